@@ -1,0 +1,119 @@
+// The environment is parsed here, once, and nowhere else; values are passed in from there.
+
+export type StoreSettings =
+  | { kind: 'disk'; root: string }
+  | {
+      kind: 's3'
+      endpoint: string
+      bucket: string
+      region: string
+      accessKeyId: string
+      secretAccessKey: string
+    }
+
+export interface Config {
+  host: string
+  port: number
+  publicUrl: string
+  databaseUrl: string
+  dataDir: string
+  store: StoreSettings
+  /** Null: the part is switched off (`none`). */
+  runnerUrls: string[] | null
+  queryUrls: string[] | null
+  apiKey: string | null
+  edition: 'community'
+  metadataStore: boolean
+  corsOrigins: string[]
+  logFormat: 'text' | 'json'
+  version: string
+  gitCommit: string
+  buildTime: string
+}
+
+/** Everything that is wrong with the environment, one line each. */
+export class ConfigError extends Error {
+  constructor(readonly problems: string[]) {
+    super(`invalid configuration: ${problems.join('; ')}`)
+  }
+}
+
+type Env = Record<string, string | undefined>
+
+/** Reads the environment, or throws one ConfigError that lists every bad name. */
+export function parseConfig(env: Env, dataDirBase: string): Config {
+  const problems: string[] = []
+  const text = (name: string, fallback: string) => env[name]?.trim() || fallback
+  const bad = (name: string, why: string) => problems.push(`${name}: ${why}`)
+
+  const port = Number(text('PORT', '8080'))
+  if (!Number.isInteger(port) || port < 1 || port > 65_535) bad('PORT', 'must be a port number')
+  const host = text('HOST', '127.0.0.1')
+  const apiKey = env.PLATFORM_API_KEY?.trim() || null
+  if (!isLoopback(host) && apiKey === null && env.ALLOW_OPEN !== 'true')
+    bad('HOST', `${host} is not loopback and no PLATFORM_API_KEY is set; set one, or ALLOW_OPEN=true`)
+
+  const databaseUrl = text('DATABASE_URL', '')
+  if (!/^postgres(ql)?:\/\//.test(databaseUrl)) bad('DATABASE_URL', 'must be a postgres:// address')
+  const dataDir = text('DATA_DIR', `${dataDirBase}/data`)
+  const edition = text('EDITION', 'community')
+  if (edition !== 'community') bad('EDITION', `'${edition}' is not available; use community`)
+
+  const address = (name: string, value: string) => {
+    if (!URL.canParse(value) || !/^https?:$/.test(new URL(value).protocol))
+      bad(name, `'${value}' is no http address`)
+    return value.replace(/\/+$/, '')
+  }
+  const addresses = (name: string) => {
+    const value = text(name, 'none')
+    return value === 'none' ? null : value.split(',').map((url) => address(name, url.trim()))
+  }
+  const logFormat = text('LOG_FORMAT', 'text')
+  if (logFormat !== 'text' && logFormat !== 'json') bad('LOG_FORMAT', 'must be text or json')
+
+  const config: Config = {
+    host,
+    port,
+    publicUrl: address(
+      'PUBLIC_URL',
+      text('PUBLIC_URL', `http://${host.includes(':') ? `[${host}]` : host}:${port}`),
+    ),
+    databaseUrl,
+    dataDir,
+    store: parseStore(env, dataDir, bad),
+    runnerUrls: addresses('RUNNER_URLS'),
+    queryUrls: addresses('QUERY_URLS'),
+    apiKey,
+    edition: 'community',
+    metadataStore: env.METADATA !== 'off',
+    corsOrigins: text('CORS_ORIGINS', 'http://localhost:3000')
+      .split(',')
+      .map((origin) => origin.trim()),
+    logFormat: logFormat === 'json' ? 'json' : 'text',
+    version: text('SLUICE_VERSION', '0.1.0'),
+    gitCommit: text('GIT_COMMIT', 'unknown'),
+    buildTime: text('BUILD_TIME', 'unknown'),
+  }
+  if (problems.length > 0) throw new ConfigError(problems)
+  return config
+}
+
+function parseStore(env: Env, dataDir: string, bad: (name: string, why: string) => void): StoreSettings {
+  const endpoint = env.S3_ENDPOINT?.trim()
+  if (!endpoint) return { kind: 'disk', root: `${dataDir}/objects` }
+  const required = (name: string) => {
+    const value = env[name]?.trim()
+    if (!value) bad(name, 'is required with S3_ENDPOINT')
+    return value ?? ''
+  }
+  return {
+    kind: 's3',
+    endpoint,
+    bucket: required('S3_BUCKET'),
+    region: env.S3_REGION?.trim() || 'us-east-1',
+    accessKeyId: required('S3_ACCESS_KEY_ID'),
+    secretAccessKey: required('S3_SECRET_ACCESS_KEY'),
+  }
+}
+
+const isLoopback = (host: string) => host === 'localhost' || host === '::1' || /^127\./.test(host)

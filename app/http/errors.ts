@@ -1,0 +1,57 @@
+import type { RunId } from '../ids.ts'
+
+// Services throw; only app/http knows what that means in HTTP. `type` follows from the status, `code` from the constructor.
+
+export const TYPE_OF = {
+  400: 'VALIDATION',
+  401: 'AUTHENTICATION',
+  403: 'AUTHORIZATION',
+  404: 'NOT_FOUND',
+  405: 'VALIDATION',
+  409: 'CONFLICT',
+  413: 'VALIDATION',
+  422: 'VALIDATION',
+  429: 'RATE_LIMIT',
+  500: 'INTERNAL',
+  501: 'UNAVAILABLE',
+  503: 'UNAVAILABLE',
+} as const
+
+export type ErrorStatus = keyof typeof TYPE_OF
+export type ErrorCode =
+  | 'INVALID_ARGUMENT'
+  | 'NOT_FOUND'
+  | 'ALREADY_EXISTS'
+  | 'INTERNAL'
+  | 'UNAVAILABLE'
+  | 'AUTHENTICATION'
+  | 'AUTHORIZATION'
+  | 'RATE_LIMITED'
+
+export class AppError extends Error {
+  constructor(
+    readonly status: ErrorStatus,
+    readonly code: ErrorCode,
+    message: string,
+    options?: ErrorOptions & { headers?: Record<string, string> },
+  ) {
+    super(message, options)
+    this.headers = options?.headers ?? {}
+  }
+  readonly headers: Record<string, string>
+}
+
+/** `field` is named first, so that a client sees at once what to mend. */
+export const invalid = (field: string, why: string) =>
+  new AppError(400, 'INVALID_ARGUMENT', `${field}: ${why}`)
+export const notFound = (what: string) => new AppError(404, 'NOT_FOUND', `${what} not found`)
+export const alreadyExists = (what: string) => new AppError(409, 'ALREADY_EXISTS', `${what} already exists`)
+export const alreadyEnded = (id: RunId) => new AppError(409, 'ALREADY_EXISTS', `run ${id} has already ended`)
+export const forbidden = (why: string) => new AppError(403, 'AUTHORIZATION', why)
+export const unauthenticated = (why: string) =>
+  new AppError(401, 'AUTHENTICATION', why, { headers: { 'www-authenticate': 'ApiKey realm="sluice"' } })
+export const tooLarge = (message = 'file too large (max 32MB)') =>
+  new AppError(413, 'INVALID_ARGUMENT', message)
+export const unavailable = (what: string, cause?: unknown) =>
+  new AppError(503, 'UNAVAILABLE', `${what} is not available`, { cause })
+export const notConfigured = (what: string) => new AppError(500, 'INTERNAL', `${what} is not configured`)

@@ -1,0 +1,47 @@
+import { type TSchema, Type as t } from '@sinclair/typebox'
+
+// Names are parsed here, at the edge; past it nobody checks them again. Rules: specification, Naming rules.
+
+export const NamespaceName = t.String({
+  pattern: '^[a-z][a-z0-9-]{2,62}$',
+  description: 'Lowercase letters, digits and hyphens; starts with a letter; 3-63 characters',
+  examples: ['default'],
+})
+export const PipelineName = t.String({
+  pattern: '^[a-z0-9][a-z0-9_-]{0,127}$',
+  description: 'Lowercase letters, digits, hyphens and underscores',
+  examples: ['flights'],
+})
+export const ZoneName = t.String({
+  pattern: '^[a-z0-9][a-z0-9-]{0,127}$',
+  description: 'Lowercase letters, digits and hyphens',
+  examples: ['flights'],
+})
+export const TestName = t.String({
+  pattern: '^[a-z0-9][a-z0-9-]{0,127}$',
+  description: 'Lowercase letters, digits and hyphens',
+  examples: ['no-null-keys'],
+})
+export const Layer = t.Union([t.Literal('bronze'), t.Literal('silver'), t.Literal('gold')])
+export type Layer = typeof Layer.static
+export const Uuid = t.String({
+  pattern: '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$',
+})
+export const Instant = t.String({ format: 'date-time', description: 'ISO 8601, UTC' })
+
+export const nullable = <S extends TSchema>(schema: S) => t.Union([schema, t.Null()])
+
+/** `{ns}/{layer}/{name}` in a path. */
+export const PipelinePath = t.Object({ ns: NamespaceName, layer: Layer, name: PipelineName })
+export type PipelinePath = typeof PipelinePath.static
+
+export const ErrorBody = t.Object(
+  {
+    error: t.Object({
+      code: t.String({ examples: ['INVALID_ARGUMENT'] }),
+      type: t.String({ examples: ['VALIDATION'] }),
+      message: t.String(),
+    }),
+  },
+  { description: 'The error envelope' },
+)

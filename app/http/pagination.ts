@@ -1,0 +1,68 @@
+import { Type as t } from '@sinclair/typebox'
+import { limits } from '../limits.ts'
+import { invalid } from './errors.ts'
+
+/** Query parameters of every list. Text on purpose: a number that is none means the default, not an error. */
+export const PageQuery = t.Object({
+  limit: t.Optional(t.String({ description: 'Page size; default 50, at most 200', examples: ['50'] })),
+  offset: t.Optional(t.String({ description: 'Items to pass over; default 0', examples: ['0'] })),
+})
+export const SortQuery = t.Object({
+  sort: t.Optional(t.String({ description: 'Sort key; default created_at' })),
+  order: t.Optional(t.String({ description: 'asc or desc; default desc' })),
+})
+
+export interface Page {
+  limit: number
+  offset: number
+}
+
+/** Above the maximum is clamped; below 1 or not a number is the default; a negative offset is 0. */
+export function pageOf(query: { limit?: string; offset?: string }, fallback: number = limits.pageSize): Page {
+  const limit = wholeNumber(query.limit)
+  const offset = wholeNumber(query.offset)
+  const max = Math.max(limits.pageSizeMax, fallback)
+  return {
+    limit:
+      limit === null || limit < 1
+        ? fallback
+        : Math.min(limit, limit > limits.pageSizeMax && query.limit ? limits.pageSizeMax : max),
+    offset: offset === null || offset < 0 ? 0 : Math.min(offset, Number.MAX_SAFE_INTEGER),
+  }
+}
+
+const wholeNumber = (text: string | undefined) => {
+  if (text === undefined || !/^-?\d{1,15}$/.test(text.trim())) return null
+  return Number(text)
+}
+
+/** The chosen key of `keys` and direction, or 400 naming the parameter. */
+export function sortOf<Key extends string>(
+  query: { sort?: string; order?: string },
+  keys: readonly Key[],
+  fallback: Key,
+) {
+  const sort = query.sort ?? fallback
+  const order = query.order ?? 'desc'
+  const key = keys.find((candidate) => candidate === sort)
+  if (key === undefined) throw invalid('sort', `must be one of ${keys.join(', ')}`)
+  if (order !== 'asc' && order !== 'desc') throw invalid('order', 'must be asc or desc')
+  return { key, descending: order === 'desc' }
+}
+
+/** RFC 8288: first, prev, next, last of a list, relative to the request's own address. */
+export function linkHeader(url: string, page: Page, total: number): string {
+  const at = (offset: number, rel: string) => {
+    const target = new URL(url)
+    target.searchParams.set('limit', String(page.limit))
+    target.searchParams.set('offset', String(offset))
+    return `<${target.pathname}${target.search}>; rel="${rel}"`
+  }
+  const last = total === 0 ? 0 : Math.floor((total - 1) / page.limit) * page.limit
+  return [
+    at(0, 'first'),
+    ...(page.offset > 0 ? [at(Math.max(0, page.offset - page.limit), 'prev')] : []),
+    ...(page.offset + page.limit < total ? [at(page.offset + page.limit, 'next')] : []),
+    at(last, 'last'),
+  ].join(', ')
+}

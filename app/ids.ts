@@ -1,0 +1,24 @@
+import { randomBytes } from 'node:crypto'
+
+declare const brand: unique symbol
+type Branded<Name extends string> = string & { readonly [brand]: Name }
+
+export type PipelineId = Branded<'PipelineId'>
+export type RunId = Branded<'RunId'>
+export type ZoneId = Branded<'ZoneId'>
+export type LandingFileId = Branded<'LandingFileId'>
+
+export type NewId = () => string
+
+/** A version 7 UUID (RFC 9562): ordered by time, so that indexes on it grow at one end. */
+export function newId(): string {
+  const bytes = randomBytes(16)
+  bytes.writeUIntBE(Date.now(), 0, 6)
+  bytes.writeUInt8(0x70 | (bytes.readUInt8(6) & 0x0f), 6)
+  bytes.writeUInt8(0x80 | (bytes.readUInt8(8) & 0x3f), 8)
+  const hex = bytes.toString('hex')
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+}
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+export const isUuid = (text: string) => UUID.test(text)

@@ -1,0 +1,41 @@
+// Nothing grows without a bound (I8): every limit has its name and its reason here.
+
+export const limits = {
+  /** Lists (spec: Limits). Lists that have no default page answer everything up to the cap. */
+  pageSize: 50,
+  pageSizeMax: 200,
+  listCap: 10_000,
+  /** Uploads and pipeline files: 32 MB of the file part (spec: Limits). */
+  uploadBytes: 33_554_432,
+  /** What multipart framing may add to an upload. */
+  multipartOverheadBytes: 65_536,
+  jsonBodyBytes: 1_048_576,
+  /** SQL text of POST /query (spec: Limits). */
+  querySqlBytes: 102_400,
+  queryTimeoutMs: 30_000,
+  queryRows: 1_000,
+  queryRowsMax: 100_000,
+  previewRows: 50,
+  previewRowsMax: 1_000,
+  /** Versions kept per pipeline (spec: Limits). */
+  versionsKept: 50,
+  /** Files one version may pin: a pipeline is a handful of files and its tests. */
+  filesPerPipeline: 1_000,
+  /** Log lines and bytes kept per run; one line then says how many were dropped. */
+  logLinesPerRun: 10_000,
+  logBytesPerRun: 8 * 1_048_576,
+  logMessageBytes: 16_384,
+  /** Runs one dispatcher transaction starts or ends. */
+  dispatchBatch: 64,
+  /** Runner losses and merge conflicts a run survives. */
+  lostRunners: 3,
+  mergeConflicts: 20,
+  /** A dependency that does not answer is unavailable after this time. */
+  rpcTimeoutMs: 10_000,
+  readinessTimeoutMs: 2_000,
+  /** SSE: the fallback poll of the specification, heartbeats, and open streams. */
+  ssePollMs: 2_000,
+  sseHeartbeatMs: 15_000,
+  sseStreamsPerClient: 1_000,
+  sseStreamsPerProcess: 10_000,
+} as const

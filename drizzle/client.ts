@@ -1,0 +1,63 @@
+import { join } from 'node:path'
+import { drizzle, type PostgresJsDatabase } from 'drizzle-orm/postgres-js'
+import { migrate as applyMigrations } from 'drizzle-orm/postgres-js/migrator'
+import postgres from 'postgres'
+import * as schema from './schema/index.ts'
+
+export type Db = PostgresJsDatabase<typeof schema>
+/** The transaction a query runs in, or the pool itself. */
+export type Tx = Parameters<Parameters<Db['transaction']>[0]>[0]
+export type Queryable = Db | Tx
+export type Sql = postgres.Sql
+export type SqlTx = postgres.TransactionSql
+
+export interface Database {
+  /** Typed queries. */
+  db: Db
+  /** Raw SQL with the driver's own codecs: drizzle replaces those of the client it is given. */
+  sql: Sql
+  close(): Promise<void>
+}
+
+export interface DatabaseOptions {
+  /** Connections of the typed pool. */
+  connections: number
+  /** Connections of the raw pool. */
+  rawConnections: number
+  /** Shown in pg_stat_activity. */
+  application: string
+  /** Session settings such as lock_timeout, in milliseconds. */
+  settings?: Record<string, string | number>
+}
+
+const migrationsFolder = join(import.meta.dirname, 'migrations')
+/** Two replicas starting at once migrate one after the other. */
+const MIGRATION_LOCK = 7_340_921_001
+
+export function openDatabase(url: string, options: DatabaseOptions): Database {
+  const common = {
+    onnotice: () => {},
+    connect_timeout: 10,
+    connection: { application_name: options.application, ...options.settings },
+  }
+  const typed = postgres(url, { ...common, max: options.connections })
+  const sql = postgres(url, { ...common, max: options.rawConnections })
+  return {
+    db: drizzle(typed, { schema }),
+    sql,
+    close: async () => {
+      await Promise.all([typed.end({ timeout: 2 }), sql.end({ timeout: 2 })])
+    },
+  }
+}
+
+/** Brings a database to this program's schema. Safe to call from several processes at once. */
+export async function migrate(url: string): Promise<void> {
+  const client = postgres(url, { max: 1, onnotice: () => {}, connect_timeout: 10 })
+  try {
+    await client`select pg_advisory_lock(${MIGRATION_LOCK})`
+    await applyMigrations(drizzle(client), { migrationsFolder })
+  } finally {
+    await client.end({ timeout: 2 })
+  }
+}

@@ -1,0 +1,7 @@
+export * from './catalog.ts'
+export * from './landing.ts'
+export * from './namespace.ts'
+export * from './pipeline.ts'
+export * from './run.ts'
+export * from './system.ts'
+export * from './table-metadata.ts'

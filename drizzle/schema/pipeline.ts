@@ -1,0 +1,68 @@
+import { sql } from 'drizzle-orm'
+import {
+  bigint,
+  boolean,
+  check,
+  index,
+  integer,
+  jsonb,
+  pgTable,
+  text,
+  unique,
+  uniqueIndex,
+  uuid,
+} from 'drizzle-orm/pg-core'
+import { createdAt, instant, updatedAt } from './columns.ts'
+
+/** Which zones a set of pipeline files names literally, as `ns.zone`; frozen when a run of them starts. */
+export type LandingZoneNames = string[]
+/** Object path to storage version id. */
+export type PinnedFiles = Record<string, string>
+
+export const pipelines = pgTable(
+  'pipeline',
+  {
+    id: uuid('id').primaryKey(),
+    namespace: text('namespace').notNull(),
+    layer: text('layer').notNull(),
+    name: text('name').notNull(),
+    type: text('type').notNull(),
+    owner: text('owner'),
+    description: text('description').notNull().default(''),
+    /** The draft statechart: `{value, context, status}`; the columns below are written from it in the same UPDATE. */
+    draftSnapshot: jsonb('draft_snapshot').notNull(),
+    draftMachineVersion: integer('draft_machine_version').notNull(),
+    draftDirty: boolean('draft_dirty').notNull(),
+    draftRevision: bigint('draft_revision', { mode: 'number' }).notNull().default(0),
+    /** Number of the version that runs execute; null while never published. */
+    publishedVersion: integer('published_version'),
+    publishedAt: instant('published_at'),
+    maxVersions: integer('max_versions').notNull().default(50),
+    createdAt: createdAt(),
+    updatedAt: updatedAt(),
+    deletedAt: instant('deleted_at'),
+  },
+  (t) => [
+    uniqueIndex('pipeline_live_name').on(t.namespace, t.layer, t.name).where(sql`deleted_at is null`),
+    index('pipeline_created').on(t.createdAt, t.id),
+    check('pipeline_layer', sql`${t.layer} in ('bronze', 'silver', 'gold')`),
+    check('pipeline_type', sql`${t.type} in ('sql', 'python')`),
+  ],
+)
+
+export const pipelineVersions = pgTable(
+  'pipeline_version',
+  {
+    id: uuid('id').primaryKey(),
+    pipelineId: uuid('pipeline_id')
+      .notNull()
+      .references(() => pipelines.id, { onDelete: 'cascade' }),
+    versionNumber: integer('version_number').notNull(),
+    message: text('message').notNull(),
+    pipelineType: text('pipeline_type').notNull(),
+    publishedVersions: jsonb('published_versions').$type<PinnedFiles>().notNull(),
+    landingZones: jsonb('landing_zones').$type<LandingZoneNames>().notNull(),
+    createdAt: createdAt(),
+  },
+  (t) => [unique('pipeline_version_number').on(t.pipelineId, t.versionNumber)],
+)

@@ -1,0 +1,156 @@
+import { sql } from 'drizzle-orm'
+import {
+  bigint,
+  boolean,
+  check,
+  foreignKey,
+  index,
+  integer,
+  jsonb,
+  pgTable,
+  primaryKey,
+  text,
+  uniqueIndex,
+  uuid,
+} from 'drizzle-orm/pg-core'
+import { createdAt, instant } from './columns.ts'
+import { type LandingZoneNames, type PinnedFiles, pipelines } from './pipeline.ts'
+
+/**
+ * A run. The row is also its place in the queue: dispatchers take what waits through the partial index.
+ * Code is fixed here, at the request (`pins`); data is fixed per attempt, at its start.
+ */
+export const runs = pgTable(
+  'run',
+  {
+    id: uuid('id').primaryKey(),
+    pipelineId: uuid('pipeline_id')
+      .notNull()
+      .references(() => pipelines.id),
+    namespace: text('namespace').notNull(),
+    layer: text('layer').notNull(),
+    pipeline: text('pipeline').notNull(),
+    pipelineType: text('pipeline_type').notNull(),
+    trigger: text('trigger').notNull(),
+    /** Null when the draft was run. */
+    versionNumber: integer('version_number'),
+    pins: jsonb('pins').$type<PinnedFiles>().notNull(),
+    landingZones: jsonb('landing_zones').$type<LandingZoneNames>().notNull(),
+
+    /** The run statechart: `{value, context, status}`; `status`, `phase`, `attempt`, `waiting` are written from it in the same UPDATE. */
+    snapshot: jsonb('snapshot').notNull(),
+    machineVersion: integer('machine_version').notNull(),
+    status: text('status').notNull(),
+    phase: text('phase'),
+    attempt: integer('attempt').notNull().default(0),
+    /** True while the run waits for an attempt to be started. */
+    waiting: boolean('waiting').notNull().default(true),
+    /** An attempt is not started before this time (back-off). */
+    notBefore: instant('not_before'),
+    /** The replica that follows the open attempt. */
+    follower: text('follower'),
+
+    startedAt: instant('started_at'),
+    finishedAt: instant('finished_at'),
+    durationMs: bigint('duration_ms', { mode: 'number' }),
+    rowsWritten: bigint('rows_written', { mode: 'number' }),
+    error: text('error'),
+    /** The commit of main this run's success was computed from, and the one that it became. */
+    baseCommit: bigint('base_commit', { mode: 'number' }),
+    mergedCommit: bigint('merged_commit', { mode: 'number' }),
+    createdAt: createdAt(),
+  },
+  (t) => [
+    index('run_queue').on(t.pipelineId, t.createdAt, t.id).where(sql`waiting`),
+    index('run_queue_age').on(t.createdAt, t.id).where(sql`waiting`),
+    index('run_active').on(t.pipelineId).where(sql`status in ('pending', 'running')`),
+    uniqueIndex('run_one_running').on(t.pipelineId).where(sql`status = 'running'`),
+    index('run_followed').on(t.follower).where(sql`follower is not null`),
+    index('run_created').on(t.createdAt, t.id),
+    index('run_of_pipeline').on(t.pipelineId, t.createdAt, t.id),
+    index('run_status').on(t.status, t.createdAt, t.id),
+    check('run_status_known', sql`${t.status} in ('pending', 'running', 'success', 'failed', 'cancelled')`),
+  ],
+)
+
+/** One execution of a run on a branch of its own, computed from one commit of main. */
+export const runAttempts = pgTable(
+  'run_attempt',
+  {
+    runId: uuid('run_id')
+      .notNull()
+      .references(() => runs.id, { onDelete: 'cascade' }),
+    attempt: integer('attempt').notNull(),
+    pipelineId: uuid('pipeline_id').notNull(),
+    branch: text('branch').notNull(),
+    baseCommit: bigint('base_commit', { mode: 'number' }).notNull(),
+    /** The greatest landing file sequence when the attempt started: files that arrive later are not its input. */
+    landingWatermark: bigint('landing_watermark', { mode: 'number' }).notNull(),
+    runnerUrl: text('runner_url').notNull(),
+    /** Known once the runner has accepted; another boot id means the attempt is lost. */
+    runnerBoot: text('runner_boot'),
+    state: text('state').notNull().default('open'),
+    outcome: text('outcome'),
+    openedAt: instant('opened_at').notNull().default(sql`clock_timestamp()`),
+    closedAt: instant('closed_at'),
+  },
+  (t) => [
+    primaryKey({ columns: [t.runId, t.attempt] }),
+    uniqueIndex('run_attempt_one_open').on(t.pipelineId).where(sql`state = 'open'`),
+    check('run_attempt_state', sql`${t.state} in ('open', 'closed')`),
+  ],
+)
+
+/** The landing files an attempt reads, frozen at its start. */
+export const runFiles = pgTable(
+  'run_file',
+  {
+    runId: uuid('run_id').notNull(),
+    attempt: integer('attempt').notNull(),
+    landingFileId: uuid('landing_file_id').notNull(),
+    zoneId: uuid('zone_id').notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.runId, t.attempt, t.landingFileId] }),
+    foreignKey({
+      columns: [t.runId, t.attempt],
+      foreignColumns: [runAttempts.runId, runAttempts.attempt],
+    }).onDelete('cascade'),
+  ],
+)
+
+/** `seq` is attempt * 1,000,000 + line, so a repeated line is dropped by its number. */
+export const runLogs = pgTable(
+  'run_log',
+  {
+    runId: uuid('run_id')
+      .notNull()
+      .references(() => runs.id, { onDelete: 'cascade' }),
+    seq: bigint('seq', { mode: 'number' }).notNull(),
+    at: instant('at').notNull(),
+    level: text('level').notNull(),
+    message: text('message').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.runId, t.seq] })],
+)
+
+export const qualityResults = pgTable(
+  'quality_result',
+  {
+    runId: uuid('run_id')
+      .notNull()
+      .references(() => runs.id, { onDelete: 'cascade' }),
+    pipelineId: uuid('pipeline_id').notNull(),
+    name: text('name').notNull(),
+    severity: text('severity').notNull(),
+    status: text('status').notNull(),
+    value: bigint('value', { mode: 'number' }).notNull(),
+    durationMs: bigint('duration_ms', { mode: 'number' }).notNull(),
+    error: text('error'),
+    createdAt: createdAt(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.runId, t.name] }),
+    index('quality_result_of_test').on(t.pipelineId, t.name, t.createdAt),
+  ],
+)
