@@ -1,0 +1,179 @@
+import { assign, initialTransition, type SnapshotFrom, setup } from 'xstate'
+import { pathOf, type Stored } from './advance.ts'
+
+/** Raised whenever a stored snapshot would mean something else; a migration then goes with it. */
+export const RUN_MACHINE_VERSION = 1
+
+/** Runners that may be lost under one run, and merge conflicts it may meet, before it fails. */
+export const MAX_LOST_RUNNERS = 3
+export const MAX_CONFLICTS = 20
+
+/** Decision context: only what guards ask for. */
+export interface RunContext {
+  /** Number of the open or latest attempt; 0 before the first. */
+  attempt: number
+  lostRunners: number
+  conflicts: number
+}
+
+export type RunPhase = 'rendering' | 'executing' | 'testing' | 'merging' | 'waiting'
+
+export type RunEvent =
+  | { type: 'start' }
+  | { type: 'accepted'; attempt: number }
+  | { type: 'refused'; attempt: number }
+  | { type: 'entered'; attempt: number; phase: 'executing' | 'testing' }
+  | { type: 'executed'; attempt: number; isBlocked: boolean; hasChanged: boolean }
+  | { type: 'executionFailed'; attempt: number }
+  | { type: 'runnerLost'; attempt: number }
+  | { type: 'merged'; attempt: number }
+  | { type: 'conflicted'; attempt: number }
+  | { type: 'cancelRequested' }
+
+type OfAttempt = Extract<RunEvent, { attempt: number }>
+
+const isCurrent = ({ context, event }: { context: RunContext; event: RunEvent }) =>
+  (event as OfAttempt).attempt === context.attempt
+
+/** What may happen to an attempt while a runner works on it, whatever its phase. */
+const whileAttempting = {
+  executed: [
+    { target: '#run.failed', guard: 'isBlocked', actions: ['closeBranch', 'announce'] },
+    { target: '#run.success', guard: 'isUnchanged', actions: ['closeBranch', 'announce'] },
+    { target: '#run.running.merging', guard: 'isCurrent', actions: ['mergeBranch'] },
+  ],
+  executionFailed: { target: '#run.failed', guard: 'isCurrent', actions: ['closeBranch', 'announce'] },
+  runnerLost: [
+    { target: '#run.running.waiting', guard: 'mayLoseRunner', actions: ['countLostRunner', 'closeBranch'] },
+    { target: '#run.failed', guard: 'isCurrent', actions: ['closeBranch', 'announce'] },
+  ],
+  cancelRequested: { target: '#run.cancelled', actions: ['closeBranch', 'cancelAttempt', 'announce'] },
+} as const
+
+/**
+ * A run is a pull request for data: it waits, works on a branch, is judged there, and merges or leaves no trace.
+ * Effects: openAttempt (branch, base and input are fixed), submitAttempt, closeBranch, cancelAttempt, mergeBranch, announce.
+ */
+export const runMachine = setup({
+  types: { context: {} as RunContext, events: {} as RunEvent },
+  guards: {
+    isCurrent,
+    isBlocked: ({ context, event }) =>
+      isCurrent({ context, event }) && event.type === 'executed' && event.isBlocked,
+    isUnchanged: ({ context, event }) =>
+      isCurrent({ context, event }) && event.type === 'executed' && !event.hasChanged,
+    entersExecuting: ({ context, event }) =>
+      isCurrent({ context, event }) && event.type === 'entered' && event.phase === 'executing',
+    entersTesting: ({ context, event }) =>
+      isCurrent({ context, event }) && event.type === 'entered' && event.phase === 'testing',
+    mayLoseRunner: ({ context, event }) =>
+      isCurrent({ context, event }) && context.lostRunners < MAX_LOST_RUNNERS,
+    mayConflict: ({ context, event }) => isCurrent({ context, event }) && context.conflicts < MAX_CONFLICTS,
+  },
+  actions: {
+    countAttempt: assign({ attempt: ({ context }) => context.attempt + 1 }),
+    countLostRunner: assign({ lostRunners: ({ context }) => context.lostRunners + 1 }),
+    countConflict: assign({ conflicts: ({ context }) => context.conflicts + 1 }),
+    openAttempt: () => {},
+    submitAttempt: () => {},
+    closeBranch: () => {},
+    cancelAttempt: () => {},
+    mergeBranch: () => {},
+    announce: () => {},
+  },
+}).createMachine({
+  id: 'run',
+  context: { attempt: 0, lostRunners: 0, conflicts: 0 },
+  initial: 'pending',
+  states: {
+    pending: {
+      initial: 'waiting',
+      states: {
+        waiting: {
+          on: {
+            start: { target: 'starting', actions: ['countAttempt', 'openAttempt', 'submitAttempt'] },
+            cancelRequested: { target: '#run.cancelled', actions: ['announce'] },
+          },
+        },
+        starting: {
+          on: {
+            accepted: { target: '#run.running', guard: 'isCurrent' },
+            refused: { target: 'waiting', guard: 'isCurrent', actions: ['closeBranch'] },
+            runnerLost: [
+              { target: 'waiting', guard: 'mayLoseRunner', actions: ['countLostRunner', 'closeBranch'] },
+              { target: '#run.failed', guard: 'isCurrent', actions: ['closeBranch', 'announce'] },
+            ],
+            cancelRequested: {
+              target: '#run.cancelled',
+              actions: ['closeBranch', 'cancelAttempt', 'announce'],
+            },
+          },
+        },
+      },
+    },
+    running: {
+      initial: 'rendering',
+      states: {
+        // Between two attempts: the pipeline's turn is kept.
+        waiting: {
+          on: {
+            start: { target: 'rendering', actions: ['countAttempt', 'openAttempt', 'submitAttempt'] },
+            cancelRequested: { target: '#run.cancelled', actions: ['announce'] },
+          },
+        },
+        rendering: {
+          on: {
+            ...whileAttempting,
+            refused: { target: 'waiting', guard: 'isCurrent', actions: ['closeBranch'] },
+            entered: [
+              { target: 'executing', guard: 'entersExecuting' },
+              { target: 'testing', guard: 'entersTesting' },
+            ],
+          },
+        },
+        executing: { on: { ...whileAttempting, entered: { target: 'testing', guard: 'entersTesting' } } },
+        testing: { on: { ...whileAttempting } },
+        merging: {
+          on: {
+            merged: { target: '#run.success', guard: 'isCurrent', actions: ['announce'] },
+            conflicted: [
+              { target: 'waiting', guard: 'mayConflict', actions: ['countConflict', 'closeBranch'] },
+              { target: '#run.failed', guard: 'isCurrent', actions: ['closeBranch', 'announce'] },
+            ],
+            cancelRequested: { target: '#run.cancelled', actions: ['closeBranch', 'announce'] },
+          },
+        },
+      },
+    },
+    success: { type: 'final' },
+    failed: { type: 'final' },
+    cancelled: { type: 'final' },
+  },
+})
+
+export type RunSnapshot = SnapshotFrom<typeof runMachine>
+export type RunStatus = 'pending' | 'running' | 'success' | 'failed' | 'cancelled'
+
+/** A run as it is when it is requested. */
+export const newRun = (): RunSnapshot => initialTransition(runMachine)[0]
+
+/** The columns that are written from a snapshot, in the same UPDATE. */
+export function runColumns(snapshot: RunSnapshot) {
+  const [status = '', inner = null] = pathOf(snapshot.value).split('.')
+  return {
+    status: status as RunStatus,
+    phase: status === 'running' ? (inner as RunPhase) : null,
+    attempt: snapshot.context.attempt,
+    waiting: inner === 'waiting',
+  }
+}
+
+export const isTerminal = (status: RunStatus) =>
+  status === 'success' || status === 'failed' || status === 'cancelled'
+
+/** Stored snapshots of older machine versions, brought to this one. There is one version so far. */
+export function migrateRun(version: number, stored: Stored): Stored {
+  if (version > RUN_MACHINE_VERSION)
+    throw new Error(`a newer program wrote this run (machine version ${version}): it is left alone`)
+  return stored
+}
