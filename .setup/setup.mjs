@@ -1,0 +1,186 @@
+/**
+ * Installs what is missing, with nothing but Node and npm: the pinned Bun from npm into `.bun/`, then the dependencies of
+ * `bun.lock`. Runs before each npm script; when everything is there it reads three files and returns.
+ */
+import { execFileSync, spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, linkSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const NODE_MAJOR = 20
+const LOCK_DEADLINE_MS = 5 * 60_000
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)))
+const home = join(root, '.bun')
+const bunVersionFile = join(home, 'installed-version')
+const dependenciesStamp = join(root, 'node_modules', '.installed-lock')
+
+/** The pinned Bun, once `setUp` has returned. npm names it like this on every platform. */
+export const bunPath = join(home, 'node_modules', 'bun', 'bin', 'bun.exe')
+
+/** Makes Bun and the dependencies those this checkout names. Throws an Error whose message says what to do. */
+export function setUp() {
+  if (Number.parseInt(process.versions.node, 10) < NODE_MAJOR) {
+    throw new Error(`Node ${NODE_MAJOR} or newer is needed, this is ${process.version}`)
+  }
+  if (isDone()) return
+  mkdirSync(home, { recursive: true })
+  const unlock = lock(join(home, 'lock'))
+  try {
+    if (read(bunVersionFile) !== bunVersion()) step(`Installing Bun ${bunVersion()}`, installBun)
+    if (read(dependenciesStamp) !== dependenciesHash()) step('Installing dependencies', installDependencies)
+  } finally {
+    unlock()
+  }
+}
+
+const isDone = () =>
+  existsSync(bunPath) &&
+  read(bunVersionFile) === bunVersion() &&
+  read(dependenciesStamp) === dependenciesHash()
+
+/** Bun is pinned by its types, so that the two cannot differ. */
+const bunVersion = () => JSON.parse(read(join(root, 'package.json'))).devDependencies['bun-types']
+
+const dependenciesHash = () =>
+  createHash('sha256')
+    .update(read(join(root, 'package.json')))
+    .update(read(join(root, 'bun.lock')))
+    .update(bunVersion())
+    .digest('hex')
+
+function installBun() {
+  if (!runs(bunPath)) fetchBun()
+  writeFileSync(bunVersionFile, bunVersion())
+}
+
+function fetchBun() {
+  rmSync(join(home, 'node_modules'), { recursive: true, force: true })
+  const npm = npmCommand()
+  const options = ['--no-save', '--no-package-lock', '--no-audit', '--no-fund', '--include=optional']
+  // Install scripts may be switched off, so we never count on them: what Bun's does is the link made below.
+  const quick = ['--ignore-scripts', '--fetch-retries=1', '--loglevel=error']
+  run([...npm, 'install', `--prefix=${home}`, ...options, ...quick, `bun@${bunVersion()}`])
+  const vendor = join(home, 'node_modules', '@oven')
+  const candidates = existsSync(vendor) ? readdirSync(vendor) : []
+  const binary = candidates.map((name) => join(vendor, name, 'bin', 'bun')).find(runs)
+  if (!binary) throw new Error(`Bun has no binary that runs on ${process.platform}-${process.arch}`)
+  rmSync(bunPath, { force: true })
+  linkSync(binary, bunPath)
+}
+
+function installDependencies() {
+  run([bunPath, 'install', '--frozen-lockfile'])
+  writeFileSync(dependenciesStamp, dependenciesHash())
+}
+
+/** The npm that runs us, if one does: there may be none on the PATH. */
+function npmCommand() {
+  const running = process.env.npm_execpath ?? ''
+  return basename(running) === 'npm-cli.js' ? [process.execPath, running] : ['npm']
+}
+
+function runs(binary) {
+  try {
+    return execFileSync(binary, ['--version'], { encoding: 'utf8' }).trim() === bunVersion()
+  } catch {
+    return false
+  }
+}
+
+function run([command, ...args]) {
+  const done = spawnSync(command, args, { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
+  if (done.error?.code === 'ENOENT')
+    throw new Error(`${basename(command)} was not found: install Node with npm`)
+  if (done.status === 0) return
+  const output = `${done.stderr ?? ''}${done.stdout ?? ''}`
+  if (
+    /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH|ConnectionRefused|FailedToOpenSocket/.test(output)
+  ) {
+    throw new Error(
+      'the package registry cannot be reached: connect to the network, or point npm at a mirror',
+    )
+  }
+  throw new Error(
+    firstError(output) ?? `${basename(command)} ended with ${done.signal ?? `code ${done.status}`}`,
+  )
+}
+
+const firstError = (output) =>
+  output
+    .split('\n')
+    .map((line) => /^(?:npm (?:error|ERR!)|error:) (?!code )(.+)/.exec(line)?.[1])
+    .find((message) => message)
+
+function step(what, work) {
+  const startedAt = performance.now()
+  process.stderr.write(`${what} ... `)
+  try {
+    work()
+  } catch (error) {
+    process.stderr.write('failed\n')
+    throw error
+  }
+  process.stderr.write(`${((performance.now() - startedAt) / 1000).toFixed(1)} s\n`)
+}
+
+/** Two set-ups at once: the second waits and then finds everything done. A lock whose owner is gone is taken over. */
+function lock(path) {
+  const mine = `${path}.${process.pid}`
+  writeFileSync(mine, String(process.pid))
+  try {
+    const deadline = performance.now() + LOCK_DEADLINE_MS
+    while (!tryLink(mine, path)) {
+      const owner = Number(read(path))
+      if (owner > 0 && !isAlive(owner)) rmSync(path, { force: true })
+      else if (performance.now() > deadline)
+        throw new Error(`process ${owner} does not finish; or remove ${path}`)
+      else Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50)
+    }
+  } finally {
+    rmSync(mine, { force: true })
+  }
+  return () => rmSync(path, { force: true })
+}
+
+/** Unlike an exclusive create, a link never shows the file before its content. */
+function tryLink(from, to) {
+  try {
+    linkSync(from, to)
+    return true
+  } catch (error) {
+    if (error.code === 'EEXIST') return false
+    throw error
+  }
+}
+
+function isAlive(pid) {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return error.code !== 'ESRCH'
+  }
+}
+
+function read(path) {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    if (error.code === 'ENOENT') return ''
+    throw error
+  }
+}
+
+/** Sets up, or ends the process with one line that says why not. */
+export function setUpOrExit() {
+  try {
+    setUp()
+  } catch (error) {
+    process.stderr.write(`Sluice could not be set up: ${error.message}\n`)
+    process.exit(1)
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) setUpOrExit()
