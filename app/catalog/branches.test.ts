@@ -1,0 +1,403 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { type Database, openDatabase, type SqlTx } from '../../drizzle/client.ts'
+import { newId } from '../ids.ts'
+import { closeBranches, headOfMain, type MergeOutcome, mergeBranches, openBranches } from './branches.ts'
+import { catalogAt, changesSince, commitToBranch, findBranch, tableAt, tableIn, tablesIn } from './queries.ts'
+
+let postgres: TestDatabase
+let database: Database
+
+beforeAll(async () => {
+  postgres = await testDatabase()
+  database = openDatabase(postgres.url, { connections: 1, rawConnections: 8, application: 'test' })
+})
+afterAll(async () => {
+  await database.close()
+  await postgres.drop()
+})
+beforeEach(emptyCatalog)
+
+async function emptyCatalog() {
+  await database.sql`truncate lake_ref, lake_commit, main_entry, branch_entry, lake_content`
+  await database.sql`insert into lake_ref (name, state, number) values ('main', 'open', 0)`
+}
+
+const tableNamed = (name: string) => ({ namespace: 'default', layer: 'gold', name })
+
+const open = (branch: string, base: number) =>
+  database.sql.begin((tx) => openBranches(tx, [{ branch, base, runId: newId(), attempt: 1 }]))
+
+/** Commits a new content of a table and answers the ids of both. */
+async function commit(branch: string, table: string) {
+  const id = newId()
+  const contentId = newId()
+  const committed = await commitToBranch(database.sql, {
+    id,
+    branch,
+    head: (await findBranch(database.sql, branch))?.head ?? null,
+    table: tableNamed(table),
+    tableUuid: newId(),
+    snapshotId: '9007199254740993',
+    message: 'a commit',
+    content: {
+      contentId,
+      metadataLocation: `sluice://lake/${contentId}`,
+      columns: [{ name: 'a', type: 'BIGINT' }],
+      rowCount: 3,
+      sizeBytes: 2 ** 40,
+    },
+  })
+  return { id, contentId, committed }
+}
+
+const merge = (requests: { branch: string; testedCommit: string }[]) =>
+  database.sql.begin((tx) =>
+    mergeBranches(
+      tx,
+      requests.map((request) => ({ ...request, runId: newId(), message: 'a run' })),
+    ),
+  )
+
+/** Opens, commits to one table, and answers what a merge needs. */
+async function prepared(branch: string, table: string, base = 0) {
+  await open(branch, base)
+  const { id, contentId } = await commit(branch, table)
+  return { branch, testedCommit: id, contentId }
+}
+
+const contentsOf = (tables: { name: string; contentId: string }[]) =>
+  Object.fromEntries(tables.map((table) => [table.name, table.contentId]))
+
+test('a merge shows what its branch changed, from its number on', async () => {
+  const branch = await prepared('run-a', 'flights')
+  const outcomes = await merge([branch])
+  expect(outcomes.get('run-a')).toEqual({ kind: 'merged', commit: 1, base: 0 })
+  expect(await headOfMain(database.sql)).toBe(1)
+  expect(await tableAt(database.sql, 0, tableNamed('flights'))).toBeNull()
+  expect(await tableAt(database.sql, 1, tableNamed('flights'))).toEqual({
+    ...tableNamed('flights'),
+    contentId: branch.contentId,
+    metadataLocation: `sluice://lake/${branch.contentId}`,
+    columns: [{ name: 'a', type: 'BIGINT' }],
+    rowCount: 3,
+    sizeBytes: 2 ** 40,
+  })
+  expect((await findBranch(database.sql, 'run-a'))?.state).toBe('merged')
+})
+
+test('a branch sees its own change over main as of its base, and nothing newer', async () => {
+  await merge([await prepared('first', 'flights')])
+  await open('second', 1)
+  const flights1 = await tableAt(database.sql, 1, tableNamed('flights'))
+  await merge([await prepared('third', 'flights', 1), await prepared('fourth', 'airports', 1)])
+  const { contentId } = await commit('second', 'routes')
+  expect(contentsOf(await tablesIn(database.sql, { commit: 1, branch: 'second' }))).toEqual({
+    flights: flights1?.contentId ?? '',
+    routes: contentId,
+  })
+  expect(await tableIn(database.sql, { commit: 1, branch: 'second' }, tableNamed('airports'))).toBeNull()
+})
+
+test('of two branches computed from one state of a table, one is merged and the other conflicts', async () => {
+  const one = await prepared('one', 'flights')
+  const two = await prepared('two', 'flights')
+  expect((await merge([one])).get('one')?.kind).toBe('merged')
+  expect((await merge([two])).get('two')).toEqual({ kind: 'conflict', table: 'default.gold.flights' })
+  expect(contentsOf(await catalogAt(database.sql, 1))).toEqual({ flights: one.contentId })
+})
+
+test('a first commit made after main has moved does not hide the move', async () => {
+  await open('late', 0)
+  await merge([await prepared('early', 'flights')])
+  const { id } = await commit('late', 'flights')
+  expect((await merge([{ branch: 'late', testedCommit: id }])).get('late')?.kind).toBe('conflict')
+})
+
+test('in one batch the first branch of a table wins, and the numbers have no gap', async () => {
+  const batch = [
+    await prepared('a', 'flights'),
+    await prepared('b', 'flights'),
+    await prepared('c', 'airports'),
+  ]
+  expect([...(await merge(batch)).values()]).toEqual([
+    { kind: 'merged', commit: 1, base: 0 },
+    { kind: 'conflict', table: 'default.gold.flights' },
+    { kind: 'merged', commit: 2, base: 0 },
+  ])
+})
+
+test('a conflict in one table keeps the whole branch out', async () => {
+  const both = await prepared('both', 'flights')
+  const { id } = await commit('both', 'airports')
+  await merge([await prepared('other', 'airports')])
+  expect((await merge([{ ...both, testedCommit: id }])).get('both')).toEqual({
+    kind: 'conflict',
+    table: 'default.gold.airports',
+  })
+  expect(await tableAt(database.sql, 99, tableNamed('flights'))).toBeNull()
+})
+
+test('a branch that moved after its tests is not merged', async () => {
+  const tested = await prepared('moved', 'flights')
+  await commit('moved', 'flights')
+  expect((await merge([tested])).get('moved')).toEqual({
+    kind: 'stale',
+    why: 'the branch has moved after its tests',
+  })
+  expect(await headOfMain(database.sql)).toBe(0)
+})
+
+test('closed, merged, unknown and untouched branches are stale, and so is main', async () => {
+  const closed = await prepared('closed', 'flights')
+  await database.sql.begin((tx) => closeBranches(tx, ['closed']))
+  const merged = await prepared('merged', 'airports')
+  await merge([merged])
+  await open('untouched', 0)
+  const testedCommit = newId()
+  const others = ['untouched', 'unknown', 'main'].map((branch) => ({ branch, testedCommit }))
+  expect([...(await merge([closed, merged, ...others])).values()]).toEqual([
+    { kind: 'stale', why: 'the branch is deleted' },
+    { kind: 'stale', why: 'the branch is merged' },
+    { kind: 'stale', why: 'nothing was committed to the branch' },
+    { kind: 'stale', why: 'there is no such branch' },
+    { kind: 'stale', why: 'there is no such branch' },
+  ])
+})
+
+test('a merged or closed branch takes no commit', async () => {
+  await merge([await prepared('merged', 'flights')])
+  expect((await commit('merged', 'flights')).committed).toBe(false)
+  await open('closed', 0)
+  await database.sql.begin((tx) => closeBranches(tx, ['closed']))
+  expect((await commit('closed', 'flights')).committed).toBe(false)
+})
+
+test('closing answers the branches it has closed, and never main', async () => {
+  await open('a', 0)
+  await open('b', 0)
+  const close = (names: string[]) => database.sql.begin((tx) => closeBranches(tx, names))
+  expect((await close(['a', 'b', 'main', 'unknown'])).sort()).toEqual(['a', 'b'])
+  expect(await close(['a', 'b'])).toEqual([])
+})
+
+test('of two commits computed from one head, the second is refused and leaves nothing', async () => {
+  await open('run-a', 0)
+  const attempts = await Promise.all(Array.from({ length: 6 }, () => commit('run-a', 'flights')))
+  const committed = attempts.filter((attempt) => attempt.committed)
+  expect(committed.length).toBeGreaterThanOrEqual(1)
+  const [{ contents } = { contents: '' }] = await database.sql`select count(*) as contents from lake_content`
+  expect(Number(contents)).toBe(committed.length)
+})
+
+test('the changes since a commit lead from that catalog to this one', async () => {
+  await merge([await prepared('a', 'flights'), await prepared('b', 'airports')])
+  await merge([await prepared('c', 'flights', 2)])
+  await merge([await prepared('d', 'routes', 3)])
+  const { tables, dropped } = await changesSince(database.sql, { commit: 4, since: 2 })
+  expect(tables.map((table) => table.name)).toEqual(['flights', 'routes'])
+  expect(dropped).toEqual([])
+  // Nothing drops a table yet, so its entry is ended by hand.
+  await database.sql`update main_entry set to_commit = 4 where name = 'airports'`
+  expect((await changesSince(database.sql, { commit: 4, since: 2 })).dropped).toEqual([
+    tableNamed('airports'),
+  ])
+  expect((await changesSince(database.sql, { commit: 4, since: 4 })).dropped).toEqual([])
+})
+
+test('parallel merges of different tables all succeed with consecutive numbers', async () => {
+  const batches = await Promise.all(
+    Array.from({ length: 8 }, (_, at) =>
+      Promise.all([prepared(`${at}-x`, `table-${at}-x`), prepared(`${at}-y`, `table-${at}-y`)]),
+    ),
+  )
+  const outcomes = (await Promise.all(batches.map(merge))).flatMap((outcome) => [...outcome.values()])
+  const numbers = outcomes.map((outcome) => (outcome.kind === 'merged' ? outcome.commit : 0))
+  expect(numbers.sort((a, b) => a - b)).toEqual(Array.from({ length: 16 }, (_, at) => at + 1))
+  expect(await catalogAt(database.sql, 16)).toHaveLength(16)
+})
+
+test('of parallel merges of one table exactly one succeeds', async () => {
+  const branches = await Promise.all(Array.from({ length: 8 }, (_, at) => prepared(`run-${at}`, 'flights')))
+  const outcomes = (await Promise.all(branches.map((branch) => merge([branch])))).flatMap((outcome) => [
+    ...outcome.values(),
+  ])
+  expect(outcomes.filter((outcome) => outcome.kind === 'merged')).toHaveLength(1)
+  expect(outcomes.filter((outcome) => outcome.kind === 'conflict')).toHaveLength(7)
+})
+
+test('a branch that is merged and closed at once is one of the two', async () => {
+  for (let round = 0; round < 10; round++) {
+    const branch = await prepared(`run-${round}`, `table-${round}`)
+    const [merged, closed] = await Promise.all([
+      merge([branch]),
+      database.sql.begin((tx) => closeBranches(tx, [branch.branch])),
+    ])
+    expect(merged.get(branch.branch)?.kind === 'merged').toBe(closed.length === 0)
+  }
+})
+
+test('a merge rolled back with its transaction leaves no trace', async () => {
+  const branch = await prepared('run-a', 'flights')
+  const failing = database.sql.begin(async (tx) => {
+    await mergeBranches(tx, [{ ...branch, runId: newId(), message: 'a run' }])
+    throw new Error('the run could not be ended')
+  })
+  await expect(failing).rejects.toThrow('the run could not be ended')
+  expect(await headOfMain(database.sql)).toBe(0)
+  expect((await merge([branch])).get('run-a')).toEqual({ kind: 'merged', commit: 1, base: 0 })
+})
+
+test('workers that race on few tables lose no update', async () => {
+  const worker = async (name: string) => {
+    for (let turn = 0; turn < 15; turn++) {
+      const branch = `${name}-${turn}`
+      await open(branch, await headOfMain(database.sql))
+      await commit(branch, `t${turn % 2}`)
+      const { id } = await commit(branch, `t${(turn + name.length) % 3}`)
+      if (turn % 5 === 4) await database.sql.begin((tx) => closeBranches(tx, [branch]))
+      await merge([{ branch, testedCommit: id }])
+    }
+  }
+  await Promise.all(['a', 'bb', 'ccc', 'dddd'].map(worker))
+  // Each state of a table on main was computed from the one it replaced.
+  const states = await database.sql<{ name: string; base: string | null; replaced: string | null }[]>`
+    select main.name, own.base_content as base,
+      lag(main.content_id) over (partition by main.name order by main.from_commit) as replaced
+    from main_entry main join branch_entry own on own.content_id = main.content_id`
+  expect(states.length).toBeGreaterThan(4)
+  expect(states.filter((state) => state.base !== state.replaced)).toEqual([])
+  const head = await headOfMain(database.sql)
+  const [numbers] =
+    await database.sql`select count(*), min(number), max(number) from lake_commit where number is not null`
+  expect(numbers).toEqual({ count: String(head), min: '1', max: String(head) })
+})
+
+test('a batch takes the same number of statements whatever its size', async () => {
+  let statements = 0
+  const counted = (tx: SqlTx): SqlTx =>
+    new Proxy(tx, {
+      apply: (target, self, args) => {
+        statements += 1
+        return Reflect.apply(target, self, args)
+      },
+    })
+  const statementsOf = async (batch: { branch: string; testedCommit: string }[]) => {
+    statements = 0
+    const requests = batch.map((request) => ({ ...request, runId: newId(), message: 'a run' }))
+    await database.sql.begin((tx) => mergeBranches(counted(tx), requests))
+    return statements
+  }
+  expect(await statementsOf([await prepared('one', 'table-one')])).toBe(8)
+  const many = await Promise.all(Array.from({ length: 64 }, (_, at) => prepared(`run-${at}`, `table-${at}`)))
+  expect(await statementsOf(many)).toBe(8)
+  expect(await headOfMain(database.sql)).toBe(65)
+})
+
+/** The catalog as its rules say it, in memory. Branches and tables are small numbers. */
+class Model {
+  main: Map<string, string>[] = [new Map()]
+  branches: {
+    base: number
+    state: string
+    head: string | null
+    entries: Map<string, string>
+  }[] = []
+
+  merge(batch: { at: number; testedCommit: string }[]): MergeOutcome['kind'][] {
+    return batch.map(({ at, testedCommit }) => {
+      const branch = this.branches[at]
+      if (branch?.state !== 'open' || branch.head !== testedCommit) return 'stale'
+      const live = this.main.at(-1)
+      const then = this.main[branch.base]
+      for (const table of branch.entries.keys()) if (live?.get(table) !== then?.get(table)) return 'conflict'
+      this.main.push(new Map([...(live ?? []), ...branch.entries]))
+      branch.state = 'merged'
+      return 'merged'
+    })
+  }
+}
+
+const action = fc.oneof(
+  fc.record({ kind: fc.constant('open' as const), back: fc.nat(2) }),
+  {
+    weight: 4,
+    arbitrary: fc.record({ kind: fc.constant('commit' as const), branch: fc.nat(), table: fc.nat(3) }),
+  },
+  fc.record({ kind: fc.constant('close' as const), branch: fc.nat() }),
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('merge' as const),
+      branches: fc.array(fc.record({ branch: fc.nat(), outdated: fc.nat(9) }), {
+        minLength: 1,
+        maxLength: 4,
+      }),
+    }),
+  },
+)
+
+test(
+  'any history of opening, committing, closing and merging agrees with the model',
+  () =>
+    fc.assert(
+      fc.asyncProperty(fc.array(action, { minLength: 10, maxLength: 40 }), async (actions) => {
+        await emptyCatalog()
+        const model = new Model()
+        for (const step of actions) {
+          if (step.kind === 'open' || model.branches.length === 0) {
+            const base = Math.max(0, model.main.length - 1 - (step.kind === 'open' ? step.back : 0))
+            await open(`run-${model.branches.length}`, base)
+            model.branches.push({ base, state: 'open', head: null, entries: new Map() })
+            continue
+          }
+          const chosen = (at: number) => at % model.branches.length
+          if (step.kind === 'commit') {
+            const branch = model.branches[chosen(step.branch)]
+            const { id, contentId, committed } = await commit(`run-${chosen(step.branch)}`, `t${step.table}`)
+            expect(committed).toBe(branch?.state === 'open')
+            if (branch && committed) {
+              branch.head = id
+              branch.entries.set(`t${step.table}`, contentId)
+            }
+          } else if (step.kind === 'close') {
+            const at = chosen(step.branch)
+            const branch = model.branches[at]
+            const closed = await database.sql.begin((tx) => closeBranches(tx, [`run-${at}`]))
+            expect(closed).toEqual(branch?.state === 'open' ? [`run-${at}`] : [])
+            if (branch?.state === 'open') branch.state = 'deleted'
+          } else {
+            const batch = [...new Map(step.branches.map((one) => [chosen(one.branch), one])).entries()].map(
+              ([at, { outdated }]) => ({
+                at,
+                testedCommit: (outdated > 0 && model.branches[at]?.head) || newId(),
+              }),
+            )
+            const outcomes = await merge(
+              batch.map(({ at, testedCommit }) => ({ branch: `run-${at}`, testedCommit })),
+            )
+            expect([...outcomes.values()].map((outcome) => outcome.kind)).toEqual(model.merge(batch))
+          }
+        }
+        await expectAgreement(model)
+      }),
+      { numRuns: 30 },
+    ),
+  60_000,
+)
+
+async function expectAgreement(model: Model) {
+  expect(await headOfMain(database.sql)).toBe(model.main.length - 1)
+  for (const [number, tables] of model.main.entries())
+    expect(contentsOf(await catalogAt(database.sql, number))).toEqual(Object.fromEntries(tables))
+  for (const [at, { base, entries }] of model.branches.entries()) {
+    const seen = new Map([...(model.main[base] ?? []), ...entries])
+    expect(contentsOf(await tablesIn(database.sql, { commit: base, branch: `run-${at}` }))).toEqual(
+      Object.fromEntries(seen),
+    )
+  }
+  const numbers = await database.sql`
+    select number from lake_commit where number is not null order by number`
+  expect(numbers.map((row) => Number(row.number))).toEqual(model.main.slice(1).map((_, at) => at + 1))
+}

@@ -1,0 +1,168 @@
+import type postgres from 'postgres'
+import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import type { ContentColumns } from '../../drizzle/schema/catalog.ts'
+
+export type TableName = { namespace: string; layer: string; name: string }
+
+/** One immutable state of a table. */
+export type Content = {
+  contentId: string
+  metadataLocation: string
+  columns: ContentColumns
+  rowCount: number
+  sizeBytes: number
+}
+export type CatalogTable = TableName & Content
+
+export type Branch = {
+  name: string
+  state: 'open' | 'merged' | 'deleted'
+  base: number
+  head: string | null
+  runId: string
+  attempt: number
+}
+
+/** What a reader of main sees: each table as of a commit. Of a branch: what it changed, over main as of its base. */
+export type View = { commit: number; branch: string | null }
+
+/** The branch of that name, whatever its state; null when there is none. `main` is none. */
+export async function findBranch(sql: postgres.ISql, name: string): Promise<Branch | null> {
+  const [row] = await sql<(Branch & { base: string })[]>`
+    select name, state, base, head, run_id as "runId", attempt
+    from lake_ref where name = ${name} and name <> 'main'`
+  return row ? { ...row, base: Number(row.base) } : null
+}
+
+/** Tables of main as of `commit`, in order of name. */
+export const catalogAt = (sql: postgres.ISql, commit: number) => tablesIn(sql, { commit, branch: null })
+
+/** A table of main as of `commit`; null when main had none of that name then. */
+export const tableAt = (sql: postgres.ISql, commit: number, table: TableName) =>
+  tableIn(sql, { commit, branch: null }, table)
+
+/** Every table of a view, in order of name. */
+export async function tablesIn(sql: postgres.ISql, view: View): Promise<CatalogTable[]> {
+  const rows = await sql<TableRow[]>`
+    select entry.namespace, entry.layer, entry.name, ${contentColumns(sql)}
+    from (${entriesOf(sql, view)}) entry join lake_content content on content.id = entry.content_id
+    order by entry.namespace, entry.layer, entry.name`
+  return rows.map(toTable)
+}
+
+/** One table of a view, or null. */
+export async function tableIn(
+  sql: postgres.ISql,
+  view: View,
+  table: TableName,
+): Promise<CatalogTable | null> {
+  const [row] = await sql<TableRow[]>`
+    select entry.namespace, entry.layer, entry.name, ${contentColumns(sql)}
+    from (${entriesOf(sql, view)}) entry join lake_content content on content.id = entry.content_id
+    where entry.namespace = ${table.namespace} and entry.layer = ${table.layer} and entry.name = ${table.name}`
+  return row ? toTable(row) : null
+}
+
+/** How main at `commit` differs from main at the earlier commit `since`. */
+export async function changesSince(
+  sql: postgres.ISql,
+  { commit, since }: { commit: number; since: number },
+): Promise<{ tables: CatalogTable[]; dropped: TableName[] }> {
+  const [changed, dropped] = await Promise.all([
+    sql<TableRow[]>`
+      select entry.namespace, entry.layer, entry.name, ${contentColumns(sql)}
+      from main_entry entry join lake_content content on content.id = entry.content_id
+      where entry.from_commit > ${since} and entry.from_commit <= ${commit}
+        and (entry.to_commit is null or entry.to_commit > ${commit})
+      order by entry.namespace, entry.layer, entry.name`,
+    sql<TableName[]>`
+      select gone.namespace, gone.layer, gone.name
+      from main_entry gone
+      where gone.from_commit <= ${since} and gone.to_commit > ${since} and gone.to_commit <= ${commit}
+        and not exists (
+          select from main_entry entry
+          where entry.namespace = gone.namespace and entry.layer = gone.layer and entry.name = gone.name
+            and entry.from_commit <= ${commit} and (entry.to_commit is null or entry.to_commit > ${commit}))
+      order by gone.namespace, gone.layer, gone.name`,
+  ])
+  return { tables: changed.map(toTable), dropped: dropped.map((row) => ({ ...row })) }
+}
+
+export type BranchCommit = {
+  id: string
+  branch: string
+  /** The head that the new state was computed from. */
+  head: string | null
+  table: TableName
+  tableUuid: string
+  content: Content
+  snapshotId: string | null
+  message: string
+}
+
+/**
+ * Moves a branch by one commit of one table. False, and nothing is written, when the branch is no longer open or its
+ * head is not the one the commit was computed from.
+ */
+export const commitToBranch = (sql: Sql, commit: BranchCommit): Promise<boolean> =>
+  sql.begin(async (tx) => {
+    const [branch] = await tx<{ base: string; runId: string }[]>`
+      select base, run_id as "runId" from lake_ref
+      where name = ${commit.branch} and name <> 'main' and state = 'open'
+        and head is not distinct from ${commit.head}
+      for update`
+    if (branch === undefined) return false
+    await writeBranchCommit(tx, commit, { base: Number(branch.base), runId: branch.runId })
+    return true
+  })
+
+async function writeBranchCommit(tx: SqlTx, commit: BranchCommit, branch: { base: number; runId: string }) {
+  const { table, content } = commit
+  await Promise.all([
+    tx`
+      insert into lake_content
+        (id, table_uuid, metadata_location, snapshot_id, columns, row_count, size_bytes)
+      values (${content.contentId}, ${commit.tableUuid}, ${content.metadataLocation}, ${commit.snapshotId},
+        ${tx.json(content.columns)}, ${content.rowCount}, ${content.sizeBytes})`,
+    // Main as of the branch's base, never main now: that would hide what others have merged meanwhile.
+    tx`
+      insert into branch_entry (ref, namespace, layer, name, content_id, base_content)
+      values (${commit.branch}, ${table.namespace}, ${table.layer}, ${table.name}, ${content.contentId},
+        (select content_id from main_entry
+         where namespace = ${table.namespace} and layer = ${table.layer} and name = ${table.name}
+           and from_commit <= ${branch.base} and (to_commit is null or to_commit > ${branch.base})))
+      on conflict (ref, namespace, layer, name) do update set content_id = excluded.content_id`,
+    tx`
+      insert into lake_commit (id, ref, base, run_id, message)
+      values (${commit.id}, ${commit.branch}, ${branch.base}, ${branch.runId}, ${commit.message})`,
+    tx`update lake_ref set head = ${commit.id} where name = ${commit.branch}`,
+  ])
+}
+
+/** `namespace`, `layer`, `name`, `content_id` of each table of a view. */
+function entriesOf(sql: postgres.ISql, { commit, branch }: View) {
+  const main = sql`
+    select namespace, layer, name, content_id from main_entry
+    where from_commit <= ${commit} and (to_commit is null or to_commit > ${commit})`
+  if (branch === null) return main
+  return sql`
+    select namespace, layer, name, content_id from branch_entry where ref = ${branch}
+    union all
+    select main.namespace, main.layer, main.name, main.content_id from (${main}) main
+    where not exists (
+      select from branch_entry own
+      where own.ref = ${branch} and own.namespace = main.namespace and own.layer = main.layer
+        and own.name = main.name)`
+}
+
+const contentColumns = (sql: postgres.ISql) => sql`
+  content.id as "contentId", content.metadata_location as "metadataLocation", content.columns,
+  content.row_count as "rowCount", content.size_bytes as "sizeBytes"`
+
+type TableRow = Omit<CatalogTable, 'rowCount' | 'sizeBytes'> & { rowCount: string; sizeBytes: string }
+
+const toTable = (row: TableRow): CatalogTable => ({
+  ...row,
+  rowCount: Number(row.rowCount),
+  sizeBytes: Number(row.sizeBytes),
+})
