@@ -1,0 +1,30 @@
+import { type ObjectBody, type ObjectText, ObjectTooLarge, TEXT_LIMIT_BYTES } from './port.ts'
+
+/**
+ * The chunks of a body as they come; throws ObjectTooLarge as soon as they exceed `maxBytes`.
+ * However the reader leaves, the source is cancelled.
+ */
+export async function* chunksOf(
+  body: Uint8Array | ReadableStream<Uint8Array>,
+  maxBytes = Number.POSITIVE_INFINITY,
+): AsyncGenerator<Uint8Array> {
+  if (body instanceof Uint8Array) {
+    if (body.byteLength > maxBytes) throw new ObjectTooLarge(maxBytes)
+    yield body
+    return
+  }
+  let size = 0
+  for await (const chunk of body) {
+    size += chunk.byteLength
+    if (size > maxBytes) throw new ObjectTooLarge(maxBytes)
+    yield chunk
+  }
+}
+
+/** Reads an object as UTF-8, replacing what is none and keeping a byte order mark. */
+export async function textOf({ body, ...info }: ObjectBody): Promise<ObjectText> {
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+  let text = ''
+  for await (const chunk of chunksOf(body, TEXT_LIMIT_BYTES)) text += decoder.decode(chunk, { stream: true })
+  return { ...info, text: text + decoder.decode() }
+}

@@ -1,0 +1,299 @@
+import type { Dirent } from 'node:fs'
+import { access, constants, mkdir, open, readdir, rm, rmdir, stat, unlink } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { Clock } from '../clock.ts'
+import { chunksOf, textOf } from './body.ts'
+import { makeDirectory, moveInto, namesIn, orNull, streamOf, syncDirectory, writeNew } from './disk-files.ts'
+import { lockDirectory } from './disk-lock.ts'
+import {
+  directoryOf,
+  type Place,
+  parseEntry,
+  parseVersionId,
+  placeOf,
+  type Version,
+  versionIdOf,
+  versionName,
+} from './disk-names.ts'
+import { checkFolder, checkKey, checkPrefix, compareKeys, isLakeKey } from './key.ts'
+import {
+  LIST_LIMIT,
+  type ObjectInfo,
+  type ObjectPage,
+  type ObjectStore,
+  type PutOptions,
+  type StoredObject,
+  StoreUnavailable,
+} from './port.ts'
+
+// The object store of a single machine. A file is written under a temporary name, synced, and renamed to its version:
+// the rename is the commit, and the greatest version is the newest (docs/adr/0003-object-store.md).
+
+/** Directories whose newest version is remembered; any other is read again on its next put. */
+const REMEMBERED_DIRECTORIES = 10_000
+
+/** Opens a directory as an object store, alone: StoreUnavailable when another process has it, or it cannot be used. */
+export async function openDiskStore(root: string, clock: Clock): Promise<ObjectStore> {
+  const scratch = join(root, '~tmp')
+  const release = await prepare(root, scratch)
+  const nextVersion = versionCounter(clock)
+  let temporaries = 0
+
+  async function put(key: string, body: Uint8Array | ReadableStream<Uint8Array>, options: PutOptions = {}) {
+    checkKey(key)
+    const place = placeOf(root, key)
+    const temporary = join(scratch, String(temporaries++))
+    try {
+      const size = await writeNew(temporary, chunksOf(body, options.maxBytes))
+      if (isLakeKey(key)) {
+        await moveInto(place.directory, place.name, temporary)
+        return { versionId: '', size }
+      }
+      const version = { number: await nextVersion(place.directory), size }
+      await moveInto(place.directory, versionName(place, version), temporary)
+      return { versionId: versionIdOf(version), size }
+    } catch (error) {
+      await rm(temporary, { force: true })
+      throw error
+    }
+  }
+
+  /** Where the bytes of a key are. A pinned version is taken at its word: its id says all but whether it exists. */
+  async function find(key: string, versionId?: string): Promise<(ObjectInfo & { path: string }) | null> {
+    checkKey(key)
+    const place = placeOf(root, key)
+    if (isLakeKey(key)) return findPlain(join(place.directory, place.name))
+    const version = versionId === undefined ? await newestOf(place) : parseVersionId(versionId)
+    if (version === null || version.size === null) return null
+    return {
+      path: join(place.directory, versionName(place, version)),
+      size: version.size,
+      versionId: versionIdOf(version),
+      modified: modifiedOf(version),
+    }
+  }
+
+  async function get(key: string, versionId?: string) {
+    const found = await find(key, versionId)
+    const file = found && (await orNull(open(found.path)))
+    if (!file) return null
+    const { path: _, ...info } = found
+    return { ...info, body: streamOf(file, info.size) }
+  }
+
+  async function head(key: string, versionId?: string) {
+    const found = await find(key, versionId)
+    if (!found || (versionId !== undefined && !(await orNull(stat(found.path))))) return null
+    const { path: _, ...info } = found
+    return info
+  }
+
+  async function text(key: string, versionId?: string) {
+    const found = await get(key, versionId)
+    return found && textOf(found)
+  }
+
+  async function remove(key: string) {
+    checkKey(key)
+    const place = placeOf(root, key)
+    if (isLakeKey(key)) return discard(place, place.name)
+    const newest = await newestOf(place)
+    if (newest === null || newest.size === null) return
+    const marker = { number: await nextVersion(place.directory), size: null }
+    const file = await orNull(open(join(place.directory, versionName(place, marker)), 'wx'))
+    await file?.close()
+    await syncDirectory(place.directory)
+  }
+
+  async function deleteVersion(key: string, versionId: string) {
+    checkKey(key)
+    const place = placeOf(root, key)
+    if (isLakeKey(key)) return discard(place, place.name)
+    const version = parseVersionId(versionId)
+    if (version !== null) await discard(place, versionName(place, version))
+  }
+
+  async function list(prefix: string, page: { limit: number; after?: string }): Promise<ObjectPage> {
+    checkPrefix(prefix)
+    const limit = Math.min(page.limit, LIST_LIMIT)
+    const folder = prefix.slice(0, prefix.lastIndexOf('/') + 1)
+    const objects: StoredObject[] = []
+    for await (const object of walk(directoryOf(root, folder), folder, { prefix, after: page.after ?? '' })) {
+      if (objects.length === limit) return { objects, truncated: true }
+      objects.push(object)
+    }
+    return { objects, truncated: false }
+  }
+
+  async function removeAll(prefix: string) {
+    checkFolder(prefix)
+    const directory = directoryOf(root, prefix)
+    await clear(directory)
+    await syncDirectory(dirname(directory))
+  }
+
+  return {
+    put,
+    get,
+    head,
+    text,
+    delete: remove,
+    deleteVersion,
+    list,
+    removeAll,
+    ping: () => access(scratch, constants.W_OK),
+    close: release,
+  }
+}
+
+/** Takes the directory over and sweeps what a killed owner was writing. */
+async function prepare(root: string, scratch: string): Promise<() => Promise<void>> {
+  try {
+    await makeDirectory(root)
+    const release = await lockDirectory(root)
+    await rm(scratch, { recursive: true, force: true })
+    await mkdir(scratch)
+    return release
+  } catch (error) {
+    if (error instanceof StoreUnavailable) throw error
+    const why = error instanceof Error ? error.message : String(error)
+    throw new StoreUnavailable(`the object store ${root} cannot be used: ${why}`, { cause: error })
+  }
+}
+
+/**
+ * Version numbers are microseconds since 1970, but always above every number in the directory: within one millisecond,
+ * among concurrent puts, and after the clock has stepped back, also while we were down. Being the only process here,
+ * we read a directory once and remember its greatest number.
+ */
+function versionCounter(clock: Clock): (directory: string) => Promise<number> {
+  const remembered = new Map<string, number>()
+  return async (directory) => {
+    const onDisk = remembered.has(directory) ? 0 : await greatestIn(directory)
+    const greatest = Math.max(onDisk, remembered.get(directory) ?? 0)
+    const next = Math.max(greatest + 1, clock.now().getTime() * 1000)
+    remembered.delete(directory) // to the end of the map: the first one is the longest unused
+    remembered.set(directory, next)
+    const [oldest = directory] = remembered.keys()
+    if (remembered.size > REMEMBERED_DIRECTORIES) remembered.delete(oldest)
+    return next
+  }
+}
+
+async function greatestIn(directory: string): Promise<number> {
+  let greatest = 0
+  for (const name of await namesIn(directory)) {
+    const entry = parseEntry(name)
+    if (entry.kind === 'version') greatest = Math.max(greatest, entry.version.number)
+  }
+  return greatest
+}
+
+async function newestOf(place: Place): Promise<Version | null> {
+  let newest: Version | null = null
+  for (const name of await namesIn(place.directory)) {
+    if (!name.startsWith(`${place.name}~`)) continue
+    const entry = parseEntry(name)
+    if (entry.kind !== 'version') continue
+    if (newest === null || entry.version.number > newest.number) newest = entry.version
+  }
+  return newest
+}
+
+const modifiedOf = (version: Version) => new Date(Math.floor(version.number / 1000))
+
+async function discard(place: Place, name: string): Promise<void> {
+  await orNull(unlink(join(place.directory, name)))
+  await syncDirectory(place.directory)
+}
+
+interface Wanted {
+  prefix: string
+  after: string
+}
+type Found =
+  | { kind: 'folder'; key: string; path: string }
+  | { kind: 'object'; key: string; version: Version }
+  | { kind: 'plain'; key: string; path: string }
+
+/** The wanted objects below a folder in the order of their keys. A folder sorts as its name with a '/'. */
+async function* walk(directory: string, folder: string, wanted: Wanted): AsyncGenerator<StoredObject> {
+  const found = isLakeKey(folder) ? await plainIn(directory, folder) : await versionedIn(directory, folder)
+  found.sort((a, b) => compareKeys(a.key, b.key))
+  for (const item of found) {
+    if (item.kind === 'folder') {
+      if (mayHold(item.key, wanted)) yield* walk(item.path, item.key, wanted)
+      continue
+    }
+    if (!item.key.startsWith(wanted.prefix) || compareKeys(item.key, wanted.after) <= 0) continue
+    if (item.kind === 'plain') {
+      const info = await findPlain(item.path)
+      if (info) yield { key: item.key, size: info.size, modified: info.modified, versionId: '' }
+    } else if (item.version.size !== null)
+      yield {
+        key: item.key,
+        size: item.version.size,
+        modified: modifiedOf(item.version),
+        versionId: versionIdOf(item.version),
+      }
+  }
+}
+
+function mayHold(folder: string, { prefix, after }: Wanted): boolean {
+  return (
+    (folder.startsWith(prefix) || prefix.startsWith(folder)) &&
+    (after.startsWith(folder) || compareKeys(folder, after) > 0)
+  )
+}
+
+/** The folders in a directory and the newest version of each of its keys. `base` is what their keys begin with. */
+async function versionedIn(directory: string, base: string): Promise<Found[]> {
+  const folders: Found[] = []
+  const newest = new Map<string, Version>()
+  for (const name of await namesIn(directory)) {
+    const entry = parseEntry(name)
+    const path = join(directory, name)
+    if (entry.kind === 'folder') folders.push({ kind: 'folder', key: `${base}${entry.name}/`, path })
+    if (entry.kind === 'part') folders.push(...(await versionedIn(path, base + entry.name)))
+    if (entry.kind !== 'version') continue
+    const known = newest.get(entry.name)
+    if (known === undefined || entry.version.number > known.number) newest.set(entry.name, entry.version)
+  }
+  const objects = Array.from(
+    newest,
+    ([name, version]): Found => ({ kind: 'object', key: base + name, version }),
+  )
+  return [...folders, ...objects]
+}
+
+async function plainIn(directory: string, base: string): Promise<Found[]> {
+  return (await entriesIn(directory)).map((entry) => {
+    const path = join(directory, entry.name)
+    return entry.isDirectory()
+      ? { kind: 'folder', key: `${base}${entry.name}/`, path }
+      : { kind: 'plain', key: base + entry.name, path }
+  })
+}
+
+async function findPlain(path: string) {
+  const file = await orNull(stat(path))
+  return file?.isFile() ? { path, size: file.size, versionId: '', modified: file.mtime } : null
+}
+
+/** Empties a directory, the oldest versions first: should we stop half way, no reader sees an old version again. */
+async function clear(directory: string): Promise<void> {
+  const entries = await entriesIn(directory)
+  entries.sort((a, b) => (a.name < b.name ? -1 : 1))
+  for (const entry of entries) {
+    const path = join(directory, entry.name)
+    if (entry.isDirectory()) await clear(path)
+    else await orNull(unlink(path))
+  }
+  // Not empty: something was put here meanwhile, and stays.
+  await orNull(rmdir(directory)).catch((error) => {
+    if (!['ENOTEMPTY', 'EEXIST'].includes(error.code)) throw error
+  })
+}
+
+const entriesIn = async (directory: string): Promise<Dirent[]> =>
+  (await orNull(readdir(directory, { withFileTypes: true }))) ?? []

@@ -1,0 +1,19 @@
+import { type Clock, systemClock } from '../clock.ts'
+import type { StoreSettings } from '../config.ts'
+import type { ObjectStore } from './port.ts'
+
+/**
+ * Opens the store that the settings name; rejects with StoreUnavailable, whose message is one clear line.
+ * Each implementation is loaded only when it is chosen: the S3 client alone is tens of megabytes.
+ */
+export async function openObjectStore(
+  settings: StoreSettings,
+  clock: Clock = systemClock,
+): Promise<ObjectStore> {
+  switch (settings.kind) {
+    case 'disk':
+      return (await import('./disk.ts')).openDiskStore(settings.root, clock)
+    case 's3':
+      return (await import('./s3.ts')).openS3Store(settings)
+  }
+}

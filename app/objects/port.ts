@@ -1,0 +1,79 @@
+import { AppError } from '../http/errors.ts'
+
+// Where files live: pipeline sources, landing files, and the lake. Two implementations, one suite (suite.ts).
+//
+// Every put makes a new version; the newest one is what a key reads as, and a pinned version id reads the same bytes
+// until someone removes that version. Keys under `_lake/` are the exception: written once under unique names, they
+// have no versions, their version id is '', and deleting one frees its space at once.
+
+/** Most entries one page of a listing holds, whatever is asked for. */
+export const LIST_LIMIT = 10_000
+/** Most bytes `text` reads into memory: the size limit of a pipeline file (spec: Limits). */
+export const TEXT_LIMIT_BYTES = 33_554_432
+
+export interface ObjectInfo {
+  size: number
+  modified: Date
+  /** Opaque. '' for keys under `_lake/`. */
+  versionId: string
+}
+export interface StoredObject extends ObjectInfo {
+  key: string
+}
+export interface ObjectBody extends ObjectInfo {
+  /** To be read to its end or cancelled: it holds a file or a connection until then. */
+  body: ReadableStream<Uint8Array>
+}
+export interface ObjectText extends ObjectInfo {
+  text: string
+}
+export interface ObjectPage {
+  /** Sorted by the UTF-8 bytes of the key. */
+  objects: StoredObject[]
+  /** Whether more follow; ask for them with `after` = the last key of this page. */
+  truncated: boolean
+}
+export interface PutOptions {
+  /** Kept by stores that keep one (S3), for readers that come past us. */
+  contentType?: string
+  /** A longer body is refused with ObjectTooLarge and leaves nothing behind. */
+  maxBytes?: number
+}
+
+/** All of these throw InvalidKey for a key no store may hold; what is not there is null, never an error. */
+export interface ObjectStore {
+  /** Durable and visible as a whole when it resolves. A streamed body is never held in memory as a whole. */
+  put(
+    key: string,
+    body: Uint8Array | ReadableStream<Uint8Array>,
+    options?: PutOptions,
+  ): Promise<{ versionId: string; size: number }>
+  get(key: string, versionId?: string): Promise<ObjectBody | null>
+  head(key: string, versionId?: string): Promise<ObjectInfo | null>
+  /** The object as UTF-8 text; ObjectTooLarge over TEXT_LIMIT_BYTES. */
+  text(key: string, versionId?: string): Promise<ObjectText | null>
+  /** Hides the key behind a delete marker; its versions can still be read by their ids. */
+  delete(key: string): Promise<void>
+  /** Removes one version for good. */
+  deleteVersion(key: string, versionId: string): Promise<void>
+  /** The newest versions of the keys that start with `prefix` and are not deleted. */
+  list(prefix: string, page: { limit: number; after?: string }): Promise<ObjectPage>
+  /** Removes every version of every key in a folder for good. `prefix` ends in '/'. */
+  removeAll(prefix: string): Promise<void>
+  /** Rejects when the store cannot be reached. */
+  ping(): Promise<void>
+  /** Lets go of what the store holds; it is not to be used after. */
+  close(): Promise<void>
+}
+
+export class ObjectTooLarge extends AppError {
+  constructor(readonly maxBytes: number) {
+    super(413, 'INVALID_ARGUMENT', `file too large (max ${sizeText(maxBytes)})`)
+  }
+}
+
+/** The store cannot be opened. The message is one line that says what to change. */
+export class StoreUnavailable extends Error {}
+
+const MIB = 1_048_576
+const sizeText = (bytes: number) => (bytes % MIB === 0 ? `${bytes / MIB}MB` : `${bytes} bytes`)

@@ -1,0 +1,419 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { compareKeys } from './key.ts'
+import { type ObjectStore, ObjectTooLarge, TEXT_LIMIT_BYTES } from './port.ts'
+
+const MIB = 1_048_576
+let folders = 0
+/** A folder of its own for each test: the store is shared, also with earlier runs. */
+const newFolder = () => `suite-${Date.now().toString(36)}-${folders++}/`
+
+export interface SuiteOptions {
+  /** False for servers that keep keys as paths of a file system, and so refuse the key `a` beside `a/b`. */
+  keysMayBeFolders: boolean
+  /** How many random histories are played. */
+  histories: number
+}
+
+/** What every object store does. `open` is called once. */
+export function objectStoreSuite(
+  name: string,
+  open: () => Promise<ObjectStore>,
+  { keysMayBeFolders, histories }: SuiteOptions,
+) {
+  describe(name, () => {
+    let store: ObjectStore
+    beforeAll(async () => {
+      store = await open()
+    })
+    afterAll(() => store.close())
+
+    test('what is put is read back, with its size, version and time', async () => {
+      const key = `${newFolder()}pipeline.sql`
+      const before = Date.now()
+      const { versionId, size } = await store.put(key, bytes('select 1'), { contentType: 'text/plain' })
+      expect(size).toBe(8)
+      expect(versionId).not.toBe('')
+      const found = await store.text(key)
+      expect(found).toMatchObject({ text: 'select 1', size: 8, versionId })
+      // S3 tells whole seconds.
+      expect(found?.modified.getTime()).toBeGreaterThan(before - 1001)
+      expect(found?.modified.getTime()).toBeLessThan(Date.now() + 1001)
+      const info = await store.head(key)
+      expect(info).toMatchObject({ size: 8, versionId })
+    })
+
+    test('a pinned version reads as it was, whatever is put or deleted later', async () => {
+      const key = `${newFolder()}a.sql`
+      const first = await store.put(key, bytes('one'))
+      const second = await store.put(key, bytes('two'))
+      await store.delete(key)
+      expect((await store.text(key, first.versionId))?.text).toBe('one')
+      expect((await store.text(key, second.versionId))?.text).toBe('two')
+      expect(await store.head(key, first.versionId)).toMatchObject({ size: 3, versionId: first.versionId })
+      expect(await store.get(key)).toBeNull()
+      expect(await store.head(key)).toBeNull()
+    })
+
+    test('a deleted key can be put again', async () => {
+      const folder = newFolder()
+      await store.put(`${folder}a`, bytes('one'))
+      await store.delete(`${folder}a`)
+      expect((await store.list(folder, { limit: 10 })).objects).toEqual([])
+      await store.put(`${folder}a`, bytes('two'))
+      expect((await store.text(`${folder}a`))?.text).toBe('two')
+    })
+
+    test('what was never there is null, and deleting it is fine', async () => {
+      const key = `${newFolder()}none/at/all`
+      expect(await store.get(key)).toBeNull()
+      expect(await store.head(key)).toBeNull()
+      expect(await store.text(key)).toBeNull()
+      await store.delete(key)
+      await store.removeAll(`${key}/`)
+      expect((await store.list(key, { limit: 10 })).objects).toEqual([])
+    })
+
+    test('a version id of no version is null, and deleting it is fine', async () => {
+      const key = `${newFolder()}a`
+      const { versionId } = await store.put(key, bytes('one'))
+      await store.put(key, bytes('two'))
+      await store.deleteVersion(key, versionId)
+      for (const id of [versionId, 'no-such-version', '../../a']) {
+        expect(await store.get(key, id)).toBeNull()
+        expect(await store.head(key, id)).toBeNull()
+        await store.deleteVersion(key, id)
+      }
+      expect((await store.text(key))?.text).toBe('two')
+    })
+
+    test('removing the newest version brings back the one before', async () => {
+      const folder = newFolder()
+      const first = await store.put(`${folder}a`, bytes('one'))
+      const second = await store.put(`${folder}a`, bytes('second'))
+      await store.deleteVersion(`${folder}a`, second.versionId)
+      expect((await store.text(`${folder}a`))?.text).toBe('one')
+      const { objects } = await store.list(folder, { limit: 10 })
+      expect(objects).toMatchObject([{ key: `${folder}a`, size: 3, versionId: first.versionId }])
+    })
+
+    test('an empty object is an object', async () => {
+      const folder = newFolder()
+      await store.put(`${folder}bytes`, new Uint8Array())
+      await store.put(`${folder}stream`, streamed([]))
+      expect((await store.text(`${folder}bytes`))?.text).toBe('')
+      expect((await store.text(`${folder}stream`))?.text).toBe('')
+      expect((await store.list(folder, { limit: 10 })).objects).toHaveLength(2)
+    })
+
+    test('text is UTF-8 as it is stored, byte order mark and all', async () => {
+      const key = `${newFolder()}text`
+      await store.put(key, bytes('\ufeffgrün 日本 \u{1F600}'))
+      expect((await store.text(key))?.text).toBe('\ufeffgrün 日本 \u{1F600}')
+    })
+
+    test('a body streams in and out whole, in many parts', async () => {
+      const key = `${newFolder()}big`
+      const hash = new Bun.CryptoHasher('sha256')
+      const chunks = Array.from({ length: 3 * 16 + 1 }, (_, index) => new Uint8Array(MIB / 4).fill(index))
+      for (const chunk of chunks) hash.update(chunk)
+      const { size } = await store.put(key, streamed(chunks), { maxBytes: 32 * MIB })
+      expect(size).toBe((49 * MIB) / 4)
+      const found = await store.get(key)
+      const read = new Bun.CryptoHasher('sha256')
+      for await (const chunk of found?.body ?? []) read.update(chunk)
+      expect(read.digest('hex')).toBe(hash.digest('hex'))
+    })
+
+    test('a reader may stop half way', async () => {
+      const key = `${newFolder()}big`
+      await store.put(key, new Uint8Array(2 * MIB))
+      for (let round = 0; round < 20; round++) {
+        const reader = (await store.get(key))?.body.getReader()
+        await reader?.read()
+        await reader?.cancel()
+      }
+      expect((await store.head(key))?.size).toBe(2 * MIB)
+    })
+
+    test('a body over the limit is refused, leaves nothing, and its source is cancelled', async () => {
+      const folder = newFolder()
+      const old = await store.put(`${folder}a`, bytes('old'))
+      const limit = { maxBytes: 6 * MIB }
+      let cancelled = false
+      const endless = new ReadableStream<Uint8Array>({
+        pull: (controller) => controller.enqueue(new Uint8Array(MIB)),
+        cancel: () => {
+          cancelled = true
+        },
+      })
+      await expect(store.put(`${folder}a`, endless, limit)).rejects.toThrow(ObjectTooLarge)
+      await expect(store.put(`${folder}b`, new Uint8Array(6 * MIB + 1), limit)).rejects.toThrow('max 6MB')
+      await expect(store.put(`${folder}c`, streamed([bytes('four')]), { maxBytes: 3 })).rejects.toThrow(
+        ObjectTooLarge,
+      )
+      const exact = await store.put(`${folder}d`, streamed([bytes('four')]), { maxBytes: 4 })
+      const { objects } = await store.list(folder, { limit: 10 })
+      expect(objects.map((object) => object.versionId)).toEqual([old.versionId, exact.versionId])
+      expect(cancelled).toBeTrue()
+    })
+
+    test('a body that fails leaves nothing', async () => {
+      const folder = newFolder()
+      const chunks = [new Uint8Array(6 * MIB), new Error('the client went away')]
+      for (const key of ['small', 'large']) {
+        const body = streamed(key === 'small' ? chunks.slice(1) : [...chunks])
+        await expect(store.put(folder + key, body)).rejects.toThrow('the client went away')
+      }
+      expect((await store.list(folder, { limit: 10 })).objects).toEqual([])
+    })
+
+    test('text is bounded', async () => {
+      const key = `${newFolder()}huge`
+      await store.put(key, new Uint8Array(TEXT_LIMIT_BYTES + 1))
+      await expect(store.text(key)).rejects.toThrow(ObjectTooLarge)
+    })
+
+    test('concurrent puts of one key are all kept under their own ids, and one of them is the newest', async () => {
+      const key = `${newFolder()}a`
+      const puts = await Promise.all(
+        Array.from({ length: 20 }, (_, index) => store.put(key, bytes(String(index)))),
+      )
+      expect(new Set(puts.map((put) => put.versionId)).size).toBe(20)
+      for (const [index, { versionId }] of puts.entries())
+        expect((await store.text(key, versionId))?.text).toBe(String(index))
+      const newest = await store.head(key)
+      expect(puts.map((put) => put.versionId)).toContain(newest?.versionId ?? '')
+    })
+
+    test('a listing is the newest of what a prefix begins, in the order of UTF-8', async () => {
+      const folder = newFolder()
+      const names = ['b/c', 'a-b', 'a/x/y', 'a.b', 'a0', 'a/b', '\u{1F600}', '\uf000', 'ab', 'é', 'B']
+      for (const name of names) await store.put(folder + name, bytes(name))
+      await store.put(`${folder}a0`, bytes('newer'))
+      await store.put(`${folder}gone`, bytes('gone'))
+      await store.delete(`${folder}gone`)
+      const listed = async (prefix: string) =>
+        (await store.list(folder + prefix, { limit: 100 })).objects.map(({ key }) => key.slice(folder.length))
+      const inOrder = ['B', 'a-b', 'a.b', 'a/b', 'a/x/y', 'a0', 'ab', 'b/c', 'é', '\uf000', '\u{1F600}']
+      expect(await listed('')).toEqual(inOrder)
+      expect(await listed('a')).toEqual(['a-b', 'a.b', 'a/b', 'a/x/y', 'a0', 'ab'])
+      expect(await listed('a/')).toEqual(['a/b', 'a/x/y'])
+      expect(await listed('a/x/y')).toEqual(['a/x/y'])
+      const { objects } = await store.list(`${folder}a0`, { limit: 1 })
+      expect(objects).toMatchObject([{ size: 5 }])
+    })
+
+    test('pages follow each other without gaps or repeats', async () => {
+      const folder = newFolder()
+      const names = ['a', 'b/a', 'b/b', 'b/c/a', 'b-', 'c', 'd/a', 'e']
+      for (const name of names) {
+        await store.put(folder + name, bytes('one'))
+        await store.put(folder + name, bytes('two'))
+      }
+      const all = names.map((name) => folder + name).sort(compareKeys)
+      for (const limit of [1, 2, 3, 7, 8, 9]) {
+        const seen: string[] = []
+        let truncated = true
+        for (let after: string | undefined; truncated; after = seen.at(-1)) {
+          const page = await store.list(folder, { limit, after })
+          seen.push(...page.objects.map(({ key }) => key))
+          truncated = page.truncated
+          expect(page.objects).toHaveLength(truncated ? limit : seen.length % limit || limit)
+        }
+        expect(seen).toEqual(all)
+      }
+    })
+
+    test('a purge takes every version of a folder, and nothing beside it', async () => {
+      const folder = newFolder()
+      const inside = await store.put(`${folder}a/deep/er`, bytes('1'))
+      await store.put(`${folder}a/b`, bytes('2'))
+      await store.put(`${folder}a/b`, bytes('3'))
+      await store.delete(`${folder}a/b`)
+      const beside = await store.put(`${folder}ab`, bytes('4'))
+      await store.removeAll(`${folder}a/`)
+      expect(await store.get(`${folder}a/deep/er`, inside.versionId)).toBeNull()
+      expect((await store.list(folder, { limit: 10 })).objects).toMatchObject([
+        { key: `${folder}ab`, versionId: beside.versionId },
+      ])
+      await store.put(`${folder}a/b`, bytes('again'))
+      expect((await store.text(`${folder}a/b`))?.text).toBe('again')
+    })
+
+    test('names may hold any character', async () => {
+      const folder = newFolder()
+      const names = [
+        'a~b',
+        '~',
+        '~tmp',
+        'a~0000000000000001~5',
+        'a~0000000000000001~',
+        '100%',
+        '%7E',
+        ' leading and trailing ',
+        'a+b&c=d?e#f',
+        `"quotes'<xml>;$(x)\``,
+        '..csv',
+        'a..b',
+        '.hidden',
+        '-rf',
+        '日本語/ファイル.csv',
+        'e\u0301/é',
+        '\u{1F468}\u200d\u{1F469}',
+        'y'.repeat(230),
+        '語'.repeat(75),
+      ]
+      for (const name of names) await store.put(folder + name, bytes(name))
+      for (const name of names) expect((await store.text(folder + name))?.text).toBe(name)
+      const { objects } = await store.list(folder, { limit: 100 })
+      expect(objects.map(({ key }) => key)).toEqual(names.map((name) => folder + name).sort(compareKeys))
+    })
+
+    test('keys that are no keys are refused', async () => {
+      const hostile = [
+        '',
+        '/etc/passwd',
+        'a//b',
+        'a/',
+        '.',
+        '..',
+        '../a',
+        'a/../b',
+        'a/..',
+        './a',
+        'a/./b',
+        'a\\b',
+        'a\0b',
+        'a\nb',
+        '\ud800',
+        'a'.repeat(1025),
+      ]
+      for (const key of hostile) {
+        await expect(store.put(key, bytes('x'))).rejects.toThrow('path: ')
+        await expect(store.get(key)).rejects.toThrow('path: ')
+        await expect(store.head(key)).rejects.toThrow('path: ')
+        await expect(store.delete(key)).rejects.toThrow('path: ')
+        await expect(store.deleteVersion(key, 'x')).rejects.toThrow('path: ')
+      }
+      for (const prefix of ['/', '../', 'a//', 'a\0', 'a/../'])
+        await expect(store.list(prefix, { limit: 1 })).rejects.toThrow('path: ')
+      for (const prefix of ['', 'a', '/', '../', 'a/../'])
+        await expect(store.removeAll(prefix)).rejects.toThrow('path: ')
+    })
+
+    test('a lake file has no versions, and deleting it leaves nothing', async () => {
+      const folder = `_lake/${newFolder()}`
+      const key = `${folder}data/00001~a.parquet`
+      expect(await store.put(key, streamed([bytes('par'), bytes('quet')]))).toEqual({
+        versionId: '',
+        size: 7,
+      })
+      expect(await store.text(key, '')).toMatchObject({ text: 'parquet', versionId: '', size: 7 })
+      expect(await store.head(key)).toMatchObject({ size: 7, versionId: '' })
+      expect((await store.list(folder, { limit: 10 })).objects).toMatchObject([
+        { key, size: 7, versionId: '' },
+      ])
+      expect(await store.get(`${folder}data`)).toBeNull()
+      await store.delete(key)
+      expect(await store.get(key)).toBeNull()
+      await store.delete(key)
+      await store.put(key, bytes('x'))
+      await store.removeAll(folder)
+      expect((await store.list(folder, { limit: 10 })).objects).toEqual([])
+    })
+
+    test('a store that can be reached answers a ping', () => store.ping())
+
+    test.if(keysMayBeFolders)('a key may also be a folder', async () => {
+      const folder = newFolder()
+      const names = ['a', 'a/b', 'a/b/c', 'a.b', 'a/b~0000000000000001~1/d']
+      for (const name of names) await store.put(folder + name, bytes(name))
+      for (const name of names) expect((await store.text(folder + name))?.text).toBe(name)
+      const { objects } = await store.list(folder, { limit: 10 })
+      expect(objects.map(({ key }) => key.slice(folder.length))).toEqual([...names].sort(compareKeys))
+      await store.delete(`${folder}a/b`)
+      expect((await store.text(`${folder}a/b/c`))?.text).toBe('a/b/c')
+    })
+
+    test('any history reads like the same history in memory', async () => {
+      const keys = keysMayBeFolders
+        ? ['a', 'a/b', 'a/b/c', 'a-b', 'ab/c', '~', 'é']
+        : ['a', 'b/b', 'b/c/d', 'b-b', 'ab/c', '~', 'é']
+      const key = fc.constantFrom(...keys)
+      const step = fc.oneof(
+        {
+          weight: 4,
+          arbitrary: fc.record({ do: fc.constant('put'), key, text: fc.string({ maxLength: 9 }) }),
+        },
+        { weight: 2, arbitrary: fc.record({ do: fc.constant('delete'), key }) },
+        { weight: 1, arbitrary: fc.record({ do: fc.constant('deleteVersion'), key, nth: fc.nat(3) }) },
+        {
+          weight: 1,
+          arbitrary: fc.record({ do: fc.constant('removeAll'), key: fc.constantFrom('a/', 'b/') }),
+        },
+      )
+      const play = async (steps: Step[]) => {
+        const folder = newFolder()
+        const model: Model = new Map(keys.map((name) => [name, []]))
+        for (const { do: action, key: name, text = '', nth = 0 } of steps) {
+          const versions = model.get(name) ?? []
+          const kept = versions.filter((version) => version.text !== null)[nth]
+          if (action === 'put')
+            versions.push({ text, id: (await store.put(folder + name, bytes(text))).versionId })
+          if (action === 'delete') {
+            await store.delete(folder + name)
+            if (versions.at(-1)?.text != null) versions.push({ text: null, id: '' })
+          }
+          if (action === 'deleteVersion' && kept) {
+            await store.deleteVersion(folder + name, kept.id)
+            versions.splice(versions.indexOf(kept), 1)
+          }
+          if (action === 'removeAll') {
+            await store.removeAll(folder + name)
+            for (const [other, theirs] of model) if (other.startsWith(name)) theirs.length = 0
+          }
+        }
+        for (const [name, versions] of model) {
+          expect((await store.text(folder + name))?.text ?? null).toBe(versions.at(-1)?.text ?? null)
+          for (const { id, text } of versions)
+            if (text !== null) expect((await store.text(folder + name, id))?.text).toBe(text)
+        }
+        const { objects } = await store.list(folder, { limit: 100 })
+        const listed = objects.map(({ key, versionId }) => ({ key: key.slice(folder.length), versionId }))
+        const live = [...model].flatMap(([name, versions]) => {
+          const newest = versions.at(-1)
+          return newest && newest.text !== null ? [{ key: name, versionId: newest.id }] : []
+        })
+        expect(listed).toEqual(live.sort((a, b) => compareKeys(a.key, b.key)))
+        await store.removeAll(folder)
+      }
+      const history = fc.array<Step>(step, { minLength: 1, maxLength: 25 })
+      await fc.assert(fc.asyncProperty(history, play), { numRuns: histories })
+    }, 60_000)
+  })
+}
+
+interface Step {
+  do: string
+  key: string
+  text?: string
+  nth?: number
+}
+/** The versions of each key, the oldest first; a delete marker has no text. */
+type Model = Map<string, { text: string | null; id: string }[]>
+
+export const bytes = (text: string) => new TextEncoder().encode(text)
+
+/** A body of these chunks; an error ends it. */
+export function streamed(chunks: (Uint8Array | Error)[]): ReadableStream<Uint8Array> {
+  const left = [...chunks]
+  return new ReadableStream({
+    pull(controller) {
+      const next = left.shift()
+      if (next === undefined) controller.close()
+      else if (next instanceof Error) controller.error(next)
+      else controller.enqueue(next)
+    },
+  })
+}
