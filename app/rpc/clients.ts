@@ -1,0 +1,71 @@
+import { type Client, Code, ConnectError, createClient, type Interceptor } from '@connectrpc/connect'
+import { createConnectTransport } from '@connectrpc/connect-web'
+import { Health, HealthCheckResponse_ServingStatus } from '../../proto/gen/grpc/health/v1/health_pb.ts'
+import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+
+/** Told of every call that has ended: its method (`RunnerService/SubmitPipeline`), code and seconds. */
+export type RpcObserver = (call: { method: string; code: string; seconds: number }) => void
+
+export type RunnerClient = Client<typeof RunnerService>
+export type QueryClient = Client<typeof QueryService>
+
+export interface Remote<Service> {
+  url: string
+  service: Service
+  /** Resolves when the service says it is serving, else throws. */
+  check(signal?: AbortSignal): Promise<void>
+}
+
+export function runnerAt(url: string, observe: RpcObserver): Remote<RunnerClient> {
+  const transport = transportTo(url, observe)
+  return { url, service: createClient(RunnerService, transport), check: checkOver(transport) }
+}
+
+export function queryAt(url: string, observe: RpcObserver): Remote<QueryClient> {
+  const transport = transportTo(url, observe)
+  return { url, service: createClient(QueryService, transport), check: checkOver(transport) }
+}
+
+const transportTo = (url: string, observe: RpcObserver) =>
+  createConnectTransport({ baseUrl: url, useBinaryFormat: true, interceptors: [observed(observe)] })
+
+const checkOver = (transport: ReturnType<typeof transportTo>) => {
+  const health = createClient(Health, transport)
+  return async (signal?: AbortSignal) => {
+    const { status } = await health.check({ service: '' }, { signal })
+    if (status !== HealthCheckResponse_ServingStatus.SERVING) throw new Error('not serving')
+  }
+}
+
+const observed =
+  (observe: RpcObserver): Interceptor =>
+  (next) =>
+  async (request) => {
+    const started = performance.now()
+    const end = (code: string) =>
+      observe({
+        method: `${request.service.typeName.split('.').at(-1)}/${request.method.name}`,
+        code,
+        seconds: (performance.now() - started) / 1000,
+      })
+    try {
+      const response = await next(request)
+      end('ok')
+      return response
+    } catch (error) {
+      end(Code[ConnectError.from(error).code].toLowerCase())
+      throw error
+    }
+  }
+
+/** What a failed call tells: only `refused` and `unreachable` are certain not to have been acted upon. */
+export type RpcFailure = 'noRoom' | 'unreachable' | 'unknownHandle' | 'unclear'
+
+export function failureOf(error: unknown): RpcFailure {
+  const { code, cause } = ConnectError.from(error)
+  if (code === Code.ResourceExhausted) return 'noRoom'
+  if (code === Code.NotFound) return 'unknownHandle'
+  const reason = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
+  return reason === 'ConnectionRefused' || reason === 'ECONNREFUSED' ? 'unreachable' : 'unclear'
+}

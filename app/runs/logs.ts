@@ -1,0 +1,49 @@
+// Log lines are numbered attempt * 1,000,000 + line: a line that is told twice is stored once.
+import type { JSONValue } from 'postgres'
+import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import type { RunId } from '../ids.ts'
+import { limits } from '../limits.ts'
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
+
+export interface LogLine {
+  runId: RunId
+  seq: number
+  at: Date
+  level: LogLevel
+  message: string
+}
+
+const ATTEMPT = 1_000_000
+const RUNNER = 1_000
+const AFTERWARDS = 900_000
+
+/** The service's own lines before an attempt, the runner's lines, and the service's after it. */
+export const seqBefore = (attempt: number, line: number) => attempt * ATTEMPT + line
+export const seqOfRunner = (attempt: number, line: number) => attempt * ATTEMPT + RUNNER + line
+export const seqAfter = (attempt: number, line: number) => attempt * ATTEMPT + AFTERWARDS + line
+
+/** The runner's number of the last stored line of an attempt, or 0. */
+export const runnerLine = (attempt: number, seq: number) => Math.max(0, seq - attempt * ATTEMPT - RUNNER)
+
+/** Stores lines; those that are there already are passed over, as are those of runs that are gone. */
+export async function storeLogLines(tx: Sql | SqlTx, lines: readonly LogLine[]): Promise<void> {
+  if (lines.length === 0) return
+  const rows = lines.map(({ runId, seq, at, level, message }) => ({
+    run_id: runId,
+    seq,
+    at,
+    level,
+    // Postgres text cannot hold NUL.
+    message: bounded(message.replaceAll('\u0000', '\uFFFD')),
+  }))
+  await tx`
+    insert into run_log (run_id, seq, at, level, message)
+    select l.run_id, l.seq, l.at, l.level, l.message
+    from jsonb_to_recordset(${tx.json(rows as unknown as JSONValue)}) as l(run_id uuid, seq bigint, at timestamptz, level text, message text)
+    where exists (select 1 from run where run.id = l.run_id)
+    on conflict (run_id, seq) do nothing`
+}
+
+const bounded = (message: string) =>
+  message.length <= limits.logMessageBytes ? message : `${message.slice(0, limits.logMessageBytes)} [cut]`

@@ -1,0 +1,167 @@
+// How events reach runs: lock the rows, ask the machine, save state, history and columns, all in the caller's transaction.
+import type { JSONValue } from 'postgres'
+import type { SqlTx } from '../../drizzle/client.ts'
+import { accepts, advance, restore, type Stored, store } from '../../machines/advance.ts'
+import {
+  isTerminal,
+  migrateRun,
+  RUN_MACHINE_VERSION,
+  type RunEvent,
+  type RunSnapshot,
+  type RunStatus,
+  runColumns,
+  runMachine,
+} from '../../machines/run.ts'
+import type { PipelineId, RunId } from '../ids.ts'
+
+/** A locked run while a transaction works on it. */
+export interface LockedRun {
+  id: RunId
+  pipelineId: PipelineId
+  namespace: string
+  layer: string
+  pipeline: string
+  snapshot: RunSnapshot
+  status: RunStatus
+  createdAt: Date
+  startedAt: Date | null
+  finishedAt: Date | null
+  durationMs: number | null
+  rowsWritten: number | null
+  error: string | null
+  baseCommit: number | null
+  mergedCommit: number | null
+  follower: string | null
+  notBefore: Date | null
+  /** Effects of the moves made in this transaction, in order. */
+  effects: string[]
+  moves: Transition[]
+}
+
+interface Transition {
+  entity_id: RunId
+  event: string
+  from: string
+  to: string
+  effects: string[]
+  cause: string
+}
+
+interface RunRow {
+  id: RunId
+  pipeline_id: PipelineId
+  namespace: string
+  layer: string
+  pipeline: string
+  snapshot: Stored
+  machine_version: number
+  status: RunStatus
+  created_at: Date
+  started_at: Date | null
+  finished_at: Date | null
+  duration_ms: string | null
+  rows_written: string | null
+  error: string | null
+  base_commit: string | null
+  merged_commit: string | null
+  follower: string | null
+  not_before: Date | null
+}
+
+const numberOf = (text: string | null) => (text === null ? null : Number(text))
+
+/** Brings locked rows to life. Rows that a newer program wrote are left out: they are its business. */
+export function lockedRuns(rows: readonly RunRow[]): Map<RunId, LockedRun> {
+  const runs = new Map<RunId, LockedRun>()
+  for (const row of rows) {
+    if (row.machine_version > RUN_MACHINE_VERSION) continue
+    runs.set(row.id, {
+      id: row.id,
+      pipelineId: row.pipeline_id,
+      namespace: row.namespace,
+      layer: row.layer,
+      pipeline: row.pipeline,
+      snapshot: restore(runMachine, migrateRun(row.machine_version, row.snapshot)),
+      status: row.status,
+      createdAt: row.created_at,
+      startedAt: row.started_at,
+      finishedAt: row.finished_at,
+      durationMs: numberOf(row.duration_ms),
+      rowsWritten: numberOf(row.rows_written),
+      error: row.error,
+      baseCommit: numberOf(row.base_commit),
+      mergedCommit: numberOf(row.merged_commit),
+      follower: row.follower,
+      notBefore: row.not_before,
+      effects: [],
+      moves: [],
+    })
+  }
+  return runs
+}
+
+/** Locks runs in the order of their ids, so that no two transactions wait for each other. */
+export async function lockRuns(tx: SqlTx, ids: readonly RunId[]): Promise<Map<RunId, LockedRun>> {
+  const rows = await tx<
+    RunRow[]
+  >`select * from run where id = any(${[...new Set(ids)]}::uuid[]) order by id for update`
+  return lockedRuns(rows)
+}
+
+/** Sends one event. False: the run does not accept it (any more), and nothing has changed. */
+export function moveRun(run: LockedRun, event: RunEvent, cause: string, now: Date): boolean {
+  if (!accepts(run.snapshot, event)) return false
+  const { next, from, to, effects } = advance(runMachine, run.snapshot, event)
+  run.snapshot = next
+  run.status = runColumns(next).status
+  run.effects.push(...effects)
+  run.moves.push({ entity_id: run.id, event: event.type, from, to, effects, cause })
+  if (run.status === 'running') run.startedAt ??= now
+  if (isTerminal(run.status)) {
+    run.finishedAt = now
+    run.durationMs = Math.max(0, now.getTime() - (run.startedAt ?? run.createdAt).getTime())
+    run.follower = null
+  }
+  return true
+}
+
+/** The database's own time: what every stored time is. */
+export async function databaseTime(tx: SqlTx): Promise<Date> {
+  const [row] = await tx<{ now: Date }[]>`select date_trunc('milliseconds', clock_timestamp()) as now`
+  if (row === undefined) throw new Error('the database told no time')
+  return row.now
+}
+
+/** Writes back every run that moved, with its history. */
+export async function saveRuns(tx: SqlTx, locked: Iterable<LockedRun>, now: Date): Promise<void> {
+  const moved = [...locked].filter((run) => run.moves.length > 0)
+  if (moved.length === 0) return
+  const rows = moved.map((run) => ({
+    id: run.id,
+    snapshot: store(run.snapshot),
+    ...runColumns(run.snapshot),
+    started_at: run.startedAt,
+    finished_at: run.finishedAt,
+    duration_ms: run.durationMs,
+    rows_written: run.rowsWritten,
+    error: run.error,
+    base_commit: run.baseCommit,
+    merged_commit: run.mergedCommit,
+    follower: run.follower,
+    not_before: run.notBefore,
+  }))
+  await tx`
+    update run set snapshot = n.snapshot, machine_version = ${RUN_MACHINE_VERSION}, status = n.status, phase = n.phase,
+      attempt = n.attempt, waiting = n.waiting, started_at = n.started_at, finished_at = n.finished_at,
+      duration_ms = n.duration_ms, rows_written = n.rows_written, error = n.error, base_commit = n.base_commit,
+      merged_commit = n.merged_commit, follower = n.follower, not_before = n.not_before
+    from jsonb_to_recordset(${tx.json(rows as unknown as JSONValue)}) as n(id uuid, snapshot jsonb, status text, phase text, attempt int,
+      waiting boolean, started_at timestamptz, finished_at timestamptz, duration_ms bigint, rows_written bigint,
+      error text, base_commit bigint, merged_commit bigint, follower text, not_before timestamptz)
+    where run.id = n.id`
+  await tx`
+    insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
+    select 'run', t.entity_id, ${now}, t.event, t."from", t."to", t.effects, t.cause
+    from jsonb_to_recordset(${tx.json(moved.flatMap((run) => run.moves) as unknown as JSONValue)})
+      as t(entity_id uuid, event text, "from" text, "to" text, effects jsonb, cause text)`
+}

@@ -1,0 +1,84 @@
+// NOTIFY serialises commits, so it is sent at most once per batch, after the commit, by a coalescer. A lost one costs a sweep.
+import type { Sql } from '../../drizzle/client.ts'
+import type { RunStatus } from '../../machines/run.ts'
+import type { PipelineId, RunId } from '../ids.ts'
+
+export const RUN_CHANGED = 'sluice_run_changed'
+export const RUN_COMPLETED = 'sluice_run_completed'
+
+/** The internal run-completed event. */
+export interface RunCompleted {
+  run_id: RunId
+  pipeline_id: PipelineId
+  namespace: string
+  layer: string
+  pipeline: string
+  status: RunStatus
+}
+
+/** A NOTIFY payload must be shorter than 8,000 bytes. */
+const PAYLOAD_BYTES = 7_500
+
+export interface Notices {
+  /** New log lines, another phase or status. */
+  changed(ids: Iterable<RunId>): void
+  completed(runs: RunCompleted[]): void
+}
+
+/** Collects what happens while a NOTIFY is on its way and sends it with the next one. */
+export function makeNotices(sql: Sql, onError: (error: unknown) => void): Notices {
+  const changed = new Set<RunId>()
+  const completed: RunCompleted[] = []
+  let sending = false
+
+  async function send() {
+    if (sending) return
+    sending = true
+    try {
+      while (changed.size > 0 || completed.length > 0) {
+        const payloads = [
+          ...chunked([...changed]).map((payload) => ({ channel: RUN_CHANGED, payload })),
+          ...chunked(completed).map((payload) => ({ channel: RUN_COMPLETED, payload })),
+        ]
+        changed.clear()
+        completed.length = 0
+        await sql`select pg_notify(n.channel, n.payload) from jsonb_to_recordset(${sql.json(payloads)}) as n(channel text, payload text)`
+      }
+    } catch (error) {
+      onError(error)
+    } finally {
+      sending = false
+    }
+  }
+
+  return {
+    changed(ids) {
+      for (const id of ids) changed.add(id)
+      if (changed.size > 0) queueMicrotask(send)
+    },
+    completed(runs) {
+      completed.push(...runs)
+      if (runs.length > 0) queueMicrotask(send)
+    },
+  }
+}
+
+/** JSON arrays that each fit a payload. */
+function chunked(items: readonly unknown[]): string[] {
+  const chunks: string[] = []
+  let texts: string[] = []
+  let bytes = 2
+  for (const item of items) {
+    const text = JSON.stringify(item)
+    const size = Buffer.byteLength(text) + 1
+    if (bytes + size > PAYLOAD_BYTES && texts.length > 0) {
+      chunks.push(`[${texts.join(',')}]`)
+      texts = []
+      bytes = 2
+    }
+    texts.push(text)
+    bytes += size
+  }
+  if (texts.length > 0) chunks.push(`[${texts.join(',')}]`)
+  return chunks
+}

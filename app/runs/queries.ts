@@ -1,0 +1,186 @@
+import type { JSONValue } from 'postgres'
+import type { Sql } from '../../drizzle/client.ts'
+import type { PinnedFiles } from '../../drizzle/schema/pipeline.ts'
+import { store } from '../../machines/advance.ts'
+import { newRun, RUN_MACHINE_VERSION, type RunStatus } from '../../machines/run.ts'
+import type { Page } from '../http/pagination.ts'
+import type { PipelineId, RunId } from '../ids.ts'
+import { limits } from '../limits.ts'
+import type { LogLevel } from './logs.ts'
+import type { Run, RunListed } from './schema.ts'
+
+export interface NewRun {
+  id: RunId
+  pipelineId: PipelineId
+  namespace: string
+  layer: string
+  pipeline: string
+  pipelineType: string
+  trigger: string
+  versionNumber: number | null
+  pins: PinnedFiles
+  landingZones: string[]
+}
+
+/**
+ * The pending row, which is the queue entry, and its first line of history, in one statement.
+ * False: the pipeline has been deleted meanwhile. The share lock makes a deletion wait, so that it sees this run.
+ */
+export async function insertRun(sql: Sql, run: NewRun): Promise<boolean> {
+  const rows = await sql`
+    with live as (select id from pipeline where id = ${run.pipelineId} and deleted_at is null for share),
+    requested as (
+      insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, version_number, pins,
+        landing_zones, snapshot, machine_version, status)
+      select ${run.id}, live.id, ${run.namespace}, ${run.layer}, ${run.pipeline}, ${run.pipelineType}, ${run.trigger},
+        ${run.versionNumber}, ${sql.json(run.pins)}, ${sql.json(run.landingZones)}, ${sql.json(PENDING)},
+        ${RUN_MACHINE_VERSION}, 'pending' from live
+      returning id, created_at)
+    insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
+    select 'run', id, created_at, 'requested', '', 'pending.waiting', '[]', ${run.trigger} from requested
+    returning entity_id`
+  return rows.length > 0
+}
+
+const PENDING = store(newRun()) as unknown as JSONValue
+
+export const RUN_SORT_KEYS = [
+  'created_at',
+  'started_at',
+  'finished_at',
+  'duration_ms',
+  'status',
+  'trigger',
+] as const
+export type RunSortKey = (typeof RUN_SORT_KEYS)[number]
+
+export interface RunFilter {
+  namespace?: string
+  layer?: string
+  pipeline?: string
+  status?: string
+  from?: Date
+  to?: Date
+}
+
+export async function listRuns(
+  sql: Sql,
+  filter: RunFilter,
+  sort: { key: RunSortKey; descending: boolean },
+  page: Page,
+): Promise<{ runs: RunListed[]; total: number }> {
+  const where = sql`
+    where true
+    ${filter.namespace === undefined ? sql`` : sql`and namespace = ${filter.namespace}`}
+    ${filter.layer === undefined ? sql`` : sql`and layer = ${filter.layer}`}
+    ${filter.pipeline === undefined ? sql`` : sql`and pipeline = ${filter.pipeline}`}
+    ${filter.status === undefined ? sql`` : sql`and status = ${filter.status}`}
+    ${filter.from === undefined ? sql`` : sql`and created_at >= ${filter.from}`}
+    ${filter.to === undefined ? sql`` : sql`and created_at < ${filter.to}`}`
+  const direction = sort.descending ? sql`desc nulls last` : sql`asc nulls last`
+  const [rows, counted] = await Promise.all([
+    sql<RunRow[]>`
+      select ${runColumns(sql)} from run ${where}
+      order by ${sql(sort.key)} ${direction}, id ${sort.descending ? sql`desc` : sql`asc`}
+      limit ${page.limit} offset ${page.offset}`,
+    sql<{ total: string }[]>`select count(*) as total from run ${where}`,
+  ])
+  return { runs: rows.map(listed), total: Number(counted[0]?.total ?? 0) }
+}
+
+export async function findRun(sql: Sql, id: string): Promise<Run | null> {
+  const [row] = await sql<
+    (RunRow & { error: string | null; base_commit: string | null; merged_commit: string | null })[]
+  >`
+    select ${runColumns(sql)}, error, base_commit, merged_commit from run where id = ${id}`
+  if (row === undefined) return null
+  return {
+    ...listed(row),
+    error: row.error,
+    base_commit: numberOf(row.base_commit),
+    merged_commit: numberOf(row.merged_commit),
+  }
+}
+
+interface RunRow {
+  id: RunId
+  pipeline_id: PipelineId
+  namespace: string
+  layer: string
+  pipeline: string
+  status: RunStatus
+  phase: string | null
+  trigger: string
+  attempt: number
+  version_number: number | null
+  started_at: Date | null
+  finished_at: Date | null
+  duration_ms: string | null
+  rows_written: string | null
+  created_at: Date
+}
+
+const runColumns = (
+  sql: Sql,
+) => sql`id, pipeline_id, namespace, layer, pipeline, status, phase, trigger, attempt,
+  version_number, started_at, finished_at, duration_ms, rows_written, created_at`
+
+const numberOf = (text: string | null) => (text === null ? null : Number(text))
+
+const listed = (row: RunRow): RunListed => ({
+  id: row.id,
+  pipeline_id: row.pipeline_id,
+  namespace: row.namespace,
+  layer: row.layer,
+  pipeline: row.pipeline,
+  status: row.status,
+  phase: row.phase,
+  trigger: row.trigger,
+  attempt: row.attempt,
+  version_number: row.version_number,
+  started_at: row.started_at?.toISOString() ?? null,
+  finished_at: row.finished_at?.toISOString() ?? null,
+  duration_ms: numberOf(row.duration_ms),
+  rows_written: numberOf(row.rows_written),
+  created_at: row.created_at.toISOString(),
+})
+
+export interface StoredLine {
+  seq: number
+  timestamp: string
+  level: LogLevel
+  message: string
+}
+
+/** Lines after a number, in order; at most what a run may keep. */
+export async function linesAfter(sql: Sql, runId: string, seq: number): Promise<StoredLine[]> {
+  const rows = await sql<{ seq: string; at: Date; level: LogLevel; message: string }[]>`
+    select seq, at, level, message from run_log where run_id = ${runId} and seq > ${seq}
+    order by seq limit ${2 * limits.logLinesPerRun}`
+  return rows.map(({ at, ...line }) => ({ ...line, seq: Number(line.seq), timestamp: at.toISOString() }))
+}
+
+/** What the `status` event of a stream says. */
+export async function statusOf(sql: Sql, runId: string) {
+  const [row] = await sql<{ status: RunStatus; rows_written: string | null; duration_ms: string | null }[]>`
+    select status, rows_written, duration_ms from run where id = ${runId}`
+  if (row === undefined) return null
+  return {
+    status: row.status,
+    rows_written: numberOf(row.rows_written),
+    duration_ms: numberOf(row.duration_ms),
+  }
+}
+
+/** Runs of a pipeline that have not ended. */
+export async function activeRunsOf(sql: Sql, pipelineId: PipelineId): Promise<RunId[]> {
+  const rows = await sql<{ id: RunId }[]>`
+    select id from run where pipeline_id = ${pipelineId} and status in ('pending', 'running') order by id`
+  return rows.map((row) => row.id)
+}
+
+export async function countActiveRuns(sql: Sql): Promise<number> {
+  const [row] = await sql<{ active: string }[]>`
+    select count(*) as active from run where status in ('pending', 'running')`
+  return Number(row?.active ?? 0)
+}

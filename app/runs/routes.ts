@@ -1,0 +1,73 @@
+import { Elysia } from 'elysia'
+import { AppError } from '../http/errors.ts'
+import { ErrorBody } from '../http/names.ts'
+import { linkHeader } from '../http/pagination.ts'
+import type { RunFeeds } from './feed.ts'
+import { CreateRun, Run, RunAccepted, RunCancelled, RunList, RunLogs, RunPath, RunQuery } from './schema.ts'
+import type { RunService } from './service.ts'
+
+export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
+  new Elysia({ prefix: '/runs', tags: ['Runs'] })
+    .get(
+      '',
+      async ({ query, request, set }) => {
+        const { page, ...body } = await runs.list(query)
+        set.headers.link = linkHeader(request.url, page, body.total)
+        return body
+      },
+      {
+        query: RunQuery,
+        response: { 200: RunList, 400: ErrorBody },
+        detail: { summary: 'List runs', description: 'Newest first unless sorted otherwise.' },
+      },
+    )
+    .post('', async ({ body, status }) => status(202, await runs.request(body)), {
+      body: CreateRun,
+      response: { 202: RunAccepted, 400: ErrorBody, 404: ErrorBody },
+      detail: {
+        summary: 'Request a run',
+        description:
+          'Pins the published version (or, while there is none, the draft) and queues the run. Runs of one pipeline execute one at a time, oldest first.',
+      },
+    })
+    .get('/:id', ({ params }) => runs.get(params.id), {
+      params: RunPath,
+      response: { 200: Run, 404: ErrorBody },
+      detail: { summary: 'Get a run' },
+    })
+    .post('/:id/cancel', ({ params }) => runs.cancel(params.id), {
+      params: RunPath,
+      response: { 200: RunCancelled, 404: ErrorBody, 409: ErrorBody },
+      detail: { summary: 'Cancel a run', description: 'Interrupts its SQL and closes its branch.' },
+    })
+    .get(
+      '/:id/logs',
+      async ({ params, headers }) => {
+        if (!headers.accept?.includes('text/event-stream')) return runs.logs(params.id)
+        await runs.get(params.id)
+        const stream = feeds.follow(params.id, lastEventId(headers['last-event-id']))
+        if (stream === null)
+          throw new AppError(429, 'RATE_LIMITED', 'too many log streams are open', {
+            headers: { 'retry-after': '5' },
+          })
+        return new Response(stream, { headers: EVENT_STREAM })
+      },
+      {
+        params: RunPath,
+        response: { 200: RunLogs, 404: ErrorBody, 429: ErrorBody },
+        detail: {
+          summary: 'Read or follow the log of a run',
+          description:
+            'JSON, or with `Accept: text/event-stream` a stream of `log` events, live while the run is active, and one `status` event at its end. `Last-Event-ID` resumes.',
+        },
+      },
+    )
+
+const EVENT_STREAM = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-store',
+  'x-accel-buffering': 'no',
+}
+
+const lastEventId = (text: string | undefined) =>
+  text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : 0

@@ -1,0 +1,117 @@
+import type { Sql } from '../../drizzle/client.ts'
+import { alreadyEnded, invalid, notFound } from '../http/errors.ts'
+import { type Page, pageOf, sortOf } from '../http/pagination.ts'
+import type { NewId, PipelineId, RunId } from '../ids.ts'
+import type { Notices } from './notices.ts'
+import { cancelRuns, completedOf } from './outcomes.ts'
+import {
+  activeRunsOf,
+  findRun,
+  insertRun,
+  linesAfter,
+  listRuns,
+  type NewRun,
+  RUN_SORT_KEYS,
+  statusOf,
+} from './queries.ts'
+import type { CreateRun, RunQuery } from './schema.ts'
+
+/** What a pipeline's runs execute now. */
+export type Runnable = Pick<NewRun, 'pipelineId' | 'pipelineType' | 'versionNumber' | 'pins' | 'landingZones'>
+
+export interface RunDeps {
+  sql: Sql
+  newId: NewId
+  notices: Notices
+  /** The published version's files, or the draft's; 404 when there is no such pipeline. */
+  runnable(path: { namespace: string; layer: string; name: string }): Promise<Runnable>
+  /** Hints for the dispatcher on this replica; the sweep finds what a lost one missed. */
+  nudge(about: 'runRequested' | 'outbox'): void
+}
+
+export type RunService = ReturnType<typeof makeRunService>
+
+export function makeRunService({ sql, newId, notices, runnable, nudge }: RunDeps) {
+  /** Code is fixed now, data at the start. Answers once the pending row is durable. */
+  async function request({ namespace, layer, pipeline, trigger }: CreateRun) {
+    const target = await runnable({ namespace, layer, name: pipeline })
+    const id = newId() as RunId
+    if (!(await insertRun(sql, { id, namespace, layer, pipeline, trigger, ...target })))
+      throw notFound(`pipeline ${namespace}.${layer}.${pipeline}`)
+    nudge('runRequested')
+    return { run_id: id, status: 'pending' as const }
+  }
+
+  /** Whichever of a cancel and a merge commits first wins; the other sees it. */
+  async function cancel(id: string) {
+    const runs = await sql.begin((tx) => cancelRuns(tx, [id as RunId], 'requested'))
+    if (runs.size === 0) {
+      await get(id)
+      throw alreadyEnded(id as RunId)
+    }
+    ended(runs)
+    return { run_id: id, status: 'cancelled' as const }
+  }
+
+  /** Ends everything a pipeline still has waiting or running. */
+  async function cancelAllOf(pipelineId: PipelineId, cause: string) {
+    const ids = await activeRunsOf(sql, pipelineId)
+    if (ids.length > 0) ended(await sql.begin((tx) => cancelRuns(tx, ids, cause)))
+  }
+
+  function ended(runs: Awaited<ReturnType<typeof cancelRuns>>) {
+    notices.changed(runs.keys())
+    notices.completed(completedOf(runs.values()))
+    nudge('outbox')
+  }
+
+  async function get(id: string) {
+    const run = await findRun(sql, id)
+    if (run === null) throw notFound(`run ${id}`)
+    return run
+  }
+
+  async function list(query: RunQuery) {
+    const { namespace, layer, pipeline, status } = query
+    const page: Page = pageOf(query)
+    const filter = {
+      namespace,
+      layer,
+      pipeline,
+      status,
+      from: instant('from', query.from),
+      to: instant('to', query.to),
+    }
+    return { ...(await listRuns(sql, filter, sortOf(query, RUN_SORT_KEYS, 'created_at'), page)), page }
+  }
+
+  async function logs(id: string) {
+    // Status first: a run that has ended by then has all its lines.
+    const run = await get(id)
+    const lines = await linesAfter(sql, id, 0)
+    return {
+      logs: lines.map(({ timestamp, level, message }) => ({ timestamp, level, message })),
+      status: run.status,
+    }
+  }
+
+  return {
+    request,
+    cancel,
+    cancelAllOf,
+    get,
+    list,
+    logs,
+    linesAfter: (id: string, seq: number) => linesAfter(sql, id, seq),
+    statusOf: (id: string) => statusOf(sql, id),
+  }
+}
+
+function instant(field: string, text: string | undefined): Date | undefined {
+  if (text === undefined) return undefined
+  const date = ISO_8601.test(text) ? new Date(text) : null
+  if (date === null || Number.isNaN(date.getTime())) throw invalid(field, 'must be an ISO 8601 time')
+  return date
+}
+
+const ISO_8601 = /^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?([Zz]|[+-]\d{2}:?\d{2})?)?$/
