@@ -1,0 +1,217 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { MERGE_STRATEGIES, parseConfig, problemText, supportedNow } from './config.ts'
+
+const yaml = (text: string) => parseConfig({ config: { path: 'config.yaml', text } })
+const header = (text: string) => parseConfig({ source: { path: 'pipeline.sql', text } })
+const errorsOf = (text: string) => yaml(text).errors.map(problemText)
+
+describe('what a configuration says', () => {
+  test('nothing given is the default', () => {
+    const nothing = parseConfig({})
+    expect(nothing).toEqual({
+      config: {
+        description: '',
+        materialized: 'table',
+        mergeStrategy: 'full_refresh',
+        uniqueKey: [],
+        watermarkColumn: '',
+        partitionColumn: '',
+        partitionBy: [],
+        archiveLandingZones: false,
+        scdValidFrom: 'valid_from',
+        scdValidTo: 'valid_to',
+        maxRetries: 0,
+        retryDelaySeconds: 30,
+      },
+      errors: [],
+      warnings: [],
+    })
+    for (const empty of ['', '# only a comment\n', '---\n', 'description:\nunique_key:\n'])
+      expect(yaml(empty)).toEqual(nothing)
+  })
+
+  test('every key is read from config.yaml', () => {
+    const { config, errors, warnings } = yaml(`
+description: Flights, cleaned
+materialized: table
+merge_strategy: scd2
+unique_key: [id, leg]
+watermark_column: updated_at
+partition_column: day
+partition_by:
+  - {column: ts, transform: month}
+  - column: region
+archive_landing_zones: true
+scd_valid_from: from
+scd_valid_to: to
+max_retries: 3
+retry_delay_seconds: 5
+`)
+    expect([errors, warnings]).toEqual([[], []])
+    expect(config).toEqual({
+      description: 'Flights, cleaned',
+      materialized: 'table',
+      mergeStrategy: 'scd2',
+      uniqueKey: ['id', 'leg'],
+      watermarkColumn: 'updated_at',
+      partitionColumn: 'day',
+      partitionBy: [
+        { column: 'ts', transform: 'month' },
+        { column: 'region', transform: 'identity' },
+      ],
+      archiveLandingZones: true,
+      scdValidFrom: 'from',
+      scdValidTo: 'to',
+      maxRetries: 3,
+      retryDelaySeconds: 5,
+    })
+  })
+
+  test('every key is read from annotations, as text', () => {
+    const { config, errors } = header(`-- A pipeline.
+-- @description: joins: flights and airports
+--@merge_strategy: delete_insert
+-- @Unique_Key: id, leg ,
+-- @partition_by: [{column: ts, transform: day}]
+-- @archive_landing_zones: true
+
+-- @max_retries: 2
+SELECT 1
+-- @retry_delay_seconds: 99
+`)
+    expect(errors).toEqual([])
+    expect(config).toMatchObject({
+      description: 'joins: flights and airports',
+      mergeStrategy: 'delete_insert',
+      uniqueKey: ['id', 'leg'],
+      partitionBy: [{ column: 'ts', transform: 'day' }],
+      archiveLandingZones: true,
+      maxRetries: 2,
+      retryDelaySeconds: 30,
+    })
+  })
+
+  test('annotations override config.yaml key by key', () => {
+    const { config } = parseConfig({
+      config: { path: 'config.yaml', text: 'merge_strategy: append_only\nmax_retries: 4' },
+      source: { path: 'pipeline.py', text: '# @merge_strategy: full_refresh\nresult = 1' },
+    })
+    expect(config).toMatchObject({ mergeStrategy: 'full_refresh', maxRetries: 4 })
+  })
+
+  test('a file with Windows line ends and a byte order mark reads the same', () => {
+    expect(header('\uFEFF-- @max_retries: 7\r\nSELECT 1\r\n').config.maxRetries).toBe(7)
+  })
+})
+
+describe('what is wrong is named', () => {
+  test('an unknown key is a warning with its line', () => {
+    const { warnings, errors } = yaml('description: a\nmerge_stratgy: full_refresh')
+    expect(errors).toEqual([])
+    expect(warnings.map(problemText)).toEqual(['config.yaml line 2: unknown key "merge_stratgy" is ignored'])
+    expect(header('-- @toString: 1\nselect 1').warnings).toHaveLength(1)
+    expect(yaml('__proto__: 1').warnings).toHaveLength(1)
+  })
+
+  test.each([
+    ['merge_strategy: upsert', 'merge_strategy: must be one of full_refresh, append_only, incremental, '],
+    ['max_retries: many', 'max_retries: must be a whole number from 0 to 100, not "many"'],
+    ['max_retries: 1.5', 'max_retries: must be a whole number from 0 to 100, not 1.5'],
+    ['retry_delay_seconds: -1', 'retry_delay_seconds: must be a whole number from 0 to 86400, not -1'],
+    ['archive_landing_zones: "yes"', 'archive_landing_zones: must be true or false, not "yes"'],
+    ['description: [a]', 'description: must be text, not ["a"]'],
+    ['unique_key: {a: 1}', 'unique_key: must be a list of columns, not {"a":1}'],
+    ['unique_key: [a, a]', 'unique_key: names "a" twice'],
+    ['unique_key: [1]', 'unique_key: must be the name of a column, not 1'],
+    ['scd_valid_to: ""', 'scd_valid_to: must be the name of a column, not ""'],
+    ['partition_by: ts', 'partition_by: must be a list of {column, transform}, not "ts"'],
+    ['partition_by: [{column: a, transform: week}]', 'partition_by: must be one of identity, year, month'],
+    ['partition_by: "[*x]"', 'partition_by: must be a list of {column, transform}'],
+    ['materialized: view', 'materialized: view is not available yet: use table'],
+    ['materialized: index', 'materialized: must be one of table, not "index"'],
+  ])('%s', (line, message) => {
+    const errors = errorsOf(line)
+    expect(errors).toHaveLength(1)
+    expect(errors[0]).toStartWith(`config.yaml line 1: ${message}`)
+  })
+
+  test('a strategy without the key it needs names the key', () => {
+    for (const strategy of ['incremental', 'delete_insert', 'scd2'])
+      expect(errorsOf(`merge_strategy: ${strategy}`)).toEqual([
+        `config.yaml line 1: merge_strategy ${strategy} needs unique_key`,
+      ])
+    expect(header('\n-- @merge_strategy: snapshot').errors).toEqual([
+      {
+        file: 'pipeline.sql',
+        line: 2,
+        key: 'partition_column',
+        message: 'merge_strategy snapshot needs partition_column',
+      },
+    ])
+    expect(errorsOf('merge_strategy: incremental\nunique_key: id')).toEqual([])
+  })
+
+  test.each([
+    ['an open bracket', 'a: [1\nb: 2', 'not valid YAML'],
+    ['a key twice', 'a: 1\na: 2', 'not valid YAML'],
+    ['two documents', 'a: 1\n---\nb: 2', 'not valid YAML'],
+    ['text', 'just text', 'must be a mapping'],
+    ['a list', '- a\n- b', 'must be a mapping'],
+    ['70 kB', `description: ${'x'.repeat(70_000)}`, 'larger than 65536 bytes'],
+    ['an unknown alias', 'description: *nobody', 'an alias here is unknown or used too often'],
+  ])('a file that cannot be read is one error: %s', (_, text, message) => {
+    const errors = errorsOf(text)
+    expect(errors).toHaveLength(1)
+    expect(errors[0]).toContain(message)
+  })
+
+  test('bombs end as errors, soon', () => {
+    const doubled = Array.from({ length: 24 }, (_, n) => `k${n}: &k${n} [*k${n - 1}, *k${n - 1}]`).slice(1)
+    for (const bomb of [
+      ['k0: &k0 [x, x]', ...doubled].join('\n'),
+      `a: ${'['.repeat(30_000)}`,
+      '- '.repeat(32_000),
+      '? '.repeat(32_000),
+      `a: ${'{? '.repeat(20_000)}`,
+    ])
+      expect(yaml(bomb).errors.length).toBeGreaterThan(0)
+  })
+
+  test('no text makes it throw, and what it accepts it can explain', () => {
+    const keys = ['merge_strategy', 'unique_key', 'partition_by', 'max_retries', 'description', 'other']
+    const line = fc.tuple(fc.constantFrom(...keys), fc.string()).map(([key, value]) => `${key}: ${value}`)
+    fc.assert(
+      fc.property(fc.array(line, { maxLength: 6 }), (lines) => {
+        for (const { config, errors, warnings } of [
+          yaml(lines.join('\n')),
+          header(lines.map((text) => `-- @${text}`).join('\n')),
+        ]) {
+          expect(MERGE_STRATEGIES).toContain(config.mergeStrategy)
+          for (const problem of [...errors, ...warnings])
+            expect(problemText(problem).length).toBeLessThan(700)
+        }
+      }),
+    )
+  })
+})
+
+describe('what can run in this version', () => {
+  const reasons = (text: string, type: 'sql' | 'python' = 'sql') => supportedNow(yaml(text).config, type)
+
+  test('full_refresh and append_only in SQL', () => {
+    expect(reasons('')).toEqual([])
+    expect(reasons('merge_strategy: append_only\nwatermark_column: ts')).toEqual([])
+  })
+
+  test('the rest says what to use instead', () => {
+    for (const strategy of ['incremental', 'delete_insert', 'scd2', 'snapshot'])
+      expect(reasons(`merge_strategy: ${strategy}`)).toEqual([
+        `merge_strategy ${strategy} is not available yet: use full_refresh or append_only`,
+      ])
+    expect(reasons('partition_by: [{column: a}]')).toEqual([
+      'partition_by is not available yet: leave it out',
+    ])
+    expect(reasons('', 'python')).toEqual(['python pipelines cannot run yet: write the pipeline in SQL'])
+  })
+})

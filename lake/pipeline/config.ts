@@ -1,0 +1,342 @@
+/**
+ * A pipeline's configuration: header annotations override `config.yaml` key by key, which overrides the default,
+ * in runs, previews and publish validation alike.
+ */
+import { isMap, isScalar, LineCounter, type ParsedNode, parseDocument } from 'yaml'
+import { commentMarkOf, readAnnotations, splitList } from './annotations.ts'
+import { shown } from './names.ts'
+
+export const MERGE_STRATEGIES = [
+  'full_refresh',
+  'append_only',
+  'incremental',
+  'delete_insert',
+  'scd2',
+  'snapshot',
+] as const
+export type MergeStrategy = (typeof MERGE_STRATEGIES)[number]
+
+export const PARTITION_TRANSFORMS = ['identity', 'year', 'month', 'day', 'hour'] as const
+export interface PartitionBy {
+  column: string
+  transform: (typeof PARTITION_TRANSFORMS)[number]
+}
+
+export interface PipelineConfig {
+  description: string
+  materialized: 'table'
+  mergeStrategy: MergeStrategy
+  uniqueKey: string[]
+  /** Empty: no watermark. */
+  watermarkColumn: string
+  /** Empty: none. */
+  partitionColumn: string
+  partitionBy: PartitionBy[]
+  archiveLandingZones: boolean
+  scdValidFrom: string
+  scdValidTo: string
+  maxRetries: number
+  retryDelaySeconds: number
+}
+
+export interface ConfigProblem {
+  file: string
+  /** 1-based, where there is one. */
+  line?: number
+  /** The configuration key; empty when the whole file cannot be read. */
+  key: string
+  message: string
+}
+
+export interface ParsedConfig {
+  /** Defaults stand where a value was bad: look at `errors` first. */
+  config: PipelineConfig
+  errors: ConfigProblem[]
+  warnings: ConfigProblem[]
+}
+
+export interface TextFile {
+  path: string
+  text: string
+}
+
+export const CONFIG_LIMITS = {
+  /** Of `config.yaml`: a page of text, far below what a YAML parser can be made to choke on. */
+  bytes: 65_536,
+  /** Aliases multiply what they stand for; a configuration needs none. */
+  aliases: 10,
+  columns: 32,
+  columnNameCharacters: 255,
+  descriptionCharacters: 10_000,
+  retries: 100,
+  retryDelaySeconds: 86_400,
+} as const
+
+const DEFAULTS: PipelineConfig = {
+  description: '',
+  materialized: 'table',
+  mergeStrategy: 'full_refresh',
+  uniqueKey: [],
+  watermarkColumn: '',
+  partitionColumn: '',
+  partitionBy: [],
+  archiveLandingZones: false,
+  scdValidFrom: 'valid_from',
+  scdValidTo: 'valid_to',
+  maxRetries: 0,
+  retryDelaySeconds: 30,
+}
+
+/** What a strategy cannot work without. */
+const NEEDS: Partial<Record<MergeStrategy, 'unique_key' | 'partition_column'>> = {
+  incremental: 'unique_key',
+  delete_insert: 'unique_key',
+  scd2: 'unique_key',
+  snapshot: 'partition_column',
+}
+
+/** Reads one value into the configuration. Throws `BadValue`; the text of an annotation and a YAML value both pass. */
+type Read = (config: PipelineConfig, value: unknown) => void
+
+const KEYS: Record<string, Read> = {
+  description: (config, value) => {
+    config.description = text(value, CONFIG_LIMITS.descriptionCharacters)
+  },
+  materialized: (config, value) => {
+    if (value === 'view') throw new BadValue('view is not available yet: use table')
+    config.materialized = oneOf(value, ['table'])
+  },
+  merge_strategy: (config, value) => {
+    config.mergeStrategy = oneOf(value, MERGE_STRATEGIES)
+  },
+  unique_key: (config, value) => {
+    config.uniqueKey = columnNames(value)
+  },
+  watermark_column: (config, value) => {
+    config.watermarkColumn = value === '' ? '' : columnName(value)
+  },
+  partition_column: (config, value) => {
+    config.partitionColumn = value === '' ? '' : columnName(value)
+  },
+  partition_by: (config, value) => {
+    config.partitionBy = partitions(value)
+  },
+  archive_landing_zones: (config, value) => {
+    config.archiveLandingZones = flag(value)
+  },
+  scd_valid_from: (config, value) => {
+    config.scdValidFrom = columnName(value)
+  },
+  scd_valid_to: (config, value) => {
+    config.scdValidTo = columnName(value)
+  },
+  max_retries: (config, value) => {
+    config.maxRetries = wholeNumber(value, CONFIG_LIMITS.retries)
+  },
+  retry_delay_seconds: (config, value) => {
+    config.retryDelaySeconds = wholeNumber(value, CONFIG_LIMITS.retryDelaySeconds)
+  },
+}
+
+/** One configuration of the files given; never throws. */
+export function parseConfig(files: { config?: TextFile; source?: TextFile }): ParsedConfig {
+  const parsed: ParsedConfig = { config: structuredClone(DEFAULTS), errors: [], warnings: [] }
+  const settings: Setting[] = []
+  if (files.config !== undefined) settings.push(...yamlSettings(files.config, parsed.errors))
+  if (files.source !== undefined) settings.push(...annotationSettings(files.source))
+  const origin = apply(settings, parsed)
+  const need = NEEDS[parsed.config.mergeStrategy]
+  if (need !== undefined && !has(parsed.config, need) && !parsed.errors.some(({ key }) => key === need)) {
+    const { file, line } = origin.get('merge_strategy') ?? { file: 'config.yaml', line: undefined }
+    parsed.errors.push({
+      file,
+      line,
+      key: need,
+      message: `merge_strategy ${parsed.config.mergeStrategy} needs ${need}`,
+    })
+  }
+  return parsed
+}
+
+/**
+ * Why a valid configuration cannot run in this version of the service; empty when it can.
+ * Publish validation and the runner both ask it, so that the answer is the same text.
+ */
+export function supportedNow(config: PipelineConfig, sourceType: 'sql' | 'python'): string[] {
+  const reasons: string[] = []
+  if (sourceType === 'python') reasons.push('python pipelines cannot run yet: write the pipeline in SQL')
+  if (config.mergeStrategy !== 'full_refresh' && config.mergeStrategy !== 'append_only')
+    reasons.push(
+      `merge_strategy ${config.mergeStrategy} is not available yet: use full_refresh or append_only`,
+    )
+  if (config.partitionBy.length > 0) reasons.push('partition_by is not available yet: leave it out')
+  return reasons
+}
+
+/** `config.yaml line 3: ...` - a problem as one line of a log or an error list. */
+export function problemText({ file, line, message }: ConfigProblem): string {
+  return line === undefined ? `${file}: ${message}` : `${file} line ${line}: ${message}`
+}
+
+interface Setting {
+  file: string
+  line?: number
+  key: string
+  value: unknown
+}
+
+/** Later settings win; a bad value of an overridden key is still reported, because the file is wrong. */
+function apply(settings: Setting[], { config, errors, warnings }: ParsedConfig): Map<string, Setting> {
+  const origin = new Map<string, Setting>()
+  for (const setting of settings) {
+    const { file, line, key, value } = setting
+    const read = Object.hasOwn(KEYS, key) ? KEYS[key] : undefined
+    if (read === undefined) {
+      warnings.push({ file, line, key, message: `unknown key ${shown(key)} is ignored` })
+      continue
+    }
+    if (origin.get(key)?.file === file)
+      warnings.push({ file, line, key, message: `${key} is given twice: the last one counts` })
+    try {
+      read(config, value)
+      origin.set(key, setting)
+    } catch (error) {
+      if (!(error instanceof BadValue)) throw error
+      errors.push({ file, line, key, message: `${key}: ${error.message}` })
+    }
+  }
+  return origin
+}
+
+function has(config: PipelineConfig, key: 'unique_key' | 'partition_column'): boolean {
+  return key === 'unique_key' ? config.uniqueKey.length > 0 : config.partitionColumn !== ''
+}
+
+function annotationSettings({ path, text: source }: TextFile): Setting[] {
+  return readAnnotations(source, commentMarkOf(path)).map(({ key, value, line }) => ({
+    file: path,
+    line,
+    key,
+    value,
+  }))
+}
+
+function yamlSettings({ path, text: yaml }: TextFile, errors: ConfigProblem[]): Setting[] {
+  const unreadable = (message: string, line?: number): Setting[] => {
+    errors.push({ file: path, line, key: '', message })
+    return []
+  }
+  if (new TextEncoder().encode(yaml).length > CONFIG_LIMITS.bytes)
+    return unreadable(`the file is larger than ${CONFIG_LIMITS.bytes} bytes`)
+  const lines = new LineCounter()
+  const document = parseDocument(yaml, {
+    lineCounter: lines,
+    prettyErrors: false,
+    schema: 'core',
+    stringKeys: true,
+  })
+  const [fault] = document.errors
+  // Values are built only from a document without faults: what the parser gave up on can be slow to build.
+  if (fault !== undefined)
+    return unreadable(`not valid YAML: ${fault.message}`, lines.linePos(fault.pos[0]).line)
+  if (document.contents === null || (isScalar(document.contents) && document.contents.value === null))
+    return []
+  if (!isMap<ParsedNode, ParsedNode | null>(document.contents))
+    return unreadable('the file must be a mapping of keys to values')
+  const settings: Setting[] = []
+  for (const { key: keyNode, value: valueNode } of document.contents.items) {
+    const key = isScalar(keyNode) ? String(keyNode.value) : ''
+    const { line } = lines.linePos(keyNode.range[0])
+    try {
+      const value: unknown = valueNode?.toJS(document, { maxAliasCount: CONFIG_LIMITS.aliases }) ?? null
+      // `key:` with nothing behind it says nothing: the default stands.
+      if (value !== null) settings.push({ file: path, line, key, value })
+    } catch (error) {
+      if (!(error instanceof ReferenceError)) throw error
+      errors.push({ file: path, line, key, message: `${key}: an alias here is unknown or used too often` })
+    }
+  }
+  return settings
+}
+
+/** The message says what was wanted and shows what was got. */
+class BadValue extends Error {}
+
+const refuse = (wanted: string, value: unknown): never => {
+  throw new BadValue(`${wanted}, not ${shown(value)}`)
+}
+
+function text(value: unknown, characters: number): string {
+  if (typeof value !== 'string') return refuse('must be text', value)
+  if (value.length > characters) throw new BadValue(`must be at most ${characters} characters`)
+  return value
+}
+
+function oneOf<const Choice extends string>(value: unknown, choices: readonly Choice[]): Choice {
+  return choices.find((choice) => choice === value) ?? refuse(`must be one of ${choices.join(', ')}`, value)
+}
+
+function flag(value: unknown): boolean {
+  if (value === true || value === 'true') return true
+  if (value === false || value === 'false') return false
+  return refuse('must be true or false', value)
+}
+
+function wholeNumber(value: unknown, most: number): number {
+  const number = typeof value === 'string' && /^\d{1,15}$/.test(value) ? Number(value) : value
+  if (typeof number !== 'number' || !Number.isSafeInteger(number) || number < 0 || number > most)
+    return refuse(`must be a whole number from 0 to ${most}`, value)
+  return number
+}
+
+function columnName(value: unknown): string {
+  if (
+    typeof value !== 'string' ||
+    value.trim() === '' ||
+    value.length > CONFIG_LIMITS.columnNameCharacters ||
+    /\p{Cc}/u.test(value)
+  )
+    return refuse('must be the name of a column', value)
+  return value
+}
+
+/** A YAML list, or comma-separated text. */
+function columnNames(value: unknown): string[] {
+  const names = typeof value === 'string' ? splitList(value) : value
+  if (!Array.isArray(names)) return refuse('must be a list of columns', value)
+  return bounded(names.map(columnName))
+}
+
+/** A YAML list of `{column, transform}`; in an annotation the same list on one line, as YAML writes it. */
+function partitions(value: unknown): PartitionBy[] {
+  const wanted = 'must be a list of {column, transform}'
+  const list = typeof value === 'string' ? yamlFlow(value) : value
+  if (!Array.isArray(list)) return refuse(wanted, value)
+  const fields = list.map((field: unknown): PartitionBy => {
+    if (typeof field !== 'object' || field === null || !('column' in field)) return refuse(wanted, field)
+    const transform = 'transform' in field ? field.transform : 'identity'
+    return { column: columnName(field.column), transform: oneOf(transform, PARTITION_TRANSFORMS) }
+  })
+  bounded(fields.map(({ column, transform }) => `${column} by ${transform}`))
+  return fields
+}
+
+/** What one line of YAML says; undefined when it is not YAML. */
+function yamlFlow(line: string): unknown {
+  const document = parseDocument(line, { prettyErrors: false, schema: 'core', stringKeys: true })
+  if (document.errors.length > 0) return undefined
+  try {
+    return document.toJS({ maxAliasCount: CONFIG_LIMITS.aliases })
+  } catch (error) {
+    if (error instanceof ReferenceError) return undefined
+    throw error
+  }
+}
+
+function bounded(names: string[]): string[] {
+  if (names.length > CONFIG_LIMITS.columns)
+    throw new BadValue(`must be at most ${CONFIG_LIMITS.columns} columns`)
+  const repeated = names.find((name, index) => names.indexOf(name) !== index)
+  if (repeated !== undefined) throw new BadValue(`names ${shown(repeated)} twice`)
+  return names
+}
