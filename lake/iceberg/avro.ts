@@ -1,0 +1,201 @@
+// Avro object container files, in memory. avsc's own reader and writer of containers are streams; manifests are small
+// and always read whole. Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
+
+import { Buffer } from 'node:buffer'
+import { createHash } from 'node:crypto'
+import { deflateRawSync, inflateRawSync } from 'node:zlib'
+import { type Schema, Type, types } from 'avsc'
+
+/** An Avro schema as it stands in a file, with Iceberg's attributes (`field-id`, `element-id`). */
+export type AvroSchema =
+  | string
+  | readonly AvroSchema[]
+  | { readonly type: 'record'; readonly name: string; readonly fields: readonly AvroField[] }
+  | {
+      readonly type: 'array'
+      readonly items: AvroSchema
+      readonly 'element-id'?: number
+      readonly logicalType?: string
+    }
+  | { readonly type: 'map'; readonly values: AvroSchema }
+  | {
+      readonly type: 'fixed'
+      readonly name: string
+      readonly size: number
+      readonly [attribute: string]: unknown
+    }
+  | { readonly type: string; readonly logicalType?: string; readonly [attribute: string]: unknown }
+
+export interface AvroField {
+  readonly name: string
+  readonly type: AvroSchema
+  readonly default?: null
+  readonly 'field-id'?: number
+}
+
+export interface AvroFile {
+  /** Key metadata of the file, without avro.schema and avro.codec. */
+  readonly metadata: Readonly<Record<string, string>>
+  readonly records: readonly AvroRecord[]
+}
+
+export type AvroRecord = Readonly<Record<string, unknown>>
+
+/** Bytes that are not an Avro file, or one this reader does not know. */
+export class BadAvro extends Error {
+  override readonly name = 'BadAvro'
+}
+
+/** Records per block; a reader holds one block decoded at a time. */
+const BLOCK_RECORDS = 1_000
+/** A block is refused when it inflates to more than this. */
+const BLOCK_BYTES_LIMIT = 256 * 1024 * 1024
+/** Compiled schemas kept; all manifests of one table share theirs. */
+const COMPILED_LIMIT = 256
+
+const MAGIC = Buffer.from('Obj\x01', 'latin1')
+const SYNC_BYTES = 16
+
+/** The logical type of the longs that need all 64 bits (snapshot ids): read and written as bigint. */
+export const INT64 = { type: 'long', logicalType: 'sluice-int64' } as const
+
+const int64 = types.LongType.__with({
+  fromBuffer: (buffer: Buffer) => buffer.readBigInt64LE(),
+  toBuffer: (value: bigint) => {
+    const buffer = Buffer.alloc(8)
+    buffer.writeBigInt64LE(value)
+    return buffer
+  },
+  fromJSON: BigInt,
+  toJSON: Number,
+  isValid: (value: unknown) => typeof value === 'bigint' && BigInt.asIntN(64, value) === value,
+  compare: (a: bigint, b: bigint) => (a === b ? 0 : a < b ? -1 : 1),
+})
+
+const headerType = Type.forSchema({
+  type: 'record',
+  name: 'Header',
+  fields: [
+    { name: 'magic', type: { type: 'fixed', name: 'Magic', size: MAGIC.length } },
+    { name: 'meta', type: { type: 'map', values: 'bytes' } },
+    { name: 'sync', type: { type: 'fixed', name: 'Sync', size: SYNC_BYTES } },
+  ],
+})
+const longType = Type.forSchema('long')
+
+const compiled = new Map<string, Type>()
+
+function compile(schema: AvroSchema): Type {
+  const key = JSON.stringify(schema)
+  const known = compiled.get(key)
+  if (known) return known
+  // Our schema type keeps Iceberg's attributes, which avsc's own does not name.
+  const type = Type.forSchema(schema as Schema, {
+    typeHook: (part) =>
+      typeof part === 'object' && 'logicalType' in part && part.logicalType === INT64.logicalType
+        ? int64
+        : undefined,
+  })
+  if (compiled.size >= COMPILED_LIMIT) compiled.clear()
+  compiled.set(key, type)
+  return type
+}
+
+/** The bytes of a file. `schema` may use INT64; the file then says plain long. Same input, same bytes. */
+export function writeAvro(
+  schema: AvroSchema,
+  metadata: Readonly<Record<string, string>>,
+  records: readonly AvroRecord[],
+) {
+  const type = compile(schema)
+  const meta = { ...metadata, 'avro.schema': JSON.stringify(withoutInt64(schema)), 'avro.codec': 'deflate' }
+  const blocks: Uint8Array[] = []
+  for (let from = 0; from < records.length; from += BLOCK_RECORDS) {
+    const block = records.slice(from, from + BLOCK_RECORDS)
+    const data = deflateRawSync(Buffer.concat(block.map((record) => type.toBuffer(record))))
+    blocks.push(longType.toBuffer(block.length), longType.toBuffer(data.length), data)
+  }
+  const sync = syncMarker([JSON.stringify(meta), ...blocks])
+  const header = headerType.toBuffer({
+    magic: MAGIC,
+    meta: Object.fromEntries(Object.entries(meta).map(([name, text]) => [name, Buffer.from(text)])),
+    sync,
+  })
+  const parts = blocks.flatMap((part, i) => (i % 3 === 2 ? [part, sync] : [part]))
+  return new Uint8Array(Buffer.concat([header, ...parts]))
+}
+
+/** Any 16 bytes do that are unlikely inside the data; a digest of it keeps the file a function of its content. */
+function syncMarker(parts: readonly (string | Uint8Array)[]): Buffer {
+  const hash = createHash('sha256')
+  for (const part of parts) hash.update(part)
+  return hash.digest().subarray(0, SYNC_BYTES)
+}
+
+/**
+ * Reads a file. `adapt` may change the writer's schema in ways that do not change the encoding: names, and INT64.
+ * @throws BadAvro
+ */
+export function readAvro(bytes: Uint8Array, adapt: (schema: AvroSchema) => AvroSchema): AvroFile {
+  try {
+    return readContainer(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), adapt)
+  } catch (cause) {
+    if (cause instanceof BadAvro) throw cause
+    throw new BadAvro(`not a readable Avro file: ${cause instanceof Error ? cause.message : String(cause)}`, {
+      cause,
+    })
+  }
+}
+
+interface Header {
+  readonly magic: Buffer
+  readonly meta: Readonly<Record<string, Buffer>>
+  readonly sync: Buffer
+}
+
+function readContainer(buffer: Buffer, adapt: (schema: AvroSchema) => AvroSchema): AvroFile {
+  if (!buffer.subarray(0, MAGIC.length).equals(MAGIC)) throw new BadAvro('not an Avro file')
+  const decoded = headerType.decode(buffer)
+  const header: Header = decoded.value
+  const metadata = Object.fromEntries(
+    Object.entries(header.meta).map(([name, value]) => [name, value.toString()]),
+  )
+  const { 'avro.schema': schema, 'avro.codec': codec = 'null', ...own } = metadata
+  if (schema === undefined || decoded.offset < 0) throw new BadAvro('the header is incomplete')
+  const type = compile(adapt(JSON.parse(schema)))
+  const records: AvroRecord[] = []
+  let offset = decoded.offset
+  while (offset < buffer.length) {
+    const count = longType.decode(buffer, offset)
+    const size = longType.decode(buffer, count.offset)
+    const end = size.offset + size.value
+    const sync = buffer.subarray(end, end + SYNC_BYTES)
+    if (count.offset < 0 || size.offset < 0 || !sync.equals(header.sync))
+      throw new BadAvro('the file is cut short')
+    readBlock(type, inflate(codec, buffer.subarray(size.offset, end)), count.value, records)
+    offset = end + SYNC_BYTES
+  }
+  return { metadata: own, records }
+}
+
+function readBlock(type: Type, block: Buffer, count: number, records: AvroRecord[]) {
+  let offset = 0
+  for (let i = 0; i < count; i += 1) {
+    const record = type.decode(block, offset)
+    if (record.offset < 0) throw new BadAvro('a record is cut short')
+    records.push(record.value)
+    offset = record.offset
+  }
+}
+
+function inflate(codec: string, data: Buffer): Buffer {
+  if (codec === 'null') return data
+  if (codec === 'deflate') return inflateRawSync(data, { maxOutputLength: BLOCK_BYTES_LIMIT })
+  throw new BadAvro(`codec ${codec} is not supported`)
+}
+
+function withoutInt64(schema: AvroSchema): AvroSchema {
+  return JSON.parse(
+    JSON.stringify(schema, (_name, part) => (part?.logicalType === INT64.logicalType ? 'long' : part)),
+  )
+}

@@ -1,0 +1,59 @@
+// Clients send a new table's schema with ids of their own making (some count from 0, some repeat them).
+
+import { fieldsOf, type IcebergType, type NestedField, type Schema } from './types.ts'
+import type { SortOrder, UnboundSpec } from './wire.ts'
+
+interface TableShape {
+  readonly schema: Omit<Schema, 'schema-id'>
+  readonly partitionSpec: UnboundSpec
+  readonly sortOrder: SortOrder
+}
+
+/** The same shape with field ids that are unique and above 0; unchanged when they already are. */
+export function withUsableIds(shape: TableShape): TableShape {
+  const ids = [...fieldsOf(shape.schema)].map(({ id }) => id)
+  if (new Set(ids).size === ids.length && ids.every((id) => id > 0)) return shape
+  const freshOf = new Map<number, number>()
+  let last = 0
+  const fresh = (id: number): number => {
+    last += 1
+    if (!freshOf.has(id)) freshOf.set(id, last)
+    return last
+  }
+  const fields = renumbered(shape.schema.fields, fresh)
+  const sourceOf = <F extends { readonly 'source-id': number }>(field: F): F => ({
+    ...field,
+    'source-id': freshOf.get(field['source-id']) ?? field['source-id'],
+  })
+  const identifiers = shape.schema['identifier-field-ids']?.map((id) => freshOf.get(id) ?? id)
+  return {
+    schema: { ...shape.schema, fields, ...(identifiers && { 'identifier-field-ids': identifiers }) },
+    partitionSpec: { ...shape.partitionSpec, fields: shape.partitionSpec.fields.map(sourceOf) },
+    sortOrder: { ...shape.sortOrder, fields: shape.sortOrder.fields.map(sourceOf) },
+  }
+}
+
+const renumbered = (fields: readonly NestedField[], fresh: (id: number) => number): NestedField[] =>
+  fields.map((field) => ({ ...field, id: fresh(field.id), type: renumberedType(field.type, fresh) }))
+
+function renumberedType(type: IcebergType, fresh: (id: number) => number): IcebergType {
+  if (typeof type === 'string') return type
+  switch (type.type) {
+    case 'struct':
+      return { ...type, fields: renumbered(type.fields, fresh) }
+    case 'list':
+      return {
+        ...type,
+        'element-id': fresh(type['element-id']),
+        element: renumberedType(type.element, fresh),
+      }
+    case 'map':
+      return {
+        ...type,
+        'key-id': fresh(type['key-id']),
+        key: renumberedType(type.key, fresh),
+        'value-id': fresh(type['value-id']),
+        value: renumberedType(type.value, fresh),
+      }
+  }
+}

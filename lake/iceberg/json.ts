@@ -1,0 +1,60 @@
+// JSON whose int64 values stay exact. Snapshot ids are random 63-bit integers and plain JSON.parse rounds them,
+// after which the metadata points at a snapshot that does not exist.
+// Needs the source text in JSON.parse's reviver and JSON.rawJSON: Bun, Node >= 22, Deno, Chromium >= 114.
+
+declare global {
+  interface JSON {
+    /** ES2026 proposal-json-parse-with-source; absent on Node 20. */
+    rawJSON?(text: string): object
+  }
+}
+
+/** Values under these names are always `bigint`, however small; so nobody has to handle two types. */
+const ID_NAMES: ReadonlySet<string> = new Set(['snapshot-id', 'parent-snapshot-id', 'current-snapshot-id'])
+const ID_LIST_NAMES: ReadonlySet<string> = new Set(['snapshot-ids'])
+
+/**
+ * Parses JSON. Snapshot ids become `bigint`; any other number is a `number`, or a `bigint` when it is an integer
+ * that a double cannot hold.
+ * @throws SyntaxError for text that is not JSON, or a snapshot id that is not a 64-bit integer.
+ */
+export function parseJson(text: string): unknown {
+  return JSON.parse(text, (name: string, value: unknown, context?: { source?: string }) => {
+    if (typeof value === 'number') return exactNumber(name, value, context?.source)
+    if (ID_LIST_NAMES.has(name) && Array.isArray(value)) return value.map((id) => toId(name, id))
+    return value
+  })
+}
+
+/** Writes JSON with every `bigint` as a plain integer. Fields that are undefined are left out. */
+export function stringifyJson(value: unknown): string {
+  return JSON.stringify(value, (_name, member: unknown) =>
+    typeof member === 'bigint' ? exactLiteral(member) : member,
+  )
+}
+
+function exactNumber(name: string, value: number, source: string | undefined): number | bigint {
+  const exact = Number.isSafeInteger(value) || !Number.isInteger(value) ? value : fromSource(value, source)
+  return ID_NAMES.has(name) ? toId(name, exact) : exact
+}
+
+function fromSource(value: number, source: string | undefined): number | bigint {
+  if (source === undefined)
+    throw new Error(`this runtime cannot read ${value} exactly (Bun, Node >= 22 or Deno can)`)
+  return /^-?\d+$/.test(source) ? BigInt(source) : value
+}
+
+function toId(name: string, value: unknown): bigint {
+  const isInteger = typeof value === 'bigint' || (typeof value === 'number' && Number.isInteger(value))
+  const id = isInteger ? BigInt(value) : undefined
+  if (id === undefined || BigInt.asIntN(64, id) !== id) {
+    throw new SyntaxError(`${name} is not a 64-bit integer: ${String(value)}`)
+  }
+  return id
+}
+
+function exactLiteral(value: bigint): object {
+  if (!JSON.rawJSON)
+    throw new Error('this runtime cannot write 64-bit integers as JSON (Bun, Node >= 22 or Deno can)')
+  return JSON.rawJSON(value.toString())
+}

@@ -1,0 +1,180 @@
+// The Avro schemas of manifests and manifest lists, with Iceberg's field ids.
+// Sources: https://iceberg.apache.org/spec/#manifests, #manifest-lists, #avro
+
+import { type AvroField, type AvroSchema, INT64 } from './avro.ts'
+import type { PartitionSpec } from './metadata.ts'
+import { decimalOf, fieldsOf, type IcebergType, type Schema } from './types.ts'
+
+const field = (id: number, name: string, type: AvroSchema): AvroField => ({ name, type, 'field-id': id })
+const optional = (id: number, name: string, type: AvroSchema): AvroField => ({
+  name,
+  type: ['null', type],
+  default: null,
+  'field-id': id,
+})
+
+/** Iceberg writes maps with integer keys as arrays of pairs. */
+const mapOf = (keyId: number, valueId: number, value: AvroSchema): AvroSchema => ({
+  type: 'array',
+  logicalType: 'map',
+  items: {
+    type: 'record',
+    name: `k${keyId}_v${valueId}`,
+    fields: [field(keyId, 'key', 'int'), field(valueId, 'value', value)],
+  },
+})
+
+const listOf = (elementId: number, items: AvroSchema): AvroSchema => ({
+  type: 'array',
+  items,
+  'element-id': elementId,
+})
+
+export const manifestSchema = (partition: AvroSchema): AvroSchema => ({
+  type: 'record',
+  name: 'manifest_entry',
+  fields: [
+    field(0, 'status', 'int'),
+    optional(1, 'snapshot_id', INT64),
+    optional(3, 'sequence_number', 'long'),
+    optional(4, 'file_sequence_number', 'long'),
+    field(2, 'data_file', {
+      type: 'record',
+      name: 'r2',
+      fields: [
+        field(134, 'content', 'int'),
+        field(100, 'file_path', 'string'),
+        field(101, 'file_format', 'string'),
+        field(102, 'partition', partition),
+        field(103, 'record_count', 'long'),
+        field(104, 'file_size_in_bytes', 'long'),
+        optional(108, 'column_sizes', mapOf(117, 118, 'long')),
+        optional(109, 'value_counts', mapOf(119, 120, 'long')),
+        optional(110, 'null_value_counts', mapOf(121, 122, 'long')),
+        optional(137, 'nan_value_counts', mapOf(138, 139, 'long')),
+        optional(125, 'lower_bounds', mapOf(126, 127, 'bytes')),
+        optional(128, 'upper_bounds', mapOf(129, 130, 'bytes')),
+        optional(131, 'key_metadata', 'bytes'),
+        optional(132, 'split_offsets', listOf(133, 'long')),
+        optional(135, 'equality_ids', listOf(136, 'int')),
+        optional(140, 'sort_order_id', 'int'),
+      ],
+    }),
+  ],
+})
+
+export const LIST_SCHEMA: AvroSchema = {
+  type: 'record',
+  name: 'manifest_file',
+  fields: [
+    field(500, 'manifest_path', 'string'),
+    field(501, 'manifest_length', 'long'),
+    field(502, 'partition_spec_id', 'int'),
+    field(517, 'content', 'int'),
+    field(515, 'sequence_number', 'long'),
+    field(516, 'min_sequence_number', 'long'),
+    field(503, 'added_snapshot_id', INT64),
+    field(504, 'added_files_count', 'int'),
+    field(505, 'existing_files_count', 'int'),
+    field(506, 'deleted_files_count', 'int'),
+    field(512, 'added_rows_count', 'long'),
+    field(513, 'existing_rows_count', 'long'),
+    field(514, 'deleted_rows_count', 'long'),
+  ],
+}
+
+export function partitionSchema({ fields }: PartitionSpec, schema: Schema): AvroSchema {
+  const types = new Map([...fieldsOf(schema)].map(({ id, type }) => [id, type]))
+  const partition = fields.map((part) =>
+    optional(part['field-id'], part.name, partitionType(part.transform, types.get(part['source-id']))),
+  )
+  return { type: 'record', name: 'r102', fields: partition }
+}
+
+function partitionType(transform: string, source: IcebergType | undefined): AvroSchema {
+  if (transform === 'day') return { type: 'int', logicalType: 'date' }
+  if (/^(year|month|hour|bucket)/.test(transform)) return 'int'
+  if (typeof source !== 'string')
+    throw new TypeError(`a table cannot be partitioned by a nested or absent column`)
+  return avroPrimitive(source)
+}
+
+/** Source: https://iceberg.apache.org/spec/#avro */
+function avroPrimitive(type: string): AvroSchema {
+  const decimal = decimalOf(type)
+  if (decimal) {
+    const { precision, scale } = decimal
+    const size = decimalBytes(precision)
+    return {
+      type: 'fixed',
+      name: `decimal_${precision}_${scale}`,
+      size,
+      logicalType: 'decimal',
+      precision,
+      scale,
+    }
+  }
+  switch (type) {
+    case 'binary':
+      return 'bytes'
+    case 'uuid':
+      return { type: 'fixed', name: 'uuid_fixed', size: 16, logicalType: 'uuid' }
+    case 'date':
+      return { type: 'int', logicalType: 'date' }
+    case 'time':
+      return { type: 'long', logicalType: 'time-micros' }
+    case 'timestamp':
+    case 'timestamptz':
+      return { type: 'long', logicalType: 'timestamp-micros', 'adjust-to-utc': type === 'timestamptz' }
+    default:
+      return type
+  }
+}
+
+/** The fewest bytes that hold every number of so many digits. */
+const decimalBytes = (precision: number): number => Math.ceil((precision * Math.log2(10) + 1) / 8)
+
+type NamesById = ReadonlyMap<number, { readonly name: string; readonly isInt64: boolean }>
+
+/** Names the fields of a writer's schema as this file does, by id, and marks those that need 64 bits. */
+export function canonical(schema: AvroSchema, names: NamesById): AvroSchema {
+  if (typeof schema === 'string') return schema
+  if (Array.isArray(schema)) return schema.map((branch) => canonical(branch, names))
+  if (!isRecord(schema)) return schema
+  const fields = schema.fields.map((part): AvroField => {
+    const id = part['field-id']
+    const known = id === undefined ? undefined : names.get(id)
+    if (!known) return part
+    return {
+      ...part,
+      name: known.name,
+      type: known.isInt64 ? withInt64(part.type) : canonical(part.type, names),
+    }
+  })
+  return { ...schema, fields }
+}
+
+const isRecord = (schema: AvroSchema): schema is Extract<AvroSchema, { type: 'record' }> =>
+  typeof schema === 'object' && 'type' in schema && schema.type === 'record'
+
+function withInt64(type: AvroSchema): AvroSchema {
+  if (Array.isArray(type)) return type.map(withInt64)
+  return type === 'null' ? type : INT64
+}
+
+function namesById(schema: AvroSchema): NamesById {
+  const names = new Map<number, { name: string; isInt64: boolean }>()
+  const visit = (part: AvroSchema) => {
+    if (!isRecord(part)) return
+    for (const { name, type, 'field-id': id } of part.fields) {
+      const isInt64 = type === INT64 || (Array.isArray(type) && type.includes(INT64))
+      if (id !== undefined) names.set(id, { name, isInt64 })
+      visit(type)
+    }
+  }
+  visit(schema)
+  return names
+}
+
+export const ENTRY_NAMES = namesById(manifestSchema({ type: 'record', name: 'r102', fields: [] }))
+export const LIST_NAMES = namesById(LIST_SCHEMA)

@@ -1,0 +1,311 @@
+// Manifests (which data files) and manifest lists (which manifests) of format version 2.
+// Sources: https://iceberg.apache.org/spec/#manifests, #manifest-lists. Fields are found by their id, not their name:
+// engines have used several names for some of them.
+
+import { Buffer } from 'node:buffer'
+import { type AvroRecord, BadAvro, readAvro, writeAvro } from './avro.ts'
+import { integer, integers, list, nested, optionalId, optionalInteger, text } from './avro-record.ts'
+import {
+  canonical,
+  ENTRY_NAMES,
+  LIST_NAMES,
+  LIST_SCHEMA,
+  manifestSchema,
+  partitionSchema,
+} from './manifest-schema.ts'
+import type { PartitionSpec } from './metadata.ts'
+import type { Schema } from './types.ts'
+
+export interface ColumnMetrics {
+  /** Size in the file, compressed. */
+  readonly sizeBytes?: number | undefined
+  /** Number of values, nulls included. */
+  readonly valueCount?: number | undefined
+  readonly nullCount?: number | undefined
+  readonly nanCount?: number | undefined
+  /** Iceberg's single-value binary form: see bounds.ts. */
+  readonly lower?: Uint8Array | undefined
+  readonly upper?: Uint8Array | undefined
+}
+
+/** Values of the partition fields by name, as Avro has them; empty for an unpartitioned table. */
+export type PartitionTuple = Readonly<Record<string, unknown>>
+
+export interface DataFile {
+  readonly content: 'data' | 'position-deletes' | 'equality-deletes'
+  readonly location: string
+  readonly format: string
+  readonly partition: PartitionTuple
+  readonly recordCount: number
+  readonly sizeBytes: number
+  /** Metrics by field id. */
+  readonly columns: ReadonlyMap<number, ColumnMetrics>
+  readonly splitOffsets?: readonly number[]
+  readonly equalityIds?: readonly number[]
+  readonly sortOrderId?: number
+}
+
+export interface ManifestEntry {
+  readonly status: 'existing' | 'added' | 'deleted'
+  /** The snapshot that added or deleted the file; null in an added entry means the manifest's own. */
+  readonly snapshotId: bigint | null
+  /** Null in an added entry means the manifest's own: it is known only when the commit succeeds. */
+  readonly sequenceNumber: number | null
+  readonly fileSequenceNumber: number | null
+  readonly file: DataFile
+}
+
+/** What a manifest list says about one manifest. */
+export interface ManifestFile {
+  readonly location: string
+  readonly sizeBytes: number
+  readonly specId: number
+  readonly content: 'data' | 'deletes'
+  readonly sequenceNumber: number
+  readonly minSequenceNumber: number
+  readonly addedSnapshotId: bigint
+  readonly addedFiles: number
+  readonly existingFiles: number
+  readonly deletedFiles: number
+  readonly addedRows: number
+  readonly existingRows: number
+  readonly deletedRows: number
+}
+
+const STATUS = ['existing', 'added', 'deleted'] as const
+const CONTENT = ['data', 'position-deletes', 'equality-deletes'] as const
+const MANIFEST_CONTENT = ['data', 'deletes'] as const
+
+export interface ManifestContext {
+  readonly schema: Schema
+  readonly spec: PartitionSpec
+}
+
+/** The bytes of a manifest of data files. */
+export function writeManifest(
+  { schema, spec }: ManifestContext,
+  entries: readonly ManifestEntry[],
+): Uint8Array {
+  const metadata = {
+    schema: JSON.stringify(schema),
+    'schema-id': String(schema['schema-id']),
+    'partition-spec': JSON.stringify(spec.fields),
+    'partition-spec-id': String(spec['spec-id']),
+    'format-version': '2',
+    content: 'data',
+  }
+  return writeAvro(manifestSchema(partitionSchema(spec, schema)), metadata, entries.map(entryRecord))
+}
+
+/**
+ * The entries of a manifest, deleted ones too, with what they inherit from the manifest filled in.
+ * @throws BadAvro
+ */
+export function readManifest(
+  bytes: Uint8Array,
+  inherited: Pick<ManifestFile, 'sequenceNumber' | 'addedSnapshotId'>,
+) {
+  const { records } = readAvro(bytes, (schema) => canonical(schema, ENTRY_NAMES))
+  return records.map((record): ManifestEntry => {
+    const status = STATUS[integer(record, 'status')]
+    if (!status) throw new BadAvro('a manifest entry has an unknown status')
+    const own = status === 'added' ? inherited.sequenceNumber : null
+    return {
+      status,
+      snapshotId: optionalId(record, 'snapshot_id') ?? inherited.addedSnapshotId,
+      sequenceNumber: optionalInteger(record, 'sequence_number') ?? own,
+      fileSequenceNumber: optionalInteger(record, 'file_sequence_number') ?? own,
+      file: dataFile(nested(record, 'data_file')),
+    }
+  })
+}
+
+export interface ListContext {
+  readonly snapshotId: bigint
+  readonly parentSnapshotId?: bigint | undefined
+  readonly sequenceNumber: number
+}
+
+/** The bytes of a manifest list. */
+export function writeManifestList(context: ListContext, manifests: readonly ManifestFile[]): Uint8Array {
+  const metadata = {
+    'snapshot-id': String(context.snapshotId),
+    'parent-snapshot-id': String(context.parentSnapshotId ?? null),
+    'sequence-number': String(context.sequenceNumber),
+    'format-version': '2',
+  }
+  return writeAvro(LIST_SCHEMA, metadata, manifests.map(manifestRecord))
+}
+
+/** @throws BadAvro */
+export function readManifestList(bytes: Uint8Array): ManifestFile[] {
+  const { records } = readAvro(bytes, (schema) => canonical(schema, LIST_NAMES))
+  return records.map((record) => ({
+    location: text(record, 'manifest_path'),
+    sizeBytes: integer(record, 'manifest_length'),
+    specId: integer(record, 'partition_spec_id'),
+    content: MANIFEST_CONTENT[optionalInteger(record, 'content') ?? 0] ?? 'deletes',
+    sequenceNumber: optionalInteger(record, 'sequence_number') ?? 0,
+    minSequenceNumber: optionalInteger(record, 'min_sequence_number') ?? 0,
+    addedSnapshotId: optionalId(record, 'added_snapshot_id') ?? 0n,
+    addedFiles: integer(record, 'added_files_count'),
+    existingFiles: integer(record, 'existing_files_count'),
+    deletedFiles: integer(record, 'deleted_files_count'),
+    addedRows: integer(record, 'added_rows_count'),
+    existingRows: integer(record, 'existing_rows_count'),
+    deletedRows: integer(record, 'deleted_rows_count'),
+  }))
+}
+
+/** The line of the manifest list for a manifest with these entries, as the snapshot `snapshotId` writes it. */
+export function describeManifest(
+  entries: readonly ManifestEntry[],
+  {
+    location,
+    sizeBytes,
+    specId,
+    snapshotId,
+    sequenceNumber,
+  }: {
+    readonly location: string
+    readonly sizeBytes: number
+    readonly specId: number
+    readonly snapshotId: bigint
+    readonly sequenceNumber: number
+  },
+): ManifestFile {
+  const count = (status: ManifestEntry['status']) => {
+    const chosen = entries.filter((entry) => entry.status === status)
+    return { files: chosen.length, rows: chosen.reduce((sum, { file }) => sum + file.recordCount, 0) }
+  }
+  const [added, existing, deleted] = [count('added'), count('existing'), count('deleted')]
+  const live = entries.filter((entry) => entry.status !== 'deleted')
+  return {
+    location,
+    sizeBytes,
+    specId,
+    content: 'data',
+    sequenceNumber,
+    minSequenceNumber: live.reduce(
+      (min, entry) => Math.min(min, entry.sequenceNumber ?? sequenceNumber),
+      sequenceNumber,
+    ),
+    addedSnapshotId: snapshotId,
+    addedFiles: added.files,
+    existingFiles: existing.files,
+    deletedFiles: deleted.files,
+    addedRows: added.rows,
+    existingRows: existing.rows,
+    deletedRows: deleted.rows,
+  }
+}
+
+function entryRecord({
+  status,
+  snapshotId,
+  sequenceNumber,
+  fileSequenceNumber,
+  file,
+}: ManifestEntry): AvroRecord {
+  return {
+    status: STATUS.indexOf(status),
+    snapshot_id: snapshotId,
+    sequence_number: sequenceNumber,
+    file_sequence_number: fileSequenceNumber,
+    data_file: {
+      content: CONTENT.indexOf(file.content),
+      file_path: file.location,
+      file_format: file.format,
+      partition: file.partition,
+      record_count: file.recordCount,
+      file_size_in_bytes: file.sizeBytes,
+      column_sizes: pairs(file.columns, (metrics) => metrics.sizeBytes),
+      value_counts: pairs(file.columns, (metrics) => metrics.valueCount),
+      null_value_counts: pairs(file.columns, (metrics) => metrics.nullCount),
+      nan_value_counts: pairs(file.columns, (metrics) => metrics.nanCount),
+      lower_bounds: pairs(file.columns, (metrics) => asBuffer(metrics.lower)),
+      upper_bounds: pairs(file.columns, (metrics) => asBuffer(metrics.upper)),
+      key_metadata: null,
+      split_offsets: file.splitOffsets ?? null,
+      equality_ids: file.equalityIds ?? null,
+      sort_order_id: file.sortOrderId ?? null,
+    },
+  }
+}
+
+function pairs<V>(columns: DataFile['columns'], metric: (metrics: ColumnMetrics) => V | undefined) {
+  const all = [...columns].flatMap(([key, metrics]) => {
+    const value = metric(metrics)
+    return value === undefined ? [] : [{ key, value }]
+  })
+  return all.length === 0 ? null : all
+}
+
+const asBuffer = (bytes: Uint8Array | undefined) =>
+  bytes && Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+
+function dataFile(record: AvroRecord): DataFile {
+  const splitOffsets = integers(record, 'split_offsets')
+  const equalityIds = integers(record, 'equality_ids')
+  const sortOrderId = optionalInteger(record, 'sort_order_id')
+  return {
+    content: CONTENT[optionalInteger(record, 'content') ?? 0] ?? 'equality-deletes',
+    location: text(record, 'file_path'),
+    format: text(record, 'file_format').toUpperCase(),
+    partition: { ...nested(record, 'partition') },
+    recordCount: integer(record, 'record_count'),
+    sizeBytes: integer(record, 'file_size_in_bytes'),
+    columns: columnsMetrics(record),
+    ...(splitOffsets && { splitOffsets }),
+    ...(equalityIds && { equalityIds }),
+    ...(sortOrderId !== undefined && { sortOrderId }),
+  }
+}
+
+type WritableMetrics = { -readonly [K in keyof ColumnMetrics]: ColumnMetrics[K] }
+
+const METRICS = [
+  ['column_sizes', 'sizeBytes'],
+  ['value_counts', 'valueCount'],
+  ['null_value_counts', 'nullCount'],
+  ['nan_value_counts', 'nanCount'],
+] as const
+const BOUNDS = [
+  ['lower_bounds', 'lower'],
+  ['upper_bounds', 'upper'],
+] as const
+
+function columnsMetrics(record: AvroRecord): Map<number, ColumnMetrics> {
+  const columns = new Map<number, WritableMetrics>()
+  const metricsOf = (id: number): WritableMetrics => {
+    const known = columns.get(id) ?? {}
+    columns.set(id, known)
+    return known
+  }
+  for (const [name, metric] of METRICS) {
+    for (const pair of list(record, name)) metricsOf(integer(pair, 'key'))[metric] = integer(pair, 'value')
+  }
+  for (const [name, bound] of BOUNDS) {
+    for (const pair of list(record, name)) {
+      const { value } = pair
+      if (value instanceof Uint8Array) metricsOf(integer(pair, 'key'))[bound] = new Uint8Array(value)
+    }
+  }
+  return columns
+}
+
+const manifestRecord = (manifest: ManifestFile): AvroRecord => ({
+  manifest_path: manifest.location,
+  manifest_length: manifest.sizeBytes,
+  partition_spec_id: manifest.specId,
+  content: MANIFEST_CONTENT.indexOf(manifest.content),
+  sequence_number: manifest.sequenceNumber,
+  min_sequence_number: manifest.minSequenceNumber,
+  added_snapshot_id: manifest.addedSnapshotId,
+  added_files_count: manifest.addedFiles,
+  existing_files_count: manifest.existingFiles,
+  deleted_files_count: manifest.deletedFiles,
+  added_rows_count: manifest.addedRows,
+  existing_rows_count: manifest.existingRows,
+  deleted_rows_count: manifest.deletedRows,
+})

@@ -1,0 +1,86 @@
+// The pieces of DuckDB SQL that write and read the data files of an Iceberg table.
+// Names and texts come from users: every one of them is quoted here and nowhere else.
+
+import { renderDuckType } from './duckdb-type.ts'
+import { byName } from './evolution.ts'
+import {
+  type Column,
+  type IcebergType,
+  type NestedField,
+  parseColumn,
+  type Schema,
+  toDuckDb,
+} from './types.ts'
+
+/** A name as SQL: `a "b"` becomes `"a ""b"""`. */
+export const quoteName = (name: string): string => `"${name.replaceAll('"', '""')}"`
+
+/** A text as SQL: `it's` becomes `'it''s'`. */
+export const quoteText = (text: string): string => `'${text.replaceAll("'", "''")}'`
+
+/** A DuckDB type that reads `type`, safe inside SQL. */
+export const sqlType = (type: IcebergType): string => renderDuckType(toDuckDb(type), quoteName)
+
+/** The fields of `schema` that a result with these columns writes, in the schema's order. */
+export function fieldsWritten(columns: readonly Column[], schema: Schema): NestedField[] {
+  const present = byName(columns)
+  return schema.fields.filter((field) => present.has(field.name.toLowerCase()))
+}
+
+/**
+ * The projection of a result to the types and names of the table, for the SELECT inside COPY:
+ * `"a", CAST("b" AS BIGINT) AS "b"`. Columns the table has and the result lacks are not written (they read as null).
+ */
+export function selectForWrite(columns: readonly Column[], schema: Schema): string {
+  const present = byName(columns)
+  return schema.fields
+    .flatMap((field) => {
+      const column = present.get(field.name.toLowerCase())
+      return column ? [projection(column, field)] : []
+    })
+    .join(', ')
+}
+
+function projection(column: Column, field: NestedField): string {
+  const target = sqlType(field.type)
+  const isSame = renderDuckType(parseColumn(column), quoteName) === target
+  const value = isSame ? quoteName(column.name) : `CAST(${quoteName(column.name)} AS ${target})`
+  return isSame && column.name === field.name ? value : `${value} AS ${quoteName(field.name)}`
+}
+
+/** The option FIELD_IDS of COPY for the fields written: `{'a': 1, 'l': {__duckdb_field_id: 2, 'element': 3}}`. */
+export const fieldIdsLiteral = (fields: readonly NestedField[]): string =>
+  `{${fields.map(({ id, name, type }) => `${quoteText(name)}: ${idsOf(id, type)}`).join(', ')}}`
+
+function idsOf(id: number, type: IcebergType): string {
+  if (typeof type === 'string') return String(id)
+  const own = `__duckdb_field_id: ${id}`
+  switch (type.type) {
+    case 'list':
+      return `{${own}, element: ${idsOf(type['element-id'], type.element)}}`
+    case 'map':
+      return `{${own}, key: ${idsOf(type['key-id'], type.key)}, value: ${idsOf(type['value-id'], type.value)}}`
+    case 'struct':
+      return `{${own}, ${type.fields.map((f) => `${quoteText(f.name)}: ${idsOf(f.id, f.type)}`).join(', ')}}`
+  }
+}
+
+/** The option `schema` of read_parquet: projection by field id, null for columns a file does not have. */
+export function schemaMapLiteral(schema: Schema): string {
+  const fields = schema.fields.map(
+    ({ id, name, type }) =>
+      `${id}: {name: ${quoteText(name)}, type: ${quoteText(sqlType(type))}, default_value: NULL}`,
+  )
+  return `MAP {${fields.join(', ')}}`
+}
+
+/** A table expression over data files; without files it is an empty relation of the same columns. */
+export function readTable(schema: Schema, paths: readonly string[]): string {
+  if (paths.length === 0) {
+    const nulls = schema.fields.map(
+      ({ name, type }) => `CAST(NULL AS ${sqlType(type)}) AS ${quoteName(name)}`,
+    )
+    return `(SELECT ${nulls.join(', ')} WHERE false)`
+  }
+  return `read_parquet([${paths.map(quoteText).join(', ')}], schema = ${schemaMapLiteral(schema)})`
+}

@@ -1,0 +1,289 @@
+// What Iceberg REST clients send. One schema is the check and the type.
+// Source: Iceberg REST catalog OpenAPI. Fields this implementation does not use are let through.
+
+import { type Static, type TSchema, Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import { parseJson } from './json.ts'
+import type { IcebergType, ListType, MapType, StructType, Schema as TableSchema } from './types.ts'
+import { BadUpdate } from './updates.ts'
+
+/** Deeper schemas are refused, so that no request can exhaust the stack. */
+const SCHEMA_DEPTH_LIMIT = 64
+
+const MAX_INT = 2 ** 31 - 1
+const Int = Type.Integer({ minimum: 0, maximum: MAX_INT })
+/** An id, or -1 for "the one just added". */
+const IdOrLast = Type.Integer({ minimum: -1, maximum: MAX_INT })
+const Long = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
+const SnapshotId = Type.BigInt({ minimum: 0n, maximum: 2n ** 63n - 1n })
+const Name = Type.String({ minLength: 1 })
+const Properties = Type.Record(Type.String(), Type.String())
+const Uuid = Type.String({ pattern: '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' })
+
+/** Fields and types nest: checkStruct checks them. The catalog numbers schemas, so clients may leave the id out. */
+const Schema = Type.Unsafe<Omit<TableSchema, 'schema-id'>>(
+  Type.Object({
+    type: Type.Literal('struct'),
+    'identifier-field-ids': Type.Optional(Type.Array(Int)),
+    fields: Type.Array(Type.Unknown()),
+  }),
+)
+
+const PartitionField = Type.Object({
+  'source-id': Int,
+  'field-id': Type.Optional(Int),
+  name: Name,
+  transform: Type.String({
+    pattern: '^(identity|year|month|day|hour|void|(bucket|truncate)\\[[1-9][0-9]{0,8}\\])$',
+  }),
+})
+/** As clients send it: the catalog numbers the specification, and the fields without an id. */
+const UnboundSpec = Type.Object({ fields: Type.Array(PartitionField) })
+export type UnboundSpec = Static<typeof UnboundSpec>
+
+const SortField = Type.Object({
+  transform: Type.String(),
+  'source-id': Int,
+  direction: Type.Union([Type.Literal('asc'), Type.Literal('desc')]),
+  'null-order': Type.Union([Type.Literal('nulls-first'), Type.Literal('nulls-last')]),
+})
+const SortOrder = Type.Object({ 'order-id': Int, fields: Type.Array(SortField) })
+export type SortOrder = Static<typeof SortOrder>
+
+const Snapshot = Type.Object({
+  'snapshot-id': SnapshotId,
+  'parent-snapshot-id': Type.Optional(SnapshotId),
+  'sequence-number': Long,
+  'timestamp-ms': Long,
+  'manifest-list': Name,
+  summary: Type.Intersect([
+    Type.Object({
+      operation: Type.Union([
+        Type.Literal('append'),
+        Type.Literal('replace'),
+        Type.Literal('overwrite'),
+        Type.Literal('delete'),
+      ]),
+    }),
+    Properties,
+  ]),
+  'schema-id': Type.Optional(Int),
+})
+export type Snapshot = Static<typeof Snapshot>
+
+const refFields = {
+  type: Type.Union([Type.Literal('branch'), Type.Literal('tag')]),
+  'snapshot-id': SnapshotId,
+  'min-snapshots-to-keep': Type.Optional(Int),
+  'max-snapshot-age-ms': Type.Optional(Long),
+  'max-ref-age-ms': Type.Optional(Long),
+}
+const SnapshotRef = Type.Object(refFields)
+export type SnapshotRef = Static<typeof SnapshotRef>
+
+const REQUIREMENTS = {
+  'assert-create': Type.Object({ type: Type.Literal('assert-create') }),
+  'assert-table-uuid': Type.Object({ type: Type.Literal('assert-table-uuid'), uuid: Uuid }),
+  'assert-ref-snapshot-id': Type.Object({
+    type: Type.Literal('assert-ref-snapshot-id'),
+    ref: Name,
+    'snapshot-id': Type.Union([SnapshotId, Type.Null()]),
+  }),
+  'assert-last-assigned-field-id': Type.Object({
+    type: Type.Literal('assert-last-assigned-field-id'),
+    'last-assigned-field-id': Int,
+  }),
+  'assert-current-schema-id': Type.Object({
+    type: Type.Literal('assert-current-schema-id'),
+    'current-schema-id': Int,
+  }),
+  'assert-last-assigned-partition-id': Type.Object({
+    type: Type.Literal('assert-last-assigned-partition-id'),
+    'last-assigned-partition-id': Int,
+  }),
+  'assert-default-spec-id': Type.Object({
+    type: Type.Literal('assert-default-spec-id'),
+    'default-spec-id': Int,
+  }),
+  'assert-default-sort-order-id': Type.Object({
+    type: Type.Literal('assert-default-sort-order-id'),
+    'default-sort-order-id': Int,
+  }),
+}
+export type TableRequirement = Static<(typeof REQUIREMENTS)[keyof typeof REQUIREMENTS]>
+
+const UPDATES = {
+  'assign-uuid': Type.Object({ action: Type.Literal('assign-uuid'), uuid: Uuid }),
+  'upgrade-format-version': Type.Object({
+    action: Type.Literal('upgrade-format-version'),
+    'format-version': Type.Integer(),
+  }),
+  'add-schema': Type.Object({ action: Type.Literal('add-schema'), schema: Schema }),
+  'set-current-schema': Type.Object({ action: Type.Literal('set-current-schema'), 'schema-id': IdOrLast }),
+  'add-spec': Type.Object({ action: Type.Literal('add-spec'), spec: UnboundSpec }),
+  'set-default-spec': Type.Object({ action: Type.Literal('set-default-spec'), 'spec-id': IdOrLast }),
+  'add-sort-order': Type.Object({ action: Type.Literal('add-sort-order'), 'sort-order': SortOrder }),
+  'set-default-sort-order': Type.Object({
+    action: Type.Literal('set-default-sort-order'),
+    'sort-order-id': IdOrLast,
+  }),
+  'add-snapshot': Type.Object({ action: Type.Literal('add-snapshot'), snapshot: Snapshot }),
+  'set-snapshot-ref': Type.Object({
+    action: Type.Literal('set-snapshot-ref'),
+    'ref-name': Name,
+    ...refFields,
+  }),
+  'remove-snapshots': Type.Object({
+    action: Type.Literal('remove-snapshots'),
+    'snapshot-ids': Type.Array(SnapshotId),
+  }),
+  'remove-snapshot-ref': Type.Object({ action: Type.Literal('remove-snapshot-ref'), 'ref-name': Name }),
+  'set-location': Type.Object({ action: Type.Literal('set-location'), location: Name }),
+  'set-properties': Type.Object({ action: Type.Literal('set-properties'), updates: Properties }),
+  'remove-properties': Type.Object({
+    action: Type.Literal('remove-properties'),
+    removals: Type.Array(Type.String()),
+  }),
+}
+export type TableUpdate = Static<(typeof UPDATES)[keyof typeof UPDATES]>
+
+const TableIdentifier = Type.Object({ namespace: Type.Array(Type.String()), name: Type.String() })
+
+export interface CommitRequest {
+  readonly identifier?: Static<typeof TableIdentifier>
+  readonly requirements: readonly TableRequirement[]
+  readonly updates: readonly TableUpdate[]
+}
+
+const CreateTable = Type.Object({
+  name: Name,
+  location: Type.Optional(Type.String()),
+  schema: Schema,
+  'partition-spec': Type.Optional(UnboundSpec),
+  'write-order': Type.Optional(SortOrder),
+  'stage-create': Type.Optional(Type.Boolean()),
+  properties: Type.Optional(Properties),
+})
+export type CreateTableRequest = Static<typeof CreateTable>
+
+/** The body of a commit to one table. @throws BadUpdate */
+export function parseCommitRequest(text: string): CommitRequest {
+  const body = parseBody(text)
+  const { identifier, requirements, updates } = checked(
+    Type.Object({
+      identifier: Type.Optional(TableIdentifier),
+      requirements: Type.Array(Type.Object({ type: Type.String() })),
+      updates: Type.Array(Type.Object({ action: Type.String() })),
+    }),
+    body,
+    '',
+  )
+  return {
+    ...(identifier && { identifier }),
+    requirements: requirements.map((item, i) =>
+      checked(variant(REQUIREMENTS, item.type, 'requirement'), item, `/requirements/${i}`),
+    ),
+    updates: updates.map((item, i) => checkedUpdate(item, `/updates/${i}`)),
+  }
+}
+
+/** The body of a request to create a table. @throws BadUpdate */
+export function parseCreateTable(text: string): CreateTableRequest {
+  const body = checked(CreateTable, parseBody(text), '')
+  checkStruct(body.schema, '/schema', 0)
+  return body
+}
+
+function parseBody(text: string): unknown {
+  try {
+    return withoutNulls(parseJson(text))
+  } catch (cause) {
+    // A RangeError is nesting deeper than the stack.
+    if (cause instanceof SyntaxError || cause instanceof RangeError) {
+      throw new BadUpdate(`the body is not JSON: ${cause.message}`, { cause })
+    }
+    throw cause
+  }
+}
+
+/** Some clients send `null` for an optional field they do not use. Only a null snapshot id means something. */
+function withoutNulls(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutNulls)
+  if (typeof value !== 'object' || value === null) return value
+  const kept = Object.entries(value).filter(([name, member]) => member !== null || name === 'snapshot-id')
+  return Object.fromEntries(kept.map(([name, member]) => [name, withoutNulls(member)]))
+}
+
+function checkedUpdate(item: { action: string }, path: string): TableUpdate {
+  const update = checked(variant(UPDATES, item.action, 'update'), item, path)
+  if (update.action === 'add-schema') checkStruct(update.schema, `${path}/schema`, 0)
+  return update
+}
+
+function variant<V extends Record<string, TSchema>>(variants: V, name: string, what: string): V[keyof V] {
+  const schema = Object.hasOwn(variants, name) ? variants[name as keyof V] : undefined
+  if (!schema) throw new BadUpdate(`${what} ${JSON.stringify(name)} is not supported`)
+  return schema
+}
+
+function checked<S extends TSchema>(schema: S, value: unknown, path: string): Static<S> {
+  if (Value.Check(schema, value)) return value
+  const error = Value.Errors(schema, value).First()
+  throw new BadUpdate(`${path}${error?.path ?? ''}: ${error?.message ?? 'not valid'}`)
+}
+
+const Field = Type.Object({
+  id: Int,
+  name: Name,
+  required: Type.Boolean(),
+  type: Type.Unknown(),
+  doc: Type.Optional(Type.String()),
+})
+const List = Type.Object({
+  type: Type.Literal('list'),
+  'element-id': Int,
+  'element-required': Type.Boolean(),
+  element: Type.Unknown(),
+})
+const MapOf = Type.Object({
+  type: Type.Literal('map'),
+  'key-id': Int,
+  key: Type.Unknown(),
+  'value-id': Int,
+  'value-required': Type.Boolean(),
+  value: Type.Unknown(),
+})
+
+const PRIMITIVE =
+  /^(boolean|int|long|float|double|date|time|timestamp|timestamptz|string|uuid|binary|fixed\[\d{1,9}\]|decimal\(\s*([1-9]|[12]\d|3[0-8])\s*,\s*(\d|[12]\d|3[0-8])\s*\))$/
+
+function checkStruct(struct: StructType, path: string, depth: number) {
+  struct.fields.forEach((field, i) => {
+    checked(Field, field, `${path}/fields/${i}`)
+    checkType(field.type, `${path}/fields/${i}/type`, depth + 1)
+  })
+}
+
+function checkType(type: IcebergType, path: string, depth: number) {
+  if (depth > SCHEMA_DEPTH_LIMIT)
+    throw new BadUpdate(`${path}: nested deeper than ${SCHEMA_DEPTH_LIMIT} levels`)
+  if (typeof type === 'string') {
+    if (!PRIMITIVE.test(type))
+      throw new BadUpdate(`${path}: ${JSON.stringify(type)} is not a type of format version 2`)
+    return
+  }
+  const { type: kind } = checked(Type.Object({ type: Type.String() }), type, path)
+  if (kind === 'struct') {
+    checked(Type.Object({ fields: Type.Array(Type.Unknown()) }), type, path)
+    checkStruct(type as StructType, path, depth)
+  } else if (kind === 'list') {
+    checked(List, type, path)
+    checkType((type as ListType).element, `${path}/element`, depth + 1)
+  } else if (kind === 'map') {
+    checked(MapOf, type, path)
+    checkType((type as MapType).key, `${path}/key`, depth + 1)
+    checkType((type as MapType).value, `${path}/value`, depth + 1)
+  } else {
+    throw new BadUpdate(`${path}/type: ${JSON.stringify(kind)} is not a type`)
+  }
+}
