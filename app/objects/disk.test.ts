@@ -1,11 +1,202 @@
-import { mkdtemp } from 'node:fs/promises'
+import { afterAll, expect, test } from 'bun:test'
+import { mkdir, mkdtemp, readdir, readFile, readlink, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { systemClock } from '../clock.ts'
+import { openDiskStore } from './disk.ts'
 import { openObjectStore } from './open.ts'
-import { objectStoreSuite } from './suite.ts'
+import { type ObjectStore, StoreUnavailable } from './port.ts'
+import { bytes, objectStoreSuite } from './suite.ts'
 
-const root = await mkdtemp(join(tmpdir(), 'sluice-objects-'))
-objectStoreSuite('disk object store', () => openObjectStore({ kind: 'disk', root }), {
-  keysMayBeFolders: true,
-  histories: 60,
+const parent = await mkdtemp(join(tmpdir(), 'sluice-objects-'))
+afterAll(() => rm(parent, { recursive: true }))
+let roots = 0
+const newRoot = () => join(parent, String(roots++))
+const open = (root: string) => openObjectStore({ kind: 'disk', root })
+
+objectStoreSuite('disk object store', () => open(newRoot()), { keysMayBeFolders: true, histories: 60 })
+
+test('an owner killed while it writes leaves nothing of the object, and the next one takes over', async () => {
+  const root = newRoot()
+  const before = await open(root)
+  await before.put('ns/a.sql', bytes('select 1'))
+  await before.close()
+  const child = startChild(root, 'endless')
+  await child.lines.next()
+  expect(await readdir(join(root, '~tmp'))).toHaveLength(1)
+  await expect(open(root)).rejects.toThrow(`in use by process ${child.pid}`)
+  await child.kill()
+  const after = await open(root)
+  expect((await after.text('ns/a.sql'))?.text).toBe('select 1')
+  expect(await readdir(join(root, '~tmp'))).toEqual([])
+  expect(await readdir(join(root, 'ns'))).toHaveLength(1)
+  await after.close()
 })
+
+test('whenever its owner is killed, what was acknowledged is there, and what is there is whole', async () => {
+  const root = newRoot()
+  const acknowledged: { key: string; versionId: string; number: number }[] = []
+  for (const kills of [1, 17, 40]) {
+    const child = startChild(root, 'busy')
+    for (let line = 0; line < kills; line++) {
+      const { value = '' } = await child.lines.next()
+      const [key = '', versionId = '', number] = value.split(' ')
+      acknowledged.push({ key, versionId, number: Number(number) })
+    }
+    await child.kill()
+  }
+  const store = await open(root)
+  for (const { key, versionId, number } of acknowledged) await expectWhole(store, key, versionId, number)
+  for (const { key, versionId } of (await store.list('', { limit: 100 })).objects)
+    await expectWhole(store, key, versionId)
+  await store.close()
+})
+
+test('one of many that open a store at once gets it, also after its owner was killed', async () => {
+  const root = newRoot()
+  await mkdir(root)
+  await symlink('2147483647 some-boot 1', join(root, '~lock.3'))
+  const opened = await Promise.allSettled(Array.from({ length: 10 }, () => open(root)))
+  const won = opened.filter((result) => result.status === 'fulfilled')
+  expect(won).toHaveLength(1)
+  for (const result of opened)
+    if (result.status === 'rejected') expect(result.reason).toBeInstanceOf(StoreUnavailable)
+  await won[0]?.value.close()
+  await (await open(root)).close()
+  expect((await readdir(root)).filter((name) => name.startsWith('~lock'))).toHaveLength(1)
+})
+
+test.if(process.platform === 'linux')(
+  'a process that was given the id of a dead owner is not the owner',
+  async () => {
+    const root = newRoot()
+    await (await open(root)).close()
+    const [released = ''] = (await readdir(root)).filter((name) => name.startsWith('~lock'))
+    expect(await readlink(join(root, released))).toBe('released')
+    await symlink(`${process.pid} another-boot 1`, join(root, '~lock.9'))
+    await (await open(root)).close()
+  },
+)
+
+test('a root that cannot be used is one clear error', async () => {
+  const root = newRoot()
+  await writeFile(root, '')
+  await expect(open(join(root, 'objects'))).rejects.toThrow(
+    `the object store ${root}/objects cannot be used: `,
+  )
+})
+
+test('versions of a key only grow, in one millisecond, when the clock steps back, and over restarts', async () => {
+  const root = newRoot()
+  let now = Date.UTC(2026, 0, 2)
+  const clock = { ...systemClock, now: () => new Date(now) }
+  const ids: string[] = []
+  let store = await openDiskStore(root, clock)
+  const put = async () => ids.push((await store.put('a/b', bytes('x'))).versionId)
+  await put()
+  expect((await store.head('a/b'))?.modified).toEqual(new Date(now))
+  await put()
+  now -= 86_400_000
+  await put()
+  await store.close()
+  store = await openDiskStore(root, clock)
+  await put()
+  await store.delete('a/b')
+  expect(await store.head('a/b')).toBeNull()
+  await put()
+  expect(ids).toEqual([...new Set(ids)].sort())
+  expect((await store.head('a/b'))?.versionId).toBe(ids.at(-1) ?? '')
+  // Only keys of that directory wait for the clock to catch up.
+  await store.put('other/b', bytes('x'))
+  expect((await store.head('other/b'))?.modified).toEqual(new Date(now))
+  await store.close()
+})
+
+test('names too long for the file system are stored, listed in order, and purged', async () => {
+  const root = newRoot()
+  const store = await open(root)
+  const long = (character: string, count: number) => character.repeat(count)
+  const keys = [
+    `ns/${long('x', 200)}`,
+    `ns/${long('x', 200)}-`,
+    `ns/${long('x', 200)}/${long('~', 300)}/a`,
+    `ns/${long('x', 200)}a`,
+    `ns/${long('x', 201)}`,
+    `ns/${long('x', 900)}`,
+    `ns/${long('x', 900)}/b`,
+    `ns/${long('語', 300)}`,
+  ]
+  for (const key of keys) await store.put(key, bytes(key))
+  for (const key of keys) expect((await store.text(key))?.text).toBe(key)
+  const listed = (await store.list('ns/', { limit: 100 })).objects.map(({ key }) => key)
+  expect(listed).toEqual(keys.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))))
+  const rest = (await store.list(`ns/${long('x', 150)}`, { limit: 100, after: listed[3] })).objects
+  expect(rest.map(({ key }) => key)).toEqual(listed.slice(4, 7))
+  await store.removeAll('ns/')
+  expect((await readdir(root)).filter((name) => !name.startsWith('~'))).toEqual([])
+  await store.close()
+})
+
+test('lake files are found under exactly their key, also those that another process has put there', async () => {
+  const root = newRoot()
+  const store = await open(root)
+  await store.put('_lake/t/metadata/~1%.json', bytes('{}'))
+  expect(await readFile(join(root, '_lake/t/metadata/~1%.json'), 'utf8')).toBe('{}')
+  await mkdir(join(root, '_lake/t/data'))
+  await writeFile(join(root, '_lake/t/data/a~b.parquet'), 'PAR1')
+  expect((await store.text('_lake/t/data/a~b.parquet'))?.text).toBe('PAR1')
+  const { objects } = await store.list('_la', { limit: 10 })
+  expect(objects.map(({ key }) => key)).toEqual(['_lake/t/data/a~b.parquet', '_lake/t/metadata/~1%.json'])
+  await store.close()
+})
+
+test('a put and a purge of its folder at the same time leave the object or nothing', async () => {
+  const store = await open(newRoot())
+  for (let round = 0; round < 50; round++) {
+    const [{ versionId }] = await Promise.all([store.put('a/b/c', bytes('x')), store.removeAll('a/')])
+    const { objects } = await store.list('a/', { limit: 2 })
+    expect(objects.map((object) => object.versionId)).toEqual(objects.length === 0 ? [] : [versionId])
+    await store.removeAll('a/')
+  }
+  await store.close()
+})
+
+test('a ping fails once the directory is gone', async () => {
+  const root = newRoot()
+  const store = await open(root)
+  await rm(root, { recursive: true })
+  await expect(store.ping()).rejects.toThrow()
+})
+
+function startChild(root: string, mode: 'endless' | 'busy') {
+  const child = Bun.spawn([process.execPath, join(import.meta.dir, 'disk.child.ts'), root, mode], {
+    stdout: 'pipe',
+    stderr: 'inherit',
+  })
+  return {
+    pid: child.pid,
+    lines: linesOf(child.stdout),
+    kill: async () => {
+      child.kill('SIGKILL')
+      await child.exited
+    },
+  }
+}
+
+async function* linesOf(output: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  for await (const chunk of output) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
+    rest = lines.pop() ?? ''
+    yield* lines
+  }
+}
+
+/** The child fills its bodies with one number, which their size tells too. */
+async function expectWhole(store: ObjectStore, key: string, versionId: string, number?: number) {
+  const found = await store.get(key, versionId)
+  const body = new Uint8Array(await new Response(found?.body).arrayBuffer())
+  const filled = number ?? body.byteLength - 100_000
+  expect(body).toEqual(new Uint8Array(100_000 + filled).fill(filled))
+}

@@ -1,5 +1,14 @@
+import { expect, test } from 'bun:test'
+import {
+  CreateBucketCommand,
+  GetBucketVersioningCommand,
+  ListMultipartUploadsCommand,
+  ListObjectVersionsCommand,
+  S3Client,
+} from '@aws-sdk/client-s3'
 import { openObjectStore } from './open.ts'
-import { objectStoreSuite } from './suite.ts'
+import { StoreUnavailable } from './port.ts'
+import { bytes, objectStoreSuite, streamed } from './suite.ts'
 
 // Needs a real server, so `npm run test:interop` runs it (.setup/s3-server.ts starts one), not plain `bun test`.
 
@@ -9,17 +18,89 @@ function required(name: string): string {
   return value
 }
 
-objectStoreSuite(
-  'S3 object store',
-  () =>
-    openObjectStore({
-      kind: 's3',
-      endpoint: required('S3_ENDPOINT'),
-      bucket: required('S3_BUCKET'),
-      region: required('S3_REGION'),
-      accessKeyId: required('S3_ACCESS_KEY_ID'),
-      secretAccessKey: required('S3_SECRET_ACCESS_KEY'),
-    }),
-  // The server of the interop suite keeps keys as paths; on one that does not, set this.
-  { keysMayBeFolders: process.env.S3_KEYS_MAY_BE_FOLDERS === 'true', histories: 15 },
-)
+const settings = {
+  kind: 's3' as const,
+  endpoint: required('S3_ENDPOINT'),
+  bucket: required('S3_BUCKET'),
+  region: required('S3_REGION'),
+  accessKeyId: required('S3_ACCESS_KEY_ID'),
+  secretAccessKey: required('S3_SECRET_ACCESS_KEY'),
+}
+const Bucket = settings.bucket
+/** Looks past the store, at what the server really keeps. */
+const client = new S3Client({ ...settings, forcePathStyle: true, credentials: settings })
+
+objectStoreSuite('S3 object store', () => openObjectStore(settings), {
+  // The server of the interop suite keeps keys as paths (docs/adr/0004-s3-server-in-tests.md).
+  keysMayBeFolders: process.env.S3_KEYS_MAY_BE_FOLDERS === 'true',
+  histories: 15,
+})
+
+test('a bucket that keeps no versions yet is made to', async () => {
+  const bucket = `unversioned-${Date.now()}`
+  await client.send(new CreateBucketCommand({ Bucket: bucket }))
+  await (await openObjectStore({ ...settings, bucket })).close()
+  const { Status } = await client.send(new GetBucketVersioningCommand({ Bucket: bucket }))
+  expect(Status).toBe('Enabled')
+})
+
+test('a purge, and the delete of a lake file, free the space of every version', async () => {
+  const store = await openObjectStore(settings)
+  const folder = `_lake/purge-${Date.now()}/`
+  const versions = async () => {
+    const { Versions = [], DeleteMarkers = [] } = await client.send(
+      new ListObjectVersionsCommand({ Bucket, Prefix: folder }),
+    )
+    return Versions.length + DeleteMarkers.length
+  }
+  for (const key of ['a', 'ab']) {
+    await store.put(folder + key, bytes('one'))
+    await store.put(folder + key, bytes('two'))
+  }
+  expect(await versions()).toBe(4)
+  await store.delete(`${folder}a`)
+  expect(await versions()).toBe(2)
+  await store.removeAll(folder)
+  expect(await versions()).toBe(0)
+  await store.close()
+})
+
+test('listings and purges go on past the thousand versions that the server tells at once', async () => {
+  const store = await openObjectStore(settings)
+  const folder = `many-${Date.now()}/`
+  const keys = Array.from({ length: 600 }, (_, index) => `${folder}${String(index).padStart(3, '0')}`)
+  for (let from = 0; from < keys.length; from += 20)
+    await Promise.all(
+      keys.slice(from, from + 20).map(async (key) => {
+        await store.put(key, bytes('one'))
+        await store.put(key, bytes('two'))
+      }),
+    )
+  const listed = await store.list(folder, { limit: 1000 })
+  expect(listed.objects.map(({ key }) => key)).toEqual(keys)
+  expect((await store.list(folder, { limit: 10, after: keys[499] })).objects.map(({ key }) => key)).toEqual(
+    keys.slice(500, 510),
+  )
+  await store.removeAll(folder)
+  const { Versions = [] } = await client.send(new ListObjectVersionsCommand({ Bucket, Prefix: folder }))
+  expect(Versions).toEqual([])
+  await store.close()
+})
+
+test('an upload that fails half way leaves no parts', async () => {
+  const store = await openObjectStore(settings)
+  const part = () => new Uint8Array(6 * 1_048_576)
+  const gone = streamed([part(), part(), new Error('the client went away')])
+  await expect(store.put(`parts-${Date.now()}`, gone)).rejects.toThrow('the client went away')
+  const { Uploads = [] } = await client.send(new ListMultipartUploadsCommand({ Bucket }))
+  expect(Uploads).toEqual([])
+  await store.close()
+})
+
+test('a server that refuses us or is not there is one clear error', async () => {
+  const refused = openObjectStore({ ...settings, secretAccessKey: 'wrong' })
+  await expect(refused).rejects.toThrow(StoreUnavailable)
+  await expect(refused).rejects.toThrow(/^the versioned bucket '.*' at http.* cannot be used: access denied/)
+  const absent = openObjectStore({ ...settings, endpoint: 'http://127.0.0.1:1' })
+  await expect(absent).rejects.toThrow('at http://127.0.0.1:1 cannot be used: ')
+})

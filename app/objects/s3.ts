@@ -8,7 +8,7 @@ import {
   HeadBucketCommand,
   HeadObjectCommand,
   ListObjectVersionsCommand,
-  type ListObjectVersionsCommandOutput,
+  type ListObjectVersionsCommandInput,
   type ObjectIdentifier,
   PutBucketVersioningCommand,
   PutObjectCommand,
@@ -34,6 +34,7 @@ import {
 // The object store on a versioned S3 bucket. No conditional PUT anywhere: servers differ in it. Keys under `_lake/`
 // have versions here like all others, but a delete of one removes them all, and their ids are not told.
 
+type VersionMarker = Pick<ListObjectVersionsCommandInput, 'KeyMarker' | 'VersionIdMarker'>
 type S3Settings = Extract<StoreSettings, { kind: 's3' }>
 
 /** The smallest part S3 takes; one part at a time, so that an upload holds about two of them. */
@@ -145,43 +146,37 @@ export async function openS3Store(settings: S3Settings): Promise<ObjectStore> {
     await removeVersions(prefix, () => true)
   }
 
+  /** Each round lists from the beginning: what came before is gone, and no marker may point at it. */
   async function removeVersions(prefix: string, isMeant: (key: string) => boolean) {
-    for await (const { Versions = [], DeleteMarkers = [] } of versionPages(prefix)) {
+    let more: boolean | undefined
+    do {
+      const { Versions = [], DeleteMarkers = [], IsTruncated } = await listVersions(prefix)
       const Objects = [...Versions, ...DeleteMarkers].flatMap(({ Key, VersionId }): ObjectIdentifier[] =>
         Key !== undefined && isMeant(Key) ? [{ Key, VersionId }] : [],
       )
-      if (Objects.length === 0) continue
+      if (Objects.length === 0) return
       const { Errors = [] } = await client.send(
         new DeleteObjectsCommand({ Bucket, Delete: { Objects, Quiet: true } }),
       )
       const [first] = Errors
       if (first) throw new Error(`${Errors.length} versions were not deleted; ${first.Key}: ${first.Message}`)
-    }
+      more = IsTruncated
+    } while (more)
   }
 
   /** All versions and delete markers of a prefix, a bounded page at a time. */
-  async function* versionPages(
-    prefix: string,
-    after?: string,
-  ): AsyncGenerator<ListObjectVersionsCommandOutput> {
-    let KeyMarker = after
-    let VersionIdMarker: string | undefined
+  async function* versionPages(prefix: string, after?: string) {
+    let from: VersionMarker = { KeyMarker: after }
     for (;;) {
-      const page = await client.send(
-        new ListObjectVersionsCommand({
-          Bucket,
-          Prefix: prefix,
-          MaxKeys: PAGE_SIZE,
-          KeyMarker,
-          VersionIdMarker,
-        }),
-      )
+      const page = await listVersions(prefix, from)
       yield page
       if (!page.IsTruncated) return
-      KeyMarker = page.NextKeyMarker
-      VersionIdMarker = page.NextVersionIdMarker
+      from = { KeyMarker: page.NextKeyMarker, VersionIdMarker: page.NextVersionIdMarker }
     }
   }
+
+  const listVersions = (prefix: string, from: VersionMarker = {}) =>
+    client.send(new ListObjectVersionsCommand({ Bucket, Prefix: prefix, MaxKeys: PAGE_SIZE, ...from }))
 
   return {
     put,
