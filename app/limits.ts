@@ -30,6 +30,20 @@ export const limits = {
   /** Runner losses and merge conflicts a run survives. */
   lostRunners: 3,
   mergeConflicts: 20,
+  /** Longer than any attempt; a closed branch ends what a token can do much earlier. */
+  attemptTokenMs: 86_400_000,
+  /** Replicas renew their sign of life this often, and are given up when it has expired. */
+  replicaRenewMs: 2_000,
+  replicaExpiryMs: 6_000,
+  /** A runner that says nothing for this long is lost. */
+  runnerSilenceMs: 6_000,
+  /** The dispatcher looks for what a lost hint missed. */
+  sweepMs: 1_000,
+  /** Log lines one transaction stores. */
+  logBatch: 2_000,
+  /** Effects one pass claims, and how long a claim holds before another may try. */
+  outboxBatch: 32,
+  outboxClaimMs: 30_000,
   /** A dependency that does not answer is unavailable after this time. */
   rpcTimeoutMs: 10_000,
   readinessTimeoutMs: 2_000,

@@ -124,6 +124,8 @@ export const runMachine = setup({
         rendering: {
           on: {
             ...whileAttempting,
+            // Later attempts render from their start on: the status stays running.
+            accepted: { target: 'rendering', guard: 'isCurrent' },
             refused: { target: 'waiting', guard: 'isCurrent', actions: ['closeBranch'] },
             entered: [
               { target: 'executing', guard: 'entersExecuting' },

@@ -40,6 +40,8 @@ type Executed = Extract<Outcome, { kind: 'executed' }>
 export interface Applied {
   changed: RunId[]
   completed: RunCompleted[]
+  /** Attempts that a runner accepted after their runs had moved on: nobody waits for them. */
+  unwanted: { runId: RunId; attempt: number }[]
 }
 
 /** Applies outcomes in order. Those of another attempt, or that come after the run's end, change nothing. */
@@ -51,7 +53,7 @@ export const applyOutcomes = (
   sql.begin(async (tx) => {
     await storeLogLines(tx, lines)
     const changed = new Set(lines.map((line) => line.runId))
-    if (outcomes.length === 0) return { changed: [...changed], completed: [] }
+    if (outcomes.length === 0) return { changed: [...changed], completed: [], unwanted: [] }
 
     const runs = await lockRuns(
       tx,
@@ -63,10 +65,14 @@ export const applyOutcomes = (
       told.push({ runId: run.id, seq: seqAfter(run.snapshot.context.attempt, line), at: now, level, message })
 
     const executed = new Map<RunId, Executed>()
+    const unwanted: Applied['unwanted'] = []
     const boots: { run_id: RunId; attempt: number; boot: string }[] = []
     for (const outcome of outcomes) {
       const run = runs.get(outcome.runId)
-      if (run === undefined || !moveRun(run, eventOf(outcome), 'runner', now)) continue
+      if (run === undefined || !moveRun(run, eventOf(outcome), 'runner', now)) {
+        if (outcome.kind === 'accepted') unwanted.push(outcome)
+        continue
+      }
       switch (outcome.kind) {
         case 'accepted':
           boots.push({ run_id: run.id, attempt: outcome.attempt, boot: outcome.runnerBoot })
@@ -98,7 +104,7 @@ export const applyOutcomes = (
     }
     await storeLogLines(tx, told)
     await saveRuns(tx, runs.values(), now)
-    return { changed: [...changed], completed: completedOf(runs.values()) }
+    return { changed: [...changed], completed: completedOf(runs.values()), unwanted }
   })
 
 /** Ends runs at somebody's request; those that have ended already are left out of the answer. */

@@ -50,7 +50,7 @@ export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
           throw new AppError(429, 'RATE_LIMITED', 'too many log streams are open', {
             headers: { 'retry-after': '5' },
           })
-        return new Response(stream, { headers: EVENT_STREAM })
+        return eventStream(stream)
       },
       {
         params: RunPath,
@@ -63,11 +63,15 @@ export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
       },
     )
 
-const EVENT_STREAM = {
-  'content-type': 'text/event-stream; charset=utf-8',
-  'cache-control': 'no-store',
-  'x-accel-buffering': 'no',
-}
+/** The declared response is the JSON one; the framework passes a Response on as it is. */
+const eventStream = (stream: ReadableStream<Uint8Array>) =>
+  new Response(stream, {
+    headers: {
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-store',
+      'x-accel-buffering': 'no',
+    },
+  }) as unknown as typeof RunLogs.static
 
 const lastEventId = (text: string | undefined) =>
   text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : 0

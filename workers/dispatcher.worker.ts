@@ -1,0 +1,75 @@
+// Entry of the dispatcher's thread: starts what it is told to start, and says nothing but what the channel allows.
+import { hostname } from 'node:os'
+import { makeTokens } from '../app/catalog/tokens.ts'
+import { systemClock } from '../app/clock.ts'
+import { newId } from '../app/ids.ts'
+import { makeLog } from '../app/log.ts'
+import { openDatabase } from '../drizzle/client.ts'
+import {
+  assertNever,
+  type DispatcherSettings,
+  type FromWorker,
+  parseMessage,
+  ToDispatcher,
+} from './channel.ts'
+import { type Dispatcher, startDispatcher } from './dispatcher.ts'
+import { makeRunners } from './runners.ts'
+
+declare const self: Worker
+
+const post = (message: FromWorker) => self.postMessage(message)
+let running: Promise<{ dispatcher: Dispatcher; close(): Promise<void> }> | null = null
+
+async function start(settings: DispatcherSettings) {
+  const log = makeLog('dispatcher', settings.logFormat)
+  const database = openDatabase(settings.databaseUrl, {
+    connections: 1,
+    rawConnections: 6,
+    application: 'sluice dispatcher',
+    settings: {
+      lock_timeout: 10_000,
+      statement_timeout: 30_000,
+      idle_in_transaction_session_timeout: 10_000,
+    },
+  })
+  const [secret] = await database.sql<
+    { value: string }[]
+  >`select value from secret where name = 'attempt_token'`
+  if (secret === undefined) throw new Error('the database holds no key for attempt tokens')
+  const dispatcher = startDispatcher({
+    sql: database.sql,
+    runners: makeRunners(settings.runnerUrls, (call) => post({ type: 'rpcEnded', ...call })),
+    tokens: makeTokens(secret.value),
+    clock: systemClock,
+    log,
+    replica: `${hostname()}:${process.pid}:${newId()}`,
+    publicUrl: settings.publicUrl,
+    post,
+  })
+  post({ type: 'ready' })
+  return { dispatcher, close: database.close }
+}
+
+async function stop() {
+  const started = await running
+  await started?.dispatcher.stop()
+  await started?.close()
+  post({ type: 'stopped' })
+}
+
+self.onmessage = ({ data }) => {
+  const message = parseMessage(ToDispatcher, data)
+  switch (message.type) {
+    case 'start':
+      running = start(message.settings)
+      return
+    case 'nudge':
+      void running?.then(({ dispatcher }) => dispatcher.nudge(message.about))
+      return
+    case 'stop':
+      void stop()
+      return
+    default:
+      return assertNever(message)
+  }
+}
