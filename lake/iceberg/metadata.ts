@@ -5,7 +5,7 @@ import { withUsableIds } from './fresh-ids.ts'
 import { parseJson, stringifyJson } from './json.ts'
 import type { Schema } from './types.ts'
 import { applyUpdates, BadUpdate } from './updates.ts'
-import type { Snapshot, SnapshotRef, SortOrder, UnboundSpec } from './wire.ts'
+import type { Snapshot, SnapshotRef, SortOrder, TableUpdate, UnboundSpec } from './wire.ts'
 
 export { CommitFailed, checkRequirements } from './requirements.ts'
 export { applyUpdates, BadUpdate, MAIN, schemaIdIn } from './updates.ts'
@@ -84,23 +84,43 @@ export function newTable({
     partitionSpec: partitionSpec ?? { fields: [] },
     sortOrder: sortOrder ?? { 'order-id': 0, fields: [] },
   })
-  return applyUpdates(
-    null,
-    [
-      { action: 'assign-uuid', uuid },
-      { action: 'upgrade-format-version', 'format-version': 2 },
-      { action: 'set-location', location },
-      { action: 'add-schema', schema: usable.schema },
-      { action: 'set-current-schema', 'schema-id': -1 },
-      { action: 'add-spec', spec: usable.partitionSpec },
-      { action: 'set-default-spec', 'spec-id': -1 },
-      { action: 'add-sort-order', 'sort-order': usable.sortOrder },
-      { action: 'set-default-sort-order', 'sort-order-id': -1 },
-      { action: 'set-properties', updates: kept },
-    ],
-    { at },
-  )
+  return applyUpdates(null, creation({ uuid, location, properties: kept, ...usable }), { at })
 }
+
+/** The updates that make a staged table: what a client commits with `assert-create`. */
+export function creationUpdates(staged: TableMetadata): TableUpdate[] {
+  const partitionSpec = staged['partition-specs'].find(
+    (spec) => spec['spec-id'] === staged['default-spec-id'],
+  )
+  const sortOrder = staged['sort-orders'].find(
+    (order) => order['order-id'] === staged['default-sort-order-id'],
+  )
+  if (!partitionSpec || !sortOrder)
+    throw new SyntaxError('the staged table has no default spec or sort order')
+  return creation({
+    uuid: staged['table-uuid'],
+    location: staged.location,
+    schema: currentSchema(staged),
+    partitionSpec: { fields: [...partitionSpec.fields] },
+    sortOrder,
+    properties: staged.properties,
+  })
+}
+
+const creation = (
+  table: Required<Omit<NewTable, 'at'>> & { partitionSpec: UnboundSpec; sortOrder: SortOrder },
+): TableUpdate[] => [
+  { action: 'assign-uuid', uuid: table.uuid },
+  { action: 'upgrade-format-version', 'format-version': 2 },
+  { action: 'set-location', location: table.location },
+  { action: 'add-schema', schema: table.schema },
+  { action: 'set-current-schema', 'schema-id': -1 },
+  { action: 'add-spec', spec: table.partitionSpec },
+  { action: 'set-default-spec', 'spec-id': -1 },
+  { action: 'add-sort-order', 'sort-order': table.sortOrder },
+  { action: 'set-default-sort-order', 'sort-order-id': -1 },
+  { action: 'set-properties', updates: { ...table.properties } },
+]
 
 /**
  * Reads a metadata file.
