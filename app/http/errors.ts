@@ -47,6 +47,11 @@ export const invalid = (field: string, why: string) =>
 export const notFound = (what: string) => new AppError(404, 'NOT_FOUND', `${what} not found`)
 export const alreadyExists = (what: string) => new AppError(409, 'ALREADY_EXISTS', `${what} already exists`)
 export const alreadyEnded = (id: RunId) => new AppError(409, 'ALREADY_EXISTS', `run ${id} has already ended`)
+/** `allowed` are the methods the path knows. */
+export const methodNotAllowed = (method: string, allowed: readonly string[]) =>
+  new AppError(405, 'INVALID_ARGUMENT', `${method} is not allowed here`, {
+    headers: { allow: allowed.join(', ') },
+  })
 export const forbidden = (why: string) => new AppError(403, 'AUTHORIZATION', why)
 export const unauthenticated = (why: string) =>
   new AppError(401, 'AUTHENTICATION', why, { headers: { 'www-authenticate': 'ApiKey realm="sluice"' } })

@@ -1,0 +1,69 @@
+import { Type as t } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { Config } from '../config.ts'
+import type { Metrics } from '../metrics.ts'
+import type { HealthService } from './service.ts'
+
+const State = t.Union([t.Literal('healthy'), t.Literal('unhealthy')])
+const Alive = t.Object({ status: t.Literal('healthy') })
+const Live = t.Object({
+  status: t.Literal('healthy'),
+  version: t.String(),
+  go_version: t.String({ description: 'The runtime and its version', examples: ['bun1.4.5'] }),
+  build_time: t.String(),
+  git_commit: t.String(),
+})
+const Ready = t.Object({
+  status: t.Union([t.Literal('ok'), t.Literal('degraded')]),
+  services: t.Object({ postgres: State, s3: State, runner: State, query: State }),
+  details: t.Record(t.String(), t.String(), { description: 'Why a service is unhealthy' }),
+})
+
+type Build = Pick<Config, 'version' | 'gitCommit' | 'buildTime'>
+
+/** Open to everybody: load balancers and monitors ask without credentials. */
+export const healthRoutes = (health: HealthService, metrics: Metrics, build: Build) =>
+  new Elysia({ strictPath: true, tags: ['health'] })
+    .get('/health', () => ({ status: 'healthy' as const }), {
+      response: { 200: Alive },
+      detail: { summary: 'Whether the process runs' },
+    })
+    .get('/health/live', () => liveness(build), {
+      response: { 200: Live },
+      detail: { summary: 'Whether the process runs, and which build it is' },
+    })
+    .get(
+      '/health/ready',
+      async ({ status }) => {
+        const { ready, services, details } = await health.readiness()
+        return ready
+          ? status(200, { status: 'ok', services, details })
+          : status(503, { status: 'degraded', services, details })
+      },
+      {
+        response: { 200: Ready, 503: Ready },
+        detail: {
+          summary: 'Whether everything the service depends on answers',
+          description: 'A part that is switched off is shown as unhealthy but is not required.',
+        },
+      },
+    )
+    .get(
+      '/metrics',
+      async ({ set }) => {
+        set.headers['content-type'] = metrics.contentType
+        return await metrics.text()
+      },
+      { response: { 200: t.String() }, detail: { summary: 'Metrics in the Prometheus text format' } },
+    )
+
+const liveness = ({ version, gitCommit, buildTime }: Build) => ({
+  status: 'healthy' as const,
+  version,
+  go_version: runtime(),
+  build_time: buildTime,
+  git_commit: gitCommit,
+})
+
+/** The specification's field was named by another runtime. */
+const runtime = () => (process.versions.bun ? `bun${process.versions.bun}` : `node${process.versions.node}`)

@@ -1,0 +1,126 @@
+import { limits } from '../limits.ts'
+import { AppError, invalid, tooLarge } from './errors.ts'
+import type { Route } from './route-table.ts'
+
+/** What a JSON text of a file may add to the file: escapes, at worst one per byte. */
+const ESCAPED = 2
+
+/** Bodies that are not the 1 MiB of every other JSON route. */
+const BODY_BYTES_MAX: Record<string, number> = {
+  'PUT /api/v1/files/*': limits.uploadBytes * ESCAPED,
+}
+
+/** Bytes a route reads before it answers 413. */
+export function bodyBytesMax(route: Pick<Route, 'method' | 'pattern' | 'body'>): number {
+  if (route.body === 'form') return limits.uploadBytes + limits.multipartOverheadBytes
+  return BODY_BYTES_MAX[`${route.method} ${route.pattern}`] ?? limits.jsonBodyBytes
+}
+
+/**
+ * The body as the route's schema will see it. No body is an empty one, whatever its content type, so that optional bodies
+ * are optional and a required one fails naming its first missing field.
+ */
+export async function readBody(request: Request, route: Pick<Route, 'body' | 'bodyBytesMax'>) {
+  if (route.body === 'none') return {}
+  const bytes = await readBounded(request, route)
+  if (bytes.length === 0) return {}
+  return route.body === 'form' ? parseForm(request, bytes) : parseJson(request, bytes)
+}
+
+/** Counts as it reads: a body may come without a length. */
+async function readBounded(
+  request: Request,
+  { body, bodyBytesMax: max }: Pick<Route, 'body' | 'bodyBytesMax'>,
+) {
+  const refusal = () =>
+    body === 'form' || max > limits.jsonBodyBytes ? tooLarge() : tooLarge('body too large (max 1MiB)')
+  const declared = Number(request.headers.get('content-length') ?? 0)
+  if (declared > max) throw refusal()
+  if (request.body === null) return new Uint8Array(0)
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of request.body) {
+    size += chunk.byteLength
+    if (size > max) throw refusal()
+    chunks.push(chunk)
+  }
+  return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, size)
+}
+
+function parseJson(request: Request, bytes: Uint8Array): object {
+  if (!/^application\/(?:[\w.-]+\+)?json$/i.test(mediaType(request)))
+    throw invalid('Content-Type', 'must be application/json')
+  const text = utf8Of(bytes)
+  const value = jsonOf(text)
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw invalid('body', 'must be a JSON object')
+  // Only an escape can smuggle one in: raw, neither NUL nor half a surrogate pair is valid JSON or valid UTF-8.
+  if (text.includes('\\u')) refuseUnstorable(value)
+  return value
+}
+
+async function parseForm(request: Request, bytes: Uint8Array): Promise<Record<string, unknown>> {
+  if (mediaType(request) !== 'multipart/form-data')
+    throw invalid('Content-Type', 'must be multipart/form-data')
+  const form = await formOf(request, bytes)
+  const fields: Record<string, unknown> = {}
+  for (const [name, value] of form) {
+    if (Object.hasOwn(fields, name)) throw invalid(name, 'must be given once')
+    if (value instanceof File && value.size > limits.uploadBytes) throw tooLarge()
+    fields[name] = value
+  }
+  refuseUnstorable(fields)
+  return fields
+}
+
+async function formOf(request: Request, bytes: Uint8Array) {
+  try {
+    const headers = { 'content-type': request.headers.get('content-type') ?? '' }
+    return await new Response(bytes as Uint8Array<ArrayBuffer>, { headers }).formData()
+  } catch (cause) {
+    throw malformed('is not valid multipart/form-data', cause)
+  }
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+function utf8Of(bytes: Uint8Array) {
+  try {
+    return utf8.decode(bytes)
+  } catch (cause) {
+    throw malformed('is not valid UTF-8', cause)
+  }
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    throw malformed('is not valid JSON', cause)
+  }
+}
+
+/** Postgres stores neither NUL nor half a surrogate pair: such a text would fail deep inside, as a 500. */
+function refuseUnstorable(body: object) {
+  const pending: { field: string; value: unknown }[] = [{ field: '', value: body }]
+  for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
+    const { field, value } = next
+    if (typeof value === 'string') refuseText(field || 'body', value)
+    if (typeof value !== 'object' || value === null || value instanceof File) continue
+    for (const [key, inner] of Object.entries(value)) {
+      refuseText(field || 'body', key)
+      pending.push({ field: field ? `${field}.${key}` : key, value: inner })
+    }
+  }
+}
+
+function refuseText(field: string, text: string) {
+  if (text.includes('\0')) throw invalid(field, 'must not contain a NUL character')
+  if (!text.isWellFormed()) throw invalid(field, 'must be valid Unicode')
+}
+
+const malformed = (why: string, cause: unknown) =>
+  new AppError(400, 'INVALID_ARGUMENT', `body: ${why}`, { cause })
+
+const mediaType = (request: Request) =>
+  (request.headers.get('content-type') ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? ''

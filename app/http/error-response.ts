@@ -1,0 +1,61 @@
+// The one place that turns whatever was thrown into the error envelope. Nothing of an unexpected error is shown: it may name
+// tables, files or secrets.
+import { NotFoundError, ParseError, ValidationError } from 'elysia'
+import { AppError, invalid, notFound, TYPE_OF, unavailable } from './errors.ts'
+import { refusalOf } from './validation.ts'
+
+/** The envelope of the specification, with the error's own headers. */
+export const errorResponse = (error: AppError): Response =>
+  Response.json(
+    { error: { code: error.code, type: TYPE_OF[error.status], message: error.message } },
+    { status: error.status, headers: error.headers },
+  )
+
+/** What an error means to the client. The original is kept as `cause` of every 5xx, for the log. */
+export function toAppError(error: unknown): AppError {
+  if (error instanceof AppError) return error
+  if (error instanceof ParseError)
+    return isError(error.cause) ? toAppError(error.cause) : invalid('body', 'cannot be read')
+  if (error instanceof ValidationError) return error.type === 'response' ? internal(error) : refusalOf(error)
+  if (error instanceof NotFoundError) return notFound('route')
+  return fromDependency(error) ?? internal(error)
+}
+
+const internal = (cause: unknown) => new AppError(500, 'INTERNAL', 'internal error', { cause })
+
+/** Postgres, and the driver's and the runtime's own names for a connection that is gone. */
+const CONNECTION_LOST = new Set([
+  'CONNECTION_CLOSED',
+  'CONNECTION_ENDED',
+  'CONNECTION_DESTROYED',
+  'CONNECT_TIMEOUT',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ETIMEDOUT',
+  '53300', // too_many_connections
+  '57P01', // admin_shutdown
+  '57P02', // crash_shutdown
+  '57P03', // cannot_connect_now
+])
+
+/** Values that no column can hold. Schemas refuse them first; these are what a schema was not strict enough for. */
+const UNSTORABLE = new Set([
+  '22003', // numeric_value_out_of_range
+  '22008', // datetime_field_overflow
+  '22021', // character_not_in_repertoire
+  '22P05', // untranslatable_character
+])
+
+function fromDependency(error: unknown): AppError | null {
+  for (let cause = error; isError(cause); cause = cause.cause) {
+    const code = 'code' in cause ? String(cause.code) : ''
+    if (CONNECTION_LOST.has(code) || code.startsWith('08'))
+      return unavailable('a dependency of the service', error)
+    if (UNSTORABLE.has(code))
+      return new AppError(400, 'INVALID_ARGUMENT', 'a value is out of range', { cause: error })
+  }
+  return null
+}
+
+const isError = (value: unknown): value is Error => value instanceof Error

@@ -1,0 +1,172 @@
+// One request from its arrival to its answer: everything that holds for every route, in the order in which it is decided.
+import type { Clock } from '../clock.ts'
+import type { NewId } from '../ids.ts'
+import type { Log } from '../log.ts'
+import type { Metrics } from '../metrics.ts'
+import type { Authenticate, Identity } from './auth.ts'
+import type { Cors } from './cors.ts'
+import { errorResponse, toAppError } from './error-response.ts'
+import { AppError, methodNotAllowed, notFound } from './errors.ts'
+import type { Route, RouteTable } from './route-table.ts'
+import { checkEncoding, targetOf, withPlainHost } from './target.ts'
+
+export interface ExchangeDeps {
+  routes: RouteTable
+  /** Elysia: runs the route that the table found. Throws what the handler threw. */
+  perform(request: Request): Promise<Response>
+  authenticate: Authenticate
+  cors: Cors
+  log: Log
+  clock: Clock
+  newId: NewId
+  metrics: Metrics
+}
+
+/** What is known about a request besides itself. */
+export interface Exchange {
+  requestId: string
+  route: Route
+  /** Null on routes that are open or check a credential of their own. */
+  identity: Identity | null
+}
+
+const exchanges = new WeakMap<Request, Exchange>()
+
+/** The exchange a handler is part of. */
+export function exchangeOf(request: Request): Exchange {
+  const exchange = exchanges.get(request)
+  if (exchange === undefined) throw new Error('this request did not come through the server')
+  return exchange
+}
+
+/** The handler of all requests. It answers always, and never throws. */
+export function makeFetch(deps: ExchangeDeps): (request: Request) => Promise<Response> {
+  return async (request) => {
+    const began = deps.clock.elapsed()
+    const requestId = requestIdOf(request) ?? deps.newId()
+    const target = targetOf(request.url)
+    const route = deps.routes.find(request.method, target.path)
+    const { response, failure } = await answer(deps, { request, requestId, target, route })
+    const final = withCommonHeaders(response)
+    final.headers.set('x-request-id', requestId)
+    deps.cors(request, final.headers)
+    report(deps, { request, requestId, route, response: final, failure, ms: deps.clock.elapsed() - began })
+    return final
+  }
+}
+
+interface Arrival {
+  request: Request
+  requestId: string
+  target: ReturnType<typeof targetOf>
+  route: Route | null
+}
+
+async function answer(
+  deps: ExchangeDeps,
+  arrival: Arrival,
+): Promise<{ response: Response; failure?: AppError }> {
+  try {
+    return { response: await admit(deps, arrival) }
+  } catch (error) {
+    const failure = toAppError(error)
+    return { response: errorResponse(failure), failure }
+  }
+}
+
+/** Credentials come before anything else is said, so that 401 tells nothing about which routes exist. */
+async function admit(deps: ExchangeDeps, { request, requestId, target, route }: Arrival): Promise<Response> {
+  const { routes, perform } = deps
+  if (request.method === 'OPTIONS' && route === null) {
+    const methods = routes.methods(target.path)
+    if (methods.length > 0) return new Response(null, { status: 204, headers: { allow: methods.join(', ') } })
+  }
+  const identity = needsIdentity(request.method, target.path, route) ? await identify(deps, request) : null
+  if (route === null) {
+    const methods = routes.methods(target.path)
+    throw methods.length > 0 ? methodNotAllowed(request.method, methods) : notFound('route')
+  }
+  checkEncoding(target)
+  const routed = asRouted(request, route)
+  exchanges.set(routed, { requestId, route, identity })
+  const response = await perform(routed)
+  return request.method === 'HEAD' ? headOf(response) : response
+}
+
+/** What is open is listed; all else needs a credential, also what does not exist. */
+const needsIdentity = (method: string, path: string, route: Route | null) =>
+  route === null ? `${method} ${path}` !== WEBHOOKS : route.access === 'identity'
+
+/** Its credential is the webhook's own token (specification, Authentication, rule 2). */
+export const WEBHOOKS = 'POST /api/v1/webhooks'
+
+async function identify({ authenticate }: ExchangeDeps, request: Request): Promise<Identity> {
+  const identity = await authenticate(request)
+  if (identity instanceof AppError) throw identity
+  return identity
+}
+
+/** Elysia would answer HEAD by reading the whole body of GET to measure it, an endless event stream too. */
+const asRouted = (request: Request, route: Route) =>
+  withPlainHost(
+    request.method === 'HEAD' && route.method === 'GET' ? new Request(request, { method: 'GET' }) : request,
+  )
+
+async function headOf(response: Response) {
+  await response.body?.cancel()
+  return new Response(null, response)
+}
+
+const COMMON_HEADERS: Record<string, string> = {
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-resource-policy': 'same-origin',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+  'cache-control': 'no-store',
+}
+
+/** Security headers, unless the route set its own. */
+function withCommonHeaders(response: Response): Response {
+  for (const [name, value] of Object.entries(COMMON_HEADERS)) {
+    if (!response.headers.has(name)) response.headers.set(name, value)
+  }
+  return response
+}
+
+const requestIdOf = (request: Request) => {
+  const given = request.headers.get('x-request-id')
+  return given !== null && /^[\w.:-]{1,128}$/.test(given) ? given : null
+}
+
+/** Metric labels and log lines carry patterns: what a client makes up must not become a time series. */
+const UNMATCHED = 'unmatched'
+const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+/** Asked for every few seconds by machines; only their failures are worth a line. */
+const QUIET = new Set(['/health', '/health/live', '/health/ready', '/metrics'])
+
+interface Outcome {
+  request: Request
+  requestId: string
+  route: Route | null
+  response: Response
+  failure?: AppError
+  ms: number
+}
+
+function report(
+  { log, metrics }: ExchangeDeps,
+  { request, requestId, route, response, failure, ms }: Outcome,
+) {
+  const method = METHODS.has(request.method) ? request.method : 'OTHER'
+  const path = route?.pattern ?? UNMATCHED
+  const labels = { method, path, status: String(response.status) }
+  metrics.httpRequests.inc(labels)
+  metrics.httpSeconds.observe(labels, ms / 1000)
+  const fields = { ms: Math.round(ms * 10) / 10, request_id: requestId }
+  if (failure !== undefined && failure.status === 500)
+    log.error(`${method} ${path} 500`, { ...fields, error: failure.cause ?? failure })
+  else if (failure !== undefined && failure.status >= 500)
+    log.warn(`${method} ${path} ${failure.status}`, { ...fields, error: failure.message })
+  else if (!QUIET.has(path) || !response.ok) log.info(`${method} ${path} ${response.status}`, fields)
+}

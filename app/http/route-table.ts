@@ -1,0 +1,101 @@
+// What exists, known before Elysia is asked: whether a path is known for another method (405), who may come in, what body
+// is read, and the pattern that stands for the path in metrics and logs.
+
+export type Access = 'open' | 'own-credential' | 'identity'
+export type BodyKind = 'none' | 'json' | 'form'
+
+export interface Route {
+  method: string
+  /** As declared: `/api/v1/runs/:id`. */
+  pattern: string
+  access: Access
+  body: BodyKind
+  bodyBytesMax: number
+  /** Its plugin answers errors in a shape of its own (the Iceberg routes do). */
+  answersOwnErrors: boolean
+}
+
+export interface RouteTable {
+  /** The route that answers; HEAD falls back to GET. The matching rules are those of Elysia's router. */
+  find(method: string, path: string): Route | null
+  /** Methods some route answers on this path; empty: the path is unknown. */
+  methods(path: string): string[]
+}
+
+interface Node {
+  literal: Map<string, Node>
+  parameter: Node | null
+  /** Routes that end here. */
+  routes: Map<string, Route>
+  /** Routes whose `*` takes the rest of the path. */
+  rest: Map<string, Route>
+}
+
+export function makeRouteTable(routes: readonly Route[]): RouteTable {
+  const root = makeNode()
+  for (const route of routes) insert(root, route)
+
+  const find = (method: string, path: string): Route | null => {
+    const exact = search(root, segmentsOf(path), 0, (answers) => answers.get(method) ?? null)
+    return exact ?? (method === 'HEAD' ? find('GET', path) : null)
+  }
+  return {
+    find,
+    methods: (path) => {
+      const known = new Set<string>()
+      search(root, segmentsOf(path), 0, (answers) => {
+        for (const method of answers.keys()) known.add(method)
+        return null
+      })
+      if (known.has('GET')) known.add('HEAD')
+      if (known.size > 0) known.add('OPTIONS')
+      return [...known].sort()
+    },
+  }
+}
+
+/** Visits what matches, the most specific first, until `visit` answers. */
+function search(
+  node: Node,
+  segments: readonly string[],
+  at: number,
+  visit: (answers: Map<string, Route>) => Route | null,
+): Route | null {
+  const segment = segments[at]
+  if (segment === undefined) return visit(node.routes)
+  const literal = node.literal.get(segment)
+  return (
+    (literal && search(literal, segments, at + 1, visit)) ||
+    (node.parameter && segment !== '' && search(node.parameter, segments, at + 1, visit)) ||
+    visit(node.rest)
+  )
+}
+
+function insert(root: Node, route: Route) {
+  let node = root
+  for (const segment of segmentsOf(route.pattern)) {
+    if (segment === '*') {
+      node.rest.set(route.method, route)
+      return
+    }
+    node = segment.startsWith(':') ? parameterOf(node) : literalOf(node, segment)
+  }
+  node.routes.set(route.method, route)
+}
+
+const parameterOf = (node: Node) => {
+  node.parameter ??= makeNode()
+  return node.parameter
+}
+
+const literalOf = (node: Node, segment: string) => {
+  const existing = node.literal.get(segment)
+  if (existing) return existing
+  const made = makeNode()
+  node.literal.set(segment, made)
+  return made
+}
+
+const makeNode = (): Node => ({ literal: new Map(), parameter: null, routes: new Map(), rest: new Map() })
+
+const segmentsOf = (path: string) => path.slice(1).split('/')

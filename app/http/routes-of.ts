@@ -1,0 +1,29 @@
+import type { AnyElysia } from 'elysia'
+import { bodyBytesMax } from './body.ts'
+import type { Access, BodyKind, Route } from './route-table.ts'
+
+/** What a plugin's routes declared, as the route table wants it. */
+export const routesOf = (plugin: AnyElysia, access: Access): Route[] =>
+  plugin.routes.map(({ method, path, hooks }) => {
+    const declared: Declared = hooks
+    const route = { method, pattern: path, body: bodyKind(declared) }
+    return {
+      ...route,
+      access,
+      bodyBytesMax: bodyBytesMax(route),
+      answersOwnErrors: (declared.error?.length ?? 0) > 0,
+    }
+  })
+
+/** The part of Elysia's hooks that is read here; Elysia itself types them loosely. */
+interface Declared {
+  body?: string | { properties?: Record<string, { format?: string }> }
+  error?: readonly unknown[]
+}
+
+/** A route without a body schema reads its body itself, as a stream, or not at all. */
+function bodyKind({ body }: Declared): BodyKind {
+  if (body === undefined) return 'none'
+  if (typeof body === 'string') return 'json'
+  return Object.values(body.properties ?? {}).some((field) => field.format === 'binary') ? 'form' : 'json'
+}

@@ -1,0 +1,56 @@
+import { invalid } from './errors.ts'
+
+export interface Target {
+  /** Raw, as it was sent: still percent-encoded. */
+  path: string
+  /** Without its `?`; empty when there is none. */
+  query: string
+}
+
+/** Path and query of a request's address, which is only `/path` when the client sent no usable Host. */
+export function targetOf(url: string): Target {
+  const start = pathStart(url)
+  const mark = url.indexOf('?', start)
+  return mark === -1
+    ? { path: url.slice(start), query: '' }
+    : { path: url.slice(start, mark), query: url.slice(mark + 1) }
+}
+
+/**
+ * Elysia looks for the path from the eleventh character of the address on. With a host of one letter, or none, it would
+ * route another path than the one that was authorised, so such a request gets a plain host first.
+ */
+export function withPlainHost(request: Request): Request {
+  const start = pathStart(request.url)
+  if (request.url.indexOf('/', 11) === start) return request
+  return new Request(`http://localhost${request.url.slice(start)}`, request)
+}
+
+/** Refuses what no route can read: broken percent-encoding, and NUL, which Postgres cannot store. */
+export function checkEncoding({ path, query }: Target): void {
+  if (decoded(path, 'path').includes('\0')) throw invalid('path', 'must not contain a NUL character')
+  for (const pair of query.split('&')) {
+    if (!pair.includes('%')) continue
+    const [name = '', ...rest] = pair.split('=')
+    const field = decoded(name, 'query')
+    if (field.includes('\0')) throw invalid('query', 'must not contain a NUL character')
+    if (decoded(rest.join('='), field).includes('\0'))
+      throw invalid(field, 'must not contain a NUL character')
+  }
+}
+
+/**
+ * The text of a path parameter, decoded once: `/` may arrive as itself or as `%2F`, as Swagger UI sends it. Whoever names
+ * files by it checks every further level of encoding himself.
+ */
+export const decodePath = (raw: string): string => decoded(raw, 'path')
+
+function decoded(text: string, field: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    throw invalid(field, 'is not valid percent-encoding')
+  }
+}
+
+const pathStart = (url: string) => (url.startsWith('/') ? 0 : url.indexOf('/', url.indexOf('://') + 3))

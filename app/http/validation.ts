@@ -1,0 +1,53 @@
+import type { ValidationError } from 'elysia'
+import { AppError } from './errors.ts'
+
+const MESSAGE_MAX = 300
+const FIELD_MAX = 100
+
+interface Problem {
+  path?: string
+  message?: string
+  value?: unknown
+  schema?: {
+    type?: string
+    pattern?: string
+    format?: string
+    description?: string
+    anyOf?: readonly { const?: unknown; type?: string }[]
+  }
+}
+
+/** A request that its route's schema refuses: 400 naming the field, or 404 when the address itself cannot exist. */
+export function refusalOf(error: ValidationError): AppError {
+  const problem: Problem = error.valueError ?? {}
+  const field = fieldOf(problem.path ?? '') || (error.type === 'body' ? 'body' : error.type)
+  const why = whyOf(problem).slice(0, MESSAGE_MAX)
+  return error.type === 'params'
+    ? new AppError(404, 'NOT_FOUND', `no such ${field}: ${why}`)
+    : new AppError(400, 'INVALID_ARGUMENT', `${field}: ${why}`)
+}
+
+/** A JSON pointer as people write it: `/columns/0/name` is `columns.0.name`. */
+const fieldOf = (pointer: string) =>
+  pointer.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~').slice(0, FIELD_MAX)
+
+function whyOf({ value, schema, message }: Problem): string {
+  if (value === undefined) return 'is required'
+  if (schema?.anyOf) return `must be ${alternativesOf(schema.anyOf)}`
+  if (schema?.format === 'binary') return 'must be a file'
+  if (typeof value === 'string' && schema?.pattern)
+    return `must match ${schema.pattern}${schema.description ? ` (${schema.description})` : ''}`
+  // TypeBox says `Expected integer`, `Expected string length less or equal to 10`.
+  return (message ?? 'is not valid').replace(/^Expected (?=[\w'])/, (_, at: number) =>
+    at === 0 ? 'must be ' : '',
+  )
+}
+
+function alternativesOf(alternatives: readonly { const?: unknown; type?: string }[]) {
+  const names = alternatives.map((one) =>
+    one.const === undefined ? (one.type ?? 'a value') : String(one.const),
+  )
+  return names.every((_, index) => alternatives[index]?.const !== undefined)
+    ? `one of ${names.join(', ')}`
+    : names.join(' or ')
+}

@@ -1,0 +1,108 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { type Database, openDatabase } from '../../drizzle/client.ts'
+import type { App } from '../server.ts'
+import { requestTo, testApp } from '../test-app.ts'
+import { namespaceRoutes } from './routes.ts'
+import { makeNamespaceService, type NamespaceService } from './service.ts'
+
+let postgres: TestDatabase
+let database: Database
+let namespaces: NamespaceService
+let app: App
+
+beforeAll(async () => {
+  postgres = await testDatabase()
+  database = openDatabase(postgres.url, { connections: 4, rawConnections: 1, application: 'test' })
+  namespaces = makeNamespaceService(database)
+  app = testApp({ api: [namespaceRoutes(namespaces)] })
+})
+afterAll(async () => {
+  await database.close()
+  await postgres.drop()
+})
+
+const call = (method: string, path: string, body?: object) => requestTo(app, method, `/api/v1${path}`, body)
+const errorOf = async (response: Response) => {
+  const { error } = (await response.json()) as { error: { code: string; type: string; message: string } }
+  return error
+}
+
+test('a new installation has the default namespace and no other', async () => {
+  const response = await call('GET', '/namespaces')
+  expect(response.status).toBe(200)
+  expect(await response.json()).toEqual({
+    namespaces: [{ name: 'default', description: expect.any(String), created_at: expect.any(String) }],
+    total: 1,
+  })
+})
+
+test('a created namespace is answered, listed and can be described', async () => {
+  const created = await call('POST', '/namespaces', { name: 'air-traffic', description: 'Flights' })
+  expect(created.status).toBe(201)
+  const namespace = await created.json()
+  expect(namespace).toEqual({ name: 'air-traffic', description: 'Flights', created_at: expect.any(String) })
+
+  const described = await call('PUT', '/namespaces/air-traffic', { description: 'Flights of 2001' })
+  expect(described.status).toBe(204)
+  expect(await described.text()).toBe('')
+  const { namespaces: listed } = (await (await call('GET', '/namespaces')).json()) as { namespaces: object[] }
+  expect(listed).toContainEqual({ ...(namespace as object), description: 'Flights of 2001' })
+})
+
+test('a description is optional and empty by default', async () => {
+  const created = await call('POST', '/namespaces', { name: 'bare' })
+  expect(await created.json()).toMatchObject({ description: '' })
+})
+
+test('one of many simultaneous creations of a name wins, the others conflict', async () => {
+  const statuses = await Promise.all(
+    Array.from({ length: 8 }, async () => (await call('POST', '/namespaces', { name: 'raced' })).status),
+  )
+  expect(statuses.sort()).toEqual([201, 409, 409, 409, 409, 409, 409, 409])
+})
+
+test('a taken name is a conflict that names it', async () => {
+  const response = await call('POST', '/namespaces', { name: 'default' })
+  expect(response.status).toBe(409)
+  expect(await errorOf(response)).toEqual({
+    code: 'ALREADY_EXISTS',
+    type: 'CONFLICT',
+    message: 'namespace default already exists',
+  })
+})
+
+test.each(['ab', 'Upper', '1st', '-dash', 'under_score', 'a'.repeat(64), '', 'sp ace', 'ümlaut'])(
+  'the name %p is refused, naming the field',
+  async (name) => {
+    const response = await call('POST', '/namespaces', { name })
+    expect(response.status).toBe(400)
+    expect((await errorOf(response)).message).toStartWith('name: must match ^')
+  },
+)
+
+test('names of 3 and of 63 characters are accepted', async () => {
+  for (const name of ['abc', 'a'.repeat(63)])
+    expect((await call('POST', '/namespaces', { name })).status).toBe(201)
+})
+
+test('describing needs a description and an existing namespace', async () => {
+  const refused = await errorOf(await call('PUT', '/namespaces/default', {}))
+  expect(refused.message).toBe('description: is required')
+  expect((await call('PUT', '/namespaces/absent', { description: '' })).status).toBe(404)
+  expect((await call('PUT', '/namespaces/NOT-A-NAME', { description: '' })).status).toBe(404)
+})
+
+test('a namespace is deleted once; default never', async () => {
+  await call('POST', '/namespaces', { name: 'short-lived' })
+  expect((await call('DELETE', '/namespaces/short-lived')).status).toBe(204)
+  expect((await call('DELETE', '/namespaces/short-lived')).status).toBe(404)
+  const refused = await call('DELETE', '/namespaces/default')
+  expect(refused.status).toBe(403)
+  expect((await errorOf(refused)).type).toBe('AUTHORIZATION')
+})
+
+test('what is to be created in an absent namespace is refused, naming the field', async () => {
+  await namespaces.requireExisting('default')
+  await expect(namespaces.requireExisting('absent')).rejects.toThrow('namespace: absent does not exist')
+})

@@ -1,0 +1,58 @@
+import { asc, count, eq } from 'drizzle-orm'
+import type { Queryable } from '../../drizzle/client.ts'
+import { namespaces } from '../../drizzle/schema/index.ts'
+import type { CreateNamespace, Namespace } from './schema.ts'
+
+type Row = typeof namespaces.$inferSelect
+
+export async function allNamespaces(db: Queryable, limit: number) {
+  const rows = await db.select().from(namespaces).orderBy(asc(namespaces.name)).limit(limit)
+  return rows.map(shapeOf)
+}
+
+export async function namespaceCount(db: Queryable): Promise<number> {
+  const [row] = await db.select({ total: count() }).from(namespaces)
+  return row?.total ?? 0
+}
+
+export async function isNamespace(db: Queryable, name: string): Promise<boolean> {
+  const rows = await db.select({ name: namespaces.name }).from(namespaces).where(eq(namespaces.name, name))
+  return rows.length > 0
+}
+
+/** Null when the name is taken. */
+export async function insertNamespace(
+  db: Queryable,
+  { name, description = '' }: CreateNamespace,
+): Promise<Namespace | null> {
+  const [row] = await db.insert(namespaces).values({ name, description }).onConflictDoNothing().returning()
+  return row ? shapeOf(row) : null
+}
+
+/** Whether there was one. */
+export async function describeNamespace(
+  db: Queryable,
+  { name, description }: { name: string; description: string },
+): Promise<boolean> {
+  const rows = await db
+    .update(namespaces)
+    .set({ description })
+    .where(eq(namespaces.name, name))
+    .returning({ name: namespaces.name })
+  return rows.length > 0
+}
+
+/** Whether there was one. */
+export async function removeNamespace(db: Queryable, name: string): Promise<boolean> {
+  const rows = await db
+    .delete(namespaces)
+    .where(eq(namespaces.name, name))
+    .returning({ name: namespaces.name })
+  return rows.length > 0
+}
+
+const shapeOf = (row: Row): Namespace => ({
+  name: row.name,
+  description: row.description,
+  created_at: row.createdAt.toISOString(),
+})

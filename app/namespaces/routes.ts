@@ -1,0 +1,45 @@
+import { Type as t } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { ErrorBody } from '../http/names.ts'
+import { CreateNamespace, Namespace, NamespaceList, NamespaceParams, UpdateNamespace } from './schema.ts'
+import type { NamespaceService } from './service.ts'
+
+export const namespaceRoutes = (namespaces: NamespaceService) =>
+  new Elysia({ prefix: '/namespaces', strictPath: true, tags: ['namespaces'] })
+    .get('', () => namespaces.list(), {
+      response: { 200: NamespaceList },
+      detail: { summary: 'List namespaces' },
+    })
+    .post('', async ({ body, status }) => status(201, await namespaces.create(body)), {
+      body: CreateNamespace,
+      response: { 201: Namespace, 400: ErrorBody, 409: ErrorBody },
+      detail: { summary: 'Create a namespace' },
+    })
+    .put(
+      '/:name',
+      async ({ params, body, status }) => {
+        await namespaces.update(params.name, body)
+        return status(204, undefined)
+      },
+      {
+        params: NamespaceParams,
+        body: UpdateNamespace,
+        response: { 204: t.Void(), 400: ErrorBody, 404: ErrorBody },
+        detail: { summary: 'Describe a namespace' },
+      },
+    )
+    .delete(
+      '/:name',
+      async ({ params, status }) => {
+        await namespaces.remove(params.name)
+        return status(204, undefined)
+      },
+      {
+        params: NamespaceParams,
+        response: { 204: t.Void(), 403: ErrorBody, 404: ErrorBody },
+        detail: {
+          summary: 'Delete a namespace',
+          description: 'What it contains stays and keeps working. `default` cannot be deleted.',
+        },
+      },
+    )

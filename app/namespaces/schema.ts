@@ -1,0 +1,22 @@
+import { Type as t } from '@sinclair/typebox'
+import { Instant, NamespaceName } from '../http/names.ts'
+
+export const Namespace = t.Object({
+  name: NamespaceName,
+  description: t.String(),
+  created_at: Instant,
+})
+export type Namespace = typeof Namespace.static
+
+export const NamespaceList = t.Object({ namespaces: t.Array(Namespace), total: t.Integer() })
+
+export const NamespaceParams = t.Object({ name: NamespaceName })
+
+export const CreateNamespace = t.Object({
+  name: NamespaceName,
+  description: t.Optional(t.String({ examples: ['Flights of 2001'] })),
+})
+export type CreateNamespace = typeof CreateNamespace.static
+
+export const UpdateNamespace = t.Object({ description: t.String() })
+export type UpdateNamespace = typeof UpdateNamespace.static

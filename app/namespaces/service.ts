@@ -1,0 +1,45 @@
+import type { Db } from '../../drizzle/client.ts'
+import { alreadyExists, forbidden, invalid, notFound } from '../http/errors.ts'
+import { limits } from '../limits.ts'
+import {
+  allNamespaces,
+  describeNamespace,
+  insertNamespace,
+  isNamespace,
+  namespaceCount,
+  removeNamespace,
+} from './queries.ts'
+import type { CreateNamespace, UpdateNamespace } from './schema.ts'
+
+export type NamespaceService = ReturnType<typeof makeNamespaceService>
+
+/** Always there, and what a request without a namespace means (specification, Naming rules). */
+const DEFAULT = 'default'
+
+export const makeNamespaceService = ({ db }: { db: Db }) => ({
+  async list() {
+    const [namespaces, total] = await Promise.all([allNamespaces(db, limits.listCap), namespaceCount(db)])
+    return { namespaces, total }
+  },
+
+  async create(request: CreateNamespace) {
+    const created = await insertNamespace(db, request)
+    if (created === null) throw alreadyExists(`namespace ${request.name}`)
+    return created
+  },
+
+  async update(name: string, { description }: UpdateNamespace) {
+    if (!(await describeNamespace(db, { name, description }))) throw notFound(`namespace ${name}`)
+  },
+
+  /** What the namespace contains stays and keeps working. */
+  async remove(name: string) {
+    if (name === DEFAULT) throw forbidden(`namespace ${DEFAULT} cannot be deleted`)
+    if (!(await removeNamespace(db, name))) throw notFound(`namespace ${name}`)
+  },
+
+  /** For slices that create something in a namespace: 400 naming the field when it does not exist. */
+  async requireExisting(name: string) {
+    if (!(await isNamespace(db, name))) throw invalid('namespace', `${name} does not exist`)
+  },
+})

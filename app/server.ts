@@ -1,0 +1,74 @@
+// The HTTP application: slices in, one `fetch` out. It names no runtime, so it answers wherever web standards do.
+import { type AnyElysia, Elysia } from 'elysia'
+import type { Clock } from './clock.ts'
+import type { Config } from './config.ts'
+import { featureRoutes } from './features/routes.ts'
+import { healthRoutes } from './health/routes.ts'
+import { makeHealthService, type ReadinessChecks } from './health/service.ts'
+import { makeAuthenticate } from './http/auth.ts'
+import { readBody } from './http/body.ts'
+import { makeCors } from './http/cors.ts'
+import { exchangeOf, makeFetch } from './http/exchange.ts'
+import { makeRouteTable } from './http/route-table.ts'
+import { routesOf } from './http/routes-of.ts'
+import type { NewId } from './ids.ts'
+import type { Log } from './log.ts'
+import type { Metrics } from './metrics.ts'
+
+export interface AppParts {
+  config: Pick<
+    Config,
+    'apiKey' | 'corsOrigins' | 'edition' | 'runnerUrls' | 'version' | 'gitCommit' | 'buildTime'
+  >
+  log: Log
+  clock: Clock
+  newId: NewId
+  metrics: Metrics
+  readiness: ReadinessChecks
+  /** Route plugins of the slices, mounted under /api/v1. */
+  api: readonly AnyElysia[]
+  /** Plugins that check a credential of their own, mounted at the root: /catalog, /lake/objects. */
+  internal: readonly AnyElysia[]
+}
+
+export interface App {
+  /** Answers every request and never rejects. Any server will do: `Bun.serve({ fetch: app.fetch })`. */
+  fetch(request: Request): Promise<Response>
+}
+
+export function buildApp(parts: AppParts): App {
+  const { config, metrics } = parts
+  const open = together([healthRoutes(makeHealthService(parts), metrics, config)])
+  const internal = together(parts.internal)
+  const api = together([featureRoutes(config), ...parts.api], '/api/v1')
+
+  const elysia = new Elysia({ strictPath: true })
+    .onParse({ as: 'global' }, ({ request }) => readBody(request, exchangeOf(request).route))
+    .onError({ as: 'global' }, ({ error, request }) => {
+      // Errors travel on to the exchange, which alone knows what they mean in HTTP.
+      if (!exchangeOf(request).route.answersOwnErrors) throw error
+    })
+    .use(open)
+    .use(internal)
+    .use(api)
+
+  return {
+    fetch: makeFetch({
+      ...parts,
+      routes: makeRouteTable([
+        ...routesOf(open, 'open'),
+        ...routesOf(internal, 'own-credential'),
+        ...routesOf(api, 'identity'),
+      ]),
+      perform: async (request) => await elysia.fetch(request),
+      authenticate: makeAuthenticate(config),
+      cors: makeCors(config.corsOrigins),
+    }),
+  }
+}
+
+const together = (plugins: readonly AnyElysia[], prefix = '') => {
+  const all = new Elysia({ prefix, strictPath: true })
+  for (const plugin of plugins) all.use(plugin)
+  return all
+}

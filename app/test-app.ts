@@ -1,0 +1,53 @@
+// For slice tests: the whole HTTP application around the plugins under test.
+import { systemClock } from './clock.ts'
+import { newId } from './ids.ts'
+import { makeMetrics } from './metrics.ts'
+import { type App, type AppParts, buildApp } from './server.ts'
+
+export const testConfig: AppParts['config'] = {
+  apiKey: null,
+  corsOrigins: ['http://localhost:3000'],
+  edition: 'community',
+  runnerUrls: ['http://127.0.0.1:1'],
+  version: '0.0.0-test',
+  gitCommit: 'test',
+  buildTime: 'test',
+}
+
+const silent: AppParts['log'] = { info: () => {}, warn: () => {}, error: () => {}, named: () => silent }
+const answers = async () => {}
+
+/** `config` needs only what differs from an open installation. */
+export function testApp(
+  parts: Partial<Omit<AppParts, 'config'>> & { config?: Partial<AppParts['config']> },
+): App {
+  return buildApp({
+    log: silent,
+    clock: systemClock,
+    newId,
+    metrics: makeMetrics(),
+    readiness: { postgres: answers, s3: answers, runner: answers, query: answers },
+    api: [],
+    internal: [],
+    ...parts,
+    config: { ...testConfig, ...parts.config },
+  })
+}
+
+/** A request to an app under test; a plain object is sent as JSON. */
+export function requestTo(
+  app: App,
+  method: string,
+  path: string,
+  body?: object,
+  headers: Record<string, string> = {},
+): Promise<Response> {
+  const isPlain = body !== undefined && Object.getPrototypeOf(body) === Object.prototype
+  return app.fetch(
+    new Request(`http://sluice.test${path}`, {
+      method,
+      body: isPlain ? JSON.stringify(body) : (body as BodyInit | undefined),
+      headers: isPlain ? { 'content-type': 'application/json', ...headers } : headers,
+    }),
+  )
+}
