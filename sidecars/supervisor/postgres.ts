@@ -113,6 +113,11 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
   throw new Error(`the embedded Postgres did not start: ${failure}`)
 }
 
+/** What Postgres says at each start and stop; the rest is worth reading. */
+export const isRoutine = (line: string) => ROUTINE.test(line)
+const ROUTINE =
+  /^LOG: {2}(starting PostgreSQL|listening on|database system (was|is) shut down|database system is ready|received (fast|smart) shutdown|aborting any active|shutting down|background worker "logical)/
+
 type Launch = { binaries: Binaries; account: Account; data: string; port: number; options: PostgresOptions }
 
 type Launched = { server: Pick<Postgres, 'pid' | 'exited' | 'stop'> } | { failure: string }
@@ -201,6 +206,7 @@ async function initialise(cluster: string, binaries: Binaries, account: Account,
 async function run(account: Account, argv: string[], input = '') {
   const child = Bun.spawn(account.command(argv), {
     ...account.spawn,
+    detached: true,
     env: { PATH: process.env.PATH, TZ: 'UTC', LC_ALL: 'C' },
     cwd: '/',
     stdin: new Blob([input]),

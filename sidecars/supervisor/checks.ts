@@ -1,0 +1,84 @@
+/** What must hold before anything is started. Each throws a Refusal that says what is wrong and what to do. */
+import { Database } from 'bun:sqlite'
+import { accessSync, constants, mkdirSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import postgres from 'postgres'
+import { messageOf, Refusal } from './refusal.ts'
+
+const POSTGRES_MAJOR = 15
+const CONNECT_SECONDS = 5
+
+/**
+ * Claims a data directory until this process ends, however it ends. The lock is SQLite's, because it is the one lock of the
+ * operating system that Bun can reach, and the operating system forgets it with its owner.
+ */
+export function claimDataDirectory(dataDir: string, describeOwner: () => string): { release: () => void } {
+  const run = join(dataDir, 'run')
+  let lock: Database
+  try {
+    mkdirSync(run, { recursive: true })
+    for (const directory of [dataDir, run]) accessSync(directory, constants.W_OK)
+    lock = new Database(join(run, 'lock'), { create: true })
+  } catch (error) {
+    throw new Refusal(`the data directory ${dataDir} cannot be written (${messageOf(error)}): set DATA_DIR`)
+  }
+  try {
+    lock.run('PRAGMA locking_mode = EXCLUSIVE')
+    lock.run('BEGIN EXCLUSIVE')
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'SQLITE_BUSY') {
+      throw new Refusal(`${describeOwner()} is running on ${dataDir}: stop it, or set DATA_DIR`)
+    }
+    throw new Refusal(`the data directory ${dataDir} cannot be written (${messageOf(error)}): set DATA_DIR`)
+  }
+  return { release: () => lock.close() }
+}
+
+/** Binds the address for a moment. */
+export function checkPortIsFree(host: string, port: number) {
+  return new Promise<void>((resolve, reject) => {
+    const probe = createServer()
+    probe.once('error', (error: NodeJS.ErrnoException) => reject(new Refusal(portProblem(error, host, port))))
+    probe.listen({ host, port, exclusive: true }, () => probe.close(() => resolve()))
+  })
+}
+
+function portProblem(error: NodeJS.ErrnoException, host: string, port: number) {
+  if (error.code === 'EADDRINUSE') return `port ${port} on ${host} is in use: stop what uses it, or set PORT`
+  if (error.code === 'EACCES') return `port ${port} needs more rights than we have: set PORT to 1024 or above`
+  return `HOST ${host} is not an address of this machine (${error.code})`
+}
+
+/** Connects once. Messages name host and user, never the password. */
+export async function checkDatabase(url: string) {
+  if (!/^postgres(ql)?:\/\//.test(url) || !URL.canParse(url)) {
+    throw new Refusal('DATABASE_URL must look like postgres://user:password@host:5432/database')
+  }
+  const { host, username, pathname } = new URL(url)
+  const sql = postgres(url, { max: 1, connect_timeout: CONNECT_SECONDS, onnotice: () => {} })
+  try {
+    const [row] = await sql`select current_setting('server_version_num')::int / 10000 as major`
+    if (row?.major < POSTGRES_MAJOR) {
+      throw new Refusal(
+        `DATABASE_URL leads to PostgreSQL ${row?.major}: ${POSTGRES_MAJOR} or newer is needed`,
+      )
+    }
+  } catch (error) {
+    if (error instanceof Refusal) throw error
+    throw new Refusal(
+      `DATABASE_URL: ${databaseProblem(error, { host, user: username, database: pathname.slice(1) })}`,
+    )
+  } finally {
+    await sql.end({ timeout: 1 })
+  }
+}
+
+function databaseProblem(error: unknown, at: { host: string; user: string; database: string }) {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  if (code === '28P01' || code === '28000')
+    return `${at.host} refuses user '${at.user}' (${messageOf(error)})`
+  if (code === '3D000') return `${at.host} has no database '${at.database}'`
+  if (error instanceof postgres.PostgresError) return `${at.host} answers: ${error.message}`
+  return `no Postgres answers at ${at.host} (${code ?? messageOf(error)})`
+}

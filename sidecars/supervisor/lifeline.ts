@@ -1,0 +1,17 @@
+/**
+ * The convention between a supervisor and what it starts: `SUPERVISED=1` in the environment says that stdin is a pipe
+ * held by the parent. It ends when the parent ends, however it ends (kill -9 too), and then the child must end as well.
+ */
+
+/** A child that is still busy ending after this time is ended the hard way. */
+const FAREWELL_MS = 5_000
+
+/** Calls `onEnd` once when the parent is gone; the process exits at the latest 5 s later. Does nothing when not supervised. */
+export function endWithParent(onEnd: () => void) {
+  if (process.env.SUPERVISED !== '1') return
+  process.stdin.once('end', () => {
+    setTimeout(() => process.exit(1), FAREWELL_MS).unref()
+    onEnd()
+  })
+  process.stdin.resume()
+}

@@ -1,0 +1,27 @@
+/** One line per event of any process: `HH:MM:SS.mmm name     message`, or JSON lines. */
+
+export type WriteLine = (name: string, message: string) => void
+
+const NAME_WIDTH = 8
+
+export const textLog =
+  (write: (line: string) => void): WriteLine =>
+  (name, message) =>
+    write(`${new Date().toISOString().slice(11, 23)} ${name.padEnd(NAME_WIDTH)}  ${message}\n`)
+
+/** A child's own JSON line keeps its fields. */
+export const jsonLog =
+  (write: (line: string) => void): WriteLine =>
+  (name, message) =>
+    write(
+      `${JSON.stringify({ time: new Date().toISOString(), level: 'info', name, ...(parseFields(message) ?? { message }) })}\n`,
+    )
+
+function parseFields(message: string): object | undefined {
+  if (!message.startsWith('{')) return undefined
+  try {
+    return JSON.parse(message)
+  } catch {
+    return undefined
+  }
+}

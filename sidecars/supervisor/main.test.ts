@@ -1,0 +1,116 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { chmod, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { claimDataDirectory } from './checks.ts'
+import { freePort } from './ports.ts'
+import { type Postgres, startPostgres } from './postgres.ts'
+import { temporaryDirectory } from './testing.ts'
+
+let directory: Awaited<ReturnType<typeof temporaryDirectory>>
+let database: Postgres
+beforeAll(async () => {
+  directory = await temporaryDirectory()
+  database = await startPostgres({ dataDir: directory.path, durable: false, log: () => {} })
+})
+afterAll(async () => {
+  await database.stop()
+  await directory[Symbol.asyncDispose]()
+})
+
+/** Runs `npm start` as it is, into a refusal. */
+async function refusal(env: Record<string, string>, options: { uid?: number; gid?: number } = {}) {
+  const started = Bun.spawn([process.execPath, join(import.meta.dirname, 'main.ts')], {
+    ...options,
+    env: {
+      PATH: process.env.PATH,
+      PORT: String(await freePort()),
+      DATA_DIR: join(directory.path, 'data'),
+      ...env,
+    },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  const [code, out, error] = await Promise.all([
+    started.exited,
+    new Response(started.stdout).text(),
+    new Response(started.stderr).text(),
+  ])
+  expect({ code, out }).toEqual({ code: 1, out: '' })
+  expect(error).toMatch(/^Sluice did not start: [^\n]+\n$/)
+  return error
+}
+
+test('a port in use is named', async () => {
+  const other = createServer()
+  const port = await new Promise<number>((resolve) =>
+    other.listen(0, '127.0.0.1', () => {
+      const address = other.address()
+      resolve(typeof address === 'object' && address ? address.port : 0)
+    }),
+  )
+  expect(await refusal({ PORT: String(port) })).toContain(`port ${port} on 127.0.0.1 is in use`)
+  other.close()
+})
+
+test('a port that is no port is named', async () => {
+  expect(await refusal({ PORT: '80 80' })).toContain(`PORT must be a number from 1 to 65535, not '80 80'`)
+})
+
+test('an address that is not ours is named', async () => {
+  expect(await refusal({ HOST: '192.0.2.1' })).toContain('HOST 192.0.2.1 is not an address of this machine')
+})
+
+test('a data directory that cannot be made is named', async () => {
+  const file = join(directory.path, 'a file')
+  await writeFile(file, '')
+  expect(await refusal({ DATA_DIR: join(file, 'data') })).toContain(
+    `the data directory ${join(file, 'data')} cannot be written`,
+  )
+})
+
+test.if(process.getuid?.() === 0)('a data directory of somebody else is named', async () => {
+  const foreign = join(directory.path, 'foreign')
+  claimDataDirectory(foreign, () => '').release()
+  await chmod(foreign, 0o755)
+  expect(await refusal({ DATA_DIR: foreign }, { uid: 65534, gid: 65534 })).toContain(
+    `the data directory ${foreign} cannot be written`,
+  )
+})
+
+test('a data directory that another Sluice works on is refused', async () => {
+  const dataDir = join(directory.path, 'taken')
+  const claim = claimDataDirectory(dataDir, () => '')
+  expect(await refusal({ DATA_DIR: dataDir })).toContain(`another Sluice (starting) is running on ${dataDir}`)
+  claim.release()
+  claimDataDirectory(dataDir, () => '').release()
+})
+
+test.each(['localhost:5432/x', 'mysql://localhost/x', 'postgres://host:port/x'])(
+  'DATABASE_URL %p is malformed',
+  async (url) => {
+    expect(await refusal({ DATABASE_URL: url })).toContain('DATABASE_URL must look like postgres://')
+  },
+)
+
+test('a database that nobody serves is named without its password', async () => {
+  const port = await freePort()
+  const message = await refusal({ DATABASE_URL: `postgres://sluice:hunter2@127.0.0.1:${port}/x` })
+  expect(message).toContain(`no Postgres answers at 127.0.0.1:${port} (ECONNREFUSED)`)
+  expect(message).not.toContain('hunter2')
+})
+
+test('a wrong database password is said to be refused, and is not shown', async () => {
+  const url = new URL(database.url)
+  url.password = 'hunter2'
+  const message = await refusal({ DATABASE_URL: url.href })
+  expect(message).toContain(`${url.host} refuses user 'sluice'`)
+  expect(message).not.toContain('hunter2')
+})
+
+test('a database that does not exist is named', async () => {
+  const url = new URL(database.url)
+  url.pathname = '/nowhere'
+  expect(await refusal({ DATABASE_URL: url.href })).toContain(`${url.host} has no database 'nowhere'`)
+})

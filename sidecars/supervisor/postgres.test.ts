@@ -1,0 +1,115 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { mkdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import sql from 'postgres'
+import { type Postgres, startPostgres } from './postgres.ts'
+import { isAlive, temporaryDirectory, until } from './testing.ts'
+
+let directory: Awaited<ReturnType<typeof temporaryDirectory>>
+let server: Postgres
+const start = (port?: number) => startPostgres({ dataDir: directory.path, port, log: () => {} })
+
+beforeAll(async () => {
+  directory = await temporaryDirectory()
+  // What an initdb that was killed half way leaves.
+  await mkdir(join(directory.path, 'postgres.new', 'data', 'base'), { recursive: true })
+  await writeFile(join(directory.path, 'postgres.new', 'data', 'PG_VERSION'), '18')
+  server = await start()
+})
+afterAll(async () => {
+  await server.stop()
+  await directory[Symbol.asyncDispose]()
+})
+
+async function query(text: string, url = server.url): Promise<Record<string, unknown>[]> {
+  const client = sql(url, { max: 1, onnotice: () => {} })
+  try {
+    return [...(await client.unsafe(text))]
+  } finally {
+    await client.end({ timeout: 1 })
+  }
+}
+
+test('a set-up that was killed half way is done again', async () => {
+  expect(await query('select 1 as one')).toEqual([{ one: 1 }])
+})
+
+test('commits are durable, and text is UTF-8', async () => {
+  const names = ['fsync', 'synchronous_commit', 'full_page_writes', 'server_encoding']
+  const settings = await query(
+    `select name, setting from pg_settings where name in ('${names.join("','")}') order by 1`,
+  )
+  expect(settings.map((row) => row.setting)).toEqual(['on', 'on', 'UTF8', 'on'])
+})
+
+test('nobody else reads the password or connects without it', async () => {
+  expect((await stat(join(directory.path, 'postgres'))).mode & 0o777).toBe(0o700)
+  expect((await stat(join(directory.path, 'postgres', 'password'))).mode & 0o777).toBe(0o600)
+  const wrong = new URL(server.url)
+  wrong.password = 'guess'
+  expect(query('select 1', wrong.href)).rejects.toThrow('password authentication failed')
+})
+
+test('after kill -9 of the server it starts again at the same address with every commit', async () => {
+  await query('create table kept (n int); insert into kept values (7)')
+  process.kill(server.pid, 'SIGKILL')
+  expect(await server.exited).toBe(137)
+  const { url, port } = server
+  server = await start(port)
+  expect(server.url).toBe(url)
+  expect(await query('select n from kept')).toEqual([{ n: 7 }])
+})
+
+test('a backend that is busy when its server is killed does not keep the next one from starting', async () => {
+  const busy = query('select count(*) from generate_series(1, 1000000000)').catch(() => {})
+  await until(
+    async () =>
+      (await query(`select 1 from pg_stat_activity where query like 'select count%' and state = 'active'`))
+        .length > 0,
+    'the query runs',
+  )
+  process.kill(server.pid, 'SIGKILL')
+  await server.exited
+  server = await start()
+  expect(await query('select n from kept')).toEqual([{ n: 7 }])
+  await busy
+})
+
+test('a server that still runs from before is ended, not fought over', async () => {
+  const orphan = server
+  server = await start()
+  expect(await orphan.exited).toBe(0)
+  expect(await query('select n from kept')).toEqual([{ n: 7 }])
+})
+
+test('a postmaster.pid whose number now belongs to another program is no obstacle', async () => {
+  await server.stop()
+  await writeFile(join(directory.path, 'postgres', 'data', 'postmaster.pid'), `${process.pid}\n`)
+  server = await start()
+  expect(await query('select 1 as one')).toEqual([{ one: 1 }])
+})
+
+test('Postgres ends when the process that started it is killed', async () => {
+  await server.stop()
+  const source = `
+    const { startPostgres } = await import('${join(import.meta.dirname, 'postgres.ts')}')
+    const server = await startPostgres({ dataDir: ${JSON.stringify(directory.path)}, log: () => {} })
+    console.log(server.pid)
+    setInterval(() => {}, 1e6)`
+  const parent = Bun.spawn([process.execPath, '-e', source], { stdin: 'ignore', stdout: 'pipe' })
+  const pid = Number(new TextDecoder().decode((await parent.stdout.getReader().read()).value))
+  expect(isAlive(pid)).toBe(true)
+  parent.kill('SIGKILL')
+  await until(() => !isAlive(pid), 'Postgres is gone')
+  server = await start()
+})
+
+test('a start that Postgres refuses says why', async () => {
+  await server.stop()
+  const version = join(directory.path, 'postgres', 'data', 'PG_VERSION')
+  const right = await readFile(version, 'utf8')
+  await writeFile(version, '12\n')
+  expect(start()).rejects.toThrow(/did not start: FATAL: .*database files are incompatible/)
+  await writeFile(version, right)
+  server = await start()
+})

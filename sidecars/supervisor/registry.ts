@@ -1,0 +1,103 @@
+/**
+ * `<DATA_DIR>/run/processes.json`: what is running, for operators, for fault tests and for the next start, which ends what
+ * a killed supervisor left behind. Only its owner may read it: the database's address holds the password.
+ */
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { PartState } from './tree.ts'
+
+export type ProcessRecord = {
+  name: string
+  pid: number | null
+  port: number | null
+  restarts: number
+  started_at: string | null
+  /** As the kernel counts it; tells a process of ours from a later one with its number. */
+  kernel_start_time: string | null
+}
+
+export type Registry = {
+  supervisor_pid: number
+  url: string
+  database_url: string
+  processes: ProcessRecord[]
+}
+
+/** Children of a killed supervisor end by themselves; those that have not by then are killed. */
+const LEFTOVER_DEADLINE_MS = 6_000
+const POLL_MS = 20
+
+export const registryPath = (dataDir: string) => join(dataDir, 'run', 'processes.json')
+
+export function readRegistry(dataDir: string): Registry | undefined {
+  try {
+    return JSON.parse(readFileSync(registryPath(dataDir), 'utf8'))
+  } catch {
+    return undefined
+  }
+}
+
+export function writeRegistry(
+  dataDir: string,
+  about: { url: string; databaseUrl: string },
+  parts: PartState[],
+) {
+  const registry: Registry = {
+    supervisor_pid: process.pid,
+    url: about.url,
+    database_url: about.databaseUrl,
+    processes: parts.map((part) => ({
+      name: part.name,
+      pid: part.pid ?? null,
+      port: part.port ?? null,
+      restarts: part.restarts,
+      started_at: part.startedAt?.toISOString() ?? null,
+      kernel_start_time: part.pid ? kernelStartTime(part.pid) : null,
+    })),
+  }
+  const path = registryPath(dataDir)
+  writeFileSync(`${path}.new`, `${JSON.stringify(registry, null, 2)}\n`, { mode: 0o600 })
+  renameSync(`${path}.new`, path)
+}
+
+export const removeRegistry = (dataDir: string) => rmSync(registryPath(dataDir), { force: true })
+
+/** Waits for the processes of a supervisor that is gone, and kills those that do not follow it. Postgres looks after itself. */
+export async function endLeftovers(
+  registry: Registry,
+  log: (message: string) => void,
+  deadlineMs = LEFTOVER_DEADLINE_MS,
+) {
+  const leftovers = registry.processes.filter((record) => record.name !== 'postgres' && isStillThere(record))
+  if (leftovers.length === 0) return
+  log(`waiting for ${leftovers.map((record) => record.name).join(', ')} of a Sluice that was killed`)
+  for (let waitedMs = 0; leftovers.some(isStillThere); waitedMs += POLL_MS) {
+    if (waitedMs >= deadlineMs) {
+      for (const { pid } of leftovers.filter(isStillThere)) if (pid) process.kill(pid, 'SIGKILL')
+    }
+    await Bun.sleep(POLL_MS)
+  }
+}
+
+const isStillThere = ({ pid, kernel_start_time }: ProcessRecord) =>
+  pid !== null && kernel_start_time !== null && kernelStartTime(pid) === kernel_start_time
+
+/** Null when there is no such process, or only its grave. */
+export function kernelStartTime(pid: number): string | null {
+  if (process.platform !== 'linux') {
+    return (
+      Bun.spawnSync(['ps', '-o', 'lstart=', '-p', String(pid)])
+        .stdout.toString()
+        .trim() || null
+    )
+  }
+  try {
+    // Field 22 of proc(5) stat, counted after the name in parentheses, which may hold spaces.
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const [state, ...fields] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    // A container may have nobody who buries the dead.
+    return state === 'Z' ? null : (fields[18] ?? null)
+  } catch {
+    return null
+  }
+}

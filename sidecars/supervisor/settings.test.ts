@@ -1,0 +1,56 @@
+import { expect, test } from 'bun:test'
+import { apiEnv, readSettings, sidecarEnv } from './settings.ts'
+
+const user = {
+  PATH: '/bin',
+  LANG: 'C',
+  DATABASE_URL: 'postgres://u:secret@db/x',
+  S3_ENDPOINT: 'http://s3',
+  S3_SECRET_ACCESS_KEY: 'secret',
+  PLATFORM_API_KEY: 'secret',
+  RUNNER_THREADS: '2',
+  RUNNER_URLS: 'http://runner-1',
+  ENGINE_MEMORY: '1GB',
+  SANDBOX: 'required',
+  AWS_SESSION_TOKEN: 'secret',
+}
+
+test('a sidecar gets no address of the database and no key', () => {
+  const env = sidecarEnv(user, readSettings(user, '/srv'), { name: 'runner', port: 4711 })
+  expect<Record<string, string | undefined>>(env).toEqual({
+    PATH: '/bin',
+    LANG: 'C',
+    RUNNER_THREADS: '2',
+    ENGINE_MEMORY: '1GB',
+    SANDBOX: 'required',
+    HOST: '127.0.0.1',
+    PORT: '4711',
+    DATA_DIR: '/srv/data',
+    SCRATCH_DIR: '/srv/data/scratch/runner',
+  })
+})
+
+test('a sidecar finds the lake on disk unless there is an object store', () => {
+  const env = sidecarEnv({}, readSettings({ DATA_DIR: '/data' }, '/srv'), { name: 'query', port: 4711 })
+  expect(env).toMatchObject({ LAKE_DIR: '/data/objects', SCRATCH_DIR: '/data/scratch/query' })
+})
+
+test('the API process gets everything the user set, and what was chosen', () => {
+  const chosen = { databaseUrl: 'postgres://chosen', runnerUrls: 'http://r', queryUrls: 'none' }
+  expect(apiEnv({ ...user, HOST: '' }, readSettings(user, '/srv'), chosen)).toMatchObject({
+    PLATFORM_API_KEY: 'secret',
+    DATABASE_URL: 'postgres://chosen',
+    RUNNER_URLS: 'http://r',
+    QUERY_URLS: 'none',
+    HOST: '127.0.0.1',
+    PORT: '8080',
+    PUBLIC_URL: 'http://127.0.0.1:8080',
+    DATA_DIR: '/srv/data',
+  })
+})
+
+test('an API that listens everywhere is reached over loopback', () => {
+  expect(readSettings({ HOST: '0.0.0.0', PORT: '81' }, '/').publicUrl).toBe('http://127.0.0.1:81')
+  expect(readSettings({ HOST: '::1' }, '/').publicUrl).toBe('http://[::1]:8080')
+  expect(readSettings({ PUBLIC_URL: 'https://sluice.example' }, '/').publicUrl).toBe('https://sluice.example')
+})

@@ -1,0 +1,73 @@
+/** What the supervisor itself reads from the environment, and the environment each of its children gets. */
+import { join, resolve } from 'node:path'
+import { Refusal } from './refusal.ts'
+
+type Env = Record<string, string | undefined>
+
+export type Settings = {
+  host: string
+  port: number
+  /** The API as this machine reaches it, whatever address it listens on. */
+  localUrl: string
+  publicUrl: string
+  dataDir: string
+  /** Undefined: bring a Postgres along. */
+  databaseUrl?: string
+  /** Set by the user: addresses or `none`. Undefined: start that sidecar. */
+  runnerUrls?: string
+  queryUrls?: string
+  isDiskStore: boolean
+  logFormat: 'text' | 'json'
+}
+
+/** Reads only what starting needs; the API process judges the rest (exit code 78). */
+export function readSettings(env: Env, workingDirectory: string): Settings {
+  const value = (name: string) => env[name]?.trim() || undefined
+  const port = Number(value('PORT') ?? 8080)
+  if (!Number.isInteger(port) || port < 1 || port > 65_535) {
+    throw new Refusal(`PORT must be a number from 1 to 65535, not '${env.PORT}'`)
+  }
+  const host = value('HOST') ?? '127.0.0.1'
+  const localHost = host === '0.0.0.0' || host === '::' || host === 'localhost' ? '127.0.0.1' : host
+  const localUrl = `http://${localHost.includes(':') ? `[${localHost}]` : localHost}:${port}`
+  return {
+    host,
+    port,
+    localUrl,
+    publicUrl: value('PUBLIC_URL') ?? localUrl,
+    dataDir: resolve(workingDirectory, value('DATA_DIR') ?? 'data'),
+    databaseUrl: value('DATABASE_URL'),
+    runnerUrls: value('RUNNER_URLS'),
+    queryUrls: value('QUERY_URLS'),
+    isDiskStore: value('S3_ENDPOINT') === undefined,
+    logFormat: value('LOG_FORMAT') === 'json' ? 'json' : 'text',
+  }
+}
+
+/** The API process gets everything the user set, and the addresses chosen here. */
+export const apiEnv = (
+  env: Env,
+  settings: Settings,
+  chosen: { databaseUrl: string; runnerUrls: string; queryUrls: string },
+) => ({
+  ...env,
+  HOST: settings.host,
+  PORT: String(settings.port),
+  PUBLIC_URL: settings.publicUrl,
+  DATA_DIR: settings.dataDir,
+  DATABASE_URL: chosen.databaseUrl,
+  RUNNER_URLS: chosen.runnerUrls,
+  QUERY_URLS: chosen.queryUrls,
+})
+
+/** Sidecars run other people's code: no address of the database, no key of the store or of the API reaches them. */
+const SIDECAR_NAMES = /^(PATH|HOME|TZ|LANG|TMPDIR|LOG_FORMAT|SANDBOX|(RUNNER|QUERY|ENGINE)_(?!URLS$)\w+)$/
+
+export const sidecarEnv = (env: Env, settings: Settings, sidecar: { name: string; port: number }) => ({
+  ...Object.fromEntries(Object.entries(env).filter(([name]) => SIDECAR_NAMES.test(name))),
+  HOST: '127.0.0.1',
+  PORT: String(sidecar.port),
+  DATA_DIR: settings.dataDir,
+  SCRATCH_DIR: join(settings.dataDir, 'scratch', sidecar.name),
+  ...(settings.isDiskStore ? { LAKE_DIR: join(settings.dataDir, 'objects') } : {}),
+})

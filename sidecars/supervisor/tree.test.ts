@@ -1,0 +1,145 @@
+import { afterEach, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import { type ChildOptions, childProcess } from './child.ts'
+import { isAlive, until } from './testing.ts'
+import { type Part, supervise, type Tree } from './tree.ts'
+
+const lines: string[] = []
+const log = (name: string, message: string) => void lines.push(`${name}: ${message}`)
+let tree: Tree | undefined
+
+afterEach(async () => {
+  await tree?.stop()
+  lines.length = 0
+})
+
+const child = (name: string, code: string, more: Partial<ChildOptions> = {}) =>
+  childProcess({
+    name,
+    command: [process.execPath, '-e', code],
+    env: () => ({ PATH: process.env.PATH }),
+    cwd: import.meta.dirname,
+    stopDeadlineMs: 5_000,
+    log,
+    ...more,
+  })
+
+/** Says that it is up, and says goodbye when it is asked to go. */
+const polite = (name: string) =>
+  child(
+    name,
+    `process.on('SIGTERM', () => { console.log('bye'); process.exit(0) }); setInterval(() => {}, 1e6); console.log('up')`,
+  )
+const isUp = (name: string) => lines.includes(`${name}: up`)
+
+test('a child that dies is started again, after waiting longer each time, and counted', async () => {
+  const failures: number[] = []
+  tree = supervise([[child('fragile', 'process.exit(3)')]], {
+    log,
+    backoffMs: (count) => {
+      failures.push(count)
+      return 1
+    },
+  })
+  await tree.start()
+  await until(() => (tree?.states()[0]?.restarts ?? 0) >= 3, 'three restarts')
+  expect(failures.slice(0, 3)).toEqual([1, 2, 3])
+  expect(lines).toContain('sluice: fragile ended (code 3): restart 1 in 1 ms')
+})
+
+test('a child that was killed gets a new process under the same name and port', async () => {
+  tree = supervise([[child('runner', `setInterval(() => {}, 1e6)`, { port: 4711 })]], { log })
+  await tree.start()
+  const first = tree.states()[0]?.pid ?? 0
+  process.kill(first, 'SIGKILL')
+  await until(() => tree?.states()[0]?.restarts === 1 && tree.states()[0]?.pid !== undefined, 'a restart')
+  expect(tree.states()[0]).toMatchObject({ name: 'runner', port: 4711, restarts: 1 })
+  expect(tree.states()[0]?.pid).not.toBe(first)
+  expect(lines).toContain('sluice: runner ended (SIGKILL): restart 1')
+})
+
+test('the last stage stops first, and a stage waits for the one after it', async () => {
+  tree = supervise([[polite('postgres')], [polite('runner'), polite('query')], [polite('api')]], { log })
+  await tree.start()
+  await until(() => ['postgres', 'runner', 'query', 'api'].every(isUp), 'all are up')
+  await tree.stop()
+  const goodbyes = lines.filter((line) => line.endsWith(': bye'))
+  expect(goodbyes[0]).toBe('api: bye')
+  expect(goodbyes.slice(1, 3).sort()).toEqual(['query: bye', 'runner: bye'])
+  expect(goodbyes[3]).toBe('postgres: bye')
+})
+
+test('a child that does not listen is killed at its deadline, with the processes it started', async () => {
+  const deaf = child(
+    'deaf',
+    `process.on('SIGTERM', () => {})
+     const inner = Bun.spawn([process.execPath, '-e', 'setInterval(() => {}, 1e6)'])
+     console.log('inner ' + inner.pid)
+     setInterval(() => {}, 1e6)`,
+    { stopDeadlineMs: 20 },
+  )
+  tree = supervise([[deaf]], { log })
+  await tree.start()
+  await until(() => lines.some((line) => line.startsWith('deaf: inner')), 'it has a child of its own')
+  const inner = Number(lines.find((line) => line.startsWith('deaf: inner'))?.split(' ')[2])
+  const outer = tree.states()[0]?.pid ?? 0
+  await tree.stop()
+  await until(() => !isAlive(inner) && !isAlive(outer), 'both are gone')
+})
+
+test('stopping while a part is still starting waits for it and stops it, and starts nothing after it', async () => {
+  const gate = Promise.withResolvers<void>()
+  const inner = polite('slow')
+  const slow: Part = { name: 'slow', start: () => gate.promise.then(inner.start) }
+  tree = supervise([[slow], [polite('later')]], { log })
+  const starting = tree.start()
+  const stopping = tree.stop()
+  gate.resolve()
+  await Promise.all([starting, stopping])
+  const pid = Number(lines.find((line) => line.startsWith('slow: started, pid '))?.slice(19))
+  expect(pid).toBeGreaterThan(0)
+  expect(isAlive(pid)).toBe(false)
+  expect(lines.some((line) => line.startsWith('later'))).toBe(false)
+})
+
+test('stopping twice is stopping once', async () => {
+  tree = supervise([[polite('api')]], { log })
+  await tree.start()
+  await until(() => isUp('api'), 'it is up')
+  await Promise.all([tree.stop(), tree.stop()])
+  expect(lines.filter((line) => line === 'api: bye')).toHaveLength(1)
+})
+
+test('a child that refuses its configuration is not started again, and its reason is passed on first', async () => {
+  tree = supervise([[child('api', `console.error('PORT: bad'); process.exit(78)`, { finalCode: 78 })]], {
+    log,
+  })
+  await tree.start()
+  expect(await tree.gaveUp).toBe('api')
+  expect(lines).toContain('api: PORT: bad')
+  expect(tree.states()[0]?.restarts).toBe(0)
+})
+
+test('when the supervisor is killed, its children notice and end', async () => {
+  const source = `
+    const { supervise } = await import('${join(import.meta.dirname, 'tree.ts')}')
+    const { childProcess } = await import('${join(import.meta.dirname, 'child.ts')}')
+    const part = (name) => childProcess({
+      name, cwd: '/', stopDeadlineMs: 1000, env: () => process.env, log: (name, message) => console.log(message),
+      command: [process.execPath, '-e', \`
+        const { endWithParent } = await import('${join(import.meta.dirname, 'lifeline.ts')}')
+        endWithParent(() => process.exit(0))
+        console.log('up ' + process.pid)\`],
+    })
+    await supervise([[part('one'), part('two')]], { log: () => {} }).start()`
+  const supervisor = Bun.spawn([process.execPath, '-e', source], { stdin: 'ignore', stdout: 'pipe' })
+  let said = ''
+  for await (const chunk of supervisor.stdout) {
+    said += new TextDecoder().decode(chunk)
+    if (said.split('\n').length > 2) break
+  }
+  const pids = [...said.matchAll(/up (\d+)/g)].map((match) => Number(match[1]))
+  expect(pids.filter(isAlive)).toHaveLength(2)
+  supervisor.kill('SIGKILL')
+  await until(() => !pids.some(isAlive), 'both children are gone')
+})

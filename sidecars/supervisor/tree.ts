@@ -1,0 +1,143 @@
+/** Keeps a tree of processes alive: starts it in order, restarts with backoff what dies, stops it in the reverse order. */
+import { constants } from 'node:os'
+import type { WriteLine } from './log.ts'
+import { messageOf } from './refusal.ts'
+
+/** A process that has been started. `stop` resolves when it is gone, within a deadline of its own. */
+export type Running = { pid: number; port?: number; exited: Promise<number>; stop: () => Promise<void> }
+
+export type Part = {
+  name: string
+  /** Resolves when parts of the next stage may start; rejects when the part could not be started. */
+  start: () => Promise<Running>
+  /** The exit code that says a restart cannot help. */
+  finalCode?: number
+}
+
+export type PartState = { name: string; port?: number; pid?: number; startedAt?: Date; restarts: number }
+
+export type Tree = {
+  /** Starts stage after stage; rejects when a part cannot be started for the first time. */
+  start: () => Promise<void>
+  /** Stops the last stage first. Safe at any time and any number of times. */
+  stop: () => Promise<void>
+  /** Resolves with the name of a part that ended with its `finalCode`. */
+  gaveUp: Promise<string>
+  states: () => PartState[]
+}
+
+type Options = { log: WriteLine; onChange?: () => void; backoffMs?: (failures: number) => number }
+
+/** A part that ran this long is healthy again: its next death is restarted at once. */
+const HEALTHY_AFTER_MS = 10_000
+const BACKOFF_LIMIT_MS = 10_000
+/** 0, 0.2, 0.4, 0.8 ... 10 s. */
+const defaultBackoffMs = (failures: number) =>
+  failures <= 1 ? 0 : Math.min(100 * 2 ** (failures - 1), BACKOFF_LIMIT_MS)
+
+export function supervise(stages: Part[][], { log, onChange, backoffMs = defaultBackoffMs }: Options): Tree {
+  const stopAsked = Promise.withResolvers<void>()
+  const gaveUp = Promise.withResolvers<string>()
+  let isStopping = false
+
+  const keepers = stages.map((stage) => stage.map(makeKeeper))
+
+  function makeKeeper(part: Part) {
+    const state: PartState = { name: part.name, restarts: 0 }
+    let current: Promise<Running> | undefined
+
+    async function begin() {
+      current = part.start()
+      const running = await current
+      state.pid = running.pid
+      state.port = running.port
+      state.startedAt = new Date()
+      log(part.name, `started, pid ${running.pid}${running.port ? `, port ${running.port}` : ''}`)
+      onChange?.()
+      return running
+    }
+
+    async function keep(first: Running) {
+      let running: Running | undefined = first
+      let failures = 0
+      while (running) {
+        const startedMs = performance.now()
+        const code: number = await running.exited
+        state.pid = undefined
+        onChange?.()
+        if (isStopping) return
+        if (code === part.finalCode) return gaveUp.resolve(part.name)
+        failures = performance.now() - startedMs > HEALTHY_AFTER_MS ? 1 : failures + 1
+        running = await restart(describeExit(code))
+      }
+
+      async function restart(reason: string): Promise<Running | undefined> {
+        const delayMs = backoffMs(failures)
+        state.restarts++
+        log(
+          'sluice',
+          `${part.name} ended (${reason}): restart ${state.restarts}${delayMs > 0 ? ` in ${delayMs} ms` : ''}`,
+        )
+        if (delayMs > 0) await waitUnlessStopping(delayMs)
+        if (isStopping) return undefined
+        try {
+          return await begin()
+        } catch (error) {
+          failures++
+          return restart(messageOf(error))
+        }
+      }
+    }
+
+    return {
+      state,
+      start: async () => {
+        const running = await begin()
+        void keep(running)
+      },
+      stop: async () => {
+        const running = await current?.catch(() => undefined)
+        await running?.stop()
+      },
+    }
+  }
+
+  async function waitUnlessStopping(ms: number) {
+    let timer: Timer | undefined
+    const elapsed = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, ms)
+    })
+    await Promise.race([elapsed, stopAsked.promise])
+    clearTimeout(timer)
+  }
+
+  async function start() {
+    for (const stage of keepers) {
+      if (isStopping) return
+      await Promise.all(stage.map((keeper) => keeper.start()))
+    }
+  }
+
+  async function stopAll() {
+    isStopping = true
+    stopAsked.resolve()
+    for (const stage of [...keepers].reverse()) await Promise.all(stage.map((keeper) => keeper.stop()))
+  }
+  let stopped: Promise<void> | undefined
+
+  return {
+    start,
+    stop: () => {
+      stopped ??= stopAll()
+      return stopped
+    },
+    gaveUp: gaveUp.promise,
+    states: () => keepers.flat().map((keeper) => ({ ...keeper.state })),
+  }
+}
+
+/** Codes above 128 are what a shell calls the signal. */
+function describeExit(code: number) {
+  const signal = Object.entries(constants.signals).find(([, number]) => number === code - 128)
+  return signal ? signal[0] : `code ${code}`
+}
