@@ -1,4 +1,5 @@
-import { type ObjectBody, type ObjectText, ObjectTooLarge, TEXT_LIMIT_BYTES } from './port.ts'
+import { limits } from '../limits.ts'
+import { type ObjectBody, type ObjectText, ObjectTooLarge } from './port.ts'
 
 /**
  * The chunks of a body as they come; throws ObjectTooLarge as soon as they exceed `maxBytes`.
@@ -25,6 +26,7 @@ export async function* chunksOf(
 export async function textOf({ body, ...info }: ObjectBody): Promise<ObjectText> {
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   let text = ''
-  for await (const chunk of chunksOf(body, TEXT_LIMIT_BYTES)) text += decoder.decode(chunk, { stream: true })
+  for await (const chunk of chunksOf(body, limits.uploadBytes))
+    text += decoder.decode(chunk, { stream: true })
   return { ...info, text: text + decoder.decode() }
 }

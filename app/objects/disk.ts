@@ -2,6 +2,7 @@ import type { Dirent } from 'node:fs'
 import { access, constants, mkdir, open, readdir, rm, rmdir, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Clock } from '../clock.ts'
+import { limits } from '../limits.ts'
 import { chunksOf, textOf } from './body.ts'
 import { makeDirectory, moveInto, namesIn, orNull, streamOf, syncDirectory, writeNew } from './disk-files.ts'
 import { lockDirectory } from './disk-lock.ts'
@@ -17,7 +18,6 @@ import {
 } from './disk-names.ts'
 import { checkFolder, checkKey, checkPrefix, compareKeys, isLakeKey } from './key.ts'
 import {
-  LIST_LIMIT,
   type ObjectInfo,
   type ObjectPage,
   type ObjectStore,
@@ -115,7 +115,7 @@ export async function openDiskStore(root: string, clock: Clock): Promise<ObjectS
 
   async function list(prefix: string, page: { limit: number; after?: string }): Promise<ObjectPage> {
     checkPrefix(prefix)
-    const limit = Math.min(page.limit, LIST_LIMIT)
+    const limit = Math.min(page.limit, limits.listCap)
     const folder = prefix.slice(0, prefix.lastIndexOf('/') + 1)
     const objects: StoredObject[] = []
     for await (const object of walk(directoryOf(root, folder), folder, { prefix, after: page.after ?? '' })) {

@@ -6,11 +6,6 @@ import { AppError } from '../http/errors.ts'
 // until someone removes that version. Keys under `_lake/` are the exception: written once under unique names, they
 // have no versions, their version id is '', and deleting one frees its space at once.
 
-/** Most entries one page of a listing holds, whatever is asked for. */
-export const LIST_LIMIT = 10_000
-/** Most bytes `text` reads into memory: the size limit of a pipeline file (spec: Limits). */
-export const TEXT_LIMIT_BYTES = 33_554_432
-
 export interface ObjectInfo {
   size: number
   modified: Date
@@ -50,13 +45,13 @@ export interface ObjectStore {
   ): Promise<{ versionId: string; size: number }>
   get(key: string, versionId?: string): Promise<ObjectBody | null>
   head(key: string, versionId?: string): Promise<ObjectInfo | null>
-  /** The object as UTF-8 text; ObjectTooLarge over TEXT_LIMIT_BYTES. */
+  /** The object as UTF-8 text; ObjectTooLarge over limits.uploadBytes. */
   text(key: string, versionId?: string): Promise<ObjectText | null>
   /** Hides the key behind a delete marker; its versions can still be read by their ids. */
   delete(key: string): Promise<void>
   /** Removes one version for good. */
   deleteVersion(key: string, versionId: string): Promise<void>
-  /** The newest versions of the keys that start with `prefix` and are not deleted. */
+  /** The newest versions of the keys that start with `prefix` and are not deleted; at most limits.listCap a page. */
   list(prefix: string, page: { limit: number; after?: string }): Promise<ObjectPage>
   /** Removes every version of every key in a folder for good. `prefix` ends in '/'. */
   removeAll(prefix: string): Promise<void>

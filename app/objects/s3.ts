@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream'
 import {
   CreateBucketCommand,
   DeleteObjectCommand,
@@ -15,12 +14,11 @@ import {
   S3Client,
   S3ServiceException,
 } from '@aws-sdk/client-s3'
-import { Upload } from '@aws-sdk/lib-storage'
 import type { StoreSettings } from '../config.ts'
+import { limits } from '../limits.ts'
 import { chunksOf, textOf } from './body.ts'
 import { checkFolder, checkKey, checkPrefix, compareKeys, isLakeKey } from './key.ts'
 import {
-  LIST_LIMIT,
   type ObjectBody,
   type ObjectInfo,
   type ObjectPage,
@@ -30,6 +28,7 @@ import {
   type StoredObject,
   StoreUnavailable,
 } from './port.ts'
+import { uploadChunks } from './s3-upload.ts'
 
 // The object store on a versioned S3 bucket. No conditional PUT anywhere: servers differ in it. Keys under `_lake/`
 // have versions here like all others, but a delete of one removes them all, and their ids are not told.
@@ -37,8 +36,6 @@ import {
 type VersionMarker = Pick<ListObjectVersionsCommandInput, 'KeyMarker' | 'VersionIdMarker'>
 type S3Settings = Extract<StoreSettings, { kind: 's3' }>
 
-/** The smallest part S3 takes; one part at a time, so that an upload holds about two of them. */
-const PART_BYTES = 5 * 1_048_576
 /** Versions one listing page and one delete request hold: S3's own limit. */
 const PAGE_SIZE = 1000
 const CONNECT_TIMEOUT_MS = 3_000
@@ -69,22 +66,8 @@ export async function openS3Store(settings: S3Settings): Promise<ObjectStore> {
       const stored = await client.send(new PutObjectCommand({ ...target, Body: body }))
       return { versionId: toldId(key, stored.VersionId), size: body.byteLength }
     }
-    let size = 0
-    async function* counted(source: ReadableStream<Uint8Array>) {
-      for await (const chunk of chunksOf(source, maxBytes)) {
-        size += chunk.byteLength
-        yield chunk
-      }
-    }
-    // When the body fails, the upload is aborted and its parts are removed.
-    const upload = new Upload({
-      client,
-      partSize: PART_BYTES,
-      queueSize: 1,
-      params: { ...target, Body: Readable.from(counted(body), { objectMode: false }) },
-    })
-    const stored = await upload.done()
-    return { versionId: toldId(key, stored.VersionId), size }
+    const stored = await uploadChunks(client, target, chunksOf(body, maxBytes))
+    return { versionId: toldId(key, stored.VersionId), size: stored.size }
   }
 
   async function get(key: string, versionId?: string): Promise<ObjectBody | null> {
@@ -125,7 +108,7 @@ export async function openS3Store(settings: S3Settings): Promise<ObjectStore> {
 
   async function list(prefix: string, page: { limit: number; after?: string }): Promise<ObjectPage> {
     checkPrefix(prefix)
-    const limit = Math.min(page.limit, LIST_LIMIT)
+    const limit = Math.min(page.limit, limits.listCap)
     let last = page.after ?? ''
     const objects: StoredObject[] = []
     for await (const { Versions = [] } of versionPages(prefix, page.after)) {
