@@ -14,7 +14,13 @@ export const testConfig: AppParts['config'] = {
   buildTime: 'test',
 }
 
-const silent: AppParts['log'] = { info: () => {}, warn: () => {}, error: () => {}, named: () => silent }
+/** Says nothing. */
+export const testLog: AppParts['log'] = {
+  info: () => {},
+  warn: () => {},
+  error: () => {},
+  named: () => testLog,
+}
 const answers = async () => {}
 
 /** `config` needs only what differs from an open installation. */
@@ -22,7 +28,7 @@ export function testApp(
   parts: Partial<Omit<AppParts, 'config'>> & { config?: Partial<AppParts['config']> },
 ): App {
   return buildApp({
-    log: silent,
+    log: testLog,
     clock: systemClock,
     newId,
     metrics: makeMetrics(),

@@ -24,14 +24,20 @@ export interface Readiness {
 
 export type HealthService = ReturnType<typeof makeHealthService>
 
-export const makeHealthService = ({ readiness, log }: { readiness: ReadinessChecks; log: Log }) => ({
+interface Deps {
+  readiness: ReadinessChecks
+  log: Log
+  timeoutMs?: number
+}
+
+export const makeHealthService = ({ readiness, log, timeoutMs = limits.readinessTimeoutMs }: Deps) => ({
   /** Asks all parts at once. A part that is switched off is not required: it shows as unhealthy and fails nothing. */
   async readiness(): Promise<Readiness> {
     const [postgres, s3, runner, query] = await Promise.all([
-      examine('postgres', readiness.postgres, log),
-      examine('s3', readiness.s3, log),
-      examine('runner', readiness.runner, log),
-      examine('query', readiness.query, log),
+      examine('postgres', readiness.postgres, { log, timeoutMs }),
+      examine('s3', readiness.s3, { log, timeoutMs }),
+      examine('runner', readiness.runner, { log, timeoutMs }),
+      examine('query', readiness.query, { log, timeoutMs }),
     ])
     const findings = { postgres, s3, runner, query }
     const details: Readiness['details'] = {}
@@ -53,9 +59,13 @@ export const makeHealthService = ({ readiness, log }: { readiness: ReadinessChec
 })
 
 /** Anybody may ask, so the reason goes to the log: it may name addresses. */
-async function examine(part: Part, check: ReadinessCheck | null, log: Log): Promise<Finding> {
+async function examine(
+  part: Part,
+  check: ReadinessCheck | null,
+  { log, timeoutMs }: { log: Log; timeoutMs: number },
+): Promise<Finding> {
   if (check === null) return { healthy: false, required: false, detail: 'switched off' }
-  const signal = AbortSignal.timeout(limits.readinessTimeoutMs)
+  const signal = AbortSignal.timeout(timeoutMs)
   try {
     await Promise.race([check(signal), rejectedBy(signal)])
     return { healthy: true }
@@ -64,7 +74,7 @@ async function examine(part: Part, check: ReadinessCheck | null, log: Log): Prom
     return {
       healthy: false,
       required: true,
-      detail: signal.aborted ? `no answer within ${limits.readinessTimeoutMs} ms` : 'does not answer',
+      detail: signal.aborted ? `no answer within ${timeoutMs} ms` : 'does not answer',
     }
   }
 }

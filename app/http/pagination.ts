@@ -17,24 +17,21 @@ export interface Page {
   offset: number
 }
 
-/** Above the maximum is clamped; below 1 or not a number is the default; a negative offset is 0. */
+/**
+ * Above the maximum is clamped; below 1 or not a number is the default; a negative offset is 0. `fallback` is the page of
+ * a list that has no default of its own in the specification.
+ */
 export function pageOf(query: { limit?: string; offset?: string }, fallback: number = limits.pageSize): Page {
   const limit = wholeNumber(query.limit)
   const offset = wholeNumber(query.offset)
-  const max = Math.max(limits.pageSizeMax, fallback)
   return {
-    limit:
-      limit === null || limit < 1
-        ? fallback
-        : Math.min(limit, limit > limits.pageSizeMax && query.limit ? limits.pageSizeMax : max),
+    limit: limit === null || limit < 1 ? fallback : Math.min(limit, limits.pageSizeMax),
     offset: offset === null || offset < 0 ? 0 : Math.min(offset, Number.MAX_SAFE_INTEGER),
   }
 }
 
-const wholeNumber = (text: string | undefined) => {
-  if (text === undefined || !/^-?\d{1,15}$/.test(text.trim())) return null
-  return Number(text)
-}
+const wholeNumber = (text: string | undefined) =>
+  text !== undefined && /^-?\d+$/.test(text.trim()) ? Number(text) : null
 
 /** The chosen key of `keys` and direction, or 400 naming the parameter. */
 export function sortOf<Key extends string>(

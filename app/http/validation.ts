@@ -37,10 +37,17 @@ function whyOf({ value, schema, message }: Problem): string {
   if (schema?.format === 'binary') return 'must be a file'
   if (typeof value === 'string' && schema?.pattern)
     return `must match ${schema.pattern}${schema.description ? ` (${schema.description})` : ''}`
-  // TypeBox says `Expected integer`, `Expected string length less or equal to 10`.
-  return (message ?? 'is not valid').replace(/^Expected (?=[\w'])/, (_, at: number) =>
-    at === 0 ? 'must be ' : '',
-  )
+  return sentenceOf(message ?? '')
+}
+
+/** TypeBox says `Expected integer to be greater or equal to 1`, `Expected string length less or equal to 10`. */
+function sentenceOf(message: string) {
+  const bound = /^Expected (?:integer|number) to be (.+)$/.exec(message)?.[1]
+  if (bound) return `must be ${bound}`
+  const length = /^Expected (?:string|array) length (?:to be )?(.+)$/.exec(message)?.[1]
+  if (length) return `its length must be ${length}`
+  const kind = /^Expected (.+)$/.exec(message)?.[1]
+  return kind ? `must be ${/^[aeiou]/.test(kind) ? 'an' : 'a'} ${kind}` : 'is not valid'
 }
 
 function alternativesOf(alternatives: readonly { const?: unknown; type?: string }[]) {

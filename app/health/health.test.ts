@@ -1,0 +1,99 @@
+import { expect, test } from 'bun:test'
+import type { Log } from '../log.ts'
+import { requestTo, testApp, testLog } from '../test-app.ts'
+import { makeHealthService, type ReadinessChecks } from './service.ts'
+
+const answers = async () => {}
+const refuses = async () => {
+  throw new Error('connect ECONNREFUSED postgres://sluice:secret@db')
+}
+const readyWith = async (checks: Partial<ReadinessChecks>, log?: Log) => {
+  const readiness = { postgres: answers, s3: answers, runner: answers, query: answers, ...checks }
+  const response = await requestTo(testApp(log ? { readiness, log } : { readiness }), 'GET', '/health/ready')
+  return { status: response.status, body: (await response.json()) as Record<string, unknown> }
+}
+const allHealthy = { postgres: 'healthy', s3: 'healthy', runner: 'healthy', query: 'healthy' }
+
+test('the process says that it runs, and which build it is', async () => {
+  const app = testApp({ readiness: { postgres: refuses, s3: refuses, runner: refuses, query: refuses } })
+  expect(await (await requestTo(app, 'GET', '/health')).json()).toEqual({ status: 'healthy' })
+  expect(await (await requestTo(app, 'GET', '/health/live')).json()).toEqual({
+    status: 'healthy',
+    version: '0.0.0-test',
+    go_version: `bun${process.versions.bun}`,
+    build_time: 'test',
+    git_commit: 'test',
+  })
+})
+
+test('it is ready when all parts answer', async () => {
+  expect(await readyWith({})).toEqual({
+    status: 200,
+    body: { status: 'ok', services: allHealthy, details: {} },
+  })
+})
+
+test('one failing part degrades it, and is named without what its error said', async () => {
+  for (const part of ['postgres', 's3', 'runner', 'query'] as const) {
+    const { status, body } = await readyWith({ [part]: refuses })
+    expect(status).toBe(503)
+    expect(body).toEqual({
+      status: 'degraded',
+      services: { ...allHealthy, [part]: 'unhealthy' },
+      details: { [part]: 'does not answer' },
+    })
+  }
+})
+
+test('the reason is in the log', async () => {
+  const warnings: unknown[] = []
+  const log: Log = {
+    info: () => {},
+    warn: (m, f) => warnings.push([m, f]),
+    error: () => {},
+    named: () => log,
+  }
+  await readyWith({ runner: refuses }, log)
+  expect(warnings).toContainEqual(['runner is not ready', { error: expect.stringContaining('ECONNREFUSED') }])
+})
+
+test('parts that never answer are asked together and given up together', async () => {
+  let asked = 0
+  const silent = (signal: AbortSignal) =>
+    new Promise<void>(() => {
+      asked++
+      signal.addEventListener('abort', () => expect(asked).toBe(4))
+    })
+  const readiness = { postgres: silent, s3: silent, runner: silent, query: silent }
+  const { ready, details } = await makeHealthService({ readiness, log: testLog, timeoutMs: 20 }).readiness()
+  expect(ready).toBe(false)
+  expect(details).toMatchObject({ postgres: 'no answer within 20 ms', query: 'no answer within 20 ms' })
+})
+
+test('a part that is switched off is shown and fails nothing', async () => {
+  const { status, body } = await readyWith({ runner: null, query: null })
+  expect(status).toBe(200)
+  expect(body).toEqual({
+    status: 'ok',
+    services: { ...allHealthy, runner: 'unhealthy', query: 'unhealthy' },
+    details: { runner: 'switched off', query: 'switched off' },
+  })
+})
+
+test('metrics are text under the names of the specification', async () => {
+  const response = await requestTo(testApp({}), 'GET', '/metrics')
+  expect(response.headers.get('content-type')).toStartWith('text/plain')
+  const text = await response.text()
+  for (const name of [
+    'http_requests_total',
+    'http_request_duration_seconds',
+    'runs_total',
+    'pipeline_runs_total',
+    'active_runs',
+    'scheduler_ticks_total',
+    'scheduler_runs_triggered_total',
+    'grpc_requests_total',
+    'grpc_request_duration_seconds',
+  ])
+    expect(text).toContain(`# TYPE sluice_${name} `)
+})

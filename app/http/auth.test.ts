@@ -1,0 +1,123 @@
+import { describe, expect, test } from 'bun:test'
+import { Elysia } from 'elysia'
+import { requestTo, testApp } from '../test-app.ts'
+import { exchangeOf } from './exchange.ts'
+
+const things = new Elysia({ prefix: '/things' })
+  .get('', ({ request }) => exchangeOf(request).identity)
+  .get('/:id', ({ params }) => params)
+  .post('', () => ({}))
+const catalog = new Elysia({ prefix: '/catalog' }).get('/v1/config', () => ({}))
+const parts = { api: [things], internal: [catalog] }
+
+const KEY = 'correct horse battery staple'
+const locked = testApp({ ...parts, config: { apiKey: KEY } })
+const open = testApp(parts)
+
+const status = async (method: string, path: string, headers?: Record<string, string>) =>
+  (await requestTo(locked, method, path, undefined, headers)).status
+
+describe('without a key configured', () => {
+  test('everything is open, and the caller is anonymous', async () => {
+    const response = await requestTo(open, 'GET', '/api/v1/things')
+    expect(await response.json()).toEqual({ kind: 'anonymous', userId: '' })
+  })
+})
+
+describe('with a key configured', () => {
+  test('the key opens the API', async () => {
+    const response = await requestTo(locked, 'GET', '/api/v1/things', undefined, { 'x-api-key': KEY })
+    expect(await response.json()).toEqual({ kind: 'api-key', userId: '' })
+  })
+
+  test('no key, a wrong one, a part of it, two of them are all 401 in the envelope', async () => {
+    for (const key of [
+      undefined,
+      '',
+      'wrong',
+      KEY.slice(0, -1),
+      `${KEY}x`,
+      `${KEY}, ${KEY}`,
+      'x'.repeat(10_000),
+    ]) {
+      const response = await requestTo(
+        locked,
+        'GET',
+        '/api/v1/things',
+        undefined,
+        key === undefined ? {} : { 'x-api-key': key },
+      )
+      expect(response.status).toBe(401)
+      expect(response.headers.get('www-authenticate')).toBe('ApiKey realm="sluice"')
+      const { error } = (await response.json()) as { error: object }
+      expect(error).toMatchObject({ code: 'AUTHENTICATION', type: 'AUTHENTICATION' })
+    }
+    expect(await status('GET', '/api/v1/things', { authorization: `Bearer ${KEY}` })).toBe(401)
+    expect(await status('GET', `/api/v1/things?x-api-key=${encodeURIComponent(KEY)}`)).toBe(401)
+  })
+
+  test('every method and every address under the prefix asks for it, existing or not', async () => {
+    for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'PURGE'])
+      for (const path of [
+        '/api/v1/things',
+        '/api/v1/things/1',
+        '/api/v1/features',
+        '/api/v1/nope',
+        '/api/v1',
+      ])
+        expect([method, path, await status(method, path)]).toEqual([method, path, 401])
+  })
+
+  test('no way of writing the address goes around it', async () => {
+    for (const path of [
+      '//api/v1/things',
+      '/api//v1/things',
+      '/api/v1/things/',
+      '/api/v1/things/.',
+      '/health/../api/v1/things',
+      '/api/v1/../v1/things',
+      '/api/v1/%2e%2e/v1/things',
+      '/health/%2e%2e/api/v1/things',
+      '/API/v1/things',
+      '/api%2Fv1%2Fthings',
+      '/api/v1%2Fthings',
+      '/%61pi/v1/things',
+      '/api/v1/things?path=/health',
+      '/api/v1/things#/health',
+      '/api/v1/things;/health',
+      '/api/v1/webhooks/',
+      '/api/v1/webhooks/../things',
+      '/catalog/../api/v1/things',
+    ])
+      for (const method of ['GET', 'POST'])
+        expect([method, path, await status(method, path)]).toEqual([method, path, 401])
+  })
+
+  test('a host that shifts what Elysia takes for the path does not go around it', async () => {
+    for (const address of [
+      'http://a/api/v1/things',
+      'http://a/x/api/v1/things',
+      'http://a/health/api/v1/things',
+    ])
+      expect([address, (await locked.fetch(new Request(address))).status]).toEqual([address, 401])
+  })
+
+  test('health and metrics are open, preflights too', async () => {
+    for (const path of ['/health', '/health/live', '/health/ready', '/metrics'])
+      expect([path, await status('GET', path)]).toEqual([path, 200])
+    const preflight = { origin: 'http://localhost:3000', 'access-control-request-method': 'POST' }
+    expect(await status('OPTIONS', '/api/v1/things', preflight)).toBe(204)
+  })
+
+  test('webhooks and the catalog check a credential of their own', async () => {
+    expect(await status('GET', '/catalog/v1/config')).toBe(200)
+    expect(await status('POST', '/api/v1/webhooks')).toBe(404)
+    expect(await status('GET', '/api/v1/webhooks')).toBe(401)
+  })
+
+  test('the features say so', async () => {
+    const response = await requestTo(locked, 'GET', '/api/v1/features', undefined, { 'x-api-key': KEY })
+    const { plugins } = (await response.json()) as { plugins: { auth: object } }
+    expect(plugins.auth).toEqual({ enabled: true, type: 'api_key' })
+  })
+})

@@ -1,0 +1,462 @@
+import { describe, expect, test } from 'bun:test'
+import { Type as t } from '@sinclair/typebox'
+import { Elysia, t as elysiaType } from 'elysia'
+import { limits } from '../limits.ts'
+import type { Log } from '../log.ts'
+import { makeMetrics } from '../metrics.ts'
+import { requestTo, testApp } from '../test-app.ts'
+import { AppError, notFound, unavailable } from './errors.ts'
+import { exchangeOf } from './exchange.ts'
+import { Layer, NamespaceName, nullable } from './names.ts'
+import { decodePath } from './target.ts'
+
+const Thing = t.Object({
+  namespace: NamespaceName,
+  layer: Layer,
+  count: t.Optional(t.Integer({ minimum: 1 })),
+  tags: t.Optional(t.Array(t.String())),
+  note: t.Optional(nullable(t.String())),
+})
+
+const things = new Elysia({ prefix: '/things' })
+  .get('', ({ query }) => ({ query }), { query: t.Object({ search: t.Optional(t.String()) }) })
+  .post('', ({ body, status }) => status(201, body), { body: Thing, response: { 201: Thing } })
+  .get('/:id', ({ params }) => params, { params: t.Object({ id: t.String({ pattern: '^[0-9]+$' }) }) })
+  .delete('/:id', ({ status }) => status(204, undefined), { response: { 204: t.Void() } })
+  .post('/:id/publish', ({ body }) => ({ message: body?.message ?? 'none' }), {
+    body: t.Optional(t.Object({ message: t.Optional(t.String()) })),
+  })
+  .post('/:id/cancel', ({ params }) => ({ cancelled: params.id }))
+  .post('/upload', ({ body }) => ({ path: body.path, size: body.file.size }), {
+    body: elysiaType.Object({ path: t.String(), file: elysiaType.File() }),
+  })
+
+const files = new Elysia({ prefix: '/files' })
+  .get('/*', ({ params }) => ({ path: decodePath(params['*']) }))
+  .put('/*', ({ body }) => ({ size: body.content.length }), { body: t.Object({ content: t.String() }) })
+  .post('/upload', () => ({ uploaded: true }))
+
+const failures = new Elysia({ prefix: '/failures' })
+  .get('/known', () => {
+    throw notFound('run 1')
+  })
+  .get('/awaited', async () => {
+    await Promise.resolve()
+    throw new TypeError('secret /etc/passwd select * from run')
+  })
+  .get('/connection', () => {
+    throw new Error('query failed', {
+      cause: Object.assign(new Error('write CONNECTION_CLOSED db:5432'), { code: 'CONNECTION_CLOSED' }),
+    })
+  })
+  .get('/out-of-range', () => {
+    throw Object.assign(new Error('integer out of range'), { code: '22003' })
+  })
+  .get('/unavailable', () => {
+    throw unavailable('runner')
+  })
+  .get('/wrong-answer', () => ({ x: 1 }) as never, { response: { 200: t.Object({ y: t.String() }) } })
+  .get('/late', async ({ set }) => {
+    set.headers['content-type'] = 'text/event-stream'
+    set.status = 201
+    throw new AppError(409, 'ALREADY_EXISTS', 'too late')
+  })
+
+const catalog = new Elysia({ prefix: '/catalog' })
+  .onError(({ error, set }) => {
+    set.status = error instanceof AppError ? error.status : 500
+    return {
+      error: {
+        message: error instanceof Error ? error.message : 'unknown',
+        type: 'Iceberg',
+        code: set.status,
+      },
+    }
+  })
+  .get('/v1/config', () => ({ defaults: {} }))
+  .get('/v1/absent', () => {
+    throw notFound('table')
+  })
+  .post('/v1/tables', ({ body }) => body, { body: t.Object({ name: t.String() }) })
+const objects = new Elysia({ prefix: '/lake/objects' }).put(
+  '/*',
+  async ({ request }) => ({
+    size: (await request.arrayBuffer()).byteLength,
+    identity: exchangeOf(request).identity,
+  }),
+  { parse: 'none' },
+)
+
+const app = testApp({ api: [things, files, failures], internal: [catalog, objects] })
+const valid = { namespace: 'default', layer: 'gold' }
+
+const call = (method: string, path: string, body?: object, headers?: Record<string, string>) =>
+  requestTo(app, method, path, body, headers)
+const send = (path: string, body: BodyInit | null, headers: Record<string, string> = {}, method = 'POST') =>
+  app.fetch(new Request(`http://sluice.test${path}`, { method, body, headers }))
+const json = { 'content-type': 'application/json' }
+
+async function errorOf(response: Response) {
+  const body = (await response.json()) as { error: { code: string; type: string; message: string } }
+  expect(Object.keys(body)).toEqual(['error'])
+  return body.error
+}
+
+describe('unknown addresses', () => {
+  test('an unknown route is 404 in the envelope', async () => {
+    for (const path of [
+      '/',
+      '/nope',
+      '/api/v1',
+      '/api/v1/nope',
+      '/api/v1/things/1/nope',
+      '/api/v1/things/',
+      '//api/v1/things',
+      '/API/v1/things',
+      '/api%2Fv1/things',
+    ]) {
+      const response = await call('GET', path)
+      expect([path, response.status]).toEqual([path, 404])
+      expect(await errorOf(response)).toEqual({
+        code: 'NOT_FOUND',
+        type: 'NOT_FOUND',
+        message: 'route not found',
+      })
+    }
+  })
+  test('a known path with another method is 405 and says which are allowed', async () => {
+    const response = await call('PATCH', '/api/v1/things/1')
+    expect(response.status).toBe(405)
+    expect(response.headers.get('allow')).toBe('DELETE, GET, HEAD, OPTIONS')
+    expect(await errorOf(response)).toMatchObject({ code: 'INVALID_ARGUMENT', type: 'VALIDATION' })
+  })
+  test('an upload route beside a wildcard keeps the methods of both', async () => {
+    expect((await call('PATCH', '/api/v1/files/upload')).headers.get('allow')).toBe(
+      'GET, HEAD, OPTIONS, POST, PUT',
+    )
+    expect(await (await call('GET', '/api/v1/files/upload')).json()).toEqual({ path: 'upload' })
+    expect((await call('POST', '/api/v1/files/upload')).status).toBe(200)
+  })
+  test('a path parameter that cannot exist is 404, naming it', async () => {
+    const response = await call('GET', '/api/v1/things/abc')
+    expect(response.status).toBe(404)
+    expect((await errorOf(response)).message).toBe('no such id: must match ^[0-9]+$')
+  })
+  test('broken percent-encoding and NUL are 400, never a crash', async () => {
+    for (const path of [
+      '/api/v1/things/%ff',
+      '/api/v1/things/%',
+      '/api/v1/files/a%00b',
+      '/api/v1/things?search=%00',
+      '/api/v1/things?search=%e0%a4',
+      '/api/v1/things?%00=1',
+    ])
+      expect([path, (await call('GET', path)).status]).toEqual([path, 400])
+    expect((await errorOf(await call('GET', '/api/v1/things?search=a%00'))).message).toStartWith('search: ')
+  })
+  test('the path of a file may carry its slashes encoded or not', async () => {
+    for (const path of ['a/b%20c/d.sql', 'a%2Fb%20c%2Fd.sql'])
+      expect(await (await call('GET', `/api/v1/files/${path}`)).json()).toEqual({ path: 'a/b c/d.sql' })
+  })
+  test('a host of one letter, or none, does not shift the path', async () => {
+    expect((await app.fetch(new Request('http://a/api/v1/things/7'))).status).toBe(200)
+    expect((await app.fetch(new Request('http://a/x/api/v1/things/7'))).status).toBe(404)
+    const request = new Request('http://sluice.test/ignored')
+    Object.defineProperty(request, 'url', { value: '/api/v1/things/7' })
+    expect((await app.fetch(request)).status).toBe(200)
+  })
+})
+
+describe('bodies', () => {
+  test('a valid body is accepted, with a charset too', async () => {
+    expect((await call('POST', '/api/v1/things', valid)).status).toBe(201)
+    const response = await send('/api/v1/things', JSON.stringify(valid), {
+      'content-type': 'application/json; charset=utf-8',
+    })
+    expect(response.status).toBe(201)
+  })
+  test.each([
+    [{ layer: 'gold' }, 'namespace: is required'],
+    [{ ...valid, namespace: 'A' }, 'namespace: must match ^[a-z][a-z0-9-]{2,62}$ (Lowercase'],
+    [{ ...valid, namespace: 7 }, 'namespace: must be a string'],
+    [{ ...valid, layer: 'lead' }, 'layer: must be one of bronze, silver, gold'],
+    [{ ...valid, count: 0 }, 'count: must be greater or equal to 1'],
+    [{ ...valid, count: '1' }, 'count: must be an integer'],
+    [{ ...valid, count: 1.5 }, 'count: must be an integer'],
+    [{ ...valid, tags: ['a', 1] }, 'tags.1: must be a string'],
+    [{ ...valid, note: 1 }, 'note: must be string or null'],
+  ])('%j is refused: %s', async (body, message) => {
+    const response = await call('POST', '/api/v1/things', body)
+    expect(response.status).toBe(400)
+    const error = await errorOf(response)
+    expect(error).toMatchObject({ code: 'INVALID_ARGUMENT', type: 'VALIDATION' })
+    expect(error.message).toStartWith(message)
+    expect(error.message.length).toBeLessThan(410)
+  })
+  test.each([
+    ['{"namespace"', 'body: is not valid JSON'],
+    ['[]', 'body: must be a JSON object'],
+    ['null', 'body: must be a JSON object'],
+    ['"text"', 'body: must be a JSON object'],
+    ['', 'layer: is required'],
+    [new Uint8Array([0x7b, 0xff, 0x7d]), 'body: is not valid UTF-8'],
+    ['['.repeat(200_000), 'body: is not valid JSON'],
+    ['{"namespace":"default","layer":"gold","note":"a\\u0000"}', 'note: must not contain a NUL'],
+    ['{"namespace":"default","layer":"gold","tags":["\\ud800"]}', 'tags.0: must be valid Unicode'],
+    ['{"namespace":"default","layer":"gold","a\\u0000":1}', 'body: must not contain a NUL'],
+  ])('the text %# is refused', async (body, message) => {
+    const response = await send('/api/v1/things', body, json)
+    expect(response.status).toBe(400)
+    expect((await errorOf(response)).message).toStartWith(message)
+  })
+  test('a surrogate pair is text like any other', async () => {
+    const response = await send(
+      '/api/v1/things',
+      '{"namespace":"default","layer":"gold","note":"\\ud83d\\ude80"}',
+      json,
+    )
+    expect(await response.json()).toMatchObject({ note: '🚀' })
+  })
+  test('another content type is refused, naming the header', async () => {
+    for (const type of [
+      'text/plain',
+      'application/x-www-form-urlencoded',
+      'multipart/form-data; boundary=x',
+      'nonsense',
+    ]) {
+      const response = await send('/api/v1/things', JSON.stringify(valid), { 'content-type': type })
+      expect(response.status).toBe(400)
+      expect((await errorOf(response)).message).toBe('Content-Type: must be application/json')
+    }
+  })
+  test('an optional body may be absent, empty or {} under any content type', async () => {
+    for (const headers of [{}, json, { 'content-type': 'text/plain' }])
+      for (const body of [null, ''])
+        expect(await (await send('/api/v1/things/1/publish', body, headers)).json()).toEqual({
+          message: 'none',
+        })
+    expect(await (await send('/api/v1/things/1/publish', '{}', json)).json()).toEqual({ message: 'none' })
+    expect(await (await send('/api/v1/things/1/publish', '{"message":"hi"}', json)).json()).toEqual({
+      message: 'hi',
+    })
+    expect((await send('/api/v1/things/1/publish', '{"message":1}', json)).status).toBe(400)
+  })
+  test('a route without a body ignores what is sent', async () => {
+    expect((await send('/api/v1/things/1/cancel', 'garbage', { 'content-type': 'nonsense' })).status).toBe(
+      200,
+    )
+  })
+  test('a 204 has no body', async () => {
+    const response = await call('DELETE', '/api/v1/things/1')
+    expect([response.status, await response.text()]).toEqual([204, ''])
+  })
+  test('a repeated query parameter, or an unknown one, is no error', async () => {
+    expect((await call('GET', '/api/v1/things?search=a&search=b&other=1')).status).toBe(200)
+  })
+})
+
+describe('sizes', () => {
+  /** A body without a length. */
+  const streamed = (bytes: number) => {
+    const chunk = new Uint8Array(65_536).fill(0x20)
+    let left = bytes
+    return new ReadableStream<Uint8Array>({
+      pull(controller) {
+        if (left <= 0) return controller.close()
+        controller.enqueue(chunk.subarray(0, Math.min(left, chunk.length)))
+        left -= chunk.length
+      },
+    })
+  }
+  test('a JSON body over 1 MiB is 413, with a length or without', async () => {
+    const response = await send('/api/v1/things', ' '.repeat(limits.jsonBodyBytes + 1), json)
+    expect(response.status).toBe(413)
+    expect(await errorOf(response)).toEqual({
+      code: 'INVALID_ARGUMENT',
+      type: 'VALIDATION',
+      message: 'body too large (max 1MiB)',
+    })
+    expect((await send('/api/v1/things', streamed(limits.jsonBodyBytes + 1), json)).status).toBe(413)
+    expect((await send('/api/v1/things', streamed(limits.jsonBodyBytes), json)).status).toBe(400)
+  })
+  test('a declared length over the limit is refused before anything is read', async () => {
+    const headers = { ...json, 'content-length': String(limits.jsonBodyBytes + 1) }
+    expect((await send('/api/v1/things', '{}', headers)).status).toBe(413)
+  })
+  test('the JSON of a pipeline file may be as large as a file of 32 MB needs', async () => {
+    const content = 'x'.repeat(limits.jsonBodyBytes * 2)
+    const response = await call('PUT', '/api/v1/files/default/a.sql', { content })
+    expect(await response.json()).toEqual({ size: content.length })
+    expect((await send('/api/v1/files/a', streamed(limits.uploadBytes * 2 + 1), json, 'PUT')).status).toBe(
+      413,
+    )
+  })
+  test('an uploaded file of 32 MB passes, one byte more does not', async () => {
+    const upload = (bytes: number) => {
+      const form = new FormData()
+      form.set('path', 'a')
+      form.set('file', new File([new Uint8Array(bytes)], 'a.bin'))
+      return send('/api/v1/things/upload', form)
+    }
+    expect(await (await upload(limits.uploadBytes)).json()).toEqual({ path: 'a', size: limits.uploadBytes })
+    const refused = await upload(limits.uploadBytes + 1)
+    expect(refused.status).toBe(413)
+    expect((await errorOf(refused)).message).toBe('file too large (max 32MB)')
+  })
+  test('a route that reads its own body gets it whole, whatever its size', async () => {
+    const response = await send('/lake/objects/a/b', new Uint8Array(limits.jsonBodyBytes * 2), {}, 'PUT')
+    expect(await response.json()).toEqual({ size: limits.jsonBodyBytes * 2, identity: null })
+  })
+})
+
+describe('forms', () => {
+  const formOf = (fields: Record<string, string | File>) => {
+    const form = new FormData()
+    for (const [name, value] of Object.entries(fields)) form.append(name, value)
+    return form
+  }
+  const refusal = async (body: BodyInit, headers?: Record<string, string>) => {
+    const response = await send('/api/v1/things/upload', body, headers)
+    expect(response.status).toBe(400)
+    return (await errorOf(response)).message
+  }
+  test('a missing or wrong field is named', async () => {
+    expect(await refusal(formOf({ path: 'a' }))).toBe('file: is required')
+    expect(await refusal(formOf({ path: 'a', file: 'text' }))).toBe('file: must be a file')
+    expect(await refusal(formOf({ file: new File(['x'], 'x') }))).toBe('path: is required')
+    expect(await refusal(formOf({ path: 'a\0b', file: new File(['x'], 'x') }))).toStartWith('path: must not')
+  })
+  test('text that looks like JSON stays text', async () => {
+    const response = await send(
+      '/api/v1/things/upload',
+      formOf({ path: '{"a":1}', file: new File(['x'], 'x') }),
+    )
+    expect(await response.json()).toEqual({ path: '{"a":1}', size: 1 })
+  })
+  test('a field given twice is refused', async () => {
+    const form = formOf({ path: 'a', file: new File(['x'], 'x') })
+    form.append('path', 'b')
+    expect(await refusal(form)).toBe('path: must be given once')
+  })
+  test('what is no form is refused', async () => {
+    expect(await refusal('{}', json)).toBe('Content-Type: must be multipart/form-data')
+    expect(await refusal('garbage', { 'content-type': 'multipart/form-data; boundary=x' })).toStartWith(
+      'body: ',
+    )
+    expect(await refusal('garbage', { 'content-type': 'multipart/form-data' })).toStartWith('body: ')
+  })
+})
+
+describe('failures', () => {
+  const failure = (name: string) => call('GET', `/api/v1/failures/${name}`)
+  test('an expected failure is answered as it was thrown', async () => {
+    const response = await failure('known')
+    expect(response.status).toBe(404)
+    expect(await errorOf(response)).toEqual({
+      code: 'NOT_FOUND',
+      type: 'NOT_FOUND',
+      message: 'run 1 not found',
+    })
+    expect((await failure('unavailable')).status).toBe(503)
+  })
+  test('an unexpected one says nothing but that it happened', async () => {
+    for (const name of ['awaited', 'wrong-answer']) {
+      const response = await failure(name)
+      expect(response.status).toBe(500)
+      expect(await errorOf(response)).toEqual({
+        code: 'INTERNAL',
+        type: 'INTERNAL',
+        message: 'internal error',
+      })
+    }
+  })
+  test('it is logged with its cause and the id of the request', async () => {
+    const lines: [string, Record<string, unknown> | undefined][] = []
+    const log: Log = { info: () => {}, warn: () => {}, error: (m, f) => lines.push([m, f]), named: () => log }
+    await requestTo(testApp({ api: [failures], log }), 'GET', '/api/v1/failures/awaited', undefined, {
+      'x-request-id': 'r-1',
+    })
+    expect(lines).toEqual([
+      [
+        'GET /api/v1/failures/awaited 500',
+        { ms: expect.any(Number), request_id: 'r-1', error: expect.any(TypeError) },
+      ],
+    ])
+  })
+  test('a lost database connection is 503, a value no column holds 400', async () => {
+    const lost = await failure('connection')
+    expect(lost.status).toBe(503)
+    expect((await errorOf(lost)).code).toBe('UNAVAILABLE')
+    expect((await failure('out-of-range')).status).toBe(400)
+  })
+  test('headers and status set before a failure do not reach its envelope', async () => {
+    const response = await failure('late')
+    expect(response.status).toBe(409)
+    expect(response.headers.get('content-type')).toStartWith('application/json')
+  })
+  test('a plugin with an error shape of its own keeps it, for refused bodies too', async () => {
+    expect(await (await call('GET', '/catalog/v1/absent')).json()).toEqual({
+      error: { message: 'table not found', type: 'Iceberg', code: 404 },
+    })
+    const refused = await call('POST', '/catalog/v1/tables', {})
+    expect(((await refused.json()) as { error: { type: string } }).error.type).toBe('Iceberg')
+  })
+})
+
+describe('headers', () => {
+  test('a sane request id is echoed, any other is replaced', async () => {
+    const idFor = async (given: string) =>
+      (await call('GET', '/health', undefined, { 'x-request-id': given })).headers.get('x-request-id')
+    expect(await idFor('abc-123.X:y_z')).toBe('abc-123.X:y_z')
+    for (const bad of ['', 'a b', '<script>', 'x'.repeat(129)])
+      expect(await idFor(bad)).toMatch(/^[0-9a-f-]{36}$/)
+    expect(
+      (await call('GET', '/nope', undefined, { 'x-request-id': 'kept' })).headers.get('x-request-id'),
+    ).toBe('kept')
+  })
+  test('every answer forbids sniffing, framing and caching', async () => {
+    for (const path of ['/health', '/nope', '/api/v1/things', '/api/v1/failures/awaited']) {
+      const { headers } = await call('GET', path)
+      expect(headers.get('x-content-type-options')).toBe('nosniff')
+      expect(headers.get('x-frame-options')).toBe('DENY')
+      expect(headers.get('content-security-policy')).toContain("frame-ancestors 'none'")
+      expect(headers.get('cache-control')).toBe('no-store')
+    }
+  })
+  test('a listed origin may read answers and errors, another may not', async () => {
+    for (const path of ['/api/v1/things', '/nope']) {
+      const listed = await call('GET', path, undefined, { origin: 'http://localhost:3000' })
+      expect(listed.headers.get('access-control-allow-origin')).toBe('http://localhost:3000')
+      expect(listed.headers.get('vary')).toContain('Origin')
+      const other = await call('GET', path, undefined, { origin: 'http://evil.example' })
+      expect(other.headers.get('access-control-allow-origin')).toBeNull()
+    }
+  })
+  test('a preflight is answered with the methods of the path', async () => {
+    const headers = { origin: 'http://localhost:3000', 'access-control-request-method': 'DELETE' }
+    const response = await call('OPTIONS', '/api/v1/things/1', undefined, headers)
+    expect(response.status).toBe(204)
+    expect(response.headers.get('access-control-allow-methods')).toContain('DELETE')
+    expect(response.headers.get('access-control-allow-headers')).toContain('X-Api-Key')
+    expect((await call('OPTIONS', '/nope', undefined, headers)).status).toBe(404)
+  })
+  test('HEAD answers as GET does, without the body', async () => {
+    const response = await call('HEAD', '/api/v1/things')
+    expect([response.status, await response.text()]).toEqual([200, ''])
+    expect((await call('HEAD', '/api/v1/things/1/cancel')).status).toBe(405)
+  })
+})
+
+test('requests are counted by pattern; unknown paths and methods share one label', async () => {
+  const metrics = makeMetrics()
+  const counted = testApp({ api: [things], metrics })
+  await requestTo(counted, 'GET', '/api/v1/things/1')
+  await requestTo(counted, 'GET', '/api/v1/things/2')
+  await requestTo(counted, 'GET', '/api/v1/nope/3')
+  await requestTo(counted, 'PURGE', '/nope')
+  const text = await metrics.text()
+  expect(text).toContain('sluice_http_requests_total{method="GET",path="/api/v1/things/:id",status="200"} 2')
+  expect(text).toContain('sluice_http_requests_total{method="GET",path="unmatched",status="404"} 1')
+  expect(text).toContain('sluice_http_requests_total{method="OTHER",path="unmatched",status="404"} 1')
+  expect(text).not.toContain('nope')
+})

@@ -1,0 +1,60 @@
+import { describe, expect, test } from 'bun:test'
+import { linkHeader, pageOf, sortOf } from './pagination.ts'
+
+describe('a page', () => {
+  test('has 50 items from the start unless asked otherwise', () => {
+    expect(pageOf({})).toEqual({ limit: 50, offset: 0 })
+    expect(pageOf({ limit: '7', offset: '14' })).toEqual({ limit: 7, offset: 14 })
+  })
+  test('has at most 200 items', () => {
+    for (const limit of ['201', '1000', '9'.repeat(40)]) expect(pageOf({ limit }).limit).toBe(200)
+  })
+  test('falls back to the default where the number is none or below 1', () => {
+    for (const limit of ['0', '-1', 'x', '', '1.5', '1e3', 'NaN', '0x10'])
+      expect(pageOf({ limit }).limit).toBe(50)
+    for (const offset of ['-1', 'x', '', '1.5']) expect(pageOf({ offset }).offset).toBe(0)
+  })
+  test('far beyond the end is still an offset a database can read', () => {
+    expect(pageOf({ offset: '9'.repeat(40) }).offset).toBe(Number.MAX_SAFE_INTEGER)
+  })
+  test('of a list without a default answers all of it, and pages when asked to', () => {
+    expect(pageOf({}, 10_000).limit).toBe(10_000)
+    expect(pageOf({ limit: '500' }, 10_000).limit).toBe(200)
+  })
+})
+
+describe('a sort order', () => {
+  const keys = ['name', 'created_at'] as const
+  test('is newest first by default', () => {
+    expect(sortOf({}, keys, 'created_at')).toEqual({ key: 'created_at', descending: true })
+    expect(sortOf({ sort: 'name', order: 'asc' }, keys, 'created_at')).toEqual({
+      key: 'name',
+      descending: false,
+    })
+  })
+  test('by an unknown key or direction is refused, naming the parameter', () => {
+    expect(() => sortOf({ sort: 'owner' }, keys, 'name')).toThrow('sort: must be one of name, created_at')
+    expect(() => sortOf({ order: 'up' }, keys, 'name')).toThrow('order: must be asc or desc')
+  })
+})
+
+describe('links to other pages', () => {
+  const linksAt = (offset: number, total: number) =>
+    linkHeader(`http://x.test/api/v1/runs?status=failed&offset=${offset}`, { limit: 10, offset }, total)
+  const link = (rel: string, offset: number) =>
+    `</api/v1/runs?status=failed&offset=${offset}&limit=10>; rel="${rel}"`
+
+  test('in the middle lead both ways and keep the filters', () => {
+    expect(linksAt(10, 25)).toBe(
+      [link('first', 0), link('prev', 0), link('next', 20), link('last', 20)].join(', '),
+    )
+  })
+  test('on the first and the last page lead one way', () => {
+    expect(linksAt(0, 25)).not.toContain('prev')
+    expect(linksAt(20, 25)).not.toContain('next')
+  })
+  test('of a list that fills its pages exactly end at the last full one', () => {
+    expect(linksAt(0, 20)).toContain(link('last', 10))
+    expect(linksAt(0, 0)).toBe([link('first', 0), link('last', 0)].join(', '))
+  })
+})
