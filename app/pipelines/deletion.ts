@@ -1,0 +1,68 @@
+import { and, eq, sql } from 'drizzle-orm'
+import type { Db, Tx } from '../../drizzle/client.ts'
+import { outbox } from '../../drizzle/schema/index.ts'
+import { everyObject } from '../files/listing.ts'
+import type { PipelineId } from '../ids.ts'
+import type { ObjectStore } from '../objects/port.ts'
+import { lockPipeline, moveDraft } from './draft.ts'
+import { noPipeline, type PipelineRef, prefixOf } from './ref.ts'
+
+// A deleted pipeline's name can be used again at once, so its files may be removed late, but never after another
+// pipeline of that name has written its own. The outbox row is the right to remove them: whoever takes it (the request,
+// the dispatcher after a crash, or the creation of the next pipeline of that name, before it writes anything) holds it
+// locked until the files are gone, and nobody can take it again.
+
+const KIND = 'pipelineDeleted'
+/** The request itself performs the effect; the dispatcher comes later, if it had to die before. */
+const GRACE_SECONDS = 15
+
+/** Payload of the effect `pipelineDeleted`. */
+export interface PipelineDeleted {
+  pipeline_id: PipelineId
+  prefix: string
+}
+
+export interface DeletionDeps {
+  db: Db
+  objects: ObjectStore
+  runs: { cancelAllOf(pipelineId: PipelineId, cause: string): Promise<unknown> }
+}
+
+/** Soft-deletes: from its commit on there is no such pipeline. What it leaves behind is the effect's to clear up. */
+export async function markDeleted(db: Db, ref: PipelineRef): Promise<PipelineDeleted> {
+  return db.transaction(async (tx) => {
+    const pipeline = await lockPipeline(tx, ref)
+    if (pipeline === null) throw noPipeline(ref)
+    await moveDraft(tx, pipeline, {
+      event: { type: 'deleted' },
+      cause: 'deleted',
+      also: { deletedAt: sql`clock_timestamp()` },
+    })
+    const payload = { pipeline_id: pipeline.id as PipelineId, prefix: prefixOf(ref) }
+    await tx.insert(outbox).values({
+      kind: KIND,
+      payload,
+      dueAt: sql`clock_timestamp() + make_interval(secs => ${GRACE_SECONDS})`,
+    })
+    return payload
+  })
+}
+
+/** Cancels what the pipeline still runs and removes its files. May be performed any number of times. */
+export async function finishDeletion(
+  { db, objects, runs }: DeletionDeps,
+  payload: PipelineDeleted,
+): Promise<void> {
+  await runs.cancelAllOf(payload.pipeline_id, 'pipeline deleted')
+  await db.transaction((tx) => removeLeftFiles(tx, objects, payload.prefix))
+}
+
+/** Removes the files of deleted pipelines under a prefix, if that is still to be done. Pinned versions stay readable. */
+export async function removeLeftFiles(tx: Tx, objects: ObjectStore, prefix: string): Promise<void> {
+  const taken = await tx
+    .delete(outbox)
+    .where(and(eq(outbox.kind, KIND), eq(sql`${outbox.payload}->>'prefix'`, prefix)))
+    .returning({ id: outbox.id })
+  if (taken.length === 0) return
+  for await (const { key } of everyObject(objects, prefix)) await objects.delete(key)
+}

@@ -1,0 +1,55 @@
+import type { PinnedFiles } from '../../drizzle/schema/index.ts'
+import { everyObject } from '../files/listing.ts'
+import { invalid } from '../http/errors.ts'
+import { limits } from '../limits.ts'
+import type { ObjectStore, StoredObject } from '../objects/port.ts'
+import { noPipeline, type PipelineRef, prefixOf } from './ref.ts'
+
+/** Files whose content decides what a pipeline does; everything else beside them is only pinned. */
+const CODE = /^(pipeline\.(sql|py)|config\.yaml|tests\/quality\/[^/]+\.sql)$/
+
+/** The file that runs, by the type of the pipeline. */
+export const sourceFileOf = (type: string) => (type === 'python' ? 'pipeline.py' : 'pipeline.sql')
+
+export interface DraftFile {
+  /** Relative to the pipeline's prefix, as people call it: `tests/quality/no-nulls.sql`. */
+  name: string
+  /** Of the object store. */
+  path: string
+  text: string
+}
+
+/** The newest version of every file of a pipeline. */
+export async function draftObjects(objects: ObjectStore, ref: PipelineRef): Promise<StoredObject[]> {
+  const found: StoredObject[] = []
+  for await (const object of everyObject(objects, prefixOf(ref))) {
+    if (found.length === limits.filesPerPipeline)
+      throw invalid('files', `a pipeline has at most ${limits.filesPerPipeline} files`)
+    found.push(object)
+  }
+  return found
+}
+
+export const pinsOf = (found: readonly StoredObject[]): PinnedFiles =>
+  Object.fromEntries(found.map(({ key, versionId }) => [key, versionId]))
+
+/** The code among these objects, in exactly these versions. */
+export async function readCode(
+  objects: ObjectStore,
+  ref: PipelineRef,
+  found: readonly StoredObject[],
+): Promise<DraftFile[]> {
+  const prefix = prefixOf(ref)
+  const code = found.filter(({ key }) => CODE.test(key.slice(prefix.length)))
+  const bytes = code.reduce((sum, { size }) => sum + size, 0)
+  if (bytes > limits.uploadBytes)
+    throw invalid('files', `the source, configuration and tests of a pipeline may be 32MB together`)
+  const texts: DraftFile[] = []
+  for (const { key, versionId } of code) {
+    const object = await objects.text(key, versionId)
+    // Versions are removed for good only once their pipeline has been deleted.
+    if (object === null) throw noPipeline(ref)
+    texts.push({ name: key.slice(prefix.length), path: key, text: object.text })
+  }
+  return texts
+}

@@ -1,0 +1,107 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { Db } from '../../drizzle/client.ts'
+import type {
+  ValidatePipelineRequestSchema,
+  ValidatePipelineResponse,
+} from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import type { NewId } from '../ids.ts'
+import type { ObjectStore } from '../objects/port.ts'
+import { lockPipeline, moveDraft } from './draft.ts'
+import { draftObjects, pinsOf, readCode, sourceFileOf } from './draft-files.ts'
+import { addVersion, livePipeline } from './queries.ts'
+import { noPipeline, type PipelineRef, prefixOf } from './ref.ts'
+import { existing, landingZonesOf, namedBy } from './references.ts'
+import type { Published, PublishRefused } from './schema.ts'
+import { nextVersion, published } from './versions.ts'
+
+export interface PublishDeps {
+  db: Db
+  objects: ObjectStore
+  newId: NewId
+  /** Null when no runner can be asked: the draft is then published as it is (specification: Publish). */
+  validate(
+    request: MessageInitShape<typeof ValidatePipelineRequestSchema>,
+  ): Promise<ValidatePipelineResponse | null>
+}
+
+export type PublishOutcome =
+  | { kind: 'published'; body: Published }
+  | { kind: 'refused'; body: PublishRefused }
+
+/**
+ * Makes the draft's files, in the versions they have now, what runs execute. Validation and listing happen before the
+ * transaction; what it pins is exactly what was listed and validated, whatever has been written since.
+ */
+export async function publish(
+  { db, objects, newId, validate }: PublishDeps,
+  ref: PipelineRef,
+  message: string,
+): Promise<PublishOutcome> {
+  const draft = await livePipeline(db, ref)
+  if (draft === null) throw noPipeline(ref)
+  // Listed after the revision was read: a write in between leaves the draft dirty, never clean by mistake.
+  const listed = await draftObjects(objects, ref)
+  const code = await readCode(objects, ref, listed)
+  const source = `${prefixOf(ref)}${sourceFileOf(draft.type)}`
+  if (!listed.some(({ key }) => key === source)) return refused([missing(source, draft.type)])
+
+  const known = await existing(db, namedBy(code, ref))
+  const validation = await validate({
+    namespace: ref.namespace,
+    layer: ref.layer,
+    pipelineName: ref.name,
+    type: draft.type,
+    files: code.map(({ path, text }) => ({ path, content: text })),
+    knownTables: known.tables,
+    knownZones: known.zones,
+  })
+  if (validation !== null && !validation.valid)
+    return refused(
+      validation.files.map(({ path, valid, errors, warnings }) => ({ path, valid, errors, warnings })),
+    )
+
+  const pins = pinsOf(listed)
+  const version = await db.transaction(async (tx) => {
+    const pipeline = await lockPipeline(tx, ref)
+    // The name may have been given to another pipeline meanwhile: its files are not these.
+    if (pipeline === null || pipeline.id !== draft.id) throw noPipeline(ref)
+    const number = nextVersion(pipeline)
+    await addVersion(
+      tx,
+      {
+        id: newId(),
+        pipelineId: pipeline.id,
+        versionNumber: number,
+        message,
+        pipelineType: draft.type,
+        publishedVersions: pins,
+        landingZones: landingZonesOf(code, draft.type, ref),
+      },
+      pipeline.maxVersions,
+    )
+    await moveDraft(tx, pipeline, {
+      event: { type: 'published', revision: draft.draftRevision },
+      cause: `published v${number}`,
+      also: published(number),
+    })
+    return number
+  })
+  return { kind: 'published', body: { status: 'published', version, message, versions: pins } }
+}
+
+const missing = (path: string, type: string) => ({
+  path,
+  valid: false,
+  errors: [`${sourceFileOf(type)} is missing: a ${type} pipeline runs it`],
+  warnings: [],
+})
+
+function refused(files: PublishRefused['validation']['files']): PublishOutcome {
+  const problems = files.flatMap(({ path, errors }) => errors.map((error) => `${path}: ${error}`))
+  const [first = 'the draft is not valid'] = problems
+  const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : ''
+  return {
+    kind: 'refused',
+    body: { error: `validation failed: ${first}${more}`, validation: { valid: false, files } },
+  }
+}

@@ -1,0 +1,61 @@
+import { sql } from 'drizzle-orm'
+import type { Queryable } from '../../drizzle/client.ts'
+import { NameError, parseTableName, parseZoneName, tableKey } from '../../lake/pipeline/names.ts'
+import { type Call, pythonReferences, sqlReferences } from '../../lake/pipeline/references.ts'
+import { type DraftFile, sourceFileOf } from './draft-files.ts'
+import type { PipelineRef } from './ref.ts'
+
+/** What files name by literal calls: tables as `ns.layer.name`, zones as `ns.zone`. */
+export interface Named {
+  tables: string[]
+  zones: string[]
+}
+
+/** The zones that the source which runs reads, by literal calls: they are frozen when a run starts. */
+export function landingZonesOf(files: readonly DraftFile[], type: string, ref: PipelineRef): string[] {
+  const source = files.find(({ name }) => name === sourceFileOf(type))
+  return source === undefined ? [] : namedBy([source], ref).zones
+}
+
+export function namedBy(files: readonly DraftFile[], { namespace }: PipelineRef): Named {
+  const tables = new Set<string>()
+  const zones = new Set<string>()
+  for (const call of files.flatMap(callsOf)) {
+    try {
+      if (call.function === 'ref') tables.add(tableKey(parseTableName(call.argument, namespace)))
+      else zones.add(`${namespace}.${parseZoneName(call.argument)}`)
+    } catch (error) {
+      // A name that cannot exist is what validation, and the run, will say in their own words.
+      if (!(error instanceof NameError)) throw error
+    }
+  }
+  return { tables: [...tables], zones: [...zones] }
+}
+
+const callsOf = ({ name, text }: DraftFile): Call[] => {
+  if (name.endsWith('.py')) return pythonReferences(text)
+  return name.endsWith('.sql') ? sqlReferences(text).calls : []
+}
+
+/** Those of the names that exist: as a table on main or a pipeline that will make one, or as a zone. */
+export async function existing(db: Queryable, { tables, zones }: Named): Promise<Named> {
+  const rows = await db.execute<{ kind: 'table' | 'zone'; name: string }>(sql`
+    select 'table' as kind, name from unnest(${textArray(tables)}) as name
+    where exists (
+        select 1 from pipeline p where p.deleted_at is null
+          and p.namespace = split_part(name, '.', 1) and p.layer = split_part(name, '.', 2)
+          and p.name = split_part(name, '.', 3))
+      or exists (
+        select 1 from main_entry e where e.to_commit is null
+          and e.namespace = split_part(name, '.', 1) and e.layer = split_part(name, '.', 2)
+          and e.name = split_part(name, '.', 3))
+    union all
+    select 'zone', name from unnest(${textArray(zones)}) as name
+    where exists (
+      select 1 from landing_zone z
+      where z.namespace = split_part(name, '.', 1) and z.name = split_part(name, '.', 2))`)
+  const named = (kind: string) => rows.filter((row) => row.kind === kind).map(({ name }) => name)
+  return { tables: named('table'), zones: named('zone') }
+}
+
+const textArray = (texts: string[]) => sql`${sql.param(texts)}::text[]`

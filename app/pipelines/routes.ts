@@ -1,0 +1,125 @@
+import { Type as t } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { ErrorBody, PipelinePath } from '../http/names.ts'
+import { linkHeader, PageQuery, pageOf } from '../http/pagination.ts'
+import { limits } from '../limits.ts'
+import { refOf } from './ref.ts'
+import {
+  CreatePipeline,
+  Pipeline,
+  PipelineCreated,
+  PipelineList,
+  PipelineQuery,
+  Published,
+  PublishPipeline,
+  PublishRefused,
+  RollbackPipeline,
+  RolledBack,
+  UpdatePipeline,
+  Version,
+  VersionList,
+  VersionPath,
+} from './schema.ts'
+import type { PipelineService } from './service.ts'
+
+export const pipelineRoutes = (pipelines: PipelineService) =>
+  new Elysia({ prefix: '/pipelines', tags: ['pipelines'] })
+    .get(
+      '',
+      async ({ query, request, set }) => {
+        const { page, ...list } = await pipelines.list(query)
+        set.headers.link = linkHeader(request.url, page, list.total)
+        return list
+      },
+      {
+        query: PipelineQuery,
+        response: { 200: PipelineList, 400: ErrorBody },
+        detail: { summary: 'List pipelines', description: 'Each with its latest run.' },
+      },
+    )
+    .post('', async ({ body, status }) => status(201, await pipelines.create(body)), {
+      body: CreatePipeline,
+      response: { 201: PipelineCreated, 400: ErrorBody, 409: ErrorBody },
+      detail: {
+        summary: 'Create a pipeline',
+        description: 'Writes a source that publishes and runs as it is, and `config.yaml`.',
+      },
+    })
+    .get('/:ns/:layer/:name', ({ params }) => pipelines.get(refOf(params)), {
+      params: PipelinePath,
+      response: { 200: Pipeline, 404: ErrorBody },
+      detail: { summary: 'Get a pipeline' },
+    })
+    .put('/:ns/:layer/:name', ({ params, body }) => pipelines.update(refOf(params), body), {
+      params: PipelinePath,
+      body: UpdatePipeline,
+      response: { 200: Pipeline, 400: ErrorBody, 404: ErrorBody },
+      detail: { summary: 'Update a pipeline', description: 'Changes the fields that are given.' },
+    })
+    .delete(
+      '/:ns/:layer/:name',
+      async ({ params, status }) => {
+        await pipelines.remove(refOf(params))
+        return status(204, undefined)
+      },
+      {
+        params: PipelinePath,
+        response: { 204: t.Void(), 404: ErrorBody },
+        detail: {
+          summary: 'Delete a pipeline',
+          description:
+            'Cancels its runs and removes its files; its table stays. The name can be used again at once.',
+        },
+      },
+    )
+    .post(
+      '/:ns/:layer/:name/publish',
+      async ({ params, body, status }) => {
+        const outcome = await pipelines.publish(refOf(params), body.message)
+        return outcome.kind === 'refused' ? status(422, outcome.body) : outcome.body
+      },
+      {
+        params: PipelinePath,
+        body: PublishPipeline,
+        response: { 200: Published, 400: ErrorBody, 404: ErrorBody, 422: PublishRefused },
+        detail: {
+          summary: 'Publish the draft',
+          description:
+            'Pins the present version of every file as the next version, which runs execute from now on.',
+        },
+      },
+    )
+    .get(
+      '/:ns/:layer/:name/versions',
+      async ({ params, query, request, set }) => {
+        const page = pageOf(query, limits.listCap)
+        const list = await pipelines.versions(refOf(params), page)
+        set.headers.link = linkHeader(request.url, page, list.total)
+        return list
+      },
+      {
+        params: PipelinePath,
+        query: PageQuery,
+        response: { 200: VersionList, 404: ErrorBody },
+        detail: { summary: 'List versions', description: 'Newest first.' },
+      },
+    )
+    .get(
+      '/:ns/:layer/:name/versions/:number',
+      ({ params }) => pipelines.version(refOf(params), params.number),
+      {
+        params: VersionPath,
+        response: { 200: Version, 400: ErrorBody, 404: ErrorBody },
+        detail: { summary: 'Get a version' },
+      },
+    )
+    .post('/:ns/:layer/:name/rollback', ({ params, body }) => pipelines.rollback(refOf(params), body), {
+      params: PipelinePath,
+      body: RollbackPipeline,
+      response: { 200: RolledBack, 400: ErrorBody, 404: ErrorBody },
+      detail: {
+        summary: 'Roll back',
+        description:
+          'Publishes the files of an earlier version as a new version. History and draft stay as they are.',
+      },
+    })

@@ -1,0 +1,138 @@
+import { Type as t } from '@sinclair/typebox'
+import { Instant, Layer, NamespaceName, nullable, PipelineName, PipelinePath, Uuid } from '../http/names.ts'
+import { PageQuery, SortQuery } from '../http/pagination.ts'
+
+const TEXT_CHARACTERS = 10_000
+const Description = t.String({ maxLength: TEXT_CHARACTERS, examples: ['Cleaned flights of 2001'] })
+const Message = t.String({ maxLength: TEXT_CHARACTERS, examples: ['First version'] })
+const Owner = t.String({ maxLength: 255 })
+const PipelineType = t.Union([t.Literal('sql'), t.Literal('python')])
+const VersionNumber = t.Integer({ minimum: 1 })
+const Pins = t.Record(t.String(), t.String(), {
+  description: 'Path of each file to its version id in the object store',
+})
+
+export const LastRun = t.Object({
+  run_id: Uuid,
+  status: t.String({ examples: ['success'] }),
+  finished_at: nullable(Instant),
+})
+
+const listed = {
+  id: Uuid,
+  namespace: NamespaceName,
+  layer: Layer,
+  name: PipelineName,
+  type: PipelineType,
+  owner: nullable(t.String()),
+  description: t.String(),
+  draft_dirty: t.Boolean({ description: 'Whether the files differ from what runs execute' }),
+  published_version: nullable(VersionNumber),
+  published_at: nullable(Instant),
+  max_versions: t.Integer(),
+  created_at: Instant,
+  updated_at: Instant,
+  last_run: nullable(LastRun),
+}
+export const ListedPipeline = t.Object(listed)
+export const Pipeline = t.Object({
+  ...listed,
+  s3_path: t.String({ examples: ['default/pipelines/silver/flights/'] }),
+})
+export type Pipeline = typeof Pipeline.static
+
+export const PipelineQuery = t.Composite([
+  t.Object({
+    namespace: t.Optional(NamespaceName),
+    layer: t.Optional(Layer),
+    search: t.Optional(t.String({ description: 'Part of the name', maxLength: 128 })),
+  }),
+  SortQuery,
+  PageQuery,
+])
+export type PipelineQuery = typeof PipelineQuery.static
+export const PipelineList = t.Object({ pipelines: t.Array(ListedPipeline), total: t.Integer() })
+
+export const CreatePipeline = t.Object({
+  namespace: NamespaceName,
+  layer: Layer,
+  name: PipelineName,
+  type: t.Optional(PipelineType),
+  description: t.Optional(Description),
+  source: t.Optional(
+    t.String({
+      description:
+        'What the first source reads: a table (`layer.name`, `ns.layer.name`) or a landing zone (`name`)',
+      examples: ['bronze.flights'],
+      maxLength: 512,
+    }),
+  ),
+  unique_key: t.Optional(
+    t.String({ description: 'Deduplication key column, or several, comma-separated', maxLength: 2_048 }),
+  ),
+})
+export type CreatePipeline = typeof CreatePipeline.static
+export const PipelineCreated = t.Composite([
+  t.Omit(Pipeline, ['last_run']),
+  t.Object({ files_created: t.Array(t.String()) }),
+])
+
+export const UpdatePipeline = t.Object({
+  description: t.Optional(Description),
+  type: t.Optional(PipelineType),
+  owner: t.Optional(nullable(Owner)),
+})
+export type UpdatePipeline = typeof UpdatePipeline.static
+
+export const PublishPipeline = t.Object({ message: t.Optional(Message) })
+export const Published = t.Object({
+  status: t.Literal('published'),
+  version: VersionNumber,
+  message: t.String(),
+  versions: Pins,
+})
+export type Published = typeof Published.static
+
+/** The one error that has a shape of its own (specification: Publish). */
+export const PublishRefused = t.Object(
+  {
+    error: t.String(),
+    validation: t.Object({
+      valid: t.Boolean(),
+      files: t.Array(
+        t.Object({
+          path: t.String(),
+          valid: t.Boolean(),
+          errors: t.Array(t.String()),
+          warnings: t.Array(t.String()),
+        }),
+      ),
+    }),
+  },
+  { description: 'The draft is not valid; nothing was published' },
+)
+export type PublishRefused = typeof PublishRefused.static
+
+export const Version = t.Object({
+  id: Uuid,
+  pipeline_id: Uuid,
+  version_number: VersionNumber,
+  message: t.String(),
+  published_versions: Pins,
+  created_at: Instant,
+})
+export const VersionList = t.Object({ versions: t.Array(Version), total: t.Integer() })
+/** Text on purpose: what is no number is a bad request here, not an unknown address (specification: Get version). */
+export const VersionPath = t.Composite([
+  PipelinePath,
+  t.Object({ number: t.String({ description: 'From 1', examples: ['1'] }) }),
+])
+
+export const RollbackPipeline = t.Object({ version: VersionNumber, message: t.Optional(Message) })
+export type RollbackPipeline = typeof RollbackPipeline.static
+export const RolledBack = t.Object({
+  status: t.Literal('rolled_back'),
+  from_version: VersionNumber,
+  new_version: VersionNumber,
+  message: t.String(),
+})

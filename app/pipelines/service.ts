@@ -1,0 +1,234 @@
+import type { Db, Sql } from '../../drizzle/client.ts'
+import type { LandingZoneNames, PinnedFiles } from '../../drizzle/schema/index.ts'
+import { alreadyExists } from '../http/errors.ts'
+import { type Page, pageOf, sortOf } from '../http/pagination.ts'
+import type { NewId, PipelineId } from '../ids.ts'
+import type { Log } from '../log.ts'
+import type { ObjectStore } from '../objects/port.ts'
+import {
+  type DeletionDeps,
+  finishDeletion,
+  markDeleted,
+  type PipelineDeleted,
+  removeLeftFiles,
+} from './deletion.ts'
+import { firstDraft, lockPipeline, moveDraft } from './draft.ts'
+import { draftObjects, pinsOf, readCode } from './draft-files.ts'
+import { type PublishDeps, publish } from './publish.ts'
+import {
+  changePipeline,
+  insertPipeline,
+  livePipeline,
+  livePipelines,
+  type PipelineType,
+  type PipelineWithLastRun,
+  publishedPipeline,
+  SORT_KEYS,
+  type VersionRow,
+  versionsOf,
+} from './queries.ts'
+import { noPipeline, type PipelineRef, prefixOf } from './ref.ts'
+import { landingZonesOf } from './references.ts'
+import type { CreatePipeline, PipelineQuery, RollbackPipeline, UpdatePipeline } from './schema.ts'
+import { readerOf, type Source, sourceOf, starterFiles, uniqueKeyOf } from './starter.ts'
+import { existingVersion, rollback, versionNumber } from './versions.ts'
+
+export interface PipelineDeps extends PublishDeps, DeletionDeps {
+  db: Db
+  sql: Sql
+  objects: ObjectStore
+  newId: NewId
+  log: Log
+  /** 400 naming `namespace` when it does not exist. */
+  requireNamespace(name: string): Promise<void>
+}
+
+/** What a run of a pipeline executes now. */
+export interface Runnable {
+  pipelineId: PipelineId
+  pipelineType: PipelineType
+  /** Null: never published, so the draft's files as they are now. */
+  versionNumber: number | null
+  pins: PinnedFiles
+  /** `ns.zone` of each zone that the source names literally. */
+  landingZones: LandingZoneNames
+}
+
+export type PipelineService = ReturnType<typeof makePipelineService>
+
+export function makePipelineService(deps: PipelineDeps) {
+  const { db, sql, objects, newId, log, requireNamespace } = deps
+
+  async function existing(ref: PipelineRef) {
+    const pipeline = await livePipeline(db, ref)
+    if (pipeline === null) throw noPipeline(ref)
+    return pipeline
+  }
+
+  /**
+   * The row first, so that of two creations one waits for the other and is refused before it writes a file; it becomes
+   * visible only when the files are there. A crash in between leaves files without a pipeline, which the next creation
+   * overwrites.
+   */
+  async function create(body: CreatePipeline) {
+    const { namespace, layer, name, type = 'sql', description = '' } = body
+    const ref = { namespace, layer, name }
+    await requireNamespace(namespace)
+    const source = await chosenSource(body)
+    const files = Object.entries(
+      starterFiles({ type, description, source, uniqueKey: uniqueKeyOf(body.unique_key) }),
+    )
+    const prefix = prefixOf(ref)
+    await db.transaction(async (tx) => {
+      if (!(await insertPipeline(tx, { id: newId(), ...ref, type, description, ...firstDraft() })))
+        throw alreadyExists(`pipeline ${namespace}.${layer}.${name}`)
+      await removeLeftFiles(tx, objects, prefix)
+      await putAll(objects, prefix, files)
+    })
+    const { last_run: _, ...created } = shapeOf(await existing(ref))
+    return { ...created, files_created: files.map(([file]) => prefix + file) }
+  }
+
+  async function chosenSource({ source = '', ...ref }: CreatePipeline): Promise<Source> {
+    if (source === '') return { kind: 'none' }
+    const chosen = sourceOf(source, ref)
+    if ('table' in chosen) return { kind: 'table', ref: chosen.table }
+    // Landing files are named by their time, so what comes first is a file of the zone, not one of its sub-folders.
+    const { objects: landed } = await objects.list(`${ref.namespace}/landing/${chosen.zone}/`, { limit: 1 })
+    return { kind: 'zone', zone: chosen.zone, reader: readerOf(landed[0]?.key) }
+  }
+
+  async function update(ref: PipelineRef, change: UpdatePipeline) {
+    if (Object.keys(change).length > 0 && !(await changePipeline(db, ref, change))) throw noPipeline(ref)
+    return shapeOf(await existing(ref))
+  }
+
+  async function remove(ref: PipelineRef) {
+    const deleted = await markDeleted(db, ref)
+    try {
+      await finishDeletion(deps, deleted)
+    } catch (error) {
+      log.warn('the files of a deleted pipeline are still to be removed', { prefix: deleted.prefix, error })
+    }
+  }
+
+  async function list(query: PipelineQuery) {
+    const page = pageOf(query)
+    const { items, total } = await livePipelines(db, query, sortOf(query, SORT_KEYS, 'created_at'), page)
+    return { pipelines: items.map(listShapeOf), total, page }
+  }
+
+  async function versions(ref: PipelineRef, page: Page) {
+    const { items, total } = await versionsOf(db, (await existing(ref)).id, page)
+    return { versions: items.map(versionShapeOf), total }
+  }
+
+  async function version(ref: PipelineRef, number: string) {
+    const wanted = versionNumber(number)
+    return versionShapeOf(await existingVersion(db, (await existing(ref)).id, wanted))
+  }
+
+  /** Code is fixed at the request: the published version's pins, or the draft's files in the versions they have now. */
+  async function runnable(ref: PipelineRef): Promise<Runnable> {
+    const found = await publishedPipeline(sql, ref)
+    if (found === null) throw noPipeline(ref)
+    const { pipelineId, type: pipelineType, versionNumber, pins, landingZones } = found
+    if (pins !== null && landingZones !== null)
+      return { pipelineId, pipelineType, versionNumber, pins, landingZones }
+    const listed = await draftObjects(objects, ref)
+    const code = await readCode(objects, ref, listed)
+    return {
+      pipelineId,
+      pipelineType,
+      versionNumber: null,
+      pins: pinsOf(listed),
+      landingZones: landingZonesOf(code, pipelineType, ref),
+    }
+  }
+
+  /** Tells the draft that files have changed; does nothing when there is no such pipeline. */
+  async function fileWritten(ref: PipelineRef, cause: string) {
+    await db.transaction(async (tx) => {
+      const pipeline = await lockPipeline(tx, ref)
+      if (pipeline !== null) await moveDraft(tx, pipeline, { event: { type: 'fileWritten' }, cause })
+    })
+  }
+
+  /** Changes a draft's files alone: nobody else does meanwhile through here. For changes that depend on what is there. */
+  async function changeDraft<T>(ref: PipelineRef, cause: string, change: () => Promise<T>): Promise<T> {
+    return db.transaction(async (tx) => {
+      const pipeline = await lockPipeline(tx, ref)
+      if (pipeline === null) throw noPipeline(ref)
+      const changed = await change()
+      await moveDraft(tx, pipeline, { event: { type: 'fileWritten' }, cause })
+      return changed
+    })
+  }
+
+  return {
+    list,
+    create,
+    get: async (ref: PipelineRef) => shapeOf(await existing(ref)),
+    update,
+    remove,
+    publish: (ref: PipelineRef, message = '') => publish(deps, ref, message),
+    versions,
+    version,
+    rollback: (ref: PipelineRef, request: RollbackPipeline) => rollback(deps, ref, request),
+    runnable,
+    fileWritten,
+    changeDraft,
+    /** The effect `pipelineDeleted`: clears up after a deletion that could not do so itself. */
+    finishDeletion: (payload: PipelineDeleted) => finishDeletion(deps, payload),
+  }
+}
+
+/** All of them, or none of those versions. */
+async function putAll(objects: ObjectStore, prefix: string, files: [name: string, text: string][]) {
+  const written: { key: string; versionId: string }[] = []
+  try {
+    for (const [name, text] of files) {
+      const key = prefix + name
+      const { versionId } = await objects.put(key, new TextEncoder().encode(text))
+      written.push({ key, versionId })
+    }
+  } catch (error) {
+    await Promise.allSettled(written.map(({ key, versionId }) => objects.deleteVersion(key, versionId)))
+    throw error
+  }
+}
+
+const listShapeOf = (pipeline: PipelineWithLastRun) => ({
+  id: pipeline.id,
+  namespace: pipeline.namespace,
+  layer: pipeline.layer,
+  name: pipeline.name,
+  type: pipeline.type,
+  owner: pipeline.owner,
+  description: pipeline.description,
+  draft_dirty: pipeline.draftDirty,
+  published_version: pipeline.publishedVersion,
+  published_at: pipeline.publishedAt?.toISOString() ?? null,
+  max_versions: pipeline.maxVersions,
+  created_at: pipeline.createdAt.toISOString(),
+  updated_at: pipeline.updatedAt.toISOString(),
+  last_run: pipeline.lastRun && {
+    run_id: pipeline.lastRun.id,
+    status: pipeline.lastRun.status,
+    finished_at: pipeline.lastRun.finishedAt?.toISOString() ?? null,
+  },
+})
+
+const shapeOf = (pipeline: PipelineWithLastRun) => ({
+  ...listShapeOf(pipeline),
+  s3_path: prefixOf(pipeline),
+})
+
+const versionShapeOf = (version: VersionRow) => ({
+  id: version.id,
+  pipeline_id: version.pipelineId,
+  version_number: version.versionNumber,
+  message: version.message,
+  published_versions: version.publishedVersions,
+  created_at: version.createdAt.toISOString(),
+})

@@ -1,0 +1,71 @@
+import { sql } from 'drizzle-orm'
+import type { Db } from '../../drizzle/client.ts'
+import { invalid, notFound } from '../http/errors.ts'
+import type { NewId } from '../ids.ts'
+import { lockPipeline, moveDraft, type PipelineRow } from './draft.ts'
+import { addVersion, type VersionRow, versionOf } from './queries.ts'
+import { noPipeline, type PipelineRef } from './ref.ts'
+import type { RollbackPipeline } from './schema.ts'
+
+/** Versions are 1..n whatever races: the number is taken under the pipeline's lock, and the published one is the greatest. */
+export const nextVersion = ({ publishedVersion }: PipelineRow) => (publishedVersion ?? 0) + 1
+
+/** The columns that change when a version is published. */
+export const published = (number: number) => ({
+  publishedVersion: number,
+  publishedAt: sql`clock_timestamp()`,
+})
+
+/** Adds a version rather than moving a pointer: history stays append-only (specification: Pipeline draft and publish). */
+export async function rollback(
+  { db, newId }: { db: Db; newId: NewId },
+  ref: PipelineRef,
+  { version, message = `Rollback to v${version}` }: RollbackPipeline,
+) {
+  const created = await db.transaction(async (tx) => {
+    const pipeline = await lockPipeline(tx, ref)
+    if (pipeline === null) throw noPipeline(ref)
+    const target = await existingVersion(tx, pipeline.id, version)
+    const number = nextVersion(pipeline)
+    await addVersion(
+      tx,
+      {
+        id: newId(),
+        pipelineId: pipeline.id,
+        versionNumber: number,
+        message,
+        pipelineType: target.pipelineType,
+        publishedVersions: target.publishedVersions,
+        landingZones: target.landingZones,
+      },
+      pipeline.maxVersions,
+    )
+    await moveDraft(tx, pipeline, {
+      event: { type: 'rolledBack' },
+      cause: `rolled back to v${version}`,
+      also: published(number),
+    })
+    return number
+  })
+  return { status: 'rolled_back' as const, from_version: version, new_version: created, message }
+}
+
+/** 404 when there is no such version (any more: old ones are pruned). */
+export async function existingVersion(
+  db: Parameters<typeof versionOf>[0],
+  pipelineId: string,
+  number: number,
+): Promise<VersionRow> {
+  const version = number > INTEGER_MAX ? null : await versionOf(db, pipelineId, number)
+  if (version === null) throw notFound(`version ${number}`)
+  return version
+}
+
+/** Of Postgres. */
+const INTEGER_MAX = 2_147_483_647
+
+/** 400 naming `number` unless it is a whole number from 1. */
+export function versionNumber(text: string): number {
+  if (!/^[1-9]\d{0,14}$/.test(text)) throw invalid('number', 'must be a whole number from 1')
+  return Number(text)
+}
