@@ -172,7 +172,11 @@ export function startDispatcher({
     notices.changed(changed)
     notices.completed(completed)
     for (const { status } of completed) post({ type: 'runsEnded', status, count: 1 })
-    if (completed.length > 0) starting.nudge()
+    if (someOutcomes.some(frees)) {
+      starting.nudge()
+      // Those that wait a moment before their next attempt are looked for after it.
+      setTimeout(starting.nudge, AFTER_BACKOFF_MS)
+    }
     if (unwanted.length > 0) await stopUnwanted(unwanted)
   }
 
@@ -238,6 +242,12 @@ export function startDispatcher({
     },
   }
 }
+
+/** A little more than the back-off of a refused attempt. */
+const AFTER_BACKOFF_MS = 260
+
+/** Whether a pipeline's turn, or a runner's place, is free after it. */
+const frees = ({ kind }: Outcome) => kind !== 'accepted' && kind !== 'entered'
 
 /** `all` less one of each of `some`. */
 function without(all: readonly string[], some: readonly string[]): string[] {

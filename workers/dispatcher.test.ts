@@ -1,0 +1,439 @@
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  setDefaultTimeout,
+  test,
+} from 'bun:test'
+import { Code, ConnectError } from '@connectrpc/connect'
+import { type TestDatabase, testDatabase } from '../.setup/database.ts'
+import { makeTokens } from '../app/catalog/tokens.ts'
+import { systemClock } from '../app/clock.ts'
+import { newId, type RunId } from '../app/ids.ts'
+import { makeLog } from '../app/log.ts'
+import { type Database, openDatabase } from '../drizzle/client.ts'
+import { RunStatus, Severity } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { type Dispatcher, startDispatcher } from './dispatcher.ts'
+import { makeRunners } from './runners.ts'
+import {
+  addPipeline,
+  commitContent,
+  type Script,
+  type ScriptedRunner,
+  startScriptedRunner,
+  until,
+} from './testing.ts'
+
+let postgres: TestDatabase
+let database: Database
+let running: { stop(): Promise<void> }[]
+let dispatchers: Dispatcher[]
+
+setDefaultTimeout(30_000)
+
+beforeAll(async () => {
+  postgres = await testDatabase()
+  database = openDatabase(postgres.url, { connections: 1, rawConnections: 12, application: 'test' })
+})
+afterAll(async () => {
+  await database.close()
+  await postgres.drop()
+})
+beforeEach(() => {
+  running = []
+  dispatchers = []
+})
+afterEach(async () => {
+  for (const part of running.reverse()) await part.stop()
+  // What a test leaves waiting is not the next one's.
+  await database.sql`update run_attempt set state = 'closed' where state = 'open'`
+  await database.sql`update run set status = 'cancelled', waiting = false, follower = null where status in ('pending', 'running')`
+})
+
+function dispatcher(urls: string[], replica: string = newId()): Dispatcher & { replica: string } {
+  const started = startDispatcher({
+    sql: database.sql,
+    runners: makeRunners(urls, () => {}),
+    tokens: makeTokens('secret'),
+    clock: systemClock,
+    log: makeLog('test', 'text', () => true),
+    replica,
+    publicUrl: 'http://127.0.0.1:1',
+    post: () => {},
+  })
+  running.push(started)
+  dispatchers.push(started)
+  return { ...started, replica }
+}
+
+function runner(script: Script, onSubmit?: Parameters<typeof startScriptedRunner>[1]): ScriptedRunner {
+  const started = startScriptedRunner(script, onSubmit)
+  running.push(started)
+  return started
+}
+
+/** As the API process does it: every request and cancel is told to the dispatchers of this process. */
+const pipelineNamed = (name: string, landingZones: string[] = []) =>
+  addPipeline(database.sql, name, {
+    landingZones,
+    nudge(about) {
+      for (const each of dispatchers) each.nudge(about)
+    },
+  })
+
+const rowOf = async (id: RunId) => {
+  const [row] = await database.sql`select * from run where id = ${id}`
+  if (row === undefined) throw new Error('no such run')
+  return row
+}
+const ended = (id: RunId) =>
+  until(
+    () => rowOf(id),
+    (row) => ['success', 'failed', 'cancelled'].includes(row.status),
+  )
+const statusIs = (id: RunId, status: string) =>
+  until(
+    () => rowOf(id),
+    (row) => row.status === status,
+  )
+const openBranches = () => database.sql`select name from lake_ref where state = 'open' and name <> 'main'`
+const logOf = async (id: RunId) =>
+  (await database.sql`select message from run_log where run_id = ${id} order by seq`).map(
+    (line) => line.message,
+  )
+const historyOf = async (id: RunId) =>
+  (await database.sql`select event, "to" from transition where entity_id = ${id} order by id`).map(
+    (row) => `${row.event} ${row.to}`,
+  )
+
+const merging: Script = async (request) => ({
+  testedCommit: await commitContent(database.sql, request),
+  rowsWritten: 1n,
+})
+/** Executes until the test lets it end. */
+function held(script: Script = merging) {
+  const gate = Promise.withResolvers<void>()
+  return {
+    script: (async (request, signal) => gate.promise.then(() => script(request, signal))) as Script,
+    release: gate.resolve,
+  }
+}
+
+describe('a run', () => {
+  test('goes from its request to a merged success, each move in its history', async () => {
+    dispatcher([runner(merging).url])
+    const pipeline = await pipelineNamed('plain')
+    const id = await pipeline.request()
+    expect(await ended(id)).toMatchObject({ status: 'success', attempt: 1, rows_written: '1', error: null })
+    expect(await historyOf(id)).toEqual([
+      'requested pending.waiting',
+      'start pending.starting',
+      'accepted running.rendering',
+      'entered running.executing',
+      'executed running.merging',
+      'merged success',
+    ])
+    const [entry] =
+      await database.sql`select from_commit from main_entry where name = 'plain' and to_commit is null`
+    expect(entry?.from_commit).toBe((await rowOf(id)).merged_commit)
+    expect(await openBranches()).toHaveLength(0)
+    expect(await logOf(id)).toEqual([
+      expect.stringMatching(/^attempt 1: version 1 on main at commit \d+$/),
+      'executing',
+      expect.stringMatching(/^success after \d+ ms: 1 rows merged as commit \d+$/),
+    ])
+  })
+
+  test('that changes no table succeeds without a commit', async () => {
+    dispatcher([runner(() => ({ rowsWritten: 0n })).url])
+    const pipeline = await pipelineNamed('unchanged')
+    const [before] = await database.sql`select number from lake_ref where name = 'main'`
+    const id = await pipeline.request()
+    expect(await ended(id)).toMatchObject({ status: 'success', merged_commit: null })
+    expect(await database.sql`select number from lake_ref where name = 'main'`).toEqual([before] as never)
+    expect(await openBranches()).toHaveLength(0)
+  })
+
+  test('whose error test fails leaves main as it was and names the test', async () => {
+    const script: Script = async (request) => ({
+      testedCommit: await commitContent(database.sql, request),
+      tests: [
+        { name: 'no-bad-rows', severity: Severity.ERROR, passed: false, value: 3n },
+        { name: 'few-odd-rows', severity: Severity.WARN, passed: false, value: 9n },
+      ],
+    })
+    dispatcher([runner(script).url])
+    const pipeline = await pipelineNamed('gated')
+    const id = await pipeline.request()
+    expect(await ended(id)).toMatchObject({
+      status: 'failed',
+      error: 'testing: 1 quality test failed: no-bad-rows (3 rows)',
+      merged_commit: null,
+    })
+    expect(await database.sql`select * from main_entry where name = 'gated'`).toHaveLength(0)
+    expect(await openBranches()).toHaveLength(0)
+    expect(
+      (await database.sql`select name, status from quality_result where run_id = ${id} order by name`).map(
+        (r) => ({ ...r }),
+      ),
+    ).toEqual([
+      { name: 'few-odd-rows', status: 'failed' },
+      { name: 'no-bad-rows', status: 'failed' },
+    ])
+  })
+
+  test('whose warnings alone fail is merged', async () => {
+    const script: Script = async (request) => ({
+      testedCommit: await commitContent(database.sql, request),
+      tests: [{ name: 'few-odd-rows', severity: Severity.WARN, passed: false, value: 9n }],
+    })
+    dispatcher([runner(script).url])
+    const id = await (await pipelineNamed('warned')).request()
+    expect((await ended(id)).status).toBe('success')
+  })
+
+  test('that fails in execution keeps the text of its error', async () => {
+    dispatcher([
+      runner(() => ({ status: RunStatus.FAILED, error: 'executing: pipeline.sql:3: no such column' })).url,
+    ])
+    const id = await (await pipelineNamed('broken')).request()
+    expect(await ended(id)).toMatchObject({
+      status: 'failed',
+      error: 'executing: pipeline.sql:3: no such column',
+    })
+    expect(await openBranches()).toHaveLength(0)
+  })
+
+  test('whose branch has moved since its tests is executed again, not merged', async () => {
+    let times = 0
+    const script: Script = async (request) => {
+      const testedCommit = await commitContent(database.sql, request)
+      if (times++ === 0) await commitContent(database.sql, request)
+      return { testedCommit }
+    }
+    dispatcher([runner(script).url])
+    const id = await (await pipelineNamed('moved')).request()
+    expect(await ended(id)).toMatchObject({ status: 'success', attempt: 2 })
+  })
+})
+
+describe('runs of one pipeline', () => {
+  test('execute one at a time, oldest first', async () => {
+    let active = 0
+    let most = 0
+    const order: string[] = []
+    const script: Script = async (request) => {
+      active += 1
+      most = Math.max(most, active)
+      order.push(request.runId)
+      const testedCommit = await commitContent(database.sql, request)
+      active -= 1
+      return { testedCommit }
+    }
+    dispatcher([runner(script).url])
+    dispatcher([runner(script).url])
+    const pipeline = await pipelineNamed('queued')
+    const ids: RunId[] = []
+    for (let n = 0; n < 8; n++) {
+      ids.push(await pipeline.request())
+    }
+    for (const id of ids) expect((await ended(id)).status).toBe('success')
+    expect(order).toEqual(ids)
+    expect(most).toBe(1)
+  })
+
+  test('of different pipelines share a batch and each become one commit', async () => {
+    dispatcher([runner(merging).url])
+    const pipelines = await Promise.all(Array.from({ length: 20 }, (_, n) => pipelineNamed(`many${n}`)))
+    const ids = await Promise.all(pipelines.map((pipeline) => pipeline.request()))
+    const rows = await Promise.all(ids.map(ended))
+    expect(rows.map((row) => row.status)).toEqual(ids.map(() => 'success'))
+    expect(new Set(rows.map((row) => row.merged_commit)).size).toBe(20)
+  })
+})
+
+describe('runners', () => {
+  test('a busy runner leaves a run pending until there is room', async () => {
+    let isBusy = true
+    const busy = runner(merging, () => {
+      if (isBusy) throw new ConnectError('full', Code.ResourceExhausted)
+    })
+    dispatcher([busy.url])
+    const id = await (await pipelineNamed('patient')).request()
+    await until(
+      () => historyOf(id),
+      (history) => history.includes('refused pending.waiting'),
+    )
+    expect((await rowOf(id)).status).toBe('pending')
+    isBusy = false
+    expect((await ended(id)).status).toBe('success')
+  })
+
+  test('without a runner a run stays pending, and starts once there is one', async () => {
+    const late = startScriptedRunner(merging)
+    await late.stop()
+    dispatcher([late.url])
+    const id = await (await pipelineNamed('early')).request()
+    await until(
+      () => historyOf(id),
+      (history) => history.includes('refused pending.waiting'),
+    )
+    expect((await rowOf(id)).status).toBe('pending')
+  })
+
+  test('a runner that starts anew loses its attempts; the run is executed again and merged once', async () => {
+    const first = held()
+    let attempts = 0
+    const restarting = runner((request, signal) =>
+      attempts++ === 0 ? first.script(request, signal) : merging(request, signal),
+    )
+    dispatcher([restarting.url])
+    const id = await (await pipelineNamed('survivor')).request()
+    await statusIs(id, 'running')
+    restarting.reboot()
+    expect(await ended(id)).toMatchObject({ status: 'success', attempt: 2 })
+    first.release()
+    expect(await database.sql`select * from main_entry where name = 'survivor'`).toHaveLength(1)
+    expect(await openBranches()).toHaveLength(0)
+  })
+
+  test('the fourth lost runner fails the run', async () => {
+    const never = held()
+    const restarting = runner(never.script)
+    dispatcher([restarting.url])
+    const id = await (await pipelineNamed('unlucky')).request()
+    for (let attempt = 1; attempt <= 4; attempt++) {
+      await until(
+        () => rowOf(id),
+        (row) => row.attempt === attempt && row.phase === 'executing',
+      )
+      restarting.reboot()
+    }
+    expect(await ended(id)).toMatchObject({
+      status: 'failed',
+      attempt: 4,
+      error: expect.stringMatching(/^runner lost 4 times/),
+    })
+  })
+})
+
+describe('cancelling', () => {
+  test('a pending run ends it before anything starts', async () => {
+    const pipeline = await pipelineNamed('never-started')
+    const id = await pipeline.request()
+    expect(await pipeline.runs.cancel(id)).toEqual({ run_id: id, status: 'cancelled' })
+    const quiet = runner(merging)
+    dispatcher([quiet.url])
+    const other = await (await pipelineNamed('started')).request()
+    await ended(other)
+    expect(quiet.submitted.map((request) => request.runId)).toEqual([other])
+  })
+
+  test('a running run closes its branch at once and stops the runner', async () => {
+    const forever = held()
+    const stopped = runner(forever.script)
+    dispatcher([stopped.url])
+    const pipeline = await pipelineNamed('stopped')
+    const id = await pipeline.request()
+    await until(
+      () => rowOf(id),
+      (row) => row.phase === 'executing',
+    )
+    await pipeline.runs.cancel(id)
+    expect(await openBranches()).toHaveLength(0)
+    await until(
+      async () => stopped.cancelled,
+      (handles) => handles.includes(`${id}:1`),
+    )
+    forever.release()
+    expect((await rowOf(id)).status).toBe('cancelled')
+    expect(pipeline.runs.cancel(id)).rejects.toThrow('already ended')
+  })
+
+  test('against a merge: whichever commits first wins, and main agrees with it', async () => {
+    dispatcher([runner(merging).url])
+    for (let round = 0; round < 10; round++) {
+      const pipeline = await pipelineNamed(`raced${round}`)
+      const id = await pipeline.request()
+      await until(
+        () => rowOf(id),
+        (row) => row.status !== 'pending',
+      )
+      const wasCancelled = await pipeline.runs.cancel(id).then(
+        () => true,
+        () => false,
+      )
+      const row = await ended(id)
+      expect(row.status).toBe(wasCancelled ? 'cancelled' : 'success')
+      expect(await database.sql`select * from main_entry where name = ${`raced${round}`}`).toHaveLength(
+        wasCancelled ? 0 : 1,
+      )
+    }
+  })
+})
+
+describe('replicas', () => {
+  test('a replica that stops renewing loses its runs to another, and nothing is executed again', async () => {
+    const slow = held()
+    const shared = runner(slow.script)
+    const dying = dispatcher([shared.url])
+    const id = await (await pipelineNamed('adopted')).request()
+    await until(
+      () => rowOf(id),
+      (row) => row.phase === 'executing',
+    )
+    await dying.stop()
+    running.splice(running.indexOf(dying), 1)
+    const heir = dispatcher([shared.url])
+    await until(
+      () => rowOf(id),
+      (row) => row.follower === heir.replica,
+    )
+    slow.release()
+    expect(await ended(id)).toMatchObject({ status: 'success', attempt: 1 })
+    expect(shared.submitted).toHaveLength(1)
+  })
+})
+
+describe('landing files', () => {
+  test('are frozen at the start, and archived once by the success that read them', async () => {
+    const { sql } = database
+    const zone = newId()
+    await sql`insert into landing_zone (id, namespace, name) values (${zone}, 'default', 'drop')`
+    const add = async (filename: string) => {
+      const file = newId()
+      await sql`
+        insert into landing_file (id, zone_id, filename, original_name, path, version_id, size_bytes, content_type)
+        values (${file}, ${zone}, ${filename}, ${filename}, ${`default/landing/drop/${filename}`}, '1', 3, 'text/csv')`
+      return file
+    }
+    const early = await add('early.csv')
+    let late = ''
+    const archiving: Script = async (request) => {
+      late ||= await add('late.csv')
+      const read = request.landing.flatMap((input) => input.files.map((file) => file.id))
+      return {
+        testedCommit: await commitContent(sql, request),
+        landingFileIds: read,
+        archiveLandingZones: true,
+      }
+    }
+    const reader = runner(archiving)
+    dispatcher([reader.url])
+    const pipeline = await pipelineNamed('archiving', ['default.drop'])
+    const [first, second] = [await pipeline.request(), await pipeline.request()]
+    await ended(second)
+    expect(
+      reader.submitted.map((r) => r.landing.flatMap((input) => input.files.map((file) => file.id))),
+    ).toEqual([[early], [late]])
+    const archived =
+      await sql`select id, archived_by_run from landing_file where zone_id = ${zone} order by seq`
+    expect(archived.map((row) => ({ ...row }))).toEqual([
+      { id: early, archived_by_run: first },
+      { id: late, archived_by_run: second },
+    ])
+  })
+})
