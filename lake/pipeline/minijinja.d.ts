@@ -1,0 +1,17 @@
+/** The glue of `minijinja-js` without its WASM: the part of it that `template.ts` uses. */
+declare module 'minijinja-js/dist/bundler/minijinja_js_bg.js' {
+  /** Points the glue at one instance of the module. */
+  export function __wbg_set_wasm(exports: WebAssembly.Exports): void
+
+  export class Environment {
+    debug: boolean
+    keepTrailingNewline: boolean
+    undefinedBehavior: 'strict' | 'chainable' | 'lenient'
+    fuel: number | undefined
+    addGlobal(name: string, value: unknown): void
+    removeGlobal(name: string): void
+    addTemplate(name: string, source: string): void
+    renderNamedStr(name: string, source: string, context: Record<string, unknown>): string
+    free(): void
+  }
+}

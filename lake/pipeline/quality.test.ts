@@ -1,0 +1,66 @@
+import { expect, test } from 'bun:test'
+import { parseTest, testNameOf, testValue } from './quality.ts'
+
+test('a test is a SQL file in tests/quality with a name that can be one', () => {
+  expect(testNameOf('tests/quality/no-nulls.sql')).toBe('no-nulls')
+  expect(testNameOf('default/pipelines/silver/flights/tests/quality/no-nulls.sql')).toBe('no-nulls')
+  for (const path of [
+    'tests/no-nulls.sql',
+    'tests/quality/A.sql',
+    'tests/quality/a/b.sql',
+    'tests/quality/a.md',
+  ])
+    expect(testNameOf(path)).toBeUndefined()
+})
+
+test('the header says what the test is', () => {
+  const text = `-- @severity: warn
+-- @description: no flight without a day
+-- @tags: nulls, , core
+-- @remediation: ask the airport
+SELECT 1 -- @severity: error`
+  expect(parseTest('days', { path: 't.sql', text })).toEqual({
+    test: {
+      name: 'days',
+      severity: 'warn',
+      description: 'no flight without a day',
+      tags: ['nulls', 'core'],
+      remediation: 'ask the airport',
+    },
+    errors: [],
+    warnings: [],
+  })
+})
+
+test('a test gates unless it says otherwise, and a bad severity is an error', () => {
+  expect(parseTest('a', { path: 't.sql', text: 'SELECT 1' }).test.severity).toBe('error')
+  const {
+    test: quality,
+    errors,
+    warnings,
+  } = parseTest('a', {
+    path: 't.sql',
+    text: '-- @severity: mild\n-- @owner: me\nSELECT 1',
+  })
+  expect(quality.severity).toBe('error')
+  expect(errors).toEqual([
+    { file: 't.sql', line: 1, key: 'severity', message: 'severity: must be error or warn, not "mild"' },
+  ])
+  expect(warnings.map(({ key, line }) => [key, line])).toEqual([['owner', 2]])
+})
+
+test.each([
+  ['a count', ['BIGINT'], 1, 3, 3],
+  ['a count of 0', ['BIGINT'], 1, 0, 0],
+  ['a sum in text', ['HUGEINT'], 1, '12345678901234567890', Number.MAX_SAFE_INTEGER],
+  ['a decimal', ['DECIMAL(38,2)'], 1, '0.40', 1],
+  ['a fraction below 0', ['DOUBLE'], 1, -0.4, -1],
+  ['no sum', ['HUGEINT'], 1, null, 1],
+  ['no rows', ['INTEGER'], 0, undefined, 0],
+  ['rows of one column', ['INTEGER'], 5, 0, 5],
+  ['one bad row', ['INTEGER', 'VARCHAR'], 1, 0, 1],
+  ['one text', ['VARCHAR'], 1, '0', 1],
+  ['one truth', ['BOOLEAN'], 1, false, 1],
+] as const)('%s: %p, %p row(s), %p is worth %p', (_, columnTypes, rowCount, first, value) => {
+  expect(testValue({ columnTypes, rowCount, first })).toBe(value)
+})

@@ -1,0 +1,82 @@
+/** Quality tests: what a test file says about itself, and what its result is worth. */
+import { readAnnotations, splitList } from './annotations.ts'
+import type { ConfigProblem, TextFile } from './config.ts'
+import { shown } from './names.ts'
+
+export type Severity = 'error' | 'warn'
+
+export interface QualityTest {
+  /** The file's name without `.sql`. */
+  name: string
+  severity: Severity
+  description: string
+  tags: string[]
+  remediation: string
+}
+
+export interface ParsedTest {
+  test: QualityTest
+  errors: ConfigProblem[]
+  warnings: ConfigProblem[]
+}
+
+const FOLDER = 'tests/quality/'
+const TEST_NAME = /^[a-z0-9][a-z0-9-]{0,127}$/
+
+/** The name of the test a pipeline's file holds; undefined when the file is no quality test. */
+export function testNameOf(path: string): string | undefined {
+  const start = path.startsWith(FOLDER) ? 0 : path.indexOf(`/${FOLDER}`) + 1
+  if (!path.startsWith(FOLDER, start) || !path.endsWith('.sql')) return undefined
+  const name = path.slice(start + FOLDER.length, -'.sql'.length)
+  return TEST_NAME.test(name) ? name : undefined
+}
+
+/** Reads the header of a test file. A severity that cannot be read gates: it counts as `error`. Never throws. */
+export function parseTest(name: string, { path, text }: TextFile): ParsedTest {
+  const parsed: ParsedTest = {
+    test: { name, severity: 'error', description: '', tags: [], remediation: '' },
+    errors: [],
+    warnings: [],
+  }
+  for (const { key, value, line } of readAnnotations(text, '--')) {
+    if (key === 'description') parsed.test.description = value
+    else if (key === 'remediation') parsed.test.remediation = value
+    else if (key === 'tags') parsed.test.tags = splitList(value)
+    else if (key !== 'severity')
+      parsed.warnings.push({ file: path, line, key, message: `unknown key ${shown(key)} is ignored` })
+    else if (value === 'error' || value === 'warn') parsed.test.severity = value
+    else
+      parsed.errors.push({
+        file: path,
+        line,
+        key,
+        message: `severity: must be error or warn, not ${shown(value)}`,
+      })
+  }
+  return parsed
+}
+
+/** A test's result, as the query protocol gives it. */
+export interface TestOutcome {
+  /** The engine's type names. */
+  columnTypes: readonly string[]
+  rowCount: number
+  /** The first column of the first row; undefined when there is no row. */
+  first: unknown
+}
+
+const NUMERIC = /^(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\(\d+,\d+\)|BIGNUM)$/
+
+/**
+ * How many rows fail: one row with one numeric column gives that number, any other result its row count; 0 passes.
+ * NULL, NaN and infinities are no numbers, so they fail as one row: a test whose `sum()` found nothing has not passed.
+ * A number that is not whole is rounded away from 0, so that 0.4 does not pass.
+ */
+export function testValue({ columnTypes, rowCount, first }: TestOutcome): number {
+  const [type] = columnTypes
+  if (rowCount !== 1 || columnTypes.length !== 1 || type === undefined || !NUMERIC.test(type)) return rowCount
+  const number = typeof first === 'string' && first.trim() !== '' ? Number(first) : first
+  if (typeof number !== 'number' || Number.isNaN(number)) return rowCount
+  const whole = Math.sign(number) * Math.ceil(Math.abs(number))
+  return Math.max(-Number.MAX_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, whole))
+}

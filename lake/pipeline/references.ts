@@ -1,0 +1,201 @@
+/**
+ * The literal `ref('...')` and `landing_zone('...')` calls of a source: what lineage shows, what publish warns about,
+ * and which landing zones are frozen at a run's start.
+ *
+ * In SQL a call counts where the template evaluates it, so inside `{{ }}` and `{% %}`; text outside the delimiters is
+ * plain SQL. A call in `{# #}` or in a raw block is no call; one in delimiters behind `--` is, because the template
+ * evaluates it. In Python a call counts in code and in the replacement fields of an f-string.
+ */
+
+export interface Position {
+  /** 1-based. */
+  line: number
+  /** 1-based. */
+  column: number
+}
+
+export type ReferenceFunction = 'ref' | 'landing_zone'
+
+export interface Call extends Position {
+  function: ReferenceFunction
+  argument: string
+}
+
+export interface SqlReferences {
+  calls: Call[]
+  /** `ref(` or `landing_zone(` standing in plain SQL code, where nothing evaluates it. */
+  bare: (Position & { function: ReferenceFunction })[]
+}
+
+/** At the scanner's position: the function and a literal as its only argument. */
+const CALL = /(ref|landing_zone)\s*\(\s*(?:'([^'\\\n]*)'|"([^"\\\n]*)")\s*,?\s*\)/y
+const BARE = /(ref|landing_zone)\s*\(/y
+const WORD = /[\p{L}\p{N}_]+/uy
+const RAW = /\{%[-+]?\s*raw\s*[-+]?%\}/y
+const END_RAW = /\{%[-+]?\s*endraw\s*[-+]?%\}/g
+/** What a scanner of plain SQL stops at, outside and inside of its comments and quoted texts. */
+const SQL_STOPS = {
+  code: /\{[{%#]|--|\/\*|['"]|[\p{L}\p{N}_]+/gu,
+  line: /\{[{%#]|\n/g,
+  block: /\{[{%#]|\*\//g,
+  "'": /\{[{%#]|'/g,
+  '"': /\{[{%#]|"/g,
+} as const
+
+/** Every call of a SQL template, in order. Never throws: what is unfinished ends with the text. */
+export function sqlReferences(source: string): SqlReferences {
+  const found: SqlReferences = { calls: [], bare: [] }
+  const positionOf = lineCounter(source)
+  let inside: keyof typeof SQL_STOPS = 'code'
+  let at = 0
+  for (;;) {
+    const stop = matchFrom(SQL_STOPS[inside], source, at)
+    if (stop === null) return found
+    const [text] = stop
+    const end = stop.index + text.length
+    if (text === '{{' || text === '{%' || text === '{#') {
+      at = templateTag(source, stop.index, (call) =>
+        found.calls.push({ function: call.function, argument: call.argument, ...positionOf(call.at) }),
+      )
+      continue
+    }
+    at = end
+    if (inside !== 'code') inside = 'code'
+    else if (text === '--') inside = 'line'
+    else if (text === '/*') inside = 'block'
+    else if (text === "'" || text === '"') inside = text
+    else {
+      const bare = matchFrom(BARE, source, stop.index)
+      if (bare !== null && !followsDot(source, stop.index))
+        found.bare.push({ function: functionOf(bare), ...positionOf(stop.index) })
+    }
+  }
+}
+
+/** Every call of a Python source, in order. Never throws. */
+export function pythonReferences(source: string): Call[] {
+  const calls: Call[] = []
+  const positionOf = lineCounter(source)
+  pythonCode(source, 0, 0, (call) =>
+    calls.push({ function: call.function, argument: call.argument, ...positionOf(call.at) }),
+  )
+  return calls
+}
+
+type Report = (call: { function: ReferenceFunction; argument: string; at: number }) => void
+
+/** Reads one `{{ }}`, `{% %}`, `{# #}` or raw block that starts at `start`; answers where it ends. */
+function templateTag(source: string, start: number, report: Report): number {
+  if (source.startsWith('{#', start)) return endOf(source, '#}', start + 2)
+  const raw = matchFrom(RAW, source, start)
+  if (raw !== null) {
+    const end = matchFrom(END_RAW, source, start + raw[0].length)
+    return end === null ? source.length : end.index + end[0].length
+  }
+  const closing = source.startsWith('{{', start) ? '}}' : '%}'
+  let at = start + 2
+  while (at < source.length) {
+    if (source.startsWith(closing, at)) return at + 2
+    const character = source[at]
+    if (character === "'" || character === '"') at = quoted(source, at + 1, character)
+    else at = word(source, at, report)
+  }
+  return at
+}
+
+/** Replacement fields nest f-strings; past this depth they are skipped. */
+const PYTHON_DEPTH_LIMIT = 20
+const PYTHON_PREFIX = /^[rbuft]{1,2}$/i
+
+/** Reads Python code; at a depth above 0 until the `}` that closes the replacement field. Answers where it ends. */
+function pythonCode(source: string, start: number, depth: number, report: Report): number {
+  let braces = 0
+  let at = start
+  while (at < source.length) {
+    const character = source[at]
+    if (character === '#') at = endOf(source, '\n', at)
+    else if (character === "'" || character === '"') at = pythonText(source, at, '', depth, report)
+    else if (character === '{') {
+      braces += 1
+      at += 1
+    } else if (character === '}') {
+      at += 1
+      if (braces === 0 && depth > 0) return at
+      braces -= 1
+    } else {
+      const name = matchFrom(WORD, source, at)?.[0] ?? ''
+      const quote = source[at + name.length]
+      at =
+        PYTHON_PREFIX.test(name) && (quote === "'" || quote === '"')
+          ? pythonText(source, at + name.length, name.toLowerCase(), depth, report)
+          : word(source, at, report)
+    }
+  }
+  return at
+}
+
+/** Reads one string literal whose quote stands at `start`; answers where it ends. */
+function pythonText(source: string, start: number, prefix: string, depth: number, report: Report): number {
+  const quote = source[start] ?? ''
+  const isTriple = source.startsWith(quote.repeat(3), start)
+  const closing = isTriple ? quote.repeat(3) : quote
+  const hasFields = /[ft]/.test(prefix) && depth < PYTHON_DEPTH_LIMIT
+  let at = start + closing.length
+  while (at < source.length) {
+    if (source.startsWith(closing, at)) return at + closing.length
+    const character = source[at]
+    if (character === '\\') at += 2
+    else if (character === '\n' && !isTriple) return at
+    else if (hasFields && source.startsWith('{{', at)) at += 2
+    else if (hasFields && character === '{') at = pythonCode(source, at + 1, depth + 1, report)
+    else at += 1
+  }
+  return at
+}
+
+/** Reads one word or one character of code, reporting the call it begins. */
+function word(source: string, at: number, report: Report): number {
+  const name = matchFrom(WORD, source, at)
+  if (name === null) return at + 1
+  const call = matchFrom(CALL, source, at)
+  if (call === null || followsDot(source, at)) return at + name[0].length
+  report({ function: functionOf(call), argument: call[2] ?? call[3] ?? '', at })
+  return at + call[0].length
+}
+
+/** A method or a filter of that name is another function. */
+const followsDot = (source: string, at: number): boolean =>
+  /[.|]\s*$/.test(source.slice(Math.max(0, at - 8), at))
+
+const functionOf = (match: RegExpExecArray): ReferenceFunction =>
+  match[1] === 'landing_zone' ? 'landing_zone' : 'ref'
+
+function quoted(source: string, start: number, quote: string): number {
+  let at = start
+  while (at < source.length && source[at] !== quote) at += source[at] === '\\' ? 2 : 1
+  return at + 1
+}
+
+function endOf(source: string, closing: string, from: number): number {
+  const index = source.indexOf(closing, from)
+  return index === -1 ? source.length : index + closing.length
+}
+
+function matchFrom(pattern: RegExp, source: string, at: number): RegExpExecArray | null {
+  pattern.lastIndex = at
+  return pattern.exec(source)
+}
+
+/** Positions of growing indexes in one pass over the text. */
+function lineCounter(source: string): (index: number) => Position {
+  let line = 1
+  let lineStart = 0
+  return (index) => {
+    for (;;) {
+      const end = source.indexOf('\n', lineStart)
+      if (end === -1 || end >= index) return { line, column: index - lineStart + 1 }
+      line += 1
+      lineStart = end + 1
+    }
+  }
+}

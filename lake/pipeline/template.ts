@@ -1,0 +1,176 @@
+/**
+ * SQL templates: Jinja syntax, strict, sandboxed and bounded (docs/adr/0006-templates.md).
+ *
+ * A run renders twice: `collectTemplate` learns what the template asks for, so that all of it is resolved in one call,
+ * then `renderTemplate` puts the answers in. Both see the same variables, so they take the same way through it.
+ */
+import { MERGE_STRATEGIES, type MergeStrategy } from './config.ts'
+import { shown } from './names.ts'
+import { type Position, type ReferenceFunction, sqlReferences } from './references.ts'
+import { withEnvironment } from './template-engine.ts'
+
+export const TEMPLATE_LIMITS = {
+  sourceBytes: 1_048_576,
+  outputBytes: 8_388_608,
+  /** Instructions of the template engine: what ends an endless loop. */
+  fuel: 1_000_000,
+} as const
+
+export interface Template {
+  /** Its name in errors: `pipeline.sql`. */
+  file: string
+  source: string
+}
+
+export interface TemplateVariables {
+  /** `is_incremental()` and its like say which strategy the run uses. */
+  strategy: MergeStrategy
+  /** The table expression of the pipeline's own table. */
+  this: string
+  /** ISO 8601, UTC. */
+  runStartedAt: string
+  /** The text of the largest watermark on main; null when there is none. */
+  watermarkValue: string | null
+}
+
+/** Gives SQL text for a name; what it throws becomes a `TemplateError` at the call. */
+export interface TemplateResolver {
+  /** A table expression. */
+  ref(name: string): string
+  /** A path text for `read_csv_auto('...')`. */
+  landingZone(name: string): string
+}
+
+/** A template that cannot be rendered, and where. */
+export class TemplateError extends Error {
+  override readonly name = 'TemplateError'
+  /** What is wrong, without its place. */
+  readonly reason: string
+  readonly file: string
+  /** 1-based, where the engine knows it. */
+  readonly line: number | undefined
+  /** 1-based, where the engine knows it. */
+  readonly column: number | undefined
+
+  constructor(file: string, reason: string, at: Partial<Position> = {}, options?: ErrorOptions) {
+    const column = at.column === undefined ? '' : ` column ${at.column}`
+    super(`${at.line === undefined ? file : `${file} line ${at.line}${column}`}: ${reason}`, options)
+    this.reason = reason
+    this.file = file
+    this.line = at.line
+    this.column = at.column
+  }
+}
+
+/** The template as SQL. Throws `TemplateError`. */
+export function renderTemplate(
+  template: Template,
+  variables: TemplateVariables,
+  resolver: TemplateResolver,
+): string {
+  let failure: { error: unknown; call: ReferenceFunction; argument: string } | undefined
+  // A throw inside a callback would trap the module and lose its message: the first one waits until it has returned.
+  const call = (name: ReferenceFunction, resolve: (argument: string) => string) => {
+    return (...given: unknown[]): string => {
+      const argument = typeof given[0] === 'string' ? given[0] : ''
+      try {
+        if (given.length !== 1 || typeof given[0] !== 'string')
+          throw new TypeError(`${name}() takes one name in quotes`)
+        return resolve(argument)
+      } catch (error) {
+        failure ??= { error, call: name, argument }
+        return ''
+      }
+    }
+  }
+  const globals: Record<string, unknown> = {
+    ref: call('ref', (name) => resolver.ref(name)),
+    landing_zone: call('landing_zone', (name) => resolver.landingZone(name)),
+    this: variables.this,
+    run_started_at: variables.runStartedAt,
+    watermark_value: variables.watermarkValue,
+  }
+  for (const strategy of MERGE_STRATEGIES) globals[`is_${strategy}`] = () => strategy === variables.strategy
+  const rendered = render(template, globals)
+  if (failure !== undefined) {
+    const { error, call: name, argument } = failure
+    const place = sqlReferences(template.source).calls.find(
+      (found) => found.function === name && found.argument === argument,
+    )
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new TemplateError(template.file, reason, place, { cause: error })
+  }
+  if (rendered instanceof TemplateError) throw rendered
+  return rendered
+}
+
+export interface Asked {
+  /** Names given to `ref()`, as written, without repeats. */
+  refs: string[]
+  /** Names given to `landing_zone()`, as written, without repeats. */
+  zones: string[]
+}
+
+/** What the template asks for on its way through these variables. Throws `TemplateError`. */
+export function collectTemplate(template: Template, variables: TemplateVariables): Asked {
+  const refs = new Set<string>()
+  const zones = new Set<string>()
+  const note = (names: Set<string>) => (name: string) => {
+    names.add(name)
+    return name
+  }
+  renderTemplate(template, variables, { ref: note(refs), landingZone: note(zones) })
+  return { refs: [...refs], zones: [...zones] }
+}
+
+const NAME_IN_ENGINE = 'template'
+
+/** One rendering in a WASM instance of its own: what a template does to its memory ends with it. */
+function render({ file, source }: Template, globals: Record<string, unknown>): string | TemplateError {
+  if (byteLength(source) > TEMPLATE_LIMITS.sourceBytes)
+    return new TemplateError(file, `the template is larger than ${TEMPLATE_LIMITS.sourceBytes} bytes`)
+  try {
+    const sql = withEnvironment((environment) => {
+      environment.undefinedBehavior = 'strict'
+      environment.debug = true
+      environment.keepTrailingNewline = true
+      environment.fuel = TEMPLATE_LIMITS.fuel
+      environment.removeGlobal('debug')
+      for (const [name, value] of Object.entries(globals)) environment.addGlobal(name, value)
+      return environment.renderNamedStr(NAME_IN_ENGINE, source, {})
+    })
+    if (byteLength(sql) > TEMPLATE_LIMITS.outputBytes)
+      return new TemplateError(file, `the result is larger than ${TEMPLATE_LIMITS.outputBytes} bytes`)
+    return sql
+  } catch (error) {
+    if (error instanceof WebAssembly.RuntimeError || error instanceof RangeError)
+      return new TemplateError(
+        file,
+        'the template needs too much memory or is nested too deeply',
+        {},
+        { cause: error },
+      )
+    if (!(error instanceof Error)) throw error
+    return described({ file, source }, error)
+  }
+}
+
+/** Of an excerpt's row of carets: `     i `. */
+const MARGIN = 7
+
+/** The engine's message is `what (in template:LINE)`, then in debug mode an excerpt with carets under the place. */
+function described({ file, source }: Template, error: Error): TemplateError {
+  const [, what = error.message, lineText] = /^(.*?) \(in template:(\d+)\)/s.exec(error.message) ?? []
+  if (lineText === undefined) return new TemplateError(file, what, {}, { cause: error })
+  const line = Number(lineText)
+  const excerpt = new RegExp(`^ *${line} > .*\\n( +i +)(\\^+)`, 'm').exec(error.message)
+  if (excerpt?.[1] === undefined) return new TemplateError(file, what, { line }, { cause: error })
+  const characters = [...(source.split('\n')[line - 1] ?? '')]
+  const before = excerpt[1].length - MARGIN
+  const marked = characters.slice(before, before + (excerpt[2]?.length ?? 0)).join('')
+  const column = characters.slice(0, before).join('').length + 1
+  const reason = what === 'undefined value' ? `${shown(marked)} is undefined` : what
+  return new TemplateError(file, reason, { line, column }, { cause: error })
+}
+
+const byteLength = (text: string): number => new TextEncoder().encode(text).length

@@ -1,0 +1,125 @@
+import { expect, test } from 'bun:test'
+import { type PublishInput, validatePublish } from './validate.ts'
+
+const flights = { namespace: 'default', layer: 'silver', name: 'flights', type: 'sql' } as const
+const known = { tables: new Set(['default.bronze.flights', 'ops.gold.routes']), zones: new Set(['raw']) }
+
+const publish = (files: Record<string, string>, rest: Partial<PublishInput> = {}) =>
+  validatePublish({
+    pipeline: flights,
+    files: Object.entries(files).map(([path, text]) => ({ path, text })),
+    known,
+    ...rest,
+  })
+
+test('a good pipeline has nothing to report', () => {
+  expect(
+    publish({
+      'pipeline.sql': "-- @max_retries: 2\nSELECT * FROM {{ ref('bronze.flights') }}",
+      'config.yaml': 'merge_strategy: append_only',
+      'tests/quality/some.sql':
+        "-- @severity: warn\nSELECT count(*) FROM {{ ref('silver.flights') }}, {{ this }}",
+      'README.md': "ref('a')",
+    }),
+  ).toEqual({
+    valid: true,
+    files: ['pipeline.sql', 'config.yaml', 'tests/quality/some.sql', 'README.md'].map((path) => ({
+      path,
+      valid: true,
+      errors: [],
+      warnings: [],
+    })),
+  })
+})
+
+test('bad configuration is an error of the file it stands in', () => {
+  const { valid, files } = publish({
+    'pipeline.sql': '-- @max_retries: x\nSELECT 1',
+    'config.yaml': 'merge_strategy: upsert\nmaterialised: table',
+    'tests/quality/a.sql': '-- @severity: bad\nSELECT 0',
+  })
+  expect(valid).toBe(false)
+  expect(files.map(({ errors }) => errors)).toEqual([
+    ['line 1: max_retries: must be a whole number from 0 to 100, not "x"'],
+    [
+      'line 1: merge_strategy: must be one of full_refresh, append_only, incremental, delete_insert, scd2, snapshot, not "upsert"',
+    ],
+    ['line 1: severity: must be error or warn, not "bad"'],
+  ])
+  expect(files[1]?.warnings).toEqual(['line 2: unknown key "materialised" is ignored'])
+})
+
+test('template errors are errors, in tests too', () => {
+  const { valid, files } = publish({
+    'pipeline.sql': 'SELECT {{ nope }}',
+    'tests/quality/a.sql': '{% if %}',
+  })
+  expect(valid).toBe(false)
+  expect(files[0]?.errors).toEqual(['line 1 column 11: "nope" is undefined'])
+  expect(files[1]?.errors[0]).toStartWith('line 1 column 7: syntax error')
+})
+
+test('a name that cannot be one is an error', () => {
+  const { files } = publish({
+    'pipeline.sql': "SELECT * FROM {{ ref('flights') }}, '{{ landing_zone('Raw') }}'",
+  })
+  expect(files[0]?.errors).toEqual([
+    `"flights" is not a table name: write 'layer.name' or 'namespace.layer.name'`,
+    '"Raw" cannot be the name of a landing zone: lowercase letters, digits and hyphens',
+  ])
+})
+
+test('what the service cannot run yet fails publish', () => {
+  const incremental = publish({
+    'pipeline.sql': 'SELECT 1',
+    'config.yaml': 'merge_strategy: incremental\nunique_key: id',
+  })
+  expect(incremental.files[0]?.errors).toEqual([
+    'merge_strategy incremental is not available yet: use full_refresh or append_only',
+  ])
+  const python = publish({ 'pipeline.py': 'result = []' }, { pipeline: { ...flights, type: 'python' } })
+  expect(python.files[0]?.errors).toEqual(['python pipelines cannot run yet: write the pipeline in SQL'])
+})
+
+test("the record's type decides which source file is needed", () => {
+  expect(publish({ 'pipeline.py': 'result = []' })).toMatchObject({
+    valid: false,
+    files: [{ path: 'pipeline.py' }, { path: 'pipeline.sql', errors: ['a sql pipeline needs pipeline.sql'] }],
+  })
+})
+
+test('bare calls and unknown tables and zones are warnings', () => {
+  const { valid, files } = publish({
+    'pipeline.sql': `SELECT * FROM ref('bronze.flights'), {{ ref('bronze.nope') }}, {{ ref('ops.gold.routes') }},
+  read_csv_auto('{{ landing_zone('raw') }}'), read_csv_auto('{{ landing_zone('gone') }}')`,
+  })
+  expect(valid).toBe(true)
+  expect(files[0]?.warnings).toEqual([
+    'line 1 column 15: ref( stands outside of {{ }}: the template does not see it',
+    'line 1 column 41: there is no table "bronze.nope"',
+    'line 2 column 65: there is no landing zone "gone"',
+  ])
+})
+
+test('who does not know what exists gets no warning about it', () => {
+  const { files } = publish({ 'pipeline.sql': "{{ ref('bronze.nope') }}" }, { known: undefined })
+  expect(files[0]?.warnings).toEqual([])
+})
+
+test('a cycle is a warning that shows the way', () => {
+  const sources = new Map([
+    ['default.gold.a', ['default.bronze.x', 'default.gold.b']],
+    ['default.gold.b', ['default.silver.flights', 'default.gold.a']],
+  ])
+  const { valid, files } = publish(
+    { 'pipeline.sql': "SELECT * FROM {{ ref('gold.a') }}" },
+    { known: undefined, sources },
+  )
+  expect(valid).toBe(true)
+  expect(files[0]?.warnings).toEqual([
+    'the pipeline reads its own table: default.silver.flights <- default.gold.a <- default.gold.b <- default.silver.flights',
+  ])
+  expect(publish({ 'pipeline.sql': "{{ ref('silver.flights') }}" }).files[0]?.warnings).toEqual([
+    'the pipeline reads its own table: default.silver.flights <- default.silver.flights',
+  ])
+})

@@ -1,0 +1,175 @@
+/**
+ * Publish validation: template syntax errors and bad configuration are errors; a bare `ref(`, a reference to an
+ * unknown table or zone, and a cycle are warnings. The engine is not asked: tables may not exist yet.
+ */
+import {
+  type ConfigProblem,
+  type PipelineConfig,
+  parseConfig,
+  supportedNow,
+  type TextFile,
+} from './config.ts'
+import { NameError, parseTableName, parseZoneName, shown, type TableName, tableKey } from './names.ts'
+import { parseTest, testNameOf } from './quality.ts'
+import { type Call, pythonReferences, sqlReferences } from './references.ts'
+import { collectTemplate, TemplateError } from './template.ts'
+
+export interface PublishInput {
+  pipeline: TableName & { type: 'sql' | 'python' }
+  /** Every file of the pipeline, by its path below the pipeline's prefix: `pipeline.sql`, `tests/quality/a.sql`. */
+  files: readonly TextFile[]
+  /** What exists; left out, the caller does not know and nothing is reported as unknown. */
+  known?: {
+    /** Keys as `tableKey` gives them. */
+    tables: ReadonlySet<string>
+    /** Zones of the pipeline's namespace. */
+    zones: ReadonlySet<string>
+  }
+  /** Which tables each table is made from, by key: what a cycle is found in. */
+  sources?: ReadonlyMap<string, readonly string[]>
+}
+
+export interface FileReport {
+  path: string
+  valid: boolean
+  errors: string[]
+  warnings: string[]
+}
+
+export interface ValidationReport {
+  valid: boolean
+  files: FileReport[]
+}
+
+/** One report per file given, in order, and one more for a source file that is missing. Never throws. */
+export function validatePublish(input: PublishInput): ValidationReport {
+  const sourcePath = input.pipeline.type === 'python' ? 'pipeline.py' : 'pipeline.sql'
+  const source = input.files.find(({ path }) => path === sourcePath)
+  const config = input.files.find(({ path }) => path === 'config.yaml')
+  const parsed = parseConfig({ config, source })
+  const files = input.files.map((file): FileReport => {
+    const errors = messagesOf(parsed.errors, file.path)
+    const warnings = messagesOf(parsed.warnings, file.path)
+    if (file === source) {
+      errors.push(...supportedNow(parsed.config, input.pipeline.type))
+      if (input.pipeline.type === 'sql') errors.push(...templateErrors(file, parsed.config))
+      warnings.push(...referenceWarnings(file, input), ...cycleWarnings(file, input))
+    } else {
+      const name = testNameOf(file.path)
+      if (name !== undefined) {
+        const test = parseTest(name, file)
+        errors.push(...messagesOf(test.errors, file.path), ...templateErrors(file, parsed.config))
+        warnings.push(...messagesOf(test.warnings, file.path), ...referenceWarnings(file, input))
+      }
+    }
+    return { path: file.path, valid: errors.length === 0, errors, warnings }
+  })
+  if (source === undefined)
+    files.push({
+      path: sourcePath,
+      valid: false,
+      errors: [`a ${input.pipeline.type} pipeline needs ${sourcePath}`],
+      warnings: [],
+    })
+  return { valid: files.every(({ valid }) => valid), files }
+}
+
+/** Problems of one file as lines of its report, which names the file already. */
+const messagesOf = (problems: readonly ConfigProblem[], path: string): string[] =>
+  problems
+    .filter(({ file }) => file === path)
+    .map(({ line, message }) => (line === undefined ? message : `line ${line}: ${message}`))
+
+/** Renders with what a first run would see; names are only noted, so no table needs to exist. */
+function templateErrors({ path, text }: TextFile, { mergeStrategy }: PipelineConfig): string[] {
+  try {
+    const asked = collectTemplate(
+      { file: path, source: text },
+      { strategy: mergeStrategy, this: 'this', runStartedAt: '1970-01-01T00:00:00Z', watermarkValue: null },
+    )
+    const faults = [
+      ...asked.refs.map((name) => faultOf(() => parseTableName(name, 'default'))),
+      ...asked.zones.map((name) => faultOf(() => parseZoneName(name))),
+    ]
+    return faults.filter((fault) => fault !== undefined)
+  } catch (error) {
+    if (!(error instanceof TemplateError)) throw error
+    if (error.line === undefined) return [error.reason]
+    return [
+      `line ${error.line}${error.column === undefined ? '' : ` column ${error.column}`}: ${error.reason}`,
+    ]
+  }
+}
+
+function faultOf(parse: () => unknown): string | undefined {
+  try {
+    parse()
+    return undefined
+  } catch (error) {
+    if (error instanceof NameError) return error.message
+    throw error
+  }
+}
+
+function referenceWarnings({ path, text }: TextFile, { pipeline, known }: PublishInput): string[] {
+  const { calls, bare } = path.endsWith('.py')
+    ? { calls: pythonReferences(text), bare: [] }
+    : sqlReferences(text)
+  const warnings = bare.map(
+    (call) =>
+      `line ${call.line} column ${call.column}: ${call.function}( stands outside of {{ }}: the template does not see it`,
+  )
+  if (known === undefined) return warnings
+  for (const call of calls) {
+    const unknown =
+      call.function === 'ref' ? isUnknownTable(call, pipeline, known.tables) : !known.zones.has(call.argument)
+    if (unknown)
+      warnings.push(
+        `line ${call.line} column ${call.column}: there is no ${call.function === 'ref' ? 'table' : 'landing zone'} ${shown(call.argument)}`,
+      )
+  }
+  return warnings
+}
+
+/** The pipeline's own table may come to be by this very publish; a name that is none is an error already. */
+function isUnknownTable(call: Call, pipeline: TableName, tables: ReadonlySet<string>): boolean {
+  const key = keyOf(call.argument, pipeline)
+  return key !== undefined && key !== tableKey(pipeline) && !tables.has(key)
+}
+
+/** Walks from the tables this source reads; the way back to its own table is the cycle. */
+function cycleWarnings({ path, text }: TextFile, { pipeline, sources }: PublishInput): string[] {
+  const own = tableKey(pipeline)
+  const calls = path.endsWith('.py') ? pythonReferences(text) : sqlReferences(text).calls
+  const reads = calls.flatMap((call) =>
+    call.function === 'ref' ? (keyOf(call.argument, pipeline) ?? []) : [],
+  )
+  const cameFrom = new Map<string, string>(reads.map((table) => [table, own]))
+  const open = [...cameFrom.keys()]
+  for (let table = open.pop(); table !== undefined; table = open.pop()) {
+    if (table === own) return [`the pipeline reads its own table: ${wayTo(own, cameFrom)}`]
+    for (const next of sources?.get(table) ?? []) {
+      if (cameFrom.has(next)) continue
+      cameFrom.set(next, table)
+      open.push(next)
+    }
+  }
+  return []
+}
+
+/** `silver.a <- gold.b <- silver.a`, in the order of reading. */
+function wayTo(own: string, cameFrom: ReadonlyMap<string, string>): string {
+  const way = [own]
+  for (let table = cameFrom.get(own); table !== undefined && table !== own; table = cameFrom.get(table))
+    way.push(table)
+  return [own, ...way.reverse()].join(' <- ')
+}
+
+function keyOf(name: string, pipeline: TableName): string | undefined {
+  try {
+    return tableKey(parseTableName(name, pipeline.namespace))
+  } catch (error) {
+    if (error instanceof NameError) return undefined
+    throw error
+  }
+}
