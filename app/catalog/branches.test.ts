@@ -24,7 +24,7 @@ async function emptyCatalog() {
   await database.sql`insert into lake_ref (name, state, number) values ('main', 'open', 0)`
 }
 
-const tableNamed = (name: string) => ({ namespace: 'default', layer: 'gold', name })
+const tableNamed = (name: string) => ({ namespace: 'default', layer: 'gold' as const, name })
 
 const open = (branch: string, base: number) =>
   database.sql.begin((tx) => openBranches(tx, [{ branch, base, runId: newId(), attempt: 1 }]))

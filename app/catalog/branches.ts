@@ -1,11 +1,12 @@
 /**
  * The branch catalog's moves inside other transactions: open, close and merge many branches with a fixed number of
- * statements. Used by the dispatcher's thread, so only the SQL driver's types are imported. See ADR 0008.
+ * statements. Used by the dispatcher's thread, so it imports nothing heavy. See ADR 0008.
  *
  * Locks are taken in one order everywhere: main, then branches by name.
  */
 import type postgres from 'postgres'
 import type { SqlTx } from '../../drizzle/client.ts'
+import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 
 export type NewBranch = { branch: string; base: number; runId: string; attempt: number }
 
@@ -95,14 +96,14 @@ export async function mergeBranches(tx: SqlTx, requests: MergeRequest[]): Promis
     }
     const changes = entriesOf.get(request.branch) ?? []
     const clash = changes.find(
-      (entry) => entry.baseContent !== entry.liveContent || moved.has(tableOf(entry)),
+      (entry) => entry.baseContent !== entry.liveContent || moved.has(tableKey(entry)),
     )
     if (clash) {
-      outcomes.set(request.branch, { kind: 'conflict', table: tableOf(clash) })
+      outcomes.set(request.branch, { kind: 'conflict', table: tableKey(clash) })
       continue
     }
     head += 1
-    for (const entry of changes) moved.add(tableOf(entry))
+    for (const entry of changes) moved.add(tableKey(entry))
     merged.push({ ...request, number: head, changes })
     outcomes.set(request.branch, { kind: 'merged', commit: head, base: Number(branch.base) })
   }
@@ -147,18 +148,13 @@ async function writeMerged(tx: SqlTx, merged: MergedRow[]): Promise<void> {
 }
 
 type BranchRow = { name: string; state: string; base: string; head: string | null }
-type EntryRow = {
+type EntryRow = TableName & {
   ref: string
-  namespace: string
-  layer: string
-  name: string
   contentId: string
   baseContent: string | null
   liveContent: string | null
 }
 type MergedRow = MergeRequest & { number: number; changes: EntryRow[] }
-
-const tableOf = (entry: EntryRow) => `${entry.namespace}.${entry.layer}.${entry.name}`
 
 function whyStale(branch: BranchRow | undefined, testedCommit: string): string | null {
   if (branch === undefined) return 'there is no such branch'

@@ -1,8 +1,7 @@
 import type postgres from 'postgres'
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { ContentColumns } from '../../drizzle/schema/catalog.ts'
-
-export type TableName = { namespace: string; layer: string; name: string }
+import type { TableName } from '../../lake/pipeline/names.ts'
 
 /** One immutable state of a table. */
 export type Content = {
@@ -32,6 +31,13 @@ export async function findBranch(sql: postgres.ISql, name: string): Promise<Bran
     select name, state, base, head, run_id as "runId", attempt
     from lake_ref where name = ${name} and name <> 'main'`
   return row ? { ...row, base: Number(row.base) } : null
+}
+
+/** Namespaces that exist, and those that were deleted but still have tables: what they contain keeps working. */
+export async function namespaceNames(sql: postgres.ISql): Promise<string[]> {
+  const rows = await sql<{ name: string }[]>`
+    select name from namespace union select namespace from main_entry where to_commit is null order by name`
+  return rows.map((row) => row.name)
 }
 
 /** Tables of main as of `commit`, in order of name. */

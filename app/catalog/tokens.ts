@@ -1,7 +1,7 @@
 // A bearer token is its own proof: the claims, and their HMAC under a key that every replica shares (row
 // `attempt_token` of `secret`). What may end early, such as a branch, is asked of the catalog, not of the token.
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import type { Layer } from '../http/names.ts'
+import type { TableName } from '../../lake/pipeline/names.ts'
 
 /** Reads its branch and its inputs; writes its target while the branch is open. */
 export type AttemptClaims = {
@@ -9,7 +9,7 @@ export type AttemptClaims = {
   branch: string
   runId: string
   attempt: number
-  target: { namespace: string; layer: Layer; name: string }
+  target: TableName
   /** Milliseconds since 1970. */
   expiresAt: number
 }

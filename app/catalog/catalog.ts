@@ -1,0 +1,37 @@
+import { Elysia } from 'elysia'
+import type { Sql } from '../../drizzle/client.ts'
+import type { Clock } from '../clock.ts'
+import type { NewId } from '../ids.ts'
+import type { Log } from '../log.ts'
+import type { ObjectStore } from '../objects/port.ts'
+import { makeAccess } from './access.ts'
+import { makeGateway } from './gateway.ts'
+import { configRoutes, icebergRoutes } from './iceberg-routes.ts'
+import { makeMetadataFiles } from './metadata-files.ts'
+import { objectRoutes } from './objects-routes.ts'
+import { makeCatalogService } from './service.ts'
+import { sluiceRoutes } from './sluice-routes.ts'
+import type { Tokens } from './tokens.ts'
+
+export type CatalogDeps = {
+  sql: Sql
+  objects: ObjectStore
+  tokens: Tokens
+  clock: Clock
+  newId: NewId
+  log: Log
+}
+
+/** What runners and query services reach with their tokens: `/catalog` and `/lake/objects`, mounted at the root. */
+export function makeCatalog(deps: CatalogDeps) {
+  const { sql, log } = deps
+  const access = makeAccess(deps)
+  const service = makeCatalogService({ ...deps, files: makeMetadataFiles(deps) })
+  return {
+    routes: new Elysia()
+      .use(configRoutes(access, log))
+      .use(icebergRoutes(service, access, log))
+      .use(sluiceRoutes(sql, access, log)),
+    objectRoutes: objectRoutes(makeGateway(deps), deps),
+  }
+}

@@ -1,0 +1,85 @@
+/** The object store as the bearer of a token may use it: reads its inputs and the lake, adds files to its own table. */
+import type { Sql } from '../../drizzle/client.ts'
+import { LAKE_PREFIX } from '../../lake/iceberg/location.ts'
+import { tableKey } from '../../lake/pipeline/names.ts'
+import { AppError, forbidden, notFound } from '../http/errors.ts'
+import { chunksOf } from '../objects/body.ts'
+import type { ObjectBody, ObjectInfo, ObjectStore } from '../objects/port.ts'
+import { isTableFile } from './lake-keys.ts'
+import { isFrozenInput, pinnedVersion } from './landing.ts'
+import { findBranch } from './queries.ts'
+import type { AttemptClaims, Claims } from './tokens.ts'
+
+/** One data file of a table: an engine splits its output long before. */
+const LAKE_FILE_BYTES_MAX = 1_073_741_824
+
+export type ObjectRef = { key: string; version: string | undefined }
+export type Upload = {
+  key: string
+  body: ReadableStream<Uint8Array> | null
+  /** The length that the client declared; null: none. */
+  declaredBytes: number | null
+}
+
+export type Gateway = ReturnType<typeof makeGateway>
+
+export function makeGateway({ sql, objects }: { sql: Sql; objects: ObjectStore }) {
+  /** The version to read, or 403. Says nothing about what exists beyond the token's reach. */
+  async function readableVersion(claims: Claims, { key, version }: ObjectRef): Promise<string | undefined> {
+    if (key.startsWith(LAKE_PREFIX)) return undefined
+    if (claims.kind === 'read') throw forbidden('this token reads lake files only')
+    const pinned = await pinnedVersion(sql, claims.runId, key)
+    if (pinned !== null && (version ?? pinned) === pinned) return pinned
+    if (pinned === null && (await isFrozenInput(sql, claims, key))) return version
+    throw forbidden('this attempt does not read this object')
+  }
+
+  async function checkWritable(claims: Claims, key: string): Promise<AttemptClaims> {
+    if (claims.kind !== 'attempt') throw forbidden('this token writes nothing')
+    if (!isTableFile(claims.target, key))
+      throw forbidden(`this attempt writes files of ${tableKey(claims.target)} only`)
+    const branch = await findBranch(sql, claims.branch)
+    if (branch?.state !== 'open') throw forbidden(`the branch ${claims.branch} is not open`)
+    return claims
+  }
+
+  return {
+    /** The object, to be streamed on. */
+    async read(claims: Claims, object: ObjectRef): Promise<ObjectBody> {
+      const found = await objects.get(object.key, await readableVersion(claims, object))
+      if (found === null) throw notFound('object')
+      return found
+    },
+
+    async describe(claims: Claims, object: ObjectRef): Promise<ObjectInfo> {
+      const found = await objects.head(object.key, await readableVersion(claims, object))
+      if (found === null) throw notFound('object')
+      return found
+    },
+
+    /**
+     * Adds a file of the attempt's table. A file is written once: a repeat of the same length is answered like the
+     * first time, another length is 409.
+     */
+    async add(
+      claims: Claims,
+      { key, body, declaredBytes }: Upload,
+    ): Promise<{ size: number; isNew: boolean }> {
+      await checkWritable(claims, key)
+      const existing = await objects.head(key)
+      if (existing === null) {
+        const { size } = await objects.put(key, body ?? new Uint8Array(0), { maxBytes: LAKE_FILE_BYTES_MAX })
+        return { size, isNew: true }
+      }
+      if ((declaredBytes ?? (await lengthOf(body))) !== existing.size)
+        throw new AppError(409, 'ALREADY_EXISTS', 'this object exists already with other content')
+      return { size: existing.size, isNew: false }
+    },
+  }
+}
+
+async function lengthOf(body: Upload['body']): Promise<number> {
+  let size = 0
+  if (body) for await (const chunk of chunksOf(body, LAKE_FILE_BYTES_MAX)) size += chunk.byteLength
+  return size
+}

@@ -1,0 +1,144 @@
+// The routes of Iceberg's REST catalog that a run needs. A branch is the warehouse `sluice@<branch>`.
+// Source: https://iceberg.apache.org/rest-catalog-spec/
+import { Elysia } from 'elysia'
+import { parseJson } from '../../lake/iceberg/json.ts'
+import type { Log } from '../log.ts'
+import { chunksOf } from '../objects/body.ts'
+import type { Access } from './access.ts'
+import { badRequest, errorResponse, noSuchNamespace, noSuchTable } from './errors.ts'
+import { LAKE_ROOT } from './metadata-files.ts'
+import { type CatalogService, type LoadedTable, tableNamed } from './service.ts'
+
+/** A commit holds a schema and a snapshot's summary; its files are in manifests. */
+const BODY_BYTES_MAX = 4 * 1_048_576
+const LEVEL_SEPARATOR = '\x1f'
+const ENDPOINTS = [
+  'GET /v1/{prefix}/namespaces',
+  'POST /v1/{prefix}/namespaces',
+  'GET /v1/{prefix}/namespaces/{namespace}',
+  'HEAD /v1/{prefix}/namespaces/{namespace}',
+  'GET /v1/{prefix}/namespaces/{namespace}/tables',
+  'POST /v1/{prefix}/namespaces/{namespace}/tables',
+  'GET /v1/{prefix}/namespaces/{namespace}/tables/{table}',
+  'HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}',
+  'POST /v1/{prefix}/namespaces/{namespace}/tables/{table}',
+]
+
+export const icebergRoutes = (catalog: CatalogService, access: Access, log: Log) =>
+  new Elysia({ prefix: '/catalog/v1/:prefix/namespaces', detail: { hide: true } })
+    .onError(({ error }) => errorResponse(error, log))
+
+    .get('', async ({ request, params, query }) => {
+      await access.session(request, params.prefix)
+      return { namespaces: await catalog.namespaces(levelsOf(query.parent)) }
+    })
+    .post(
+      '',
+      async ({ request, params }) => {
+        await access.session(request, params.prefix)
+        const namespace = namespaceFrom(await bodyOf(request))
+        // Namespaces are made in Sluice; one that is there already is as good as made.
+        await catalog.checkNamespace(namespace)
+        return { namespace, properties: {} }
+      },
+      { parse: 'none' },
+    )
+    .get('/:namespace', async ({ request, params }) => {
+      await access.session(request, params.prefix)
+      const namespace = levelsOf(params.namespace)
+      await catalog.checkNamespace(namespace)
+      return { namespace, properties: {} }
+    })
+    .head('/:namespace', async ({ request, params }) => {
+      await access.session(request, params.prefix)
+      await catalog.checkNamespace(levelsOf(params.namespace))
+      return new Response(null, { status: 204 })
+    })
+
+    .get('/:namespace/tables', async ({ request, params }) => {
+      const session = await access.session(request, params.prefix)
+      const namespace = levelsOf(params.namespace)
+      const tables = await catalog.tables(session, namespace)
+      return { identifiers: tables.map(({ name }) => ({ namespace, name })) }
+    })
+    .post(
+      '/:namespace/tables',
+      async ({ request, params }) => {
+        const session = await access.session(request, params.prefix)
+        return tableResponse(await catalog.create(session, levelsOf(params.namespace), await bodyOf(request)))
+      },
+      { parse: 'none' },
+    )
+    .get('/:namespace/tables/:table', async ({ request, params }) =>
+      tableResponse(await catalog.load(await access.session(request, params.prefix), tableOf(params))),
+    )
+    .head('/:namespace/tables/:table', async ({ request, params }) => {
+      const table = tableOf(params)
+      const isThere = await catalog.exists(await access.session(request, params.prefix), table)
+      if (!isThere) throw noSuchTable(params.table)
+      return new Response(null, { status: 204 })
+    })
+    .post(
+      '/:namespace/tables/:table',
+      async ({ request, params }) => {
+        const session = await access.session(request, params.prefix)
+        return tableResponse(await catalog.commit(session, tableOf(params), await bodyOf(request)))
+      },
+      { parse: 'none' },
+    )
+
+/** What a client asks first: where the warehouse's routes are. */
+export const configRoutes = (access: Access, log: Log) =>
+  new Elysia({ prefix: '/catalog/v1', detail: { hide: true } })
+    .onError(({ error }) => errorResponse(error, log))
+    .get('/config', async ({ request, query }) => {
+      const { warehouse } = query
+      if (!warehouse) throw badRequest('warehouse: is needed')
+      await access.session(request, warehouse)
+      return {
+        defaults: { root: LAKE_ROOT },
+        overrides: { prefix: encodeURIComponent(warehouse) },
+        endpoints: ENDPOINTS,
+      }
+    })
+
+/** The text of the metadata file is put in as it stands. */
+function tableResponse({ location, metadata, head }: LoadedTable): Response {
+  const config = JSON.stringify(head === null ? {} : { 'x-sluice-commit': head })
+  const start = location === undefined ? '' : `"metadata-location":${JSON.stringify(location)},`
+  return new Response(`{${start}"config":${config},"metadata":${metadata}}`, {
+    headers: { 'content-type': 'application/json' },
+  })
+}
+
+const levelsOf = (text: string | undefined) => (text ? text.split(LEVEL_SEPARATOR) : [])
+
+function tableOf({ namespace, table }: { namespace: string; table: string }) {
+  const levels = levelsOf(namespace)
+  if (levels.length !== 2) throw noSuchNamespace(levels)
+  return tableNamed(levels, table)
+}
+
+function namespaceFrom(body: string): string[] {
+  const namespace: unknown = Reflect.get(parsedObject(body), 'namespace')
+  if (!Array.isArray(namespace) || !namespace.every((level) => typeof level === 'string'))
+    throw badRequest('namespace: must be a list of names')
+  return namespace
+}
+
+function parsedObject(text: string): object {
+  try {
+    const value = parseJson(text)
+    if (typeof value === 'object' && value !== null) return value
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+  }
+  throw badRequest('the body is not a JSON object')
+}
+
+/** Read as text: the ids in it do not survive JSON.parse. */
+async function bodyOf(request: Request): Promise<string> {
+  const chunks: Uint8Array[] = []
+  if (request.body) for await (const chunk of chunksOf(request.body, BODY_BYTES_MAX)) chunks.push(chunk)
+  return Buffer.concat(chunks).toString()
+}

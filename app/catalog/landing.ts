@@ -1,0 +1,62 @@
+import type { Sql } from '../../drizzle/client.ts'
+import type { AttemptClaims } from './tokens.ts'
+
+export type Attempt = Pick<AttemptClaims, 'runId' | 'attempt'>
+export type Zone = { namespace: string; zone: string }
+export type FrozenFile = { id: string; filename: string; path: string; versionId: string; sizeBytes: number }
+
+/**
+ * The files of a zone that an attempt reads. Zones that the sources name literally were frozen at its start; another one
+ * is frozen now, as it was then: the files up to the attempt's watermark that no run has archived.
+ * Null: there is no such zone.
+ */
+export const frozenFiles = (sql: Sql, attempt: Attempt, zone: Zone): Promise<FrozenFile[] | null> =>
+  sql.begin(async (tx) => {
+    const { runId, attempt: number } = attempt
+    const [found] = await tx<{ id: string }[]>`
+      select id from landing_zone where namespace = ${zone.namespace} and name = ${zone.zone}`
+    if (found === undefined) return null
+    // The lock makes one call freeze and every other one see what it froze.
+    const [, , files] = await Promise.all([
+      tx`select from run_attempt where run_id = ${runId} and attempt = ${number} for update`,
+      tx`
+        insert into run_file (run_id, attempt, landing_file_id, zone_id)
+        select attempt.run_id, attempt.attempt, file.id, file.zone_id
+        from run_attempt attempt
+        join landing_file file on file.zone_id = ${found.id} and file.seq <= attempt.landing_watermark
+        where attempt.run_id = ${runId} and attempt.attempt = ${number} and attempt.state = 'open'
+          and file.archived_by_run is null
+          and not exists (
+            select from run_file frozen
+            where frozen.run_id = attempt.run_id and frozen.attempt = attempt.attempt
+              and frozen.zone_id = ${found.id})`,
+      tx<(FrozenFile & { sizeBytes: string })[]>`
+        select file.id, file.filename, file.path, file.version_id as "versionId", file.size_bytes as "sizeBytes"
+        from run_file frozen join landing_file file on file.id = frozen.landing_file_id
+        where frozen.run_id = ${runId} and frozen.attempt = ${number} and frozen.zone_id = ${found.id}
+        order by file.seq`,
+    ])
+    return files.map((file) => ({ ...file, sizeBytes: Number(file.sizeBytes) }))
+  })
+
+/**
+ * Whether a key is a landing file frozen for the attempt. One that another run has archived meanwhile may still be read
+ * where it was: the attempt was told that place.
+ */
+export async function isFrozenInput(sql: Sql, { runId, attempt }: Attempt, key: string): Promise<boolean> {
+  const found = await sql`
+    select from run_file frozen
+    join landing_file file on file.id = frozen.landing_file_id
+    join landing_zone zone on zone.id = frozen.zone_id
+    where frozen.run_id = ${runId} and frozen.attempt = ${attempt}
+      and ${key} in (file.path, zone.namespace || '/landing/' || zone.name || '/' || file.filename)
+    limit 1`
+  return found.length > 0
+}
+
+/** The version of a pipeline file that a run was requested with; null when it has pinned none of that path. */
+export async function pinnedVersion(sql: Sql, runId: string, path: string): Promise<string | null> {
+  const [run] = await sql<{ version: string | null }[]>`
+    select pins ->> ${path} as version from run where id = ${runId}`
+  return run?.version ?? null
+}

@@ -1,0 +1,81 @@
+import { Elysia } from 'elysia'
+import type { Clock } from '../clock.ts'
+import { AppError, invalid } from '../http/errors.ts'
+import { targetOf } from '../http/target.ts'
+import { checkKey } from '../objects/key.ts'
+import type { ObjectInfo } from '../objects/port.ts'
+import { bearerClaims } from './access.ts'
+import type { Gateway } from './gateway.ts'
+import type { Claims, Tokens } from './tokens.ts'
+
+const PREFIX = '/lake/objects'
+
+export const objectRoutes = (gateway: Gateway, { tokens, clock }: { tokens: Tokens; clock: Clock }) => {
+  const claimsOf = (request: Request): Claims => {
+    const claims = bearerClaims(request, tokens, clock)
+    if (claims !== null) return claims
+    const headers = { 'www-authenticate': 'Bearer realm="sluice"' }
+    throw new AppError(401, 'AUTHENTICATION', 'a valid bearer token is needed', { headers })
+  }
+  return new Elysia({ prefix: PREFIX, detail: { hide: true } })
+    .get('/*', async ({ request, query }) => {
+      const claims = claimsOf(request)
+      const { body, ...info } = await gateway.read(claims, { key: keyOf(request), version: query.version })
+      return new Response(body, { headers: headersOf(info) })
+    })
+    .head('/*', async ({ request, query }) => {
+      const claims = claimsOf(request)
+      const info = await gateway.describe(claims, { key: keyOf(request), version: query.version })
+      return new Response(null, { headers: headersOf(info) })
+    })
+    .put(
+      '/*',
+      async ({ request, status }) => {
+        const claims = claimsOf(request)
+        const key = keyOf(request)
+        const declaredBytes = lengthHeader(request)
+        const { size, isNew } = await gateway.add(claims, { key, body: request.body, declaredBytes })
+        return status(isNew ? 201 : 200, { key, size })
+      },
+      { parse: 'none' },
+    )
+}
+
+/** The key as it was sent, decoded once; 400 for one that no store may hold. */
+function keyOf(request: Request): string {
+  const encoded = targetOf(request.url).path.slice(PREFIX.length + 1)
+  const key = decoded(encoded)
+  checkKey(key)
+  // Decoded further, by whatever is behind us, it must not lead elsewhere.
+  for (
+    let text = key, next = decodedLeniently(text);
+    next !== text;
+    text = next, next = decodedLeniently(text)
+  )
+    checkKey(next)
+  return key
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch (cause) {
+    if (cause instanceof URIError) throw invalid('path', 'is not valid percent-encoding')
+    throw cause
+  }
+}
+
+/** What could spell a dot, a separator or a control character; a name with any other percent sign keeps it. */
+const decodedLeniently = (text: string) =>
+  text.replace(/%([0-7][0-9a-f])/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+
+function lengthHeader(request: Request): number | null {
+  const text = request.headers.get('content-length')
+  return text === null ? null : Number(text)
+}
+
+const headersOf = ({ size, versionId }: ObjectInfo) => ({
+  'content-type': 'application/octet-stream',
+  'content-length': String(size),
+  ...(versionId !== '' && { etag: JSON.stringify(versionId) }),
+})

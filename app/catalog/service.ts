@@ -1,0 +1,194 @@
+/** The catalog as Iceberg clients see it: tables of main, and of the one branch their token is for. See ADR 0008. */
+import { randomUUID } from 'node:crypto'
+import type { Sql } from '../../drizzle/client.ts'
+import { keyOf, tableLocation } from '../../lake/iceberg/location.ts'
+import {
+  applyUpdates,
+  CommitFailed,
+  checkRequirements,
+  currentSchema,
+  currentSnapshot,
+  newTable,
+  parseMetadata,
+  serializeMetadata,
+  type TableMetadata,
+  type TableUpdate,
+} from '../../lake/iceberg/metadata.ts'
+import { columnsOf } from '../../lake/iceberg/types.ts'
+import { parseCommitRequest, parseCreateTable } from '../../lake/iceberg/wire.ts'
+import { LAYERS, type TableName, tableKey } from '../../lake/pipeline/names.ts'
+import type { Clock } from '../clock.ts'
+import type { NewId } from '../ids.ts'
+import type { Session } from './access.ts'
+import { badRequest, forbidden, noSuchNamespace, noSuchTable, tableExists } from './errors.ts'
+import { isTableDirectory, isTableFile } from './lake-keys.ts'
+import { LAKE_ROOT, type MetadataFiles } from './metadata-files.ts'
+import { commitToBranch, findBranch, namespaceNames, tableIn, tablesIn } from './queries.ts'
+
+export type LoadedTable = {
+  /** Undefined: the table is staged, its first commit will create it. */
+  location: string | undefined
+  /** The metadata file as it stands: its int64 values must not pass through JSON.parse. */
+  metadata: string
+  /** The branch's latest commit: what a merge of this state must name as tested. */
+  head: string | null
+}
+
+export type CatalogService = ReturnType<typeof makeCatalogService>
+
+type Deps = { sql: Sql; files: MetadataFiles; clock: Clock; newId: NewId }
+
+export function makeCatalogService({ sql, files, clock, newId }: Deps) {
+  async function load({ view }: Session, table: TableName): Promise<LoadedTable> {
+    const found = await tableIn(sql, view, table)
+    if (found === null) throw noSuchTable(tableKey(table))
+    // Read after the table: a client that finds its own snapshot here has found the commit that made it.
+    const branch = view.branch === null ? null : await findBranch(sql, view.branch)
+    return {
+      location: found.metadataLocation,
+      metadata: await files.read(found.metadataLocation),
+      head: branch?.head ?? null,
+    }
+  }
+
+  async function create(session: Session, namespace: readonly string[], body: string): Promise<LoadedTable> {
+    const request = parseCreateTable(body)
+    const table = tableNamed(namespace, request.name)
+    checkWritable(session, table)
+    if ((await tableIn(sql, session.view, table)) !== null) throw tableExists(table)
+    // Random from its first digit, unlike our other ids: the location is made of these digits.
+    const uuid = randomUUID()
+    const metadata = newTable({
+      uuid,
+      location: request.location ?? tableLocation(LAKE_ROOT, table, uuid),
+      schema: request.schema,
+      partitionSpec: request['partition-spec'],
+      sortOrder: request['write-order'],
+      properties: request.properties,
+      at: clock.now().getTime(),
+    })
+    checkDirectory(table, metadata.location)
+    if (request['stage-create'])
+      return { location: undefined, metadata: serializeMetadata(metadata), head: null }
+    return store(session, table, metadata, undefined)
+  }
+
+  async function commit(session: Session, table: TableName, body: string): Promise<LoadedTable> {
+    const { identifier, requirements, updates } = parseCommitRequest(body)
+    if (identifier && tableKey(tableNamed(identifier.namespace, identifier.name)) !== tableKey(table))
+      throw badRequest('identifier: names another table than the path')
+    checkWritable(session, table)
+    const current = await tableIn(sql, session.view, table)
+    if (current === null && !requirements.some((requirement) => requirement.type === 'assert-create'))
+      throw noSuchTable(tableKey(table))
+    const base = current && parseMetadata(await files.read(current.metadataLocation))
+    checkRequirements(base, requirements)
+    for (const update of updates) checkUpdateLocation(table, update)
+    const next = applyUpdates(base, updates, {
+      at: clock.now().getTime(),
+      previousFile: current?.metadataLocation,
+    })
+    return store(session, table, next, current?.metadataLocation)
+  }
+
+  /** The file first, the catalog after it: whatever fails between leaves a file that nothing names. */
+  async function store(
+    { own }: Session,
+    table: TableName,
+    metadata: TableMetadata,
+    replaced: string | undefined,
+  ): Promise<LoadedTable> {
+    if (own === null) throw forbidden('main is only moved by merging a branch')
+    const text = serializeMetadata(metadata)
+    const location = await files.write(metadata.location, replaced, text)
+    const snapshot = currentSnapshot(metadata)
+    const total = (name: string) => Number(snapshot?.summary[name] ?? 0)
+    const id = newId()
+    const isCommitted = await commitToBranch(sql, {
+      id,
+      branch: own.branch.name,
+      head: own.branch.head,
+      table,
+      tableUuid: metadata['table-uuid'],
+      snapshotId: snapshot ? String(snapshot['snapshot-id']) : null,
+      message: `${snapshot?.summary.operation ?? 'create'} ${tableKey(table)}`,
+      content: {
+        contentId: newId(),
+        metadataLocation: location,
+        columns: columnsOf(currentSchema(metadata)),
+        rowCount: total('total-records'),
+        sizeBytes: total('total-files-size'),
+      },
+    })
+    if (!isCommitted) throw new CommitFailed(`the branch ${own.branch.name} is closed or has moved meanwhile`)
+    return { location, metadata: text, head: id }
+  }
+
+  return {
+    load,
+    create,
+    commit,
+
+    exists: async ({ view }: Session, table: TableName) => (await tableIn(sql, view, table)) !== null,
+
+    /** The namespaces directly below `parent`: Sluice's namespaces, and the layers of each. */
+    async namespaces(parent: readonly string[]): Promise<string[][]> {
+      const names = await namespaceNames(sql)
+      const [namespace] = parent
+      if (namespace === undefined) return names.map((name) => [name])
+      checkLevels(parent, names)
+      return parent.length === 1 ? LAYERS.map((layer) => [namespace, layer]) : []
+    },
+
+    /** Rejects when there is no such namespace. */
+    async checkNamespace(levels: readonly string[]): Promise<void> {
+      checkLevels(levels, await namespaceNames(sql))
+    },
+
+    /** The tables of one layer of a namespace, as the session sees them. */
+    async tables({ view }: Session, levels: readonly string[]): Promise<TableName[]> {
+      checkLevels(levels, await namespaceNames(sql))
+      const [namespace, layer] = levels
+      return (await tablesIn(sql, view)).filter(
+        (table) => table.namespace === namespace && table.layer === layer,
+      )
+    },
+  }
+}
+
+/** A table by its Iceberg namespace `[namespace, layer]` and name. */
+export function tableNamed(levels: readonly string[], name: string): TableName {
+  const [namespace, layerText, ...rest] = levels
+  const layer = LAYERS.find((known) => known === layerText)
+  if (namespace === undefined || layer === undefined || rest.length > 0) throw noSuchNamespace(levels)
+  return { namespace, layer, name }
+}
+
+function checkLevels(levels: readonly string[], namespaces: readonly string[]) {
+  const [namespace, layer, ...rest] = levels
+  const isKnown = namespace !== undefined && namespaces.includes(namespace)
+  const isLayer = layer === undefined || LAYERS.some((known) => known === layer)
+  if (!isKnown || !isLayer || rest.length > 0) throw noSuchNamespace(levels)
+}
+
+function checkWritable({ own }: Session, table: TableName) {
+  if (own === null) throw forbidden('main is only moved by merging a branch')
+  const { target } = own.claims
+  if (tableKey(target) !== tableKey(table)) throw forbidden(`this attempt writes ${tableKey(target)} only`)
+  if (own.branch.state !== 'open')
+    throw new CommitFailed(`the branch ${own.branch.name} is ${own.branch.state}`)
+}
+
+/** An attempt's commit names no place but its table's, whatever else its token may read. */
+function checkUpdateLocation(table: TableName, update: TableUpdate) {
+  if (update.action === 'set-location') checkDirectory(table, update.location)
+  if (update.action !== 'add-snapshot') return
+  const list = update.snapshot['manifest-list']
+  if (!isTableFile(table, keyOf(LAKE_ROOT, list)))
+    throw badRequest(`manifest-list: ${JSON.stringify(list)} is not a file of ${tableKey(table)}`)
+}
+
+function checkDirectory(table: TableName, location: string) {
+  if (!isTableDirectory(table, keyOf(LAKE_ROOT, location)))
+    throw badRequest(`location: ${JSON.stringify(location)} is not a directory of ${tableKey(table)}`)
+}

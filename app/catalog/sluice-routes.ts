@@ -1,0 +1,54 @@
+// What a runner and a query service ask of the catalog in one call each. Wire names are snake_case, landing files are
+// the LandingInput of the runner's protocol.
+import { create, toJson } from '@bufbuild/protobuf'
+import { Elysia } from 'elysia'
+import type { Sql } from '../../drizzle/client.ts'
+import { LandingInputSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import type { Log } from '../log.ts'
+import { type Access, commitNumber } from './access.ts'
+import { badRequest, errorResponse, noSuch } from './errors.ts'
+import { frozenFiles } from './landing.ts'
+import { type CatalogTable, catalogAt, changesSince } from './queries.ts'
+
+export const sluiceRoutes = (sql: Sql, access: Access, log: Log) =>
+  new Elysia({ prefix: '/catalog/sluice/v1', detail: { hide: true } })
+    .onError(({ error }) => errorResponse(error, log))
+
+    /** Main at a commit; with `since`, how it differs from main at that earlier one. */
+    .get('/commits/:commit/tables', async ({ request, params, query }) => {
+      const commit = commitNumber('commit', params.commit)
+      const since = query.since === undefined ? null : commitNumber('since', query.since)
+      if (since !== null && since > commit) throw badRequest('since: must not be after the commit')
+      await access.checkCommit(request, commit)
+      const { tables, dropped } =
+        since === null
+          ? { tables: await catalogAt(sql, commit), dropped: [] }
+          : await changesSince(sql, { commit, since })
+      return { commit, tables: tables.map(onWire), dropped }
+    })
+
+    /** The landing files of a zone that the attempt reads. */
+    .get('/landing/:namespace/:zone', async ({ request, params }) => {
+      const attempt = await access.openAttempt(request)
+      const { namespace, zone } = params
+      const files = await frozenFiles(sql, attempt, { namespace, zone })
+      if (files === null) throw noSuch(`landing zone ${namespace}.${zone}`)
+      const input = create(LandingInputSchema, {
+        namespace,
+        zone,
+        files: files.map(({ id, filename, path, versionId, sizeBytes }) => ({
+          id,
+          filename,
+          object: { path, versionId, sizeBytes: BigInt(sizeBytes) },
+        })),
+      })
+      return toJson(LandingInputSchema, input)
+    })
+
+const onWire = ({ contentId, metadataLocation, rowCount, sizeBytes, ...table }: CatalogTable) => ({
+  ...table,
+  content_id: contentId,
+  metadata_location: metadataLocation,
+  row_count: rowCount,
+  size_bytes: sizeBytes,
+})

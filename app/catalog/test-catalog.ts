@@ -1,0 +1,210 @@
+// A catalog for tests: real Postgres, a disk store, and HTTP on a free port, used the way a runner uses it.
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
+import { Elysia } from 'elysia'
+import { testDatabase } from '../../.setup/database.ts'
+import { openDatabase, type Sql } from '../../drizzle/client.ts'
+import { type CatalogClient, connectCatalog } from '../../lake/iceberg/client.ts'
+import { schemaForAppend, schemaForReplace } from '../../lake/iceberg/evolution.ts'
+import { dataLocation, keyOf } from '../../lake/iceberg/location.ts'
+import { currentSchema, type TableMetadata } from '../../lake/iceberg/metadata.ts'
+import { dataFilesOf, makeManifestReader } from '../../lake/iceberg/scan.ts'
+import {
+  fieldIdsLiteral,
+  fieldsWritten,
+  quoteText,
+  readTable,
+  selectForWrite,
+} from '../../lake/iceberg/sql.ts'
+import { type CopyResult, metricsOf } from '../../lake/iceberg/stats.ts'
+import { type CommitPlan, planCommit } from '../../lake/iceberg/write.ts'
+import type { TableName } from '../../lake/pipeline/names.ts'
+import { systemClock } from '../clock.ts'
+import { errorResponse, toAppError } from '../http/error-response.ts'
+import { newId } from '../ids.ts'
+import { makeLog } from '../log.ts'
+import { openObjectStore } from '../objects/open.ts'
+import type { ObjectStore } from '../objects/port.ts'
+import { headOfMain, mergeBranches, openBranches } from './branches.ts'
+import { makeCatalog } from './catalog.ts'
+import { makeTokens, type Tokens } from './tokens.ts'
+
+export const ROOT = 'sluice://lake/'
+
+export interface TestCatalog {
+  sql: Sql
+  objects: ObjectStore
+  tokens: Tokens
+  /** Without a slash at the end. */
+  url: string
+  fetch(path: string, token: string | null, init?: RequestInit): Promise<Response>
+  /** Opens a branch on main's head, and what its attempt needs. */
+  attempt(table: TableName): Promise<TestAttempt>
+  /** A token for main's head, and a client of it. */
+  reader(): Promise<{ token: string; client: CatalogClient; commit: number }>
+  merge(attempt: TestAttempt, testedCommit: string): Promise<string | undefined>
+  /** The rows of a table, read by DuckDB through the gateway. */
+  rows(token: string, metadata: TableMetadata): Promise<Record<string, unknown>[]>
+  close(): Promise<void>
+}
+
+export interface TestAttempt {
+  runId: string
+  branch: string
+  token: string
+  client: CatalogClient
+  /** Writes the result of a query as data and manifests, and plans the commit of it. */
+  plan(query: string, operation: 'append' | 'overwrite'): Promise<CommitPlan>
+  /** The same, committed. Answers the new metadata and the commit's id. */
+  write(
+    query: string,
+    operation: 'append' | 'overwrite',
+  ): Promise<{ metadata: TableMetadata; commit: string }>
+}
+
+export async function openTestCatalog(): Promise<TestCatalog> {
+  const postgres = await testDatabase()
+  const { sql, close } = openDatabase(postgres.url, {
+    connections: 1,
+    rawConnections: 4,
+    application: 'test',
+  })
+  const directory = await mkdtemp(join(tmpdir(), 'sluice-catalog-'))
+  const objects = await openObjectStore({ kind: 'disk', root: join(directory, 'objects') })
+  const tokens = makeTokens('a secret of the tests')
+  const log = makeLog('test', 'text')
+  const { routes, objectRoutes } = makeCatalog({ sql, objects, tokens, clock: systemClock, newId, log })
+  const app = new Elysia()
+    .onError({ as: 'global' }, ({ error, request }) => {
+      if (request.url.includes('/lake/objects/')) return errorResponse(toAppError(error))
+    })
+    .use(routes)
+    .use(objectRoutes)
+  const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: app.fetch })
+  const url = `http://127.0.0.1:${server.port}`
+  const instance = await DuckDBInstance.create(':memory:', { threads: '1' })
+  const duckdb = await instance.connect()
+  const expiresAt = new Date(Date.now() + 3_600_000)
+
+  const request: TestCatalog['fetch'] = (path, token, init = {}) =>
+    fetch(`${url}${path}`, {
+      ...init,
+      headers: { ...(token !== null && { authorization: `Bearer ${token}` }), ...init.headers },
+    })
+  const connect = (warehouse: string, token: string) =>
+    connectCatalog({ baseUrl: `${url}/catalog`, warehouse, token })
+  const readerOf = (token: string) =>
+    makeManifestReader(async (location) => {
+      const response = await request(`/lake/objects/${keyOf(ROOT, location)}`, token)
+      if (!response.ok) throw new Error(`${location}: ${response.status}`)
+      return new Uint8Array(await response.arrayBuffer())
+    })
+
+  const attempt: TestCatalog['attempt'] = async (table) => {
+    const runId = newId()
+    const branch = `run-${runId}-1`
+    const base = await headOfMain(sql)
+    await sql.begin((tx) => openBranches(tx, [{ branch, base, runId, attempt: 1 }]))
+    const token = tokens.attempt({ branch, runId, attempt: 1, target: table, expiresAt })
+    const client = await connect(`sluice@${branch}`, token)
+    const identifier = { namespace: [table.namespace, table.layer], name: table.name }
+
+    const put = async (location: string, body: Uint8Array) => {
+      const path = `/lake/objects/${keyOf(ROOT, location)}`
+      const response = await request(path, token, { method: 'PUT', body: new Uint8Array(body) })
+      if (response.status !== 201) throw new Error(`${location}: ${response.status} ${await response.text()}`)
+    }
+    const plan: TestAttempt['plan'] = async (query, operation) => {
+      const columns = await columnsOf(duckdb, query)
+      const existing = await client.loadTable(identifier).catch(() => null)
+      const created =
+        existing ??
+        (await client.createTable(identifier, { schema: schemaForReplace(columns).schema, isStaged: true }))
+      const { metadata } = created
+      const previous = { schema: currentSchema(metadata), lastColumnId: metadata['last-column-id'] }
+      const next =
+        existing && operation === 'append'
+          ? schemaForAppend(columns, previous)
+          : schemaForReplace(columns, previous)
+      const file = join(directory, `${newId()}.parquet`)
+      const fields = fieldsWritten(columns, next.schema)
+      const result = await duckdb.runAndReadAll(
+        `COPY (SELECT ${selectForWrite(columns, next.schema)} FROM (${query}))
+         TO ${quoteText(file)} (FORMAT parquet, RETURN_STATS, FIELD_IDS ${fieldIdsLiteral(fields)})`,
+      )
+      const location = dataLocation(metadata.location, newId())
+      await put(location, await Bun.file(file).bytes())
+      const [copied] = result.getRowObjectsJS() as unknown as CopyResult[]
+      if (copied === undefined) throw new Error('nothing was written')
+      const planned = await planCommit({
+        metadata,
+        isStaged: existing === null,
+        operation,
+        schema: next.schema,
+        files: [{ location, ...metricsOf({ type: 'struct', fields }, copied) }],
+        at: Date.now(),
+        uuid: crypto.randomUUID(),
+        reader: readerOf(token),
+      })
+      for (const object of planned.objects) await put(object.location, object.bytes)
+      return planned
+    }
+    const write: TestAttempt['write'] = async (query, operation) => {
+      const { metadata, config } = await client.commit(identifier, await plan(query, operation))
+      return { metadata, commit: config['x-sluice-commit'] ?? '' }
+    }
+    return { runId, branch, token, client, plan, write }
+  }
+
+  return {
+    sql,
+    objects,
+    tokens,
+    url,
+    fetch: request,
+    attempt,
+    reader: async () => {
+      const commit = await headOfMain(sql)
+      const token = tokens.read({ commit, expiresAt })
+      return { token, commit, client: await connect('sluice', token) }
+    },
+    merge: async ({ branch, runId }, testedCommit) => {
+      const outcomes = await sql.begin((tx) =>
+        mergeBranches(tx, [{ branch, testedCommit, runId, message: 'a run' }]),
+      )
+      return outcomes.get(branch)?.kind
+    },
+    rows: async (token, metadata) => {
+      const files = await dataFilesOf(metadata, metadata['current-snapshot-id'] ?? 0n, readerOf(token))
+      const paths = await Promise.all(
+        files.map(async ({ location }) => {
+          const path = join(directory, `${newId()}.parquet`)
+          await Bun.write(path, await request(`/lake/objects/${keyOf(ROOT, location)}`, token))
+          return path
+        }),
+      )
+      const result = await duckdb.runAndReadAll(
+        `FROM ${readTable(currentSchema(metadata), paths)} ORDER BY ALL`,
+      )
+      return result.getRowObjectsJson()
+    },
+    close: async () => {
+      await server.stop(true)
+      duckdb.closeSync()
+      instance.closeSync()
+      await objects.close()
+      await close()
+      await postgres.drop()
+      await rm(directory, { recursive: true })
+    },
+  }
+}
+
+async function columnsOf(duckdb: DuckDBConnection, query: string) {
+  const described = await duckdb.runAndReadAll(`DESCRIBE ${query}`)
+  return described
+    .getRowObjectsJS()
+    .map((row) => ({ name: String(row.column_name), type: String(row.column_type) }))
+}
