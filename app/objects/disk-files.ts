@@ -23,9 +23,13 @@ export async function orNull<T>(found: Promise<T>): Promise<T | null> {
 
 export const namesIn = async (directory: string) => (await orNull(readdir(directory))) ?? []
 
+/** A handle that is collected while open ends the process; a body that never ends must not do that. */
+const writing = new Set<FileHandle>()
+
 /** Writes a new file to the disk, not just to its cache. Returns its size in bytes. */
 export async function writeNew(path: string, chunks: AsyncIterable<Uint8Array>): Promise<number> {
   const file = await open(path, 'wx')
+  writing.add(file)
   try {
     let size = 0
     for await (const chunk of chunks) {
@@ -35,6 +39,7 @@ export async function writeNew(path: string, chunks: AsyncIterable<Uint8Array>):
     await file.sync()
     return size
   } finally {
+    writing.delete(file)
     await file.close()
   }
 }
@@ -70,27 +75,35 @@ export async function syncDirectory(directory: string): Promise<void> {
   }
 }
 
-/** `size` bytes of an open file, read as they are asked for. Closes the file at the end, on cancel and on errors. */
-export function streamOf(file: FileHandle, size: number): ReadableStream<Uint8Array> {
+/**
+ * The first `size` bytes of a file, or null when it is not there. The file is open only while a piece is read, so that a
+ * reader who just goes away leaves nothing open; one that fits into a piece is read at once.
+ */
+export async function streamOf(path: string, size: number): Promise<ReadableStream<Uint8Array> | null> {
+  const first = await orNull(readPiece(path, 0, size))
+  if (first === null) return null
   let position = 0
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        try {
-          const buffer = new Uint8Array(Math.min(READ_BYTES, size - position))
-          const { bytesRead } = await file.read(buffer, 0, buffer.byteLength, position)
-          if (bytesRead === 0 && position < size) throw new Error(`file ends at ${position} of ${size} bytes`)
-          position += bytesRead
-          if (bytesRead > 0) controller.enqueue(buffer.subarray(0, bytesRead))
-          if (position < size) return
-          controller.close()
-        } catch (error) {
-          controller.error(error)
-        }
-        await file.close()
+        const piece = position === 0 ? first : await readPiece(path, position, size)
+        position += piece.byteLength
+        if (piece.byteLength > 0) controller.enqueue(piece)
+        if (position === size) controller.close()
       },
-      cancel: () => file.close(),
     },
     { highWaterMark: 0 },
   )
+}
+
+async function readPiece(path: string, position: number, size: number): Promise<Uint8Array> {
+  const buffer = new Uint8Array(Math.min(READ_BYTES, size - position))
+  const file = await open(path)
+  try {
+    const { bytesRead } = await file.read(buffer, 0, buffer.byteLength, position)
+    if (bytesRead === 0 && position < size) throw new Error(`${path} ends at ${position} of ${size} bytes`)
+    return buffer.subarray(0, bytesRead)
+  } finally {
+    await file.close()
+  }
 }

@@ -6,7 +6,7 @@ import { systemClock } from '../clock.ts'
 import { openDiskStore } from './disk.ts'
 import { openObjectStore } from './open.ts'
 import { type ObjectStore, StoreUnavailable } from './port.ts'
-import { bytes, objectStoreSuite } from './suite.ts'
+import { bytes, objectStoreSuite, streamed } from './suite.ts'
 
 const parent = await mkdtemp(join(tmpdir(), 'sluice-objects-'))
 afterAll(() => rm(parent, { recursive: true }))
@@ -158,6 +158,29 @@ test('a put and a purge of its folder at the same time leave the object or nothi
     expect(objects.map((object) => object.versionId)).toEqual(objects.length === 0 ? [] : [versionId])
     await store.removeAll('a/')
   }
+  await store.close()
+})
+
+test('a refused body leaves no temporary file', async () => {
+  const root = newRoot()
+  const store = await open(root)
+  await expect(store.put('a', streamed([bytes('four')]), { maxBytes: 3 })).rejects.toThrow('too large')
+  await expect(store.put('a', streamed([bytes('x'), new Error('gone')]))).rejects.toThrow('gone')
+  expect(await readdir(join(root, '~tmp'))).toEqual([])
+  await store.close()
+})
+
+test('readers and bodies that just stop do no harm', async () => {
+  const store = await open(newRoot())
+  await store.put('a', new Uint8Array(1_048_576))
+  for (let round = 0; round < 20; round++) {
+    await (await store.get('a'))?.body.getReader().read()
+    void store.put('b', new ReadableStream({ pull: () => new Promise(() => {}) }))
+  }
+  // An open file that is collected would fail this test with an uncaught error.
+  Bun.gc(true)
+  expect((await store.list('', { limit: 3 })).objects).toMatchObject([{ key: 'a' }])
+  Bun.gc(true)
   await store.close()
 })
 

@@ -75,10 +75,10 @@ export async function openDiskStore(root: string, clock: Clock): Promise<ObjectS
 
   async function get(key: string, versionId?: string) {
     const found = await find(key, versionId)
-    const file = found && (await orNull(open(found.path)))
-    if (!file) return null
+    const body = found && (await streamOf(found.path, found.size))
+    if (!body) return null
     const { path: _, ...info } = found
-    return { ...info, body: streamOf(file, info.size) }
+    return { ...info, body }
   }
 
   async function head(key: string, versionId?: string) {
