@@ -14,6 +14,8 @@ import { routesOf } from './http/routes-of.ts'
 import type { NewId } from './ids.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
+import { openApiDocument } from './swagger/openapi.ts'
+import { swaggerRoutes } from './swagger/routes.ts'
 
 export interface AppParts {
   config: Pick<
@@ -38,9 +40,17 @@ export interface App {
 
 export function buildApp(parts: AppParts): App {
   const { config, metrics } = parts
-  const open = together([healthRoutes(makeHealthService(parts), metrics, config)])
-  const internal = together(parts.internal)
+  const health = healthRoutes(makeHealthService(parts), metrics, config)
   const api = together([featureRoutes(config), ...parts.api], '/api/v1')
+  const internal = together(parts.internal)
+  const swagger = swaggerRoutes(() =>
+    openApiDocument({
+      routes: [...api.routes, ...health.routes],
+      version: config.version,
+      locked: config.apiKey !== null,
+    }),
+  )
+  const open = together([health, swagger])
 
   const elysia = new Elysia({ strictPath: true })
     .onParse({ as: 'global' }, ({ request }) => readBody(request, exchangeOf(request).route))

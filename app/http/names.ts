@@ -43,5 +43,5 @@ export const ErrorBody = t.Object(
       message: t.String(),
     }),
   },
-  { description: 'The error envelope' },
+  { title: 'Error', description: 'The error envelope' },
 )

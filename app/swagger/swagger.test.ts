@@ -1,0 +1,174 @@
+import { describe, expect, test } from 'bun:test'
+import { Type as t } from '@sinclair/typebox'
+import { Elysia, t as elysiaType } from 'elysia'
+import { ErrorBody, Layer, NamespaceName, nullable } from '../http/names.ts'
+import { requestTo, testApp } from '../test-app.ts'
+
+const things = new Elysia({ prefix: '/things', tags: ['Things'] })
+  .get('', () => ({ things: [] }), {
+    query: t.Object({ search: t.Optional(t.String({ description: 'Part of a name', examples: ['fli'] })) }),
+    response: {
+      200: t.Object({ things: t.Array(t.Object({ owner: nullable(t.String()) })) }),
+      400: ErrorBody,
+    },
+    detail: { summary: 'List' },
+  })
+  .post('/:ns/:layer', ({ status }) => status(201, { rows: {} }), {
+    params: t.Object({ ns: NamespaceName, layer: Layer }),
+    body: t.Object({
+      kind: t.Literal('a'),
+      size: t.Integer({ minimum: 1, default: 5 }),
+      names: t.Record(t.String(), t.String()),
+    }),
+    response: { 201: t.Object({ rows: t.Record(t.String(), nullable(t.Integer())) }) },
+  })
+  .post('/:ns/:layer/publish', () => 'done', {
+    body: t.Optional(t.Object({ message: t.Optional(t.String()) })),
+    response: { 200: t.String() },
+  })
+  .delete('/:ns/:layer', ({ status }) => status(204, undefined), { response: { 204: t.Void() } })
+  .post('/upload', () => ({}), { body: elysiaType.Object({ path: t.String(), file: elysiaType.File() }) })
+  .get('/files/*', () => ({}), { params: t.Object({ '*': t.String({ description: 'The path' }) }) })
+
+interface Operation {
+  operationId: string
+  parameters?: { in: string; name: string; schema: object; required: boolean; example?: string }[]
+  requestBody?: { required: boolean; content: Record<string, { schema: object }> }
+  responses: Record<string, { description?: string; content?: Record<string, { schema: object }> }>
+  security?: object[]
+}
+interface Document {
+  openapi: string
+  servers: object[]
+  security: object[]
+  tags: { name: string }[]
+  paths: Record<string, Record<string, Operation>>
+}
+
+const documentOf = async (apiKey: string | null = null) => {
+  const response = await requestTo(testApp({ api: [things], config: { apiKey } }), 'GET', '/swagger/json')
+  expect(response.headers.get('content-type')).toBe('application/json')
+  return (await response.json()) as Document
+}
+const operation = async (path: string, method: string) => {
+  const found = (await documentOf()).paths[`/api/v1/things${path}`]?.[method]
+  if (found === undefined) throw new Error(`no ${method} ${path}`)
+  return found
+}
+
+describe('the document', () => {
+  test('is OpenAPI 3.0 of this server, with the routes under their tags', async () => {
+    const { openapi, servers, tags, paths } = await documentOf()
+    expect(openapi).toBe('3.0.3')
+    expect(servers).toEqual([{ url: '/' }])
+    expect(tags).toEqual([{ name: 'Features' }, { name: 'Things' }, { name: 'Health' }])
+    expect(Object.keys(paths)).toContain('/health/ready')
+    expect(Object.keys(paths).filter((path) => path.startsWith('/swagger'))).toEqual([])
+  })
+  test('asks for the key where one is configured, but not for health', async () => {
+    expect((await documentOf()).security).toEqual([])
+    const { security, paths } = await documentOf('secret')
+    expect(security).toEqual([{ ApiKey: [] }])
+    expect(paths['/health']?.get?.security).toEqual([])
+  })
+  test('describes parameters with their examples', async () => {
+    const { parameters, operationId } = await operation('', 'get')
+    expect(operationId).toBe('getThings')
+    expect(parameters).toEqual([
+      {
+        in: 'query',
+        name: 'search',
+        required: false,
+        description: 'Part of a name',
+        example: 'fli',
+        schema: { type: 'string' },
+      },
+    ] as never)
+  })
+  test('says literals as enums and null as nullable', async () => {
+    const { parameters } = await operation('/{ns}/{layer}', 'post')
+    const layer = { type: 'string', enum: ['bronze', 'silver', 'gold'] }
+    expect(parameters?.find(({ name }) => name === 'layer')?.schema).toEqual(layer)
+    const list = (await operation('', 'get')).responses['200']?.content?.['application/json']?.schema
+    expect(list).toMatchObject({
+      properties: { things: { items: { properties: { owner: { type: 'string', nullable: true } } } } },
+    })
+  })
+  test('keeps defaults, bounds and maps of a body', async () => {
+    const { requestBody, responses } = await operation('/{ns}/{layer}', 'post')
+    expect(requestBody?.required).toBe(true)
+    expect(requestBody?.content['application/json']?.schema).toMatchObject({
+      properties: {
+        kind: { type: 'string', enum: ['a'] },
+        size: { type: 'integer', minimum: 1, default: 5 },
+        names: { type: 'object', additionalProperties: { type: 'string' } },
+      },
+    })
+    expect(responses['201']?.content?.['application/json']?.schema).toMatchObject({
+      properties: { rows: { additionalProperties: { type: 'integer', nullable: true } } },
+    })
+  })
+  test('knows optional bodies, text answers and answers without a body', async () => {
+    const publish = await operation('/{ns}/{layer}/publish', 'post')
+    expect(publish.requestBody?.required).toBe(false)
+    expect(Object.keys(publish.responses['200']?.content ?? {})).toEqual(['text/plain'])
+    expect(publish.parameters?.map(({ name }) => name)).toEqual(['ns', 'layer'])
+    expect((await operation('/{ns}/{layer}', 'delete')).responses['204']?.content).toBeUndefined()
+  })
+  test('sends uploads as forms', async () => {
+    const { requestBody } = await operation('/upload', 'post')
+    expect(requestBody?.content).toEqual({
+      'multipart/form-data': {
+        schema: {
+          type: 'object',
+          required: ['path', 'file'],
+          properties: { path: { type: 'string' }, file: { type: 'string', format: 'binary' } },
+        },
+      },
+    } as never)
+  })
+  test('names the rest of a path', async () => {
+    const { parameters } = await operation('/files/{path}', 'get')
+    expect(parameters).toEqual([
+      { in: 'path', name: 'path', required: true, description: 'The path', schema: { type: 'string' } },
+    ] as never)
+  })
+  test('refers to the error envelope once', async () => {
+    const { responses } = await operation('', 'get')
+    expect(responses['400']?.content?.['application/json']?.schema).toEqual({
+      $ref: '#/components/schemas/Error',
+    })
+    expect(responses.default).toEqual({ $ref: '#/components/responses/Error' } as never)
+  })
+})
+
+describe('the page', () => {
+  const app = testApp({ api: [things], config: { apiKey: 'secret' } })
+  test('is served with the files it names, under a policy that allows nothing else', async () => {
+    const page = await requestTo(app, 'GET', '/swagger')
+    expect(page.headers.get('content-type')).toStartWith('text/html')
+    expect(page.headers.get('content-security-policy')).toStartWith("default-src 'self';")
+    const html = await page.text()
+    expect(html).not.toMatch(/https?:/)
+    for (const [, address] of html.matchAll(/(?:src|href)="([^"]+)"/g)) {
+      const response = await requestTo(app, 'GET', `/${address}`)
+      expect([address, response.status]).toEqual([address, 200])
+      expect((await response.arrayBuffer()).byteLength).toBeGreaterThan(20)
+    }
+  })
+  test('is not sent again while it is unchanged', async () => {
+    const etag = (await requestTo(app, 'GET', '/swagger/page.js')).headers.get('etag') ?? ''
+    const again = await requestTo(app, 'GET', '/swagger/page.js', undefined, { 'if-none-match': etag })
+    expect([again.status, await again.text()]).toEqual([304, ''])
+  })
+  test('serves no other file', async () => {
+    for (const name of [
+      'package.json',
+      '..%2fpackage.json',
+      'swagger-ui.css.map',
+      'constructor',
+      'index.html%00',
+    ])
+      expect([400, 404]).toContain((await requestTo(app, 'GET', `/swagger/${name}`)).status)
+  })
+})
