@@ -170,7 +170,9 @@ export function runColumns(snapshot: RunSnapshot) {
   }
 }
 
-export const isTerminal = (status: RunStatus) =>
+export type TerminalStatus = 'success' | 'failed' | 'cancelled'
+
+export const isTerminal = (status: RunStatus): status is TerminalStatus =>
   status === 'success' || status === 'failed' || status === 'cancelled'
 
 /** Stored snapshots of older machine versions, brought to this one. There is one version so far. */

@@ -22,7 +22,11 @@ export const FromWorker = t.Union([
   t.Object({ type: t.Literal('ready') }),
   /** Sent every second: a thread that is silent for long hangs. */
   t.Object({ type: t.Literal('alive') }),
-  t.Object({ type: t.Literal('runsEnded'), status: t.String(), count: t.Integer() }),
+  t.Object({
+    type: t.Literal('runsEnded'),
+    status: t.Union([t.Literal('success'), t.Literal('failed'), t.Literal('cancelled')]),
+    count: t.Integer(),
+  }),
   t.Object({ type: t.Literal('rpcEnded'), method: t.String(), code: t.String(), seconds: t.Number() }),
   t.Object({ type: t.Literal('stopped') }),
 ])

@@ -1,6 +1,6 @@
 // NOTIFY serialises commits, so it is sent at most once per batch, after the commit, by a coalescer. A lost one costs a sweep.
 import type { Sql } from '../../drizzle/client.ts'
-import type { RunStatus } from '../../machines/run.ts'
+import type { TerminalStatus } from '../../machines/run.ts'
 import type { PipelineId, RunId } from '../ids.ts'
 
 export const RUN_CHANGED = 'sluice_run_changed'
@@ -13,7 +13,7 @@ export interface RunCompleted {
   namespace: string
   layer: string
   pipeline: string
-  status: RunStatus
+  status: TerminalStatus
 }
 
 /** A NOTIFY payload must be shorter than 8,000 bytes. */

@@ -134,16 +134,11 @@ export async function cancelRuns(
 }
 
 export const completedOf = (runs: Iterable<LockedRun>): RunCompleted[] =>
-  [...runs]
-    .filter((run) => run.effects.includes('announce'))
-    .map((run) => ({
-      run_id: run.id,
-      pipeline_id: run.pipelineId,
-      namespace: run.namespace,
-      layer: run.layer,
-      pipeline: run.pipeline,
-      status: run.status,
-    }))
+  [...runs].flatMap(({ id, pipelineId, namespace, layer, pipeline, status, effects }) =>
+    effects.includes('announce') && isTerminal(status)
+      ? [{ run_id: id, pipeline_id: pipelineId, namespace, layer, pipeline, status }]
+      : [],
+  )
 
 function eventOf(outcome: Outcome): RunEvent {
   const { attempt } = outcome

@@ -1,0 +1,218 @@
+// Entry of the API process: reads the environment, puts the parts together, serves, and ends in order.
+
+import { migrate, openDatabase } from '../drizzle/client.ts'
+import type { FromWorker } from '../workers/channel.ts'
+import { assertNever } from '../workers/channel.ts'
+import { startLoop } from '../workers/loop.ts'
+import { performDue } from '../workers/outbox.ts'
+import { superviseWorker } from '../workers/supervise.ts'
+import { makeCatalog } from './catalog/catalog.ts'
+import { makeTokens } from './catalog/tokens.ts'
+import { systemClock as clock } from './clock.ts'
+import { type Config, ConfigError, parseConfig } from './config.ts'
+import { fileRoutes } from './files/routes.ts'
+import { makeFileService } from './files/service.ts'
+import { AppError } from './http/errors.ts'
+import { newId } from './ids.ts'
+import { limits } from './limits.ts'
+import { makeLog } from './log.ts'
+import { makeMetrics } from './metrics.ts'
+import { namespaceRoutes } from './namespaces/routes.ts'
+import { makeNamespaceService } from './namespaces/service.ts'
+import { openObjectStore } from './objects/open.ts'
+import { StoreUnavailable } from './objects/port.ts'
+import type { PipelineDeleted } from './pipelines/deletion.ts'
+import { pipelineRoutes } from './pipelines/routes.ts'
+import { makePipelineService, type PipelineDeps } from './pipelines/service.ts'
+import { type RunnerClient, runnerAt } from './rpc/clients.ts'
+import { makePool, type Pool } from './rpc/pool.ts'
+import { makeRunFeeds } from './runs/feed.ts'
+import { makeNotices, RUN_CHANGED } from './runs/notices.ts'
+import { countActiveRuns } from './runs/queries.ts'
+import { runRoutes } from './runs/routes.ts'
+import { makeRunService, type RunService } from './runs/service.ts'
+import { buildApp } from './server.ts'
+
+/** sysexits.h: the environment is wrong, and starting again would not mend it. */
+const EX_CONFIG = 78
+const GAUGE_MS = 1_000
+/** Requests under way at the end may take this long. */
+const DRAIN_MS = 3_000
+/** A file that is a JSON text may be twice its own size; each route has its own, smaller, limit. */
+const MAX_BODY_BYTES = 2 * limits.uploadBytes + limits.jsonBodyBytes
+
+async function start(config: Config) {
+  const log = makeLog('api', config.logFormat)
+  const metrics = makeMetrics()
+  await migrate(config.databaseUrl)
+  const database = openDatabase(config.databaseUrl, {
+    connections: 10,
+    rawConnections: 12,
+    application: 'sluice api',
+    settings: { statement_timeout: 60_000, idle_in_transaction_session_timeout: 60_000 },
+  })
+  const { db, sql } = database
+  const objects = await openObjectStore(config.store)
+  const tokens = makeTokens(await tokenSecret())
+  const runners = makePool(
+    'runner',
+    (config.runnerUrls ?? []).map((url) => runnerAt(url, metrics.rpcEnded)),
+  )
+
+  const dispatcher = superviseWorker({
+    name: 'dispatcher',
+    path: new URL('../workers/dispatcher.worker.ts', import.meta.url),
+    startMessage: {
+      type: 'start',
+      settings: {
+        databaseUrl: config.databaseUrl,
+        runnerUrls: config.runnerUrls ?? [],
+        publicUrl: config.publicUrl,
+        logFormat: config.logFormat,
+      },
+    },
+    log,
+    onMessage: heard,
+    onRestart: () => metrics.workerRestarts.inc({ worker: 'dispatcher' }),
+  })
+
+  const namespaces = makeNamespaceService({ db })
+  const notices = makeNotices(sql, (error) => log.warn('a notice was lost', { error }))
+  // Pipelines end their runs and runs read their pipelines: one of the two is known by name only until both are made.
+  const runs: RunService = makeRunService({
+    sql,
+    newId,
+    notices,
+    runnable: (path) => pipelines.runnable(path),
+    nudge: (about) => dispatcher.post({ type: 'nudge', about }),
+  })
+  const pipelines = makePipelineService({
+    db,
+    sql,
+    objects,
+    newId,
+    log,
+    runs,
+    requireNamespace: (name) => namespaces.requireExisting(name),
+    validate: validateWith(runners),
+  })
+  const files = makeFileService({ objects, fileWritten: pipelines.fileWritten })
+  const catalog = makeCatalog({ sql, objects, tokens, clock, newId, log })
+  const feeds = makeRunFeeds(runs)
+
+  const app = buildApp({
+    config,
+    log,
+    clock,
+    newId,
+    metrics,
+    readiness: {
+      postgres: () => sql`select 1`,
+      s3: () => objects.ping(),
+      runner: config.runnerUrls === null ? null : runners.check,
+      query: null,
+    },
+    api: [namespaceRoutes(namespaces), pipelineRoutes(pipelines), fileRoutes(files), runRoutes(runs, feeds)],
+    internal: [catalog.routes, catalog.objectRoutes],
+  })
+  await sql.listen(
+    RUN_CHANGED,
+    (payload) => {
+      for (const id of JSON.parse(payload)) feeds.wake(id)
+    },
+    () => feeds.wakeAll(),
+  )
+  const effects = startLoop({
+    everyMs: limits.sweepMs,
+    onError: (error) => log.error('performing effects failed', { error }),
+    tick: () =>
+      performDue(
+        sql,
+        { pipelineDeleted: (payload) => pipelines.finishDeletion(payload as unknown as PipelineDeleted) },
+        (kind, error) => log.warn(`effect ${kind} failed; it is tried again`, { error }),
+      ),
+  })
+  const gauges = setInterval(async () => {
+    metrics.activeRuns.set(await countActiveRuns(sql).catch(() => 0))
+  }, GAUGE_MS)
+  const server = Bun.serve({
+    hostname: config.host,
+    port: config.port,
+    fetch: app.fetch,
+    // Longer than the heartbeat of event streams.
+    idleTimeout: 120,
+    maxRequestBodySize: MAX_BODY_BYTES,
+  })
+  log.info(`listening on ${server.url.origin}`)
+
+  function heard(message: FromWorker) {
+    switch (message.type) {
+      case 'runsEnded':
+        return metrics.runsEnded(message.status, message.count)
+      case 'rpcEnded':
+        return metrics.rpcEnded(message)
+      case 'ready':
+        return log.info('dispatcher is ready')
+      case 'alive':
+      case 'stopped':
+        return
+      default:
+        return assertNever(message)
+    }
+  }
+
+  async function tokenSecret() {
+    const [secret] = await sql<{ value: string }[]>`select value from secret where name = 'attempt_token'`
+    if (secret === undefined) throw new Error('the database holds no key for attempt tokens')
+    return secret.value
+  }
+
+  return {
+    restartWorkers: () => dispatcher.restart(),
+    async stop() {
+      clearInterval(gauges)
+      feeds.stop()
+      await Promise.race([server.stop(), pause(DRAIN_MS)])
+      await Promise.all([dispatcher.stop(), effects.stop()])
+      await server.stop(true)
+      await Promise.all([database.close(), objects.close()])
+    },
+  }
+}
+
+/** Publishing proceeds without validation when no runner can be asked (specification: Publish). */
+const validateWith =
+  (runners: Pool<RunnerClient>): PipelineDeps['validate'] =>
+  (request) =>
+    runners
+      .call((runner) =>
+        runner.validatePipeline(request, { signal: AbortSignal.timeout(limits.rpcTimeoutMs) }),
+      )
+      .catch((error) => {
+        if (error instanceof AppError && error.status === 503) return null
+        throw error
+      })
+
+const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
+
+try {
+  const config = parseConfig(process.env, process.cwd())
+  const running = await start(config)
+  let isEnding = false
+  const end = () => {
+    if (isEnding) return
+    isEnding = true
+    void running.stop().then(() => process.exit(0))
+  }
+  process.on('SIGTERM', end)
+  process.on('SIGINT', end)
+  process.on('SIGUSR2', () => running.restartWorkers())
+  // The supervisor holds our stdin: it ends when the supervisor does, however that ends.
+  if (process.env.SUPERVISED === '1') process.stdin.once('end', end).resume()
+} catch (error) {
+  const isConfiguration = error instanceof ConfigError || error instanceof StoreUnavailable
+  const lines =
+    error instanceof ConfigError ? error.problems : [error instanceof Error ? error.message : String(error)]
+  for (const line of lines) process.stderr.write(`${line}\n`)
+  process.exit(isConfiguration ? EX_CONFIG : 1)
+}

@@ -1,0 +1,39 @@
+import { Code, ConnectError } from '@connectrpc/connect'
+import { unavailable } from '../http/errors.ts'
+import type { Remote } from './clients.ts'
+
+/** Several equal services, asked in turn; one that cannot be reached is passed over. */
+export interface Pool<Service> {
+  /** The first answer. 503 when none can be reached; what a service itself refuses is thrown as it is. */
+  call<Answer>(ask: (service: Service) => Promise<Answer>): Promise<Answer>
+  /** Resolves when one of them is serving. */
+  check(signal: AbortSignal): Promise<void>
+}
+
+export function makePool<Service>(name: string, remotes: readonly Remote<Service>[]): Pool<Service> {
+  let turn = 0
+  return {
+    async call(ask) {
+      turn += 1
+      let last: unknown
+      for (let n = 0; n < remotes.length; n++) {
+        const remote = remotes[(turn + n) % remotes.length]
+        if (remote === undefined) continue
+        try {
+          return await ask(remote.service)
+        } catch (error) {
+          if (!isUnreachable(error)) throw error
+          last = error
+        }
+      }
+      throw unavailable(name, last)
+    },
+    check: (signal) => Promise.any(remotes.map((remote) => remote.check(signal))),
+  }
+}
+
+/** Unavailable says so itself; a failed connection has no code of the protocol. */
+function isUnreachable(error: unknown): boolean {
+  const { code } = ConnectError.from(error)
+  return code === Code.Unavailable || code === Code.Unknown
+}
