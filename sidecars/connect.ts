@@ -1,0 +1,90 @@
+/**
+ * Serves Connect services over HTTP/1.1: connect-json, connect-binary and gRPC-web, unary and server streaming,
+ * with the standard health service beside them.
+ */
+import type { DescService } from '@bufbuild/protobuf'
+import { Code, ConnectError, type ConnectRouter, createConnectRouter } from '@connectrpc/connect'
+import { createFetchHandler } from '@connectrpc/connect/protocol'
+import {
+  Health,
+  HealthCheckResponse_ServingStatus as ServingStatus,
+} from '../proto/gen/grpc/health/v1/health_pb.ts'
+
+export interface ConnectServerOptions {
+  host: string
+  /** 0: any free port. */
+  port: number
+  /** The services answered for by the health check; `register` gives the router their implementations. */
+  services: readonly DescService[]
+  register(router: ConnectRouter): void
+  /** False: the health check answers NOT_SERVING. */
+  isServing(): boolean
+  /** One request message, in bytes. */
+  readMaxBytes: number
+}
+
+export interface ConnectServer {
+  port: number
+  url: string
+  /** Takes no new connections, ends streams as UNAVAILABLE, gives unary calls `drainMs` and then closes what is left. */
+  stop(drainMs: number): Promise<void>
+}
+
+/** A stream has a heartbeat every 2 s and unary calls have deadlines: a connection silent for longer is dead. */
+const IDLE_TIMEOUT_SECONDS = 120
+
+export function serveConnect(options: ConnectServerOptions): ConnectServer {
+  const shutdown = new AbortController()
+  const router = createConnectRouter({
+    grpc: false,
+    readMaxBytes: options.readMaxBytes,
+    shutdownSignal: shutdown.signal,
+  })
+  options.register(router)
+  registerHealth(router, options, shutdown.signal)
+  const handlers = new Map(
+    router.handlers.map((handler) => [
+      handler.requestPath,
+      createFetchHandler(handler, { httpVersion: '1.1' }),
+    ]),
+  )
+
+  const server = Bun.serve({
+    hostname: options.host,
+    port: options.port,
+    idleTimeout: IDLE_TIMEOUT_SECONDS,
+    maxRequestBodySize: options.readMaxBytes + ENVELOPE_BYTES,
+    fetch: (request) => {
+      const handler = handlers.get(new URL(request.url).pathname)
+      return handler === undefined ? new Response('not found\n', { status: 404 }) : handler(request)
+    },
+    error: () => new Response('internal error\n', { status: 500 }),
+  })
+
+  return {
+    port: server.port ?? options.port,
+    url: server.url.origin,
+    stop: async (drainMs) => {
+      shutdown.abort(new ConnectError('the process is stopping', Code.Unavailable))
+      const { promise: drained, resolve } = Promise.withResolvers<void>()
+      const deadline = setTimeout(resolve, drainMs)
+      await Promise.race([server.stop(), drained])
+      clearTimeout(deadline)
+      await server.stop(true)
+    },
+  }
+}
+
+/** Framing of one message: a flag and a length. */
+const ENVELOPE_BYTES = 5
+
+function registerHealth(router: ConnectRouter, options: ConnectServerOptions, shutdown: AbortSignal): void {
+  const names = new Set(['', Health.typeName, ...options.services.map(({ typeName }) => typeName)])
+  router.service(Health, {
+    check: ({ service }) => {
+      if (!names.has(service)) throw new ConnectError(`unknown service ${service}`, Code.NotFound)
+      const serving = !shutdown.aborted && options.isServing()
+      return { status: serving ? ServingStatus.SERVING : ServingStatus.NOT_SERVING }
+    },
+  })
+}

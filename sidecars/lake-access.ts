@@ -1,0 +1,145 @@
+import { randomUUID } from 'node:crypto'
+import { copyFile, mkdir, open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { accepted, patiently, transferTimeoutMs } from './http.ts'
+import type { Lease, ObjectCache } from './object-cache.ts'
+
+// How a sidecar reaches objects: lake files in place where the disk is shared with the API, all else through the
+// API's gateway and a local cache. Lake files are immutable and have unique names.
+
+export interface LakeFiles {
+  /** A local file with the content, until it is released. */
+  open(key: string, sizeBytes?: number): Promise<Lease>
+  read(key: string): Promise<Uint8Array>
+  /** Writes a new file; it is durable when this resolves. */
+  write(key: string, bytes: Uint8Array): Promise<void>
+  /** Makes a local file, which is of no more use afterwards, the content of a new key; durable when this resolves. */
+  adopt(key: string, path: string): Promise<void>
+}
+
+/** The scheme and place of every location inside table metadata, wherever the store is. */
+const ROOT = 'sluice://lake/'
+
+export const locationOf = (key: string): string => ROOT + key
+
+/** The key behind a location of table metadata. Throws for one that is not of this lake. */
+export function lakeKeyOf(location: string): string {
+  const key = location.slice(ROOT.length)
+  const isSafe =
+    key.startsWith('_lake/') && !key.split('/').some((part) => part === '' || /^\.\.?$/.test(part))
+  if (!location.startsWith(ROOT) || !isSafe) throw new Error(`${location} is not a location of this lake`)
+  return key
+}
+
+/** Lake files in the directory where the API's disk store keeps them. */
+export function sharedLake(directory: string): LakeFiles {
+  const pathOf = (key: string) => join(directory, key)
+  return {
+    open: async (key, sizeBytes) => {
+      const path = pathOf(key)
+      if (sizeBytes !== undefined) {
+        const { size } = await stat(path)
+        if (size !== sizeBytes) throw new Error(`${key} has ${size} bytes where ${sizeBytes} were expected`)
+      }
+      return { path, release: () => {} }
+    },
+    read: (key) => readFile(pathOf(key)),
+    write: async (key, bytes) => {
+      const temporary = await besidePath(pathOf(key))
+      await writeFile(temporary, bytes)
+      await place(temporary, pathOf(key))
+    },
+    adopt: async (key, path) => {
+      const target = pathOf(key)
+      await mkdir(dirname(target), { recursive: true })
+      try {
+        await place(path, target)
+      } catch (error) {
+        if (!(error instanceof Error && 'code' in error && error.code === 'EXDEV')) throw error
+        const temporary = await besidePath(target)
+        await copyFile(path, temporary)
+        await place(temporary, target)
+      }
+    },
+  }
+}
+
+async function besidePath(path: string): Promise<string> {
+  await mkdir(dirname(path), { recursive: true })
+  return join(dirname(path), `~${randomUUID()}`)
+}
+
+/** Syncs a file, renames it, and syncs the directory: then the rename survives a power cut. */
+async function place(from: string, to: string): Promise<void> {
+  await sync(from)
+  await rename(from, to)
+  await sync(dirname(to))
+}
+
+async function sync(path: string): Promise<void> {
+  const handle = await open(path)
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+export interface Gateway {
+  /** Base of the object routes, without a slash at the end. */
+  url: string
+  token: string
+  cache: ObjectCache
+  signal?: AbortSignal
+}
+
+/** A local copy of any object the token may read; `version` is '' for lake files. */
+export function openObject(
+  gateway: Gateway,
+  key: string,
+  version: string,
+  sizeBytes?: number,
+): Promise<Lease> {
+  return gateway.cache.acquire({ key, version, sizeBytes }, (path) =>
+    patiently(
+      async (signal) => {
+        const query = version === '' ? '' : `?version=${encodeURIComponent(version)}`
+        const response = await fetch(urlOf(gateway, key) + query, { headers: authorization(gateway), signal })
+        await Bun.write(path, await accepted(response, `reading ${key}`))
+      },
+      { signal: gateway.signal, timeoutMs: transferTimeoutMs(sizeBytes ?? 0) },
+    ),
+  )
+}
+
+/** Lake files through the gateway. */
+export function gatewayLake(gateway: Gateway): LakeFiles {
+  const put = (key: string, body: Uint8Array<ArrayBuffer> | Blob, sizeBytes: number) =>
+    patiently(
+      async (signal) => {
+        const request = { method: 'PUT', headers: authorization(gateway), body, signal }
+        await accepted(await fetch(urlOf(gateway, key), request), `writing ${key}`)
+      },
+      { signal: gateway.signal, timeoutMs: transferTimeoutMs(sizeBytes) },
+    )
+  return {
+    open: (key, sizeBytes) => openObject(gateway, key, '', sizeBytes),
+    read: async (key) => {
+      const { path, release } = await openObject(gateway, key, '')
+      try {
+        return await readFile(path)
+      } finally {
+        release()
+      }
+    },
+    write: (key, bytes) => put(key, new Uint8Array(bytes), bytes.byteLength),
+    adopt: async (key, path) => {
+      const file = Bun.file(path)
+      await put(key, file, file.size)
+      await rm(path, { force: true })
+    },
+  }
+}
+
+const urlOf = ({ url }: Gateway, key: string) => `${url}/${key.split('/').map(encodeURIComponent).join('/')}`
+const authorization = ({ token }: Gateway) => ({ authorization: `Bearer ${token}` })

@@ -1,0 +1,34 @@
+// One line per event on standard output; the supervisor adds time and name when it passes lines on.
+
+export type Fields = Record<string, string | number | boolean>
+
+export interface Log {
+  info(message: string, fields?: Fields): void
+  warn(message: string, fields?: Fields): void
+  error(message: string, fields?: Fields): void
+}
+
+export function makeLog(
+  name: string,
+  format: 'text' | 'json',
+  write: (line: string) => void = (line) => process.stdout.write(line),
+): Log {
+  const line =
+    (level: 'info' | 'warn' | 'error') =>
+    (message: string, fields: Fields = {}) =>
+      write(
+        format === 'json'
+          ? `${JSON.stringify({ level, name, message, ...fields })}\n`
+          : `${level === 'info' ? '' : `${level} `}${message}${textOf(fields)}\n`,
+      )
+  return { info: line('info'), warn: line('warn'), error: line('error') }
+}
+
+const textOf = (fields: Fields) =>
+  Object.entries(fields)
+    .map(([key, value]) => ` ${key}=${value}`)
+    .join('')
+
+/** The message of anything thrown. */
+export const messageOf = (thrown: unknown): string =>
+  thrown instanceof Error ? thrown.message || thrown.name : String(thrown)

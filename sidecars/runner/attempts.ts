@@ -1,0 +1,167 @@
+import { randomUUID } from 'node:crypto'
+import type { SubmitPipelineRequest } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { type Log, messageOf } from '../log.ts'
+import { AttemptLog, type Phase } from './attempt-log.ts'
+import { limits } from './limits.ts'
+
+// The attempts this process works on, and for a while those that have ended: a replica that adopts a run must still
+// learn how it ended. Submitting is idempotent, because an unclear answer is asked for again.
+
+/** What an attempt has found out so far; complete when it has ended. */
+export interface Facts {
+  rowsWritten: number
+  /** The branch's commit that was tested; '' when no table changed. */
+  testedCommit: string
+  tests: TestResult[]
+  landingFileIds: string[]
+  archiveLandingZones: boolean
+  maxRetries: number
+  retryDelaySeconds: number
+}
+
+export interface TestResult {
+  name: string
+  severity: 'error' | 'warn'
+  passed: boolean
+  value: bigint
+  durationMs: number
+  /** '' unless the test itself could not be evaluated. */
+  error: string
+}
+
+export type Status = 'running' | 'completed' | 'failed' | 'cancelled'
+
+/** The attempt as the one who executes it sees it. */
+export interface Work {
+  request: SubmitPipelineRequest
+  log: AttemptLog
+  facts: Facts
+  /** Aborted when the attempt is cancelled or has taken too long. */
+  signal: AbortSignal
+  enter(phase: Phase): void
+}
+
+/** Why an attempt failed, in words for the author of the pipeline. */
+export class AttemptFailure extends Error {}
+
+export class Attempt {
+  readonly handle: string
+  readonly log = new AttemptLog()
+  readonly facts: Facts = {
+    rowsWritten: 0,
+    testedCommit: '',
+    tests: [],
+    landingFileIds: [],
+    archiveLandingZones: false,
+    maxRetries: 0,
+    retryDelaySeconds: 0,
+  }
+  status: Status = 'running'
+  phase: Phase = 'rendering'
+  error = ''
+  /** Resolves when nothing of the attempt runs any more. */
+  readonly ended: Promise<void>
+  #cancel = new AbortController()
+
+  constructor(request: SubmitPipelineRequest, execute: (work: Work) => Promise<void>, log: Log) {
+    this.handle = handleOf(request)
+    this.ended = this.#run(request, execute, log)
+  }
+
+  /** False when it has already ended. */
+  async cancel(): Promise<boolean> {
+    if (this.status !== 'running') return false
+    this.#cancel.abort(new Cancelled())
+    await this.ended
+    return true
+  }
+
+  async #run(
+    request: SubmitPipelineRequest,
+    execute: (work: Work) => Promise<void>,
+    log: Log,
+  ): Promise<void> {
+    const cancel = this.#cancel
+    const late = setTimeout(
+      () =>
+        cancel.abort(new AttemptFailure(`the run took longer than ${limits.attemptMs / 3_600_000} hours`)),
+      limits.attemptMs,
+    )
+    const enter = (phase: Phase) => {
+      this.phase = phase
+      this.log.enter(phase)
+    }
+    try {
+      await execute({ request, log: this.log, facts: this.facts, signal: cancel.signal, enter })
+      this.status = 'completed'
+    } catch (error) {
+      if (error instanceof Cancelled) {
+        this.log.write('warn', 'cancelled')
+        this.status = 'cancelled'
+      } else {
+        this.error = error instanceof AttemptFailure ? error.message : `${this.phase}: internal error`
+        if (!(error instanceof AttemptFailure))
+          log.error('an attempt broke', { handle: this.handle, error: stackOf(error) })
+        this.log.write('error', this.error)
+        this.status = 'failed'
+      }
+    } finally {
+      clearTimeout(late)
+      this.log.end()
+    }
+  }
+}
+
+class Cancelled extends Error {}
+
+const stackOf = (error: unknown) => (error instanceof Error && error.stack) || messageOf(error)
+const handleOf = ({ runId, attempt }: SubmitPipelineRequest) => `${runId}:${attempt}`
+
+export interface Attempts {
+  /** Another value with every start of the process: whoever remembers an older one knows that its attempts are gone. */
+  readonly bootId: string
+  /** The attempt of this run and number: a new one, or the one that is there. Null: no room now. */
+  submit(request: SubmitPipelineRequest): Attempt | null
+  find(handle: string): Attempt | null
+  freeSlots(): number
+}
+
+export function makeAttempts(options: {
+  concurrency: number
+  execute: (work: Work) => Promise<void>
+  log: Log
+}): Attempts {
+  const running = new Map<string, Attempt>()
+  /** Oldest first. */
+  const ended = new Map<string, { attempt: Attempt; at: number }>()
+
+  function forgetOld() {
+    const before = performance.now() - limits.finishedKeptMs
+    for (const [handle, { at }] of ended) {
+      if (ended.size <= limits.finishedKept && at >= before) return
+      ended.delete(handle)
+    }
+  }
+  const sweep = setInterval(forgetOld, limits.finishedKeptMs / 10)
+  sweep.unref()
+
+  const find = (handle: string) => running.get(handle) ?? ended.get(handle)?.attempt ?? null
+  return {
+    bootId: randomUUID(),
+    find,
+    freeSlots: () => options.concurrency - running.size,
+    submit(request) {
+      const known = find(handleOf(request))
+      if (known !== null) return known
+      if (running.size >= options.concurrency) return null
+      const attempt = new Attempt(request, options.execute, options.log)
+      running.set(attempt.handle, attempt)
+      void attempt.ended.then(() => {
+        running.delete(attempt.handle)
+        ended.set(attempt.handle, { attempt, at: performance.now() })
+        forgetOld()
+      })
+      return attempt
+    },
+  }
+}

@@ -1,0 +1,101 @@
+// An engine process: other people's SQL runs here and nowhere else. It has no secrets and an empty environment, and it
+// ends when the runner does.
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { EngineInstance, Refused } from './engine-instance.ts'
+import type { EngineFault, EngineRequest, FromEngine, ToEngine } from './engine-messages.ts'
+
+/** An interrupt can fall between two statements of a call, so it is repeated until the call has ended. */
+const INTERRUPT_EVERY_MS = 20
+
+const instances = new Map<number, EngineInstance>()
+const interrupts = new Map<number, () => void>()
+
+process.on('message', (message: ToEngine) => {
+  switch (message.type) {
+    case 'call':
+      void work(message.id, message.request)
+      return
+    case 'interrupt':
+      interrupts.get(message.id)?.()
+      return
+  }
+})
+process.on('disconnect', () => process.exit(0))
+
+// Should memory run out, it is better to lose a run than the service.
+await writeFile('/proc/self/oom_score_adj', '1000').catch(() => {})
+await warmUp()
+send({ type: 'ready' })
+
+async function work(id: number, request: EngineRequest): Promise<void> {
+  let repeated: ReturnType<typeof setInterval> | undefined
+  interrupts.set(id, () => {
+    const instance = instances.get(request.number)
+    instance?.interrupt()
+    repeated ??= setInterval(() => instance?.interrupt(), INTERRUPT_EVERY_MS)
+  })
+  try {
+    const answer = await answerTo(request)
+    send({ type: 'answer', id, rssBytes: process.memoryUsage.rss(), answer })
+  } catch (error) {
+    send({ type: 'fault', id, rssBytes: process.memoryUsage.rss(), fault: faultOf(error) })
+  } finally {
+    clearInterval(repeated)
+    interrupts.delete(id)
+  }
+}
+
+async function answerTo(request: EngineRequest): Promise<unknown> {
+  const { number } = request
+  switch (request.kind) {
+    case 'prepare':
+      instances.set(number, await EngineInstance.prepare(request))
+      return null
+    case 'open':
+      return instanceOf(number).open(request)
+    case 'define':
+      return instanceOf(number).define(request)
+    case 'write':
+      return instanceOf(number).write(request)
+    case 'judge':
+      return instanceOf(number).judge(request)
+    case 'close':
+      instanceOf(number).close()
+      instances.delete(number)
+      return null
+  }
+}
+
+function instanceOf(number: number): EngineInstance {
+  const instance = instances.get(number)
+  if (instance === undefined) throw new Error(`there is no instance ${number}`)
+  return instance
+}
+
+const EXTRACTION = /^Failed to extract statements: /
+
+function faultOf(error: unknown): Pick<EngineFault, 'kind' | 'message'> {
+  const message = (error instanceof Error ? error.message : String(error)).replace(EXTRACTION, '')
+  if (error instanceof Refused) return { kind: 'refused', message }
+  if (message.startsWith('INTERRUPT Error')) return { kind: 'interrupted', message }
+  if (message.startsWith('Out of Memory Error')) return { kind: 'outOfMemory', message }
+  return { kind: 'sql', message }
+}
+
+/** The first use of the engine in a process takes 50 ms longer than every other. */
+async function warmUp(): Promise<void> {
+  const directory = resolve(await mkdtemp('warm-'))
+  const sizes = { threads: 1, memoryLimitBytes: 64 * 1_048_576, tempLimitBytes: 1_048_576 }
+  const instance = await EngineInstance.prepare({ directory, ...sizes })
+  await instance.open({ paths: [], tables: [{ schema: 'warm', name: 'up', from: '(SELECT 1 AS a)' }] })
+  await instance.define({ sql: 'SELECT a FROM warm.up' })
+  await instance.write({ projection: 'a', fieldIds: '{a: 1}', path: join(directory, 'up.parquet') })
+  await instance.judge({ sql: `FROM read_parquet('${join(directory, 'up.parquet')}')`, sampleRows: 1 })
+  instance.close()
+  await rm(directory, { recursive: true })
+}
+
+function send(message: FromEngine): void {
+  process.send?.(message)
+}

@@ -1,0 +1,39 @@
+// Nothing grows without a bound (I8): every limit of the runner has its name and its reason here.
+
+const MIB = 1_048_576
+
+export const limits = {
+  /** Log lines and bytes kept per attempt; one line then says how many were dropped (semantics: Logs). */
+  logLines: 10_000,
+  logBytes: 8 * MIB,
+  logMessageCharacters: 16_384,
+  /** A follower that hears nothing for 6 s gives the runner up: three of these fit into that. */
+  heartbeatMs: 1_500,
+  /** Ended attempts stay known, so that a replica which adopts a run still learns how it ended. */
+  finishedKept: 1_000,
+  finishedKeptMs: 600_000,
+  /** One request message: a draft's files travel in it when it is validated. */
+  requestBytes: 128 * MIB,
+  /** One text file of a pipeline (spec: Limits). */
+  sourceBytes: 32 * MIB,
+  /** One attempt, from its acceptance to its facts. */
+  attemptMs: 6 * 3_600_000,
+  /** Quality tests run outside any run: their caller waits for the answer. */
+  testsMs: 60_000,
+  /** Cancelled SQL stops within milliseconds; an engine that does not is ended. */
+  cancelGraceMs: 500,
+  /** An instance that has done its work closes in 2 ms. */
+  closeMs: 2_000,
+  /** A start takes 0.1 s; a machine under load may need this. */
+  engineStartMs: 20_000,
+  /** Runs of one engine process: what its libraries leak stays small. */
+  runsPerEngine: 200,
+  /** Engines beyond the one kept warm end after this much idleness. */
+  engineIdleMs: 60_000,
+  /** What a stopping runner gives its calls to end. */
+  drainMs: 3_000,
+  /** Failing rows of a test that its log shows. */
+  sampleRows: 3,
+  /** Local copies of objects, when the lake is not on a shared disk. */
+  cacheBytes: 4_096 * MIB,
+} as const
