@@ -1,0 +1,15 @@
+import { existsSync } from 'node:fs'
+import { chromium } from '@playwright/test'
+
+const USUAL_PLACES = [
+  '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome',
+  '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
+]
+
+/** The Chromium of `CHROMIUM_PATH`, of the system or of Playwright, in this order. */
+export const findChromium = () =>
+  [process.env.CHROMIUM_PATH, ...USUAL_PLACES, chromium.executablePath()].find(
+    (path) => path && existsSync(path),
+  )

@@ -1,0 +1,44 @@
+/** End-to-end tests against the whole tree, and the fault tests, which start trees of their own. */
+import { findChromium } from './chromium.ts'
+import { runPlaywright } from './playwright.ts'
+import { type Service, startService } from './service.ts'
+import type { Tally } from './tally.ts'
+
+const API_LIMIT_MS = 120_000
+const BROWSER_LIMIT_MS = 120_000
+const FAULTS_LIMIT_MS = 180_000
+
+export type EndToEnd = {
+  title: string
+  env?: Record<string, string>
+  browser: 'required' | 'if found' | 'no'
+}
+
+export async function runEndToEnd(tally: Tally, { title, env, browser }: EndToEnd) {
+  tally.heading(title)
+  let service: Service | undefined
+  await tally.check('the service starts', async () => {
+    service = await startService(env)
+    return undefined
+  })
+  if (!service) return
+  const { url, log, stop } = service
+  const failuresBefore = tally.failures.length
+  const chromium = findChromium()
+  await runPlaywright(tally, { project: 'api', limitMs: API_LIMIT_MS, env: { SLUICE_URL: url } })
+  if (browser !== 'no' && chromium) {
+    const browserEnv = { SLUICE_URL: url, CHROMIUM_PATH: chromium }
+    await runPlaywright(tally, { project: 'browser', limitMs: BROWSER_LIMIT_MS, env: browserEnv })
+  } else if (browser === 'required') {
+    tally.fail('browser tests', 'no Chromium was found: install one, or set CHROMIUM_PATH')
+  } else if (browser === 'if found') {
+    console.log('  The browser tests did not run: no Chromium was found (set CHROMIUM_PATH).')
+  }
+  if (tally.failures.length > failuresBefore) tally.note(`What the service logged last:\n${log()}`)
+  await tally.check('the service stops and leaves nothing behind', stop)
+}
+
+export async function runFaults(tally: Tally) {
+  tally.heading('Fault tests')
+  await runPlaywright(tally, { project: 'faults', limitMs: FAULTS_LIMIT_MS })
+}

@@ -1,0 +1,88 @@
+/** The real service for end-to-end tests: the whole supervised tree on a free port with a data directory of its own. */
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { eachLine } from '../sidecars/supervisor/lines.ts'
+import { freePort } from '../sidecars/supervisor/ports.ts'
+
+const root = join(import.meta.dirname, '..')
+const READY_LIMIT_MS = 60_000
+const STOP_LIMIT_MS = 30_000
+const KEPT_LINES = 2_000
+
+export type Service = {
+  url: string
+  /** What it has logged last. */
+  log: () => string
+  /** Ends it as Ctrl-C would; resolves with what is wrong with its end, if anything. */
+  stop: () => Promise<string | undefined>
+}
+
+/** Starts the service and waits until it says that it is ready; throws its log when it does not. */
+export async function startService(env: Record<string, string> = {}): Promise<Service> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'sluice-e2e-'))
+  // As root, Postgres runs as another user, which must be able to reach its directory.
+  await chmod(dataDir, 0o755)
+  const port = await freePort()
+  const child = Bun.spawn([process.execPath, 'sidecars/supervisor/main.ts'], {
+    cwd: root,
+    env: {
+      ...process.env,
+      DATA_DIR: dataDir,
+      PORT: String(port),
+      HOST: '127.0.0.1',
+      SUPERVISED: '1',
+      ...env,
+    },
+    detached: true,
+    stdin: 'pipe',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  const lines: string[] = []
+  const ready = Promise.withResolvers<boolean>()
+  const take = (line: string) => {
+    lines.push(line)
+    if (lines.length > KEPT_LINES) lines.shift()
+    if (line.includes('Sluice is ready on')) ready.resolve(true)
+  }
+  const drained = Promise.all([eachLine(child.stdout, take), eachLine(child.stderr, take)])
+  const limit = setTimeout(() => ready.resolve(false), READY_LIMIT_MS)
+  const isReady = await Promise.race([ready.promise, child.exited.then(() => drained).then(() => false)])
+  clearTimeout(limit)
+
+  const log = () => lines.join('\n')
+  const stop = async () => {
+    child.kill('SIGINT')
+    const hardStop = setTimeout(() => child.kill('SIGKILL'), STOP_LIMIT_MS)
+    const code = await child.exited
+    clearTimeout(hardStop)
+    const left = await processesWith(dataDir)
+    for (const pid of left) process.kill(pid, 'SIGKILL')
+    await rm(dataDir, { recursive: true, force: true })
+    if (code !== 0) return `it ended with code ${code}\n${log()}`
+    return left.length === 0 ? undefined : `${left.length} processes were left behind\n${log()}`
+  }
+  if (!isReady) {
+    await stop()
+    throw new Error(`the service did not become ready\n${log()}`)
+  }
+  return { url: `http://127.0.0.1:${port}`, log, stop }
+}
+
+/** Only what any program needs: a DATABASE_URL of the developer's must not become the one of the tests. */
+const ownEnvironment = () =>
+  Object.fromEntries(['PATH', 'HOME', 'TMPDIR', 'LANG', 'TZ', 'CI'].map((name) => [name, process.env[name]]))
+
+/** Processes whose command line or environment names the data directory; only Linux tells. */
+async function processesWith(dataDir: string): Promise<number[]> {
+  if (process.platform !== 'linux') return []
+  const found: number[] = []
+  for await (const path of new Bun.Glob('[0-9]*/{cmdline,environ}').scan('/proc')) {
+    const text = await Bun.file(`/proc/${path}`)
+      .text()
+      .catch(() => '')
+    if (text.includes(dataDir)) found.push(Number.parseInt(path, 10))
+  }
+  return [...new Set(found)].filter((pid) => pid !== process.pid)
+}

@@ -1,0 +1,79 @@
+import { expect, test } from 'bun:test'
+import { Tally } from './tally.ts'
+import { readBunTest } from './unit.ts'
+
+/** What `bun test` 1.4.5 printed for four small files. */
+const OUTPUT = `bun test v1.4.5 (a7733435c)
+
+a.test.ts:
+(pass) adds [0.05ms]
+(pass) name of
+two lines
+(skip) later
+
+b.test.ts:
+1 | expect(1).toBe(2)
+error: expect(received).toBe(expected)
+
+(fail) compares [1.34ms]
+(pass) still runs [0.02ms]
+(fail) waits [50.15ms]
+  ^ this test timed out after 50ms.
+
+c.test.ts:
+
+# Unhandled error between tests
+-------------------------------
+error: Cannot find module './nope.ts' from 'c.test.ts'
+-------------------------------
+
+
+2 tests failed:
+(fail) compares [1.34ms]
+(fail) waits [50.15ms]
+
+ 3 pass
+ 1 skip
+ 2 fail
+ 1 error
+Ran 6 tests across 3 files. [56.00ms]`
+
+function read(output: string) {
+  const tally = new Tally()
+  const printed: string[] = []
+  const reader = readBunTest(tally, (line) => printed.push(line))
+  for (const line of output.split('\n')) reader.line(line)
+  return { tally, printed, ...reader.end() }
+}
+
+test('every test is counted once, and each file told in one line', () => {
+  const { tally, printed, hasFailures } = read(OUTPUT)
+  expect(tally.passed).toBe(3)
+  expect(tally.failures).toHaveLength(3)
+  expect(hasFailures).toBe(true)
+  expect(printed).toEqual([
+    '  ok     a.test.ts: 2 passed',
+    '  FAILED b.test.ts: 1 passed, 2 failed',
+    '  FAILED c.test.ts: 0 passed, 1 failed',
+  ])
+})
+
+test('a failure carries what was said about it', () => {
+  const [compares, waits, loads] = read(OUTPUT).tally.failures
+  expect(compares).toEqual({
+    title: 'b.test.ts: compares',
+    detail: '1 | expect(1).toBe(2)\nerror: expect(received).toBe(expected)',
+  })
+  expect(waits?.detail).toContain('this test timed out after 50ms.')
+  expect(loads).toEqual({
+    title: 'c.test.ts: an error outside its tests',
+    detail: `error: Cannot find module './nope.ts' from 'c.test.ts'`,
+  })
+})
+
+test('an end without a word about tests leaves its last words', () => {
+  expect(read('bun test v1.4.5\nerror: no such flag')).toMatchObject({
+    hasFailures: false,
+    rest: expect.stringContaining('no such flag'),
+  })
+})

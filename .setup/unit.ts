@@ -1,0 +1,105 @@
+/** `bun test` over everything that sits beside the code, told one line a file. */
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { run } from './run.ts'
+import type { Failure, Tally } from './tally.ts'
+import { startTestPostgres } from './test-postgres.ts'
+
+const root = join(import.meta.dirname, '..')
+const LIMIT_MS = 180_000
+/** End-to-end tests belong to Playwright, whose file names `bun test` would take for its own. */
+const NOT_OURS = ['**/node_modules/**', 'e2e/**']
+
+export async function runUnitTests(tally: Tally, patterns: string[] = []) {
+  tally.heading('Unit and slice tests (bun test)')
+  const database = await startTestPostgres()
+  try {
+    const reader = readBunTest(tally)
+    const files = patterns.length > 0 ? patterns : ['.', ...(await ownTests())]
+    const ignored = NOT_OURS.map((pattern) => `--path-ignore-patterns=${pattern}`)
+    const { code, isLate } = await run({
+      command: [process.execPath, 'test', ...ignored, ...files],
+      cwd: root,
+      env: { TEST_DATABASE_URL: database.url, NO_COLOR: '1' },
+      limitMs: LIMIT_MS,
+      onLine: reader.line,
+    })
+    const { hasFailures, rest } = reader.end()
+    if (isLate) tally.fail('bun test', `took longer than ${LIMIT_MS / 1000} s`)
+    else if (code !== 0 && !hasFailures) tally.fail('bun test', `ended with code ${code}\n${rest}`)
+  } finally {
+    await database.stop()
+  }
+}
+
+/** `bun test` does not look into folders whose name begins with a dot. */
+async function ownTests() {
+  const names = await readdir(import.meta.dirname)
+  return names.filter((name) => name.endsWith('.test.ts')).map((name) => `./.setup/${name}`)
+}
+
+/**
+ * Reads what `bun test` prints: an explanation, then its `(fail)` line; or a block between two rules, when a file does not
+ * even load.
+ */
+export function readBunTest(tally: Tally, print: (line: string) => void = console.log) {
+  let file = ''
+  let passed = 0
+  let failures: Failure[] = []
+  let above: string[] = []
+  let isLoading = false
+  let isRepeating = false
+  let hasFailures = false
+
+  const endFile = () => {
+    if (file !== '') {
+      const sum = `${file}: ${passed} passed`
+      print(failures.length === 0 ? `  ok     ${sum}` : `  FAILED ${sum}, ${failures.length} failed`)
+    }
+    tally.pass(passed)
+    for (const failure of failures) tally.fail(failure.title, failure.detail)
+    hasFailures ||= failures.length > 0
+    passed = 0
+    failures = []
+    above = []
+  }
+  const fail = (name: string) => {
+    failures.push({ title: `${file}: ${name}`, detail: above.join('\n') })
+    above = []
+  }
+  const line = (text: string) => {
+    const header = /^(\S.*\.(?:test|spec)\.ts):$/.exec(text)
+    const result = /^\((pass|fail|skip|todo)\) (.*?)(?: \[[\d.]+ ?m?s\])?$/.exec(text)
+    const last = failures.at(-1)
+    // At the end Bun lists all failures once more.
+    isRepeating ||= /^\d+ tests? failed:$/.test(text)
+    if (isRepeating) return
+    if (header) {
+      endFile()
+      file = header[1] ?? ''
+    } else if (text === '# Unhandled error between tests') {
+      isLoading = true
+    } else if (isLoading && /^-{10,}$/.test(text) && above.length > 0) {
+      isLoading = false
+      fail('an error outside its tests')
+    } else if (isLoading && /^-{10,}$/.test(text)) {
+      above = []
+    } else if (result?.[1] === 'fail') {
+      fail(result[2] ?? '')
+    } else if (result) {
+      if (result[1] === 'pass') passed++
+      above = []
+    } else if (last && above.length === 0 && /^ {2}\^ /.test(text)) {
+      last.detail += `\n${text.trim()}`
+    } else if (text !== '') above.push(text)
+  }
+  return {
+    line,
+    /** Says what the last file did, and whether any failure explains a bad exit code. */
+    end: () => {
+      const rest = above.join('\n')
+      endFile()
+      return { hasFailures, rest }
+    },
+  }
+}

@@ -1,0 +1,35 @@
+/**
+ * End-to-end tests speak HTTP to a running service at `SLUICE_URL`. `browser/` needs a Chromium (`CHROMIUM_PATH`), `faults/`
+ * starts services of its own and kills parts of them; everything else needs no more than the address.
+ */
+import { defineConfig } from '@playwright/test'
+
+const chromium = process.env.CHROMIUM_PATH
+
+export default defineConfig({
+  testDir: '.',
+  outputDir: '../test-results',
+  // Each file has names of its own, so files run side by side; two cores are shared with the service under test.
+  workers: 2,
+  timeout: 30_000,
+  expect: { timeout: 10_000 },
+  forbidOnly: Boolean(process.env.CI),
+  reporter: 'list',
+  use: { baseURL: process.env.SLUICE_URL ?? 'http://127.0.0.1:8080' },
+  projects: [
+    { name: 'api', testIgnore: ['browser/**', 'faults/**'] },
+    {
+      name: 'browser',
+      testMatch: 'browser/**/*.spec.ts',
+      use: {
+        launchOptions: {
+          ...(chromium ? { executablePath: chromium } : {}),
+          // Containers run as root and have a small /dev/shm.
+          args: ['--no-sandbox', '--disable-dev-shm-usage'],
+        },
+      },
+    },
+    // Killing parts of several services at once would test the machine instead of the healing.
+    { name: 'faults', testMatch: 'faults/**/*.spec.ts', timeout: 60_000, workers: 1 },
+  ],
+})
