@@ -89,6 +89,7 @@ export async function planCommit(write: Write): Promise<CommitPlan> {
   const snapshot = snapshotOf(write, context, parent, {
     operation: files.length === 0 && removed.length > 0 ? 'delete' : operation,
     ...summaryOf(kept, totalOf(files), totalOf(removed)),
+    ...(operation === 'append' && parent && rowLevelDeletes(parent)),
     ...write.summary,
   })
   const list = writeManifestList({ ...context, parentSnapshotId: parent?.['snapshot-id'] }, objects.manifests)
@@ -246,6 +247,16 @@ function summaryOf(kept: Totals, added: Totals, removed: Totals): Record<string,
   }
   return Object.fromEntries(Object.entries(counts).map(([name, count]) => [name, String(count)]))
 }
+
+/** Row-level deletes are another engine's; an append keeps them. */
+const rowLevelDeletes = ({ summary }: Snapshot): Record<string, string> =>
+  Object.fromEntries(Object.entries(summary).filter(([name]) => DELETE_TOTALS.has(name)))
+
+const DELETE_TOTALS: ReadonlySet<string> = new Set([
+  'total-delete-files',
+  'total-position-deletes',
+  'total-equality-deletes',
+])
 
 function snapshotOf(
   { metadata, at, uuid }: Write,
