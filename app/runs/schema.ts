@@ -65,18 +65,16 @@ export const RunAccepted = t.Object({ run_id: Uuid, status: t.Literal('pending')
 export const RunCancelled = t.Object({ run_id: Uuid, status: t.Literal('cancelled') })
 export const RunPath = t.Object({ id: Uuid })
 
-export const RunQuery = t.Intersect([
-  t.Object({
-    namespace: t.Optional(t.String()),
-    layer: t.Optional(Layer),
-    pipeline: t.Optional(t.String()),
-    status: t.Optional(RunStatus),
-    from: t.Optional(t.String({ description: 'Created at or after, ISO 8601' })),
-    to: t.Optional(t.String({ description: 'Created before, ISO 8601' })),
-  }),
-  SortQuery,
-  PageQuery,
-])
+export const RunQuery = t.Object({
+  namespace: t.Optional(t.String()),
+  layer: t.Optional(Layer),
+  pipeline: t.Optional(t.String()),
+  status: t.Optional(RunStatus),
+  from: t.Optional(t.String({ description: 'Created at or after, ISO 8601' })),
+  to: t.Optional(t.String({ description: 'Created before, ISO 8601' })),
+  ...SortQuery.properties,
+  ...PageQuery.properties,
+})
 export type RunQuery = typeof RunQuery.static
 
 export const LogEntry = t.Object({
