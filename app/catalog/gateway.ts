@@ -11,7 +11,7 @@ import { findBranch } from './queries.ts'
 import type { AttemptClaims, Claims } from './tokens.ts'
 
 /** One data file of a table: an engine splits its output long before. */
-const LAKE_FILE_BYTES_MAX = 1_073_741_824
+export const LAKE_FILE_BYTES_MAX = 1_073_741_824
 
 export type ObjectRef = { key: string; version: string | undefined }
 export type Upload = {

@@ -1,7 +1,7 @@
 import { Elysia } from 'elysia'
 import type { Clock } from '../clock.ts'
-import { AppError, invalid } from '../http/errors.ts'
-import { targetOf } from '../http/target.ts'
+import { AppError } from '../http/errors.ts'
+import { decodePath, targetOf } from '../http/target.ts'
 import { checkKey } from '../objects/key.ts'
 import type { ObjectInfo } from '../objects/port.ts'
 import { bearerClaims } from './access.ts'
@@ -43,30 +43,16 @@ export const objectRoutes = (gateway: Gateway, { tokens, clock }: { tokens: Toke
 
 /** The key as it was sent, decoded once; 400 for one that no store may hold. */
 function keyOf(request: Request): string {
-  const encoded = targetOf(request.url).path.slice(PREFIX.length + 1)
-  const key = decoded(encoded)
+  const key = decodePath(targetOf(request.url).path.slice(PREFIX.length + 1))
   checkKey(key)
   // Decoded further, by whatever is behind us, it must not lead elsewhere.
-  for (
-    let text = key, next = decodedLeniently(text);
-    next !== text;
-    text = next, next = decodedLeniently(text)
-  )
+  for (let text = key, next = decodeAscii(text); next !== text; text = next, next = decodeAscii(text))
     checkKey(next)
   return key
 }
 
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch (cause) {
-    if (cause instanceof URIError) throw invalid('path', 'is not valid percent-encoding')
-    throw cause
-  }
-}
-
-/** What could spell a dot, a separator or a control character; a name with any other percent sign keeps it. */
-const decodedLeniently = (text: string) =>
+/** What could spell a dot, a separator or a control character; any other percent sign stays as it is. */
+const decodeAscii = (text: string) =>
   text.replace(/%([0-7][0-9a-f])/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
 
 function lengthHeader(request: Request): number | null {

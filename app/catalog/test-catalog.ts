@@ -3,7 +3,6 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
-import { Elysia } from 'elysia'
 import { testDatabase } from '../../.setup/database.ts'
 import { openDatabase, type Sql } from '../../drizzle/client.ts'
 import { type CatalogClient, connectCatalog } from '../../lake/iceberg/client.ts'
@@ -22,11 +21,10 @@ import { type CopyResult, metricsOf } from '../../lake/iceberg/stats.ts'
 import { type CommitPlan, planCommit } from '../../lake/iceberg/write.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { systemClock } from '../clock.ts'
-import { errorResponse, toAppError } from '../http/error-response.ts'
 import { newId } from '../ids.ts'
-import { makeLog } from '../log.ts'
 import { openObjectStore } from '../objects/open.ts'
 import type { ObjectStore } from '../objects/port.ts'
+import { testApp, testLog } from '../test-app.ts'
 import { headOfMain, mergeBranches, openBranches } from './branches.ts'
 import { makeCatalog } from './catalog.ts'
 import { makeTokens, type Tokens } from './tokens.ts'
@@ -74,14 +72,15 @@ export async function openTestCatalog(): Promise<TestCatalog> {
   const directory = await mkdtemp(join(tmpdir(), 'sluice-catalog-'))
   const objects = await openObjectStore({ kind: 'disk', root: join(directory, 'objects') })
   const tokens = makeTokens('a secret of the tests')
-  const log = makeLog('test', 'text')
-  const { routes, objectRoutes } = makeCatalog({ sql, objects, tokens, clock: systemClock, newId, log })
-  const app = new Elysia()
-    .onError({ as: 'global' }, ({ error, request }) => {
-      if (request.url.includes('/lake/objects/')) return errorResponse(toAppError(error))
-    })
-    .use(routes)
-    .use(objectRoutes)
+  const { routes, objectRoutes } = makeCatalog({
+    sql,
+    objects,
+    tokens,
+    clock: systemClock,
+    newId,
+    log: testLog,
+  })
+  const app = testApp({ internal: [routes, objectRoutes] })
   const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: app.fetch })
   const url = `http://127.0.0.1:${server.port}`
   const instance = await DuckDBInstance.create(':memory:', { threads: '1' })

@@ -1,0 +1,143 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { fromJson } from '@bufbuild/protobuf'
+import { LandingInputSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { newId } from '../ids.ts'
+import { closeBranches } from './branches.ts'
+import { openTestCatalog, type TestAttempt, type TestCatalog } from './test-catalog.ts'
+import { anUpload, aRun, aZone } from './test-rows.ts'
+
+let catalog: TestCatalog
+beforeAll(async () => {
+  catalog = await openTestCatalog()
+})
+afterAll(() => catalog.close())
+
+const tableNamed = (name: string) => ({ namespace: 'default', layer: 'gold' as const, name })
+const commits = (path: string, token: string | null) =>
+  catalog.fetch(`/catalog/sluice/v1/commits/${path}`, token)
+
+test('the tables of a commit, and what changed since another', async () => {
+  for (const name of ['one', 'two']) {
+    const attempt = await catalog.attempt(tableNamed(name))
+    await catalog.merge(attempt, (await attempt.write('select 1 as a', 'append')).commit)
+  }
+  const { token, commit } = await catalog.reader()
+  const all = await (await commits(`${commit}/tables`, token)).json()
+  expect(all).toMatchObject({
+    commit,
+    tables: [
+      {
+        ...tableNamed('one'),
+        columns: [{ name: 'a', type: 'INTEGER' }],
+        row_count: 1,
+        content_id: expect.any(String),
+        metadata_location: expect.stringMatching(
+          /^sluice:\/\/lake\/_lake\/default\/gold\/one-[0-9a-f]{8}\/metadata\//,
+        ),
+        size_bytes: expect.any(Number),
+      },
+      tableNamed('two'),
+    ],
+    dropped: [],
+  })
+  expect(Object.keys(all.tables[0]).sort()).toEqual(
+    [
+      'columns',
+      'content_id',
+      'layer',
+      'metadata_location',
+      'name',
+      'namespace',
+      'row_count',
+      'size_bytes',
+    ].sort(),
+  )
+  const since = await (await commits(`${commit}/tables?since=${commit - 1}`, token)).json()
+  expect(since.tables).toEqual([all.tables[1]])
+  expect((await (await commits(`${commit}/tables?since=${commit}`, token)).json()).tables).toEqual([])
+})
+
+test('a token reads main no further than its commit', async () => {
+  const { token, commit } = await catalog.reader()
+  const refused = await commits(`${commit + 1}/tables`, token)
+  expect(refused.status).toBe(403)
+  expect(await refused.json()).toMatchObject({ error: { type: 'ForbiddenException', code: 403 } })
+  const attempt = await catalog.attempt(tableNamed('one'))
+  expect((await commits(`${commit}/tables`, attempt.token)).status).toBe(200)
+  expect((await commits(`${commit + 1}/tables`, attempt.token)).status).toBe(403)
+  expect((await commits(`${commit}/tables`, null)).status).toBe(401)
+})
+
+test('what is no commit number is refused', async () => {
+  const { token, commit } = await catalog.reader()
+  for (const path of [
+    'x/tables',
+    '-1/tables',
+    '1.5/tables',
+    '99999999999999999999/tables',
+    '0/tables?since=x',
+    `0/tables?since=${commit}`,
+  ])
+    expect([path, (await commits(path, token)).status]).toEqual([path, 400])
+})
+
+const landing = (zone: string, token: string | null) =>
+  catalog.fetch(`/catalog/sluice/v1/landing/default/${zone}`, token)
+const filesOf = async (zone: string, attempt: TestAttempt) => {
+  const answer = await landing(zone, attempt.token)
+  return fromJson(LandingInputSchema, await answer.json())
+}
+
+test('a zone is frozen at the first question: files up to the watermark that no run has archived', async () => {
+  const zone = await aZone(catalog.sql, 'frozen')
+  const archived = await anUpload(catalog, zone, 'archived.csv', 'x')
+  await catalog.sql`update landing_file set archived_by_run = ${newId()} where id = ${archived.id}`
+  const first = await anUpload(catalog, zone, 'first.csv', 'abc')
+  const second = await anUpload(catalog, zone, 'second.csv', 'x')
+  await anUpload(catalog, zone, 'late.csv', 'x')
+  const attempt = await catalog.attempt(tableNamed('reads'))
+  await aRun(catalog.sql, attempt, { watermark: second.seq })
+
+  const input = await filesOf('frozen', attempt)
+  expect([input.namespace, input.zone]).toEqual(['default', 'frozen'])
+  expect(input.files.map((file) => file.filename)).toEqual(['first.csv', 'second.csv'])
+  expect(input.files[0]).toMatchObject({
+    id: first.id,
+    object: { path: first.path, versionId: first.versionId, sizeBytes: 3n },
+  })
+  await catalog.sql`update landing_file set archived_by_run = ${newId()} where id = ${first.id}`
+  expect((await filesOf('frozen', attempt)).files).toHaveLength(2)
+})
+
+test('what was frozen at the start of the attempt stays as it was', async () => {
+  const zone = await aZone(catalog.sql, 'started')
+  const file = await anUpload(catalog, zone, 'a.csv', 'x')
+  await anUpload(catalog, zone, 'b.csv', 'x')
+  const attempt = await catalog.attempt(tableNamed('reads'))
+  await aRun(catalog.sql, attempt)
+  await catalog.sql`
+    insert into run_file (run_id, attempt, landing_file_id, zone_id) values (${attempt.runId}, 1, ${file.id}, ${zone.id})`
+  expect((await filesOf('started', attempt)).files.map(({ filename }) => filename)).toEqual(['a.csv'])
+})
+
+test('many questions at once freeze the zone once', async () => {
+  const zone = await aZone(catalog.sql, 'asked')
+  for (const name of ['a.csv', 'b.csv']) await anUpload(catalog, zone, name, 'x')
+  const attempt = await catalog.attempt(tableNamed('reads'))
+  await aRun(catalog.sql, attempt)
+  const answers = await Promise.all(Array.from({ length: 8 }, () => filesOf('asked', attempt)))
+  for (const { files } of answers) expect(files.map(({ filename }) => filename)).toEqual(['a.csv', 'b.csv'])
+})
+
+test('an empty zone has no files, an unknown one is 404, and a reader or a closed attempt asks in vain', async () => {
+  await aZone(catalog.sql, 'empty')
+  const attempt = await catalog.attempt(tableNamed('reads'))
+  await aRun(catalog.sql, attempt)
+  expect((await filesOf('empty', attempt)).files).toEqual([])
+  expect((await landing('unknown', attempt.token)).status).toBe(404)
+  expect((await landing('a%00b', attempt.token)).status).toBe(400)
+  expect((await landing('empty', (await catalog.reader()).token)).status).toBe(403)
+  expect((await landing('empty', null)).status).toBe(401)
+  await catalog.sql.begin((tx) => closeBranches(tx, [attempt.branch]))
+  expect((await landing('empty', attempt.token)).status).toBe(403)
+})

@@ -1,0 +1,48 @@
+// Rows that other slices write, for tests of the catalog.
+import type { Sql } from '../../drizzle/client.ts'
+import { newId } from '../ids.ts'
+import type { TestAttempt, TestCatalog } from './test-catalog.ts'
+
+export type TestZone = { id: string; name: string }
+
+/** The run of an attempt, and the attempt, open. `watermark`: the newest landing file it may read. */
+export async function aRun(
+  sql: Sql,
+  { runId, branch }: Pick<TestAttempt, 'runId' | 'branch'>,
+  { pins = {}, watermark = 1_000_000 }: { pins?: Record<string, string>; watermark?: number } = {},
+) {
+  const pipelineId = newId()
+  await sql`
+    insert into pipeline (id, namespace, layer, name, type, draft_snapshot, draft_machine_version, draft_dirty)
+    values (${pipelineId}, 'default', 'gold', ${`pipeline-${pipelineId}`}, 'sql', '{}', 1, false)`
+  await sql`
+    insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones,
+      snapshot, machine_version, status)
+    values (${runId}, ${pipelineId}, 'default', 'gold', 'target', 'sql', 'manual', ${sql.json(pins)}, '[]',
+      '{}', 1, 'running')`
+  await sql`
+    insert into run_attempt (run_id, attempt, pipeline_id, branch, base_commit, landing_watermark, runner_url)
+    values (${runId}, 1, ${pipelineId}, ${branch}, 0, ${watermark}, 'http://127.0.0.1')`
+}
+
+export async function aZone(sql: Sql, name: string): Promise<TestZone> {
+  const id = newId()
+  await sql`insert into landing_zone (id, namespace, name) values (${id}, 'default', ${name})`
+  return { id, name }
+}
+
+export async function anUpload(
+  { sql, objects }: TestCatalog,
+  zone: TestZone,
+  filename: string,
+  content: string,
+) {
+  const path = `default/landing/${zone.name}/${filename}`
+  const { versionId, size } = await objects.put(path, new TextEncoder().encode(content))
+  const id = newId()
+  const [row] = await sql<{ seq: string }[]>`
+    insert into landing_file (id, zone_id, filename, original_name, path, version_id, size_bytes, content_type)
+    values (${id}, ${zone.id}, ${filename}, ${filename}, ${path}, ${versionId}, ${size}, 'text/csv')
+    returning seq`
+  return { id, path, versionId, seq: Number(row?.seq) }
+}
