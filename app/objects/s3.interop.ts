@@ -1,4 +1,4 @@
-import { expect, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import {
   CreateBucketCommand,
   GetBucketVersioningCommand,
@@ -11,6 +11,9 @@ import { StoreUnavailable } from './port.ts'
 import { bytes, objectStoreSuite, streamed } from './suite.ts'
 
 // Needs a real server, so `npm run test:interop` runs it (.setup/s3-server.ts starts one), not plain `bun test`.
+
+// A busy machine may take its time; a server that hangs is given up on by the client.
+setDefaultTimeout(60_000)
 
 function required(name: string): string {
   const value = process.env[name]
@@ -68,7 +71,7 @@ test('a purge, and the delete of a lake file, free the space of every version', 
 test('listings and purges go on past the thousand versions that the server tells at once', async () => {
   const store = await openObjectStore(settings)
   const folder = `many-${Date.now()}/`
-  const keys = Array.from({ length: 600 }, (_, index) => `${folder}${String(index).padStart(3, '0')}`)
+  const keys = Array.from({ length: 510 }, (_, index) => `${folder}${String(index).padStart(3, '0')}`)
   for (let from = 0; from < keys.length; from += 20)
     await Promise.all(
       keys.slice(from, from + 20).map(async (key) => {
@@ -78,8 +81,8 @@ test('listings and purges go on past the thousand versions that the server tells
     )
   const listed = await store.list(folder, { limit: 1000 })
   expect(listed.objects.map(({ key }) => key)).toEqual(keys)
-  expect((await store.list(folder, { limit: 10, after: keys[499] })).objects.map(({ key }) => key)).toEqual(
-    keys.slice(500, 510),
+  expect((await store.list(folder, { limit: 10, after: keys[494] })).objects.map(({ key }) => key)).toEqual(
+    keys.slice(495, 505),
   )
   await store.removeAll(folder)
   const { Versions = [] } = await client.send(new ListObjectVersionsCommand({ Bucket, Prefix: folder }))
