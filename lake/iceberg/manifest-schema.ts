@@ -138,43 +138,45 @@ type NamesById = ReadonlyMap<number, { readonly name: string; readonly isInt64: 
 
 /** Names the fields of a writer's schema as this file does, by id, and marks those that need 64 bits. */
 export function canonical(schema: AvroSchema, names: NamesById): AvroSchema {
-  if (typeof schema === 'string') return schema
-  if (Array.isArray(schema)) return schema.map((branch) => canonical(branch, names))
+  if (isUnion(schema)) return schema.map((branch) => canonical(branch, names))
+  if (isArray(schema)) return { ...schema, items: canonical(schema.items, names) }
   if (!isRecord(schema)) return schema
-  const fields = schema.fields.map((part): AvroField => {
-    const id = part['field-id']
-    const known = id === undefined ? undefined : names.get(id)
-    if (!known) return part
-    return {
-      ...part,
-      name: known.name,
-      type: known.isInt64 ? withInt64(part.type) : canonical(part.type, names),
-    }
-  })
-  return { ...schema, fields }
+  return { ...schema, fields: schema.fields.map((part) => canonicalField(part, names)) }
 }
 
-const isRecord = (schema: AvroSchema): schema is Extract<AvroSchema, { type: 'record' }> =>
-  typeof schema === 'object' && 'type' in schema && schema.type === 'record'
+function canonicalField(part: AvroField, names: NamesById): AvroField {
+  const known = part['field-id'] === undefined ? undefined : names.get(part['field-id'])
+  const type = known?.isInt64 ? withInt64(part.type) : canonical(part.type, names)
+  return { ...part, name: known?.name ?? part.name, type }
+}
 
 function withInt64(type: AvroSchema): AvroSchema {
-  if (Array.isArray(type)) return type.map(withInt64)
+  if (isUnion(type)) return type.map(withInt64)
   return type === 'null' ? type : INT64
 }
 
 function namesById(schema: AvroSchema): NamesById {
   const names = new Map<number, { name: string; isInt64: boolean }>()
   const visit = (part: AvroSchema) => {
-    if (!isRecord(part)) return
-    for (const { name, type, 'field-id': id } of part.fields) {
-      const isInt64 = type === INT64 || (Array.isArray(type) && type.includes(INT64))
-      if (id !== undefined) names.set(id, { name, isInt64 })
-      visit(type)
-    }
+    if (isUnion(part)) part.forEach(visit)
+    else if (isArray(part)) visit(part.items)
+    else if (isRecord(part)) part.fields.forEach(visitField)
+  }
+  const visitField = ({ name, type, 'field-id': id }: AvroField) => {
+    const isInt64 = type === INT64 || (isUnion(type) && type.includes(INT64))
+    if (id !== undefined) names.set(id, { name, isInt64 })
+    visit(type)
   }
   visit(schema)
   return names
 }
 
+const isUnion = (schema: AvroSchema): schema is readonly AvroSchema[] => Array.isArray(schema)
+const isArray = (schema: AvroSchema): schema is Extract<AvroSchema, { type: 'array' }> =>
+  typeof schema === 'object' && 'items' in schema
+const isRecord = (schema: AvroSchema): schema is Extract<AvroSchema, { type: 'record' }> =>
+  typeof schema === 'object' && 'fields' in schema
+
+/** Partition fields have ids of their table's making: from 1000 on, so none of these. */
 export const ENTRY_NAMES = namesById(manifestSchema({ type: 'record', name: 'r102', fields: [] }))
 export const LIST_NAMES = namesById(LIST_SCHEMA)

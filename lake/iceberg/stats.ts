@@ -53,7 +53,7 @@ function columnMetrics(field: LeafOrBranch, statistics: ReadonlyMap<string, stri
     sizeBytes: count('column_size_bytes'),
     valueCount: count('num_values'),
     nullCount: count('null_count'),
-    // DuckDB says whether there are NaNs, not how many. With NaNs it gives no bounds, and neither may we.
+    // DuckDB says whether there are NaNs, not how many.
     nanCount: statistics.get('has_nan') === 'false' ? 0 : undefined,
     ...bounds(field, statistics),
   }
@@ -63,6 +63,8 @@ function bounds(field: LeafOrBranch, statistics: ReadonlyMap<string, string>) {
   const min = statistics.get('min')
   const max = statistics.get('max')
   if (min === undefined || max === undefined || typeof field.type !== 'string') return {}
+  // Iceberg's bounds leave NaN out, but to DuckDB it is the greatest number: bounds that everyone may prune by are none.
+  if (statistics.get('has_nan') === 'true') return {}
   try {
     const found = boundsFromText(field.type, min, max)
     // Bounds of repeated values would not bound rows: readers expect none.

@@ -1,0 +1,280 @@
+import { describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import fc from 'fast-check'
+import { avroMetadata, avroRead } from 'icebird'
+import { type AvroSchema, BadAvro, writeAvro } from './avro.ts'
+import {
+  type DataFile,
+  describeManifest,
+  type ManifestEntry,
+  readManifest,
+  readManifestList,
+  writeManifest,
+  writeManifestList,
+} from './manifest.ts'
+import type { PartitionSpec } from './metadata.ts'
+import type { Schema } from './types.ts'
+
+const schema: Schema = {
+  type: 'struct',
+  'schema-id': 3,
+  fields: [
+    { id: 1, name: 'a', required: false, type: 'int' },
+    { id: 2, name: 'd', required: false, type: 'date' },
+    { id: 3, name: 'n', required: false, type: 'decimal(20, 2)' },
+    { id: 4, name: 'u', required: false, type: 'uuid' },
+    { id: 5, name: 's', required: false, type: 'string' },
+    { id: 6, name: 'b', required: false, type: 'binary' },
+    { id: 7, name: 't', required: false, type: 'timestamptz' },
+  ],
+}
+const unpartitioned: PartitionSpec = { 'spec-id': 0, fields: [] }
+const SNAPSHOT = 9007199254740993n
+
+const file = (over: Partial<DataFile> = {}): DataFile => ({
+  content: 'data',
+  location: 's3://bucket/_lake/t/data/1.parquet',
+  format: 'PARQUET',
+  partition: {},
+  recordCount: 3,
+  sizeBytes: 900,
+  columns: new Map([
+    [
+      1,
+      {
+        sizeBytes: 20,
+        valueCount: 3,
+        nullCount: 1,
+        nanCount: 0,
+        lower: Uint8Array.of(1, 0, 0, 0),
+        upper: Uint8Array.of(9, 0, 0, 0),
+      },
+    ],
+    [2, { valueCount: 3 }],
+  ]),
+  splitOffsets: [4, 1000],
+  sortOrderId: 0,
+  ...over,
+})
+const added: ManifestEntry = {
+  status: 'added',
+  snapshotId: SNAPSHOT,
+  sequenceNumber: null,
+  fileSequenceNumber: null,
+  file: file(),
+}
+const existing: ManifestEntry = {
+  status: 'existing',
+  snapshotId: 5n,
+  sequenceNumber: 2,
+  fileSequenceNumber: 1,
+  file: file(),
+}
+const deleted: ManifestEntry = { ...existing, status: 'deleted' }
+const inherited = { sequenceNumber: 7, addedSnapshotId: SNAPSHOT }
+
+describe('a manifest', () => {
+  test('reads as it was written; added files inherit what only the commit knows', () => {
+    const bytes = writeManifest({ schema, spec: unpartitioned }, [added, existing, deleted])
+    expect(readManifest(bytes, inherited)).toEqual([
+      { ...added, sequenceNumber: 7, fileSequenceNumber: 7 },
+      existing,
+      deleted,
+    ])
+  })
+
+  test('is the same bytes for the same content', () => {
+    const write = () => writeManifest({ schema, spec: unpartitioned }, [added, existing])
+    expect(write()).toEqual(write())
+  })
+
+  test('says what it is in its key metadata, with the field ids of the specification', () => {
+    const { metadata, schema: avro } = header(writeManifest({ schema, spec: unpartitioned }, []))
+    expect(metadata).toEqual({
+      schema,
+      'schema-id': '3',
+      'partition-spec': '[]',
+      'partition-spec-id': '0',
+      'format-version': '2',
+      content: 'data',
+    })
+    expect(fieldIds(avro)).toEqual({
+      status: 0,
+      snapshot_id: 1,
+      sequence_number: 3,
+      file_sequence_number: 4,
+      data_file: 2,
+      'data_file.content': 134,
+      'data_file.file_path': 100,
+      'data_file.file_format': 101,
+      'data_file.partition': 102,
+      'data_file.record_count': 103,
+      'data_file.file_size_in_bytes': 104,
+      'data_file.column_sizes': 108,
+      'data_file.value_counts': 109,
+      'data_file.null_value_counts': 110,
+      'data_file.nan_value_counts': 137,
+      'data_file.lower_bounds': 125,
+      'data_file.upper_bounds': 128,
+      'data_file.key_metadata': 131,
+      'data_file.split_offsets': 132,
+      'data_file.equality_ids': 135,
+      'data_file.sort_order_id': 140,
+    })
+    expect(JSON.stringify(avro)).not.toContain('int64')
+  })
+
+  test('keeps partition tuples of every kind of source', () => {
+    const parts = schema.fields.map(({ id, name }) => ({
+      'source-id': id,
+      'field-id': 999 + id,
+      name,
+      transform: 'identity',
+    }))
+    const spec: PartitionSpec = {
+      'spec-id': 1,
+      fields: [...parts, { 'source-id': 2, 'field-id': 1100, name: 'd_month', transform: 'month' }],
+    }
+    const partition = {
+      a: 5,
+      d: 18_000,
+      n: Buffer.alloc(9, 1),
+      u: Buffer.alloc(16, 7),
+      s: 'é',
+      b: Buffer.of(0xff),
+      t: 1_600_000_000_000_000,
+      d_month: null,
+    }
+    const bytes = writeManifest({ schema, spec }, [{ ...added, file: file({ partition }) }])
+    expect(readManifest(bytes, inherited)[0]?.file.partition).toEqual(partition)
+  })
+
+  test('is read by an independent reader, ids of 64 bits included', () => {
+    const [one] = independently(writeManifest({ schema, spec: unpartitioned }, [existing]))
+    expect(one).toMatchObject({
+      status: 0,
+      snapshot_id: 5n,
+      sequence_number: 2n,
+      data_file: { file_path: existing.file.location, record_count: 3n, split_offsets: [4n, 1000n] },
+    })
+    const [other] = independently(writeManifest({ schema, spec: unpartitioned }, [added]))
+    expect(other).toMatchObject({ snapshot_id: SNAPSHOT, sequence_number: undefined })
+  })
+
+  test('of another writer is read by field ids, whatever it calls its fields', () => {
+    const bytes = writeManifest({ schema, spec: unpartitioned }, [existing])
+    const renamed = withShoutedNames(bytes)
+    expect(Buffer.from(renamed).toString('latin1')).toContain('LOWER_BOUNDS')
+    expect(readManifest(renamed, inherited)).toEqual([existing])
+  })
+})
+
+describe('a manifest list', () => {
+  const described = describeManifest([added, existing, deleted], {
+    location: 's3://bucket/_lake/t/metadata/x-m0.avro',
+    sizeBytes: 500,
+    specId: 0,
+    snapshotId: SNAPSHOT,
+    sequenceNumber: 7,
+  })
+
+  test('counts files and rows by what happened to them', () => {
+    expect(described).toMatchObject({
+      addedFiles: 1,
+      existingFiles: 1,
+      deletedFiles: 1,
+      addedRows: 3,
+      existingRows: 3,
+      deletedRows: 3,
+      sequenceNumber: 7,
+      minSequenceNumber: 2,
+    })
+  })
+
+  test('reads as it was written, and by an independent reader', () => {
+    const bytes = writeManifestList({ snapshotId: SNAPSHOT, parentSnapshotId: 3n, sequenceNumber: 7 }, [
+      described,
+    ])
+    expect(readManifestList(bytes)).toEqual([described])
+    expect(independently(bytes)).toMatchObject([{ added_snapshot_id: SNAPSHOT, min_sequence_number: 2n }])
+    expect(header(bytes).metadata).toEqual({
+      'snapshot-id': String(SNAPSHOT),
+      'parent-snapshot-id': '3',
+      'sequence-number': '7',
+      'format-version': '2',
+    })
+  })
+
+  test('without manifests is an empty table', () => {
+    expect(readManifestList(writeManifestList({ snapshotId: 1n, sequenceNumber: 1 }, []))).toEqual([])
+  })
+})
+
+describe('an Avro file', () => {
+  const bytes = writeManifest(
+    { schema, spec: unpartitioned },
+    Array.from({ length: 2500 }, () => existing),
+  )
+
+  test('of many blocks is read whole', () => expect(readManifest(bytes, inherited)).toHaveLength(2500))
+
+  test('cut short or changed anywhere is refused or read, never anything else', () => {
+    fc.assert(
+      fc.property(fc.nat(bytes.length - 1), fc.nat(255), (at, byte) => {
+        expect(() => readManifest(bytes.slice(0, at), inherited)).toThrow(BadAvro)
+        const changed = bytes.slice()
+        changed[at] = byte
+        try {
+          readManifest(changed, inherited)
+        } catch (error) {
+          expect(error).toBeInstanceOf(BadAvro)
+        }
+      }),
+      { numRuns: 50 },
+    )
+  })
+
+  test('that is another thing is refused', () => {
+    expect(() => readManifestList(new TextEncoder().encode('hello, this is text'))).toThrow(
+      'not an Avro file',
+    )
+    expect(() => readManifestList(readFileSync(import.meta.path))).toThrow(BadAvro)
+    const foreign = writeAvro({ type: 'record', name: 'x', fields: [{ name: 'y', type: 'int' }] }, {}, [
+      { y: 1 },
+    ])
+    expect(() => readManifestList(foreign)).toThrow('manifest_path is missing')
+  })
+})
+
+/** As an independent reader sees it. */
+function header(bytes: Uint8Array): { metadata: Record<string, unknown>; schema: AvroSchema } {
+  const reader = { view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), offset: 0 }
+  const { 'avro.schema': schema, 'avro.codec': _, ...metadata } = avroMetadata(reader).metadata
+  return { metadata, schema }
+}
+
+function fieldIds(schema: AvroSchema, path = ''): Record<string, unknown> {
+  if (typeof schema !== 'object' || !('fields' in schema) || !Array.isArray(schema.fields)) return {}
+  return Object.assign(
+    {},
+    ...schema.fields.map((field) => ({
+      [`${path}${field.name}`]: field['field-id'],
+      ...fieldIds(field.type, `${path}${field.name}.`),
+    })),
+  )
+}
+
+/** Changes the names in the schema of a file, which is plain text in its header, without changing its length. */
+function withShoutedNames(bytes: Uint8Array): Uint8Array {
+  const text = Buffer.from(bytes).toString('latin1')
+  return Buffer.from(
+    text.replaceAll(/"name":"\w+"/g, (name) => name.toUpperCase().replace('NAME', 'name')),
+    'latin1',
+  )
+}
+
+function independently(bytes: Uint8Array): Record<string, unknown>[] {
+  const reader = { view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), offset: 0 }
+  const { metadata, syncMarker } = avroMetadata(reader)
+  return avroRead({ reader, metadata, syncMarker })
+}
