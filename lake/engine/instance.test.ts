@@ -1,0 +1,155 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { link, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { EngineError } from './error.ts'
+import { type Engine, openLocked, prepareEngine } from './instance.ts'
+
+const MB = 1_000_000
+let root: string
+let engine: Engine
+
+beforeAll(async () => {
+  root = await mkdtemp(join(tmpdir(), 'sluice-engine-'))
+  for (const folder of ['in', 'in2', 'spill', 'outside']) await mkdir(join(root, folder))
+  for (const file of ['in/a.csv', 'in2/a.csv', 'outside/a.csv', 'one.csv', 'other.csv'])
+    await writeFile(join(root, file), 'a,b\n1,2\n')
+  await symlink(join(root, 'outside/a.csv'), join(root, 'in/soft.csv'))
+  await link(join(root, 'outside/a.csv'), join(root, 'in/hard.csv'))
+  engine = await open()
+})
+afterAll(async () => {
+  engine.close()
+  await rm(root, { recursive: true })
+})
+
+const open = () =>
+  openLocked({
+    memoryLimitBytes: 100 * MB,
+    threads: 1,
+    tempLimitBytes: 1_000 * MB,
+    tempDirectory: join(root, 'spill'),
+    allowedDirectories: [join(root, 'in')],
+    allowedPaths: [join(root, 'one.csv')],
+  })
+
+const rows = async (sql: string) => (await engine.read(sql)).getRowsJson()
+async function errorOf(sql: string, at: Engine = engine): Promise<EngineError> {
+  const error = await at.read(sql).catch((caught: unknown) => caught)
+  if (!(error instanceof EngineError)) throw new Error(`no EngineError: ${sql}`, { cause: error })
+  return error
+}
+
+describe('what the lock leaves open', () => {
+  test('files of the allowed directory and the allowed paths', async () => {
+    expect(await rows(`SELECT * FROM '${root}/in/a.csv'`)).toEqual([['1', '2']])
+    expect(await rows(`SELECT * FROM '${root}/in/hard.csv'`)).toEqual([['1', '2']])
+    expect(await rows(`SELECT * FROM '${root}/one.csv'`)).toEqual([['1', '2']])
+    await engine.run(`COPY (SELECT 1) TO '${root}/in/out.parquet'`)
+  })
+
+  test('the engine keeps its work', async () => {
+    await engine.run('CREATE TABLE t AS SELECT 1 AS a; INSERT INTO t VALUES (2)')
+    expect(await rows('SELECT count(*) FROM t')).toEqual([['2']])
+    expect(await engine.describe('SELECT a, 1.5::DECIMAL(14,2) AS d, now() AS n FROM t')).toEqual([
+      { name: 'a', type: 'INTEGER' },
+      { name: 'd', type: 'DECIMAL(14,2)' },
+      { name: 'n', type: 'TIMESTAMP WITH TIME ZONE' },
+    ])
+  })
+})
+
+describe('what the lock closes', () => {
+  const attempts: [what: string, sql: (root: string) => string][] = [
+    ['a file outside', (at) => `FROM '${at}/other.csv'`],
+    ['a directory with the same beginning', (at) => `FROM '${at}/in2/a.csv'`],
+    ['a way out', (at) => `FROM '${at}/in/../other.csv'`],
+    ['a symbolic link out', (at) => `FROM '${at}/in/soft.csv'`],
+    ['the environment of the process', () => `FROM read_text('/proc/self/environ')`],
+    ['listing files', () => `FROM glob('/etc/*')`],
+    ['writing outside', (at) => `COPY (SELECT 1) TO '${at}/out.csv'`],
+    ['a database file outside', (at) => `ATTACH '${at}/x.db'`],
+    ['exporting', (at) => `EXPORT DATABASE '${at}/export'`],
+    ['importing', () => `IMPORT DATABASE '/etc'`],
+    ['the network', () => `FROM 'http://127.0.0.1:1/a.csv'`],
+    ['object storage', () => `FROM 's3://bucket/a.parquet'`],
+    ['installing an extension', () => 'INSTALL httpfs'],
+    ['loading an extension', () => 'LOAD httpfs'],
+    ['a persistent secret', () => 'CREATE PERSISTENT SECRET s (TYPE http)'],
+    ['more memory', () => `SET memory_limit = '10GB'`],
+    ['more threads', () => 'SET threads = 8'],
+    ['more threads by pragma', () => 'PRAGMA threads = 8'],
+    ['back to the default', () => 'RESET memory_limit'],
+    ['unlocking', () => 'SET lock_configuration = false'],
+    ['opening access', () => 'SET enable_external_access = true'],
+    ['more directories', () => `SET allowed_directories = ['/']`],
+    ['another temporary directory', () => `SET temp_directory = '/'`],
+    ['a log file', (at) => `SET log_query_path = '${at}/log'`],
+    ['a profile file', (at) => `SET profiling_output = '${at}/profile'`],
+    ['the environment', () => `SELECT getenv('HOME')`],
+  ]
+  test.each(attempts)('%s', async (_, sql) => {
+    expect((await errorOf(sql(root))).message).toMatch(
+      /disabled by configuration|disabled through configuration|configuration has been locked|Persistent secrets|does not exist/,
+    )
+  })
+
+  test('and nothing was left behind', async () => {
+    expect((await readdir(root)).toSorted()).toEqual([
+      'in',
+      'in2',
+      'one.csv',
+      'other.csv',
+      'outside',
+      'spill',
+    ])
+  })
+})
+
+describe('errors', () => {
+  test.each([
+    ['SELECT 1 +', 'syntax', undefined],
+    ['SELECT 1,\n  2 3', 'syntax', 2],
+    ['SELECT\n nope', 'binder', 2],
+    ['SELECT * FROM nope', 'binder', 1],
+    ["SELECT 'a'::INTEGER", 'other', 1],
+    ["SELECT error('no')", 'other', undefined],
+  ] as const)('%j is %s', async (sql, kind, line) => {
+    expect(await errorOf(sql)).toMatchObject({ kind, line })
+  })
+
+  test('a query too large for memory is out of memory, and the engine goes on', async () => {
+    expect(await errorOf('SELECT array_agg(range) FROM range(50_000_000)')).toMatchObject({
+      kind: 'out_of_memory',
+    })
+    expect(await rows('SELECT 1')).toEqual([[1]])
+  })
+
+  test('a large sort spills to the temporary directory instead', async () => {
+    expect(
+      await rows('SELECT count(*) FROM (SELECT random() AS r FROM range(6_000_000) ORDER BY r)'),
+    ).toEqual([['6000000']])
+  })
+
+  test('an interrupt stops the query that runs', async () => {
+    const endless = errorOf('SELECT count(*) FROM range(1_000_000_000_000) WHERE random() < 0')
+    const stop = setInterval(() => engine.interrupt(), 5)
+    expect(await endless).toMatchObject({ kind: 'interrupted' })
+    clearInterval(stop)
+    expect(await rows('SELECT 1')).toEqual([[1]])
+  })
+})
+
+test('a prepared engine can be kept and locked later, and closing is final', async () => {
+  const prepared = await prepareEngine({ memoryLimitBytes: 100 * MB, threads: 1, tempLimitBytes: MB })
+  const locked = await prepared.lock({
+    tempDirectory: join(root, 'spill'),
+    allowedDirectories: [],
+    allowedPaths: [],
+  })
+  expect((await errorOf(`FROM '${root}/one.csv'`, locked)).message).toContain('disabled by configuration')
+  locked.close()
+  locked.close()
+  locked.interrupt()
+  await expect(locked.read('SELECT 1')).rejects.toThrow()
+})

@@ -1,0 +1,223 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
+import { EngineError } from './error.ts'
+import { checkReadOnly, StatementRefused, statementsOf, type TableReference } from './statement.ts'
+
+let instance: DuckDBInstance
+let connection: DuckDBConnection
+beforeAll(async () => {
+  instance = await DuckDBInstance.create(':memory:', { threads: '1' })
+  connection = await instance.connect()
+})
+afterAll(() => {
+  connection.closeSync()
+  instance.closeSync()
+})
+
+/** The lake of these tests: bronze.flights and ops.gold.routes. */
+const isTable = ({ catalog, schema, name }: TableReference) =>
+  ['.bronze.flights', 'ops.gold.routes'].includes(`${catalog}.${schema}.${name}`.toLowerCase())
+
+const check = (sql: string) => checkReadOnly(connection, sql, { isTable })
+const tablesOf = async (sql: string) =>
+  (await checkReadOnly(connection, sql)).tables.map((table) => Object.values(table).filter(Boolean).join('.'))
+const refusalOf = (sql: string) =>
+  check(sql).then(
+    () => 'allowed',
+    (error: unknown) => {
+      if (error instanceof StatementRefused || error instanceof EngineError) return error.message
+      throw error
+    },
+  )
+
+describe('a query that only reads is allowed', () => {
+  test.each([
+    'SELECT 1',
+    'select * from bronze.flights;',
+    'SELECT * FROM BRONZE.Flights f JOIN "ops".gold.routes r USING (id) ; -- done',
+    'FROM bronze.flights',
+    'TABLE bronze.flights',
+    'VALUES (1), (2)',
+    '/* a */ -- b\n(SELECT 1) UNION ALL (SELECT 2) ORDER BY 1',
+    'WITH a AS (SELECT * FROM bronze.flights), b AS (FROM a) SELECT * FROM b, A',
+    'WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 9) SELECT * FROM r',
+    'SELECT (WITH a AS (SELECT 1) SELECT * FROM a), x IN (FROM bronze.flights) FROM (SELECT 2 AS x)',
+    'SELECT * FROM range(3), generate_series(1, 2), unnest([1, 2]) AS u',
+    "SELECT * FROM json_each('[1]')",
+    'DESCRIBE bronze.flights',
+    'DESCRIBE SELECT * FROM bronze.flights',
+    'SUMMARIZE bronze.flights',
+    'SHOW bronze.flights',
+    'SHOW TABLES',
+    'SHOW ALL TABLES',
+    'SELECT table_name FROM information_schema.tables',
+    'EXPLAIN SELECT * FROM bronze.flights',
+    '-- why\nexplain /* so */ analyze SELECT 1;',
+    'PIVOT bronze.flights ON a IN (1, 2) USING sum(b)',
+    'SELECT count(*) FILTER (WHERE a) OVER w FROM bronze.flights WINDOW w AS (ORDER BY b) QUALIFY true',
+    "SELECT 'read_csv(''/etc/passwd'')', $$;DROP TABLE x$$ AS \"insert\"",
+    'SELECT * FROM bronze.flights TABLESAMPLE 10%',
+    'SELECT lambda_result FROM (SELECT list_transform([1], lambda x: x + 1) AS lambda_result)',
+  ])('%j', async (sql) => expect(await refusalOf(sql)).toBe('allowed'))
+
+  test('what was checked is what runs', async () => {
+    expect(await check('EXPLAIN  SELECT 1')).toMatchObject({ kind: 'explain', sql: 'EXPLAIN   SELECT 1' })
+    expect(await check('SELECT 1; ')).toMatchObject({ kind: 'select', sql: 'SELECT 1; ', listsTables: false })
+    expect(await check('SHOW TABLES')).toMatchObject({ listsTables: true, tables: [] })
+    expect(await check('FROM information_schema.columns')).toMatchObject({ listsTables: true, tables: [] })
+  })
+})
+
+describe('every table is found', () => {
+  test.each([
+    ['SELECT * FROM a, s.b, c.s.d', ['c.s.d', 's.b', 'a']],
+    ['SELECT * FROM a JOIN A ON true', ['a']],
+    ['WITH a AS (SELECT * FROM b) SELECT * FROM a', ['b']],
+    ['WITH a AS (SELECT 1) SELECT * FROM s.a', ['s.a']],
+    ['WITH a AS (FROM b), b AS (SELECT 1) FROM a', ['b']],
+    ['WITH a AS (FROM a) FROM a', ['a']],
+    ['SELECT * FROM (WITH a AS (SELECT 1) FROM a), a', ['a']],
+    ['SELECT (SELECT max(x) FROM b), EXISTS (FROM c), 1 IN (FROM d) FROM e', ['b', 'c', 'd', 'e']],
+    ['FROM a UNION FROM b EXCEPT FROM c', ['a', 'b', 'c']],
+    ['SELECT 1 ORDER BY (SELECT x FROM a) LIMIT (SELECT y FROM b)', ['a', 'b']],
+    ['DESCRIBE a', ['a']],
+    ['EXPLAIN FROM a', ['a']],
+    ['SELECT * FROM a, LATERAL (SELECT * FROM b WHERE b.x = a.x)', ['a', 'b']],
+    ['PIVOT a ON x IN (1) USING sum(y)', ['a']],
+    ['UNPIVOT a ON x, y', ['a']],
+    ["SELECT * FROM 'file.csv'", ['file.csv']],
+    ['SELECT list_transform([1], x -> (SELECT y FROM a))', ['a']],
+    ['SELECT * FROM a ASOF JOIN b USING (t) POSITIONAL JOIN c', ['a', 'b', 'c']],
+    ['WITH RECURSIVE r AS (FROM a UNION FROM r, b) FROM r', ['a', 'b']],
+  ])('%j', async (sql, tables) => expect((await tablesOf(sql)).toSorted()).toEqual(tables.toSorted()))
+})
+
+describe('what is hostile is refused', () => {
+  test.each([
+    // Files, by any name
+    ["SELECT * FROM read_csv('/etc/passwd')", 'read_csv()'],
+    ["SELECT * FROM read_csv_auto('/etc/passwd')", 'read_csv_auto()'],
+    ["SELECT * FROM READ_PARQUET('/x.parquet')", 'read_parquet()'],
+    ["SELECT * FROM parquet_scan('/x')", 'parquet_scan()'],
+    ["SELECT * FROM parquet_metadata('/x')", 'parquet_metadata()'],
+    ["SELECT * FROM read_json('/x')", 'read_json()'],
+    ["SELECT * FROM read_text('/etc/passwd')", 'read_text()'],
+    ["SELECT * FROM read_blob('/etc/passwd')", 'read_blob()'],
+    ["SELECT * FROM glob('/*')", 'glob()'],
+    ["SELECT * FROM sniff_csv('/etc/passwd')", 'sniff_csv()'],
+    ["SELECT * FROM main.read_csv('/etc/passwd')", 'read_csv()'],
+    ['SELECT * FROM "read_csv"(\'/etc/passwd\')', 'read_csv()'],
+    ["SELECT (SELECT count(*) FROM read_text('/etc/passwd'))", 'read_text()'],
+    ["WITH a AS (FROM glob('/*')) SELECT 1", 'glob()'],
+    ["SELECT 1 WHERE EXISTS (FROM bronze.flights, LATERAL (FROM read_text('/etc/passwd')))", 'read_text()'],
+    ["EXPLAIN ANALYZE SELECT * FROM read_csv('/etc/passwd')", 'read_csv()'],
+    ["DESCRIBE SELECT * FROM read_csv('/etc/passwd')", 'read_csv()'],
+    ["SELECT * FROM '/etc/passwd'", 'there is no table /etc/passwd'],
+    ["FROM 's3://bucket/x.parquet'", 'there is no table s3://bucket/x.parquet'],
+    ['FROM "https://example.com/x.csv"', 'there is no table'],
+    ["DESCRIBE '/etc/passwd'", 'there is no table /etc/passwd'],
+    ["SUMMARIZE 'x.csv'", 'there is no table x.csv'],
+    ['WITH "x.csv" AS (FROM "y.csv") FROM "x.csv"', 'there is no table y.csv'],
+    ['WITH a AS (FROM "x.csv"), "x.csv" AS (SELECT 1) FROM a', 'there is no table x.csv'],
+    // SQL in texts
+    ["FROM query('COPY (SELECT 1) TO ''/x''')", 'query()'],
+    ["FROM query_table('/etc/passwd')", 'query_table()'],
+    ["FROM query_table(['bronze.flights'])", 'query_table()'],
+    ["FROM json_execute_serialized_sql('{}')", 'json_execute_serialized_sql()'],
+    ["SELECT json_serialize_plan('SELECT 1')", 'json_serialize_plan()'],
+    // Settings, the environment, the process
+    ['SELECT * FROM duckdb_settings()', 'duckdb_settings()'],
+    ['SELECT * FROM duckdb_secrets()', 'duckdb_secrets()'],
+    ['SELECT * FROM duckdb_views()', 'duckdb_views()'],
+    ['SELECT * FROM pragma_database_list', 'there is no table pragma_database_list'],
+    ['SELECT * FROM sqlite_master', 'there is no table sqlite_master'],
+    ['SELECT * FROM pg_catalog.pg_settings', 'there is no table pg_catalog.pg_settings'],
+    ['SELECT * FROM information_schema.views', 'there is no table information_schema.views'],
+    ["SELECT current_setting('temp_directory')", 'current_setting()'],
+    ["SELECT getenv('HOME')", 'getenv()'],
+    ["SELECT write_log('x')", 'write_log()'],
+    ['SELECT sleep_ms(100000)', 'sleep_ms()'],
+    ['FROM arrow_scan(1::POINTER, 2::POINTER, 3::POINTER)', 'arrow_scan()'],
+    ['FROM test_all_types()', 'test_all_types()'],
+    ["CALL enable_logging(storage = 'stdout')", 'CALL is not allowed'],
+    ["FROM enable_logging(storage = 'stdout')", 'enable_logging()'],
+    ['SHOW DATABASES', 'SHOW "databases" is not allowed'],
+    // Statements that are no query
+    ['INSERT INTO bronze.flights VALUES (1)', 'INSERT is not allowed'],
+    ['-- just a look\n DELETE FROM bronze.flights', 'DELETE is not allowed'],
+    ['UPDATE bronze.flights SET a = 1', 'UPDATE is not allowed'],
+    ['DROP TABLE bronze.flights', 'DROP is not allowed'],
+    ['CREATE TABLE x AS SELECT 1', 'CREATE is not allowed'],
+    ['ALTER TABLE bronze.flights RENAME TO x', 'ALTER is not allowed'],
+    ["COPY bronze.flights TO '/x'", 'COPY is not allowed'],
+    ["COPY (SELECT 1) TO '/x'", 'COPY is not allowed'],
+    ["ATTACH '/x.db'", 'ATTACH is not allowed'],
+    ["EXPORT DATABASE '/x'", 'EXPORT is not allowed'],
+    ['INSTALL httpfs', 'INSTALL is not allowed'],
+    ['LOAD httpfs', 'LOAD is not allowed'],
+    ['SET memory_limit = 1', 'SET is not allowed'],
+    ['RESET memory_limit', 'RESET is not allowed'],
+    ['PRAGMA database_list', 'PRAGMA is not allowed'],
+    ['BEGIN', 'BEGIN is not allowed'],
+    ['CHECKPOINT', 'CHECKPOINT is not allowed'],
+    ['USE x', 'USE is not allowed'],
+    ['PREPARE p AS SELECT 1', 'PREPARE is not allowed'],
+    ['EXPLAIN DELETE FROM bronze.flights', 'DELETE is not allowed'],
+    ['EXPLAIN ANALYZE CREATE TABLE x AS SELECT 1', 'CREATE is not allowed'],
+    ['EXPLAIN EXPLAIN SELECT 1', 'EXPLAIN is not allowed'],
+    ['PIVOT bronze.flights ON a USING sum(b)', 'a PIVOT needs its values'],
+    // Two statements, or none
+    ['SELECT 1; SELECT 2', 'there are 2 statements'],
+    ['SELECT 1; DROP TABLE x', 'is not allowed'],
+    ['EXPLAIN SELECT 1; DROP TABLE x', 'is not allowed'],
+    ['SELECT $1', 'parameters are not allowed'],
+    ['', 'there is no statement'],
+    [' ; -- nothing', 'there is no statement'],
+    ['EXPLAIN', 'there is no statement'],
+    ['SELEC 1', 'syntax error at or near "SELEC" (line 1)'],
+    ['SELECT 1\n  FROM FROM', '(line 2)'],
+    ['SELECT 1\0; DROP TABLE x', 'null byte'],
+    [`SELECT ${'1+'.repeat(5_000)}1`, 'expression depth'],
+    [`SELECT ${'abs('.repeat(5_000)}`, 'Parser Error'],
+    // Tables that are not there
+    ['FROM flights', 'there is no table flights'],
+    ['FROM gold.routes', 'there is no table gold.routes'],
+    ['FROM system.information_schema.tables, x', 'there is no table x'],
+  ])('%j', async (sql, message) => expect(await refusalOf(sql)).toContain(message))
+
+  test('a large query is read without exhausting the stack', async () => {
+    expect(await refusalOf(`SELECT 1 ${'UNION ALL SELECT 1 '.repeat(4_000)}`)).toBe('allowed')
+  })
+})
+
+describe('the statements of a text', () => {
+  const split = async (sql: string) =>
+    (await statementsOf(connection, sql)).map((statement) => [statement.kind, statement.sql])
+
+  test('are cut at the semicolons that end them', async () => {
+    expect(
+      await split(`-- first
+CREATE TEMP TABLE "a;b" AS SELECT ';' AS x /* ; */, E'\\';' AS y, $q$ ; $$ ; $q$ AS z;;
+INSERT INTO t VALUES (1); -- last; but one
+SELECT 1 -- ; end
+;  /* nothing */ `),
+    ).toEqual([
+      ['command', `CREATE TEMP TABLE "a;b" AS SELECT ';' AS x /* ; */, E'\\';' AS y, $q$ ; $$ ; $q$ AS z`],
+      ['command', 'INSERT INTO t VALUES (1)'],
+      ['query', 'SELECT 1 -- ; end'],
+    ])
+    expect(await split(' -- nothing\n;')).toEqual([])
+  })
+
+  test('a PIVOT that asks the data for its values is a query', async () => {
+    expect(await split('PIVOT t ON a USING sum(b); FROM t')).toEqual([
+      ['query', 'PIVOT t ON a USING sum(b)'],
+      ['query', 'FROM t'],
+    ])
+  })
+
+  test('a text that does not parse says where', async () => {
+    await expect(split('SELECT 1;\nSELEC 2')).rejects.toThrow('syntax error at or near "SELEC"')
+    await expect(split("SELECT 'a")).rejects.toThrow('unterminated quoted string')
+  })
+})

@@ -1,0 +1,320 @@
+/**
+ * What a SQL text is, by the engine's own parser: never by pattern matching. A query of a user must be one statement
+ * that reads, only tables it is told of, and only functions that compute; the locked instance is the second wall.
+ */
+import type { DuckDBConnection } from '@duckdb/node-api'
+import { EngineError, engineError, mapped } from './error.ts'
+
+/** A table as written; parts that were not written are empty. */
+export interface TableReference {
+  catalog: string
+  schema: string
+  name: string
+}
+
+export interface ReadStatement {
+  /** What to run: the text that was checked. */
+  sql: string
+  kind: 'select' | 'explain'
+  /** Every table it reads, CTEs left out, each once. */
+  tables: TableReference[]
+  /** It lists what tables there are (SHOW TABLES, information_schema): all of them should be there to see. */
+  listsTables: boolean
+}
+
+/** A statement that parses and may not run. */
+export class StatementRefused extends Error {
+  override readonly name = 'StatementRefused'
+}
+
+export interface ReadRules {
+  /** Whether a table a query names may be read; left out, every table may. */
+  isTable?: (table: TableReference) => boolean
+}
+
+/** Table functions that compute from their arguments alone. Any other one can reach files, settings or SQL texts. */
+const TABLE_FUNCTIONS: ReadonlySet<string> = new Set([
+  'range',
+  'generate_series',
+  'unnest',
+  'repeat',
+  'repeat_row',
+  'json_each',
+  'json_tree',
+  'icu_calendar_names',
+  'pg_timezone_names',
+])
+
+/** Scalar functions that say something of the process, write to its log or plan another SQL text. */
+const REFUSED_FUNCTIONS: ReadonlySet<string> = new Set([
+  'current_setting',
+  'getenv',
+  'getvariable',
+  'json_serialize_plan',
+  'write_log',
+  'nextval',
+  'currval',
+  'sleep_ms',
+])
+
+/** What a client needs to find tables; the rest of these schemas tells of files and settings. */
+const INFORMATION_TABLES: ReadonlySet<string> = new Set(['tables', 'columns', 'schemata'])
+/** The parser's names for SHOW TABLES and for SHOW ALL TABLES, DESCRIBE alone. */
+const LISTINGS: ReadonlySet<string> = new Set(['"tables"', '__show_tables_expanded'])
+
+const ALLOWED = 'only one SELECT, EXPLAIN, DESCRIBE or SHOW statement is allowed'
+
+/**
+ * The one read-only statement of a text, checked. The connection only parses: any will do, no table needs to be there.
+ * Throws `EngineError` (syntax) or `StatementRefused`.
+ */
+export async function checkReadOnly(
+  connection: DuckDBConnection,
+  sql: string,
+  rules: ReadRules = {},
+): Promise<ReadStatement> {
+  const explain = splitExplain(sql)
+  const body = explain?.body ?? sql
+  const parsed = await parse(connection, body)
+  if (parsed === undefined) throw new StatementRefused(refusal(body))
+  const [statement] = parsed
+  if (statement === undefined) throw new StatementRefused(`there is no statement: ${ALLOWED}`)
+  if (parsed.length > 1) throw new StatementRefused(`there are ${parsed.length} statements: ${ALLOWED}`)
+  const found = readTree(statement)
+  for (const table of found.tables)
+    if (rules.isTable?.(table) === false) throw new StatementRefused(`there is no table ${nameOf(table)}`)
+  return {
+    ...found,
+    kind: explain === undefined ? 'select' : 'explain',
+    sql: explain === undefined ? sql : `${explain.prefix} ${body}`,
+  }
+}
+
+export interface Statement {
+  sql: string
+  /** A query gives rows and can stand inside of other SQL; a command is run for what it does. */
+  kind: 'query' | 'command'
+}
+
+/**
+ * The statements of a text, in order, without comments between them. Nothing runs and nothing is bound.
+ * Throws `EngineError` (syntax).
+ */
+export async function statementsOf(connection: DuckDBConnection, sql: string): Promise<Statement[]> {
+  const texts = splitStatements(sql)
+  if (texts.length === 0) return []
+  const counts: number[] = []
+  for (const text of texts) counts.push(await count(connection, text))
+  const total = await count(connection, sql)
+  if (counts.reduce((sum, each) => sum + each, 0) !== total)
+    throw new EngineError('syntax', 'Parser Error: the statements cannot be told apart')
+  const statements: Statement[] = []
+  for (const [index, text] of texts.entries()) {
+    // The engine makes two statements of one PIVOT without a list of values: the second one is the query.
+    const isQuery = (counts[index] ?? 0) > 1 || (await parse(connection, text)) !== undefined
+    statements.push({ sql: text, kind: isQuery ? 'query' : 'command' })
+  }
+  return statements
+}
+
+const count = (connection: DuckDBConnection, sql: string): Promise<number> =>
+  mapped(async () => (await connection.extractStatements(sql)).count)
+
+type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
+type JsonObject = { [key: string]: Json }
+
+const isObject = (value: Json | undefined): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** The trees of the statements; undefined when one of them is no SELECT (DESCRIBE and SHOW are, to the parser). */
+async function parse(connection: DuckDBConnection, sql: string): Promise<JsonObject[] | undefined> {
+  if (sql.includes('\0')) throw new EngineError('syntax', 'Parser Error: the text holds a null byte')
+  let text: string
+  try {
+    const reader = await connection.runAndReadAll(
+      'SELECT CAST(json_serialize_sql($1::VARCHAR, skip_null := true, skip_empty := true, skip_default := true) AS VARCHAR)',
+      [sql],
+    )
+    text = String(reader.getRows()[0]?.[0])
+  } catch (error) {
+    throw engineError(error)
+  }
+  const answer: Json = JSON.parse(text)
+  if (!isObject(answer)) throw new TypeError('the parser answered no object')
+  if (answer.error !== true) return Array.isArray(answer.statements) ? answer.statements.filter(isObject) : []
+  if (answer.error_type === 'not implemented') return undefined
+  const position = Number(answer.position)
+  const line = Number.isNaN(position) ? undefined : lineAt(sql, position)
+  const place = line === undefined ? '' : ` (line ${line})`
+  throw new EngineError('syntax', `Parser Error: ${String(answer.error_message)}${place}`, line)
+}
+
+/** The parser counts bytes. */
+const lineAt = (sql: string, byte: number): number =>
+  new TextDecoder().decode(new TextEncoder().encode(sql).subarray(0, byte)).split('\n').length
+
+/** Names of CTEs that a part of the tree sees, innermost first. */
+type Scope = { name: string; outer: Scope } | undefined
+
+const isInScope = (scope: Scope, name: string): boolean => {
+  for (let at = scope; at !== undefined; at = at.outer) if (at.name === name.toLowerCase()) return true
+  return false
+}
+
+/** Where a tree names what it reads from. */
+const FROM_KEYS = ['from_table', 'left', 'right', 'source'] as const
+const FROM_TYPES: ReadonlySet<Json | undefined> = new Set([
+  'EMPTY',
+  'BASE_TABLE',
+  'JOIN',
+  'SUBQUERY',
+  'TABLE_FUNCTION',
+  'EXPRESSION_LIST',
+  'PIVOT',
+  'SHOW_REF',
+])
+
+function readTree(statement: JsonObject): Pick<ReadStatement, 'tables' | 'listsTables'> {
+  const tables = new Map<string, TableReference>()
+  let listsTables = false
+  const open: { node: Json; scope: Scope }[] = [{ node: statement, scope: undefined }]
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const { node } = next
+    let { scope } = next
+    if (Array.isArray(node)) {
+      for (const child of node) open.push({ node: child, scope })
+      continue
+    }
+    if (!isObject(node)) continue
+    if (isObject(node.cte_map)) {
+      for (const { name, query, isRecursive } of ctesOf(node.cte_map)) {
+        const inner: Scope = { name, outer: scope }
+        open.push({ node: query, scope: isRecursive ? inner : scope })
+        scope = inner
+      }
+    }
+    if (node.type === 'BASE_TABLE') {
+      const table = referenceOf(node)
+      const isCte = table.catalog === '' && table.schema === '' && isInScope(scope, table.name)
+      if (isInformation(table)) listsTables = true
+      else if (!isCte) tables.set(nameOf(table).toLowerCase(), table)
+    } else if (node.type === 'SHOW_REF' && !isObject(node.query)) {
+      checkListing(node)
+      listsTables = true
+    } else checkNode(node)
+    for (const [key, child] of Object.entries(node)) if (key !== 'cte_map') open.push({ node: child, scope })
+  }
+  return { tables: [...tables.values()], listsTables }
+}
+
+function ctesOf(map: JsonObject): { name: string; query: Json; isRecursive: boolean }[] {
+  const entries = Array.isArray(map.map) ? map.map.filter(isObject) : []
+  return entries.map(({ key, value }) => {
+    const query = isObject(value) && isObject(value.query) ? value.query : {}
+    const isRecursive = isObject(query.node) && query.node.type === 'RECURSIVE_CTE_NODE'
+    return { name: textOf(key).toLowerCase(), query: value ?? null, isRecursive }
+  })
+}
+
+/** Refuses functions that are not known to be harmless, and sources of rows of a kind not known at all. */
+function checkNode(node: JsonObject): void {
+  for (const key of FROM_KEYS) {
+    const source = node[key]
+    if (!isObject(source) || (key !== 'from_table' && node.type !== 'JOIN' && node.type !== 'PIVOT')) continue
+    if (!FROM_TYPES.has(source.type))
+      throw new StatementRefused(`${textOf(source.type)} is not allowed in a query`)
+  }
+  if (node.type === 'TABLE_FUNCTION') {
+    const name = isObject(node.function) ? textOf(node.function.function_name) : ''
+    if (!TABLE_FUNCTIONS.has(name.toLowerCase()))
+      throw new StatementRefused(
+        `the table function ${name}() is not allowed in a query: read tables by their name`,
+      )
+  } else if (node.class === 'FUNCTION' && REFUSED_FUNCTIONS.has(textOf(node.function_name).toLowerCase()))
+    throw new StatementRefused(`the function ${textOf(node.function_name)}() is not allowed in a query`)
+  if (node.class === 'PARAMETER') throw new StatementRefused('parameters are not allowed in a query')
+}
+
+function checkListing(node: JsonObject): void {
+  if (node.show_type === 'SHOW_FROM' || LISTINGS.has(textOf(node.table_name))) return
+  throw new StatementRefused(`SHOW ${textOf(node.table_name)} is not allowed in a query`)
+}
+
+const isInformation = ({ schema, name }: TableReference): boolean =>
+  schema.toLowerCase() === 'information_schema' && INFORMATION_TABLES.has(name.toLowerCase())
+
+const referenceOf = (node: JsonObject): TableReference => ({
+  catalog: textOf(node.catalog_name),
+  schema: textOf(node.schema_name),
+  name: textOf(node.table_name),
+})
+
+const nameOf = ({ catalog, schema, name }: TableReference): string =>
+  [catalog, schema, name].filter((part) => part !== '').join('.')
+
+const textOf = (value: Json | undefined): string => (typeof value === 'string' ? value : '')
+
+/** The message alone is by pattern: what may run has been decided. */
+function refusal(sql: string): string {
+  const word = /[A-Za-z]+/.exec(sql.slice(skipBlank(sql, 0)))?.[0].toUpperCase() ?? 'this'
+  if (/\bPIVOT\b/i.test(sql)) return `${ALLOWED}; a PIVOT needs its values: PIVOT ... ON column IN (...)`
+  return `${word} is not allowed: ${ALLOWED}`
+}
+
+/**
+ * EXPLAIN is not in the parser's trees, so it is taken off and put back: what runs is this prefix and the text that
+ * was checked, whatever the text did to the splitting.
+ */
+function splitExplain(sql: string): { prefix: string; body: string } | undefined {
+  const word = wordAt(sql, skipBlank(sql, 0))
+  if (word?.text !== 'EXPLAIN') return undefined
+  const second = wordAt(sql, skipBlank(sql, word.end))
+  if (second?.text === 'ANALYZE') return { prefix: 'EXPLAIN ANALYZE', body: sql.slice(second.end) }
+  return { prefix: 'EXPLAIN', body: sql.slice(word.end) }
+}
+
+function wordAt(sql: string, at: number): { text: string; end: number } | undefined {
+  const match = /^[A-Za-z_]+/.exec(sql.slice(at, at + 32))
+  return match === null ? undefined : { text: match[0].toUpperCase(), end: at + match[0].length }
+}
+
+const BLANK = /\s+|--[^\n]*|\/\*[\s\S]*?\*\//y
+
+function skipBlank(sql: string, start: number): number {
+  let at = start
+  for (;;) {
+    BLANK.lastIndex = at
+    const match = BLANK.exec(sql)
+    if (match === null) return at
+    at += match[0].length
+  }
+}
+
+/** A quoted text (with escapes after E), a quoted name, a dollar-quoted text, a comment, or the end of a statement. */
+const PIECE =
+  /[eE]'(?:[^'\\]|\\[\s\S]|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$([A-Za-z_]\w*)?\$|--[^\n]*|\/\*|;/g
+
+/** Cuts at the semicolons between statements; the caller has the engine count them again. */
+function splitStatements(sql: string): string[] {
+  const texts: string[] = []
+  let start = 0
+  let at = 0
+  for (;;) {
+    PIECE.lastIndex = at
+    const piece = PIECE.exec(sql)
+    if (piece === null) break
+    at = piece.index + piece[0].length
+    if (piece[0] === ';') {
+      texts.push(sql.slice(start, piece.index))
+      start = at
+    } else if (piece[0] === '/*') at = after(sql, '*/', at)
+    else if (piece[0].startsWith('$')) at = after(sql, piece[0], at)
+  }
+  texts.push(sql.slice(start))
+  return texts.map((text) => text.slice(skipBlank(text, 0)).trimEnd()).filter((text) => text !== '')
+}
+
+function after(sql: string, closing: string, from: number): number {
+  const index = sql.indexOf(closing, from)
+  return index === -1 ? sql.length : index + closing.length
+}
