@@ -16,7 +16,7 @@ import {
 } from './schema.ts'
 import type { FileService } from './service.ts'
 
-const tags = ['Files']
+const tags = ['files']
 
 export const fileRoutes = (files: FileService) =>
   new Elysia({ prefix: '/files' })

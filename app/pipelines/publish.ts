@@ -51,13 +51,18 @@ export async function publish(
     layer: ref.layer,
     pipelineName: ref.name,
     type: draft.type,
-    files: code.map(({ path, text }) => ({ path, content: text })),
+    files: code.map(({ name, text }) => ({ path: name, content: text })),
     knownTables: known.tables,
     knownZones: known.zones,
   })
   if (validation !== null && !validation.valid)
     return refused(
-      validation.files.map(({ path, valid, errors, warnings }) => ({ path, valid, errors, warnings })),
+      validation.files.map(({ path, valid, errors, warnings }) => ({
+        path: prefixOf(ref) + path,
+        valid,
+        errors,
+        warnings,
+      })),
     )
 
   const pins = pinsOf(listed)

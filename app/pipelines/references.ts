@@ -39,22 +39,22 @@ const callsOf = ({ name, text }: DraftFile): Call[] => {
 
 /** Those of the names that exist: as a table on main or a pipeline that will make one, or as a zone. */
 export async function existing(db: Queryable, { tables, zones }: Named): Promise<Named> {
-  const rows = await db.execute<{ kind: 'table' | 'zone'; name: string }>(sql`
-    select 'table' as kind, name from unnest(${textArray(tables)}) as name
+  const rows = await db.execute<{ kind: 'table' | 'zone'; path: string }>(sql`
+    select 'table' as kind, path from unnest(${textArray(tables)}) as wanted(path)
     where exists (
-        select 1 from pipeline p where p.deleted_at is null
-          and p.namespace = split_part(name, '.', 1) and p.layer = split_part(name, '.', 2)
-          and p.name = split_part(name, '.', 3))
+        select 1 from pipeline p
+        where p.deleted_at is null and p.namespace = split_part(path, '.', 1)
+          and p.layer = split_part(path, '.', 2) and p.name = split_part(path, '.', 3))
       or exists (
-        select 1 from main_entry e where e.to_commit is null
-          and e.namespace = split_part(name, '.', 1) and e.layer = split_part(name, '.', 2)
-          and e.name = split_part(name, '.', 3))
+        select 1 from main_entry e
+        where e.to_commit is null and e.namespace = split_part(path, '.', 1)
+          and e.layer = split_part(path, '.', 2) and e.name = split_part(path, '.', 3))
     union all
-    select 'zone', name from unnest(${textArray(zones)}) as name
+    select 'zone', path from unnest(${textArray(zones)}) as wanted(path)
     where exists (
       select 1 from landing_zone z
-      where z.namespace = split_part(name, '.', 1) and z.name = split_part(name, '.', 2))`)
-  const named = (kind: string) => rows.filter((row) => row.kind === kind).map(({ name }) => name)
+      where z.namespace = split_part(path, '.', 1) and z.name = split_part(path, '.', 2))`)
+  const named = (kind: string) => rows.filter((row) => row.kind === kind).map(({ path }) => path)
   return { tables: named('table'), zones: named('zone') }
 }
 

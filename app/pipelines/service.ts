@@ -146,6 +146,14 @@ export function makePipelineService(deps: PipelineDeps) {
     }
   }
 
+  /** The draft's source, configuration and tests, and which paths the last publish has pinned. */
+  async function draft(ref: PipelineRef) {
+    const found = await publishedPipeline(sql, ref)
+    if (found === null) throw noPipeline(ref)
+    const code = await readCode(objects, ref, await draftObjects(objects, ref))
+    return { code, published: found.pins ?? {} }
+  }
+
   /** Tells the draft that files have changed; does nothing when there is no such pipeline. */
   async function fileWritten(ref: PipelineRef, cause: string) {
     await db.transaction(async (tx) => {
@@ -176,6 +184,7 @@ export function makePipelineService(deps: PipelineDeps) {
     version,
     rollback: (ref: PipelineRef, request: RollbackPipeline) => rollback(deps, ref, request),
     runnable,
+    draft,
     fileWritten,
     changeDraft,
     /** The effect `pipelineDeleted`: clears up after a deletion that could not do so itself. */

@@ -1,0 +1,20 @@
+import { invalid } from '../http/errors.ts'
+
+const COLUMN = /^[^\s:,()]+$/
+/** `VARCHAR`, `DECIMAL(14,2)`, `TIMESTAMP WITH TIME ZONE`, `INTEGER[]`. */
+const TYPE = /^[A-Za-z_][A-Za-z0-9_ ]*(\(\s*\d+\s*(,\s*\d+\s*)?\))?(\[\d*\])*$/
+
+/** 400 unless a text has the form `col:type,col:type`. Types may have a comma in parentheses. */
+export function checkExpectedSchema(text: string): void {
+  const names = new Set<string>()
+  for (const column of text.split(/,(?![^(]*\))/)) {
+    const [name = '', type = '', ...rest] = column.split(':').map((part) => part.trim())
+    if (rest.length > 0 || !COLUMN.test(name) || !TYPE.test(type))
+      throw invalid(
+        'expected_schema',
+        `must be col:type,col:type, which '${column.trim().slice(0, 80)}' is not`,
+      )
+    if (names.has(name)) throw invalid('expected_schema', `has the column ${name} twice`)
+    names.add(name)
+  }
+}

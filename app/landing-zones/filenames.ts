@@ -1,0 +1,26 @@
+import { baseName, isControlFree } from '../files/paths.ts'
+import { invalid } from '../http/errors.ts'
+
+/** Leaves room in a key of 1,024 bytes for the zone's prefix, the time and the folder of archived files. */
+const NAME_BYTES = 512
+
+/** The base name of an uploaded file, or 400: any Unicode but control characters. */
+export function originalName(name: string): string {
+  const base = baseName(name)
+  if (base === '') throw invalid('file', 'needs a file name')
+  if (!isControlFree(base) || !base.isWellFormed())
+    throw invalid('file', 'its name must not contain control characters')
+  if (Buffer.byteLength(base) > NAME_BYTES)
+    throw invalid('file', `its name is longer than ${NAME_BYTES} bytes`)
+  return base
+}
+
+/** `YYYYMMDD_HHMMSS_name`, in UTC. */
+export const storedName = (original: string, at: Date) =>
+  `${at.toISOString().slice(0, 19).replaceAll(/[-:]/g, '').replace('T', '_')}_${original}`
+
+/** The names a file can get: the present second first, then the ones that follow. */
+export function* candidateNames(original: string, from: Date, seconds: number): Generator<string> {
+  for (let second = 0; second < seconds; second++)
+    yield storedName(original, new Date(from.getTime() + second * 1000))
+}

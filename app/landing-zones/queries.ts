@@ -1,0 +1,152 @@
+import { and, asc, desc, eq, gte, isNull, type SQL, sql } from 'drizzle-orm'
+import type { Queryable, Tx } from '../../drizzle/client.ts'
+import { landingFiles, landingZones } from '../../drizzle/schema/index.ts'
+import type { Page } from '../http/pagination.ts'
+import type { UpdateZone } from './schema.ts'
+
+export interface ZoneRef {
+  namespace: string
+  name: string
+}
+export type ZoneRow = typeof landingZones.$inferSelect
+export type FileRow = typeof landingFiles.$inferSelect
+export type NewFile = Omit<typeof landingFiles.$inferInsert, 'seq'>
+export interface ZoneWithFiles extends ZoneRow {
+  fileCount: number
+  totalBytes: number
+}
+
+const isActive = isNull(landingFiles.archivedByRun)
+const named = (ref: ZoneRef) =>
+  and(eq(landingZones.namespace, ref.namespace), eq(landingZones.name, ref.name))
+
+export async function zones(
+  db: Queryable,
+  namespace: string | undefined,
+  page: Page,
+): Promise<{ items: ZoneWithFiles[]; total: number }> {
+  const where = namespace === undefined ? undefined : eq(landingZones.namespace, namespace)
+  const [items, total] = await Promise.all([
+    withFiles(db, where)
+      .orderBy(asc(landingZones.namespace), asc(landingZones.name))
+      .limit(page.limit)
+      .offset(page.offset),
+    db.$count(landingZones, where),
+  ])
+  return { items: items.map(({ zone, ...files }) => ({ ...zone, ...files })), total }
+}
+
+export async function zoneOf(db: Queryable, ref: ZoneRef): Promise<ZoneWithFiles | null> {
+  const [item] = await withFiles(db, named(ref))
+  return item === undefined ? null : { ...item.zone, fileCount: item.fileCount, totalBytes: item.totalBytes }
+}
+
+/** What is archived counts no more. */
+function withFiles(db: Queryable, where: SQL | undefined) {
+  const active = db
+    .select({
+      fileCount: sql<number>`count(*)::int`.as('file_count'),
+      totalBytes: sql<number>`coalesce(sum(${landingFiles.sizeBytes}), 0)::float8`.as('total_bytes'),
+    })
+    .from(landingFiles)
+    .where(and(eq(landingFiles.zoneId, landingZones.id), isActive))
+    .as('active')
+  return db
+    .select({ zone: landingZones, fileCount: active.fileCount, totalBytes: active.totalBytes })
+    .from(landingZones)
+    .innerJoinLateral(active, sql`true`)
+    .where(where)
+}
+
+/** Null when the name is taken. */
+export async function insertZone(
+  db: Queryable,
+  zone: ZoneRef & { id: string; description: string },
+): Promise<ZoneRow | null> {
+  const [row] = await db.insert(landingZones).values(zone).onConflictDoNothing().returning()
+  return row ?? null
+}
+
+/** Whether there is such a zone. */
+export async function changeZone(db: Queryable, ref: ZoneRef, change: UpdateZone): Promise<boolean> {
+  const { description, owner, expected_schema: schema } = change
+  const changed = await db
+    .update(landingZones)
+    .set({
+      description,
+      owner,
+      expectedSchema: schema === '' ? null : schema,
+      updatedAt: sql`clock_timestamp()`,
+    })
+    .where(named(ref))
+    .returning({ id: landingZones.id })
+  return changed.length > 0
+}
+
+/** Keeps the zone as it is, uploads included, until the transaction ends; false when it is gone. */
+export async function lockZone(tx: Tx, id: string, how: 'update' | 'key share'): Promise<boolean> {
+  const rows = await tx
+    .select({ id: landingZones.id })
+    .from(landingZones)
+    .where(eq(landingZones.id, id))
+    .for(how)
+  return rows.length > 0
+}
+
+export const removeZone = (tx: Tx, id: string) => tx.delete(landingZones).where(eq(landingZones.id, id))
+
+/** Active files, newest first. */
+export async function activeFiles(
+  db: Queryable,
+  zoneId: string,
+  page: Page,
+): Promise<{ items: FileRow[]; total: number }> {
+  const where = and(eq(landingFiles.zoneId, zoneId), isActive)
+  const [items, total] = await Promise.all([
+    db
+      .select()
+      .from(landingFiles)
+      .where(where)
+      .orderBy(desc(landingFiles.seq))
+      .limit(page.limit)
+      .offset(page.offset),
+    db.$count(landingFiles, where),
+  ])
+  return { items, total }
+}
+
+export async function fileOf(db: Queryable, zoneId: string, id: string): Promise<FileRow | null> {
+  const [row] = await db
+    .select()
+    .from(landingFiles)
+    .where(and(eq(landingFiles.zoneId, zoneId), eq(landingFiles.id, id)))
+  return row ?? null
+}
+
+/** Stored names of files that were uploaded as `original`, from one that sorts like `from` on. */
+export async function takenNames(
+  db: Queryable,
+  zoneId: string,
+  { original, from }: { original: string; from: string },
+): Promise<Set<string>> {
+  const rows = await db
+    .select({ filename: landingFiles.filename })
+    .from(landingFiles)
+    .where(
+      and(
+        eq(landingFiles.zoneId, zoneId),
+        gte(landingFiles.filename, from),
+        eq(landingFiles.originalName, original),
+      ),
+    )
+  return new Set(rows.map(({ filename }) => filename))
+}
+
+/** Null when the zone has a file of that name. */
+export async function insertFile(tx: Tx, file: NewFile): Promise<FileRow | null> {
+  const [row] = await tx.insert(landingFiles).values(file).onConflictDoNothing().returning()
+  return row ?? null
+}
+
+export const removeFile = (db: Queryable, id: string) =>
+  db.delete(landingFiles).where(eq(landingFiles.id, id))

@@ -1,0 +1,56 @@
+import { Type as t } from '@sinclair/typebox'
+import { FilePart } from '../files/schema.ts'
+import { Instant, NamespaceName, nullable, Uuid, ZoneName } from '../http/names.ts'
+import { PageQuery } from '../http/pagination.ts'
+
+const Description = t.String({ maxLength: 10_000, examples: ['Flights as the agency publishes them'] })
+const ExpectedSchema = t.String({
+  maxLength: 10_000,
+  description: 'col:type,col:type',
+  examples: ['code:VARCHAR,delay:INTEGER'],
+})
+
+export const Zone = t.Object({
+  id: Uuid,
+  namespace: NamespaceName,
+  name: ZoneName,
+  description: t.String(),
+  owner: nullable(t.String()),
+  expected_schema: nullable(t.String()),
+  file_count: t.Integer({ description: 'Active files' }),
+  total_bytes: t.Integer({ description: 'Of the active files' }),
+  created_at: Instant,
+  updated_at: Instant,
+})
+export const ZoneList = t.Object({ zones: t.Array(Zone), total: t.Integer() })
+export const ZoneQuery = t.Composite([t.Object({ namespace: t.Optional(NamespaceName) }), PageQuery])
+
+export const CreateZone = t.Object({
+  namespace: NamespaceName,
+  name: ZoneName,
+  description: t.Optional(Description),
+})
+export type CreateZone = typeof CreateZone.static
+export const ZoneCreated = t.Pick(Zone, ['id', 'namespace', 'name', 'description', 'created_at'])
+
+export const UpdateZone = t.Object({
+  description: t.Optional(Description),
+  owner: t.Optional(nullable(t.String({ maxLength: 255 }))),
+  expected_schema: t.Optional(nullable(ExpectedSchema)),
+})
+export type UpdateZone = typeof UpdateZone.static
+
+export const ZonePath = t.Object({ ns: NamespaceName, name: ZoneName })
+export const ZoneFilePath = t.Composite([ZonePath, t.Object({ id: Uuid })])
+
+export const LandingFile = t.Object({
+  id: Uuid,
+  zone_id: Uuid,
+  filename: t.String({ examples: ['20260301_064500_flights.csv'] }),
+  s3_path: t.String({ examples: ['default/landing/flights/20260301_064500_flights.csv'] }),
+  size_bytes: t.Integer(),
+  content_type: t.String({ examples: ['text/csv'] }),
+  uploaded_at: Instant,
+})
+export const LandingFileList = t.Object({ files: t.Array(LandingFile), total: t.Integer() })
+export const UploadLandingFile = t.Object({ file: FilePart })

@@ -1,0 +1,171 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { Clock } from '../clock.ts'
+import { bytes, openParts, type Parts, refusal } from '../pipelines/test-parts.ts'
+import { makeLandingZoneService } from './service.ts'
+
+let parts: Parts
+let now = new Date('2026-03-01T06:45:00.900Z')
+const clock: Clock = { now: () => now, elapsed: () => 0 }
+beforeAll(async () => {
+  parts = await openParts()
+})
+afterAll(() => parts.close())
+
+const service = (replaced: Partial<Parts['deps']> = {}) =>
+  makeLandingZoneService({ ...parts.deps, clock, ...replaced })
+const page = { limit: 100, offset: 0 }
+let made = 0
+async function created() {
+  const ref = { namespace: 'default', name: `zone-${made++}` }
+  await service().create(ref)
+  return { ref, prefix: `default/landing/${ref.name}/` }
+}
+const file = (name: string, text = 'a,b\n1,2\n', type = 'text/csv') => new File([text], name, { type })
+const keysUnder = async (prefix: string) =>
+  (await parts.objects.list(prefix, { limit: 100 })).objects.map(({ key }) => key)
+
+describe('a zone', () => {
+  test('is created once, listed, changed and deleted', async () => {
+    const { ref } = await created()
+    expect((await refusal(service().create(ref))).status).toBe(409)
+    expect(
+      await service().update(ref, { owner: 'ann', expected_schema: 'id:INTEGER,price:DECIMAL(14,2)' }),
+    ).toMatchObject({
+      ...ref,
+      owner: 'ann',
+      expected_schema: 'id:INTEGER,price:DECIMAL(14,2)',
+      file_count: 0,
+      total_bytes: 0,
+    })
+    expect(await service().update(ref, { expected_schema: '' })).toMatchObject({
+      owner: 'ann',
+      expected_schema: null,
+    })
+    expect(await service().update(ref, { owner: null })).toMatchObject({ owner: null, description: '' })
+    const { zones, total } = await service().list('default', page)
+    expect(zones.map(({ name }) => name)).toContain(ref.name)
+    expect(total).toBe(zones.length)
+    await service().remove(ref)
+    expect((await refusal(service().get(ref))).status).toBe(404)
+    expect((await refusal(service().remove(ref))).status).toBe(404)
+  })
+
+  test('needs a namespace that exists', async () => {
+    const { status, message } = await refusal(service().create({ namespace: 'nowhere', name: 'z' }))
+    expect({ status, field: message.split(':')[0] }).toEqual({ status: 400, field: 'namespace' })
+  })
+
+  test.each(['id', 'id:', ':INTEGER', 'id:INTEGER,', 'id:INTEGER,id:DATE', 'id:INTEGER:x', 'id:(2)', ' '])(
+    'does not take %p for an expected schema',
+    async (text) => {
+      const { ref } = await created()
+      const { status, message } = await refusal(service().update(ref, { expected_schema: text }))
+      expect({ status, field: message.split(':')[0] }).toEqual({ status: 400, field: 'expected_schema' })
+    },
+  )
+
+  test('takes everything below its prefix with it, and nothing beside it', async () => {
+    const { ref, prefix } = await created()
+    await service().upload(ref, file('a.csv'))
+    await parts.objects.put(`${prefix}_samples/s.csv`, bytes('x'))
+    await parts.objects.put(`${prefix}_processed/r/a.csv`, bytes('x'))
+    await parts.objects.put(`default/landing/${ref.name}-2/a.csv`, bytes('x'))
+    await service().remove(ref)
+    expect(await keysUnder(`default/landing/${ref.name}`)).toEqual([`default/landing/${ref.name}-2/a.csv`])
+  })
+})
+
+describe('an upload', () => {
+  test('is stored under its name and the time, and can be read, listed and deleted', async () => {
+    const { ref, prefix } = await created()
+    const stored = await service().upload(ref, file('flights.csv'))
+    expect(stored).toMatchObject({
+      filename: '20260301_064500_flights.csv',
+      s3_path: `${prefix}20260301_064500_flights.csv`,
+      size_bytes: 8,
+      content_type: 'text/csv',
+    })
+    expect((await parts.objects.text(stored.s3_path))?.text).toBe('a,b\n1,2\n')
+    expect(await service().file(ref, stored.id)).toEqual(stored)
+    expect(await service().files(ref, page)).toEqual({ files: [stored], total: 1 })
+    expect(await service().get(ref)).toMatchObject({ file_count: 1, total_bytes: 8 })
+    await service().removeFile(ref, stored.id)
+    expect(await service().files(ref, page)).toEqual({ files: [], total: 0 })
+    expect(await keysUnder(prefix)).toEqual([])
+    expect((await refusal(service().removeFile(ref, stored.id))).status).toBe(404)
+  })
+
+  test('of one name in one second takes the next free second each time, and keeps its bytes', async () => {
+    const { ref } = await created()
+    await Promise.all(['a', 'b', 'c', 'd', 'e'].map((text) => service().upload(ref, file('same.csv', text))))
+    const shared = service()
+    await Promise.all(['f', 'g', 'h'].map((text) => shared.upload(ref, file('same.csv', text))))
+    const { files } = await service().files(ref, page)
+    expect(files.map(({ filename }) => filename).sort()).toEqual(
+      Array.from({ length: 8 }, (_, second) => `20260301_06450${second}_same.csv`),
+    )
+    const texts = await Promise.all(
+      files.map(async ({ s3_path }) => (await parts.objects.text(s3_path))?.text),
+    )
+    expect(texts.sort()).toEqual(['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'])
+  })
+
+  test.each([
+    ['../../etc/passwd', 'passwd'],
+    ['C:\\data\\día 1.csv', 'día 1.csv'],
+    ['フライト.parquet', 'フライト.parquet'],
+    ['..', '..'],
+  ])('named %p is stored as %p', async (name, stored) => {
+    const { ref } = await created()
+    expect((await service().upload(ref, file(name))).filename).toBe(`20260301_064500_${stored}`)
+  })
+
+  test.each(['', 'data/', 'a\nb.csv', 'a\u0000.csv', 'a\u0085.csv', `${'x'.repeat(600)}.csv`])(
+    'named %p is refused and leaves nothing',
+    async (name) => {
+      const { ref, prefix } = await created()
+      const { status, message } = await refusal(service().upload(ref, file(name)))
+      expect({ status, field: message.split(':')[0] }).toEqual({ status: 400, field: 'file' })
+      expect(await keysUnder(prefix)).toEqual([])
+    },
+  )
+
+  test('of 32 MB is taken, of one byte more refused, leaving nothing', async () => {
+    const { ref, prefix } = await created()
+    const full = new Uint8Array(33_554_432)
+    expect((await service().upload(ref, new File([full], 'full.bin'))).size_bytes).toBe(33_554_432)
+    const { status, message } = await refusal(service().upload(ref, new File([full, 'x'], 'over.bin')))
+    expect({ status, message }).toEqual({ status: 413, message: 'file too large (max 32MB)' })
+    expect(await keysUnder(prefix)).toEqual([`${prefix}20260301_064500_full.bin`])
+  })
+
+  test('to a zone that is deleted meanwhile is 404 and leaves nothing', async () => {
+    const { ref, prefix } = await created()
+    const slow = {
+      ...parts.objects,
+      put: async (...put: Parameters<Parts['objects']['put']>) => {
+        await service().remove(ref)
+        return parts.objects.put(...put)
+      },
+    }
+    expect((await refusal(service({ objects: slow }).upload(ref, file('late.csv')))).status).toBe(404)
+    expect(await keysUnder(prefix)).toEqual([])
+  })
+
+  test('that a run has archived counts and is listed no more, but can still be found', async () => {
+    const { ref } = await created()
+    const stored = await service().upload(ref, file('done.csv'))
+    await parts.sql`update landing_file set archived_by_run = ${parts.deps.newId()} where id = ${stored.id}`
+    expect(await service().get(ref)).toMatchObject({ file_count: 0, total_bytes: 0 })
+    expect(await service().files(ref, page)).toEqual({ files: [], total: 0 })
+    expect((await service().file(ref, stored.id)).filename).toBe(stored.filename)
+  })
+})
+
+test('a file is found in its own zone only', async () => {
+  const [one, other] = [await created(), await created()]
+  now = new Date('2026-03-01T07:00:00Z')
+  const stored = await service().upload(one.ref, file('a.csv'))
+  expect((await refusal(service().file(other.ref, stored.id))).status).toBe(404)
+  expect((await refusal(service().removeFile(other.ref, stored.id))).status).toBe(404)
+})

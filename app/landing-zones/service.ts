@@ -1,0 +1,126 @@
+import { alreadyExists, notFound } from '../http/errors.ts'
+import type { Page } from '../http/pagination.ts'
+import { checkExpectedSchema } from './expected-schema.ts'
+import {
+  activeFiles,
+  changeZone,
+  type FileRow,
+  fileOf,
+  insertZone,
+  lockZone,
+  removeFile,
+  removeZone,
+  type ZoneRef,
+  type ZoneWithFiles,
+  zoneOf,
+  zones,
+} from './queries.ts'
+import type { CreateZone, UpdateZone } from './schema.ts'
+import { makeUpload, type UploadDeps, zonePrefix } from './upload.ts'
+
+export interface LandingZoneDeps extends UploadDeps {
+  /** 400 naming `namespace` when it does not exist. */
+  requireNamespace(name: string): Promise<void>
+}
+
+export type LandingZoneService = ReturnType<typeof makeLandingZoneService>
+
+export function makeLandingZoneService(deps: LandingZoneDeps) {
+  const { db, objects, newId, requireNamespace } = deps
+  const store = makeUpload(deps)
+
+  async function existing(ref: ZoneRef) {
+    const zone = await zoneOf(db, ref)
+    if (zone === null) throw noZone(ref)
+    return zone
+  }
+
+  async function existingFile(ref: ZoneRef, id: string) {
+    const zone = await existing(ref)
+    const file = await fileOf(db, zone.id, id)
+    if (file === null) throw notFound(`file ${id}`)
+    return file
+  }
+
+  return {
+    async list(namespace: string | undefined, page: Page) {
+      const { items, total } = await zones(db, namespace, page)
+      return { zones: items.map(shapeOf), total }
+    },
+
+    async create({ namespace, name, description = '' }: CreateZone) {
+      await requireNamespace(namespace)
+      const zone = await insertZone(db, { id: newId(), namespace, name, description })
+      if (zone === null) throw alreadyExists(`landing zone ${namespace}.${name}`)
+      return { id: zone.id, namespace, name, description, created_at: zone.createdAt.toISOString() }
+    },
+
+    get: async (ref: ZoneRef) => shapeOf(await existing(ref)),
+
+    async update(ref: ZoneRef, change: UpdateZone) {
+      if (change.expected_schema) checkExpectedSchema(change.expected_schema)
+      if (Object.keys(change).length > 0 && !(await changeZone(db, ref, change))) throw noZone(ref)
+      return shapeOf(await existing(ref))
+    },
+
+    /**
+     * The record goes last: until then nobody else can have the zone's name. Most files go before the zone is locked;
+     * under the lock go those that arrived meanwhile, and an upload that comes later finds no zone.
+     */
+    async remove(ref: ZoneRef) {
+      const zone = await existing(ref)
+      await objects.removeAll(zonePrefix(zone))
+      await db.transaction(async (tx) => {
+        if (!(await lockZone(tx, zone.id, 'update'))) throw noZone(ref)
+        await objects.removeAll(zonePrefix(zone))
+        await removeZone(tx, zone.id)
+      })
+    },
+
+    async files(ref: ZoneRef, page: Page) {
+      const zone = await existing(ref)
+      const { items, total } = await activeFiles(db, zone.id, page)
+      return { files: items.map(fileShapeOf), total }
+    },
+
+    async upload(ref: ZoneRef, file: File) {
+      const stored = await store(await existing(ref), file)
+      if (stored === 'gone') throw noZone(ref)
+      return fileShapeOf(stored)
+    },
+
+    file: async (ref: ZoneRef, id: string) => fileShapeOf(await existingFile(ref, id)),
+
+    /** The object first: a file that is still listed can be deleted again, an object without a record cannot. */
+    async removeFile(ref: ZoneRef, id: string) {
+      const file = await existingFile(ref, id)
+      await objects.deleteVersion(file.path, file.versionId)
+      await removeFile(db, id)
+    },
+  }
+}
+
+const noZone = ({ namespace, name }: ZoneRef) => notFound(`landing zone ${namespace}.${name}`)
+
+const shapeOf = (zone: ZoneWithFiles) => ({
+  id: zone.id,
+  namespace: zone.namespace,
+  name: zone.name,
+  description: zone.description,
+  owner: zone.owner,
+  expected_schema: zone.expectedSchema,
+  file_count: zone.fileCount,
+  total_bytes: zone.totalBytes,
+  created_at: zone.createdAt.toISOString(),
+  updated_at: zone.updatedAt.toISOString(),
+})
+
+const fileShapeOf = (file: FileRow) => ({
+  id: file.id,
+  zone_id: file.zoneId,
+  filename: file.filename,
+  s3_path: file.path,
+  size_bytes: file.sizeBytes,
+  content_type: file.contentType,
+  uploaded_at: file.uploadedAt.toISOString(),
+})

@@ -1,0 +1,170 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { create } from '@bufbuild/protobuf'
+import { ValidatePipelineResponseSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import type { PublishDeps } from './publish.ts'
+import { bytes, openParts, type Parts, refusal } from './test-parts.ts'
+
+let parts: Parts
+beforeAll(async () => {
+  parts = await openParts()
+})
+afterAll(() => parts.close())
+
+let made = 0
+async function created() {
+  const ref = { namespace: 'default', layer: 'silver' as const, name: `p${made++}` }
+  await parts.pipelines().create(ref)
+  return { ref, prefix: `default/pipelines/silver/${ref.name}/` }
+}
+const write = (key: string, text: string) => parts.objects.put(key, bytes(text))
+const numbersOf = async (ref: { namespace: string; layer: string; name: string }) =>
+  (await parts.pipelines().versions(ref, { limit: 1000, offset: 0 })).versions.map((v) => v.version_number)
+
+describe('publish', () => {
+  test('pins the present version of every file, which later writes do not move', async () => {
+    const { ref, prefix } = await created()
+    await write(`${prefix}tests/quality/no-nulls.sql`, 'select 0')
+    const outcome = await parts.pipelines().publish(ref, 'First')
+    if (outcome.kind !== 'published') throw new Error('was refused')
+    expect(outcome.body).toMatchObject({ status: 'published', version: 1, message: 'First' })
+    const { versions } = outcome.body
+    expect(Object.keys(versions).sort()).toEqual([
+      `${prefix}config.yaml`,
+      `${prefix}pipeline.sql`,
+      `${prefix}tests/quality/no-nulls.sql`,
+    ])
+    await write(`${prefix}pipeline.sql`, 'select 2 as id')
+    const runnable = await parts.pipelines().runnable(ref)
+    expect(runnable).toMatchObject({ versionNumber: 1, pipelineType: 'sql', pins: versions })
+    const text = await parts.objects.text(`${prefix}pipeline.sql`, runnable.pins[`${prefix}pipeline.sql`])
+    expect(text?.text).toBe('select 1 as "id"\n')
+  })
+
+  test('asks the runner about exactly what it pins, and about the references that exist', async () => {
+    const { ref, prefix } = await created()
+    await write(
+      `${prefix}pipeline.sql`,
+      `select * from {{ ref('silver.${ref.name}') }}, {{ ref('gold.none') }}, '{{ landing_zone("files") }}'`,
+    )
+    await parts.sql`insert into landing_zone (id, namespace, name) values (${parts.deps.newId()}, 'default', 'files')`
+    let asked: Parameters<PublishDeps['validate']>[0] | undefined
+    const validate: PublishDeps['validate'] = async (request) => {
+      asked = request
+      return create(ValidatePipelineResponseSchema, { valid: true, files: [] })
+    }
+    expect((await parts.pipelines({ validate }).publish(ref)).kind).toBe('published')
+    expect(asked).toMatchObject({
+      ...{ namespace: 'default', layer: 'silver', pipelineName: ref.name, type: 'sql' },
+      knownTables: [`default.silver.${ref.name}`],
+      knownZones: ['default.files'],
+    })
+    expect(asked?.files?.map(({ path }) => path)).toEqual(['config.yaml', 'pipeline.sql'])
+    expect(await parts.pipelines().runnable(ref)).toMatchObject({ landingZones: ['default.files'] })
+  })
+
+  test('is refused with the answer of the validation, and then makes no version', async () => {
+    const { ref, prefix } = await created()
+    const path = `${prefix}pipeline.sql`
+    const report = { valid: false, errors: ['line 1: unexpected end'], warnings: ['odd'] }
+    const validate = async () =>
+      create(ValidatePipelineResponseSchema, { valid: false, files: [{ path: 'pipeline.sql', ...report }] })
+    expect(await parts.pipelines({ validate }).publish(ref)).toEqual({
+      kind: 'refused',
+      body: {
+        error: `validation failed: ${path}: line 1: unexpected end`,
+        validation: { valid: false, files: [{ path, ...report }] },
+      },
+    })
+    expect(await numbersOf(ref)).toEqual([])
+  })
+
+  test('without the source that its type runs is refused, runner or not', async () => {
+    const { ref, prefix } = await created()
+    await parts.pipelines().update(ref, { type: 'python' })
+    const outcome = await parts.pipelines().publish(ref)
+    expect(outcome).toMatchObject({
+      kind: 'refused',
+      body: { validation: { valid: false, files: [{ path: `${prefix}pipeline.py`, valid: false }] } },
+    })
+  })
+
+  test('of no pipeline is 404, also when it is deleted meanwhile and its name used again', async () => {
+    const nobody = { namespace: 'default', layer: 'gold', name: 'nobody' }
+    expect((await refusal(parts.pipelines().publish(nobody))).status).toBe(404)
+    const { ref } = await created()
+    const validate = async () => {
+      await parts.pipelines().remove(ref)
+      await parts.pipelines().create(ref)
+      return null
+    }
+    expect((await refusal(parts.pipelines({ validate }).publish(ref))).status).toBe(404)
+    expect(await numbersOf(ref)).toEqual([])
+  })
+})
+
+describe('versions', () => {
+  test('are 1 to n without gaps when 20 publishes and rollbacks race', async () => {
+    const { ref } = await created()
+    await parts.pipelines().publish(ref)
+    await Promise.all(
+      Array.from({ length: 20 }, (_, turn) =>
+        turn % 2 === 0 ? parts.pipelines().publish(ref) : parts.pipelines().rollback(ref, { version: 1 }),
+      ),
+    )
+    expect(await numbersOf(ref)).toEqual(Array.from({ length: 21 }, (_, index) => 21 - index))
+    expect((await parts.pipelines().get(ref)).published_version).toBe(21)
+  })
+
+  test('a rollback adds the old files as a new version', async () => {
+    const { ref, prefix } = await created()
+    await parts.pipelines().publish(ref)
+    await write(`${prefix}pipeline.sql`, 'select 2 as id')
+    await parts.pipelines().publish(ref)
+    const answer = await parts.pipelines().rollback(ref, { version: 1 })
+    expect(answer).toEqual({
+      status: 'rolled_back',
+      from_version: 1,
+      new_version: 3,
+      message: 'Rollback to v1',
+    })
+    const [first, third] = await Promise.all(
+      ['1', '3'].map((number) => parts.pipelines().version(ref, number)),
+    )
+    expect(third?.published_versions).toEqual(first?.published_versions ?? {})
+    expect(await parts.pipelines().runnable(ref)).toMatchObject({
+      versionNumber: 3,
+      pins: first?.published_versions,
+    })
+  })
+
+  test('only the newest max_versions are kept', async () => {
+    const { ref } = await created()
+    await parts.sql`update pipeline set max_versions = 3 where name = ${ref.name}`
+    for (let turn = 0; turn < 5; turn++) await parts.pipelines().publish(ref)
+    expect(await numbersOf(ref)).toEqual([5, 4, 3])
+    expect((await refusal(parts.pipelines().rollback(ref, { version: 2 }))).status).toBe(404)
+    expect((await refusal(parts.pipelines().rollback(ref, { version: 2 ** 40 }))).status).toBe(404)
+  })
+
+  test.each([
+    ['0', 400],
+    ['-1', 400],
+    ['1.5', 400],
+    ['one', 400],
+    ['7', 404],
+    ['99999999999', 404],
+  ])('number %s is answered with %p', async (number, status) => {
+    const { ref } = await created()
+    await parts.pipelines().publish(ref)
+    expect((await refusal(parts.pipelines().version(ref, number))).status).toBe(status)
+  })
+})
+
+test('a pipeline that was never published runs its draft as it is now', async () => {
+  const { ref, prefix } = await created()
+  await write(`${prefix}pipeline.sql`, `select * from read_csv_auto('{{ landing_zone("drop") }}')`)
+  const newest = await parts.objects.head(`${prefix}pipeline.sql`)
+  const runnable = await parts.pipelines().runnable(ref)
+  expect(runnable).toMatchObject({ versionNumber: null, landingZones: ['default.drop'] })
+  expect(runnable.pins[`${prefix}pipeline.sql`]).toBe(newest?.versionId ?? '')
+})

@@ -1,0 +1,244 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { ObjectStore } from '../objects/port.ts'
+import { bytes, openParts, type Parts, refusal } from './test-parts.ts'
+
+let parts: Parts
+beforeAll(async () => {
+  parts = await openParts()
+})
+afterAll(() => parts.close())
+
+let made = 0
+/** A pipeline of its own for a test. */
+async function created(extra: object = {}) {
+  const ref = { namespace: 'default', layer: 'bronze' as const, name: `orders_${made++}` }
+  const answer = await parts.pipelines().create({ ...ref, ...extra })
+  return { ref, answer, prefix: `default/pipelines/bronze/${ref.name}/` }
+}
+const keysUnder = async (prefix: string) =>
+  (await parts.objects.list(prefix, { limit: 100 })).objects.map(({ key }) => key)
+const transitionsOf = (id: string) =>
+  parts.sql<{ event: string; from: string; to: string }[]>`
+    select event, "from", "to" from transition where machine = 'draft' and entity_id = ${id} order by id`
+
+describe('create', () => {
+  test('writes a source and a configuration, and is found from then on', async () => {
+    const { ref, answer, prefix } = await created({ description: 'All orders' })
+    expect(answer).toMatchObject({
+      ...ref,
+      s3_path: prefix,
+      type: 'sql',
+      files_created: [`${prefix}pipeline.sql`, `${prefix}config.yaml`],
+    })
+    expect(await keysUnder(prefix)).toEqual([`${prefix}config.yaml`, `${prefix}pipeline.sql`])
+    expect((await parts.objects.text(`${prefix}pipeline.sql`))?.text).toBe('select 1 as "id"\n')
+    expect(await parts.pipelines().get(ref)).toMatchObject({
+      ...ref,
+      description: 'All orders',
+      owner: null,
+      draft_dirty: true,
+      published_version: null,
+      last_run: null,
+    })
+  })
+
+  test('reads a table by ref, and a landing zone with what reads its files', async () => {
+    const table = await created({ source: 'silver.customers' })
+    const other = await created({ source: 'sales.silver.customers' })
+    await parts.objects.put('default/landing/taxi/20260101_000000_trips.parquet', bytes('PAR1'))
+    const zone = await created({ source: 'taxi' })
+    const python = await created({ type: 'python', source: 'orders' })
+    const text = async (prefix: string, file: string) => (await parts.objects.text(prefix + file))?.text
+    expect(await text(table.prefix, 'pipeline.sql')).toContain("{{ ref('silver.customers') }}")
+    expect(await text(other.prefix, 'pipeline.sql')).toContain("{{ ref('sales.silver.customers') }}")
+    expect(await text(zone.prefix, 'pipeline.sql')).toContain(`read_parquet('{{ landing_zone("taxi") }}')`)
+    expect(await text(python.prefix, 'pipeline.py')).toContain('landing_zone("orders")')
+  })
+
+  test('with a unique key is incremental by that key', async () => {
+    const { prefix } = await created({ unique_key: 'id, "day"' })
+    const config = (await parts.objects.text(`${prefix}config.yaml`))?.text
+    expect(config).toContain('merge_strategy: incremental')
+    expect((await parts.objects.text(`${prefix}pipeline.sql`))?.text).toBe(
+      'select 1 as "id", 1 as """day"""\n',
+    )
+  })
+
+  test.each([
+    [{ source: 'not a name' }, 'source'],
+    [{ source: 'copper.orders' }, 'source'],
+    [{ unique_key: 'x'.repeat(300) }, 'unique_key'],
+    [{ namespace: 'nowhere' }, 'namespace'],
+  ])('refuses %p naming the field', async (extra, field) => {
+    const body = { namespace: 'default', layer: 'bronze' as const, name: 'refused', ...extra }
+    const { status, message } = await refusal(parts.pipelines().create(body))
+    expect({ status, field: message.split(':')[0] }).toEqual({ status: 400, field })
+    expect(await keysUnder(`${body.namespace}/pipelines/bronze/refused/`)).toEqual([])
+  })
+
+  test('of one name at the same time succeeds once, and the loser writes nothing', async () => {
+    const ref = { namespace: 'default', layer: 'gold' as const, name: 'raced' }
+    const outcomes = await Promise.allSettled(
+      ['a', 'b', 'c', 'd'].map((key) => parts.pipelines().create({ ...ref, unique_key: key })),
+    )
+    const won = outcomes.findIndex(({ status }) => status === 'fulfilled')
+    const losers = outcomes.flatMap((outcome) =>
+      outcome.status === 'rejected' ? [outcome.reason.status] : [],
+    )
+    expect(losers).toEqual([409, 409, 409])
+    const source = (await parts.objects.text('default/pipelines/gold/raced/pipeline.sql'))?.text
+    expect(source).toBe(`select 1 as "${'abcd'[won]}"\n`)
+  })
+
+  test('that fails half-way leaves neither a pipeline nor a file', async () => {
+    const ref = { namespace: 'default', layer: 'gold' as const, name: 'half' }
+    const failing: ObjectStore = {
+      ...parts.objects,
+      put: async (key, body, options) => {
+        if (key.endsWith('config.yaml')) throw new Error('no space left')
+        return parts.objects.put(key, body, options)
+      },
+    }
+    expect((await refusal(parts.pipelines({ objects: failing }).create(ref))).message).toBe('no space left')
+    expect((await refusal(parts.pipelines().get(ref))).status).toBe(404)
+    expect(await keysUnder('default/pipelines/gold/half/')).toEqual([])
+    expect(await parts.pipelines().create(ref)).toMatchObject(ref)
+  })
+})
+
+describe('draft', () => {
+  test('is dirty after a write and clean after a publish, and its history says so', async () => {
+    const { ref, answer } = await created()
+    const pipelines = parts.pipelines()
+    await pipelines.fileWritten(ref, 'written')
+    await pipelines.publish(ref)
+    expect((await pipelines.get(ref)).draft_dirty).toBe(false)
+    await pipelines.fileWritten(ref, 'written')
+    expect((await pipelines.get(ref)).draft_dirty).toBe(true)
+    await pipelines.rollback(ref, { version: 1 })
+    expect((await pipelines.get(ref)).draft_dirty).toBe(true)
+    const moves = (await transitionsOf(answer.id)).map(({ event, from, to }) => `${event} ${from}>${to}`)
+    expect(moves).toEqual([
+      'fileWritten unpublished>unpublished',
+      'published unpublished>clean',
+      'fileWritten clean>dirty',
+      'rolledBack dirty>dirty',
+    ])
+  })
+
+  test('stays dirty when a file is written while it is published', async () => {
+    const { ref, prefix } = await created()
+    const whileValidating = async () => {
+      await parts.objects.put(`${prefix}pipeline.sql`, bytes('select 2 as id'))
+      await parts.pipelines().fileWritten(ref, 'written')
+      return null
+    }
+    const outcome = await parts.pipelines({ validate: whileValidating }).publish(ref)
+    const newest = await parts.objects.head(`${prefix}pipeline.sql`)
+    if (outcome.kind !== 'published') throw new Error('was refused')
+    expect(outcome.body.versions[`${prefix}pipeline.sql`]).not.toBe(newest?.versionId)
+    expect((await parts.pipelines().get(ref)).draft_dirty).toBe(true)
+  })
+
+  test('of no pipeline is nobody to tell', () =>
+    parts.pipelines().fileWritten({ namespace: 'default', layer: 'gold', name: 'nobody' }, 'written'))
+})
+
+describe('delete', () => {
+  test('hides the pipeline, ends its runs and removes its files, which pinned versions still name', async () => {
+    const { ref, answer, prefix } = await created()
+    const outcome = await parts.pipelines().publish(ref)
+    await parts.pipelines().remove(ref)
+    expect((await refusal(parts.pipelines().get(ref))).status).toBe(404)
+    expect((await refusal(parts.pipelines().remove(ref))).status).toBe(404)
+    expect(parts.cancelled).toContain(answer.id)
+    expect(await keysUnder(prefix)).toEqual([])
+    const pinned = outcome.kind === 'published' ? outcome.body.versions[`${prefix}pipeline.sql`] : ''
+    expect((await parts.objects.text(`${prefix}pipeline.sql`, pinned))?.text).toBe('select 1 as "id"\n')
+    expect(await parts.sql`select 1 from outbox where kind = 'pipelineDeleted'`).toHaveLength(0)
+  })
+
+  test('that is interrupted is finished by its effect', async () => {
+    const { ref, answer, prefix } = await created()
+    const unreachable: ObjectStore = {
+      ...parts.objects,
+      list: () => Promise.reject(new Error('unreachable')),
+    }
+    await parts.pipelines({ objects: unreachable }).remove(ref)
+    expect(await keysUnder(prefix)).toHaveLength(2)
+    const [effect] = await parts.sql`select payload from outbox where kind = 'pipelineDeleted'`
+    expect(effect?.payload).toEqual({ pipeline_id: answer.id, prefix })
+    await parts.pipelines().finishDeletion(effect?.payload)
+    expect(await keysUnder(prefix)).toEqual([])
+  })
+
+  test('that is interrupted never takes the files of the next pipeline of that name', async () => {
+    const { ref, prefix } = await created()
+    await parts.objects.put(`${prefix}tests/quality/old.sql`, bytes('select 0'))
+    const unreachable: ObjectStore = {
+      ...parts.objects,
+      list: () => Promise.reject(new Error('unreachable')),
+    }
+    await parts.pipelines({ objects: unreachable }).remove(ref)
+    const [effect] = await parts.sql`select payload from outbox where kind = 'pipelineDeleted'`
+    const next = await parts.pipelines().create({ ...ref, description: 'Another' })
+    await parts.pipelines().finishDeletion(effect?.payload)
+    expect(await keysUnder(prefix)).toEqual([`${prefix}config.yaml`, `${prefix}pipeline.sql`])
+    expect(await parts.pipelines().get(ref)).toMatchObject({ id: next.id, description: 'Another' })
+  })
+})
+
+describe('list', () => {
+  beforeAll(async () => {
+    await parts.namespaces.create({ name: 'listing' })
+    for (const name of ['alpha', 'al_pha', 'beta'])
+      await parts.pipelines().create({ namespace: 'listing', layer: 'silver', name })
+    const [alpha] = await parts.sql`select id from pipeline where namespace = 'listing' and name = 'alpha'`
+    for (const [number, status] of ['failed', 'success'].entries())
+      await parts.sql`
+        insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones,
+          snapshot, machine_version, status, waiting, finished_at, created_at)
+        values (${parts.deps.newId()}, ${alpha?.id}, 'listing', 'silver', 'alpha', 'sql', 'manual', '{}', '[]', '{}', 1,
+          ${status}, false, clock_timestamp(), clock_timestamp() + ${number} * interval '1 second')`
+  })
+  const names = async (query: object) =>
+    (await parts.pipelines().list({ namespace: 'listing', ...query })).pipelines.map(({ name }) => name)
+
+  test('is newest first, filtered, searched by letters and sorted as asked', async () => {
+    expect(await names({})).toEqual(['beta', 'al_pha', 'alpha'])
+    expect(await names({ search: 'L_P' })).toEqual(['al_pha'])
+    expect(await names({ search: 'pha' })).toEqual(['al_pha', 'alpha'])
+    expect(await names({ sort: 'name', order: 'asc' })).toEqual(['al_pha', 'alpha', 'beta'])
+    expect(await names({ layer: 'gold' })).toEqual([])
+    expect(await names({ limit: '1', offset: '1' })).toEqual(['al_pha'])
+  })
+
+  test('counts everything that matches and shows the latest run', async () => {
+    const { pipelines, total } = await parts
+      .pipelines()
+      .list({ namespace: 'listing', limit: '1', offset: '2' })
+    expect(total).toBe(3)
+    expect(pipelines[0]).toMatchObject({ name: 'alpha', last_run: { status: 'success' } })
+    expect(pipelines[0]).not.toHaveProperty('s3_path')
+  })
+
+  test('refuses a sort key that is none', async () => {
+    expect((await refusal(parts.pipelines().list({ sort: 'owner' }))).message).toStartWith('sort:')
+  })
+})
+
+test('an update changes what is given and nothing else', async () => {
+  const { ref } = await created({ description: 'Before' })
+  expect(await parts.pipelines().update(ref, { owner: 'ann' })).toMatchObject({
+    description: 'Before',
+    owner: 'ann',
+  })
+  expect(await parts.pipelines().update(ref, {})).toMatchObject({
+    description: 'Before',
+    owner: 'ann',
+    type: 'sql',
+  })
+  expect((await refusal(parts.pipelines().update({ ...ref, name: 'nobody' }, { owner: 'ann' }))).status).toBe(
+    404,
+  )
+})

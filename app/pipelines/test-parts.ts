@@ -1,0 +1,68 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { testDatabase } from '../../.setup/database.ts'
+import { openDatabase } from '../../drizzle/client.ts'
+import { systemClock } from '../clock.ts'
+import { type NewId, newId } from '../ids.ts'
+import type { Log } from '../log.ts'
+import { makeNamespaceService } from '../namespaces/service.ts'
+import { openDiskStore } from '../objects/disk.ts'
+import { makePipelineService, type PipelineDeps } from './service.ts'
+
+export const quietLog: Log = { info() {}, warn() {}, error() {}, named: () => quietLog }
+
+/** What the tests of these slices stand on: a database and an object store of their own, and the services on them. */
+export async function openParts() {
+  const database = await testDatabase()
+  const { db, sql, close } = openDatabase(database.url, {
+    connections: 8,
+    rawConnections: 2,
+    application: 'test',
+  })
+  const root = await mkdtemp(join(tmpdir(), 'sluice-objects-'))
+  const objects = await openDiskStore(root, systemClock)
+  const namespaces = makeNamespaceService({ db })
+  const cancelled: string[] = []
+  const deps: PipelineDeps & { newId: NewId } = {
+    db,
+    sql,
+    objects,
+    newId,
+    log: quietLog,
+    requireNamespace: (name) => namespaces.requireExisting(name),
+    validate: async () => null,
+    runs: { cancelAllOf: async (id) => void cancelled.push(id) },
+  }
+  return {
+    db,
+    sql,
+    objects,
+    namespaces,
+    /** Pipelines whose runs were told to end. */
+    cancelled,
+    deps,
+    /** The service, with some of its parts replaced. */
+    pipelines: (replaced: Partial<PipelineDeps> = {}) => makePipelineService({ ...deps, ...replaced }),
+    close: async () => {
+      await close()
+      await objects.close()
+      await database.drop()
+      await rm(root, { recursive: true, force: true })
+    },
+  }
+}
+
+export type Parts = Awaited<ReturnType<typeof openParts>>
+
+export const bytes = (text: string) => new TextEncoder().encode(text)
+
+/** Rejects unless the promise rejects; answers what it was rejected with, for comparing status and message. */
+export async function refusal(promise: Promise<unknown>): Promise<{ status?: number; message: string }> {
+  try {
+    await promise
+  } catch (error) {
+    if (error instanceof Error) return Object.assign(error, { message: error.message })
+  }
+  throw new Error('was not refused')
+}

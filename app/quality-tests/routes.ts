@@ -1,0 +1,52 @@
+import { Type as t } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { ErrorBody, PipelinePath } from '../http/names.ts'
+import { linkHeader, PageQuery, pageOf } from '../http/pagination.ts'
+import { limits } from '../limits.ts'
+import { refOf } from '../pipelines/ref.ts'
+import { CreateTest, QualityTestList, TestCreated, TestPath, TestResults } from './schema.ts'
+import type { QualityTestService } from './service.ts'
+
+export const qualityTestRoutes = (tests: QualityTestService) =>
+  new Elysia({ prefix: '/pipelines/:ns/:layer/:name/tests', tags: ['quality tests'] })
+    .get(
+      '',
+      async ({ params, query, request, set }) => {
+        const page = pageOf(query, limits.listCap)
+        const list = await tests.list(refOf(params), page)
+        set.headers.link = linkHeader(request.url, page, list.total)
+        return list
+      },
+      {
+        params: PipelinePath,
+        query: PageQuery,
+        response: { 200: QualityTestList, 404: ErrorBody },
+        detail: { summary: 'List quality tests', description: 'Those of the draft, by name.' },
+      },
+    )
+    .post('', async ({ params, body, status }) => status(201, await tests.create(refOf(params), body)), {
+      params: PipelinePath,
+      body: CreateTest,
+      response: { 201: TestCreated, 400: ErrorBody, 404: ErrorBody, 409: ErrorBody },
+      detail: { summary: 'Create a quality test', description: 'Gates runs from the next publish on.' },
+    })
+    .delete(
+      '/:testName',
+      async ({ params, status }) => {
+        await tests.remove(refOf(params), params.testName)
+        return status(204, undefined)
+      },
+      {
+        params: TestPath,
+        response: { 204: t.Void(), 404: ErrorBody },
+        detail: { summary: 'Delete a quality test' },
+      },
+    )
+    .post('/run', ({ params }) => tests.run(refOf(params)), {
+      params: PipelinePath,
+      response: { 200: TestResults, 404: ErrorBody, 503: ErrorBody },
+      detail: {
+        summary: 'Run all quality tests',
+        description: "The draft's tests against what readers see now.",
+      },
+    })

@@ -1,0 +1,139 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { create } from '@bufbuild/protobuf'
+import { RunQualityTestsResponseSchema, Severity } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { bytes, openParts, type Parts, refusal } from '../pipelines/test-parts.ts'
+import { makeQualityTestService, type QualityTestDeps } from './service.ts'
+
+let parts: Parts
+beforeAll(async () => {
+  parts = await openParts()
+})
+afterAll(() => parts.close())
+
+const page = { limit: 100, offset: 0 }
+const service = (replaced: Partial<QualityTestDeps> = {}) =>
+  makeQualityTestService({
+    objects: parts.objects,
+    pipelines: parts.pipelines(),
+    runQualityTests: async () => null,
+    readMain: async () => ({ warehouse: 'sluice', token: 'secret' }),
+    ...replaced,
+  })
+let made = 0
+async function created() {
+  const ref = { namespace: 'default', layer: 'gold' as const, name: `tested_${made++}` }
+  await parts.pipelines().create(ref)
+  await parts.pipelines().publish(ref)
+  return { ref, prefix: `default/pipelines/gold/${ref.name}/` }
+}
+
+test('a created test is a file of the draft, listed as it was given', async () => {
+  const { ref, prefix } = await created()
+  const sql = '-- @tags: keys, nulls\n-- @severity: warn\nselect count(*)\nfrom {{ this }} -- where it is'
+  const path = `${prefix}tests/quality/no-nulls.sql`
+  expect(
+    await service().create(ref, { name: 'no-nulls', sql, severity: 'error', description: 'No nulls' }),
+  ).toEqual({
+    name: 'no-nulls',
+    severity: 'error',
+    path,
+  })
+  expect((await parts.objects.text(path))?.text).toBe(
+    '-- @severity: error\n-- @description: No nulls\n-- @tags: keys, nulls\nselect count(*)\nfrom {{ this }} -- where it is',
+  )
+  expect(await service().list(ref, page)).toEqual({
+    tests: [
+      {
+        name: 'no-nulls',
+        sql: 'select count(*)\nfrom {{ this }} -- where it is',
+        severity: 'error',
+        description: 'No nulls',
+        published: false,
+        tags: ['keys', 'nulls'],
+        remediation: '',
+      },
+    ],
+    total: 1,
+  })
+  expect((await parts.pipelines().get(ref)).draft_dirty).toBe(true)
+  await parts.pipelines().publish(ref)
+  expect((await service().list(ref, page)).tests[0]?.published).toBe(true)
+})
+
+test('of one name there is one test, whatever races', async () => {
+  const { ref } = await created()
+  const test = { name: 'once', sql: 'select 0', severity: 'error' as const }
+  const outcomes = await Promise.allSettled([1, 2, 3].map(() => service().create(ref, test)))
+  const refused = outcomes.flatMap((outcome) =>
+    outcome.status === 'rejected' ? [outcome.reason.status] : [],
+  )
+  expect(refused).toEqual([409, 409])
+})
+
+test('a deleted test is gone from the draft, and its deletion is a change of it', async () => {
+  const { ref } = await created()
+  await service().create(ref, { name: 'gone', sql: 'select 0', severity: 'warn' })
+  await parts.pipelines().publish(ref)
+  await service().remove(ref, 'gone')
+  expect(await service().list(ref, page)).toEqual({ tests: [], total: 0 })
+  expect((await parts.pipelines().get(ref)).draft_dirty).toBe(true)
+  expect((await refusal(service().remove(ref, 'gone'))).status).toBe(404)
+})
+
+test('a file that is no test is not listed', async () => {
+  const { ref, prefix } = await created()
+  await parts.objects.put(`${prefix}tests/quality/README.md`, bytes('# Tests'))
+  await parts.objects.put(`${prefix}tests/quality/Not A Name.sql`, bytes('select 0'))
+  expect((await service().list(ref, page)).total).toBe(0)
+})
+
+test('running asks the runner about the tests of the draft and counts its answers', async () => {
+  const { ref } = await created()
+  await service().create(ref, { name: 'a', sql: 'select 0', severity: 'error' })
+  let asked: Parameters<QualityTestDeps['runQualityTests']>[0] | undefined
+  const runQualityTests: QualityTestDeps['runQualityTests'] = async (request) => {
+    asked = request
+    return create(RunQualityTestsResponseSchema, {
+      results: [
+        { name: 'a', severity: Severity.ERROR, passed: true, durationMs: 3n },
+        { name: 'b', severity: Severity.WARN, value: 7n, error: 'no such column', durationMs: 4n },
+      ],
+    })
+  }
+  expect(await service({ runQualityTests }).run(ref)).toEqual({
+    results: [
+      { name: 'a', status: 'passed', severity: 'error', value: 0, expected: 0, duration_ms: 3, error: null },
+      {
+        name: 'b',
+        status: 'failed',
+        severity: 'warn',
+        value: 7,
+        expected: 0,
+        duration_ms: 4,
+        error: 'no such column',
+      },
+    ],
+    passed: 1,
+    failed: 1,
+    total: 2,
+  })
+  expect(asked).toMatchObject({ ...{ layer: 'gold', pipelineName: ref.name }, lake: { token: 'secret' } })
+  expect(asked?.files?.map(({ path }) => path)).toEqual([
+    'config.yaml',
+    'pipeline.sql',
+    'tests/quality/a.sql',
+  ])
+})
+
+test('without a runner running them is 503', async () => {
+  const { ref } = await created()
+  expect((await refusal(service().run(ref))).status).toBe(503)
+})
+
+test('of a pipeline that does not exist everything is 404', async () => {
+  const nobody = { namespace: 'default', layer: 'gold', name: 'nobody' }
+  const test = { name: 'a', sql: 'select 0', severity: 'error' as const }
+  const asked = [service().list(nobody, page), service().create(nobody, test), service().run(nobody)]
+  expect((await Promise.all(asked.map(refusal))).map(({ status }) => status)).toEqual([404, 404, 404])
+  expect(await parts.objects.head('default/pipelines/gold/nobody/tests/quality/a.sql')).toBeNull()
+})

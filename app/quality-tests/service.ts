@@ -1,0 +1,93 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { testNameOf } from '../../lake/pipeline/quality.ts'
+import {
+  type LakeAccessSchema,
+  type RunQualityTestsRequestSchema,
+  type RunQualityTestsResponse,
+  Severity,
+} from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { alreadyExists, notFound, unavailable } from '../http/errors.ts'
+import type { Page } from '../http/pagination.ts'
+import type { ObjectStore } from '../objects/port.ts'
+import { type PipelineRef, prefixOf } from '../pipelines/ref.ts'
+import type { PipelineService } from '../pipelines/service.ts'
+import type { CreateTest } from './schema.ts'
+import { readTestFile, testFile } from './test-file.ts'
+
+export interface QualityTestDeps {
+  objects: ObjectStore
+  pipelines: Pick<PipelineService, 'draft' | 'changeDraft'>
+  /** Null when no runner can be asked. */
+  runQualityTests(
+    request: MessageInitShape<typeof RunQualityTestsRequestSchema>,
+  ): Promise<RunQualityTestsResponse | null>
+  /** Where, and with which token, a runner reads main as it is now. */
+  readMain(): Promise<MessageInitShape<typeof LakeAccessSchema>>
+}
+
+export type QualityTestService = ReturnType<typeof makeQualityTestService>
+
+export function makeQualityTestService({ objects, pipelines, runQualityTests, readMain }: QualityTestDeps) {
+  /** Tests are those of the draft; the ones a publish has pinned say so. */
+  async function list(ref: PipelineRef, page: Page) {
+    const { code, published } = await pipelines.draft(ref)
+    const tests = code.flatMap(({ name: path, text }) => {
+      const name = testNameOf(path)
+      return name === undefined
+        ? []
+        : [
+            {
+              ...readTestFile(name, { path, text }),
+              published: Object.hasOwn(published, prefixOf(ref) + path),
+            },
+          ]
+    })
+    return { tests: tests.slice(page.offset, page.offset + page.limit), total: tests.length }
+  }
+
+  async function create(ref: PipelineRef, test: CreateTest) {
+    const { name, severity } = test
+    const path = pathOf(ref, name)
+    await pipelines.changeDraft(ref, `test ${name} created`, async () => {
+      if ((await objects.head(path)) !== null) throw alreadyExists(`test ${name}`)
+      await objects.put(path, new TextEncoder().encode(testFile(test)))
+    })
+    return { name, severity, path }
+  }
+
+  async function remove(ref: PipelineRef, name: string) {
+    const path = pathOf(ref, name)
+    await pipelines.changeDraft(ref, `test ${name} deleted`, async () => {
+      if ((await objects.head(path)) === null) throw notFound(`test ${name}`)
+      await objects.delete(path)
+    })
+  }
+
+  /** Evaluates the draft's tests against main, outside any run. */
+  async function run(ref: PipelineRef) {
+    const { code } = await pipelines.draft(ref)
+    const response = await runQualityTests({
+      namespace: ref.namespace,
+      layer: ref.layer,
+      pipelineName: ref.name,
+      files: code.map(({ name, text }) => ({ path: name, content: text })),
+      lake: await readMain(),
+    })
+    if (response === null) throw unavailable('runner')
+    const results = response.results.map((result) => ({
+      name: result.name,
+      status: result.passed ? ('passed' as const) : ('failed' as const),
+      severity: result.severity === Severity.WARN ? ('warn' as const) : ('error' as const),
+      value: Number(result.value),
+      expected: 0 as const,
+      duration_ms: Number(result.durationMs),
+      error: result.error || null,
+    }))
+    const passed = results.filter(({ status }) => status === 'passed').length
+    return { results, passed, failed: results.length - passed, total: results.length }
+  }
+
+  return { list, create, remove, run }
+}
+
+const pathOf = (ref: PipelineRef, name: string) => `${prefixOf(ref)}tests/quality/${name}.sql`
