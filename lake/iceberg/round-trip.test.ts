@@ -9,6 +9,7 @@ import type { ColumnMetrics } from './manifest.ts'
 import { currentSchema, currentSnapshot, type TableMetadata } from './metadata.ts'
 import { dataFilesOf } from './scan.ts'
 import { quoteName } from './sql.ts'
+import { copyResultFrom } from './stats.ts'
 import { openTestLake, type TestLake } from './test-lake.ts'
 import { columnsOf, UnsupportedColumn } from './types.ts'
 
@@ -151,6 +152,13 @@ describe('bounds of a written file', () => {
     const { metrics } = await metricsOf('SELECT NULL::INTEGER AS v')
     expect(metrics).toMatchObject({ valueCount: 1, nullCount: 1 })
     expect(metrics.lower).toBeUndefined()
+  })
+
+  test('come from COPY with RETURN_STATS only', async () => {
+    const [row] = await lake.rows(
+      `COPY (SELECT 1 AS v) TO '${lake.pathOf(`${lake.root}_lake/plain`)}' (FORMAT parquet)`,
+    )
+    expect(() => copyResultFrom(row ?? {})).toThrow(TypeError)
   })
 
   test('values inside lists have counts but no bounds', async () => {

@@ -21,6 +21,20 @@ interface Entry<V> {
   readonly value: V
 }
 
+/** One row of COPY's result, checked. @throws TypeError for a row that is not one (RETURN_STATS left out) */
+export function copyResultFrom(row: Readonly<Record<string, unknown>>): CopyResult {
+  const { filename, count, file_size_bytes, column_statistics } = row
+  if (
+    typeof filename !== 'string' ||
+    typeof count !== 'bigint' ||
+    typeof file_size_bytes !== 'bigint' ||
+    !Array.isArray(column_statistics)
+  ) {
+    throw new TypeError('not a result of COPY with RETURN_STATS')
+  }
+  return { filename, count, file_size_bytes, column_statistics }
+}
+
 /** A written file, before it has a place in the lake. */
 export interface FileMetrics {
   readonly recordCount: number

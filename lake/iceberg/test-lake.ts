@@ -20,7 +20,7 @@ import {
 } from './metadata.ts'
 import { dataFilesOf, type ManifestReader, makeManifestReader } from './scan.ts'
 import { fieldIdsLiteral, fieldsWritten, quoteText, readTable, selectForWrite } from './sql.ts'
-import { type CopyResult, metricsOf } from './stats.ts'
+import { copyResultFrom, metricsOf } from './stats.ts'
 import type { Column } from './types.ts'
 import { type CommitPlan, type NewDataFile, planCommit, type Write } from './write.ts'
 
@@ -44,6 +44,7 @@ const AT = Date.UTC(2026, 0, 1)
 
 export async function openTestLake(): Promise<TestLake> {
   const directory = await mkdtemp(join(tmpdir(), 'sluice-lake-'))
+  await mkdir(join(directory, '_lake'))
   const server = createServer((request, response) => {
     const { pathname } = new URL(request.url ?? '/', 'http://localhost')
     readFile(join(directory, decodeURIComponent(pathname))).then(
@@ -93,8 +94,11 @@ export async function openTestLake(): Promise<TestLake> {
       `COPY (SELECT ${selectForWrite(columns, next.schema)} FROM (${sql}))
        TO ${quoteText(pathOf(location))} (FORMAT parquet, RETURN_STATS, FIELD_IDS ${fieldIdsLiteral(fields)})`,
     )
-    const files = (result.getRowObjectsJS() as unknown as CopyResult[])
-      .map((row): NewDataFile => ({ location, ...metricsOf({ type: 'struct', fields }, row) }))
+    const files = result
+      .getRowObjectsJS()
+      .map(
+        (row): NewDataFile => ({ location, ...metricsOf({ type: 'struct', fields }, copyResultFrom(row)) }),
+      )
       .filter((file) => file.recordCount > 0)
     return (await commit({ metadata, isStaged: table === null, operation, schema: next.schema, files }))
       .metadata

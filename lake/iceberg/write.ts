@@ -141,12 +141,14 @@ async function carryOver(before: readonly ManifestFile[], reader: ManifestReader
   await objects.rewrite([...small], reader, (entry) => ({ ...entry, status: 'existing' }))
 }
 
+/** Nobody prunes by the metrics of a file that is gone. */
 const asDeleted =
   (snapshotId: bigint) =>
   (entry: ManifestEntry): ManifestEntry => ({
     ...entry,
     status: 'deleted',
     snapshotId,
+    file: { ...entry.file, columns: new Map() },
   })
 
 const addedEntry = (
