@@ -41,7 +41,7 @@ export interface App {
 export function buildApp(parts: AppParts): App {
   const { config, metrics } = parts
   const health = healthRoutes(makeHealthService(parts), metrics, config)
-  const api = together([featureRoutes(config), ...parts.api], '/api/v1')
+  const api = together([...parts.api, featureRoutes(config)], '/api/v1')
   const internal = together(parts.internal)
   const swagger = swaggerRoutes(() =>
     openApiDocument({

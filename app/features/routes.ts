@@ -29,7 +29,7 @@ type Settings = Pick<Config, 'edition' | 'apiKey' | 'runnerUrls'>
 
 /** What this installation can do, so that a client need not find out by failing. */
 export const featureRoutes = (settings: Settings) =>
-  new Elysia({ strictPath: true, tags: ['Features'] }).get('/features', () => featuresOf(settings), {
+  new Elysia({ strictPath: true, tags: ['features'] }).get('/features', () => featuresOf(settings), {
     response: { 200: Features, 401: ErrorBody },
     detail: { summary: 'What this installation can do' },
   })

@@ -5,7 +5,7 @@ import { CreateNamespace, Namespace, NamespaceList, NamespaceParams, UpdateNames
 import type { NamespaceService } from './service.ts'
 
 export const namespaceRoutes = (namespaces: NamespaceService) =>
-  new Elysia({ prefix: '/namespaces', strictPath: true, tags: ['Namespaces'] })
+  new Elysia({ prefix: '/namespaces', strictPath: true, tags: ['namespaces'] })
     .get('', () => namespaces.list(), {
       response: { 200: NamespaceList },
       detail: { summary: 'List namespaces' },

@@ -4,7 +4,7 @@ import { Elysia, t as elysiaType } from 'elysia'
 import { ErrorBody, Layer, NamespaceName, nullable } from '../http/names.ts'
 import { requestTo, testApp } from '../test-app.ts'
 
-const things = new Elysia({ prefix: '/things', tags: ['Things'] })
+const things = new Elysia({ prefix: '/things', tags: ['things'] })
   .get('', () => ({ things: [] }), {
     query: t.Object({ search: t.Optional(t.String({ description: 'Part of a name', examples: ['fli'] })) }),
     response: {
@@ -61,7 +61,7 @@ describe('the document', () => {
     const { openapi, servers, tags, paths } = await documentOf()
     expect(openapi).toBe('3.0.3')
     expect(servers).toEqual([{ url: '/' }])
-    expect(tags).toEqual([{ name: 'Features' }, { name: 'Things' }, { name: 'Health' }])
+    expect(tags).toEqual([{ name: 'things' }, { name: 'features' }, { name: 'health' }])
     expect(Object.keys(paths)).toContain('/health/ready')
     expect(Object.keys(paths).filter((path) => path.startsWith('/swagger'))).toEqual([])
   })

@@ -1,0 +1,102 @@
+// Specification: Authentication, rules 1 to 3 and 5, in API-key mode.
+import { expect, test } from '@playwright/test'
+import { type OwnService, startOwnService } from './own-service.ts'
+import { rawRequest } from './raw-request.ts'
+
+const KEY = 'e2e-key-0123456789'
+let service: OwnService
+
+test.describe.configure({ mode: 'serial' })
+test.beforeAll(async () => {
+  service = await startOwnService({ PLATFORM_API_KEY: KEY, RUNNER_URLS: 'none', QUERY_URLS: 'none' })
+})
+test.afterAll(() => service?.stop())
+
+const keyed = { headers: { 'x-api-key': KEY } }
+
+test('the key opens the API', async ({ request }) => {
+  const response = await request.get(`${service.url}/api/v1/features`, keyed)
+  expect(response.status()).toBe(200)
+  expect((await response.json()).plugins.auth).toEqual({ enabled: true, type: 'api_key' })
+  const created = await request.post(`${service.url}/api/v1/namespaces`, {
+    ...keyed,
+    data: { name: 'keyed' },
+  })
+  expect(created.status()).toBe(201)
+})
+
+test('without it every address of the API is 401, existing or not', async ({ request }) => {
+  for (const path of ['features', 'namespaces', 'pipelines', 'runs', 'files/default/x', 'query', 'nope', ''])
+    for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']) {
+      const response = await request.fetch(`${service.url}/api/v1/${path}`, { method })
+      expect([method, path, response.status()]).toEqual([method, path, 401])
+      expect(response.headers()['www-authenticate']).toBe('ApiKey realm="sluice"')
+      expect((await response.json()).error).toMatchObject({ code: 'AUTHENTICATION', type: 'AUTHENTICATION' })
+    }
+})
+
+test('a wrong key is 401', async ({ request }) => {
+  for (const key of ['', 'wrong', KEY.slice(1), `${KEY}0`, `${KEY}, ${KEY}`]) {
+    const response = await request.get(`${service.url}/api/v1/namespaces`, { headers: { 'x-api-key': key } })
+    expect([key, response.status()]).toEqual([key, 401])
+  }
+  const bearer = { headers: { authorization: `Bearer ${KEY}` } }
+  expect((await request.get(`${service.url}/api/v1/namespaces`, bearer)).status()).toBe(401)
+})
+
+test('no way of writing the address goes around the key', async () => {
+  for (const target of [
+    '//api/v1/namespaces',
+    '/health/../api/v1/namespaces',
+    '/health/%2e%2e/api/v1/namespaces',
+    '/health\\..\\api\\v1\\namespaces',
+    '/api/v1/namespaces/',
+    '/API/v1/namespaces',
+    '/api%2fv1/namespaces',
+    '/api/v1/webhooks/../namespaces',
+    'http://sluice.test/api/v1/namespaces',
+    '/api/v1/namespaces#/health',
+  ])
+    for (const host of ['sluice.test', 'a', '', 'a/health?'])
+      for (const method of ['GET', 'POST']) {
+        const { status } = await rawRequest(service.url, [
+          `${method} ${target} HTTP/1.1`,
+          `Host: ${host}`,
+          'Content-Length: 0',
+        ])
+        expect([method, target, host, [400, 401].includes(status)]).toEqual([method, target, host, true])
+      }
+})
+
+test('health, metrics and the Swagger page need no key; preflights neither', async ({ request }) => {
+  for (const path of [
+    '/health',
+    '/health/live',
+    '/health/ready',
+    '/metrics',
+    '/swagger',
+    '/swagger/json',
+    '/swagger/page.js',
+  ])
+    expect([path, (await request.get(service.url + path)).status()]).toEqual([path, 200])
+  const preflight = await request.fetch(`${service.url}/api/v1/namespaces`, {
+    method: 'OPTIONS',
+    headers: { origin: 'http://localhost:3000', 'access-control-request-method': 'GET' },
+  })
+  expect(preflight.status()).toBe(204)
+})
+
+test('webhooks are not asked for the key', async ({ request }) => {
+  expect((await request.post(`${service.url}/api/v1/webhooks`)).status()).not.toBe(401)
+})
+
+test('a part that is switched off is shown as unhealthy and fails nothing', async ({ request }) => {
+  const response = await request.get(`${service.url}/health/ready`)
+  expect(response.status()).toBe(200)
+  expect((await response.json()).services).toEqual({
+    postgres: 'healthy',
+    s3: 'healthy',
+    runner: 'unhealthy',
+    query: 'unhealthy',
+  })
+})

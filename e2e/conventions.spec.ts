@@ -1,0 +1,166 @@
+// Specification: Common conventions, Errors, Limits.
+import { type APIResponse, expect, test } from '@playwright/test'
+import { rawRequest } from './raw-request.ts'
+
+const expectError = async (response: APIResponse, status: number, expected: Record<string, unknown>) => {
+  expect(response.status()).toBe(status)
+  expect(response.headers()['content-type']).toContain('application/json')
+  const body = await response.json()
+  expect(Object.keys(body)).toEqual(['error'])
+  expect(Object.keys(body.error).sort()).toEqual(['code', 'message', 'type'])
+  expect(body.error).toMatchObject(expected)
+}
+const invalid = (message: RegExp) => ({
+  code: 'INVALID_ARGUMENT',
+  type: 'VALIDATION',
+  message: expect.stringMatching(message),
+})
+
+test('an unknown route is 404 in the envelope', async ({ request }) => {
+  for (const path of ['/', '/nope', '/api/v1/nope', '/api/v2/namespaces', '/api/v1/namespaces/default/nope'])
+    await expectError(await request.get(path), 404, { code: 'NOT_FOUND', type: 'NOT_FOUND' })
+})
+
+test('a known path with another method is 405 and names the methods it knows', async ({ request }) => {
+  const response = await request.patch('/api/v1/namespaces', { data: {} })
+  await expectError(response, 405, invalid(/PATCH/))
+  expect(response.headers().allow).toBe('GET, HEAD, OPTIONS, POST')
+})
+
+test('malformed JSON, another content type and a wrong shape are 400', async ({ request }) => {
+  const post = (data: string, type = 'application/json') =>
+    request.post('/api/v1/namespaces', { data: Buffer.from(data), headers: { 'content-type': type } })
+  await expectError(await post('{"name":'), 400, invalid(/^body: .*JSON/))
+  await expectError(await post('[]'), 400, invalid(/^body: /))
+  await expectError(await post('{"name":"fine-name"}', 'text/plain'), 400, invalid(/^Content-Type: /))
+  await expectError(await post('{}'), 400, invalid(/^name: is required/))
+  await expectError(await post('{"name":7}'), 400, invalid(/^name: /))
+  await expectError(await post('{"name":"fine-name","description":{}}'), 400, invalid(/^description: /))
+})
+
+test('text that Postgres cannot store is 400, naming the field', async ({ request }) => {
+  const post = (data: string) =>
+    request.post('/api/v1/namespaces', {
+      data: Buffer.from(data),
+      headers: { 'content-type': 'application/json' },
+    })
+  await expectError(
+    await post('{"name":"fine-name","description":"a\\u0000b"}'),
+    400,
+    invalid(/^description: .*NUL/),
+  )
+  await expectError(
+    await post('{"name":"fine-name","description":"\\udc00"}'),
+    400,
+    invalid(/^description: /),
+  )
+})
+
+test('broken encoding in a path or a query is never a 500', async ({ request, baseURL }) => {
+  for (const target of [
+    '/api/v1/namespaces/%ff',
+    '/api/v1/namespaces?limit=%e0%a4',
+    '/api/v1/%00',
+    '/api/v1/runs?namespace=%00',
+  ]) {
+    const { status, body } = await rawRequest(baseURL ?? '', [`GET ${target} HTTP/1.1`, 'Host: sluice.test'])
+    expect([400, 404, 405]).toContain(status)
+    expect(JSON.parse(body)).toHaveProperty('error.code')
+  }
+  expect((await request.get('/api/v1/namespaces')).status()).toBe(200)
+})
+
+test('a JSON body over 1 MiB is 413, however it is sent', async ({ request, baseURL }) => {
+  const big = Buffer.alloc(1_048_577, ' ')
+  const headers = { 'content-type': 'application/json' }
+  await expectError(await request.post('/api/v1/namespaces', { data: big, headers }), 413, invalid(/1MiB/))
+  const chunked = Buffer.concat([
+    Buffer.from(`${big.length.toString(16)}\r\n`),
+    big,
+    Buffer.from('\r\n0\r\n\r\n'),
+  ])
+  const lines = [
+    'POST /api/v1/namespaces HTTP/1.1',
+    'Host: sluice.test',
+    'Content-Type: application/json',
+    'Transfer-Encoding: chunked',
+  ]
+  expect((await rawRequest(baseURL ?? '', lines, chunked)).status).toBe(413)
+})
+
+test('every answer has a request id, and a sane one is echoed', async ({ request }) => {
+  const headers = { 'x-request-id': 'my-request.1' }
+  expect((await request.get('/api/v1/namespaces', { headers })).headers()['x-request-id']).toBe(
+    'my-request.1',
+  )
+  expect((await request.get('/nope', { headers })).headers()['x-request-id']).toBe('my-request.1')
+  const made = (await request.get('/health', { headers: { 'x-request-id': 'not sane!' } })).headers()[
+    'x-request-id'
+  ]
+  expect(made).toMatch(/^[0-9a-f-]{36}$/)
+})
+
+test('answers carry security headers', async ({ request }) => {
+  for (const path of ['/health', '/api/v1/namespaces', '/nope']) {
+    expect((await request.get(path)).headers()).toMatchObject({
+      'x-content-type-options': 'nosniff',
+      'x-frame-options': 'DENY',
+      'referrer-policy': 'no-referrer',
+      'cache-control': 'no-store',
+    })
+  }
+})
+
+test('a listed origin may read the API from a browser, another may not', async ({ request }) => {
+  const preflight = (origin: string) =>
+    request.fetch('/api/v1/namespaces', {
+      method: 'OPTIONS',
+      headers: {
+        origin,
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'content-type',
+      },
+    })
+  const listed = await preflight('http://localhost:3000')
+  expect(listed.status()).toBe(204)
+  expect(listed.headers()).toMatchObject({
+    'access-control-allow-origin': 'http://localhost:3000',
+    'access-control-allow-methods': expect.stringContaining('POST'),
+    'access-control-allow-headers': expect.stringContaining('Content-Type'),
+  })
+  expect((await preflight('http://evil.example')).headers()['access-control-allow-origin']).toBeUndefined()
+})
+
+test('HEAD answers as GET does, without a body', async ({ request }) => {
+  const response = await request.head('/api/v1/namespaces')
+  expect(response.status()).toBe(200)
+  expect((await response.body()).length).toBe(0)
+})
+
+test('a page is bounded: too large is clamped, nonsense is the default', async ({ request }) => {
+  for (const query of [
+    'limit=1',
+    'limit=100000',
+    'limit=0',
+    'limit=x&offset=-5',
+    'offset=99999999999999999999',
+  ]) {
+    const response = await request.get(`/api/v1/pipelines?${query}`)
+    expect(response.status()).toBe(200)
+    const { pipelines, total } = await response.json()
+    expect(pipelines.length).toBeLessThanOrEqual(200)
+    expect(total).toEqual(expect.any(Number))
+  }
+  expect((await request.get('/api/v1/pipelines?limit=1')).headers().link).toContain('rel="first"')
+  await expectError(await request.get('/api/v1/pipelines?sort=owner'), 400, invalid(/^sort: /))
+  await expectError(await request.get('/api/v1/pipelines?order=up'), 400, invalid(/^order: /))
+})
+
+test('requests are counted by the pattern of their route', async ({ request }) => {
+  await request.get('/api/v1/pipelines/default/gold/counted-by-pattern')
+  const text = await (await request.get('/metrics')).text()
+  expect(text).toMatch(
+    /sluice_http_requests_total\{method="GET",path="\/api\/v1\/pipelines\/:ns\/:layer\/:name",status="404"\} \d/,
+  )
+  expect(text).not.toContain('counted-by-pattern')
+})

@@ -1,0 +1,58 @@
+// Specification: Health, metrics, features.
+import { expect, test } from '@playwright/test'
+
+test('the process says that it runs, and which build it is', async ({ request }) => {
+  expect(await (await request.get('/health')).json()).toEqual({ status: 'healthy' })
+  expect(await (await request.get('/health/live')).json()).toEqual({
+    status: 'healthy',
+    version: expect.any(String),
+    go_version: expect.stringMatching(/^bun\d+\.\d+/),
+    build_time: expect.any(String),
+    git_commit: expect.any(String),
+  })
+})
+
+test('it is ready: database, objects, runner and query answer', async ({ request }) => {
+  const response = await request.get('/health/ready')
+  expect(await response.json()).toEqual({
+    status: 'ok',
+    services: { postgres: 'healthy', s3: 'healthy', runner: 'healthy', query: 'healthy' },
+    details: {},
+  })
+  expect(response.status()).toBe(200)
+})
+
+test('metrics are text under the names of the specification', async ({ request }) => {
+  const response = await request.get('/metrics')
+  expect(response.headers()['content-type']).toContain('text/plain')
+  const text = await response.text()
+  for (const [name, type] of [
+    ['http_requests_total', 'counter'],
+    ['http_request_duration_seconds', 'histogram'],
+    ['runs_total', 'counter'],
+    ['pipeline_runs_total', 'counter'],
+    ['active_runs', 'gauge'],
+    ['scheduler_ticks_total', 'counter'],
+    ['scheduler_runs_triggered_total', 'counter'],
+    ['grpc_requests_total', 'counter'],
+    ['grpc_request_duration_seconds', 'histogram'],
+  ])
+    expect(text).toContain(`# TYPE sluice_${name} ${type}\n`)
+})
+
+test('features are those of the open community edition', async ({ request }) => {
+  expect(await (await request.get('/api/v1/features')).json()).toEqual({
+    edition: 'community',
+    plugins: {
+      auth: { enabled: false },
+      sharing: { enabled: false },
+      executor: { enabled: true, type: expect.any(String) },
+      audit: { enabled: true },
+      enforcement: { enabled: false },
+    },
+    namespaces: true,
+    multi_user: false,
+    landing_zones: true,
+    license: null,
+  })
+})

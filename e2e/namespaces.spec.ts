@@ -1,0 +1,57 @@
+// Specification: Namespaces.
+import { expect, test } from '@playwright/test'
+
+const path = '/api/v1/namespaces'
+
+test('a namespace is created, listed, described and deleted', async ({ request }) => {
+  const created = await request.post(path, { data: { name: 'e2e-life', description: 'One' } })
+  expect(created.status()).toBe(201)
+  const namespace = await created.json()
+  expect(namespace).toEqual({
+    name: 'e2e-life',
+    description: 'One',
+    created_at: expect.stringMatching(/^\d{4}-.*Z$/),
+  })
+
+  const described = await request.put(`${path}/e2e-life`, { data: { description: 'Two' } })
+  expect([described.status(), await described.text()]).toEqual([204, ''])
+
+  const { namespaces, total } = await (await request.get(path)).json()
+  expect(namespaces).toContainEqual({ ...namespace, description: 'Two' })
+  expect(total).toBeGreaterThanOrEqual(2)
+
+  expect((await request.delete(`${path}/e2e-life`)).status()).toBe(204)
+  expect((await request.delete(`${path}/e2e-life`)).status()).toBe(404)
+  expect((await request.put(`${path}/e2e-life`, { data: { description: '' } })).status()).toBe(404)
+})
+
+test('a taken name is 409 ALREADY_EXISTS', async ({ request }) => {
+  const response = await request.post(path, { data: { name: 'default' } })
+  expect(response.status()).toBe(409)
+  expect((await response.json()).error).toMatchObject({ code: 'ALREADY_EXISTS', type: 'CONFLICT' })
+})
+
+test('default cannot be deleted', async ({ request }) => {
+  const response = await request.delete(`${path}/default`)
+  expect(response.status()).toBe(403)
+  expect((await response.json()).error).toMatchObject({ code: 'AUTHORIZATION', type: 'AUTHORIZATION' })
+})
+
+test('names that break the rule are 400, naming the field', async ({ request }) => {
+  for (const name of ['ab', 'Upper', '1st', '-dash', 'under_score', 'a'.repeat(64), '']) {
+    const response = await request.post(path, { data: { name } })
+    expect([name, response.status()]).toEqual([name, 400])
+    expect((await response.json()).error.message).toMatch(/^name: /)
+  }
+})
+
+test('what a deleted namespace contains stays and keeps working', async ({ request }) => {
+  const pipeline = { namespace: 'e2e-left', layer: 'bronze', name: 'left-behind' }
+  expect((await request.post(path, { data: { name: 'e2e-left' } })).status()).toBe(201)
+  expect((await request.post('/api/v1/pipelines', { data: pipeline })).status()).toBe(201)
+  expect((await request.delete(`${path}/e2e-left`)).status()).toBe(204)
+  expect((await request.get('/api/v1/pipelines/e2e-left/bronze/left-behind')).status()).toBe(200)
+  const refused = await request.post('/api/v1/pipelines', { data: { ...pipeline, name: 'another' } })
+  expect(refused.status()).toBe(400)
+  expect((await refused.json()).error.message).toMatch(/^namespace: /)
+})

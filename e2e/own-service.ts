@@ -1,0 +1,67 @@
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+const ROOT = join(import.meta.dirname, '..')
+const READY_LIMIT_MS = 25_000
+
+export interface OwnService {
+  url: string
+  stop(): Promise<void>
+}
+
+/** A service beside the one under test, for what is decided by its environment. */
+export async function startOwnService(env: Record<string, string>): Promise<OwnService> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'sluice-own-'))
+  // As root, Postgres runs as another user, which must be able to reach its directory.
+  await chmod(dataDir, 0o755)
+  const port = await freePort()
+  const child = spawn(process.execPath, ['.setup/bun.mjs', 'sidecars/supervisor/main.ts'], {
+    cwd: ROOT,
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, PORT: String(port), DATA_DIR: dataDir, ...env },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  const ended = new Promise<void>((resolve) => child.once('close', () => resolve()))
+  const stop = async () => {
+    child.kill('SIGINT')
+    await ended
+    await rm(dataDir, { recursive: true, force: true })
+  }
+  try {
+    await isReady(child, ended)
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  return { url: `http://127.0.0.1:${port}`, stop }
+}
+
+function isReady(child: ChildProcessWithoutNullStreams, ended: Promise<void>) {
+  let said = ''
+  return new Promise<void>((resolve, reject) => {
+    const hear = (chunk: Buffer) => {
+      said += chunk
+      if (said.includes('Sluice is ready on')) resolve()
+    }
+    child.stdout.on('data', hear)
+    child.stderr.on('data', hear)
+    const limit = setTimeout(() => reject(new Error(`the service is not ready:\n${said}`)), READY_LIMIT_MS)
+    void ended.then(() => {
+      clearTimeout(limit)
+      reject(new Error(`the service ended:\n${said}`))
+    })
+  })
+}
+
+const freePort = () =>
+  new Promise<number>((resolve, reject) => {
+    const server = createServer().once('error', reject)
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address()
+      server.close(() =>
+        typeof address === 'object' && address ? resolve(address.port) : reject(new Error('no port')),
+      )
+    })
+  })

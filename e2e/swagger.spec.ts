@@ -1,0 +1,164 @@
+// The OpenAPI document, whatever routes there are: complete enough for Swagger UI to execute every one of them.
+import { expect, test } from '@playwright/test'
+
+type Json = Record<string, unknown>
+interface Operation {
+  operationId?: string
+  summary?: string
+  tags?: string[]
+  parameters?: { name: string; in: string; required?: boolean; schema?: Json }[]
+  requestBody?: { content: Record<string, { schema?: Json }> }
+  responses: Record<
+    string,
+    { $ref?: string; description?: string; content?: Record<string, { schema?: Json }> }
+  >
+}
+interface Document {
+  openapi: string
+  paths: Record<string, Record<string, Operation>>
+  components: Json
+}
+
+let document: Document
+test.beforeAll(async ({ request }) => {
+  document = await (await request.get('/swagger/json')).json()
+})
+
+const operations = () =>
+  Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({
+      path,
+      at: `${method.toUpperCase()} ${path}`,
+      operation,
+    })),
+  )
+
+/** Every object in the document, with the way to it. */
+function* objectsIn(value: unknown, at = '#'): Generator<[string, Json]> {
+  if (typeof value !== 'object' || value === null) return
+  if (!Array.isArray(value)) yield [at, value as Json]
+  for (const [key, inner] of Object.entries(value)) yield* objectsIn(inner, `${at}/${key}`)
+}
+
+test('it is OpenAPI 3.0 and describes every endpoint of this service', () => {
+  expect(document.openapi).toMatch(/^3\.0\.\d$/)
+  const pipeline = '/pipelines/{ns}/{layer}/{name}'
+  const zone = '/landing-zones/{ns}/{name}'
+  const table = '/tables/{ns}/{layer}/{name}'
+  const expected: Record<string, string> = {
+    '/features': 'get',
+    '/namespaces': 'get post',
+    '/namespaces/{name}': 'put delete',
+    '/pipelines': 'get post',
+    [pipeline]: 'get put delete',
+    [`${pipeline}/publish`]: 'post',
+    [`${pipeline}/versions`]: 'get',
+    [`${pipeline}/versions/{number}`]: 'get',
+    [`${pipeline}/rollback`]: 'post',
+    [`${pipeline}/tests`]: 'get post',
+    [`${pipeline}/tests/{testName}`]: 'delete',
+    [`${pipeline}/tests/run`]: 'post',
+    '/files': 'get',
+    '/files/{path}': 'get put delete',
+    '/files/upload': 'post',
+    '/landing-zones': 'get post',
+    [zone]: 'get put delete',
+    [`${zone}/files`]: 'get post',
+    [`${zone}/files/{id}`]: 'get delete',
+    '/runs': 'get post',
+    '/runs/{id}': 'get',
+    '/runs/{id}/cancel': 'post',
+    '/runs/{id}/logs': 'get',
+    '/query': 'post',
+    '/schema': 'get',
+    '/tables': 'get',
+    [table]: 'get',
+    [`${table}/preview`]: 'get',
+    [`${table}/metadata`]: 'put',
+  }
+  const missing = Object.entries(expected).flatMap(([path, methods]) =>
+    methods
+      .split(' ')
+      .filter((method) => !document.paths[`/api/v1${path}`]?.[method])
+      .map((method) => `${method} ${path}`),
+  )
+  expect(missing).toEqual([])
+  for (const path of ['/health', '/health/live', '/health/ready', '/metrics'])
+    expect(document.paths[path]).toHaveProperty('get')
+})
+
+test('every operation has an id of its own, a summary, a tag and described answers', () => {
+  const ids = operations().map(({ operation }) => operation.operationId)
+  expect(new Set(ids).size).toBe(ids.length)
+  for (const { at, operation } of operations()) {
+    expect(operation.operationId, at).toMatch(/^[A-Za-z][A-Za-z0-9]*$/)
+    expect(operation.summary, at).toBeTruthy()
+    expect(operation.tags, at).toHaveLength(1)
+    const successes = Object.keys(operation.responses).filter((status) => status.startsWith('2'))
+    expect(successes.length, at).toBeGreaterThan(0)
+    for (const [status, response] of Object.entries(operation.responses)) {
+      if (response.$ref) continue
+      expect(response.description, `${at} ${status}`).toBeTruthy()
+      if (status === '204') expect(response.content, `${at} ${status}`).toBeUndefined()
+      else
+        for (const media of Object.values(response.content ?? { none: {} }))
+          expect(media.schema, `${at} ${status}`).toBeTruthy()
+    }
+  }
+})
+
+test('errors of the API are the envelope', () => {
+  for (const { path, at, operation } of operations().filter(({ path }) => path.startsWith('/api/v1'))) {
+    expect(operation.responses.default, at).toEqual({ $ref: '#/components/responses/Error' })
+    for (const [status, response] of Object.entries(operation.responses)) {
+      // The specification gives a refused publish a body of its own.
+      if (!/^[45]/.test(status) || (status === '422' && path.endsWith('/publish'))) continue
+      const schema = response.content?.['application/json']?.schema
+      expect(schema, `${at} ${status}`).toEqual({ $ref: '#/components/schemas/Error' })
+    }
+  }
+})
+
+test('the parameters of a path are declared, and no others', () => {
+  for (const { path, at, operation } of operations()) {
+    const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name)
+    const declared = (operation.parameters ?? []).filter((parameter) => parameter.in === 'path')
+    expect(declared.map(({ name }) => name).sort(), at).toEqual(inPath.sort())
+    for (const parameter of declared) expect(parameter.required, `${at} ${parameter.name}`).toBe(true)
+    for (const parameter of operation.parameters ?? [])
+      expect(parameter.schema, `${at} ${parameter.name}`).toBeTruthy()
+  }
+})
+
+test('every body has a schema, and uploads are forms', () => {
+  for (const { at, operation } of operations()) {
+    for (const [type, { schema }] of Object.entries(operation.requestBody?.content ?? {})) {
+      expect(schema, at).toBeTruthy()
+      const isForm = JSON.stringify(schema).includes('"binary"')
+      expect(type, at).toBe(isForm ? 'multipart/form-data' : 'application/json')
+    }
+  }
+})
+
+const FOREIGN = ['const', 'patternProperties', 'examples', '$id', '$defs', 'prefixItems']
+
+test('every reference leads somewhere, and no keyword is foreign to 3.0', () => {
+  const problems: string[] = []
+  for (const [at, object] of objectsIn(document)) {
+    if (typeof object.$ref === 'string' && !at.endsWith('/properties') && !resolves(object.$ref))
+      problems.push(`${at}: ${object.$ref} leads nowhere`)
+    // Under `properties` the keys are names of fields.
+    if (at.endsWith('/properties')) continue
+    for (const keyword of FOREIGN) if (keyword in object) problems.push(`${at}: ${keyword} is not of 3.0`)
+    if (object.type === 'null' || Array.isArray(object.type))
+      problems.push(`${at}: ${object.type} is not of 3.0`)
+    if (object.type === 'array' && !('items' in object)) problems.push(`${at}: an array of what?`)
+  }
+  expect(problems).toEqual([])
+})
+
+const resolves = (reference: string) =>
+  reference
+    .slice(2)
+    .split('/')
+    .reduce<unknown>((value, key) => (value as Json | undefined)?.[key], document) !== undefined
