@@ -8,7 +8,7 @@ import { freePort } from '../sidecars/supervisor/ports.ts'
 const root = join(import.meta.dirname, '..')
 const READY_LIMIT_MS = 60_000
 const STOP_LIMIT_MS = 30_000
-const KEPT_LINES = 2_000
+const KEPT_LINES = 200
 
 export type Service = {
   url: string
@@ -26,14 +26,7 @@ export async function startService(env: Record<string, string> = {}): Promise<Se
   const port = await freePort()
   const child = Bun.spawn([process.execPath, 'sidecars/supervisor/main.ts'], {
     cwd: root,
-    env: {
-      ...process.env,
-      DATA_DIR: dataDir,
-      PORT: String(port),
-      HOST: '127.0.0.1',
-      SUPERVISED: '1',
-      ...env,
-    },
+    env: { ...ownEnvironment(), DATA_DIR: dataDir, PORT: String(port), SUPERVISED: '1', ...env },
     detached: true,
     stdin: 'pipe',
     stdout: 'pipe',

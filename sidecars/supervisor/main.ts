@@ -74,7 +74,7 @@ async function start() {
     return end(1)
   })
   await supervised.start()
-  await untilReady(settings.localUrl, own)
+  await untilReady(settings.localUrl, described.sidecarPorts, own)
   own(`Sluice is ready on ${settings.localUrl} (${(performance.now() / 1000).toFixed(1)} s)`)
 }
 
@@ -129,7 +129,11 @@ async function describeTree(settings: Settings, log: WriteLine) {
     ],
     [api],
   ]
-  return { stages, databaseUrl: () => databaseUrl }
+  const sidecarPorts = [
+    ...(settings.runnerUrls ? [] : [runnerPort]),
+    ...(settings.queryUrls ? [] : [queryPort]),
+  ]
+  return { stages, sidecarPorts, databaseUrl: () => databaseUrl }
 }
 
 /** Stops everything and exits, once: further signals change nothing, since every step has a deadline. */
