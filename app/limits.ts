@@ -46,6 +46,10 @@ export const limits = {
   outboxClaimMs: 30_000,
   /** A dependency that does not answer is unavailable after this time. */
   rpcTimeoutMs: 10_000,
+  /** All tests of a pipeline on production data, asked for in one request. */
+  qualityTestsTimeoutMs: 60_000,
+  /** A token to read main with: longer than anything that is done with one. */
+  readTokenMs: 120_000,
   readinessTimeoutMs: 2_000,
   /** SSE: the fallback poll of the specification, heartbeats, and open streams. */
   ssePollMs: 2_000,

@@ -6,14 +6,17 @@ import { assertNever } from '../workers/channel.ts'
 import { startLoop } from '../workers/loop.ts'
 import { performDue } from '../workers/outbox.ts'
 import { superviseWorker } from '../workers/supervise.ts'
+import { headOfMain } from './catalog/branches.ts'
 import { makeCatalog } from './catalog/catalog.ts'
+import { LAKE_FILE_BYTES_MAX } from './catalog/gateway.ts'
 import { makeTokens } from './catalog/tokens.ts'
 import { systemClock as clock } from './clock.ts'
 import { type Config, ConfigError, parseConfig } from './config.ts'
 import { fileRoutes } from './files/routes.ts'
 import { makeFileService } from './files/service.ts'
-import { AppError } from './http/errors.ts'
 import { newId } from './ids.ts'
+import { landingZoneRoutes } from './landing-zones/routes.ts'
+import { makeLandingZoneService } from './landing-zones/service.ts'
 import { limits } from './limits.ts'
 import { makeLog } from './log.ts'
 import { makeMetrics } from './metrics.ts'
@@ -23,9 +26,12 @@ import { openObjectStore } from './objects/open.ts'
 import { StoreUnavailable } from './objects/port.ts'
 import type { PipelineDeleted } from './pipelines/deletion.ts'
 import { pipelineRoutes } from './pipelines/routes.ts'
-import { makePipelineService, type PipelineDeps } from './pipelines/service.ts'
-import { type RunnerClient, runnerAt } from './rpc/clients.ts'
-import { makePool, type Pool } from './rpc/pool.ts'
+import { makePipelineService } from './pipelines/service.ts'
+import { qualityTestRoutes } from './quality-tests/routes.ts'
+import { makeQualityTestService } from './quality-tests/service.ts'
+import { runnerAt } from './rpc/clients.ts'
+import { makePool } from './rpc/pool.ts'
+import { makeRunnerPort } from './rpc/runner-port.ts'
 import { makeRunFeeds } from './runs/feed.ts'
 import { makeNotices, RUN_CHANGED } from './runs/notices.ts'
 import { countActiveRuns } from './runs/queries.ts'
@@ -38,8 +44,8 @@ const EX_CONFIG = 78
 const GAUGE_MS = 1_000
 /** Requests under way at the end may take this long. */
 const DRAIN_MS = 3_000
-/** A file that is a JSON text may be twice its own size; each route has its own, smaller, limit. */
-const MAX_BODY_BYTES = 2 * limits.uploadBytes + limits.jsonBodyBytes
+/** The largest any route takes; each counts against its own limit as it reads. */
+const MAX_BODY_BYTES = LAKE_FILE_BYTES_MAX
 
 async function start(config: Config) {
   const log = makeLog('api', config.logFormat)
@@ -58,6 +64,8 @@ async function start(config: Config) {
     'runner',
     (config.runnerUrls ?? []).map((url) => runnerAt(url, metrics.rpcEnded)),
   )
+
+  const runner = makeRunnerPort(runners)
 
   const dispatcher = superviseWorker({
     name: 'dispatcher',
@@ -94,9 +102,22 @@ async function start(config: Config) {
     log,
     runs,
     requireNamespace: (name) => namespaces.requireExisting(name),
-    validate: validateWith(runners),
+    validate: runner.validate,
   })
   const files = makeFileService({ objects, fileWritten: pipelines.fileWritten })
+  const zones = makeLandingZoneService({
+    db,
+    objects,
+    clock,
+    newId,
+    requireNamespace: (name) => namespaces.requireExisting(name),
+  })
+  const tests = makeQualityTestService({
+    objects,
+    pipelines,
+    runQualityTests: runner.runQualityTests,
+    readMain: () => readMain(),
+  })
   const catalog = makeCatalog({ sql, objects, tokens, clock, newId, log })
   const feeds = makeRunFeeds(runs)
 
@@ -112,7 +133,14 @@ async function start(config: Config) {
       runner: config.runnerUrls === null ? null : runners.check,
       query: null,
     },
-    api: [namespaceRoutes(namespaces), pipelineRoutes(pipelines), fileRoutes(files), runRoutes(runs, feeds)],
+    api: [
+      namespaceRoutes(namespaces),
+      pipelineRoutes(pipelines),
+      qualityTestRoutes(tests),
+      fileRoutes(files),
+      landingZoneRoutes(zones),
+      runRoutes(runs, feeds),
+    ],
     internal: [catalog.routes, catalog.objectRoutes],
   })
   await sql.listen(
@@ -161,6 +189,18 @@ async function start(config: Config) {
     }
   }
 
+  /** Main as it is now, and the right to read it for a while. */
+  async function readMain() {
+    const commit = await headOfMain(sql)
+    const expiresAt = new Date(clock.now().getTime() + limits.readTokenMs)
+    return {
+      catalogUrl: `${config.publicUrl}/catalog`,
+      objectsUrl: `${config.publicUrl}/lake/objects`,
+      warehouse: 'sluice',
+      token: tokens.read({ commit, expiresAt }),
+    }
+  }
+
   async function tokenSecret() {
     const [secret] = await sql<{ value: string }[]>`select value from secret where name = 'attempt_token'`
     if (secret === undefined) throw new Error('the database holds no key for attempt tokens')
@@ -179,19 +219,6 @@ async function start(config: Config) {
     },
   }
 }
-
-/** Publishing proceeds without validation when no runner can be asked (specification: Publish). */
-const validateWith =
-  (runners: Pool<RunnerClient>): PipelineDeps['validate'] =>
-  (request) =>
-    runners
-      .call((runner) =>
-        runner.validatePipeline(request, { signal: AbortSignal.timeout(limits.rpcTimeoutMs) }),
-      )
-      .catch((error) => {
-        if (error instanceof AppError && error.status === 503) return null
-        throw error
-      })
 
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 

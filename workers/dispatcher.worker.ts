@@ -36,13 +36,16 @@ async function start(settings: DispatcherSettings) {
     { value: string }[]
   >`select value from secret where name = 'attempt_token'`
   if (secret === undefined) throw new Error('the database holds no key for attempt tokens')
+  // One process has one dispatcher: what an earlier thread of it followed is free to be adopted at once.
+  const ofThisProcess = `${hostname()}:${process.pid}:`
+  await database.sql`delete from replica where starts_with(name, ${ofThisProcess})`
   const dispatcher = startDispatcher({
     sql: database.sql,
     runners: makeRunners(settings.runnerUrls, (call) => post({ type: 'rpcEnded', ...call })),
     tokens: makeTokens(secret.value),
     clock: systemClock,
     log,
-    replica: `${hostname()}:${process.pid}:${newId()}`,
+    replica: `${ofThisProcess}${newId()}`,
     publicUrl: settings.publicUrl,
     post,
   })

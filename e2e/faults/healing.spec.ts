@@ -1,0 +1,167 @@
+// Whatever is killed, and whenever: the run ends in success exactly once, main never shows half of it, nothing stays open.
+import { expect, test } from '@playwright/test'
+import { startTree, type Tree, until } from './tree.ts'
+
+const ROWS = 1_000
+/** Seconds of work for one thread, so that a kill meets it. */
+const SLOW = `select range as a from range(${ROWS})
+where (select max(hash(x.range, y.range)) from range(20000) x, range(15000) y) is not null`
+
+let tree: Tree
+test.beforeAll(async () => {
+  tree = await startTree()
+})
+test.afterAll(() => tree.stop())
+
+interface Run {
+  status: string
+  phase: string | null
+  error: string | null
+}
+
+const PARTS: Record<string, () => Promise<void>> = {
+  'the API process': async () => void process.kill(await tree.pidOf('api'), 'SIGKILL'),
+  'the runner': async () => void process.kill(await tree.pidOf('runner'), 'SIGKILL'),
+  Postgres: async () => void process.kill(await tree.pidOf('postgres'), 'SIGKILL'),
+  // SIGUSR2 terminates the worker threads without a word, as a crash would.
+  'the dispatcher thread': async () => void process.kill(await tree.pidOf('api'), 'SIGUSR2'),
+}
+
+/** Brings a run into a phase and keeps it there until `release`. */
+const PHASES: Record<
+  string,
+  (id: () => Promise<string>) => Promise<{ id: string; release(): Promise<void> }>
+> = {
+  async pending(request) {
+    const sql = await tree.connect()
+    const held = holding(sql, 'lock table run_attempt in share mode')
+    await held.taken
+    const id = await request()
+    expect((await run(id)).status).toBe('pending')
+    return { id, release: held.release }
+  },
+  async executing(request) {
+    const id = await request()
+    await until(
+      () => run(id),
+      ({ phase }) => phase === 'executing',
+    )
+    return { id, release: async () => {} }
+  },
+  async merging(request) {
+    const sql = await tree.connect()
+    const held = holding(sql, `select 1 from lake_ref where name = 'main' for update`)
+    await held.taken
+    const id = await request()
+    const watch = await tree.connect()
+    await until(
+      () =>
+        watch`select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%lake_ref%for update%'`,
+      (rows) => rows.length > 0,
+    )
+    await watch.end({ timeout: 1 }).catch(() => {})
+    return { id, release: held.release }
+  },
+}
+
+for (const [part, kill] of Object.entries(PARTS)) {
+  for (const [phase, bring] of Object.entries(PHASES)) {
+    test(`${part} killed while a run is ${phase}`, async () => {
+      const name = `${part}_${phase}`.toLowerCase().replaceAll(' ', '_')
+      await publish(name, phase === 'executing' ? SLOW : `select range as a from range(${ROWS})`)
+      const { id, release } = await bring(() => request(name))
+      const reader = readingThroughout(name)
+      await kill()
+      await release()
+
+      const ended = await until(
+        () => run(id),
+        ({ status }) => !['pending', 'running'].includes(status),
+      )
+      expect(ended, tree.log()).toMatchObject({ status: 'success', error: null })
+      const seen = await reader.stop()
+      expect([...seen].filter((count) => count !== 0 && count !== ROWS)).toEqual([])
+      expect(await rowsOf(name)).toBe(ROWS)
+      const sql = await tree.connect()
+      expect(await sql`select 1 from main_entry where name = ${name}`).toHaveLength(1)
+      expect(await sql`select 1 from transition where entity_id = ${id} and "to" = 'success'`).toHaveLength(1)
+      expect(await sql`select name from lake_ref where state = 'open' and name <> 'main'`).toHaveLength(0)
+      await sql.end({ timeout: 1 })
+    })
+  }
+}
+
+async function publish(name: string, source: string) {
+  const path = `/pipelines/default/gold/${name}`
+  await until(
+    () => tree.call('POST', '/pipelines', { namespace: 'default', layer: 'gold', name }),
+    ({ status }) => status === 201 || status === 409,
+  )
+  const written = await tree.call('PUT', `/files/default/pipelines/gold/${name}/pipeline.sql`, {
+    content: source,
+  })
+  expect(written.status).toBe(200)
+  const published = await tree.call('POST', `${path}/publish`)
+  expect(published, JSON.stringify(published.body)).toMatchObject({ status: 200 })
+}
+
+async function request(name: string) {
+  const { status, body } = await tree.call<{ run_id: string }>('POST', '/runs', {
+    namespace: 'default',
+    layer: 'gold',
+    pipeline: name,
+  })
+  expect(status).toBe(202)
+  return body.run_id
+}
+
+const run = async (id: string) => (await tree.call<Run>('GET', `/runs/${id}`)).body
+
+/** Rows a reader sees; null while there is no table or nobody answers. */
+async function rowsOf(name: string): Promise<number | null> {
+  const { status, body } = await tree.call<{ rows: { n: number }[] }>('POST', '/query', {
+    sql: `select count(*) as n from gold.${name}`,
+  })
+  return status === 200 ? (body.rows[0]?.n ?? null) : null
+}
+
+/** Reads the table again and again and remembers every count it has seen. */
+function readingThroughout(name: string) {
+  const seen = new Set<number>()
+  let isStopped = false
+  const ended = (async () => {
+    while (!isStopped) {
+      const count = await rowsOf(name).catch(() => null)
+      if (count !== null) seen.add(count)
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+  })()
+  return {
+    async stop() {
+      isStopped = true
+      await ended
+      return seen
+    },
+  }
+}
+
+/** Keeps a lock in an open transaction. Released by `release`, or by the death of the server. */
+function holding(sql: Awaited<ReturnType<Tree['connect']>>, statement: string) {
+  const taken = Promise.withResolvers<void>()
+  const released = Promise.withResolvers<void>()
+  const ended = sql
+    .begin(async (tx) => {
+      await tx.unsafe(statement)
+      taken.resolve()
+      await released.promise
+    })
+    .catch(taken.reject)
+  return {
+    taken: taken.promise,
+    async release() {
+      released.resolve()
+      await ended.catch(() => {})
+      await sql.end({ timeout: 1 }).catch(() => {})
+    },
+  }
+}
