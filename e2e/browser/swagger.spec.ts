@@ -1,5 +1,6 @@
 // The Swagger page in a real browser: it executes operations, and nothing leaves for another origin.
 import { expect, type Page, test } from '@playwright/test'
+import { startOwnService } from '../own-service.ts'
 
 const NAMESPACE = 'browser-swagger'
 const FILE = `${NAMESPACE}/notes/from the page.md`
@@ -14,7 +15,7 @@ async function openPage(page: Page, baseURL: string | undefined) {
   })
   page.on('console', (message) => message.type() === 'error' && complaints.push(message.text()))
   page.on('pageerror', (error) => complaints.push(error.message))
-  await page.goto('/swagger')
+  await page.goto(new URL('/swagger', baseURL).href)
   await expect(page.locator('.opblock').first()).toBeVisible()
   return { elsewhere, complaints }
 }
@@ -82,4 +83,21 @@ test('the page follows the colour scheme of the reader', async ({ page, baseURL 
   await expect(page.locator('html')).toHaveClass(/dark-mode/)
   await page.emulateMedia({ colorScheme: 'light' })
   await expect(page.locator('html')).not.toHaveClass(/dark-mode/)
+})
+
+test('the Authorize button takes the key that Execute sends', async ({ page }) => {
+  const key = 'browser-key-0123456789'
+  const locked = await startOwnService({ PLATFORM_API_KEY: key, RUNNER_URLS: 'none', QUERY_URLS: 'none' })
+  try {
+    await openPage(page, locked.url)
+    await page.locator('button.authorize').first().click()
+    const dialog = page.locator('.modal-ux')
+    await dialog.locator('input[type="text"]').fill(key)
+    await dialog.locator('button.authorize').click()
+    await dialog.locator('button.btn-done').click()
+    const list = await execute(page, 'getNamespaces', async () => {})
+    await expect(list.status).toContainText('200')
+  } finally {
+    await locked.stop()
+  }
 })
