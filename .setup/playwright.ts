@@ -56,7 +56,9 @@ function countSpec(tally: Tally, spec: JSONReportSpec, path: string[]) {
   for (const test of spec.tests) {
     if (test.status === 'expected') tally.pass()
     if (test.status === 'unexpected' || test.status === 'flaky') {
-      const errors = test.results.flatMap((result) => result.errors.map((error) => error.message ?? ''))
+      const errors = test.results.flatMap((result) =>
+        result.errors.map((error) => Bun.stripANSI(error.message ?? '')),
+      )
       tally.fail([...path, spec.title].join(' > '), `${spec.file}:${spec.line}\n${errors.join('\n')}`)
     }
   }

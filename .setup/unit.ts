@@ -8,28 +8,31 @@ import { startTestPostgres } from './test-postgres.ts'
 const root = join(import.meta.dirname, '..')
 const LIMIT_MS = 180_000
 /** End-to-end tests belong to Playwright, whose file names `bun test` would take for its own. */
-const NOT_OURS = ['**/node_modules/**', 'e2e/**']
+const IGNORED = ['**/node_modules/**', 'e2e/**'].map((pattern) => `--path-ignore-patterns=${pattern}`)
 
 export async function runUnitTests(tally: Tally, patterns: string[] = []) {
   tally.heading('Unit and slice tests (bun test)')
   const database = await startTestPostgres()
   try {
-    const reader = readBunTest(tally)
     const files = patterns.length > 0 ? patterns : ['.', ...(await ownTests())]
-    const ignored = NOT_OURS.map((pattern) => `--path-ignore-patterns=${pattern}`)
-    const { code, isLate } = await run({
-      command: [process.execPath, 'test', ...ignored, ...files],
-      cwd: root,
-      env: { TEST_DATABASE_URL: database.url, NO_COLOR: '1' },
-      limitMs: LIMIT_MS,
-      onLine: reader.line,
-    })
-    const { hasFailures, rest } = reader.end()
-    if (isLate) tally.fail('bun test', `took longer than ${LIMIT_MS / 1000} s`)
-    else if (code !== 0 && !hasFailures) tally.fail('bun test', `ended with code ${code}\n${rest}`)
+    await runBunTest(tally, [...IGNORED, ...files], { TEST_DATABASE_URL: database.url })
   } finally {
     await database.stop()
   }
+}
+
+export async function runBunTest(tally: Tally, args: string[], env: Record<string, string>) {
+  const reader = readBunTest(tally)
+  const { code, isLate } = await run({
+    command: [process.execPath, 'test', ...args],
+    cwd: root,
+    env: { ...env, NO_COLOR: '1' },
+    limitMs: LIMIT_MS,
+    onLine: reader.line,
+  })
+  const { hasFailures, rest } = reader.end()
+  if (isLate) tally.fail('bun test', `took longer than ${LIMIT_MS / 1000} s`)
+  else if (code !== 0 && !hasFailures) tally.fail('bun test', `ended with code ${code}\n${rest}`)
 }
 
 /** `bun test` does not look into folders whose name begins with a dot. */
@@ -68,7 +71,7 @@ export function readBunTest(tally: Tally, print: (line: string) => void = consol
     above = []
   }
   const line = (text: string) => {
-    const header = /^(\S.*\.(?:test|spec)\.ts):$/.exec(text)
+    const header = /^(\S.*\.(?:test|interop)\.ts):$/.exec(text)
     const result = /^\((pass|fail|skip|todo)\) (.*?)(?: \[[\d.]+ ?m?s\])?$/.exec(text)
     const last = failures.at(-1)
     // At the end Bun lists all failures once more.

@@ -1,0 +1,22 @@
+import { run } from './run.ts'
+
+const LIMIT_MS = 5 * 60_000
+
+/** Installs a Debian package and returns what `find` then finds; throws with the reason when it finds nothing. */
+export async function installed<T>(name: string, find: () => T | Promise<T>): Promise<NonNullable<T>> {
+  console.log(`  installing ${name} ...`)
+  const sudo = process.getuid?.() === 0 ? [] : ['sudo', '-n']
+  const env = { DEBIAN_FRONTEND: 'noninteractive' }
+  const commands = [
+    ['apt-get', 'update'],
+    ['apt-get', 'install', '-y', '--no-install-recommends', name],
+  ]
+  for (const command of commands) {
+    const { code, output } = await run({ command: [...sudo, ...command], env, limitMs: LIMIT_MS })
+    if (code !== 0) throw new Error(`${command.join(' ')} ended with code ${code}\n${output}`)
+  }
+  const found = await find()
+  if (found === undefined || found === null)
+    throw new Error(`${name} was installed, but it is not where we look`)
+  return found
+}
