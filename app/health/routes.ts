@@ -1,3 +1,4 @@
+import process from 'node:process'
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'

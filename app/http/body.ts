@@ -1,6 +1,9 @@
+import { Buffer } from 'node:buffer'
 import { limits } from '../limits.ts'
 import { AppError, invalid, tooLarge } from './errors.ts'
 import type { Route } from './route-table.ts'
+
+type ReadableRoute = Pick<Route, 'body' | 'bodyBytesMax'>
 
 /** What a JSON text of a file may add to the file: escapes, at worst one per byte. */
 const ESCAPED = 2
@@ -20,7 +23,7 @@ export function bodyBytesMax(route: Pick<Route, 'method' | 'pattern' | 'body'>):
  * The body as the route's schema will see it. No body is an empty one, whatever its content type, so that optional bodies
  * are optional and a required one fails naming its first missing field.
  */
-export async function readBody(request: Request, route: Pick<Route, 'body' | 'bodyBytesMax'>) {
+export async function readBody(request: Request, route: ReadableRoute): Promise<object> {
   if (route.body === 'none') return {}
   const bytes = await readBounded(request, route)
   if (bytes.length === 0) return {}
@@ -28,24 +31,31 @@ export async function readBody(request: Request, route: Pick<Route, 'body' | 'bo
 }
 
 /** Counts as it reads: a body may come without a length. */
-async function readBounded(
-  request: Request,
-  { body, bodyBytesMax: max }: Pick<Route, 'body' | 'bodyBytesMax'>,
-) {
-  const refusal = () =>
-    body === 'form' || max > limits.jsonBodyBytes ? tooLarge() : tooLarge('body too large (max 1MiB)')
+async function readBounded(request: Request, route: ReadableRoute): Promise<Uint8Array> {
   const declared = Number(request.headers.get('content-length') ?? 0)
-  if (declared > max) throw refusal()
-  if (request.body === null) return new Uint8Array(0)
+  if (declared > route.bodyBytesMax) throw refusalOf(route)
   const chunks: Uint8Array[] = []
   let size = 0
-  for await (const chunk of request.body) {
+  for await (const chunk of arriving(request)) {
     size += chunk.byteLength
-    if (size > max) throw refusal()
+    if (size > route.bodyBytesMax) throw refusalOf(route)
     chunks.push(chunk)
   }
   return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, size)
 }
+
+async function* arriving({ body }: Request): AsyncGenerator<Uint8Array> {
+  if (body === null) return
+  try {
+    yield* body
+  } catch (cause) {
+    // Nobody will read this answer: the client is gone.
+    throw malformed('was not received to its end', cause)
+  }
+}
+
+const refusalOf = ({ body, bodyBytesMax: max }: ReadableRoute) =>
+  body === 'form' || max > limits.jsonBodyBytes ? tooLarge() : tooLarge('body too large (max 1MiB)')
 
 function parseJson(request: Request, bytes: Uint8Array): object {
   if (!/^application\/(?:[\w.-]+\+)?json$/i.test(mediaType(request)))

@@ -13,15 +13,33 @@ const RESPONSE_HEADERS =
   'X-Request-ID, Link, Location, ETag, Allow, RateLimit-Limit, RateLimit-Remaining, Retry-After'
 const PREFLIGHT_SECONDS = '600'
 
-export type Cors = (request: Request, response: Headers) => void
+export interface Cors {
+  /** Adds what lets a listed origin read the answer. One that is not listed gets nothing, and its browser refuses. */
+  allow(request: Request, headers: Headers): void
+  /** A write that a page of another site makes its reader's browser send. An open service on loopback must not obey it. */
+  isForgery(request: Request): boolean
+}
 
-/** `origins` are exact, or the one entry `*`. An origin that is not listed gets no header, and its browser refuses. */
+const SAFE = new Set(['GET', 'HEAD', 'OPTIONS'])
+
+/** `origins` are exact, or the one entry `*`. */
 export function makeCors(origins: readonly string[]): Cors {
   const listed = new Set(origins)
-  return (request, headers) => {
+  const isListed = (origin: string | null): origin is string =>
+    origin !== null && (listed.has(origin) || listed.has('*'))
+  return { allow, isForgery }
+
+  function isForgery({ method, headers }: Request) {
+    // Forms and empty bodies need no preflight. Every browser says where such a request comes from; other clients do not.
+    return (
+      headers.get('sec-fetch-site') === 'cross-site' && !SAFE.has(method) && !isListed(headers.get('origin'))
+    )
+  }
+
+  function allow(request: Request, headers: Headers) {
     headers.append('vary', 'Origin')
     const origin = request.headers.get('origin')
-    if (origin === null || !(listed.has(origin) || listed.has('*'))) return
+    if (!isListed(origin)) return
     headers.set('access-control-allow-origin', origin)
     headers.set('access-control-expose-headers', RESPONSE_HEADERS)
     if (request.method !== 'OPTIONS') return

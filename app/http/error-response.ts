@@ -23,8 +23,8 @@ export function toAppError(error: unknown): AppError {
 
 const internal = (cause: unknown) => new AppError(500, 'INTERNAL', 'internal error', { cause })
 
-/** Postgres, and the driver's and the runtime's own names for a connection that is gone. */
-const CONNECTION_LOST = new Set([
+/** A connection that is gone, by the names of Postgres, the driver and the runtime; and work that Postgres gave up. */
+const UNAVAILABLE = new Set([
   'CONNECTION_CLOSED',
   'CONNECTION_ENDED',
   'CONNECTION_DESTROYED',
@@ -33,7 +33,11 @@ const CONNECTION_LOST = new Set([
   'ECONNRESET',
   'EPIPE',
   'ETIMEDOUT',
+  '40001', // serialization_failure
+  '40P01', // deadlock_detected
   '53300', // too_many_connections
+  '55P03', // lock_not_available
+  '57014', // query_canceled
   '57P01', // admin_shutdown
   '57P02', // crash_shutdown
   '57P03', // cannot_connect_now
@@ -50,7 +54,7 @@ const UNSTORABLE = new Set([
 function fromDependency(error: unknown): AppError | null {
   for (let cause = error; isError(cause); cause = cause.cause) {
     const code = 'code' in cause ? String(cause.code) : ''
-    if (CONNECTION_LOST.has(code) || code.startsWith('08'))
+    if (UNAVAILABLE.has(code) || code.startsWith('08'))
       return unavailable('a dependency of the service', error)
     if (UNSTORABLE.has(code))
       return new AppError(400, 'INVALID_ARGUMENT', 'a value is out of range', { cause: error })

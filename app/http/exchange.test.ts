@@ -281,6 +281,16 @@ describe('sizes', () => {
     expect((await send('/api/v1/things', streamed(limits.jsonBodyBytes + 1), json)).status).toBe(413)
     expect((await send('/api/v1/things', streamed(limits.jsonBodyBytes), json)).status).toBe(400)
   })
+  test('a body that breaks off is no failure of ours', async () => {
+    const broken = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        controller.error(new Error('socket hang up'))
+      },
+    })
+    const response = await send('/api/v1/things', broken, json)
+    expect(response.status).toBe(400)
+    expect((await errorOf(response)).message).toBe('body: was not received to its end')
+  })
   test('a declared length over the limit is refused before anything is read', async () => {
     const headers = { ...json, 'content-length': String(limits.jsonBodyBytes + 1) }
     expect((await send('/api/v1/things', '{}', headers)).status).toBe(413)
@@ -441,6 +451,18 @@ describe('headers', () => {
     expect(response.headers.get('access-control-allow-methods')).toContain('DELETE')
     expect(response.headers.get('access-control-allow-headers')).toContain('X-Api-Key')
     expect((await call('OPTIONS', '/nope', undefined, headers)).status).toBe(404)
+  })
+  test('a write that a page of another site sends is refused, unless its origin is listed', async () => {
+    const from = (origin: string, site: string, method = 'POST') =>
+      call(method, '/api/v1/things/1/cancel', undefined, { origin, 'sec-fetch-site': site })
+    const refused = await from('http://evil.example', 'cross-site')
+    expect(refused.status).toBe(403)
+    expect((await errorOf(refused)).type).toBe('AUTHORIZATION')
+    expect((await from('null', 'cross-site')).status).toBe(403)
+    expect((await from('http://localhost:3000', 'cross-site')).status).toBe(200)
+    expect((await from('http://sluice.test', 'same-origin')).status).toBe(200)
+    const read = { origin: 'http://evil.example', 'sec-fetch-site': 'cross-site' }
+    expect((await call('GET', '/api/v1/things', undefined, read)).status).toBe(200)
   })
   test('HEAD answers as GET does, without the body', async () => {
     const response = await call('HEAD', '/api/v1/things')

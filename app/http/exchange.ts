@@ -6,7 +6,7 @@ import type { Metrics } from '../metrics.ts'
 import type { Authenticate, Identity } from './auth.ts'
 import type { Cors } from './cors.ts'
 import { errorResponse, toAppError } from './error-response.ts'
-import { AppError, methodNotAllowed, notFound } from './errors.ts'
+import { AppError, forbidden, methodNotAllowed, notFound } from './errors.ts'
 import type { Route, RouteTable } from './route-table.ts'
 import { checkEncoding, targetOf, withPlainHost } from './target.ts'
 
@@ -49,7 +49,7 @@ export function makeFetch(deps: ExchangeDeps): (request: Request) => Promise<Res
     const { response, failure } = await answer(deps, { request, requestId, target, route })
     const final = withCommonHeaders(response)
     final.headers.set('x-request-id', requestId)
-    deps.cors(request, final.headers)
+    deps.cors.allow(request, final.headers)
     report(deps, { request, requestId, route, response: final, failure, ms: deps.clock.elapsed() - began })
     return final
   }
@@ -86,6 +86,7 @@ async function admit(deps: ExchangeDeps, { request, requestId, target, route }: 
     const methods = routes.methods(target.path)
     throw methods.length > 0 ? methodNotAllowed(request.method, methods) : notFound('route')
   }
+  if (deps.cors.isForgery(request)) throw forbidden('pages of other sites may not write')
   checkEncoding(target)
   const routed = asRouted(request, route)
   exchanges.set(routed, { requestId, route, identity })

@@ -106,3 +106,20 @@ test('what is to be created in an absent namespace is refused, naming the field'
   await namespaces.requireExisting('default')
   await expect(namespaces.requireExisting('absent')).rejects.toThrow('namespace: absent does not exist')
 })
+
+test('a database that is gone is 503, and its address is not told', async () => {
+  const gone = openDatabase('postgres://127.0.0.1:1/sluice', {
+    connections: 1,
+    rawConnections: 1,
+    application: 'test',
+  })
+  const lost = testApp({ api: [namespaceRoutes(makeNamespaceService(gone))] })
+  const response = await requestTo(lost, 'GET', '/api/v1/namespaces')
+  expect(response.status).toBe(503)
+  expect(await errorOf(response)).toEqual({
+    code: 'UNAVAILABLE',
+    type: 'UNAVAILABLE',
+    message: 'a dependency of the service is not available',
+  })
+  await gone.close()
+})

@@ -13,7 +13,7 @@ export const NamespaceList = t.Object({ namespaces: t.Array(Namespace), total: t
 export const NamespaceParams = t.Object({ name: NamespaceName })
 
 export const CreateNamespace = t.Object({
-  name: NamespaceName,
+  name: { ...NamespaceName, examples: ['air-traffic'] },
   description: t.Optional(t.String({ examples: ['Flights of 2001'] })),
 })
 export type CreateNamespace = typeof CreateNamespace.static

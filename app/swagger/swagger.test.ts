@@ -156,6 +156,10 @@ describe('the page', () => {
       expect((await response.arrayBuffer()).byteLength).toBeGreaterThan(20)
     }
   })
+  test('is found with a slash at its end too', async () => {
+    const response = await requestTo(app, 'GET', '/swagger/')
+    expect([response.status, response.headers.get('location')]).toEqual([301, '../swagger'])
+  })
   test('is not sent again while it is unchanged', async () => {
     const etag = (await requestTo(app, 'GET', '/swagger/page.js')).headers.get('etag') ?? ''
     const again = await requestTo(app, 'GET', '/swagger/page.js', undefined, { 'if-none-match': etag })
