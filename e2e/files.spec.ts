@@ -1,0 +1,292 @@
+// Specification: Storage (pipeline files); Limits.
+import { expect, test } from '@playwright/test'
+import { rawRequest } from './raw-request.ts'
+import {
+  expectError,
+  fresh,
+  instant,
+  MAX_UPLOAD_BYTES,
+  newNamespace,
+  TOO_LARGE,
+  writeFile,
+} from './resources.ts'
+
+const path = '/api/v1/files'
+const upload = (name: string, content: string | Buffer, mimeType = 'text/plain') => ({
+  name,
+  mimeType,
+  buffer: Buffer.from(content),
+})
+
+test('a file is written, read, listed and deleted, and each write is a version', async ({ request }) => {
+  const file = `default/notes/${fresh('life')}.md`
+  const written = await request.put(`${path}/${file}`, { data: { content: '# One\n' } })
+  expect(written.status()).toBe(200)
+  const first = await written.json()
+  expect(first).toEqual({ path: file, status: 'written', version_id: expect.any(String) })
+  expect(await writeFile(request, file, '# Deux é\n')).not.toBe(first.version_id)
+
+  const read = await request.get(`${path}/${file}`)
+  expect(read.status()).toBe(200)
+  const content = await read.json()
+  expect(content).toEqual({
+    path: file,
+    content: '# Deux é\n',
+    encoding: 'utf-8',
+    size: 10,
+    modified: instant,
+    version_id: expect.any(String),
+  })
+  const listed = await (await request.get(path, { params: { prefix: file } })).json()
+  expect(listed).toEqual({
+    files: [{ path: file, size: 10, modified: instant, type: 'doc', version_id: content.version_id }],
+    total: 1,
+  })
+
+  const deleted = await request.delete(`${path}/${file}`)
+  expect([deleted.status(), await deleted.text()]).toEqual([204, ''])
+  await expectError(await request.get(`${path}/${file}`), 404)
+  expect((await request.delete(`${path}/${file}`)).status()).toBe(204)
+})
+
+test('an empty file and one of any characters read back as written', async ({ request }) => {
+  for (const content of [
+    '',
+    '\uFEFFbyte order mark',
+    'tab\t nul-free \u0001 control',
+    '😀 and\r\nlines\u2028',
+  ]) {
+    const file = `default/notes/${fresh('text')}.txt`
+    await writeFile(request, file, content)
+    expect((await (await request.get(`${path}/${file}`)).json()).content).toBe(content)
+  }
+})
+
+test('a path whose slashes are encoded is the same path', async ({ request }) => {
+  const file = `default/notes/${fresh('encoded')} 50% é?.md`
+  const written = await request.put(`${path}/${encodeURIComponent(file)}`, { data: { content: 'x' } })
+  expect(await written.json()).toMatchObject({ path: file })
+  const byParts = file.split('/').map(encodeURIComponent).join('/')
+  expect(await (await request.get(`${path}/${byParts}`)).json()).toMatchObject({ path: file, content: 'x' })
+})
+
+const badPaths = [
+  '',
+  '/default/a.sql',
+  '%2Fdefault%2Fa.sql',
+  'default/%252e%252e/a.sql',
+  'default/%25252e%25252e/a.sql',
+  'default/..%2fa.sql',
+  'default/..%252fa.sql',
+  'default%2F..%2Fa.sql',
+  'default/a%00.sql',
+  'default/a%2500.sql',
+  'default/a%5Cb.sql',
+  'default/a%255cb.sql',
+  'default/a%0ab.sql',
+  'default//a.sql',
+  'default/a/',
+  'default',
+  'Default/a.sql',
+  'ab/a.sql',
+  '_lake/default/silver/a.parquet',
+  'default/%ff.sql',
+]
+test('a bad path is 400 whatever is done with it', async ({ request }) => {
+  for (const bad of badPaths) {
+    const url = `${path}/${bad}`
+    for (const response of [
+      await request.get(url),
+      await request.put(url, { data: { content: 'x' } }),
+      await request.delete(url),
+    ])
+      expect([bad, response.status(), (await response.json()).error.code]).toEqual([
+        bad,
+        400,
+        'INVALID_ARGUMENT',
+      ])
+  }
+})
+
+test('dots that only a careless client sends never leave the namespace', async ({ baseURL }) => {
+  for (const target of [
+    'default/../../../secret',
+    'default/%2e%2e/%2e%2e/%2e%2e/secret',
+    '../../files/..%2fsecret',
+  ]) {
+    const { status } = await rawRequest(baseURL ?? '', [`GET ${path}/${target} HTTP/1.1`, 'Host: localhost'])
+    expect([400, 404]).toContain(status)
+  }
+})
+
+test('a write needs content that is text', async ({ request }) => {
+  const url = `${path}/default/notes/${fresh('refused')}.md`
+  for (const data of [{}, { content: 7 }, { content: null }, { content: ['x'] }])
+    await expectError(await request.put(url, { data }), 400, /^content: /)
+  for (const body of ['{"content":', '[]', '"text"'])
+    await expectError(
+      await request.put(url, { data: Buffer.from(body), headers: { 'content-type': 'application/json' } }),
+      400,
+      /^body: /,
+    )
+  await expectError(await request.get(url), 404)
+})
+
+test('a written file may have 32 MB, and not one byte more', async ({ request }) => {
+  const folder = `default/big/${fresh('written')}`
+  await writeFile(request, `${folder}/full.txt`, 'x'.repeat(MAX_UPLOAD_BYTES))
+  const over = await request.put(`${path}/${folder}/over.txt`, {
+    data: { content: 'x'.repeat(MAX_UPLOAD_BYTES + 1) },
+  })
+  await expectError(over, 413, TOO_LARGE)
+  const { files } = await (await request.get(path, { params: { prefix: folder } })).json()
+  expect(files).toMatchObject([{ path: `${folder}/full.txt`, size: MAX_UPLOAD_BYTES }])
+})
+
+test.describe('list', () => {
+  test('needs a prefix that starts with a namespace', async ({ request }) => {
+    await expectError(await request.get(path), 400, /^prefix: /)
+    for (const prefix of [
+      '',
+      '/',
+      '/default',
+      '_lake/',
+      'Upper/',
+      'ab',
+      'default/../x',
+      'default/%2e%2e/x',
+      'a\\b',
+    ])
+      await expectError(await request.get(path, { params: { prefix } }), 400, /^prefix: /)
+    await expectError(
+      await request.get(path, { params: { prefix: 'default', namespace: 'Upper' } }),
+      400,
+      /^namespace: /,
+    )
+  })
+
+  test('has the files under the prefix, without excluded segments, of one namespace', async ({ request }) => {
+    const namespace = await newNamespace(request)
+    const written = [
+      'pipelines/silver/a/pipeline.sql',
+      'pipelines/silver/a/tests/quality/t.sql',
+      'notes/README',
+    ]
+    for (const file of written) await writeFile(request, `${namespace}/${file}`, 'x')
+    const list = async (params: Record<string, string>) => {
+      const response = await request.get(path, { params })
+      const { files, total } = await response.json()
+      return { paths: files.map((file: { path: string }) => file.path.slice(namespace.length + 1)), total }
+    }
+    const all = { paths: [written[2], written[0], written[1]], total: 3 }
+    expect(await list({ prefix: namespace })).toEqual(all)
+    expect(await list({ prefix: `${namespace}/`, namespace })).toEqual(all)
+    expect(await list({ prefix: `${namespace}/`, namespace: 'default' })).toEqual({ paths: [], total: 0 })
+    expect(await list({ prefix: `${namespace}/pipe` })).toEqual({ paths: [written[0], written[1]], total: 2 })
+    expect(await list({ prefix: namespace, exclude: 'tests,notes' })).toEqual({
+      paths: [written[0]],
+      total: 1,
+    })
+    expect(await list({ prefix: namespace, limit: '1', offset: '1' })).toEqual({
+      paths: [written[0]],
+      total: 3,
+    })
+    expect(await list({ prefix: namespace.slice(0, -1) })).toEqual({ paths: [], total: 0 })
+  })
+
+  test('knows the type of a file by its path', async ({ request }) => {
+    const namespace = await newNamespace(request)
+    const types = {
+      '.meta.yaml': 'meta',
+      README: 'doc',
+      'config.yaml': 'config',
+      'hooks/notify.sh': 'hook',
+      'other.bin': '',
+      'pipeline.py': 'pipeline-py',
+      'pipeline.sql': 'pipeline-sql',
+      'pre_check.sql': 'hook',
+      'schema.yml': 'config',
+      'tests/quality/no-nulls.sql': 'test',
+    }
+    const prefix = `${namespace}/pipelines/silver/a/`
+    for (const file of Object.keys(types)) await writeFile(request, prefix + file, 'x')
+    const { files } = await (await request.get(path, { params: { prefix } })).json()
+    const found = files.map((file: { path: string; type: string }) => [
+      file.path.slice(prefix.length),
+      file.type,
+    ])
+    expect(Object.fromEntries(found)).toEqual(types)
+  })
+})
+
+test.describe('upload', () => {
+  test('stores the file under the path, or under its own name in a folder', async ({ request }) => {
+    const folder = `default/data/${fresh('upload')}/`
+    const file = upload('C:\\data\\ä b.csv', 'a,b\n1,2\n', 'text/csv')
+    const named = await request.post(`${path}/upload`, { multipart: { path: `${folder}own.csv`, file } })
+    expect([named.status(), await named.json()]).toEqual([
+      201,
+      {
+        path: `${folder}own.csv`,
+        filename: 'ä b.csv',
+        size: 8,
+        status: 'uploaded',
+        version_id: expect.any(String),
+      },
+    ])
+    const inFolder = await request.post(`${path}/upload`, { multipart: { path: folder, file } })
+    expect(await inFolder.json()).toMatchObject({ path: `${folder}ä b.csv` })
+    const read = await request.get(`${path}/${folder}own.csv`)
+    expect(await read.json()).toMatchObject({ content: 'a,b\n1,2\n', encoding: 'utf-8' })
+  })
+
+  test('of bytes that are no text reads back as base64', async ({ request }) => {
+    const target = `default/data/${fresh('binary')}.bin`
+    const bytes = Buffer.from([0, 255, 254, 10])
+    await request.post(`${path}/upload`, { multipart: { path: target, file: upload('a.bin', bytes) } })
+    expect(await (await request.get(`${path}/${target}`)).json()).toMatchObject({
+      content: bytes.toString('base64'),
+      encoding: 'base64',
+      size: 4,
+    })
+  })
+
+  test('without a path, without a file, or with a bad path is 400 naming it', async ({ request }) => {
+    const file = upload('a.csv', 'a')
+    const post = (multipart: { [name: string]: string | typeof file }) =>
+      request.post(`${path}/upload`, { multipart })
+    await expectError(await post({ file }), 400, /^path: /)
+    await expectError(await post({ path: 'default/data/a.csv' }), 400, /^file: /)
+    await expectError(await post({ path: 'default/data/a.csv', file: 'text' }), 400, /^file: /)
+    for (const bad of [
+      '',
+      '/default/a.csv',
+      'default/../a.csv',
+      'default/%2e%2e/a.csv',
+      'default\\a.csv',
+      'Up/a.csv',
+    ])
+      await expectError(await post({ path: bad, file }), 400, /^path: /)
+  })
+
+  test('that is no form is 400', async ({ request }) => {
+    await expectError(await request.post(`${path}/upload`, { data: { path: 'default/a' } }), 400)
+    const malformed = await request.post(`${path}/upload`, {
+      data: Buffer.from('no form'),
+      headers: { 'content-type': 'multipart/form-data; boundary=x' },
+    })
+    await expectError(malformed, 400)
+    await expectError(await request.post(`${path}/upload`), 400)
+  })
+
+  test('may have 32 MB, and not one byte more', async ({ request }) => {
+    const folder = `default/big/${fresh('uploaded')}/`
+    const send = (name: string, bytes: number) =>
+      request.post(`${path}/upload`, { multipart: { path: folder, file: upload(name, Buffer.alloc(bytes)) } })
+    expect(await (await send('full.bin', MAX_UPLOAD_BYTES)).json()).toMatchObject({ size: MAX_UPLOAD_BYTES })
+    await expectError(await send('over.bin', MAX_UPLOAD_BYTES + 1), 413, TOO_LARGE)
+    await expectError(await send('far-over.bin', MAX_UPLOAD_BYTES + 1_000_000), 413, TOO_LARGE)
+    const { files } = await (await request.get(path, { params: { prefix: folder } })).json()
+    expect(files).toMatchObject([{ path: `${folder}full.bin` }])
+  })
+})

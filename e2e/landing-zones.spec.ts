@@ -1,0 +1,250 @@
+// Specification: Landing zones (zones and files); Limits.
+import { type APIRequestContext, expect, test } from '@playwright/test'
+import { expectError, fresh, instant, MAX_UPLOAD_BYTES, newNamespace, TOO_LARGE, uuid } from './resources.ts'
+
+const path = '/api/v1/landing-zones'
+const nobody = `${path}/default/nobody-here`
+const noFile = '00000000-0000-7000-8000-000000000000'
+const csv = (name = 'flights.csv', content: string | Buffer = 'a,b\n1,2\n') => ({
+  name,
+  mimeType: 'text/csv',
+  buffer: Buffer.from(content),
+})
+
+async function newZone(request: APIRequestContext, namespace = 'default') {
+  const name = fresh('zone')
+  const response = await request.post(path, { data: { namespace, name } })
+  expect(response.status()).toBe(201)
+  return { namespace, name, url: `${path}/${namespace}/${name}`, prefix: `${namespace}/landing/${name}/` }
+}
+
+test('a zone is created, found, changed and deleted', async ({ request }) => {
+  const name = fresh('life')
+  const created = await request.post(path, { data: { namespace: 'default', name, description: 'First' } })
+  expect(created.status()).toBe(201)
+  const zone = await created.json()
+  expect(zone).toEqual({
+    id: uuid,
+    namespace: 'default',
+    name,
+    description: 'First',
+    created_at: instant,
+  })
+  const url = `${path}/default/${name}`
+  const found = await request.get(url)
+  expect([found.status(), await found.json()]).toEqual([
+    200,
+    { ...zone, owner: null, expected_schema: null, file_count: 0, total_bytes: 0, updated_at: instant },
+  ])
+  const change = { description: 'Second', owner: 'ann', expected_schema: 'id:INTEGER,price:DECIMAL(14,2)' }
+  const changed = await request.put(url, { data: change })
+  expect([changed.status(), await changed.json()]).toEqual([
+    200,
+    { ...zone, ...change, file_count: 0, total_bytes: 0, updated_at: instant },
+  ])
+  expect(await (await request.put(url, { data: {} })).json()).toMatchObject(change)
+
+  const deleted = await request.delete(url)
+  expect([deleted.status(), await deleted.text()]).toEqual([204, ''])
+  await expectError(await request.get(url), 404)
+  await expectError(await request.delete(url), 404)
+})
+
+test('zones are listed with their counts, all or those of a namespace', async ({ request }) => {
+  const namespace = await newNamespace(request)
+  const [one, other] = [await newZone(request, namespace), await newZone(request, namespace)]
+  await request.post(`${one.url}/files`, { multipart: { file: csv() } })
+  const { zones, total } = await (await request.get(path, { params: { namespace } })).json()
+  expect(total).toBe(2)
+  expect(zones).toMatchObject([
+    { name: one.name, file_count: 1, total_bytes: 8 },
+    { name: other.name, file_count: 0, total_bytes: 0 },
+  ])
+  const page = await request.get(path, { params: { namespace, limit: 1, offset: 1 } })
+  expect(await page.json()).toEqual({ zones: [zones[1]], total: 2 })
+  expect(page.headers().link).toContain('rel="prev"')
+  const everywhere = await (await request.get(path)).json()
+  expect(everywhere.zones).toContainEqual(zones[0])
+  await expectError(await request.get(path, { params: { namespace: 'Upper' } }), 400, /^namespace: /)
+})
+
+test('create with a bad field is 400 naming it, of a taken name 409', async ({ request }) => {
+  const fine = { namespace: 'default', name: 'refused' }
+  for (const [field, value] of [
+    ['namespace', undefined],
+    ['namespace', 'Upper'],
+    ['namespace', 'no-such-namespace'],
+    ['name', undefined],
+    ['name', ''],
+    ['name', 'under_score'],
+    ['name', 'Upper'],
+    ['name', 'a/b'],
+    ['name', 'a'.repeat(129)],
+    ['name', 7],
+    ['description', 7],
+    ['description', 'nul \u0000'],
+  ] as const)
+    await expectError(
+      await request.post(path, { data: { ...fine, [field]: value } }),
+      400,
+      new RegExp(`^${field}: `),
+    )
+  const { namespace, name } = await newZone(request)
+  await expectError(await request.post(path, { data: { namespace, name } }), 409)
+})
+
+test('update with a bad field is 400 naming it', async ({ request }) => {
+  const { url } = await newZone(request)
+  for (const [field, value] of [
+    ['description', 7],
+    ['owner', {}],
+    ['expected_schema', 7],
+    ['expected_schema', 'id'],
+    ['expected_schema', 'id:'],
+    ['expected_schema', ':INTEGER'],
+    ['expected_schema', 'id:INTEGER,'],
+    ['expected_schema', 'id:INTEGER,id:DATE'],
+  ] as const)
+    await expectError(await request.put(url, { data: { [field]: value } }), 400, new RegExp(`^${field}: `))
+})
+
+test('what cannot be the address of a zone or a file is 404', async ({ request }) => {
+  for (const url of [nobody, `${path}/default/Upper`, `${path}/Default/a`]) {
+    await expectError(await request.get(url), 404)
+    await expectError(await request.put(url, { data: {} }), 404)
+    await expectError(await request.delete(url), 404)
+    await expectError(await request.get(`${url}/files`), 404)
+    await expectError(await request.post(`${url}/files`, { multipart: { file: csv() } }), 404)
+    await expectError(await request.get(`${url}/files/${noFile}`), 404)
+    await expectError(await request.delete(`${url}/files/${noFile}`), 404)
+  }
+  const { url } = await newZone(request)
+  for (const id of [noFile, 'not-an-id']) {
+    await expectError(await request.get(`${url}/files/${id}`), 404)
+    await expectError(await request.delete(`${url}/files/${id}`), 404)
+  }
+})
+
+test('a file is uploaded, found, listed and deleted', async ({ request }) => {
+  const { url, prefix } = await newZone(request)
+  const { id: zoneId } = await (await request.get(url)).json()
+  const uploaded = await request.post(`${url}/files`, { multipart: { file: csv() } })
+  expect(uploaded.status()).toBe(201)
+  const file = await uploaded.json()
+  expect(file).toEqual({
+    id: uuid,
+    zone_id: zoneId,
+    filename: expect.stringMatching(/^\d{8}_\d{6}_flights\.csv$/),
+    s3_path: `${prefix}${file.filename}`,
+    size_bytes: 8,
+    content_type: 'text/csv',
+    uploaded_at: instant,
+  })
+  const [, day = '', time = ''] = /^(\d{8})_(\d{6})/.exec(file.filename) ?? []
+  const named = `${day.replace(/(....)(..)(..)/, '$1-$2-$3')}T${time.replace(/(..)(..)(..)/, '$1:$2:$3')}Z`
+  expect(Math.abs(Date.parse(named) - Date.parse(file.uploaded_at))).toBeLessThan(5_000)
+
+  const found = await request.get(`${url}/files/${file.id}`)
+  expect([found.status(), await found.json()]).toEqual([200, file])
+  expect(await (await request.get(`${url}/files`)).json()).toEqual({ files: [file], total: 1 })
+  expect(await (await request.get(url)).json()).toMatchObject({ file_count: 1, total_bytes: 8 })
+  expect(await (await request.get(`/api/v1/files/${file.s3_path}`)).json()).toMatchObject({
+    content: 'a,b\n1,2\n',
+  })
+
+  const deleted = await request.delete(`${url}/files/${file.id}`)
+  expect([deleted.status(), await deleted.text()]).toEqual([204, ''])
+  await expectError(await request.get(`${url}/files/${file.id}`), 404)
+  await expectError(await request.get(`/api/v1/files/${file.s3_path}`), 404)
+  expect(await (await request.get(url)).json()).toMatchObject({ file_count: 0, total_bytes: 0 })
+})
+
+test('files of one name at the same time all get a name of their own and keep their bytes', async ({
+  request,
+}) => {
+  const { url } = await newZone(request)
+  const contents = Array.from({ length: 8 }, (_, index) => `file ${index}`)
+  const answers = await Promise.all(
+    contents.map((content) =>
+      request.post(`${url}/files`, { multipart: { file: csv('same.csv', content) } }),
+    ),
+  )
+  const files = await Promise.all(answers.map((answer) => answer.json()))
+  expect(new Set(files.map((file) => file.filename)).size).toBe(8)
+  for (const file of files) expect(file.filename).toMatch(/^\d{8}_\d{6}_same\.csv$/)
+  const stored = await Promise.all(
+    files.map(async (file) => (await (await request.get(`/api/v1/files/${file.s3_path}`)).json()).content),
+  )
+  expect(stored).toEqual(contents)
+})
+
+test('files are listed newest first and paged', async ({ request }) => {
+  const { url } = await newZone(request)
+  for (const name of ['a.csv', 'b.csv', 'c.csv'])
+    await request.post(`${url}/files`, { multipart: { file: csv(name) } })
+  const { files, total } = await (await request.get(`${url}/files`)).json()
+  expect(total).toBe(3)
+  expect(files.map((file: { filename: string }) => file.filename.slice(16))).toEqual([
+    'c.csv',
+    'b.csv',
+    'a.csv',
+  ])
+  const page = await (await request.get(`${url}/files`, { params: { limit: 1, offset: 1 } })).json()
+  expect(page).toEqual({ files: [files[1]], total: 3 })
+})
+
+test('an uploaded name is reduced to its base name and may be any Unicode', async ({ request }) => {
+  const { url } = await newZone(request)
+  for (const [name, stored] of [
+    ['../../etc/passwd', 'passwd'],
+    ['C:\\data\\día 1.csv', 'día 1.csv'],
+    ['フライト.parquet', 'フライト.parquet'],
+  ] as const) {
+    const response = await request.post(`${url}/files`, { multipart: { file: csv(name) } })
+    expect([response.status(), (await response.json()).filename.slice(16)]).toEqual([201, stored])
+  }
+})
+
+test('an upload without a file or with a name that cannot be one is 400 and leaves nothing', async ({
+  request,
+}) => {
+  const { url, prefix } = await newZone(request)
+  const post = (multipart: { [field: string]: string | ReturnType<typeof csv> }) =>
+    request.post(`${url}/files`, { multipart })
+  await expectError(await post({ other: 'x' }), 400, /^file: /)
+  await expectError(await post({ file: 'text' }), 400, /^file: /)
+  await expectError(await post({ file: csv('folder/') }), 400, /^file: /)
+  await expectError(await post({ file: csv(`${'x'.repeat(600)}.csv`) }), 400, /^file: /)
+  await expectError(await request.post(`${url}/files`, { data: { file: 'x' } }), 400)
+  await expectError(await request.post(`${url}/files`), 400)
+  expect(await (await request.get('/api/v1/files', { params: { prefix } })).json()).toEqual({
+    files: [],
+    total: 0,
+  })
+})
+
+test('an upload may have 32 MB, and not one byte more', async ({ request }) => {
+  const { url, prefix } = await newZone(request)
+  const send = (name: string, bytes: number) =>
+    request.post(`${url}/files`, { multipart: { file: csv(name, Buffer.alloc(bytes)) } })
+  const full = await send('full.csv', MAX_UPLOAD_BYTES)
+  expect([full.status(), (await full.json()).size_bytes]).toEqual([201, MAX_UPLOAD_BYTES])
+  await expectError(await send('over.csv', MAX_UPLOAD_BYTES + 1), 413, TOO_LARGE)
+  await expectError(await send('far-over.csv', MAX_UPLOAD_BYTES + 1_000_000), 413, TOO_LARGE)
+  expect((await (await request.get(`${url}/files`)).json()).total).toBe(1)
+  expect((await (await request.get('/api/v1/files', { params: { prefix } })).json()).total).toBe(1)
+})
+
+test('deleting a zone removes everything under it and nothing beside it', async ({ request }) => {
+  const { url, prefix, namespace, name } = await newZone(request)
+  await request.post(`${url}/files`, { multipart: { file: csv() } })
+  for (const file of ['_samples/s.csv', '_processed/run/p.csv'])
+    await request.put(`/api/v1/files/${prefix}${file}`, { data: { content: 'x' } })
+  const neighbour = `${namespace}/landing/${name}-2/n.csv`
+  await request.put(`/api/v1/files/${neighbour}`, { data: { content: 'x' } })
+  expect((await request.delete(url)).status()).toBe(204)
+  const left = await request.get('/api/v1/files', { params: { prefix: `${namespace}/landing/${name}` } })
+  expect(await left.json()).toMatchObject({ files: [{ path: neighbour }], total: 1 })
+  expect((await request.post(path, { data: { namespace, name } })).status()).toBe(201)
+  expect(await (await request.get(url)).json()).toMatchObject({ file_count: 0 })
+})

@@ -1,0 +1,437 @@
+// Specification: Pipelines; Pipeline version; Pipeline draft and publish.
+import { expect, test } from '@playwright/test'
+import { expectError, fresh, instant, newNamespace, newPipeline, uuid, writeFile } from './resources.ts'
+
+const path = '/api/v1/pipelines'
+const nobody = `${path}/default/bronze/nobody-here`
+
+test('a pipeline is created, found, changed and deleted', async ({ request }) => {
+  const name = fresh('life')
+  const created = await request.post(path, {
+    data: { namespace: 'default', layer: 'silver', name, description: 'First' },
+  })
+  expect(created.status()).toBe(201)
+  const prefix = `default/pipelines/silver/${name}/`
+  expect(await created.json()).toMatchObject({
+    namespace: 'default',
+    layer: 'silver',
+    name,
+    s3_path: prefix,
+    files_created: [`${prefix}pipeline.sql`, `${prefix}config.yaml`],
+  })
+
+  const url = `${path}/default/silver/${name}`
+  const found = await request.get(url)
+  expect(found.status()).toBe(200)
+  const pipeline = await found.json()
+  expect(pipeline).toEqual({
+    id: uuid,
+    namespace: 'default',
+    layer: 'silver',
+    name,
+    type: 'sql',
+    owner: null,
+    description: 'First',
+    s3_path: prefix,
+    draft_dirty: true,
+    published_version: null,
+    published_at: null,
+    max_versions: 50,
+    created_at: instant,
+    updated_at: instant,
+    last_run: null,
+  })
+
+  const changed = await request.put(url, { data: { description: 'Second', type: 'python', owner: 'ann' } })
+  expect(changed.status()).toBe(200)
+  const after = await changed.json()
+  expect(after).toEqual({
+    ...pipeline,
+    description: 'Second',
+    type: 'python',
+    owner: 'ann',
+    updated_at: instant,
+  })
+  expect(Date.parse(after.updated_at)).toBeGreaterThanOrEqual(Date.parse(pipeline.updated_at))
+  expect(await (await request.put(url, { data: {} })).json()).toEqual(after)
+
+  const deleted = await request.delete(url)
+  expect([deleted.status(), await deleted.text()]).toEqual([204, ''])
+  await expectError(await request.get(url), 404)
+  await expectError(await request.delete(url), 404)
+  const files = await (await request.get('/api/v1/files', { params: { prefix } })).json()
+  expect(files).toEqual({ files: [], total: 0 })
+})
+
+test('the name of a deleted pipeline can be used again at once, for another pipeline', async ({
+  request,
+}) => {
+  const made = await newPipeline(request)
+  await writeFile(request, `${made.prefix}tests/quality/old.sql`, 'select 0')
+  expect((await request.post(`${made.url}/publish`)).status()).toBe(200)
+  const { id } = await (await request.get(made.url)).json()
+  expect((await request.delete(made.url)).status()).toBe(204)
+  await newPipeline(request, { namespace: made.namespace, layer: made.layer, name: made.name })
+  const again = await (await request.get(made.url)).json()
+  expect(again).toMatchObject({ published_version: null, draft_dirty: true })
+  expect(again.id).not.toBe(id)
+  const { files } = await (await request.get('/api/v1/files', { params: { prefix: made.prefix } })).json()
+  expect(files.map((file: { path: string }) => file.path)).toEqual([
+    `${made.prefix}config.yaml`,
+    `${made.prefix}pipeline.sql`,
+  ])
+})
+
+test.describe('create', () => {
+  const fine = { namespace: 'default', layer: 'bronze', name: 'refused' }
+  const wrong: [field: string, value: unknown][] = [
+    ['namespace', undefined],
+    ['namespace', 'Upper'],
+    ['namespace', 'no-such-namespace'],
+    ['namespace', 7],
+    ['layer', undefined],
+    ['layer', 'copper'],
+    ['layer', null],
+    ['name', undefined],
+    ['name', ''],
+    ['name', 'Upper'],
+    ['name', '-dash'],
+    ['name', 'with space'],
+    ['name', '../up'],
+    ['name', 'a'.repeat(129)],
+    ['type', 'r'],
+    ['type', null],
+    ['description', 7],
+    ['description', 'nul \u0000'],
+    ['source', 'no such/name'],
+    ['source', 'copper.orders'],
+    ['source', 7],
+    ['unique_key', 7],
+    ['unique_key', 'x'.repeat(300)],
+  ]
+  for (const [field, value] of wrong)
+    test(`with ${field} ${JSON.stringify(value)?.slice(0, 40)} is 400 naming it`, async ({ request }) => {
+      const response = await request.post(path, { data: { ...fine, [field]: value } })
+      await expectError(response, 400, new RegExp(`^${field}: `))
+      await expectError(await request.get(`${path}/default/bronze/refused`), 404)
+    })
+
+  test('of a name that is taken is 409', async ({ request }) => {
+    const { namespace, layer, name } = await newPipeline(request)
+    await expectError(await request.post(path, { data: { namespace, layer, name } }), 409)
+    await newPipeline(request, { namespace, layer: 'gold', name })
+  })
+
+  test('of one name by many at once succeeds once', async ({ request }) => {
+    const data = { namespace: 'default', layer: 'bronze', name: fresh('raced') }
+    const answers = await Promise.all(Array.from({ length: 6 }, () => request.post(path, { data })))
+    expect(answers.map((answer) => answer.status()).sort()).toEqual([201, 409, 409, 409, 409, 409])
+  })
+
+  test('from a table, a landing zone or nothing writes a source that publishes', async ({ request }) => {
+    const source = async (source?: string) => {
+      const made = await newPipeline(request, { source })
+      expect((await request.post(`${made.url}/publish`)).status()).toBe(200)
+      return (await (await request.get(`/api/v1/files/${made.prefix}pipeline.sql`)).json()).content
+    }
+    expect(await source()).toContain('select 1')
+    expect(await source('silver.customers')).toContain("ref('silver.customers')")
+    expect(await source('default.silver.customers')).toContain("ref('silver.customers')")
+    expect(await source('drop-box')).toContain('landing_zone("drop-box")')
+  })
+
+  test('of a python pipeline writes pipeline.py', async ({ request }) => {
+    const { prefix } = await newPipeline(request, { type: 'python' })
+    const { files } = await (await request.get('/api/v1/files', { params: { prefix } })).json()
+    expect(files.map((file: { path: string }) => file.path)).toEqual([
+      `${prefix}config.yaml`,
+      `${prefix}pipeline.py`,
+    ])
+  })
+
+  test('with a unique key makes it incremental', async ({ request }) => {
+    const { prefix } = await newPipeline(request, { unique_key: 'order_id' })
+    const { content } = await (await request.get(`/api/v1/files/${prefix}config.yaml`)).json()
+    expect(content).toContain('merge_strategy: incremental')
+    expect(content).toContain('order_id')
+  })
+})
+
+test.describe('list', () => {
+  test('is newest first, filtered, searched, sorted and paged, with an exact total', async ({ request }) => {
+    const namespace = await newNamespace(request)
+    for (const [layer, name] of [
+      ['bronze', 'orders_raw'],
+      ['silver', 'orders'],
+      ['silver', 'customers'],
+    ])
+      await newPipeline(request, { namespace, layer, name })
+    const list = async (params: Record<string, string>) => {
+      const response = await request.get(path, { params: { namespace, ...params } })
+      expect(response.status()).toBe(200)
+      const { pipelines, total } = await response.json()
+      return { names: pipelines.map((pipeline: { name: string }) => pipeline.name), total, response }
+    }
+    expect(await list({})).toMatchObject({ names: ['customers', 'orders', 'orders_raw'], total: 3 })
+    expect(await list({ layer: 'silver' })).toMatchObject({ names: ['customers', 'orders'], total: 2 })
+    expect(await list({ search: 'ORDER' })).toMatchObject({ names: ['orders', 'orders_raw'], total: 2 })
+    expect(await list({ search: 's_r' })).toMatchObject({ names: ['orders_raw'], total: 1 })
+    expect(await list({ search: '%' })).toMatchObject({ names: [], total: 0 })
+    expect(await list({ sort: 'name', order: 'asc' })).toMatchObject({
+      names: ['customers', 'orders', 'orders_raw'],
+    })
+    expect(await list({ sort: 'created_at', order: 'asc' })).toMatchObject({
+      names: ['orders_raw', 'orders', 'customers'],
+    })
+    await request.put(`${path}/${namespace}/bronze/orders_raw`, { data: { description: 'Touched' } })
+    expect((await list({ sort: 'updated_at' })).names[0]).toBe('orders_raw')
+
+    const paged = await list({ limit: '1', offset: '1' })
+    expect(paged).toMatchObject({ names: ['orders'], total: 3 })
+    const link = paged.response.headers().link ?? ''
+    for (const rel of ['first', 'prev', 'next', 'last']) expect(link).toContain(`rel="${rel}"`)
+    for (const [key, value] of [
+      ['limit', '0'],
+      ['limit', 'many'],
+      ['offset', '-5'],
+      ['limit', '100000'],
+    ] as const)
+      expect(await list({ [key]: value })).toMatchObject({
+        names: ['customers', 'orders', 'orders_raw'],
+        total: 3,
+      })
+    expect(await list({ offset: '99' })).toMatchObject({ names: [], total: 3 })
+  })
+
+  test('leaves out s3_path and has last_run', async ({ request }) => {
+    const { namespace } = await newPipeline(request, { namespace: await newNamespace(request) })
+    const { pipelines } = await (await request.get(path, { params: { namespace } })).json()
+    expect(pipelines[0]).toMatchObject({ last_run: null, owner: null, type: 'sql', draft_dirty: true })
+    expect(pipelines[0]).not.toHaveProperty('s3_path')
+  })
+
+  for (const [field, value] of [
+    ['namespace', 'Not-A-Name'],
+    ['layer', 'copper'],
+    ['sort', 'owner'],
+    ['order', 'sideways'],
+  ] as const)
+    test(`by ${field} ${value} is 400 naming it`, async ({ request }) => {
+      await expectError(
+        await request.get(path, { params: { [field]: value } }),
+        400,
+        new RegExp(`^${field}: `),
+      )
+    })
+})
+
+test('what cannot be the address of a pipeline is 404', async ({ request }) => {
+  for (const url of [
+    nobody,
+    `${path}/default/copper/a`,
+    `${path}/Default/bronze/a`,
+    `${path}/default/bronze/A`,
+  ]) {
+    await expectError(await request.get(url), 404)
+    await expectError(await request.put(url, { data: {} }), 404)
+    await expectError(await request.delete(url), 404)
+    await expectError(await request.post(`${url}/publish`), 404)
+    await expectError(await request.get(`${url}/versions`), 404)
+    await expectError(await request.get(`${url}/versions/1`), 404)
+    await expectError(await request.post(`${url}/rollback`, { data: { version: 1 } }), 404)
+  }
+})
+
+test('an update with a bad field is 400 naming it and changes nothing', async ({ request }) => {
+  const { url } = await newPipeline(request)
+  const before = await (await request.get(url)).json()
+  for (const [field, value] of [
+    ['type', 'r'],
+    ['description', 7],
+    ['description', null],
+    ['owner', {}],
+  ] as const)
+    await expectError(await request.put(url, { data: { [field]: value } }), 400, new RegExp(`^${field}: `))
+  expect(await (await request.get(url)).json()).toEqual(before)
+})
+
+test.describe('publish', () => {
+  test('pins every file, clears the draft flag, and later writes only set it again', async ({ request }) => {
+    const { url, prefix } = await newPipeline(request)
+    const source = await writeFile(request, `${prefix}pipeline.sql`, 'select 42 as answer')
+    const config = await (await request.get(`/api/v1/files/${prefix}config.yaml`)).json()
+    const response = await request.post(`${url}/publish`, { data: { message: 'First' } })
+    expect(response.status()).toBe(200)
+    const versions = { [`${prefix}pipeline.sql`]: source, [`${prefix}config.yaml`]: config.version_id }
+    expect(await response.json()).toEqual({ status: 'published', version: 1, message: 'First', versions })
+    expect(await (await request.get(url)).json()).toMatchObject({
+      draft_dirty: false,
+      published_version: 1,
+      published_at: instant,
+    })
+
+    await writeFile(request, `${prefix}pipeline.sql`, 'select 43 as answer')
+    expect(await (await request.get(url)).json()).toMatchObject({ draft_dirty: true, published_version: 1 })
+    const version = await request.get(`${url}/versions/1`)
+    expect([version.status(), await version.json()]).toEqual([
+      200,
+      {
+        id: uuid,
+        pipeline_id: uuid,
+        version_number: 1,
+        message: 'First',
+        published_versions: versions,
+        created_at: instant,
+      },
+    ])
+  })
+
+  test('a file that is uploaded or deleted marks the draft dirty too', async ({ request }) => {
+    const { url, prefix } = await newPipeline(request)
+    const isDirty = async () => (await (await request.get(url)).json()).draft_dirty
+    expect((await request.post(`${url}/publish`)).status()).toBe(200)
+    expect(await isDirty()).toBe(false)
+    const uploaded = await request.post('/api/v1/files/upload', {
+      multipart: {
+        path: `${prefix}notes.md`,
+        file: { name: 'notes.md', mimeType: 'text/markdown', buffer: Buffer.from('#') },
+      },
+    })
+    expect([uploaded.status(), await isDirty()]).toEqual([201, true])
+    await request.post(`${url}/publish`)
+    const deleted = await request.delete(`/api/v1/files/${prefix}notes.md`)
+    expect([deleted.status(), await isDirty()]).toEqual([204, true])
+  })
+
+  test('needs no body, and a message that is text', async ({ request }) => {
+    const { url } = await newPipeline(request)
+    const published = await request.post(`${url}/publish`)
+    expect([published.status(), (await published.json()).message]).toEqual([200, ''])
+    await expectError(await request.post(`${url}/publish`, { data: { message: 7 } }), 400, /^message: /)
+  })
+
+  test('of a template that does not parse is 422 with the report of the files', async ({ request }) => {
+    const { url, prefix } = await newPipeline(request)
+    await writeFile(request, `${prefix}pipeline.sql`, 'select * from {{ ref("silver.a" }}')
+    const response = await request.post(`${url}/publish`)
+    expect(response.status()).toBe(422)
+    const body = await response.json()
+    expect(Object.keys(body).sort()).toEqual(['error', 'validation'])
+    expect(body).toEqual({
+      error: expect.stringContaining('pipeline.sql'),
+      validation: { valid: false, files: expect.any(Array) },
+    })
+    expect(body.validation.files).toContainEqual({
+      path: `${prefix}pipeline.sql`,
+      valid: false,
+      errors: [expect.stringMatching(/line 1/)],
+      warnings: expect.any(Array),
+    })
+    expect(await (await request.get(`${url}/versions`)).json()).toEqual({ versions: [], total: 0 })
+    expect(await (await request.get(url)).json()).toMatchObject({
+      draft_dirty: true,
+      published_version: null,
+    })
+  })
+
+  test('of a bad configuration is 422 naming key and value', async ({ request }) => {
+    const { url, prefix } = await newPipeline(request)
+    await writeFile(request, `${prefix}config.yaml`, 'merge_strategy: sideways\n')
+    const response = await request.post(`${url}/publish`)
+    expect(response.status()).toBe(422)
+    const { validation } = await response.json()
+    const report = validation.files.find((file: { path: string }) => file.path.endsWith('config.yaml'))
+    expect(report).toMatchObject({ valid: false })
+    expect(report.errors.join()).toMatch(/merge_strategy.*sideways/)
+  })
+
+  test('without the source file is 422 that says which is missing', async ({ request }) => {
+    const { url, prefix } = await newPipeline(request)
+    await request.delete(`/api/v1/files/${prefix}pipeline.sql`)
+    const response = await request.post(`${url}/publish`)
+    expect(response.status()).toBe(422)
+    expect(await response.json()).toMatchObject({
+      error: expect.stringContaining('pipeline.sql'),
+      validation: { valid: false },
+    })
+  })
+
+  test('of a reference to a table that does not exist succeeds', async ({ request }) => {
+    const { url, prefix } = await newPipeline(request)
+    await writeFile(request, `${prefix}pipeline.sql`, "select * from {{ ref('gold.not-yet') }}")
+    expect((await request.post(`${url}/publish`)).status()).toBe(200)
+  })
+})
+
+test.describe('versions', () => {
+  test('are listed newest first and paged', async ({ request }) => {
+    const { url } = await newPipeline(request)
+    for (const message of ['one', 'two', 'three']) await request.post(`${url}/publish`, { data: { message } })
+    const { versions, total } = await (await request.get(`${url}/versions`)).json()
+    expect(total).toBe(3)
+    expect(versions.map((version: { message: string }) => version.message)).toEqual(['three', 'two', 'one'])
+    const page = await (await request.get(`${url}/versions`, { params: { limit: 1, offset: 2 } })).json()
+    expect(page).toEqual({ versions: [versions[2]], total: 3 })
+  })
+
+  test('a number that is none is 400, one that does not exist 404', async ({ request }) => {
+    const { url } = await newPipeline(request)
+    await request.post(`${url}/publish`)
+    for (const number of ['0', '-1', '1.5', 'one', '1e3'])
+      await expectError(await request.get(`${url}/versions/${number}`), 400, /^number: /)
+    for (const number of ['2', '99999999999'])
+      await expectError(await request.get(`${url}/versions/${number}`), 404)
+  })
+
+  test('a rollback makes a new version of the old files and leaves the draft alone', async ({ request }) => {
+    const { url, prefix } = await newPipeline(request)
+    await request.post(`${url}/publish`)
+    await writeFile(request, `${prefix}pipeline.sql`, 'select 2 as two')
+    await request.post(`${url}/publish`)
+    const rolledBack = await request.post(`${url}/rollback`, { data: { version: 1 } })
+    expect([rolledBack.status(), await rolledBack.json()]).toEqual([
+      200,
+      { status: 'rolled_back', from_version: 1, new_version: 3, message: 'Rollback to v1' },
+    ])
+    const version = async (number: number) => (await request.get(`${url}/versions/${number}`)).json()
+    const [first, second, third] = [await version(1), await version(2), await version(3)]
+    expect(third.published_versions).toEqual(first.published_versions)
+    expect(second.published_versions).not.toEqual(first.published_versions)
+    const { content } = await (await request.get(`/api/v1/files/${prefix}pipeline.sql`)).json()
+    expect(content).toBe('select 2 as two')
+    const named = await request.post(`${url}/rollback`, { data: { version: 2, message: 'Forward' } })
+    expect(await named.json()).toEqual({
+      status: 'rolled_back',
+      from_version: 2,
+      new_version: 4,
+      message: 'Forward',
+    })
+  })
+
+  test('a rollback to no version is 404, to what is no version 400', async ({ request }) => {
+    const { url } = await newPipeline(request)
+    await expectError(await request.post(`${url}/rollback`, { data: { version: 1 } }), 404)
+    for (const version of [undefined, 0, -1, 1.5, '1', null])
+      await expectError(await request.post(`${url}/rollback`, { data: { version } }), 400, /^version: /)
+    await expectError(
+      await request.post(`${url}/rollback`, { data: { version: 1, message: 7 } }),
+      400,
+      /^message: /,
+    )
+  })
+
+  test('are 1 to n without gaps when publishes and rollbacks race', async ({ request }) => {
+    const { url } = await newPipeline(request)
+    await request.post(`${url}/publish`)
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, turn) =>
+        turn % 2 ? request.post(`${url}/publish`) : request.post(`${url}/rollback`, { data: { version: 1 } }),
+      ),
+    )
+    expect(answers.map((answer) => answer.status())).toEqual(Array(20).fill(200))
+    const { versions } = await (await request.get(`${url}/versions`)).json()
+    expect(versions.map((version: { version_number: number }) => version.version_number)).toEqual(
+      Array.from({ length: 21 }, (_, index) => 21 - index),
+    )
+  })
+})

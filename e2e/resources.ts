@@ -1,0 +1,75 @@
+// What the specifications of pipelines, files, zones and tests share. Names are new with every run, so that a service may
+// be tested twice.
+import { type APIRequestContext, type APIResponse, expect } from '@playwright/test'
+
+const run = `${Date.now().toString(36)}${process.pid.toString(36)}`
+let made = 0
+
+/** `prefix` with something that no other run and no other call has. */
+export const fresh = (prefix: string) => `${prefix}-${run}-${made++}`
+
+/** Answers `{error: {code, type, message}}` and nothing else, with this status and what follows from it. */
+export async function expectError(
+  response: APIResponse,
+  status: keyof typeof MEANING,
+  message = /./,
+): Promise<void> {
+  const body = await response.json()
+  expect([response.status(), body]).toEqual([
+    status,
+    { error: { ...MEANING[status], message: expect.stringMatching(message) } },
+  ])
+}
+
+const MEANING = {
+  400: { code: 'INVALID_ARGUMENT', type: 'VALIDATION' },
+  404: { code: 'NOT_FOUND', type: 'NOT_FOUND' },
+  409: { code: 'ALREADY_EXISTS', type: 'CONFLICT' },
+  413: { code: 'INVALID_ARGUMENT', type: 'VALIDATION' },
+  503: { code: 'UNAVAILABLE', type: 'UNAVAILABLE' },
+} as const
+
+/** A namespace of its own, so that lists hold only what a test has made. */
+export async function newNamespace(request: APIRequestContext): Promise<string> {
+  const name = fresh('e2e')
+  expect((await request.post('/api/v1/namespaces', { data: { name } })).status()).toBe(201)
+  return name
+}
+
+export interface MadePipeline {
+  namespace: string
+  layer: string
+  name: string
+  /** Of its files, with a `/` at the end. */
+  prefix: string
+  /** `/api/v1/pipelines/...` */
+  url: string
+}
+
+export async function newPipeline(
+  request: APIRequestContext,
+  data: { namespace?: string; layer?: string; name?: string; [field: string]: unknown } = {},
+): Promise<MadePipeline> {
+  const named = { namespace: 'default', layer: 'bronze', name: fresh('p'), ...data }
+  const response = await request.post('/api/v1/pipelines', { data: named })
+  expect([response.status(), await response.json()]).toEqual([201, expect.anything()])
+  const { namespace, layer, name } = named
+  return {
+    namespace,
+    layer,
+    name,
+    prefix: `${namespace}/pipelines/${layer}/${name}/`,
+    url: `/api/v1/pipelines/${namespace}/${layer}/${name}`,
+  }
+}
+
+export async function writeFile(request: APIRequestContext, path: string, content: string): Promise<string> {
+  const response = await request.put(`/api/v1/files/${path}`, { data: { content } })
+  expect([response.status(), await response.json()]).toEqual([200, expect.anything()])
+  return (await response.json()).version_id
+}
+
+export const MAX_UPLOAD_BYTES = 33_554_432
+export const TOO_LARGE = /^file too large \(max 32MB\)$/
+export const instant = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+export const uuid = expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/)
