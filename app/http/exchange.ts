@@ -47,11 +47,11 @@ export function makeFetch(deps: ExchangeDeps): (request: Request) => Promise<Res
     const target = targetOf(request.url)
     const route = deps.routes.find(request.method, target.path)
     const { response, failure } = await answer(deps, { request, requestId, target, route })
-    const final = withCommonHeaders(response)
-    final.headers.set('x-request-id', requestId)
-    deps.cors.allow(request, final.headers)
-    report(deps, { request, requestId, route, response: final, failure, ms: deps.clock.elapsed() - began })
-    return final
+    setCommonHeaders(response.headers)
+    response.headers.set('x-request-id', requestId)
+    deps.cors.allow(request, response.headers)
+    report(deps, { request, requestId, route, response, failure, ms: deps.clock.elapsed() - began })
+    return response
   }
 }
 
@@ -74,7 +74,7 @@ async function answer(
   }
 }
 
-/** Credentials come before anything else is said, so that 401 tells nothing about which routes exist. */
+/** Credentials come first: an address that does not exist is 401 before it is 404. */
 async function admit(deps: ExchangeDeps, { request, requestId, target, route }: Arrival): Promise<Response> {
   const { routes, perform } = deps
   if (request.method === 'OPTIONS' && route === null) {
@@ -128,11 +128,10 @@ const COMMON_HEADERS: Record<string, string> = {
 }
 
 /** Security headers, unless the route set its own. */
-function withCommonHeaders(response: Response): Response {
+function setCommonHeaders(headers: Headers) {
   for (const [name, value] of Object.entries(COMMON_HEADERS)) {
-    if (!response.headers.has(name)) response.headers.set(name, value)
+    if (!headers.has(name)) headers.set(name, value)
   }
-  return response
 }
 
 const requestIdOf = (request: Request) => {

@@ -11,7 +11,7 @@ export interface Route {
   access: Access
   body: BodyKind
   bodyBytesMax: number
-  /** Its plugin answers errors in a shape of its own (the Iceberg routes do). */
+  /** Its plugin answers every error itself, in a shape of its own (the Iceberg routes do). */
   answersOwnErrors: boolean
 }
 
