@@ -7,7 +7,7 @@ import { CreateRun, Run, RunAccepted, RunCancelled, RunList, RunLogs, RunPath, R
 import type { RunService } from './service.ts'
 
 export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
-  new Elysia({ prefix: '/runs', tags: ['Runs'] })
+  new Elysia({ prefix: '/runs', tags: ['runs'] })
     .get(
       '',
       async ({ query, request, set }) => {
