@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, gte, isNull, type SQL, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, gte, isNull, sql } from 'drizzle-orm'
 import type { Queryable, Tx } from '../../drizzle/client.ts'
 import { landingFiles, landingZones } from '../../drizzle/schema/index.ts'
 import type { Page } from '../http/pagination.ts'
@@ -20,43 +20,50 @@ const isActive = isNull(landingFiles.archivedByRun)
 const named = (ref: ZoneRef) =>
   and(eq(landingZones.namespace, ref.namespace), eq(landingZones.name, ref.name))
 
+/** By namespace and name. */
 export async function zones(
   db: Queryable,
   namespace: string | undefined,
-  page: Page,
+  { limit, offset }: Page,
 ): Promise<{ items: ZoneWithFiles[]; total: number }> {
   const where = namespace === undefined ? undefined : eq(landingZones.namespace, namespace)
+  const page = db
+    .select()
+    .from(landingZones)
+    .where(where)
+    .orderBy(asc(landingZones.namespace), asc(landingZones.name))
+    .limit(limit)
+    .offset(offset)
+    .as('page')
   const [items, total] = await Promise.all([
-    withFiles(db, where)
-      .orderBy(asc(landingZones.namespace), asc(landingZones.name))
-      .limit(page.limit)
-      .offset(page.offset),
+    withFiles(db, page).orderBy(asc(page.namespace), asc(page.name)),
     db.$count(landingZones, where),
   ])
-  return { items: items.map(({ zone, ...files }) => ({ ...zone, ...files })), total }
+  return { items: items.map(flat), total }
 }
 
 export async function zoneOf(db: Queryable, ref: ZoneRef): Promise<ZoneWithFiles | null> {
-  const [item] = await withFiles(db, named(ref))
-  return item === undefined ? null : { ...item.zone, fileCount: item.fileCount, totalBytes: item.totalBytes }
+  const [item] = await withFiles(db, oneZone(db, ref))
+  return item === undefined ? null : flat(item)
 }
 
-/** What is archived counts no more. */
-function withFiles(db: Queryable, where: SQL | undefined) {
+const oneZone = (db: Queryable, ref: ZoneRef) => db.select().from(landingZones).where(named(ref)).as('page')
+
+/** What is archived counts no more. The page is cut before files are counted. */
+function withFiles(db: Queryable, page: ReturnType<typeof oneZone>) {
   const active = db
     .select({
       fileCount: sql<number>`count(*)::int`.as('file_count'),
       totalBytes: sql<number>`coalesce(sum(${landingFiles.sizeBytes}), 0)::float8`.as('total_bytes'),
     })
     .from(landingFiles)
-    .where(and(eq(landingFiles.zoneId, landingZones.id), isActive))
+    .where(and(eq(landingFiles.zoneId, page.id), isActive))
     .as('active')
-  return db
-    .select({ zone: landingZones, fileCount: active.fileCount, totalBytes: active.totalBytes })
-    .from(landingZones)
-    .innerJoinLateral(active, sql`true`)
-    .where(where)
+  return db.select().from(page).innerJoinLateral(active, sql`true`)
 }
+
+type JoinedRow = Awaited<ReturnType<typeof withFiles>>[number]
+const flat = ({ page, active }: JoinedRow): ZoneWithFiles => ({ ...page, ...active })
 
 /** Null when the name is taken. */
 export async function insertZone(

@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, ilike, isNull, lte, type SQL, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, ilike, isNull, lte, sql } from 'drizzle-orm'
 import type { Queryable, Sql, Tx } from '../../drizzle/client.ts'
 import {
   type LandingZoneNames,
@@ -32,18 +32,14 @@ export interface PipelineOrder {
   key: (typeof SORT_KEYS)[number]
   descending: boolean
 }
-const SORT_COLUMN = {
-  created_at: pipelines.createdAt,
-  updated_at: pipelines.updatedAt,
-  name: pipelines.name,
-} as const
+const SORT_COLUMN = { created_at: 'createdAt', updated_at: 'updatedAt', name: 'name' } as const
 
 /** One page of the live pipelines, each with its latest run. */
 export async function livePipelines(
   db: Queryable,
   filter: PipelineFilter,
   order: PipelineOrder,
-  page: Page,
+  { limit, offset }: Page,
 ): Promise<{ items: PipelineWithLastRun[]; total: number }> {
   const where = and(
     isNull(pipelines.deletedAt),
@@ -52,18 +48,24 @@ export async function livePipelines(
     filter.search === undefined ? undefined : ilike(pipelines.name, `%${likeText(filter.search)}%`),
   )
   const direction = order.descending ? desc : asc
+  const column = SORT_COLUMN[order.key]
+  const page = db
+    .select()
+    .from(pipelines)
+    .where(where)
+    .orderBy(direction(pipelines[column]), direction(pipelines.id))
+    .limit(limit)
+    .offset(offset)
+    .as('page')
   const [items, total] = await Promise.all([
-    withLastRun(db, where)
-      .orderBy(direction(SORT_COLUMN[order.key]), direction(pipelines.id))
-      .limit(page.limit)
-      .offset(page.offset),
+    withLastRun(db, page).orderBy(direction(page[column]), direction(page.id)),
     db.$count(pipelines, where),
   ])
   return { items: items.map(flat), total }
 }
 
 export async function livePipeline(db: Queryable, ref: PipelineRef): Promise<PipelineWithLastRun | null> {
-  const [item] = await withLastRun(db, isLive(ref))
+  const [item] = await withLastRun(db, liveOne(db, ref))
   return item === undefined ? null : flat(item)
 }
 
@@ -75,30 +77,27 @@ export const isLive = (ref: PipelineRef) =>
     isNull(pipelines.deletedAt),
   )
 
-function withLastRun(db: Queryable, where: SQL | undefined) {
+const liveOne = (db: Queryable, ref: PipelineRef) => db.select().from(pipelines).where(isLive(ref)).as('page')
+
+/** The page is cut before the runs are looked up: sorting thousands of pipelines must not look up the runs of each. */
+function withLastRun(db: Queryable, page: PipelinePage) {
   const lastRun = db
     .select({ id: runs.id, status: runs.status, finishedAt: runs.finishedAt })
     .from(runs)
-    .where(eq(runs.pipelineId, pipelines.id))
+    .where(eq(runs.pipelineId, page.id))
     .orderBy(desc(runs.createdAt), desc(runs.id))
     .limit(1)
     .as('last_run')
-  return db
-    .select({
-      pipeline: pipelines,
-      lastRun: { id: lastRun.id, status: lastRun.status, finishedAt: lastRun.finishedAt },
-    })
-    .from(pipelines)
-    .leftJoinLateral(lastRun, sql`true`)
-    .where(where)
+  return db.select().from(page).leftJoinLateral(lastRun, sql`true`)
 }
 
+type PipelinePage = ReturnType<typeof liveOne>
 type JoinedRow = Awaited<ReturnType<typeof withLastRun>>[number]
-const flat = ({ pipeline, lastRun }: JoinedRow): PipelineWithLastRun => ({
-  ...pipeline,
+const flat = ({ page, last_run: lastRun }: JoinedRow): PipelineWithLastRun => ({
+  ...page,
   // The table checks both.
-  layer: pipeline.layer as Layer,
-  type: pipeline.type as PipelineType,
+  layer: page.layer as Layer,
+  type: page.type as PipelineType,
   lastRun,
 })
 
