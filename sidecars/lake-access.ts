@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { copyFile, mkdir, open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, open, readFile, rename, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { accepted, patiently, transferTimeoutMs } from './http.ts'
 import type { Lease, ObjectCache } from './object-cache.ts'
@@ -13,36 +13,18 @@ export interface LakeFiles {
   read(key: string): Promise<Uint8Array>
   /** Writes a new file; it is durable when this resolves. */
   write(key: string, bytes: Uint8Array): Promise<void>
-  /** Makes a local file, which is of no more use afterwards, the content of a new key; durable when this resolves. */
-  adopt(key: string, path: string): Promise<void>
+  /** Makes a local file the content of a new key; durable when this resolves. Answers where the local file is now. */
+  adopt(key: string, path: string): Promise<string>
 }
 
-/** The scheme and place of every location inside table metadata, wherever the store is. */
-const ROOT = 'sluice://lake/'
-
-export const locationOf = (key: string): string => ROOT + key
-
-/** The key behind a location of table metadata. Throws for one that is not of this lake. */
-export function lakeKeyOf(location: string): string {
-  const key = location.slice(ROOT.length)
-  const isSafe =
-    key.startsWith('_lake/') && !key.split('/').some((part) => part === '' || /^\.\.?$/.test(part))
-  if (!location.startsWith(ROOT) || !isSafe) throw new Error(`${location} is not a location of this lake`)
-  return key
-}
+/** What every location inside table metadata begins with, wherever the store is. */
+export const LAKE_ROOT = 'sluice://lake/'
 
 /** Lake files in the directory where the API's disk store keeps them. */
 export function sharedLake(directory: string): LakeFiles {
   const pathOf = (key: string) => join(directory, key)
   return {
-    open: async (key, sizeBytes) => {
-      const path = pathOf(key)
-      if (sizeBytes !== undefined) {
-        const { size } = await stat(path)
-        if (size !== sizeBytes) throw new Error(`${key} has ${size} bytes where ${sizeBytes} were expected`)
-      }
-      return { path, release: () => {} }
-    },
+    open: async (key) => ({ path: pathOf(key), release: () => {} }),
     read: (key) => readFile(pathOf(key)),
     write: async (key, bytes) => {
       const temporary = await besidePath(pathOf(key))
@@ -60,6 +42,7 @@ export function sharedLake(directory: string): LakeFiles {
         await copyFile(path, temporary)
         await place(temporary, target)
       }
+      return target
     },
   }
 }
@@ -136,7 +119,7 @@ export function gatewayLake(gateway: Gateway): LakeFiles {
     adopt: async (key, path) => {
       const file = Bun.file(path)
       await put(key, file, file.size)
-      await rm(path, { force: true })
+      return path
     },
   }
 }

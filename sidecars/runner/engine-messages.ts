@@ -1,25 +1,19 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
 
 // What the runner and its engine processes say to each other. An engine runs other people's SQL: what it says is
 // checked before it is believed. What the runner says is not: it may do with an engine what it likes.
 
 export type EngineRequest =
   /** Makes a fresh instance ahead of its use. */
-  | {
-      kind: 'prepare'
-      number: number
-      directory: string
-      threads: number
-      memoryLimitBytes: number
-      tempLimitBytes: number
-    }
-  /** Gives a prepared instance its input and locks it: from here on it reaches its directory and `paths`, nothing else. */
-  | { kind: 'open'; number: number; paths: readonly string[]; tables: readonly TableView[] }
+  | ({ kind: 'prepare'; number: number } & EngineSize)
+  /** Gives a prepared instance its input and locks it: from here on it reaches what is named here, nothing else. */
+  | ({ kind: 'open'; number: number; tables: readonly TableView[] } & EngineAccess)
   /** Checks that the text is one SELECT, and keeps it as the instance's result, to be written. */
   | { kind: 'define'; number: number; sql: string }
-  /** Writes a projection of the result to a Parquet file. */
-  | { kind: 'write'; number: number; projection: string; fieldIds: string; path: string }
+  /** Writes a projection of the result to Parquet files in a directory that does not exist yet. */
+  | { kind: 'write'; number: number; projection: string; fieldIds: string; directory: string }
   /** Runs one SELECT and reads it to its end. */
   | { kind: 'judge'; number: number; sql: string; sampleRows: number }
   | { kind: 'close'; number: number }
@@ -42,16 +36,20 @@ const answers = {
   prepare: Type.Null(),
   open: Type.Null(),
   define: Type.Array(Column),
-  write: Type.Object({
-    filename: Type.String(),
-    count: Type.BigInt({ minimum: 0n }),
-    file_size_bytes: Type.BigInt({ minimum: 0n }),
-    column_statistics: Type.Array(Type.Object({ key: Type.String(), value: Type.Array(Text) })),
-  }),
+  write: Type.Array(
+    Type.Object({
+      filename: Type.String(),
+      count: Type.BigInt({ minimum: 0n }),
+      file_size_bytes: Type.BigInt({ minimum: 0n }),
+      column_statistics: Type.Array(Type.Object({ key: Type.String(), value: Type.Array(Text) })),
+    }),
+  ),
   judge: Type.Object({
-    rows: Type.Integer({ minimum: 0 }),
-    /** The one value of a result of one row and one numeric column, away from zero to a whole number; else null. */
-    value: Type.Union([Type.BigInt(), Type.Null()]),
+    columnTypes: Type.Array(Type.String()),
+    rowCount: Type.Integer({ minimum: 0 }),
+    /** The first column of the first row as text; null where it is NULL or there is no row. */
+    first: Type.Union([Type.String(), Type.Null()]),
+    /** The first rows, for people. */
     samples: Type.Array(Type.String()),
   }),
   close: Type.Null(),
@@ -65,20 +63,26 @@ const Fault = Type.Object({
   kind: Type.Union([
     /** The text is not what may be run here. */
     Type.Literal('refused'),
-    Type.Literal('sql'),
-    Type.Literal('outOfMemory'),
+    Type.Literal('syntax'),
+    Type.Literal('binder'),
+    Type.Literal('out_of_memory'),
     Type.Literal('interrupted'),
+    Type.Literal('other'),
   ]),
   message: Type.String(),
+  /** 1-based line of the statement, where the engine says one. */
+  line: Type.Optional(Type.Integer({ minimum: 1 })),
 })
-type Fault = Static<typeof Fault>
+export type Fault = Static<typeof Fault>
 
 /** What an engine could not do, in its own words. */
 export class EngineFault extends Error {
   readonly kind: Fault['kind']
-  constructor({ kind, message }: Fault) {
+  readonly line: number | undefined
+  constructor({ kind, message, line }: Fault) {
     super(message)
     this.kind = kind
+    this.line = line
   }
 }
 

@@ -1,31 +1,27 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { EngineSize } from '../../lake/engine/instance.ts'
 import type { Log } from '../log.ts'
 import { type AnswerOf, EngineFault, type EngineRequest } from './engine-messages.ts'
 import { EngineProcess } from './engine-process.ts'
 import { limits } from './limits.ts'
-import type { EngineSettings } from './settings.ts'
 
 // Engine processes, kept warm and used by one run at a time. Each holds fresh instances of the engine, prepared while
 // nobody waits: one for the pipeline, one for its tests. An instance is used once and thrown away.
 
-/** A fresh instance of the engine, and the directory it may read and write. */
-export interface Instance {
-  number: number
-  directory: string
-}
-
 /** An engine process, for one run. */
 export interface EngineLease {
   pid: number
+  /** The number of a fresh instance, not open yet. */
+  instance(): Promise<number>
+  /** As EngineProcess.call. */
   call<R extends EngineRequest>(request: R, signal?: AbortSignal): Promise<AnswerOf<R['kind']>>
-  instance(): Promise<Instance>
   /** Gives the process back, or ends it if it is not fit for another run. Resolves when nothing of the run is left. */
   release(): Promise<void>
 }
 
 export interface EnginePool {
-  /** Waits while every engine is in use. */
+  /** Waits while every engine is in use. Throws EngineEnded, and the signal's reason. */
   take(signal?: AbortSignal): Promise<EngineLease>
   /** Whether engines can be started, as far as is known. */
   isServing(): boolean
@@ -37,33 +33,34 @@ const RESIDENT_SHARE = 1.5
 const RESIDENT_BASE_BYTES = 268_435_456
 /** One for the pipeline, one for its tests. */
 const SPARES = 2
-/** A process that cannot start is tried again after this time. */
+/** When no process can be started, one is tried again after this time. */
 const RESTART_MS = 1_000
 
 interface Engine {
   process: EngineProcess
-  directory: string
-  spares: Promise<Instance>[]
+  spares: Promise<number>[]
   instances: number
   runs: number
   idleSince: number
 }
 
-export function makeEnginePool(options: {
+export interface EnginePoolOptions {
+  /** Working directories of the processes are made in it. */
   directory: string
-  engine: EngineSettings
+  size: EngineSize
   /** Engines in use at once. */
-  maxLeased: number
+  leasesMax: number
   log: Log
-}): EnginePool {
-  const { directory, engine: settings, maxLeased, log } = options
+}
+
+export function makeEnginePool({ directory, size, leasesMax, log }: EnginePoolOptions): EnginePool {
+  /** The one used last is at the end: its pages are in memory. */
   const idle: Engine[] = []
   const all = new Set<Engine>()
-  const waiting: (() => void)[] = []
-  let leased = 0
+  const turns = makeTurns(leasesMax)
   let started = 0
   let isStopped = false
-  let canStart = false
+  let isServing = false
   const sweep = setInterval(endIdle, limits.engineIdleMs / 4)
   sweep.unref()
   keepOneWarm()
@@ -72,43 +69,42 @@ export function makeEnginePool(options: {
     started += 1
     const own = join(directory, String(started))
     await mkdir(own, { recursive: true })
-    const engine: Engine = {
-      process: new EngineProcess(own),
-      directory: own,
-      spares: [],
-      instances: 0,
-      runs: 0,
-      idleSince: performance.now(),
-    }
+    const process = new EngineProcess(own)
+    const engine: Engine = { process, spares: [], instances: 0, runs: 0, idleSince: performance.now() }
     all.add(engine)
-    void engine.process.exited.then((how) => forget(engine, how))
-    try {
-      await engine.process.ready
-      canStart = true
-    } catch (error) {
-      canStart = false
-      throw error
-    }
-    prepare(engine)
+    void process.exited.then((how) => {
+      forget(engine, how)
+      return rm(own, { recursive: true, force: true })
+    })
+    await process.ready.then(
+      () => setServing(true),
+      (error) => {
+        setServing(false)
+        throw error
+      },
+    )
+    prepareSpares(engine)
     return engine
   }
 
-  function prepare(engine: Engine): void {
+  function setServing(value: boolean): void {
+    isServing = value
+  }
+
+  function prepareSpares(engine: Engine): void {
     while (engine.spares.length < SPARES) {
-      const spare = open(engine)
+      const spare = prepare(engine)
       // Whoever takes it learns of the failure.
       spare.catch(() => {})
       engine.spares.push(spare)
     }
   }
 
-  async function open(engine: Engine): Promise<Instance> {
+  async function prepare(engine: Engine): Promise<number> {
     engine.instances += 1
-    const instance = { number: engine.instances, directory: join(engine.directory, String(engine.instances)) }
-    await mkdir(instance.directory)
-    const { threads, memoryLimitBytes, tempLimitBytes } = settings
-    await engine.process.call({ kind: 'prepare', ...instance, threads, memoryLimitBytes, tempLimitBytes })
-    return instance
+    const number = engine.instances
+    await engine.process.call({ kind: 'prepare', number, ...size })
+    return number
   }
 
   function forget(engine: Engine, how: string): void {
@@ -118,7 +114,6 @@ export function makeEnginePool(options: {
       idle.splice(place, 1)
       if (!isStopped) log.warn('an idle engine process ended', { how, pid: engine.process.pid })
     }
-    void rm(engine.directory, { recursive: true, force: true })
     keepOneWarm()
   }
 
@@ -134,112 +129,120 @@ export function makeEnginePool(options: {
     )
   }
 
-  /** The engine used last, which is the one whose pages are in memory. */
-  function warm(): Engine | undefined {
-    for (;;) {
-      const engine = idle.pop()
-      if (engine === undefined || !engine.process.hasEnded) return engine
+  function endIdle(): void {
+    const before = performance.now() - limits.engineIdleMs
+    for (const engine of idle.filter(({ idleSince }) => idleSince < before)) {
+      if (all.size === 1) return
+      leaveIdle(engine)
     }
   }
 
-  function endIdle(): void {
-    const before = performance.now() - limits.engineIdleMs
-    const extra = idle.filter(({ idleSince }) => idleSince < before).slice(all.size === idle.length ? 1 : 0)
-    for (const engine of extra) {
-      idle.splice(idle.indexOf(engine), 1)
-      engine.process.end()
-    }
+  function leaveIdle(engine: Engine): void {
+    idle.splice(idle.indexOf(engine), 1)
+    all.delete(engine)
+    engine.process.end()
   }
 
   function isFit({ process, runs }: Engine): boolean {
-    const residentLimit = RESIDENT_BASE_BYTES + RESIDENT_SHARE * settings.memoryLimitBytes
+    const residentLimit = RESIDENT_BASE_BYTES + RESIDENT_SHARE * size.memoryLimitBytes
     return !process.hasEnded && runs < limits.runsPerEngine && process.rssBytes < residentLimit
   }
 
-  return {
-    async take(signal) {
-      signal?.throwIfAborted()
-      if (leased >= maxLeased) await turn(waiting, signal)
-      leased += 1
-      const leave = () => {
-        leased -= 1
-        waiting.shift()?.()
-      }
-      try {
-        const engine = warm() ?? (await start())
-        engine.runs += 1
-        return leaseOf(engine, leave)
-      } catch (error) {
-        leave()
-        throw error
-      }
-    },
-    isServing: () => canStart && !isStopped,
-    async stop() {
-      isStopped = true
-      clearInterval(sweep)
-      const processes = [...all].map(({ process }) => process)
-      for (const process of processes) process.end()
-      await Promise.all(processes.map(({ exited }) => exited))
-    },
-  }
-
-  function leaseOf(engine: Engine, leave: () => void): EngineLease {
+  function leaseOf(engine: Engine): EngineLease {
     const { process } = engine
-    const used: Instance[] = []
+    const used: number[] = []
     let isSpoilt = false
     return {
       pid: process.pid,
+      async instance() {
+        const number = await (engine.spares.shift() ?? prepare(engine))
+        used.push(number)
+        return number
+      },
       async call(request, signal) {
         try {
           return await process.call(request, signal)
         } catch (error) {
-          // After this the allocator's state is anyone's guess.
-          if (error instanceof EngineFault && error.kind === 'outOfMemory') isSpoilt = true
+          // Memory once used up may be in pieces: the next run gets a process of its own.
+          if (error instanceof EngineFault && error.kind === 'out_of_memory') isSpoilt = true
           throw error
         }
       },
-      async instance() {
-        const instance = await (engine.spares.shift() ?? open(engine))
-        used.push(instance)
-        return instance
-      },
       async release() {
         try {
-          for (const { number } of used)
+          for (const number of used)
             await process.call({ kind: 'close', number }, AbortSignal.timeout(limits.closeMs))
         } catch {
-          // An instance that cannot be closed would live on: so its process may not.
-          process.end()
+          // What cannot be closed would live on.
+          isSpoilt = true
         }
         if (isSpoilt || !isFit(engine)) {
           process.end()
           await process.exited
         } else {
-          await Promise.all(used.map((instance) => rm(instance.directory, { recursive: true, force: true })))
           engine.idleSince = performance.now()
-          prepare(engine)
+          prepareSpares(engine)
           idle.push(engine)
         }
-        leave()
+        turns.leave()
       },
     }
   }
+
+  return {
+    async take(signal) {
+      await turns.enter(signal)
+      try {
+        let engine = idle.pop()
+        while (engine?.process.hasEnded) engine = idle.pop()
+        engine ??= await start()
+        engine.runs += 1
+        return leaseOf(engine)
+      } catch (error) {
+        turns.leave()
+        throw error
+      }
+    },
+    isServing: () => isServing && !isStopped,
+    async stop() {
+      isStopped = true
+      clearInterval(sweep)
+      const processes = Array.from(all, ({ process }) => process)
+      for (const process of processes) process.end()
+      await Promise.all(processes.map(({ exited }) => exited))
+    },
+  }
 }
 
-/** Resolves when it is this one's turn. Throws the signal's reason. */
-function turn(waiting: (() => void)[], signal?: AbortSignal): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
-  const leaveQueue = () => {
-    const place = waiting.indexOf(go)
-    if (place >= 0) waiting.splice(place, 1)
-    reject(signal?.reason)
+/** Lets so many in at once; the others wait in the order they came. */
+function makeTurns(max: number) {
+  const waiting: (() => void)[] = []
+  let inside = 0
+  return {
+    /** Throws the signal's reason. */
+    async enter(signal?: AbortSignal): Promise<void> {
+      signal?.throwIfAborted()
+      if (inside < max) {
+        inside += 1
+        return
+      }
+      const { promise, resolve, reject } = Promise.withResolvers<void>()
+      const giveUp = () => {
+        const place = waiting.indexOf(resolve)
+        if (place < 0) return
+        waiting.splice(place, 1)
+        reject(signal?.reason)
+      }
+      waiting.push(resolve)
+      signal?.addEventListener('abort', giveUp, { once: true })
+      await promise
+      signal?.removeEventListener('abort', giveUp)
+    },
+    /** The place goes to the one who has waited longest. */
+    leave(): void {
+      const next = waiting.shift()
+      if (next === undefined) inside -= 1
+      else next()
+    },
   }
-  const go = () => {
-    signal?.removeEventListener('abort', leaveQueue)
-    resolve()
-  }
-  waiting.push(go)
-  signal?.addEventListener('abort', leaveQueue, { once: true })
-  return promise
 }

@@ -2,11 +2,14 @@
 // ends when the runner does.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import { EngineError } from '../../lake/engine/error.ts'
+import { quoteText } from '../../lake/iceberg/sql.ts'
 import { EngineInstance, Refused } from './engine-instance.ts'
-import type { EngineFault, EngineRequest, FromEngine, ToEngine } from './engine-messages.ts'
+import type { EngineRequest, Fault, FromEngine, ToEngine } from './engine-messages.ts'
 
 /** An interrupt can fall between two statements of a call, so it is repeated until the call has ended. */
 const INTERRUPT_EVERY_MS = 20
+const MIB = 1_048_576
 
 const instances = new Map<number, EngineInstance>()
 const interrupts = new Map<number, () => void>()
@@ -73,25 +76,30 @@ function instanceOf(number: number): EngineInstance {
   return instance
 }
 
-const EXTRACTION = /^Failed to extract statements: /
-
-function faultOf(error: unknown): Pick<EngineFault, 'kind' | 'message'> {
-  const message = (error instanceof Error ? error.message : String(error)).replace(EXTRACTION, '')
-  if (error instanceof Refused) return { kind: 'refused', message }
-  if (message.startsWith('INTERRUPT Error')) return { kind: 'interrupted', message }
-  if (message.startsWith('Out of Memory Error')) return { kind: 'outOfMemory', message }
-  return { kind: 'sql', message }
+function faultOf(error: unknown): Fault {
+  if (error instanceof EngineError) return { kind: error.kind, message: error.message, line: error.line }
+  const message = error instanceof Error ? error.message : String(error)
+  return { kind: error instanceof Refused ? 'refused' : 'other', message }
 }
 
 /** The first use of the engine in a process takes 50 ms longer than every other. */
 async function warmUp(): Promise<void> {
   const directory = resolve(await mkdtemp('warm-'))
-  const sizes = { threads: 1, memoryLimitBytes: 64 * 1_048_576, tempLimitBytes: 1_048_576 }
-  const instance = await EngineInstance.prepare({ directory, ...sizes })
-  await instance.open({ paths: [], tables: [{ schema: 'warm', name: 'up', from: '(SELECT 1 AS a)' }] })
+  const output = join(directory, 'up')
+  const instance = await EngineInstance.prepare({
+    threads: 1,
+    memoryLimitBytes: 64 * MIB,
+    tempLimitBytes: MIB,
+  })
+  await instance.open({
+    tempDirectory: directory,
+    allowedDirectories: [directory],
+    allowedPaths: [],
+    tables: [{ schema: 'warm', name: 'up', from: '(SELECT 1 AS a)' }],
+  })
   await instance.define({ sql: 'SELECT a FROM warm.up' })
-  await instance.write({ projection: 'a', fieldIds: '{a: 1}', path: join(directory, 'up.parquet') })
-  await instance.judge({ sql: `FROM read_parquet('${join(directory, 'up.parquet')}')`, sampleRows: 1 })
+  await instance.write({ projection: 'a', fieldIds: '{a: 1}', directory: output })
+  await instance.judge({ sql: `FROM read_parquet(${quoteText(join(output, '*'))})`, sampleRows: 1 })
   instance.close()
   await rm(directory, { recursive: true })
 }

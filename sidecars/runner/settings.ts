@@ -1,5 +1,7 @@
 // The runner's part of the environment is parsed here, once; values are passed in from there.
 
+import type { EngineSize } from '../../lake/engine/instance.ts'
+
 export interface Settings {
   host: string
   port: number
@@ -9,17 +11,9 @@ export interface Settings {
   lakeDir: string | null
   /** Attempts that execute at once. */
   concurrency: number
-  engine: EngineSettings
-  logFormat: 'text' | 'json'
-}
-
-export interface EngineSettings {
-  /** What the engine of one run may keep in memory; its process needs somewhat more. */
-  memoryLimitBytes: number
-  /** What the engine of one run may spill to the scratch directory. */
-  tempLimitBytes: number
   /** Of one run. */
-  threads: number
+  engine: EngineSize
+  logFormat: 'text' | 'json'
 }
 
 /** Everything that is wrong with the environment, in one line. */

@@ -1,0 +1,112 @@
+import { join } from 'node:path'
+import { keyOf } from '../../lake/iceberg/location.ts'
+import { currentSchema, currentSnapshot, type TableMetadata } from '../../lake/iceberg/metadata.ts'
+import { dataFilesOf, type ManifestReader, makeManifestReader } from '../../lake/iceberg/scan.ts'
+import { quoteName, readTable } from '../../lake/iceberg/sql.ts'
+import type { Schema } from '../../lake/iceberg/types.ts'
+import type { TableName } from '../../lake/pipeline/names.ts'
+import type { LakeAccess } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { type Gateway, gatewayLake, LAKE_ROOT, type LakeFiles, sharedLake } from '../lake-access.ts'
+import type { ObjectCache } from '../object-cache.ts'
+import { type BranchCatalog, openBranchCatalog } from './branch-catalog.ts'
+import type { EngineLease } from './engine-pool.ts'
+
+// The lake as one piece of work sees it, through its token: tables of its branch, and their files on this machine.
+
+/** A table as SQL can read it: its columns, and local files that stay until the session is closed. */
+export interface TableInput {
+  name: TableName
+  schema: Schema
+  paths: string[]
+  rowCount: number
+}
+
+export interface LakeSession {
+  catalog: BranchCatalog
+  files: LakeFiles
+  gateway: Gateway
+  reader: ManifestReader
+  /** The data files of a table's current state, made local. */
+  open(name: TableName, metadata: TableMetadata): Promise<TableInput>
+  close(): void
+}
+
+export interface LakeOptions {
+  /** The directory of the API's disk store, where it is shared. */
+  lakeDir: string | null
+  cache: ObjectCache
+}
+
+/** Makes the function that opens sessions. Manifests of a shared lake are remembered across them. */
+export function makeLake({ lakeDir, cache }: LakeOptions) {
+  const shared = lakeDir === null ? null : sharedLake(lakeDir)
+  const readerOf = (files: LakeFiles) =>
+    makeManifestReader((location) => files.read(keyOf(LAKE_ROOT, location)))
+  const sharedReader = shared && readerOf(shared)
+
+  /** Throws CatalogError. */
+  return async function openLake(lake: LakeAccess, signal: AbortSignal): Promise<LakeSession> {
+    const gateway: Gateway = { url: lake.objectsUrl, token: lake.token, cache, signal }
+    const files = shared ?? gatewayLake(gateway)
+    const reader = sharedReader ?? readerOf(files)
+    const releases: (() => void)[] = []
+    return {
+      catalog: await openBranchCatalog(lake, signal),
+      files,
+      gateway,
+      reader,
+      async open(name, metadata) {
+        const snapshot = currentSnapshot(metadata)
+        const dataFiles = snapshot ? await dataFilesOf(metadata, snapshot['snapshot-id'], reader) : []
+        const leases = await Promise.all(
+          dataFiles.map(({ location, sizeBytes }) => files.open(keyOf(LAKE_ROOT, location), sizeBytes)),
+        )
+        releases.push(...leases.map(({ release }) => release))
+        return {
+          name,
+          schema: currentSchema(metadata),
+          paths: leases.map(({ path }) => path),
+          rowCount: dataFiles.reduce((sum, { recordCount }) => sum + recordCount, 0),
+        }
+      },
+      close() {
+        for (const release of releases.splice(0)) release()
+      },
+    }
+  }
+}
+
+/** How SQL names a table. Its last part is the table's own name, so that `name.column` works without an alias. */
+export const tableExpression = (table: TableName): string =>
+  `${quoteName(schemaOf(table))}.${quoteName(table.name)}`
+
+/**
+ * Opens an instance that sees these tables, and files in `directory`; it spills there too. Answers its number.
+ * Throws EngineFault, EngineEnded.
+ */
+export async function openInstance(
+  engine: EngineLease,
+  tables: readonly TableInput[],
+  directory: string,
+  signal: AbortSignal,
+): Promise<number> {
+  const number = await engine.instance()
+  await engine.call(
+    {
+      kind: 'open',
+      number,
+      tempDirectory: join(directory, `spill-${number}`),
+      allowedDirectories: [directory],
+      allowedPaths: tables.flatMap(({ paths }) => paths),
+      tables: tables.map(({ name, schema, paths }) => ({
+        schema: schemaOf(name),
+        name: name.name,
+        from: readTable(schema, paths),
+      })),
+    },
+    signal,
+  )
+  return number
+}
+
+const schemaOf = ({ namespace, layer }: TableName) => `${namespace}.${layer}`

@@ -1,0 +1,85 @@
+// The runner process: takes attempts of runs over RPC and executes them in engine processes. It holds no secret: what
+// an attempt may reach comes with it, as a token.
+import { mkdir, rm } from 'node:fs/promises'
+import { availableParallelism, totalmem } from 'node:os'
+import { join } from 'node:path'
+import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { serveConnect } from '../connect.ts'
+import { makeLog, messageOf } from '../log.ts'
+import { openObjectCache } from '../object-cache.ts'
+import { endWithParent } from '../supervisor/lifeline.ts'
+import { makeAttempts } from './attempts.ts'
+import { makeEnginePool } from './engine-pool.ts'
+import { makeJourney } from './journey.ts'
+import { makeLake } from './lake-session.ts'
+import { limits } from './limits.ts'
+import { makeTestMain } from './main-tests.ts'
+import { makeRunnerService } from './service.ts'
+import { parseSettings, type Settings, SettingsError } from './settings.ts'
+
+/** What the supervisor reads as "a restart cannot help". */
+const EXIT_CONFIGURATION = 78
+
+async function run(settings: Settings): Promise<void> {
+  const log = makeLog('runner', settings.logFormat)
+  const directories = {
+    cache: join(settings.scratchDir, 'cache'),
+    engines: join(settings.scratchDir, 'engines'),
+    work: join(settings.scratchDir, 'work'),
+  }
+  const sweep = async () => {
+    for (const directory of Object.values(directories)) await rm(directory, { recursive: true, force: true })
+  }
+  // What an earlier process left is of no more use: its attempts are lost with it.
+  await sweep()
+  for (const directory of Object.values(directories)) await mkdir(directory, { recursive: true })
+  const cache = await openObjectCache(directories.cache, limits.cacheBytes)
+  const pool = makeEnginePool({
+    directory: directories.engines,
+    size: settings.engine,
+    // One more than attempts: quality tests outside of runs find an engine too.
+    leasesMax: settings.concurrency + 1,
+    log,
+  })
+  const journey = {
+    openLake: makeLake({ lakeDir: settings.lakeDir, cache }),
+    pool,
+    directory: directories.work,
+  }
+  const attempts = makeAttempts({ concurrency: settings.concurrency, execute: makeJourney(journey), log })
+  const service = makeRunnerService({ attempts, testMain: makeTestMain(journey) })
+  const server = serveConnect({
+    host: settings.host,
+    port: settings.port,
+    services: [RunnerService],
+    register: (router) => router.service(RunnerService, service),
+    isServing: () => pool.isServing(),
+    readMaxBytes: limits.requestBytes,
+  })
+  log.info(`listening on ${server.url}`, {
+    concurrency: settings.concurrency,
+    threads: settings.engine.threads,
+    memory: `${Math.round(settings.engine.memoryLimitBytes / 1_048_576)}MiB`,
+  })
+
+  let isStopping = false
+  const stop = async () => {
+    if (isStopping) return
+    isStopping = true
+    // Followers must see the process leave, not its attempts fail.
+    await server.stop(limits.drainMs)
+    await pool.stop()
+    await sweep()
+    process.exit(0)
+  }
+  process.on('SIGTERM', stop)
+  process.on('SIGINT', stop)
+  endWithParent(stop)
+}
+
+try {
+  await run(parseSettings(process.env, { cores: availableParallelism(), memoryBytes: totalmem() }))
+} catch (error) {
+  process.stderr.write(`runner: ${messageOf(error)}\n`)
+  process.exit(error instanceof SettingsError ? EXIT_CONFIGURATION : 1)
+}

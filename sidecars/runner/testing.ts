@@ -1,0 +1,228 @@
+// For tests: a runner process like any other, and what it talks to: a real catalog on Postgres over HTTP.
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { type Client, createClient } from '@connectrpc/connect'
+import { createConnectTransport } from '@connectrpc/connect-web'
+import { testDatabase } from '../../.setup/database.ts'
+import { headOfMain, mergeBranches, openBranches } from '../../app/catalog/branches.ts'
+import { makeCatalog } from '../../app/catalog/catalog.ts'
+import { makeTokens } from '../../app/catalog/tokens.ts'
+import { systemClock } from '../../app/clock.ts'
+import { newId } from '../../app/ids.ts'
+import { openObjectStore } from '../../app/objects/open.ts'
+import { testApp, testLog } from '../../app/test-app.ts'
+import { openDatabase } from '../../drizzle/client.ts'
+import type { TableName } from '../../lake/pipeline/names.ts'
+import {
+  type GetRunStatusResponse,
+  type LakeAccessSchema,
+  RunnerService,
+  RunStatus,
+  type StreamLogsResponse,
+  type SubmitPipelineRequestSchema,
+} from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { eachLine } from '../supervisor/lines.ts'
+
+export type RunnerClient = Client<typeof RunnerService>
+type Submit = MessageInitShape<typeof SubmitPipelineRequestSchema>
+
+export interface RunnerProcess {
+  client: RunnerClient
+  url: string
+  pid: number
+  /** Process ids of its engines. */
+  engines(): number[]
+  stop(): Promise<void>
+}
+
+/** Starts `sidecars/runner/main.ts` on a free port; resolves when it listens. */
+export async function startRunner(env: Record<string, string> = {}): Promise<RunnerProcess> {
+  const scratch = await mkdtemp(join(tmpdir(), 'sluice-runner-'))
+  const child = Bun.spawn([process.execPath, fileURLToPath(new URL('./main.ts', import.meta.url))], {
+    env: { PATH: process.env.PATH ?? '', HOST: '127.0.0.1', PORT: '0', SCRATCH_DIR: scratch, ...env },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'inherit',
+  })
+  const { promise, resolve, reject } = Promise.withResolvers<string>()
+  void eachLine(child.stdout, (line) => {
+    const [, url] = /listening on (\S+)/.exec(line) ?? []
+    if (url !== undefined) resolve(url)
+    else process.stderr.write(`runner: ${line}\n`)
+  })
+  void child.exited.then((code) => reject(new Error(`the runner ended with ${code}`)))
+  const url = await promise
+  return {
+    client: createClient(RunnerService, createConnectTransport({ baseUrl: url, useBinaryFormat: true })),
+    url,
+    pid: child.pid,
+    engines: () => childrenOf(child.pid),
+    stop: async () => {
+      child.kill('SIGTERM')
+      await child.exited
+      await rm(scratch, { recursive: true, force: true })
+    },
+  }
+}
+
+function childrenOf(pid: number): number[] {
+  const { stdout } = Bun.spawnSync(['ps', '-o', 'pid=', '--ppid', String(pid)])
+  return stdout.toString().trim().split(/\s+/).filter(Boolean).map(Number)
+}
+
+export type TestService = Awaited<ReturnType<typeof openTestService>>
+
+/** The part of the service that runners talk to, and what a dispatcher does around an attempt. */
+export async function openTestService() {
+  const postgres = await testDatabase()
+  const { sql, close } = openDatabase(postgres.url, {
+    connections: 1,
+    rawConnections: 4,
+    application: 'test',
+  })
+  const directory = await mkdtemp(join(tmpdir(), 'sluice-service-'))
+  const lakeDir = join(directory, 'objects')
+  const objects = await openObjectStore({ kind: 'disk', root: lakeDir })
+  const tokens = makeTokens('a secret of the tests')
+  const catalog = makeCatalog({ sql, objects, tokens, clock: systemClock, newId, log: testLog })
+  const app = testApp({ internal: [catalog.routes, catalog.objectRoutes] })
+  let server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: app.fetch })
+  const url = `http://127.0.0.1:${server.port}`
+  const expiresAt = new Date(Date.now() + 3_600_000)
+  const access = { catalogUrl: `${url}/catalog`, objectsUrl: `${url}/lake/objects` }
+
+  /** Stores files of a pipeline and opens a run of it with one attempt: what a runner is then asked to do. */
+  async function attempt(
+    table: TableName,
+    files: Record<string, string>,
+    options: { landing?: Submit['landing']; attempt?: number; runId?: string } = {},
+  ): Promise<Submit & { runId: string; attempt: number; branch: string }> {
+    const runId = options.runId ?? newId()
+    const number = options.attempt ?? 1
+    const branch = `run-${runId}-${number}`
+    const prefix = `${table.namespace}/pipelines/${table.layer}/${table.name}/`
+    const pins: Record<string, string> = {}
+    for (const [path, text] of Object.entries(files))
+      pins[prefix + path] = (await objects.put(prefix + path, new TextEncoder().encode(text))).versionId
+    const base = await headOfMain(sql)
+    const pipelineId = newId()
+    await sql.begin(async (tx) => {
+      await openBranches(tx, [{ branch, base, runId, attempt: number }])
+      await tx`
+        insert into pipeline (id, namespace, layer, name, type, draft_snapshot, draft_machine_version, draft_dirty)
+        values (${pipelineId}, ${table.namespace}, ${table.layer}, ${`p-${pipelineId}`}, 'sql', '{}', 1, false)`
+      await tx`
+        insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones,
+          snapshot, machine_version, status)
+        values (${runId}, ${pipelineId}, ${table.namespace}, ${table.layer}, ${table.name}, 'sql', 'manual',
+          ${tx.json(pins)}, '[]', '{}', 1, 'running')`
+      await tx`
+        insert into run_attempt (run_id, attempt, pipeline_id, branch, base_commit, landing_watermark, runner_url)
+        values (${runId}, ${number}, ${pipelineId}, ${branch}, ${base}, 1000000, 'http://127.0.0.1')`
+    })
+    const token = tokens.attempt({ branch, runId, attempt: number, target: table, expiresAt })
+    return {
+      namespace: table.namespace,
+      layer: table.layer,
+      pipelineName: table.name,
+      trigger: 'manual',
+      type: 'sql',
+      runId,
+      attempt: number,
+      branch,
+      files: Object.entries(pins).map(([path, versionId]) => ({ path, versionId })),
+      landing: options.landing ?? [],
+      lake: { ...access, warehouse: `sluice@${branch}`, token },
+      runStartedAt: timestampFromDate(new Date('2026-01-02T03:04:05Z')),
+    }
+  }
+
+  return {
+    sql,
+    objects,
+    /** For a runner that shares the disk. */
+    lakeDir,
+    attempt,
+
+    /** What a dispatcher does with facts that block nothing. */
+    async merge({ branch, runId }: { branch: string; runId: string }, testedCommit: string) {
+      const outcomes = await sql.begin((tx) =>
+        mergeBranches(tx, [{ branch, testedCommit, runId, message: 'a run' }]),
+      )
+      return outcomes.get(branch)?.kind
+    },
+
+    /** How a reader of main reaches the lake. */
+    async readMain(): Promise<MessageInitShape<typeof LakeAccessSchema>> {
+      return {
+        ...access,
+        warehouse: 'sluice',
+        token: tokens.read({ commit: await headOfMain(sql), expiresAt }),
+      }
+    },
+
+    async zone(name: string): Promise<string> {
+      const id = newId()
+      await sql`insert into landing_zone (id, namespace, name) values (${id}, 'default', ${name})`
+      return id
+    },
+
+    async upload(zoneId: string, zone: string, filename: string, content: string) {
+      const path = `default/landing/${zone}/${filename}`
+      const bytes = new TextEncoder().encode(content)
+      const { versionId } = await objects.put(path, bytes)
+      const id = newId()
+      await sql`
+        insert into landing_file (id, zone_id, filename, original_name, path, version_id, size_bytes, content_type)
+        values (${id}, ${zoneId}, ${filename}, ${filename}, ${path}, ${versionId}, ${bytes.length}, 'text/csv')`
+      return { id, filename, object: { path, versionId, sizeBytes: BigInt(bytes.length) } }
+    },
+
+    /** The API process is gone for so long. */
+    async away(work: () => Promise<void>): Promise<void> {
+      const { port } = server
+      await server.stop(true)
+      await work()
+      server = Bun.serve({ hostname: '127.0.0.1', port, fetch: app.fetch })
+    },
+
+    async close() {
+      await server.stop(true)
+      await objects.close()
+      await close()
+      await postgres.drop()
+      await rm(directory, { recursive: true })
+    },
+  }
+}
+
+export interface Ended {
+  facts: GetRunStatusResponse
+  /** Without times. */
+  lines: string[]
+  phases: number[]
+}
+
+/** Submits an attempt and follows it to its end, as a dispatcher does. */
+export async function runToEnd(client: RunnerClient, submit: Submit): Promise<Ended> {
+  const { handle } = await client.submitPipeline(submit)
+  const told = await follow(client, handle)
+  const facts = await client.getRunStatus({ handle })
+  if (facts.status === RunStatus.RUNNING) throw new Error('the stream ended before the attempt')
+  return { facts, ...told }
+}
+
+export async function follow(client: RunnerClient, handle: string, afterSeq = 0n) {
+  const lines: string[] = []
+  const phases: number[] = []
+  const add = ({ entry, phase }: StreamLogsResponse) => {
+    if (entry) lines.push(entry.message)
+    if (phase) phases.push(phase)
+  }
+  for await (const message of client.streamLogs({ handle, afterSeq })) add(message)
+  return { lines, phases }
+}

@@ -1,0 +1,65 @@
+import { CatalogError } from '../../lake/iceberg/client.ts'
+import { IncompatibleColumn } from '../../lake/iceberg/evolution.ts'
+import { UnsupportedTable } from '../../lake/iceberg/metadata.ts'
+import { UnsupportedColumn } from '../../lake/iceberg/types.ts'
+import { TemplateError } from '../../lake/pipeline/template.ts'
+import { HttpFailure } from '../http.ts'
+import { EngineFault } from './engine-messages.ts'
+import { EngineEnded } from './engine-process.ts'
+
+// What a run says to the author of its pipeline.
+
+/** Rendered SQL and the template it came from. */
+export interface Rendered {
+  file: string
+  source: string
+  sql: string
+}
+
+/** Why something failed, for people; null for what should not happen at all. */
+export function reasonOf(error: unknown, rendered?: Rendered): string | null {
+  if (error instanceof EngineFault) return rendered ? sqlReason(error, rendered) : error.message
+  if (error instanceof EngineEnded || error instanceof TemplateError) return error.message
+  if (
+    error instanceof UnsupportedColumn ||
+    error instanceof IncompatibleColumn ||
+    error instanceof UnsupportedTable
+  )
+    return rendered ? `${rendered.file}: ${error.message}` : error.message
+  if (error instanceof CatalogError) return `the catalog: ${error.message}`
+  if (error instanceof HttpFailure) return error.message
+  if (error instanceof Error && error.name === 'TimeoutError') return 'the service does not answer'
+  return null
+}
+
+/** The engine's words without its excerpt of the SQL, which shows paths of this machine as well as the author's text. */
+function sqlReason({ kind, message, line }: EngineFault, { file, source, sql }: Rendered): string {
+  const words = message.replace(/\n+LINE \d+:[\s\S]*$/, '').trim()
+  if (kind === 'out_of_memory') return `${file}: the query needs more memory than its engine has: ${words}`
+  if (line === undefined) return `${file}: ${words}`
+  // Lines of the template and of what it became are the same only while it adds none.
+  const isSameLines = source.split('\n').length === sql.split('\n').length
+  return isSameLines
+    ? `${file} line ${line}: ${words}`
+    : `${file} (line ${line} of the rendered SQL): ${words}`
+}
+
+const NUMBER = new Intl.NumberFormat('en-US')
+
+/** `1 row`, `3,000 rows`. */
+export const counted = (count: number | bigint, noun: string): string =>
+  `${NUMBER.format(count)} ${noun}${Number(count) === 1 ? '' : 's'}`
+
+export function sized(bytes: number): string {
+  if (bytes < 1_000) return `${bytes} B`
+  if (bytes < 1_000_000) return `${(bytes / 1_000).toFixed(1)} kB`
+  return bytes < 1_000_000_000
+    ? `${(bytes / 1_000_000).toFixed(1)} MB`
+    : `${(bytes / 1_000_000_000).toFixed(2)} GB`
+}
+
+/** Milliseconds since `start` of `performance.now()`, as text. */
+export function since(start: number): string {
+  const ms = performance.now() - start
+  return ms < 10_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`
+}
