@@ -6,7 +6,6 @@ import { pathFromUrl } from './paths.ts'
 import {
   FileContent,
   FileList,
-  FilePath,
   FileQuery,
   FileUploaded,
   FileWritten,
@@ -49,7 +48,6 @@ export const fileRoutes = (files: FileService) =>
       },
     })
     .get('/*', ({ params }) => files.read(pathFromUrl(params['*'])), {
-      params: FilePath,
       response: { 200: FileContent, 400: ErrorBody, 404: ErrorBody, 413: ErrorBody },
       detail: {
         summary: 'Read a file',
@@ -58,7 +56,6 @@ export const fileRoutes = (files: FileService) =>
       },
     })
     .put('/*', ({ params, body }) => files.write(pathFromUrl(params['*']), body.content), {
-      params: FilePath,
       body: WriteFile,
       response: { 200: FileWritten, 400: ErrorBody, 413: ErrorBody },
       detail: {
@@ -74,7 +71,6 @@ export const fileRoutes = (files: FileService) =>
         return status(204, undefined)
       },
       {
-        params: FilePath,
         response: { 204: NoContent, 400: ErrorBody },
         detail: {
           summary: 'Delete a file',

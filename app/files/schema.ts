@@ -61,7 +61,4 @@ export const FileUploaded = t.Object({
   version_id: VersionId,
 })
 
-/** The rest of the address; its slashes may be percent-encoded. */
-export const FilePath = t.Object({ '*': t.String({ description: Path.description }) })
-
 export const NoContent = t.Void({ description: 'Done; there is nothing to say' })

@@ -26,7 +26,11 @@ export function openApiDocument({ routes, version, locked }: DocumentInput): Jso
       path,
       method: route.method,
       models: {},
-      hook: { ...route.hooks, params: namedWildcard(route.hooks.params), parse: ['application/json'] },
+      hook: {
+        ...route.hooks,
+        params: namedWildcard(route.path, route.hooks.params),
+        parse: ['application/json'],
+      },
     })
   }
   const paths: Json = filterPaths(registered, { excludeStaticFile: false, exclude: [] })
@@ -138,12 +142,17 @@ const capitalized = (word: string) => word.charAt(0).toUpperCase() + word.slice(
 
 const openApiPath = (path: string) => path.replace(/\*$/, ':path').replace(/:(\w+)/g, '{$1}')
 
-/** `*` has no name of its own in an OpenAPI path. */
-function namedWildcard(params: unknown): unknown {
-  if (!isJsonObject(params) || !isJsonObject(params.properties) || !('*' in params.properties)) return params
-  const { '*': path, ...others } = params.properties
-  return { ...params, properties: { ...others, path }, required: [...Object.keys(others), 'path'] }
-}
+/** `*` has no name of its own in an OpenAPI path, and none that the framework could check as a parameter. */
+const namedWildcard = (path: string, params: unknown): unknown =>
+  path.endsWith('*')
+    ? {
+        type: 'object',
+        properties: {
+          path: { type: 'string', description: 'Path in the object store, starting with a namespace' },
+        },
+        required: ['path'],
+      }
+    : params
 
 const hasFile = (body: unknown) =>
   isJsonObject(body) &&

@@ -28,7 +28,7 @@ const things = new Elysia({ prefix: '/things', tags: ['things'] })
   })
   .delete('/:ns/:layer', ({ status }) => status(204, undefined), { response: { 204: t.Void() } })
   .post('/upload', () => ({}), { body: elysiaType.Object({ path: t.String(), file: elysiaType.File() }) })
-  .get('/files/*', () => ({}), { params: t.Object({ '*': t.String({ description: 'The path' }) }) })
+  .get('/files/*', () => ({}))
 
 interface Operation {
   operationId: string
