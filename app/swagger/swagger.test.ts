@@ -130,7 +130,13 @@ describe('the document', () => {
   test('names the rest of a path', async () => {
     const { parameters } = await operation('/files/{path}', 'get')
     expect(parameters).toEqual([
-      { in: 'path', name: 'path', required: true, description: 'The path', schema: { type: 'string' } },
+      {
+        in: 'path',
+        name: 'path',
+        required: true,
+        description: 'Path in the object store, starting with a namespace',
+        schema: { type: 'string' },
+      },
     ] as never)
   })
   test('refers to the error envelope once', async () => {
