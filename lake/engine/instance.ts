@@ -102,7 +102,10 @@ export class Engine {
     return mapped(() => this.connection.run(sql))
   }
 
-  /** Runs one query; its rows are computed as they are fetched. */
+  /**
+   * Runs one query; its rows are computed as they are fetched. When that fails the message is lost (see `arrow.ts`):
+   * prefer `run` with a limit in the SQL.
+   */
   stream(sql: string): Promise<DuckDBResult> {
     return mapped(() => this.connection.stream(sql))
   }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { EngineError } from './error.ts'
-import { checkReadOnly, StatementRefused, statementsOf, type TableReference } from './statement.ts'
+import { checkReadOnly, limited, StatementRefused, statementsOf, type TableReference } from './statement.ts'
 
 let instance: DuckDBInstance
 let connection: DuckDBConnection
@@ -187,6 +187,37 @@ describe('what is hostile is refused', () => {
 
   test('a large query is read without exhausting the stack', async () => {
     expect(await refusalOf(`SELECT 1 ${'UNION ALL SELECT 1 '.repeat(4_000)}`)).toBe('allowed')
+  })
+})
+
+describe('a limit', () => {
+  const first = async (sql: string, rowsLimit: number) =>
+    (await connection.runAndReadAll(limited(await checkReadOnly(connection, sql), rowsLimit))).getRowsJson()
+
+  test('keeps the order and the columns of a query', async () => {
+    expect(await first('SELECT range AS a, 1 AS a FROM range(100_000) ORDER BY range DESC; -- all', 2)).toEqual([
+      ['99999', 1],
+      ['99998', 1],
+    ])
+    expect(
+      await first('SELECT * FROM range(100_000) ORDER BY range % 7 DESC, range DESC LIMIT 3', 5),
+    ).toEqual([['99994'], ['99987'], ['99980']])
+  })
+
+  test.each([
+    'FROM range(9)',
+    'VALUES (1), (2), (3)',
+    '(SELECT 1) UNION ALL SELECT 2 -- end',
+    'WITH a AS (FROM range(9)) FROM a',
+    'DESCRIBE SELECT 1, 2, 3',
+    'SHOW TABLES',
+    'SUMMARIZE SELECT 1 AS a',
+    'TABLE information_schema.tables',
+    'PIVOT (SELECT 1 AS a, 2 AS b) ON a IN (1) USING sum(b)',
+    'EXPLAIN SELECT 1',
+    'SELECT \';\' AS "a;b", $$;$$',
+  ])('%j can be limited', async (sql) => {
+    expect((await first(sql, 2)).length).toBeLessThanOrEqual(2)
   })
 })
 

@@ -90,6 +90,14 @@ export async function checkReadOnly(
   }
 }
 
+/** The SQL that gives at most so many rows of a checked statement, in its order; EXPLAIN is short as it is. */
+export function limited({ sql, kind }: ReadStatement, rowsLimit: number): string {
+  if (kind === 'explain') return sql
+  const [text = sql] = splitStatements(sql)
+  // The line breaks end a comment that the statement ends with.
+  return `SELECT * FROM (\n${text}\n) LIMIT ${rowsLimit}`
+}
+
 export interface Statement {
   sql: string
   /** A query gives rows and can stand inside of other SQL; a command is run for what it does. */

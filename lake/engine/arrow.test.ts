@@ -1,0 +1,382 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
+import { tableFromIPC } from 'apache-arrow'
+import fc from 'fast-check'
+import { arrowBytes, arrowStream, ResultTooLarge } from './arrow.ts'
+import { arrowToArrays, arrowToObjects, type JsonValue, uniqueNames } from './arrow-json.ts'
+
+let instance: DuckDBInstance
+let connection: DuckDBConnection
+beforeAll(async () => {
+  instance = await DuckDBInstance.create(':memory:', { threads: '1' })
+  connection = await instance.connect()
+  await connection.run("SET TimeZone = 'UTC'")
+})
+afterAll(() => {
+  connection.closeSync()
+  instance.closeSync()
+})
+
+const arrow = async (sql: string) => (await arrowBytes(await connection.stream(sql))).bytes
+const table = async (sql: string) => arrowToArrays(await arrow(sql))
+const value = async (expression: string): Promise<JsonValue | undefined> =>
+  (await table(`SELECT ${expression} AS x`)).rows[0]?.[0]
+const texts = async (sql: string) => (await connection.runAndReadAll(sql)).getRowsJson()
+
+describe('values by the rules of the service', () => {
+  const cases: [expression: string, type: string, json: JsonValue][] = [
+    ['true', 'BOOLEAN', true],
+    ['(-128)::TINYINT', 'TINYINT', -128],
+    ['255::UTINYINT', 'UTINYINT', 255],
+    ['(-32768)::SMALLINT', 'SMALLINT', -32_768],
+    ['65535::USMALLINT', 'USMALLINT', 65_535],
+    ['(-2147483648)::INTEGER', 'INTEGER', -2_147_483_648],
+    ['4294967295::UINTEGER', 'UINTEGER', 4_294_967_295],
+    ['9007199254740991::BIGINT', 'BIGINT', 9_007_199_254_740_991],
+    ['9007199254740992::BIGINT', 'BIGINT', '9007199254740992'],
+    ['(-9223372036854775808)::BIGINT', 'BIGINT', '-9223372036854775808'],
+    ['18446744073709551615::UBIGINT', 'UBIGINT', '18446744073709551615'],
+    ['sum(1)', 'HUGEINT', 1],
+    [
+      '(-170141183460469231731687303715884105728)::HUGEINT',
+      'HUGEINT',
+      '-170141183460469231731687303715884105728',
+    ],
+    [
+      '340282366920938463463374607431768211455::UHUGEINT',
+      'UHUGEINT',
+      '340282366920938463463374607431768211455',
+    ],
+    [
+      "'123456789012345678901234567890123456789012345'::BIGNUM",
+      'BIGNUM',
+      '123456789012345678901234567890123456789012345',
+    ],
+    ["'-7'::BIGNUM", 'BIGNUM', -7],
+    ['0.1::FLOAT', 'FLOAT', 0.1],
+    ['16777217::FLOAT', 'FLOAT', 16_777_216],
+    ['0.1::DOUBLE', 'DOUBLE', 0.1],
+    ["'nan'::DOUBLE", 'DOUBLE', null],
+    ["'-inf'::FLOAT", 'FLOAT', null],
+    ['-1.5::DECIMAL(4,2)', 'DECIMAL(4,2)', -1.5],
+    ['-0.05::DECIMAL(9,2)', 'DECIMAL(9,2)', -0.05],
+    ['999999999999999::DECIMAL(15,0)', 'DECIMAL(15,0)', 999_999_999_999_999],
+    ['0.01::DECIMAL(16,2)', 'DECIMAL(16,2)', '0.01'],
+    ['-12345678901234567890.123456789::DECIMAL(38,9)', 'DECIMAL(38,9)', '-12345678901234567890.123456789'],
+    ["DATE '2001-02-03'", 'DATE', '2001-02-03'],
+    ["DATE '0044-03-15 (BC)'", 'DATE', '-000043-03-15'],
+    ["DATE '12345-01-01'", 'DATE', '+012345-01-01'],
+    ["DATE 'infinity'", 'DATE', null],
+    ["TIME '03:04:05.25'", 'TIME', '03:04:05.25'],
+    ["TIME_NS '03:04:05.000000007'", 'TIME_NS', '03:04:05.000000007'],
+    ["TIMETZ '03:04:05+05:30'", 'TIME WITH TIME ZONE', '03:04:05+05:30'],
+    ["TIMESTAMP '2001-02-03 04:05:06.789'", 'TIMESTAMP', '2001-02-03T04:05:06.789'],
+    ["TIMESTAMP '1969-12-31 23:59:59.999999'", 'TIMESTAMP', '1969-12-31T23:59:59.999999'],
+    ["TIMESTAMP '-infinity'", 'TIMESTAMP', null],
+    ["TIMESTAMP_S '2001-02-03 04:05:06'", 'TIMESTAMP_S', '2001-02-03T04:05:06'],
+    ["TIMESTAMP_MS '2001-02-03 04:05:06.007'", 'TIMESTAMP_MS', '2001-02-03T04:05:06.007'],
+    ["TIMESTAMP_NS '2001-02-03 04:05:06.000000001'", 'TIMESTAMP_NS', '2001-02-03T04:05:06.000000001'],
+    ["TIMESTAMPTZ '2001-02-03 04:05:06+02'", 'TIMESTAMP WITH TIME ZONE', '2001-02-03T02:05:06Z'],
+    ["INTERVAL '14 months 3 days 4 hours'", 'INTERVAL', '1 year 2 months 3 days 04:00:00'],
+    ["'it''s 🦆'", 'VARCHAR', "it's 🦆"],
+    ["'\\x00\\xFF'::BLOB", 'BLOB', 'AP8='],
+    ["'10101'::BIT", 'BIT', '10101'],
+    ["'a'::ENUM('a', 'b')", "ENUM('a', 'b')", 'a'],
+    ['\'{"a": [1]}\'::JSON', 'JSON', '{"a": [1]}'],
+    ["'00000000-0000-0000-0000-00000000002a'::UUID", 'UUID', '00000000-0000-0000-0000-00000000002a'],
+    ['[1, NULL, 3]', 'INTEGER[]', [1, null, 3]],
+    ['[]::INTEGER[]', 'INTEGER[]', []],
+    ['[1, 2]::INTEGER[2]', 'INTEGER[2]', [1, 2]],
+    [
+      `{a: 1, "b c": 'x', n: NULL::DATE}`,
+      'STRUCT(a INTEGER, "b c" VARCHAR, n DATE)',
+      { a: 1, 'b c': 'x', n: null },
+    ],
+    ["row(1, 'x')", 'STRUCT(INTEGER, VARCHAR)', [1, 'x']],
+    ["MAP {'a': 1, 'b': NULL}", 'MAP(VARCHAR, INTEGER)', { a: 1, b: null }],
+    ['MAP {1: [2]}', 'MAP(INTEGER, INTEGER[])', { '1': [2] }],
+    ["MAP {{k: 1}: 'x'}", 'MAP(STRUCT(k INTEGER), VARCHAR)', { '{"k":1}': 'x' }],
+    ['union_value(num := 1.5::DOUBLE)', 'UNION(num DOUBLE)', '1.5'],
+    ['42::VARIANT', 'VARIANT', '42'],
+    ['[1::HUGEINT, 9007199254740993]', 'HUGEINT[]', [1, '9007199254740993']],
+    [
+      "{d: 1.5::DECIMAL(20,1), l: [INTERVAL '1 day']}",
+      'STRUCT(d DECIMAL(20,1), l INTERVAL[])',
+      { d: '1.5', l: ['1 day'] },
+    ],
+    ['[union_value(a := 1), NULL]', 'UNION(a INTEGER)[]', ['1', null]],
+    ["[{b: 'a'::ENUM('x', 'a')}]", "STRUCT(b ENUM('x', 'a'))[]", [{ b: 'a' }]],
+  ]
+  test.each(cases)('%s is %s', async (expression, type, json) => {
+    const { columns, rows } = await table(`SELECT ${expression} AS x`)
+    expect(columns).toEqual([{ name: 'x', type }])
+    expect(rows).toEqual([[json]])
+    expect(
+      (await table(`SELECT NULL::${type === 'STRUCT(INTEGER, VARCHAR)' ? 'INTEGER' : type} AS x`)).rows,
+    ).toEqual([[null]])
+  })
+
+  test('the name of a type is the one the engine says', async () => {
+    for (const [expression, type] of cases) {
+      const [described] = await texts(`DESCRIBE SELECT ${expression} AS x`)
+      expect(described?.[1]).toBe(type)
+    }
+  })
+})
+
+describe('every type of the engine', () => {
+  /** One row of smallest values, one of largest, one of NULLs. */
+  const ALL = 'SELECT * EXCLUDE (medium_enum, large_enum) FROM test_all_types()'
+  /** Text of a value of ours as the engine would write it, where the two differ only by form. */
+  const same: Record<string, (text: string) => JsonValue> = {
+    BOOLEAN: (text) => text === 'true',
+    FLOAT: Number,
+    DOUBLE: Number,
+    'DECIMAL(4,1)': Number,
+    'DECIMAL(9,4)': Number,
+    TIMESTAMP_NS: (text) => text.replace(' ', 'T'),
+  }
+  const integer = (text: string) => (Number.isSafeInteger(Number(text)) ? Number(text) : text)
+
+  test('is read, NULLs too', async () => {
+    const { columns, rows } = await table(ALL)
+    const described = (await texts(`DESCRIBE ${ALL}`)).map(([name]) => name)
+    expect(columns.map(({ name }) => name)).toEqual(described.map(String))
+    expect(rows).toHaveLength(3)
+    expect(rows[2]?.every((each) => each === null)).toBe(true)
+    expect(rows[0]?.filter((each) => each === null)).toEqual([])
+  })
+
+  test('has the value the engine says', async () => {
+    const { columns, rows } = await table(ALL)
+    const said = await texts(`SELECT COLUMNS(*)::VARCHAR FROM (${ALL})`)
+    const checked = columns.filter(({ type }, column) => {
+      const convert = same[type] ?? (/INT(EGER)?$|BIGNUM/.test(type) ? integer : undefined)
+      const isText = /^(VARCHAR|UUID|INTERVAL|BIT|ENUM.*|UNION.*|TIME|TIME_NS|TIME WITH TIME ZONE)$/.test(
+        type,
+      )
+      if (convert === undefined && !isText) return false
+      for (const row of [0, 1]) {
+        const text = String(said[row]?.[column])
+        expect([type, rows[row]?.[column]]).toEqual([type, convert === undefined ? text : convert(text)])
+      }
+      return true
+    })
+    expect(checked.length).toBeGreaterThan(25)
+  })
+
+  test('nested ones are the same value nested in a list, a struct, a map and an array', async () => {
+    const { columns, rows } = await table(ALL)
+    for (const [index, { name }] of columns.entries()) {
+      const [low, high] = [rows[0]?.[index] ?? null, rows[1]?.[index] ?? null]
+      const quoted = `"${name}"`
+      const nested =
+        await table(`SELECT list(${quoted} ORDER BY rowid), list({v: ${quoted}, w: [${quoted}]} ORDER BY rowid)
+        FROM (SELECT *, row_number() OVER () AS rowid FROM (${ALL}))`)
+      expect([name, nested.rows[0]]).toEqual([
+        name,
+        [[low, high, null], [low, high, null].map((each) => ({ v: each, w: [each] }))],
+      ])
+      const others =
+        await table(`SELECT MAP {'k': ${quoted}}, [${quoted}, ${quoted}]::${columns[index]?.type}[2]
+        FROM (${ALL})`)
+      expect([name, others.rows]).toEqual([
+        name,
+        [low, high, null].map((each) => [{ k: each }, [each, each]]),
+      ])
+    }
+  })
+
+  test('holds over many chunks, with NULLs among them', async () => {
+    const { rows } = await table(`SELECT i, a.* EXCLUDE (rowid)
+      FROM (SELECT range AS i, range % 3 AS rowid FROM range(5000)) r
+      JOIN (SELECT *, row_number() OVER () - 1 AS rowid FROM (${ALL})) a USING (rowid) ORDER BY i`)
+    const once = (await table(ALL)).rows
+    expect(rows).toHaveLength(5_000)
+    for (const index of [0, 1, 2, 2_047, 2_048, 2_049, 4_095, 4_096, 4_999])
+      expect(rows[index]).toEqual([index, ...(once[index % 3] ?? [])])
+  })
+
+  test('has a name and no rows when there are none', async () => {
+    const { columns, rows } = await table(`${ALL} WHERE bool IS NULL AND bool`)
+    expect(rows).toEqual([])
+    expect(columns).toEqual((await table(ALL)).columns)
+  })
+})
+
+describe('what the engine may do with its memory', () => {
+  test('lists out of order, shared, filtered and NULL are read right', async () => {
+    const { rows } =
+      await table(`SELECT i, l, l[2:], [x, x], CASE WHEN i % 5 = 0 THEN NULL ELSE [{a: l, b: 'text longer than twelve ' || i}] END
+      FROM (SELECT range AS i, [range, NULL, range + 1] AS l, ['s' || range] AS x FROM range(3000)) WHERE i % 2 = 1 ORDER BY i DESC`)
+    expect(rows).toHaveLength(1_500)
+    expect(rows[2]).toEqual([2995, [2995, null, 2996], [null, 2996], [['s2995'], ['s2995']], null])
+    expect(rows[1_499]).toEqual([
+      1,
+      [1, null, 2],
+      [null, 2],
+      [['s1'], ['s1']],
+      [{ a: [1, null, 2], b: 'text longer than twelve 1' }],
+    ])
+  })
+
+  test('one constant for all rows', async () => {
+    const { rows } = await table(
+      `SELECT [1, 2], {a: ['x']}, MAP {'k': [1]}, 'constant text of some length', NULL FROM range(3000)`,
+    )
+    expect(new Set(rows.map((row) => JSON.stringify(row)))).toEqual(
+      new Set(['[[1,2],{"a":["x"]},{"k":[1]},"constant text of some length",null]']),
+    )
+    expect(rows).toHaveLength(3_000)
+  })
+
+  test('structs and arrays under NULLs, in any order', async () => {
+    const { rows } = await table(`SELECT i, {a: {b: l}}, if(i % 3 = 0, NULL, {a: [l, NULL]})
+      FROM (SELECT range AS i, if(range % 2 = 0, NULL, [range, range + 1])::BIGINT[2] AS l FROM range(2500)) ORDER BY hash(i)`)
+    for (const [i, first, second] of rows) {
+      const l = Number(i) % 2 === 0 ? null : [Number(i), Number(i) + 1]
+      expect([first, second]).toEqual([{ a: { b: l } }, Number(i) % 3 === 0 ? null : { a: [l, null] }])
+    }
+  })
+})
+
+describe('the stream', () => {
+  test('is read by Arrow itself, with the type names', async () => {
+    const read = tableFromIPC(
+      await arrow("SELECT 1 AS a, 'x' AS b, 1.5::DECIMAL(14,2) AS d FROM range(5000)"),
+    )
+    expect(read.numRows).toBe(5_000)
+    expect(read.schema.fields.map((field) => field.metadata.get('sluice.type'))).toEqual([
+      'INTEGER',
+      'VARCHAR',
+      'DECIMAL(14,2)',
+    ])
+  })
+
+  test('starts before the query has ended', async () => {
+    const result = await connection.stream('SELECT range FROM range(1_000_000_000_000)')
+    const pieces: number[] = []
+    for await (const piece of arrowStream(result)) {
+      pieces.push(piece.length)
+      if (pieces.length > 20) break
+    }
+    expect(pieces.length).toBe(21)
+  })
+
+  test.each([
+    [5_000, 10_000, 5_000, false],
+    [5_000, 5_000, 5_000, false],
+    [5_000, 4_999, 4_999, true],
+    [5_000, 2_048, 2_048, true],
+    [5_000, 0, 0, true],
+    [0, 0, 0, false],
+  ])('%p rows with a limit of %p are %p rows, truncated: %p', async (there, rowsLimit, rows, truncated) => {
+    const result = await connection.stream(`SELECT range, [range], 'x' FROM range(${there})`)
+    const summary = await arrowBytes(result, { rowsLimit })
+    expect([summary.rows, summary.truncated]).toEqual([rows, truncated])
+    expect(arrowToArrays(summary.bytes).rows).toHaveLength(rows)
+  })
+
+  test('a result past the limit of bytes is refused', async () => {
+    const result = await connection.stream("SELECT repeat('x', 1000) FROM range(1_000_000)")
+    await expect(arrowBytes(result, { bytesLimit: 1_000_000 })).rejects.toThrow(ResultTooLarge)
+  })
+
+  test('a streaming query that fails on its way is an error, never a short result', async () => {
+    const result = await connection.stream(
+      "SELECT if(range = 400_000, error('late'), range) FROM range(500_000)",
+    )
+    await expect(arrowBytes(result)).rejects.toMatchObject({ name: 'EngineError', kind: 'other' })
+    const stopped = await connection.stream('SELECT range FROM range(1_000_000_000) WHERE random() < 2')
+    const stop = setInterval(() => connection.interrupt(), 5)
+    await expect(arrowBytes(stopped)).rejects.toThrow('failed or was interrupted')
+    clearInterval(stop)
+  })
+
+  test('EXPLAIN, DESCRIBE and SHOW are results too', async () => {
+    expect((await table('EXPLAIN SELECT 1')).columns.map(({ name }) => name)).toEqual([
+      'explain_key',
+      'explain_value',
+    ])
+    expect((await table('DESCRIBE SELECT 1 AS a')).rows[0]?.slice(0, 2)).toEqual(['a', 'INTEGER'])
+  })
+})
+
+describe('rows as objects', () => {
+  test('names that repeat get a number', async () => {
+    const { columns, rows } = arrowToObjects(
+      await arrow('SELECT 1 AS a, 2 AS a, 3 AS a_1, 4 AS a, 5 AS "__proto__"'),
+    )
+    expect(columns.map(({ name }) => name)).toEqual(['a', 'a_2', 'a_1', 'a_3', '__proto__'])
+    expect(JSON.stringify(rows)).toBe('[{"a":1,"a_2":2,"a_1":3,"a_3":4,"__proto__":5}]')
+  })
+
+  test('every name is there once, and the first of its kind is as it was', () => {
+    fc.assert(
+      fc.property(fc.array(fc.constantFrom('a', 'a_1', 'a_2', 'b', ''), { maxLength: 12 }), (names) => {
+        const unique = uniqueNames(names)
+        expect(new Set(unique).size).toBe(names.length)
+        for (const [index, name] of names.entries())
+          if (names.indexOf(name) === index) expect(unique[index]).toBe(name)
+      }),
+    )
+  })
+})
+
+describe('any value', () => {
+  test('integers, texts, blobs and times come back as the engine says', async () => {
+    const days = fc.integer({ min: -2_147_483_646, max: 2_147_483_646 })
+    const micros = fc.bigInt({ min: -(2n ** 61n), max: 2n ** 61n })
+    const text = fc.string({ unit: 'grapheme' }).filter((each) => !each.includes('\0'))
+    await fc.assert(
+      fc.asyncProperty(
+        fc.bigInt({ min: -(2n ** 127n), max: 2n ** 127n - 1n }),
+        days,
+        micros,
+        text,
+        async (n, day, at, word) => {
+          const quoted = `'${word.replaceAll("'", "''")}'`
+          const [row] = (
+            await table(
+              `SELECT '${n}'::HUGEINT, DATE '1970-01-01' + ${day}, make_timestamp(${at}::BIGINT), ${quoted}, encode(${quoted})`,
+            )
+          ).rows
+          const [said] = await texts(
+            `SELECT year(d), month(d), day(d), year(t), epoch_us(t)::VARCHAR FROM (SELECT DATE '1970-01-01' + ${day} AS d, make_timestamp(${at}::BIGINT) AS t)`,
+          )
+          expect(row?.[0]).toEqual(n >= -(2n ** 53n) + 1n && n < 2n ** 53n ? Number(n) : String(n))
+          const [, year, month, dayOfMonth] = /^([-+]?\d+)-(\d\d)-(\d\d)$/.exec(String(row?.[1])) ?? []
+          expect([Number(year), Number(month), Number(dayOfMonth)].map(String)).toEqual(
+            (said ?? []).slice(0, 3).map(String),
+          )
+          expect(Number.parseInt(String(row?.[2]), 10)).toBe(Number(said?.[3]))
+          expect(row?.[3]).toBe(word)
+          expect(Buffer.from(String(row?.[4]), 'base64').toString()).toBe(word)
+        },
+      ),
+      { numRuns: 60 },
+    )
+  })
+
+  test('a decimal of any width is its text', async () => {
+    const decimal = fc.integer({ min: 1, max: 38 }).chain((width) =>
+      fc.record({
+        width: fc.constant(width),
+        scale: fc.integer({ min: 0, max: width }),
+        unscaled: fc.bigInt({ min: -(10n ** BigInt(width)) + 1n, max: 10n ** BigInt(width) - 1n }),
+      }),
+    )
+    await fc.assert(
+      fc.asyncProperty(decimal, async ({ width, scale, unscaled }) => {
+        const digits = String(unscaled < 0n ? -unscaled : unscaled).padStart(scale + 1, '0')
+        const sign = unscaled < 0n ? '-' : ''
+        const text = `${sign}${digits.slice(0, digits.length - scale)}.${digits.slice(digits.length - scale)}`
+        const [said] = await texts(`SELECT '${text}'::DECIMAL(${width},${scale})::VARCHAR`)
+        const json = await value(`'${text}'::DECIMAL(${width},${scale})`)
+        const plain = String(said?.[0]).replace(/^(-?)\./, '$10.')
+        expect(json).toEqual(width <= 15 ? Number(plain) : plain)
+      }),
+      { numRuns: 60 },
+    )
+  })
+})

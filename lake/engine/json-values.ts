@@ -1,0 +1,97 @@
+/** Single values as JSON has them. */
+
+/** A number within 2^53, else text. */
+export function integer(value: unknown): number | string {
+  if (typeof value === 'number') return value
+  if (typeof value !== 'bigint') throw new TypeError('an integer is a number or a bigint')
+  const number = Number(value)
+  return Number.isSafeInteger(number) ? number : String(value)
+}
+
+/** NaN and infinities are null. */
+export const finite = (value: number): number | null => (Number.isFinite(value) ? value : null)
+
+/** The shortest number that is the same 32-bit float: 0.1, not 0.10000000149011612. */
+export function shortFloat(value: number): number | null {
+  if (!Number.isFinite(value)) return null
+  for (let digits = 6; digits < 9; digits += 1) {
+    const short = Number(value.toPrecision(digits))
+    if (Math.fround(short) === value) return short
+  }
+  return Number(value.toPrecision(9))
+}
+
+/** `-12345` with scale 2 is `-123.45`. */
+export function decimalText(unscaled: bigint, scale: number): string {
+  const digits = (unscaled < 0n ? -unscaled : unscaled).toString().padStart(scale + 1, '0')
+  const whole = digits.slice(0, digits.length - scale)
+  const sign = unscaled < 0n ? '-' : ''
+  return scale === 0 ? `${sign}${whole}` : `${sign}${whole}.${digits.slice(-scale)}`
+}
+
+/** The engine's infinite dates are the ends of 32 bits. */
+const INFINITE_DAYS = 2 ** 31 - 1
+
+/** Days since 1970 as `2001-02-03`; years outside of 0 to 9999 have a sign and six digits. Infinities are null. */
+export function civilDate(days: number): string | null {
+  if (Math.abs(days) >= INFINITE_DAYS) return null
+  // The Gregorian calendar in eras of 400 years that start on 1 March: leap days come last.
+  const shifted = days + 719_468
+  const era = Math.floor(shifted / 146_097)
+  const dayOfEra = shifted - era * 146_097
+  const yearOfEra = Math.floor(
+    (dayOfEra -
+      Math.floor(dayOfEra / 1_460) +
+      Math.floor(dayOfEra / 36_524) -
+      Math.floor(dayOfEra / 146_096)) /
+      365,
+  )
+  const dayOfYear = dayOfEra - (365 * yearOfEra + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100))
+  const monthFromMarch = Math.floor((5 * dayOfYear + 2) / 153)
+  const day = dayOfYear - Math.floor((153 * monthFromMarch + 2) / 5) + 1
+  const month = monthFromMarch < 10 ? monthFromMarch + 3 : monthFromMarch - 9
+  const year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
+  return `${yearText(year)}-${padded(month)}-${padded(day)}`
+}
+
+const padded = (value: number): string => String(value).padStart(2, '0')
+
+function yearText(year: number): string {
+  if (year >= 0 && year <= 9_999) return String(year).padStart(4, '0')
+  return `${year < 0 ? '-' : '+'}${String(Math.abs(year)).padStart(6, '0')}`
+}
+
+/** A time of day in units of 10^-digits seconds: `03:04:05.25`, without zeros at the end of the fraction. */
+export function isoTime(units: bigint, digits: number): string {
+  const perSecond = 10n ** BigInt(digits)
+  const seconds = Number(units / perSecond)
+  const fraction = String(units % perSecond)
+    .padStart(digits, '0')
+    .replace(/0+$/, '')
+  const clock = [Math.floor(seconds / 3_600), Math.floor(seconds / 60) % 60, seconds % 60]
+    .map(padded)
+    .join(':')
+  return fraction === '' ? clock : `${clock}.${fraction}`
+}
+
+/** The engine's infinite timestamps are the ends of 64 bits, in every unit. */
+const INFINITE_UNITS = 2n ** 63n - 1n
+
+/** Units of 10^-digits seconds since 1970 as `2001-02-03T04:05:06.7`; infinities are null. */
+export function isoTimestamp(units: bigint, digits: number): string | null {
+  if (units === INFINITE_UNITS || units === -INFINITE_UNITS) return null
+  const perDay = 86_400n * 10n ** BigInt(digits)
+  const ofDay = ((units % perDay) + perDay) % perDay
+  const date = civilDate(Number((units - ofDay) / perDay))
+  return date === null ? null : `${date}T${isoTime(ofDay, digits)}`
+}
+
+/** Pieces of a binary string: an argument list has a limit. */
+const BINARY_PIECE_BYTES = 8_192
+
+export function base64(bytes: Uint8Array): string {
+  let binary = ''
+  for (let at = 0; at < bytes.length; at += BINARY_PIECE_BYTES)
+    binary += String.fromCharCode(...bytes.subarray(at, at + BINARY_PIECE_BYTES))
+  return btoa(binary)
+}

@@ -1,0 +1,33 @@
+import {
+  DuckDBArrayType,
+  DuckDBListType,
+  DuckDBMapType,
+  DuckDBStructType,
+  type DuckDBType,
+  DuckDBUnionType,
+} from '@duckdb/node-api'
+
+/**
+ * A type as the engine's DESCRIBE writes it: `DECIMAL(14,2)`, `STRUCT(a INTEGER, "b c" VARCHAR)[]`. An alias the engine
+ * built in (JSON) is the name; names of fields are quoted when they are no plain words.
+ */
+export function typeName(type: DuckDBType): string {
+  if (type.alias) return type.alias
+  if (type instanceof DuckDBListType) return `${typeName(type.valueType)}[]`
+  if (type instanceof DuckDBArrayType) return `${typeName(type.valueType)}[${type.length}]`
+  if (type instanceof DuckDBMapType) return `MAP(${typeName(type.keyType)}, ${typeName(type.valueType)})`
+  if (type instanceof DuckDBStructType) return `STRUCT(${fields(type.entryNames, type.entryTypes)})`
+  if (type instanceof DuckDBUnionType) return `UNION(${fields(type.memberTags, type.memberTypes)})`
+  return type.toString()
+}
+
+const fields = (names: readonly string[], types: readonly DuckDBType[]): string =>
+  types
+    .map((type, index) => {
+      const name = names[index] ?? ''
+      return name === '' ? typeName(type) : `${fieldName(name)} ${typeName(type)}`
+    })
+    .join(', ')
+
+const fieldName = (name: string): string =>
+  /^[a-z_][a-z0-9_]*$/i.test(name) ? name : `"${name.replaceAll('"', '""')}"`
