@@ -82,6 +82,30 @@ test('the name of a deleted pipeline can be used again at once, for another pipe
   ])
 })
 
+test('deleting a pipeline cancels the runs it still has', async ({ request }) => {
+  const { url, prefix, namespace, layer, name } = await newPipeline(request)
+  await writeFile(
+    request,
+    `${prefix}pipeline.sql`,
+    'select count(*) as n from range(1000000000000) where range % 7 = 8',
+  )
+  const runs: string[] = []
+  for (let run = 0; run < 2; run++) {
+    const requested = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
+    expect(requested.status()).toBe(202)
+    runs.push((await requested.json()).run_id)
+  }
+  const [first, second] = runs
+  const statusOf = async (id = '') => (await (await request.get(`/api/v1/runs/${id}`)).json()).status
+  await expect.poll(() => statusOf(first)).toBe('running')
+  expect(await (await request.get(url)).json()).toMatchObject({
+    last_run: { run_id: second, status: 'pending', finished_at: null },
+  })
+  expect((await request.delete(url)).status()).toBe(204)
+  await expect.poll(() => statusOf(first)).toBe('cancelled')
+  await expect.poll(() => statusOf(second)).toBe('cancelled')
+})
+
 test.describe('create', () => {
   const fine = { namespace: 'default', layer: 'bronze', name: 'refused' }
   const wrong: [field: string, value: unknown][] = [

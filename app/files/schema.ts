@@ -52,7 +52,7 @@ export const FileContent = t.Object({
 export const WriteFile = t.Object({ content: t.String({ description: 'Text, at most 32 MB' }) })
 export const FileWritten = t.Object({ path: Path, status: t.Literal('written'), version_id: VersionId })
 
-export const UploadFile = t.Object({ path: t.String({ description: Path.description }), file: FilePart })
+export const UploadFile = t.Object({ path: Path, file: FilePart })
 export const FileUploaded = t.Object({
   path: Path,
   filename: t.String(),

@@ -1,4 +1,4 @@
-import { and, eq, isNull, sql } from 'drizzle-orm'
+import { eq, sql } from 'drizzle-orm'
 import type { PgUpdateSetSource } from 'drizzle-orm/pg-core'
 import type { Tx } from '../../drizzle/client.ts'
 import { pipelines, transitions } from '../../drizzle/schema/index.ts'
@@ -12,6 +12,7 @@ import {
   migrateDraft,
   newDraft,
 } from '../../machines/draft.ts'
+import { isLive } from './queries.ts'
 import type { PipelineRef } from './ref.ts'
 
 // The one door to a pipeline's draft: lock the row, ask the machine, save state and history in the same transaction.
@@ -21,18 +22,7 @@ type Columns = PgUpdateSetSource<typeof pipelines>
 
 /** A live pipeline, locked until the transaction ends; null when there is none. */
 export async function lockPipeline(tx: Tx, ref: PipelineRef): Promise<PipelineRow | null> {
-  const [row] = await tx
-    .select()
-    .from(pipelines)
-    .where(
-      and(
-        eq(pipelines.namespace, ref.namespace),
-        eq(pipelines.layer, ref.layer),
-        eq(pipelines.name, ref.name),
-        isNull(pipelines.deletedAt),
-      ),
-    )
-    .for('update')
+  const [row] = await tx.select().from(pipelines).where(isLive(ref)).for('update')
   return row ?? null
 }
 

@@ -75,7 +75,7 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
     .post(
       '/:ns/:layer/:name/publish',
       async ({ params, body, status }) => {
-        const outcome = await pipelines.publish(refOf(params), body.message)
+        const outcome = await pipelines.publish(refOf(params), body?.message)
         return outcome.kind === 'refused' ? status(422, outcome.body) : outcome.body
       },
       {

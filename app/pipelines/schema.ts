@@ -84,7 +84,7 @@ export const UpdatePipeline = t.Object({
 })
 export type UpdatePipeline = typeof UpdatePipeline.static
 
-export const PublishPipeline = t.Object({ message: t.Optional(Message) })
+export const PublishPipeline = t.Optional(t.Object({ message: t.Optional(Message) }))
 export const Published = t.Object({
   status: t.Literal('published'),
   version: VersionNumber,
