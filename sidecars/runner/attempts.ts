@@ -99,7 +99,7 @@ export class Attempt {
         this.log.write('warn', 'cancelled')
         this.status = 'cancelled'
       } else {
-        this.error = error instanceof AttemptFailure ? error.message : `${this.phase}: internal error`
+        this.error = `${this.phase}: ${error instanceof AttemptFailure ? error.message : 'internal error'}`
         if (!(error instanceof AttemptFailure))
           log.error('an attempt broke', { handle: this.handle, error: stackOf(error) })
         this.log.write('error', this.error)

@@ -54,7 +54,9 @@ export function makeJourney({ openLake, pool, directory: root }: JourneyOptions)
     } catch (error) {
       signal.throwIfAborted()
       const reason = error instanceof AttemptFailure ? error.message : reasonOf(error, journey.rendered)
-      throw reason === null ? error : new AttemptFailure(reason, { cause: error })
+      if (reason === null) throw error
+      // Where the work was done is nobody's business.
+      throw new AttemptFailure(reason.replaceAll(`${directory}/`, ''), { cause: error })
     } finally {
       const [lake, engine] = await Promise.allSettled([opened, taken])
       if (engine.status === 'fulfilled') await engine.value.release()

@@ -34,6 +34,7 @@ export interface RunnerProcess {
   client: RunnerClient
   url: string
   pid: number
+  scratchDir: string
   /** Process ids of its engines. */
   engines(): number[]
   stop(): Promise<void>
@@ -60,6 +61,7 @@ export async function startRunner(env: Record<string, string> = {}): Promise<Run
     client: createClient(RunnerService, createConnectTransport({ baseUrl: url, useBinaryFormat: true })),
     url,
     pid: child.pid,
+    scratchDir: scratch,
     engines: () => childrenOf(child.pid),
     stop: async () => {
       child.kill('SIGTERM')

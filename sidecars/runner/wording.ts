@@ -35,7 +35,9 @@ export function reasonOf(error: unknown, rendered?: Rendered): string | null {
 /** The engine's words without its excerpt of the SQL, which shows paths of this machine as well as the author's text. */
 function sqlReason({ kind, message, line }: EngineFault, { file, source, sql }: Rendered): string {
   const words = message.replace(/\n+LINE \d+:[\s\S]*$/, '').trim()
-  if (kind === 'out_of_memory') return `${file}: the query needs more memory than its engine has: ${words}`
+  // What follows is advice for someone who can change the engine's settings.
+  if (kind === 'out_of_memory')
+    return `${file}: the query needs more memory than its engine has: ${words.replace(/\n\s*Possible solutions:[\s\S]*$/, '').trim()}`
   if (line === undefined) return `${file}: ${words}`
   // Lines of the template and of what it became are the same only while it adds none.
   const isSameLines = source.split('\n').length === sql.split('\n').length

@@ -1,0 +1,484 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Code, ConnectError } from '@connectrpc/connect'
+import type { TableName } from '../../lake/pipeline/names.ts'
+import { RunPhase, RunStatus, Severity } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import {
+  follow,
+  openTestService,
+  type RunnerProcess,
+  runToEnd,
+  startRunner,
+  type TestService,
+} from './testing.ts'
+
+const ENDLESS = 'select sum(a.range * b.range) as n from range(1000000) a, range(1000000) b'
+
+let service: TestService
+let runner: RunnerProcess
+beforeAll(async () => {
+  service = await openTestService()
+  runner = await startRunner({ RUNNER_CONCURRENCY: '2', ENGINE_MEMORY_LIMIT: '200MB' })
+})
+afterAll(async () => {
+  await runner.stop()
+  await service.close()
+})
+
+let tables = 0
+function aTable(layer: TableName['layer'] = 'bronze'): TableName {
+  tables += 1
+  return { namespace: 'default', layer, name: `t${tables}` }
+}
+
+type Files = Record<string, string>
+const sqlFiles = (sql: string, more: Files = {}): Files => ({ 'pipeline.sql': sql, ...more })
+const appending = { 'config.yaml': 'merge_strategy: append_only' }
+
+async function run(table: TableName, files: Files, by = runner) {
+  const submit = await service.attempt(table, files)
+  return { submit, ...(await runToEnd(by.client, submit)) }
+}
+
+/** Runs and merges; the run has to succeed. */
+async function publish(table: TableName, sql: string, more: Files = {}, by = runner) {
+  const ended = await run(table, sqlFiles(sql, more), by)
+  expect(ended.facts).toMatchObject({ status: RunStatus.COMPLETED, error: '' })
+  if (ended.facts.testedCommit !== '')
+    expect(await service.merge(ended.submit, ended.facts.testedCommit)).toBe('merged')
+  return ended
+}
+
+async function failureOf(table: TableName, files: Files): Promise<string> {
+  const { facts, lines } = await run(table, files)
+  expect(facts.status).toBe(RunStatus.FAILED)
+  expect(lines.at(-1)).toBe(facts.error)
+  return facts.error
+}
+
+/** Asks main by way of quality tests: the number each gives. */
+async function ask(
+  table: TableName,
+  questions: Record<string, string>,
+): Promise<Record<string, number | string>> {
+  const { results } = await runner.client.runQualityTests({
+    namespace: table.namespace,
+    layer: table.layer,
+    pipelineName: table.name,
+    files: Object.entries(questions).map(([name, content]) => ({
+      path: `tests/quality/${name}.sql`,
+      content,
+    })),
+    lake: await service.readMain(),
+  })
+  return Object.fromEntries(results.map(({ name, value, error }) => [name, error || Number(value)]))
+}
+
+/** Resolves when the attempt is in the phase. */
+async function untilExecuting(handle: string): Promise<void> {
+  for await (const { phase } of runner.client.streamLogs({ handle })) if (phase === RunPhase.EXECUTING) return
+}
+
+describe('an attempt', () => {
+  test('renders, executes, commits once, is judged, and tells every step', async () => {
+    const table = aTable()
+    const files = sqlFiles('select 1 as a', {
+      'config.yaml': 'descripton: typo\nmax_retries: 2\nretry_delay_seconds: 7',
+      'tests/quality/no-nulls.sql': 'select count(*) from {{ this }} where a is null',
+    })
+    const { submit, facts, lines, phases } = await run(table, files)
+    expect(facts).toMatchObject({
+      status: RunStatus.COMPLETED,
+      rowsWritten: 1n,
+      maxRetries: 2,
+      retryDelaySeconds: 7,
+      archiveLandingZones: false,
+      tests: [{ name: 'no-nulls', severity: Severity.ERROR, passed: true, value: 0n, error: '' }],
+    })
+    expect(phases).toEqual([RunPhase.RENDERING, RunPhase.EXECUTING, RunPhase.TESTING])
+    const told = lines.map((line) => line.replace(/\d+ (ms|B)/g, 'N'))
+    expect(told).toEqual([
+      'config.yaml line 1: unknown key "descripton" is ignored',
+      'rendered pipeline.sql in N',
+      '1 row, N of Parquet in N',
+      "committed to the run's branch in N",
+      'test no-nulls: passed in N',
+      '1 test passed, 0 failed in N',
+      'attempt 1 done in N',
+    ])
+    expect(await service.merge(submit, facts.testedCommit)).toBe('merged')
+    expect(await ask(table, { rows: 'select count(*) from {{ this }}' })).toEqual({ rows: 1 })
+    expect(await readdir(join(runner.scratchDir, 'work'))).toEqual([])
+  })
+
+  test('reads several tables of main, by their names and under aliases', async () => {
+    const [a, b, c, joined] = [aTable(), aTable(), aTable('silver'), aTable('gold')]
+    await publish(a, 'select range as id from range(10)')
+    await publish(b, "select range as id, 'x' || range as text from range(5)")
+    await publish(c, 'select 3 as id, 1.5::decimal(9,2) as price')
+    const { lines } = await publish(
+      joined,
+      `select ${b.name}.text, c.price
+       from {{ ref('bronze.${a.name}') }} join {{ ref('default.bronze.${b.name}') }} using (id)
+       left join {{ ref("silver.${c.name}") }} c using (id)`,
+    )
+    expect(lines).toContain(`reads default.bronze.${a.name}: 10 rows in 1 file`)
+    const answers = await ask(joined, {
+      rows: 'select count(*) from {{ this }}',
+      priced: 'select text from {{ this }} where price = 1.5',
+    })
+    expect(answers).toEqual({ rows: 5, priced: 1 })
+  })
+
+  test('with a lake on a shared disk writes and reads it in place', async () => {
+    const local = await startRunner({ LAKE_DIR: service.lakeDir })
+    const [a, b] = [aTable(), aTable()]
+    const failing = { 'tests/quality/few.sql': 'select * from {{ this }} where n > 1' }
+    await publish(a, 'select range as n from range(4)', appending, local)
+    await publish(a, 'select 10 as n', appending, local)
+    const { facts } = await publish(b, `select * from {{ ref('bronze.${a.name}') }}`, failing, local)
+    expect(facts).toMatchObject({ rowsWritten: 5n, tests: [{ passed: false, value: 3n }] })
+    expect(await ask(b, { sum: 'select sum(n) from {{ this }}' })).toEqual({ sum: 16 })
+    await local.stop()
+  })
+})
+
+describe('what a run changes', () => {
+  test('full_refresh replaces rows and schema, also by none', async () => {
+    const table = aTable()
+    await publish(table, 'select range as a from range(7)')
+    await publish(table, "select 'x' as b, 2 as a")
+    expect(
+      await ask(table, { rows: 'select count(*) from {{ this }}', b: 'select b from {{ this }}' }),
+    ).toEqual({
+      rows: 1,
+      b: 1,
+    })
+    const { facts } = await publish(table, "select 'x' as b where false")
+    expect(facts).toMatchObject({ rowsWritten: 0n, testedCommit: expect.stringMatching(/./) })
+    expect(await ask(table, { rows: 'select count(*) from {{ this }}' })).toEqual({ rows: 0 })
+  })
+
+  test('append_only adds rows and columns; no rows are no commit', async () => {
+    const table = aTable()
+    const first = await publish(table, 'select 1 as a where false', {
+      ...appending,
+      'tests/quality/t.sql': 'select 1',
+    })
+    expect(first.facts).toMatchObject({ rowsWritten: 0n, testedCommit: '', tests: [] })
+    await publish(table, 'select range as a from range(3)', appending)
+    const counting = { 'tests/quality/rows.sql': 'select count(*) - 5 from {{ this }}' }
+    const second = await publish(table, "select range as a, 'new' as b from range(2)", {
+      ...appending,
+      ...counting,
+    })
+    expect(second.facts).toMatchObject({ rowsWritten: 2n, tests: [{ passed: true }] })
+    const none = await publish(table, 'select 1::bigint as a where false', { ...appending, ...counting })
+    expect(none.facts).toMatchObject({ rowsWritten: 0n, testedCommit: '', tests: [{ passed: true }] })
+    expect(none.lines).toContain('no rows to append: the table stays as it is')
+    expect(await ask(table, { nulls: 'select count(*) from {{ this }} where b is null' })).toEqual({
+      nulls: 3,
+    })
+
+    const error = await failureOf(table, sqlFiles("select 'text' as a", appending))
+    expect(error).toMatch(
+      /^executing: pipeline.sql: column "a" is BIGINT in the table and VARCHAR in the new rows/,
+    )
+  })
+
+  test('the largest watermark and the own table are what they were before the run', async () => {
+    const table = aTable()
+    const config = { 'config.yaml': 'merge_strategy: append_only\nwatermark_column: day' }
+    const sql = `select coalesce(max(day), date '2001-01-01') + 1 as day, '{{ watermark_value }}' as seen
+                 from {% if watermark_value %}{{ this }}{% else %}(select null::date as day){% endif %}`
+    await publish(table, sql, config)
+    await publish(table, sql, config)
+    const answers = await ask(table, {
+      first: "select * from {{ this }} where day = '2001-01-02' and seen = 'none'",
+      second: "select * from {{ this }} where day = '2001-01-03' and seen = '2001-01-02'",
+    })
+    expect(answers).toEqual({ first: 1, second: 1 })
+  })
+})
+
+describe('landing files', () => {
+  const zoneFiles = { 'config.yaml': 'archive_landing_zones: true' }
+  const reading = (zone: string) => `select a, filename.parse_filename() as file
+    from read_csv_auto('{{ landing_zone("${zone}") }}', filename = true)`
+
+  test('are the frozen ones, and all of them', async () => {
+    const zone = await service.zone('drops')
+    const files = [
+      await service.upload(zone, 'drops', 'one.csv', 'a\n1\n2\n'),
+      await service.upload(zone, 'drops', 'größe 2.csv', 'a\n3\n'),
+    ]
+    await service.upload(zone, 'drops', 'later.csv', 'a\n4\n')
+    const table = aTable()
+    const submit = await service.attempt(table, sqlFiles(reading('drops'), zoneFiles), {
+      landing: [{ namespace: 'default', zone: 'drops', files }],
+    })
+    await service.sql`
+      insert into run_file (run_id, attempt, landing_file_id, zone_id)
+      select ${submit.runId}, 1, unnest(${files.map(({ id }) => id)}::uuid[]), ${zone}`
+    const { facts, lines } = await runToEnd(runner.client, submit)
+    expect(facts).toMatchObject({
+      status: RunStatus.COMPLETED,
+      rowsWritten: 3n,
+      archiveLandingZones: true,
+      landingFileIds: files.map(({ id }) => id),
+    })
+    expect(lines).toContain('reads landing zone drops: 2 files, 10 B')
+    await service.merge(submit, facts.testedCommit)
+    expect(await ask(table, { named: "from {{ this }} where file = 'größe 2.csv'" })).toEqual({ named: 1 })
+  })
+
+  test('of a zone whose name the template makes up are frozen when it asks', async () => {
+    const zone = await service.zone('made-up')
+    await service.upload(zone, 'made-up', 'a.csv', 'a\n1\n')
+    const sql = reading('made-up').replace('"made-up"', '"made" ~ "-up"')
+    const { facts } = await publish(aTable(), sql)
+    expect(facts.landingFileIds).toHaveLength(1)
+  })
+
+  test('that are not there are an error, unless the run was asked for by an upload that is archived', async () => {
+    await service.zone('empty')
+    const table = aTable()
+    expect(await failureOf(table, sqlFiles(reading('empty')))).toMatch(
+      /^rendering: pipeline.sql line 2 column \d+: landing zone empty has no files$/,
+    )
+    expect(await failureOf(table, sqlFiles(reading('nowhere')))).toContain(
+      'landing zone nowhere does not exist',
+    )
+    const submit = await service.attempt(table, sqlFiles(reading('empty')))
+    const { facts } = await runToEnd(runner.client, { ...submit, emptyLandingIsSuccess: true })
+    expect(facts).toMatchObject({ status: RunStatus.COMPLETED, rowsWritten: 0n, testedCommit: '' })
+  })
+})
+
+describe('quality tests', () => {
+  test('judge the branch before anyone can read it, each with its severity', async () => {
+    const table = aTable()
+    const { facts, lines } = await run(
+      table,
+      sqlFiles('select range as n from range(6)', {
+        'tests/quality/bad-rows.sql':
+          '-- @severity: warn\nselect n, n * 2 as twice from {{ this }} where n > 1 order by n',
+        'tests/quality/broken.sql': 'select count(*)\nfrom {{ this }} where nope = 1',
+        'tests/quality/missing.sql': "-- @severity: warn\nselect * from {{ ref('gold.nothing') }}",
+        'tests/quality/number.sql': 'select count(*) from {{ this }} where n = 3',
+        'tests/quality/writes.sql': "copy (select 1) to '/tmp/out.csv'",
+      }),
+    )
+    expect(facts.status).toBe(RunStatus.COMPLETED)
+    expect(
+      facts.tests.map(({ name, severity, passed, value }) => [name, severity, passed, Number(value)]),
+    ).toEqual([
+      ['bad-rows', Severity.WARN, false, 4],
+      ['broken', Severity.ERROR, false, 0],
+      ['missing', Severity.WARN, false, 0],
+      ['number', Severity.ERROR, false, 1],
+      ['writes', Severity.ERROR, false, 0],
+    ])
+    const [, broken, missing] = facts.tests
+    expect(broken?.error).toStartWith(
+      'tests/quality/broken.sql line 2: Binder Error: Referenced column "nope" not found',
+    )
+    expect(missing?.error).toBe(
+      'tests/quality/missing.sql line 2 column 18: table default.gold.nothing does not exist',
+    )
+    const text = lines.join('\n')
+    expect(text).toContain('test bad-rows: failed with 4 (severity warn)')
+    expect(text).toContain('test bad-rows: n=4, twice=8')
+    expect(text).not.toContain('n=5, twice=10')
+    expect(text).toContain('0 tests passed, 5 failed')
+    // Nobody merged: main has no such table.
+    expect(await ask(table, { rows: 'select count(*) from {{ this }}' })).toEqual({
+      rows: expect.stringContaining('does not exist'),
+    })
+  })
+
+  test('run against main outside of runs', async () => {
+    const [a, b] = [aTable(), aTable()]
+    await publish(a, 'select range as n from range(6)')
+    await publish(b, 'select 1 as n')
+    const answers = await ask(a, {
+      count: 'select count(*) from {{ this }}',
+      other: `select n from {{ ref('bronze.${b.name}') }}`,
+      zone: 'select \'{{ landing_zone("drops") }}\'',
+    })
+    expect(answers).toEqual({ count: 6, other: 1, zone: expect.stringContaining('can be read in runs only') })
+  })
+})
+
+describe('a failure says what to mend', () => {
+  test.each([
+    [
+      'select 1 as a,\n  nope as b',
+      /^executing: pipeline.sql line 2: Binder Error: Referenced column "nope" was not found/,
+    ],
+    ['selec 1', /^executing: pipeline.sql line 1: Parser Error: syntax error at or near "selec"$/],
+    ['', /^executing: pipeline.sql: there is no SELECT statement$/],
+    ['select 1; select 2', /^executing: pipeline.sql: one SELECT statement is expected, not 2$/],
+    [
+      "select '{{ a_variable }}' as a",
+      /^rendering: pipeline.sql line 1 column \d+: "a_variable" is undefined$/,
+    ],
+    [
+      "select * from {{ ref('bronze.no_such') }}",
+      /^rendering: .* table default.bronze.no_such does not exist$/,
+    ],
+    [
+      'select interval 1 day as i',
+      /^executing: pipeline.sql: column "i": INTERVAL cannot be stored in a table; cast it/,
+    ],
+    [
+      "select 'x'::integer as a",
+      /^executing: pipeline.sql line 1: Conversion Error: Could not convert string 'x'/,
+    ],
+    [
+      'select array_agg(range) as all_of_them from range(50_000_000)',
+      /^executing: pipeline.sql: the query needs more memory than its engine has: Out of Memory Error/,
+    ],
+    ['-- @merge_strategy: upsert\nselect 1', /^rendering: pipeline.sql line 1: merge_strategy: .*"upsert"/],
+    [
+      '-- @merge_strategy: scd2\n-- @unique_key: id\nselect 1',
+      /^rendering: merge_strategy scd2 is not available yet/,
+    ],
+  ])('%j', async (sql, expected) => {
+    const error = await failureOf(aTable(), sqlFiles(sql))
+    expect(error).toMatch(expected)
+    expect(error).not.toMatch(/at .*\.ts:|sluice-runner-/)
+  })
+
+  test('a pipeline in Python cannot run yet', async () => {
+    const submit = await service.attempt(aTable(), { 'pipeline.py': 'result = []' })
+    const { facts } = await runToEnd(runner.client, { ...submit, type: 'python' })
+    expect(facts.error).toBe('rendering: python pipelines cannot run yet: write the pipeline in SQL')
+  })
+})
+
+test.each([
+  "select * from read_csv('/etc/passwd')",
+  "select * from read_text('/proc/self/environ')",
+  "select * from glob('/**')",
+  "copy (select 1) to '/tmp/sluice-hostile.csv'",
+  "attach '/tmp/sluice-hostile.db' as h",
+  'install httpfs',
+  "select getenv('HOME') as home",
+  "set memory_limit = '10GB'",
+  "select * from 'http://127.0.0.1:1/a.csv'",
+  'create table t as select 1',
+])('hostile SQL is refused: %s', async (sql) => {
+  expect(await failureOf(aTable(), sqlFiles(sql))).toMatch(
+    /only a SELECT|disabled by configuration|does not exist|disabled through configuration/,
+  )
+})
+
+describe('the process', () => {
+  test('cancels a query within a second, and uses the engine again', async () => {
+    const submit = await service.attempt(aTable(), sqlFiles(ENDLESS))
+    const { handle } = await runner.client.submitPipeline(submit)
+    await untilExecuting(handle)
+    const engines = runner.engines()
+    const started = performance.now()
+    expect(await runner.client.cancelRun({ handle })).toMatchObject({ interrupted: true })
+    expect(performance.now() - started).toBeLessThan(1_000)
+    expect((await runner.client.getRunStatus({ handle })).status).toBe(RunStatus.CANCELLED)
+    expect((await follow(runner.client, handle)).lines.at(-1)).toBe('cancelled')
+    expect(await runner.client.cancelRun({ handle })).toMatchObject({ interrupted: false })
+    expect(await runner.client.cancelRun({ handle: 'no:1' })).toMatchObject({ interrupted: false })
+    await publish(aTable(), 'select 1 as a')
+    expect(runner.engines()).toEqual(engines)
+  })
+
+  test('survives its engines: a killed one fails its run only', async () => {
+    const submit = await service.attempt(aTable(), sqlFiles(ENDLESS))
+    const { handle } = await runner.client.submitPipeline(submit)
+    await untilExecuting(handle)
+    for (const pid of runner.engines()) process.kill(pid, 'SIGKILL')
+    await follow(runner.client, handle)
+    expect(await runner.client.getRunStatus({ handle })).toMatchObject({
+      status: RunStatus.FAILED,
+      error: 'executing: engine process ended (SIGKILL)',
+    })
+    await publish(aTable(), 'select 1 as a')
+  })
+
+  test('takes an attempt once, refuses what it has no room for, and knows no other handle', async () => {
+    const [a, b, c] = await Promise.all([1, 2, 3].map(() => service.attempt(aTable(), sqlFiles(ENDLESS))))
+    if (!a || !b || !c) throw new Error('three attempts')
+    const first = await runner.client.submitPipeline(a)
+    expect(first).toMatchObject({ handle: `${a.runId}:1`, freeSlots: 1 })
+    const again = await runner.client.submitPipeline(a)
+    expect(again).toMatchObject({ handle: first.handle, bootId: first.bootId, freeSlots: 1 })
+    const second = await runner.client.submitPipeline(b)
+    expect(second.freeSlots).toBe(0)
+    expect(await codeOf(runner.client.submitPipeline(c))).toBe(Code.ResourceExhausted)
+    expect(await codeOf(runner.client.getRunStatus({ handle: `${c.runId}:1` }))).toBe(Code.NotFound)
+    expect(await codeOf(runner.client.submitPipeline({ ...c, type: 'perl' }))).toBe(Code.InvalidArgument)
+    await Promise.all([first, second].map(({ handle }) => runner.client.cancelRun({ handle })))
+  })
+
+  test('tells a log again from any line on, and beats while nothing happens', async () => {
+    const submit = await service.attempt(aTable(), sqlFiles('select 1 as a'))
+    const whole = await runToEnd(runner.client, submit)
+    const rest = await follow(runner.client, `${submit.runId}:1`, 1n)
+    expect(rest.lines).toEqual(whole.lines.slice(1))
+    expect(rest.phases).toEqual(whole.phases)
+
+    const endless = await runner.client.submitPipeline(await service.attempt(aTable(), sqlFiles(ENDLESS)))
+    for await (const { entry, phase, bootId } of runner.client.streamLogs({ handle: endless.handle })) {
+      if (entry || phase) continue
+      expect(bootId).toBe(endless.bootId)
+      break
+    }
+    await runner.client.cancelRun({ handle: endless.handle })
+  })
+
+  test('works on while the API is away, and commits once when it is back', async () => {
+    const table = aTable()
+    const slow = 'select count(*) as n from range(40_000_000) where hash(range) > 0'
+    const submit = await service.attempt(table, sqlFiles(slow))
+    const { handle } = await runner.client.submitPipeline(submit)
+    await untilExecuting(handle)
+    const ended = follow(runner.client, handle)
+    await service.away(async () => {
+      for await (const { entry } of runner.client.streamLogs({ handle }))
+        if (entry?.message.includes('1 row')) return
+    })
+    await ended
+    const facts = await runner.client.getRunStatus({ handle })
+    expect(facts).toMatchObject({ status: RunStatus.COMPLETED, error: '' })
+    expect(await service.merge(submit, facts.testedCommit)).toBe('merged')
+    expect(await service.sql`select from lake_commit where run_id = ${submit.runId}`).toHaveLength(1)
+  })
+})
+
+test('a draft is validated without being run', async () => {
+  const { valid, files } = await runner.client.validatePipeline({
+    namespace: 'default',
+    layer: 'silver',
+    pipelineName: 'x',
+    type: 'sql',
+    files: [
+      { path: 'pipeline.sql', content: "select * from {{ ref('bronze.a') }}, {{ ref('bronze.b') }}" },
+      { path: 'default/pipelines/silver/x/config.yaml', content: 'merge_strategy: sideways' },
+    ],
+    knownTables: ['default.bronze.a'],
+    knownZones: ['default.z'],
+  })
+  expect(valid).toBe(false)
+  expect(files).toMatchObject([
+    { path: 'pipeline.sql', valid: true, warnings: ['line 1 column 41: there is no table "bronze.b"'] },
+    { path: 'config.yaml', valid: false },
+  ])
+})
+
+async function codeOf(call: Promise<unknown>): Promise<Code | undefined> {
+  const error = await call.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  )
+  return error instanceof ConnectError ? error.code : undefined
+}
