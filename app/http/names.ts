@@ -1,4 +1,4 @@
-import { type TSchema, Type as t } from '@sinclair/typebox'
+import { type SchemaOptions, type TSchema, Type as t } from '@sinclair/typebox'
 
 // Names are parsed here, at the edge; past it nobody checks them again. Rules: specification, Naming rules.
 
@@ -29,7 +29,8 @@ export const Uuid = t.String({
 })
 export const Instant = t.String({ format: 'date-time', description: 'ISO 8601, UTC' })
 
-export const nullable = <S extends TSchema>(schema: S) => t.Union([schema, t.Null()])
+export const nullable = <S extends TSchema>(schema: S, options: SchemaOptions = {}) =>
+  t.Union([schema, t.Null()], options)
 
 /** `{ns}/{layer}/{name}` in a path. */
 export const PipelinePath = t.Object({ ns: NamespaceName, layer: Layer, name: PipelineName })

@@ -55,15 +55,14 @@ export async function publish(
     knownTables: known.tables,
     knownZones: known.zones,
   })
-  if (validation !== null && !validation.valid)
-    return refused(
-      validation.files.map(({ path, valid, errors, warnings }) => ({
-        path: prefixOf(ref) + path,
-        valid,
-        errors,
-        warnings,
-      })),
-    )
+  const files =
+    validation?.files.map(({ path, valid, errors, warnings }) => ({
+      path: prefixOf(ref) + path,
+      valid,
+      errors,
+      warnings,
+    })) ?? null
+  if (files !== null && validation?.valid === false) return refused(files)
 
   const pins = pinsOf(listed)
   const version = await db.transaction(async (tx) => {
@@ -91,7 +90,16 @@ export async function publish(
     })
     return number
   })
-  return { kind: 'published', body: { status: 'published', version, message, versions: pins } }
+  return {
+    kind: 'published',
+    body: {
+      status: 'published',
+      version,
+      message,
+      versions: pins,
+      validation: files && { valid: true, files },
+    },
+  }
 }
 
 const missing = (path: string, type: string) => ({

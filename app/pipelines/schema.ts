@@ -85,30 +85,30 @@ export const UpdatePipeline = t.Object({
 export type UpdatePipeline = typeof UpdatePipeline.static
 
 export const PublishPipeline = t.Optional(t.Object({ message: t.Optional(Message) }))
+const Validation = t.Object({
+  valid: t.Boolean(),
+  files: t.Array(
+    t.Object({
+      path: t.String(),
+      valid: t.Boolean(),
+      errors: t.Array(t.String()),
+      warnings: t.Array(t.String()),
+    }),
+  ),
+})
+
 export const Published = t.Object({
   status: t.Literal('published'),
   version: VersionNumber,
   message: t.String(),
   versions: Pins,
+  validation: nullable(Validation, { description: 'Warnings by file; null when no runner could be asked' }),
 })
 export type Published = typeof Published.static
 
 /** The one error that has a shape of its own (specification: Publish). */
 export const PublishRefused = t.Object(
-  {
-    error: t.String(),
-    validation: t.Object({
-      valid: t.Boolean(),
-      files: t.Array(
-        t.Object({
-          path: t.String(),
-          valid: t.Boolean(),
-          errors: t.Array(t.String()),
-          warnings: t.Array(t.String()),
-        }),
-      ),
-    }),
-  },
+  { error: t.String(), validation: Validation },
   { description: 'The draft is not valid; nothing was published' },
 )
 export type PublishRefused = typeof PublishRefused.static
