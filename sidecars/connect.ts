@@ -53,7 +53,8 @@ export function serveConnect(options: ConnectServerOptions): ConnectServer {
     hostname: options.host,
     port: options.port,
     idleTimeout: IDLE_TIMEOUT_SECONDS,
-    maxRequestBodySize: options.readMaxBytes + ENVELOPE_BYTES,
+    // The protocol's own check comes first: it answers in words.
+    maxRequestBodySize: 2 * options.readMaxBytes,
     fetch: (request) => {
       const handler = handlers.get(new URL(request.url).pathname)
       return handler === undefined ? new Response('not found\n', { status: 404 }) : handler(request)
@@ -74,9 +75,6 @@ export function serveConnect(options: ConnectServerOptions): ConnectServer {
     },
   }
 }
-
-/** Framing of one message: a flag and a length. */
-const ENVELOPE_BYTES = 5
 
 function registerHealth(router: ConnectRouter, options: ConnectServerOptions, shutdown: AbortSignal): void {
   const names = new Set(['', Health.typeName, ...options.services.map(({ typeName }) => typeName)])

@@ -1,0 +1,154 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { Code, ConnectError, createClient, type Transport } from '@connectrpc/connect'
+import { createConnectTransport, createGrpcWebTransport } from '@connectrpc/connect-web'
+import {
+  Health,
+  HealthCheckResponse_ServingStatus as ServingStatus,
+} from '../proto/gen/grpc/health/v1/health_pb.ts'
+import { RunnerService } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { type ConnectServer, serveConnect } from './connect.ts'
+
+/** Resolved by a test when the call may go on. */
+let gate = Promise.withResolvers<void>()
+let streamEnded = Promise.withResolvers<void>()
+let isServing = true
+
+function serve(): ConnectServer {
+  return serveConnect({
+    host: '127.0.0.1',
+    port: 0,
+    services: [RunnerService],
+    isServing: () => isServing,
+    readMaxBytes: 10_000,
+    register: (router) =>
+      router.service(RunnerService, {
+        cancelRun: async ({ handle }) => {
+          if (handle === 'waits') await gate.promise
+          if (handle === 'unknown') throw new ConnectError('no such attempt', Code.NotFound)
+          if (handle === 'broken') throw new Error('a secret of the implementation')
+          return { interrupted: true }
+        },
+        async *streamLogs({ handle }, { signal }) {
+          try {
+            for (let seq = 1n; seq <= 3n; seq += 1n) yield { bootId: 'b', entry: { seq, message: handle } }
+            if (handle !== 'endless') return
+            await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+          } finally {
+            streamEnded.resolve()
+          }
+        },
+      }),
+  })
+}
+
+let server: ConnectServer
+beforeAll(() => {
+  server = serve()
+})
+afterAll(() => server.stop(0))
+
+const transports: [name: string, transport: () => Transport][] = [
+  ['connect with JSON', () => createConnectTransport({ baseUrl: server.url })],
+  ['connect with protobuf', () => createConnectTransport({ baseUrl: server.url, useBinaryFormat: true })],
+  ['gRPC-web', () => createGrpcWebTransport({ baseUrl: server.url })],
+]
+
+describe.each(transports)('over %s', (_, transport) => {
+  const runner = () => createClient(RunnerService, transport())
+
+  test('calls are answered, and refused with their code', async () => {
+    expect(await runner().cancelRun({ handle: 'a' })).toMatchObject({ interrupted: true })
+    expect(await failure(runner().cancelRun({ handle: 'unknown' }))).toMatchObject({
+      code: Code.NotFound,
+      rawMessage: 'no such attempt',
+    })
+    expect((await failure(runner().getRunStatus({}))).code).toBe(Code.Unimplemented)
+    expect((await failure(runner().cancelRun({ handle: 'x'.repeat(12_000) }))).code).toBe(
+      Code.ResourceExhausted,
+    )
+  })
+
+  test('what breaks inside stays inside', async () => {
+    expect((await failure(runner().cancelRun({ handle: 'broken' }))).message).not.toContain('secret')
+  })
+
+  test('streams arrive message by message and end', async () => {
+    const messages: string[] = []
+    for await (const { entry } of runner().streamLogs({ handle: 'h' }))
+      messages.push(`${entry?.message}${entry?.seq}`)
+    expect(messages).toEqual(['h1', 'h2', 'h3'])
+  })
+
+  test('a stream that its reader leaves ends on this side too', async () => {
+    streamEnded = Promise.withResolvers()
+    const leave = new AbortController()
+    let read = 0
+    const reading = (async () => {
+      for await (const _ of runner().streamLogs({ handle: 'endless' }, { signal: leave.signal })) {
+        read += 1
+        if (read === 3) leave.abort()
+      }
+    })()
+    expect((await failure(reading)).code).toBe(Code.Canceled)
+    await streamEnded.promise
+  })
+})
+
+test('the health of the process and of each service can be asked', async () => {
+  const health = createClient(Health, createConnectTransport({ baseUrl: server.url }))
+  for (const service of ['', RunnerService.typeName, Health.typeName])
+    expect((await health.check({ service })).status).toBe(ServingStatus.SERVING)
+  expect((await failure(health.check({ service: 'another' }))).code).toBe(Code.NotFound)
+  isServing = false
+  expect((await health.check({})).status).toBe(ServingStatus.NOT_SERVING)
+  isServing = true
+})
+
+test('other paths, methods and content types are no calls', async () => {
+  const call = `${server.url}/${RunnerService.typeName}/CancelRun`
+  expect((await fetch(`${server.url}/elsewhere`)).status).toBe(404)
+  expect((await fetch(call)).status).toBe(405)
+  expect(
+    (await fetch(call, { method: 'POST', headers: { 'content-type': 'text/plain' }, body: 'x' })).status,
+  ).toBe(415)
+})
+
+test('stopping ends streams, lets calls finish, and takes no more', async () => {
+  const own = serve()
+  const client = createClient(RunnerService, createConnectTransport({ baseUrl: own.url }))
+  gate = Promise.withResolvers()
+  streamEnded = Promise.withResolvers()
+  const waiting = client.cancelRun({ handle: 'waits' })
+  const first = Promise.withResolvers<void>()
+  const reading = (async () => {
+    for await (const _ of client.streamLogs({ handle: 'endless' })) first.resolve()
+  })()
+  await first.promise
+  const stopped = own.stop(10_000)
+  expect((await failure(reading)).code).toBe(Code.Unavailable)
+  gate.resolve()
+  expect(await waiting).toMatchObject({ interrupted: true })
+  await stopped
+  await failure(client.cancelRun({ handle: 'a' }))
+})
+
+test('stopping waits no longer than it may', async () => {
+  const own = serve()
+  gate = Promise.withResolvers()
+  const waiting = failure(
+    createClient(RunnerService, createConnectTransport({ baseUrl: own.url })).cancelRun({ handle: 'waits' }),
+  )
+  await createClient(RunnerService, createConnectTransport({ baseUrl: own.url })).cancelRun({ handle: 'a' })
+  await own.stop(10)
+  await waiting
+  gate.resolve()
+})
+
+async function failure(call: Promise<unknown>): Promise<ConnectError> {
+  return call.then(
+    () => {
+      throw new Error('the call succeeded')
+    },
+    (error: unknown) => ConnectError.from(error),
+  )
+}

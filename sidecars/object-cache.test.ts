@@ -1,0 +1,87 @@
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openObjectCache } from './object-cache.ts'
+
+let directory: string
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'sluice-cache-'))
+})
+afterEach(() => rm(directory, { recursive: true }))
+
+const object = (key: string, version = '', sizeBytes?: number) => ({ key, version, sizeBytes })
+const writing = (content: string) => (path: string) => writeFile(path, content)
+const refused = () => Promise.reject(new Error('not to be downloaded'))
+
+test('an object is downloaded once, per version', async () => {
+  const cache = await openObjectCache(directory, 1_000)
+  const first = await cache.acquire(object('a', '1'), writing('one'))
+  const again = await cache.acquire(object('a', '1'), refused)
+  const other = await cache.acquire(object('a', '2'), writing('two'))
+  expect(again.path).toBe(first.path)
+  expect(await readFile(first.path, 'utf8')).toBe('one')
+  expect(await readFile(other.path, 'utf8')).toBe('two')
+})
+
+test('callers at the same time share one download', async () => {
+  const cache = await openObjectCache(directory, 1_000)
+  const start = Promise.withResolvers<void>()
+  let downloads = 0
+  const download = async (path: string) => {
+    downloads += 1
+    await start.promise
+    await writeFile(path, 'x')
+  }
+  const both = Promise.all([1, 2, 3].map(() => cache.acquire(object('a'), download)))
+  start.resolve()
+  const paths = (await both).map(({ path }) => path)
+  expect(new Set(paths).size).toBe(1)
+  expect(downloads).toBe(1)
+})
+
+test('a failed download leaves nothing, and those who waited for it try themselves', async () => {
+  const cache = await openObjectCache(directory, 1_000)
+  const half = Promise.withResolvers<void>()
+  const fail = Promise.withResolvers<void>()
+  const failing = cache.acquire(object('a'), async (path) => {
+    await writeFile(path, 'half')
+    half.resolve()
+    await fail.promise
+  })
+  const waiting = cache.acquire(object('a'), writing('whole'))
+  await half.promise
+  fail.reject(new Error('lost'))
+  await expect(failing).rejects.toThrow('lost')
+  expect(await readFile((await waiting).path, 'utf8')).toBe('whole')
+  expect(await readdir(directory)).toHaveLength(1)
+})
+
+test('a download of another size than expected is refused', async () => {
+  const cache = await openObjectCache(directory, 1_000)
+  await expect(cache.acquire(object('a', '', 4), writing('xx'))).rejects.toThrow(
+    '2 bytes where 4 were expected',
+  )
+  expect(await readdir(directory)).toEqual([])
+})
+
+test('what was used least recently goes first, what is in use stays', async () => {
+  const cache = await openObjectCache(directory, 10)
+  const held = await cache.acquire(object('held'), writing('1234'))
+  for (const key of ['a', 'b']) (await cache.acquire(object(key), writing('123'))).release()
+  ;(await cache.acquire(object('a'), refused)).release()
+  ;(await cache.acquire(object('c'), writing('123'))).release()
+  // Of held, b, a, c (13 bytes) only b could go and had to.
+  ;(await cache.acquire(object('a'), refused)).release()
+  expect(await readFile(held.path, 'utf8')).toBe('1234')
+  const b = await cache.acquire(object('b'), writing('new'))
+  expect(await readFile(b.path, 'utf8')).toBe('new')
+})
+
+test('what an earlier process left is not trusted', async () => {
+  const earlier = await openObjectCache(directory, 1_000)
+  await earlier.acquire(object('a'), writing('old'))
+  const cache = await openObjectCache(directory, 1_000)
+  const { path } = await cache.acquire(object('a'), writing('new'))
+  expect(await readFile(path, 'utf8')).toBe('new')
+})

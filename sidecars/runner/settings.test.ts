@@ -1,0 +1,36 @@
+import { expect, test } from 'bun:test'
+import { parseSettings } from './settings.ts'
+
+const GIB = 1_073_741_824
+const machine = { cores: 8, memoryBytes: 64 * GIB }
+
+test('a scratch directory is all that must be said', () => {
+  expect(parseSettings({ SCRATCH_DIR: '/scratch' }, machine)).toEqual({
+    host: '127.0.0.1',
+    port: 8081,
+    scratchDir: '/scratch',
+    lakeDir: null,
+    concurrency: 4,
+    engine: { memoryLimitBytes: GIB, tempLimitBytes: 16 * GIB, threads: 1 },
+    logFormat: 'text',
+  })
+})
+
+test('engines share the threads and a part of the memory', () => {
+  const env = { SCRATCH_DIR: '/scratch', RUNNER_CONCURRENCY: '2' }
+  expect(parseSettings({ ...env, ENGINE_THREADS: '6' }, machine).engine.threads).toBe(3)
+  expect(parseSettings(env, { cores: 1, memoryBytes: GIB }).engine).toMatchObject({
+    threads: 1,
+    memoryLimitBytes: Math.floor(0.3 * GIB),
+  })
+  expect(parseSettings({ ...env, ENGINE_MEMORY_LIMIT: '1.5GB' }, machine).engine.memoryLimitBytes).toBe(
+    1.5 * GIB,
+  )
+})
+
+test('every bad name is listed', () => {
+  const env = { PORT: 'x', RUNNER_CONCURRENCY: '0', ENGINE_MEMORY_LIMIT: 'lots', ENGINE_TEMP_LIMIT: '0MB' }
+  expect(() => parseSettings(env, machine)).toThrow(
+    /^invalid configuration: RUNNER_CONCURRENCY .*; SCRATCH_DIR .*; PORT .*; ENGINE_MEMORY_LIMIT .*; ENGINE_TEMP_LIMIT /,
+  )
+})
