@@ -1,0 +1,106 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
+
+// What the query service and its engine processes say to each other. An engine runs other people's SQL: what it says is
+// checked before it is believed. What the service says is not: it may do with an engine what it likes.
+
+export type EngineRequest =
+  /** Opens the instance and locks it. Comes first, and once. */
+  | ({ kind: 'open' } & EngineSize & EngineAccess)
+  /** What a text is and which tables it names; nothing runs. */
+  | { kind: 'check'; sql: string }
+  /** Runs a statement that has been checked, with tables defined and dropped before it. */
+  | ({ kind: 'run' } & Run)
+  /** Clears away what the last query left, so that the next one finds nothing of it. */
+  | { kind: 'reset' }
+
+export interface Run {
+  sql: string
+  /** Where `layer.table` is found; null: nowhere. */
+  catalog: string | null
+  define: readonly TableView[]
+  drop: readonly ViewName[]
+  rowsLimit: number
+  bytesLimit: number
+}
+
+/** A table, as the engine names it. */
+export interface ViewName {
+  catalog: string
+  schema: string
+  name: string
+}
+
+export interface TableView extends ViewName {
+  /** A table expression. */
+  from: string
+}
+
+export type RequestKind = EngineRequest['kind']
+
+const TableReference = Type.Object({ catalog: Type.String(), schema: Type.String(), name: Type.String() })
+
+const answers = {
+  open: Type.Null(),
+  check: Type.Object({
+    sql: Type.String(),
+    kind: Type.Union([Type.Literal('select'), Type.Literal('explain')]),
+    tables: Type.Array(TableReference),
+    listsTables: Type.Boolean(),
+  }),
+  run: Type.Object({
+    arrow: Type.Uint8Array(),
+    rows: Type.Integer({ minimum: 0 }),
+    truncated: Type.Boolean(),
+  }),
+  reset: Type.Null(),
+}
+
+export type AnswerOf<Kind extends RequestKind> = Static<(typeof answers)[Kind]>
+
+export const isAnswerOf = (kind: RequestKind, answer: unknown): boolean => Value.Check(answers[kind], answer)
+
+const Fault = Type.Object({
+  kind: Type.Union([
+    /** The text may not be run: it does not only read. */
+    Type.Literal('refused'),
+    Type.Literal('syntax'),
+    Type.Literal('binder'),
+    Type.Literal('out_of_memory'),
+    Type.Literal('too_large'),
+    Type.Literal('interrupted'),
+    /** The tables could not be made ready: what the engine knows of them is uncertain now. */
+    Type.Literal('unprepared'),
+    /** A file of the lake could not be read. */
+    Type.Literal('unreadable'),
+    /** The engine is at fault, and its instance is not to be used again. */
+    Type.Literal('broken'),
+    Type.Literal('other'),
+  ]),
+  message: Type.String(),
+})
+export type Fault = Static<typeof Fault>
+
+/** What an engine could not do, in its own words. */
+export class EngineFault extends Error {
+  readonly kind: Fault['kind']
+  constructor({ kind, message }: Fault) {
+    super(message)
+    this.kind = kind
+  }
+}
+
+/** Calls come one at a time; an interrupt says which one it means. */
+export type ToEngine =
+  | { type: 'call'; id: number; request: EngineRequest }
+  | { type: 'interrupt'; id: number }
+
+const FromEngine = Type.Union([
+  Type.Object({ type: Type.Literal('ready') }),
+  Type.Object({ type: Type.Literal('answer'), id: Type.Integer(), answer: Type.Unknown() }),
+  Type.Object({ type: Type.Literal('fault'), id: Type.Integer(), fault: Fault }),
+])
+export type FromEngine = Static<typeof FromEngine>
+
+export const isFromEngine = (message: unknown): message is FromEngine => Value.Check(FromEngine, message)

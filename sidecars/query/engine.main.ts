@@ -1,0 +1,80 @@
+// An engine process: people's queries run here and nowhere else. It has no secrets and an empty environment, and it ends
+// when the query service does.
+import { writeFile } from 'node:fs/promises'
+import { ResultTooLarge } from '../../lake/engine/arrow.ts'
+import { EngineError } from '../../lake/engine/error.ts'
+import { StatementRefused } from '../../lake/engine/statement.ts'
+import type { EngineRequest, Fault, FromEngine, ToEngine } from './engine-messages.ts'
+import { QueryEngine, Unprepared } from './query-engine.ts'
+
+/** An interrupt can fall between two statements of a call, so it is repeated until the call has ended. */
+const INTERRUPT_EVERY_MS = 20
+const BROKEN = /^(INTERNAL|FATAL) Error/
+/** No query can name a file: such an error is about the lake's own. */
+const UNREADABLE = /^IO Error/
+
+let engine: QueryEngine | undefined
+let current: { id: number; interrupts?: ReturnType<typeof setInterval> } | undefined
+
+process.on('message', (message: ToEngine) => {
+  switch (message.type) {
+    case 'call':
+      void work(message.id, message.request)
+      return
+    case 'interrupt':
+      if (current?.id !== message.id) return
+      engine?.interrupt()
+      current.interrupts ??= setInterval(() => engine?.interrupt(), INTERRUPT_EVERY_MS)
+      return
+  }
+})
+process.on('disconnect', () => process.exit(0))
+
+// Should memory run out, it is better to lose a query than the service.
+await writeFile('/proc/self/oom_score_adj', '1000').catch(() => {})
+send({ type: 'ready' })
+
+async function work(id: number, request: EngineRequest): Promise<void> {
+  current = { id }
+  try {
+    send({ type: 'answer', id, answer: await answerTo(request) })
+  } catch (error) {
+    send({ type: 'fault', id, fault: faultOf(error) })
+  } finally {
+    clearInterval(current?.interrupts)
+    current = undefined
+  }
+}
+
+async function answerTo(request: EngineRequest): Promise<unknown> {
+  switch (request.kind) {
+    case 'open':
+      engine = await QueryEngine.open(request)
+      return null
+    case 'check':
+      return opened().check(request.sql)
+    case 'run':
+      return opened().run(request)
+    case 'reset':
+      return opened().reset()
+  }
+}
+
+function opened(): QueryEngine {
+  if (engine === undefined) throw new Error('the engine is not open')
+  return engine
+}
+
+function faultOf(error: unknown): Fault {
+  const message = error instanceof Error ? error.message : String(error)
+  if (BROKEN.test(message)) return { kind: 'broken', message }
+  if (error instanceof Unprepared) return { kind: 'unprepared', message }
+  if (UNREADABLE.test(message)) return { kind: 'unreadable', message }
+  if (error instanceof EngineError) return { kind: error.kind, message }
+  if (error instanceof StatementRefused) return { kind: 'refused', message }
+  return { kind: error instanceof ResultTooLarge ? 'too_large' : 'other', message }
+}
+
+function send(message: FromEngine): void {
+  process.send?.(message)
+}

@@ -1,0 +1,72 @@
+// Entry of the query service: reads the environment, puts the parts together, serves, and ends in order.
+import { mkdir, rm } from 'node:fs/promises'
+import { availableParallelism, totalmem } from 'node:os'
+import { join, resolve } from 'node:path'
+import { LAKE_PREFIX } from '../../lake/iceberg/location.ts'
+import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import { serveConnect } from '../connect.ts'
+import { makeLog, messageOf } from '../log.ts'
+import { openObjectCache } from '../object-cache.ts'
+import { endWithParent } from '../supervisor/lifeline.ts'
+import { makeCommits } from './commits.ts'
+import { makeEngines } from './engines.ts'
+import { limits } from './limits.ts'
+import { makeQueries } from './queries.ts'
+import { makeRelations } from './relations.ts'
+import { makeQueryService } from './service.ts'
+import { parseSettings, type Settings } from './settings.ts'
+
+async function start(settings: Settings) {
+  const { engine: size, lakeDir } = settings
+  const log = makeLog('query', settings.logFormat)
+  const scratch = resolve(settings.scratchDir)
+  const enginesDirectory = join(scratch, 'engines')
+  const cacheDirectory = join(scratch, 'lake')
+  await rm(enginesDirectory, { recursive: true, force: true })
+  await mkdir(enginesDirectory, { recursive: true })
+  const cache = await openObjectCache(cacheDirectory, limits.cacheBytes)
+  const engines = makeEngines({
+    directory: enginesDirectory,
+    size,
+    access: {
+      allowedDirectories: [lakeDir === null ? cacheDirectory : join(resolve(lakeDir), LAKE_PREFIX)],
+      allowedPaths: [],
+    },
+    concurrency: settings.concurrency,
+    log,
+  })
+  const tablesAt = makeCommits()
+  const openRelation = makeRelations({ lakeDir: lakeDir === null ? null : resolve(lakeDir), cache })
+  const runQuery = makeQueries({ tablesAt, openRelation, engines })
+  const service = makeQueryService({ runQuery, tablesAt, memoryLimitBytes: size.memoryLimitBytes, log })
+  const server = serveConnect({
+    host: settings.host,
+    port: settings.port,
+    services: [QueryService],
+    register: (router) => router.service(QueryService, service),
+    isServing: engines.isServing,
+    readMaxBytes: limits.requestBytes,
+  })
+  log.info(`listening on ${server.url}`)
+  return async () => {
+    await server.stop(limits.drainMs)
+    await engines.stop()
+  }
+}
+
+try {
+  const machine = { cores: availableParallelism(), memoryBytes: totalmem() }
+  const stop = await start(parseSettings(process.env, machine))
+  let isEnding = false
+  const end = () => {
+    if (isEnding) return
+    isEnding = true
+    void stop().then(() => process.exit(0))
+  }
+  process.on('SIGTERM', end)
+  process.on('SIGINT', end)
+  endWithParent(end)
+} catch (error) {
+  process.stderr.write(`${messageOf(error)}\n`)
+  process.exit(1)
+}

@@ -1,0 +1,150 @@
+import type { TableReference } from '../../lake/engine/statement.ts'
+import { tableKey } from '../../lake/pipeline/names.ts'
+import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import type { CommitTable, Tables, TablesAt } from './commits.ts'
+import type { AnswerOf, ViewName } from './engine-messages.ts'
+import { type DefinedTable, type EngineLease, type Engines, type Statement, viewKey } from './engines.ts'
+import { limits } from './limits.ts'
+import { Lru } from './lru.ts'
+import { catalogOf, quoteNamespaces, tableOf, writtenName } from './names.ts'
+import { emptyRelation, type OpenRelation, type Relation } from './relations.ts'
+
+// One query: which tables it names, in which state main had them at its commit, and its rows.
+
+export interface Query {
+  sql: string
+  namespace: string
+  rowsLimit: number
+  lake: LakeView
+}
+
+export type QueryResult = AnswerOf<'run'>
+
+/** The query names a table that is not there. */
+export class NoSuchTable extends Error {
+  constructor(written: string) {
+    super(`there is no table ${written}: tables are named layer.table or namespace.layer.table`)
+  }
+}
+
+export interface QueryDeps {
+  tablesAt: TablesAt
+  openRelation: OpenRelation
+  engines: Engines
+}
+
+/**
+ * Throws NoSuchTable, EngineFault, EngineEnded, Busy, UnsupportedTable, HttpFailure, and the signal's reason: the work
+ * is stopped then.
+ */
+export type RunQuery = (query: Query, signal: AbortSignal) => Promise<QueryResult>
+
+export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): RunQuery {
+  /** What a text is depends on nothing but the text. */
+  const checked = new Lru<string, Statement>(limits.statementCharacters)
+
+  async function checkedStatement(sql: string, engine: EngineLease, signal: AbortSignal): Promise<Statement> {
+    const known = checked.get(sql)
+    if (known !== undefined) return known
+    const statement = await engine.check(quoteNamespaces(sql), signal)
+    checked.set(sql, statement, sql.length)
+    return statement
+  }
+
+  return async function runQuery({ sql, namespace, rowsLimit, lake }, signal) {
+    const [tables, engine] = await both(tablesAt(lake, signal), engines.take(signal))
+    const relations: Relation[] = []
+    try {
+      const statement = await checkedStatement(sql, engine, signal)
+      const named = statement.tables.map((reference) => tableAmong(tables, reference, namespace))
+      const opened = await Promise.allSettled(named.map((table) => openRelation(table, lake, signal)))
+      for (const each of opened) if (each.status === 'fulfilled') relations.push(each.value)
+      const failed = opened.find((each) => each.status === 'rejected')
+      if (failed) throw failed.reason
+
+      const listed = statement.listsTables ? listingOf(tables, named, engine) : { define: [], drop: [] }
+      const define = named.flatMap((table, index) => {
+        const view = viewOf(table)
+        const relation = relations[index]
+        if (relation === undefined || engine.has(view, table.content_id)) return []
+        return [{ ...view, state: table.content_id, from: relation.from() }]
+      })
+      return await engine.run(
+        {
+          sql: SHOW_TABLES.test(statement.sql) ? TABLES_BY_LAYER : statement.sql,
+          catalog: usesNamespace(statement, tables, namespace) ? catalogOf(namespace) : null,
+          define: [...listed.define, ...define],
+          drop: listed.drop,
+          rowsLimit,
+          bytesLimit: limits.resultBytes,
+        },
+        signal,
+      )
+    } finally {
+      for (const { release } of relations) release()
+      engine.release()
+    }
+  }
+}
+
+/** The engine would list the names of the schema in use alone; a query needs the layers too. */
+const SHOW_TABLES = /^\s*show\s+tables\s*;?\s*$/i
+const TABLES_BY_LAYER = `
+  SELECT table_schema || '.' || table_name AS name FROM information_schema.tables
+  WHERE table_catalog = current_database() ORDER BY name`
+
+function tableAmong(tables: Tables, reference: TableReference, namespace: string): CommitTable {
+  const name = tableOf(reference, namespace)
+  const table = name && tables.get(tableKey(name))
+  if (!table) throw new NoSuchTable(writtenName(reference))
+  return table
+}
+
+const viewOf = ({ namespace, layer, name }: CommitTable): ViewName => ({
+  catalog: catalogOf(namespace),
+  schema: layer,
+  name,
+})
+
+/** The catalog of a namespace without tables is never made: whoever sends made-up names makes no catalogs. */
+function usesNamespace(
+  { tables: named, listsTables }: Statement,
+  tables: Tables,
+  namespace: string,
+): boolean {
+  if (named.some(({ catalog }) => catalog === '')) return true
+  return listsTables && [...tables.values()].some((table) => table.namespace === namespace)
+}
+
+/** What makes the engine's own lists show exactly the tables of the commit. */
+function listingOf(
+  tables: Tables,
+  named: readonly CommitTable[],
+  engine: EngineLease,
+): { define: DefinedTable[]; drop: ViewName[] } {
+  const read = new Set(named)
+  const all = [...tables.values()].filter((table) => !read.has(table))
+  const keys = new Set([...tables.values()].map((table) => viewKey(viewOf(table))))
+  return {
+    drop: engine.others((key) => keys.has(key)),
+    define: all.flatMap((table) => {
+      const view = viewOf(table)
+      const state = `columns of ${table.content_id}`
+      if (engine.has(view, table.content_id) || engine.has(view, state)) return []
+      return [{ ...view, state, from: emptyRelation(table) }]
+    }),
+  }
+}
+
+/** The engine is given back if the tables cannot be had. */
+async function both(tables: Promise<Tables>, lease: Promise<EngineLease>): Promise<[Tables, EngineLease]> {
+  try {
+    return await Promise.all([tables, lease])
+  } catch (error) {
+    lease.then(
+      ({ release }) => release(),
+      () => {},
+    )
+    throw error
+  }
+}

@@ -1,0 +1,104 @@
+import { parseDuckType, renderDuckType } from '../../lake/iceberg/duckdb-type.ts'
+import { keyOf } from '../../lake/iceberg/location.ts'
+import { currentSchema, currentSnapshot, parseMetadata } from '../../lake/iceberg/metadata.ts'
+import { dataFilesOf, type ManifestReader, makeManifestReader } from '../../lake/iceberg/scan.ts'
+import { quoteName, readTable } from '../../lake/iceberg/sql.ts'
+import type { Schema } from '../../lake/iceberg/types.ts'
+import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import { gatewayLake, LAKE_ROOT, type LakeFiles, sharedLake } from '../lake-access.ts'
+import type { Lease, ObjectCache } from '../object-cache.ts'
+import type { CommitTable } from './commits.ts'
+import { limits } from './limits.ts'
+import { Lru } from './lru.ts'
+
+// Tables as SQL can read them. One state of a table never changes, so what has been read of it stays true.
+
+export interface Relation {
+  /** A table expression over local files. */
+  from(): string
+  /** Until then the files stay where they are. */
+  release(): void
+}
+
+/** Throws UnsupportedTable, HttpFailure, and the signal's reason. */
+export type OpenRelation = (table: CommitTable, lake: LakeView, signal: AbortSignal) => Promise<Relation>
+
+export interface RelationOptions {
+  /** The directory of the API's disk store, where it is shared. */
+  lakeDir: string | null
+  cache: ObjectCache
+}
+
+interface Content {
+  schema: Schema
+  files: { key: string; sizeBytes: number }[]
+}
+
+/** Files of one table that are made local at the same time. */
+const DOWNLOADS_AT_ONCE = 8
+
+export function makeRelations({ lakeDir, cache }: RelationOptions): OpenRelation {
+  const shared = lakeDir === null ? null : sharedLake(lakeDir)
+  const sharedReader = shared && readerOf(shared)
+  const known = new Lru<string, Content>(limits.dataFiles)
+
+  return async function openRelation(table, lake, signal) {
+    const files = shared ?? gatewayLake({ url: lake.objectsUrl, token: lake.token, cache, signal })
+    let content = known.get(table.content_id)
+    if (content === undefined) {
+      content = await contentOf(table, files, sharedReader ?? readerOf(files))
+      known.set(table.content_id, content, 1 + content.files.length)
+    }
+    signal.throwIfAborted()
+    const { schema } = content
+    const leases = await openAll(content, files)
+    return {
+      from: () =>
+        readTable(
+          schema,
+          leases.map(({ path }) => path),
+        ),
+      release: () => {
+        for (const lease of leases) lease.release()
+      },
+    }
+  }
+}
+
+/** Columns and no rows: enough for those who only ask what tables there are. */
+export const emptyRelation = ({ columns }: CommitTable): string =>
+  `(SELECT ${columns
+    .map(({ name, type }) => `NULL::${renderDuckType(parseDuckType(type), quoteName)} AS ${quoteName(name)}`)
+    .join(', ')} WHERE false)`
+
+const readerOf = (files: LakeFiles) =>
+  makeManifestReader((location) => files.read(keyOf(LAKE_ROOT, location)))
+
+async function contentOf(table: CommitTable, files: LakeFiles, reader: ManifestReader): Promise<Content> {
+  const text = await files.read(keyOf(LAKE_ROOT, table.metadata_location))
+  const metadata = parseMetadata(new TextDecoder().decode(text))
+  const snapshot = currentSnapshot(metadata)
+  const dataFiles = snapshot ? await dataFilesOf(metadata, snapshot['snapshot-id'], reader) : []
+  return {
+    schema: currentSchema(metadata),
+    files: dataFiles.map(({ location, sizeBytes }) => ({ key: keyOf(LAKE_ROOT, location), sizeBytes })),
+  }
+}
+
+async function openAll({ files: wanted }: Content, files: LakeFiles): Promise<Lease[]> {
+  const leases: Lease[] = []
+  try {
+    for (let from = 0; from < wanted.length; from += DOWNLOADS_AT_ONCE) {
+      const opened = await Promise.allSettled(
+        wanted.slice(from, from + DOWNLOADS_AT_ONCE).map(({ key, sizeBytes }) => files.open(key, sizeBytes)),
+      )
+      for (const each of opened) if (each.status === 'fulfilled') leases.push(each.value)
+      const failed = opened.find((each) => each.status === 'rejected')
+      if (failed) throw failed.reason
+    }
+    return leases
+  } catch (error) {
+    for (const lease of leases) lease.release()
+    throw error
+  }
+}

@@ -1,0 +1,156 @@
+import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
+import { UnsupportedTable } from '../../lake/iceberg/metadata.ts'
+import type { ExecuteQueryRequest, LakeView, QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import { HttpFailure } from '../http.ts'
+import { type Log, messageOf } from '../log.ts'
+import type { CommitTable, TablesAt } from './commits.ts'
+import { EngineFault } from './engine-messages.ts'
+import { EngineEnded, OUT_OF_MEMORY } from './engine-process.ts'
+import { Busy } from './engines.ts'
+import { limits } from './limits.ts'
+import { DEFAULT_NAMESPACE } from './names.ts'
+import { NoSuchTable, type RunQuery } from './queries.ts'
+
+// The query service as its callers see it: parses what they ask for, keeps the time limit, and says what went wrong.
+
+export interface ServiceDeps {
+  runQuery: RunQuery
+  tablesAt: TablesAt
+  /** Of one query, for the message of one that needed more. */
+  memoryLimitBytes: number
+  log: Log
+}
+
+/** Reasons to stop a query. */
+class TimeLimit extends Error {}
+class Cancelled extends Error {}
+
+export function makeQueryService(deps: ServiceDeps): Partial<ServiceImpl<typeof QueryService>> {
+  const { runQuery, tablesAt } = deps
+  /** Queries under way, by the name their caller gave them. */
+  const running = new Map<string, AbortController>()
+
+  return {
+    async executeQuery(request, context) {
+      const { queryId, sql, namespace, limit, timeoutMs, lake } = parsed(request)
+      if (running.has(queryId)) throw new ConnectError(`query_id: ${queryId} is in use`, Code.AlreadyExists)
+      const started = performance.now()
+      const stop = new AbortController()
+      const deadline = setTimeout(() => stop.abort(new TimeLimit()), timeoutMs)
+      const signal = AbortSignal.any([stop.signal, context.signal])
+      if (queryId !== '') running.set(queryId, stop)
+      try {
+        const { arrow, rows, truncated } = await runQuery({ sql, namespace, rowsLimit: limit, lake }, signal)
+        return {
+          arrowIpc: arrow,
+          rowCount: BigInt(rows),
+          truncated,
+          durationMs: BigInt(Math.round(performance.now() - started)),
+        }
+      } catch (error) {
+        throw toConnectError(error, { ...deps, timeoutMs })
+      } finally {
+        clearTimeout(deadline)
+        running.delete(queryId)
+      }
+    },
+
+    cancelQuery({ queryId }) {
+      running.get(queryId)?.abort(new Cancelled())
+      return {}
+    },
+
+    async getSchema({ lake, tables: wanted }, context) {
+      const view = required(lake)
+      try {
+        const tables = await tablesAt(view, context.signal)
+        const found =
+          wanted.length === 0 ? [...tables.values()] : wanted.flatMap((name) => tables.get(keyOf(name)) ?? [])
+        return { tables: found.map(toSchema) }
+      } catch (error) {
+        throw toConnectError(error, { ...deps, timeoutMs: limits.queryMs })
+      }
+    },
+
+    previewPipeline() {
+      throw new ConnectError('pipelines are previewed by the runner', Code.Unimplemented)
+    },
+  }
+}
+
+function parsed(request: ExecuteQueryRequest) {
+  const limit = Number(request.limit)
+  if (limit < 1 || limit > limits.rows) throw badRequest(`limit: must be from 1 to ${limits.rows}`)
+  if (request.timeoutMs < 1 || request.timeoutMs > limits.queryMs)
+    throw badRequest(`timeout_ms: must be from 1 to ${limits.queryMs}`)
+  return {
+    ...request,
+    namespace: request.namespace || DEFAULT_NAMESPACE,
+    limit,
+    lake: required(request.lake),
+  }
+}
+
+function required(lake: LakeView | undefined): LakeView {
+  if (lake === undefined) throw badRequest('lake: is required')
+  return lake
+}
+
+const badRequest = (message: string) => new ConnectError(message, Code.InvalidArgument)
+const keyOf = (name: { namespace: string; layer: string; name: string }) =>
+  `${name.namespace}.${name.layer}.${name.name}`
+
+const toSchema = (table: CommitTable) => ({
+  table: { namespace: table.namespace, layer: table.layer, name: table.name },
+  columns: table.columns,
+  rowCount: BigInt(table.row_count),
+  sizeBytes: BigInt(table.size_bytes),
+})
+
+/** What went wrong, as the protocol has it: InvalidArgument for what the query says, ResourceExhausted for its size. */
+function toConnectError(
+  error: unknown,
+  { timeoutMs, memoryLimitBytes, log }: ServiceDeps & { timeoutMs: number },
+): ConnectError {
+  const as = (code: Code, message: string) => new ConnectError(message, code, undefined, undefined, error)
+  const megabytes = Math.floor(memoryLimitBytes / 1_048_576)
+  const outOfMemory = `the query needs more than the ${megabytes} MB of memory it may use`
+  if (error instanceof TimeLimit)
+    return as(Code.DeadlineExceeded, `the query was stopped at its time limit of ${timeoutMs / 1_000} s`)
+  if (error instanceof Cancelled) return as(Code.Canceled, 'the query was cancelled')
+  if (error instanceof NoSuchTable) return as(Code.InvalidArgument, error.message)
+  if (error instanceof UnsupportedTable) return as(Code.FailedPrecondition, error.message)
+  if (error instanceof Busy) return as(Code.Unavailable, `the query service is busy: ${error.message}`)
+  if (error instanceof EngineFault)
+    switch (error.kind) {
+      case 'refused':
+      case 'syntax':
+      case 'binder':
+      case 'other':
+      case 'too_large':
+      case 'interrupted':
+        return as(Code.InvalidArgument, error.message)
+      case 'out_of_memory':
+        return as(Code.ResourceExhausted, outOfMemory)
+      case 'broken':
+        log.error('the engine failed', { error: error.message })
+        return as(Code.Aborted, 'the engine cannot run this query: it failed inside')
+      case 'unprepared':
+      case 'unreadable':
+        log.error('a table could not be read', { error: error.message })
+        return as(Code.Internal, `a table could not be read: ${error.message}`)
+    }
+  if (error instanceof EngineEnded) {
+    if (error.message === OUT_OF_MEMORY) return as(Code.ResourceExhausted, outOfMemory)
+    log.error('an engine process ended at work', { how: error.message })
+    return as(Code.Aborted, `the engine ended while it ran this query (${error.message})`)
+  }
+  if (error instanceof ConnectError) return error
+  log.error('a query failed', { error: messageOf(error) })
+  return error instanceof HttpFailure || isFetchFailure(error)
+    ? as(Code.Unavailable, `the lake cannot be reached: ${messageOf(error)}`)
+    : as(Code.Internal, messageOf(error))
+}
+
+const isFetchFailure = (error: unknown) =>
+  error instanceof Error && (error.name === 'TimeoutError' || 'code' in error)

@@ -1,0 +1,102 @@
+// A query service for tests: the real process, asked over HTTP, with a real catalog and real tables behind it.
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Client, createClient } from '@connectrpc/connect'
+import { createConnectTransport } from '@connectrpc/connect-web'
+import { headOfMain } from '../../app/catalog/branches.ts'
+import { openTestCatalog, type TestCatalog } from '../../app/catalog/test-catalog.ts'
+import type { Layer } from '../../app/http/names.ts'
+import { arrowToObjects, type JsonObject } from '../../lake/engine/arrow-json.ts'
+import { Health } from '../../proto/gen/grpc/health/v1/health_pb.ts'
+import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import { eachLine } from '../supervisor/lines.ts'
+
+export interface TestQueries {
+  catalog: TestCatalog
+  client: Client<typeof QueryService>
+  pid: number
+  /** Writes a table and merges it: one commit of main. `name` is `namespace.layer.name`. */
+  table(name: string, query: string, operation?: 'append' | 'overwrite'): Promise<void>
+  lake(): Promise<{ commit: bigint; catalogUrl: string; objectsUrl: string; token: string }>
+  query(
+    sql: string,
+    options?: QueryOptions,
+  ): Promise<{ columns: string[]; rows: JsonObject[]; truncated: boolean }>
+  isHealthy(): Promise<boolean>
+  log(): string
+  close(): Promise<void>
+}
+
+export interface QueryOptions {
+  namespace?: string
+  limit?: number
+  timeoutMs?: number
+  queryId?: string
+}
+
+const MAIN = join(import.meta.dirname, 'main.ts')
+
+export async function startTestQueries(env: Record<string, string> = {}): Promise<TestQueries> {
+  const [catalog, directory] = await Promise.all([
+    openTestCatalog(),
+    mkdtemp(join(tmpdir(), 'sluice-query-')),
+  ])
+  const child = Bun.spawn([process.execPath, MAIN], {
+    env: { PATH: process.env.PATH, SUPERVISED: '1', PORT: '0', SCRATCH_DIR: directory, ...env },
+    stdin: 'pipe',
+    stdout: 'pipe',
+    stderr: 'inherit',
+  })
+  const lines: string[] = []
+  const address = Promise.withResolvers<string>()
+  void eachLine(child.stdout, (line) => {
+    lines.push(line)
+    const url = /listening on (\S+)/.exec(line)?.[1]
+    if (url !== undefined) address.resolve(url)
+  })
+  void child.exited.then((code) => address.reject(new Error(`the query service ended with ${code}`)))
+  const transport = createConnectTransport({ baseUrl: await address.promise, useBinaryFormat: true })
+  const client = createClient(QueryService, transport)
+  const health = createClient(Health, transport)
+
+  const lake: TestQueries['lake'] = async () => {
+    const commit = await headOfMain(catalog.sql)
+    return {
+      commit: BigInt(commit),
+      catalogUrl: `${catalog.url}/catalog`,
+      objectsUrl: `${catalog.url}/lake/objects`,
+      token: catalog.tokens.read({ commit, expiresAt: new Date(Date.now() + 60_000) }),
+    }
+  }
+  return {
+    catalog,
+    client,
+    pid: child.pid,
+    lake,
+    table: async (path, query, operation = 'overwrite') => {
+      const [namespace = '', layer = '', name = ''] = path.split('.')
+      const attempt = await catalog.attempt({ namespace, layer: layer as Layer, name })
+      const { commit } = await attempt.write(query, operation)
+      if ((await catalog.merge(attempt, commit)) !== 'merged') throw new Error(`${path} was not merged`)
+    },
+    query: async (sql, { namespace = '', limit = 1_000, timeoutMs = 20_000, queryId = '' } = {}) => {
+      const request = { sql, namespace, limit: BigInt(limit), timeoutMs, queryId, lake: await lake() }
+      const { arrowIpc, truncated } = await client.executeQuery(request)
+      const { columns, rows } = arrowToObjects(arrowIpc)
+      return { columns: columns.map(({ name, type }) => `${name} ${type}`), rows, truncated }
+    },
+    isHealthy: () =>
+      health.check({ service: '' }).then(
+        ({ status }) => status === 1,
+        () => false,
+      ),
+    log: () => lines.join('\n'),
+    close: async () => {
+      child.stdin.end()
+      await child.exited
+      await catalog.close()
+      await rm(directory, { recursive: true, force: true })
+    },
+  }
+}
