@@ -11,6 +11,7 @@ import { adoptOrphans, type OpenAttempt, openAttemptsOf, startWaiting } from '..
 import type { LogLine } from '../app/runs/logs.ts'
 import { makeNotices } from '../app/runs/notices.ts'
 import { applyOutcomes, type Outcome } from '../app/runs/outcomes.ts'
+import { queueCancels } from '../app/runs/settle.ts'
 import type { Sql } from '../drizzle/client.ts'
 import type { FromWorker } from './channel.ts'
 import { followAttempt } from './follower.ts'
@@ -177,7 +178,9 @@ export function startDispatcher({
       // Those that wait a moment before their next attempt are looked for after it.
       setTimeout(starting.nudge, AFTER_BACKOFF_MS)
     }
-    if (unwanted.length > 0) await stopUnwanted(unwanted)
+    if (unwanted.length === 0) return
+    await queueCancels(sql, unwanted)
+    performing.nudge()
   }
 
   /** One bad run must not keep the others: what fails alone is tried again, last. */
@@ -199,20 +202,6 @@ export function startDispatcher({
     if (later.length === 0) return
     outcomes.push(...later)
     throw new Error(`${stuck.size} runs could not be moved`)
-  }
-
-  async function stopUnwanted(unwanted: { runId: RunId; attempt: number }[]) {
-    const rows = unwanted.map(({ runId, attempt }) => ({
-      run_id: runId,
-      attempt,
-      handle: `${runId}:${attempt}`,
-    }))
-    await sql`
-      insert into outbox (kind, payload, due_at)
-      select 'cancelAttempt', jsonb_build_object('handle', u.handle, 'runnerUrl', a.runner_url), clock_timestamp()
-      from jsonb_to_recordset(${sql.json(rows)}) as u(run_id uuid, attempt int, handle text)
-      join run_attempt a on a.run_id = u.run_id and a.attempt = u.attempt`
-    performing.nudge()
   }
 
   async function cancelAttempt({ handle, runnerUrl }: Record<string, unknown>) {

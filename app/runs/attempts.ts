@@ -3,10 +3,10 @@ import type { JSONValue } from 'postgres'
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { PinnedFiles } from '../../drizzle/schema/pipeline.ts'
 import type { RunStatus } from '../../machines/run.ts'
-import { headOfMain, openBranches } from '../catalog/branches.ts'
+import { openBranches } from '../catalog/branches.ts'
 import type { RunId } from '../ids.ts'
-import { type LogLine, seqBefore, storeLogLines } from './logs.ts'
-import { databaseTime, type LockedRun, lockedRuns, moveRun, saveRuns } from './moves.ts'
+import { ATTEMPT_LINES } from './logs.ts'
+import { type LockedRun, lockedRuns, moveRun, type RunRow, saveRuns } from './moves.ts'
 
 export const branchOf = (runId: RunId, attempt: number) => `run-${runId}-${attempt}`
 export const handleOf = (runId: RunId, attempt: number) => `${runId}:${attempt}`
@@ -46,32 +46,45 @@ interface LandingFile {
  */
 export const startWaiting = (sql: Sql, places: readonly string[], follower: string): Promise<RunId[]> =>
   sql.begin(async (tx) => {
-    const locked = lockedRuns(
-      await tx`
-        select r.* from run r
-        where r.waiting and (r.not_before is null or r.not_before <= clock_timestamp())
-          and not exists (select 1 from run_attempt a where a.pipeline_id = r.pipeline_id and a.state = 'open')
-          and not exists (select 1 from run o where o.pipeline_id = r.pipeline_id and o.waiting
-                          and (o.created_at, o.id) < (r.created_at, r.id))
-          and (r.status = 'running' or not exists
-            (select 1 from run o where o.pipeline_id = r.pipeline_id and o.status = 'running'))
-        order by r.created_at, r.id limit ${places.length} for update of r skip locked`,
+    // One statement, one view: the base is at least as new as the end of each pipeline's previous run.
+    const rows = await tx<(RunRow & AttemptStart)[]>`
+      select r.*, clock_timestamp() as now, (select number from lake_ref where name = 'main') as base,
+        coalesce((select max(seq) from landing_file), 0) as watermark
+      from run r
+      where r.waiting and (r.not_before is null or r.not_before <= clock_timestamp())
+        and not exists (select 1 from run_attempt a where a.pipeline_id = r.pipeline_id and a.state = 'open')
+        and not exists (select 1 from run o where o.pipeline_id = r.pipeline_id and o.waiting
+                        and (o.created_at, o.id) < (r.created_at, r.id))
+        and (r.status = 'running' or not exists
+          (select 1 from run o where o.pipeline_id = r.pipeline_id and o.status = 'running'))
+      order by r.created_at, r.id limit ${places.length} for update of r skip locked`
+    const [start] = rows
+    if (start === undefined) return []
+    const started = [...lockedRuns(rows).values()].filter((run) =>
+      moveRun(run, { type: 'start' }, 'dispatcher', start.now),
     )
-    if (locked.size === 0) return []
-    const now = await databaseTime(tx)
-    const started = [...locked.values()].filter((run) => moveRun(run, { type: 'start' }, 'dispatcher', now))
-    await openAttempts(tx, started, places, follower)
-    await saveRuns(tx, started, now)
+    for (const run of started) {
+      run.follower = follower
+      run.baseCommit = Number(start.base)
+      run.notBefore = null
+    }
+    // Sent together, performed in this order.
+    await Promise.all([...openAttempts(tx, started, places, start), saveRuns(tx, started, start.now)])
     return started.map((run) => run.id)
   })
 
-async function openAttempts(tx: SqlTx, started: LockedRun[], places: readonly string[], follower: string) {
-  // The newest version published of a pipeline tells a queued run's log that its code is older.
-  const [base, facts] = await Promise.all([
-    headOfMain(tx),
-    tx<{ watermark: string; now: Date }[]>`
-      select coalesce(max(seq), 0) as watermark, clock_timestamp() as now from landing_file`,
-  ])
+interface AttemptStart {
+  now: Date
+  base: string
+  watermark: string
+}
+
+function openAttempts(
+  tx: SqlTx,
+  started: LockedRun[],
+  places: readonly string[],
+  { now, base, watermark }: AttemptStart,
+) {
   const opened = started.map((run, place) => ({
     run_id: run.id,
     attempt: run.snapshot.context.attempt,
@@ -80,63 +93,44 @@ async function openAttempts(tx: SqlTx, started: LockedRun[], places: readonly st
     runner_url: places[place] ?? '',
   }))
   const rows = tx.json(opened as unknown as JSONValue)
-  const watermark = facts[0]?.watermark ?? 0
-  await tx`
-    insert into run_attempt (run_id, attempt, pipeline_id, branch, base_commit, landing_watermark, runner_url)
-    select a.run_id, a.attempt, a.pipeline_id, a.branch, ${base}, ${watermark}, a.runner_url
-    from jsonb_to_recordset(${rows}) as a(run_id uuid, attempt int, pipeline_id uuid, branch text, runner_url text)`
-  await openBranches(
-    tx,
-    opened.map((a) => ({ branch: a.branch, base, runId: a.run_id, attempt: a.attempt })),
-  )
-  // I5: the active files of every zone the pinned sources name, as they are now.
-  await tx`
-    insert into run_file (run_id, attempt, landing_file_id, zone_id)
-    select a.run_id, a.attempt, f.id, f.zone_id
-    from jsonb_to_recordset(${rows}) as a(run_id uuid, attempt int)
-    join run r on r.id = a.run_id
-    cross join jsonb_array_elements_text(r.landing_zones) as zone_name
-    join landing_zone z on z.namespace || '.' || z.name = zone_name
-    join landing_file f on f.zone_id = z.id and f.archived_by_run is null`
-  for (const run of started) {
-    run.follower = follower
-    run.baseCommit = base
-    run.notBefore = null
-  }
-  await storeLogLines(tx, await openingLines(tx, opened, base))
-}
-
-/** What a reader of the log wants to know first. */
-async function openingLines(tx: SqlTx, opened: { run_id: RunId; attempt: number }[], base: number) {
-  const ids = opened.map((a) => a.run_id)
-  const runs = await tx<
-    { id: RunId; version_number: number | null; published_version: number | null; files: number; now: Date }[]
-  >`
-    select r.id, r.version_number, p.published_version, clock_timestamp() as now,
-      (select count(*)::int from run_file f where f.run_id = r.id and f.attempt = r.attempt + 1) as files
-    from run r join pipeline p on p.id = r.pipeline_id where r.id = any(${ids}::uuid[])`
-  const byId = new Map(runs.map((run) => [run.id, run]))
-  return opened.flatMap(({ run_id, attempt }): LogLine[] => {
-    const run = byId.get(run_id)
-    if (run === undefined) return []
-    const code = run.version_number === null ? 'the draft' : `version ${run.version_number}`
-    const landing = run.files > 0 ? `, ${run.files} landing files` : ''
-    const line = (n: number, level: 'info' | 'warn', message: string): LogLine => ({
-      runId: run_id,
-      seq: seqBefore(attempt, n),
-      at: run.now,
-      level,
-      message,
-    })
-    const lines = [line(1, 'info', `attempt ${attempt}: ${code} on main at commit ${base}${landing}`)]
-    if (run.version_number === null)
-      lines.push(line(2, 'warn', 'the pipeline has never been published: this run executes its draft'))
-    else if (run.published_version !== null && run.published_version > run.version_number)
-      lines.push(
-        line(2, 'info', `version ${run.published_version} has been published since this run was requested`),
-      )
-    return lines
-  })
+  return [
+    tx`
+      insert into run_attempt (run_id, attempt, pipeline_id, branch, base_commit, landing_watermark, runner_url)
+      select a.run_id, a.attempt, a.pipeline_id, a.branch, ${base}, ${watermark}, a.runner_url
+      from jsonb_to_recordset(${rows}) as a(run_id uuid, attempt int, pipeline_id uuid, branch text, runner_url text)`,
+    openBranches(
+      tx,
+      opened.map((a) => ({ branch: a.branch, base: Number(base), runId: a.run_id, attempt: a.attempt })),
+    ),
+    // I5: the active files of every zone the pinned sources name, as they are now.
+    tx`
+      insert into run_file (run_id, attempt, landing_file_id, zone_id)
+      select a.run_id, a.attempt, f.id, f.zone_id
+      from jsonb_to_recordset(${rows}) as a(run_id uuid, attempt int)
+      join run r on r.id = a.run_id
+      cross join jsonb_array_elements_text(r.landing_zones) as zone_name
+      join landing_zone z on z.namespace || '.' || z.name = zone_name
+      join landing_file f on f.zone_id = z.id and f.archived_by_run is null`,
+    // What a reader of the log wants to know first.
+    tx`
+      insert into run_log (run_id, seq, at, level, message)
+      select a.run_id, a.attempt * ${ATTEMPT_LINES}::bigint + line.number, ${now}, line.level, line.message
+      from jsonb_to_recordset(${rows}) as a(run_id uuid, attempt int)
+      join run r on r.id = a.run_id
+      join pipeline p on p.id = r.pipeline_id
+      cross join lateral (
+        select count(*) as landing from run_file f where f.run_id = a.run_id and f.attempt = a.attempt) files
+      cross join lateral (values
+        (1, 'info', format('attempt %s: %s on main at commit %s%s', a.attempt,
+          coalesce('version ' || r.version_number, 'the draft'), ${base}::text,
+          case when files.landing > 0 then format(', %s landing files', files.landing) else '' end)),
+        (2, 'warn', case when r.version_number is null
+          then 'the pipeline has never been published: this run executes its draft' end),
+        (3, 'info', case when p.published_version > r.version_number
+          then format('version %s has been published since this run was requested', p.published_version) end)
+      ) as line(number, level, message)
+      where line.message is not null`,
+  ]
 }
 
 /** The open attempts of some runs, as they are stored: what has just been started, or is being adopted. */

@@ -14,17 +14,18 @@ export interface LogLine {
   message: string
 }
 
-const ATTEMPT = 1_000_000
+/** Numbers of one attempt's lines. The service's own first lines have the lowest. */
+export const ATTEMPT_LINES = 1_000_000
 const RUNNER = 1_000
 const AFTERWARDS = 900_000
 
-/** The service's own lines before an attempt, the runner's lines, and the service's after it. */
-export const seqBefore = (attempt: number, line: number) => attempt * ATTEMPT + line
-export const seqOfRunner = (attempt: number, line: number) => attempt * ATTEMPT + RUNNER + line
-export const seqAfter = (attempt: number, line: number) => attempt * ATTEMPT + AFTERWARDS + line
+/** The runner's lines, and the service's after them. */
+export const seqOfRunner = (attempt: number, line: number) => attempt * ATTEMPT_LINES + RUNNER + line
+export const seqAfter = (attempt: number, line: number) => attempt * ATTEMPT_LINES + AFTERWARDS + line
 
 /** The runner's number of the last stored line of an attempt, or 0. */
-export const runnerLine = (attempt: number, seq: number) => Math.max(0, seq - attempt * ATTEMPT - RUNNER)
+export const runnerLine = (attempt: number, seq: number) =>
+  Math.max(0, seq - attempt * ATTEMPT_LINES - RUNNER)
 
 /** Stores lines; those that are there already are passed over, as are those of runs that are gone. */
 export async function storeLogLines(tx: Sql | SqlTx, lines: readonly LogLine[]): Promise<void> {

@@ -47,7 +47,8 @@ interface Transition {
   cause: string
 }
 
-interface RunRow {
+/** A row of `run` as the driver gives it. */
+export interface RunRow {
   id: RunId
   pipeline_id: PipelineId
   namespace: string
@@ -100,12 +101,14 @@ export function lockedRuns(rows: readonly RunRow[]): Map<RunId, LockedRun> {
   return runs
 }
 
-/** Locks runs in the order of their ids, so that no two transactions wait for each other. */
-export async function lockRuns(tx: SqlTx, ids: readonly RunId[]): Promise<Map<RunId, LockedRun>> {
-  const rows = await tx<
-    RunRow[]
-  >`select * from run where id = any(${[...new Set(ids)]}::uuid[]) order by id for update`
-  return lockedRuns(rows)
+/** Locks runs in the order of their ids, so that no two transactions wait for each other; `now` is the database's time. */
+export async function lockRuns(
+  tx: SqlTx,
+  ids: readonly RunId[],
+): Promise<{ runs: Map<RunId, LockedRun>; now: Date }> {
+  const rows = await tx<(RunRow & { now: Date })[]>`
+    select *, clock_timestamp() as now from run where id = any(${[...new Set(ids)]}::uuid[]) order by id for update`
+  return { runs: lockedRuns(rows), now: rows.at(-1)?.now ?? new Date(0) }
 }
 
 /** Sends one event. False: the run does not accept it (any more), and nothing has changed. */
@@ -123,13 +126,6 @@ export function moveRun(run: LockedRun, event: RunEvent, cause: string, now: Dat
     run.follower = null
   }
   return true
-}
-
-/** The database's own time: what every stored time is. */
-export async function databaseTime(tx: SqlTx): Promise<Date> {
-  const [row] = await tx<{ now: Date }[]>`select date_trunc('milliseconds', clock_timestamp()) as now`
-  if (row === undefined) throw new Error('the database told no time')
-  return row.now
 }
 
 /** Writes back every run that moved, with its history. */
@@ -150,7 +146,7 @@ export async function saveRuns(tx: SqlTx, locked: Iterable<LockedRun>, now: Date
     follower: run.follower,
     not_before: run.notBefore,
   }))
-  await tx`
+  const updated = tx`
     update run set snapshot = n.snapshot, machine_version = ${RUN_MACHINE_VERSION}, status = n.status, phase = n.phase,
       attempt = n.attempt, waiting = n.waiting, started_at = n.started_at, finished_at = n.finished_at,
       duration_ms = n.duration_ms, rows_written = n.rows_written, error = n.error, base_commit = n.base_commit,
@@ -159,9 +155,10 @@ export async function saveRuns(tx: SqlTx, locked: Iterable<LockedRun>, now: Date
       waiting boolean, started_at timestamptz, finished_at timestamptz, duration_ms bigint, rows_written bigint,
       error text, base_commit bigint, merged_commit bigint, follower text, not_before timestamptz)
     where run.id = n.id`
-  await tx`
+  const told = tx`
     insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
     select 'run', t.entity_id, ${now}, t.event, t."from", t."to", t.effects, t.cause
     from jsonb_to_recordset(${tx.json(moved.flatMap((run) => run.moves) as unknown as JSONValue)})
       as t(entity_id uuid, event text, "from" text, "to" text, effects jsonb, cause text)`
+  await Promise.all([updated, told])
 }

@@ -1,13 +1,13 @@
 // What attempts have come to. Many in one transaction; success and merge are the same transaction (I3).
-import type { JSONValue } from 'postgres'
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { isTerminal, type RunEvent, type RunStatus } from '../../machines/run.ts'
-import { closeBranches, mergeBranches } from '../catalog/branches.ts'
+import { mergeBranches } from '../catalog/branches.ts'
 import type { RunId } from '../ids.ts'
-import { branchOf, handleOf } from './attempts.ts'
+import { branchOf } from './attempts.ts'
 import { type LogLevel, type LogLine, seqAfter, storeLogLines } from './logs.ts'
-import { databaseTime, type LockedRun, lockRuns, moveRun, saveRuns } from './moves.ts'
+import { type LockedRun, lockRuns, moveRun, saveRuns } from './moves.ts'
 import type { RunCompleted } from './notices.ts'
+import { settle } from './settle.ts'
 
 export interface TestResult {
   name: string
@@ -35,7 +35,7 @@ export type Outcome = { runId: RunId; attempt: number } & (
   | { kind: 'lost'; why: string }
 )
 
-type Executed = Extract<Outcome, { kind: 'executed' }>
+export type Executed = Extract<Outcome, { kind: 'executed' }>
 
 export interface Applied {
   changed: RunId[]
@@ -51,15 +51,19 @@ export const applyOutcomes = (
   lines: readonly LogLine[],
 ): Promise<Applied> =>
   sql.begin(async (tx) => {
-    await storeLogLines(tx, lines)
+    const stored = storeLogLines(tx, lines)
     const changed = new Set(lines.map((line) => line.runId))
-    if (outcomes.length === 0) return { changed: [...changed], completed: [], unwanted: [] }
-
-    const runs = await lockRuns(
-      tx,
-      outcomes.map((outcome) => outcome.runId),
-    )
-    const now = await databaseTime(tx)
+    if (outcomes.length === 0) {
+      await stored
+      return { changed: [...changed], completed: [], unwanted: [] }
+    }
+    const [{ runs, now }] = await Promise.all([
+      lockRuns(
+        tx,
+        outcomes.map((outcome) => outcome.runId),
+      ),
+      stored,
+    ])
     const told: LogLine[] = []
     const tell = (run: LockedRun, line: number, level: LogLevel, message: string) =>
       told.push({ runId: run.id, seq: seqAfter(run.snapshot.context.attempt, line), at: now, level, message })
@@ -97,13 +101,16 @@ export const applyOutcomes = (
     }
 
     await mergeTested(tx, runs, executed, now, tell)
-    await settle(tx, runs, executed, boots, now)
     for (const run of runs.values()) {
       if (run.moves.length > 0) changed.add(run.id)
       if (run.moves.length > 0 && isTerminal(run.status)) tell(run, 9, ...closingLine(run))
     }
-    await storeLogLines(tx, told)
-    await saveRuns(tx, runs.values(), now)
+    // Sent together, performed in this order.
+    await Promise.all([
+      ...settle(tx, runs, executed, boots, now),
+      storeLogLines(tx, told),
+      saveRuns(tx, runs.values(), now),
+    ])
     return { changed: [...changed], completed: completedOf(runs.values()), unwanted }
   })
 
@@ -113,23 +120,22 @@ export async function cancelRuns(
   ids: readonly RunId[],
   cause: string,
 ): Promise<Map<RunId, LockedRun>> {
-  const runs = await lockRuns(tx, ids)
-  const now = await databaseTime(tx)
+  const { runs, now } = await lockRuns(tx, ids)
   for (const [id, run] of runs) {
     if (!moveRun(run, { type: 'cancelRequested' }, cause, now)) runs.delete(id)
   }
-  await settle(tx, runs, new Map(), [], now)
-  await storeLogLines(
-    tx,
-    [...runs.values()].map((run) => ({
-      runId: run.id,
-      seq: seqAfter(run.snapshot.context.attempt, 9),
-      at: now,
-      level: 'warn' as const,
-      message: `cancelled: ${cause}`,
-    })),
-  )
-  await saveRuns(tx, runs.values(), now)
+  const told = [...runs.values()].map((run) => ({
+    runId: run.id,
+    seq: seqAfter(run.snapshot.context.attempt, 9),
+    at: now,
+    level: 'warn' as const,
+    message: `cancelled: ${cause}`,
+  }))
+  await Promise.all([
+    ...settle(tx, runs, new Map(), [], now),
+    storeLogLines(tx, told),
+    saveRuns(tx, runs.values(), now),
+  ])
   return runs
 }
 
@@ -211,92 +217,6 @@ async function mergeTested(
       run.error = `merging: gave up after ${run.snapshot.context.conflicts + 1} conflicts: ${why}`
     else run.notBefore = new Date(now.getTime() + Math.min(5_000, 25 * 2 ** run.snapshot.context.conflicts))
   }
-}
-
-/** Everything that must be true together with the new states. */
-async function settle(
-  tx: SqlTx,
-  runs: Map<RunId, LockedRun>,
-  executed: Map<RunId, Executed>,
-  boots: { run_id: RunId; attempt: number; boot: string }[],
-  now: Date,
-) {
-  const all = [...runs.values()]
-  if (boots.length > 0)
-    await tx`
-      update run_attempt a set runner_boot = b.boot
-      from jsonb_to_recordset(${tx.json(boots as unknown as JSONValue)}) as b(run_id uuid, attempt int, boot text)
-      where a.run_id = b.run_id and a.attempt = b.attempt`
-
-  const closing = all.filter((run) => run.effects.includes('closeBranch'))
-  if (closing.length > 0)
-    await closeBranches(
-      tx,
-      closing.map((run) => branchOf(run.id, run.snapshot.context.attempt)),
-    )
-
-  const ended = all.filter((run) => run.effects.includes('closeBranch') || run.mergedCommit !== null)
-  if (ended.length > 0)
-    await tx`
-      update run_attempt a set state = 'closed', outcome = e.outcome, closed_at = ${now}
-      from jsonb_to_recordset(${tx.json(ended.map((run) => ({ run_id: run.id, outcome: run.status })) as unknown as JSONValue)})
-        as e(run_id uuid, outcome text)
-      where a.run_id = e.run_id and a.state = 'open'`
-  for (const run of ended) run.follower = null
-
-  const cancelling = all.filter((run) => run.effects.includes('cancelAttempt'))
-  if (cancelling.length > 0)
-    await tx`
-      insert into outbox (kind, payload, due_at)
-      select 'cancelAttempt', jsonb_build_object('handle', c.handle, 'runnerUrl', a.runner_url), clock_timestamp()
-      from jsonb_to_recordset(${tx.json(
-        cancelling.map((run) => ({
-          run_id: run.id,
-          attempt: run.snapshot.context.attempt,
-          handle: handleOf(run.id, run.snapshot.context.attempt),
-        })) as unknown as JSONValue,
-      )}) as c(run_id uuid, attempt int, handle text)
-      join run_attempt a on a.run_id = c.run_id and a.attempt = c.attempt`
-
-  await storeResults(tx, all, executed)
-  await archiveInputs(tx, all, executed, now)
-}
-
-async function storeResults(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Executed>) {
-  const results = runs.flatMap((run) =>
-    (executed.get(run.id)?.tests ?? []).map((test) => ({
-      run_id: run.id,
-      pipeline_id: run.pipelineId,
-      name: test.name,
-      severity: test.severity,
-      status: test.isPassed ? 'passed' : 'failed',
-      value: test.value,
-      duration_ms: test.durationMs,
-      error: test.error,
-    })),
-  )
-  if (results.length === 0) return
-  await tx`
-    insert into quality_result (run_id, pipeline_id, name, severity, status, value, duration_ms, error)
-    select q.* from jsonb_to_recordset(${tx.json(results as unknown as JSONValue)})
-      as q(run_id uuid, pipeline_id uuid, name text, severity text, status text, value bigint, duration_ms bigint, error text)
-    on conflict (run_id, name) do update set severity = excluded.severity, status = excluded.status,
-      value = excluded.value, duration_ms = excluded.duration_ms, error = excluded.error, created_at = clock_timestamp()`
-}
-
-/** I6: archiving is this fact. A file that another success has taken meanwhile stays that one's. */
-async function archiveInputs(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Executed>, now: Date) {
-  const inputs = runs.flatMap((run) => {
-    const facts = executed.get(run.id)
-    if (run.status !== 'success' || facts === undefined || !facts.archivesLandingZones) return []
-    return facts.landingFileIds.map((id) => ({ run_id: run.id, attempt: run.snapshot.context.attempt, id }))
-  })
-  if (inputs.length === 0) return
-  await tx`
-    update landing_file f set archived_by_run = i.run_id, archived_at = ${now}
-    from jsonb_to_recordset(${tx.json(inputs as unknown as JSONValue)}) as i(run_id uuid, attempt int, id uuid)
-    join run_file r on r.run_id = i.run_id and r.attempt = i.attempt and r.landing_file_id = i.id
-    where f.id = i.id and f.archived_by_run is null`
 }
 
 function closingLine(run: LockedRun): [LogLevel, string] {

@@ -1,0 +1,105 @@
+// What must be true together with the new states of runs: branches and attempts closed, results kept, inputs archived.
+import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import { closeBranches } from '../catalog/branches.ts'
+import type { RunId } from '../ids.ts'
+import { branchOf, handleOf } from './attempts.ts'
+import type { LockedRun } from './moves.ts'
+import type { Executed } from './outcomes.ts'
+
+/** Statements under way, in the order in which they are performed. */
+export function settle(
+  tx: SqlTx,
+  runs: Map<RunId, LockedRun>,
+  executed: Map<RunId, Executed>,
+  boots: { run_id: RunId; attempt: number; boot: string }[],
+  now: Date,
+): Promise<unknown>[] {
+  const all = [...runs.values()]
+  const closing = all.filter((run) => run.effects.includes('closeBranch'))
+  const ended = all.filter((run) => run.effects.includes('closeBranch') || run.mergedCommit !== null)
+  const cancelling = all.filter((run) => run.effects.includes('cancelAttempt'))
+  for (const run of ended) run.follower = null
+  return [
+    rememberBoots(tx, boots),
+    closeBranches(
+      tx,
+      closing.map((run) => branchOf(run.id, run.snapshot.context.attempt)),
+    ),
+    closeAttempts(tx, ended, now),
+    queueCancels(
+      tx,
+      cancelling.map((run) => ({ runId: run.id, attempt: run.snapshot.context.attempt })),
+    ),
+    storeResults(tx, all, executed),
+    archiveInputs(tx, all, executed, now),
+  ]
+}
+
+async function rememberBoots(tx: SqlTx, boots: { run_id: RunId; attempt: number; boot: string }[]) {
+  if (boots.length === 0) return
+  await tx`
+    update run_attempt a set runner_boot = b.boot
+    from jsonb_to_recordset(${tx.json(boots)}) as b(run_id uuid, attempt int, boot text)
+    where a.run_id = b.run_id and a.attempt = b.attempt`
+}
+
+async function closeAttempts(tx: SqlTx, runs: LockedRun[], now: Date) {
+  if (runs.length === 0) return
+  const ended = runs.map((run) => ({ run_id: run.id, outcome: run.status }))
+  await tx`
+    update run_attempt a set state = 'closed', outcome = e.outcome, closed_at = ${now}
+    from jsonb_to_recordset(${tx.json(ended)}) as e(run_id uuid, outcome text)
+    where a.run_id = e.run_id and a.state = 'open'`
+}
+
+/** Attempts that must be stopped at their runners: an effect, since nobody awaits a runner in a transaction. */
+export async function queueCancels(tx: Sql | SqlTx, attempts: { runId: RunId; attempt: number }[]) {
+  if (attempts.length === 0) return
+  const rows = attempts.map(({ runId, attempt }) => ({
+    run_id: runId,
+    attempt,
+    handle: handleOf(runId, attempt),
+  }))
+  await tx`
+    insert into outbox (kind, payload, due_at)
+    select 'cancelAttempt', jsonb_build_object('handle', c.handle, 'runnerUrl', a.runner_url), clock_timestamp()
+    from jsonb_to_recordset(${tx.json(rows)}) as c(run_id uuid, attempt int, handle text)
+    join run_attempt a on a.run_id = c.run_id and a.attempt = c.attempt`
+}
+
+async function storeResults(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Executed>) {
+  const results = runs.flatMap((run) =>
+    (executed.get(run.id)?.tests ?? []).map((test) => ({
+      run_id: run.id,
+      pipeline_id: run.pipelineId,
+      name: test.name,
+      severity: test.severity,
+      status: test.isPassed ? 'passed' : 'failed',
+      value: test.value,
+      duration_ms: test.durationMs,
+      error: test.error,
+    })),
+  )
+  if (results.length === 0) return
+  await tx`
+    insert into quality_result (run_id, pipeline_id, name, severity, status, value, duration_ms, error)
+    select q.* from jsonb_to_recordset(${tx.json(results)})
+      as q(run_id uuid, pipeline_id uuid, name text, severity text, status text, value bigint, duration_ms bigint, error text)
+    on conflict (run_id, name) do update set severity = excluded.severity, status = excluded.status,
+      value = excluded.value, duration_ms = excluded.duration_ms, error = excluded.error, created_at = clock_timestamp()`
+}
+
+/** I6: archiving is this fact. A file that another success has taken meanwhile stays that one's. */
+async function archiveInputs(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Executed>, now: Date) {
+  const inputs = runs.flatMap((run) => {
+    const facts = executed.get(run.id)
+    if (run.status !== 'success' || facts === undefined || !facts.archivesLandingZones) return []
+    return facts.landingFileIds.map((id) => ({ run_id: run.id, attempt: run.snapshot.context.attempt, id }))
+  })
+  if (inputs.length === 0) return
+  await tx`
+    update landing_file f set archived_by_run = i.run_id, archived_at = ${now}
+    from jsonb_to_recordset(${tx.json(inputs)}) as i(run_id uuid, attempt int, id uuid)
+    join run_file r on r.run_id = i.run_id and r.attempt = i.attempt and r.landing_file_id = i.id
+    where f.id = i.id and f.archived_by_run is null`
+}
