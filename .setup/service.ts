@@ -12,6 +12,7 @@ const KEPT_LINES = 200
 
 export type Service = {
   url: string
+  dataDir: string
   /** What it has logged last. */
   log: () => string
   /** Ends it as Ctrl-C would; resolves with what is wrong with its end, if anything. */
@@ -60,7 +61,7 @@ export async function startService(env: Record<string, string> = {}): Promise<Se
     await stop()
     throw new Error(`the service did not become ready\n${log()}`)
   }
-  return { url: `http://127.0.0.1:${port}`, log, stop }
+  return { url: `http://127.0.0.1:${port}`, dataDir, log, stop }
 }
 
 /** Only what any program needs: a DATABASE_URL of the developer's must not become the one of the tests. */

@@ -1,0 +1,16 @@
+// `npm run bench [name...]`: each benchmark prints its figures beside a peer or limit measured in the same run. None asserts.
+import { benchRunLatency } from './run-latency.ts'
+
+const BENCHMARKS: Record<string, () => Promise<void>> = { 'run-latency': benchRunLatency }
+
+const asked = process.argv.slice(2)
+const unknown = asked.filter((name) => !(name in BENCHMARKS))
+if (unknown.length > 0) {
+  console.error(`There is no benchmark ${unknown.join(', ')}: use ${Object.keys(BENCHMARKS).join(', ')}.`)
+  process.exit(2)
+}
+for (const [name, run] of Object.entries(BENCHMARKS)) {
+  if (asked.length > 0 && !asked.includes(name)) continue
+  console.log(`\n${name}`)
+  await run()
+}
