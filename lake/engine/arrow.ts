@@ -5,11 +5,11 @@
  * What Arrow cannot carry as it is travels as text: HUGEINT, UHUGEINT, BIGNUM, INTERVAL, BIT, UUID, ENUM, UNION,
  * VARIANT, TIME WITH TIME ZONE; a GEOMETRY as its bytes (WKB).
  */
-import { type DuckDBDataChunk, type DuckDBResult, ResultReturnType } from '@duckdb/node-api'
+import type { DuckDBDataChunk, DuckDBResult } from '@duckdb/node-api'
 import { makeData, RecordBatch, RecordBatchStreamWriter, Schema, Struct } from 'apache-arrow'
 import type { ArrayBufferViewInput } from 'apache-arrow/util/buffer'
 import { type ColumnReader, columnReader } from './arrow-column.ts'
-import { EngineError, mapped } from './error.ts'
+import { nextChunk } from './rows.ts'
 import { columnVector } from './vector.ts'
 
 export interface ArrowLimits {
@@ -58,18 +58,6 @@ export async function* arrowStream(
   writer.end()
   yield* writer.take()
   return { rows, truncated }
-}
-
-/**
- * The next rows; undefined at the end. A streaming result that fails on its way (also by an interrupt) just ends in
- * these bindings: it is only marked as invalid, and its message is lost. A result of `run` has failed before.
- */
-async function nextChunk(result: DuckDBResult): Promise<DuckDBDataChunk | undefined> {
-  const chunk = await mapped(() => result.fetchChunk())
-  if (chunk !== null && chunk.rowCount > 0) return chunk
-  if (result.returnType === ResultReturnType.INVALID)
-    throw new EngineError('other', 'the query failed or was interrupted while its rows were computed')
-  return undefined
 }
 
 /** The whole stream at once. Throws `EngineError` and `ResultTooLarge`. */

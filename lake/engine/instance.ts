@@ -103,7 +103,7 @@ export class Engine {
   }
 
   /**
-   * Runs one query; its rows are computed as they are fetched. When that fails the message is lost (see `arrow.ts`):
+   * Runs one query; its rows are computed as they are fetched. When that fails the message is lost (see `rows.ts`):
    * prefer `run` with a limit in the SQL.
    */
   stream(sql: string): Promise<DuckDBResult> {

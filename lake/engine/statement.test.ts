@@ -195,7 +195,9 @@ describe('a limit', () => {
     (await connection.runAndReadAll(limited(await checkReadOnly(connection, sql), rowsLimit))).getRowsJson()
 
   test('keeps the order and the columns of a query', async () => {
-    expect(await first('SELECT range AS a, 1 AS a FROM range(100_000) ORDER BY range DESC; -- all', 2)).toEqual([
+    expect(
+      await first('SELECT range AS a, 1 AS a FROM range(100_000) ORDER BY range DESC; -- all', 2),
+    ).toEqual([
       ['99999', 1],
       ['99998', 1],
     ])

@@ -122,6 +122,11 @@ describe('what is bounded', () => {
       '{% set n = namespace(x="aaaaaaaa") %}{% for i in range(99) %}{% set n.x = n.x ~ n.x %}{% endfor %}',
       'too much memory',
     ],
+    [
+      'little to do, often, on a large text',
+      '{% set x = "a" * 9000000 %}{% for i in range(99999) %}{% if x ~ "b" == 1 %}{% endif %}{% endfor %}',
+      'takes too long',
+    ],
     ['a large result', '{{ "x" * 9000000 }}', `larger than ${TEMPLATE_LIMITS.outputBytes} bytes`],
     ['a large template', ' '.repeat(1_100_000), `larger than ${TEMPLATE_LIMITS.sourceBytes} bytes`],
     ['deep brackets', `{{ ${'('.repeat(50_000)}1`, 'recursion'],

@@ -7,12 +7,12 @@
 import { MERGE_STRATEGIES, type MergeStrategy } from './config.ts'
 import { shown } from './names.ts'
 import { type Position, type ReferenceFunction, sqlReferences } from './references.ts'
-import { withEnvironment } from './template-engine.ts'
+import { EngineTrap, withEnvironment } from './template-engine.ts'
 
 export const TEMPLATE_LIMITS = {
   sourceBytes: 1_048_576,
   outputBytes: 8_388_608,
-  /** Instructions of the template engine: what ends an endless loop. */
+  /** Instructions of the template: what ends an endless loop, with its line. */
   fuel: 1_000_000,
 } as const
 
@@ -143,13 +143,7 @@ function render({ file, source }: Template, globals: Record<string, unknown>): s
       return new TemplateError(file, `the result is larger than ${TEMPLATE_LIMITS.outputBytes} bytes`)
     return sql
   } catch (error) {
-    if (error instanceof WebAssembly.RuntimeError || error instanceof RangeError)
-      return new TemplateError(
-        file,
-        'the template needs too much memory or is nested too deeply',
-        {},
-        { cause: error },
-      )
+    if (error instanceof EngineTrap) return new TemplateError(file, error.message, {}, { cause: error })
     if (!(error instanceof Error)) throw error
     return described({ file, source }, error)
   }
