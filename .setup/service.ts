@@ -8,7 +8,7 @@ import { freePort } from '../sidecars/supervisor/ports.ts'
 const root = join(import.meta.dirname, '..')
 const READY_LIMIT_MS = 60_000
 const STOP_LIMIT_MS = 30_000
-const KEPT_LINES = 200
+const KEPT_LINES = 60
 
 export type Service = {
   url: string

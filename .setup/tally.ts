@@ -43,4 +43,12 @@ export class Tally {
   }
 }
 
-const indent = (text: string) => text.trim().replaceAll(/^/gm, '    ')
+/** A failure that carries a whole log must not bury the others. */
+const DETAIL_LINES = 60
+
+function indent(text: string) {
+  const lines = text.trim().split('\n')
+  const left = lines.length - DETAIL_LINES
+  const shown = left > 0 ? [...lines.slice(0, DETAIL_LINES), `... and ${left} lines more`] : lines
+  return shown.map((line) => `    ${line}`).join('\n')
+}
