@@ -41,6 +41,9 @@ export interface Work {
   enter(phase: Phase): void
 }
 
+/** Does the work. Resolves when its outcome is certain, with a promise of when nothing of it is left. */
+export type Execute = (work: Work) => Promise<{ gone: Promise<void> }>
+
 /** Why an attempt failed, in words for the author of the pipeline. */
 export class AttemptFailure extends Error {}
 
@@ -62,25 +65,22 @@ export class Attempt {
   /** Resolves when nothing of the attempt runs any more. */
   readonly ended: Promise<void>
   #cancel = new AbortController()
+  #isCancelled = false
 
-  constructor(request: SubmitPipelineRequest, execute: (work: Work) => Promise<void>, log: Log) {
+  constructor(request: SubmitPipelineRequest, execute: Execute, log: Log) {
     this.handle = handleOf(request)
     this.ended = this.#run(request, execute, log)
   }
 
-  /** False when it has already ended. */
+  /** Resolves when nothing of it runs any more; false when it has ended by itself. */
   async cancel(): Promise<boolean> {
     if (this.status !== 'running') return false
     this.#cancel.abort(new Cancelled())
     await this.ended
-    return true
+    return this.#isCancelled
   }
 
-  async #run(
-    request: SubmitPipelineRequest,
-    execute: (work: Work) => Promise<void>,
-    log: Log,
-  ): Promise<void> {
+  async #run(request: SubmitPipelineRequest, execute: Execute, log: Log): Promise<void> {
     const cancel = this.#cancel
     const late = setTimeout(
       () =>
@@ -92,12 +92,23 @@ export class Attempt {
       this.log.enter(phase)
     }
     try {
-      await execute({ request, log: this.log, facts: this.facts, signal: cancel.signal, enter })
+      const { gone } = await execute({
+        request,
+        log: this.log,
+        facts: this.facts,
+        signal: cancel.signal,
+        enter,
+      })
       this.status = 'completed'
+      this.log.end()
+      await gone.catch((error: unknown) =>
+        log.error('an attempt left something behind', { handle: this.handle, error: stackOf(error) }),
+      )
     } catch (error) {
       if (error instanceof Cancelled) {
         this.log.write('warn', 'cancelled')
         this.status = 'cancelled'
+        this.#isCancelled = true
       } else {
         this.error = `${this.phase}: ${error instanceof AttemptFailure ? error.message : 'internal error'}`
         if (!(error instanceof AttemptFailure))
@@ -126,11 +137,7 @@ export interface Attempts {
   freeSlots(): number
 }
 
-export function makeAttempts(options: {
-  concurrency: number
-  execute: (work: Work) => Promise<void>
-  log: Log
-}): Attempts {
+export function makeAttempts(options: { concurrency: number; execute: Execute; log: Log }): Attempts {
   const running = new Map<string, Attempt>()
   /** Oldest first. */
   const ended = new Map<string, { attempt: Attempt; at: number }>()

@@ -28,9 +28,9 @@ export interface BranchCatalog {
 /** Where the catalog tells which commit of the branch holds the table as it answers it. */
 const COMMIT = 'x-sluice-commit'
 
-/** Throws CatalogError. */
-export async function openBranchCatalog(lake: LakeAccess, signal: AbortSignal): Promise<BranchCatalog> {
-  const client = await connectCatalog({
+/** Asks the catalog for its configuration at once; the first call waits for it. All calls throw CatalogError. */
+export function openBranchCatalog(lake: LakeAccess, signal: AbortSignal): BranchCatalog {
+  const connected = connectCatalog({
     baseUrl: lake.catalogUrl,
     warehouse: lake.warehouse,
     token: lake.token,
@@ -45,9 +45,11 @@ export async function openBranchCatalog(lake: LakeAccess, signal: AbortSignal): 
             signal: AbortSignal.any([signal, AbortSignal.timeout(httpLimits.timeoutMs)]),
           }),
   })
+  // Whoever calls learns of it.
+  connected.catch(() => {})
   return {
-    load: async (table) => (await loaded(client, table))?.metadata ?? null,
-    commit: (table, plan) => commitOnce(client, table, plan, signal),
+    load: async (table) => (await loaded(await connected, table))?.metadata ?? null,
+    commit: async (table, plan) => commitOnce(await connected, table, plan, signal),
   }
 }
 

@@ -13,11 +13,13 @@ const MIB = 1_048_576
 
 const instances = new Map<number, EngineInstance>()
 const interrupts = new Map<number, () => void>()
+/** An instance does one thing at a time. */
+const working = new Map<number, Promise<void>>()
 
 process.on('message', (message: ToEngine) => {
   switch (message.type) {
     case 'call':
-      void work(message.id, message.request)
+      takeTurn(message.id, message.request)
       return
     case 'interrupt':
       interrupts.get(message.id)?.()
@@ -30,6 +32,13 @@ process.on('disconnect', () => process.exit(0))
 await writeFile('/proc/self/oom_score_adj', '1000').catch(() => {})
 await warmUp()
 send({ type: 'ready' })
+
+function takeTurn(id: number, request: EngineRequest): void {
+  const { number } = request
+  const turn = (working.get(number) ?? Promise.resolve()).then(() => work(id, request))
+  working.set(number, turn)
+  if (request.kind === 'close') void turn.then(() => working.delete(number))
+}
 
 async function work(id: number, request: EngineRequest): Promise<void> {
   let repeated: ReturnType<typeof setInterval> | undefined

@@ -1,187 +1,142 @@
-import { link, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fromJsonString } from '@bufbuild/protobuf'
 import type { TableMetadata } from '../../lake/iceberg/metadata.ts'
+import { parseTableName, parseZoneName, type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import {
-  NameError,
-  parseTableName,
-  parseZoneName,
-  type TableName,
-  tableKey,
-} from '../../lake/pipeline/names.ts'
-import type { Asked, TemplateResolver } from '../../lake/pipeline/template.ts'
-import {
-  type LakeAccess,
-  type LandingFile,
-  type LandingInput,
-  LandingInputSchema,
-} from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { accepted, HttpFailure, patiently } from '../http.ts'
-import { type Gateway, openObject } from '../lake-access.ts'
+  renderTemplate,
+  type Template,
+  type TemplateResolver,
+  type TemplateVariables,
+} from '../../lake/pipeline/template.ts'
+import type { LandingFile } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { type LakeSession, type TableInput, tableExpression } from './lake-session.ts'
+import { bringLanding, type LandingOptions } from './landing.ts'
 
-// What templates ask for, found in the lake: tables of the branch, and landing files as they were frozen.
+// What templates ask for, and what of it there is. How SQL will name a table or a zone is known before either is
+// found, so a template is rendered once, ahead; only where something is missing is it rendered again, for the line.
 
-export interface Landing {
-  zone: string
-  /** What `landing_zone()` gives: a path text that covers exactly these files. */
-  pathText: string
-  files: LandingFile[]
+/** SQL that counts on tables and zones which have not been found yet. */
+export interface Draft {
+  template: Template
+  sql: string
+  tables: TableName[]
+  zones: string[]
 }
 
-export class Inputs implements TemplateResolver {
+export interface InputsOptions {
+  /** Of names that name none. */
+  namespace: string
+  variables: TemplateVariables
+  /** Landing zones become directories in it. Null: there are none to be read. */
+  landingDirectory: string | null
+}
+
+export class Inputs {
+  readonly #options: InputsOptions
   /** By key; null: there is no such table. */
-  readonly tables = new Map<string, TableInput | null>()
-  readonly landings = new Map<string, Landing | null>()
+  readonly #tables = new Map<string, TableInput | null>()
+  /** By zone; null: there is no such zone. */
+  readonly #landings = new Map<string, LandingFile[] | null>()
 
-  constructor(readonly namespace: string) {}
-
-  /** The tables that are there: all, or those that these templates name, and `also`. */
-  found(asked?: readonly Asked[], also?: TableName): TableInput[] {
-    const all = [...this.tables.values()].filter((table) => table !== null)
-    if (asked === undefined) return all
-    const keys = new Set(tablesAsked(asked, this.namespace).map(tableKey))
-    if (also !== undefined) keys.add(tableKey(also))
-    return all.filter(({ name }) => keys.has(tableKey(name)))
+  constructor(options: InputsOptions) {
+    this.#options = options
   }
 
-  ref(name: string): string {
-    const table = parseTableName(name, this.namespace)
-    if (!this.tables.get(tableKey(table))) throw new Error(`table ${tableKey(table)} does not exist`)
-    return tableExpression(table)
-  }
-
-  landingZone(name: string): string {
-    const zone = parseZoneName(name)
-    const landing = this.landings.get(zone)
-    if (!landing) throw new Error(`landing zone ${zone} does not exist in ${this.namespace}`)
-    if (landing.files.length === 0) throw new Error(`landing zone ${zone} has no files`)
-    return landing.pathText
-  }
-}
-
-/** The tables that templates name, without repeats. What is no name is left to the rendering, which knows its line. */
-export function tablesAsked(asked: readonly Asked[], namespace: string): TableName[] {
-  const tables = asked
-    .flatMap(({ refs }) => refs)
-    .flatMap((name) => orNothing(() => parseTableName(name, namespace)))
-  return [...new Map(tables.map((table) => [tableKey(table), table])).values()]
-}
-
-/** The zones that templates name, without repeats. */
-export const zonesAsked = (asked: readonly Asked[]): string[] => [
-  ...new Set(asked.flatMap(({ zones }) => zones).flatMap((name) => orNothing(() => parseZoneName(name)))),
-]
-
-function orNothing<T>(parse: () => T): T[] {
-  try {
-    return [parse()]
-  } catch (error) {
-    if (error instanceof NameError) return []
-    throw error
-  }
-}
-
-/** Opens tables of the branch, at once. `known` has been loaded already. */
-export async function openTables(
-  inputs: Inputs,
-  tables: readonly TableName[],
-  lake: LakeSession,
-  known: ReadonlyMap<string, TableMetadata | null>,
-): Promise<void> {
-  await Promise.all(
-    tables.map(async (table) => {
-      const key = tableKey(table)
-      const metadata = known.has(key) ? known.get(key) : await lake.catalog.load(table)
-      inputs.tables.set(key, metadata ? await lake.open(table, metadata) : null)
-    }),
-  )
-}
-
-export interface LandingOptions {
-  /** The zones frozen at the attempt's start. Others are frozen when they are asked for. */
-  frozen: readonly LandingInput[]
-  access: LakeAccess
-  gateway: Gateway
-  /** Each zone becomes a directory in it. */
-  directory: string
-}
-
-/** Brings the landing files of zones into directories of their own. */
-export async function openLandings(
-  inputs: Inputs,
-  zones: readonly string[],
-  options: LandingOptions,
-): Promise<void> {
-  const { namespace } = inputs
-  await Promise.all(
-    zones.map(async (zone) => {
-      const frozen =
-        options.frozen.find((input) => input.namespace === namespace && input.zone === zone) ??
-        (await freeze(namespace, zone, options))
-      if (frozen === null) {
-        inputs.landings.set(zone, null)
-        return
-      }
-      const directory = join(options.directory, zone)
-      await mkdir(directory, { recursive: true })
-      for (let from = 0; from < frozen.files.length; from += DOWNLOADS_AT_ONCE)
-        await Promise.all(
-          frozen.files
-            .slice(from, from + DOWNLOADS_AT_ONCE)
-            .map((file) => bring(file, join(directory, localName(file)), options.gateway)),
-        )
-      inputs.landings.set(zone, { zone, pathText: join(directory, '*'), files: frozen.files })
-    }),
-  )
-}
-
-const DOWNLOADS_AT_ONCE = 8
-
-/** The zone's files as of the attempt's start; null: there is no such zone. */
-async function freeze(
-  namespace: string,
-  zone: string,
-  { access, gateway }: LandingOptions,
-): Promise<LandingInput | null> {
-  const url = `${access.catalogUrl}/sluice/v1/landing/${namespace}/${zone}`
-  try {
-    const text = await patiently(
-      async (signal) => {
-        const headers = { authorization: `Bearer ${access.token}` }
-        const response = await accepted(await fetch(url, { headers, signal }), `reading landing zone ${zone}`)
-        return response.text()
+  /** Renders a template, noting what it asks for. Throws TemplateError. */
+  draft(template: Template): Draft {
+    const tables = new Map<string, TableName>()
+    const zones = new Set<string>()
+    const sql = this.#render(template, {
+      ref: (name) => {
+        const table = parseTableName(name, this.#options.namespace)
+        tables.set(tableKey(table), table)
+        return tableExpression(table)
       },
-      { signal: gateway.signal },
+      landingZone: (name) => {
+        const zone = parseZoneName(name)
+        zones.add(zone)
+        return join(this.#directoryOf(zone), '*')
+      },
+    })
+    return { template, sql, tables: [...tables.values()], zones: [...zones] }
+  }
+
+  /** The SQL of a draft, now that all has been found that there is. Throws TemplateError where something is missing. */
+  sqlOf({ template, sql, tables, zones }: Draft): string {
+    const isComplete =
+      tables.every((table) => this.#tables.get(tableKey(table))) &&
+      zones.every((zone) => (this.#landings.get(zone)?.length ?? 0) > 0)
+    if (isComplete) return sql
+    return this.#render(template, {
+      ref: (name) => {
+        const table = parseTableName(name, this.#options.namespace)
+        if (!this.#tables.get(tableKey(table))) throw new Error(`table ${tableKey(table)} does not exist`)
+        return tableExpression(table)
+      },
+      landingZone: (name) => {
+        const zone = parseZoneName(name)
+        const files = this.#landings.get(zone)
+        if (!files) throw new Error(`landing zone ${zone} does not exist in ${this.#options.namespace}`)
+        if (files.length === 0) throw new Error(`landing zone ${zone} has no files`)
+        return join(this.#directoryOf(zone), '*')
+      },
+    })
+  }
+
+  /** Opens tables of the branch, all at once. `known` has been loaded already. */
+  async openTables(
+    tables: readonly TableName[],
+    lake: LakeSession,
+    known: ReadonlyMap<string, TableMetadata | null> = new Map(),
+  ): Promise<void> {
+    const distinct = new Map(tables.map((table) => [tableKey(table), table]))
+    await Promise.all(
+      Array.from(distinct, async ([key, table]) => {
+        const metadata = known.has(key) ? known.get(key) : await lake.catalog.load(table)
+        this.#tables.set(key, metadata ? await lake.open(table, metadata) : null)
+      }),
     )
-    return fromJsonString(LandingInputSchema, text)
-  } catch (error) {
-    if (error instanceof HttpFailure && error.status === 404) return null
-    throw error
+  }
+
+  /** Brings the files of landing zones, of all at once. */
+  async openLandings(zones: readonly string[], options: LandingOptions): Promise<void> {
+    await Promise.all(
+      [...new Set(zones)].map(async (zone) =>
+        this.#landings.set(zone, await bringLanding(zone, this.#directoryOf(zone), options)),
+      ),
+    )
+  }
+
+  /** From here on the table is this. */
+  setTable(table: TableInput): void {
+    this.#tables.set(tableKey(table.name), table)
+  }
+
+  /** Null: it is not there, or nobody has asked for it. */
+  table(name: TableName): TableInput | null {
+    return this.#tables.get(tableKey(name)) ?? null
+  }
+
+  /** Every table that has been found. */
+  found(): TableInput[] {
+    return [...this.#tables.values()].filter((table) => table !== null)
+  }
+
+  landing(zone: string): LandingFile[] {
+    return this.#landings.get(zone) ?? []
+  }
+
+  #directoryOf(zone: string): string {
+    if (this.#options.landingDirectory === null)
+      throw new Error('landing zones can be read in runs only: their files are frozen when a run starts')
+    return join(this.#options.landingDirectory, zone)
+  }
+
+  #render(template: Template, resolver: TemplateResolver): string {
+    // What holds no template is SQL already; a rendering takes a millisecond.
+    const isPlain = template.source.length < PLAIN_CHARACTERS && !/\{[{%#]/.test(template.source)
+    return isPlain ? template.source : renderTemplate(template, this.#options.variables, resolver)
   }
 }
 
-/** A hard link to the cached copy: the file stays as long as the attempt's directory does. */
-async function bring({ object }: LandingFile, path: string, gateway: Gateway): Promise<void> {
-  if (object === undefined) throw new Error('a landing file without an object')
-  const { path: cached, release } = await openObject(
-    gateway,
-    object.path,
-    object.versionId,
-    Number(object.sizeBytes),
-  )
-  try {
-    await link(cached, path)
-  } finally {
-    release()
-  }
-}
-
-const NAME_BYTES_MAX = 255
-
-/** Its own name, so that queries which show it make sense, unless no file here can have it. */
-function localName({ id, filename }: LandingFile): string {
-  const isPlain =
-    filename !== '' && !/^\.|[/\\\p{Cc}]/u.test(filename) && Buffer.byteLength(filename) <= NAME_BYTES_MAX
-  return isPlain ? filename : id
-}
+/** Longer texts are left to the template engine, which has limits of its own. */
+const PLAIN_CHARACTERS = 100_000

@@ -44,14 +44,13 @@ export function makeLake({ lakeDir, cache }: LakeOptions) {
     makeManifestReader((location) => files.read(keyOf(LAKE_ROOT, location)))
   const sharedReader = shared && readerOf(shared)
 
-  /** Throws CatalogError. */
-  return async function openLake(lake: LakeAccess, signal: AbortSignal): Promise<LakeSession> {
+  return function openLake(lake: LakeAccess, signal: AbortSignal): LakeSession {
     const gateway: Gateway = { url: lake.objectsUrl, token: lake.token, cache, signal }
     const files = shared ?? gatewayLake(gateway)
     const reader = sharedReader ?? readerOf(files)
     const releases: (() => void)[] = []
     return {
-      catalog: await openBranchCatalog(lake, signal),
+      catalog: openBranchCatalog(lake, signal),
       files,
       gateway,
       reader,

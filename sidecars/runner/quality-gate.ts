@@ -1,16 +1,11 @@
 import { problemText } from '../../lake/pipeline/config.ts'
 import { parseTest, testValue } from '../../lake/pipeline/quality.ts'
-import {
-  type Asked,
-  collectTemplate,
-  renderTemplate,
-  type TemplateResolver,
-  type TemplateVariables,
-} from '../../lake/pipeline/template.ts'
+import { TemplateError } from '../../lake/pipeline/template.ts'
 import type { Level } from './attempt-log.ts'
 import type { TestResult } from './attempts.ts'
 import { EngineFault } from './engine-messages.ts'
 import type { EngineLease } from './engine-pool.ts'
+import type { Draft, Inputs } from './inputs.ts'
 import { limits } from './limits.ts'
 import type { NamedTest } from './pipeline-files.ts'
 import { counted, reasonOf, since } from './wording.ts'
@@ -20,22 +15,29 @@ import { counted, reasonOf, since } from './wording.ts'
 
 export type WriteLog = (level: Level, message: string) => void
 
-/** What the tests' templates ask for. A template that cannot be rendered asks for nothing, and fails when it is run. */
-export function askedByTests(tests: readonly NamedTest[], variables: TemplateVariables): Asked[] {
-  return tests.flatMap((test) => {
+/** A test and its SQL, or why there is none. */
+export interface DraftedTest {
+  test: NamedTest
+  draft: Draft | TemplateError
+}
+
+export function draftTests(tests: readonly NamedTest[], inputs: Inputs): DraftedTest[] {
+  return tests.map((test) => {
     try {
-      return [collectTemplate(templateOf(test), variables)]
+      return { test, draft: inputs.draft({ file: test.file.path, source: test.file.text }) }
     } catch (error) {
-      if (reasonOf(error) === null) throw error
-      return []
+      if (!(error instanceof TemplateError)) throw error
+      return { test, draft: error }
     }
   })
 }
 
-export interface TestRun {
-  tests: readonly NamedTest[]
-  variables: TemplateVariables
-  resolver: TemplateResolver
+/** What the tests ask for. */
+export const draftsOf = (tests: readonly DraftedTest[]): Draft[] =>
+  tests.flatMap(({ draft }) => (draft instanceof TemplateError ? [] : [draft]))
+
+export interface Bench {
+  inputs: Inputs
   engine: EngineLease
   /** An open instance in which every table the tests read can be found. */
   instance: number
@@ -44,49 +46,47 @@ export interface TestRun {
 }
 
 /** Runs the tests one after the other. Throws EngineEnded, and the signal's reason. */
-export async function runTests({ tests, ...context }: TestRun): Promise<TestResult[]> {
+export async function runTests(tests: readonly DraftedTest[], bench: Bench): Promise<TestResult[]> {
   const results: TestResult[] = []
-  for (const test of tests) results.push(await runTest(test, context))
+  for (const test of tests) results.push(await runTest(test, bench))
   return results
 }
 
-async function runTest(named: NamedTest, context: Omit<TestRun, 'tests'>): Promise<TestResult> {
-  const { variables, resolver, engine, instance, signal, write } = context
+async function runTest({ test: { name, file }, draft }: DraftedTest, bench: Bench): Promise<TestResult> {
+  const { engine, instance, signal, write } = bench
   const started = performance.now()
-  const { test, errors, warnings } = parseTest(named.name, named.file)
+  const { test, errors, warnings } = parseTest(name, file)
+  const { severity } = test
+  const failing: Level = severity === 'error' ? 'error' : 'warn'
   for (const problem of [...errors, ...warnings]) write('warn', problemText(problem))
-  const { severity, name } = test
   const ended = () => ({ name, severity, durationMs: Math.round(performance.now() - started) })
-  const template = templateOf(named)
-  let sql = ''
   try {
-    sql = renderTemplate(template, variables, resolver)
+    if (draft instanceof TemplateError) throw draft
+    const sql = bench.inputs.sqlOf(draft)
     const sampleRows = limits.sampleRows
     const outcome = await engine.call({ kind: 'judge', number: instance, sql, sampleRows }, signal)
     const value = testValue({ ...outcome, first: outcome.first ?? undefined })
-    const passed = value === 0
-    if (passed) write('info', `test ${name}: passed in ${since(started)}`)
+    if (value === 0) write('info', `test ${name}: passed in ${since(started)}`)
     else {
-      write(
-        severity === 'error' ? 'error' : 'warn',
-        `test ${name}: failed with ${value} (severity ${severity}) in ${since(started)}`,
-      )
+      write(failing, `test ${name}: failed with ${value} (severity ${severity}) in ${since(started)}`)
       const isCount = outcome.rowCount === 1 && outcome.columnTypes.length === 1
       for (const sample of isCount ? [] : outcome.samples) write('info', `test ${name}: ${sample}`)
     }
-    return { ...ended(), passed, value: BigInt(value), error: '' }
+    return { ...ended(), passed: value === 0, value: BigInt(value), error: '' }
   } catch (error) {
     signal.throwIfAborted()
-    const isOwnFault =
-      error instanceof EngineFault || (error instanceof Error && error.name === 'TemplateError')
-    const reason = isOwnFault ? reasonOf(error, { ...template, sql }) : null
+    const reason = faultOf(error, draft)
     if (reason === null) throw error
-    write(
-      severity === 'error' ? 'error' : 'warn',
-      `test ${name}: failed, it has an error (severity ${severity}): ${reason}`,
-    )
+    write(failing, `test ${name}: failed, it has an error (severity ${severity}): ${reason}`)
     return { ...ended(), passed: false, value: 0n, error: reason }
   }
+}
+
+/** What is wrong with the test itself; null: it is something else. */
+function faultOf(error: unknown, draft: Draft | TemplateError): string | null {
+  if (error instanceof TemplateError) return error.message
+  if (!(error instanceof EngineFault) || draft instanceof TemplateError) return null
+  return reasonOf(error, { ...draft.template, sql: draft.sql })
 }
 
 /** `3 tests passed, 1 failed`. */
@@ -94,5 +94,3 @@ export function tally(results: readonly TestResult[]): string {
   const failed = results.filter(({ passed }) => !passed).length
   return `${counted(results.length - failed, 'test')} passed, ${failed} failed`
 }
-
-const templateOf = ({ file }: NamedTest) => ({ file: file.path, source: file.text })
