@@ -16,6 +16,14 @@ for (const signal of SIGNALS) {
   // A terminal sends Ctrl-C to Bun as well, so passing it on would make two of it.
   process.on(signal, () => (signal === 'SIGINT' && process.stdin.isTTY) || child.kill(signal))
 }
+// A shell between npm and us dies of a signal without passing it on.
+const parent = process.ppid
+const orphaned = setInterval(() => {
+  if (process.ppid === parent) return
+  clearInterval(orphaned)
+  child.kill('SIGTERM')
+}, 500)
+
 child.on('exit', (code, signal) => {
   if (signal === null) process.exit(code)
   for (const handled of SIGNALS) process.removeAllListeners(handled)
