@@ -13,7 +13,11 @@ export interface Log {
 export type LogFormat = 'text' | 'json'
 
 /** Writes to standard output; `error` fields are reduced to their message and, for broken invariants, the stack. */
-export function makeLog(name: string, format: LogFormat, write = (line: string) => process.stdout.write(line)): Log {
+export function makeLog(
+  name: string,
+  format: LogFormat,
+  write = (line: string) => process.stdout.write(line),
+): Log {
   const line = (level: string) => (message: string, fields?: Fields) => {
     const plain = fields === undefined ? {} : plainFields(fields)
     write(
@@ -34,7 +38,11 @@ const plainFields = (fields: Fields) =>
   Object.fromEntries(
     Object.entries(fields).map(([key, value]) => [
       key,
-      value instanceof Error ? (value.stack ?? value.message) : typeof value === 'bigint' ? String(value) : value,
+      value instanceof Error
+        ? (value.stack ?? value.message)
+        : typeof value === 'bigint'
+          ? String(value)
+          : value,
     ]),
   )
 
