@@ -68,6 +68,7 @@ async function start() {
   farewell = () => {
     removeRegistry(dataDir)
     claim.release()
+    own('Sluice has stopped')
   }
   void supervised.gaveUp.then((name) => {
     process.stderr.write(`Sluice did not start: ${name} refuses its configuration\n`)

@@ -2,7 +2,6 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync, realpathSync, statSync, symlinkSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { userInfo } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 
 export type Binaries = { initdb: string; postgres: string }
@@ -82,7 +81,8 @@ function libraryLinks(native: string): { source: string; target: string }[] {
 /** initdb asks the user database for a name and gives up without one. */
 function hasName() {
   try {
-    return userInfo().username !== ''
+    execFileSync('id', ['-un'], { stdio: 'ignore' })
+    return true
   } catch {
     return false
   }
