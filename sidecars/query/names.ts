@@ -64,9 +64,9 @@ interface Token {
   name?: string
 }
 
-/** What the engine's scanner tells apart; blanks and comments are left out. */
+/** What the engine's scanner tells apart; what is not closed reaches to the end. */
 const TOKEN =
-  /(?<blank>\s+|--[^\n\r]*)|(?<comment>\/\*)|(?<text>[eE]'(?:[^'\\]|\\[\s\S]|'')*'|'(?:[^']|'')*')|(?<dollar>\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$)|"(?<quoted>(?:[^"]|"")*)"|(?<word>[A-Za-z_\u0080-\uffff][\w$\u0080-\uffff]*)|\d[\w]*|[\s\S]/y
+  /(?<blank>\s+|--[^\n\r]*)|(?<comment>\/\*)|(?<text>[eE]'(?:[^'\\]|\\[\s\S]|'')*(?:'|$)|'(?:[^']|'')*(?:'|$))|(?<dollar>\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$)|"(?<quoted>(?:[^"]|"")*)(?:"|$)|(?<word>[A-Za-z_\u0080-\uffff][\w$\u0080-\uffff]*)|\d\w*|[\s\S]/y
 
 function tokensOf(sql: string): Token[] {
   const tokens: Token[] = []

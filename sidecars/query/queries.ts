@@ -22,8 +22,11 @@ export type QueryResult = AnswerOf<'run'>
 
 /** The query names a table that is not there. */
 export class NoSuchTable extends Error {
-  constructor(written: string) {
-    super(`there is no table ${written}: tables are named layer.table or namespace.layer.table`)
+  constructor(reference: TableReference, namespace: string) {
+    const isNamed = tableOf(reference, namespace) !== null
+    const where = reference.catalog === '' ? ` in the namespace ${namespace}` : ''
+    const hint = isNamed ? where : ': tables are named layer.table or namespace.layer.table'
+    super(`there is no table ${writtenName(reference)}${hint}`)
   }
 }
 
@@ -96,7 +99,7 @@ const TABLES_BY_LAYER = `
 function tableAmong(tables: Tables, reference: TableReference, namespace: string): CommitTable {
   const name = tableOf(reference, namespace)
   const table = name && tables.get(tableKey(name))
-  if (!table) throw new NoSuchTable(writtenName(reference))
+  if (!table) throw new NoSuchTable(reference, namespace)
   return table
 }
 

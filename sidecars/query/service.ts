@@ -147,10 +147,13 @@ function toConnectError(
   }
   if (error instanceof ConnectError) return error
   log.error('a query failed', { error: messageOf(error) })
-  return error instanceof HttpFailure || isFetchFailure(error)
+  return isOutOfReach(error)
     ? as(Code.Unavailable, `the lake cannot be reached: ${messageOf(error)}`)
     : as(Code.Internal, messageOf(error))
 }
 
-const isFetchFailure = (error: unknown) =>
-  error instanceof Error && (error.name === 'TimeoutError' || 'code' in error)
+/** No answer, or one that says that the server is the one at fault. */
+function isOutOfReach(error: unknown): boolean {
+  if (error instanceof HttpFailure) return error.status >= 500
+  return error instanceof Error && (error.name === 'TimeoutError' || 'code' in error)
+}

@@ -15,10 +15,12 @@ import { eachLine } from '../supervisor/lines.ts'
 export interface TestQueries {
   catalog: TestCatalog
   client: Client<typeof QueryService>
-  pid: number
+  url: string
+  /** Of the engine processes that run. */
+  engines(): Promise<number[]>
   /** Writes a table and merges it: one commit of main. `name` is `namespace.layer.name`. */
   table(name: string, query: string, operation?: 'append' | 'overwrite'): Promise<void>
-  lake(): Promise<{ commit: bigint; catalogUrl: string; objectsUrl: string; token: string }>
+  lake(): Promise<TestLakeView>
   query(
     sql: string,
     options?: QueryOptions,
@@ -28,7 +30,16 @@ export interface TestQueries {
   close(): Promise<void>
 }
 
+export interface TestLakeView {
+  commit: bigint
+  catalogUrl: string
+  objectsUrl: string
+  token: string
+}
+
 export interface QueryOptions {
+  /** Left out: main as it is now. */
+  lake?: TestLakeView
   namespace?: string
   limit?: number
   timeoutMs?: number
@@ -56,7 +67,8 @@ export async function startTestQueries(env: Record<string, string> = {}): Promis
     if (url !== undefined) address.resolve(url)
   })
   void child.exited.then((code) => address.reject(new Error(`the query service ended with ${code}`)))
-  const transport = createConnectTransport({ baseUrl: await address.promise, useBinaryFormat: true })
+  const url = await address.promise
+  const transport = createConnectTransport({ baseUrl: url, useBinaryFormat: true })
   const client = createClient(QueryService, transport)
   const health = createClient(Health, transport)
 
@@ -72,7 +84,12 @@ export async function startTestQueries(env: Record<string, string> = {}): Promis
   return {
     catalog,
     client,
-    pid: child.pid,
+    url,
+    engines: async () =>
+      (await Bun.file(`/proc/${child.pid}/task/${child.pid}/children`).text())
+        .split(' ')
+        .filter((pid) => pid !== '')
+        .map(Number),
     lake,
     table: async (path, query, operation = 'overwrite') => {
       const [namespace = '', layer = '', name = ''] = path.split('.')
@@ -80,8 +97,10 @@ export async function startTestQueries(env: Record<string, string> = {}): Promis
       const { commit } = await attempt.write(query, operation)
       if ((await catalog.merge(attempt, commit)) !== 'merged') throw new Error(`${path} was not merged`)
     },
-    query: async (sql, { namespace = '', limit = 1_000, timeoutMs = 20_000, queryId = '' } = {}) => {
-      const request = { sql, namespace, limit: BigInt(limit), timeoutMs, queryId, lake: await lake() }
+    query: async (sql, options = {}) => {
+      const { namespace = '', limit = 1_000, timeoutMs = 20_000, queryId = '' } = options
+      const view = options.lake ?? (await lake())
+      const request = { sql, namespace, limit: BigInt(limit), timeoutMs, queryId, lake: view }
       const { arrowIpc, truncated } = await client.executeQuery(request)
       const { columns, rows } = arrowToObjects(arrowIpc)
       return { columns: columns.map(({ name, type }) => `${name} ${type}`), rows, truncated }

@@ -1,0 +1,270 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { Code, ConnectError } from '@connectrpc/connect'
+import { type QueryOptions, startTestQueries, type TestQueries } from './testing.ts'
+
+setDefaultTimeout(30_000)
+
+let queries: TestQueries
+beforeAll(async () => {
+  queries = await startTestQueries({ QUERY_MEMORY_LIMIT: '128MB', QUERY_CONCURRENCY: '2' })
+  await queries.table('default.bronze.flights', 'SELECT range AS id, range % 7 AS day FROM range(3000)')
+  await queries.table('default.gold.routes', `SELECT 1 AS id, 'JFK' AS origin, 1.5::DECIMAL(14,2) AS delay`)
+  await queries.table('ops.silver.crews', 'SELECT 7 AS crew')
+  await queries.table('gold.gold.routes', 'SELECT 6 AS six')
+  await queries.table('temp.bronze.order', 'SELECT 5 AS five')
+})
+afterAll(() => queries.close())
+
+const rowsOf = async (sql: string, options?: QueryOptions) => (await queries.query(sql, options)).rows
+async function refusalOf(sql: string, options?: QueryOptions): Promise<ConnectError> {
+  const answer = await queries.query(sql, options).catch((error: unknown) => error)
+  if (!(answer instanceof ConnectError)) throw new Error(`it was not refused: ${sql}`)
+  return answer
+}
+const ENDLESS = 'SELECT count(*) FROM range(1_000_000_000_000) WHERE random() < 0'
+
+/** What a process has used of the processor, in hundredths of a second. */
+async function ticksOf(pid: number): Promise<number> {
+  const stat = await Bun.file(`/proc/${pid}/stat`)
+    .text()
+    .catch(() => '')
+  const fields = stat.slice(stat.lastIndexOf(')')).split(' ')
+  return Number(fields[12] ?? 0) + Number(fields[13] ?? 0)
+}
+/** What each engine uses in a fifth of a second. */
+async function loads(): Promise<{ pid: number; load: number }[]> {
+  const engines = await queries.engines()
+  const before = await Promise.all(engines.map(ticksOf))
+  await Bun.sleep(200)
+  return Promise.all(
+    engines.map(async (pid, index) => ({ pid, load: (await ticksOf(pid)) - (before[index] ?? 0) })),
+  )
+}
+/** Answers the engine that is at work. */
+async function untilBusy(): Promise<number> {
+  for (;;) {
+    const busy = (await loads()).find(({ load }) => load > 5)
+    if (busy) return busy.pid
+  }
+}
+async function untilIdle(): Promise<void> {
+  while ((await loads()).some(({ load }) => load > 2));
+}
+
+describe('tables are named', () => {
+  test.each([
+    ['SELECT count(*) AS n FROM bronze.flights', undefined, { n: 3000 }],
+    ['SELECT count(*) AS n FROM default.bronze.flights', 'ops', { n: 3000 }],
+    ['SELECT default.gold.routes.id FROM default.gold.routes', undefined, { id: 1 }],
+    ['SELECT routes.id FROM "DEFAULT"."GOLD"."ROUTES"', undefined, { id: 1 }],
+    ['FROM silver.crews', 'ops', { crew: 7 }],
+    ['SELECT r.id, c.crew FROM gold.routes r, ops.silver.crews c', undefined, { id: 1, crew: 7 }],
+    ['SELECT a.id, b.six FROM gold.routes a, gold.gold.routes b', undefined, { id: 1, six: 6 }],
+    ['FROM gold.routes', 'gold', { six: 6 }],
+    ['FROM temp.bronze.order', undefined, { five: 5 }],
+    ['FROM bronze.order', 'temp', { five: 5 }],
+    ['WITH routes AS (SELECT 2 AS id) FROM routes', undefined, { id: 2 }],
+    ['WITH "gold.routes" AS (SELECT 2 AS id) FROM "gold.routes"', undefined, { id: 2 }],
+    ["SELECT 'default.gold.routes' AS text -- default.gold.nope", undefined, { text: 'default.gold.routes' }],
+    ['SELECT 1 AS one;', 'no-such-namespace', { one: 1 }],
+  ] as const)('%s (namespace %p)', async (sql, namespace, row) => {
+    expect(await rowsOf(sql, { namespace: namespace ?? '' })).toEqual([row])
+  })
+
+  test.each([
+    ['FROM gold.nope', 'there is no table gold.nope in the namespace default'],
+    ['FROM ops.gold.routes', 'there is no table ops.gold.routes'],
+    ['FROM silver.crews', 'there is no table silver.crews in the namespace default'],
+    ['FROM routes', 'there is no table routes: tables are named layer.table or namespace.layer.table'],
+    ['FROM main.routes', 'there is no table main.routes'],
+    ['FROM gold_.gold.nope', 'there is no table gold.gold.nope'],
+    ['FROM memory.main.x', 'there is no table memory.main.x'],
+  ])('%s is refused', async (sql, message) => {
+    const { code, rawMessage } = await refusalOf(sql)
+    expect([code, rawMessage]).toEqual([Code.InvalidArgument, expect.stringContaining(message)])
+  })
+})
+
+describe('statements that only look', () => {
+  test('list and describe exactly the tables of the commit', async () => {
+    expect(await rowsOf('SHOW TABLES')).toEqual([{ name: 'bronze.flights' }, { name: 'gold.routes' }])
+    const all = await rowsOf('SHOW ALL TABLES')
+    expect(all.map(({ database, schema, name }) => `${database}.${schema}.${name}`)).toEqual([
+      'default.bronze.flights',
+      'default.gold.routes',
+      'gold_.gold.routes',
+      'ops.silver.crews',
+      'temp_.bronze.order',
+    ])
+    expect(await rowsOf('DESCRIBE gold.routes')).toMatchObject([
+      { column_name: 'id', column_type: 'INTEGER' },
+      { column_name: 'origin', column_type: 'VARCHAR' },
+      { column_name: 'delay', column_type: 'DECIMAL(14,2)' },
+    ])
+    expect(await rowsOf('SELECT count(*) AS n FROM information_schema.columns')).toEqual([{ n: 8 }])
+    // Listed without its files, a table still answers with them afterwards.
+    expect(await rowsOf('FROM ops.silver.crews')).toEqual([{ crew: 7 }])
+  })
+
+  test('explain what would be done', async () => {
+    expect(await rowsOf('EXPLAIN SELECT * FROM gold.routes')).toHaveLength(1)
+    expect(await rowsOf('EXPLAIN ANALYZE SELECT * FROM gold.routes')).toHaveLength(1)
+  })
+})
+
+describe('rows', () => {
+  test('are limited, and there being more is told', async () => {
+    const flights = 'SELECT id FROM bronze.flights ORDER BY id'
+    expect(await queries.query(flights, { limit: 2 })).toMatchObject({
+      rows: [{ id: 0 }, { id: 1 }],
+      truncated: true,
+    })
+    const exact = await queries.query(flights, { limit: 3_000 })
+    expect([exact.rows.length, exact.truncated]).toEqual([3_000, false])
+  })
+
+  test('of an endless result are computed no further than the limit', async () => {
+    expect(await rowsOf('SELECT range AS n FROM range(1_000_000_000_000)', { limit: 3 })).toHaveLength(3)
+  })
+
+  test('columns keep the names of their types', async () => {
+    expect((await queries.query('FROM gold.routes')).columns).toEqual([
+      'id INTEGER',
+      'origin VARCHAR',
+      'delay DECIMAL(14,2)',
+    ])
+  })
+})
+
+test('a query sees its commit, whatever was merged since', async () => {
+  await queries.table('default.silver.counter', 'SELECT 1 AS n')
+  const before = await queries.lake()
+  await queries.table('default.silver.counter', 'SELECT 2 AS n', 'append')
+  const sum = 'SELECT sum(n)::INTEGER AS n, count(*) AS rows FROM silver.counter'
+  const at = async (lake: Awaited<ReturnType<TestQueries['lake']>>) => rowsOf(sum, { lake })
+  const after = await queries.lake()
+  for (const [lake, row] of [
+    [after, { n: 3, rows: 2 }],
+    [before, { n: 1, rows: 1 }],
+    [after, { n: 3, rows: 2 }],
+  ] as const)
+    expect(await at(lake)).toEqual([row])
+})
+
+describe('a query leaves nothing behind', () => {
+  test('no seed of random numbers', async () => {
+    const random = async () => (await rowsOf('SELECT random() AS r'))[0]?.r
+    const seeded = async () => {
+      await rowsOf('SELECT setseed(0.5)')
+      return random()
+    }
+    expect(await seeded()).not.toBe(await seeded())
+  })
+
+  test('no namespace', async () => {
+    await rowsOf('FROM silver.crews', { namespace: 'ops' })
+    expect((await refusalOf('FROM silver.crews')).code).toBe(Code.InvalidArgument)
+    expect(await rowsOf('SELECT current_database() AS d')).toEqual([{ d: 'memory' }])
+  })
+})
+
+describe('limits', () => {
+  test('past its time a query is stopped, and so is its work', async () => {
+    const { code, rawMessage } = await refusalOf(ENDLESS, { timeoutMs: 300 })
+    expect([code, rawMessage]).toEqual([
+      Code.DeadlineExceeded,
+      'the query was stopped at its time limit of 0.3 s',
+    ])
+    await untilIdle()
+  })
+
+  test('a cancelled query is stopped, and so is its work', async () => {
+    const refusal = refusalOf(ENDLESS, { queryId: 'to-be-cancelled' })
+    await untilBusy()
+    await queries.client.cancelQuery({ queryId: 'to-be-cancelled' })
+    expect((await refusal).code).toBe(Code.Canceled)
+    await untilIdle()
+    await queries.client.cancelQuery({ queryId: 'to-be-cancelled' })
+  })
+
+  test('a query nobody waits for any more is stopped', async () => {
+    const gone = new AbortController()
+    const request = { sql: ENDLESS, limit: 1n, timeoutMs: 20_000, lake: await queries.lake() }
+    const answer = queries.client.executeQuery(request, { signal: gone.signal })
+    await untilBusy()
+    gone.abort()
+    await expect(answer).rejects.toThrow()
+    await untilIdle()
+  })
+
+  test.each([
+    ['one big value', 'SELECT array_agg(range) FROM range(100_000_000)'],
+    ['a big sort in a window', 'SELECT median(range) OVER () FROM range(50_000_000)'],
+    ['long texts', `SELECT repeat('x', 10_000_000) FROM range(10_000)`],
+  ])('%s that does not fit into memory is refused, and the service goes on', async (_, sql) => {
+    const { code, rawMessage } = await refusalOf(sql, { limit: 100_000 })
+    expect([code, rawMessage]).toEqual([
+      Code.ResourceExhausted,
+      'the query needs more than the 128 MB of memory it may use',
+    ])
+    expect(await rowsOf('SELECT count(*) AS n FROM bronze.flights')).toEqual([{ n: 3000 }])
+  })
+
+  test('a result too large to be sent is refused', async () => {
+    const { code, rawMessage } = await refusalOf(`SELECT repeat('x', 2_000) FROM range(50_000)`, {
+      limit: 50_000,
+    })
+    expect([code, rawMessage]).toEqual([Code.InvalidArgument, expect.stringContaining('select fewer rows')])
+  })
+
+  test('more queries than engines wait for their turn', async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, n) => rowsOf(`SELECT ${n} AS n, count(*) AS rows FROM bronze.flights`)),
+    )
+    expect(answers).toEqual(Array.from({ length: 20 }, (_, n) => [{ n, rows: 3000 }]))
+    expect((await queries.engines()).length).toBeLessThanOrEqual(2)
+  })
+
+  test('a request outside its limits is refused', async () => {
+    expect((await refusalOf('SELECT 1', { limit: 0 })).rawMessage).toStartWith('limit: ')
+    expect((await refusalOf('SELECT 1', { limit: 1_000_000 })).rawMessage).toStartWith('limit: ')
+    expect((await refusalOf('SELECT 1', { timeoutMs: 0 })).rawMessage).toStartWith('timeout_ms: ')
+  })
+})
+
+test('an engine that is killed takes its query with it and nothing else', async () => {
+  const refusal = refusalOf(ENDLESS)
+  process.kill(await untilBusy(), 'SIGKILL')
+  expect((await refusal).code).toBe(Code.Aborted)
+  expect(await rowsOf('FROM ops.silver.crews')).toEqual([{ crew: 7 }])
+  expect(await queries.isHealthy()).toBe(true)
+})
+
+test('what is no read token is refused by the catalog', async () => {
+  const lake = { ...(await queries.lake()), commit: 1_000_000n }
+  expect((await refusalOf('SELECT 1', { lake })).code).toBe(Code.Internal)
+})
+
+test('the schema lists the columns of every table, or of those asked for', async () => {
+  const lake = await queries.lake()
+  const { tables } = await queries.client.getSchema({ lake })
+  expect(tables.map(({ table }) => `${table?.namespace}.${table?.layer}.${table?.name}`)).toContain(
+    'gold.gold.routes',
+  )
+  const wanted = [
+    { namespace: 'default', layer: 'gold', name: 'routes' },
+    { namespace: 'default', layer: 'gold', name: 'nope' },
+  ]
+  const { tables: found } = await queries.client.getSchema({ lake, tables: wanted })
+  expect(found).toMatchObject([
+    {
+      table: wanted[0],
+      columns: [
+        { name: 'id', type: 'INTEGER' },
+        { name: 'origin', type: 'VARCHAR' },
+        { name: 'delay', type: 'DECIMAL(14,2)' },
+      ],
+      rowCount: 1n,
+    },
+  ])
+})

@@ -1,0 +1,50 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { Code, ConnectError } from '@connectrpc/connect'
+import { startTestQueries, type TestQueries } from './testing.ts'
+
+setDefaultTimeout(30_000)
+
+let directory: string
+let queries: TestQueries
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'sluice-shared-'))
+  queries = await startTestQueries({ LAKE_DIR: directory, QUERY_CONCURRENCY: '1' })
+})
+afterAll(async () => {
+  await queries.close()
+  await rm(directory, { recursive: true })
+})
+
+/** Puts the lake where a disk store would have it. */
+async function share(): Promise<string[]> {
+  const { objects } = await queries.catalog.objects.list('_lake/', { limit: 1_000 })
+  for (const { key } of objects) {
+    const file = await queries.catalog.objects.get(key)
+    await mkdir(dirname(join(directory, key)), { recursive: true })
+    await writeFile(join(directory, key), new Uint8Array(await new Response(file?.body).arrayBuffer()))
+  }
+  return objects.map(({ key }) => key)
+}
+
+test('files of a shared lake are read in place, without the gateway', async () => {
+  await queries.table('default.gold.shared', 'SELECT range AS id FROM range(10)')
+  await share()
+  const lake = { ...(await queries.lake()), objectsUrl: 'http://127.0.0.1:1' }
+  expect(await queries.query('SELECT sum(id)::INTEGER AS s FROM gold.shared', { lake })).toMatchObject({
+    rows: [{ s: 45 }],
+  })
+})
+
+test('a file that is lost is no fault of the query', async () => {
+  await queries.table('default.gold.lost', 'SELECT 1 AS id')
+  const keys = await share()
+  const data = keys.find((key) => key.startsWith('_lake/default/gold/lost-') && key.endsWith('.parquet'))
+  await rm(join(directory, data ?? ''))
+  const error = await queries.query('FROM gold.lost').catch((caught: unknown) => caught)
+  expect(error).toBeInstanceOf(ConnectError)
+  expect(ConnectError.from(error).code).toBe(Code.Internal)
+  expect(await queries.query('SELECT count(*) AS n FROM gold.shared')).toMatchObject({ rows: [{ n: 10 }] })
+})
