@@ -29,7 +29,9 @@ import { pipelineRoutes } from './pipelines/routes.ts'
 import { makePipelineService } from './pipelines/service.ts'
 import { qualityTestRoutes } from './quality-tests/routes.ts'
 import { makeQualityTestService } from './quality-tests/service.ts'
-import { runnerAt } from './rpc/clients.ts'
+import { queryRoutes, schemaRoutes } from './query/routes.ts'
+import { makeQueryService } from './query/service.ts'
+import { queryAt, runnerAt } from './rpc/clients.ts'
 import { makePool } from './rpc/pool.ts'
 import { makeRunnerPort } from './rpc/runner-port.ts'
 import { makeRunFeeds } from './runs/feed.ts'
@@ -38,6 +40,8 @@ import { countActiveRuns } from './runs/queries.ts'
 import { runRoutes } from './runs/routes.ts'
 import { makeRunService, type RunService } from './runs/service.ts'
 import { buildApp } from './server.ts'
+import { tableRoutes } from './tables/routes.ts'
+import { makeTableService } from './tables/service.ts'
 
 /** sysexits.h: the environment is wrong, and starting again would not mend it. */
 const EX_CONFIG = 78
@@ -120,6 +124,22 @@ async function start(config: Config) {
   })
   const catalog = makeCatalog({ sql, objects, tokens, clock, newId, log })
   const feeds = makeRunFeeds(runs)
+  const queryServices =
+    config.queryUrls === null
+      ? null
+      : makePool(
+          'query service',
+          config.queryUrls.map((url) => queryAt(url, metrics.rpcEnded)),
+        )
+  const queries = makeQueryService({
+    sql,
+    tokens,
+    clock,
+    newId,
+    publicUrl: config.publicUrl,
+    services: queryServices,
+  })
+  const tables = makeTableService({ sql, objects, queries, metadataStore: config.metadataStore })
 
   const app = buildApp({
     config,
@@ -131,7 +151,7 @@ async function start(config: Config) {
       postgres: () => sql`select 1`,
       s3: () => objects.ping(),
       runner: config.runnerUrls === null ? null : runners.check,
-      query: null,
+      query: queryServices === null ? null : queryServices.check,
     },
     api: [
       namespaceRoutes(namespaces),
@@ -140,6 +160,9 @@ async function start(config: Config) {
       fileRoutes(files),
       landingZoneRoutes(zones),
       runRoutes(runs, feeds),
+      queryRoutes(queries),
+      schemaRoutes(queries),
+      tableRoutes(tables),
     ],
     internal: [catalog.routes, catalog.objectRoutes],
   })
