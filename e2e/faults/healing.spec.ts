@@ -147,19 +147,24 @@ function readingThroughout(name: string) {
 
 /** Keeps a lock in an open transaction. Released by `release`, or by the death of the server. */
 function holding(sql: Awaited<ReturnType<Tree['connect']>>, statement: string) {
-  const taken = Promise.withResolvers<void>()
-  const released = Promise.withResolvers<void>()
-  const ended = sql
-    .begin(async (tx) => {
-      await tx.unsafe(statement)
-      taken.resolve()
-      await released.promise
-    })
-    .catch(taken.reject)
+  let letGo: () => void = () => {}
+  const released = new Promise<void>((resolve) => {
+    letGo = resolve
+  })
+  let ended: Promise<unknown> = Promise.resolve()
+  const taken = new Promise<void>((resolve, reject) => {
+    ended = sql
+      .begin(async (tx) => {
+        await tx.unsafe(statement)
+        resolve()
+        await released
+      })
+      .catch(reject)
+  })
   return {
-    taken: taken.promise,
+    taken,
     async release() {
-      released.resolve()
+      letGo()
       await ended.catch(() => {})
       await sql.end({ timeout: 1 }).catch(() => {})
     },

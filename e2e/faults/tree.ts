@@ -38,12 +38,12 @@ export async function startTree(): Promise<Tree> {
   const child = spawn(process.execPath, ['.setup/bun.mjs', 'sidecars/supervisor/main.ts'], {
     cwd: root,
     env: {
-      ...process.env,
+      ...plain(),
       DATA_DIR: dataDir,
       PORT: String(port),
       HOST: '127.0.0.1',
-      PUBLIC_URL: url,
-      DATABASE_URL: '',
+      // A killed test takes its tree along: the supervisor ends with its stdin.
+      SUPERVISED: '1',
     },
     stdio: ['pipe', 'pipe', 'pipe'],
   })
@@ -87,6 +87,10 @@ export async function startTree(): Promise<Tree> {
     },
   }
 }
+
+/** What any program needs; nothing the developer has set for a service of their own. */
+const plain = () =>
+  Object.fromEntries(['PATH', 'HOME', 'TMPDIR', 'LANG', 'TZ'].map((name) => [name, process.env[name]]))
 
 const ended = (child: ChildProcess) =>
   new Promise<void>((resolve) => {
