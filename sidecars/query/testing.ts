@@ -72,6 +72,14 @@ export async function startTestQueries(env: Record<string, string> = {}): Promis
   const client = createClient(QueryService, transport)
   const health = createClient(Health, transport)
 
+  const isHealthy = () =>
+    health.check({ service: '' }).then(
+      ({ status }) => status === 1,
+      () => false,
+    )
+  // It listens before its first engine is warm.
+  while (!(await isHealthy())) await Bun.sleep(10)
+
   const lake: TestQueries['lake'] = async () => {
     const commit = await headOfMain(catalog.sql)
     return {
@@ -105,11 +113,7 @@ export async function startTestQueries(env: Record<string, string> = {}): Promis
       const { columns, rows } = arrowToObjects(arrowIpc)
       return { columns: columns.map(({ name, type }) => `${name} ${type}`), rows, truncated }
     },
-    isHealthy: () =>
-      health.check({ service: '' }).then(
-        ({ status }) => status === 1,
-        () => false,
-      ),
+    isHealthy,
     log: () => lines.join('\n'),
     close: async () => {
       child.stdin.end()

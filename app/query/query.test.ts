@@ -1,0 +1,181 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { startTestQueries, type TestQueries } from '../../sidecars/query/testing.ts'
+import { systemClock } from '../clock.ts'
+import { newId } from '../ids.ts'
+import type { QueryClient } from '../rpc/clients.ts'
+import { queryAt } from '../rpc/clients.ts'
+import { makePool, type Pool } from '../rpc/pool.ts'
+import type { App } from '../server.ts'
+import { requestTo, testApp } from '../test-app.ts'
+import { queryRoutes, schemaRoutes } from './routes.ts'
+import { makeQueryService } from './service.ts'
+
+setDefaultTimeout(30_000)
+
+let queries: TestQueries
+let app: App
+
+beforeAll(async () => {
+  queries = await startTestQueries({ QUERY_CONCURRENCY: '2' })
+  await queries.table('default.gold.routes', `SELECT 1 AS id, 'JFK' AS origin, 1.25::DECIMAL(14,2) AS delay`)
+  await queries.table('ops.silver.crews', 'SELECT range AS crew FROM range(5)')
+  app = appWith(poolAt(queries.url))
+})
+afterAll(() => queries.close())
+
+const poolAt = (url: string) => makePool('query service', [queryAt(url, () => {})])
+function appWith(services: Pool<QueryClient> | null) {
+  const { sql, tokens, url: publicUrl } = queries.catalog
+  const service = makeQueryService({ sql, tokens, clock: systemClock, newId, publicUrl, services })
+  return testApp({ api: [queryRoutes(service), schemaRoutes(service)] })
+}
+const query = (body: object, at: App = app) => requestTo(at, 'POST', '/api/v1/query', body)
+async function refusalOf(body: object) {
+  const response = await query(body)
+  const { error } = (await response.json()) as { error: { code: string; type: string; message: string } }
+  expect([response.status, error.code, error.type]).toEqual([400, 'INVALID_ARGUMENT', 'VALIDATION'])
+  return error.message
+}
+
+describe('a query', () => {
+  test('answers columns with the types of the engine, and rows keyed by column', async () => {
+    const response = await query({ sql: 'SELECT *, id + 1 AS id, NULL AS id FROM gold.routes;' })
+    expect(response.status).toBe(200)
+    expect(await response.json()).toEqual({
+      columns: [
+        { name: 'id', type: 'INTEGER' },
+        { name: 'origin', type: 'VARCHAR' },
+        { name: 'delay', type: 'DECIMAL(14,2)' },
+        { name: 'id_1', type: 'INTEGER' },
+        { name: 'id_2', type: expect.any(String) },
+      ],
+      rows: [{ id: 1, origin: 'JFK', delay: 1.25, id_1: 2, id_2: null }],
+      total_rows: 1,
+      truncated: false,
+      duration_ms: expect.any(Number),
+    })
+  })
+
+  test('answers every kind of value as JSON has it', async () => {
+    const sql = `SELECT 9007199254740993 AS big, 12345678901234567890123::HUGEINT AS huge, 'NaN'::DOUBLE AS nan,
+      DATE '2001-01-31' AS day, TIMESTAMP '2001-01-31 10:00:00' AS at, 'ab'::BLOB AS bytes, [1, NULL] AS list,
+      {'a': 1, 'b c': 'x'} AS struct, MAP {'k': 2} AS map, 1.5::DECIMAL(18,2) AS wide, '__proto__' AS "__proto__"`
+    const { rows } = (await (await query({ sql })).json()) as { rows: object[] }
+    expect(JSON.parse(JSON.stringify(rows[0]))).toMatchObject({
+      big: '9007199254740993',
+      huge: '12345678901234567890123',
+      nan: null,
+      day: '2001-01-31',
+      at: '2001-01-31T10:00:00',
+      bytes: 'YWI=',
+      list: [1, null],
+      struct: { a: 1, 'b c': 'x' },
+      map: { k: 2 },
+      wide: '1.50',
+    })
+  })
+
+  test('looks tables up in its namespace, and any other by its full name', async () => {
+    for (const namespace of ['', 'default', undefined]) {
+      const { rows } = (await (await query({ sql: 'SELECT id FROM gold.routes', namespace })).json()) as {
+        rows: object[]
+      }
+      expect(rows).toEqual([{ id: 1 }])
+    }
+    const sql = 'SELECT id, count(*) AS crews FROM silver.crews, default.gold.routes GROUP BY id'
+    expect(await (await query({ sql, namespace: 'ops' })).json()).toMatchObject({
+      rows: [{ id: 1, crews: 5 }],
+    })
+  })
+
+  test('answers 1,000 rows unless told otherwise, and says whether there were more', async () => {
+    const counted = async (body: object) => {
+      const { rows, total_rows, truncated } = (await (await query(body)).json()) as {
+        rows: object[]
+        total_rows: number
+        truncated: boolean
+      }
+      expect(total_rows).toBe(rows.length)
+      return { total_rows, truncated }
+    }
+    const sql = 'SELECT crew FROM ops.silver.crews'
+    expect(await counted({ sql })).toEqual({ total_rows: 5, truncated: false })
+    expect(await counted({ sql, limit: 5 })).toEqual({ total_rows: 5, truncated: false })
+    expect(await counted({ sql, limit: 4 })).toEqual({ total_rows: 4, truncated: true })
+    expect(await counted({ sql: 'FROM range(2000)' })).toEqual({ total_rows: 1_000, truncated: true })
+    expect(await counted({ sql: 'FROM range(200_000)', limit: 1_000_000 })).toEqual({
+      total_rows: 100_000,
+      truncated: true,
+    })
+  })
+
+  test('sees what was merged a moment ago', async () => {
+    await queries.table('default.gold.fresh', 'SELECT 1 AS n')
+    expect(await (await query({ sql: 'FROM gold.fresh' })).json()).toMatchObject({ rows: [{ n: 1 }] })
+  })
+
+  test.each([
+    [{}, 'sql: is required'],
+    [{ sql: 5 }, 'sql: must be a string'],
+    [{ sql: '' }, 'there is no statement'],
+    [{ sql: 'SELECT 1', limit: 0 }, 'limit: '],
+    [{ sql: 'SELECT 1', limit: -1 }, 'limit: '],
+    [{ sql: 'SELECT 1', limit: 1.5 }, 'limit: '],
+    [{ sql: 'SELECT 1', limit: 'ten' }, 'limit: '],
+    [{ sql: 'SELECT 1', namespace: 'Not A Name' }, 'namespace: '],
+    [{ sql: 'SELECT 1', namespace: 5 }, 'namespace: '],
+    [{ sql: 'SELEC 1' }, 'syntax error at or near "SELEC"'],
+    [{ sql: 'SELECT nope FROM gold.routes' }, 'nope'],
+    [{ sql: 'FROM gold.nope' }, 'there is no table gold.nope in the namespace default'],
+    [
+      { sql: 'FROM gold.routes', namespace: 'no-such' },
+      'there is no table gold.routes in the namespace no-such',
+    ],
+    [{ sql: 'DELETE FROM gold.routes' }, 'DELETE is not allowed'],
+    [{ sql: "FROM read_csv('/etc/passwd')" }, 'read_csv()'],
+    [{ sql: "SELECT 'x'::INTEGER" }, "Could not convert string 'x'"],
+  ])('%j is refused', async (body, message) => {
+    expect(await refusalOf(body)).toContain(message)
+  })
+
+  test('may have 102,400 bytes, and no more', async () => {
+    const sql = 'SELECT 1 --'
+    expect((await query({ sql: sql + 'x'.repeat(102_400 - sql.length) })).status).toBe(200)
+    // Two bytes each.
+    expect(await refusalOf({ sql: sql + 'é'.repeat(51_200) })).toBe('sql: must be at most 102400 bytes')
+  })
+})
+
+test('the schema lists every table of all namespaces, in pages', async () => {
+  const response = await requestTo(app, 'GET', '/api/v1/schema?limit=1&offset=1')
+  expect(response.headers.get('link')).toContain('rel="next"')
+  const page = (await response.json()) as { tables: { name: string }[]; total: number }
+  const all = (await (await requestTo(app, 'GET', '/api/v1/schema')).json()) as typeof page
+  expect(page).toEqual({ tables: all.tables.slice(1, 2), total: all.tables.length })
+  expect(all.tables).toContainEqual({
+    namespace: 'ops',
+    layer: 'silver',
+    name: 'crews',
+    columns: [{ name: 'crew', type: 'BIGINT' }],
+  } as never)
+})
+
+describe('without a query service', () => {
+  const endpoints = (at: App) => [query({ sql: 'SELECT 1' }, at), requestTo(at, 'GET', '/api/v1/schema')]
+
+  test('configured, every endpoint answers 500', async () => {
+    for (const response of await Promise.all(endpoints(appWith(null)))) {
+      expect(response.status).toBe(500)
+      expect(await response.json()).toEqual({
+        error: { code: 'INTERNAL', type: 'INTERNAL', message: 'query service is not configured' },
+      })
+    }
+  })
+
+  test('in reach, every endpoint answers 503', async () => {
+    for (const response of await Promise.all(endpoints(appWith(poolAt('http://127.0.0.1:1'))))) {
+      expect(response.status).toBe(503)
+      expect(await response.json()).toMatchObject({ error: { code: 'UNAVAILABLE', type: 'UNAVAILABLE' } })
+    }
+  })
+})

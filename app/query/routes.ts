@@ -1,0 +1,36 @@
+import { Elysia } from 'elysia'
+import { ErrorBody } from '../http/names.ts'
+import { linkHeader, pageOf } from '../http/pagination.ts'
+import { limits } from '../limits.ts'
+import { ExecuteQuery, QueryResult, SchemaList, SchemaQuery } from './schema.ts'
+import type { QueryService } from './service.ts'
+
+const tags = ['query']
+
+export const queryRoutes = (queries: QueryService) =>
+  new Elysia({ prefix: '/query' }).post('', ({ body, request }) => queries.run(body, request.signal), {
+    body: ExecuteQuery,
+    response: { 200: QueryResult, 400: ErrorBody, 500: ErrorBody, 503: ErrorBody },
+    detail: {
+      summary: 'Execute a query',
+      tags,
+      description:
+        'One read-only statement about main. Tables are `layer.table` of the namespace, or `namespace.layer.table`.',
+    },
+  })
+
+export const schemaRoutes = (queries: QueryService) =>
+  new Elysia({ prefix: '/schema' }).get(
+    '',
+    async ({ query, request, set }) => {
+      const page = pageOf(query, limits.listCap)
+      const list = await queries.schema(page)
+      set.headers.link = linkHeader(request.url, page, list.total)
+      return list
+    },
+    {
+      query: SchemaQuery,
+      response: { 200: SchemaList, 500: ErrorBody, 503: ErrorBody },
+      detail: { summary: 'Columns of every table', tags, description: 'Of all namespaces.' },
+    },
+  )

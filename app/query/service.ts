@@ -1,0 +1,125 @@
+import { Code, ConnectError } from '@connectrpc/connect'
+import type { Sql } from '../../drizzle/client.ts'
+import { arrowToObjects } from '../../lake/engine/arrow-json.ts'
+import { LAYERS } from '../../lake/pipeline/names.ts'
+import { headOfMain } from '../catalog/branches.ts'
+import type { Tokens } from '../catalog/tokens.ts'
+import type { Clock } from '../clock.ts'
+import { AppError, invalid, notConfigured, unavailable } from '../http/errors.ts'
+import type { Page } from '../http/pagination.ts'
+import type { NewId } from '../ids.ts'
+import { limits } from '../limits.ts'
+import type { QueryClient } from '../rpc/clients.ts'
+import type { Pool } from '../rpc/pool.ts'
+import type { ExecuteQuery, QueryResult } from './schema.ts'
+
+export interface QueryDeps {
+  sql: Sql
+  tokens: Tokens
+  clock: Clock
+  newId: NewId
+  /** Where query services reach this API. */
+  publicUrl: string
+  /** Null: no query service is configured. */
+  services: Pool<QueryClient> | null
+}
+
+export type QueryService = ReturnType<typeof makeQueryService>
+
+const SERVICE = 'query service'
+/** What a request without a namespace means (specification, Naming rules). */
+const DEFAULT_NAMESPACE = 'default'
+
+export function makeQueryService({ sql, tokens, clock, newId, publicUrl, services }: QueryDeps) {
+  const configured = () => {
+    if (services === null) throw notConfigured(SERVICE)
+    return services
+  }
+
+  /** Main as it is now: what one request reads, however often it reads it. */
+  async function lakeView() {
+    const commit = await headOfMain(sql)
+    const expiresAt = new Date(clock.now().getTime() + limits.queryTimeoutMs + limits.rpcTimeoutMs)
+    return {
+      commit: BigInt(commit),
+      catalogUrl: `${publicUrl}/catalog`,
+      objectsUrl: `${publicUrl}/lake/objects`,
+      token: tokens.read({ commit, expiresAt }),
+    }
+  }
+
+  return {
+    /** Resolves when a query service answers: 500 when there is none, 503 when none can be reached. */
+    async requireAvailable(): Promise<void> {
+      await configured()
+        .check(AbortSignal.timeout(limits.readinessTimeoutMs))
+        .catch((error: unknown) => {
+          throw unavailable(SERVICE, error)
+        })
+    },
+
+    /** Runs one read-only statement; `signal` stops it. */
+    async run({ sql: text, namespace, limit }: ExecuteQuery, signal: AbortSignal): Promise<QueryResult> {
+      const pool = configured()
+      if (new TextEncoder().encode(text).length > limits.querySqlBytes)
+        throw invalid('sql', `must be at most ${limits.querySqlBytes} bytes`)
+      const request = {
+        queryId: newId(),
+        sql: text,
+        namespace: namespace || DEFAULT_NAMESPACE,
+        limit: BigInt(Math.min(limit ?? limits.queryRows, limits.queryRowsMax)),
+        timeoutMs: limits.queryTimeoutMs,
+        lake: await lakeView(),
+      }
+      // The service keeps the time limit; this one is for a service that has stopped answering.
+      const lost = AbortSignal.timeout(limits.queryTimeoutMs + limits.rpcTimeoutMs)
+      const options = { signal: AbortSignal.any([signal, lost]) }
+      const { arrowIpc, rowCount, truncated, durationMs } = await pool
+        .call((service) => service.executeQuery(request, options))
+        .catch(refuse)
+      const { columns, rows } = arrowToObjects(arrowIpc)
+      return { columns, rows, total_rows: Number(rowCount), truncated, duration_ms: Number(durationMs) }
+    },
+
+    /** The columns of every table of main, in order of name. */
+    async schema(page: Page) {
+      const pool = configured()
+      const lake = await lakeView()
+      const options = { signal: AbortSignal.timeout(limits.rpcTimeoutMs) }
+      const { tables } = await pool.call((service) => service.getSchema({ lake }, options)).catch(refuse)
+      const named = tables.flatMap(({ table, columns }) => {
+        const layer = LAYERS.find((known) => known === table?.layer)
+        if (table === undefined || layer === undefined) return []
+        return [{ namespace: table.namespace, layer, name: table.name, columns }]
+      })
+      const ordered = named.sort((a, b) => (pathOf(a) < pathOf(b) ? -1 : 1))
+      return {
+        tables: ordered
+          .slice(page.offset, page.offset + page.limit)
+          .map((table) => ({ ...table, columns: table.columns.map(({ name, type }) => ({ name, type })) })),
+        total: ordered.length,
+      }
+    },
+  }
+}
+
+const pathOf = (table: { namespace: string; layer: string; name: string }) =>
+  `${table.namespace}.${table.layer}.${table.name}`
+
+/** What the query itself is to blame for; all of these are the client's to mend. */
+const OF_THE_QUERY: ReadonlySet<Code> = new Set([
+  Code.InvalidArgument,
+  Code.DeadlineExceeded,
+  Code.ResourceExhausted,
+  Code.FailedPrecondition,
+  Code.Aborted,
+])
+
+/** What a query service refused, as this API says it. */
+function refuse(error: unknown): never {
+  if (error instanceof AppError) throw error
+  const { code, rawMessage } = ConnectError.from(error)
+  if (OF_THE_QUERY.has(code)) throw new AppError(400, 'INVALID_ARGUMENT', rawMessage, { cause: error })
+  if (code === Code.Canceled) throw unavailable(SERVICE, error)
+  throw error
+}

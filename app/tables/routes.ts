@@ -1,0 +1,56 @@
+import { Elysia } from 'elysia'
+import { ErrorBody, PipelinePath } from '../http/names.ts'
+import { linkHeader } from '../http/pagination.ts'
+import { QueryResult } from '../query/schema.ts'
+import { PreviewQuery, Table, TableList, TableMetadata, TableQuery, UpdateTableMetadata } from './schema.ts'
+import { previewLimit, type TableService } from './service.ts'
+
+const tags = ['tables']
+const nameOf = ({ ns, layer, name }: PipelinePath) => ({ namespace: ns, layer, name })
+
+export const tableRoutes = (tables: TableService) =>
+  new Elysia({ prefix: '/tables' })
+    .get(
+      '',
+      async ({ query, request, set }) => {
+        const { page, ...list } = await tables.list(query)
+        set.headers.link = linkHeader(request.url, page, list.total)
+        return list
+      },
+      {
+        query: TableQuery,
+        response: { 200: TableList, 400: ErrorBody, 500: ErrorBody, 503: ErrorBody },
+        detail: { summary: 'List tables', tags, description: 'Tables of main, in order of name.' },
+      },
+    )
+    .get('/:ns/:layer/:name', ({ params }) => tables.get(nameOf(params)), {
+      params: PipelinePath,
+      response: { 200: Table, 404: ErrorBody, 500: ErrorBody, 503: ErrorBody },
+      detail: {
+        summary: 'Get a table',
+        tags,
+        description: 'Descriptions come from the stored metadata, else from `.meta.yaml` of the pipeline.',
+      },
+    })
+    .get(
+      '/:ns/:layer/:name/preview',
+      ({ params, query, request }) =>
+        tables.preview(nameOf(params), previewLimit(query.limit), request.signal),
+      {
+        params: PipelinePath,
+        query: PreviewQuery,
+        response: { 200: QueryResult, 404: ErrorBody, 500: ErrorBody, 503: ErrorBody },
+        detail: { summary: 'Preview a table', tags, description: 'Some of its rows.' },
+      },
+    )
+    .put('/:ns/:layer/:name/metadata', ({ params, body }) => tables.describe(nameOf(params), body), {
+      params: PipelinePath,
+      body: UpdateTableMetadata,
+      response: { 200: TableMetadata, 400: ErrorBody, 404: ErrorBody, 503: ErrorBody },
+      detail: {
+        summary: 'Describe a table',
+        tags,
+        description:
+          'Changes the fields that are given; `column_descriptions` as a whole. Kept when the table is made anew.',
+      },
+    })

@@ -1,0 +1,82 @@
+import { Type as t } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import { invalid } from '../http/errors.ts'
+import { Layer, NamespaceName, nullable, PipelineName } from '../http/names.ts'
+import { PageQuery } from '../http/pagination.ts'
+import { limits } from '../limits.ts'
+
+const TEXT_CHARACTERS = 10_000
+const OWNER_CHARACTERS = 255
+
+const listed = {
+  namespace: NamespaceName,
+  layer: Layer,
+  name: PipelineName,
+  row_count: t.Integer(),
+  size_bytes: t.Integer(),
+  description: nullable(t.String()),
+}
+export const ListedTable = t.Object(listed)
+export const TableList = t.Object({ tables: t.Array(ListedTable), total: t.Integer() })
+
+export const Table = t.Object({
+  ...listed,
+  owner: nullable(t.String()),
+  columns: t.Array(
+    t.Object({
+      name: t.String(),
+      type: t.String({ description: "The engine's name of the type", examples: ['DECIMAL(14,2)'] }),
+      description: nullable(t.String()),
+    }),
+  ),
+})
+export type Table = typeof Table.static
+
+export const TableQuery = t.Composite([
+  t.Object({ namespace: t.Optional(NamespaceName), layer: t.Optional(Layer) }),
+  PageQuery,
+])
+export type TableQuery = typeof TableQuery.static
+
+/** Text on purpose: a number that is none means the default, not an error. */
+export const PreviewQuery = t.Object({
+  limit: t.Optional(
+    t.String({
+      description: `Rows; default ${limits.previewRows}, at most ${limits.previewRowsMax}`,
+      examples: [String(limits.previewRows)],
+    }),
+  ),
+})
+
+const Description = t.String({ maxLength: TEXT_CHARACTERS, examples: ['Delays by route and hour'] })
+const ColumnDescriptions = t.Record(t.String(), t.String({ maxLength: TEXT_CHARACTERS }))
+
+export const UpdateTableMetadata = t.Object({
+  description: t.Optional(Description),
+  owner: t.Optional(nullable(t.String({ maxLength: OWNER_CHARACTERS }))),
+  // Elysia makes a record of anything before it checks it, so a text would pass for one.
+  column_descriptions: t.Optional(
+    t.Unknown({
+      description: 'Object of column name to description',
+      examples: [{ origin: 'Airport of departure, IATA code' }],
+    }),
+  ),
+})
+export type UpdateTableMetadata = typeof UpdateTableMetadata.static
+
+export const TableMetadata = t.Object({
+  namespace: NamespaceName,
+  layer: Layer,
+  name: PipelineName,
+  description: t.String(),
+  owner: nullable(t.String()),
+  column_descriptions: ColumnDescriptions,
+})
+export type TableMetadata = typeof TableMetadata.static
+
+/** The column descriptions of a body; undefined where they are left out. 400 naming the field. */
+export function columnDescriptionsOf({ column_descriptions: given }: UpdateTableMetadata) {
+  if (given === undefined || Value.Check(ColumnDescriptions, given)) return given
+  const { path = '', message = '' } = Value.Errors(ColumnDescriptions, given).First() ?? {}
+  throw invalid(`column_descriptions${path.replaceAll('/', '.')}`, message.toLowerCase())
+}

@@ -1,0 +1,151 @@
+import type { Sql } from '../../drizzle/client.ts'
+import type { TableName } from '../../lake/pipeline/names.ts'
+import { quoteIdentifier } from '../../lake/pipeline/sql.ts'
+import { notFound, unavailable } from '../http/errors.ts'
+import { type Page, pageOf } from '../http/pagination.ts'
+import { limits } from '../limits.ts'
+import type { ObjectStore } from '../objects/port.ts'
+import type { QueryService } from '../query/service.ts'
+import { type MetaFile, readMetaFile } from './meta-file.ts'
+import {
+  countTablesOfMain,
+  metadataOf,
+  type StoredMetadata,
+  storeMetadata,
+  tableOfMain,
+  tablesOfMain,
+} from './queries.ts'
+import {
+  columnDescriptionsOf,
+  type Table,
+  type TableMetadata,
+  type TableQuery,
+  type UpdateTableMetadata,
+} from './schema.ts'
+
+export interface TableDeps {
+  sql: Sql
+  objects: ObjectStore
+  queries: QueryService
+  /** Whether what people say about tables is kept (METADATA=off: not). */
+  metadataStore: boolean
+}
+
+export type TableService = ReturnType<typeof makeTableService>
+
+/** A table is shown when it can be read, so each answer needs a query service (specification: Errors). */
+export function makeTableService({ sql, objects, queries, metadataStore }: TableDeps) {
+  const storedOf = async (tables: readonly TableName[]): Promise<(StoredMetadata | null)[]> =>
+    metadataStore ? metadataOf(sql, tables) : tables.map(() => null)
+
+  async function existing(name: TableName) {
+    const table = await tableOfMain(sql, name)
+    if (table === null) throw notFound(`table ${name.namespace}.${name.layer}.${name.name}`)
+    return table
+  }
+
+  return {
+    async list({ namespace, layer, ...query }: TableQuery, page: Page = pageOf(query, limits.listCap)) {
+      await queries.requireAvailable()
+      const [tables, total] = await Promise.all([
+        tablesOfMain(sql, { namespace, layer }, page),
+        countTablesOfMain(sql, { namespace, layer }),
+      ])
+      const stored = await storedOf(tables)
+      const descriptions = await inTurns(tables, async (table, index) =>
+        stored[index]?.description
+          ? stored[index].description
+          : (await readMetaFile(objects, table)).description,
+      )
+      return {
+        page,
+        tables: tables.map((table, index) => ({
+          namespace: table.namespace,
+          layer: table.layer,
+          name: table.name,
+          row_count: table.rowCount,
+          size_bytes: table.sizeBytes,
+          description: descriptions[index] ?? null,
+        })),
+        total,
+      }
+    },
+
+    async get(name: TableName): Promise<Table> {
+      await queries.requireAvailable()
+      const table = await existing(name)
+      const [[stored], file] = await Promise.all([storedOf([name]), readMetaFile(objects, name)])
+      return shapeOf(table, stored ?? null, file)
+    },
+
+    async preview(name: TableName, limit: number, signal: AbortSignal) {
+      await queries.requireAvailable()
+      await existing(name)
+      const path = [name.namespace, name.layer, name.name].map(quoteIdentifier).join('.')
+      return queries.run({ sql: `SELECT * FROM ${path}`, limit }, signal)
+    },
+
+    async describe(name: TableName, change: UpdateTableMetadata): Promise<TableMetadata> {
+      if (!metadataStore) throw unavailable('metadata store')
+      await existing(name)
+      const stored = await storeMetadata(sql, name, {
+        description: change.description,
+        owner: change.owner,
+        columnDescriptions: columnDescriptionsOf(change),
+      })
+      return {
+        ...name,
+        description: stored.description,
+        owner: stored.owner,
+        column_descriptions: stored.columnDescriptions,
+      }
+    },
+  }
+}
+
+/** Above the maximum is clamped; below 1 or not a number is the default. */
+export const previewLimit = (text: string | undefined): number => {
+  const limit = /^\s*\d+\s*$/.test(text ?? '') ? Number(text) : 0
+  return limit < 1 ? limits.previewRows : Math.min(limit, limits.previewRowsMax)
+}
+
+/** What is stored wins over the file, key by key. */
+const shapeOf = (
+  table: NonNullable<Awaited<ReturnType<typeof tableOfMain>>>,
+  stored: StoredMetadata | null,
+  file: MetaFile,
+): Table => ({
+  namespace: table.namespace,
+  layer: table.layer,
+  name: table.name,
+  row_count: table.rowCount,
+  size_bytes: table.sizeBytes,
+  description: stored?.description || file.description,
+  owner: stored?.owner ?? file.owner,
+  columns: table.columns.map(({ name, type }) => ({
+    name,
+    type,
+    description: ownValue(stored?.columnDescriptions, name) || ownValue(file.columns, name) || null,
+  })),
+})
+
+/** A column may be called `constructor`. */
+const ownValue = (record: Record<string, string> | undefined, key: string): string | undefined =>
+  record !== undefined && Object.hasOwn(record, key) ? record[key] : undefined
+
+/** Files of one list that are read at the same time (specification: Limits, lineage file reads). */
+const READS_AT_ONCE = 20
+
+async function inTurns<Item, Result>(
+  items: readonly Item[],
+  work: (item: Item, index: number) => Promise<Result>,
+): Promise<Result[]> {
+  const results: Result[] = []
+  for (let from = 0; from < items.length; from += READS_AT_ONCE)
+    results.push(
+      ...(await Promise.all(
+        items.slice(from, from + READS_AT_ONCE).map((item, index) => work(item, from + index)),
+      )),
+    )
+  return results
+}
