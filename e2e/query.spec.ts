@@ -1,0 +1,123 @@
+// Specification: Query and schema.
+import { type APIRequestContext, expect, test } from '@playwright/test'
+import { expectError, newNamespace } from './resources.ts'
+import { newTable } from './tables.ts'
+
+const query = (request: APIRequestContext, data: object) => request.post('/api/v1/query', { data })
+async function answerOf(request: APIRequestContext, data: object) {
+  const response = await query(request, data)
+  expect([response.status(), await response.json()]).toEqual([200, expect.anything()])
+  return response.json()
+}
+
+test('a query answers what a run has just merged, by both names of the table', async ({ request }) => {
+  const namespace = await newNamespace(request)
+  await newTable(
+    request,
+    { namespace, layer: 'gold', name: 'delays' },
+    "select 'JFK' as origin, 1.25::decimal(14,2) as delay",
+  )
+  const expected = {
+    columns: [
+      { name: 'origin', type: 'VARCHAR' },
+      { name: 'delay', type: 'DECIMAL(14,2)' },
+    ],
+    rows: [{ origin: 'JFK', delay: 1.25 }],
+    total_rows: 1,
+    truncated: false,
+    duration_ms: expect.any(Number),
+  }
+  expect(await answerOf(request, { sql: 'select * from gold.delays;', namespace })).toEqual(expected)
+  expect(await answerOf(request, { sql: `select * from "${namespace}".gold.delays` })).toEqual(expected)
+  expect(await answerOf(request, { sql: 'show tables', namespace })).toMatchObject({
+    rows: [{ name: 'gold.delays' }],
+  })
+})
+
+test('the default namespace needs no quotes, and is the one of a request without', async ({ request }) => {
+  const { name } = await newTable(request, { namespace: 'default', layer: 'silver' }, 'select 1 as a')
+  for (const data of [
+    { sql: `select a from default.silver."${name}"` },
+    { sql: `select a from silver."${name}"` },
+    { sql: `select a from silver."${name}"`, namespace: '' },
+    { sql: `with x as (from silver."${name}") select x.a from x` },
+  ])
+    expect(await answerOf(request, data)).toMatchObject({ rows: [{ a: 1 }] })
+})
+
+test('columns of one name are told apart, and values are what JSON has for them', async ({ request }) => {
+  const sql = `select 1 as a, 2 as a, 3 as a, 9007199254740993 as big, date '2001-02-03' as day, [1, null] as list,
+    {'k': 'v'} as struct, 'infinity'::double as endless`
+  expect(await answerOf(request, { sql })).toMatchObject({
+    rows: [
+      {
+        a: 1,
+        a_1: 2,
+        a_2: 3,
+        big: '9007199254740993',
+        day: '2001-02-03',
+        list: [1, null],
+        struct: { k: 'v' },
+        endless: null,
+      },
+    ],
+  })
+})
+
+test('rows are limited to 1,000 unless the query says otherwise', async ({ request }) => {
+  const sql = 'select range as n from range(5000)'
+  expect(await answerOf(request, { sql })).toMatchObject({ total_rows: 1_000, truncated: true })
+  expect(await answerOf(request, { sql, limit: 5_000 })).toMatchObject({
+    total_rows: 5_000,
+    truncated: false,
+  })
+})
+
+test('what does not only read is refused', async ({ request }) => {
+  for (const [sql, message] of [
+    ['drop table gold.delays', /DROP is not allowed/],
+    ['insert into gold.delays values (1)', /INSERT is not allowed/],
+    ['select 1; select 2', /2 statements/],
+    ["select * from read_csv('/etc/passwd')", /read_csv\(\)/],
+    ["from '/etc/passwd'", /there is no table/],
+    ["copy (select 1) to '/tmp/x.csv'", /COPY is not allowed/],
+    ["set memory_limit = '1TB'", /SET is not allowed/],
+    ["select getenv('PATH')", /getenv\(\)/],
+    ["attach '/tmp/x.db'", /ATTACH is not allowed/],
+    ['install httpfs', /INSTALL is not allowed/],
+  ] as const)
+    await expectError(await query(request, { sql }), 400, message)
+})
+
+test('a bad request is 400 and says what to mend', async ({ request }) => {
+  for (const [data, message] of [
+    [{}, /^sql: is required/],
+    [{ sql: '' }, /there is no statement/],
+    [{ sql: 'x'.repeat(102_401) }, /^sql: must be at most 102400 bytes/],
+    [{ sql: 'select 1', limit: 0 }, /^limit: /],
+    [{ sql: 'select 1', namespace: 'No Name' }, /^namespace: /],
+    [{ sql: 'selec 1' }, /syntax error at or near "selec"/],
+    [{ sql: 'from gold.nothing_here' }, /there is no table gold.nothing_here/],
+    [{ sql: 'select nope from (select 1 as a)' }, /nope/],
+    [{ sql: 'select array_agg(range) from range(100_000_000_000)' }, /memory/],
+  ] as const)
+    await expectError(await query(request, data), 400, message)
+  expect(await answerOf(request, { sql: 'select 1 as a' })).toMatchObject({ rows: [{ a: 1 }] })
+})
+
+test('the schema has the columns of tables in every namespace', async ({ request }) => {
+  const namespace = await newNamespace(request)
+  const { name } = await newTable(request, { namespace, layer: 'bronze' }, 'select 1 as a, [now()] as b')
+  const response = await request.get('/api/v1/schema')
+  expect(response.status()).toBe(200)
+  const { tables } = await response.json()
+  expect(tables).toContainEqual({
+    namespace,
+    layer: 'bronze',
+    name,
+    columns: [
+      { name: 'a', type: 'INTEGER' },
+      { name: 'b', type: 'TIMESTAMP WITH TIME ZONE[]' },
+    ],
+  })
+})

@@ -1,0 +1,117 @@
+// Specification: Tables.
+import { expect, test } from '@playwright/test'
+import { expectError, newNamespace, writeFile } from './resources.ts'
+import { newTable, runToSuccess } from './tables.ts'
+
+const SQL = "select range as id, 'JFK' as origin from range(60)"
+
+test('a table is listed with its size, and shown with its columns', async ({ request }) => {
+  const namespace = await newNamespace(request)
+  const { name } = await newTable(request, { namespace, layer: 'gold' }, SQL)
+  await newTable(request, { namespace, layer: 'silver' }, 'select 1 as a')
+  const summary = {
+    namespace,
+    layer: 'gold',
+    name,
+    row_count: 60,
+    size_bytes: expect.any(Number),
+    description: null,
+  }
+  const list = async (params: Record<string, string>) =>
+    (await request.get('/api/v1/tables', { params })).json()
+  expect(await list({ namespace, layer: 'gold' })).toEqual({ tables: [summary], total: 1 })
+  expect((await list({ namespace })).total).toBe(2)
+  expect(await list({ namespace, limit: '1', offset: '2' })).toEqual({ tables: [], total: 2 })
+
+  const response = await request.get(`/api/v1/tables/${namespace}/gold/${name}`)
+  expect([response.status(), await response.json()]).toEqual([
+    200,
+    {
+      ...summary,
+      owner: null,
+      columns: [
+        { name: 'id', type: 'BIGINT', description: null },
+        { name: 'origin', type: 'VARCHAR', description: null },
+      ],
+    },
+  ])
+})
+
+test('a preview has 50 rows unless told otherwise', async ({ request }) => {
+  const namespace = await newNamespace(request)
+  const { name } = await newTable(request, { namespace, layer: 'gold' }, SQL)
+  const preview = async (params: Record<string, string> = {}) =>
+    (await request.get(`/api/v1/tables/${namespace}/gold/${name}/preview`, { params })).json()
+  expect(await preview({ limit: '1' })).toEqual({
+    columns: [
+      { name: 'id', type: 'BIGINT' },
+      { name: 'origin', type: 'VARCHAR' },
+    ],
+    rows: [{ id: expect.any(Number), origin: 'JFK' }],
+    total_rows: 1,
+    truncated: true,
+    duration_ms: expect.any(Number),
+  })
+  expect(await preview()).toMatchObject({ total_rows: 50, truncated: true })
+  expect(await preview({ limit: '5000' })).toMatchObject({ total_rows: 60, truncated: false })
+})
+
+test('what people say of a table wins over its file, and outlives the table', async ({ request }) => {
+  const namespace = await newNamespace(request)
+  const pipeline = await newTable(request, { namespace, layer: 'gold' }, SQL)
+  const url = `/api/v1/tables/${namespace}/gold/${pipeline.name}`
+  await writeFile(
+    request,
+    `${pipeline.prefix}.meta.yaml`,
+    'description: From the file\nowner: file owner\ncolumns:\n  id: From the file\n  origin: Airport\n',
+  )
+  const put = await request.put(`${url}/metadata`, {
+    data: { owner: 'ops', column_descriptions: { id: 'Number' } },
+  })
+  expect([put.status(), await put.json()]).toEqual([
+    200,
+    {
+      namespace,
+      layer: 'gold',
+      name: pipeline.name,
+      description: '',
+      owner: 'ops',
+      column_descriptions: { id: 'Number' },
+    },
+  ])
+  const described = {
+    description: 'From the file',
+    owner: 'ops',
+    columns: [{ description: 'Number' }, { description: 'Airport' }],
+  }
+  expect(await (await request.get(url)).json()).toMatchObject(described)
+  await runToSuccess(request, pipeline)
+  expect(await (await request.get(url)).json()).toMatchObject(described)
+  expect(await (await request.get('/api/v1/tables', { params: { namespace } })).json()).toMatchObject({
+    tables: [{ description: 'From the file' }],
+  })
+})
+
+test('a bad field of metadata is 400 naming it', async ({ request }) => {
+  const namespace = await newNamespace(request)
+  const { name } = await newTable(request, { namespace, layer: 'gold' }, 'select 1 as a')
+  for (const [field, value] of [
+    ['description', 5],
+    ['owner', []],
+    ['column_descriptions', 'text'],
+    ['column_descriptions', { a: 1 }],
+  ] as const) {
+    const response = await request.put(`/api/v1/tables/${namespace}/gold/${name}/metadata`, {
+      data: { [field]: value },
+    })
+    await expectError(response, 400, new RegExp(`^${field}`))
+  }
+})
+
+test('a table that is not there is 404', async ({ request }) => {
+  for (const path of ['default/gold/not_there', 'not-there/gold/a', 'default/iron/a', 'default/gold/NO']) {
+    await expectError(await request.get(`/api/v1/tables/${path}`), 404)
+    await expectError(await request.get(`/api/v1/tables/${path}/preview`), 404)
+    await expectError(await request.put(`/api/v1/tables/${path}/metadata`, { data: {} }), 404)
+  }
+})
