@@ -26,7 +26,8 @@ process.on('message', (message: ToEngine) => {
       return
   }
 })
-process.on('disconnect', () => process.exit(0))
+// The runner is gone. An orderly exit would wait for the query that runs.
+process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
 
 // Should memory run out, it is better to lose a run than the service.
 await writeFile('/proc/self/oom_score_adj', '1000').catch(() => {})

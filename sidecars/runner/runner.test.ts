@@ -455,6 +455,40 @@ describe('the process', () => {
   })
 })
 
+describe('a runner that ends', () => {
+  /** How the stream of a running attempt ends, once it has begun. */
+  async function followEndless(to: RunnerProcess): Promise<{ ended: Promise<Code | undefined> }> {
+    const { handle } = await to.client.submitPipeline(await service.attempt(aTable(), sqlFiles(ENDLESS)))
+    const isExecuting = Promise.withResolvers<void>()
+    const following = async () => {
+      for await (const { phase } of to.client.streamLogs({ handle }))
+        if (phase === RunPhase.EXECUTING) isExecuting.resolve()
+    }
+    const ended = codeOf(following())
+    await isExecuting.promise
+    return { ended }
+  }
+
+  test('when it is asked to, leaves no process and tells followers that it leaves, not that the attempt failed', async () => {
+    const own = await startRunner()
+    const { ended } = await followEndless(own)
+    const [engine = 0] = own.engines()
+    await own.stop()
+    expect(await ended).toBe(Code.Unavailable)
+    expect(isAlive(engine)).toBe(false)
+  })
+
+  test('when it is killed, takes its engines along', async () => {
+    const own = await startRunner()
+    const { ended } = await followEndless(own)
+    const [engine = 0] = own.engines()
+    process.kill(own.pid, 'SIGKILL')
+    await ended
+    while (isAlive(engine)) await Bun.sleep(5)
+    await own.stop()
+  })
+})
+
 test('a draft is validated without being run', async () => {
   const { valid, files } = await runner.client.validatePipeline({
     namespace: 'default',
@@ -481,4 +515,13 @@ async function codeOf(call: Promise<unknown>): Promise<Code | undefined> {
     (thrown: unknown) => thrown,
   )
   return error instanceof ConnectError ? error.code : undefined
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
 }
