@@ -115,7 +115,12 @@ async function request(name: string) {
   return body.run_id
 }
 
-const run = async (id: string) => (await tree.call<Run>('GET', `/runs/${id}`)).body
+/** The run; throws while nobody can tell. */
+async function run(id: string): Promise<Run> {
+  const { status, body } = await tree.call<Run>('GET', `/runs/${id}`)
+  if (status !== 200) throw new Error(`GET /runs/${id}: ${status}`)
+  return body
+}
 
 /** Rows a reader sees; null while there is no table or nobody answers. */
 async function rowsOf(name: string): Promise<number | null> {
