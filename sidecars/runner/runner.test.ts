@@ -517,11 +517,8 @@ async function codeOf(call: Promise<unknown>): Promise<Code | undefined> {
   return error instanceof ConnectError ? error.code : undefined
 }
 
+/** A process that has ended and waits to be noticed by its new parent does not count. */
 function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch {
-    return false
-  }
+  const state = Bun.spawnSync(['ps', '-o', 'stat=', '-p', String(pid)]).stdout.toString()
+  return state !== '' && !state.startsWith('Z')
 }
