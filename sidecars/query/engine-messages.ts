@@ -12,8 +12,6 @@ export type EngineRequest =
   | { kind: 'check'; sql: string }
   /** Runs a statement that has been checked, with tables defined and dropped before it. */
   | ({ kind: 'run' } & Run)
-  /** Clears away what the last query left, so that the next one finds nothing of it. */
-  | { kind: 'reset' }
 
 export interface Run {
   sql: string
@@ -54,7 +52,6 @@ const answers = {
     rows: Type.Integer({ minimum: 0 }),
     truncated: Type.Boolean(),
   }),
-  reset: Type.Null(),
 }
 
 export type AnswerOf<Kind extends RequestKind> = Static<(typeof answers)[Kind]>

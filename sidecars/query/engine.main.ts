@@ -15,6 +15,8 @@ const UNREADABLE = /^IO Error/
 
 let engine: QueryEngine | undefined
 let current: { id: number; interrupts?: ReturnType<typeof setInterval> } | undefined
+/** Resolves when nothing of the last query is left. */
+let cleared: Promise<void> = Promise.resolve()
 
 process.on('message', (message: ToEngine) => {
   switch (message.type) {
@@ -37,14 +39,18 @@ send({ type: 'ready' })
 async function work(id: number, request: EngineRequest): Promise<void> {
   current = { id }
   try {
+    await cleared
     send({ type: 'answer', id, answer: await answerTo(request) })
   } catch (error) {
     send({ type: 'fault', id, fault: faultOf(error) })
   } finally {
     clearInterval(current?.interrupts)
     current = undefined
+    // The answer is on its way already. An engine that cannot be cleared answers nobody else.
+    if (request.kind === 'run') cleared = opened().clear()
   }
 }
+process.on('unhandledRejection', () => process.exit(1))
 
 async function answerTo(request: EngineRequest): Promise<unknown> {
   switch (request.kind) {
@@ -55,8 +61,6 @@ async function answerTo(request: EngineRequest): Promise<unknown> {
       return opened().check(request.sql)
     case 'run':
       return opened().run(request)
-    case 'reset':
-      return opened().reset()
   }
 }
 

@@ -6,8 +6,7 @@ import { type AnswerOf, EngineFault, type Run, type TableView, type ViewName } f
 import { EngineProcess } from './engine-process.ts'
 import { limits } from './limits.ts'
 
-// Engine processes, kept warm, each working on one query at a time. What a query leaves is cleared away before its
-// engine is given to another; an engine that cannot be trusted any more is ended.
+// Engine processes, kept warm, each working on one query at a time. An engine that cannot be trusted any more is ended.
 
 export type Statement = AnswerOf<'check'>
 
@@ -186,18 +185,6 @@ export function makeEngines({ directory, size, access, concurrency, log }: Engin
       }
     }
 
-    async function clear(): Promise<void> {
-      const isWorn =
-        engine.queries >= limits.queriesPerEngine || engine.characters > limits.tableCharactersPerEngine
-      if (!isFit || isWorn || process.hasEnded) return process.end('it has done its work')
-      try {
-        await process.call({ kind: 'reset' }, AbortSignal.timeout(limits.engineCallMs))
-        putBack(engine)
-      } catch {
-        process.end('it could not be cleared')
-      }
-    }
-
     return {
       check: (sql, signal) => trusted(process.call({ kind: 'check', sql }, signal)),
       has: (view, state) => tables.get(viewKey(view))?.state === state,
@@ -214,7 +201,11 @@ export function makeEngines({ directory, size, access, concurrency, log }: Engin
         return trusted(process.call({ kind: 'run', ...query, drop, define: views }, signal))
       },
       release() {
-        void clear().finally(leave)
+        const isWorn =
+          engine.queries >= limits.queriesPerEngine || engine.characters > limits.tableCharactersPerEngine
+        if (isFit && !isWorn && !process.hasEnded) putBack(engine)
+        else process.end('it has done its work')
+        leave()
       },
     }
   }

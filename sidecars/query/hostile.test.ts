@@ -125,10 +125,10 @@ describe('is stopped when it asks for too much', () => {
       500,
     ],
     ['SELECT length(list_reduce(range(100_000), lambda a, b: md5(a::VARCHAR || b)::VARCHAR)::VARCHAR)', 500],
-    ['SELECT list_sort(range(1_000_000_000))', 5_000],
-    [`SELECT repeat('x', 4_000_000_000)`, 5_000],
-    [`SELECT string_agg(repeat('x', 1_000_000), '') FROM range(1_000_000)`, 5_000],
-    [`SELECT * FROM (SELECT range AS a FROM range(30_000_000)) ORDER BY hash(a), repeat('x', 100)`, 3_000],
+    ['SELECT list_sort(range(1_000_000_000))', 1_000],
+    [`SELECT repeat('x', 4_000_000_000)`, 1_000],
+    [`SELECT string_agg(repeat('x', 1_000_000), '') FROM range(1_000_000)`, 1_000],
+    [`SELECT * FROM (SELECT range AS a FROM range(30_000_000)) ORDER BY hash(a), repeat('x', 100)`, 1_000],
   ] as const)
     test(sql.slice(0, 100), async () => {
       const { code } = await refusalOf(sql, timeoutMs)

@@ -16,8 +16,6 @@ export const limits = {
   cancelGraceMs: 500,
   /** A start takes 0.2 s; a machine under load may need this. */
   engineStartMs: 20_000,
-  /** What is read ahead of a query, and cleared away after it. */
-  engineCallMs: 5_000,
   /** Queries of one engine process: what its libraries leak stays small. */
   queriesPerEngine: 20_000,
   /** Text of the tables an engine knows; past it a fresh one takes its place. */

@@ -6,7 +6,7 @@ import { quoteIdentifier } from '../../lake/pipeline/sql.ts'
 import type { AnswerOf, EngineRequest, Run, ViewName } from './engine-messages.ts'
 
 // One locked DuckDB instance that answers one query after the other. Only statements that read come here, so that all
-// a query can leave behind is what `reset` clears away; tables stay defined, because the next query asks for the same.
+// a query can leave behind is what `clear` takes away; tables stay defined, because the next query asks for the same.
 
 /** The tables of a query could not be defined: what is defined is uncertain now. */
 export class Unprepared extends Error {}
@@ -52,11 +52,10 @@ export class QueryEngine {
     return { arrow: bytes, rows, truncated }
   }
 
-  /** A new statement also ends the last one's stream, which may not have been read to its end. */
-  async reset(): Promise<null> {
+  /** Any statement ends the stream of the last one, which may not have been read to its end; this one ends its seed too. */
+  async clear(): Promise<void> {
     const seed = randomBytes(4).readUInt32LE() / 2 ** 32
     await this.#engine.run(`SELECT setseed(${seed})`)
-    return null
   }
 
   interrupt(): void {

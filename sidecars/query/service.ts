@@ -48,6 +48,7 @@ export function makeQueryService(deps: ServiceDeps): Partial<ServiceImpl<typeof 
           durationMs: BigInt(Math.round(performance.now() - started)),
         }
       } catch (error) {
+        if (error === context.signal.reason) throw ConnectError.from(error, Code.Canceled)
         throw toConnectError(error, { ...deps, timeoutMs })
       } finally {
         clearTimeout(deadline)
