@@ -1,10 +1,11 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
-import type { Log } from '../log.ts'
+import { type Log, messageOf } from '../log.ts'
 import { type AnswerOf, EngineFault, type Run, type TableView, type ViewName } from './engine-messages.ts'
 import { EngineProcess } from './engine-process.ts'
 import { limits } from './limits.ts'
+import { makeTurns, NoTurn } from './turns.ts'
 
 // Engine processes, kept warm, each working on one query at a time. An engine that cannot be trusted any more is ended.
 
@@ -32,15 +33,12 @@ export interface EngineLease {
 }
 
 export interface Engines {
-  /** Waits, in the order of asking, while every engine is at work. Throws Busy, EngineEnded. */
+  /** Waits, in the order of asking, while every engine is at work. Throws NoTurn. */
   take(signal: AbortSignal): Promise<EngineLease>
   /** Whether engines can be started, as far as is known. */
   isServing(): boolean
   stop(): Promise<void>
 }
-
-/** There is no engine for the query: too many wait already, or it has waited too long. */
-export class Busy extends Error {}
 
 /** Peak memory of a process for each byte its engine may use, over what it needs anyway. */
 const RESIDENT_SHARE = 2.6
@@ -54,6 +52,7 @@ interface Engine {
   characters: number
   queries: number
   idleSince: number
+  isOpen: boolean
 }
 
 export interface EnginesOptions {
@@ -73,8 +72,7 @@ export function makeEngines({ directory, size, access, concurrency, log }: Engin
   /** The one used last is at the end: its pages are in memory. */
   const idle: Engine[] = []
   const all = new Set<Engine>()
-  const waiting: { resolve(): void }[] = []
-  let working = 0
+  const turns = makeTurns(concurrency)
   let started = 0
   let isStopped = false
   let isServing = false
@@ -88,7 +86,14 @@ export function makeEngines({ directory, size, access, concurrency, log }: Engin
     const tempDirectory = join(own, 'temp')
     await mkdir(tempDirectory, { recursive: true })
     const process = new EngineProcess(own, RESIDENT_BASE_BYTES + RESIDENT_SHARE * size.memoryLimitBytes)
-    const engine: Engine = { process, tables: new Map(), characters: 0, queries: 0, idleSince: 0 }
+    const engine: Engine = {
+      process,
+      tables: new Map(),
+      characters: 0,
+      queries: 0,
+      idleSince: 0,
+      isOpen: false,
+    }
     all.add(engine)
     void process.exited.then(async (how) => {
       forget(engine, how)
@@ -100,6 +105,7 @@ export function makeEngines({ directory, size, access, concurrency, log }: Engin
         { kind: 'open', ...size, ...access, tempDirectory },
         AbortSignal.timeout(limits.engineStartMs),
       )
+      engine.isOpen = true
       isServing = true
     } catch (error) {
       isServing = false
@@ -116,14 +122,15 @@ export function makeEngines({ directory, size, access, concurrency, log }: Engin
       idle.splice(place, 1)
       if (!isStopped) log.warn('an idle engine process ended', { how, pid: engine.process.pid })
     }
-    keepOneWarm()
+    // One that could not be opened is tried again by whoever started it.
+    if (engine.isOpen) keepOneWarm()
   }
 
   function keepOneWarm(): void {
     if (isStopped || all.size > 0) return
     start().then(putBack, (error: unknown) => {
       if (isStopped) return
-      log.error('an engine process could not be started', { error: String(error) })
+      log.error('an engine process could not be started', { error: messageOf(error) })
       setTimeout(keepOneWarm, RESTART_MS).unref()
     })
   }
@@ -141,34 +148,6 @@ export function makeEngines({ directory, size, access, concurrency, log }: Engin
       all.delete(engine)
       engine.process.end('it was idle')
     }
-  }
-
-  async function enter(signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted()
-    if (working < concurrency) {
-      working += 1
-      return
-    }
-    if (waiting.length >= limits.waiting) throw new Busy(`${waiting.length} queries are waiting already`)
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const turn = { resolve }
-    const giveUp = () => {
-      const place = waiting.indexOf(turn)
-      if (place < 0) return
-      waiting.splice(place, 1)
-      reject(new Busy('no engine became free in time'))
-    }
-    waiting.push(turn)
-    signal.addEventListener('abort', giveUp, { once: true })
-    await promise
-    signal.removeEventListener('abort', giveUp)
-  }
-
-  /** The place goes to the one who has waited longest. */
-  function leave(): void {
-    const next = waiting.shift()
-    if (next === undefined) working -= 1
-    else next.resolve()
   }
 
   function leaseOf(engine: Engine): EngineLease {
@@ -191,7 +170,10 @@ export function makeEngines({ directory, size, access, concurrency, log }: Engin
       others: (isKept) => [...tables].filter(([key]) => !isKept(key)).map(([, { view }]) => view),
       async run({ define, drop, ...query }, signal) {
         engine.queries += 1
-        for (const view of drop) tables.delete(viewKey(view))
+        for (const view of drop) {
+          engine.characters -= tables.get(viewKey(view))?.characters ?? 0
+          tables.delete(viewKey(view))
+        }
         for (const { state, ...view } of define) {
           const characters = view.from.length
           engine.characters += characters - (tables.get(viewKey(view))?.characters ?? 0)
@@ -205,21 +187,22 @@ export function makeEngines({ directory, size, access, concurrency, log }: Engin
           engine.queries >= limits.queriesPerEngine || engine.characters > limits.tableCharactersPerEngine
         if (isFit && !isWorn && !process.hasEnded) putBack(engine)
         else process.end('it has done its work')
-        leave()
+        turns.leave()
       },
     }
   }
 
   return {
     async take(signal) {
-      await enter(signal)
+      await turns.enter(signal)
       try {
         let engine = idle.pop()
         while (engine?.process.hasEnded) engine = idle.pop()
         return leaseOf(engine ?? (await start()))
       } catch (error) {
-        leave()
-        throw error
+        turns.leave()
+        setTimeout(keepOneWarm, RESTART_MS).unref()
+        throw new NoTurn(`an engine could not be started: ${messageOf(error)}`, { cause: error })
       }
     },
     isServing: () => isServing && !isStopped,

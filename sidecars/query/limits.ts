@@ -7,7 +7,7 @@ export const limits = {
   requestBytes: MIB,
   /** Rows and Arrow bytes of one answer: the API holds both, and their JSON. */
   rows: 100_000,
-  resultBytes: 64 * MIB,
+  resultBytes: 32 * MIB,
   /** One query, whatever its request says. */
   queryMs: 600_000,
   /** Queries that wait for an engine; more are sent away at once. */

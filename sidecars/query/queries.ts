@@ -37,7 +37,7 @@ export interface QueryDeps {
 }
 
 /**
- * Throws NoSuchTable, EngineFault, EngineEnded, Busy, UnsupportedTable, HttpFailure, and the signal's reason: the work
+ * Throws NoSuchTable, EngineFault, EngineEnded, NoTurn, UnsupportedTable, HttpFailure, and the signal's reason: the work
  * is stopped then.
  */
 export type RunQuery = (query: Query, signal: AbortSignal) => Promise<QueryResult>
@@ -59,7 +59,9 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
     const relations: Relation[] = []
     try {
       const statement = await checkedStatement(sql, engine, signal)
-      const named = statement.tables.map((reference) => tableAmong(tables, reference, namespace))
+      const named = [
+        ...new Set(statement.tables.map((reference) => tableAmong(tables, reference, namespace))),
+      ]
       const opened = await Promise.allSettled(named.map((table) => openRelation(table, lake, signal)))
       for (const each of opened) if (each.status === 'fulfilled') relations.push(each.value)
       const failed = opened.find((each) => each.status === 'rejected')

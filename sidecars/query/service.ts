@@ -6,10 +6,10 @@ import { type Log, messageOf } from '../log.ts'
 import type { CommitTable, TablesAt } from './commits.ts'
 import { EngineFault } from './engine-messages.ts'
 import { EngineEnded, OUT_OF_MEMORY } from './engine-process.ts'
-import { Busy } from './engines.ts'
 import { limits } from './limits.ts'
 import { DEFAULT_NAMESPACE } from './names.ts'
 import { NoSuchTable, type RunQuery } from './queries.ts'
+import { NoTurn } from './turns.ts'
 
 // The query service as its callers see it: parses what they ask for, keeps the time limit, and says what went wrong.
 
@@ -121,7 +121,7 @@ function toConnectError(
   if (error instanceof Cancelled) return as(Code.Canceled, 'the query was cancelled')
   if (error instanceof NoSuchTable) return as(Code.InvalidArgument, error.message)
   if (error instanceof UnsupportedTable) return as(Code.FailedPrecondition, error.message)
-  if (error instanceof Busy) return as(Code.Unavailable, `the query service is busy: ${error.message}`)
+  if (error instanceof NoTurn) return as(Code.Unavailable, error.message)
   if (error instanceof EngineFault)
     switch (error.kind) {
       case 'refused':
