@@ -24,7 +24,14 @@ export const limits = {
   /** Log lines and bytes kept per run; one line then says how many were dropped. */
   logLinesPerRun: 10_000,
   logBytesPerRun: 8 * 1_048_576,
-  logMessageBytes: 16_384,
+  /** Of one log line, and of a run's error. */
+  logMessageLength: 16_384,
+  /** Runs of one pipeline that may wait. */
+  waitingRunsPerPipeline: 10_000,
+  /** Runs one transaction cancels. */
+  cancelBatch: 500,
+  /** Landing files one attempt reads: what fits one request to a runner. */
+  landingFilesPerAttempt: 50_000,
   /** Runs one dispatcher transaction starts or ends. */
   dispatchBatch: 64,
   /** Runner losses and merge conflicts a run survives. */
@@ -41,6 +48,11 @@ export const limits = {
   sweepMs: 1_000,
   /** Log lines one transaction stores. */
   logBatch: 2_000,
+  /** Times a runner is asked in vain what an attempt has come to. */
+  factsRetries: 5,
+  /** A stop that a runner does not answer is asked for again later, and at last no more. */
+  cancelTimeoutMs: 3_000,
+  effectTries: 20,
   /** Effects one pass claims, and how long a claim holds before another may try. */
   outboxBatch: 32,
   outboxClaimMs: 30_000,
@@ -54,6 +66,5 @@ export const limits = {
   /** SSE: the fallback poll of the specification, heartbeats, and open streams. */
   ssePollMs: 2_000,
   sseHeartbeatMs: 15_000,
-  sseStreamsPerClient: 1_000,
   sseStreamsPerProcess: 10_000,
 } as const

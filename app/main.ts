@@ -77,6 +77,7 @@ async function start(config: Config) {
     startMessage: {
       type: 'start',
       settings: {
+        processId: newId(),
         databaseUrl: config.databaseUrl,
         runnerUrls: config.runnerUrls ?? [],
         publicUrl: config.publicUrl,

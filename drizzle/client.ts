@@ -38,6 +38,8 @@ export function openDatabase(url: string, options: DatabaseOptions): Database {
   const common = {
     onnotice: () => {},
     connect_timeout: 10,
+    // Seconds between tries to reach a database that is starting again.
+    backoff: (tries: number) => Math.min(1, 0.05 * 2 ** tries),
     connection: { application_name: options.application, ...options.settings },
   }
   const typed = postgres(url, { ...common, max: options.connections })

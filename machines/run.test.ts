@@ -65,7 +65,7 @@ const whileAttempting: Row = {
   blocked: ['failed', 'closeBranch', 'announce'],
   blockedUnchanged: ['failed', 'closeBranch', 'announce'],
   failed: ['failed', 'closeBranch', 'announce'],
-  lost: ['running.waiting', 'closeBranch'],
+  lost: ['running.waiting', 'closeBranch', 'cancelAttempt'],
   cancel: ['cancelled', 'closeBranch', 'cancelAttempt', 'announce'],
 }
 const TABLE: Record<string, Row> = {
@@ -76,7 +76,8 @@ const TABLE: Record<string, Row> = {
   'pending.starting': {
     accepted: ['running.rendering'],
     refused: ['pending.waiting', 'closeBranch'],
-    lost: ['pending.waiting', 'closeBranch'],
+    lost: ['pending.waiting', 'closeBranch', 'cancelAttempt'],
+    failed: ['failed', 'closeBranch', 'announce'],
     cancel: ['cancelled', 'closeBranch', 'cancelAttempt', 'announce'],
   },
   'running.rendering': {
@@ -143,7 +144,7 @@ describe('attempts', () => {
     expect(play(...events)).toMatchObject({ state: 'running.waiting', attempt: MAX_LOST_RUNNERS })
     expect(play(...events, start, of(MAX_LOST_RUNNERS + 1).lost)).toMatchObject({
       status: 'failed',
-      effects: ['closeBranch', 'announce'],
+      effects: ['closeBranch', 'cancelAttempt', 'announce'],
     })
   })
 

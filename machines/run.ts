@@ -43,9 +43,14 @@ const whileAttempting = {
     { target: '#run.running.merging', guard: 'isCurrent', actions: ['mergeBranch'] },
   ],
   executionFailed: { target: '#run.failed', guard: 'isCurrent', actions: ['closeBranch', 'announce'] },
+  // A runner that is lost to us may still work: it is told to stop.
   runnerLost: [
-    { target: '#run.running.waiting', guard: 'mayLoseRunner', actions: ['countLostRunner', 'closeBranch'] },
-    { target: '#run.failed', guard: 'isCurrent', actions: ['closeBranch', 'announce'] },
+    {
+      target: '#run.running.waiting',
+      guard: 'mayLoseRunner',
+      actions: ['countLostRunner', 'closeBranch', 'cancelAttempt'],
+    },
+    { target: '#run.failed', guard: 'isCurrent', actions: ['closeBranch', 'cancelAttempt', 'announce'] },
   ],
   cancelRequested: { target: '#run.cancelled', actions: ['closeBranch', 'cancelAttempt', 'announce'] },
 } as const
@@ -99,9 +104,23 @@ export const runMachine = setup({
           on: {
             accepted: { target: '#run.running', guard: 'isCurrent' },
             refused: { target: 'waiting', guard: 'isCurrent', actions: ['closeBranch'] },
+            // What cannot even be submitted.
+            executionFailed: {
+              target: '#run.failed',
+              guard: 'isCurrent',
+              actions: ['closeBranch', 'announce'],
+            },
             runnerLost: [
-              { target: 'waiting', guard: 'mayLoseRunner', actions: ['countLostRunner', 'closeBranch'] },
-              { target: '#run.failed', guard: 'isCurrent', actions: ['closeBranch', 'announce'] },
+              {
+                target: 'waiting',
+                guard: 'mayLoseRunner',
+                actions: ['countLostRunner', 'closeBranch', 'cancelAttempt'],
+              },
+              {
+                target: '#run.failed',
+                guard: 'isCurrent',
+                actions: ['closeBranch', 'cancelAttempt', 'announce'],
+              },
             ],
             cancelRequested: {
               target: '#run.cancelled',

@@ -3,6 +3,8 @@ import { type Static, type TSchema, Type as t } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 
 export const DispatcherSettings = t.Object({
+  /** Unique to this start of the API process: what its earlier threads followed is its own. */
+  processId: t.String(),
   databaseUrl: t.String(),
   runnerUrls: t.Array(t.String()),
   /** Where runners reach the catalog and the object gateway. */

@@ -273,15 +273,18 @@ describe('runners', () => {
   })
 
   test('without a runner a run stays pending, and starts once there is one', async () => {
-    const late = startScriptedRunner(merging)
-    await late.stop()
-    dispatcher([late.url])
+    const early = startScriptedRunner(merging)
+    await early.stop()
+    const { port } = new URL(early.url)
+    const proxy = dispatcher([early.url])
     const id = await (await pipelineNamed('early')).request()
     await until(
-      () => historyOf(id),
-      (history) => history.includes('refused pending.waiting'),
+      () => database.sql`select 1 from replica where name = ${proxy.replica}`,
+      (rows) => rows.length > 0,
     )
     expect((await rowOf(id)).status).toBe('pending')
+    running.push(startScriptedRunner(merging, () => {}, Number(port)))
+    expect((await ended(id)).status).toBe('success')
   })
 
   test('a runner that starts anew loses its attempts; the run is executed again and merged once', async () => {

@@ -7,16 +7,24 @@ import type { RunId } from '../app/ids.ts'
 import { limits } from '../app/limits.ts'
 import type { Log } from '../app/log.ts'
 import { failureOf } from '../app/rpc/clients.ts'
-import { adoptOrphans, type OpenAttempt, openAttemptsOf, startWaiting } from '../app/runs/attempts.ts'
-import type { LogLine } from '../app/runs/logs.ts'
+import {
+  adoptOrphans,
+  attemptsFollowedBy,
+  handleOf,
+  type OpenAttempt,
+  openAttemptsOf,
+  startWaiting,
+} from '../app/runs/attempts.ts'
 import { makeNotices } from '../app/runs/notices.ts'
 import { applyOutcomes, type Outcome } from '../app/runs/outcomes.ts'
 import { queueCancels } from '../app/runs/settle.ts'
 import type { Sql } from '../drizzle/client.ts'
+import { isPassing } from '../drizzle/errors.ts'
 import type { FromWorker } from './channel.ts'
 import { followAttempt } from './follower.ts'
 import { startLoop } from './loop.ts'
 import { performDue } from './outbox.ts'
+import { type Batch, makeOutcomeQueue } from './outcome-queue.ts'
 import type { Runners } from './runners.ts'
 
 export interface DispatcherDeps {
@@ -49,8 +57,8 @@ export function startDispatcher({
 }: DispatcherDeps): Dispatcher {
   const stopping = new AbortController()
   const following = new Set<string>()
-  const outcomes: Outcome[] = []
-  const lines: LogLine[] = []
+  const queue = makeOutcomeQueue()
+  let suspects = new Set<RunId>()
   const failed = (what: string) => (error: unknown) => log.error(`${what} failed`, { error })
   const notices = makeNotices(sql, failed('announcing'))
 
@@ -58,7 +66,6 @@ export function startDispatcher({
     everyMs: limits.sweepMs,
     onError: failed('starting runs'),
     async tick() {
-      if (await runners.probe()) log.info('a runner is ready')
       const places = runners.takePlaces(limits.dispatchBatch)
       if (places.length === 0) return false
       const taken: string[] = []
@@ -66,7 +73,7 @@ export function startDispatcher({
         const ids = await startWaiting(sql, places, replica)
         for (const attempt of await openAttemptsOf(sql, ids)) {
           taken.push(attempt.runnerUrl)
-          follow(attempt)
+          follow(attempt, { hasPlace: true })
         }
         return ids.length === places.length
       } finally {
@@ -75,27 +82,32 @@ export function startDispatcher({
     },
   })
 
+  // Asking a runner that hangs must not keep the others waiting.
+  const probing = startLoop({
+    everyMs: limits.sweepMs / 2,
+    onError: failed('asking runners'),
+    async tick() {
+      if (await runners.probe()) starting.nudge()
+      return false
+    },
+  })
+
   const ending = startLoop({
     everyMs: limits.sweepMs,
     onError: failed('ending runs'),
     async tick() {
-      if (outcomes.length === 0 && lines.length === 0) return false
-      const someLines = lines.splice(0, limits.logBatch)
-      // Lines come first: no run ends before what it said is stored.
-      const someOutcomes = lines.length > 0 ? [] : outcomes.splice(0, limits.dispatchBatch)
+      if (queue.isEmpty()) return false
+      const batch = queue.take()
       try {
-        await apply(someOutcomes, someLines)
+        await apply(batch)
       } catch (error) {
-        if (someOutcomes.length <= 1) {
-          lines.unshift(...someLines)
-          outcomes.unshift(...someOutcomes)
-          throw error
-        }
+        queue.putBack(batch)
+        // The database is away: all of it again, in the same order.
+        if (isPassing(error)) throw error
         log.warn('a batch of outcomes failed; applying them one by one', { error })
-        lines.unshift(...someLines)
-        await applyEach(someOutcomes)
+        await applyEach()
       }
-      return outcomes.length > 0 || lines.length > 0
+      return !queue.isEmpty()
     },
   })
 
@@ -110,47 +122,56 @@ export function startDispatcher({
       await sql`delete from replica where alive_until < clock_timestamp() - interval '1 hour'`
       const adopted = await adoptOrphans(sql, replica, limits.dispatchBatch)
       if (adopted.length > 0) log.info(`adopted ${adopted.length} runs of a replica that is gone`)
-      for (const attempt of await openAttemptsOf(sql, adopted)) follow(attempt)
+      for (const attempt of await openAttemptsOf(sql, [...adopted, ...(await unfollowed())])) follow(attempt)
       return adopted.length === limits.dispatchBatch
     },
   })
+
+  /** Runs that are ours by the books, and that nobody here has followed for two ticks. */
+  async function unfollowed(): Promise<RunId[]> {
+    const missed = (await attemptsFollowedBy(sql, replica)).filter(
+      ({ runId, attempt }) => !following.has(handleOf(runId, attempt)) && !queue.has(runId),
+    )
+    const again = missed.filter(({ runId }) => suspects.has(runId)).map(({ runId }) => runId)
+    suspects = new Set(missed.map(({ runId }) => runId))
+    if (again.length > 0) log.warn(`${again.length} runs had no follower; following them again`)
+    return again
+  }
 
   const performing = startLoop({
     everyMs: limits.sweepMs,
     onError: failed('performing effects'),
     tick: () =>
-      performDue(sql, { cancelAttempt }, (kind, error) =>
-        log.warn(`effect ${kind} failed; it is tried again`, { error }),
-      ),
+      performDue(sql, { cancelAttempt }, (kind, error) => log.warn(`effect ${kind} failed`, { error })),
   })
 
   const alive = setInterval(() => post({ type: 'alive' }), 1_000)
 
-  function follow(attempt: OpenAttempt) {
-    const key = `${attempt.runId}:${attempt.attempt}`
+  function follow(attempt: OpenAttempt, { hasPlace } = { hasPlace: false }) {
+    const key = handleOf(attempt.runId, attempt.attempt)
     if (following.has(key)) return
     following.add(key)
     const url = attempt.runnerUrl
-    const runner = runners.remoteAt(url)
     followAttempt(attempt, {
-      runner,
+      runner: runners.remoteAt(url),
       lake: lakeAccess(attempt),
       report(outcome) {
-        outcomes.push(outcome)
+        queue.add(outcome)
         ending.nudge()
       },
       tell(line) {
-        lines.push(line)
+        queue.tell(line)
         ending.nudge()
       },
-      onAccepted: (room) => runners.hasRoom(url, room),
+      onAccepted: (room) => runners.accepted(url, room),
+      onRefused: () => runners.refused(url),
       onUnreachable: () => runners.isDown(url),
       signal: stopping.signal,
     })
       .catch(failed(`following run ${attempt.runId}`))
       .finally(() => {
         following.delete(key)
-        runners.give(url)
+        if (hasPlace) runners.give(url)
         starting.nudge()
       })
   }
@@ -168,12 +189,12 @@ export function startDispatcher({
     }),
   })
 
-  async function apply(someOutcomes: Outcome[], someLines: LogLine[]) {
-    const { changed, completed, unwanted } = await applyOutcomes(sql, someOutcomes, someLines)
+  async function apply({ outcomes, lines }: Batch) {
+    const { changed, completed, unwanted } = await applyOutcomes(sql, outcomes, lines)
     notices.changed(changed)
     notices.completed(completed)
     for (const { status } of completed) post({ type: 'runsEnded', status, count: 1 })
-    if (someOutcomes.some(frees)) {
+    if (outcomes.some(frees)) {
       starting.nudge()
       // Those that wait a moment before their next attempt are looked for after it.
       setTimeout(starting.nudge, AFTER_BACKOFF_MS)
@@ -183,25 +204,26 @@ export function startDispatcher({
     performing.nudge()
   }
 
-  /** One bad run must not keep the others: what fails alone is tried again, last. */
-  async function applyEach(someOutcomes: Outcome[]) {
-    const later: Outcome[] = []
-    const stuck = new Set<RunId>()
-    for (const outcome of someOutcomes) {
-      if (!stuck.has(outcome.runId)) {
-        try {
-          await apply([outcome], [])
-          continue
-        } catch (error) {
-          log.error(`ending run ${outcome.runId} failed; it is tried again`, { error })
-          stuck.add(outcome.runId)
+  /** One bad run must not keep the others: what cannot be stored even alone fails its run, and at last is left out. */
+  async function applyEach() {
+    for (const batch of queue.singly()) {
+      try {
+        await apply(batch)
+      } catch (error) {
+        if (isPassing(error)) {
+          queue.putBack(batch)
+          throw error
         }
+        const [outcome] = batch.outcomes
+        log.error(outcome ? `run ${outcome.runId} cannot be moved` : 'a log line cannot be stored', { error })
+        if (outcome === undefined || outcome.kind === 'failed') continue
+        const { runId, attempt } = outcome
+        queue.putBack({
+          outcomes: [{ runId, attempt, kind: 'failed', error: 'its result could not be stored' }],
+          lines: [],
+        })
       }
-      later.push(outcome)
     }
-    if (later.length === 0) return
-    outcomes.push(...later)
-    throw new Error(`${stuck.size} runs could not be moved`)
   }
 
   async function cancelAttempt({ handle, runnerUrl }: Record<string, unknown>) {
@@ -209,7 +231,10 @@ export function startDispatcher({
     try {
       await runners
         .remoteAt(url)
-        .service.cancelRun({ handle: String(handle) }, { signal: AbortSignal.timeout(limits.rpcTimeoutMs) })
+        .service.cancelRun(
+          { handle: String(handle) },
+          { signal: AbortSignal.timeout(limits.cancelTimeoutMs) },
+        )
     } catch (error) {
       // A runner that is gone has no attempt left to stop.
       if (failureOf(error) !== 'unreachable') throw error
@@ -221,10 +246,10 @@ export function startDispatcher({
     async stop() {
       clearInterval(alive)
       stopping.abort()
-      await Promise.all([starting.stop(), living.stop(), performing.stop()])
+      await Promise.all([starting.stop(), probing.stop(), living.stop(), performing.stop()])
       await ending.stop()
-      if (outcomes.length > 0 || lines.length > 0)
-        await apply(outcomes, lines).catch((error) =>
+      while (!queue.isEmpty())
+        await apply(queue.take()).catch((error) =>
           log.warn('some outcomes are left to the next replica', { error }),
         )
       await sql`delete from replica where name = ${replica}`

@@ -1,5 +1,4 @@
 // Entry of the dispatcher's thread: starts what it is told to start, and says nothing but what the channel allows.
-import { hostname } from 'node:os'
 import { makeTokens } from '../app/catalog/tokens.ts'
 import { systemClock } from '../app/clock.ts'
 import { newId } from '../app/ids.ts'
@@ -37,15 +36,14 @@ async function start(settings: DispatcherSettings) {
   >`select value from secret where name = 'attempt_token'`
   if (secret === undefined) throw new Error('the database holds no key for attempt tokens')
   // One process has one dispatcher: what an earlier thread of it followed is free to be adopted at once.
-  const ofThisProcess = `${hostname()}:${process.pid}:`
-  await database.sql`delete from replica where starts_with(name, ${ofThisProcess})`
+  await database.sql`delete from replica where starts_with(name, ${settings.processId})`
   const dispatcher = startDispatcher({
     sql: database.sql,
     runners: makeRunners(settings.runnerUrls, (call) => post({ type: 'rpcEnded', ...call })),
     tokens: makeTokens(secret.value),
     clock: systemClock,
     log,
-    replica: `${ofThisProcess}${newId()}`,
+    replica: `${settings.processId}:${newId()}`,
     publicUrl: settings.publicUrl,
     post,
   })

@@ -4,7 +4,7 @@ import { limits } from '../app/limits.ts'
 import { failureOf, type Remote, type RunnerClient } from '../app/rpc/clients.ts'
 import type { OpenAttempt } from '../app/runs/attempts.ts'
 import { handleOf } from '../app/runs/attempts.ts'
-import { type LogLevel as Level, type LogLine, runnerLine, seqOfRunner } from '../app/runs/logs.ts'
+import { type LogLevel as Level, type LogLine, runnerLine, seqAfter, seqOfRunner } from '../app/runs/logs.ts'
 import type { Outcome } from '../app/runs/outcomes.ts'
 import {
   type GetRunStatusResponse,
@@ -23,22 +23,36 @@ export interface FollowDeps {
   tell(line: LogLine): void
   /** The runner's room after it took this attempt; undefined when it does not say. */
   onAccepted(room: number | undefined): void
+  onRefused(): void
   onUnreachable(): void
   /** Aborted when this replica stops following; the attempt goes on. */
   signal: AbortSignal
 }
 
 const RETRY_MS = 100
+/** A timer this late has slept with its process. */
+const LATE_MS = 500
+const GRACE_MS = 2_000
 const REFUSED_RETRY_MS = 250
 
 /** Resolves when the attempt has ended, is lost, or is followed no more. */
 export async function followAttempt(attempt: OpenAttempt, deps: FollowDeps): Promise<void> {
+  const { runId, attempt: number } = attempt
+  const files = attempt.landing.reduce((sum, zone) => sum + zone.files.length, 0)
+  if (files > limits.landingFilesPerAttempt) {
+    const error = `rendering: ${files} landing files are waiting, and one run reads at most ${limits.landingFilesPerAttempt}`
+    return deps.report({ runId, attempt: number, kind: 'failed', error })
+  }
   const boot = attempt.runnerBoot ?? (await submit(attempt, deps))
   if (boot === null || deps.signal.aborted) return
-  const { runId, attempt: number } = attempt
-  const facts = await readToEnd(attempt, boot, deps)
+  const log = new KeptLog(attempt, deps.tell)
+  const facts = await readToEnd(attempt, boot, log, deps)
   if (facts === null) return
-  if ('lost' in facts) return deps.report({ runId, attempt: number, kind: 'lost', why: facts.lost })
+  log.close()
+  if ('lost' in facts) {
+    deps.onUnreachable()
+    return deps.report({ runId, attempt: number, kind: 'lost', why: facts.lost })
+  }
   deps.report(outcomeOf(attempt, facts))
 }
 
@@ -58,7 +72,7 @@ async function submit(attempt: OpenAttempt, deps: FollowDeps): Promise<string | 
       if (deps.signal.aborted) return null
       const failure = failureOf(error)
       if (failure === 'noRoom' || failure === 'unreachable') {
-        if (failure === 'noRoom') deps.onAccepted(0)
+        if (failure === 'noRoom') deps.onRefused()
         else deps.onUnreachable()
         deps.report({ runId, attempt: number, kind: 'refused', retryAfterMs: REFUSED_RETRY_MS })
         return null
@@ -100,41 +114,49 @@ const requestOf = (attempt: OpenAttempt, { lake }: FollowDeps) => ({
 async function readToEnd(
   attempt: OpenAttempt,
   boot: string,
+  log: KeptLog,
   deps: FollowDeps,
 ): Promise<GetRunStatusResponse | { lost: string } | null> {
   const handle = handleOf(attempt.runId, attempt.attempt)
-  let afterSeq = runnerLine(attempt.attempt, attempt.lastSeq)
   let heardAt = performance.now()
+  let failures = 0
   while (!deps.signal.aborted) {
     // Silence ends a stream as surely as an error does.
     const silence = new AbortController()
-    let timer = setTimeout(() => silence.abort(), limits.runnerSilenceMs)
+    const silenceTimer = () => setTimeout(() => silence.abort(), limits.runnerSilenceMs)
+    let timer = silenceTimer()
+    let hasEnded = false
     try {
       const signal = AbortSignal.any([deps.signal, silence.signal])
-      for await (const message of deps.runner.service.streamLogs(
-        { handle, afterSeq: BigInt(afterSeq) },
-        { signal },
-      )) {
+      const afterSeq = BigInt(log.lastLine)
+      for await (const message of deps.runner.service.streamLogs({ handle, afterSeq }, { signal })) {
         heardAt = performance.now()
         clearTimeout(timer)
-        timer = setTimeout(() => silence.abort(), limits.runnerSilenceMs)
+        timer = silenceTimer()
         if (message.bootId !== '' && message.bootId !== boot) return { lost: 'the runner was started again' }
-        afterSeq = pass(message, attempt, afterSeq, deps)
+        pass(message, attempt, log, deps)
       }
+      hasEnded = true
       const facts = await deps.runner.service.getRunStatus(
         { handle },
         { signal: AbortSignal.any([deps.signal, AbortSignal.timeout(limits.runnerSilenceMs)]) },
       )
       if (facts.bootId !== boot) return { lost: 'the runner was started again' }
-      heardAt = performance.now()
       if (facts.status === RunStatus.CANCELLED) return { lost: 'the runner has given the attempt up' }
       if (facts.status === RunStatus.COMPLETED || facts.status === RunStatus.FAILED) return facts
+      failures = 0
     } catch (error) {
       if (deps.signal.aborted) return null
       const failure = failureOf(error)
       if (failure === 'unknownHandle') return { lost: 'the runner was started again' }
       if (failure === 'unreachable') deps.onUnreachable()
-      if (performance.now() - heardAt > limits.runnerSilenceMs)
+      if (hasEnded && ++failures >= limits.factsRetries)
+        return { lost: 'the runner does not tell what the attempt has come to' }
+      const silentMs = performance.now() - heardAt
+      // Longer than the timer was set for: it is this process that has paused, so the runner gets another moment.
+      if (silentMs > limits.runnerSilenceMs + LATE_MS)
+        heardAt = performance.now() - limits.runnerSilenceMs + GRACE_MS
+      else if (silentMs > limits.runnerSilenceMs - RETRY_MS)
         return { lost: 'no sign of life from the runner' }
     } finally {
       clearTimeout(timer)
@@ -144,26 +166,65 @@ async function readToEnd(
   return null
 }
 
-/** Passes one message on; the number of the last line comes back. */
-function pass(message: StreamLogsResponse, attempt: OpenAttempt, afterSeq: number, deps: FollowDeps): number {
+/** Passes one message on. */
+function pass(message: StreamLogsResponse, attempt: OpenAttempt, log: KeptLog, deps: FollowDeps) {
   const { runId, attempt: number } = attempt
   if (message.phase === RunPhase.EXECUTING)
     deps.report({ runId, attempt: number, kind: 'entered', phase: 'executing' })
   if (message.phase === RunPhase.TESTING)
     deps.report({ runId, attempt: number, kind: 'entered', phase: 'testing' })
   const { entry } = message
-  if (entry === undefined) return afterSeq
-  const line = Number(entry.seq)
-  // The runner bounds its own log; this is the bound for one that does not.
-  if (line > afterSeq && line <= limits.logLinesPerRun + 1)
-    deps.tell({
-      runId,
-      seq: seqOfRunner(number, line),
-      at: entry.timestamp === undefined ? attempt.runStartedAt : timestampDate(entry.timestamp),
-      level: LEVELS[entry.level],
-      message: entry.message,
+  if (entry === undefined) return
+  log.keep(Number(entry.seq), {
+    at: entry.timestamp === undefined ? attempt.runStartedAt : timestampDate(entry.timestamp),
+    level: LEVELS[entry.level],
+    message: entry.message,
+  })
+}
+
+/** The runner's lines of one run, up to what a run may keep; one line then says how many were dropped. */
+class KeptLog {
+  /** The runner's number of the last line seen. */
+  lastLine: number
+  #lines: number
+  #bytes: number
+  #dropped = 0
+  #at: Date
+
+  constructor(
+    readonly attempt: OpenAttempt,
+    readonly tell: (line: LogLine) => void,
+  ) {
+    this.lastLine = runnerLine(attempt.attempt, attempt.lastSeq)
+    this.#lines = attempt.logLines
+    this.#bytes = attempt.logBytes
+    this.#at = attempt.runStartedAt
+  }
+
+  keep(line: number, { at, level, message }: Pick<LogLine, 'at' | 'level' | 'message'>) {
+    if (line <= this.lastLine) return
+    this.lastLine = line
+    this.#at = at
+    const bytes = Buffer.byteLength(message)
+    if (this.#lines >= limits.logLinesPerRun || this.#bytes + bytes > limits.logBytesPerRun) {
+      this.#dropped += 1
+      return
+    }
+    this.#lines += 1
+    this.#bytes += bytes
+    this.tell({ runId: this.attempt.runId, seq: seqOfRunner(this.attempt.attempt, line), at, level, message })
+  }
+
+  close() {
+    if (this.#dropped === 0) return
+    this.tell({
+      runId: this.attempt.runId,
+      seq: seqAfter(this.attempt.attempt, 0),
+      at: this.#at,
+      level: 'warn',
+      message: `${this.#dropped} lines were dropped: a run keeps ${limits.logLinesPerRun} lines or ${limits.logBytesPerRun / 1_048_576} MiB`,
     })
-  return Math.max(afterSeq, line)
+  }
 }
 
 const LEVELS: Record<LogLevel, Level> = {

@@ -8,7 +8,7 @@ const RETRY_MAX_MS = 60_000
 
 /**
  * Performs due effects: claims a batch in one statement, then holds no connection while it acts.
- * An effect that fails is due again later. True: there may be more.
+ * An effect that fails is due again later, and given up after so many tries. True: there may be more.
  */
 export async function performDue(
   sql: Sql,
@@ -28,6 +28,10 @@ export async function performDue(
         await sql`delete from outbox where id = ${id}`
       } catch (error) {
         onError(kind, error)
+        if (tries >= limits.effectTries) {
+          await sql`delete from outbox where id = ${id}`
+          return
+        }
         const delayMs = Math.min(RETRY_MAX_MS, 250 * 2 ** tries)
         await sql`update outbox set due_at = clock_timestamp() + ${delayMs} * interval '1 millisecond' where id = ${id}`
       }

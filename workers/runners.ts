@@ -3,82 +3,106 @@ import { type Remote, type RpcObserver, type RunnerClient, runnerAt } from '../a
 
 /** Before a runner has said how much room it has. */
 const UNKNOWN_ROOM = 4
-const PROBE_EVERY_MS = 500
+/** One that is down or full is asked after this time, then after twice as long, and so on up to the greatest. */
+const ASK_AFTER_MS = 500
+const ASK_AFTER_MAX_MS = 5_000
 
 interface Runner {
   remote: Remote<RunnerClient>
   isUp: boolean
   /** Attempts it would take now, as far as this replica knows. */
   room: number
-  /** When it was last asked: one that is down or full is not asked at every tick. */
   askedAt: number
+  /** Times in a row that it had no place for what it was sent. */
+  refusals: number
 }
 
 export type Runners = ReturnType<typeof makeRunners>
 
 /** The runners this replica knows, and where there is room. */
 export function makeRunners(urls: readonly string[], observe: RpcObserver) {
-  const runners = new Map<string, Runner>(
-    urls.map((url) => [url, { remote: runnerAt(url, observe), isUp: true, room: UNKNOWN_ROOM, askedAt: 0 }]),
+  const runners = urls.map(
+    (url): Runner => ({
+      remote: runnerAt(url, observe),
+      isUp: true,
+      room: UNKNOWN_ROOM,
+      askedAt: Number.NEGATIVE_INFINITY,
+      refusals: 0,
+    }),
   )
+  const runnerOf = (url: string) => runners.find(({ remote }) => remote.url === url)
+  let turn = 0
 
-  /** One address per free slot, taken in turn from the runners that are up; the slots count as taken. */
+  /** One address per free slot, in turn from the runners that are up; the slots count as taken. */
   function takePlaces(max: number): string[] {
+    turn += 1
+    const inTurn = runners.map((_, n) => runners[(n + turn) % runners.length])
     const places: string[] = []
     for (let progressed = true; progressed && places.length < max; ) {
       progressed = false
-      for (const [url, runner] of runners) {
-        if (!runner.isUp || runner.room <= 0 || places.length >= max) continue
+      for (const runner of inTurn) {
+        if (runner === undefined || !runner.isUp || runner.room <= 0 || places.length >= max) continue
         runner.room -= 1
-        places.push(url)
+        if (runner.room === 0) runner.askedAt = performance.now()
+        places.push(runner.remote.url)
         progressed = true
       }
     }
     return places
   }
 
-  const give = (url: string) => {
-    const runner = runners.get(url)
-    if (runner) runner.room += 1
+  async function ask(runner: Runner): Promise<boolean> {
+    runner.askedAt = performance.now()
+    try {
+      await runner.remote.check(AbortSignal.timeout(limits.readinessTimeoutMs))
+    } catch {
+      runner.isUp = false
+      return false
+    }
+    runner.isUp = true
+    runner.room = Math.max(runner.room, 1)
+    return true
   }
 
   return {
     takePlaces,
     /** A slot that was taken is free (again). */
-    give,
-    remoteAt: (url: string) => runners.get(url)?.remote ?? runnerAt(url, observe),
-    /** What a runner said about its room. */
-    hasRoom(url: string, room: number | undefined) {
-      const runner = runners.get(url)
-      if (runner === undefined || room === undefined) return
+    give(url: string) {
+      const runner = runnerOf(url)
+      if (runner) runner.room += 1
+    },
+    /** Also one that is no longer configured: what runs there is followed to its end. */
+    remoteAt: (url: string) => runnerOf(url)?.remote ?? runnerAt(url, observe),
+    /** A runner has taken an attempt, and perhaps said how many more it would. */
+    accepted(url: string, room: number | undefined) {
+      const runner = runnerOf(url)
+      if (runner === undefined) return
+      runner.refusals = 0
+      if (room === undefined) return
       runner.room = room
+      if (room <= 0) runner.askedAt = performance.now()
+    },
+    refused(url: string) {
+      const runner = runnerOf(url)
+      if (runner === undefined) return
+      runner.refusals += 1
+      runner.room = 0
       runner.askedAt = performance.now()
     },
     isDown(url: string) {
-      const runner = runners.get(url)
-      if (runner) runner.isUp = false
+      const runner = runnerOf(url)
+      if (runner === undefined) return
+      runner.isUp = false
+      runner.askedAt = performance.now()
     },
-    /** Asks those that are down or full whether they are back. True: one is. */
+    /** Asks those that are down or full, when it is time, whether they are back. True: one is. */
     async probe(): Promise<boolean> {
       const now = performance.now()
-      const asked = [...runners.values()].filter(
-        (runner) => (!runner.isUp || runner.room <= 0) && now - runner.askedAt >= PROBE_EVERY_MS,
+      const due = runners.filter(
+        ({ isUp, room, askedAt, refusals }) =>
+          (!isUp || room <= 0) && now - askedAt >= Math.min(ASK_AFTER_MAX_MS, ASK_AFTER_MS * 2 ** refusals),
       )
-      const answers = await Promise.all(
-        asked.map(async (runner) => {
-          runner.askedAt = now
-          try {
-            await runner.remote.check(AbortSignal.timeout(limits.sweepMs))
-            runner.isUp = true
-            runner.room = Math.max(runner.room, 1)
-            return true
-          } catch {
-            runner.isUp = false
-            return false
-          }
-        }),
-      )
-      return answers.includes(true)
+      return (await Promise.all(due.map(ask))).includes(true)
     },
   }
 }

@@ -45,6 +45,7 @@ export type Script = (request: SubmitPipelineRequest, signal: AbortSignal) => Pr
 export function startScriptedRunner(
   script: Script,
   onSubmit: (request: SubmitPipelineRequest) => void = () => {},
+  port = 0,
 ): ScriptedRunner {
   let bootId = newId()
   let attempts = new Map<string, { facts: Promise<Facts>; stop: AbortController }>()
@@ -57,7 +58,7 @@ export function startScriptedRunner(
   }
   const server = serveConnect({
     host: '127.0.0.1',
-    port: 0,
+    port,
     services: [RunnerService],
     isServing: () => true,
     readMaxBytes: 1_000_000,

@@ -2,7 +2,7 @@
 import type { JSONValue } from 'postgres'
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { PinnedFiles } from '../../drizzle/schema/pipeline.ts'
-import type { RunStatus } from '../../machines/run.ts'
+import { RUN_MACHINE_VERSION, type RunStatus } from '../../machines/run.ts'
 import { openBranches } from '../catalog/branches.ts'
 import type { RunId } from '../ids.ts'
 import { ATTEMPT_LINES } from './logs.ts'
@@ -27,10 +27,14 @@ export interface OpenAttempt {
   pins: PinnedFiles
   /** When the first attempt was opened. */
   runStartedAt: Date
-  /** Number of the last stored log line. */
+  /** Number of the last stored log line, and how much the log holds already. */
   lastSeq: number
+  logLines: number
+  logBytes: number
   landing: { namespace: string; zone: string; files: LandingFile[] }[]
 }
+
+type LogState = 'lastSeq' | 'logLines' | 'logBytes'
 
 interface LandingFile {
   id: string
@@ -47,16 +51,26 @@ interface LandingFile {
 export const startWaiting = (sql: Sql, places: readonly string[], follower: string): Promise<RunId[]> =>
   sql.begin(async (tx) => {
     // One statement, one view: the base is at least as new as the end of each pipeline's previous run.
+    // Of each pipeline that waits, its running run or else its oldest: one probe per pipeline, however long its queue.
     const rows = await tx<(RunRow & AttemptStart)[]>`
+      with recursive heads as (
+        (select pipeline_id from run where waiting order by pipeline_id limit 1)
+        union all
+        select (select o.pipeline_id from run o where o.waiting and o.pipeline_id > h.pipeline_id
+                order by o.pipeline_id limit 1)
+        from heads h where h.pipeline_id is not null)
       select r.*, clock_timestamp() as now, (select number from lake_ref where name = 'main') as base,
         coalesce((select max(seq) from landing_file), 0) as watermark
-      from run r
+      from heads h
+      cross join lateral (
+        (select o.id from run o where o.pipeline_id = h.pipeline_id and o.status = 'running' limit 1)
+        union all
+        (select o.id from run o where o.pipeline_id = h.pipeline_id and o.waiting order by o.created_at, o.id limit 1)
+        limit 1) first
+      join run r on r.id = first.id
       where r.waiting and (r.not_before is null or r.not_before <= clock_timestamp())
+        and r.machine_version <= ${RUN_MACHINE_VERSION}
         and not exists (select 1 from run_attempt a where a.pipeline_id = r.pipeline_id and a.state = 'open')
-        and not exists (select 1 from run o where o.pipeline_id = r.pipeline_id and o.waiting
-                        and (o.created_at, o.id) < (r.created_at, r.id))
-        and (r.status = 'running' or not exists
-          (select 1 from run o where o.pipeline_id = r.pipeline_id and o.status = 'running'))
       order by r.created_at, r.id limit ${places.length} for update of r skip locked`
     const [start] = rows
     if (start === undefined) return []
@@ -137,12 +151,16 @@ function openAttempts(
 export async function openAttemptsOf(sql: Sql, ids: readonly RunId[]): Promise<OpenAttempt[]> {
   if (ids.length === 0) return []
   const [attempts, files] = await Promise.all([
-    sql<(Omit<OpenAttempt, 'landing' | 'lastSeq'> & { lastSeq: string })[]>`
+    sql<(Omit<OpenAttempt, 'landing' | LogState> & Record<LogState, string>)[]>`
       select r.id as "runId", a.attempt, a.branch, a.runner_url as "runnerUrl", a.runner_boot as "runnerBoot", r.status,
         r.namespace, r.layer, r.pipeline, r.pipeline_type as "pipelineType", r.trigger, r.pins,
         coalesce((select f.opened_at from run_attempt f where f.run_id = r.id and f.attempt = 1), a.opened_at) as "runStartedAt",
-        coalesce((select max(l.seq) from run_log l where l.run_id = r.id), 0) as "lastSeq"
+        log."lastSeq", log."logLines", log."logBytes"
       from run r join run_attempt a on a.run_id = r.id and a.state = 'open'
+      cross join lateral (
+        select coalesce(max(l.seq), 0) as "lastSeq", count(*) as "logLines",
+          coalesce(sum(octet_length(l.message)), 0) as "logBytes"
+        from run_log l where l.run_id = r.id) log
       where r.id = any(${ids as RunId[]}::uuid[])`,
     sql<
       {
@@ -170,6 +188,8 @@ export async function openAttemptsOf(sql: Sql, ids: readonly RunId[]): Promise<O
     return {
       ...attempt,
       lastSeq: Number(attempt.lastSeq),
+      logLines: Number(attempt.logLines),
+      logBytes: Number(attempt.logBytes),
       landing: [...zones.values()].map((inZone) => ({
         namespace: inZone[0]?.namespace ?? '',
         zone: inZone[0]?.zone ?? '',
@@ -191,8 +211,15 @@ export async function adoptOrphans(sql: Sql, follower: string, limit: number): P
     update run set follower = ${follower} where id in (
       select r.id from run r join run_attempt a on a.run_id = r.id and a.state = 'open'
       left join replica p on p.name = r.follower
-      where r.status in ('pending', 'running') and (p.name is null or p.alive_until < clock_timestamp())
+      where r.status in ('pending', 'running') and r.machine_version <= ${RUN_MACHINE_VERSION}
+        and (p.name is null or p.alive_until < clock_timestamp())
       order by r.id limit ${limit} for update of r skip locked)
     returning id`
   return rows.map((row) => row.id)
 }
+
+/** Open attempts that this replica is written down to follow. */
+export const attemptsFollowedBy = (sql: Sql, follower: string) =>
+  sql<{ runId: RunId; attempt: number }[]>`
+    select r.id as "runId", a.attempt from run r join run_attempt a on a.run_id = r.id and a.state = 'open'
+    where r.follower = ${follower}`

@@ -1,5 +1,5 @@
 // Server-sent events of run logs: however many follow a run, its lines are read from the database once.
-import { isTerminal, type RunStatus } from '../../machines/run.ts'
+import { isTerminal } from '../../machines/run.ts'
 import { limits } from '../limits.ts'
 import type { RunService } from './service.ts'
 
@@ -18,6 +18,9 @@ interface Feed {
   isStale: boolean
 }
 
+type Lines = Awaited<ReturnType<RunService['linesAfter']>>
+type Status = Awaited<ReturnType<RunService['statusOf']>>
+
 export type RunFeeds = ReturnType<typeof makeRunFeeds>
 
 export function makeRunFeeds(runs: Pick<RunService, 'linesAfter' | 'statusOf'>) {
@@ -33,32 +36,33 @@ export function makeRunFeeds(runs: Pick<RunService, 'linesAfter' | 'statusOf'>) 
   heartbeat.unref?.()
 
   /** The lines after `position`, then live ones, then one `status` event, then the end. Null: too many streams. */
-  function follow(runId: string, position: number): ReadableStream<Uint8Array> | null {
+  function follow(id: string, position: number): ReadableStream<Uint8Array> | null {
     if (open >= limits.sseStreamsPerProcess) return null
-    open += 1
-    let subscriber: Subscriber | null = null
-    const leave = () => {
-      if (subscriber === null) return
-      open -= 1
-      const feed = feeds.get(runId)
-      feed?.subscribers.delete(subscriber)
-      if (feed?.subscribers.size === 0) feeds.delete(runId)
-      subscriber = null
-    }
+    const runId = id.toLowerCase()
+    let leave = () => {}
     return new ReadableStream<Uint8Array>(
       {
         start(controller) {
-          subscriber = { position, controller }
+          const subscriber: Subscriber = { position, controller }
           const feed = feeds.get(runId) ?? { subscribers: new Set(), isReading: false, isStale: false }
           feeds.set(runId, feed)
           feed.subscribers.add(subscriber)
+          open += 1
+          leave = () => remove(runId, feed, subscriber)
           send(controller, 'retry: 2000\n\n')
         },
         pull: () => wake(runId),
-        cancel: leave,
+        cancel: () => leave(),
       },
       new ByteLengthQueuingStrategy({ highWaterMark: STREAM_BUFFER_BYTES }),
     )
+  }
+
+  /** Takes a subscriber out, once, however many ways its end is noticed. */
+  function remove(runId: string, feed: Feed, subscriber: Subscriber) {
+    if (!feed.subscribers.delete(subscriber)) return
+    open -= 1
+    if (feed.subscribers.size === 0 && feeds.get(runId) === feed) feeds.delete(runId)
   }
 
   /** Hints that a run has new lines or another status. */
@@ -72,52 +76,48 @@ export function makeRunFeeds(runs: Pick<RunService, 'linesAfter' | 'statusOf'>) 
   async function read(runId: string, feed: Feed) {
     feed.isReading = true
     try {
-      while (feed.isStale && feed.subscribers.size > 0) {
+      while (feed.isStale) {
         feed.isStale = false
+        // One that does not keep up is left alone until it asks for more.
+        const ready = [...feed.subscribers].filter(({ controller }) => (controller.desiredSize ?? 0) > 0)
+        if (ready.length === 0) return
         // Status first: a run that has ended by then has all its lines.
         const status = await runs.statusOf(runId)
-        const from = Math.min(...[...feed.subscribers].map((subscriber) => subscriber.position))
-        const lines = await runs.linesAfter(runId, from)
-        for (const subscriber of feed.subscribers) {
-          if ((subscriber.controller.desiredSize ?? 0) <= 0) continue
-          for (const line of lines) {
-            if (line.seq <= subscriber.position) continue
-            if ((subscriber.controller.desiredSize ?? 0) <= 0) break
-            const { seq, ...entry } = line
-            send(subscriber.controller, event('log', entry, seq))
-            subscriber.position = seq
-          }
-          const isDone = lines.every((line) => line.seq <= subscriber.position)
-          if (isDone && (status === null || isTerminal(status.status)))
-            finish(runId, feed, subscriber, status)
-        }
+        const lines = await runs.linesAfter(runId, Math.min(...ready.map(({ position }) => position)))
+        for (const subscriber of ready) pass(runId, feed, subscriber, lines, status)
       }
     } catch {
-      for (const { controller } of feed.subscribers) {
-        send(controller, event('error', { message: 'the log could not be read; reconnect to go on' }))
-        close(controller)
+      for (const subscriber of feed.subscribers) {
+        send(
+          subscriber.controller,
+          event('error', { message: 'the log could not be read; reconnect to go on' }),
+        )
+        end(runId, feed, subscriber)
       }
-      open -= feed.subscribers.size
-      feeds.delete(runId)
     } finally {
       feed.isReading = false
     }
   }
 
-  function finish(
-    runId: string,
-    feed: Feed,
-    subscriber: Subscriber,
-    status: { status: RunStatus; rows_written: number | null; duration_ms: number | null } | null,
-  ) {
+  function pass(runId: string, feed: Feed, subscriber: Subscriber, lines: Lines, status: Status) {
+    const { controller } = subscriber
+    for (const { seq, ...entry } of lines) {
+      if (seq <= subscriber.position) continue
+      if ((controller.desiredSize ?? 0) <= 0) return
+      send(controller, event('log', entry, seq))
+      subscriber.position = seq
+    }
+    if (status !== null && !isTerminal(status.status)) return
     send(
-      subscriber.controller,
+      controller,
       status === null ? event('error', { message: 'the run is gone' }) : event('status', status),
     )
+    end(runId, feed, subscriber)
+  }
+
+  function end(runId: string, feed: Feed, subscriber: Subscriber) {
     close(subscriber.controller)
-    feed.subscribers.delete(subscriber)
-    open -= 1
-    if (feed.subscribers.size === 0) feeds.delete(runId)
+    remove(runId, feed, subscriber)
   }
 
   const wakeAll = () => {

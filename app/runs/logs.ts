@@ -35,16 +35,21 @@ export async function storeLogLines(tx: Sql | SqlTx, lines: readonly LogLine[]):
     seq,
     at,
     level,
-    // Postgres text cannot hold NUL.
-    message: bounded(message.replaceAll('\u0000', '\uFFFD')),
+    message: storableText(message),
   }))
+  // The foreign key locks runs: in the order in which everybody locks them.
   await tx`
     insert into run_log (run_id, seq, at, level, message)
     select l.run_id, l.seq, l.at, l.level, l.message
     from jsonb_to_recordset(${tx.json(rows as unknown as JSONValue)}) as l(run_id uuid, seq bigint, at timestamptz, level text, message text)
     where exists (select 1 from run where run.id = l.run_id)
+    order by l.run_id, l.seq
     on conflict (run_id, seq) do nothing`
 }
 
-const bounded = (message: string) =>
-  message.length <= limits.logMessageBytes ? message : `${message.slice(0, limits.logMessageBytes)} [cut]`
+/** What Postgres can keep as text: no NUL, no half of a surrogate pair, no more than its place allows. */
+export function storableText(text: string): string {
+  const isLong = text.length > limits.logMessageLength
+  const kept = isLong ? `${text.slice(0, limits.logMessageLength)} [cut]` : text
+  return kept.replaceAll('\u0000', '\uFFFD').toWellFormed()
+}

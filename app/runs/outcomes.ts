@@ -1,10 +1,10 @@
 // What attempts have come to. Many in one transaction; success and merge are the same transaction (I3).
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
-import { isTerminal, type RunEvent, type RunStatus } from '../../machines/run.ts'
+import { isTerminal, type RunEvent, type RunStatus, runColumns } from '../../machines/run.ts'
 import { mergeBranches } from '../catalog/branches.ts'
 import type { RunId } from '../ids.ts'
 import { branchOf } from './attempts.ts'
-import { type LogLevel, type LogLine, seqAfter, storeLogLines } from './logs.ts'
+import { type LogLevel, type LogLine, seqAfter, storableText, storeLogLines } from './logs.ts'
 import { type LockedRun, lockRuns, moveRun, saveRuns } from './moves.ts'
 import type { RunCompleted } from './notices.ts'
 import { settle } from './settle.ts'
@@ -51,18 +51,18 @@ export const applyOutcomes = (
   lines: readonly LogLine[],
 ): Promise<Applied> =>
   sql.begin(async (tx) => {
-    const stored = storeLogLines(tx, lines)
     const changed = new Set(lines.map((line) => line.runId))
     if (outcomes.length === 0) {
-      await stored
+      await storeLogLines(tx, lines)
       return { changed: [...changed], completed: [], unwanted: [] }
     }
+    // Runs are locked before their lines are stored, in one order everywhere.
     const [{ runs, now }] = await Promise.all([
       lockRuns(
         tx,
-        outcomes.map((outcome) => outcome.runId),
+        [...outcomes, ...lines].map(({ runId }) => runId),
       ),
-      stored,
+      storeLogLines(tx, lines),
     ])
     const told: LogLine[] = []
     const tell = (run: LockedRun, line: number, level: LogLevel, message: string) =>
@@ -74,7 +74,7 @@ export const applyOutcomes = (
     for (const outcome of outcomes) {
       const run = runs.get(outcome.runId)
       if (run === undefined || !moveRun(run, eventOf(outcome), 'runner', now)) {
-        if (outcome.kind === 'accepted') unwanted.push(outcome)
+        if (outcome.kind === 'accepted' && !isCurrentAttempt(run, outcome.attempt)) unwanted.push(outcome)
         continue
       }
       switch (outcome.kind) {
@@ -86,11 +86,11 @@ export const applyOutcomes = (
           break
         case 'executed':
           executed.set(run.id, outcome)
-          run.rowsWritten = outcome.rowsWritten
-          if (run.status === 'failed') run.error = gateError(outcome.tests)
+          if (run.status === 'failed') run.error = storableText(gateError(outcome.tests))
+          else run.rowsWritten = outcome.rowsWritten
           break
         case 'failed':
-          run.error = outcome.error
+          run.error = storableText(outcome.error)
           break
         case 'lost':
           tell(run, 1, 'warn', `runner lost in attempt ${outcome.attempt}: ${outcome.why}`)
@@ -168,6 +168,13 @@ function eventOf(outcome: Outcome): RunEvent {
       return { type: 'runnerLost', attempt }
   }
 }
+
+/** An attempt that is told twice to have been accepted, by the follower that started it and by the one that took over. */
+const isCurrentAttempt = (run: LockedRun | undefined, attempt: number) =>
+  run !== undefined &&
+  !isTerminal(run.status) &&
+  run.snapshot.context.attempt === attempt &&
+  !runColumns(run.snapshot).waiting
 
 const blocks = (result: TestResult) => !result.isPassed && result.severity === 'error'
 

@@ -24,7 +24,7 @@ export interface NewRun {
 
 /**
  * The pending row, which is the queue entry, and its first line of history, in one statement.
- * False: the pipeline has been deleted meanwhile. The share lock makes a deletion wait, so that it sees this run.
+ * False: the pipeline has been deleted meanwhile, or has too many runs waiting. The share lock makes a deletion wait, so that it sees this run.
  */
 export async function insertRun(sql: Sql, run: NewRun): Promise<boolean> {
   const rows = await sql`
@@ -77,7 +77,9 @@ export async function listRuns(
     ${filter.status === undefined ? sql`` : sql`and status = ${filter.status}`}
     ${filter.from === undefined ? sql`` : sql`and created_at >= ${filter.from}`}
     ${filter.to === undefined ? sql`` : sql`and created_at < ${filter.to}`}`
-  const direction = sort.descending ? sql`desc nulls last` : sql`asc nulls last`
+  // Only these are ever null; saying it of the others would keep their indexes from being used.
+  const isNullable = sort.key === 'started_at' || sort.key === 'finished_at' || sort.key === 'duration_ms'
+  const direction = sql`${sort.descending ? sql`desc` : sql`asc`} ${isNullable ? sql`nulls last` : sql``}`
   const [rows, counted] = await Promise.all([
     sql<RunRow[]>`
       select ${runColumns(sql)} from run ${where}
@@ -172,10 +174,11 @@ export async function statusOf(sql: Sql, runId: string) {
   }
 }
 
-/** Runs of a pipeline that have not ended. */
+/** Runs of a pipeline that have not ended, at most a batch of them. */
 export async function activeRunsOf(sql: Sql, pipelineId: PipelineId): Promise<RunId[]> {
   const rows = await sql<{ id: RunId }[]>`
-    select id from run where pipeline_id = ${pipelineId} and status in ('pending', 'running') order by id`
+    select id from run where pipeline_id = ${pipelineId} and status in ('pending', 'running') order by id
+    limit ${limits.cancelBatch}`
   return rows.map((row) => row.id)
 }
 

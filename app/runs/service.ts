@@ -1,7 +1,8 @@
 import type { Sql } from '../../drizzle/client.ts'
-import { alreadyEnded, invalid, notFound } from '../http/errors.ts'
+import { AppError, alreadyEnded, invalid, notFound } from '../http/errors.ts'
 import { type Page, pageOf, sortOf } from '../http/pagination.ts'
 import type { NewId, PipelineId, RunId } from '../ids.ts'
+import { limits } from '../limits.ts'
 import type { Notices } from './notices.ts'
 import { cancelRuns, completedOf } from './outcomes.ts'
 import {
@@ -36,8 +37,16 @@ export function makeRunService({ sql, newId, notices, runnable, nudge }: RunDeps
   async function request({ namespace, layer, pipeline, trigger }: CreateRun) {
     const target = await runnable({ namespace, layer, name: pipeline })
     const id = newId() as RunId
-    if (!(await insertRun(sql, { id, namespace, layer, pipeline, trigger, ...target })))
-      throw notFound(`pipeline ${namespace}.${layer}.${pipeline}`)
+    if (!(await insertRun(sql, { id, namespace, layer, pipeline, trigger, ...target }))) {
+      // Deleted meanwhile: then this says so.
+      await runnable({ namespace, layer, name: pipeline })
+      throw new AppError(
+        429,
+        'RATE_LIMITED',
+        `pipeline ${namespace}.${layer}.${pipeline} has ${limits.waitingRunsPerPipeline} runs waiting already`,
+        { headers: { 'retry-after': '60' } },
+      )
+    }
     nudge('runRequested')
     return { run_id: id, status: 'pending' as const }
   }
@@ -55,8 +64,13 @@ export function makeRunService({ sql, newId, notices, runnable, nudge }: RunDeps
 
   /** Ends everything a pipeline still has waiting or running. */
   async function cancelAllOf(pipelineId: PipelineId, cause: string) {
-    const ids = await activeRunsOf(sql, pipelineId)
-    if (ids.length > 0) ended(await sql.begin((tx) => cancelRuns(tx, ids, cause)))
+    for (;;) {
+      const ids = await activeRunsOf(sql, pipelineId)
+      if (ids.length === 0) return
+      const cancelled = await sql.begin((tx) => cancelRuns(tx, ids, cause))
+      ended(cancelled)
+      if (ids.length < limits.cancelBatch || cancelled.size === 0) return
+    }
   }
 
   function ended(runs: Awaited<ReturnType<typeof cancelRuns>>) {
@@ -107,11 +121,18 @@ export function makeRunService({ sql, newId, notices, runnable, nudge }: RunDeps
   }
 }
 
+/** A time; without a zone it is UTC, as every time of this API. */
 function instant(field: string, text: string | undefined): Date | undefined {
   if (text === undefined) return undefined
-  const date = ISO_8601.test(text) ? new Date(text) : null
-  if (date === null || Number.isNaN(date.getTime())) throw invalid(field, 'must be an ISO 8601 time')
+  const match = ISO_8601.exec(text)
+  if (match === null) throw invalid(field, 'must be an ISO 8601 time')
+  const [, day = '', time = '00:00', zone = 'Z'] = match
+  const date = new Date(`${day}T${time}${zone.toUpperCase()}`)
+  const isDay = new Date(`${day}T00:00Z`).toJSON()?.startsWith(day)
+  if (!isDay || Number.isNaN(date.getTime())) throw invalid(field, 'must be an ISO 8601 time')
+  const year = date.getUTCFullYear()
+  if (year < 1 || year > 9_999) throw invalid(field, 'must be in the years 1 to 9999')
   return date
 }
 
-const ISO_8601 = /^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?([Zz]|[+-]\d{2}:?\d{2})?)?$/
+const ISO_8601 = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)([Zz]|[+-]\d{2}:?\d{2})?)?$/

@@ -3,6 +3,7 @@ import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { closeBranches } from '../catalog/branches.ts'
 import type { RunId } from '../ids.ts'
 import { branchOf, handleOf } from './attempts.ts'
+import { storableText } from './logs.ts'
 import type { LockedRun } from './moves.ts'
 import type { Executed } from './outcomes.ts'
 
@@ -72,12 +73,12 @@ async function storeResults(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, E
     (executed.get(run.id)?.tests ?? []).map((test) => ({
       run_id: run.id,
       pipeline_id: run.pipelineId,
-      name: test.name,
+      name: storableText(test.name),
       severity: test.severity,
       status: test.isPassed ? 'passed' : 'failed',
-      value: test.value,
+      value: Math.max(-Number.MAX_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, test.value)),
       duration_ms: test.durationMs,
-      error: test.error,
+      error: test.error && storableText(test.error),
     })),
   )
   if (results.length === 0) return

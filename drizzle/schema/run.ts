@@ -62,7 +62,6 @@ export const runs = pgTable(
   },
   (t) => [
     index('run_queue').on(t.pipelineId, t.createdAt, t.id).where(sql`waiting`),
-    index('run_queue_age').on(t.createdAt, t.id).where(sql`waiting`),
     index('run_active').on(t.pipelineId).where(sql`status in ('pending', 'running')`),
     uniqueIndex('run_one_running').on(t.pipelineId).where(sql`status = 'running'`),
     index('run_followed').on(t.follower).where(sql`follower is not null`),

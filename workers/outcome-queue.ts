@@ -1,0 +1,53 @@
+import type { RunId } from '../app/ids.ts'
+import { limits } from '../app/limits.ts'
+import type { LogLine } from '../app/runs/logs.ts'
+import type { Outcome } from '../app/runs/outcomes.ts'
+
+/** What one transaction takes: lines first, then outcomes. */
+export interface Batch {
+  outcomes: Outcome[]
+  lines: LogLine[]
+}
+
+export type OutcomeQueue = ReturnType<typeof makeOutcomeQueue>
+
+/** What followers have told and no transaction has stored yet. Each run's part stays in order, whatever fails. */
+export function makeOutcomeQueue() {
+  const outcomes: Outcome[] = []
+  const lines: LogLine[] = []
+
+  return {
+    add: (outcome: Outcome) => void outcomes.push(outcome),
+    tell: (line: LogLine) => void lines.push(line),
+    has: (runId: RunId) => outcomes.some((outcome) => outcome.runId === runId),
+    isEmpty: () => outcomes.length === 0 && lines.length === 0,
+
+    /** The next batch: no run's outcome goes before a line that the run told earlier. */
+    take(): Batch {
+      const some = lines.splice(0, limits.logBatch)
+      const talking = new Set(lines.map((line) => line.runId))
+      const taken = outcomes.filter((outcome) => !talking.has(outcome.runId)).slice(0, limits.dispatchBatch)
+      const isTaken = new Set(taken)
+      outcomes.splice(0, outcomes.length, ...outcomes.filter((outcome) => !isTaken.has(outcome)))
+      return { outcomes: taken, lines: some }
+    },
+
+    putBack(batch: Batch) {
+      outcomes.unshift(...batch.outcomes)
+      lines.unshift(...batch.lines)
+    },
+
+    /** Everything that is there now, one line or outcome at a time; what is put back meanwhile comes next. */
+    *singly(): Generator<Batch> {
+      for (let count = lines.length + outcomes.length; count > 0; count--) {
+        const line = lines.shift()
+        if (line !== undefined) {
+          yield { outcomes: [], lines: [line] }
+          continue
+        }
+        const outcome = outcomes.shift()
+        if (outcome !== undefined) yield { outcomes: [outcome], lines: [] }
+      }
+    },
+  }
+}
