@@ -33,7 +33,7 @@ export function sharedLake(directory: string): LakeFiles {
     },
     adopt: async (key, path) => {
       const target = pathOf(key)
-      await mkdir(dirname(target), { recursive: true })
+      await makeDirectory(dirname(target))
       try {
         await place(path, target)
       } catch (error) {
@@ -48,8 +48,15 @@ export function sharedLake(directory: string): LakeFiles {
 }
 
 async function besidePath(path: string): Promise<string> {
-  await mkdir(dirname(path), { recursive: true })
+  await makeDirectory(dirname(path))
   return join(dirname(path), `~${randomUUID()}`)
+}
+
+/** Makes a directory and what leads to it, each durable in its parent. */
+async function makeDirectory(directory: string): Promise<void> {
+  const first = await mkdir(directory, { recursive: true })
+  if (first === undefined) return
+  for (let made = directory; made.length >= first.length; made = dirname(made)) await sync(dirname(made))
 }
 
 /** Syncs a file, renames it, and syncs the directory: then the rename survives a power cut. */

@@ -38,6 +38,8 @@ const RESTART_MS = 1_000
 
 interface Engine {
   process: EngineProcess
+  /** Resolves when the process has ended and its directory is removed. */
+  gone: Promise<void>
   spares: Promise<number>[]
   instances: number
   runs: number
@@ -70,12 +72,10 @@ export function makeEnginePool({ directory, size, leasesMax, log }: EnginePoolOp
     const own = join(directory, String(started))
     await mkdir(own, { recursive: true })
     const process = new EngineProcess(own)
-    const engine: Engine = { process, spares: [], instances: 0, runs: 0, idleSince: performance.now() }
+    const gone = process.exited.then(() => rm(own, { recursive: true, force: true }))
+    const engine: Engine = { process, gone, spares: [], instances: 0, runs: 0, idleSince: performance.now() }
     all.add(engine)
-    void process.exited.then((how) => {
-      forget(engine, how)
-      return rm(own, { recursive: true, force: true })
-    })
+    void process.exited.then((how) => forget(engine, how))
     await process.ready.then(
       () => setServing(true),
       (error) => {
@@ -207,9 +207,9 @@ export function makeEnginePool({ directory, size, leasesMax, log }: EnginePoolOp
     async stop() {
       isStopped = true
       clearInterval(sweep)
-      const processes = Array.from(all, ({ process }) => process)
-      for (const process of processes) process.end()
-      await Promise.all(processes.map(({ exited }) => exited))
+      const engines = [...all]
+      for (const { process } of engines) process.end()
+      await Promise.all(engines.map(({ gone }) => gone))
     },
   }
 }

@@ -89,11 +89,10 @@ class Journey {
 
     enter('executing')
     const written = await this.#execute({ ...draft.template, sql }, draft, target, inputs)
-    const stored = await this.#store(written, target, inputs)
-    const isJudged = tests.length > 0 && inputs.table(name) !== null
+    const stored = this.#store(written, target)
     const [commit, instance] = await Promise.all([
       stored && this.#commit(stored, written, target),
-      isJudged ? this.#open(inputs.found()) : null,
+      this.#openForTests(tests, stored, written, target, inputs),
     ])
     facts.rowsWritten = written.rowCount
     facts.testedCommit = commit ?? ''
@@ -217,25 +216,33 @@ class Journey {
     return written
   }
 
-  /** Puts the result into the lake and shows the tests the table as it will be. Null: nothing changes. */
-  async #store(
-    written: WrittenResult,
-    { name, table, mode }: Target,
+  /** Null: nothing changes. */
+  #store(written: WrittenResult, target: Target): StoredResult | null {
+    if (target.mode === 'replace' || written.rowCount > 0)
+      return storeResult(written, target, this.#place.lake)
+    this.#say('no rows to append: the table stays as it is')
+    return null
+  }
+
+  /** An instance that shows the tests the table as it is on the branch. Null: there is nothing to test. */
+  async #openForTests(
+    tests: readonly DraftedTest[],
+    stored: StoredResult | null,
+    { schema, rowCount }: WrittenResult,
+    { name, mode }: Target,
     inputs: Inputs,
-  ): Promise<StoredResult | null> {
-    if (mode === 'append' && written.rowCount === 0) {
-      this.#say('no rows to append: the table stays as it is')
-      return null
+  ): Promise<number | null> {
+    if (tests.length === 0) return null
+    if (stored !== null) {
+      const before = mode === 'append' ? inputs.table(name) : null
+      inputs.setTable({
+        name,
+        schema: schema.schema,
+        paths: [...(before?.paths ?? []), ...(await stored.placed)],
+        rowCount: (before?.rowCount ?? 0) + rowCount,
+      })
     }
-    const stored = await storeResult(written, { name, table }, this.#place.lake)
-    const before = mode === 'append' ? inputs.table(name) : null
-    inputs.setTable({
-      name,
-      schema: written.schema.schema,
-      paths: [...(before?.paths ?? []), ...stored.paths],
-      rowCount: (before?.rowCount ?? 0) + written.rowCount,
-    })
-    return stored
+    return inputs.table(name) === null ? null : this.#open(inputs.found())
   }
 
   async #commit(stored: StoredResult, { schema }: WrittenResult, { name, mode }: Target): Promise<string> {

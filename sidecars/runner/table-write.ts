@@ -56,30 +56,32 @@ export async function writeResult(
   }
 }
 
-/** Data files that are in the lake, and where they can be read on this machine. */
+/** Data files on their way into the lake, where nothing refers to them yet. */
 export interface StoredResult {
   metadata: TableMetadata
   /** The table does not exist before the commit. */
   isStaged: boolean
   files: NewDataFile[]
-  paths: string[]
+  /** Resolves when they are there, to where each can be read on this machine. */
+  placed: Promise<string[]>
 }
 
-/** Puts the files into the lake, where nothing refers to them yet. */
-export async function storeResult(
+export function storeResult(
   { files, schema }: WrittenResult,
   { name, table }: { name: TableName; table: TableMetadata | null },
   lake: LakeSession,
-): Promise<StoredResult> {
+): StoredResult {
   const metadata = table ?? stagedTable(name, schema)
   const stored = files.map(({ path, ...metrics }) => ({
     path,
     file: { ...metrics, location: dataLocation(metadata.location, randomUUID()) },
   }))
-  const paths = await Promise.all(
+  const placed = Promise.all(
     stored.map(({ path, file }) => lake.files.adopt(keyOf(LAKE_ROOT, file.location), path)),
   )
-  return { metadata, isStaged: table === null, files: stored.map(({ file }) => file), paths }
+  // Whoever awaits it learns of it.
+  placed.catch(() => {})
+  return { metadata, isStaged: table === null, files: stored.map(({ file }) => file), placed }
 }
 
 function stagedTable(name: TableName, { schema }: NextSchema): TableMetadata {
@@ -87,9 +89,9 @@ function stagedTable(name: TableName, { schema }: NextSchema): TableMetadata {
   return newTable({ uuid, location: tableLocation(LAKE_ROOT, name, uuid), schema, at: Date.now() })
 }
 
-/** Commits stored files to the branch, once. Answers the branch's commit. Throws CatalogError, HttpFailure. */
+/** Commits the files to the branch, once. Answers the branch's commit. Throws CatalogError, HttpFailure. */
 export async function commitResult(
-  { metadata, isStaged, files }: StoredResult,
+  { metadata, isStaged, files, placed }: StoredResult,
   { name, mode, schema, runId }: { name: TableName; mode: Mode; schema: NextSchema; runId: string },
   lake: LakeSession,
 ): Promise<string> {
@@ -104,8 +106,9 @@ export async function commitResult(
     reader: lake.reader,
     summary: { 'sluice.run-id': runId },
   })
-  await Promise.all(
-    plan.objects.map(({ location, bytes }) => lake.files.write(keyOf(LAKE_ROOT, location), bytes)),
-  )
+  await Promise.all([
+    placed,
+    ...plan.objects.map(({ location, bytes }) => lake.files.write(keyOf(LAKE_ROOT, location), bytes)),
+  ])
   return lake.catalog.commit(name, plan)
 }
