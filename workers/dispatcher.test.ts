@@ -14,6 +14,7 @@ import { makeTokens } from '../app/catalog/tokens.ts'
 import { systemClock } from '../app/clock.ts'
 import { newId, type RunId } from '../app/ids.ts'
 import { makeLog } from '../app/log.ts'
+import { applyOutcomes } from '../app/runs/outcomes.ts'
 import { type Database, openDatabase } from '../drizzle/client.ts'
 import { RunStatus, Severity } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { type Dispatcher, startDispatcher } from './dispatcher.ts'
@@ -375,6 +376,128 @@ describe('cancelling', () => {
         wasCancelled ? 0 : 1,
       )
     }
+  })
+})
+
+describe('what cannot be as it should', () => {
+  test('an error text that is long, cut through a character and full of NULs still ends its run', async () => {
+    const error = `executing: ${'x'.repeat(7)}\u0000${'\u{1F600}'.repeat(20_000)}`
+    dispatcher([runner(() => ({ status: RunStatus.FAILED, error })).url])
+    const ids = []
+    for (const name of ['odd', 'even1']) ids.push(await (await pipelineNamed(`long-error-${name}`)).request())
+    for (const id of ids) {
+      const row = await ended(id)
+      expect(row.status).toBe('failed')
+      expect(row.error.length).toBeLessThan(17_000)
+    }
+  })
+
+  test('a test value beyond every integer is kept as the greatest there is', async () => {
+    const script: Script = () => ({
+      tests: [{ name: 'huge', severity: Severity.WARN, passed: false, value: 9_223_372_036_854_775_807n }],
+    })
+    dispatcher([runner(script).url])
+    const id = await (await pipelineNamed('huge-value')).request()
+    expect((await ended(id)).status).toBe('success')
+  })
+
+  test('a result that cannot be stored fails its run and delays no other', async () => {
+    const script: Script = (request) =>
+      request.pipelineName === 'poison'
+        ? { landingFileIds: ['no uuid'], archiveLandingZones: true }
+        : merging(request, new AbortController().signal)
+    dispatcher([runner(script).url])
+    const poison = await (await pipelineNamed('poison')).request()
+    const healthy = await (await pipelineNamed('healthy')).request()
+    expect(await ended(poison)).toMatchObject({ status: 'failed', error: 'its result could not be stored' })
+    expect((await ended(healthy)).status).toBe('success')
+  })
+
+  test('an attempt that nobody here follows, though the books say so, is followed again', async () => {
+    const slow = held()
+    const only = runner(slow.script)
+    const { replica } = dispatcher([only.url])
+    const id = await (await pipelineNamed('forgotten')).request()
+    await until(
+      () => rowOf(id),
+      (row) => row.phase === 'executing',
+    )
+    // Another replica of which only the name is left, then ours by the books alone.
+    await database.sql`update run set follower = 'nobody' where id = ${id}`
+    await until(
+      () => rowOf(id),
+      (row) => row.follower === replica,
+    )
+    slow.release()
+    expect(await ended(id)).toMatchObject({ status: 'success', attempt: 1 })
+  })
+
+  test('a younger run between two attempts goes before an older one that was committed late', async () => {
+    const first = held()
+    let attempts = 0
+    const restarting = runner((request, signal) =>
+      attempts++ === 0 ? first.script(request, signal) : merging(request, signal),
+    )
+    const pipeline = await pipelineNamed('overtaken')
+    const late = await pipeline.request()
+    await database.sql`update run set waiting = false where id = ${late}`
+    dispatcher([restarting.url])
+    const younger = await pipeline.request()
+    await statusIs(younger, 'running')
+    await database.sql`update run set waiting = true where id = ${late}`
+    restarting.reboot()
+    expect((await ended(younger)).status).toBe('success')
+    expect((await ended(late)).status).toBe('success')
+    first.release()
+  })
+
+  test('a second acceptance of the same attempt stops nothing', async () => {
+    const slow = held()
+    const only = runner(slow.script)
+    dispatcher([only.url])
+    const id = await (await pipelineNamed('accepted-twice')).request()
+    await until(
+      () => rowOf(id),
+      (row) => row.phase === 'executing',
+    )
+    const again = await applyOutcomes(
+      database.sql,
+      [{ runId: id, attempt: 1, kind: 'accepted', runnerBoot: 'the same' }],
+      [],
+    )
+    expect(again.unwanted).toEqual([])
+    slow.release()
+    expect(await ended(id)).toMatchObject({ status: 'success', attempt: 1 })
+    expect(only.cancelled).toEqual([])
+  })
+
+  test('a full runner is asked less and less often', async () => {
+    let asked = 0
+    const full = runner(merging, () => {
+      asked += 1
+      throw new ConnectError('full', Code.ResourceExhausted)
+    })
+    dispatcher([full.url])
+    const id = await (await pipelineNamed('refused-often')).request()
+    const rows = await until(
+      () => database.sql`select opened_at from run_attempt where run_id = ${id} order by attempt`,
+      (attempts) => attempts.length >= 4,
+    )
+    const at = rows.map((row) => row.opened_at.getTime())
+    expect(at[3] - at[2]).toBeGreaterThan(1_500)
+    expect(asked).toBeLessThanOrEqual(rows.length)
+  })
+
+  test('a run of a newer program is neither started nor adopted', async () => {
+    const pipeline = await pipelineNamed('from-the-future')
+    const id = await pipeline.request()
+    await database.sql`update run set machine_version = 999 where id = ${id}`
+    const idle = runner(merging)
+    dispatcher([idle.url])
+    const other = await (await pipelineNamed('of-today')).request()
+    await ended(other)
+    expect(idle.submitted.map((request) => request.runId)).toEqual([other])
+    await database.sql`update run set machine_version = 1 where id = ${id}`
   })
 })
 

@@ -152,6 +152,7 @@ export function startDispatcher({
     if (following.has(key)) return
     following.add(key)
     const url = attempt.runnerUrl
+    let holdsPlace = hasPlace
     followAttempt(attempt, {
       runner: runners.remoteAt(url),
       lake: lakeAccess(attempt),
@@ -164,14 +165,18 @@ export function startDispatcher({
         ending.nudge()
       },
       onAccepted: (room) => runners.accepted(url, room),
-      onRefused: () => runners.refused(url),
+      onRefused() {
+        // There was no such place.
+        holdsPlace = false
+        runners.refused(url)
+      },
       onUnreachable: () => runners.isDown(url),
       signal: stopping.signal,
     })
       .catch(failed(`following run ${attempt.runId}`))
       .finally(() => {
         following.delete(key)
-        if (hasPlace) runners.give(url)
+        if (holdsPlace) runners.give(url)
         starting.nudge()
       })
   }
