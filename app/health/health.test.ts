@@ -7,9 +7,9 @@ const answers = async () => {}
 const refuses = async () => {
   throw new Error('connect ECONNREFUSED postgres://sluice:secret@db')
 }
-const readyWith = async (checks: Partial<ReadinessChecks>, log?: Log) => {
+const readyWith = async (checks: Partial<ReadinessChecks>) => {
   const readiness = { postgres: answers, s3: answers, runner: answers, query: answers, ...checks }
-  const response = await requestTo(testApp(log ? { readiness, log } : { readiness }), 'GET', '/health/ready')
+  const response = await requestTo(testApp({ readiness }), 'GET', '/health/ready')
   return { status: response.status, body: (await response.json()) as Record<string, unknown> }
 }
 const allHealthy = { postgres: 'healthy', s3: 'healthy', runner: 'healthy', query: 'healthy' }
@@ -45,16 +45,47 @@ test('one failing part degrades it, and is named without what its error said', a
   }
 })
 
-test('the reason is in the log', async () => {
-  const warnings: unknown[] = []
+/** A health service whose parts answer but for a runner that fails as told, and the lines it logs. */
+function watched() {
+  const lines: unknown[] = []
   const log: Log = {
-    info: () => {},
-    warn: (m, f) => warnings.push([m, f]),
+    info: (message, fields) => lines.push([message, fields]),
+    warn: (message, fields) => lines.push([message, fields]),
     error: () => {},
     named: () => log,
   }
-  await readyWith({ runner: refuses }, log)
-  expect(warnings).toContainEqual(['runner is not ready', { error: expect.stringContaining('ECONNREFUSED') }])
+  let failure: Error | undefined
+  const runner = async () => {
+    if (failure) throw failure
+  }
+  const readiness = { postgres: answers, s3: answers, runner, query: answers }
+  const health = makeHealthService({ readiness, log })
+  const ask = async (now?: Error) => {
+    failure = now
+    await health.readiness()
+  }
+  return { lines, ask }
+}
+
+test('the reason is in the log, once per change however often somebody asks', async () => {
+  const { lines, ask } = watched()
+  await ask()
+  await ask(new Error('connect ECONNREFUSED'))
+  await ask(new Error('connect ECONNREFUSED'))
+  await ask()
+  await ask()
+  await ask(new Error('gone again'))
+  expect(lines).toEqual([
+    ['runner is not ready', { error: 'connect ECONNREFUSED' }],
+    ['runner is ready again', undefined],
+    ['runner is not ready', { error: 'gone again' }],
+  ])
+})
+
+test('the reason of an error that stands for several is that of the first', async () => {
+  const { lines, ask } = watched()
+  await ask(new AggregateError([new AggregateError([new Error('connect ECONNREFUSED ::1:80')])]))
+  expect(lines).toEqual([['runner is not ready', { error: 'connect ECONNREFUSED ::1:80' }]])
 })
 
 test('parts that never answer are asked together and given up together', async () => {

@@ -30,53 +30,63 @@ interface Deps {
   timeoutMs?: number
 }
 
-export const makeHealthService = ({ readiness, log, timeoutMs = limits.readinessTimeoutMs }: Deps) => ({
-  /** Asks all parts at once. A part that is switched off is not required: it shows as unhealthy and fails nothing. */
-  async readiness(): Promise<Readiness> {
-    const [postgres, s3, runner, query] = await Promise.all([
-      examine('postgres', readiness.postgres, { log, timeoutMs }),
-      examine('s3', readiness.s3, { log, timeoutMs }),
-      examine('runner', readiness.runner, { log, timeoutMs }),
-      examine('query', readiness.query, { log, timeoutMs }),
-    ])
-    const findings = { postgres, s3, runner, query }
-    const details: Readiness['details'] = {}
-    if (!postgres.healthy) details.postgres = postgres.detail
-    if (!s3.healthy) details.s3 = s3.detail
-    if (!runner.healthy) details.runner = runner.detail
-    if (!query.healthy) details.query = query.detail
-    return {
-      ready: Object.values(findings).every((finding) => finding.healthy || !finding.required),
-      services: {
-        postgres: wordFor(postgres),
-        s3: wordFor(s3),
-        runner: wordFor(runner),
-        query: wordFor(query),
-      },
-      details,
-    }
-  },
-})
+export function makeHealthService({ readiness, log, timeoutMs = limits.readinessTimeoutMs }: Deps) {
+  /** Parts that did not answer when they were last asked: monitors ask every few seconds, and only a change is news. */
+  const unhealthy = new Set<Part>()
 
-/** Anybody may ask, so the reason goes to the log: it may name addresses. */
-async function examine(
-  part: Part,
-  check: ReadinessCheck | null,
-  { log, timeoutMs }: { log: Log; timeoutMs: number },
-): Promise<Finding> {
-  if (check === null) return { healthy: false, required: false, detail: 'switched off' }
-  const signal = AbortSignal.timeout(timeoutMs)
-  try {
-    await Promise.race([check(signal), rejectedBy(signal)])
-    return { healthy: true }
-  } catch (error) {
-    log.warn(`${part} is not ready`, { error: error instanceof Error ? error.message : String(error) })
-    return {
-      healthy: false,
-      required: true,
-      detail: signal.aborted ? `no answer within ${timeoutMs} ms` : 'does not answer',
+  async function find(part: Part): Promise<Finding> {
+    const check = readiness[part]
+    if (check === null) return { healthy: false, required: false, detail: 'switched off' }
+    const signal = AbortSignal.timeout(timeoutMs)
+    try {
+      await Promise.race([check(signal), rejectedBy(signal)])
+      if (unhealthy.delete(part)) log.info(`${part} is ready again`)
+      return { healthy: true }
+    } catch (error) {
+      // Anybody may ask, so the reason goes to the log only: it may name addresses.
+      if (!unhealthy.has(part)) log.warn(`${part} is not ready`, { error: reasonOf(error) })
+      unhealthy.add(part)
+      return {
+        healthy: false,
+        required: true,
+        detail: signal.aborted ? `no answer within ${timeoutMs} ms` : 'does not answer',
+      }
     }
   }
+
+  return {
+    /** Asks all parts at once. A part that is switched off is not required: it shows as unhealthy and fails nothing. */
+    async readiness(): Promise<Readiness> {
+      const [postgres, s3, runner, query] = await Promise.all([
+        find('postgres'),
+        find('s3'),
+        find('runner'),
+        find('query'),
+      ])
+      const findings = { postgres, s3, runner, query }
+      const details: Readiness['details'] = {}
+      if (!postgres.healthy) details.postgres = postgres.detail
+      if (!s3.healthy) details.s3 = s3.detail
+      if (!runner.healthy) details.runner = runner.detail
+      if (!query.healthy) details.query = query.detail
+      return {
+        ready: Object.values(findings).every((finding) => finding.healthy || !finding.required),
+        services: {
+          postgres: wordFor(postgres),
+          s3: wordFor(s3),
+          runner: wordFor(runner),
+          query: wordFor(query),
+        },
+        details,
+      }
+    },
+  }
+}
+
+/** One that stands for many (a name with two addresses, two runners) often has no words of its own. */
+const reasonOf = (error: unknown): string => {
+  if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0])
+  return error instanceof Error ? error.message || error.name : String(error)
 }
 
 const rejectedBy = (signal: AbortSignal) =>

@@ -471,6 +471,75 @@ describe('headers', () => {
   })
 })
 
+describe('the access log', () => {
+  /** Lines as `level method path status`, on a clock that moves by `ms` per request. */
+  async function linesOf(requests: [method: string, path: string][], { ms = 1, brokenMetrics = false } = {}) {
+    const lines: string[] = []
+    const log: Log = {
+      info: (message) => lines.push(`info ${message}`),
+      warn: (message) => lines.push(`warn ${message}`),
+      error: (message) => lines.push(`error ${message}`),
+      named: () => log,
+    }
+    let now = 0
+    const clock = {
+      now: () => new Date(),
+      elapsed: () => {
+        now += ms
+        return now
+      },
+    }
+    const gateway = new Elysia({ prefix: '/lake/objects' }).get('/*', () => {
+      throw unavailable('object store')
+    })
+    const metrics = makeMetrics()
+    if (brokenMetrics) metrics.text = () => Promise.reject(new Error('no metrics'))
+    const refuses = () => Promise.reject(new Error('down'))
+    const readiness = { postgres: refuses, s3: refuses, runner: refuses, query: refuses }
+    const logged = testApp({ api: [things], internal: [catalog, gateway], log, clock, metrics, readiness })
+    for (const [method, path] of requests) await requestTo(logged, method, path)
+    return lines.filter((line) => !line.endsWith('is not ready'))
+  }
+
+  test('tells every request of a client, refused and unknown ones too', async () => {
+    expect(
+      await linesOf([
+        ['GET', '/api/v1/things/1'],
+        ['GET', '/api/v1/things/x'],
+        ['GET', '/healthy'],
+      ]),
+    ).toEqual([
+      'info GET /api/v1/things/:id 200',
+      'info GET /api/v1/things/:id 404',
+      'info GET unmatched 404',
+    ])
+  })
+  test('says nothing of monitoring, whatever it finds, however long that takes', async () => {
+    const asked: [string, string][] = [
+      ['GET', '/health'],
+      ['GET', '/health/live'],
+      ['GET', '/health/ready'],
+      ['GET', '/metrics'],
+    ]
+    expect(await linesOf(asked, { ms: 2_000 })).toEqual([])
+  })
+  test('tells when monitoring itself fails', async () => {
+    expect(await linesOf([['GET', '/metrics']], { brokenMetrics: true })).toEqual(['error GET /metrics 500'])
+  })
+  test('tells of internal routes what failed and what was slow', async () => {
+    const asked: [string, string][] = [
+      ['GET', '/catalog/v1/config'],
+      ['GET', '/catalog/v1/absent'],
+    ]
+    expect(await linesOf(asked)).toEqual([])
+    expect(await linesOf(asked, { ms: 1_001 })).toEqual([
+      'info GET /catalog/v1/config 200',
+      'info GET /catalog/v1/absent 404',
+    ])
+    expect(await linesOf([['GET', '/lake/objects/a/b']])).toEqual(['warn GET /lake/objects/* 503'])
+  })
+})
+
 test('requests are counted by pattern; unknown paths and methods share one label', async () => {
   const metrics = makeMetrics()
   const counted = testApp({ api: [things], metrics })

@@ -142,8 +142,12 @@ const requestIdOf = (request: Request) => {
 /** Metric labels and log lines carry patterns: what a client makes up must not become a time series. */
 const UNMATCHED = 'unmatched'
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
-/** Asked for every few seconds by machines; only their failures are worth a line. */
-const QUIET = new Set(['/health', '/health/live', '/health/ready', '/metrics'])
+/** Asked for every few seconds by machines; what `/health/ready` finds is logged where it is found. */
+const MONITORING = /^\/(health|metrics)(\/|$)/
+/** A run of ours asks for dozens of tables and files; its own log says what came of it. */
+const INTERNAL = /^\/(catalog|lake\/objects)\//
+/** An internal answer that takes longer holds up a run, and is worth a line. */
+const SLOW_INTERNAL_MS = 1_000
 
 interface Outcome {
   request: Request
@@ -163,10 +167,15 @@ function report(
   const labels = { method, path, status: String(response.status) }
   metrics.httpRequests.inc(labels)
   metrics.httpSeconds.observe(labels, ms / 1000)
+  const line = `${method} ${path} ${response.status}`
   const fields = { ms: Math.round(ms * 10) / 10, request_id: requestId }
-  if (failure !== undefined && failure.status === 500)
-    log.error(`${method} ${path} 500`, { ...fields, error: failure.cause ?? failure })
-  else if (failure !== undefined && failure.status >= 500)
-    log.warn(`${method} ${path} ${failure.status}`, { ...fields, error: failure.message })
-  else if (!QUIET.has(path) || !response.ok) log.info(`${method} ${path} ${response.status}`, fields)
+  if (failure?.status === 500) log.error(line, { ...fields, error: failure.cause ?? failure })
+  else if (!isWorthALine(path, response.status, ms)) return
+  else if (response.status < 500) log.info(line, fields)
+  else log.warn(line, failure === undefined ? fields : { ...fields, error: failure.message })
+}
+
+function isWorthALine(path: string, status: number, ms: number) {
+  if (MONITORING.test(path)) return false
+  return !INTERNAL.test(path) || status >= 500 || ms > SLOW_INTERNAL_MS
 }

@@ -1,12 +1,13 @@
 import { asc, count, eq } from 'drizzle-orm'
 import type { Queryable } from '../../drizzle/client.ts'
 import { namespaces } from '../../drizzle/schema/index.ts'
+import type { Page } from '../http/pagination.ts'
 import type { CreateNamespace, Namespace } from './schema.ts'
 
 type Row = typeof namespaces.$inferSelect
 
-export async function allNamespaces(db: Queryable, limit: number) {
-  const rows = await db.select().from(namespaces).orderBy(asc(namespaces.name)).limit(limit)
+export async function namespacesOn(db: Queryable, { limit, offset }: Page) {
+  const rows = await db.select().from(namespaces).orderBy(asc(namespaces.name)).limit(limit).offset(offset)
   return rows.map(shapeOf)
 }
 

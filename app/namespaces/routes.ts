@@ -1,15 +1,27 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { ErrorBody } from '../http/names.ts'
+import { linkHeader, PageQuery, pageOf } from '../http/pagination.ts'
+import { limits } from '../limits.ts'
 import { CreateNamespace, Namespace, NamespaceList, NamespaceParams, UpdateNamespace } from './schema.ts'
 import type { NamespaceService } from './service.ts'
 
 export const namespaceRoutes = (namespaces: NamespaceService) =>
   new Elysia({ prefix: '/namespaces', strictPath: true, tags: ['namespaces'] })
-    .get('', () => namespaces.list(), {
-      response: { 200: NamespaceList },
-      detail: { summary: 'List namespaces' },
-    })
+    .get(
+      '',
+      async ({ query, request, set }) => {
+        const page = pageOf(query, limits.listCap)
+        const list = await namespaces.list(page)
+        set.headers.link = linkHeader(request.url, page, list.total)
+        return list
+      },
+      {
+        query: PageQuery,
+        response: { 200: NamespaceList },
+        detail: { summary: 'List namespaces', description: 'By name.' },
+      },
+    )
     .post('', async ({ body, status }) => status(201, await namespaces.create(body)), {
       body: CreateNamespace,
       response: { 201: Namespace, 400: ErrorBody, 409: ErrorBody },

@@ -1,12 +1,12 @@
 import type { Db } from '../../drizzle/client.ts'
 import { alreadyExists, forbidden, invalid, notFound } from '../http/errors.ts'
-import { limits } from '../limits.ts'
+import type { Page } from '../http/pagination.ts'
 import {
-  allNamespaces,
   describeNamespace,
   insertNamespace,
   isNamespace,
   namespaceCount,
+  namespacesOn,
   removeNamespace,
 } from './queries.ts'
 import type { CreateNamespace, UpdateNamespace } from './schema.ts'
@@ -17,8 +17,8 @@ export type NamespaceService = ReturnType<typeof makeNamespaceService>
 const DEFAULT = 'default'
 
 export const makeNamespaceService = ({ db }: { db: Db }) => ({
-  async list() {
-    const [namespaces, total] = await Promise.all([allNamespaces(db, limits.listCap), namespaceCount(db)])
+  async list(page: Page) {
+    const [namespaces, total] = await Promise.all([namespacesOn(db, page), namespaceCount(db)])
     return { namespaces, total }
   },
 
