@@ -265,7 +265,6 @@ CREATE INDEX "pipeline_created" ON "pipeline" USING btree ("created_at","id");--
 CREATE INDEX "quality_result_of_test" ON "quality_result" USING btree ("pipeline_id","name","created_at");--> statement-breakpoint
 CREATE UNIQUE INDEX "run_attempt_one_open" ON "run_attempt" USING btree ("pipeline_id") WHERE state = 'open';--> statement-breakpoint
 CREATE INDEX "run_queue" ON "run" USING btree ("pipeline_id","created_at","id") WHERE waiting;--> statement-breakpoint
-CREATE INDEX "run_queue_age" ON "run" USING btree ("created_at","id") WHERE waiting;--> statement-breakpoint
 CREATE INDEX "run_active" ON "run" USING btree ("pipeline_id") WHERE status in ('pending', 'running');--> statement-breakpoint
 CREATE UNIQUE INDEX "run_one_running" ON "run" USING btree ("pipeline_id") WHERE status = 'running';--> statement-breakpoint
 CREATE INDEX "run_followed" ON "run" USING btree ("follower") WHERE follower is not null;--> statement-breakpoint
