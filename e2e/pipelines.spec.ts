@@ -287,7 +287,14 @@ test.describe('publish', () => {
     const response = await request.post(`${url}/publish`, { data: { message: 'First' } })
     expect(response.status()).toBe(200)
     const versions = { [`${prefix}pipeline.sql`]: source, [`${prefix}config.yaml`]: config.version_id }
-    expect(await response.json()).toEqual({ status: 'published', version: 1, message: 'First', versions })
+    const unblemished = (path: string) => ({ path, valid: true, errors: [], warnings: [] })
+    expect(await response.json()).toEqual({
+      status: 'published',
+      version: 1,
+      message: 'First',
+      versions,
+      validation: { valid: true, files: Object.keys(versions).toSorted().map(unblemished) },
+    })
     expect(await (await request.get(url)).json()).toMatchObject({
       draft_dirty: false,
       published_version: 1,

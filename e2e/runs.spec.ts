@@ -134,7 +134,7 @@ test.describe('a run', () => {
     expect((await ended(request, await start(request, name))).status).toBe('success')
 
     await request.post(tests, {
-      data: { name: 'gates', severity: 'error', sql: 'select * from {{ this }} where a = 3' },
+      data: { name: 'gates', severity: 'error', sql: "select a, 'bad' as why from {{ this }} where a = 3" },
     })
     await request.put(`/api/v1/files/default/pipelines/gold/${name}/pipeline.sql`, {
       data: { content: 'select 3 as a' },
