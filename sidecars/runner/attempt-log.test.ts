@@ -45,7 +45,7 @@ test('a follower leaves when its signal is aborted', async () => {
   const leave = new AbortController()
   const next = log.follow(0, leave.signal).next()
   leave.abort(new Error('left'))
-  expect(next).rejects.toThrow('left')
+  await expect(next).rejects.toThrow('left')
 })
 
 test('lines beyond the limit are dropped, and the last line says how many', async () => {

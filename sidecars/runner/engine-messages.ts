@@ -1,5 +1,5 @@
-import { type Static, Type } from '@sinclair/typebox'
-import { Value } from '@sinclair/typebox/value'
+import { type Static, type TSchema, Type } from '@sinclair/typebox'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
 
 // What the runner and its engine processes say to each other. An engine runs other people's SQL: what it says is
@@ -57,7 +57,12 @@ const answers = {
 
 export type AnswerOf<K extends RequestKind> = Static<(typeof answers)[K]>
 
-export const isAnswerOf = (kind: RequestKind, answer: unknown): boolean => Value.Check(answers[kind], answer)
+const checks = Object.fromEntries(
+  Object.entries(answers).map(([kind, schema]) => [kind, TypeCompiler.Compile<TSchema>(schema)]),
+)
+
+export const isAnswerOf = (kind: RequestKind, answer: unknown): boolean =>
+  checks[kind]?.Check(answer) ?? false
 
 const Fault = Type.Object({
   kind: Type.Union([
@@ -102,4 +107,6 @@ const FromEngine = Type.Union([
 ])
 export type FromEngine = Static<typeof FromEngine>
 
-export const isFromEngine = (message: unknown): message is FromEngine => Value.Check(FromEngine, message)
+const fromEngine = TypeCompiler.Compile(FromEngine)
+
+export const isFromEngine = (message: unknown): message is FromEngine => fromEngine.Check(message)

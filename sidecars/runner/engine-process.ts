@@ -48,7 +48,8 @@ export class EngineProcess {
     this.exited = exited.promise
     this.ready.catch(() => {})
     const command = [process.execPath, ENTRY]
-    this.#child = Bun.spawn(process.platform === 'win32' ? command : ['nice', '-n', NICENESS, ...command], {
+    const nice = Bun.which('nice')
+    this.#child = Bun.spawn(nice === null ? command : [nice, '-n', NICENESS, ...command], {
       cwd: directory,
       env: {},
       stdin: 'ignore',
@@ -123,7 +124,11 @@ export class EngineProcess {
   }
 
   #send(message: ToEngine): void {
-    if (this.#ended === null) this.#child.send(message)
+    try {
+      if (this.#ended === null) this.#child.send(message)
+    } catch {
+      // The process is ending, and the one who waits for the answer will be told so.
+    }
   }
 
   #settle(message: Exclude<FromEngine, { type: 'ready' }>): void {

@@ -1,0 +1,130 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { HttpFailure } from './http.ts'
+import { type Gateway, gatewayLake, type LakeFiles, openObject, sharedLake } from './lake-access.ts'
+import { openObjectCache } from './object-cache.ts'
+
+/** A gateway of which the tests decide what it answers. */
+let stored: Map<string, Uint8Array>
+let asked: string[]
+let failures: Response[]
+let server: ReturnType<typeof Bun.serve>
+let directory: string
+let gateway: Gateway
+beforeAll(() => {
+  server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: answer })
+})
+afterAll(() => server.stop(true))
+beforeEach(async () => {
+  stored = new Map()
+  asked = []
+  failures = []
+  directory = await mkdtemp(join(tmpdir(), 'sluice-lake-'))
+  const cache = await openObjectCache(join(directory, 'cache'), 1_000_000)
+  gateway = { url: `http://127.0.0.1:${server.port}/lake/objects`, token: 'the-token', cache }
+})
+afterEach(() => rm(directory, { recursive: true }))
+
+async function answer(request: Request): Promise<Response> {
+  const { pathname, search } = new URL(request.url)
+  asked.push(`${request.method} ${pathname}${search} ${request.headers.get('authorization')}`)
+  const body = await request.bytes()
+  const failure = failures.shift()
+  if (failure !== undefined) return failure
+  const key = decodeURIComponent(pathname.slice('/lake/objects/'.length))
+  if (request.method === 'PUT') stored.set(key, body)
+  const found = stored.get(key + search)
+  if (request.method === 'GET' && found === undefined) return new Response('no such object', { status: 404 })
+  return new Response(found && new Uint8Array(found))
+}
+
+const bytes = (text: string) => new TextEncoder().encode(text)
+const KEY = '_lake/default/gold/t-01234567/data/a.parquet'
+
+const kinds: [name: string, open: () => LakeFiles][] = [
+  ['on a shared disk', () => sharedLake(join(directory, 'lake'))],
+  ['behind the gateway', () => gatewayLake(gateway)],
+]
+
+describe.each(kinds)('lake files %s', (_, open) => {
+  test('are read as they were written', async () => {
+    const lake = open()
+    await lake.write(KEY, bytes('content'))
+    expect(new TextDecoder().decode(await lake.read(KEY))).toBe('content')
+    const lease = await lake.open(KEY, 7)
+    expect(await readFile(lease.path, 'utf8')).toBe('content')
+    lease.release()
+  })
+
+  test('are adopted from local files, which can be read on', async () => {
+    const lake = open()
+    const local = join(directory, 'result.parquet')
+    await writeFile(local, 'rows')
+    const path = await lake.adopt(KEY, local)
+    expect(await readFile(path, 'utf8')).toBe('rows')
+    expect(new TextDecoder().decode(await lake.read(KEY))).toBe('rows')
+  })
+
+  test('that are not there are an error', async () => {
+    await expect(open().read(KEY)).rejects.toThrow()
+  })
+})
+
+test('on a shared disk nothing half-written has the name of a file', async () => {
+  const lake = sharedLake(join(directory, 'lake'))
+  await lake.write(KEY, bytes('content'))
+  expect(await readdir(join(directory, 'lake', '_lake/default/gold/t-01234567/data'))).toEqual(['a.parquet'])
+})
+
+describe('the gateway', () => {
+  test('is asked for a version of an object once, with the token', async () => {
+    stored.set('default/landing/z/größe 1.csv?version=7~3', bytes('a,b'))
+    const read = async () => {
+      const { path, release } = await openObject(gateway, 'default/landing/z/größe 1.csv', '7~3', 3)
+      release()
+      return readFile(path, 'utf8')
+    }
+    expect([await read(), await read()]).toEqual(['a,b', 'a,b'])
+    expect(asked).toEqual([
+      'GET /lake/objects/default/landing/z/gr%C3%B6%C3%9Fe%201.csv?version=7~3 Bearer the-token',
+    ])
+  })
+
+  test('is asked again while it says that it is not there', async () => {
+    failures = [new Response('', { status: 503 }), new Response('', { status: 500 })]
+    const lake = gatewayLake(gateway)
+    await lake.write(KEY, bytes('content'))
+    expect(asked).toHaveLength(3)
+    expect(stored.get(KEY)).toEqual(bytes('content'))
+  })
+
+  test('is believed when it refuses', async () => {
+    failures = [new Response('not yours', { status: 403 })]
+    const failure = await gatewayLake(gateway)
+      .write(KEY, bytes('x'))
+      .catch((error: unknown) => error)
+    expect(failure).toBeInstanceOf(HttpFailure)
+    expect(failure).toMatchObject({ status: 403, message: `writing ${KEY}: HTTP 403 not yours` })
+    expect(asked).toHaveLength(1)
+  })
+
+  test('is not waited for by one who has been cancelled', async () => {
+    const cancel = new AbortController()
+    failures = Array.from({ length: 100 }, () => new Response('', { status: 503 }))
+    const reading = gatewayLake({ ...gateway, signal: cancel.signal }).read(KEY)
+    cancel.abort(new Error('cancelled'))
+    await expect(reading).rejects.toThrow('cancelled')
+  })
+
+  test('must give as many bytes as the manifest says', async () => {
+    stored.set(KEY, bytes('four'))
+    await expect(gatewayLake(gateway).open(KEY, 5)).rejects.toThrow('4 bytes where 5 were expected')
+  })
+
+  test('may give an empty object', async () => {
+    stored.set(KEY, bytes(''))
+    expect(await gatewayLake(gateway).read(KEY)).toHaveLength(0)
+  })
+})
