@@ -49,9 +49,13 @@ export function superviseWorker({
     startedAt = heardAt = performance.now()
     thread.onmessage = ({ data }) => {
       heardAt = performance.now()
-      const message = parseMessage(FromWorker, data)
-      if (message.type === 'stopped') onStopped()
-      onMessage(message)
+      try {
+        const message = parseMessage(FromWorker, data)
+        if (message.type === 'stopped') onStopped()
+        onMessage(message)
+      } catch (error) {
+        log.error(`worker ${name} said what nobody understands`, { error })
+      }
     }
     thread.onerror = (event) => log.error(`worker ${name} threw`, { error: event.message })
     // Any close that was not asked for is a crash: an unhandled rejection closes with code 0.
@@ -91,16 +95,18 @@ export function superviseWorker({
       isStopping = true
       clearInterval(watch)
       if (restartTimer !== null) clearTimeout(restartTimer)
-      if (worker === null) return
+      const thread = worker
+      if (thread === null) return
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, STOP_GRACE_MS)
         onStopped = () => {
           clearTimeout(timer)
           resolve()
         }
-        worker?.postMessage({ type: 'stop' } satisfies ToDispatcher)
+        thread.postMessage({ type: 'stop' } satisfies ToDispatcher)
       })
-      worker?.terminate()
+      worker = null
+      thread.terminate()
     },
   }
 }

@@ -1,0 +1,46 @@
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { randomUUID } from 'node:crypto'
+import postgres from 'postgres'
+import { testDatabase } from '../.setup/database.ts'
+import { migrate, openDatabase } from './client.ts'
+import { isPassing } from './errors.ts'
+
+setDefaultTimeout(30_000)
+
+test('several replicas that start at once migrate an empty database once', async () => {
+  const template = await testDatabase()
+  const admin = postgres(template.url, { max: 1, onnotice: () => {} })
+  const name = `empty_${randomUUID().replaceAll('-', '')}`
+  await admin`create database ${admin(name)}`
+  const url = new URL(template.url)
+  url.pathname = `/${name}`
+  await Promise.all(Array.from({ length: 4 }, () => migrate(url.href)))
+  await migrate(url.href)
+  const database = openDatabase(url.href, { connections: 1, rawConnections: 1, application: 'test' })
+  expect(await database.sql`select name from namespace`).toHaveLength(1)
+  expect(await database.sql`select name from lake_ref`).toHaveLength(1)
+  const [secret] = await database.sql`select value from secret where name = 'attempt_token'`
+  expect(secret?.value).toMatch(/^[0-9a-f]{64}$/)
+  await database.close()
+  await admin`drop database ${admin(name)} with (force)`
+  await admin.end()
+  await template.drop()
+})
+
+test('what passes by itself is told from what does not', async () => {
+  const codes = (code: string) => isPassing(Object.assign(new Error('x'), { code }))
+  for (const code of [
+    '40P01',
+    '40001',
+    '53300',
+    '57P01',
+    '08006',
+    '55P03',
+    'CONNECTION_CLOSED',
+    'ECONNREFUSED',
+  ])
+    expect([code, codes(code)]).toEqual([code, true])
+  for (const code of ['22P05', '23505', '42P01', 'XX000', 'ENOENT'])
+    expect([code, codes(code)]).toEqual([code, false])
+  expect(isPassing('no error')).toBe(false)
+})
