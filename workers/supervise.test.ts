@@ -99,7 +99,7 @@ test('a thread that is terminated is started again and told to start', async () 
 })
 
 test('a message that is none is not passed on', async () => {
-  const { heard, until } = await supervised(
+  const { heard, logged, until } = await supervised(
     `postMessage({ type: 'nonsense' }); postMessage({ type: 'ready' })`,
   )
   await until(() => heard.length > 0)
