@@ -1,4 +1,4 @@
-import { type DuckDBValue, StatementType } from '@duckdb/node-api'
+import { type DuckDBDataChunk, type DuckDBValue, StatementType } from '@duckdb/node-api'
 import { engineError, mapped } from '../../lake/engine/error.ts'
 import { type Engine, type PreparedEngine, prepareEngine } from '../../lake/engine/instance.ts'
 import { quoteName, quoteText } from '../../lake/iceberg/sql.ts'
@@ -70,7 +70,7 @@ export class EngineInstance {
       const chunk = await mapped(() => result.fetchChunk())
       if (chunk === null || chunk.rowCount === 0) break
       rowCount += chunk.rowCount
-      head ??= chunk.getRows()
+      head ??= firstRows(chunk, Math.max(1, sampleRows))
     }
     const first = head?.[0]?.[0]
     return {
@@ -108,6 +108,14 @@ export class EngineInstance {
       throw new Refused(`only a SELECT can be run, not ${StatementType[statement.statementType]}`)
     return statement
   }
+}
+
+/** Only these are turned into values of JavaScript: a whole chunk can be large. */
+function firstRows(chunk: DuckDBDataChunk, count: number): DuckDBValue[][] {
+  const columns = Array.from({ length: chunk.columnCount }, (_, column) => chunk.getColumnVector(column))
+  return Array.from({ length: Math.min(count, chunk.rowCount) }, (_, row) =>
+    columns.map((column) => column.getItem(row)),
+  )
 }
 
 function sampleOf(names: readonly string[], row: readonly DuckDBValue[]): string {

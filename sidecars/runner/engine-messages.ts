@@ -1,6 +1,7 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
+import type { FromEngine } from '../engine-process.ts'
 
 // What the runner and its engine processes say to each other. An engine runs other people's SQL: what it says is
 // checked before it is believed. What the runner says is not: it may do with an engine what it likes.
@@ -55,7 +56,8 @@ const answers = {
   close: Type.Null(),
 }
 
-export type AnswerOf<K extends RequestKind> = Static<(typeof answers)[K]>
+export type Answers = { [K in RequestKind]: Static<(typeof answers)[K]> }
+export type AnswerOf<K extends RequestKind> = Answers[K]
 
 const checks = Object.fromEntries(
   Object.entries(answers).map(([kind, schema]) => [kind, TypeCompiler.Compile<TSchema>(schema)]),
@@ -91,22 +93,11 @@ export class EngineFault extends Error {
   }
 }
 
-export type ToEngine =
-  | { type: 'call'; id: number; request: EngineRequest }
-  | { type: 'interrupt'; id: number }
-
-const FromEngine = Type.Union([
+const FromEngineMessage = Type.Union([
   Type.Object({ type: Type.Literal('ready') }),
-  Type.Object({
-    type: Type.Literal('answer'),
-    id: Type.Integer(),
-    rssBytes: Type.Number(),
-    answer: Type.Unknown(),
-  }),
-  Type.Object({ type: Type.Literal('fault'), id: Type.Integer(), rssBytes: Type.Number(), fault: Fault }),
+  Type.Object({ type: Type.Literal('answer'), id: Type.Integer(), answer: Type.Unknown() }),
+  Type.Object({ type: Type.Literal('fault'), id: Type.Integer(), fault: Fault }),
 ])
-export type FromEngine = Static<typeof FromEngine>
+const fromEngine = TypeCompiler.Compile(FromEngineMessage)
 
-const fromEngine = TypeCompiler.Compile(FromEngine)
-
-export const isFromEngine = (message: unknown): message is FromEngine => fromEngine.Check(message)
+export const isFromEngine = (message: unknown): message is FromEngine<Fault> => fromEngine.Check(message)

@@ -2,10 +2,10 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { EngineEnded } from '../engine-process.ts'
 import { makeLog } from '../log.ts'
 import { EngineFault } from './engine-messages.ts'
 import { type EngineLease, type EnginePool, makeEnginePool } from './engine-pool.ts'
-import { EngineEnded } from './engine-process.ts'
 
 const MIB = 1_048_576
 const ENDLESS = 'select sum(a.range * b.range) from range(1000000) a, range(1000000) b'
@@ -129,6 +129,13 @@ test('a process that ran out of memory is not used again', async () => {
   const next = await pool.take()
   expect(next.pid).not.toBe(lease.pid)
   await next.release()
+})
+
+test('a process that takes more memory than its engine counts is ended', async () => {
+  const lease = await pool.take()
+  const full = judge(lease, 'select range(7_000_000) as one_value')
+  await expect(full).rejects.toThrow('engine process ended (it used up its memory)')
+  await lease.release()
 })
 
 test('who finds every engine in use waits, in order, or leaves', async () => {

@@ -1,9 +1,17 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { EngineSize } from '../../lake/engine/instance.ts'
+import { EngineProcess } from '../engine-process.ts'
 import type { Log } from '../log.ts'
-import { type AnswerOf, EngineFault, type EngineRequest } from './engine-messages.ts'
-import { EngineProcess } from './engine-process.ts'
+import {
+  type AnswerOf,
+  type Answers,
+  EngineFault,
+  type EngineRequest,
+  type Fault,
+  isAnswerOf,
+  isFromEngine,
+} from './engine-messages.ts'
 import { limits } from './limits.ts'
 
 // Engine processes, kept warm and used by one run at a time. Each holds fresh instances of the engine, prepared while
@@ -20,14 +28,26 @@ export interface EngineLease {
   release(): Promise<void>
 }
 
+/** Every engine is in use, and enough wait for one already. */
+export class EnginesBusy extends Error {
+  constructor() {
+    super('every engine is in use, and many wait for one already')
+  }
+}
+
 export interface EnginePool {
-  /** Waits while every engine is in use. Throws EngineEnded, and the signal's reason. */
+  /** Waits while every engine is in use. Throws EnginesBusy, EngineEnded, and the signal's reason. */
   take(signal?: AbortSignal): Promise<EngineLease>
   /** Whether engines can be started, as far as is known. */
   isServing(): boolean
   stop(): Promise<void>
 }
 
+const ENTRY = new URL('./engine.main.ts', import.meta.url)
+/** Runs come after queries, and those after the service itself. */
+const NICENESS = 10
+/** What a process may hold while it works, for each byte its engine may use: beyond 2.6 it is something else. */
+const PEAK_SHARE = 3
 /** What a process may keep resident between runs, for each byte its engine may use: allocators do not give all back. */
 const RESIDENT_SHARE = 1.5
 const RESIDENT_BASE_BYTES = 268_435_456
@@ -36,8 +56,10 @@ const SPARES = 2
 /** When no process can be started, one is tried again after this time. */
 const RESTART_MS = 1_000
 
+type RunnerEngine = EngineProcess<EngineRequest, Answers, Fault>
+
 interface Engine {
-  process: EngineProcess
+  process: RunnerEngine
   /** Resolves when the process has ended and its directory is removed. */
   gone: Promise<void>
   spares: Promise<number>[]
@@ -71,7 +93,15 @@ export function makeEnginePool({ directory, size, leasesMax, log }: EnginePoolOp
     started += 1
     const own = join(directory, String(started))
     await mkdir(own, { recursive: true })
-    const process = new EngineProcess(own)
+    const process: RunnerEngine = new EngineProcess({
+      entry: ENTRY,
+      directory: own,
+      niceness: NICENESS,
+      residentBytesMax: RESIDENT_BASE_BYTES + PEAK_SHARE * size.memoryLimitBytes,
+      isFromEngine,
+      isAnswerOf,
+      errorOf: (fault) => new EngineFault(fault),
+    })
     const gone = process.exited.then(() => rm(own, { recursive: true, force: true }))
     const engine: Engine = { process, gone, spares: [], instances: 0, runs: 0, idleSince: performance.now() }
     all.add(engine)
@@ -140,12 +170,12 @@ export function makeEnginePool({ directory, size, leasesMax, log }: EnginePoolOp
   function leaveIdle(engine: Engine): void {
     idle.splice(idle.indexOf(engine), 1)
     all.delete(engine)
-    engine.process.end()
+    engine.process.end('it is not needed')
   }
 
   function isFit({ process, runs }: Engine): boolean {
     const residentLimit = RESIDENT_BASE_BYTES + RESIDENT_SHARE * size.memoryLimitBytes
-    return !process.hasEnded && runs < limits.runsPerEngine && process.rssBytes < residentLimit
+    return !process.hasEnded && runs < limits.runsPerEngine && process.residentBytes < residentLimit
   }
 
   function leaseOf(engine: Engine): EngineLease {
@@ -177,7 +207,7 @@ export function makeEnginePool({ directory, size, leasesMax, log }: EnginePoolOp
           isSpoilt = true
         }
         if (isSpoilt || !isFit(engine)) {
-          process.end()
+          process.end('it is not fit for another run')
           await process.exited
         } else {
           engine.idleSince = performance.now()
@@ -208,7 +238,7 @@ export function makeEnginePool({ directory, size, leasesMax, log }: EnginePoolOp
       isStopped = true
       clearInterval(sweep)
       const engines = [...all]
-      for (const { process } of engines) process.end()
+      for (const { process } of engines) process.end('the runner stops')
       await Promise.all(engines.map(({ gone }) => gone))
     },
   }
@@ -219,13 +249,14 @@ function makeTurns(max: number) {
   const waiting: (() => void)[] = []
   let inside = 0
   return {
-    /** Throws the signal's reason. */
+    /** Throws EnginesBusy, and the signal's reason. */
     async enter(signal?: AbortSignal): Promise<void> {
       signal?.throwIfAborted()
       if (inside < max) {
         inside += 1
         return
       }
+      if (waiting.length >= limits.enginesAwaited) throw new EnginesBusy()
       const { promise, resolve, reject } = Promise.withResolvers<void>()
       const giveUp = () => {
         const place = waiting.indexOf(resolve)

@@ -1,11 +1,12 @@
-// An engine process: other people's SQL runs here and nowhere else. It has no secrets and an empty environment, and it
+// An engine process: other people's SQL runs here and nowhere else. It has no secrets and no environment, and it
 // ends when the runner does.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { EngineError } from '../../lake/engine/error.ts'
 import { quoteText } from '../../lake/iceberg/sql.ts'
+import type { FromEngine, ToEngine } from '../engine-process.ts'
 import { EngineInstance, Refused } from './engine-instance.ts'
-import type { EngineRequest, Fault, FromEngine, ToEngine } from './engine-messages.ts'
+import type { EngineRequest, Fault } from './engine-messages.ts'
 
 /** An interrupt can fall between two statements of a call, so it is repeated until the call has ended. */
 const INTERRUPT_EVERY_MS = 20
@@ -16,7 +17,7 @@ const interrupts = new Map<number, () => void>()
 /** An instance does one thing at a time. */
 const working = new Map<number, Promise<void>>()
 
-process.on('message', (message: ToEngine) => {
+process.on('message', (message: ToEngine<EngineRequest>) => {
   switch (message.type) {
     case 'call':
       takeTurn(message.id, message.request)
@@ -49,10 +50,9 @@ async function work(id: number, request: EngineRequest): Promise<void> {
     repeated ??= setInterval(() => instance?.interrupt(), INTERRUPT_EVERY_MS)
   })
   try {
-    const answer = await answerTo(request)
-    send({ type: 'answer', id, rssBytes: process.memoryUsage.rss(), answer })
+    send({ type: 'answer', id, answer: await answerTo(request) })
   } catch (error) {
-    send({ type: 'fault', id, rssBytes: process.memoryUsage.rss(), fault: faultOf(error) })
+    send({ type: 'fault', id, fault: faultOf(error) })
   } finally {
     clearInterval(repeated)
     interrupts.delete(id)
@@ -114,6 +114,6 @@ async function warmUp(): Promise<void> {
   await rm(directory, { recursive: true })
 }
 
-function send(message: FromEngine): void {
+function send(message: FromEngine<Fault>): void {
   process.send?.(message)
 }

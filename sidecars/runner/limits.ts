@@ -20,14 +20,12 @@ export const limits = {
   attemptMs: 6 * 3_600_000,
   /** Quality tests run outside any run: their caller waits for the answer. */
   testsMs: 60_000,
-  /** Cancelled SQL stops within milliseconds; an engine that does not is ended. */
-  cancelGraceMs: 500,
   /** An instance that has done its work closes in 2 ms. */
   closeMs: 2_000,
-  /** A start takes 0.1 s; a machine under load may need this. */
-  engineStartMs: 20_000,
   /** Runs of one engine process: what its libraries leak stays small. */
   runsPerEngine: 200,
+  /** Who waits for an engine; attempts have one each, so these are quality tests outside of runs. */
+  enginesAwaited: 64,
   /** Engines beyond the one kept warm end after this much idleness. */
   engineIdleMs: 60_000,
   /** What a stopping runner gives its calls to end. */

@@ -2,8 +2,9 @@ import { Code, ConnectError } from '@connectrpc/connect'
 import { parseConfig, type TextFile } from '../../lake/pipeline/config.ts'
 import { LAYERS } from '../../lake/pipeline/names.ts'
 import type { RunQualityTestsRequest } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { EngineEnded } from '../engine-process.ts'
 import type { TestResult } from './attempts.ts'
-import { EngineEnded } from './engine-process.ts'
+import { EnginesBusy } from './engine-pool.ts'
 import { Inputs } from './inputs.ts'
 import { openInstance, tableExpression } from './lake-session.ts'
 import { limits } from './limits.ts'
@@ -30,6 +31,7 @@ export function makeTestMain(options: WorkplaceOptions) {
     try {
       return await judge(request, files, tests, place, signal)
     } catch (error) {
+      if (error instanceof EnginesBusy) throw new ConnectError(error.message, Code.ResourceExhausted)
       if (late.aborted)
         throw new ConnectError(
           `the tests took longer than ${limits.testsMs / 1_000} s`,

@@ -3,9 +3,9 @@ import { IncompatibleColumn } from '../../lake/iceberg/evolution.ts'
 import { UnsupportedTable } from '../../lake/iceberg/metadata.ts'
 import { UnsupportedColumn } from '../../lake/iceberg/types.ts'
 import { TemplateError } from '../../lake/pipeline/template.ts'
+import { EngineEnded } from '../engine-process.ts'
 import { HttpFailure } from '../http.ts'
 import { EngineFault } from './engine-messages.ts'
-import { EngineEnded } from './engine-process.ts'
 
 // What a run says to the author of its pipeline.
 

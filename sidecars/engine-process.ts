@@ -1,0 +1,185 @@
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import type { Subprocess } from 'bun'
+
+// One engine process: spawned by path without an environment, called over IPC, ended when it does not obey. What runs
+// in it is other people's SQL, so what comes out of it is checked before it is believed.
+
+export type ToEngine<Request> =
+  | { type: 'call'; id: number; request: Request }
+  | { type: 'interrupt'; id: number }
+
+export type FromEngine<Fault> =
+  | { type: 'ready' }
+  | { type: 'answer'; id: number; answer: unknown }
+  | { type: 'fault'; id: number; fault: Fault }
+
+export interface EngineProcessOptions<Kind extends string, Fault> {
+  /** The entry file. */
+  entry: URL
+  /** Of this process alone; it becomes its working directory. */
+  directory: string
+  /** People's SQL never takes the processor from the service itself. */
+  niceness: number
+  /** The process is ended when it holds more during a call: the engine's own limit does not cover everything. */
+  residentBytesMax: number
+  isFromEngine(message: unknown): message is FromEngine<Fault>
+  /** Whether this can be the answer to a request of that kind. */
+  isAnswerOf(kind: Kind, answer: unknown): boolean
+  /** What a call throws for a fault. */
+  errorOf(fault: Fault): Error
+}
+
+/** The process is gone, and with it what was being worked on. */
+export class EngineEnded extends Error {
+  constructor(readonly why: string) {
+    super(`engine process ended (${why})`)
+  }
+}
+
+/** Why a process is ended that holds too much. */
+export const OUT_OF_MEMORY = 'it used up its memory'
+
+/** Times are the same text on every machine. */
+const ENVIRONMENT = { TZ: 'UTC' }
+/** A start takes 0.1 s; a machine under load may need this. */
+const START_MS = 20_000
+/** Cancelled SQL stops within milliseconds; a process in which it does not is ended. */
+const CANCEL_GRACE_MS = 500
+const RESIDENT_CHECK_MS = 200
+
+interface Pending<Kind> {
+  kind: Kind
+  resolve(answer: unknown): void
+  reject(error: unknown): void
+}
+
+export class EngineProcess<
+  Request extends { kind: string },
+  Answers extends Record<Request['kind'], unknown>,
+  Fault,
+> {
+  /** Resolves when the process answers calls; rejects with EngineEnded if it ends before. */
+  readonly ready: Promise<void>
+  /** Resolves, to how it ended, when the process is gone. */
+  readonly exited: Promise<string>
+  readonly #options: EngineProcessOptions<Request['kind'], Fault>
+  readonly #child: Subprocess<'ignore', 'ignore', 'inherit'>
+  readonly #pending = new Map<number, Pending<Request['kind']>>()
+  #calls = 0
+  #ended: string | null = null
+
+  constructor(options: EngineProcessOptions<Request['kind'], Fault>) {
+    this.#options = options
+    const ready = Promise.withResolvers<void>()
+    const exited = Promise.withResolvers<string>()
+    this.ready = ready.promise
+    this.exited = exited.promise
+    this.ready.catch(() => {})
+    const command = [process.execPath, fileURLToPath(options.entry)]
+    const nice = Bun.which('nice')
+    this.#child = Bun.spawn(nice === null ? command : [nice, '-n', String(options.niceness), ...command], {
+      cwd: options.directory,
+      env: ENVIRONMENT,
+      stdin: 'ignore',
+      // SQL can print there.
+      stdout: 'ignore',
+      stderr: 'inherit',
+      serialization: 'advanced',
+      ipc: (message: unknown) => {
+        if (!options.isFromEngine(message)) this.end('it said what makes no sense')
+        else if (message.type === 'ready') ready.resolve()
+        else this.#settle(message)
+      },
+      onExit: (_, code, signal) => {
+        this.#ended ??= signal === null ? `exit code ${code}` : String(signal)
+        const error = new EngineEnded(this.#ended)
+        ready.reject(error)
+        for (const { reject } of this.#pending.values()) reject(error)
+        this.#pending.clear()
+        exited.resolve(this.#ended)
+      },
+    })
+    const late = setTimeout(() => this.end('it did not start in time'), START_MS)
+    void this.ready.catch(() => {}).then(() => clearTimeout(late))
+  }
+
+  get pid(): number {
+    return this.#child.pid
+  }
+
+  /** True from the moment its end is decided. */
+  get hasEnded(): boolean {
+    return this.#ended !== null
+  }
+
+  /** What it holds in memory; 0 where the system does not tell, as all but Linux. */
+  get residentBytes(): number {
+    try {
+      const status = readFileSync(`/proc/${this.pid}/status`, 'utf8')
+      return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0) * 1_024
+    } catch {
+      return 0
+    }
+  }
+
+  /**
+   * Asks the process for something. Throws what `errorOf` makes of what it could not do, EngineEnded when it is gone,
+   * and the signal's reason when that is aborted: the work is interrupted then, and the process ended if it goes on.
+   */
+  async call<R extends Request>(request: R, signal?: AbortSignal): Promise<Answers[R['kind']]> {
+    signal?.throwIfAborted()
+    if (this.#ended !== null) throw new EngineEnded(this.#ended)
+    this.#calls += 1
+    const id = this.#calls
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>()
+    this.#pending.set(id, { kind: request.kind, resolve, reject })
+    let grace: ReturnType<typeof setTimeout> | undefined
+    const interrupt = () => {
+      this.#send({ type: 'interrupt', id })
+      grace = setTimeout(() => this.end('it did not stop when told to'), CANCEL_GRACE_MS)
+    }
+    signal?.addEventListener('abort', interrupt, { once: true })
+    const watch = setInterval(() => {
+      if (this.residentBytes > this.#options.residentBytesMax) this.end(OUT_OF_MEMORY)
+    }, RESIDENT_CHECK_MS)
+    this.#send({ type: 'call', id, request })
+    try {
+      const answer = await promise
+      signal?.throwIfAborted()
+      // It has been checked against the kind.
+      return answer as Answers[R['kind']]
+    } catch (error) {
+      signal?.throwIfAborted()
+      throw error
+    } finally {
+      clearTimeout(grace)
+      clearInterval(watch)
+      signal?.removeEventListener('abort', interrupt)
+      this.#pending.delete(id)
+    }
+  }
+
+  /** Ends the process at once; `why` completes "engine process ended (...)". */
+  end(why: string): void {
+    if (this.#ended !== null) return
+    this.#ended = why
+    this.#child.kill('SIGKILL')
+  }
+
+  #send(message: ToEngine<Request>): void {
+    try {
+      if (this.#ended === null) this.#child.send(message)
+    } catch {
+      // The process is ending, and the one who waits for the answer will be told so.
+    }
+  }
+
+  #settle(message: Exclude<FromEngine<Fault>, { type: 'ready' }>): void {
+    const pending = this.#pending.get(message.id)
+    if (pending === undefined) return
+    if (message.type === 'fault') pending.reject(this.#options.errorOf(message.fault))
+    else if (this.#options.isAnswerOf(pending.kind, message.answer)) pending.resolve(message.answer)
+    else this.end('it gave an answer that is none')
+  }
+}
