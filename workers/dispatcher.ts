@@ -158,11 +158,12 @@ export function startDispatcher({
       lake: lakeAccess(attempt),
       report(outcome) {
         queue.add(outcome)
-        ending.nudge()
+        if (outcome.kind === 'entered') ending.nudgeWithin(TELL_WITHIN_MS)
+        else ending.nudge()
       },
       tell(line) {
         queue.tell(line)
-        ending.nudge()
+        ending.nudgeWithin(TELL_WITHIN_MS)
       },
       onAccepted: (room) => runners.accepted(url, room),
       onRefused() {
@@ -261,6 +262,9 @@ export function startDispatcher({
     },
   }
 }
+
+/** Lines and phases that come within this time share a transaction; the next outcome takes them along. */
+const TELL_WITHIN_MS = 25
 
 /** A little more than the back-off of a refused attempt. */
 const AFTER_BACKOFF_MS = 260

@@ -40,6 +40,19 @@ test('any number of nudges during a tick make one more tick', async () => {
   expect(count()).toBe(2)
 })
 
+test('what is asked for soon shares one tick, which a nudge brings forward', async () => {
+  const { loop, tick, count } = steered()
+  ;(await tick(1))(false)
+  loop.nudgeWithin(HOUR)
+  loop.nudgeWithin(1)
+  loop.nudge()
+  ;(await tick(2))(false)
+  loop.nudgeWithin(1)
+  ;(await tick(3))(false)
+  await loop.stop()
+  expect(count()).toBe(3)
+})
+
 test('a tick that says there is more is followed at once', async () => {
   const { loop, tick, count } = steered()
   ;(await tick(1))(true)

@@ -1,7 +1,9 @@
 /** A worker is a loop around a tick: the loop owns the timer, the nudges and the stop; the tick owns the meaning. */
 export interface Loop {
-  /** Asks for a tick soon. Any number of nudges during a tick make one more tick. */
+  /** Asks for a tick now. Any number of nudges during a tick make one more tick. */
   nudge(): void
+  /** Asks for a tick within this time, so that what comes until then shares it. */
+  nudgeWithin(ms: number): void
   /** Resolves when the tick under way, if there is one, has ended; none follows. */
   stop(): Promise<void>
 }
@@ -41,12 +43,21 @@ export function startLoop({ everyMs, tick, onError }: LoopOptions): Loop {
     }
   })()
 
+  let soon: ReturnType<typeof setTimeout> | null = null
+  function nudge() {
+    if (soon !== null) clearTimeout(soon)
+    soon = null
+    isNudged = true
+    wake()
+  }
+
   return {
-    nudge() {
-      isNudged = true
-      wake()
+    nudge,
+    nudgeWithin(ms) {
+      soon ??= setTimeout(nudge, ms)
     },
     stop() {
+      if (soon !== null) clearTimeout(soon)
       isStopped = true
       wake()
       return ended
