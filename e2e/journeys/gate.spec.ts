@@ -1,0 +1,110 @@
+// A run is a pull request for data: what its tests refuse, no reader ever sees, and the table stays what it was.
+import { type APIRequestContext, expect, test } from '@playwright/test'
+import { type MadePipeline, newNamespace, writeFile } from '../resources.ts'
+import { newTable } from '../tables.ts'
+
+const ROWS = 200_000
+
+async function query(request: APIRequestContext, sql: string) {
+  const response = await request.post('/api/v1/query', { data: { sql } })
+  expect(response.status(), await response.text()).toBe(200)
+  return (await response.json()).rows
+}
+
+async function run(request: APIRequestContext, { namespace, layer, name }: MadePipeline) {
+  const asked = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
+  const { run_id } = await asked.json()
+  const get = async () => (await request.get(`/api/v1/runs/${run_id}`)).json()
+  await expect.poll(async () => (await get()).finished_at, { intervals: [20] }).not.toBeNull()
+  return get()
+}
+
+/** Reads until it is told to stop, and answers every state it has seen. */
+function readingThroughout(request: APIRequestContext, sql: string) {
+  const seen = new Set<string>()
+  let isStopped = false
+  const ended = (async () => {
+    while (!isStopped) seen.add(JSON.stringify(await query(request, sql)))
+  })()
+  return async () => {
+    isStopped = true
+    await ended
+    return [...seen]
+  }
+}
+
+test('a failing gate leaves the table as it was, and a reader never sees the bad rows', async ({
+  request,
+}) => {
+  const namespace = await newNamespace(request)
+  const good = `select range as id, 'good' as word from range(${ROWS})`
+  const pipeline = await newTable(request, { namespace, layer: 'gold' }, good)
+  const table = `"${namespace}".gold."${pipeline.name}"`
+  const url = `/api/v1/tables/${namespace}/gold/${pipeline.name}`
+  await request.post(`/api/v1/pipelines/${namespace}/gold/${pipeline.name}/tests`, {
+    data: { name: 'only-good', severity: 'error', sql: `select word from {{ this }} where word <> 'good'` },
+  })
+  const before = await (await request.get(url)).json()
+
+  const stop = readingThroughout(
+    request,
+    `select word, count(*) as n, sum(hash(id)) as fingerprint from ${table} group by all`,
+  )
+  await writeFile(
+    request,
+    `${pipeline.prefix}pipeline.sql`,
+    good.replace("'good'", "if(range % 2 = 0, 'good', 'bad')"),
+  )
+  expect(await run(request, pipeline)).toMatchObject({
+    status: 'failed',
+    rows_written: null,
+    merged_commit: null,
+    error: `testing: 1 quality test failed: only-good (${ROWS / 2} rows)`,
+  })
+  expect(await stop()).toHaveLength(1)
+  expect(await (await request.get(url)).json()).toEqual(before)
+})
+
+test('two runs of one pipeline at once never interleave: readers see whole results only', async ({
+  request,
+}) => {
+  const namespace = await newNamespace(request)
+  const pipeline = await newTable(
+    request,
+    { namespace, layer: 'gold' },
+    `select range as id, '{{ run_started_at }}' as stamp from range(${ROWS})`,
+  )
+  const table = `"${namespace}".gold."${pipeline.name}"`
+  const stop = readingThroughout(request, `select count(*) as n, count(distinct stamp) as runs from ${table}`)
+  const runs = await Promise.all(Array.from({ length: 4 }, () => run(request, pipeline)))
+  for (const { status } of runs) expect(status).toBe('success')
+  expect(await stop()).toEqual([JSON.stringify([{ n: ROWS, runs: 1 }])])
+  const commits = runs.map((each) => each.merged_commit).toSorted((a, b) => a - b)
+  expect(new Set(commits).size).toBe(4)
+  const spans = runs
+    .map((each) => [Date.parse(each.started_at), Date.parse(each.finished_at)])
+    .toSorted((a, b) => (a[0] ?? 0) - (b[0] ?? 0))
+  for (const [index, span] of spans.slice(1).entries())
+    expect(span[0]).toBeGreaterThanOrEqual(spans[index]?.[1] ?? Number.POSITIVE_INFINITY)
+})
+
+test('append_only adds whole batches, and one that fails adds nothing', async ({ request }) => {
+  const namespace = await newNamespace(request)
+  const pipeline = await newTable(
+    request,
+    { namespace, layer: 'bronze' },
+    '-- @merge_strategy: append_only\nselect range as id from range(1000)',
+  )
+  const table = `"${namespace}".bronze."${pipeline.name}"`
+  expect((await run(request, pipeline)).status).toBe('success')
+  expect(await query(request, `select count(*) as n from ${table}`)).toEqual([{ n: 2_000 }])
+  await request.post(`/api/v1/pipelines/${namespace}/bronze/${pipeline.name}/tests`, {
+    data: {
+      name: 'no-repeats',
+      severity: 'error',
+      sql: 'select id from {{ this }} group by id having count(*) > 2',
+    },
+  })
+  expect((await run(request, pipeline)).status).toBe('failed')
+  expect(await query(request, `select count(*) as n from ${table}`)).toEqual([{ n: 2_000 }])
+})
