@@ -1,9 +1,9 @@
 /** What must hold before anything is started. Each throws a Refusal that says what is wrong and what to do. */
 import { Database } from 'bun:sqlite'
 import { accessSync, constants, mkdirSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import postgres from 'postgres'
+import { type HeldPort, holdPort } from './ports.ts'
 import { messageOf, Refusal } from './refusal.ts'
 
 const POSTGRES_MAJOR = 15
@@ -35,14 +35,11 @@ export function claimDataDirectory(dataDir: string, describeOwner: () => string)
   return { release: () => lock.close() }
 }
 
-/** Binds the address for a moment. */
-export function checkPortIsFree(host: string, port: number) {
-  return new Promise<void>((resolve, reject) => {
-    const probe = createServer()
-    probe.once('error', (error: NodeJS.ErrnoException) => reject(new Refusal(portProblem(error, host, port))))
-    probe.listen({ host, port, exclusive: true }, () => probe.close(() => resolve()))
+/** Holds the address of the service until the service itself takes it. */
+export const holdServicePort = (host: string, port: number): Promise<HeldPort> =>
+  holdPort(host, port).catch((error: NodeJS.ErrnoException) => {
+    throw new Refusal(portProblem(error, host, port))
   })
-}
 
 function portProblem(error: NodeJS.ErrnoException, host: string, port: number) {
   if (error.code === 'EADDRINUSE') return `port ${port} on ${host} is in use: stop what uses it, or set PORT`

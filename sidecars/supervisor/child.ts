@@ -12,15 +12,18 @@ export type ChildOptions = {
   port?: number
   /** Between SIGTERM and SIGKILL. */
   stopDeadlineMs: number
-  finalCode?: number
   log: WriteLine
 }
 
+/** sysexits.h EX_CONFIG: the child has said what is wrong with its environment, and starting it again would not mend that. */
+const CONFIGURATION_ERROR = 78
+/** The complaints of a child that are kept: several settings may be wrong. */
+const LAST_WORDS_LINES = 5
 /** What a dead child wrote last is passed on before its end is reported, unless somebody else holds its pipe. */
 const DRAIN_DEADLINE_MS = 500
 
 export function childProcess(options: ChildOptions): Part {
-  return { name: options.name, finalCode: options.finalCode, start: async () => spawn(options) }
+  return { name: options.name, finalCode: CONFIGURATION_ERROR, start: async () => spawn(options) }
 }
 
 function spawn({ name, command, env, cwd, port, stopDeadlineMs, log }: ChildOptions): Running {
@@ -34,7 +37,13 @@ function spawn({ name, command, env, cwd, port, stopDeadlineMs, log }: ChildOpti
     stderr: 'pipe',
   })
   const pass = (line: string) => log(name, line)
-  const drained = Promise.all([eachLine(child.stdout, pass), eachLine(child.stderr, pass)])
+  const complaints: string[] = []
+  const complain = (line: string) => {
+    complaints.push(line)
+    if (complaints.length > LAST_WORDS_LINES) complaints.shift()
+    pass(line)
+  }
+  const drained = Promise.all([eachLine(child.stdout, pass), eachLine(child.stderr, complain)])
   const exited = child.exited.then(async (code) => {
     killGroup(child.pid)
     const deadline = Promise.withResolvers<void>()
@@ -49,7 +58,7 @@ function spawn({ name, command, env, cwd, port, stopDeadlineMs, log }: ChildOpti
     await exited
     clearTimeout(deadline)
   }
-  return { pid: child.pid, port, exited, stop }
+  return { pid: child.pid, port, exited, stop, lastWords: () => complaints.join('; ') }
 }
 
 /** The child and whatever it left behind in its process group. */

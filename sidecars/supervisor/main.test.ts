@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { chmod, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { claimDataDirectory } from './checks.ts'
-import { freePort } from './ports.ts'
+import { freePort, holdPort } from './ports.ts'
 import { type Postgres, startPostgres } from './postgres.ts'
 import { temporaryDirectory } from './testing.ts'
 
@@ -18,8 +17,8 @@ afterAll(async () => {
   await directory[Symbol.asyncDispose]()
 })
 
-/** Runs `npm start` as it is, into a refusal. */
-async function refusal(env: Record<string, string>, options: { uid?: number; gid?: number } = {}) {
+/** Runs `npm start` as it is, to its end. */
+async function start(env: Record<string, string>, options: { uid?: number; gid?: number } = {}) {
   const started = Bun.spawn([process.execPath, join(import.meta.dirname, 'main.ts')], {
     ...options,
     env: {
@@ -37,21 +36,33 @@ async function refusal(env: Record<string, string>, options: { uid?: number; gid
     new Response(started.stdout).text(),
     new Response(started.stderr).text(),
   ])
+  return { code, out, error }
+}
+
+/** A start that is refused before anything is started. */
+async function refusal(env: Record<string, string>, options: { uid?: number; gid?: number } = {}) {
+  const { code, out, error } = await start(env, options)
   expect({ code, out }).toEqual({ code: 1, out: '' })
   expect(error).toMatch(/^Sluice did not start: [^\n]+\n$/)
   return error
 }
 
+test.each([
+  ['runner', { RUNNER_CONCURRENCY: 'many' }, 'RUNNER_CONCURRENCY must be a whole number'],
+  ['api', { EDITION: 'deluxe' }, `EDITION: 'deluxe' is not available`],
+])('a wrong setting of the %s ends the start with one line that names it', async (part, env, reason) => {
+  const { code, out, error } = await start({ DATABASE_URL: database.url, ...env })
+  expect(code).toBe(1)
+  expect(error).toStartWith(`Sluice did not start: ${part} refuses its configuration: `)
+  expect(error).toContain(reason)
+  expect(error.trim().split('\n')).toHaveLength(1)
+  expect(out).not.toContain('restart')
+})
+
 test('a port in use is named', async () => {
-  const other = createServer()
-  const port = await new Promise<number>((resolve) =>
-    other.listen(0, '127.0.0.1', () => {
-      const address = other.address()
-      resolve(typeof address === 'object' && address ? address.port : 0)
-    }),
-  )
-  expect(await refusal({ PORT: String(port) })).toContain(`port ${port} on 127.0.0.1 is in use`)
-  other.close()
+  const other = await holdPort()
+  expect(await refusal({ PORT: String(other.port) })).toContain(`port ${other.port} on 127.0.0.1 is in use`)
+  await other.release()
 })
 
 test('a port that is no port is named', async () => {

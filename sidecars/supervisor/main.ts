@@ -1,11 +1,11 @@
 /** `npm start`: Postgres, runner, query and API as one supervised tree. What is started is data, in `describeTree`. */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { checkDatabase, checkPortIsFree, claimDataDirectory } from './checks.ts'
+import { checkDatabase, claimDataDirectory, holdServicePort } from './checks.ts'
 import { childProcess } from './child.ts'
 import { endWithParent } from './lifeline.ts'
 import { jsonLog, textLog, type WriteLine } from './log.ts'
-import { freePorts } from './ports.ts'
+import { type HeldPort, holdPort } from './ports.ts'
 import { isRoutine, startPostgres } from './postgres.ts'
 import { untilReady } from './ready.ts'
 import { messageOf } from './refusal.ts'
@@ -15,14 +15,13 @@ import { type Part, supervise, type Tree } from './tree.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 const write = (line: string) => process.stdout.write(line)
-/** sysexits.h EX_CONFIG: the API process has said what is wrong with the environment. */
-const CONFIGURATION_ERROR = 78
 const API_STOP_DEADLINE_MS = 8_000
 const SIDECAR_STOP_DEADLINE_MS = 5_000
 
 let tree: Tree | undefined
 let farewell: (() => void) | undefined
 let ending: Promise<void> | undefined
+let isReady = false
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => end(0))
 endWithParent(() => end(0))
@@ -50,11 +49,11 @@ async function start() {
   farewell = claim.release
   const previous = readRegistry(dataDir)
   if (previous) await endLeftovers(previous, own)
-  await checkPortIsFree(settings.host, settings.port)
+  const servicePort = await holdServicePort(settings.host, settings.port)
   if (settings.databaseUrl) await checkDatabase(settings.databaseUrl)
   for (const part of ['runner', 'query']) await mkdir(join(dataDir, 'scratch', part), { recursive: true })
 
-  const described = await describeTree(settings, log)
+  const described = await describeTree(settings, servicePort, log)
   const supervised = supervise(described.stages, {
     log,
     onChange: () =>
@@ -70,17 +69,19 @@ async function start() {
     claim.release()
     own('Sluice has stopped')
   }
-  void supervised.gaveUp.then((name) => {
-    process.stderr.write(`Sluice did not start: ${name} refuses its configuration\n`)
+  void supervised.gaveUp.then(({ name, reason }) => {
+    const what = isReady ? 'ends' : 'did not start'
+    process.stderr.write(`Sluice ${what}: ${name} refuses its configuration: ${reason}\n`)
     return end(1)
   })
   await supervised.start()
   await untilReady(settings.localUrl, described.sidecarPorts, own)
+  isReady = true
   own(`Sluice is ready on ${settings.localUrl} (${(performance.now() / 1000).toFixed(1)} s)`)
 }
 
 /** Stages in the order of starting; each part as a process that can be started again at the same address. */
-async function describeTree(settings: Settings, log: WriteLine) {
+async function describeTree(settings: Settings, servicePort: HeldPort, log: WriteLine) {
   let databaseUrl = settings.databaseUrl ?? ''
   let postgresPort: number | undefined
   const postgres: Part = {
@@ -96,45 +97,55 @@ async function describeTree(settings: Settings, log: WriteLine) {
       return server
     },
   }
-  const [runnerPort = 0, queryPort = 0] = await freePorts(2)
-  const sidecar = (name: string, port: number) =>
-    childProcess({
-      name,
-      command: [process.execPath, `sidecars/${name}/main.ts`],
-      env: () => sidecarEnv(process.env, settings, { name, port }),
-      cwd: root,
-      port,
-      stopDeadlineMs: SIDECAR_STOP_DEADLINE_MS,
-      log,
-    })
+  // Held until their owners start, so that Postgres, which chooses late, cannot choose one of them.
+  const runnerPort = settings.runnerUrls ? undefined : await holdPort()
+  const queryPort = settings.queryUrls ? undefined : await holdPort()
+  const sidecar = (name: string, held: HeldPort) =>
+    startedAt(
+      held,
+      childProcess({
+        name,
+        command: [process.execPath, `sidecars/${name}/main.ts`],
+        env: () => sidecarEnv(process.env, settings, { name, port: held.port }),
+        cwd: root,
+        port: held.port,
+        stopDeadlineMs: SIDECAR_STOP_DEADLINE_MS,
+        log,
+      }),
+    )
   const api = childProcess({
     name: 'api',
     command: [process.execPath, 'app/main.ts'],
     env: () =>
       apiEnv(process.env, settings, {
         databaseUrl,
-        runnerUrls: settings.runnerUrls ?? `http://127.0.0.1:${runnerPort}`,
-        queryUrls: settings.queryUrls ?? `http://127.0.0.1:${queryPort}`,
+        runnerUrls: settings.runnerUrls ?? `http://127.0.0.1:${runnerPort?.port}`,
+        queryUrls: settings.queryUrls ?? `http://127.0.0.1:${queryPort?.port}`,
       }),
     cwd: root,
     port: settings.port,
     stopDeadlineMs: API_STOP_DEADLINE_MS,
-    finalCode: CONFIGURATION_ERROR,
     log,
   })
   const stages = [
     settings.databaseUrl ? [] : [postgres],
     [
-      ...(settings.runnerUrls ? [] : [sidecar('runner', runnerPort)]),
-      ...(settings.queryUrls ? [] : [sidecar('query', queryPort)]),
+      ...(runnerPort ? [sidecar('runner', runnerPort)] : []),
+      ...(queryPort ? [sidecar('query', queryPort)] : []),
     ],
-    [api],
+    [startedAt(servicePort, api)],
   ]
-  const sidecarPorts = [
-    ...(settings.runnerUrls ? [] : [runnerPort]),
-    ...(settings.queryUrls ? [] : [queryPort]),
-  ]
+  const sidecarPorts = [runnerPort, queryPort].flatMap((held) => held?.port ?? [])
   return { stages, sidecarPorts, databaseUrl: () => databaseUrl }
+}
+
+/** The part as it is, taking over its port from us. */
+function startedAt(held: HeldPort, part: Part): Part {
+  const start = async () => {
+    await held.release()
+    return part.start()
+  }
+  return { ...part, start }
 }
 
 /** Stops everything and exits, once: further signals change nothing, since every step has a deadline. */

@@ -1,23 +1,32 @@
 import { createServer } from 'node:net'
 
+/** A port that the operating system gives to nobody else until it is released. */
+export type HeldPort = { port: number; release: () => Promise<void> }
+
 /**
- * Different loopback ports that are free now. Another process may take one before it is used: whoever uses it must be able
- * to fail.
+ * Holds a port, any free one unless it is named, by listening on it. Whoever takes it over after its release must still be
+ * able to fail: another process may be faster.
  */
-export async function freePorts(count: number): Promise<number[]> {
-  const probes = await Promise.all(Array.from({ length: count }, openProbe))
-  return Promise.all(probes.map((probe) => probe.close()))
-}
-
-export const freePort = async () => (await openProbe()).close()
-
-const openProbe = () =>
-  new Promise<{ close: () => Promise<number> }>((resolve, reject) => {
-    const server = createServer()
+export const holdPort = (host = '127.0.0.1', port = 0) =>
+  new Promise<HeldPort>((resolve, reject) => {
+    const server = createServer((socket) => socket.destroy())
     server.once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
+    server.listen({ host, port, exclusive: true }, () => {
       const address = server.address()
-      const port = typeof address === 'object' && address ? address.port : 0
-      resolve({ close: () => new Promise((closed) => server.close(() => closed(port))) })
+      const closed = Promise.withResolvers<void>()
+      resolve({
+        port: typeof address === 'object' && address ? address.port : port,
+        release: () => {
+          server.close(() => closed.resolve())
+          return closed.promise
+        },
+      })
     })
   })
+
+/** A loopback port that is free now. */
+export async function freePort(): Promise<number> {
+  const held = await holdPort()
+  await held.release()
+  return held.port
+}

@@ -1,50 +1,46 @@
-/** When the tree is ready: children are told nothing and need to tell us nothing, their ports and the API's health are asked. */
-import { connect } from 'node:net'
+/** When the tree is ready: children are told nothing and need to tell us nothing, their health is asked. */
 import { messageOf } from './refusal.ts'
 
-const FIRST_POLL_MS = 15
-/** A service that is not ready is asked less and less often: each question is a line in its log. */
-const POLL_GROWTH = 1.5
-const POLL_LIMIT_MS = 1_000
+const POLL_MS = 50
 /** After this time we say what is missing. */
 const PATIENCE_MS = 15_000
+const ANSWER_LIMIT_MS = 5_000
 
 /**
- * Resolves when `/health` answers, every port of `sidecarPorts` takes connections and `/health/ready`, which knows all
+ * Resolves when the API runs, the sidecar at each of `sidecarPorts` is serving and `/health/ready`, which knows all
  * dependencies, agrees.
  */
 export async function untilReady(url: string, sidecarPorts: number[], warn: (message: string) => void) {
-  const patience = setTimeout(() => warn(`still not ready: ${problem}`), PATIENCE_MS)
   let problem: string | undefined
-  const wait = async (ask: () => Promise<string | undefined>, growth: number) => {
-    for (let pauseMs = FIRST_POLL_MS; ; pauseMs = Math.min(pauseMs * growth, POLL_LIMIT_MS)) {
+  const patience = setTimeout(() => warn(`still not ready: ${problem}`), PATIENCE_MS)
+  const wait = async (ask: () => Promise<string | undefined>) => {
+    for (;;) {
       problem = await ask()
       if (problem === undefined) return
-      await Bun.sleep(pauseMs)
+      await Bun.sleep(POLL_MS)
     }
   }
-  await wait(() => problemAt(`${url}/health`), 1)
-  for (const port of sidecarPorts) await wait(() => problemConnecting(port), 1)
-  await wait(() => problemAt(`${url}/health/ready`), POLL_GROWTH)
+  await wait(() => problemAt(`${url}/health`))
+  // Asked before the API asks them, whose log would tell of every sidecar that takes a moment longer to start.
+  for (const port of sidecarPorts) await wait(() => problemOfSidecar(port))
+  await wait(() => problemAt(`${url}/health/ready`))
   clearTimeout(patience)
 }
 
-async function problemAt(url: string): Promise<string | undefined> {
+/** The standard health service, in the JSON of the Connect protocol. */
+const problemOfSidecar = (port: number) =>
+  problemAt(
+    `http://127.0.0.1:${port}/grpc.health.v1.Health/Check`,
+    { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' },
+    '"SERVING"',
+  )
+
+async function problemAt(url: string, request?: RequestInit, expected = ''): Promise<string | undefined> {
   try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(PATIENCE_MS) })
+    const response = await fetch(url, { ...request, signal: AbortSignal.timeout(ANSWER_LIMIT_MS) })
     const text = await response.text()
-    return response.ok ? undefined : `${url} answers ${text}`
+    return response.ok && text.includes(expected) ? undefined : `${url} answers ${text}`
   } catch (error) {
     return `${url}: ${messageOf(error)}`
   }
 }
-
-const problemConnecting = (port: number) =>
-  new Promise<string | undefined>((resolve) => {
-    const socket = connect(port, '127.0.0.1')
-    socket.once('connect', () => {
-      socket.destroy()
-      resolve(undefined)
-    })
-    socket.once('error', (error) => resolve(`port ${port}: ${error.message}`))
-  })

@@ -110,13 +110,12 @@ test('stopping twice is stopping once', async () => {
   expect(lines.filter((line) => line === 'api: bye')).toHaveLength(1)
 })
 
-test('a child that refuses its configuration is not started again, and its reason is passed on first', async () => {
-  tree = supervise([[child('api', `console.error('PORT: bad'); process.exit(78)`, { finalCode: 78 })]], {
-    log,
-  })
+test('a child that refuses its configuration is not started again, and its reasons are passed on', async () => {
+  const refusing = child('runner', `console.error('A: bad'); console.error('B: worse'); process.exit(78)`)
+  tree = supervise([[refusing]], { log })
   await tree.start()
-  expect(await tree.gaveUp).toBe('api')
-  expect(lines).toContain('api: PORT: bad')
+  expect(await tree.gaveUp).toEqual({ name: 'runner', reason: 'A: bad; B: worse' })
+  expect(lines).toContain('runner: A: bad')
   expect(tree.states()[0]?.restarts).toBe(0)
 })
 

@@ -4,7 +4,14 @@ import type { WriteLine } from './log.ts'
 import { messageOf } from './refusal.ts'
 
 /** A process that has been started. `stop` resolves when it is gone, within a deadline of its own. */
-export type Running = { pid: number; port?: number; exited: Promise<number>; stop: () => Promise<void> }
+export type Running = {
+  pid: number
+  port?: number
+  exited: Promise<number>
+  stop: () => Promise<void>
+  /** What it complained of last, in one line. */
+  lastWords?: () => string
+}
 
 export type Part = {
   name: string
@@ -21,8 +28,8 @@ export type Tree = {
   start: () => Promise<void>
   /** Stops the last stage first. Safe at any time and any number of times. */
   stop: () => Promise<void>
-  /** Resolves with the name of a part that ended with its `finalCode`. */
-  gaveUp: Promise<string>
+  /** Resolves with a part that ended with its `finalCode`, and what it said about it. */
+  gaveUp: Promise<{ name: string; reason: string }>
   states: () => PartState[]
 }
 
@@ -37,7 +44,7 @@ const defaultBackoffMs = (failures: number) =>
 
 export function supervise(stages: Part[][], { log, onChange, backoffMs = defaultBackoffMs }: Options): Tree {
   const stopAsked = Promise.withResolvers<void>()
-  const gaveUp = Promise.withResolvers<string>()
+  const gaveUp = Promise.withResolvers<{ name: string; reason: string }>()
   let isStopping = false
 
   const keepers = stages.map((stage) => stage.map(makeKeeper))
@@ -66,7 +73,9 @@ export function supervise(stages: Part[][], { log, onChange, backoffMs = default
         state.pid = undefined
         onChange?.()
         if (isStopping) return
-        if (code === part.finalCode) return gaveUp.resolve(part.name)
+        if (code === part.finalCode) {
+          return gaveUp.resolve({ name: part.name, reason: running.lastWords?.() || describeExit(code) })
+        }
         failures = performance.now() - startedMs > HEALTHY_AFTER_MS ? 1 : failures + 1
         running = await restart(describeExit(code))
       }
