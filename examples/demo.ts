@@ -1,7 +1,17 @@
 // `npm run demo`: from a file to a gold table through the public interface, step by step.
 import { readdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
+import { eachLine } from '../sidecars/supervisor/lines.ts'
 import { call, createOnce, type Run } from './client.ts'
+import {
+  durationText,
+  type LogLine,
+  makePhaseLine,
+  stepLine,
+  tableLines,
+  testLines,
+  widthOf,
+} from './report.ts'
 
 const root = join(import.meta.dirname, '..')
 const flights = join(import.meta.dirname, 'flights')
@@ -16,43 +26,66 @@ const PIPELINES = ['bronze/flights', 'bronze/airports', 'silver/flights', 'gold/
 const GOLD_SQL = `select origin, destination, hour, flights, mean_delay, p95_delay, share_over_15
 from gold.route_delays where flights >= 100 order by share_over_15 desc, mean_delay desc limit 10`
 
-const say = (text = '') => process.stdout.write(`${text}\n`)
-const seconds = (since: number) => `${((performance.now() - since) / 1000).toFixed(1)} s`
+const POLL_MS = 10
+const KEPT_LINES = 20
+/** What a shell calls an end by Ctrl-C. */
+const INTERRUPTED = 130
+
+const write = (text: string) => void process.stdout.write(text)
+const say = (text = '') => write(`${text}\n`)
+const width = widthOf(process.stdout.columns)
+const phases = makePhaseLine(write, width)
+// Whoever read our output may leave before we do.
+process.stdout.on('error', () => {})
 
 const service = startService()
-const stop = () => service.child.kill('SIGINT')
-process.on('SIGINT', stop)
-process.on('SIGTERM', stop)
+let isInterrupted = false
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+  process.on(signal, () => {
+    isInterrupted = true
+    service.child.kill('SIGINT')
+  })
+}
 
-try {
+process.exit(await demonstrate())
+
+/** Resolves with the exit code when the service has stopped. */
+async function demonstrate(): Promise<number> {
   say('\nSluice: three million flights, from a file to a gold table\n')
-  const began = performance.now()
-  const base = await service.ready
-  step('service', `ready on ${base}`, began)
+  try {
+    await tour(await service.ready)
+  } catch (error) {
+    phases.end()
+    if (!isInterrupted) {
+      say(`\nThe demo failed: ${error instanceof Error ? error.message : error}`)
+      say(service.lastLines())
+      service.child.kill('SIGINT')
+    }
+    await service.child.exited
+    return isInterrupted ? INTERRUPTED : 1
+  }
+  if (isOnce) service.child.kill('SIGINT')
+  const code = await service.child.exited
+  if (code !== 0) say(`\nThe service ended with code ${code}:\n${service.lastLines()}`)
+  else if (isInterrupted) say('\nStopped.')
+  return code
+}
+
+async function tour(base: string) {
+  step('service', `ready on ${base}`, 0)
   for (const zone of ZONES) await land(base, zone)
   for (const pipeline of PIPELINES) await publishAndRun(base, pipeline)
   await showGold(base)
-  say(`Done in ${seconds(began)}. Look around:`)
+  const done = `Done in ${durationText(performance.now())}`
+  if (isOnce) return say(`${done}.`)
+  say(`${done}. Look around:`)
   say(`  ${base}/swagger   every operation, ready to be executed`)
   say(`  ${base}/api/v1/runs   what has run`)
-  say(
-    `  curl -s ${base}/api/v1/query -H 'content-type: application/json' -d '{"sql": "select count(*) from silver.flights"}'`,
-  )
-  if (isOnce) {
-    stop()
-  } else {
-    say('\nServing until Ctrl-C.')
-  }
-} catch (error) {
-  say(`\nThe demo failed: ${error instanceof Error ? error.message : error}`)
-  say(service.lastLines())
-  process.exitCode = 1
-  stop()
+  say(`  curl ${base}/api/v1/query --json '{"sql": "select count(*) from silver.flights"}'`)
+  say('\nServing until Ctrl-C.')
 }
-const code = await service.child.exited
-process.exit(process.exitCode || code)
 
-/** The supervisor as a child: its log is kept for the case that something fails, its refusals are passed on. */
+/** The supervisor as a child: its log is kept for the case that something fails. */
 function startService() {
   const child = Bun.spawn([process.execPath, 'sidecars/supervisor/main.ts'], {
     cwd: root,
@@ -65,31 +98,23 @@ function startService() {
   })
   const lines: string[] = []
   const { promise: ready, resolve, reject } = Promise.withResolvers<string>()
-  const read = async (stream: ReadableStream<Uint8Array>) => {
-    let rest = ''
-    const decoder = new TextDecoder()
-    for await (const chunk of stream) {
-      const parts = (rest + decoder.decode(chunk, { stream: true })).split('\n')
-      rest = parts.pop() ?? ''
-      for (const line of parts) {
-        lines.push(line)
-        if (lines.length > 200) lines.shift()
-        const address = /Sluice is ready on (http\S+)/.exec(line)?.[1]
-        if (address) resolve(address)
-      }
-    }
+  const take = (line: string) => {
+    lines.push(line)
+    if (lines.length > KEPT_LINES) lines.shift()
+    const address = /Sluice is ready on (http\S+)/.exec(line)?.[1]
+    if (address) resolve(address)
   }
-  const drained = Promise.all([read(child.stdout), read(child.stderr)])
+  const drained = Promise.all([eachLine(child.stdout, take), eachLine(child.stderr, take)])
   void child.exited.then(async () => {
     await drained
     reject(new Error('the service ended before it was ready'))
   })
   ready.catch(() => {})
-  return { child, ready, lastLines: () => lines.slice(-20).join('\n') }
+  return { child, ready, lastLines: () => lines.join('\n') }
 }
 
-function step(what: string, result: string, since: number) {
-  say(`✓ ${what.padEnd(22)} ${result.padEnd(58)} ${seconds(since).padStart(7)}`)
+function step(name: string, result: string, since: number) {
+  say(stepLine({ name, result, ms: performance.now() - since }, width))
 }
 
 async function land(base: string, { name, description, file }: (typeof ZONES)[number]) {
@@ -102,15 +127,11 @@ async function land(base: string, { name, description, file }: (typeof ZONES)[nu
     `${zone}/files`,
   )
   const there = files.find((candidate) => candidate.filename.endsWith(file))
-  if (there !== undefined) return step(`landing zone ${name}`, `${there.filename} is there already`, since)
+  if (there !== undefined) return step(`zone ${name}`, `${there.filename} is there already`, since)
   const form = new FormData()
   form.append('file', Bun.file(join(data, file)), basename(file))
   const uploaded = await call<{ filename: string; size_bytes: number }>(base, 'POST', `${zone}/files`, form)
-  step(
-    `landing zone ${name}`,
-    `${uploaded.filename}, ${(uploaded.size_bytes / 1e6).toFixed(1)} MB uploaded`,
-    since,
-  )
+  step(`zone ${name}`, `${uploaded.filename}, ${(uploaded.size_bytes / 1e6).toFixed(1)} MB uploaded`, since)
 }
 
 async function publishAndRun(base: string, pipeline: string) {
@@ -143,18 +164,11 @@ async function publishAndRun(base: string, pipeline: string) {
   })
   const run = await follow(base, run_id)
   if (run.status !== 'success') throw new Error(`run ${run_id} ${run.status}: ${run.error}`)
-  step(
-    '',
-    `${(run.rows_written ?? 0).toLocaleString('en-US')} rows merged as commit ${run.merged_commit}`,
-    since,
-  )
-  const { logs } = await call<{ logs: { level: string; message: string }[] }>(
-    base,
-    'GET',
-    `/runs/${run_id}/logs`,
-  )
-  for (const { message } of logs.filter(({ message }) => /test/i.test(message)))
-    say(`  ${' '.repeat(22)} ${message}`)
+  step('', `${(run.rows_written ?? 0).toLocaleString('en-US')} rows`, since)
+  const { tests } = await call<{ tests: { name: string; severity: string }[] }>(base, 'GET', `${path}/tests`)
+  const { logs } = await call<{ logs: LogLine[] }>(base, 'GET', `/runs/${run_id}/logs`)
+  const severities = new Map(tests.map((test) => [test.name, test.severity]))
+  for (const line of testLines(logs, severities, width)) say(line)
 }
 
 /** Writes a file unless it is there with the same content, so that a second demo publishes nothing new. */
@@ -165,21 +179,28 @@ async function writeOnce(base: string, path: string, content: string) {
 
 /** Shows the phases of a run as they come. */
 async function follow(base: string, id: string): Promise<Run> {
-  const since = performance.now()
-  const seen: string[] = []
+  let shown: string | undefined
+  let since = performance.now()
   for (;;) {
     const run = await call<Run>(base, 'GET', `/runs/${id}`)
+    const isOver = run.status !== 'pending' && run.status !== 'running'
     const state = run.status === 'running' ? (run.phase ?? 'running') : run.status
-    if (seen.at(-1) !== state) {
-      seen.push(state)
-      process.stdout.write(`${seen.length === 1 ? `  ${' '.repeat(23)}` : ' → '}${state} ${seconds(since)}`)
+    if (state !== shown && state !== 'merging') {
+      if (shown !== undefined) phases.took(performance.now() - since)
+      phases.next(state === 'success' ? mergedText(run) : state)
+      since = performance.now()
+      shown = state
     }
-    if (run.status !== 'pending' && run.status !== 'running') {
-      process.stdout.write('\n')
+    if (isOver) {
+      phases.end()
       return run
     }
-    await Bun.sleep(20)
+    await Bun.sleep(POLL_MS)
   }
+}
+
+function mergedText({ merged_commit }: Run) {
+  return merged_commit === null ? 'nothing to merge' : `merged as commit ${merged_commit}`
 }
 
 async function showGold(base: string) {
@@ -188,13 +209,8 @@ async function showGold(base: string) {
     rows: Record<string, unknown>[]
     duration_ms: number
   }>(base, 'POST', '/query', { sql: GOLD_SQL })
-  const names = columns.map((column) => column.name)
-  const cells = [names, ...rows.map((row) => names.map((name) => String(row[name])))]
-  const widths = names.map((_, column) => Math.max(...cells.map((row) => row[column]?.length ?? 0)))
   say(`\ngold.route_delays: where it is worst to fly (at least 100 flights; ${duration_ms} ms)\n`)
-  cells.forEach((row, index) => {
-    say(`  ${row.map((cell, column) => cell.padStart(widths[column] ?? 0)).join('  ')}`)
-    if (index === 0) say(`  ${widths.map((width) => '─'.repeat(width)).join('  ')}`)
-  })
+  const names = columns.map((column) => column.name)
+  for (const line of tableLines(names, rows)) say(line)
   say()
 }

@@ -1,0 +1,88 @@
+import { expect, test } from 'bun:test'
+import { durationText, makePhaseLine, stepLine, tableLines, testLines, widthOf } from './report.ts'
+
+const severities = new Map([
+  ['known-airports', 'error'],
+  ['plausible-delays', 'warn'],
+])
+const sample = `departed_at=2001-02-01 12:17:00, origin=LAS, note=two\nlines, origin_city=Las Vegas, destination=PHX`
+const log = [
+  'rendered pipeline.sql in 35 ms',
+  'test known-airports: passed in 70 ms',
+  'test plausible-delays: failed with 3 (severity warn) in 9 ms',
+  `test plausible-delays: ${sample}`,
+  `test plausible-delays: ${sample}`,
+  `test plausible-delays: short=1`,
+  '1 test passed, 1 failed in 80 ms',
+].map((message) => ({ message }))
+
+test('a test is a line with its severity and outcome, and each row that fails it another', () => {
+  const lines = testLines(log, severities, 100)
+  expect(lines.map((line) => line.trim())).toEqual([
+    '✓ known-airports    error  passed in 70 ms',
+    '! plausible-delays  warn   failed with 3 in 9 ms',
+    expect.stringMatching(/^departed_at=2001-02-01 12:17:00, origin=LAS, note=two lines, .*…$/),
+    expect.stringMatching(/^departed_at=.*…$/),
+    'short=1',
+  ])
+})
+
+test.each([60, 80, 100])('no line of a test is longer than %i columns', (width) => {
+  const lines = testLines(log, severities, width)
+  expect(Math.max(...lines.map((line) => line.length))).toBe(width)
+})
+
+test('a failing test of severity error stands out, one that has an error says which', () => {
+  const lines = testLines(
+    [{ message: 'test known-airports: failed, it has an error (severity error): no such column: x' }],
+    severities,
+    100,
+  )
+  expect(lines[0]?.trim()).toBe('✗ known-airports    error  failed, it has an error: no such column: x')
+})
+
+test('phases are one line, with the time of those that took some, wrapped where the terminal ends', () => {
+  let written = ''
+  const line = makePhaseLine((text) => {
+    written += text
+  }, 70)
+  for (const [phase, ms] of [
+    ['pending', 3],
+    ['rendering', 100],
+    ['executing', 1_840],
+    ['testing', 99],
+  ] as const) {
+    line.next(phase)
+    line.took(ms)
+  }
+  line.next('merged as commit 3')
+  line.end()
+  line.end()
+  const indent = ' '.repeat(21)
+  expect(written).toBe(
+    `${indent}pending → rendering 0.1 s → executing 1.8 s\n${indent}→ testing → merged as commit 3\n`,
+  )
+})
+
+test('durations of steps end at the same column, the width of the terminal', () => {
+  const lines = [
+    stepLine({ name: 'service', result: 'ready', ms: 1_640 }, 100),
+    stepLine({ name: 'gold.route_delays', result: 'published as version 12', ms: 7 }, 100),
+  ]
+  expect(lines.map((line) => line.length)).toEqual([100, 100])
+  expect(lines[0]).toEndWith(' 1.6 s')
+  expect(lines[1]).toEndWith(' 7 ms')
+  expect(durationText(999.6)).toBe('1000 ms')
+})
+
+test('output to a file is as wide as on a wide terminal', () => {
+  expect([widthOf(undefined), widthOf(200), widthOf(80)]).toEqual([100, 100, 80])
+})
+
+test('columns of a table stand below their names', () => {
+  expect(tableLines(['origin', 'n'], [{ origin: 'BOS', n: 100 }])).toEqual([
+    '  origin    n',
+    '  ──────  ───',
+    '     BOS  100',
+  ])
+})
