@@ -59,9 +59,10 @@ async function demonstrate(): Promise<number> {
     if (!isInterrupted) {
       say(`\nThe demo failed: ${error instanceof Error ? error.message : error}`)
       say(service.lastLines())
-      service.child.kill('SIGINT')
     }
+    service.child.kill('SIGINT')
     await service.child.exited
+    if (isInterrupted) say('\nStopped.')
     return isInterrupted ? INTERRUPTED : 1
   }
   if (isOnce) service.child.kill('SIGINT')
