@@ -2,6 +2,7 @@
 import { readdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { eachLine } from '../sidecars/supervisor/lines.ts'
+import { messageOf } from '../sidecars/supervisor/refusal.ts'
 import { call, createOnce, type Run } from './client.ts'
 import {
   durationText,
@@ -38,6 +39,9 @@ const phases = makePhaseLine(write, width)
 // Whoever read our output may leave before we do.
 process.stdout.on('error', () => {})
 
+/** The service has said itself why it did not start. */
+class NeverReady extends Error {}
+
 const service = startService()
 let isInterrupted = false
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
@@ -57,7 +61,7 @@ async function demonstrate(): Promise<number> {
   } catch (error) {
     phases.end()
     if (!isInterrupted) {
-      say(`\nThe demo failed: ${error instanceof Error ? error.message : error}`)
+      if (!(error instanceof NeverReady)) say(`\nThe demo failed: ${messageOf(error)}\n`)
       say(service.lastLines())
     }
     service.child.kill('SIGINT')
@@ -108,7 +112,7 @@ function startService() {
   const drained = Promise.all([eachLine(child.stdout, take), eachLine(child.stderr, take)])
   void child.exited.then(async () => {
     await drained
-    reject(new Error('the service ended before it was ready'))
+    reject(new NeverReady())
   })
   ready.catch(() => {})
   return { child, ready, lastLines: () => lines.join('\n') }

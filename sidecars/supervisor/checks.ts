@@ -7,7 +7,8 @@ import { type HeldPort, holdPort } from './ports.ts'
 import { messageOf, Refusal } from './refusal.ts'
 
 const POSTGRES_MAJOR = 15
-const CONNECT_SECONDS = 5
+/** A firewall, or a program that speaks another protocol, takes the connection and says nothing. */
+const DATABASE_ANSWER_MS = 5_000
 
 /**
  * Claims a data directory until this process ends, however it ends. The lock is SQLite's, because it is the one lock of the
@@ -48,14 +49,17 @@ function portProblem(error: NodeJS.ErrnoException, host: string, port: number) {
 }
 
 /** Connects once. Messages name host and user, never the password. */
-export async function checkDatabase(url: string) {
-  if (!/^postgres(ql)?:\/\//.test(url) || !URL.canParse(url)) {
+export async function checkDatabase(url: string, answerMs = DATABASE_ANSWER_MS) {
+  if (!/^postgres(ql)?:\/\//.test(url) || !URL.canParse(url) || new URL(url).hostname === '') {
     throw new Refusal('DATABASE_URL must look like postgres://user:password@host:5432/database')
   }
   const { host, username, pathname } = new URL(url)
-  const sql = postgres(url, { max: 1, connect_timeout: CONNECT_SECONDS, onnotice: () => {} })
+  const sql = postgres(url, { max: 1, onnotice: () => {} })
+  const silence = Promise.withResolvers<never>()
+  const limit = setTimeout(() => silence.reject(new Error(`silent for ${answerMs / 1_000} s`)), answerMs)
   try {
-    const [row] = await sql`select current_setting('server_version_num')::int / 10000 as major`
+    const version = sql`select current_setting('server_version_num')::int / 10000 as major`
+    const [row] = await Promise.race([version, silence.promise])
     if (row?.major < POSTGRES_MAJOR) {
       throw new Refusal(
         `DATABASE_URL leads to PostgreSQL ${row?.major}: ${POSTGRES_MAJOR} or newer is needed`,
@@ -67,7 +71,8 @@ export async function checkDatabase(url: string) {
       `DATABASE_URL: ${databaseProblem(error, { host, user: username, database: pathname.slice(1) })}`,
     )
   } finally {
-    await sql.end({ timeout: 1 })
+    clearTimeout(limit)
+    void sql.end({ timeout: 0 })
   }
 }
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { claimDataDirectory } from './checks.ts'
+import { checkDatabase, claimDataDirectory } from './checks.ts'
 import { freePort, holdPort } from './ports.ts'
 import { type Postgres, startPostgres } from './postgres.ts'
 import { temporaryDirectory } from './testing.ts'
@@ -98,7 +98,7 @@ test('a data directory that another Sluice works on is refused', async () => {
   claimDataDirectory(dataDir, () => '').release()
 })
 
-test.each(['localhost:5432/x', 'mysql://localhost/x', 'postgres://host:port/x'])(
+test.each(['localhost:5432/x', 'mysql://localhost/x', 'postgres://host:port/x', 'postgres:///x'])(
   'DATABASE_URL %p is malformed',
   async (url) => {
     expect(await refusal({ DATABASE_URL: url })).toContain('DATABASE_URL must look like postgres://')
@@ -110,6 +110,13 @@ test('a database that nobody serves is named without its password', async () => 
   const message = await refusal({ DATABASE_URL: `postgres://sluice:hunter2@127.0.0.1:${port}/x` })
   expect(message).toContain(`no Postgres answers at 127.0.0.1:${port} (ECONNREFUSED)`)
   expect(message).not.toContain('hunter2')
+})
+
+test('a database that takes the connection and says nothing is given up', async () => {
+  const silent = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+  const check = checkDatabase(`postgres://sluice:hunter2@127.0.0.1:${silent.port}/x`, 50)
+  await expect(check).rejects.toThrow(`no Postgres answers at 127.0.0.1:${silent.port} (silent for 0.05 s)`)
+  silent.stop(true)
 })
 
 test('a wrong database password is said to be refused, and is not shown', async () => {
