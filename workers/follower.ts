@@ -126,6 +126,7 @@ async function readToEnd(
     const silenceTimer = () => setTimeout(() => silence.abort(), limits.runnerSilenceMs)
     let timer = silenceTimer()
     let hasEnded = false
+    let told: GetRunStatusResponse | undefined
     try {
       const signal = AbortSignal.any([deps.signal, silence.signal])
       const afterSeq = BigInt(log.lastLine)
@@ -135,12 +136,15 @@ async function readToEnd(
         timer = silenceTimer()
         if (message.bootId !== '' && message.bootId !== boot) return { lost: 'the runner was started again' }
         pass(message, attempt, log, deps)
+        told = message.facts
       }
       hasEnded = true
-      const facts = await deps.runner.service.getRunStatus(
-        { handle },
-        { signal: AbortSignal.any([deps.signal, AbortSignal.timeout(limits.runnerSilenceMs)]) },
-      )
+      const facts =
+        told ??
+        (await deps.runner.service.getRunStatus(
+          { handle },
+          { signal: AbortSignal.any([deps.signal, AbortSignal.timeout(limits.runnerSilenceMs)]) },
+        ))
       if (facts.bootId !== boot) return { lost: 'the runner was started again' }
       if (facts.status === RunStatus.CANCELLED) return { lost: 'the runner has given the attempt up' }
       if (facts.status === RunStatus.COMPLETED || facts.status === RunStatus.FAILED) return facts

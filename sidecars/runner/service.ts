@@ -39,26 +39,12 @@ export function makeRunnerService({ attempts, testMain }: ServiceDeps): ServiceI
       return { handle: attempt.handle, bootId, freeSlots: attempts.freeSlots() }
     },
 
-    getRunStatus({ handle }) {
-      const { status, phase, error, facts } = known(handle)
-      return {
-        status: STATUS[status],
-        phase: PHASE[phase],
-        bootId,
-        rowsWritten: BigInt(facts.rowsWritten),
-        testedCommit: facts.testedCommit,
-        tests: facts.tests.map(testOnWire),
-        error,
-        landingFileIds: facts.landingFileIds,
-        archiveLandingZones: facts.archiveLandingZones,
-        maxRetries: facts.maxRetries,
-        retryDelaySeconds: facts.retryDelaySeconds,
-      }
-    },
+    getRunStatus: ({ handle }) => factsOf(known(handle), bootId),
 
     async *streamLogs({ handle, afterSeq }, { signal }) {
-      for await (const told of known(handle).log.follow(Number(afterSeq), signal))
-        yield { bootId, ...onWire(told) }
+      const attempt = known(handle)
+      for await (const told of attempt.log.follow(Number(afterSeq), signal)) yield { bootId, ...onWire(told) }
+      if (attempt.status !== 'running') yield { bootId, facts: factsOf(attempt, bootId) }
     },
 
     async cancelRun({ handle }) {
@@ -73,6 +59,20 @@ export function makeRunnerService({ attempts, testMain }: ServiceDeps): ServiceI
     },
   }
 }
+
+const factsOf = ({ status, phase, error, facts }: Attempt, bootId: string) => ({
+  status: STATUS[status],
+  phase: PHASE[phase],
+  bootId,
+  rowsWritten: BigInt(facts.rowsWritten),
+  testedCommit: facts.testedCommit,
+  tests: facts.tests.map(testOnWire),
+  error,
+  landingFileIds: facts.landingFileIds,
+  archiveLandingZones: facts.archiveLandingZones,
+  maxRetries: facts.maxRetries,
+  retryDelaySeconds: facts.retryDelaySeconds,
+})
 
 const STATUS = {
   running: RunStatus.RUNNING,
