@@ -12,15 +12,12 @@ afterEach(() => feeds.stop())
 function logOf(status: RunStatus = 'running') {
   const log = { status: status as RunStatus, lines: [] as Line[], reads: 0, rows: 0, fails: false }
   feeds = makeRunFeeds({
-    statusOf: async () => {
+    async tail(_, seq) {
       if (log.fails) throw new Error('no database')
-      return { status: log.status, rows_written: 1, duration_ms: 2 }
-    },
-    linesAfter: async (_, seq) => {
-      const found = log.lines.filter((line) => line.seq > seq)
+      const lines = log.lines.filter((line) => line.seq > seq)
       log.reads += 1
-      log.rows += found.length
-      return found
+      log.rows += lines.length
+      return { state: { status: log.status, rows_written: 1, duration_ms: 2 }, lines }
     },
   })
   return {

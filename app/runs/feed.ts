@@ -18,12 +18,11 @@ interface Feed {
   isStale: boolean
 }
 
-type Lines = Awaited<ReturnType<RunService['linesAfter']>>
-type Status = Awaited<ReturnType<RunService['statusOf']>>
+type Tail = Awaited<ReturnType<RunService['tail']>>
 
 export type RunFeeds = ReturnType<typeof makeRunFeeds>
 
-export function makeRunFeeds(runs: Pick<RunService, 'linesAfter' | 'statusOf'>) {
+export function makeRunFeeds(runs: Pick<RunService, 'tail'>) {
   const feeds = new Map<string, Feed>()
   let open = 0
 
@@ -81,10 +80,8 @@ export function makeRunFeeds(runs: Pick<RunService, 'linesAfter' | 'statusOf'>) 
         // One that does not keep up is left alone until it asks for more.
         const ready = [...feed.subscribers].filter(({ controller }) => (controller.desiredSize ?? 0) > 0)
         if (ready.length === 0) return
-        // Status first: a run that has ended by then has all its lines.
-        const status = await runs.statusOf(runId)
-        const lines = await runs.linesAfter(runId, Math.min(...ready.map(({ position }) => position)))
-        for (const subscriber of ready) pass(runId, feed, subscriber, lines, status)
+        const tail = await runs.tail(runId, Math.min(...ready.map(({ position }) => position)))
+        for (const subscriber of ready) pass(runId, feed, subscriber, tail)
       }
     } catch {
       for (const subscriber of feed.subscribers) {
@@ -99,18 +96,18 @@ export function makeRunFeeds(runs: Pick<RunService, 'linesAfter' | 'statusOf'>) 
     }
   }
 
-  function pass(runId: string, feed: Feed, subscriber: Subscriber, lines: Lines, status: Status) {
+  function pass(runId: string, feed: Feed, subscriber: Subscriber, tail: Tail) {
     const { controller } = subscriber
-    for (const { seq, ...entry } of lines) {
+    for (const { seq, ...entry } of tail?.lines ?? []) {
       if (seq <= subscriber.position) continue
       if ((controller.desiredSize ?? 0) <= 0) return
       send(controller, event('log', entry, seq))
       subscriber.position = seq
     }
-    if (status !== null && !isTerminal(status.status)) return
+    if (tail !== null && !isTerminal(tail.state.status)) return
     send(
       controller,
-      status === null ? event('error', { message: 'the run is gone' }) : event('status', status),
+      tail === null ? event('error', { message: 'the run is gone' }) : event('status', tail.state),
     )
     end(runId, feed, subscriber)
   }

@@ -154,24 +154,35 @@ export interface StoredLine {
   message: string
 }
 
-/** Lines after a number, in order; at most what a run may keep. */
-export async function linesAfter(sql: Sql, runId: string, seq: number): Promise<StoredLine[]> {
-  const rows = await sql<{ seq: string; at: Date; level: LogLevel; message: string }[]>`
-    select seq, at, level, message from run_log where run_id = ${runId} and seq > ${seq}
-    order by seq limit ${2 * limits.logLinesPerRun}`
-  return rows.map(({ at, ...line }) => ({ ...line, seq: Number(line.seq), timestamp: at.toISOString() }))
+/** A run's state and the lines after a number, as one statement saw them: a run that has ended has all its lines. */
+export async function tailOf(sql: Sql, runId: string, seq: number) {
+  const rows = await sql<TailRow[]>`
+    select r.status, r.rows_written, r.duration_ms, l.seq, l.at, l.level, l.message
+    from run r left join run_log l on l.run_id = r.id and l.seq > ${seq}
+    where r.id = ${runId} order by l.seq limit ${2 * limits.logLinesPerRun}`
+  const [first] = rows
+  if (first === undefined) return null
+  return {
+    state: {
+      status: first.status,
+      rows_written: numberOf(first.rows_written),
+      duration_ms: numberOf(first.duration_ms),
+    },
+    lines: rows.flatMap(({ seq: number, at, level, message }): StoredLine[] =>
+      number === null ? [] : [{ seq: Number(number), timestamp: at.toISOString(), level, message }],
+    ),
+  }
 }
 
-/** What the `status` event of a stream says. */
-export async function statusOf(sql: Sql, runId: string) {
-  const [row] = await sql<{ status: RunStatus; rows_written: string | null; duration_ms: string | null }[]>`
-    select status, rows_written, duration_ms from run where id = ${runId}`
-  if (row === undefined) return null
-  return {
-    status: row.status,
-    rows_written: numberOf(row.rows_written),
-    duration_ms: numberOf(row.duration_ms),
-  }
+/** The columns of a line are null together, in the one row of a run that has none. */
+type TailRow = {
+  status: RunStatus
+  rows_written: string | null
+  duration_ms: string | null
+  seq: string | null
+  at: Date
+  level: LogLevel
+  message: string
 }
 
 /** Runs of a pipeline that have not ended, at most a batch of them. */

@@ -5,16 +5,7 @@ import type { NewId, PipelineId, RunId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import type { Notices } from './notices.ts'
 import { cancelRuns, completedOf } from './outcomes.ts'
-import {
-  activeRunsOf,
-  findRun,
-  insertRun,
-  linesAfter,
-  listRuns,
-  type NewRun,
-  RUN_SORT_KEYS,
-  statusOf,
-} from './queries.ts'
+import { activeRunsOf, findRun, insertRun, listRuns, type NewRun, RUN_SORT_KEYS, tailOf } from './queries.ts'
 import type { CreateRun, RunQuery } from './schema.ts'
 
 /** What a pipeline's runs execute now. */
@@ -100,12 +91,11 @@ export function makeRunService({ sql, newId, notices, runnable, nudge }: RunDeps
   }
 
   async function logs(id: string) {
-    // Status first: a run that has ended by then has all its lines.
-    const run = await get(id)
-    const lines = await linesAfter(sql, id, 0)
+    const tail = await tailOf(sql, id, 0)
+    if (tail === null) throw notFound(`run ${id}`)
     return {
-      logs: lines.map(({ timestamp, level, message }) => ({ timestamp, level, message })),
-      status: run.status,
+      logs: tail.lines.map(({ timestamp, level, message }) => ({ timestamp, level, message })),
+      status: tail.state.status,
     }
   }
 
@@ -116,8 +106,8 @@ export function makeRunService({ sql, newId, notices, runnable, nudge }: RunDeps
     get,
     list,
     logs,
-    linesAfter: (id: string, seq: number) => linesAfter(sql, id, seq),
-    statusOf: (id: string) => statusOf(sql, id),
+    /** Null: there is no such run. */
+    tail: (id: string, seq: number) => tailOf(sql, id, seq),
   }
 }
 
