@@ -6,41 +6,44 @@ import { installed } from './apt.ts'
 import { findChromium } from './chromium.ts'
 import { runEndToEnd } from './e2e.ts'
 import { type S3Server, startS3Server } from './s3-server.ts'
+import { inScratch } from './scratch.ts'
 import { type SystemPostgres, startSystemPostgres } from './system-postgres.ts'
 import { Tally } from './tally.ts'
 import { runBunTest } from './unit.ts'
 
-const tally = new Tally()
-let s3: S3Server | undefined
-let database: SystemPostgres | undefined
+await inScratch(async () => {
+  const tally = new Tally()
+  let s3: S3Server | undefined
+  let database: SystemPostgres | undefined
 
-tally.heading('What is needed')
-await tally.check(
-  'a Chromium',
-  async () => void (findChromium() ?? (await installed('chromium', findChromium))),
-)
-await tally.check('an S3 server', async () => {
-  s3 = await startS3Server()
-  return undefined
-})
-await tally.check('a Postgres of the system', async () => {
-  database = await startSystemPostgres()
-  return undefined
-})
+  tally.heading('What is needed')
+  await tally.check(
+    'a Chromium',
+    async () => void (findChromium() ?? (await installed('chromium', findChromium))),
+  )
+  await tally.check('an S3 server', async () => {
+    s3 = await startS3Server()
+    return undefined
+  })
+  await tally.check('a Postgres of the system', async () => {
+    database = await startSystemPostgres()
+    return undefined
+  })
 
-try {
-  if (s3) {
-    tally.heading('Object store on S3 (bun test)')
-    await runBunTest(tally, ['./app/objects/s3.interop.ts'], s3.env)
+  try {
+    if (s3) {
+      tally.heading('Object store on S3 (bun test)')
+      await runBunTest(tally, ['./app/objects/s3.interop.ts'], s3.env)
+    }
+    await runEndToEnd(tally, { title: 'End-to-end tests, browser included', browser: 'required' })
+    if (s3 && database) {
+      const env = { ...s3.env, DATABASE_URL: database.url }
+      const title = `End-to-end tests on S3 and PostgreSQL ${database.version}`
+      await runEndToEnd(tally, { title, env, browser: 'no' })
+    }
+  } finally {
+    await s3?.stop()
+    await database?.stop()
   }
-  await runEndToEnd(tally, { title: 'End-to-end tests, browser included', browser: 'required' })
-  if (s3 && database) {
-    const env = { ...s3.env, DATABASE_URL: database.url }
-    const title = `End-to-end tests on S3 and PostgreSQL ${database.version}`
-    await runEndToEnd(tally, { title, env, browser: 'no' })
-  }
-} finally {
-  await s3?.stop()
-  await database?.stop()
-}
-process.exit(tally.conclude())
+  return tally.conclude()
+})

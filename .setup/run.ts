@@ -1,5 +1,6 @@
 /** Child processes of the test scripts: each in a group of its own, with a time limit, and none left when we end. */
 import { eachLine } from '../sidecars/supervisor/lines.ts'
+import { endWith, isEnding } from './scratch.ts'
 
 export type RunOptions = {
   command: string[]
@@ -12,16 +13,9 @@ export type RunOptions = {
 
 export type RunResult = { code: number; output: string; isLate: boolean }
 
-const groups = new Set<number>()
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-  process.on(signal, () => {
-    for (const pid of groups) killGroup(pid)
-    process.exit(130)
-  })
-}
-
 /** Runs a command to its end; past `limitMs` it is killed with everything it started. Never throws for a bad exit code. */
 export async function run({ command, limitMs, cwd, env, onLine }: RunOptions): Promise<RunResult> {
+  if (isEnding()) return never
   const child = Bun.spawn(command, {
     cwd,
     env: { ...process.env, ...env },
@@ -30,7 +24,7 @@ export async function run({ command, limitMs, cwd, env, onLine }: RunOptions): P
     stdout: 'pipe',
     stderr: 'pipe',
   })
-  groups.add(child.pid)
+  const forget = endWith(async () => killGroup(child.pid))
   let isLate = false
   const limit = setTimeout(() => {
     isLate = true
@@ -43,10 +37,14 @@ export async function run({ command, limitMs, cwd, env, onLine }: RunOptions): P
   }
   await Promise.all([eachLine(child.stdout, take), eachLine(child.stderr, take), child.exited])
   clearTimeout(limit)
-  groups.delete(child.pid)
   killGroup(child.pid)
+  if (isEnding()) return never
+  forget()
   return { code: await child.exited, output: lines.join('\n'), isLate }
 }
+
+/** An interrupted command has nothing to say about what it killed, and starts nothing more. */
+const never = new Promise<never>(() => {})
 
 function killGroup(pid: number) {
   try {

@@ -7,6 +7,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { freePort } from '../sidecars/supervisor/ports.ts'
+import { endWith } from './scratch.ts'
 
 const VERSION = 'v1.8.0'
 const READY_DEADLINE_MS = 30_000
@@ -41,10 +42,12 @@ export async function startS3Server(): Promise<S3Server> {
   )
   const said = new Response(server.stderr).text()
   const stop = async () => {
+    forget()
     server.kill()
     await server.exited
     await rm(home, { recursive: true, force: true })
   }
+  const forget = endWith(stop)
   try {
     await answering(`http://${address}/`, server)
   } catch (error) {

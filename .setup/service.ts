@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { eachLine } from '../sidecars/supervisor/lines.ts'
 import { freePort } from '../sidecars/supervisor/ports.ts'
+import { endWith, killAllIn } from './scratch.ts'
 
 const root = join(import.meta.dirname, '..')
 const READY_LIMIT_MS = 60_000
@@ -34,6 +35,20 @@ export async function startService(env: Record<string, string> = {}): Promise<Se
     stderr: 'pipe',
   })
   const lines: string[] = []
+  const log = () => lines.join('\n')
+  const stop = async () => {
+    forget()
+    child.kill('SIGINT')
+    const hardStop = setTimeout(() => child.kill('SIGKILL'), STOP_LIMIT_MS)
+    const code = await child.exited
+    clearTimeout(hardStop)
+    const left = await killAllIn(dataDir)
+    await rm(dataDir, { recursive: true, force: true })
+    if (code !== 0) return `it ended with code ${code}\n${log()}`
+    return left === 0 ? undefined : `${left} processes were left behind\n${log()}`
+  }
+  const forget = endWith(stop)
+
   const ready = Promise.withResolvers<boolean>()
   const take = (line: string) => {
     lines.push(line)
@@ -44,19 +59,6 @@ export async function startService(env: Record<string, string> = {}): Promise<Se
   const limit = setTimeout(() => ready.resolve(false), READY_LIMIT_MS)
   const isReady = await Promise.race([ready.promise, child.exited.then(() => drained).then(() => false)])
   clearTimeout(limit)
-
-  const log = () => lines.join('\n')
-  const stop = async () => {
-    child.kill('SIGINT')
-    const hardStop = setTimeout(() => child.kill('SIGKILL'), STOP_LIMIT_MS)
-    const code = await child.exited
-    clearTimeout(hardStop)
-    const left = await processesWith(dataDir)
-    for (const pid of left) process.kill(pid, 'SIGKILL')
-    await rm(dataDir, { recursive: true, force: true })
-    if (code !== 0) return `it ended with code ${code}\n${log()}`
-    return left.length === 0 ? undefined : `${left.length} processes were left behind\n${log()}`
-  }
   if (!isReady) {
     await stop()
     throw new Error(`the service did not become ready\n${log()}`)
@@ -67,16 +69,3 @@ export async function startService(env: Record<string, string> = {}): Promise<Se
 /** Only what any program needs: a DATABASE_URL of the developer's must not become the one of the tests. */
 const ownEnvironment = () =>
   Object.fromEntries(['PATH', 'HOME', 'TMPDIR', 'LANG', 'TZ', 'CI'].map((name) => [name, process.env[name]]))
-
-/** Processes whose command line or environment names the data directory; only Linux tells. */
-async function processesWith(dataDir: string): Promise<number[]> {
-  if (process.platform !== 'linux') return []
-  const found: number[] = []
-  for await (const path of new Bun.Glob('[0-9]*/{cmdline,environ}').scan('/proc')) {
-    const text = await Bun.file(`/proc/${path}`)
-      .text()
-      .catch(() => '')
-    if (text.includes(dataDir)) found.push(Number.parseInt(path, 10))
-  }
-  return [...new Set(found)].filter((pid) => pid !== process.pid)
-}

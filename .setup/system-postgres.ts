@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { freePort } from '../sidecars/supervisor/ports.ts'
 import { unprivilegedAccount } from '../sidecars/supervisor/postgres-binaries.ts'
 import { installed } from './apt.ts'
+import { endWith } from './scratch.ts'
 
 const HOME = '/usr/lib/postgresql'
 const OLDEST_MAJOR = 15
@@ -49,10 +50,12 @@ export async function startSystemPostgres(): Promise<SystemPostgres> {
     { ...account.spawn, cwd: '/', detached: true, stdin: 'ignore', stdout: 'ignore', stderr: 'pipe' },
   )
   const stop = async () => {
+    forget()
     server.kill('SIGINT')
     await server.exited
     await rm(directory, { recursive: true, force: true })
   }
+  const forget = endWith(stop)
   const limit = setTimeout(() => server.kill('SIGKILL'), READY_LIMIT_MS)
   let said = ''
   for await (const chunk of server.stderr) {

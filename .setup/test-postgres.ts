@@ -6,12 +6,14 @@ import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startPostgres } from '../sidecars/supervisor/postgres.ts'
+import { endWith } from './scratch.ts'
 
 export type TestPostgres = { url: string; stop: () => Promise<void> }
 
 /** Starts this file as a process. It ends with `stop()` or with the caller, whichever comes first. */
 export async function startTestPostgres(): Promise<TestPostgres> {
   const child = Bun.spawn([process.execPath, import.meta.path], {
+    env: process.env,
     stdin: 'pipe',
     stdout: 'pipe',
     stderr: 'inherit',
@@ -19,16 +21,18 @@ export async function startTestPostgres(): Promise<TestPostgres> {
     detached: true,
   })
   child.unref()
+  const stop = async () => {
+    forget()
+    child.stdin.end()
+    await child.exited
+  }
+  const forget = endWith(stop)
   let said = ''
   for await (const chunk of child.stdout) {
     said += new TextDecoder().decode(chunk)
     if (said.includes('\n')) break
   }
   if (!said.startsWith('postgres://')) throw new Error('the test Postgres did not start')
-  const stop = async () => {
-    child.stdin.end()
-    await child.exited
-  }
   return { url: said.trim(), stop }
 }
 

@@ -1,6 +1,7 @@
 /** `npm test`: everything that needs only Node and npm. `npm test -- check|unit|e2e|faults` runs one part, `-- unit <pattern>` less. */
 import { runChecks } from './checks.ts'
 import { runEndToEnd, runFaults } from './e2e.ts'
+import { inScratch } from './scratch.ts'
 import { Tally } from './tally.ts'
 import { runUnitTests } from './unit.ts'
 
@@ -19,5 +20,8 @@ if (part !== undefined && !(part in parts)) {
   )
   process.exit(2)
 }
-for (const [name, runPart] of Object.entries(parts)) if (part === undefined || part === name) await runPart()
-process.exit(tally.conclude())
+await inScratch(async () => {
+  for (const [name, runPart] of Object.entries(parts))
+    if (part === undefined || part === name) await runPart()
+  return tally.conclude()
+})
