@@ -1,6 +1,7 @@
 import { type DuckDBDataChunk, type DuckDBValue, StatementType } from '@duckdb/node-api'
 import { engineError, mapped } from '../../lake/engine/error.ts'
 import { type Engine, type PreparedEngine, prepareEngine } from '../../lake/engine/instance.ts'
+import { nextChunk } from '../../lake/engine/rows.ts'
 import { quoteName, quoteText } from '../../lake/iceberg/sql.ts'
 import type { AnswerOf, RequestKind, RequestOf } from './engine-messages.ts'
 
@@ -64,20 +65,25 @@ export class EngineInstance {
     const statement = await this.#select(sql)
     const result = await mapped(() => statement.stream())
     const names = result.columnNames()
-    let head: DuckDBValue[][] | undefined
+    const head: DuckDBValue[][] = []
     let rowCount = 0
-    for (;;) {
-      const chunk = await mapped(() => result.fetchChunk())
-      if (chunk === null || chunk.rowCount === 0) break
-      rowCount += chunk.rowCount
-      head ??= firstRows(chunk, Math.max(1, sampleRows))
+    try {
+      for (let chunk = await nextChunk(result); chunk !== undefined; chunk = await nextChunk(result)) {
+        rowCount += chunk.rowCount
+        // The first row is asked for even where no samples are.
+        head.push(...firstRows(chunk, Math.max(1, sampleRows) - head.length))
+      }
+    } catch (error) {
+      // A stream does not tell why it broke off; the statement itself does.
+      await mapped(() => statement.run())
+      throw error
     }
-    const first = head?.[0]?.[0]
+    const first = head[0]?.[0]
     return {
       columnTypes: result.columnTypes().map(String),
       rowCount,
       first: first === undefined || first === null ? null : String(first),
-      samples: (head ?? []).slice(0, sampleRows).map((row) => sampleOf(names, row)),
+      samples: head.slice(0, sampleRows).map((row) => sampleOf(names, row)),
     }
   }
 

@@ -257,6 +257,22 @@ describe('landing files', () => {
 })
 
 describe('quality tests', () => {
+  test('that break off in the middle have an error, and samples come from wherever rows are', async () => {
+    const { facts, lines } = await run(
+      aTable(),
+      sqlFiles('select range as n from range(1000000)', {
+        'tests/quality/breaks-off.sql':
+          "select if(n = 900000, error('too late'), n) as n, 'x' as x from {{ this }} where n > 2",
+        'tests/quality/scattered.sql':
+          "-- @severity: warn\nselect n, 'odd' as why from {{ this }} where n in (10, 400000, 900000)",
+      }),
+    )
+    const [breaksOff, scattered] = facts.tests
+    expect([breaksOff?.passed, breaksOff?.error]).toEqual([false, expect.stringContaining('too late')])
+    expect([scattered?.passed, scattered?.value]).toEqual([false, 3n])
+    expect(lines.filter((line) => line.startsWith('test scattered: n='))).toHaveLength(3)
+  })
+
   test('judge the branch before anyone can read it, each with its severity', async () => {
     const table = aTable()
     const { facts, lines } = await run(
