@@ -18,7 +18,7 @@ export async function runPlaywright(tally: Tally, { project, limitMs, env }: Pro
   const folder = await mkdtemp(join(tmpdir(), 'sluice-report-'))
   const reportPath = join(folder, 'report.json')
   try {
-    const { code, output, isLate } = await run({
+    const { code, output, isLate, seconds } = await run({
       command: [
         'node',
         'node_modules/@playwright/test/cli.js',
@@ -32,6 +32,7 @@ export async function runPlaywright(tally: Tally, { project, limitMs, env }: Pro
       limitMs,
       onLine: (line) => /^ +[✓✘-] /.test(line) && console.log(line),
     })
+    console.log(`  ${seconds} s of at most ${limitMs / 1000} s`)
     const report: JSONReport | undefined = await readFile(reportPath, 'utf8').then(
       JSON.parse,
       () => undefined,

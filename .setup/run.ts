@@ -11,11 +11,12 @@ export type RunOptions = {
   onLine?: (line: string) => void
 }
 
-export type RunResult = { code: number; output: string; isLate: boolean }
+export type RunResult = { code: number; output: string; isLate: boolean; seconds: number }
 
 /** Runs a command to its end; past `limitMs` it is killed with everything it started. Never throws for a bad exit code. */
 export async function run({ command, limitMs, cwd, env, onLine }: RunOptions): Promise<RunResult> {
   if (isEnding()) return never
+  const startedMs = performance.now()
   const child = Bun.spawn(command, {
     cwd,
     env: { ...process.env, ...env },
@@ -40,7 +41,8 @@ export async function run({ command, limitMs, cwd, env, onLine }: RunOptions): P
   killGroup(child.pid)
   if (isEnding()) return never
   forget()
-  return { code: await child.exited, output: lines.join('\n'), isLate }
+  const seconds = Math.round((performance.now() - startedMs) / 1000)
+  return { code: await child.exited, output: lines.join('\n'), isLate, seconds }
 }
 
 /** An interrupted command has nothing to say about what it killed, and starts nothing more. */
