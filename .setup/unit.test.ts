@@ -71,6 +71,12 @@ test('a failure carries what was said about it', () => {
   })
 })
 
+test('tests that were ended by one of them are not all tests', () => {
+  expect(read(OUTPUT).isWhole).toBe(true)
+  const cut = OUTPUT.slice(0, OUTPUT.indexOf('(fail) waits'))
+  expect(read(cut)).toMatchObject({ isWhole: false, hasFailures: true })
+})
+
 test('an end without a word about tests leaves its last words', () => {
   expect(read('bun test v1.4.5\nerror: no such flag')).toMatchObject({
     hasFailures: false,

@@ -31,10 +31,11 @@ export async function runBunTest(tally: Tally, args: string[], env: Record<strin
     limitMs: LIMIT_MS,
     onLine: reader.line,
   })
-  const { hasFailures, rest } = reader.end()
+  const { isWhole, hasFailures, rest } = reader.end()
   console.log(`  ${seconds} s of at most ${LIMIT_MS / 1000} s`)
   if (isLate) tally.fail('bun test', `took longer than ${LIMIT_MS / 1000} s`)
-  else if (code !== 0 && !hasFailures) tally.fail('bun test', `ended with code ${code}\n${rest}`)
+  else if (!isWhole || (code !== 0 && !hasFailures))
+    tally.fail('bun test', `ended with code ${code}\n${rest}`)
 }
 
 /** `bun test` does not look into folders whose name begins with a dot. */
@@ -55,6 +56,7 @@ export function readBunTest(tally: Tally, print: (line: string) => void = consol
   let isLoading = false
   let isRepeating = false
   let hasFailures = false
+  let isWhole = false
 
   const endFile = () => {
     if (file !== '') {
@@ -76,6 +78,8 @@ export function readBunTest(tally: Tally, print: (line: string) => void = consol
     const header = /^(\S.*\.(?:test|interop)\.ts):$/.exec(text)
     const result = /^\((pass|fail|skip|todo)\) (.*?)(?: \[[\d.]+ ?m?s\])?$/.exec(text)
     const last = failures.at(-1)
+    // A test that ends the process ends all that come after it, and with any code.
+    isWhole ||= /^Ran \d+ tests? across \d+ files?\./.test(text)
     // At the end Bun lists all failures once more.
     isRepeating ||= /^\d+ tests? failed:$/.test(text)
     if (isRepeating) return
@@ -100,11 +104,11 @@ export function readBunTest(tally: Tally, print: (line: string) => void = consol
   }
   return {
     line,
-    /** Says what the last file did, and whether any failure explains a bad exit code. */
+    /** Says what the last file did, whether all files had their turn, and whether any failure explains a bad exit code. */
     end: () => {
       const rest = above.join('\n')
       endFile()
-      return { hasFailures, rest }
+      return { isWhole, hasFailures, rest }
     },
   }
 }
