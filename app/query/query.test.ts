@@ -117,7 +117,7 @@ describe('a query', () => {
   test.each([
     [{}, 'sql: is required'],
     [{ sql: 5 }, 'sql: must be a string'],
-    [{ sql: '' }, 'there is no statement'],
+    [{ sql: '' }, 'sql: there is no statement'],
     [{ sql: 'SELECT 1', limit: 0 }, 'limit: '],
     [{ sql: 'SELECT 1', limit: -1 }, 'limit: '],
     [{ sql: 'SELECT 1', limit: 1.5 }, 'limit: '],

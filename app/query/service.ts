@@ -119,7 +119,7 @@ const OF_THE_QUERY: ReadonlySet<Code> = new Set([
 function refuse(error: unknown): never {
   if (error instanceof AppError) throw error
   const { code, rawMessage } = ConnectError.from(error)
-  if (OF_THE_QUERY.has(code)) throw new AppError(400, 'INVALID_ARGUMENT', rawMessage, { cause: error })
+  if (OF_THE_QUERY.has(code)) throw invalid('sql', rawMessage)
   if (code === Code.Canceled) throw unavailable(SERVICE, error)
   throw error
 }
