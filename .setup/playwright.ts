@@ -8,6 +8,8 @@ import type { Tally } from './tally.ts'
 
 const root = join(import.meta.dirname, '..')
 
+const REPORTING_MS = 15_000
+
 export type ProjectOptions = {
   project: 'api' | 'browser' | 'faults'
   limitMs: number
@@ -26,6 +28,8 @@ export async function runPlaywright(tally: Tally, { project, limitMs, env }: Pro
         '--config=e2e/playwright.config.ts',
         `--project=${project}`,
         '--reporter=list,json',
+        // Playwright then still reports which tests have a result and which have none; our own limit is for when it cannot.
+        `--global-timeout=${limitMs - REPORTING_MS}`,
       ],
       cwd: root,
       env: { ...env, PLAYWRIGHT_JSON_OUTPUT_NAME: reportPath, FORCE_COLOR: '0' },
@@ -38,29 +42,37 @@ export async function runPlaywright(tally: Tally, { project, limitMs, env }: Pro
       () => undefined,
     )
     const failuresBefore = tally.failures.length
-    for (const suite of report?.suites ?? []) count(tally, suite)
-    for (const error of report?.errors ?? []) tally.fail(`${project} tests`, error.message ?? output)
-    if (isLate) tally.fail(`${project} tests`, `took longer than ${limitMs / 1000} s`)
+    const withoutResult: string[] = []
+    for (const suite of report?.suites ?? []) count(tally, suite, withoutResult)
+    if (report && report.errors.length > 0) {
+      const errors = report.errors.map((error) => Bun.stripANSI(error.message ?? ''))
+      tally.fail(
+        `${project} tests`,
+        [...errors, ...withoutResult.map((name) => `no result: ${name}`)].join('\n'),
+      )
+    }
+    if (isLate) tally.fail(`${project} tests`, `took longer than ${limitMs / 1000} s\n${output}`)
     else if (code !== 0 && tally.failures.length === failuresBefore) tally.fail(`${project} tests`, output)
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
 }
 
-function count(tally: Tally, suite: JSONReportSuite, path: string[] = []) {
+function count(tally: Tally, suite: JSONReportSuite, withoutResult: string[], path: string[] = []) {
   const here = [...path, suite.title]
-  for (const spec of suite.specs) countSpec(tally, spec, here)
-  for (const inner of suite.suites ?? []) count(tally, inner, here)
+  for (const spec of suite.specs) countSpec(tally, spec, withoutResult, here)
+  for (const inner of suite.suites ?? []) count(tally, inner, withoutResult, here)
 }
 
-function countSpec(tally: Tally, spec: JSONReportSpec, path: string[]) {
+function countSpec(tally: Tally, spec: JSONReportSpec, withoutResult: string[], path: string[]) {
+  const name = [...path, spec.title].join(' > ')
   for (const test of spec.tests) {
     if (test.status === 'expected') tally.pass()
+    if (test.status === 'skipped' && test.annotations.length === 0) withoutResult.push(name)
     if (test.status === 'unexpected' || test.status === 'flaky') {
-      const errors = test.results.flatMap((result) =>
-        result.errors.map((error) => Bun.stripANSI(error.message ?? '')),
-      )
-      tally.fail([...path, spec.title].join(' > '), `${spec.file}:${spec.line}\n${errors.join('\n')}`)
+      const errors = test.results.flatMap((result) => result.errors)
+      const messages = errors.map((error) => Bun.stripANSI(error.message ?? ''))
+      tally.fail(name, `${spec.file}:${spec.line}\n${messages.join('\n')}`)
     }
   }
 }

@@ -10,11 +10,13 @@ const root = join(import.meta.dirname, '..')
 const READY_LIMIT_MS = 60_000
 const STOP_LIMIT_MS = 30_000
 const KEPT_LINES = 60
+/** A request that was answered as it should explains no failure. */
+const ANSWERED = / api +[A-Z]+ \/\S+ [23]\d\d /
 
 export type Service = {
   url: string
   dataDir: string
-  /** What it has logged last. */
+  /** What it has logged last, without the requests that were answered. */
   log: () => string
   /** Ends it as Ctrl-C would; resolves with what is wrong with its end, if anything. */
   stop: () => Promise<string | undefined>
@@ -51,7 +53,7 @@ export async function startService(env: Record<string, string> = {}): Promise<Se
 
   const ready = Promise.withResolvers<boolean>()
   const take = (line: string) => {
-    lines.push(line)
+    if (!ANSWERED.test(line)) lines.push(line)
     if (lines.length > KEPT_LINES) lines.shift()
     if (line.includes('Sluice is ready on')) ready.resolve(true)
   }
