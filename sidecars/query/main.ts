@@ -7,6 +7,7 @@ import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { serveConnect } from '../connect.ts'
 import { makeLog, messageOf } from '../log.ts'
 import { openObjectCache } from '../object-cache.ts'
+import { EX_CONFIG, type Settings, SettingsError } from '../settings.ts'
 import { endWithParent } from '../supervisor/lifeline.ts'
 import { makeCommits } from './commits.ts'
 import { makeEngines } from './engines.ts'
@@ -14,7 +15,7 @@ import { limits } from './limits.ts'
 import { makeQueries } from './queries.ts'
 import { makeRelations } from './relations.ts'
 import { makeQueryService } from './service.ts'
-import { parseSettings, type Settings } from './settings.ts'
+import { parseSettings } from './settings.ts'
 
 async function start(settings: Settings) {
   const { engine: size, lakeDir } = settings
@@ -68,5 +69,5 @@ try {
   endWithParent(end)
 } catch (error) {
   process.stderr.write(`${messageOf(error)}\n`)
-  process.exit(1)
+  process.exit(error instanceof SettingsError ? EX_CONFIG : 1)
 }

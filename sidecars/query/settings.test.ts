@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
-import { parseSettings, SettingsError } from './settings.ts'
+import { SettingsError } from '../settings.ts'
+import { parseSettings } from './settings.ts'
 
 const GIB = 1_073_741_824
 const machine = { cores: 4, memoryBytes: 8 * GIB }

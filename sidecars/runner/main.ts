@@ -7,6 +7,7 @@ import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { serveConnect } from '../connect.ts'
 import { makeLog, messageOf } from '../log.ts'
 import { openObjectCache } from '../object-cache.ts'
+import { EX_CONFIG, type Settings, SettingsError } from '../settings.ts'
 import { endWithParent } from '../supervisor/lifeline.ts'
 import { makeAttempts } from './attempts.ts'
 import { makeEnginePool } from './engine-pool.ts'
@@ -16,10 +17,7 @@ import { makeLake } from './lake-session.ts'
 import { limits } from './limits.ts'
 import { makeTestMain } from './main-tests.ts'
 import { makeRunnerService } from './service.ts'
-import { parseSettings, type Settings, SettingsError } from './settings.ts'
-
-/** What the supervisor reads as "a restart cannot help". */
-const EXIT_CONFIGURATION = 78
+import { parseSettings } from './settings.ts'
 
 const FIRST: InputsOptions = {
   namespace: 'default',
@@ -90,5 +88,5 @@ try {
   await run(parseSettings(process.env, { cores: availableParallelism(), memoryBytes: totalmem() }))
 } catch (error) {
   process.stderr.write(`runner: ${messageOf(error)}\n`)
-  process.exit(error instanceof SettingsError ? EXIT_CONFIGURATION : 1)
+  process.exit(error instanceof SettingsError ? EX_CONFIG : 1)
 }

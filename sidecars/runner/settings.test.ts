@@ -31,6 +31,6 @@ test('engines share the threads and a part of the memory', () => {
 test('every bad name is listed', () => {
   const env = { PORT: 'x', RUNNER_CONCURRENCY: '0', ENGINE_MEMORY_LIMIT: 'lots', ENGINE_TEMP_LIMIT: '0MB' }
   expect(() => parseSettings(env, machine)).toThrow(
-    /^invalid configuration: RUNNER_CONCURRENCY .*; SCRATCH_DIR .*; PORT .*; ENGINE_MEMORY_LIMIT .*; ENGINE_TEMP_LIMIT /,
+    /^invalid configuration: RUNNER_CONCURRENCY .*; ENGINE_MEMORY_LIMIT .*; ENGINE_TEMP_LIMIT .*; SCRATCH_DIR .*; PORT /,
   )
 })

@@ -1,0 +1,81 @@
+// What the environments of the runner and of the query service have in common, and how their values are read.
+import type { EngineSize } from '../lake/engine/instance.ts'
+
+export interface Settings {
+  host: string
+  port: number
+  /** A directory of this process alone: what it holds is removed at start. */
+  scratchDir: string
+  /** The directory of the API's disk store, where the disk is shared with it. */
+  lakeDir: string | null
+  /** Attempts or queries that execute at once; each has an engine of its own. */
+  concurrency: number
+  /** Of one attempt or query. */
+  engine: EngineSize
+  logFormat: 'text' | 'json'
+}
+
+/** sysexits.h: the environment is wrong, and starting again would not mend it. */
+export const EX_CONFIG = 78
+
+/** Everything that is wrong with the environment, in one line. */
+export class SettingsError extends Error {}
+
+export type Env = Record<string, string | undefined>
+
+export interface Machine {
+  cores: number
+  memoryBytes: number
+}
+
+export const MIB = 1_048_576
+export const GIB = 1_024 * MIB
+export const CONCURRENCY_MAX = 64
+export const THREADS_MAX = 1_024
+
+/** What reads one environment. A bad value is noted, and its fallback goes on in its place. */
+export interface EnvReader {
+  number(name: string, fallback: number, range: { min: number; max: number }): number
+  /** A size such as 512MB or 2GB, in bytes. */
+  bytes(name: string, fallback: number): number
+}
+
+/** Reads the common part and, by `own`, the rest. Throws one SettingsError that lists every bad name. */
+export function readSettings(
+  env: Env,
+  port: number,
+  own: (read: EnvReader) => Pick<Settings, 'concurrency' | 'engine'>,
+): Settings {
+  const problems: string[] = []
+  const text = (name: string) => env[name]?.trim() || undefined
+  const read: EnvReader = {
+    number(name, fallback, { min, max }) {
+      const value = Number(text(name) ?? fallback)
+      if (Number.isInteger(value) && value >= min && value <= max) return value
+      problems.push(`${name} must be a whole number from ${min} to ${max}`)
+      return fallback
+    },
+    bytes(name, fallback) {
+      const value = text(name)
+      if (value === undefined) return fallback
+      const [, amount, unit] = /^(\d+(?:\.\d+)?)\s*(M|G)i?B$/i.exec(value) ?? []
+      if (amount !== undefined && Number(amount) > 0)
+        return Math.floor(Number(amount) * (unit?.toUpperCase() === 'G' ? GIB : MIB))
+      problems.push(`${name} must be a size such as 512MB or 2GB`)
+      return fallback
+    },
+  }
+  const ofItsOwn = own(read)
+  const scratchDir = text('SCRATCH_DIR')
+  if (scratchDir === undefined) problems.push('SCRATCH_DIR must name a directory')
+  const settings: Settings = {
+    host: text('HOST') ?? '127.0.0.1',
+    port: read.number('PORT', port, { min: 0, max: 65_535 }),
+    scratchDir: scratchDir ?? '',
+    lakeDir: text('LAKE_DIR') ?? null,
+    ...ofItsOwn,
+    logFormat: text('LOG_FORMAT') === 'json' ? 'json' : 'text',
+  }
+  if (problems.length > 0) throw new SettingsError(`invalid configuration: ${problems.join('; ')}`)
+  return settings
+}
