@@ -149,6 +149,22 @@ test('an attempt reads its frozen landing files, also after another run has arch
   expect(await (await get(encodeURI(moved), attempt.token)).text()).toBe('a,b')
 })
 
+test('a landing file is read under the name its owner gave it, whatever that spells', async () => {
+  const zone = await aZone(catalog.sql, 'names')
+  const names = ['100%0A.csv', '%2e%2e%2fx.csv', '%252e.csv', '50%.csv', '[a]{b}*?#.csv', 'ü😀.csv']
+  const files = await Promise.all(names.map((name) => anUpload(catalog, zone, name, name)))
+  const attempt = await catalog.attempt(target)
+  await aRun(catalog.sql, attempt)
+  await freeze(attempt, 'names')
+  for (const [index, { path, versionId }] of files.entries()) {
+    const encoded = path.split('/').map(encodeURIComponent).join('/')
+    const read = await get(encoded, attempt.token, `?version=${versionId}`)
+    expect([names[index], await read.text()]).toEqual([names[index], names[index]])
+  }
+  // What such a name spells is not read.
+  expect((await get('default/landing/names/..%2f..%2fx.csv', attempt.token)).status).toBe(400)
+})
+
 test('a path that leads elsewhere never reaches the store', async () => {
   const attempt = await catalog.attempt(target)
   const { hostname, port } = new URL(catalog.url)
