@@ -147,7 +147,7 @@ async function parse(connection: DuckDBConnection, sql: string): Promise<JsonObj
   } catch (error) {
     throw engineError(error)
   }
-  const answer: Json = JSON.parse(text)
+  const answer: Json = JSON.parse(text.replace(NO_JSON, (token) => (token.startsWith('"') ? token : 'null')))
   if (!isObject(answer)) throw new TypeError('the parser answered no object')
   if (answer.error !== true) return Array.isArray(answer.statements) ? answer.statements.filter(isObject) : []
   if (answer.error_type === 'not implemented') return undefined
@@ -156,6 +156,9 @@ async function parse(connection: DuckDBConnection, sql: string): Promise<JsonObj
   const place = line === undefined ? '' : ` (line ${line})`
   throw new EngineError('syntax', `Parser Error: ${String(answer.error_message)}${place}`, line)
 }
+
+/** Numbers too large for a DOUBLE, such as 1e400, stand in the engine's tree as words that JSON does not have. */
+const NO_JSON = /"(?:[^"\\]|\\.)*"|-?\b(?:Infinity|NaN)\b/g
 
 /** The parser counts bytes. */
 const lineAt = (sql: string, byte: number): number =>

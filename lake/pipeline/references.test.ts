@@ -47,6 +47,15 @@ WHERE x IN (SELECT * FROM read_csv_auto('{{ landing_zone("raw") }}'))
       expect([source, sql(source)]).toEqual([source, []])
   })
 
+  test('a call whose argument is computed has a place too', () => {
+    expect(
+      sqlReferences("SELECT 1\nFROM {{ ref('a' ~ 'b') }} -- {# ref(x) #}\n{{ landing_zone() }}").dynamic,
+    ).toEqual([
+      { function: 'ref', line: 2, column: 9 },
+      { function: 'landing_zone', line: 3, column: 4 },
+    ])
+  })
+
   test('a closing delimiter inside a text does not close', () => {
     expect(sql(`{{ "}}" ~ ref('a.b') }}{% if '%}' and ref('c.d') %}{% endif %}`)).toEqual([
       'ref a.b',
@@ -67,6 +76,7 @@ WHERE x IN (SELECT * FROM read_csv_auto('{{ landing_zone("raw") }}'))
   test('a text that a template is part of goes on after it', () => {
     expect(sqlReferences(`SELECT '{{ ref('a.b') }} ref(' || x -- {{ 1 }} ref(\n, ref(2)`)).toEqual({
       calls: [{ function: 'ref', argument: 'a.b', line: 1, column: 12 }],
+      dynamic: [],
       bare: [{ function: 'ref', line: 2, column: 3 }],
     })
   })

@@ -23,6 +23,8 @@ export interface Call extends Position {
 
 export interface SqlReferences {
   calls: Call[]
+  /** Calls the template evaluates whose argument is no literal: what they name shows when they are rendered. */
+  dynamic: (Position & { function: ReferenceFunction })[]
   /** `ref(` or `landing_zone(` standing in plain SQL code, where nothing evaluates it. */
   bare: (Position & { function: ReferenceFunction })[]
 }
@@ -44,7 +46,7 @@ const SQL_STOPS = {
 
 /** Every call of a SQL template, in order. Never throws: what is unfinished ends with the text. */
 export function sqlReferences(source: string): SqlReferences {
-  const found: SqlReferences = { calls: [], bare: [] }
+  const found: SqlReferences = { calls: [], dynamic: [], bare: [] }
   const positionOf = lineCounter(source)
   let inside: keyof typeof SQL_STOPS = 'code'
   let at = 0
@@ -54,9 +56,10 @@ export function sqlReferences(source: string): SqlReferences {
     const [text] = stop
     const end = stop.index + text.length
     if (text === '{{' || text === '{%' || text === '{#') {
-      at = templateTag(source, stop.index, (call) =>
-        found.calls.push({ function: call.function, argument: call.argument, ...positionOf(call.at) }),
-      )
+      at = templateTag(source, stop.index, ({ function: name, argument, at: index }) => {
+        if (argument === null) found.dynamic.push({ function: name, ...positionOf(index) })
+        else found.calls.push({ function: name, argument, ...positionOf(index) })
+      })
       continue
     }
     at = end
@@ -76,13 +79,14 @@ export function sqlReferences(source: string): SqlReferences {
 export function pythonReferences(source: string): Call[] {
   const calls: Call[] = []
   const positionOf = lineCounter(source)
-  pythonCode(source, 0, 0, (call) =>
-    calls.push({ function: call.function, argument: call.argument, ...positionOf(call.at) }),
-  )
+  pythonCode(source, 0, 0, ({ function: name, argument, at }) => {
+    if (argument !== null) calls.push({ function: name, argument, ...positionOf(at) })
+  })
   return calls
 }
 
-type Report = (call: { function: ReferenceFunction; argument: string; at: number }) => void
+/** `argument`: null when it is no literal. */
+type Report = (call: { function: ReferenceFunction; argument: string | null; at: number }) => void
 
 /** Reads one `{{ }}`, `{% %}`, `{# #}` or raw block that starts at `start`; answers where it ends. */
 function templateTag(source: string, start: number, report: Report): number {
@@ -158,9 +162,10 @@ function word(source: string, at: number, report: Report): number {
   const name = matchFrom(WORD, source, at)
   if (name === null) return at + 1
   const call = matchFrom(CALL, source, at)
-  if (call === null || followsDot(source, at)) return at + name[0].length
-  report({ function: functionOf(call), argument: call[2] ?? call[3] ?? '', at })
-  return at + call[0].length
+  const other = call ?? matchFrom(BARE, source, at)
+  if (other === null || followsDot(source, at)) return at + name[0].length
+  report({ function: functionOf(other), argument: call && (call[2] ?? call[3] ?? ''), at })
+  return at + other[0].length
 }
 
 /** A method or a filter of that name is another function. */

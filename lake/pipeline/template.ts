@@ -94,9 +94,13 @@ export function renderTemplate(
   const rendered = render(template, globals)
   if (failure !== undefined) {
     const { error, call: name, argument } = failure
-    const place = sqlReferences(template.source).calls.find(
-      (found) => found.function === name && found.argument === argument,
-    )
+    const { calls, dynamic } = sqlReferences(template.source)
+    const isIt = (found: { function: ReferenceFunction }) => found.function === name
+    // Of several calls with an argument that is computed, nobody knows which one it was.
+    const [only, ...others] = dynamic.filter(isIt)
+    const place =
+      calls.find((found) => isIt(found) && found.argument === argument) ??
+      (others.length === 0 ? only : undefined)
     const reason = error instanceof Error ? error.message : String(error)
     throw new TemplateError(template.file, reason, place, { cause: error })
   }
@@ -154,7 +158,8 @@ const MARGIN = 7
 
 /** The engine's message is `what (in template:LINE)`, then in debug mode an excerpt with carets under the place. */
 function described({ file, source }: Template, error: Error): TemplateError {
-  const [, what = error.message, lineText] = /^(.*?) \(in template:(\d+)\)/s.exec(error.message) ?? []
+  const [, said = error.message, lineText] = /^(.*?) \(in template:(\d+)\)/s.exec(error.message) ?? []
+  const what = said === 'engine ran out of fuel' ? 'the template takes too long' : said
   if (lineText === undefined) return new TemplateError(file, what, {}, { cause: error })
   const line = Number(lineText)
   const excerpt = new RegExp(`^ *${line} > .*\\n( +i +)(\\^+)`, 'm').exec(error.message)

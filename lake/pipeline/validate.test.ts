@@ -64,8 +64,8 @@ test('a name that cannot be one is an error', () => {
     'pipeline.sql': "SELECT * FROM {{ ref('flights') }}, '{{ landing_zone('Raw') }}'",
   })
   expect(files[0]?.errors).toEqual([
-    `"flights" is not a table name: write 'layer.name' or 'namespace.layer.name'`,
-    '"Raw" cannot be the name of a landing zone: lowercase letters, digits and hyphens',
+    `line 1 column 18: "flights" is not a table name: write 'layer.name' or 'namespace.layer.name'`,
+    'line 1 column 41: "Raw" cannot be the name of a landing zone: lowercase letters, digits and hyphens',
   ])
 })
 

@@ -87,18 +87,29 @@ function templateErrors({ path, text }: TextFile, { mergeStrategy }: PipelineCon
       { file: path, source: text },
       { strategy: mergeStrategy, this: 'this', runStartedAt: '1970-01-01T00:00:00Z', watermarkValue: null },
     )
+    const { calls } = sqlReferences(text)
     const faults = [
-      ...asked.refs.map((name) => faultOf(() => parseTableName(name, 'default'))),
-      ...asked.zones.map((name) => faultOf(() => parseZoneName(name))),
+      ...asked.refs.map((name) => ({
+        name,
+        of: 'ref',
+        fault: faultOf(() => parseTableName(name, 'default')),
+      })),
+      ...asked.zones.map((name) => ({ name, of: 'landing_zone', fault: faultOf(() => parseZoneName(name)) })),
     ]
-    return faults.filter((fault) => fault !== undefined)
+    return faults.flatMap(({ name, of, fault }) => {
+      const call = calls.find((known) => known.function === of && known.argument === name)
+      return fault === undefined ? [] : [placed(fault, call)]
+    })
   } catch (error) {
     if (!(error instanceof TemplateError)) throw error
-    if (error.line === undefined) return [error.reason]
-    return [
-      `line ${error.line}${error.column === undefined ? '' : ` column ${error.column}`}: ${error.reason}`,
-    ]
+    return [placed(error.reason, error)]
   }
+}
+
+/** What is wrong, after its place in the file if that is known. */
+function placed(reason: string, { line, column }: { line?: number; column?: number } = {}): string {
+  if (line === undefined) return reason
+  return `line ${line}${column === undefined ? '' : ` column ${column}`}: ${reason}`
 }
 
 function faultOf(parse: () => unknown): string | undefined {
