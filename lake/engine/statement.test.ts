@@ -44,7 +44,7 @@ describe('a query that only reads is allowed', () => {
     'SELECT (WITH a AS (SELECT 1) SELECT * FROM a), x IN (FROM bronze.flights) FROM (SELECT 2 AS x)',
     'SELECT * FROM range(3), generate_series(1, 2), unnest([1, 2]) AS u',
     "SELECT * FROM json_each('[1]')",
-    "SELECT 1e400, -1e400, 'Infinity \\" NaN' AS \"-Infinity\" FROM range(1e999::INTEGER) t(NaN)",
+    `SELECT 1e400, -1e400, 'Infinity \\" NaN' AS "-Infinity" FROM range(1e999::INTEGER) t("NaN")`,
     'DESCRIBE bronze.flights',
     'DESCRIBE SELECT * FROM bronze.flights',
     'SUMMARIZE bronze.flights',
