@@ -49,6 +49,7 @@ async function refusal(env: Record<string, string>, options: { uid?: number; gid
 
 test.each([
   ['runner', { RUNNER_CONCURRENCY: 'many' }, 'RUNNER_CONCURRENCY must be a whole number'],
+  ['query', { QUERY_CONCURRENCY: 'many' }, 'QUERY_CONCURRENCY must be a whole number'],
   ['api', { EDITION: 'deluxe' }, `EDITION: 'deluxe' is not available`],
 ])('a wrong setting of the %s ends the start with one line that names it', async (part, env, reason) => {
   const { code, out, error } = await start({ DATABASE_URL: database.url, ...env })

@@ -1,0 +1,33 @@
+import { expect, test } from 'bun:test'
+import { untilReady } from './ready.ts'
+
+/** Serves the health of one process, and answers what is next in `answers` until only the last is left. */
+function serve(asked: string[], answers: Record<string, { status?: number; body: string }[]>) {
+  return Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch(request) {
+      const { pathname } = new URL(request.url)
+      asked.push(pathname)
+      const left = answers[pathname] ?? []
+      const answer = left.length > 1 ? left.shift() : left[0]
+      return new Response(answer?.body, { status: answer?.status ?? 200 })
+    },
+  })
+}
+
+const CHECK = '/grpc.health.v1.Health/Check'
+
+test('the API is asked about its dependencies only when the sidecars are serving', async () => {
+  const asked: string[] = []
+  const sidecar = serve(asked, {
+    [CHECK]: [{ body: '{"status":"NOT_SERVING"}' }, { body: '{"status":"SERVING"}' }],
+  })
+  const api = serve(asked, {
+    '/health': [{ status: 503, body: '' }, { body: '{}' }],
+    '/health/ready': [{ status: 503, body: '{"status":"degraded"}' }, { body: '{"status":"ok"}' }],
+  })
+  await untilReady(`http://127.0.0.1:${api.port}`, [sidecar.port ?? 0], () => {})
+  expect(asked).toEqual(['/health', '/health', CHECK, CHECK, '/health/ready', '/health/ready'])
+  await Promise.all([api.stop(true), sidecar.stop(true)])
+})
