@@ -45,7 +45,10 @@ const TABLE_FUNCTIONS: ReadonlySet<string> = new Set([
   'pg_timezone_names',
 ])
 
-/** Scalar functions that say something of the process, write to its log or plan another SQL text. */
+/**
+ * Scalar functions that say something of the process, write to its log or plan another SQL text; and macros, whose
+ * bodies the parser's tree does not show, that read the engine's own tables or wait.
+ */
 const REFUSED_FUNCTIONS: ReadonlySet<string> = new Set([
   'current_setting',
   'getenv',
@@ -55,6 +58,10 @@ const REFUSED_FUNCTIONS: ReadonlySet<string> = new Set([
   'nextval',
   'currval',
   'sleep_ms',
+  'pg_sleep',
+  'pg_get_viewdef',
+  'pg_get_constraintdef',
+  'get_block_size',
 ])
 
 /** What a client needs to find tables; the rest of these schemas tells of files and settings. */
