@@ -10,10 +10,11 @@ import { QueryEngine, Unprepared } from './query-engine.ts'
 /** An interrupt can fall between two statements of a call, so it is repeated until the call has ended. */
 const INTERRUPT_EVERY_MS = 20
 const BROKEN = /^(INTERNAL|FATAL) Error/
-/** No query can name a file: such an error is about the lake's own. */
-const UNREADABLE = /^IO Error/
+const FILE_ERROR = /^IO Error/
 
 let engine: QueryEngine | undefined
+/** Where the lake's files are. No query can name one, so an error that does is about the lake. */
+let lakeDirectories: readonly string[] = []
 let current: { id: number; interrupts?: ReturnType<typeof setInterval> } | undefined
 /** Resolves when nothing of the last query is left. */
 let cleared: Promise<void> = Promise.resolve()
@@ -55,6 +56,7 @@ process.on('unhandledRejection', () => process.exit(1))
 async function answerTo(request: EngineRequest): Promise<unknown> {
   switch (request.kind) {
     case 'open':
+      lakeDirectories = request.allowedDirectories
       engine = await QueryEngine.open(request)
       return null
     case 'check':
@@ -73,7 +75,8 @@ function faultOf(error: unknown): Fault {
   const message = error instanceof Error ? error.message : String(error)
   if (BROKEN.test(message)) return { kind: 'broken', message }
   if (error instanceof Unprepared) return { kind: 'unprepared', message }
-  if (UNREADABLE.test(message)) return { kind: 'unreadable', message }
+  if (FILE_ERROR.test(message) || lakeDirectories.some((directory) => message.includes(directory)))
+    return { kind: 'unreadable', message }
   if (error instanceof EngineError) return { kind: error.kind, message }
   if (error instanceof StatementRefused) return { kind: 'refused', message }
   return { kind: error instanceof ResultTooLarge ? 'too_large' : 'other', message }

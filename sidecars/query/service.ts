@@ -153,8 +153,9 @@ function toConnectError(
     : as(Code.Internal, messageOf(error))
 }
 
-/** No answer, or one that says that the server is the one at fault. */
+/** No answer, or one that says that the server is the one at fault. A file that is not there will not come back. */
 function isOutOfReach(error: unknown): boolean {
   if (error instanceof HttpFailure) return error.status >= 500
-  return error instanceof Error && (error.name === 'TimeoutError' || 'code' in error)
+  if (!(error instanceof Error)) return false
+  return error.name === 'TimeoutError' || ('code' in error && error.code !== 'ENOENT')
 }

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { Code, ConnectError } from '@connectrpc/connect'
@@ -38,12 +38,18 @@ test('files of a shared lake are read in place, without the gateway', async () =
   })
 })
 
-test('a file that is lost is no fault of the query', async () => {
-  await queries.table('default.gold.lost', 'SELECT 1 AS id')
+test.each([
+  ['lost', '.parquet', (path: string) => rm(path)],
+  ['cut', '.parquet', (path: string) => truncate(path, 100)],
+  ['emptied', '.parquet', (path: string) => truncate(path)],
+  ['unlisted', '-m0.avro', (path: string) => rm(path)],
+  ['unknown', '.metadata.json', (path: string) => rm(path)],
+])('a %s file (%s) is no fault of the query', async (name, suffix, damage) => {
+  await queries.table(`default.gold.${name}`, 'SELECT range AS id FROM range(100)')
   const keys = await share()
-  const data = keys.find((key) => key.startsWith('_lake/default/gold/lost-') && key.endsWith('.parquet'))
-  await rm(join(directory, data ?? ''))
-  const error = await queries.query('FROM gold.lost').catch((caught: unknown) => caught)
+  const key = keys.find((other) => other.startsWith(`_lake/default/gold/${name}-`) && other.endsWith(suffix))
+  await damage(join(directory, key ?? ''))
+  const error = await queries.query(`SELECT sum(id) FROM gold.${name}`).catch((caught: unknown) => caught)
   expect(error).toBeInstanceOf(ConnectError)
   expect(ConnectError.from(error).code).toBe(Code.Internal)
   expect(await queries.query('SELECT count(*) AS n FROM gold.shared')).toMatchObject({ rows: [{ n: 10 }] })
