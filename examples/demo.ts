@@ -194,7 +194,7 @@ async function follow(base: string, id: string): Promise<Run> {
     const state = run.status === 'running' ? (run.phase ?? 'running') : run.status
     if (state !== shown && state !== 'merging') {
       if (shown !== undefined) phases.took(performance.now() - since)
-      phases.next(state === 'success' ? mergedText(run) : state)
+      phases.next(state === 'success' ? mergedText(run) : state, { isLast: isOver })
       since = performance.now()
       shown = state
     }

@@ -55,13 +55,27 @@ test('phases are one line, with the time of those that took some, wrapped where 
     line.next(phase)
     line.took(ms)
   }
-  line.next('merged as commit 3')
+  line.next('merged as commit 3', { isLast: true })
   line.end()
   line.end()
   const indent = ' '.repeat(21)
   expect(written).toBe(
     `${indent}pending → rendering 0.1 s → executing 1.8 s\n${indent}→ testing → merged as commit 3\n`,
   )
+})
+
+test.each([60, 80, 100])('no phase is written beyond %i columns, its time included', (width) => {
+  let written = ''
+  const line = makePhaseLine((text) => {
+    written += text
+  }, width)
+  for (const phase of ['pending', 'rendering', 'executing', 'testing']) {
+    line.next(phase)
+    line.took(12_345)
+  }
+  line.next('merged as commit 4711', { isLast: true })
+  line.end()
+  expect(Math.max(...written.split('\n').map((text) => text.length))).toBeLessThanOrEqual(width)
 })
 
 test('durations of steps end at the same column, the width of the terminal', () => {

@@ -46,10 +46,10 @@ export function makePhaseLine(write: (text: string) => void, width: number) {
     column += text.length
   }
   return {
-    next(phase: string) {
+    next(phase: string, { isLast = false } = {}) {
       if (column === 0) return put(INDENT + phase)
       const step = ` → ${phase}`
-      if (column + step.length <= width) return put(step)
+      if (column + step.length + (isLast ? 0 : DURATION_WIDTH) <= width) return put(step)
       write('\n')
       column = 0
       put(`${INDENT}→ ${phase}`)
