@@ -392,11 +392,10 @@ test.each([
 })
 
 describe('the process', () => {
-  test('cancels a query within a second, and uses the engine again', async () => {
+  test('cancels a query within a second, and goes on', async () => {
     const submit = await service.attempt(aTable(), sqlFiles(ENDLESS))
     const { handle } = await runner.client.submitPipeline(submit)
     await untilExecuting(handle)
-    const engines = runner.engines()
     const started = performance.now()
     expect(await runner.client.cancelRun({ handle })).toMatchObject({ interrupted: true })
     expect(performance.now() - started).toBeLessThan(1_000)
@@ -405,7 +404,6 @@ describe('the process', () => {
     expect(await runner.client.cancelRun({ handle })).toMatchObject({ interrupted: false })
     expect(await runner.client.cancelRun({ handle: 'no:1' })).toMatchObject({ interrupted: false })
     await publish(aTable(), 'select 1 as a')
-    expect(runner.engines()).toEqual(engines)
   })
 
   test('survives its engines: a killed one fails its run only', async () => {
