@@ -122,6 +122,15 @@ test.each([
   expect(refusal(name, type).message).toContain(reason)
 })
 
+test('a type nested deeper than the engine can read back in good time is refused', () => {
+  const lists = (levels: number) => `INTEGER${'[]'.repeat(levels)}`
+  expect(() => schemaForReplace([{ name: 'a', type: lists(16) }])).not.toThrow()
+  for (const type of [lists(17), `STRUCT(x ${lists(16)})`, `MAP(VARCHAR, ${lists(16)})`])
+    expect(refusal('a', type).message).toBe(
+      'column "a": a type nested in more than 16 levels cannot be stored in a table; store it as JSON: to_json(...)',
+    )
+})
+
 test('two columns equal but for case are refused', () => {
   const columns = ['Straße', 'É', 'é'].map((name) => ({ name, type: 'INTEGER' }))
   expect(() => schemaForReplace(columns)).toThrow('differs from "É" at most by case')

@@ -115,6 +115,9 @@ const SUGGESTED_CAST: Readonly<Record<string, string>> = {
   NULL: 'VARCHAR',
 }
 
+/** The engine's time to read a column doubles with every level of lists and maps: 10 ms here, minutes at 30. */
+const NESTING_LEVELS_MAX = 16
+
 /** DuckDB refuses FIELD_IDS when a column has this name. */
 const RESERVED_NAME = '__duckdb_field_id'
 
@@ -124,6 +127,7 @@ const RESERVED_NAME = '__duckdb_field_id'
  */
 export function storedTypes(columns: readonly Column[]): StructField[] {
   const fields = columns.map((column) => ({ name: column.name, type: parseColumn(column) }))
+  for (const { name, type } of fields) checkDepth(name, type)
   return storedFields(fields, '')
 }
 
@@ -134,6 +138,33 @@ export function parseColumn({ name, type }: Column): DuckType {
   } catch (cause) {
     if (cause instanceof SyntaxError) throw new UnsupportedColumn(name, type, 'VARCHAR')
     throw cause
+  }
+}
+
+function checkDepth(name: string, type: DuckType) {
+  let open: DuckType[] = [type]
+  for (let level = 0; open.length > 0; level += 1) {
+    if (level > NESTING_LEVELS_MAX)
+      throw new UnsupportedColumn(
+        name,
+        `a type nested in more than ${NESTING_LEVELS_MAX} levels`,
+        null,
+        'store it as JSON: to_json(...)',
+      )
+    open = open.flatMap(childrenOf)
+  }
+}
+
+function childrenOf(type: DuckType): DuckType[] {
+  switch (type.kind) {
+    case 'list':
+      return [type.element]
+    case 'map':
+      return [type.key, type.value]
+    case 'struct':
+      return type.fields.map((field) => field.type)
+    default:
+      return []
   }
 }
 
