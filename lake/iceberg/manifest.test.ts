@@ -221,14 +221,19 @@ describe('an Avro file', () => {
   test('cut short or changed anywhere is refused or read, never anything else', () => {
     fc.assert(
       fc.property(fc.nat(bytes.length - 1), fc.nat(255), (at, byte) => {
-        expect(() => readManifest(bytes.slice(0, at), inherited)).toThrow(BadAvro)
         const changed = bytes.slice()
         changed[at] = byte
-        try {
-          readManifest(changed, inherited)
-        } catch (error) {
-          expect(error).toBeInstanceOf(BadAvro)
-        }
+        // Cut between two blocks it is a whole file with fewer rows; the manifest list knows how long it is.
+        const cut = bytes.slice(0, at)
+        for (const [damaged, rowsAtMost] of [
+          [cut, 2499],
+          [changed, 2500],
+        ] as const)
+          try {
+            expect(readManifest(damaged, inherited).length).toBeLessThanOrEqual(rowsAtMost)
+          } catch (error) {
+            expect(error).toBeInstanceOf(BadAvro)
+          }
       }),
       { numRuns: 50 },
     )

@@ -1,5 +1,6 @@
 // Which data files a snapshot consists of.
 
+import { BadAvro } from './avro.ts'
 import {
   type DataFile,
   type ManifestEntry,
@@ -34,7 +35,11 @@ export function makeManifestReader(
     entries: async (manifest) => {
       const known = cache.get(manifest.location)
       if (known) return known
-      const entries = readManifest(await readObject(manifest.location), manifest)
+      const bytes = await readObject(manifest.location)
+      // One that is cut off between two blocks is a whole Avro file, with fewer rows.
+      if (bytes.length !== manifest.sizeBytes)
+        throw new BadAvro(`${manifest.location} has ${bytes.length} bytes, not ${manifest.sizeBytes}`)
+      const entries = readManifest(bytes, manifest)
       cache.set(manifest.location, entries, weightOf(entries))
       return entries
     },

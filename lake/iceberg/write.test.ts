@@ -313,13 +313,22 @@ describe('a scan', () => {
     const manifest = (location: string) =>
       describeManifest([{ ...entry, file }], {
         location,
-        sizeBytes: 1,
+        sizeBytes: bytes.length,
         specId: 0,
         snapshotId: 1n,
         sequenceNumber: 1,
       })
     for (const location of ['a', 'b', 'a', 'c', 'a', 'b']) await reader.entries(manifest(location))
     expect(reads).toEqual(['a', 'b', 'c', 'b'])
+  })
+
+  test('refuses a manifest that is not as long as its list says', async () => {
+    const table = makeTable()
+    await table.commit({ files: [dataFile('a')] })
+    const [manifest] = await table.manifests()
+    if (manifest === undefined) throw new Error('no manifest')
+    const reader = makeManifestReader(async () => new Uint8Array(manifest.sizeBytes - 1))
+    await expect(reader.entries(manifest)).rejects.toThrow(`not ${manifest.sizeBytes}`)
   })
 
   test('refuses row-level deletes, other formats and unknown snapshots', async () => {
