@@ -40,7 +40,8 @@ export function listPrefix(prefix: string): string {
 }
 
 /** The last segment of a name as clients send it, whichever separator their system has. */
-export const baseName = (name: string) =>
+/** A part of a form with an empty file name has none at all when it arrives. */
+export const baseName = (name = '') =>
   name.slice(Math.max(name.lastIndexOf('/'), name.lastIndexOf('\\')) + 1)
 
 export const isControlFree = (text: string) => !CONTROL.test(text)

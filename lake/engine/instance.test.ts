@@ -131,6 +131,24 @@ describe('errors', () => {
     ).toEqual([['6000000']])
   })
 
+  test('what spills has a limit: the disk belongs to others too', async () => {
+    const small = await openLocked({
+      memoryLimitBytes: 50 * MB,
+      threads: 1,
+      tempLimitBytes: 20 * MB,
+      tempDirectory: join(root, 'little'),
+      allowedDirectories: [],
+      allowedPaths: [],
+    })
+    const { kind, message } = await errorOf(
+      'SELECT count(*) FROM (SELECT DISTINCT range FROM range(20_000_000))',
+      small,
+    )
+    expect(kind).toBe('out_of_memory')
+    expect(message).toContain('max_temp_directory_size')
+    small.close()
+  })
+
   test('an interrupt stops the query that runs', async () => {
     const endless = errorOf('SELECT count(*) FROM range(1_000_000_000_000) WHERE random() < 0')
     const stop = setInterval(() => engine.interrupt(), 5)

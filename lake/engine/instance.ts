@@ -50,7 +50,6 @@ export async function prepareEngine(size: EngineSize): Promise<PreparedEngine> {
   const instance = await DuckDBInstance.create(':memory:', {
     memory_limit: `${size.memoryLimitBytes}B`,
     threads: String(size.threads),
-    max_temp_directory_size: `${size.tempLimitBytes}B`,
     autoinstall_known_extensions: 'false',
     autoload_known_extensions: 'false',
     allow_community_extensions: 'false',
@@ -63,7 +62,9 @@ export async function prepareEngine(size: EngineSize): Promise<PreparedEngine> {
   return {
     lock: async ({ tempDirectory, allowedDirectories, allowedPaths }) => {
       await engine.run(
+        // The limit is the directory's: one that is set before the directory is forgotten with the directory before.
         `SET temp_directory = ${quoteLiteral(tempDirectory)};
+         SET max_temp_directory_size = '${size.tempLimitBytes}B';
          SET allowed_directories = ${quoteList(allowedDirectories)};
          SET allowed_paths = ${quoteList(allowedPaths)};
          SET enable_external_access = false;
