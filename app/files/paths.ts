@@ -39,10 +39,11 @@ export function listPrefix(prefix: string): string {
   return segments.length === 1 ? `${prefix}/` : prefix
 }
 
-/** The last segment of a name as clients send it, whichever separator their system has. */
-/** A part of a form with an empty file name has none at all when it arrives. */
-export const baseName = (name = '') =>
-  name.slice(Math.max(name.lastIndexOf('/'), name.lastIndexOf('\\')) + 1)
+/**
+ * The last segment of a name as clients send it, whichever separator their system has. A part of a form with an empty
+ * file name has no name at all when it arrives.
+ */
+export const baseName = (name = '') => name.slice(Math.max(name.lastIndexOf('/'), name.lastIndexOf('\\')) + 1)
 
 export const isControlFree = (text: string) => !CONTROL.test(text)
 
