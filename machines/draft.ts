@@ -1,8 +1,9 @@
 import { assign, initialTransition, type SnapshotFrom, setup } from 'xstate'
-import { advance, pathOf, type Stored } from './advance.ts'
+import { advance, pathOf } from './advance.ts'
+import { makeMigrate } from './migrate.ts'
 
-/** Raised whenever a stored snapshot would mean something else; a migration then goes with it. */
-export const DRAFT_MACHINE_VERSION = 1
+/** A step is added whenever a stored snapshot would mean something else. */
+export const { version: DRAFT_MACHINE_VERSION, migrate: migrateDraft } = makeMigrate('draft', [])
 
 /** Counts the writes: a publish clears the dirty flag only if it lists the revision that is still current. */
 export interface DraftContext {
@@ -74,11 +75,4 @@ export function draftColumns(snapshot: DraftSnapshot) {
     draftDirty: state === 'unpublished' || state === 'dirty',
     draftRevision: snapshot.context.revision,
   }
-}
-
-/** Stored snapshots of older machine versions, brought to this one. There is one version so far. */
-export function migrateDraft(version: number, stored: Stored): Stored {
-  if (version > DRAFT_MACHINE_VERSION)
-    throw new Error(`a newer program wrote this draft (machine version ${version}): it is left alone`)
-  return stored
 }

@@ -1,8 +1,9 @@
 import { assign, initialTransition, type SnapshotFrom, setup } from 'xstate'
-import { pathOf, type Stored } from './advance.ts'
+import { pathOf } from './advance.ts'
+import { makeMigrate } from './migrate.ts'
 
-/** Raised whenever a stored snapshot would mean something else; a migration then goes with it. */
-export const RUN_MACHINE_VERSION = 1
+/** A step is added whenever a stored snapshot would mean something else. */
+export const { version: RUN_MACHINE_VERSION, migrate: migrateRun } = makeMigrate('run', [])
 
 /** Runners that may be lost under one run, and merge conflicts it may meet, before it fails. */
 export const MAX_LOST_RUNNERS = 3
@@ -29,6 +30,10 @@ export type RunEvent =
   | { type: 'merged'; attempt: number }
   | { type: 'conflicted'; attempt: number }
   | { type: 'cancelRequested' }
+  /** An earlier success has archived the upload that asked for this run: there is nothing left to do. */
+  | { type: 'inputTaken' }
+  /** It has been running for longer than the retention settings allow. */
+  | { type: 'timedOut' }
 
 type OfAttempt = Extract<RunEvent, { attempt: number }>
 
@@ -53,6 +58,7 @@ const whileAttempting = {
     { target: '#run.failed', guard: 'isCurrent', actions: ['closeBranch', 'cancelAttempt', 'announce'] },
   ],
   cancelRequested: { target: '#run.cancelled', actions: ['closeBranch', 'cancelAttempt', 'announce'] },
+  timedOut: { target: '#run.failed', actions: ['closeBranch', 'cancelAttempt', 'announce'] },
 } as const
 
 /**
@@ -97,6 +103,7 @@ export const runMachine = setup({
         waiting: {
           on: {
             start: { target: 'starting', actions: ['countAttempt', 'openAttempt', 'submitAttempt'] },
+            inputTaken: { target: '#run.success', actions: ['announce'] },
             cancelRequested: { target: '#run.cancelled', actions: ['announce'] },
           },
         },
@@ -137,7 +144,9 @@ export const runMachine = setup({
         waiting: {
           on: {
             start: { target: 'rendering', actions: ['countAttempt', 'openAttempt', 'submitAttempt'] },
+            inputTaken: { target: '#run.success', actions: ['announce'] },
             cancelRequested: { target: '#run.cancelled', actions: ['announce'] },
+            timedOut: { target: '#run.failed', actions: ['announce'] },
           },
         },
         rendering: {
@@ -162,6 +171,7 @@ export const runMachine = setup({
               { target: '#run.failed', guard: 'isCurrent', actions: ['closeBranch', 'announce'] },
             ],
             cancelRequested: { target: '#run.cancelled', actions: ['closeBranch', 'announce'] },
+            timedOut: { target: '#run.failed', actions: ['closeBranch', 'announce'] },
           },
         },
       },
@@ -193,10 +203,3 @@ export type TerminalStatus = 'success' | 'failed' | 'cancelled'
 
 export const isTerminal = (status: RunStatus): status is TerminalStatus =>
   status === 'success' || status === 'failed' || status === 'cancelled'
-
-/** Stored snapshots of older machine versions, brought to this one. There is one version so far. */
-export function migrateRun(version: number, stored: Stored): Stored {
-  if (version > RUN_MACHINE_VERSION)
-    throw new Error(`a newer program wrote this run (machine version ${version}): it is left alone`)
-  return stored
-}

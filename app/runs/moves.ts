@@ -33,6 +33,7 @@ export interface LockedRun {
   mergedCommit: number | null
   follower: string | null
   notBefore: Date | null
+  chainDepth: number
   /** Effects of the moves made in this transaction, in order. */
   effects: string[]
   moves: Transition[]
@@ -67,6 +68,7 @@ export interface RunRow {
   merged_commit: string | null
   follower: string | null
   not_before: Date | null
+  chain_depth: number
 }
 
 const numberOf = (text: string | null) => (text === null ? null : Number(text))
@@ -94,6 +96,7 @@ export function lockedRuns(rows: readonly RunRow[]): Map<RunId, LockedRun> {
       mergedCommit: numberOf(row.merged_commit),
       follower: row.follower,
       notBefore: row.not_before,
+      chainDepth: row.chain_depth,
       effects: [],
       moves: [],
     })

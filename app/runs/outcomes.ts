@@ -3,6 +3,7 @@ import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { isTerminal, type RunEvent, type RunStatus, runColumns } from '../../machines/run.ts'
 import { mergeBranches } from '../catalog/branches.ts'
 import type { RunId } from '../ids.ts'
+import { announceSuccesses } from './announcements.ts'
 import { branchOf } from './attempts.ts'
 import { type LogLevel, type LogLine, seqAfter, storableText, storeLogLines } from './logs.ts'
 import { type LockedRun, lockRuns, moveRun, saveRuns } from './moves.ts'
@@ -110,6 +111,7 @@ export const applyOutcomes = (
       ...settle(tx, runs, executed, boots, now),
       storeLogLines(tx, told),
       saveRuns(tx, runs.values(), now),
+      announceSuccesses(tx, runs.values()),
     ])
     return { changed: [...changed], completed: completedOf(runs.values()), unwanted }
   })

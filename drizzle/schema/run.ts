@@ -3,7 +3,6 @@ import {
   bigint,
   boolean,
   check,
-  foreignKey,
   index,
   integer,
   jsonb,
@@ -58,9 +57,24 @@ export const runs = pgTable(
     /** The commit of main this run's success was computed from, and the one that it became. */
     baseCommit: bigint('base_commit', { mode: 'number' }),
     mergedCommit: bigint('merged_commit', { mode: 'number' }),
+
+    /** What asked for it, if not a person: I2 holds by the unique indexes on these. */
+    triggerId: uuid('trigger_id'),
+    /** The subject of the event, or the due time of a cron. */
+    triggerEvent: text('trigger_event'),
+    scheduleId: uuid('schedule_id'),
+    scheduleDue: instant('schedule_due'),
+    /** Firings between a person or a clock and this run. */
+    chainDepth: integer('chain_depth').notNull().default(0),
+    /** The upload that asked for it: if an earlier success has archived that file, nothing is left to do. */
+    landingFileId: uuid('landing_file_id'),
     createdAt: createdAt(),
   },
   (t) => [
+    uniqueIndex('run_of_trigger_event').on(t.triggerId, t.triggerEvent).where(sql`trigger_id is not null`),
+    uniqueIndex('run_of_schedule').on(t.scheduleId, t.scheduleDue).where(sql`schedule_id is not null`),
+    /** The latest success of a pipeline: what dependencies are compared with, and what is never pruned. */
+    index('run_success').on(t.pipelineId, t.finishedAt, t.id).where(sql`status = 'success'`),
     index('run_queue').on(t.pipelineId, t.createdAt, t.id).where(sql`waiting`),
     index('run_active').on(t.pipelineId).where(sql`status in ('pending', 'running')`),
     uniqueIndex('run_one_running').on(t.pipelineId).where(sql`status = 'running'`),
@@ -72,13 +86,14 @@ export const runs = pgTable(
   ],
 )
 
+// The tables below have no foreign key to `run`: checking one locks the run's row for every line of a log, and a cascade
+// takes a query per run and table. Whoever deletes a run deletes these first (the reaper does, in batches).
+
 /** One execution of a run on a branch of its own, computed from one commit of main. */
 export const runAttempts = pgTable(
   'run_attempt',
   {
-    runId: uuid('run_id')
-      .notNull()
-      .references(() => runs.id, { onDelete: 'cascade' }),
+    runId: uuid('run_id').notNull(),
     attempt: integer('attempt').notNull(),
     pipelineId: uuid('pipeline_id').notNull(),
     branch: text('branch').notNull(),
@@ -109,22 +124,14 @@ export const runFiles = pgTable(
     landingFileId: uuid('landing_file_id').notNull(),
     zoneId: uuid('zone_id').notNull(),
   },
-  (t) => [
-    primaryKey({ columns: [t.runId, t.attempt, t.landingFileId] }),
-    foreignKey({
-      columns: [t.runId, t.attempt],
-      foreignColumns: [runAttempts.runId, runAttempts.attempt],
-    }).onDelete('cascade'),
-  ],
+  (t) => [primaryKey({ columns: [t.runId, t.attempt, t.landingFileId] })],
 )
 
 /** `seq` is attempt * 1,000,000 + line, so a repeated line is dropped by its number. */
 export const runLogs = pgTable(
   'run_log',
   {
-    runId: uuid('run_id')
-      .notNull()
-      .references(() => runs.id, { onDelete: 'cascade' }),
+    runId: uuid('run_id').notNull(),
     seq: bigint('seq', { mode: 'number' }).notNull(),
     at: instant('at').notNull(),
     level: text('level').notNull(),
@@ -136,9 +143,7 @@ export const runLogs = pgTable(
 export const qualityResults = pgTable(
   'quality_result',
   {
-    runId: uuid('run_id')
-      .notNull()
-      .references(() => runs.id, { onDelete: 'cascade' }),
+    runId: uuid('run_id').notNull(),
     pipelineId: uuid('pipeline_id').notNull(),
     name: text('name').notNull(),
     severity: text('severity').notNull(),

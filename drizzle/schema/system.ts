@@ -1,4 +1,14 @@
-import { bigserial, index, integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
+import {
+  bigint,
+  bigserial,
+  index,
+  integer,
+  jsonb,
+  pgTable,
+  primaryKey,
+  text,
+  uuid,
+} from 'drizzle-orm/pg-core'
 import { createdAt, instant } from './columns.ts'
 
 /** Effects that must happen outside the transaction that decided them. Performed at least once; each is idempotent. */
@@ -21,6 +31,57 @@ export const replicas = pgTable('replica', {
   name: text('name').primaryKey(),
   aliveUntil: instant('alive_until').notNull(),
 })
+
+/**
+ * Who does what only one replica may do, by database time. Every writing transaction of a leader locks its row FOR SHARE
+ * at its epoch; a challenger that finds the lease expired ends the old backend and raises the epoch.
+ */
+export const leaders = pgTable('leader', {
+  role: text('role').primaryKey(),
+  holder: text('holder').notNull(),
+  /** The connection the holder writes with. */
+  backendPid: integer('backend_pid').notNull(),
+  epoch: bigint('epoch', { mode: 'number' }).notNull(),
+  until: instant('until').notNull(),
+})
+
+/** Answers that a repeated request gets again (header Idempotency-Key); kept for a day. */
+export const idempotencyKeys = pgTable(
+  'idempotency_key',
+  {
+    /** Who sent it: empty without authentication. */
+    caller: text('caller').notNull(),
+    /** Method and route pattern. */
+    operation: text('operation').notNull(),
+    key: text('key').notNull(),
+    /** SHA-256 of what was asked, hex: the same key with another request is a conflict. */
+    requestHash: text('request_hash').notNull(),
+    status: integer('status').notNull(),
+    body: jsonb('body').notNull(),
+    createdAt: createdAt(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.caller, t.operation, t.key] }),
+    index('idempotency_key_created').on(t.createdAt),
+  ],
+)
+
+/** Every POST, PUT and DELETE under /api/v1, whatever its outcome. */
+export const auditEntries = pgTable(
+  'audit_entry',
+  {
+    id: uuid('id').primaryKey(),
+    userId: text('user_id').notNull(),
+    /** post, put, delete */
+    action: text('action').notNull(),
+    /** The path without its query. */
+    resource: text('resource').notNull(),
+    detail: text('detail').notNull().default(''),
+    ip: text('ip').notNull(),
+    createdAt: createdAt(),
+  },
+  (t) => [index('audit_entry_created').on(t.createdAt, t.id)],
+)
 
 /** Values every replica must share and nobody may guess, such as the key that signs attempt tokens. */
 export const secrets = pgTable('secret', {

@@ -1,0 +1,76 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { addPipeline } from '../../workers/testing.ts'
+import { newId, type PipelineId, type RunId } from '../ids.ts'
+import { type RunRequest, requestRuns } from './requests.ts'
+
+let database: TestDatabase
+let opened: Database
+beforeAll(async () => {
+  database = await testDatabase()
+  opened = openDatabase(database.url, { connections: 1, rawConnections: 4, application: 'test' })
+})
+afterAll(async () => {
+  await opened.close()
+  await database.drop()
+})
+
+async function published(name: string) {
+  const { id } = await addPipeline(opened.sql, name, { landingZones: [], nudge: () => {} })
+  await opened.sql`
+    insert into pipeline_version (id, pipeline_id, version_number, message, pipeline_type, published_versions, landing_zones)
+    values (${newId()}, ${id}, 1, '', 'sql', '{"a": "1"}', '["default.drop"]') on conflict do nothing`
+  return id
+}
+
+const request = (pipelineId: PipelineId, event: string, triggerId = newId()): RunRequest => ({
+  id: newId() as RunId,
+  pipelineId,
+  trigger: 'trigger:cron:* * * * *',
+  cause: { triggerId, event },
+  chainDepth: 3,
+  landingFileId: null,
+})
+
+const ask = (requests: RunRequest[]) => opened.sql.begin((tx) => requestRuns(tx, requests))
+
+test('a request pins the published version and leaves a line of history', async () => {
+  const wanted = request(await published('pins'), 'e1')
+  expect([...(await ask([wanted])).values()]).toEqual(['requested'])
+  const [run] = await opened.sql`select * from run where id = ${wanted.id}`
+  expect(run).toMatchObject({
+    status: 'pending',
+    version_number: 1,
+    pins: { a: '1' },
+    landing_zones: ['default.drop'],
+    chain_depth: 3,
+    trigger_event: 'e1',
+  })
+  expect(await opened.sql`select event, cause from transition where entity_id = ${wanted.id}`).toEqual([
+    { event: 'requested', cause: 'trigger:cron:* * * * *' },
+  ] as never)
+})
+
+test('one event of one trigger makes one run, in one statement, in two, and of two at once', async () => {
+  const id = await published('once')
+  const triggerId = newId()
+  const both = [request(id, 'e', triggerId), request(id, 'e', triggerId)]
+  expect([...(await ask(both)).values()].sort()).toEqual(['repeated', 'requested'])
+  expect([...(await ask([request(id, 'e', triggerId)])).values()]).toEqual(['repeated'])
+  expect([...(await ask([request(id, 'another', triggerId)])).values()]).toEqual(['requested'])
+  const rivals = Array.from({ length: 8 }, () => request(id, 'raced', triggerId))
+  const outcomes = (await Promise.all(rivals.map((one) => ask([one])))).flatMap((map) => [...map.values()])
+  expect(outcomes.filter((outcome) => outcome === 'requested')).toHaveLength(1)
+})
+
+test('what cannot run is told, and does not keep the others', async () => {
+  const live = await published('live')
+  const gone = await published('gone')
+  const draft = await published('draft')
+  await opened.sql`update pipeline set deleted_at = clock_timestamp() where id = ${gone}`
+  await opened.sql`update pipeline set published_version = null where id = ${draft}`
+  const asked = [gone, draft, live, newId() as PipelineId].map((id) => request(id, 'e'))
+  const outcomes = await ask(asked)
+  expect(asked.map(({ id }) => outcomes.get(id))).toEqual(['gone', 'unpublished', 'requested', 'gone'])
+})

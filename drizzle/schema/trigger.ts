@@ -1,0 +1,126 @@
+import { sql } from 'drizzle-orm'
+import {
+  bigserial,
+  boolean,
+  check,
+  index,
+  integer,
+  jsonb,
+  pgTable,
+  primaryKey,
+  text,
+  uniqueIndex,
+  uuid,
+} from 'drizzle-orm/pg-core'
+import { createdAt, instant, updatedAt } from './columns.ts'
+import { pipelines } from './pipeline.ts'
+
+/** What starts runs of a pipeline by itself. */
+export const triggers = pgTable(
+  'trigger',
+  {
+    id: uuid('id').primaryKey(),
+    pipelineId: uuid('pipeline_id')
+      .notNull()
+      .references(() => pipelines.id, { onDelete: 'cascade' }),
+    type: text('type').notNull(),
+    /** As clients see it; of a webhook only the hash of its token. */
+    config: jsonb('config').$type<Record<string, unknown>>().notNull(),
+    cooldownSeconds: integer('cooldown_seconds').notNull().default(0),
+
+    /** The trigger statechart; `state` and `coolingUntil` are written from it in the same UPDATE. */
+    snapshot: jsonb('snapshot').notNull(),
+    machineVersion: integer('machine_version').notNull(),
+    state: text('state').notNull(),
+    coolingUntil: instant('cooling_until'),
+
+    /** Whose events it hears: `zone:ns.name` or `pipeline:ns.layer.name`. Null for cron and webhook. */
+    source: text('source'),
+    /** cron and cron_dependency: when it is due next; stays in the past until it has fired. */
+    dueAt: instant('due_at'),
+    /** webhook: SHA-256 of the token, hex. */
+    tokenHash: text('token_hash'),
+
+    lastTriggeredAt: instant('last_triggered_at'),
+    lastRunId: uuid('last_run_id'),
+    createdAt: createdAt(),
+    updatedAt: updatedAt(),
+  },
+  (t) => [
+    index('trigger_of_pipeline').on(t.pipelineId, t.createdAt, t.id),
+    index('trigger_source').on(t.source, t.id).where(sql`state <> 'disabled'`),
+    index('trigger_due').on(t.dueAt, t.id).where(sql`due_at is not null and state <> 'disabled'`),
+    index('trigger_cooling').on(t.coolingUntil).where(sql`state = 'cooling'`),
+    uniqueIndex('trigger_token').on(t.tokenHash).where(sql`token_hash is not null`),
+    check('trigger_state', sql`${t.state} in ('armed', 'cooling', 'disabled')`),
+    check(
+      'trigger_type',
+      sql`${t.type} in ('landing_zone_upload', 'cron', 'pipeline_success', 'webhook', 'file_pattern', 'cron_dependency')`,
+    ),
+  ],
+)
+
+/** What a cron_dependency trigger waits for, and the success of each that its last firing used. */
+export const triggerDependencies = pgTable(
+  'trigger_dependency',
+  {
+    triggerId: uuid('trigger_id')
+      .notNull()
+      .references(() => triggers.id, { onDelete: 'cascade' }),
+    /** `pipeline:ns.layer.name` */
+    source: text('source').notNull(),
+    /** Run that was the dependency's latest success at the last firing: it is news when that is another one. */
+    usedRun: uuid('used_run'),
+  },
+  (t) => [primaryKey({ columns: [t.triggerId, t.source] }), index('trigger_dependency_source').on(t.source)],
+)
+
+/**
+ * What happened and some trigger hears: written in the transaction of the fact itself (an upload's row, a run's success),
+ * removed in the transaction that fires for it.
+ */
+export const triggerEvents = pgTable(
+  'trigger_event',
+  {
+    id: bigserial('id', { mode: 'number' }).primaryKey(),
+    /** `fileUploaded` or `runSucceeded`. */
+    kind: text('kind').notNull(),
+    /** `zone:ns.name` or `pipeline:ns.layer.name`: matched with `trigger.source`. */
+    source: text('source').notNull(),
+    /** The landing file or the run: with the trigger's id, the key against double firing. */
+    subject: uuid('subject').notNull(),
+    /** fileUploaded: the original file name. */
+    filename: text('filename'),
+    /** Of the runs it starts. */
+    chainDepth: integer('chain_depth').notNull().default(0),
+    /** Triggers up to this id have been asked already: an event with very many of them takes several transactions. */
+    afterTrigger: uuid('after_trigger'),
+    createdAt: createdAt(),
+  },
+  (t) => [check('trigger_event_kind', sql`${t.kind} in ('fileUploaded', 'runSucceeded')`)],
+)
+
+/** The legacy mechanism: one cron text per row. */
+export const schedules = pgTable(
+  'schedule',
+  {
+    id: uuid('id').primaryKey(),
+    pipelineId: uuid('pipeline_id')
+      .notNull()
+      .references(() => pipelines.id, { onDelete: 'cascade' }),
+    cron: text('cron').notNull(),
+    enabled: boolean('enabled').notNull().default(true),
+    /** Null until the first tick, which only sets it. */
+    nextRunAt: instant('next_run_at'),
+    lastRunAt: instant('last_run_at'),
+    lastRunId: uuid('last_run_id'),
+    createdAt: createdAt(),
+    updatedAt: updatedAt(),
+  },
+  (t) => [
+    index('schedule_of_pipeline').on(t.pipelineId),
+    index('schedule_created').on(t.createdAt, t.id),
+    index('schedule_due').on(t.nextRunAt, t.id).where(sql`enabled and next_run_at is not null`),
+    index('schedule_new').on(t.id).where(sql`enabled and next_run_at is null`),
+  ],
+)
