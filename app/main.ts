@@ -1,7 +1,7 @@
 // Entry of the API process: reads the environment, puts the parts together, serves, and ends in order.
 
 import { migrate, openDatabase } from '../drizzle/client.ts'
-import type { FromWorker } from '../workers/channel.ts'
+import type { FromWorker, ToDispatcher } from '../workers/channel.ts'
 import { assertNever } from '../workers/channel.ts'
 import { startLoop } from '../workers/loop.ts'
 import { performDue } from '../workers/outbox.ts'
@@ -71,7 +71,7 @@ async function start(config: Config) {
 
   const runner = makeRunnerPort(runners)
 
-  const dispatcher = superviseWorker({
+  const dispatcher = superviseWorker<ToDispatcher>({
     name: 'dispatcher',
     path: new URL('../workers/dispatcher.worker.ts', import.meta.url),
     startMessage: {
@@ -205,7 +205,12 @@ async function start(config: Config) {
         return metrics.rpcEnded(message)
       case 'ready':
         return log.info('dispatcher is ready')
+      case 'runsRequested':
+        return dispatcher.post({ type: 'nudge', about: 'runRequested' })
       case 'alive':
+      case 'ticked':
+      case 'led':
+      case 'reaped':
       case 'stopped':
         return
       default:

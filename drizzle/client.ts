@@ -11,6 +11,12 @@ export type Queryable = Db | Tx
 export type Sql = postgres.Sql
 export type SqlTx = postgres.TransactionSql
 
+/**
+ * A transaction that holds only while its caller leads: null when it does not (any more), and then nothing was done.
+ * workers/leadership.ts makes one; a test may pass `(work) => sql.begin(work)`.
+ */
+export type Fenced = <T>(work: (tx: SqlTx) => Promise<T>) => Promise<T | null>
+
 export interface Database {
   /** Typed queries. */
   db: Db

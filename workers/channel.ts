@@ -2,23 +2,57 @@
 import { type Static, type TSchema, Type as t } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 
-export const DispatcherSettings = t.Object({
-  /** Unique to this start of the API process: what its earlier threads followed is its own. */
+/** What every thread is told at its start. */
+export const ThreadSettings = t.Object({
+  /** Unique to this start of the API process: what its earlier threads held is its own. */
   processId: t.String(),
   databaseUrl: t.String(),
-  runnerUrls: t.Array(t.String()),
-  /** Where runners reach the catalog and the object gateway. */
-  publicUrl: t.String(),
   logFormat: t.Union([t.Literal('text'), t.Literal('json')]),
 })
+export type ThreadSettings = Static<typeof ThreadSettings>
+
+export const DispatcherSettings = t.Composite([
+  ThreadSettings,
+  t.Object({
+    runnerUrls: t.Array(t.String()),
+    /** Where runners reach the catalog and the object gateway. */
+    publicUrl: t.String(),
+  }),
+])
 export type DispatcherSettings = Static<typeof DispatcherSettings>
 
+const start = <Settings extends TSchema>(settings: Settings) =>
+  t.Object({ type: t.Literal('start'), settings })
+const Stop = t.Object({ type: t.Literal('stop') })
+
 export const ToDispatcher = t.Union([
-  t.Object({ type: t.Literal('start'), settings: DispatcherSettings }),
+  start(DispatcherSettings),
   t.Object({ type: t.Literal('nudge'), about: t.Union([t.Literal('runRequested'), t.Literal('outbox')]) }),
-  t.Object({ type: t.Literal('stop') }),
+  Stop,
 ])
 export type ToDispatcher = Static<typeof ToDispatcher>
+
+export const ToTriggers = t.Union([
+  start(ThreadSettings),
+  /** An event that some trigger hears was recorded, or triggers have changed. */
+  t.Object({
+    type: t.Literal('nudge'),
+    about: t.Union([t.Literal('eventRecorded'), t.Literal('triggersChanged')]),
+  }),
+  Stop,
+])
+export type ToTriggers = Static<typeof ToTriggers>
+
+export const ToScheduler = t.Union([start(ThreadSettings), Stop])
+export type ToScheduler = Static<typeof ToScheduler>
+
+/** The reaper's thread lives for one tick. */
+export const ToReaper = t.Union([start(ThreadSettings), Stop])
+export type ToReaper = Static<typeof ToReaper>
+
+export type ToWorker = ToDispatcher | ToTriggers | ToScheduler | ToReaper
+
+const count = t.Integer({ minimum: 0 })
 
 export const FromWorker = t.Union([
   t.Object({ type: t.Literal('ready') }),
@@ -27,9 +61,17 @@ export const FromWorker = t.Union([
   t.Object({
     type: t.Literal('runsEnded'),
     status: t.Union([t.Literal('success'), t.Literal('failed'), t.Literal('cancelled')]),
-    count: t.Integer(),
+    count,
   }),
   t.Object({ type: t.Literal('rpcEnded'), method: t.String(), code: t.String(), seconds: t.Number() }),
+  /** Pending rows were inserted: a hint for the dispatcher. */
+  t.Object({ type: t.Literal('runsRequested'), count }),
+  /** The scheduler has looked for due schedules. */
+  t.Object({ type: t.Literal('ticked'), runsRequested: count }),
+  /** This thread does, or does no longer, what only one replica may do. */
+  t.Object({ type: t.Literal('led'), isLeading: t.Boolean() }),
+  /** The reaper's tick is over; what it did is in the database. Duties that failed are named. */
+  t.Object({ type: t.Literal('reaped'), failures: t.Array(t.String()) }),
   t.Object({ type: t.Literal('stopped') }),
 ])
 export type FromWorker = Static<typeof FromWorker>

@@ -21,7 +21,7 @@ const START: ToDispatcher = {
 }
 
 const folders: string[] = []
-const workers: SupervisedWorker[] = []
+const workers: SupervisedWorker<ToDispatcher>[] = []
 afterEach(async () => {
   for (const worker of workers.splice(0)) await worker.stop()
   for (const folder of folders.splice(0)) await rm(folder, { recursive: true })

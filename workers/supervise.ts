@@ -1,21 +1,21 @@
 // The API process's side of a worker thread: it is started, listened to, and started again whenever it ends unasked.
 import type { Log } from '../app/log.ts'
-import { FromWorker, parseMessage, type ToDispatcher } from './channel.ts'
+import { FromWorker, parseMessage, type ToWorker } from './channel.ts'
 
-export interface SupervisedWorker {
+export interface SupervisedWorker<Message extends ToWorker> {
   /** Posting to a dead thread is silent, which is fine: messages are hints. */
-  post(message: ToDispatcher): void
+  post(message: Message): void
   /** Ends the thread at once and lets supervision start another: for operators, and for proof. */
   restart(): void
   /** Asks the thread to stop, and ends it when it does not within the grace time. */
   stop(): Promise<void>
 }
 
-export interface SuperviseOptions {
+export interface SuperviseOptions<Message extends ToWorker> {
   name: string
   path: URL
   /** Sent first to every new thread. */
-  startMessage: ToDispatcher
+  startMessage: Message
   log: Log
   onMessage(message: FromWorker): void
   onRestart(): void
@@ -27,14 +27,14 @@ const STEADY_MS = 30_000
 const SILENCE_MS = 10_000
 const STOP_GRACE_MS = 5_000
 
-export function superviseWorker({
+export function superviseWorker<Message extends ToWorker>({
   name,
   path,
   startMessage,
   log,
   onMessage,
   onRestart,
-}: SuperviseOptions): SupervisedWorker {
+}: SuperviseOptions<Message>): SupervisedWorker<Message> {
   let worker: Worker | null = null
   let failures = 0
   let startedAt = 0
@@ -103,7 +103,7 @@ export function superviseWorker({
           clearTimeout(timer)
           resolve()
         }
-        thread.postMessage({ type: 'stop' } satisfies ToDispatcher)
+        thread.postMessage({ type: 'stop' } satisfies ToWorker)
       })
       worker = null
       thread.terminate()
