@@ -11,6 +11,14 @@ const csv = (name = 'flights.csv', content: string | Buffer = 'a,b\n1,2\n') => (
   buffer: Buffer.from(content),
 })
 
+/** A form that Playwright would not write. */
+const rawForm = (disposition: string) => ({
+  headers: { 'content-type': 'multipart/form-data; boundary=line' },
+  data: Buffer.from(
+    `--line\r\nContent-Disposition: form-data; ${disposition}\r\nContent-Type: text/csv\r\n\r\na,b\r\n--line--\r\n`,
+  ),
+})
+
 async function newZone(request: APIRequestContext, namespace = 'default') {
   const name = fresh('zone')
   const response = await request.post(path, { data: { namespace, name } })
@@ -108,11 +116,59 @@ test('update with a bad field is 400 naming it', async ({ request }) => {
     await expectError(await request.put(url, { data: { [field]: value } }), 400, new RegExp(`^${field}: `))
 })
 
+test('the lifecycle of a zone is read, and changed field by field', async ({ request }) => {
+  const zone = await newZone(request)
+  const url = `${zone.url}/lifecycle`
+  const settings = async () => {
+    const response = await request.get(url)
+    return [response.status(), await response.json()]
+  }
+  expect(await settings()).toEqual([200, { processed_max_age_days: 30, auto_purge: false }])
+  for (const [change, expected] of [
+    [{ auto_purge: true }, { processed_max_age_days: 30, auto_purge: true }],
+    [{ processed_max_age_days: 7 }, { processed_max_age_days: 7, auto_purge: true }],
+    [{}, { processed_max_age_days: 7, auto_purge: true }],
+    [
+      { processed_max_age_days: 0, auto_purge: false },
+      { processed_max_age_days: 0, auto_purge: false },
+    ],
+  ] as const) {
+    const changed = await request.put(url, { data: change })
+    expect([changed.status(), await changed.text()]).toEqual([204, ''])
+    expect(await settings()).toEqual([200, expected])
+  }
+})
+
+test('a lifecycle that cannot be is 400 naming the field, and changes nothing', async ({ request }) => {
+  const zone = await newZone(request)
+  const url = `${zone.url}/lifecycle`
+  for (const [field, value] of [
+    ['processed_max_age_days', -1],
+    ['processed_max_age_days', 1.5],
+    ['processed_max_age_days', '7'],
+    ['processed_max_age_days', null],
+    ['processed_max_age_days', 36_501],
+    ['processed_max_age_days', 2 ** 31],
+    ['processed_max_age_days', 1e300],
+    ['auto_purge', 'true'],
+    ['auto_purge', 1],
+    ['auto_purge', null],
+  ] as const) {
+    const other = field === 'auto_purge' ? { processed_max_age_days: 1 } : { auto_purge: true }
+    const refused = await request.put(url, { data: { ...other, [field]: value } })
+    await expectError(refused, 400, new RegExp(`^${field}: `))
+  }
+  const kept = await (await request.get(url)).json()
+  expect(kept).toEqual({ processed_max_age_days: 30, auto_purge: false })
+})
+
 test('what cannot be the address of a zone or a file is 404', async ({ request }) => {
   for (const url of [nobody, `${path}/default/Upper`, `${path}/Default/a`]) {
     await expectError(await request.get(url), 404)
     await expectError(await request.put(url, { data: {} }), 404)
     await expectError(await request.delete(url), 404)
+    await expectError(await request.get(`${url}/lifecycle`), 404)
+    await expectError(await request.put(`${url}/lifecycle`, { data: {} }), 404)
     await expectError(await request.get(`${url}/files`), 404)
     await expectError(await request.post(`${url}/files`, { multipart: { file: csv() } }), 404)
     await expectError(await request.get(`${url}/files/${noFile}`), 404)
@@ -215,6 +271,8 @@ test('an upload without a file or with a name that cannot be one is 400 and leav
   await expectError(await post({ file: 'text' }), 400, /^file: /)
   await expectError(await post({ file: csv('folder/') }), 400, /^file: /)
   await expectError(await post({ file: csv(`${'x'.repeat(600)}.csv`) }), 400, /^file: /)
+  for (const disposition of ['name="file"; filename=""', 'name="file"; filename=""; filename*=UTF-8\'\''])
+    await expectError(await request.post(`${url}/files`, rawForm(disposition)), 400, /^file: /)
   await expectError(await request.post(`${url}/files`, { data: { file: 'x' } }), 400)
   await expectError(await request.post(`${url}/files`), 400)
   expect(await (await request.get('/api/v1/files', { params: { prefix } })).json()).toEqual({

@@ -65,6 +65,7 @@ test('it is OpenAPI 3.0 and describes every endpoint of this service', () => {
     [zone]: 'get put delete',
     [`${zone}/files`]: 'get post',
     [`${zone}/files/{id}`]: 'get delete',
+    [`${zone}/lifecycle`]: 'get put',
     '/runs': 'get post',
     '/runs/{id}': 'get',
     '/runs/{id}/cancel': 'post',

@@ -2,7 +2,7 @@ import { and, asc, desc, eq, gte, isNull, sql } from 'drizzle-orm'
 import type { Queryable, Tx } from '../../drizzle/client.ts'
 import { landingFiles, landingZones } from '../../drizzle/schema/index.ts'
 import type { Page } from '../http/pagination.ts'
-import type { UpdateZone } from './schema.ts'
+import type { UpdateLifecycle, UpdateZone } from './schema.ts'
 
 export interface ZoneRef {
   namespace: string
@@ -85,6 +85,31 @@ export async function changeZone(db: Queryable, ref: ZoneRef, change: UpdateZone
       expectedSchema: schema === '' ? null : schema,
       updatedAt: sql`clock_timestamp()`,
     })
+    .where(named(ref))
+    .returning({ id: landingZones.id })
+  return changed.length > 0
+}
+
+/** Null: there is no such zone. */
+export async function lifecycleOf(
+  db: Queryable,
+  ref: ZoneRef,
+): Promise<Pick<ZoneRow, 'processedMaxAgeDays' | 'autoPurge'> | null> {
+  const { processedMaxAgeDays, autoPurge } = landingZones
+  const [row] = await db.select({ processedMaxAgeDays, autoPurge }).from(landingZones).where(named(ref))
+  return row ?? null
+}
+
+/** Whether there is such a zone. */
+export async function changeLifecycle(
+  db: Queryable,
+  ref: ZoneRef,
+  change: UpdateLifecycle,
+): Promise<boolean> {
+  const { processed_max_age_days: processedMaxAgeDays, auto_purge: autoPurge } = change
+  const changed = await db
+    .update(landingZones)
+    .set({ processedMaxAgeDays, autoPurge, updatedAt: sql`clock_timestamp()` })
     .where(named(ref))
     .returning({ id: landingZones.id })
   return changed.length > 0

@@ -7,6 +7,8 @@ import {
   CreateZone,
   LandingFile,
   LandingFileList,
+  Lifecycle,
+  UpdateLifecycle,
   UpdateZone,
   UploadLandingFile,
   Zone,
@@ -114,6 +116,27 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
         params: ZoneFilePath,
         response: { 204: t.Void(), 404: ErrorBody },
         detail: { summary: 'Delete a file of a zone' },
+      },
+    )
+    .get('/:ns/:name/lifecycle', ({ params }) => zones.lifecycle(refOf(params)), {
+      params: ZonePath,
+      response: { 200: Lifecycle, 404: ErrorBody },
+      detail: { summary: 'How long a zone keeps what runs have archived' },
+    })
+    .put(
+      '/:ns/:name/lifecycle',
+      async ({ params, body, status }) => {
+        await zones.changeLifecycle(refOf(params), body)
+        return status(204, undefined)
+      },
+      {
+        params: ZonePath,
+        body: UpdateLifecycle,
+        response: { 204: t.Void(), 400: ErrorBody, 404: ErrorBody },
+        detail: {
+          summary: 'Change how long a zone keeps what runs have archived',
+          description: 'Changes the fields that are given. Active files are never deleted by age.',
+        },
       },
     )
 

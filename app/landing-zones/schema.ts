@@ -40,6 +40,22 @@ export const UpdateZone = t.Object({
 })
 export type UpdateZone = typeof UpdateZone.static
 
+/** A hundred years: what a date can be reckoned back by, and more than anybody means. */
+const AGE_DAYS_MAX = 36_500
+
+export const Lifecycle = t.Object({
+  processed_max_age_days: t.Integer({
+    minimum: 0,
+    maximum: AGE_DAYS_MAX,
+    description: 'Days an archived file is kept when `auto_purge` is on; 30 unless set',
+    examples: [30],
+  }),
+  auto_purge: t.Boolean({ description: 'Whether archived files are deleted at that age; false unless set' }),
+})
+export type Lifecycle = typeof Lifecycle.static
+export const UpdateLifecycle = t.Partial(Lifecycle)
+export type UpdateLifecycle = typeof UpdateLifecycle.static
+
 export const ZonePath = t.Object({ ns: NamespaceName, name: ZoneName })
 export const ZoneFilePath = t.Composite([ZonePath, t.Object({ id: Uuid })])
 

@@ -75,6 +75,30 @@ describe('a zone', () => {
   })
 })
 
+describe('the lifecycle of a zone', () => {
+  test('keeps archived files, for 30 days once it purges, and changes field by field', async () => {
+    const { ref } = await created()
+    expect(await service().lifecycle(ref)).toEqual({ processed_max_age_days: 30, auto_purge: false })
+    await service().changeLifecycle(ref, { auto_purge: true })
+    await service().changeLifecycle(ref, { processed_max_age_days: 0 })
+    await service().changeLifecycle(ref, {})
+    expect(await service().lifecycle(ref)).toEqual({ processed_max_age_days: 0, auto_purge: true })
+  })
+
+  test('is that of one zone', async () => {
+    const [one, other] = [await created(), await created()]
+    await service().changeLifecycle(one.ref, { processed_max_age_days: 7 })
+    expect((await service().lifecycle(other.ref)).processed_max_age_days).toBe(30)
+  })
+
+  test('of no zone is 404, with nothing to change too', async () => {
+    const nowhere = { namespace: 'default', name: 'nowhere' }
+    expect((await refusal(service().lifecycle(nowhere))).status).toBe(404)
+    expect((await refusal(service().changeLifecycle(nowhere, { auto_purge: true }))).status).toBe(404)
+    expect((await refusal(service().changeLifecycle(nowhere, {}))).status).toBe(404)
+  })
+})
+
 describe('an upload', () => {
   test('is stored under its name and the time, and can be read, listed and deleted', async () => {
     const { ref, prefix } = await created()

@@ -3,10 +3,12 @@ import type { Page } from '../http/pagination.ts'
 import { checkExpectedSchema } from './expected-schema.ts'
 import {
   activeFiles,
+  changeLifecycle,
   changeZone,
   type FileRow,
   fileOf,
   insertZone,
+  lifecycleOf,
   lockZone,
   removeFile,
   removeZone,
@@ -15,7 +17,7 @@ import {
   zoneOf,
   zones,
 } from './queries.ts'
-import type { CreateZone, UpdateZone } from './schema.ts'
+import type { CreateZone, Lifecycle, UpdateLifecycle, UpdateZone } from './schema.ts'
 import { makeUpload, type UploadDeps, zonePrefix } from './upload.ts'
 
 export interface LandingZoneDeps extends UploadDeps {
@@ -61,6 +63,16 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
       if (change.expected_schema) checkExpectedSchema(change.expected_schema)
       if (Object.keys(change).length > 0 && !(await changeZone(db, ref, change))) throw noZone(ref)
       return shapeOf(await existing(ref))
+    },
+
+    async lifecycle(ref: ZoneRef): Promise<Lifecycle> {
+      const found = await lifecycleOf(db, ref)
+      if (found === null) throw noZone(ref)
+      return { processed_max_age_days: found.processedMaxAgeDays, auto_purge: found.autoPurge }
+    },
+
+    async changeLifecycle(ref: ZoneRef, change: UpdateLifecycle) {
+      if (!(await changeLifecycle(db, ref, change))) throw noZone(ref)
     },
 
     /**
