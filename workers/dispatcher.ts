@@ -15,7 +15,7 @@ import {
   openAttemptsOf,
   startWaiting,
 } from '../app/runs/attempts.ts'
-import { makeNotices } from '../app/runs/notices.ts'
+import { makeNotices, type RunCompleted } from '../app/runs/notices.ts'
 import { applyOutcomes, type Outcome } from '../app/runs/outcomes.ts'
 import { queueCancels } from '../app/runs/settle.ts'
 import type { Sql } from '../drizzle/client.ts'
@@ -70,12 +70,14 @@ export function startDispatcher({
       if (places.length === 0) return false
       const taken: string[] = []
       try {
-        const ids = await startWaiting(sql, places, replica)
-        for (const attempt of await openAttemptsOf(sql, ids)) {
+        const { started, completed, isFull } = await startWaiting(sql, places, replica)
+        tellEnded(completed)
+        for (const attempt of await openAttemptsOf(sql, started)) {
           taken.push(attempt.runnerUrl)
           follow(attempt, { hasPlace: true })
         }
-        return ids.length === places.length
+        // A run that ended at once leaves its pipeline's turn to the next.
+        return isFull || completed.length > 0
       } finally {
         for (const url of without(places, taken)) runners.give(url)
       }
@@ -195,11 +197,16 @@ export function startDispatcher({
     }),
   })
 
+  function tellEnded(completed: RunCompleted[]) {
+    notices.changed(completed.map((run) => run.run_id))
+    notices.completed(completed)
+    for (const { status } of completed) post({ type: 'runsEnded', status, count: 1 })
+  }
+
   async function apply({ outcomes, lines }: Batch) {
     const { changed, completed, unwanted } = await applyOutcomes(sql, outcomes, lines)
     notices.changed(changed)
-    notices.completed(completed)
-    for (const { status } of completed) post({ type: 'runsEnded', status, count: 1 })
+    tellEnded(completed)
     if (outcomes.some(frees)) {
       starting.nudge()
       // Those that wait a moment before their next attempt are looked for after it.

@@ -5,8 +5,10 @@ import type { PinnedFiles } from '../../drizzle/schema/pipeline.ts'
 import { RUN_MACHINE_VERSION, type RunStatus } from '../../machines/run.ts'
 import { openBranches } from '../catalog/branches.ts'
 import type { RunId } from '../ids.ts'
-import { ATTEMPT_LINES } from './logs.ts'
-import { type LockedRun, lockedRuns, moveRun, type RunRow, saveRuns } from './moves.ts'
+import { announceSuccesses } from './announcements.ts'
+import { ATTEMPT_LINES, type LogLine, seqAfter, storeLogLines } from './logs.ts'
+import { completedOf, type LockedRun, lockedRuns, moveRun, type RunRow, saveRuns } from './moves.ts'
+import type { RunCompleted } from './notices.ts'
 
 export const branchOf = (runId: RunId, attempt: number) => `run-${runId}-${attempt}`
 export const handleOf = (runId: RunId, attempt: number) => `${runId}:${attempt}`
@@ -44,11 +46,21 @@ interface LandingFile {
   sizeBytes: number
 }
 
+/** What became of the runs that waited. */
+export interface Started {
+  started: RunId[]
+  /** Runs that ended instead of being started. */
+  completed: RunCompleted[]
+  /** There may be more: as many as there were places have been looked at. */
+  isFull: boolean
+}
+
 /**
  * Starts what waits: at most one run per pipeline, the oldest, and as many as there are places.
- * `places` are runner addresses, one per free slot. One transaction for all; the ids of the started runs come back.
+ * `places` are runner addresses, one per free slot. One transaction for all. A run whose input an earlier success has
+ * taken ends here and takes no place.
  */
-export const startWaiting = (sql: Sql, places: readonly string[], follower: string): Promise<RunId[]> =>
+export const startWaiting = (sql: Sql, places: readonly string[], follower: string): Promise<Started> =>
   sql.begin(async (tx) => {
     // One statement, one view: the base is at least as new as the end of each pipeline's previous run.
     // Of each pipeline that waits, its running run or else its oldest: one probe per pipeline, however long its queue.
@@ -73,9 +85,11 @@ export const startWaiting = (sql: Sql, places: readonly string[], follower: stri
         and not exists (select 1 from run_attempt a where a.pipeline_id = r.pipeline_id and a.state = 'open')
       order by r.created_at, r.id limit ${places.length} for update of r skip locked`
     const [start] = rows
-    if (start === undefined) return []
-    const started = [...lockedRuns(rows).values()].filter((run) =>
-      moveRun(run, { type: 'start' }, 'dispatcher', start.now),
+    if (start === undefined) return { started: [], completed: [], isFull: false }
+    const waiting = [...lockedRuns(rows).values()]
+    const taken = endTaken(waiting, await takenInputs(tx, waiting), start.now)
+    const started = waiting.filter(
+      (run) => !taken.has(run.id) && moveRun(run, { type: 'start' }, 'dispatcher', start.now),
     )
     for (const run of started) {
       run.follower = follower
@@ -83,9 +97,53 @@ export const startWaiting = (sql: Sql, places: readonly string[], follower: stri
       run.notBefore = null
     }
     // Sent together, performed in this order.
-    await Promise.all([...openAttempts(tx, started, places, start), saveRuns(tx, started, start.now)])
-    return started.map((run) => run.id)
+    await Promise.all([
+      ...(started.length > 0 ? openAttempts(tx, started, places, start) : []),
+      storeLogLines(tx, [...taken.values()]),
+      saveRuns(tx, waiting, start.now),
+      announceSuccesses(tx, waiting),
+    ])
+    return {
+      started: started.map((run) => run.id),
+      completed: completedOf(waiting),
+      isFull: rows.length === places.length,
+    }
   })
+
+/**
+ * Of uploads that asked for these runs, those that a success has archived, and the run that did. Until this transaction
+ * ends nobody archives the others: what a run is started for is there when its input is frozen.
+ */
+async function takenInputs(tx: SqlTx, waiting: readonly LockedRun[]): Promise<Map<string, TakenInput>> {
+  const ids = waiting.flatMap(({ landingFileId }) => landingFileId ?? [])
+  if (ids.length === 0) return new Map()
+  const files = await tx<TakenInput[]>`
+    select id, filename, archived_by_run as by from landing_file where id = any(${ids}::uuid[]) order by id for share`
+  return new Map(files.flatMap((file) => (file.by === null ? [] : [[file.id, file]])))
+}
+
+type TakenInput = { id: string; filename: string; by: RunId | null }
+
+/** Ends the runs that have nothing left to do; the answer is the line their logs get. */
+function endTaken(waiting: readonly LockedRun[], inputs: Map<string, TakenInput>, now: Date) {
+  const lines = new Map<RunId, LogLine>()
+  for (const run of waiting) {
+    const input = inputs.get(run.landingFileId ?? '')
+    if (input === undefined) continue
+    run.startedAt ??= now
+    if (!moveRun(run, { type: 'inputTaken' }, `run ${input.by}`, now)) continue
+    run.rowsWritten = 0
+    run.notBefore = null
+    lines.set(run.id, {
+      runId: run.id,
+      seq: seqAfter(run.snapshot.context.attempt, 9),
+      at: now,
+      level: 'info',
+      message: `success: nothing to do, since run ${input.by} took ${input.filename}, whose upload asked for this run`,
+    })
+  }
+  return lines
+}
 
 interface AttemptStart {
   now: Date

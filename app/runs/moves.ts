@@ -13,6 +13,7 @@ import {
   runMachine,
 } from '../../machines/run.ts'
 import type { PipelineId, RunId } from '../ids.ts'
+import type { RunCompleted } from './notices.ts'
 
 /** A locked run while a transaction works on it. */
 export interface LockedRun {
@@ -34,6 +35,8 @@ export interface LockedRun {
   follower: string | null
   notBefore: Date | null
   chainDepth: number
+  /** The upload that asked for it. */
+  landingFileId: string | null
   /** Effects of the moves made in this transaction, in order. */
   effects: string[]
   moves: Transition[]
@@ -69,6 +72,7 @@ export interface RunRow {
   follower: string | null
   not_before: Date | null
   chain_depth: number
+  landing_file_id: string | null
 }
 
 const numberOf = (text: string | null) => (text === null ? null : Number(text))
@@ -97,6 +101,7 @@ export function lockedRuns(rows: readonly RunRow[]): Map<RunId, LockedRun> {
       follower: row.follower,
       notBefore: row.not_before,
       chainDepth: row.chain_depth,
+      landingFileId: row.landing_file_id,
       effects: [],
       moves: [],
     })
@@ -165,3 +170,11 @@ export async function saveRuns(tx: SqlTx, locked: Iterable<LockedRun>, now: Date
       as t(entity_id uuid, event text, "from" text, "to" text, effects jsonb, cause text)`
   await Promise.all([updated, told])
 }
+
+/** What is told of the runs that ended in this transaction. */
+export const completedOf = (runs: Iterable<LockedRun>): RunCompleted[] =>
+  [...runs].flatMap(({ id, pipelineId, namespace, layer, pipeline, status, effects }) =>
+    effects.includes('announce') && isTerminal(status)
+      ? [{ run_id: id, pipeline_id: pipelineId, namespace, layer, pipeline, status }]
+      : [],
+  )

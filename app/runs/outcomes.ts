@@ -6,7 +6,7 @@ import type { RunId } from '../ids.ts'
 import { announceSuccesses } from './announcements.ts'
 import { branchOf } from './attempts.ts'
 import { type LogLevel, type LogLine, seqAfter, storableText, storeLogLines } from './logs.ts'
-import { type LockedRun, lockRuns, moveRun, saveRuns } from './moves.ts'
+import { completedOf, type LockedRun, lockRuns, moveRun, saveRuns } from './moves.ts'
 import type { RunCompleted } from './notices.ts'
 import { settle } from './settle.ts'
 
@@ -123,16 +123,41 @@ export async function cancelRuns(
   cause: string,
 ): Promise<Map<RunId, LockedRun>> {
   const { runs, now } = await lockRuns(tx, ids)
-  for (const [id, run] of runs) {
-    if (!moveRun(run, { type: 'cancelRequested' }, cause, now)) runs.delete(id)
-  }
-  const told = [...runs.values()].map((run) => ({
-    runId: run.id,
-    seq: seqAfter(run.snapshot.context.attempt, 9),
-    at: now,
-    level: 'warn' as const,
-    message: `cancelled: ${cause}`,
+  return endRuns(tx, runs, now, () => ({
+    event: { type: 'cancelRequested' },
+    cause,
+    error: null,
+    line: ['warn', `cancelled: ${cause}`],
   }))
+}
+
+/** How a run is ended from outside. */
+export interface Ending {
+  event: Extract<RunEvent, { type: 'cancelRequested' | 'timedOut' }>
+  cause: string
+  /** Text of a failure. */
+  error: string | null
+  line: [LogLevel, string]
+}
+
+/** Ends locked runs with all that follows from it; those that do not accept the event are left out of the answer. */
+export async function endRuns(
+  tx: SqlTx,
+  runs: Map<RunId, LockedRun>,
+  now: Date,
+  endingOf: (run: LockedRun) => Ending,
+): Promise<Map<RunId, LockedRun>> {
+  const told: LogLine[] = []
+  for (const [id, run] of runs) {
+    const { event, cause, error, line } = endingOf(run)
+    if (!moveRun(run, event, cause, now)) {
+      runs.delete(id)
+      continue
+    }
+    if (error !== null) run.error = storableText(error)
+    const [level, message] = line
+    told.push({ runId: run.id, seq: seqAfter(run.snapshot.context.attempt, 9), at: now, level, message })
+  }
   await Promise.all([
     ...settle(tx, runs, new Map(), [], now),
     storeLogLines(tx, told),
@@ -140,13 +165,6 @@ export async function cancelRuns(
   ])
   return runs
 }
-
-export const completedOf = (runs: Iterable<LockedRun>): RunCompleted[] =>
-  [...runs].flatMap(({ id, pipelineId, namespace, layer, pipeline, status, effects }) =>
-    effects.includes('announce') && isTerminal(status)
-      ? [{ run_id: id, pipeline_id: pipelineId, namespace, layer, pipeline, status }]
-      : [],
-  )
 
 function eventOf(outcome: Outcome): RunEvent {
   const { attempt } = outcome

@@ -1,0 +1,196 @@
+import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
+import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { addPipeline } from '../../workers/testing.ts'
+import { newId, type RunId } from '../ids.ts'
+import { startWaiting } from './attempts.ts'
+import { applyOutcomes } from './outcomes.ts'
+import { failStuckRuns } from './stuck.ts'
+
+setDefaultTimeout(30_000)
+
+const RUNNER = 'http://127.0.0.1:1'
+let database: TestDatabase
+let opened: Database
+beforeAll(async () => {
+  database = await testDatabase()
+  opened = openDatabase(database.url, { connections: 1, rawConnections: 4, application: 'test' })
+})
+afterAll(async () => {
+  await opened.close()
+  await database.drop()
+})
+beforeEach(async () => {
+  await opened.sql`truncate run, run_attempt, run_log, run_file, lake_commit, trigger_event, transition, outbox`
+  await opened.sql`delete from lake_ref where name <> 'main'`
+})
+
+const pipelineNamed = (name: string, landingZones: string[] = []) =>
+  addPipeline(opened.sql, name, { landingZones, nudge: () => {} })
+
+const start = (places = 4) =>
+  startWaiting(
+    opened.sql,
+    Array.from({ length: places }, () => RUNNER),
+    'tester',
+  )
+
+const rowOf = async (id: RunId) => {
+  const [row] = await opened.sql`select * from run where id = ${id}`
+  if (row === undefined) throw new Error('no such run')
+  return row
+}
+const historyOf = async (id: RunId) =>
+  (await opened.sql`select event, "to", cause from transition where entity_id = ${id} order by id`).map(
+    ({ event, to, cause }) => `${event} ${to} ${cause}`,
+  )
+const logOf = async (id: RunId) =>
+  (await opened.sql`select message from run_log where run_id = ${id} order by seq`).map(
+    (line) => line.message,
+  )
+
+async function zoneWithFile(name: string) {
+  const [zone, file] = [newId(), newId()]
+  await opened.sql`insert into landing_zone (id, namespace, name) values (${zone}, 'default', ${name})`
+  await opened.sql`
+    insert into landing_file (id, zone_id, filename, original_name, path, version_id, size_bytes, content_type)
+    values (${file}, ${zone}, '20260101_000000_a.csv', 'a.csv', 'default/landing/a.csv', '1', 3, 'text/csv')`
+  return file
+}
+
+/** A run that an upload asked for, as the trigger evaluator leaves it. */
+async function requestedBy(file: string, pipeline: Awaited<ReturnType<typeof pipelineNamed>>) {
+  const id = await pipeline.request('trigger:landing_zone_upload:default.drop')
+  await opened.sql`update run set landing_file_id = ${file} where id = ${id}`
+  return id
+}
+
+/** A run that is running, since so many minutes. */
+async function runningSince(pipeline: Awaited<ReturnType<typeof pipelineNamed>>, minutes: number) {
+  const id = await pipeline.request()
+  await start()
+  await applyOutcomes(opened.sql, [{ runId: id, attempt: 1, kind: 'accepted', runnerBoot: 'boot' }], [])
+  await opened.sql`update run set started_at = clock_timestamp() - ${minutes} * interval '1 minute' where id = ${id}`
+  return id
+}
+
+test('a run whose upload an earlier success has archived ends in success, and nothing is started for it', async () => {
+  const file = await zoneWithFile('drop')
+  const pipeline = await pipelineNamed('taken', ['default.drop'])
+  const taker = newId()
+  await opened.sql`update landing_file set archived_by_run = ${taker} where id = ${file}`
+  const id = await requestedBy(file, pipeline)
+  await opened.sql`
+    insert into trigger (id, pipeline_id, type, config, snapshot, machine_version, state, source)
+    values (${newId()}, ${pipeline.id}, 'pipeline_success', '{}', '{}', 1, 'armed', 'pipeline:default.gold.taken')`
+
+  expect(await start()).toEqual({
+    started: [],
+    completed: [
+      {
+        run_id: id,
+        pipeline_id: pipeline.id,
+        namespace: 'default',
+        layer: 'gold',
+        pipeline: 'taken',
+        status: 'success',
+      },
+    ],
+    isFull: false,
+  })
+  expect(await rowOf(id)).toMatchObject({
+    status: 'success',
+    waiting: false,
+    rows_written: '0',
+    duration_ms: '0',
+    attempt: 0,
+    merged_commit: null,
+    error: null,
+  })
+  expect(await historyOf(id)).toEqual([
+    'requested pending.waiting trigger:landing_zone_upload:default.drop',
+    `inputTaken success run ${taker}`,
+  ])
+  expect(await logOf(id)).toEqual([
+    `success: nothing to do, since run ${taker} took 20260101_000000_a.csv, whose upload asked for this run`,
+  ])
+  expect(await opened.sql`select source, subject from trigger_event`).toEqual([
+    { source: 'pipeline:default.gold.taken', subject: id },
+  ] as never)
+  for (const table of ['run_attempt', 'run_file', 'outbox'])
+    expect(await opened.sql`select 1 from ${opened.sql(table)}`).toHaveLength(0)
+  expect(await opened.sql`select 1 from lake_ref where name <> 'main'`).toHaveLength(0)
+})
+
+test('a run whose upload is still there is started with it; one with nothing left takes no place from the others', async () => {
+  const [taken, there] = [await zoneWithFile('taken'), await zoneWithFile('there')]
+  await opened.sql`update landing_file set archived_by_run = ${newId()} where id = ${taken}`
+  const done = await requestedBy(taken, await pipelineNamed('done', ['default.taken']))
+  const reads = await requestedBy(there, await pipelineNamed('reads', ['default.there']))
+  const plain = await (await pipelineNamed('plain')).request()
+  const { started, completed, isFull } = await start(3)
+  expect(started.sort()).toEqual([reads, plain].sort())
+  expect(completed.map((run) => run.run_id)).toEqual([done])
+  expect(isFull).toBe(true)
+  expect(await opened.sql`select run_id, landing_file_id from run_file`).toEqual([
+    { run_id: reads, landing_file_id: there },
+  ] as never)
+})
+
+test('a run that waits for its next attempt ends, too, when its upload is taken meanwhile', async () => {
+  const file = await zoneWithFile('again')
+  const id = await requestedBy(file, await pipelineNamed('again', ['default.again']))
+  await start()
+  await applyOutcomes(
+    opened.sql,
+    [
+      { runId: id, attempt: 1, kind: 'accepted', runnerBoot: 'boot' },
+      { runId: id, attempt: 1, kind: 'lost', why: 'gone' },
+    ],
+    [],
+  )
+  await opened.sql`update landing_file set archived_by_run = ${newId()} where id = ${file}`
+  expect((await start()).completed.map((run) => run.run_id)).toEqual([id])
+  expect(await rowOf(id)).toMatchObject({ status: 'success', phase: null, attempt: 1, rows_written: '0' })
+  expect(await opened.sql`select 1 from run_attempt where state = 'open'`).toHaveLength(0)
+})
+
+test('runs that have been running for too long are failed, told and stopped; the others go on', async () => {
+  const stuck = await runningSince(await pipelineNamed('stuck'), 121)
+  const young = await runningSince(await pipelineNamed('young'), 119)
+  const waiting = await (await pipelineNamed('waits')).request()
+  const { ids, completed } = await opened.sql.begin((tx) =>
+    failStuckRuns(tx, { timeoutMinutes: 120, limit: 10 }),
+  )
+  expect(ids).toEqual([stuck])
+  expect(completed).toMatchObject([{ run_id: stuck, status: 'failed', pipeline: 'stuck' }])
+  const error = 'timed out: it was running for longer than 120 minutes (stuck_run_timeout_minutes)'
+  expect(await rowOf(stuck)).toMatchObject({ status: 'failed', error, follower: null, waiting: false })
+  expect((await logOf(stuck)).at(-1)).toBe(error)
+  expect((await historyOf(stuck)).at(-1)).toBe('timedOut failed reaper')
+  expect(await opened.sql`select state from lake_ref where run_id = ${stuck}`).toEqual([
+    { state: 'deleted' },
+  ] as never)
+  expect(await opened.sql`select state, outcome from run_attempt where run_id = ${stuck}`).toEqual([
+    { state: 'closed', outcome: 'failed' },
+  ] as never)
+  expect(await opened.sql`select kind, payload from outbox`).toEqual([
+    { kind: 'cancelAttempt', payload: { handle: `${stuck}:1`, runnerUrl: RUNNER } },
+  ] as never)
+  expect(await rowOf(young)).toMatchObject({ status: 'running' })
+  expect(await rowOf(waiting)).toMatchObject({ status: 'pending' })
+})
+
+test('stuck runs are failed in batches, each once; one that waits for its next attempt is stuck as well', async () => {
+  const stuck: RunId[] = []
+  for (const name of ['a', 'b', 'c']) stuck.push(await runningSince(await pipelineNamed(`batch-${name}`), 10))
+  const [first] = stuck
+  if (first === undefined) throw new Error('no run')
+  await applyOutcomes(opened.sql, [{ runId: first, attempt: 1, kind: 'lost', why: 'gone' }], [])
+  expect(await rowOf(first)).toMatchObject({ status: 'running', phase: 'waiting' })
+  const fail = () => opened.sql.begin((tx) => failStuckRuns(tx, { timeoutMinutes: 5, limit: 2 }))
+  const batches = [(await fail()).ids, (await fail()).ids, (await fail()).ids]
+  expect(batches.map((ids) => ids.length)).toEqual([2, 1, 0])
+  expect(batches.flat().sort()).toEqual(stuck.toSorted())
+  expect(await rowOf(first)).toMatchObject({ status: 'failed', waiting: false })
+})
