@@ -39,7 +39,6 @@ export const triggerMachine = setup({
   types: { context: {} as TriggerContext, events: {} as TriggerEvent },
   guards: {
     hasCooled,
-    hasCooledAndCoolsAgain: (args: Args) => hasCooled(args) && args.context.cooldownSeconds > 0,
     hasCooldown: ({ context }) => context.cooldownSeconds > 0,
     isStillCooling: (args: Args) => !hasCooled(args),
     wouldStillCool: ({ context, event }) =>
@@ -79,10 +78,7 @@ export const triggerMachine = setup({
     cooling: {
       on: {
         // Nobody need have noticed the end of the cooldown for the next firing to count.
-        fired: [
-          { target: 'cooling', guard: 'hasCooledAndCoolsAgain', actions: ['rememberFiring', 'requestRun'] },
-          { target: 'armed', guard: 'hasCooled', actions: ['rememberFiring', 'requestRun'] },
-        ],
+        fired: { target: 'cooling', guard: 'hasCooled', actions: ['rememberFiring', 'requestRun'] },
         cooled: { target: 'armed', guard: 'hasCooled' },
         skipped: { target: 'cooling', actions: ['logSkip'] },
         disabled: { target: 'disabled' },

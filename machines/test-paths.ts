@@ -1,0 +1,216 @@
+// Walks a machine along every simple path of its graph and notes what has been seen of its definition on the way, so that
+// a state, a transition or a guard's outcome that no path reaches is missed by name.
+import { expect } from 'bun:test'
+import type {
+  AnyMachineSnapshot,
+  AnyStateMachine,
+  AnyTransitionDefinition,
+  EventFromLogic,
+  SnapshotFrom,
+} from 'xstate'
+import { getAdjacencyMap, getSimplePaths, getStateNodes } from 'xstate/graph'
+import { accepts, advance, IllegalMove, pathOf, restore, store } from './advance.ts'
+
+export interface Model<Machine extends AnyStateMachine> {
+  machine: Machine
+  /** Where paths begin: a new instance, and such as have used up what a guard counts. */
+  beginnings: SnapshotFrom<Machine>[]
+  /** Events by name, each made for the state it is sent in: attempts and times depend on it. */
+  events: Record<string, (current: SnapshotFrom<Machine>) => EventFromLogic<Machine>>
+  /** Snapshots of one place are told apart by no guard; it keeps the graph finite where something is counted. */
+  placeOf(snapshot: SnapshotFrom<Machine>): string
+  /** What must hold of every snapshot that is reached. */
+  check(snapshot: SnapshotFrom<Machine>): void
+}
+
+/** What walking has seen. Transitions and guards are named as in `transitionsOf`. */
+export interface Seen {
+  paths: number
+  steps: number
+  places: Set<string>
+  states: Set<string>
+  taken: Set<string>
+  /** `<transition> held` and `<transition> failed`, for transitions with a guard. */
+  guards: Set<string>
+  /** Events that were refused, as `<state> <event>`. */
+  refused: Set<string>
+}
+
+export const nothingSeen = (): Seen => ({
+  paths: 0,
+  steps: 0,
+  places: new Set(),
+  states: new Set(),
+  taken: new Set(),
+  guards: new Set(),
+  refused: new Set(),
+})
+
+/** Walks every simple path (none visits a place twice) from every beginning, each step through `advance` and storage. */
+export function walkSimplePaths(model: Model<AnyStateMachine>): Seen {
+  const seen = nothingSeen()
+  for (const beginning of model.beginnings) {
+    const { options, nameOf } = traversal(model)
+    for (const { steps } of getSimplePaths(model.machine, { ...options, fromState: beginning })) {
+      seen.paths += 1
+      let current = beginning
+      look(model, current, seen)
+      // The first step only says where the path begins.
+      for (const step of steps.slice(1)) {
+        const next = walk(model, current, nameOf(step.event), seen)
+        expect(model.placeOf(next)).toBe(model.placeOf(step.state))
+        current = next
+      }
+    }
+  }
+  return seen
+}
+
+/** Goes to every place from every beginning and tries every event there: also those that lead back, or nowhere. */
+export function walkEveryPlace(model: Model<AnyStateMachine>): Seen {
+  const seen = nothingSeen()
+  for (const beginning of model.beginnings) {
+    const { options } = traversal(model)
+    const map = getAdjacencyMap(model.machine, { ...options, fromState: beginning })
+    for (const { state } of Object.values(map)) {
+      look(model, state, seen)
+      for (const name of Object.keys(model.events)) walk(model, state, name, seen)
+    }
+  }
+  return seen
+}
+
+/** Every state of the definition that an instance can rest in, as a dotted path. */
+export const statesOf = (machine: AnyStateMachine): string[] =>
+  getStateNodes(machine)
+    .filter((node) => node.type === 'atomic' || node.type === 'final')
+    .map((node) => node.path.join('.'))
+
+/** Every transition of the definition: its state, its event, its place among those of that event, and where it leads. */
+export const transitionsOf = (machine: AnyStateMachine): string[] => [...names(machine).values()]
+
+/** Both outcomes of every guard of the definition. */
+export const guardsOf = (machine: AnyStateMachine): string[] =>
+  [...names(machine)].flatMap(([transition, name]) =>
+    transition.guard === undefined ? [] : [`${name} held`, `${name} failed`],
+  )
+
+/** One event in one state: the definition, `advance` and storage must agree about it. Answers the state after it. */
+function walk(
+  model: Model<AnyStateMachine>,
+  current: AnyMachineSnapshot,
+  name: string,
+  seen: Seen,
+): AnyMachineSnapshot {
+  const { machine } = model
+  const event = model.events[name]?.(current)
+  if (event === undefined) throw new Error(`the model has no event ${name}`)
+  const known = names(machine)
+  const [transition] = current.status === 'active' ? machine.getTransitionData(current, event) : []
+  noteGuards(machine, current, event, transition, seen)
+  seen.steps += 1
+  if (transition === undefined) {
+    expect([name, accepts(current, event)]).toEqual([name, false])
+    expect(() => advance(machine, current, event)).toThrow(IllegalMove)
+    seen.refused.add(`${pathOf(current.value)} ${name}`)
+    return current
+  }
+  expect([name, accepts(current, event)]).toEqual([name, true])
+  const move = advance(machine, current, event)
+  const target = transition.target?.[0]
+  expect(move.from).toBe(pathOf(current.value))
+  // A target with states of its own is entered at its initial one.
+  if (target !== undefined) expect(`${move.to}.`).toStartWith(`${target.path.join('.')}.`)
+  else expect(move.to).toBe(move.from)
+  expect(move.effects).toEqual(effectsOf(machine, transition))
+  seen.taken.add(known.get(transition) ?? '?')
+  look(model, move.next, seen)
+  return move.next
+}
+
+/** A state that was reached: it is what it was after storage, and ends accept nothing. */
+function look(model: Model<AnyStateMachine>, now: AnyMachineSnapshot, seen: Seen): void {
+  const { machine } = model
+  const stored = JSON.parse(JSON.stringify(store(now)))
+  const restored: AnyMachineSnapshot = restore(machine, stored)
+  expect(store(restored)).toEqual(store(now))
+  expect(pathOf(restored.value)).toBe(pathOf(now.value))
+  model.check(restored)
+  const [node] = now._nodes.filter(({ type }) => type === 'atomic' || type === 'final')
+  expect(now.status).toBe(node?.type === 'final' ? 'done' : 'active')
+  for (const make of Object.values(model.events)) {
+    const event = make(now)
+    // What was stored is as ready, or as closed, as what was not.
+    expect(accepts(restored, event)).toBe(accepts(now, event))
+    if (now.status === 'active') continue
+    expect(accepts(now, event)).toBe(false)
+    expect(() => advance(machine, now, event)).toThrow(IllegalMove)
+  }
+  seen.places.add(model.placeOf(now))
+  seen.states.add(pathOf(now.value))
+}
+
+/** Candidates before the one that was taken were asked and said no. */
+function noteGuards(
+  machine: AnyStateMachine,
+  before: AnyMachineSnapshot,
+  event: { type: string },
+  taken: AnyTransitionDefinition | undefined,
+  seen: Seen,
+): void {
+  if (before.status !== 'active') return
+  const known = names(machine)
+  for (const node of before._nodes)
+    for (const candidate of node.transitions.get(event.type) ?? []) {
+      if (candidate.guard !== undefined)
+        seen.guards.add(`${known.get(candidate)} ${candidate === taken ? 'held' : 'failed'}`)
+      if (candidate === taken) return
+    }
+}
+
+function traversal(model: Model<AnyStateMachine>) {
+  const nameOfEvent = new WeakMap<object, string>()
+  const nameOf = (event: object) => nameOfEvent.get(event) ?? ''
+  return {
+    nameOf,
+    options: {
+      events: (current: AnyMachineSnapshot) =>
+        Object.entries(model.events).map(([name, make]) => {
+          const event = make(current)
+          nameOfEvent.set(event, name)
+          return event
+        }),
+      serializeState: (snapshot: AnyMachineSnapshot) => model.placeOf(snapshot),
+      serializeEvent: nameOf,
+      // Ends accept nothing; the graph need not ask.
+      stopWhen: (snapshot: AnyMachineSnapshot) => snapshot.status !== 'active',
+    },
+  }
+}
+
+const named = new WeakMap<AnyStateMachine, Map<AnyTransitionDefinition, string>>()
+
+function names(machine: AnyStateMachine): Map<AnyTransitionDefinition, string> {
+  const known = named.get(machine)
+  if (known !== undefined) return known
+  const found = new Map<AnyTransitionDefinition, string>()
+  for (const node of [machine.root, ...getStateNodes(machine)])
+    for (const [event, transitions] of node.transitions)
+      transitions.forEach((transition, place) => {
+        const guard = transition.guard === undefined ? '' : ` if ${String(transition.guard)}`
+        const target = transition.target?.map((state) => state.path.join('.')).join() ?? 'stays'
+        found.set(transition, `${node.path.join('.')} ${event} ${place + 1}${guard}: ${target}`)
+      })
+  named.set(machine, found)
+  return found
+}
+
+/** The named actions of a transition that only name something to be done: assignments are the machine's own. */
+function effectsOf(machine: AnyStateMachine, { actions }: AnyTransitionDefinition): string[] {
+  return actions.flatMap((action) => {
+    const type = typeof action === 'string' ? action : 'type' in action ? action.type : ''
+    const made: unknown = machine.implementations.actions[type]
+    const isAssign = typeof made === 'function' && 'type' in made && made.type === 'xstate.assign'
+    return isAssign ? [] : [type]
+  })
+}
