@@ -1,0 +1,127 @@
+// Globs on file names: `*` any characters, `?` one character, `[a-z]` one of a set, `[!a-z]` one that is not in it, `\` takes
+// the meaning from what follows. Matching takes at most name x pattern steps, whatever the pattern: it never backtracks
+// further than the last `*`.
+
+/** Why a text is no glob of ours. */
+export class BadGlob extends Error {}
+
+/** Characters of a pattern: what a file name may be long, and then some. */
+export const GLOB_LENGTH_MAX = 512
+
+type One = { kind: 'any' } | { kind: 'is'; character: string } | { kind: 'in'; set: CharacterSet }
+interface CharacterSet {
+  isNegated: boolean
+  ranges: { from: number; to: number }[]
+}
+type Part = One | { kind: 'many' }
+
+/** Parsed texts kept: triggers share few. */
+const KEPT_MAX = 1_000
+const kept = new Map<string, readonly Part[]>()
+
+/** Throws BadGlob naming the reason. */
+export function checkGlob(pattern: string): void {
+  parse(pattern)
+}
+
+/** Whether the whole name fits the pattern. Upper and lower case differ. Throws BadGlob. */
+export function matchesGlob(pattern: string, name: string): boolean {
+  const parts = parse(pattern)
+  const characters = Array.from(name)
+  let at = 0
+  let part = 0
+  /** The last `*` passed, and where the name goes on if it takes one character more. */
+  let many: { part: number; at: number } | null = null
+  while (at < characters.length) {
+    const next = parts[part]
+    if (next?.kind === 'many') {
+      many = { part, at }
+      part++
+    } else if (next !== undefined && fits(next, characters[at] ?? '')) {
+      at++
+      part++
+    } else if (many !== null) {
+      many.at++
+      at = many.at
+      part = many.part + 1
+    } else return false
+  }
+  // Several `*` in a row are one.
+  return part === parts.length || (part === parts.length - 1 && parts[part]?.kind === 'many')
+}
+
+function fits(part: One, character: string): boolean {
+  switch (part.kind) {
+    case 'any':
+      return true
+    case 'is':
+      return part.character === character
+    case 'in': {
+      const code = codeOf(character)
+      return part.set.ranges.some(({ from, to }) => from <= code && code <= to) !== part.set.isNegated
+    }
+  }
+}
+
+function parse(pattern: string): readonly Part[] {
+  const known = kept.get(pattern)
+  if (known !== undefined) return known
+  const characters = Array.from(pattern)
+  if (characters.length === 0) throw new BadGlob('is empty')
+  if (characters.length > GLOB_LENGTH_MAX) throw new BadGlob(`is longer than ${GLOB_LENGTH_MAX} characters`)
+  const parts: Part[] = []
+  for (let at = 0; at < characters.length; at++) {
+    const character = characters[at] ?? ''
+    if (character === '*') {
+      if (parts.at(-1)?.kind !== 'many') parts.push({ kind: 'many' })
+    } else if (character === '?') parts.push({ kind: 'any' })
+    else if (character === '[') {
+      const { set, end } = setAt(characters, at)
+      parts.push({ kind: 'in', set })
+      at = end
+    } else {
+      if (character === '\\') at++
+      parts.push({ kind: 'is', character: literalAt(characters, at) })
+    }
+  }
+  if (kept.size >= KEPT_MAX) kept.clear()
+  kept.set(pattern, parts)
+  return parts
+}
+
+/** The set that opens at `open`, and where it closes. */
+function setAt(characters: readonly string[], open: number): { set: CharacterSet; end: number } {
+  const isNegated = characters[open + 1] === '!' || characters[open + 1] === '^'
+  const ranges: CharacterSet['ranges'] = []
+  let at = open + (isNegated ? 2 : 1)
+  while (characters[at] !== ']') {
+    if (at >= characters.length) throw new BadGlob(`'[' at character ${open + 1} is never closed`)
+    const from = memberAt(characters, at)
+    at = from.end + 1
+    let to = from
+    // A hyphen before the end is a hyphen.
+    if (characters[at] === '-' && at + 1 < characters.length && characters[at + 1] !== ']') {
+      to = memberAt(characters, at + 1)
+      at = to.end + 1
+    }
+    if (codeOf(from.character) > codeOf(to.character))
+      throw new BadGlob(`range ${from.character}-${to.character} runs backwards`)
+    ranges.push({ from: codeOf(from.character), to: codeOf(to.character) })
+  }
+  if (ranges.length === 0) throw new BadGlob(`the set at character ${open + 1} is empty`)
+  return { set: { isNegated, ranges }, end: at }
+}
+
+function memberAt(characters: readonly string[], at: number): { character: string; end: number } {
+  const end = characters[at] === '\\' ? at + 1 : at
+  return { character: literalAt(characters, end), end }
+}
+
+function literalAt(characters: readonly string[], at: number): string {
+  const character = characters[at]
+  if (character === undefined) throw new BadGlob("ends in '\\', which needs a character after it")
+  if (character === '/') throw new BadGlob("has a '/', which no file name has")
+  return character
+}
+
+const codeOf = (character: string) => character.codePointAt(0) ?? 0
