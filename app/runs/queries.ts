@@ -1,5 +1,5 @@
 import type { JSONValue } from 'postgres'
-import type { Sql } from '../../drizzle/client.ts'
+import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { PinnedFiles } from '../../drizzle/schema/pipeline.ts'
 import { store } from '../../machines/advance.ts'
 import { newRun, RUN_MACHINE_VERSION, type RunStatus } from '../../machines/run.ts'
@@ -26,7 +26,7 @@ export interface NewRun {
  * The pending row, which is the queue entry, and its first line of history, in one statement.
  * False: the pipeline has been deleted meanwhile, or has too many runs waiting. The share lock makes a deletion wait, so that it sees this run.
  */
-export async function insertRun(sql: Sql, run: NewRun): Promise<boolean> {
+export async function insertRun(sql: Sql | SqlTx, run: NewRun): Promise<boolean> {
   const rows = await sql`
     with live as (select id from pipeline where id = ${run.pipelineId} and deleted_at is null for share),
     requested as (

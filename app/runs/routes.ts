@@ -1,5 +1,6 @@
 import { Elysia } from 'elysia'
 import { AppError } from '../http/errors.ts'
+import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { ErrorBody } from '../http/names.ts'
 import { linkHeader } from '../http/pagination.ts'
 import type { RunFeeds } from './feed.ts'
@@ -21,15 +22,21 @@ export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
         detail: { summary: 'List runs', description: 'Newest first unless sorted otherwise.' },
       },
     )
-    .post('', async ({ body, status }) => status(202, await runs.request(body)), {
-      body: CreateRun,
-      response: { 202: RunAccepted, 400: ErrorBody, 404: ErrorBody },
-      detail: {
-        summary: 'Request a run',
-        description:
-          'Pins the published version (or, while there is none, the draft) and queues the run. Runs of one pipeline execute one at a time, oldest first.',
+    .post(
+      '',
+      async ({ body, headers, request, status }) =>
+        status(202, await runs.request(body, idempotencyKeyOf(request, headers, body))),
+      {
+        body: CreateRun,
+        headers: IdempotencyHeaders,
+        response: { 202: RunAccepted, 400: ErrorBody, 404: ErrorBody, 409: ErrorBody, 429: ErrorBody },
+        detail: {
+          summary: 'Request a run',
+          description:
+            'Pins the published version (or, while there is none, the draft) and queues the run. Runs of one pipeline execute one at a time, oldest first. With an `Idempotency-Key`, a request that is sent again within 24 hours gets the run it has got already; the key with another request is 409.',
+        },
       },
-    })
+    )
     .get('/:id', ({ params }) => runs.get(params.id), {
       params: RunPath,
       response: { 200: Run, 404: ErrorBody },

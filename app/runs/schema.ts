@@ -62,6 +62,7 @@ export const CreateRun = t.Object(
 export type CreateRun = typeof CreateRun.static
 
 export const RunAccepted = t.Object({ run_id: Uuid, status: t.Literal('pending') })
+export type RunAccepted = typeof RunAccepted.static
 export const RunCancelled = t.Object({ run_id: Uuid, status: t.Literal('cancelled') })
 export const RunPath = t.Object({ id: Uuid })
 

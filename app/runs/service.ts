@@ -1,13 +1,15 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { AppError, alreadyEnded, invalid, notFound } from '../http/errors.ts'
+import type { IdempotencyKey } from '../http/idempotency.ts'
 import { type Page, pageOf, sortOf } from '../http/pagination.ts'
 import type { NewId, PipelineId, RunId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import { completedOf } from './moves.ts'
 import type { Notices } from './notices.ts'
+import { makeRequestOnce } from './once.ts'
 import { cancelRuns } from './outcomes.ts'
 import { activeRunsOf, findRun, insertRun, listRuns, type NewRun, RUN_SORT_KEYS, tailOf } from './queries.ts'
-import type { CreateRun, RunQuery } from './schema.ts'
+import type { CreateRun, RunAccepted, RunQuery } from './schema.ts'
 
 /** What a pipeline's runs execute now. */
 export type Runnable = Pick<NewRun, 'pipelineId' | 'pipelineType' | 'versionNumber' | 'pins' | 'landingZones'>
@@ -25,22 +27,31 @@ export interface RunDeps {
 export type RunService = ReturnType<typeof makeRunService>
 
 export function makeRunService({ sql, newId, notices, runnable, nudge }: RunDeps) {
-  /** Code is fixed now, data at the start. Answers once the pending row is durable. */
-  async function request({ namespace, layer, pipeline, trigger }: CreateRun) {
+  const requestOnce = makeRequestOnce({ sql, newId, runnable, nudge })
+
+  /**
+   * Code is fixed now, data at the start. Answers once the pending row is durable; with a key, the same as to the first
+   * request that came with it.
+   */
+  async function request(asked: CreateRun, key: IdempotencyKey | null = null): Promise<RunAccepted> {
+    if (key !== null) return (await requestOnce(asked, key)) ?? refuse(asked)
+    const { namespace, layer, pipeline, trigger } = asked
     const target = await runnable({ namespace, layer, name: pipeline })
     const id = newId() as RunId
-    if (!(await insertRun(sql, { id, namespace, layer, pipeline, trigger, ...target }))) {
-      // Deleted meanwhile: then this says so.
-      await runnable({ namespace, layer, name: pipeline })
-      throw new AppError(
-        429,
-        'RATE_LIMITED',
-        `pipeline ${namespace}.${layer}.${pipeline} has ${limits.waitingRunsPerPipeline} runs waiting already`,
-        { headers: { 'retry-after': '60' } },
-      )
-    }
+    if (!(await insertRun(sql, { id, namespace, layer, pipeline, trigger, ...target }))) return refuse(asked)
     nudge('runRequested')
-    return { run_id: id, status: 'pending' as const }
+    return { run_id: id, status: 'pending' }
+  }
+
+  async function refuse({ namespace, layer, pipeline }: CreateRun): Promise<never> {
+    // Deleted meanwhile: then this says so.
+    await runnable({ namespace, layer, name: pipeline })
+    throw new AppError(
+      429,
+      'RATE_LIMITED',
+      `pipeline ${namespace}.${layer}.${pipeline} has ${limits.waitingRunsPerPipeline} runs waiting already`,
+      { headers: { 'retry-after': '60' } },
+    )
   }
 
   /** Whichever of a cancel and a merge commits first wins; the other sees it. */

@@ -1,0 +1,47 @@
+// The edge of idempotency: what the header may be, and which requests are the same.
+import { createHash } from 'node:crypto'
+import { Type as t } from '@sinclair/typebox'
+import { exchangeOf } from './exchange.ts'
+import type { IdempotencyKey } from './idempotency.ts'
+import { targetOf } from './target.ts'
+
+/** Declared as `headers` by every route that takes the key. */
+export const IdempotencyHeaders = t.Object({
+  'idempotency-key': t.Optional(
+    t.String({
+      pattern: '^[\\x20-\\x7e]{1,255}$',
+      description: '1 to 255 printable ASCII characters',
+      examples: ['2f1c1a52-nightly-2026-03-01'],
+    }),
+  ),
+})
+export type IdempotencyHeaders = typeof IdempotencyHeaders.static
+
+/** Null: the request may be performed each time it comes. `asked` is its body as the schema left it, or what stands for it. */
+export function idempotencyKeyOf(
+  request: Request,
+  headers: IdempotencyHeaders,
+  asked: object,
+): IdempotencyKey | null {
+  const key = headers['idempotency-key']
+  if (key === undefined) return null
+  const { route, identity } = exchangeOf(request)
+  return {
+    caller: identity?.userId ?? '',
+    operation: `${route.method} ${route.pattern}`,
+    key,
+    requestHash: hashOf([targetOf(request.url).path, asked]),
+  }
+}
+
+/** Fields in another order are the same request. */
+const hashOf = (value: unknown) =>
+  createHash('sha256')
+    .update(JSON.stringify(value, (_, inner: unknown) => (isFields(inner) ? sorted(inner) : inner)))
+    .digest('hex')
+
+const isFields = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const sorted = (fields: Record<string, unknown>) =>
+  Object.fromEntries(Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1)))

@@ -1,0 +1,155 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { join } from 'node:path'
+import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { type Database, openDatabase, type SqlTx } from '../../drizzle/client.ts'
+import { until } from '../../workers/testing.ts'
+import { newId } from '../ids.ts'
+import { answerOnce, dropExpiredKeys, type IdempotencyKey } from './idempotency.ts'
+
+setDefaultTimeout(30_000)
+
+let database: TestDatabase
+let opened: Database
+beforeAll(async () => {
+  database = await testDatabase()
+  // Fewer connections than rivals: who waits for a key must not keep its holder from finishing.
+  opened = openDatabase(database.url, { connections: 1, rawConnections: 4, application: 'test' })
+})
+afterAll(async () => {
+  await opened.close()
+  await database.drop()
+})
+
+let made = 0
+const newKey = (changed: Partial<IdempotencyKey> = {}): IdempotencyKey => ({
+  caller: '',
+  operation: 'POST /api/v1/runs',
+  key: `key-${made++}`,
+  requestHash: 'a',
+  ...changed,
+})
+
+/** Work that leaves one row each time it is performed, named by `what`. */
+const leave = (what: string, then: (tx: SqlTx) => Promise<void> = async () => {}) => ({
+  prepare: async () => newId(),
+  perform: async (tx: SqlTx, id: string) => {
+    await tx`insert into secret (name, value) values (${id}, ${what})`
+    await then(tx)
+    return { status: 202, body: { id } }
+  },
+})
+const leftBy = async (what: string) => {
+  const rows = await opened.sql<{ name: string }[]>`select name from secret where value = ${what}`
+  return rows.map(({ name }) => name)
+}
+const expire = ({ key }: IdempotencyKey, age = '24 hours 1 second') =>
+  opened.sql`update idempotency_key set created_at = clock_timestamp() - ${age}::interval where key = ${key}`
+const conflict = { status: 409, code: 'ALREADY_EXISTS' }
+
+describe('a key', () => {
+  test('is answered once and the same ever after', async () => {
+    const key = newKey()
+    const first = await answerOnce(opened.sql, key, leave('once'))
+    expect(first).toMatchObject({ isRepeat: false, answer: { status: 202 } })
+    const again = await answerOnce(opened.sql, key, leave('once'))
+    expect(again).toEqual({ isRepeat: true, answer: first?.answer as never })
+    expect(await leftBy('once')).toEqual([first?.answer.body.id as string])
+  })
+
+  test('that twenty send at once is performed by one of them', async () => {
+    const key = newKey()
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => answerOnce(opened.sql, key, leave('raced'))),
+    )
+    expect(answers.filter((one) => one?.isRepeat === false)).toHaveLength(1)
+    expect([...new Set(answers.map((one) => one?.answer.body.id))]).toEqual(await leftBy('raced'))
+  })
+
+  test('with another request is a conflict, later and at once', async () => {
+    const key = newKey()
+    const asked = Array.from({ length: 20 }, (_, index) => ({ ...key, requestHash: String(index) }))
+    const outcomes = await Promise.allSettled(
+      asked.map((one) => answerOnce(opened.sql, one, leave('bodies'))),
+    )
+    const refused = outcomes.filter((one) => one.status === 'rejected')
+    expect(refused).toHaveLength(19)
+    for (const { reason } of refused) expect(reason).toMatchObject(conflict)
+    expect(await leftBy('bodies')).toHaveLength(1)
+  })
+
+  test('is of one caller and one operation', async () => {
+    const key = newKey()
+    const others = [key, { ...key, caller: 'ann' }, { ...key, operation: 'POST /publish' }]
+    for (const one of others)
+      expect(await answerOnce(opened.sql, { ...one, requestHash: newId() }, leave('scoped'))).toMatchObject({
+        isRepeat: false,
+      })
+  })
+
+  test('of a refused request is free again', async () => {
+    const key = newKey()
+    const refuse = { prepare: async () => null, perform: async () => null }
+    expect(await answerOnce(opened.sql, key, refuse)).toBeNull()
+    const failing = leave('refused', () => Promise.reject(new Error('no')))
+    await expect(answerOnce(opened.sql, key, failing)).rejects.toThrow('no')
+    expect(await leftBy('refused')).toEqual([])
+    const other = { ...key, requestHash: 'b' }
+    expect(await answerOnce(opened.sql, other, leave('refused'))).toMatchObject({ isRepeat: false })
+  })
+
+  test('whose process is killed before the end leaves nothing, and a repeat that waits takes over', async () => {
+    const key = newKey()
+    const child = Bun.spawn(
+      [process.execPath, join(import.meta.dir, 'idempotency.child.ts'), database.url, key.key, newId()],
+      { stdout: 'pipe', stderr: 'inherit' },
+    )
+    const reader = child.stdout.getReader()
+    expect(new TextDecoder().decode((await reader.read()).value)).toBe('half performed\n')
+    const repeat = answerOnce(opened.sql, key, leave('crashed'))
+    await until(
+      () => opened.sql`
+        select 1 from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0`,
+      (waiting) => waiting.length > 0,
+    )
+    expect(await leftBy('crashed')).toEqual([])
+    child.kill('SIGKILL')
+    const taken = await repeat
+    expect(taken?.isRepeat).toBe(false)
+    expect(await leftBy('crashed')).toEqual([taken?.answer.body.id as string])
+  })
+
+  test('answers although what was asked for is gone since', async () => {
+    const key = newKey()
+    const first = await answerOnce(opened.sql, key, leave('gone'))
+    const gone = { ...leave('gone'), prepare: () => Promise.reject(new Error('404')) }
+    expect((await answerOnce(opened.sql, key, gone))?.answer).toEqual(first?.answer as never)
+    await expect(answerOnce(opened.sql, newKey(), gone)).rejects.toThrow('404')
+  })
+})
+
+describe('after a day', () => {
+  test('a key is another one, also for two at once', async () => {
+    const key = newKey()
+    const first = await answerOnce(opened.sql, key, leave('day'))
+    await expire(key, '23 hours 59 minutes')
+    expect((await answerOnce(opened.sql, key, leave('day')))?.isRepeat).toBe(true)
+    await expire(key)
+    const other = { ...key, requestHash: 'b' }
+    const answers = await Promise.all([1, 2, 3].map(() => answerOnce(opened.sql, other, leave('day'))))
+    expect(answers.filter((one) => one?.isRepeat === false)).toHaveLength(1)
+    expect(answers[0]?.answer.body.id).not.toBe(first?.answer.body.id as string)
+    expect(await leftBy('day')).toHaveLength(2)
+    await expect(answerOnce(opened.sql, key, leave('day'))).rejects.toMatchObject(conflict)
+  })
+
+  test('keys are forgotten in batches, the others stay', async () => {
+    await opened.sql`delete from idempotency_key`
+    const keys = [newKey(), newKey(), newKey(), newKey()]
+    for (const key of keys) await answerOnce(opened.sql, key, leave('old'))
+    for (const key of keys.slice(1)) await expire(key)
+    expect(await dropExpiredKeys(opened.sql, 2)).toBe(2)
+    expect(await dropExpiredKeys(opened.sql, 2)).toBe(1)
+    expect(await dropExpiredKeys(opened.sql, 2)).toBe(0)
+    expect(await opened.sql`select key from idempotency_key`).toEqual([{ key: keys[0]?.key }] as never)
+  })
+})

@@ -1,0 +1,28 @@
+// A request for a run that came with an Idempotency-Key: in a transaction of its own, since the key's row and the run's are one fact.
+import { answerOnce, type IdempotencyKey } from '../http/idempotency.ts'
+import type { RunId } from '../ids.ts'
+import { insertRun } from './queries.ts'
+import type { CreateRun, RunAccepted } from './schema.ts'
+import type { RunDeps } from './service.ts'
+
+type OnceDeps = Pick<RunDeps, 'sql' | 'newId' | 'runnable' | 'nudge'>
+
+/** Answers as `request` does, with the run of the first request under the key; null: the pipeline takes no run now. */
+export const makeRequestOnce =
+  ({ sql, newId, runnable, nudge }: OnceDeps) =>
+  async (
+    { namespace, layer, pipeline, trigger }: CreateRun,
+    key: IdempotencyKey,
+  ): Promise<RunAccepted | null> => {
+    const outcome = await answerOnce(sql, key, {
+      prepare: () => runnable({ namespace, layer, name: pipeline }),
+      async perform(tx, target) {
+        const id = newId() as RunId
+        const isRequested = await insertRun(tx, { id, namespace, layer, pipeline, trigger, ...target })
+        return isRequested ? { status: 202, body: { run_id: id, status: 'pending' as const } } : null
+      },
+    })
+    if (outcome === null) return null
+    if (!outcome.isRepeat) nudge('runRequested')
+    return outcome.answer.body
+  }
