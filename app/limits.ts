@@ -42,6 +42,18 @@ export const limits = {
   /** Replicas renew their sign of life this often, and are given up when it has expired. */
   replicaRenewMs: 2_000,
   replicaExpiryMs: 6_000,
+  /**
+   * What only one replica does: its lease, and how often that is renewed or asked for. A leader that is gone has been
+   * replaced after the lease, one interval, and the end of its backend.
+   */
+  leaderLeaseMs: 9_000,
+  leaderRenewMs: 3_000,
+  leaderEndBackendMs: 2_000,
+  /** A leader's connection: waiting for a lock, one statement, thinking inside a transaction, one whole transaction. */
+  leaderLockMs: 5_000,
+  leaderStatementMs: 15_000,
+  leaderIdleMs: 5_000,
+  leaderTurnMs: 30_000,
   /** A runner that says nothing for this long is lost. */
   runnerSilenceMs: 6_000,
   /** The dispatcher looks for what a lost hint missed. */

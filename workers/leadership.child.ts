@@ -1,0 +1,39 @@
+import { limits } from '../app/limits.ts'
+import { makeLog } from '../app/log.ts'
+import { startLeadership } from './leadership.ts'
+
+// Started by leadership.test.ts, to be paused and woken: `bun leadership.child.ts <database> <holder> <lease ms> steadily|slowly`.
+// Each firing is a row with its holder and the epoch it was written in. `slowly` stays inside its transaction until it is told
+// on stdin to go on, and then writes once more before it commits.
+
+const [databaseUrl = '', holder = '', leaseMs = '', mode] = process.argv.slice(2)
+const tell = (line: string) => process.stdout.write(`${line}\n`)
+const lines = console[Symbol.asyncIterator]()
+const leadership = startLeadership({
+  databaseUrl,
+  role: 'test',
+  holder,
+  log: makeLog('child', 'text', () => true),
+  onChange: (isLeading) => tell(isLeading ? 'leads' : 'follows'),
+  leaseMs: Number(leaseMs),
+  renewMs: (Number(leaseMs) * limits.leaderRenewMs) / limits.leaderLeaseMs,
+})
+
+for (;;) {
+  await leadership
+    .write(async (tx) => {
+      const fire = () => tx`
+        insert into firing (holder, epoch) select ${holder}, epoch from leader where role = 'test'`
+      await fire()
+      if (mode !== 'slowly') return
+      tell('inside')
+      await lines.next()
+      await fire()
+    })
+    .then(
+      (done) => done === null || tell('fired'),
+      () => tell('failed'),
+    )
+  // Others have their turn; how long it takes does not matter to any test.
+  await new Promise((resolve) => setTimeout(resolve, 2))
+}

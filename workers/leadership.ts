@@ -1,0 +1,247 @@
+// What only one replica may do. The lease runs on the database's time; what keeps a leader that was paused from writing
+// after it wakes is not the lease but its epoch, which every writing transaction locks (docs/adr/0012-leadership.md).
+import postgres from 'postgres'
+import { limits } from '../app/limits.ts'
+import type { Log } from '../app/log.ts'
+import type { Fenced, Sql, SqlTx } from '../drizzle/client.ts'
+import { startLoop } from './loop.ts'
+
+export interface Leadership {
+  /**
+   * A transaction on the leader's one connection that holds only while it leads: null when it does not (any more), and
+   * then nothing was done. Throws what `work` throws, and when the connection is lost; whether a commit that was under
+   * way at that moment has happened is then for the database to tell. Keep it well within the lease: a renewal waits for
+   * it. A second write waits for the first, so `work` must not start one.
+   */
+  write: Fenced
+  /** Whether a tick is worth trying. Never a reason to write outside `write`. */
+  isLeading(): boolean
+  /** Gives the lease up, so that nobody has to wait for its end. Waits for a write under way. */
+  stop(): Promise<void>
+}
+
+export interface LeadershipOptions {
+  databaseUrl: string
+  /** What is led: `scheduler`, `triggers`, `reaper`. A process leads a role with one thread at a time. */
+  role: string
+  /**
+   * Who leads: `ThreadSettings.processId`. A row held by this process is of a thread that has ended, so that the one
+   * started in its place takes over at once.
+   */
+  holder: string
+  log: Log
+  onChange?(isLeading: boolean): void
+  /** Milliseconds; tests may shorten both. */
+  leaseMs?: number
+  renewMs?: number
+}
+
+interface Held {
+  epoch: number
+  session: Session
+  /** When the renewal that was answered last was asked for, by a clock that does not go backwards. */
+  renewedAt: number
+}
+
+/** One connection, from its first statement to its end: another one has another backend and never takes its place. */
+interface Session {
+  sql: Sql
+  isClosed: boolean
+  /** Ends the turn under way, if there is one. */
+  onClosed(): void
+}
+
+/** The first half of the advisory locks' key; the second is the hash of the role. */
+const LOCK_CLASS = 734_092
+/** What Postgres keeps of an application name. */
+const NAME_BYTES = 63
+
+export function startLeadership({
+  databaseUrl,
+  role,
+  holder,
+  log,
+  onChange = () => {},
+  leaseMs = limits.leaderLeaseMs,
+  renewMs = limits.leaderRenewMs,
+}: LeadershipOptions): Leadership {
+  let held: Held | null = null
+  let isStopping = false
+  let session = open()
+  let turns: Promise<unknown> = Promise.resolve()
+
+  const loop = startLoop({
+    everyMs: renewMs,
+    onError: (error) => log.warn(`leadership of the ${role} could not be asked for or renewed`, { error }),
+    async tick() {
+      await inTurn(async (current) => {
+        if (held === null || !(await renew(held))) await challenge(current)
+      })
+      return false
+    },
+  })
+
+  /** True while we lead. A lease that has run out is renewed all the same if nobody else has taken the epoch. */
+  async function renew(mine: Held): Promise<boolean> {
+    const askedAt = performance.now()
+    const renewed = await mine.session.sql`
+      update leader set until = clock_timestamp() + ${leaseMs}::float8 * interval '1 ms'
+      where role = ${role} and epoch = ${mine.epoch} and backend_pid = pg_backend_pid() returning 1`
+    if (renewed.length === 0) lose(mine)
+    else mine.renewedAt = askedAt
+    return renewed.length > 0
+  }
+
+  async function challenge(current: Session) {
+    const { sql } = current
+    const [seen] = await sql<{ holder: string; backend_pid: number; epoch: number; has_expired: boolean }[]>`
+      select holder, backend_pid, epoch::float8 as epoch, until <= clock_timestamp() as has_expired
+      from leader where role = ${role}`
+    if (seen !== undefined && !seen.has_expired && seen.holder !== holder) return
+    // Before the row is touched, because a leader paused inside a transaction holds a lock on it. Process ids are used
+    // again: a backend is ended only while it carries the name of the old holder's.
+    if (seen !== undefined)
+      await sql`
+        select pg_terminate_backend(pid, ${limits.leaderEndBackendMs}) from pg_stat_activity
+        where pid = ${seen.backend_pid} and pid <> pg_backend_pid() and datname = current_database()
+          and application_name = ${applicationName(role, seen.holder)}`
+    const askedAt = performance.now()
+    const epoch = await sql.begin(async (tx) => {
+      const [lock] = await tx`select pg_try_advisory_lock(${LOCK_CLASS}, hashtext(${role})) as taken`
+      if (!lock?.taken) return null
+      const [won] = await tx<{ epoch: number }[]>`
+        insert into leader as l (role, holder, backend_pid, epoch, until)
+        values (${role}, ${holder}, pg_backend_pid(), 1, clock_timestamp() + ${leaseMs}::float8 * interval '1 ms')
+        on conflict (role) do update
+          set holder = excluded.holder, backend_pid = excluded.backend_pid, epoch = l.epoch + 1, until = excluded.until
+          where l.epoch = ${seen?.epoch ?? 0} and (l.until <= clock_timestamp() or l.holder = excluded.holder)
+        returning epoch::float8 as epoch`
+      if (won === undefined) await tx`select pg_advisory_unlock(${LOCK_CLASS}, hashtext(${role}))`
+      return won?.epoch ?? null
+    })
+    if (epoch === null || current.isClosed) return
+    held = { epoch, session: current, renewedAt: askedAt }
+    log.info(`this replica leads the ${role}`, { epoch })
+    onChange(true)
+  }
+
+  function lose(mine: Held) {
+    if (held !== mine) return
+    held = null
+    if (!isStopping) log.warn(`this replica leads the ${role} no longer`, { epoch: mine.epoch })
+    onChange(false)
+  }
+
+  function open(): Session {
+    const opened: Session = {
+      isClosed: false,
+      onClosed: () => {},
+      sql: postgres(databaseUrl, {
+        max: 1,
+        max_lifetime: null,
+        onnotice: () => {},
+        connect_timeout: 10,
+        connection: {
+          application_name: applicationName(role, holder),
+          lock_timeout: limits.leaderLockMs,
+          statement_timeout: limits.leaderStatementMs,
+          idle_in_transaction_session_timeout: limits.leaderIdleMs,
+        },
+        onclose: () => close(opened),
+      }),
+    }
+    return opened
+  }
+
+  /**
+   * The client is given up with its connection. It would open another one under the same transaction objects, and work
+   * that has slept through the end of its transaction would go on there, outside any.
+   */
+  function close(ended: Session) {
+    if (ended.isClosed) return
+    ended.isClosed = true
+    void ended.sql.end({ timeout: 0 }).catch(() => {})
+    ended.onClosed()
+    if (isStopping) return
+    if (ended === session) session = open()
+    if (held?.session !== ended) return
+    lose(held)
+    loop.nudge()
+  }
+
+  /** One after the other: what waits for the connection waits here, never in the client, which would reconnect for it. */
+  function inTurn<T>(work: (current: Session) => Promise<T>): Promise<T> {
+    const turn = turns.then(async () => {
+      const current = session
+      // Without an answer for this long the network swallows what we send: another connection may fare better.
+      const timer = setTimeout(() => close(current), limits.leaderTurnMs)
+      const closed = Promise.withResolvers<never>()
+      current.onClosed = () => closed.reject(new Error('the connection has ended'))
+      try {
+        return await Promise.race([work(current), closed.promise])
+      } finally {
+        clearTimeout(timer)
+        current.onClosed = () => {}
+      }
+    })
+    turns = turn.catch(() => {})
+    return turn
+  }
+
+  return {
+    isLeading: () => held !== null && performance.now() - held.renewedAt < leaseMs,
+
+    async write(work) {
+      if (held === null) return null
+      return inTurn(async () => {
+        const mine = held
+        if (mine === null) return null
+        const done = await mine.session.sql.begin(async (tx) => {
+          const [isLeader] = await tx`
+            select 1 from leader where role = ${role} and epoch = ${mine.epoch} and backend_pid = pg_backend_pid()
+            for share`
+          return isLeader === undefined ? null : { value: await whileOpen(mine.session, tx, work) }
+        })
+        if (done !== null) return done.value
+        lose(mine)
+        return null
+      })
+    },
+
+    async stop() {
+      isStopping = true
+      await loop.stop()
+      const mine = held
+      if (mine !== null)
+        await inTurn(
+          () => mine.session.sql`
+            with released as (
+              update leader set until = clock_timestamp()
+              where role = ${role} and epoch = ${mine.epoch} and backend_pid = pg_backend_pid())
+            select pg_advisory_unlock(${LOCK_CLASS}, hashtext(${role}))`,
+        ).catch((error) => log.warn(`leadership of the ${role} was not given up`, { error }))
+      await turns
+      if (held !== null) lose(held)
+      session.isClosed = true
+      await session.sql.end({ timeout: 1 })
+    },
+  }
+}
+
+/** What Postgres shows of the connection, by which a challenger knows the old leader's. */
+const applicationName = (role: string, holder: string) => `sluice ${role} ${holder}`.slice(0, NAME_BYTES)
+
+/** Lets work ask nothing, and the client commit nothing, once the connection of their transaction has ended. */
+async function whileOpen<T>(session: Session, tx: SqlTx, work: (tx: SqlTx) => Promise<T>): Promise<T> {
+  const guarded = new Proxy(tx, {
+    apply(target, self, args) {
+      if (session.isClosed) throw new Error('the connection of this transaction has ended')
+      return Reflect.apply(target, self, args)
+    },
+  })
+  const settled = await Promise.allSettled([work(guarded)]).then(([result]) => result)
+  // The transaction has failed already; its client must not be asked to end it on a connection that is gone.
+  if (session.isClosed) return new Promise<never>(() => {})
+  if (settled.status === 'rejected') throw settled.reason
+  return settled.value
+}
