@@ -1,5 +1,6 @@
 // Specification: Runs, Server-sent events on run logs, Run status.
 import { type APIRequestContext, expect, test } from '@playwright/test'
+import { rawRequest } from './raw-request.ts'
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 const ISO = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/
@@ -192,6 +193,78 @@ test.describe('cancel', () => {
       const response = await request.post(`/api/v1/runs/${id}/cancel`)
       expect(response.status()).toBe(404)
       expect(await response.json()).toEqual(envelope('NOT_FOUND', 'NOT_FOUND'))
+    }
+  })
+})
+
+test.describe('a request with an Idempotency-Key', () => {
+  const send = (request: APIRequestContext, key: string, data: object) =>
+    request.post('/api/v1/runs', { data, headers: { 'Idempotency-Key': key } })
+
+  test('sent again, and by many at once, is one run with one answer', async ({ request }) => {
+    const name = await pipeline(request, 'select 1 as a')
+    const body = { namespace: 'default', layer: 'gold', pipeline: name }
+    const key = unique()
+    const answers = await Promise.all(Array.from({ length: 20 }, () => send(request, key, body)))
+    for (const answer of answers) expect(answer.status()).toBe(202)
+    const accepted = await Promise.all(answers.map((answer) => answer.json()))
+    expect(new Set(accepted.map(({ run_id }) => run_id)).size).toBe(1)
+    await ended(request, accepted[0].run_id)
+    // The order of fields and what is given by default make no other request, and that the run has ended no other answer.
+    for (const same of [
+      { pipeline: name, layer: 'gold', namespace: 'default' },
+      { ...body, trigger: 'manual' },
+    ]) {
+      const again = await send(request, key, same)
+      expect([again.status(), await again.json()]).toEqual([202, accepted[0]])
+    }
+    const list = await request.get('/api/v1/runs', { params: { pipeline: name } })
+    expect((await list.json()).total).toBe(1)
+  })
+
+  test('is another one under another key, and 409 with another body', async ({ request }) => {
+    const name = await pipeline(request, 'select 1 as a')
+    const body = { namespace: 'default', layer: 'gold', pipeline: name }
+    const key = unique()
+    const first = await (await send(request, key, body)).json()
+    const refused = await send(request, key, { ...body, trigger: 'other' })
+    expect([refused.status(), await refused.json()]).toEqual([
+      409,
+      envelope('ALREADY_EXISTS', 'CONFLICT', /^Idempotency-Key: /),
+    ])
+    const other = await (await send(request, unique(), body)).json()
+    expect(other.run_id).not.toBe(first.run_id)
+    const list = await request.get('/api/v1/runs', { params: { pipeline: name } })
+    expect((await list.json()).total).toBe(2)
+  })
+
+  test('that was refused keeps no key', async ({ request }) => {
+    const key = unique()
+    const body = { namespace: 'default', layer: 'gold', pipeline: unique() }
+    expect((await send(request, key, body)).status()).toBe(404)
+    const name = await pipeline(request, 'select 1 as a')
+    expect((await send(request, key, { ...body, pipeline: name })).status()).toBe(202)
+  })
+
+  test('of 255 printable characters is taken; none, more or others are 400', async ({ request, baseURL }) => {
+    const name = await pipeline(request, 'select 1 as a')
+    const body = { namespace: 'default', layer: 'gold', pipeline: name }
+    expect((await send(request, `${unique()} ~!"`.padEnd(255, 'x'), body)).status()).toBe(202)
+    expect((await send(request, 'x'.repeat(256), body)).status()).toBe(400)
+    const text = JSON.stringify(body)
+    for (const key of ['', 'tab\there', 'caf\u00e9']) {
+      const { status, body: answer } = await rawRequest(
+        baseURL ?? '',
+        [
+          'POST /api/v1/runs HTTP/1.1',
+          'Host: sluice',
+          'Content-Type: application/json',
+          `Content-Length: ${text.length}`,
+          `Idempotency-Key: ${key}`,
+        ],
+        text,
+      )
+      expect([key, status, answer]).toEqual([key, 400, expect.stringContaining('idempotency-key')])
     }
   })
 })

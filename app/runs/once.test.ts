@@ -1,0 +1,100 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { addPipeline } from '../../workers/testing.ts'
+import { notFound } from '../http/errors.ts'
+import type { IdempotencyKey } from '../http/idempotency.ts'
+import { newId, type PipelineId } from '../ids.ts'
+import { makeNotices } from './notices.ts'
+import { makeRunService } from './service.ts'
+
+setDefaultTimeout(30_000)
+
+let database: TestDatabase
+let opened: Database
+beforeAll(async () => {
+  database = await testDatabase()
+  opened = openDatabase(database.url, { connections: 1, rawConnections: 6, application: 'test' })
+})
+afterAll(async () => {
+  await opened.close()
+  await database.drop()
+})
+
+/** A pipeline, and two replicas' services that run it; `delete` makes it one that is not there. */
+async function open(name: string) {
+  const { sql } = opened
+  const { id } = await addPipeline(sql, name, { landingZones: [], nudge: () => {} })
+  let isThere = true
+  const nudges: string[] = []
+  const service = () =>
+    makeRunService({
+      sql,
+      newId,
+      notices: makeNotices(sql, () => {}),
+      runnable: async () => {
+        if (!isThere) throw notFound('pipeline')
+        return { pipelineId: id, pipelineType: 'sql', versionNumber: null, pins: {}, landingZones: [] }
+      },
+      nudge: (about) => nudges.push(about),
+    })
+  return {
+    id,
+    nudges,
+    services: [service(), service()] as const,
+    asked: { namespace: 'default', layer: 'gold' as const, pipeline: name, trigger: 'manual' },
+    async delete() {
+      isThere = false
+      await sql`update pipeline set deleted_at = clock_timestamp() where id = ${id}`
+    },
+  }
+}
+
+const keyed = (key: string, requestHash = 'a'): IdempotencyKey => ({
+  caller: '',
+  operation: 'POST /api/v1/runs',
+  key,
+  requestHash,
+})
+const runsOf = (id: PipelineId) => opened.sql<{ id: string }[]>`select id from run where pipeline_id = ${id}`
+
+test('twenty identical requests at two replicas are one run, told to the dispatcher once', async () => {
+  const { id, nudges, services, asked } = await open('raced')
+  const accepted = await Promise.all(
+    Array.from({ length: 20 }, (_, index) =>
+      services[index % 2 === 0 ? 0 : 1].request(asked, keyed('raced')),
+    ),
+  )
+  const runs = await runsOf(id)
+  expect(runs).toHaveLength(1)
+  expect([...new Set(accepted.map((one) => JSON.stringify(one)))]).toEqual([
+    JSON.stringify({ run_id: runs[0]?.id, status: 'pending' }),
+  ])
+  expect(nudges).toEqual(['runRequested'])
+  const history = await opened.sql`select 1 from transition where entity_id = ${runs[0]?.id ?? ''}`
+  expect(history).toHaveLength(1)
+})
+
+test('without a key, each request is a run', async () => {
+  const { id, services, asked } = await open('keyless')
+  await Promise.all([1, 2, 3].map(() => services[0].request(asked)))
+  expect(await runsOf(id)).toHaveLength(3)
+})
+
+test('another request under the key is 409 and makes no run', async () => {
+  const { id, services, asked } = await open('conflict')
+  await services[0].request(asked, keyed('conflict'))
+  const other = services[0].request({ ...asked, trigger: 'other' }, keyed('conflict', 'b'))
+  await expect(other).rejects.toMatchObject({ status: 409 })
+  expect(await runsOf(id)).toHaveLength(1)
+})
+
+test('a repeat is answered although its pipeline is gone; a new request is 404 and its key free', async () => {
+  const pipeline = await open('gone')
+  const { services, asked } = pipeline
+  const first = await services[0].request(asked, keyed('gone'))
+  await pipeline.delete()
+  expect(await services[1].request(asked, keyed('gone'))).toEqual(first)
+  await expect(services[0].request(asked, keyed('late'))).rejects.toMatchObject({ status: 404 })
+  expect(await opened.sql`select 1 from idempotency_key where key = 'late'`).toHaveLength(0)
+})
