@@ -58,6 +58,23 @@ export const limits = {
   runnerSilenceMs: 6_000,
   /** The dispatcher looks for what a lost hint missed. */
   sweepMs: 1_000,
+  /** Triggers of one pipeline, and pipelines one of them may wait for. */
+  triggersPerPipeline: 100,
+  dependenciesPerTrigger: 50,
+  /** A year: longer pauses are what disabling is for. */
+  cooldownSecondsMax: 31_536_000,
+  /** Firings in a row, each started by the success before it: what ends a cycle of triggers. */
+  chainDepth: 64,
+  /** Events one transaction takes, and triggers it asks about them; an event that more triggers hear takes several. */
+  eventBatch: 64,
+  firingBatch: 250,
+  /** Due triggers, and ends of cooldowns, that one transaction takes. */
+  dueBatch: 250,
+  /** What a lost notice missed of dependencies is found this often. */
+  dependencySweepMs: 30_000,
+  /** Webhook calls one transaction answers, and those that may wait for the next one. */
+  webhookBatch: 64,
+  webhookCallsWaiting: 2_000,
   /** Log lines one transaction stores. */
   logBatch: 2_000,
   /** Times a runner is asked in vain what an attempt has come to. */

@@ -1,5 +1,5 @@
 import type { ValidationError } from 'elysia'
-import { AppError } from './errors.ts'
+import { AppError, invalid } from './errors.ts'
 
 const MESSAGE_MAX = 300
 const FIELD_MAX = 100
@@ -27,6 +27,12 @@ export function refusalOf(error: ValidationError): AppError {
     : new AppError(400, 'INVALID_ARGUMENT', `${field}: ${why}`)
 }
 
+/** A value that a route's schema leaves open, and that its own schema refuses: 400 naming the field under `root`. */
+export function refusalOfValue(problem: Problem, root: string): AppError {
+  const field = [root, fieldOf(problem.path ?? '')].filter(Boolean).join('.')
+  return invalid(field, whyOf(problem).slice(0, MESSAGE_MAX))
+}
+
 /** A JSON pointer as people write it: `/columns/0/name` is `columns.0.name`. */
 const fieldOf = (pointer: string) =>
   pointer.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~').slice(0, FIELD_MAX)
@@ -42,6 +48,8 @@ function whyOf({ value, schema, message }: Problem): string {
 
 /** TypeBox says `Expected integer to be greater or equal to 1`, `Expected string length less or equal to 10`. */
 function sentenceOf(message: string) {
+  if (message === 'Unexpected property') return 'is not a field of this'
+  if (message === 'Expected array elements to be unique') return 'must not have an item twice'
   const bound = /^Expected (?:integer|number) to be (.+)$/.exec(message)?.[1]
   if (bound) return `must be ${bound}`
   const length = /^Expected (?:string|array) length (?:to be )?(.+)$/.exec(message)?.[1]
