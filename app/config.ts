@@ -14,7 +14,10 @@ export type StoreSettings =
 export interface Config {
   host: string
   port: number
+  /** Where runners and query services reach the API: PUBLIC_URL, or else this machine's own address of it. */
   publicUrl: string
+  /** What addresses shown to clients begin with; null: the address that the client itself has used. */
+  shownUrl: string | null
   databaseUrl: string
   dataDir: string
   store: StoreSettings
@@ -68,16 +71,17 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     const value = text(name, 'none')
     return value === 'none' ? null : value.split(',').map((url) => address(name, url.trim()))
   }
+  const givenUrl = text('PUBLIC_URL', '')
+  const localUrl = text('LOCAL_URL', `http://${host.includes(':') ? `[${host}]` : host}:${port}`)
+  const publicUrl = address('PUBLIC_URL', givenUrl || localUrl)
   const logFormat = text('LOG_FORMAT', 'text')
   if (logFormat !== 'text' && logFormat !== 'json') bad('LOG_FORMAT', 'must be text or json')
 
   const config: Config = {
     host,
     port,
-    publicUrl: address(
-      'PUBLIC_URL',
-      text('PUBLIC_URL', `http://${host.includes(':') ? `[${host}]` : host}:${port}`),
-    ),
+    publicUrl,
+    shownUrl: givenUrl === '' ? null : publicUrl,
     databaseUrl,
     dataDir,
     store: parseStore(env, dataDir, bad),

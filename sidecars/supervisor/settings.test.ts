@@ -44,13 +44,12 @@ test('the API process gets everything the user set, and what was chosen', () => 
     QUERY_URLS: 'none',
     HOST: '127.0.0.1',
     PORT: '8080',
-    PUBLIC_URL: 'http://127.0.0.1:8080',
+    LOCAL_URL: 'http://127.0.0.1:8080',
     DATA_DIR: '/srv/data',
   })
 })
 
 test('an API that listens everywhere is reached over loopback', () => {
-  expect(readSettings({ HOST: '0.0.0.0', PORT: '81' }, '/').publicUrl).toBe('http://127.0.0.1:81')
-  expect(readSettings({ HOST: '::1' }, '/').publicUrl).toBe('http://[::1]:8080')
-  expect(readSettings({ PUBLIC_URL: 'https://sluice.example' }, '/').publicUrl).toBe('https://sluice.example')
+  expect(readSettings({ HOST: '0.0.0.0', PORT: '81' }, '/').localUrl).toBe('http://127.0.0.1:81')
+  expect(readSettings({ HOST: '::1' }, '/').localUrl).toBe('http://[::1]:8080')
 })

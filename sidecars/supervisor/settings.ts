@@ -9,7 +9,6 @@ export type Settings = {
   port: number
   /** The API as this machine reaches it, whatever address it listens on. */
   localUrl: string
-  publicUrl: string
   dataDir: string
   /** Undefined: bring a Postgres along. */
   databaseUrl?: string
@@ -34,7 +33,6 @@ export function readSettings(env: Env, workingDirectory: string): Settings {
     host,
     port,
     localUrl,
-    publicUrl: value('PUBLIC_URL') ?? localUrl,
     dataDir: resolve(workingDirectory, value('DATA_DIR') ?? 'data'),
     databaseUrl: value('DATABASE_URL'),
     runnerUrls: value('RUNNER_URLS'),
@@ -53,7 +51,7 @@ export const apiEnv = (
   ...env,
   HOST: settings.host,
   PORT: String(settings.port),
-  PUBLIC_URL: settings.publicUrl,
+  LOCAL_URL: settings.localUrl,
   DATA_DIR: settings.dataDir,
   DATABASE_URL: chosen.databaseUrl,
   RUNNER_URLS: chosen.runnerUrls,
