@@ -1,0 +1,134 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { addPipeline } from '../../workers/testing.ts'
+import type { App } from '../server.ts'
+import { requestTo, testApp } from '../test-app.ts'
+import { retentionRoutes } from './routes.ts'
+import { makeRetentionService } from './service.ts'
+
+setDefaultTimeout(30_000)
+let postgres: TestDatabase
+let database: Database
+let app: App
+let reaped = 0
+
+const DEFAULTS = {
+  runs_max_per_pipeline: 100,
+  runs_max_age_days: 90,
+  logs_max_age_days: 30,
+  quality_results_max_per_test: 100,
+  soft_delete_purge_days: 30,
+  stuck_run_timeout_minutes: 120,
+  audit_log_max_age_days: 365,
+  nessie_orphan_branch_max_age_hours: 6,
+  reaper_interval_minutes: 60,
+  iceberg_snapshot_max_age_days: 7,
+  iceberg_orphan_file_max_age_days: 3,
+}
+const CONFIG = '/api/v1/admin/retention/config'
+const PIPELINE = '/api/v1/pipelines/default/gold/kept/retention'
+
+beforeAll(async () => {
+  postgres = await testDatabase()
+  database = openDatabase(postgres.url, { connections: 2, rawConnections: 2, application: 'test' })
+  await addPipeline(database.sql, 'kept', { landingZones: [], nudge: () => {} })
+  app = appThat(async () => {
+    reaped += 1
+  })
+})
+afterAll(async () => {
+  await database.close()
+  await postgres.drop()
+})
+
+const appThat = (reap: (() => Promise<void>) | null) =>
+  testApp({ api: [retentionRoutes(makeRetentionService({ db: database.db, reap }))] })
+const ask = async (method: string, path: string, body?: object, from = app) => {
+  const response = await requestTo(from, method, path, body)
+  const text = await response.text()
+  return { status: response.status, body: text === '' ? null : JSON.parse(text) }
+}
+
+test('the settings are the specification’s until they are changed, and only what is given changes', async () => {
+  expect(await ask('GET', CONFIG)).toEqual({ status: 200, body: { config: DEFAULTS } })
+  const changed = { ...DEFAULTS, runs_max_age_days: 7, iceberg_snapshot_max_age_days: 0 }
+  const { status, body } = await ask('PUT', CONFIG, {
+    runs_max_age_days: 7,
+    iceberg_snapshot_max_age_days: 0,
+  })
+  expect([status, body]).toEqual([200, { ...changed, config: changed }])
+  expect((await ask('PUT', CONFIG, {})).body.config).toEqual(changed)
+  expect((await ask('GET', CONFIG)).body).toEqual({ config: changed })
+  await ask('PUT', CONFIG, DEFAULTS)
+})
+
+test('settings that cannot be are refused by name, and nothing changes', async () => {
+  const bad: [string, unknown][] = [
+    ['runs_max_per_pipeline', 0],
+    ['reaper_interval_minutes', 0],
+    ...Object.keys(DEFAULTS).flatMap((name): [string, unknown][] =>
+      [-1, 1.5, '10', null, 1e300, 2 ** 31].map((value) => [name, value]),
+    ),
+  ]
+  for (const [name, value] of bad) {
+    const { status, body } = await ask('PUT', CONFIG, { audit_log_max_age_days: 1, [name]: value })
+    expect([name, value, status, body?.error?.code]).toEqual([name, value, 400, 'INVALID_ARGUMENT'])
+    expect(body.error.message).toStartWith(`${name}: `)
+  }
+  expect((await ask('GET', CONFIG)).body.config).toEqual(DEFAULTS)
+})
+
+test('a pipeline’s overrides are replaced as a whole, and cleared by an empty object', async () => {
+  expect(await ask('GET', PIPELINE)).toEqual({
+    status: 200,
+    body: { system: DEFAULTS, overrides: null, effective: DEFAULTS },
+  })
+  expect(await ask('PUT', PIPELINE, { runs_max_per_pipeline: 5, logs_max_age_days: 0 })).toEqual({
+    status: 204,
+    body: null,
+  })
+  expect((await ask('GET', PIPELINE)).body).toEqual({
+    system: DEFAULTS,
+    overrides: { runs_max_per_pipeline: 5, logs_max_age_days: 0 },
+    effective: { ...DEFAULTS, runs_max_per_pipeline: 5, logs_max_age_days: 0 },
+  })
+  await ask('PUT', PIPELINE, { runs_max_age_days: 1 })
+  expect((await ask('GET', PIPELINE)).body.overrides).toEqual({ runs_max_age_days: 1 })
+  await ask('PUT', PIPELINE, {})
+  expect((await ask('GET', PIPELINE)).body.overrides).toBeNull()
+})
+
+test('overrides that cannot be are 400 by name; those of a pipeline that is not there are 404', async () => {
+  for (const [name, value] of [
+    ['runs_max_per_pipeline', 0],
+    ['runs_max_age_days', -1],
+    ['logs_max_age_days', 0.5],
+    ['quality_results_max_per_test', '1'],
+  ] as const) {
+    const { status, body } = await ask('PUT', PIPELINE, { [name]: value })
+    expect([status, body.error.message]).toEqual([400, expect.stringContaining(`${name}: `)])
+  }
+  const unknown = '/api/v1/pipelines/default/gold/unknown/retention'
+  expect((await ask('GET', unknown)).status).toBe(404)
+  expect((await ask('PUT', unknown, {})).status).toBe(404)
+  expect((await ask('PUT', unknown, { runs_max_age_days: 1 })).status).toBe(404)
+})
+
+test('a run asked for by hand is one tick, and answers its status', async () => {
+  expect((await ask('GET', '/api/v1/admin/retention/status')).body).toMatchObject({
+    last_run_at: null,
+    runs_pruned: 0,
+  })
+  const { status, body } = await ask('POST', '/api/v1/admin/retention/run')
+  expect([status, reaped]).toEqual([202, 1])
+  expect(body).toEqual((await ask('GET', '/api/v1/admin/retention/status')).body)
+})
+
+test('without a reaper a run is 503, and the rest works', async () => {
+  const without = appThat(null)
+  const { status, body } = await ask('POST', '/api/v1/admin/retention/run', undefined, without)
+  expect([status, body.error]).toEqual([503, expect.objectContaining({ code: 'UNAVAILABLE' })])
+  expect((await ask('GET', '/api/v1/admin/retention/status', undefined, without)).status).toBe(200)
+  expect((await ask('GET', CONFIG, undefined, without)).status).toBe(200)
+})

@@ -1,0 +1,60 @@
+import { Type as t } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { ErrorBody, PipelinePath } from '../http/names.ts'
+import { refOf } from '../pipelines/ref.ts'
+import {
+  PipelineRetention,
+  ReaperStatus,
+  RetentionConfigBody,
+  RetentionConfigUpdated,
+  RetentionOverrides,
+  UpdateRetentionConfig,
+} from './schema.ts'
+import type { RetentionService } from './service.ts'
+
+export const retentionRoutes = (retention: RetentionService) =>
+  new Elysia({ tags: ['retention'] })
+    .get('/admin/retention/config', async () => ({ config: await retention.config() }), {
+      response: { 200: RetentionConfigBody },
+      detail: { summary: 'How long things are kept' },
+    })
+    .put('/admin/retention/config', ({ body }) => retention.update(body), {
+      body: UpdateRetentionConfig,
+      response: { 200: RetentionConfigUpdated, 400: ErrorBody },
+      detail: {
+        summary: 'Change how long things are kept',
+        description: 'Changes the fields that are given. It counts from the next tick of the reaper on.',
+      },
+    })
+    .get('/admin/retention/status', () => retention.status(), {
+      response: { 200: ReaperStatus },
+      detail: { summary: 'What the last tick of the reaper did' },
+    })
+    .post('/admin/retention/run', async ({ status }) => status(202, await retention.run()), {
+      response: { 202: ReaperStatus, 503: ErrorBody },
+      detail: {
+        summary: 'Let the reaper clear up now',
+        description: 'Answers when it has finished. A tick that is under way already is waited for first.',
+      },
+    })
+    .get('/pipelines/:ns/:layer/:name/retention', ({ params }) => retention.ofPipeline(refOf(params)), {
+      params: PipelinePath,
+      response: { 200: PipelineRetention, 404: ErrorBody },
+      detail: { summary: 'How long the runs of a pipeline are kept' },
+    })
+    .put(
+      '/pipelines/:ns/:layer/:name/retention',
+      async ({ params, body, status }) => {
+        await retention.replaceOverrides(refOf(params), body)
+        return status(204, undefined)
+      },
+      {
+        params: PipelinePath,
+        body: RetentionOverrides,
+        response: { 204: t.Void(), 400: ErrorBody, 404: ErrorBody },
+        detail: {
+          summary: 'Keep the runs of a pipeline for longer or shorter',
+          description: 'Replaces all overrides of the pipeline; an empty object clears them.',
+        },
+      },
+    )

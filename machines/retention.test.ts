@@ -1,0 +1,136 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import {
+  ATTEMPT_MS,
+  breathMs,
+  cutoffsAt,
+  effectiveRetention,
+  expiredSnapshots,
+  isTickDue,
+  LAKE_GRACE_MS,
+  OVERRIDABLE,
+  type RetentionConfig,
+} from './retention.ts'
+
+const HOUR = 3_600_000
+const DAY = 24 * HOUR
+const NOW = Date.UTC(2026, 10, 21)
+
+const system: RetentionConfig = {
+  runsMaxPerPipeline: 100,
+  runsMaxAgeDays: 90,
+  logsMaxAgeDays: 30,
+  qualityResultsMaxPerTest: 100,
+  softDeletePurgeDays: 30,
+  stuckRunTimeoutMinutes: 120,
+  auditLogMaxAgeDays: 365,
+  nessieOrphanBranchMaxAgeHours: 6,
+  reaperIntervalMinutes: 60,
+  icebergSnapshotMaxAgeDays: 7,
+  icebergOrphanFileMaxAgeDays: 3,
+}
+
+describe('effective settings', () => {
+  test('without overrides they are the system’s', () => {
+    expect(effectiveRetention(system, null)).toEqual(system)
+    expect(effectiveRetention(system, {})).toEqual(system)
+  })
+
+  test('every combination of overrides counts, 0 too, and touches nothing else', () => {
+    for (let chosen = 0; chosen < 2 ** OVERRIDABLE.length; chosen++) {
+      const overrides = Object.fromEntries(
+        OVERRIDABLE.map((name, at) => [name, chosen & (1 << at) ? at : null]),
+      )
+      const effective = effectiveRetention(system, overrides)
+      for (const name of Object.keys(system) as (keyof RetentionConfig)[]) {
+        const at = [...OVERRIDABLE].map(String).indexOf(name)
+        expect([name, effective[name]]).toEqual([name, at >= 0 && chosen & (1 << at) ? at : system[name]])
+      }
+    }
+  })
+})
+
+describe('cut-offs', () => {
+  test('each age counts back from now in its own unit', () => {
+    expect(cutoffsAt(NOW, system)).toEqual({
+      runs: NOW - 90 * DAY,
+      logs: NOW - 30 * DAY,
+      softDeleted: NOW - 30 * DAY,
+      audit: NOW - 365 * DAY,
+      orphanBranches: NOW - 6 * HOUR,
+      snapshots: NOW - 7 * DAY,
+      lakeHistory: NOW - 7 * DAY,
+      lakeFiles: NOW - 3 * DAY - ATTEMPT_MS,
+    })
+  })
+
+  test('the lake keeps its grace whatever the settings, and its bookkeeping at least as long as anything counted from it', () => {
+    const age = fc.integer({ min: 0, max: 400 })
+    fc.assert(
+      fc.property(age, age, age, (snapshotDays, fileDays, branchHours) => {
+        const cutoffs = cutoffsAt(NOW, {
+          ...system,
+          icebergSnapshotMaxAgeDays: snapshotDays,
+          icebergOrphanFileMaxAgeDays: fileDays,
+          nessieOrphanBranchMaxAgeHours: branchHours,
+        })
+        expect(cutoffs.snapshots).toBeLessThanOrEqual(NOW - LAKE_GRACE_MS)
+        expect(cutoffs.lakeFiles).toBeLessThanOrEqual(NOW - LAKE_GRACE_MS - ATTEMPT_MS)
+        expect(cutoffs.lakeHistory).toBeLessThanOrEqual(
+          Math.min(cutoffs.snapshots, cutoffs.lakeFiles + ATTEMPT_MS, cutoffs.orphanBranches),
+        )
+      }),
+    )
+  })
+
+  test('the grace is longer than an attempt of 6 h and a query of 30 s together', () => {
+    expect(LAKE_GRACE_MS).toBeGreaterThan(6 * HOUR + 30_000)
+  })
+})
+
+test('a tick is due at the start, and again when the interval has passed', () => {
+  expect(isTickDue(NOW, null, 60)).toBe(true)
+  expect(isTickDue(NOW, NOW, 60)).toBe(false)
+  expect(isTickDue(NOW, NOW - HOUR + 1, 60)).toBe(false)
+  expect(isTickDue(NOW, NOW - HOUR, 60)).toBe(true)
+})
+
+describe('expired snapshots', () => {
+  const snapshots = [1n, 2n, 3n, 4n, 5n].map((id) => ({ id, madeAt: Number(id) * 10 }))
+  const expired = (over: Partial<Parameters<typeof expiredSnapshots>[1]>) =>
+    expiredSnapshots(snapshots, {
+      current: 5n,
+      named: new Set(),
+      retained: new Set(),
+      cutoff: 1_000,
+      ...over,
+    })
+
+  test('all but the current one go when nothing holds them', () => {
+    expect(expired({})).toEqual([1n, 2n, 3n, 4n])
+  })
+
+  test('one that is current, named, retained or young stays: every combination', () => {
+    for (let held = 0; held < 16; held++) {
+      const gone = expired({
+        current: held & 1 ? 2n : 5n,
+        named: new Set(held & 2 ? [2n] : []),
+        retained: new Set(held & 4 ? [2n] : []),
+        cutoff: held & 8 ? 20 : 1_000,
+      }).includes(2n)
+      expect([held, gone]).toEqual([held, held === 0])
+    }
+  })
+
+  test('a table without snapshots has nothing to expire', () => {
+    expect(
+      expiredSnapshots([], { current: undefined, named: new Set(), retained: new Set(), cutoff: NOW }),
+    ).toEqual([])
+  })
+})
+
+test('a breath is a share of what the batch took, never none, never endless', () => {
+  expect(breathMs(40, 0.5, 1_000)).toBe(20)
+  expect(breathMs(0, 0.5, 1_000)).toBe(1)
+  expect(breathMs(60_000, 1, 1_000)).toBe(1_000)
+})
