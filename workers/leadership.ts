@@ -67,6 +67,8 @@ export function startLeadership({
 }: LeadershipOptions): Leadership {
   let held: Held | null = null
   let isStopping = false
+  /** Of which the row would not have to expire for us: the one we held last, or, at our start, any of our process. */
+  let ownEpoch: number | 'any' = 'any'
   let session = open()
   let turns: Promise<unknown> = Promise.resolve()
 
@@ -97,7 +99,11 @@ export function startLeadership({
     const [seen] = await sql<{ holder: string; backend_pid: number; epoch: number; has_expired: boolean }[]>`
       select holder, backend_pid, epoch::float8 as epoch, until <= clock_timestamp() as has_expired
       from leader where role = ${role}`
-    if (seen !== undefined && !seen.has_expired && seen.holder !== holder) return
+    const isOurs = seen?.holder === holder && (ownEpoch === 'any' || ownEpoch === seen.epoch)
+    if (seen !== undefined && !seen.has_expired && !isOurs) {
+      if (ownEpoch === 'any') ownEpoch = 0
+      return
+    }
     // Before the row is touched, because a leader paused inside a transaction holds a lock on it. Process ids are used
     // again: a backend is ended only while it carries the name of the old holder's.
     if (seen !== undefined)
@@ -106,7 +112,7 @@ export function startLeadership({
         where pid = ${seen.backend_pid} and pid <> pg_backend_pid() and datname = current_database()
           and application_name = ${applicationName(role, seen.holder)}`
     const askedAt = performance.now()
-    const epoch = await sql.begin(async (tx) => {
+    const epoch = await transaction(current, async (tx) => {
       const [lock] = await tx`select pg_try_advisory_lock(${LOCK_CLASS}, hashtext(${role})) as taken`
       if (!lock?.taken) return null
       const [won] = await tx<{ epoch: number }[]>`
@@ -114,13 +120,14 @@ export function startLeadership({
         values (${role}, ${holder}, pg_backend_pid(), 1, clock_timestamp() + ${leaseMs}::float8 * interval '1 ms')
         on conflict (role) do update
           set holder = excluded.holder, backend_pid = excluded.backend_pid, epoch = l.epoch + 1, until = excluded.until
-          where l.epoch = ${seen?.epoch ?? 0} and (l.until <= clock_timestamp() or l.holder = excluded.holder)
+          where l.epoch = ${seen?.epoch ?? 0} and (l.until <= clock_timestamp() or ${isOurs})
         returning epoch::float8 as epoch`
       if (won === undefined) await tx`select pg_advisory_unlock(${LOCK_CLASS}, hashtext(${role}))`
       return won?.epoch ?? null
     })
     if (epoch === null || current.isClosed) return
     held = { epoch, session: current, renewedAt: askedAt }
+    ownEpoch = epoch
     log.info(`this replica leads the ${role}`, { epoch })
     onChange(true)
   }
@@ -179,6 +186,10 @@ export function startLeadership({
       current.onClosed = () => closed.reject(new Error('the connection has ended'))
       try {
         return await Promise.race([work(current), closed.promise])
+      } catch (error) {
+        // The server has ended the session, and says so before the connection ends: nothing more may be asked of it.
+        if (error instanceof postgres.PostgresError && error.severity === 'FATAL') close(current)
+        throw error
       } finally {
         clearTimeout(timer)
         current.onClosed = () => {}
@@ -196,11 +207,11 @@ export function startLeadership({
       return inTurn(async () => {
         const mine = held
         if (mine === null) return null
-        const done = await mine.session.sql.begin(async (tx) => {
+        const done = await transaction(mine.session, async (tx) => {
           const [isLeader] = await tx`
             select 1 from leader where role = ${role} and epoch = ${mine.epoch} and backend_pid = pg_backend_pid()
             for share`
-          return isLeader === undefined ? null : { value: await whileOpen(mine.session, tx, work) }
+          return isLeader === undefined ? null : { value: await work(tx) }
         })
         if (done !== null) return done.value
         lose(mine)
@@ -231,17 +242,20 @@ export function startLeadership({
 /** What Postgres shows of the connection, by which a challenger knows the old leader's. */
 const applicationName = (role: string, holder: string) => `sluice ${role} ${holder}`.slice(0, NAME_BYTES)
 
-/** Lets work ask nothing, and the client commit nothing, once the connection of their transaction has ended. */
-async function whileOpen<T>(session: Session, tx: SqlTx, work: (tx: SqlTx) => Promise<T>): Promise<T> {
-  const guarded = new Proxy(tx, {
-    apply(target, self, args) {
-      if (session.isClosed) throw new Error('the connection of this transaction has ended')
-      return Reflect.apply(target, self, args)
-    },
+/** A transaction in which work can ask nothing, and the client can end nothing, once its connection has ended. */
+async function transaction<T>(session: Session, work: (tx: SqlTx) => Promise<T>): Promise<T> {
+  const done = await session.sql.begin(async (tx) => {
+    const guarded = new Proxy(tx, {
+      apply(target, self, args) {
+        if (session.isClosed) throw new Error('the connection of this transaction has ended')
+        return Reflect.apply(target, self, args)
+      },
+    })
+    const [settled] = await Promise.allSettled([work(guarded)])
+    // The transaction has failed already: its client would say `rollback` to a connection that is gone.
+    if (session.isClosed) return new Promise<never>(() => {})
+    if (settled.status === 'rejected') throw settled.reason
+    return { value: settled.value }
   })
-  const settled = await Promise.allSettled([work(guarded)]).then(([result]) => result)
-  // The transaction has failed already; its client must not be asked to end it on a connection that is gone.
-  if (session.isClosed) return new Promise<never>(() => {})
-  if (settled.status === 'rejected') throw settled.reason
-  return settled.value
+  return done.value
 }
