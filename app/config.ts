@@ -1,4 +1,6 @@
 // The environment is parsed here, once, and nowhere else; values are passed in from there.
+import { BlockList } from 'node:net'
+import { networksOf } from './http/client-address.ts'
 
 export type StoreSettings =
   | { kind: 'disk'; root: string }
@@ -27,6 +29,9 @@ export interface Config {
   apiKey: string | null
   edition: 'community'
   metadataStore: boolean
+  audit: boolean
+  /** Whose X-Forwarded-For is believed. */
+  trustedProxies: BlockList
   corsOrigins: string[]
   logFormat: 'text' | 'json'
   version: string
@@ -40,6 +45,8 @@ export class ConfigError extends Error {
     super(`invalid configuration: ${problems.join('; ')}`)
   }
 }
+
+const LOOPBACK = '127.0.0.0/8,::1'
 
 type Env = Record<string, string | undefined>
 
@@ -74,6 +81,18 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
   const givenUrl = text('PUBLIC_URL', '')
   const localUrl = text('LOCAL_URL', `http://${host.includes(':') ? `[${host}]` : host}:${port}`)
   const publicUrl = address('PUBLIC_URL', givenUrl || localUrl)
+  /** A part that `off` switches off. */
+  const isOn = (name: string) => {
+    const value = text(name, 'on')
+    if (value !== 'on' && value !== 'off') bad(name, 'must be on or off')
+    return value === 'on'
+  }
+  const networks = (name: string, fallback: string) => {
+    const value = text(name, fallback)
+    const found = networksOf(value === 'none' ? [] : value.split(',').map((network) => network.trim()))
+    if (found === null) bad(name, `'${value}' is no list of addresses and networks such as 10.0.0.0/8`)
+    return found ?? new BlockList()
+  }
   const logFormat = text('LOG_FORMAT', 'text')
   if (logFormat !== 'text' && logFormat !== 'json') bad('LOG_FORMAT', 'must be text or json')
 
@@ -89,7 +108,9 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     queryUrls: addresses('QUERY_URLS'),
     apiKey,
     edition: 'community',
-    metadataStore: env.METADATA !== 'off',
+    metadataStore: isOn('METADATA'),
+    audit: isOn('AUDIT'),
+    trustedProxies: networks('TRUSTED_PROXIES', LOOPBACK),
     corsOrigins: text('CORS_ORIGINS', 'http://localhost:3000')
       .split(',')
       .map((origin) => origin.trim()),

@@ -6,6 +6,8 @@ import { assertNever } from '../workers/channel.ts'
 import { startLoop } from '../workers/loop.ts'
 import { performDue } from '../workers/outbox.ts'
 import { superviseWorker } from '../workers/supervise.ts'
+import { auditRoutes } from './audit/routes.ts'
+import { makeAuditService, noAudit } from './audit/service.ts'
 import { headOfMain } from './catalog/branches.ts'
 import { makeCatalog } from './catalog/catalog.ts'
 import { LAKE_FILE_BYTES_MAX } from './catalog/gateway.ts'
@@ -142,9 +144,12 @@ async function start(config: Config) {
   })
   const tables = makeTableService({ sql, objects, queries, metadataStore: config.metadataStore })
 
+  const audit = config.audit ? makeAuditService({ sql, clock, newId, log }) : noAudit
+
   const app = buildApp({
     config,
     log,
+    audit: audit.record,
     clock,
     newId,
     metrics,
@@ -155,6 +160,7 @@ async function start(config: Config) {
       query: queryServices === null ? null : queryServices.check,
     },
     api: [
+      auditRoutes(audit),
       namespaceRoutes(namespaces),
       pipelineRoutes(pipelines),
       qualityTestRoutes(tests),
@@ -190,7 +196,7 @@ async function start(config: Config) {
   const server = Bun.serve({
     hostname: config.host,
     port: config.port,
-    fetch: app.fetch,
+    fetch: (request, server) => app.fetch(request, { address: server.requestIP(request)?.address ?? null }),
     // Longer than the heartbeat of event streams.
     idleTimeout: 120,
     maxRequestBodySize: MAX_BODY_BYTES,
@@ -244,6 +250,7 @@ async function start(config: Config) {
       await Promise.race([server.stop(), pause(DRAIN_MS)])
       await Promise.all([dispatcher.stop(), effects.stop()])
       await server.stop(true)
+      await audit.stop()
       await Promise.all([database.close(), objects.close()])
     },
   }

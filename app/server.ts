@@ -1,5 +1,6 @@
 // The HTTP application: slices in, one `fetch` out. It names no runtime, so it answers wherever web standards do.
 import { type AnyElysia, Elysia } from 'elysia'
+import type { RecordRequest } from './audit/service.ts'
 import type { Clock } from './clock.ts'
 import type { Config } from './config.ts'
 import { featureRoutes } from './features/routes.ts'
@@ -7,6 +8,7 @@ import { healthRoutes } from './health/routes.ts'
 import { makeHealthService, type ReadinessChecks } from './health/service.ts'
 import { makeAuthenticate } from './http/auth.ts'
 import { readBody } from './http/body.ts'
+import { makeClientAddress, type Peer } from './http/client-address.ts'
 import { makeCors } from './http/cors.ts'
 import { exchangeOf, makeFetch } from './http/exchange.ts'
 import { makeRouteTable } from './http/route-table.ts'
@@ -20,13 +22,23 @@ import { swaggerRoutes } from './swagger/routes.ts'
 export interface AppParts {
   config: Pick<
     Config,
-    'apiKey' | 'corsOrigins' | 'edition' | 'runnerUrls' | 'version' | 'gitCommit' | 'buildTime'
+    | 'apiKey'
+    | 'audit'
+    | 'buildTime'
+    | 'corsOrigins'
+    | 'edition'
+    | 'gitCommit'
+    | 'runnerUrls'
+    | 'trustedProxies'
+    | 'version'
   >
   log: Log
   clock: Clock
   newId: NewId
   metrics: Metrics
   readiness: ReadinessChecks
+  /** Told of every answer. */
+  audit: RecordRequest
   /** Route plugins of the slices, mounted under /api/v1. */
   api: readonly AnyElysia[]
   /** Plugins that check a credential of their own, mounted at the root: /catalog, /lake/objects. */
@@ -34,8 +46,11 @@ export interface AppParts {
 }
 
 export interface App {
-  /** Answers every request and never rejects. Any server will do: `Bun.serve({ fetch: app.fetch })`. */
-  fetch(request: Request): Promise<Response>
+  /**
+   * Answers every request and never rejects. Any server will do: `Bun.serve({ fetch: (request) => app.fetch(request) })`.
+   * One that knows who is at the other end of the connection says so with `peer`.
+   */
+  fetch(request: Request, peer?: Peer): Promise<Response>
 }
 
 export function buildApp(parts: AppParts): App {
@@ -73,6 +88,7 @@ export function buildApp(parts: AppParts): App {
       perform: async (request) => await elysia.fetch(request),
       authenticate: makeAuthenticate(config),
       cors: makeCors(config.corsOrigins),
+      clientAddress: makeClientAddress(config.trustedProxies),
     }),
   }
 }

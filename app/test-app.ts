@@ -1,4 +1,5 @@
 // For slice tests: the whole HTTP application around the plugins under test.
+import { BlockList } from 'node:net'
 import { systemClock } from './clock.ts'
 import { newId } from './ids.ts'
 import { makeMetrics } from './metrics.ts'
@@ -6,9 +7,11 @@ import { type App, type AppParts, buildApp } from './server.ts'
 
 export const testConfig: AppParts['config'] = {
   apiKey: null,
+  audit: true,
   corsOrigins: ['http://localhost:3000'],
   edition: 'community',
   runnerUrls: ['http://127.0.0.1:1'],
+  trustedProxies: new BlockList(),
   version: '0.0.0-test',
   gitCommit: 'test',
   buildTime: 'test',
@@ -33,6 +36,7 @@ export function testApp(
     newId,
     metrics: makeMetrics(),
     readiness: { postgres: answers, s3: answers, runner: answers, query: answers },
+    audit: () => {},
     api: [],
     internal: [],
     ...parts,

@@ -81,7 +81,7 @@ export async function openTestCatalog(): Promise<TestCatalog> {
     log: testLog,
   })
   const app = testApp({ internal: [routes, objectRoutes] })
-  const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: app.fetch })
+  const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: (request) => app.fetch(request) })
   const url = `http://127.0.0.1:${server.port}`
   const instance = await DuckDBInstance.create(':memory:', { threads: '1' })
   const duckdb = await instance.connect()

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { featuresOf } from './routes.ts'
 
-const community = { edition: 'community', apiKey: null, runnerUrls: ['http://runner'] } as const
+const community = { edition: 'community', apiKey: null, audit: true, runnerUrls: ['http://runner'] } as const
 
 test('the community edition has no users, no sharing and no licence', () => {
   expect(featuresOf({ ...community, runnerUrls: [...community.runnerUrls] })).toEqual({
@@ -20,8 +20,13 @@ test('the community edition has no users, no sharing and no licence', () => {
   })
 })
 
-test('an API key turns authentication on, switching the runner off turns execution off', () => {
-  const { plugins } = featuresOf({ edition: 'community', apiKey: 'secret', runnerUrls: null })
+test('an API key turns authentication on, switching a part off turns its feature off', () => {
+  const { plugins } = featuresOf({
+    edition: 'community',
+    apiKey: 'secret',
+    audit: false,
+    runnerUrls: null,
+  })
   expect(plugins.auth).toEqual({ enabled: true, type: 'api_key' })
-  expect(plugins.executor.enabled).toBe(false)
+  expect([plugins.executor.enabled, plugins.audit.enabled]).toEqual([false, false])
 })

@@ -25,7 +25,7 @@ const Features = t.Object({
 })
 type Features = typeof Features.static
 
-type Settings = Pick<Config, 'edition' | 'apiKey' | 'runnerUrls'>
+type Settings = Pick<Config, 'edition' | 'apiKey' | 'audit' | 'runnerUrls'>
 
 /** What this installation can do, so that a client need not find out by failing. */
 export const featureRoutes = (settings: Settings) =>
@@ -34,13 +34,13 @@ export const featureRoutes = (settings: Settings) =>
     detail: { summary: 'What this installation can do' },
   })
 
-export const featuresOf = ({ edition, apiKey, runnerUrls }: Settings): Features => ({
+export const featuresOf = ({ edition, apiKey, audit, runnerUrls }: Settings): Features => ({
   edition,
   plugins: {
     auth: apiKey === null ? { enabled: false } : { enabled: true, type: 'api_key' },
     sharing: { enabled: false },
     executor: { enabled: runnerUrls !== null, type: 'runner' },
-    audit: { enabled: true },
+    audit: { enabled: audit },
     enforcement: { enabled: false },
   },
   namespaces: true,

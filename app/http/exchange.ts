@@ -1,9 +1,11 @@
 // One request from its arrival to its answer: everything that holds for every route, in the order in which it is decided.
+import type { RecordRequest } from '../audit/service.ts'
 import type { Clock } from '../clock.ts'
 import type { NewId } from '../ids.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { Authenticate, Identity } from './auth.ts'
+import type { ClientAddress, Peer } from './client-address.ts'
 import type { Cors } from './cors.ts'
 import { errorResponse, toAppError } from './error-response.ts'
 import { AppError, forbidden, methodNotAllowed, notFound } from './errors.ts'
@@ -20,6 +22,9 @@ export interface ExchangeDeps {
   clock: Clock
   newId: NewId
   metrics: Metrics
+  /** Told of every answer; it decides what belongs into the audit log. */
+  audit: RecordRequest
+  clientAddress: ClientAddress
 }
 
 /** What is known about a request besides itself. */
@@ -40,13 +45,20 @@ export function exchangeOf(request: Request): Exchange {
 }
 
 /** The handler of all requests. It answers always, and never throws. */
-export function makeFetch(deps: ExchangeDeps): (request: Request) => Promise<Response> {
-  return async (request) => {
+export function makeFetch(deps: ExchangeDeps): (request: Request, peer?: Peer) => Promise<Response> {
+  return async (request, peer = NOBODY) => {
     const began = deps.clock.elapsed()
     const requestId = requestIdOf(request) ?? deps.newId()
     const target = targetOf(request.url)
     const route = deps.routes.find(request.method, target.path)
-    const { response, failure } = await answer(deps, { request, requestId, target, route })
+    const arrival: Arrival = { request, requestId, target, route, identity: null }
+    const { response, failure } = await answer(deps, arrival)
+    deps.audit({
+      method: request.method,
+      path: target.path,
+      userId: arrival.identity?.userId ?? '',
+      ip: () => deps.clientAddress(request, peer),
+    })
     setCommonHeaders(response.headers)
     response.headers.set('x-request-id', requestId)
     deps.cors.allow(request, response.headers)
@@ -55,11 +67,16 @@ export function makeFetch(deps: ExchangeDeps): (request: Request) => Promise<Res
   }
 }
 
+/** The server did not say who is at the other end. */
+const NOBODY: Peer = { address: null }
+
 interface Arrival {
   request: Request
   requestId: string
   target: ReturnType<typeof targetOf>
   route: Route | null
+  /** Null until it is known, and for who may not come in. */
+  identity: Identity | null
 }
 
 async function answer(
@@ -75,13 +92,15 @@ async function answer(
 }
 
 /** Credentials come first: an address that does not exist is 401 before it is 404. */
-async function admit(deps: ExchangeDeps, { request, requestId, target, route }: Arrival): Promise<Response> {
+async function admit(deps: ExchangeDeps, arrival: Arrival): Promise<Response> {
   const { routes, perform } = deps
+  const { request, requestId, target, route } = arrival
   if (request.method === 'OPTIONS' && route === null) {
     const methods = routes.methods(target.path)
     if (methods.length > 0) return new Response(null, { status: 204, headers: { allow: methods.join(', ') } })
   }
   const identity = needsIdentity(request.method, target.path, route) ? await identify(deps, request) : null
+  arrival.identity = identity
   if (route === null) {
     const methods = routes.methods(target.path)
     throw methods.length > 0 ? methodNotAllowed(request.method, methods) : notFound('route')

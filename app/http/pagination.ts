@@ -47,19 +47,25 @@ export function sortOf<Key extends string>(
   return { key, descending: order === 'desc' }
 }
 
-/** RFC 8288: first, prev, next, last of a list, relative to the request's own address. */
-export function linkHeader(url: string, page: Page, total: number): string {
+/**
+ * RFC 8288: first, prev, next, last of a list, relative to the request's own address. `total` is the number of items, or,
+ * where nobody counts them, whether there are more; then there is no last.
+ */
+export function linkHeader(url: string, page: Page, total: number | { hasMore: boolean }): string {
   const at = (offset: number, rel: string) => {
     const target = new URL(url)
     target.searchParams.set('limit', String(page.limit))
     target.searchParams.set('offset', String(offset))
     return `<${target.pathname}${target.search}>; rel="${rel}"`
   }
-  const last = total === 0 ? 0 : Math.floor((total - 1) / page.limit) * page.limit
+  const hasMore = typeof total === 'number' ? page.offset + page.limit < total : total.hasMore
   return [
     at(0, 'first'),
     ...(page.offset > 0 ? [at(Math.max(0, page.offset - page.limit), 'prev')] : []),
-    ...(page.offset + page.limit < total ? [at(page.offset + page.limit, 'next')] : []),
-    at(last, 'last'),
+    ...(hasMore ? [at(page.offset + page.limit, 'next')] : []),
+    ...(typeof total === 'number' ? [at(lastOffset(total, page.limit), 'last')] : []),
   ].join(', ')
 }
+
+const lastOffset = (total: number, limit: number) =>
+  total === 0 ? 0 : Math.floor((total - 1) / limit) * limit

@@ -1,0 +1,25 @@
+import { Elysia } from 'elysia'
+import { ErrorBody } from '../http/names.ts'
+import { linkHeader, PageQuery, pageOf } from '../http/pagination.ts'
+import { AuditLog } from './schema.ts'
+import type { AuditService } from './service.ts'
+
+export const auditRoutes = (audit: AuditService) =>
+  new Elysia({ prefix: '/audit', tags: ['audit'] }).get(
+    '',
+    async ({ query, request, set }) => {
+      const page = pageOf(query)
+      const { entries, hasMore } = await audit.list(page)
+      set.headers.link = linkHeader(request.url, page, { hasMore })
+      return entries
+    },
+    {
+      query: PageQuery,
+      response: { 200: AuditLog, 404: ErrorBody },
+      detail: {
+        summary: 'List the audit log',
+        description:
+          'Every POST, PUT and DELETE request, refused ones too, newest first. 404 when the log is switched off.',
+      },
+    },
+  )

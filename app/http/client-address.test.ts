@@ -1,0 +1,65 @@
+import { expect, test } from 'bun:test'
+import { makeClientAddress, networksOf } from './client-address.ts'
+
+const networks = (...texts: string[]) => networksOf(texts) ?? expect.unreachable('no networks')
+const loopback = makeClientAddress(networks('127.0.0.0/8', '::1'))
+const from = (peer: string | null, forwarded?: string, address = loopback) =>
+  address(
+    new Request(
+      'http://x.test/',
+      forwarded === undefined ? {} : { headers: { 'x-forwarded-for': forwarded } },
+    ),
+    { address: peer },
+  )
+
+test('without a proxy it is the address of the connection, whatever the header claims', () => {
+  expect(from('203.0.113.7')).toBe('203.0.113.7')
+  expect(from('203.0.113.7', '10.0.0.1')).toBe('203.0.113.7')
+  expect(from('127.0.0.1')).toBe('127.0.0.1')
+  expect(from('::1')).toBe('::1')
+  expect(from('2001:DB8::1', '10.0.0.1')).toBe('2001:db8::1')
+})
+
+test('a trusted proxy says who it heard from', () => {
+  for (const peer of ['127.0.0.1', '::1', '::ffff:127.0.0.1'])
+    expect(from(peer, '203.0.113.7')).toBe('203.0.113.7')
+  expect(from('127.0.0.1', '203.0.113.7:4711')).toBe('203.0.113.7')
+  expect(from('127.0.0.1', '[2001:db8::1]:443')).toBe('2001:db8::1')
+  expect(from('127.0.0.1', '::ffff:203.0.113.7')).toBe('203.0.113.7')
+})
+
+test('what a client put into the header before a proxy saw it is not believed', () => {
+  expect(from('127.0.0.1', '1.1.1.1, 203.0.113.7')).toBe('203.0.113.7')
+  expect(from('127.0.0.1', '1.1.1.1, 203.0.113.7, 127.0.0.2')).toBe('203.0.113.7')
+})
+
+test('behind a chain of proxies it is the first that is not ours, or the farthest', () => {
+  const chain = makeClientAddress(networks('10.0.0.0/8', 'fd00::/8', '127.0.0.1'))
+  expect(from('127.0.0.1', '203.0.113.7, fd00::5, 10.1.2.3', chain)).toBe('203.0.113.7')
+  expect(from('127.0.0.1', '10.9.9.9, 10.1.2.3', chain)).toBe('10.9.9.9')
+  expect(from('127.0.0.2', '203.0.113.7', chain)).toBe('127.0.0.2')
+})
+
+test('what is no address ends the search, and no address at all is empty', () => {
+  expect(from('127.0.0.1', 'unknown')).toBe('127.0.0.1')
+  expect(from('127.0.0.1', '<script>, 127.0.0.3')).toBe('127.0.0.3')
+  expect(from('127.0.0.1', ' , ')).toBe('127.0.0.1')
+  expect(from(null, '203.0.113.7')).toBe('')
+  expect(from('/tmp/a.sock', '203.0.113.7')).toBe('')
+})
+
+test('networks are addresses with or without a length', () => {
+  for (const text of ['10.0.0.1', '10.0.0.0/8', '0.0.0.0/0', 'fd00::/8', '::1', '::/0'])
+    expect([text, networksOf([text])]).not.toEqual([text, null])
+  for (const text of [
+    '',
+    'proxy',
+    '10.0.0',
+    '10.0.0.0/33',
+    '10.0.0.0/-1',
+    '10.0.0.0/',
+    '10.0.0.0/8/8',
+    '::1/129',
+  ])
+    expect([text, networksOf([text])]).toEqual([text, null])
+})

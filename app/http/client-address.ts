@@ -1,0 +1,51 @@
+// Whose request it is. A proxy in front of us says so in X-Forwarded-For; anybody else could write anything there.
+import { BlockList, isIP } from 'node:net'
+
+/** What the server knows about the connection; other runtimes may know nothing. */
+export interface Peer {
+  address: string | null
+}
+
+/** Addresses (`10.1.2.3`) and networks (`10.0.0.0/8`, `fd00::/8`); null: one of them is neither. */
+export function networksOf(texts: readonly string[]): BlockList | null {
+  const networks = new BlockList()
+  for (const text of texts) {
+    const [address = '', prefix, ...rest] = text.split('/')
+    const version = isIP(address)
+    const bits = version === 4 ? 32 : 128
+    const length = prefix === undefined ? bits : /^\d{1,3}$/.test(prefix) ? Number(prefix) : -1
+    if (version === 0 || rest.length > 0 || length < 0 || length > bits) return null
+    networks.addSubnet(address, length, version === 4 ? 'ipv4' : 'ipv6')
+  }
+  return networks
+}
+
+export type ClientAddress = (request: Request, peer: Peer) => string
+
+/**
+ * The address a request came from: the connection's, unless that is one of ours; then the last one in X-Forwarded-For that
+ * is not. Empty when nobody knows.
+ */
+export function makeClientAddress(trustedProxies: BlockList): ClientAddress {
+  const isTrusted = (address: string) => trustedProxies.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
+
+  return ({ headers }, { address: peer }) => {
+    let client = plain(peer ?? '')
+    const forwarded = client !== '' && isTrusted(client) ? headers.get('x-forwarded-for') : null
+    // Each proxy appends whom it heard from: what stands left of one that is not ours is anybody's claim.
+    for (const hop of forwarded?.split(',').reverse() ?? []) {
+      const address = plain(hop.trim())
+      if (address === '') break
+      client = address
+      if (!isTrusted(address)) break
+    }
+    return client
+  }
+}
+
+/** Without a port, brackets or the IPv6 form of an IPv4 address; empty when it is no address. */
+function plain(text: string): string {
+  const bare = /^\[(.*)\](?::\d+)?$/.exec(text)?.[1] ?? text.replace(/^([\d.]+):\d+$/, '$1')
+  const address = bare.replace(/^::ffff:(?=[\d.]+$)/i, '').replace(/%.*$/, '')
+  return isIP(address) === 0 ? '' : address.toLowerCase()
+}
