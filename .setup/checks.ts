@@ -3,6 +3,7 @@ import { cp, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { run } from './run.ts'
+import { statechartDrift } from './statecharts.ts'
 import type { Tally } from './tally.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -17,6 +18,7 @@ export async function runChecks(tally: Tally) {
   await tally.check('protocol style (buf lint)', () => succeeds(['buf', 'lint'], 'proto'))
   await tally.check('proto/gen is what buf generates', () => withTemporaryDirectory(protoDrift))
   await tally.check('migrations are what the schema says', () => withTemporaryDirectory(migrationDrift))
+  await tally.check('docs/statecharts are what the machines say', drawingDrift)
   await tally.check('bun.lock records no download address', lockfileAddresses)
 }
 
@@ -48,6 +50,13 @@ async function migrationDrift(temporary: string) {
   command.push(`--out=${relative(root, temporary)}`)
   const { output } = await run({ command, cwd: root, env, limitMs: LIMIT_MS })
   return output.includes('No schema changes') ? undefined : `npm run generate adds a migration:\n${output}`
+}
+
+async function drawingDrift() {
+  const different = await statechartDrift()
+  return different.length === 0
+    ? undefined
+    : `node .setup/bun.mjs .setup/statecharts.ts changes docs/statecharts: ${different.join(', ')}`
 }
 
 async function lockfileAddresses() {

@@ -1,0 +1,177 @@
+// Each statechart as data: what the inspector draws and serves. Read from the machines themselves, so it cannot disagree.
+import type { AnyStateMachine, AnyStateNode } from 'xstate'
+import { type DirectedGraphNode, toDirectedGraph } from 'xstate/graph'
+import type { Stored } from '../../machines/advance.ts'
+import { DRAFT_MACHINE_VERSION, draftMachine, migrateDraft } from '../../machines/draft.ts'
+import { migrateRun, RUN_MACHINE_VERSION, runMachine } from '../../machines/run.ts'
+import { migrateTrigger, TRIGGER_MACHINE_VERSION, triggerMachine } from '../../machines/trigger.ts'
+import { DESCRIPTIONS, SUMMARIES } from './wording.ts'
+
+export type MachineName = 'run' | 'draft' | 'trigger'
+export const MACHINE_NAMES: readonly MachineName[] = ['run', 'draft', 'trigger']
+
+export interface StateDefinition {
+  /** Dotted, as in the history: `running.executing`. */
+  path: string
+  /** Last part of the path. */
+  name: string
+  parent: string | null
+  kind: 'atomic' | 'compound' | 'final'
+  /** Entered when its parent (or the machine) is. */
+  initial: boolean
+  description: string
+}
+
+export interface TransitionDefinition {
+  id: string
+  event: string
+  from: string
+  to: string
+  /** The innermost state that is entered: of a compound state its initial one. */
+  enters: string
+  guard: string | null
+  /** Changes of the decision context. */
+  updates: string[]
+  /** What the caller has to do about it, in order. */
+  effects: string[]
+}
+
+export interface Definition {
+  machine: MachineName
+  version: number
+  summary: string
+  /** The innermost initial state. */
+  initial: string
+  states: StateDefinition[]
+  transitions: TransitionDefinition[]
+}
+
+interface Source {
+  machine: AnyStateMachine
+  version: number
+  migrate(version: number, stored: Stored): Stored
+}
+
+const SOURCES: Record<MachineName, Source> = {
+  run: { machine: runMachine, version: RUN_MACHINE_VERSION, migrate: migrateRun },
+  draft: { machine: draftMachine, version: DRAFT_MACHINE_VERSION, migrate: migrateDraft },
+  trigger: { machine: triggerMachine, version: TRIGGER_MACHINE_VERSION, migrate: migrateTrigger },
+}
+
+const definitions = new Map<MachineName, Definition>()
+
+/** The statechart of a machine, read once. */
+export function definitionOf(name: MachineName): Definition {
+  const known = definitions.get(name)
+  if (known !== undefined) return known
+  const definition = define(name, SOURCES[name])
+  definitions.set(name, definition)
+  return definition
+}
+
+/** What is stored of an instance as this program's machine reads it; null when a newer program wrote it. */
+export const migrated = (name: MachineName, version: number, stored: Stored): Stored | null =>
+  version > SOURCES[name].version ? null : SOURCES[name].migrate(version, stored)
+
+/** The innermost states of a machine: those an instance can be in. */
+export const leavesOf = ({ states }: Definition): StateDefinition[] =>
+  states.filter(({ kind }) => kind !== 'compound')
+
+/** Whether `path` is `ancestor` or lies within it. */
+export const isWithin = (path: string, ancestor: string) =>
+  path === ancestor || path.startsWith(`${ancestor}.`)
+
+/** A row of history, as far as it says which transition was taken. */
+export interface Taken {
+  event: string
+  from: string
+  to: string
+  effects: readonly string[]
+}
+
+/** Id of the initial arrow: how every instance comes to be. */
+export const CREATED = 'created'
+
+/** The transition that a row of history took; null when this version of the machine has none like it. */
+export function transitionTaken({ transitions }: Definition, taken: Taken): string | null {
+  if (taken.from === '') return CREATED
+  const found = transitions.find(
+    ({ event, from, to, enters, effects }) =>
+      event === taken.event &&
+      isWithin(taken.from, from) &&
+      (from === to ? taken.from === taken.to : enters === taken.to) &&
+      effects.join() === taken.effects.join(),
+  )
+  return found?.id ?? null
+}
+
+function define(name: MachineName, { machine, version }: Source): Definition {
+  const root = toDirectedGraph(machine)
+  const nodes = descendantsOf(root)
+  return {
+    machine: name,
+    version,
+    summary: SUMMARIES[name],
+    initial: leafOf(machine.root),
+    states: nodes.map(({ stateNode }) => stateOf(name, stateNode)),
+    transitions: nodes.flatMap(({ edges }) => {
+      const seen = new Map<string, number>()
+      return edges.map(({ source, target, transition }) => {
+        const place = seen.get(transition.eventType) ?? 0
+        seen.set(transition.eventType, place + 1)
+        const actions = transition.actions.map(nameOf)
+        const changes = (action: string) => isUpdate(machine, action)
+        return {
+          id: `${pathOf(source)}:${transition.eventType}:${place}`,
+          event: transition.eventType,
+          from: pathOf(source),
+          to: pathOf(target),
+          enters: leafOf(target),
+          guard: transition.guard === undefined ? null : nameOf(transition.guard),
+          updates: actions.filter(changes),
+          effects: actions.filter((action) => !changes(action)),
+        }
+      })
+    }),
+  }
+}
+
+const descendantsOf = (node: DirectedGraphNode): DirectedGraphNode[] =>
+  node.children.flatMap((child) => [child, ...descendantsOf(child)])
+
+const pathOf = ({ path }: AnyStateNode) => path.join('.')
+
+function stateOf(name: MachineName, node: AnyStateNode): StateDefinition {
+  const path = pathOf(node)
+  const { parent } = node
+  return {
+    path,
+    name: node.key,
+    parent: parent === undefined || parent.path.length === 0 ? null : pathOf(parent),
+    kind: node.type === 'final' ? 'final' : node.type === 'compound' ? 'compound' : 'atomic',
+    initial: parent !== undefined && initialOf(parent) === node,
+    description: DESCRIPTIONS[name][path] ?? '',
+  }
+}
+
+/** The machine types an initial transition for every state; only compound ones have one. */
+const initialOf = (node: AnyStateNode): AnyStateNode | undefined =>
+  node.type === 'compound' ? node.initial.target[0] : undefined
+
+function leafOf(node: AnyStateNode): string {
+  const initial = initialOf(node)
+  return initial === undefined ? pathOf(node) : leafOf(initial)
+}
+
+/** Guards and actions are named, here always: as text or as `{type}`. */
+function nameOf(named: unknown): string {
+  if (typeof named === 'string') return named
+  if (typeof named === 'object' && named !== null && 'type' in named) return String(named.type)
+  throw new Error('a guard or an action of a machine has no name')
+}
+
+/** XState performs its own actions (assign) itself and reports only the others as effects. */
+function isUpdate(machine: AnyStateMachine, action: string): boolean {
+  const implementation: unknown = machine.implementations.actions[action]
+  return typeof implementation === 'function' && 'resolve' in implementation
+}

@@ -1,0 +1,422 @@
+// Where everything of a statechart is drawn: dagre places states and labels, nested ones inside each other.
+import { Graph, layout } from '@dagrejs/dagre'
+import type { Definition, StateDefinition, TransitionDefinition } from './definitions.ts'
+
+/** `full` names events, guards and effects, `events` no effects; in `states` arrows say nothing, which is enough for watching. */
+export type Detail = 'full' | 'events' | 'states'
+
+export interface Point {
+  x: number
+  y: number
+}
+/** x and y are the upper left corner. */
+export interface Box extends Point {
+  width: number
+  height: number
+}
+
+export interface PlacedState extends Box {
+  state: StateDefinition
+}
+/** What several states have in common is drawn once, from a box around them. */
+export interface PlacedGroup extends Box {
+  members: string[]
+}
+export interface PlacedEdge {
+  /** Transitions that share a way, with one more for each member of a group they are drawn from. */
+  transitions: TransitionDefinition[][]
+  points: Point[]
+  /** From a state to itself: beside it. */
+  isLoop: boolean
+  label: Box & { lines: LabelLine[] }
+}
+export interface LabelLine {
+  /** All the transitions it stands for. */
+  transitions: TransitionDefinition[]
+  kind: 'event' | 'guard' | 'effects'
+  text: string
+  /** Behind the text, on the same line. */
+  guard: string
+}
+export interface Layout {
+  /** Of the drawing's upper border: at most 0. */
+  top: number
+  width: number
+  height: number
+  compounds: PlacedState[]
+  states: PlacedState[]
+  groups: PlacedGroup[]
+  initials: { state: string | null; dot: Point; points: Point[] }[]
+  edges: PlacedEdge[]
+}
+
+/** Advance of a monospaced letter, in parts of its size: the widest of the usual faces. */
+const MONO = 0.605
+export const LABEL = { eventSize: 11, effectsSize: 10, eventHeight: 15, effectsHeight: 13, padX: 5, padY: 3 }
+const NAME_SIZE = 13
+const STATE_HEIGHT = 38
+const STATE_MIN_WIDTH = 96
+/** Length of the arrow that marks an initial state. */
+const MARK = 16
+/** Row of the title of a compound state, above what is in it. */
+const TITLE = 30
+/** Wider than any state: a box around states. */
+const WIDE = 180
+const MARGIN = 28
+
+export function layOut(definition: Definition, detail: Detail): Layout {
+  const { states, transitions } = definition
+  const graph = new Graph({ compound: true, multigraph: true })
+  graph.setGraph({
+    rankdir: 'TB',
+    nodesep: 20,
+    edgesep: 8,
+    ranksep: 30,
+    marginx: MARGIN,
+    marginy: MARGIN,
+  })
+  graph.setDefaultEdgeLabel(() => ({}))
+  const groups = commonGroups(definition)
+  const groupOf = new Map(groups.flatMap((group) => group.members.map((member) => [member, group.id])))
+
+  for (const { path, kind, name } of states)
+    graph.setNode(path, kind === 'compound' ? {} : { width: stateWidth(name), height: STATE_HEIGHT })
+  for (const { id } of groups) graph.setNode(id, {})
+  for (const { path, parent } of states) {
+    const group = groupOf.get(path)
+    if (group !== undefined) graph.setParent(path, group)
+    else if (parent !== null) graph.setParent(path, parent)
+  }
+  for (const { id, parent } of groups) if (parent !== null) graph.setParent(id, parent)
+
+  const bundles = bundled(transitions, groups)
+  for (const [index, bundle] of bundles.entries()) {
+    const lines = linesOf(bundle.transitions, detail)
+    graph.setEdge(
+      bundle.from.leaves.at(-1) ?? representative(definition, bundle.from.path),
+      representative(definition, bundle.to),
+      {
+        ...sizeOf(lines),
+        labelpos: 'c',
+        weight: bundle.weight,
+        lines,
+        bundle,
+      },
+      String(index),
+    )
+  }
+  layout(graph)
+
+  const boxes = new Map<string, Box>()
+  for (const id of graph.nodes()) boxes.set(id, boxOf(graph.node(id)))
+  const box = (id: string): Box => boxes.get(id) ?? boxOf({})
+  makeRoomForTitles(definition, groups, boxes)
+  const initials = states.filter(({ initial }) => initial)
+  const ends = new Ports(boxes)
+  for (const { path } of initials) ends.reserve(path)
+  const edges = graph.edges().map((edge) => {
+    const placed = graph.edge(edge) as EdgeLabel
+    // A label has to stay on its arrow, which then goes on to the state inside.
+    const to = placed.lines.length === 0 ? placed.bundle.to : edge.w
+    const points =
+      edge.v === edge.w ? [] : outside(placed.points.slice(1, -1), box(placed.bundle.from.path), box(to))
+    return { ...placed, from: placed.bundle.from.path, to, points, isLoop: edge.v === edge.w }
+  })
+  for (const edge of edges) if (!edge.isLoop) ends.join(edge)
+  const placedEdges = edges.map((edge): PlacedEdge => {
+    const label = boxOf(edge)
+    const points = edge.isLoop ? loop(box(edge.from), label) : ends.way(edge)
+    return {
+      transitions: edge.bundle.transitions,
+      points,
+      isLoop: edge.isLoop,
+      label: { ...label, lines: edge.lines },
+    }
+  })
+
+  const size = graph.graph()
+  const top = Math.min(0, ...[...boxes.values()].map(({ y }) => y - MARK - 12))
+  const placed = (state: StateDefinition): PlacedState => ({ state, ...box(state.path) })
+  return {
+    top: Math.floor(top),
+    width: Math.ceil(size.width ?? 0),
+    height: Math.ceil((size.height ?? 0) - top),
+    compounds: states.filter(({ kind }) => kind === 'compound').map(placed),
+    states: states.filter(({ kind }) => kind !== 'compound').map(placed),
+    groups: groups.map(({ id, members }) => ({ members, ...box(id) })),
+    initials: initials.map(({ path, parent }) => {
+      const end = { x: ends.reserved(path), y: box(path).y }
+      const dot = { x: end.x, y: end.y - MARK }
+      return { state: parent, dot, points: [dot, end] }
+    }),
+    edges: placedEdges,
+  }
+}
+
+/** Boxes grow upwards until the title has a row of its own. */
+function makeRoomForTitles({ states }: Definition, groups: Group[], boxes: Map<string, Box>) {
+  for (const { path, kind } of states.toReversed()) {
+    const box = boxes.get(path)
+    if (kind !== 'compound' || box === undefined) continue
+    const content = [
+      ...states.filter(({ parent }) => parent === path).map((state) => state.path),
+      ...groups.filter(({ parent }) => parent === path).map(({ id }) => id),
+    ]
+    const y = Math.min(...content.map((id) => (boxes.get(id)?.y ?? 0) - TITLE))
+    boxes.set(path, { ...box, y, height: box.height + box.y - y })
+  }
+}
+
+interface Joined {
+  from: string
+  to: string
+  points: Point[]
+}
+
+/** Where arrows leave and reach a box: side by side along its upper and lower border, in the order in which they come. */
+class Ports {
+  readonly #sides = new Map<string, { key: object; towards: number }[]>()
+  readonly #initial = new Map<string, object>()
+  readonly #boxes: Map<string, Box>
+
+  constructor(boxes: Map<string, Box>) {
+    this.#boxes = boxes
+  }
+
+  /** The leftmost place above a state, for the mark of an initial one. */
+  reserve(path: string) {
+    const key = {}
+    this.#initial.set(path, key)
+    this.#add(`top ${path}`, key, Number.NEGATIVE_INFINITY)
+  }
+
+  reserved(path: string): number {
+    const key = this.#initial.get(path)
+    return key === undefined ? 0 : this.#place(path, 'top', key)
+  }
+
+  join(edge: Joined) {
+    const { leaves, reaches } = this.#sidesOf(edge)
+    this.#add(`${leaves} ${edge.from}`, edge.points, edge.points[0]?.x ?? this.#middle(edge.to))
+    this.#add(`${reaches} ${edge.to}`, edge.points, edge.points.at(-1)?.x ?? this.#middle(edge.from))
+  }
+
+  way(edge: Joined): Point[] {
+    const { leaves, reaches } = this.#sidesOf(edge)
+    return [
+      { x: this.#place(edge.from, leaves, edge.points), y: this.#border(edge.from, leaves) },
+      ...edge.points,
+      { x: this.#place(edge.to, reaches, edge.points), y: this.#border(edge.to, reaches) },
+    ]
+  }
+
+  #sidesOf({ from, to, points }: Joined) {
+    const [start, end] = [this.#box(from), this.#box(to)]
+    const first = points[0]?.y ?? end.y + end.height / 2
+    const last = points.at(-1)?.y ?? start.y + start.height / 2
+    return {
+      leaves: first > start.y + start.height / 2 ? ('bottom' as const) : ('top' as const),
+      reaches: last < end.y + end.height / 2 ? ('top' as const) : ('bottom' as const),
+    }
+  }
+
+  #add(side: string, key: object, towards: number) {
+    const ends = this.#sides.get(side) ?? []
+    ends.push({ key, towards })
+    this.#sides.set(side, ends)
+  }
+
+  #place(path: string, side: 'top' | 'bottom', key: object): number {
+    const box = this.#box(path)
+    const ends = this.#sides.get(`${side} ${path}`) ?? []
+    const own = ends.find((end) => end.key === key)
+    // A wide box has room for every arrow just where it comes from.
+    if (own !== undefined && Number.isFinite(own.towards) && box.width > WIDE)
+      return Math.min(Math.max(own.towards, box.x + 16), box.x + box.width - 16)
+    if (box.width > WIDE) return box.x + 28
+    const order = ends.toSorted((a, b) => a.towards - b.towards).findIndex((end) => end.key === key)
+    return box.x + (box.width * (order + 1)) / (ends.length + 1)
+  }
+
+  #border(path: string, side: 'top' | 'bottom') {
+    const { y, height } = this.#box(path)
+    return side === 'top' ? y : y + height
+  }
+
+  #middle(path: string) {
+    const { x, width } = this.#box(path)
+    return x + width / 2
+  }
+
+  #box = (path: string): Box => this.#boxes.get(path) ?? boxOf({})
+}
+
+/** Out of the right side of a state, around, and in again, with the label beside it. */
+function loop(state: Box, label: Box): Point[] {
+  const [right, middle, far] = [state.x + state.width, state.y + state.height / 2, label.x - 2]
+  return [
+    { x: right, y: middle - 8 },
+    { x: far, y: middle - 12 },
+    { x: far, y: middle + 12 },
+    { x: right, y: middle + 8 },
+  ]
+}
+
+interface EdgeLabel {
+  x: number
+  y: number
+  width: number
+  height: number
+  points: Point[]
+  lines: LabelLine[]
+  bundle: Bundle
+}
+
+interface Group {
+  id: string
+  parent: string | null
+  members: string[]
+}
+
+/** States that can all be left in the same ways, at least this many of them and in this many ways, are drawn as one. */
+const GROUP_MEMBERS = 2
+const GROUP_WAYS = 3
+
+/** At most one group for each parent: the one that saves most arrows. */
+function commonGroups({ states, transitions }: Definition): Group[] {
+  const parents = new Set(states.map(({ parent }) => parent))
+  return [...parents].flatMap((parent): Group[] => {
+    const children = states.filter((state) => state.parent === parent && state.kind === 'atomic')
+    const paths = new Set(children.map(({ path }) => path))
+    const leaving = transitions.filter(({ from }) => paths.has(from))
+    const bySignature = Map.groupBy(leaving, signatureOf)
+    const byMembers = Map.groupBy(bySignature.values(), (same) => same.map(({ from }) => from).join(' '))
+    const worth = [...byMembers]
+      .map(([members, ways]) => ({ members: members.split(' '), ways }))
+      .filter(
+        ({ members, ways }) =>
+          members.length >= GROUP_MEMBERS &&
+          ways.length >= GROUP_WAYS &&
+          ways.every(([way]) => way !== undefined && !members.includes(way.to)),
+      )
+      .sort((a, b) => b.ways.length * b.members.length - a.ways.length * a.members.length)
+    const [best] = worth
+    return best === undefined ? [] : [{ id: `group ${parent ?? ''}`, parent, members: best.members }]
+  })
+}
+
+/** Arrows within one of the outermost states are kept short at the cost of those between them. */
+const INNER_WEIGHT = 4
+
+const outermost = (path: string) => path.split('.')[0]
+
+const signatureOf = ({ event, to, guard, updates, effects }: TransitionDefinition) =>
+  [event, to, guard, updates, effects].join('|')
+
+interface Bundle {
+  from: { path: string; leaves: string[] }
+  to: string
+  transitions: TransitionDefinition[][]
+  weight: number
+}
+
+/** Transitions that go the same way share an arrow; those that all members of a group have are told once. */
+function bundled(transitions: TransitionDefinition[], groups: Group[]): Bundle[] {
+  const shared = new Map<string, Group>()
+  for (const group of groups) {
+    const leaving = transitions.filter(({ from }) => group.members.includes(from))
+    for (const same of Map.groupBy(leaving, signatureOf).values())
+      if (same.length === group.members.length) for (const { id } of same) shared.set(id, group)
+  }
+  const ways = Map.groupBy(transitions, ({ id, from, to }) => `${shared.get(id)?.id ?? from} -> ${to}`)
+  return [...ways.values()].flatMap((way): Bundle[] => {
+    const [first] = way
+    if (first === undefined) return []
+    const group = shared.get(first.id)
+    return [
+      {
+        from: { path: group?.id ?? first.from, leaves: group?.members ?? [] },
+        to: first.to,
+        transitions: [...Map.groupBy(way, signatureOf).values()],
+        weight: outermost(first.from) === outermost(first.to) ? INNER_WEIGHT : 1,
+      },
+    ]
+  })
+}
+
+/** Letters of a line before it is broken: narrow labels make narrow drawings. */
+const LINE_LETTERS = 24
+
+const linesOf = (transitions: TransitionDefinition[][], detail: Detail): LabelLine[] =>
+  transitions.flatMap((same): LabelLine[] => {
+    const [first] = same
+    if (first === undefined || detail === 'states') return []
+    const guard = first.guard === null ? '' : `[${first.guard}]`
+    const fits = first.event.length + 1 + guard.length <= LINE_LETTERS
+    const line = (kind: LabelLine['kind'], text: string, behind = ''): LabelLine => ({
+      transitions: same,
+      kind,
+      text,
+      guard: behind,
+    })
+    return [
+      line('event', first.event, fits ? guard : ''),
+      ...(fits ? [] : [line('guard', guard)]),
+      ...(detail === 'full'
+        ? wrapped([...first.updates, ...first.effects]).map((text) => line('effects', text))
+        : []),
+    ]
+  })
+
+/** `/ one, two,` and what does not fit any more below it. */
+function wrapped(names: readonly string[]): string[] {
+  const lines: string[] = []
+  for (const [index, name] of names.entries()) {
+    const text = index < names.length - 1 ? `${name},` : name
+    const last = lines.at(-1)
+    if (last === undefined) lines.push(`/ ${text}`)
+    else if (last.length + 1 + text.length > LINE_LETTERS) lines.push(text)
+    else lines[lines.length - 1] = `${last} ${text}`
+  }
+  return lines
+}
+
+function sizeOf(lines: readonly LabelLine[]) {
+  if (lines.length === 0) return { width: 0, height: 0 }
+  const widths = lines.map(
+    ({ text, guard, kind }) =>
+      (text.length + (guard === '' ? 0 : guard.length + 1)) *
+      MONO *
+      (kind === 'effects' ? LABEL.effectsSize : LABEL.eventSize),
+  )
+  const heights = lines.map(heightOf)
+  return {
+    width: Math.max(...widths) + 2 * LABEL.padX,
+    height: heights.reduce((sum, height) => sum + height, 0) + 2 * LABEL.padY,
+  }
+}
+
+export const heightOf = ({ kind }: LabelLine) =>
+  kind === 'effects' ? LABEL.effectsHeight : LABEL.eventHeight
+
+const stateWidth = (name: string) => Math.max(STATE_MIN_WIDTH, Math.ceil(name.length * NAME_SIZE * 0.6) + 36)
+
+/** dagre knows no arrows from or to boxes with something in them: they start at a state inside, and are cut at the border. */
+function representative({ states }: Definition, path: string): string {
+  const inner = states.find(({ parent, initial }) => parent === path && initial)
+  return inner === undefined ? path : representative({ states } as Definition, inner.path)
+}
+
+const boxOf = ({ x = 0, y = 0, width = 0, height = 0 }: Partial<Box>): Box => ({
+  x: x - width / 2,
+  y: y - height / 2,
+  width,
+  height,
+})
+
+/** The points of a way that are in neither of the boxes it joins. */
+const outside = (points: Point[], from: Box, to: Box): Point[] =>
+  points.filter((point) => !isInside(point, from) && !isInside(point, to))
+
+const isInside = ({ x, y }: Point, box: Box) =>
+  x >= box.x && x <= box.x + box.width && y >= box.y && y <= box.y + box.height
