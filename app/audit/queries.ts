@@ -9,11 +9,11 @@ export interface NewEntry {
   action: string
   resource: string
   ip: string
-  /** How long ago the request was answered. */
+  /** How long before the insert the request was answered, where that matters. */
   ageMs: number
 }
 
-/** One statement; entries that are there already stay as they are. */
+/** One statement, with times in the order given; entries that are there already stay as they are. */
 export async function insertEntries(sql: Sql, entries: readonly NewEntry[]): Promise<void> {
   await sql`
     insert into audit_entry (id, user_id, action, resource, ip, created_at)

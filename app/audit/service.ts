@@ -75,6 +75,8 @@ export function makeAuditService({
   let recorded = 0
   let settled = 0
   let batchEnded = Promise.withResolvers<void>()
+  /** Entries had to wait for the database: their own time counts then, not that of the insert. */
+  let isLate = false
   let lost = 0
 
   function record({ method, path, userId, ip }: AuditedRequest) {
@@ -107,6 +109,7 @@ export function makeAuditService({
       batchEnded.resolve()
       batchEnded = Promise.withResolvers<void>()
     }
+    isLate = false
     if (lost > 0) log.error(`${lost} audit entries were lost`)
     lost = 0
     writing = null
@@ -119,7 +122,7 @@ export function makeAuditService({
         const now = clock.elapsed()
         return await insertEntries(
           sql,
-          batch.map(({ at, ...entry }) => ({ ...entry, ageMs: now - at })),
+          batch.map(({ at, ...entry }) => ({ ...entry, ageMs: isLate ? now - at : 0 })),
         )
       } catch (error) {
         if (isStopping || (failures >= TRIES && !isPassing(error))) {
@@ -127,6 +130,7 @@ export function makeAuditService({
           return log.error('audit entries cannot be stored', { error })
         }
         if (failures === 1) log.warn('audit entries wait for the database', { error })
+        isLate = true
         await pause(RETRY_MS)
       }
     }

@@ -1,0 +1,247 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { Type as t } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { until } from '../../workers/testing.ts'
+import { systemClock } from '../clock.ts'
+import { networksOf } from '../http/client-address.ts'
+import { newId } from '../ids.ts'
+import { limits } from '../limits.ts'
+import type { Log } from '../log.ts'
+import { requestTo, testApp } from '../test-app.ts'
+import { auditRoutes } from './routes.ts'
+import type { AuditEntry } from './schema.ts'
+import { AUDIT_QUEUE_MAX, type AuditService, makeAuditService, noAudit } from './service.ts'
+
+setDefaultTimeout(30_000)
+
+let database: TestDatabase
+let opened: Database
+/** Gives a statement up soon, as a database that is away does. */
+let hasty: Database
+beforeAll(async () => {
+  database = await testDatabase()
+  const options = { connections: 1, rawConnections: 3, application: 'test' }
+  opened = openDatabase(database.url, options)
+  hasty = openDatabase(database.url, { ...options, settings: { statement_timeout: 50 } })
+})
+afterAll(async () => {
+  await Promise.all([opened.close(), hasty.close()])
+  await database.drop()
+})
+
+let lines: string[]
+const hear = (line: string) => void lines.push(line)
+const log: Log = { info: hear, warn: hear, error: hear, named: () => log }
+beforeEach(async () => {
+  lines = []
+  await opened.sql`truncate audit_entry`
+})
+
+const serviceOn = ({ sql }: Database) => makeAuditService({ sql, clock: systemClock, newId, log })
+const things = new Elysia({ prefix: '/things' })
+  .get('', () => ({}))
+  .post('', ({ body }) => body, { body: t.Object({ name: t.String() }) })
+  .put('/:id', () => ({}))
+  .delete('/:id', ({ status }) => status(204, undefined), { response: { 204: t.Void() } })
+  .post('/broken', () => {
+    throw new Error('broken')
+  })
+const appOn = (audit: AuditService, config: { apiKey?: string } = {}) =>
+  testApp({
+    audit: audit.record,
+    api: [things, auditRoutes(audit)],
+    config: { ...config, trustedProxies: networksOf(['127.0.0.1']) ?? expect.unreachable('no networks') },
+  })
+type App = ReturnType<typeof appOn>
+
+async function logOf(app: App, query = '', headers: Record<string, string> = {}) {
+  const response = await requestTo(app, 'GET', `/api/v1/audit${query}`, undefined, headers)
+  expect(response.status).toBe(200)
+  return { entries: (await response.json()) as AuditEntry[], link: response.headers.get('link') ?? '' }
+}
+const calls = (entries: AuditEntry[]) => entries.map(({ action, resource }) => `${action} ${resource}`)
+
+/** Keeps everybody from the log until it is let go. */
+async function lockLog() {
+  const locked = Promise.withResolvers<void>()
+  const release = Promise.withResolvers<void>()
+  const transaction = opened.sql.begin(async (tx) => {
+    await tx`lock table audit_entry in access exclusive mode`
+    locked.resolve()
+    await release.promise
+  })
+  await locked.promise
+  return async () => {
+    release.resolve()
+    await transaction
+  }
+}
+
+describe('what is recorded', () => {
+  test('is every write, whatever came of it, and no read', async () => {
+    const app = appOn(serviceOn(opened))
+    const asked = [
+      ['POST', '/api/v1/things', { name: 'a' }, 200],
+      ['PUT', '/api/v1/things/1?secret=x', {}, 200],
+      ['DELETE', '/api/v1/things/1', undefined, 204],
+      ['POST', '/api/v1/things', {}, 400],
+      ['POST', '/api/v1/nowhere', undefined, 404],
+      ['DELETE', '/api/v1/things', undefined, 405],
+      ['PUT', '/api/v1/things/%ff', {}, 400],
+      ['POST', '/api/v1/things', { name: 'x'.repeat(limits.jsonBodyBytes) }, 413],
+      ['POST', '/api/v1/things/broken', undefined, 500],
+    ] as const
+    for (const [method, path, body, status] of asked)
+      expect([path, (await requestTo(app, method, path, body)).status]).toEqual([path, status])
+    for (const [method, path] of [
+      ['GET', '/api/v1/things'],
+      ['HEAD', '/api/v1/things'],
+      ['OPTIONS', '/api/v1/things'],
+      ['PATCH', '/api/v1/things'],
+      ['POST', '/health'],
+      ['POST', '/api/v10/things'],
+    ] as const)
+      await requestTo(app, method, path)
+    const { entries } = await logOf(app)
+    expect(calls(entries)).toEqual(
+      asked.map(([method, path]) => `${method.toLowerCase()} ${path.split('?')[0]}`).reverse(),
+    )
+    for (const entry of entries) expect(entry).toMatchObject({ user_id: '', detail: '', ip: '' })
+  })
+
+  test('has who was refused for want of a key, and never the key', async () => {
+    const app = appOn(serviceOn(opened), { apiKey: 'secret-key' })
+    expect((await requestTo(app, 'POST', '/api/v1/things', { name: 'a' })).status).toBe(401)
+    const wrong = { 'x-api-key': 'secret-guess', 'x-webhook-token': 'secret-token' }
+    expect((await requestTo(app, 'DELETE', '/api/v1/none', undefined, wrong)).status).toBe(401)
+    const { entries } = await logOf(app, '', { 'x-api-key': 'secret-key' })
+    expect(calls(entries)).toEqual(['delete /api/v1/none', 'post /api/v1/things'])
+    expect(JSON.stringify(entries)).not.toContain('secret')
+  })
+
+  test('has the address of the client, which only a trusted proxy may tell', async () => {
+    const app = appOn(serviceOn(opened))
+    const forwarded = { 'x-forwarded-for': '198.51.100.1' }
+    for (const address of ['127.0.0.1', '203.0.113.9', null])
+      await app.fetch(
+        new Request('http://x.test/api/v1/things/1', { method: 'DELETE', headers: forwarded }),
+        {
+          address,
+        },
+      )
+    const { entries } = await logOf(app)
+    expect(entries.map(({ ip }) => ip)).toEqual(['', '203.0.113.9', '198.51.100.1'])
+  })
+
+  test('can always be stored: addresses are cut, and what is no text is replaced', async () => {
+    const audit = serviceOn(opened)
+    const path = `/api/v1/${'x'.repeat(100_000)}`
+    for (const odd of [path, '/api/v1/\ud800', '/api/v1/\0'])
+      audit.record({ method: 'PUT', path: odd, userId: '', ip: () => '' })
+    const { entries } = await audit.list({ limit: 10, offset: 0 })
+    expect(entries.map(({ resource }) => resource)).toEqual([
+      '/api/v1/\ufffd',
+      '/api/v1/\ufffd',
+      path.slice(0, 2_048),
+    ])
+  })
+})
+
+describe('the list', () => {
+  test('is newest first and paged, without a total', async () => {
+    const app = appOn(serviceOn(opened))
+    for (let id = 0; id < 60; id++) await requestTo(app, 'DELETE', `/api/v1/things/${id}`)
+    const first = await logOf(app)
+    expect(first.entries).toHaveLength(50)
+    expect(first.entries[0]?.resource).toBe('/api/v1/things/59')
+    expect(first.link).toContain('rel="next"')
+    const rest = await logOf(app, '?limit=50&offset=50')
+    expect(calls(rest.entries)).toEqual(
+      Array.from({ length: 10 }, (_, index) => `delete /api/v1/things/${9 - index}`),
+    )
+    expect(rest.link).not.toContain('rel="next"')
+    expect((await logOf(app, '?limit=1000')).entries).toHaveLength(60)
+  })
+
+  test('of a log that is switched off is 404, and nothing is recorded', async () => {
+    const app = appOn(noAudit)
+    await requestTo(app, 'DELETE', '/api/v1/things/1')
+    const response = await requestTo(app, 'GET', '/api/v1/audit')
+    expect(response.status).toBe(404)
+    expect(await response.json()).toMatchObject({ error: { code: 'NOT_FOUND', type: 'NOT_FOUND' } })
+    expect(await opened.sql`select 1 from audit_entry`).toHaveLength(0)
+  })
+})
+
+describe('recording', () => {
+  const insertsOf = async () => {
+    const [row] = await opened.sql<{ entries: string; inserts: string }[]>`
+      select count(*) as entries, count(distinct xmin::text) as inserts from audit_entry`
+    return { entries: Number(row?.entries), inserts: Number(row?.inserts) }
+  }
+
+  test('keeps no request waiting, and what comes during one insert is the next', async () => {
+    const audit = serviceOn(opened)
+    const app = appOn(audit)
+    const unlock = await lockLog()
+    for (let id = 0; id < 300; id++) await requestTo(app, 'DELETE', `/api/v1/things/${id}`)
+    await unlock()
+    await audit.stop()
+    const { entries, inserts } = await insertsOf()
+    expect(entries).toBe(300)
+    expect(inserts).toBeLessThanOrEqual(2)
+  })
+
+  test('outlasts a database that is away, with the time of each request', async () => {
+    const audit = serviceOn(hasty)
+    const unlock = await lockLog()
+    audit.record({ method: 'POST', path: '/api/v1/runs', userId: '', ip: () => '' })
+    await until(
+      async () => lines,
+      (said) => said.length > 0,
+    )
+    const [back] = await opened.sql<{ at: Date }[]>`select clock_timestamp() as at`
+    await unlock()
+    const { entries } = await until(
+      () => audit.list({ limit: 10, offset: 0 }),
+      (found) => found.entries.length > 0,
+    )
+    expect(entries).toHaveLength(1)
+    expect(new Date(entries[0]?.created_at ?? '').getTime()).toBeLessThan(back?.at.getTime() ?? 0)
+    expect(lines).toEqual(['audit entries wait for the database'])
+  })
+
+  test('is bounded: what comes when the queue is full is counted, told and lost', async () => {
+    const audit = serviceOn(opened)
+    const unlock = await lockLog()
+    for (let id = 0; id < AUDIT_QUEUE_MAX + 5; id++)
+      audit.record({ method: 'PUT', path: `/api/v1/things/${id}`, userId: '', ip: () => '' })
+    await unlock()
+    await until(insertsOf, ({ entries }) => entries >= AUDIT_QUEUE_MAX)
+    await audit.stop()
+    expect((await insertsOf()).entries).toBe(AUDIT_QUEUE_MAX)
+    expect(lines).toEqual([
+      `more than ${AUDIT_QUEUE_MAX} audit entries wait; what comes now is lost`,
+      '5 audit entries were lost',
+    ])
+  })
+
+  test('gives up what can never be stored, and goes on with the next', async () => {
+    const audit = serviceOn(opened)
+    const record = (path: string) => audit.record({ method: 'PUT', path, userId: '', ip: () => '' })
+    await opened.sql`alter table audit_entry add constraint refuses check (resource <> '/api/v1/bad')`
+    record('/api/v1/bad')
+    await until(
+      async () => lines,
+      (said) => said.includes('1 audit entries were lost'),
+    )
+    record('/api/v1/good')
+    await audit.stop()
+    await opened.sql`alter table audit_entry drop constraint refuses`
+    expect(await opened.sql`select resource from audit_entry`).toEqual([
+      { resource: '/api/v1/good' },
+    ] as never)
+  })
+})
