@@ -46,6 +46,7 @@ test('it is OpenAPI 3.0 and describes every endpoint of this service', () => {
   const zone = '/landing-zones/{ns}/{name}'
   const table = '/tables/{ns}/{layer}/{name}'
   const expected: Record<string, string> = {
+    '/audit': 'get',
     '/features': 'get',
     '/namespaces': 'get post',
     '/namespaces/{name}': 'put delete',
