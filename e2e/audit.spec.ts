@@ -1,0 +1,104 @@
+// Specification: Audit; Audit entry.
+import { type APIRequestContext, expect, test } from '@playwright/test'
+import { type OwnService, startOwnService } from './own-service.ts'
+import { rawRequest } from './raw-request.ts'
+import { expectError, fresh, instant, MAX_UPLOAD_BYTES, uuid } from './resources.ts'
+
+interface Entry {
+  action: string
+  resource: string
+  [field: string]: unknown
+}
+
+/** Newest entries about an address; others are made meanwhile by other tests. */
+async function entriesOf(request: APIRequestContext, isMeant: (resource: string) => boolean) {
+  const response = await request.get('/api/v1/audit', { params: { limit: 200 } })
+  expect(response.status()).toBe(200)
+  const entries: Entry[] = await response.json()
+  return entries.filter(({ resource }) => isMeant(resource))
+}
+
+test('every write is in the log once it is answered, whatever came of it, and no read', async ({
+  request,
+}) => {
+  const name = fresh('audited')
+  const own = `/api/v1/namespaces/${name}`
+  expect((await request.post('/api/v1/namespaces', { data: { name } })).status()).toBe(201)
+  expect((await request.put(`${own}?note=secret`, { data: { description: 'x' } })).status()).toBe(204)
+  expect((await request.put(own, { data: {} })).status()).toBe(400)
+  expect((await request.delete(own)).status()).toBe(204)
+  expect((await request.delete(own)).status()).toBe(404)
+  expect((await request.post(own)).status()).toBe(405)
+  expect((await request.post(`${own}/nowhere`)).status()).toBe(404)
+  await request.get(own)
+  await request.patch(own)
+  const entries = await entriesOf(request, (resource) => resource.startsWith(own))
+  expect(entries.map(({ action, resource }) => `${action} ${resource}`)).toEqual([
+    `post ${own}/nowhere`,
+    `post ${own}`,
+    `delete ${own}`,
+    `delete ${own}`,
+    `put ${own}`,
+    `put ${own}`,
+  ])
+  for (const { action, resource, ...rest } of entries)
+    expect(rest).toEqual({ id: uuid, user_id: '', detail: '', ip: '127.0.0.1', created_at: instant })
+})
+
+test('a body that is too large is in the log too', async ({ request }) => {
+  const address = `/api/v1/files/default/${fresh('large')}.txt`
+  const content = 'x'.repeat(MAX_UPLOAD_BYTES + 1)
+  expect((await request.put(address, { data: { content } })).status()).toBe(413)
+  expect(await entriesOf(request, (resource) => resource === address)).toMatchObject([{ action: 'put' }])
+})
+
+test('the address is what a proxy on this machine says', async ({ request }) => {
+  const address = `/api/v1/namespaces/${fresh('proxied')}`
+  for (const forwarded of ['198.51.100.7', '10.0.0.1, 198.51.100.8', 'no address'])
+    await request.delete(address, { headers: { 'X-Forwarded-For': forwarded } })
+  const entries = await entriesOf(request, (resource) => resource === address)
+  expect(entries.map(({ ip }) => ip)).toEqual(['127.0.0.1', '198.51.100.8', '198.51.100.7'])
+})
+
+test('the token of a webhook is never in the log', async ({ request, baseURL }) => {
+  const token = 'deadbeef'.repeat(8)
+  await request.post('/api/v1/webhooks', { headers: { 'X-Webhook-Token': token } })
+  await rawRequest(baseURL ?? '', [
+    'POST /api/v1/webhooks HTTP/1.1',
+    'Host: sluice',
+    `Authorization: Bearer ${token}`,
+    'Content-Length: 0',
+  ])
+  const entries = await entriesOf(request, () => true)
+  expect(entries.filter(({ resource }) => resource === '/api/v1/webhooks').length).toBeGreaterThanOrEqual(2)
+  expect(JSON.stringify(entries)).not.toContain(token)
+})
+
+test('the log is a bare array, newest first, with pages', async ({ request }) => {
+  for (let turn = 0; turn < 3; turn++) await request.delete(`/api/v1/namespaces/${fresh('page')}`)
+  const response = await request.get('/api/v1/audit', { params: { limit: 2 } })
+  const entries = await response.json()
+  expect(entries).toHaveLength(2)
+  expect(response.headers().link).toContain('rel="next"')
+  const all: Entry[] = await (await request.get('/api/v1/audit', { params: { limit: 500 } })).json()
+  expect(all.length).toBeLessThanOrEqual(200)
+  const times = all.map(({ created_at }) => String(created_at))
+  expect(times).toEqual([...times].sort().reverse())
+  expect(await (await request.get('/api/v1/audit', { params: { offset: 10_000_000 } })).json()).toEqual([])
+})
+
+test.describe('settings', () => {
+  let service: OwnService
+  test.beforeAll(async () => {
+    service = await startOwnService({ AUDIT: 'off', RUNNER_URLS: 'none', QUERY_URLS: 'none' })
+  })
+  test.afterAll(() => service.stop())
+
+  test('a log that is switched off is 404, and no feature', async ({ request }) => {
+    const base = `${service.url}/api/v1`
+    expect((await request.delete(`${base}/namespaces/none`)).status()).toBe(404)
+    await expectError(await request.get(`${base}/audit`), 404)
+    const { plugins } = await (await request.get(`${base}/features`)).json()
+    expect(plugins.audit).toEqual({ enabled: false })
+  })
+})
