@@ -28,6 +28,8 @@ export const limits = {
   logMessageLength: 16_384,
   /** Runs of one pipeline that may wait. */
   waitingRunsPerPipeline: 10_000,
+  /** Requests for runs that one statement stores. */
+  requestBatch: 256,
   /** Runs one transaction cancels. */
   cancelBatch: 500,
   /** Landing files one attempt reads: what fits one request to a runner. */
@@ -70,6 +72,8 @@ export const limits = {
   firingBatch: 250,
   /** Due triggers, and ends of cooldowns, that one transaction takes. */
   dueBatch: 250,
+  /** A due trigger that cannot be fired whatever is tried is left alone this long. */
+  passedOverMs: 60_000,
   /** What a lost notice missed of dependencies is found this often. */
   dependencySweepMs: 30_000,
   /** Webhook calls one transaction answers, and those that may wait for the next one. */

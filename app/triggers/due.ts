@@ -1,0 +1,175 @@
+// Clocks become firings. A cron is due until it has fired, once, however many of its times have passed. A cron_dependency
+// stays due until each dependency has a success that the last firing did not use: identities are compared, not times.
+import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import { nextAfter } from '../../machines/cron.ts'
+import type { NewId, RunId, TriggerId } from '../ids.ts'
+import { limits } from '../limits.ts'
+import { cronOf } from './config.ts'
+import { type Fired, type Firing, fireAll } from './firing.ts'
+import { type LockedTrigger, lockTriggers, saveTriggers, setDue } from './moves.ts'
+import { type Note, notesOf } from './notes.ts'
+
+/** What time has brought, at one look. */
+export interface Outlook {
+  now: Date
+  /** Milliseconds until the next trigger is due; null: none will be. */
+  nextDueMs: number | null
+  hasEvents: boolean
+  hasDueCron: boolean
+  hasCooled: boolean
+}
+
+export async function lookAhead(sql: Sql): Promise<Outlook> {
+  const [seen] = await sql<Outlook[]>`
+    with moment as materialized (select clock_timestamp() as now)
+    select now,
+      extract(epoch from (select min(due_at) from trigger where due_at > now and state <> 'disabled') - now)::float8 * 1000
+        as "nextDueMs",
+      exists (select 1 from trigger_event) as "hasEvents",
+      exists (select 1 from trigger t join pipeline p on p.id = t.pipeline_id and p.deleted_at is null
+        where t.due_at <= now and t.state <> 'disabled' and t.type = 'cron') as "hasDueCron",
+      exists (select 1 from trigger where state = 'cooling' and cooling_until <= now) as "hasCooled"
+    from moment`
+  if (seen === undefined) throw new Error('the database has no time')
+  return seen
+}
+
+/** Crons that are due, the longest due first. */
+export async function dueCrons(sql: Sql, limit: number): Promise<TriggerId[]> {
+  const rows = await sql<{ id: TriggerId }[]>`
+    select t.id from trigger t join pipeline p on p.id = t.pipeline_id and p.deleted_at is null
+    where t.due_at <= clock_timestamp() and t.state <> 'disabled' and t.type = 'cron'
+    order by t.due_at, t.id limit ${limit}`
+  return rows.map(({ id }) => id)
+}
+
+/**
+ * cron_dependency triggers that are due and find a new success of every dependency, by id after `after`. With `dueSince` only
+ * those whose time has come since: the others have been looked at then, and after every success of a dependency.
+ */
+export async function readyDependents(
+  sql: Sql,
+  { after, dueSince, limit }: { after: TriggerId | null; dueSince: Date | null; limit: number },
+): Promise<TriggerId[]> {
+  const rows = await sql<{ id: TriggerId }[]>`
+    select t.id from trigger t join pipeline p on p.id = t.pipeline_id and p.deleted_at is null
+    where t.due_at <= clock_timestamp() and t.state <> 'disabled' and t.type = 'cron_dependency'
+      and (${after}::uuid is null or t.id > ${after}) and (${dueSince}::timestamptz is null or t.due_at > ${dueSince})
+      and not exists (
+        select 1 from trigger_dependency d ${latestSuccess(sql)}
+        where d.trigger_id = t.id and (latest.id is null or latest.id = d.used_run))
+    order by t.id limit ${limit}`
+  return rows.map(({ id }) => id)
+}
+
+/** Joins to each dependency `d` the latest success of the pipeline that has its name now. */
+export const latestSuccess = (sql: Sql | SqlTx) => sql`
+  left join pipeline dp on dp.deleted_at is null and dp.namespace = split_part(substr(d.source, 10), '.', 1)
+    and dp.layer = split_part(substr(d.source, 10), '.', 2) and dp.name = split_part(substr(d.source, 10), '.', 3)
+  left join lateral (
+    select r.id, r.finished_at from run r where r.pipeline_id = dp.id and r.status = 'success'
+    order by r.finished_at desc, r.id desc limit 1) latest on true`
+
+export interface Due {
+  runs: number
+  notes: Note[]
+}
+
+/** Fires what is still due of these, and gives each its next time. Whatever its outcome, that time has been used. */
+export async function fireDue(
+  tx: SqlTx,
+  ids: readonly TriggerId[],
+  { newId }: { newId: NewId },
+): Promise<Due> {
+  const { triggers, damaged, now } = await lockTriggers(tx, ids)
+  const due = [...triggers.values()].filter((trigger) => isDue(trigger, now))
+  const crons = due.filter(({ typed }) => typed.type === 'cron').map((trigger) => clockFiring(trigger))
+  const dependents = due.filter(({ typed }) => typed.type === 'cron_dependency')
+  const firings = [...crons, ...(await dependentFirings(tx, dependents, now))]
+  const fired = await fireAll(tx, firings, { now, newId })
+  for (const { trigger } of firings) setNextDue(trigger, now)
+  await Promise.all([...saveTriggers(tx, triggers.values(), now), rememberUsed(tx, fired)])
+  return {
+    runs: fired.filter(({ outcome }) => outcome === 'requested').length,
+    notes: [
+      ...notesOf(fired),
+      ...damaged.map(({ id, error }) => ({
+        level: 'error' as const,
+        message: `trigger ${id} cannot be read`,
+        error,
+      })),
+    ],
+  }
+}
+
+/** Takes the time from a trigger that cannot be fired whatever is tried; it is due again when its cron says so. */
+export async function passOverDue(tx: SqlTx, id: TriggerId): Promise<void> {
+  await tx`
+    update trigger set due_at = clock_timestamp() + ${limits.passedOverMs}::float8 * interval '1 ms'
+    where id = ${id} and due_at <= clock_timestamp()`
+}
+
+const isDue = ({ dueAt, snapshot }: LockedTrigger, now: Date) =>
+  dueAt !== null && dueAt <= now && snapshot.value !== 'disabled'
+
+/** Of a cron_dependency: what its firing uses. */
+interface DependentFiring extends Firing {
+  used: { source: string; runId: RunId }[]
+}
+
+/** The firings of those that are due and whose dependencies all have news. Locked by the caller. */
+export async function dependentFirings(
+  tx: SqlTx,
+  triggers: Iterable<LockedTrigger>,
+  now: Date,
+): Promise<DependentFiring[]> {
+  const due = [...triggers].filter((trigger) => isDue(trigger, now))
+  if (due.length === 0) return []
+  const rows = await tx<{ triggerId: TriggerId; source: string; used: RunId | null; latest: RunId | null }[]>`
+    select d.trigger_id as "triggerId", d.source, d.used_run as used, latest.id as latest
+    from trigger_dependency d ${latestSuccess(tx)}
+    where d.trigger_id = any(${due.map(({ id }) => id)}::uuid[])`
+  const dependencies = Map.groupBy(rows, ({ triggerId }) => triggerId)
+  return due.flatMap((trigger) => {
+    const of = dependencies.get(trigger.id) ?? []
+    const used = of.flatMap(({ source, used, latest }) =>
+      latest === null || latest === used ? [] : [{ source, runId: latest }],
+    )
+    return of.length === 0 || used.length < of.length ? [] : [{ ...clockFiring(trigger), used }]
+  })
+}
+
+/** The clock stands behind it, also when a success was the last thing it waited for: the chain begins anew. */
+function clockFiring(trigger: LockedTrigger): Firing {
+  return {
+    trigger,
+    event: trigger.dueAt?.toISOString() ?? '',
+    text: `trigger:${trigger.typed.type}:${cronOf(trigger.typed) ?? ''}`,
+    chainDepth: 0,
+    landingFileId: null,
+  }
+}
+
+/** Null: its time never comes again. */
+export function setNextDue(trigger: LockedTrigger, now: Date) {
+  const cron = cronOf(trigger.typed)
+  setDue(trigger, cron === null ? null : nextAfter(cron, now))
+}
+
+/** What these firings have used is no news for the next. */
+export async function rememberUsed(tx: SqlTx, fired: readonly Fired<Firing>[]): Promise<void> {
+  const used = fired.flatMap(({ firing, outcome }) =>
+    outcome === 'requested' && 'used' in firing
+      ? (firing as DependentFiring).used.map(({ source, runId }) => ({
+          trigger_id: firing.trigger.id,
+          source,
+          run_id: runId,
+        }))
+      : [],
+  )
+  if (used.length === 0) return
+  await tx`
+    update trigger_dependency d set used_run = u.run_id
+    from jsonb_to_recordset(${tx.json(used)}) as u(trigger_id uuid, source text, run_id uuid)
+    where d.trigger_id = u.trigger_id and d.source = u.source`
+}

@@ -1,0 +1,181 @@
+// How events reach triggers: lock the rows, ask the machine, save state, history and columns, all in the caller's transaction.
+import type { JSONValue } from 'postgres'
+import type { SqlTx } from '../../drizzle/client.ts'
+import { advance, IllegalMove, restore, type Stored, store } from '../../machines/advance.ts'
+import { NewerVersion } from '../../machines/migrate.ts'
+import {
+  migrateTrigger,
+  TRIGGER_MACHINE_VERSION,
+  type TriggerEvent,
+  type TriggerSnapshot,
+  triggerColumns,
+  triggerMachine,
+} from '../../machines/trigger.ts'
+import type { PipelineId, RunId, TriggerId } from '../ids.ts'
+import type { TypedConfig } from './schema.ts'
+
+/** A row of `trigger` as the driver gives it. */
+export interface TriggerRow {
+  id: TriggerId
+  pipeline_id: PipelineId
+  type: TypedConfig['type']
+  config: TypedConfig['config']
+  cooldown_seconds: number
+  snapshot: Stored
+  machine_version: number
+  state: 'armed' | 'cooling' | 'disabled'
+  cooling_until: Date | null
+  source: string | null
+  due_at: Date | null
+  token_hash: string | null
+  last_triggered_at: Date | null
+  last_run_id: RunId | null
+  created_at: Date
+  updated_at: Date
+}
+
+/** A locked trigger while a transaction works on it. */
+export interface LockedTrigger {
+  id: TriggerId
+  pipelineId: PipelineId
+  typed: TypedConfig
+  snapshot: TriggerSnapshot
+  /** cron and cron_dependency: a new time is saved with the moves, or alone. */
+  dueAt: Date | null
+  lastRunId: RunId | null
+  moves: Transition[]
+  isDueChanged: boolean
+}
+
+interface Transition {
+  entity_id: TriggerId
+  event: string
+  from: string
+  to: string
+  effects: string[]
+  cause: string
+}
+
+/** One locked row brought to life. Throws NewerVersion, and whatever a snapshot that was damaged makes of it. */
+export function lockedTrigger(row: TriggerRow): LockedTrigger {
+  return {
+    id: row.id,
+    pipelineId: row.pipeline_id,
+    typed: { type: row.type, config: row.config } as TypedConfig,
+    snapshot: restore(triggerMachine, migrateTrigger(row.machine_version, row.snapshot)),
+    dueAt: row.due_at,
+    lastRunId: row.last_run_id,
+    moves: [],
+    isDueChanged: false,
+  }
+}
+
+export interface LockedTriggers {
+  triggers: Map<TriggerId, LockedTrigger>
+  /** Rows of a newer program: they are its business. */
+  newer: TriggerId[]
+  /** Rows that nobody can read, and why. */
+  damaged: { id: TriggerId; error: unknown }[]
+}
+
+/** One bad row must not keep the others. */
+export function lockedTriggers(rows: readonly TriggerRow[]): LockedTriggers {
+  const locked: LockedTriggers = { triggers: new Map(), newer: [], damaged: [] }
+  for (const row of rows) {
+    try {
+      locked.triggers.set(row.id, lockedTrigger(row))
+    } catch (error) {
+      if (error instanceof NewerVersion) locked.newer.push(row.id)
+      else locked.damaged.push({ id: row.id, error })
+    }
+  }
+  return locked
+}
+
+/**
+ * Locks the given triggers of live pipelines in the order of their ids, so that no two transactions wait for each other.
+ * `now` is the database's time after that: no firing of theirs can be later.
+ */
+export async function lockTriggers(
+  tx: SqlTx,
+  ids: readonly TriggerId[],
+): Promise<LockedTriggers & { now: Date }> {
+  const [rows, [clock]] = await Promise.all([
+    tx<TriggerRow[]>`
+      select t.* from trigger t join pipeline p on p.id = t.pipeline_id and p.deleted_at is null
+      where t.id = any(${[...new Set(ids)]}::uuid[]) order by t.id for update of t`,
+    tx<{ now: Date }[]>`select clock_timestamp() as now`,
+  ])
+  if (clock === undefined) throw new Error('the database has no time')
+  return { ...lockedTriggers(rows), now: clock.now }
+}
+
+/** Sends one event. False: the trigger does not accept it now, and nothing has changed. */
+export function moveTrigger(trigger: LockedTrigger, event: TriggerEvent, cause: string): boolean {
+  const moved = tryMove(trigger.snapshot, event)
+  if (moved === null) return false
+  trigger.snapshot = moved.next
+  trigger.moves.push({
+    entity_id: trigger.id,
+    event: event.type,
+    from: moved.from,
+    to: moved.to,
+    effects: moved.effects,
+    cause,
+  })
+  return true
+}
+
+/** Null: the event is not accepted. */
+export function tryMove(snapshot: TriggerSnapshot, event: TriggerEvent) {
+  try {
+    return advance(triggerMachine, snapshot, event)
+  } catch (error) {
+    if (error instanceof IllegalMove) return null
+    throw error
+  }
+}
+
+export function setDue(trigger: LockedTrigger, dueAt: Date | null) {
+  if (trigger.dueAt?.getTime() === dueAt?.getTime()) return
+  trigger.dueAt = dueAt
+  trigger.isDueChanged = true
+}
+
+/** Writes back every trigger that moved or is due at another time, with its history. Statements under way, in order. */
+export function saveTriggers(tx: SqlTx, locked: Iterable<LockedTrigger>, now: Date): Promise<unknown>[] {
+  const changed = [...locked].filter((trigger) => trigger.moves.length > 0 || trigger.isDueChanged)
+  if (changed.length === 0) return []
+  const rows = changed.map((trigger) => {
+    const { state, cooldownSeconds, coolingUntil, lastTriggeredAt } = triggerColumns(trigger.snapshot)
+    return {
+      id: trigger.id,
+      snapshot: store(trigger.snapshot),
+      state,
+      cooldown_seconds: cooldownSeconds,
+      cooling_until: coolingUntil,
+      last_triggered_at: lastTriggeredAt,
+      last_run_id: trigger.lastRunId,
+      due_at: trigger.dueAt,
+    }
+  })
+  const moves = changed.flatMap((trigger) => trigger.moves)
+  return [
+    tx`
+      update trigger t set snapshot = n.snapshot, machine_version = ${TRIGGER_MACHINE_VERSION}, state = n.state,
+        cooldown_seconds = n.cooldown_seconds, cooling_until = n.cooling_until,
+        last_triggered_at = n.last_triggered_at, last_run_id = n.last_run_id, due_at = n.due_at
+      from jsonb_to_recordset(${tx.json(rows as unknown as JSONValue)}) as n(id uuid, snapshot jsonb, state text,
+        cooldown_seconds int, cooling_until timestamptz, last_triggered_at timestamptz, last_run_id uuid, due_at timestamptz)
+      where t.id = n.id`,
+    ...(moves.length === 0
+      ? []
+      : [
+          tx`
+            insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
+            select 'trigger', m.entity_id, ${now}, m.event, m."from", m."to", m.effects, m.cause
+            from jsonb_to_recordset(${tx.json(moves as unknown as JSONValue)})
+              as m(entity_id uuid, event text, "from" text, "to" text, effects jsonb, cause text)`,
+        ]),
+  ]
+}

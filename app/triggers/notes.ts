@@ -1,0 +1,29 @@
+import type { Fired, Firing } from './firing.ts'
+
+/** What a transaction of triggers has to say to the service's log once it has committed. */
+export interface Note {
+  level: 'info' | 'warn' | 'error'
+  message: string
+  fields?: Record<string, unknown>
+  error?: unknown
+}
+
+/** What should have started a run and did not. What a cooldown has ignored is as it should be. */
+export function notesOf(fired: readonly Fired<Firing>[]): Note[] {
+  return fired.flatMap(({ firing, outcome }): Note[] => {
+    const fields = { trigger_id: firing.trigger.id, pipeline_id: firing.trigger.pipelineId }
+    if (outcome === 'unpublished')
+      return [
+        { level: 'info', message: `${firing.text} skipped: its pipeline has never been published`, fields },
+      ]
+    if (outcome === 'full')
+      return [
+        {
+          level: 'warn',
+          message: `${firing.text} skipped: too many runs of its pipeline are waiting`,
+          fields,
+        },
+      ]
+    return []
+  })
+}

@@ -1,0 +1,92 @@
+import { Type as t } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { ErrorBody, PipelinePath } from '../http/names.ts'
+import { linkHeader, PageQuery, pageOf } from '../http/pagination.ts'
+import { limits } from '../limits.ts'
+import { refOf } from '../pipelines/ref.ts'
+import { CreateTrigger, Trigger, TriggerCreated, TriggerList, TriggerPath, UpdateTrigger } from './schema.ts'
+import type { TriggerService } from './service.ts'
+
+/** `shownUrl` begins the addresses of webhooks; null: the address that the client itself has used. */
+export const triggerRoutes = (triggers: TriggerService, { shownUrl }: { shownUrl: string | null }) => {
+  const shown = <T extends Trigger>(trigger: T, request: Request): T =>
+    trigger.type === 'webhook'
+      ? { ...trigger, webhook_url: `${shownUrl ?? new URL(request.url).origin}/api/v1/webhooks` }
+      : trigger
+
+  return new Elysia({ prefix: '/pipelines/:ns/:layer/:name/triggers', tags: ['triggers'] })
+    .get(
+      '',
+      async ({ params, query, request, set }) => {
+        const page = pageOf(query, limits.listCap)
+        const list = await triggers.list(refOf(params), page)
+        set.headers.link = linkHeader(request.url, page, list.total)
+        return { ...list, triggers: list.triggers.map((trigger) => shown(trigger, request)) }
+      },
+      {
+        params: PipelinePath,
+        query: PageQuery,
+        response: { 200: TriggerList, 404: ErrorBody },
+        detail: { summary: 'List triggers', description: 'Those of the pipeline, oldest first.' },
+      },
+    )
+    .post(
+      '',
+      async ({ params, body, request, status }) =>
+        status(201, shown(await triggers.create(refOf(params), body), request)),
+      {
+        params: PipelinePath,
+        body: CreateTrigger,
+        response: { 201: TriggerCreated, 400: ErrorBody, 404: ErrorBody },
+        detail: {
+          summary: 'Create a trigger',
+          description: [
+            'Starts runs of the published version by itself:',
+            '`landing_zone_upload` on every upload to a zone, `file_pattern` on those whose original name fits a glob,',
+            '`cron` when its time has come, `pipeline_success` on every success of another pipeline,',
+            '`cron_dependency` when its time has come and every dependency has succeeded since the last firing,',
+            '`webhook` on `POST /api/v1/webhooks` with the token that only this answer shows. A zone or pipeline that does not exist is 404.',
+          ].join(' '),
+        },
+      },
+    )
+    .get(
+      '/:id',
+      async ({ params, request }) => shown(await triggers.get(refOf(params), params.id), request),
+      {
+        params: TriggerPath,
+        response: { 200: Trigger, 404: ErrorBody },
+        detail: { summary: 'Get a trigger' },
+      },
+    )
+    .put(
+      '/:id',
+      async ({ params, body, request }) =>
+        shown(await triggers.update(refOf(params), params.id, body), request),
+      {
+        params: TriggerPath,
+        body: UpdateTrigger,
+        response: { 200: Trigger, 400: ErrorBody, 404: ErrorBody },
+        detail: {
+          summary: 'Update a trigger',
+          description:
+            'Changes the fields that are given; `config` as a whole. The type and the token of a webhook never change. A pause does not shorten a cooldown.',
+        },
+      },
+    )
+    .delete(
+      '/:id',
+      async ({ params, status }) => {
+        await triggers.remove(refOf(params), params.id)
+        return status(204, undefined)
+      },
+      {
+        params: TriggerPath,
+        response: { 204: t.Void(), 404: ErrorBody },
+        detail: {
+          summary: 'Delete a trigger',
+          description: 'Runs it has requested go on. The token of a webhook is unknown from now on.',
+        },
+      },
+    )
+}

@@ -1,0 +1,184 @@
+import { createHash, randomBytes } from 'node:crypto'
+import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import { nextAfter } from '../../machines/cron.ts'
+import { newTrigger } from '../../machines/trigger.ts'
+import { AppError, invalid, notFound } from '../http/errors.ts'
+import type { Page } from '../http/pagination.ts'
+import type { NewId, PipelineId, TriggerId } from '../ids.ts'
+import { limits } from '../limits.ts'
+import { noPipeline, type PipelineRef } from '../pipelines/ref.ts'
+import { cronOf, dependenciesOf, noSource, parseConfig, sourceOf } from './config.ts'
+import { lockedTrigger, lockedTriggers, moveTrigger, saveTriggers, setDue, type TriggerRow } from './moves.ts'
+import {
+  changeTrigger,
+  enabledTriggersOf,
+  insertTrigger,
+  livePipelineId,
+  lockForTriggers,
+  lockTriggerOf,
+  missingSources,
+  removeTrigger,
+  setDependencies,
+  triggerOf,
+  triggersOf,
+} from './queries.ts'
+import type { CreateTrigger, Trigger, TypedConfig, UpdateTrigger } from './schema.ts'
+
+export interface TriggerDeps {
+  sql: Sql
+  newId: NewId
+}
+
+export type TriggerService = ReturnType<typeof makeTriggerService>
+
+const TOKEN_BYTES = 32
+/** What is stored of a webhook's token. */
+export const hashOfToken = (token: string) => createHash('sha256').update(token).digest('hex')
+
+export function makeTriggerService({ sql, newId }: TriggerDeps) {
+  async function list(ref: PipelineRef, page: Page) {
+    const pipelineId = await livePipelineId(sql, ref)
+    if (pipelineId === null) throw noPipeline(ref)
+    const { items, total } = await triggersOf(sql, pipelineId, page)
+    return { triggers: items.map(shapeOf), total }
+  }
+
+  /** The token of a webhook is in this answer only: what is stored is its hash. */
+  async function create(ref: PipelineRef, body: CreateTrigger) {
+    const token = body.type === 'webhook' ? randomBytes(TOKEN_BYTES).toString('hex') : null
+    const row = await sql.begin(async (tx) => {
+      const pipeline = await lockForTriggers(tx, ref)
+      if (pipeline === null) throw noPipeline(ref)
+      const { pipelineId, now } = pipeline
+      const given = parseConfig(body.type, body.config, now)
+      await requireSources(tx, given)
+      if (pipeline.triggers >= limits.triggersPerPipeline)
+        throw new AppError(
+          400,
+          'INVALID_ARGUMENT',
+          `a pipeline has at most ${limits.triggersPerPipeline} triggers`,
+        )
+      const tokenHash = token === null ? null : hashOfToken(token)
+      const cron = cronOf(given)
+      const id = newId() as TriggerId
+      const made = await insertTrigger(tx, {
+        id,
+        pipelineId,
+        typed:
+          tokenHash === null
+            ? given
+            : ({ type: 'webhook', config: { token_hash: tokenHash } } as TypedConfig),
+        snapshot: newTrigger({
+          enabled: body.enabled ?? true,
+          cooldownSeconds: body.cooldown_seconds ?? 0,
+        }),
+        source: sourceOf(given),
+        dueAt: cron === null ? null : nextAfter(cron, now),
+        tokenHash,
+        now,
+      })
+      if (given.type === 'cron_dependency') await setDependencies(tx, id, dependenciesOf(given))
+      return made
+    })
+    return { ...shapeOf(row), ...(token === null ? {} : { webhook_token: token }) }
+  }
+
+  async function get(ref: PipelineRef, id: string) {
+    const row = await triggerOf(sql, ref, id)
+    if (row === null) throw await noTrigger(ref, id)
+    return shapeOf(row)
+  }
+
+  /** What is not given stays. A new cron text counts from now on, and so does any when a pause ends. */
+  async function update(ref: PipelineRef, id: string, change: UpdateTrigger) {
+    const row = await sql.begin(async (tx) => {
+      const locked = await lockTriggerOf(tx, ref, id)
+      if (locked === null) return null
+      const { now } = locked
+      if (change.type !== undefined && change.type !== locked.row.type)
+        throw invalid('type', `is ${locked.row.type} and stays it`)
+      const trigger = lockedTrigger(locked.row)
+      const typed = change.config === undefined ? trigger.typed : reparsed(locked.row, change.config, now)
+      if (change.config !== undefined) await requireSources(tx, typed)
+
+      const at = now.getTime()
+      const isPaused = locked.row.state === 'disabled'
+      if (change.enabled === true) moveTrigger(trigger, { type: 'enabled', at }, UPDATED)
+      if (change.enabled === false) moveTrigger(trigger, { type: 'disabled' }, UPDATED)
+      const cooldown = change.cooldown_seconds ?? locked.row.cooldown_seconds
+      if (cooldown !== locked.row.cooldown_seconds)
+        moveTrigger(trigger, { type: 'cooldownChanged', cooldownSeconds: cooldown, at }, UPDATED)
+      const cron = cronOf(typed)
+      if (cron !== null && (cron !== cronOf(trigger.typed) || (isPaused && change.enabled === true)))
+        setDue(trigger, nextAfter(cron, now))
+      await Promise.all(saveTriggers(tx, [trigger], now))
+      const config = typed.type === 'webhook' ? locked.row.config : typed.config
+      const changed = await changeTrigger(tx, locked.row.id, { config, source: sourceOf(typed), now })
+      if (typed.type === 'cron_dependency') await setDependencies(tx, locked.row.id, dependenciesOf(typed))
+      return changed
+    })
+    if (row === null) throw await noTrigger(ref, id)
+    return shapeOf(row)
+  }
+
+  async function remove(ref: PipelineRef, id: string) {
+    if (!(await removeTrigger(sql, ref, id))) throw await noTrigger(ref, id)
+  }
+
+  /** Nothing fires for a deleted pipeline in any case; this is what its triggers' history says about it. */
+  async function retireAllOf(pipelineId: PipelineId) {
+    for (;;) {
+      const count = await sql.begin(async (tx) => {
+        const rows = await enabledTriggersOf(tx, pipelineId, limits.dueBatch)
+        const { triggers } = lockedTriggers(rows)
+        if (triggers.size === 0) return 0
+        const [clock] = await tx<{ now: Date }[]>`select clock_timestamp() as now`
+        if (clock === undefined) throw new Error('the database has no time')
+        for (const trigger of triggers.values())
+          moveTrigger(trigger, { type: 'disabled' }, 'pipeline deleted')
+        await Promise.all(saveTriggers(tx, triggers.values(), clock.now))
+        return rows.length
+      })
+      if (count < limits.dueBatch) return
+    }
+  }
+
+  async function requireSources(tx: SqlTx, typed: TypedConfig) {
+    const source = sourceOf(typed)
+    const [missing] = await missingSources(tx, source === null ? dependenciesOf(typed) : [source])
+    if (missing !== undefined) throw noSource(typed, missing)
+  }
+
+  async function noTrigger(ref: PipelineRef, id: string) {
+    return (await livePipelineId(sql, ref)) === null ? noPipeline(ref) : notFound(`trigger ${id}`)
+  }
+
+  return { list, create, get, update, remove, retireAllOf }
+}
+
+const UPDATED = 'updated'
+
+/** A webhook's configuration may be sent back as it was shown; its token stays what it is. */
+function reparsed(row: TriggerRow, config: object, now: Date): TypedConfig {
+  if (row.type !== 'webhook' || !('token_hash' in config)) return parseConfig(row.type, config, now)
+  const { token_hash: hash, ...rest } = config
+  if (hash !== row.token_hash)
+    throw invalid('config.token_hash', 'never changes; for another token make another trigger')
+  return parseConfig(row.type, rest, now)
+}
+
+const shapeOf = (row: TriggerRow): Trigger => ({
+  id: row.id,
+  pipeline_id: row.pipeline_id,
+  type: row.type,
+  config: row.config,
+  enabled: row.state !== 'disabled',
+  cooldown_seconds: row.cooldown_seconds,
+  state: row.state,
+  cooling_until: row.cooling_until?.toISOString() ?? null,
+  next_due_at: row.due_at?.toISOString() ?? null,
+  last_triggered_at: row.last_triggered_at?.toISOString() ?? null,
+  last_run_id: row.last_run_id,
+  created_at: row.created_at.toISOString(),
+  updated_at: row.updated_at.toISOString(),
+})

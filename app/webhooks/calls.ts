@@ -1,0 +1,122 @@
+// Webhook calls fire in batches: while one transaction is under way, the calls that arrive wait for the next, which answers
+// them all. A flood of calls to one token then takes one connection and waits for no lock of its own.
+import { timingSafeEqual } from 'node:crypto'
+import type { Sql } from '../../drizzle/client.ts'
+import { isPassing } from '../../drizzle/errors.ts'
+import { retryAfterSeconds } from '../../machines/trigger.ts'
+import { unavailable } from '../http/errors.ts'
+import type { NewId, RunId } from '../ids.ts'
+import { limits } from '../limits.ts'
+import { type Fired, type Firing, fireAll } from '../triggers/firing.ts'
+import { lockedTriggers, saveTriggers, type TriggerRow } from '../triggers/moves.ts'
+
+/** What a call has come to. */
+export type Answer =
+  | { kind: 'requested'; runId: RunId }
+  /** No such token, a trigger that is disabled, or a pipeline that is gone. */
+  | { kind: 'unknown' }
+  | { kind: 'unpublished'; pipeline: string }
+  | { kind: 'cooling'; retryAfterSeconds: number }
+  | { kind: 'full'; pipeline: string }
+
+/** Fires the triggers of these token hashes, each call on its own and in order; one transaction for all. */
+export const answerCalls = (sql: Sql, hashes: readonly string[], newId: NewId): Promise<Answer[]> =>
+  sql.begin(async (tx) => {
+    const [rows, [clock]] = await Promise.all([
+      tx<(TriggerRow & { token_hash: string; pipeline: string })[]>`
+        select t.*, p.namespace || '.' || p.layer || '.' || p.name as pipeline
+        from trigger t join pipeline p on p.id = t.pipeline_id and p.deleted_at is null
+        where t.token_hash = any(${[...new Set(hashes)]}::text[]) and t.state <> 'disabled'
+        order by t.id for update of t`,
+      tx<{ now: Date }[]>`select clock_timestamp() as now`,
+    ])
+    if (clock === undefined) throw new Error('the database has no time')
+    const { now } = clock
+    const { triggers, newer, damaged } = lockedTriggers(rows)
+    if (newer.length > 0) throw unavailable(`trigger ${newer[0]}, which a newer program has written,`)
+    if (damaged.length > 0)
+      throw new Error(`trigger ${damaged[0]?.id} cannot be read`, { cause: damaged[0]?.error })
+    const calls = hashes.map((hash) => {
+      const row = rows.find(({ token_hash: stored }) => isSame(stored, hash))
+      const trigger = row && triggers.get(row.id)
+      if (row === undefined || trigger === undefined || trigger.snapshot.value === 'disabled') return null
+      const firing = { trigger, event: newId(), text: 'webhook', chainDepth: 0, landingFileId: null }
+      return { firing, pipeline: row.pipeline }
+    })
+    const found = calls.filter((call) => call !== null)
+    const fired = await fireAll(
+      tx,
+      found.map(({ firing }) => firing),
+      { now, newId },
+    )
+    await Promise.all(saveTriggers(tx, triggers.values(), now))
+    const outcomes = new Map(fired.map((one) => [one.firing, one]))
+    return calls.map((call) => {
+      const one = call && outcomes.get(call.firing)
+      return call && one ? answerOf(one, call.pipeline, now) : { kind: 'unknown' }
+    })
+  })
+
+function answerOf({ firing, outcome, runId }: Fired<Firing>, pipeline: string, now: Date): Answer {
+  switch (outcome) {
+    case 'requested':
+      return { kind: 'requested', runId }
+    case 'ignored':
+      return {
+        kind: 'cooling',
+        retryAfterSeconds: retryAfterSeconds(firing.trigger.snapshot, now.getTime()),
+      }
+    case 'unpublished':
+    case 'full':
+      return { kind: outcome, pipeline }
+    case 'gone':
+    case 'repeated':
+      return { kind: 'unknown' }
+  }
+}
+
+/** The lookup has found it by this hash; comparing again in constant time is the specification's. */
+const isSame = (stored: string, presented: string) =>
+  stored.length === presented.length && timingSafeEqual(Buffer.from(stored), Buffer.from(presented))
+
+interface Waiting {
+  hash: string
+  resolve(answer: Answer): void
+  reject(error: unknown): void
+}
+
+/** Answers null when too many calls wait already. */
+export function makeCalls(answer: (hashes: readonly string[]) => Promise<Answer[]>) {
+  let waiting: Waiting[] = []
+  let isUnderWay = false
+
+  async function answerWaiting() {
+    if (isUnderWay) return
+    isUnderWay = true
+    while (waiting.length > 0) {
+      const batch = waiting.slice(0, limits.webhookBatch)
+      waiting = waiting.slice(limits.webhookBatch)
+      await settle(batch)
+    }
+    isUnderWay = false
+  }
+
+  async function settle(batch: readonly Waiting[]) {
+    try {
+      const answers = await answer(batch.map(({ hash }) => hash))
+      for (const [index, call] of batch.entries()) call.resolve(answers[index] ?? { kind: 'unknown' })
+    } catch (error) {
+      // One bad trigger must not keep the calls of the others.
+      if (batch.length === 1 || isPassing(error)) for (const call of batch) call.reject(error)
+      else for (const call of batch) await settle([call])
+    }
+  }
+
+  return (hash: string): Promise<Answer> | null => {
+    if (waiting.length >= limits.webhookCallsWaiting) return null
+    const { promise, resolve, reject } = Promise.withResolvers<Answer>()
+    waiting.push({ hash, resolve, reject })
+    void answerWaiting()
+    return promise
+  }
+}

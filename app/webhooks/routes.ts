@@ -1,0 +1,26 @@
+import { Type as t } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { ErrorBody, Uuid } from '../http/names.ts'
+import type { WebhookService } from './service.ts'
+
+export const webhookRoutes = (webhooks: WebhookService) =>
+  new Elysia({ prefix: '/webhooks', tags: ['triggers'] }).post(
+    '',
+    async ({ request, status }) => status(201, await webhooks.call(tokenOf(request.headers))),
+    {
+      response: { 201: t.Object({ run_id: Uuid }), 400: ErrorBody, 404: ErrorBody, 429: ErrorBody },
+      detail: {
+        summary: 'Call a webhook',
+        description:
+          'Fires the webhook trigger of the token, whatever the body. 400 without a token, and when the pipeline has never been published; 404 when the token is unknown or its trigger disabled; 429 with `Retry-After` while the trigger cools down.',
+        security: [{ WebhookToken: [] }, { WebhookBearer: [] }],
+      },
+    },
+  )
+
+function tokenOf(headers: Headers): string | null {
+  const own = headers.get('x-webhook-token')?.trim()
+  if (own) return own
+  const bearer = /^bearer +(\S+) *$/i.exec(headers.get('authorization') ?? '')
+  return bearer?.[1] ?? null
+}
