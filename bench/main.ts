@@ -1,7 +1,11 @@
 // `npm run bench [name...]`: each benchmark prints its figures beside a peer or limit measured in the same run. None asserts.
+import { benchControlPlane } from './control-plane.ts'
 import { benchRunLatency } from './run-latency.ts'
 
-const BENCHMARKS: Record<string, () => Promise<void>> = { 'run-latency': benchRunLatency }
+const BENCHMARKS: Record<string, () => Promise<void>> = {
+  'run-latency': benchRunLatency,
+  'control-plane': benchControlPlane,
+}
 
 const asked = process.argv.slice(2)
 const unknown = asked.filter((name) => !(name in BENCHMARKS))

@@ -70,9 +70,9 @@ export function startDispatcher({
       if (places.length === 0) return false
       const taken: string[] = []
       try {
-        const { started, completed, isFull } = await startWaiting(sql, places, replica)
+        const { attempts, completed, isFull } = await startWaiting(sql, places, replica)
         tellEnded(completed)
-        for (const attempt of await openAttemptsOf(sql, started)) {
+        for (const attempt of attempts) {
           taken.push(attempt.runnerUrl)
           follow(attempt, { hasPlace: true })
         }
@@ -268,6 +268,20 @@ export function startDispatcher({
       await sql`delete from replica where name = ${replica}`
     },
   }
+}
+
+/**
+ * Settings of the dispatcher's connections, in milliseconds where they are times. All it asks for it asks by key, a few
+ * rows of tables that may have just begun to grow: a plan that reads one whole, made while it was small, would be kept
+ * for minutes.
+ */
+export const DISPATCHER_SESSION = {
+  lock_timeout: 10_000,
+  statement_timeout: 30_000,
+  idle_in_transaction_session_timeout: 10_000,
+  enable_seqscan: 'off',
+  enable_hashjoin: 'off',
+  enable_mergejoin: 'off',
 }
 
 /** Lines and phases that come within this time share a transaction; the next outcome takes them along. */

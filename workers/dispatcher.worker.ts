@@ -11,7 +11,7 @@ import {
   parseMessage,
   ToDispatcher,
 } from './channel.ts'
-import { type Dispatcher, startDispatcher } from './dispatcher.ts'
+import { DISPATCHER_SESSION, type Dispatcher, startDispatcher } from './dispatcher.ts'
 import { makeRunners } from './runners.ts'
 
 declare const self: Worker
@@ -25,11 +25,7 @@ async function start(settings: DispatcherSettings) {
     connections: 1,
     rawConnections: 6,
     application: 'sluice dispatcher',
-    settings: {
-      lock_timeout: 10_000,
-      statement_timeout: 30_000,
-      idle_in_transaction_session_timeout: 10_000,
-    },
+    settings: DISPATCHER_SESSION,
   })
   const [secret] = await database.sql<
     { value: string }[]

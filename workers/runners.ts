@@ -19,11 +19,15 @@ interface Runner {
 
 export type Runners = ReturnType<typeof makeRunners>
 
-/** The runners this replica knows, and where there is room. */
-export function makeRunners(urls: readonly string[], observe: RpcObserver) {
+/** The runners this replica knows, and where there is room. `reach` may be another way than over the network. */
+export function makeRunners(
+  urls: readonly string[],
+  observe: RpcObserver,
+  reach: (url: string, observe: RpcObserver) => Remote<RunnerClient> = runnerAt,
+) {
   const runners = urls.map(
     (url): Runner => ({
-      remote: runnerAt(url, observe),
+      remote: reach(url, observe),
       isUp: true,
       room: UNKNOWN_ROOM,
       askedAt: Number.NEGATIVE_INFINITY,
@@ -72,7 +76,7 @@ export function makeRunners(urls: readonly string[], observe: RpcObserver) {
       if (runner) runner.room += 1
     },
     /** Also one that is no longer configured: what runs there is followed to its end. */
-    remoteAt: (url: string) => runnerOf(url)?.remote ?? runnerAt(url, observe),
+    remoteAt: (url: string) => runnerOf(url)?.remote ?? reach(url, observe),
     /** A runner has taken an attempt, and perhaps said how many more it would. */
     accepted(url: string, room: number | undefined) {
       const runner = runnerOf(url)

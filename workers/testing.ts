@@ -130,6 +130,9 @@ export async function addPipeline(
   await sql`
     insert into pipeline (id, namespace, layer, name, type, draft_snapshot, draft_machine_version, draft_dirty, published_version)
     values (${id}, 'default', 'gold', ${name}, 'sql', ${sql.json({ ...(store(newDraft()) as object) })}, ${DRAFT_MACHINE_VERSION}, false, 1)`
+  await sql`
+    insert into pipeline_version (id, pipeline_id, version_number, message, pipeline_type, published_versions, landing_zones)
+    values (${newId()}, ${id}, 1, '', 'sql', '{}', ${sql.json(landingZones)})`
   const runs = makeRunService({
     sql,
     newId,

@@ -85,7 +85,7 @@ test('a run whose upload an earlier success has archived ends in success, and no
     values (${newId()}, ${pipeline.id}, 'pipeline_success', '{}', '{}', 1, 'armed', 'pipeline:default.gold.taken')`
 
   expect(await start()).toEqual({
-    started: [],
+    attempts: [],
     completed: [
       {
         run_id: id,
@@ -128,8 +128,13 @@ test('a run whose upload is still there is started with it; one with nothing lef
   const done = await requestedBy(taken, await pipelineNamed('done', ['default.taken']))
   const reads = await requestedBy(there, await pipelineNamed('reads', ['default.there']))
   const plain = await (await pipelineNamed('plain')).request()
-  const { started, completed, isFull } = await start(3)
-  expect(started.sort()).toEqual([reads, plain].sort())
+  const { attempts, completed, isFull } = await start(3)
+  expect(attempts.map(({ runId, landing }) => [runId, landing.flatMap(({ files }) => files).length])).toEqual(
+    [
+      [reads, 1],
+      [plain, 0],
+    ],
+  )
   expect(completed.map((run) => run.run_id)).toEqual([done])
   expect(isFull).toBe(true)
   expect(await opened.sql`select run_id, landing_file_id from run_file`).toEqual([

@@ -6,7 +6,7 @@ import { RUN_MACHINE_VERSION, type RunStatus } from '../../machines/run.ts'
 import { openBranches } from '../catalog/branches.ts'
 import type { RunId } from '../ids.ts'
 import { announceSuccesses } from './announcements.ts'
-import { ATTEMPT_LINES, type LogLine, seqAfter, storeLogLines } from './logs.ts'
+import { ATTEMPT_LINES, type LogLevel, type LogLine, seqAfter, storeLogLines } from './logs.ts'
 import { completedOf, type LockedRun, lockedRuns, moveRun, type RunRow, saveRuns } from './moves.ts'
 import type { RunCompleted } from './notices.ts'
 
@@ -48,7 +48,7 @@ interface LandingFile {
 
 /** What became of the runs that waited. */
 export interface Started {
-  started: RunId[]
+  attempts: OpenAttempt[]
   /** Runs that ended instead of being started. */
   completed: RunCompleted[]
   /** There may be more: as many as there were places have been looked at. */
@@ -58,13 +58,13 @@ export interface Started {
 /**
  * Starts what waits: at most one run per pipeline, the oldest, and as many as there are places.
  * `places` are runner addresses, one per free slot. One transaction for all. A run whose input an earlier success has
- * taken ends here and takes no place.
+ * taken, or whose pipeline was deleted while it was asked for, ends here and takes no place.
  */
 export const startWaiting = (sql: Sql, places: readonly string[], follower: string): Promise<Started> =>
   sql.begin(async (tx) => {
     // One statement, one view: the base is at least as new as the end of each pipeline's previous run.
     // Of each pipeline that waits, its running run or else its oldest: one probe per pipeline, however long its queue.
-    const rows = await tx<(RunRow & AttemptStart)[]>`
+    const rows = await tx<WaitingRow[]>`
       with recursive heads as (
         (select pipeline_id from run where waiting order by pipeline_id limit 1)
         union all
@@ -72,7 +72,8 @@ export const startWaiting = (sql: Sql, places: readonly string[], follower: stri
                 order by o.pipeline_id limit 1)
         from heads h where h.pipeline_id is not null)
       select r.*, clock_timestamp() as now, (select number from lake_ref where name = 'main') as base,
-        coalesce((select max(seq) from landing_file), 0) as watermark
+        coalesce((select max(seq) from landing_file), 0) as watermark, p.published_version,
+        p.id is not null and p.deleted_at is null as is_live
       from heads h
       cross join lateral (
         (select o.id from run o where o.pipeline_id = h.pipeline_id and o.status = 'running' limit 1)
@@ -80,35 +81,66 @@ export const startWaiting = (sql: Sql, places: readonly string[], follower: stri
         (select o.id from run o where o.pipeline_id = h.pipeline_id and o.waiting order by o.created_at, o.id limit 1)
         limit 1) first
       join run r on r.id = first.id
+      left join pipeline p on p.id = r.pipeline_id
       where r.waiting and (r.not_before is null or r.not_before <= clock_timestamp())
         and r.machine_version <= ${RUN_MACHINE_VERSION}
         and not exists (select 1 from run_attempt a where a.pipeline_id = r.pipeline_id and a.state = 'open')
       order by r.created_at, r.id limit ${places.length} for update of r skip locked`
-    const [start] = rows
-    if (start === undefined) return { started: [], completed: [], isFull: false }
-    const waiting = [...lockedRuns(rows).values()]
-    const taken = endTaken(waiting, await takenInputs(tx, waiting), start.now)
-    const started = waiting.filter(
-      (run) => !taken.has(run.id) && moveRun(run, { type: 'start' }, 'dispatcher', start.now),
-    )
-    for (const run of started) {
+    const [first] = rows
+    if (first === undefined) return { attempts: [], completed: [], isFull: false }
+    const { now } = first
+    const waiting = lockedRuns(rows)
+    const inputs = await takenInputs(tx, [...waiting.values()])
+    const lines: LogLine[] = []
+    const opened: OpenAttempt[] = []
+    for (const row of rows) {
+      const run = waiting.get(row.id)
+      if (run === undefined) continue
+      const ended = endUnstarted(run, row, inputs, now)
+      if (ended !== null) {
+        lines.push(ended)
+        continue
+      }
+      if (!moveRun(run, { type: 'start' }, 'dispatcher', now)) continue
       run.follower = follower
-      run.baseCommit = Number(start.base)
+      run.baseCommit = Number(first.base)
       run.notBefore = null
+      opened.push(attemptOf(run, row, places[opened.length] ?? ''))
     }
+    await freezeInputs(tx, opened, rows)
+    await continueLogs(tx, opened)
+    for (const attempt of opened) lines.push(...openingLines(attempt, rows, now))
     // Sent together, performed in this order.
     await Promise.all([
-      ...(started.length > 0 ? openAttempts(tx, started, places, start) : []),
-      storeLogLines(tx, [...taken.values()]),
-      saveRuns(tx, waiting, start.now),
-      announceSuccesses(tx, waiting),
+      openAttempts(tx, opened, first, waiting),
+      openBranches(
+        tx,
+        opened.map(({ branch, runId, attempt }) => ({ branch, base: Number(first.base), runId, attempt })),
+      ),
+      storeLogLines(tx, lines),
+      saveRuns(tx, waiting.values(), now),
+      announceSuccesses(tx, waiting.values()),
     ])
     return {
-      started: started.map((run) => run.id),
-      completed: completedOf(waiting),
+      attempts: opened,
+      completed: completedOf(waiting.values()),
       isFull: rows.length === places.length,
     }
   })
+
+interface WaitingRow extends RunRow {
+  pipeline_type: string
+  trigger: string
+  version_number: number | null
+  pins: PinnedFiles
+  landing_zones: string[]
+  now: Date
+  /** Head of main, and the greatest number of a landing file: int8 as text. */
+  base: string
+  watermark: string
+  published_version: number | null
+  is_live: boolean
+}
 
 /**
  * Of uploads that asked for these runs, those that a success has archived, and the run that did. Until this transaction
@@ -124,85 +156,165 @@ async function takenInputs(tx: SqlTx, waiting: readonly LockedRun[]): Promise<Ma
 
 type TakenInput = { id: string; filename: string; by: RunId | null }
 
-/** Ends the runs that have nothing left to do; the answer is the line their logs get. */
-function endTaken(waiting: readonly LockedRun[], inputs: Map<string, TakenInput>, now: Date) {
-  const lines = new Map<RunId, LogLine>()
-  for (const run of waiting) {
-    const input = inputs.get(run.landingFileId ?? '')
-    if (input === undefined) continue
-    run.startedAt ??= now
-    if (!moveRun(run, { type: 'inputTaken' }, `run ${input.by}`, now)) continue
-    run.rowsWritten = 0
-    run.notBefore = null
-    lines.set(run.id, {
-      runId: run.id,
-      seq: seqAfter(run.snapshot.context.attempt, 9),
-      at: now,
-      level: 'info',
-      message: `success: nothing to do, since run ${input.by} took ${input.filename}, whose upload asked for this run`,
-    })
+/** Ends a run that has nothing (left) to do; its last line, or null when it is to be started. */
+function endUnstarted(
+  run: LockedRun,
+  row: WaitingRow,
+  inputs: Map<string, TakenInput>,
+  now: Date,
+): LogLine | null {
+  const line = (level: LogLevel, message: string): LogLine => ({
+    runId: run.id,
+    seq: seqAfter(run.snapshot.context.attempt, 9),
+    at: now,
+    level,
+    message,
+  })
+  if (!row.is_live)
+    return moveRun(run, { type: 'cancelRequested' }, 'pipeline deleted', now)
+      ? line('warn', 'cancelled: pipeline deleted')
+      : null
+  const input = inputs.get(run.landingFileId ?? '')
+  if (input === undefined) return null
+  run.startedAt ??= now
+  run.rowsWritten = 0
+  run.notBefore = null
+  return moveRun(run, { type: 'inputTaken' }, `run ${input.by}`, now)
+    ? line(
+        'info',
+        `success: nothing to do, since run ${input.by} took ${input.filename}, whose upload asked for this run`,
+      )
+    : null
+}
+
+const attemptOf = (run: LockedRun, row: WaitingRow, runnerUrl: string): OpenAttempt => {
+  const { attempt } = run.snapshot.context
+  return {
+    runId: run.id,
+    attempt,
+    branch: branchOf(run.id, attempt),
+    runnerUrl,
+    runnerBoot: null,
+    status: run.status,
+    namespace: run.namespace,
+    layer: run.layer,
+    pipeline: run.pipeline,
+    pipelineType: row.pipeline_type,
+    trigger: row.trigger,
+    pins: row.pins,
+    runStartedAt: row.now,
+    lastSeq: 0,
+    logLines: 0,
+    logBytes: 0,
+    landing: [],
   }
+}
+
+/** I5: the active files of every zone the pinned sources name, as they are now. */
+async function freezeInputs(tx: SqlTx, opened: readonly OpenAttempt[], rows: readonly WaitingRow[]) {
+  const zones = new Map(rows.map((row) => [row.id, row.landing_zones]))
+  const reading = opened.flatMap(({ runId, attempt }) =>
+    (zones.get(runId) ?? []).map((zone) => {
+      const [namespace, ...name] = zone.split('.')
+      return { run_id: runId, attempt, namespace, name: name.join('.') }
+    }),
+  )
+  if (reading.length === 0) return
+  const files = await tx<FrozenRow[]>`
+    with frozen as (
+      select a.run_id, a.attempt, z.namespace, z.name as zone, f.*
+      from jsonb_to_recordset(${tx.json(reading as unknown as JSONValue)}) as a(run_id uuid, attempt int, namespace text, name text)
+      join landing_zone z on z.namespace = a.namespace and z.name = a.name
+      join landing_file f on f.zone_id = z.id and f.archived_by_run is null),
+    kept as (
+      insert into run_file (run_id, attempt, landing_file_id, zone_id)
+      select run_id, attempt, id, zone_id from frozen)
+    select run_id as "runId", namespace, zone, id, filename, path, version_id as "versionId", size_bytes as "sizeBytes"
+    from frozen order by seq`
+  const filesOf = Map.groupBy(files, (file) => file.runId)
+  for (const attempt of opened) attempt.landing = byZone(filesOf.get(attempt.runId) ?? [])
+}
+
+/** Of runs that were attempted before: when that began, and how much their logs hold already. */
+async function continueLogs(tx: SqlTx, opened: readonly OpenAttempt[]) {
+  const later = opened.filter(({ attempt }) => attempt > 1)
+  if (later.length === 0) return
+  const states = await tx<(Record<LogState, string> & { runId: RunId; runStartedAt: Date | null })[]>`
+    select r.id as "runId", log.*,
+      (select f.opened_at from run_attempt f where f.run_id = r.id and f.attempt = 1) as "runStartedAt"
+    from run r cross join lateral (${logState(tx)}) log
+    where r.id = any(${later.map(({ runId }) => runId)}::uuid[])`
+  for (const attempt of later) {
+    const state = states.find(({ runId }) => runId === attempt.runId)
+    if (state === undefined) continue
+    attempt.runStartedAt = state.runStartedAt ?? attempt.runStartedAt
+    attempt.lastSeq = Number(state.lastSeq)
+    attempt.logLines = Number(state.logLines)
+    attempt.logBytes = Number(state.logBytes)
+  }
+}
+
+const logState = (sql: Sql | SqlTx) => sql`
+  select coalesce(max(l.seq), 0) as "lastSeq", count(*) as "logLines",
+    coalesce(sum(octet_length(l.message)), 0) as "logBytes"
+  from run_log l where l.run_id = r.id`
+
+/** What a reader of the log wants to know first. The attempt's log holds them from now on. */
+function openingLines(attempt: OpenAttempt, rows: readonly WaitingRow[], now: Date): LogLine[] {
+  const row = rows.find(({ id }) => id === attempt.runId)
+  if (row === undefined) return []
+  const { version_number: version, published_version: published } = row
+  const files = attempt.landing.reduce((sum, zone) => sum + zone.files.length, 0)
+  const told: [LogLevel, string | null][] = [
+    [
+      'info',
+      `attempt ${attempt.attempt}: ${version === null ? 'the draft' : `version ${version}`} on main at commit ${row.base}${files > 0 ? `, ${files} landing files` : ''}`,
+    ],
+    ['warn', version === null ? 'the pipeline has never been published: this run executes its draft' : null],
+    [
+      'info',
+      version !== null && published !== null && published > version
+        ? `version ${published} has been published since this run was requested`
+        : null,
+    ],
+  ]
+  const lines = told.flatMap(([level, message], number): LogLine[] =>
+    message === null
+      ? []
+      : [
+          {
+            runId: attempt.runId,
+            seq: attempt.attempt * ATTEMPT_LINES + number + 1,
+            at: now,
+            level,
+            message,
+          },
+        ],
+  )
+  attempt.lastSeq = lines.at(-1)?.seq ?? attempt.lastSeq
+  attempt.logLines += lines.length
+  attempt.logBytes += lines.reduce((sum, line) => sum + Buffer.byteLength(line.message), 0)
   return lines
 }
 
-interface AttemptStart {
-  now: Date
-  base: string
-  watermark: string
-}
-
-function openAttempts(
+async function openAttempts(
   tx: SqlTx,
-  started: LockedRun[],
-  places: readonly string[],
-  { now, base, watermark }: AttemptStart,
+  opened: readonly OpenAttempt[],
+  { now, base, watermark }: WaitingRow,
+  runs: Map<RunId, LockedRun>,
 ) {
-  const opened = started.map((run, place) => ({
-    run_id: run.id,
-    attempt: run.snapshot.context.attempt,
-    pipeline_id: run.pipelineId,
-    branch: branchOf(run.id, run.snapshot.context.attempt),
-    runner_url: places[place] ?? '',
+  if (opened.length === 0) return
+  const rows = opened.map(({ runId, attempt, branch, runnerUrl }) => ({
+    run_id: runId,
+    attempt,
+    pipeline_id: runs.get(runId)?.pipelineId ?? null,
+    branch,
+    runner_url: runnerUrl,
   }))
-  const rows = tx.json(opened as unknown as JSONValue)
-  return [
-    tx`
-      insert into run_attempt (run_id, attempt, pipeline_id, branch, base_commit, landing_watermark, runner_url)
-      select a.run_id, a.attempt, a.pipeline_id, a.branch, ${base}, ${watermark}, a.runner_url
-      from jsonb_to_recordset(${rows}) as a(run_id uuid, attempt int, pipeline_id uuid, branch text, runner_url text)`,
-    openBranches(
-      tx,
-      opened.map((a) => ({ branch: a.branch, base: Number(base), runId: a.run_id, attempt: a.attempt })),
-    ),
-    // I5: the active files of every zone the pinned sources name, as they are now.
-    tx`
-      insert into run_file (run_id, attempt, landing_file_id, zone_id)
-      select a.run_id, a.attempt, f.id, f.zone_id
-      from jsonb_to_recordset(${rows}) as a(run_id uuid, attempt int)
-      join run r on r.id = a.run_id
-      cross join jsonb_array_elements_text(r.landing_zones) as zone_name
-      join landing_zone z on z.namespace || '.' || z.name = zone_name
-      join landing_file f on f.zone_id = z.id and f.archived_by_run is null`,
-    // What a reader of the log wants to know first.
-    tx`
-      insert into run_log (run_id, seq, at, level, message)
-      select a.run_id, a.attempt * ${ATTEMPT_LINES}::bigint + line.number, ${now}, line.level, line.message
-      from jsonb_to_recordset(${rows}) as a(run_id uuid, attempt int)
-      join run r on r.id = a.run_id
-      join pipeline p on p.id = r.pipeline_id
-      cross join lateral (
-        select count(*) as landing from run_file f where f.run_id = a.run_id and f.attempt = a.attempt) files
-      cross join lateral (values
-        (1, 'info', format('attempt %s: %s on main at commit %s%s', a.attempt,
-          coalesce('version ' || r.version_number, 'the draft'), ${base}::text,
-          case when files.landing > 0 then format(', %s landing files', files.landing) else '' end)),
-        (2, 'warn', case when r.version_number is null
-          then 'the pipeline has never been published: this run executes its draft' end),
-        (3, 'info', case when p.published_version > r.version_number
-          then format('version %s has been published since this run was requested', p.published_version) end)
-      ) as line(number, level, message)
-      where line.message is not null`,
-  ]
+  await tx`
+    insert into run_attempt (run_id, attempt, pipeline_id, branch, base_commit, landing_watermark, runner_url, opened_at)
+    select a.run_id, a.attempt, a.pipeline_id, a.branch, ${base}, ${watermark}, a.runner_url, ${now}
+    from jsonb_to_recordset(${tx.json(rows)}) as a(run_id uuid, attempt int, pipeline_id uuid, branch text, runner_url text)`
 }
 
 /** The open attempts of some runs, as they are stored: what has just been started, or is being adopted. */
@@ -215,53 +327,45 @@ export async function openAttemptsOf(sql: Sql, ids: readonly RunId[]): Promise<O
         coalesce((select f.opened_at from run_attempt f where f.run_id = r.id and f.attempt = 1), a.opened_at) as "runStartedAt",
         log."lastSeq", log."logLines", log."logBytes"
       from run r join run_attempt a on a.run_id = r.id and a.state = 'open'
-      cross join lateral (
-        select coalesce(max(l.seq), 0) as "lastSeq", count(*) as "logLines",
-          coalesce(sum(octet_length(l.message)), 0) as "logBytes"
-        from run_log l where l.run_id = r.id) log
+      cross join lateral (${logState(sql)}) log
       where r.id = any(${ids as RunId[]}::uuid[])`,
-    sql<
-      {
-        runId: RunId
-        namespace: string
-        zone: string
-        id: string
-        filename: string
-        path: string
-        versionId: string
-        sizeBytes: string
-      }[]
-    >`
+    sql<FrozenRow[]>`
       select f.run_id as "runId", z.namespace, z.name as zone, l.id, l.filename, l.path, l.version_id as "versionId", l.size_bytes as "sizeBytes"
       from run_attempt a
       join run_file f on f.run_id = a.run_id and f.attempt = a.attempt
       join landing_file l on l.id = f.landing_file_id join landing_zone z on z.id = l.zone_id
       where a.run_id = any(${ids as RunId[]}::uuid[]) and a.state = 'open' order by l.seq`,
   ])
-  return attempts.map((attempt) => {
-    const zones = Map.groupBy(
-      files.filter((file) => file.runId === attempt.runId),
-      (file) => `${file.namespace}.${file.zone}`,
-    )
-    return {
-      ...attempt,
-      lastSeq: Number(attempt.lastSeq),
-      logLines: Number(attempt.logLines),
-      logBytes: Number(attempt.logBytes),
-      landing: [...zones.values()].map((inZone) => ({
-        namespace: inZone[0]?.namespace ?? '',
-        zone: inZone[0]?.zone ?? '',
-        files: inZone.map(({ id, filename, path, versionId, sizeBytes }) => ({
-          id,
-          filename,
-          path,
-          versionId,
-          sizeBytes: Number(sizeBytes),
-        })),
-      })),
-    }
-  })
+  const filesOf = Map.groupBy(files, (file) => file.runId)
+  return attempts.map((attempt) => ({
+    ...attempt,
+    lastSeq: Number(attempt.lastSeq),
+    logLines: Number(attempt.logLines),
+    logBytes: Number(attempt.logBytes),
+    landing: byZone(filesOf.get(attempt.runId) ?? []),
+  }))
 }
+
+/** A file of an attempt's input, with its zone. */
+interface FrozenRow extends Omit<LandingFile, 'sizeBytes'> {
+  runId: RunId
+  namespace: string
+  zone: string
+  sizeBytes: string
+}
+
+const byZone = (files: readonly FrozenRow[]): OpenAttempt['landing'] =>
+  [...Map.groupBy(files, (file) => `${file.namespace}.${file.zone}`).values()].map((inZone) => ({
+    namespace: inZone[0]?.namespace ?? '',
+    zone: inZone[0]?.zone ?? '',
+    files: inZone.map(({ id, filename, path, versionId, sizeBytes }) => ({
+      id,
+      filename,
+      path,
+      versionId,
+      sizeBytes: Number(sizeBytes),
+    })),
+  }))
 
 /** Takes over the attempts of replicas that have stopped renewing; a run is never executed again for that. */
 export async function adoptOrphans(sql: Sql, follower: string, limit: number): Promise<RunId[]> {

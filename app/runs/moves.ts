@@ -1,7 +1,8 @@
 // How events reach runs: lock the rows, ask the machine, save state, history and columns, all in the caller's transaction.
 import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../drizzle/client.ts'
-import { accepts, advance, restore, type Stored, store } from '../../machines/advance.ts'
+import { type Stored, store } from '../../machines/advance.ts'
+import { remember } from '../../machines/remembered.ts'
 import {
   isTerminal,
   migrateRun,
@@ -14,6 +15,9 @@ import {
 } from '../../machines/run.ts'
 import type { PipelineId, RunId } from '../ids.ts'
 import type { RunCompleted } from './notices.ts'
+
+/** Thousands of runs go the same way. */
+const machine = remember(runMachine)
 
 /** A locked run while a transaction works on it. */
 export interface LockedRun {
@@ -88,7 +92,7 @@ export function lockedRuns(rows: readonly RunRow[]): Map<RunId, LockedRun> {
       namespace: row.namespace,
       layer: row.layer,
       pipeline: row.pipeline,
-      snapshot: restore(runMachine, migrateRun(row.machine_version, row.snapshot)),
+      snapshot: machine.restore(migrateRun(row.machine_version, row.snapshot)),
       status: row.status,
       createdAt: row.created_at,
       startedAt: row.started_at,
@@ -121,8 +125,9 @@ export async function lockRuns(
 
 /** Sends one event. False: the run does not accept it (any more), and nothing has changed. */
 export function moveRun(run: LockedRun, event: RunEvent, cause: string, now: Date): boolean {
-  if (!accepts(run.snapshot, event)) return false
-  const { next, from, to, effects } = advance(runMachine, run.snapshot, event)
+  const move = machine.move(run.snapshot, event)
+  if (move === null) return false
+  const { next, from, to, effects } = move
   run.snapshot = next
   run.status = runColumns(next).status
   run.effects.push(...effects)

@@ -42,7 +42,11 @@ export function makeNotices(sql: Sql, onError: (error: unknown) => void): Notice
         ]
         changed.clear()
         completed.length = 0
-        await sql`select pg_notify(n.channel, n.payload) from jsonb_to_recordset(${sql.json(payloads)}) as n(channel text, payload text)`
+        // What is lost in a crash is only a hint: nobody waits for the disk.
+        await sql`
+          with quick as materialized (select set_config('synchronous_commit', 'off', true))
+          select pg_notify(n.channel, n.payload)
+          from quick, jsonb_to_recordset(${sql.json(payloads)}) as n(channel text, payload text)`
       }
     } catch (error) {
       onError(error)

@@ -8,7 +8,7 @@ import { branchOf } from './attempts.ts'
 import { type LogLevel, type LogLine, seqAfter, storableText, storeLogLines } from './logs.ts'
 import { completedOf, type LockedRun, lockRuns, moveRun, saveRuns } from './moves.ts'
 import type { RunCompleted } from './notices.ts'
-import { settle } from './settle.ts'
+import { type Boot, settle } from './settle.ts'
 
 export interface TestResult {
   name: string
@@ -71,7 +71,7 @@ export const applyOutcomes = (
 
     const executed = new Map<RunId, Executed>()
     const unwanted: Applied['unwanted'] = []
-    const boots: { run_id: RunId; attempt: number; boot: string }[] = []
+    const boots: Boot[] = []
     for (const outcome of outcomes) {
       const run = runs.get(outcome.runId)
       if (run === undefined || !moveRun(run, eventOf(outcome), 'runner', now)) {

@@ -24,11 +24,14 @@ export interface NewRun {
 
 /**
  * The pending row, which is the queue entry, and its first line of history, in one statement.
- * False: the pipeline has been deleted meanwhile, or has too many runs waiting. The share lock makes a deletion wait, so that it sees this run.
+ * False: the pipeline has been deleted meanwhile, or has too many runs waiting.
  */
 export async function insertRun(sql: Sql | SqlTx, run: NewRun): Promise<boolean> {
   const rows = await sql`
-    with live as (select id from pipeline where id = ${run.pipelineId} and deleted_at is null for share),
+    with live as (
+      select id from pipeline where id = ${run.pipelineId} and deleted_at is null and not exists (
+        select 1 from run q where q.pipeline_id = pipeline.id and q.waiting
+        offset ${limits.waitingRunsPerPipeline - 1} limit 1)),
     requested as (
       insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, version_number, pins,
         landing_zones, snapshot, machine_version, status)

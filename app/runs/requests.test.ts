@@ -19,8 +19,7 @@ afterAll(async () => {
 async function published(name: string) {
   const { id } = await addPipeline(opened.sql, name, { landingZones: [], nudge: () => {} })
   await opened.sql`
-    insert into pipeline_version (id, pipeline_id, version_number, message, pipeline_type, published_versions, landing_zones)
-    values (${newId()}, ${id}, 1, '', 'sql', '{"a": "1"}', '["default.drop"]') on conflict do nothing`
+    update pipeline_version set published_versions = '{"a": "1"}', landing_zones = '["default.drop"]' where pipeline_id = ${id}`
   return id
 }
 

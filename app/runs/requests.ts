@@ -1,6 +1,6 @@
-// Requests that no person made: triggers and schedules ask for runs of published versions, many in one statement.
-import type { JSONValue } from 'postgres'
-import type { SqlTx } from '../../drizzle/client.ts'
+// Requests for runs of published versions, many in one statement: of people by name, of triggers and schedules by id.
+import type { JSONValue, PendingQuery, Row } from 'postgres'
+import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { store } from '../../machines/advance.ts'
 import { newRun, RUN_MACHINE_VERSION } from '../../machines/run.ts'
 import type { PipelineId, RunId } from '../ids.ts'
@@ -24,14 +24,15 @@ export type RequestOutcome = 'requested' | 'gone' | 'unpublished' | 'full' | 're
 
 /**
  * Inserts the pending rows with their first line of history; each pins the version that is published now. One statement,
- * in the caller's transaction, so that a firing is whole or nothing. A deletion under way waits, and then sees these runs.
+ * in the caller's transaction, so that a firing is whole or nothing. A pipeline that is deleted meanwhile gets its run
+ * cancelled when that would be started.
  */
 export async function requestRuns(
   tx: SqlTx,
   requests: readonly RunRequest[],
 ): Promise<Map<RunId, RequestOutcome>> {
   if (requests.length === 0) return new Map()
-  const wanted = requests.map(({ id, pipelineId, trigger, cause, chainDepth, landingFileId }) => ({
+  const rows = requests.map(({ id, pipelineId, trigger, cause, chainDepth, landingFileId }) => ({
     id,
     pipeline_id: pipelineId,
     trigger,
@@ -42,37 +43,81 @@ export async function requestRuns(
     chain_depth: chainDepth,
     landing_file_id: landingFileId,
   }))
-  const rows = await tx<{ id: RunId; outcome: RequestOutcome }[]>`
+  return insertRequested(tx, rows, {
+    find: tx`p.id = w.pipeline_id`,
+    onRepeat: tx`on conflict do nothing`,
+  })
+}
+
+/** What a person or program asks for, by the pipeline's name. */
+export interface NamedRequest {
+  id: RunId
+  namespace: string
+  layer: string
+  pipeline: string
+  trigger: string
+}
+
+/** As `requestRuns`, for pipelines by name and with nothing to be unique by. One statement that commits by itself. */
+export const requestNamed = (
+  sql: Sql,
+  requests: readonly NamedRequest[],
+): Promise<Map<RunId, RequestOutcome>> =>
+  insertRequested(
+    sql,
+    requests.map((request) => ({ ...request, chain_depth: 0 })),
+    {
+      find: sql`p.namespace = w.namespace and p.layer = w.layer and p.name = w.pipeline`,
+      onRepeat: sql``,
+    },
+  )
+
+/**
+ * Each pipeline and version is looked up by its index (`lateral ... limit 1` leaves the planner no other way): statistics
+ * of tables that have just been filled would make it read them whole. A queue that has room when the statement begins may
+ * be filled past its limit by this one statement.
+ */
+async function insertRequested(
+  sql: Sql | SqlTx,
+  requests: readonly Record<string, unknown>[],
+  { find, onRepeat }: { find: PendingQuery<Row[]>; onRepeat: PendingQuery<Row[]> },
+): Promise<Map<RunId, RequestOutcome>> {
+  const rows = await sql<{ id: RunId; outcome: RequestOutcome }[]>`
     with wanted as (
-      select * from jsonb_to_recordset(${tx.json(wanted as unknown as JSONValue)}) as w(id uuid, pipeline_id uuid,
-        trigger text, trigger_id uuid, trigger_event text, schedule_id uuid, schedule_due timestamptz, chain_depth int,
-        landing_file_id uuid)),
-    live as (
-      select p.id, p.namespace, p.layer, p.name, p.published_version from pipeline p
-      where p.id in (select pipeline_id from wanted) and p.deleted_at is null order by p.id for share),
-    full_queue as (
-      select l.id from live l where exists (
-        select 1 from run q where q.pipeline_id = l.id and q.waiting
+      select w.*, p.pipeline_id as found_id, p.namespace as ns, p.layer as ly, p.name, v.*
+      from jsonb_to_recordset(${sql.json(requests as unknown as JSONValue)}) as w(id uuid, pipeline_id uuid,
+        namespace text, layer text, pipeline text, trigger text, trigger_id uuid, trigger_event text,
+        schedule_id uuid, schedule_due timestamptz, chain_depth int, landing_file_id uuid)
+      left join lateral (
+        select p.id as pipeline_id, p.namespace, p.layer, p.name, p.published_version
+        from pipeline p where ${find} and p.deleted_at is null limit 1) p on true
+      left join lateral (
+        select v.version_number, v.pipeline_type, v.published_versions, v.landing_zones
+        from pipeline_version v
+        where v.pipeline_id = p.pipeline_id and v.version_number = p.published_version limit 1) v on true),
+    full_queue as materialized (
+      select l.found_id from (select distinct found_id from wanted where found_id is not null) l
+      where exists (
+        select 1 from run q where q.pipeline_id = l.found_id and q.waiting
         offset ${limits.waitingRunsPerPipeline - 1} limit 1)),
     inserted as (
       insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, version_number, pins,
         landing_zones, snapshot, machine_version, status, trigger_id, trigger_event, schedule_id, schedule_due,
         chain_depth, landing_file_id)
-      select w.id, l.id, l.namespace, l.layer, l.name, v.pipeline_type, w.trigger, v.version_number, v.published_versions,
-        v.landing_zones, ${tx.json(PENDING)}, ${RUN_MACHINE_VERSION}, 'pending', w.trigger_id, w.trigger_event,
+      select w.id, w.found_id, w.ns, w.ly, w.name, w.pipeline_type, w.trigger, w.version_number, w.published_versions,
+        w.landing_zones, ${sql.json(PENDING)}, ${RUN_MACHINE_VERSION}, 'pending', w.trigger_id, w.trigger_event,
         w.schedule_id, w.schedule_due, w.chain_depth, w.landing_file_id
-      from wanted w join live l on l.id = w.pipeline_id
-      join pipeline_version v on v.pipeline_id = l.id and v.version_number = l.published_version
-      where l.id not in (select id from full_queue)
-      on conflict do nothing
+      from wanted w
+      where w.version_number is not null and w.found_id not in (select found_id from full_queue)
+      ${onRepeat}
       returning id, created_at, trigger),
     told as (
       insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
       select 'run', id, created_at, 'requested', '', 'pending.waiting', '[]', trigger from inserted)
-    select w.id, case when i.id is not null then 'requested' when l.id is null then 'gone'
-      when l.published_version is null then 'unpublished'
-      when l.id in (select id from full_queue) then 'full' else 'repeated' end as outcome
-    from wanted w left join live l on l.id = w.pipeline_id left join inserted i on i.id = w.id`
+    select w.id, case when i.id is not null then 'requested' when w.found_id is null then 'gone'
+      when w.version_number is null then 'unpublished'
+      when w.found_id in (select found_id from full_queue) then 'full' else 'repeated' end as outcome
+    from wanted w left join inserted i on i.id = w.id`
   return new Map(rows.map(({ id, outcome }) => [id, outcome]))
 }
 

@@ -4,6 +4,7 @@ import type { IdempotencyKey } from '../http/idempotency.ts'
 import { type Page, pageOf, sortOf } from '../http/pagination.ts'
 import type { NewId, PipelineId, RunId } from '../ids.ts'
 import { limits } from '../limits.ts'
+import { makeIntake } from './intake.ts'
 import { completedOf } from './moves.ts'
 import type { Notices } from './notices.ts'
 import { makeRequestOnce } from './once.ts'
@@ -28,6 +29,7 @@ export type RunService = ReturnType<typeof makeRunService>
 
 export function makeRunService({ sql, newId, notices, runnable, nudge }: RunDeps) {
   const requestOnce = makeRequestOnce({ sql, newId, runnable, nudge })
+  const intake = makeIntake(sql, () => nudge('runRequested'))
 
   /**
    * Code is fixed now, data at the start. Answers once the pending row is durable; with a key, the same as to the first
@@ -35,11 +37,17 @@ export function makeRunService({ sql, newId, notices, runnable, nudge }: RunDeps
    */
   async function request(asked: CreateRun, key: IdempotencyKey | null = null): Promise<RunAccepted> {
     if (key !== null) return (await requestOnce(asked, key)) ?? refuse(asked)
-    const { namespace, layer, pipeline, trigger } = asked
-    const target = await runnable({ namespace, layer, name: pipeline })
     const id = newId() as RunId
-    if (!(await insertRun(sql, { id, namespace, layer, pipeline, trigger, ...target }))) return refuse(asked)
-    nudge('runRequested')
+    const { namespace, layer, pipeline, trigger } = asked
+    const outcome = await intake({ id, namespace, layer, pipeline, trigger })
+    if (outcome === 'full') return refuse(asked)
+    if (outcome !== 'requested') {
+      // Never published: this run is the draft's. No such pipeline: then this says so.
+      const target = await runnable({ namespace, layer, name: pipeline })
+      if (!(await insertRun(sql, { id, namespace, layer, pipeline, trigger, ...target })))
+        return refuse(asked)
+      nudge('runRequested')
+    }
     return { run_id: id, status: 'pending' }
   }
 

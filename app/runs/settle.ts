@@ -7,12 +7,19 @@ import { storableText } from './logs.ts'
 import type { LockedRun } from './moves.ts'
 import type { Executed } from './outcomes.ts'
 
+/** Which start of its runner an attempt belongs to. */
+export interface Boot {
+  run_id: RunId
+  attempt: number
+  boot: string
+}
+
 /** Statements under way, in the order in which they are performed. */
 export function settle(
   tx: SqlTx,
   runs: Map<RunId, LockedRun>,
   executed: Map<RunId, Executed>,
-  boots: { run_id: RunId; attempt: number; boot: string }[],
+  boots: Boot[],
   now: Date,
 ): Promise<unknown>[] {
   const all = [...runs.values()]
@@ -21,12 +28,15 @@ export function settle(
   const cancelling = all.filter((run) => run.effects.includes('cancelAttempt'))
   for (const run of ended) run.follower = null
   return [
-    rememberBoots(tx, boots),
+    rememberBoots(
+      tx,
+      boots.filter(({ run_id }) => !ended.some((run) => run.id === run_id)),
+    ),
     closeBranches(
       tx,
       closing.map((run) => branchOf(run.id, run.snapshot.context.attempt)),
     ),
-    closeAttempts(tx, ended, now),
+    closeAttempts(tx, ended, boots, now),
     queueCancels(
       tx,
       cancelling.map((run) => ({ runId: run.id, attempt: run.snapshot.context.attempt })),
@@ -36,20 +46,27 @@ export function settle(
   ]
 }
 
-async function rememberBoots(tx: SqlTx, boots: { run_id: RunId; attempt: number; boot: string }[]) {
+async function rememberBoots(tx: SqlTx, boots: Boot[]) {
   if (boots.length === 0) return
+  const rows = boots.map((boot) => ({ ...boot }))
   await tx`
     update run_attempt a set runner_boot = b.boot
-    from jsonb_to_recordset(${tx.json(boots)}) as b(run_id uuid, attempt int, boot text)
+    from jsonb_to_recordset(${tx.json(rows)}) as b(run_id uuid, attempt int, boot text)
     where a.run_id = b.run_id and a.attempt = b.attempt`
 }
 
-async function closeAttempts(tx: SqlTx, runs: LockedRun[], now: Date) {
+async function closeAttempts(tx: SqlTx, runs: LockedRun[], boots: Boot[], now: Date) {
   if (runs.length === 0) return
-  const ended = runs.map((run) => ({ run_id: run.id, outcome: run.status }))
+  const bootOf = new Map(boots.map(({ run_id, boot }) => [run_id, boot]))
+  const ended = runs.map((run) => ({
+    run_id: run.id,
+    outcome: run.status,
+    boot: bootOf.get(run.id) ?? null,
+  }))
   await tx`
-    update run_attempt a set state = 'closed', outcome = e.outcome, closed_at = ${now}
-    from jsonb_to_recordset(${tx.json(ended)}) as e(run_id uuid, outcome text)
+    update run_attempt a set state = 'closed', outcome = e.outcome, closed_at = ${now},
+      runner_boot = coalesce(e.boot, a.runner_boot)
+    from jsonb_to_recordset(${tx.json(ended)}) as e(run_id uuid, outcome text, boot text)
     where a.run_id = e.run_id and a.state = 'open'`
 }
 

@@ -1,0 +1,36 @@
+// The dispatcher's thread as the service runs it, with a runner that answers in the same process.
+import { makeTokens } from '../app/catalog/tokens.ts'
+import { systemClock } from '../app/clock.ts'
+import { makeLog } from '../app/log.ts'
+import { openDatabase } from '../drizzle/client.ts'
+import { DISPATCHER_SESSION, startDispatcher } from '../workers/dispatcher.ts'
+import { makeRunners } from '../workers/runners.ts'
+import { noOpInProcess } from './no-op-runner.ts'
+
+declare const self: Worker
+
+let dispatcher: ReturnType<typeof startDispatcher> | undefined
+self.onmessage = async ({ data }: MessageEvent<{ start: string } | 'nudge' | 'stop'>) => {
+  if (data === 'nudge') return dispatcher?.nudge('runRequested')
+  if (data === 'stop') {
+    await dispatcher?.stop()
+    return self.postMessage('stopped')
+  }
+  const database = openDatabase(data.start, {
+    connections: 1,
+    rawConnections: 6,
+    application: 'dispatcher',
+    settings: DISPATCHER_SESSION,
+  })
+  dispatcher = startDispatcher({
+    sql: database.sql,
+    runners: makeRunners(['no-op:'], () => {}, noOpInProcess),
+    tokens: makeTokens('secret'),
+    clock: systemClock,
+    log: makeLog('dispatcher', 'text'),
+    replica: 'bench',
+    publicUrl: 'http://127.0.0.1:1',
+    post: () => {},
+  })
+  self.postMessage('ready')
+}

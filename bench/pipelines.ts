@@ -1,0 +1,21 @@
+import { newId } from '../app/ids.ts'
+import type { Sql } from '../drizzle/client.ts'
+import { store } from '../machines/advance.ts'
+import { DRAFT_MACHINE_VERSION, newDraft } from '../machines/draft.ts'
+
+/** So many published pipelines of `default.gold`, as rows; the answer is their names. A version pins three files, as a small one does. */
+export async function addPublished(sql: Sql, count: number): Promise<string[]> {
+  const rows = Array.from({ length: count }, (_, n) => ({ id: newId(), version: newId(), name: `p${n}` }))
+  await sql`
+    insert into pipeline (id, namespace, layer, name, type, draft_snapshot, draft_machine_version, draft_dirty, published_version)
+    select p.id, 'default', 'gold', p.name, 'sql', ${sql.json({ ...(store(newDraft()) as object) })}, ${DRAFT_MACHINE_VERSION}, false, 1
+    from jsonb_to_recordset(${sql.json(rows)}) as p(id uuid, name text)`
+  await sql`
+    insert into pipeline_version (id, pipeline_id, version_number, message, pipeline_type, published_versions, landing_zones)
+    select p.version, p.id, 1, '', 'sql', jsonb_build_object(
+      'default/pipelines/gold/' || p.name || '/pipeline.sql', gen_random_uuid(),
+      'default/pipelines/gold/' || p.name || '/config.yaml', gen_random_uuid(),
+      'default/pipelines/gold/' || p.name || '/tests/quality/one-row.sql', gen_random_uuid()), '[]'
+    from jsonb_to_recordset(${sql.json(rows)}) as p(id uuid, version uuid, name text)`
+  return rows.map((row) => row.name)
+}
