@@ -88,7 +88,7 @@ async function start(config: Config) {
     },
     log,
     onMessage: heard,
-    onRestart: () => metrics.workerRestarts.inc({ worker: 'dispatcher' }),
+    onRestart: (reason) => metrics.workerRestarts.inc({ worker: 'dispatcher', reason }),
   })
 
   const namespaces = makeNamespaceService({ db })

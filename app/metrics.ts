@@ -38,7 +38,10 @@ export function makeMetrics() {
       grpcRequests.inc({ method, code })
       grpcSeconds.observe({ method }, seconds)
     },
-    workerRestarts: counter('worker_restarts_total', 'Worker threads that ended unasked', ['worker']),
+    workerRestarts: counter('worker_restarts_total', 'Worker threads that ended unasked', [
+      'worker',
+      'reason',
+    ]),
     contentType: registry.contentType,
     /** The text exposition format. */
     text: () => registry.metrics(),

@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Log } from '../app/log.ts'
 import type { FromWorker, ToDispatcher } from './channel.ts'
-import { type SupervisedWorker, superviseWorker } from './supervise.ts'
+import { runWorkerOnce } from './run-once.ts'
+import { type RestartReason, type SupervisedWorker, superviseWorker } from './supervise.ts'
 
 setDefaultTimeout(30_000)
 
@@ -19,6 +20,7 @@ const START: ToDispatcher = {
     logFormat: 'text',
   },
 }
+const HOUR = 3_600_000
 
 const folders: string[] = []
 const workers: SupervisedWorker<ToDispatcher>[] = []
@@ -27,47 +29,62 @@ afterEach(async () => {
   for (const folder of folders.splice(0)) await rm(folder, { recursive: true })
 })
 
-/** A thread with this behaviour at its start message; what it says and how often it is started again. */
-async function supervised(onStart: string) {
+/** A thread that does `onStart` when it is told to start and, unless that says otherwise, stops when it is told to. */
+async function threadThat(onStart: string, onStop = `postMessage({ type: 'stopped' })`) {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-worker-'))
   folders.push(folder)
   const path = join(folder, 'thread.ts')
   await writeFile(
     path,
     `self.onmessage = ({ data }) => {
-      if (data.type === 'stop') postMessage({ type: 'stopped' })
+      if (data.type === 'stop') { ${onStop} }
       if (data.type === 'start') { ${onStart} }
     }`,
   )
+  return pathToFileURL(path)
+}
+
+/** What was heard and logged, and a wait for it. */
+function listening() {
   const heard: FromWorker[] = []
-  let restarts = 0
-  let announce: () => void = () => {}
   const logged: string[] = []
-  const log: Log = {
-    info: () => {},
-    warn: (message) => logged.push(message),
-    error: (message) => logged.push(message),
-    named: () => log,
-  }
-  const worker = superviseWorker({
-    name: 'test',
-    path: pathToFileURL(path),
-    startMessage: START,
+  const restarts: RestartReason[] = []
+  let announce: () => void = () => {}
+  const note = (line: string, fields?: object) => logged.push(`${line} ${JSON.stringify(fields)}`)
+  const log: Log = { info: () => {}, warn: note, error: note, named: () => log }
+  return {
+    heard,
+    logged,
+    restarts,
     log,
-    onMessage(message) {
+    onMessage(message: FromWorker) {
       heard.push(message)
       announce()
     },
-    onRestart() {
-      restarts += 1
+    onRestart(reason: RestartReason) {
+      restarts.push(reason)
       announce()
     },
+    async until(holds: () => boolean) {
+      while (!holds()) await new Promise<void>((resolve) => (announce = resolve))
+    },
+  }
+}
+
+async function supervised(
+  onStart: string,
+  options: { onStop?: string; times?: Parameters<typeof superviseWorker>[0]['times'] } = {},
+) {
+  const ears = listening()
+  const worker = superviseWorker<ToDispatcher>({
+    name: 'test',
+    path: await threadThat(onStart, options.onStop),
+    startMessage: START,
+    times: options.times,
+    ...ears,
   })
   workers.push(worker)
-  const until = async (holds: () => boolean) => {
-    while (!holds()) await new Promise<void>((resolve) => (announce = resolve))
-  }
-  return { worker, heard, logged, restarts: () => restarts, until }
+  return { worker, ...ears }
 }
 
 test('a thread that works is heard, and stops when it is asked', async () => {
@@ -75,19 +92,38 @@ test('a thread that works is heard, and stops when it is asked', async () => {
   await until(() => heard.length > 0)
   await worker.stop()
   expect(heard.map(({ type }) => type)).toEqual(['ready', 'stopped'])
-  expect(restarts()).toBe(0)
+  expect(restarts).toEqual([])
 })
 
-for (const [what, behaviour] of Object.entries({
-  throws: `setTimeout(() => { throw new Error('bang') })`,
-  rejects: `Promise.reject(new Error('bang'))`,
-  'exits with 0': 'process.exit(0)',
-  'exits with 7': 'process.exit(7)',
-}))
-  test(`a thread that ${what} is noticed and started again`, async () => {
-    const { restarts, logged, until } = await supervised(behaviour)
-    await until(() => restarts() >= 2)
-    expect(logged.some((line) => line.includes('ended unasked'))).toBe(true)
+const CRASHES: Record<string, { behaviour: string; reason: RestartReason; logged: string }> = {
+  throws: {
+    behaviour: `setTimeout(() => { throw new Error('bang') })`,
+    reason: 'failed',
+    logged: 'bang',
+  },
+  rejects: { behaviour: `Promise.reject(new Error('bang'))`, reason: 'failed', logged: 'bang' },
+  'exits as if all were well': { behaviour: 'process.exit(0)', reason: 'exited', logged: '"code":0' },
+  'exits with a code': { behaviour: 'process.exit(7)', reason: 'exited', logged: '"code":7' },
+  'hangs in a loop': {
+    behaviour: `postMessage({ type: 'ready' }); for (;;);`,
+    reason: 'silent',
+    logged: 'silent',
+  },
+  'lives and never gets ready': {
+    behaviour: `setInterval(() => postMessage({ type: 'alive' }), 5)`,
+    reason: 'not_ready',
+    logged: 'not_ready',
+  },
+}
+for (const [what, { behaviour, reason, logged: line }] of Object.entries(CRASHES))
+  test(`a thread that ${what} is noticed, logged, counted and started again, each time`, async () => {
+    const { restarts, logged, until } = await supervised(behaviour, {
+      times: reason === 'not_ready' ? { readyMs: 100, watchMs: 20 } : { silenceMs: 200, watchMs: 20 },
+    })
+    await until(() => restarts.length >= 2)
+    expect(restarts.slice(0, 2)).toEqual([reason, reason])
+    expect(logged.some((text) => text.includes('ended unasked') && text.includes(reason))).toBe(true)
+    expect(logged.join()).toContain(line)
   })
 
 test('a thread that is terminated is started again and told to start', async () => {
@@ -95,14 +131,118 @@ test('a thread that is terminated is started again and told to start', async () 
   await until(() => heard.length === 1)
   worker.restart()
   await until(() => heard.length === 2)
-  expect(restarts()).toBe(1)
+  expect(restarts).toEqual(['terminated'])
 })
 
-test('a message that is none is not passed on', async () => {
+test('a thread that fails again and again is given more and more time', async () => {
+  const { restarts, logged, until } = await supervised('process.exit(1)')
+  await until(() => restarts.length >= 4)
+  const delays = logged.flatMap((line) => /"delayMs":(\d+)/.exec(line)?.[1] ?? []).map(Number)
+  expect(delays.slice(0, 4)).toEqual([100, 500, 1000, 2000])
+})
+
+test('a thread that has lived long enough starts again without delay', async () => {
+  const { worker, heard, logged, until } = await supervised(`postMessage({ type: 'ready' })`, {
+    times: { steadyMs: -1 },
+  })
+  await until(() => heard.length === 1)
+  worker.restart()
+  await until(() => heard.length === 2)
+  expect(logged.join()).toContain('"delayMs":0')
+})
+
+test('time in which nobody could listen is no silence', async () => {
+  const { heard, restarts, until } = await supervised(
+    `postMessage({ type: 'ready' }); setInterval(() => postMessage({ type: 'alive' }), 20)`,
+    { times: { silenceMs: 250, watchMs: 10 } },
+  )
+  await until(() => heard.length > 0)
+  // As if the process had been paused: its timers are due before what the thread has said meanwhile.
+  Bun.sleepSync(600)
+  const before = heard.length
+  await until(() => heard.length > before + 3)
+  expect(restarts).toEqual([])
+})
+
+test('a message that is none is logged and not passed on', async () => {
   const { heard, logged, until } = await supervised(
     `postMessage({ type: 'nonsense' }); postMessage({ type: 'ready' })`,
   )
   await until(() => heard.length > 0)
   expect(heard.map(({ type }) => type)).toEqual(['ready'])
   expect(logged.join()).toContain('nobody understands')
+})
+
+test('a thread that does not stop when asked is ended after the grace time, and not started again', async () => {
+  const { worker, heard, logged, restarts, until } = await supervised(`postMessage({ type: 'ready' })`, {
+    onStop: '',
+    times: { graceMs: 50 },
+  })
+  await until(() => heard.length > 0)
+  await worker.stop()
+  expect(logged.join()).toContain('did not stop')
+  expect(restarts).toEqual([])
+})
+
+test('a thread that crashes while it stops is not waited for, and not started again', async () => {
+  const { worker, heard, restarts, until } = await supervised(`postMessage({ type: 'ready' })`, {
+    onStop: 'process.exit(3)',
+    times: { graceMs: HOUR },
+  })
+  await until(() => heard.length > 0)
+  await worker.stop()
+  expect(restarts).toEqual([])
+})
+
+/** One task in a thread of its own. */
+async function once(
+  onStart: string,
+  options: { onStop?: string; timeoutMs?: number; graceMs?: number; signal?: AbortSignal } = {},
+) {
+  const ears = listening()
+  const { onStop, timeoutMs = HOUR, ...others } = options
+  const path = await threadThat(onStart, onStop)
+  const ended = runWorkerOnce<ToDispatcher>({
+    name: 'task',
+    path,
+    startMessage: START,
+    timeoutMs,
+    ...ears,
+    ...others,
+  })
+  return { ended, ...ears }
+}
+
+test('a task in a thread of its own ends when it says so, and all it said was heard', async () => {
+  const { ended, heard } = await once(
+    `postMessage({ type: 'reaped', failures: ['logs'] }); postMessage({ type: 'stopped' })`,
+  )
+  await ended
+  expect(heard).toEqual([{ type: 'reaped', failures: ['logs'] }, { type: 'stopped' }])
+})
+
+for (const [what, { behaviour, reason }] of Object.entries(CRASHES).slice(0, 4))
+  test(`a task whose thread ${what} has failed`, async () => {
+    const { ended } = await once(behaviour)
+    await expect(ended).rejects.toThrow(`worker task ${reason}`)
+  })
+
+test('a task that takes too long is asked to stop, and may end in order', async () => {
+  const { ended, heard } = await once(`postMessage({ type: 'ready' })`, { timeoutMs: 20, graceMs: HOUR })
+  await ended
+  expect(heard.map(({ type }) => type)).toEqual(['ready', 'stopped'])
+})
+
+test('a task that hangs is ended', async () => {
+  const { ended } = await once('for (;;);', { timeoutMs: 20, graceMs: 50 })
+  await expect(ended).rejects.toThrow('did not stop')
+})
+
+test('a task is asked to stop when the service ends, even before it has begun', async () => {
+  const ends = new AbortController()
+  const { ended, heard, until } = await once(`postMessage({ type: 'ready' })`, { signal: ends.signal })
+  await until(() => heard.length > 0)
+  ends.abort()
+  await ended
+  await (await once('', { signal: AbortSignal.abort() })).ended
 })
