@@ -1,0 +1,118 @@
+// Rows that only tell what was: audit entries, events nobody took, answers to repeated requests, and the history of
+// drafts and triggers. That of runs goes with the runs.
+import type { JSONValue } from 'postgres'
+import { BATCH_ROWS, inBatches, PAGE, type Reaping } from './reaping.ts'
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+/** A repeated request is answered for a day (docs/semantics.md). */
+const IDEMPOTENCY_KEY_AGE_MS = 24 * HOUR_MS
+/** Events are taken within seconds; one that nobody could take for a week starts nothing any more. */
+const EVENT_AGE_MS = 7 * DAY_MS
+/** Moves of one draft or trigger, and how long they are told. The latest is always kept. */
+const HISTORY_PER_ENTITY = 1_000
+const HISTORY_AGE_MS = 90 * DAY_MS
+
+export async function pruneAudit(reaping: Reaping): Promise<void> {
+  reaping.reaped.auditPruned += await pruneOlder(reaping, 'audit_entry', reaping.cutoffs.audit)
+}
+
+export async function pruneIdempotencyKeys(reaping: Reaping): Promise<void> {
+  const cutoff = reaping.now.getTime() - IDEMPOTENCY_KEY_AGE_MS
+  reaping.reaped.historyPruned += await pruneOlder(reaping, 'idempotency_key', cutoff)
+}
+
+export async function pruneEvents(reaping: Reaping): Promise<void> {
+  const cutoff = reaping.now.getTime() - EVENT_AGE_MS
+  reaping.reaped.historyPruned += await pruneOlder(reaping, 'trigger_event', cutoff)
+}
+
+/** Walks a table by `created_at`, which is indexed where the table is large. Answers how many rows are gone. */
+async function pruneOlder(
+  reaping: Reaping,
+  table: 'audit_entry' | 'idempotency_key' | 'trigger_event',
+  cutoff: number,
+): Promise<number> {
+  let from = new Date(0)
+  let pruned = 0
+  await inBatches(reaping, async (tx) => {
+    const [batch] = await tx<{ gone: number; last: Date | null }[]>`
+      with old as materialized (
+        select ctid, created_at from ${tx(table)}
+        where created_at >= ${from} and created_at < ${new Date(cutoff)}
+        order by created_at limit ${BATCH_ROWS}),
+      gone as (delete from ${tx(table)} where ctid = any(array(select ctid from old)) returning 1)
+      select (select count(*) from gone)::int as gone, (select max(created_at) from old) as last`
+    if (batch === undefined || batch.last === null) return false
+    pruned += batch.gone
+    from = batch.last
+    return batch.gone === BATCH_ROWS
+  })
+  return pruned
+}
+
+export async function pruneHistory(reaping: Reaping): Promise<void> {
+  for (const machine of ['draft', 'trigger'] as const) {
+    let after = '00000000-0000-0000-0000-000000000000'
+    for (;;) {
+      const entities = await entitiesWithBounds(reaping, machine, after)
+      await pruneMoves(
+        reaping,
+        machine,
+        entities.flatMap(({ entityId, until }) => (until === null ? [] : [{ entityId, until }])),
+      )
+      const last = entities.at(-1)
+      if (entities.length < PAGE || last === undefined) break
+      after = last.entityId
+      reaping.checkRunning()
+    }
+  }
+}
+
+/** A page of drafts or triggers, each with its newest move that may go: beyond the count or the age, never the latest. */
+const entitiesWithBounds = ({ sql, now }: Reaping, machine: 'draft' | 'trigger', after: string) =>
+  sql<{ entityId: string; until: string | null }[]>`
+    with recursive leap as (
+      (select t.entity_id from transition t where t.machine = ${machine} and t.entity_id > ${after}
+        order by t.entity_id limit 1)
+      union all
+      select next.entity_id from leap cross join lateral (
+        select t.entity_id from transition t where t.machine = ${machine} and t.entity_id > leap.entity_id
+        order by t.entity_id limit 1) next)
+    select entity.entity_id as "entityId", bound.until
+    from (select entity_id from leap limit ${PAGE}) entity
+    cross join lateral (
+      select greatest(
+        (select t.id from transition t where t.machine = ${machine} and t.entity_id = entity.entity_id
+          order by t.id desc offset ${HISTORY_PER_ENTITY} limit 1),
+        (select old.id from (
+          select t.id, t.at from transition t where t.machine = ${machine} and t.entity_id = entity.entity_id
+          order by t.id desc offset ${
+            machine === 'draft'
+              ? sql`1`
+              : sql`
+            (select count(*) from trigger living where living.id = entity.entity_id)`
+          } limit ${HISTORY_PER_ENTITY}) old
+          where old.at < ${new Date(now.getTime() - HISTORY_AGE_MS)} order by old.id desc limit 1)) as until) bound
+    order by entity.entity_id`
+
+async function pruneMoves(
+  reaping: Reaping,
+  machine: string,
+  ranges: readonly { entityId: string; until: string }[],
+): Promise<void> {
+  if (ranges.length === 0) return
+  await inBatches(reaping, async (tx) => {
+    const { count } = await tx`
+      delete from transition where ctid = any(array(
+        select gone.ctid from jsonb_to_recordset(${tx.json(ranges as unknown as JSONValue)})
+          as range("entityId" uuid, until bigint)
+        cross join lateral (
+          select t.ctid from transition t
+          where t.machine = ${machine} and t.entity_id = range."entityId" and t.id <= range.until
+          limit ${BATCH_ROWS}) gone
+        limit ${BATCH_ROWS}))`
+    reaping.reaped.historyPruned += count
+    return count === BATCH_ROWS
+  })
+}

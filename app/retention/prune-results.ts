@@ -1,0 +1,70 @@
+// Of each quality test of a pipeline the newest results stay, so many as the pipeline's settings say.
+import type { JSONValue } from 'postgres'
+import { BATCH_ROWS, inBatches, PAGE, type Reaping } from './reaping.ts'
+
+interface TestRange {
+  pipelineId: string
+  name: string
+  untilAt: Date
+  untilRun: string
+}
+
+export async function pruneQualityResults(reaping: Reaping): Promise<void> {
+  let after: { pipelineId: string; name: string } = {
+    pipelineId: '00000000-0000-0000-0000-000000000000',
+    name: '',
+  }
+  for (;;) {
+    const tests = await testsWithBounds(reaping, after)
+    await pruneRanges(
+      reaping,
+      tests.flatMap(({ untilAt, untilRun, ...test }) =>
+        untilAt === null || untilRun === null ? [] : [{ ...test, untilAt, untilRun }],
+      ),
+    )
+    const last = tests.at(-1)
+    if (tests.length < PAGE || last === undefined) return
+    after = last
+    reaping.checkRunning()
+  }
+}
+
+/** A page of tests, found by leaps through the index, each with its newest result that may go. */
+const testsWithBounds = ({ sql, config }: Reaping, after: { pipelineId: string; name: string }) =>
+  sql<{ pipelineId: string; name: string; untilAt: Date | null; untilRun: string | null }[]>`
+    with recursive leap as (
+      (select q.pipeline_id, q.name from quality_result q
+        where (q.pipeline_id, q.name) > (${after.pipelineId}, ${after.name})
+        order by q.pipeline_id, q.name limit 1)
+      union all
+      select next.pipeline_id, next.name from leap cross join lateral (
+        select q.pipeline_id, q.name from quality_result q
+        where (q.pipeline_id, q.name) > (leap.pipeline_id, leap.name)
+        order by q.pipeline_id, q.name limit 1) next)
+    select test.pipeline_id as "pipelineId", test.name, bound.created_at as "untilAt", bound.run_id as "untilRun"
+    from (select pipeline_id, name from leap limit ${PAGE}) test
+    left join retention_override o on o.pipeline_id = test.pipeline_id
+    left join lateral (
+      select q.created_at, q.run_id from quality_result q
+      where q.pipeline_id = test.pipeline_id and q.name = test.name
+      order by q.created_at desc, q.run_id desc
+      offset coalesce(o.quality_results_max_per_test, ${config.qualityResultsMaxPerTest}) limit 1) bound on true
+    order by test.pipeline_id, test.name`
+
+async function pruneRanges(reaping: Reaping, ranges: readonly TestRange[]): Promise<void> {
+  if (ranges.length === 0) return
+  await inBatches(reaping, async (tx) => {
+    const { count } = await tx`
+      delete from quality_result where ctid = any(array(
+        select gone.ctid from jsonb_to_recordset(${tx.json(ranges as unknown as JSONValue)})
+          as range("pipelineId" uuid, name text, "untilAt" timestamptz, "untilRun" uuid)
+        cross join lateral (
+          select q.ctid from quality_result q
+          where q.pipeline_id = range."pipelineId" and q.name = range.name and q.created_at <= range."untilAt"
+            and (q.created_at, q.run_id) <= (range."untilAt", range."untilRun")
+          limit ${BATCH_ROWS}) gone
+        limit ${BATCH_ROWS}))`
+    reaping.reaped.qualityPruned += count
+    return count === BATCH_ROWS
+  })
+}

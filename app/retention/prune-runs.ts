@@ -1,0 +1,163 @@
+// Runs beyond the count or the age of their pipeline go, with everything they left behind. Those that have not ended
+// stay, and each pipeline's latest success: dependencies are compared with it.
+import type { JSONValue } from 'postgres'
+import type { SqlTx } from '../../drizzle/client.ts'
+import { BATCH_ROWS, inBatches, PAGE, type Reaping } from './reaping.ts'
+
+/** The runs of a pipeline from `after` (exclusive) to `until` (inclusive), in the order in which they were requested. */
+interface Range {
+  pipelineId: string
+  afterAt: Date
+  afterId: string
+  untilAt: Date
+  untilId: string
+  /** The latest success. */
+  keep: string | null
+}
+
+const NO_ID = '00000000-0000-0000-0000-000000000000'
+/** Rows a run is taken to have until a batch has shown better. */
+const ROWS_PER_RUN = 20
+
+export async function pruneRuns(reaping: Reaping): Promise<void> {
+  let after = NO_ID
+  for (;;) {
+    const { ranges, last, pipelines } = await prunableRanges(reaping, after)
+    await pruneRanges(reaping, ranges)
+    if (pipelines < PAGE || last === null) return
+    after = last
+    reaping.checkRunning()
+  }
+}
+
+/** Removes runs with all their rows, whatever their age: of pipelines that are purged. All of them must have ended. */
+export const pruneAllRunsOf = (reaping: Reaping, pipelineId: string, until: Date): Promise<void> =>
+  pruneRanges(reaping, [
+    {
+      pipelineId,
+      afterAt: new Date(0),
+      afterId: NO_ID,
+      untilAt: until,
+      untilId: 'ffffffff-ffff-ffff-ffff-ffffffffffff',
+      keep: null,
+    },
+  ])
+
+/** For a page of pipelines the newest run that may go, by count and by age. Reads along the index, a pipeline at a time. */
+async function prunableRanges({ sql, config, now }: Reaping, after: string) {
+  const rows = await sql<
+    { pipelineId: string; untilAt: Date | null; untilId: string; keep: string | null }[]
+  >`
+    select p.id as "pipelineId", bound.created_at as "untilAt", bound.id as "untilId", latest.id as keep
+    from (select id from pipeline where id > ${after} order by id limit ${PAGE}) p
+    left join retention_override o on o.pipeline_id = p.id
+    left join lateral (
+      select either.created_at, either.id from (
+        (select r.created_at, r.id from run r where r.pipeline_id = p.id order by r.created_at desc, r.id desc
+          offset coalesce(o.runs_max_per_pipeline, ${config.runsMaxPerPipeline}) limit 1)
+        union all
+        (select r.created_at, r.id from run r where r.pipeline_id = p.id
+          and r.created_at < ${now}::timestamptz - coalesce(o.runs_max_age_days, ${config.runsMaxAgeDays}) * interval '1 day'
+          order by r.created_at desc, r.id desc limit 1)) either
+      order by either.created_at desc, either.id desc limit 1) bound on true
+    left join lateral (
+      select s.id from run s where s.pipeline_id = p.id and s.status = 'success'
+      order by s.finished_at desc, s.id desc limit 1) latest on true
+    order by p.id`
+  const ranges = rows.flatMap(({ pipelineId, untilAt, untilId, keep }): Range[] =>
+    untilAt === null ? [] : [{ pipelineId, afterAt: new Date(0), afterId: NO_ID, untilAt, untilId, keep }],
+  )
+  return { ranges, last: rows.at(-1)?.pipelineId ?? null, pipelines: rows.length }
+}
+
+/**
+ * Deletes the runs of all ranges, children first, many pipelines in a transaction. The ranges move on behind what is
+ * gone: the index still leads through dead rows until a vacuum.
+ */
+async function pruneRanges(reaping: Reaping, ranges: Range[]): Promise<void> {
+  const { reaped } = reaping
+  let rowsPerRun = ROWS_PER_RUN
+  let left = ranges
+  if (left.length === 0) return
+  await inBatches(reaping, async (tx) => {
+    const wanted = Math.max(1, Math.floor(BATCH_ROWS / rowsPerRun))
+    const doomed = await lockRuns(tx, left, wanted)
+    const ids = doomed.map(({ id }) => id)
+    if (ids.length === 0) return false
+    let room = BATCH_ROWS - ids.length
+    for (const remove of CHILDREN) {
+      const removed = await remove(tx, ids, room)
+      if (remove === removeLogs) reaped.logsPruned += removed
+      room -= removed
+      // There may be more of it: these runs are met again by the next batch.
+      if (room === 0) {
+        rowsPerRun = Math.min(BATCH_ROWS, rowsPerRun * 2)
+        return true
+      }
+    }
+    const { count } = await tx`delete from run where id = any(${ids}::uuid[])`
+    reaped.runsPruned += count
+    rowsPerRun = Math.max(1, (BATCH_ROWS - room) / ids.length)
+    left = remaining(left, doomed)
+    return ids.length === wanted && left.length > 0
+  })
+}
+
+interface Doomed {
+  id: string
+  at: Date
+  range: number
+}
+
+/** Runs that somebody has locked are passed over; a later tick finds them. */
+const lockRuns = (tx: SqlTx, ranges: readonly Range[], limit: number) => tx<Doomed[]>`
+  select doomed.id, doomed.created_at as at, range.number as range
+  from jsonb_to_recordset(${tx.json(
+    ranges.slice(0, limit).map((range, number) => ({ ...range, number })) as unknown as JSONValue,
+  )}) as range(number int, "pipelineId" uuid, "afterAt" timestamptz, "afterId" uuid, "untilAt" timestamptz,
+    "untilId" uuid, keep uuid)
+  cross join lateral (
+    select r.id, r.created_at from run r
+    where r.pipeline_id = range."pipelineId" and (r.created_at, r.id) > (range."afterAt", range."afterId")
+      and (r.created_at, r.id) <= (range."untilAt", range."untilId")
+      and r.status in ('success', 'failed', 'cancelled') and r.id is distinct from range.keep
+    order by r.created_at, r.id limit ${limit} for update of r skip locked) doomed
+  limit ${limit}`
+
+/** The ranges are taken in order, so the last run taken is where the next batch goes on. */
+function remaining(ranges: readonly Range[], doomed: readonly Doomed[]): Range[] {
+  const last = doomed.at(-1)
+  if (last === undefined) return []
+  const [current, ...later] = ranges.slice(last.range)
+  return current === undefined ? [] : [{ ...current, afterAt: last.at, afterId: last.id }, ...later]
+}
+
+type RemoveChildren = (tx: SqlTx, ids: readonly string[], limit: number) => Promise<number>
+
+/** Rows of a table that belong to some runs, at most `limit`; found by the index that begins with the run. */
+const removeFrom =
+  (table: 'run_log' | 'run_file' | 'run_attempt' | 'quality_result'): RemoveChildren =>
+  async (tx, ids, limit) => {
+    const { count } = await tx`
+      delete from ${tx(table)} where ctid = any(array(
+        select c.ctid from ${tx(table)} c where c.run_id = any(${ids as string[]}::uuid[]) limit ${limit}))`
+    return count
+  }
+
+const removeLogs = removeFrom('run_log')
+
+const removeHistory: RemoveChildren = async (tx, ids, limit) => {
+  const { count } = await tx`
+    delete from transition where ctid = any(array(
+      select t.ctid from transition t
+      where t.machine = 'run' and t.entity_id = any(${ids as string[]}::uuid[]) limit ${limit}))`
+  return count
+}
+
+const CHILDREN: readonly RemoveChildren[] = [
+  removeLogs,
+  removeFrom('run_file'),
+  removeFrom('run_attempt'),
+  removeFrom('quality_result'),
+  removeHistory,
+]

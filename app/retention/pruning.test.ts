@@ -1,0 +1,313 @@
+import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { type Database, openDatabase, type Sql } from '../../drizzle/client.ts'
+import { addPipeline } from '../../workers/testing.ts'
+import { newId } from '../ids.ts'
+import { pruneAudit, pruneEvents, pruneHistory, pruneIdempotencyKeys } from './prune-history.ts'
+import { firstIdAt, pruneLogs } from './prune-logs.ts'
+import { pruneQualityResults } from './prune-results.ts'
+import { pruneAllRunsOf, pruneRuns } from './prune-runs.ts'
+import { BATCH_ROWS, inBatches, NotLeading } from './reaping.ts'
+import { addRuns, reapingNow, rowsOf, runsLeft } from './test-rows.ts'
+
+setDefaultTimeout(60_000)
+let postgres: TestDatabase
+let database: Database
+let sql: Sql
+let pipelines = 0
+
+beforeAll(async () => {
+  postgres = await testDatabase()
+  database = openDatabase(postgres.url, { connections: 1, rawConnections: 6, application: 'test' })
+  sql = database.sql
+})
+afterEach(async () => {
+  await sql`truncate run, run_log, run_attempt, run_file, quality_result, transition, retention_override, pipeline cascade`
+})
+afterAll(async () => {
+  await database.close()
+  await postgres.drop()
+})
+
+async function somePipeline(overrides: Record<string, number> = {}) {
+  const name = `p-${pipelines++}`
+  const { id } = await addPipeline(sql, name, { landingZones: [], nudge: () => {} })
+  if (Object.keys(overrides).length > 0)
+    await sql`insert into retention_override ${sql({ pipeline_id: id, ...overrides })}`
+  const pipeline = { namespace: 'default', layer: 'gold', name }
+  const add = (count: number, status: string, daysAgo: number, logLines?: number) =>
+    addRuns(sql, { pipelineId: id, pipeline, count, status, daysAgo, logLines })
+  return { id, add }
+}
+
+const prune = async () => {
+  const reaping = await reapingNow(sql)
+  await pruneRuns(reaping)
+  return reaping.reaped
+}
+
+describe('runs', () => {
+  test('beyond the count go with everything they left behind; those that are kept keep everything', async () => {
+    const { add } = await somePipeline()
+    const old = await add(7, 'failed', 6)
+    const kept = await add(100, 'failed', 1)
+    expect(await prune()).toMatchObject({ runsPruned: 7, logsPruned: 21 })
+    expect(await rowsOf(sql, old)).toEqual({ runs: 0, logs: 0, attempts: 0, files: 0, results: 0, moves: 0 })
+    expect(await rowsOf(sql, kept)).toEqual({
+      runs: 100,
+      logs: 300,
+      attempts: 100,
+      files: 100,
+      results: 100,
+      moves: 100,
+    })
+  })
+
+  test('older than the age go, however few there are', async () => {
+    const { add } = await somePipeline()
+    const old = await add(3, 'cancelled', 91)
+    const kept = await add(3, 'failed', 89)
+    expect((await prune()).runsPruned).toBe(3)
+    expect(await runsLeft(sql, [...old, ...kept])).toEqual(kept)
+  })
+
+  test('runs that have not ended stay, and so does the latest success of each pipeline, beyond count and age', async () => {
+    const { add } = await somePipeline({ runs_max_per_pipeline: 1 })
+    const successes = await add(2, 'success', 300)
+    const [running] = await add(1, 'running', 200)
+    const pending = await add(2, 'pending', 150)
+    const failed = await add(2, 'failed', 1)
+    await prune()
+    expect(await runsLeft(sql, [...successes, running ?? '', ...pending, ...failed])).toEqual([
+      successes[1] ?? '',
+      running ?? '',
+      ...pending,
+      failed[1] ?? '',
+    ])
+  })
+
+  test('each pipeline has its own count and age; the others have the system’s', async () => {
+    const few = await somePipeline({ runs_max_per_pipeline: 2 })
+    const long = await somePipeline({ runs_max_age_days: 400 })
+    const plain = await somePipeline()
+    const [inFew, inLong, inPlain] = [
+      await few.add(5, 'failed', 1),
+      await long.add(5, 'failed', 200),
+      await plain.add(5, 'failed', 200),
+    ]
+    expect((await prune()).runsPruned).toBe(8)
+    expect(await runsLeft(sql, inFew)).toEqual(inFew.slice(3))
+    expect(await runsLeft(sql, inLong)).toEqual(inLong)
+    expect(await runsLeft(sql, inPlain)).toEqual([])
+  })
+
+  test('a run with more lines than a batch holds goes in several transactions, none of which is larger', async () => {
+    const { add } = await somePipeline()
+    await add(3, 'failed', 100, BATCH_ROWS)
+    const reaping = await reapingNow(sql)
+    const sizes: number[] = []
+    const left = async () => Number((await sql`select count(*) from run_log`)[0]?.count)
+    let before = await left()
+    await pruneRuns({
+      ...reaping,
+      pause: async () => {
+        const now = await left()
+        sizes.push(before - now)
+        before = now
+      },
+    })
+    expect(reaping.reaped).toMatchObject({ runsPruned: 3, logsPruned: 3 * BATCH_ROWS })
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(BATCH_ROWS)
+    expect(sizes.length).toBeGreaterThan(3)
+  })
+
+  test('many pipelines, more than a page of them, are pruned to their counts', async () => {
+    await sql`
+      insert into pipeline (id, namespace, layer, name, type, draft_snapshot, draft_machine_version, draft_dirty)
+      select gen_random_uuid(), 'default', 'gold', 'many-' || n, 'sql', '{}', 1, false from generate_series(1, 1200) n`
+    await sql`
+      insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones, snapshot,
+        machine_version, status, waiting, created_at)
+      select gen_random_uuid(), p.id, 'default', 'gold', p.name, 'sql', 'manual', '{}', '[]', '{}', 1, 'failed', false,
+        clock_timestamp() - n * interval '1 day' from pipeline p, generate_series(80, 99) n`
+    expect((await prune()).runsPruned).toBe(1200 * 10)
+    expect(
+      await sql`select count(*)::int as runs from run group by pipeline_id having count(*) <> 10`,
+    ).toEqual([] as never)
+    expect((await prune()).runsPruned).toBe(0)
+  })
+
+  test('a run that somebody has locked delays nobody and is found by a later tick', async () => {
+    const { add } = await somePipeline()
+    const old = await add(3, 'failed', 100)
+    const locked = Promise.withResolvers<void>()
+    const release = Promise.withResolvers<void>()
+    const holder = sql.begin(async (tx) => {
+      await tx`select from run where id = ${old[1] ?? ''} for update`
+      locked.resolve()
+      await release.promise
+    })
+    await locked.promise
+    expect((await prune()).runsPruned).toBe(2)
+    release.resolve()
+    await holder
+    expect((await prune()).runsPruned).toBe(1)
+  })
+
+  test('all runs of a pipeline that is purged go, the latest success too', async () => {
+    const { id, add } = await somePipeline()
+    const ids = await add(5, 'success', 0)
+    const reaping = await reapingNow(sql)
+    await pruneAllRunsOf(reaping, id, reaping.now)
+    expect(await rowsOf(sql, ids)).toMatchObject({ runs: 0, logs: 0, moves: 0 })
+  })
+})
+
+describe('log lines', () => {
+  const logs = async () => {
+    const reaping = await reapingNow(sql)
+    await pruneLogs(reaping)
+    return reaping.reaped.logsPruned
+  }
+
+  test('older than the age go, and their runs stay', async () => {
+    const { add } = await somePipeline()
+    const old = await add(2, 'failed', 31)
+    const young = await add(2, 'failed', 29)
+    expect(await logs()).toBe(6)
+    expect(await rowsOf(sql, old)).toMatchObject({ runs: 2, logs: 0, moves: 2 })
+    expect(await rowsOf(sql, young)).toMatchObject({ runs: 2, logs: 6 })
+    expect(await logs()).toBe(0)
+  })
+
+  test('a pipeline that keeps them for longer or shorter is kept to its own age', async () => {
+    const long = await somePipeline({ logs_max_age_days: 60 })
+    const short = await somePipeline({ logs_max_age_days: 1 })
+    const plain = await somePipeline()
+    const [inLong, inShort, inPlain] = [
+      await long.add(2, 'failed', 40),
+      await short.add(2, 'failed', 2),
+      await plain.add(2, 'failed', 2),
+    ]
+    const tooOld = await long.add(1, 'failed', 61)
+    expect(await logs()).toBe(9)
+    expect(await rowsOf(sql, inLong)).toMatchObject({ logs: 6 })
+    expect(await rowsOf(sql, inShort)).toMatchObject({ logs: 0 })
+    expect(await rowsOf(sql, inPlain)).toMatchObject({ logs: 6 })
+    expect(await rowsOf(sql, tooOld)).toMatchObject({ logs: 0 })
+  })
+
+  test('young lines of an old run stay', async () => {
+    const { add } = await somePipeline()
+    const [run = ''] = await add(1, 'running', 40)
+    await sql`insert into run_log (run_id, seq, at, level, message) values (${run}, 100, clock_timestamp(), 'info', 'still here')`
+    expect(await logs()).toBe(3)
+    expect(await rowsOf(sql, [run])).toMatchObject({ logs: 1 })
+  })
+
+  test('lines of a run that is gone go by age as well', async () => {
+    await sql`insert into run_log (run_id, seq, at, level, message)
+      values (${firstIdAt(Date.now() - 40 * 86_400_000)}, 1, clock_timestamp() - interval '40 days', 'info', 'left behind')`
+    expect(await logs()).toBe(1)
+  })
+
+  test('more lines than a batch holds go in one tick', async () => {
+    const { add } = await somePipeline()
+    const ids = await add(3, 'failed', 31, BATCH_ROWS)
+    expect(await logs()).toBe(3 * BATCH_ROWS)
+    expect(await rowsOf(sql, ids)).toMatchObject({ runs: 3, logs: 0 })
+  })
+
+  test('the first id of a millisecond is not above any that is made in it', () => {
+    const before = Date.now()
+    const id = newId()
+    expect(firstIdAt(before) <= id).toBe(true)
+    expect(firstIdAt(Date.now() + 10_000) > id).toBe(true)
+  })
+})
+
+test('of each test of each pipeline the newest results stay, so many as its settings say', async () => {
+  const plain = await somePipeline()
+  const few = await somePipeline({ quality_results_max_per_test: 3 })
+  await plain.add(120, 'success', 1)
+  const inFew = await few.add(10, 'success', 1)
+  const reaping = await reapingNow(sql)
+  await pruneQualityResults(reaping)
+  expect(reaping.reaped.qualityPruned).toBe(27)
+  const left = await sql<{ run_id: string }[]>`
+    select run_id from quality_result where pipeline_id = ${few.id} order by created_at`
+  expect(left.map((row) => row.run_id)).toEqual(inFew.slice(7))
+  const [{ count } = {}] = await sql`select count(*)::int from quality_result where pipeline_id = ${plain.id}`
+  expect(count).toBe(100)
+})
+
+test('more tests than a page are pruned', async () => {
+  const { id } = await somePipeline({ quality_results_max_per_test: 1 })
+  await sql`
+    insert into quality_result (run_id, pipeline_id, name, severity, status, value, duration_ms, created_at)
+    select gen_random_uuid(), ${id}, 'test-' || t, 'warn', 'passed', 0, 1, clock_timestamp() - n * interval '1 day'
+    from generate_series(1, 1100) t, generate_series(1, 3) n`
+  const reaping = await reapingNow(sql)
+  await pruneQualityResults(reaping)
+  expect(reaping.reaped.qualityPruned).toBe(2200)
+})
+
+test('audit entries, remembered answers and events go by age, and young ones stay', async () => {
+  const ages = (unit: string) => sql`clock_timestamp() - (n + 0.5) * ${`1 ${unit}`}::interval`
+  await sql`insert into audit_entry (id, user_id, action, resource, ip, created_at)
+    select gen_random_uuid(), '', 'post', '/', '', ${ages('day')} from generate_series(360, 369) n`
+  await sql`insert into idempotency_key (caller, operation, key, request_hash, status, body, created_at)
+    select '', 'POST /runs', n::text, '', 202, '{}', ${ages('hour')} from generate_series(20, 29) n`
+  await sql`insert into trigger_event (kind, source, subject, created_at)
+    select 'fileUploaded', 'zone:a.b', gen_random_uuid(), ${ages('day')} from generate_series(5, 9) n`
+  const reaping = await reapingNow(sql)
+  await pruneAudit(reaping)
+  await pruneIdempotencyKeys(reaping)
+  await pruneEvents(reaping)
+  const [left] = await sql`select (select count(*)::int from audit_entry) as audit,
+    (select count(*)::int from idempotency_key) as keys, (select count(*)::int from trigger_event) as events`
+  expect(left).toEqual({ audit: 5, keys: 4, events: 2 })
+  expect(reaping.reaped).toMatchObject({ auditPruned: 5, historyPruned: 6 + 3 })
+})
+
+test('a draft’s history is kept to its age and its count, its latest move for ever', async () => {
+  const move = (entity: string, machine: string, count: number, days: number) => sql`
+    insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
+    select ${machine}, ${entity}, clock_timestamp() - ${days} * interval '1 day', 'fileWritten', 'clean', 'dirty', '[]', ''
+    from generate_series(1, ${count})`
+  const [old, young, busy, goneTrigger] = [newId(), newId(), newId(), newId()]
+  await move(old, 'draft', 5, 100)
+  await move(young, 'draft', 5, 10)
+  await move(busy, 'draft', 1_500, 1)
+  await move(goneTrigger, 'trigger', 5, 100)
+  const reaping = await reapingNow(sql)
+  await pruneHistory(reaping)
+  const left = await sql`select entity_id, count(*)::int from transition group by 1 order by 1`
+  expect(left.map(({ entity_id, count }) => [entity_id, count])).toEqual([
+    [old, 1],
+    [young, 5],
+    [busy, 1_000],
+  ])
+  expect(reaping.reaped.historyPruned).toBe(4 + 500 + 5)
+})
+
+test('a reaper that leads no longer writes nothing and says so', async () => {
+  const { add } = await somePipeline()
+  const ids = await add(3, 'failed', 100)
+  const reaping = await reapingNow(sql)
+  expect(pruneRuns({ ...reaping, write: async () => null })).rejects.toThrow(NotLeading)
+  expect(await rowsOf(sql, ids)).toMatchObject({ runs: 3, logs: 9 })
+})
+
+test('a batch that meets a lock is tried again, and others are let in between', async () => {
+  const reaping = await reapingNow(sql)
+  let tries = 0
+  let pauses = 0
+  await inBatches({ ...reaping, pause: async () => void pauses++ }, async () => {
+    tries += 1
+    if (tries < 3)
+      throw Object.assign(new Error('canceling statement due to lock timeout'), { code: '55P03' })
+    return false
+  })
+  expect([tries, pauses]).toEqual([3, 3])
+})

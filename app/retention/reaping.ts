@@ -1,0 +1,95 @@
+// What every duty of the reaper works with, and the way each of them deletes: short transactions, and a breath after each.
+import type { Fenced, Sql, SqlTx } from '../../drizzle/client.ts'
+import { breathMs, type Cutoffs, type RetentionConfig } from '../../machines/retention.ts'
+
+/** Rows one transaction deletes, at most. */
+export const BATCH_ROWS = 10_000
+/** Pipelines (or tests, or anything that has a boundary of its own) that one statement looks at. */
+export const PAGE = 500
+/** Between two batches others have the database to themselves for this share of the time a batch took. */
+const BREATH_SHARE = 0.5
+const BREATH_MAX_MS = 2_000
+/** A batch that meets somebody's lock is tried again later, so often. */
+const LOCK_TRIES = 10
+const LOCK_TIMEOUT_MS = 500
+
+/** Counters of a tick, by the names they have in `reaper_status`. */
+export interface Reaped {
+  runsPruned: number
+  logsPruned: number
+  qualityPruned: number
+  pipelinesPurged: number
+  runsFailed: number
+  branchesCleaned: number
+  lzFilesCleaned: number
+  auditPruned: number
+  historyPruned: number
+  snapshotsExpired: number
+  lakeFilesRemoved: number
+}
+
+export const nothingReaped = (): Reaped => ({
+  runsPruned: 0,
+  logsPruned: 0,
+  qualityPruned: 0,
+  pipelinesPurged: 0,
+  runsFailed: 0,
+  branchesCleaned: 0,
+  lzFilesCleaned: 0,
+  auditPruned: 0,
+  historyPruned: 0,
+  snapshotsExpired: 0,
+  lakeFilesRemoved: 0,
+})
+
+/** What a duty of the database works with. */
+export interface Reaping {
+  /** For reading: outside the transactions that write. */
+  sql: Sql
+  write: Fenced
+  config: RetentionConfig
+  /** The database's time at the start of the tick, and what it means. */
+  now: Date
+  cutoffs: Cutoffs
+  /** Counted as it happens, so that a duty that fails half way is counted half way. */
+  reaped: Reaped
+  /** Milliseconds. */
+  pause(ms: number): Promise<void>
+  /** Throws when the tick is to end early. */
+  checkRunning(): void
+}
+
+/** Another replica leads: what is left to do is its business. */
+export class NotLeading extends Error {
+  override readonly name = 'NotLeading'
+}
+
+/** Repeats `batch`, each time in a transaction of its own, until it answers false. */
+export async function inBatches(
+  { write, pause, checkRunning }: Pick<Reaping, 'write' | 'pause' | 'checkRunning'>,
+  batch: (tx: SqlTx) => Promise<boolean>,
+): Promise<void> {
+  let isMore = true
+  let lockTries = 0
+  while (isMore) {
+    checkRunning()
+    const since = performance.now()
+    try {
+      const done = await write(async (tx) => {
+        // What a crash takes back is deleted again by the next tick; nobody need wait for the disk.
+        await tx.unsafe(`set local synchronous_commit = off; set local lock_timeout = ${LOCK_TIMEOUT_MS}`)
+        return { isMore: await batch(tx) }
+      })
+      if (done === null) throw new NotLeading('another replica leads the reaper')
+      isMore = done.isMore
+      lockTries = 0
+    } catch (error) {
+      if (!isAboutLocks(error) || ++lockTries === LOCK_TRIES) throw error
+    }
+    await pause(breathMs(performance.now() - since, BREATH_SHARE, BREATH_MAX_MS))
+  }
+}
+
+/** lock_not_available, deadlock_detected */
+const isAboutLocks = (error: unknown) =>
+  error instanceof Error && 'code' in error && (error.code === '55P03' || error.code === '40P01')
