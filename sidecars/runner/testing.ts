@@ -92,7 +92,7 @@ export async function openTestService() {
   const tokens = makeTokens('a secret of the tests')
   const catalog = makeCatalog({ sql, objects, tokens, clock: systemClock, newId, log: testLog })
   const app = testApp({ internal: [catalog.routes, catalog.objectRoutes] })
-  let server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: app.fetch })
+  let server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: (request) => app.fetch(request) })
   const url = `http://127.0.0.1:${server.port}`
   const expiresAt = new Date(Date.now() + 3_600_000)
   const access = { catalogUrl: `${url}/catalog`, objectsUrl: `${url}/lake/objects` }
@@ -189,7 +189,7 @@ export async function openTestService() {
       const { port } = server
       await server.stop(true)
       await work()
-      server = Bun.serve({ hostname: '127.0.0.1', port, fetch: app.fetch })
+      server = Bun.serve({ hostname: '127.0.0.1', port, fetch: (request) => app.fetch(request) })
     },
 
     async close() {
