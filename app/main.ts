@@ -37,7 +37,7 @@ import { queryAt, runnerAt } from './rpc/clients.ts'
 import { makePool } from './rpc/pool.ts'
 import { makeRunnerPort } from './rpc/runner-port.ts'
 import { makeRunFeeds } from './runs/feed.ts'
-import { makeNotices, RUN_CHANGED } from './runs/notices.ts'
+import { makeNotices, type Notices, RUN_CHANGED } from './runs/notices.ts'
 import { countActiveRuns } from './runs/queries.ts'
 import { runRoutes } from './runs/routes.ts'
 import { makeRunService, type RunService } from './runs/service.ts'
@@ -92,7 +92,15 @@ async function start(config: Config) {
   })
 
   const namespaces = makeNamespaceService({ db })
-  const notices = makeNotices(sql, (error) => log.warn('a notice was lost', { error }))
+  const sent = makeNotices(sql, (error) => log.warn('a notice was lost', { error }))
+  const notices: Notices = {
+    ...sent,
+    // Whoever ends runs announces them: by that they are counted.
+    completed(ended) {
+      for (const { status } of ended) metrics.runsEnded(status)
+      sent.completed(ended)
+    },
+  }
   // Pipelines end their runs and runs read their pipelines: one of the two is known by name only until both are made.
   const runs: RunService = makeRunService({
     sql,
@@ -191,7 +199,9 @@ async function start(config: Config) {
       ),
   })
   const gauges = setInterval(async () => {
-    metrics.activeRuns.set(await countActiveRuns(sql).catch(() => 0))
+    // While the database is away, what is known last says more than none.
+    const active = await countActiveRuns(sql).catch(() => null)
+    if (active !== null) metrics.activeRuns.set(active)
   }, GAUGE_MS)
   const server = Bun.serve({
     hostname: config.host,

@@ -30,7 +30,11 @@ export function makeMetrics() {
       runs.inc({ status }, count)
       pipelineRuns.inc({ status }, count)
     },
-    activeRuns: new Gauge({ name: `${PREFIX}active_runs`, help: 'Runs that are executing now', registers }),
+    activeRuns: new Gauge({
+      name: `${PREFIX}active_runs`,
+      help: 'Runs that are pending or running',
+      registers,
+    }),
     schedulerTicks: counter('scheduler_ticks_total', 'Times the scheduler looked for due schedules'),
     schedulerRuns: counter('scheduler_runs_triggered_total', 'Runs requested by schedules'),
     /** `method` is `Service/Method`. */
