@@ -5,6 +5,7 @@ import type { PipelineId, RunId } from '../ids.ts'
 
 export const RUN_CHANGED = 'sluice_run_changed'
 export const RUN_COMPLETED = 'sluice_run_completed'
+export const EVENT_RECORDED = 'sluice_event_recorded'
 
 /** The internal run-completed event. */
 export interface RunCompleted {
@@ -23,23 +24,28 @@ export interface Notices {
   /** New log lines, another phase or status. */
   changed(ids: Iterable<RunId>): void
   completed(runs: RunCompleted[]): void
+  /** An event that some trigger hears. */
+  recorded(): void
 }
 
 /** Collects what happens while a NOTIFY is on its way and sends it with the next one. */
 export function makeNotices(sql: Sql, onError: (error: unknown) => void): Notices {
   const changed = new Set<RunId>()
   const completed: RunCompleted[] = []
+  let hasRecorded = false
   let sending = false
 
   async function send() {
     if (sending) return
     sending = true
     try {
-      while (changed.size > 0 || completed.length > 0) {
+      while (changed.size > 0 || completed.length > 0 || hasRecorded) {
         const payloads = [
           ...chunked([...changed]).map((payload) => ({ channel: RUN_CHANGED, payload })),
           ...chunked(completed).map((payload) => ({ channel: RUN_COMPLETED, payload })),
+          ...(hasRecorded ? [{ channel: EVENT_RECORDED, payload: '' }] : []),
         ]
+        hasRecorded = false
         changed.clear()
         completed.length = 0
         // What is lost in a crash is only a hint: nobody waits for the disk.
@@ -63,6 +69,10 @@ export function makeNotices(sql: Sql, onError: (error: unknown) => void): Notice
     completed(runs) {
       completed.push(...runs)
       if (runs.length > 0) queueMicrotask(send)
+    },
+    recorded() {
+      hasRecorded = true
+      queueMicrotask(send)
     },
   }
 }
