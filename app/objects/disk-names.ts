@@ -11,7 +11,7 @@ import { isLakeKey } from './key.ts'
 
 /** File systems allow 255 bytes; a version and a size need up to 34 of them. */
 const NAME_LIMIT_BYTES = 200
-const VERSION = /^(\d{16})~(\d{1,16})$/
+const VERSION = /^(\d{16})~(\d{0,16})$/
 const VERSION_FILE = /^([^~]+)~(\d{16})~(\d{0,16})$/
 const PART_FOLDER = /^([^~]+)~$/
 
@@ -46,11 +46,12 @@ export function versionName(place: Place, version: Version): string {
 }
 
 /** A version id is the end of its file name: a pinned read needs no listing, not even for the size. */
-export const versionIdOf = (version: Version) => `${String(version.number).padStart(16, '0')}~${version.size}`
+export const versionIdOf = (version: Version) =>
+  `${String(version.number).padStart(16, '0')}~${version.size ?? ''}`
 
-export function parseVersionId(versionId: string): (Version & { size: number }) | null {
+export function parseVersionId(versionId: string): Version | null {
   const [, number, size] = VERSION.exec(versionId) ?? []
-  return size === undefined ? null : { number: Number(number), size: Number(size) }
+  return size === undefined ? null : { number: Number(number), size: size === '' ? null : Number(size) }
 }
 
 /** What a name in a directory stands for; `name` is (a part of) a key's segment again. */

@@ -21,9 +21,11 @@ import {
   type ObjectInfo,
   type ObjectPage,
   type ObjectStore,
+  type ObjectVersion,
   type PutOptions,
   type StoredObject,
   StoreUnavailable,
+  type VersionPage,
 } from './port.ts'
 
 // The object store of a single machine. A file is written under a temporary name, synced, and renamed to its version:
@@ -31,6 +33,8 @@ import {
 
 /** Directories whose newest version is remembered; any other is read again on its next put. */
 const REMEMBERED_DIRECTORIES = 10_000
+/** A page of versions ends with the key that fills it. */
+const VERSIONS_PAGE = 1_000
 
 /** Opens a directory as an object store, alone: StoreUnavailable when another process has it, or it cannot be used. */
 export async function openDiskStore(root: string, clock: Clock): Promise<ObjectStore> {
@@ -125,6 +129,17 @@ export async function openDiskStore(root: string, clock: Clock): Promise<ObjectS
     return { objects, truncated: false }
   }
 
+  async function versions(prefix: string, after = ''): Promise<VersionPage> {
+    checkPrefix(prefix)
+    const folder = prefix.slice(0, prefix.lastIndexOf('/') + 1)
+    const found: ObjectVersion[] = []
+    for await (const key of walkKeys(directoryOf(root, folder), folder, { prefix, after })) {
+      if (found.length >= VERSIONS_PAGE) return { versions: found, truncated: true }
+      found.push(...versionsOf(key))
+    }
+    return { versions: found, truncated: false }
+  }
+
   async function removeAll(prefix: string) {
     checkFolder(prefix)
     const directory = directoryOf(root, prefix)
@@ -140,6 +155,7 @@ export async function openDiskStore(root: string, clock: Clock): Promise<ObjectS
     delete: remove,
     deleteVersion,
     list,
+    versions,
     removeAll,
     ping: () => access(scratch, constants.W_OK),
     close: release,
@@ -213,30 +229,51 @@ interface Wanted {
 }
 type Found =
   | { kind: 'folder'; key: string; path: string }
-  | { kind: 'object'; key: string; version: Version }
+  | { kind: 'object'; key: string; versions: Version[] }
   | { kind: 'plain'; key: string; path: string }
+type FoundKey = Exclude<Found, { kind: 'folder' }>
 
-/** The wanted objects below a folder in the order of their keys. A folder sorts as its name with a '/'. */
+/** The wanted objects below a folder in the order of their keys. */
 async function* walk(directory: string, folder: string, wanted: Wanted): AsyncGenerator<StoredObject> {
+  for await (const found of walkKeys(directory, folder, wanted)) {
+    if (found.kind === 'plain') {
+      const info = await findPlain(found.path)
+      if (info) yield { key: found.key, size: info.size, modified: info.modified, versionId: '' }
+      continue
+    }
+    const version = newest(found.versions)
+    if (version.size === null) continue
+    const { size } = version
+    yield { key: found.key, size, modified: modifiedOf(version), versionId: versionIdOf(version) }
+  }
+}
+
+/** The wanted keys below a folder in their order, deleted ones too. A folder sorts as its name with a '/'. */
+async function* walkKeys(directory: string, folder: string, wanted: Wanted): AsyncGenerator<FoundKey> {
   const found = isLakeKey(folder) ? await plainIn(directory, folder) : await versionedIn(directory, folder)
   found.sort((a, b) => compareKeys(a.key, b.key))
   for (const item of found) {
     if (item.kind === 'folder') {
-      if (mayHold(item.key, wanted)) yield* walk(item.path, item.key, wanted)
-      continue
-    }
-    if (!item.key.startsWith(wanted.prefix) || compareKeys(item.key, wanted.after) <= 0) continue
-    if (item.kind === 'plain') {
-      const info = await findPlain(item.path)
-      if (info) yield { key: item.key, size: info.size, modified: info.modified, versionId: '' }
-    } else if (item.version.size !== null)
-      yield {
-        key: item.key,
-        size: item.version.size,
-        modified: modifiedOf(item.version),
-        versionId: versionIdOf(item.version),
-      }
+      if (mayHold(item.key, wanted)) yield* walkKeys(item.path, item.key, wanted)
+    } else if (item.key.startsWith(wanted.prefix) && compareKeys(item.key, wanted.after) > 0) yield item
   }
+}
+
+/** There is at least one. */
+const newest = (versions: readonly Version[]): Version =>
+  versions.reduce((latest, version) => (version.number > latest.number ? version : latest))
+
+function versionsOf(found: FoundKey): ObjectVersion[] {
+  // Lake keys have no versions: nobody asks for them.
+  if (found.kind === 'plain') return []
+  const latest = newest(found.versions)
+  return found.versions.map((version) => ({
+    key: found.key,
+    versionId: versionIdOf(version),
+    size: version.size,
+    modified: modifiedOf(version),
+    isNewest: version === latest,
+  }))
 }
 
 function mayHold(folder: string, { prefix, after }: Wanted): boolean {
@@ -246,22 +283,23 @@ function mayHold(folder: string, { prefix, after }: Wanted): boolean {
   )
 }
 
-/** The folders in a directory and the newest version of each of its keys. `base` is what their keys begin with. */
+/** The folders in a directory and its keys with their versions. `base` is what their keys begin with. */
 async function versionedIn(directory: string, base: string): Promise<Found[]> {
   const folders: Found[] = []
-  const newest = new Map<string, Version>()
+  const keys = new Map<string, Version[]>()
   for (const name of await namesIn(directory)) {
     const entry = parseEntry(name)
     const path = join(directory, name)
     if (entry.kind === 'folder') folders.push({ kind: 'folder', key: `${base}${entry.name}/`, path })
     if (entry.kind === 'part') folders.push(...(await versionedIn(path, base + entry.name)))
     if (entry.kind !== 'version') continue
-    const known = newest.get(entry.name)
-    if (known === undefined || entry.version.number > known.number) newest.set(entry.name, entry.version)
+    const known = keys.get(entry.name)
+    if (known === undefined) keys.set(entry.name, [entry.version])
+    else known.push(entry.version)
   }
   const objects = Array.from(
-    newest,
-    ([name, version]): Found => ({ kind: 'object', key: base + name, version }),
+    keys,
+    ([name, versions]): Found => ({ kind: 'object', key: base + name, versions }),
   )
   return [...folders, ...objects]
 }

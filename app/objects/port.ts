@@ -28,6 +28,21 @@ export interface ObjectPage {
   /** Whether more follow; ask for them with `after` = the last key of this page. */
   truncated: boolean
 }
+export interface ObjectVersion {
+  key: string
+  versionId: string
+  /** Null: a delete marker. */
+  size: number | null
+  modified: Date
+  /** Whether it is what the key reads as, or the marker that hides it. */
+  isNewest: boolean
+}
+export interface VersionPage {
+  /** Sorted by key; a key comes with all its versions, in any order. */
+  versions: ObjectVersion[]
+  /** Whether more follow; ask for them with `after` = the last key of this page. */
+  truncated: boolean
+}
 export interface PutOptions {
   /** Kept by stores that keep one (S3), for readers that come past us. */
   contentType?: string
@@ -49,10 +64,12 @@ export interface ObjectStore {
   text(key: string, versionId?: string): Promise<ObjectText | null>
   /** Hides the key behind a delete marker; its versions can still be read by their ids. */
   delete(key: string): Promise<void>
-  /** Removes one version for good. */
+  /** Removes one version, or one delete marker, for good. */
   deleteVersion(key: string, versionId: string): Promise<void>
   /** The newest versions of the keys that start with `prefix` and are not deleted; at most limits.listCap a page. */
   list(prefix: string, page: { limit: number; after?: string }): Promise<ObjectPage>
+  /** All versions and delete markers of the keys that start with `prefix`: some thousand a page, a key always whole. */
+  versions(prefix: string, after?: string): Promise<VersionPage>
   /** Removes every version of every key in a folder for good. `prefix` ends in '/'. */
   removeAll(prefix: string): Promise<void>
   /** Rejects when the store cannot be reached. */

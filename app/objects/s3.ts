@@ -24,9 +24,11 @@ import {
   type ObjectPage,
   type ObjectStore,
   ObjectTooLarge,
+  type ObjectVersion,
   type PutOptions,
   type StoredObject,
   StoreUnavailable,
+  type VersionPage,
 } from './port.ts'
 import { uploadChunks } from './s3-upload.ts'
 
@@ -124,6 +126,34 @@ export async function openS3Store(settings: S3Settings): Promise<ObjectStore> {
     return { objects, truncated: false }
   }
 
+  /** The last key of a page of the server may go on in the next one: it is left to the next page of ours. */
+  async function versions(prefix: string, after = ''): Promise<VersionPage> {
+    checkPrefix(prefix)
+    const found = new Map<string, ObjectVersion[]>()
+    for await (const { Versions = [], DeleteMarkers = [], IsTruncated } of versionPages(
+      prefix,
+      after || undefined,
+    )) {
+      const told = [...Versions, ...DeleteMarkers.map((marker) => ({ ...marker, Size: null }))]
+      for (const { Key, VersionId = '', Size = 0, LastModified = new Date(0), IsLatest = false } of told) {
+        if (Key === undefined || compareKeys(Key, after) <= 0) continue
+        const version = {
+          key: Key,
+          versionId: VersionId,
+          size: Size,
+          modified: LastModified,
+          isNewest: IsLatest,
+        }
+        found.set(Key, [...(found.get(Key) ?? []), version])
+      }
+      if (!IsTruncated || found.size < 2) continue
+      const keys = [...found.keys()].sort(compareKeys).slice(0, -1)
+      return { versions: keys.flatMap((key) => found.get(key) ?? []), truncated: true }
+    }
+    const keys = [...found.keys()].sort(compareKeys)
+    return { versions: keys.flatMap((key) => found.get(key) ?? []), truncated: false }
+  }
+
   async function removeAll(prefix: string) {
     checkFolder(prefix)
     await removeVersions(prefix, () => true)
@@ -169,6 +199,7 @@ export async function openS3Store(settings: S3Settings): Promise<ObjectStore> {
     delete: remove,
     deleteVersion,
     list,
+    versions,
     removeAll,
     async ping() {
       await client.send(new HeadBucketCommand({ Bucket }))

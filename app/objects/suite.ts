@@ -98,6 +98,63 @@ export function objectStoreSuite(
       expect(objects).toMatchObject([{ key: `${folder}a`, size: 3, versionId: first.versionId }])
     })
 
+    test('every version and delete marker of a folder is told, and each can be removed for good', async () => {
+      const folder = newFolder()
+      const one = await store.put(`${folder}a/one`, bytes('1'))
+      const two = await store.put(`${folder}a/one`, bytes('22'))
+      await store.delete(`${folder}a/one`)
+      const other = await store.put(`${folder}b~`, bytes('333'))
+      await store.put(`${folder.slice(0, -1)}x/c`, bytes('beyond'))
+      const { versions, truncated } = await store.versions(folder)
+      expect(truncated).toBe(false)
+      const told = versions.map(({ key, versionId, size, isNewest }) => ({ key, versionId, size, isNewest }))
+      const markerId = told.find(({ size }) => size === null)?.versionId ?? ''
+      const bySize = (a: { size: number | null }, b: { size: number | null }) => (a.size ?? 0) - (b.size ?? 0)
+      expect(told.toSorted(bySize)).toEqual([
+        { key: `${folder}a/one`, versionId: markerId, size: null, isNewest: true },
+        { key: `${folder}a/one`, versionId: one.versionId, size: 1, isNewest: false },
+        { key: `${folder}a/one`, versionId: two.versionId, size: 2, isNewest: false },
+        { key: `${folder}b~`, versionId: other.versionId, size: 3, isNewest: true },
+      ])
+      expect((await store.versions(folder, `${folder}a/one`)).versions.map(({ key }) => key)).toEqual([
+        `${folder}b~`,
+      ])
+      expect((await store.versions(`${folder}a/`)).versions).toHaveLength(3)
+      await store.deleteVersion(`${folder}a/one`, one.versionId)
+      await store.deleteVersion(`${folder}a/one`, two.versionId)
+      await store.deleteVersion(`${folder}a/one`, markerId)
+      expect((await store.versions(folder)).versions.map(({ key }) => key)).toEqual([`${folder}b~`])
+      expect(await store.text(`${folder}a/one`, two.versionId)).toBeNull()
+    })
+
+    test('a delete marker that is removed uncovers what it hid', async () => {
+      const key = `${newFolder()}a`
+      await store.put(key, bytes('one'))
+      await store.delete(key)
+      const marker = (await store.versions(key)).versions.find(({ size }) => size === null)
+      await store.deleteVersion(key, marker?.versionId ?? '')
+      expect((await store.text(key))?.text).toBe('one')
+    })
+
+    test('pages of versions hold whole keys, and each key once', async () => {
+      const folder = newFolder()
+      for (let n = 0; n < 3; n++)
+        await Promise.all(
+          Array.from({ length: 400 }, (_, key) => store.put(`${folder}${key}`, bytes(String(n)))),
+        )
+      const seen = new Map<string, number>()
+      let after: string | undefined
+      for (let truncated = true; truncated; ) {
+        const page = await store.versions(folder, after)
+        const keys = new Set(page.versions.map(({ key }) => key))
+        for (const key of keys) expect(seen.has(key)).toBe(false)
+        for (const { key } of page.versions) seen.set(key, (seen.get(key) ?? 0) + 1)
+        truncated = page.truncated
+        after = page.versions.at(-1)?.key
+      }
+      expect([seen.size, new Set(seen.values())]).toEqual([400, new Set([3])])
+    })
+
     test('an empty object is an object', async () => {
       const folder = newFolder()
       await store.put(`${folder}bytes`, new Uint8Array())
