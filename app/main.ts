@@ -47,6 +47,8 @@ import { makeTableService } from './tables/service.ts'
 
 /** sysexits.h: the environment is wrong, and starting again would not mend it. */
 const EX_CONFIG = 78
+/** Something the environment names cannot be used now. */
+const EX_UNAVAILABLE = 69
 const GAUGE_MS = 1_000
 /** Requests under way at the end may take this long. */
 const DRAIN_MS = 3_000
@@ -283,9 +285,10 @@ try {
   // The supervisor holds our stdin: it ends when the supervisor does, however that ends.
   if (process.env.SUPERVISED === '1') process.stdin.once('end', end).resume()
 } catch (error) {
-  const isConfiguration = error instanceof ConfigError || error instanceof StoreUnavailable
+  const code =
+    error instanceof ConfigError ? EX_CONFIG : error instanceof StoreUnavailable ? EX_UNAVAILABLE : 1
   const lines =
     error instanceof ConfigError ? error.problems : [error instanceof Error ? error.message : String(error)]
   for (const line of lines) process.stderr.write(`${line}\n`)
-  process.exit(isConfiguration ? EX_CONFIG : 1)
+  process.exit(code)
 }

@@ -17,13 +17,20 @@ export type ChildOptions = {
 
 /** sysexits.h EX_CONFIG: the child has said what is wrong with its environment, and starting it again would not mend that. */
 const CONFIGURATION_ERROR = 78
+/** EX_UNAVAILABLE: what the environment names cannot be used. At the first start it is a mistake, later an outage. */
+const UNAVAILABLE = 69
 /** The complaints of a child that are kept: several settings may be wrong. */
 const LAST_WORDS_LINES = 5
 /** What a dead child wrote last is passed on before its end is reported, unless somebody else holds its pipe. */
 const DRAIN_DEADLINE_MS = 500
 
 export function childProcess(options: ChildOptions): Part {
-  return { name: options.name, finalCode: CONFIGURATION_ERROR, start: async () => spawn(options) }
+  return {
+    name: options.name,
+    finalCode: CONFIGURATION_ERROR,
+    firstFinalCode: UNAVAILABLE,
+    start: async () => spawn(options),
+  }
 }
 
 function spawn({ name, command, env, cwd, port, stopDeadlineMs, log }: ChildOptions): Running {

@@ -47,10 +47,20 @@ async function refusal(env: Record<string, string>, options: { uid?: number; gid
   return error
 }
 
+const NO_STORE = {
+  S3_ENDPOINT: 'http://127.0.0.1:1',
+  S3_BUCKET: 'none',
+  S3_ACCESS_KEY_ID: 'key',
+  S3_SECRET_ACCESS_KEY: 'secret',
+}
+
 test.each([
   ['runner', { RUNNER_CONCURRENCY: 'many' }, 'RUNNER_CONCURRENCY must be a whole number'],
   ['query', { QUERY_CONCURRENCY: 'many' }, 'QUERY_CONCURRENCY must be a whole number'],
   ['api', { EDITION: 'deluxe' }, `EDITION: 'deluxe' is not available`],
+  ['api', { AUDIT: 'no' }, 'AUDIT: must be on or off'],
+  ['api', { TRUSTED_PROXIES: '10.0.0.0/8,proxy' }, `TRUSTED_PROXIES: '10.0.0.0/8,proxy' is no list`],
+  ['api', NO_STORE, `the versioned bucket 'none' at http://127.0.0.1:1 cannot be used`],
 ])('a wrong setting of the %s ends the start with one line that names it', async (part, env, reason) => {
   const { code, out, error } = await start({ DATABASE_URL: database.url, ...env })
   expect(code).toBe(1)

@@ -56,6 +56,7 @@ async function start() {
   const described = await describeTree(settings, servicePort, log)
   const supervised = supervise(described.stages, {
     log,
+    wasReady: () => isReady,
     onChange: () =>
       writeRegistry(
         dataDir,

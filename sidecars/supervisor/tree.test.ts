@@ -119,6 +119,17 @@ test('a child that refuses its configuration is not started again, and its reaso
   expect(tree.states()[0]?.restarts).toBe(0)
 })
 
+test('a child that misses something at the first start ends the tree; one that misses it later is started again', async () => {
+  const missing = () => child('api', `console.error('no store'); process.exit(69)`)
+  tree = supervise([[missing()]], { log, backoffMs: () => 1 })
+  await tree.start()
+  expect(await tree.gaveUp).toEqual({ name: 'api', reason: 'no store' })
+  await tree.stop()
+  tree = supervise([[missing()]], { log, wasReady: () => true, backoffMs: () => 1 })
+  await tree.start()
+  await until(() => (tree?.states()[0]?.restarts ?? 0) >= 2, 'two restarts')
+})
+
 test('when the supervisor is killed, its children notice and end', async () => {
   const source = `
     const { supervise } = await import('${join(import.meta.dirname, 'tree.ts')}')

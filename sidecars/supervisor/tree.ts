@@ -19,6 +19,8 @@ export type Part = {
   start: () => Promise<Running>
   /** The exit code that says a restart cannot help. */
   finalCode?: number
+  /** The one that says so of the first start only: once all has been ready, what is missing was there and may come back. */
+  firstFinalCode?: number
 }
 
 export type PartState = { name: string; port?: number; pid?: number; startedAt?: Date; restarts: number }
@@ -28,12 +30,18 @@ export type Tree = {
   start: () => Promise<void>
   /** Stops the last stage first. Safe at any time and any number of times. */
   stop: () => Promise<void>
-  /** Resolves with a part that ended with its `finalCode`, and what it said about it. */
+  /** Resolves with a part that ended for good, and what it said about it. */
   gaveUp: Promise<{ name: string; reason: string }>
   states: () => PartState[]
 }
 
-type Options = { log: WriteLine; onChange?: () => void; backoffMs?: (failures: number) => number }
+type Options = {
+  log: WriteLine
+  onChange?: () => void
+  /** Whether all parts have been ready together once. */
+  wasReady?: () => boolean
+  backoffMs?: (failures: number) => number
+}
 
 /** A part that ran this long is healthy again: its next death is restarted at once. */
 const HEALTHY_AFTER_MS = 10_000
@@ -42,7 +50,10 @@ const BACKOFF_LIMIT_MS = 10_000
 const defaultBackoffMs = (failures: number) =>
   failures <= 1 ? 0 : Math.min(100 * 2 ** (failures - 1), BACKOFF_LIMIT_MS)
 
-export function supervise(stages: Part[][], { log, onChange, backoffMs = defaultBackoffMs }: Options): Tree {
+export function supervise(
+  stages: Part[][],
+  { log, onChange, wasReady = () => false, backoffMs = defaultBackoffMs }: Options,
+): Tree {
   const stopAsked = Promise.withResolvers<void>()
   const gaveUp = Promise.withResolvers<{ name: string; reason: string }>()
   let isStopping = false
@@ -73,7 +84,7 @@ export function supervise(stages: Part[][], { log, onChange, backoffMs = default
         state.pid = undefined
         onChange?.()
         if (isStopping) return
-        if (code === part.finalCode) {
+        if (code === part.finalCode || (code === part.firstFinalCode && !wasReady())) {
           return gaveUp.resolve({ name: part.name, reason: running.lastWords?.() || describeExit(code) })
         }
         failures = performance.now() - startedMs > HEALTHY_AFTER_MS ? 1 : failures + 1
