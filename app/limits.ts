@@ -60,6 +60,9 @@ export const limits = {
   runnerSilenceMs: 6_000,
   /** The dispatcher looks for what a lost hint missed. */
   sweepMs: 1_000,
+  /** The scheduler looks at its schedules this often (spec: Limits), and takes so many of them in one transaction. */
+  schedulerTickMs: 30_000,
+  scheduleBatch: 5_000,
   /** Triggers of one pipeline, and pipelines one of them may wait for. */
   triggersPerPipeline: 100,
   dependenciesPerTrigger: 50,
@@ -100,4 +103,25 @@ export const limits = {
   ssePollMs: 2_000,
   sseHeartbeatMs: 15_000,
   sseStreamsPerProcess: 10_000,
+  /** Inspector: instances of one state that are counted, beyond which it says that there are more. */
+  inspectorCount: 10_000,
+  /** Rows that are looked at where no index counts: live runs, drafts, triggers. */
+  inspectorCountScan: 100_000,
+  /** Counts are shared by everybody who asks within this time. */
+  inspectorCountMs: 1_000,
+  inspectorCountsKept: 256,
+  /** Pipelines whose names match what is searched for. */
+  inspectorPipelines: 2_000,
+  /** Steps of history in one answer, and in an export. */
+  inspectorSteps: 500,
+  inspectorExportSteps: 10_000,
+  /** Dependencies that a trigger is said to wait for. */
+  inspectorReasons: 20,
+  /** A runner that says nothing for this long is said not to answer. */
+  inspectorRunnerMs: 1_000,
+  /** Event streams of the inspector, and how often a list is told that it has changed. */
+  inspectorStreams: 1_000,
+  inspectorListMs: 1_000,
+  /** What an instance waits for is looked up again this often while somebody watches. */
+  inspectorRefreshMs: 10_000,
 } as const
