@@ -1,7 +1,7 @@
 // Entry of the API process: reads the environment, puts the parts together, serves, and ends in order.
 
 import { migrate, openDatabase } from '../drizzle/client.ts'
-import type { FromWorker, ToDispatcher } from '../workers/channel.ts'
+import type { FromWorker, ToDispatcher, ToTriggers } from '../workers/channel.ts'
 import { assertNever } from '../workers/channel.ts'
 import { startLoop } from '../workers/loop.ts'
 import { performDue } from '../workers/outbox.ts'
@@ -44,6 +44,10 @@ import { makeRunService, type RunService } from './runs/service.ts'
 import { buildApp } from './server.ts'
 import { tableRoutes } from './tables/routes.ts'
 import { makeTableService } from './tables/service.ts'
+import { triggerRoutes } from './triggers/routes.ts'
+import { makeTriggerService } from './triggers/service.ts'
+import { webhookRoutes } from './webhooks/routes.ts'
+import { makeWebhookService } from './webhooks/service.ts'
 
 /** sysexits.h: the environment is wrong, and starting again would not mend it. */
 const EX_CONFIG = 78
@@ -75,22 +79,36 @@ async function start(config: Config) {
 
   const runner = makeRunnerPort(runners)
 
+  const thread = { processId: newId(), databaseUrl: config.databaseUrl, logFormat: config.logFormat }
   const dispatcher = superviseWorker<ToDispatcher>({
     name: 'dispatcher',
     path: new URL('../workers/dispatcher.worker.ts', import.meta.url),
     startMessage: {
       type: 'start',
       settings: {
-        processId: newId(),
-        databaseUrl: config.databaseUrl,
+        ...thread,
         runnerUrls: config.runnerUrls ?? [],
         publicUrl: config.publicUrl,
-        logFormat: config.logFormat,
       },
     },
     log,
-    onMessage: heard,
+    onMessage: heardFrom('dispatcher'),
     onRestart: (reason) => metrics.workerRestarts.inc({ worker: 'dispatcher', reason }),
+  })
+  let evaluatesHere = false
+  const evaluator = superviseWorker<ToTriggers>({
+    name: 'triggers',
+    path: new URL('../workers/triggers.worker.ts', import.meta.url),
+    startMessage: { type: 'start', settings: thread },
+    log,
+    onMessage(message) {
+      if (message.type === 'led') evaluatesHere = message.isLeading
+      heardFrom('triggers')(message)
+    },
+    onRestart(reason) {
+      evaluatesHere = false
+      metrics.workerRestarts.inc({ worker: 'triggers', reason })
+    },
   })
 
   const namespaces = makeNamespaceService({ db })
@@ -111,6 +129,12 @@ async function start(config: Config) {
     runnable: (path) => pipelines.runnable(path),
     nudge: (about) => dispatcher.post({ type: 'nudge', about }),
   })
+  const triggers = makeTriggerService({ sql, newId })
+  const webhooks = makeWebhookService({
+    sql,
+    newId,
+    nudge: () => dispatcher.post({ type: 'nudge', about: 'runRequested' }),
+  })
   const pipelines = makePipelineService({
     db,
     sql,
@@ -118,6 +142,7 @@ async function start(config: Config) {
     newId,
     log,
     runs,
+    triggers,
     requireNamespace: (name) => namespaces.requireExisting(name),
     validate: runner.validate,
   })
@@ -127,6 +152,7 @@ async function start(config: Config) {
     objects,
     clock,
     newId,
+    eventRecorded,
     requireNamespace: (name) => namespaces.requireExisting(name),
   })
   const tests = makeQualityTestService({
@@ -174,6 +200,7 @@ async function start(config: Config) {
       namespaceRoutes(namespaces),
       pipelineRoutes(pipelines),
       qualityTestRoutes(tests),
+      triggerRoutes(triggers, config),
       fileRoutes(files),
       landingZoneRoutes(zones),
       runRoutes(runs, feeds),
@@ -181,6 +208,7 @@ async function start(config: Config) {
       schemaRoutes(queries),
       tableRoutes(tables),
     ],
+    ownCredential: [webhookRoutes(webhooks)],
     internal: [catalog.routes, catalog.objectRoutes],
   })
   await sql.listen(
@@ -215,14 +243,26 @@ async function start(config: Config) {
   })
   log.info(`listening on ${server.url.origin}`)
 
-  function heard(message: FromWorker) {
+  /** An event that some trigger hears. The replica which evaluates may be another one. */
+  function eventRecorded() {
+    if (evaluatesHere) evaluator.post({ type: 'nudge', about: 'eventRecorded' })
+    else notices.recorded()
+  }
+
+  function heardFrom(worker: string) {
+    return (message: FromWorker) => heard(worker, message)
+  }
+
+  function heard(worker: string, message: FromWorker) {
     switch (message.type) {
       case 'runsEnded':
+        if (evaluatesHere && message.status === 'success')
+          evaluator.post({ type: 'nudge', about: 'eventRecorded' })
         return metrics.runsEnded(message.status, message.count)
       case 'rpcEnded':
         return metrics.rpcEnded(message)
       case 'ready':
-        return log.info('dispatcher is ready')
+        return log.info(`${worker} is ready`)
       case 'runsRequested':
         return dispatcher.post({ type: 'nudge', about: 'runRequested' })
       case 'alive':
@@ -255,12 +295,15 @@ async function start(config: Config) {
   }
 
   return {
-    restartWorkers: () => dispatcher.restart(),
+    restartWorkers() {
+      dispatcher.restart()
+      evaluator.restart()
+    },
     async stop() {
       clearInterval(gauges)
       feeds.stop()
       await Promise.race([server.stop(), pause(DRAIN_MS)])
-      await Promise.all([dispatcher.stop(), effects.stop()])
+      await Promise.all([dispatcher.stop(), evaluator.stop(), effects.stop()])
       await server.stop(true)
       await audit.stop()
       await Promise.all([database.close(), objects.close()])

@@ -41,6 +41,8 @@ export interface AppParts {
   audit: RecordRequest
   /** Route plugins of the slices, mounted under /api/v1. */
   api: readonly AnyElysia[]
+  /** As `api`, but they check a credential of their own: webhooks. */
+  ownCredential: readonly AnyElysia[]
   /** Plugins that check a credential of their own, mounted at the root: /catalog, /lake/objects. */
   internal: readonly AnyElysia[]
 }
@@ -57,10 +59,11 @@ export function buildApp(parts: AppParts): App {
   const { config, metrics } = parts
   const health = healthRoutes(makeHealthService(parts), metrics, config)
   const api = together([...parts.api, featureRoutes(config)], '/api/v1')
+  const ownCredential = together(parts.ownCredential, '/api/v1')
   const internal = together(parts.internal)
   const swagger = swaggerRoutes(() =>
     openApiDocument({
-      routes: [...api.routes, ...health.routes],
+      routes: [...api.routes, ...ownCredential.routes, ...health.routes],
       version: config.version,
       locked: config.apiKey !== null,
     }),
@@ -75,6 +78,7 @@ export function buildApp(parts: AppParts): App {
     })
     .use(open)
     .use(internal)
+    .use(ownCredential)
     .use(api)
 
   return {
@@ -83,6 +87,7 @@ export function buildApp(parts: AppParts): App {
       routes: makeRouteTable([
         ...routesOf(open, 'open'),
         ...routesOf(internal, 'own-credential'),
+        ...routesOf(ownCredential, 'own-credential'),
         ...routesOf(api, 'identity'),
       ]),
       perform: async (request) => await elysia.fetch(request),

@@ -38,6 +38,7 @@ export function testApp(
     readiness: { postgres: answers, s3: answers, runner: answers, query: answers },
     audit: () => {},
     api: [],
+    ownCredential: [],
     internal: [],
     ...parts,
     config: { ...testConfig, ...parts.config },

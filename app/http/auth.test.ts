@@ -8,7 +8,8 @@ const things = new Elysia({ prefix: '/things' })
   .get('/:id', ({ params }) => params)
   .post('', () => ({}))
 const catalog = new Elysia({ prefix: '/catalog' }).get('/v1/config', () => ({}))
-const parts = { api: [things], internal: [catalog] }
+const webhooks = new Elysia({ prefix: '/webhooks' }).post('', () => ({}))
+const parts = { api: [things], ownCredential: [webhooks], internal: [catalog] }
 
 const KEY = 'correct horse battery staple'
 const locked = testApp({ ...parts, config: { apiKey: KEY } })
@@ -111,7 +112,7 @@ describe('with a key configured', () => {
 
   test('webhooks and the catalog check a credential of their own', async () => {
     expect(await status('GET', '/catalog/v1/config')).toBe(200)
-    expect(await status('POST', '/api/v1/webhooks')).toBe(404)
+    expect(await status('POST', '/api/v1/webhooks')).toBe(200)
     expect(await status('GET', '/api/v1/webhooks')).toBe(401)
   })
 

@@ -99,7 +99,7 @@ async function admit(deps: ExchangeDeps, arrival: Arrival): Promise<Response> {
     const methods = routes.methods(target.path)
     if (methods.length > 0) return new Response(null, { status: 204, headers: { allow: methods.join(', ') } })
   }
-  const identity = needsIdentity(request.method, target.path, route) ? await identify(deps, request) : null
+  const identity = needsIdentity(route) ? await identify(deps, request) : null
   arrival.identity = identity
   if (route === null) {
     const methods = routes.methods(target.path)
@@ -114,11 +114,7 @@ async function admit(deps: ExchangeDeps, arrival: Arrival): Promise<Response> {
 }
 
 /** What is open is listed; all else needs a credential, also what does not exist. */
-const needsIdentity = (method: string, path: string, route: Route | null) =>
-  route === null ? `${method} ${path}` !== WEBHOOKS : route.access === 'identity'
-
-/** Its credential is the webhook's own token (specification, Authentication, rule 2). */
-export const WEBHOOKS = 'POST /api/v1/webhooks'
+const needsIdentity = (route: Route | null) => route === null || route.access === 'identity'
 
 async function identify({ authenticate }: ExchangeDeps, request: Request): Promise<Identity> {
   const identity = await authenticate(request)

@@ -4,6 +4,7 @@ import { AppError } from '../http/errors.ts'
 import type { NewId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import type { ObjectStore } from '../objects/port.ts'
+import { announceUpload } from './announcements.ts'
 import { candidateNames, originalName, storedName } from './filenames.ts'
 import { type FileRow, insertFile, lockZone, takenNames, type ZoneRow } from './queries.ts'
 
@@ -12,6 +13,8 @@ export interface UploadDeps {
   objects: ObjectStore
   clock: Clock
   newId: NewId
+  /** A hint for the evaluator of triggers; its sweep finds what a lost one missed. */
+  eventRecorded(): void
 }
 
 /** How far into the future a name may reach when files of one name arrive faster than one per second. */
@@ -26,7 +29,7 @@ export const zonePrefix = ({ namespace, name }: { namespace: string; name: strin
  * Uploads go to the store without a transaction being held. The row decides whose a name is: whoever finds it taken
  * takes his own version of the object back and tries a later second. Without its row, an object is nobody's input.
  */
-export function makeUpload({ db, objects, clock, newId }: UploadDeps) {
+export function makeUpload({ db, objects, clock, newId, eventRecorded }: UploadDeps) {
   /** Names that uploads of this process are about to take. */
   const claimed = new Set<string>()
 
@@ -47,14 +50,18 @@ export function makeUpload({ db, objects, clock, newId }: UploadDeps) {
   }
 
   /** Null: the zone has got a file of that name meanwhile. 'gone': there is no such zone any more. */
-  const record = (
+  async function record(
     zone: ZoneRow,
     file: Omit<FileRow, 'seq' | 'uploadedAt' | 'archivedByRun' | 'archivedAt'>,
-  ) =>
-    db.transaction(async (tx): Promise<FileRow | null | 'gone'> => {
-      if (!(await lockZone(tx, zone.id, 'key share'))) return 'gone'
-      return insertFile(tx, file)
+  ): Promise<FileRow | null | 'gone'> {
+    const { outcome, isHeard } = await db.transaction(async (tx) => {
+      if (!(await lockZone(tx, zone.id, 'key share'))) return { outcome: 'gone' as const, isHeard: false }
+      const row = await insertFile(tx, file)
+      return { outcome: row, isHeard: row !== null && (await announceUpload(tx, zone, row)) }
     })
+    if (isHeard) eventRecorded()
+    return outcome
+  }
 
   /** The file's row, or 'gone' when the zone was deleted meanwhile. */
   return async function upload(zone: ZoneRow, file: File): Promise<FileRow | 'gone'> {

@@ -26,6 +26,7 @@ export interface DeletionDeps {
   db: Db
   objects: ObjectStore
   runs: { cancelAllOf(pipelineId: PipelineId, cause: string): Promise<unknown> }
+  triggers: { retireAllOf(pipelineId: PipelineId): Promise<unknown> }
 }
 
 /** Soft-deletes: from its commit on there is no such pipeline. What it leaves behind is the effect's to clear up. */
@@ -48,11 +49,12 @@ export async function markDeleted(db: Db, ref: PipelineRef): Promise<PipelineDel
   })
 }
 
-/** Cancels what the pipeline still runs and removes its files. May be performed any number of times. */
+/** Retires the pipeline's triggers, cancels what it still runs and removes its files. May be performed any number of times. */
 export async function finishDeletion(
-  { db, objects, runs }: DeletionDeps,
+  { db, objects, runs, triggers }: DeletionDeps,
   payload: PipelineDeleted,
 ): Promise<void> {
+  await triggers.retireAllOf(payload.pipeline_id)
   await runs.cancelAllOf(payload.pipeline_id, 'pipeline deleted')
   await db.transaction((tx) => removeLeftFiles(tx, objects, payload.prefix))
 }

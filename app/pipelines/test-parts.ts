@@ -24,7 +24,7 @@ export async function openParts() {
   const objects = await openDiskStore(root, systemClock)
   const namespaces = makeNamespaceService({ db })
   const cancelled: string[] = []
-  const deps: PipelineDeps & { newId: NewId } = {
+  const deps: PipelineDeps & { newId: NewId; eventRecorded(): void } = {
     db,
     sql,
     objects,
@@ -33,6 +33,8 @@ export async function openParts() {
     requireNamespace: (name) => namespaces.requireExisting(name),
     validate: async () => null,
     runs: { cancelAllOf: async (id) => void cancelled.push(id) },
+    triggers: { retireAllOf: async () => {} },
+    eventRecorded: () => {},
   }
   return {
     db,

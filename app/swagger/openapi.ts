@@ -54,7 +54,11 @@ export function openApiDocument({ routes, version, locked }: DocumentInput): Jso
     tags: [...new Set(routes.flatMap(tagsOf))].map((name) => ({ name })),
     paths,
     components: {
-      securitySchemes: { ApiKey: { type: 'apiKey', in: 'header', name: 'X-Api-Key' } },
+      securitySchemes: {
+        ApiKey: { type: 'apiKey', in: 'header', name: 'X-Api-Key' },
+        WebhookToken: { type: 'apiKey', in: 'header', name: 'X-Webhook-Token' },
+        WebhookBearer: { type: 'http', scheme: 'bearer' },
+      },
       schemas: { Error: toOpenApiSchema(ErrorBody) },
       responses: {
         Error: { description: 'The error envelope', content: ERROR_CONTENT },

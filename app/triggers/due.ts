@@ -54,7 +54,7 @@ export async function readyDependents(
   const rows = await sql<{ id: TriggerId }[]>`
     select t.id from trigger t join pipeline p on p.id = t.pipeline_id and p.deleted_at is null
     where t.due_at <= clock_timestamp() and t.state <> 'disabled' and t.type = 'cron_dependency'
-      and (${after}::uuid is null or t.id > ${after}) and (${dueSince}::timestamptz is null or t.due_at > ${dueSince})
+      and (${after}::uuid is null or t.id > ${after}) and t.due_at > coalesce(${dueSince}::timestamptz, '-infinity')
       and not exists (
         select 1 from trigger_dependency d ${latestSuccess(sql)}
         where d.trigger_id = t.id and (latest.id is null or latest.id = d.used_run))
@@ -64,8 +64,11 @@ export async function readyDependents(
 
 /** Joins to each dependency `d` the latest success of the pipeline that has its name now. */
 export const latestSuccess = (sql: Sql | SqlTx) => sql`
-  left join pipeline dp on dp.deleted_at is null and dp.namespace = split_part(substr(d.source, 10), '.', 1)
-    and dp.layer = split_part(substr(d.source, 10), '.', 2) and dp.name = split_part(substr(d.source, 10), '.', 3)
+  left join lateral (
+    select p.id from pipeline p
+    where p.deleted_at is null and p.namespace = split_part(substr(d.source, 10), '.', 1)
+      and p.layer = split_part(substr(d.source, 10), '.', 2) and p.name = split_part(substr(d.source, 10), '.', 3)
+    limit 1) dp on true
   left join lateral (
     select r.id, r.finished_at from run r where r.pipeline_id = dp.id and r.status = 'success'
     order by r.finished_at desc, r.id desc limit 1) latest on true`

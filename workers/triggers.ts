@@ -1,0 +1,254 @@
+// The evaluator: turns recorded events and due times into runs, on the one replica that leads. It decides nothing: machines do.
+
+import type { NewId, TriggerId } from '../app/ids.ts'
+import { limits } from '../app/limits.ts'
+import type { Log } from '../app/log.ts'
+import { endCooldowns } from '../app/triggers/cooling.ts'
+import {
+  dueCrons,
+  fireDue,
+  lookAhead,
+  type Outlook,
+  passOverDue,
+  readyDependents,
+} from '../app/triggers/due.ts'
+import { hearEvents, passOver } from '../app/triggers/events.ts'
+import type { Note } from '../app/triggers/notes.ts'
+import type { Fenced, Sql } from '../drizzle/client.ts'
+import { isPassing } from '../drizzle/errors.ts'
+import type { FromWorker } from './channel.ts'
+import { startLoop } from './loop.ts'
+
+export interface EvaluatorDeps {
+  /** For reading only. */
+  sql: Sql
+  write: Fenced
+  newId: NewId
+  log: Log
+  post(message: FromWorker): void
+}
+
+export type Evaluator = ReturnType<typeof makeEvaluator>
+
+/** What one tick has done. */
+export interface Ticked {
+  runs: number
+  /** There was more than one batch. */
+  hasMore: boolean
+}
+
+/** The ticks, without their timers. Each may run in two replicas at once: one of them then finds nothing left to do. */
+export function makeEvaluator({ sql, write, newId, log, post }: EvaluatorDeps) {
+  /** Events that could not be dealt with; they are tried again by `retryHeld`. */
+  const held = new Set<number>()
+  /** cron_dependency triggers that were due by then have been looked at. */
+  let lookedAt: Date | null = null
+
+  function told({ runs, notes }: { runs: number; notes: readonly Note[] }) {
+    if (runs > 0) post({ type: 'runsRequested', count: runs })
+    for (const { level, message, fields, error } of notes.slice(0, NOTES_MAX))
+      log[level](message, error === undefined ? fields : { ...fields, error })
+    if (notes.length > NOTES_MAX) log.warn(`${notes.length - NOTES_MAX} more of these are not told`)
+  }
+
+  /** One batch of events. Most hints are of successes that no trigger hears: those cost one look. */
+  async function hear(): Promise<Ticked> {
+    const [waiting] = await sql`select 1 from trigger_event where id <> all(${[...held]}::bigint[]) limit 1`
+    if (waiting === undefined) return NOTHING
+    try {
+      const heard = await write((tx) => hearEvents(tx, { newId, except: [...held] }))
+      if (heard === null) return NOTHING
+      told(heard)
+      hold(heard.left)
+      return heard
+    } catch (error) {
+      if (isPassing(error)) throw error
+      log.warn('a batch of events failed; taking them one by one', { error })
+      return hearEach(await waitingEvents())
+    }
+  }
+
+  const waitingEvents = async () =>
+    (
+      await sql<{ id: number }[]>`
+        select id::float8 as id from trigger_event where id <> all(${[...held]}::bigint[])
+        order by id limit ${limits.eventBatch}`
+    ).map(({ id }) => id)
+
+  async function hearEach(ids: readonly number[]): Promise<Ticked> {
+    let runs = 0
+    for (const id of ids) runs += await hearAlone(id)
+    return { runs, hasMore: ids.length === limits.eventBatch }
+  }
+
+  /** One event; if it fails, trigger by trigger, so that only the one which fails goes without. */
+  async function hearAlone(id: number): Promise<number> {
+    let runs = 0
+    let triggersMax: number = limits.firingBatch
+    for (;;) {
+      try {
+        const heard = await write((tx) => hearEvents(tx, { newId, only: id, triggersMax }))
+        if (heard === null) return runs
+        told(heard)
+        runs += heard.runs
+        hold(heard.left)
+        if (!heard.hasMore || heard.left.length > 0) return runs
+      } catch (error) {
+        if (isPassing(error)) throw error
+        if (triggersMax > 1) {
+          triggersMax = 1
+          continue
+        }
+        try {
+          const triggerId = await write((tx) => passOver(tx, id))
+          log.error(
+            `event ${id} cannot be fired${triggerId ? ` by trigger ${triggerId}` : ''}; it is passed over`,
+            {
+              error,
+            },
+          )
+          if (triggerId === null) return runs
+        } catch (worse) {
+          if (isPassing(worse)) throw worse
+          log.error(`event ${id} can neither be fired nor passed over; it is left for later`, {
+            error: worse,
+          })
+          hold([id])
+          return runs
+        }
+      }
+    }
+  }
+
+  function hold(ids: readonly number[]) {
+    for (const id of ids) if (held.size < HELD_MAX) held.add(id)
+  }
+
+  /** Whatever made them fail may be mended by now. */
+  async function retryHeld(): Promise<Ticked> {
+    const ids = [...held]
+    held.clear()
+    return hearEach(ids)
+  }
+
+  /** Whatever time has brought: due crons, cron_dependencies that have just become due, cooldowns that are over. */
+  async function keepTime(): Promise<Ticked & Outlook> {
+    const outlook = await lookAhead(sql)
+    const ticks: Ticked[] = []
+    if (outlook.hasDueCron) ticks.push(await fire(await dueCrons(sql, limits.dueBatch)))
+    ticks.push(await fireReady(lookedAt))
+    lookedAt = outlook.now
+    if (outlook.hasCooled) {
+      const ended = await write((tx) => endCooldowns(tx, limits.dueBatch))
+      ticks.push({ runs: 0, hasMore: ended?.hasMore ?? false })
+    }
+    return {
+      ...outlook,
+      runs: ticks.reduce((sum, { runs }) => sum + runs, 0),
+      hasMore: ticks.some(({ hasMore }) => hasMore),
+    }
+  }
+
+  /** Every cron_dependency that is due, whatever it has heard: what a lost event, or a success before it was due, has missed. */
+  const sweepDependents = () => fireReady(null)
+
+  async function fireReady(dueSince: Date | null): Promise<Ticked> {
+    let runs = 0
+    let after: TriggerId | null = null
+    for (;;) {
+      const ids: TriggerId[] = await readyDependents(sql, { after, dueSince, limit: limits.dueBatch })
+      if (ids.length > 0) runs += (await fire(ids)).runs
+      after = ids.at(-1) ?? null
+      if (ids.length < limits.dueBatch) return { runs, hasMore: false }
+    }
+  }
+
+  async function fire(ids: readonly TriggerId[]): Promise<Ticked> {
+    if (ids.length === 0) return NOTHING
+    try {
+      const due = await write((tx) => fireDue(tx, ids, { newId }))
+      if (due === null) return NOTHING
+      told(due)
+      return { runs: due.runs, hasMore: ids.length === limits.dueBatch }
+    } catch (error) {
+      if (isPassing(error)) throw error
+      const [only] = ids
+      if (only !== undefined && ids.length === 1) {
+        log.error(`trigger ${only} is due and cannot be fired; it is passed over`, { error })
+        await write((tx) => passOverDue(tx, only))
+        return NOTHING
+      }
+      log.warn('a batch of due triggers failed; taking them one by one', { error })
+      let runs = 0
+      for (const id of ids) runs += (await fire([id])).runs
+      return { runs, hasMore: ids.length === limits.dueBatch }
+    }
+  }
+
+  return { hear, keepTime, sweepDependents, retryHeld }
+}
+
+const NOTHING: Ticked = { runs: 0, hasMore: false }
+/** Lines one tick adds to the service's log. */
+const NOTES_MAX = 20
+const HELD_MAX = 1_000
+
+export interface TriggersDeps extends EvaluatorDeps {
+  isLeading(): boolean
+}
+
+export interface Triggers {
+  /** Something was recorded: listen now. */
+  nudge(): void
+  /** This replica leads from now on: look at everything. */
+  led(): void
+  /** What is under way ends first. */
+  stop(): Promise<void>
+}
+
+/** The evaluator on its timers. Events are heard when somebody says so, and every second in case nobody did. */
+export function startTriggers({ isLeading, ...deps }: TriggersDeps): Triggers {
+  const { log } = deps
+  const evaluator = makeEvaluator(deps)
+  const failed = (what: string) => (error: unknown) => log.error(`${what} failed`, { error })
+
+  const hearing = startLoop({
+    // The clock below says when there is something.
+    everyMs: limits.dependencySweepMs,
+    onError: failed('hearing events'),
+    tick: async () => isLeading() && (await evaluator.hear()).hasMore,
+  })
+
+  const timing = startLoop({
+    everyMs: limits.sweepMs,
+    onError: failed('firing what is due'),
+    async tick() {
+      if (!isLeading()) return false
+      const { hasEvents, nextDueMs, hasMore } = await evaluator.keepTime()
+      if (hasEvents) hearing.nudge()
+      if (nextDueMs !== null && nextDueMs < limits.sweepMs) timing.nudgeWithin(Math.ceil(nextDueMs) + 1)
+      return hasMore
+    },
+  })
+
+  const sweeping = startLoop({
+    everyMs: limits.dependencySweepMs,
+    onError: failed('looking for what dependencies have missed'),
+    async tick() {
+      if (!isLeading()) return false
+      await evaluator.sweepDependents()
+      await evaluator.retryHeld()
+      return false
+    },
+  })
+
+  return {
+    nudge: hearing.nudge,
+    led() {
+      for (const loop of [hearing, timing, sweeping]) loop.nudge()
+    },
+    async stop() {
+      await Promise.all([hearing.stop(), timing.stop(), sweeping.stop()])
+    },
+  }
+}

@@ -1,0 +1,40 @@
+// Entry of the evaluator's thread: it runs on every replica, and evaluates on the one that leads.
+import { newId } from '../app/ids.ts'
+import { EVENT_RECORDED, RUN_COMPLETED } from '../app/runs/notices.ts'
+import { openDatabase } from '../drizzle/client.ts'
+import { type FromWorker, ToTriggers } from './channel.ts'
+import { startLeadership } from './leadership.ts'
+import { serveThread } from './serve-thread.ts'
+import { startTriggers } from './triggers.ts'
+
+serveThread('triggers', ToTriggers, async ({ databaseUrl, processId }, { post, log }) => {
+  const database = openDatabase(databaseUrl, {
+    connections: 1,
+    rawConnections: 2,
+    application: 'sluice triggers',
+    settings: { lock_timeout: 5_000, statement_timeout: 15_000, idle_in_transaction_session_timeout: 10_000 },
+  })
+  const { sql } = database
+  const leadership = startLeadership({
+    databaseUrl,
+    role: 'triggers',
+    holder: processId,
+    log,
+    onChange(isLeading) {
+      post({ type: 'led', isLeading } satisfies FromWorker)
+      if (isLeading) triggers.led()
+    },
+  })
+  const triggers = startTriggers({ sql, ...leadership, newId, log, post })
+  // Facts of other replicas; after a connection that was lost, whatever was missed.
+  for (const channel of [RUN_COMPLETED, EVENT_RECORDED])
+    await sql.listen(channel, triggers.nudge, triggers.nudge)
+  return {
+    heard: () => triggers.nudge(),
+    async stop() {
+      await triggers.stop()
+      await leadership.stop()
+      await database.close()
+    },
+  }
+})
