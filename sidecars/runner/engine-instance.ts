@@ -1,4 +1,9 @@
-import { type DuckDBDataChunk, type DuckDBValue, StatementType } from '@duckdb/node-api'
+import {
+  type DuckDBDataChunk,
+  type DuckDBPreparedStatement,
+  type DuckDBValue,
+  StatementType,
+} from '@duckdb/node-api'
 import { engineError, mapped } from '../../lake/engine/error.ts'
 import { type Engine, type PreparedEngine, prepareEngine } from '../../lake/engine/instance.ts'
 import { nextChunk } from '../../lake/engine/rows.ts'
@@ -47,7 +52,7 @@ export class EngineInstance {
   }
 
   async define({ sql }: Input<'define'>): Promise<AnswerOf<'define'>> {
-    await this.#select(sql)
+    refuseTwins(await this.#select(sql))
     await this.#open.run(`CREATE TEMP VIEW ${RESULT} AS ${sql}`)
     return this.#open.describe(`FROM ${RESULT}`)
   }
@@ -113,6 +118,17 @@ export class EngineInstance {
     if (statement.statementType !== StatementType.SELECT)
       throw new Refused(`only a SELECT can be run, not ${StatementType[statement.statementType]}`)
     return statement
+  }
+}
+
+/** A view of them would have `a_1` beside `a`, and the table a column that nobody asked for. Names are told apart whatever their case. */
+function refuseTwins(statement: DuckDBPreparedStatement): void {
+  const names = Array.from({ length: statement.columnCount }, (_, column) => statement.columnName(column))
+  const known = new Set<string>()
+  for (const name of names) {
+    if (known.has(name.toLowerCase()))
+      throw new Refused(`two columns are named "${name}": give one of them another name`)
+    known.add(name.toLowerCase())
   }
 }
 

@@ -216,9 +216,9 @@ class Journey {
     return written
   }
 
-  /** Null: nothing changes. */
+  /** Null: nothing changes. A table that is not there yet is made by its first run, rows or none. */
   #store(written: WrittenResult, target: Target): StoredResult | null {
-    if (target.mode === 'replace' || written.rowCount > 0)
+    if (target.mode === 'replace' || target.table === null || written.rowCount > 0)
       return storeResult(written, target, this.#place.lake)
     this.#say('no rows to append: the table stays as it is')
     return null

@@ -160,13 +160,24 @@ describe('what a run changes', () => {
     expect(await ask(table, { rows: 'select count(*) from {{ this }}' })).toEqual({ rows: 0 })
   })
 
-  test('append_only adds rows and columns; no rows are no commit', async () => {
+  test('append_only makes its table at the first run, also of no rows, and its tests see it', async () => {
     const table = aTable()
     const first = await publish(table, 'select 1 as a where false', {
       ...appending,
-      'tests/quality/t.sql': 'select 1',
+      'tests/quality/rows.sql': 'select count(*) from {{ this }}',
     })
-    expect(first.facts).toMatchObject({ rowsWritten: 0n, testedCommit: '', tests: [] })
+    expect(first.facts).toMatchObject({
+      rowsWritten: 0n,
+      testedCommit: expect.stringMatching(/./),
+      tests: [{ passed: true, value: 0n, error: '' }],
+    })
+    expect(await ask(table, { rows: 'select count(a) from {{ this }}' })).toEqual({ rows: 0 })
+    await publish(table, 'select 1 as a', appending)
+    expect(await ask(table, { rows: 'select count(a) from {{ this }}' })).toEqual({ rows: 1 })
+  })
+
+  test('append_only adds rows and columns; no rows are no commit', async () => {
+    const table = aTable()
     await publish(table, 'select range as a from range(3)', appending)
     const counting = { 'tests/quality/rows.sql': 'select count(*) - 5 from {{ this }}' }
     const second = await publish(table, "select range as a, 'new' as b from range(2)", {
@@ -348,6 +359,12 @@ describe('a failure says what to mend', () => {
       'select interval 1 day as i',
       /^executing: pipeline.sql: column "i": INTERVAL cannot be stored in a table; cast it/,
     ],
+    [
+      'select 1 as a, 2 as b, 3 as a',
+      /^executing: pipeline.sql: two columns are named "a": give one of them another name$/,
+    ],
+    ['select 1 as day, 2 as "Day"', /^executing: pipeline.sql: two columns are named "Day": /],
+    ['select * from (select 1 as id) x, (select 2 as id) y', /: two columns are named "id": /],
     [
       "select 'x'::integer as a",
       /^executing: pipeline.sql line 1: Conversion Error: Could not convert string 'x'/,
