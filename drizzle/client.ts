@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { drizzle, type PostgresJsDatabase } from 'drizzle-orm/postgres-js'
 import { migrate as applyMigrations } from 'drizzle-orm/postgres-js/migrator'
 import postgres from 'postgres'
+import { survivingLostConnections } from './lost-connections.ts'
 import * as schema from './schema/index.ts'
 
 export type Db = PostgresJsDatabase<typeof schema>
@@ -48,8 +49,8 @@ export function openDatabase(url: string, options: DatabaseOptions): Database {
     backoff: (tries: number) => Math.min(1, 0.05 * 2 ** tries),
     connection: { application_name: options.application, ...options.settings },
   }
-  const typed = postgres(url, { ...common, max: options.connections })
-  const sql = postgres(url, { ...common, max: options.rawConnections })
+  const typed = survivingLostConnections(postgres(url, { ...common, max: options.connections }))
+  const sql = survivingLostConnections(postgres(url, { ...common, max: options.rawConnections }))
   return {
     db: drizzle(typed, { schema }),
     sql,

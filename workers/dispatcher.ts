@@ -11,12 +11,13 @@ import {
   adoptOrphans,
   attemptsFollowedBy,
   handleOf,
+  isAnyWaiting,
   type OpenAttempt,
   openAttemptsOf,
   startWaiting,
 } from '../app/runs/attempts.ts'
 import { makeNotices, type RunCompleted } from '../app/runs/notices.ts'
-import { applyOutcomes, type Outcome } from '../app/runs/outcomes.ts'
+import { applyOutcomes } from '../app/runs/outcomes.ts'
 import { queueCancels } from '../app/runs/settle.ts'
 import type { Sql } from '../drizzle/client.ts'
 import { isPassing } from '../drizzle/errors.ts'
@@ -59,6 +60,8 @@ export function startDispatcher({
   const following = new Set<string>()
   const queue = makeOutcomeQueue()
   let suspects = new Set<RunId>()
+  /** Something may wait for a place. */
+  let lacksPlaces = false
   const failed = (what: string) => (error: unknown) => log.error(`${what} failed`, { error })
   const notices = makeNotices(sql, failed('announcing'))
 
@@ -67,7 +70,8 @@ export function startDispatcher({
     onError: failed('starting runs'),
     async tick() {
       const places = runners.takePlaces(limits.dispatchBatch)
-      if (places.length === 0) return false
+      lacksPlaces = places.length === 0
+      if (lacksPlaces) return false
       const taken: string[] = []
       try {
         const { attempts, completed, isFull } = await startWaiting(sql, places, replica)
@@ -76,6 +80,7 @@ export function startDispatcher({
           taken.push(attempt.runnerUrl)
           follow(attempt, { hasPlace: true })
         }
+        lacksPlaces = isFull && attempts.length < limits.dispatchBatch
         // A run that ended at once leaves its pipeline's turn to the next.
         return isFull || completed.length > 0
       } finally {
@@ -99,6 +104,8 @@ export function startDispatcher({
     onError: failed('ending runs'),
     async tick() {
       if (queue.isEmpty()) return false
+      // What comes on this turn of the event loop goes with it: an attempt that is over as soon as it is accepted, too.
+      await new Promise(setImmediate)
       const batch = queue.take()
       try {
         await apply(batch)
@@ -180,7 +187,7 @@ export function startDispatcher({
       .finally(() => {
         following.delete(key)
         if (holdsPlace) runners.give(url)
-        starting.nudge()
+        if (lacksPlaces) starting.nudge()
       })
   }
 
@@ -204,14 +211,11 @@ export function startDispatcher({
   }
 
   async function apply({ outcomes, lines }: Batch) {
-    const { changed, completed, unwanted } = await applyOutcomes(sql, outcomes, lines)
+    const { changed, completed, unwanted, freed, nextStartMs } = await applyOutcomes(sql, outcomes, lines)
     notices.changed(changed)
     tellEnded(completed)
-    if (outcomes.some(frees)) {
-      starting.nudge()
-      // Those that wait a moment before their next attempt are looked for after it.
-      setTimeout(starting.nudge, AFTER_BACKOFF_MS)
-    }
+    if (nextStartMs !== null) setTimeout(starting.nudge, nextStartMs === 0 ? 0 : nextStartMs + TIMER_MS)
+    if (freed.length > 0 && (await isAnyWaiting(sql, freed))) starting.nudge()
     if (unwanted.length === 0) return
     await queueCancels(sql, unwanted)
     performing.nudge()
@@ -287,11 +291,8 @@ export const DISPATCHER_SESSION = {
 /** Lines and phases that come within this time share a transaction; the next outcome takes them along. */
 const TELL_WITHIN_MS = 25
 
-/** A little more than the back-off of a refused attempt. */
-const AFTER_BACKOFF_MS = 260
-
-/** Whether a pipeline's turn, or a runner's place, is free after it. */
-const frees = ({ kind }: Outcome) => kind !== 'accepted' && kind !== 'entered'
+/** Our timer may be a little ahead of the database's clock. */
+const TIMER_MS = 5
 
 /** `all` less one of each of `some`. */
 function without(all: readonly string[], some: readonly string[]): string[] {

@@ -1,10 +1,10 @@
 // Attempts: each fixes together its base on main, its landing files and its branch, and opens all three in one transaction.
-import type { JSONValue } from 'postgres'
+import type { JSONValue, PendingQuery, Row } from 'postgres'
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { PinnedFiles } from '../../drizzle/schema/pipeline.ts'
 import { RUN_MACHINE_VERSION, type RunStatus } from '../../machines/run.ts'
 import { openBranches } from '../catalog/branches.ts'
-import type { RunId } from '../ids.ts'
+import type { PipelineId, RunId } from '../ids.ts'
 import { announceSuccesses } from './announcements.ts'
 import { ATTEMPT_LINES, type LogLevel, type LogLine, seqAfter, storeLogLines } from './logs.ts'
 import { completedOf, type LockedRun, lockedRuns, moveRun, type RunRow, saveRuns } from './moves.ts'
@@ -63,29 +63,25 @@ export interface Started {
 export const startWaiting = (sql: Sql, places: readonly string[], follower: string): Promise<Started> =>
   sql.begin(async (tx) => {
     // One statement, one view: the base is at least as new as the end of each pipeline's previous run.
-    // Of each pipeline that waits, its running run or else its oldest: one probe per pipeline, however long its queue.
+    // Of each pipeline that waits, the run between two attempts or else the oldest: one probe of `run_queue` per pipeline,
+    // however long its queue. Subqueries that are bound to end after one row leave the planner no other way.
     const rows = await tx<WaitingRow[]>`
       with recursive heads as (
-        (select pipeline_id from run where waiting order by pipeline_id limit 1)
+        (${headOfQueue(tx, tx`true`)})
         union all
-        select (select o.pipeline_id from run o where o.waiting and o.pipeline_id > h.pipeline_id
-                order by o.pipeline_id limit 1)
-        from heads h where h.pipeline_id is not null)
+        select next.* from heads h cross join lateral (${headOfQueue(tx, tx`q.pipeline_id > h.pipeline_id`)}) next),
+      chosen as materialized (
+        select h.id from heads h
+        where (h.not_before is null or h.not_before <= clock_timestamp()) and h.machine_version <= ${RUN_MACHINE_VERSION}
+          and (select a.attempt from run_attempt a where a.pipeline_id = h.pipeline_id and a.state = 'open') is null
+        order by h.created_at, h.id limit ${places.length})
       select r.*, clock_timestamp() as now, (select number from lake_ref where name = 'main') as base,
-        coalesce((select max(seq) from landing_file), 0) as watermark, p.published_version,
-        p.id is not null and p.deleted_at is null as is_live
-      from heads h
-      cross join lateral (
-        (select o.id from run o where o.pipeline_id = h.pipeline_id and o.status = 'running' limit 1)
-        union all
-        (select o.id from run o where o.pipeline_id = h.pipeline_id and o.waiting order by o.created_at, o.id limit 1)
-        limit 1) first
-      join run r on r.id = first.id
-      left join pipeline p on p.id = r.pipeline_id
-      where r.waiting and (r.not_before is null or r.not_before <= clock_timestamp())
-        and r.machine_version <= ${RUN_MACHINE_VERSION}
-        and not exists (select 1 from run_attempt a where a.pipeline_id = r.pipeline_id and a.state = 'open')
-      order by r.created_at, r.id limit ${places.length} for update of r skip locked`
+        coalesce((select max(seq) from landing_file), 0) as watermark, p.published_version, p.id is not null as is_live
+      from run r
+      left join lateral (
+        select p.id, p.published_version from pipeline p where p.id = r.pipeline_id and p.deleted_at is null limit 1) p on true
+      where r.id = any(array(select id from chosen)) and r.waiting
+      order by r.created_at, r.id for update of r skip locked`
     const [first] = rows
     if (first === undefined) return { attempts: [], completed: [], isFull: false }
     const { now } = first
@@ -127,6 +123,12 @@ export const startWaiting = (sql: Sql, places: readonly string[], follower: stri
       isFull: rows.length === places.length,
     }
   })
+
+/** The run that goes first of the first pipeline of the queue that the condition admits. */
+const headOfQueue = (tx: SqlTx, condition: PendingQuery<Row[]>) => tx`
+  select q.pipeline_id, q.id, q.created_at, q.not_before, q.machine_version from run q
+  where q.waiting and ${condition}
+  order by q.pipeline_id, q.status desc nulls last, q.created_at, q.id limit 1`
 
 interface WaitingRow extends RunRow {
   pipeline_type: string
@@ -378,6 +380,14 @@ export async function adoptOrphans(sql: Sql, follower: string, limit: number): P
       order by r.id limit ${limit} for update of r skip locked)
     returning id`
   return rows.map((row) => row.id)
+}
+
+/** Whether any of these pipelines, whose turn is free again, has a run waiting. */
+export async function isAnyWaiting(sql: Sql, pipelines: readonly PipelineId[]): Promise<boolean> {
+  const [row] = await sql<{ waits: boolean }[]>`
+    select exists (select 1 from unnest(${pipelines as PipelineId[]}::uuid[]) p(id)
+      where (select q.id from run q where q.waiting and q.pipeline_id = p.id limit 1) is not null) as waits`
+  return row?.waits ?? false
 }
 
 /** Open attempts that this replica is written down to follow. */

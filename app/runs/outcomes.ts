@@ -2,7 +2,7 @@
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { isTerminal, type RunEvent, type RunStatus, runColumns } from '../../machines/run.ts'
 import { mergeBranches } from '../catalog/branches.ts'
-import type { RunId } from '../ids.ts'
+import type { PipelineId, RunId } from '../ids.ts'
 import { announceSuccesses } from './announcements.ts'
 import { branchOf } from './attempts.ts'
 import { type LogLevel, type LogLine, seqAfter, storableText, storeLogLines } from './logs.ts'
@@ -43,6 +43,10 @@ export interface Applied {
   completed: RunCompleted[]
   /** Attempts that a runner accepted after their runs had moved on: nobody waits for them. */
   unwanted: { runId: RunId; attempt: number }[]
+  /** Pipelines whose turn is free: their runs have ended, here or earlier. */
+  freed: PipelineId[]
+  /** When the first of the runs that go on with another attempt may start it, in milliseconds from now. */
+  nextStartMs: number | null
 }
 
 /** Applies outcomes in order. Those of another attempt, or that come after the run's end, change nothing. */
@@ -55,7 +59,7 @@ export const applyOutcomes = (
     const changed = new Set(lines.map((line) => line.runId))
     if (outcomes.length === 0) {
       await storeLogLines(tx, lines)
-      return { changed: [...changed], completed: [], unwanted: [] }
+      return { changed: [...changed], completed: [], unwanted: [], freed: [], nextStartMs: null }
     }
     // Runs are locked before their lines are stored, in one order everywhere.
     const [{ runs, now }] = await Promise.all([
@@ -113,7 +117,13 @@ export const applyOutcomes = (
       saveRuns(tx, runs.values(), now),
       announceSuccesses(tx, runs.values()),
     ])
-    return { changed: [...changed], completed: completedOf(runs.values()), unwanted }
+    return {
+      changed: [...changed],
+      completed: completedOf(runs.values()),
+      unwanted,
+      freed: [...runs.values()].flatMap((run) => (isTerminal(run.status) ? run.pipelineId : [])),
+      nextStartMs: nextStartOf(runs.values(), now),
+    }
   })
 
 /** Ends runs at somebody's request; those that have ended already are left out of the answer. */
@@ -164,6 +174,13 @@ export async function endRuns(
     saveRuns(tx, runs.values(), now),
   ])
   return runs
+}
+
+function nextStartOf(runs: Iterable<LockedRun>, now: Date): number | null {
+  const delays = [...runs]
+    .filter((run) => run.moves.length > 0 && runColumns(run.snapshot).waiting)
+    .map(({ notBefore }) => Math.max(0, (notBefore ?? now).getTime() - now.getTime()))
+  return delays.length === 0 ? null : Math.min(...delays)
 }
 
 function eventOf(outcome: Outcome): RunEvent {

@@ -25,11 +25,13 @@ export type RequestOutcome = 'requested' | 'gone' | 'unpublished' | 'full' | 're
 /**
  * Inserts the pending rows with their first line of history; each pins the version that is published now. One statement,
  * in the caller's transaction, so that a firing is whole or nothing. A pipeline that is deleted meanwhile gets its run
- * cancelled when that would be started.
+ * cancelled when that would be started. `also` is more for the same statement to do, `, name as (...)`, which may read the
+ * runs that are new from `inserted (id, created_at)`.
  */
 export async function requestRuns(
   tx: SqlTx,
   requests: readonly RunRequest[],
+  also = tx``,
 ): Promise<Map<RunId, RequestOutcome>> {
   if (requests.length === 0) return new Map()
   const rows = requests.map(({ id, pipelineId, trigger, cause, chainDepth, landingFileId }) => ({
@@ -46,6 +48,7 @@ export async function requestRuns(
   return insertRequested(tx, rows, {
     find: tx`p.id = w.pipeline_id`,
     onRepeat: tx`on conflict do nothing`,
+    also,
   })
 }
 
@@ -69,6 +72,7 @@ export const requestNamed = (
     {
       find: sql`p.namespace = w.namespace and p.layer = w.layer and p.name = w.pipeline`,
       onRepeat: sql``,
+      also: sql``,
     },
   )
 
@@ -80,7 +84,7 @@ export const requestNamed = (
 async function insertRequested(
   sql: Sql | SqlTx,
   requests: readonly Record<string, unknown>[],
-  { find, onRepeat }: { find: PendingQuery<Row[]>; onRepeat: PendingQuery<Row[]> },
+  { find, onRepeat, also }: Record<'find' | 'onRepeat' | 'also', PendingQuery<Row[]>>,
 ): Promise<Map<RunId, RequestOutcome>> {
   const rows = await sql<{ id: RunId; outcome: RequestOutcome }[]>`
     with wanted as (
@@ -114,6 +118,7 @@ async function insertRequested(
     told as (
       insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
       select 'run', id, created_at, 'requested', '', 'pending.waiting', '[]', trigger from inserted)
+    ${also}
     select w.id, case when i.id is not null then 'requested' when w.found_id is null then 'gone'
       when w.version_number is null then 'unpublished'
       when w.found_id in (select found_id from full_queue) then 'full' else 'repeated' end as outcome

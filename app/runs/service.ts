@@ -88,6 +88,8 @@ export function makeRunService({ sql, newId, notices, runnable, nudge }: RunDeps
     notices.changed(runs.keys())
     notices.completed(completedOf(runs.values()))
     nudge('outbox')
+    // Their pipelines' turns are free.
+    nudge('runRequested')
   }
 
   async function get(id: string) {

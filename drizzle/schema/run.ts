@@ -74,7 +74,8 @@ export const runs = pgTable(
     uniqueIndex('run_of_schedule').on(t.scheduleId, t.scheduleDue).where(sql`schedule_id is not null`),
     /** The latest success of a pipeline: what dependencies are compared with, and what is never pruned. */
     index('run_success').on(t.pipelineId, t.finishedAt, t.id).where(sql`status = 'success'`),
-    index('run_queue').on(t.pipelineId, t.createdAt, t.id).where(sql`waiting`),
+    /** The order in which a pipeline's runs go: the one between two attempts (`running`) before all that are `pending`. */
+    index('run_queue').on(t.pipelineId, t.status.desc(), t.createdAt, t.id).where(sql`waiting`),
     index('run_active').on(t.pipelineId).where(sql`status in ('pending', 'running')`),
     uniqueIndex('run_one_running').on(t.pipelineId).where(sql`status = 'running'`),
     index('run_followed').on(t.follower).where(sql`follower is not null`),

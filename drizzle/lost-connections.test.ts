@@ -1,0 +1,118 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import net from 'node:net'
+import { sql as statement } from 'drizzle-orm'
+import { type TestDatabase, testDatabase } from '../.setup/database.ts'
+import { type Database, openDatabase } from './client.ts'
+
+setDefaultTimeout(30_000)
+
+let database: TestDatabase
+let opened: Database
+const proxied = new Set<net.Socket>()
+let proxy: net.Server
+
+/** One connection of each kind, through a proxy that can cut them off without a word. */
+beforeAll(async () => {
+  database = await testDatabase()
+  const address = new URL(database.url)
+  proxy = net.createServer((client) => {
+    const server = net.connect(Number(address.port), address.hostname)
+    client.pipe(server)
+    server.pipe(client)
+    proxied.add(client)
+    for (const socket of [client, server]) socket.on('error', () => {})
+    client.on('close', () => {
+      proxied.delete(client)
+      server.destroy()
+    })
+  })
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
+  const bound = proxy.address()
+  address.port = String(typeof bound === 'object' ? bound?.port : 0)
+  opened = openDatabase(address.href, { connections: 1, rawConnections: 1, application: 'test' })
+})
+afterAll(async () => {
+  await opened.close()
+  proxy.close()
+  await database.drop()
+})
+
+const cut = () => {
+  for (const socket of proxied) socket.destroy()
+}
+const works = async () => {
+  expect(await opened.sql`select 1 as one`).toMatchObject([{ one: 1 }])
+  expect(await opened.sql.begin((tx) => tx`select 2 as two`)).toMatchObject([{ two: 2 }])
+  expect(await opened.db.transaction((tx) => tx.execute(statement`select 3 as three`))).toMatchObject([
+    { three: 3 },
+  ])
+}
+
+describe('a connection that is lost in a transaction', () => {
+  test('while a statement runs: the transaction fails, and the next one finds another connection', async () => {
+    const ended = opened.sql.begin(async (tx) => {
+      await tx`select 1`
+      setImmediate(cut)
+      await tx`select pg_sleep(20)`
+    })
+    await expect(ended).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' })
+    await works()
+  })
+
+  test('between two statements: the transaction fails, and the second is not sent', async () => {
+    const woken = Promise.withResolvers<void>()
+    let second: Promise<unknown> = Promise.resolve()
+    const ended = opened.sql.begin(async (tx) => {
+      await tx`select 1`
+      cut()
+      await woken.promise
+      second = (async () => tx`select 2`)()
+      await second
+    })
+    await expect(ended).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' })
+    woken.resolve()
+    await woken.promise
+    await expect(second).rejects.toThrow('has ended')
+    await works()
+  })
+
+  test('under the typed client as well', async () => {
+    const ended = opened.db.transaction(async (tx) => {
+      await tx.execute(statement`select 1`)
+      setImmediate(cut)
+      await tx.execute(statement`select pg_sleep(20)`)
+    })
+    await expect(ended).rejects.toMatchObject({ cause: { code: 'CONNECTION_CLOSED' } })
+    await works()
+  })
+
+  test('many times over', async () => {
+    for (let round = 0; round < 20; round++) {
+      const ended = opened.sql.begin(async (tx) => {
+        await Promise.all([tx`select 1`, tx`select 2`])
+        cut()
+        await Promise.all([tx`select 3`, tx`select 4`, tx`select 5`])
+      })
+      await expect(ended).rejects.toThrow()
+    }
+    await works()
+  })
+})
+
+test('what a transaction answers and throws is as it was', async () => {
+  expect(await opened.sql.begin((tx) => [tx`select 1 as a`, tx`select 2 as a`])).toMatchObject([
+    [{ a: 1 }],
+    [{ a: 2 }],
+  ])
+  const failed = opened.sql.begin(async (tx) => {
+    await tx`insert into namespace (name) values ('half')`
+    await tx`select 1 / 0`
+  })
+  await expect(failed).rejects.toMatchObject({ code: '22012' })
+  expect(await opened.sql`select 1 from namespace where name = 'half'`).toHaveLength(0)
+  const level = await opened.sql.begin(
+    'isolation level serializable',
+    (tx) => tx`select current_setting('transaction_isolation') as level`,
+  )
+  expect(level).toMatchObject([{ level: 'serializable' }])
+})
