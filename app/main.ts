@@ -17,6 +17,9 @@ import { type Config, ConfigError, parseConfig } from './config.ts'
 import { fileRoutes } from './files/routes.ts'
 import { makeFileService } from './files/service.ts'
 import { newId } from './ids.ts'
+import { makeInspectorFeeds } from './inspector/feed.ts'
+import { inspectorRoutes } from './inspector/routes.ts'
+import { makeInspectorService } from './inspector/service.ts'
 import { landingZoneRoutes } from './landing-zones/routes.ts'
 import { makeLandingZoneService } from './landing-zones/service.ts'
 import { limits } from './limits.ts'
@@ -163,6 +166,12 @@ async function start(config: Config) {
   })
   const catalog = makeCatalog({ sql, objects, tokens, clock, newId, log })
   const feeds = makeRunFeeds(runs)
+  const inspector = makeInspectorService({
+    sql,
+    clock,
+    runner: config.runnerUrls === null ? null : runners.check,
+  })
+  const inspectorFeeds = makeInspectorFeeds(inspector)
   const queryServices =
     config.queryUrls === null
       ? null
@@ -207,6 +216,7 @@ async function start(config: Config) {
       queryRoutes(queries),
       schemaRoutes(queries),
       tableRoutes(tables),
+      inspectorRoutes(inspector, inspectorFeeds),
     ],
     ownCredential: [webhookRoutes(webhooks)],
     internal: [catalog.routes, catalog.objectRoutes],
@@ -214,7 +224,10 @@ async function start(config: Config) {
   await sql.listen(
     RUN_CHANGED,
     (payload) => {
-      for (const id of JSON.parse(payload)) feeds.wake(id)
+      for (const id of JSON.parse(payload)) {
+        feeds.wake(id)
+        inspectorFeeds.wakeRun(id)
+      }
     },
     () => feeds.wakeAll(),
   )
@@ -302,6 +315,7 @@ async function start(config: Config) {
     async stop() {
       clearInterval(gauges)
       feeds.stop()
+      inspectorFeeds.stop()
       await Promise.race([server.stop(), pause(DRAIN_MS)])
       await Promise.all([dispatcher.stop(), evaluator.stop(), effects.stop()])
       await server.stop(true)

@@ -14,6 +14,7 @@ import { exchangeOf, makeFetch } from './http/exchange.ts'
 import { makeRouteTable } from './http/route-table.ts'
 import { routesOf } from './http/routes-of.ts'
 import type { NewId } from './ids.ts'
+import { inspectorPage } from './inspector/page/routes.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 import { openApiDocument } from './swagger/openapi.ts'
@@ -68,7 +69,7 @@ export function buildApp(parts: AppParts): App {
       locked: config.apiKey !== null,
     }),
   )
-  const open = together([health, swagger])
+  const open = together([health, swagger, inspectorPage()])
 
   const elysia = new Elysia({ strictPath: true })
     .onParse({ as: 'global' }, ({ request }) => readBody(request, exchangeOf(request).route))

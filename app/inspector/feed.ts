@@ -1,0 +1,262 @@
+// Server-sent events of instances and lists: however many watch one, it is read once. Runs tell when they move; drafts,
+// triggers and what a lost notice missed are found by asking, in one query for all that are watched.
+import { limits } from '../limits.ts'
+import { MACHINE_NAMES, type MachineName } from './definitions.ts'
+import type { Snapshot } from './schema.ts'
+import type { InspectorService } from './service.ts'
+
+/** Bytes a stream may have waiting for a slow reader before it is ended; its reader reconnects and resumes. */
+const STREAM_BUFFER_BYTES = 262_144
+
+type Controller = ReadableStreamDefaultController<Uint8Array>
+
+interface Watcher {
+  controller: Controller
+  /** Id of the last step it has been told. */
+  position: number
+  isNew: boolean
+}
+
+interface Watched {
+  machine: MachineName
+  id: string
+  watchers: Set<Watcher>
+  /** Id of the last step that was read. */
+  latest: number
+  /** The last snapshot that was told, without its time. */
+  told: string
+  isReading: boolean
+  isStale: boolean
+}
+
+interface List {
+  watchers: Set<Controller>
+  hasChanged: boolean
+}
+
+export type InspectorFeeds = ReturnType<typeof makeInspectorFeeds>
+
+export function makeInspectorFeeds(
+  inspector: Pick<InspectorService, 'snapshot' | 'after' | 'latestSteps' | 'movedSince'>,
+) {
+  const watched = new Map<string, Watched>()
+  const lists = new Map<MachineName, List>(
+    MACHINE_NAMES.map((machine) => [machine, { watchers: new Set(), hasChanged: false }]),
+  )
+  let open = 0
+  let last: number | null = null
+  let isPolling = false
+
+  const timers = [
+    setInterval(() => void poll(), limits.ssePollMs),
+    setInterval(tellLists, limits.inspectorListMs),
+    setInterval(() => {
+      for (const one of watched.values()) wakeOne(one)
+    }, limits.inspectorRefreshMs),
+    setInterval(() => {
+      for (const { watchers } of watched.values())
+        for (const { controller } of watchers) send(controller, ': still here\n\n')
+      // A list that is told too often asks once more; one that is told too rarely would be wrong.
+      for (const list of lists.values()) list.hasChanged = true
+    }, limits.sseHeartbeatMs),
+  ]
+  for (const timer of timers) timer.unref?.()
+
+  /** The snapshot, the steps after `position`, then whatever comes; ends with a final state. Null: too many streams. */
+  function follow(machine: MachineName, id: string, position: number): ReadableStream<Uint8Array> | null {
+    const key = `${machine} ${id.toLowerCase()}`
+    return stream((controller) => {
+      const one = watched.get(key) ?? {
+        machine,
+        id: id.toLowerCase(),
+        watchers: new Set<Watcher>(),
+        latest: 0,
+        told: '',
+        isReading: false,
+        isStale: false,
+      }
+      watched.set(key, one)
+      const watcher: Watcher = { controller, position, isNew: true }
+      one.watchers.add(watcher)
+      wakeOne(one)
+      return () => {
+        one.watchers.delete(watcher)
+        if (one.watchers.size === 0 && watched.get(key) === one) watched.delete(key)
+      }
+    })
+  }
+
+  /** `changed`, at most once a second, whenever an instance of a machine has moved. Null: too many streams. */
+  function followList(machine: MachineName): ReadableStream<Uint8Array> | null {
+    return stream((controller) => {
+      const list = lists.get(machine)
+      list?.watchers.add(controller)
+      return () => list?.watchers.delete(controller)
+    })
+  }
+
+  function stream(start: (controller: Controller) => () => unknown): ReadableStream<Uint8Array> | null {
+    if (open >= limits.inspectorStreams) return null
+    let leave = () => {}
+    return new ReadableStream<Uint8Array>(
+      {
+        start(controller) {
+          open += 1
+          send(controller, 'retry: 2000\n\n')
+          const remove = start(controller)
+          let isOpen = true
+          leave = () => {
+            if (!isOpen) return
+            isOpen = false
+            open -= 1
+            leaving.delete(controller)
+            remove()
+          }
+          leaving.set(controller, leave)
+        },
+        cancel: () => leave(),
+      },
+      new ByteLengthQueuingStrategy({ highWaterMark: STREAM_BUFFER_BYTES }),
+    )
+  }
+  const leaving = new Map<Controller, () => void>()
+
+  function end(controller: Controller) {
+    close(controller)
+    leaving.get(controller)?.()
+  }
+
+  /** Hints that a run has moved, or has another log line. */
+  function wakeRun(id: string) {
+    const one = watched.get(`run ${id}`)
+    if (one !== undefined) wakeOne(one)
+    const list = lists.get('run')
+    if (list !== undefined) list.hasChanged = true
+  }
+
+  function wakeOne(one: Watched) {
+    one.isStale = true
+    if (!one.isReading) void read(one)
+  }
+
+  async function read(one: Watched) {
+    one.isReading = true
+    try {
+      while (one.isStale && one.watchers.size > 0) {
+        one.isStale = false
+        await tell(one)
+      }
+    } catch {
+      for (const { controller } of one.watchers) {
+        send(controller, event('error', { message: 'it could not be read; reconnect to go on' }))
+        end(controller)
+      }
+    } finally {
+      one.isReading = false
+    }
+  }
+
+  async function tell(one: Watched) {
+    // The snapshot is read first: steps that come between the two are told with it, and never one without the other.
+    const snapshot = await inspector.snapshot(one.machine, one.id)
+    const from = Math.min(...[...one.watchers].map(({ position }) => position))
+    const steps = await inspector.after(one.machine, one.id, from)
+    one.latest = Math.max(one.latest, steps.at(-1)?.id ?? 0)
+    const isNews = newsOf(snapshot) !== one.told
+    one.told = newsOf(snapshot)
+    for (const watcher of one.watchers) {
+      const { controller } = watcher
+      if ((controller.desiredSize ?? 0) <= 0) {
+        end(controller)
+        continue
+      }
+      for (const step of steps) {
+        if (step.id <= watcher.position) continue
+        send(controller, event('transition', step, step.id))
+        watcher.position = step.id
+      }
+      if (snapshot === null) send(controller, event('gone', { message: `the ${one.machine} is gone` }))
+      else if (isNews || watcher.isNew) send(controller, event('snapshot', snapshot))
+      watcher.isNew = false
+      if (snapshot === null || !snapshot.live) end(controller)
+    }
+  }
+
+  async function poll() {
+    if (isPolling) return
+    isPolling = true
+    try {
+      for (const machine of MACHINE_NAMES) await pollInstances(machine)
+      await pollLists()
+    } catch {
+      // The database is away; the next poll asks again.
+    } finally {
+      isPolling = false
+    }
+  }
+
+  async function pollInstances(machine: MachineName) {
+    const ours = [...watched.values()].filter((one) => one.machine === machine)
+    if (ours.length === 0) return
+    const latest = await inspector.latestSteps(
+      machine,
+      ours.map(({ id }) => id),
+    )
+    for (const one of ours) if ((latest.get(one.id) ?? 0) > one.latest) wakeOne(one)
+  }
+
+  async function pollLists() {
+    if ([...lists.values()].every(({ watchers }) => watchers.size === 0)) {
+      last = null
+      return
+    }
+    const moved = await inspector.movedSince(last)
+    last = moved.last
+    for (const machine of moved.machines) {
+      const list = lists.get(machine)
+      if (list !== undefined) list.hasChanged = true
+    }
+  }
+
+  function tellLists() {
+    for (const [machine, list] of lists) {
+      if (!list.hasChanged) continue
+      list.hasChanged = false
+      for (const controller of list.watchers) {
+        if ((controller.desiredSize ?? 0) <= 0) end(controller)
+        else send(controller, event('changed', { machine }))
+      }
+    }
+  }
+
+  function stop() {
+    for (const timer of timers) clearInterval(timer)
+    for (const controller of [...leaving.keys()]) end(controller)
+  }
+
+  return { follow, followList, wakeRun, stop }
+}
+
+/** What of a snapshot is worth telling: not the time at which it was read. */
+const newsOf = (snapshot: Snapshot | null) => JSON.stringify({ ...snapshot, now: '' })
+
+const encoder = new TextEncoder()
+
+function send(controller: Controller, text: string) {
+  try {
+    controller.enqueue(encoder.encode(text))
+  } catch {
+    // The reader has gone; its cancel takes it out.
+  }
+}
+
+function close(controller: Controller) {
+  try {
+    controller.close()
+  } catch {
+    // Closed by its reader already.
+  }
+}
+
+const event = (name: string, data: unknown, id?: number) =>
+  `${id === undefined ? '' : `id: ${id}\n`}event: ${name}\ndata: ${JSON.stringify(data)}\n\n`

@@ -1,0 +1,166 @@
+import { Type as t } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { AppError, notFound } from '../http/errors.ts'
+import { ErrorBody } from '../http/names.ts'
+import { linkHeader } from '../http/pagination.ts'
+import { MACHINE_NAMES } from './definitions.ts'
+import type { InspectorFeeds } from './feed.ts'
+import {
+  Definitions,
+  DrawingPath,
+  DrawingQuery,
+  ExportBody,
+  ExportQuery,
+  FollowQuery,
+  HistoryQuery,
+  InstanceBody,
+  InstancePath,
+  InstanceQuery,
+  Instances,
+  MachinePath,
+} from './schema.ts'
+import type { InspectorService } from './service.ts'
+
+const SVG = t.String({ description: 'image/svg+xml' })
+const EVENTS = t.String({ description: 'text/event-stream' })
+
+/** What the page of /inspector shows. Unlike the page it says what is in an installation, so it takes credentials. */
+export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFeeds) =>
+  new Elysia({ prefix: '/inspector', tags: ['inspector'] })
+    .get('/machines', () => inspector.definitions(), {
+      response: { 200: Definitions },
+      detail: {
+        summary: 'Get the statecharts',
+        description: 'States, transitions, guards and effects of each machine.',
+      },
+    })
+    .get(
+      '/machines/:drawing',
+      async ({ params, query }) => {
+        const machine = MACHINE_NAMES.find((name) => params.drawing === `${name}.svg`)
+        if (machine === undefined) throw notFound('drawing')
+        return drawing(await inspector.draw(machine, query))
+      },
+      {
+        params: DrawingPath,
+        query: DrawingQuery,
+        response: { 200: SVG, 400: ErrorBody, 404: ErrorBody },
+        detail: { summary: 'Draw a statechart' },
+      },
+    )
+    .get(
+      '/:machine/instances',
+      async ({ params, query, request, set }) => {
+        const { page, ...body } = await inspector.list(params.machine, query)
+        set.headers.link = linkHeader(request.url, page, body.total)
+        return body
+      },
+      {
+        params: MachinePath,
+        query: InstanceQuery,
+        response: { 200: Instances, 400: ErrorBody, 404: ErrorBody },
+        detail: {
+          summary: 'List instances of a machine',
+          description: 'What has not ended first, then the newest; with how many there are in each state.',
+        },
+      },
+    )
+    .get('/:machine/events', ({ params }) => eventStream(feeds.followList(params.machine)), {
+      params: MachinePath,
+      response: { 200: EVENTS, 404: ErrorBody, 429: ErrorBody },
+      detail: {
+        summary: 'Follow the list of a machine',
+        description: 'Event `changed`, at most once a second: the list should be read again.',
+      },
+    })
+    .get(
+      '/:machine/instances/:id',
+      ({ params, query }) => inspector.instance(params.machine, params.id, query),
+      {
+        params: InstancePath,
+        query: HistoryQuery,
+        response: { 200: InstanceBody, 400: ErrorBody, 404: ErrorBody },
+        detail: {
+          summary: 'Get an instance',
+          description: 'Its state, what it waits for, and its history with the time spent in each state.',
+        },
+      },
+    )
+    .get(
+      '/:machine/instances/:id/events',
+      async ({ params, query, headers }) => {
+        // 404 before a stream is opened.
+        await inspector.instance(params.machine, params.id, { limit: '1' })
+        const position = Number(query.after ?? lastEventId(headers['last-event-id']))
+        return eventStream(feeds.follow(params.machine, params.id, position))
+      },
+      {
+        params: InstancePath,
+        query: FollowQuery,
+        response: { 200: EVENTS, 400: ErrorBody, 404: ErrorBody, 429: ErrorBody },
+        detail: {
+          summary: 'Follow an instance',
+          description:
+            'Events `transition` (a step of history, its id as the event id) and `snapshot`; ends with a final state. `Last-Event-ID` resumes.',
+        },
+      },
+    )
+    .get(
+      '/:machine/instances/:id/export.json',
+      async ({ params, set }) => {
+        set.headers['content-disposition'] = `attachment; filename="${params.machine}-${params.id}.json"`
+        return inspector.exported(params.machine, params.id)
+      },
+      {
+        params: InstancePath,
+        response: { 200: ExportBody, 404: ErrorBody },
+        detail: {
+          summary: 'Export an instance as JSON',
+          description: 'With its statechart and its history.',
+        },
+      },
+    )
+    .get(
+      '/:machine/instances/:id/export.svg',
+      async ({ params, query }) =>
+        drawing(
+          await inspector.exportedDrawing(params.machine, params.id, query),
+          `${params.machine}-${params.id}.svg`,
+        ),
+      {
+        params: InstancePath,
+        query: ExportQuery,
+        response: { 200: SVG, 400: ErrorBody, 404: ErrorBody },
+        detail: {
+          summary: 'Export an instance as SVG',
+          description: 'Its statechart, lit as it was after a step.',
+        },
+      },
+    )
+
+/** A drawing has rules of its own, and nothing else. */
+const drawing = (svg: string, filename?: string) =>
+  new Response(svg, {
+    headers: {
+      'content-type': 'image/svg+xml; charset=utf-8',
+      'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+      ...(filename === undefined ? {} : { 'content-disposition': `attachment; filename="${filename}"` }),
+    },
+  }) as unknown as string
+
+/** The framework passes a Response on as it is. */
+function eventStream(stream: ReadableStream<Uint8Array> | null) {
+  if (stream === null)
+    throw new AppError(429, 'RATE_LIMITED', 'too many event streams are open', {
+      headers: { 'retry-after': '5' },
+    })
+  return new Response(stream, {
+    headers: {
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-store',
+      'x-accel-buffering': 'no',
+    },
+  }) as unknown as string
+}
+
+const lastEventId = (text: string | undefined) => (text !== undefined && /^\d{1,15}$/.test(text) ? text : '0')

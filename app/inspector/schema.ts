@@ -1,0 +1,179 @@
+import { Type as t } from '@sinclair/typebox'
+import { Instant, Layer, nullable, Uuid } from '../http/names.ts'
+import { PageQuery } from '../http/pagination.ts'
+
+export const Machine = t.Union([t.Literal('run'), t.Literal('draft'), t.Literal('trigger')])
+
+const State = t.String({ description: 'Dotted path of a state', examples: ['running.executing'] })
+
+const StateDefinition = t.Object({
+  path: State,
+  name: t.String(),
+  parent: nullable(t.String()),
+  kind: t.Union([t.Literal('atomic'), t.Literal('compound'), t.Literal('final')]),
+  initial: t.Boolean({ description: 'Entered when its parent, or the machine, is' }),
+  description: t.String(),
+})
+const TransitionDefinition = t.Object({
+  id: t.String(),
+  event: t.String(),
+  from: State,
+  to: State,
+  enters: t.String({ description: 'The innermost state that is entered' }),
+  guard: nullable(t.String()),
+  updates: t.Array(t.String(), { description: 'Changes of the decision context' }),
+  effects: t.Array(t.String(), { description: 'What is done about it, in order' }),
+})
+export const DefinitionBody = t.Object({
+  machine: Machine,
+  version: t.Integer(),
+  summary: t.String(),
+  initial: State,
+  states: t.Array(StateDefinition),
+  transitions: t.Array(TransitionDefinition),
+})
+export const Definitions = t.Object({ machines: t.Array(DefinitionBody), total: t.Integer() })
+
+export const MachinePath = t.Object({ machine: Machine })
+export const InstancePath = t.Object({ machine: Machine, id: Uuid })
+export const DrawingPath = t.Object({
+  drawing: t.String({
+    pattern: '^(run|draft|trigger)\\.svg$',
+    description: 'run.svg, draft.svg or trigger.svg',
+  }),
+})
+
+const Detail = t.Union([t.Literal('full'), t.Literal('events'), t.Literal('states')], {
+  description: 'What arrows say: event, guard and effects; event and guard; nothing. Default full',
+})
+export const DrawingQuery = t.Object({
+  active: t.Optional(t.String({ description: 'Path of the state to light' })),
+  taken: t.Optional(t.String({ description: 'Id of the transition to highlight' })),
+  counts: t.Optional(t.String({ description: '1: with how many instances are in each state now' })),
+  detail: t.Optional(Detail),
+  style: t.Optional(
+    t.Union([t.Literal('inline'), t.Literal('none')], {
+      description: 'none: without rules of its own, for a page that has them. Default inline',
+    }),
+  ),
+})
+
+export const InstanceQuery = t.Object({
+  namespace: t.Optional(t.String()),
+  layer: t.Optional(Layer),
+  pipeline: t.Optional(t.String()),
+  state: t.Optional(t.String({ description: 'A state, or one with states in it', examples: ['running'] })),
+  q: t.Optional(
+    t.String({ maxLength: 200, description: 'The beginning of an id, or part of namespace.layer.pipeline' }),
+  ),
+  ...PageQuery.properties,
+})
+export type InstanceQuery = typeof InstanceQuery.static
+
+export const Listed = t.Object({
+  id: Uuid,
+  state: State,
+  live: t.Boolean({ description: 'Not in a final state' }),
+  namespace: t.String(),
+  layer: t.String(),
+  pipeline: t.String(),
+  note: t.String({
+    description: 'Of a run what asked for it, of a trigger its type, of a draft its version',
+  }),
+  attempt: nullable(t.Integer({ description: 'Of a run' })),
+  created_at: Instant,
+  moved_at: nullable(
+    t.String({ format: 'date-time', description: 'Of its latest transition; null when that is not kept' }),
+  ),
+  duration_ms: nullable(t.Integer({ description: 'Of a run that has ended' })),
+})
+export type Listed = typeof Listed.static
+
+export const Counts = t.Record(t.String(), t.Object({ count: t.Integer(), more: t.Boolean() }), {
+  description: 'By state; `more` says that counting stopped at its limit',
+})
+export type Counts = typeof Counts.static
+
+export const Instances = t.Object({
+  instances: t.Array(Listed),
+  total: t.Integer(),
+  total_is_exact: t.Boolean({ description: 'False: there are more; counting stopped at its limit' }),
+  counts: Counts,
+  now: Instant,
+})
+
+export const Reason = t.Object({
+  code: t.String({ examples: ['older_runs'] }),
+  text: t.String(),
+  until: nullable(Instant),
+  run_id: nullable(Uuid),
+})
+export type Reason = typeof Reason.static
+
+export const Snapshot = t.Object({
+  machine: Machine,
+  id: Uuid,
+  state: State,
+  live: t.Boolean(),
+  namespace: t.String(),
+  layer: t.String(),
+  pipeline: t.String(),
+  pipeline_id: Uuid,
+  pipeline_deleted: t.Boolean(),
+  note: t.String(),
+  created_at: Instant,
+  snapshot: t.Object({ value: t.Unknown(), context: t.Unknown(), status: t.String() }),
+  machine_version: t.Integer(),
+  is_newer: t.Boolean({ description: 'A newer program wrote it; this one leaves it alone' }),
+  facts: t.Record(t.String(), t.Unknown(), { description: 'Columns of this kind of instance' }),
+  waits_for: t.Array(Reason),
+  now: Instant,
+})
+export type Snapshot = typeof Snapshot.static
+
+export const Step = t.Object({
+  id: t.Integer({ description: 'Of the row of history; 0 for a beginning that has none' }),
+  step: t.Integer({ description: 'Place among what is kept, from 1' }),
+  at: Instant,
+  event: t.String(),
+  from: t.String(),
+  to: State,
+  effects: t.Array(t.String()),
+  cause: t.String(),
+  transition: nullable(
+    t.String({ description: 'Id in the definition; null: not in this version of the machine' }),
+  ),
+  duration_ms: nullable(t.Integer({ description: 'Until the next step; null for the latest' })),
+})
+export type Step = typeof Step.static
+
+export const History = t.Object({
+  steps: t.Array(Step, { description: 'Oldest first' }),
+  total: t.Integer(),
+  is_whole: t.Boolean({ description: 'False: older steps have been removed by retention' }),
+})
+export type History = typeof History.static
+
+export const HistoryQuery = t.Object({
+  limit: t.Optional(t.String({ description: 'Steps; default and maximum 500' })),
+  before: t.Optional(
+    t.String({ pattern: '^\\d{1,15}$', description: 'Only steps before the one with this id' }),
+  ),
+})
+export const InstanceBody = t.Object({ ...Snapshot.properties, history: History })
+
+export const FollowQuery = t.Object({
+  after: t.Optional(
+    t.String({
+      pattern: '^\\d{1,15}$',
+      description: 'Only steps after the one with this id; or Last-Event-ID',
+    }),
+  ),
+})
+
+export const ExportBody = t.Object({ definition: DefinitionBody, instance: Snapshot, history: History })
+export const ExportQuery = t.Object({
+  step: t.Optional(
+    t.String({ pattern: '^\\d{1,15}$', description: 'Id of the step to show; default the latest' }),
+  ),
+})
