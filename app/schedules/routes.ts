@@ -1,0 +1,69 @@
+import { Type as t } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { ErrorBody } from '../http/names.ts'
+import { linkHeader, PageQuery, pageOf } from '../http/pagination.ts'
+import { limits } from '../limits.ts'
+import {
+  CreateSchedule,
+  Schedule,
+  ScheduleCreated,
+  ScheduleList,
+  SchedulePath,
+  UpdateSchedule,
+} from './schema.ts'
+import type { ScheduleService } from './service.ts'
+
+export const scheduleRoutes = (schedules: ScheduleService) =>
+  new Elysia({ prefix: '/schedules', tags: ['schedules'] })
+    .get(
+      '',
+      async ({ query, request, set }) => {
+        const page = pageOf(query, limits.listCap)
+        const list = await schedules.list(page)
+        set.headers.link = linkHeader(request.url, page, list.total)
+        return list
+      },
+      {
+        query: PageQuery,
+        response: { 200: ScheduleList },
+        detail: { summary: 'List schedules', description: 'Oldest first.' },
+      },
+    )
+    .post('', async ({ body, status }) => status(201, await schedules.create(body)), {
+      body: CreateSchedule,
+      response: { 201: ScheduleCreated, 400: ErrorBody, 404: ErrorBody },
+      detail: {
+        summary: 'Create a schedule',
+        description: [
+          'The older way to run a pipeline by the clock; a `cron` trigger is the newer one. Looked at every 30 seconds.',
+          'After downtime one run catches up for all that were missed. A time that comes while a run of the pipeline is',
+          'pending or running is passed over, as it is while nothing is published.',
+        ].join(' '),
+      },
+    })
+    .get('/:id', ({ params }) => schedules.get(params.id), {
+      params: SchedulePath,
+      response: { 200: Schedule, 404: ErrorBody },
+      detail: { summary: 'Get a schedule' },
+    })
+    .put('/:id', ({ params, body }) => schedules.update(params.id, body), {
+      params: SchedulePath,
+      body: UpdateSchedule,
+      response: { 200: Schedule, 400: ErrorBody, 404: ErrorBody },
+      detail: {
+        summary: 'Update a schedule',
+        description: 'Another cron text, and the end of a pause, count from now on.',
+      },
+    })
+    .delete(
+      '/:id',
+      async ({ params, status }) => {
+        await schedules.remove(params.id)
+        return status(204, undefined)
+      },
+      {
+        params: SchedulePath,
+        response: { 204: t.Void(), 404: ErrorBody },
+        detail: { summary: 'Delete a schedule' },
+      },
+    )

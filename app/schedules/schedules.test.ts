@@ -1,0 +1,176 @@
+import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
+import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { addPipeline } from '../../workers/testing.ts'
+import { systemClock } from '../clock.ts'
+import { newId } from '../ids.ts'
+import type { App } from '../server.ts'
+import { requestTo, testApp } from '../test-app.ts'
+import { scheduleRoutes } from './routes.ts'
+import { makeScheduleService } from './service.ts'
+
+setDefaultTimeout(30_000)
+
+let postgres: TestDatabase
+let database: Database
+let app: App
+beforeAll(async () => {
+  postgres = await testDatabase()
+  database = openDatabase(postgres.url, { connections: 1, rawConnections: 4, application: 'test' })
+  app = testApp({
+    api: [scheduleRoutes(makeScheduleService({ sql: database.sql, clock: systemClock, newId }))],
+  })
+  await addPipeline(database.sql, 'flights', { landingZones: [], nudge: () => {} })
+})
+afterAll(async () => {
+  await database.close()
+  await postgres.drop()
+})
+beforeEach(async () => void (await database.sql`truncate schedule`))
+
+type Body = Record<string, unknown> & { error: { code: string; type: string; message: string } }
+async function call(method: string, path: string, body?: object) {
+  const response = await requestTo(app, method, `/api/v1${path}`, body)
+  const text = await response.text()
+  return {
+    status: response.status,
+    link: response.headers.get('link'),
+    body: (text === '' ? undefined : JSON.parse(text)) as Body,
+  }
+}
+
+const FLIGHTS = { namespace: 'default', layer: 'gold', pipeline: 'flights' }
+const create = (more: object = {}) => call('POST', '/schedules', { ...FLIGHTS, cron: '0 6 * * *', ...more })
+const created = async (more: object = {}) => (await create(more)).body.id as string
+const INSTANT = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+const SHAPE = {
+  id: expect.any(String),
+  ...FLIGHTS,
+  cron: '0 6 * * *',
+  enabled: true,
+  created_at: INSTANT,
+  updated_at: INSTANT,
+}
+/** As if the scheduler had seen it. */
+const seen = (id: string) =>
+  database.sql`update schedule set next_run_at = '2030-01-01', last_run_at = '2020-01-01' where id = ${id}`
+
+test('a created schedule is answered without what nobody has looked at yet', async () => {
+  const { status, body } = await create()
+  expect(status).toBe(201)
+  expect(body).toEqual(SHAPE as never)
+  expect((await create({ enabled: false })).body.enabled).toBe(false)
+})
+
+test('a schedule is shown with when it ran and when it is due', async () => {
+  const id = await created()
+  const shown = await call('GET', `/schedules/${id}`)
+  expect(shown.status).toBe(200)
+  expect(shown.body).toEqual({ ...SHAPE, id, last_run_at: null, next_run_at: null } as never)
+  await seen(id)
+  expect((await call('GET', `/schedules/${id}`)).body).toMatchObject({
+    last_run_at: '2020-01-01T00:00:00.000Z',
+    next_run_at: '2030-01-01T00:00:00.000Z',
+  })
+})
+
+test('schedules are listed oldest first, by the page, with their number', async () => {
+  expect((await call('GET', '/schedules')).body).toEqual({ schedules: [], total: 0 } as never)
+  const ids = [await created(), await created(), await created()]
+  const all = await call('GET', '/schedules')
+  expect((all.body.schedules as { id: string }[]).map(({ id }) => id)).toEqual(ids)
+  const page = await call('GET', '/schedules?limit=1&offset=1')
+  expect(page.body).toMatchObject({ schedules: [{ id: ids[1], last_run_at: null }], total: 3 })
+  expect(page.link).toContain('offset=2>; rel="next"')
+})
+
+for (const [what, body, field] of [
+  ['no namespace', { namespace: undefined }, 'namespace'],
+  ['no layer', { layer: undefined }, 'layer'],
+  ['no pipeline', { pipeline: undefined }, 'pipeline'],
+  ['no cron', { cron: undefined }, 'cron'],
+  ['an impossible namespace', { namespace: 'Not A Name' }, 'namespace'],
+  ['a layer that is none', { layer: 'platinum' }, 'layer'],
+  ['an impossible pipeline', { pipeline: '../x' }, 'pipeline'],
+  ['a cron that is none', { cron: 'every day' }, 'cron'],
+  ['a cron with seconds', { cron: '0 0 6 * * *' }, 'cron'],
+  ['a nickname', { cron: '@daily' }, 'cron'],
+  ['a time that never comes', { cron: '0 0 31 2 *' }, 'cron'],
+  ['a number for the cron', { cron: 5 }, 'cron'],
+  ['a text for enabled', { enabled: 'yes' }, 'enabled'],
+] as const)
+  test(`a schedule with ${what} is refused, naming the field`, async () => {
+    const { status, body: answer } = await create(body)
+    expect(status).toBe(400)
+    expect(answer.error).toMatchObject({ code: 'INVALID_ARGUMENT', type: 'VALIDATION' })
+    expect(answer.error.message).toStartWith(`${field}: `)
+  })
+
+test('a schedule of a pipeline that does not exist is 404, in any namespace', async () => {
+  for (const ref of [{ pipeline: 'absent' }, { namespace: 'absent' }, { layer: 'silver' }])
+    expect((await create(ref)).status).toBe(404)
+})
+
+test('an update changes what is given', async () => {
+  const id = await created()
+  const first = await call('PUT', `/schedules/${id}`, { cron: '*/5 * * * *' })
+  expect(first).toMatchObject({ status: 200, body: { id, cron: '*/5 * * * *', enabled: true } })
+  const second = await call('PUT', `/schedules/${id}`, { enabled: false })
+  expect(second.body).toMatchObject({ cron: '*/5 * * * *', enabled: false, next_run_at: null })
+  expect((await call('PUT', `/schedules/${id}`, {})).body).toMatchObject({ enabled: false })
+  for (const bad of [{ cron: '61 * * * *' }, { cron: '0 0 30 2 *' }, { enabled: 1 }])
+    expect((await call('PUT', `/schedules/${id}`, bad)).status).toBe(400)
+  expect((await call('GET', `/schedules/${id}`)).body).toMatchObject({ cron: '*/5 * * * *', enabled: false })
+})
+
+test('another cron and the end of a pause make a schedule new; the same again leaves it', async () => {
+  const id = await created()
+  const nextAfter = async (change: object) => {
+    await seen(id)
+    return (await call('PUT', `/schedules/${id}`, change)).body.next_run_at
+  }
+  const KEPT = '2030-01-01T00:00:00.000Z'
+  expect(await nextAfter({})).toBe(KEPT)
+  expect(await nextAfter({ cron: '0 6 * * *' })).toBe(KEPT)
+  expect(await nextAfter({ enabled: true })).toBe(KEPT)
+  expect(await nextAfter({ cron: '0 7 * * *' })).toBeNull()
+  expect(await nextAfter({ enabled: false })).toBeNull()
+  expect(await nextAfter({ enabled: true })).toBeNull()
+  expect((await call('GET', `/schedules/${id}`)).body.last_run_at).toBe('2020-01-01T00:00:00.000Z')
+})
+
+test('a schedule is deleted once', async () => {
+  const id = await created()
+  expect((await call('DELETE', `/schedules/${id}`)).status).toBe(204)
+  for (const [method, body] of [['GET'], ['DELETE'], ['PUT', {}]] as const)
+    expect((await call(method, `/schedules/${id}`, body)).status).toBe(404)
+  expect((await call('GET', '/schedules/not-a-uuid')).status).toBe(404)
+})
+
+test('the schedules of a deleted pipeline are gone, also when another takes its name', async () => {
+  const { id: pipelineId } = await addPipeline(database.sql, 'gone', { landingZones: [], nudge: () => {} })
+  const id = await created({ pipeline: 'gone' })
+  await database.sql`update pipeline set deleted_at = clock_timestamp() where id = ${pipelineId}`
+  await addPipeline(database.sql, 'gone', { landingZones: [], nudge: () => {} })
+  expect((await call('GET', '/schedules')).body).toEqual({ schedules: [], total: 0 } as never)
+  for (const [method, body] of [['GET'], ['PUT', { enabled: true }], ['DELETE']] as const)
+    expect((await call(method, `/schedules/${id}`, body)).status).toBe(404)
+})
+
+test('a schedule is not created for a pipeline that is being deleted meanwhile', async () => {
+  const { id } = await addPipeline(database.sql, 'leaving', { landingZones: [], nudge: () => {} })
+  const deleting = Promise.withResolvers<void>()
+  const deleted = database.sql.begin(async (tx) => {
+    await tx`update pipeline set deleted_at = clock_timestamp() where id = ${id}`
+    await deleting.promise
+  })
+  const answer = create({ pipeline: 'leaving' })
+  for (;;) {
+    const waiting = await database.sql`
+      select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%insert into schedule%'`
+    if (waiting.length > 0) break
+  }
+  deleting.resolve()
+  await deleted
+  expect((await answer).status).toBe(404)
+})

@@ -1,0 +1,51 @@
+import { Type as t } from '@sinclair/typebox'
+import { Instant, Layer, NamespaceName, nullable, PipelineName, Uuid } from '../http/names.ts'
+
+const CronText = t.String({
+  description:
+    'Five fields (minute, hour, day of month, month, weekday), UTC; names, lists, ranges and steps',
+  examples: ['0 6 * * mon-fri'],
+})
+
+/** As a schedule is answered when it is created: nothing has looked at it yet. */
+export const ScheduleCreated = t.Object({
+  id: Uuid,
+  namespace: NamespaceName,
+  layer: Layer,
+  pipeline: PipelineName,
+  cron: CronText,
+  enabled: t.Boolean(),
+  created_at: Instant,
+  updated_at: Instant,
+})
+export type ScheduleCreated = typeof ScheduleCreated.static
+
+export const Schedule = t.Composite([
+  ScheduleCreated,
+  t.Object({
+    last_run_at: nullable(Instant, { description: 'When it last requested a run' }),
+    next_run_at: nullable(Instant, {
+      description: 'When it is due next; null until the scheduler has seen it, and while it is disabled',
+    }),
+  }),
+])
+export type Schedule = typeof Schedule.static
+
+export const ScheduleList = t.Object({ schedules: t.Array(Schedule), total: t.Integer() })
+
+export const SchedulePath = t.Object({ id: Uuid })
+
+export const CreateSchedule = t.Object({
+  namespace: NamespaceName,
+  layer: Layer,
+  pipeline: PipelineName,
+  cron: CronText,
+  enabled: t.Optional(t.Boolean({ default: true })),
+})
+export type CreateSchedule = typeof CreateSchedule.static
+
+export const UpdateSchedule = t.Object({
+  cron: t.Optional(CronText),
+  enabled: t.Optional(t.Boolean()),
+})
+export type UpdateSchedule = typeof UpdateSchedule.static

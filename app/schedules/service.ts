@@ -1,0 +1,89 @@
+import type { Sql } from '../../drizzle/client.ts'
+import { BadCron, checkCron } from '../../machines/cron.ts'
+import type { Clock } from '../clock.ts'
+import { invalid, notFound } from '../http/errors.ts'
+import type { Page } from '../http/pagination.ts'
+import type { NewId } from '../ids.ts'
+import { noPipeline } from '../pipelines/ref.ts'
+import {
+  changeSchedule,
+  insertSchedule,
+  removeSchedule,
+  type ScheduleRow,
+  scheduleById,
+  scheduleCount,
+  schedulesOn,
+} from './queries.ts'
+import type { CreateSchedule, Schedule, ScheduleCreated, UpdateSchedule } from './schema.ts'
+
+export interface ScheduleDeps {
+  sql: Sql
+  clock: Clock
+  newId: NewId
+}
+
+export type ScheduleService = ReturnType<typeof makeScheduleService>
+
+/** Schedules as people set them; when they are due is the scheduler's to know (due.ts). */
+export function makeScheduleService({ sql, clock, newId }: ScheduleDeps) {
+  /** 400 naming the field and what is wrong with it. */
+  function requireCron(text: string) {
+    try {
+      checkCron(text, clock.now())
+    } catch (error) {
+      if (error instanceof BadCron) throw invalid('cron', error.message)
+      throw error
+    }
+  }
+
+  return {
+    async list(page: Page) {
+      const [rows, total] = await Promise.all([schedulesOn(sql, page), scheduleCount(sql)])
+      return { schedules: rows.map(shapeOf), total }
+    },
+
+    async create({ namespace, layer, pipeline, cron, enabled = true }: CreateSchedule) {
+      requireCron(cron)
+      const ref = { namespace, layer, name: pipeline }
+      const row = await insertSchedule(sql, { id: newId(), pipeline: ref, cron, enabled })
+      if (row === null) throw noPipeline(ref)
+      return createdShapeOf(row)
+    },
+
+    async get(id: string) {
+      const row = await scheduleById(sql, id)
+      if (row === null) throw noSchedule(id)
+      return shapeOf(row)
+    },
+
+    async update(id: string, change: UpdateSchedule) {
+      if (change.cron !== undefined) requireCron(change.cron)
+      const row = await changeSchedule(sql, id, change)
+      if (row === null) throw noSchedule(id)
+      return shapeOf(row)
+    },
+
+    async remove(id: string) {
+      if (!(await removeSchedule(sql, id))) throw noSchedule(id)
+    },
+  }
+}
+
+const noSchedule = (id: string) => notFound(`schedule ${id}`)
+
+const createdShapeOf = ({ created_at, updated_at, ...row }: ScheduleRow): ScheduleCreated => ({
+  id: row.id,
+  namespace: row.namespace,
+  layer: row.layer,
+  pipeline: row.pipeline,
+  cron: row.cron,
+  enabled: row.enabled,
+  created_at: created_at.toISOString(),
+  updated_at: updated_at.toISOString(),
+})
+
+const shapeOf = (row: ScheduleRow): Schedule => ({
+  ...createdShapeOf(row),
+  last_run_at: row.last_run_at?.toISOString() ?? null,
+  next_run_at: row.next_run_at?.toISOString() ?? null,
+})
