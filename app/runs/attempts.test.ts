@@ -3,7 +3,7 @@ import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { newId, type RunId } from '../ids.ts'
-import { startWaiting } from './attempts.ts'
+import { isAnyWaiting, startWaiting } from './attempts.ts'
 import { applyOutcomes } from './outcomes.ts'
 import { failStuckRuns } from './stuck.ts'
 
@@ -198,4 +198,76 @@ test('stuck runs are failed in batches, each once; one that waits for its next a
   expect(batches.map((ids) => ids.length)).toEqual([2, 1, 0])
   expect(batches.flat().sort()).toEqual(stuck.toSorted())
   expect(await rowOf(first)).toMatchObject({ status: 'failed', waiting: false })
+})
+
+test('a run that was asked for while its pipeline was deleted is cancelled when it would be started', async () => {
+  const pipeline = await pipelineNamed('deleted')
+  const id = await pipeline.request()
+  await opened.sql`update pipeline set deleted_at = clock_timestamp() where id = ${pipeline.id}`
+  const purged = await pipelineNamed('purged')
+  const late = await purged.request()
+  await opened.sql`delete from pipeline where id = ${purged.id}`
+  const { attempts, completed } = await start()
+  expect(attempts).toEqual([])
+  expect(new Map(completed.map((run) => [run.run_id, run.status]))).toEqual(
+    new Map([
+      [id, 'cancelled'],
+      [late, 'cancelled'],
+    ]),
+  )
+  expect(await rowOf(id)).toMatchObject({ status: 'cancelled', waiting: false })
+  expect(await historyOf(id)).toEqual([
+    'requested pending.waiting manual',
+    'cancelRequested cancelled pipeline deleted',
+  ])
+  expect(await logOf(id)).toEqual(['cancelled: pipeline deleted'])
+})
+
+test('an attempt that is over when its acceptance is told leaves every step in its history', async () => {
+  const id = await (await pipelineNamed('quick')).request()
+  await start()
+  const { completed, freed, nextStartMs } = await applyOutcomes(
+    opened.sql,
+    [
+      { runId: id, attempt: 1, kind: 'accepted', runnerBoot: 'boot' },
+      {
+        runId: id,
+        attempt: 1,
+        kind: 'executed',
+        testedCommit: null,
+        rowsWritten: 0,
+        tests: [],
+        landingFileIds: [],
+        archivesLandingZones: false,
+      },
+    ],
+    [],
+  )
+  expect(completed).toHaveLength(1)
+  expect({ freed: freed.length, nextStartMs }).toEqual({ freed: 1, nextStartMs: null })
+  expect(await historyOf(id)).toEqual([
+    'requested pending.waiting manual',
+    'start pending.starting dispatcher',
+    'accepted running.rendering runner',
+    'executed success runner',
+  ])
+  expect(await opened.sql`select state, outcome, runner_boot from run_attempt where run_id = ${id}`).toEqual([
+    { state: 'closed', outcome: 'success', runner_boot: 'boot' },
+  ] as never)
+})
+
+test('of each pipeline the oldest is started, and none while an attempt of it is open', async () => {
+  const [a, b] = [await pipelineNamed('queue-a'), await pipelineNamed('queue-b')]
+  const [a1, b1, a2] = [await a.request(), await b.request(), await a.request()]
+  expect((await start()).attempts.map(({ runId }) => runId)).toEqual([a1, b1])
+  expect((await start()).attempts).toEqual([])
+  const { freed } = await applyOutcomes(
+    opened.sql,
+    [{ runId: a1, attempt: 1, kind: 'failed', error: 'no' }],
+    [],
+  )
+  expect(freed).toEqual([a.id])
+  expect(await isAnyWaiting(opened.sql, freed)).toBe(true)
+  expect(await isAnyWaiting(opened.sql, [b.id])).toBe(false)
+  expect((await start()).attempts.map(({ runId }) => runId)).toEqual([a2])
 })

@@ -1,0 +1,112 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { addPipeline } from '../../workers/testing.ts'
+import { newId, type RunId } from '../ids.ts'
+import { limits } from '../limits.ts'
+import { makeIntake } from './intake.ts'
+
+setDefaultTimeout(30_000)
+
+let database: TestDatabase
+let opened: Database
+beforeAll(async () => {
+  database = await testDatabase()
+  opened = openDatabase(database.url, { connections: 1, rawConnections: 6, application: 'test' })
+})
+afterAll(async () => {
+  await opened.close()
+  await database.drop()
+})
+
+const pipelineNamed = (name: string) => addPipeline(opened.sql, name, { landingZones: [], nudge: () => {} })
+
+const request = (pipeline: string, trigger = 'manual') => ({
+  id: newId() as RunId,
+  namespace: 'default',
+  layer: 'gold',
+  pipeline,
+  trigger,
+})
+
+test('requests that come together are stored together, each exactly once and in their order', async () => {
+  const { id } = await pipelineNamed('together')
+  let stored = 0
+  const intake = makeIntake(opened.sql, () => {
+    stored += 1
+  })
+  const asked = Array.from({ length: 600 }, () => request('together'))
+  expect(new Set(await Promise.all(asked.map(intake)))).toEqual(new Set(['requested']))
+  expect(stored).toBe(Math.ceil(600 / limits.requestBatch))
+  const rows = await opened.sql<{ id: string }[]>`
+    select id from run where pipeline_id = ${id} order by created_at, id`
+  expect(rows.map((row) => row.id)).toEqual(asked.map((one) => one.id))
+  expect(
+    await opened.sql`
+      select event, "to", cause, count(*)::int from transition
+      where entity_id in (select id from run where pipeline_id = ${id}) group by 1, 2, 3`,
+  ).toEqual([{ event: 'requested', to: 'pending.waiting', cause: 'manual', count: 600 }] as never)
+})
+
+test('a run that is requested pins the version that is published then', async () => {
+  const { id } = await pipelineNamed('pins')
+  await opened.sql`update pipeline_version set published_versions = '{"a": "1"}' where pipeline_id = ${id}`
+  const asked = request('pins')
+  await makeIntake(opened.sql, () => {})(asked)
+  const [run] = await opened.sql`select * from run where id = ${asked.id}`
+  expect(run).toMatchObject({
+    pipeline_id: id,
+    namespace: 'default',
+    layer: 'gold',
+    pipeline: 'pins',
+    version_number: 1,
+    pins: { a: '1' },
+    status: 'pending',
+    waiting: true,
+    chain_depth: 0,
+  })
+})
+
+test('what cannot be stored or cannot run does not keep those it came with', async () => {
+  await pipelineNamed('good')
+  const draft = await pipelineNamed('draft')
+  await opened.sql`update pipeline set published_version = null where id = ${draft.id}`
+  const intake = makeIntake(opened.sql, () => {})
+  const answers = await Promise.allSettled(
+    [
+      request('good'),
+      request('draft'),
+      request('nowhere'),
+      request('good', 'no \u0000 text'),
+      request('good'),
+    ].map(intake),
+  )
+  expect(answers.map((answer) => (answer.status === 'fulfilled' ? answer.value : 'failed'))).toEqual([
+    'requested',
+    'unpublished',
+    'gone',
+    'failed',
+    'requested',
+  ])
+})
+
+test('a queue that is full takes no more, and has room again when a run has left it', async () => {
+  const { id, runs, request: ask } = await pipelineNamed('full')
+  const first = await ask()
+  await opened.sql`
+    insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones, snapshot,
+      machine_version, status)
+    select gen_random_uuid(), r.pipeline_id, r.namespace, r.layer, r.pipeline, r.pipeline_type, r.trigger, r.pins,
+      r.landing_zones, r.snapshot, r.machine_version, r.status
+    from run r, generate_series(2, ${limits.waitingRunsPerPipeline}) where r.id = ${first}`
+  await expect(ask()).rejects.toMatchObject({
+    status: 429,
+    message: `pipeline default.gold.full has ${limits.waitingRunsPerPipeline} runs waiting already`,
+  })
+  await runs.cancel(first)
+  await ask()
+  await expect(ask()).rejects.toMatchObject({ status: 429 })
+  expect(await opened.sql`select count(*)::int from run where pipeline_id = ${id} and waiting`).toEqual([
+    { count: limits.waitingRunsPerPipeline },
+  ] as never)
+})
