@@ -1,7 +1,7 @@
 // Entry of the API process: reads the environment, puts the parts together, serves, and ends in order.
 
 import { migrate, openDatabase } from '../drizzle/client.ts'
-import type { FromWorker, ToDispatcher, ToTriggers } from '../workers/channel.ts'
+import type { FromWorker, ToDispatcher, ToScheduler, ToTriggers } from '../workers/channel.ts'
 import { assertNever } from '../workers/channel.ts'
 import { startLoop } from '../workers/loop.ts'
 import { performDue } from '../workers/outbox.ts'
@@ -44,6 +44,8 @@ import { makeNotices, type Notices, RUN_CHANGED } from './runs/notices.ts'
 import { countActiveRuns } from './runs/queries.ts'
 import { runRoutes } from './runs/routes.ts'
 import { makeRunService, type RunService } from './runs/service.ts'
+import { scheduleRoutes } from './schedules/routes.ts'
+import { makeScheduleService } from './schedules/service.ts'
 import { buildApp } from './server.ts'
 import { tableRoutes } from './tables/routes.ts'
 import { makeTableService } from './tables/service.ts'
@@ -112,6 +114,14 @@ async function start(config: Config) {
       evaluatesHere = false
       metrics.workerRestarts.inc({ worker: 'triggers', reason })
     },
+  })
+  const scheduler = superviseWorker<ToScheduler>({
+    name: 'scheduler',
+    path: new URL('../workers/scheduler.worker.ts', import.meta.url),
+    startMessage: { type: 'start', settings: thread },
+    log,
+    onMessage: heardFrom('scheduler'),
+    onRestart: (reason) => metrics.workerRestarts.inc({ worker: 'scheduler', reason }),
   })
 
   const namespaces = makeNamespaceService({ db })
@@ -210,6 +220,7 @@ async function start(config: Config) {
       pipelineRoutes(pipelines),
       qualityTestRoutes(tests),
       triggerRoutes(triggers, config),
+      scheduleRoutes(makeScheduleService({ sql, clock, newId })),
       fileRoutes(files),
       landingZoneRoutes(zones),
       runRoutes(runs, feeds),
@@ -278,8 +289,10 @@ async function start(config: Config) {
         return log.info(`${worker} is ready`)
       case 'runsRequested':
         return dispatcher.post({ type: 'nudge', about: 'runRequested' })
-      case 'alive':
       case 'ticked':
+        metrics.schedulerTicks.inc()
+        return metrics.schedulerRuns.inc(message.runsRequested)
+      case 'alive':
       case 'led':
       case 'reaped':
       case 'stopped':
@@ -311,13 +324,14 @@ async function start(config: Config) {
     restartWorkers() {
       dispatcher.restart()
       evaluator.restart()
+      scheduler.restart()
     },
     async stop() {
       clearInterval(gauges)
       feeds.stop()
       inspectorFeeds.stop()
       await Promise.race([server.stop(), pause(DRAIN_MS)])
-      await Promise.all([dispatcher.stop(), evaluator.stop(), effects.stop()])
+      await Promise.all([dispatcher.stop(), evaluator.stop(), scheduler.stop(), effects.stop()])
       await server.stop(true)
       await audit.stop()
       await Promise.all([database.close(), objects.close()])
