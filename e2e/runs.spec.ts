@@ -119,6 +119,9 @@ test.describe('a run', () => {
     })
     expect(run.error).toMatch(/^executing: pipeline\.sql/)
     expect(run.error).not.toMatch(/at .*\.ts|node_modules/)
+    const { logs } = await (await request.get(`/api/v1/runs/${run.id}/logs`)).json()
+    const errors = logs.filter((line: { level: string }) => line.level === 'error')
+    expect(errors.map((line: { message: string }) => line.message)).toEqual([run.error])
   })
 
   test('whose error test fails leaves the table as it was; a warning does not', async ({ request }) => {

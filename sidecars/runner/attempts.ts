@@ -113,7 +113,7 @@ export class Attempt {
         this.error = `${this.phase}: ${error instanceof AttemptFailure ? error.message : 'internal error'}`
         if (!(error instanceof AttemptFailure))
           log.error('an attempt broke', { handle: this.handle, error: stackOf(error) })
-        this.log.write('error', this.error)
+        // Whoever stores the log closes it with this error.
         this.status = 'failed'
       }
     } finally {
