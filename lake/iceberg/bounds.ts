@@ -116,6 +116,24 @@ export function decodeBound(type: string, bytes: Uint8Array): BoundValue {
   }
 }
 
+/** A value of this type from how a manifest's partition tuple or an earlier, narrower type holds it. */
+export function boundValueFrom(type: string, value: BoundValue): BoundValue {
+  if (value instanceof Uint8Array) return type === 'binary' ? value : decodeBound(type, value)
+  if (decimalOf(type)) return BigInt(value)
+  if (isWide(type) && (typeof value === 'number' || typeof value === 'bigint')) return BigInt(value)
+  return value
+}
+
+const isWide = (type: string): boolean =>
+  type === 'long' || type === 'time' || type === 'timestamp' || type === 'timestamptz'
+
+/** The order of two values of one type; texts go by code point, binaries by byte. */
+export function compareBounds(a: BoundValue, b: BoundValue): number {
+  if (typeof a === 'string' && typeof b === 'string') return Buffer.compare(Buffer.from(a), Buffer.from(b))
+  if (a instanceof Uint8Array && b instanceof Uint8Array) return Buffer.compare(a, b)
+  return a < b ? -1 : a > b ? 1 : 0
+}
+
 /** At most every value of the column: cut; zero becomes -0, which orders before it. */
 export function lowerBound(type: string, value: BoundValue): BoundValue {
   if (type === 'string' && typeof value === 'string') return firstCodePoints(value)

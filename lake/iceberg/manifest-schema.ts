@@ -80,23 +80,70 @@ export const LIST_SCHEMA: AvroSchema = {
     field(512, 'added_rows_count', 'long'),
     field(513, 'existing_rows_count', 'long'),
     field(514, 'deleted_rows_count', 'long'),
+    optional(
+      507,
+      'partitions',
+      listOf(508, {
+        type: 'record',
+        name: 'r508',
+        fields: [
+          field(509, 'contains_null', 'boolean'),
+          optional(518, 'contains_nan', 'boolean'),
+          optional(510, 'lower_bound', 'bytes'),
+          optional(511, 'upper_bound', 'bytes'),
+        ],
+      }),
+    ),
   ],
 }
 
-export function partitionSchema({ fields }: PartitionSpec, schema: Schema): AvroSchema {
-  const types = new Map([...fieldsOf(schema)].map(({ id, type }) => [id, type]))
-  const partition = fields.map((part) =>
-    optional(part['field-id'], part.name, partitionType(part.transform, types.get(part['source-id']))),
+/** How a manifest of this spec writes partition tuples. */
+export function partitionSchema(spec: PartitionSpec, schema: Schema): AvroSchema {
+  const fields = partitionTypes(spec, schema).map(({ id, avroName, type }) =>
+    optional(id, avroName, avroPartition(type)),
   )
-  return { type: 'record', name: 'r102', fields: partition }
+  return { type: 'record', name: 'r102', fields }
 }
 
-function partitionType(transform: string, source: IcebergType | undefined): AvroSchema {
-  if (transform === 'day') return { type: 'int', logicalType: 'date' }
+export interface PartitionType {
+  readonly id: number
+  /** The field's name, in the characters Avro allows. Readers go by the id. */
+  readonly avroName: string
+  /** The Iceberg type of the field's values; `day` is a date to readers, and a number of days in every way. */
+  readonly type: string
+}
+
+/** @throws TypeError for a source that the schema does not have, or that has children */
+export function partitionTypes({ fields }: PartitionSpec, schema: Schema): PartitionType[] {
+  const types = new Map([...fieldsOf(schema)].map(({ id, type }) => [id, type]))
+  return fields.map((part) => ({
+    id: part['field-id'],
+    avroName: avroName(part.name),
+    type: partitionType(part.transform, types.get(part['source-id'])),
+  }))
+}
+
+/** The Iceberg type of what a transform makes of a source. */
+export function partitionType(transform: string, source: IcebergType | undefined): string {
+  if (transform === 'day') return 'date'
   if (/^(year|month|hour|bucket)/.test(transform)) return 'int'
   if (typeof source !== 'string')
     throw new TypeError(`a table cannot be partitioned by a nested or absent column`)
-  return avroPrimitive(source)
+  return source
+}
+
+/** As Iceberg's own writer spells a name: `größe 2` becomes `gr_xF6_xDFe_x202`. */
+const avroName = (name: string): string =>
+  name
+    .replace(/[^A-Za-z0-9_]/g, (char) => `_x${char.charCodeAt(0).toString(16).toUpperCase()}`)
+    .replace(/^(?=[0-9])/, '_')
+
+function avroPartition(type: string): AvroSchema {
+  const avro = avroPrimitive(type)
+  // Microseconds and keys may need all 64 bits.
+  return avro === 'long' || (typeof avro === 'object' && 'type' in avro && avro.type === 'long')
+    ? INT64
+    : avro
 }
 
 /** Source: https://iceberg.apache.org/spec/#avro */
@@ -132,7 +179,7 @@ function avroPrimitive(type: string): AvroSchema {
 }
 
 /** The fewest bytes that hold every number of so many digits. */
-const decimalBytes = (precision: number): number => Math.ceil((precision * Math.log2(10) + 1) / 8)
+export const decimalBytes = (precision: number): number => Math.ceil((precision * Math.log2(10) + 1) / 8)
 
 type NamesById = ReadonlyMap<number, { readonly name: string; readonly isInt64: boolean }>
 
@@ -145,9 +192,25 @@ export function canonical(schema: AvroSchema, names: NamesById): AvroSchema {
 }
 
 function canonicalField(part: AvroField, names: NamesById): AvroField {
-  const known = part['field-id'] === undefined ? undefined : names.get(part['field-id'])
+  const id = part['field-id']
+  if (id !== undefined && id >= FIRST_PARTITION_ID)
+    return { ...part, name: partitionKey(id), type: withBigLongs(part.type) }
+  const known = id === undefined ? undefined : names.get(id)
   const type = known?.isInt64 ? withInt64(part.type) : canonical(part.type, names)
   return { ...part, name: known?.name ?? part.name, type }
+}
+
+/** Partition fields have ids of their table's making, from here on. */
+export const FIRST_PARTITION_ID = 1_000
+/** What a partition field is called in a record that has been read: names are the writer's, ids are not. */
+const partitionKey = (id: number): string => `p${id}`
+export const partitionIdOf = (key: string): number => Number(key.slice(1))
+
+function withBigLongs(type: AvroSchema): AvroSchema {
+  if (isUnion(type)) return type.map(withBigLongs)
+  return type === 'long' || (typeof type === 'object' && 'type' in type && type.type === 'long')
+    ? INT64
+    : type
 }
 
 function withInt64(type: AvroSchema): AvroSchema {
@@ -177,6 +240,5 @@ const isArray = (schema: AvroSchema): schema is Extract<AvroSchema, { type: 'arr
 const isRecord = (schema: AvroSchema): schema is Extract<AvroSchema, { type: 'record' }> =>
   typeof schema === 'object' && 'fields' in schema
 
-/** Partition fields have ids of their table's making: from 1000 on, so none of these. */
 export const ENTRY_NAMES = namesById(manifestSchema({ type: 'record', name: 'r102', fields: [] }))
 export const LIST_NAMES = namesById(LIST_SCHEMA)

@@ -136,17 +136,27 @@ describe('a manifest', () => {
       fields: [...parts, { 'source-id': 2, 'field-id': 1100, name: 'd_month', transform: 'month' }],
     }
     const partition = {
-      a: 5,
-      d: 18_000,
-      n: Buffer.alloc(9, 1),
-      u: Buffer.alloc(16, 7),
-      s: 'é',
-      b: Buffer.of(0xff),
-      t: 1_600_000_000_000_000,
-      d_month: null,
+      1000: 5,
+      1001: 18_000,
+      1002: -1234n,
+      1003: '07070707-0707-0707-0707-070707070707',
+      1004: 'é',
+      1005: Uint8Array.of(0xff),
+      1006: 2n ** 62n,
+      1100: null,
     }
     const bytes = writeManifest({ schema, spec }, [{ ...added, file: file({ partition }) }])
-    expect(readManifest(bytes, inherited)[0]?.file.partition).toEqual(partition)
+    const read = readManifest(bytes, inherited)[0]
+    const asStored = {
+      ...partition,
+      1002: Uint8Array.from([...Array(7).fill(255), 0xfb, 0x2e]),
+      1003: new Uint8Array(16).fill(7),
+    }
+    expect(read?.file.partition).toEqual(asStored)
+    // What was read is written the same.
+    expect(read && writeManifest({ schema, spec }, [{ ...read, snapshotId: SNAPSHOT }])).toEqual(
+      read && writeManifest({ schema, spec }, [{ ...read, file: { ...read.file, partition } }]),
+    )
   })
 
   test('is read by an independent reader, ids of 64 bits included', () => {

@@ -6,15 +6,27 @@ import { Buffer } from 'node:buffer'
 import { type AvroRecord, BadAvro, readAvro, writeAvro } from './avro.ts'
 import { integer, integers, list, nested, optionalId, optionalInteger, text } from './avro-record.ts'
 import {
+  type BoundValue,
+  boundValueFrom,
+  compareBounds,
+  encodeBound,
+  lowerBound,
+  upperBound,
+} from './bounds.ts'
+import {
   canonical,
+  decimalBytes,
   ENTRY_NAMES,
   LIST_NAMES,
   LIST_SCHEMA,
   manifestSchema,
+  type PartitionType,
+  partitionIdOf,
   partitionSchema,
+  partitionTypes,
 } from './manifest-schema.ts'
 import type { PartitionSpec } from './metadata.ts'
-import type { Schema } from './types.ts'
+import { decimalOf, type Schema } from './types.ts'
 
 export interface ColumnMetrics {
   /** Size in the file, compressed. */
@@ -28,8 +40,26 @@ export interface ColumnMetrics {
   readonly upper?: Uint8Array | undefined
 }
 
-/** Values of the partition fields by name, as Avro has them; empty for an unpartitioned table. */
-export type PartitionTuple = Readonly<Record<string, unknown>>
+/** Values of the partition fields by field id; empty for an unpartitioned table. */
+export type PartitionTuple = Readonly<Record<number, BoundValue | null>>
+
+/** A text that only an equal tuple has. */
+export const tupleText = (tuple: PartitionTuple): string =>
+  JSON.stringify(
+    Object.entries(tuple).map(([id, value]) => [
+      id,
+      value instanceof Uint8Array ? [...value] : value === null ? null : String(value),
+    ]),
+  )
+
+/** What a manifest list says about the values of one partition field in the files of a manifest. */
+export interface PartitionSummary {
+  readonly containsNull: boolean
+  readonly containsNan?: boolean | undefined
+  /** Iceberg's single-value binary form; absent where every value is null. */
+  readonly lower?: Uint8Array | undefined
+  readonly upper?: Uint8Array | undefined
+}
 
 export interface DataFile {
   readonly content: 'data' | 'position-deletes' | 'equality-deletes'
@@ -70,6 +100,8 @@ export interface ManifestFile {
   readonly addedRows: number
   readonly existingRows: number
   readonly deletedRows: number
+  /** One per field of the partition spec, in its order; absent where the writer did not say. */
+  readonly partitions?: readonly PartitionSummary[] | undefined
 }
 
 const STATUS = ['existing', 'added', 'deleted'] as const
@@ -94,7 +126,9 @@ export function writeManifest(
     'format-version': '2',
     content: 'data',
   }
-  return writeAvro(manifestSchema(partitionSchema(spec, schema)), metadata, entries.map(entryRecord))
+  const types = partitionTypes(spec, schema)
+  const records = entries.map((entry) => entryRecord(entry, partitionRecord(entry.file.partition, types)))
+  return writeAvro(manifestSchema(partitionSchema(spec, schema)), metadata, records)
 }
 
 /**
@@ -154,6 +188,14 @@ export function readManifestList(bytes: Uint8Array): ManifestFile[] {
     addedRows: integer(record, 'added_rows_count'),
     existingRows: integer(record, 'existing_rows_count'),
     deletedRows: integer(record, 'deleted_rows_count'),
+    ...(Array.isArray(record.partitions) && {
+      partitions: list(record, 'partitions').map((summary) => ({
+        containsNull: summary.contains_null !== false,
+        ...(typeof summary.contains_nan === 'boolean' && { containsNan: summary.contains_nan }),
+        lower: bytesOf(summary.lower_bound),
+        upper: bytesOf(summary.upper_bound),
+      })),
+    }),
   }))
 }
 
@@ -166,12 +208,15 @@ export function describeManifest(
     specId,
     snapshotId,
     sequenceNumber,
+    partitions = [],
   }: {
     readonly location: string
     readonly sizeBytes: number
     readonly specId: number
     readonly snapshotId: bigint
     readonly sequenceNumber: number
+    /** Of the manifest's spec. */
+    readonly partitions?: readonly PartitionType[]
   },
 ): ManifestFile {
   const count = (status: ManifestEntry['status']) => {
@@ -197,16 +242,61 @@ export function describeManifest(
     addedRows: added.rows,
     existingRows: existing.rows,
     deletedRows: deleted.rows,
+    partitions: partitions.map(({ id, type }) =>
+      summaryOf(
+        type,
+        entries.map(({ file }) => file.partition[id] ?? null),
+      ),
+    ),
   }
 }
 
-function entryRecord({
-  status,
-  snapshotId,
-  sequenceNumber,
-  fileSequenceNumber,
-  file,
-}: ManifestEntry): AvroRecord {
+/** All entries count, deleted ones too: they are looked for as well. */
+function summaryOf(type: string, values: readonly (BoundValue | null)[]): PartitionSummary {
+  const isFloat = type === 'float' || type === 'double'
+  const known = values.filter((value) => value !== null).map((value) => boundValueFrom(type, value))
+  const numbers = known.filter((value) => !Number.isNaN(value))
+  const [first] = numbers
+  const least = numbers.reduce((a, b) => (compareBounds(b, a) < 0 ? b : a), first ?? 0)
+  const greatest = numbers.reduce((a, b) => (compareBounds(b, a) > 0 ? b : a), first ?? 0)
+  const upper = upperBound(type, greatest)
+  return {
+    containsNull: known.length < values.length,
+    ...(isFloat && { containsNan: numbers.length < known.length }),
+    ...(first !== undefined && { lower: encodeBound(type, lowerBound(type, least)) }),
+    ...(first !== undefined && upper !== undefined && { upper: encodeBound(type, upper) }),
+  }
+}
+
+function partitionRecord(tuple: PartitionTuple, types: readonly PartitionType[]): AvroRecord {
+  return Object.fromEntries(
+    types.map(({ id, avroName, type }) => {
+      const value = tuple[id] ?? null
+      return [avroName, value === null ? null : avroValue(type, value)]
+    }),
+  )
+}
+
+/** A partition value as Avro writes it. */
+function avroValue(type: string, value: BoundValue): unknown {
+  const decimal = decimalOf(type)
+  const plain = boundValueFrom(type, value)
+  if (decimal && typeof plain === 'bigint') return fixedTwosComplement(plain, decimalBytes(decimal.precision))
+  if (type === 'uuid' || plain instanceof Uint8Array) return asBuffer(encodeBound(type, plain))
+  return plain
+}
+
+function fixedTwosComplement(value: bigint, length: number): Buffer {
+  const hex = BigInt.asUintN(length * 8, value)
+    .toString(16)
+    .padStart(length * 2, '0')
+  return Buffer.from(hex, 'hex')
+}
+
+function entryRecord(
+  { status, snapshotId, sequenceNumber, fileSequenceNumber, file }: ManifestEntry,
+  partition: AvroRecord,
+): AvroRecord {
   return {
     status: STATUS.indexOf(status),
     snapshot_id: snapshotId,
@@ -216,7 +306,7 @@ function entryRecord({
       content: CONTENT.indexOf(file.content),
       file_path: file.location,
       file_format: file.format,
-      partition: file.partition,
+      partition,
       record_count: file.recordCount,
       file_size_in_bytes: file.sizeBytes,
       column_sizes: pairs(file.columns, (metrics) => metrics.sizeBytes),
@@ -244,6 +334,9 @@ function pairs<V>(columns: DataFile['columns'], metric: (metrics: ColumnMetrics)
 const asBuffer = (bytes: Uint8Array | undefined) =>
   bytes && Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 
+const bytesOf = (value: unknown): Uint8Array | undefined =>
+  value instanceof Uint8Array ? new Uint8Array(value) : undefined
+
 function dataFile(record: AvroRecord): DataFile {
   const splitOffsets = integers(record, 'split_offsets')
   const equalityIds = integers(record, 'equality_ids')
@@ -252,7 +345,7 @@ function dataFile(record: AvroRecord): DataFile {
     content: CONTENT[optionalInteger(record, 'content') ?? 0] ?? 'equality-deletes',
     location: text(record, 'file_path'),
     format: text(record, 'file_format').toUpperCase(),
-    partition: { ...nested(record, 'partition') },
+    partition: partitionTuple(nested(record, 'partition')),
     recordCount: integer(record, 'record_count'),
     sizeBytes: integer(record, 'file_size_in_bytes'),
     columns: columnsMetrics(record),
@@ -260,6 +353,19 @@ function dataFile(record: AvroRecord): DataFile {
     ...(equalityIds && { equalityIds }),
     ...(sortOrderId !== undefined && { sortOrderId }),
   }
+}
+
+const partitionTuple = (record: AvroRecord): PartitionTuple =>
+  Object.fromEntries(Object.entries(record).map(([key, value]) => [partitionIdOf(key), valueFrom(value)]))
+
+function valueFrom(value: unknown): BoundValue | null {
+  if (value instanceof Uint8Array) return new Uint8Array(value)
+  return typeof value === 'number' ||
+    typeof value === 'bigint' ||
+    typeof value === 'string' ||
+    typeof value === 'boolean'
+    ? value
+    : null
 }
 
 type WritableMetrics = { -readonly [K in keyof ColumnMetrics]: ColumnMetrics[K] }
@@ -308,4 +414,11 @@ const manifestRecord = (manifest: ManifestFile): AvroRecord => ({
   added_rows_count: manifest.addedRows,
   existing_rows_count: manifest.existingRows,
   deleted_rows_count: manifest.deletedRows,
+  partitions:
+    manifest.partitions?.map(({ containsNull, containsNan, lower, upper }) => ({
+      contains_null: containsNull,
+      contains_nan: containsNan ?? null,
+      lower_bound: asBuffer(lower) ?? null,
+      upper_bound: asBuffer(upper) ?? null,
+    })) ?? null,
 })

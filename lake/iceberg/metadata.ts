@@ -89,19 +89,15 @@ export function newTable({
 
 /** The updates that make a staged table: what a client commits with `assert-create`. */
 export function creationUpdates(staged: TableMetadata): TableUpdate[] {
-  const partitionSpec = staged['partition-specs'].find(
-    (spec) => spec['spec-id'] === staged['default-spec-id'],
-  )
   const sortOrder = staged['sort-orders'].find(
     (order) => order['order-id'] === staged['default-sort-order-id'],
   )
-  if (!partitionSpec || !sortOrder)
-    throw new SyntaxError('the staged table has no default spec or sort order')
+  if (!sortOrder) throw new SyntaxError('the staged table has no default sort order')
   return creation({
     uuid: staged['table-uuid'],
     location: staged.location,
     schema: currentSchema(staged),
-    partitionSpec: { fields: [...partitionSpec.fields] },
+    partitionSpec: { fields: [...defaultSpec(staged).fields] },
     sortOrder,
     properties: staged.properties,
   })
@@ -158,6 +154,14 @@ export const serializeMetadata = (metadata: TableMetadata): string => stringifyJ
 /** The schema readers see. */
 export function currentSchema(metadata: TableMetadata): Schema {
   return schemaById(metadata, metadata['current-schema-id'])
+}
+
+/** How new files are partitioned. @throws SyntaxError when the metadata contradicts itself */
+export function defaultSpec(metadata: TableMetadata): PartitionSpec {
+  const id = metadata['default-spec-id']
+  const spec = metadata['partition-specs'].find((candidate) => candidate['spec-id'] === id)
+  if (!spec) throw new SyntaxError(`table metadata has no partition spec ${id}`)
+  return spec
 }
 
 /** @throws SyntaxError when the metadata contradicts itself */

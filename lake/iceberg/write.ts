@@ -9,14 +9,19 @@ import {
   type ManifestEntry,
   type ManifestFile,
   type PartitionTuple,
+  tupleText,
   writeManifest,
   writeManifestList,
 } from './manifest.ts'
+import { partitionTypes } from './manifest-schema.ts'
 import {
+  applyUpdates,
   creationUpdates,
   currentSchema,
   currentSnapshot,
+  defaultSpec,
   MAIN,
+  type PartitionSpec,
   type Snapshot,
   schemaIdIn,
   type TableMetadata,
@@ -26,7 +31,8 @@ import {
 } from './metadata.ts'
 import { liveEntries, liveFiles, type ManifestReader } from './scan.ts'
 import type { FileMetrics } from './stats.ts'
-import type { Schema } from './types.ts'
+import { fieldsOf, type Schema } from './types.ts'
+import type { UnboundSpec } from './wire.ts'
 
 /** Manifests with fewer files than this are small; merging fills them up to it. */
 export const MANIFEST_FILES_LIMIT = 5_000
@@ -45,10 +51,14 @@ export interface Write {
   readonly metadata: TableMetadata
   /** The metadata is of a table created with `stage-create`: it exists only once this commit succeeds. */
   readonly isStaged: boolean
-  /** `append` keeps the files there are; `overwrite` replaces all of them, also by none. */
-  readonly operation: 'append' | 'overwrite'
+  /** `append` keeps the files there are; `overwrite` replaces all of them, also by none; `rewrite` replaces some. */
+  readonly operation: 'append' | 'overwrite' | 'rewrite'
+  /** What a rewrite replaces: locations of data files, by the location of the manifest that has them. */
+  readonly replaced?: ReplacedFiles
   /** The schema of the new files, from schemaForReplace or schemaForAppend; by default the table's own. */
   readonly schema?: Schema
+  /** How the new files are partitioned; by default as the table is. */
+  readonly partitionSpec?: UnboundSpec
   readonly files: readonly NewDataFile[]
   /** Milliseconds since the epoch. */
   readonly at: number
@@ -58,6 +68,8 @@ export interface Write {
   /** More lines for the snapshot's summary, for example the id of the run. */
   readonly summary?: Readonly<Record<string, string>>
 }
+
+export type ReplacedFiles = ReadonlyMap<string, ReadonlySet<string>>
 
 export interface CommitPlan {
   /** To be stored, in this order, before the request is sent. */
@@ -72,7 +84,7 @@ export interface StoredObject {
   readonly bytes: Uint8Array
 }
 
-/** @throws UnsupportedTable for a table with partitions, BadAvro for manifests that cannot be read */
+/** @throws BadAvro for manifests that cannot be read, BadUpdate for a partition spec that cannot be */
 export async function planCommit(write: Write): Promise<CommitPlan> {
   const { metadata, operation, files, reader } = write
   const parent = currentSnapshot(metadata)
@@ -80,15 +92,14 @@ export async function planCommit(write: Write): Promise<CommitPlan> {
   const objects = new ManifestWriter(context)
 
   const before = parent ? await reader.manifests(parent) : []
-  const removed =
-    operation === 'overwrite' ? await objects.rewrite(before, reader, asDeleted(context.snapshotId)) : []
-  if (operation === 'append') await carryOver(before, reader, objects)
+  const removed = await keepOrRemove(write, before, objects)
   objects.add(files.map((file) => addedEntry(file, context.snapshotId)))
 
-  const kept = operation === 'append' && parent ? await totalsOf(parent, before, reader) : NOTHING
+  const kept = operation !== 'overwrite' && parent ? await totalsOf(parent, before, reader) : NOTHING
   const snapshot = snapshotOf(write, context, parent, {
-    operation: files.length === 0 && removed.length > 0 ? 'delete' : operation,
-    ...summaryOf(kept, totalOf(files), totalOf(removed)),
+    operation: operationName(files, removed, operation),
+    ...summaryOf(kept, totalOf(files), totalOf(removed), operation === 'rewrite'),
+    'changed-partition-count': String(partitionsIn([...files, ...removed]).size),
     ...(operation === 'append' && parent && rowLevelDeletes(parent)),
     ...write.summary,
   })
@@ -101,26 +112,67 @@ export async function planCommit(write: Write): Promise<CommitPlan> {
   }
 }
 
+function operationName(
+  added: readonly unknown[],
+  removed: readonly unknown[],
+  asked: Write['operation'],
+): 'append' | 'overwrite' | 'delete' {
+  if (removed.length === 0) return asked === 'overwrite' ? 'overwrite' : 'append'
+  return added.length === 0 ? 'delete' : 'overwrite'
+}
+
 interface Context {
   readonly snapshotId: bigint
   readonly sequenceNumber: number
   readonly schema: Schema
   readonly isNewSchema: boolean
+  /** The number the catalog will give to the spec of the new files. */
+  readonly spec: PartitionSpec
   readonly table: TableMetadata
   readonly uuid: string
 }
 
-function contextOf({ metadata, schema = currentSchema(metadata), uuid }: Write): Context {
+function contextOf({ metadata, schema = currentSchema(metadata), partitionSpec, uuid }: Write): Context {
   const id = schemaIdIn(metadata.schemas, schema)
+  // The catalog numbers schemas and specs; these are the numbers it will give.
+  const numbered = { ...schema, 'schema-id': id }
+  const isNewSchema = id !== metadata['current-schema-id']
   return {
     snapshotId: snapshotIdOf(uuid),
     sequenceNumber: metadata['last-sequence-number'] + 1,
-    // The catalog numbers schemas; this is the number it will give.
-    schema: { ...schema, 'schema-id': id },
-    isNewSchema: id !== metadata['current-schema-id'],
+    schema: numbered,
+    isNewSchema,
+    spec: specAfter(metadata, shapeUpdates({ schema: numbered, isNewSchema, partitionSpec })),
     table: metadata,
     uuid,
   }
+}
+
+function specAfter(metadata: TableMetadata, updates: readonly TableUpdate[]): PartitionSpec {
+  const after = applyUpdates(metadata, updates, { at: metadata['last-updated-ms'] })
+  return defaultSpec(after)
+}
+
+/** What changes the shape of the table before its rows. */
+function shapeUpdates({
+  schema,
+  isNewSchema,
+  partitionSpec,
+}: Pick<Context, 'schema' | 'isNewSchema'> & Pick<Write, 'partitionSpec'>): TableUpdate[] {
+  return [
+    ...(isNewSchema
+      ? ([
+          { action: 'add-schema', schema },
+          { action: 'set-current-schema', 'schema-id': -1 },
+        ] satisfies TableUpdate[])
+      : []),
+    ...(partitionSpec
+      ? ([
+          { action: 'add-spec', spec: partitionSpec },
+          { action: 'set-default-spec', 'spec-id': -1 },
+        ] satisfies TableUpdate[])
+      : []),
+  ]
 }
 
 /** A positive 63-bit id out of the 128 bits of a uuid. */
@@ -128,6 +180,31 @@ export function snapshotIdOf(uuid: string): bigint {
   const bits = BigInt(`0x${uuid.replaceAll('-', '')}`)
   const folded = BigInt.asUintN(63, bits ^ (bits >> 64n))
   return folded === 0n ? 1n : folded
+}
+
+/** Takes the manifests there are into the snapshot, without the files that go. Answers those. */
+async function keepOrRemove(
+  { operation, replaced, reader }: Write,
+  before: readonly ManifestFile[],
+  objects: ManifestWriter,
+): Promise<DataFile[]> {
+  switch (operation) {
+    case 'append':
+      await carryOver(before, reader, objects)
+      return []
+    case 'overwrite':
+      return objects.remove(before, reader, () => true)
+    case 'rewrite': {
+      const hasReplaced = (manifest: ManifestFile) => (replaced?.get(manifest.location)?.size ?? 0) > 0
+      await carryOver(
+        before.filter((manifest) => !hasReplaced(manifest)),
+        reader,
+        objects,
+      )
+      const gone = new Set([...(replaced?.values() ?? [])].flatMap((locations) => [...locations]))
+      return objects.remove(before.filter(hasReplaced), reader, ({ file }) => gone.has(file.location))
+    }
+  }
 }
 
 /** Keeps the manifests of an append; merges the small ones when they have become many. */
@@ -138,18 +215,18 @@ async function carryOver(before: readonly ManifestFile[], reader: ManifestReader
   )
   if (small.size < SMALL_MANIFESTS_LIMIT) return objects.keep(live)
   objects.keep(live.filter((manifest) => !small.has(manifest)))
-  await objects.rewrite([...small], reader, (entry) => ({ ...entry, status: 'existing' }))
+  await objects.rewrite([...small], reader, asExisting)
 }
 
 /** Nobody prunes by the metrics of a file that is gone. */
-const asDeleted =
-  (snapshotId: bigint) =>
-  (entry: ManifestEntry): ManifestEntry => ({
-    ...entry,
-    status: 'deleted',
-    snapshotId,
-    file: { ...entry.file, columns: new Map() },
-  })
+const asDeleted = (entry: ManifestEntry, snapshotId: bigint): ManifestEntry => ({
+  ...entry,
+  status: 'deleted',
+  snapshotId,
+  file: { ...entry.file, columns: new Map() },
+})
+
+const asExisting = (entry: ManifestEntry): ManifestEntry => ({ ...entry, status: 'existing' })
 
 const addedEntry = (
   { location, partition = {}, recordCount, sizeBytes, columns }: NewDataFile,
@@ -174,36 +251,71 @@ class ManifestWriter {
     this.manifests.push(...manifests)
   }
 
-  /** Writes the live entries of manifests anew, changed, and gives their files. A manifest has one partition spec. */
+  /** Writes the live entries of manifests anew, changed, and gives them as they were. A manifest has one spec. */
   async rewrite(
     manifests: readonly ManifestFile[],
     reader: ManifestReader,
     change: (entry: ManifestEntry) => ManifestEntry,
-  ): Promise<DataFile[]> {
-    const files: DataFile[] = []
+  ): Promise<ManifestEntry[]> {
+    const all: ManifestEntry[] = []
     for (const [specId, group] of Map.groupBy(manifests, (manifest) => manifest.specId)) {
       const entries = await liveEntries(group, reader)
       this.add(entries.map(change), specId)
-      files.push(...entries.map((entry) => entry.file))
+      all.push(...entries)
     }
-    return files
+    return all
   }
 
-  add(entries: readonly ManifestEntry[], specId = this.context.table['default-spec-id']) {
-    const { table, schema, snapshotId, sequenceNumber, uuid } = this.context
-    const spec = table['partition-specs'].find((known) => known['spec-id'] === specId)
-    if (!spec) throw new UnsupportedTable(`the table has no partition spec ${specId}`)
+  /** Writes manifests anew in which some of their files are deleted. Answers those. */
+  async remove(
+    manifests: readonly ManifestFile[],
+    reader: ManifestReader,
+    isRemoved: (entry: ManifestEntry) => boolean,
+  ): Promise<DataFile[]> {
+    const { snapshotId } = this.context
+    const before = await this.rewrite(manifests, reader, (entry) =>
+      isRemoved(entry) ? asDeleted(entry, snapshotId) : asExisting(entry),
+    )
+    return before.filter(isRemoved).map((entry) => entry.file)
+  }
+
+  add(entries: readonly ManifestEntry[], specId = this.context.spec['spec-id']) {
+    const { table, snapshotId, sequenceNumber, uuid } = this.context
+    const spec = this.specOf(specId)
+    const schema = this.schemaOf(spec)
+    const partitions = partitionTypes(spec, schema)
     for (let from = 0; from < entries.length; from += MANIFEST_FILES_LIMIT) {
       const part = entries.slice(from, from + MANIFEST_FILES_LIMIT)
       const location = manifestLocation(table.location, uuid, this.stored.length)
       const bytes = writeManifest({ schema, spec }, part)
+      const size = { location, sizeBytes: bytes.length, specId, snapshotId, sequenceNumber, partitions }
       this.stored.push({ location, bytes })
-      this.manifests.push(
-        describeManifest(part, { location, sizeBytes: bytes.length, specId, snapshotId, sequenceNumber }),
-      )
+      this.manifests.push(describeManifest(part, size))
     }
   }
+
+  private specOf(id: number): PartitionSpec {
+    const { spec, table } = this.context
+    const found =
+      id === spec['spec-id'] ? spec : table['partition-specs'].find((known) => known['spec-id'] === id)
+    if (!found) throw new UnsupportedTable(`the table has no partition spec ${id}`)
+    return found
+  }
+
+  /** The newest schema that has the columns of a spec: an old spec may be about columns that are no more. */
+  private schemaOf({ fields }: PartitionSpec): Schema {
+    const { schema, table } = this.context
+    const hasSources = (candidate: Schema) => {
+      const ids = new Set([...fieldsOf(candidate)].map(({ id }) => id))
+      return fields.every((field) => ids.has(field['source-id']))
+    }
+    return [schema, ...table.schemas.toReversed()].find(hasSources) ?? schema
+  }
 }
+
+/** The partitions that files belong to, each as a text of its own. */
+const partitionsIn = (files: readonly Pick<NewDataFile, 'partition'>[]): Set<string> =>
+  new Set(files.map(({ partition = {} }) => tupleText(partition)))
 
 interface Totals {
   readonly files: number
@@ -231,7 +343,14 @@ async function totalsOf(
   return totalOf((await liveEntries(manifests, reader)).map((entry) => entry.file))
 }
 
-function summaryOf(kept: Totals, added: Totals, removed: Totals): Record<string, string> {
+function summaryOf(
+  before: Totals,
+  added: Totals,
+  removed: Totals,
+  isPartial: boolean,
+): Record<string, string> {
+  // What an overwrite removes is not among the totals before it.
+  const gone = isPartial ? removed : NOTHING
   const counts = {
     'added-data-files': added.files,
     'added-records': added.records,
@@ -239,10 +358,9 @@ function summaryOf(kept: Totals, added: Totals, removed: Totals): Record<string,
     'deleted-data-files': removed.files,
     'deleted-records': removed.records,
     'removed-files-size': removed.bytes,
-    'changed-partition-count': added.files + removed.files > 0 ? 1 : 0,
-    'total-data-files': kept.files + added.files,
-    'total-records': kept.records + added.records,
-    'total-files-size': kept.bytes + added.bytes,
+    'total-data-files': before.files - gone.files + added.files,
+    'total-records': before.records - gone.records + added.records,
+    'total-files-size': before.bytes - gone.bytes + added.bytes,
     'total-delete-files': 0,
     'total-position-deletes': 0,
     'total-equality-deletes': 0,
@@ -285,23 +403,24 @@ function requirementsOf({ metadata, isStaged }: Write, parent: Snapshot | undefi
     { type: 'assert-ref-snapshot-id', ref: MAIN, 'snapshot-id': parent?.['snapshot-id'] ?? null },
     { type: 'assert-current-schema-id', 'current-schema-id': metadata['current-schema-id'] },
     { type: 'assert-last-assigned-field-id', 'last-assigned-field-id': metadata['last-column-id'] },
+    { type: 'assert-default-spec-id', 'default-spec-id': metadata['default-spec-id'] },
+    {
+      type: 'assert-last-assigned-partition-id',
+      'last-assigned-partition-id': metadata['last-partition-id'],
+    },
   ]
 }
 
 function updatesOf(
-  { metadata, isStaged }: Write,
-  { schema, isNewSchema }: Context,
+  { metadata, isStaged, partitionSpec }: Write,
+  { schema, isNewSchema, spec }: Context,
   snapshot: Snapshot,
 ): TableUpdate[] {
   const expired = expiredSnapshots(metadata)
+  const isNewSpec = spec['spec-id'] !== metadata['default-spec-id']
   return [
     ...(isStaged ? creationUpdates(metadata) : []),
-    ...(isNewSchema
-      ? ([
-          { action: 'add-schema', schema },
-          { action: 'set-current-schema', 'schema-id': -1 },
-        ] satisfies TableUpdate[])
-      : []),
+    ...shapeUpdates({ schema, isNewSchema, ...(isNewSpec && partitionSpec && { partitionSpec }) }),
     { action: 'add-snapshot', snapshot },
     { action: 'set-snapshot-ref', 'ref-name': MAIN, type: 'branch', 'snapshot-id': snapshot['snapshot-id'] },
     ...(expired.length > 0 ? [{ action: 'remove-snapshots' as const, 'snapshot-ids': expired }] : []),
