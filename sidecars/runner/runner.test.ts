@@ -53,7 +53,8 @@ async function publish(table: TableName, sql: string, more: Files = {}, by = run
 async function failureOf(table: TableName, files: Files): Promise<string> {
   const { facts, lines } = await run(table, files)
   expect(facts.status).toBe(RunStatus.FAILED)
-  expect(lines.at(-1)).toBe(facts.error)
+  // Whoever stores the log closes it with the error: told here too, it would be there twice.
+  expect(lines).not.toContain(facts.error)
   return facts.error
 }
 
