@@ -72,16 +72,15 @@ export type TypedConfig = {
   [T in TriggerType]: { type: T; config: (typeof CONFIGS)[T]['static'] }
 }[TriggerType]
 
-/** Open here, so that its type's own schema can name the field; `oneOf` is for readers of the document. */
-const Config = t.Object(
-  {},
-  {
-    additionalProperties: true,
-    description: 'All fields of its type, and no others',
-    oneOf: Object.values(CONFIGS),
-    examples: [{ namespace: 'default', zone_name: 'flights', pattern: '*.csv' }],
-  },
-)
+/**
+ * Open here, since its type's own schema judges it as it was sent: the framework would drop unknown fields, and make an
+ * object of a number. What is said here is for readers of the document.
+ */
+const Config = t.Unknown({
+  description: 'All fields of its type, and no others',
+  oneOf: Object.values(CONFIGS),
+  examples: [{ namespace: 'default', zone_name: 'flights', pattern: '*.csv' }],
+})
 const StoredConfig = t.Object(
   {},
   {

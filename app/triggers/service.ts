@@ -159,8 +159,9 @@ export function makeTriggerService({ sql, newId }: TriggerDeps) {
 const UPDATED = 'updated'
 
 /** A webhook's configuration may be sent back as it was shown; its token stays what it is. */
-function reparsed(row: TriggerRow, config: object, now: Date): TypedConfig {
-  if (row.type !== 'webhook' || !('token_hash' in config)) return parseConfig(row.type, config, now)
+function reparsed(row: TriggerRow, config: unknown, now: Date): TypedConfig {
+  if (row.type !== 'webhook' || typeof config !== 'object' || config === null || !('token_hash' in config))
+    return parseConfig(row.type, config, now)
   const { token_hash: hash, ...rest } = config
   if (hash !== row.token_hash)
     throw invalid('config.token_hash', 'never changes; for another token make another trigger')

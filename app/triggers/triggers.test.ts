@@ -1,0 +1,446 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { PipelineId } from '../ids.ts'
+import { limits } from '../limits.ts'
+import { openParts, type Parts } from '../pipelines/test-parts.ts'
+import { requestTo, testApp } from '../test-app.ts'
+import { webhookRoutes } from '../webhooks/routes.ts'
+import { makeWebhookService } from '../webhooks/service.ts'
+import { triggerRoutes } from './routes.ts'
+import { makeTriggerService, type TriggerService } from './service.ts'
+
+let parts: Parts
+let triggers: TriggerService
+let app: ReturnType<typeof testApp>
+beforeAll(async () => {
+  parts = await openParts()
+  triggers = makeTriggerService(parts.deps)
+  const webhooks = makeWebhookService({ ...parts.deps, nudge: () => {} })
+  app = testApp({
+    api: [triggerRoutes(triggers, { shownUrl: null })],
+    ownCredential: [webhookRoutes(webhooks)],
+  })
+})
+afterAll(() => parts.close())
+
+let made = 0
+async function newPipeline() {
+  const ref = { namespace: 'default', layer: 'bronze' as const, name: `p${made++}` }
+  await parts.pipelines().create(ref)
+  return {
+    ref,
+    name: `default.bronze.${ref.name}`,
+    url: `/api/v1/pipelines/default/bronze/${ref.name}/triggers`,
+  }
+}
+async function newZone() {
+  const name = `z${made++}`
+  await parts.sql`insert into landing_zone (id, namespace, name) values (${parts.deps.newId()}, 'default', ${name})`
+  return { namespace: 'default', zone_name: name }
+}
+
+type Body = Record<string, unknown>
+async function send(method: string, url: string, body?: object) {
+  const response = await requestTo(app, method, url, body)
+  const text = await response.text()
+  return {
+    status: response.status,
+    headers: response.headers,
+    body: (text === '' ? {} : JSON.parse(text)) as Body,
+  }
+}
+const create = (url: string, type: string, config: unknown, more: object = {}) =>
+  send('POST', url, { type, config, ...more })
+const refusal = ({ status, body }: { status: number; body: Body }) => {
+  const { error } = body as { error?: { code: string; message: string } }
+  return [status, error?.code, error?.message.split(':')[0]]
+}
+const history = (id: unknown) =>
+  parts.sql<{ event: string; from: string; to: string }[]>`
+    select event, "from", "to" from transition where machine = 'trigger' and entity_id = ${String(id)} order by id`
+const rowOf = async (id: unknown) => (await parts.sql`select * from trigger where id = ${String(id)}`)[0]
+
+describe('each type', () => {
+  test('is created with the fields of the specification, found, and listed in order', async () => {
+    const { url, ref } = await newPipeline()
+    const upstream = await newPipeline()
+    const zone = await newZone()
+    const configs: [string, Body][] = [
+      ['landing_zone_upload', zone],
+      ['cron', { cron_expr: '0 6 * * 1-5' }],
+      ['pipeline_success', { namespace: 'default', layer: 'bronze', pipeline: upstream.ref.name }],
+      ['file_pattern', { ...zone, pattern: '*.csv' }],
+      ['cron_dependency', { cron_expr: '0 6 * * *', dependencies: [upstream.name] }],
+    ]
+    const [pipeline] = await parts.sql`select id from pipeline where name = ${ref.name}`
+    for (const [type, config] of configs) {
+      const { status, body } = await create(url, type, config, { cooldown_seconds: 5 })
+      expect([status, body]).toEqual([
+        201,
+        {
+          id: expect.any(String),
+          pipeline_id: pipeline?.id,
+          type,
+          config,
+          enabled: true,
+          cooldown_seconds: 5,
+          state: 'armed',
+          cooling_until: null,
+          next_due_at: type.startsWith('cron') ? expect.any(String) : null,
+          last_triggered_at: null,
+          last_run_id: null,
+          created_at: expect.any(String),
+          updated_at: expect.any(String),
+        },
+      ])
+      expect((await send('GET', `${url}/${body.id}`)).body).toEqual(body)
+    }
+    const { body, headers } = await send('GET', `${url}?limit=2&offset=1`)
+    const page = body as { triggers: Body[]; total: number }
+    expect([page.total, page.triggers.map(({ type }) => type)]).toEqual([5, ['cron', 'pipeline_success']])
+    expect(headers.get('link')).toContain('rel="next"')
+  })
+
+  test('hears what its configuration says', async () => {
+    const { url, name, ref } = await newPipeline()
+    const zone = await newZone()
+    const sourceOf = async (type: string, config: object) =>
+      (await rowOf((await create(url, type, config)).body.id))?.source
+    expect(await sourceOf('landing_zone_upload', zone)).toBe(`zone:default.${zone.zone_name}`)
+    expect(await sourceOf('file_pattern', { ...zone, pattern: '*' })).toBe(`zone:default.${zone.zone_name}`)
+    const upstream = { namespace: 'default', layer: 'bronze', pipeline: ref.name }
+    expect(await sourceOf('pipeline_success', upstream)).toBe(`pipeline:${name}`)
+    expect(await sourceOf('cron', { cron_expr: '* * * * *' })).toBeNull()
+    expect(await sourceOf('webhook', {})).toBeNull()
+  })
+})
+
+describe('a bad trigger is refused, naming the field', () => {
+  test.each<[string, unknown, string]>([
+    ['landing_zone_upload', undefined, 'config'],
+    ['webhook', undefined, 'config'],
+    ['webhook', null, 'config'],
+    ['webhook', 3, 'config'],
+    ['webhook', [], 'config'],
+    ['webhook', { token_hash: 'x' }, 'config.token_hash'],
+    ['landing_zone_upload', {}, 'config.namespace'],
+    ['landing_zone_upload', { namespace: 'default' }, 'config.zone_name'],
+    ['landing_zone_upload', { namespace: 'Default', zone_name: 'z' }, 'config.namespace'],
+    ['landing_zone_upload', { namespace: 'default', zone_name: '../z' }, 'config.zone_name'],
+    ['landing_zone_upload', { namespace: 'default', zone_name: 'z', pattern: '*' }, 'config.pattern'],
+    ['cron', {}, 'config.cron_expr'],
+    ['cron', { cron_expr: 5 }, 'config.cron_expr'],
+    ['cron', { cron_expr: '' }, 'config.cron_expr'],
+    ['cron', { cron_expr: '* * * *' }, 'config.cron_expr'],
+    ['cron', { cron_expr: '* * * * * *' }, 'config.cron_expr'],
+    ['cron', { cron_expr: '@hourly' }, 'config.cron_expr'],
+    ['cron', { cron_expr: '60 * * * *' }, 'config.cron_expr'],
+    ['cron', { cron_expr: '0 0 30 2 *' }, 'config.cron_expr'],
+    ['cron', { cron_expr: '* * * * *', dependencies: [] }, 'config.dependencies'],
+    ['pipeline_success', { namespace: 'default', layer: 'iron', pipeline: 'p' }, 'config.layer'],
+    ['pipeline_success', { namespace: 'default', layer: 'gold', pipeline: 'P' }, 'config.pipeline'],
+    ['pipeline_success', { namespace: 'default', layer: 'gold' }, 'config.pipeline'],
+    ['file_pattern', { namespace: 'default', zone_name: 'z' }, 'config.pattern'],
+    ['file_pattern', { namespace: 'default', zone_name: 'z', pattern: '' }, 'config.pattern'],
+    ['file_pattern', { namespace: 'default', zone_name: 'z', pattern: '[a' }, 'config.pattern'],
+    ['file_pattern', { namespace: 'default', zone_name: 'z', pattern: '[z-a]' }, 'config.pattern'],
+    ['cron_dependency', { cron_expr: '* * * * *' }, 'config.dependencies'],
+    ['cron_dependency', { cron_expr: '* * * * *', dependencies: [] }, 'config.dependencies'],
+    ['cron_dependency', { cron_expr: '* * * * *', dependencies: 'a' }, 'config.dependencies'],
+    [
+      'cron_dependency',
+      { cron_expr: '* * * * *', dependencies: ['silver.flights'] },
+      'config.dependencies.0',
+    ],
+    [
+      'cron_dependency',
+      { cron_expr: '* * * * *', dependencies: ['default.iron.a'] },
+      'config.dependencies.0',
+    ],
+    ['cron_dependency', { cron_expr: 'x * * * *', dependencies: ['default.gold.a'] }, 'config.cron_expr'],
+    [
+      'cron_dependency',
+      { cron_expr: '* * * * *', dependencies: ['default.gold.a', 'default.gold.a'] },
+      'config.dependencies',
+    ],
+    [
+      'cron_dependency',
+      { cron_expr: '* * * * *', dependencies: Array.from({ length: 51 }, (_, n) => `default.gold.p${n}`) },
+      'config.dependencies',
+    ],
+    ['upload', {}, 'type'],
+  ])('%s with %j', async (type, config, field) => {
+    const { url } = await newPipeline()
+    expect(refusal(await create(url, type, config))).toEqual([400, 'INVALID_ARGUMENT', field])
+    expect((await send('GET', url)).body).toEqual({ triggers: [], total: 0 })
+  })
+
+  test.each<[object, string]>([
+    [{ cooldown_seconds: -1 }, 'cooldown_seconds'],
+    [{ cooldown_seconds: 1.5 }, 'cooldown_seconds'],
+    [{ cooldown_seconds: limits.cooldownSecondsMax + 1 }, 'cooldown_seconds'],
+    [{ enabled: 'perhaps' }, 'enabled'],
+    [{ type: undefined }, 'type'],
+  ])('with %j', async (more, field) => {
+    const { url } = await newPipeline()
+    expect(refusal(await create(url, 'webhook', {}, more))).toEqual([400, 'INVALID_ARGUMENT', field])
+  })
+
+  test('that is one too many', async () => {
+    const { url, ref } = await newPipeline()
+    const { body } = await create(url, 'cron', { cron_expr: '* * * * *' })
+    await parts.sql`
+      insert into trigger (id, pipeline_id, type, config, snapshot, machine_version, state)
+      select gen_random_uuid(), pipeline_id, type, config, snapshot, machine_version, 'disabled'
+      from trigger, generate_series(2, ${limits.triggersPerPipeline - 1}) where id = ${String(body.id)}`
+    const two = await Promise.all([1, 2].map(() => create(url, 'cron', { cron_expr: '* * * * *' })))
+    expect(two.map(({ status }) => status).sort()).toEqual([201, 400])
+    expect((await triggers.list(ref, { limit: 1, offset: 0 })).total).toBe(limits.triggersPerPipeline)
+  })
+})
+
+describe('what does not exist is 404', () => {
+  test('a zone, an upstream pipeline, a dependency: naming the field, on creating and on updating', async () => {
+    const { url, name, ref } = await newPipeline()
+    const zone = await newZone()
+    const nowhere = { namespace: 'default', zone_name: 'nowhere' }
+    const cases: [string, object, object, string][] = [
+      ['landing_zone_upload', zone, nowhere, 'config.zone_name'],
+      ['file_pattern', { ...zone, pattern: '*' }, { ...nowhere, pattern: '*' }, 'config.zone_name'],
+      [
+        'pipeline_success',
+        { namespace: 'default', layer: 'bronze', pipeline: ref.name },
+        { namespace: 'default', layer: 'gold', pipeline: ref.name },
+        'config.pipeline',
+      ],
+      [
+        'cron_dependency',
+        { cron_expr: '* * * * *', dependencies: [name] },
+        { cron_expr: '* * * * *', dependencies: [name, 'default.gold.nobody'] },
+        'config.dependencies.1',
+      ],
+    ]
+    for (const [type, good, bad, field] of cases) {
+      expect(refusal(await create(url, type, bad))).toEqual([404, 'NOT_FOUND', field])
+      const { body } = await create(url, type, good)
+      expect(refusal(await send('PUT', `${url}/${body.id}`, { config: bad }))).toEqual([
+        404,
+        'NOT_FOUND',
+        field,
+      ])
+      expect((await send('GET', `${url}/${body.id}`)).body).toEqual(body)
+    }
+  })
+
+  test('a pipeline, a trigger, a trigger of another pipeline, an id that is none', async () => {
+    const [one, other] = [await newPipeline(), await newPipeline()]
+    const { body } = await create(one.url, 'webhook', {})
+    const nobody = '/api/v1/pipelines/default/gold/nobody/triggers'
+    expect((await create(nobody, 'webhook', {})).status).toBe(404)
+    expect((await send('GET', nobody)).status).toBe(404)
+    for (const url of [
+      `${other.url}/${body.id}`,
+      `${one.url}/${parts.deps.newId()}`,
+      `${one.url}/1`,
+      `${nobody}/${body.id}`,
+    ])
+      for (const method of ['GET', 'PUT', 'DELETE'])
+        expect([method, url, (await send(method, url, method === 'PUT' ? {} : undefined)).status]).toEqual([
+          method,
+          url,
+          404,
+        ])
+  })
+
+  test('a trigger that was deleted, once', async () => {
+    const { url } = await newPipeline()
+    const { body } = await create(url, 'cron_dependency', {
+      cron_expr: '* * * * *',
+      dependencies: [`default.bronze.${url.split('/')[6]}`],
+    })
+    expect((await send('DELETE', `${url}/${body.id}`)).status).toBe(204)
+    expect((await send('DELETE', `${url}/${body.id}`)).status).toBe(404)
+    expect((await send('GET', `${url}/${body.id}`)).status).toBe(404)
+  })
+})
+
+describe('an update', () => {
+  test('changes what is given and leaves the rest', async () => {
+    const { url } = await newPipeline()
+    const zone = await newZone()
+    const { body } = await create(url, 'file_pattern', { ...zone, pattern: '*.csv' })
+    const at = `${url}/${body.id}`
+    expect((await send('PUT', at, { cooldown_seconds: 9 })).body).toMatchObject({
+      cooldown_seconds: 9,
+      enabled: true,
+      config: { ...zone, pattern: '*.csv' },
+    })
+    expect((await send('PUT', at, { config: { ...zone, pattern: '*.json' } })).body).toMatchObject({
+      cooldown_seconds: 9,
+      config: { ...zone, pattern: '*.json' },
+    })
+    expect((await send('PUT', at, { enabled: false })).body).toMatchObject({
+      enabled: false,
+      state: 'disabled',
+    })
+    expect((await send('PUT', at, { enabled: false })).body).toMatchObject({ enabled: false })
+    expect((await send('PUT', at, {})).body).toMatchObject({ enabled: false, cooldown_seconds: 9 })
+    expect((await send('PUT', at, { enabled: true })).body).toMatchObject({ enabled: true, state: 'armed' })
+    expect((await history(body.id)).map(({ event, to }) => `${event} ${to}`)).toEqual([
+      'created armed',
+      'cooldownChanged armed',
+      'disabled disabled',
+      'enabled armed',
+    ])
+  })
+
+  test('takes what was answered back as it is', async () => {
+    const { url } = await newPipeline()
+    for (const [type, config] of [
+      ['webhook', {}],
+      ['cron', { cron_expr: '* * * * *' }],
+    ] as const) {
+      const { webhook_token: _, ...body } = (await create(url, type, config)).body
+      const { status, body: answered } = await send('PUT', `${url}/${body.id}`, body)
+      expect([status, answered]).toEqual([200, { ...body, updated_at: expect.any(String) }])
+    }
+  })
+
+  test.each<[string, object, string]>([
+    ['type', { type: 'webhook' }, 'type'],
+    ['config', { config: { cron_expr: '61 * * * *' } }, 'config.cron_expr'],
+    ['config', { config: {} }, 'config.cron_expr'],
+    ['config', { config: 'x' }, 'config'],
+    ['config', { config: null }, 'config'],
+    ['config', { config: { cron_expr: '* * * * *', more: 1 } }, 'config.more'],
+    ['cooldown', { cooldown_seconds: -1 }, 'cooldown_seconds'],
+    ['enabled', { enabled: null }, 'enabled'],
+  ])('with a bad %s is refused and changes nothing', async (_, change, field) => {
+    const { url } = await newPipeline()
+    const { body } = await create(url, 'cron', { cron_expr: '0 6 * * *' })
+    expect(refusal(await send('PUT', `${url}/${body.id}`, { enabled: false, ...change }))).toEqual([
+      400,
+      'INVALID_ARGUMENT',
+      field,
+    ])
+    expect((await send('GET', `${url}/${body.id}`)).body).toEqual(body)
+  })
+
+  test('of a cron text counts from now; of anything else it leaves the due time alone', async () => {
+    const { url } = await newPipeline()
+    const { body } = await create(url, 'cron', { cron_expr: '0 0 1 1 *' })
+    const at = `${url}/${body.id}`
+    expect((await send('PUT', at, { cooldown_seconds: 3 })).body.next_due_at).toBe(body.next_due_at as string)
+    const { body: changed } = await send('PUT', at, { config: { cron_expr: '* * * * *' } })
+    const wait = Date.parse(String(changed.next_due_at)) - Date.parse(String(changed.updated_at))
+    expect(wait).toBeGreaterThan(0)
+    expect(wait).toBeLessThanOrEqual(60_000)
+  })
+
+  test('that ends a pause does not make up for what the pause has missed', async () => {
+    const { url } = await newPipeline()
+    const { body } = await create(url, 'cron', { cron_expr: '* * * * *' }, { enabled: false })
+    const at = `${url}/${body.id}`
+    await parts.sql`update trigger set due_at = '2020-01-01' where id = ${String(body.id)}`
+    expect((await send('PUT', at, { cooldown_seconds: 1 })).body.next_due_at).toBe('2020-01-01T00:00:00.000Z')
+    const { body: enabled } = await send('PUT', at, { enabled: true })
+    expect(Date.parse(String(enabled.next_due_at))).toBeGreaterThan(Date.parse(String(enabled.updated_at)))
+  })
+
+  test('of dependencies forgets what is gone and keeps what was used of the others', async () => {
+    const [{ url }, one, two, three] = [
+      await newPipeline(),
+      await newPipeline(),
+      await newPipeline(),
+      await newPipeline(),
+    ]
+    const config = (...of: { name: string }[]) => ({
+      cron_expr: '0 6 * * *',
+      dependencies: of.map(({ name }) => name),
+    })
+    const { body } = await create(url, 'cron_dependency', config(one, two))
+    const used = parts.deps.newId()
+    await parts.sql`update trigger_dependency set used_run = ${used} where trigger_id = ${String(body.id)}`
+    await send('PUT', `${url}/${body.id}`, { config: config(two, three) })
+    expect(
+      await parts.sql`select source, used_run from trigger_dependency where trigger_id = ${String(body.id)} order by source`,
+    ).toEqual([
+      { source: `pipeline:${two.name}`, used_run: used },
+      { source: `pipeline:${three.name}`, used_run: null },
+    ] as never)
+    expect((await send('GET', `${url}/${body.id}`)).body.next_due_at).toBe(body.next_due_at as string)
+  })
+
+  test('that races with another loses nothing of either', async () => {
+    const { url } = await newPipeline()
+    const { body } = await create(url, 'cron', { cron_expr: '0 6 * * *' })
+    const at = `${url}/${body.id}`
+    await Promise.all([
+      send('PUT', at, { enabled: false }),
+      send('PUT', at, { cooldown_seconds: 7 }),
+      send('PUT', at, { config: { cron_expr: '0 7 * * *' } }),
+    ])
+    expect((await send('GET', at)).body).toMatchObject({
+      enabled: false,
+      cooldown_seconds: 7,
+      config: { cron_expr: '0 7 * * *' },
+    })
+  })
+})
+
+describe('a webhook', () => {
+  test('shows its token once, stores its hash only, and says where it is called', async () => {
+    const { url } = await newPipeline()
+    const { body } = await create(url, 'webhook', {})
+    const token = String(body.webhook_token)
+    expect(token).toMatch(/^[0-9a-f]{64}$/)
+    const hash = new Bun.CryptoHasher('sha256').update(token).digest('hex')
+    expect(body).toMatchObject({
+      config: { token_hash: hash },
+      webhook_url: 'http://sluice.test/api/v1/webhooks',
+    })
+    const { webhook_token: _, ...shown } = body
+    expect((await send('GET', `${url}/${body.id}`)).body).toEqual(shown)
+    expect((await send('GET', url)).body).toEqual({ triggers: [shown], total: 1 })
+    const everything = JSON.stringify([
+      await parts.sql`select * from trigger`,
+      await parts.sql`select * from transition`,
+      await parts.sql`select * from run`,
+    ])
+    expect(everything).toContain(hash)
+    expect(everything).not.toContain(token)
+  })
+
+  test('keeps its token through every update', async () => {
+    const { url } = await newPipeline()
+    const { body } = await create(url, 'webhook', {})
+    const at = `${url}/${body.id}`
+    for (const config of [{}, body.config]) {
+      const { status, body: changed } = await send('PUT', at, { config, cooldown_seconds: 3 })
+      expect([status, changed.config, changed.webhook_token]).toEqual([200, body.config, undefined])
+    }
+    const other = { config: { token_hash: '0'.repeat(64) } }
+    expect(refusal(await send('PUT', at, other))).toEqual([400, 'INVALID_ARGUMENT', 'config.token_hash'])
+    expect((await rowOf(body.id))?.token_hash).toBe((body.config as { token_hash: string }).token_hash)
+  })
+
+  test('is shown at the public address when there is one', async () => {
+    const { url } = await newPipeline()
+    const proxied = testApp({ api: [triggerRoutes(triggers, { shownUrl: 'https://sluice.example' })] })
+    const response = await requestTo(proxied, 'POST', url, { type: 'webhook', config: {} })
+    expect(await response.json()).toMatchObject({ webhook_url: 'https://sluice.example/api/v1/webhooks' })
+  })
+})
+
+test('a deleted pipeline retires its triggers, and a new one of its name has none', async () => {
+  const { url, ref } = await newPipeline()
+  const { body } = await create(url, 'cron', { cron_expr: '* * * * *' })
+  const { body: paused } = await create(url, 'webhook', {}, { enabled: false })
+  await parts.pipelines({ triggers }).remove(ref)
+  expect((await send('GET', `${url}/${body.id}`)).status).toBe(404)
+  expect((await history(body.id)).map(({ event }) => event)).toEqual(['created', 'disabled'])
+  expect((await history(paused.id)).map(({ event }) => event)).toEqual(['created'])
+  await triggers.retireAllOf((await rowOf(body.id))?.pipeline_id as PipelineId)
+  expect(await history(body.id)).toHaveLength(2)
+  await parts.pipelines().create(ref)
+  expect((await send('GET', url)).body).toEqual({ triggers: [], total: 0 })
+})
