@@ -4,7 +4,7 @@ import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
 import { type Database, openDatabase, type SqlTx } from '../../drizzle/client.ts'
 import { until } from '../../workers/testing.ts'
 import { newId } from '../ids.ts'
-import { answerOnce, dropExpiredKeys, type IdempotencyKey } from './idempotency.ts'
+import { answerOnce, type IdempotencyKey } from './idempotency.ts'
 
 setDefaultTimeout(30_000)
 
@@ -140,16 +140,5 @@ describe('after a day', () => {
     expect(answers[0]?.answer.body.id).not.toBe(first?.answer.body.id as string)
     expect(await leftBy('day')).toHaveLength(2)
     await expect(answerOnce(opened.sql, key, leave('day'))).rejects.toMatchObject(conflict)
-  })
-
-  test('keys are forgotten in batches, the others stay', async () => {
-    await opened.sql`delete from idempotency_key`
-    const keys = [newKey(), newKey(), newKey(), newKey()]
-    for (const key of keys) await answerOnce(opened.sql, key, leave('old'))
-    for (const key of keys.slice(1)) await expire(key)
-    expect(await dropExpiredKeys(opened.sql, 2)).toBe(2)
-    expect(await dropExpiredKeys(opened.sql, 2)).toBe(1)
-    expect(await dropExpiredKeys(opened.sql, 2)).toBe(0)
-    expect(await opened.sql`select key from idempotency_key`).toEqual([{ key: keys[0]?.key }] as never)
   })
 })

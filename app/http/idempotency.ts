@@ -29,7 +29,7 @@ export interface Work<Prepared, Body> {
   perform(tx: SqlTx, prepared: Prepared): Promise<Answer<Body> | null>
 }
 
-/** How long an answer is kept, by the database's time. */
+/** How long an answer counts, by the database's time. The reaper removes it later. */
 const KEPT_HOURS = 24
 
 /**
@@ -56,7 +56,7 @@ export async function answerOnce<Prepared, Body extends object>(
   }
   return sql.begin(async (tx) => {
     if (!(await claim(tx, key))) {
-      const first = await answerTo<Body>(tx, key)
+      const first = await answerTo<Body>(tx, key, tx`true`)
       if (first === null) throw new Error('an idempotency key is taken, but not there')
       return repeated(first)
     }
@@ -66,31 +66,27 @@ export async function answerOnce<Prepared, Body extends object>(
   })
 }
 
-/** Forgets keys that have expired, at most a batch of them; the number forgotten. */
-export async function dropExpiredKeys(sql: Sql | SqlTx, batch: number): Promise<number> {
-  const dropped = await sql`
-    delete from idempotency_key where ctid = any(array(
-      select ctid from idempotency_key where not ${isKept(sql)} order by created_at limit ${batch} for update skip locked))`
-  return dropped.count
-}
-
 const isKept = (sql: Sql | SqlTx) =>
   sql`idempotency_key.created_at > clock_timestamp() - ${KEPT_HOURS} * interval '1 hour'`
 
 const named = (sql: Sql | SqlTx, { caller, operation, key }: IdempotencyKey) =>
   sql`caller = ${caller} and operation = ${operation} and key = ${key}`
 
-async function answerTo<Body>(sql: Sql | SqlTx, key: IdempotencyKey): Promise<Answer<Body> | null> {
+async function answerTo<Body>(
+  sql: Sql | SqlTx,
+  key: IdempotencyKey,
+  condition = isKept(sql),
+): Promise<Answer<Body> | null> {
   // What is stored under an operation is what that operation answers.
   const [row] = await sql<(Answer<Body> & { request_hash: string })[]>`
-    select request_hash, status, body from idempotency_key where ${named(sql, key)} and ${isKept(sql)}`
+    select request_hash, status, body from idempotency_key where ${named(sql, key)} and ${condition}`
   if (row === undefined) return null
   if (row.request_hash !== key.requestHash)
     throw new AppError(409, 'ALREADY_EXISTS', 'Idempotency-Key: was used with another request')
   return { status: row.status, body: row.body }
 }
 
-/** Waits for a rival that has the key; false: it got its answer. */
+/** Waits for a rival that has the key; false: it got its answer, which stays there until we end. */
 async function claim(tx: SqlTx, { caller, operation, key, requestHash }: IdempotencyKey): Promise<boolean> {
   const claimed = await tx`
     insert into idempotency_key (caller, operation, key, request_hash, status, body)
