@@ -1,0 +1,255 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { testDatabase } from '../../.setup/database.ts'
+import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { addPipeline } from '../../workers/testing.ts'
+import { newId } from '../ids.ts'
+import { limits } from '../limits.ts'
+import { requestTo, testApp } from '../test-app.ts'
+import { makeTriggerService } from '../triggers/service.ts'
+import { makeCalls } from './calls.ts'
+import { webhookRoutes } from './routes.ts'
+import { makeWebhookService } from './service.ts'
+
+setDefaultTimeout(30_000)
+
+let database: Awaited<ReturnType<typeof testDatabase>>
+let opened: Database
+let nudges = 0
+beforeAll(async () => {
+  database = await testDatabase()
+  opened = openDatabase(database.url, { connections: 1, rawConnections: 6, application: 'test' })
+})
+afterAll(async () => {
+  await opened.close()
+  await database.drop()
+})
+
+/** Another replica. */
+function replica(apiKey: string | null = null) {
+  const webhooks = makeWebhookService({ sql: opened.sql, newId, nudge: () => nudges++ })
+  return testApp({ ownCredential: [webhookRoutes(webhooks)], config: { apiKey } })
+}
+
+let made = 0
+async function newWebhook({ cooldown = 0, isPublished = true, enabled = true } = {}) {
+  const name = `p${made++}`
+  const { id: pipelineId } = await addPipeline(opened.sql, name, { landingZones: [], nudge: () => {} })
+  await opened.sql`
+    insert into pipeline_version (id, pipeline_id, version_number, message, pipeline_type, published_versions, landing_zones)
+    values (${newId()}, ${pipelineId}, 1, '', 'sql', '{}', '[]') on conflict do nothing`
+  if (!isPublished) await opened.sql`update pipeline set published_version = null where id = ${pipelineId}`
+  const triggers = makeTriggerService({ sql: opened.sql, newId })
+  const ref = { namespace: 'default', layer: 'gold', name }
+  const created = await triggers.create(ref, {
+    type: 'webhook',
+    config: {},
+    cooldown_seconds: cooldown,
+    enabled,
+  })
+  return { ref, pipelineId, id: created.id, token: created.webhook_token ?? '', triggers }
+}
+
+async function call(headers: Record<string, string>, app = replica(), body?: object) {
+  const response = await requestTo(app, 'POST', '/api/v1/webhooks', body, headers)
+  const answer = (await response.json()) as { run_id?: string; error?: { code: string; type: string } }
+  return { status: response.status, retryAfter: response.headers.get('retry-after'), ...answer }
+}
+const runsOf = (pipelineId: string) => opened.sql`select * from run where pipeline_id = ${pipelineId}`
+
+describe('a call', () => {
+  test.each([
+    ['X-Webhook-Token', (token: string) => ({ 'x-webhook-token': token })],
+    ['Authorization: Bearer', (token: string) => ({ authorization: `Bearer ${token}` })],
+    [
+      'both, of which the first counts',
+      (token: string) => ({ 'x-webhook-token': token, authorization: 'Bearer x' }),
+    ],
+  ])('with %s requests a run and remembers it', async (_, headers) => {
+    const { token, pipelineId, id, ref, triggers } = await newWebhook()
+    const before = nudges
+    const answer = await call(headers(token))
+    expect(answer).toEqual({ status: 201, retryAfter: null, run_id: expect.any(String) })
+    expect(nudges).toBe(before + 1)
+    const [run] = await runsOf(pipelineId)
+    expect(run).toMatchObject({ id: answer.run_id, trigger: 'webhook', status: 'pending', version_number: 1 })
+    expect(await triggers.get(ref, id)).toMatchObject({
+      last_run_id: answer.run_id,
+      last_triggered_at: expect.any(String),
+      state: 'armed',
+    })
+    expect(
+      await opened.sql`select event, effects, cause from transition where entity_id = ${id} order by id desc limit 1`,
+    ).toEqual([{ event: 'fired', effects: ['requestRun'], cause: 'webhook' }] as never)
+  })
+
+  test('each time is another run', async () => {
+    const { token, pipelineId } = await newWebhook()
+    const answers = await Promise.all(Array.from({ length: 5 }, () => call({ 'x-webhook-token': token })))
+    expect(new Set(answers.map(({ run_id }) => run_id)).size).toBe(5)
+    expect(await runsOf(pipelineId)).toHaveLength(5)
+  })
+
+  test('needs no API key where one is configured', async () => {
+    const { token } = await newWebhook()
+    expect((await call({ 'x-webhook-token': token }, replica('secret'))).status).toBe(201)
+  })
+
+  test('may have any body', async () => {
+    const { token } = await newWebhook()
+    for (const body of [{ a: 1 }, new TextEncoder().encode('{"'), new Blob(['x'.repeat(2_000_000)])])
+      for (const type of ['application/json', 'multipart/form-data', 'text/plain'])
+        expect((await call({ 'x-webhook-token': token, 'content-type': type }, replica(), body)).status).toBe(
+          201,
+        )
+  })
+})
+
+describe('a call is refused', () => {
+  test.each<[string, Record<string, string>]>([
+    ['no header', {}],
+    ['an empty one', { 'x-webhook-token': '' }],
+    ['another scheme', { authorization: 'Basic YTpi' }],
+    ['no token after Bearer', { authorization: 'Bearer ' }],
+  ])('with %s: 400', async (_, headers) => {
+    expect(await call(headers)).toMatchObject({ status: 400, error: { code: 'INVALID_ARGUMENT' } })
+  })
+
+  test('with an unknown token: 404, however it looks', async () => {
+    const { token, pipelineId, id, ref, triggers } = await newWebhook()
+    const { config } = await triggers.get(ref, id)
+    const hash = String((config as Record<string, unknown>).token_hash)
+    for (const wrong of [
+      'x',
+      hash,
+      token.toUpperCase(),
+      token.slice(1),
+      `${token}0`,
+      '0'.repeat(64),
+      'x'.repeat(5_000),
+    ])
+      expect(await call({ 'x-webhook-token': wrong })).toMatchObject({
+        status: 404,
+        error: { code: 'NOT_FOUND' },
+      })
+    expect(await runsOf(pipelineId)).toHaveLength(0)
+  })
+
+  test('while the trigger is disabled, deleted, or its pipeline is gone: 404', async () => {
+    const disabled = await newWebhook({ enabled: false })
+    const removed = await newWebhook()
+    await removed.triggers.remove(removed.ref, removed.id)
+    const orphan = await newWebhook()
+    await opened.sql`update pipeline set deleted_at = clock_timestamp() where id = ${orphan.pipelineId}`
+    for (const { token, pipelineId } of [disabled, removed, orphan]) {
+      expect((await call({ 'x-webhook-token': token })).status).toBe(404)
+      expect(await runsOf(pipelineId)).toHaveLength(0)
+    }
+  })
+
+  test('for a pipeline that was never published: 400, and the cooldown does not begin', async () => {
+    const { token, pipelineId, id } = await newWebhook({ isPublished: false, cooldown: 60 })
+    for (let time = 0; time < 2; time++)
+      expect(await call({ 'x-webhook-token': token })).toMatchObject({
+        status: 400,
+        error: { code: 'INVALID_ARGUMENT', message: expect.stringContaining('never been published') },
+      })
+    expect(await runsOf(pipelineId)).toHaveLength(0)
+    await opened.sql`update pipeline set published_version = 1 where id = ${pipelineId}`
+    expect((await call({ 'x-webhook-token': token })).status).toBe(201)
+    expect((await opened.sql`select state from trigger where id = ${id}`)[0]?.state).toBe('cooling')
+  })
+
+  test('while too many runs wait: 429, to be tried again', async () => {
+    const { token, pipelineId } = await newWebhook()
+    await call({ 'x-webhook-token': token })
+    await opened.sql`
+      insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones, snapshot,
+        machine_version, status)
+      select gen_random_uuid(), pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones,
+        snapshot, machine_version, status
+      from run, generate_series(2, ${limits.waitingRunsPerPipeline}) where pipeline_id = ${pipelineId}`
+    expect(await call({ 'x-webhook-token': token })).toMatchObject({
+      status: 429,
+      retryAfter: '60',
+      error: { code: 'RATE_LIMITED', type: 'RATE_LIMIT' },
+    })
+  })
+
+  test('when too many calls wait already, and the others are answered', async () => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const ask = makeCalls(async (hashes) => {
+      await promise
+      return hashes.map(() => ({ kind: 'unknown' }))
+    })
+    const answers = Array.from({ length: limits.webhookCallsWaiting + limits.webhookBatch + 1 }, () =>
+      ask('x'),
+    )
+    expect(answers.filter((answer) => answer === null).length).toBeGreaterThan(0)
+    resolve()
+    const taken = answers.filter((answer) => answer !== null)
+    expect(taken.length).toBeGreaterThanOrEqual(limits.webhookCallsWaiting)
+    expect(new Set((await Promise.all(taken)).map(({ kind }) => kind))).toEqual(new Set(['unknown']))
+  })
+})
+
+describe('cooldown', () => {
+  test('of 100 calls at one instant one fires, and 99 are told when to come again', async () => {
+    const { token, pipelineId, id } = await newWebhook({ cooldown: 60 })
+    const replicas = [replica(), replica()]
+    const answers = await Promise.all(
+      Array.from({ length: 100 }, (_, index) => call({ 'x-webhook-token': token }, replicas[index % 2])),
+    )
+    const refused = answers.filter(({ status }) => status === 429)
+    expect([answers.filter(({ status }) => status === 201).length, refused.length]).toEqual([1, 99])
+    for (const { retryAfter, error } of refused) {
+      expect(Number(retryAfter)).toBeWithin(1, 61)
+      expect(error).toMatchObject({ code: 'RATE_LIMITED', type: 'RATE_LIMIT' })
+    }
+    expect(await runsOf(pipelineId)).toHaveLength(1)
+    expect(await opened.sql`select event from transition where entity_id = ${id} order by id`).toEqual([
+      { event: 'created' },
+      { event: 'fired' },
+    ] as never)
+  })
+
+  test('that is over lets the next call through, whether or not anybody has noticed', async () => {
+    const { token, id, pipelineId } = await newWebhook({ cooldown: 60 })
+    await call({ 'x-webhook-token': token })
+    await opened.sql`
+      update trigger set snapshot = jsonb_set(snapshot, '{context,firedAt}',
+        to_jsonb((snapshot #>> '{context,firedAt}')::bigint - 60000)) where id = ${id}`
+    expect((await call({ 'x-webhook-token': token })).status).toBe(201)
+    expect(await runsOf(pipelineId)).toHaveLength(2)
+  })
+})
+
+test('a call and the disabling of its trigger: either there is a run and 201, or no run and 404', async () => {
+  for (let round = 0; round < 10; round++) {
+    const { token, pipelineId, ref, id, triggers } = await newWebhook()
+    const [answer] = await Promise.all([
+      call({ 'x-webhook-token': token }),
+      triggers.update(ref, id, { enabled: false }),
+    ])
+    expect([201, 404]).toContain(answer.status)
+    expect(await runsOf(pipelineId)).toHaveLength(answer.status === 201 ? 1 : 0)
+    expect((await call({ 'x-webhook-token': token })).status).toBe(404)
+  }
+})
+
+test('calls of many tokens share transactions, and one damaged trigger does not keep the others', async () => {
+  const good = await Promise.all(Array.from({ length: 10 }, () => newWebhook()))
+  const bad = await newWebhook()
+  await opened.sql`update trigger set snapshot = '{"value": "nowhere"}' where id = ${bad.id}`
+  const app = replica()
+  const answers = await Promise.all(
+    [bad, ...good].map(({ token }) => call({ 'x-webhook-token': token }, app)),
+  )
+  expect(answers.map(({ status }) => status)).toEqual([500, ...good.map(() => 201)])
+})
+
+test('a trigger that a newer program has written is not for this one to fire', async () => {
+  const { token, id, pipelineId } = await newWebhook()
+  await opened.sql`update trigger set machine_version = 99 where id = ${id}`
+  expect((await call({ 'x-webhook-token': token })).status).toBe(503)
+  expect(await runsOf(pipelineId)).toHaveLength(0)
+})
