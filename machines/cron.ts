@@ -1,19 +1,29 @@
-// Cron texts: five fields, UTC. croner accepts more than the specification does (nicknames, dates, L, W, #, ?), so the
-// fields and their characters are checked first, and a text whose time never comes is refused.
+// Cron texts: five fields, UTC. croner accepts more than the specification does (nicknames, seconds, dates, L, W, #, ?, +),
+// so the fields are checked first, one by one, and a text whose time never comes is refused.
 import { Cron } from 'croner'
 
 /** Why a text is no cron of ours. */
 export class BadCron extends Error {}
 
-const FIELDS = ['minute', 'hour', 'day of month', 'month', 'weekday'] as const
-/** Letters only where names are allowed. */
-const CHARACTERS = [
-  /^[\d*,/-]+$/,
-  /^[\d*,/-]+$/,
-  /^[\d*,/-]+$/,
-  /^[\da-z*,/-]+$/i,
-  /^[\da-z*,/-]+$/i,
-] as const
+interface Field {
+  name: string
+  min: number
+  max: number
+  /** The first one is `min`, except for weekdays, where 0 and 7 both are Sunday. */
+  names?: readonly string[]
+}
+
+const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec']
+const WEEKDAYS = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat']
+const FIELDS: readonly Field[] = [
+  { name: 'minute', min: 0, max: 59 },
+  { name: 'hour', min: 0, max: 23 },
+  { name: 'day of month', min: 1, max: 31 },
+  { name: 'month', min: 1, max: 12, names: MONTHS },
+  { name: 'weekday', min: 0, max: 7, names: WEEKDAYS },
+]
+/** `*`, a value, or a range; a step after the first and the last. */
+const ITEM = /^(?:(\*)|(\d{1,2}|[a-z]{3})(?:-(\d{1,2}|[a-z]{3}))?)(?:\/(\d{1,2}))?$/i
 const LENGTH_MAX = 200
 /** Parsed texts kept: schedules share few. */
 const KEPT_MAX = 1_000
@@ -32,23 +42,46 @@ function parse(text: string): Cron {
   const known = kept.get(text)
   if (known !== undefined) return known
   if (text.length > LENGTH_MAX) throw new BadCron(`longer than ${LENGTH_MAX} characters`)
-  const fields = text.trim().split(/\s+/)
+  const fields = text.split(/[ \t]+/).filter((field) => field !== '')
   if (fields.length !== FIELDS.length)
     throw new BadCron(
-      `'${text}' has ${text.trim() === '' ? 0 : fields.length} fields; a cron has five: ${FIELDS.join(', ')}`,
+      `'${text}' has ${fields.length} fields; a cron has five: ${FIELDS.map(({ name }) => name).join(', ')}`,
     )
-  fields.forEach((field, at) => {
-    if (!CHARACTERS[at]?.test(field)) throw new BadCron(`${FIELDS[at]} '${field}' is not understood`)
+  FIELDS.forEach((field, at) => {
+    for (const item of fields[at]?.split(',') ?? []) checkItem(field, item)
   })
   let cron: Cron
   try {
     cron = new Cron(fields.join(' '), { mode: '5-part', timezone: 'UTC', paused: true })
   } catch (error) {
-    throw new BadCron(
-      `'${text}' is not understood: ${error instanceof Error ? error.message.replace(/^CronPattern: /, '') : error}`,
-    )
+    throw new BadCron(`'${text}' is not understood: ${error instanceof Error ? error.message : error}`)
   }
   if (kept.size >= KEPT_MAX) kept.clear()
   kept.set(text, cron)
   return cron
+}
+
+function checkItem(field: Field, item: string) {
+  const { name, min, max } = field
+  const [, star, from, to, step] = ITEM.exec(item) ?? []
+  const first = from === undefined ? min : numberOf(field, from)
+  const last = to === undefined ? first : numberOf(field, to, { isEnd: true })
+  if ((star ?? from) === undefined || first === null || last === null)
+    throw new BadCron(`${name} '${item}' is not understood`)
+  for (const value of [first, last])
+    if (value < min || value > max) throw new BadCron(`${name} ${value} is not between ${min} and ${max}`)
+  if (last < first) throw new BadCron(`${name} '${item}' goes backwards`)
+  if (step === undefined) return
+  if (star === undefined && to === undefined)
+    throw new BadCron(`${name} '${item}': a step goes with * or a range`)
+  if (Number(step) < 1 || Number(step) > max)
+    throw new BadCron(`${name} '${item}': a step is between 1 and ${max}`)
+}
+
+/** Null for a name the field does not know. A range that ends on Sunday ends on 7. */
+function numberOf({ names, min }: Field, text: string, { isEnd = false } = {}): number | null {
+  if (/^\d/.test(text)) return Number(text)
+  const at = names?.indexOf(text.toLowerCase()) ?? -1
+  if (at === -1) return null
+  return isEnd && min + at === 0 ? 7 : min + at
 }
