@@ -1,23 +1,25 @@
 // What the service itself costs of a run: a runner that does nothing, 32 callers who each wait for the success of their run
 // before they ask for the next. Beside it in the same run, on the same Postgres: three durable commits per run through
 // the same database client, and graphile-worker with a task that does nothing.
-import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Logger, run as runGraphileWorker } from 'graphile-worker'
 import postgres from 'postgres'
-import { newId, type RunId } from '../app/ids.ts'
-import { publishedPipeline } from '../app/pipelines/queries.ts'
-import { makeNotices, RUN_COMPLETED } from '../app/runs/notices.ts'
+import { startService } from '../.setup/service.ts'
+import { newId } from '../app/ids.ts'
+import { makeNotices, RUN_CHANGED, RUN_COMPLETED } from '../app/runs/notices.ts'
 import { makeRunService } from '../app/runs/service.ts'
-import { type Database, migrate, openDatabase } from '../drizzle/client.ts'
+import { migrate, openDatabase, type Sql } from '../drizzle/client.ts'
 import { startPostgres } from '../sidecars/supervisor/postgres.ts'
 import { cpuOf } from './cpu.ts'
-import { figuresOf, printFigures } from './figures.ts'
+import { type Figures, figuresOf, printFigures, timed } from './figures.ts'
 import { addPublished } from './pipelines.ts'
 
 const CALLERS = 32
 const PIPELINES = 500
+/** Runs of one caller alone. */
+const ALONE = 200
 const WARM_UP_MS = 2_000
 const MEASURE_MS = 8_000
 
@@ -25,19 +27,21 @@ export async function benchControlPlane() {
   const dataDir = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
   await chmod(dataDir, 0o755)
   const server = await startPostgres({ dataDir, log: () => {} })
+  const rates: Record<string, Rate> = {}
+  const latencies: Record<string, Figures> = {}
   try {
     await migrate(server.url)
     const cpu = cpuOf(server.pid)
-    const rates: Record<string, Rate> = {}
-    const latencies = await services(server.url, cpu, rates)
-    rates['three durable commits per run'] = await commits(server.url, cpu)
-    rates['graphile-worker, no-op task'] = await graphileWorker(server.url, cpu)
-    printRates(rates)
-    printFigures(latencies, 'one durable commit')
+    await services(server.url, cpu, rates, latencies)
+    rates['limit: three durable commits per run'] = await commits(server.url, cpu)
+    rates['peer: graphile-worker, no-op task'] = await graphileWorker(server.url, cpu)
   } finally {
     await server.stop()
     await rm(dataDir, { recursive: true, force: true })
   }
+  await overHttp(rates, latencies)
+  printRates(rates)
+  printFigures(latencies, 'one durable commit')
 }
 
 interface Rate {
@@ -49,7 +53,7 @@ interface Rate {
 
 /** How often `once` happened in a second, when so many callers do it again and again. */
 async function rateOf(
-  cpu: ReturnType<typeof cpuOf>,
+  cpu: ReturnType<typeof cpuOf> | null,
   once: (caller: number) => Promise<unknown>,
   callers = CALLERS,
 ): Promise<Rate> {
@@ -62,109 +66,160 @@ async function rateOf(
     }
   })
   await Bun.sleep(WARM_UP_MS)
-  const [since, before, spent] = [performance.now(), count, cpu()]
+  const [since, before, spent] = [performance.now(), count, cpu?.()]
   await Bun.sleep(MEASURE_MS)
-  const [ms, done, now] = [performance.now() - since, count - before, cpu()]
+  const [ms, done, now] = [performance.now() - since, count - before, cpu?.()]
   isOver = true
   await Promise.all(calling)
   return {
     perSecond: (done * 1000) / ms,
-    own: (now.own - spent.own) / done,
-    postgres: (now.postgres - spent.postgres) / done,
+    own: ((now?.own ?? Number.NaN) - (spent?.own ?? 0)) / done,
+    postgres: ((now?.postgres ?? Number.NaN) - (spent?.postgres ?? 0)) / done,
   }
 }
 
-export async function services(url: string, cpu: ReturnType<typeof cpuOf>, rates: Record<string, Rate>) {
+/** The run service and the dispatcher's thread alone: no HTTP, and the runner is a function. */
+export async function services(
+  url: string,
+  cpu: ReturnType<typeof cpuOf>,
+  rates: Record<string, Rate>,
+  latencies: Record<string, Figures>,
+) {
   const database = openDatabase(url, { connections: 1, rawConnections: 12, application: 'bench api' })
-  const dispatcher = await startDispatcher(url)
-  const pipelines = await addPublished(database.sql, PIPELINES)
+  const dispatcher = await startThread<'ready'>(new URL('./no-op-dispatcher.worker.ts', import.meta.url), {
+    start: url,
+  })
   const runs = makeRunService({
     sql: database.sql,
     newId,
     notices: makeNotices(database.sql, () => {}),
-    runnable: async (ref) =>
-      ({ ...(await publishedPipeline(database.sql, ref)), pipelineType: 'sql' }) as never,
-    nudge: () => dispatcher.postMessage('nudge'),
+    runnable: async () => {
+      throw new Error('every pipeline is published')
+    },
+    nudge: () => dispatcher.thread.postMessage('nudge'),
   })
-  const ends = await listenToEnds(database)
-  let turn = 0
-  const accepted: number[] = []
-  const succeeded: number[] = []
-  async function runOnce() {
-    const since = performance.now()
-    const pipeline = pipelines[turn++ % pipelines.length] ?? ''
+  await drive('services and dispatcher', database.sql, cpu, rates, latencies, async (pipeline) => {
     const { run_id } = await runs.request({
       namespace: 'default',
       layer: 'gold',
       pipeline,
       trigger: 'manual',
     })
-    accepted.push(performance.now() - since)
-    await ends.of(run_id)
-    succeeded.push(performance.now() - since)
-  }
-  rates['runs, 32 callers'] = await rateOf(cpu, runOnce)
-  const latencies = {
-    '32 callers: request to 202': figuresOf(accepted.splice(0)),
-    '32 callers: request to success': figuresOf(succeeded.splice(0)),
-  }
-  for (let n = 0; n < 200; n++) await runOnce()
-  const alone = {
-    'one caller: request to 202': figuresOf(accepted),
-    'one caller: request to success': figuresOf(succeeded),
-  }
-  await new Promise((resolve) => {
-    dispatcher.onmessage = resolve
-    dispatcher.postMessage('stop')
+    return run_id
   })
-  dispatcher.terminate()
-  const [{ count } = { count: '' }] = await database.sql<{ count: string }[]>`
-    select count(*) from run where status <> 'success'`
-  if (count !== '0') throw new Error(`${count} runs did not end in success`)
-  const commit = figuresOf(
-    await oneByOne(
+  await new Promise((resolve) => {
+    dispatcher.thread.onmessage = resolve
+    dispatcher.thread.postMessage('stop')
+  })
+  dispatcher.thread.terminate()
+  latencies['one durable commit'] = figuresOf(
+    await timed(
       200,
-      () => database.sql`insert into outbox (kind, payload, due_at) values ('none', '{}', now())`,
+      () => database.sql`insert into replica (name, alive_until) values (gen_random_uuid()::text, now())`,
     ),
   )
   await database.close()
-  return { ...latencies, ...alone, 'one durable commit': commit }
 }
 
-async function oneByOne(times: number, work: () => Promise<unknown>) {
-  const samples: number[] = []
-  for (let n = 0; n < times; n++) {
-    const since = performance.now()
-    await work()
-    samples.push(performance.now() - since)
+/** The whole service as a stranger meets it: requests over HTTP, and a runner over Connect. */
+export async function overHttp(rates: Record<string, Rate>, latencies: Record<string, Figures>) {
+  const runner = await startThread<string>(new URL('./no-op-runner.worker.ts', import.meta.url))
+  const service = await startService({ LOG_FORMAT: 'text', RUNNER_URLS: runner.said, QUERY_URLS: 'none' })
+  const registry = JSON.parse(await readFile(join(service.dataDir, 'run', 'processes.json'), 'utf8'))
+  const sql = postgres(registry.database_url, { max: 4, onnotice: () => {} })
+  try {
+    await drive('HTTP and a runner over Connect', sql, null, rates, latencies, async (pipeline) => {
+      const response = await fetch(`${service.url}/api/v1/runs`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ namespace: 'default', layer: 'gold', pipeline }),
+      })
+      if (response.status !== 202) throw new Error(`${response.status} ${await response.text()}`)
+      return ((await response.json()) as { run_id: string }).run_id
+    })
+  } finally {
+    await sql.end()
+    await service.stop()
+    runner.thread.terminate()
   }
-  return samples
 }
 
-async function startDispatcher(url: string): Promise<Worker> {
-  const worker = new Worker(new URL('./no-op-dispatcher.worker.ts', import.meta.url))
-  await new Promise((resolve) => {
-    worker.onmessage = resolve
-    worker.postMessage({ start: url })
+/** 32 callers, then one, each asking for a run when its last one has succeeded; `request` resolves with the run's id. */
+async function drive(
+  name: string,
+  sql: Sql,
+  cpu: ReturnType<typeof cpuOf> | null,
+  rates: Record<string, Rate>,
+  latencies: Record<string, Figures>,
+  request: (pipeline: string) => Promise<string>,
+) {
+  const pipelines = await addPublished(sql, PIPELINES)
+  const news = await listen(sql)
+  let turn = 0
+  let samples = { accepted: [] as number[], running: [] as number[], succeeded: [] as number[] }
+  async function runOnce() {
+    const since = performance.now()
+    const id = await request(pipelines[turn++ % pipelines.length] ?? '')
+    samples.accepted.push(performance.now() - since)
+    // Heard of after the commit: the first news of a run is that it is running, the last that it has ended.
+    const { firstAt, endedAt } = await news.of(id)
+    samples.running.push(firstAt - since)
+    samples.succeeded.push(endedAt - since)
+  }
+  function tell(callers: string) {
+    latencies[`${name}, ${callers}: POST to 202`] = figuresOf(samples.accepted)
+    latencies[`${name}, ${callers}: POST to running`] = figuresOf(samples.running)
+    latencies[`${name}, ${callers}: POST to success`] = figuresOf(samples.succeeded)
+    samples = { accepted: [], running: [], succeeded: [] }
+  }
+  rates[name] = await rateOf(cpu, runOnce)
+  tell(`${CALLERS} callers`)
+  await timed(ALONE, runOnce)
+  tell('one caller')
+  const [left] = await sql<{ count: string }[]>`select count(*) from run where status <> 'success'`
+  if (left?.count !== '0') throw new Error(`${left?.count} runs did not end in success`)
+}
+
+/** A thread, and the first thing it said. */
+async function startThread<Said>(path: URL, message: object = {}): Promise<{ thread: Worker; said: Said }> {
+  const thread = new Worker(path)
+  const said = await new Promise<Said>((resolve) => {
+    thread.onmessage = ({ data }) => resolve(data)
+    thread.postMessage(message)
   })
-  return worker
+  return { thread, said }
 }
 
-/** Hears of the runs that have ended as any program beside the database can. */
-async function listenToEnds({ sql }: Database) {
-  const waiting = new Map<string, () => void>()
-  const early = new Set<string>()
+/** Hears of runs as any program beside the database can. */
+async function listen(sql: Sql) {
+  interface News {
+    firstAt: number
+    endedAt: number
+  }
+  const heard = new Map<string, News>()
+  const waiting = new Map<string, (news: News) => void>()
+  const hear = (id: string) => {
+    const news = heard.get(id) ?? { firstAt: performance.now(), endedAt: Number.NaN }
+    heard.set(id, news)
+    return news
+  }
+  await sql.listen(RUN_CHANGED, (payload) => {
+    for (const id of JSON.parse(payload) as string[]) hear(id)
+  })
   await sql.listen(RUN_COMPLETED, (payload) => {
-    for (const { run_id } of JSON.parse(payload) as { run_id: RunId }[]) {
-      const tell = waiting.get(run_id)
-      if (tell === undefined) early.add(run_id)
-      else tell()
+    for (const { run_id } of JSON.parse(payload) as { run_id: string }[]) {
+      const news = hear(run_id)
+      news.endedAt = performance.now()
+      waiting.get(run_id)?.(news)
       waiting.delete(run_id)
     }
   })
   return {
-    of: (id: string) =>
-      early.delete(id) ? Promise.resolve() : new Promise<void>((resolve) => waiting.set(id, resolve)),
+    of(id: string): Promise<News> {
+      const news = heard.get(id)
+      if (news !== undefined && !Number.isNaN(news.endedAt)) return Promise.resolve(news)
+      return new Promise((resolve) => waiting.set(id, resolve))
+    },
   }
 }
 
