@@ -30,6 +30,7 @@ export interface Config {
   edition: 'community'
   metadataStore: boolean
   audit: boolean
+  reaper: boolean
   /** Whose X-Forwarded-For is believed. */
   trustedProxies: BlockList
   corsOrigins: string[]
@@ -110,6 +111,7 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     edition: 'community',
     metadataStore: isOn('METADATA'),
     audit: isOn('AUDIT'),
+    reaper: isOn('REAPER'),
     trustedProxies: networks('TRUSTED_PROXIES', LOOPBACK),
     corsOrigins: text('CORS_ORIGINS', 'http://localhost:3000')
       .split(',')

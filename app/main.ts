@@ -5,6 +5,7 @@ import type { FromWorker, ToDispatcher, ToScheduler, ToTriggers } from '../worke
 import { assertNever } from '../workers/channel.ts'
 import { startLoop } from '../workers/loop.ts'
 import { performDue } from '../workers/outbox.ts'
+import { startReaper } from '../workers/reaper-host.ts'
 import { superviseWorker } from '../workers/supervise.ts'
 import { auditRoutes } from './audit/routes.ts'
 import { makeAuditService, noAudit } from './audit/service.ts'
@@ -20,6 +21,7 @@ import { newId } from './ids.ts'
 import { makeInspectorFeeds } from './inspector/feed.ts'
 import { inspectorRoutes } from './inspector/routes.ts'
 import { makeInspectorService } from './inspector/service.ts'
+import { makeArchive } from './landing-zones/archive.ts'
 import { landingZoneRoutes } from './landing-zones/routes.ts'
 import { makeLandingZoneService } from './landing-zones/service.ts'
 import { limits } from './limits.ts'
@@ -36,6 +38,8 @@ import { qualityTestRoutes } from './quality-tests/routes.ts'
 import { makeQualityTestService } from './quality-tests/service.ts'
 import { queryRoutes, schemaRoutes } from './query/routes.ts'
 import { makeQueryService } from './query/service.ts'
+import { retentionRoutes } from './retention/routes.ts'
+import { makeRetentionService } from './retention/service.ts'
 import { queryAt, runnerAt } from './rpc/clients.ts'
 import { makePool } from './rpc/pool.ts'
 import { makeRunnerPort } from './rpc/runner-port.ts'
@@ -199,6 +203,11 @@ async function start(config: Config) {
   })
   const tables = makeTableService({ sql, objects, queries, metadataStore: config.metadataStore })
 
+  const reaper = config.reaper
+    ? startReaper({ sql, objects, settings: thread, log, onMessage: heardFrom('reaper') })
+    : null
+  const retention = makeRetentionService({ db, reap: reaper && (() => reaper.run()) })
+  const archive = makeArchive({ sql, objects })
   const audit = config.audit ? makeAuditService({ sql, clock, newId, log }) : noAudit
 
   const app = buildApp({
@@ -228,6 +237,7 @@ async function start(config: Config) {
       schemaRoutes(queries),
       tableRoutes(tables),
       inspectorRoutes(inspector, inspectorFeeds),
+      retentionRoutes(retention),
     ],
     ownCredential: [webhookRoutes(webhooks)],
     internal: [catalog.routes, catalog.objectRoutes],
@@ -248,7 +258,10 @@ async function start(config: Config) {
     tick: () =>
       performDue(
         sql,
-        { pipelineDeleted: (payload) => pipelines.finishDeletion(payload as unknown as PipelineDeleted) },
+        {
+          pipelineDeleted: (payload) => pipelines.finishDeletion(payload as unknown as PipelineDeleted),
+          archivedInputs: (payload) => archive(payload as { runId: string }),
+        },
         (kind, error) => log.warn(`effect ${kind} failed; it is tried again`, { error }),
       ),
   })
@@ -260,7 +273,11 @@ async function start(config: Config) {
   const server = Bun.serve({
     hostname: config.host,
     port: config.port,
-    fetch: (request, server) => app.fetch(request, { address: server.requestIP(request)?.address ?? null }),
+    fetch(request, server) {
+      // The one answer that may be long in coming: it waits for the reaper.
+      if (request.method === 'POST' && request.url.endsWith('/retention/run')) server.timeout(request, 0)
+      return app.fetch(request, { address: server.requestIP(request)?.address ?? null })
+    },
     // Longer than the heartbeat of event streams.
     idleTimeout: 120,
     maxRequestBodySize: MAX_BODY_BYTES,
@@ -295,6 +312,8 @@ async function start(config: Config) {
       case 'alive':
       case 'led':
       case 'reaped':
+      // Answered where the reaper's thread is started.
+      case 'objectCall':
       case 'stopped':
         return
       default:
@@ -331,7 +350,13 @@ async function start(config: Config) {
       feeds.stop()
       inspectorFeeds.stop()
       await Promise.race([server.stop(), pause(DRAIN_MS)])
-      await Promise.all([dispatcher.stop(), evaluator.stop(), scheduler.stop(), effects.stop()])
+      await Promise.all([
+        dispatcher.stop(),
+        evaluator.stop(),
+        scheduler.stop(),
+        reaper?.stop(),
+        effects.stop(),
+      ])
       await server.stop(true)
       await audit.stop()
       await Promise.all([database.close(), objects.close()])

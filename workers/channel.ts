@@ -1,6 +1,7 @@
 // What the API process and its worker threads say to each other. Messages are hints: losing one costs a moment, never a run.
 import { type Static, type TSchema, Type as t } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
+import { ObjectAnswer, ObjectCall } from './object-calls.ts'
 
 /** What every thread is told at its start. */
 export const ThreadSettings = t.Object({
@@ -46,8 +47,19 @@ export type ToTriggers = Static<typeof ToTriggers>
 export const ToScheduler = t.Union([start(ThreadSettings), Stop])
 export type ToScheduler = Static<typeof ToScheduler>
 
-/** The reaper's thread lives for one tick. */
-export const ToReaper = t.Union([start(ThreadSettings), Stop])
+export const ReaperSettings = t.Composite([
+  ThreadSettings,
+  /** Somebody waits for this tick: it is made whether or not one is due. */
+  t.Object({ isAsked: t.Boolean() }),
+])
+export type ReaperSettings = Static<typeof ReaperSettings>
+
+/** The reaper's thread lives for one tick. Objects are reached through the process that holds the store's client. */
+export const ToReaper = t.Union([
+  start(ReaperSettings),
+  t.Object({ type: t.Literal('objectAnswer'), id: t.Integer(), answer: ObjectAnswer }),
+  Stop,
+])
 export type ToReaper = Static<typeof ToReaper>
 
 export type ToWorker = ToDispatcher | ToTriggers | ToScheduler | ToReaper
@@ -72,6 +84,8 @@ export const FromWorker = t.Union([
   t.Object({ type: t.Literal('led'), isLeading: t.Boolean() }),
   /** The reaper's tick is over; what it did is in the database. Duties that failed are named. */
   t.Object({ type: t.Literal('reaped'), failures: t.Array(t.String()) }),
+  /** The reaper asks for something of the object store. */
+  t.Object({ type: t.Literal('objectCall'), id: t.Integer(), call: ObjectCall }),
   t.Object({ type: t.Literal('stopped') }),
 ])
 export type FromWorker = Static<typeof FromWorker>

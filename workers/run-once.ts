@@ -11,7 +11,8 @@ export interface RunOnceOptions<Message extends ToWorker> {
   /** After this long the thread is asked to stop. */
   timeoutMs: number
   log: Log
-  onMessage?(message: FromWorker): void
+  /** `thread`: to answer it. */
+  onMessage?(message: FromWorker, thread: Pick<Thread<Message>, 'post'>): void
   /** Asks the thread to stop before its time: the service ends. */
   signal?: AbortSignal
   /** From being asked to stop to being ended. Tests may shorten it. */
@@ -43,7 +44,7 @@ export function runWorkerOnce<Message extends ToWorker>({
       log,
       onMessage(message) {
         if (message.type === 'stopped') settle(resolve)
-        onMessage(message)
+        onMessage(message, thread)
       },
       onEnd: (end) =>
         settle(() =>

@@ -35,7 +35,7 @@ export function makeMetadataFiles({ objects, newId }: { objects: ObjectStore; ne
 }
 
 /** File names count the commits: `00007-<unique>.metadata.json`. */
-function versionAfter(location: string | undefined): number {
+export function versionAfter(location: string | undefined): number {
   const number = location && /\/(\d+)-[^/]+$/.exec(location)?.[1]
   return number ? Number(number) + 1 : 0
 }

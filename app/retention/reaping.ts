@@ -1,6 +1,7 @@
 // What every duty of the reaper works with, and the way each of them deletes: short transactions, and a breath after each.
 import type { Fenced, Sql, SqlTx } from '../../drizzle/client.ts'
 import { breathMs, type Cutoffs, type RetentionConfig } from '../../machines/retention.ts'
+import type { ObjectPage, VersionPage } from '../objects/port.ts'
 
 /** Rows one transaction deletes, at most. */
 export const BATCH_ROWS = 10_000
@@ -42,11 +43,23 @@ export const nothingReaped = (): Reaped => ({
   lakeFilesRemoved: 0,
 })
 
-/** What a duty of the database works with. */
+/** What the reaper does with objects. As in app/objects/port.ts; `read` gives an object whole. */
+export interface ReaperObjects {
+  list(prefix: string, page: { limit: number; after?: string }): Promise<ObjectPage>
+  versions(prefix: string, after?: string): Promise<VersionPage>
+  read(key: string): Promise<Uint8Array | null>
+  put(key: string, bytes: Uint8Array): Promise<void>
+  /** Of a key of the lake for good; of any other by a delete marker. */
+  remove(key: string): Promise<void>
+  removeVersion(key: string, versionId: string): Promise<void>
+}
+
+/** What a duty works with. */
 export interface Reaping {
   /** For reading: outside the transactions that write. */
   sql: Sql
   write: Fenced
+  objects: ReaperObjects
   config: RetentionConfig
   /** The database's time at the start of the tick, and what it means. */
   now: Date

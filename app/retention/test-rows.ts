@@ -2,36 +2,34 @@
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { cutoffsAt } from '../../machines/retention.ts'
 import type { PipelineRef } from '../pipelines/ref.ts'
-import { nothingReaped, type Reaping } from './reaping.ts'
+import { nothingReaped, type ReaperObjects, type Reaping } from './reaping.ts'
+import { tickState } from './tick-record.ts'
 
 export const DAY_MS = 86_400_000
 
+const none = () => Promise.reject(new Error('this test has no objects'))
+const noObjects: ReaperObjects = {
+  list: none,
+  versions: none,
+  read: none,
+  put: none,
+  remove: none,
+  removeVersion: none,
+}
+
 /** The reaper as it is at this moment of the database, with the settings that stand there. Never pauses. */
-export async function reapingNow(sql: Sql): Promise<Reaping> {
-  const [row] = await sql`select *, clock_timestamp() as now from retention_config`
-  if (row === undefined) throw new Error('there are no settings')
-  const config = {
-    runsMaxPerPipeline: row.runs_max_per_pipeline,
-    runsMaxAgeDays: row.runs_max_age_days,
-    logsMaxAgeDays: row.logs_max_age_days,
-    qualityResultsMaxPerTest: row.quality_results_max_per_test,
-    softDeletePurgeDays: row.soft_delete_purge_days,
-    stuckRunTimeoutMinutes: row.stuck_run_timeout_minutes,
-    auditLogMaxAgeDays: row.audit_log_max_age_days,
-    nessieOrphanBranchMaxAgeHours: row.nessie_orphan_branch_max_age_hours,
-    reaperIntervalMinutes: row.reaper_interval_minutes,
-    icebergSnapshotMaxAgeDays: row.iceberg_snapshot_max_age_days,
-    icebergOrphanFileMaxAgeDays: row.iceberg_orphan_file_max_age_days,
-  }
+export async function reapingNow(sql: Sql, objects: ReaperObjects = noObjects): Promise<Reaping> {
+  const { config, now } = await tickState(sql)
   return {
     sql,
     async write(work) {
       const done = await sql.begin(async (tx) => ({ value: await work(tx) }))
       return done.value
     },
+    objects,
     config,
-    now: row.now,
-    cutoffs: cutoffsAt(row.now.getTime(), config),
+    now,
+    cutoffs: cutoffsAt(now.getTime(), config),
     reaped: nothingReaped(),
     pause: async () => {},
     checkRunning: () => {},

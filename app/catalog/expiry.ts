@@ -1,0 +1,104 @@
+/** Branches nobody will merge are closed, and what is known of closed ones, and of old commits, is forgotten. See ADR 0013. */
+import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import { inBatches, NotLeading, type Reaping } from '../retention/reaping.ts'
+import { closeBranches } from './branches.ts'
+
+/** Each has an entry, a content and a commit or two. */
+const BRANCHES_PER_BATCH = 1_000
+const ORPHANS_PER_BATCH = 500
+const COMMITS_PER_BATCH = 5_000
+
+/**
+ * For a query about entries `e` of main that have ended: when that was, as `replaced.at`. A branch's commit becomes main's by
+ * the merge, which closes the branch.
+ */
+export const replacedAt = (sql: Sql | SqlTx) => sql`
+  join lateral (
+    select greatest(ending.created_at, branch.closed_at) as at from lake_commit ending
+    left join lake_ref branch on branch.name = ending.ref and branch.name <> 'main'
+    where ending.number = e.to_commit) replaced on true`
+
+/** Removes those contents that neither main nor a branch has. */
+export async function removeUnusedContents(tx: SqlTx, ids: readonly string[]): Promise<number> {
+  if (ids.length === 0) return 0
+  const { count } = await tx`
+    delete from lake_content c where c.id = any(${ids as string[]}::uuid[])
+      and not exists (select from main_entry e where e.content_id = c.id)
+      and not exists (select from branch_entry e where e.content_id = c.id)`
+  return count
+}
+
+export async function expireLakeHistory(reaping: Reaping): Promise<void> {
+  await closeOrphans(reaping)
+  await forgetBranches(reaping)
+  await forgetCommits(reaping)
+}
+
+/** Open branches whose run has ended, or is gone, for longer than the age. */
+async function closeOrphans({ write, cutoffs, reaped, checkRunning }: Reaping): Promise<void> {
+  const cutoff = new Date(cutoffs.orphanBranches)
+  for (;;) {
+    checkRunning()
+    const closed = await write(async (tx) => {
+      const orphans = await tx<{ name: string }[]>`
+        select f.name from lake_ref f left join run r on r.id = f.run_id
+        where f.state = 'open' and f.name like 'run-%' and f.created_at < ${cutoff}
+          and (r.id is null or (r.status in ('success', 'failed', 'cancelled') and r.finished_at < ${cutoff}))
+        order by f.name limit ${ORPHANS_PER_BATCH}`
+      return closeBranches(
+        tx,
+        orphans.map(({ name }) => name),
+      )
+    })
+    if (closed === null) throw new NotLeading('another replica leads the reaper')
+    reaped.branchesCleaned += closed.length
+    if (closed.length < ORPHANS_PER_BATCH) return
+  }
+}
+
+/** Closed branches go when the age of no file is counted from their closing any more. */
+async function forgetBranches(reaping: Reaping): Promise<void> {
+  const { cutoffs, reaped } = reaping
+  await inBatches(reaping, async (tx) => {
+    const branches = await tx<{ name: string }[]>`
+      select name from lake_ref where closed_at < ${new Date(cutoffs.lakeHistory)} and name <> 'main'
+      order by closed_at limit ${BRANCHES_PER_BATCH}`
+    const names = branches.map(({ name }) => name)
+    if (names.length === 0) return false
+    const entries = await tx<{ contentId: string }[]>`
+      delete from branch_entry where ref = any(${names}) returning content_id as "contentId"`
+    const contents = await removeUnusedContents(
+      tx,
+      entries.map(({ contentId }) => contentId),
+    )
+    const commits = await tx`delete from lake_commit where ref = any(${names}) and number is null`
+    await tx`delete from lake_ref where name = any(${names})`
+    reaped.historyPruned += names.length + entries.length + contents + commits.count
+    return names.length === BRANCHES_PER_BATCH
+  })
+}
+
+/** Commits of main that no entry begins or ends with: what they made has been replaced and forgotten. */
+async function forgetCommits(reaping: Reaping): Promise<void> {
+  const { cutoffs, reaped } = reaping
+  let after = '-1'
+  await inBatches(reaping, async (tx) => {
+    const [batch] = await tx<{ gone: number; seen: number; last: string | null }[]>`
+      with old as materialized (
+        select c.ctid, c.number, c.id from lake_commit c
+        where c.number > ${after} and c.created_at < ${new Date(cutoffs.lakeHistory)}
+        order by c.number limit ${COMMITS_PER_BATCH}),
+      gone as (
+        delete from lake_commit where ctid = any(array(
+          select o.ctid from old o where o.number < (select number from lake_ref where name = 'main')
+            and not exists (select from main_entry e where e.from_commit = o.number)
+            and not exists (select from main_entry e where e.to_commit = o.number)))
+        returning 1)
+      select (select count(*) from gone)::int as gone, (select count(*) from old)::int as seen,
+        (select max(number) from old) as last`
+    if (batch === undefined || batch.last === null) return false
+    reaped.historyPruned += batch.gone
+    after = batch.last
+    return batch.seen === COMMITS_PER_BATCH
+  })
+}

@@ -1,0 +1,207 @@
+/**
+ * Files of the lake that nothing names any more: left by attempts that came to nothing, and of states that have expired.
+ * A file that nothing names stays so: new states name what their base names and what their own attempt has written, and
+ * that is younger than anything removed here. So what is found in peace may be removed in peace. See ADR 0013.
+ */
+import { keyOf, LAKE_PREFIX } from '../../lake/iceberg/location.ts'
+import {
+  currentSnapshot,
+  parseMetadata,
+  type Snapshot,
+  type TableMetadata,
+} from '../../lake/iceberg/metadata.ts'
+import { liveFiles, type ManifestReader, makeManifestReader } from '../../lake/iceberg/scan.ts'
+import { LAYERS, type TableName, tableKey } from '../../lake/pipeline/names.ts'
+import { LAKE_GRACE_MS } from '../../machines/retention.ts'
+import { limits } from '../limits.ts'
+import type { StoredObject } from '../objects/port.ts'
+import type { Reaping } from '../retention/reaping.ts'
+import { replacedAt } from './expiry.ts'
+import { LAKE_ROOT } from './metadata-files.ts'
+
+/** Of more tables a tick looks at a share only, another one each time, so that each has its turn within a day. */
+const TABLES_PER_TICK = 1_000
+const DAY_MS = 86_400_000
+const REMOVALS_AT_ONCE = 8
+/** Between so many removals the store is left to others for a moment. */
+const REMOVALS_PER_BREATH = 256
+const BREATH_MS = 50
+
+const DIRECTORY = /^_lake\/([^/]+)\/([^/]+)\/(.+)-[0-9a-f]{8}\//
+
+interface Directory {
+  table: TableName
+  /** Files old enough to go if nothing names them. */
+  old: string[]
+}
+
+export async function removeUnreferencedFiles(reaping: Reaping): Promise<void> {
+  const reader = makeManifestReader(async (location) => bytesAt(reaping, location))
+  const [writers, isTurn] = await Promise.all([lateWriters(reaping), turnOf(reaping)])
+  const failures: unknown[] = []
+  for await (const { table, old } of oldDirectories(reaping, writers)) {
+    reaping.checkRunning()
+    if (old.length === 0 || !isTurn(table)) continue
+    try {
+      await removeAll(reaping, await unreferenced(reaping, table, old, reader))
+    } catch (error) {
+      // Whatever cannot be read might name anything: this table keeps its files, the others go on.
+      failures.push(error)
+    }
+  }
+  if (failures.length > 0)
+    throw new Error(`unreferenced files of ${failures.length} tables could not be told`, {
+      cause: failures[0],
+    })
+}
+
+/**
+ * Of each table the time from which on its files may belong to a branch that is open, or was closed too lately. Tables
+ * without one are left out.
+ */
+async function lateWriters({ sql, now, config }: Reaping): Promise<Map<string, Date>> {
+  const ageMs = Math.max(config.icebergOrphanFileMaxAgeDays * DAY_MS, LAKE_GRACE_MS)
+  const rows = await sql<(TableName & { since: Date })[]>`
+    select r.namespace, r.layer, r.pipeline as name, min(f.created_at) as since
+    from lake_ref f join run r on r.id = f.run_id
+    where f.name <> 'main' and (f.state = 'open' or f.closed_at > ${new Date(now.getTime() - ageMs)})
+    group by r.namespace, r.layer, r.pipeline`
+  return new Map(rows.map(({ since, ...table }) => [tableKey(table), since]))
+}
+
+async function turnOf({ sql, now, config }: Reaping): Promise<(table: TableName) => boolean> {
+  const [row] = await sql<{ tables: number }[]>`
+    select count(*)::int as tables from main_entry where to_commit is null`
+  const intervalMs = config.reaperIntervalMinutes * 60_000
+  const ticksPerDay = Math.max(1, Math.floor(DAY_MS / intervalMs))
+  const shares = Math.min(ticksPerDay, Math.ceil((row?.tables ?? 0) / TABLES_PER_TICK) || 1)
+  const turn = Math.floor(now.getTime() / intervalMs) % shares
+  return (table) => hashOf(tableKey(table)) % shares === turn
+}
+
+/** FNV-1a, 32 bits: spreads names evenly, and the same way each time. */
+function hashOf(text: string): number {
+  let hash = 0x811c9dc5
+  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193)
+  return hash >>> 0
+}
+
+/** The directories of all tables, each with its old files; a listing is sorted, so one directory is held at a time. */
+async function* oldDirectories(
+  { objects, cutoffs }: Reaping,
+  writers: ReadonlyMap<string, Date>,
+): AsyncGenerator<Directory> {
+  let current: (Directory & { prefix: string; before: number }) | null = null
+  let after: string | undefined
+  for (let truncated = true; truncated; ) {
+    const page: { objects: StoredObject[]; truncated: boolean } = await objects.list(LAKE_PREFIX, {
+      limit: limits.listCap,
+      ...(after !== undefined && { after }),
+    })
+    for (const { key, modified } of page.objects) {
+      if (current === null || !key.startsWith(current.prefix)) {
+        if (current !== null) yield current
+        current = null
+        const [prefix, namespace = '', layerName = '', name = ''] = DIRECTORY.exec(key) ?? []
+        const layer = LAYERS.find((known) => known === layerName)
+        // What is in no table's directory is not ours to judge.
+        if (prefix === undefined || layer === undefined) continue
+        const table: TableName = { namespace, layer, name }
+        const since = writers.get(tableKey(table))?.getTime() ?? Number.POSITIVE_INFINITY
+        current = { table, prefix, old: [], before: Math.min(cutoffs.lakeFiles, since) }
+      }
+      if (modified.getTime() < current.before) current.old.push(key)
+    }
+    truncated = page.truncated
+    after = page.objects.at(-1)?.key
+  }
+  if (current !== null) yield current
+}
+
+/** Those of the files that no state names that main has or had until lately, or that an open branch has. */
+async function unreferenced(
+  reaping: Reaping,
+  table: TableName,
+  old: readonly string[],
+  reader: ManifestReader,
+): Promise<string[]> {
+  const left = new Set(old)
+  const listed = new Set<string>()
+  for (const { location, snapshotId, isWhole } of await statesOf(reaping, table)) {
+    if (left.size === 0) return []
+    left.delete(keyOf(LAKE_ROOT, location))
+    // Of a state replaced a while ago only what it was counts, which the metadata of a later one may list as well.
+    if (!isWhole && snapshotId !== null && listed.has(snapshotId)) continue
+    const metadata = parseMetadata(new TextDecoder().decode(await bytesAt(reaping, location)))
+    const current = currentSnapshot(metadata)
+    const snapshots = isWhole ? metadata.snapshots : current === undefined ? [] : [current]
+    if (isWhole) for (const key of otherFilesOf(metadata)) left.delete(key)
+    for (const snapshot of snapshots) {
+      const id = String(snapshot['snapshot-id'])
+      if (listed.has(id)) continue
+      listed.add(id)
+      await strike(left, snapshot, reader)
+    }
+  }
+  return [...left]
+}
+
+/** Newest first: later metadata lists most of what earlier states were. */
+const statesOf = ({ sql, now }: Reaping, { namespace, layer, name }: TableName) => sql<
+  { location: string; snapshotId: string | null; isWhole: boolean }[]
+>`
+  select c.metadata_location as location, c.snapshot_id as "snapshotId", state."isWhole" from (
+    select e.content_id, e.from_commit, e.to_commit is null or replaced.at > ${new Date(now.getTime() - LAKE_GRACE_MS)}
+      or exists (select from lake_ref f where f.state = 'open' and f.name <> 'main' and f.base < e.to_commit) as "isWhole"
+    from (select * from main_entry
+      where namespace = ${namespace} and layer = ${layer} and name = ${name}) e
+    left ${replacedAt(sql)}
+    union all
+    select b.content_id, null, true from branch_entry b join lake_ref f on f.name = b.ref and f.state = 'open'
+    where b.namespace = ${namespace} and b.layer = ${layer} and b.name = ${name}) state
+  join lake_content c on c.id = state.content_id
+  order by state."isWhole" desc, state.from_commit desc nulls first`
+
+/** Earlier metadata files that this one remembers, and statistics that other engines may have written. */
+function otherFilesOf(metadata: TableMetadata): string[] {
+  const locations = metadata['metadata-log'].map((entry) => entry['metadata-file'])
+  for (const name of ['statistics', 'partition-statistics']) {
+    const list: unknown = Reflect.get(metadata, name)
+    if (!Array.isArray(list)) continue
+    for (const entry of list) {
+      const path: unknown =
+        typeof entry === 'object' && entry !== null && Reflect.get(entry, 'statistics-path')
+      if (typeof path === 'string') locations.push(path)
+    }
+  }
+  return locations.flatMap((location) =>
+    location.startsWith(LAKE_ROOT) ? [location.slice(LAKE_ROOT.length)] : [],
+  )
+}
+
+/** Takes what a snapshot names off the list. Row-level deletes of other engines are files like any other here. */
+async function strike(left: Set<string>, snapshot: Snapshot, reader: ManifestReader): Promise<void> {
+  left.delete(keyOf(LAKE_ROOT, snapshot['manifest-list']))
+  for (const manifest of await reader.manifests(snapshot)) {
+    left.delete(keyOf(LAKE_ROOT, manifest.location))
+    if (left.size === 0 || liveFiles(manifest) === 0) continue
+    for (const entry of await reader.entries(manifest))
+      if (entry.status !== 'deleted') left.delete(keyOf(LAKE_ROOT, entry.file.location))
+  }
+}
+
+async function removeAll({ objects, reaped, pause, checkRunning }: Reaping, keys: readonly string[]) {
+  for (let from = 0; from < keys.length; from += REMOVALS_AT_ONCE) {
+    checkRunning()
+    const some = keys.slice(from, from + REMOVALS_AT_ONCE)
+    await Promise.all(some.map((key) => objects.remove(key)))
+    reaped.lakeFilesRemoved += some.length
+    if ((from + some.length) % REMOVALS_PER_BREATH === 0) await pause(BREATH_MS)
+  }
+}
+
+async function bytesAt({ objects }: Reaping, location: string): Promise<Uint8Array> {
+  const bytes = await objects.read(keyOf(LAKE_ROOT, location))
+  if (bytes === null) throw new Error(`${location} is missing`)
+  return bytes
+}

@@ -1,0 +1,141 @@
+// Deleted pipelines go for good after a while: their runs, versions, triggers and schedules, and the versions of their
+// files that the bucket still keeps. A name may be in use again: what another pipeline of that name has pinned stays, and
+// so does whatever has been written since.
+
+import type { ObjectVersion } from '../objects/port.ts'
+import { type PipelineRef, prefixOf } from '../pipelines/ref.ts'
+import { pruneAllRunsOf } from './prune-runs.ts'
+import { BATCH_ROWS, inBatches, PAGE, type Reaping } from './reaping.ts'
+
+interface DeletedPipeline extends PipelineRef {
+  id: string
+  deletedAt: Date
+}
+
+const REMOVALS_AT_ONCE = 8
+
+export async function purgeDeletedPipelines(reaping: Reaping): Promise<void> {
+  let after = { deletedAt: new Date(0), id: '00000000-0000-0000-0000-000000000000' }
+  for (;;) {
+    const deleted = await deletedPipelines(reaping, after)
+    for (const pipeline of deleted) {
+      reaping.checkRunning()
+      await purge(reaping, pipeline)
+    }
+    const last = deleted.at(-1)
+    if (deleted.length < PAGE || last === undefined) return
+    after = last
+  }
+}
+
+/** Deleted before the cut-off, and nothing of them is still under way: no run, and no removal of their files. */
+const deletedPipelines = ({ sql, cutoffs }: Reaping, after: { deletedAt: Date; id: string }) => sql<
+  DeletedPipeline[]
+>`
+  select p.id, p.namespace, p.layer, p.name, p.deleted_at as "deletedAt" from pipeline p
+  where p.deleted_at < ${new Date(cutoffs.softDeleted)} and (p.deleted_at, p.id) > (${after.deletedAt}, ${after.id})
+    and not exists (select from run r where r.pipeline_id = p.id and r.status in ('pending', 'running'))
+    and not exists (
+      select from outbox o where o.kind = 'pipelineDeleted' and o.payload ->> 'pipeline_id' = p.id::text)
+  order by p.deleted_at, p.id limit ${PAGE}`
+
+/** The record goes last: until then all of it is done again after a crash. */
+async function purge(reaping: Reaping, pipeline: DeletedPipeline): Promise<void> {
+  await pruneAllRunsOf(reaping, pipeline.id, reaping.now)
+  await removeFiles(reaping, pipeline)
+  await inBatches(reaping, async (tx) => {
+    const { count } = await tx`
+      delete from transition where ctid = any(array(
+        select t.ctid from transition t where (t.machine = 'draft' and t.entity_id = ${pipeline.id})
+          or (t.machine = 'trigger' and t.entity_id in (select id from trigger where pipeline_id = ${pipeline.id}))
+        limit ${BATCH_ROWS}))`
+    reaping.reaped.historyPruned += count
+    return count === BATCH_ROWS
+  })
+  await inBatches(reaping, async (tx) => {
+    // Versions, triggers, schedules and overrides go with it; a run requested meanwhile is not possible any more.
+    const { count } = await tx`delete from pipeline where id = ${pipeline.id} and deleted_at is not null`
+    reaping.reaped.pipelinesPurged += count
+    return false
+  })
+}
+
+async function removeFiles(reaping: Reaping, pipeline: DeletedPipeline): Promise<void> {
+  const { objects, checkRunning } = reaping
+  let after: string | undefined
+  for (let truncated = true; truncated; ) {
+    const page = await objects.versions(prefixOf(pipeline), after)
+    // Asked after the listing: a pipeline that gets the name now has files that are not on it.
+    const others = await othersOfName(reaping, pipeline)
+    const byKey = Map.groupBy(page.versions, ({ key }) => key)
+    for (const versions of byKey.values()) {
+      checkRunning()
+      const doomed = removableVersions(versions, { deletedAt: pipeline.deletedAt, ...others })
+      // A marker after what it hides, or that would be seen again.
+      const [files, markers] = [
+        doomed.filter(({ size }) => size !== null),
+        doomed.filter(({ size }) => size === null),
+      ]
+      for (const some of [...chunked(files), ...chunked(markers)])
+        await Promise.all(some.map(({ key, versionId }) => objects.removeVersion(key, versionId)))
+    }
+    truncated = page.truncated
+    after = page.versions.at(-1)?.key
+  }
+}
+
+interface Others {
+  /** Another pipeline, living or deleted, has the name. */
+  isNameShared: boolean
+  /** Of them, one is alive. */
+  isNameInUse: boolean
+  isPinned(version: { key: string; versionId: string }): boolean
+}
+
+/**
+ * The versions of one key that a purged pipeline leaves behind for nobody. What was written after its deletion is another
+ * one's, or somebody's file; what can be seen under the name of a living pipeline is that one's.
+ */
+export function removableVersions(
+  versions: readonly ObjectVersion[],
+  { deletedAt, isNameShared, isNameInUse, isPinned }: Others & { deletedAt: Date },
+): ObjectVersion[] {
+  const isOlder = ({ modified }: ObjectVersion) => modified.getTime() < deletedAt.getTime()
+  const doomed = versions.filter((version) => {
+    if (version.size === null || isPinned(version)) return false
+    if (version.isNewest) return !isNameInUse && isOlder(version)
+    return !isNameShared || isOlder(version)
+  })
+  const isEmptied = versions.every((version) => version.size === null || doomed.includes(version))
+  const markers = versions.filter(
+    (version) =>
+      version.size === null && (!isNameShared || isOlder(version)) && (isEmptied || !version.isNewest),
+  )
+  return [...doomed, ...markers]
+}
+
+async function othersOfName(
+  { sql }: Reaping,
+  { id, namespace, layer, name }: DeletedPipeline,
+): Promise<Others> {
+  const others = await sql<{ id: string; isLive: boolean }[]>`
+    select id, deleted_at is null as "isLive" from pipeline
+    where namespace = ${namespace} and layer = ${layer} and name = ${name} and id <> ${id}`
+  const ids = others.map((other) => other.id)
+  const pins = await sql<{ key: string; versionId: string }[]>`
+    select distinct pin.key, pin.value as "versionId" from (
+      select published_versions as pins from pipeline_version where pipeline_id = any(${ids}::uuid[])
+      union all
+      select pins from run where pipeline_id = any(${ids}::uuid[])) pinned, jsonb_each_text(pinned.pins) pin`
+  const pinned = new Set(pins.map(({ key, versionId }) => `${key}\n${versionId}`))
+  return {
+    isNameShared: others.length > 0,
+    isNameInUse: others.some(({ isLive }) => isLive),
+    isPinned: ({ key, versionId }) => pinned.has(`${key}\n${versionId}`),
+  }
+}
+
+const chunked = (versions: readonly ObjectVersion[]): ObjectVersion[][] =>
+  Array.from({ length: Math.ceil(versions.length / REMOVALS_AT_ONCE) }, (_, chunk) =>
+    versions.slice(chunk * REMOVALS_AT_ONCE, (chunk + 1) * REMOVALS_AT_ONCE),
+  )

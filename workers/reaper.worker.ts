@@ -1,0 +1,79 @@
+// Entry of the reaper's thread: it lives for one tick, and makes it on the replica that leads.
+import { newId } from '../app/ids.ts'
+import { makeNotices } from '../app/runs/notices.ts'
+import { openDatabase } from '../drizzle/client.ts'
+import { ToReaper } from './channel.ts'
+import { startLeadership } from './leadership.ts'
+import { makeObjectCalls } from './object-calls.ts'
+import { isDue, TickEnded, tick } from './reaper.ts'
+import { serveThread } from './serve-thread.ts'
+
+/** While another replica ticks, we look this often whether it has left us anything to do. */
+const LOOK_MS = 1_000
+
+serveThread('reaper', ToReaper, async ({ databaseUrl, processId, isAsked }, { post, log }) => {
+  const { sql, close } = openDatabase(databaseUrl, {
+    connections: 1,
+    rawConnections: 2,
+    application: 'sluice reaper',
+    settings: { lock_timeout: 5_000, statement_timeout: 60_000, idle_in_transaction_session_timeout: 10_000 },
+  })
+  const { objects, answered } = makeObjectCalls((id, call) => post({ type: 'objectCall', id, call }))
+  const notices = makeNotices(sql, (error) => log.warn('a notice was lost', { error }))
+  const leadership = startLeadership({
+    databaseUrl,
+    role: 'reaper',
+    holder: processId,
+    log,
+    onChange: (isLeading) => post({ type: 'led', isLeading }),
+  })
+  let isStopping = false
+  const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
+  const checkRunning = () => {
+    if (isStopping) throw new TickEnded('the tick is to end early')
+  }
+
+  async function tickOnce(): Promise<string[]> {
+    while (!leadership.isLeading()) {
+      checkRunning()
+      if (!isAsked && !(await isDue(sql))) return []
+      await pause(LOOK_MS)
+    }
+    const made = await tick({
+      sql,
+      write: leadership.write,
+      objects,
+      newId,
+      log,
+      isAsked,
+      pause,
+      checkRunning,
+      onCompleted(runs) {
+        if (runs.length === 0) return
+        notices.completed(runs)
+        notices.changed(runs.map((run) => run.run_id))
+        post({ type: 'runsEnded', status: 'failed', count: runs.length })
+      },
+    })
+    return made?.failures ?? []
+  }
+
+  const done = tickOnce().then(
+    (failures) => post({ type: 'reaped', failures }),
+    (error) => {
+      log[error instanceof TickEnded ? 'warn' : 'error']('the tick of the reaper has not ended well', {
+        error,
+      })
+    },
+  )
+  return {
+    heard: ({ id, answer }) => answered(id, answer),
+    done,
+    async stop() {
+      isStopping = true
+      await done
+      await leadership.stop()
+      await close()
+    },
+  }
+})
