@@ -172,8 +172,8 @@ function ownFilter(sql: Sql, id: Fragment, filter: InstanceFilter): Fragment {
 }
 
 const latestMove = (sql: Sql, machine: MachineName, id: Fragment) => sql`
-  left join lateral (select t.at from transition t where t.machine = ${machine} and t.entity_id = ${id}
-    order by t.id desc limit 1) moved on true`
+  left join lateral (select m.at from transition m where m.machine = ${machine} and m.entity_id = ${id}
+    order by m.id desc limit 1) moved on true`
 
 // Drafts: one for each pipeline.
 

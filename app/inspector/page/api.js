@@ -1,0 +1,144 @@
+// Requests to the service this page came from, with the key where there is one. Event streams are read with fetch, since
+// EventSource can send no header.
+import { $ } from './elements.js'
+
+const API = new URL('api/v1/', new URL('.', document.baseURI))
+const KEY = 'sluice-api-key'
+const RETRY_MS = [500, 1_000, 2_000, 5_000, 10_000]
+
+export class ApiError extends Error {
+  constructor(status, message) {
+    super(message)
+    this.status = status
+  }
+}
+
+const headers = (more = {}) => {
+  const key = sessionStorage.getItem(KEY)
+  return key === null ? more : { ...more, 'x-api-key': key }
+}
+
+/** The answer, asking the reader for a key as often as it takes. */
+async function request(path, options = {}) {
+  for (;;) {
+    const response = await fetch(new URL(path, API), { ...options, headers: headers(options.headers) })
+    if (response.ok) return response
+    const body = await response.json().catch(() => null)
+    if (response.status !== 401)
+      throw new ApiError(response.status, body?.error?.message ?? response.statusText)
+    await askForKey(sessionStorage.getItem(KEY) === null ? '' : 'That key is not the right one.')
+  }
+}
+
+export const getJson = async (path, signal) => (await request(path, { signal })).json()
+export const getText = async (path, signal) => (await request(path, { signal })).text()
+
+/** Saves an answer as a file: a plain link could not send the key. */
+export async function download(path, name) {
+  const blob = await (await request(path)).blob()
+  save(blob, name)
+}
+
+export function save(blob, name) {
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(blob)
+  link.download = name
+  link.click()
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
+}
+
+let asking = null
+
+function askForKey(problem) {
+  asking ??= new Promise((resolve) => {
+    const dialog = $('ask-key')
+    const input = $('key-input')
+    $('key-problem').textContent = problem
+    input.value = ''
+    $('key').hidden = false
+    dialog.addEventListener(
+      'close',
+      () => {
+        asking = null
+        if (input.value !== '') sessionStorage.setItem(KEY, input.value)
+        resolve()
+      },
+      { once: true },
+    )
+    if (!dialog.open) dialog.showModal()
+    input.focus()
+  })
+  return asking
+}
+
+export function changeKey() {
+  sessionStorage.removeItem(KEY)
+  location.reload()
+}
+
+export const hasKey = () => sessionStorage.getItem(KEY) !== null
+
+/**
+ * Follows an event stream, and connects again from where it broke off. `onEvent` gets name and data; answering false ends
+ * it. `onState` hears `live`, `connecting` and `ended`. Answers a function that stops it.
+ */
+export function follow(path, { onEvent, onState = () => {}, lastEventId = null }) {
+  const stopped = new AbortController()
+  let position = lastEventId
+  let isOver = false
+
+  async function connect() {
+    const more = { accept: 'text/event-stream' }
+    if (position !== null) more['last-event-id'] = String(position)
+    const response = await request(path, { headers: more, signal: stopped.signal })
+    onState('live')
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
+    let text = ''
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) return
+      const blocks = (text + value).split('\n\n')
+      text = blocks.pop()
+      for (const block of blocks) {
+        const { event, data, id } = parsed(block)
+        if (id !== null) position = id
+        if (data !== null && onEvent(event, JSON.parse(data)) === false) {
+          isOver = true
+          stopped.abort()
+          return
+        }
+      }
+    }
+  }
+
+  async function run() {
+    for (let tries = 0; !isOver && !stopped.signal.aborted; ) {
+      const began = performance.now()
+      try {
+        await connect()
+      } catch (error) {
+        if (error instanceof ApiError && error.status < 500 && error.status !== 429) break
+      }
+      if (isOver || stopped.signal.aborted) break
+      onState('connecting')
+      tries = performance.now() - began > 5_000 ? 0 : tries + 1
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS[Math.min(tries, RETRY_MS.length - 1)]))
+    }
+    if (!stopped.signal.aborted || isOver) onState('ended')
+  }
+  void run()
+  return () => stopped.abort()
+}
+
+function parsed(block) {
+  const fields = { event: 'message', data: null, id: null }
+  for (const line of block.split('\n')) {
+    const colon = line.indexOf(':')
+    if (colon <= 0) continue
+    const value = line.slice(colon + 1).replace(/^ /, '')
+    const name = line.slice(0, colon)
+    if (name === 'data') fields.data = fields.data === null ? value : `${fields.data}\n${value}`
+    else if (name in fields) fields[name] = value
+  }
+  return fields
+}

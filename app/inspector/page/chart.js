@@ -1,0 +1,206 @@
+// The statechart on the page: drawn by the server, lit here.
+import { getText, save } from './api.js'
+import { $, countText, h } from './elements.js'
+
+const DETAILS = [
+  ['states', 'States'],
+  ['events', 'Events'],
+  ['full', 'Full'],
+]
+/** Below this scale labels cannot be read. */
+const READABLE = 0.72
+
+const drawings = new Map()
+const canvas = $('canvas')
+let svg = null
+let shown = ''
+let home = null
+let view = null
+let onState = () => {}
+let counts = null
+let lit = { active: null, taken: null }
+let chosen = {}
+
+/** Draws a machine, unless it is drawn already. `pick` is called with the path of a state that is clicked. */
+export async function showChart(machine, pick) {
+  onState = pick ?? (() => {})
+  canvas.classList.toggle('pickable', pick !== null)
+  const detail = chosen[machine] ?? (await fitting(machine))
+  markDetail(machine, detail)
+  if (shown === `${machine} ${detail}`) return refresh()
+  const drawing = await draw(machine, detail)
+  shown = `${machine} ${detail}`
+  svg = document.importNode(drawing.documentElement, true)
+  svg.removeAttribute('width')
+  svg.removeAttribute('height')
+  for (const state of svg.querySelectorAll('[data-state]')) {
+    state.setAttribute('tabindex', '0')
+    state.setAttribute('role', 'button')
+  }
+  canvas.replaceChildren(svg)
+  home = svg.viewBox.baseVal
+  home = { x: home.x, y: home.y, width: home.width, height: home.height }
+  setView(home)
+  refresh()
+}
+
+/** The one with most to say that can still be read in the room there is. */
+async function fitting(machine) {
+  for (const [detail] of DETAILS.toReversed()) {
+    const { documentElement } = await draw(machine, detail)
+    const scale = Math.min(
+      canvas.clientWidth / Number(documentElement.getAttribute('width')),
+      canvas.clientHeight / Number(documentElement.getAttribute('height')),
+    )
+    if (scale >= READABLE) return detail
+  }
+  return 'states'
+}
+
+async function draw(machine, detail) {
+  const key = `${machine} ${detail}`
+  if (!drawings.has(key)) {
+    const text = await getText(`inspector/machines/${machine}.svg?style=none&detail=${detail}`)
+    drawings.set(key, new DOMParser().parseFromString(text, 'image/svg+xml'))
+  }
+  return drawings.get(key)
+}
+
+function markDetail(machine, detail) {
+  $('detail').replaceChildren(
+    ...DETAILS.map(([name, label]) =>
+      h(
+        'button',
+        {
+          type: 'button',
+          role: 'radio',
+          'aria-checked': String(name === detail),
+          onclick: () => {
+            chosen = { ...chosen, [machine]: name }
+            void showChart(machine, canvas.classList.contains('pickable') ? onState : null)
+          },
+        },
+        label,
+      ),
+    ),
+  )
+}
+
+/** Lights a state with those around it, and highlights the transition that led there. */
+export function light({ active, taken }) {
+  lit = { active, taken }
+  refresh()
+}
+
+/** Puts how many instances there are on each state; null: nothing. */
+export function showCounts(byState) {
+  counts = byState
+  refresh()
+}
+
+function refresh() {
+  if (svg === null) return
+  const { active, taken } = lit
+  for (const state of svg.querySelectorAll('[data-state]')) {
+    const path = state.dataset.state
+    const isActive = active !== null && (active === path || active.startsWith(`${path}.`))
+    state.classList.toggle('active', isActive)
+    const badge = state.querySelector('.badge')
+    if (badge !== null) setBadge(badge, counts?.[path])
+    const count = counts?.[path]
+    state.setAttribute('aria-label', count === undefined ? path : `${path}, ${countText(count)} instances`)
+  }
+  for (const part of svg.querySelectorAll('[data-transitions]'))
+    part.classList.toggle('taken', taken !== null && part.dataset.transitions.split(' ').includes(taken))
+}
+
+function setBadge(badge, counted) {
+  const text = counted === undefined || counted.count === 0 ? '' : countText(counted)
+  badge.classList.toggle('none', text === '')
+  const label = badge.querySelector('text')
+  if (label.textContent === text) return
+  const [right, width] = [Number(badge.dataset.right), Math.max(22, 12 + text.length * 7)]
+  label.textContent = text
+  label.setAttribute('x', right - width / 2)
+  const rect = badge.querySelector('rect')
+  rect.setAttribute('width', width)
+  rect.setAttribute('x', right - width)
+}
+
+function setView(next) {
+  view = next
+  svg?.setAttribute('viewBox', `${view.x} ${view.y} ${view.width} ${view.height}`)
+}
+
+/** Closer by a factor, around a point of the drawing. */
+function zoom(factor, centre = { x: view.x + view.width / 2, y: view.y + view.height / 2 }) {
+  const width = Math.min(Math.max(view.width / factor, 120), home.width * 1.5)
+  const real = view.width / width
+  setView({
+    x: centre.x - (centre.x - view.x) / real,
+    y: centre.y - (centre.y - view.y) / real,
+    width,
+    height: view.height / real,
+  })
+}
+
+const pointOf = (event) => {
+  const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse())
+  return { x: point.x, y: point.y }
+}
+
+export function startChart() {
+  $('zoom-in').addEventListener('click', () => svg && zoom(1.35))
+  $('zoom-out').addEventListener('click', () => svg && zoom(1 / 1.35))
+  $('zoom-fit').addEventListener('click', () => svg && setView(home))
+  $('save-chart').addEventListener('click', saveChart)
+  canvas.addEventListener(
+    'wheel',
+    (event) => {
+      if (svg === null || !(event.ctrlKey || event.metaKey)) return
+      event.preventDefault()
+      zoom(Math.exp(-event.deltaY / 300), pointOf(event))
+    },
+    { passive: false },
+  )
+  let drag = null
+  canvas.addEventListener('pointerdown', (event) => {
+    if (svg === null || event.button !== 0) return
+    drag = { start: pointOf(event), moved: false, id: event.pointerId }
+  })
+  canvas.addEventListener('pointermove', (event) => {
+    if (drag === null) return
+    const point = pointOf(event)
+    const [dx, dy] = [point.x - drag.start.x, point.y - drag.start.y]
+    if (!drag.moved && Math.hypot(dx, dy) < 6) return
+    if (!drag.moved) canvas.setPointerCapture(drag.id)
+    drag.moved = true
+    setView({ ...view, x: view.x - dx, y: view.y - dy })
+  })
+  canvas.addEventListener('pointerup', (event) => {
+    const state = event.target.closest?.('[data-state]')
+    if (drag !== null && !drag.moved && state) onState(state.dataset.state)
+    drag = null
+  })
+  canvas.addEventListener('pointercancel', () => {
+    drag = null
+  })
+  canvas.addEventListener('keydown', (event) => {
+    const state = event.target.closest?.('[data-state]')
+    if (!state || (event.key !== 'Enter' && event.key !== ' ')) return
+    event.preventDefault()
+    onState(state.dataset.state)
+  })
+}
+
+/** As it is lit here, with rules of its own. */
+async function saveChart() {
+  if (svg === null) return
+  const [machine, detail] = shown.split(' ')
+  const query = new URLSearchParams({ detail })
+  if (lit.active !== null) query.set('active', lit.active)
+  if (lit.taken !== null) query.set('taken', lit.taken)
+  if (counts !== null) query.set('counts', '1')
+  const text = await getText(`inspector/machines/${machine}.svg?${query}`)
+  save(new Blob([text], { type: 'image/svg+xml' }), `${machine}.svg`)
+}
