@@ -1,0 +1,754 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { type TestDatabase, testDatabase } from '../.setup/database.ts'
+import { systemClock } from '../app/clock.ts'
+import { newId, type PipelineId, type RunId, type TriggerId } from '../app/ids.ts'
+import { makeLandingZoneService } from '../app/landing-zones/service.ts'
+import { limits } from '../app/limits.ts'
+import type { ObjectStore } from '../app/objects/port.ts'
+import { announceSuccesses } from '../app/runs/announcements.ts'
+import { lockRuns, moveRun, saveRuns } from '../app/runs/moves.ts'
+import type { TriggerRow } from '../app/triggers/moves.ts'
+import type { CreateTrigger } from '../app/triggers/schema.ts'
+import { makeTriggerService } from '../app/triggers/service.ts'
+import { type Database, type Fenced, openDatabase } from '../drizzle/client.ts'
+import { addPipeline, until } from './testing.ts'
+import { type EvaluatorDeps, makeEvaluator, startTriggers } from './triggers.ts'
+
+setDefaultTimeout(30_000)
+
+let database: TestDatabase
+let opened: Database
+let lines: { level: string; message: string }[] = []
+beforeAll(async () => {
+  database = await testDatabase()
+  opened = openDatabase(database.url, { connections: 4, rawConnections: 8, application: 'test' })
+})
+beforeEach(async () => {
+  lines = []
+  await opened.sql`delete from trigger_event`
+  await opened.sql`delete from trigger`
+})
+afterAll(async () => {
+  await opened.close()
+  await database.drop()
+})
+
+const write: Fenced = (work) => opened.sql.begin(work) as never
+const tell = (level: string) => (message: string) => void lines.push({ level, message })
+const log = { info: tell('info'), warn: tell('warn'), error: tell('error'), named: () => log }
+function evaluatorWith(replaced: Partial<EvaluatorDeps> = {}) {
+  let requested = 0
+  const evaluator = makeEvaluator({
+    sql: opened.sql,
+    write,
+    newId,
+    log,
+    post: (message) => {
+      if (message.type === 'runsRequested') requested += message.count
+    },
+    ...replaced,
+  })
+  return { ...evaluator, requested: () => requested }
+}
+
+let made = 0
+async function newPipeline({ isPublished = true } = {}) {
+  const name = `p${made++}`
+  const { id } = await addPipeline(opened.sql, name, { landingZones: [], nudge: () => {} })
+  await opened.sql`
+    insert into pipeline_version (id, pipeline_id, version_number, message, pipeline_type, published_versions, landing_zones)
+    values (${newId()}, ${id}, 1, '', 'sql', '{}', '[]') on conflict do nothing`
+  if (!isPublished) await opened.sql`update pipeline set published_version = null where id = ${id}`
+  const ref = { namespace: 'default', layer: 'gold', name }
+  const service = makeTriggerService({ sql: opened.sql, newId })
+  const add = async (type: CreateTrigger['type'], config: object, more: Partial<CreateTrigger> = {}) =>
+    (await service.create(ref, { type, config, ...more })).id as TriggerId
+  return { id, name, full: `default.gold.${name}`, ref, service, add }
+}
+type Pipeline = Awaited<ReturnType<typeof newPipeline>>
+const onSuccessOf = ({ name }: Pipeline) => ({ namespace: 'default', layer: 'gold', pipeline: name })
+
+const noObjects = { put: async () => ({ versionId: '1', size: 1 }) } as unknown as ObjectStore
+async function newZone() {
+  const name = `z${made++}`
+  let hints = 0
+  const zones = makeLandingZoneService({
+    db: opened.db,
+    objects: noObjects,
+    clock: systemClock,
+    newId,
+    eventRecorded: () => hints++,
+    requireNamespace: async () => {},
+  })
+  await zones.create({ namespace: 'default', name })
+  const ref = { namespace: 'default', name }
+  const upload = (file: string) => zones.upload(ref, new File(['x'], file))
+  return { name, config: { namespace: 'default', zone_name: name }, upload, hints: () => hints, zones, ref }
+}
+
+/** Ends a new run of the pipeline, and announces it as the dispatcher does. */
+async function endRun(
+  pipeline: Pipeline,
+  { chainDepth = 0, status = 'success' as 'success' | 'failed' } = {},
+) {
+  const id = newId() as RunId
+  await opened.sql`
+    insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones, snapshot,
+      machine_version, status, chain_depth)
+    values (${id}, ${pipeline.id}, 'default', 'gold', ${pipeline.name}, 'sql', 'manual', '{}', '[]',
+      '{"value": {"pending": "waiting"}, "context": {"attempt": 0, "lostRunners": 0, "conflicts": 0}, "status": "active"}',
+      1, 'pending', ${chainDepth})`
+  await opened.sql.begin(async (tx) => {
+    const { runs, now } = await lockRuns(tx, [id])
+    for (const run of runs.values()) {
+      moveRun(run, { type: 'start' }, 'test', now)
+      moveRun(run, { type: 'accepted', attempt: 1 }, 'test', now)
+      moveRun(
+        run,
+        status === 'success'
+          ? { type: 'executed', attempt: 1, isBlocked: false, hasChanged: false }
+          : { type: 'executionFailed', attempt: 1 },
+        'test',
+        now,
+      )
+    }
+    await saveRuns(tx, runs.values(), now)
+    await announceSuccesses(tx, runs.values())
+  })
+  return id
+}
+
+interface Requested {
+  trigger: string
+  trigger_event: string
+  chain_depth: number
+  landing_file_id: string | null
+}
+const runsOf = (pipeline: { id: PipelineId }) =>
+  opened.sql<Requested[]>`
+    select trigger, trigger_event, chain_depth, landing_file_id from run
+    where pipeline_id = ${pipeline.id} and trigger_id is not null order by created_at, id`
+async function rowOf(id: TriggerId): Promise<TriggerRow> {
+  const [row] = await opened.sql<TriggerRow[]>`select * from trigger where id = ${id}`
+  if (row === undefined) throw new Error('no such trigger')
+  return row
+}
+const dueAtOf = async (id: TriggerId) => (await rowOf(id)).due_at?.getTime() ?? Number.NaN
+const historyOf = async (id: TriggerId) =>
+  (
+    await opened.sql<{ event: string }[]>`select event from transition where entity_id = ${id} order by id`
+  ).map(({ event }) => event)
+const eventCount = async () => Number((await opened.sql`select count(*) from trigger_event`)[0]?.count)
+/** Turns the clock of a trigger forwards. */
+const makeDue = (id: TriggerId, secondsAgo = 1) =>
+  opened.sql`update trigger set due_at = clock_timestamp() - ${secondsAgo} * interval '1 s' where id = ${id}`
+
+describe('an upload', () => {
+  test('fires the triggers of its zone, once, and the event is gone', async () => {
+    const [one, other, zone] = [await newPipeline(), await newPipeline(), await newZone()]
+    const id = await one.add('landing_zone_upload', zone.config)
+    await other.add('landing_zone_upload', (await newZone()).config)
+    const file = await zone.upload('flights.csv')
+    expect([zone.hints(), await eventCount()]).toEqual([1, 1])
+    const evaluator = evaluatorWith()
+    expect(await evaluator.hear()).toMatchObject({ runs: 1, hasMore: false })
+    expect(await evaluator.hear()).toMatchObject({ runs: 0 })
+    expect([await eventCount(), evaluator.requested()]).toEqual([0, 1])
+    expect(await runsOf(one)).toEqual([
+      {
+        trigger: `trigger:landing_zone_upload:default.${zone.name}/flights.csv`,
+        trigger_event: file.id,
+        chain_depth: 0,
+        landing_file_id: file.id,
+      },
+    ] as never)
+    expect(await runsOf(other)).toHaveLength(0)
+    expect(await historyOf(id)).toEqual(['created', 'fired'])
+    expect(await one.service.get(one.ref, id)).toMatchObject({
+      last_run_id: (await opened.sql`select id from run where pipeline_id = ${one.id}`)[0]?.id,
+      last_triggered_at: expect.any(String),
+    })
+  })
+
+  test('fires a pattern that its original name fits, and no other', async () => {
+    const [csv, json, zone] = [await newPipeline(), await newPipeline(), await newZone()]
+    await csv.add('file_pattern', { ...zone.config, pattern: 'flights-[0-9]*.csv' })
+    await json.add('file_pattern', { ...zone.config, pattern: '*.json' })
+    // Stored as 20..., which no pattern is asked about.
+    for (const name of ['flights-1.csv', 'flights.csv', '2.json']) await zone.upload(name)
+    await evaluatorWith().hear()
+    expect((await runsOf(csv)).map(({ trigger }) => trigger)).toEqual([
+      `trigger:file_pattern:default.${zone.name}/flights-1.csv`,
+    ])
+    expect((await runsOf(json)).map(({ trigger }) => trigger)).toEqual([
+      `trigger:file_pattern:default.${zone.name}/2.json`,
+    ])
+    expect(await eventCount()).toBe(0)
+  })
+
+  test('that nobody hears leaves no event', async () => {
+    const [pipeline, zone] = [await newPipeline(), await newZone()]
+    await zone.upload('a.csv')
+    await pipeline.add('landing_zone_upload', zone.config, { enabled: false })
+    await zone.upload('b.csv')
+    expect([await eventCount(), zone.hints()]).toEqual([0, 0])
+  })
+
+  test('is heard by the triggers of a zone of that name, made anew or not', async () => {
+    const [pipeline, zone] = [await newPipeline(), await newZone()]
+    await pipeline.add('landing_zone_upload', zone.config)
+    await opened.sql`delete from landing_zone where name = ${zone.name}`
+    await zone.zones.create({ namespace: 'default', name: zone.name })
+    await zone.upload('a.csv')
+    expect(await evaluatorWith().hear()).toMatchObject({ runs: 1 })
+  })
+})
+
+describe('a success', () => {
+  test('fires what waits for its pipeline, one link further down the chain; a failure fires nothing', async () => {
+    const [upstream, downstream] = [await newPipeline(), await newPipeline()]
+    await downstream.add('pipeline_success', onSuccessOf(upstream))
+    await endRun(upstream, { status: 'failed' })
+    expect(await eventCount()).toBe(0)
+    const run = await endRun(upstream, { chainDepth: 3 })
+    expect(await evaluatorWith().hear()).toMatchObject({ runs: 1 })
+    expect(await runsOf(downstream)).toEqual([
+      {
+        trigger: `trigger:pipeline_success:${upstream.full}`,
+        trigger_event: run,
+        chain_depth: 4,
+        landing_file_id: null,
+      },
+    ] as never)
+  })
+
+  test('at the end of the longest chain fires nothing, and says so in both logs', async () => {
+    const pipeline = await newPipeline()
+    const id = await pipeline.add('pipeline_success', onSuccessOf(pipeline))
+    await endRun(pipeline, { chainDepth: limits.chainDepth - 1 })
+    expect(await evaluatorWith().hear()).toMatchObject({ runs: 1 })
+    expect(lines).toEqual([])
+    const last = await endRun(pipeline, { chainDepth: limits.chainDepth })
+    expect(await evaluatorWith().hear()).toMatchObject({ runs: 0 })
+    expect(await eventCount()).toBe(0)
+    expect(lines).toEqual([
+      { level: 'warn', message: expect.stringMatching(/^chain limit: .*65th in a row/) },
+    ])
+    expect(await opened.sql`select level, message from run_log where run_id = ${last}`).toEqual([
+      { level: 'warn', message: expect.stringMatching(/^chain limit/) },
+    ] as never)
+    expect(await historyOf(id)).toEqual(['created', 'fired'])
+  })
+
+  test('of 1,000 listeners fires each exactly once, in several transactions', async () => {
+    const upstream = await newPipeline()
+    const id = await upstream.add('pipeline_success', onSuccessOf(upstream))
+    await opened.sql`
+      with made as (
+        insert into pipeline (id, namespace, layer, name, type, draft_snapshot, draft_machine_version, draft_dirty, published_version)
+        select gen_random_uuid(), 'default', 'silver', 'many-' || n, 'sql', p.draft_snapshot, p.draft_machine_version, false, 1
+        from pipeline p, generate_series(1, 999) n where p.id = ${upstream.id} returning id),
+      published as (
+        insert into pipeline_version (id, pipeline_id, version_number, message, pipeline_type, published_versions, landing_zones)
+        select gen_random_uuid(), id, 1, '', 'sql', '{}', '[]' from made)
+      insert into trigger (id, pipeline_id, type, config, snapshot, machine_version, state, source)
+      select gen_random_uuid(), made.id, t.type, t.config, t.snapshot, t.machine_version, t.state, t.source
+      from made, trigger t where t.id = ${id}`
+    const run = await endRun(upstream)
+    const [one, other] = [evaluatorWith(), evaluatorWith()]
+    let ticks = 0
+    for (let more = true; more; ticks++) {
+      const both = await Promise.all([one.hear(), other.hear()])
+      more = (await eventCount()) > 0 || both.some(({ hasMore }) => hasMore)
+    }
+    expect(ticks).toBeGreaterThanOrEqual(1_000 / limits.firingBatch)
+    expect(one.requested() + other.requested()).toBe(1_000)
+    const [counted] = await opened.sql`
+      select count(*)::int as runs, count(distinct trigger_id)::int as triggers from run where trigger_event = ${run}`
+    expect(counted).toEqual({ runs: 1_000, triggers: 1_000 })
+  })
+})
+
+describe('a firing that cannot be', () => {
+  test('of a pipeline that was never published is skipped, told and remembered; the cooldown does not begin', async () => {
+    const [pipeline, zone] = [await newPipeline({ isPublished: false }), await newZone()]
+    const id = await pipeline.add('landing_zone_upload', zone.config, { cooldown_seconds: 60 })
+    await zone.upload('a.csv')
+    await evaluatorWith().hear()
+    expect([await runsOf(pipeline), await eventCount()]).toEqual([[] as never, 0])
+    expect(await historyOf(id)).toEqual(['created', 'skipped'])
+    expect(lines).toEqual([{ level: 'info', message: expect.stringContaining('never been published') }])
+    await opened.sql`update pipeline set published_version = 1 where id = ${pipeline.id}`
+    await zone.upload('b.csv')
+    await evaluatorWith().hear()
+    expect(await runsOf(pipeline)).toHaveLength(1)
+  })
+
+  test('of a pipeline with too many waiting runs is skipped with a warning', async () => {
+    const [pipeline, zone] = [await newPipeline(), await newZone()]
+    const id = await pipeline.add('landing_zone_upload', zone.config)
+    await zone.upload('a.csv')
+    await evaluatorWith().hear()
+    await opened.sql`
+      insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones, snapshot,
+        machine_version, status)
+      select gen_random_uuid(), pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones,
+        snapshot, machine_version, status
+      from run, generate_series(2, ${limits.waitingRunsPerPipeline}) where pipeline_id = ${pipeline.id}`
+    await zone.upload('b.csv')
+    await evaluatorWith().hear()
+    expect(await historyOf(id)).toEqual(['created', 'fired', 'skipped'])
+    expect(lines).toEqual([{ level: 'warn', message: expect.stringContaining('too many runs') }])
+  })
+
+  test('within the cooldown is ignored and forgotten', async () => {
+    const [pipeline, zone] = [await newPipeline(), await newZone()]
+    const id = await pipeline.add('landing_zone_upload', zone.config, { cooldown_seconds: 60 })
+    for (const name of ['a.csv', 'b.csv', 'c.csv']) await zone.upload(name)
+    await evaluatorWith().hear()
+    await zone.upload('d.csv')
+    await evaluatorWith().hear()
+    expect((await runsOf(pipeline)).map(({ trigger }) => trigger.split('/')[1])).toEqual(['a.csv'])
+    expect([await eventCount(), (await rowOf(id)).state]).toEqual([0, 'cooling'])
+    expect(await historyOf(id)).toEqual(['created', 'fired'])
+  })
+
+  test('of a pipeline that is deleted leaves nothing', async () => {
+    const [pipeline, zone] = [await newPipeline(), await newZone()]
+    await pipeline.add('landing_zone_upload', zone.config)
+    await zone.upload('a.csv')
+    await opened.sql`update pipeline set deleted_at = clock_timestamp() where id = ${pipeline.id}`
+    await evaluatorWith().hear()
+    expect([await runsOf(pipeline), await eventCount()]).toEqual([[] as never, 0])
+  })
+})
+
+describe('races', () => {
+  test('of two evaluators make one run of one event', async () => {
+    const [pipeline, zone] = [await newPipeline(), await newZone()]
+    const id = await pipeline.add('landing_zone_upload', zone.config)
+    const evaluators = [evaluatorWith(), evaluatorWith(), evaluatorWith()]
+    for (let round = 1; round <= 10; round++) {
+      await zone.upload(`${round}.csv`)
+      await Promise.all(evaluators.map((evaluator) => evaluator.hear()))
+      expect(await runsOf(pipeline)).toHaveLength(round)
+    }
+    await makeDue(await pipeline.add('cron', { cron_expr: '* * * * *' }))
+    await Promise.all(evaluators.map((evaluator) => evaluator.keepTime()))
+    expect(await runsOf(pipeline)).toHaveLength(11)
+    expect((await historyOf(id)).filter((event) => event === 'fired')).toHaveLength(10)
+  })
+
+  test('of an event with the disabling of its trigger: a run and one firing, or neither', async () => {
+    for (let round = 0; round < 10; round++) {
+      const [pipeline, zone] = [await newPipeline(), await newZone()]
+      const id = await pipeline.add('landing_zone_upload', zone.config)
+      await zone.upload('a.csv')
+      await Promise.all([
+        evaluatorWith().hear(),
+        pipeline.service.update(pipeline.ref, id, { enabled: false }),
+      ])
+      const runs = await runsOf(pipeline)
+      expect((await historyOf(id)).filter((event) => event === 'fired')).toHaveLength(runs.length)
+      expect([(await rowOf(id)).state, await eventCount()]).toEqual(['disabled', 0])
+    }
+  })
+
+  test('of an event with the deletion of its trigger or its pipeline stop nobody', async () => {
+    for (let round = 0; round < 5; round++) {
+      const [pipeline, gone, zone] = [await newPipeline(), await newPipeline(), await newZone()]
+      const id = await gone.add('landing_zone_upload', zone.config)
+      await pipeline.add('landing_zone_upload', zone.config)
+      await zone.upload('a.csv')
+      await Promise.all([evaluatorWith().hear(), gone.service.remove(gone.ref, id)])
+      expect([(await runsOf(pipeline)).length, await eventCount()]).toEqual([1, 0])
+    }
+  })
+
+  test('of a transaction that is undone with the next one: the event is heard then', async () => {
+    const [pipeline, zone] = [await newPipeline(), await newZone()]
+    await pipeline.add('landing_zone_upload', zone.config)
+    await zone.upload('a.csv')
+    const lost: Fenced = (work) =>
+      opened.sql.begin(async (tx) => {
+        await work(tx)
+        throw Object.assign(new Error('undone'), { code: '40001' })
+      })
+    await expect(evaluatorWith({ write: lost }).hear()).rejects.toThrow('undone')
+    expect(await eventCount()).toBe(1)
+    expect(await runsOf(pipeline)).toHaveLength(0)
+    expect(await evaluatorWith().hear()).toMatchObject({ runs: 1 })
+  })
+
+  test('nobody who does not lead does anything', async () => {
+    const [pipeline, zone] = [await newPipeline(), await newZone()]
+    await pipeline.add('landing_zone_upload', zone.config)
+    await makeDue(await pipeline.add('cron', { cron_expr: '* * * * *' }))
+    await zone.upload('a.csv')
+    const { hear, keepTime } = evaluatorWith({ write: async () => null })
+    expect([await hear(), await keepTime()]).toMatchObject([{ runs: 0 }, { runs: 0 }])
+    expect([await runsOf(pipeline), await eventCount()]).toEqual([[] as never, 1])
+  })
+})
+
+describe('one bad apple', () => {
+  test('a damaged trigger is told, and the others fire', async () => {
+    const [pipeline, bad, zone] = [await newPipeline(), await newPipeline(), await newZone()]
+    await pipeline.add('landing_zone_upload', zone.config)
+    const id = await bad.add('landing_zone_upload', zone.config)
+    await opened.sql`update trigger set snapshot = '{"value": "nowhere"}' where id = ${id}`
+    await zone.upload('a.csv')
+    await evaluatorWith().hear()
+    expect([(await runsOf(pipeline)).length, await eventCount()]).toEqual([1, 0])
+    expect(lines).toEqual([{ level: 'error', message: `trigger ${id} cannot be read` }])
+  })
+
+  test('a trigger whose run cannot be stored is passed over, and the others fire, of this event and of others', async () => {
+    const zone = await newZone()
+    const pipelines = [await newPipeline(), await newPipeline(), await newPipeline()] as const
+    const bad = pipelines[1]
+    const ids: TriggerId[] = []
+    for (const pipeline of pipelines) ids.push(await pipeline.add('landing_zone_upload', zone.config))
+    // No run of this pipeline can be stored.
+    await opened.sql.unsafe(
+      `alter table run add constraint no_bad check (pipeline_id <> '${bad.id}') not valid`,
+    )
+    try {
+      for (const name of ['a.csv', 'b.csv']) await zone.upload(name)
+      const evaluator = evaluatorWith()
+      expect(await evaluator.hear()).toMatchObject({ runs: 4 })
+      expect(await eventCount()).toBe(0)
+      for (const pipeline of pipelines) expect(await runsOf(pipeline)).toHaveLength(pipeline === bad ? 0 : 2)
+      expect(lines.filter(({ level }) => level === 'error').map(({ message }) => message)).toEqual(
+        [0, 1].map(() => expect.stringContaining(`trigger ${ids[1]}`)),
+      )
+    } finally {
+      await opened.sql`alter table run drop constraint no_bad`
+    }
+  })
+
+  test('a due trigger whose run cannot be stored is passed over, and the others fire', async () => {
+    const pipelines = [await newPipeline(), await newPipeline(), await newPipeline()] as const
+    const bad = pipelines[1]
+    for (const pipeline of pipelines) await makeDue(await pipeline.add('cron', { cron_expr: '0 0 1 1 *' }))
+    await opened.sql.unsafe(
+      `alter table run add constraint no_bad check (pipeline_id <> '${bad.id}') not valid`,
+    )
+    try {
+      const evaluator = evaluatorWith()
+      expect(await evaluator.keepTime()).toMatchObject({ runs: 2 })
+      expect(await evaluator.keepTime()).toMatchObject({ runs: 0, hasDueCron: false })
+      expect(lines.filter(({ level }) => level === 'error')).toHaveLength(1)
+    } finally {
+      await opened.sql`alter table run drop constraint no_bad`
+    }
+  })
+
+  test('an event for a trigger of a newer program waits for that program, and holds up nobody', async () => {
+    const [pipeline, newer, zone] = [await newPipeline(), await newPipeline(), await newZone()]
+    const id = await newer.add('landing_zone_upload', zone.config)
+    await opened.sql`update trigger set machine_version = 99 where id = ${id}`
+    await zone.upload('a.csv')
+    const other = await newZone()
+    await pipeline.add('landing_zone_upload', other.config)
+    await other.upload('b.csv')
+    const evaluator = evaluatorWith()
+    expect(await evaluator.hear()).toMatchObject({ runs: 1 })
+    expect(await evaluator.hear()).toMatchObject({ runs: 0 })
+    expect([await eventCount(), (await runsOf(newer)).length]).toEqual([1, 0])
+    await opened.sql`update trigger set machine_version = 1 where id = ${id}`
+    expect(await evaluator.retryHeld()).toMatchObject({ runs: 1 })
+    expect([await eventCount(), (await runsOf(newer)).length]).toEqual([0, 1])
+  })
+})
+
+describe('cron', () => {
+  test('fires when it is due, once for all the times it has missed', async () => {
+    const pipeline = await newPipeline()
+    const id = await pipeline.add('cron', { cron_expr: '*/5 * * * *' })
+    const evaluator = evaluatorWith()
+    expect(await evaluator.keepTime()).toMatchObject({ runs: 0, nextDueMs: expect.any(Number) })
+    await makeDue(id, 7_200)
+    const due = new Date(await dueAtOf(id))
+    expect(await evaluator.keepTime()).toMatchObject({ runs: 1 })
+    expect(await evaluator.keepTime()).toMatchObject({ runs: 0 })
+    expect(await runsOf(pipeline)).toEqual([
+      {
+        trigger: 'trigger:cron:*/5 * * * *',
+        trigger_event: due.toISOString(),
+        chain_depth: 0,
+        landing_file_id: null,
+      },
+    ] as never)
+    expect(await dueAtOf(id)).toBeGreaterThan((await rowOf(id)).last_triggered_at?.getTime() ?? Number.NaN)
+  })
+
+  test('counts from its creation', async () => {
+    const pipeline = await newPipeline()
+    const id = await pipeline.add('cron', { cron_expr: '* * * * *' })
+    expect((await dueAtOf(id)) - (await rowOf(id)).created_at.getTime()).toBeWithin(1, 60_001)
+  })
+
+  test.each<
+    [string, Partial<CreateTrigger>, (id: TriggerId, pipeline: Pipeline) => Promise<unknown>, string]
+  >([
+    [
+      'is disabled stays due and fires nothing',
+      {},
+      (id, { service, ref }) => service.update(ref, id, { enabled: false }),
+      'due',
+    ],
+    [
+      'is cooling uses its time up',
+      { cooldown_seconds: 600 },
+      (id) =>
+        opened.sql`update trigger set state = 'cooling', last_triggered_at = clock_timestamp(), snapshot = jsonb_build_object(
+          'value', 'cooling', 'status', 'active', 'context', jsonb_build_object('cooldownSeconds', 600, 'firedAt',
+          (extract(epoch from clock_timestamp()) * 1000)::bigint)) where id = ${id}`,
+      'later',
+    ],
+    [
+      'has a pipeline that was never published uses its time up',
+      {},
+      (_, { id }) => opened.sql`update pipeline set published_version = null where id = ${id}`,
+      'later',
+    ],
+    [
+      'has a pipeline that is deleted fires nothing',
+      {},
+      (_, { id }) => opened.sql`update pipeline set deleted_at = clock_timestamp() where id = ${id}`,
+      'due',
+    ],
+  ])('that %s', async (_, more, prepare, then) => {
+    const pipeline = await newPipeline()
+    const id = await pipeline.add('cron', { cron_expr: '0 0 1 1 *' }, more)
+    await prepare(id, pipeline)
+    await makeDue(id)
+    expect(await evaluatorWith().keepTime()).toMatchObject({ runs: 0 })
+    expect(await runsOf(pipeline)).toHaveLength(0)
+    expect((await dueAtOf(id)) > systemClock.now().getTime()).toBe(then === 'later')
+  })
+
+  test('is fired in batches until none is due', async () => {
+    const pipeline = await newPipeline()
+    const id = await pipeline.add('cron', { cron_expr: '0 0 1 1 *' })
+    await opened.sql`
+      insert into trigger (id, pipeline_id, type, config, snapshot, machine_version, state, due_at)
+      select gen_random_uuid(), pipeline_id, type, config, snapshot, machine_version, state, clock_timestamp()
+      from trigger, generate_series(1, ${limits.dueBatch + 1}) where id = ${id}`
+    const evaluator = evaluatorWith()
+    expect(await evaluator.keepTime()).toMatchObject({ runs: limits.dueBatch, hasMore: true })
+    expect(await evaluator.keepTime()).toMatchObject({ runs: 1, hasMore: false })
+  })
+})
+
+describe('cron_dependency', () => {
+  async function waiting(more: Partial<CreateTrigger> = {}) {
+    const [pipeline, one, two] = [await newPipeline(), await newPipeline(), await newPipeline()]
+    const config = { cron_expr: '0 0 1 1 *', dependencies: [one.full, two.full] }
+    const id = await pipeline.add('cron_dependency', config, more)
+    return { pipeline, one, two, id, evaluator: evaluatorWith() }
+  }
+
+  test('fires when it is due and every dependency has succeeded, and not before both', async () => {
+    const { pipeline, one, two, id, evaluator } = await waiting()
+    await endRun(one)
+    await endRun(two)
+    expect(await evaluator.hear()).toMatchObject({ runs: 0 })
+    expect(await eventCount()).toBe(0)
+    expect(await evaluator.keepTime()).toMatchObject({ runs: 0 })
+    await makeDue(id, 0)
+    expect(await evaluator.keepTime()).toMatchObject({ runs: 1 })
+    expect((await runsOf(pipeline)).map(({ trigger, chain_depth }) => [trigger, chain_depth])).toEqual([
+      ['trigger:cron_dependency:0 0 1 1 *', 0],
+    ])
+  })
+
+  test('that is due fires with the success it was waiting for, at once', async () => {
+    const { pipeline, one, two, id, evaluator } = await waiting()
+    await makeDue(id)
+    expect(await evaluator.sweepDependents()).toMatchObject({ runs: 0 })
+    await endRun(one)
+    expect(await evaluator.hear()).toMatchObject({ runs: 0 })
+    expect((await rowOf(id)).last_triggered_at).toBeNull()
+    await endRun(two)
+    expect(await evaluator.hear()).toMatchObject({ runs: 1 })
+    expect(await runsOf(pipeline)).toHaveLength(1)
+  })
+
+  test('needs another success of every dependency each time', async () => {
+    const { pipeline, one, two, id, evaluator } = await waiting()
+    await endRun(one)
+    await endRun(two)
+    for (let round = 1; round <= 3; round++) {
+      await makeDue(id)
+      expect(await evaluator.sweepDependents()).toMatchObject({ runs: 1 })
+      expect(await runsOf(pipeline)).toHaveLength(round)
+      await makeDue(id, 2)
+      expect(await evaluator.sweepDependents()).toMatchObject({ runs: 0 })
+      await endRun(one)
+      await endRun(one)
+      await endRun(one, { status: 'failed' })
+      await evaluator.hear()
+      expect(await runsOf(pipeline)).toHaveLength(round)
+      await endRun(two)
+      await opened.sql`update trigger set due_at = clock_timestamp() + interval '1 h' where id = ${id}`
+      await evaluator.hear()
+      expect(await runsOf(pipeline)).toHaveLength(round)
+    }
+  })
+
+  test('whose event was lost is found by the sweep', async () => {
+    const { one, two, id, evaluator } = await waiting()
+    await evaluator.keepTime()
+    await makeDue(id, 60)
+    await endRun(one)
+    await endRun(two)
+    await opened.sql`delete from trigger_event`
+    expect(await evaluator.keepTime()).toMatchObject({ runs: 0 })
+    expect(await evaluator.sweepDependents()).toMatchObject({ runs: 1 })
+  })
+
+  test('within the cooldown uses its time up, and the successes stay news', async () => {
+    const { pipeline, one, two, id, evaluator } = await waiting({ cooldown_seconds: 600 })
+    await endRun(one)
+    await endRun(two)
+    await makeDue(id)
+    await evaluator.sweepDependents()
+    await endRun(one)
+    await endRun(two)
+    await makeDue(id)
+    await evaluator.hear()
+    expect(await runsOf(pipeline)).toHaveLength(1)
+    expect(await dueAtOf(id)).toBeGreaterThan(systemClock.now().getTime())
+    await pipeline.service.update(pipeline.ref, id, { cooldown_seconds: 0 })
+    await makeDue(id)
+    expect(await evaluator.sweepDependents()).toMatchObject({ runs: 1 })
+  })
+
+  test('of two evaluators fires once', async () => {
+    const { pipeline, one, two, id } = await waiting()
+    await endRun(one)
+    await endRun(two)
+    await makeDue(id)
+    const evaluators = [evaluatorWith(), evaluatorWith()]
+    await Promise.all(evaluators.flatMap(({ hear, sweepDependents }) => [hear(), sweepDependents()]))
+    expect(await runsOf(pipeline)).toHaveLength(1)
+  })
+
+  test('with a dependency that is deleted waits; one made anew counts when it has succeeded', async () => {
+    const { one, two, id, evaluator } = await waiting()
+    await endRun(one)
+    await endRun(two)
+    await opened.sql`update pipeline set deleted_at = clock_timestamp() where id = ${two.id}`
+    await makeDue(id)
+    expect(await evaluator.sweepDependents()).toMatchObject({ runs: 0 })
+    const { id: anew } = await addPipeline(opened.sql, two.name, { landingZones: [], nudge: () => {} })
+    expect(await evaluator.sweepDependents()).toMatchObject({ runs: 0 })
+    await endRun({ ...two, id: anew })
+    expect(await evaluator.hear()).toMatchObject({ runs: 1 })
+  })
+
+  test('that gets another dependency after a firing wants news of it, older successes are none', async () => {
+    const { pipeline, one, two, id, evaluator } = await waiting()
+    const third = await newPipeline()
+    await endRun(third)
+    await endRun(one)
+    await endRun(two)
+    await makeDue(id)
+    expect(await evaluator.sweepDependents()).toMatchObject({ runs: 1 })
+    const config = { cron_expr: '0 0 1 1 *', dependencies: [one.full, third.full] }
+    await pipeline.service.update(pipeline.ref, id, { config })
+    await endRun(one)
+    await makeDue(id)
+    expect(await evaluator.hear()).toMatchObject({ runs: 0 })
+    await endRun(third)
+    expect(await evaluator.hear()).toMatchObject({ runs: 1 })
+  })
+})
+
+test('a cooldown that is over ends by the clock', async () => {
+  const [pipeline, zone] = [await newPipeline(), await newZone()]
+  const id = await pipeline.add('landing_zone_upload', zone.config, { cooldown_seconds: 60 })
+  await zone.upload('a.csv')
+  const evaluator = evaluatorWith()
+  await evaluator.hear()
+  await evaluator.keepTime()
+  expect((await rowOf(id)).state).toBe('cooling')
+  await opened.sql`
+    update trigger set cooling_until = clock_timestamp(), snapshot = jsonb_set(snapshot, '{context,firedAt}',
+      to_jsonb((snapshot #>> '{context,firedAt}')::bigint - 60000)) where id = ${id}`
+  await evaluator.keepTime()
+  expect(await rowOf(id)).toMatchObject({ state: 'armed', cooling_until: null })
+  expect(await historyOf(id)).toEqual(['created', 'fired', 'cooled'])
+})
+
+describe('on its timers', () => {
+  test('an event is heard when it is told, and also when nobody tells', async () => {
+    const [pipeline, zone] = [await newPipeline(), await newZone()]
+    await pipeline.add('landing_zone_upload', zone.config)
+    const triggers = startTriggers({
+      sql: opened.sql,
+      write,
+      newId,
+      log,
+      post: () => {},
+      isLeading: () => true,
+    })
+    try {
+      await zone.upload('a.csv')
+      triggers.nudge()
+      await until(
+        () => runsOf(pipeline),
+        (runs) => runs.length === 1,
+      )
+      await zone.upload('b.csv')
+      await until(
+        () => runsOf(pipeline),
+        (runs) => runs.length === 2,
+      )
+      const id = await pipeline.add('cron', { cron_expr: '0 0 1 1 *' })
+      await opened.sql`update trigger set due_at = clock_timestamp() + interval '0.3 s' where id = ${id}`
+      await until(
+        () => runsOf(pipeline),
+        (runs) => runs.length === 3,
+      )
+    } finally {
+      await triggers.stop()
+    }
+  })
+
+  test('a replica begins when it leads', async () => {
+    const [pipeline, zone] = [await newPipeline(), await newZone()]
+    await pipeline.add('landing_zone_upload', zone.config)
+    await zone.upload('a.csv')
+    let isLeading = false
+    let looks = 0
+    const triggers = startTriggers({
+      sql: opened.sql,
+      write,
+      newId,
+      log,
+      post: () => {},
+      isLeading: () => {
+        looks++
+        return isLeading
+      },
+    })
+    try {
+      await until(
+        async () => looks,
+        (count) => count >= 4,
+      )
+      expect(await runsOf(pipeline)).toHaveLength(0)
+      isLeading = true
+      triggers.led()
+      await until(
+        () => runsOf(pipeline),
+        (runs) => runs.length === 1,
+      )
+    } finally {
+      await triggers.stop()
+    }
+  })
+})
