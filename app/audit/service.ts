@@ -1,5 +1,5 @@
-// What was asked of the API, by whom and from where. Requests do not wait for it: entries are collected while an insert is
-// on its way, and stored together by the next one.
+// What was asked of the API, by whom and from where. Requests do not wait for it: the first entry is stored at once, those
+// that come until the next insert go together.
 import type { Sql } from '../../drizzle/client.ts'
 import { isPassing } from '../../drizzle/errors.ts'
 import type { Clock } from '../clock.ts'
@@ -15,6 +15,8 @@ export const AUDIT_QUEUE_MAX = 10_000
 const BATCH = 500
 /** Of each text: an address may be as long as a server takes. */
 const TEXT_LENGTH = 2_048
+/** Between two inserts, while entries keep coming: each is a commit that others wait for. */
+const PACE_MS = 50
 /** Until the next try, and tries of what fails for a reason that does not pass by itself. */
 const RETRY_MS = 500
 const TRIES = 3
@@ -75,6 +77,8 @@ export function makeAuditService({
   let recorded = 0
   let settled = 0
   let batchEnded = Promise.withResolvers<void>()
+  /** Ends the pause between two inserts: somebody waits for the entries. */
+  let hurry = () => {}
   /** Entries had to wait for the database: their own time counts then, not that of the insert. */
   let isLate = false
   let lost = 0
@@ -108,11 +112,19 @@ export function makeAuditService({
       settled += batch.length
       batchEnded.resolve()
       batchEnded = Promise.withResolvers<void>()
+      if (queue.length >= BATCH) continue
+      isLate = false
+      if (lost > 0) log.error(`${lost} audit entries were lost`)
+      lost = 0
+      if (!isStopping) await rest()
     }
-    isLate = false
-    if (lost > 0) log.error(`${lost} audit entries were lost`)
-    lost = 0
     writing = null
+  }
+
+  function rest() {
+    const pace = Promise.withResolvers<void>()
+    hurry = pace.resolve
+    return atMost(PACE_MS, pace.promise)
   }
 
   /** Tries until the entries are stored or there is no hope for them. */
@@ -144,6 +156,7 @@ export function makeAuditService({
     },
     async stop() {
       isStopping = true
+      hurry()
       if (writing !== null) await atMost(STOP_MS, writing)
     },
   }
@@ -151,7 +164,10 @@ export function makeAuditService({
   /** What has been recorded so far is stored, or lost. */
   async function caughtUp() {
     const upTo = recorded
-    while (settled < upTo) await batchEnded.promise
+    while (settled < upTo) {
+      hurry()
+      await batchEnded.promise
+    }
   }
 }
 
