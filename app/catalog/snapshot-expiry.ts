@@ -71,7 +71,7 @@ const oldTables = ({ sql, cutoffs }: Reaping) => sql<OldTable[]>`
     c.metadata_location as "metadataLocation", c.snapshot_id as "snapshotId", c.columns,
     c.row_count as "rowCount", c.size_bytes as "sizeBytes",
     (select array_agg(kept.snapshot_id) from main_entry e
-      join lake_content kept on kept.id = e.content_id ${replacedAt(sql)}
+      join lake_content kept on kept.id = e.content_id left ${replacedAt(sql)}
       where e.namespace = r.namespace and e.layer = r.layer and e.name = r.name
         and (e.to_commit is null or replaced.at >= ${new Date(cutoffs.snapshots)})) as retained,
     ${isBusy(sql)} as "isBusy"

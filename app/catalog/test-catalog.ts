@@ -34,6 +34,8 @@ export const ROOT = 'sluice://lake/'
 export interface TestCatalog {
   sql: Sql
   objects: ObjectStore
+  /** The store's directory. */
+  objectsRoot: string
   tokens: Tokens
   /** Without a slash at the end. */
   url: string
@@ -160,6 +162,7 @@ export async function openTestCatalog(): Promise<TestCatalog> {
   return {
     sql,
     objects,
+    objectsRoot: join(directory, 'objects'),
     tokens,
     url,
     fetch: request,
