@@ -44,16 +44,17 @@ export async function benchControlPlane() {
   printFigures(latencies, 'one durable commit')
 }
 
+type Cpu = ReturnType<typeof cpuOf>
+
 interface Rate {
   perSecond: number
-  /** CPU per run, in milliseconds: of this process with all its threads, and of Postgres. */
-  own: number
-  postgres: number
+  /** CPU per run, in milliseconds: of this process with all its threads, of Postgres, and of the API process. */
+  cpu: ReturnType<Cpu>
 }
 
 /** How often `once` happened in a second, when so many callers do it again and again. */
 async function rateOf(
-  cpu: ReturnType<typeof cpuOf> | null,
+  cpu: Cpu,
   once: (caller: number) => Promise<unknown>,
   callers = CALLERS,
 ): Promise<Rate> {
@@ -66,22 +67,25 @@ async function rateOf(
     }
   })
   await Bun.sleep(WARM_UP_MS)
-  const [since, before, spent] = [performance.now(), count, cpu?.()]
+  const [since, before, spent] = [performance.now(), count, cpu()]
   await Bun.sleep(MEASURE_MS)
-  const [ms, done, now] = [performance.now() - since, count - before, cpu?.()]
+  const [ms, done, now] = [performance.now() - since, count - before, cpu()]
   isOver = true
   await Promise.all(calling)
   return {
     perSecond: (done * 1000) / ms,
-    own: ((now?.own ?? Number.NaN) - (spent?.own ?? 0)) / done,
-    postgres: ((now?.postgres ?? Number.NaN) - (spent?.postgres ?? 0)) / done,
+    cpu: {
+      own: (now.own - spent.own) / done,
+      postgres: (now.postgres - spent.postgres) / done,
+      api: (now.api - spent.api) / done,
+    },
   }
 }
 
 /** The run service and the dispatcher's thread alone: no HTTP, and the runner is a function. */
 export async function services(
   url: string,
-  cpu: ReturnType<typeof cpuOf>,
+  cpu: Cpu,
   rates: Record<string, Rate>,
   latencies: Record<string, Figures>,
 ) {
@@ -126,9 +130,11 @@ export async function overHttp(rates: Record<string, Rate>, latencies: Record<st
   const runner = await startThread<string>(new URL('./no-op-runner.worker.ts', import.meta.url))
   const service = await startService({ LOG_FORMAT: 'text', RUNNER_URLS: runner.said, QUERY_URLS: 'none' })
   const registry = JSON.parse(await readFile(join(service.dataDir, 'run', 'processes.json'), 'utf8'))
+  const pidOf = (name: string) => registry.processes.find((one: { name: string }) => one.name === name)?.pid
+  const cpu = cpuOf(pidOf('postgres'), pidOf('api'))
   const sql = postgres(registry.database_url, { max: 4, onnotice: () => {} })
   try {
-    await drive('HTTP and a runner over Connect', sql, null, rates, latencies, async (pipeline) => {
+    await drive('HTTP and a runner over Connect', sql, cpu, rates, latencies, async (pipeline) => {
       const response = await fetch(`${service.url}/api/v1/runs`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
@@ -148,7 +154,7 @@ export async function overHttp(rates: Record<string, Rate>, latencies: Record<st
 async function drive(
   name: string,
   sql: Sql,
-  cpu: ReturnType<typeof cpuOf> | null,
+  cpu: Cpu,
   rates: Record<string, Rate>,
   latencies: Record<string, Figures>,
   request: (pipeline: string) => Promise<string>,
@@ -224,7 +230,7 @@ async function listen(sql: Sql) {
 }
 
 /** This machine's own limit: what a run costs at least when each of its three steps is a commit of its own. */
-async function commits(url: string, cpu: ReturnType<typeof cpuOf>): Promise<Rate> {
+async function commits(url: string, cpu: Cpu): Promise<Rate> {
   const sql = postgres(url, { max: CALLERS, onnotice: () => {} })
   await sql`create table if not exists bench_commit (at timestamptz)`
   const rate = await rateOf(cpu, async () => {
@@ -235,7 +241,7 @@ async function commits(url: string, cpu: ReturnType<typeof cpuOf>): Promise<Rate
   return rate
 }
 
-async function graphileWorker(url: string, cpu: ReturnType<typeof cpuOf>): Promise<Rate> {
+async function graphileWorker(url: string, cpu: Cpu): Promise<Rate> {
   const ended = new Map<number, () => void>()
   const runner = await runGraphileWorker({
     connectionString: url,
@@ -261,11 +267,10 @@ async function graphileWorker(url: string, cpu: ReturnType<typeof cpuOf>): Promi
 function printRates(rates: Record<string, Rate>) {
   const number = (value: number, digits: number) => value.toFixed(digits).padStart(12)
   const first = Object.values(rates)[0]?.perSecond ?? Number.NaN
-  console.log(
-    `  ${''.padEnd(44)}${['per second', 'ours to it', 'ms CPU own', 'ms CPU pg'].map((h) => h.padStart(12)).join(' ')}`,
-  )
-  for (const [name, { perSecond, own, postgres: server }] of Object.entries(rates))
+  const heads = ['per second', 'ours to it', 'CPU ms own', 'postgres', 'api']
+  console.log(`  ${''.padEnd(44)}${heads.map((head) => head.padStart(12)).join(' ')}`)
+  for (const [name, { perSecond, cpu }] of Object.entries(rates))
     console.log(
-      `  ${name.padEnd(44)}${number(perSecond, 0)} ${number(first / perSecond, 2)} ${number(own, 2)} ${number(server, 2)}`,
+      `  ${name.padEnd(44)}${number(perSecond, 0)} ${number(first / perSecond, 2)} ${number(cpu.own, 2)} ${number(cpu.postgres, 2)} ${number(cpu.api, 2)}`,
     )
 }

@@ -3,13 +3,20 @@ import { readdirSync, readFileSync } from 'node:fs'
 /** Linux counts in hundredths of a second. */
 const TICK_MS = 10
 
-/** CPU spent until now, in milliseconds: by this process, and by a Postgres server with its processes (Linux; else NaN). */
-export const cpuOf = (postmaster: number) => () => {
+/**
+ * CPU spent until now, in milliseconds: by this process with its threads, by a Postgres server, and by the API process
+ * if that is another one (Linux; else NaN).
+ */
+export const cpuOf = (postmaster: number, api?: number) => () => {
   const { user, system } = process.cpuUsage()
-  return { own: (user + system) / 1000, postgres: treeOf(postmaster) }
+  return {
+    own: (user + system) / 1000,
+    postgres: treeOf(postmaster),
+    api: api === undefined ? 0 : treeOf(api),
+  }
 }
 
-/** Postgres has two levels: the postmaster counts the children that have ended, those that live are added. */
+/** A process and its children: a process counts its children that have ended, those that live are added. */
 function treeOf(parent: number): number {
   let ms = 0
   try {
