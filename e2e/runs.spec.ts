@@ -8,6 +8,8 @@ const unique = () => `r${Date.now().toString(36)}${Math.random().toString(36).sl
 const NOWHERE = '00000000-0000-7000-8000-000000000000'
 /** Seconds of work: long enough to be met while it executes. */
 const SLOW = 'select max(hash(x.range, y.range)) as a from range(40000) x, range(30000) y'
+/** A fifth of it: long enough too, where the end is waited for. */
+const SLOWISH = 'select max(hash(x.range, y.range)) as a from range(40000) x, range(6000) y'
 
 interface Run {
   id: string
@@ -183,7 +185,7 @@ test.describe('cancel', () => {
   })
 
   test('ends a pending run before it starts, and the one it waited for goes on', async ({ request }) => {
-    const name = await pipeline(request, SLOW)
+    const name = await pipeline(request, SLOWISH)
     const [first, second] = [await start(request, name), await start(request, name)]
     await phaseIs(request, first, 'executing')
     expect((await request.post(`/api/v1/runs/${second}/cancel`)).status()).toBe(200)
