@@ -1,0 +1,291 @@
+// Specification: Triggers, Trigger-driving events, Trigger and schedule (states).
+import { expect, test } from '@playwright/test'
+import { expectError, instant, newNamespace, newPipeline, uuid, writeFile } from './resources.ts'
+import { addTrigger, endedRuns, newZone, publish, publishedPipeline, runsOf } from './triggers.ts'
+
+const nowhere = '00000000-0000-7000-8000-000000000000'
+
+test('a trigger is created, found, listed, changed and deleted', async ({ request }) => {
+  const pipeline = await publishedPipeline(request)
+  const { id: pipelineId } = await (await request.get(pipeline.url)).json()
+  const zone = await newZone(request)
+  const config = { ...zone.config, pattern: '*.csv' }
+  const created = await request.post(`${pipeline.url}/triggers`, { data: { type: 'file_pattern', config } })
+  const trigger = await created.json()
+  expect([created.status(), trigger]).toEqual([
+    201,
+    {
+      id: uuid,
+      pipeline_id: pipelineId,
+      type: 'file_pattern',
+      config,
+      enabled: true,
+      cooldown_seconds: 0,
+      state: 'armed',
+      cooling_until: null,
+      next_due_at: null,
+      last_triggered_at: null,
+      last_run_id: null,
+      created_at: instant,
+      updated_at: instant,
+    },
+  ])
+  const url = `${pipeline.url}/triggers/${trigger.id}`
+  expect(await (await request.get(url)).json()).toEqual(trigger)
+  expect(await (await request.get(`${pipeline.url}/triggers`)).json()).toEqual({
+    triggers: [trigger],
+    total: 1,
+  })
+  const change = { enabled: false, cooldown_seconds: 30, config: { ...config, pattern: '*.json' } }
+  const changed = await request.put(url, { data: change })
+  expect([changed.status(), await changed.json()]).toEqual([
+    200,
+    { ...trigger, ...change, state: 'disabled', updated_at: instant },
+  ])
+  const deleted = await request.delete(url)
+  expect([deleted.status(), await deleted.text()]).toEqual([204, ''])
+  await expectError(await request.get(url), 404)
+  await expectError(await request.put(url, { data: {} }), 404)
+  await expectError(await request.delete(url), 404)
+})
+
+test('every type is listed with its configuration, page by page', async ({ request }) => {
+  const [pipeline, upstream, zone] = [
+    await publishedPipeline(request),
+    await newPipeline(request),
+    await newZone(request),
+  ]
+  const { namespace, layer, name } = upstream
+  await addTrigger(request, pipeline, 'landing_zone_upload', zone.config)
+  await addTrigger(request, pipeline, 'cron', { cron_expr: '0 6 * * mon-fri' }, { cooldown_seconds: 5 })
+  await addTrigger(request, pipeline, 'pipeline_success', { namespace, layer, pipeline: name })
+  await addTrigger(request, pipeline, 'webhook', {}, { enabled: false })
+  await addTrigger(request, pipeline, 'file_pattern', { ...zone.config, pattern: '[a-z]?*' })
+  const dependencies = [`${namespace}.${layer}.${name}`]
+  await addTrigger(request, pipeline, 'cron_dependency', { cron_expr: '0 6 * * *', dependencies })
+  const { triggers, total } = await (await request.get(`${pipeline.url}/triggers`)).json()
+  expect([total, triggers.map(({ type }: { type: string }) => type)]).toEqual([
+    6,
+    ['landing_zone_upload', 'cron', 'pipeline_success', 'webhook', 'file_pattern', 'cron_dependency'],
+  ])
+  expect(triggers[1]).toMatchObject({ config: { cron_expr: '0 6 * * mon-fri' }, next_due_at: instant })
+  expect(triggers[5]).toMatchObject({ config: { dependencies }, next_due_at: instant })
+  const page = await request.get(`${pipeline.url}/triggers?limit=2&offset=4`)
+  expect(page.headers().link).toContain('rel="prev"')
+  expect((await page.json()).triggers).toEqual(triggers.slice(4))
+})
+
+test('what is wrong is refused, naming the field, on creating and on updating', async ({ request }) => {
+  const [pipeline, zone] = [await publishedPipeline(request), await newZone(request)]
+  const self = `${pipeline.namespace}.${pipeline.layer}.${pipeline.name}`
+  const zoneConfig = zone.config
+  const upstream = { namespace: pipeline.namespace, layer: pipeline.layer, pipeline: pipeline.name }
+  const dependency = { cron_expr: '* * * * *', dependencies: [self] }
+  const cases: [string, object, [object, 400 | 404, RegExp][]][] = [
+    [
+      'landing_zone_upload',
+      zoneConfig,
+      [
+        [{ ...zoneConfig, zone_name: 'nobody-here' }, 404, /^config\.zone_name: /],
+        [{ ...zoneConfig, zone_name: 'No Name' }, 400, /^config\.zone_name: /],
+        [{ namespace: 'default' }, 400, /^config\.zone_name: is required/],
+        [{ ...zoneConfig, zone: 'x' }, 400, /^config\.zone: /],
+      ],
+    ],
+    [
+      'file_pattern',
+      { ...zoneConfig, pattern: '*' },
+      [
+        [{ ...zoneConfig, pattern: '[z-a]' }, 400, /^config\.pattern: .*backwards/],
+        [{ ...zoneConfig, pattern: 'a[' }, 400, /^config\.pattern: .*never closed/],
+        [zoneConfig, 400, /^config\.pattern: is required/],
+      ],
+    ],
+    [
+      'cron',
+      { cron_expr: '0 6 * * *' },
+      [
+        [{ cron_expr: '0 0 30 2 *' }, 400, /^config\.cron_expr: .*never comes/],
+        [{ cron_expr: '* * * * * *' }, 400, /^config\.cron_expr: .*five/],
+        [{ cron_expr: '@daily' }, 400, /^config\.cron_expr: /],
+      ],
+    ],
+    [
+      'pipeline_success',
+      upstream,
+      [
+        [{ ...upstream, pipeline: 'nobody-here' }, 404, /^config\.pipeline: /],
+        [{ ...upstream, layer: 'iron' }, 400, /^config\.layer: /],
+      ],
+    ],
+    [
+      'cron_dependency',
+      dependency,
+      [
+        [{ ...dependency, dependencies: ['gold.x'] }, 400, /^config\.dependencies\.0: /],
+        [{ ...dependency, dependencies: [] }, 400, /^config\.dependencies: /],
+        [
+          { ...dependency, dependencies: [self, 'default.gold.nobody-here'] },
+          404,
+          /^config\.dependencies\.1: /,
+        ],
+      ],
+    ],
+    ['webhook', {}, [[{ token: 'x' }, 400, /^config\.token: /]]],
+  ]
+  for (const [type, good, bads] of cases) {
+    const { url } = await addTrigger(request, pipeline, type, good)
+    const before = await (await request.get(url)).json()
+    for (const [bad, status, message] of bads) {
+      await expectError(
+        await request.post(`${pipeline.url}/triggers`, { data: { type, config: bad } }),
+        status,
+        message,
+      )
+      await expectError(await request.put(url, { data: { config: bad } }), status, message)
+    }
+    await expectError(await request.put(url, { data: { cooldown_seconds: -1 } }), 400, /^cooldown_seconds: /)
+    expect(await (await request.get(url)).json()).toEqual(before)
+  }
+  const bodies: [object, RegExp][] = [
+    [{ config: {} }, /^type: /],
+    [{ type: 'file', config: {} }, /^type: must be one of/],
+    [{ type: 'webhook' }, /^config: is required/],
+    [{ type: 'webhook', config: {}, enabled: 'x' }, /^enabled: /],
+    [{ type: 'webhook', config: {}, cooldown_seconds: 0.5 }, /^cooldown_seconds: /],
+  ]
+  for (const [data, message] of bodies)
+    await expectError(await request.post(`${pipeline.url}/triggers`, { data }), 400, message)
+  const nobody = '/api/v1/pipelines/default/gold/nobody-here/triggers'
+  await expectError(await request.get(nobody), 404)
+  await expectError(await request.post(nobody, { data: { type: 'webhook', config: {} } }), 404)
+  await expectError(await request.get(`${pipeline.url}/triggers/${nowhere}`), 404)
+  await expectError(await request.get(`${pipeline.url}/triggers/7`), 404)
+})
+
+test('an upload starts a run that reads the file', async ({ request }) => {
+  const zone = await newZone(request)
+  const pipeline = await publishedPipeline(
+    request,
+    `select * from read_csv_auto('{{ landing_zone("${zone.name}") }}')`,
+  )
+  const trigger = await addTrigger(request, pipeline, 'landing_zone_upload', zone.config)
+  await zone.upload('flights.csv', 'a,b\n1,2\n3,4\n')
+  const [run] = await endedRuns(request, pipeline, 1)
+  expect(run).toMatchObject({
+    status: 'success',
+    rows_written: 2,
+    version_number: 1,
+    trigger: `trigger:landing_zone_upload:default.${zone.name}/flights.csv`,
+  })
+  expect(await (await request.get(trigger.url)).json()).toMatchObject({
+    last_run_id: run.id,
+    last_triggered_at: instant,
+  })
+})
+
+test('a pattern hears the files whose original name fits, however many arrive at once', async ({
+  request,
+}) => {
+  const zone = await newZone(request)
+  const [csv, every] = [await publishedPipeline(request), await publishedPipeline(request)]
+  await addTrigger(request, csv, 'file_pattern', { ...zone.config, pattern: 'part-[0-4].csv' })
+  await addTrigger(request, every, 'landing_zone_upload', zone.config)
+  await Promise.all(Array.from({ length: 8 }, (_, part) => zone.upload(`part-${part}.csv`)))
+  const heard = (await endedRuns(request, csv, 5)).map(
+    ({ trigger }: { trigger: string }) => trigger.split('/')[1],
+  )
+  expect(heard.sort()).toEqual([0, 1, 2, 3, 4].map((part) => `part-${part}.csv`))
+  await endedRuns(request, every, 8)
+})
+
+test('a success starts the next pipeline, and that one the next; a failure starts nothing', async ({
+  request,
+}) => {
+  const first = await publishedPipeline(request)
+  const ref = ({ namespace, layer, name }: typeof first) => ({ namespace, layer, pipeline: name })
+  const [second, third, onFailure] = [
+    await publishedPipeline(request, `select a + 1 as a from {{ ref('gold.${first.name}') }}`),
+    await publishedPipeline(request),
+    await publishedPipeline(request, `select cast('x' as integer) as a`),
+  ]
+  const afterFailure = await publishedPipeline(request)
+  await addTrigger(request, second, 'pipeline_success', ref(first))
+  await addTrigger(request, third, 'pipeline_success', ref(second))
+  await addTrigger(request, onFailure, 'pipeline_success', ref(third))
+  await addTrigger(request, afterFailure, 'pipeline_success', ref(onFailure))
+  await request.post('/api/v1/runs', { data: ref(first) })
+  const [end] = await endedRuns(request, onFailure, 1)
+  expect(end).toMatchObject({
+    status: 'failed',
+    trigger: `trigger:pipeline_success:default.gold.${third.name}`,
+  })
+  for (const pipeline of [first, second, third])
+    expect(await endedRuns(request, pipeline, 1)).toMatchObject([{ status: 'success' }])
+  // What would follow the failure would have been requested with its end: a later event has been heard since.
+  const zone = await newZone(request)
+  await addTrigger(request, first, 'landing_zone_upload', zone.config)
+  await zone.upload('a.csv')
+  await endedRuns(request, onFailure, 2)
+  expect(await runsOf(request, afterFailure)).toEqual([])
+})
+
+test('within the cooldown events are ignored, and after it they count again', async ({ request }) => {
+  const [pipeline, zone] = [await publishedPipeline(request), await newZone(request)]
+  const trigger = await addTrigger(request, pipeline, 'landing_zone_upload', zone.config, {
+    cooldown_seconds: 600,
+  })
+  const state = async () => (await request.get(trigger.url)).json()
+  await Promise.all(Array.from({ length: 6 }, (_, part) => zone.upload(`part-${part}.csv`)))
+  await endedRuns(request, pipeline, 1)
+  expect(await state()).toMatchObject({ state: 'cooling', cooling_until: instant, enabled: true })
+  await request.put(trigger.url, { data: { cooldown_seconds: 1 } })
+  await expect.poll(async () => (await state()).state).toBe('armed')
+  await zone.upload('late.csv')
+  await endedRuns(request, pipeline, 2)
+})
+
+test('a trigger that is disabled, or whose pipeline was never published, starts nothing', async ({
+  request,
+}) => {
+  const [disabled, witness, zone] = [
+    await publishedPipeline(request),
+    await publishedPipeline(request),
+    await newZone(request),
+  ]
+  const draft = await newPipeline(request)
+  const paused = await addTrigger(request, disabled, 'landing_zone_upload', zone.config, { enabled: false })
+  const skipped = await addTrigger(request, draft, 'landing_zone_upload', zone.config)
+  await addTrigger(request, witness, 'landing_zone_upload', zone.config)
+  await zone.upload('a.csv')
+  await endedRuns(request, witness, 1)
+  for (const pipeline of [disabled, draft]) expect(await runsOf(request, pipeline)).toEqual([])
+  expect(await (await request.get(skipped.url)).json()).toMatchObject({ last_triggered_at: null })
+
+  await writeFile(request, `${draft.prefix}pipeline.sql`, 'select 1 as a')
+  await publish(request, draft)
+  await request.put(paused.url, { data: { enabled: true } })
+  await zone.upload('b.csv')
+  for (const pipeline of [disabled, draft]) await endedRuns(request, pipeline, 1)
+})
+
+test('a zone in another namespace is heard too, and goes on being heard when it is made anew', async ({
+  request,
+}) => {
+  const namespace = await newNamespace(request)
+  const pipeline = await publishedPipeline(request)
+  const zones = '/api/v1/landing-zones'
+  const zone = { namespace, name: 'drop' }
+  const upload = (name: string) =>
+    request.post(`${zones}/${namespace}/drop/files`, {
+      multipart: { file: { name, mimeType: 'text/csv', buffer: Buffer.from('a\n1\n') } },
+    })
+  await request.post(zones, { data: zone })
+  await addTrigger(request, pipeline, 'landing_zone_upload', { namespace, zone_name: 'drop' })
+  await upload('a.csv')
+  await endedRuns(request, pipeline, 1)
+  await request.delete(`${zones}/${namespace}/drop`)
+  await request.post(zones, { data: zone })
+  await upload('b.csv')
+  await endedRuns(request, pipeline, 2)
+})
