@@ -1,6 +1,6 @@
 // The statechart on the page: drawn by the server, lit here.
 import { getText, save } from './api.js'
-import { $, countText, h } from './elements.js'
+import { $, countText, h, toneOf } from './elements.js'
 
 const DETAILS = [
   ['states', 'States'],
@@ -36,6 +36,7 @@ export async function showChart(machine, pick) {
   for (const state of svg.querySelectorAll('[data-state]')) {
     state.setAttribute('tabindex', '0')
     state.setAttribute('role', 'button')
+    state.dataset.tone = toneOf(machine, state.dataset.state)
   }
   canvas.replaceChildren(svg)
   home = svg.viewBox.baseVal
