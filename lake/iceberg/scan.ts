@@ -58,15 +58,52 @@ export async function dataFilesOf(
   snapshotId: bigint,
   reader: ManifestReader,
 ): Promise<DataFile[]> {
+  const manifests = await dataManifestsOf(metadata, snapshotId, reader)
+  return (await tableFilesOf(manifests, reader)).map(({ file }) => file)
+}
+
+/**
+ * The manifests of a snapshot that have live data files.
+ * @throws UnsupportedTable for row-level deletes (another engine's)
+ */
+export async function dataManifestsOf(
+  metadata: TableMetadata,
+  snapshotId: bigint,
+  reader: ManifestReader,
+): Promise<ManifestFile[]> {
   const snapshot = snapshotById(metadata, snapshotId)
   if (!snapshot) throw new UnsupportedTable(`the table has no snapshot ${snapshotId}`)
-  const manifests = await reader.manifests(snapshot)
-  if (manifests.some((manifest) => manifest.content === 'deletes' && liveFiles(manifest) > 0)) {
+  const manifests = (await reader.manifests(snapshot)).filter((manifest) => liveFiles(manifest) > 0)
+  if (manifests.some(({ content }) => content === 'deletes')) {
     throw new UnsupportedTable('the table has row-level deletes: compact it first')
   }
-  const files = (await liveEntries(manifests, reader)).map((entry) => entry.file)
-  const other = files.find((file) => file.format !== 'PARQUET')
-  if (other) throw new UnsupportedTable(`${other.format} files are not supported: ${other.location}`)
+  return manifests
+}
+
+/** A live data file and where the table says so. */
+export interface TableFile {
+  /** Location of its manifest. */
+  readonly manifest: string
+  readonly specId: number
+  readonly file: DataFile
+}
+
+/** The live files of manifests. @throws UnsupportedTable for formats other than Parquet */
+export async function tableFilesOf(
+  manifests: readonly ManifestFile[],
+  reader: ManifestReader,
+): Promise<TableFile[]> {
+  const lists = await mapBounded(manifests, async (manifest) => {
+    const { location, specId } = manifest
+    const entries = await reader.entries(manifest)
+    return entries
+      .filter(({ status }) => status !== 'deleted')
+      .map(({ file }): TableFile => ({ manifest: location, specId, file }))
+  })
+  const files = lists.flat()
+  const other = files.find(({ file }) => file.format !== 'PARQUET')
+  if (other)
+    throw new UnsupportedTable(`${other.file.format} files are not supported: ${other.file.location}`)
   return files
 }
 

@@ -48,6 +48,23 @@ function projection(column: Column, field: NestedField): string {
   return isSame && column.name === field.name ? value : `${value} AS ${quoteName(field.name)}`
 }
 
+/** As `selectForWrite`, for every column of the schema: NULL for those the result lacks, or what is given instead. */
+export function selectForTable(
+  columns: readonly Column[],
+  schema: Schema,
+  instead: ReadonlyMap<number, string>,
+): string {
+  const present = byName(columns)
+  return schema.fields
+    .map((field) => {
+      const column = present.get(field.name.toLowerCase())
+      const given = instead.get(field.id)
+      if (given === undefined && column) return projection(column, field)
+      return `CAST(${given ?? 'NULL'} AS ${sqlType(field.type)}) AS ${quoteName(field.name)}`
+    })
+    .join(', ')
+}
+
 /** The option FIELD_IDS of COPY for the fields written: `{'a': 1, 'l': {__duckdb_field_id: 2, 'element': 3}}`. */
 export const fieldIdsLiteral = (fields: readonly NestedField[]): string =>
   `{${fields.map(({ id, name, type }) => `${quoteText(name)}: ${idsOf(id, type)}`).join(', ')}}`
@@ -74,13 +91,17 @@ export function schemaMapLiteral(schema: Schema): string {
   return `MAP {${fields.join(', ')}}`
 }
 
-/** A table expression over data files; without files it is an empty relation of the same columns. */
-export function readTable(schema: Schema, paths: readonly string[]): string {
+/**
+ * A table expression over data files; without files it is an empty relation of the same columns. `fileColumn` names
+ * one more column, with the path of each row's file.
+ */
+export function readTable(schema: Schema, paths: readonly string[], fileColumn?: string): string {
   if (paths.length === 0) {
     const nulls = schema.fields.map(
       ({ name, type }) => `CAST(NULL AS ${sqlType(type)}) AS ${quoteName(name)}`,
     )
     return `(SELECT ${nulls.join(', ')} WHERE false)`
   }
-  return `read_parquet([${paths.map(quoteText).join(', ')}], schema = ${schemaMapLiteral(schema)})`
+  const more = fileColumn === undefined ? '' : `, filename = ${quoteText(fileColumn)}`
+  return `read_parquet([${paths.map(quoteText).join(', ')}], schema = ${schemaMapLiteral(schema)}${more})`
 }

@@ -1,7 +1,7 @@
 // A lake for tests: objects in a directory, served over HTTP to an independent reader; a catalog that is one map; and
 // the way of a run through all of it (DuckDB's COPY, manifests, commit).
 
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -9,6 +9,7 @@ import { dirname, join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { type NextSchema, schemaForAppend, schemaForReplace } from './evolution.ts'
 import { dataLocation, keyOf, metadataLocation, tableLocation } from './location.ts'
+import type { WriteEngine } from './merge.ts'
 import {
   applyUpdates,
   checkRequirements,
@@ -21,8 +22,9 @@ import {
 import { dataFilesOf, type ManifestReader, makeManifestReader } from './scan.ts'
 import { fieldIdsLiteral, fieldsWritten, quoteText, readTable, selectForWrite } from './sql.ts'
 import { copyResultFrom, metricsOf } from './stats.ts'
+import { type TableChange, type WriteRules, writeByStrategy } from './strategy.ts'
 import type { Column } from './types.ts'
-import { type CommitPlan, type NewDataFile, planCommit, type Write } from './write.ts'
+import { type CommitPlan, type NewDataFile, planCommit, replacedFiles, type Write } from './write.ts'
 
 export interface TestLake {
   readonly root: string
@@ -34,6 +36,13 @@ export interface TestLake {
   rows(sql: string): Promise<Record<string, unknown>[]>
   /** Runs the query and commits its rows; `table` null creates it. */
   write(table: TableMetadata | null, sql: string, operation: Write['operation']): Promise<TableMetadata>
+  /** Runs the query and commits its rows as a pipeline's write rules say. */
+  writeBy(
+    table: TableMetadata | null,
+    sql: string,
+    rules: Partial<WriteRules>,
+    at?: string,
+  ): Promise<{ table: TableMetadata; change: TableChange; opened: string[] }>
   commit(write: Omit<Write, 'reader' | 'at' | 'uuid'>): Promise<{ metadata: TableMetadata; plan: CommitPlan }>
   /** SQL that reads the table's current snapshot. */
   source(table: TableMetadata): Promise<string>
@@ -41,6 +50,15 @@ export interface TestLake {
 }
 
 const AT = Date.UTC(2026, 0, 1)
+
+const RULES: WriteRules = {
+  mergeStrategy: 'full_refresh',
+  uniqueKey: [],
+  partitionColumn: '',
+  partitionBy: [],
+  scdValidFrom: 'valid_from',
+  scdValidTo: 'valid_to',
+}
 
 export async function openTestLake(): Promise<TestLake> {
   const directory = await mkdtemp(join(tmpdir(), 'sluice-lake-'))
@@ -104,6 +122,77 @@ export async function openTestLake(): Promise<TestLake> {
       .metadata
   }
 
+  const engineOf = async (): Promise<
+    WriteEngine & { close(): void; define(sql: string): Promise<Column[]> }
+  > => {
+    const connection = await instance.connect()
+    const read = async (sql: string) => connection.runAndReadAll(sql)
+    return {
+      run: async (sql) => {
+        await connection.run(sql)
+      },
+      query: async (sql) =>
+        (await read(sql))
+          .getRowsJS()
+          .map((row) => row.map((value) => (value === null ? null : String(value)))),
+      copy: async (sql) => (await read(sql)).getRowObjectsJS().map(copyResultFrom),
+      define: async (sql) => {
+        await connection.run(`CREATE TEMP VIEW sluice_result AS ${sql}`)
+        const rows = (await read('DESCRIBE FROM sluice_result')).getRowObjectsJS()
+        return rows.map((row) => ({ name: String(row.column_name), type: String(row.column_type) }))
+      },
+      close: () => connection.closeSync(),
+    }
+  }
+
+  const writeBy: TestLake['writeBy'] = async (table, sql, rules, at = '2026-01-01T00:00:00Z') => {
+    const local = await mkdtemp(join(directory, 'write-'))
+    const [engine, other] = await Promise.all([engineOf(), engineOf()])
+    const opened: string[] = []
+    try {
+      const change = await writeByStrategy({
+        rules: { ...RULES, ...rules },
+        result: 'sluice_result',
+        columns: await engine.define(sql),
+        table,
+        stage: ({ schema, partitionSpec }) => {
+          const uuid = crypto.randomUUID()
+          const name = { namespace: 'default', layer: 'silver', name: 'flights' }
+          return newTable({ uuid, location: tableLocation(root, name, uuid), schema, partitionSpec, at: AT })
+        },
+        at,
+        directory: local,
+        reader,
+        engine,
+        open: async (files) => {
+          opened.push(...files.map(({ file }) => file.location))
+          return { engine: other, paths: files.map(({ file }) => pathOf(file.location)) }
+        },
+      })
+      if (change.operation === null) return { table: change.metadata, change, opened }
+      const files: NewDataFile[] = []
+      for (const { path, ...file } of change.files) {
+        const location = dataLocation(change.metadata.location, crypto.randomUUID())
+        await mkdir(dirname(pathOf(location)), { recursive: true })
+        await rename(path, pathOf(location))
+        files.push({ ...file, location })
+      }
+      const { metadata } = await commit({
+        metadata: change.metadata,
+        isStaged: table === null,
+        operation: change.operation,
+        schema: change.schema.schema,
+        partitionSpec: change.partitionSpec,
+        files,
+        replaced: replacedFiles(change.replaced),
+      })
+      return { table: metadata, change, opened }
+    } finally {
+      engine.close()
+      other.close()
+    }
+  }
+
   const stagedTable = ({ schema }: NextSchema): TableMetadata => {
     const uuid = crypto.randomUUID()
     const name = { namespace: 'default', layer: 'silver', name: 'flights' }
@@ -119,6 +208,7 @@ export async function openTestLake(): Promise<TestLake> {
     describe,
     rows,
     write,
+    writeBy,
     commit,
     source: async (table) => {
       const files = await dataFilesOf(table, table['current-snapshot-id'] ?? 0n, reader)

@@ -29,7 +29,7 @@ import {
   type TableUpdate,
   UnsupportedTable,
 } from './metadata.ts'
-import { liveEntries, liveFiles, type ManifestReader } from './scan.ts'
+import { liveEntries, liveFiles, type ManifestReader, type TableFile } from './scan.ts'
 import type { FileMetrics } from './stats.ts'
 import { fieldsOf, type Schema } from './types.ts'
 import type { UnboundSpec } from './wire.ts'
@@ -70,6 +70,14 @@ export interface Write {
 }
 
 export type ReplacedFiles = ReadonlyMap<string, ReadonlySet<string>>
+
+/** Files of a table as a rewrite names them. */
+export function replacedFiles(files: readonly TableFile[]): ReplacedFiles {
+  const byManifest = Map.groupBy(files, ({ manifest }) => manifest)
+  return new Map(
+    Array.from(byManifest, ([manifest, own]) => [manifest, new Set(own.map(({ file }) => file.location))]),
+  )
+}
 
 export interface CommitPlan {
   /** To be stored, in this order, before the request is sent. */
@@ -132,25 +140,32 @@ interface Context {
   readonly uuid: string
 }
 
-function contextOf({ metadata, schema = currentSchema(metadata), partitionSpec, uuid }: Write): Context {
-  const id = schemaIdIn(metadata.schemas, schema)
-  // The catalog numbers schemas and specs; these are the numbers it will give.
-  const numbered = { ...schema, 'schema-id': id }
-  const isNewSchema = id !== metadata['current-schema-id']
+function contextOf(write: Write): Context {
+  const { metadata, uuid } = write
   return {
+    ...shapeOf(write),
     snapshotId: snapshotIdOf(uuid),
     sequenceNumber: metadata['last-sequence-number'] + 1,
-    schema: numbered,
-    isNewSchema,
-    spec: specAfter(metadata, shapeUpdates({ schema: numbered, isNewSchema, partitionSpec })),
     table: metadata,
     uuid,
   }
 }
 
-function specAfter(metadata: TableMetadata, updates: readonly TableUpdate[]): PartitionSpec {
+/**
+ * The schema and the spec of the new files, under the numbers that the catalog will give them.
+ * @throws BadUpdate for a spec that the schema cannot have
+ */
+export function shapeOf({
+  metadata,
+  schema = currentSchema(metadata),
+  partitionSpec,
+}: Pick<Write, 'metadata' | 'schema' | 'partitionSpec'>): Pick<Context, 'schema' | 'isNewSchema' | 'spec'> {
+  const id = schemaIdIn(metadata.schemas, schema)
+  const numbered = { ...schema, 'schema-id': id }
+  const isNewSchema = id !== metadata['current-schema-id']
+  const updates = shapeUpdates({ schema: numbered, isNewSchema, ...(partitionSpec && { partitionSpec }) })
   const after = applyUpdates(metadata, updates, { at: metadata['last-updated-ms'] })
-  return defaultSpec(after)
+  return { schema: numbered, isNewSchema, spec: defaultSpec(after) }
 }
 
 /** What changes the shape of the table before its rows. */

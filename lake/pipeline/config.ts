@@ -159,18 +159,11 @@ export function parseConfig(files: { config?: TextFile; source?: TextFile }): Pa
 }
 
 /**
- * Why a valid configuration cannot run in this version of the service; empty when it can.
+ * Why a pipeline with a valid configuration cannot run in this version of the service; empty when it can.
  * Publish validation and the runner both ask it, so that the answer is the same text.
  */
-export function supportedNow(config: PipelineConfig, sourceType: 'sql' | 'python'): string[] {
-  const reasons: string[] = []
-  if (sourceType === 'python') reasons.push('python pipelines cannot run yet: write the pipeline in SQL')
-  if (config.mergeStrategy !== 'full_refresh' && config.mergeStrategy !== 'append_only')
-    reasons.push(
-      `merge_strategy ${config.mergeStrategy} is not available yet: use full_refresh or append_only`,
-    )
-  if (config.partitionBy.length > 0) reasons.push('partition_by is not available yet: leave it out')
-  return reasons
+export function supportedNow(sourceType: 'sql' | 'python'): string[] {
+  return sourceType === 'python' ? ['python pipelines cannot run yet: write the pipeline in SQL'] : []
 }
 
 /** `config.yaml line 3: ...` - a problem as one line of a log or an error list. */

@@ -69,16 +69,20 @@ test('a name that cannot be one is an error', () => {
   ])
 })
 
-test('what the service cannot run yet fails publish', () => {
-  const incremental = publish({
-    'pipeline.sql': 'SELECT 1',
-    'config.yaml': 'merge_strategy: incremental\nunique_key: id',
-  })
-  expect(incremental.files[0]?.errors).toEqual([
-    'merge_strategy incremental is not available yet: use full_refresh or append_only',
+test('a strategy without the key it needs fails publish, and with it does not', () => {
+  const config = (text: string) => publish({ 'pipeline.sql': 'SELECT 1', 'config.yaml': text }).files[1]?.errors
+  expect(config('merge_strategy: incremental')).toEqual(['line 1: merge_strategy incremental needs unique_key'])
+  expect(config('unique_key: id\nmerge_strategy: snapshot')).toEqual([
+    'line 2: merge_strategy snapshot needs partition_column',
   ])
+  expect(config('merge_strategy: scd2\nunique_key: id\npartition_by: [{column: a}]')).toEqual([])
+})
+
+test('what the service cannot run yet fails publish', () => {
   const python = publish({ 'pipeline.py': 'result = []' }, { pipeline: { ...flights, type: 'python' } })
   expect(python.files[0]?.errors).toEqual(['python pipelines cannot run yet: write the pipeline in SQL'])
+  const view = publish({ 'pipeline.sql': 'SELECT 1', 'config.yaml': 'materialized: view' })
+  expect(view.files[1]?.errors).toEqual(['line 1: materialized: view is not available yet: use table'])
 })
 
 test("the record's type decides which source file is needed", () => {

@@ -51,7 +51,7 @@ export function validatePublish(input: PublishInput): ValidationReport {
     const errors = messagesOf(parsed.errors, file.path)
     const warnings = messagesOf(parsed.warnings, file.path)
     if (file === source) {
-      errors.push(...supportedNow(parsed.config, input.pipeline.type))
+      errors.push(...supportedNow(input.pipeline.type))
       if (input.pipeline.type === 'sql') errors.push(...templateErrors(file, parsed.config))
       warnings.push(...referenceWarnings(file, input), ...cycleWarnings(file, input))
     } else {

@@ -7,16 +7,12 @@ import {
 import { engineError, mapped } from '../../lake/engine/error.ts'
 import { type Engine, type PreparedEngine, prepareEngine } from '../../lake/engine/instance.ts'
 import { nextChunk } from '../../lake/engine/rows.ts'
-import { quoteName, quoteText } from '../../lake/iceberg/sql.ts'
-import type { AnswerOf, RequestKind, RequestOf } from './engine-messages.ts'
+import { quoteName } from '../../lake/iceberg/sql.ts'
+import { type AnswerOf, RESULT, type RequestKind, type RequestOf } from './engine-messages.ts'
 
 // One DuckDB instance, used by one run. It is made ahead of its use; before it sees a word of the user's it is given
 // its input and locked, for good.
 
-/** The name of the user's SELECT within its instance. */
-const RESULT = 'sluice_result'
-/** A larger result becomes several files; the object gateway takes files of up to 1 GiB. */
-const FILE_BYTES = 536_870_912
 const SAMPLE_CHARACTERS = 200
 
 type Input<K extends RequestKind> = Omit<RequestOf<K>, 'kind' | 'number'>
@@ -57,12 +53,19 @@ export class EngineInstance {
     return this.#open.describe(`FROM ${RESULT}`)
   }
 
+  async run({ sql }: Input<'run'>): Promise<null> {
+    await this.#open.run(sql)
+    return null
+  }
+
+  async query({ sql }: Input<'query'>): Promise<AnswerOf<'query'>> {
+    const result = await this.#open.read(sql)
+    return result.getRowsJS().map((row) => row.map((value) => (value === null ? null : String(value))))
+  }
+
   /** Answers a row per file, as COPY gives it. */
-  async write({ projection, fieldIds, directory }: Input<'write'>): Promise<unknown> {
-    const result = await this.#open.read(
-      `COPY (SELECT ${projection} FROM ${RESULT}) TO ${quoteText(directory)} (FORMAT parquet, COMPRESSION zstd,
-       FILE_SIZE_BYTES ${FILE_BYTES}, FIELD_IDS ${fieldIds}, RETURN_STATS)`,
-    )
+  async copy({ sql }: Input<'copy'>): Promise<unknown> {
+    const result = await this.#open.read(sql)
     return result.getRowObjectsJS()
   }
 

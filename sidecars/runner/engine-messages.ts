@@ -6,6 +6,9 @@ import type { FromEngine } from '../engine-process.ts'
 // What the runner and its engine processes say to each other. An engine runs other people's SQL: what it says is
 // checked before it is believed. What the runner says is not: it may do with an engine what it likes.
 
+/** The name of the author's SELECT within its instance. */
+export const RESULT = 'sluice_result'
+
 export type EngineRequest =
   /** Makes a fresh instance ahead of its use. */
   | ({ kind: 'prepare'; number: number } & EngineSize)
@@ -13,8 +16,12 @@ export type EngineRequest =
   | ({ kind: 'open'; number: number; tables: readonly TableView[] } & EngineAccess)
   /** Checks that the text is one SELECT, and keeps it as the instance's result, to be written. */
   | { kind: 'define'; number: number; sql: string }
-  /** Writes a projection of the result to Parquet files in a directory that does not exist yet. */
-  | { kind: 'write'; number: number; projection: string; fieldIds: string; directory: string }
+  /** Runs a statement of ours. */
+  | { kind: 'run'; number: number; sql: string }
+  /** Runs a query of ours whose result is small and all text. */
+  | { kind: 'query'; number: number; sql: string }
+  /** Runs a COPY of ours that tells what it has written (RETURN_STATS). */
+  | { kind: 'copy'; number: number; sql: string }
   /** Runs one SELECT and reads it to its end. */
   | { kind: 'judge'; number: number; sql: string; sampleRows: number }
   | { kind: 'close'; number: number }
@@ -37,7 +44,9 @@ const answers = {
   prepare: Type.Null(),
   open: Type.Null(),
   define: Type.Array(Column),
-  write: Type.Array(
+  run: Type.Null(),
+  query: Type.Array(Type.Array(Type.Union([Type.String(), Type.Null()]))),
+  copy: Type.Array(
     Type.Object({
       filename: Type.String(),
       count: Type.BigInt({ minimum: 0n }),

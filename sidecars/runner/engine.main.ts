@@ -6,7 +6,7 @@ import { EngineError } from '../../lake/engine/error.ts'
 import { quoteText } from '../../lake/iceberg/sql.ts'
 import type { FromEngine, ToEngine } from '../engine-process.ts'
 import { EngineInstance, Refused } from './engine-instance.ts'
-import type { EngineRequest, Fault } from './engine-messages.ts'
+import { type EngineRequest, type Fault, RESULT } from './engine-messages.ts'
 
 /** An interrupt can fall between two statements of a call, so it is repeated until the call has ended. */
 const INTERRUPT_EVERY_MS = 20
@@ -69,8 +69,12 @@ async function answerTo(request: EngineRequest): Promise<unknown> {
       return instanceOf(number).open(request)
     case 'define':
       return instanceOf(number).define(request)
-    case 'write':
-      return instanceOf(number).write(request)
+    case 'run':
+      return instanceOf(number).run(request)
+    case 'query':
+      return instanceOf(number).query(request)
+    case 'copy':
+      return instanceOf(number).copy(request)
     case 'judge':
       return instanceOf(number).judge(request)
     case 'close':
@@ -108,7 +112,9 @@ async function warmUp(): Promise<void> {
     tables: [{ schema: 'warm', name: 'up', from: '(SELECT 1 AS a)' }],
   })
   await instance.define({ sql: 'SELECT a FROM warm.up' })
-  await instance.write({ projection: 'a', fieldIds: '{a: 1}', directory: output })
+  await instance.copy({
+    sql: `COPY (SELECT a FROM ${RESULT}) TO ${quoteText(output)} (FORMAT parquet, FIELD_IDS {a: 1}, ROW_GROUPS_PER_FILE 1, RETURN_STATS)`,
+  })
   await instance.judge({ sql: `FROM read_parquet(${quoteText(join(output, '*'))})`, sampleRows: 1 })
   instance.close()
   await rm(directory, { recursive: true })

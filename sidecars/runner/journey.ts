@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import type { TableMetadata } from '../../lake/iceberg/metadata.ts'
 import { quoteName } from '../../lake/iceberg/sql.ts'
+import type { TableChange, WriteRules } from '../../lake/iceberg/strategy.ts'
 import { type PipelineConfig, parseConfig, problemText, supportedNow } from '../../lake/pipeline/config.ts'
 import { LAYERS, type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import type { TemplateVariables } from '../../lake/pipeline/template.ts'
@@ -11,14 +12,7 @@ import { type Draft, Inputs } from './inputs.ts'
 import { openInstance, type TableInput, tableExpression } from './lake-session.ts'
 import { fetchPipelineFiles, type PipelineFiles } from './pipeline-files.ts'
 import { type DraftedTest, draftsOf, draftTests, runTests, tally } from './quality-gate.ts'
-import {
-  commitResult,
-  type Mode,
-  type StoredResult,
-  storeResult,
-  type WrittenResult,
-  writeResult,
-} from './table-write.ts'
+import { commitResult, type StoredResult, storeResult, writeResult } from './table-write.ts'
 import { counted, type Rendered, reasonOf, since, sized } from './wording.ts'
 import { openWorkplace, type Workplace, type WorkplaceOptions } from './workplace.ts'
 
@@ -47,7 +41,9 @@ export function makeJourney(options: WorkplaceOptions): Execute {
 interface Target {
   name: TableName
   table: TableMetadata | null
-  mode: Mode
+  rules: WriteRules
+  /** ISO 8601. */
+  runStartedAt: string
 }
 
 class Journey {
@@ -73,8 +69,8 @@ class Journey {
       lake.catalog.load(name),
     ])
     const config = this.#configure(files)
-    const mode = config.mergeStrategy === 'append_only' ? 'append' : 'replace'
-    const target: Target = { name, table, mode }
+    const startedAt = request.runStartedAt ? timestampDate(request.runStartedAt) : new Date()
+    const target: Target = { name, table, rules: config, runStartedAt: startedAt.toISOString() }
     const inputs = new Inputs({
       namespace: request.namespace,
       variables: await this.#variables(config, files, target),
@@ -88,13 +84,13 @@ class Journey {
     this.#say(`rendered ${files.source.path} in ${since(started)}`)
 
     enter('executing')
-    const written = await this.#execute({ ...draft.template, sql }, draft, target, inputs)
-    const stored = this.#store(written, target)
+    const change = await this.#execute({ ...draft.template, sql }, draft, target, inputs)
+    const stored = this.#store(change)
     const [commit, instance] = await Promise.all([
-      stored && this.#commit(stored, written, target),
-      this.#openForTests(tests, stored, written, target, inputs),
+      stored && this.#commit(stored, target),
+      this.#openForTests(tests, stored, target, inputs),
     ])
-    facts.rowsWritten = written.rowCount
+    facts.rowsWritten = change.rowsWritten
     facts.testedCommit = commit ?? ''
 
     if (instance !== null) {
@@ -117,20 +113,19 @@ class Journey {
     facts.retryDelaySeconds = config.retryDelaySeconds
     for (const warning of warnings) log.write('warn', problemText(warning))
     const type = request.type === 'python' ? 'python' : 'sql'
-    const problems = errors.length > 0 ? errors.map(problemText) : supportedNow(config, type)
+    const problems = errors.length > 0 ? errors.map(problemText) : supportedNow(type)
     if (problems.length > 0) throw new AttemptFailure(problems.join('; '))
     return config
   }
 
   async #variables(config: PipelineConfig, files: PipelineFiles, target: Target): Promise<TemplateVariables> {
-    const { runStartedAt } = this.#work.request
     const asksWatermark = [files.source, ...files.tests.map(({ file }) => file)].some(({ text }) =>
       /\bwatermark_value\b/.test(text),
     )
     return {
       strategy: config.mergeStrategy,
       this: tableExpression(target.name),
-      runStartedAt: (runStartedAt ? timestampDate(runStartedAt) : new Date()).toISOString(),
+      runStartedAt: target.runStartedAt,
       watermarkValue: asksWatermark ? await this.#watermark(config.watermarkColumn, target) : null,
     }
   }
@@ -153,13 +148,14 @@ class Journey {
     inputs: Inputs,
     draft: Draft,
     tests: readonly DraftedTest[],
-    { name, table, mode }: Target,
+    { name, table, rules }: Target,
   ): Promise<void> {
     const { request, facts } = this.#work
     const { lake } = this.#place
     const drafts = [draft, ...draftsOf(tests)]
-    // Of its own table a pipeline needs the files only where it says so; after an append, its tests read the old ones too.
-    const readsOwn = /\bthis\b/.test(draft.template.source) || (mode === 'append' && tests.length > 0)
+    // Of its own table a pipeline needs the files only where it says so; its tests read those that stay, too.
+    const keepsFiles = rules.mergeStrategy !== 'full_refresh'
+    const readsOwn = /\bthis\b/.test(draft.template.source) || (keepsFiles && tests.length > 0)
     const tables = [...drafts.flatMap((each) => each.tables), ...(readsOwn ? [name] : [])]
     await Promise.all([
       inputs.openTables(tables, lake, new Map([[tableKey(name), table]])),
@@ -198,29 +194,28 @@ class Journey {
     return openInstance(await this.#place.engine, tables, this.#place.directory, this.#work.signal)
   }
 
-  async #execute(rendered: Rendered, draft: Draft, target: Target, inputs: Inputs): Promise<WrittenResult> {
-    const { engine, directory } = this.#place
+  async #execute(rendered: Rendered, draft: Draft, target: Target, inputs: Inputs): Promise<TableChange> {
+    const { engine, directory, lake } = this.#place
     const started = performance.now()
     const own = inputs.table(target.name)
     const tables = new Set([...inputsOf(draft, inputs), ...(own ? [own] : [])])
     const instance = await this.#open([...tables])
     this.rendered = rendered
-    const written = await writeResult(
-      { sql: rendered.sql, ...target },
-      { engine: await engine, instance, directory },
+    const { name, table, rules, runStartedAt: at } = target
+    const change = await writeResult(
+      { sql: rendered.sql, name, table, rules, at },
+      { engine: await engine, instance, directory, lake },
       this.#work.signal,
     )
     this.rendered = undefined
-    const { rowCount, sizeBytes } = written
-    this.#say(`${counted(rowCount, 'row')}, ${sized(sizeBytes)} of Parquet in ${since(started)}`)
-    return written
+    this.#say(`${whatChanges(change)} in ${since(started)}`)
+    return change
   }
 
-  /** Null: nothing changes. A table that is not there yet is made by its first run, rows or none. */
-  #store(written: WrittenResult, target: Target): StoredResult | null {
-    if (target.mode === 'replace' || target.table === null || written.rowCount > 0)
-      return storeResult(written, target, this.#place.lake)
-    this.#say('no rows to append: the table stays as it is')
+  /** Null: nothing changes. */
+  #store(change: TableChange): StoredResult | null {
+    if (change.operation !== null) return storeResult(change, this.#place.lake)
+    this.#say('no rows to write: the table stays as it is')
     return null
   }
 
@@ -228,27 +223,34 @@ class Journey {
   async #openForTests(
     tests: readonly DraftedTest[],
     stored: StoredResult | null,
-    { schema, rowCount }: WrittenResult,
-    { name, mode }: Target,
+    { name }: Target,
     inputs: Inputs,
   ): Promise<number | null> {
     if (tests.length === 0) return null
     if (stored !== null) {
-      const before = mode === 'append' ? inputs.table(name) : null
+      const { operation, replaced, schema, files } = stored.change
+      const before = operation === 'overwrite' ? null : inputs.table(name)
+      const gone = new Set(replaced.map(({ file }) => file.location))
+      const kept = (before?.locations ?? []).flatMap((location, i) =>
+        gone.has(location) ? [] : [{ location, path: before?.paths[i] ?? '' }],
+      )
+      const rows = (all: readonly { recordCount: number }[]) =>
+        all.reduce((sum, one) => sum + one.recordCount, 0)
       inputs.setTable({
         name,
         schema: schema.schema,
-        paths: [...(before?.paths ?? []), ...(await stored.placed)],
-        rowCount: (before?.rowCount ?? 0) + rowCount,
+        paths: [...kept.map(({ path }) => path), ...(await stored.placed)],
+        locations: [...kept, ...stored.files].map(({ location }) => location),
+        rowCount: (before?.rowCount ?? 0) - rows(replaced.map(({ file }) => file)) + rows(files),
       })
     }
     return inputs.table(name) === null ? null : this.#open(inputs.found())
   }
 
-  async #commit(stored: StoredResult, { schema }: WrittenResult, { name, mode }: Target): Promise<string> {
+  async #commit(stored: StoredResult, { name, table }: Target): Promise<string> {
     const started = performance.now()
     const { runId } = this.#work.request
-    const commit = await commitResult(stored, { name, mode, schema, runId }, this.#place.lake)
+    const commit = await commitResult(stored, { name, table, runId }, this.#place.lake)
     this.#say(`committed to the run's branch in ${since(started)}`)
     return commit
   }
@@ -256,6 +258,14 @@ class Journey {
   #say(message: string): void {
     this.#work.log.write('info', message)
   }
+}
+
+/** `3 rows inserted or changed, 2 files replaced, 14.2 kB of Parquet`. */
+function whatChanges({ operation, rowsWritten, replaced, files }: TableChange): string {
+  const bytes = files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
+  const parquet = `${sized(bytes)} of Parquet`
+  if (operation !== 'rewrite') return `${counted(rowsWritten, 'row')}, ${parquet}`
+  return `${counted(rowsWritten, 'row')} inserted or changed, ${counted(replaced.length, 'file')} replaced, ${parquet}`
 }
 
 const inputsOf = ({ tables }: Draft, inputs: Inputs): TableInput[] =>

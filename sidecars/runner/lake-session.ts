@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { keyOf } from '../../lake/iceberg/location.ts'
+import type { DataFile } from '../../lake/iceberg/manifest.ts'
 import { currentSchema, currentSnapshot, type TableMetadata } from '../../lake/iceberg/metadata.ts'
 import { dataFilesOf, type ManifestReader, makeManifestReader } from '../../lake/iceberg/scan.ts'
 import { quoteName, readTable } from '../../lake/iceberg/sql.ts'
@@ -18,6 +19,8 @@ export interface TableInput {
   name: TableName
   schema: Schema
   paths: string[]
+  /** In the lake, of the files of `paths`. */
+  locations: string[]
   rowCount: number
 }
 
@@ -28,6 +31,8 @@ export interface LakeSession {
   reader: ManifestReader
   /** The data files of a table's current state, made local. */
   open(name: TableName, metadata: TableMetadata): Promise<TableInput>
+  /** Makes data files local; answers where each is. */
+  openFiles(files: readonly DataFile[]): Promise<string[]>
   close(): void
 }
 
@@ -49,6 +54,13 @@ export function makeLake({ lakeDir, cache }: LakeOptions) {
     const files = shared ?? gatewayLake(gateway)
     const reader = sharedReader ?? readerOf(files)
     const releases: (() => void)[] = []
+    const openFiles = async (dataFiles: readonly DataFile[]) => {
+      const leases = await Promise.all(
+        dataFiles.map(({ location, sizeBytes }) => files.open(keyOf(LAKE_ROOT, location), sizeBytes)),
+      )
+      releases.push(...leases.map(({ release }) => release))
+      return leases.map(({ path }) => path)
+    }
     return {
       catalog: openBranchCatalog(lake, signal),
       files,
@@ -57,17 +69,15 @@ export function makeLake({ lakeDir, cache }: LakeOptions) {
       async open(name, metadata) {
         const snapshot = currentSnapshot(metadata)
         const dataFiles = snapshot ? await dataFilesOf(metadata, snapshot['snapshot-id'], reader) : []
-        const leases = await Promise.all(
-          dataFiles.map(({ location, sizeBytes }) => files.open(keyOf(LAKE_ROOT, location), sizeBytes)),
-        )
-        releases.push(...leases.map(({ release }) => release))
         return {
           name,
           schema: currentSchema(metadata),
-          paths: leases.map(({ path }) => path),
+          paths: await openFiles(dataFiles),
+          locations: dataFiles.map(({ location }) => location),
           rowCount: dataFiles.reduce((sum, { recordCount }) => sum + recordCount, 0),
         }
       },
+      openFiles,
       close() {
         for (const release of releases.splice(0)) release()
       },
@@ -80,7 +90,7 @@ export const tableExpression = (table: TableName): string =>
   `${quoteName(schemaOf(table))}.${quoteName(table.name)}`
 
 /**
- * Opens an instance that sees these tables, and files in `directory`; it spills there too. Answers its number.
+ * Opens an instance that sees these tables and files, and those in `directory`; it spills there too. Answers its number.
  * Throws EngineFault, EngineEnded.
  */
 export async function openInstance(
@@ -88,6 +98,7 @@ export async function openInstance(
   tables: readonly TableInput[],
   directory: string,
   signal: AbortSignal,
+  paths: readonly string[] = [],
 ): Promise<number> {
   const number = await engine.instance()
   await engine.call(
@@ -96,7 +107,7 @@ export async function openInstance(
       number,
       tempDirectory: join(directory, `spill-${number}`),
       allowedDirectories: [directory],
-      allowedPaths: tables.flatMap(({ paths }) => paths),
+      allowedPaths: [...paths, ...tables.flatMap((table) => table.paths)],
       tables: tables.map(({ name, schema, paths }) => ({
         schema: schemaOf(name),
         name: name.name,

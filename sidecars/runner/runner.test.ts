@@ -188,7 +188,7 @@ describe('what a run changes', () => {
     expect(second.facts).toMatchObject({ rowsWritten: 2n, tests: [{ passed: true }] })
     const none = await publish(table, 'select 1::bigint as a where false', { ...appending, ...counting })
     expect(none.facts).toMatchObject({ rowsWritten: 0n, testedCommit: '', tests: [{ passed: true }] })
-    expect(none.lines).toContain('no rows to append: the table stays as it is')
+    expect(none.lines).toContain('no rows to write: the table stays as it is')
     expect(await ask(table, { nulls: 'select count(*) from {{ this }} where b is null' })).toEqual({
       nulls: 3,
     })
@@ -376,8 +376,16 @@ describe('a failure says what to mend', () => {
     ],
     ['-- @merge_strategy: upsert\nselect 1', /^rendering: pipeline.sql line 1: merge_strategy: .*"upsert"/],
     [
-      '-- @merge_strategy: scd2\n-- @unique_key: id\nselect 1',
-      /^rendering: merge_strategy scd2 is not available yet/,
+      '-- @merge_strategy: scd2\nselect 1',
+      /^rendering: pipeline.sql line 1: merge_strategy scd2 needs unique_key$/,
+    ],
+    [
+      '-- @merge_strategy: incremental\n-- @unique_key: id\nselect 1 as a, 2 as b',
+      /^executing: pipeline.sql: unique_key: the result has no column "id", it has a, b$/,
+    ],
+    [
+      '-- @partition_by: [{column: a, transform: hour}]\nselect current_date as a',
+      /^executing: pipeline.sql: partition_by: column "a" is DATE, which has no hour: use a TIMESTAMP$/,
     ],
   ])('%j', async (sql, expected) => {
     const error = await failureOf(aTable(), sqlFiles(sql))

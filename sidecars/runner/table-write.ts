@@ -1,106 +1,134 @@
 import { randomUUID } from 'node:crypto'
+import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type NextSchema, schemaForAppend, schemaForReplace } from '../../lake/iceberg/evolution.ts'
 import { dataLocation, keyOf, tableLocation } from '../../lake/iceberg/location.ts'
-import { currentSchema, newTable, type TableMetadata } from '../../lake/iceberg/metadata.ts'
-import { fieldIdsLiteral, fieldsWritten, selectForWrite } from '../../lake/iceberg/sql.ts'
-import { metricsOf } from '../../lake/iceberg/stats.ts'
-import { type NewDataFile, planCommit } from '../../lake/iceberg/write.ts'
+import type { WriteEngine } from '../../lake/iceberg/merge.ts'
+import { newTable, type TableMetadata } from '../../lake/iceberg/metadata.ts'
+import { copyResultFrom } from '../../lake/iceberg/stats.ts'
+import { type TableChange, type WriteRules, writeByStrategy } from '../../lake/iceberg/strategy.ts'
+import { type NewDataFile, planCommit, replacedFiles } from '../../lake/iceberg/write.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { LAKE_ROOT } from '../lake-access.ts'
+import { RESULT } from './engine-messages.ts'
 import type { EngineLease } from './engine-pool.ts'
-import type { LakeSession } from './lake-session.ts'
+import { type LakeSession, openInstance } from './lake-session.ts'
 
 // The result of a pipeline on its way into its table: rows to Parquet, Parquet to the lake, one commit to the branch.
 
-/** What becomes of the table's rows: they are replaced, or more are added. */
-export type Mode = 'replace' | 'append'
-
-/** The result as local files, and what they are to the table. */
-export interface WrittenResult {
-  schema: NextSchema
-  rowCount: number
-  sizeBytes: number
-  files: (Omit<NewDataFile, 'location'> & { path: string })[]
+export interface Write {
+  sql: string
+  name: TableName
+  /** Null: it does not exist yet. */
+  table: TableMetadata | null
+  rules: WriteRules
+  /** ISO 8601: when new versions of rows begin. */
+  at: string
 }
 
-/** Writes the result of a SELECT. Throws EngineFault, UnsupportedColumn, IncompatibleColumn. */
+export interface WriteMeans {
+  engine: EngineLease
+  /** An open instance that can read what the SQL reads. */
+  instance: number
+  /** Of the attempt: engines can write in it. */
+  directory: string
+  lake: LakeSession
+}
+
+/**
+ * Writes the result of a SELECT to local files, as its strategy says. Throws EngineFault, UnsupportedColumn,
+ * IncompatibleColumn, UnsupportedWrite, UnsupportedPartition, UnsupportedTable.
+ */
 export async function writeResult(
-  { sql, mode, table }: { sql: string; mode: Mode; table: TableMetadata | null },
-  { engine, instance, directory }: { engine: EngineLease; instance: number; directory: string },
+  { sql, name, table, rules, at }: Write,
+  { engine, instance, directory, lake }: WriteMeans,
   signal: AbortSignal,
-): Promise<WrittenResult> {
+): Promise<TableChange> {
   const columns = await engine.call({ kind: 'define', number: instance, sql }, signal)
-  const previous = table ? { schema: currentSchema(table), lastColumnId: table['last-column-id'] } : undefined
-  const schema =
-    mode === 'append' && previous ? schemaForAppend(columns, previous) : schemaForReplace(columns, previous)
-  const fields = fieldsWritten(columns, schema.schema)
-  const copied = await engine.call(
-    {
-      kind: 'write',
-      number: instance,
-      projection: selectForWrite(columns, schema.schema),
-      fieldIds: fieldIdsLiteral(fields),
-      directory: join(directory, 'result'),
+  const own = join(directory, 'written')
+  await mkdir(own)
+  return writeByStrategy({
+    rules,
+    result: RESULT,
+    columns,
+    table,
+    stage: ({ schema, partitionSpec }) => {
+      const uuid = randomUUID()
+      const location = tableLocation(LAKE_ROOT, name, uuid)
+      return newTable({ uuid, location, schema, partitionSpec, at: Date.now() })
     },
-    signal,
-  )
-  const files = copied
-    .filter(({ count }) => count > 0n)
-    .map((file) => ({ ...metricsOf({ type: 'struct', fields }, file), path: file.filename }))
+    at,
+    directory: own,
+    reader: lake.reader,
+    engine: writeEngine(engine, instance, signal),
+    async open(files) {
+      const paths = await lake.openFiles(files.map(({ file }) => file))
+      const other = await openInstance(engine, [], directory, signal, paths)
+      return { engine: writeEngine(engine, other, signal), paths }
+    },
+  })
+}
+
+/** An instance for SQL of ours. */
+function writeEngine(engine: EngineLease, number: number, signal: AbortSignal): WriteEngine {
   return {
-    schema,
-    files,
-    rowCount: files.reduce((sum, { recordCount }) => sum + recordCount, 0),
-    sizeBytes: files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
+    run: async (sql) => {
+      await engine.call({ kind: 'run', number, sql }, signal)
+    },
+    query: (sql) => engine.call({ kind: 'query', number, sql }, signal),
+    copy: async (sql) =>
+      (await engine.call({ kind: 'copy', number, sql }, signal)).map((row) => copyResultFrom(row)),
   }
 }
 
 /** Data files on their way into the lake, where nothing refers to them yet. */
 export interface StoredResult {
-  metadata: TableMetadata
-  /** The table does not exist before the commit. */
-  isStaged: boolean
+  change: TableChange
   files: NewDataFile[]
   /** Resolves when they are there, to where each can be read on this machine. */
   placed: Promise<string[]>
 }
 
-export function storeResult(
-  { files, schema }: WrittenResult,
-  { name, table }: { name: TableName; table: TableMetadata | null },
-  lake: LakeSession,
-): StoredResult {
-  const metadata = table ?? stagedTable(name, schema)
-  const stored = files.map(({ path, ...metrics }) => ({
+/** A large result is many files. */
+const FILES_STORED_AT_ONCE = 16
+
+export function storeResult(change: TableChange, lake: LakeSession): StoredResult {
+  const stored = change.files.map(({ path, ...file }) => ({
     path,
-    file: { ...metrics, location: dataLocation(metadata.location, randomUUID()) },
+    file: { ...file, location: dataLocation(change.metadata.location, randomUUID()) },
   }))
-  const placed = Promise.all(
-    stored.map(({ path, file }) => lake.files.adopt(keyOf(LAKE_ROOT, file.location), path)),
-  )
+  const place = async () => {
+    const paths: string[] = []
+    for (let from = 0; from < stored.length; from += FILES_STORED_AT_ONCE)
+      paths.push(
+        ...(await Promise.all(
+          stored
+            .slice(from, from + FILES_STORED_AT_ONCE)
+            .map(({ path, file }) => lake.files.adopt(keyOf(LAKE_ROOT, file.location), path)),
+        )),
+      )
+    return paths
+  }
+  const placed = place()
   // Whoever awaits it learns of it.
   placed.catch(() => {})
-  return { metadata, isStaged: table === null, files: stored.map(({ file }) => file), placed }
-}
-
-function stagedTable(name: TableName, { schema }: NextSchema): TableMetadata {
-  const uuid = randomUUID()
-  return newTable({ uuid, location: tableLocation(LAKE_ROOT, name, uuid), schema, at: Date.now() })
+  return { change, files: stored.map(({ file }) => file), placed }
 }
 
 /** Commits the files to the branch, once. Answers the branch's commit. Throws CatalogError, HttpFailure. */
 export async function commitResult(
-  { metadata, isStaged, files, placed }: StoredResult,
-  { name, mode, schema, runId }: { name: TableName; mode: Mode; schema: NextSchema; runId: string },
+  { change, files, placed }: StoredResult,
+  { name, table, runId }: { name: TableName; table: TableMetadata | null; runId: string },
   lake: LakeSession,
 ): Promise<string> {
+  const { metadata, schema, partitionSpec, operation, replaced } = change
   const plan = await planCommit({
     metadata,
-    isStaged,
-    operation: mode === 'append' ? 'append' : 'overwrite',
+    isStaged: table === null,
+    operation: operation ?? 'append',
     schema: schema.schema,
+    partitionSpec,
     files,
+    replaced: replacedFiles(replaced),
     at: Date.now(),
     uuid: randomUUID(),
     reader: lake.reader,

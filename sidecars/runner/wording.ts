@@ -1,6 +1,8 @@
 import { CatalogError } from '../../lake/iceberg/client.ts'
 import { IncompatibleColumn } from '../../lake/iceberg/evolution.ts'
 import { UnsupportedTable } from '../../lake/iceberg/metadata.ts'
+import { UnsupportedPartition } from '../../lake/iceberg/partition.ts'
+import { UnsupportedWrite } from '../../lake/iceberg/strategy.ts'
 import { UnsupportedColumn } from '../../lake/iceberg/types.ts'
 import { TemplateError } from '../../lake/pipeline/template.ts'
 import { EngineEnded } from '../engine-process.ts'
@@ -23,7 +25,9 @@ export function reasonOf(error: unknown, rendered?: Rendered): string | null {
   if (
     error instanceof UnsupportedColumn ||
     error instanceof IncompatibleColumn ||
-    error instanceof UnsupportedTable
+    error instanceof UnsupportedTable ||
+    error instanceof UnsupportedWrite ||
+    error instanceof UnsupportedPartition
   )
     return rendered ? `${rendered.file}: ${error.message}` : error.message
   if (error instanceof CatalogError) return `the catalog: ${error.message}`

@@ -1,0 +1,112 @@
+// How rows fall into partitions: the spec of a table from what its pipeline says, and each transform as SQL.
+// Source: https://iceberg.apache.org/spec/#partition-transforms
+
+import { type BoundValue, boundValueFrom } from './bounds.ts'
+import type { PartitionTuple } from './manifest.ts'
+import { partitionType } from './manifest-schema.ts'
+import type { PartitionSpec } from './metadata.ts'
+import { duckText, type NestedField, type Schema, toDuckDb } from './types.ts'
+import type { UnboundSpec } from './wire.ts'
+
+export type Transform = 'identity' | 'year' | 'month' | 'day' | 'hour'
+
+export interface PartitionColumn {
+  readonly column: string
+  readonly transform: Transform
+}
+
+/** A column that a table cannot be partitioned by as asked. */
+export class UnsupportedPartition extends Error {
+  override readonly name = 'UnsupportedPartition'
+}
+
+/** @throws UnsupportedPartition naming the column */
+export function partitionSpecOf(by: readonly PartitionColumn[], schema: Schema): UnboundSpec {
+  const columns = new Set(schema.fields.map(({ name }) => name.toLowerCase()))
+  const taken = new Set<string>()
+  const fields = by.map(({ column, transform }) => {
+    const source = schema.fields.find(({ name }) => name.toLowerCase() === column.toLowerCase())
+    if (source === undefined)
+      throw new UnsupportedPartition(`partition_by: the result has no column ${JSON.stringify(column)}`)
+    checkSource(source, transform)
+    let name = transform === 'identity' ? source.name : `${source.name}_${transform}`
+    // Only an identity may be called like a column, its own.
+    while (taken.has(name) || (transform !== 'identity' && columns.has(name.toLowerCase()))) name += '_'
+    taken.add(name)
+    return { 'source-id': source.id, name, transform }
+  })
+  return { fields }
+}
+
+const TIMES: ReadonlySet<unknown> = new Set(['timestamp', 'timestamptz'])
+
+function checkSource({ name, type }: NestedField, transform: Transform) {
+  const refuse = (hint: string): never => {
+    throw new UnsupportedPartition(
+      `partition_by: column ${JSON.stringify(name)} is ${duckText(toDuckDb(type))}, which has no ${transform}: ${hint}`,
+    )
+  }
+  if (typeof type !== 'string') refuse('a list, map or struct cannot be partitioned by')
+  if (transform === 'identity') {
+    // NaN and the two zeros would make partitions that readers disagree about.
+    if (type === 'float' || type === 'double') refuse('cast it to DECIMAL')
+  } else if (transform === 'hour') {
+    if (!TIMES.has(type)) refuse('use a TIMESTAMP')
+  } else if (!TIMES.has(type) && type !== 'date') refuse('use a DATE or TIMESTAMP')
+}
+
+/** A field of a spec whose values SQL can compute. */
+export interface ComputedPartition {
+  readonly id: number
+  readonly sourceId: number
+  /** The Iceberg type of its values; those of `day` are numbers of days. */
+  readonly type: string
+  /** SQL of the value for an expression of the source's type. */
+  readonly of: (expression: string) => string
+}
+
+/** The fields of a spec that can be computed: those of other engines' transforms, and of columns gone, are left out. */
+export function computedPartitions({ fields }: PartitionSpec, schema: Schema): ComputedPartition[] {
+  return fields.flatMap((field) => {
+    const source = schema.fields.find(({ id }) => id === field['source-id'])
+    const sql = source && transformSql(field.transform, source)
+    if (source === undefined || sql === undefined) return []
+    const type = field.transform === 'day' ? 'int' : partitionType(field.transform, source.type)
+    return [{ id: field['field-id'], sourceId: source.id, type, of: sql }]
+  })
+}
+
+const MICROS_PER_HOUR = 3_600_000_000
+
+function transformSql(transform: string, { type }: NestedField): ComputedPartition['of'] | undefined {
+  if (typeof type !== 'string') return undefined
+  // Partitions are in UTC whatever the session's time zone is.
+  const local = (expression: string) =>
+    type === 'timestamptz' ? `(${expression} AT TIME ZONE 'UTC')` : expression
+  switch (transform) {
+    case 'identity':
+      return (expression) => expression
+    case 'year':
+      return (expression) => `CAST(year(${local(expression)}) - 1970 AS INTEGER)`
+    case 'month':
+      return (expression) =>
+        `CAST((year(${local(expression)}) - 1970) * 12 + month(${local(expression)}) - 1 AS INTEGER)`
+    case 'day':
+      return (expression) => `CAST(CAST(${local(expression)} AS DATE) - DATE '1970-01-01' AS INTEGER)`
+    case 'hour':
+      // Whole hours below: a division rounds towards zero.
+      return (expression) => {
+        const micros = `epoch_us(${local(expression)})`
+        const past = `((${micros} % ${MICROS_PER_HOUR} + ${MICROS_PER_HOUR}) % ${MICROS_PER_HOUR})`
+        return `CAST((${micros} - ${past}) // ${MICROS_PER_HOUR} AS INTEGER)`
+      }
+    default:
+      return undefined
+  }
+}
+
+/** A partition value out of a manifest. */
+export function tupleValue(tuple: PartitionTuple, { id, type }: ComputedPartition): BoundValue | null {
+  const value = tuple[id] ?? null
+  return value === null ? null : boundValueFrom(type, value)
+}
