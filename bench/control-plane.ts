@@ -1,20 +1,22 @@
 // What the service itself costs of a run: a runner that does nothing, 32 callers who each wait for the success of their run
 // before they ask for the next. Beside it in the same run, on the same Postgres: three durable commits per run through
 // the same database client, and graphile-worker with a task that does nothing.
-import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Logger, run as runGraphileWorker } from 'graphile-worker'
 import postgres from 'postgres'
-import { startService } from '../.setup/service.ts'
 import { newId } from '../app/ids.ts'
-import { makeNotices, RUN_CHANGED, RUN_COMPLETED } from '../app/runs/notices.ts'
+import { makeNotices } from '../app/runs/notices.ts'
 import { makeRunService } from '../app/runs/service.ts'
 import { migrate, openDatabase, type Sql } from '../drizzle/client.ts'
 import { startPostgres } from '../sidecars/supervisor/postgres.ts'
 import { cpuOf } from './cpu.ts'
 import { type Figures, figuresOf, printFigures, timed } from './figures.ts'
+import { listenToRuns } from './news.ts'
+import { startNoOpService } from './no-op-service.ts'
 import { addPublished } from './pipelines.ts'
+import { startThread } from './threads.ts'
 
 const CALLERS = 32
 const PIPELINES = 500
@@ -125,28 +127,16 @@ export async function services(
   await database.close()
 }
 
-/** The whole service as a stranger meets it: requests over HTTP, and a runner over Connect. */
+/** The whole service: requests over HTTP, and a runner over Connect. */
 export async function overHttp(rates: Record<string, Rate>, latencies: Record<string, Figures>) {
-  const runner = await startThread<string>(new URL('./no-op-runner.worker.ts', import.meta.url))
-  const service = await startService({ LOG_FORMAT: 'text', RUNNER_URLS: runner.said, QUERY_URLS: 'none' })
-  const registry = JSON.parse(await readFile(join(service.dataDir, 'run', 'processes.json'), 'utf8'))
-  const pidOf = (name: string) => registry.processes.find((one: { name: string }) => one.name === name)?.pid
-  const cpu = cpuOf(pidOf('postgres'), pidOf('api'))
-  const sql = postgres(registry.database_url, { max: 4, onnotice: () => {} })
+  const { sql, cpu, call, stop } = await startNoOpService()
   try {
     await drive('HTTP and a runner over Connect', sql, cpu, rates, latencies, async (pipeline) => {
-      const response = await fetch(`${service.url}/api/v1/runs`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ namespace: 'default', layer: 'gold', pipeline }),
-      })
-      if (response.status !== 202) throw new Error(`${response.status} ${await response.text()}`)
-      return ((await response.json()) as { run_id: string }).run_id
+      const asked = { namespace: 'default', layer: 'gold', pipeline }
+      return (await call<{ run_id: string }>('POST', '/runs', asked)).run_id
     })
   } finally {
-    await sql.end()
-    await service.stop()
-    runner.thread.terminate()
+    await stop()
   }
 }
 
@@ -160,7 +150,7 @@ async function drive(
   request: (pipeline: string) => Promise<string>,
 ) {
   const pipelines = await addPublished(sql, PIPELINES)
-  const news = await listen(sql)
+  const news = await listenToRuns(sql)
   let turn = 0
   let samples = { accepted: [] as number[], running: [] as number[], succeeded: [] as number[] }
   async function runOnce() {
@@ -184,49 +174,6 @@ async function drive(
   tell('one caller')
   const [left] = await sql<{ count: string }[]>`select count(*) from run where status <> 'success'`
   if (left?.count !== '0') throw new Error(`${left?.count} runs did not end in success`)
-}
-
-/** A thread, and the first thing it said. */
-async function startThread<Said>(path: URL, message: object = {}): Promise<{ thread: Worker; said: Said }> {
-  const thread = new Worker(path)
-  const said = await new Promise<Said>((resolve) => {
-    thread.onmessage = ({ data }) => resolve(data)
-    thread.postMessage(message)
-  })
-  return { thread, said }
-}
-
-/** Hears of runs as any program beside the database can. */
-async function listen(sql: Sql) {
-  interface News {
-    firstAt: number
-    endedAt: number
-  }
-  const heard = new Map<string, News>()
-  const waiting = new Map<string, (news: News) => void>()
-  const hear = (id: string) => {
-    const news = heard.get(id) ?? { firstAt: performance.now(), endedAt: Number.NaN }
-    heard.set(id, news)
-    return news
-  }
-  await sql.listen(RUN_CHANGED, (payload) => {
-    for (const id of JSON.parse(payload) as string[]) hear(id)
-  })
-  await sql.listen(RUN_COMPLETED, (payload) => {
-    for (const { run_id } of JSON.parse(payload) as { run_id: string }[]) {
-      const news = hear(run_id)
-      news.endedAt = performance.now()
-      waiting.get(run_id)?.(news)
-      waiting.delete(run_id)
-    }
-  })
-  return {
-    of(id: string): Promise<News> {
-      const news = heard.get(id)
-      if (news !== undefined && !Number.isNaN(news.endedAt)) return Promise.resolve(news)
-      return new Promise((resolve) => waiting.set(id, resolve))
-    },
-  }
 }
 
 /** This machine's own limit: what a run costs at least when each of its three steps is a commit of its own. */

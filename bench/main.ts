@@ -1,10 +1,12 @@
 // `npm run bench [name...]`: each benchmark prints its figures beside a peer or limit measured in the same run. None asserts.
 import { benchControlPlane } from './control-plane.ts'
 import { benchRunLatency } from './run-latency.ts'
+import { benchTriggerLatency } from './trigger-latency.ts'
 
 const BENCHMARKS: Record<string, () => Promise<void>> = {
   'run-latency': benchRunLatency,
   'control-plane': benchControlPlane,
+  'trigger-latency': benchTriggerLatency,
 }
 
 const asked = process.argv.slice(2)

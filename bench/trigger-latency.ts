@@ -1,0 +1,117 @@
+// From what happened to the run it starts: an upload, a webhook call and the success of another pipeline, each on an idle
+// service over HTTP, until the run they start is running (heard of after its commit). Then one success that a thousand
+// pipelines hear. The runner does nothing, so that the times are the control plane's. Beside it: one durable commit.
+import { figuresOf, printFigures, timed } from './figures.ts'
+import { type NoOpService, startNoOpService } from './no-op-service.ts'
+import { addPublished } from './pipelines.ts'
+
+const WARM_UP = 20
+const TIMES = 200
+const WIDE = 1_000
+
+export async function benchTriggerLatency() {
+  const service = await startNoOpService()
+  try {
+    const names = await addPublished(service.sql, WIDE + 5)
+    const [uploaded = '', called = '', upstream = '', downstream = '', source = ''] = names.splice(0, 5)
+    const rows = {
+      'upload to running': figuresOf(await uploads(service, uploaded)),
+      'webhook call to running': figuresOf(await webhooks(service, called)),
+      'success of upstream to running': figuresOf(await successes(service, upstream, downstream)),
+      'one durable commit': figuresOf(
+        await timed(
+          TIMES,
+          () =>
+            service.sql`insert into replica (name, alive_until) values (gen_random_uuid()::text, clock_timestamp())`,
+        ),
+      ),
+    }
+    printFigures(rows, 'one durable commit')
+    await wide(service, source, names)
+  } finally {
+    await service.stop()
+  }
+}
+
+const addTrigger = <Answer>({ call }: NoOpService, pipeline: string, type: string, config: object) =>
+  call<Answer>('POST', `/pipelines/default/gold/${pipeline}/triggers`, { type, config })
+
+/** Milliseconds from before `cause` to the first news of the run it starts; the next time comes when that run has ended. */
+async function fromCauseToRunning({ news }: NoOpService, cause: (n: number) => Promise<unknown>) {
+  const samples: number[] = []
+  for (let n = 0; n < WARM_UP + TIMES; n++) {
+    const started = news.nextBut(null)
+    const since = performance.now()
+    await cause(n)
+    const { firstAt } = await news.of(await started)
+    if (n >= WARM_UP) samples.push(firstAt - since)
+  }
+  return samples
+}
+
+async function uploads(service: NoOpService, pipeline: string) {
+  const { call } = service
+  await call('POST', '/landing-zones', { namespace: 'default', name: 'drop' })
+  await addTrigger(service, pipeline, 'landing_zone_upload', { namespace: 'default', zone_name: 'drop' })
+  return fromCauseToRunning(service, (n) => {
+    const form = new FormData()
+    form.set('file', new File(['a,b\n1,2\n'], `${n}.csv`, { type: 'text/csv' }))
+    return call('POST', '/landing-zones/default/drop/files', form)
+  })
+}
+
+async function webhooks(service: NoOpService, pipeline: string) {
+  const { webhook_token } = await addTrigger<{ webhook_token: string }>(service, pipeline, 'webhook', {})
+  return fromCauseToRunning(service, () =>
+    service.call('POST', '/webhooks', undefined, { 'x-webhook-token': webhook_token }),
+  )
+}
+
+/** From the news of the success to the news that the other pipeline is running. */
+async function successes(service: NoOpService, upstream: string, downstream: string) {
+  const { call, news } = service
+  await addTrigger(service, downstream, 'pipeline_success', upstreamOf(upstream))
+  const samples: number[] = []
+  for (let n = 0; n < WARM_UP + TIMES; n++) {
+    const { run_id } = await call<{ run_id: string }>('POST', '/runs', request(upstream))
+    const started = news.nextBut(run_id)
+    const { endedAt } = await news.of(run_id)
+    const { firstAt } = await news.of(await started)
+    if (n >= WARM_UP) samples.push(firstAt - endedAt)
+  }
+  return samples
+}
+
+const upstreamOf = (pipeline: string) => ({ namespace: 'default', layer: 'gold', pipeline })
+const request = (pipeline: string) => ({ ...upstreamOf(pipeline), trigger: 'manual' })
+
+/** One success that a thousand pipelines hear: when their runs were there, running and over, by the database's clock. */
+async function wide(service: NoOpService, source: string, names: readonly string[]) {
+  const { call, sql } = service
+  const queue = [...names]
+  await Promise.all(
+    Array.from({ length: 16 }, async () => {
+      for (let name = queue.pop(); name !== undefined; name = queue.pop())
+        await addTrigger(service, name, 'pipeline_success', upstreamOf(source))
+    }),
+  )
+  const { run_id } = await call<{ run_id: string }>('POST', '/runs', request(source))
+  const trigger = `trigger:pipeline_success:default.gold.${source}`
+  const giveUpAt = performance.now() + 60_000
+  for (let over = 0; over < names.length && performance.now() < giveUpAt; ) {
+    await Bun.sleep(200)
+    const [row] = await sql<{ over: number }[]>`
+      select count(*)::int as over from run where trigger = ${trigger} and status = 'success'`
+    over = row?.over ?? 0
+  }
+  const [row] = await sql<Record<'runs' | 'pipelines' | 'requested' | 'running' | 'ended', number>[]>`
+    select count(*)::int as runs, count(distinct r.pipeline_id)::int as pipelines,
+      extract(epoch from max(r.created_at) - max(s.finished_at))::float8 * 1000 as requested,
+      extract(epoch from max(r.started_at) - max(s.finished_at))::float8 * 1000 as running,
+      extract(epoch from max(r.finished_at) - max(s.finished_at))::float8 * 1000 as ended
+    from run r, run s where r.trigger = ${trigger} and s.id = ${run_id}`
+  if (row === undefined) throw new Error('no run was started')
+  console.log(
+    `  one success, ${names.length} pipelines: ${row.runs} runs of ${row.pipelines} pipelines; all requested after ${row.requested.toFixed(0)} ms, running after ${row.running.toFixed(0)} ms, over after ${row.ended.toFixed(0)} ms`,
+  )
+}
