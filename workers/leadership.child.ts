@@ -2,16 +2,18 @@ import { limits } from '../app/limits.ts'
 import { makeLog } from '../app/log.ts'
 import { startLeadership } from './leadership.ts'
 
-// Started by leadership.test.ts, to be paused and woken: `bun leadership.child.ts <database> <holder> <lease ms> steadily|slowly`.
-// Each firing is a row with its holder and the epoch it was written in. `slowly` stays inside its transaction until it is told
-// on stdin to go on, and then writes once more before it commits.
+// Started by tests, to be paused and woken:
+// `bun leadership.child.ts <database> <role> <holder> <lease in ms> steadily|slowly`.
+// Each firing is a row with its holder and the epoch it was written in. `slowly` stays inside its transaction until it is
+// told on stdin to go on, and then writes once more before it commits.
 
-const [databaseUrl = '', holder = '', leaseMs = '', mode] = process.argv.slice(2)
+const [databaseUrl = '', role = '', holder = '', leaseMs = '', mode] = process.argv.slice(2)
 const tell = (line: string) => process.stdout.write(`${line}\n`)
+tell(`pid ${process.pid}`)
 const lines = console[Symbol.asyncIterator]()
 const leadership = startLeadership({
   databaseUrl,
-  role: 'test',
+  role,
   holder,
   log: makeLog('child', 'text', () => true),
   onChange: (isLeading) => tell(isLeading ? 'leads' : 'follows'),
@@ -23,7 +25,7 @@ for (;;) {
   await leadership
     .write(async (tx) => {
       const fire = () => tx`
-        insert into firing (holder, epoch) select ${holder}, epoch from leader where role = 'test'`
+        insert into firing (holder, epoch) select ${holder}, epoch from leader where role = ${role}`
       await fire()
       if (mode !== 'slowly') return
       tell('inside')

@@ -244,6 +244,7 @@ function spawn(holder: string, mode: 'steadily' | 'slowly') {
       process.execPath,
       `${import.meta.dir}/leadership.child.ts`,
       database.url,
+      'test',
       holder,
       String(LEASE_MS),
       mode,

@@ -1,6 +1,6 @@
 // Whatever is killed, and whenever: the run ends in success exactly once, main never shows half of it, nothing stays open.
 import { expect, test } from '@playwright/test'
-import { startTree, type Tree, until } from './tree.ts'
+import { holding, startTree, type Tree, until } from './tree.ts'
 
 const ROWS = 1_000
 /** Seconds of work for one thread, so that a kill meets it. */
@@ -146,32 +146,6 @@ function readingThroughout(name: string) {
       isStopped = true
       await ended
       return seen
-    },
-  }
-}
-
-/** Keeps a lock in an open transaction. Released by `release`, or by the death of the server. */
-function holding(sql: Awaited<ReturnType<Tree['connect']>>, statement: string) {
-  let letGo: () => void = () => {}
-  const released = new Promise<void>((resolve) => {
-    letGo = resolve
-  })
-  let ended: Promise<unknown> = Promise.resolve()
-  const taken = new Promise<void>((resolve, reject) => {
-    ended = sql
-      .begin(async (tx) => {
-        await tx.unsafe(statement)
-        resolve()
-        await released
-      })
-      .catch(reject)
-  })
-  return {
-    taken,
-    async release() {
-      letGo()
-      await ended.catch(() => {})
-      await sql.end({ timeout: 1 }).catch(() => {})
     },
   }
 }

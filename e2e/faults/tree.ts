@@ -22,6 +22,7 @@ export interface Tree {
   ): Promise<{ status: number; body: Answer }>
   /** The pid of a part, as the supervisor has written it down. */
   pidOf(name: string): Promise<number>
+  databaseUrl(): Promise<string>
   /** A connection of the test's own; connections end when Postgres is killed. */
   connect(): Promise<postgres.Sql>
   log(): string
@@ -79,6 +80,7 @@ export async function startTree(): Promise<Tree> {
       if (!pid) throw new Error(`${name} is not running`)
       return pid
     },
+    databaseUrl: async () => (await registry()).database_url,
     connect: async () => postgres((await registry()).database_url, { max: 1, onnotice: () => {} }),
     log: () => lines.join('\n'),
     async stop() {
@@ -126,4 +128,30 @@ export async function until<T>(
     await new Promise((resolve) => setTimeout(resolve, 10))
   }
   throw new Error(`it did not come to pass; last seen: ${JSON.stringify(last)}`)
+}
+
+/** Keeps a lock in an open transaction. Released by `release`, or by the death of the server. */
+export function holding(sql: postgres.Sql, statement: string) {
+  let letGo: () => void = () => {}
+  const released = new Promise<void>((resolve) => {
+    letGo = resolve
+  })
+  let ended: Promise<unknown> = Promise.resolve()
+  const taken = new Promise<void>((resolve, reject) => {
+    ended = sql
+      .begin(async (tx) => {
+        await tx.unsafe(statement)
+        resolve()
+        await released
+      })
+      .catch(reject)
+  })
+  return {
+    taken,
+    async release() {
+      letGo()
+      await ended.catch(() => {})
+      await sql.end({ timeout: 1 }).catch(() => {})
+    },
+  }
 }
