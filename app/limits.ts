@@ -35,7 +35,7 @@ export const limits = {
   /** Landing files one attempt reads: what fits one request to a runner. */
   landingFilesPerAttempt: 50_000,
   /** Runs one dispatcher transaction starts or ends. */
-  dispatchBatch: 64,
+  dispatchBatch: 128,
   /** Runner losses and merge conflicts a run survives. */
   lostRunners: 3,
   mergeConflicts: 20,

@@ -60,14 +60,15 @@ async function closeAttempts(tx: SqlTx, runs: LockedRun[], boots: Boot[], now: D
   const bootOf = new Map(boots.map(({ run_id, boot }) => [run_id, boot]))
   const ended = runs.map((run) => ({
     run_id: run.id,
+    attempt: run.snapshot.context.attempt,
     outcome: run.status,
     boot: bootOf.get(run.id) ?? null,
   }))
   await tx`
     update run_attempt a set state = 'closed', outcome = e.outcome, closed_at = ${now},
       runner_boot = coalesce(e.boot, a.runner_boot)
-    from jsonb_to_recordset(${tx.json(ended)}) as e(run_id uuid, outcome text, boot text)
-    where a.run_id = e.run_id and a.state = 'open'`
+    from jsonb_to_recordset(${tx.json(ended)}) as e(run_id uuid, attempt int, outcome text, boot text)
+    where a.run_id = e.run_id and a.attempt = e.attempt and a.state = 'open'`
 }
 
 /** Attempts that must be stopped at their runners: an effect, since nobody awaits a runner in a transaction. */
