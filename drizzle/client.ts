@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { drizzle, type PostgresJsDatabase } from 'drizzle-orm/postgres-js'
 import { migrate as applyMigrations } from 'drizzle-orm/postgres-js/migrator'
 import postgres from 'postgres'
-import { survivingLostConnections } from './lost-connections.ts'
+import { AT_ONCE, survivingLostConnections } from './lost-connections.ts'
 import * as schema from './schema/index.ts'
 
 export type Db = PostgresJsDatabase<typeof schema>
@@ -47,7 +47,7 @@ export function openDatabase(url: string, options: DatabaseOptions): Database {
     connect_timeout: 10,
     // Seconds between tries to reach a database that is starting again.
     backoff: (tries: number) => Math.min(1, 0.05 * 2 ** tries),
-    connection: { application_name: options.application, ...options.settings },
+    connection: { application_name: options.application, ...options.settings, ...AT_ONCE },
   }
   const typed = survivingLostConnections(postgres(url, { ...common, max: options.connections }))
   const sql = survivingLostConnections(postgres(url, { ...common, max: options.rawConnections }))

@@ -3,6 +3,13 @@
 // happens to a statement that work sends after its transaction has ended. Neither reaches the client here.
 import type { Sql, SqlTx } from './client.ts'
 
+/**
+ * A beginning that is written at once, because it is longer than what postgres.js collects. Otherwise it is collected for
+ * good after a connection was lost with something still to be written: that write was given up, and the client goes on
+ * waiting for it. The server hears the old bytes first, refuses them, and is asked again.
+ */
+export const AT_ONCE = { options: ' '.repeat(1_024) }
+
 type Work = (tx: SqlTx) => unknown
 
 /** The same client, whose transactions survive the loss of their connection: they reject, once, as lost. */
@@ -17,8 +24,8 @@ export function survivingLostConnections(client: Sql): Sql {
         const made = work(guarded(tx, state))
         return await (Array.isArray(made) ? Promise.all(made) : made)
       } catch (error) {
-        // The client has been told of the loss itself, and rejects the transaction for it.
-        if (isLost(error)) return new Promise<never>(() => {})
+        // The client notices the loss itself, and rejects the transaction for it.
+        if (isLost(error) || state.hasEnded) return new Promise<never>(() => {})
         throw error
       }
     })
@@ -49,8 +56,9 @@ function guarded(tx: SqlTx, state: { hasEnded: boolean }): SqlTx {
   })
 }
 
-const isLost = (error: unknown) =>
-  error instanceof Error &&
-  'code' in error &&
-  typeof error.code === 'string' &&
-  /^(CONNECTION_|CONNECT_|ECONN|EPIPE|ETIMEDOUT)/.test(error.code)
+/** Whether an error, or what a layer above the client has wrapped in its own, is the connection's. */
+function isLost(error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  const code = 'code' in error ? String(error.code) : ''
+  return /^(CONNECTION_|CONNECT_|ECONN|EPIPE|ETIMEDOUT)/.test(code) || isLost(error.cause)
+}
