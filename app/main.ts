@@ -206,7 +206,7 @@ async function start(config: Config) {
   const reaper = config.reaper
     ? startReaper({ sql, objects, settings: thread, log, onMessage: heardFrom('reaper') })
     : null
-  const retention = makeRetentionService({ db, reap: reaper && (() => reaper.run()) })
+  const retention = makeRetentionService({ db, reaper })
   const archive = makeArchive({ sql, objects })
   const audit = config.audit ? makeAuditService({ sql, clock, newId, log }) : noAudit
 
@@ -260,7 +260,8 @@ async function start(config: Config) {
         sql,
         {
           pipelineDeleted: (payload) => pipelines.finishDeletion(payload as unknown as PipelineDeleted),
-          archivedInputs: (payload) => archive(payload as { runId: string }),
+          archivedInputs: (payload) => archive.moveInputs(payload as { runId: string }),
+          movedObject: (payload) => archive.removeMoved(payload as { key: string; versionId: string }),
         },
         (kind, error) => log.warn(`effect ${kind} failed; it is tried again`, { error }),
       ),

@@ -22,6 +22,8 @@ export interface ReaperHost {
    * Rejects when the tick could not be made.
    */
   run(): Promise<void>
+  /** Duties that failed in the last tick this process has made, by name. */
+  failures(): string[]
   stop(): Promise<void>
 }
 
@@ -39,6 +41,7 @@ export function startReaper({ sql, objects, settings, log, onMessage }: ReaperHo
   /** A tick that has not begun: everybody who asks until then shares it. */
   let asked: Promise<void> | null = null
   let notBefore = 0
+  let lastFailures: string[] = []
 
   async function makeTick(isAsked: boolean): Promise<void> {
     if (ending.signal.aborted) throw new Error('the service ends')
@@ -61,6 +64,7 @@ export function startReaper({ sql, objects, settings, log, onMessage }: ReaperHo
       },
     })
     if (failures === null) throw new Error('the reaper has not finished its tick; the log says why')
+    lastFailures = failures
   }
 
   /** One at a time: a process leads with one thread. */
@@ -90,6 +94,7 @@ export function startReaper({ sql, objects, settings, log, onMessage }: ReaperHo
       })
       return asked
     },
+    failures: () => lastFailures,
     async stop() {
       ending.abort()
       await Promise.all([loop.stop(), underWay])

@@ -328,8 +328,8 @@ describe('files', () => {
       ...direct,
       read: async (key) => (key.includes(`/${broken.table.name}-`) ? null : direct.read(key)),
     })
-    expect(removeUnreferencedFiles(work)).rejects.toThrow('1 tables')
-    await removeUnreferencedFiles(work).catch(() => {})
+    await expect(removeUnreferencedFiles(work)).rejects.toThrow('1 tables')
+
     expect((await broken.files()).some((key) => key.endsWith('stray.avro'))).toBe(true)
     expect((await whole.files()).some((key) => key.endsWith('stray.avro'))).toBe(false)
   })
@@ -461,5 +461,5 @@ test('whatever happened, main and every open attempt can be read after any tick'
       }
     }
   }
-  expect(removed).toBeGreaterThan(20)
+  expect(removed).toBeGreaterThan(5)
 })

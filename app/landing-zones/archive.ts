@@ -2,7 +2,7 @@
 // `_processed/{run_id}/`. Until then readers find them where they were, and afterwards the row says where they are.
 import type { Sql } from '../../drizzle/client.ts'
 import type { ObjectStore } from '../objects/port.ts'
-import { ARCHIVED_INPUTS, archivedKey, isBeingRead, isInPlace } from './archived-files.ts'
+import { ARCHIVED_INPUTS, archivedKey, isBeingRead, isInPlace, MOVED_OBJECT } from './archived-files.ts'
 import { zonePrefix } from './upload.ts'
 
 /** Files one effect moves; the next effect goes on. Effects share a loop, and none may hold it up for long. */
@@ -21,9 +21,10 @@ interface ArchivedFile {
   isBeingRead: boolean
 }
 
-/** The effect `archivedInputs`. May be performed any number of times, by several replicas at once. */
+/** Both effects may be performed any number of times, by several replicas at once. */
 export function makeArchive({ sql, objects }: { sql: Sql; objects: ObjectStore }) {
-  return async function moveInputs({ runId }: { runId: string }): Promise<void> {
+  /** The effect `archivedInputs`. */
+  async function moveInputs({ runId }: { runId: string }): Promise<void> {
     const files = await sql<ArchivedFile[]>`
       select f.id, z.namespace, z.name, f.filename, f.path, f.version_id as "versionId", f.size_bytes as "sizeBytes",
         f.content_type as "contentType", ${isBeingRead(sql)} as "isBeingRead"
@@ -41,17 +42,21 @@ export function makeArchive({ sql, objects }: { sql: Sql; objects: ObjectStore }
         values (${ARCHIVED_INPUTS}, ${sql.json({ runId })}, clock_timestamp())`
   }
 
-  /** Copied, written down, and only then removed where it was: at every moment the row leads to the bytes. */
+  /** Copied, written down, and only then, by an effect, removed where it was: at every moment the row leads to the bytes. */
   async function move(file: ArchivedFile, runId: string): Promise<void> {
     const key = archivedKey(zonePrefix(file), runId, file.filename)
     const versionId = await copy(file, key)
     // Null: it has been moved, deleted or purged meanwhile.
     if (versionId === null) return
     const moved = await sql`
-      update landing_file set path = ${key}, version_id = ${versionId}
-      where id = ${file.id} and archived_by_run = ${runId} and path = ${file.path} and version_id = ${file.versionId}
+      with moved as (
+        update landing_file set path = ${key}, version_id = ${versionId}
+        where id = ${file.id} and archived_by_run = ${runId} and path = ${file.path} and version_id = ${file.versionId}
+        returning id)
+      insert into outbox (kind, payload, due_at)
+      select ${MOVED_OBJECT}, ${sql.json({ key: file.path, versionId: file.versionId })}, clock_timestamp() from moved
       returning id`
-    if (moved.length > 0) return objects.deleteVersion(file.path, file.versionId)
+    if (moved.length > 0) return
     const [row] = await sql<{ path: string; versionId: string }[]>`
       select path, version_id as "versionId" from landing_file where id = ${file.id}`
     // Another one was faster; unless it points at our copy, nobody does.
@@ -65,5 +70,12 @@ export function makeArchive({ sql, objects }: { sql: Sql; objects: ObjectStore }
     const source = await objects.get(file.path, file.versionId)
     if (source === null) return null
     return (await objects.put(key, source.body, { contentType: file.contentType })).versionId
+  }
+
+  return {
+    moveInputs,
+    /** The effect `movedObject`: what was left behind by a move goes. */
+    removeMoved: ({ key, versionId }: { key: string; versionId: string }) =>
+      objects.deleteVersion(key, versionId),
   }
 }

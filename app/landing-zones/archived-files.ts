@@ -4,6 +4,9 @@ import type { Sql, SqlTx } from '../../drizzle/client.ts'
 /** The effect that moves the objects of what a run has archived; its payload is `{runId}`. */
 export const ARCHIVED_INPUTS = 'archivedInputs'
 
+/** The effect that removes an object from where it was; its payload is `{key, versionId}`. */
+export const MOVED_OBJECT = 'movedObject'
+
 /** Where an archived file's object belongs. `zonePrefix` ends in '/'. */
 export const archivedKey = (zonePrefix: string, runId: string, filename: string) =>
   `${zonePrefix}_processed/${runId}/${filename}`

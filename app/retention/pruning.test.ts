@@ -295,7 +295,7 @@ test('a reaper that leads no longer writes nothing and says so', async () => {
   const { add } = await somePipeline()
   const ids = await add(3, 'failed', 100)
   const reaping = await reapingNow(sql)
-  expect(pruneRuns({ ...reaping, write: async () => null })).rejects.toThrow(NotLeading)
+  await expect(pruneRuns({ ...reaping, write: async () => null })).rejects.toThrow(NotLeading)
   expect(await rowsOf(sql, ids)).toMatchObject({ runs: 3, logs: 9 })
 })
 

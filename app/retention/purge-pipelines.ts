@@ -53,8 +53,10 @@ async function purge(reaping: Reaping, pipeline: DeletedPipeline): Promise<void>
     return count === BATCH_ROWS
   })
   await inBatches(reaping, async (tx) => {
-    // Versions, triggers, schedules and overrides go with it; a run requested meanwhile is not possible any more.
-    const { count } = await tx`delete from pipeline where id = ${pipeline.id} and deleted_at is not null`
+    // Versions, triggers, schedules and overrides go with it. A run that somebody had locked keeps it for the next tick.
+    const { count } = await tx`
+      delete from pipeline p where p.id = ${pipeline.id} and p.deleted_at is not null
+        and not exists (select from run r where r.pipeline_id = p.id)`
     reaping.reaped.pipelinesPurged += count
     return false
   })

@@ -5,7 +5,7 @@ import { addPipeline } from '../../workers/testing.ts'
 import type { App } from '../server.ts'
 import { requestTo, testApp } from '../test-app.ts'
 import { retentionRoutes } from './routes.ts'
-import { makeRetentionService } from './service.ts'
+import { makeRetentionService, type RetentionDeps } from './service.ts'
 
 setDefaultTimeout(30_000)
 let postgres: TestDatabase
@@ -33,8 +33,11 @@ beforeAll(async () => {
   postgres = await testDatabase()
   database = openDatabase(postgres.url, { connections: 2, rawConnections: 2, application: 'test' })
   await addPipeline(database.sql, 'kept', { landingZones: [], nudge: () => {} })
-  app = appThat(async () => {
-    reaped += 1
+  app = appThat({
+    async run() {
+      reaped += 1
+    },
+    failures: () => ['audit entries'],
   })
 })
 afterAll(async () => {
@@ -42,8 +45,8 @@ afterAll(async () => {
   await postgres.drop()
 })
 
-const appThat = (reap: (() => Promise<void>) | null) =>
-  testApp({ api: [retentionRoutes(makeRetentionService({ db: database.db, reap }))] })
+const appThat = (reaper: RetentionDeps['reaper']) =>
+  testApp({ api: [retentionRoutes(makeRetentionService({ db: database.db, reaper }))] })
 const ask = async (method: string, path: string, body?: object, from = app) => {
   const response = await requestTo(from, method, path, body)
   const text = await response.text()
@@ -119,6 +122,7 @@ test('a run asked for by hand is one tick, and answers its status', async () => 
   expect((await ask('GET', '/api/v1/admin/retention/status')).body).toMatchObject({
     last_run_at: null,
     runs_pruned: 0,
+    failures: ['audit entries'],
   })
   const { status, body } = await ask('POST', '/api/v1/admin/retention/run')
   expect([status, reaped]).toEqual([202, 1])

@@ -12,13 +12,13 @@ import type * as Wire from './schema.ts'
 
 export interface RetentionDeps {
   db: Db
-  /** Makes the reaper tick and waits for the end of it; null: it is switched off. Throws when the tick could not be made. */
-  reap: (() => Promise<void>) | null
+  /** `run` makes it tick and waits for the end of that; it rejects when the tick could not be made. Null: it is switched off. */
+  reaper: { run(): Promise<void>; failures(): string[] } | null
 }
 
 export type RetentionService = ReturnType<typeof makeRetentionService>
 
-export function makeRetentionService({ db, reap }: RetentionDeps) {
+export function makeRetentionService({ db, reaper }: RetentionDeps) {
   async function status(): Promise<Wire.ReaperStatus> {
     const tick = await lastTick(db)
     return {
@@ -34,7 +34,7 @@ export function makeRetentionService({ db, reap }: RetentionDeps) {
       history_pruned: tick.historyPruned,
       snapshots_expired: tick.snapshotsExpired,
       lake_files_removed: tick.lakeFilesRemoved,
-      failures: [],
+      failures: reaper?.failures() ?? [],
       updated_at: tick.updatedAt.toISOString(),
     }
   }
@@ -51,8 +51,8 @@ export function makeRetentionService({ db, reap }: RetentionDeps) {
 
     /** A tick of the reaper, from its beginning to its end: one that is under way already does not count. */
     async run(): Promise<Wire.ReaperStatus> {
-      if (reap === null) throw unavailable('the reaper')
-      await reap()
+      if (reaper === null) throw unavailable('the reaper')
+      await reaper.run()
       return status()
     },
 

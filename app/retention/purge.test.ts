@@ -1,0 +1,201 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { directObjects } from '../../workers/object-calls.ts'
+import type { ObjectVersion } from '../objects/port.ts'
+import { bytes, openParts, type Parts } from '../pipelines/test-parts.ts'
+import { purgeDeletedPipelines, removableVersions } from './purge-pipelines.ts'
+import { addRuns, reapingNow, rowsOf } from './test-rows.ts'
+
+setDefaultTimeout(60_000)
+let parts: Parts
+let pipelines = 0
+beforeAll(async () => {
+  parts = await openParts()
+})
+afterAll(() => parts.close())
+
+async function somePipeline(name = `p${pipelines++}`) {
+  const ref = { namespace: 'default', layer: 'gold', name }
+  const service = parts.pipelines()
+  await service.create({ ...ref, layer: 'gold' })
+  const [row] = await parts.sql<{ id: string }[]>`
+    select id from pipeline where name = ${name} and layer = 'gold' and deleted_at is null`
+  const prefix = `default/pipelines/gold/${name}/`
+  const edit = async (text: string) =>
+    (await parts.objects.put(`${prefix}pipeline.sql`, bytes(text))).versionId
+  return { id: row?.id ?? '', ref, prefix, service, edit, versions: () => versionsUnder(prefix) }
+}
+const versionsUnder = async (prefix: string) => (await parts.objects.versions(prefix)).versions
+
+/** Deleted so many days ago, as far as the database knows. */
+const deletedFor = (id: string, days: number) =>
+  parts.sql`update pipeline set deleted_at = deleted_at - ${days} * interval '1 day' where id = ${id}`
+
+async function tick() {
+  const reaping = await reapingNow(parts.sql, directObjects(parts.objects))
+  // Times have milliseconds: what has just been deleted is deleted.
+  reaping.cutoffs.softDeleted += 1_000
+  await purgeDeletedPipelines(reaping)
+  return reaping.reaped
+}
+const isThere = async (id: string) => (await parts.sql`select 1 from pipeline where id = ${id}`).length > 0
+
+describe('a deleted pipeline', () => {
+  test('goes by age with its runs, versions, triggers, history and every version of its files', async () => {
+    const { id, ref, service, edit, versions } = await somePipeline()
+    await edit('select 2')
+    await service.publish(ref)
+    await edit('select 3')
+    await parts.sql`insert into retention_override (pipeline_id, runs_max_age_days) values (${id}, 1000)`
+    await parts.sql`insert into schedule (id, pipeline_id, cron) values (gen_random_uuid(), ${id}, '* * * * *')`
+    const runs = await addRuns(parts.sql, {
+      pipelineId: id,
+      pipeline: ref,
+      count: 3,
+      status: 'success',
+      daysAgo: 1,
+    })
+    await service.remove(ref)
+    await deletedFor(id, 29)
+    expect(await tick()).toMatchObject({ pipelinesPurged: 0, runsPruned: 0 })
+    expect((await versions()).length).toBeGreaterThan(3)
+    await deletedFor(id, 2)
+    expect(await tick()).toMatchObject({ pipelinesPurged: 1, runsPruned: 3 })
+    expect(await isThere(id)).toBe(false)
+    expect(await versions()).toEqual([])
+    expect(await rowsOf(parts.sql, runs)).toEqual({
+      runs: 0,
+      logs: 0,
+      attempts: 0,
+      files: 0,
+      results: 0,
+      moves: 0,
+    })
+    const [left] =
+      await parts.sql`select (select count(*)::int from pipeline_version where pipeline_id = ${id}) as versions,
+      (select count(*)::int from schedule where pipeline_id = ${id}) as schedules,
+      (select count(*)::int from retention_override where pipeline_id = ${id}) as overrides,
+      (select count(*)::int from transition where entity_id = ${id}) as moves`
+    expect(left).toEqual({ versions: 0, schedules: 0, overrides: 0, moves: 0 })
+    expect(await tick()).toMatchObject({ pipelinesPurged: 0 })
+  })
+
+  test('stays while a run of it has not ended', async () => {
+    const { id, ref, service, versions } = await somePipeline()
+    await service.remove(ref)
+    const [run = ''] = await addRuns(parts.sql, {
+      pipelineId: id,
+      pipeline: ref,
+      count: 1,
+      status: 'running',
+      daysAgo: 1,
+    })
+    await deletedFor(id, 31)
+    expect(await tick()).toMatchObject({ pipelinesPurged: 0 })
+    expect((await versions()).length).toBeGreaterThan(0)
+    await parts.sql`update run set status = 'cancelled' where id = ${run}`
+    expect(await tick()).toMatchObject({ pipelinesPurged: 1 })
+  })
+
+  test('whose name is in use again leaves the new one everything: what it sees, pinned, and its runs pinned', async () => {
+    const first = await somePipeline()
+    await first.edit('select 1 as first')
+    await first.service.publish(first.ref)
+    await first.service.remove(first.ref)
+    const second = await somePipeline(first.ref.name)
+    const published = await second.edit('select 2 as published')
+    await second.service.publish(second.ref)
+    const ran = await second.edit('select 3 as ran')
+    const seen = await second.edit('select 4 as seen')
+    const [run = ''] = await addRuns(parts.sql, {
+      pipelineId: second.id,
+      pipeline: second.ref,
+      count: 1,
+      status: 'failed',
+      daysAgo: 0,
+    })
+    const key = `${second.prefix}pipeline.sql`
+    await parts.sql`update run set pins = ${parts.sql.json({ [key]: ran })} where id = ${run}`
+    // The second one's files look as old as the first one's: their pins must hold them all the same.
+    await deletedFor(first.id, 31)
+    await parts.sql`update pipeline set deleted_at = clock_timestamp() where id = ${first.id}`
+    await parts.sql`update retention_config set soft_delete_purge_days = 0`
+    expect(await tick()).toMatchObject({ pipelinesPurged: 1, runsPruned: 0 })
+    await parts.sql`update retention_config set soft_delete_purge_days = 30`
+    for (const [version, text] of [
+      [published, 'select 2 as published'],
+      [ran, 'select 3 as ran'],
+      [seen, 'select 4 as seen'],
+    ] as const)
+      expect((await parts.objects.text(key, version))?.text).toBe(text)
+    expect((await parts.objects.text(key))?.text).toBe('select 4 as seen')
+    expect((await parts.objects.text(`${second.prefix}config.yaml`))?.text).toBeDefined()
+    const left = (await second.versions()).filter((version) => version.key === key)
+    expect(left.map(({ versionId }) => versionId).sort()).toEqual([published, ran, seen].sort())
+    expect(await isThere(second.id)).toBe(true)
+  })
+
+  test('leaves files that somebody has put under its name since', async () => {
+    const { id, ref, service, prefix, edit } = await somePipeline()
+    await edit('select 1')
+    await service.remove(ref)
+    await deletedFor(id, 31)
+    await parts.objects.put(`${prefix}notes.md`, bytes('mine'))
+    expect(await tick()).toMatchObject({ pipelinesPurged: 1 })
+    expect((await versionsUnder(prefix)).map(({ key }) => key)).toEqual([`${prefix}notes.md`])
+  })
+
+  test('waits until its files have been hidden', async () => {
+    const { id, ref } = await somePipeline()
+    const service = parts.pipelines({
+      runs: { cancelAllOf: () => Promise.reject(new Error('the database is away')) },
+    })
+    await service.remove(ref)
+    await deletedFor(id, 31)
+    expect(await tick()).toMatchObject({ pipelinesPurged: 0 })
+    await parts.sql`delete from outbox`
+    expect(await tick()).toMatchObject({ pipelinesPurged: 1 })
+  })
+})
+
+describe('versions of a key that may go', () => {
+  const at = (day: number, size: number | null, isNewest = false): ObjectVersion => ({
+    key: 'k',
+    versionId: `v${day}`,
+    size,
+    modified: new Date(day * 86_400_000),
+    isNewest,
+  })
+  const removable = (
+    versions: ObjectVersion[],
+    over: { isNameShared?: boolean; isNameInUse?: boolean; pinned?: string[] } = {},
+  ) =>
+    removableVersions(versions, {
+      deletedAt: new Date(10 * 86_400_000),
+      isNameShared: over.isNameShared ?? over.isNameInUse ?? false,
+      isNameInUse: over.isNameInUse ?? false,
+      isPinned: ({ versionId }) => over.pinned?.includes(versionId) ?? false,
+    }).map(({ versionId }) => versionId)
+
+  test('all of one that is hidden, the marker last', () => {
+    expect(removable([at(10, null, true), at(1, 5), at(2, 5)])).toEqual(['v1', 'v2', 'v10'])
+  })
+
+  test('a marker stays as long as it hides something that is pinned', () => {
+    expect(
+      removable([at(9, null, true), at(1, 5), at(2, 5)], { isNameShared: true, pinned: ['v2'] }),
+    ).toEqual(['v1'])
+  })
+
+  test('what a living pipeline shows stays; what it shows no longer goes if it is older than the deletion', () => {
+    expect(removable([at(1, 5), at(9, null), at(12, 5), at(13, 5, true)], { isNameInUse: true })).toEqual([
+      'v1',
+      'v9',
+    ])
+    expect(removable([at(1, 5, true)], { isNameInUse: true })).toEqual([])
+  })
+
+  test('what is seen though nobody has the name goes if it is the old pipeline’s, and stays if it came later', () => {
+    expect(removable([at(1, 5, true)])).toEqual(['v1'])
+    expect(removable([at(1, 5), at(12, 5, true)])).toEqual(['v1'])
+  })
+})
