@@ -138,7 +138,7 @@ const operationId = ({ method, path }: InternalRoute) =>
   path
     .replace(/^\/api\/v1/, '')
     .replace('*', ':path')
-    .split(/[/-]/)
+    .split(/[/.-]/)
     .map((word) => (word.startsWith(':') ? `By${capitalized(word.slice(1))}` : capitalized(word)))
     .join('')
 

@@ -1,0 +1,125 @@
+// The inspector's API on a running service: what it says of real runs and drafts, and its streams.
+import { type APIRequestContext, expect, test } from '@playwright/test'
+import {
+  expectError,
+  instant,
+  type MadePipeline,
+  newNamespace,
+  newPipeline,
+  uuid,
+  writeFile,
+} from './resources.ts'
+
+const API = '/api/v1/inspector'
+
+interface Step {
+  id: number
+  step: number
+  event: string
+  to: string
+  transition: string | null
+  duration_ms: number | null
+}
+
+async function published(request: APIRequestContext, sql: string): Promise<MadePipeline> {
+  const pipeline = await newPipeline(request, { namespace: await newNamespace(request) })
+  await writeFile(request, `${pipeline.prefix}pipeline.sql`, sql)
+  expect((await request.post(`${pipeline.url}/publish`)).status()).toBe(200)
+  return pipeline
+}
+
+async function requested(
+  request: APIRequestContext,
+  { namespace, layer, name }: MadePipeline,
+): Promise<string> {
+  const response = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
+  expect(response.status()).toBe(202)
+  return (await response.json()).run_id
+}
+
+/** Every event of a stream, up to its end. */
+async function eventsOf(url: string) {
+  const response = await fetch(url, { headers: { accept: 'text/event-stream' } })
+  expect(response.headers.get('content-type')).toContain('text/event-stream')
+  return [...(await response.text()).matchAll(/event: (\w+)\ndata: (.*)\n/g)].map(([, name, data]) => ({
+    name,
+    data: JSON.parse(data ?? ''),
+  }))
+}
+
+test('a run is followed step by step, to the very end of its history', async ({ request, baseURL }) => {
+  const pipeline = await published(request, 'select 1 as n')
+  const id = await requested(request, pipeline)
+  const events = await eventsOf(`${baseURL}${API}/run/instances/${id}/events`)
+  const told: Step[] = events.flatMap(({ name, data }) => (name === 'transition' ? [data] : []))
+  expect(told[0]).toMatchObject({ step: 1, event: 'requested', to: 'pending.waiting', transition: 'created' })
+  expect(told.at(-1)).toMatchObject({ event: 'merged', to: 'success' })
+  expect(told.map(({ transition }) => transition)).not.toContain(null)
+  expect(events.at(-1)).toMatchObject({
+    name: 'snapshot',
+    data: { state: 'success', live: false, waits_for: [] },
+  })
+
+  const run = await (await request.get(`${API}/run/instances/${id}`)).json()
+  expect(run).toMatchObject({
+    machine: 'run',
+    id,
+    state: 'success',
+    pipeline: pipeline.name,
+    created_at: instant,
+    pipeline_id: uuid,
+    snapshot: { value: 'success', status: 'done' },
+    facts: { rows_written: 1, error: null, version_number: 1 },
+  })
+  expect(run.history.steps.map(({ id: step }: Step) => step)).toEqual(told.map(({ id: step }) => step))
+  const spent = run.history.steps.slice(0, -1).map(({ duration_ms }: Step) => duration_ms)
+  expect(spent).toEqual(spent.map(() => expect.any(Number)))
+})
+
+test('lists are searched and counted by state', async ({ request, baseURL }) => {
+  const pipeline = await published(request, 'select 1 as n')
+  for (const id of [await requested(request, pipeline), await requested(request, pipeline)])
+    await eventsOf(`${baseURL}${API}/run/instances/${id}/events`)
+  const search = `namespace=${pipeline.namespace}`
+  const found = await (await request.get(`${API}/run/instances?${search}&state=success&limit=1`)).json()
+  expect(found).toMatchObject({
+    total: 2,
+    total_is_exact: true,
+    counts: { success: { count: 2 }, failed: { count: 0 } },
+  })
+  expect(found.instances).toHaveLength(1)
+  const drafts = await (await request.get(`${API}/draft/instances?q=${pipeline.name}`)).json()
+  expect(drafts).toMatchObject({ total: 1, instances: [{ state: 'clean', note: 'version 1' }] })
+  await writeFile(request, `${pipeline.prefix}pipeline.sql`, 'select 2 as n')
+  const [{ id }] = drafts.instances
+  const draft = await (await request.get(`${API}/draft/instances/${id}`)).json()
+  expect(draft).toMatchObject({ state: 'dirty', waits_for: [{ code: 'publish' }] })
+  expect(draft.history.steps.at(-1)).toMatchObject({ event: 'fileWritten', from: 'clean', to: 'dirty' })
+})
+
+test('statecharts are drawn and exported', async ({ request }) => {
+  const { machines } = await (await request.get(`${API}/machines`)).json()
+  for (const { machine, states, transitions } of machines) {
+    const response = await request.get(`${API}/machines/${machine}.svg?counts=1`)
+    expect(response.headers()['content-type']).toContain('image/svg+xml')
+    const svg = await response.text()
+    for (const { path } of states) expect(svg).toContain(`data-state="${path}"`)
+    for (const { id } of transitions) expect(svg).toContain(id)
+  }
+  const pipeline = await published(request, 'select 1 as n')
+  const id = await requested(request, pipeline)
+  const exported = await request.get(`${API}/run/instances/${id}/export.json`)
+  expect(exported.headers()['content-disposition']).toContain(`run-${id}.json`)
+  expect(await exported.json()).toMatchObject({ definition: { machine: 'run' }, instance: { id } })
+  expect((await request.get(`${API}/run/instances/${id}/export.svg`)).status()).toBe(200)
+})
+
+test('what does not exist is said so', async ({ request }) => {
+  const nobody = '00000000-0000-4000-8000-000000000000'
+  await expectError(await request.get(`${API}/run/instances/${nobody}`), 404, /retention/)
+  await expectError(await request.get(`${API}/run/instances/${nobody}/events`), 404)
+  await expectError(await request.get(`${API}/other/instances`), 404)
+  await expectError(await request.get(`${API}/run/instances?state=asleep`), 400, /^state: /)
+  await expectError(await request.get(`${API}/run/instances?layer=iron`), 400, /^layer: /)
+  await expectError(await request.get(`${API}/machines/run.svg?active=asleep`), 400, /^active: /)
+})
