@@ -93,8 +93,8 @@ export function lockedTriggers(rows: readonly TriggerRow[]): LockedTriggers {
 }
 
 /**
- * Locks the given triggers of live pipelines in the order of their ids, so that no two transactions wait for each other.
- * `now` is the database's time after that: no firing of theirs can be later.
+ * Locks the given triggers in the order of their ids, so that no two transactions wait for each other. `now` is the
+ * database's time after that. Whether a pipeline is still there, the request of its run tells.
  */
 export async function lockTriggers(
   tx: SqlTx,
@@ -102,8 +102,7 @@ export async function lockTriggers(
 ): Promise<LockedTriggers & { now: Date }> {
   const [rows, [clock]] = await Promise.all([
     tx<TriggerRow[]>`
-      select t.* from trigger t join pipeline p on p.id = t.pipeline_id and p.deleted_at is null
-      where t.id = any(${[...new Set(ids)]}::uuid[]) order by t.id for update of t`,
+      select * from trigger where id = any(${[...new Set(ids)]}::uuid[]) order by id for update`,
     tx<{ now: Date }[]>`select clock_timestamp() as now`,
   ])
   if (clock === undefined) throw new Error('the database has no time')
@@ -161,13 +160,14 @@ export function saveTriggers(tx: SqlTx, locked: Iterable<LockedTrigger>, now: Da
   })
   const moves = changed.flatMap((trigger) => trigger.moves)
   return [
+    // The ids stand there a second time because the planner cannot see how few rows the other form has.
     tx`
       update trigger t set snapshot = n.snapshot, machine_version = ${TRIGGER_MACHINE_VERSION}, state = n.state,
         cooldown_seconds = n.cooldown_seconds, cooling_until = n.cooling_until,
         last_triggered_at = n.last_triggered_at, last_run_id = n.last_run_id, due_at = n.due_at
       from jsonb_to_recordset(${tx.json(rows as unknown as JSONValue)}) as n(id uuid, snapshot jsonb, state text,
         cooldown_seconds int, cooling_until timestamptz, last_triggered_at timestamptz, last_run_id uuid, due_at timestamptz)
-      where t.id = n.id`,
+      where t.id = n.id and t.id = any(${changed.map(({ id }) => id)}::uuid[])`,
     ...(moves.length === 0
       ? []
       : [
