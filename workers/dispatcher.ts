@@ -174,7 +174,10 @@ export function startDispatcher({
         queue.tell(line)
         ending.nudgeWithin(TELL_WITHIN_MS)
       },
-      onAccepted: (room) => runners.accepted(url, room),
+      onAccepted(room) {
+        runners.accepted(url, room)
+        if (lacksPlaces && room !== undefined && room > 0) starting.nudge()
+      },
       onRefused() {
         // There was no such place.
         holdsPlace = false
