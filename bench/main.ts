@@ -1,5 +1,6 @@
 // `npm run bench [name...]`: each benchmark prints its figures beside a peer or limit measured in the same run. None asserts.
 import { benchControlPlane } from './control-plane.ts'
+import { benchReaper } from './reaper.ts'
 import { benchRunLatency } from './run-latency.ts'
 import { benchTriggerLatency } from './trigger-latency.ts'
 
@@ -7,6 +8,7 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
   'run-latency': benchRunLatency,
   'control-plane': benchControlPlane,
   'trigger-latency': benchTriggerLatency,
+  reaper: benchReaper,
 }
 
 const asked = process.argv.slice(2)

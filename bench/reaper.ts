@@ -1,0 +1,167 @@
+// The reaper over two million rows, 200,000 old runs with their logs, asked for over HTTP while the API is used. Beside it
+// in the same run, on the same Postgres: rows deleted by their place in a copy of the log, in transactions of the same size
+// with nothing to look for and nobody to wait for. And the API's own times before it, for the times during it.
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import postgres from 'postgres'
+import { startService } from '../.setup/service.ts'
+import { figuresOf, printFigures } from './figures.ts'
+import { addPublished } from './pipelines.ts'
+
+const PIPELINES = 200
+const OLD_RUNS = 200_000
+const LINES_PER_RUN = 9
+/** Runs that stay, so that the API has as much to list afterwards as before. */
+const YOUNG_RUNS = 20_000
+const COPIED_LINES = 400_000
+const BATCH_ROWS = 10_000
+/** Requests a second, evenly, whatever the answers take. */
+const REQUESTS_PER_SECOND = 60
+const BEFORE_MS = 10_000
+
+type Sql = postgres.Sql
+type Samples = { list: number[]; post: number[] }
+
+export async function benchReaper() {
+  const service = await startService({ LOG_FORMAT: 'text', RUNNER_URLS: 'none' })
+  const registry = JSON.parse(await readFile(join(service.dataDir, 'run', 'processes.json'), 'utf8'))
+  const sql = postgres(registry.database_url, { max: 2, onnotice: () => {} })
+  try {
+    await post('/admin/retention/run')
+    const names = await addPublished(sql, PIPELINES)
+    await fill(sql)
+    const limit = await plainDelete(sql)
+    await sql`checkpoint`
+
+    const before = await using(names, pause(BEFORE_MS))
+    let took = 0
+    const [status, during] = await (async () => {
+      const since = performance.now()
+      const reaping = post<Record<string, number>>('/admin/retention/run').then((answer) => {
+        took = performance.now() - since
+        return answer
+      })
+      const samples = await using(names, reaping)
+      return [await reaping, samples] as const
+    })()
+    const rows = (status.runs_pruned ?? 0) + (status.logs_pruned ?? 0)
+    const [left] =
+      await sql`select count(*)::int as runs from run where created_at < now() - interval '90 days'`
+    if (rows < OLD_RUNS * (1 + LINES_PER_RUN) || left?.runs !== 0)
+      throw new Error(`${rows} rows are gone, ${left?.runs} old runs are left`)
+
+    const perSecond = (count: number, ms: number) => Math.round((count / ms) * 1_000).toLocaleString('en')
+    console.log(`  reaper: ${rows.toLocaleString('en')} rows in ${(took / 1_000).toFixed(1)} s`)
+    console.log(
+      `  ${perSecond(rows, took).padStart(12)} rows/s  the reaper, start and pauses and the API's load included`,
+    )
+    console.log(
+      `  ${perSecond(COPIED_LINES, limit.async).padStart(12)} rows/s  limit: delete by ctid from a copy, nothing else going on`,
+    )
+    console.log(
+      `  ${perSecond(COPIED_LINES, limit.durable).padStart(12)} rows/s  limit: the same, each batch a durable commit`,
+    )
+    printFigures(
+      {
+        'GET /runs before': figuresOf(before.list),
+        'GET /runs during': figuresOf(during.list),
+        'POST /runs before': figuresOf(before.post),
+        'POST /runs during': figuresOf(during.post),
+      },
+      'GET /runs before',
+    )
+    const ratio = (kind: keyof Samples) =>
+      (figuresOf(during[kind]).p99 / figuresOf(before[kind]).p99).toFixed(2)
+    console.log(
+      `  p99 during / before: GET ${ratio('list')}, POST ${ratio('post')} (${during.list.length} and ${during.post.length} requests)`,
+    )
+  } finally {
+    await sql.end()
+    await service.stop()
+  }
+
+  async function post<Answer>(path: string, body?: object): Promise<Answer> {
+    const response = await fetch(`${service.url}/api/v1${path}`, {
+      method: 'POST',
+      ...(body && { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
+    })
+    if (!response.ok) throw new Error(`POST ${path}: ${response.status} ${await response.text()}`)
+    return response.json()
+  }
+
+  /** Lists and requests runs at a steady rate until something has happened; times in milliseconds. */
+  async function using(names: readonly string[], until: Promise<unknown>): Promise<Samples> {
+    const samples: Samples = { list: [], post: [] }
+    const open = new Set<Promise<void>>()
+    let isOver = false
+    void until.finally(() => {
+      isOver = true
+    })
+    for (let n = 0; !isOver; n++) {
+      const isList = n % 2 === 0
+      const since = performance.now()
+      const pipeline = names[n % names.length]
+      const request = (
+        isList
+          ? fetch(`${service.url}/api/v1/runs?limit=50`).then((response) => response.text())
+          : post('/runs', { namespace: 'default', layer: 'gold', pipeline })
+      ).then(() => {
+        samples[isList ? 'list' : 'post'].push(performance.now() - since)
+      })
+      open.add(request)
+      void request.finally(() => open.delete(request))
+      await pause(1_000 / REQUESTS_PER_SECOND)
+    }
+    await Promise.all(open)
+    return samples
+  }
+}
+
+const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
+
+/** Runs of 100 to 300 days ago, spread over the pipelines as they came, and their lines; a few of yesterday. */
+async function fill(sql: Sql) {
+  const insertRuns = (count: number, firstDaysAgo: number, overDays: number) => sql`
+    with numbered as (select id, name, row_number() over (order by name) - 1 as number from pipeline)
+    insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones, snapshot,
+      machine_version, status, attempt, waiting, created_at, started_at, finished_at)
+    select (lpad(to_hex((extract(epoch from at.at) * 1000)::bigint), 12, '0') || '7' || substr(md5(n::text), 14))::uuid,
+      p.id, 'default', 'gold', p.name, 'sql', 'manual', '{}', '[]', '{}', 1, 'failed', 1, false, at.at, at.at, at.at
+    from generate_series(1, ${count}) n
+    join numbered p on p.number = n % ${PIPELINES}
+    cross join lateral (
+      select clock_timestamp() - ${firstDaysAgo} * interval '1 day' + n * ${overDays / count}::float8 * interval '1 day' as at) at
+    order by n`
+  await insertRuns(OLD_RUNS, 300, 200)
+  await insertRuns(YOUNG_RUNS, 10, 9)
+  await sql`
+    insert into run_log (run_id, seq, at, level, message)
+    select r.id, 1000000 + line, r.created_at, 'info', 'line ' || line || ' says what happened in so many words'
+    from run r, generate_series(1, ${LINES_PER_RUN}) line where r.created_at < now() - interval '90 days'
+    order by r.id, line`
+  // As autovacuum leaves it.
+  await sql`vacuum analyze run`
+  await sql`vacuum analyze run_log`
+}
+
+/** Milliseconds to delete the copied lines, in batches; the copy has the log's index. */
+async function plainDelete(sql: Sql) {
+  const measure = async (isDurable: boolean) => {
+    await sql`create table bench_log (like run_log including all)`
+    await sql`insert into bench_log select * from run_log limit ${COPIED_LINES}`
+    await sql`vacuum analyze bench_log`
+    const since = performance.now()
+    for (let deleted = BATCH_ROWS; deleted === BATCH_ROWS; ) {
+      deleted = await sql.begin(async (tx) => {
+        if (!isDurable) await tx`set local synchronous_commit = off`
+        const { count } = await tx`
+          delete from bench_log where ctid in (select ctid from bench_log limit ${BATCH_ROWS})`
+        return count
+      })
+    }
+    const took = performance.now() - since
+    await sql`drop table bench_log`
+    return took
+  }
+  return { async: await measure(false), durable: await measure(true) }
+}
