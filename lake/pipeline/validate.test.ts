@@ -70,8 +70,11 @@ test('a name that cannot be one is an error', () => {
 })
 
 test('a strategy without the key it needs fails publish, and with it does not', () => {
-  const config = (text: string) => publish({ 'pipeline.sql': 'SELECT 1', 'config.yaml': text }).files[1]?.errors
-  expect(config('merge_strategy: incremental')).toEqual(['line 1: merge_strategy incremental needs unique_key'])
+  const config = (text: string) =>
+    publish({ 'pipeline.sql': 'SELECT 1', 'config.yaml': text }).files[1]?.errors
+  expect(config('merge_strategy: incremental')).toEqual([
+    'line 1: merge_strategy incremental needs unique_key',
+  ])
   expect(config('unique_key: id\nmerge_strategy: snapshot')).toEqual([
     'line 2: merge_strategy snapshot needs partition_column',
   ])

@@ -1,0 +1,173 @@
+// Write strategies, as their users see them: batches arrive as files, runs merge them, queries read the table.
+import { type APIRequestContext, expect, test } from '@playwright/test'
+import { fresh, newNamespace, newPipeline, writeFile } from './resources.ts'
+
+interface Feed {
+  namespace: string
+  /** Uploads the lines as a CSV file and runs the pipeline; answers the run. */
+  deliver(...lines: string[]): Promise<{ status: string; rows_written: number; error: string | null }>
+  /** Rows of the pipeline's table, in this order, each as a list of values. */
+  rows(order: string, columns?: string): Promise<unknown[][]>
+}
+
+/** A published pipeline that takes each uploaded file once. */
+async function newFeed(request: APIRequestContext, config: string, header: string): Promise<Feed> {
+  const namespace = await newNamespace(request)
+  const zone = fresh('feed')
+  await request.post('/api/v1/landing-zones', { data: { namespace, name: zone } })
+  const pipeline = await newPipeline(request, { namespace, layer: 'silver', name: fresh('strategy') })
+  const sql = `select * from read_csv('{{ landing_zone("${zone}") }}', header = true, nullstr = 'NULL')`
+  await writeFile(request, `${pipeline.prefix}pipeline.sql`, sql)
+  await writeFile(request, `${pipeline.prefix}config.yaml`, `archive_landing_zones: true\n${config}`)
+  const published = await request.post(`${pipeline.url}/publish`)
+  expect(published.status(), await published.text()).toBe(200)
+  let columns = header
+  return {
+    namespace,
+    async deliver(...lines) {
+      const [first = ''] = lines
+      if (first.startsWith('#')) columns = (lines.shift() ?? '').slice(1)
+      const buffer = Buffer.from(`${[columns, ...lines].join('\n')}\n`)
+      const file = { name: 'batch.csv', mimeType: 'text/csv', buffer }
+      const uploaded = await request.post(`/api/v1/landing-zones/${namespace}/${zone}/files`, {
+        multipart: { file },
+      })
+      expect(uploaded.status()).toBe(201)
+      const asked = await request.post('/api/v1/runs', {
+        data: { namespace, layer: 'silver', pipeline: pipeline.name },
+      })
+      const { run_id } = await asked.json()
+      const run = async () => (await request.get(`/api/v1/runs/${run_id}`)).json()
+      await expect.poll(async () => (await run()).finished_at, { intervals: [50, 100, 200] }).not.toBeNull()
+      return run()
+    },
+    async rows(order, columns = '*') {
+      const query = `select ${columns} from silver."${pipeline.name}" order by ${order}`
+      const response = await request.post('/api/v1/query', { data: { sql: query, namespace } })
+      expect(response.status(), await response.text()).toBe(200)
+      return (await response.json()).rows.map((row: object) => Object.values(row))
+    },
+  }
+}
+
+const wrote = (rows: number) => ({ status: 'success', error: null, rows_written: rows })
+
+test('incremental replaces the rows of known keys and adds the others; the last row of a key counts', async ({
+  request,
+}) => {
+  const feed = await newFeed(request, 'merge_strategy: incremental\nunique_key: id', 'id,word')
+  expect(await feed.deliver('1,one', '2,two', 'NULL,nobody', '2,zwei')).toMatchObject(wrote(3))
+  expect(await feed.deliver('2,deux', '3,trois', 'NULL,personne')).toMatchObject(wrote(3))
+  expect(await feed.rows('id nulls last')).toEqual([
+    [1, 'one'],
+    [2, 'deux'],
+    [3, 'trois'],
+    [null, 'personne'],
+  ])
+})
+
+test('delete_insert replaces all rows of the keys that arrive', async ({ request }) => {
+  const feed = await newFeed(request, 'merge_strategy: delete_insert\nunique_key: invoice', 'invoice,line')
+  expect(await feed.deliver('A,1', 'A,2', 'A,3', 'B,1')).toMatchObject(wrote(4))
+  expect(await feed.deliver('A,10', 'A,11')).toMatchObject(wrote(2))
+  expect(await feed.rows('invoice, line')).toEqual([
+    ['A', 10],
+    ['A', 11],
+    ['B', 1],
+  ])
+})
+
+test('scd2 keeps what was, and leaves alone what has not changed', async ({ request }) => {
+  const feed = await newFeed(request, 'merge_strategy: scd2\nunique_key: id', 'id,city')
+  expect(await feed.deliver('1,Oslo', '2,Rome')).toMatchObject(wrote(2))
+  expect(await feed.deliver('1,Oslo', '2,Rome')).toMatchObject(wrote(0))
+  expect(await feed.deliver('2,Milan', '3,Bern')).toMatchObject(wrote(3))
+  expect(await feed.rows('id, valid_from', 'id, city, valid_to is null as open')).toEqual([
+    [1, 'Oslo', true],
+    [2, 'Rome', false],
+    [2, 'Milan', true],
+    [3, 'Bern', true],
+  ])
+})
+
+test('snapshot replaces just the partitions that arrive', async ({ request }) => {
+  const config =
+    'merge_strategy: snapshot\npartition_column: day\npartition_by: [{column: day, transform: month}]'
+  const feed = await newFeed(request, config, 'day,sales')
+  expect(await feed.deliver('2024-01-30,1', '2024-01-31,2', '2024-02-01,3')).toMatchObject(wrote(3))
+  expect(await feed.deliver('2024-01-31,20', '2024-01-31,21')).toMatchObject(wrote(2))
+  expect(await feed.rows('day, sales')).toEqual([
+    ['2024-01-30', 1],
+    ['2024-01-31', 20],
+    ['2024-01-31', 21],
+    ['2024-02-01', 3],
+  ])
+})
+
+test('columns come and go; a type that does not fit fails the run and names both', async ({ request }) => {
+  const feed = await newFeed(request, 'merge_strategy: incremental\nunique_key: id', 'id,amount,note')
+  expect(await feed.deliver('1,10,first', '2,20,second')).toMatchObject(wrote(2))
+  expect(await feed.deliver('#id,amount,place', '2,21,here')).toMatchObject(wrote(1))
+  expect(await feed.rows('id', 'id, amount, note, place')).toEqual([
+    [1, 10, 'first', null],
+    [2, 21, null, 'here'],
+  ])
+  const failed = await feed.deliver('#id,amount', '3,many')
+  expect(failed).toMatchObject({ status: 'failed', rows_written: null })
+  expect(failed.error).toContain('column "amount" is BIGINT in the table and VARCHAR in the new rows')
+  expect(await feed.rows('id', 'id')).toEqual([[1], [2]])
+})
+
+test('a strategy without the key it needs fails publish and the run, naming the key', async ({ request }) => {
+  for (const [strategy, key] of [
+    ['incremental', 'unique_key'],
+    ['delete_insert', 'unique_key'],
+    ['scd2', 'unique_key'],
+    ['snapshot', 'partition_column'],
+  ] as const) {
+    const { prefix, url, namespace, layer, name } = await newPipeline(request)
+    await writeFile(request, `${prefix}config.yaml`, `merge_strategy: ${strategy}\n`)
+    const published = await request.post(`${url}/publish`)
+    expect(published.status()).toBe(422)
+    expect(await published.text()).toContain(`merge_strategy ${strategy} needs ${key}`)
+    const { run_id } = await (
+      await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
+    ).json()
+    const run = async () => (await request.get(`/api/v1/runs/${run_id}`)).json()
+    await expect.poll(async () => (await run()).status).toBe('failed')
+    expect((await run()).error).toContain(`merge_strategy ${strategy} needs ${key}`)
+  }
+})
+
+test('an incremental pipeline reads from its watermark on', async ({ request }) => {
+  const namespace = await newNamespace(request)
+  const pipeline = await newPipeline(request, { namespace, layer: 'gold', name: fresh('watermark') })
+  await writeFile(
+    request,
+    `${pipeline.prefix}config.yaml`,
+    'merge_strategy: incremental\nunique_key: id\nwatermark_column: id\n',
+  )
+  await writeFile(
+    request,
+    `${pipeline.prefix}pipeline.sql`,
+    `select i as id, '{{ watermark_value }}' as seen from range(100) t(i)
+     where i < {% if is_incremental() and watermark_value %}{{ watermark_value }} + 3 and i > {{ watermark_value }}{% else %}2{% endif %}`,
+  )
+  const run = async () => {
+    const data = { namespace, layer: 'gold', pipeline: pipeline.name }
+    const { run_id } = await (await request.post('/api/v1/runs', { data })).json()
+    const get = async () => (await request.get(`/api/v1/runs/${run_id}`)).json()
+    await expect.poll(async () => (await get()).finished_at, { intervals: [50] }).not.toBeNull()
+    return get()
+  }
+  expect(await run()).toMatchObject(wrote(2))
+  expect(await run()).toMatchObject(wrote(2))
+  const sql = `select id, seen from gold."${pipeline.name}" order by id`
+  const { rows } = await (await request.post('/api/v1/query', { data: { sql, namespace } })).json()
+  expect(rows).toEqual([
+    { id: 0, seen: 'none' },
+    { id: 1, seen: 'none' },
+    { id: 2, seen: '1' },
+    { id: 3, seen: '1' },
+  ])
+})
