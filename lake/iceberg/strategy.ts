@@ -71,6 +71,8 @@ export interface ResultWrite {
   readonly engine: WriteEngine
   /** Another engine, which can read these files of the table; answers where they are. */
   readonly open: (files: readonly TableFile[]) => Promise<{ engine: WriteEngine; paths: readonly string[] }>
+  /** Rows of a new file in a table of so many rows. */
+  readonly fileRows?: (tableRows: number) => number
 }
 
 export interface TableChange {
@@ -220,7 +222,7 @@ async function sortResult(write: ResultWrite, shape: Shape): Promise<WrittenFile
 }
 
 async function mergeResult(write: ResultWrite, shape: Shape): Promise<TableChange> {
-  const { engine, table, reader, rules, directory } = write
+  const { engine, table, rules, directory } = write
   const { merge, change } = shape
   if (merge === null) throw new Error(`${rules.mergeStrategy} does not merge`)
   let rows = await stageBatch(write, shape)
@@ -229,7 +231,7 @@ async function mergeResult(write: ResultWrite, shape: Shape): Promise<TableChang
   if (rules.mergeStrategy === 'incremental' || rules.mergeStrategy === 'scd2')
     rows = await keepLastPerKey(engine, shape, rows)
   const target = targetOf(write, shape, rows)
-  const candidates = table === null ? [] : await candidatesOf(table, shape, { engine, reader })
+  const candidates = table === null ? [] : await candidatesOf(table, shape, target.fileRows, write)
   const opened = await handOver({ engine, open: write.open, directory }, candidates)
   const { files, replaced, rowsWritten } = await mergeBatch(opened.engine, merge, target, opened.candidates)
   const isNothing = table !== null && files.length === 0 && replaced.length === 0
@@ -237,12 +239,11 @@ async function mergeResult(write: ResultWrite, shape: Shape): Promise<TableChang
   return { ...change, operation: isNothing ? null : operation, files, replaced, rowsWritten }
 }
 
-const targetOf = ({ directory }: ResultWrite, { schema, spec, tableRows }: Shape, rows: number): Target => ({
-  schema,
-  spec,
-  fileRows: fileRowsFor(tableRows + rows),
-  directory,
-})
+const targetOf = (
+  { directory, fileRows = fileRowsFor }: ResultWrite,
+  { schema, spec, tableRows }: Shape,
+  rows: number,
+): Target => ({ schema, spec, fileRows: fileRows(tableRows + rows), directory })
 
 /** The result as the table BATCH, in the types of its table. Answers its number of rows. */
 async function stageBatch(
@@ -281,8 +282,9 @@ type Chosen = Omit<Candidate, 'path'>
 /** The files that may hold keys of the batch; and small ones, where they have become many. */
 async function candidatesOf(
   table: TableMetadata,
-  { schema, order, tableRows }: Shape,
-  { engine, reader }: Pick<ResultWrite, 'engine' | 'reader'>,
+  { schema, order }: Shape,
+  fileRows: number,
+  { engine, reader }: ResultWrite,
 ): Promise<Chosen[]> {
   const id = currentSnapshot(table)?.['snapshot-id']
   if (id === undefined) return []
@@ -292,7 +294,7 @@ async function candidatesOf(
   const chosen = await pruneManifests(manifests, table, schema, keys, query)
   const files = await tableFilesOf(chosen, reader)
   const held = new Set(await pruneFiles(files, table, schema, keys, query))
-  const gathered = smallFiles(files, fileRowsFor(tableRows))
+  const gathered = smallFiles(files, fileRows)
   return files
     .filter((file) => held.has(file) || gathered.has(file))
     .map((file) => ({ file, isGathered: gathered.has(file) }))

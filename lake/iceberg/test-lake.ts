@@ -41,7 +41,7 @@ export interface TestLake {
     table: TableMetadata | null,
     sql: string,
     rules: Partial<WriteRules>,
-    at?: string,
+    more?: { at?: string; fileRows?: number },
   ): Promise<{ table: TableMetadata; change: TableChange; opened: string[] }>
   commit(write: Omit<Write, 'reader' | 'at' | 'uuid'>): Promise<{ metadata: TableMetadata; plan: CommitPlan }>
   /** SQL that reads the table's current snapshot. */
@@ -145,7 +145,12 @@ export async function openTestLake(): Promise<TestLake> {
     }
   }
 
-  const writeBy: TestLake['writeBy'] = async (table, sql, rules, at = '2026-01-01T00:00:00Z') => {
+  const writeBy: TestLake['writeBy'] = async (
+    table,
+    sql,
+    rules,
+    { at = '2026-01-01T00:00:00Z', fileRows } = {},
+  ) => {
     const local = await mkdtemp(join(directory, 'write-'))
     const [engine, other] = await Promise.all([engineOf(), engineOf()])
     const opened: string[] = []
@@ -162,6 +167,7 @@ export async function openTestLake(): Promise<TestLake> {
         },
         at,
         directory: local,
+        ...(fileRows !== undefined && { fileRows: () => fileRows }),
         reader,
         engine,
         open: async (files) => {
