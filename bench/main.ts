@@ -1,5 +1,6 @@
 // `npm run bench [name...]`: each benchmark prints its figures beside a peer or limit measured in the same run. None asserts.
 import { benchControlPlane } from './control-plane.ts'
+import { benchMerge } from './merge.ts'
 import { benchReaper } from './reaper.ts'
 import { benchRunLatency } from './run-latency.ts'
 import { benchTriggerLatency } from './trigger-latency.ts'
@@ -9,6 +10,7 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
   'control-plane': benchControlPlane,
   'trigger-latency': benchTriggerLatency,
   reaper: benchReaper,
+  merge: benchMerge,
 }
 
 const asked = process.argv.slice(2)

@@ -1,0 +1,151 @@
+// An incremental run of 1,000 changed rows into tables of one and of ten million: what it writes and how long it takes,
+// with keys side by side and scattered. Limits measured beside it: DuckDB alone rewrites one file of the table, and all
+// of it.
+import { mkdtemp, readdir, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DuckDBInstance } from '@duckdb/node-api'
+import { startService } from '../.setup/service.ts'
+import { figuresOf } from './figures.ts'
+
+const SIZES = [1_000_000, 10_000_000]
+const CHANGED = 1_000
+const RUNS = 9
+/** Rows of a file of such tables. */
+const FILE_ROWS = 65_536
+
+const rows = (id: string, range: string, factor = 7919) => `
+  select ${id} as id, (${id} * ${factor}) % 100003 as amount, 'customer ' || (${id} * 31) % 5000 as customer,
+         timestamp '2024-01-01' + to_seconds(${id}) as at, hash(${id}) % 1000 / 8.0 as score
+  from range(${range}) t(i)`
+
+export async function benchMerge() {
+  const service = await startService({ LOG_FORMAT: 'text' })
+  try {
+    const merges: Measured[] = []
+    for (const size of SIZES) merges.push(await measure(service, size))
+    print(merges)
+  } finally {
+    await service.stop()
+  }
+}
+
+interface Measured {
+  size: number
+  tableBytes: number
+  loadMs: number
+  clustered: Merged[]
+  scattered: Merged
+  oneFileMs: number
+  wholeMs: number
+}
+
+interface Merged {
+  ms: number
+  /** Data, manifests and metadata. */
+  bytes: number
+}
+
+async function measure(service: { url: string; dataDir: string }, size: number): Promise<Measured> {
+  const name = `merge-${size}`
+  const lake = join(service.dataDir, 'objects', '_lake')
+  await call('POST', '/pipelines', { namespace: 'default', layer: 'gold', name })
+  await write('config.yaml', 'merge_strategy: incremental\nunique_key: id\n')
+
+  const load = await run(rows('i', String(size)))
+  const clustered: Merged[] = []
+  for (let n = 0; n < RUNS; n += 1) {
+    const from = Math.floor((size * (n + 0.5)) / RUNS)
+    clustered.push(await run(rows('i', `${from}, ${from + CHANGED}`, 17)))
+  }
+  const scattered = await run(rows(`(i * ${Math.floor(size / CHANGED)} + i % 7)`, String(CHANGED), 19))
+  return { size, tableBytes: load.bytes, loadMs: load.ms, clustered, scattered, ...(await duckdbAlone(size)) }
+
+  async function run(sql: string): Promise<Merged> {
+    await write('pipeline.sql', sql)
+    const before = await bytesIn(lake)
+    const since = performance.now()
+    const { run_id } = await call<{ run_id: string }>('POST', '/runs', {
+      namespace: 'default',
+      layer: 'gold',
+      pipeline: name,
+    })
+    const stream = await fetch(`${service.url}/api/v1/runs/${run_id}/logs`, {
+      headers: { accept: 'text/event-stream' },
+    })
+    const text = await stream.text()
+    const ms = performance.now() - since
+    if (!text.includes('"status":"success"')) throw new Error(`the run did not succeed: ${text}`)
+    return { ms, bytes: (await bytesIn(lake)) - before }
+  }
+
+  async function write(file: string, content: string) {
+    await call('PUT', `/files/default/pipelines/gold/${name}/${file}`, { content })
+  }
+
+  async function call<Answer>(method: string, path: string, body: object): Promise<Answer> {
+    const response = await fetch(`${service.url}/api/v1${path}`, {
+      method,
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`)
+    return response.json()
+  }
+}
+
+async function bytesIn(directory: string): Promise<number> {
+  const entries = await readdir(directory, { withFileTypes: true, recursive: true }).catch(() => [])
+  const sizes = await Promise.all(
+    entries
+      .filter((entry) => entry.isFile())
+      .map(async ({ parentPath, name }) => (await stat(join(parentPath, name))).size),
+  )
+  return sizes.reduce((sum, size) => sum + size, 0)
+}
+
+async function duckdbAlone(size: number) {
+  const directory = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
+  const instance = await DuckDBInstance.create(':memory:', { threads: '1' })
+  const connection = await instance.connect()
+  const copy = async (count: number) => {
+    const since = performance.now()
+    await connection.run(
+      `copy (select * replace (if(id < ${CHANGED}, 0, amount) as amount) from '${join(directory, 'all.parquet')}' where id < ${count})
+       to '${join(directory, 'out.parquet')}' (format parquet, compression zstd)`,
+    )
+    return performance.now() - since
+  }
+  await connection.run(
+    `copy (${rows('i', String(size))}) to '${join(directory, 'all.parquet')}' (format parquet, compression zstd)`,
+  )
+  const oneFile: number[] = []
+  for (let n = 0; n < RUNS; n += 1) oneFile.push(await copy(FILE_ROWS))
+  const wholeMs = await copy(size)
+  connection.closeSync()
+  instance.closeSync()
+  await rm(directory, { recursive: true })
+  return { oneFileMs: figuresOf(oneFile).p50, wholeMs }
+}
+
+function print(merges: readonly Measured[]) {
+  const columns = merges.map(({ size }) => `${size / 1_000_000} M rows`.padStart(12))
+  console.log(`  ${''.padEnd(52)}${columns.join('')}`)
+  const line = (name: string, value: (merge: Measured) => string) =>
+    console.log(`  ${name.padEnd(52)}${merges.map((merge) => value(merge).padStart(12)).join('')}`)
+  const median = ({ clustered }: Measured) => figuresOf(clustered.map(({ ms }) => ms)).p50
+  const share = (bytes: number, { tableBytes }: Measured) => `${((100 * bytes) / tableBytes).toFixed(2)} %`
+  line('table', ({ tableBytes }) => `${(tableBytes / 1e6).toFixed(1)} MB`)
+  line('first load', ({ loadMs }) => `${loadMs.toFixed(0)} ms`)
+  line('1,000 keys side by side: POST to success, p50', (merge) => `${median(merge).toFixed(0)} ms`)
+  line('  bytes written, most of any run', (merge) =>
+    share(Math.max(...merge.clustered.map(({ bytes }) => bytes)), merge),
+  )
+  line('1,000 scattered keys: POST to success', ({ scattered }) => `${scattered.ms.toFixed(0)} ms`)
+  line('  bytes written', (merge) => share(merge.scattered.bytes, merge))
+  line('DuckDB alone rewrites one file, p50', ({ oneFileMs }) => `${oneFileMs.toFixed(0)} ms`)
+  line('DuckDB alone rewrites the whole table', ({ wholeMs }) => `${wholeMs.toFixed(0)} ms`)
+  const [small, large] = merges
+  if (small && large)
+    console.log(`  time side by side, 10 M rows over 1 M rows: ${(median(large) / median(small)).toFixed(2)}`)
+}
