@@ -171,6 +171,15 @@ async function expectOneRunEach() {
   )
   expect(ended).toHaveLength(SCHEDULES)
   expect(new Set(ended.map((run) => run.schedule_id)).size).toBe(SCHEDULES)
+  const { body } = await tree.call<{ schedules: Record<'last_run_at' | 'next_run_at', string | null>[] }>(
+    'GET',
+    '/schedules',
+  )
+  expect(body.schedules).toHaveLength(SCHEDULES)
+  for (const { last_run_at, next_run_at } of body.schedules) {
+    expect(last_run_at).not.toBeNull()
+    expect(next_run_at).toMatch(/-01-01T00:00:00/)
+  }
 }
 
 const firings = async (holder = 'old') => (await sql`select 1 from firing where holder = ${holder}`).length

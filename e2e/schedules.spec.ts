@@ -1,0 +1,119 @@
+// Specification: Schedules (legacy). That they start runs is shown in faults/, where a test may turn the clock.
+import { type APIRequestContext, expect, test } from '@playwright/test'
+import { expectError, type MadePipeline, newPipeline } from './resources.ts'
+
+const SCHEDULES = '/api/v1/schedules'
+const INSTANT = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d/)
+
+const ask = (pipeline: MadePipeline, more: object = {}) => ({
+  namespace: pipeline.namespace,
+  layer: pipeline.layer,
+  pipeline: pipeline.name,
+  cron: '0 6 * * mon-fri',
+  ...more,
+})
+
+async function newSchedule(request: APIRequestContext, more: object = {}) {
+  const pipeline = await newPipeline(request)
+  const response = await request.post(SCHEDULES, { data: ask(pipeline, more) })
+  expect(response.status()).toBe(201)
+  const { id } = await response.json()
+  return { pipeline, url: `${SCHEDULES}/${id}`, id: id as string }
+}
+
+test('a schedule is created, shown, changed and deleted', async ({ request }) => {
+  const pipeline = await newPipeline(request)
+  const response = await request.post(SCHEDULES, { data: ask(pipeline) })
+  expect(response.status()).toBe(201)
+  const created = await response.json()
+  expect(created).toEqual({
+    id: expect.any(String),
+    ...ask(pipeline),
+    enabled: true,
+    created_at: INSTANT,
+    updated_at: INSTANT,
+  })
+
+  const url = `${SCHEDULES}/${created.id}`
+  const shown = await request.get(url)
+  const { next_run_at, ...others } = await shown.json()
+  expect(others).toEqual({ ...created, last_run_at: null })
+  // The scheduler may have passed by already.
+  expect([next_run_at, null]).toContainEqual(next_run_at === null ? null : INSTANT)
+
+  const changed = await request.put(url, { data: { cron: '*/5 * * * *', enabled: false } })
+  expect(changed.status()).toBe(200)
+  expect(await changed.json()).toMatchObject({ id: created.id, cron: '*/5 * * * *', enabled: false })
+  expect(await (await request.put(url, { data: { enabled: true } })).json()).toMatchObject({
+    cron: '*/5 * * * *',
+    enabled: true,
+    next_run_at: null,
+  })
+
+  expect((await request.delete(url)).status()).toBe(204)
+  for (const answer of [request.get(url), request.delete(url), request.put(url, { data: {} })])
+    await expectError(await answer, 404, /schedule/)
+})
+
+test('the scheduler looks for what is due, and counts it', async ({ request }) => {
+  await expect
+    .poll(async () => {
+      const metrics = await (await request.get('/metrics')).text()
+      return /^sluice_scheduler_ticks_total (\d+)$[\s\S]*^sluice_scheduler_runs_triggered_total \d+$/m.exec(
+        metrics,
+      )?.[1]
+    })
+    .toMatch(/^[1-9]/)
+})
+
+test('schedules are listed by the page, with an exact number', async ({ request }) => {
+  const mine = await Promise.all([newSchedule(request), newSchedule(request)])
+  const all = await (await request.get(SCHEDULES)).json()
+  expect(all.total).toBeGreaterThanOrEqual(2)
+  const ids = all.schedules.map(({ id }: { id: string }) => id)
+  expect(ids).toEqual(expect.arrayContaining(mine.map(({ id }) => id)))
+  const page = await request.get(`${SCHEDULES}?limit=1&offset=1`)
+  expect((await page.json()).schedules).toHaveLength(1)
+  expect(page.headers().link).toContain('rel="first"')
+})
+
+for (const [what, more, message] of [
+  ['no cron', { cron: undefined }, /^cron: /],
+  ['no namespace', { namespace: undefined }, /^namespace: /],
+  ['no layer', { layer: undefined }, /^layer: /],
+  ['no pipeline', { pipeline: undefined }, /^pipeline: /],
+  ['a bad name', { pipeline: 'No Name' }, /^pipeline: /],
+  ['a bad layer', { layer: 'copper' }, /^layer: /],
+  ['seconds', { cron: '0 0 6 * * *' }, /^cron: .*five/],
+  ['a nickname', { cron: '@hourly' }, /^cron: /],
+  ['an hour there is not', { cron: '0 24 * * *' }, /^cron: hour 24/],
+  ['a day that never comes', { cron: '0 0 31 2 *' }, /^cron: .*never comes/],
+  ['the last day, in letters', { cron: '0 0 L * *' }, /^cron: /],
+] as const)
+  test(`${what}: 400 that names the field, on create and on update`, async ({ request }) => {
+    const pipeline = await newPipeline(request)
+    await expectError(await request.post(SCHEDULES, { data: ask(pipeline, more) }), 400, message)
+    if (!('cron' in more) || more.cron === undefined) return
+    const { url } = await newSchedule(request)
+    await expectError(await request.put(url, { data: more }), 400, message)
+    expect(await (await request.get(url)).json()).toMatchObject({ cron: '0 6 * * mon-fri' })
+  })
+
+test('what is not there is 404', async ({ request }) => {
+  const pipeline = await newPipeline(request)
+  await expectError(
+    await request.post(SCHEDULES, { data: ask(pipeline, { pipeline: 'absent' }) }),
+    404,
+    /absent/,
+  )
+  for (const id of ['00000000-0000-7000-8000-000000000000', 'not-a-uuid'])
+    await expectError(await request.get(`${SCHEDULES}/${id}`), 404)
+})
+
+test('the schedules of a deleted pipeline are gone', async ({ request }) => {
+  const { pipeline, url, id } = await newSchedule(request)
+  expect((await request.delete(pipeline.url)).status()).toBe(204)
+  await expectError(await request.get(url), 404)
+  const { schedules } = await (await request.get(SCHEDULES)).json()
+  expect(schedules.map((one: { id: string }) => one.id)).not.toContain(id)
+})
