@@ -55,7 +55,7 @@ export function drawingOf(definition: Definition, options: DrawingOptions): stri
     isStandalone ? `<rect class="paper" y="${top}" width="${width}" height="${height}" rx="12"/>` : '',
     ...compounds.map((placed) => compound(placed, active)),
     ...groups.map(group),
-    ...initials.map(({ dot, points, state }) => initial(dot, points, state === null && taken === CREATED)),
+    ...initials.map((mark) => initial(mark, isWithin(definition.initial, mark.target), taken)),
     ...edges.map((edge) => way(edge, taken)),
     ...edges.map((edge) => label(edge, taken, compounds)),
     ...states.map((placed) => stateBox(placed, active, counts)),
@@ -99,8 +99,10 @@ function badge(box: Box, count: string) {
 
 const badgeWidth = (count: string) => Math.max(22, 12 + count.length * 7)
 
-function initial(dot: Point, points: Point[], isTaken: boolean) {
-  return `<g class="way initial${isTaken ? ' taken' : ''}" data-transitions="${CREATED}"><circle class="dot" cx="${n(dot.x)}" cy="${n(dot.y)}" r="5"/>${arrow(points, throughCurve)}</g>`
+/** Whoever is created takes those that lead to the innermost initial state; the others wait for an entry into their box. */
+function initial({ dot, points }: Layout['initials'][number], isFirst: boolean, taken: string | null) {
+  const classes = isFirst && taken === CREATED ? 'way initial taken' : 'way initial'
+  return `<g class="${classes}" data-transitions="${isFirst ? CREATED : ''}"><circle class="dot" cx="${n(dot.x)}" cy="${n(dot.y)}" r="5"/>${arrow(points, throughCurve)}</g>`
 }
 
 function way({ transitions, points, isLoop, label }: PlacedEdge, taken: string | null) {

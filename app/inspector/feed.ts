@@ -91,6 +91,8 @@ export function makeInspectorFeeds(
     return stream((controller) => {
       const list = lists.get(machine)
       list?.watchers.add(controller)
+      // What moved between its reader's last look and now.
+      if (list !== undefined) list.hasChanged = true
       return () => list?.watchers.delete(controller)
     })
   }
@@ -211,8 +213,10 @@ export function makeInspectorFeeds(
       return
     }
     const moved = await inspector.movedSince(last)
+    // The first answer is only where to begin: what came before it may have been missed.
+    const machines = last === null ? MACHINE_NAMES : moved.machines
     last = moved.last
-    for (const machine of moved.machines) {
+    for (const machine of machines) {
       const list = lists.get(machine)
       if (list !== undefined) list.hasChanged = true
     }

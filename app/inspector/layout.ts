@@ -46,7 +46,8 @@ export interface Layout {
   compounds: PlacedState[]
   states: PlacedState[]
   groups: PlacedGroup[]
-  initials: { state: string | null; dot: Point; points: Point[] }[]
+  /** The arrow into the state that is entered first, at each level. */
+  initials: { target: string; dot: Point; points: Point[] }[]
   edges: PlacedEdge[]
 }
 
@@ -144,10 +145,10 @@ export function layOut(definition: Definition, detail: Detail): Layout {
     compounds: states.filter(({ kind }) => kind === 'compound').map(placed),
     states: states.filter(({ kind }) => kind !== 'compound').map(placed),
     groups: groups.map(({ id, members }) => ({ members, ...box(id) })),
-    initials: initials.map(({ path, parent }) => {
+    initials: initials.map(({ path }) => {
       const end = { x: ends.reserved(path), y: box(path).y }
       const dot = { x: end.x, y: end.y - MARK }
-      return { state: parent, dot, points: [dot, end] }
+      return { target: path, dot, points: [dot, end] }
     }),
     edges: placedEdges,
   }

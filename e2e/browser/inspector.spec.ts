@@ -1,0 +1,284 @@
+// The inspector's page in a real browser: live, by keyboard, in both colours, with a few instances and with thousands.
+import { type APIRequestContext, expect, type Page, test } from '@playwright/test'
+import { startOwnService } from '../own-service.ts'
+import { type MadePipeline, newNamespace, newPipeline, writeFile } from '../resources.ts'
+
+const FEW_SECONDS = 'select count(*) as n from range(100000) a, range(40000) b'
+
+/** Opens the page, and notes every address it asks for elsewhere and every complaint of the browser. */
+async function openPage(page: Page, baseURL: string | undefined, hash = '') {
+  const problems: string[] = []
+  const origin = new URL(baseURL ?? '').origin
+  page.on('request', (request) => {
+    const { origin: asked, protocol } = new URL(request.url())
+    if (protocol !== 'data:' && protocol !== 'blob:' && asked !== origin) problems.push(request.url())
+  })
+  page.on('console', (message) => message.type() === 'error' && problems.push(message.text()))
+  page.on('pageerror', (error) => problems.push(error.message))
+  await page.addInitScript(() =>
+    addEventListener('securitypolicyviolation', (event) => {
+      const { violatedDirective, blockedURI } = event as SecurityPolicyViolationEvent
+      console.error(`policy: ${violatedDirective} ${blockedURI}`)
+    }),
+  )
+  await page.goto(new URL(`/inspector${hash}`, baseURL).href)
+  return problems
+}
+
+async function published(request: APIRequestContext, sql: string): Promise<MadePipeline> {
+  const pipeline = await newPipeline(request, { namespace: await newNamespace(request) })
+  await writeFile(request, `${pipeline.prefix}pipeline.sql`, sql)
+  expect((await request.post(`${pipeline.url}/publish`)).status()).toBe(200)
+  return pipeline
+}
+
+async function requested(
+  request: APIRequestContext,
+  { namespace, layer, name }: MadePipeline,
+): Promise<string> {
+  const response = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
+  return (await response.json()).run_id
+}
+
+/** The innermost state that is lit. */
+const lit = (page: Page) => page.locator('#canvas .state.active')
+const rows = (page: Page) => page.locator('.row:not(.pending) a')
+const steps = (page: Page) => page.locator('.history li')
+
+async function finished(request: APIRequestContext, pipeline: MadePipeline): Promise<string> {
+  const id = await requested(request, pipeline)
+  await expect
+    .poll(async () => (await (await request.get(`/api/v1/runs/${id}`)).json()).status, { timeout: 20_000 })
+    .toBe('success')
+  return id
+}
+
+test('a run that waits says what for, and is seen to move without reloading', async ({
+  page,
+  request,
+  baseURL,
+}) => {
+  const pipeline = await published(request, FEW_SECONDS)
+  const first = await requested(request, pipeline)
+  const second = await requested(request, pipeline)
+  const problems = await openPage(page, baseURL, `#/run/${second}`)
+  await expect(page.locator('.waits li').first()).toContainText('of this pipeline')
+  await expect(page.locator('.waits a').first()).toHaveAttribute('href', `#/run/${first}`)
+  await expect(lit(page)).toHaveAttribute('data-state', 'pending.waiting')
+  await expect(page.locator('#connection')).toHaveText('live')
+  // Neither may be caught by a slow machine, so each is waited for as a state of the page.
+  await expect(lit(page)).toHaveAttribute('data-state', /^running\./, { timeout: 20_000 })
+  await expect(page.locator('#canvas .compound.active')).toHaveAttribute('data-state', 'running')
+  await expect(page.locator('.waits')).toBeHidden()
+  await expect(lit(page)).toHaveAttribute('data-state', 'success', { timeout: 20_000 })
+  await expect(page.locator('#connection')).toHaveText('ended')
+  await expect(page.locator('.now .pill')).toHaveText('success')
+  const total = await steps(page).count()
+  await expect(page.locator('.position')).toHaveText(`${total} of ${total}`)
+  await expect(steps(page).last().locator('.pill')).toHaveText('success')
+  await expect(page.locator('#canvas .way.taken')).toHaveCount(1)
+  expect(problems).toEqual([])
+})
+
+test('a history is stepped through by keys and clicks, and every step has an address', async ({
+  page,
+  request,
+  baseURL,
+}) => {
+  const id = await finished(request, await published(request, 'select 1 as n'))
+  const problems = await openPage(page, baseURL, `#/run/${id}`)
+  await expect(lit(page)).toHaveAttribute('data-state', 'success')
+  const count = await steps(page).count()
+  await expect(page.locator('.position')).toHaveText(`${count} of ${count}`)
+
+  await page.keyboard.press('ArrowLeft')
+  await expect(lit(page)).toHaveAttribute('data-state', 'running.merging')
+  await expect(page).toHaveURL(new RegExp(`#/run/${id}@\\d+$`))
+  await expect(page.locator('#canvas .way.taken')).toHaveAttribute(
+    'data-transitions',
+    /running\.\w+:executed:2/,
+  )
+  await expect(page.locator('.history li[aria-current] .effect')).toHaveText(['mergeBranch'])
+
+  await page.keyboard.press('Home')
+  await expect(lit(page)).toHaveAttribute('data-state', 'pending.waiting')
+  // Into what is pending, and in there.
+  await expect(page.locator('#canvas .way.taken[data-transitions="created"]')).toHaveCount(2)
+  await page.getByRole('button', { name: 'Step forth (→)' }).click()
+  await expect(lit(page)).toHaveAttribute('data-state', 'pending.starting')
+  await expect(page.locator('.history li[aria-current] .effect')).toHaveText(['openAttempt', 'submitAttempt'])
+  await expect(page.locator('.history li[aria-current]')).toContainText('by dispatcher')
+
+  await page.reload()
+  await expect(lit(page)).toHaveAttribute('data-state', 'pending.starting')
+  await expect(page.locator('.position')).toHaveText(`2 of ${count}`)
+  await page.keyboard.press('End')
+  await expect(lit(page)).toHaveAttribute('data-state', 'success')
+  await expect(page).toHaveURL(new RegExp(`#/run/${id}$`))
+  await page.locator('.lifeline button').first().click()
+  await expect(lit(page)).toHaveAttribute('data-state', 'pending.waiting')
+
+  await page.getByRole('tab', { name: 'Log' }).click()
+  await expect(page.locator('.log li').first()).toContainText('attempt 1')
+  expect(problems).toEqual([])
+})
+
+test('a list is narrowed by search and by the statechart, walked by keys, and knows its way back', async ({
+  page,
+  request,
+  baseURL,
+}) => {
+  const pipeline = await published(request, 'select 1 as n')
+  const ids = [await finished(request, pipeline), await finished(request, pipeline)]
+  const problems = await openPage(page, baseURL, '#/run')
+  await expect(rows(page).first()).toBeVisible()
+  await page.keyboard.press('/')
+  await page.keyboard.type(pipeline.namespace)
+  await expect(page.locator('.summary')).toHaveText('2 runs')
+  await expect(page.locator('#canvas .state[data-state="success"] .badge')).toHaveText('2')
+  await page.locator('#canvas [data-state="failed"]').click()
+  await expect(page.locator('.empty')).toContainText('Nothing matches')
+  await page.locator('#canvas [data-state="success"]').focus()
+  await page.keyboard.press('Enter')
+  await expect(page.locator('.summary')).toHaveText('2 runs in success')
+
+  await page.locator('#search').focus()
+  await page.keyboard.press('ArrowDown')
+  await page.keyboard.press('ArrowDown')
+  await page.keyboard.press('Enter')
+  await expect(page).toHaveURL(new RegExp(`#/run/${ids[0]}$`))
+  await expect(lit(page)).toHaveAttribute('data-state', 'success')
+  await page.keyboard.press('Escape')
+  await expect(page.locator('.summary')).toHaveText('2 runs in success')
+
+  await page.locator('#tabs [data-machine="draft"]').click()
+  await page.locator('#search').fill(pipeline.namespace)
+  await expect(page.locator('.summary')).toHaveText('1 draft')
+  await writeFile(request, `${pipeline.prefix}pipeline.sql`, 'select 2 as n')
+  await expect(rows(page).first().locator('.pill')).toHaveText('dirty')
+  expect(problems).toEqual([])
+})
+
+test('an instance is saved as JSON and as SVG', async ({ page, request, baseURL }) => {
+  const id = await finished(request, await published(request, 'select 1 as n'))
+  await openPage(page, baseURL, `#/run/${id}`)
+  for (const [button, name] of [
+    ['#export-json', `run-${id}.json`],
+    ['#export-svg', `run-${id}.svg`],
+    ['#save-chart', 'run.svg'],
+  ] as const) {
+    const [download] = await Promise.all([page.waitForEvent('download'), page.locator(button).click()])
+    expect(download.suggestedFilename()).toBe(name)
+  }
+})
+
+test('it is light or dark as the system is, or as its reader chooses', async ({
+  page,
+  request,
+  baseURL,
+}, testInfo) => {
+  await finished(request, await published(request, 'select 1 as n'))
+  await page.emulateMedia({ colorScheme: 'dark' })
+  await openPage(page, baseURL)
+  await expect(rows(page).first()).toBeVisible()
+  await expect(page.locator('#canvas .compound').first()).toBeVisible()
+  const brightness = () =>
+    page.evaluate(() => {
+      const of = (selector: string, property: 'backgroundColor' | 'fill') => {
+        const element = document.querySelector(selector)
+        const numbers = element === null ? null : getComputedStyle(element)[property].match(/[\d.]+/g)
+        return Number(numbers?.[0]) < 128 ? 'dark' : 'light'
+      }
+      return [
+        of('body', 'backgroundColor'),
+        of('.card', 'backgroundColor'),
+        of('.chart .compound > rect', 'fill'),
+      ]
+    })
+  expect(await brightness()).toEqual(['dark', 'dark', 'dark'])
+  await page.screenshot({ path: testInfo.outputPath('dark.png') })
+  await page.emulateMedia({ colorScheme: 'light' })
+  expect(await brightness()).toEqual(['light', 'light', 'light'])
+  await page.screenshot({ path: testInfo.outputPath('light.png') })
+  await page.locator('#theme').click()
+  await page.locator('#theme').click()
+  await expect(page.locator('#theme')).toHaveText('Dark')
+  await page.reload()
+  await expect(page.locator('#canvas .compound').first()).toBeVisible()
+  expect(await brightness()).toEqual(['dark', 'dark', 'dark'])
+})
+
+test('it fits a telephone', async ({ page, request, baseURL }) => {
+  const id = await finished(request, await published(request, 'select 1 as n'))
+  await page.setViewportSize({ width: 375, height: 740 })
+  for (const hash of ['#/run', '#/draft', '#/trigger', `#/run/${id}`]) {
+    await openPage(page, baseURL, hash)
+    await expect(page.locator('#canvas svg')).toBeVisible()
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(375)
+  }
+})
+
+test.describe('with a key, no runner and three thousand runs', () => {
+  const KEY = 'inspector-key-0123456789'
+  const COUNT = 3_000
+  const AT_ONCE = 16
+  let service: Awaited<ReturnType<typeof startOwnService>>
+  test.beforeAll(async ({ playwright }) => {
+    test.setTimeout(90_000)
+    service = await startOwnService({
+      PLATFORM_API_KEY: KEY,
+      RUNNER_URLS: 'none',
+      QUERY_URLS: 'none',
+      RATE_LIMIT: '0',
+    })
+    const request = await playwright.request.newContext({
+      baseURL: service.url,
+      extraHTTPHeaders: { 'x-api-key': KEY },
+    })
+    const pipeline = await newPipeline(request, { name: 'crowd' })
+    // Not by the test's own client, which takes notes of every request.
+    const { namespace, layer, name } = pipeline
+    const body = JSON.stringify({ namespace, layer, pipeline: name })
+    const headers = { 'x-api-key': KEY, 'content-type': 'application/json' }
+    const ask = async () => {
+      for (let index = 0; index < COUNT / AT_ONCE; index++) {
+        const response = await fetch(`${service.url}/api/v1/runs`, { method: 'POST', headers, body })
+        expect([response.status, await response.text()]).toEqual([202, expect.any(String)])
+      }
+    }
+    await Promise.all(Array.from({ length: AT_ONCE }, ask))
+    await request.dispose()
+  })
+  test.afterAll(() => service.stop())
+
+  test('the page asks for the key, and shows all of them without holding all of them', async ({ page }) => {
+    await openPage(page, service.url)
+    await expect(page.locator('#ask-key')).toBeVisible()
+    await page.locator('#key-input').fill('wrong')
+    await page.keyboard.press('Enter')
+    await expect(page.locator('#key-problem')).toHaveText('That key is not the right one.')
+    await page.locator('#key-input').fill(KEY)
+    await page.keyboard.press('Enter')
+    await expect(page.locator('.summary')).toHaveText(/^3,0\d\d runs$/)
+    await expect(page.locator('#connection')).toHaveText('live')
+    await expect(page.locator('#canvas .state[data-state="pending.waiting"] .badge')).toHaveText(/^3,0\d\d$/)
+    expect(await page.evaluate(() => [localStorage.length, Object.values(sessionStorage)])).toEqual([
+      0,
+      [KEY],
+    ])
+
+    const total = Number((await page.locator('.summary').textContent())?.replace(/\D/g, ''))
+    await page.locator('.scroller').focus()
+    await page.keyboard.press('End')
+    const last = page.locator(`.row[data-index="${total - 1}"] a`)
+    await expect(last).toBeVisible()
+    expect(await page.locator('.row').count()).toBeLessThan(60)
+    // The last one is the oldest: the first that was asked for, and the only one that no other holds up.
+    await last.click()
+    await expect(page.locator('.waits')).toContainText('Runners are switched off')
+    await expect(page.locator('.waits')).not.toContainText('come first')
+    await page.goBack()
+    await rows(page).first().click()
+    await expect(page.locator('.waits')).toContainText(/29\d\d older runs|30\d\d older runs/)
+  })
+})
