@@ -159,7 +159,13 @@ export async function saveRuns(tx: SqlTx, locked: Iterable<LockedRun>, now: Date
     follower: run.follower,
     not_before: run.notBefore,
   }))
-  const updated = tx`
+  const moves = moved.flatMap((run) => run.moves)
+  await tx`
+    with told as (
+      insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
+      select 'run', t.entity_id, ${now}, t.event, t."from", t."to", t.effects, t.cause
+      from jsonb_to_recordset(${tx.json(moves as unknown as JSONValue)})
+        as t(entity_id uuid, event text, "from" text, "to" text, effects jsonb, cause text))
     update run set snapshot = n.snapshot, machine_version = ${RUN_MACHINE_VERSION}, status = n.status, phase = n.phase,
       attempt = n.attempt, waiting = n.waiting, started_at = n.started_at, finished_at = n.finished_at,
       duration_ms = n.duration_ms, rows_written = n.rows_written, error = n.error, base_commit = n.base_commit,
@@ -168,12 +174,6 @@ export async function saveRuns(tx: SqlTx, locked: Iterable<LockedRun>, now: Date
       waiting boolean, started_at timestamptz, finished_at timestamptz, duration_ms bigint, rows_written bigint,
       error text, base_commit bigint, merged_commit bigint, follower text, not_before timestamptz)
     where run.id = n.id`
-  const told = tx`
-    insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
-    select 'run', t.entity_id, ${now}, t.event, t."from", t."to", t.effects, t.cause
-    from jsonb_to_recordset(${tx.json(moved.flatMap((run) => run.moves) as unknown as JSONValue)})
-      as t(entity_id uuid, event text, "from" text, "to" text, effects jsonb, cause text)`
-  await Promise.all([updated, told])
 }
 
 /** What is told of the runs that ended in this transaction. */
