@@ -3,8 +3,10 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import fc from 'fast-check'
 import { icebergRead } from 'icebird'
+import { FILE_ROWS, SMALL_FILES_LIMIT } from './layout.ts'
 import { currentSchema, currentSnapshot, type TableMetadata } from './metadata.ts'
 import { computedPartitions, type PartitionColumn } from './partition.ts'
+import { pruneManifests } from './prune.ts'
 import { dataManifestsOf, tableFilesOf } from './scan.ts'
 import { quoteName, quoteText, readTable } from './sql.ts'
 import type { TableChange, WriteRules } from './strategy.ts'
@@ -278,5 +280,281 @@ describe('a sequence of writes', () => {
       }),
       { numRuns: 30 },
     )
+  })
+})
+
+const incremental = { mergeStrategy: 'incremental', uniqueKey: ['id'] } as const
+
+describe('only what is affected is touched', () => {
+  test('a change in one place opens one file of many and writes one', async () => {
+    const { table } = await lake.writeBy(
+      null,
+      'SELECT (range * 37) % 1000 AS id, range AS v FROM range(1000)',
+      incremental,
+      {
+        fileRows: 50,
+      },
+    )
+    const before = await filesOf(table)
+    expect(before).toHaveLength(20)
+    const change = 'SELECT range + 203 AS id, -1::BIGINT AS v FROM range(10)'
+    const next = await lake.writeBy(table, change, incremental, { fileRows: 50 })
+    expect(next.opened).toHaveLength(1)
+    expect(next.change.replaced.map(({ file }) => file.location)).toEqual(next.opened)
+    expect(next.change).toMatchObject({ rowsWritten: 10, operation: 'rewrite', files: [{ recordCount: 50 }] })
+    const after = await filesOf(next.table)
+    const kept = new Set(after.map(({ file }) => file.location))
+    expect(before.filter(({ file }) => kept.has(file.location))).toHaveLength(19)
+    expect(currentSnapshot(next.table)?.summary).toMatchObject({
+      operation: 'overwrite',
+      'added-data-files': '1',
+      'deleted-data-files': '1',
+      'total-data-files': '20',
+      'total-records': '1000',
+    })
+  })
+
+  test('keys between those of a file are looked for and not found: it stays, and the new rows get a file', async () => {
+    const { table } = await lake.writeBy(null, 'SELECT range * 10 AS id FROM range(100)', incremental, {
+      fileRows: 50,
+    })
+    const next = await lake.writeBy(table, 'SELECT 15::BIGINT AS id UNION ALL SELECT 9999', incremental, {
+      fileRows: 50,
+    })
+    expect(next.opened).toHaveLength(1)
+    expect(next.change).toMatchObject({ replaced: [], operation: 'append', rowsWritten: 2 })
+  })
+
+  test('two far ends of a table are two files, not all between', async () => {
+    const { table } = await lake.writeBy(null, 'SELECT range AS id FROM range(1000)', incremental, {
+      fileRows: 50,
+    })
+    const next = await lake.writeBy(table, 'SELECT 0::BIGINT AS id UNION ALL SELECT 999', incremental, {
+      fileRows: 50,
+    })
+    expect(next.opened).toHaveLength(2)
+    expect((await filesOf(next.table)).map(({ file }) => file.recordCount)).toEqual(Array(20).fill(50))
+  })
+
+  test('a file of which nothing is left is dropped, and nothing of it read', async () => {
+    const snapshot = { mergeStrategy: 'snapshot', partitionColumn: 'day' } as const
+    const days = "SELECT DATE '2024-01-01' + (range // 50)::INTEGER AS day, range AS n FROM range(200)"
+    const { table } = await lake.writeBy(null, days, snapshot, { fileRows: 50 })
+    const next = await lake.writeBy(table, "SELECT DATE '2024-01-02' AS day, 7::BIGINT AS n", snapshot, {
+      fileRows: 50,
+    })
+    expect(next.change.replaced).toHaveLength(1)
+    expect(next.change.files).toMatchObject([{ recordCount: 1 }])
+    expect(currentSnapshot(next.table)?.summary['total-records']).toBe('151')
+  })
+
+  test('new rows in many small batches do not leave a file each', async () => {
+    let table: TableMetadata | null = null
+    for (let i = 0; i < 30; i += 1)
+      ({ table } = await lake.writeBy(table, `SELECT ${i} AS id`, incremental, { fileRows: 100 }))
+    if (table === null) throw new Error('no table')
+    expect((await filesOf(table)).length).toBeLessThanOrEqual(SMALL_FILES_LIMIT + 1)
+    expect(bag(await readTexts(table))).toEqual(
+      bag(Array.from({ length: 30 }, (_, i) => ({ id: String(i) }))),
+    )
+  })
+
+  test('a file that grows is cut in two', async () => {
+    const { table } = await lake.writeBy(null, 'SELECT range * 10 AS id FROM range(50)', incremental, {
+      fileRows: 50,
+    })
+    const more = 'SELECT range * 5 AS id FROM range(99)'
+    const next = await lake.writeBy(table, more, incremental, { fileRows: 50 })
+    expect((await filesOf(next.table)).map(({ file }) => file.recordCount)).toEqual([50, 49])
+  })
+
+  test('a large result without a key is several files too', async () => {
+    const { table } = await lake.writeBy(null, `SELECT range AS id FROM range(${2 * FILE_ROWS + 1})`, {})
+    expect((await filesOf(table)).map(({ file }) => file.recordCount).sort()).toEqual([
+      1,
+      FILE_ROWS,
+      FILE_ROWS,
+    ])
+  })
+})
+
+describe('a rerun', () => {
+  test('of scd2 with the same rows changes nothing', async () => {
+    const rules = { mergeStrategy: 'scd2', uniqueKey: ['id'] } as const
+    const sql = "SELECT * FROM (VALUES (1, 'a'), (NULL, 'b'), (3, NULL)) t(id, v)"
+    const { table } = await lake.writeBy(null, sql, rules)
+    expect((await lake.writeBy(table, sql, rules)).change).toMatchObject({ operation: null, rowsWritten: 0 })
+  })
+
+  test('of incremental with the same rows leaves the same rows', async () => {
+    const sql = 'SELECT range AS id, range AS v FROM range(20)'
+    const { table } = await lake.writeBy(null, sql, incremental)
+    const again = await lake.writeBy(table, sql, incremental)
+    expect(again.change).toMatchObject({ operation: 'rewrite', rowsWritten: 20 })
+    expect(bag(await readTexts(again.table))).toEqual(bag(await readTexts(table)))
+  })
+
+  test('of an empty result changes nothing, and makes a table that is not there', async () => {
+    const none = 'SELECT 1 AS id WHERE false'
+    const { table, change } = await lake.writeBy(null, none, incremental)
+    expect(change).toMatchObject({ operation: 'append', rowsWritten: 0, files: [] })
+    expect((await lake.writeBy(table, none, incremental)).change.operation).toBeNull()
+  })
+})
+
+describe('scd2', () => {
+  const rules = {
+    mergeStrategy: 'scd2',
+    uniqueKey: ['id'],
+    scdValidFrom: 'since',
+    scdValidTo: 'until',
+  } as const
+
+  test('on a table without history takes its rows as open since ever', async () => {
+    const { table } = await lake.writeBy(null, "SELECT 1 AS id, 'a' AS v UNION ALL SELECT 2, 'b'", {})
+    const next = await lake.writeBy(table, "SELECT 1 AS id, 'x' AS v", rules, { at: '2026-05-01T10:00:00Z' })
+    expect(next.change.rowsWritten).toBe(2)
+    const at = '2026-05-01 10:00:00+00'
+    expect(bag(await readTexts(next.table))).toEqual(
+      bag([
+        { id: '1', v: 'a', since: null, until: at },
+        { id: '1', v: 'x', since: at, until: null },
+        { id: '2', v: 'b', since: null, until: null },
+      ]),
+    )
+  })
+
+  test('writes its two columns itself', async () => {
+    await expect(lake.writeBy(null, 'SELECT 1 AS id, now() AS Since', rules)).rejects.toThrow(
+      'column "since" is written by scd2: leave it out of the result, or choose another scd_valid_from',
+    )
+    await expect(lake.writeBy(null, 'SELECT 1 AS id', { ...rules, scdValidTo: 'SINCE' })).rejects.toThrow(
+      'scd_valid_from and scd_valid_to name the same column',
+    )
+  })
+})
+
+describe('the schema of a merge', () => {
+  test('widens, also in files that are written anew', async () => {
+    const { table } = await lake.writeBy(
+      null,
+      'SELECT range::INTEGER AS id, 1.5::FLOAT AS v FROM range(4)',
+      incremental,
+    )
+    const next = await lake.writeBy(
+      table,
+      'SELECT 5000000000::BIGINT AS id, 2.5::DOUBLE AS v UNION ALL SELECT 2, 0',
+      incremental,
+    )
+    expect(bag(await readTexts(next.table))).toEqual(
+      bag([
+        { id: '0', v: '1.5' },
+        { id: '1', v: '1.5' },
+        { id: '2', v: '0.0' },
+        { id: '3', v: '1.5' },
+        { id: '5000000000', v: '2.5' },
+      ]),
+    )
+    expect(await readIndependently(next.table)).toHaveLength(5)
+  })
+
+  test('that does not fit is refused with both types', async () => {
+    const { table } = await lake.writeBy(null, 'SELECT 1 AS id, 2 AS v', incremental)
+    await expect(lake.writeBy(table, "SELECT 1 AS id, 'two' AS v", incremental)).rejects.toThrow(
+      'column "v" is INTEGER in the table and VARCHAR in the new rows',
+    )
+    const replaced = await lake.writeBy(table, "SELECT 1 AS id, 'two' AS v", {
+      ...incremental,
+      mergeStrategy: 'full_refresh',
+    })
+    expect(await readTexts(replaced.table)).toEqual([{ id: '1', v: 'two' }])
+  })
+
+  test('may have columns with the names of ours', async () => {
+    const sql = (row: number) =>
+      `SELECT range AS rowid, ${row}::BIGINT AS sluice_row, range AS c0, 'f' AS filename, 1 AS sluice_file, range AS sluice_part
+       FROM range(100)`
+    const rules = {
+      ...incremental,
+      uniqueKey: ['rowid'],
+      partitionBy: [{ column: 'c0', transform: 'identity' }],
+    } as const
+    const { table } = await lake.writeBy(null, sql(1), rules, { fileRows: 10 })
+    const next = await lake.writeBy(table, sql(2), rules, { fileRows: 10 })
+    const read = await lake.rows(
+      `SELECT count(DISTINCT rowid) AS n, min(sluice_row) AS row FROM ${await lake.source(next.table)}`,
+    )
+    expect(read).toEqual([{ n: 100n, row: 2n }])
+  })
+})
+
+describe('a partitioned table', () => {
+  const byDay = {
+    ...incremental,
+    uniqueKey: ['day', 'id'],
+    partitionBy: [{ column: 'day', transform: 'month' }],
+  } as const
+  const month = (n: number) =>
+    `SELECT DATE '2024-01-15' + INTERVAL ${n} MONTH AS day, range AS id FROM range(20)`
+
+  test('is read without the manifests of partitions that the keys are not in', async () => {
+    const dates = (n: number) => `SELECT day::DATE AS day, id FROM (${month(n)})`
+    let table: TableMetadata | null = null
+    for (let n = 0; n < 5; n += 1) ({ table } = await lake.writeBy(table, dates(n), byDay))
+    if (table === null) throw new Error('no table')
+    const id = currentSnapshot(table)?.['snapshot-id'] ?? 0n
+    const manifests = await dataManifestsOf(table, id, lake.reader)
+    expect(manifests).toHaveLength(5)
+    await lake.rows(`CREATE OR REPLACE TABLE batch AS ${dates(3)}`)
+    const fields = currentSchema(table).fields
+    const query = async (sql: string) =>
+      (await lake.rows(sql)).map((row) => Object.values(row).map((value) => String(value)))
+    const chosen = await pruneManifests(
+      manifests,
+      table,
+      currentSchema(table),
+      { relation: 'batch', fields },
+      query,
+    )
+    expect(chosen).toEqual(manifests.slice(3, 4))
+    expect((await lake.writeBy(table, dates(3), byDay)).opened).toHaveLength(1)
+  })
+
+  test('keeps files of the partitioning before it, and full_refresh replaces them', async () => {
+    const sql = 'SELECT range % 3 AS region, range AS id FROM range(30)'
+    const first = await lake.writeBy(null, sql, incremental)
+    const by = { ...incremental, partitionBy: [{ column: 'region', transform: 'identity' }] } as const
+    const second = await lake.writeBy(first.table, 'SELECT 1::BIGINT AS region, 100::BIGINT AS id', by)
+    expect((await filesOf(second.table)).map(({ specId }) => specId)).toEqual([0, 1])
+    expect(await readIndependently(second.table)).toHaveLength(31)
+    const third = await lake.writeBy(second.table, sql, { ...by, mergeStrategy: 'full_refresh' })
+    expect((await filesOf(third.table)).map(({ file }) => Object.values(file.partition))).toEqual([
+      [0n],
+      [1n],
+      [2n],
+    ])
+    // The partitioned column is gone, or is another one: its old spec is still that of the files that went.
+    const fourth = await lake.writeBy(third.table, "SELECT 'north' AS region, 1 AS id", {
+      ...by,
+      mergeStrategy: 'full_refresh',
+    })
+    const fifth = await lake.writeBy(fourth.table, 'SELECT 1 AS id', { mergeStrategy: 'full_refresh' })
+    expect(await readTexts(fifth.table)).toEqual([{ id: '1' }])
+    expect(await readIndependently(fifth.table)).toHaveLength(1)
+  })
+
+  test.each([
+    [[{ column: 'nope', transform: 'identity' }], 'the result has no column "nope"'],
+    [
+      [{ column: 'v', transform: 'identity' }],
+      'column "v" is DOUBLE, which has no identity: cast it to DECIMAL',
+    ],
+    [
+      [{ column: 'id', transform: 'day' }],
+      'column "id" is BIGINT, which has no day: use a DATE or TIMESTAMP',
+    ],
+  ] as const)('%j is refused', async (partitionBy, message) => {
+    const writing = lake.writeBy(null, 'SELECT range AS id, 1.5::DOUBLE AS v FROM range(2)', { partitionBy })
+    await expect(writing).rejects.toThrow(message)
   })
 })
