@@ -5,12 +5,13 @@ import { limits } from '../app/limits.ts'
 import type { Log } from '../app/log.ts'
 import { endCooldowns } from '../app/triggers/cooling.ts'
 import {
-  dueCrons,
+  type DuePlace,
+  type DueTrigger,
+  dueTriggers,
   fireDue,
   lookAhead,
   type Outlook,
   passOverDue,
-  readyDependents,
 } from '../app/triggers/due.ts'
 import { hearEvents, passOver } from '../app/triggers/events.ts'
 import type { Note } from '../app/triggers/notes.ts'
@@ -41,7 +42,7 @@ export interface Ticked {
 export function makeEvaluator({ sql, write, newId, log, post }: EvaluatorDeps) {
   /** Events that could not be dealt with; they are tried again by `retryHeld`. */
   const held = new Set<number>()
-  /** cron_dependency triggers that were due by then have been looked at. */
+  /** What was due by then has been looked at. */
   let lookedAt: Date | null = null
 
   function told({ runs, notes }: { runs: number; notes: readonly Note[] }) {
@@ -131,35 +132,27 @@ export function makeEvaluator({ sql, write, newId, log, post }: EvaluatorDeps) {
     return hearEach(ids)
   }
 
-  /** Whatever time has brought: due crons, cron_dependencies that have just become due, cooldowns that are over. */
+  /** Whatever time has brought since the last look: triggers that have become due, cooldowns that are over. */
   async function keepTime(): Promise<Ticked & Outlook> {
     const outlook = await lookAhead(sql)
-    const ticks: Ticked[] = []
-    if (outlook.hasDueCron) ticks.push(await fire(await dueCrons(sql, limits.dueBatch)))
-    ticks.push(await fireReady(lookedAt))
+    const runs = await fireReady(lookedAt === null ? null : new Date(lookedAt.getTime() - LATE_MS))
     lookedAt = outlook.now
-    if (outlook.hasCooled) {
-      const ended = await write((tx) => endCooldowns(tx, limits.dueBatch))
-      ticks.push({ runs: 0, hasMore: ended?.hasMore ?? false })
-    }
-    return {
-      ...outlook,
-      runs: ticks.reduce((sum, { runs }) => sum + runs, 0),
-      hasMore: ticks.some(({ hasMore }) => hasMore),
-    }
+    const ended = outlook.hasCooled ? await write((tx) => endCooldowns(tx, limits.dueBatch)) : null
+    return { ...outlook, runs, hasMore: ended?.hasMore ?? false }
   }
 
-  /** Every cron_dependency that is due, whatever it has heard: what a lost event, or a success before it was due, has missed. */
-  const sweepDependents = () => fireReady(null)
+  /** Everything that is due, whatever has been heard of it: what a lost event, or a firing that failed, has left. */
+  const sweepDue = async (): Promise<Ticked> => ({ runs: await fireReady(null), hasMore: false })
 
-  async function fireReady(dueSince: Date | null): Promise<Ticked> {
+  /** Fires what has become due since then and is ready. A cron_dependency that waits is looked at once, then after each event. */
+  async function fireReady(since: Date | null): Promise<number> {
     let runs = 0
-    let after: TriggerId | null = null
+    let place: DuePlace | null = since && { dueAt: since, id: LAST_ID }
     for (;;) {
-      const ids: TriggerId[] = await readyDependents(sql, { after, dueSince, limit: limits.dueBatch })
-      if (ids.length > 0) runs += (await fire(ids)).runs
-      after = ids.at(-1) ?? null
-      if (ids.length < limits.dueBatch) return { runs, hasMore: false }
+      const due: DueTrigger[] = await dueTriggers(sql, place, limits.dueBatch)
+      runs += (await fire(due.filter(({ isReady }) => isReady).map(({ id }) => id))).runs
+      place = due.at(-1) ?? null
+      if (due.length < limits.dueBatch) return runs
     }
   }
 
@@ -169,7 +162,7 @@ export function makeEvaluator({ sql, write, newId, log, post }: EvaluatorDeps) {
       const due = await write((tx) => fireDue(tx, ids, { newId }))
       if (due === null) return NOTHING
       told(due)
-      return { runs: due.runs, hasMore: ids.length === limits.dueBatch }
+      return { runs: due.runs, hasMore: false }
     } catch (error) {
       if (isPassing(error)) throw error
       const [only] = ids
@@ -181,17 +174,20 @@ export function makeEvaluator({ sql, write, newId, log, post }: EvaluatorDeps) {
       log.warn('a batch of due triggers failed; taking them one by one', { error })
       let runs = 0
       for (const id of ids) runs += (await fire([id])).runs
-      return { runs, hasMore: ids.length === limits.dueBatch }
+      return { runs, hasMore: false }
     }
   }
 
-  return { hear, keepTime, sweepDependents, retryHeld }
+  return { hear, keepTime, sweepDue, retryHeld }
 }
 
 const NOTHING: Ticked = { runs: 0, hasMore: false }
 /** Lines one tick adds to the service's log. */
 const NOTES_MAX = 20
 const HELD_MAX = 1_000
+/** A due time is stored a little before it becomes visible. */
+const LATE_MS = 5_000
+const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff' as TriggerId
 
 export interface TriggersDeps extends EvaluatorDeps {
   isLeading(): boolean
@@ -233,10 +229,10 @@ export function startTriggers({ isLeading, ...deps }: TriggersDeps): Triggers {
 
   const sweeping = startLoop({
     everyMs: limits.dependencySweepMs,
-    onError: failed('looking for what dependencies have missed'),
+    onError: failed('sweeping'),
     async tick() {
       if (!isLeading()) return false
-      await evaluator.sweepDependents()
+      await evaluator.sweepDue()
       await evaluator.retryHeld()
       return false
     },

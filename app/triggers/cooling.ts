@@ -5,7 +5,7 @@ import { lockedTriggers, moveTrigger, saveTriggers, type TriggerRow } from './mo
 export async function endCooldowns(tx: SqlTx, limit: number): Promise<{ cooled: number; hasMore: boolean }> {
   const rows = await tx<(TriggerRow & { now: Date })[]>`
     select t.*, clock_timestamp() as now from trigger t where t.id in (
-      select id from trigger where state = 'cooling' and cooling_until <= clock_timestamp()
+      select id from trigger where state = 'cooling' and cooling_until <= (select clock_timestamp())
       order by cooling_until limit ${limit})
     order by t.id for update of t skip locked`
   const { triggers } = lockedTriggers(rows)

@@ -15,7 +15,6 @@ export interface Outlook {
   /** Milliseconds until the next trigger is due; null: none will be. */
   nextDueMs: number | null
   hasEvents: boolean
-  hasDueCron: boolean
   hasCooled: boolean
 }
 
@@ -26,41 +25,43 @@ export async function lookAhead(sql: Sql): Promise<Outlook> {
       extract(epoch from (select min(due_at) from trigger where due_at > now and state <> 'disabled') - now)::float8 * 1000
         as "nextDueMs",
       exists (select 1 from trigger_event) as "hasEvents",
-      exists (select 1 from trigger t join pipeline p on p.id = t.pipeline_id and p.deleted_at is null
-        where t.due_at <= now and t.state <> 'disabled' and t.type = 'cron') as "hasDueCron",
       exists (select 1 from trigger where state = 'cooling' and cooling_until <= now) as "hasCooled"
     from moment`
   if (seen === undefined) throw new Error('the database has no time')
   return seen
 }
 
-/** Crons that are due, the longest due first. */
-export async function dueCrons(sql: Sql, limit: number): Promise<TriggerId[]> {
-  const rows = await sql<{ id: TriggerId }[]>`
-    select t.id from trigger t join pipeline p on p.id = t.pipeline_id and p.deleted_at is null
-    where t.due_at <= clock_timestamp() and t.state <> 'disabled' and t.type = 'cron'
-    order by t.due_at, t.id limit ${limit}`
-  return rows.map(({ id }) => id)
+/** Where looking through what is due has come to: its order is due time, then id. */
+export interface DuePlace {
+  dueAt: Date
+  id: TriggerId
+}
+
+/** A trigger whose time has come. */
+export interface DueTrigger extends DuePlace {
+  /** A cron always is; a cron_dependency when every dependency has news. Not of a pipeline that is deleted. */
+  isReady: boolean
 }
 
 /**
- * cron_dependency triggers that are due and find a new success of every dependency, by id after `after`. With `dueSince` only
- * those whose time has come since: the others have been looked at then, and after every success of a dependency.
+ * What is due, after a place in the order of due times; from the beginning when there is none. It is read in the order of
+ * its index, which ends at the present: the time is fixed first, since a bound that is volatile bounds nothing.
  */
-export async function readyDependents(
-  sql: Sql,
-  { after, dueSince, limit }: { after: TriggerId | null; dueSince: Date | null; limit: number },
-): Promise<TriggerId[]> {
-  const rows = await sql<{ id: TriggerId }[]>`
-    select t.id from trigger t join pipeline p on p.id = t.pipeline_id and p.deleted_at is null
-    where t.due_at <= clock_timestamp() and t.state <> 'disabled' and t.type = 'cron_dependency'
-      and (${after}::uuid is null or t.id > ${after}) and t.due_at > coalesce(${dueSince}::timestamptz, '-infinity')
-      and not exists (
-        select 1 from trigger_dependency d ${latestSuccess(sql)}
-        where d.trigger_id = t.id and (latest.id is null or latest.id = d.used_run))
-    order by t.id limit ${limit}`
-  return rows.map(({ id }) => id)
-}
+export const dueTriggers = (sql: Sql, after: DuePlace | null, limit: number): Promise<DueTrigger[]> =>
+  sql<DueTrigger[]>`
+    select t.id, t.due_at as "dueAt",
+      exists (select 1 from pipeline p where p.id = t.pipeline_id and p.deleted_at is null)
+      and (t.type = 'cron' or coalesce((
+        select bool_and(latest.id is not null and latest.id is distinct from d.used_run)
+        from trigger_dependency d ${latestSuccess(sql)}
+        where d.trigger_id = t.id), false)) as "isReady"
+    from trigger t
+    where t.due_at <= (select clock_timestamp()) and t.state <> 'disabled'
+      and (t.due_at, t.id) > (${after?.dueAt ?? BEGINNING}::timestamptz, ${after?.id ?? FIRST_ID}::uuid)
+    order by t.due_at, t.id limit ${limit}`
+
+const BEGINNING = new Date(0)
+const FIRST_ID = '00000000-0000-0000-0000-000000000000'
 
 /** Joins to each dependency `d` the latest success of the pipeline that has its name now. */
 export const latestSuccess = (sql: Sql | SqlTx) => sql`

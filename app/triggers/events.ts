@@ -123,7 +123,7 @@ const take = (
      order by t.id limit ${triggersMax + 1})
     union all
     (select t.id, t.type, null from trigger_dependency d join trigger t on t.id = d.trigger_id
-     where e.kind = 'runSucceeded' and d.source = e.source and t.state <> 'disabled' and t.due_at <= clock_timestamp()
+     where e.kind = 'runSucceeded' and d.source = e.source and t.state <> 'disabled' and t.due_at <= (select clock_timestamp())
        and (e.after_trigger is null or t.id > e.after_trigger)
      order by t.id limit ${triggersMax + 1})
     order by trigger_id limit ${triggersMax + 1}) h on true
