@@ -16,8 +16,11 @@ interface Range {
 }
 
 const NO_ID = '00000000-0000-0000-0000-000000000000'
-/** Rows a run is taken to have until a batch has shown better. */
+/** Runs that are found at a time, before the oldest of them go first. */
+const GATHERED_RUNS = 50_000
+/** Rows a run is taken to have until a batch has shown better, and how full a batch is planned to be. */
 const ROWS_PER_RUN = 20
+const FILLED = 0.9
 
 export async function pruneRuns(reaping: Reaping): Promise<void> {
   let after = NO_ID
@@ -71,36 +74,21 @@ async function prunableRanges({ sql, config, now }: Reaping, after: string) {
 }
 
 /**
- * Deletes the runs of all ranges, children first, many pipelines in a transaction. The ranges move on behind what is
- * gone: the index still leads through dead rows until a vacuum.
+ * Deletes the runs of all ranges with what belongs to them. Runs of many pipelines lie beside each other in the order in
+ * which they were requested: taken in that order, a page of the tables is touched by one batch and not by a hundred.
  */
 async function pruneRanges(reaping: Reaping, ranges: Range[]): Promise<void> {
-  const { reaped } = reaping
-  let rowsPerRun = ROWS_PER_RUN
   let left = ranges
-  if (left.length === 0) return
-  await inBatches(reaping, async (tx) => {
-    const wanted = Math.max(1, Math.floor(BATCH_ROWS / rowsPerRun))
-    const doomed = await lockRuns(tx, left, wanted)
-    const ids = doomed.map(({ id }) => id)
-    if (ids.length === 0) return false
-    let room = BATCH_ROWS - ids.length
-    for (const remove of CHILDREN) {
-      const removed = await remove(tx, ids, room)
-      if (remove === removeLogs) reaped.logsPruned += removed
-      room -= removed
-      // There may be more of it: these runs are met again by the next batch.
-      if (room === 0) {
-        rowsPerRun = Math.min(BATCH_ROWS, rowsPerRun * 2)
-        return true
-      }
-    }
-    const { count } = await tx`delete from run where id = any(${ids}::uuid[])`
-    reaped.runsPruned += count
-    rowsPerRun = Math.max(1, (BATCH_ROWS - room) / ids.length)
-    left = remaining(left, doomed)
-    return ids.length === wanted && left.length > 0
-  })
+  while (left.length > 0) {
+    reaping.checkRunning()
+    const perRange = Math.max(1, Math.floor(GATHERED_RUNS / left.length))
+    const doomed = await doomedRuns(reaping, left, perRange)
+    await pruneInOrder(
+      reaping,
+      doomed.map(({ id }) => id),
+    )
+    left = remaining(left, doomed, perRange)
+  }
 }
 
 interface Doomed {
@@ -109,11 +97,11 @@ interface Doomed {
   range: number
 }
 
-/** Runs that somebody has locked are passed over; a later tick finds them. */
-const lockRuns = (tx: SqlTx, ranges: readonly Range[], limit: number) => tx<Doomed[]>`
+/** Of each range the oldest runs, all together in the order of their ids. */
+const doomedRuns = ({ sql }: Reaping, ranges: readonly Range[], perRange: number) => sql<Doomed[]>`
   select doomed.id, doomed.created_at as at, range.number as range
-  from jsonb_to_recordset(${tx.json(
-    ranges.slice(0, limit).map((range, number) => ({ ...range, number })) as unknown as JSONValue,
+  from jsonb_to_recordset(${sql.json(
+    ranges.map((range, number) => ({ ...range, number })) as unknown as JSONValue,
   )}) as range(number int, "pipelineId" uuid, "afterAt" timestamptz, "afterId" uuid, "untilAt" timestamptz,
     "untilId" uuid, keep uuid)
   cross join lateral (
@@ -121,15 +109,56 @@ const lockRuns = (tx: SqlTx, ranges: readonly Range[], limit: number) => tx<Doom
     where r.pipeline_id = range."pipelineId" and (r.created_at, r.id) > (range."afterAt", range."afterId")
       and (r.created_at, r.id) <= (range."untilAt", range."untilId")
       and r.status in ('success', 'failed', 'cancelled') and r.id is distinct from range.keep
-    order by r.created_at, r.id limit ${limit} for update of r skip locked) doomed
-  limit ${limit}`
+    order by r.created_at, r.id limit ${perRange}) doomed
+  order by doomed.id`
 
-/** The ranges are taken in order, so the last run taken is where the next batch goes on. */
-function remaining(ranges: readonly Range[], doomed: readonly Doomed[]): Range[] {
-  const last = doomed.at(-1)
-  if (last === undefined) return []
-  const [current, ...later] = ranges.slice(last.range)
-  return current === undefined ? [] : [{ ...current, afterAt: last.at, afterId: last.id }, ...later]
+/** The ranges that had more than was asked of each, from where that ended. */
+function remaining(ranges: readonly Range[], doomed: readonly Doomed[], perRange: number): Range[] {
+  const ofRange = Map.groupBy(doomed, ({ range }) => range)
+  return ranges.flatMap((range, number) => {
+    const taken = ofRange.get(number) ?? []
+    if (taken.length < perRange) return []
+    const last = taken.reduce((latest, run) => (isAfter(run, latest) ? run : latest))
+    return [{ ...range, afterAt: last.at, afterId: last.id }]
+  })
+}
+
+const isAfter = (a: Doomed, b: Doomed) => a.at > b.at || (a.at.getTime() === b.at.getTime() && a.id > b.id)
+
+/**
+ * What belongs to runs goes before them, in the same transaction. It needs no lock: a run that has ended never moves again.
+ * A run that somebody has locked all the same is passed over, and a later tick finds it.
+ */
+async function pruneInOrder(reaping: Reaping, ids: readonly string[]): Promise<void> {
+  if (ids.length === 0) return
+  const { reaped } = reaping
+  let rowsPerRun = ROWS_PER_RUN
+  let done = 0
+  await inBatches(reaping, async (tx) => {
+    const batch = ids.slice(done, done + Math.max(1, Math.floor((BATCH_ROWS * FILLED) / rowsPerRun)))
+    let room = BATCH_ROWS - batch.length
+    let logs = 0
+    for (const remove of CHILDREN) {
+      const removed = await remove(tx, batch, room)
+      if (remove === removeLogs) logs = removed
+      room -= removed
+      // There may be more: the same runs have another batch.
+      if (room === 0) {
+        rowsPerRun *= 2
+        reaped.logsPruned += logs
+        return true
+      }
+    }
+    const { count } = await tx`
+      delete from run where ctid = any(array(
+        select r.ctid from run r where r.id = any(${batch}::uuid[]) and r.status in ('success', 'failed', 'cancelled')
+        for update skip locked))`
+    reaped.logsPruned += logs
+    reaped.runsPruned += count
+    rowsPerRun = Math.max(1, (BATCH_ROWS - room) / batch.length)
+    done += batch.length
+    return done < ids.length
+  })
 }
 
 type RemoveChildren = (tx: SqlTx, ids: readonly string[], limit: number) => Promise<number>
