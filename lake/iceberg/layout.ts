@@ -5,6 +5,8 @@
 export const FILE_ROWS = 65_536
 /** No file of a large table holds more: one is rewritten in about a second. */
 export const FILE_ROWS_LIMIT = 1_048_576
+/** Rows can be wide; the object gateway takes files of up to 1 GiB. */
+export const FILE_BYTES = 536_870_912
 /** Into so many files at least a large table is cut: a change in one place rewrites two of them at worst. */
 const FILES_OF_LARGE_TABLE = 160
 

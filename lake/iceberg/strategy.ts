@@ -1,7 +1,7 @@
 // The write strategies: from the result of a pipeline to the files that its table gains and loses (docs/semantics.md).
 
 import { byName, type NextSchema, schemaForAppend, schemaForReplace } from './evolution.ts'
-import { FILE_ROWS, fileRowsFor, SMALL_FILES_LIMIT, SMALL_SHARE } from './layout.ts'
+import { FILE_BYTES, FILE_ROWS, fileRowsFor, SMALL_FILES_LIMIT, SMALL_SHARE } from './layout.ts'
 import { tupleText } from './manifest.ts'
 import {
   BATCH,
@@ -203,7 +203,7 @@ async function copyResult(
   const copied = await engine.copy(
     `COPY (SELECT ${selectForWrite(columns, schema)} FROM ${result}) TO ${quoteText(`${directory}/result`)}
      (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE ${FILE_ROWS}, ROW_GROUPS_PER_FILE ${groups},
-      FIELD_IDS ${fieldIdsLiteral(fields)}, RETURN_STATS)`,
+      FILE_SIZE_BYTES ${FILE_BYTES}, FIELD_IDS ${fieldIdsLiteral(fields)}, RETURN_STATS)`,
   )
   return copied
     .filter(({ count }) => count > 0n)
