@@ -3,11 +3,13 @@ import { benchControlPlane } from './control-plane.ts'
 import { benchMerge } from './merge.ts'
 import { benchReaper } from './reaper.ts'
 import { benchRunLatency } from './run-latency.ts'
+import { benchSchedulerTick } from './scheduler-tick.ts'
 import { benchTriggerLatency } from './trigger-latency.ts'
 
 const BENCHMARKS: Record<string, () => Promise<void>> = {
   'run-latency': benchRunLatency,
   'control-plane': benchControlPlane,
+  'scheduler-tick': benchSchedulerTick,
   'trigger-latency': benchTriggerLatency,
   reaper: benchReaper,
   merge: benchMerge,
