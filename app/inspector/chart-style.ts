@@ -64,7 +64,6 @@ ${scope} .compound > text { fill: ${p.muted}; }
 ${scope} .group > rect { fill: ${p.nested}; stroke: ${p.line}; }
 ${scope} .state > rect { fill: ${p.state}; stroke: ${p.stateLine}; }
 ${scope} .state > text { fill: ${p.ink}; }
-${scope} .state.final > rect + rect { fill: none; }
 ${scope} .way > path { stroke: ${p.line}; }
 ${scope} .way > .head { fill: ${p.line}; stroke: ${p.line}; }
 ${scope} .dot { fill: ${p.muted}; }
@@ -76,6 +75,7 @@ ${scope} .badge > rect { fill: ${p.muted}; stroke: ${p.paper}; }
 ${scope} .badge > text { fill: ${p.paper}; }
 ${scope} .state.active > rect { fill: ${p.active}; stroke: ${p.active}; }
 ${scope} .state.active > text { fill: ${p.activeInk}; }
+${scope} .state.active > .inner { stroke: ${p.activeInk}; }
 ${scope} .state.active > .halo { fill: ${p.glow}; stroke: none; }
 ${scope} .compound.active > rect { stroke: ${p.active}; }
 ${scope} .compound.active > text { fill: ${p.active}; }
@@ -94,6 +94,7 @@ const SHAPES = `
 .chart .compound > rect { stroke-width: 1.2; }
 .chart .group > rect { stroke-width: 1; stroke-dasharray: 4 4; }
 .chart .state > rect { stroke-width: 1.4; }
+.chart .state > .inner { fill: none; }
 .chart .halo { display: none; }
 .chart .state.active > .halo { display: inline; }
 .chart .way > path { fill: none; stroke-width: 1.3; }

@@ -84,7 +84,7 @@ function stateBox(
 ) {
   const radius = state.kind === 'final' ? 18 : 9
   const classes = ['state', state.kind, ...(isActive(state.path, active) ? ['active'] : [])].join(' ')
-  const inner = state.kind === 'final' ? rect(grown(box, -3.5), radius - 3.5) : ''
+  const inner = state.kind === 'final' ? rect(grown(box, -3.5), radius - 3.5, 'inner') : ''
   const middle = { x: box.x + box.width / 2, y: box.y + box.height / 2 }
   return `<g class="${classes}" data-state="${state.path}"><title>${escaped(`${state.path}: ${state.description}`)}</title>${rect(grown(box, 5), radius + 5, 'halo')}${rect(box, radius)}${inner}<text x="${n(middle.x)}" y="${n(middle.y + 4.5)}">${escaped(state.name)}</text>${badge(box, counts?.get(state.path) ?? '')}</g>`
 }

@@ -232,6 +232,32 @@ describe('a list', () => {
     expect((await list('run/instances?q=order')).counts['pending.waiting']?.count).toBe(1)
   })
 
+  test('stops counting at its limit, and says so', async () => {
+    const { id, request } = await pipeline('many')
+    const first = await request()
+    await move(first, ...TO_SUCCESS)
+    await opened.sql`
+      insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones, snapshot,
+        machine_version, status, attempt, waiting, created_at)
+      select gen_random_uuid(), ${id}, namespace, layer, pipeline, pipeline_type, 'many', pins, landing_zones, snapshot,
+        machine_version, case when n % 10 = 0 then 'failed' else status end, attempt, waiting, created_at + n * interval '1 ms'
+      from run, generate_series(1, 12000) n where run.id = ${first}`
+    const all = await list('run/instances?limit=1')
+    expect(all.counts).toMatchObject({
+      success: { count: 10_000, more: true },
+      failed: { count: 1_200, more: false },
+      cancelled: { count: 0, more: false },
+    })
+    expect([all.total, all.total_is_exact]).toEqual([11_200, false])
+    const found = await list('run/instances?pipeline=many&state=failed&limit=1')
+    // Of the newest 10,000, one more than which is looked at.
+    expect(found.counts).toMatchObject({
+      failed: { count: 1_001, more: true },
+      success: { count: 9_000, more: true },
+    })
+    expect([found.total, found.total_is_exact]).toEqual([1_001, false])
+  })
+
   test('of drafts shows deleted ones last', async () => {
     const [gone, kept] = [await pipeline('gone'), await pipeline('kept')]
     await opened.sql`

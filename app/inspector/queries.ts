@@ -31,6 +31,8 @@ export interface ListedRow {
 export interface CountedState {
   state: string
   count: number
+  /** There may be more: counting stopped at its limit. */
+  cut: boolean
 }
 
 /** Part of a statement. It must not be awaited: that would perform it. */
@@ -110,25 +112,36 @@ async function listRuns(
   return [...live, ...(await select(sql`r.status not in ('pending', 'running')`, rest))]
 }
 
-/** Live ones are counted exactly, each way of having ended up to a limit. */
+/**
+ * Live ones are counted exactly. Those that have ended are counted up to a limit: in each state, or, where only some
+ * pipelines are asked for, among the newest of all of theirs, since no index leads to a state of some pipelines.
+ */
 async function countRuns(sql: Sql, filter: InstanceFilter): Promise<CountedState[]> {
   const where = await runFilter(sql, filter)
   const most = limits.inspectorCount + 1
-  const ended = (status: string) => sql`
+  const of = (status: string) => sql`
     select ${status}::text as state, (select count(*) from (
-      select 1 from run r where r.status = ${status} ${where()} limit ${most}) counted)::int as count`
+      select 1 from run r where r.status = ${status} limit ${most}) counted)::int as count, false as cut`
+  const ended = isUnfiltered(filter)
+    ? sql`${of('success')} union all ${of('failed')} union all ${of('cancelled')}`
+    : sql`
+      select status, count(*)::int, (sum(count(*)) over ()) >= ${most} from (
+        select r.status from run r where r.status not in ('pending', 'running') ${where()}
+        order by r.created_at desc, r.id desc limit ${most}) newest group by status`
   return sql<CountedState[]>`
-    select state, count(*)::int as count from (
+    select state, count(*)::int as count, false as cut from (
       select ${runState(sql)} as state from run r where r.status in ('pending', 'running') ${where()}
       limit ${limits.inspectorCountScan}) live group by state
-    union all ${ended('success')} union all ${ended('failed')} union all ${ended('cancelled')}`
+    union all (${ended})`
 }
+
+const isUnfiltered = (filter: InstanceFilter) => Object.values(filter).every((value) => value === undefined)
 
 /** Pipelines are found by name first: runs have an index by pipeline and none by namespace. */
 async function runFilter(sql: Sql, { q, ...names }: InstanceFilter): Promise<() => Fragment> {
   const range = q === undefined ? null : idRange(q)
-  const isNamed = Object.values(names).some((name) => name !== undefined)
-  if (!isNamed && q === undefined) return () => sql``
+  if (isUnfiltered({ q, ...names })) return () => sql``
+  const isNamed = !isUnfiltered(names)
   const text = q === undefined ? {} : { q }
   const pipelines = await pipelinesLike(sql, { ...names, ...text })
   const ofPipelines = () => sql`r.pipeline_id = any(${pipelines}::uuid[])`
@@ -195,7 +208,7 @@ const listDrafts = (
   order by p.deleted_at is not null, p.created_at desc, p.id desc`
 
 const countDrafts = (sql: Sql, filter: InstanceFilter) => sql<CountedState[]>`
-  select state, count(*)::int as count from (
+  select state, count(*)::int as count, false as cut from (
     select ${draftState(sql)} as state from pipeline p where true ${ownFilter(sql, sql`p.id`, filter)}
     limit ${limits.inspectorCountScan}) counted group by state`
 
@@ -217,7 +230,7 @@ const listTriggers = (
   order by t.created_at desc, t.id desc`
 
 const countTriggers = (sql: Sql, filter: InstanceFilter) => sql<CountedState[]>`
-  select state, count(*)::int as count from (
+  select state, count(*)::int as count, false as cut from (
     select t.state from trigger t join pipeline p on p.id = t.pipeline_id
     where true ${ownFilter(sql, sql`t.id`, filter)} limit ${limits.inspectorCountScan}) counted group by state`
 

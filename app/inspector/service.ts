@@ -118,7 +118,7 @@ export function makeInspectorService({ sql, clock, runner }: InspectorDeps) {
       const isMany = machine === 'run' && row.count > limits.inspectorCount
       counts[row.state] = {
         count: isMany ? limits.inspectorCount : row.count,
-        more: isMany || isCut,
+        more: isMany || isCut || row.cut,
       }
     }
     return counts

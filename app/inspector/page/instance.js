@@ -110,7 +110,16 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
   function build() {
     fill(content, Object.values(parts))
     draw()
-    parts.panel.querySelector('[aria-current="true"]')?.scrollIntoView({ block: 'nearest' })
+    reveal()
+  }
+
+  /** Brings the step into view, where its panel scrolls by itself: the page stays where its reader put it. */
+  function reveal() {
+    const current = parts.panel.querySelector('[aria-current="true"]')
+    if (current === null) return
+    const [box, panel] = [current.getBoundingClientRect(), parts.panel.getBoundingClientRect()]
+    if (box.top < panel.top) parts.panel.scrollTop -= panel.top - box.top + 8
+    else if (box.bottom > panel.bottom) parts.panel.scrollTop += box.bottom - panel.bottom + 8
   }
 
   const place = () => {
@@ -127,7 +136,7 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
     selected = next
     goTo(selected)
     draw()
-    parts.panel.querySelector('[aria-current="true"]')?.scrollIntoView({ block: 'nearest' })
+    reveal()
   }
 
   function draw() {
