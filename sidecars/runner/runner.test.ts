@@ -199,6 +199,54 @@ describe('what a run changes', () => {
     )
   })
 
+  test('a merge writes some files anew; tests on the branch see the whole table, and readers after the merge', async () => {
+    const table = aTable()
+    const config = { 'config.yaml': 'merge_strategy: incremental\nunique_key: id' }
+    const judged = {
+      ...config,
+      'tests/quality/all.sql': 'select count(*) - 200_500 from {{ this }}',
+      'tests/quality/once.sql': 'select id from {{ this }} group by id having count(*) > 1',
+      'tests/quality/changed.sql': 'select count(*) - 1_000 from {{ this }} where v = -1',
+    }
+    await publish(table, 'select range as id, range as v from range(200_000)', config)
+    const { facts, lines } = await publish(
+      table,
+      'select range + 199_500 as id, -1 as v from range(1_000)',
+      judged,
+    )
+    expect(facts).toMatchObject({
+      rowsWritten: 1_000n,
+      tests: [1, 2, 3].map(() => ({ passed: true, error: '' })),
+    })
+    expect(
+      lines.find((line) => line.startsWith('1,000 rows inserted or changed, 1 file replaced')),
+    ).toBeDefined()
+    const answers = await ask(table, {
+      rows: 'select count(*) from {{ this }}',
+      sum: 'select sum(v) from {{ this }}',
+    })
+    expect(answers).toEqual({ rows: 200_500, sum: (199_499 * 199_500) / 2 - 1_000 })
+    const same = await publish(table, 'select 1 as id, 1 as v where false', judged)
+    expect(same.facts).toMatchObject({ rowsWritten: 0n, testedCommit: '' })
+    expect(same.facts.tests.map(({ passed }) => passed)).toEqual([true, true, true])
+  })
+
+  test('a new version of a row begins when the run was started, and what is unchanged is no commit', async () => {
+    const table = aTable()
+    const config = { 'config.yaml': 'merge_strategy: scd2\nunique_key: id\npartition_by: [{column: id}]' }
+    await publish(table, "select * from (values (1, 'a'), (2, 'b')) t(id, v)", config)
+    const changed = "select * from (values (1, 'a'), (2, 'c')) t(id, v)"
+    await publish(table, changed, config)
+    const again = await publish(table, changed, config)
+    expect(again.facts).toMatchObject({ rowsWritten: 0n, testedCommit: '' })
+    const answers = await ask(table, {
+      rows: 'select count(*) from {{ this }}',
+      open: 'select count(*) from {{ this }} where valid_to is null',
+      closed: "from {{ this }} where v = 'b' and valid_to = (select max(valid_from) from {{ this }})",
+    })
+    expect(answers).toEqual({ rows: 3, open: 2, closed: 1 })
+  })
+
   test('the largest watermark and the own table are what they were before the run', async () => {
     const table = aTable()
     const config = { 'config.yaml': 'merge_strategy: append_only\nwatermark_column: day' }
