@@ -150,31 +150,31 @@ export function makeEvaluator({ sql, write, newId, log, post }: EvaluatorDeps) {
     let place: DuePlace | null = since && { dueAt: since, id: LAST_ID }
     for (;;) {
       const due: DueTrigger[] = await dueTriggers(sql, place, limits.dueBatch)
-      runs += (await fire(due.filter(({ isReady }) => isReady).map(({ id }) => id))).runs
+      runs += await fire(due.filter(({ isReady }) => isReady).map(({ id }) => id))
       place = due.at(-1) ?? null
       if (due.length < limits.dueBatch) return runs
     }
   }
 
-  async function fire(ids: readonly TriggerId[]): Promise<Ticked> {
-    if (ids.length === 0) return NOTHING
+  /** How many runs it has requested. */
+  async function fire(ids: readonly TriggerId[]): Promise<number> {
+    if (ids.length === 0) return 0
     try {
       const due = await write((tx) => fireDue(tx, ids, { newId }))
-      if (due === null) return NOTHING
-      told(due)
-      return { runs: due.runs, hasMore: false }
+      if (due !== null) told(due)
+      return due?.runs ?? 0
     } catch (error) {
       if (isPassing(error)) throw error
       const [only] = ids
       if (only !== undefined && ids.length === 1) {
         log.error(`trigger ${only} is due and cannot be fired; it is passed over`, { error })
         await write((tx) => passOverDue(tx, only))
-        return NOTHING
+        return 0
       }
       log.warn('a batch of due triggers failed; taking them one by one', { error })
       let runs = 0
-      for (const id of ids) runs += (await fire([id])).runs
-      return { runs, hasMore: false }
+      for (const id of ids) runs += await fire([id])
+      return runs
     }
   }
 
