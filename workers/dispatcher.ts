@@ -210,7 +210,8 @@ export function startDispatcher({
   function tellEnded(completed: RunCompleted[]) {
     notices.changed(completed.map((run) => run.run_id))
     notices.completed(completed)
-    for (const { status } of completed) post({ type: 'runsEnded', status, count: 1 })
+    for (const [status, runs] of Map.groupBy(completed, (run) => run.status))
+      post({ type: 'runsEnded', status, count: runs.length })
   }
 
   async function apply({ outcomes, lines }: Batch) {
