@@ -1,0 +1,11 @@
+import { AppError } from '../../app/http/errors.ts'
+import { isPassing } from '../../drizzle/errors.ts'
+
+/** Whether an error is one that nothing in a simulation may cause: neither an answer to a client nor a fault. */
+export function isIllegal(error: unknown): boolean {
+  if (error instanceof AppError && error.status !== 500) return false
+  if (isPassing(error)) return false
+  if (!(error instanceof Error)) return true
+  if (/transaction of this statement has ended/.test(error.message)) return false
+  return error.cause === undefined || isIllegal(error.cause)
+}

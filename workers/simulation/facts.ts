@@ -1,0 +1,189 @@
+// Everything the database says, in one statement: what the invariants are checked on.
+import type { Sql } from '../../drizzle/client.ts'
+
+export interface RunFact {
+  id: string
+  pipeline_id: string
+  pipeline: string
+  trigger: string
+  status: string
+  phase: string | null
+  attempt: number
+  waiting: boolean
+  snapshot: {
+    value: unknown
+    context: { attempt: number; lostRunners: number; conflicts: number }
+    status: string
+  }
+  follower: string | null
+  version_number: number | null
+  pins: Record<string, string>
+  landing_zones: string[]
+  base_commit: number | null
+  merged_commit: number | null
+  rows_written: number | null
+  error: string | null
+  started_at: string | null
+  finished_at: string | null
+  created_at: string
+  trigger_id: string | null
+  trigger_event: string | null
+  schedule_id: string | null
+  schedule_due: string | null
+  chain_depth: number
+  landing_file_id: string | null
+}
+export interface AttemptFact {
+  run_id: string
+  attempt: number
+  pipeline_id: string
+  branch: string
+  base_commit: number
+  landing_watermark: number
+  state: string
+  opened_at: string
+}
+export interface RunFileFact {
+  run_id: string
+  attempt: number
+  landing_file_id: string
+}
+export interface RefFact {
+  name: string
+  state: string
+  number: number | null
+  base: number | null
+  head: string | null
+  run_id: string | null
+  attempt: number | null
+}
+export interface CommitFact {
+  id: string
+  ref: string
+  number: number
+  base: number
+  run_id: string
+}
+export interface EntryFact {
+  layer: string
+  name: string
+  content_id: string
+  from_commit: number
+  to_commit: number | null
+}
+export interface BranchEntryFact {
+  ref: string
+  name: string
+  content_id: string
+  base_content: string | null
+}
+export interface LandingFileFact {
+  id: string
+  zone_id: string
+  zone: string
+  seq: number
+  path: string
+  version_id: string
+  archived_by_run: string | null
+  archived_at: string | null
+}
+export interface PipelineFact {
+  id: string
+  name: string
+  draft_snapshot: { value: unknown; context: { revision: number }; status: string }
+  draft_dirty: boolean
+  draft_revision: number
+  published_version: number | null
+  max_versions: number
+  deleted_at: string | null
+}
+export interface VersionFact {
+  pipeline_id: string
+  version_number: number
+  published_versions: Record<string, string>
+}
+export interface TriggerFact {
+  id: string
+  pipeline_id: string
+  type: string
+  snapshot: {
+    value: unknown
+    context: { cooldownSeconds: number; firedAt: number | null }
+    status: string
+  }
+  state: string
+  cooldown_seconds: number
+  cooling_until: string | null
+  last_triggered_at: string | null
+  last_run_id: string | null
+}
+export interface TransitionFact {
+  id: number
+  machine: string
+  entity_id: string
+  at: string
+  event: string
+  from: string
+  to: string
+}
+
+export interface Facts {
+  runs: RunFact[]
+  attempts: AttemptFact[]
+  runFiles: RunFileFact[]
+  refs: RefFact[]
+  commits: CommitFact[]
+  entries: EntryFact[]
+  branchEntries: BranchEntryFact[]
+  files: LandingFileFact[]
+  pipelines: PipelineFact[]
+  versions: VersionFact[]
+  triggers: TriggerFact[]
+  /** Those after the last that was read. */
+  transitions: TransitionFact[]
+  failedTests: { run_id: string; name: string }[]
+  events: { id: number }[]
+  outbox: { id: number; kind: string; tries: number }[]
+  keys: number
+}
+
+export async function readFacts(sql: Sql, afterTransition: number): Promise<Facts> {
+  const [row] = await sql<{ facts: Facts }[]>`
+    select json_build_object(
+      'runs', (select coalesce(json_agg(r order by id), '[]') from (
+        select id, pipeline_id, pipeline, trigger, status, phase, attempt, waiting, snapshot, follower, version_number, pins,
+          landing_zones, base_commit, merged_commit, rows_written, error, started_at, finished_at, created_at, trigger_id,
+          trigger_event, schedule_id, schedule_due, chain_depth, landing_file_id from run) r),
+      'attempts', (select coalesce(json_agg(a order by run_id, attempt), '[]') from (
+        select run_id, attempt, pipeline_id, branch, base_commit, landing_watermark, state, opened_at from run_attempt) a),
+      'runFiles', (select coalesce(json_agg(f order by run_id, attempt, landing_file_id), '[]') from (
+        select run_id, attempt, landing_file_id from run_file) f),
+      'refs', (select coalesce(json_agg(l order by name), '[]') from (
+        select name, state, number, base, head, run_id, attempt from lake_ref) l),
+      'commits', (select coalesce(json_agg(c order by number), '[]') from (
+        select id, ref, number, base, run_id from lake_commit where number is not null) c),
+      'entries', (select coalesce(json_agg(e order by name, from_commit), '[]') from (
+        select layer, name, content_id, from_commit, to_commit from main_entry) e),
+      'branchEntries', (select coalesce(json_agg(b order by ref, name), '[]') from (
+        select ref, name, content_id, base_content from branch_entry) b),
+      'files', (select coalesce(json_agg(f order by seq), '[]') from (
+        select f.id, f.zone_id, z.namespace || '.' || z.name as zone, f.seq, f.path, f.version_id, f.archived_by_run,
+          f.archived_at from landing_file f join landing_zone z on z.id = f.zone_id) f),
+      'pipelines', (select coalesce(json_agg(p order by id), '[]') from (
+        select id, name, draft_snapshot, draft_dirty, draft_revision, published_version, max_versions, deleted_at
+        from pipeline) p),
+      'versions', (select coalesce(json_agg(v order by pipeline_id, version_number), '[]') from (
+        select pipeline_id, version_number, published_versions from pipeline_version) v),
+      'triggers', (select coalesce(json_agg(t order by id), '[]') from (
+        select id, pipeline_id, type, snapshot, state, cooldown_seconds, cooling_until, last_triggered_at, last_run_id
+        from trigger) t),
+      'transitions', (select coalesce(json_agg(t order by id), '[]') from (
+        select id, machine, entity_id, at, event, "from", "to" from transition where id > ${afterTransition}) t),
+      'failedTests', (select coalesce(json_agg(q), '[]') from (
+        select run_id, name from quality_result where status = 'failed' and severity = 'error') q),
+      'events', (select coalesce(json_agg(e order by id), '[]') from (select id from trigger_event) e),
+      'outbox', (select coalesce(json_agg(o order by id), '[]') from (select id, kind, tries from outbox) o),
+      'keys', (select count(*) from idempotency_key)) as facts`
+  if (row === undefined) throw new Error('the database says nothing')
+  return row.facts
+}

@@ -1,0 +1,137 @@
+// An object store in memory: as quick as a simulation needs, with version ids that a replay makes again. It passes the
+// suite that every store passes.
+import type { Clock } from '../../app/clock.ts'
+import { limits } from '../../app/limits.ts'
+import { chunksOf } from '../../app/objects/body.ts'
+import { checkFolder, checkKey, checkPrefix, compareKeys, isLakeKey } from '../../app/objects/key.ts'
+import { type ObjectInfo, type ObjectStore, ObjectTooLarge } from '../../app/objects/port.ts'
+
+interface Version {
+  id: string
+  /** Null: a delete marker. */
+  bytes: Uint8Array | null
+  modified: Date
+}
+
+export interface MemoryStore extends ObjectStore {
+  /** Every key with the ids of its versions, newest last; delete markers are not told. */
+  everything(): Map<string, string[]>
+  clear(): void
+}
+
+export function openMemoryStore(clock: Clock): MemoryStore {
+  const kept = new Map<string, Version[]>()
+  let count = 0
+
+  const found = (key: string, versionId?: string): (Version & { bytes: Uint8Array }) | null => {
+    checkKey(key)
+    const versions = kept.get(key) ?? []
+    const version = versionId === undefined ? versions.at(-1) : versions.find(({ id }) => id === versionId)
+    if (version === undefined || version.bytes === null) return null
+    return { ...version, bytes: version.bytes }
+  }
+  const infoOf = ({ id, bytes, modified }: Version): ObjectInfo => ({
+    size: bytes?.byteLength ?? 0,
+    modified,
+    versionId: id,
+  })
+
+  return {
+    async put(key, body, { maxBytes = Number.POSITIVE_INFINITY } = {}) {
+      checkKey(key)
+      const bytes = await whole(body, maxBytes)
+      const id = isLakeKey(key) ? '' : `v${String(++count).padStart(12, '0')}`
+      const version = { id, bytes, modified: clock.now() }
+      kept.set(key, isLakeKey(key) ? [version] : [...(kept.get(key) ?? []), version])
+      return { versionId: id, size: bytes.byteLength }
+    },
+    async get(key, versionId) {
+      const version = found(key, versionId)
+      return version && { ...infoOf(version), body: streamOf(version.bytes) }
+    },
+    async head(key, versionId) {
+      const version = found(key, versionId)
+      return version && infoOf(version)
+    },
+    async text(key, versionId) {
+      const version = found(key, versionId)
+      if (version === null) return null
+      if (version.bytes.byteLength > limits.uploadBytes) throw new ObjectTooLarge(limits.uploadBytes)
+      const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(version.bytes)
+      return { ...infoOf(version), text }
+    },
+    async delete(key) {
+      checkKey(key)
+      const versions = kept.get(key)
+      if (versions === undefined) return
+      if (isLakeKey(key)) kept.delete(key)
+      else if (versions.at(-1)?.bytes !== null)
+        versions.push({ id: `v${String(++count).padStart(12, '0')}`, bytes: null, modified: clock.now() })
+    },
+    async deleteVersion(key, versionId) {
+      checkKey(key)
+      const left = (kept.get(key) ?? []).filter(({ id }) => id !== versionId)
+      if (left.length > 0) kept.set(key, left)
+      else kept.delete(key)
+    },
+    async list(prefix, { limit, after = '' }) {
+      checkPrefix(prefix)
+      const live = [...kept]
+        .filter(([key]) => key.startsWith(prefix) && (after === '' || compareKeys(key, after) > 0))
+        .flatMap(([key, versions]) => {
+          const newest = versions.at(-1)
+          return newest === undefined || newest.bytes === null ? [] : [{ key, ...infoOf(newest) }]
+        })
+        .sort((a, b) => compareKeys(a.key, b.key))
+      const size = Math.min(limit, limits.listCap)
+      return { objects: live.slice(0, size), truncated: live.length > size }
+    },
+    async versions(prefix, after = '') {
+      checkPrefix(prefix)
+      const found = [...kept]
+        .filter(([key]) => key.startsWith(prefix) && (after === '' || compareKeys(key, after) > 0))
+        .sort(([a], [b]) => compareKeys(a, b))
+        .flatMap(([key, versions]) =>
+          versions.map((version) => ({
+            key,
+            versionId: version.id,
+            size: version.bytes?.byteLength ?? null,
+            modified: version.modified,
+            isNewest: version === versions.at(-1),
+          })),
+        )
+      return { versions: found, truncated: false }
+    },
+    async removeAll(prefix) {
+      checkFolder(prefix)
+      for (const key of [...kept.keys()]) if (key.startsWith(prefix)) kept.delete(key)
+    },
+    async ping() {},
+    async close() {},
+    everything: () =>
+      new Map(
+        [...kept].map(([key, versions]) => [
+          key,
+          versions.filter(({ bytes }) => bytes !== null).map(({ id }) => id),
+        ]),
+      ),
+    clear() {
+      kept.clear()
+      count = 0
+    },
+  }
+}
+
+async function whole(body: Uint8Array | ReadableStream<Uint8Array>, maxBytes: number): Promise<Uint8Array> {
+  const parts: Uint8Array[] = []
+  for await (const chunk of chunksOf(body, maxBytes)) parts.push(chunk)
+  return Buffer.concat(parts)
+}
+
+const streamOf = (bytes: Uint8Array) =>
+  new ReadableStream<Uint8Array>({
+    start(controller) {
+      controller.enqueue(bytes)
+      controller.close()
+    },
+  })

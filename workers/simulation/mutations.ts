@@ -1,0 +1,71 @@
+// Protections that can be taken away, one at a time, to see that the simulation misses them. Nothing of the product is
+// edited: statements are changed on the wire, and outcomes on their way.
+import type { Outcome } from '../../app/runs/outcomes.ts'
+import type { Facts } from './facts.ts'
+
+export interface Mutation {
+  name: string
+  rewrite(statement: string): string
+  outcome(outcome: Outcome, facts: Facts | null): Outcome
+  /** The fence is passed whoever leads. */
+}
+
+const same = (statement: string) => statement
+const unchanged = (outcome: Outcome) => outcome
+
+export const NO_MUTATION: Mutation = { name: 'none', rewrite: same, outcome: unchanged }
+
+/** Replaces a part of the statements that have it; `applied` counts them, so that a text that has moved is noticed. */
+function rewriting(name: string, pattern: RegExp, instead: string): Mutation {
+  return { ...NO_MUTATION, name, rewrite: (statement) => statement.replace(pattern, instead) }
+}
+
+export const MUTATIONS: readonly Mutation[] = [
+  rewriting(
+    'merge without comparing with main',
+    /live\.content_id as "liveContent"/,
+    'entry.base_content as "liveContent"',
+  ),
+  rewriting(
+    'commit to a branch that is closed',
+    /and name <> 'main' and state = 'open'\s+and head is not distinct from (\$\d+)/,
+    "and name <> 'main' and (head is not distinct from $1)",
+  ),
+  rewriting(
+    'leave branches open',
+    /set state = 'deleted', closed_at = clock_timestamp\(\)/,
+    'set state = lake_ref.state',
+  ),
+  rewriting('leave attempts open', /set state = 'closed', outcome = /, 'set state = a.state, outcome = '),
+  rewriting(
+    'move runs without locking them',
+    /(from run where id = any\([^)]*\)) order by id for update/,
+    '$1 order by id',
+  ),
+  rewriting('archive what is archived already', /(where f\.id = i\.id) and f\.archived_by_run is null/, '$1'),
+  rewriting('freeze archived files', /and f\.archived_by_run is null/, ''),
+  rewriting(
+    'keep events that have fired',
+    /delete from trigger_event where id = any\(/,
+    'delete from trigger_event where false and id = any(',
+  ),
+  rewriting('lose events', /insert into trigger_event [\s\S]*$/, 'select 1'),
+  rewriting(
+    'write without asking who leads',
+    /select 1 from leader where role = (\$\d+) and epoch = (\$\d+) for share/,
+    'select 1 where $1::text is not null and $2::bigint is not null',
+  ),
+  {
+    ...NO_MUTATION,
+    name: 'take the facts of any attempt',
+    outcome(outcome, facts) {
+      const run = facts?.runs.find(({ id }) => id === outcome.runId)
+      return run === undefined || run.attempt === 0 ? outcome : { ...outcome, attempt: run.attempt }
+    },
+  },
+  rewriting(
+    'write no history',
+    /insert into transition /,
+    'insert into transition select * from transition where false; --',
+  ),
+]

@@ -1,0 +1,54 @@
+// Chance with a seed: the same seed makes the same choices, on every machine.
+
+export type Random = ReturnType<typeof makeRandom>
+
+/** Source of the numbers: Tommy Ettinger's mulberry32, public domain. */
+export function makeRandom(seed: number) {
+  let state = seed | 0
+
+  /** From 0 to less than 1. */
+  function next(): number {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
+  }
+  /** A whole number from `from` to `to`, both included. */
+  const int = (from: number, to: number) => from + Math.floor(next() * (to - from + 1))
+  const hex = (digits: number) => Array.from({ length: digits }, () => int(0, 15).toString(16)).join('')
+
+  return {
+    next,
+    int,
+    hex,
+    chance: (probability: number) => next() < probability,
+    pick<T>(items: readonly T[]): T {
+      const item = items[int(0, items.length - 1)]
+      if (items.length === 0) throw new Error('there is nothing to pick from')
+      return item as T
+    },
+    /** One of the names, as often as its weight says. */
+    weighted<Name extends string>(weights: Readonly<Record<Name, number>>): Name {
+      const entries = Object.entries(weights) as [Name, number][]
+      let at = next() * entries.reduce((sum, [, weight]) => sum + weight, 0)
+      for (const [name, weight] of entries) {
+        at -= weight
+        if (at < 0) return name
+      }
+      return (entries.at(-1) as [Name, number])[0]
+    },
+    shuffled<T>(items: readonly T[]): T[] {
+      const left = [...items]
+      const mixed: T[] = []
+      while (left.length > 0) mixed.push(...left.splice(int(0, left.length - 1), 1))
+      return mixed
+    },
+  }
+}
+
+/** A version 7 UUID of a time, as app/ids.ts makes them, with chance from the seed. */
+export function seededId(random: Random, at: Date): string {
+  const time = at.getTime().toString(16).padStart(12, '0')
+  const variant = (8 + random.int(0, 3)).toString(16)
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${random.hex(3)}-${variant}${random.hex(3)}-${random.hex(12)}`
+}

@@ -1,0 +1,203 @@
+// One simulated API process with all that it does: the product's services and ticks over the process's own connections,
+// and the memory of its dispatcher, which is lost with it.
+import type { Clock } from '../../app/clock.ts'
+import { makeFileService } from '../../app/files/service.ts'
+import type { NewId, RunId } from '../../app/ids.ts'
+import { makeArchive } from '../../app/landing-zones/archive.ts'
+import { makeLandingZoneService } from '../../app/landing-zones/service.ts'
+import { limits } from '../../app/limits.ts'
+import type { Log } from '../../app/log.ts'
+import type { PipelineDeleted } from '../../app/pipelines/deletion.ts'
+import { makePipelineService } from '../../app/pipelines/service.ts'
+import {
+  adoptOrphans,
+  attemptsFollowedBy,
+  handleOf,
+  type OpenAttempt,
+  openAttemptsOf,
+  startWaiting,
+} from '../../app/runs/attempts.ts'
+import type { LogLine } from '../../app/runs/logs.ts'
+import { applyOutcomes, type Outcome } from '../../app/runs/outcomes.ts'
+import { makeRunService, type RunService } from '../../app/runs/service.ts'
+import { queueCancels } from '../../app/runs/settle.ts'
+import { makeScheduleService } from '../../app/schedules/service.ts'
+import { makeTriggerService } from '../../app/triggers/service.ts'
+import { makeWebhookService } from '../../app/webhooks/service.ts'
+import type { Fenced } from '../../drizzle/client.ts'
+import { isPassing } from '../../drizzle/errors.ts'
+import { performDue } from '../outbox.ts'
+import { makeOutcomeQueue } from '../outcome-queue.ts'
+import { tickSchedules } from '../scheduler.ts'
+import { makeEvaluator } from '../triggers.ts'
+import type { SimulatedProcess } from './process.ts'
+import type { Runner } from './runner.ts'
+
+/** An attempt that this replica follows, and what it has heard of it so far. */
+export interface Followed {
+  attempt: OpenAttempt
+  boot: string | null
+  heard: Set<string>
+}
+
+export interface ReplicaOptions {
+  name: string
+  process: SimulatedProcess
+  runner: Runner
+  clock: Clock
+  newId: NewId
+  /** What the product would have logged as an error or a warning. */
+  complain(message: string, error: unknown): void
+  /** The outcome as it reaches the database: a mutation may change it on its way. */
+  applied(outcome: Outcome): Outcome
+}
+
+export type Replica = ReturnType<typeof makeReplica>
+export type Role = 'triggers' | 'scheduler'
+
+export function makeReplica({ name, process, runner, clock, newId, complain, applied }: ReplicaOptions) {
+  const { objects } = process
+  const { db, sql } = process.connections
+  const nothing = () => {}
+  const log: Log = {
+    info: nothing,
+    warn: (message, fields) => complain(message, fields?.error),
+    error: (message, fields) => complain(message, fields?.error),
+    named: () => log,
+  }
+  const notices = { changed: nothing, completed: nothing, recorded: nothing }
+  const runs: RunService = makeRunService({
+    sql,
+    newId,
+    notices,
+    runnable: (path) => pipelines.runnable(path),
+    nudge: nothing,
+  })
+  const triggers = makeTriggerService({ sql, newId })
+  const pipelines = makePipelineService({
+    db,
+    sql,
+    objects,
+    newId,
+    log,
+    runs,
+    triggers,
+    requireNamespace: async () => {},
+    validate: async () => null,
+  })
+  const archive = makeArchive({ sql, objects })
+
+  /** The epoch it holds of a role, as far as it knows. */
+  const seats = new Map<Role, number>()
+  const writeAs =
+    (role: Role): Fenced =>
+    async (work) => {
+      const epoch = seats.get(role)
+      if (epoch === undefined) return null
+      const done = await sql.begin(async (tx) => {
+        // As workers/leadership.ts begins every transaction of a leader.
+        const [isLeader] = await tx`select 1 from leader where role = ${role} and epoch = ${epoch} for share`
+        return isLeader === undefined ? null : { value: await work(tx) }
+      })
+      if (done === null) seats.delete(role)
+      return done === null ? null : done.value
+    }
+
+  const queue = makeOutcomeQueue()
+  const following = new Map<string, Followed>()
+  let suspects = new Set<RunId>()
+
+  function follow(attempt: OpenAttempt) {
+    const handle = handleOf(attempt.runId, attempt.attempt)
+    if (following.has(handle)) return
+    following.set(handle, { attempt, boot: attempt.runnerBoot, heard: new Set() })
+  }
+
+  /** As `living` of the dispatcher: the sign of life, and whatever nobody follows. */
+  async function live() {
+    await sql`
+      insert into replica (name, alive_until)
+      values (${name}, clock_timestamp() + ${limits.replicaExpiryMs} * interval '1 millisecond')
+      on conflict (name) do update set alive_until = excluded.alive_until`
+    await sql`delete from replica where alive_until < clock_timestamp() - interval '1 hour'`
+    const adopted = await adoptOrphans(sql, name, limits.dispatchBatch)
+    const missed = (await attemptsFollowedBy(sql, name)).filter(
+      ({ runId, attempt }) => !following.has(handleOf(runId, attempt)) && !queue.has(runId),
+    )
+    const again = missed.filter(({ runId }) => suspects.has(runId)).map(({ runId }) => runId)
+    suspects = new Set(missed.map(({ runId }) => runId))
+    for (const attempt of await openAttemptsOf(sql, [...adopted, ...again])) follow(attempt)
+    return { adopted: adopted.length, again: again.length }
+  }
+
+  async function start(places: readonly string[]) {
+    const { attempts, completed } = await startWaiting(sql, places, name)
+    for (const attempt of attempts) follow(attempt)
+    return {
+      started: attempts.map(({ runId, attempt }) => handleOf(runId, attempt)),
+      ended: completed.length,
+    }
+  }
+
+  async function apply() {
+    const { outcomes, lines } = queue.take()
+    try {
+      const { unwanted, completed } = await applyOutcomes(sql, outcomes.map(applied), lines)
+      if (unwanted.length > 0) await queueCancels(sql, unwanted)
+      return {
+        outcomes: outcomes.length,
+        ended: completed.map(({ run_id, status }) => `${run_id} ${status}`),
+      }
+    } catch (error) {
+      queue.putBack({ outcomes, lines })
+      throw error
+    }
+  }
+
+  /** What the API process performs and what its dispatcher does, as app/main.ts and workers/dispatcher.ts say. */
+  const effects = {
+    cancelAttempt: async ({ handle }: Record<string, unknown>) => runner.cancel(String(handle)),
+    pipelineDeleted: (payload: unknown) => pipelines.finishDeletion(payload as PipelineDeleted),
+    archivedInputs: (payload: unknown) => archive.moveInputs(payload as { runId: string }),
+    movedObject: (payload: unknown) => archive.removeMoved(payload as { key: string; versionId: string }),
+  }
+
+  /** One kind at a time: effects of one batch are performed together, and together they would come in any order. */
+  const perform = (kind: keyof typeof effects) =>
+    performDue(sql, { [kind]: effects[kind] }, (_, error) => {
+      if (!isPassing(error) && !/still being read/.test(String(error)))
+        complain(`effect ${kind} failed`, error)
+    })
+
+  return {
+    name,
+    process,
+    sql,
+    seats,
+    queue,
+    following,
+    runs,
+    pipelines,
+    triggers,
+    webhooks: makeWebhookService({ sql, newId, nudge: nothing }),
+    schedules: makeScheduleService({ sql, clock, newId }),
+    files: makeFileService({ objects, fileWritten: pipelines.fileWritten }),
+    zones: makeLandingZoneService({
+      db,
+      objects,
+      clock,
+      newId,
+      eventRecorded: nothing,
+      requireNamespace: async () => {},
+    }),
+    evaluator: makeEvaluator({ sql, write: writeAs('triggers'), newId, log, post: nothing }),
+    tickSchedules: () =>
+      tickSchedules({ write: writeAs('scheduler'), newId, log: { ...log, info: nothing } }),
+    live,
+    start,
+    apply,
+    perform,
+    report: (outcome: Outcome) => queue.add(outcome),
+    tell: (line: LogLine) => queue.tell(line),
+  }
+}

@@ -1,0 +1,206 @@
+// The runner of a simulation: attempts that go on step by step, a boot that may end with all of them, and a book of what
+// it really did, with which the database is compared.
+import { commitToBranch, findBranch } from '../../app/catalog/queries.ts'
+import type { NewId, RunId } from '../../app/ids.ts'
+import { handleOf, type OpenAttempt } from '../../app/runs/attempts.ts'
+import type { Outcome, TestResult } from '../../app/runs/outcomes.ts'
+import type { Sql } from '../../drizzle/client.ts'
+import type { Random } from './random.ts'
+
+export type Stage = 'accepted' | 'executing' | 'committed' | 'testing' | 'done' | 'stopped'
+
+export interface Execution {
+  handle: string
+  runId: RunId
+  attempt: number
+  boot: string
+  stage: Stage
+  request: OpenAttempt
+  /** What it will come to. */
+  plan: {
+    writes: 'own' | 'shared' | 'nothing'
+    ends: 'well' | 'badly'
+    isBlocked: boolean
+    isWarned: boolean
+  }
+  /** Its latest commit to its branch, as it believes. */
+  head: string | null
+  tested: string | null
+  facts: Outcome | null
+}
+
+/** What a table's content is of: nothing of a run that failed may be found on main. */
+export interface Committed {
+  commit: string
+  content: string
+  handle: string
+}
+
+export type Runner = ReturnType<typeof makeRunner>
+
+const ROOM = 3
+
+export function makeRunner({ random, newId }: { random: Random; newId: NewId }) {
+  let boot = newId()
+  let attempts = new Map<string, Execution>()
+  /** Attempts whose runner was given up, or rebooted in name only: they still work, and nobody listens. */
+  const zombies: Execution[] = []
+  const committed: Committed[] = []
+  /** By handle: the commit that was tested, and whether its tests let it pass. */
+  const judged = new Map<string, { tested: string | null; isBlocked: boolean }>()
+
+  const busy = () =>
+    [...attempts.values()].filter(({ stage }) => stage !== 'done' && stage !== 'stopped').length
+
+  return {
+    url: 'http://runner',
+    get boot() {
+      return boot
+    },
+    committed,
+    judged,
+    zombies,
+    /** Those that can go on. */
+    working: () => [
+      ...[...attempts.values()].filter(({ stage }) => stage !== 'done' && stage !== 'stopped'),
+      ...zombies,
+    ],
+    at: (handle: string) => attempts.get(handle) ?? null,
+
+    /** Idempotent by handle, as SubmitPipeline is. */
+    submit(request: OpenAttempt, isFair: boolean): { boot: string } | 'noRoom' {
+      const handle = handleOf(request.runId, request.attempt)
+      if (attempts.has(handle)) return { boot }
+      if (busy() >= ROOM) return 'noRoom'
+      attempts.set(handle, {
+        handle,
+        runId: request.runId,
+        attempt: request.attempt,
+        boot,
+        stage: 'accepted',
+        request,
+        plan: {
+          writes: random.weighted({ own: 6, shared: 3, nothing: 1 }),
+          ends: isFair || random.chance(0.85) ? 'well' : 'badly',
+          isBlocked: !isFair && random.chance(0.12),
+          isWarned: random.chance(0.1),
+        },
+        head: null,
+        tested: null,
+        facts: null,
+      })
+      return { boot }
+    },
+
+    cancel(handle: string) {
+      const execution = attempts.get(handle)
+      if (execution !== undefined && execution.stage !== 'done') execution.stage = 'stopped'
+    },
+
+    /** Another process in its place. Some of what it was doing may still reach the catalog. */
+    reboot() {
+      for (const execution of attempts.values())
+        if (execution.stage !== 'done' && random.chance(0.5)) zombies.push(execution)
+      attempts = new Map()
+      boot = newId()
+    },
+
+    /** One step of an attempt; commits go through the API process that `sql` belongs to. */
+    async progress(execution: Execution, sql: Sql, archives: (pipeline: string) => boolean): Promise<string> {
+      switch (execution.stage) {
+        case 'accepted':
+          execution.stage = 'executing'
+          return 'executes'
+        case 'executing': {
+          if (execution.plan.ends === 'badly') {
+            execution.facts = failed(execution)
+            execution.stage = 'done'
+            return 'fails'
+          }
+          if (execution.plan.writes !== 'nothing' && !(await commit(execution, sql))) {
+            execution.facts = failed(execution)
+            execution.stage = 'done'
+            return 'could not commit'
+          }
+          execution.stage = 'committed'
+          return 'has executed'
+        }
+        case 'committed':
+          execution.tested = execution.head
+          judged.set(execution.handle, { tested: execution.head, isBlocked: execution.plan.isBlocked })
+          execution.stage = 'testing'
+          return 'tests'
+        case 'testing':
+          execution.facts = executed(execution, archives(execution.request.pipeline))
+          execution.stage = 'done'
+          return 'is done'
+        default:
+          return 'rests'
+      }
+    },
+
+    /** Somebody commits to the branch again, after the tests or after its end. */
+    async meddle(execution: Execution, sql: Sql) {
+      return commit(execution, sql)
+    },
+  }
+
+  async function commit(execution: Execution, sql: Sql): Promise<boolean> {
+    const { request, plan } = execution
+    const id = newId()
+    const contentId = newId()
+    // Before it is tried: one whose answer is lost may be there.
+    committed.push({ commit: id, content: contentId, handle: execution.handle })
+    const isDone = await commitToBranch(sql, {
+      id,
+      branch: request.branch,
+      head: (await findBranch(sql, request.branch))?.head ?? null,
+      table: {
+        namespace: request.namespace,
+        layer: 'gold',
+        name: plan.writes === 'shared' ? 'shared' : request.pipeline,
+      },
+      tableUuid: newId(),
+      snapshotId: '1',
+      message: execution.handle,
+      content: {
+        contentId,
+        metadataLocation: `sluice://lake/${contentId}`,
+        columns: [{ name: 'a', type: 'BIGINT' }],
+        rowCount: 1,
+        sizeBytes: 100,
+      },
+    })
+    if (isDone) execution.head = id
+    return isDone
+  }
+}
+
+const failed = ({ runId, attempt }: Execution): Outcome => ({
+  runId,
+  attempt,
+  kind: 'failed',
+  error: 'executing: it failed',
+})
+
+function executed(execution: Execution, archivesLandingZones: boolean): Outcome {
+  const { runId, attempt, request, plan, tested } = execution
+  const test = (name: string, severity: TestResult['severity'], isPassed: boolean): TestResult => ({
+    name,
+    severity,
+    isPassed,
+    value: isPassed ? 0 : 3,
+    durationMs: 1,
+    error: null,
+  })
+  return {
+    runId,
+    attempt,
+    kind: 'executed',
+    testedCommit: tested,
+    rowsWritten: tested === null ? 0 : 1,
+    tests: [test('strict', 'error', !plan.isBlocked), test('mild', 'warn', !plan.isWarned)],
+    landingFileIds: request.landing.flatMap(({ files }) => files.map(({ id }) => id)),
+    archivesLandingZones,
+  }
+}

@@ -1,0 +1,260 @@
+// One seed: two replicas, a runner and clients take steps in an order that chance decides, with faults on the way; after
+// every step the invariants are checked, and at the end everything must come to rest.
+import { createHash } from 'node:crypto'
+import { limits } from '../../app/limits.ts'
+import type { SimulatedDatabase } from './database.ts'
+import { isIllegal } from './errors.ts'
+import { readFacts } from './facts.ts'
+import { check, checkEnd, type ExpectedFiring, newMemory, type Violation } from './invariants.ts'
+import { openMemoryStore } from './memory-store.ts'
+import { type Mutation, NO_MUTATION } from './mutations.ts'
+import { type Connections, makeProcess, openConnections, type Plan } from './process.ts'
+import { makeRandom, seededId } from './random.ts'
+import { makeReplica, type Replica } from './replica.ts'
+import { makeRunner } from './runner.ts'
+import { setUp } from './scene.ts'
+import { chooseStep, drainSteps, type Stage, type Step } from './steps.ts'
+
+export interface Result {
+  seed: number
+  violations: Violation[]
+  /** What happened, a line a step. */
+  story: string[]
+  /** The same for the same seed, whatever came before. */
+  digest: string
+  steps: number
+  runs: number
+  /** How many faults of each kind have happened. */
+  faults: Record<string, number>
+}
+
+export interface Bench {
+  database: SimulatedDatabase
+  /** Connections that outlive a seed. */
+  spare: Connections[]
+}
+
+const STEPS = 80
+const START = Date.UTC(2026, 0, 5, 9, 0, 0)
+/** Rows of history that a paused transaction may have numbered before others. */
+const IN_FLIGHT = 100
+/** Rounds in which everything must have come to rest once nothing fails any more. */
+const ROUNDS = 60
+
+export async function simulate(
+  bench: Bench,
+  seed: number,
+  mutation: Mutation = NO_MUTATION,
+): Promise<Result> {
+  const { database } = bench
+  const random = makeRandom(seed)
+  const chance = makeRandom(seed ^ 0x5eed)
+  const ids = makeRandom(seed ^ 0x1d5)
+  let time = START
+  const newId = () => seededId(ids, new Date(time))
+  const clock = { now: () => new Date(time), elapsed: () => time }
+  const store = openMemoryStore(clock)
+  const runner = makeRunner({ random: chance, newId })
+  const memory = newMemory()
+  const story: string[] = []
+  const violations: Violation[] = []
+  const faults: Record<string, number> = {}
+  const replicas: Replica[] = []
+  let started = 0
+  const skews = [0, random.pick([0, 0, -1_500, 90_000])]
+
+  const stage: Stage = {
+    random,
+    runner,
+    replicas,
+    memory,
+    clock,
+    isFair: false,
+    names: new Map(),
+    triggers: [],
+    webhooks: [],
+    said: [],
+    uploads: [],
+    requests: 0,
+    busy: new Set(),
+    archiving: new Set(),
+    admin: database.admin,
+    endBackends: database.endBackends,
+    async advance(ms) {
+      time += ms
+      await database.setTime(time)
+    },
+    restart,
+    paused: null,
+    expected: [],
+    endOfSetUp: START,
+    mutation,
+  }
+  const world = {
+    committed: runner.committed,
+    judged: runner.judged,
+    archives: (pipeline: string) => stage.archiving.has(pipeline),
+    depthLimit: limits.chainDepth,
+  }
+
+  async function restart(place: number) {
+    const old = replicas[place]
+    if (old !== undefined && !old.process.isDead) await old.process.kill()
+    const connections = bench.spare.pop() ?? (await openConnections(database))
+    started += 1
+    const at = place
+    const replica: Replica = makeReplica({
+      name: `replica-${at}:${started}`,
+      process: makeProcess(database, connections, store, mutation.rewrite),
+      runner,
+      clock: { now: () => new Date(time + (skews[at] ?? 0)), elapsed: () => time },
+      newId,
+      complain(message, error) {
+        if (replica.process.isDead || error === undefined || !isIllegal(error)) return
+        violations.push({
+          invariant: 'the product has nothing to complain of',
+          what: `${message}: ${textOf(error)}`,
+        })
+      },
+      applied: (outcome) => mutation.outcome(outcome, memory.lastFacts),
+    })
+    replicas[place] = replica
+  }
+
+  async function look() {
+    const facts = await readFacts(database.admin, memory.lastTransition - IN_FLIGHT)
+    violations.push(...check(facts, memory, world))
+    return facts
+  }
+
+  async function take(step: Step, plan: Plan | null): Promise<void> {
+    const { replica, title } = step
+    if (replica === null) {
+      story.push(title)
+      await step.operation()
+      return
+    }
+    const place = replicas.indexOf(replica)
+    const ending = await replica.process.perform(step.operation, plan)
+    settle(step, ending, `${place} ${title}`)
+  }
+
+  function settle(step: Step, ending: Awaited<ReturnType<Replica['process']['perform']>>, title: string) {
+    const at = step.replica?.process.faultedAt
+    const where = at ? ` [at: ${at}]` : ''
+    if (ending.kind !== 'done' && ending.kind !== 'failed')
+      faults[ending.kind] = (faults[ending.kind] ?? 0) + 1
+    else if (at) faults.disconnected = (faults.disconnected ?? 0) + 1
+    switch (ending.kind) {
+      case 'done':
+        story.push(`${title} -> ${short(ending.value)}${where}`)
+        step.done?.(ending.value)
+        break
+      case 'failed':
+        story.push(`${title} -> ${textOf(ending.error)}${where}`)
+        step.failed?.(ending.error)
+        if (isIllegal(ending.error))
+          violations.push({
+            invariant: 'nothing fails but what may',
+            what: `${title}: ${textOf(ending.error)}`,
+          })
+        break
+      case 'crashed':
+        story.push(`${title} -> the process dies${where}`)
+        step.end?.()
+        break
+      case 'paused':
+        story.push(`${title} -> the process is paused${where}`)
+        stage.paused = { step, title, left: random.int(1, 8) }
+        return
+    }
+    step.end?.()
+  }
+
+  async function wake() {
+    const { paused } = stage
+    if (paused === null || paused.step.replica === null) return
+    stage.paused = null
+    const { process } = paused.step.replica
+    if (!stage.isFair && random.chance(0.25)) {
+      await process.kill()
+      story.push(`${paused.title}: the paused process is killed`)
+      paused.step.end?.()
+      return
+    }
+    settle(paused.step, await process.proceed(), `${paused.title} goes on`)
+  }
+
+  await database.reset()
+  await database.setTime(time)
+  await restart(0)
+  await restart(1)
+  await setUp(stage)
+  stage.endOfSetUp = time
+  await look()
+  let steps = 0
+  while (steps < STEPS && violations.length === 0) {
+    steps += 1
+    if (stage.paused !== null && --stage.paused.left <= 0) await wake()
+    else {
+      const step = chooseStep(stage)
+      memory.isStartUncertain = stage.paused?.step.mayStart === true
+      await take(step, step.replica === null ? null : planOf(random, stage.paused !== null))
+    }
+    await look()
+  }
+  // From here on nothing fails: whatever was begun must come to its end.
+  stage.isFair = true
+  await wake()
+  memory.isStartUncertain = true
+  let facts = await look()
+  for (let round = 0; round < ROUNDS && violations.length === 0; round++) {
+    for (const step of drainSteps(stage, round)) {
+      if (violations.length > 0) break
+      const next = await step()
+      if (next !== null) await take(next, null)
+    }
+    facts = await look()
+    const isOver = facts.runs.every(({ status }) => /success|failed|cancelled/.test(status))
+    if (isOver && facts.outbox.length === 0 && facts.events.length === 0 && round > 0) break
+  }
+  if (violations.length === 0) violations.push(...checkEnd(facts, memory, expectedFirings(stage, facts)))
+
+  for (const replica of replicas) if (!replica.process.isDead) bench.spare.push(replica.process.connections)
+  const digest = createHash('sha256')
+    .update(JSON.stringify([story, facts]))
+    .digest('hex')
+    .slice(0, 16)
+  return { seed, violations, story, digest, steps, runs: facts.runs.length, faults }
+}
+
+/** Whether, where and how an operation fails. */
+function planOf(random: ReturnType<typeof makeRandom>, isAnyPaused: boolean): Plan | null {
+  if (!random.chance(0.14)) return null
+  const kind = random.weighted({ crash: 3, disconnect: 4, pause: 5 })
+  const at = random.int(1, random.pick([3, 6, 12]))
+  const when = random.pick(['before', 'after'] as const)
+  if (kind === 'pause') return isAnyPaused ? null : { at, fault: { kind } }
+  return { at, fault: { kind, when } }
+}
+
+function expectedFirings(stage: Stage, facts: Awaited<ReturnType<typeof readFacts>>): ExpectedFiring[] {
+  return stage.expected.flatMap(({ triggerId, hears }) => {
+    if (hears === 'uploads')
+      return [...stage.memory.acknowledged.uploads].map((event) => ({
+        triggerId,
+        event,
+        what: `upload ${event}`,
+      }))
+    return facts.runs
+      .filter(({ pipeline, status }) => pipeline === hears && status === 'success')
+      .map(({ id }) => ({ triggerId, event: id, what: `success ${id} of ${hears}` }))
+  })
+}
+
+const short = (value: unknown) =>
+  value === undefined ? 'done' : (JSON.stringify(value) ?? 'done').slice(0, 160)
+const textOf = (error: unknown): string =>
+  error instanceof Error
+    ? `${error.name} ${'code' in error ? error.code : ''} ${error.message.split('\n')[0]?.slice(0, 120)}${error.cause ? ` (${textOf(error.cause)})` : ''}`
+    : String(error)

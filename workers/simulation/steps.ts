@@ -1,0 +1,576 @@
+// The steps that the parts of a simulated world can take, and how often each is chosen.
+import type { Clock } from '../../app/clock.ts'
+import type { RunId } from '../../app/ids.ts'
+import { limits } from '../../app/limits.ts'
+import { handleOf } from '../../app/runs/attempts.ts'
+import { seqOfRunner } from '../../app/runs/logs.ts'
+import type { Outcome } from '../../app/runs/outcomes.ts'
+import type { Sql } from '../../drizzle/client.ts'
+import type { Memory } from './invariants.ts'
+import type { Mutation } from './mutations.ts'
+import type { Random } from './random.ts'
+import type { Followed, Replica, Role } from './replica.ts'
+import type { Execution, Runner } from './runner.ts'
+
+/** One operation of one replica, or, without one, of the world around them. */
+export interface Step {
+  title: string
+  replica: Replica | null
+  operation(): Promise<unknown>
+  /** It was answered. */
+  done?(value: unknown): void
+  failed?(error: unknown): void
+  /** However it ended. */
+  end?(): void
+  /** It may open attempts. */
+  mayStart?: boolean
+}
+
+export interface Stage {
+  random: Random
+  runner: Runner
+  replicas: Replica[]
+  memory: Memory
+  clock: Clock
+  /** Nothing fails any more. */
+  isFair: boolean
+  /** Pipelines by name, with their ids as the clients know them. */
+  names: Map<string, string>
+  /** Those that are switched on and off. */
+  triggers: { pipeline: string; id: string }[]
+  webhooks: string[]
+  said: Outcome[]
+  uploads: string[]
+  requests: number
+  /** Executions that a paused operation holds. */
+  busy: Set<Execution>
+  archiving: Set<string>
+  admin: Sql
+  endBackends(pids: readonly number[]): Promise<void>
+  advance(ms: number): Promise<void>
+  restart(place: number): Promise<void>
+  paused: { step: Step; title: string; left: number } | null
+  /** Triggers that are never touched: each event must have had its run in the end. */
+  expected: { triggerId: string; hears: string }[]
+  endOfSetUp: number
+  mutation: Mutation
+}
+
+const NAMESPACE = 'default'
+const LAYER = 'gold'
+const refOf = (name: string) => ({ namespace: NAMESPACE, layer: LAYER, name })
+/** Clients create and delete this one. */
+const PASSING = 'passing'
+
+type Make = (stage: Stage, replica: Replica) => Step | null
+
+const WEIGHTS: Record<string, number> = {
+  request: 9,
+  requestWithKey: 4,
+  cancel: 3,
+  write: 3,
+  publish: 4,
+  rollback: 1.5,
+  upload: 7,
+  removeFile: 1,
+  create: 1.5,
+  remove: 1.5,
+  webhook: 4,
+  toggle: 2,
+  start: 16,
+  observe: 28,
+  apply: 20,
+  live: 7,
+  effect: 8,
+  progress: 30,
+  meddle: 2,
+  reboot: 1.2,
+  replay: 3,
+  lead: 5,
+  hear: 8,
+  keepTime: 3,
+  sweep: 2,
+  schedule: 3,
+  clock: 16,
+  stop: 0.7,
+}
+
+const MAKERS: Record<string, Make> = {
+  request(stage, replica) {
+    const pipeline = stage.random.pick([...stage.names.keys()])
+    const trigger = `request-${++stage.requests}`
+    return {
+      title: `a client asks for a run of ${pipeline} (${trigger})`,
+      replica,
+      operation: () => replica.runs.request({ ...asked(pipeline), trigger }),
+      done: (value) => void stage.memory.acknowledged.runs.add(runOf(value)),
+    }
+  },
+
+  requestWithKey(stage, replica) {
+    const { byKey } = stage.memory.acknowledged
+    const isRepeat = stage.requests > 0 && stage.random.chance(0.6)
+    const key = isRepeat ? stage.random.int(1, stage.requests) : ++stage.requests
+    const pipeline = `${['first', 'second', 'third'][key % 3]}`
+    return {
+      title: `a client asks for a run of ${pipeline} under key ${key}`,
+      replica,
+      operation: () =>
+        replica.runs.request(
+          { ...asked(pipeline), trigger: `request-key-${key}` },
+          { caller: '', operation: 'POST /api/v1/runs', key: String(key), requestHash: pipeline },
+        ),
+      done(value) {
+        const run = runOf(value)
+        const first = byKey.get(`key-${key}`)
+        // Two answers of one key are one run: the check compares the first with its text.
+        byKey.set(`key-${key}`, first !== undefined && first !== run ? `${first} and ${run}` : run)
+        stage.memory.acknowledged.runs.add(run)
+      },
+    }
+  },
+
+  cancel(stage, replica) {
+    const ids = stage.memory.lastFacts?.runs.map(({ id }) => id) ?? []
+    if (ids.length === 0) return null
+    const id = stage.random.pick(ids.slice(-6))
+    return {
+      title: `a client cancels run ${id}`,
+      replica,
+      operation: () => replica.runs.cancel(id),
+      done: () => void stage.memory.acknowledged.cancelled.add(id),
+    }
+  },
+
+  write(stage, replica) {
+    const pipeline = stage.random.pick([...stage.names.keys()])
+    const file = stage.random.pick(['pipeline.sql', 'tests/quality/mild.sql', 'notes.md'])
+    const path = `${NAMESPACE}/pipelines/${LAYER}/${pipeline}/${file}`
+    // The source goes on reading what it read.
+    const reads = pipeline === 'first' ? `from read_csv_auto('{{ landing_zone("inbox") }}')` : ''
+    return {
+      title: `a client writes ${file} of ${pipeline}`,
+      replica,
+      operation: () => replica.files.write(path, `select ${stage.random.int(1, 99)} as a ${reads}`),
+    }
+  },
+
+  publish(stage, replica) {
+    const pipeline = stage.random.pick([...stage.names.keys()])
+    return {
+      title: `a client publishes ${pipeline}`,
+      replica,
+      operation: () => replica.pipelines.publish(refOf(pipeline), 'again'),
+      done(value) {
+        const { kind, body } = value as { kind: string; body: { version: number } }
+        const id = stage.names.get(pipeline)
+        if (kind === 'published') told(stage, id, body.version)
+      },
+    }
+  },
+
+  rollback(stage, replica) {
+    const pipeline = stage.random.pick([...stage.names.keys()])
+    const version = stage.random.int(1, 3)
+    return {
+      title: `a client rolls ${pipeline} back to version ${version}`,
+      replica,
+      operation: () => replica.pipelines.rollback(refOf(pipeline), { version }),
+      done: (value) => told(stage, stage.names.get(pipeline), (value as { new_version: number }).new_version),
+    }
+  },
+
+  upload(stage, replica) {
+    const name = stage.random.pick(['a.csv', 'b.csv', 'c.json'])
+    return {
+      title: `a client uploads ${name}`,
+      replica,
+      operation: () => replica.zones.upload({ namespace: NAMESPACE, name: 'inbox' }, new File(['x'], name)),
+      done(value) {
+        const { id } = value as { id: string }
+        stage.uploads.push(id)
+        stage.memory.acknowledged.uploads.add(id)
+      },
+    }
+  },
+
+  removeFile(stage, replica) {
+    if (stage.uploads.length === 0) return null
+    const id = stage.random.pick(stage.uploads)
+    return {
+      title: `a client deletes file ${id}`,
+      replica,
+      operation: () => replica.zones.removeFile({ namespace: NAMESPACE, name: 'inbox' }, id),
+    }
+  },
+
+  create(stage, replica) {
+    return {
+      title: `a client creates ${PASSING}`,
+      replica,
+      operation: () => replica.pipelines.create({ ...refOf(PASSING), layer: LAYER }),
+      done: (value) => void stage.names.set(PASSING, (value as { id: string }).id),
+    }
+  },
+
+  remove(stage, replica) {
+    return {
+      title: `a client deletes ${PASSING}`,
+      replica,
+      operation: () => replica.pipelines.remove(refOf(PASSING)),
+      done: () => void stage.names.delete(PASSING),
+    }
+  },
+
+  webhook(stage, replica) {
+    const token = stage.random.pick(stage.webhooks)
+    return {
+      title: 'a webhook is called',
+      replica,
+      operation: () => replica.webhooks.call(token),
+      done: (value) => void stage.memory.acknowledged.runs.add(runOf(value)),
+    }
+  },
+
+  toggle(stage, replica) {
+    const { pipeline, id } = stage.random.pick(stage.triggers)
+    const change = stage.random.pick([
+      { enabled: false },
+      { enabled: true },
+      { cooldown_seconds: stage.random.pick([0, 5, 600]) },
+    ])
+    return {
+      title: `a client changes trigger ${id}: ${JSON.stringify(change)}`,
+      replica,
+      operation: async () => void (await replica.triggers.update(refOf(pipeline), id, change)),
+    }
+  },
+
+  start(stage, replica) {
+    const places = Array.from({ length: stage.random.int(1, 4) }, () => stage.runner.url)
+    return {
+      title: `start, ${places.length} places`,
+      replica,
+      operation: () => replica.start(places),
+      mayStart: true,
+    }
+  },
+
+  observe(stage, replica) {
+    const followed = [...replica.following.values()]
+    if (followed.length === 0) return null
+    return observation(stage, replica, stage.random.pick(followed))
+  },
+
+  apply(_, replica) {
+    if (replica.queue.isEmpty()) return null
+    return { title: 'apply outcomes', replica, operation: () => replica.apply() }
+  },
+
+  live: (_, replica) => ({ title: 'sign of life', replica, operation: () => replica.live() }),
+
+  effect(stage, replica) {
+    const kind = stage.random.pick([
+      'cancelAttempt',
+      'pipelineDeleted',
+      'archivedInputs',
+      'movedObject',
+    ] as const)
+    return { title: `effects: ${kind}`, replica, operation: () => replica.perform(kind) }
+  },
+
+  progress(stage, replica) {
+    const able = stage.runner.working().filter((execution) => !stage.busy.has(execution))
+    if (able.length === 0) return null
+    return progression(stage, replica, stage.random.pick(able))
+  },
+
+  meddle(stage, replica) {
+    const able = [
+      ...stage.runner.zombies,
+      ...stage.runner.working().filter(({ stage: at }) => at === 'testing' || at === 'committed'),
+    ].filter((execution) => !stage.busy.has(execution))
+    if (able.length === 0) return null
+    const execution = stage.random.pick(able)
+    stage.busy.add(execution)
+    return {
+      title: `the runner commits to ${execution.handle} once more`,
+      replica,
+      operation: () => stage.runner.meddle(execution, replica.sql),
+      end: () => void stage.busy.delete(execution),
+    }
+  },
+
+  reboot: (stage) => ({
+    title: 'the runner reboots',
+    replica: null,
+    operation: async () => stage.runner.reboot(),
+  }),
+
+  replay(stage, replica) {
+    if (stage.said.length === 0) return null
+    const outcome = stage.random.pick(stage.said)
+    return {
+      title: `an old message comes again: ${outcome.kind} of ${handleOf(outcome.runId, outcome.attempt)}`,
+      replica: null,
+      operation: async () => replica.report(outcome),
+    }
+  },
+
+  lead(stage, replica) {
+    return leading(stage, replica, stage.random.pick(['triggers', 'scheduler'] as const))
+  },
+
+  hear: (_, replica) => ({
+    title: 'hear events',
+    replica,
+    operation: () => replica.evaluator.hear(),
+  }),
+  keepTime: (_, replica) => ({
+    title: 'keep time',
+    replica,
+    operation: async () => (await replica.evaluator.keepTime()).runs,
+  }),
+  sweep: (_, replica) => ({
+    title: 'look for what dependencies have missed',
+    replica,
+    operation: async () => {
+      await replica.evaluator.sweepDue()
+      await replica.evaluator.retryHeld()
+    },
+  }),
+  schedule: (_, replica) => ({
+    title: 'scheduler tick',
+    replica,
+    operation: () => replica.tickSchedules(),
+  }),
+
+  clock(stage) {
+    const { random } = stage
+    const ms = random.weighted({ moment: 10, seconds: 8, minutes: 3, hours: 0.5 })
+    const by = {
+      moment: [1, 900],
+      seconds: [1_000, 12_000],
+      minutes: [60_000, 900_000],
+      hours: [3_600_000, 90_000_000],
+    }
+    const [from = 1, to = 1] = by[ms]
+    const passed = random.int(from, to)
+    return { title: `${passed} ms pass`, replica: null, operation: () => stage.advance(passed) }
+  },
+
+  stop(stage, replica) {
+    const place = stage.replicas.indexOf(replica)
+    return {
+      title: `replica ${place} dies and another takes its place`,
+      replica: null,
+      operation: () => stage.restart(place),
+    }
+  },
+}
+
+/** A step that can be taken now. Dead processes are replaced first. */
+export function chooseStep(stage: Stage): Step {
+  const { random, replicas } = stage
+  const dead = replicas.findIndex(({ process }) => process.isDead)
+  if (dead >= 0 && random.chance(0.5))
+    return { title: `replica ${dead} starts again`, replica: null, operation: () => stage.restart(dead) }
+  const able = replicas.filter(({ process }) => !process.isDead && !process.isPaused)
+  for (;;) {
+    const replica = able.length === 0 ? null : random.pick(able)
+    const name = replica === null ? random.pick(['clock', 'reboot']) : random.weighted(WEIGHTS)
+    const step = MAKERS[name]?.(stage, replica as Replica)
+    if (step != null) return step
+  }
+}
+
+/** One round in which everybody has their turn. Each makes its step when its turn comes. */
+export function drainSteps(stage: Stage, round: number): (() => Promise<Step | null>)[] {
+  const always = (make: () => Step | null) => async () => make()
+  const each = (make: (replica: Replica) => Step | null) =>
+    [0, 1].map((place) => async () => {
+      const replica = stage.replicas[place]
+      return replica === undefined || replica.process.isDead ? null : make(replica)
+    })
+  const first = () => stage.replicas[0] as Replica
+  const many = <T>(count: number, make: () => T) => Array.from({ length: count }, make)
+  return [
+    ...[0, 1].map((place) => async () => {
+      if (stage.replicas[place]?.process.isDead) await stage.restart(place)
+      return null
+    }),
+    always(() => ({
+      title: 'time passes',
+      replica: null,
+      operation: () => stage.advance(round < 4 ? 2_000 : 20_000),
+    })),
+    ...(round > 0
+      ? []
+      : stage.triggers.map(({ pipeline, id }) =>
+          always(() => ({
+            title: `trigger ${id} is switched off`,
+            replica: first(),
+            operation: async () =>
+              void (await first().triggers.update(refOf(pipeline), id, { enabled: false })),
+          })),
+        )),
+    ...each((replica) => ({ title: 'sign of life', replica, operation: () => replica.live() })),
+    always(() => leading(stage, first(), 'triggers')),
+    always(() => ({ title: 'hear events', replica: first(), operation: () => first().evaluator.hear() })),
+    always(() => ({
+      title: 'start',
+      replica: first(),
+      operation: () => first().start(many(3, () => stage.runner.url)),
+    })),
+    ...many(5, () => [
+      ...each((replica) => {
+        const followed = [...replica.following.values()]
+        if (followed.length === 0) return null
+        return {
+          title: `follow ${followed.length} attempts`,
+          replica,
+          operation: async () => {
+            for (const one of followed) await observation(stage, replica, one).operation()
+          },
+        }
+      }),
+      always(() => ({
+        title: 'the runner works',
+        replica: first(),
+        operation: async () => {
+          for (const execution of stage.runner.working())
+            await stage.runner.progress(execution, first().sql, (name) => stage.archiving.has(name))
+        },
+      })),
+    ]).flat(),
+    ...each((replica) =>
+      replica.queue.isEmpty() ? null : { title: 'apply outcomes', replica, operation: () => replica.apply() },
+    ),
+    ...(['cancelAttempt', 'pipelineDeleted', 'archivedInputs', 'movedObject'] as const).map((kind) =>
+      always(() => ({ title: `effects: ${kind}`, replica: first(), operation: () => first().perform(kind) })),
+    ),
+  ]
+}
+
+/** A follower looks at its attempt, and reports what is new: perhaps twice. */
+function observation(stage: Stage, replica: Replica, followed: Followed): Step {
+  const { attempt } = followed
+  const handle = handleOf(attempt.runId, attempt.attempt)
+  return {
+    title: `follow ${handle}`,
+    replica: null,
+    operation: async () => {
+      const outcome = heardOf(stage, followed)
+      if (outcome === null) return
+      if (outcome.kind !== 'accepted' && outcome.kind !== 'entered') replica.following.delete(handle)
+      replica.report(outcome)
+      stage.said.push(outcome)
+      if (!stage.isFair && stage.random.chance(0.15)) replica.report(outcome)
+      if (stage.random.chance(0.3))
+        replica.tell({
+          runId: attempt.runId,
+          seq: seqOfRunner(attempt.attempt, followed.heard.size + 1),
+          at: stage.clock.now(),
+          level: 'info',
+          message: outcome.kind,
+        })
+    },
+  }
+}
+
+function heardOf({ runner, random, isFair }: Stage, followed: Followed): Outcome | null {
+  const { runId, attempt } = followed.attempt
+  const id = { runId, attempt }
+  if (followed.boot === null) {
+    if (!isFair && random.chance(0.06)) return { ...id, kind: 'refused', retryAfterMs: 250 }
+    const answer = runner.submit(followed.attempt, isFair)
+    if (answer === 'noRoom') return { ...id, kind: 'refused', retryAfterMs: 250 }
+    if (!isFair && random.chance(0.05))
+      return { ...id, kind: 'lost', why: 'the runner gives no clear answer' }
+    followed.boot = answer.boot
+    return { ...id, kind: 'accepted', runnerBoot: answer.boot }
+  }
+  const execution = runner.at(handleOf(runId, attempt))
+  if (execution === null || execution.boot !== followed.boot || runner.boot !== followed.boot)
+    return { ...id, kind: 'lost', why: 'the runner has restarted' }
+  const news = (phase: 'executing' | 'testing'): Outcome | null => {
+    if (followed.heard.has(phase)) return null
+    followed.heard.add(phase)
+    return { ...id, kind: 'entered', phase }
+  }
+  switch (execution.stage) {
+    case 'accepted':
+      return null
+    case 'executing':
+      return news('executing')
+    case 'committed':
+    case 'testing':
+      return news('testing')
+    case 'done':
+      return execution.facts
+    case 'stopped':
+      return { ...id, kind: 'failed', error: 'it was stopped' }
+  }
+}
+
+function progression(stage: Stage, replica: Replica, execution: Execution): Step {
+  stage.busy.add(execution)
+  return {
+    title: `the runner goes on with ${execution.handle}`,
+    replica,
+    operation: () => stage.runner.progress(execution, replica.sql, (name) => stage.archiving.has(name)),
+    end: () => void stage.busy.delete(execution),
+  }
+}
+
+/** As workers/leadership.ts renews and challenges, without its connection. */
+function leading(stage: Stage, replica: Replica, role: Role): Step {
+  const { sql, seats, name } = replica
+  const lease = limits.leaderLeaseMs
+  return {
+    title: `lead the ${role}`,
+    replica,
+    operation: async () => {
+      const epoch = seats.get(role)
+      if (epoch !== undefined) {
+        const renewed = await sql`
+          update leader set until = clock_timestamp() + ${lease}::float8 * interval '1 ms'
+          where role = ${role} and epoch = ${epoch} returning 1`
+        if (renewed.length > 0) return 'renewed'
+        seats.delete(role)
+      }
+      const [seen] = await sql<{ backend_pid: number; epoch: number; has_expired: boolean }[]>`
+        select backend_pid, epoch::float8 as epoch, until <= clock_timestamp() as has_expired
+        from leader where role = ${role}`
+      if (seen !== undefined && !seen.has_expired) return 'led by another'
+      // The old leader is ended first: paused in a transaction, it holds a lock on the row.
+      const { paused } = stage
+      const wires = [...(paused?.step.replica?.process.connections.wires ?? [])]
+      if (
+        seen !== undefined &&
+        paused?.step.replica !== replica &&
+        wires.some(({ pid }) => pid === seen.backend_pid)
+      )
+        await stage.endBackends([seen.backend_pid])
+      const [won] = await sql<{ epoch: number }[]>`
+        insert into leader as l (role, holder, backend_pid, epoch, until)
+        values (${role}, ${name}, pg_backend_pid(), 1, clock_timestamp() + ${lease}::float8 * interval '1 ms')
+        on conflict (role) do update
+          set holder = excluded.holder, backend_pid = excluded.backend_pid, epoch = l.epoch + 1, until = excluded.until
+          where l.epoch = ${seen?.epoch ?? 0} and l.until <= clock_timestamp()
+        returning epoch::float8 as epoch`
+      if (won === undefined) return 'led by another'
+      seats.set(role, won.epoch)
+      return `leads in epoch ${won.epoch}`
+    },
+  }
+}
+
+const asked = (pipeline: string) => ({ namespace: NAMESPACE, layer: LAYER as 'gold', pipeline })
+const runOf = (value: unknown) => (value as { run_id: string }).run_id as RunId
+
+function told(stage: Stage, pipelineId: string | undefined, version: number) {
+  // What has the passing pipeline's name may be another one by now.
+  if (pipelineId !== undefined && pipelineId !== stage.names.get(PASSING))
+    stage.memory.acknowledged.versions.push(`${pipelineId} ${version}`)
+}
