@@ -149,7 +149,7 @@ describe('what is refused, and why', () => {
   })
 
   test('a refusal is the same the second time, and after many other texts', () => {
-    for (let n = 0; n < 1_200; n++) nextAfter(`${n % 60} ${n % 24} ${1 + (n % 28)} * *`, NOW)
+    for (let n = 0; n < 2_100; n++) nextAfter(`${n % 60} ${Math.floor(n / 60) % 24} ${1 + (n % 28)} * *`, NOW)
     expect(() => checkCron('61 * * * *', NOW)).toThrow('minute 61')
     expect(times('0 6 * * *', 1)).toEqual(['2026-11-22T06:00'])
   })

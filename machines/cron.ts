@@ -25,8 +25,8 @@ const FIELDS: readonly Field[] = [
 /** `*`, a value, or a range; a step after the first and the last. */
 const ITEM = /^(?:(\*)|(\d{1,2}|[a-z]{3})(?:-(\d{1,2}|[a-z]{3}))?)(?:\/(\d{1,2}))?$/i
 const LENGTH_MAX = 200
-/** Parsed texts kept: schedules share few. */
-const KEPT_MAX = 1_000
+/** Parsed texts kept: one for each minute of a day, and some. */
+const KEPT_MAX = 2_000
 const kept = new Map<string, Cron>()
 
 /** Throws BadCron naming the field or the reason. */

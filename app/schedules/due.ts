@@ -45,10 +45,11 @@ export async function takeDue(
   const skipped: Taken['skipped'] = []
   const scheduleOf = new Map<RunId, DueRow>()
   const takenPipelines = new Set<PipelineId>()
+  const nextOf = nextTimesAfter(now)
   const skip = (row: DueRow, why: Skip) => skipped.push({ schedule: row.id, pipeline: row.pipeline, why })
 
   for (const row of rows) {
-    const next = row.is_live ? nextOf(row.cron, now) : null
+    const next = row.is_live ? nextOf(row.cron) : null
     const why = whyNot(row, { next, isTaken: takenPipelines.has(row.pipeline_id) })
     if (why !== null) skip(row, why)
     if (row.due === null || why !== null) {
@@ -104,7 +105,10 @@ async function lockDue(tx: SqlTx, { limit, asOf }: { limit: number; asOf: Date |
       s.next_run_at is not null and exists (
         select 1 from run r where r.pipeline_id = s.pipeline_id and r.status in ('pending', 'running')) as is_active
     from at left join (
-      (select * from due union all select * from fresh) s join pipeline p on p.id = s.pipeline_id) on true
+      (select * from due union all select * from fresh) s
+      -- By its index, one by one: the planner would rather read all pipelines.
+      cross join lateral (
+        select namespace, layer, name, deleted_at, published_version from pipeline where id = s.pipeline_id limit 1) p) on true
     order by s.next_run_at, s.id`
   const now = found[0]?.now
   if (now === undefined) throw new Error('the database does not know the time')
@@ -134,12 +138,22 @@ async function writeTaken(
   return new Map()
 }
 
-/** Null for a text that an earlier release may have let in, and whose time never comes. */
-function nextOf(cron: string, now: Date): Date | null {
-  try {
-    return nextAfter(cron, now)
-  } catch (error) {
-    if (error instanceof BadCron) return null
-    throw error
+/** Of each text once: many schedules share few. Null for a text that an earlier release may have let in. */
+function nextTimesAfter(now: Date): (cron: string) => Date | null {
+  const known = new Map<string, Date | null>()
+  const next = (cron: string) => {
+    try {
+      return nextAfter(cron, now)
+    } catch (error) {
+      if (error instanceof BadCron) return null
+      throw error
+    }
+  }
+  return (cron) => {
+    const kept = known.get(cron)
+    if (kept !== undefined) return kept
+    const found = next(cron)
+    known.set(cron, found)
+    return found
   }
 }
