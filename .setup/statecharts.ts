@@ -47,7 +47,7 @@ async function write() {
 const page = (definitions: readonly Definition[]) => `# Statecharts
 
 Drawn from [\`machines/\`](../../machines) by \`node .setup/bun.mjs .setup/statecharts.ts\`; the tests fail when they differ. The
-[inspector](../README.md#inspector) shows the same drawings with what is in each state now.
+[inspector](../inspector.md) shows the same drawings with what is in each state now.
 
 An arrow says \`event [guard] / changes and effects\`. Arrows from a dashed box leave each of the states in it.
 ${definitions.map(section).join('')}`
