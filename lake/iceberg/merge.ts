@@ -247,7 +247,7 @@ class Merge {
     await this.#engine.run(
       `CREATE TEMP TABLE sluice_hits AS
        SELECT file, ${names}, count(*) FILTER (is_changed) AS changed, count(*) FILTER (NOT is_changed) AS same
-       FROM (${found}) JOIN sluice_files USING (path) GROUP BY file, ${names}`,
+       FROM (${found}) JOIN sluice_files USING (path) GROUP BY file, ${names} ORDER BY file`,
     )
     const isKept = `SELECT ${names} FROM sluice_hits WHERE same > 0`
     await this.#engine.run(
@@ -268,7 +268,7 @@ class Merge {
     await this.#engine.run(
       `CREATE TEMP TABLE sluice_matched AS
        SELECT b.${row}, min(h.file) AS file
-       FROM sluice_new b JOIN sluice_hits h ON ${this.#equalsHit('b')} JOIN sluice_files f USING (file)
+       FROM sluice_new b JOIN sluice_hits h ON ${this.#equalsHit('b')} JOIN sluice_files f ON f.file = h.file
        WHERE h.changed > 0 AND f.part = ${this.#partSql('b.')} GROUP BY ALL`,
     )
     // Nested values have no bounds.
@@ -284,6 +284,22 @@ class Merge {
            ON b.${part} = f.part AND b.k >= f.lower
            WHERE f.upper IS NULL OR b.k <= f.upper`
     await this.#engine.run(`CREATE TEMP TABLE sluice_home AS FROM sluice_matched ${near}`)
+    await this.#sortByFile()
+  }
+
+  /** The rows that each file gets, and those that close some of its own: in the order of files, so that each reads its few. */
+  async #sortByFile(): Promise<void> {
+    const row = quoteName(this.#names.row)
+    await this.#engine.run(
+      `CREATE TEMP TABLE sluice_homed AS
+       SELECT b.*, h.file AS ${this.#file} FROM sluice_new b JOIN sluice_home h ON h.${row} = b.${row} ORDER BY h.file`,
+    )
+    if (this.#rules.history !== null)
+      await this.#engine.run(
+        `CREATE TEMP TABLE sluice_closing AS
+         SELECT b.*, h.file AS ${this.#file} FROM ${BATCH} b JOIN sluice_hits h ON ${this.#equalsHit('b')}
+         WHERE h.changed > 0 ORDER BY h.file`,
+      )
   }
 
   async rewrite(): Promise<Merged> {
@@ -351,12 +367,7 @@ class Merge {
           ? this.#kept(candidate, i)
           : `SELECT ${this.#columns.join(', ')} FROM ${this.#read([candidate])}`,
       )
-    if (hasNew) {
-      const row = quoteName(this.#names.row)
-      parts.push(
-        `SELECT ${this.#columns.join(', ')} FROM sluice_new SEMI JOIN (FROM sluice_home WHERE file = ${i}) USING (${row})`,
-      )
-    }
+    if (hasNew) parts.push(`SELECT ${this.#columns.join(', ')} FROM sluice_homed WHERE ${this.#file} = ${i}`)
     return parts.length === 0 ? null : parts.join(' UNION ALL ')
   }
 
@@ -375,7 +386,8 @@ class Merge {
         ? `CASE WHEN ${isClosed} THEN ${instantSql(history)} ELSE t.${to} END AS ${to}`
         : `t.${column}`,
     )
-    return `SELECT ${columns.join(', ')} FROM ${rows} t LEFT JOIN ${BATCH} b ON ${this.#equal('t', 'b')}`
+    const closing = `(FROM sluice_closing WHERE ${this.#file} = ${i})`
+    return `SELECT ${columns.join(', ')} FROM ${rows} t LEFT JOIN ${closing} b ON ${this.#equal('t', 'b')}`
   }
 
   get #file(): string {

@@ -472,7 +472,9 @@ describe('the schema of a merge', () => {
 
   test('may have columns with the names of ours', async () => {
     const sql = (row: number) =>
-      `SELECT range AS rowid, ${row}::BIGINT AS sluice_row, range AS c0, 'f' AS filename, 1 AS sluice_file, range AS sluice_part
+      `SELECT range AS rowid, ${row}::BIGINT AS sluice_row, range AS c0, 'f' AS filename, 1 AS sluice_file, range AS sluice_part,
+              range AS file, 'p' AS path, range AS k0, range AS k, range AS changed, range AS same, range AS part,
+              range AS lower, range AS upper, range AS t, range AS b, range AS h
        FROM range(100)`
     const rules = {
       ...incremental,
