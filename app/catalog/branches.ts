@@ -135,8 +135,10 @@ async function writeMerged(tx: SqlTx, merged: MergedRow[]): Promise<void> {
       select namespace, layer, name, "contentId", number
       from jsonb_to_recordset(${tx.json(moves)})
         as moved(namespace text, layer text, name text, "contentId" uuid, number bigint)`,
+    // A commit of main is as old as its merge.
     tx`
-      update lake_commit set number = merged.number, message = merged.message, run_id = merged."runId"
+      update lake_commit set number = merged.number, message = merged.message, run_id = merged."runId",
+        created_at = clock_timestamp()
       from jsonb_to_recordset(${tx.json(commits)})
         as merged(id uuid, "runId" uuid, message text, number bigint)
       where lake_commit.id = merged.id`,

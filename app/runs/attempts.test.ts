@@ -160,6 +160,38 @@ test('a run that waits for its next attempt ends, too, when its upload is taken 
   expect(await opened.sql`select 1 from run_attempt where state = 'open'`).toHaveLength(0)
 })
 
+test('a success that archives leaves the objects to be moved, once per run; a file that another has taken stays its', async () => {
+  const file = await zoneWithFile('inputs')
+  const runs = await Promise.all(
+    ['first', 'second'].map(async (name) => (await pipelineNamed(name, ['default.inputs'])).request()),
+  )
+  await start()
+  for (const runId of runs)
+    await applyOutcomes(
+      opened.sql,
+      [
+        { runId, attempt: 1, kind: 'accepted', runnerBoot: 'boot' },
+        {
+          runId,
+          attempt: 1,
+          kind: 'executed',
+          testedCommit: null,
+          rowsWritten: 0,
+          tests: [],
+          landingFileIds: [file],
+          archivesLandingZones: true,
+        },
+      ],
+      [],
+    )
+  expect(await opened.sql`select archived_by_run from landing_file where id = ${file}`).toEqual([
+    { archived_by_run: runs[0] },
+  ] as never)
+  expect(await opened.sql`select kind, payload from outbox`).toEqual([
+    { kind: 'archivedInputs', payload: { runId: runs[0] } },
+  ] as never)
+})
+
 test('runs that have been running for too long are failed, told and stopped; the others go on', async () => {
   const stuck = await runningSince(await pipelineNamed('stuck'), 121)
   const young = await runningSince(await pipelineNamed('young'), 119)

@@ -108,7 +108,10 @@ async function storeResults(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, E
       value = excluded.value, duration_ms = excluded.duration_ms, error = excluded.error, created_at = clock_timestamp()`
 }
 
-/** I6: archiving is this fact. A file that another success has taken meanwhile stays that one's. */
+/**
+ * I6: archiving is this fact; moving the objects is an effect of it. A file that another success has taken meanwhile stays
+ * that one's.
+ */
 async function archiveInputs(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Executed>, now: Date) {
   const inputs = runs.flatMap((run) => {
     const facts = executed.get(run.id)
@@ -117,8 +120,12 @@ async function archiveInputs(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, 
   })
   if (inputs.length === 0) return
   await tx`
-    update landing_file f set archived_by_run = i.run_id, archived_at = ${now}
-    from jsonb_to_recordset(${tx.json(inputs)}) as i(run_id uuid, attempt int, id uuid)
-    join run_file r on r.run_id = i.run_id and r.attempt = i.attempt and r.landing_file_id = i.id
-    where f.id = i.id and f.archived_by_run is null`
+    with archived as (
+      update landing_file f set archived_by_run = i.run_id, archived_at = ${now}
+      from jsonb_to_recordset(${tx.json(inputs)}) as i(run_id uuid, attempt int, id uuid)
+      join run_file r on r.run_id = i.run_id and r.attempt = i.attempt and r.landing_file_id = i.id
+      where f.id = i.id and f.archived_by_run is null
+      returning i.run_id)
+    insert into outbox (kind, payload, due_at)
+    select distinct 'archivedInputs', jsonb_build_object('runId', run_id), ${now}::timestamptz from archived`
 }

@@ -45,6 +45,8 @@ export const lakeRefs = pgTable(
     closedAt: instant('closed_at'),
   },
   (t) => [
+    /** What is old enough to be forgotten. */
+    index('lake_ref_closed').on(t.closedAt).where(sql`closed_at is not null`),
     index('lake_ref_open').on(t.createdAt).where(sql`state = 'open' and name <> 'main'`),
     check('lake_ref_state', sql`${t.state} in ('open', 'merged', 'deleted')`),
   ],
@@ -84,6 +86,7 @@ export const mainEntries = pgTable(
   (t) => [
     primaryKey({ columns: [t.namespace, t.layer, t.name, t.fromCommit] }),
     uniqueIndex('main_entry_live').on(t.namespace, t.layer, t.name).where(sql`to_commit is null`),
+    index('main_entry_content').on(t.contentId),
     index('main_entry_changes').on(t.fromCommit),
     index('main_entry_ended').on(t.toCommit).where(sql`to_commit is not null`),
   ],
@@ -104,5 +107,8 @@ export const branchEntries = pgTable(
       .references(() => lakeContents.id),
     baseContent: uuid('base_content'),
   },
-  (t) => [primaryKey({ columns: [t.ref, t.namespace, t.layer, t.name] })],
+  (t) => [
+    primaryKey({ columns: [t.ref, t.namespace, t.layer, t.name] }),
+    index('branch_entry_content').on(t.contentId),
+  ],
 )

@@ -52,6 +52,11 @@ export const landingFiles = pgTable(
   (t) => [
     unique('landing_file_name').on(t.zoneId, t.filename),
     uniqueIndex('landing_file_seq').on(t.seq),
+    index('landing_file_archived').on(t.archivedAt, t.id).where(sql`archived_by_run is not null`),
+    /** Archived, and its object not moved yet. */
+    index('landing_file_in_place')
+      .on(t.archivedByRun)
+      .where(sql`archived_by_run is not null and position('/_processed/' in path) = 0`),
     index('landing_file_active').on(t.zoneId, t.seq).where(sql`archived_by_run is null`),
   ],
 )

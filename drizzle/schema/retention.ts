@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { bigint, boolean, check, integer, pgTable, uuid } from 'drizzle-orm/pg-core'
+import { bigint, boolean, check, integer, jsonb, pgTable, uuid } from 'drizzle-orm/pg-core'
 import { instant, updatedAt } from './columns.ts'
 import { pipelines } from './pipeline.ts'
 
@@ -52,6 +52,8 @@ export const reaperStatus = pgTable(
     historyPruned: bigint('history_pruned', { mode: 'number' }).notNull().default(0),
     snapshotsExpired: bigint('snapshots_expired', { mode: 'number' }).notNull().default(0),
     lakeFilesRemoved: bigint('lake_files_removed', { mode: 'number' }).notNull().default(0),
+    /** Duties of that tick that failed, by name. */
+    failures: jsonb('failures').$type<string[]>().notNull().default([]),
     updatedAt: updatedAt(),
   },
   (t) => [check('reaper_status_one', sql`${t.isOnly}`)],
