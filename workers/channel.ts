@@ -96,9 +96,15 @@ const checks = new Map<TSchema, TypeCheck<TSchema>>()
 export function parseMessage<Schema extends TSchema>(schema: Schema, data: unknown): Static<Schema> {
   const check = checks.get(schema) ?? TypeCompiler.Compile<TSchema>(schema)
   checks.set(schema, check)
-  if (!check.Check(data)) throw new Error(`no such message: ${JSON.stringify(data)?.slice(0, 200)}`)
+  if (!check.Check(data)) throw new Error(`no such message: ${shown(data)}`)
   return data as Static<Schema>
 }
+
+/** Settings hold the database's password, and files may be large: neither is for logs. */
+const shown = (data: unknown) =>
+  JSON.stringify(data, (key, value) =>
+    key === 'settings' || value instanceof Uint8Array ? '...' : value,
+  )?.slice(0, 200)
 
 /** For the default branch of a switch over messages: a variant that is not handled does not compile. */
 export function assertNever(message: never): never {
