@@ -7,8 +7,16 @@ import {
 import { engineError, mapped } from '../../lake/engine/error.ts'
 import { type Engine, type PreparedEngine, prepareEngine } from '../../lake/engine/instance.ts'
 import { nextChunk } from '../../lake/engine/rows.ts'
-import { quoteName } from '../../lake/iceberg/sql.ts'
-import { type AnswerOf, RESULT, type RequestKind, type RequestOf } from './engine-messages.ts'
+import { parseDuckType, renderDuckType } from '../../lake/iceberg/duckdb-type.ts'
+import { quoteName, quoteText } from '../../lake/iceberg/sql.ts'
+import {
+  type AnswerOf,
+  RESULT,
+  type RequestKind,
+  type RequestOf,
+  type SqlParameter,
+  type SqlParameters,
+} from './engine-messages.ts'
 
 // One DuckDB instance, used by one run. It is made ahead of its use; before it sees a word of the user's it is given
 // its input and locked, for good.
@@ -51,6 +59,27 @@ export class EngineInstance {
     refuseTwins(await this.#select(sql))
     await this.#open.run(`CREATE TEMP VIEW ${RESULT} AS ${sql}`)
     return this.#open.describe(`FROM ${RESULT}`)
+  }
+
+  async relate({ name, sql, params }: Input<'relate'>): Promise<AnswerOf<'relate'>> {
+    const select = await this.#select(sql)
+    refuseTwins(select)
+    const values = valuesFor(select, params)
+    // A view has no parameters.
+    const what = values.length === 0 ? 'VIEW' : 'TABLE'
+    const statement = await mapped(() =>
+      this.#open.connection.prepare(`CREATE TEMP ${what} ${quoteName(name)} AS ${sql}`),
+    )
+    for (const [place, value] of values.entries()) {
+      if (value === null) statement.bindNull(place + 1)
+      else {
+        const { text, type } = value
+        const cast = await this.#open.read(`SELECT CAST(${quoteText(text)} AS ${typeText(type)})`)
+        statement.bindValue(place + 1, cast.value(0, 0), cast.columnType(0))
+      }
+    }
+    await mapped(() => statement.run())
+    return this.#open.describe(`FROM ${quoteName(name)}`)
   }
 
   async run({ sql }: Input<'run'>): Promise<null> {
@@ -134,6 +163,25 @@ function refuseTwins(statement: DuckDBPreparedStatement): void {
     known.add(name.toLowerCase())
   }
 }
+
+/** The value of each parameter of the statement, in its order. Throws Refused where they do not fit. */
+function valuesFor(statement: DuckDBPreparedStatement, params: SqlParameters): SqlParameter[] {
+  const names = Array.from({ length: statement.parameterCount }, (_, place) =>
+    statement.parameterName(place + 1),
+  )
+  const given = new Map<string, SqlParameter>(
+    isList(params) ? params.map((value, place) => [String(place + 1), value]) : Object.entries(params),
+  )
+  const missing = names.find((name) => !given.has(name))
+  if (missing !== undefined)
+    throw new Refused(`the query has a parameter ${missing}, and params gives no value for it`)
+  if (given.size > names.length)
+    throw new Refused(`params gives ${given.size} values, and the query has ${names.length} parameters`)
+  return names.map((name) => given.get(name) ?? null)
+}
+
+const isList = (params: SqlParameters): params is readonly SqlParameter[] => Array.isArray(params)
+const typeText = (type: string) => renderDuckType(parseDuckType(type), quoteName)
 
 /** Only these are turned into values of JavaScript: a whole chunk can be large. */
 function firstRows(chunk: DuckDBDataChunk, count: number): DuckDBValue[][] {

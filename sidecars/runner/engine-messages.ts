@@ -16,6 +16,8 @@ export type EngineRequest =
   | ({ kind: 'open'; number: number; tables: readonly TableView[] } & EngineAccess)
   /** Checks that the text is one SELECT, and keeps it as the instance's result, to be written. */
   | { kind: 'define'; number: number; sql: string }
+  /** Checks that the text is one SELECT, and keeps it under a name; with parameters it keeps its rows. */
+  | { kind: 'relate'; number: number; name: string; sql: string; params: SqlParameters }
   /** Runs a statement of ours. */
   | { kind: 'run'; number: number; sql: string }
   /** Runs a query of ours whose result is small and all text. */
@@ -25,6 +27,11 @@ export type EngineRequest =
   /** Runs one SELECT and reads it to its end. */
   | { kind: 'judge'; number: number; sql: string; sampleRows: number }
   | { kind: 'close'; number: number }
+
+/** A value as text, and the engine's name of its type; null is NULL. */
+export type SqlParameter = { type: string; text: string } | null
+/** By position, or by name. */
+export type SqlParameters = readonly SqlParameter[] | Readonly<Record<string, SqlParameter>>
 
 export type RequestKind = EngineRequest['kind']
 export type RequestOf<K extends RequestKind> = Extract<EngineRequest, { kind: K }>
@@ -44,6 +51,7 @@ const answers = {
   prepare: Type.Null(),
   open: Type.Null(),
   define: Type.Array(Column),
+  relate: Type.Array(Column),
   run: Type.Null(),
   query: Type.Array(Type.Array(Type.Union([Type.String(), Type.Null()]))),
   copy: Type.Array(

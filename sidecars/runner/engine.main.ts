@@ -69,6 +69,8 @@ async function answerTo(request: EngineRequest): Promise<unknown> {
       return instanceOf(number).open(request)
     case 'define':
       return instanceOf(number).define(request)
+    case 'relate':
+      return instanceOf(number).relate(request)
     case 'run':
       return instanceOf(number).run(request)
     case 'query':
