@@ -22,8 +22,6 @@ export interface ReaperHost {
    * Rejects when the tick could not be made.
    */
   run(): Promise<void>
-  /** Duties that failed in the last tick this process has made, by name. */
-  failures(): string[]
   stop(): Promise<void>
 }
 
@@ -41,11 +39,10 @@ export function startReaper({ sql, objects, settings, log, onMessage }: ReaperHo
   /** A tick that has not begun: everybody who asks until then shares it. */
   let asked: Promise<void> | null = null
   let notBefore = 0
-  let lastFailures: string[] = []
 
   async function makeTick(isAsked: boolean): Promise<void> {
     if (ending.signal.aborted) throw new Error('the service ends')
-    let failures: string[] | null = null
+    let isMade = false
     await runWorkerOnce<ToReaper>({
       name: 'reaper',
       path: new URL('./reaper.worker.ts', import.meta.url),
@@ -58,13 +55,12 @@ export function startReaper({ sql, objects, settings, log, onMessage }: ReaperHo
           void answerObjectCall(objects, message.call).then((answer) =>
             thread.post({ type: 'objectAnswer', id: message.id, answer }),
           )
-        if (message.type === 'reaped') failures = message.failures
+        if (message.type === 'reaped') isMade = true
         // A thread for each tick: that it is there is no news.
         if (message.type !== 'ready') onMessage(message)
       },
     })
-    if (failures === null) throw new Error('the reaper has not finished its tick; the log says why')
-    lastFailures = failures
+    if (!isMade) throw new Error('the reaper has not finished its tick; the log says why')
   }
 
   /** One at a time: a process leads with one thread. */
@@ -94,7 +90,6 @@ export function startReaper({ sql, objects, settings, log, onMessage }: ReaperHo
       })
       return asked
     },
-    failures: () => lastFailures,
     async stop() {
       ending.abort()
       await Promise.all([loop.stop(), underWay])

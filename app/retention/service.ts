@@ -13,7 +13,7 @@ import type * as Wire from './schema.ts'
 export interface RetentionDeps {
   db: Db
   /** `run` makes it tick and waits for the end of that; it rejects when the tick could not be made. Null: it is switched off. */
-  reaper: { run(): Promise<void>; failures(): string[] } | null
+  reaper: { run(): Promise<void> } | null
 }
 
 export type RetentionService = ReturnType<typeof makeRetentionService>
@@ -34,7 +34,7 @@ export function makeRetentionService({ db, reaper }: RetentionDeps) {
       history_pruned: tick.historyPruned,
       snapshots_expired: tick.snapshotsExpired,
       lake_files_removed: tick.lakeFilesRemoved,
-      failures: reaper?.failures() ?? [],
+      failures: tick.failures,
       updated_at: tick.updatedAt.toISOString(),
     }
   }

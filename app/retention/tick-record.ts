@@ -31,12 +31,11 @@ export async function recordTick(
   tx: SqlTx,
   { at, reaped, failures }: { at: Date; reaped: Reaped; failures: readonly string[] },
 ): Promise<void> {
-  void failures
   await tx`
     update reaper_status set last_run_at = ${at}, runs_pruned = ${reaped.runsPruned}, logs_pruned = ${reaped.logsPruned},
       quality_pruned = ${reaped.qualityPruned}, pipelines_purged = ${reaped.pipelinesPurged},
       runs_failed = ${reaped.runsFailed}, branches_cleaned = ${reaped.branchesCleaned},
       lz_files_cleaned = ${reaped.lzFilesCleaned}, audit_pruned = ${reaped.auditPruned},
       history_pruned = ${reaped.historyPruned}, snapshots_expired = ${reaped.snapshotsExpired},
-      lake_files_removed = ${reaped.lakeFilesRemoved}, updated_at = clock_timestamp()`
+      lake_files_removed = ${reaped.lakeFilesRemoved}, failures = ${tx.json([...failures])}, updated_at = clock_timestamp()`
 }
