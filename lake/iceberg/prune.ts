@@ -1,7 +1,7 @@
 // Which files of a table may hold rows with one of a batch's keys: decided from what manifest lists say of manifests and
 // manifests of files, before any file is touched. The engine compares, so its order of values is the only one.
 
-import { type BoundValue, decodeBound } from './bounds.ts'
+import { type BoundValue, compareBounds, decodeBound } from './bounds.ts'
 import type { DataFile, ManifestFile } from './manifest.ts'
 import type { PartitionSpec, TableMetadata } from './metadata.ts'
 import { type ComputedPartition, computedPartitions, tupleValue } from './partition.ts'
@@ -82,6 +82,20 @@ export async function pruneFiles(
       columns.push(({ specId, file }) => (specId === spec['spec-id'] ? tupleRange(file, partition) : UNKNOWN))
     }
   return overlapping(files, { measures, columns }, keys, query)
+}
+
+/** The files that may hold the greatest value of a column: what ends below the beginning of another one does not. */
+export function filesWithMaximum(files: readonly DataFile[], { id, type }: NestedField): DataFile[] {
+  if (typeof type !== 'string') return [...files]
+  const ranges = files.map((file) => boundsRange(file, id, type))
+  const lowers = ranges.map(({ lower }) => lower).filter((lower) => lower !== undefined)
+  const [first] = lowers
+  if (first === undefined) return files.filter((_, i) => ranges[i]?.hasValues)
+  const floor = lowers.reduce((a, b) => (compareBounds(b, a) > 0 ? b : a), first)
+  return files.filter((_, i) => {
+    const { upper, hasValues } = ranges[i] ?? UNKNOWN
+    return hasValues && (upper === undefined || compareBounds(upper, floor) >= 0)
+  })
 }
 
 function partitionsOfKeys(spec: PartitionSpec, schema: Schema, { fields }: Keys) {

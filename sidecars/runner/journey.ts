@@ -1,6 +1,8 @@
 import { join } from 'node:path'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
-import type { TableMetadata } from '../../lake/iceberg/metadata.ts'
+import { currentSchema, currentSnapshot, type TableMetadata } from '../../lake/iceberg/metadata.ts'
+import { filesWithMaximum } from '../../lake/iceberg/prune.ts'
+import { dataFilesOf } from '../../lake/iceberg/scan.ts'
 import { quoteName } from '../../lake/iceberg/sql.ts'
 import type { TableChange, WriteRules } from '../../lake/iceberg/strategy.ts'
 import { type PipelineConfig, parseConfig, problemText, supportedNow } from '../../lake/pipeline/config.ts'
@@ -132,11 +134,16 @@ class Journey {
 
   /** The text of the largest value on the branch, in an instance of its own: the pipeline's is locked to its input. */
   async #watermark(column: string, { name, table }: Target): Promise<string | null> {
-    if (column === '' || table === null) return null
-    const own = await this.#place.lake.open(name, table)
-    const field = own.schema.fields.find((known) => known.name.toLowerCase() === column.toLowerCase())
+    const snapshot = table ? currentSnapshot(table) : undefined
+    if (column === '' || table === null || snapshot === undefined) return null
+    const { lake } = this.#place
+    const schema = currentSchema(table)
+    const field = schema.fields.find((known) => known.name.toLowerCase() === column.toLowerCase())
     if (field === undefined) return null
-    const number = await this.#open([own])
+    const files = filesWithMaximum(await dataFilesOf(table, snapshot['snapshot-id'], lake.reader), field)
+    if (files.length === 0) return null
+    const paths = await lake.openFiles(files)
+    const number = await this.#open([{ name, schema, paths, locations: [], rowCount: 0 }])
     const sql = `SELECT max(${quoteName(field.name)}) FROM ${tableExpression(name)}`
     const engine = await this.#place.engine
     const { first } = await engine.call({ kind: 'judge', number, sql, sampleRows: 0 }, this.#work.signal)
