@@ -8,6 +8,9 @@ import type { InspectorService } from './service.ts'
 /** Bytes a stream may have waiting for a slow reader before it is ended; its reader reconnects and resumes. */
 const STREAM_BUFFER_BYTES = 262_144
 
+/** Instances are refreshed in as many parts, so that a thousand of them are not read at once. */
+const REFRESH_TURNS = 10
+
 type Controller = ReadableStreamDefaultController<Uint8Array>
 
 interface Watcher {
@@ -46,13 +49,12 @@ export function makeInspectorFeeds(
   let open = 0
   let last: number | null = null
   let isPolling = false
+  let turn = 0
 
   const timers = [
     setInterval(() => void poll(), limits.ssePollMs),
     setInterval(tellLists, limits.inspectorListMs),
-    setInterval(() => {
-      for (const one of watched.values()) wakeOne(one)
-    }, limits.inspectorRefreshMs),
+    setInterval(refreshSome, limits.inspectorRefreshMs / REFRESH_TURNS),
     setInterval(() => {
       for (const { watchers } of watched.values())
         for (const { controller } of watchers) send(controller, ': still here\n\n')
@@ -182,6 +184,13 @@ export function makeInspectorFeeds(
       watcher.isNew = false
       if (snapshot === null || !snapshot.live) end(controller)
     }
+  }
+
+  /** What an instance waits for changes without a step of its own: a part of all is read again in each turn. */
+  function refreshSome() {
+    turn = (turn + 1) % REFRESH_TURNS
+    let index = 0
+    for (const one of watched.values()) if (index++ % REFRESH_TURNS === turn) wakeOne(one)
   }
 
   async function poll() {

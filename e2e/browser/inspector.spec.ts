@@ -236,14 +236,15 @@ test.describe('with a key, no runner and three thousand runs', () => {
       extraHTTPHeaders: { 'x-api-key': KEY },
     })
     const pipeline = await newPipeline(request, { name: 'crowd' })
-    // Not by the test's own client, which takes notes of every request.
+    // Not by the test's own client and assertions, which take notes of everything.
     const { namespace, layer, name } = pipeline
     const body = JSON.stringify({ namespace, layer, pipeline: name })
     const headers = { 'x-api-key': KEY, 'content-type': 'application/json' }
     const ask = async () => {
       for (let index = 0; index < COUNT / AT_ONCE; index++) {
         const response = await fetch(`${service.url}/api/v1/runs`, { method: 'POST', headers, body })
-        expect([response.status, await response.text()]).toEqual([202, expect.any(String)])
+        if (response.status !== 202) throw new Error(await response.text())
+        await response.body?.cancel()
       }
     }
     await Promise.all(Array.from({ length: AT_ONCE }, ask))

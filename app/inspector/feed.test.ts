@@ -1,0 +1,114 @@
+import { afterEach, describe, expect, test } from 'bun:test'
+import { limits } from '../limits.ts'
+import { type InspectorFeeds, makeInspectorFeeds } from './feed.ts'
+import type { Snapshot, Step } from './schema.ts'
+
+let feeds: InspectorFeeds
+afterEach(() => feeds.stop())
+
+/** A run in memory that counts what is asked of it. */
+function runOf(state = 'pending.waiting') {
+  const run = { state, live: true, steps: [] as Partial<Step>[], reads: 0, fails: false, text: '' }
+  feeds = makeInspectorFeeds({
+    async snapshot() {
+      if (run.fails) throw new Error('no database')
+      run.reads += 1
+      return {
+        state: run.state,
+        live: run.live,
+        facts: { text: run.text },
+        now: String(run.reads),
+      } as unknown as Snapshot
+    },
+    after: async (_machine, _id, after) => run.steps.filter(({ id = 0 }) => id > after) as Step[],
+    latestSteps: async () => new Map(),
+    movedSince: async () => ({ last: 0, machines: [] }),
+  })
+  return {
+    run,
+    move(to: string, live = true) {
+      run.steps.push({ id: run.steps.length + 1, to })
+      run.state = to
+      run.live = live
+      feeds.wakeRun('id')
+    },
+  }
+}
+
+function follow(position = 0) {
+  const stream = feeds.follow('run', 'ID', position)
+  if (stream === null) throw new Error('too many streams')
+  return stream
+}
+const textOf = (stream: ReadableStream<Uint8Array>) => new Response(stream).text()
+const told = (text: string) =>
+  [...text.matchAll(/event: (\w+)\ndata: (.*)\n/g)].map(([, name, data]) => [name, JSON.parse(data ?? '')])
+
+describe('streams of one instance', () => {
+  test('are served by the same reads, each step once and in order', async () => {
+    const { run, move } = runOf()
+    const texts = Promise.all(Array.from({ length: 200 }, () => textOf(follow())))
+    await Bun.sleep(0)
+    const before = run.reads
+    move('pending.starting')
+    await Bun.sleep(0)
+    move('success', false)
+    for (const text of await texts) {
+      const steps = told(text).filter(([name]) => name === 'transition')
+      expect(steps.map(([, { to }]) => to)).toEqual(['pending.starting', 'success'])
+      expect(told(text).at(-1)).toEqual([
+        'snapshot',
+        expect.objectContaining({ state: 'success', live: false }),
+      ])
+    }
+    expect(run.reads - before).toBeLessThanOrEqual(3)
+  })
+
+  test('are told a snapshot when something in it is new, and not for the time of day', async () => {
+    const { run, move } = runOf()
+    const text = textOf(follow())
+    for (const said of ['', '', 'older runs', 'older runs']) {
+      run.text = said
+      feeds.wakeRun('id')
+      await Bun.sleep(0)
+    }
+    move('success', false)
+    const snapshots = told(await text).filter(([name]) => name === 'snapshot')
+    expect(snapshots.map(([, { facts, live }]) => [facts.text, live])).toEqual([
+      ['', true],
+      ['older runs', true],
+      ['older runs', false],
+    ])
+  })
+
+  test('resume after the step they name', async () => {
+    const { move } = runOf()
+    for (const to of ['pending.starting', 'running.rendering']) move(to)
+    move('success', false)
+    const steps = told(await textOf(follow(2))).filter(([name]) => name === 'transition')
+    expect(steps.map(([, { id }]) => id)).toEqual([3])
+  })
+
+  test('say that they cannot be read, and end', async () => {
+    const { run } = runOf()
+    run.fails = true
+    expect(told(await textOf(follow())).map(([name]) => name)).toEqual(['error'])
+  })
+})
+
+test('streams are limited, and those that are left make room', async () => {
+  runOf()
+  const open = Array.from({ length: limits.inspectorStreams }, () => feeds.followList('draft'))
+  expect(open).not.toContain(null)
+  expect(feeds.followList('draft')).toBeNull()
+  expect(feeds.follow('run', 'id', 0)).toBeNull()
+  await open[0]?.cancel()
+  expect(feeds.followList('draft')).not.toBeNull()
+})
+
+test('at the end all streams end', async () => {
+  runOf()
+  const texts = [textOf(follow()), textOf(feeds.followList('run') as ReadableStream<Uint8Array>)]
+  feeds.stop()
+  expect(await Promise.all(texts)).toEqual([expect.any(String), expect.any(String)])
+})
