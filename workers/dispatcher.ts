@@ -11,14 +11,13 @@ import {
   adoptOrphans,
   attemptsFollowedBy,
   handleOf,
-  isAnyWaiting,
   type OpenAttempt,
   openAttemptsOf,
-  startWaiting,
 } from '../app/runs/attempts.ts'
 import { makeNotices, type RunCompleted } from '../app/runs/notices.ts'
 import { applyOutcomes } from '../app/runs/outcomes.ts'
 import { queueCancels } from '../app/runs/settle.ts'
+import { isAnyWaiting, startWaiting } from '../app/runs/start.ts'
 import type { Sql } from '../drizzle/client.ts'
 import { isPassing } from '../drizzle/errors.ts'
 import type { FromWorker } from './channel.ts'

@@ -1,14 +1,9 @@
-// Attempts: each fixes together its base on main, its landing files and its branch, and opens all three in one transaction.
-import type { JSONValue, PendingQuery, Row } from 'postgres'
+// Open attempts: what submitting and following them needs, what they read, and whose they are.
+import type { JSONValue } from 'postgres'
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { PinnedFiles } from '../../drizzle/schema/pipeline.ts'
 import { RUN_MACHINE_VERSION, type RunStatus } from '../../machines/run.ts'
-import { openBranches } from '../catalog/branches.ts'
-import type { PipelineId, RunId } from '../ids.ts'
-import { announceSuccesses } from './announcements.ts'
-import { ATTEMPT_LINES, type LogLevel, type LogLine, seqAfter, storeLogLines } from './logs.ts'
-import { completedOf, type LockedRun, lockedRuns, moveRun, type RunRow, saveRuns } from './moves.ts'
-import type { RunCompleted } from './notices.ts'
+import type { RunId } from '../ids.ts'
 
 export const branchOf = (runId: RunId, attempt: number) => `run-${runId}-${attempt}`
 export const handleOf = (runId: RunId, attempt: number) => `${runId}:${attempt}`
@@ -46,177 +41,14 @@ interface LandingFile {
   sizeBytes: number
 }
 
-/** What became of the runs that waited. */
-export interface Started {
-  attempts: OpenAttempt[]
-  /** Runs that ended instead of being started. */
-  completed: RunCompleted[]
-  /** There may be more: as many as there were places have been looked at. */
-  isFull: boolean
-}
-
-/**
- * Starts what waits: at most one run per pipeline, the oldest, and as many as there are places.
- * `places` are runner addresses, one per free slot. One transaction for all. A run whose input an earlier success has
- * taken, or whose pipeline was deleted while it was asked for, ends here and takes no place.
- */
-export const startWaiting = (sql: Sql, places: readonly string[], follower: string): Promise<Started> =>
-  sql.begin(async (tx) => {
-    // One statement, one view: the base is at least as new as the end of each pipeline's previous run.
-    // Of each pipeline that waits, the run between two attempts or else the oldest: one probe of `run_queue` per pipeline,
-    // however long its queue. Subqueries that are bound to end after one row leave the planner no other way.
-    const rows = await tx<WaitingRow[]>`
-      with recursive heads as (
-        (${headOfQueue(tx, tx`true`)})
-        union all
-        select next.* from heads h cross join lateral (${headOfQueue(tx, tx`q.pipeline_id > h.pipeline_id`)}) next),
-      chosen as materialized (
-        select h.id from heads h
-        where (h.not_before is null or h.not_before <= clock_timestamp()) and h.machine_version <= ${RUN_MACHINE_VERSION}
-          and (select a.attempt from run_attempt a where a.pipeline_id = h.pipeline_id and a.state = 'open') is null
-        order by h.created_at, h.id limit ${places.length})
-      select r.*, clock_timestamp() as now, (select number from lake_ref where name = 'main') as base,
-        coalesce((select max(seq) from landing_file), 0) as watermark, p.published_version, p.id is not null as is_live
-      from run r
-      left join lateral (
-        select p.id, p.published_version from pipeline p where p.id = r.pipeline_id and p.deleted_at is null limit 1) p on true
-      where r.id = any(array(select id from chosen)) and r.waiting
-      order by r.created_at, r.id for update of r skip locked`
-    const [first] = rows
-    if (first === undefined) return { attempts: [], completed: [], isFull: false }
-    const { now } = first
-    const waiting = lockedRuns(rows)
-    const inputs = await takenInputs(tx, [...waiting.values()])
-    const lines: LogLine[] = []
-    const opened: OpenAttempt[] = []
-    for (const row of rows) {
-      const run = waiting.get(row.id)
-      if (run === undefined) continue
-      const ended = endUnstarted(run, row, inputs, now)
-      if (ended !== null) {
-        lines.push(ended)
-        continue
-      }
-      if (!moveRun(run, { type: 'start' }, 'dispatcher', now)) continue
-      run.follower = follower
-      run.baseCommit = Number(first.base)
-      run.notBefore = null
-      opened.push(attemptOf(run, row, places[opened.length] ?? ''))
-    }
-    await freezeInputs(tx, opened, rows)
-    await continueLogs(tx, opened)
-    for (const attempt of opened) lines.push(...openingLines(attempt, rows, now))
-    // Sent together, performed in this order.
-    await Promise.all([
-      openAttempts(tx, opened, first, waiting),
-      openBranches(
-        tx,
-        opened.map(({ branch, runId, attempt }) => ({ branch, base: Number(first.base), runId, attempt })),
-      ),
-      storeLogLines(tx, lines),
-      saveRuns(tx, waiting.values(), now),
-      announceSuccesses(tx, waiting.values()),
-    ])
-    return {
-      attempts: opened,
-      completed: completedOf(waiting.values()),
-      isFull: rows.length === places.length,
-    }
-  })
-
-/** The run that goes first of the first pipeline of the queue that the condition admits. */
-const headOfQueue = (tx: SqlTx, condition: PendingQuery<Row[]>) => tx`
-  select q.pipeline_id, q.id, q.created_at, q.not_before, q.machine_version from run q
-  where q.waiting and ${condition}
-  order by q.pipeline_id, q.status desc nulls last, q.created_at, q.id limit 1`
-
-interface WaitingRow extends RunRow {
-  pipeline_type: string
-  trigger: string
-  version_number: number | null
-  pins: PinnedFiles
-  landing_zones: string[]
-  now: Date
-  /** Head of main, and the greatest number of a landing file: int8 as text. */
-  base: string
-  watermark: string
-  published_version: number | null
-  is_live: boolean
-}
-
-/**
- * Of uploads that asked for these runs, those that a success has archived, and the run that did. Until this transaction
- * ends nobody archives the others: what a run is started for is there when its input is frozen.
- */
-async function takenInputs(tx: SqlTx, waiting: readonly LockedRun[]): Promise<Map<string, TakenInput>> {
-  const ids = waiting.flatMap(({ landingFileId }) => landingFileId ?? [])
-  if (ids.length === 0) return new Map()
-  const files = await tx<TakenInput[]>`
-    select id, filename, archived_by_run as by from landing_file where id = any(${ids}::uuid[]) order by id for share`
-  return new Map(files.flatMap((file) => (file.by === null ? [] : [[file.id, file]])))
-}
-
-type TakenInput = { id: string; filename: string; by: RunId | null }
-
-/** Ends a run that has nothing (left) to do; its last line, or null when it is to be started. */
-function endUnstarted(
-  run: LockedRun,
-  row: WaitingRow,
-  inputs: Map<string, TakenInput>,
-  now: Date,
-): LogLine | null {
-  const line = (level: LogLevel, message: string): LogLine => ({
-    runId: run.id,
-    seq: seqAfter(run.snapshot.context.attempt, 9),
-    at: now,
-    level,
-    message,
-  })
-  if (!row.is_live)
-    return moveRun(run, { type: 'cancelRequested' }, 'pipeline deleted', now)
-      ? line('warn', 'cancelled: pipeline deleted')
-      : null
-  const input = inputs.get(run.landingFileId ?? '')
-  if (input === undefined) return null
-  run.startedAt ??= now
-  run.rowsWritten = 0
-  run.notBefore = null
-  return moveRun(run, { type: 'inputTaken' }, `run ${input.by}`, now)
-    ? line(
-        'info',
-        `success: nothing to do, since run ${input.by} took ${input.filename}, whose upload asked for this run`,
-      )
-    : null
-}
-
-const attemptOf = (run: LockedRun, row: WaitingRow, runnerUrl: string): OpenAttempt => {
-  const { attempt } = run.snapshot.context
-  return {
-    runId: run.id,
-    attempt,
-    branch: branchOf(run.id, attempt),
-    runnerUrl,
-    runnerBoot: null,
-    status: run.status,
-    namespace: run.namespace,
-    layer: run.layer,
-    pipeline: run.pipeline,
-    pipelineType: row.pipeline_type,
-    trigger: row.trigger,
-    pins: row.pins,
-    runStartedAt: row.now,
-    lastSeq: 0,
-    logLines: 0,
-    logBytes: 0,
-    landing: [],
-  }
-}
-
-/** I5: the active files of every zone the pinned sources name, as they are now. */
-async function freezeInputs(tx: SqlTx, opened: readonly OpenAttempt[], rows: readonly WaitingRow[]) {
-  const zones = new Map(rows.map((row) => [row.id, row.landing_zones]))
+/** I5: the active files of every zone (`ns.zone`) the pinned sources name, as they are now, become the attempts' input. */
+export async function freezeInputs(
+  tx: SqlTx,
+  opened: readonly OpenAttempt[],
+  zonesOf: (id: RunId) => readonly string[],
+) {
   const reading = opened.flatMap(({ runId, attempt }) =>
-    (zones.get(runId) ?? []).map((zone) => {
+    zonesOf(runId).map((zone) => {
       const [namespace, ...name] = zone.split('.')
       return { run_id: runId, attempt, namespace, name: name.join('.') }
     }),
@@ -238,7 +70,7 @@ async function freezeInputs(tx: SqlTx, opened: readonly OpenAttempt[], rows: rea
 }
 
 /** Of runs that were attempted before: when that began, and how much their logs hold already. */
-async function continueLogs(tx: SqlTx, opened: readonly OpenAttempt[]) {
+export async function continueLogs(tx: SqlTx, opened: readonly OpenAttempt[]) {
   const later = opened.filter(({ attempt }) => attempt > 1)
   if (later.length === 0) return
   const states = await tx<(Record<LogState, string> & { runId: RunId; runStartedAt: Date | null })[]>`
@@ -260,64 +92,6 @@ const logState = (sql: Sql | SqlTx) => sql`
   select coalesce(max(l.seq), 0) as "lastSeq", count(*) as "logLines",
     coalesce(sum(octet_length(l.message)), 0) as "logBytes"
   from run_log l where l.run_id = r.id`
-
-/** What a reader of the log wants to know first. The attempt's log holds them from now on. */
-function openingLines(attempt: OpenAttempt, rows: readonly WaitingRow[], now: Date): LogLine[] {
-  const row = rows.find(({ id }) => id === attempt.runId)
-  if (row === undefined) return []
-  const { version_number: version, published_version: published } = row
-  const files = attempt.landing.reduce((sum, zone) => sum + zone.files.length, 0)
-  const told: [LogLevel, string | null][] = [
-    [
-      'info',
-      `attempt ${attempt.attempt}: ${version === null ? 'the draft' : `version ${version}`} on main at commit ${row.base}${files > 0 ? `, ${files} landing files` : ''}`,
-    ],
-    ['warn', version === null ? 'the pipeline has never been published: this run executes its draft' : null],
-    [
-      'info',
-      version !== null && published !== null && published > version
-        ? `version ${published} has been published since this run was requested`
-        : null,
-    ],
-  ]
-  const lines = told.flatMap(([level, message], number): LogLine[] =>
-    message === null
-      ? []
-      : [
-          {
-            runId: attempt.runId,
-            seq: attempt.attempt * ATTEMPT_LINES + number + 1,
-            at: now,
-            level,
-            message,
-          },
-        ],
-  )
-  attempt.lastSeq = lines.at(-1)?.seq ?? attempt.lastSeq
-  attempt.logLines += lines.length
-  attempt.logBytes += lines.reduce((sum, line) => sum + Buffer.byteLength(line.message), 0)
-  return lines
-}
-
-async function openAttempts(
-  tx: SqlTx,
-  opened: readonly OpenAttempt[],
-  { now, base, watermark }: WaitingRow,
-  runs: Map<RunId, LockedRun>,
-) {
-  if (opened.length === 0) return
-  const rows = opened.map(({ runId, attempt, branch, runnerUrl }) => ({
-    run_id: runId,
-    attempt,
-    pipeline_id: runs.get(runId)?.pipelineId ?? null,
-    branch,
-    runner_url: runnerUrl,
-  }))
-  await tx`
-    insert into run_attempt (run_id, attempt, pipeline_id, branch, base_commit, landing_watermark, runner_url, opened_at)
-    select a.run_id, a.attempt, a.pipeline_id, a.branch, ${base}, ${watermark}, a.runner_url, ${now}
-    from jsonb_to_recordset(${tx.json(rows)}) as a(run_id uuid, attempt int, pipeline_id uuid, branch text, runner_url text)`
-}
 
 /** The open attempts of some runs, as they are stored: what has just been started, or is being adopted. */
 export async function openAttemptsOf(sql: Sql, ids: readonly RunId[]): Promise<OpenAttempt[]> {
@@ -380,14 +154,6 @@ export async function adoptOrphans(sql: Sql, follower: string, limit: number): P
       order by r.id limit ${limit} for update of r skip locked)
     returning id`
   return rows.map((row) => row.id)
-}
-
-/** Whether any of these pipelines, whose turn is free again, has a run waiting. */
-export async function isAnyWaiting(sql: Sql, pipelines: readonly PipelineId[]): Promise<boolean> {
-  const [row] = await sql<{ waits: boolean }[]>`
-    select exists (select 1 from unnest(${pipelines as PipelineId[]}::uuid[]) p(id)
-      where (select q.id from run q where q.waiting and q.pipeline_id = p.id limit 1) is not null) as waits`
-  return row?.waits ?? false
 }
 
 /** Open attempts that this replica is written down to follow. */

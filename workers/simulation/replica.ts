@@ -15,12 +15,12 @@ import {
   handleOf,
   type OpenAttempt,
   openAttemptsOf,
-  startWaiting,
 } from '../../app/runs/attempts.ts'
 import type { LogLine } from '../../app/runs/logs.ts'
 import { applyOutcomes, type Outcome } from '../../app/runs/outcomes.ts'
 import { makeRunService, type RunService } from '../../app/runs/service.ts'
 import { queueCancels } from '../../app/runs/settle.ts'
+import { startWaiting } from '../../app/runs/start.ts'
 import { makeScheduleService } from '../../app/schedules/service.ts'
 import { makeTriggerService } from '../../app/triggers/service.ts'
 import { makeWebhookService } from '../../app/webhooks/service.ts'

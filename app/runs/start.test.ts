@@ -3,8 +3,8 @@ import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { newId, type RunId } from '../ids.ts'
-import { isAnyWaiting, startWaiting } from './attempts.ts'
 import { applyOutcomes } from './outcomes.ts'
+import { isAnyWaiting, startWaiting } from './start.ts'
 import { failStuckRuns } from './stuck.ts'
 
 setDefaultTimeout(30_000)
