@@ -51,6 +51,8 @@ export const limits = {
   leaderLeaseMs: 9_000,
   leaderRenewMs: 3_000,
   leaderEndBackendMs: 2_000,
+  /** A database that is away is asked again this soon. */
+  leaderRetryMs: 500,
   /** A leader's connection: waiting for a lock, one statement, thinking inside a transaction, one whole transaction. */
   leaderLockMs: 5_000,
   leaderStatementMs: 15_000,

@@ -69,16 +69,23 @@ export function startLeadership({
   let isStopping = false
   /** Of which the row would not have to expire for us: the one we held last, or, at our start, any of our process. */
   let ownEpoch: number | 'any' = 'any'
+  /** The database has not answered; said once. */
+  let isAway = false
   let session = open()
   let turns: Promise<unknown> = Promise.resolve()
 
   const loop = startLoop({
     everyMs: renewMs,
-    onError: (error) => log.warn(`leadership of the ${role} could not be asked for or renewed`, { error }),
+    onError(error) {
+      if (!isAway) log.warn(`leadership of the ${role} could not be asked for or renewed`, { error })
+      isAway = true
+      loop.nudgeWithin(Math.min(renewMs, limits.leaderRetryMs))
+    },
     async tick() {
       await inTurn(async (current) => {
         if (held === null || !(await renew(held))) await challenge(current)
       })
+      isAway = false
       return false
     },
   })

@@ -1,0 +1,126 @@
+import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { type TestDatabase, testDatabase } from '../.setup/database.ts'
+import type { Log } from '../app/log.ts'
+import { type Database, openDatabase } from '../drizzle/client.ts'
+import type { FromWorker, ToScheduler } from './channel.ts'
+import { type RestartReason, type SupervisedWorker, superviseWorker } from './supervise.ts'
+import { addPipeline, until } from './testing.ts'
+
+setDefaultTimeout(60_000)
+
+let postgres: TestDatabase
+let database: Database
+beforeAll(async () => {
+  postgres = await testDatabase()
+  database = openDatabase(postgres.url, { connections: 1, rawConnections: 2, application: 'test' })
+})
+afterAll(async () => {
+  await database.close()
+  await postgres.drop()
+})
+const started: SupervisedWorker<ToScheduler>[] = []
+afterEach(async () => {
+  for (const worker of started.splice(0)) await worker.stop()
+})
+
+/** The scheduler's real thread, as the API process has it. */
+function scheduler(processId: string) {
+  const heard: FromWorker[] = []
+  const restarts: RestartReason[] = []
+  const log: Log = { info: () => {}, warn: () => {}, error: () => {}, named: () => log }
+  const worker = superviseWorker<ToScheduler>({
+    name: 'scheduler',
+    path: new URL('./scheduler.worker.ts', import.meta.url),
+    startMessage: {
+      type: 'start',
+      settings: { processId, databaseUrl: postgres.url, logFormat: 'text' },
+    },
+    log,
+    onMessage: (message) => heard.push(message),
+    onRestart: (reason) => restarts.push(reason),
+  })
+  started.push(worker)
+  const count = (type: FromWorker['type']) => heard.filter((message) => message.type === type).length
+  return { worker, heard, restarts, count }
+}
+
+const leader = async () =>
+  (
+    await database.sql<{ holder: string; epoch: number; is_over: boolean }[]>`
+      select holder, epoch::float8 as epoch, until <= clock_timestamp() as is_over from leader where role = 'scheduler'`
+  )[0]
+
+test('the thread leads, looks at once, and tells what it has requested', async () => {
+  const { id } = await addPipeline(database.sql, 'due', { landingZones: [], nudge: () => {} })
+  await database.sql`
+    insert into schedule (id, pipeline_id, cron, next_run_at)
+    values (gen_random_uuid(), ${id}, '0 0 1 1 *', clock_timestamp() - interval '1 hour')`
+  const one = scheduler('one')
+  await until(
+    async () => one.heard,
+    (heard) => heard.some(({ type }) => type === 'runsRequested'),
+  )
+  expect(one.heard.filter(({ type }) => type !== 'alive')).toEqual(
+    expect.arrayContaining([
+      { type: 'ready' },
+      { type: 'led', isLeading: true },
+      { type: 'ticked', runsRequested: 1 },
+      { type: 'runsRequested', count: 1 },
+    ]),
+  )
+  expect(await database.sql`select 1 from run where pipeline_id = ${id}`).toHaveLength(1)
+})
+
+test('a thread that is terminated is followed by one that leads at once and looks', async () => {
+  const one = scheduler('one')
+  await until(
+    async () => one.count('ticked'),
+    (ticks) => ticks > 0,
+  )
+  const before = await leader()
+  one.worker.restart()
+  await until(
+    async () => one.count('ticked'),
+    (ticks) => ticks > 1,
+  )
+  expect(await leader()).toMatchObject({ holder: 'one', epoch: (before?.epoch ?? 0) + 1, is_over: false })
+  expect(one.restarts).toEqual(['terminated'])
+})
+
+test('of two processes one looks, and the other takes over when it stops', async () => {
+  const one = scheduler('one')
+  await until(
+    async () => one.count('ticked'),
+    (ticks) => ticks > 0,
+  )
+  const two = scheduler('two')
+  await until(
+    async () => two.count('ready'),
+    (times) => times > 0,
+  )
+  expect(two.count('ticked')).toBe(0)
+  await one.worker.stop()
+  expect(one.heard.at(-1)).toEqual({ type: 'stopped' })
+  await until(
+    async () => two.count('ticked'),
+    (ticks) => ticks > 0,
+  )
+  expect(await leader()).toMatchObject({ holder: 'two', is_over: false })
+})
+
+test('a thread whose database ends its connection goes on with another, and is not started again', async () => {
+  const one = scheduler('one')
+  await until(
+    async () => one.count('ticked'),
+    (ticks) => ticks > 0,
+  )
+  const before = await leader()
+  await database.sql`
+    select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'sluice scheduler one'`
+  await until(leader, (row) => (row?.epoch ?? 0) > (before?.epoch ?? 0))
+  await until(
+    async () => one.count('ticked'),
+    (ticks) => ticks > 1,
+  )
+  expect(one.restarts).toEqual([])
+})
