@@ -89,8 +89,23 @@ function markDetail(machine, detail) {
 
 /** Lights a state with those around it, and highlights the transition that led there. */
 export function light({ active, taken }) {
+  const isNew = lit.active !== active
   lit = { active, taken }
   refresh()
+  if (isNew && active !== null) bringIntoView(active)
+}
+
+/** Closer by, a step may light what is out of sight: the drawing then moves to it. */
+function bringIntoView(path) {
+  const box = svg?.querySelector(`.state[data-state="${CSS.escape(path)}"]`)?.getBBox()
+  if (!box || view === null) return
+  const isSeen =
+    box.x >= view.x &&
+    box.y >= view.y &&
+    box.x + box.width <= view.x + view.width &&
+    box.y + box.height <= view.y + view.height
+  if (isSeen) return
+  setView({ ...view, x: box.x + (box.width - view.width) / 2, y: box.y + (box.height - view.height) / 2 })
 }
 
 /** Puts how many instances there are on each state; null: nothing. */
