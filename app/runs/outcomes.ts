@@ -3,6 +3,7 @@ import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { isTerminal, type RunEvent, type RunStatus, runColumns } from '../../machines/run.ts'
 import { mergeBranches } from '../catalog/branches.ts'
 import type { PipelineId, RunId } from '../ids.ts'
+import { acceptFirstAttempts } from './acceptance.ts'
 import { announceSuccesses } from './announcements.ts'
 import { branchOf } from './attempts.ts'
 import { type LogLevel, type LogLine, seqAfter, storableText, storeLogLines } from './logs.ts'
@@ -50,16 +51,31 @@ export interface Applied {
 }
 
 /** Applies outcomes in order. Those of another attempt, or that come after the run's end, change nothing. */
-export const applyOutcomes = (
+export async function applyOutcomes(
   sql: Sql,
   outcomes: readonly Outcome[],
   lines: readonly LogLine[],
-): Promise<Applied> =>
+): Promise<Applied> {
+  const first = outcomes.flatMap((outcome) =>
+    outcome.kind === 'accepted' && outcome.attempt === 1 ? outcome : [],
+  )
+  // Nothing but what somebody waits for to see the run running.
+  if (lines.length > 0 || first.length === 0 || first.length < outcomes.length)
+    return applyTogether(sql, outcomes, lines)
+  const moved = await acceptFirstAttempts(sql, first)
+  const others = outcomes.filter(({ runId }) => !moved.has(runId))
+  const applied = others.length > 0 ? await applyTogether(sql, others, []) : NOTHING
+  return { ...applied, changed: [...moved, ...applied.changed] }
+}
+
+const NOTHING: Applied = { changed: [], completed: [], unwanted: [], freed: [], nextStartMs: null }
+
+const applyTogether = (sql: Sql, outcomes: readonly Outcome[], lines: readonly LogLine[]): Promise<Applied> =>
   sql.begin(async (tx) => {
     const changed = new Set(lines.map((line) => line.runId))
     if (outcomes.length === 0) {
       await storeLogLines(tx, lines)
-      return { changed: [...changed], completed: [], unwanted: [], freed: [], nextStartMs: null }
+      return { ...NOTHING, changed: [...changed] }
     }
     // Runs are locked before their lines are stored, in one order everywhere.
     const [{ runs, now }] = await Promise.all([

@@ -1,0 +1,48 @@
+// The move every run makes and somebody waits for: its first attempt has been accepted. One statement instead of a transaction.
+import type { JSONValue } from 'postgres'
+import type { Sql } from '../../drizzle/client.ts'
+import { advance, type Stored, store } from '../../machines/advance.ts'
+import { newRun, RUN_MACHINE_VERSION, runColumns, runMachine } from '../../machines/run.ts'
+import type { RunId } from '../ids.ts'
+
+/** Every run whose first attempt has just been started is in this one state, so the machine is asked once for all of them. */
+const started = advance(runMachine, newRun(), { type: 'start' }).next
+const accepted = advance(runMachine, started, { type: 'accepted', attempt: 1 })
+
+const json = (snapshot: Parameters<typeof store>[0]) =>
+  store(snapshot) satisfies Stored as unknown as JSONValue
+
+export interface Acceptance {
+  runId: RunId
+  runnerBoot: string
+}
+
+/**
+ * Moves those of the runs that are as their start has left them; the answer is which. The rows are locked in the order of
+ * their ids and compared under that lock with the state the machine was asked about: any other is for `applyOutcomes`.
+ */
+export async function acceptFirstAttempts(sql: Sql, acceptances: readonly Acceptance[]): Promise<Set<RunId>> {
+  const { status, phase, waiting } = runColumns(accepted.next)
+  const wanted = acceptances.map(({ runId, runnerBoot }) => ({ id: runId, boot: runnerBoot }))
+  const moved = await sql<{ id: RunId }[]>`
+    with wanted as (select * from jsonb_to_recordset(${sql.json(wanted)}) as w(id uuid, boot text)),
+    locked as (
+      select id from run
+      where id = any(array(select id from wanted)) and snapshot = ${sql.json(json(started))}
+        and machine_version = ${RUN_MACHINE_VERSION}
+      order by id for update),
+    moved as (
+      update run set snapshot = ${sql.json(json(accepted.next))}, status = ${status}, phase = ${phase},
+        waiting = ${waiting}, started_at = coalesce(started_at, clock_timestamp())
+      where id = any(array(select id from locked))
+      returning id, started_at),
+    told as (
+      insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
+      select 'run', id, started_at, 'accepted', ${accepted.from}, ${accepted.to}, ${sql.json(accepted.effects)}, 'runner'
+      from moved),
+    remembered as (
+      update run_attempt a set runner_boot = w.boot
+      from wanted w join moved m on m.id = w.id where a.run_id = w.id and a.attempt = 1)
+    select id from moved`
+  return new Set(moved.map(({ id }) => id))
+}
