@@ -5,7 +5,8 @@ export type SourceFile = { path: string; source: string }
 export type Import = { specifier: string; isTypeOnly: boolean }
 
 /** Threads and processes are started by path: nobody imports these, and these may import anything. */
-const ENTRY = /^(app\/main|workers\/[\w-]+\.worker|workers\/simulation\/main|sidecars\/[\w-]+\/main|examples\/demo|bench\/main)\.ts$/
+const ENTRY =
+  /^(app\/main|workers\/[\w-]+\.worker|workers\/simulation\/main|sidecars\/[\w-]+\/main|examples\/demo|bench\/main)\.ts$/
 /** What exists for tests only (these, and whatever imports bun:test) may reach for anything that is real. */
 const TEST = /\.(test|interop)\.ts$|(^|\/)(test-[\w-]+|testing)\.ts$|^(\.setup|bench|workers\/simulation)\//
 

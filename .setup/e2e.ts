@@ -4,8 +4,8 @@ import { runPlaywright } from './playwright.ts'
 import { type Service, startService } from './service.ts'
 import type { Tally } from './tally.ts'
 
-const API_LIMIT_MS = 120_000
-const BROWSER_LIMIT_MS = 120_000
+const API_LIMIT_MS = 240_000
+const BROWSER_LIMIT_MS = 240_000
 // With CI set, leaders are paused for a minute.
 const FAULTS_LIMIT_MS = process.env.CI ? 420_000 : 300_000
 
