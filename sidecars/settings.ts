@@ -38,6 +38,8 @@ export interface EnvReader {
   number(name: string, fallback: number, range: { min: number; max: number }): number
   /** A size such as 512MB or 2GB, in bytes. */
   bytes(name: string, fallback: number): number
+  /** One of these words; the first is the fallback. */
+  oneOf<Word extends string>(name: string, words: readonly [Word, ...Word[]]): Word
 }
 
 /** Reads the common part and, by `own`, the rest. Throws one SettingsError that lists every bad name. */
@@ -63,6 +65,12 @@ export function readSettings(
         return Math.floor(Number(amount) * (unit?.toUpperCase() === 'G' ? GIB : MIB))
       problems.push(`${name} must be a size such as 512MB or 2GB`)
       return fallback
+    },
+    oneOf(name, words) {
+      const value = text(name) ?? words[0]
+      const known = words.find((word) => word === value)
+      if (known === undefined) problems.push(`${name} must be ${words.join(', ')}`)
+      return known ?? words[0]
     },
   }
   const ofItsOwn = own(read)

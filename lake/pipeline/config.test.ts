@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { MERGE_STRATEGIES, parseConfig, problemText, supportedNow } from './config.ts'
+import { MERGE_STRATEGIES, parseConfig, problemText } from './config.ts'
 
 const yaml = (text: string) => parseConfig({ config: { path: 'config.yaml', text } })
 const header = (text: string) => parseConfig({ source: { path: 'pipeline.sql', text } })
@@ -194,9 +194,4 @@ describe('what is wrong is named', () => {
       }),
     )
   })
-})
-
-test('every strategy can run in SQL, and nothing in Python yet', () => {
-  expect(supportedNow('sql')).toEqual([])
-  expect(supportedNow('python')).toEqual(['python pipelines cannot run yet: write the pipeline in SQL'])
 })

@@ -158,14 +158,6 @@ export function parseConfig(files: { config?: TextFile; source?: TextFile }): Pa
   return parsed
 }
 
-/**
- * Why a pipeline with a valid configuration cannot run in this version of the service; empty when it can.
- * Publish validation and the runner both ask it, so that the answer is the same text.
- */
-export function supportedNow(sourceType: 'sql' | 'python'): string[] {
-  return sourceType === 'python' ? ['python pipelines cannot run yet: write the pipeline in SQL'] : []
-}
-
 /** `config.yaml line 3: ...` - a problem as one line of a log or an error list. */
 export function problemText({ file, line, message }: ConfigProblem): string {
   return line === undefined ? `${file}: ${message}` : `${file} line ${line}: ${message}`

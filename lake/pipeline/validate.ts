@@ -2,13 +2,7 @@
  * Publish validation: template syntax errors and bad configuration are errors; a bare `ref(`, a reference to an
  * unknown table or zone, and a cycle are warnings. The engine is not asked: tables may not exist yet.
  */
-import {
-  type ConfigProblem,
-  type PipelineConfig,
-  parseConfig,
-  supportedNow,
-  type TextFile,
-} from './config.ts'
+import { type ConfigProblem, type PipelineConfig, parseConfig, type TextFile } from './config.ts'
 import { NameError, parseTableName, parseZoneName, shown, type TableName, tableKey } from './names.ts'
 import { parseTest, testNameOf } from './quality.ts'
 import { type Call, pythonReferences, sqlReferences } from './references.ts'
@@ -51,7 +45,6 @@ export function validatePublish(input: PublishInput): ValidationReport {
     const errors = messagesOf(parsed.errors, file.path)
     const warnings = messagesOf(parsed.warnings, file.path)
     if (file === source) {
-      errors.push(...supportedNow(input.pipeline.type))
       if (input.pipeline.type === 'sql') errors.push(...templateErrors(file, parsed.config))
       warnings.push(...referenceWarnings(file, input), ...cycleWarnings(file, input))
     } else {

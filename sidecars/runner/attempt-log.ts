@@ -32,6 +32,11 @@ export class AttemptLog {
     else this.#add(level, text)
   }
 
+  /** So many lines were not even written: there would have been no room. */
+  drop(lines: number): void {
+    this.#dropped += lines
+  }
+
   enter(phase: Phase): void {
     this.#told.push({ kind: 'phase', phase })
     this.#wake()

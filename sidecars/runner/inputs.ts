@@ -121,6 +121,16 @@ export class Inputs {
     return [...this.#tables.values()].filter((table) => table !== null)
   }
 
+  /** Whether the zone has been looked for. */
+  knowsLanding(zone: string): boolean {
+    return this.#landings.has(zone)
+  }
+
+  /** What `landing_zone()` gives; null: there is no such zone. */
+  landingPath(zone: string): string | null {
+    return this.#landings.get(zone) ? join(this.#directoryOf(zone), '*') : null
+  }
+
   landing(zone: string): LandingFile[] {
     return this.#landings.get(zone) ?? []
   }

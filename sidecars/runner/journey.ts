@@ -5,14 +5,19 @@ import { filesWithMaximum } from '../../lake/iceberg/prune.ts'
 import { dataFilesOf } from '../../lake/iceberg/scan.ts'
 import { quoteName } from '../../lake/iceberg/sql.ts'
 import type { TableChange, WriteRules } from '../../lake/iceberg/strategy.ts'
-import { type PipelineConfig, parseConfig, problemText, supportedNow } from '../../lake/pipeline/config.ts'
+import { type PipelineConfig, parseConfig, problemText } from '../../lake/pipeline/config.ts'
 import { LAYERS, type TableName, tableKey } from '../../lake/pipeline/names.ts'
-import type { TemplateVariables } from '../../lake/pipeline/template.ts'
+import type { Template, TemplateVariables } from '../../lake/pipeline/template.ts'
 import type { LakeAccess, SubmitPipelineRequest } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { AttemptFailure, type Execute, type Work } from './attempts.ts'
 import { type Draft, Inputs } from './inputs.ts'
 import { openInstance, type TableInput, tableExpression } from './lake-session.ts'
+import type { LandingOptions } from './landing.ts'
 import { fetchPipelineFiles, type PipelineFiles } from './pipeline-files.ts'
+import { pythonDraft } from './python/draft.ts'
+import { InterpreterEnded } from './python/interpreter.ts'
+import { type InterpreterLease, NoPython } from './python/interpreters.ts'
+import { type PythonLimits, runPython } from './python/run.ts'
 import { type DraftedTest, draftsOf, draftTests, runTests, tally } from './quality-gate.ts'
 import { commitResult, type StoredResult, storeResult, writeResult } from './table-write.ts'
 import { counted, type Rendered, reasonOf, since, sized } from './wording.ts'
@@ -23,8 +28,15 @@ import { openWorkplace, type Workplace, type WorkplaceOptions } from './workplac
 /** Makes the function that executes attempts. It throws AttemptFailure, and the signal's reason. */
 export function makeJourney(options: WorkplaceOptions): Execute {
   return async function execute(work: Work) {
-    const place = await openWorkplace(options, lakeOf(work.request), work.signal)
-    const journey = new Journey(work, place)
+    const needsPython = work.request.type === 'python'
+    const place = await openWorkplace(options, lakeOf(work.request), work.signal, { needsPython }).catch(
+      (error: unknown) => {
+        work.signal.throwIfAborted()
+        const isAboutPython = error instanceof NoPython || error instanceof InterpreterEnded
+        throw isAboutPython ? new AttemptFailure(`python: ${error.message}`, { cause: error }) : error
+      },
+    )
+    const journey = new Journey(work, place, options.pythonLimits)
     try {
       await journey.go()
     } catch (error) {
@@ -48,20 +60,31 @@ interface Target {
   runStartedAt: string
 }
 
+interface PythonGiven {
+  instance: number
+  config: PipelineConfig
+  variables: TemplateVariables
+  inputs: Inputs
+  template: Template
+  table: TableMetadata | null
+}
+
 class Journey {
   /** Set while what the engine says is about the pipeline's SQL. */
   rendered: Rendered | undefined
   readonly #work: Work
   readonly #place: Workplace
+  readonly #pythonLimits: PythonLimits
 
-  constructor(work: Work, place: Workplace) {
+  constructor(work: Work, place: Workplace, pythonLimits: PythonLimits) {
     this.#work = work
     this.#place = place
+    this.#pythonLimits = pythonLimits
   }
 
   async go(): Promise<void> {
     const { request, facts, signal, enter } = this.#work
-    const { lake, directory } = this.#place
+    const { lake, python } = this.#place
     const started = performance.now()
 
     enter('rendering')
@@ -73,34 +96,43 @@ class Journey {
     const config = this.#configure(files)
     const startedAt = request.runStartedAt ? timestampDate(request.runStartedAt) : new Date()
     const target: Target = { name, table, rules: config, runStartedAt: startedAt.toISOString() }
+    const variables = await this.#variables(config, files, target)
     const inputs = new Inputs({
       namespace: request.namespace,
-      variables: await this.#variables(config, files, target),
-      landingDirectory: join(directory, 'landing'),
+      variables,
+      landingDirectory: join(python?.rooms.inputs ?? this.#place.directory, 'landing'),
     })
-    const draft = inputs.draft({ file: files.source.path, source: files.source.text })
+    const template = { file: files.source.path, source: files.source.text }
+    const draft = python ? pythonDraft(template, request.namespace) : inputs.draft(template)
     const tests = draftTests(files.tests, inputs)
     await this.#find(inputs, draft, tests, target)
     if (this.#hasNothingLeft(draft, inputs)) return
-    const sql = inputs.sqlOf(draft)
-    this.#say(`rendered ${files.source.path} in ${since(started)}`)
+    const sql = python ? '' : inputs.sqlOf(draft)
+    if (python === null) this.#say(`rendered ${files.source.path} in ${since(started)}`)
 
     enter('executing')
-    const change = await this.#execute({ ...draft.template, sql }, draft, target, inputs)
+    const instance = await this.#openFor(draft, target, inputs)
+    const rendered = {
+      ...template,
+      sql: python
+        ? await this.#runPython(python, { instance, config, variables, inputs, template, table })
+        : sql,
+    }
+    const change = await this.#execute(rendered, instance, target)
     const stored = this.#store(change)
-    const [commit, instance] = await Promise.all([
+    const [commit, tested] = await Promise.all([
       stored && this.#commit(stored, target),
       this.#openForTests(tests, stored, target, inputs),
     ])
     facts.rowsWritten = change.rowsWritten
     facts.testedCommit = commit ?? ''
 
-    if (instance !== null) {
+    if (tested !== null) {
       enter('testing')
       const testing = performance.now()
       const engine = await this.#place.engine
       const write = this.#work.log.write.bind(this.#work.log)
-      facts.tests = await runTests(tests, { inputs, engine, instance, signal, write })
+      facts.tests = await runTests(tests, { inputs, engine, instance: tested, signal, write })
       this.#say(`${tally(facts.tests)} in ${since(testing)}`)
     }
     this.#say(`attempt ${request.attempt} done in ${since(started)}`)
@@ -108,15 +140,13 @@ class Journey {
 
   /** Throws AttemptFailure for a configuration that is wrong or cannot be run yet. */
   #configure({ source, config: file }: PipelineFiles): PipelineConfig {
-    const { facts, log, request } = this.#work
+    const { facts, log } = this.#work
     const { config, errors, warnings } = parseConfig({ config: file, source })
     facts.archiveLandingZones = config.archiveLandingZones
     facts.maxRetries = config.maxRetries
     facts.retryDelaySeconds = config.retryDelaySeconds
     for (const warning of warnings) log.write('warn', problemText(warning))
-    const type = request.type === 'python' ? 'python' : 'sql'
-    const problems = errors.length > 0 ? errors.map(problemText) : supportedNow(type)
-    if (problems.length > 0) throw new AttemptFailure(problems.join('; '))
+    if (errors.length > 0) throw new AttemptFailure(errors.map(problemText).join('; '))
     return config
   }
 
@@ -157,7 +187,7 @@ class Journey {
     tests: readonly DraftedTest[],
     { name, table, rules }: Target,
   ): Promise<void> {
-    const { request, facts } = this.#work
+    const { facts } = this.#work
     const { lake } = this.#place
     const drafts = [draft, ...draftsOf(tests)]
     // Of its own table a pipeline needs the files only where it says so; its tests read those that stay, too.
@@ -168,12 +198,7 @@ class Journey {
       inputs.openTables(tables, lake, new Map([[tableKey(name), table]])),
       inputs.openLandings(
         drafts.flatMap((each) => each.zones),
-        {
-          namespace: request.namespace,
-          frozen: request.landing,
-          access: lakeOf(request),
-          gateway: lake.gateway,
-        },
+        this.#landingOptions(),
       ),
     ])
     for (const table of inputsOf(draft, inputs))
@@ -201,12 +226,59 @@ class Journey {
     return openInstance(await this.#place.engine, tables, this.#place.directory, this.#work.signal)
   }
 
-  async #execute(rendered: Rendered, draft: Draft, target: Target, inputs: Inputs): Promise<TableChange> {
+  /** An instance that shows what the pipeline reads. */
+  #openFor(draft: Draft, target: Target, inputs: Inputs): Promise<number> {
+    const own = inputs.table(target.name)
+    return this.#open([...new Set([...inputsOf(draft, inputs), ...(own ? [own] : [])])])
+  }
+
+  /** Answers a SELECT of the pipeline's result. */
+  async #runPython(lease: InterpreterLease, given: PythonGiven): Promise<string> {
+    const { request, log, facts, signal } = this.#work
+    const { lake, engine } = this.#place
+    const { inputs, table, template } = given
+    const started = performance.now()
+    const { step, python } = lease.sandbox
+    this.#say(`${template.file} runs on Python ${python.version}, sandbox: ${step}`)
+    if (step === 'none')
+      log.write('warn', 'there is no sandbox (SANDBOX=off): the pipeline can do what the runner can')
+    const sql = await runPython({
+      lease,
+      limits: this.#pythonLimits,
+      engine: await engine,
+      instance: given.instance,
+      inputs,
+      namespace: request.namespace,
+      source: { file: template.file, text: template.source },
+      config: given.config,
+      variables: given.variables,
+      schema: table && currentSchema(table),
+      log,
+      findLate: {
+        async table(name) {
+          const metadata = await lake.catalog.load(name)
+          return metadata && lake.open(name, metadata)
+        },
+        zone: async (zone) => {
+          await inputs.openLandings([zone], this.#landingOptions())
+          facts.landingFileIds.push(...inputs.landing(zone).map(({ id }) => id))
+        },
+      },
+      signal,
+    })
+    this.#say(`ran ${template.file} in ${since(started)}`)
+    return sql
+  }
+
+  #landingOptions(): LandingOptions {
+    const { request } = this.#work
+    const { gateway } = this.#place.lake
+    return { namespace: request.namespace, frozen: request.landing, access: lakeOf(request), gateway }
+  }
+
+  async #execute(rendered: Rendered, instance: number, target: Target): Promise<TableChange> {
     const { engine, directory, lake } = this.#place
     const started = performance.now()
-    const own = inputs.table(target.name)
-    const tables = new Set([...inputsOf(draft, inputs), ...(own ? [own] : [])])
-    const instance = await this.#open([...tables])
     this.rendered = rendered
     const { name, table, rules, runStartedAt: at } = target
     const change = await writeResult(

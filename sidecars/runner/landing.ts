@@ -1,4 +1,4 @@
-import { link, mkdir } from 'node:fs/promises'
+import { copyFile, link, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fromJsonString } from '@bufbuild/protobuf'
 import {
@@ -65,7 +65,7 @@ async function freeze(
   }
 }
 
-/** A hard link to the cached copy: the file stays as long as the attempt's directory does. */
+/** A hard link to the cached copy, or another copy on another disk: the file stays as long as the attempt's directory does. */
 async function bring({ object }: LandingFile, path: string, gateway: Gateway): Promise<void> {
   if (object === undefined) throw new Error('a landing file without an object')
   const { path: cached, release } = await openObject(
@@ -75,7 +75,10 @@ async function bring({ object }: LandingFile, path: string, gateway: Gateway): P
     Number(object.sizeBytes),
   )
   try {
-    await link(cached, path)
+    await link(cached, path).catch((error: unknown) => {
+      if (!(error instanceof Error && 'code' in error && error.code === 'EXDEV')) throw error
+      return copyFile(cached, path)
+    })
   } finally {
     release()
   }

@@ -26,6 +26,18 @@ export const limits = {
   runsPerEngine: 200,
   /** Who waits for an engine; attempts have one each, so these are quality tests outside of runs. */
   enginesAwaited: 64,
+  /** The next interpreter is started when the run that took the last one has begun. */
+  pythonSpareDelayMs: 50,
+  /** One file that a pipeline in Python writes, its result too. */
+  pythonFileBytes: 4 * 1_024 * MIB,
+  /** Its directory as a whole, and how often that is looked at. */
+  pythonDirectoryBytes: 8 * 1_024 * MIB,
+  pythonDirectoryFiles: 100_000,
+  pythonDirectoryCheckMs: 1_000,
+  /** Calls of sql() in one run: each stays known to its end. */
+  pythonRelations: 10_000,
+  /** Compiling a source before it is published. */
+  pythonCheckMs: 10_000,
   /** Engines beyond the one kept warm end after this much idleness. */
   engineIdleMs: 60_000,
   /** What a stopping runner gives its calls to end. */

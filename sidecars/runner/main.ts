@@ -7,7 +7,7 @@ import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { serveConnect } from '../connect.ts'
 import { makeLog, messageOf } from '../log.ts'
 import { openObjectCache } from '../object-cache.ts'
-import { EX_CONFIG, type Settings, SettingsError } from '../settings.ts'
+import { EX_CONFIG, SettingsError } from '../settings.ts'
 import { endWithParent } from '../supervisor/lifeline.ts'
 import { makeAttempts } from './attempts.ts'
 import { makeEnginePool } from './engine-pool.ts'
@@ -16,8 +16,9 @@ import { makeJourney } from './journey.ts'
 import { makeLake } from './lake-session.ts'
 import { limits } from './limits.ts'
 import { makeTestMain } from './main-tests.ts'
+import { makeInterpreters } from './python/interpreters.ts'
 import { makeRunnerService } from './service.ts'
-import { parseSettings } from './settings.ts'
+import { parseSettings, type RunnerSettings } from './settings.ts'
 
 const FIRST: InputsOptions = {
   namespace: 'default',
@@ -25,11 +26,12 @@ const FIRST: InputsOptions = {
   landingDirectory: null,
 }
 
-async function run(settings: Settings): Promise<void> {
+async function run(settings: RunnerSettings): Promise<void> {
   const log = makeLog('runner', settings.logFormat)
   const directories = {
     cache: join(settings.scratchDir, 'cache'),
     engines: join(settings.scratchDir, 'engines'),
+    python: join(settings.scratchDir, 'python'),
     work: join(settings.scratchDir, 'work'),
   }
   const sweep = async () => {
@@ -46,15 +48,29 @@ async function run(settings: Settings): Promise<void> {
     leasesMax: settings.concurrency + 1,
     log,
   })
+  const interpreters = makeInterpreters({
+    directory: directories.python,
+    mode: settings.sandbox,
+    pythonBin: settings.python.bin,
+    processLimits: {
+      memoryBytes: settings.python.memoryBytes,
+      cpuSeconds: settings.python.cpuSeconds,
+      fileBytes: limits.pythonFileBytes,
+    },
+    threads: settings.engine.threads,
+    log,
+  })
   // The template engine takes 0.1 s to load: now, while the first engine process starts, and not in the first run.
   new Inputs(FIRST).draft({ file: 'pipeline.sql', source: '{{ this }}' })
   const places = {
     openLake: makeLake({ lakeDir: settings.lakeDir, cache }),
     pool,
     directory: directories.work,
+    interpreters,
+    pythonLimits: settings.python,
   }
   const attempts = makeAttempts({ concurrency: settings.concurrency, execute: makeJourney(places), log })
-  const service = makeRunnerService({ attempts, testMain: makeTestMain(places) })
+  const service = makeRunnerService({ attempts, testMain: makeTestMain(places), interpreters })
   const server = serveConnect({
     host: settings.host,
     port: settings.port,
@@ -75,7 +91,7 @@ async function run(settings: Settings): Promise<void> {
     isStopping = true
     // Followers must see the process leave, not its attempts fail.
     await server.stop(limits.drainMs)
-    await pool.stop()
+    await Promise.all([pool.stop(), interpreters.stop()])
     await sweep()
     process.exit(0)
   }

@@ -440,12 +440,6 @@ describe('a failure says what to mend', () => {
     expect(error).toMatch(expected)
     expect(error).not.toMatch(/at .*\.ts:|sluice-runner-/)
   })
-
-  test('a pipeline in Python cannot run yet', async () => {
-    const submit = await service.attempt(aTable(), { 'pipeline.py': 'result = []' })
-    const { facts } = await runToEnd(runner.client, { ...submit, type: 'python' })
-    expect(facts.error).toBe('rendering: python pipelines cannot run yet: write the pipeline in SQL')
-  })
 })
 
 test.each([

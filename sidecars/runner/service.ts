@@ -1,7 +1,7 @@
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
 import { LAYERS } from '../../lake/pipeline/names.ts'
-import { validatePublish } from '../../lake/pipeline/validate.ts'
+import { type ValidationReport, validatePublish } from '../../lake/pipeline/validate.ts'
 import {
   LogLevel,
   type RunnerService,
@@ -16,15 +16,22 @@ import type { Told } from './attempt-log.ts'
 import type { Attempt, Attempts, TestResult } from './attempts.ts'
 import type { TestMain } from './main-tests.ts'
 import { prefixOf } from './pipeline-files.ts'
+import { checkSyntax, type SyntaxReport } from './python/check.ts'
+import type { Interpreters } from './python/interpreters.ts'
 
 // RunnerService of proto/sluice/runner/v1/runner.proto: what it says in the terms of this process.
 
 export interface ServiceDeps {
   attempts: Attempts
   testMain: TestMain
+  interpreters: Interpreters
 }
 
-export function makeRunnerService({ attempts, testMain }: ServiceDeps): ServiceImpl<typeof RunnerService> {
+export function makeRunnerService({
+  attempts,
+  testMain,
+  interpreters,
+}: ServiceDeps): ServiceImpl<typeof RunnerService> {
   const { bootId } = attempts
   const known = (handle: string): Attempt => {
     const attempt = attempts.find(handle)
@@ -51,7 +58,13 @@ export function makeRunnerService({ attempts, testMain }: ServiceDeps): ServiceI
       return { interrupted: (await attempts.find(handle)?.cancel()) ?? false }
     },
 
-    validatePipeline: (request) => validatePublish(publishInput(request)),
+    async validatePipeline(request, { signal }) {
+      const input = publishInput(request)
+      const report = validatePublish(input)
+      const source = input.files.find(({ path }) => path === 'pipeline.py')
+      if (input.pipeline.type !== 'python' || source === undefined) return report
+      return withSyntax(report, source.path, await checkSyntax(interpreters, source.text, signal))
+    },
 
     async runQualityTests(request, { signal }) {
       const files = request.files.map((file) => textFile(file, prefixOf(request)))
@@ -129,6 +142,17 @@ function publishInput(request: ValidatePipelineRequest): Parameters<typeof valid
       zones: new Set(zones.map((zone) => zone.slice(ownZone.length))),
     },
   }
+}
+
+function withSyntax(report: ValidationReport, path: string, syntax: SyntaxReport): ValidationReport {
+  if (syntax === null) return report
+  const files = report.files.map((file) => {
+    if (file.path !== path) return file
+    return 'error' in syntax
+      ? { ...file, valid: false, errors: [...file.errors, syntax.error] }
+      : { ...file, warnings: [...file.warnings, `its syntax was not checked: ${syntax.unchecked}`] }
+  })
+  return { valid: files.every(({ valid }) => valid), files }
 }
 
 /** Files are named below the pipeline's prefix; a path that has the prefix means the same. */

@@ -13,7 +13,25 @@ test('a scratch directory is all that must be said', () => {
     concurrency: 4,
     engine: { memoryLimitBytes: GIB, tempLimitBytes: 16 * GIB, threads: 1 },
     logFormat: 'text',
+    sandbox: 'auto',
+    python: { bin: null, memoryBytes: 2 * GIB, seconds: 3_600, cpuSeconds: 3_600 },
   })
+})
+
+test('a process of Python has a part of the memory, and as much time as it is given', () => {
+  const env = {
+    SCRATCH_DIR: '/scratch',
+    PYTHON_TIMEOUT: '60',
+    PYTHON_BIN: '/opt/python3',
+    SANDBOX: 'required',
+  }
+  expect(parseSettings(env, { cores: 1, memoryBytes: 8 * GIB })).toMatchObject({
+    sandbox: 'required',
+    python: { bin: '/opt/python3', memoryBytes: GIB / 2, seconds: 60, cpuSeconds: 60 },
+  })
+  expect(() => parseSettings({ SCRATCH_DIR: '/scratch', SANDBOX: 'yes' }, machine)).toThrow(
+    'SANDBOX must be auto, required, off',
+  )
 })
 
 test('engines share the threads and a part of the memory', () => {

@@ -1,15 +1,60 @@
 // The runner's part of the environment is parsed here, once; values are passed in from there.
-import { CONCURRENCY_MAX, type Env, GIB, type Machine, readSettings, THREADS_MAX } from '../settings.ts'
+import { SANDBOX_MODES, type SandboxMode } from '../sandbox/ladder.ts'
+import {
+  CONCURRENCY_MAX,
+  type Env,
+  GIB,
+  type Machine,
+  MIB,
+  readSettings,
+  type Settings,
+  THREADS_MAX,
+} from '../settings.ts'
 
 const PORT = 8081
 /** Engines together leave the rest of the machine's memory to everything else. */
 const MEMORY_SHARE = 0.6
 
+/** Python has what it makes of an engine's rows beside the engine itself; below this libraries do not even load. */
+const PYTHON_MEMORY_SHARE = 0.25
+const PYTHON_MEMORY_MIN = 512 * MIB
+const DAY_SECONDS = 86_400
+
+export interface RunnerSettings extends Settings {
+  /** What pipelines in Python run in. */
+  sandbox: SandboxMode
+  python: {
+    /** The interpreter; null: the machine's python3. */
+    bin: string | null
+    /** Of the address space of one process. */
+    memoryBytes: number
+    /** One run, by the clock. */
+    seconds: number
+    /** One run, of processor time. */
+    cpuSeconds: number
+  }
+}
+
 /** Reads the environment. Throws one SettingsError that lists every bad name. */
-export const parseSettings = (env: Env, machine: Machine) =>
-  readSettings(env, PORT, ({ number, bytes }) => {
+export function parseSettings(env: Env, machine: Machine): RunnerSettings {
+  let own: Pick<RunnerSettings, 'sandbox' | 'python'> | undefined
+  const common = readSettings(env, PORT, ({ number, bytes, oneOf }) => {
     const concurrency = number('RUNNER_CONCURRENCY', 4, { min: 1, max: CONCURRENCY_MAX })
     const threads = number('ENGINE_THREADS', Math.max(1, machine.cores - 1), { min: 1, max: THREADS_MAX })
+    const seconds = number('PYTHON_TIMEOUT', 3_600, { min: 1, max: DAY_SECONDS })
+    const pythonMemory = Math.floor((machine.memoryBytes * PYTHON_MEMORY_SHARE) / concurrency)
+    own = {
+      sandbox: oneOf('SANDBOX', SANDBOX_MODES),
+      python: {
+        bin: env.PYTHON_BIN?.trim() || null,
+        memoryBytes: bytes(
+          'PYTHON_MEMORY_LIMIT',
+          Math.min(2 * GIB, Math.max(PYTHON_MEMORY_MIN, pythonMemory)),
+        ),
+        seconds,
+        cpuSeconds: number('PYTHON_CPU_LIMIT', seconds, { min: 1, max: DAY_SECONDS }),
+      },
+    }
     const memoryBytes = Math.min(GIB, Math.floor((machine.memoryBytes * MEMORY_SHARE) / concurrency))
     return {
       concurrency,
@@ -21,3 +66,6 @@ export const parseSettings = (env: Env, machine: Machine) =>
       },
     }
   })
+  if (own === undefined) throw new Error('the settings were not read')
+  return { ...common, ...own }
+}

@@ -36,9 +36,18 @@ export function reasonOf(error: unknown, rendered?: Rendered): string | null {
   return null
 }
 
+/** What the engine says of a query given to `sql()`: its own line, because that of the file is somebody else's to say. */
+export function sqlWords(fault: EngineFault): string {
+  const words = wordsOf(fault)
+  return fault.line === undefined || fault.line === 1 ? words : `${words} (line ${fault.line} of the query)`
+}
+
 /** The engine's words without its excerpt of the SQL, which shows paths of this machine as well as the author's text. */
-function sqlReason({ kind, message, line }: EngineFault, { file, source, sql }: Rendered): string {
-  const words = message.replace(/\n+LINE \d+:[\s\S]*$/, '').trim()
+const wordsOf = ({ message }: EngineFault) => message.replace(/\n+LINE \d+:[\s\S]*$/, '').trim()
+
+function sqlReason(fault: EngineFault, { file, source, sql }: Rendered): string {
+  const { kind, line } = fault
+  const words = wordsOf(fault)
   // What follows is advice for someone who can change the engine's settings.
   if (kind === 'out_of_memory')
     return `${file}: the query needs more memory than its engine has: ${words.replace(/\n\s*Possible solutions:[\s\S]*$/, '').trim()}`

@@ -1,0 +1,49 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { changesUser } from '../../sandbox/ladder.ts'
+import { limits } from '../limits.ts'
+import { InterpreterEnded } from './interpreter.ts'
+import { type Interpreters, NoPython } from './interpreters.ts'
+
+/** `unchecked`: why nobody could look. */
+export type SyntaxReport = { error: string } | { unchecked: string } | null
+
+/**
+ * Whether a source in Python compiles; null: it does. A hostile source can end a compiler, so it is compiled where
+ * pipelines run. Throws the signal's reason.
+ */
+export async function checkSyntax(
+  interpreters: Interpreters,
+  source: string,
+  signal: AbortSignal,
+): Promise<SyntaxReport> {
+  const late = AbortSignal.timeout(limits.pythonCheckMs)
+  try {
+    const lease = await interpreters.take(signal)
+    try {
+      const path = join(lease.rooms.inputs, 'pipeline.py')
+      await writeFile(path, source, { mode: changesUser(lease.sandbox.step) ? 0o644 : 0o600 })
+      const job = {
+        kind: 'check',
+        source: path,
+        logLimits: { lines: 0, bytes: 0 },
+        memory: '',
+        isConfined: true,
+      } as const
+      const outcome = await lease.interpreter.work(job, SILENT, AbortSignal.any([signal, late]))
+      if (!('checked' in outcome) || outcome.checked === null) return null
+      const { line, message } = outcome.checked
+      return { error: line === null ? message : `line ${line}: ${message}` }
+    } finally {
+      await lease.release()
+    }
+  } catch (error) {
+    signal.throwIfAborted()
+    if (late.aborted) return { error: `it takes longer than ${limits.pythonCheckMs / 1_000} s to compile` }
+    if (error instanceof NoPython) return { unchecked: error.message }
+    if (error instanceof InterpreterEnded) return { error: `it cannot be compiled: ${error.why}` }
+    throw error
+  }
+}
+
+const SILENT = { answer: async () => ({ error: 'nothing runs here' }), say: () => {}, dropped: () => {} }

@@ -1,0 +1,27 @@
+import {
+  NameError,
+  parseTableName,
+  parseZoneName,
+  type TableName,
+  tableKey,
+} from '../../../lake/pipeline/names.ts'
+import { pythonReferences } from '../../../lake/pipeline/references.ts'
+import type { Template } from '../../../lake/pipeline/template.ts'
+import type { Draft } from '../inputs.ts'
+
+/** What a source in Python asks for with names in quotes. Names that are none fail when they are asked for. */
+export function pythonDraft(template: Template, namespace: string): Draft {
+  const tables = new Map<string, TableName>()
+  const zones = new Set<string>()
+  for (const { function: called, argument } of pythonReferences(template.source))
+    try {
+      if (called === 'landing_zone') zones.add(parseZoneName(argument))
+      else {
+        const table = parseTableName(argument, namespace)
+        tables.set(tableKey(table), table)
+      }
+    } catch (error) {
+      if (!(error instanceof NameError)) throw error
+    }
+  return { template, sql: '', tables: [...tables.values()], zones: [...zones] }
+}

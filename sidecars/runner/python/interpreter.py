@@ -1,0 +1,568 @@
+"""The process in which one `pipeline.py` runs: confines itself, waits for its work, does it, and tells the runner.
+
+What it says to the runner are lines of JSON: `{"call": n, ...}` asks for something and is answered by
+`{"answer": n, ...}`; everything else is told. The runner believes nothing of it: user code shares this process.
+"""
+
+import builtins
+import errno
+import io
+import json
+import linecache
+import os
+import sys
+import threading
+import traceback
+
+import confine
+import values
+
+SOURCE = "pipeline.py"
+MESSAGE_CHARACTERS = 16_384
+TRACEBACK_FRAMES = 20
+
+
+class Channel:
+    """Both directions of the pipe to the runner, on descriptors that print() and input() do not use."""
+
+    def __init__(self, incoming):
+        # Nothing has been sent yet that the other reader could have taken.
+        self.incoming = os.fdopen(os.dup(incoming.fileno()), "rb")
+        self.outgoing = os.fdopen(os.dup(1), "wb", buffering=0)
+        os.dup2(2, 1)
+        self.writing = threading.Lock()
+        self.calling = threading.RLock()
+        self.calls = 0
+
+    def tell(self, message):
+        line = memoryview(json.dumps(message, default=str).encode("utf-8", "replace") + b"\n")
+        with self.writing:
+            while line:
+                line = line[self.outgoing.write(line):]
+
+    def hear(self):
+        line = self.incoming.readline()
+        if not line:
+            # The runner is gone.
+            os._exit(0)
+        return json.loads(line)
+
+    def call(self, method, **arguments):
+        """One at a time, whichever thread asks."""
+        with self.calling:
+            self.calls += 1
+            self.tell({"call": self.calls, "method": method, **arguments})
+            answer = self.hear()
+            if "error" in answer:
+                raise PipelineError(answer["error"])
+            return answer["value"]
+
+
+class PipelineError(Exception):
+    """What the service could not do for the pipeline; its text says all there is."""
+
+    __module__ = "sluice"
+
+
+class Log:
+    """What the pipeline says, as lines of its run's log, within the bounds of that log."""
+
+    def __init__(self, channel, limits):
+        self.channel = channel
+        self.lines = limits["lines"]
+        self.bytes = limits["bytes"]
+        self.dropped = 0
+        self.lock = threading.Lock()
+
+    def write(self, level, text):
+        text = text[:MESSAGE_CHARACTERS]
+        with self.lock:
+            if self.lines <= 0 or self.bytes < len(text):
+                self.dropped += 1
+                return
+            self.lines -= 1
+            self.bytes -= len(text)
+        self.channel.tell({"log": level, "message": text})
+
+
+class PublicLog:
+    """`log` as pipelines know it: `log.info("read %d rows", n)`."""
+
+    def __init__(self, log):
+        self._log = log
+
+    def _write(self, level, message, arguments):
+        text = str(message)
+        if arguments:
+            try:
+                text = text % arguments
+            except (TypeError, ValueError):
+                text = " ".join([text, *map(str, arguments)])
+        for line in text.splitlines() or [""]:
+            self._log.write(level, line)
+
+    def debug(self, message="", *arguments):
+        self._write("debug", message, arguments)
+
+    def info(self, message="", *arguments):
+        self._write("info", message, arguments)
+
+    def warn(self, message="", *arguments):
+        self._write("warn", message, arguments)
+
+    warning = warn
+
+    def error(self, message="", *arguments):
+        self._write("error", message, arguments)
+
+
+class Printed(io.TextIOBase):
+    """Standard output and error as lines of the log."""
+
+    def __init__(self, log, level):
+        self._log = log
+        self._level = level
+        self._begun = ""
+        self._lock = threading.RLock()
+
+    encoding = "utf-8"
+    errors = "replace"
+
+    def writable(self):
+        return True
+
+    def fileno(self):
+        # For libraries that write past Python: it leads to the log, too.
+        return 2
+
+    def write(self, text):
+        if not isinstance(text, str):
+            raise TypeError("write() argument must be str, not " + type(text).__name__)
+        with self._lock:
+            *lines, rest = (self._begun + text).split("\n")
+            for line in lines:
+                self._log.write(self._level, line)
+            if len(rest) > MESSAGE_CHARACTERS:
+                self._log.write(self._level, rest)
+                rest = ""
+            self._begun = rest
+        return len(text)
+
+    def end_line(self):
+        with self._lock:
+            if self._begun:
+                self._log.write(self._level, self._begun)
+            self._begun = ""
+
+
+class Relation:
+    """The rows of one SELECT, computed in the engine when they are asked for."""
+
+    __module__ = "sluice"
+
+    def __init__(self, channel, number, columns):
+        self._channel = channel
+        self._number = number
+        self._columns = columns
+        self._given = 0
+
+    @property
+    def columns(self):
+        return [column["name"] for column in self._columns]
+
+    @property
+    def types(self):
+        return [column["text"] for column in self._columns]
+
+    def _fetch(self, form, read):
+        with self._channel.calling:
+            # Its file is there until the next one is asked for.
+            return read(self._channel.call("fetch", relation=self._number, form=form)["path"])
+
+    def rows(self):
+        """Every row as a dict."""
+        return self._fetch("json", lambda path: values.read_rows(path, self._columns))
+
+    def fetchall(self):
+        """Every row as a tuple."""
+        return [tuple(row.values()) for row in self.rows()]
+
+    def fetchone(self):
+        """The next row as a tuple; None after the last one."""
+        rows = self.fetchmany(1)
+        return rows[0] if rows else None
+
+    def fetchmany(self, size=1):
+        if not hasattr(self, "_all"):
+            self._all = self.fetchall()
+        some = self._all[self._given : self._given + size]
+        self._given += len(some)
+        return some
+
+    def arrow(self):
+        """A pyarrow.Table."""
+        parquet = needed("pyarrow.parquet", ".arrow()")
+        return self._fetch("parquet", lambda path: parquet.read_table(path, memory_map=False, use_threads=False))
+
+    def df(self):
+        """A pandas.DataFrame."""
+        pandas = needed("pandas", ".df()")
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError:
+            rows = self.rows()
+            return pandas.DataFrame(rows, columns=self.columns)
+        return self.arrow().to_pandas()
+
+    def pl(self):
+        """A polars.DataFrame."""
+        polars = needed("polars", ".pl()")
+        return self._fetch("parquet", lambda path: polars.read_parquet(path, use_pyarrow=False))
+
+    fetchdf = to_df = df
+    fetch_arrow_table = to_arrow_table = arrow
+
+    def __iter__(self):
+        return iter(self.fetchall())
+
+    def __repr__(self):
+        return "<relation " + ", ".join(f"{c['name']} {c['text']}" for c in self._columns) + ">"
+
+
+def needed(module, what):
+    try:
+        return __import__(module, fromlist=["_"])
+    except ImportError as error:
+        name = module.partition(".")[0]
+        if getattr(error, "name", None) not in (name, module):
+            raise
+        raise PipelineError(what + " needs " + name + ", which is not installed for this Python") from None
+
+
+class Connection:
+    """`duckdb_conn`: the engine under the name people know."""
+
+    __module__ = "sluice"
+
+    def __init__(self, sql):
+        self._sql = sql
+        self._last = None
+
+    def sql(self, text, params=None):
+        return self._sql(text, params)
+
+    query = sql
+
+    def execute(self, text, params=None):
+        self._last = self._sql(text, params)
+        return self
+
+    def _relation(self):
+        if self._last is None:
+            raise PipelineError("there is no result: call execute() before it is fetched")
+        return self._last
+
+    def __getattr__(self, name):
+        if name in ("rows", "fetchall", "fetchone", "fetchmany", "arrow", "df", "pl", "fetchdf", "fetch_arrow_table", "columns", "types"):
+            return getattr(self._relation(), name)
+        raise AttributeError("duckdb_conn has sql() and execute(), and no " + name)
+
+    def __repr__(self):
+        return "<connection to the engine>"
+
+
+def parameter(value):
+    """A parameter of a query as its type and text, None for NULL."""
+    if value is None:
+        return None
+    try:
+        tree, encode, (own,) = values.encoder_of([value], "the parameter")
+    except values.BadResult as error:
+        raise PipelineError(str(error)) from None
+    if tree["kind"] in ("list", "struct"):
+        raise PipelineError("a parameter of a query must be one value, not a " + values.type_name(value))
+    text = encode(own) if encode else own
+    if isinstance(text, bool):
+        text = "true" if text else "false"
+    name = tree["name"] if tree["kind"] == "scalar" else f"DECIMAL({tree['precision']},{tree['scale']})"
+    return {"type": name, "text": repr(text) if isinstance(text, float) else str(text)}
+
+
+def parameters(params):
+    if params is None:
+        return []
+    if isinstance(params, dict):
+        return {str(name): parameter(value) for name, value in params.items()}
+    if isinstance(params, (str, bytes)) or not hasattr(params, "__iter__"):
+        raise PipelineError("params must be a list or a dict, not " + values.type_name(params))
+    return [parameter(value) for value in params]
+
+
+class Work:
+    """One run of `pipeline.py`."""
+
+    def __init__(self, channel, job, own):
+        self.channel = channel
+        self.job = job
+        self.own = own
+        self.log = Log(channel, job["logLimits"])
+        self.relations = {}
+
+    def names(self):
+        """What the pipeline finds among its names."""
+        variables = self.job["variables"]
+        call = self.channel.call
+
+        def named(method):
+            def ask(name):
+                if not isinstance(name, str):
+                    raise PipelineError(method + "() takes one name in quotes")
+                return call(method, name=name)
+
+            ask.__name__ = method
+            return ask
+
+        def sql(text, params=None):
+            if not isinstance(text, str):
+                raise PipelineError("sql() takes the text of a query, not " + values.type_name(text))
+            made = call("relate", sql=text, params=parameters(params))
+            return Relation(self.channel, made["relation"], made["columns"])
+
+        return {
+            "__name__": "__main__",
+            "__file__": SOURCE,
+            "__builtins__": builtins,
+            "ref": named("ref"),
+            "landing_zone": named("landing_zone"),
+            "sql": sql,
+            "duckdb_conn": Connection(sql),
+            "log": PublicLog(self.log),
+            "config": variables["config"],
+            "this": variables["this"],
+            "run_started_at": variables["run_started_at"],
+            "watermark_value": variables["watermark_value"],
+            **{
+                "is_" + strategy: (lambda answer=strategy == variables["strategy"]: answer)
+                for strategy in variables["strategies"]
+            },
+        }
+
+    def run(self):
+        out, err = Printed(self.log, "info"), Printed(self.log, "info")
+        sys.stdout = sys.__stdout__ = out
+        sys.stderr = sys.__stderr__ = err
+        names = self.names()
+        try:
+            exec(self.compiled(), names)
+            answer = self.result_of(names)
+        except values.BadResult as error:
+            answer = {"failed": {"line": None, "message": str(error)}}
+        except BaseException as error:
+            answer = {"failed": self.failure(error)}
+        out.end_line()
+        err.end_line()
+        if self.log.dropped:
+            self.channel.tell({"dropped": self.log.dropped})
+        self.channel.tell(answer)
+
+    def compiled(self):
+        with open(self.job["source"], encoding="utf-8") as file:
+            source = file.read()
+        linecache.cache[SOURCE] = (len(source), None, source.splitlines(True), SOURCE)
+        return compile(source, SOURCE, "exec", dont_inherit=True)
+
+    def check(self):
+        """Whether it compiles; nothing of it runs."""
+        try:
+            self.compiled()
+            self.channel.tell({"checked": None})
+        except BaseException as error:
+            self.channel.tell({"checked": self.failure(error, isTold=False)})
+
+    # What a result can be -------------------------------------------------------------------------------------------
+
+    def result_of(self, names):
+        if "result" not in names:
+            raise values.BadResult("it did not set result")
+        result = names["result"]
+        if isinstance(result, Connection) and result._last is not None:
+            result = result._last
+        if isinstance(result, Relation):
+            return {"result": {"kind": "relation", "relation": result._number}}
+        if isinstance(result, list):
+            other = next((row for row in result if not isinstance(row, dict)), None)
+            if other is not None or None in result:
+                raise values.BadResult("result is a list, so each of its items must be a dict, not " + values.type_name(other))
+            return self.columns(values.columns_of_rows(result))
+        if isinstance(result, dict):
+            return self.columns(values.checked_columns(result))
+        table = is_a(result, "pyarrow", "Table")
+        if table:
+            return self.arrow(result)
+        if is_a(result, "pandas", "DataFrame"):
+            return self.pandas(result)
+        if is_a(result, "polars", "DataFrame"):
+            return self.polars(result)
+        raise values.BadResult(
+            "result is of type " + values.type_name(result) + ": it must be what sql() gives, a list of dicts,"
+            " a dict of columns, a pyarrow Table, or a pandas or polars DataFrame"
+        )
+
+    def columns(self, columns):
+        path = os.path.join(self.own, "result.json")
+        if not columns or not any(columns.values()):
+            return {"result": {"kind": "empty", "columns": [str(name) for name in columns]}}
+        return {"result": {"kind": "json", "file": "result.json", **values.write_columns(columns, path)}}
+
+    def arrow(self, table):
+        import pyarrow
+        import pyarrow.parquet as parquet
+
+        nulls = []
+        for field in table.schema:
+            if pyarrow.types.is_null(field.type):
+                nulls.append(field.name)
+            refused_by_parquet(field.name, field.type, pyarrow.types)
+        values.checked_names(list(table.column_names), "a column")
+        if len(set(table.column_names)) < len(table.column_names):
+            raise values.BadResult("two columns of result have the same name")
+        try:
+            parquet.write_table(
+                table, os.path.join(self.own, "result.parquet"), coerce_timestamps="us", allow_truncated_timestamps=False
+            )
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
+            raise values.BadResult("result: " + str(error)) from None
+        return {"result": {"kind": "parquet", "file": "result.parquet", "rows": table.num_rows, "nullColumns": nulls}}
+
+    def pandas(self, frame):
+        names = list(frame.columns)
+        values.checked_names(names, "a column")
+        if len(set(names)) < len(names):
+            raise values.BadResult("two columns of result have the same name")
+        try:
+            import pyarrow
+        except ImportError:
+            return self.columns(
+                {name: series.astype(object).where(series.notna(), None).tolist() for name, series in frame.items()}
+            )
+        try:
+            return self.arrow(pyarrow.Table.from_pandas(frame, preserve_index=False))
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
+            raise values.BadResult("result: " + str(error)) from None
+
+    def polars(self, frame):
+        import polars
+
+        nulls = [name for name, kind in frame.schema.items() if kind == polars.Null]
+        for name, kind in frame.schema.items():
+            if kind == polars.Duration:
+                raise values.BadResult(f"column {json.dumps(name)} holds durations, which a table cannot: give a number of seconds")
+            if kind == polars.Object:
+                raise values.BadResult(f"column {json.dumps(name)} holds Python objects, which a table cannot")
+        values.checked_names(frame.columns, "a column")
+        nanoseconds = [name for name, kind in frame.schema.items() if isinstance(kind, polars.Datetime) and kind.time_unit == "ns"]
+        if nanoseconds:
+            frame = frame.with_columns(polars.col(nanoseconds).dt.cast_time_unit("us"))
+        frame.write_parquet(os.path.join(self.own, "result.parquet"), use_pyarrow=False)
+        return {"result": {"kind": "parquet", "file": "result.parquet", "rows": frame.height, "nullColumns": nulls}}
+
+    # What went wrong ------------------------------------------------------------------------------------------------
+
+    def failure(self, error, isTold=True):
+        """The line of pipeline.py where it happened and what happened; the traceback goes to the log."""
+        frames = [
+            frame for frame in traceback.extract_tb(error.__traceback__)
+            if not frame.filename.startswith("<sluice")
+        ]
+        own = [frame.lineno for frame in frames if frame.filename == SOURCE]
+        line = own[-1] if own else None
+        if isinstance(error, SyntaxError) and error.filename == SOURCE:
+            line = error.lineno or line
+        message = self.words(error)
+        if isTold and not isinstance(error, SyntaxError) and frames:
+            told = ["Traceback (most recent call last):\n"]
+            told += traceback.format_list(frames[-TRACEBACK_FRAMES:])
+            told.append(message)
+            self.log.write("error", "".join(told))
+        return {"line": line, "message": message}
+
+    def words(self, error):
+        if isinstance(error, PipelineError):
+            return str(error)
+        if isinstance(error, SyntaxError) and error.filename == SOURCE:
+            return type(error).__name__ + ": " + str(error.msg)
+        if isinstance(error, SystemExit):
+            return "SystemExit: it ended itself before it set result" if error.code in (None, 0) else "SystemExit: " + str(error.code)
+        text = "".join(traceback.format_exception_only(type(error), error)).strip()
+        if isinstance(error, MemoryError):
+            return text + ": it may use " + self.job["memory"] + " of memory"
+        if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM) and self.job["isConfined"]:
+            return text + " (the sandbox does not allow it)"
+        if isinstance(error, OSError) and error.errno == errno.EFBIG:
+            return text + " (the sandbox bounds the size of a file)"
+        return text[:MESSAGE_CHARACTERS]
+
+
+def is_a(value, module, name):
+    """Whether it is one of a library's, without loading the library."""
+    loaded = sys.modules.get(module)
+    cls = getattr(loaded, name, None)
+    return isinstance(cls, type) and isinstance(value, cls)
+
+
+def refused_by_parquet(name, kind, types):
+    if types.is_duration(kind) or types.is_interval(kind):
+        raise values.BadResult(f"column {json.dumps(name)} holds durations, which a table cannot: give a number of seconds")
+    if types.is_decimal(kind) and kind.precision > 38:
+        raise values.BadResult(f"column {json.dumps(name)} has decimals of {kind.precision} digits: 38 is the most")
+
+
+REFUSED = {
+    "socket.connect": "network", "socket.bind": "network", "socket.sendto": "network", "socket.getaddrinfo": "network",
+    "socket.gethostbyname": "network", "socket.gethostbyaddr": "network", "socket.getnameinfo": "network",
+    "subprocess.Popen": "other processes", "os.system": "other processes", "os.fork": "other processes",
+    "os.forkpty": "other processes", "os.exec": "other processes", "os.posix_spawn": "other processes",
+    "os.spawn": "other processes", "pty.spawn": "other processes", "os.symlink": "symbolic links",
+}
+
+
+def explain(event, arguments):
+    """Says in words what the kernel would refuse anyway: this hook is no wall, only a sign on it."""
+    what = REFUSED.get(event)
+    if what:
+        raise PermissionError(errno.EPERM, "a pipeline has no " + what)
+    if event in ("os.kill", "os.killpg") and arguments[0] != os.getpid():
+        raise PermissionError(errno.EPERM, "a pipeline sends no signals to other processes")
+
+
+def main(incoming, spec):
+    channel = Channel(incoming)
+    try:
+        confine.confine(spec)
+    except (confine.Unavailable, OSError, ValueError) as error:
+        channel.tell({"unavailable": str(error)})
+        return
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    if spec["seccomp"]:
+        sys.addaudithook(explain)
+    try:
+        with open(os.path.join(spec["own"], ".probe"), "w") as file:
+            file.write("x")
+        os.unlink(file.name)
+        # Not everything it may import has been.
+        with open(os.__file__, "rb") as file:
+            file.read(1)
+    except (OSError, ImportError) as error:
+        channel.tell({"unavailable": str(error)})
+        return
+    channel.tell({"ready": True})
+    job = channel.hear()
+    work = Work(channel, job, spec["own"])
+    if job["kind"] == "check":
+        work.check()
+    else:
+        work.run()
+    # What is left of user code (threads, exit handlers) has no more say.
+    os._exit(0)

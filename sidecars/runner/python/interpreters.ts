@@ -1,0 +1,219 @@
+import { chmod, chown, mkdir, mkdtemp, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import type { Log } from '../../log.ts'
+import {
+  changesUser,
+  chooseSandbox,
+  launchOf,
+  type ProcessLimits,
+  type Rooms,
+  type Sandbox,
+  type SandboxMode,
+  sandboxUser,
+} from '../../sandbox/ladder.ts'
+import { findPythons } from '../../sandbox/python.ts'
+import { limits } from '../limits.ts'
+import { Interpreter, InterpreterEnded, PYTHON_ARGS } from './interpreter.ts'
+
+// Sandboxed interpreters, each for one run. One is kept started and confined, because a start takes 50 ms; whoever
+// takes it has it to himself, and it is thrown away afterwards.
+
+/** Python cannot run here; the message says why, for people. */
+export class NoPython extends Error {}
+
+/** An interpreter with the directories it and the run share. */
+export interface InterpreterLease {
+  interpreter: Interpreter
+  sandbox: Sandbox
+  /** Of the run: engines work in it. The sandbox sees no more of it than `inputs`. */
+  directory: string
+  rooms: Rooms
+  /** Ends the process. Resolves when nothing of it is left, directories included. */
+  release(): Promise<void>
+}
+
+export interface Interpreters {
+  /** A fresh interpreter. Throws NoPython, InterpreterEnded, and the signal's reason. */
+  take(signal?: AbortSignal): Promise<InterpreterLease>
+  /** What is known of the sandbox; null while it is being looked for. */
+  sandbox(): Sandbox | { reason: string } | null
+  /** Resolves when it is known. */
+  chosen: Promise<unknown>
+  stop(): Promise<void>
+}
+
+export interface InterpretersOptions {
+  /** Directories of processes are made in it. */
+  directory: string
+  mode: SandboxMode
+  /** The interpreter the configuration names; null: the machine's. */
+  pythonBin: string | null
+  processLimits: ProcessLimits
+  threads: number
+  log: Log
+}
+
+/** After queries, and after engines: people's Python is the last to get the processor. */
+const NICENESS = 10
+
+export function makeInterpreters(options: InterpretersOptions): Interpreters {
+  const { log, mode } = options
+  const all = new Set<InterpreterLease>()
+  let started = 0
+  let isStopped = false
+  let known: Sandbox | { reason: string } | null = null
+  let spare: Promise<InterpreterLease> | null = null
+  let elsewhere: Promise<string> | null = null
+
+  async function start(sandbox: Sandbox): Promise<InterpreterLease> {
+    started += 1
+    const place = join(await rootFor(sandbox), String(started))
+    const directory = join(place, 'run')
+    const rooms = { inputs: join(directory, 'in'), own: join(place, 'own') }
+    await mkdir(rooms.inputs, { recursive: true })
+    await mkdir(rooms.own)
+    if (changesUser(sandbox.step)) {
+      // On their way to the rooms others may pass, and see nothing.
+      for (const path of [place, directory]) await chmod(path, 0o711)
+      await chmod(rooms.inputs, 0o755)
+      await chown(rooms.own, ...sandboxUser)
+    }
+    const interpreter = new Interpreter({
+      ...launchOf(sandbox, rooms, options.processLimits, PYTHON_ARGS),
+      niceness: NICENESS,
+      env: environment(rooms.own, options.threads),
+    })
+    const lease: InterpreterLease = {
+      interpreter,
+      sandbox,
+      directory,
+      rooms,
+      async release() {
+        interpreter.end('its run is over')
+        await interpreter.exited
+        await rm(place, { recursive: true, force: true })
+        all.delete(lease)
+      },
+    }
+    all.add(lease)
+    try {
+      await interpreter.ready
+    } catch (error) {
+      await lease.release()
+      throw error
+    }
+    return lease
+  }
+
+  /** A directory that the sandbox's user can reach, too: with namespaces it is put before it, without them it walks there. */
+  function rootFor({ step }: Sandbox): Promise<string> | string {
+    if (step !== 'landlock' || !changesUser(step)) return options.directory
+    elsewhere ??= isOpenToAll(options.directory).then((isOpen) =>
+      isOpen
+        ? options.directory
+        : mkdtemp(join(tmpdir(), 'sluice-python-')).then(async (made) => {
+            await chmod(made, 0o711)
+            return made
+          }),
+    )
+    return elsewhere
+  }
+
+  async function choose(): Promise<Sandbox | { reason: string }> {
+    const { pythons, reasons } = await findPythons(options.pythonBin)
+    if (pythons.length === 0) return { reason: reasons.join('; ') }
+    return chooseSandbox(mode, pythons, async (sandbox) => {
+      try {
+        const lease = await start(sandbox)
+        // It is as good as any other: the first run will have it.
+        spare = Promise.resolve(lease)
+        return null
+      } catch (error) {
+        if (error instanceof InterpreterEnded) return error.why
+        throw error
+      }
+    })
+  }
+
+  const chosen = choose().then(
+    (found) => {
+      known = found
+      if ('reason' in found) log.warn('pipelines in Python cannot run here', { reason: found.reason })
+      else log.info(`pipelines in Python run in: ${found.step}`, { python: found.python.version })
+    },
+    (error: unknown) => {
+      known = { reason: 'the sandbox could not be tried' }
+      log.error('the sandbox could not be tried', { error: String(error) })
+    },
+  )
+
+  function startSpare(sandbox: Sandbox): void {
+    if (isStopped) return
+    spare = start(sandbox)
+    spare.catch(() => {
+      spare = null
+    })
+  }
+
+  return {
+    chosen,
+    sandbox: () => known,
+    async take(signal) {
+      await chosen
+      signal?.throwIfAborted()
+      if (known === null || 'reason' in known) throw new NoPython(refusalOf(mode, known?.reason ?? 'unknown'))
+      const kept = await spare?.catch(() => null)
+      spare = null
+      const isFit = kept != null && !kept.interpreter.hasEnded
+      if (kept != null && !isFit) await kept.release()
+      const lease = isFit ? kept : await start(known)
+      const sandbox = known
+      setTimeout(() => startSpare(sandbox), limits.pythonSpareDelayMs).unref()
+      return lease
+    },
+    async stop() {
+      isStopped = true
+      await chosen
+      await spare?.catch(() => {})
+      await Promise.all([...all].map((lease) => lease.release()))
+      if (elsewhere !== null) {
+        const made = await elsewhere
+        if (made !== options.directory) await rm(made, { recursive: true, force: true })
+      }
+    },
+  }
+}
+
+function refusalOf(mode: SandboxMode, reason: string): string {
+  if (/^no python3|^PYTHON_BIN/.test(reason))
+    return `${reason}: install Python, or set PYTHON_BIN to it, where the runner runs`
+  if (mode === 'required') return `SANDBOX=required, and bubblewrap does not work here (${reason})`
+  return `there is no sandbox for Python here (${reason}): install bubblewrap, or set SANDBOX=off where every author of pipelines is trusted with this machine`
+}
+
+async function isOpenToAll(directory: string): Promise<boolean> {
+  const OTHERS_SEARCH = 0o001
+  for (let at = directory; ; at = dirname(at)) {
+    if (((await stat(at)).mode & OTHERS_SEARCH) === 0) return false
+    if (at === dirname(at)) return true
+  }
+}
+
+/** Nothing of the service's own environment; libraries are told how many threads they have. */
+function environment(own: string, threads: number): Record<string, string> {
+  const count = String(threads)
+  return {
+    TZ: 'UTC',
+    LANG: 'C.UTF-8',
+    HOME: own,
+    TMPDIR: own,
+    MALLOC_ARENA_MAX: '2',
+    OMP_NUM_THREADS: count,
+    OPENBLAS_NUM_THREADS: count,
+    MKL_NUM_THREADS: count,
+    NUMEXPR_NUM_THREADS: count,
+    POLARS_MAX_THREADS: count,
+    RAYON_NUM_THREADS: count,
+  }
+}

@@ -1,0 +1,157 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import type { MergeStrategy } from '../../../lake/pipeline/config.ts'
+
+// What the runner and the interpreter of a pipeline say to each other. User code shares the interpreter's process, so
+// whatever comes from there is checked before it is believed, and stays bounded.
+
+/** What an interpreter is given to do; it is used once. */
+export type Job =
+  | { kind: 'check'; source: string; logLimits: LogLimits; memory: string; isConfined: boolean }
+  | {
+      kind: 'run'
+      /** Absolute path of the file in its inputs. */
+      source: string
+      variables: Variables
+      logLimits: LogLimits
+      /** For people: `1 GiB`. */
+      memory: string
+      isConfined: boolean
+    }
+
+interface LogLimits {
+  lines: number
+  bytes: number
+}
+
+export interface Variables {
+  config: Record<string, unknown>
+  this: string
+  run_started_at: string
+  watermark_value: string | null
+  strategy: MergeStrategy
+  strategies: readonly MergeStrategy[]
+}
+
+const Parameter = Type.Union([Type.Null(), Type.Object({ type: Type.String(), text: Type.String() })])
+const Parameters = Type.Union([Type.Array(Parameter), Type.Record(Type.String(), Parameter)])
+export type Parameter = Static<typeof Parameter>
+export type Parameters = Static<typeof Parameters>
+
+const call = { call: Type.Integer({ minimum: 1 }) }
+const Call = Type.Union([
+  Type.Object({ ...call, method: Type.Literal('ref'), name: Type.String() }),
+  Type.Object({ ...call, method: Type.Literal('landing_zone'), name: Type.String() }),
+  Type.Object({ ...call, method: Type.Literal('relate'), sql: Type.String(), params: Parameters }),
+  Type.Object({
+    ...call,
+    method: Type.Literal('fetch'),
+    relation: Type.Integer(),
+    form: Type.Union([Type.Literal('json'), Type.Literal('parquet')]),
+  }),
+])
+export type Call = Static<typeof Call>
+
+/** A type as Python found it; `null`: nothing but None. */
+export type ValueType =
+  | { kind: 'null' }
+  /** `isText`: its values travel as text. `isSmall`: all of them fit into 32 bits. */
+  | { kind: 'scalar'; name: string; isText?: boolean; isSmall?: boolean }
+  | { kind: 'decimal'; precision: number; scale: number }
+  | { kind: 'list'; element: ValueType }
+  | { kind: 'struct'; fields: { name: string; type: ValueType }[] }
+
+const ValueType = Type.Recursive((This) =>
+  Type.Union([
+    Type.Object({ kind: Type.Literal('null') }),
+    Type.Object({
+      kind: Type.Literal('scalar'),
+      name: Type.Union(
+        [
+          'BOOLEAN',
+          'BIGINT',
+          'HUGEINT',
+          'DOUBLE',
+          'VARCHAR',
+          'BLOB',
+          'DATE',
+          'TIME',
+          'TIMESTAMP',
+          'TIMESTAMP WITH TIME ZONE',
+          'UUID',
+        ].map((name) => Type.Literal(name)),
+      ),
+      isText: Type.Optional(Type.Boolean()),
+      isSmall: Type.Optional(Type.Boolean()),
+    }),
+    Type.Object({
+      kind: Type.Literal('decimal'),
+      precision: Type.Integer({ minimum: 1, maximum: 38 }),
+      scale: Type.Integer({ minimum: 0, maximum: 38 }),
+    }),
+    Type.Object({ kind: Type.Literal('list'), element: This }),
+    Type.Object({
+      kind: Type.Literal('struct'),
+      fields: Type.Array(Type.Object({ name: Type.String(), type: This }), { minItems: 1 }),
+    }),
+  ]),
+)
+
+const count = Type.Integer({ minimum: 0 })
+const Result = Type.Union([
+  Type.Object({ kind: Type.Literal('relation'), relation: Type.Integer() }),
+  /** No rows, and so no types. */
+  Type.Object({ kind: Type.Literal('empty'), columns: Type.Array(Type.String()) }),
+  Type.Object({
+    kind: Type.Literal('json'),
+    file: Type.Literal('result.json'),
+    columns: Type.Array(Type.Object({ name: Type.String(), type: ValueType }), { minItems: 1 }),
+    rows: count,
+    longestBytes: count,
+  }),
+  Type.Object({
+    kind: Type.Literal('parquet'),
+    file: Type.Literal('result.parquet'),
+    rows: count,
+    /** Columns with neither a type nor a value. */
+    nullColumns: Type.Array(Type.String()),
+  }),
+])
+export type Result = Static<typeof Result>
+export type JsonResult = Extract<Result, { kind: 'json' }>
+
+const Failure = Type.Object({
+  /** 1-based, of pipeline.py; null where there is none. */
+  line: Type.Union([Type.Integer({ minimum: 1 }), Type.Null()]),
+  message: Type.String(),
+})
+export type Failure = Static<typeof Failure>
+
+const Level = Type.Union([
+  Type.Literal('debug'),
+  Type.Literal('info'),
+  Type.Literal('warn'),
+  Type.Literal('error'),
+])
+const Told = Type.Union([
+  Type.Object({ ready: Type.Literal(true) }),
+  Type.Object({ unavailable: Type.String() }),
+  Type.Object({ log: Level, message: Type.String() }),
+  Type.Object({ dropped: count }),
+  Type.Object({ result: Result }),
+  Type.Object({ failed: Failure }),
+  Type.Object({ checked: Type.Union([Type.Null(), Failure]) }),
+])
+export type Told = Static<typeof Told>
+
+const message = TypeCompiler.Compile(Type.Union([Call, Told]))
+
+/** One line of the interpreter; null: it makes no sense. */
+export function readMessage(line: string): Call | Told | null {
+  try {
+    const value: unknown = JSON.parse(line)
+    return message.Check(value) ? value : null
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,295 @@
+import { chmod, copyFile, link, lstat, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { quoteName, quoteText, readTable } from '../../../lake/iceberg/sql.ts'
+import type { Schema } from '../../../lake/iceberg/types.ts'
+import { MERGE_STRATEGIES, type PipelineConfig } from '../../../lake/pipeline/config.ts'
+import { NameError, parseTableName, parseZoneName, tableKey } from '../../../lake/pipeline/names.ts'
+import type { TemplateVariables } from '../../../lake/pipeline/template.ts'
+import { changesUser } from '../../sandbox/ladder.ts'
+import type { AttemptLog } from '../attempt-log.ts'
+import { AttemptFailure } from '../attempts.ts'
+import { EngineFault } from '../engine-messages.ts'
+import type { EngineLease } from '../engine-pool.ts'
+import type { Inputs } from '../inputs.ts'
+import { tableExpression } from '../lake-session.ts'
+import { limits } from '../limits.ts'
+import { sized, sqlWords } from '../wording.ts'
+import { CPU_USED_UP, InterpreterEnded } from './interpreter.ts'
+import type { InterpreterLease } from './interpreters.ts'
+import type { Call, Failure, Job, Result } from './messages.ts'
+import {
+  type RelationColumn,
+  type ResultSql,
+  relationColumn,
+  selectForJson,
+  selectForParquet,
+  selectFromJson,
+  selectFromParquet,
+  selectNothing,
+} from './value-sql.ts'
+
+// One run of `pipeline.py`: what it asks for is found by the runner and computed by the engine; what it sets as its
+// result becomes one SELECT, which is written as that of any other pipeline.
+
+/** What every interpreter of this process may use; the sandbox has the rest. */
+export interface PythonLimits {
+  memoryBytes: number
+  seconds: number
+}
+
+export interface PythonRun {
+  lease: InterpreterLease
+  limits: PythonLimits
+  engine: EngineLease
+  /** An open instance that reads the run's directory, and shows the tables found so far. */
+  instance: number
+  inputs: Inputs
+  namespace: string
+  source: { file: string; text: string }
+  config: PipelineConfig
+  variables: TemplateVariables
+  /** Of the table it writes: null, if that does not exist. */
+  schema: Schema | null
+  log: AttemptLog
+  /** Looks a table up that the source does not name in quotes, or a landing zone. Null: there is none. */
+  findLate: {
+    table(name: ReturnType<typeof parseTableName>): Promise<{ schema: Schema; paths: string[] } | null>
+    zone(name: string): Promise<void>
+  }
+  signal: AbortSignal
+}
+
+/** Runs the pipeline. Answers a SELECT of its result. Throws AttemptFailure, EngineEnded, and the signal's reason. */
+export async function runPython(run: PythonRun): Promise<string> {
+  const { lease, source, variables, config, log, signal } = run
+  const path = join(lease.rooms.inputs, SOURCE)
+  await writeFile(path, source.text, { mode: 0o644 })
+  if (changesUser(lease.sandbox.step)) await openToAll(lease.rooms.inputs)
+  const late = AbortSignal.timeout(run.limits.seconds * 1_000)
+  const service = new PythonService(run)
+  const clean = (text: string) =>
+    text.replaceAll(`${lease.rooms.own}/`, '').replaceAll(`${lease.directory}/`, '')
+  const job: Job = {
+    kind: 'run',
+    source: path,
+    variables: {
+      config: configFor(config),
+      this: variables.this,
+      run_started_at: variables.runStartedAt,
+      watermark_value: variables.watermarkValue,
+      strategy: variables.strategy,
+      strategies: MERGE_STRATEGIES,
+    },
+    logLimits: { lines: limits.logLines, bytes: limits.logBytes },
+    memory: sized(run.limits.memoryBytes),
+    isConfined: lease.sandbox.step !== 'none',
+  }
+  try {
+    const outcome = await lease.interpreter.work(
+      job,
+      {
+        answer: (call) => service.answer(call),
+        say: (level, message) => log.write(level, clean(message)),
+        dropped: (lines) => log.drop(lines),
+      },
+      AbortSignal.any([signal, late]),
+    )
+    if ('failed' in outcome) throw new AttemptFailure(placed(outcome.failed))
+    if ('checked' in outcome) throw new AttemptFailure(`${SOURCE}: it said what makes no sense`)
+    const { sql, warnings } = await sqlOf(outcome.result, run)
+    for (const warning of warnings) log.write('warn', warning)
+    return sql
+  } catch (error) {
+    signal.throwIfAborted()
+    if (service.failure !== null) throw service.failure
+    if (late.aborted)
+      throw new AttemptFailure(`${SOURCE}: it took longer than ${run.limits.seconds} s, the time limit`)
+    if (error instanceof InterpreterEnded) throw new AttemptFailure(`${SOURCE}: ${endingOf(error)}`)
+    throw error
+  }
+}
+
+const SOURCE = 'pipeline.py'
+const placed = ({ line, message }: Failure) =>
+  line === null ? `${SOURCE}: ${message}` : `${SOURCE} line ${line}: ${message}`
+
+const endingOf = ({ why }: InterpreterEnded): string =>
+  why.startsWith(CPU_USED_UP) ? CPU_USED_UP : `the Python process is gone: ${why}`
+
+/** As config.yaml has it. */
+const configFor = (config: PipelineConfig): Record<string, unknown> =>
+  Object.fromEntries(
+    Object.entries(config).map(([name, value]) => [
+      name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      value,
+    ]),
+  )
+
+/** Files were made with the umask of the service. */
+async function openToAll(directory: string): Promise<void> {
+  for (const entry of await readdir(directory, { recursive: true, withFileTypes: true }))
+    await chmod(join(entry.parentPath, entry.name), entry.isDirectory() ? 0o755 : 0o644)
+}
+
+/** What the pipeline asks for while it runs. */
+class PythonService {
+  /** What is the service's failure, not the pipeline's. */
+  failure: unknown = null
+  readonly #run: PythonRun
+  readonly #relations = new Map<number, RelationColumn[]>()
+  readonly #late = new Set<string>()
+  #fetched: string | null = null
+  #files = 0
+
+  constructor(run: PythonRun) {
+    this.#run = run
+  }
+
+  async answer(call: Call): Promise<{ value: unknown } | { error: string }> {
+    try {
+      return { value: await this.#value(call) }
+    } catch (error) {
+      if (error instanceof EngineFault) return { error: sqlWords(error) }
+      if (error instanceof NameError || error instanceof Missing) return { error: error.message }
+      this.failure ??= error
+      this.#run.lease.interpreter.end('the service failed it')
+      return { error: 'internal error' }
+    }
+  }
+
+  #value(call: Call): Promise<unknown> {
+    switch (call.method) {
+      case 'ref':
+        return this.#ref(call.name)
+      case 'landing_zone':
+        return this.#landingZone(call.name)
+      case 'relate':
+        return this.#relate(call)
+      case 'fetch':
+        return this.#fetch(call)
+    }
+  }
+
+  async #ref(text: string): Promise<string> {
+    const { inputs, namespace, findLate } = this.#run
+    const name = parseTableName(text, namespace)
+    const key = tableKey(name)
+    if (inputs.table(name) === null && !this.#late.has(key)) {
+      const found = await findLate.table(name)
+      if (found === null) throw new Missing(`table ${key} does not exist`)
+      await this.#show(name, found)
+      this.#late.add(key)
+    }
+    return tableExpression(name)
+  }
+
+  /** The instance is locked: it reads the run's directory, so the files are put there. */
+  async #show(
+    name: ReturnType<typeof parseTableName>,
+    { schema, paths }: { schema: Schema; paths: string[] },
+  ): Promise<void> {
+    const { lease, engine, instance, signal } = this.#run
+    const directory = join(lease.directory, 'late', String(this.#late.size))
+    await mkdir(directory, { recursive: true })
+    const own = await Promise.all(
+      paths.map(async (path, place) => {
+        const target = join(directory, `${place}.parquet`)
+        await link(path, target).catch(() => copyFile(path, target))
+        return target
+      }),
+    )
+    const expression = tableExpression(name)
+    const inSchema = quoteName(`${name.namespace}.${name.layer}`)
+    const sql = `CREATE SCHEMA IF NOT EXISTS ${inSchema}; CREATE VIEW ${expression} AS SELECT * FROM ${readTable(schema, own)}`
+    await engine.call({ kind: 'run', number: instance, sql }, signal)
+  }
+
+  async #landingZone(text: string): Promise<string> {
+    const { inputs, namespace, findLate, lease } = this.#run
+    const zone = parseZoneName(text)
+    if (!inputs.knowsLanding(zone)) {
+      await findLate.zone(zone)
+      if (changesUser(lease.sandbox.step)) await openToAll(lease.rooms.inputs)
+    }
+    const path = inputs.landingPath(zone)
+    if (path === null) throw new Missing(`landing zone ${zone} does not exist in ${namespace}`)
+    if (inputs.landing(zone).length === 0) throw new Missing(`landing zone ${zone} has no files`)
+    return path
+  }
+
+  async #relate({ sql, params }: Call & { method: 'relate' }): Promise<unknown> {
+    const { engine, instance, signal } = this.#run
+    const relation = this.#relations.size + 1
+    if (relation > limits.pythonRelations)
+      throw new Missing(`a pipeline may make ${limits.pythonRelations} queries, and this is one more`)
+    const name = relationName(relation)
+    const request = { kind: 'relate', number: instance, name, sql, params } as const
+    const columns = (await engine.call(request, signal)).map(relationColumn)
+    this.#relations.set(relation, columns)
+    return { relation, columns }
+  }
+
+  async #fetch({ relation, form }: Call & { method: 'fetch' }): Promise<{ path: string }> {
+    const { engine, instance, lease, signal } = this.#run
+    const columns = this.#relations.get(relation)
+    if (columns === undefined) throw new Missing('there is no such relation')
+    // The one before has been read.
+    if (this.#fetched !== null) await rm(this.#fetched, { force: true })
+    this.#files += 1
+    const path = join(lease.rooms.inputs, `rows-${this.#files}.${form}`)
+    const select = (form === 'json' ? selectForJson : selectForParquet)(relationName(relation), columns)
+    const sql = `COPY (${select}) TO ${quoteText(path)} (FORMAT ${form})`
+    await engine.call({ kind: 'run', number: instance, sql }, signal)
+    if (changesUser(lease.sandbox.step)) await chmod(path, 0o644)
+    this.#fetched = path
+    return { path }
+  }
+}
+
+/** What the pipeline asks for is not there. */
+class Missing extends Error {}
+
+const relationName = (relation: number) => `sluice_relation_${relation}`
+
+/** The result as one SELECT. The interpreter is gone: what it wrote stays what it is. */
+async function sqlOf(result: Result, run: PythonRun): Promise<ResultSql> {
+  const { config, schema } = run
+  const target = { schema: config.mergeStrategy === 'full_refresh' ? null : schema }
+  switch (result.kind) {
+    case 'relation':
+      return { sql: `FROM ${quoteName(relationName(result.relation))}`, warnings: [] }
+    case 'empty': {
+      if (schema === null)
+        throw new AttemptFailure(
+          `${SOURCE}: result has no rows and no types, and the table does not exist yet: give the result of sql() or a row`,
+        )
+      const own = config.mergeStrategy === 'scd2' ? [config.scdValidFrom, config.scdValidTo] : []
+      return { sql: selectNothing(schema, own), warnings: [] }
+    }
+    case 'json':
+      return selectFromJson(result, await taken(result.file, run), target)
+    case 'parquet':
+      return selectFromParquet(await taken(result.file, run), result.nullColumns, target)
+  }
+}
+
+/** Moves a file out of the sandbox's reach, then looks at what it is. */
+async function taken(file: string, { lease }: PythonRun): Promise<string> {
+  const path = join(lease.directory, file)
+  try {
+    await rename(join(lease.rooms.own, file), path)
+  } catch {
+    throw new AttemptFailure(`${SOURCE}: it took away the file of its result`)
+  }
+  const { nlink, size, isFile } = await lstat(path).then((found) => ({
+    nlink: found.nlink,
+    size: found.size,
+    isFile: found.isFile(),
+  }))
+  if (!isFile || nlink !== 1) throw new AttemptFailure(`${SOURCE}: the file of its result is none`)
+  if (size > limits.pythonFileBytes)
+    throw new AttemptFailure(
+      `${SOURCE}: its result is ${sized(size)}, and ${sized(limits.pythonFileBytes)} is the most`,
+    )
+  return path
+}

@@ -1,0 +1,173 @@
+import { dirname } from 'node:path'
+import type { Python } from './python.ts'
+
+// The ladder of sandboxes for code of users (docs/adr/0012-python-sandbox.md): the strongest step that works here is
+// taken. Each adds to what the process does to itself before it sees that code (confine.py).
+
+export const SANDBOX_MODES = ['auto', 'required', 'off'] as const
+/** `auto`: the strongest step there is, and no Python where there is none. `required`: bubblewrap only. `off`: none. */
+export type SandboxMode = (typeof SANDBOX_MODES)[number]
+
+/** `bubblewrap`: namespaces, Landlock, seccomp and limits. `landlock`: these without namespaces. `none`: limits only. */
+export type SandboxStep = 'bubblewrap' | 'landlock' | 'none'
+
+const STEPS: Record<SandboxMode, readonly SandboxStep[]> = {
+  auto: ['bubblewrap', 'landlock'],
+  required: ['bubblewrap'],
+  off: ['none'],
+}
+
+/** What a sandboxed process may use. */
+export interface ProcessLimits {
+  /** Of its address space: memory it reserves counts, too. */
+  memoryBytes: number
+  cpuSeconds: number
+  /** Of one file it writes. */
+  fileBytes: number
+}
+
+/** Where a sandboxed process finds its input and may write. Both are absolute. */
+export interface Rooms {
+  inputs: string
+  own: string
+}
+
+/** What confine.py is told. */
+export interface Confinement {
+  limits: Record<string, number>
+  user: readonly [uid: number, gid: number] | null
+  readable: readonly string[]
+  writable: readonly string[]
+  devices: readonly string[]
+  landlock: boolean
+  seccomp: boolean
+  owns_others: boolean
+  own: string
+}
+
+export interface Launch {
+  command: string[]
+  confinement: Confinement
+}
+
+/** A step with a Python that has been seen to work in it. */
+export interface Sandbox {
+  step: SandboxStep
+  python: Python
+}
+
+/** Nobody else's: a process with it owns no file and can signal no process of the machine. */
+const USER = [65_432, 65_432] as const
+const DEVICES = ['/dev/null', '/dev/zero', '/dev/urandom', '/dev/random']
+const OPEN_FILES = 256
+/** Processes are refused altogether; these are threads. */
+const THREADS = 512
+
+const isRoot = () => process.getuid?.() === 0
+
+/** Whether the process becomes another user, so that the rooms must be open to that user. */
+export const changesUser = (step: SandboxStep): boolean => step !== 'none' && isRoot()
+export const sandboxUser = USER
+
+/** How to start Python with these arguments in the sandbox. */
+export function launchOf(
+  { step, python }: Sandbox,
+  rooms: Rooms,
+  limits: ProcessLimits,
+  args: readonly string[],
+): Launch {
+  const command = [python.executable, ...args]
+  return {
+    command: step === 'bubblewrap' ? [...bubblewrap(python, rooms), ...command] : command,
+    confinement: {
+      limits: {
+        AS: limits.memoryBytes,
+        CPU: limits.cpuSeconds,
+        FSIZE: limits.fileBytes,
+        NOFILE: OPEN_FILES,
+        CORE: 0,
+        MSGQUEUE: 0,
+        // Counted for all processes of a user: a limit for a user that has others would hit those.
+        ...(step === 'bubblewrap' || changesUser(step) ? { NPROC: THREADS } : {}),
+      },
+      user: changesUser(step) ? USER : null,
+      readable: [...python.readable, rooms.inputs],
+      writable: [rooms.own],
+      devices: DEVICES,
+      landlock: step !== 'none',
+      seccomp: step !== 'none',
+      owns_others: step === 'landlock' && !isRoot(),
+      own: rooms.own,
+    },
+  }
+}
+
+function bubblewrap(python: Python, { inputs, own }: Rooms): string[] {
+  const shown = python.readable.filter(
+    (path) => !SYSTEM.some((one) => path === one || path.startsWith(`${one}/`)),
+  )
+  return [
+    Bun.which('bwrap') ?? 'bwrap',
+    '--unshare-pid',
+    '--unshare-net',
+    '--unshare-ipc',
+    '--unshare-uts',
+    '--unshare-cgroup-try',
+    // Root needs no user namespace, and keeps just what it takes to become somebody else.
+    ...(isRoot()
+      ? ['--cap-drop', 'ALL', '--cap-add', 'CAP_SETUID', '--cap-add', 'CAP_SETGID']
+      : ['--unshare-user']),
+    '--die-with-parent',
+    // What leads to a path shown would be open to root alone.
+    ...ancestorsOf([...DEVICES, '/etc/localtime', ...shown, inputs, own]).flatMap((path) => [
+      '--perms',
+      '0755',
+      '--dir',
+      path,
+    ]),
+    ...SYSTEM.flatMap((path) => ['--ro-bind-try', path, path]),
+    ...['/etc/ld.so.cache', '/etc/localtime'].flatMap((path) => ['--ro-bind-try', path, path]),
+    ...DEVICES.flatMap((path) => ['--dev-bind', path, path]),
+    ...shown.flatMap((path) => ['--ro-bind', path, path]),
+    ...['--ro-bind', inputs, inputs],
+    ...['--bind', own, own],
+    '--chdir',
+    own,
+    '--',
+  ]
+}
+
+/** Each directory above these paths, the highest first. */
+function ancestorsOf(paths: readonly string[]): string[] {
+  const above = new Set<string>()
+  for (const path of paths)
+    for (let at = dirname(path); at !== dirname(at) && !SYSTEM.includes(at); at = dirname(at)) above.add(at)
+  return [...above].filter((path) => !SYSTEM.some((one) => path.startsWith(`${one}/`))).sort()
+}
+
+/** What distributions install: readable to everybody anyway. Where one is a link to another it is shown under both names. */
+const SYSTEM = ['/usr', '/lib', '/lib64', '/bin']
+
+/**
+ * The strongest sandbox in which a Python of this machine starts, or why there is none. `start` tries one: it resolves
+ * to null, or to why it did not work.
+ */
+export async function chooseSandbox(
+  mode: SandboxMode,
+  pythons: readonly Python[],
+  start: (sandbox: Sandbox) => Promise<string | null>,
+): Promise<Sandbox | { reason: string }> {
+  const reasons: string[] = []
+  for (const step of STEPS[mode]) {
+    if (step === 'bubblewrap' && Bun.which('bwrap') === null) {
+      reasons.push('bubblewrap: it is not installed')
+      continue
+    }
+    for (const python of pythons) {
+      const reason = await start({ step, python })
+      if (reason === null) return { step, python }
+      reasons.push(`${step} with ${python.executable}: ${reason}`)
+    }
+  }
+  return { reason: reasons.join('; ') }
+}

@@ -1,0 +1,99 @@
+import { existsSync } from 'node:fs'
+
+// Which Python there is. It is the machine's own: the service brings none along, and does without where there is none.
+
+export interface Python {
+  /** The interpreter itself, not a script that chooses one. */
+  executable: string
+  /** `3.11.7`. */
+  version: string
+  /** Absolute: what it reads to start and to import, its shared libraries included. */
+  readable: string[]
+}
+
+export const OLDEST = '3.9'
+const ASK_MS = 20_000
+/** Directories of the system that belong to many: of these only what a library needs is shown to the sandbox. */
+const SHARED_PREFIXES = ['/', '/usr', '/usr/local']
+
+/** Run as it is, outside of any sandbox: it is the machine's interpreter asked about itself. */
+const QUESTION = `
+import json, os, sys, sysconfig
+if sys.version_info < (3, 9): sys.exit("it is Python %d.%d" % sys.version_info[:2])
+import ctypes, decimal, datetime, uuid, zoneinfo
+paths = [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix] + sys.path
+paths += [sysconfig.get_config_var("LIBDIR") or "", os.path.realpath(sys.executable)]
+try:
+    maps = open("/proc/self/maps").read().split("\\n")
+    paths += [os.path.dirname(line.split(None, 5)[5]) for line in maps if ".so" in line]
+except OSError: pass
+print(json.dumps({"executable": sys.executable, "version": sys.version.split()[0], "paths": [p for p in paths if os.path.isabs(p)]}))
+`
+
+/**
+ * The Pythons that could run pipelines, in the order of preference, and why others cannot. `named` is the one that
+ * the configuration names: then there is no other.
+ */
+export async function findPythons(named: string | null): Promise<{ pythons: Python[]; reasons: string[] }> {
+  const names = named === null ? ['python3', '/usr/bin/python3', '/usr/local/bin/python3'] : [named]
+  const candidates = names.flatMap((name) => (name.includes('/') ? name : (Bun.which(name) ?? [])))
+  const present = [...new Set(candidates)].filter((path) => existsSync(path))
+  if (present.length === 0)
+    return {
+      pythons: [],
+      reasons: [
+        named === null
+          ? 'no python3 was found on this machine'
+          : `PYTHON_BIN: there is no ${named} on this machine`,
+      ],
+    }
+  const asked = await Promise.all(present.map(ask))
+  const byExecutable = new Map<string, Python>()
+  const reasons: string[] = []
+  for (const answer of asked)
+    if (typeof answer === 'string') reasons.push(answer)
+    else if (!byExecutable.has(answer.executable)) byExecutable.set(answer.executable, answer)
+  return { pythons: [...byExecutable.values()], reasons }
+}
+
+async function ask(path: string): Promise<Python | string> {
+  const child = Bun.spawn([path, '-I', '-B', '-c', QUESTION], {
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+    timeout: ASK_MS,
+    killSignal: 'SIGKILL',
+  })
+  const [output, complaint, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  if (code !== 0)
+    return `${path} cannot run pipelines, which takes Python ${OLDEST} with its standard library: ${complaint.trim().split('\n').at(-1)}`
+  const { executable, version, paths } = JSON.parse(output) as {
+    executable: string
+    version: string
+    paths: string[]
+  }
+  return { executable, version, readable: withoutNested([...paths, ...SYSTEM_PATHS]) }
+}
+
+const SYSTEM_PATHS = [
+  '/lib',
+  '/lib64',
+  '/usr/lib',
+  '/usr/lib64',
+  '/usr/local/lib',
+  '/usr/share/zoneinfo',
+  '/etc/ld.so.cache',
+  '/etc/localtime',
+  '/etc/mime.types',
+]
+
+function withoutNested(paths: readonly string[]): string[] {
+  const wanted = [...new Set(paths)]
+    .filter((path) => !SHARED_PREFIXES.includes(path) && existsSync(path))
+    .sort()
+  return wanted.filter((path) => !wanted.some((other) => other !== path && path.startsWith(`${other}/`)))
+}
