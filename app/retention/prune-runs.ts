@@ -126,8 +126,8 @@ function remaining(ranges: readonly Range[], doomed: readonly Doomed[], perRange
 const isAfter = (a: Doomed, b: Doomed) => a.at > b.at || (a.at.getTime() === b.at.getTime() && a.id > b.id)
 
 /**
- * What belongs to runs goes before them, in the same transaction. It needs no lock: a run that has ended never moves again.
- * A run that somebody has locked all the same is passed over, and a later tick finds it.
+ * Runs go with what belongs to them, by one statement for a batch. That needs no lock on what belongs to them: a run that has
+ * ended never moves again. A run that somebody has locked all the same is passed over, and a later tick finds it.
  */
 async function pruneInOrder(reaping: Reaping, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return
@@ -136,57 +136,45 @@ async function pruneInOrder(reaping: Reaping, ids: readonly string[]): Promise<v
   let done = 0
   await inBatches(reaping, async (tx) => {
     const batch = ids.slice(done, done + Math.max(1, Math.floor((BATCH_ROWS * FILLED) / rowsPerRun)))
-    let room = BATCH_ROWS - batch.length
-    let logs = 0
-    for (const remove of CHILDREN) {
-      const removed = await remove(tx, batch, room)
-      if (remove === removeLogs) logs = removed
-      room -= removed
-      // There may be more: the same runs have another batch.
-      if (room === 0) {
-        rowsPerRun *= 2
-        reaped.logsPruned += logs
-        return true
-      }
-    }
-    const { count } = await tx`
-      delete from run where ctid = any(array(
-        select r.ctid from run r where r.id = any(${batch}::uuid[]) and r.status in ('success', 'failed', 'cancelled')
-        for update skip locked))`
+    const room = BATCH_ROWS - batch.length
+    const { rows, logs, runs } = await removeBatch(tx, batch, room)
     reaped.logsPruned += logs
-    reaped.runsPruned += count
-    rowsPerRun = Math.max(1, (BATCH_ROWS - room) / batch.length)
-    done += batch.length
+    reaped.runsPruned += runs
+    // There may be more of their rows: the same runs have another batch.
+    if (rows === room) rowsPerRun *= 2
+    else {
+      rowsPerRun = Math.max(1, (rows + batch.length) / batch.length)
+      done += batch.length
+    }
     return done < ids.length
   })
 }
 
-type RemoveChildren = (tx: SqlTx, ids: readonly string[], limit: number) => Promise<number>
-
-/** Rows of a table that belong to some runs, at most `limit`; found by the index that begins with the run. */
-const removeFrom =
-  (table: 'run_log' | 'run_file' | 'run_attempt' | 'quality_result'): RemoveChildren =>
-  async (tx, ids, limit) => {
-    const { count } = await tx`
-      delete from ${tx(table)} where ctid = any(array(
-        select c.ctid from ${tx(table)} c where c.run_id = any(${ids as string[]}::uuid[]) limit ${limit}))`
-    return count
-  }
-
-const removeLogs = removeFrom('run_log')
-
-const removeHistory: RemoveChildren = async (tx, ids, limit) => {
-  const { count } = await tx`
-    delete from transition where ctid = any(array(
-      select t.ctid from transition t
-      where t.machine = 'run' and t.entity_id = any(${ids as string[]}::uuid[]) limit ${limit}))`
-  return count
+/** Deletes at most `room` rows that belong to the runs and, if that was all of them, the runs. Each is found by an index. */
+async function removeBatch(tx: SqlTx, ids: readonly string[], room: number) {
+  const runs = tx`any(${ids as string[]}::uuid[])`
+  const removed = (kind: number) => tx`any(array(select d.ctid from doomed d where d.kind = ${kind}))`
+  const [counts] = await tx<{ rows: number; logs: number; runs: number }[]>`
+    with doomed as materialized (
+      select 1 as kind, c.ctid from run_log c where c.run_id = ${runs}
+      union all select 2, c.ctid from run_file c where c.run_id = ${runs}
+      union all select 3, c.ctid from run_attempt c where c.run_id = ${runs}
+      union all select 4, c.ctid from quality_result c where c.run_id = ${runs}
+      union all select 5, c.ctid from transition c where c.machine = 'run' and c.entity_id = ${runs}
+      limit ${room}),
+    counted as (select count(*)::int as rows, (count(*) filter (where kind = 1))::int as logs from doomed),
+    logs as (delete from run_log where ctid = ${removed(1)}),
+    files as (delete from run_file where ctid = ${removed(2)}),
+    attempts as (delete from run_attempt where ctid = ${removed(3)}),
+    results as (delete from quality_result where ctid = ${removed(4)}),
+    history as (delete from transition where ctid = ${removed(5)}),
+    gone as (
+      delete from run where ctid = any(array(
+        select r.ctid from run r where r.id = ${runs} and r.status in ('success', 'failed', 'cancelled')
+          and (select c.rows from counted c) < ${room}
+        for update of r skip locked))
+      returning 1)
+    select c.rows, c.logs, (select count(*) from gone)::int as runs from counted c`
+  if (counts === undefined) throw new Error('a statement without an answer')
+  return counts
 }
-
-const CHILDREN: readonly RemoveChildren[] = [
-  removeLogs,
-  removeFrom('run_file'),
-  removeFrom('run_attempt'),
-  removeFrom('quality_result'),
-  removeHistory,
-]

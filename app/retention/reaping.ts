@@ -89,9 +89,12 @@ export async function inBatches(
     const since = performance.now()
     try {
       const done = await write(async (tx) => {
-        // What a crash takes back is deleted again by the next tick; nobody need wait for the disk.
-        await tx.unsafe(`set local synchronous_commit = off; set local lock_timeout = ${LOCK_TIMEOUT_MS}`)
-        return { isMore: await batch(tx) }
+        // What a crash takes back is deleted again by the next tick; nobody need wait for the disk. Sent with what follows.
+        const [, isMore] = await Promise.all([
+          tx`select set_config('synchronous_commit', 'off', true), set_config('lock_timeout', ${`${LOCK_TIMEOUT_MS}`}, true)`,
+          batch(tx),
+        ])
+        return { isMore }
       })
       if (done === null) throw new NotLeading('another replica leads the reaper')
       isMore = done.isMore
