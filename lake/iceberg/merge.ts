@@ -57,6 +57,9 @@ export interface Target {
 /** The batch, as a temporary table of the engine: every column of the schema, and `row`, its place in the result. */
 export const BATCH = 'sluice_batch'
 
+/** A sorted relation, as a temporary table of the engine. */
+export const SORTED = 'sluice_sorted'
+
 export interface Merged {
   readonly files: readonly WrittenFile[]
   readonly replaced: readonly TableFile[]
@@ -112,27 +115,43 @@ export class FileWriter {
       const columns = this.#names.map((name) => `s.${name}`).join(', ')
       return this.#copy(`SELECT ${columns} FROM ${from} s ${orderBy(order.map((name) => `s.${name}`))}`, {})
     }
-    await this.#sort(from, order)
-    const columns = this.#names.map((name, i) => `c${i} AS ${name}`).join(', ')
+    await this.sort(from, order)
+    await this.cutSorted(rows)
+  }
+
+  /** Files of what `sort` has sorted. */
+  async cutSorted(rows: number): Promise<void> {
+    const columns = this.#sortedColumns()
     for (const { tuple, first, count } of await this.#partitionsOf(rows))
       for (const slice of cut(count, this.#target.fileRows))
         await this.#copy(
-          `SELECT ${columns} FROM sluice_sorted
+          `SELECT ${columns} FROM ${SORTED}
            WHERE rowid >= ${first + slice.from} AND rowid < ${first + slice.to}`,
           tuple,
         )
-    await this.#engine.run('DROP TABLE sluice_sorted')
+    await this.#engine.run(`DROP TABLE ${SORTED}`)
   }
 
-  /** Columns get names of ours: the table's could hide `rowid`. */
-  async #sort(from: string, order: readonly string[]): Promise<void> {
+  /** One file of what `sort` has sorted, in the order of its column `row`. */
+  async copySorted(): Promise<void> {
+    await this.#copy(`SELECT ${this.#sortedColumns()} FROM ${SORTED} ORDER BY r`, {})
+  }
+
+  #sortedColumns = (): string => this.#names.map((name, i) => `c${i} AS ${name}`).join(', ')
+
+  /**
+   * Sorts a relation into the table SORTED. Its columns get names of ours, since the table's could hide `rowid`: c0, c1
+   * and so on in the order of the schema, and r for `row`, if that is given.
+   */
+  async sort(from: string, order: readonly string[], row?: string): Promise<void> {
     const columns = this.#names.map((name, i) => `s.${name} AS c${i}`)
     const names = new Map(this.#target.schema.fields.map(({ id }, i) => [id, this.#names[i] ?? 'NULL']))
     const parts = this.#partitions.map(({ sourceId, of }, i) => `${of(`s.${names.get(sourceId)}`)} AS p${i}`)
     const places = parts.map((_, i) => String(columns.length + i + 1))
+    const rows = row === undefined ? [] : [`s.${row} AS r`]
     await this.#engine.run(
-      `CREATE OR REPLACE TEMP TABLE sluice_sorted AS
-       SELECT ${[...columns, ...parts].join(', ')} FROM ${from} s
+      `CREATE OR REPLACE TEMP TABLE ${SORTED} AS
+       SELECT ${[...columns, ...parts, ...rows].join(', ')} FROM ${from} s
        ${orderBy([...places, ...order.map((name) => `s.${name}`)])}`,
     )
   }
@@ -144,7 +163,7 @@ export class FileWriter {
       type === 'binary' ? `hex(p${i})` : `CAST(p${i} AS VARCHAR)`,
     )
     const found = await this.#engine.query(
-      `SELECT ${texts.join(', ')}, CAST(min(rowid) AS VARCHAR), CAST(count(*) AS VARCHAR) FROM sluice_sorted
+      `SELECT ${texts.join(', ')}, CAST(min(rowid) AS VARCHAR), CAST(count(*) AS VARCHAR) FROM ${SORTED}
        GROUP BY ${this.#partitions.map((_, i) => `p${i}`).join(', ')}
        ORDER BY min(rowid) LIMIT ${PARTITIONS_LIMIT + 1}`,
     )

@@ -11,6 +11,7 @@ import {
   type MergeRules,
   mergeBatch,
   ownNames,
+  SORTED,
   type Target,
   type WriteEngine,
   type WrittenFile,
@@ -210,31 +211,61 @@ async function copyResult(
     .map((file) => ({ ...metricsOf({ type: 'struct', fields }, file), path: file.filename, partition: {} }))
 }
 
-/** Rows of a table with a key or partitions: large results are clustered, small ones stay in the result's order. */
+/**
+ * All rows of a table with a key or partitions: large results are clustered, small ones stay in their order. What merges
+ * has one row per key, where its strategy says so.
+ */
 async function sortResult(write: ResultWrite, shape: Shape): Promise<WrittenFile[]> {
-  const rows = await stageBatch(write, shape)
-  const target = targetOf(write, shape, rows)
-  const writer = new FileWriter(write.engine, target)
+  const { engine, rules } = write
   const row = quoteName(ownNames(shape.schema).row)
   const keys = shape.order.map(({ name }) => quoteName(name))
-  await writer.write(BATCH, rows, rows <= target.fileRows ? [row] : [...keys, row])
+  await new FileWriter(engine, targetOf(write, shape, 0)).sort(selectBatch(write, shape), [...keys, row], row)
+  const rows = await count(engine, SORTED)
+  if (rows === 0) return []
+  const target = targetOf(write, shape, rows)
+  const writer = new FileWriter(engine, target)
+  const unique = isUnique(rules) ? await count(engine, lastSorted(shape)) : rows
+  if (unique < rows) {
+    await engine.run(
+      `CREATE TEMP TABLE ${BATCH} AS ${unsorted(shape)} SEMI JOIN ${lastSorted(shape)} USING (r)`,
+    )
+    await engine.run(`DROP TABLE ${SORTED}`)
+    await writer.write(BATCH, unique, keys)
+  } else if (shape.merge === null && shape.spec.fields.length === 0 && rows <= target.fileRows)
+    await writer.copySorted()
+  else await writer.cutSorted(rows)
   return writer.files
 }
+
+const isUnique = ({ mergeStrategy }: WriteRules): boolean =>
+  mergeStrategy === 'incremental' || mergeStrategy === 'scd2'
+
+/** Of the table SORTED, where the last row of each key was in the result. */
+function lastSorted({ schema, order }: Shape): string {
+  const keys = order.map((field) => `c${schema.fields.indexOf(field)}`)
+  return `(SELECT max(r) AS r FROM ${SORTED} GROUP BY ${keys.join(', ')})`
+}
+
+const unsorted = ({ schema }: Shape): string =>
+  `SELECT ${schema.fields.map(({ name }, i) => `c${i} AS ${quoteName(name)}`).join(', ')} FROM ${SORTED}`
 
 async function mergeResult(write: ResultWrite, shape: Shape): Promise<TableChange> {
   const { engine, table, rules, directory } = write
   const { merge, change } = shape
   if (merge === null) throw new Error(`${rules.mergeStrategy} does not merge`)
+  if (table === null) {
+    const files = await sortResult(write, shape)
+    const rowsWritten = files.reduce((sum, { recordCount }) => sum + recordCount, 0)
+    return { ...change, operation: 'append', files, replaced: [], rowsWritten }
+  }
   let rows = await stageBatch(write, shape)
-  if (rows === 0 && table !== null)
-    return { ...change, operation: null, files: [], replaced: [], rowsWritten: 0 }
-  if (rules.mergeStrategy === 'incremental' || rules.mergeStrategy === 'scd2')
-    rows = await keepLastPerKey(engine, shape, rows)
+  if (rows === 0) return { ...change, operation: null, files: [], replaced: [], rowsWritten: 0 }
+  if (isUnique(rules)) rows = await keepLastPerKey(engine, shape, rows)
   const target = targetOf(write, shape, rows)
-  const candidates = table === null ? [] : await candidatesOf(table, shape, target.fileRows, write)
+  const candidates = await candidatesOf(table, shape, target.fileRows, write)
   const opened = await handOver({ engine, open: write.open, directory }, candidates)
   const { files, replaced, rowsWritten } = await mergeBatch(opened.engine, merge, target, opened.candidates)
-  const isNothing = table !== null && files.length === 0 && replaced.length === 0
+  const isNothing = files.length === 0 && replaced.length === 0
   const operation = replaced.length > 0 ? 'rewrite' : 'append'
   return { ...change, operation: isNothing ? null : operation, files, replaced, rowsWritten }
 }
@@ -246,17 +277,16 @@ const targetOf = (
 ): Target => ({ schema, spec, fileRows: fileRows(tableRows + rows), directory })
 
 /** The result as the table BATCH, in the types of its table. Answers its number of rows. */
-async function stageBatch(
-  { engine, columns, result }: ResultWrite,
-  { schema, merge }: Shape,
-): Promise<number> {
+async function stageBatch(write: ResultWrite, shape: Shape): Promise<number> {
+  await write.engine.run(`CREATE TEMP TABLE ${BATCH} AS FROM ${selectBatch(write, shape)}`)
+  return count(write.engine, BATCH)
+}
+
+/** The result with every column of the schema, and each row's place in it. */
+function selectBatch({ columns, result }: ResultWrite, { schema, merge }: Shape): string {
   const instead = new Map(merge?.history ? [[merge.history.from.id, instantSql(merge.history)]] : [])
-  await engine.run(
-    `CREATE TEMP TABLE ${BATCH} AS
-     SELECT ${selectForTable(columns, schema, instead)}, row_number() OVER () AS ${quoteName(ownNames(schema).row)}
-     FROM ${result}`,
-  )
-  return count(engine, BATCH)
+  const row = quoteName(ownNames(schema).row)
+  return `(SELECT ${selectForTable(columns, schema, instead)}, row_number() OVER () AS ${row} FROM ${result})`
 }
 
 async function count(engine: WriteEngine, relation: string): Promise<number> {
