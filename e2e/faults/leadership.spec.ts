@@ -132,6 +132,8 @@ test('the service is paused inside a transaction', async () => {
   expect(await firings('old')).toBe(0)
   expect(before).toBe(0)
   await expectOneRunEach()
+  const metrics = await (await fetch(`${tree.url}/metrics`)).text()
+  expect(metrics).toContain('sluice_worker_restarts_total{worker="scheduler",reason="terminated"} 1')
   await rival.stop()
 })
 
