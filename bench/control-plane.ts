@@ -58,17 +58,18 @@ interface Rate {
 async function rateOf(
   cpu: Cpu,
   once: (caller: number) => Promise<unknown>,
-  callers = CALLERS,
+  onWarm = () => {},
 ): Promise<Rate> {
   let isOver = false
   let count = 0
-  const calling = Array.from({ length: callers }, async (_, caller) => {
+  const calling = Array.from({ length: CALLERS }, async (_, caller) => {
     while (!isOver) {
       await once(caller)
       count += 1
     }
   })
   await Bun.sleep(WARM_UP_MS)
+  onWarm()
   const [since, before, spent] = [performance.now(), count, cpu()]
   await Bun.sleep(MEASURE_MS)
   const [ms, done, now] = [performance.now() - since, count - before, cpu()]
@@ -162,13 +163,16 @@ async function drive(
     samples.running.push(firstAt - since)
     samples.succeeded.push(endedAt - since)
   }
+  const forget = () => {
+    samples = { accepted: [], running: [], succeeded: [] }
+  }
   function tell(callers: string) {
     latencies[`${name}, ${callers}: POST to 202`] = figuresOf(samples.accepted)
     latencies[`${name}, ${callers}: POST to running`] = figuresOf(samples.running)
     latencies[`${name}, ${callers}: POST to success`] = figuresOf(samples.succeeded)
-    samples = { accepted: [], running: [], succeeded: [] }
+    forget()
   }
-  rates[name] = await rateOf(cpu, runOnce)
+  rates[name] = await rateOf(cpu, runOnce, forget)
   tell(`${CALLERS} callers`)
   await timed(ALONE, runOnce)
   tell('one caller')

@@ -14,8 +14,10 @@ export async function benchTriggerLatency() {
   try {
     const names = await addPublished(service.sql, WIDE + 5)
     const [uploaded = '', called = '', upstream = '', downstream = '', source = ''] = names.splice(0, 5)
+    const answered: number[] = []
     const rows = {
-      'upload to running': figuresOf(await uploads(service, uploaded)),
+      'upload to running': figuresOf(await uploads(service, uploaded, answered)),
+      'upload to its answer': figuresOf(answered.slice(WARM_UP)),
       'webhook call to running': figuresOf(await webhooks(service, called)),
       'success of upstream to running': figuresOf(await successes(service, upstream, downstream)),
       'one durable commit': figuresOf(
@@ -49,14 +51,16 @@ async function fromCauseToRunning({ news }: NoOpService, cause: (n: number) => P
   return samples
 }
 
-async function uploads(service: NoOpService, pipeline: string) {
+async function uploads(service: NoOpService, pipeline: string, answered: number[]) {
   const { call } = service
   await call('POST', '/landing-zones', { namespace: 'default', name: 'drop' })
   await addTrigger(service, pipeline, 'landing_zone_upload', { namespace: 'default', zone_name: 'drop' })
-  return fromCauseToRunning(service, (n) => {
+  return fromCauseToRunning(service, async (n) => {
     const form = new FormData()
     form.set('file', new File(['a,b\n1,2\n'], `${n}.csv`, { type: 'text/csv' }))
-    return call('POST', '/landing-zones/default/drop/files', form)
+    const since = performance.now()
+    await call('POST', '/landing-zones/default/drop/files', form)
+    answered.push(performance.now() - since)
   })
 }
 
