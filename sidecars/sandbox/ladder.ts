@@ -11,7 +11,8 @@ export type SandboxMode = (typeof SANDBOX_MODES)[number]
 /** `bubblewrap`: namespaces, Landlock, seccomp and limits. `landlock`: these without namespaces. `none`: limits only. */
 export type SandboxStep = 'bubblewrap' | 'landlock' | 'none'
 
-const STEPS: Record<SandboxMode, readonly SandboxStep[]> = {
+/** What is tried, the strongest first. */
+export const STEPS_OF: Record<SandboxMode, readonly SandboxStep[]> = {
   auto: ['bubblewrap', 'landlock'],
   required: ['bubblewrap'],
   off: ['none'],
@@ -153,12 +154,12 @@ const SYSTEM = ['/usr', '/lib', '/lib64', '/bin']
  * to null, or to why it did not work.
  */
 export async function chooseSandbox(
-  mode: SandboxMode,
+  steps: readonly SandboxStep[],
   pythons: readonly Python[],
   start: (sandbox: Sandbox) => Promise<string | null>,
 ): Promise<Sandbox | { reason: string }> {
   const reasons: string[] = []
-  for (const step of STEPS[mode]) {
+  for (const step of steps) {
     if (step === 'bubblewrap' && Bun.which('bwrap') === null) {
       reasons.push('bubblewrap: it is not installed')
       continue

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { Subprocess } from 'bun'
 import type { Launch } from '../../sandbox/ladder.ts'
-import { type Call, type Failure, type Job, type Result, readMessage, type Told } from './messages.ts'
+import { type Call, type Job, type Outcome, readMessage, type Told } from './messages.ts'
 
 // One Python process in its sandbox: started ahead, given one piece of work, ended with everything it began.
 
@@ -28,6 +28,8 @@ const START_MS = 20_000
 /** After its last word it ends by itself. */
 const FAREWELL_MS = 500
 const LINE_BYTES_MAX = 16 * 1_048_576
+/** What waits for the others gets this long to do so. */
+const GROUP_GRACE_MS = 200
 /** Everything it says or prints in one piece of work; its own log stops far below. */
 const SAID_BYTES_MAX = 64 * 1_048_576
 
@@ -36,8 +38,6 @@ export class InterpreterEnded extends Error {
     super(why)
   }
 }
-
-export type Outcome = { result: Result } | { failed: Failure } | { checked: Failure | null }
 
 export interface Listener {
   /** Does what a call asks for; its message is for the author of the pipeline. Answers null to errors of its own. */
@@ -124,13 +124,27 @@ export class Interpreter {
 
   /** Ends the process and its group at once. */
   end(why: string): void {
-    this.#ended ??= why
-    try {
-      process.kill(-this.pid, 'SIGKILL')
-    } catch {
-      // It is gone already.
-    }
+    if (this.#ended !== null) return
+    this.#ended = why
+    const children = this.#children()
+    // With namespaces the process started is one that waits for the rest: it takes note of their end and leaves none behind.
+    for (const pid of children) signal(pid)
+    if (children.length === 0) this.#endGroup()
+    else setTimeout(() => this.#endGroup(), GROUP_GRACE_MS).unref()
+  }
+
+  #endGroup(): void {
+    signal(-this.pid)
     this.#child.kill('SIGKILL')
+  }
+
+  #children(): number[] {
+    try {
+      const text = readFileSync(`/proc/${this.pid}/task/${this.pid}/children`, 'utf8')
+      return text.trim().split(' ').filter(Boolean).map(Number)
+    } catch {
+      return []
+    }
   }
 
   async #settle(): Promise<string> {
@@ -142,10 +156,11 @@ export class Interpreter {
       }),
     ])
     const code = await this.#child.exited
+    this.#ended ??= endOf(code)
     // Its group may hold the pipes open.
-    this.end(this.#ended ?? endOf(code))
+    this.#endGroup()
     await reading
-    const how = this.#ended ?? endOf(code)
+    const how = this.#ended
     this.#ready.reject(new InterpreterEnded(this.#lastWords === '' ? how : `${how}: ${this.#lastWords}`))
     this.#outcome.reject(new InterpreterEnded(how))
     return how
@@ -191,6 +206,14 @@ export class Interpreter {
       for (const line of lines) take(line)
     }
     if (begun !== '') take(begun)
+  }
+}
+
+function signal(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It is gone already.
   }
 }
 

@@ -10,6 +10,8 @@ import {
   type Rooms,
   type Sandbox,
   type SandboxMode,
+  type SandboxStep,
+  STEPS_OF,
   sandboxUser,
 } from '../../sandbox/ladder.ts'
 import { findPythons } from '../../sandbox/python.ts'
@@ -47,6 +49,8 @@ export interface InterpretersOptions {
   /** Directories of processes are made in it. */
   directory: string
   mode: SandboxMode
+  /** Other steps than those of the mode. */
+  steps?: readonly SandboxStep[]
   /** The interpreter the configuration names; null: the machine's. */
   pythonBin: string | null
   processLimits: ProcessLimits
@@ -123,7 +127,7 @@ export function makeInterpreters(options: InterpretersOptions): Interpreters {
   async function choose(): Promise<Sandbox | { reason: string }> {
     const { pythons, reasons } = await findPythons(options.pythonBin)
     if (pythons.length === 0) return { reason: reasons.join('; ') }
-    return chooseSandbox(mode, pythons, async (sandbox) => {
+    return chooseSandbox(options.steps ?? STEPS_OF[mode], pythons, async (sandbox) => {
       try {
         const lease = await start(sandbox)
         // It is as good as any other: the first run will have it.

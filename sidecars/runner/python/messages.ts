@@ -144,6 +144,9 @@ const Told = Type.Union([
 ])
 export type Told = Static<typeof Told>
 
+/** Its last word. */
+export type Outcome = Extract<Told, { result: unknown } | { failed: unknown } | { checked: unknown }>
+
 const message = TypeCompiler.Compile(Type.Union([Call, Told]))
 
 /** One line of the interpreter; null: it makes no sense. */

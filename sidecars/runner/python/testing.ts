@@ -1,0 +1,113 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Log } from '../../log.ts'
+import { type ProcessLimits, type SandboxStep, STEPS_OF } from '../../sandbox/ladder.ts'
+import { findPythons } from '../../sandbox/python.ts'
+import { type Interpreters, makeInterpreters } from './interpreters.ts'
+import type { Call, Job, Outcome } from './messages.ts'
+
+const MIB = 1_048_576
+export const TEST_LIMITS: ProcessLimits = { memoryBytes: 512 * MIB, cpuSeconds: 20, fileBytes: 8 * MIB }
+
+const silent: Log = { info: () => {}, warn: () => {}, error: () => {} }
+
+export interface Bench {
+  interpreters: Interpreters
+  /** Runs a source without an engine behind it. */
+  run(source: string, options?: RunOptions): Promise<Ran>
+  close(): Promise<void>
+}
+
+export interface RunOptions {
+  answer?: (call: Call) => Promise<{ value: unknown } | { error: string }>
+  signal?: AbortSignal
+  onLine?: (line: string) => void
+}
+
+export interface Ran {
+  outcome: Outcome
+  lines: string[]
+  dropped: number
+  ms: number
+}
+
+const VARIABLES: Extract<Job, { kind: 'run' }>['variables'] = {
+  config: { merge_strategy: 'full_refresh' },
+  this: '"default.bronze"."t"',
+  run_started_at: '2026-01-02T03:04:05.000Z',
+  watermark_value: null,
+  strategy: 'full_refresh',
+  strategies: ['full_refresh', 'incremental'],
+}
+
+/** Interpreters of one step, or of the strongest there is. */
+export async function openBench(
+  step: SandboxStep | null = null,
+  options: { processLimits?: Partial<ProcessLimits>; pythonBin?: string } = {},
+): Promise<Bench> {
+  const directory = await mkdtemp(join(tmpdir(), 'sluice-interpreters-'))
+  const interpreters = makeInterpreters({
+    directory,
+    mode: 'auto',
+    ...(step === null ? {} : { steps: [step] }),
+    pythonBin: options.pythonBin ?? null,
+    processLimits: { ...TEST_LIMITS, ...options.processLimits },
+    threads: 1,
+    log: silent,
+  })
+  await interpreters.chosen
+  return {
+    interpreters,
+    async run(source, { answer, signal, onLine } = {}) {
+      const started = performance.now()
+      const lease = await interpreters.take()
+      const ran: Omit<Ran, 'outcome' | 'ms'> = { lines: [], dropped: 0 }
+      try {
+        const path = join(lease.rooms.inputs, 'pipeline.py')
+        await writeFile(path, source)
+        const job: Job = {
+          kind: 'run',
+          source: path,
+          variables: VARIABLES,
+          logLimits: { lines: 200, bytes: 100_000 },
+          memory: '512 MB',
+          isConfined: lease.sandbox.step !== 'none',
+        }
+        const listener = {
+          answer: answer ?? (async () => ({ error: 'there is no engine here' })),
+          say: (_: string, message: string) => {
+            ran.lines.push(message)
+            onLine?.(message)
+          },
+          dropped: (lines: number) => {
+            ran.dropped += lines
+          },
+        }
+        const outcome = await lease.interpreter.work(job, listener, signal ?? AbortSignal.timeout(30_000))
+        return { ...ran, outcome, ms: performance.now() - started }
+      } finally {
+        await lease.release()
+      }
+    },
+    async close() {
+      await interpreters.stop()
+      await rm(directory, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Steps that work on this machine; CI sees to it that all do. */
+export async function stepsHere(): Promise<SandboxStep[]> {
+  const { pythons } = await findPythons(null)
+  if (pythons.length === 0) return []
+  const works = await Promise.all(
+    STEPS_OF.auto.map(async (step) => {
+      const bench = await openBench(step)
+      const found = bench.interpreters.sandbox()
+      await bench.close()
+      return found !== null && !('reason' in found) ? [step] : []
+    }),
+  )
+  return works.flat()
+}
