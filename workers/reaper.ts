@@ -66,11 +66,15 @@ export async function isDue(sql: Sql): Promise<boolean> {
 
 type Duty = (reaping: Reaping, options: TickOptions) => Promise<void>
 
-/** In this order: what ends or removes something comes before what clears up after it. */
+/**
+ * In this order: what ends or removes something comes before what clears up after it. Log lines go before runs: by themselves
+ * they go in the order in which they lie, and looking for old lines where runs have just taken theirs would lead through
+ * what is dead and not yet vacuumed.
+ */
 const DUTIES: Readonly<Record<string, Duty>> = {
   'stuck runs': failStuck,
-  runs: pruneRuns,
   logs: pruneLogs,
+  runs: pruneRuns,
   'quality results': pruneQualityResults,
   'deleted pipelines': purgeDeletedPipelines,
   'archived landing files': purgeArchivedFiles,

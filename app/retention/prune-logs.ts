@@ -9,7 +9,9 @@ const DAY_MS = 86_400_000
 const CLOCKS_DIFFER_MS = 3_600_000
 
 export async function pruneLogs(reaping: Reaping): Promise<void> {
-  await pruneByAge(reaping)
+  const [overriding] = await reaping.sql<{ any: boolean }[]>`
+    select exists (select from retention_override where logs_max_age_days is not null) as any`
+  await pruneByAge(reaping, overriding?.any ?? true)
   let after = NO_ID
   for (;;) {
     const overriding = await reaping.sql<{ id: string; days: number }[]>`
@@ -24,7 +26,7 @@ export async function pruneLogs(reaping: Reaping): Promise<void> {
 }
 
 /** Lines of all pipelines that have no age of their own, and of runs that are gone. Looks at a batch of lines at a time. */
-async function pruneByAge(reaping: Reaping): Promise<void> {
+async function pruneByAge(reaping: Reaping, isOverridden: boolean): Promise<void> {
   const { cutoffs, reaped } = reaping
   const cutoff = new Date(cutoffs.logs)
   const end = firstIdAt(cutoffs.logs + CLOCKS_DIFFER_MS)
@@ -38,9 +40,13 @@ async function pruneByAge(reaping: Reaping): Promise<void> {
       last as (select run_id, seq from seen order by run_id desc, seq desc limit 1),
       gone as (
         delete from run_log where ctid = any(array(
-          select s.ctid from seen s where s.at < ${cutoff} and not exists (
-            select from run r join retention_override o on o.pipeline_id = r.pipeline_id
-            where r.id = s.run_id and o.logs_max_age_days is not null)))
+          select s.ctid from seen s where s.at < ${cutoff} ${
+            isOverridden
+              ? tx`and not exists (
+                  select from run r join retention_override o on o.pipeline_id = r.pipeline_id
+                  where r.id = s.run_id and o.logs_max_age_days is not null)`
+              : tx``
+          }))
         returning 1)
       select (select count(*) from gone)::int as gone, (select count(*) from seen)::int as seen,
         (select run_id from last) as run, (select seq from last) as seq`
