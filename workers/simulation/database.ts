@@ -27,9 +27,16 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
   const name = `simulation_${randomUUID().replaceAll('-', '')}`
   const address = new URL(serverUrl)
   address.pathname = `/${name}`
+  address.username = name
+  address.password = name
   const url = address.href
   const server = postgres(serverUrl, { max: 1, onnotice: () => {} })
-  await server.unsafe(`create database ${name}`)
+  // Simulated processes connect often: a password that takes one round to check instead of thousands.
+  await server.unsafe(`
+    set scram_iterations = 1;
+    create role ${name} login superuser password '${name}';
+    reset scram_iterations;`)
+  await server.unsafe(`create database ${name} owner ${name}`)
   // What a replay must find again: the same plans over the same pages.
   for (const setting of [
     `search_path = 'public, sim, pg_catalog'`,
@@ -39,10 +46,16 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
     `jit = off`,
   ])
     await server.unsafe(`alter database ${name} set ${setting.replace(/'(.*)'/, '$1')}`)
-  const admin = postgres(url, { max: 1, max_lifetime: null, onnotice: () => {} })
+  const admin = postgres(url, {
+    max: 1,
+    max_lifetime: null,
+    onnotice: () => {},
+    // It asks the same again and again.
+    connection: { plan_cache_mode: 'force_generic_plan' },
+  })
   await admin.unsafe(`
     create schema sim;
-    create sequence sim.clock minvalue 0;
+    create unlogged sequence sim.clock minvalue 0;
     create function sim.clock_timestamp() returns timestamptz language sql volatile
       as 'select pg_catalog.to_timestamp(last_value / 1000.0) from sim.clock';
     create function sim.now() returns timestamptz language sql stable
@@ -93,6 +106,7 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
     async drop() {
       await admin.end({ timeout: 1 })
       await server.unsafe(`drop database if exists ${name} with (force)`)
+      await server.unsafe(`drop role ${name}`)
       await server.end({ timeout: 1 })
     },
   }

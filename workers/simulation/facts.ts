@@ -147,9 +147,19 @@ export interface Facts {
   keys: number
 }
 
-export async function readFacts(sql: Sql, afterTransition: number): Promise<Facts> {
-  const [row] = await sql<{ facts: Facts }[]>`
-    select json_build_object(
+/** What was read, and the state of the database by which it is known again: `pg_current_snapshot()`. */
+export interface Reading {
+  facts: Facts | null
+  state: string
+}
+
+/** Null facts: nothing has been written since the state that is given. */
+export async function readFacts(
+  sql: Sql,
+  { afterTransition, since }: { afterTransition: number; since: string },
+): Promise<Reading> {
+  const [row] = await sql<Reading[]>`
+    select pg_current_snapshot()::text as state, case when pg_current_snapshot()::text <> ${since} then json_build_object(
       'runs', (select coalesce(json_agg(r order by id), '[]') from (
         select id, pipeline_id, pipeline, trigger, status, phase, attempt, waiting, snapshot, follower, version_number, pins,
           landing_zones, base_commit, merged_commit, rows_written, error, started_at, finished_at, created_at, trigger_id,
@@ -183,7 +193,7 @@ export async function readFacts(sql: Sql, afterTransition: number): Promise<Fact
         select run_id, name from quality_result where status = 'failed' and severity = 'error') q),
       'events', (select coalesce(json_agg(e order by id), '[]') from (select id from trigger_event) e),
       'outbox', (select coalesce(json_agg(o order by id), '[]') from (select id, kind, tries from outbox) o),
-      'keys', (select count(*) from idempotency_key)) as facts`
+      'keys', (select count(*) from idempotency_key)) end as facts`
   if (row === undefined) throw new Error('the database says nothing')
-  return row.facts
+  return row
 }

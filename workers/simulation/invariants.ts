@@ -36,6 +36,8 @@ export interface Memory {
   merged: Map<string, string>
   /** By entity: the state its history has come to. */
   histories: Map<string, string>
+  /** By entity: what moved it last. */
+  lastEvents: Map<string, string>
   lastTransition: number
   transitions: Set<number>
   lastFacts: Facts | null
@@ -64,6 +66,7 @@ export const newMemory = (): Memory => ({
   archived: new Map(),
   merged: new Map(),
   histories: new Map(),
+  lastEvents: new Map(),
   lastTransition: 0,
   transitions: new Set(),
   lastFacts: null,
@@ -79,6 +82,31 @@ const byId = <T extends { id: string }>(items: readonly T[]) => new Map(items.ma
 const bigint = Number
 
 export const INVARIANTS: Readonly<Record<string, Check>> = {
+  'histories lead to where things are'(facts, memory, _, fail) {
+    for (const { id, machine, entity_id, event, from, to } of facts.transitions) {
+      // A transaction that was paused commits numbers that are lower than others' since; of one entity they are in order.
+      if (memory.transitions.has(id)) continue
+      memory.transitions.add(id)
+      memory.lastTransition = Math.max(memory.lastTransition, id)
+      const before = memory.histories.get(entity_id)
+      const begins = machine === 'run' ? '' : machine === 'draft' ? FIRST_DRAFT : null
+      if (before !== undefined ? before !== from : begins !== null && begins !== from)
+        fail(`${machine} ${entity_id}: ${event} went from ${from}, and it was ${before ?? 'new'}`)
+      memory.histories.set(entity_id, to)
+      memory.lastEvents.set(entity_id, event)
+    }
+    const stands = (machine: string, id: string, value: unknown, first: string) => {
+      const told = memory.histories.get(id) ?? first
+      if (told !== pathOf(value))
+        fail(`${machine} ${id} is ${pathOf(value)}, and its history has come to ${told}`)
+    }
+    for (const run of facts.runs) stands('run', run.id, run.snapshot.value, '')
+    for (const pipeline of facts.pipelines)
+      stands('draft', pipeline.id, pipeline.draft_snapshot.value, FIRST_DRAFT)
+    for (const trigger of facts.triggers)
+      if (memory.histories.has(trigger.id)) stands('trigger', trigger.id, trigger.snapshot.value, '')
+  },
+
   'I1 a terminal state never changes'(facts, memory, _, fail) {
     const seen = byId(facts.runs)
     for (const run of facts.runs) {
@@ -173,8 +201,11 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
     for (const run of facts.runs) {
       if (run.merged_commit !== null && (run.status !== 'success' || !numbers.has(run.merged_commit)))
         fail(`run ${run.id} is ${run.status} with commit ${run.merged_commit}`)
-      const tested = world.judged.get(`${run.id}:${run.attempt}`)?.tested ?? null
-      if (run.status === 'success' && run.merged_commit === null && tested !== null)
+      if (run.status !== 'success' || run.merged_commit !== null) continue
+      if (memory.lastEvents.get(run.id) === 'inputTaken') {
+        const by = facts.files.find(({ id }) => id === run.landing_file_id)?.archived_by_run
+        if (by === null || by === run.id) fail(`run ${run.id} did nothing, and its file is archived by ${by}`)
+      } else if ((world.judged.get(`${run.id}:${run.attempt}`)?.tested ?? null) !== null)
         fail(`run ${run.id} is a success, and what it wrote is not on main`)
     }
     for (const [name, entries] of of(facts.entries, (entry) => entry.name))
@@ -380,30 +411,6 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
         triggerColumns(restore(triggerMachine, snapshot)),
       )
     }
-  },
-
-  'histories lead to where things are'(facts, memory, _, fail) {
-    for (const { id, machine, entity_id, event, from, to } of facts.transitions) {
-      // A transaction that was paused commits numbers that are lower than others' since; of one entity they are in order.
-      if (memory.transitions.has(id)) continue
-      memory.transitions.add(id)
-      memory.lastTransition = Math.max(memory.lastTransition, id)
-      const before = memory.histories.get(entity_id)
-      const begins = machine === 'run' ? '' : machine === 'draft' ? FIRST_DRAFT : null
-      if (before !== undefined ? before !== from : begins !== null && begins !== from)
-        fail(`${machine} ${entity_id}: ${event} went from ${from}, and it was ${before ?? 'new'}`)
-      memory.histories.set(entity_id, to)
-    }
-    const stands = (machine: string, id: string, value: unknown, first: string) => {
-      const told = memory.histories.get(id) ?? first
-      if (told !== pathOf(value))
-        fail(`${machine} ${id} is ${pathOf(value)}, and its history has come to ${told}`)
-    }
-    for (const run of facts.runs) stands('run', run.id, run.snapshot.value, '')
-    for (const pipeline of facts.pipelines)
-      stands('draft', pipeline.id, pipeline.draft_snapshot.value, FIRST_DRAFT)
-    for (const trigger of facts.triggers)
-      if (memory.histories.has(trigger.id)) stands('trigger', trigger.id, trigger.snapshot.value, '')
   },
 }
 

@@ -97,7 +97,17 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
       const done = await sql.begin(async (tx) => {
         // As workers/leadership.ts begins every transaction of a leader.
         const [isLeader] = await tx`select 1 from leader where role = ${role} and epoch = ${epoch} for share`
-        return isLeader === undefined ? null : { value: await work(tx) }
+        if (isLeader === undefined) return null
+        const value = await work(tx)
+        // By the fence's lock nobody can have taken the role until this transaction ends.
+        const [leader] = await tx<{ epoch: number }[]>`
+          select epoch::float8 as epoch from leader where role = ${role}`
+        if (leader?.epoch !== epoch)
+          complain(
+            `${name} writes as the ${role}`,
+            new Error(`in epoch ${epoch}, and it is ${leader?.epoch}`),
+          )
+        return { value }
       })
       if (done === null) seats.delete(role)
       return done === null ? null : done.value

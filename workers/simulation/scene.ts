@@ -19,8 +19,8 @@ export async function setUp(stage: Stage): Promise<void> {
   }
   await make('first', 'inbox')
   stage.archiving.add('first')
-  await make('second', random.chance(0.5) ? 'inbox' : undefined)
-  if (random.chance(0.5)) stage.archiving.add('second')
+  await make('second', random.chance(0.7) ? 'inbox' : undefined)
+  if (random.chance(0.6)) stage.archiving.add('second')
   await make('third')
   await make('fresh', undefined, false)
 

@@ -62,6 +62,8 @@ const refOf = (name: string) => ({ namespace: NAMESPACE, layer: LAYER, name })
 /** Clients create and delete this one. */
 const PASSING = 'passing'
 
+const EFFECTS = ['cancelAttempt', 'pipelineDeleted', 'archivedInputs', 'movedObject'] as const
+
 type Make = (stage: Stage, replica: Replica) => Step | null
 
 const WEIGHTS: Record<string, number> = {
@@ -384,70 +386,86 @@ export function chooseStep(stage: Stage): Step {
   }
 }
 
-/** One round in which everybody has their turn. Each makes its step when its turn comes. */
+/** One round in which everybody has their turn who has something to do. Each makes its step when its turn comes. */
 export function drainSteps(stage: Stage, round: number): (() => Promise<Step | null>)[] {
-  const always = (make: () => Step | null) => async () => make()
-  const each = (make: (replica: Replica) => Step | null) =>
-    [0, 1].map((place) => async () => {
-      const replica = stage.replicas[place]
-      return replica === undefined || replica.process.isDead ? null : make(replica)
-    })
+  const { lastFacts: facts } = stage.memory
   const first = () => stage.replicas[0] as Replica
-  const many = <T>(count: number, make: () => T) => Array.from({ length: count }, make)
+  const step =
+    (make: (replica: Replica) => Omit<Step, 'replica'>, place = 0) =>
+    async (): Promise<Step | null> => {
+      const replica = stage.replicas[place]
+      return replica === undefined ? null : { replica, ...make(replica) }
+    }
+  const followings = () =>
+    [0, 1].map((place) => async (): Promise<Step | null> => {
+      const replica = stage.replicas[place]
+      const followed = [...(replica?.following.values() ?? [])]
+      if (replica === undefined || followed.length === 0) return null
+      return {
+        title: `replica ${place} follows ${followed.length} attempts to what they have come to`,
+        replica: null,
+        async operation() {
+          for (const one of followed) await observation(stage, replica, one).operation()
+        },
+      }
+    })
+  const works = async (): Promise<Step | null> =>
+    stage.runner.working().length === 0
+      ? null
+      : {
+          title: 'the runner works',
+          replica: first(),
+          async operation() {
+            for (const execution of stage.runner.working())
+              await stage.runner.progress(execution, first().sql, (name) => stage.archiving.has(name))
+          },
+        }
+  const kinds = new Set(facts?.outbox.map(({ kind }) => kind))
+  const isWaiting = facts?.runs.some(({ waiting }) => waiting) || (facts?.events.length ?? 0) > 0
   return [
     ...[0, 1].map((place) => async () => {
       if (stage.replicas[place]?.process.isDead) await stage.restart(place)
       return null
     }),
-    always(() => ({
+    async () => ({
       title: 'time passes',
       replica: null,
-      operation: () => stage.advance(round < 4 ? 2_000 : 20_000),
-    })),
+      operation: () => stage.advance(round < 4 ? 4_000 : 20_000),
+    }),
     ...(round > 0
       ? []
       : stage.triggers.map(({ pipeline, id }) =>
-          always(() => ({
+          step((replica) => ({
             title: `trigger ${id} is switched off`,
-            replica: first(),
             operation: async () =>
-              void (await first().triggers.update(refOf(pipeline), id, { enabled: false })),
+              void (await replica.triggers.update(refOf(pipeline), id, { enabled: false })),
           })),
         )),
-    ...each((replica) => ({ title: 'sign of life', replica, operation: () => replica.live() })),
-    always(() => leading(stage, first(), 'triggers')),
-    always(() => ({ title: 'hear events', replica: first(), operation: () => first().evaluator.hear() })),
-    always(() => ({
-      title: 'start',
-      replica: first(),
-      operation: () => first().start(many(3, () => stage.runner.url)),
-    })),
-    ...many(5, () => [
-      ...each((replica) => {
-        const followed = [...replica.following.values()]
-        if (followed.length === 0) return null
-        return {
-          title: `follow ${followed.length} attempts`,
-          replica,
-          operation: async () => {
-            for (const one of followed) await observation(stage, replica, one).operation()
-          },
-        }
-      }),
-      always(() => ({
-        title: 'the runner works',
-        replica: first(),
-        operation: async () => {
-          for (const execution of stage.runner.working())
-            await stage.runner.progress(execution, first().sql, (name) => stage.archiving.has(name))
-        },
-      })),
-    ]).flat(),
-    ...each((replica) =>
-      replica.queue.isEmpty() ? null : { title: 'apply outcomes', replica, operation: () => replica.apply() },
+    ...[0, 1].map((place) =>
+      step((replica) => ({ title: 'sign of life', operation: () => replica.live() }), place),
     ),
-    ...(['cancelAttempt', 'pipelineDeleted', 'archivedInputs', 'movedObject'] as const).map((kind) =>
-      always(() => ({ title: `effects: ${kind}`, replica: first(), operation: () => first().perform(kind) })),
+    ...(facts?.events.length
+      ? [
+          step((replica) => leading(stage, replica, 'triggers')),
+          step((replica) => ({ title: 'hear events', operation: () => replica.evaluator.hear() })),
+        ]
+      : []),
+    ...(isWaiting
+      ? [
+          step((replica) => ({
+            title: 'start',
+            operation: () => replica.start([stage.runner.url, stage.runner.url, stage.runner.url]),
+          })),
+        ]
+      : []),
+    ...Array.from({ length: 5 }, () => [...followings(), works]).flat(),
+    ...[0, 1].map((place) => async (): Promise<Step | null> => {
+      const replica = stage.replicas[place]
+      if (replica === undefined || replica.queue.isEmpty()) return null
+      return { title: 'apply outcomes', replica, operation: () => replica.apply() }
+    }),
+    ...EFFECTS.filter((kind) => kinds.has(kind)).map((kind) =>
+      step((replica) => ({ title: `effects: ${kind}`, operation: () => replica.perform(kind) })),
     ),
   ]
 }

@@ -1,0 +1,73 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { startTestPostgres, type TestPostgres } from '../../.setup/test-postgres.ts'
+import { openSimulatedDatabase } from './database.ts'
+import { MUTATIONS } from './mutations.ts'
+import { type Bench, simulate } from './simulate.ts'
+
+// The first seeds of those that `npm run simulate` plays: hundreds in CI, ten thousand on demand.
+setDefaultTimeout(240_000)
+
+/** About half a minute of two cores. */
+const SEEDS = 60
+
+let server: TestPostgres
+const benches: Bench[] = []
+/** A server of its own: what else its transactions do would be read as news. */
+beforeAll(async () => {
+  server = await startTestPostgres()
+})
+afterAll(async () => {
+  for (const { spare, database } of benches) {
+    await Promise.all(spare.map((connections) => connections.close()))
+    await database.drop()
+  }
+  await server.stop()
+})
+
+async function openBench(): Promise<Bench> {
+  const bench = { database: await openSimulatedDatabase(server.url), spare: [] }
+  benches.push(bench)
+  return bench
+}
+
+test(`the invariants hold in ${SEEDS} seeds`, async () => {
+  const bench = await openBench()
+  const faults = new Set<string>()
+  for (let seed = 1; seed <= SEEDS; seed++) {
+    const { violations, story, ...result } = await simulate(bench, seed)
+    for (const kind of Object.keys(result.faults)) faults.add(kind)
+    if (violations.length > 0)
+      throw new Error(
+        `seed ${seed}: ${violations.map(({ invariant, what }) => `${invariant}: ${what}`).join('\n')}\nagain: npm run simulate -- --seed ${seed} --verbose\n${story.slice(-20).join('\n')}`,
+      )
+  }
+  expect([...faults].sort()).toEqual(['crashed', 'disconnected', 'paused'])
+})
+
+test('a seed is the same story in another database, whatever has been played before it', async () => {
+  const fresh = await openBench()
+  const used = benches[0] ?? (await openBench())
+  for (const seed of [3, 17, 29]) {
+    const [one, other] = [await simulate(used, seed), await simulate(fresh, seed)]
+    expect(other.story).toEqual(one.story)
+    expect(other.digest).toBe(one.digest)
+  }
+})
+
+describe('a protection that is taken away is missed', () => {
+  /** The quick ones; `npm run simulate -- --mutations` tries all. */
+  const QUICK = [
+    'leave branches open',
+    'leave attempts open',
+    'keep events that have fired',
+    'write no history',
+  ]
+  for (const mutation of MUTATIONS.filter(({ name }) => QUICK.includes(name)))
+    test(mutation.name, async () => {
+      const bench = await openBench()
+      let isMissed = false
+      for (let seed = 1; seed <= 40 && !isMissed; seed++)
+        isMissed = (await simulate(bench, seed, mutation)).violations.length > 0
+      expect(isMissed).toBe(true)
+    })
+})
