@@ -1,7 +1,7 @@
 // Brings a batch of rows into the files of a table, copy-on-write: only files that hold affected rows are written anew
 // (docs/adr, "Copy-on-write"). The engine decides what is equal; everything here is SQL for it, and the order of steps.
 
-import { type BoundValue, valueFromText } from './bounds.ts'
+import { type BoundValue, InfiniteValue, valueFromText } from './bounds.ts'
 import { cut, PARTITIONS_LIMIT } from './layout.ts'
 import type { PartitionTuple } from './manifest.ts'
 import type { PartitionSpec } from './metadata.ts'
@@ -194,8 +194,16 @@ export class FileWriter {
 const orderBy = (terms: readonly string[]): string =>
   terms.length === 0 ? '' : `ORDER BY ${terms.join(', ')}`
 
-const partitionValue = (type: string, text: string | null): BoundValue | null =>
-  text === null ? null : valueFromText(type, text)
+function partitionValue(type: string, text: string | null): BoundValue | null {
+  try {
+    return text === null ? null : valueFromText(type, text)
+  } catch (cause) {
+    if (!(cause instanceof InfiniteValue)) throw cause
+    throw new UnsupportedPartition(`partition_by: a value is ${text}, which no table can hold: replace it`, {
+      cause,
+    })
+  }
+}
 
 /**
  * Merges BATCH, which holds one row per key where there is a history. The candidates are all files that may hold
