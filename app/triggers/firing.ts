@@ -18,7 +18,10 @@ export interface Firing {
 
 export interface Fired<F extends Firing> {
   firing: F
-  /** `ignored`: it is cooling or disabled. Anything but `requested` has left no run. */
+  /**
+   * `ignored`: it is cooling or disabled. Anything but `requested` has left no run. One that stood back for another's
+   * cooldown, which then did not begin, has come to the same as that one.
+   */
   outcome: RequestOutcome | 'ignored'
   runId: RunId
 }
@@ -52,6 +55,7 @@ export async function fireAll<F extends Firing>(
       landingFileId: firing.landingFileId,
     })),
   )
+  const fruitless = new Map<LockedTrigger, RequestOutcome>()
   for (const one of accepted) {
     const { trigger, text } = one.firing
     one.outcome = outcomes.get(one.runId) ?? 'gone'
@@ -59,10 +63,12 @@ export async function fireAll<F extends Firing>(
       if (!moveTrigger(trigger, { type: 'fired', at }, text))
         throw new Error(`trigger ${trigger.id} fired twice`)
       trigger.lastRunId = one.runId
-    }
+    } else fruitless.set(trigger, one.outcome)
     const why = SKIPPED[one.outcome]
     if (why !== undefined) moveTrigger(trigger, { type: 'skipped' }, `${text}: ${why}`)
   }
+  for (const one of fired)
+    if (one.outcome === 'ignored') one.outcome = fruitless.get(one.firing.trigger) ?? 'ignored'
   return fired
 }
 

@@ -159,6 +159,15 @@ describe('a call is refused', () => {
     expect((await opened.sql`select state from trigger where id = ${id}`)[0]?.state).toBe('cooling')
   })
 
+  test('for such a pipeline many times at once: all for that reason, none for a cooldown that has not begun', async () => {
+    const { token } = await newWebhook({ isPublished: false, cooldown: 60 })
+    const app = replica()
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => call({ 'x-webhook-token': token }, app)),
+    )
+    expect(answers.map(({ status }) => status)).toEqual(Array(20).fill(400))
+  })
+
   test('while too many runs wait: 429, to be tried again', async () => {
     const { token, pipelineId } = await newWebhook()
     await call({ 'x-webhook-token': token })
