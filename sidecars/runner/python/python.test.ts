@@ -1,0 +1,433 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { TableName } from '../../../lake/pipeline/names.ts'
+import { RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { openTestService, type RunnerProcess, runToEnd, startRunner, type TestService } from '../testing.ts'
+
+setDefaultTimeout(60_000)
+
+let service: TestService
+let runner: RunnerProcess
+beforeAll(async () => {
+  service = await openTestService()
+  runner = await startRunner({ RUNNER_CONCURRENCY: '2', PYTHON_TIMEOUT: '20' })
+})
+afterAll(async () => {
+  await runner.stop()
+  await service.close()
+})
+
+let tables = 0
+function aTable(): TableName {
+  tables += 1
+  return { namespace: 'default', layer: 'bronze', name: `t${tables}` }
+}
+
+type Files = Record<string, string>
+const python = (source: string, more: Files = {}): Files => ({ 'pipeline.py': source, ...more })
+
+async function run(table: TableName, source: string, more: Files = {}, by = runner) {
+  const submit = await service.attempt(table, python(source, more))
+  return { submit, ...(await runToEnd(by.client, { ...submit, type: 'python' })) }
+}
+
+/** Runs and merges; the run has to succeed. Answers its lines. */
+async function publish(table: TableName, source: string, more: Files = {}) {
+  const ended = await run(table, source, more)
+  expect(ended.facts).toMatchObject({ error: '', status: RunStatus.COMPLETED })
+  if (ended.facts.testedCommit !== '')
+    expect(await service.merge(ended.submit, ended.facts.testedCommit)).toBe('merged')
+  return ended
+}
+
+async function failureOf(source: string, more: Files = {}): Promise<string> {
+  const { facts } = await run(aTable(), source, more)
+  expect(facts.status).toBe(RunStatus.FAILED)
+  return facts.error
+}
+
+/** Asks main by way of quality tests: what each SELECT says of the table. */
+async function ask(table: TableName, question: string): Promise<string> {
+  const { results } = await runner.client.runQualityTests({
+    namespace: table.namespace,
+    layer: table.layer,
+    pipelineName: table.name,
+    files: [
+      { path: 'tests/quality/q.sql', content: `select error(coalesce((${question})::varchar, 'NULL'))` },
+    ],
+    lake: await service.readMain(),
+  })
+  return results[0]?.error.replace(/^.*?Invalid Input Error: /, '') ?? ''
+}
+
+const typesOf = (table: TableName) =>
+  ask(table, "select string_agg(column_type, ',') from (describe from {{ this }})")
+
+describe('a pipeline in Python', () => {
+  test('gets its names, says what it does, and writes what it made', async () => {
+    const source = aTable()
+    await publish(source, 'result = [{"id": n, "name": f"n{n}"} for n in range(3)]')
+    const table = aTable()
+    const { lines, facts } = await publish(
+      table,
+      `
+print("printed", 1)
+print("no newline", end="")
+log.info("read %s", "this"); log.warn("careful"); log.error("bad")
+assert this == '"default.bronze"."${table.name}"', this
+assert run_started_at == "2026-01-02T03:04:05.000Z", run_started_at
+assert watermark_value is None
+assert (is_incremental(), is_append_only(), is_scd2()) == (False, True, False)
+assert config["merge_strategy"] == "append_only" and config["max_retries"] == 2, config
+assert config["unique_key"] == []
+rows = sql(f"select * from {ref('bronze.${source.name}')} where id > ?", [0])
+assert rows.columns == ["id", "name"] and rows.types == ["BIGINT", "VARCHAR"]
+assert rows.fetchall() == [(1, "n1"), (2, "n2")]
+assert duckdb_conn.execute("select $a as a", {"a": "x"}).fetchone() == ("x",)
+result = [{**row, "twice": row["id"] * 2} for row in rows.rows()]
+`,
+      { 'config.yaml': 'merge_strategy: append_only\nmax_retries: 2' },
+    )
+    expect(facts).toMatchObject({ rowsWritten: 2n, maxRetries: 2 })
+    expect(
+      lines.map((line) => line.replace(/\d+ (ms|B)|Python [\d.]+|sandbox: \w+|[\d.]+ kB/g, 'N')),
+    ).toEqual([
+      `reads default.bronze.${source.name}: 3 rows in 1 file`,
+      'pipeline.py runs on N, N',
+      'printed 1',
+      'read this',
+      'careful',
+      'bad',
+      'no newline',
+      'ran pipeline.py in N',
+      '2 rows, N of Parquet in N',
+      "committed to the run's branch in N",
+      'attempt 1 done in N',
+    ])
+    expect(await ask(table, 'select sum(twice) from {{ this }}')).toBe('6')
+    expect(await readdir(join(runner.scratchDir, 'work'))).toEqual([])
+  })
+
+  test('is judged by its quality tests like any other', async () => {
+    const { facts } = await run(aTable(), 'result = [{"a": None}, {"a": 1}]', {
+      'tests/quality/no-nulls.sql': 'select * from {{ this }} where a is null',
+    })
+    expect(facts.tests).toMatchObject([{ name: 'no-nulls', passed: false, value: 1n }])
+  })
+
+  test('reads landing zones, by SQL and as files', async () => {
+    const zone = await service.zone('python-drops')
+    await service.upload(zone, 'python-drops', 'a.csv', 'id\n1\n2\n')
+    await service.upload(zone, 'python-drops', 'b.csv', 'id\n3\n')
+    for (const name of ['"python-drops"', '"python-" + "drops"']) {
+      const { facts } = await publish(
+        aTable(),
+        `
+import glob, os
+zone = landing_zone(${name})
+files = sorted(glob.glob(zone))
+assert [os.path.basename(f) for f in files] == ["a.csv", "b.csv"], files
+assert open(files[1]).read() == "id\\n3\\n"
+result = sql(f"select sum(id) as total from read_csv_auto('{zone}')")
+`,
+      )
+      expect(facts.landingFileIds.length).toBe(2)
+    }
+    expect(await failureOf('landing_zone("none")')).toBe(
+      'executing: pipeline.py line 1: landing zone none does not exist in default',
+    )
+  })
+
+  test('reads tables whose names it makes up while it runs', async () => {
+    const [a, b, table] = [aTable(), aTable(), aTable()]
+    await publish(a, 'result = [{"n": 1}]')
+    await publish(b, 'result = [{"n": 2}]')
+    await publish(
+      table,
+      `
+total = 0
+for name in ("${a.name}", "${b.name}", "${a.name}"):
+    total += sql("select sum(n) from " + ref("bronze." + name)).fetchone()[0]
+result = [{"total": total}]`,
+    )
+    expect(await ask(table, 'select total from {{ this }}')).toBe('4')
+  })
+
+  test('sees its own table and its watermark', async () => {
+    const table = aTable()
+    const config = { 'config.yaml': 'merge_strategy: incremental\nunique_key: id\nwatermark_column: day' }
+    const source = `
+import datetime
+if watermark_value is None:
+    result = [{"id": 1, "day": datetime.date(2024, 1, 1)}]
+else:
+    assert is_incremental() and watermark_value == "2024-01-01", watermark_value
+    result = sql(f"select id + 1 as id, day + 1 as day from {this}")`
+    await publish(table, source, config)
+    await publish(table, source, config)
+    expect(await ask(table, 'select list((id, day::varchar) order by id) from {{ this }}')).toBe(
+      '[(1, 2024-01-01), (2, 2024-01-02)]',
+    )
+  })
+
+  test('with annotations at its head is configured by them', async () => {
+    const table = aTable()
+    await publish(table, '# @merge_strategy: append_only\nresult = [{"a": 1}]')
+    await publish(table, '# @merge_strategy: append_only\nresult = [{"a": 2}]')
+    expect(await ask(table, 'select count(*) from {{ this }}')).toBe('2')
+  })
+})
+
+describe('values', () => {
+  test('of every type go to Python and come back as they were', async () => {
+    const first = aTable()
+    await publish(
+      first,
+      `result = sql(r"""
+select * from (values (
+  true, 42::integer, 9007199254740993::bigint, 170141183460469231731687303715884105::hugeint::decimal(38,0),
+  1.5::double, 12.30::decimal(9,2), 99999999999999999999.123456789::decimal(38,9), 'text ''"\\\\ é 日本 \\n'::varchar,
+  date '2024-02-29', timestamp '2024-02-29 10:00:00.123456', timestamptz '2024-02-29 10:00:00+02', time '10:00:00.5',
+  '\\x00\\xFFa'::blob, uuid '00000000-0000-0000-0000-000000000001', [1, null, 3], [date '2024-01-01'],
+  {'a': 1, 'b': {'c': 12.5::decimal(4,1), 'd': '\\x00'::blob}}, 'nan'::double, '-infinity'::double, null::integer)
+) t(bo, i, bi, hu, dou, de, wide, te, da, ts, tz, ti, bl, uu, li, ld, st, na, inf, nu)""")`,
+    )
+    const second = aTable()
+    await publish(
+      second,
+      `
+import datetime, decimal, uuid
+(row,) = sql("select * from " + ref("bronze.${first.name}")).rows()
+utc = datetime.timezone.utc
+assert row == {**row,
+  "bo": True, "i": 42, "bi": 9007199254740993, "hu": decimal.Decimal("170141183460469231731687303715884105"), "dou": 1.5,
+  "de": decimal.Decimal("12.30"), "wide": decimal.Decimal("99999999999999999999.123456789"),
+  "da": datetime.date(2024, 2, 29), "ts": datetime.datetime(2024, 2, 29, 10, 0, 0, 123456),
+  "tz": datetime.datetime(2024, 2, 29, 8, tzinfo=utc), "ti": datetime.time(10, 0, 0, 500000), "bl": b"\\x00\\xffa",
+  "uu": uuid.UUID(int=1), "li": [1, None, 3], "ld": [datetime.date(2024, 1, 1)],
+  "st": {"a": 1, "b": {"c": decimal.Decimal("12.5"), "d": b"\\x00"}}, "inf": float("-inf"), "nu": None}, row
+assert row["na"] != row["na"]
+assert "日本" in row["te"]
+result = [row, {**row, "dou": None, "st": None, "ts": None}]`,
+    )
+    expect(await typesOf(second)).toBe(
+      'BOOLEAN,BIGINT,BIGINT,DECIMAL(36,0),DOUBLE,DECIMAL(4,2),DECIMAL(29,9),VARCHAR,DATE,TIMESTAMP,' +
+        'TIMESTAMP WITH TIME ZONE,TIME,BLOB,UUID,BIGINT[],DATE[],' +
+        'STRUCT(a BIGINT, b STRUCT(c DECIMAL(3,1), d BLOB)),DOUBLE,DOUBLE,VARCHAR',
+    )
+    const same =
+      'bo, i, bi, hu, dou, de, wide, te, da, ts, tz, ti, bl, uu, li::varchar, ld::varchar, st.a, st.b.c, st.b.d, na, inf, nu::varchar'
+    expect(
+      await ask(
+        second,
+        `select count(*) from (select ${same} from {{ this }} where dou is not null intersect select ${same} from {{ ref('bronze.${first.name}') }})`,
+      ),
+    ).toBe('1')
+  })
+
+  test('a column takes the type of the table where its values fit', async () => {
+    const table = aTable()
+    const appending = { 'config.yaml': 'merge_strategy: append_only' }
+    await publish(
+      table,
+      'result = sql("select 1::integer as i, 1.5::double as d, 12.50::decimal(9,2) as m, date \'2024-01-01\' as t, [1::bigint] as l")',
+      appending,
+    )
+    await publish(table, 'result = [{"i": 2, "d": 3, "m": None, "t": None, "l": None}]', appending)
+    await publish(table, 'import decimal\nresult = [{"i": 3, "m": decimal.Decimal("7.5")}]', appending)
+    expect(await typesOf(table)).toBe('INTEGER,DOUBLE,DECIMAL(9,2),DATE,BIGINT[]')
+    expect(await ask(table, "select sum(i) || ' ' || sum(d) || ' ' || sum(m) from {{ this }}")).toBe(
+      '6 4.5 20.00',
+    )
+  })
+
+  test('a million rows of three columns go in and out', async () => {
+    const [source, table] = [aTable(), aTable()]
+    await publish(
+      source,
+      `result = sql("select range as id, range * 0.5::double as value, 'name ' || range as name from range(1000000)")`,
+    )
+    const { facts, lines } = await publish(
+      table,
+      `result = sql("from " + ref("bronze.${source.name}")).rows()`,
+    )
+    expect(facts.rowsWritten).toBe(1_000_000n)
+    const name = source.name
+    expect(
+      await ask(table, `select count(*) from (from {{ this }} intersect from {{ ref('bronze.${name}') }})`),
+    ).toBe('1000000')
+    process.stdout.write(`  1,000,000 rows of 3 columns: ${lines.find((line) => line.startsWith('ran'))}\n`)
+  })
+
+  test('no rows empty a table that is there, and a dict of columns is a result', async () => {
+    const table = aTable()
+    await publish(table, 'result = {"a": [1, 2], "b": ("x", None)}')
+    expect(await ask(table, 'select count(b) from {{ this }}')).toBe('1')
+    await publish(table, 'result = []')
+    expect(await ask(table, 'select count(*) from {{ this }}')).toBe('0')
+    expect(await typesOf(table)).toBe('BIGINT,VARCHAR')
+    expect(await failureOf('result = []')).toMatch(
+      /result has no rows and no types, and the table does not exist yet/,
+    )
+  })
+})
+
+describe('a failure says what to mend', () => {
+  test.each([
+    ['x = 1\nresult = 1 / 0', 'pipeline.py line 2: ZeroDivisionError: division by zero'],
+    ['def f():\n  return {}["a"]\n\nresult = f()', "pipeline.py line 2: KeyError: 'a'"],
+    [
+      'import json\njson.loads("{")',
+      /^pipeline.py line 2: json.decoder.JSONDecodeError: Expecting property name/,
+    ],
+    ['x = 1\nx = = 2', 'pipeline.py line 2: SyntaxError: invalid syntax'],
+    ['x = 1', 'pipeline.py: it did not set result'],
+    ['result = 5', /^pipeline.py: result is of type int: it must be what sql\(\) gives, a list of dicts/],
+    ['class Own: pass\nresult = Own()', /^pipeline.py: result is of type Own: it must be/],
+    ['result = None', /result is of type NoneType/],
+    ['result = [1]', 'pipeline.py: result is a list, so each of its items must be a dict, not int'],
+    ['result = {"a": 1}', 'pipeline.py: result is a dict, so column "a" must be a list, not int'],
+    ['result = {"a": [1], "b": []}', 'pipeline.py: the columns of result differ in length: a 1, b 0'],
+    ['result = [{"a": 1}, {"a": "x"}]', 'pipeline.py: column "a" mixes values of type int and str'],
+    [
+      'result = [{"a": object()}]',
+      'pipeline.py: column "a" holds a value of type object, which a table cannot',
+    ],
+    ['result = [{1: 2}]', 'pipeline.py: the name of a column is 1: give it a text'],
+    ['result = [{"a": 1, "A": 2}]', 'pipeline.py: two columns are named "a" and "A"'],
+    ['result = [{"a": 10**40}]', 'pipeline.py: column "a" holds a whole number of more than 38 digits'],
+    ['result = [{"a": "\\ud800"}]', /a text of the result is no Unicode/],
+    [
+      '\nsql("select * from nothing")',
+      /^pipeline.py line 2: Catalog Error: Table with name nothing does not exist!/,
+    ],
+    ['sql("""select\n1 as a,\nfro""")', /^pipeline.py line 1: Binder Error: .* \(line 3 of the query\)$/],
+    ['sql("drop table x; select 1")', 'pipeline.py line 1: one SELECT statement is expected, not 2'],
+    ['sql("copy (select 1) to \'x\'")', /^pipeline.py line 1: Permission Error: Cannot access file/],
+    ['sql("select * from read_text(\'/etc/passwd\')")', /line 1: Permission Error/],
+    ['sql("select ?")', 'pipeline.py line 1: the query has a parameter 1, and params gives no value for it'],
+    ['sql("select ? as a", [object()])', /the parameter holds a value of type object/],
+    ['ref("nothing.at.all.here")', /^pipeline.py line 1: /],
+    ['ref("bronze.nothing")', 'pipeline.py line 1: table default.bronze.nothing does not exist'],
+    ['ref(1)', 'pipeline.py line 1: ref() takes one name in quotes'],
+    ['sql("select 1 as a").arrow', /^pipeline.py: it did not set result$/],
+    ['import sys; sys.exit(3)', 'pipeline.py line 1: SystemExit: 3'],
+    [
+      'import os; os._exit(3)',
+      'pipeline.py: the Python process is gone: it ended with code 3 before its result',
+    ],
+    ['import ctypes; ctypes.string_at(0)', /^pipeline.py: the Python process is gone: .*SIGSEGV/],
+    ['import nothing_like_it', "pipeline.py line 1: ModuleNotFoundError: No module named 'nothing_like_it'"],
+    ['open("/etc/passwd")', /^pipeline.py line 1: .*(Permission denied|No such file)/],
+    [
+      'result = sql("select 1 as a, cast(x as integer) as b from (select \'y\' as x)")',
+      /^pipeline.py line 1: Conversion Error/,
+    ],
+  ])('%j', async (source, error) => {
+    const failure = await failureOf(source)
+    expect(failure).toStartWith('executing: ')
+    if (typeof error === 'string') expect(failure).toBe(`executing: ${error}`)
+    else expect(failure.replace('executing: ', '')).toMatch(error)
+    expect(failure).not.toMatch(/sluice-runner-|interpreter\.py|<sluice/)
+  })
+
+  test('its traceback is in the log, and nothing of ours in it', async () => {
+    const { lines } = await run(aTable(), 'def f():\n  sql("select nope")\n\nf()')
+    const traceback = lines.find((line) => line.startsWith('Traceback'))
+    expect(traceback).toStartWith(
+      'Traceback (most recent call last):\n  File "pipeline.py", line 4, in <module>\n    f()\n',
+    )
+    expect(traceback).toContain('  File "pipeline.py", line 2, in f\n    sql("select nope")\n')
+    expect(traceback).not.toMatch(/sluice|scratch/)
+  })
+})
+
+describe('limits', () => {
+  test('a run that takes too long is ended, and says so', async () => {
+    const short = await startRunner({ PYTHON_TIMEOUT: '1' })
+    const { facts } = await run(aTable(), 'import time\ntime.sleep(60)', {}, short)
+    expect(facts.error).toBe('executing: pipeline.py: it took longer than 1 s, the time limit')
+    await short.stop()
+  })
+
+  test('cancel ends Python that is busy, and Python that waits for the engine', async () => {
+    const endless = 'select sum(a.range * b.range) as n from range(1000000) a, range(1000000) b'
+    for (const source of ['print("on")\nwhile True: pass', `print("on")\nsql("${endless}").fetchall()`]) {
+      const submit = await service.attempt(aTable(), python(source))
+      const { handle } = await runner.client.submitPipeline({ ...submit, type: 'python' })
+      for await (const { entry } of runner.client.streamLogs({ handle })) if (entry?.message === 'on') break
+      expect(await runner.client.cancelRun({ handle })).toMatchObject({ interrupted: true })
+      expect(await runner.client.getRunStatus({ handle })).toMatchObject({ status: RunStatus.CANCELLED })
+    }
+    await publish(aTable(), 'result = [{"a": 1}]')
+  })
+
+  test('a flood of lines is bounded, and the log says how many are missing', async () => {
+    const { lines } = await publish(aTable(), 'for n in range(30000): print(n)\nresult = [{"a": 1}]')
+    expect(lines.length).toBe(10_000)
+    expect(lines.at(-1)).toMatch(/^20,?\d+ more log lines were dropped/)
+  })
+})
+
+describe('validation', () => {
+  const validate = async (source: string, by = runner) => {
+    const { valid, files } = await by.client.validatePipeline({
+      namespace: 'default',
+      layer: 'bronze',
+      pipelineName: 'p',
+      type: 'python',
+      files: [{ path: 'pipeline.py', content: source }],
+      knownTables: [],
+    })
+    return { valid, errors: files[0]?.errors, warnings: files[0]?.warnings }
+  }
+
+  test('finds what does not compile, with its line, and runs nothing', async () => {
+    expect(await validate('result = 1 / 0')).toEqual({ valid: true, errors: [], warnings: [] })
+    expect(await validate('x = 1\nif x\n  pass')).toEqual({
+      valid: false,
+      errors: ["line 2: SyntaxError: expected ':'"],
+      warnings: [],
+    })
+    expect((await validate('x\0y')).errors?.[0]).toMatch(/null bytes/)
+    expect((await validate(`${'('.repeat(10_000)}`)).valid).toBe(false)
+    expect(await validate('ref("silver.nothing")')).toMatchObject({
+      valid: true,
+      warnings: [expect.stringContaining('there is no table "silver.nothing"')],
+    })
+  })
+
+  test('without Python everything else works, and Python says what is missing', async () => {
+    const without = await startRunner({ PYTHON_BIN: '/nowhere/python3' })
+    const missing = 'PYTHON_BIN: there is no /nowhere/python3 on this machine'
+    const { facts } = await run(aTable(), 'result = []', {}, without)
+    expect(facts.error).toStartWith(`rendering: python: ${missing}`)
+    expect(await validate('x = = 1', without)).toEqual({
+      valid: true,
+      errors: [],
+      warnings: [expect.stringContaining(`its syntax was not checked: ${missing}`)],
+    })
+    const submit = await service.attempt(aTable(), { 'pipeline.sql': 'select 1 as a' })
+    expect((await runToEnd(without.client, submit)).facts.error).toBe('')
+    await without.stop()
+  })
+
+  test('SANDBOX=required refuses whatever is less than bubblewrap, and SANDBOX=off warns', async () => {
+    // A PATH without bwrap is a machine without it.
+    const strict = await startRunner({
+      SANDBOX: 'required',
+      PATH: '/nowhere',
+      PYTHON_BIN: '/usr/bin/python3',
+    })
+    expect((await run(aTable(), 'result = []', {}, strict)).facts.error).toBe(
+      'rendering: python: SANDBOX=required, and bubblewrap does not work here (bubblewrap: it is not installed)',
+    )
+    await strict.stop()
+    const open = await startRunner({ SANDBOX: 'off' })
+    const { facts, lines } = await run(aTable(), 'result = [{"a": 1}]', {}, open)
+    expect(facts.error).toBe('')
+    expect(lines).toContain('there is no sandbox (SANDBOX=off): the pipeline can do what the runner can')
+    await open.stop()
+  })
+})
