@@ -8,7 +8,15 @@ afterEach(() => feeds.stop())
 
 /** A run in memory that counts what is asked of it. */
 function runOf(state = 'pending.waiting') {
-  const run = { state, live: true, steps: [] as Partial<Step>[], reads: 0, fails: false, text: '' }
+  const run = {
+    state,
+    live: true,
+    steps: [] as Partial<Step>[],
+    reads: 0,
+    fails: false,
+    text: '',
+    onRead() {},
+  }
   feeds = makeInspectorFeeds({
     async snapshot() {
       if (run.fails) throw new Error('no database')
@@ -20,7 +28,10 @@ function runOf(state = 'pending.waiting') {
         now: String(run.reads),
       } as unknown as Snapshot
     },
-    after: async (_machine, _id, after) => run.steps.filter(({ id = 0 }) => id > after) as Step[],
+    async after(_machine, _id, after) {
+      run.onRead()
+      return run.steps.filter(({ id = 0 }) => id > after).slice(0, limits.inspectorSteps) as Step[]
+    },
     latestSteps: async () => new Map(),
     movedSince: async () => ({ last: 0, machines: [] }),
   })
@@ -87,6 +98,40 @@ describe('streams of one instance', () => {
     move('success', false)
     const steps = told(await textOf(follow(2))).filter(([name]) => name === 'transition')
     expect(steps.map(([, { id }]) => id)).toEqual([3])
+  })
+
+  test('that begin while another is being told miss no step', async () => {
+    const { run, move } = runOf()
+    for (const to of ['pending.starting', 'running.rendering']) move(to)
+    const first = textOf(follow(2))
+    await Bun.sleep(0)
+    const second = new Promise<string>((resolve) => {
+      run.onRead = () => {
+        run.onRead = () => {}
+        resolve(textOf(follow(0)))
+      }
+    })
+    move('running.executing')
+    await Bun.sleep(0)
+    move('success', false)
+    const ids = (text: string) =>
+      told(text).flatMap(([name, data]) => (name === 'transition' ? [data.id] : []))
+    expect([ids(await first), ids(await second)]).toEqual([
+      [3, 4],
+      [1, 2, 3, 4],
+    ])
+  })
+
+  test('tell a history that is longer than one read to its end', async () => {
+    const { run, move } = runOf()
+    const count = limits.inspectorSteps * 2 + 1
+    run.steps = Array.from({ length: count - 1 }, (_, index) => ({ id: index + 1, to: 'running.waiting' }))
+    move('success', false)
+    const events = told(await textOf(follow(0)))
+    expect(events.filter(([name]) => name === 'transition').map(([, { id }]) => id)).toEqual(
+      Array.from({ length: count }, (_, index) => index + 1),
+    )
+    expect(events.at(-1)?.[0]).toBe('snapshot')
   })
 
   test('say that they cannot be read, and end', async () => {

@@ -161,14 +161,19 @@ export function makeInspectorFeeds(
   }
 
   async function tell(one: Watched) {
+    // Whoever comes during the reads is told by the next ones: these steps may begin after the one he names.
+    const watchers = [...one.watchers]
     // The snapshot is read first: steps that come between the two are told with it, and never one without the other.
     const snapshot = await inspector.snapshot(one.machine, one.id)
-    const from = Math.min(...[...one.watchers].map(({ position }) => position))
+    const from = Math.min(...watchers.map(({ position }) => position))
     const steps = await inspector.after(one.machine, one.id, from)
+    // The rest of a long history comes with the next reads; until then nobody is told where it ends.
+    const isWhole = steps.length < limits.inspectorSteps
+    if (!isWhole) one.isStale = true
     one.latest = Math.max(one.latest, steps.at(-1)?.id ?? 0)
-    const isNews = newsOf(snapshot) !== one.told
-    one.told = newsOf(snapshot)
-    for (const watcher of one.watchers) {
+    const isNews = isWhole && newsOf(snapshot) !== one.told
+    if (isWhole) one.told = newsOf(snapshot)
+    for (const watcher of watchers) {
       const { controller } = watcher
       if ((controller.desiredSize ?? 0) <= 0) {
         end(controller)
@@ -179,6 +184,7 @@ export function makeInspectorFeeds(
         send(controller, event('transition', step, step.id))
         watcher.position = step.id
       }
+      if (!isWhole) continue
       if (snapshot === null) send(controller, event('gone', { message: `the ${one.machine} is gone` }))
       else if (isNews || watcher.isNew) send(controller, event('snapshot', snapshot))
       watcher.isNew = false
