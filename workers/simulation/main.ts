@@ -70,7 +70,7 @@ async function many(from: number, count: number): Promise<number> {
       // Whatever it left half done is not the next one's.
       for (const spare of bench.spare.splice(0)) void spare.close()
     }
-    if ((seed - from + 1) % 500 === 0)
+    if ((seed - from + 1) % 250 === 0)
       console.log(
         `${seed - from + 1} seeds, ${failed.length} failed, ${Math.round((performance.now() - startedAt) / 1_000)} s`,
       )
@@ -99,8 +99,11 @@ async function spread(from: number, count: number, processes: number): Promise<n
         [process.execPath, import.meta.path, `--from=${part.from}`, `--seeds=${part.count}`],
         { stdout: 'pipe', stderr: 'inherit' },
       )
-      const output = await new Response(child.stdout).text()
-      console.log(output.trimEnd())
+      let output = ''
+      for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+        process.stdout.write(text)
+        output += text
+      }
       return { code: await child.exited, output }
     }),
   )

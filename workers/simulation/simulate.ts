@@ -34,7 +34,7 @@ export interface Bench {
   spare: Connections[]
 }
 
-const STEPS = 70
+const STEPS = 60
 const START = Date.UTC(2026, 0, 5, 9, 0, 0)
 /** Rows of history that a paused transaction may have numbered before others. */
 const IN_FLIGHT = 100
