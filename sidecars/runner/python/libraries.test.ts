@@ -1,0 +1,132 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { openTestService, type RunnerProcess, runToEnd, startRunner, type TestService } from '../testing.ts'
+
+// With a Python that has pyarrow, pandas and polars: TEST_PYTHON_BIN names one. Without it these tests say that they did
+// not run; `.ci/run` makes one.
+
+setDefaultTimeout(60_000)
+
+const bin = process.env.TEST_PYTHON_BIN
+const described = bin === undefined ? describe.skip : describe
+
+described('with pyarrow, pandas and polars', () => {
+  let service: TestService
+  let runner: RunnerProcess
+  beforeAll(async () => {
+    service = await openTestService()
+    runner = await startRunner({ PYTHON_BIN: bin ?? '', PYTHON_MEMORY_LIMIT: '2GB' })
+  })
+  afterAll(async () => {
+    await runner.stop()
+    await service.close()
+  })
+
+  let tables = 0
+  async function run(source: string, type = 'python') {
+    tables += 1
+    const name = `t${tables}`
+    const table = { namespace: 'default', layer: 'bronze', name } as const
+    const submit = await service.attempt(table, { [`pipeline.${type === 'sql' ? 'sql' : 'py'}`]: source })
+    const { facts } = await runToEnd(runner.client, { ...submit, type })
+    if (facts.status === RunStatus.COMPLETED) await service.merge(submit, facts.testedCommit)
+    return { error: facts.error.replace('executing: pipeline.py', 'py'), name }
+  }
+
+  /** The rows and types of a table, as the engine sees them. */
+  async function contents(name: string): Promise<string> {
+    const { results } = await runner.client.runQualityTests({
+      namespace: 'default',
+      layer: 'bronze',
+      pipelineName: name,
+      files: [
+        {
+          path: 'tests/quality/q.sql',
+          content:
+            "select error((select string_agg(column_name || ' ' || column_type, ', ') from (describe from {{ this }})) || ': ' || (select list(t)::varchar from {{ this }} t))",
+        },
+      ],
+      lake: await service.readMain(),
+    })
+    return results[0]?.error.replace(/^.*?Invalid Input Error: /, '') ?? ''
+  }
+
+  async function written(source: string): Promise<string> {
+    const { error, name } = await run(source)
+    expect(error).toBe('')
+    return contents(name)
+  }
+
+  test('rows go in as an Arrow table and come back as one', async () => {
+    expect(
+      await written(`
+table = sql("select 1::integer as i, 2::hugeint as h, 1.50::decimal(9,2) as d, timestamp '2024-01-01 10:00:00.5' as at, [1, 2] as l, null::integer as n").arrow()
+import pyarrow
+assert isinstance(table, pyarrow.Table), table
+assert table.schema.field("d").type == pyarrow.decimal128(9, 2), table.schema
+result = table`),
+    ).toBe(
+      "i INTEGER, h DECIMAL(38,0), d DECIMAL(9,2), at TIMESTAMP, l INTEGER[], n INTEGER: [{'i': 1, 'h': 2, 'd': 1.50, 'at': '2024-01-01 10:00:00.5', 'l': [1, 2], 'n': NULL}]",
+    )
+  })
+
+  test('a pandas frame is a result, missing values are NULL', async () => {
+    expect(
+      await written(`
+frame = sql("select range as id, 'n' || range as name from range(2)").df()
+frame["at"] = __import__("pandas").Timestamp("2024-01-01 10:00")
+frame["gap"] = [1.5, None]
+frame["none"] = None
+result = frame`),
+    ).toBe(
+      "id BIGINT, name VARCHAR, at TIMESTAMP, gap DOUBLE, none VARCHAR: [{'id': 0, 'name': n0, 'at': '2024-01-01 10:00:00', 'gap': 1.5, 'none': NULL}, {'id': 1, 'name': n1, 'at': '2024-01-01 10:00:00', 'gap': NULL, 'none': NULL}]",
+    )
+  })
+
+  test('a polars frame is a result', async () => {
+    expect(
+      await written(`
+import polars
+frame = sql("select range as id, date '2024-01-01' as day from range(2)").pl()
+result = frame.with_columns(half=polars.col("id") / 2, s=polars.lit("x"), none=polars.lit(None))`),
+    ).toBe(
+      "id BIGINT, day DATE, half DOUBLE, s VARCHAR, none VARCHAR: [{'id': 0, 'day': 2024-01-01, 'half': 0.0, 's': x, 'none': NULL}, {'id': 1, 'day': 2024-01-01, 'half': 0.5, 's': x, 'none': NULL}]",
+    )
+  })
+
+  test('values of numpy and pandas in dicts and lists are values', async () => {
+    expect(
+      await written(`
+import numpy, pandas
+result = {"a": numpy.array([1, 2]), "b": [numpy.float64(1.5), numpy.nan], "c": [pandas.Timestamp("2024-01-01"), pandas.NaT], "d": [numpy.array([1]), None]}`),
+    ).toBe(
+      "a BIGINT, b DOUBLE, c TIMESTAMP, d BIGINT[]: [{'a': 1, 'b': 1.5, 'c': '2024-01-01 00:00:00', 'd': [1]}, {'a': 2, 'b': nan, 'c': NULL, 'd': NULL}]",
+    )
+  })
+
+  test.each([
+    [
+      'import pyarrow\nresult = pyarrow.table({"a": pyarrow.array([1], pyarrow.duration("s"))})',
+      'py: column "a" holds durations',
+    ],
+    ['import pandas\nresult = pandas.DataFrame({1: [1]})', 'py: the name of a column is 1'],
+    ['import pandas\nresult = pandas.DataFrame({"a": [object()]})', 'py: result: '],
+    [
+      'import pandas\nresult = pandas.DataFrame({"a": [pandas.Timestamp("2024-01-01 00:00:00.000000001")]})',
+      'py: result: ',
+    ],
+    ['import pandas\nresult = pandas.Series([1])', 'py: result is of type pandas'],
+    ['import polars\nresult = polars.LazyFrame({"a": [1]})', 'py: result is of type polars'],
+    [
+      'import pyarrow\nresult = pyarrow.table([pyarrow.array([1]), pyarrow.array([2])], names=["a", "a"])',
+      'py: two columns of result have the same name',
+    ],
+  ])('%s', async (source, error) => expect((await run(source)).error).toStartWith(error))
+
+  test('a million rows go in and out as Arrow', async () => {
+    const { error } = await run(
+      `t = sql("select range as id, range * 0.5::double as v, 'name ' || range as n from range(1000000)").arrow()\nassert t.num_rows == 1000000\nresult = t`,
+    )
+    expect(error).toBe('')
+  })
+})
