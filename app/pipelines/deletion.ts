@@ -8,9 +8,10 @@ import { lockPipeline, moveDraft } from './draft.ts'
 import { noPipeline, type PipelineRef, prefixOf } from './ref.ts'
 
 // A deleted pipeline's name can be used again at once, so its files may be removed late, but never after another
-// pipeline of that name has written its own. The outbox row is the right to remove them: whoever takes it (the request,
-// the dispatcher after a crash, or the creation of the next pipeline of that name, before it writes anything) holds it
-// locked until the files are gone, and nobody can take it again.
+// pipeline of that name has written its own. The prefix in the outbox row is the right to remove them: whoever takes it (the
+// request, the dispatcher after a crash, or the creation of the next pipeline of that name, before it writes anything) holds
+// the row locked until the files are gone, and nobody can take it again. The creation leaves the row to its effect: runs and
+// triggers of the old pipeline may still have to be ended.
 
 const KIND = 'pipelineDeleted'
 /** The request itself performs the effect; the dispatcher comes later, if it had to die before. */
@@ -19,7 +20,8 @@ const GRACE_SECONDS = 15
 /** Payload of the effect `pipelineDeleted`. */
 export interface PipelineDeleted {
   pipeline_id: PipelineId
-  prefix: string
+  /** Absent: its files are gone. */
+  prefix?: string
 }
 
 export interface DeletionDeps {
@@ -56,15 +58,27 @@ export async function finishDeletion(
 ): Promise<void> {
   await triggers.retireAllOf(payload.pipeline_id)
   await runs.cancelAllOf(payload.pipeline_id, 'pipeline deleted')
-  await db.transaction((tx) => removeLeftFiles(tx, objects, payload.prefix))
+  await db.transaction(async (tx) => {
+    const [taken] = await tx
+      .delete(outbox)
+      .where(and(eq(outbox.kind, KIND), eq(payloadField('pipeline_id'), payload.pipeline_id)))
+      .returning({ prefix: payloadField('prefix') })
+    if (typeof taken?.prefix === 'string') await removeFiles(objects, taken.prefix)
+  })
 }
 
 /** Removes the files of deleted pipelines under a prefix, if that is still to be done. Pinned versions stay readable. */
 export async function removeLeftFiles(tx: Tx, objects: ObjectStore, prefix: string): Promise<void> {
   const taken = await tx
-    .delete(outbox)
-    .where(and(eq(outbox.kind, KIND), eq(sql`${outbox.payload}->>'prefix'`, prefix)))
+    .update(outbox)
+    .set({ payload: sql`${outbox.payload} - 'prefix'` })
+    .where(and(eq(outbox.kind, KIND), eq(payloadField('prefix'), prefix)))
     .returning({ id: outbox.id })
-  if (taken.length === 0) return
+  if (taken.length > 0) await removeFiles(objects, prefix)
+}
+
+const payloadField = (name: keyof PipelineDeleted) => sql<string | null>`${outbox.payload}->>${name}`
+
+async function removeFiles(objects: ObjectStore, prefix: string): Promise<void> {
   for await (const { key } of everyObject(objects, prefix)) await objects.delete(key)
 }

@@ -186,6 +186,27 @@ describe('delete', () => {
     expect(await keysUnder(prefix)).toEqual([`${prefix}config.yaml`, `${prefix}pipeline.sql`])
     expect(await parts.pipelines().get(ref)).toMatchObject({ id: next.id, description: 'Another' })
   })
+
+  test('that is interrupted before it could end anything is still finished when the name is used again', async () => {
+    const { ref, answer, prefix } = await created()
+    const ended: string[] = []
+    const dying = { retireAllOf: () => Promise.reject(new Error('killed')) }
+    await parts.pipelines({ triggers: dying }).remove(ref)
+    await parts.pipelines().create(ref)
+    const effects = await parts.sql`select payload from outbox where kind = 'pipelineDeleted'`
+    expect(effects.map(({ payload }) => payload.pipeline_id)).toEqual([answer.id])
+    // The next one of the name is deleted, and interrupted too: each has an effect of its own.
+    await parts.pipelines({ triggers: dying }).remove(ref)
+    const triggers = { retireAllOf: async (id: string) => void ended.push(id) }
+    await parts.pipelines({ triggers }).finishDeletion(effects[0]?.payload)
+    expect([ended, parts.cancelled.includes(answer.id)]).toEqual([[answer.id], true])
+    expect(await keysUnder(prefix)).toHaveLength(2)
+    const [left, ...others] = await parts.sql`select payload from outbox where kind = 'pipelineDeleted'`
+    expect([left?.payload.prefix, others]).toEqual([prefix, []])
+    await parts.pipelines().finishDeletion(left?.payload)
+    expect(await keysUnder(prefix)).toEqual([])
+    expect(await parts.sql`select 1 from outbox where kind = 'pipelineDeleted'`).toHaveLength(0)
+  })
 })
 
 describe('list', () => {
