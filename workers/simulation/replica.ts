@@ -21,6 +21,7 @@ import { applyOutcomes, type Outcome } from '../../app/runs/outcomes.ts'
 import { makeRunService, type RunService } from '../../app/runs/service.ts'
 import { queueCancels } from '../../app/runs/settle.ts'
 import { startWaiting } from '../../app/runs/start.ts'
+import { failStuckRuns } from '../../app/runs/stuck.ts'
 import { makeScheduleService } from '../../app/schedules/service.ts'
 import { makeTriggerService } from '../../app/triggers/service.ts'
 import { makeWebhookService } from '../../app/webhooks/service.ts'
@@ -32,6 +33,9 @@ import { tickSchedules } from '../scheduler.ts'
 import { makeEvaluator } from '../triggers.ts'
 import type { SimulatedProcess } from './process.ts'
 import type { Runner } from './runner.ts'
+
+/** `stuck_run_timeout_minutes` */
+const STUCK_MINUTES = 120
 
 /** An attempt that this replica follows, and what it has heard of it so far. */
 export interface Followed {
@@ -53,7 +57,7 @@ export interface ReplicaOptions {
 }
 
 export type Replica = ReturnType<typeof makeReplica>
-export type Role = 'triggers' | 'scheduler'
+export type Role = 'triggers' | 'scheduler' | 'reaper'
 
 export function makeReplica({ name, process, runner, clock, newId, complain, applied }: ReplicaOptions) {
   const { objects } = process
@@ -203,6 +207,9 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
     evaluator: makeEvaluator({ sql, write: writeAs('triggers'), newId, log, post: nothing }),
     tickSchedules: () =>
       tickSchedules({ write: writeAs('scheduler'), newId, log: { ...log, info: nothing } }),
+    /** Of the reaper's duties the one that moves runs, as workers/reaper.ts performs it. */
+    failStuck: () =>
+      writeAs('reaper')((tx) => failStuckRuns(tx, { timeoutMinutes: STUCK_MINUTES, limit: 64 })),
     live,
     start,
     apply,

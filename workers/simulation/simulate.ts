@@ -76,6 +76,7 @@ export async function simulate(
     said: [],
     uploads: [],
     requests: 0,
+    keys: new Map(),
     busy: new Set(),
     archiving: new Set(),
     admin: database.admin,

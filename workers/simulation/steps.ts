@@ -42,6 +42,8 @@ export interface Stage {
   said: Outcome[]
   uploads: string[]
   requests: number
+  /** Idempotency keys, and when each was used first. */
+  keys: Map<number, number>
   /** Executions that a paused operation holds. */
   busy: Set<Execution>
   archiving: Set<string>
@@ -93,6 +95,7 @@ const WEIGHTS: Record<string, number> = {
   keepTime: 3,
   sweep: 2,
   schedule: 3,
+  stuck: 1.5,
   clock: 16,
   stop: 0.7,
 }
@@ -111,8 +114,11 @@ const MAKERS: Record<string, Make> = {
 
   requestWithKey(stage, replica) {
     const { byKey } = stage.memory.acknowledged
-    const isRepeat = stage.requests > 0 && stage.random.chance(0.6)
-    const key = isRepeat ? stage.random.int(1, stage.requests) : ++stage.requests
+    const now = stage.clock.now().getTime()
+    // A day after its first use a key is another one.
+    const known = [...stage.keys].filter(([, first]) => now - first < 23 * 3_600_000).map(([key]) => key)
+    const key = known.length > 0 && stage.random.chance(0.6) ? stage.random.pick(known) : ++stage.requests
+    if (!stage.keys.has(key)) stage.keys.set(key, now)
     const pipeline = `${['first', 'second', 'third'][key % 3]}`
     return {
       title: `a client asks for a run of ${pipeline} under key ${key}`,
@@ -320,7 +326,7 @@ const MAKERS: Record<string, Make> = {
   },
 
   lead(stage, replica) {
-    return leading(stage, replica, stage.random.pick(['triggers', 'scheduler'] as const))
+    return leading(stage, replica, stage.random.pick(['triggers', 'scheduler', 'reaper'] as const))
   },
 
   hear: (_, replica) => ({
@@ -347,9 +353,17 @@ const MAKERS: Record<string, Make> = {
     operation: () => replica.tickSchedules(),
   }),
 
+  stuck: (_, replica) => ({
+    title: 'fail stuck runs',
+    replica,
+    operation: async () => (await replica.failStuck())?.ids,
+  }),
+
   clock(stage) {
     const { random } = stage
-    const ms = random.weighted({ moment: 10, seconds: 8, minutes: 3, hours: 0.5 })
+    // A request that sleeps for a day meets its own key as another one.
+    const hours = stage.paused === null ? 0.5 : 0
+    const ms = random.weighted({ moment: 10, seconds: 8, minutes: 3, hours })
     const by = {
       moment: [1, 900],
       seconds: [1_000, 12_000],
