@@ -17,6 +17,7 @@ import { systemClock as clock } from './clock.ts'
 import { type Config, ConfigError, parseConfig } from './config.ts'
 import { fileRoutes } from './files/routes.ts'
 import { makeFileService } from './files/service.ts'
+import { weakest } from './health/service.ts'
 import { newId } from './ids.ts'
 import { makeInspectorFeeds } from './inspector/feed.ts'
 import { inspectorRoutes } from './inspector/routes.ts'
@@ -223,6 +224,13 @@ async function start(config: Config) {
       runner: config.runnerUrls === null ? null : runners.check,
       query: queryServices === null ? null : queryServices.check,
     },
+    describePython: async (signal) =>
+      weakest(
+        await runners.askAll(async (runner) => {
+          const { sandbox, pythonVersion: version } = await runner.describeRunner({}, { signal })
+          return { sandbox, version }
+        }),
+      ),
     api: [
       auditRoutes(audit),
       namespaceRoutes(namespaces),

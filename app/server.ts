@@ -5,7 +5,7 @@ import type { Clock } from './clock.ts'
 import type { Config } from './config.ts'
 import { featureRoutes } from './features/routes.ts'
 import { healthRoutes } from './health/routes.ts'
-import { makeHealthService, type ReadinessChecks } from './health/service.ts'
+import { makeHealthService, type PythonHealth, type ReadinessChecks } from './health/service.ts'
 import { makeAuthenticate } from './http/auth.ts'
 import { readBody } from './http/body.ts'
 import { makeClientAddress, type Peer } from './http/client-address.ts'
@@ -38,6 +38,7 @@ export interface AppParts {
   newId: NewId
   metrics: Metrics
   readiness: ReadinessChecks
+  describePython?: (signal: AbortSignal) => Promise<PythonHealth | null>
   /** Told of every answer. */
   audit: RecordRequest
   /** Route plugins of the slices, mounted under /api/v1. */

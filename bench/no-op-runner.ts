@@ -40,6 +40,7 @@ export const noOpInProcess = (url: string): Remote<RunnerClient> => ({
     cancelRun: refuse,
     validatePipeline: refuse,
     runQualityTests: refuse,
+    describeRunner: refuse,
   },
   check: async () => {},
 })

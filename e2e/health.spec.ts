@@ -18,6 +18,10 @@ test('it is ready: database, objects, runner and query answer', async ({ request
     status: 'ok',
     services: { postgres: 'healthy', s3: 'healthy', runner: 'healthy', query: 'healthy' },
     details: {},
+    python: {
+      sandbox: expect.stringMatching(/^(bubblewrap|landlock)$/),
+      version: expect.stringMatching(/^3\./),
+    },
   })
   expect(response.status()).toBe(200)
 })

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import type { Log } from '../log.ts'
 import { requestTo, testApp, testLog } from '../test-app.ts'
-import { makeHealthService, type ReadinessChecks } from './service.ts'
+import { makeHealthService, type PythonHealth, type ReadinessChecks, weakest } from './service.ts'
 
 const answers = async () => {}
 const refuses = async () => {
@@ -127,4 +127,16 @@ test('metrics are text under the names of the specification', async () => {
     'grpc_request_duration_seconds',
   ])
     expect(text).toContain(`# TYPE sluice_${name} `)
+})
+
+test('the sandbox of Python is told beside the services: the weakest of all runners, null where none has Python', async () => {
+  const saidWith = async (describePython: () => Promise<PythonHealth | null>) => {
+    const response = await requestTo(testApp({ describePython }), 'GET', '/health/ready')
+    return ((await response.json()) as { python?: unknown }).python
+  }
+  const runner = (sandbox: string) => ({ sandbox, version: '3.11.7' })
+  const runners = [runner('bubblewrap'), runner(''), runner('landlock')]
+  expect(await saidWith(async () => weakest(runners))).toEqual(runner('landlock'))
+  expect(await saidWith(async () => weakest([runner('')]))).toBeNull()
+  expect(await saidWith(() => Promise.reject(new Error('no answer')))).toBeNull()
 })

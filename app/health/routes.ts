@@ -17,6 +17,12 @@ const Live = t.Object({
 const Ready = t.Object({
   status: t.Union([t.Literal('ok'), t.Literal('degraded')]),
   services: t.Object({ postgres: State, s3: State, runner: State, query: State }),
+  python: t.Optional(
+    t.Union([t.Null(), t.Object({ sandbox: t.String(), version: t.String() })], {
+      description:
+        'What pipelines in Python run in, the weakest of all runners: bubblewrap, landlock or none. Null: they cannot run',
+    }),
+  ),
   details: t.Record(t.String(), t.String(), { description: 'Why a service is unhealthy' }),
 })
 
@@ -36,10 +42,8 @@ export const healthRoutes = (health: HealthService, metrics: Metrics, build: Bui
     .get(
       '/health/ready',
       async ({ status }) => {
-        const { ready, services, details } = await health.readiness()
-        return ready
-          ? status(200, { status: 'ok', services, details })
-          : status(503, { status: 'degraded', services, details })
+        const { ready, ...found } = await health.readiness()
+        return ready ? status(200, { status: 'ok', ...found }) : status(503, { status: 'degraded', ...found })
       },
       {
         response: { 200: Ready, 503: Ready },

@@ -12,6 +12,22 @@ export interface ReadinessChecks {
   query: ReadinessCheck | null
 }
 
+/** What pipelines in Python run in. Null: no runner runs them. */
+export interface PythonHealth {
+  /** The weakest of all runners that answer: `bubblewrap`, `landlock` or `none`. */
+  sandbox: string
+  version: string
+}
+
+/** The weakest first. */
+const SANDBOXES = ['none', 'landlock', 'bubblewrap']
+
+export function weakest(runners: readonly PythonHealth[]): PythonHealth | null {
+  const able = runners.filter(({ sandbox }) => sandbox !== '')
+  const rank = ({ sandbox }: PythonHealth) => SANDBOXES.indexOf(sandbox)
+  return able.sort((a, b) => rank(a) - rank(b))[0] ?? null
+}
+
 type Part = keyof ReadinessChecks
 type Finding = { healthy: true } | { healthy: false; required: boolean; detail: string }
 
@@ -20,17 +36,26 @@ export interface Readiness {
   services: Record<Part, 'healthy' | 'unhealthy'>
   /** Why a part is unhealthy. */
   details: Partial<Record<Part, string>>
+  /** Absent where nobody knows. */
+  python?: PythonHealth | null
 }
 
 export type HealthService = ReturnType<typeof makeHealthService>
 
 interface Deps {
   readiness: ReadinessChecks
+  /** Asks the runners that answer. */
+  describePython?: (signal: AbortSignal) => Promise<PythonHealth | null>
   log: Log
   timeoutMs?: number
 }
 
-export function makeHealthService({ readiness, log, timeoutMs = limits.readinessTimeoutMs }: Deps) {
+export function makeHealthService({
+  readiness,
+  describePython,
+  log,
+  timeoutMs = limits.readinessTimeoutMs,
+}: Deps) {
   /** Parts that did not answer when they were last asked: monitors ask every few seconds, and only a change is news. */
   const unhealthy = new Set<Part>()
 
@@ -57,11 +82,12 @@ export function makeHealthService({ readiness, log, timeoutMs = limits.readiness
   return {
     /** Asks all parts at once. A part that is switched off is not required: it shows as unhealthy and fails nothing. */
     async readiness(): Promise<Readiness> {
-      const [postgres, s3, runner, query] = await Promise.all([
+      const [postgres, s3, runner, query, python] = await Promise.all([
         find('postgres'),
         find('s3'),
         find('runner'),
         find('query'),
+        describePython?.(AbortSignal.timeout(timeoutMs)).catch(() => null),
       ])
       const findings = { postgres, s3, runner, query }
       const details: Readiness['details'] = {}
@@ -78,6 +104,7 @@ export function makeHealthService({ readiness, log, timeoutMs = limits.readiness
           query: wordFor(query),
         },
         details,
+        ...(python === undefined ? {} : { python }),
       }
     },
   }

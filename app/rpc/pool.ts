@@ -6,6 +6,8 @@ import type { Remote } from './clients.ts'
 export interface Pool<Service> {
   /** The first answer. 503 when none can be reached; what a service itself refuses is thrown as it is. */
   call<Answer>(ask: (service: Service) => Promise<Answer>): Promise<Answer>
+  /** What each that answers says. */
+  askAll<Answer>(ask: (service: Service) => Promise<Answer>): Promise<Answer[]>
   /** Resolves when one of them is serving. */
   check(signal: AbortSignal): Promise<void>
 }
@@ -27,6 +29,10 @@ export function makePool<Service>(name: string, remotes: readonly Remote<Service
         }
       }
       throw unavailable(name, last)
+    },
+    async askAll(ask) {
+      const asked = await Promise.allSettled(remotes.map(({ service }) => ask(service)))
+      return asked.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
     },
     check: (signal) => Promise.any(remotes.map((remote) => remote.check(signal))),
   }

@@ -66,6 +66,13 @@ export function makeRunnerService({
       return withSyntax(report, source.path, await checkSyntax(interpreters, source.text, signal))
     },
 
+    async describeRunner() {
+      await interpreters.chosen
+      const found = interpreters.sandbox()
+      if (found === null || 'reason' in found) return {}
+      return { sandbox: found.step, pythonVersion: found.python.version }
+    },
+
     async runQualityTests(request, { signal }) {
       const files = request.files.map((file) => textFile(file, prefixOf(request)))
       return { results: (await testMain(request, files, signal)).map(testOnWire) }
