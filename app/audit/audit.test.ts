@@ -121,6 +121,18 @@ describe('what is recorded', () => {
     expect(JSON.stringify(entries)).not.toContain('secret')
   })
 
+  test('has no token that was sent in the address of a webhook', async () => {
+    const app = appOn(serviceOn(opened))
+    for (const path of ['/secret-token', '/secret-token/secret-more', ''])
+      expect((await requestTo(app, 'POST', `/api/v1/webhooks${path}`)).status).toBe(404)
+    const { entries } = await logOf(app)
+    expect(entries.map(({ resource }) => resource)).toEqual([
+      '/api/v1/webhooks',
+      '/api/v1/webhooks/...',
+      '/api/v1/webhooks/...',
+    ])
+  })
+
   test('has the address of the client, which only a trusted proxy may tell', async () => {
     const app = appOn(serviceOn(opened))
     const forwarded = { 'x-forwarded-for': '198.51.100.1' }
