@@ -312,6 +312,8 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
     const readBy = new Map<string, string>()
     for (const run of facts.runs) {
       if (run.status !== 'success' || !world.archives(run.pipeline)) continue
+      // It had an attempt that came to nothing, and found its file taken before the next.
+      if (memory.lastEvents.get(run.id) === 'inputTaken') continue
       for (const { landing_file_id } of readOf.get(`${run.id}:${run.attempt}`) ?? []) {
         const key = `${run.pipeline_id} ${landing_file_id}`
         if (readBy.has(key))
