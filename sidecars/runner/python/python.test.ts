@@ -363,6 +363,26 @@ describe('limits', () => {
     await publish(aTable(), 'result = [{"a": 1}]')
   })
 
+  test('a directory that holds too much ends the run', async () => {
+    const source =
+      'import time\nfor n in range(3):\n  with open(str(n), "wb") as f: f.truncate(4 << 30)\ntime.sleep(60)'
+    expect(await failureOf(source)).toBe(
+      'executing: pipeline.py: its directory held more than 8.59 GB or 100000 files',
+    )
+  })
+
+  test('a runner that is killed takes its interpreters with it', async () => {
+    const doomed = await startRunner()
+    const submit = await service.attempt(aTable(), python('print("on")\nwhile True: pass'))
+    const { handle } = await doomed.client.submitPipeline({ ...submit, type: 'python' })
+    for await (const { entry } of doomed.client.streamLogs({ handle })) if (entry?.message === 'on') break
+    const started = doomed.engines()
+    expect(started.length).toBeGreaterThanOrEqual(2)
+    process.kill(doomed.pid, 'SIGKILL')
+    for (const pid of started) while (isAlive(pid)) await Bun.sleep(20)
+    await doomed.stop()
+  })
+
   test('a flood of lines is bounded, and the log says how many are missing', async () => {
     const { lines } = await publish(aTable(), 'for n in range(30000): print(n)\nresult = [{"a": 1}]')
     expect(lines.length).toBe(10_000)
@@ -431,3 +451,10 @@ describe('validation', () => {
     await open.stop()
   })
 })
+
+/** A zombie waits for somebody to take note of its end, and runs no more. */
+function isAlive(pid: number): boolean {
+  const { stdout } = Bun.spawnSync(['ps', '-o', 'stat=', '-p', String(pid)])
+  const state = stdout.toString().trim()
+  return state !== '' && !state.startsWith('Z')
+}

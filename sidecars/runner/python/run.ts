@@ -17,6 +17,7 @@ import { sized, sqlWords } from '../wording.ts'
 import { CPU_USED_UP, InterpreterEnded } from './interpreter.ts'
 import type { InterpreterLease } from './interpreters.ts'
 import type { Call, Failure, Job, Result } from './messages.ts'
+import { watchRoom } from './room.ts'
 import {
   type RelationColumn,
   type ResultSql,
@@ -67,6 +68,11 @@ export async function runPython(run: PythonRun): Promise<string> {
   if (changesUser(lease.sandbox.step)) await openToAll(lease.rooms.inputs)
   const late = AbortSignal.timeout(run.limits.seconds * 1_000)
   const service = new PythonService(run)
+  let isFull = false
+  const endWatch = watchRoom(lease.rooms.own, ROOM, () => {
+    isFull = true
+    lease.interpreter.end('its directory is full')
+  })
   const clean = (text: string) =>
     text.replaceAll(`${lease.rooms.own}/`, '').replaceAll(`${lease.directory}/`, '')
   const job: Job = {
@@ -102,14 +108,25 @@ export async function runPython(run: PythonRun): Promise<string> {
   } catch (error) {
     signal.throwIfAborted()
     if (service.failure !== null) throw service.failure
+    if (isFull)
+      throw new AttemptFailure(
+        `${SOURCE}: its directory held more than ${sized(ROOM.bytes)} or ${ROOM.files} files`,
+      )
     if (late.aborted)
       throw new AttemptFailure(`${SOURCE}: it took longer than ${run.limits.seconds} s, the time limit`)
     if (error instanceof InterpreterEnded) throw new AttemptFailure(`${SOURCE}: ${endingOf(error)}`)
     throw error
+  } finally {
+    endWatch()
   }
 }
 
 const SOURCE = 'pipeline.py'
+const ROOM = {
+  bytes: limits.pythonDirectoryBytes,
+  files: limits.pythonDirectoryFiles,
+  everyMs: limits.pythonDirectoryCheckMs,
+}
 const placed = ({ line, message }: Failure) =>
   line === null ? `${SOURCE}: ${message}` : `${SOURCE} line ${line}: ${message}`
 
