@@ -36,6 +36,8 @@ export interface Memory {
   merged: Map<string, string>
   /** By entity: the state its history has come to. */
   histories: Map<string, string>
+  /** By branch: its head when it was first seen closed. */
+  closedHeads: Map<string, string | null>
   /** By entity: what moved it last. */
   lastEvents: Map<string, string>
   lastTransition: number
@@ -48,6 +50,7 @@ export interface Memory {
 export interface World {
   committed: readonly Committed[]
   judged: ReadonlyMap<string, { tested: string | null; isBlocked: boolean }>
+  told: ReadonlyMap<string, 'executed' | 'failed'>
   archives(pipeline: string): boolean
   depthLimit: number
 }
@@ -67,6 +70,7 @@ export const newMemory = (): Memory => ({
   merged: new Map(),
   histories: new Map(),
   lastEvents: new Map(),
+  closedHeads: new Map(),
   lastTransition: 0,
   transitions: new Set(),
   lastFacts: null,
@@ -224,7 +228,7 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
     }
   },
 
-  'I4 what is merged is what was tested, and passed'(facts, _, world, fail) {
+  'I4 what is merged is what was tested, and passed'(facts, memory, world, fail) {
     const commitOf = new Map(world.committed.map((one) => [one.commit, one]))
     const contentOf = new Map(world.committed.map((one) => [one.content, one]))
     const runs = byId(facts.runs)
@@ -243,9 +247,26 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
         fail(`main shows ${entry.name} of run ${runId}, which is no success`)
     }
     // A branch that is closed or merged is as it was: nobody can write to it any more.
-    const numbered = new Map(facts.commits.map((commit) => [commit.ref, commit.id]))
-    for (const { name, state, head } of facts.refs)
-      if (state === 'merged' && head !== numbered.get(name)) fail(`the merged branch ${name} has moved on`)
+    for (const { name, state, head } of facts.refs) {
+      if (state === 'open') continue
+      const before = memory.closedHeads.get(name)
+      if (before !== undefined && before !== head) fail(`the branch ${name} is ${state} and has moved on`)
+      memory.closedHeads.set(name, head)
+    }
+  },
+
+  'I4 a run is judged by its own last attempt'(facts, memory, world, fail) {
+    const NEEDED: Record<string, string> = {
+      executionFailed: 'failed',
+      executed: 'executed',
+      merged: 'executed',
+    }
+    for (const run of facts.runs) {
+      const needed = NEEDED[memory.lastEvents.get(run.id) ?? '']
+      const told = world.told.get(`${run.id}:${run.attempt}`)
+      if (isEnded(run) && needed !== undefined && told !== needed)
+        fail(`run ${run.id} is ${run.status}, and attempt ${run.attempt} has said ${told}`)
+    }
   },
 
   'I5 a run reads its pins and its frozen files'(facts, memory, _, fail) {

@@ -48,6 +48,8 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
   const committed: Committed[] = []
   /** By handle: the commit that was tested, and whether its tests let it pass. */
   const judged = new Map<string, { tested: string | null; isBlocked: boolean }>()
+  /** By handle: what an attempt has told its followers at its end. */
+  const told = new Map<string, 'executed' | 'failed'>()
 
   const busy = () =>
     [...attempts.values()].filter(({ stage }) => stage !== 'done' && stage !== 'stopped').length
@@ -59,7 +61,10 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
     },
     committed,
     judged,
+    told,
     zombies,
+    /** Those that have ended and are still remembered. */
+    ended: () => [...attempts.values()].filter(({ stage }) => stage === 'done'),
     /** Those that can go on. */
     working: () => [
       ...[...attempts.values()].filter(({ stage }) => stage !== 'done' && stage !== 'stopped'),
@@ -94,7 +99,9 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
 
     cancel(handle: string) {
       const execution = attempts.get(handle)
-      if (execution !== undefined && execution.stage !== 'done') execution.stage = 'stopped'
+      if (execution === undefined || execution.stage === 'done') return
+      execution.stage = 'stopped'
+      told.set(handle, 'failed')
     },
 
     /** Another process in its place. Some of what it was doing may still reach the catalog. */
@@ -113,13 +120,11 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
           return 'executes'
         case 'executing': {
           if (execution.plan.ends === 'badly') {
-            execution.facts = failed(execution)
-            execution.stage = 'done'
+            fail(execution)
             return 'fails'
           }
           if (execution.plan.writes !== 'nothing' && !(await commit(execution, sql))) {
-            execution.facts = failed(execution)
-            execution.stage = 'done'
+            fail(execution)
             return 'could not commit'
           }
           execution.stage = 'committed'
@@ -132,6 +137,7 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
           return 'tests'
         case 'testing':
           execution.facts = executed(execution, archives(execution.request.pipeline))
+          told.set(execution.handle, 'executed')
           execution.stage = 'done'
           return 'is done'
         default:
@@ -143,6 +149,12 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
     async meddle(execution: Execution, sql: Sql) {
       return commit(execution, sql)
     },
+  }
+
+  function fail(execution: Execution) {
+    execution.facts = failed(execution)
+    execution.stage = 'done'
+    told.set(execution.handle, 'failed')
   }
 
   async function commit(execution: Execution, sql: Sql): Promise<boolean> {

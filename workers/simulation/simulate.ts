@@ -94,6 +94,7 @@ export async function simulate(
   const world = {
     committed: runner.committed,
     judged: runner.judged,
+    told: runner.told,
     archives: (pipeline: string) => stage.archiving.has(pipeline),
     depthLimit: limits.chainDepth,
   }

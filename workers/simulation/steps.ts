@@ -296,6 +296,7 @@ const MAKERS: Record<string, Make> = {
   meddle(stage, replica) {
     const able = [
       ...stage.runner.zombies,
+      ...stage.runner.ended(),
       ...stage.runner.working().filter(({ stage: at }) => at === 'testing' || at === 'committed'),
     ].filter((execution) => !stage.busy.has(execution))
     if (able.length === 0) return null
