@@ -23,6 +23,8 @@ export interface ArrowSummary {
   rows: number
   /** There were more rows than the limit. */
   truncated: boolean
+  /** Of the result, to the end of its last chunk that was looked at. */
+  rowsRead: number
 }
 
 export class ResultTooLarge extends Error {
@@ -44,6 +46,7 @@ export async function* arrowStream(
   const columns = result.columnNames().map((name, index) => columnReader(name, result.columnType(index)))
   const writer = new PieceWriter(new Schema(columns.map(({ field }) => field)), bytesLimit)
   let rows = 0
+  let rowsRead = 0
   let truncated = false
   for (;;) {
     yield* writer.take()
@@ -52,12 +55,13 @@ export async function* arrowStream(
     const count = Math.min(chunk.rowCount, rowsLimit - rows)
     if (count > 0) writer.add(columns, chunk, count)
     rows += count
+    rowsRead += chunk.rowCount
     truncated = count < chunk.rowCount
     if (truncated) break
   }
   writer.end()
   yield* writer.take()
-  return { rows, truncated }
+  return { rows, truncated, rowsRead }
 }
 
 /** The whole stream at once. Throws `EngineError` and `ResultTooLarge`. */

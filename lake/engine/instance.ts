@@ -31,6 +31,8 @@ export interface EngineAccess {
   allowedDirectories: readonly string[]
   /** Absolute; exactly these files. */
   allowedPaths: readonly string[]
+  /** A file that holds the profile of the last statement, as JSON. None: statements are not profiled. */
+  profilePath?: string
 }
 
 export interface Column {
@@ -60,10 +62,15 @@ export async function prepareEngine(size: EngineSize): Promise<PreparedEngine> {
   // Loads the time zone data of the built-in ICU, and makes every text of a time the same on every machine.
   await engine.run("SET TimeZone = 'UTC'")
   return {
-    lock: async ({ tempDirectory, allowedDirectories, allowedPaths }) => {
+    lock: async ({ tempDirectory, allowedDirectories, allowedPaths, profilePath }) => {
+      const profiling =
+        profilePath === undefined
+          ? ''
+          : `SET enable_profiling = 'json'; SET profiling_output = ${quoteLiteral(profilePath)};`
       await engine.run(
         // The limit is the directory's: one that is set before the directory is forgotten with the directory before.
-        `SET temp_directory = ${quoteLiteral(tempDirectory)};
+        `${profiling}
+         SET temp_directory = ${quoteLiteral(tempDirectory)};
          SET max_temp_directory_size = '${size.tempLimitBytes}B';
          SET allowed_directories = ${quoteList(allowedDirectories)};
          SET allowed_paths = ${quoteList(allowedPaths)};

@@ -26,6 +26,15 @@ export type EngineRequest =
   | { kind: 'copy'; number: number; sql: string }
   /** Runs one SELECT and reads it to its end. */
   | { kind: 'judge'; number: number; sql: string; sampleRows: number }
+  /** Runs one SELECT to its end and keeps the first rows, in an instance that was opened with `profilePath`. */
+  | {
+      kind: 'preview'
+      number: number
+      sql: string
+      profilePath: string
+      rowsLimit: number
+      bytesLimit: number
+    }
   | { kind: 'close'; number: number }
 
 /** A value as text, and the engine's name of its type; null is NULL. */
@@ -69,6 +78,15 @@ const answers = {
     first: Type.Union([Type.String(), Type.Null()]),
     /** The first rows, for people. */
     samples: Type.Array(Type.String()),
+  }),
+  preview: Type.Object({
+    /** The first rows, as an Arrow IPC stream. */
+    arrow: Type.Uint8Array(),
+    columnCount: Type.Integer({ minimum: 0 }),
+    rowCount: Type.Integer({ minimum: 0 }),
+    executeMs: Type.Number({ minimum: 0 }),
+    /** The profile of the execution, as the engine wrote it. */
+    profile: Type.String(),
   }),
   close: Type.Null(),
 }

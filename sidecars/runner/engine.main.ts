@@ -79,6 +79,8 @@ async function answerTo(request: EngineRequest): Promise<unknown> {
       return instanceOf(number).copy(request)
     case 'judge':
       return instanceOf(number).judge(request)
+    case 'preview':
+      return instanceOf(number).preview(request)
     case 'close':
       instanceOf(number).close()
       instances.delete(number)

@@ -1,9 +1,6 @@
 import { join } from 'node:path'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
-import { currentSchema, currentSnapshot, type TableMetadata } from '../../lake/iceberg/metadata.ts'
-import { filesWithMaximum } from '../../lake/iceberg/prune.ts'
-import { dataFilesOf } from '../../lake/iceberg/scan.ts'
-import { quoteName } from '../../lake/iceberg/sql.ts'
+import { currentSchema, type TableMetadata } from '../../lake/iceberg/metadata.ts'
 import type { TableChange, WriteRules } from '../../lake/iceberg/strategy.ts'
 import { type PipelineConfig, parseConfig, problemText } from '../../lake/pipeline/config.ts'
 import { LAYERS, type TableName, tableKey } from '../../lake/pipeline/names.ts'
@@ -20,6 +17,7 @@ import { type InterpreterLease, NoPython } from './python/interpreters.ts'
 import { type PythonLimits, runPython } from './python/run.ts'
 import { type DraftedTest, draftsOf, draftTests, runTests, tally } from './quality-gate.ts'
 import { commitResult, type StoredResult, storeResult, writeResult } from './table-write.ts'
+import { watermarkOf } from './watermark.ts'
 import { counted, type Rendered, reasonOf, since, sized } from './wording.ts'
 import { openWorkplace, type Workplace, type WorkplaceOptions } from './workplace.ts'
 
@@ -158,26 +156,10 @@ class Journey {
       strategy: config.mergeStrategy,
       this: tableExpression(target.name),
       runStartedAt: target.runStartedAt,
-      watermarkValue: asksWatermark ? await this.#watermark(config.watermarkColumn, target) : null,
+      watermarkValue: asksWatermark
+        ? await watermarkOf({ ...target, column: config.watermarkColumn }, this.#place, this.#work.signal)
+        : null,
     }
-  }
-
-  /** The text of the largest value on the branch, in an instance of its own: the pipeline's is locked to its input. */
-  async #watermark(column: string, { name, table }: Target): Promise<string | null> {
-    const snapshot = table ? currentSnapshot(table) : undefined
-    if (column === '' || table === null || snapshot === undefined) return null
-    const { lake } = this.#place
-    const schema = currentSchema(table)
-    const field = schema.fields.find((known) => known.name.toLowerCase() === column.toLowerCase())
-    if (field === undefined) return null
-    const files = filesWithMaximum(await dataFilesOf(table, snapshot['snapshot-id'], lake.reader), field)
-    if (files.length === 0) return null
-    const paths = await lake.openFiles(files)
-    const number = await this.#open([{ name, schema, paths, locations: [], rowCount: 0 }])
-    const sql = `SELECT max(${quoteName(field.name)}) FROM ${tableExpression(name)}`
-    const engine = await this.#place.engine
-    const { first } = await engine.call({ kind: 'judge', number, sql, sampleRows: 0 }, this.#work.signal)
-    return first
   }
 
   /** Finds what the pipeline and its tests ask for, all of it at once. */

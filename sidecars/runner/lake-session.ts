@@ -98,7 +98,7 @@ export async function openInstance(
   tables: readonly TableInput[],
   directory: string,
   signal: AbortSignal,
-  paths: readonly string[] = [],
+  { paths = [], profilePath }: { paths?: readonly string[]; profilePath?: string } = {},
 ): Promise<number> {
   const number = await engine.instance()
   await engine.call(
@@ -108,6 +108,7 @@ export async function openInstance(
       tempDirectory: join(directory, `spill-${number}`),
       allowedDirectories: [directory],
       allowedPaths: [...paths, ...tables.flatMap((table) => table.paths)],
+      profilePath,
       tables: tables.map(({ name, schema, paths }) => ({
         schema: schemaOf(name),
         name: name.name,

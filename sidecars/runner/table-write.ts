@@ -62,7 +62,7 @@ export async function writeResult(
     engine: writeEngine(engine, instance, signal),
     async open(files) {
       const paths = await lake.openFiles(files.map(({ file }) => file))
-      const other = await openInstance(engine, [], directory, signal, paths)
+      const other = await openInstance(engine, [], directory, signal, { paths })
       return { engine: writeEngine(engine, other, signal), paths }
     },
   })

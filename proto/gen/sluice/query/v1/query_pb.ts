@@ -4,13 +4,15 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { LakeAccess, LandingInput, LogEntry, SourceFile } from "../../runner/v1/runner_pb.ts";
+import { file_sluice_runner_v1_runner } from "../../runner/v1/runner_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file sluice/query/v1/query.proto.
  */
 export const file_sluice_query_v1_query: GenFile = /*@__PURE__*/
-  fileDesc("ChtzbHVpY2UvcXVlcnkvdjEvcXVlcnkucHJvdG8SD3NsdWljZS5xdWVyeS52MSJTCghMYWtlVmlldxIOCgZjb21taXQYASABKAMSEwoLY2F0YWxvZ191cmwYAiABKAkSEwoLb2JqZWN0c191cmwYAyABKAkSDQoFdG9rZW4YBCABKAkiqAEKE0V4ZWN1dGVRdWVyeVJlcXVlc3QSEAoIcXVlcnlfaWQYASABKAkSCwoDc3FsGAIgASgJEhEKCW5hbWVzcGFjZRgDIAEoCRINCgVsaW1pdBgEIAEoAxISCgp0aW1lb3V0X21zGAUgASgFEicKBGxha2UYBiABKAsyGS5zbHVpY2UucXVlcnkudjEuTGFrZVZpZXcSEwoLdHJhY2VwYXJlbnQYByABKAkiZAoURXhlY3V0ZVF1ZXJ5UmVzcG9uc2USEQoJYXJyb3dfaXBjGAEgASgMEhEKCXJvd19jb3VudBgCIAEoAxIRCgl0cnVuY2F0ZWQYAyABKAgSEwoLZHVyYXRpb25fbXMYBCABKAMiOwoJVGFibGVOYW1lEhEKCW5hbWVzcGFjZRgBIAEoCRINCgVsYXllchgCIAEoCRIMCgRuYW1lGAMgASgJImcKEEdldFNjaGVtYVJlcXVlc3QSJwoEbGFrZRgBIAEoCzIZLnNsdWljZS5xdWVyeS52MS5MYWtlVmlldxIqCgZ0YWJsZXMYAiADKAsyGi5zbHVpY2UucXVlcnkudjEuVGFibGVOYW1lIiQKBkNvbHVtbhIMCgRuYW1lGAEgASgJEgwKBHR5cGUYAiABKAkiiQEKC1RhYmxlU2NoZW1hEikKBXRhYmxlGAEgASgLMhouc2x1aWNlLnF1ZXJ5LnYxLlRhYmxlTmFtZRIoCgdjb2x1bW5zGAIgAygLMhcuc2x1aWNlLnF1ZXJ5LnYxLkNvbHVtbhIRCglyb3dfY291bnQYAyABKAMSEgoKc2l6ZV9ieXRlcxgEIAEoAyJBChFHZXRTY2hlbWFSZXNwb25zZRIsCgZ0YWJsZXMYASADKAsyHC5zbHVpY2UucXVlcnkudjEuVGFibGVTY2hlbWEihAEKFlByZXZpZXdQaXBlbGluZVJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEg0KBWxheWVyGAIgASgJEhUKDXBpcGVsaW5lX25hbWUYAyABKAkSDAoEY29kZRgEIAEoCRIUCgxzYW1wbGVfZmlsZXMYBSADKAkSDQoFbGltaXQYBiABKAMioQEKDFByZXZpZXdQaGFzZRIMCgRuYW1lGAEgASgJEhMKC2R1cmF0aW9uX21zGAIgASgDEj0KCG1ldGFkYXRhGAMgAygLMisuc2x1aWNlLnF1ZXJ5LnYxLlByZXZpZXdQaGFzZS5NZXRhZGF0YUVudHJ5Gi8KDU1ldGFkYXRhRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASK5AQoXUHJldmlld1BpcGVsaW5lUmVzcG9uc2USEQoJYXJyb3dfaXBjGAEgASgMEhcKD3RvdGFsX3Jvd19jb3VudBgCIAEoAxItCgZwaGFzZXMYAyADKAsyHS5zbHVpY2UucXVlcnkudjEuUHJldmlld1BoYXNlEhYKDmV4cGxhaW5fb3V0cHV0GAQgASgJEhkKEW1lbW9yeV9wZWFrX2J5dGVzGAUgASgDEhAKCHdhcm5pbmdzGAYgAygJIiYKEkNhbmNlbFF1ZXJ5UmVxdWVzdBIQCghxdWVyeV9pZBgBIAEoCSIVChNDYW5jZWxRdWVyeVJlc3BvbnNlMv8CCgxRdWVyeVNlcnZpY2USWwoMRXhlY3V0ZVF1ZXJ5EiQuc2x1aWNlLnF1ZXJ5LnYxLkV4ZWN1dGVRdWVyeVJlcXVlc3QaJS5zbHVpY2UucXVlcnkudjEuRXhlY3V0ZVF1ZXJ5UmVzcG9uc2USUgoJR2V0U2NoZW1hEiEuc2x1aWNlLnF1ZXJ5LnYxLkdldFNjaGVtYVJlcXVlc3QaIi5zbHVpY2UucXVlcnkudjEuR2V0U2NoZW1hUmVzcG9uc2USZAoPUHJldmlld1BpcGVsaW5lEicuc2x1aWNlLnF1ZXJ5LnYxLlByZXZpZXdQaXBlbGluZVJlcXVlc3QaKC5zbHVpY2UucXVlcnkudjEuUHJldmlld1BpcGVsaW5lUmVzcG9uc2USWAoLQ2FuY2VsUXVlcnkSIy5zbHVpY2UucXVlcnkudjEuQ2FuY2VsUXVlcnlSZXF1ZXN0GiQuc2x1aWNlLnF1ZXJ5LnYxLkNhbmNlbFF1ZXJ5UmVzcG9uc2ViBnByb3RvMw");
+  fileDesc("ChtzbHVpY2UvcXVlcnkvdjEvcXVlcnkucHJvdG8SD3NsdWljZS5xdWVyeS52MSJTCghMYWtlVmlldxIOCgZjb21taXQYASABKAMSEwoLY2F0YWxvZ191cmwYAiABKAkSEwoLb2JqZWN0c191cmwYAyABKAkSDQoFdG9rZW4YBCABKAkiqAEKE0V4ZWN1dGVRdWVyeVJlcXVlc3QSEAoIcXVlcnlfaWQYASABKAkSCwoDc3FsGAIgASgJEhEKCW5hbWVzcGFjZRgDIAEoCRINCgVsaW1pdBgEIAEoAxISCgp0aW1lb3V0X21zGAUgASgFEicKBGxha2UYBiABKAsyGS5zbHVpY2UucXVlcnkudjEuTGFrZVZpZXcSEwoLdHJhY2VwYXJlbnQYByABKAkiZAoURXhlY3V0ZVF1ZXJ5UmVzcG9uc2USEQoJYXJyb3dfaXBjGAEgASgMEhEKCXJvd19jb3VudBgCIAEoAxIRCgl0cnVuY2F0ZWQYAyABKAgSEwoLZHVyYXRpb25fbXMYBCABKAMiOwoJVGFibGVOYW1lEhEKCW5hbWVzcGFjZRgBIAEoCRINCgVsYXllchgCIAEoCRIMCgRuYW1lGAMgASgJImcKEEdldFNjaGVtYVJlcXVlc3QSJwoEbGFrZRgBIAEoCzIZLnNsdWljZS5xdWVyeS52MS5MYWtlVmlldxIqCgZ0YWJsZXMYAiADKAsyGi5zbHVpY2UucXVlcnkudjEuVGFibGVOYW1lIiQKBkNvbHVtbhIMCgRuYW1lGAEgASgJEgwKBHR5cGUYAiABKAkiiQEKC1RhYmxlU2NoZW1hEikKBXRhYmxlGAEgASgLMhouc2x1aWNlLnF1ZXJ5LnYxLlRhYmxlTmFtZRIoCgdjb2x1bW5zGAIgAygLMhcuc2x1aWNlLnF1ZXJ5LnYxLkNvbHVtbhIRCglyb3dfY291bnQYAyABKAMSEgoKc2l6ZV9ieXRlcxgEIAEoAyJBChFHZXRTY2hlbWFSZXNwb25zZRIsCgZ0YWJsZXMYASADKAsyHC5zbHVpY2UucXVlcnkudjEuVGFibGVTY2hlbWEinAIKFlByZXZpZXdQaXBlbGluZVJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEg0KBWxheWVyGAIgASgJEhUKDXBpcGVsaW5lX25hbWUYAyABKAkSDAoEY29kZRgEIAEoCRIUCgxzYW1wbGVfZmlsZXMYBSADKAkSDQoFbGltaXQYBiABKAMSDAoEdHlwZRgHIAEoCRIrCgVmaWxlcxgIIAMoCzIcLnNsdWljZS5ydW5uZXIudjEuU291cmNlRmlsZRIqCgRsYWtlGAkgASgLMhwuc2x1aWNlLnJ1bm5lci52MS5MYWtlQWNjZXNzEi8KB3NhbXBsZXMYCiADKAsyHi5zbHVpY2UucnVubmVyLnYxLkxhbmRpbmdJbnB1dCKhAQoMUHJldmlld1BoYXNlEgwKBG5hbWUYASABKAkSEwoLZHVyYXRpb25fbXMYAiABKAMSPQoIbWV0YWRhdGEYAyADKAsyKy5zbHVpY2UucXVlcnkudjEuUHJldmlld1BoYXNlLk1ldGFkYXRhRW50cnkaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIuMBChdQcmV2aWV3UGlwZWxpbmVSZXNwb25zZRIRCglhcnJvd19pcGMYASABKAwSFwoPdG90YWxfcm93X2NvdW50GAIgASgDEi0KBnBoYXNlcxgDIAMoCzIdLnNsdWljZS5xdWVyeS52MS5QcmV2aWV3UGhhc2USFgoOZXhwbGFpbl9vdXRwdXQYBCABKAkSGQoRbWVtb3J5X3BlYWtfYnl0ZXMYBSABKAMSEAoId2FybmluZ3MYBiADKAkSKAoEbG9ncxgHIAMoCzIaLnNsdWljZS5ydW5uZXIudjEuTG9nRW50cnkiJgoSQ2FuY2VsUXVlcnlSZXF1ZXN0EhAKCHF1ZXJ5X2lkGAEgASgJIhUKE0NhbmNlbFF1ZXJ5UmVzcG9uc2Uy/wIKDFF1ZXJ5U2VydmljZRJbCgxFeGVjdXRlUXVlcnkSJC5zbHVpY2UucXVlcnkudjEuRXhlY3V0ZVF1ZXJ5UmVxdWVzdBolLnNsdWljZS5xdWVyeS52MS5FeGVjdXRlUXVlcnlSZXNwb25zZRJSCglHZXRTY2hlbWESIS5zbHVpY2UucXVlcnkudjEuR2V0U2NoZW1hUmVxdWVzdBoiLnNsdWljZS5xdWVyeS52MS5HZXRTY2hlbWFSZXNwb25zZRJkCg9QcmV2aWV3UGlwZWxpbmUSJy5zbHVpY2UucXVlcnkudjEuUHJldmlld1BpcGVsaW5lUmVxdWVzdBooLnNsdWljZS5xdWVyeS52MS5QcmV2aWV3UGlwZWxpbmVSZXNwb25zZRJYCgtDYW5jZWxRdWVyeRIjLnNsdWljZS5xdWVyeS52MS5DYW5jZWxRdWVyeVJlcXVlc3QaJC5zbHVpY2UucXVlcnkudjEuQ2FuY2VsUXVlcnlSZXNwb25zZWIGcHJvdG8z", [file_sluice_runner_v1_runner]);
 
 /**
  * How a query reaches the lake: tables of one commit of main, and the objects behind them.
@@ -275,19 +277,53 @@ export type PreviewPipelineRequest = Message<"sluice.query.v1.PreviewPipelineReq
   pipelineName: string;
 
   /**
+   * Takes the place of the source among `files`; empty: the source as it is.
+   *
    * @generated from field: string code = 4;
    */
   code: string;
 
   /**
+   * Object paths as the caller gave them; `samples` says what they are.
+   *
    * @generated from field: repeated string sample_files = 5;
    */
   sampleFiles: string[];
 
   /**
+   * Rows of the answer.
+   *
    * @generated from field: int64 limit = 6;
    */
   limit: bigint;
+
+  /**
+   * `sql` or `python`.
+   *
+   * @generated from field: string type = 7;
+   */
+  type: string;
+
+  /**
+   * The draft: source and configuration.
+   *
+   * @generated from field: repeated sluice.runner.v1.SourceFile files = 8;
+   */
+  files: SourceFile[];
+
+  /**
+   * Main, and the landing files of the pipeline's namespace.
+   *
+   * @generated from field: sluice.runner.v1.LakeAccess lake = 9;
+   */
+  lake?: LakeAccess | undefined;
+
+  /**
+   * Files that stand for those of their landing zone. Other zones are asked for when the template does.
+   *
+   * @generated from field: repeated sluice.runner.v1.LandingInput samples = 10;
+   */
+  samples: LandingInput[];
 };
 
 /**
@@ -302,6 +338,8 @@ export const PreviewPipelineRequestSchema: GenMessage<PreviewPipelineRequest> = 
  */
 export type PreviewPhase = Message<"sluice.query.v1.PreviewPhase"> & {
   /**
+   * `template_render`, `sql_execute` or `profiling`
+   *
    * @generated from field: string name = 1;
    */
   name: string;
@@ -312,6 +350,8 @@ export type PreviewPhase = Message<"sluice.query.v1.PreviewPhase"> & {
   durationMs: bigint;
 
   /**
+   * Each value is a JSON text.
+   *
    * @generated from field: map<string, string> metadata = 3;
    */
   metadata: { [key: string]: string };
@@ -329,11 +369,15 @@ export const PreviewPhaseSchema: GenMessage<PreviewPhase> = /*@__PURE__*/
  */
 export type PreviewPipelineResponse = Message<"sluice.query.v1.PreviewPipelineResponse"> & {
   /**
+   * The first rows, as in ExecuteQueryResponse.
+   *
    * @generated from field: bytes arrow_ipc = 1;
    */
   arrowIpc: Uint8Array;
 
   /**
+   * Of the whole result.
+   *
    * @generated from field: int64 total_row_count = 2;
    */
   totalRowCount: bigint;
@@ -344,6 +388,8 @@ export type PreviewPipelineResponse = Message<"sluice.query.v1.PreviewPipelineRe
   phases: PreviewPhase[];
 
   /**
+   * The operators of the execution that gave the rows, with rows and time of each.
+   *
    * @generated from field: string explain_output = 4;
    */
   explainOutput: string;
@@ -357,6 +403,11 @@ export type PreviewPipelineResponse = Message<"sluice.query.v1.PreviewPipelineRe
    * @generated from field: repeated string warnings = 6;
    */
   warnings: string[];
+
+  /**
+   * @generated from field: repeated sluice.runner.v1.LogEntry logs = 7;
+   */
+  logs: LogEntry[];
 };
 
 /**
@@ -424,7 +475,9 @@ export const QueryService: GenService<{
     output: typeof GetSchemaResponseSchema;
   },
   /**
-   * Dry run of a pipeline on sample data. Served by the runner process, where the sandbox is.
+   * Dry run of a pipeline: writes nothing. Served by the runner process, where the sandbox is.
+   * FAILED_PRECONDITION: what is wrong with the pipeline, for its author. DEADLINE_EXCEEDED: stopped at the time limit.
+   * UNAVAILABLE: no room now, or what the runner needs cannot be reached.
    *
    * @generated from rpc sluice.query.v1.QueryService.PreviewPipeline
    */

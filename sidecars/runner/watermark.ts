@@ -1,0 +1,38 @@
+import { currentSchema, currentSnapshot, type TableMetadata } from '../../lake/iceberg/metadata.ts'
+import { filesWithMaximum } from '../../lake/iceberg/prune.ts'
+import { dataFilesOf } from '../../lake/iceberg/scan.ts'
+import { quoteName } from '../../lake/iceberg/sql.ts'
+import type { TableName } from '../../lake/pipeline/names.ts'
+import { openInstance, tableExpression } from './lake-session.ts'
+import type { Workplace } from './workplace.ts'
+
+/** The table a pipeline writes, and its column that says how far it has come. */
+interface Watermarked {
+  name: TableName
+  /** Null: it does not exist. */
+  table: TableMetadata | null
+  /** '': none. */
+  column: string
+}
+
+/** The text of the column's largest value, in an instance of its own: the pipeline's is locked to its input. Null: none. */
+export async function watermarkOf(
+  { name, table, column }: Watermarked,
+  { lake, engine: taken, directory }: Workplace,
+  signal: AbortSignal,
+): Promise<string | null> {
+  const snapshot = table ? currentSnapshot(table) : undefined
+  if (column === '' || table === null || snapshot === undefined) return null
+  const schema = currentSchema(table)
+  const field = schema.fields.find((known) => known.name.toLowerCase() === column.toLowerCase())
+  if (field === undefined) return null
+  const files = filesWithMaximum(await dataFilesOf(table, snapshot['snapshot-id'], lake.reader), field)
+  if (files.length === 0) return null
+  const paths = await lake.openFiles(files)
+  const engine = await taken
+  const input = { name, schema, paths, locations: [], rowCount: 0 }
+  const number = await openInstance(engine, [input], directory, signal)
+  const sql = `SELECT max(${quoteName(field.name)}) FROM ${tableExpression(name)}`
+  const { first } = await engine.call({ kind: 'judge', number, sql, sampleRows: 0 }, signal)
+  return first
+}
