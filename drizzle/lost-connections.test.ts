@@ -117,3 +117,14 @@ test('what a transaction answers and throws is as it was', async () => {
   )
   expect(level).toMatchObject([{ level: 'serializable' }])
 })
+
+test('an error that is not the connection of the transaction rolls it back, whatever its code', async () => {
+  const reset = Object.assign(new Error('the object store does not answer'), { code: 'ECONNRESET' })
+  const failing = opened.db.transaction(async (tx) => {
+    await tx.execute(statement`insert into namespace (name, description) values ('lost', '')`)
+    throw reset
+  })
+  await expect(failing).rejects.toBe(reset)
+  expect(await opened.sql`select 1 from namespace where name = 'lost'`).toHaveLength(0)
+  await works()
+})

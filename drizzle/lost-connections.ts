@@ -10,6 +10,10 @@ import type { Sql, SqlTx } from './client.ts'
  */
 export const AT_ONCE = { options: ' '.repeat(1_024) }
 
+/** By then the client knows that a connection of its own is gone. */
+const NOTICED_MS = 1_000
+const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
+
 type Work = (tx: SqlTx) => unknown
 
 /** The same client, whose transactions survive the loss of their connection: they reject, once, as lost. */
@@ -19,20 +23,24 @@ export function survivingLostConnections(client: Sql): Sql {
   function beginGuarded(...args: [work: Work] | [options: string, work: Work]): Promise<unknown> {
     const [options, work] = args.length === 1 ? ['', args[0]] : args
     const state = { hasEnded: false }
+    const { promise: over, resolve: end } = Promise.withResolvers<void>()
     const ended = begin(options, async (tx) => {
       try {
         const made = work(guarded(tx, state))
         return await (Array.isArray(made) ? Promise.all(made) : made)
       } catch (error) {
-        // The client notices the loss itself, and rejects the transaction for it.
-        if (isLost(error) || state.hasEnded) return new Promise<never>(() => {})
+        // The client notices the loss itself, and rejects the transaction for it. An error that only looks like one (an
+        // object store's connection was reset) must still roll back: so the client is given a moment, not for ever.
+        if (isLost(error)) await Promise.race([over, pause(NOTICED_MS)])
+        if (state.hasEnded) return new Promise<never>(() => {})
         throw error
       }
     })
-    const end = () => {
+    const noticed = () => {
       state.hasEnded = true
+      end()
     }
-    ended.then(end, end)
+    ended.then(noticed, noticed)
     return ended
   }
 
