@@ -11,8 +11,7 @@ interface Range {
   afterId: string
   untilAt: Date
   untilId: string
-  /** The latest success. */
-  keep: string | null
+  keepsLatestSuccess: boolean
 }
 
 const NO_ID = '00000000-0000-0000-0000-000000000000'
@@ -42,16 +41,14 @@ export const pruneAllRunsOf = (reaping: Reaping, pipelineId: string, until: Date
       afterId: NO_ID,
       untilAt: until,
       untilId: 'ffffffff-ffff-ffff-ffff-ffffffffffff',
-      keep: null,
+      keepsLatestSuccess: false,
     },
   ])
 
 /** For a page of pipelines the newest run that may go, by count and by age. Reads along the index, a pipeline at a time. */
 async function prunableRanges({ sql, config, now }: Reaping, after: string) {
-  const rows = await sql<
-    { pipelineId: string; untilAt: Date | null; untilId: string; keep: string | null }[]
-  >`
-    select p.id as "pipelineId", bound.created_at as "untilAt", bound.id as "untilId", latest.id as keep
+  const rows = await sql<{ pipelineId: string; untilAt: Date | null; untilId: string }[]>`
+    select p.id as "pipelineId", bound.created_at as "untilAt", bound.id as "untilId"
     from (select id from pipeline where id > ${after} order by id limit ${PAGE}) p
     left join retention_override o on o.pipeline_id = p.id
     left join lateral (
@@ -63,12 +60,11 @@ async function prunableRanges({ sql, config, now }: Reaping, after: string) {
           and r.created_at < ${now}::timestamptz - coalesce(o.runs_max_age_days, ${config.runsMaxAgeDays}) * interval '1 day'
           order by r.created_at desc, r.id desc limit 1)) either
       order by either.created_at desc, either.id desc limit 1) bound on true
-    left join lateral (
-      select s.id from run s where s.pipeline_id = p.id and s.status = 'success'
-      order by s.finished_at desc, s.id desc limit 1) latest on true
     order by p.id`
-  const ranges = rows.flatMap(({ pipelineId, untilAt, untilId, keep }): Range[] =>
-    untilAt === null ? [] : [{ pipelineId, afterAt: new Date(0), afterId: NO_ID, untilAt, untilId, keep }],
+  const ranges = rows.flatMap(({ pipelineId, untilAt, untilId }): Range[] =>
+    untilAt === null
+      ? []
+      : [{ pipelineId, afterAt: new Date(0), afterId: NO_ID, untilAt, untilId, keepsLatestSuccess: true }],
   )
   return { ranges, last: rows.at(-1)?.pipelineId ?? null, pipelines: rows.length }
 }
@@ -97,18 +93,24 @@ interface Doomed {
   range: number
 }
 
-/** Of each range the oldest runs, all together in the order of their ids. */
+/**
+ * Of each range the oldest runs, all together in the order of their ids. Which success is the latest is asked in the same
+ * statement as which runs have ended: a run of the range may have ended since the range was found.
+ */
 const doomedRuns = ({ sql }: Reaping, ranges: readonly Range[], perRange: number) => sql<Doomed[]>`
   select doomed.id, doomed.created_at as at, range.number as range
   from jsonb_to_recordset(${sql.json(
     ranges.map((range, number) => ({ ...range, number })) as unknown as JSONValue,
   )}) as range(number int, "pipelineId" uuid, "afterAt" timestamptz, "afterId" uuid, "untilAt" timestamptz,
-    "untilId" uuid, keep uuid)
+    "untilId" uuid, "keepsLatestSuccess" boolean)
+  left join lateral (
+    select s.id from run s where range."keepsLatestSuccess" and s.pipeline_id = range."pipelineId" and s.status = 'success'
+    order by s.finished_at desc, s.id desc limit 1) latest on true
   cross join lateral (
     select r.id, r.created_at from run r
     where r.pipeline_id = range."pipelineId" and (r.created_at, r.id) > (range."afterAt", range."afterId")
       and (r.created_at, r.id) <= (range."untilAt", range."untilId")
-      and r.status in ('success', 'failed', 'cancelled') and r.id is distinct from range.keep
+      and r.status in ('success', 'failed', 'cancelled') and r.id is distinct from latest.id
     order by r.created_at, r.id limit ${perRange}) doomed
   order by doomed.id`
 

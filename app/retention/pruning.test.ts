@@ -86,6 +86,31 @@ describe('runs', () => {
     ])
   })
 
+  test('a run that succeeds while the reaper is choosing is the latest success, and stays', async () => {
+    const { add } = await somePipeline({ runs_max_per_pipeline: 1 })
+    const [before = ''] = await add(1, 'success', 300)
+    const [ending = ''] = await add(1, 'running', 200)
+    const [newest = ''] = await add(1, 'failed', 1)
+    const reaping = await reapingNow(sql)
+    let asked = 0
+    await pruneRuns({
+      ...reaping,
+      sql: new Proxy(sql, {
+        apply(target, self, args) {
+          const question = Reflect.apply(target, self, args)
+          asked += 1
+          // The range is known, its runs are not.
+          return asked === 2 ? succeeds().then(() => question) : question
+        },
+      }),
+    })
+    async function succeeds() {
+      await sql`update run set status = 'success', finished_at = clock_timestamp() where id = ${ending}`
+    }
+    expect(asked).toBe(2)
+    expect(await runsLeft(sql, [before, ending, newest])).toEqual([ending, newest])
+  })
+
   test('each pipeline has its own count and age; the others have the system’s', async () => {
     const few = await somePipeline({ runs_max_per_pipeline: 2 })
     const long = await somePipeline({ runs_max_age_days: 400 })
