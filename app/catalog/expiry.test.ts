@@ -321,6 +321,31 @@ describe('files', () => {
     expect(await catalog.objects.head('_lake/README')).not.toBeNull()
   })
 
+  test('of an open attempt stay when the store’s clock is behind the database’s', async () => {
+    const { begin, write, table, rows } = await someTable()
+    await write('select 1 as a')
+    const direct = agedObjects()
+    const behind: ReaperObjects = {
+      ...direct,
+      async list(prefix, page) {
+        const { objects, truncated } = await direct.list(prefix, page)
+        const dated = objects.map((object) => ({
+          ...object,
+          modified: new Date(object.modified.getTime() - 30 * 86_400_000),
+        }))
+        return { objects: dated, truncated }
+      },
+    }
+    const attempt = await begin()
+    const plan = await attempt.plan('select 2 as a', 'append')
+    expect((await tick(behind)).lakeFilesRemoved).toBe(0)
+    const identifier = { namespace: [table.namespace, table.layer], name: table.name }
+    const { config } = await attempt.client.commit(identifier, plan)
+    expect(await catalog.merge(attempt, config['x-sluice-commit'] ?? '')).toBe('merged')
+    expect(await rows()).toEqual([{ a: 1 }, { a: 2 }])
+    expect((await catalog.objects.list('_lake/clock', { limit: 1 })).objects).toEqual([])
+  })
+
   test('of a table whose metadata cannot be read all stay, the others go, and the tick says so', async () => {
     const [broken, whole] = [await someTable(), await someTable()]
     await broken.write('select 1 as a')

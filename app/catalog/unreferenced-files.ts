@@ -27,7 +27,9 @@ const REMOVALS_AT_ONCE = 8
 const REMOVALS_PER_BREATH = 256
 const BREATH_MS = 50
 
-const DIRECTORY = /^_lake\/([^/]+)\/([^/]+)\/(.+)-[0-9a-f]{8}\//
+const DIRECTORY = /^_lake\/([^/]+)\/([^/]+)\/([^/]+)-[0-9a-f]{8}\//
+/** Written by each tick, to see what time it is there: in no table's directory. */
+const STORE_CLOCK = `${LAKE_PREFIX}clock`
 
 interface Directory {
   table: TableName
@@ -37,9 +39,13 @@ interface Directory {
 
 export async function removeUnreferencedFiles(reaping: Reaping): Promise<void> {
   const reader = makeManifestReader(async (location) => bytesAt(reaping, location))
-  const [writers, isTurn] = await Promise.all([lateWriters(reaping), turnOf(reaping)])
+  const [writers, isTurn, behindMs] = await Promise.all([
+    lateWriters(reaping),
+    turnOf(reaping),
+    storeIsBehind(reaping),
+  ])
   const failures: unknown[] = []
-  for await (const { table, old } of oldDirectories(reaping, writers)) {
+  for await (const { table, old } of oldDirectories(reaping, { writers, behindMs })) {
     reaping.checkRunning()
     if (old.length === 0 || !isTurn(table)) continue
     try {
@@ -69,6 +75,20 @@ async function lateWriters({ sql, now, config }: Reaping): Promise<Map<string, D
   return new Map(rows.map(({ since, ...table }) => [tableKey(table), since]))
 }
 
+/**
+ * Files are dated by the store, everything else by the database. By how much the store's clock is behind, in milliseconds;
+ * 0 when it is ahead: else a file that an attempt has just written would look older than its branch.
+ */
+async function storeIsBehind({ sql, objects }: Reaping): Promise<number> {
+  await objects.put(STORE_CLOCK, new Uint8Array(1))
+  const { objects: found } = await objects.list(STORE_CLOCK, { limit: 1 })
+  const [row] = await sql<{ now: Date }[]>`select clock_timestamp() as now`
+  const [written] = found
+  if (written === undefined || row === undefined) throw new Error('the store does not tell its time')
+  await objects.remove(written.key)
+  return Math.max(0, row.now.getTime() - written.modified.getTime())
+}
+
 async function turnOf({ sql, now, config }: Reaping): Promise<(table: TableName) => boolean> {
   const [row] = await sql<{ tables: number }[]>`
     select count(*)::int as tables from main_entry where to_commit is null`
@@ -89,7 +109,7 @@ function hashOf(text: string): number {
 /** The directories of all tables, each with its old files; a listing is sorted, so one directory is held at a time. */
 async function* oldDirectories(
   { objects, cutoffs }: Reaping,
-  writers: ReadonlyMap<string, Date>,
+  { writers, behindMs }: { writers: ReadonlyMap<string, Date>; behindMs: number },
 ): AsyncGenerator<Directory> {
   let current: (Directory & { prefix: string; before: number }) | null = null
   let after: string | undefined
@@ -108,7 +128,7 @@ async function* oldDirectories(
         if (prefix === undefined || layer === undefined) continue
         const table: TableName = { namespace, layer, name }
         const since = writers.get(tableKey(table))?.getTime() ?? Number.POSITIVE_INFINITY
-        current = { table, prefix, old: [], before: Math.min(cutoffs.lakeFiles, since) }
+        current = { table, prefix, old: [], before: Math.min(cutoffs.lakeFiles, since) - behindMs }
       }
       if (modified.getTime() < current.before) current.old.push(key)
     }
