@@ -5,6 +5,7 @@
 import { installed } from './apt.ts'
 import { findChromium } from './chromium.ts'
 import { runEndToEnd } from './e2e.ts'
+import { pythonWithLibraries } from './python.ts'
 import { type S3Server, startS3Server } from './s3-server.ts'
 import { inScratch } from './scratch.ts'
 import { type SystemPostgres, startSystemPostgres } from './system-postgres.ts'
@@ -15,6 +16,7 @@ await inScratch(async () => {
   const tally = new Tally()
   let s3: S3Server | undefined
   let database: SystemPostgres | undefined
+  let python: string | undefined
 
   tally.heading('What is needed')
   await tally.check(
@@ -29,11 +31,24 @@ await inScratch(async () => {
     database = await startSystemPostgres()
     return undefined
   })
+  await tally.check(
+    'bubblewrap',
+    async () => void (Bun.which('bwrap') ?? (await installed('bubblewrap', () => Bun.which('bwrap')))),
+  )
+  await tally.check('a Python with pyarrow, pandas and polars', async () => {
+    python = await pythonWithLibraries()
+    return undefined
+  })
 
   try {
     if (s3) {
       tally.heading('Object store on S3 (bun test)')
       await runBunTest(tally, ['./app/objects/s3.interop.ts'], s3.env)
+    }
+    if (python) {
+      tally.heading('Pipelines in Python, in every sandbox, with the libraries they may bring (bun test)')
+      const env = { TEST_PYTHON_BIN: python, REQUIRE_SANDBOXES: 'bubblewrap,landlock' }
+      await runBunTest(tally, ['./sidecars/runner/python'], env)
     }
     await runEndToEnd(tally, { title: 'End-to-end tests, browser included', browser: 'required' })
     if (s3 && database) {

@@ -4,8 +4,13 @@ import { join } from 'node:path'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { openTestService, type RunnerProcess, runToEnd, startRunner, type TestService } from '../testing.ts'
+import { stepsHere } from './testing.ts'
 
 setDefaultTimeout(60_000)
+
+// Where there is no Python or no sandbox for it, the rest of the service does without, and so do these tests.
+const isHere = (await stepsHere()).length > 0
+const described = describe.skipIf(!isHere)
 
 let service: TestService
 let runner: RunnerProcess
@@ -64,7 +69,7 @@ async function ask(table: TableName, question: string): Promise<string> {
 const typesOf = (table: TableName) =>
   ask(table, "select string_agg(column_type, ',') from (describe from {{ this }})")
 
-describe('a pipeline in Python', () => {
+described('a pipeline in Python', () => {
   test('gets its names, says what it does, and writes what it made', async () => {
     const source = aTable()
     await publish(source, 'result = [{"id": n, "name": f"n{n}"} for n in range(3)]')
@@ -179,7 +184,7 @@ else:
   })
 })
 
-describe('values', () => {
+described('values', () => {
   test('of every type go to Python and come back as they were', async () => {
     const first = aTable()
     await publish(
@@ -273,7 +278,7 @@ result = [row, {**row, "dou": None, "st": None, "ts": None}]`,
   })
 })
 
-describe('a failure says what to mend', () => {
+described('a failure says what to mend', () => {
   test.each([
     ['x = 1\nresult = 1 / 0', 'pipeline.py line 2: ZeroDivisionError: division by zero'],
     ['def f():\n  return {}["a"]\n\nresult = f()', "pipeline.py line 2: KeyError: 'a'"],
@@ -343,7 +348,7 @@ describe('a failure says what to mend', () => {
   })
 })
 
-describe('limits', () => {
+described('limits', () => {
   test('a run that takes too long is ended, and says so', async () => {
     const short = await startRunner({ PYTHON_TIMEOUT: '1' })
     const { facts } = await run(aTable(), 'import time\ntime.sleep(60)', {}, short)
@@ -390,7 +395,7 @@ describe('limits', () => {
   })
 })
 
-describe('validation', () => {
+described('validation', () => {
   const validate = async (source: string, by = runner) => {
     const { valid, files } = await by.client.validatePipeline({
       namespace: 'default',

@@ -1,0 +1,24 @@
+import { mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { installed } from './apt.ts'
+import { run } from './run.ts'
+
+const LIBRARIES = ['pyarrow==26.0.1', 'pandas==3.1.1', 'polars==2.1.0']
+const LIMIT_MS = 5 * 60_000
+
+/** Makes a virtual environment with what pipelines may give as results; answers its interpreter. */
+export async function pythonWithLibraries(): Promise<string> {
+  const python = Bun.which('python3') ?? (await installed('python3', () => Bun.which('python3')))
+  const directory = await mkdtemp(join(tmpdir(), 'sluice-venv-'))
+  const bin = join(directory, 'bin', 'python')
+  const make = () => run({ command: [python, '-m', 'venv', directory], limitMs: LIMIT_MS })
+  if ((await make()).code !== 0)
+    await installed('python3-venv', async () => (await make()).code === 0 || null)
+  const { code, output } = await run({
+    command: [bin, '-m', 'pip', 'install', '--quiet', ...LIBRARIES],
+    limitMs: LIMIT_MS,
+  })
+  if (code !== 0) throw new Error(`pip ended with code ${code}\n${output}`)
+  return bin
+}
