@@ -4,6 +4,7 @@ import type { Sql } from '../../drizzle/client.ts'
 import type { Stored } from '../../machines/advance.ts'
 import type { Page } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
+import { latestSuccess } from '../triggers/due.ts'
 import type { MachineName } from './definitions.ts'
 
 export interface InstanceFilter {
@@ -330,11 +331,7 @@ export async function holdupsOf(sql: Sql, runId: string): Promise<Holdups | null
 
 /** Dependencies of a cron_dependency trigger whose latest success it has used already, or that have none. */
 export const staleDependencies = (sql: Sql, triggerId: string) => sql<{ source: string }[]>`
-  select d.source from trigger_dependency d
-  left join lateral (
-    select r.id from pipeline p join run r on r.pipeline_id = p.id and r.status = 'success'
-    where p.deleted_at is null and 'pipeline:' || p.namespace || '.' || p.layer || '.' || p.name = d.source
-    order by r.finished_at desc, r.id desc limit 1) latest on true
+  select d.source from trigger_dependency d ${latestSuccess(sql)}
   where d.trigger_id = ${triggerId} and (latest.id is null or latest.id = d.used_run)
   order by d.source limit ${limits.inspectorReasons}`
 
