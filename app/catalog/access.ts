@@ -49,6 +49,12 @@ export function makeAccess({ sql, tokens, clock }: { sql: Sql; tokens: Tokens; c
       if (commit > newest) throw forbidden(`this token reads main up to commit ${newest}`)
     },
 
+    /** The claims of who reads landing files: an attempt whose branch is open, or a preview in its namespace. */
+    async landingReader(request: Request, namespace: string): Promise<AttemptClaims | 'preview'> {
+      const claims = claimsOf(request)
+      return claims.kind === 'read' && claims.landing === namespace ? 'preview' : this.openAttempt(request)
+    },
+
     /** The claims of an attempt whose branch is open. */
     async openAttempt(request: Request): Promise<AttemptClaims> {
       const claims = claimsOf(request)

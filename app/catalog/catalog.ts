@@ -24,14 +24,14 @@ export type CatalogDeps = {
 
 /** What runners and query services reach with their tokens: `/catalog` and `/lake/objects`, mounted at the root. */
 export function makeCatalog(deps: CatalogDeps) {
-  const { sql, log } = deps
+  const { log } = deps
   const access = makeAccess(deps)
   const service = makeCatalogService({ ...deps, files: makeMetadataFiles(deps) })
   return {
     routes: new Elysia()
       .use(configRoutes(access, log))
       .use(icebergRoutes(service, access, log))
-      .use(sluiceRoutes(sql, access, log)),
+      .use(sluiceRoutes(deps, access)),
     objectRoutes: objectRoutes(makeGateway(deps), deps),
   }
 }

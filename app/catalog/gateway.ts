@@ -27,7 +27,10 @@ export function makeGateway({ sql, objects }: { sql: Sql; objects: ObjectStore }
   /** The version to read, or 403. Says nothing about what exists beyond the token's reach. */
   async function readableVersion(claims: Claims, { key, version }: ObjectRef): Promise<string | undefined> {
     if (key.startsWith(LAKE_PREFIX)) return undefined
-    if (claims.kind === 'read') throw forbidden('this token reads lake files only')
+    if (claims.kind === 'read') {
+      if (claims.landing !== undefined && key.startsWith(`${claims.landing}/landing/`)) return version
+      throw forbidden('this token does not read this object')
+    }
     const pinned = await pinnedVersion(sql, claims.runId, key)
     if (pinned !== null && (version ?? pinned) === pinned) return pinned
     if (pinned === null && (await isFrozenInput(sql, claims, key))) return version

@@ -1,4 +1,6 @@
 import type { Sql } from '../../drizzle/client.ts'
+import { limits } from '../limits.ts'
+import type { ObjectStore } from '../objects/port.ts'
 import type { AttemptClaims } from './tokens.ts'
 
 export type Attempt = Pick<AttemptClaims, 'runId' | 'attempt'>
@@ -38,6 +40,36 @@ export const frozenFiles = (sql: Sql, attempt: Attempt, zone: Zone): Promise<Fro
     ])
     return files.map((file) => ({ ...file, sizeBytes: Number(file.sizeBytes) }))
   })
+
+export type LandingDeps = { sql: Sql; objects: ObjectStore }
+
+/**
+ * What a preview reads of a zone: its active files, or, where there are none, its samples, as they are now.
+ * Null: there is no such zone.
+ */
+export async function presentFiles(
+  { sql, objects }: LandingDeps,
+  { namespace, zone }: Zone,
+): Promise<FrozenFile[] | null> {
+  const [found] = await sql<{ id: string }[]>`
+    select id from landing_zone where namespace = ${namespace} and name = ${zone}`
+  if (found === undefined) return null
+  const files = await sql<(FrozenFile & { sizeBytes: string })[]>`
+    select id, filename, path, version_id as "versionId", size_bytes as "sizeBytes"
+    from landing_file where zone_id = ${found.id} and archived_by_run is null
+    order by seq limit ${limits.landingFilesPerAttempt}`
+  if (files.length > 0) return files.map((file) => ({ ...file, sizeBytes: Number(file.sizeBytes) }))
+  const folder = `${namespace}/landing/${zone}/_samples/`
+  const { objects: samples } = await objects.list(folder, { limit: limits.listCap })
+  return samples.map(({ key, versionId, size }) => ({
+    // Samples have no records.
+    id: versionId,
+    filename: key.slice(folder.length),
+    path: key,
+    versionId,
+    sizeBytes: size,
+  }))
+}
 
 /**
  * Whether a key is a landing file frozen for the attempt. One that another run has archived meanwhile may still be read

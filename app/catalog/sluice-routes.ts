@@ -2,15 +2,16 @@
 // the LandingInput of the runner's protocol.
 import { create, toJson } from '@bufbuild/protobuf'
 import { Elysia } from 'elysia'
-import type { Sql } from '../../drizzle/client.ts'
 import { LandingInputSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { Log } from '../log.ts'
 import { type Access, commitNumber } from './access.ts'
 import { badRequest, errorResponse, noSuch } from './errors.ts'
-import { frozenFiles } from './landing.ts'
+import { frozenFiles, type LandingDeps, presentFiles } from './landing.ts'
 import { type CatalogTable, catalogAt, changesSince } from './queries.ts'
 
-export const sluiceRoutes = (sql: Sql, access: Access, log: Log) =>
+type SluiceDeps = LandingDeps & { log: Log }
+
+export const sluiceRoutes = ({ sql, objects, log }: SluiceDeps, access: Access) =>
   new Elysia({ prefix: '/catalog/sluice/v1', detail: { hide: true } })
     .onError(({ error }) => errorResponse(error, log))
 
@@ -27,11 +28,14 @@ export const sluiceRoutes = (sql: Sql, access: Access, log: Log) =>
       return { commit, tables: tables.map(onWire), dropped }
     })
 
-    /** The landing files of a zone that the attempt reads. */
+    /** The landing files of a zone that the attempt, or the preview, reads. */
     .get('/landing/:namespace/:zone', async ({ request, params }) => {
-      const attempt = await access.openAttempt(request)
       const { namespace, zone } = params
-      const files = await frozenFiles(sql, attempt, { namespace, zone })
+      const reader = await access.landingReader(request, namespace)
+      const files =
+        reader === 'preview'
+          ? await presentFiles({ sql, objects }, { namespace, zone })
+          : await frozenFiles(sql, reader, { namespace, zone })
       if (files === null) throw noSuch(`landing zone ${namespace}.${zone}`)
       const input = create(LandingInputSchema, {
         namespace,

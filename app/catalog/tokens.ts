@@ -14,8 +14,8 @@ export type AttemptClaims = {
   expiresAt: number
 }
 
-/** Reads main up to a commit. */
-export type ReadClaims = { kind: 'read'; commit: number; expiresAt: number }
+/** Reads main up to a commit; a preview also the landing files of one namespace, as they are. */
+export type ReadClaims = { kind: 'read'; commit: number; landing?: string; expiresAt: number }
 
 export type Claims = AttemptClaims | ReadClaims
 

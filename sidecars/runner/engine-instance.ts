@@ -134,10 +134,11 @@ export class EngineInstance {
     const started = performance.now()
     const result = await mapped(() => statement.stream())
     try {
-      const { bytes, rowsRead } = await arrowBytes(result, { rowsLimit, bytesLimit })
+      const { bytes, rowsRead, truncated } = await arrowBytes(result, { rowsLimit, bytesLimit })
       let rowCount = rowsRead
-      for (let chunk = await nextChunk(result); chunk !== undefined; chunk = await nextChunk(result))
-        rowCount += chunk.rowCount
+      // Once at its end, a stream is not to be asked again.
+      let chunk = truncated ? await nextChunk(result) : undefined
+      for (; chunk !== undefined; chunk = await nextChunk(result)) rowCount += chunk.rowCount
       const executeMs = performance.now() - started
       const columnCount = result.columnCount
       return { arrow: bytes, columnCount, rowCount, executeMs, profile: await readFile(profilePath, 'utf8') }

@@ -247,7 +247,7 @@ export function makeEnginePool({ directory, size, leasesMax, log }: EnginePoolOp
 }
 
 /** Lets so many in at once; the others wait in the order they came. */
-function makeTurns(max: number) {
+export function makeTurns(max: number) {
   const waiting: (() => void)[] = []
   let inside = 0
   return {

@@ -20,6 +20,11 @@ export const limits = {
   attemptMs: 6 * 3_600_000,
   /** Quality tests run outside any run: their caller waits for the answer. */
   testsMs: 60_000,
+  /** A preview's caller waits too. Others wait their turn: attempts are not to wait for engines that previews have. */
+  previewMs: 60_000,
+  previewsAtOnce: 2,
+  /** Their first rows, at most 1,000, on the wire. */
+  previewBytes: 16 * MIB,
   /** An instance that has done its work closes in 2 ms. */
   closeMs: 2_000,
   /** Runs of one engine process: what its libraries leak stays small. */

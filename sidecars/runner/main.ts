@@ -3,6 +3,7 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
 import { join } from 'node:path'
+import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { serveConnect } from '../connect.ts'
 import { makeLog, messageOf } from '../log.ts'
@@ -16,6 +17,7 @@ import { makeJourney } from './journey.ts'
 import { makeLake } from './lake-session.ts'
 import { limits } from './limits.ts'
 import { makeTestMain } from './main-tests.ts'
+import { makePreview, makePreviewService } from './preview.ts'
 import { makeInterpreters } from './python/interpreters.ts'
 import { makeRunnerService } from './service.ts'
 import { parseSettings, type RunnerSettings } from './settings.ts'
@@ -44,8 +46,8 @@ async function run(settings: RunnerSettings): Promise<void> {
   const pool = makeEnginePool({
     directory: directories.engines,
     size: settings.engine,
-    // One more than attempts: quality tests outside of runs find an engine too.
-    leasesMax: settings.concurrency + 1,
+    // One more than attempts and previews: quality tests outside of runs find an engine too.
+    leasesMax: settings.concurrency + limits.previewsAtOnce + 1,
     log,
   })
   const interpreters = makeInterpreters({
@@ -74,8 +76,9 @@ async function run(settings: RunnerSettings): Promise<void> {
   const server = serveConnect({
     host: settings.host,
     port: settings.port,
-    services: [RunnerService],
-    register: (router) => router.service(RunnerService, service),
+    services: [RunnerService, QueryService],
+    register: (router) =>
+      router.service(RunnerService, service).service(QueryService, makePreviewService(makePreview(places))),
     isServing: () => pool.isServing(),
     readMaxBytes: limits.requestBytes,
   })

@@ -158,12 +158,16 @@ export async function openTestService() {
       return outcomes.get(branch)?.kind
     },
 
-    /** How a reader of main reaches the lake. */
-    async readMain(): Promise<MessageInitShape<typeof LakeAccessSchema>> {
+    /** How a reader of main reaches the lake, and a preview the landing files of its namespace. */
+    async readMain({
+      landing,
+    }: {
+      landing?: string
+    } = {}): Promise<MessageInitShape<typeof LakeAccessSchema>> {
       return {
         ...access,
         warehouse: 'sluice',
-        token: tokens.read({ commit: await headOfMain(sql), expiresAt }),
+        token: tokens.read({ commit: await headOfMain(sql), landing, expiresAt }),
       }
     },
 

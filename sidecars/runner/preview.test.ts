@@ -1,0 +1,171 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Client, Code, ConnectError, createClient } from '@connectrpc/connect'
+import { createConnectTransport } from '@connectrpc/connect-web'
+import { arrowToArrays } from '../../lake/engine/arrow-json.ts'
+import type { TableName } from '../../lake/pipeline/names.ts'
+import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import { RunStatus } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { openTestService, type RunnerProcess, runToEnd, startRunner, type TestService } from './testing.ts'
+
+setDefaultTimeout(60_000)
+
+const ENDLESS = 'select sum(a.range * b.range) as n from range(1000000) a, range(1000000) b'
+
+let service: TestService
+let runner: RunnerProcess
+let client: Client<typeof QueryService>
+beforeAll(async () => {
+  service = await openTestService()
+  runner = await startRunner({ RUNNER_CONCURRENCY: '1', ENGINE_MEMORY_LIMIT: '200MB' })
+  client = createClient(QueryService, createConnectTransport({ baseUrl: runner.url, useBinaryFormat: true }))
+})
+afterAll(async () => {
+  await runner.stop()
+  await service.close()
+})
+
+const table: TableName = { namespace: 'default', layer: 'silver', name: 'previewed' }
+type Files = Record<string, string>
+type More = {
+  limit?: bigint
+  code?: string
+  signal?: AbortSignal
+  samples?: { zone: string; files: Files[string][] }[]
+}
+
+async function preview(files: Files, { limit = 100n, code = '', signal }: More = {}) {
+  const answer = await client.previewPipeline(
+    {
+      namespace: table.namespace,
+      layer: table.layer,
+      pipelineName: table.name,
+      type: 'sql',
+      limit,
+      code,
+      files: Object.entries(files).map(([path, content]) => ({ path, content })),
+      lake: await service.readMain({ landing: table.namespace }),
+    },
+    { signal },
+  )
+  return { ...answer, ...arrowToArrays(answer.arrowIpc) }
+}
+
+const refusalOf = async (files: Files) => {
+  const error = await preview(files).catch((reason: unknown) => reason)
+  if (!(error instanceof ConnectError)) throw new Error('was not refused')
+  return { code: error.code, message: error.rawMessage }
+}
+
+async function made(name: string, sql: string) {
+  const named: TableName = { ...table, name }
+  const submit = await service.attempt(named, { 'pipeline.sql': sql })
+  const { facts } = await runToEnd(runner.client, submit)
+  expect(facts.status).toBe(RunStatus.COMPLETED)
+  await service.merge(submit, facts.testedCommit)
+}
+
+const ROOM = () => readdir(join(runner.scratchDir, 'work'))
+
+test('a preview gives the first rows, the count of all, and how they came to be', async () => {
+  const answer = await preview(
+    { 'pipeline.sql': 'select range as n, range * 1.5 as half from range(25000) order by n' },
+    { limit: 2n },
+  )
+  expect(answer.columns).toEqual([
+    { name: 'n', type: 'BIGINT' },
+    { name: 'half', type: 'DECIMAL(21,1)' },
+  ])
+  expect(answer.rows).toEqual([
+    [0, '0.0'],
+    [1, '1.5'],
+  ])
+  expect(answer.totalRowCount).toBe(25_000n)
+  expect(answer.phases.map(({ name }) => name)).toEqual(['template_render', 'sql_execute', 'profiling'])
+  expect(answer.phases[1]?.metadata).toEqual({ rows: '25000', columns: '2' })
+  expect(answer.explainOutput).toMatch(/ORDER_BY {2}25,000 rows, [\d.]+ ms/)
+  expect(Number(answer.memoryPeakBytes)).toBeGreaterThan(100_000)
+  expect(answer.warnings).toEqual([])
+  expect(answer.logs.map(({ message }) => message.replace(/\d+ ms/, 'N'))).toEqual([
+    'rendered pipeline.sql in N',
+    '25,000 rows in N',
+    'preview done in N: nothing was written',
+  ])
+  expect(await ROOM()).toEqual([])
+})
+
+test('of no rows there are the columns', async () => {
+  const answer = await preview({ 'pipeline.sql': 'select 1 as a where false' })
+  expect([answer.columns, answer.rows, answer.totalRowCount]).toEqual([
+    [{ name: 'a', type: 'INTEGER' }],
+    [],
+    0n,
+  ])
+})
+
+test('it reads main, its own table and its watermark too, and writes nothing', async () => {
+  await made(table.name, 'select range as id, range % 3 as kind from range(10)')
+  const head = () => service.sql`select max(number) as head from lake_commit`
+  const before = await head()
+  const answer = await preview({
+    'pipeline.sql': `select count(*) as own, max(id)::text as top, '{{ watermark_value }}' as mark, {{ is_incremental() }} as again
+      from {{ this }} join {{ ref('silver.previewed') }} other using (id)`,
+    'config.yaml': 'merge_strategy: incremental\nunique_key: id\nwatermark_column: id\nsurprise: 1',
+  })
+  expect(answer.rows).toEqual([[10, '9', '9', true]])
+  expect(answer.warnings).toEqual(['config.yaml line 4: unknown key "surprise" is ignored'])
+  expect(answer.explainOutput).toContain('HASH_JOIN')
+  expect(answer.explainOutput).not.toContain('/')
+  expect(await head()).toEqual(before)
+})
+
+test('code takes the place of the source, with its own annotations', async () => {
+  const answer = await preview(
+    { 'pipeline.sql': 'this is no SQL' },
+    { code: '-- @merge_strategy: append_only\nselect {{ is_append_only() }} as a' },
+  )
+  expect(answer.rows).toEqual([[true]])
+})
+
+describe('what is wrong is said with its file and line', () => {
+  test.each<[string, string, RegExp]>([
+    ['a template', 'select 1\n{{ nothing }}', /^pipeline\.sql line 2.*nothing/],
+    [
+      'a table',
+      "select 1\nfrom {{ ref('silver.none') }}",
+      /^pipeline\.sql line 2.*table default\.silver\.none does not exist/,
+    ],
+    ['a column', 'select 1 as a\n, b', /^pipeline\.sql line 2: Binder Error/],
+    ['syntax', 'select 1\nfrm x y z', /^pipeline\.sql line 2: Parser Error/],
+    [
+      'a value',
+      "select ('x' || range)::int as n from range(5)",
+      /^pipeline\.sql.*Could not convert string 'x0'/,
+    ],
+    ['no SELECT', 'create table t as select 1', /only a SELECT can be run, not CREATE/],
+    ['two names', 'select 1 as a, 2 as A', /two columns are named "A"/],
+    ['a file outside', "select * from read_text('/etc/hostname')", /^pipeline\.sql.*Permission Error/],
+    ['too large a result', "select repeat('x', 1000000) as x from range(100)", /result is larger than/],
+  ])('%s', async (_, sql, message) => {
+    const refusal = await refusalOf({ 'pipeline.sql': sql })
+    expect(refusal.message).toMatch(message)
+    expect(refusal.code).toBe(Code.FailedPrecondition)
+    expect(refusal.message).not.toContain(runner.scratchDir)
+  })
+
+  test('the configuration', async () => {
+    const files = { 'pipeline.sql': 'select 1', 'config.yaml': 'merge_strategy: none' }
+    expect((await refusalOf(files)).message).toMatch(/^config\.yaml line 1: .*merge_strategy/)
+  })
+})
+
+test('a preview ends when its caller goes, and leaves nothing behind', async () => {
+  const caller = new AbortController()
+  const endless = preview({ 'pipeline.sql': ENDLESS }, { signal: caller.signal })
+  while ((await ROOM()).length === 0) await Bun.sleep(5)
+  caller.abort()
+  await expect(endless).rejects.toThrow()
+  while ((await ROOM()).length > 0) await Bun.sleep(5)
+  expect((await preview({ 'pipeline.sql': 'select 1 as a' })).rows).toEqual([[1]])
+})
