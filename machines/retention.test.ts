@@ -93,6 +93,8 @@ test('a tick is due at the start, and again when the interval has passed', () =>
   expect(isTickDue(NOW, NOW, 60)).toBe(false)
   expect(isTickDue(NOW, NOW - HOUR + 1, 60)).toBe(false)
   expect(isTickDue(NOW, NOW - HOUR, 60)).toBe(true)
+  // The clock was set back: the interval may never pass.
+  expect(isTickDue(NOW, NOW + 365 * DAY, 60)).toBe(true)
 })
 
 describe('expired snapshots', () => {

@@ -79,9 +79,9 @@ export function cutoffsAt(now: number, config: RetentionConfig): Cutoffs {
   }
 }
 
-/** Whether a tick is due; the first one always is. */
+/** Whether a tick is due; the first one always is, and one after the clock was set back before the last. */
 export const isTickDue = (now: number, lastRunAt: number | null, intervalMinutes: number): boolean =>
-  lastRunAt === null || now - lastRunAt >= intervalMinutes * MINUTE_MS
+  lastRunAt === null || lastRunAt > now || now - lastRunAt >= intervalMinutes * MINUTE_MS
 
 /** One state of a table, as its metadata lists it. */
 export interface ListedSnapshot {

@@ -6,7 +6,7 @@ import type { Sql } from '../drizzle/client.ts'
 import type { FromWorker, ThreadSettings, ToReaper } from './channel.ts'
 import { startLoop } from './loop.ts'
 import { answerObjectCall } from './object-calls.ts'
-import { isDue } from './reaper.ts'
+import { lookAtTime } from './reaper.ts'
 import { runWorkerOnce } from './run-once.ts'
 
 /** Intervals are whole minutes. */
@@ -31,14 +31,25 @@ export interface ReaperHostOptions {
   settings: ThreadSettings
   log: Log
   onMessage(message: FromWorker): void
+  /** Milliseconds between two looks at the time; tests may shorten it. */
+  lookMs?: number
 }
 
-export function startReaper({ sql, objects, settings, log, onMessage }: ReaperHostOptions): ReaperHost {
+export function startReaper({
+  sql,
+  objects,
+  settings,
+  log,
+  onMessage,
+  lookMs = LOOK_MS,
+}: ReaperHostOptions): ReaperHost {
   const ending = new AbortController()
   let underWay: Promise<void> = Promise.resolve()
   /** A tick that has not begun: everybody who asks until then shares it. */
   let asked: Promise<void> | null = null
   let notBefore = 0
+  /** When this host first looked at the time; `over` when the tick that is made at the start has been made. */
+  let start: Date | 'over' | null = null
 
   async function makeTick(isAsked: boolean): Promise<void> {
     if (ending.signal.aborted) throw new Error('the service ends')
@@ -71,13 +82,18 @@ export function startReaper({ sql, objects, settings, log, onMessage }: ReaperHo
   }
 
   const loop = startLoop({
-    everyMs: LOOK_MS,
+    everyMs: lookMs,
     onError(error) {
       notBefore = performance.now() + AFTER_FAILURE_MS
       if (!ending.signal.aborted) log.error('a tick of the reaper failed', { error })
     },
     async tick() {
-      if (performance.now() >= notBefore && (await isDue(sql))) await after(false)
+      if (performance.now() < notBefore) return false
+      const { isDue, now, lastRunAt } = await lookAtTime(sql)
+      const isAtStart = start instanceof Date && (lastRunAt === null || lastRunAt < start)
+      // The tick at the start leaves the start itself to others: unless it is due anyway, it comes with the second look.
+      if (isDue || isAtStart) await after(!isDue)
+      start = start === null && !isDue ? now : 'over'
       return false
     },
   })

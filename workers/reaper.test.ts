@@ -54,13 +54,14 @@ afterEach(async () => {
   await postgres.drop()
 })
 
-function start(): ReaperHost {
+function start(options: { sql?: Sql; lookMs?: number } = {}): ReaperHost {
   const host = startReaper({
     sql,
     objects,
     settings: { processId: newId(), databaseUrl: postgres.url, logFormat: 'text' },
     log: testLog,
     onMessage: (message) => heard.push(message),
+    ...options,
   })
   hosts.push(host)
   return host
@@ -98,6 +99,29 @@ test('a tick is made at the start, written down, and not again before it is due'
   await host.run()
   expect(await status()).toMatchObject({ runs_pruned: '2' })
   expect(heard.filter(({ type }) => type === 'reaped')).toHaveLength(2)
+})
+
+test('a start makes a tick also when none is due, and one only', async () => {
+  await sql`update reaper_status set last_run_at = clock_timestamp() - interval '1 minute'`
+  const add = await somePipeline('p')
+  await add(1, 'failed', 100)
+  let looks = 0
+  const counted = new Proxy(sql, {
+    apply(target, self, args) {
+      looks += 1
+      return Reflect.apply(target, self, args)
+    },
+  })
+  start({ sql: counted, lookMs: 20 })
+  await until(status, ({ runs_pruned }) => runs_pruned === '1')
+  const { last_run_at } = await status()
+  const before = looks
+  await until(
+    async () => looks,
+    (now) => now > before + 2,
+  )
+  expect((await status()).last_run_at).toEqual(last_run_at)
+  expect(heard.filter(({ type }) => type === 'reaped')).toHaveLength(1)
 })
 
 test('a tick that is due by the database’s time is made by itself', async () => {

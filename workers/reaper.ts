@@ -58,10 +58,11 @@ export class TickEnded extends Error {
   override readonly name = 'TickEnded'
 }
 
-/** Whether it is time for a tick that nobody asked for. */
-export async function isDue(sql: Sql): Promise<boolean> {
+/** Whether it is time for a tick that nobody asked for, by the database's clock. */
+export async function lookAtTime(sql: Sql): Promise<{ isDue: boolean; now: Date; lastRunAt: Date | null }> {
   const { config, now, lastRunAt } = await tickState(sql)
-  return isTickDue(now.getTime(), lastRunAt?.getTime() ?? null, config.reaperIntervalMinutes)
+  const isDue = isTickDue(now.getTime(), lastRunAt?.getTime() ?? null, config.reaperIntervalMinutes)
+  return { isDue, now, lastRunAt }
 }
 
 type Duty = (reaping: Reaping, options: TickOptions) => Promise<void>

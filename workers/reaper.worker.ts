@@ -5,7 +5,7 @@ import { openDatabase } from '../drizzle/client.ts'
 import { ToReaper } from './channel.ts'
 import { startLeadership } from './leadership.ts'
 import { makeObjectCalls } from './object-calls.ts'
-import { isDue, TickEnded, tick } from './reaper.ts'
+import { lookAtTime, TickEnded, tick } from './reaper.ts'
 import { serveThread } from './serve-thread.ts'
 
 /** While another replica ticks, we look this often whether it has left us anything to do. */
@@ -36,7 +36,7 @@ serveThread('reaper', ToReaper, async ({ databaseUrl, processId, isAsked }, { po
   async function tickOnce(): Promise<string[]> {
     while (!leadership.isLeading()) {
       checkRunning()
-      if (!isAsked && !(await isDue(sql))) return []
+      if (!isAsked && !(await lookAtTime(sql)).isDue) return []
       await pause(LOOK_MS)
     }
     const made = await tick({
