@@ -136,3 +136,9 @@ test('without a reaper a run is 503, and the rest works', async () => {
   expect((await ask('GET', '/api/v1/admin/retention/status', undefined, without)).status).toBe(200)
   expect((await ask('GET', CONFIG, undefined, without)).status).toBe(200)
 })
+
+test('a tick that cannot be made is 503 as well, not a fault of the request', async () => {
+  const failing = appThat({ run: () => Promise.reject(new Error('the reaper has not finished its tick')) })
+  const { status, body } = await ask('POST', '/api/v1/admin/retention/run', undefined, failing)
+  expect([status, body.error]).toEqual([503, expect.objectContaining({ code: 'UNAVAILABLE' })])
+})

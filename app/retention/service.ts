@@ -52,7 +52,9 @@ export function makeRetentionService({ db, reaper }: RetentionDeps) {
     /** A tick of the reaper, from its beginning to its end: one that is under way already does not count. */
     async run(): Promise<Wire.ReaperStatus> {
       if (reaper === null) throw unavailable('the reaper')
-      await reaper.run()
+      await reaper.run().catch((cause) => {
+        throw unavailable('the reaper', cause)
+      })
       return status()
     },
 
