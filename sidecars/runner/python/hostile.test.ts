@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { type Bench, openBench, stepsHere } from './testing.ts'
 
 // Code that wants out of its sandbox, on every step of the ladder that this machine has (REQUIRE_SANDBOXES: that it must). What Python's own checks say
@@ -10,7 +11,7 @@ import { type Bench, openBench, stepsHere } from './testing.ts'
 setDefaultTimeout(60_000)
 
 const REFUSED =
-  /Operation not permitted|Permission denied|a pipeline has no|sends no signals|No such file|Read-only|not allowed to raise|No module named/
+  /Operation not permitted|Permission denied|a pipeline has no|sends no signals|No such file|cross-device|Read-only|not allowed to raise|No module named/
 
 /** Opens with what every attempt may use; SECRET, DATABASE and PARENT are put in. */
 const PROLOGUE = `
@@ -161,12 +162,14 @@ afterAll(async () => {
   await rm(directory, { recursive: true })
 })
 
+const linesOf = (lines: readonly string[]) => new Map(lines.map((line): [string, string] => JSON.parse(line)))
+
 /** All attempts in one process, each with names of its own: what comes out of each, as a line of JSON. */
-const attemptAll = () => `${PROLOGUE}
+const attemptAll = (parent = String(process.pid)) => `${PROLOGUE}
 import json
 names = dict(
     SECRET=${JSON.stringify(secret)}, INPUTS=os.path.join(os.path.dirname(os.getcwd()), "run", "in"),
-    DATABASE=("127.0.0.1", ${listening.port}), PARENT=${process.pid}, os=os, sys=sys, ctypes=ctypes, libc=libc, must=must,
+    DATABASE=("127.0.0.1", ${listening.port}), PARENT=${parent}, os=os, sys=sys, ctypes=ctypes, libc=libc, must=must,
 )
 for name, source in json.loads(${JSON.stringify(JSON.stringify(ATTEMPTS))}).items():
     try:
@@ -193,7 +196,7 @@ describe.each(steps)('in %s', (step) => {
   test('every attempt is refused', async () => {
     const { outcome, lines } = await bench.run(attemptAll())
     expect('result' in outcome).toBe(true)
-    const outcomes = new Map(lines.map((line): [string, string] => JSON.parse(line)))
+    const outcomes = linesOf(lines)
     expect([...outcomes.keys()]).toEqual(Object.keys(ATTEMPTS))
     expect([...outcomes].filter(([, said]) => !REFUSED.test(said))).toEqual([])
     expect(await readFile(secret, 'utf8')).toBe('the address of the database')
@@ -318,6 +321,47 @@ result = [{"a": secrets.token_hex(2)}]
     await lease.release()
     expect(await stat(lease.directory).catch(() => null)).toBeNull()
     expect(() => process.kill(-pid, 0)).toThrow('ESRCH')
+  })
+})
+
+const USER = '65431'
+const CHILD = fileURLToPath(new URL('./unprivileged.child.ts', import.meta.url))
+const asUser = (...command: string[]) => [
+  'setpriv',
+  '--reuid',
+  USER,
+  '--regid',
+  USER,
+  '--clear-groups',
+  ...command,
+]
+
+// Root alone can become somebody else, and only where that one can read the checkout; a suite that is not root has
+// tested just this above.
+const canBeUser =
+  process.getuid?.() === 0 &&
+  Bun.which('setpriv') !== null &&
+  Bun.spawnSync(asUser('test', '-x', process.execPath, '-a', '-r', CHILD)).exitCode === 0
+
+describe.skipIf(!canBeUser)('of a runner that is not root', () => {
+  test.each(steps)('every attempt is refused in %s', async (step) => {
+    const temporary = join(directory, `of-user-${step}`)
+    await mkdir(temporary)
+    await chmod(directory, 0o755)
+    await chown(temporary, Number(USER), Number(USER))
+    // The runner's own process is of the same user there: what it must not be reached by is its own child.
+    const child = Bun.spawn(asUser(process.execPath, CHILD, step, attemptAll('os.getppid() or 1')), {
+      env: { PATH: '/usr/bin:/bin', TMPDIR: temporary, HOME: temporary },
+      stdout: 'pipe',
+      cwd: temporary,
+    })
+    const told = JSON.parse(await new Response(child.stdout).text())
+    expect(told).toMatchObject({ uid: Number(USER), found: { step }, ran: { outcome: { result: {} } } })
+    const outcomes = linesOf(told.ran.lines)
+    expect([...outcomes.keys()]).toEqual(Object.keys(ATTEMPTS))
+    expect([...outcomes].filter(([, said]) => !REFUSED.test(said))).toEqual([])
+    expect(await readFile(secret, 'utf8')).toBe('the address of the database')
+    await rm(temporary, { recursive: true })
   })
 })
 
