@@ -8,6 +8,10 @@ type ReadableRoute = Pick<Route, 'body' | 'bodyBytesMax'>
 /** What a JSON text of a file may add to the file: escapes, at worst one per byte. */
 const ESCAPED = 2
 
+/** Levels and values of a JSON body. The framework writes out what a schema refuses, with indentation: that is quadratic. */
+const JSON_DEPTH = 100
+const JSON_VALUES = 100_000
+
 /** Bodies that are not the 1 MiB of every other JSON route. */
 const BODY_BYTES_MAX: Record<string, number> = {
   'PUT /api/v1/files/*': limits.uploadBytes * ESCAPED,
@@ -64,6 +68,7 @@ function parseJson(request: Request, bytes: Uint8Array): object {
   const value = jsonOf(text)
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw invalid('body', 'must be a JSON object')
+  refuseBoundless(value)
   // Only an escape can smuggle one in: raw, neither NUL nor half a surrogate pair is valid JSON or valid UTF-8.
   if (text.includes('\\u')) refuseUnstorable(value)
   return value
@@ -107,6 +112,25 @@ function jsonOf(text: string): unknown {
     return JSON.parse(text)
   } catch (cause) {
     throw malformed('is not valid JSON', cause)
+  }
+}
+
+/** A small text can be a value that takes seconds to look at: nested by the thousand, or of a million parts. */
+function refuseBoundless(body: object) {
+  let values = 0
+  let level: object[] = [body]
+  for (let depth = 1; level.length > 0; depth++) {
+    if (depth > JSON_DEPTH) throw invalid('body', `is nested deeper than ${JSON_DEPTH} levels`)
+    const inner: object[] = []
+    for (const holder of level) {
+      // In place: the keys of a million parts would be a million texts.
+      for (const key in holder) {
+        if (++values > JSON_VALUES) throw invalid('body', `has more than ${JSON_VALUES} values`)
+        const value: unknown = holder[key as keyof typeof holder]
+        if (typeof value === 'object' && value !== null) inner.push(value)
+      }
+    }
+    level = inner
   }
 }
 
