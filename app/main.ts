@@ -33,6 +33,8 @@ import { makeNamespaceService } from './namespaces/service.ts'
 import { openObjectStore } from './objects/open.ts'
 import { StoreUnavailable } from './objects/port.ts'
 import type { PipelineDeleted } from './pipelines/deletion.ts'
+import { makePreviewService } from './pipelines/preview.ts'
+import { previewRoutes } from './pipelines/preview-routes.ts'
 import { pipelineRoutes } from './pipelines/routes.ts'
 import { makePipelineService } from './pipelines/service.ts'
 import { qualityTestRoutes } from './quality-tests/routes.ts'
@@ -179,6 +181,15 @@ async function start(config: Config) {
     runQualityTests: runner.runQualityTests,
     readMain: () => readMain(),
   })
+  const previews = makePreviewService({
+    db,
+    objects,
+    runners: makePool(
+      'runner',
+      (config.runnerUrls ?? []).map((url) => queryAt(url, metrics.rpcEnded)),
+    ),
+    readMain,
+  })
   const catalog = makeCatalog({ sql, objects, tokens, clock, newId, log })
   const feeds = makeRunFeeds(runs)
   const inspector = makeInspectorService({
@@ -235,6 +246,7 @@ async function start(config: Config) {
       auditRoutes(audit),
       namespaceRoutes(namespaces),
       pipelineRoutes(pipelines),
+      previewRoutes(previews),
       qualityTestRoutes(tests),
       triggerRoutes(triggers, config),
       scheduleRoutes(makeScheduleService({ sql, clock, newId })),
@@ -330,15 +342,15 @@ async function start(config: Config) {
     }
   }
 
-  /** Main as it is now, and the right to read it for a while. */
-  async function readMain() {
+  /** Main as it is now, and the right to read it for a while; a preview also reads the landing files of its namespace. */
+  async function readMain(also: { landing?: string } = {}) {
     const commit = await headOfMain(sql)
     const expiresAt = new Date(clock.now().getTime() + limits.readTokenMs)
     return {
       catalogUrl: `${config.publicUrl}/catalog`,
       objectsUrl: `${config.publicUrl}/lake/objects`,
       warehouse: 'sluice',
-      token: tokens.read({ commit, expiresAt }),
+      token: tokens.read({ commit, expiresAt, ...also }),
     }
   }
 

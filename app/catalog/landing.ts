@@ -61,9 +61,9 @@ export async function presentFiles(
   if (files.length > 0) return files.map((file) => ({ ...file, sizeBytes: Number(file.sizeBytes) }))
   const folder = `${namespace}/landing/${zone}/_samples/`
   const { objects: samples } = await objects.list(folder, { limit: limits.listCap })
-  return samples.map(({ key, versionId, size }) => ({
+  return samples.map(({ key, versionId, size }, place) => ({
     // Samples have no records.
-    id: versionId,
+    id: `sample-${place}`,
     filename: key.slice(folder.length),
     path: key,
     versionId,

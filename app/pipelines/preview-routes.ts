@@ -1,0 +1,23 @@
+import { Elysia } from 'elysia'
+import { ErrorBody, PipelinePath } from '../http/names.ts'
+import type { PreviewService } from './preview.ts'
+import { PipelinePreview, PipelinePreviewQuery, PreviewPipeline } from './preview-schema.ts'
+import { refOf } from './ref.ts'
+
+export const previewRoutes = (previews: PreviewService) =>
+  new Elysia({ prefix: '/pipelines', tags: ['pipelines'] }).post(
+    '/:ns/:layer/:name/preview',
+    ({ params, query, body, request }) =>
+      previews.preview(refOf(params), { ...body, queryLimit: query.limit }, request.signal),
+    {
+      params: PipelinePath,
+      query: PipelinePreviewQuery,
+      body: PreviewPipeline,
+      response: { 200: PipelinePreview, 400: ErrorBody, 404: ErrorBody, 503: ErrorBody },
+      detail: {
+        summary: 'Preview the draft',
+        description:
+          'Executes the draft once on what readers see now, and writes nothing. A landing zone without files shows its samples.',
+      },
+    },
+  )

@@ -1,0 +1,164 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampDate } from '@bufbuild/protobuf/wkt'
+import { Code, ConnectError } from '@connectrpc/connect'
+import type { Db } from '../../drizzle/client.ts'
+import { arrowToArrays } from '../../lake/engine/arrow-json.ts'
+import type { PreviewPhase } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import {
+  type LakeAccessSchema,
+  type LandingFileSchema,
+  type LogEntry,
+  LogLevel,
+} from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { filePath } from '../files/paths.ts'
+import { AppError, invalid, unavailable } from '../http/errors.ts'
+import { limits } from '../limits.ts'
+import type { ObjectStore } from '../objects/port.ts'
+import type { QueryClient } from '../rpc/clients.ts'
+import type { Pool } from '../rpc/pool.ts'
+import { draftObjects, readCode, sourceFileOf } from './draft-files.ts'
+import type { PipelinePreview, PreviewPipeline } from './preview-schema.ts'
+import { livePipeline } from './queries.ts'
+import { noPipeline, type PipelineRef, prefixOf } from './ref.ts'
+
+export interface PreviewDeps {
+  db: Db
+  objects: ObjectStore
+  /** Runners, as who previews pipelines. */
+  runners: Pool<QueryClient>
+  /** Where, and with which token, a runner reads main as it is now, and the landing files of a namespace. */
+  readMain(also: { landing: string }): Promise<MessageInitShape<typeof LakeAccessSchema>>
+}
+
+export type PreviewService = ReturnType<typeof makePreviewService>
+type Asked = PreviewPipeline & { queryLimit?: string }
+
+export function makePreviewService({ db, objects, runners, readMain }: PreviewDeps) {
+  /** Source and configuration, in their newest versions. */
+  async function draftOf(ref: PipelineRef, source: string) {
+    const prefix = prefixOf(ref)
+    const found = await draftObjects(objects, ref)
+    return readCode(
+      objects,
+      ref,
+      found.filter(({ key }) => key === prefix + source || key === `${prefix}config.yaml`),
+    )
+  }
+
+  /** The given files by zone, or 400. */
+  async function samplesOf({ namespace }: PipelineRef, paths: readonly string[]) {
+    const zones = new Map<string, MessageInitShape<typeof LandingFileSchema>[]>()
+    for (const path of new Set(paths)) {
+      const [, ofNamespace, zone, filename = ''] = LANDED.exec(filePath(path, 'sample_files')) ?? []
+      if (ofNamespace !== namespace || zone === undefined)
+        throw invalid('sample_files', `${path} is no file of a landing zone in ${namespace}`)
+      const object = await objects.head(path)
+      if (object === null) throw invalid('sample_files', `${path} does not exist`)
+      const { versionId, size } = object
+      const files = zones.get(zone) ?? []
+      // Of two files of one name, from two folders, only one can have it in the runner's directory.
+      const isTaken = files.some((other) => other.filename === filename)
+      files.push({
+        id: `sample-${files.length}`,
+        filename: isTaken ? `${files.length}-${filename}` : filename,
+        object: { path, versionId, sizeBytes: BigInt(size) },
+      })
+      zones.set(zone, files)
+    }
+    return Array.from(zones, ([zone, files]) => ({ namespace, zone, files }))
+  }
+
+  return {
+    /** Executes the draft once and writes nothing; `signal` stops it. */
+    async preview(
+      ref: PipelineRef,
+      { limit, queryLimit, code = '', sample_files: sampleFiles = [] }: Asked,
+      signal: AbortSignal,
+    ): Promise<PipelinePreview> {
+      const pipeline = await livePipeline(db, ref)
+      if (pipeline === null) throw noPipeline(ref)
+      const [files, samples, lake] = await Promise.all([
+        draftOf(ref, sourceFileOf(pipeline.type)),
+        samplesOf(ref, sampleFiles),
+        readMain({ landing: ref.namespace }),
+      ])
+      const request = {
+        namespace: ref.namespace,
+        layer: ref.layer,
+        pipelineName: ref.name,
+        type: pipeline.type,
+        code,
+        files: files.map(({ name, text }) => ({ path: name, content: text })),
+        sampleFiles,
+        samples,
+        lake,
+        limit: BigInt(rowsOf(limit ?? queryLimit)),
+      }
+      // The runner keeps the time limit; this one is for a runner that has stopped answering.
+      const lost = AbortSignal.timeout(limits.pipelinePreviewMs + limits.rpcTimeoutMs)
+      const options = { signal: AbortSignal.any([signal, lost]) }
+      const answer = await runners.call((runner) => runner.previewPipeline(request, options)).catch(refuse)
+      const { columns, rows } = arrowToArrays(answer.arrowIpc)
+      return {
+        columns,
+        rows,
+        total_row_count: Number(answer.totalRowCount),
+        phases: answer.phases.flatMap(phaseShapeOf),
+        explain_output: answer.explainOutput,
+        memory_peak_bytes: Number(answer.memoryPeakBytes),
+        logs: answer.logs.map(logShapeOf),
+        warnings: answer.warnings,
+      }
+    },
+  }
+}
+
+/** Namespace, zone, and the file's own name. */
+const LANDED = /^([^/]+)\/landing\/([^/]+)\/(?:.*\/)?([^/]+)$/
+
+/** Above the maximum is clamped; below 1 or not a number is the default. */
+function rowsOf(limit: number | string | undefined): number {
+  const rows = /^\s*\d+\s*$/.test(`${limit}`) ? Number(limit) : 0
+  return rows < 1 ? limits.pipelinePreviewRows : Math.min(rows, limits.previewRowsMax)
+}
+
+const PHASES = ['template_render', 'sql_execute', 'profiling'] as const
+
+/** A phase that this API does not know is one of a newer runner. */
+function phaseShapeOf({ name: text, durationMs, metadata }: PreviewPhase) {
+  const name = PHASES.find((known) => known === text)
+  if (name === undefined) return []
+  const values = Object.entries(metadata).map(([key, json]): [string, unknown] => [key, JSON.parse(json)])
+  return [{ name, duration_ms: Number(durationMs), metadata: Object.fromEntries(values) }]
+}
+
+const LEVELS = {
+  [LogLevel.UNSPECIFIED]: 'info',
+  [LogLevel.DEBUG]: 'debug',
+  [LogLevel.INFO]: 'info',
+  [LogLevel.WARN]: 'warn',
+  [LogLevel.ERROR]: 'error',
+} as const
+
+const logShapeOf = ({ timestamp, level, message }: LogEntry) => ({
+  timestamp: (timestamp ? timestampDate(timestamp) : new Date(0)).toISOString(),
+  level: LEVELS[level],
+  message,
+})
+
+/** What the pipeline itself is to blame for. */
+const OF_THE_PIPELINE: ReadonlySet<Code> = new Set([
+  Code.InvalidArgument,
+  Code.FailedPrecondition,
+  Code.DeadlineExceeded,
+  Code.ResourceExhausted,
+])
+
+/** What a runner refused, as this API says it. */
+function refuse(error: unknown): never {
+  if (error instanceof AppError) throw error
+  const { code, rawMessage } = ConnectError.from(error)
+  if (OF_THE_PIPELINE.has(code)) throw new AppError(400, 'INVALID_ARGUMENT', rawMessage, { cause: error })
+  if (code === Code.Canceled) throw unavailable('runner', error)
+  throw error
+}
