@@ -41,7 +41,8 @@ export const limits = {
   pythonDirectoryCheckMs: 1_000,
   /** Calls of sql() in one run: each stays known to its end. */
   pythonRelations: 10_000,
-  /** Compiling a source before it is published. */
+  /** Compiling a source before it is published: so long, and so many at once. */
+  pythonChecks: 2,
   pythonCheckMs: 10_000,
   /** Engines beyond the one kept warm end after this much idleness. */
   engineIdleMs: 60_000,

@@ -16,7 +16,7 @@ import type { Told } from './attempt-log.ts'
 import type { Attempt, Attempts, TestResult } from './attempts.ts'
 import type { TestMain } from './main-tests.ts'
 import { prefixOf } from './pipeline-files.ts'
-import { checkSyntax, type SyntaxReport } from './python/check.ts'
+import { makeSyntaxCheck, type SyntaxReport } from './python/check.ts'
 import type { Interpreters } from './python/interpreters.ts'
 
 // RunnerService of proto/sluice/runner/v1/runner.proto: what it says in the terms of this process.
@@ -33,6 +33,7 @@ export function makeRunnerService({
   interpreters,
 }: ServiceDeps): ServiceImpl<typeof RunnerService> {
   const { bootId } = attempts
+  const checkSyntax = makeSyntaxCheck(interpreters)
   const known = (handle: string): Attempt => {
     const attempt = attempts.find(handle)
     if (attempt === null) throw new ConnectError(`attempt ${handle} is not known here`, Code.NotFound)
@@ -63,7 +64,7 @@ export function makeRunnerService({
       const report = validatePublish(input)
       const source = input.files.find(({ path }) => path === 'pipeline.py')
       if (input.pipeline.type !== 'python' || source === undefined) return report
-      return withSyntax(report, source.path, await checkSyntax(interpreters, source.text, signal))
+      return withSyntax(report, source.path, await checkSyntax(source.text, signal))
     },
 
     async describeRunner() {

@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { changesUser } from '../../sandbox/ladder.ts'
+import { EnginesBusy, makeTurns } from '../engine-pool.ts'
 import { limits } from '../limits.ts'
 import { InterpreterEnded } from './interpreter.ts'
 import { type Interpreters, NoPython } from './interpreters.ts'
@@ -9,10 +10,27 @@ import { type Interpreters, NoPython } from './interpreters.ts'
 export type SyntaxReport = { error: string } | { unchecked: string } | null
 
 /**
- * Whether a source in Python compiles; null: it does. A hostile source can end a compiler, so it is compiled where
+ * Makes the function that says whether a source in Python compiles; null: it does. A hostile source can end a compiler, so it is compiled where
  * pipelines run. Throws the signal's reason.
  */
-export async function checkSyntax(
+export function makeSyntaxCheck(interpreters: Interpreters) {
+  const turns = makeTurns(limits.pythonChecks)
+  return async (source: string, signal: AbortSignal): Promise<SyntaxReport> => {
+    try {
+      await turns.enter(signal)
+    } catch (error) {
+      if (error instanceof EnginesBusy) return { unchecked: 'too many pipelines are published at once' }
+      throw error
+    }
+    try {
+      return await checkSyntax(interpreters, source, signal)
+    } finally {
+      turns.leave()
+    }
+  }
+}
+
+async function checkSyntax(
   interpreters: Interpreters,
   source: string,
   signal: AbortSignal,

@@ -315,6 +315,13 @@ result = [{"a": secrets.token_hex(2)}]
     expect('result' in outcome ? outcome.result.kind : outcome).toBe('json')
   })
 
+  test('runs at one time have interpreters of their own, whether or not one was warm', async () => {
+    const leases = await Promise.all(Array.from({ length: 4 }, () => bench.interpreters.take()))
+    expect(new Set(leases.map(({ interpreter }) => interpreter.pid)).size).toBe(4)
+    expect(new Set(leases.map(({ directory }) => directory)).size).toBe(4)
+    await Promise.all(leases.map((lease) => lease.release()))
+  })
+
   test('nothing of a run is left', async () => {
     const lease = await bench.interpreters.take()
     const { pid } = lease.interpreter

@@ -60,6 +60,7 @@ export interface InterpretersOptions {
 
 /** After queries, and after engines: people's Python is the last to get the processor. */
 const NICENESS = 10
+const STOP_MS = 1_000
 
 export function makeInterpreters(options: InterpretersOptions): Interpreters {
   const { log, mode } = options
@@ -72,7 +73,8 @@ export function makeInterpreters(options: InterpretersOptions): Interpreters {
 
   async function start(sandbox: Sandbox): Promise<InterpreterLease> {
     started += 1
-    const place = join(await rootFor(sandbox), String(started))
+    const name = String(started)
+    const place = join(await rootFor(sandbox), name)
     const directory = join(place, 'run')
     const rooms = { inputs: join(directory, 'in'), own: join(place, 'own') }
     await mkdir(rooms.inputs, { recursive: true })
@@ -153,10 +155,11 @@ export function makeInterpreters(options: InterpretersOptions): Interpreters {
   )
 
   function startSpare(sandbox: Sandbox): void {
-    if (isStopped) return
-    spare = start(sandbox)
-    spare.catch(() => {
-      spare = null
+    if (isStopped || spare !== null) return
+    const started = start(sandbox)
+    spare = started
+    started.catch(() => {
+      if (spare === started) spare = null
     })
   }
 
@@ -167,8 +170,10 @@ export function makeInterpreters(options: InterpretersOptions): Interpreters {
       await chosen
       signal?.throwIfAborted()
       if (known === null || 'reason' in known) throw new NoPython(refusalOf(mode, known?.reason ?? 'unknown'))
-      const kept = await spare?.catch(() => null)
+      const own = spare
+      // Before anything is waited for: it is nobody else's.
       spare = null
+      const kept = await own?.catch(() => null)
       const isFit = kept != null && !kept.interpreter.hasEnded
       if (kept != null && !isFit) await kept.release()
       const lease = isFit ? kept : await start(known)
@@ -178,8 +183,8 @@ export function makeInterpreters(options: InterpretersOptions): Interpreters {
     },
     async stop() {
       isStopped = true
-      await chosen
-      await spare?.catch(() => {})
+      // Whoever looks for Python may have to wait for it; then the process ends with us.
+      await Promise.race([chosen.then(() => spare?.catch(() => {})), Bun.sleep(STOP_MS)])
       await Promise.all([...all].map((lease) => lease.release()))
       if (elsewhere !== null) {
         const made = await elsewhere
