@@ -306,6 +306,42 @@ describe('files', () => {
     expect(await read.rows()).toEqual([{ a: 2 }])
   })
 
+  test('that a reader has resolved stay while a tick removes others, though main replaces them meanwhile', async () => {
+    const { write, rows, table } = await someTable()
+    for (let n = 0; n < 4; n++) await write(`select ${n} as a`)
+    await write('select 4 as a', 'append')
+    await age(8)
+    await tick()
+    await age(1)
+    const { token, client } = await catalog.reader()
+    const identifier = { namespace: [table.namespace, table.layer], name: table.name }
+    const { metadata } = await client.loadTable(identifier)
+    const resolved = () => catalog.rows(token, metadata)
+    await write('select 5 as a')
+    const direct = agedObjects()
+    const seen: unknown[][] = []
+    const { lakeFilesRemoved } = await tick({
+      ...direct,
+      // One read has begun before each removal, and ends after it; another begins after it.
+      async remove(key) {
+        const under = resolved()
+        await direct.remove(key)
+        seen.push(await under, await resolved(), await rows())
+      },
+    })
+    expect(lakeFilesRemoved).toBeGreaterThan(5)
+    const read = [{ a: 3 }, { a: 4 }]
+    // The removal of what tells the store's time is one more.
+    expect(seen).toEqual(Array.from({ length: lakeFilesRemoved + 1 }, () => [read, read, [{ a: 5 }]]).flat())
+    // Days later nobody reads it any more.
+    await age(8)
+    await tick()
+    await age(1)
+    await tick()
+    await expect(resolved()).rejects.toThrow('404')
+    expect(await rows()).toEqual([{ a: 5 }])
+  })
+
   test('that are young or not of a table are left alone', async () => {
     const { table, files, write } = await someTable()
     await write('select 1 as a')
