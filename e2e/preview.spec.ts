@@ -1,0 +1,165 @@
+// Specification: Pipelines, Preview.
+import { type APIRequestContext, expect, test } from '@playwright/test'
+import { startOwnService } from './own-service.ts'
+import { expectError, fresh, instant, newPipeline, writeFile } from './resources.ts'
+import { newTable } from './tables.ts'
+
+const csv = (content: string | Buffer) => ({
+  file: { name: 'orders.csv', mimeType: 'text/csv', buffer: Buffer.from(content) },
+})
+
+async function newZone(request: APIRequestContext) {
+  const name = fresh('zone')
+  const response = await request.post('/api/v1/landing-zones', { data: { namespace: 'default', name } })
+  expect(response.status()).toBe(201)
+  return { name, url: `/api/v1/landing-zones/default/${name}`, folder: `default/landing/${name}/` }
+}
+
+async function uploadSample(request: APIRequestContext, folder: string, content: string) {
+  const multipart = { path: `${folder}_samples/orders.csv`, ...csv(content) }
+  expect((await request.post('/api/v1/files/upload', { multipart })).status()).toBe(201)
+}
+
+/** A pipeline with this source, and what its preview answers. */
+async function previewed(request: APIRequestContext, sql: string) {
+  const pipeline = await newPipeline(request, { layer: 'silver' })
+  await writeFile(request, `${pipeline.prefix}pipeline.sql`, sql)
+  const ask = (data?: object, params: Record<string, string> = {}) =>
+    request.post(`${pipeline.url}/preview`, { data, params })
+  const preview = async (data?: object, params?: Record<string, string>) => {
+    const response = await ask(data, params)
+    const body = await response.json()
+    expect([response.status(), body]).toEqual([200, expect.anything()])
+    return body
+  }
+  return { ...pipeline, ask, preview }
+}
+
+test('a preview answers with rows and what it took, and changes nothing', async ({ request }) => {
+  const { url, name, preview } = await previewed(
+    request,
+    "select range as n, 'x' || range as text from range(250)",
+  )
+  const before = await (await request.get(url)).json()
+  const body = await preview()
+  expect(body).toEqual({
+    columns: [
+      { name: 'n', type: 'BIGINT' },
+      { name: 'text', type: 'VARCHAR' },
+    ],
+    rows: expect.arrayContaining([[0, 'x0']]),
+    total_row_count: 250,
+    phases: [
+      {
+        name: 'template_render',
+        duration_ms: expect.any(Number),
+        metadata: expect.objectContaining({ file: 'pipeline.sql' }),
+      },
+      { name: 'sql_execute', duration_ms: expect.any(Number), metadata: { rows: 250, columns: 2 } },
+      { name: 'profiling', duration_ms: expect.any(Number), metadata: expect.anything() },
+    ],
+    explain_output: expect.stringContaining('250 rows'),
+    memory_peak_bytes: expect.any(Number),
+    logs: expect.arrayContaining([{ timestamp: instant, level: 'info', message: expect.any(String) }]),
+    warnings: [],
+  })
+  expect(body.rows).toHaveLength(100)
+  expect(await (await request.get(url)).json()).toEqual(before)
+  const runs = await request.get('/api/v1/runs', { params: { namespace: 'default', pipeline: name } })
+  expect(await runs.json()).toEqual({ runs: [], total: 0 })
+  await expectError(await request.get(`/api/v1/tables/default/silver/${name}`), 404)
+})
+
+test('the limit of the body comes before that of the query, and both are held', async ({ request }) => {
+  const { preview } = await previewed(request, 'select range as n from range(2000)')
+  const rows = async (body?: object, params?: Record<string, string>) =>
+    (await preview(body, params)).rows.length
+  expect(await rows(undefined, { limit: '3' })).toBe(3)
+  expect(await rows({ limit: 2 }, { limit: '3' })).toBe(2)
+  expect(await rows({ limit: 5000 })).toBe(1000)
+  expect(await rows(undefined, { limit: '5000' })).toBe(1000)
+  expect(await rows({ limit: 0 })).toBe(100)
+  expect(await rows(undefined, { limit: 'many' })).toBe(100)
+})
+
+test('code is previewed in place of the source, on tables as readers see them', async ({ request }) => {
+  const table = await newTable(request, { namespace: 'default', layer: 'bronze' }, 'select 7 as a')
+  const { preview, url } = await previewed(request, 'select 1 as a')
+  await request.post(`${url}/publish`)
+  const code = `select a + 1 as b from {{ ref('bronze.${table.name}') }}`
+  expect((await preview({ code })).rows).toEqual([[8]])
+  expect((await preview()).rows).toEqual([[1]])
+  expect(await (await request.get(url)).json()).toMatchObject({ draft_dirty: false })
+})
+
+test('a landing zone shows its files, its samples while there are none, or the files that are asked for', async ({
+  request,
+}) => {
+  const zone = await newZone(request)
+  const { preview, ask } = await previewed(
+    request,
+    `select * from read_csv_auto('{{ landing_zone("${zone.name}") }}')`,
+  )
+  await expectError(await ask(), 400, /pipeline\.sql line 1.*has no files/)
+
+  await uploadSample(request, zone.folder, 'id\n1\n2\n')
+  const sampled = await preview()
+  expect(sampled.rows).toEqual([[1], [2]])
+  expect(sampled.warnings).toEqual([
+    `landing zone ${zone.name} has no files: its samples are read in their place`,
+  ])
+
+  await request.post(`${zone.url}/files`, { multipart: csv('id\n3\n') })
+  expect(await preview()).toMatchObject({ rows: [[3]], warnings: [] })
+
+  const sample = `${zone.folder}_samples/orders.csv`
+  expect(await preview({ sample_files: [sample] })).toMatchObject({ rows: [[1], [2]], warnings: [] })
+  await expectError(
+    await ask({ sample_files: [`${zone.folder}nothing.csv`] }),
+    400,
+    /^sample_files: .*does not exist/,
+  )
+  await expectError(await ask({ sample_files: ['default/pipelines/silver/x/a.csv'] }), 400, /^sample_files: /)
+  await expectError(await ask({ sample_files: ['../etc/passwd'] }), 400, /^sample_files: /)
+})
+
+test('a sample of 10 MB is previewed', async ({ request }) => {
+  const zone = await newZone(request)
+  const line = `${'x'.repeat(99)}\n`
+  await uploadSample(request, zone.folder, `text\n${line.repeat(100_000)}`)
+  const { preview } = await previewed(
+    request,
+    `select text, count(*) as n from read_csv_auto('{{ landing_zone("${zone.name}") }}') group by text`,
+  )
+  expect((await preview()).rows).toEqual([['x'.repeat(99), 100_000]])
+})
+
+test('what is wrong is said with its file and line', async ({ request }) => {
+  const { ask } = await previewed(request, 'select 1')
+  const refused = async (code: string, message: RegExp) => expectError(await ask({ code }), 400, message)
+  await refused('select 1\n{{ oops }}', /^pipeline\.sql line 2/)
+  await refused('select 1\n  , nothing', /^pipeline\.sql line 2: Binder Error/)
+  await refused("select 1 from {{ ref('gold.not_there') }}", /default\.gold\.not_there does not exist/)
+  await refused('-- @merge_strategy: magic\nselect 1', /merge_strategy/)
+  await refused("copy (select 1) to 'out.csv'", /pipeline\.sql/)
+  await expectError(await ask({ code: 7 }), 400, /code/)
+  await expectError(await ask({ code: '' }), 400, /code/)
+})
+
+test('a pipeline that is not there has no preview', async ({ request }) => {
+  for (const path of ['default/silver/nobody-here', 'default/copper/x', 'No/silver/x'])
+    await expectError(await request.post(`/api/v1/pipelines/${path}/preview`), 404)
+})
+
+test('without a runner a preview is unavailable', async ({ playwright }) => {
+  const service = await startOwnService({ RUNNER_URLS: 'none', QUERY_URLS: 'none' })
+  const request = await playwright.request.newContext({ baseURL: service.url })
+  try {
+    const { url } = await newPipeline(request)
+    await expectError(await request.post(`${url}/preview`), 503, /runner/)
+    await expectError(await request.post('/api/v1/pipelines/default/bronze/nobody/preview'), 404)
+  } finally {
+    await request.dispose()
+    await service.stop()
+  }
+})
