@@ -35,6 +35,10 @@ await inScratch(async () => {
     'bubblewrap',
     async () => void (Bun.which('bwrap') ?? (await installed('bubblewrap', () => Bun.which('bwrap')))),
   )
+  await tally.check(
+    'strace',
+    async () => void (Bun.which('strace') ?? (await installed('strace', () => Bun.which('strace')))),
+  )
   await tally.check('a Python with pyarrow, pandas and polars', async () => {
     python = await pythonWithLibraries()
     return undefined

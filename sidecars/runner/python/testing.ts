@@ -32,7 +32,7 @@ export interface Ran {
   ms: number
 }
 
-const VARIABLES: Extract<Job, { kind: 'run' }>['variables'] = {
+export const VARIABLES: Extract<Job, { kind: 'run' }>['variables'] = {
   config: { merge_strategy: 'full_refresh' },
   this: '"default.bronze"."t"',
   run_started_at: '2026-01-02T03:04:05.000Z',

@@ -1,0 +1,77 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { chmod, chown, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { changesUser, launchOf, sandboxUser } from '../../sandbox/ladder.ts'
+import { findPythons } from '../../sandbox/python.ts'
+import { Interpreter, PYTHON_ARGS } from './interpreter.ts'
+import { attemptsSource } from './test-attempts.ts'
+import { stepsHere, TEST_LIMITS, VARIABLES } from './testing.ts'
+
+// What hostile code really did, as the kernel saw it: its system calls, traced. Needs strace; CI has it.
+
+setDefaultTimeout(60_000)
+
+const steps = Bun.which('strace') === null ? [] : await stepsHere()
+const TRACED = 'open,openat,openat2,creat,prctl,execve,execveat,fork,vfork,clone,clone3,socket,connect,kill'
+
+describe.each(steps)('traced in %s', (step) => {
+  let place: string
+  beforeAll(async () => {
+    place = await mkdtemp(join(tmpdir(), 'sluice-trace-'))
+    await chmod(place, 0o711)
+  })
+  afterAll(() => rm(place, { recursive: true }))
+
+  test('every file opened is one of Python or of its own, and nothing was started or reached', async () => {
+    const rooms = { inputs: join(place, 'run', 'in'), own: join(place, 'own') }
+    await mkdir(rooms.inputs, { recursive: true })
+    await mkdir(rooms.own)
+    if (changesUser(step)) await chown(rooms.own, ...sandboxUser)
+    const source = join(rooms.inputs, 'pipeline.py')
+    await writeFile(source, attemptsSource({ secret: import.meta.path, port: 1 }))
+    // The machine's own: others may not be open to every user.
+    const { pythons } = await findPythons('/usr/bin/python3')
+    const [python] = pythons
+    if (python === undefined) throw new Error('there is no /usr/bin/python3')
+    const { command, confinement } = launchOf({ step, python }, rooms, TEST_LIMITS, PYTHON_ARGS)
+    const trace = join(place, 'trace')
+    const interpreter = new Interpreter({
+      command: ['strace', '-f', '-qq', '-s', '4096', '-e', `trace=${TRACED}`, '-o', trace, ...command],
+      confinement,
+      niceness: 0,
+      env: { LANG: 'C.UTF-8', HOME: rooms.own, TMPDIR: rooms.own },
+    })
+    const logLimits = { lines: 1_000, bytes: 1_000_000 }
+    const silent = { answer: async () => ({ error: 'no' }), say: () => {}, dropped: () => {} }
+    const outcome = await interpreter.work(
+      { kind: 'run', source, variables: VARIABLES, logLimits, memory: '', isConfined: true },
+      silent,
+      AbortSignal.timeout(40_000),
+    )
+    expect('result' in outcome).toBe(true)
+
+    const lines = (await readFile(trace, 'utf8')).split('\n')
+    const confined = lines.findIndex((line) => line.includes('PR_SET_SECCOMP') && line.endsWith('= 0'))
+    expect(confined).toBeGreaterThan(0)
+    // `<pid> call(arguments) = result`, where it was not refused.
+    const done = lines
+      .slice(confined + 1)
+      .map((line) => /^\d+ +(\w+)\((.*)\) += (\d+)/.exec(line))
+      .filter((match) => match !== null)
+    const opened = done
+      .filter(([, call]) => /^open|^creat/.test(call ?? ''))
+      .map(([, , given = '']) => /"([^"]*)"/.exec(given)?.[1] ?? '')
+    expect(opened.length).toBeGreaterThan(1)
+    const allowed = [...python.readable, rooms.inputs, rooms.own, '/dev/null', '/dev/urandom']
+    const isAllowed = (path: string) =>
+      !path.startsWith('/') || allowed.some((root) => path === root || path.startsWith(`${root}/`))
+    expect(opened.filter((path) => !isAllowed(path))).toEqual([])
+    expect(opened.filter((path) => path.includes('..'))).toEqual([])
+    const started = done.filter(
+      ([, call, given]) =>
+        /^exec|fork|^clone|socket|connect|kill/.test(call ?? '') && !/CLONE_THREAD/.test(given ?? ''),
+    )
+    expect(started.map(([line]) => line)).toEqual([])
+  })
+})
