@@ -141,3 +141,31 @@ test('an empty zone has no files, an unknown one is 404, and a reader or a close
   await catalog.sql.begin((tx) => closeBranches(tx, [attempt.branch]))
   expect((await landing('empty', attempt.token)).status).toBe(403)
 })
+
+test('a preview reads the landing files of its namespace as they are, or a zone without any by its samples', async () => {
+  const expiresAt = new Date('2100-01-01')
+  const token = catalog.tokens.read({ commit: 0, landing: 'default', expiresAt })
+  const stranger = catalog.tokens.read({ commit: 0, landing: 'elsewhere', expiresAt })
+  const zone = await aZone(catalog.sql, 'previewed')
+  const present = async () =>
+    fromJson(LandingInputSchema, await (await landing('previewed', token)).json()).files
+  expect(await present()).toEqual([])
+  const sample = 'default/landing/previewed/_samples/s.csv'
+  const { versionId } = await catalog.objects.put(sample, new TextEncoder().encode('abcd'))
+  expect(await present()).toMatchObject([
+    { filename: 's.csv', object: { path: sample, versionId, sizeBytes: 4n } },
+  ])
+  const file = await anUpload(catalog, zone, 'a.csv', 'x')
+  expect((await present()).map(({ filename }) => filename)).toEqual(['a.csv'])
+  await catalog.sql`update landing_file set archived_by_run = ${newId()} where id = ${file.id}`
+  expect((await present()).map(({ filename }) => filename)).toEqual(['s.csv'])
+
+  const read = async (key: string, by: string) => (await catalog.fetch(`/lake/objects/${key}`, by)).status
+  expect(await read(sample, token)).toBe(200)
+  expect(await read('default/pipelines/gold/x/pipeline.sql', token)).toBe(403)
+  expect(await read('default/landing/..%2fpipelines/gold/x/pipeline.sql', token)).not.toBe(200)
+  expect(await read(sample, stranger)).toBe(403)
+  expect(await read(sample, (await catalog.reader()).token)).toBe(403)
+  expect((await landing('previewed', stranger)).status).toBe(403)
+  expect((await landing('unknown', token)).status).toBe(404)
+})

@@ -32,7 +32,6 @@ type More = {
   limit?: bigint
   code?: string
   signal?: AbortSignal
-  samples?: { zone: string; files: Files[string][] }[]
 }
 
 async function preview(files: Files, { limit = 100n, code = '', signal }: More = {}) {
@@ -158,6 +157,17 @@ describe('what is wrong is said with its file and line', () => {
     const files = { 'pipeline.sql': 'select 1', 'config.yaml': 'merge_strategy: none' }
     expect((await refusalOf(files)).message).toMatch(/^config\.yaml line 1: .*merge_strategy/)
   })
+})
+
+test('a landing zone shows its files or its samples, where it is dynamic too', async () => {
+  const id = await service.zone('orders')
+  await service.upload(id, 'orders', 'a.csv', 'n\n1\n')
+  const answer = await preview({
+    'pipeline.sql': "select * from read_csv('{{ landing_zone('or' ~ 'ders') }}')",
+  })
+  expect(answer.rows).toEqual([[1]])
+  expect(answer.logs.map(({ message }) => message)).toContain('reads landing zone orders: 1 file, 4 B')
+  expect(answer.explainOutput).not.toContain(runner.scratchDir)
 })
 
 test('a preview ends when its caller goes, and leaves nothing behind', async () => {
