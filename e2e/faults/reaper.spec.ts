@@ -1,0 +1,125 @@
+// The service dies in the middle of a tick of the reaper: the next tick finishes what was begun, and nothing is left over of
+// runs that are gone, nor missing of what is kept.
+import { expect, test } from '@playwright/test'
+import type postgres from 'postgres'
+import { holding, startTree, type Tree, until } from './tree.ts'
+
+const OLD_RUNS = 3_000
+
+test.setTimeout(120_000)
+
+let tree: Tree
+let sql: postgres.Sql
+test.beforeAll(async () => {
+  tree = await startTree()
+  sql = await tree.connect()
+  // The tick that is made at the start.
+  await until(lastTick, ({ last_run_at }) => last_run_at !== null)
+})
+test.afterAll(async () => {
+  await sql.end({ timeout: 1 })
+  await tree.stop()
+})
+
+for (const [name, table] of Object.entries({
+  // Run histories are deleted together with their runs: a lock there stops the tick between a run's first row and its last.
+  'inside the transaction of a batch': 'transition',
+  // All runs are gone by then, and the lake's files are not yet.
+  'between two duties': 'audit_entry',
+}))
+  test(`the service is killed ${name}`, async () => {
+    const pipeline = `kept_${table}`
+    const kept = await success(pipeline)
+    await addOldRuns(pipeline)
+    const held = holding(await tree.connect(), `lock table ${table} in share mode`)
+    await held.taken
+    await sql`update reaper_status set last_run_at = null`
+    // Nobody hears the answer.
+    void tree.call('POST', '/admin/retention/run').catch(() => {})
+    await until(
+      () =>
+        sql`select 1 from pg_stat_activity where application_name like 'sluice reaper%' and wait_event_type = 'Lock'`,
+      (rows) => rows.length > 0,
+    )
+    process.kill(await tree.pidOf('api'), 'SIGKILL')
+    await held.release()
+
+    const { failures } = await until(lastTick, ({ last_run_at }) => last_run_at !== null)
+    expect(failures).toEqual([])
+    const left = await sql<{ id: string }[]>`select id from run where pipeline = ${pipeline}`
+    expect(left.map(({ id }) => id)).toEqual([kept])
+    expect(await orphans()).toEqual({ logs: 0, attempts: 0, results: 0, moves: 0 })
+    expect(await rowsOf(pipeline)).toEqual([{ a: 1 }])
+    const { body } = await tree.call<{ logs: unknown[] }>('GET', `/runs/${kept}/logs`)
+    expect(body.logs.length).toBeGreaterThan(0)
+    // And the service goes on as if nothing had been.
+    await success(pipeline)
+  })
+
+const lastTick = async () =>
+  (await tree.call<{ last_run_at: string | null; failures: string[] }>('GET', '/admin/retention/status')).body
+
+/** A run of a pipeline, which is made and published where there is none; answers its id when it has succeeded. */
+async function success(name: string): Promise<string> {
+  const ref = { namespace: 'default', layer: 'gold', name }
+  if ((await tree.call('POST', '/pipelines', ref)).status === 201) {
+    const content = 'select 1 as a'
+    await tree.call('PUT', `/files/default/pipelines/gold/${name}/pipeline.sql`, { content })
+    expect((await tree.call('POST', `/pipelines/default/gold/${name}/publish`)).status).toBe(200)
+  }
+  const request = { namespace: 'default', layer: 'gold', pipeline: name }
+  const { body: asked } = await tree.call<{ run_id: string }>('POST', '/runs', request)
+  const { body: run } = await until(
+    () => tree.call<{ status: string; error: string | null }>('GET', `/runs/${asked.run_id}`),
+    ({ body }) => ['success', 'failed', 'cancelled'].includes(body.status),
+  )
+  expect(run).toMatchObject({ status: 'success' })
+  return asked.run_id
+}
+
+/** Runs that failed half a year ago, with all that belongs to them. */
+async function addOldRuns(pipeline: string) {
+  await sql.begin(async (tx) => {
+    await tx`
+      create temporary table old on commit drop as
+      select gen_random_uuid() as id, clock_timestamp() - interval '200 days' - n * interval '1 minute' as at
+      from generate_series(1, ${OLD_RUNS}) n`
+    await tx`
+      insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones, snapshot,
+        machine_version, status, attempt, waiting, created_at, started_at, finished_at)
+      select o.id, p.id, p.namespace, p.layer, p.name, 'sql', 'manual', '{}', '[]', '{}', 1, 'failed', 1, false, o.at, o.at, o.at
+      from old o, pipeline p where p.name = ${pipeline}`
+    await tx`
+      insert into run_log (run_id, seq, at, level, message)
+      select id, line, clock_timestamp(), 'info', 'a young line of an old run' from old, generate_series(1, 3) line`
+    await tx`
+      insert into run_attempt (run_id, attempt, pipeline_id, branch, base_commit, landing_watermark, runner_url, state)
+      select o.id, 1, p.id, 'run-' || o.id || '-1', 0, 0, '', 'closed' from old o, pipeline p where p.name = ${pipeline}`
+    await tx`
+      insert into quality_result (run_id, pipeline_id, name, severity, status, value, duration_ms, created_at)
+      select o.id, p.id, 'a-test', 'error', 'passed', 0, 1, o.at from old o, pipeline p where p.name = ${pipeline}`
+    await tx`
+      insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
+      select 'run', id, at, 'requested', '', 'pending.waiting', '[]', 'manual' from old`
+  })
+}
+
+/** Rows of runs that are not there. */
+async function orphans() {
+  const [row] = await sql`
+    select (select count(*)::int from run_log c where not exists (select from run where id = c.run_id)) as logs,
+      (select count(*)::int from run_attempt c where not exists (select from run where id = c.run_id)) as attempts,
+      (select count(*)::int from quality_result c where not exists (select from run where id = c.run_id)) as results,
+      (select count(*)::int from transition c
+        where c.machine = 'run' and not exists (select from run where id = c.entity_id)) as moves`
+  return row
+}
+
+async function rowsOf(name: string): Promise<unknown> {
+  // The pool of query services may still be looking for the one that was started again with the service.
+  const { body } = await until(
+    () => tree.call<{ rows: unknown[] }>('POST', '/query', { sql: `select a from gold.${name}` }),
+    ({ status }) => status === 200,
+  )
+  return body.rows
+}
