@@ -379,7 +379,7 @@ describe('files', () => {
     const { config } = await attempt.client.commit(identifier, plan)
     expect(await catalog.merge(attempt, config['x-sluice-commit'] ?? '')).toBe('merged')
     expect(await rows()).toEqual([{ a: 1 }, { a: 2 }])
-    expect((await catalog.objects.list('_lake/clock', { limit: 1 })).objects).toEqual([])
+    expect((await catalog.objects.list('_lake/.clock', { limit: 1 })).objects).toEqual([])
   })
 
   test('of a table whose metadata cannot be read all stay, the others go, and the tick says so', async () => {

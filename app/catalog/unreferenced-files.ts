@@ -28,8 +28,8 @@ const REMOVALS_PER_BREATH = 256
 const BREATH_MS = 50
 
 const DIRECTORY = /^_lake\/([^/]+)\/([^/]+)\/([^/]+)-[0-9a-f]{8}\//
-/** Written by each tick, to see what time it is there: in no table's directory. */
-const STORE_CLOCK = `${LAKE_PREFIX}clock`
+/** Written by each tick, to see what time it is there. No namespace can have the name. */
+const STORE_CLOCK = `${LAKE_PREFIX}.clock`
 
 interface Directory {
   table: TableName
