@@ -36,6 +36,7 @@ const FACTS: Record<string, (attempt: number) => RunEvent> = {
     hasChanged: false,
   }),
   'execution failed': (attempt) => ({ type: 'executionFailed', attempt }),
+  'execution failed, once more allowed': (attempt) => ({ type: 'executionFailed', attempt, maxRetries: 1 }),
   'runner lost': (attempt) => ({ type: 'runnerLost', attempt }),
   merged: (attempt) => ({ type: 'merged', attempt }),
   conflicted: (attempt) => ({ type: 'conflicted', attempt }),
@@ -55,16 +56,21 @@ const EVENTS: Model<typeof runMachine>['events'] = {
   ),
 }
 
-const waitingWith = (lostRunners: number, conflicts: number): RunSnapshot =>
+const waitingWith = (lostRunners: number, conflicts: number, retries = 0): RunSnapshot =>
   runMachine.resolveState({
     value: newRun().value,
-    context: { attempt: lostRunners + conflicts, lostRunners, conflicts },
+    context: { attempt: lostRunners + conflicts + retries, lostRunners, conflicts, retries },
     status: 'active',
   })
 
 const model: Model<typeof runMachine> = {
   machine: runMachine,
-  beginnings: [newRun(), waitingWith(MAX_LOST_RUNNERS, 0), waitingWith(0, MAX_CONFLICTS)],
+  beginnings: [
+    newRun(),
+    waitingWith(MAX_LOST_RUNNERS, 0),
+    waitingWith(0, MAX_CONFLICTS),
+    waitingWith(0, 0, 1),
+  ],
   events: EVENTS,
   // No simple path loses two runners or conflicts twice, so what was lost before it began decides.
   placeOf: ({ value }) => pathOf(value),
@@ -80,6 +86,7 @@ const model: Model<typeof runMachine> = {
     if (status === 'running') expect(attempt).toBeGreaterThan(0)
     expect(snapshot.context.lostRunners).toBeLessThanOrEqual(MAX_LOST_RUNNERS)
     expect(snapshot.context.conflicts).toBeLessThanOrEqual(MAX_CONFLICTS)
+    expect(snapshot.context.retries).toBeLessThanOrEqual(1)
   },
 }
 
@@ -88,7 +95,8 @@ describe('run', () => {
   const places = walkEveryPlace({
     ...model,
     beginnings: [newRun()],
-    placeOf: ({ value, context }) => `${pathOf(value)} ${context.lostRunners} ${context.conflicts}`,
+    placeOf: ({ value, context: { lostRunners, conflicts, retries } }) =>
+      `${pathOf(value)} ${lostRunners} ${conflicts} ${retries}`,
   })
 
   test('all its paths are walked', () => {
@@ -105,8 +113,8 @@ describe('run', () => {
   test('every guard is seen to hold and to fail', () => {
     expect([...places.guards].sort()).toEqual(guardsOf(runMachine).sort())
   })
-  test('with every number of lost runners and conflicts, every event does what the definition says', () => {
-    expect(places.places.size).toBeGreaterThan((MAX_LOST_RUNNERS + 1) * (MAX_CONFLICTS + 1) * 7)
+  test('with every number of lost runners, conflicts and retries, every event does what the definition says', () => {
+    expect(places.places.size).toBeGreaterThan((MAX_LOST_RUNNERS + 1) * (MAX_CONFLICTS + 1) * 2 * 7)
     expect(places.steps).toBe(places.places.size * Object.keys(EVENTS).length)
   })
   test('a fact of another attempt moves it nowhere', () => {

@@ -24,7 +24,8 @@ const of = (attempt: number) => ({
   blocked: { type: 'executed', attempt, isBlocked: true, hasChanged: true } as RunEvent,
   blockedUnchanged: { type: 'executed', attempt, isBlocked: true, hasChanged: false } as RunEvent,
   unchanged: { type: 'executed', attempt, isBlocked: false, hasChanged: false } as RunEvent,
-  failed: { type: 'executionFailed', attempt } as RunEvent,
+  failed: { type: 'executionFailed', attempt, maxRetries: 0 } as RunEvent,
+  failedOnce: { type: 'executionFailed', attempt, maxRetries: 1 } as RunEvent,
   lost: { type: 'runnerLost', attempt } as RunEvent,
   merged: { type: 'merged', attempt } as RunEvent,
   conflicted: { type: 'conflicted', attempt } as RunEvent,
@@ -65,6 +66,7 @@ const whileAttempting: Row = {
   blocked: ['failed', 'closeBranch', 'announce'],
   blockedUnchanged: ['failed', 'closeBranch', 'announce'],
   failed: ['failed', 'closeBranch', 'announce'],
+  failedOnce: ['running.waiting', 'closeBranch'],
   lost: ['running.waiting', 'closeBranch', 'cancelAttempt'],
   cancel: ['cancelled', 'closeBranch', 'cancelAttempt', 'announce'],
 }
@@ -78,6 +80,8 @@ const TABLE: Record<string, Row> = {
     refused: ['pending.waiting', 'closeBranch'],
     lost: ['pending.waiting', 'closeBranch', 'cancelAttempt'],
     failed: ['failed', 'closeBranch', 'announce'],
+    // What cannot be submitted once cannot be submitted again.
+    failedOnce: ['failed', 'closeBranch', 'announce'],
     cancel: ['cancelled', 'closeBranch', 'cancelAttempt', 'announce'],
   },
   'running.rendering': {
@@ -200,6 +204,23 @@ describe('random walks', () => {
           expect(() => advance(runMachine, snapshot, event)).toThrow(IllegalMove)
     }
   })
+})
+
+test('a failed execution is tried again as often as its pipeline allows, and stays running meanwhile', () => {
+  const failing = (attempt: number): RunEvent => ({ type: 'executionFailed', attempt, maxRetries: 2 })
+  const thrice = [start, first.accepted, failing(1), start, of(2).accepted, failing(2), start, of(3).accepted]
+  const waiting = play(...thrice.slice(0, 6))
+  expect([waiting.status, waiting.phase, waiting.waiting]).toEqual(['running', 'waiting', true])
+  expect(play(...thrice)).toMatchObject({ state: 'running.rendering', attempt: 3 })
+  expect(play(...thrice, failing(3))).toMatchObject({ state: 'failed', effects: ['closeBranch', 'announce'] })
+  expect(play(...thrice, of(3).blocked).state).toBe('failed')
+  expect(play(...thrice.slice(0, 6), cancel).state).toBe('cancelled')
+})
+
+test('a run from before retries has had none', () => {
+  const { context, ...stored } = store(newRun())
+  const { retries: _, ...before } = context as RunSnapshot['context']
+  expect(migrateRun(1, { ...stored, context: before })).toEqual(store(newRun()))
 })
 
 test('a snapshot that a newer program has written is not touched', () => {

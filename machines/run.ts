@@ -3,7 +3,10 @@ import { pathOf } from './advance.ts'
 import { makeMigrate } from './migrate.ts'
 
 /** A step is added whenever a stored snapshot would mean something else. */
-export const { version: RUN_MACHINE_VERSION, migrate: migrateRun } = makeMigrate('run', [])
+export const { version: RUN_MACHINE_VERSION, migrate: migrateRun } = makeMigrate('run', [
+  // 2: failed executions are tried again, and counted.
+  (stored) => ({ ...stored, context: { ...(stored.context as RunContext), retries: 0 } }),
+])
 
 /** Runners that may be lost under one run, and merge conflicts it may meet, before it fails. */
 export const MAX_LOST_RUNNERS = 3
@@ -15,6 +18,8 @@ export interface RunContext {
   attempt: number
   lostRunners: number
   conflicts: number
+  /** Attempts that were made because the one before had failed. */
+  retries: number
 }
 
 export type RunPhase = 'rendering' | 'executing' | 'testing' | 'merging' | 'waiting'
@@ -25,7 +30,8 @@ export type RunEvent =
   | { type: 'refused'; attempt: number }
   | { type: 'entered'; attempt: number; phase: 'executing' | 'testing' }
   | { type: 'executed'; attempt: number; isBlocked: boolean; hasChanged: boolean }
-  | { type: 'executionFailed'; attempt: number }
+  /** `maxRetries` as its pipeline has it; none where nobody has read that. */
+  | { type: 'executionFailed'; attempt: number; maxRetries?: number }
   | { type: 'runnerLost'; attempt: number }
   | { type: 'merged'; attempt: number }
   | { type: 'conflicted'; attempt: number }
@@ -47,7 +53,10 @@ const whileAttempting = {
     { target: '#run.success', guard: 'isUnchanged', actions: ['closeBranch', 'announce'] },
     { target: '#run.running.merging', guard: 'isCurrent', actions: ['mergeBranch'] },
   ],
-  executionFailed: { target: '#run.failed', guard: 'isCurrent', actions: ['closeBranch', 'announce'] },
+  executionFailed: [
+    { target: '#run.running.waiting', guard: 'mayRetry', actions: ['countRetry', 'closeBranch'] },
+    { target: '#run.failed', guard: 'isCurrent', actions: ['closeBranch', 'announce'] },
+  ],
   // A runner that is lost to us may still work: it is told to stop.
   runnerLost: [
     {
@@ -77,6 +86,10 @@ export const runMachine = setup({
       isCurrent({ context, event }) && event.type === 'entered' && event.phase === 'executing',
     entersTesting: ({ context, event }) =>
       isCurrent({ context, event }) && event.type === 'entered' && event.phase === 'testing',
+    mayRetry: ({ context, event }) =>
+      isCurrent({ context, event }) &&
+      event.type === 'executionFailed' &&
+      context.retries < (event.maxRetries ?? 0),
     mayLoseRunner: ({ context, event }) =>
       isCurrent({ context, event }) && context.lostRunners < MAX_LOST_RUNNERS,
     mayConflict: ({ context, event }) => isCurrent({ context, event }) && context.conflicts < MAX_CONFLICTS,
@@ -85,6 +98,7 @@ export const runMachine = setup({
     countAttempt: assign({ attempt: ({ context }) => context.attempt + 1 }),
     countLostRunner: assign({ lostRunners: ({ context }) => context.lostRunners + 1 }),
     countConflict: assign({ conflicts: ({ context }) => context.conflicts + 1 }),
+    countRetry: assign({ retries: ({ context }) => context.retries + 1 }),
     openAttempt: () => {},
     submitAttempt: () => {},
     closeBranch: () => {},
@@ -94,7 +108,7 @@ export const runMachine = setup({
   },
 }).createMachine({
   id: 'run',
-  context: { attempt: 0, lostRunners: 0, conflicts: 0 },
+  context: { attempt: 0, lostRunners: 0, conflicts: 0, retries: 0 },
   initial: 'pending',
   states: {
     pending: {

@@ -208,6 +208,48 @@ describe('a run', () => {
     expect(await openBranches()).toHaveLength(0)
   })
 
+  test('that fails in execution is executed again on a fresh branch, as often as its pipeline allows', async () => {
+    const branches: string[] = []
+    const fails = (attempts: number): Script => {
+      return async (request) => {
+        branches.push(request.lake?.warehouse ?? '')
+        return request.attempt <= attempts
+          ? { status: RunStatus.FAILED, error: `executing: no ${request.attempt}`, maxRetries: 2 }
+          : { testedCommit: await commitContent(database.sql, request), rowsWritten: 1n }
+      }
+    }
+    const [mended, broken] = [await pipelineNamed('mended'), await pipelineNamed('hopeless')]
+    const first = dispatcher([runner(fails(2)).url])
+    const id = await mended.request()
+    expect(await ended(id)).toMatchObject({ status: 'success', attempt: 3, error: null })
+    expect(new Set(branches).size).toBe(3)
+    expect(await historyOf(id)).toContain('executionFailed running.waiting')
+    expect(await logOf(id)).toEqual(
+      expect.arrayContaining([
+        'attempt 1 failed: executing: no 1',
+        'it is executed again in 0 s, retry 1 of 2',
+        'it is executed again in 0 s, retry 2 of 2',
+      ]),
+    )
+    await first.stop()
+    dispatcher([runner(fails(9)).url])
+    const last = await broken.request()
+    expect(await ended(last)).toMatchObject({ status: 'failed', attempt: 3, error: 'executing: no 3' })
+    expect(await openBranches()).toHaveLength(0)
+  })
+
+  test('that a test has blocked is not executed again', async () => {
+    const tests = [{ name: 'strict', severity: Severity.ERROR, passed: false, value: 1n }]
+    const script: Script = async (request) => ({
+      testedCommit: await commitContent(database.sql, request),
+      tests,
+      maxRetries: 2,
+    })
+    dispatcher([runner(script).url])
+    const id = await (await pipelineNamed('blocked-once')).request()
+    expect(await ended(id)).toMatchObject({ status: 'failed', attempt: 1 })
+  })
+
   test('whose branch has moved since its tests is executed again, not merged', async () => {
     let times = 0
     const script: Script = async (request) => {

@@ -240,7 +240,10 @@ const LEVELS: Record<LogLevel, Level> = {
 }
 
 function outcomeOf({ runId, attempt }: OpenAttempt, facts: GetRunStatusResponse): Outcome {
-  if (facts.status === RunStatus.FAILED) return { runId, attempt, kind: 'failed', error: facts.error }
+  if (facts.status === RunStatus.FAILED) {
+    const retry = { max: facts.maxRetries, delaySeconds: facts.retryDelaySeconds }
+    return { runId, attempt, kind: 'failed', error: facts.error, retry }
+  }
   return {
     runId,
     attempt,

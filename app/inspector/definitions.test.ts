@@ -21,7 +21,9 @@ const MACHINES = {
 
 /** What guards ask for, either way. */
 const CONTEXTS: Record<MachineName, object[]> = {
-  run: [0, 3].flatMap((lostRunners) => [0, 20].map((conflicts) => ({ attempt: 1, lostRunners, conflicts }))),
+  run: [0, 3].flatMap((lostRunners) =>
+    [0, 20].map((conflicts) => ({ attempt: 1, lostRunners, conflicts, retries: 1 })),
+  ),
   draft: [{ revision: 1 }],
   trigger: [0, 10].flatMap((cooldownSeconds) => [null, 0].map((firedAt) => ({ cooldownSeconds, firedAt }))),
 }
@@ -31,6 +33,7 @@ const FIELDS: Record<MachineName, Record<string, unknown[]>> = {
     phase: ['executing', 'testing'],
     isBlocked: [true, false],
     hasChanged: [true, false],
+    maxRetries: [1, 2],
   },
   draft: { revision: [1, 2] },
   trigger: { at: [5_000, 20_000], cooldownSeconds: [0, 10] },

@@ -33,7 +33,8 @@ export type Outcome = { runId: RunId; attempt: number } & (
       landingFileIds: string[]
       archivesLandingZones: boolean
     }
-  | { kind: 'failed'; error: string }
+  /** `retry`: what the pipeline's configuration allows, where it was read. */
+  | { kind: 'failed'; error: string; retry?: { max: number; delaySeconds: number } }
   | { kind: 'lost'; why: string }
 )
 
@@ -111,7 +112,14 @@ const applyTogether = (sql: Sql, outcomes: readonly Outcome[], lines: readonly L
           else run.rowsWritten = outcome.rowsWritten
           break
         case 'failed':
-          run.error = storableText(outcome.error)
+          if (isTerminal(run.status) || outcome.retry === undefined) run.error = storableText(outcome.error)
+          else {
+            const { max, delaySeconds } = outcome.retry
+            const which = `retry ${run.snapshot.context.retries} of ${max}`
+            tell(run, 1, 'warn', `attempt ${outcome.attempt} failed: ${outcome.error}`)
+            tell(run, 2, 'info', `it is executed again in ${delaySeconds} s, ${which}`)
+            run.notBefore = new Date(now.getTime() + delaySeconds * 1_000)
+          }
           break
         case 'lost':
           tell(run, 1, 'warn', `runner lost in attempt ${outcome.attempt}: ${outcome.why}`)
@@ -216,7 +224,7 @@ function eventOf(outcome: Outcome): RunEvent {
         hasChanged: outcome.testedCommit !== null,
       }
     case 'failed':
-      return { type: 'executionFailed', attempt }
+      return { type: 'executionFailed', attempt, maxRetries: outcome.retry?.max }
     case 'lost':
       return { type: 'runnerLost', attempt }
   }
