@@ -286,7 +286,11 @@ describe('an instance', () => {
     expect(run).toMatchObject({
       state: 'success',
       live: false,
-      snapshot: { value: 'success', context: { attempt: 1, lostRunners: 0, conflicts: 0 }, status: 'done' },
+      snapshot: {
+        value: 'success',
+        context: { attempt: 1, lostRunners: 0, conflicts: 0, retries: 0 },
+        status: 'done',
+      },
       machine_version: 1,
       is_newer: false,
       waits_for: [],

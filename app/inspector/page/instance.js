@@ -510,6 +510,7 @@ const FACTS = {
     ['Merged as', facts.merged_commit],
     ['Lost runners', context?.lostRunners || null],
     ['Merge conflicts', context?.conflicts || null],
+    ['Retries', context?.retries || null],
     ['Not before', moment(facts.not_before)],
     ['Last log line', moment(facts.last_log_at)],
   ],
