@@ -46,10 +46,14 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
   /** Attempts whose runner was given up, or rebooted in name only: they still work, and nobody listens. */
   const zombies: Execution[] = []
   const committed: Committed[] = []
-  /** By handle: the commit that was tested, and whether its tests let it pass. */
-  const judged = new Map<string, { tested: string | null; isBlocked: boolean }>()
-  /** By handle: what an attempt has told its followers at its end. */
-  const told = new Map<string, 'executed' | 'failed'>()
+  /** Commits that were tested, and whether their tests let them pass. */
+  const judged = new Map<string, { isBlocked: boolean }>()
+  /** By handle: what its executions have tested, null for no change. A runner that has restarted may execute it again. */
+  const tested = new Map<string, (string | null)[]>()
+  /** By handle: what its executions have told their followers at their ends. */
+  const told = new Map<string, Set<'executed' | 'failed'>>()
+  const tell = (handle: string, what: 'executed' | 'failed') =>
+    told.set(handle, (told.get(handle) ?? new Set()).add(what))
 
   const busy = () =>
     [...attempts.values()].filter(({ stage }) => stage !== 'done' && stage !== 'stopped').length
@@ -61,6 +65,7 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
     },
     committed,
     judged,
+    tested,
     told,
     zombies,
     /** Those that have ended and are still remembered. */
@@ -101,7 +106,7 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
       const execution = attempts.get(handle)
       if (execution === undefined || execution.stage === 'done') return
       execution.stage = 'stopped'
-      told.set(handle, 'failed')
+      tell(handle, 'failed')
     },
 
     /** Another process in its place. Some of what it was doing may still reach the catalog. */
@@ -132,12 +137,13 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
         }
         case 'committed':
           execution.tested = execution.head
-          judged.set(execution.handle, { tested: execution.head, isBlocked: execution.plan.isBlocked })
+          if (execution.head !== null) judged.set(execution.head, { isBlocked: execution.plan.isBlocked })
+          tested.set(execution.handle, [...(tested.get(execution.handle) ?? []), execution.head])
           execution.stage = 'testing'
           return 'tests'
         case 'testing':
           execution.facts = executed(execution, archives(execution.request.pipeline))
-          told.set(execution.handle, 'executed')
+          tell(execution.handle, 'executed')
           execution.stage = 'done'
           return 'is done'
         default:
@@ -154,7 +160,7 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
   function fail(execution: Execution) {
     execution.facts = failed(execution)
     execution.stage = 'done'
-    told.set(execution.handle, 'failed')
+    tell(execution.handle, 'failed')
   }
 
   async function commit(execution: Execution, sql: Sql): Promise<boolean> {

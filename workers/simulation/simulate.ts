@@ -94,6 +94,7 @@ export async function simulate(
   const world = {
     committed: runner.committed,
     judged: runner.judged,
+    tested: runner.tested,
     told: runner.told,
     archives: (pipeline: string) => stage.archiving.has(pipeline),
     depthLimit: limits.chainDepth,
@@ -208,7 +209,7 @@ export async function simulate(
     else {
       const step = chooseStep(stage)
       memory.isStartUncertain = stage.paused?.step.mayStart === true
-      await take(step, step.replica === null ? null : planOf(random, stage.paused !== null))
+      await take(step, step.replica === null ? null : planOf(random, step, stage.paused !== null))
     }
     await look()
   }
@@ -238,9 +239,11 @@ export async function simulate(
 }
 
 /** Whether, where and how an operation fails. */
-function planOf(random: ReturnType<typeof makeRandom>, isAnyPaused: boolean): Plan | null {
-  if (!random.chance(0.14)) return null
-  const kind = random.weighted({ crash: 3, disconnect: 4, pause: 5 })
+function planOf(random: ReturnType<typeof makeRandom>, step: Step, isAnyPaused: boolean): Plan | null {
+  // Transactions that lock what others want are where a pause is worth most.
+  const isContended = /^apply|cancels/.test(step.title)
+  if (!random.chance(isContended ? 0.3 : 0.14)) return null
+  const kind = random.weighted({ crash: 3, disconnect: 4, pause: isContended ? 12 : 5 })
   const at = random.int(1, random.pick([3, 6, 12]))
   const when = random.pick(['before', 'after'] as const)
   if (kind === 'pause') return isAnyPaused ? null : { at, fault: { kind } }

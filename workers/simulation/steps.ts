@@ -100,6 +100,18 @@ const WEIGHTS: Record<string, number> = {
   stop: 0.7,
 }
 
+/** What takes the rows that others take as well. */
+const RIVALS: Record<string, number> = {
+  cancel: 3,
+  apply: 4,
+  start: 2,
+  hear: 2,
+  live: 1,
+  publish: 1,
+  lead: 2,
+  clock: 1,
+}
+
 const MAKERS: Record<string, Make> = {
   request(stage, replica) {
     const pipeline = stage.random.pick([...stage.names.keys()])
@@ -139,9 +151,10 @@ const MAKERS: Record<string, Make> = {
   },
 
   cancel(stage, replica) {
-    const ids = stage.memory.lastFacts?.runs.map(({ id }) => id) ?? []
-    if (ids.length === 0) return null
-    const id = stage.random.pick(ids.slice(-6))
+    const all = stage.memory.lastFacts?.runs ?? []
+    if (all.length === 0) return null
+    const active = all.filter(({ status }) => status === 'pending' || status === 'running')
+    const { id } = stage.random.pick(active.length > 0 && stage.random.chance(0.8) ? active : all)
     return {
       title: `a client cancels run ${id}`,
       replica,
@@ -395,7 +408,9 @@ export function chooseStep(stage: Stage): Step {
   const able = replicas.filter(({ process }) => !process.isDead && !process.isPaused)
   for (;;) {
     const replica = able.length === 0 ? null : random.pick(able)
-    const name = replica === null ? random.pick(['clock', 'reboot']) : random.weighted(WEIGHTS)
+    // While one sleeps inside a transaction, the other is likely to want the same rows.
+    const weights = stage.paused !== null && random.chance(0.5) ? RIVALS : WEIGHTS
+    const name = replica === null ? random.pick(['clock', 'reboot']) : random.weighted(weights)
     const step = MAKERS[name]?.(stage, replica as Replica)
     if (step != null) return step
   }
