@@ -6,13 +6,14 @@ import type { Tally } from './tally.ts'
 
 const API_LIMIT_MS = 240_000
 const BROWSER_LIMIT_MS = 240_000
-// With CI set, leaders are paused for a minute.
-const FAULTS_LIMIT_MS = process.env.CI ? 420_000 : 300_000
+const FAULTS_LIMIT_MS = 420_000
+const PAUSES_LIMIT_MS = 300_000
 
 export type EndToEnd = {
   title: string
   env?: Record<string, string>
-  browser: 'required' | 'if found' | 'no'
+  /** `only`: without it, there is nothing to run. */
+  browser: 'only' | 'if found' | 'no'
 }
 
 export async function runEndToEnd(tally: Tally, { title, env, browser }: EndToEnd) {
@@ -26,11 +27,12 @@ export async function runEndToEnd(tally: Tally, { title, env, browser }: EndToEn
   const { url, log, stop } = service
   const failuresBefore = tally.failures.length
   const chromium = findChromium()
-  await runPlaywright(tally, { project: 'api', limitMs: API_LIMIT_MS, env: { SLUICE_URL: url } })
+  if (browser !== 'only')
+    await runPlaywright(tally, { project: 'api', limitMs: API_LIMIT_MS, env: { SLUICE_URL: url } })
   if (browser !== 'no' && chromium) {
     const browserEnv = { SLUICE_URL: url, CHROMIUM_PATH: chromium }
     await runPlaywright(tally, { project: 'browser', limitMs: BROWSER_LIMIT_MS, env: browserEnv })
-  } else if (browser === 'required') {
+  } else if (browser === 'only') {
     tally.fail('browser tests', 'no Chromium was found: install one, or set CHROMIUM_PATH')
   } else if (browser === 'if found') {
     console.log('  The browser tests did not run: no Chromium was found (set CHROMIUM_PATH).')
@@ -42,4 +44,15 @@ export async function runEndToEnd(tally: Tally, { title, env, browser }: EndToEn
 export async function runFaults(tally: Tally) {
   tally.heading('Fault tests')
   await runPlaywright(tally, { project: 'faults', limitMs: FAULTS_LIMIT_MS })
+}
+
+/** Leaders that are paused for a whole minute, again: `npm test` pauses them until another has taken over. */
+export async function runLongPauses(tally: Tally) {
+  tally.heading('Leaders paused for a minute')
+  await runPlaywright(tally, {
+    project: 'faults',
+    files: ['leadership.spec.ts'],
+    limitMs: PAUSES_LIMIT_MS,
+    env: { LEADER_PAUSE_MS: '60000' },
+  })
 }

@@ -4,7 +4,7 @@
  */
 import { installed } from './apt.ts'
 import { findChromium } from './chromium.ts'
-import { runEndToEnd } from './e2e.ts'
+import { runEndToEnd, runLongPauses } from './e2e.ts'
 import { pythonWithLibraries } from './python.ts'
 import { type S3Server, startS3Server } from './s3-server.ts'
 import { inScratch } from './scratch.ts'
@@ -54,7 +54,8 @@ await inScratch(async () => {
       const env = { TEST_PYTHON_BIN: python, REQUIRE_SANDBOXES: 'bubblewrap,landlock' }
       await runBunTest(tally, ['./sidecars/runner/python'], env)
     }
-    await runEndToEnd(tally, { title: 'End-to-end tests, browser included', browser: 'required' })
+    await runEndToEnd(tally, { title: 'Pages in a browser', browser: 'only' })
+    await runLongPauses(tally)
     if (s3 && database) {
       const env = { ...s3.env, DATABASE_URL: database.url }
       const title = `End-to-end tests on S3 and PostgreSQL ${database.version}`

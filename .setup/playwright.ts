@@ -12,11 +12,13 @@ const REPORTING_MS = 15_000
 
 export type ProjectOptions = {
   project: 'api' | 'browser' | 'faults'
+  /** Fewer files than all of the project's, by the ends of their names. */
+  files?: string[]
   limitMs: number
   env?: Record<string, string>
 }
 
-export async function runPlaywright(tally: Tally, { project, limitMs, env }: ProjectOptions) {
+export async function runPlaywright(tally: Tally, { project, files = [], limitMs, env }: ProjectOptions) {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-report-'))
   const reportPath = join(folder, 'report.json')
   try {
@@ -25,6 +27,7 @@ export async function runPlaywright(tally: Tally, { project, limitMs, env }: Pro
         'node',
         'node_modules/@playwright/test/cli.js',
         'test',
+        ...files,
         '--config=e2e/playwright.config.ts',
         `--project=${project}`,
         '--reporter=list,json',
