@@ -291,7 +291,7 @@ describe('an instance', () => {
         context: { attempt: 1, lostRunners: 0, conflicts: 0, retries: 0 },
         status: 'done',
       },
-      machine_version: 1,
+      machine_version: 2,
       is_newer: false,
       waits_for: [],
       facts: { trigger: 'manual', error: null },
