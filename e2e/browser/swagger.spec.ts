@@ -95,7 +95,7 @@ test('the Authorize button takes the key that Execute sends', async ({ page }) =
     const ofKey = dialog.locator('.auth-container', { hasText: 'X-Api-Key' })
     await ofKey.locator('input[type="text"]').fill(key)
     await ofKey.locator('button.authorize').click()
-    await dialog.locator('button.btn-done').click()
+    await ofKey.locator('button.btn-done').click()
     const list = await execute(page, 'getNamespaces', async () => {})
     await expect(list.status).toContainText('200')
   } finally {
