@@ -87,7 +87,7 @@ async function tour(base: string) {
   if (isOnce) return say(`${done}.`)
   say(`${done}. Look around:`)
   say(`  ${base}/swagger   every operation, ready to be executed`)
-  say(`  ${base}/api/v1/runs   what has run`)
+  say(`  ${base}/inspector   what each run has done, and why`)
   say(`  curl ${base}/api/v1/query --json '{"sql": "select count(*) from silver.flights"}'`)
   say('\nServing until Ctrl-C.')
 }
