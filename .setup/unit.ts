@@ -8,6 +8,8 @@ import { startTestPostgres } from './test-postgres.ts'
 const root = join(import.meta.dirname, '..')
 /** Some four times what it takes on two cores: whoever waits longer waits for something that hangs. */
 const LIMIT_MS = 720_000
+/** Of one test or hook: for what hangs, not for what a busy machine makes slow. */
+const TEST_LIMIT_MS = 60_000
 /** End-to-end tests belong to Playwright, whose file names `bun test` would take for its own. */
 const IGNORED = ['**/node_modules/**', 'e2e/**'].map((pattern) => `--path-ignore-patterns=${pattern}`)
 
@@ -25,7 +27,7 @@ export async function runUnitTests(tally: Tally, patterns: string[] = []) {
 export async function runBunTest(tally: Tally, args: string[], env: Record<string, string>) {
   const reader = readBunTest(tally)
   const { code, isLate, seconds } = await run({
-    command: [process.execPath, 'test', ...args],
+    command: [process.execPath, 'test', `--timeout=${TEST_LIMIT_MS}`, ...args],
     cwd: root,
     env: { ...env, NO_COLOR: '1' },
     limitMs: LIMIT_MS,

@@ -95,11 +95,12 @@ test('the service is paused inside a transaction', async () => {
   await old.heard('inside')
   const before = await firings()
   await writer('young', 'steadily')
-  const rival = await start('e2e/faults/rival.ts', await databaseUrl(), 'rival')
+  // Leadership must be the service's again before there is a rival to take it.
   await until(
     () => leader('scheduler'),
     (row) => row?.holder !== 'rival' && row?.is_over === false,
   )
+  const rival = await start('e2e/faults/rival.ts', await databaseUrl(), 'rival')
 
   // The new thread ticks at once, and waits for the table inside its transaction.
   await sql`delete from run`
