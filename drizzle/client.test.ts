@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import postgres from 'postgres'
 import { testDatabase } from '../.setup/database.ts'
 import { migrate, openDatabase } from './client.ts'
-import { isPassing } from './errors.ts'
+import { hasMet, isPassing } from './errors.ts'
 
 setDefaultTimeout(30_000)
 
@@ -43,4 +43,19 @@ test('what passes by itself is told from what does not', async () => {
   for (const code of ['22P05', '23505', '42P01', 'XX000', 'ENOENT'])
     expect([code, codes(code)]).toEqual([code, false])
   expect(isPassing('no error')).toBe(false)
+})
+
+test('meeting another transaction at an index is told from breaking any other', async () => {
+  const database = await testDatabase()
+  const { sql, close } = openDatabase(database.url, {
+    connections: 1,
+    rawConnections: 1,
+    application: 'test',
+  })
+  const error = await sql`insert into namespace (name, description) values ('default', '')`.catch((e) => e)
+  expect(hasMet(error, ['namespace_pkey'])).toBe(true)
+  expect(hasMet(error, ['run_attempt_one_open'])).toBe(false)
+  expect(hasMet(new Error('namespace_pkey'), ['namespace_pkey'])).toBe(false)
+  await close()
+  await database.drop()
 })

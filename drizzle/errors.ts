@@ -6,3 +6,11 @@ export function isPassing(error: unknown): boolean {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return false
   return PASSING.test(error.code) || /^(CONNECTION_|CONNECT_|ECONN|EPIPE|ETIMEDOUT)/.test(error.code)
 }
+
+/** Whether a statement met another transaction that was first, at one of these unique indexes. */
+export const hasMet = (error: unknown, indexes: readonly string[]): boolean =>
+  error instanceof Error &&
+  'code' in error &&
+  error.code === '23505' &&
+  'constraint_name' in error &&
+  indexes.some((index) => index === error.constraint_name)

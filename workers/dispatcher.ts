@@ -19,13 +19,16 @@ import { applyOutcomes } from '../app/runs/outcomes.ts'
 import { queueCancels } from '../app/runs/settle.ts'
 import { isAnyWaiting, startWaiting } from '../app/runs/start.ts'
 import type { Sql } from '../drizzle/client.ts'
-import { isPassing } from '../drizzle/errors.ts'
+import { hasMet, isPassing } from '../drizzle/errors.ts'
 import type { FromWorker } from './channel.ts'
 import { followAttempt } from './follower.ts'
 import { startLoop } from './loop.ts'
 import { performDue } from './outbox.ts'
 import { type Batch, makeOutcomeQueue } from './outcome-queue.ts'
 import type { Runners } from './runners.ts'
+
+/** What lets one run of a pipeline have its turn at a time. */
+const TURNS = ['run_attempt_one_open', 'run_one_running']
 
 export interface DispatcherDeps {
   sql: Sql
@@ -82,6 +85,10 @@ export function startDispatcher({
         lacksPlaces = isFull && attempts.length < limits.dispatchBatch
         // A run that ended at once leaves its pipeline's turn to the next.
         return isFull || completed.length > 0
+      } catch (error) {
+        // Another replica has started a run of one of these pipelines meanwhile: the next look sees it.
+        if (hasMet(error, TURNS)) return true
+        throw error
       } finally {
         for (const url of without(places, taken)) runners.give(url)
       }
