@@ -1,4 +1,4 @@
-import { mkdtemp } from 'node:fs/promises'
+import { chmod, mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { installed } from './apt.ts'
@@ -11,6 +11,8 @@ const LIMIT_MS = 5 * 60_000
 export async function pythonWithLibraries(): Promise<string> {
   const python = Bun.which('python3') ?? (await installed('python3', () => Bun.which('python3')))
   const directory = await mkdtemp(join(tmpdir(), 'sluice-venv-'))
+  // Pipelines run as another user.
+  await chmod(directory, 0o755)
   const bin = join(directory, 'bin', 'python')
   const make = () => run({ command: [python, '-m', 'venv', directory], limitMs: LIMIT_MS })
   if ((await make()).code !== 0)
