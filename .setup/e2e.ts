@@ -12,11 +12,13 @@ const PAUSES_LIMIT_MS = 300_000
 export type EndToEnd = {
   title: string
   env?: Record<string, string>
+  /** Tests that need Python fail without it, rather than not run. */
+  python?: 'required'
   /** `only`: without it, there is nothing to run. */
   browser: 'only' | 'if found' | 'no'
 }
 
-export async function runEndToEnd(tally: Tally, { title, env, browser }: EndToEnd) {
+export async function runEndToEnd(tally: Tally, { title, env, python, browser }: EndToEnd) {
   tally.heading(title)
   let service: Service | undefined
   await tally.check('the service starts', async () => {
@@ -27,8 +29,8 @@ export async function runEndToEnd(tally: Tally, { title, env, browser }: EndToEn
   const { url, log, stop } = service
   const failuresBefore = tally.failures.length
   const chromium = findChromium()
-  if (browser !== 'only')
-    await runPlaywright(tally, { project: 'api', limitMs: API_LIMIT_MS, env: { SLUICE_URL: url } })
+  const apiEnv = { SLUICE_URL: url, ...(python ? { REQUIRE_PYTHON: '1' } : {}) }
+  if (browser !== 'only') await runPlaywright(tally, { project: 'api', limitMs: API_LIMIT_MS, env: apiEnv })
   if (browser !== 'no' && chromium) {
     const browserEnv = { SLUICE_URL: url, CHROMIUM_PATH: chromium }
     await runPlaywright(tally, { project: 'browser', limitMs: BROWSER_LIMIT_MS, env: browserEnv })

@@ -59,7 +59,7 @@ await inScratch(async () => {
     if (s3 && database) {
       const env = { ...s3.env, DATABASE_URL: database.url }
       const title = `End-to-end tests on S3 and PostgreSQL ${database.version}`
-      await runEndToEnd(tally, { title, env, browser: 'no' })
+      await runEndToEnd(tally, { title, env, python: 'required', browser: 'no' })
     }
   } finally {
     await s3?.stop()

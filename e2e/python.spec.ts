@@ -4,6 +4,7 @@ import { fresh, type MadePipeline, newNamespace, newPipeline, writeFile } from '
 
 test.beforeEach(async ({ request }) => {
   const { python } = await (await request.get('/health/ready')).json()
+  if (process.env.REQUIRE_PYTHON) expect(python).not.toBeNull()
   // biome-ignore lint/suspicious/noSkippedTests: a machine without Python runs everything else
   test.skip(python === null, 'pipelines in Python cannot run on this machine')
 })

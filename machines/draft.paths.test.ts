@@ -1,14 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { pathOf } from './advance.ts'
 import { draftColumns, draftMachine, newDraft } from './draft.ts'
-import {
-  guardsOf,
-  type Model,
-  statesOf,
-  transitionsOf,
-  walkEveryPlace,
-  walkSimplePaths,
-} from './test-paths.ts'
+import { expectWhole, type Model, walkEveryPlace, walkSimplePaths } from './test-paths.ts'
 
 const model: Model<typeof draftMachine> = {
   machine: draftMachine,
@@ -37,14 +30,7 @@ describe('draft', () => {
   test('all its paths are walked', () => {
     expect(paths.paths).toBeGreaterThan(10)
   })
-  test('every state is reached', () => {
-    expect([...paths.states].sort()).toEqual(statesOf(draftMachine).sort())
-  })
-  test('every transition is taken', () => {
-    const taken = new Set([...paths.taken, ...places.taken])
-    expect([...taken].sort()).toEqual(transitionsOf(draftMachine).sort())
-  })
-  test('every guard is seen to hold and to fail', () => {
-    expect([...places.guards].sort()).toEqual(guardsOf(draftMachine).sort())
+  test('every state is reached, every transition taken, every guard seen to hold and to fail', () => {
+    expectWhole(draftMachine, paths, places)
   })
 })

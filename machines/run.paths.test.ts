@@ -10,14 +10,7 @@ import {
   runColumns,
   runMachine,
 } from './run.ts'
-import {
-  guardsOf,
-  type Model,
-  statesOf,
-  transitionsOf,
-  walkEveryPlace,
-  walkSimplePaths,
-} from './test-paths.ts'
+import { expectWhole, type Model, statesOf, walkEveryPlace, walkSimplePaths } from './test-paths.ts'
 
 /** Facts of the attempt that is open, of the one before it and of one that has never been. */
 const ATTEMPTS = { '': 0, ' of the attempt before': -1, ' of a later attempt': 1 }
@@ -102,16 +95,8 @@ describe('run', () => {
   test('all its paths are walked', () => {
     expect(paths.paths).toBeGreaterThan(200)
   })
-  test('every state is reached', () => {
-    expect([...paths.states].sort()).toEqual(statesOf(runMachine).sort())
-    expect([...places.states].sort()).toEqual(statesOf(runMachine).sort())
-  })
-  test('every transition is taken', () => {
-    const taken = new Set([...paths.taken, ...places.taken])
-    expect([...taken].sort()).toEqual(transitionsOf(runMachine).sort())
-  })
-  test('every guard is seen to hold and to fail', () => {
-    expect([...places.guards].sort()).toEqual(guardsOf(runMachine).sort())
+  test('every state is reached, every transition taken, every guard seen to hold and to fail', () => {
+    expectWhole(runMachine, paths, places)
   })
   test('with every number of lost runners, conflicts and retries, every event does what the definition says', () => {
     expect(places.places.size).toBeGreaterThan((MAX_LOST_RUNNERS + 1) * (MAX_CONFLICTS + 1) * 2 * 7)

@@ -214,3 +214,11 @@ function effectsOf(machine: AnyStateMachine, { actions }: AnyTransitionDefinitio
     return isAssign ? [] : [type]
   })
 }
+
+/** A walk misses nothing: whatever the definition names was seen. */
+export function expectWhole(machine: AnyStateMachine, paths: Seen, places: Seen): void {
+  expect([...paths.states].sort()).toEqual(statesOf(machine).sort())
+  expect([...places.states].sort()).toEqual(statesOf(machine).sort())
+  expect([...new Set([...paths.taken, ...places.taken])].sort()).toEqual(transitionsOf(machine).sort())
+  expect([...places.guards].sort()).toEqual(guardsOf(machine).sort())
+}

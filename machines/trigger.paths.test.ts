@@ -1,13 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { pathOf } from './advance.ts'
-import {
-  guardsOf,
-  type Model,
-  statesOf,
-  transitionsOf,
-  walkEveryPlace,
-  walkSimplePaths,
-} from './test-paths.ts'
+import { expectWhole, type Model, walkEveryPlace, walkSimplePaths } from './test-paths.ts'
 import { coolingUntil, newTrigger, retryAfterSeconds, triggerColumns, triggerMachine } from './trigger.ts'
 
 const START = Date.UTC(2026, 0, 1)
@@ -79,14 +72,7 @@ describe('trigger', () => {
   test('all its paths are walked', () => {
     expect(paths.paths).toBeGreaterThan(3_000)
   })
-  test('every state is reached', () => {
-    expect([...paths.states].sort()).toEqual(statesOf(triggerMachine).sort())
-  })
-  test('every transition is taken', () => {
-    const taken = new Set([...paths.taken, ...places.taken])
-    expect([...taken].sort()).toEqual(transitionsOf(triggerMachine).sort())
-  })
-  test('every guard is seen to hold and to fail', () => {
-    expect([...places.guards].sort()).toEqual(guardsOf(triggerMachine).sort())
+  test('every state is reached, every transition taken, every guard seen to hold and to fail', () => {
+    expectWhole(triggerMachine, paths, places)
   })
 })

@@ -10,6 +10,7 @@ import { failureOf } from '../app/rpc/clients.ts'
 import {
   adoptOrphans,
   attemptsFollowedBy,
+  giveSignOfLife,
   handleOf,
   type OpenAttempt,
   openAttemptsOf,
@@ -130,11 +131,7 @@ export function startDispatcher({
     everyMs: limits.replicaRenewMs,
     onError: failed('renewing the sign of life'),
     async tick() {
-      await sql`
-        insert into replica (name, alive_until)
-        values (${replica}, clock_timestamp() + ${limits.replicaExpiryMs} * interval '1 millisecond')
-        on conflict (name) do update set alive_until = excluded.alive_until`
-      await sql`delete from replica where alive_until < clock_timestamp() - interval '1 hour'`
+      await giveSignOfLife(sql, replica)
       const adopted = await adoptOrphans(sql, replica, limits.dispatchBatch)
       if (adopted.length > 0) log.info(`adopted ${adopted.length} runs of a replica that is gone`)
       for (const attempt of await openAttemptsOf(sql, [...adopted, ...(await unfollowed())])) follow(attempt)

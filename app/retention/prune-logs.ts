@@ -9,9 +9,9 @@ const DAY_MS = 86_400_000
 const CLOCKS_DIFFER_MS = 3_600_000
 
 export async function pruneLogs(reaping: Reaping): Promise<void> {
-  const [overriding] = await reaping.sql<{ any: boolean }[]>`
-    select exists (select from retention_override where logs_max_age_days is not null) as any`
-  await pruneByAge(reaping, overriding?.any ?? true)
+  const [overriding] = await reaping.sql<{ exists: boolean }[]>`
+    select exists (select from retention_override where logs_max_age_days is not null) as exists`
+  await pruneByAge(reaping, overriding?.exists ?? true)
   let after = NO_ID
   for (;;) {
     const overriding = await reaping.sql<{ id: string; days: number }[]>`

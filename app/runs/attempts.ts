@@ -4,6 +4,7 @@ import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { PinnedFiles } from '../../drizzle/schema/pipeline.ts'
 import { RUN_MACHINE_VERSION, type RunStatus } from '../../machines/run.ts'
 import type { RunId } from '../ids.ts'
+import { limits } from '../limits.ts'
 
 export const branchOf = (runId: RunId, attempt: number) => `run-${runId}-${attempt}`
 export const handleOf = (runId: RunId, attempt: number) => `${runId}:${attempt}`
@@ -142,6 +143,15 @@ const byZone = (files: readonly FrozenRow[]): OpenAttempt['landing'] =>
       sizeBytes: Number(sizeBytes),
     })),
   }))
+
+/** Says that this replica is alive for a while, and forgets those that have long been gone. */
+export async function giveSignOfLife(sql: Sql, replica: string): Promise<void> {
+  await sql`
+    insert into replica (name, alive_until)
+    values (${replica}, clock_timestamp() + ${limits.replicaExpiryMs} * interval '1 millisecond')
+    on conflict (name) do update set alive_until = excluded.alive_until`
+  await sql`delete from replica where alive_until < clock_timestamp() - interval '1 hour'`
+}
 
 /** Takes over the attempts of replicas that have stopped renewing; a run is never executed again for that. */
 export async function adoptOrphans(sql: Sql, follower: string, limit: number): Promise<RunId[]> {

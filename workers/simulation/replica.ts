@@ -12,6 +12,7 @@ import { makePipelineService } from '../../app/pipelines/service.ts'
 import {
   adoptOrphans,
   attemptsFollowedBy,
+  giveSignOfLife,
   handleOf,
   type OpenAttempt,
   openAttemptsOf,
@@ -129,11 +130,7 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
 
   /** As `living` of the dispatcher: the sign of life, and whatever nobody follows. */
   async function live() {
-    await sql`
-      insert into replica (name, alive_until)
-      values (${name}, clock_timestamp() + ${limits.replicaExpiryMs} * interval '1 millisecond')
-      on conflict (name) do update set alive_until = excluded.alive_until`
-    await sql`delete from replica where alive_until < clock_timestamp() - interval '1 hour'`
+    await giveSignOfLife(sql, name)
     const adopted = await adoptOrphans(sql, name, limits.dispatchBatch)
     const missed = (await attemptsFollowedBy(sql, name)).filter(
       ({ runId, attempt }) => !following.has(handleOf(runId, attempt)) && !queue.has(runId),
