@@ -1,4 +1,4 @@
-/** `npm test`: everything that needs only Node and npm. `npm test -- check|unit|e2e|faults` runs one part, `-- unit <pattern>` less. */
+/** `npm test`: what needs only Node and npm, in minutes. `npm test -- check|unit|e2e|faults` runs one part, `-- unit <pattern>` less. */
 import { runChecks } from './checks.ts'
 import { runEndToEnd, runFaults } from './e2e.ts'
 import { inScratch } from './scratch.ts'
@@ -7,12 +7,13 @@ import { runUnitTests } from './unit.ts'
 
 const [part, ...patterns] = process.argv.slice(2)
 const tally = new Tally()
-const parts: Record<string, () => Promise<void>> = {
+const usual: Record<string, () => Promise<void>> = {
   check: () => runChecks(tally),
   unit: () => runUnitTests(tally, patterns),
   e2e: () => runEndToEnd(tally, { title: 'End-to-end tests', browser: 'if found' }),
-  faults: () => runFaults(tally),
 }
+/** Kill and pause processes, which takes its time: CI runs them after the usual parts. */
+const parts = { ...usual, faults: () => runFaults(tally) }
 
 if (part !== undefined && !(part in parts)) {
   console.error(
@@ -21,7 +22,7 @@ if (part !== undefined && !(part in parts)) {
   process.exit(2)
 }
 await inScratch(async () => {
-  for (const [name, runPart] of Object.entries(parts))
+  for (const [name, runPart] of Object.entries(part === undefined ? usual : parts))
     if (part === undefined || part === name) await runPart()
   return tally.conclude()
 })
