@@ -117,7 +117,7 @@ export function heavyImportsOfWorkers(files: SourceFile[]): string[] {
 }
 
 const layerOf = (path: string) => path.split('/')[0] ?? ''
-const isAboveServices = (path: string) => /^app\/((.+\/)?routes|server|main)\.ts$/.test(path)
+const isAboveServices = (path: string) => /^app\/((.+\/)?routes|server|compose|main)\.ts$/.test(path)
 const mayNameBun = (path: string) =>
   ENTRY.test(path) || TEST.test(path) || /^(workers|sidecars|examples)\//.test(path)
 

@@ -1,0 +1,8 @@
+/** The work beside requests, as the HTTP application sees it. What it is told are hints: losing one costs a moment. */
+export interface Background {
+  nudge(about: 'runRequested' | 'outbox'): void
+  /** Tells the evaluator of triggers of an event. False: it does not work here. */
+  eventRecorded(): boolean
+  /** Null: it is switched off. `run` makes it tick and waits for the end of that. */
+  reaper: { run(): Promise<void> } | null
+}

@@ -1,0 +1,274 @@
+// The parts of the service put together around one database and one object store, for any runtime: what serves the
+// application and does the work beside requests is handed in or handed out.
+import type { Database } from '../drizzle/client.ts'
+import { auditRoutes } from './audit/routes.ts'
+import { makeAuditService, noAudit } from './audit/service.ts'
+import type { Background } from './background.ts'
+import { headOfMain } from './catalog/branches.ts'
+import { makeCatalog } from './catalog/catalog.ts'
+import { makeTokens } from './catalog/tokens.ts'
+import type { Clock } from './clock.ts'
+import type { Config } from './config.ts'
+import { fileRoutes } from './files/routes.ts'
+import { makeFileService } from './files/service.ts'
+import { weakest } from './health/service.ts'
+import type { NewId } from './ids.ts'
+import { makeInspectorFeeds } from './inspector/feed.ts'
+import { inspectorRoutes } from './inspector/routes.ts'
+import { makeInspectorService } from './inspector/service.ts'
+import { makeArchive } from './landing-zones/archive.ts'
+import { landingZoneRoutes } from './landing-zones/routes.ts'
+import { makeLandingZoneService } from './landing-zones/service.ts'
+import { limits } from './limits.ts'
+import type { Log } from './log.ts'
+import type { Metrics } from './metrics.ts'
+import { namespaceRoutes } from './namespaces/routes.ts'
+import { makeNamespaceService } from './namespaces/service.ts'
+import type { ObjectStore } from './objects/port.ts'
+import type { PipelineDeleted } from './pipelines/deletion.ts'
+import { makePreviewService } from './pipelines/preview.ts'
+import { previewRoutes } from './pipelines/preview-routes.ts'
+import { pipelineRoutes } from './pipelines/routes.ts'
+import { makePipelineService } from './pipelines/service.ts'
+import { qualityTestRoutes } from './quality-tests/routes.ts'
+import { makeQualityTestService } from './quality-tests/service.ts'
+import { queryRoutes, schemaRoutes } from './query/routes.ts'
+import { makeQueryService } from './query/service.ts'
+import { retentionRoutes } from './retention/routes.ts'
+import { makeRetentionService } from './retention/service.ts'
+import { queryAt, runnerAt } from './rpc/clients.ts'
+import { makePool } from './rpc/pool.ts'
+import { makeRunnerPort } from './rpc/runner-port.ts'
+import { makeRunFeeds } from './runs/feed.ts'
+import { makeNotices, type Notices, RUN_CHANGED } from './runs/notices.ts'
+import { countActiveRuns } from './runs/queries.ts'
+import { runRoutes } from './runs/routes.ts'
+import { makeRunService, type RunService } from './runs/service.ts'
+import { scheduleRoutes } from './schedules/routes.ts'
+import { makeScheduleService } from './schedules/service.ts'
+import { buildApp } from './server.ts'
+import { tableRoutes } from './tables/routes.ts'
+import { makeTableService } from './tables/service.ts'
+import { triggerRoutes } from './triggers/routes.ts'
+import { makeTriggerService } from './triggers/service.ts'
+import { webhookRoutes } from './webhooks/routes.ts'
+import { makeWebhookService } from './webhooks/service.ts'
+
+const GAUGE_MS = 1_000
+
+export interface ServiceParts {
+  config: Config
+  log: Log
+  metrics: Metrics
+  clock: Clock
+  newId: NewId
+  database: Pick<Database, 'db' | 'sql'>
+  objects: ObjectStore
+  background: Background
+}
+
+export type Service = Awaited<ReturnType<typeof composeService>>
+
+/** The whole service, which answers as soon as this resolves. */
+export async function composeService({
+  config,
+  log,
+  metrics,
+  clock,
+  newId,
+  database: { db, sql },
+  objects,
+  background,
+}: ServiceParts) {
+  const tokens = makeTokens(await tokenSecret())
+  const runners = makePool(
+    'runner',
+    (config.runnerUrls ?? []).map((url) => runnerAt(url, metrics.rpcEnded)),
+  )
+  const runner = makeRunnerPort(runners)
+
+  const namespaces = makeNamespaceService({ db })
+  const sent = makeNotices(sql, (error) => log.warn('a notice was lost', { error }))
+  const notices: Notices = {
+    ...sent,
+    // Whoever ends runs announces them: by that they are counted.
+    completed(ended) {
+      for (const { status } of ended) metrics.runsEnded(status)
+      sent.completed(ended)
+    },
+  }
+  // Pipelines end their runs and runs read their pipelines: one of the two is known by name only until both are made.
+  const runs: RunService = makeRunService({
+    sql,
+    newId,
+    notices,
+    runnable: (path) => pipelines.runnable(path),
+    nudge: (about) => background.nudge(about),
+  })
+  const triggers = makeTriggerService({ sql, newId })
+  const webhooks = makeWebhookService({
+    sql,
+    newId,
+    nudge: () => background.nudge('runRequested'),
+  })
+  const pipelines = makePipelineService({
+    db,
+    sql,
+    objects,
+    newId,
+    log,
+    runs,
+    triggers,
+    requireNamespace: (name) => namespaces.requireExisting(name),
+    validate: runner.validate,
+  })
+  const files = makeFileService({ objects, fileWritten: pipelines.fileWritten })
+  const zones = makeLandingZoneService({
+    db,
+    objects,
+    clock,
+    newId,
+    eventRecorded,
+    requireNamespace: (name) => namespaces.requireExisting(name),
+  })
+  const tests = makeQualityTestService({
+    objects,
+    pipelines,
+    runQualityTests: runner.runQualityTests,
+    readMain: () => readMain(),
+  })
+  const previews = makePreviewService({
+    db,
+    objects,
+    runners: makePool(
+      'runner',
+      (config.runnerUrls ?? []).map((url) => queryAt(url, metrics.rpcEnded)),
+    ),
+    readMain,
+  })
+  const catalog = makeCatalog({ sql, objects, tokens, clock, newId, log })
+  const feeds = makeRunFeeds(runs)
+  const inspector = makeInspectorService({
+    sql,
+    clock,
+    runner: config.runnerUrls === null ? null : runners.check,
+  })
+  const inspectorFeeds = makeInspectorFeeds(inspector)
+  const queryServices =
+    config.queryUrls === null
+      ? null
+      : makePool(
+          'query service',
+          config.queryUrls.map((url) => queryAt(url, metrics.rpcEnded)),
+        )
+  const queries = makeQueryService({
+    sql,
+    tokens,
+    clock,
+    newId,
+    publicUrl: config.publicUrl,
+    services: queryServices,
+  })
+  const tables = makeTableService({ sql, objects, queries, metadataStore: config.metadataStore })
+
+  const retention = makeRetentionService({ db, reaper: background.reaper })
+  const archive = makeArchive({ sql, objects })
+  const audit = config.audit ? makeAuditService({ sql, clock, newId, log }) : noAudit
+
+  const app = buildApp({
+    config,
+    log,
+    audit: audit.record,
+    clock,
+    newId,
+    metrics,
+    readiness: {
+      postgres: () => sql`select 1`,
+      s3: () => objects.ping(),
+      runner: config.runnerUrls === null ? null : runners.check,
+      query: queryServices === null ? null : queryServices.check,
+    },
+    describePython: async (signal) =>
+      weakest(
+        await runners.askAll(async (runner) => {
+          const { sandbox, pythonVersion: version } = await runner.describeRunner({}, { signal })
+          return { sandbox, version }
+        }),
+      ),
+    api: [
+      auditRoutes(audit),
+      namespaceRoutes(namespaces),
+      pipelineRoutes(pipelines),
+      previewRoutes(previews),
+      qualityTestRoutes(tests),
+      triggerRoutes(triggers, config),
+      scheduleRoutes(makeScheduleService({ sql, clock, newId })),
+      fileRoutes(files),
+      landingZoneRoutes(zones),
+      runRoutes(runs, feeds),
+      queryRoutes(queries),
+      schemaRoutes(queries),
+      tableRoutes(tables),
+      inspectorRoutes(inspector, inspectorFeeds),
+      retentionRoutes(retention),
+    ],
+    ownCredential: [webhookRoutes(webhooks)],
+    internal: [catalog.routes, catalog.objectRoutes],
+  })
+  await sql.listen(
+    RUN_CHANGED,
+    (payload) => {
+      for (const id of JSON.parse(payload)) {
+        feeds.wake(id)
+        inspectorFeeds.wakeRun(id)
+      }
+    },
+    () => feeds.wakeAll(),
+  )
+  const gauges = setInterval(async () => {
+    // While the database is away, what is known last says more than none.
+    const active = await countActiveRuns(sql).catch(() => null)
+    if (active !== null) metrics.activeRuns.set(active)
+  }, GAUGE_MS)
+
+  /** An event that some trigger hears. The replica which evaluates may be another one. */
+  function eventRecorded() {
+    if (!background.eventRecorded()) notices.recorded()
+  }
+
+  /** Main as it is now, and the right to read it for a while; a preview also reads the landing files of its namespace. */
+  async function readMain(also: { landing?: string } = {}) {
+    const commit = await headOfMain(sql)
+    const expiresAt = new Date(clock.now().getTime() + limits.readTokenMs)
+    return {
+      catalogUrl: `${config.publicUrl}/catalog`,
+      objectsUrl: `${config.publicUrl}/lake/objects`,
+      warehouse: 'sluice',
+      token: tokens.read({ commit, expiresAt, ...also }),
+    }
+  }
+
+  async function tokenSecret() {
+    const [secret] = await sql<{ value: string }[]>`select value from secret where name = 'attempt_token'`
+    if (secret === undefined) throw new Error('the database holds no key for attempt tokens')
+    return secret.value
+  }
+
+  return {
+    app,
+    /** What is performed after the transaction that asked for it, at least once. */
+    effects: {
+      pipelineDeleted: (payload: unknown) => pipelines.finishDeletion(payload as PipelineDeleted),
+      archivedInputs: (payload: unknown) => archive.moveInputs(payload as { runId: string }),
+      movedObject: (payload: unknown) => archive.removeMoved(payload as { key: string; versionId: string }),
+    },
+    /** Ends open event streams; requests are answered on. */
+    endStreams() {
+      clearInterval(gauges)
+      feeds.stop()
+      inspectorFeeds.stop()
+    },
+    /** What was asked to be written is written. */
+    stop: () => audit.stop(),
+  }
+}
