@@ -41,7 +41,6 @@ import { makePool } from './rpc/pool.ts'
 import { makeRunnerPort } from './rpc/runner-port.ts'
 import { makeRunFeeds } from './runs/feed.ts'
 import { makeNotices, type Notices, RUN_CHANGED } from './runs/notices.ts'
-import { countActiveRuns } from './runs/queries.ts'
 import { runRoutes } from './runs/routes.ts'
 import { makeRunService, type RunService } from './runs/service.ts'
 import { scheduleRoutes } from './schedules/routes.ts'
@@ -227,7 +226,7 @@ export async function composeService({
   )
   const gauges = setInterval(async () => {
     // While the database is away, what is known last says more than none.
-    const active = await countActiveRuns(sql).catch(() => null)
+    const active = await runs.countActive().catch(() => null)
     if (active !== null) metrics.activeRuns.set(active)
   }, GAUGE_MS)
 

@@ -9,7 +9,16 @@ import { completedOf } from './moves.ts'
 import type { Notices } from './notices.ts'
 import { makeRequestOnce } from './once.ts'
 import { cancelRuns } from './outcomes.ts'
-import { activeRunsOf, findRun, insertRun, listRuns, type NewRun, RUN_SORT_KEYS, tailOf } from './queries.ts'
+import {
+  activeRunsOf,
+  countActiveRuns,
+  findRun,
+  insertRun,
+  listRuns,
+  type NewRun,
+  RUN_SORT_KEYS,
+  tailOf,
+} from './queries.ts'
 import type { CreateRun, RunAccepted, RunQuery } from './schema.ts'
 
 /** What a pipeline's runs execute now. */
@@ -122,6 +131,8 @@ export function makeRunService({ sql, newId, notices, runnable, nudge }: RunDeps
   }
 
   return {
+    /** Runs that are pending or running. */
+    countActive: () => countActiveRuns(sql),
     request,
     cancel,
     cancelAllOf,
