@@ -17,10 +17,10 @@ export const limits = {
   queryRowsMax: 100_000,
   previewRows: 50,
   previewRowsMax: 1_000,
-  /** Preview of a pipeline (spec: Limits): rows, files given in place of a zone's, and the runner's time for one. */
+  /** Preview of a pipeline (spec: Limits): rows, files given in place of a zone's, and the runner's time for one, 30 s of waiting with it. */
   pipelinePreviewRows: 100,
   previewSampleFiles: 100,
-  pipelinePreviewMs: 60_000,
+  pipelinePreviewMs: 90_000,
   /** Versions kept per pipeline (spec: Limits). */
   versionsKept: 50,
   /** Files one version may pin: a pipeline is a handful of files and its tests. */

@@ -151,7 +151,6 @@ const OF_THE_PIPELINE: ReadonlySet<Code> = new Set([
   Code.InvalidArgument,
   Code.FailedPrecondition,
   Code.DeadlineExceeded,
-  Code.ResourceExhausted,
 ])
 
 /** What a runner refused, as this API says it. */
@@ -159,6 +158,7 @@ function refuse(error: unknown): never {
   if (error instanceof AppError) throw error
   const { code, rawMessage } = ConnectError.from(error)
   if (OF_THE_PIPELINE.has(code)) throw new AppError(400, 'INVALID_ARGUMENT', rawMessage, { cause: error })
+  if (code === Code.ResourceExhausted) throw new AppError(503, 'UNAVAILABLE', rawMessage, { cause: error })
   if (code === Code.Canceled) throw unavailable('runner', error)
   throw error
 }

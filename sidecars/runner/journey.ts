@@ -224,7 +224,7 @@ class Journey {
     this.#say(`${template.file} runs on Python ${python.version}, sandbox: ${step}`)
     if (step === 'none')
       log.write('warn', 'there is no sandbox (SANDBOX=off): the pipeline can do what the runner can')
-    const sql = await runPython({
+    const { sql, warnings } = await runPython({
       lease,
       limits: this.#pythonLimits,
       engine: await engine,
@@ -248,6 +248,7 @@ class Journey {
       },
       signal,
     })
+    for (const warning of warnings) log.write('warn', warning)
     this.#say(`ran ${template.file} in ${since(started)}`)
     return sql
   }

@@ -23,6 +23,12 @@ export const limits = {
   /** A preview's caller waits too. Others wait their turn: attempts are not to wait for engines that previews have. */
   previewMs: 60_000,
   previewsAtOnce: 2,
+  pythonPreviewsAtOnce: 2,
+  /** A turn that has not come by then is refused, in words of its own. */
+  previewWaitMs: 30_000,
+  /** What people's Python says goes into the answer. */
+  previewLogLines: 1_000,
+  previewLogBytes: MIB,
   /** Their first rows, at most 1,000, on the wire. */
   previewBytes: 16 * MIB,
   /** An instance that has done its work closes in 2 ms. */

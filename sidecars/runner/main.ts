@@ -47,7 +47,7 @@ async function run(settings: RunnerSettings): Promise<void> {
     directory: directories.engines,
     size: settings.engine,
     // One more than attempts and previews: quality tests outside of runs find an engine too.
-    leasesMax: settings.concurrency + limits.previewsAtOnce + 1,
+    leasesMax: settings.concurrency + limits.previewsAtOnce + limits.pythonPreviewsAtOnce + 1,
     log,
   })
   const interpreters = makeInterpreters({

@@ -1,60 +1,50 @@
 import { join } from 'node:path'
-import type { MessageInitShape } from '@bufbuild/protobuf'
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
 import { CatalogError } from '../../lake/iceberg/client.ts'
-import { type PipelineConfig, parseConfig, problemText, type TextFile } from '../../lake/pipeline/config.ts'
-import { LAYERS, type TableName, tableKey } from '../../lake/pipeline/names.ts'
-import type {
-  PreviewPhaseSchema,
-  PreviewPipelineRequest,
-  PreviewPipelineResponseSchema,
-  QueryService,
-} from '../../proto/gen/sluice/query/v1/query_pb.ts'
-import { type LogEntrySchema, LogLevel } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { tableKey } from '../../lake/pipeline/names.ts'
+import type { PreviewPipelineRequest, QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { HttpFailure } from '../http.ts'
+import { AttemptFailure } from './attempts.ts'
 import { EnginesBusy, makeTurns } from './engine-pool.ts'
 import { Inputs } from './inputs.ts'
 import { openInstance, tableExpression } from './lake-session.ts'
 import { limits } from './limits.ts'
-import { prefixOf } from './pipeline-files.ts'
-import { readProfile } from './profile.ts'
+import {
+  accessOf,
+  type PreviewAnswer,
+  PreviewFailure,
+  PreviewReport,
+  previewedTable,
+  sourcesOf,
+} from './preview-report.ts'
+import { InterpreterEnded } from './python/interpreter.ts'
+import { NoPython } from './python/interpreters.ts'
+import { previewPython } from './python/preview.ts'
 import { watermarkOf } from './watermark.ts'
-import { counted, type Rendered, reasonOf, since, sized } from './wording.ts'
+import { counted, type Rendered, reasonOf, since } from './wording.ts'
 import { openWorkplace, type Workplace, type WorkplaceOptions } from './workplace.ts'
 
 // A dry run of a draft: rendered and executed as a run would, on main and through a token that only reads. Nothing is
 // written, so the query is executed once and only its first rows are kept.
 
-type Answer = MessageInitShape<typeof PreviewPipelineResponseSchema>
-/** Of a phase; each value becomes JSON. */
-type Metadata = Record<string, string | number | readonly string[]>
-
-/** What is wrong with the pipeline, in words for its author. */
-class PreviewFailure extends Error {}
-
 export type PreviewPipeline = ReturnType<typeof makePreview>
 
 /** Makes the function that previews pipelines. It throws ConnectError, as proto/sluice/query/v1/query.proto says. */
 export function makePreview(options: WorkplaceOptions) {
-  const turns = makeTurns(limits.previewsAtOnce)
+  // Of their own: a loop in Python without an end is not to keep people from looking at their SQL.
+  const turns = { sql: makeTurns(limits.previewsAtOnce), python: makeTurns(limits.pythonPreviewsAtOnce) }
 
   return async function previewPipeline(
     request: PreviewPipelineRequest,
     caller: AbortSignal,
-  ): Promise<Answer> {
-    if (request.lake === undefined) throw new ConnectError('lake is missing', Code.InvalidArgument)
-    if (request.type !== 'sql')
-      throw new ConnectError('pipelines in Python cannot be previewed yet', Code.FailedPrecondition)
+  ): Promise<PreviewAnswer> {
+    const { type } = request
+    if (type !== 'sql' && type !== 'python')
+      throw new ConnectError(`type '${type}' is neither sql nor python`, Code.InvalidArgument)
+    await enter(turns[type], caller)
     const late = AbortSignal.timeout(limits.previewMs)
-    const signal = AbortSignal.any([caller, late])
     try {
-      await turns.enter(signal)
-      try {
-        return await inPlace(options, request, request.lake, signal)
-      } finally {
-        turns.leave()
-      }
+      return await inPlace(options, request, AbortSignal.any([caller, late]))
     } catch (error) {
       if (error instanceof EnginesBusy) throw new ConnectError(error.message, Code.Unavailable)
       if (late.aborted)
@@ -63,20 +53,41 @@ export function makePreview(options: WorkplaceOptions) {
           Code.DeadlineExceeded,
         )
       throw error
+    } finally {
+      turns[type].leave()
     }
+  }
+}
+
+/** Waits for its turn. */
+async function enter(turns: ReturnType<typeof makeTurns>, caller: AbortSignal): Promise<void> {
+  const late = AbortSignal.timeout(limits.previewWaitMs)
+  try {
+    await turns.enter(AbortSignal.any([caller, late]))
+  } catch (error) {
+    if (!late.aborted && !(error instanceof EnginesBusy)) throw error
+    const message = `other previews have kept the runner busy for ${limits.previewWaitMs / 1_000} s: try again`
+    throw new ConnectError(error instanceof EnginesBusy ? error.message : message, Code.ResourceExhausted)
   }
 }
 
 async function inPlace(
   options: WorkplaceOptions,
   request: PreviewPipelineRequest,
-  lake: NonNullable<PreviewPipelineRequest['lake']>,
   signal: AbortSignal,
-): Promise<Answer> {
-  const place = await openWorkplace(options, lake, signal)
+): Promise<PreviewAnswer> {
+  const needsPython = request.type === 'python'
+  const place = await openWorkplace(options, accessOf(request), signal, { needsPython }).catch(
+    (error: unknown) => {
+      signal.throwIfAborted()
+      const isAboutPython = error instanceof NoPython || error instanceof InterpreterEnded
+      throw isAboutPython ? new ConnectError(`python: ${error.message}`, Code.FailedPrecondition) : error
+    },
+  )
   const preview = new Preview(request, place, signal)
   try {
-    return await preview.go()
+    if (place.python === null) return await preview.go()
+    return await previewPython(request, place, place.python, options.pythonLimits, signal)
   } catch (error) {
     signal.throwIfAborted()
     throw refusalOf(error, preview.rendered, place.directory)
@@ -87,7 +98,8 @@ async function inPlace(
 
 function refusalOf(error: unknown, rendered: Rendered | undefined, directory: string): unknown {
   if (error instanceof ConnectError || error instanceof EnginesBusy) return error
-  const reason = error instanceof PreviewFailure ? error.message : reasonOf(error, rendered)
+  const isOfAuthor = error instanceof PreviewFailure || error instanceof AttemptFailure
+  const reason = isOfAuthor ? error.message : reasonOf(error, rendered)
   if (reason === null) return error
   const isElsewhere =
     error instanceof CatalogError ||
@@ -105,48 +117,29 @@ class Preview {
   readonly #request: PreviewPipelineRequest
   readonly #place: Workplace
   readonly #signal: AbortSignal
-  readonly #logs: MessageInitShape<typeof LogEntrySchema>[] = []
-  readonly #warnings: string[] = []
-  readonly #phases: MessageInitShape<typeof PreviewPhaseSchema>[] = []
+  readonly #report: PreviewReport
 
   constructor(request: PreviewPipelineRequest, place: Workplace, signal: AbortSignal) {
     this.#request = request
     this.#place = place
     this.#signal = signal
+    this.#report = new PreviewReport(request)
   }
 
-  async go(): Promise<Answer> {
-    const started = performance.now()
+  async go(): Promise<PreviewAnswer> {
     const { rendered, inputs } = await this.#render()
-    const { arrow, rowCount, profile: text } = await this.#execute(rendered, inputs)
-    const profiling = performance.now()
-    const profile = readProfile(text)
-    this.#ended('profiling', performance.now() - profiling, {
-      operators: profile.operators,
-      memory_peak_bytes: profile.memoryPeakBytes,
-      disk_peak_bytes: profile.diskPeakBytes,
-    })
-    this.#say('info', `preview done in ${since(started)}: nothing was written`)
-    return {
-      arrowIpc: arrow,
-      totalRowCount: BigInt(rowCount),
-      phases: this.#phases,
-      explainOutput: profile.tree.replaceAll(`${this.#place.directory}/`, ''),
-      memoryPeakBytes: BigInt(profile.memoryPeakBytes),
-      warnings: this.#warnings,
-      logs: this.#logs,
-    }
+    const outcome = await this.#execute(rendered, inputs)
+    return this.#report.answer(outcome, this.#place.directory)
   }
 
   /** Everything up to SQL that can run: configuration, template, and what the template asks for. */
   async #render(): Promise<{ rendered: Rendered; inputs: Inputs }> {
     const { lake, directory } = this.#place
     const started = performance.now()
-    const files = this.#files()
-    const source = files.find(({ path }) => path === 'pipeline.sql')
-    if (source === undefined) throw new PreviewFailure('the pipeline has no pipeline.sql')
-    const config = this.#configure(source, files)
-    const own = targetOf(this.#request)
+    const sources = sourcesOf(this.#request, 'pipeline.sql')
+    const { source } = sources
+    const config = this.#report.configure(sources)
+    const own = previewedTable(this.#request)
     const asksWatermark = /\bwatermark_value\b/.test(source.text)
     const readsOwn = asksWatermark || /\bthis\b/.test(source.text)
     const table = readsOwn ? await lake.catalog.load(own) : null
@@ -173,67 +166,21 @@ class Preview {
       inputs.openLandings(draft.zones, {
         namespace: own.namespace,
         frozen: this.#request.samples,
-        access: this.#access,
+        access: accessOf(this.#request),
         gateway: lake.gateway,
       }),
     ])
-    this.#sayWhatIsRead(inputs, draft)
+    this.#report.reads(inputs, draft)
+    this.#report.unread(inputs)
     const sql = inputs.sqlOf(draft)
-    this.#ended('template_render', performance.now() - started, {
+    this.#report.ended('template_render', performance.now() - started, {
       file: source.path,
       characters: sql.length,
       tables: draft.tables.map(tableKey),
       landing_zones: draft.zones,
     })
-    this.#say('info', `rendered ${source.path} in ${since(started)}`)
+    this.#report.say('info', `rendered ${source.path} in ${since(started)}`)
     return { rendered: { ...template, sql }, inputs }
-  }
-
-  get #access() {
-    const { lake } = this.#request
-    if (lake === undefined) throw new ConnectError('lake is missing', Code.InvalidArgument)
-    return lake
-  }
-
-  #files(): TextFile[] {
-    const { code, files } = this.#request
-    const prefix = prefixOf(this.#request)
-    const named = files.map(({ path, content }) => ({
-      path: path.startsWith(prefix) ? path.slice(prefix.length) : path,
-      text: content,
-    }))
-    if (code === '') return named
-    return [...named.filter(({ path }) => path !== 'pipeline.sql'), { path: 'pipeline.sql', text: code }]
-  }
-
-  #configure(source: TextFile, files: readonly TextFile[]): PipelineConfig {
-    const { config, errors, warnings } = parseConfig({
-      config: files.find(({ path }) => path === 'config.yaml'),
-      source,
-    })
-    for (const warning of warnings) this.#warn(problemText(warning))
-    if (errors.length > 0) throw new PreviewFailure(errors.map(problemText).join('; '))
-    return config
-  }
-
-  #sayWhatIsRead(inputs: Inputs, { tables, zones }: { tables: TableName[]; zones: string[] }): void {
-    for (const table of tables.flatMap((name) => inputs.table(name) ?? []))
-      this.#say(
-        'info',
-        `reads ${tableKey(table.name)}: ${counted(table.rowCount, 'row')} in ${counted(table.paths.length, 'file')}`,
-      )
-    const { namespace, samples } = this.#request
-    for (const zone of zones) {
-      const files = inputs.landing(zone)
-      const bytes = files.reduce((sum, { object }) => sum + Number(object?.sizeBytes ?? 0n), 0)
-      this.#say('info', `reads landing zone ${zone}: ${counted(files.length, 'file')}, ${sized(bytes)}`)
-      const isGiven = samples.some((known) => known.zone === zone)
-      const folder = `${namespace}/landing/${zone}/_samples/`
-      if (!isGiven && files.some(({ object }) => object?.path.startsWith(folder)))
-        this.#warn(`landing zone ${zone} has no files: its samples are read in their place`)
-    }
-    for (const { zone } of samples.filter((given) => !zones.includes(given.zone)))
-      this.#warn(`sample_files: the source does not read landing zone ${zone}`)
   }
 
   async #execute(rendered: Rendered, inputs: Inputs) {
@@ -256,35 +203,13 @@ class Preview {
     )
     this.rendered = undefined
     // Without the way to an engine: that is nothing the query can help.
-    this.#ended('sql_execute', outcome.executeMs, { rows: outcome.rowCount, columns: outcome.columnCount })
-    this.#say('info', `${counted(outcome.rowCount, 'row')} in ${since(started)}`)
+    this.#report.ended('sql_execute', outcome.executeMs, {
+      rows: outcome.rowCount,
+      columns: outcome.columnCount,
+    })
+    this.#report.say('info', `${counted(outcome.rowCount, 'row')} in ${since(started)}`)
     return outcome
   }
-
-  #ended(name: string, ms: number, metadata: Metadata): void {
-    const texts = Object.entries(metadata).map(([key, value]) => [key, JSON.stringify(value)])
-    this.#phases.push({ name, durationMs: BigInt(Math.round(ms)), metadata: Object.fromEntries(texts) })
-  }
-
-  #warn(message: string): void {
-    this.#warnings.push(message)
-    this.#say('warn', message)
-  }
-
-  #say(level: 'info' | 'warn', message: string): void {
-    this.#logs.push({
-      seq: BigInt(this.#logs.length + 1),
-      timestamp: timestampFromDate(new Date()),
-      level: level === 'warn' ? LogLevel.WARN : LogLevel.INFO,
-      message,
-    })
-  }
-}
-
-function targetOf({ namespace, layer: text, pipelineName: name }: PreviewPipelineRequest): TableName {
-  const layer = LAYERS.find((known) => known === text)
-  if (layer === undefined) throw new ConnectError(`there is no layer ${text}`, Code.InvalidArgument)
-  return { namespace, layer, name }
 }
 
 /** The one call of QueryService that runners answer. */

@@ -51,7 +51,7 @@ export interface PythonRun {
   variables: TemplateVariables
   /** Of the table it writes: null, if that does not exist. */
   schema: Schema | null
-  log: AttemptLog
+  log: Pick<AttemptLog, 'write' | 'drop'>
   /** Looks a table up that the source does not name in quotes, or a landing zone. Null: there is none. */
   findLate: {
     table(name: ReturnType<typeof parseTableName>): Promise<{ schema: Schema; paths: string[] } | null>
@@ -60,8 +60,8 @@ export interface PythonRun {
   signal: AbortSignal
 }
 
-/** Runs the pipeline. Answers a SELECT of its result. Throws AttemptFailure, EngineEnded, and the signal's reason. */
-export async function runPython(run: PythonRun): Promise<string> {
+/** Runs the pipeline. Answers a SELECT of its result, and what is to be said of that. Throws AttemptFailure, EngineEnded, and the signal's reason. */
+export async function runPython(run: PythonRun): Promise<ResultSql> {
   const { lease, source, variables, config, log, signal } = run
   const path = join(lease.rooms.inputs, SOURCE)
   await writeFile(path, source.text, { mode: 0o644 })
@@ -102,9 +102,7 @@ export async function runPython(run: PythonRun): Promise<string> {
     )
     if ('failed' in outcome) throw new AttemptFailure(placed(outcome.failed))
     if ('checked' in outcome) throw new AttemptFailure(`${SOURCE}: it said what makes no sense`)
-    const { sql, warnings } = await sqlOf(outcome.result, run)
-    for (const warning of warnings) log.write('warn', warning)
-    return sql
+    return await sqlOf(outcome.result, run)
   } catch (error) {
     signal.throwIfAborted()
     if (service.failure !== null) throw service.failure

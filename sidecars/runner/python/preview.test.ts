@@ -1,0 +1,214 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Client, Code, ConnectError, createClient } from '@connectrpc/connect'
+import { createConnectTransport } from '@connectrpc/connect-web'
+import { arrowToArrays } from '../../../lake/engine/arrow-json.ts'
+import type { TableName } from '../../../lake/pipeline/names.ts'
+import { QueryService } from '../../../proto/gen/sluice/query/v1/query_pb.ts'
+import { RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { openTestService, type RunnerProcess, runToEnd, startRunner, type TestService } from '../testing.ts'
+import { stepsHere } from './testing.ts'
+
+setDefaultTimeout(60_000)
+
+const described = describe.skipIf((await stepsHere()).length === 0)
+
+let service: TestService
+let runner: RunnerProcess
+let client: Client<typeof QueryService>
+beforeAll(async () => {
+  service = await openTestService()
+  runner = await startRunner({ RUNNER_CONCURRENCY: '1', PYTHON_TIMEOUT: '1' })
+  client = createClient(QueryService, createConnectTransport({ baseUrl: runner.url, useBinaryFormat: true }))
+})
+afterAll(async () => {
+  await runner.stop()
+  await service.close()
+})
+
+const table: TableName = { namespace: 'default', layer: 'silver', name: 'previewed' }
+type More = {
+  limit?: bigint
+  code?: string
+  type?: string
+  config?: string
+  samples?: { namespace: string; zone: string; files: Awaited<ReturnType<TestService['upload']>>[] }[]
+  signal?: AbortSignal
+}
+
+async function preview(source: string, more: More = {}) {
+  const { limit = 100n, code = '', type = 'python', config, samples = [], signal } = more
+  const answer = await client.previewPipeline(
+    {
+      namespace: table.namespace,
+      layer: table.layer,
+      pipelineName: table.name,
+      type,
+      limit,
+      code,
+      samples,
+      files: [
+        { path: type === 'python' ? 'pipeline.py' : 'pipeline.sql', content: source },
+        ...(config === undefined ? [] : [{ path: 'config.yaml', content: config }]),
+      ],
+      lake: await service.readMain({ landing: table.namespace }),
+    },
+    { signal },
+  )
+  const logs = answer.logs.map(({ message }) =>
+    message.replace(/\d+ ms|Python [\d.]+|sandbox: \w+/g, 'N').replace(/[\d.]+ k?B/, 'N'),
+  )
+  return { ...answer, ...arrowToArrays(answer.arrowIpc), logs }
+}
+
+async function refusalOf(source: string, more: More = {}) {
+  const error = await preview(source, more).catch((reason: unknown) => reason)
+  if (!(error instanceof ConnectError)) throw new Error('was not refused')
+  return { code: error.code, message: error.rawMessage }
+}
+
+const WORKPLACES = async () =>
+  (await readdir(join(runner.scratchDir, 'python'), { recursive: true })).filter((path) =>
+    path.endsWith('pipeline.py'),
+  )
+
+described('a preview of a pipeline in Python', () => {
+  test('gives the first rows, the count of all, what it said, and how the rows came to be', async () => {
+    const answer = await preview(
+      `
+print("said")
+log.warn("careful")
+result = [{"id": n, "name": f"n{n}"} for n in range(250)]
+`,
+      { limit: 2n, config: 'surprise: 1' },
+    )
+    expect(answer.columns).toEqual([
+      { name: 'id', type: 'BIGINT' },
+      { name: 'name', type: 'VARCHAR' },
+    ])
+    expect(answer.rows).toEqual([
+      [0, 'n0'],
+      [1, 'n1'],
+    ])
+    expect(answer.totalRowCount).toBe(250n)
+    expect(answer.phases.map(({ name }) => name)).toEqual(['template_render', 'sql_execute', 'profiling'])
+    expect(answer.phases[1]?.metadata).toEqual({ rows: '250', columns: '2', python_ms: expect.any(String) })
+    expect(answer.explainOutput).toContain('250 rows')
+    expect(answer.explainOutput).not.toContain(runner.scratchDir)
+    expect(Number(answer.memoryPeakBytes)).toBeGreaterThan(0)
+    expect(answer.warnings).toEqual(['config.yaml line 1: unknown key "surprise" is ignored'])
+    expect(answer.logs).toEqual([
+      'config.yaml line 1: unknown key "surprise" is ignored',
+      'pipeline.py runs on N, N',
+      'said',
+      'careful',
+      'ran pipeline.py in N',
+      '250 rows in N',
+      'preview done in N: nothing was written',
+    ])
+    expect(await WORKPLACES()).toEqual([])
+  })
+
+  test('reads main and its own table, by names in quotes and others, and writes nothing', async () => {
+    for (const name of [table.name, 'other']) {
+      const submit = await service.attempt(
+        { ...table, name },
+        { 'pipeline.sql': 'select range as id from range(10)' },
+      )
+      const { facts } = await runToEnd(runner.client, submit)
+      expect(facts.status).toBe(RunStatus.COMPLETED)
+      await service.merge(submit, facts.testedCommit)
+    }
+    const head = () => service.sql`select max(number) as head from lake_commit`
+    const before = await head()
+    const answer = await preview(
+      `
+# @merge_strategy: incremental
+# @unique_key: id
+# @watermark_column: id
+other = "silver." + "other"
+assert is_incremental()
+result = sql(f"select count(*) as n, '{watermark_value}' as mark from {this} a join {ref('silver.previewed')} b using (id) join {ref(other)} using (id)")
+`,
+    )
+    expect(answer.rows).toEqual([[10, '9']])
+    expect(answer.explainOutput).toContain('HASH_JOIN')
+    expect(await head()).toEqual(before)
+    expect(answer.logs).toContain('reads default.silver.previewed: 10 rows in 1 file')
+  })
+
+  test('reads the samples it is given, and warns of those it does not ask for', async () => {
+    const zone = await service.zone('orders')
+    await service.upload(zone, 'orders', 'a.csv', 'a\n1\n')
+    const sample = await service.upload(await service.zone('unread'), 'unread', 'b.csv', 'a\n2\n')
+    const answer = await preview(
+      `
+import glob
+paths = glob.glob(landing_zone("or" + "ders"))
+result = [{"text": open(path).read()} for path in paths]
+`,
+      { samples: [{ namespace: 'default', zone: 'unread', files: [sample] }] },
+    )
+    expect(answer.rows).toEqual([['a\n1\n']])
+    expect(answer.warnings).toEqual(['sample_files: the source does not read landing zone unread'])
+    expect(answer.logs).toContain('reads landing zone orders: 1 file, N')
+    const given = await preview(
+      `files = landing_zone("orders")
+result = sql(f"select * from read_csv_auto('{files}')")`,
+      { samples: [{ namespace: 'default', zone: 'orders', files: [sample] }] },
+    )
+    expect(given.rows).toEqual([[2]])
+  })
+
+  test('the code that is given takes the place of the source, with its annotations', async () => {
+    const answer = await preview('result = 1', {
+      code: '# @merge_strategy: append_only\nresult = [{"a": is_append_only()}]',
+      config: 'merge_strategy: full_refresh',
+    })
+    expect(answer.rows).toEqual([[true]])
+  })
+
+  test('says what is wrong with the line of pipeline.py', async () => {
+    const refused = async (source: string, message: RegExp, config?: string) =>
+      expect(await refusalOf(source, { config })).toEqual({
+        code: Code.FailedPrecondition,
+        message: expect.stringMatching(message),
+      })
+    await refused('x = 1\nresult = {}["nothing"]', /^pipeline\.py line 2: KeyError: 'nothing'$/)
+    await refused('for x in', /^pipeline\.py line 1: SyntaxError/)
+    await refused('result = 7', /^pipeline\.py: .*int/)
+    await refused('sql("select nothing")', /^pipeline\.py line 1: .*Binder Error/)
+    await refused(
+      'ref("silver.not-there")',
+      /^pipeline\.py line 1: .*default\.silver\.not-there does not exist/,
+    )
+    await refused('result = sql("select error(\'later\') as a")', /later/)
+    await refused('result = [{"a": 1}]', /merge_strategy.*magic/, 'merge_strategy: magic')
+    await refused('import os; os._exit(1)', /the Python process is gone/)
+    await refused('x = bytearray(1 << 40)', /MemoryError/)
+    await refused('import time; time.sleep(9)', /longer than 1 s, the time limit/)
+    expect(await WORKPLACES()).toEqual([])
+  })
+
+  test('keeps a thousand of the lines it says', async () => {
+    const { logs } = await preview('for n in range(3000): print(n)\nresult = [{"a": 1}]')
+    expect(logs.length).toBeLessThan(1_010)
+    expect(logs.at(-2)).toMatch(/^\d,\d+ more log lines dropped: a preview keeps 1,000 lines or 1 MiB$/)
+  })
+
+  test('ends when its caller goes; runs and previews of SQL do not wait for it', async () => {
+    const callers = Array.from({ length: 3 }, () => new AbortController())
+    const hanging = callers.map(({ signal }) =>
+      preview('import time\ntime.sleep(50)\nresult = [{"a": 1}]', { signal }).catch((error) => error),
+    )
+    while ((await WORKPLACES()).length < 2) await Bun.sleep(5)
+    expect((await preview('select 1 as a', { type: 'sql' })).rows).toEqual([[1]])
+    const submit = await service.attempt({ ...table, name: 'beside' }, { 'pipeline.sql': 'select 1 as a' })
+    expect((await runToEnd(runner.client, submit)).facts.status).toBe(RunStatus.COMPLETED)
+    for (const caller of callers) caller.abort()
+    await Promise.all(hanging)
+    while ((await WORKPLACES()).length > 0) await Bun.sleep(5)
+    expect((await preview('result = [{"a": 1}]')).rows).toEqual([[1]])
+  })
+})
