@@ -46,6 +46,8 @@ export const pipelines = pgTable(
     uniqueIndex('pipeline_live_name').on(t.namespace, t.layer, t.name).where(sql`deleted_at is null`),
     index('pipeline_deleted').on(t.deletedAt).where(sql`deleted_at is not null`),
     index('pipeline_created').on(t.createdAt, t.id),
+    /** Deleted ones too: their runs are listed under their names. */
+    index('pipeline_named').on(t.name, t.namespace, t.layer),
     check('pipeline_layer', sql`${t.layer} in ('bronze', 'silver', 'gold')`),
     check('pipeline_type', sql`${t.type} in ('sql', 'python')`),
   ],

@@ -79,9 +79,10 @@ export const runs = pgTable(
     index('run_active').on(t.pipelineId).where(sql`status in ('pending', 'running')`),
     uniqueIndex('run_one_running').on(t.pipelineId).where(sql`status = 'running'`),
     index('run_followed').on(t.follower).where(sql`follower is not null`),
-    index('run_created').on(t.createdAt, t.id),
-    index('run_of_pipeline').on(t.pipelineId, t.createdAt, t.id),
-    index('run_status').on(t.status, t.createdAt, t.id),
+    // For lists: an order, and behind it what is filtered by, so that runs are passed over without being read.
+    index('run_created').on(t.createdAt, t.id, t.status, t.namespace, t.layer),
+    index('run_of_pipeline').on(t.pipelineId, t.createdAt, t.id, t.status),
+    index('run_status').on(t.status, t.createdAt, t.id, t.namespace, t.layer),
     check('run_status_known', sql`${t.status} in ('pending', 'running', 'success', 'failed', 'cancelled')`),
   ],
 )

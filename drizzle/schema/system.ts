@@ -1,6 +1,7 @@
 import {
   bigint,
   bigserial,
+  boolean,
   index,
   integer,
   jsonb,
@@ -107,3 +108,20 @@ export const transitions = pgTable(
   },
   (t) => [index('transition_of').on(t.machine, t.entityId, t.id)],
 )
+
+/**
+ * How many rows the large tables have, exactly: triggers on them (migration 0004) add a row of differences in the
+ * transaction of every statement that changes one, so that nobody waits for anybody; the sum is the count. app/counts
+ * folds the differences into sums.
+ */
+export const rowCounts = pgTable('row_count', {
+  /** The table: run, audit_entry. */
+  of: text('of').notNull(),
+  /** Of runs only. */
+  namespace: text('namespace'),
+  layer: text('layer'),
+  status: text('status'),
+  rows: bigint('rows', { mode: 'number' }).notNull(),
+  /** True for what was folded. */
+  isSum: boolean('is_sum').notNull().default(false),
+})

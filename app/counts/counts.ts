@@ -1,0 +1,33 @@
+// How many rows the large tables have, exactly and at once. Triggers (migration 0004_counts) add a row of differences in the
+// transaction of every statement that changes such a table: writers never wait for each other, and a count is a sum over
+// what its snapshot sees. Folding replaces differences by their sum, in one statement, so that no snapshot sees both or
+// neither; who folds beside another folds what is left.
+import type { Sql } from '../../drizzle/client.ts'
+
+export type CountedTable = 'run' | 'audit_entry'
+
+/** So many differences are summed in less time than a fold takes. */
+const LEFT_ALONE = 128
+/** Differences one fold takes: after a standstill, the rest is for the next ones. */
+const FOLDED_AT_ONCE = 100_000
+const FOLD_LOCK = 7_340_921_002
+
+/** How many differences there were; when they were few they are left as they are. */
+export async function foldCounts(sql: Sql): Promise<number> {
+  const [waiting] = await sql<{ differences: number }[]>`
+    select count(*)::int as differences from row_count where not is_sum`
+  const differences = waiting?.differences ?? 0
+  if (differences <= LEFT_ALONE) return differences
+  await sql`
+    with mine as materialized (select pg_try_advisory_xact_lock(${FOLD_LOCK}) as locked),
+    folded as (
+      delete from row_count where ctid = any(array(
+        (select ctid from row_count where not is_sum and (select locked from mine) limit ${FOLDED_AT_ONCE})
+        union all
+        select ctid from row_count where is_sum and (select locked from mine)))
+      returning of, namespace, layer, status, rows)
+    insert into row_count (of, namespace, layer, status, rows, is_sum)
+    select of, namespace, layer, status, sum(rows), true from folded
+    group by of, namespace, layer, status having sum(rows) <> 0`
+  return differences
+}
