@@ -99,6 +99,32 @@ test('an exception is the error of the run, with its line, and its traceback is 
   expect(traceback?.message).toContain('File "pipeline.py", line 2, in <module>')
 })
 
+test('a preview shows its rows and what it says, without a run', async ({ request }) => {
+  const pipeline = await newPython(request, 'print("looking")\nresult = [{"a": 1}, {"a": None}]')
+  const preview = (data?: object) => request.post(`${pipeline.url}/preview`, { data })
+  const body = await (await preview()).json()
+  expect(body).toMatchObject({
+    columns: [{ name: 'a', type: 'BIGINT' }],
+    rows: [[1], [null]],
+    total_row_count: 2,
+    phases: [{ name: 'template_render' }, { name: 'sql_execute' }, { name: 'profiling' }],
+    warnings: [],
+  })
+  expect(body.explain_output).toContain('2 rows')
+  expect(body.memory_peak_bytes).toBeGreaterThan(0)
+  expect(body.logs).toContainEqual(expect.objectContaining({ level: 'info', message: 'looking' }))
+  expect(await (await preview({ code: 'result = {"b": [2]}', limit: 1 })).json()).toMatchObject({
+    rows: [[2]],
+  })
+
+  const refused = await preview({ code: 'x = 1\nresult = 1 / 0' })
+  expect(refused.status()).toBe(400)
+  expect((await refused.json()).error.message).toBe('pipeline.py line 2: ZeroDivisionError: division by zero')
+  const { namespace, name } = pipeline
+  const runs = await request.get('/api/v1/runs', { params: { namespace, pipeline: name } })
+  expect(await runs.json()).toEqual({ runs: [], total: 0 })
+})
+
 test('a syntax error fails publish with its line', async ({ request }) => {
   const pipeline = await newPython(request, 'x = 1\nfor x in\n')
   const refused = await request.post(`${pipeline.url}/publish`)
