@@ -126,10 +126,13 @@ describe('what is wrong is named', () => {
     ['unique_key: [1]', 'unique_key: must be the name of a column, not 1'],
     ['scd_valid_to: ""', 'scd_valid_to: must be the name of a column, not ""'],
     ['partition_by: ts', 'partition_by: must be a list of {column, transform}, not "ts"'],
-    ['partition_by: [{column: a, transform: week}]', 'partition_by: must be one of identity, year, month'],
+    [
+      'partition_by: [{column: a, transform: week}]',
+      'partition_by: the transform must be one of identity, year, month',
+    ],
     ['partition_by: "[*x]"', 'partition_by: must be a list of {column, transform}'],
     ['materialized: view', 'materialized: view is not available yet: use table'],
-    ['materialized: index', 'materialized: must be one of table, not "index"'],
+    ['materialized: index', 'materialized: must be table, not "index"'],
   ])('%s', (line, message) => {
     const errors = errorsOf(line)
     expect(errors).toHaveLength(1)
@@ -155,7 +158,7 @@ describe('what is wrong is named', () => {
   test.each([
     ['an open bracket', 'a: [1\nb: 2', 'not valid YAML'],
     ['a key twice', 'a: 1\na: 2', 'not valid YAML'],
-    ['two documents', 'a: 1\n---\nb: 2', 'not valid YAML'],
+    ['two documents', 'a: 1\n---\nb: 2', 'more than one document'],
     ['text', 'just text', 'must be a mapping'],
     ['a list', '- a\n- b', 'must be a mapping'],
     ['70 kB', `description: ${'x'.repeat(70_000)}`, 'larger than 65536 bytes'],
@@ -194,4 +197,34 @@ describe('what is wrong is named', () => {
       }),
     )
   })
+})
+
+test('a list in an annotation may be written as in YAML', () => {
+  const source = { path: 'pipeline.sql', text: '-- @unique_key: [a, "b c"]\nselect 1' }
+  expect(parseConfig({ source }).config.uniqueKey).toEqual(['a', 'b c'])
+})
+
+test('scd2 needs two columns to write', () => {
+  const text = 'merge_strategy: scd2\nunique_key: id\nscd_valid_from: at\nscd_valid_to: AT'
+  expect(parseConfig({ config: { path: 'config.yaml', text } }).errors).toEqual([
+    {
+      file: 'config.yaml',
+      line: 4,
+      key: 'scd_valid_to',
+      message: 'scd_valid_to: names the same column as scd_valid_from, "AT"',
+    },
+  ])
+})
+
+test.each([
+  ['---\na: 1\n---\nb: 1', 'the file holds more than one document: --- may stand at its beginning only'],
+  ['materialized: incremental', 'materialized: must be table, not "incremental"'],
+  [
+    'partition_by: [{column: a, transform: bucket}]',
+    'partition_by: the transform must be one of identity, year, month, day, hour, not {"column":"a","transform":"bucket"}',
+  ],
+])('%p is refused in words of ours', (text, message) => {
+  expect(parseConfig({ config: { path: 'config.yaml', text } }).errors).toEqual([
+    expect.objectContaining({ message }),
+  ])
 })

@@ -145,6 +145,7 @@ export function parseConfig(files: { config?: TextFile; source?: TextFile }): Pa
   if (files.config !== undefined) settings.push(...yamlSettings(files.config, parsed.errors))
   if (files.source !== undefined) settings.push(...annotationSettings(files.source))
   const origin = apply(settings, parsed)
+  refuseOneNameForTwo(parsed, origin)
   const need = NEEDS[parsed.config.mergeStrategy]
   if (need !== undefined && !has(parsed.config, need) && !parsed.errors.some(({ key }) => key === need)) {
     const { file, line } = origin.get('merge_strategy') ?? { file: 'config.yaml', line: undefined }
@@ -193,6 +194,20 @@ function apply(settings: Setting[], { config, errors, warnings }: ParsedConfig):
   return origin
 }
 
+/** `scd2` writes two columns. */
+function refuseOneNameForTwo({ config, errors }: ParsedConfig, origin: ReadonlyMap<string, Setting>): void {
+  const { mergeStrategy, scdValidFrom, scdValidTo } = config
+  if (mergeStrategy !== 'scd2' || scdValidFrom.toLowerCase() !== scdValidTo.toLowerCase()) return
+  const { file, line } = origin.get('scd_valid_to') ??
+    origin.get('scd_valid_from') ?? { file: 'config.yaml', line: undefined }
+  errors.push({
+    file,
+    line,
+    key: 'scd_valid_to',
+    message: `scd_valid_to: names the same column as scd_valid_from, ${shown(scdValidTo)}`,
+  })
+}
+
 function has(config: PipelineConfig, key: 'unique_key' | 'partition_column'): boolean {
   return key === 'unique_key' ? config.uniqueKey.length > 0 : config.partitionColumn !== ''
 }
@@ -223,7 +238,13 @@ function yamlSettings({ path, text: yaml }: TextFile, errors: ConfigProblem[]): 
   const [fault] = document.errors
   // Values are built only from a document without faults: what the parser gave up on can be slow to build.
   if (fault !== undefined)
-    return unreadable(`not valid YAML: ${fault.message}`, lines.linePos(fault.pos[0]).line)
+    return unreadable(
+      // The parser's words for this one are for people who call it.
+      fault.code === 'MULTIPLE_DOCS'
+        ? 'the file holds more than one document: --- may stand at its beginning only'
+        : `not valid YAML: ${fault.message}`,
+      lines.linePos(fault.pos[0]).line,
+    )
   if (document.contents === null || (isScalar(document.contents) && document.contents.value === null))
     return []
   if (!isMap<ParsedNode, ParsedNode | null>(document.contents))
@@ -258,7 +279,8 @@ function text(value: unknown, characters: number): string {
 }
 
 function oneOf<const Choice extends string>(value: unknown, choices: readonly Choice[]): Choice {
-  return choices.find((choice) => choice === value) ?? refuse(`must be one of ${choices.join(', ')}`, value)
+  const wanted = choices.length === 1 ? `must be ${choices[0]}` : `must be one of ${choices.join(', ')}`
+  return choices.find((choice) => choice === value) ?? refuse(wanted, value)
 }
 
 function flag(value: unknown): boolean {
@@ -285,9 +307,10 @@ function columnName(value: unknown): string {
   return value
 }
 
-/** A YAML list, or comma-separated text. */
+/** A YAML list, or comma-separated text; in an annotation also the list as YAML writes it on one line. */
 function columnNames(value: unknown): string[] {
-  const names = typeof value === 'string' ? splitList(value) : value
+  const isFlow = typeof value === 'string' && /^\[.*\]$/.test(value)
+  const names = typeof value === 'string' ? (isFlow ? yamlFlow(value) : splitList(value)) : value
   if (!Array.isArray(names)) return refuse('must be a list of columns', value)
   return bounded(names.map(columnName))
 }
@@ -299,8 +322,12 @@ function partitions(value: unknown): PartitionBy[] {
   if (!Array.isArray(list)) return refuse(wanted, value)
   const fields = list.map((field: unknown): PartitionBy => {
     if (typeof field !== 'object' || field === null || !('column' in field)) return refuse(wanted, field)
-    const transform = 'transform' in field ? field.transform : 'identity'
-    return { column: columnName(field.column), transform: oneOf(transform, PARTITION_TRANSFORMS) }
+    const column = columnName(field.column)
+    const transform = PARTITION_TRANSFORMS.find(
+      (known) => known === ('transform' in field ? field.transform : 'identity'),
+    )
+    const choices = PARTITION_TRANSFORMS.join(', ')
+    return { column, transform: transform ?? refuse(`the transform must be one of ${choices}`, field) }
   })
   bounded(fields.map(({ column, transform }) => `${column} by ${transform}`))
   return fields

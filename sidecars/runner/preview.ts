@@ -90,11 +90,14 @@ async function inPlace(
     return await previewPython(request, place, place.python, options.pythonLimits, signal)
   } catch (error) {
     signal.throwIfAborted()
-    throw refusalOf(error, preview.rendered, place.directory)
+    throw refusalOf(error, place.python === null ? preview.rendered : PYTHON, place.directory)
   } finally {
     await place.clear()
   }
 }
+
+/** What the engine says is about its result, of no line. */
+const PYTHON: Rendered = { file: 'pipeline.py', source: '', sql: '' }
 
 function refusalOf(error: unknown, rendered: Rendered | undefined, directory: string): unknown {
   if (error instanceof ConnectError || error instanceof EnginesBusy) return error

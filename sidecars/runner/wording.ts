@@ -43,7 +43,12 @@ export function sqlWords(fault: EngineFault): string {
 }
 
 /** The engine's words without its excerpt of the SQL, which shows paths of this machine as well as the author's text. */
-const wordsOf = ({ message }: EngineFault) => message.replace(/\n+LINE \d+:[\s\S]*$/, '').trim()
+const wordsOf = ({ message }: EngineFault) =>
+  message
+    .replace(/\n+LINE \d+:[\s\S]*$/, '')
+    // Names of the engine's functions that sound like ours.
+    .replace(/(Function with name (?:ref|landing_zone) does not exist)![\s\S]*$/, '$1')
+    .trim()
 
 function sqlReason(fault: EngineFault, { file, source, sql }: Rendered): string {
   const { kind, line } = fault
@@ -51,12 +56,29 @@ function sqlReason(fault: EngineFault, { file, source, sql }: Rendered): string 
   // What follows is advice for someone who can change the engine's settings.
   if (kind === 'out_of_memory')
     return `${file}: the query needs more memory than its engine has: ${words.replace(/\n\s*Possible solutions:[\s\S]*$/, '').trim()}`
-  if (line === undefined) return `${file}: ${words}`
-  // Lines of the template and of what it became are the same only while it adds none.
-  const isSameLines = source.split('\n').length === sql.split('\n').length
-  return isSameLines
-    ? `${file} line ${line}: ${words}`
-    : `${file} (line ${line} of the rendered SQL): ${words}`
+  const said = `${words}${hintFor(words)}`
+  if (line === undefined) return `${file}: ${said}`
+  const own = sourceLine(line, source, sql)
+  return own === null ? `${file} (line ${line} of the rendered SQL): ${said}` : `${file} line ${own}: ${said}`
+}
+
+/** The commonest slip of all, which the engine knows nothing of. */
+function hintFor(words: string): string {
+  const [, called] = /Function with name (ref|landing_zone) does not exist/.exec(words) ?? []
+  return called === undefined ? '' : `: ${called}() is of the template, write {{ ${called}(...) }}`
+}
+
+/** The line of the template that became a line of the SQL; null where nobody can say. */
+function sourceLine(line: number, source: string, sql: string): number | null {
+  const before = source.split(/\r?\n/)
+  const after = sql.split(/\r?\n/)
+  const text = after[line - 1] ?? ''
+  // What was rendered into as many lines stands where it stood, unless it is plain text that stands elsewhere.
+  const there = before[line - 1] ?? ''
+  if (before.length === after.length && (there === text || there.includes('{'))) return line
+  const isOnce = (lines: readonly string[]) => lines.indexOf(text) === lines.lastIndexOf(text)
+  const place = before.indexOf(text)
+  return text.trim() !== '' && place >= 0 && isOnce(before) && isOnce(after) ? place + 1 : null
 }
 
 const NUMBER = new Intl.NumberFormat('en-US')

@@ -183,7 +183,7 @@ result = sql(f"select * from read_csv_auto('{files}')")`,
       'ref("silver.not-there")',
       /^pipeline\.py line 1: .*default\.silver\.not-there does not exist/,
     )
-    await refused('result = sql("select error(\'later\') as a")', /later/)
+    await refused('result = sql("select error(\'later\') as a")', /^pipeline\.py: .*later$/)
     await refused('result = [{"a": 1}]', /merge_strategy.*magic/, 'merge_strategy: magic')
     await refused('import os; os._exit(1)', /the Python process is gone/)
     await refused('x = bytearray(1 << 40)', /MemoryError/)

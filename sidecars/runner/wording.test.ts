@@ -1,0 +1,45 @@
+import { expect, test } from 'bun:test'
+import { EngineFault } from './engine-messages.ts'
+import { reasonOf } from './wording.ts'
+
+const reason = (line: number, source: string, sql: string) =>
+  reasonOf(new EngineFault({ kind: 'binder', message: 'Binder Error: no\n\nLINE 1: x', line }), {
+    file: 'pipeline.sql',
+    source,
+    sql,
+  })
+
+test('a line of the SQL is told as the line of the template that became it', () => {
+  expect(reason(2, 'select 1\n, nope', 'select 1\n, nope')).toBe('pipeline.sql line 2: Binder Error: no')
+  expect(reason(2, 'select 1\r\n, {{ x }}', 'select 1\r\n, nope')).toBe(
+    'pipeline.sql line 2: Binder Error: no',
+  )
+})
+
+test('after lines that the template adds or takes away it is found by its text', () => {
+  const source = '{% for i in range(2) %}\n, {{ i }}\n{% endfor %}\n, nope\n, twice\n, twice'
+  const sql = '\n, 0\n\n, 1\n\n, nope\n, twice\n, twice'
+  expect(reason(6, source, sql)).toBe('pipeline.sql line 4: Binder Error: no')
+  expect(reason(7, source, sql)).toBe('pipeline.sql (line 7 of the rendered SQL): Binder Error: no')
+  expect(reason(2, source, sql)).toBe('pipeline.sql (line 2 of the rendered SQL): Binder Error: no')
+})
+
+test('plain lines that moved are not mistaken for those in their place', () => {
+  const source = '{% if true %}{# gone\n#}select 1,\nnope,\n{{ many }}'
+  const sql = 'select 1,\nnope,\n7,\n8'
+  expect(reason(2, source, sql)).toBe('pipeline.sql line 3: Binder Error: no')
+})
+
+test('a ref outside of delimiters is explained', () => {
+  const message =
+    'Catalog Error: Table Function with name ref does not exist!\nDid you mean "parquet_scan"?\n\nLINE 1: x'
+  expect(
+    reasonOf(new EngineFault({ kind: 'binder', message, line: 1 }), {
+      file: 'pipeline.sql',
+      source: "from ref('a.b')",
+      sql: "from ref('a.b')",
+    }),
+  ).toBe(
+    'pipeline.sql line 1: Catalog Error: Table Function with name ref does not exist: ref() is of the template, write {{ ref(...) }}',
+  )
+})
