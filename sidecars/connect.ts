@@ -19,6 +19,8 @@ export interface ConnectServerOptions {
   register(router: ConnectRouter): void
   /** False: the health check answers NOT_SERVING. */
   isServing(): boolean
+  /** What confines engine processes here, told with each health check. */
+  engineSandbox?: string
   /** One request message, in bytes. */
   readMaxBytes: number
 }
@@ -29,6 +31,9 @@ export interface ConnectServer {
   /** Takes no new connections, ends streams as UNAVAILABLE, gives unary calls `drainMs` and then closes what is left. */
   stop(drainMs: number): Promise<void>
 }
+
+/** The name under which `engineSandbox` travels. */
+const ENGINE_SANDBOX_HEADER = 'engine-sandbox'
 
 /** A stream has a heartbeat every 2 s and unary calls have deadlines: a connection silent for longer is dead. */
 const IDLE_TIMEOUT_SECONDS = 120
@@ -79,8 +84,10 @@ export function serveConnect(options: ConnectServerOptions): ConnectServer {
 function registerHealth(router: ConnectRouter, options: ConnectServerOptions, shutdown: AbortSignal): void {
   const names = new Set(['', Health.typeName, ...options.services.map(({ typeName }) => typeName)])
   router.service(Health, {
-    check: ({ service }) => {
+    check: ({ service }, { responseHeader }) => {
       if (!names.has(service)) throw new ConnectError(`unknown service ${service}`, Code.NotFound)
+      if (options.engineSandbox !== undefined)
+        responseHeader.set(ENGINE_SANDBOX_HEADER, options.engineSandbox)
       const serving = !shutdown.aborted && options.isServing()
       return { status: serving ? ServingStatus.SERVING : ServingStatus.NOT_SERVING }
     },

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Subprocess } from 'bun'
+import { ENGINE_ENVIRONMENT, type Wall } from './sandbox/wall.ts'
 
 // One engine process: spawned by path without an environment, called over IPC, ended when it does not obey. What runs
 // in it is other people's SQL, so what comes out of it is checked before it is believed.
@@ -21,6 +22,8 @@ export interface EngineProcessOptions<Kind extends string, Fault> {
   directory: string
   /** People's SQL never takes the processor from the service itself. */
   niceness: number
+  /** What stands between the process and the machine. */
+  wall: Wall
   /** The process is ended when it holds more during a call: the engine's own limit does not cover everything. */
   residentBytesMax: number
   isFromEngine(message: unknown): message is FromEngine<Fault>
@@ -40,8 +43,6 @@ export class EngineEnded extends Error {
 /** Why a process is ended that holds too much. */
 export const OUT_OF_MEMORY = 'it used up its memory'
 
-/** Times are the same text on every machine. */
-const ENVIRONMENT = { TZ: 'UTC' }
 /** A start takes 0.1 s; a machine under load may need this. */
 const START_MS = 20_000
 /** Cancelled SQL stops within milliseconds; a process in which it does not is ended. */
@@ -76,11 +77,11 @@ export class EngineProcess<
     this.ready = ready.promise
     this.exited = exited.promise
     this.ready.catch(() => {})
-    const command = [process.execPath, fileURLToPath(options.entry)]
-    const nice = Bun.which('nice')
-    this.#child = Bun.spawn(nice === null ? command : [nice, '-n', String(options.niceness), ...command], {
-      cwd: options.directory,
-      env: ENVIRONMENT,
+    const { directory, niceness } = options
+    const command = options.wall.command({ entry: fileURLToPath(options.entry), directory, niceness })
+    this.#child = Bun.spawn(command, {
+      cwd: directory,
+      env: ENGINE_ENVIRONMENT,
       stdin: 'ignore',
       // SQL can print there.
       stdout: 'ignore',

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Subprocess } from 'bun'
+import { ENGINE_ENVIRONMENT, type Wall } from '../sandbox/wall.ts'
 import {
   type AnswerOf,
   EngineFault,
@@ -19,9 +20,7 @@ export class EngineEnded extends Error {}
 
 const ENTRY = fileURLToPath(new URL('./engine.main.ts', import.meta.url))
 /** Queries come after the service itself, and before pipelines. */
-const NICENESS = '5'
-/** So that a time is the same text on every machine. */
-const ENVIRONMENT = { TZ: 'UTC' }
+const NICENESS = 5
 
 interface Pending {
   id: number
@@ -42,17 +41,16 @@ export class EngineProcess {
   #ended: string | null = null
 
   /** @param directory of this process alone; it becomes its working directory. */
-  constructor(directory: string, residentBytesMax: number) {
+  constructor(directory: string, residentBytesMax: number, wall: Wall) {
     this.#residentBytesMax = residentBytesMax
     const ready = Promise.withResolvers<void>()
     const exited = Promise.withResolvers<string>()
     this.ready = ready.promise
     this.exited = exited.promise
     this.ready.catch(() => {})
-    const command = [process.execPath, ENTRY]
-    this.#child = Bun.spawn(process.platform === 'win32' ? command : ['nice', '-n', NICENESS, ...command], {
+    this.#child = Bun.spawn(wall.command({ entry: ENTRY, directory, niceness: NICENESS }), {
       cwd: directory,
-      env: ENVIRONMENT,
+      env: ENGINE_ENVIRONMENT,
       stdin: 'ignore',
       stdout: 'ignore',
       stderr: 'inherit',

@@ -2,6 +2,7 @@ import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
 import { type Log, messageOf } from '../log.ts'
+import type { Wall } from '../sandbox/wall.ts'
 import { type AnswerOf, EngineFault, type Run, type TableView, type ViewName } from './engine-messages.ts'
 import { EngineProcess } from './engine-process.ts'
 import { limits } from './limits.ts'
@@ -62,13 +63,15 @@ export interface EnginesOptions {
   /** What every engine may read: the lake's files. */
   access: Omit<EngineAccess, 'tempDirectory'>
   concurrency: number
+  /** What stands between the engines and the machine. */
+  wall: Wall
   log: Log
 }
 
 /** One name for a table, to key maps with. */
 export const viewKey = ({ catalog, schema, name }: ViewName): string => `${catalog}.${schema}.${name}`
 
-export function makeEngines({ directory, size, access, concurrency, log }: EnginesOptions): Engines {
+export function makeEngines({ directory, size, access, concurrency, wall, log }: EnginesOptions): Engines {
   /** The one used last is at the end: its pages are in memory. */
   const idle: Engine[] = []
   const all = new Set<Engine>()
@@ -85,7 +88,8 @@ export function makeEngines({ directory, size, access, concurrency, log }: Engin
     const own = join(directory, String(started))
     const tempDirectory = join(own, 'temp')
     await mkdir(tempDirectory, { recursive: true })
-    const process = new EngineProcess(own, RESIDENT_BASE_BYTES + RESIDENT_SHARE * size.memoryLimitBytes)
+    const residentBytesMax = RESIDENT_BASE_BYTES + RESIDENT_SHARE * size.memoryLimitBytes
+    const process = new EngineProcess(own, residentBytesMax, wall)
     const engine: Engine = {
       process,
       tables: new Map(),

@@ -7,6 +7,8 @@ import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { serveConnect } from '../connect.ts'
 import { makeLog, messageOf } from '../log.ts'
 import { openObjectCache } from '../object-cache.ts'
+import type { SandboxMode } from '../sandbox/ladder.ts'
+import { chooseWall, lakePlaces, NoWall } from '../sandbox/wall.ts'
 import { EX_CONFIG, type Settings, SettingsError } from '../settings.ts'
 import { endWithParent } from '../supervisor/lifeline.ts'
 import { makeCommits } from './commits.ts'
@@ -17,7 +19,7 @@ import { makeRelations } from './relations.ts'
 import { makeQueryService } from './service.ts'
 import { parseSettings } from './settings.ts'
 
-async function start(settings: Settings) {
+async function start(settings: Settings & { sandbox: SandboxMode }) {
   const { engine: size, lakeDir } = settings
   const log = makeLog('query', settings.logFormat)
   const scratch = resolve(settings.scratchDir)
@@ -26,6 +28,8 @@ async function start(settings: Settings) {
   await rm(enginesDirectory, { recursive: true, force: true })
   await mkdir(enginesDirectory, { recursive: true })
   const cache = await openObjectCache(cacheDirectory, limits.cacheBytes)
+  const readable = [...(await lakePlaces(lakeDir)), cacheDirectory]
+  const wall = await chooseWall(settings.sandbox, { readable, writable: [] }, log)
   const engines = makeEngines({
     directory: enginesDirectory,
     size,
@@ -34,6 +38,7 @@ async function start(settings: Settings) {
       allowedPaths: [],
     },
     concurrency: settings.concurrency,
+    wall,
     log,
   })
   const tablesAt = makeCommits()
@@ -46,6 +51,7 @@ async function start(settings: Settings) {
     services: [QueryService],
     register: (router) => router.service(QueryService, service),
     isServing: engines.isServing,
+    engineSandbox: wall.step,
     readMaxBytes: limits.requestBytes,
   })
   log.info(`listening on ${server.url}`)
@@ -69,5 +75,5 @@ try {
   endWithParent(end)
 } catch (error) {
   process.stderr.write(`${messageOf(error)}\n`)
-  process.exit(error instanceof SettingsError ? EX_CONFIG : 1)
+  process.exit(error instanceof SettingsError || error instanceof NoWall ? EX_CONFIG : 1)
 }

@@ -14,6 +14,7 @@ test('without settings an engine takes its share of the machine', () => {
     concurrency: 4,
     engine: { memoryLimitBytes: GIB / 2, tempLimitBytes: 4 * GIB, threads: 3 },
     logFormat: 'text',
+    sandbox: 'auto',
   })
 })
 

@@ -1,13 +1,24 @@
 // The query service's part of the environment is parsed here, once; values are passed in from there.
-import { CONCURRENCY_MAX, type Env, GIB, type Machine, readSettings, THREADS_MAX } from '../settings.ts'
+import { SANDBOX_MODES, type SandboxMode } from '../sandbox/ladder.ts'
+import {
+  CONCURRENCY_MAX,
+  type Env,
+  GIB,
+  type Machine,
+  readSettings,
+  type Settings,
+  THREADS_MAX,
+} from '../settings.ts'
 
 const PORT = 8082
 /** Engines together leave the rest of the machine's memory to pipelines and everything else. */
 const MEMORY_SHARE = 0.25
 
 /** Reads the environment. Throws one SettingsError that lists every bad name. */
-export const parseSettings = (env: Env, machine: Machine) =>
-  readSettings(env, PORT, ({ number, bytes }) => {
+export function parseSettings(env: Env, machine: Machine): Settings & { sandbox: SandboxMode } {
+  let sandbox: SandboxMode = 'auto'
+  const common = readSettings(env, PORT, ({ number, bytes, oneOf }) => {
+    sandbox = oneOf('SANDBOX', SANDBOX_MODES)
     const concurrency = number('QUERY_CONCURRENCY', Math.max(2, machine.cores), {
       min: 1,
       max: CONCURRENCY_MAX,
@@ -22,3 +33,5 @@ export const parseSettings = (env: Env, machine: Machine) =>
       },
     }
   })
+  return { ...common, sandbox }
+}

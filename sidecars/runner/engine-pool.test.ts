@@ -1,9 +1,10 @@
-import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { EngineEnded } from '../engine-process.ts'
 import { makeLog } from '../log.ts'
+import { chooseWall, type Wall } from '../sandbox/wall.ts'
 import { EngineFault } from './engine-messages.ts'
 import { type EngineLease, type EnginePool, makeEnginePool } from './engine-pool.ts'
 
@@ -11,9 +12,17 @@ const MIB = 1_048_576
 const ENDLESS = 'select sum(a.range * b.range) from range(1000000) a, range(1000000) b'
 
 let directory: string
+let wall: Wall
 let pool: EnginePool
 let logged: string[]
 let onLog: () => void
+beforeAll(async () => {
+  wall = await chooseWall(
+    'auto',
+    { readable: [], writable: [] },
+    makeLog('test', 'text', () => {}),
+  )
+})
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'sluice-pool-'))
   logged = []
@@ -22,6 +31,7 @@ beforeEach(async () => {
     directory: join(directory, 'engines'),
     size: { threads: 1, memoryLimitBytes: 100 * MIB, tempLimitBytes: MIB },
     leasesMax: 2,
+    wall,
     log: makeLog('test', 'text', (line) => {
       logged.push(line)
       onLog()
@@ -36,7 +46,7 @@ afterEach(async () => {
 /** An instance of the lease, open to nothing but the test's directory. */
 async function openOn(lease: EngineLease): Promise<number> {
   const number = await lease.instance()
-  const tempDirectory = join(directory, `spill-${lease.pid}-${number}`)
+  const tempDirectory = join(lease.directory, `spill-${number}`)
   await lease.call({
     kind: 'open',
     number,
@@ -73,7 +83,9 @@ test('a process that was given back is used again, with a fresh instance', async
 
 test('a process has no environment, no rights to the processor, and dies first', async () => {
   const lease = await pool.take()
-  expect(await readFile(`/proc/${lease.pid}/environ`, 'utf8')).not.toContain('PATH=')
+  await lease.instance()
+  const environment = await readFile(`/proc/${lease.pid}/environ`, 'utf8')
+  expect(environment).not.toMatch(/(^|\0)(PATH|HOME|TEST_DATABASE_URL)=/)
   expect(await readFile(`/proc/${lease.pid}/oom_score_adj`, 'utf8')).toBe('1000\n')
   const stat = await readFile(`/proc/${lease.pid}/stat`, 'utf8')
   expect(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[16]).toBe('10')
@@ -162,6 +174,7 @@ test('who finds every engine in use waits, in order, or leaves', async () => {
 
 test('an idle process that ends is replaced before anyone asks', async () => {
   const lease = await pool.take()
+  await lease.instance()
   await lease.release()
   expect(pool.isServing()).toBe(true)
   const noticed = Promise.withResolvers<void>()

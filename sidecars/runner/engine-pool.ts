@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { EngineSize } from '../../lake/engine/instance.ts'
 import { EngineProcess } from '../engine-process.ts'
 import type { Log } from '../log.ts'
+import type { Wall } from '../sandbox/wall.ts'
 import {
   type AnswerOf,
   type Answers,
@@ -20,6 +21,8 @@ import { limits } from './limits.ts'
 /** An engine process, for one run. */
 export interface EngineLease {
   pid: number
+  /** Of the process alone, absolute: whoever has the lease makes a directory of the run in it, and removes that. */
+  directory: string
   /** The number of a fresh instance, not open yet. */
   instance(): Promise<number>
   /** As EngineProcess.call. */
@@ -36,7 +39,10 @@ export class EnginesBusy extends Error {
 }
 
 export interface EnginePool {
-  /** Waits while every engine is in use. Throws EnginesBusy, EngineEnded, and the signal's reason. */
+  /**
+   * Waits while every engine is in use, but not for one that starts: its calls do. Throws EnginesBusy, and the signal's
+   * reason.
+   */
   take(signal?: AbortSignal): Promise<EngineLease>
   /** Whether engines can be started, as far as is known. */
   isServing(): boolean
@@ -60,6 +66,7 @@ type RunnerEngine = EngineProcess<EngineRequest, Answers, Fault>
 
 interface Engine {
   process: RunnerEngine
+  directory: string
   /** Resolves when the process has ended and its directory is removed. */
   gone: Promise<void>
   spares: Promise<number>[]
@@ -74,10 +81,12 @@ export interface EnginePoolOptions {
   size: EngineSize
   /** Engines in use at once. */
   leasesMax: number
+  /** What stands between the engines and the machine. */
+  wall: Wall
   log: Log
 }
 
-export function makeEnginePool({ directory, size, leasesMax, log }: EnginePoolOptions): EnginePool {
+export function makeEnginePool({ directory, size, leasesMax, wall, log }: EnginePoolOptions): EnginePool {
   /** The one used last is at the end: its pages are in memory. */
   const idle: Engine[] = []
   const all = new Set<Engine>()
@@ -97,28 +106,34 @@ export function makeEnginePool({ directory, size, leasesMax, log }: EnginePoolOp
       entry: ENTRY,
       directory: own,
       niceness: NICENESS,
+      wall,
       residentBytesMax: RESIDENT_BASE_BYTES + PEAK_SHARE * size.memoryLimitBytes,
       isFromEngine,
       isAnswerOf,
       errorOf: (fault) => new EngineFault(fault),
     })
     const gone = process.exited.then(() => rm(own, { recursive: true, force: true }))
-    const engine: Engine = { process, gone, spares: [], instances: 0, runs: 0, idleSince: performance.now() }
+    const engine: Engine = {
+      process,
+      directory: own,
+      gone,
+      spares: [],
+      instances: 0,
+      runs: 0,
+      idleSince: performance.now(),
+    }
     all.add(engine)
     void process.exited.then((how) => forget(engine, how))
-    await process.ready.then(
-      () => setServing(true),
-      (error) => {
-        setServing(false)
-        throw error
+    process.ready.then(
+      () => {
+        isServing = true
+      },
+      () => {
+        isServing = false
       },
     )
     prepareSpares(engine)
     return engine
-  }
-
-  function setServing(value: boolean): void {
-    isServing = value
   }
 
   function prepareSpares(engine: Engine): void {
@@ -135,6 +150,7 @@ export function makeEnginePool({ directory, size, leasesMax, log }: EnginePoolOp
   async function prepare(engine: Engine): Promise<number> {
     engine.instances += 1
     const number = engine.instances
+    await engine.process.ready
     await engine.process.call({ kind: 'prepare', number, ...size })
     return number
   }
@@ -151,14 +167,17 @@ export function makeEnginePool({ directory, size, leasesMax, log }: EnginePoolOp
 
   function keepOneWarm(): void {
     if (isStopped || all.size > 0) return
-    start().then(
-      (engine) => idle.push(engine),
-      (error: unknown) => {
-        if (isStopped) return
-        log.error('an engine process could not be started', { error: String(error) })
-        setTimeout(keepOneWarm, RESTART_MS).unref()
-      },
-    )
+    startIdle().catch((error: unknown) => {
+      if (isStopped) return
+      log.error('an engine process could not be started', { error: String(error) })
+      setTimeout(keepOneWarm, RESTART_MS).unref()
+    })
+  }
+
+  async function startIdle(): Promise<void> {
+    const engine = await start()
+    await engine.process.ready
+    idle.push(engine)
   }
 
   function endIdle(): void {
@@ -186,6 +205,7 @@ export function makeEnginePool({ directory, size, leasesMax, log }: EnginePoolOp
     let isSpoilt = false
     return {
       pid: process.pid,
+      directory: engine.directory,
       async instance() {
         const number = await (engine.spares.shift() ?? prepare(engine))
         used.push(number)

@@ -128,7 +128,7 @@ class Journey {
     if (tested !== null) {
       enter('testing')
       const testing = performance.now()
-      const engine = await this.#place.engine
+      const { engine } = this.#place
       const write = this.#work.log.write.bind(this.#work.log)
       facts.tests = await runTests(tests, { inputs, engine, instance: tested, signal, write })
       this.#say(`${tally(facts.tests)} in ${since(testing)}`)
@@ -205,7 +205,7 @@ class Journey {
 
   /** An instance with these tables, locked. */
   async #open(tables: readonly TableInput[]): Promise<number> {
-    return openInstance(await this.#place.engine, tables, this.#place.directory, this.#work.signal)
+    return openInstance(this.#place.engine, tables, this.#place.directory, this.#work.signal)
   }
 
   /** An instance that shows what the pipeline reads. */
@@ -227,7 +227,7 @@ class Journey {
     const { sql, warnings } = await runPython({
       lease,
       limits: this.#pythonLimits,
-      engine: await engine,
+      engine,
       instance: given.instance,
       inputs,
       namespace: request.namespace,
@@ -266,7 +266,7 @@ class Journey {
     const { name, table, rules, runStartedAt: at } = target
     const change = await writeResult(
       { sql: rendered.sql, name, table, rules, at },
-      { engine: await engine, instance, directory, lake },
+      { engine, instance, directory, lake },
       this.#work.signal,
     )
     this.rendered = undefined

@@ -8,6 +8,7 @@ import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { serveConnect } from '../connect.ts'
 import { makeLog, messageOf } from '../log.ts'
 import { openObjectCache } from '../object-cache.ts'
+import { chooseWall, type EngineView, lakePlaces, NoWall } from '../sandbox/wall.ts'
 import { EX_CONFIG, SettingsError } from '../settings.ts'
 import { endWithParent } from '../supervisor/lifeline.ts'
 import { makeAttempts } from './attempts.ts'
@@ -18,7 +19,7 @@ import { makeLake } from './lake-session.ts'
 import { limits } from './limits.ts'
 import { makeTestMain } from './main-tests.ts'
 import { makePreview, makePreviewService } from './preview.ts'
-import { makeInterpreters } from './python/interpreters.ts'
+import { makeInterpreters, walkable } from './python/interpreters.ts'
 import { makeRunnerService } from './service.ts'
 import { parseSettings, type RunnerSettings } from './settings.ts'
 
@@ -34,7 +35,6 @@ async function run(settings: RunnerSettings): Promise<void> {
     cache: join(settings.scratchDir, 'cache'),
     engines: join(settings.scratchDir, 'engines'),
     python: join(settings.scratchDir, 'python'),
-    work: join(settings.scratchDir, 'work'),
   }
   const sweep = async () => {
     for (const directory of Object.values(directories)) await rm(directory, { recursive: true, force: true })
@@ -43,15 +43,24 @@ async function run(settings: RunnerSettings): Promise<void> {
   await sweep()
   for (const directory of Object.values(directories)) await mkdir(directory, { recursive: true })
   const cache = await openObjectCache(directories.cache, limits.cacheBytes)
+  const elsewhere = await walkable(directories.python)
+  const view: EngineView = {
+    readable: [...(await lakePlaces(settings.lakeDir)), directories.cache],
+    // Results of interpreters are read, and rows for them written, where both can reach them.
+    writable: [...new Set([directories.python, elsewhere])],
+  }
+  const wall = await chooseWall(settings.sandbox, view, log)
   const pool = makeEnginePool({
     directory: directories.engines,
     size: settings.engine,
     // One more than attempts and previews: quality tests outside of runs find an engine too.
     leasesMax: settings.concurrency + limits.previewsAtOnce + limits.pythonPreviewsAtOnce + 1,
+    wall,
     log,
   })
   const interpreters = makeInterpreters({
     directory: directories.python,
+    walkable: elsewhere,
     mode: settings.sandbox,
     pythonBin: settings.python.bin,
     processLimits: {
@@ -67,7 +76,6 @@ async function run(settings: RunnerSettings): Promise<void> {
   const places = {
     openLake: makeLake({ lakeDir: settings.lakeDir, cache }),
     pool,
-    directory: directories.work,
     interpreters,
     pythonLimits: settings.python,
   }
@@ -80,6 +88,7 @@ async function run(settings: RunnerSettings): Promise<void> {
     register: (router) =>
       router.service(RunnerService, service).service(QueryService, makePreviewService(makePreview(places))),
     isServing: () => pool.isServing(),
+    engineSandbox: wall.step,
     readMaxBytes: limits.requestBytes,
   })
   log.info(`listening on ${server.url}`, {
@@ -107,5 +116,5 @@ try {
   await run(parseSettings(process.env, { cores: availableParallelism(), memoryBytes: totalmem() }))
 } catch (error) {
   process.stderr.write(`runner: ${messageOf(error)}\n`)
-  process.exit(error instanceof SettingsError ? EX_CONFIG : 1)
+  process.exit(error instanceof SettingsError || error instanceof NoWall ? EX_CONFIG : 1)
 }

@@ -1,13 +1,18 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { readdir } from 'node:fs/promises'
-import { join } from 'node:path'
 import { type Client, Code, ConnectError, createClient } from '@connectrpc/connect'
 import { createConnectTransport } from '@connectrpc/connect-web'
 import { arrowToArrays } from '../../lake/engine/arrow-json.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { RunStatus } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { openTestService, type RunnerProcess, runToEnd, startRunner, type TestService } from './testing.ts'
+import {
+  openTestService,
+  type RunnerProcess,
+  roomsOf,
+  runToEnd,
+  startRunner,
+  type TestService,
+} from './testing.ts'
 
 setDefaultTimeout(60_000)
 
@@ -65,7 +70,7 @@ async function made(name: string, sql: string) {
   await service.merge(submit, facts.testedCommit)
 }
 
-const ROOM = () => readdir(join(runner.scratchDir, 'work'))
+const ROOM = () => roomsOf(runner)
 
 test('a preview gives the first rows, the count of all, and how they came to be', async () => {
   const answer = await preview(

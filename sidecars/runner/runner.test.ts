@@ -1,6 +1,4 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { readdir } from 'node:fs/promises'
-import { join } from 'node:path'
 import { Code, ConnectError } from '@connectrpc/connect'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { RunPhase, RunStatus, Severity } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
@@ -8,6 +6,7 @@ import {
   follow,
   openTestService,
   type RunnerProcess,
+  roomsOf,
   runToEnd,
   startRunner,
   type TestService,
@@ -110,7 +109,7 @@ describe('an attempt', () => {
     ])
     expect(await service.merge(submit, facts.testedCommit)).toBe('merged')
     expect(await ask(table, { rows: 'select count(*) from {{ this }}' })).toEqual({ rows: 1 })
-    expect(await readdir(join(runner.scratchDir, 'work'))).toEqual([])
+    expect(await roomsOf(runner)).toEqual([])
   })
 
   test('reads several tables of main, by their names and under aliases', async () => {

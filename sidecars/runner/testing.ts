@@ -1,5 +1,5 @@
 // For tests: a runner process like any other, and what it talks to: a real catalog on Postgres over HTTP.
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -69,6 +69,16 @@ export async function startRunner(env: Record<string, string> = {}): Promise<Run
       await rm(scratch, { recursive: true, force: true })
     },
   }
+}
+
+/** Directories of runs and previews that are there now, and whatever else they left with engines. */
+export async function roomsOf({ scratchDir }: RunnerProcess): Promise<string[]> {
+  const engines = join(scratchDir, 'engines')
+  const inside = await Promise.all(
+    (await readdir(engines)).map((name) => readdir(join(engines, name)).catch(() => [])),
+  )
+  // What an engine warms up with, when it starts.
+  return inside.flat().filter((name) => !name.startsWith('warm-'))
 }
 
 function childrenOf(pid: number): number[] {

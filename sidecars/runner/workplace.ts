@@ -10,8 +10,7 @@ import type { PythonLimits } from './python/run.ts'
 /** What one piece of work has to itself: a view of the lake, an engine, and a directory. */
 export interface Workplace {
   lake: LakeSession
-  /** Throws EngineEnded, and the signal's reason. */
-  engine: Promise<EngineLease>
+  engine: EngineLease
   directory: string
   /** A Python process, where that was asked for. */
   python: InterpreterLease | null
@@ -22,28 +21,35 @@ export interface Workplace {
 export interface WorkplaceOptions {
   openLake(access: LakeAccess, signal: AbortSignal): LakeSession
   pool: EnginePool
-  /** Each workplace is a directory in it, unless an interpreter brings one along. */
-  directory: string
   interpreters: Interpreters
   pythonLimits: PythonLimits
 }
 
 /**
- * Opens a workplace; the engine is on its way when this returns. With Python it throws what Interpreters.take does.
+ * Opens a workplace; the engine may still be starting when this returns. Throws EnginesBusy and the signal's reason, and
+ * with Python what Interpreters.take does.
  */
 export async function openWorkplace(
-  { openLake, pool, directory: root, interpreters }: WorkplaceOptions,
+  { openLake, pool, interpreters }: WorkplaceOptions,
   access: LakeAccess,
   signal: AbortSignal,
   { needsPython = false } = {},
 ): Promise<Workplace> {
   const python = needsPython ? await interpreters.take(signal) : null
-  const directory = python?.directory ?? join(root, randomUUID())
+  const engine = await pool.take(signal).catch(async (error: unknown) => {
+    await python?.release()
+    throw error
+  })
+  // An engine sees no directory but its own, and those that interpreters bring along.
+  const directory = python?.directory ?? join(engine.directory, randomUUID())
+  try {
+    await mkdir(directory, { recursive: true })
+  } catch (error) {
+    await python?.release()
+    await engine.release()
+    throw error
+  }
   const lake = openLake(access, signal)
-  const engine = pool.take(signal)
-  // Whoever awaits it learns of it.
-  engine.catch(() => {})
-  await mkdir(directory, { recursive: true })
   return {
     lake,
     engine,
@@ -52,8 +58,7 @@ export async function openWorkplace(
     async clear() {
       // It could still ask for something.
       await python?.release()
-      const [taken] = await Promise.allSettled([engine])
-      if (taken.status === 'fulfilled') await taken.value.release()
+      await engine.release()
       lake.close()
       await rm(directory, { recursive: true, force: true })
     },

@@ -5,76 +5,16 @@ are one-way by the kernel's own rules. Uses the standard library alone (ctypes),
 """
 
 import ctypes
-import errno
 import os
 import platform
 import resource
 import struct
 import sys
 
-# System calls by name: (x86_64, aarch64). None: the architecture has none. What is not listed is refused.
-ALLOWED = {
-    # files that are open, and paths: which of them may be opened is Landlock's to say
-    "read": (0, 63), "write": (1, 64), "close": (3, 57), "fstat": (5, 80), "lseek": (8, 62),
-    "pread64": (17, 67), "pwrite64": (18, 68), "readv": (19, 65), "writev": (20, 66),
-    "preadv": (295, 69), "pwritev": (296, 70), "preadv2": (327, 286), "pwritev2": (328, 287),
-    "dup": (32, 23), "dup2": (33, None), "dup3": (292, 24), "pipe": (22, None), "pipe2": (293, 59),
-    "flock": (73, 32), "fsync": (74, 82), "fdatasync": (75, 83), "ftruncate": (77, 46), "fallocate": (285, 47),
-    "fadvise64": (221, 223), "sync_file_range": (277, 84), "copy_file_range": (326, 285), "sendfile": (40, 71),
-    "splice": (275, 76), "tee": (276, 77),
-    "open": (2, None), "openat": (257, 56), "creat": (85, None), "getdents": (78, None), "getdents64": (217, 61),
-    "stat": (4, None), "lstat": (6, None), "newfstatat": (262, 79), "statx": (332, 291), "access": (21, None),
-    "faccessat": (269, 48), "faccessat2": (439, 439), "readlink": (89, None), "readlinkat": (267, 78),
-    "statfs": (137, 43), "fstatfs": (138, 44), "getcwd": (79, 17), "chdir": (80, 49), "fchdir": (81, 50),
-    "umask": (95, 166), "mkdir": (83, None), "mkdirat": (258, 34), "rmdir": (84, None), "unlink": (87, None),
-    "unlinkat": (263, 35), "rename": (82, None), "renameat": (264, 38), "renameat2": (316, 276),
-    "link": (86, None), "linkat": (265, 37),
-    # memory
-    "mmap": (9, 222), "mprotect": (10, 226), "munmap": (11, 215), "brk": (12, 214), "mremap": (25, 216),
-    "madvise": (28, 233), "mincore": (27, 232), "msync": (26, 227), "membarrier": (324, 283),
-    "pkey_alloc": (330, 289), "pkey_free": (331, 290), "pkey_mprotect": (329, 288), "get_mempolicy": (239, 236),
-    # its own signals, and waiting
-    "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139), "rt_sigpending": (127, 136),
-    "rt_sigsuspend": (130, 133), "rt_sigtimedwait": (128, 137), "sigaltstack": (131, 132),
-    "restart_syscall": (219, 128), "pause": (34, None), "alarm": (37, None),
-    "poll": (7, None), "ppoll": (271, 73), "select": (23, None), "pselect6": (270, 72),
-    "epoll_create": (213, None), "epoll_create1": (291, 20), "epoll_ctl": (233, 21), "epoll_wait": (232, None),
-    "epoll_pwait": (281, 22), "epoll_pwait2": (441, 441), "eventfd": (284, None), "eventfd2": (290, 19),
-    # threads and time
-    "futex": (202, 98), "futex_waitv": (449, 449), "set_robust_list": (273, 99), "set_tid_address": (218, 96),
-    "rseq": (334, 293), "sched_yield": (24, 124), "sched_getaffinity": (204, 123), "sched_getparam": (143, 121),
-    "sched_getscheduler": (145, 120), "sched_get_priority_max": (146, 125), "sched_get_priority_min": (147, 126),
-    "getcpu": (309, 168), "nanosleep": (35, 101), "clock_nanosleep": (230, 115), "clock_gettime": (228, 113),
-    "clock_getres": (229, 114), "gettimeofday": (96, 169), "time": (201, None), "times": (100, 153),
-    "getitimer": (36, 102), "setitimer": (38, 103), "timerfd_create": (283, 85), "timerfd_settime": (286, 86),
-    "timerfd_gettime": (287, 87), "arch_prctl": (158, None),
-    # what it may know about itself
-    "getpid": (39, 172), "getppid": (110, 173), "gettid": (186, 178), "getpgid": (121, 155), "getsid": (124, 156),
-    "getpgrp": (111, None), "getuid": (102, 174), "geteuid": (107, 175), "getgid": (104, 176),
-    "getegid": (108, 177), "getresuid": (118, 148), "getresgid": (120, 150), "getgroups": (115, 158),
-    "getrusage": (98, 165), "getrlimit": (97, 163), "uname": (63, 160), "sysinfo": (99, 179),
-    "getrandom": (318, 278), "getpriority": (140, 141),
-    # the ends of a socketpair, which asyncio needs; no other socket can come to be
-    "sendto": (44, 206), "recvfrom": (45, 207), "sendmsg": (46, 211), "recvmsg": (47, 212),
-    "getsockopt": (55, 209), "setsockopt": (54, 208), "getsockname": (51, 204), "getpeername": (52, 205),
-    "shutdown": (48, 210),
-    # there are no children to wait for
-    "wait4": (61, 260), "waitid": (247, 95), "exit": (60, 93), "exit_group": (231, 94),
-}
-# What changes modes and times of files by path or descriptor. Landlock does not judge it, so it is allowed only where
-# the process owns no file but its own.
-METADATA = {
-    "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
-    "utime": (132, None), "utimes": (235, None), "futimesat": (261, None), "utimensat": (280, 88),
-}
-# Allowed with certain arguments only.
-SOCKETPAIR, CLONE, CLONE3 = (53, 199), (56, 220), (435, 435)
-KILL, TGKILL, PRCTL, IOCTL, FCNTL = (62, 129), (234, 131), (157, 167), (16, 29), (72, 25)
-PRLIMIT64, SCHED_SETAFFINITY = (302, 261), (203, 122)
-SET_NO_NEW_PRIVS, SET_SECCOMP, SET_PDEATHSIG, SET_DUMPABLE, SET_NAME, GET_NAME, SET_VMA = 38, 22, 1, 4, 15, 16, 0x53564D41
+SET_NO_NEW_PRIVS, SET_SECCOMP, SET_PDEATHSIG, SET_DUMPABLE = 38, 22, 1, 4
 LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446
-
-ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7), "arm64": (1, 0xC00000B7)}
+# As platform.machine() says it.
+MACHINES = {"x64": ("x86_64",), "arm64": ("aarch64", "arm64")}
 
 
 class Unavailable(Exception):
@@ -85,8 +25,8 @@ def confine(spec):
     """Confines this process as told.
 
     `limits`: {resource name: value}. `user`: [uid, gid] to become, or None. `readable`, `writable`: absolute paths;
-    `devices`: special files. `landlock`, `seccomp`: whether to use them (a missing one raises Unavailable).
-    `owns_others`: whether files elsewhere belong to the same user.
+    `devices`: special files. `landlock`: whether to use it; `seccomp`: the filter and the architecture it is for, or
+    None. What is asked for and missing raises Unavailable.
     """
     for name, value in spec["limits"].items():
         limit_resource(name, value)
@@ -108,8 +48,8 @@ def confine(spec):
         if libc.syscall(LANDLOCK_RESTRICT, ruleset, 0) != 0:
             raise Unavailable("Landlock: " + os.strerror(ctypes.get_errno()))
         os.close(ruleset)
-    if spec["seccomp"]:
-        install_filter(libc, spec["owns_others"])
+    if spec["seccomp"] is not None:
+        install_filter(libc, spec["seccomp"])
 
 
 def limit_resource(name, value):
@@ -184,84 +124,22 @@ def add_rule(libc, ruleset, path, access):
 
 # ---- seccomp ------------------------------------------------------------------------------------------------------
 
-LOAD, EQUAL, GREATER_EQUAL, ANY_BIT, RETURN, AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54
-ALLOW, KILL_PROCESS, REFUSE = 0x7FFF0000, 0x80000000, 0x00050000
-NUMBER, ARCH, ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
-X32_BIT = 0x40000000
-CLONE_THREAD = 0x00010000
-SOCK_TYPE_MASK, SOCK_STREAM, AF_UNIX = 0xF, 1, 1
-# Whether it is a terminal, how much can be read, and close-on-exec.
-IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
-# Who gets a signal when a file is ready: anybody of the same user.
-FCNTL_REFUSED = (8, 10, 15)
 
-
-def filter_program(owns_others, pid):
-    """The filter as BPF instructions. What it refuses fails with EPERM; another architecture's call ends the process."""
+def install_filter(libc, seccomp):
+    """The filter comes with the spec (system-calls.ts): what it refuses fails with EPERM."""
     machine = platform.machine()
-    if machine not in ARCHITECTURES:
+    if seccomp["program"] is None or machine not in MACHINES[seccomp["architecture"]]:
         raise Unavailable("no system call filter for " + machine)
-    column, audit_arch = ARCHITECTURES[machine]
-    refuse = REFUSE | errno.EPERM
-    program = [(LOAD, 0, 0, ARCH), (EQUAL, 1, 0, audit_arch), (RETURN, 0, 0, KILL_PROCESS), (LOAD, 0, 0, NUMBER)]
-    if column == 0:
-        program += [(GREATER_EQUAL, 0, 1, X32_BIT), (RETURN, 0, 0, refuse)]
-
-    def judged(call, body):
-        """`body` decides about one call; it must end in a return whatever happens."""
-        number = call[column]
-        if number is not None:
-            program.extend([(EQUAL, 0, len(body), number)] + body)
-
-    def argument(index):
-        # Both architectures are little-endian: the low half stands first.
-        return (LOAD, 0, 0, ARGUMENT + 8 * index)
-
-    def only(index, values):
-        checks = [argument(index)]
-        for place, value in enumerate(values):
-            checks.append((EQUAL, len(values) - place, 0, value))
-        return checks + [(RETURN, 0, 0, refuse), (RETURN, 0, 0, ALLOW)]
-
-    def never(index, values):
-        checks = [argument(index)]
-        for place, value in enumerate(values):
-            checks.append((EQUAL, len(values) - place, 0, value))
-        return checks + [(RETURN, 0, 0, ALLOW), (RETURN, 0, 0, refuse)]
-
-    calls = dict(ALLOWED)
-    if not owns_others:
-        calls.update(METADATA)
-    for call in calls.values():
-        judged(call, [(RETURN, 0, 0, ALLOW)])
-    # Threads, not processes. Of clone3 the arguments cannot be seen: without it the C library falls back to clone.
-    judged(CLONE, [argument(0), (ANY_BIT, 0, 1, CLONE_THREAD), (RETURN, 0, 0, ALLOW), (RETURN, 0, 0, refuse)])
-    judged(CLONE3, [(RETURN, 0, 0, REFUSE | errno.ENOSYS)])
-    # A datagram socket could name another one to send to.
-    judged(SOCKETPAIR, [
-        argument(0), (EQUAL, 1, 0, AF_UNIX), (RETURN, 0, 0, refuse),
-        argument(1), (AND, 0, 0, SOCK_TYPE_MASK), (EQUAL, 1, 0, SOCK_STREAM), (RETURN, 0, 0, refuse),
-        (RETURN, 0, 0, ALLOW),
-    ])
-    judged(KILL, only(0, (pid,)))
-    judged(TGKILL, only(0, (pid,)))
-    judged(PRCTL, only(0, (SET_NAME, GET_NAME, SET_VMA)))
-    judged(IOCTL, only(1, IOCTLS))
-    judged(FCNTL, never(1, FCNTL_REFUSED))
-    judged(PRLIMIT64, only(0, (0, pid)))
-    judged(SCHED_SETAFFINITY, only(0, (0,)))
-    program.append((RETURN, 0, 0, refuse))
-    return program
-
-
-def install_filter(libc, owns_others):
-    instructions = filter_program(owns_others, os.getpid())
-    code = b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions)
+    pid = os.getpid()
+    code = b"".join(
+        struct.pack("=HBBI", operation, yes, no, pid if operand == "pid" else operand)
+        for operation, yes, no, operand in seccomp["program"]
+    )
     held = ctypes.create_string_buffer(code)
 
     class Program(ctypes.Structure):
         _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p)]
 
-    program = Program(len(instructions), ctypes.addressof(held))
+    program = Program(len(seccomp["program"]), ctypes.addressof(held))
     if libc.prctl(SET_SECCOMP, 2, ctypes.byref(program), 0, 0) != 0:
         raise Unavailable("seccomp: " + os.strerror(ctypes.get_errno()))

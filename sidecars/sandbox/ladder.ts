@@ -1,5 +1,6 @@
 import { dirname } from 'node:path'
 import type { Python } from './python.ts'
+import { filterProgram, type Instruction } from './system-calls.ts'
 
 // The ladder of sandboxes for code of users (docs/adr/0019-python-sandbox.md): the strongest step that works here is
 // taken. Each adds to what the process does to itself before it sees that code (confine.py).
@@ -41,8 +42,8 @@ export interface Confinement {
   writable: readonly string[]
   devices: readonly string[]
   landlock: boolean
-  seccomp: boolean
-  owns_others: boolean
+  /** `program` null: there is no filter for this architecture, and the process refuses to go on without one. */
+  seccomp: { architecture: string; program: readonly Instruction[] | null } | null
   own: string
 }
 
@@ -59,7 +60,7 @@ export interface Sandbox {
 
 /** Nobody else's: a process with it owns no file and can signal no process of the machine. */
 const USER = [65_432, 65_432] as const
-const DEVICES = ['/dev/null', '/dev/zero', '/dev/urandom', '/dev/random']
+export const DEVICES = ['/dev/null', '/dev/zero', '/dev/urandom', '/dev/random']
 const OPEN_FILES = 256
 /** Processes are refused altogether; these are threads. */
 const THREADS = 512
@@ -96,12 +97,14 @@ export function launchOf(
       writable: [rooms.own],
       devices: DEVICES,
       landlock: step !== 'none',
-      seccomp: step !== 'none',
-      owns_others: step === 'landlock' && !isRoot(),
+      seccomp: step === 'none' ? null : { architecture: process.arch, program: filterOf(step) },
       own: rooms.own,
     },
   }
 }
+
+const filterOf = (step: SandboxStep) =>
+  filterProgram(process.arch, { ownsOthers: step === 'landlock' && !isRoot() })
 
 function bubblewrap(python: Python, { inputs, own }: Rooms): string[] {
   const shown = python.readable.filter(

@@ -48,6 +48,8 @@ export interface Interpreters {
 export interface InterpretersOptions {
   /** Directories of processes are made in it. */
   directory: string
+  /** Instead of it for processes that walk there as another user: what `walkable` answered for it. Removed at the end. */
+  walkable?: string
   mode: SandboxMode
   /** Other steps than those of the mode. */
   steps?: readonly SandboxStep[]
@@ -115,14 +117,8 @@ export function makeInterpreters(options: InterpretersOptions): Interpreters {
   /** A directory that the sandbox's user can reach, too: with namespaces it is put before it, without them it walks there. */
   function rootFor({ step }: Sandbox): Promise<string> | string {
     if (step !== 'landlock' || !changesUser(step)) return options.directory
-    elsewhere ??= isOpenToAll(options.directory).then((isOpen) =>
-      isOpen
-        ? options.directory
-        : mkdtemp(join(tmpdir(), 'sluice-python-')).then(async (made) => {
-            await chmod(made, 0o711)
-            return made
-          }),
-    )
+    elsewhere ??=
+      options.walkable === undefined ? walkable(options.directory) : Promise.resolve(options.walkable)
     return elsewhere
   }
 
@@ -186,10 +182,8 @@ export function makeInterpreters(options: InterpretersOptions): Interpreters {
       // Whoever looks for Python may have to wait for it; then the process ends with us.
       await Promise.race([chosen.then(() => spare?.catch(() => {})), Bun.sleep(STOP_MS)])
       await Promise.all([...all].map((lease) => lease.release()))
-      if (elsewhere !== null) {
-        const made = await elsewhere
-        if (made !== options.directory) await rm(made, { recursive: true, force: true })
-      }
+      const made = options.walkable ?? (await elsewhere) ?? options.directory
+      if (made !== options.directory) await rm(made, { recursive: true, force: true })
     },
   }
 }
@@ -199,6 +193,14 @@ function refusalOf(mode: SandboxMode, reason: string): string {
     return `${reason}: install Python, or set PYTHON_BIN to it, where the runner runs`
   if (mode === 'required') return `SANDBOX=required, and bubblewrap does not work here (${reason})`
   return `there is no sandbox for Python here (${reason}): install bubblewrap, or set SANDBOX=off where every author of pipelines is trusted with this machine`
+}
+
+/** The directory, or a new one where the user that root's sandboxes become cannot reach it. */
+export async function walkable(directory: string): Promise<string> {
+  if (!changesUser('landlock') || (await isOpenToAll(directory))) return directory
+  const made = await mkdtemp(join(tmpdir(), 'sluice-python-'))
+  await chmod(made, 0o711)
+  return made
 }
 
 async function isOpenToAll(directory: string): Promise<boolean> {

@@ -1,9 +1,14 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { readdir } from 'node:fs/promises'
-import { join } from 'node:path'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { openTestService, type RunnerProcess, runToEnd, startRunner, type TestService } from '../testing.ts'
+import {
+  openTestService,
+  type RunnerProcess,
+  roomsOf,
+  runToEnd,
+  startRunner,
+  type TestService,
+} from '../testing.ts'
 import { stepsHere } from './testing.ts'
 
 setDefaultTimeout(60_000)
@@ -111,7 +116,7 @@ result = [{**row, "twice": row["id"] * 2} for row in rows.rows()]
       'attempt 1 done in N',
     ])
     expect(await ask(table, 'select sum(twice) from {{ this }}')).toBe('6')
-    expect(await readdir(join(runner.scratchDir, 'work'))).toEqual([])
+    expect(await roomsOf(runner)).toEqual([])
   })
 
   test('is judged by its quality tests like any other', async () => {

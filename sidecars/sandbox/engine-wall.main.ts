@@ -1,0 +1,24 @@
+// What an engine process is first: it takes from itself what engines must not have, and becomes the engine. Landlock
+// judges threads, and what they become: a program that is restricted before it begins has no thread that is not.
+import { writeFileSync } from 'node:fs'
+import { setPriority } from 'node:os'
+import { openKernel } from './kernel.ts'
+import type { WallSpec } from './wall.ts'
+
+try {
+  const spec = JSON.parse(process.argv[2] ?? '') as WallSpec
+  const kernel = openKernel()
+  // Should memory run out, it is better to lose an engine than the service.
+  try {
+    writeFileSync('/proc/self/oom_score_adj', '1000')
+  } catch {}
+  setPriority(spec.niceness)
+  for (const [name, value] of spec.limits) kernel.limit(name, value)
+  kernel.dropCapabilities()
+  kernel.settle()
+  if (spec.places !== null) kernel.seeOnly(spec.places)
+  kernel.become(spec.command, spec.env, spec.channel)
+} catch (error) {
+  process.stderr.write(`engine process: ${error instanceof Error ? error.message : String(error)}\n`)
+  process.exit(1)
+}

@@ -1,0 +1,210 @@
+import { dlopen, type Pointer, ptr, read } from 'bun:ffi'
+import { closeSync, openSync, statSync } from 'node:fs'
+import { type Instruction, OWN_PID } from './system-calls.ts'
+
+// What a process asks of the kernel to take rights away from itself, for good: Landlock, capabilities, the system call
+// filter. Linux on x64 and arm64; everywhere else `openKernel` throws Unavailable.
+
+/** This machine lacks something the wall is made of. */
+export class Unavailable extends Error {}
+
+/** Calls that no library has a name for: their numbers are the same on both architectures, but for those in PER_ARCH. */
+const LANDLOCK_CREATE = 444
+const LANDLOCK_ADD = 445
+const LANDLOCK_RESTRICT = 446
+const CLOSE_RANGE = 436
+const PER_ARCH: Record<string, { capset: number; seccomp: number }> = {
+  x64: { capset: 126, seccomp: 317 },
+  arm64: { capset: 91, seccomp: 277 },
+}
+
+const PR_SET_PDEATHSIG = 1
+const PR_SET_DUMPABLE = 4
+const PR_CAPBSET_DROP = 24
+const PR_SET_NO_NEW_PRIVS = 38
+const PR_CAP_AMBIENT = 47
+const PR_CAP_AMBIENT_CLEAR_ALL = 4
+const SIGKILL = 9
+const CAPABILITY_VERSION_3 = 0x20080522
+const SECCOMP_SET_MODE_FILTER = 1
+const SECCOMP_FILTER_FLAG_TSYNC = 1
+const CLOSE_RANGE_CLOEXEC = 4
+const F_SETFD = 2
+const O_PATH = 0o10000000
+const O_CLOEXEC = 0o2000000
+
+const EXECUTE = 1 << 0
+const WRITE_FILE = 1 << 1
+const READ_FILE = 1 << 2
+const READ_DIR = 1 << 3
+const REMOVE_DIR = 1 << 4
+const REMOVE_FILE = 1 << 5
+const MAKE_DIR = 1 << 7
+const MAKE_REG = 1 << 8
+const REFER = 1 << 13
+const TRUNCATE = 1 << 14
+const READ = READ_FILE | READ_DIR
+// No links, pipes, sockets or devices: what leads elsewhere must not come to be where the service looks.
+const WRITE = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | REFER | TRUNCATE
+const OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
+/** What each version of Landlock can judge; the last stands for all later ones. */
+const FILE_ACCESS = [13, 14, 15, 15, 16].map((rights) => 2 ** rights - 1)
+const BIND_AND_CONNECT = 3n
+const ABSTRACT_SOCKETS_AND_SIGNALS = 3n
+
+/** From /usr/include: struct rlimit is two words of 64 bits. */
+const RLIMITS = { FSIZE: 1, CORE: 4, NOFILE: 7, MSGQUEUE: 12 } as const
+export type LimitName = keyof typeof RLIMITS
+
+/** Absolute paths; those that are not there are left out. */
+export interface Places {
+  readable: readonly string[]
+  /** Readable, and programs. */
+  executable: readonly string[]
+  writable: readonly string[]
+  /** Special files, to read and write. */
+  devices: readonly string[]
+}
+
+export type Kernel = ReturnType<typeof openKernel>
+
+/** Throws Unavailable. */
+export function openKernel() {
+  const numbers = PER_ARCH[process.arch]
+  if (process.platform !== 'linux' || numbers === undefined)
+    throw new Unavailable(`not on ${process.platform} on ${process.arch}`)
+  const { symbols: libc } = openLibc()
+  const errno = () => read.i32(libc.__errno_location() as Pointer, 0)
+
+  const syscall = (what: string, number: number, ...args: (number | bigint)[]): number => {
+    const [a = 0, b = 0, c = 0, d = 0] = args.map(BigInt)
+    const result = Number(libc.syscall(BigInt(number), BigInt(a), BigInt(b), BigInt(c), BigInt(d)))
+    if (result < 0) throw new Unavailable(`${what}: error ${errno()}`)
+    return result
+  }
+  const prctl = (what: string, option: number, first: number, second = 0) => {
+    if (libc.prctl(option, BigInt(first), BigInt(second), 0n, 0n) !== 0)
+      throw new Unavailable(`${what}: error ${errno()}`)
+  }
+
+  function addPlace(ruleset: number, path: string, access: number): void {
+    let place: number
+    try {
+      place = openSync(path, O_PATH | O_CLOEXEC)
+    } catch {
+      return
+    }
+    try {
+      const rights = statSync(path).isDirectory() ? access : access & OF_A_FILE
+      const rule = Buffer.alloc(12)
+      rule.writeBigUInt64LE(BigInt(rights), 0)
+      rule.writeInt32LE(place, 8)
+      syscall('Landlock', LANDLOCK_ADD, ruleset, 1, pointerTo(rule))
+    } finally {
+      closeSync(place)
+    }
+  }
+
+  return {
+    /** No program this process becomes can have more rights than it has. It and what it becomes end with its parent. */
+    settle(): void {
+      prctl('no_new_privs', PR_SET_NO_NEW_PRIVS, 1)
+      prctl('parent death signal', PR_SET_PDEATHSIG, SIGKILL)
+    },
+
+    limit(name: LimitName, value: number): void {
+      const both = new BigUint64Array([BigInt(value), BigInt(value)])
+      const was = new BigUint64Array(2)
+      libc.getrlimit(RLIMITS[name], ptr(was))
+      const hard = was[1] ?? 0n
+      if (hard < (both[1] ?? 0n)) both.fill(hard)
+      if (libc.setrlimit(RLIMITS[name], ptr(both)) !== 0) throw new Unavailable(`${name}: error ${errno()}`)
+    },
+
+    /** What root can and others cannot. Where there is none of it this does nothing. */
+    dropCapabilities(): void {
+      // Up to the first that this kernel does not know.
+      for (let capability = 0; capability < 64; capability += 1)
+        if (libc.prctl(PR_CAPBSET_DROP, BigInt(capability), 0n, 0n, 0n) !== 0) break
+      libc.prctl(PR_CAP_AMBIENT, BigInt(PR_CAP_AMBIENT_CLEAR_ALL), 0n, 0n, 0n)
+      const header = new Int32Array([CAPABILITY_VERSION_3, 0])
+      const none = new Uint32Array(6)
+      syscall('capabilities', numbers.capset, pointerTo(header), pointerTo(none))
+    },
+
+    /** This thread, what it starts and what it becomes see these places of the file system and no other, no network either. */
+    seeOnly({ readable, executable, writable, devices }: Places): void {
+      const version = syscall('Landlock', LANDLOCK_CREATE, 0, 0, 1)
+      if (version < 1) throw new Unavailable('Landlock: the kernel has none')
+      const handled = FILE_ACCESS[Math.min(version, FILE_ACCESS.length) - 1] ?? 0
+      const attributes = new BigUint64Array([
+        BigInt(handled),
+        ...(version >= 4 ? [BIND_AND_CONNECT] : []),
+        ...(version >= 6 ? [ABSTRACT_SOCKETS_AND_SIGNALS] : []),
+      ])
+      const ruleset = syscall('Landlock', LANDLOCK_CREATE, pointerTo(attributes), attributes.byteLength)
+      for (const path of readable) addPlace(ruleset, path, READ & handled)
+      for (const path of executable) addPlace(ruleset, path, (READ | EXECUTE) & handled)
+      for (const path of writable) addPlace(ruleset, path, WRITE & handled)
+      for (const path of devices) addPlace(ruleset, path, READ_FILE | WRITE_FILE)
+      syscall('Landlock', LANDLOCK_RESTRICT, ruleset, 0)
+      closeSync(ruleset)
+    },
+
+    /** Every thread of this process makes the calls that the filter allows and no other. Nobody traces it or reads its memory. */
+    filter(program: readonly Instruction[]): void {
+      prctl('dumpable', PR_SET_DUMPABLE, 0)
+      const code = Buffer.alloc(program.length * 8)
+      for (const [place, [operation, yes, no, operand]] of program.entries()) {
+        code.writeUInt16LE(operation, place * 8)
+        code.writeUInt8(yes, place * 8 + 2)
+        code.writeUInt8(no, place * 8 + 3)
+        code.writeUInt32LE(operand === OWN_PID ? process.pid : operand, place * 8 + 4)
+      }
+      const head = Buffer.alloc(16)
+      head.writeUInt16LE(program.length, 0)
+      head.writeBigUInt64LE(pointerTo(code), 8)
+      const thread = syscall(
+        'seccomp',
+        numbers.seccomp,
+        SECCOMP_SET_MODE_FILTER,
+        SECCOMP_FILTER_FLAG_TSYNC,
+        pointerTo(head),
+      )
+      if (thread !== 0) throw new Unavailable(`seccomp: thread ${thread} could not be filtered`)
+    },
+
+    /** Becomes another program, which has standard input, output, error and `kept`, and no other descriptor. Returns only by throwing. */
+    become(command: readonly string[], env: readonly string[], kept: number): never {
+      syscall('close_range', CLOSE_RANGE, kept + 1, 0xffffffff, CLOSE_RANGE_CLOEXEC)
+      libc.fcntl(kept, F_SETFD, 0)
+      const [program = ''] = command
+      const texts = (list: readonly string[]) => list.map((text) => Buffer.from(`${text}\0`))
+      const [path, args, variables] = [texts([program]), texts(command), texts(env)]
+      const table = (list: readonly Buffer[]) => new BigUint64Array([...list.map(pointerTo), 0n])
+      const [argv, envp] = [table(args), table(variables)]
+      libc.execve(ptr(path[0] as Buffer), ptr(argv), ptr(envp))
+      throw new Unavailable(`${program} cannot be started: error ${errno()}`)
+    },
+  }
+}
+
+const pointerTo = (view: NodeJS.TypedArray | Buffer) => BigInt(ptr(view))
+
+function openLibc() {
+  for (const name of ['libc.so.6', 'libc.musl-x86_64.so.1', 'libc.musl-aarch64.so.1', 'libc.so'])
+    try {
+      return dlopen(name, SYMBOLS)
+    } catch {}
+  throw new Unavailable('the C library was not found')
+}
+
+const SYMBOLS = {
+  syscall: { args: ['i64', 'i64', 'i64', 'i64', 'i64'], returns: 'i64' },
+  prctl: { args: ['i32', 'u64', 'u64', 'u64', 'u64'], returns: 'i32' },
+  fcntl: { args: ['i32', 'i32', 'i32'], returns: 'i32' },
+  getrlimit: { args: ['i32', 'ptr'], returns: 'i32' },
+  setrlimit: { args: ['i32', 'ptr'], returns: 'i32' },
+  execve: { args: ['ptr', 'ptr', 'ptr'], returns: 'i32' },
+  __errno_location: { args: [], returns: 'ptr' },
+} as const

@@ -1,0 +1,19 @@
+// Stands in for an engine when a wall is tried out: one that is not as it should be lets nobody believe in it.
+import { readdirSync, readFileSync } from 'node:fs'
+
+const status = readFileSync('/proc/self/status', 'utf8')
+const EXPECTED = [/^NoNewPrivs:\t1$/m, /^Seccomp:\t2$/m, /^CapEff:\t0+$/m]
+const isAsExpected = EXPECTED.every((line) => line.test(status))
+
+function seesTheRoot(): boolean {
+  try {
+    return readdirSync('/').length > 0
+  } catch {
+    return false
+  }
+}
+
+if (!isAsExpected || (process.argv[2] === 'landlock' && seesTheRoot())) {
+  process.stderr.write('it is not confined although the kernel said so\n')
+  process.exit(1)
+}
