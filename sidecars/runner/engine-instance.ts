@@ -57,7 +57,9 @@ export class EngineInstance {
   }
 
   async define({ sql }: Input<'define'>): Promise<AnswerOf<'define'>> {
-    refuseTwins(await this.#select(sql))
+    const statement = await this.#select(sql)
+    refuseParameters(statement)
+    refuseTwins(statement)
     await this.#open.run(`CREATE TEMP VIEW ${RESULT} AS ${sql}`)
     return this.#open.describe(`FROM ${RESULT}`)
   }
@@ -128,7 +130,10 @@ export class EngineInstance {
   async preview(request: Input<'preview'>): Promise<AnswerOf<'preview'>> {
     const { sql, profilePath, rowsLimit, bytesLimit } = request
     const statement = await this.#select(sql)
+    refuseParameters(statement)
     refuseTwins(statement)
+    // What no run could write: texts like SHOW and PRAGMA pass for a SELECT where they stand alone. They are only parsed.
+    await mapped(() => this.#open.connection.extractStatements(`CREATE TEMP VIEW ${RESULT} AS ${sql}`))
     // A tenth of a second and some megabytes, for the few processes that preview.
     const { arrowBytes } = await import('../../lake/engine/arrow.ts')
     const started = performance.now()
@@ -141,7 +146,7 @@ export class EngineInstance {
       for (; chunk !== undefined; chunk = await nextChunk(result)) rowCount += chunk.rowCount
       const executeMs = performance.now() - started
       const columnCount = result.columnCount
-      return { arrow: bytes, columnCount, rowCount, executeMs, profile: await readFile(profilePath, 'utf8') }
+      return { arrow: bytes, columnCount, rowCount, executeMs, profile: await profileAt(profilePath) }
     } catch (error) {
       if (error instanceof Error && error.name === 'ResultTooLarge') throw new Refused(error.message)
       // A stream does not tell why it broke off; the statement itself does.
@@ -171,11 +176,31 @@ export class EngineInstance {
       // Of a text without a statement the engine only says that something failed.
       throw mappedError === error ? new Refused('there is no SELECT statement') : mappedError
     })
-    if (statements.count !== 1) throw new Refused(`one SELECT statement is expected, not ${statements.count}`)
+    if (statements.count !== 1) {
+      // The engine's parser makes two statements of it: the first one finds the values.
+      const hint = /\bpivot\b/i.test(sql) ? ' (a PIVOT has to name its values: ON column IN (...))' : ''
+      throw new Refused(`one SELECT statement is expected, not ${statements.count}${hint}`)
+    }
     const statement = await mapped(() => statements.prepare(0))
     if (statement.statementType !== StatementType.SELECT)
       throw new Refused(`only a SELECT can be run, not ${StatementType[statement.statementType]}`)
     return statement
+  }
+}
+
+const NO_PROFILE = JSON.stringify({
+  system_peak_buffer_memory: 0,
+  system_peak_temp_dir_size: 0,
+  children: [],
+})
+
+/** The engine writes none for a plan that is nothing but values. */
+async function profileAt(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return NO_PROFILE
+    throw error
   }
 }
 
@@ -188,6 +213,14 @@ function refuseTwins(statement: DuckDBPreparedStatement): void {
       throw new Refused(`two columns are named "${name}": give one of them another name`)
     known.add(name.toLowerCase())
   }
+}
+
+/** Nobody gives values to the parameters of a pipeline. Throws Refused. */
+function refuseParameters(statement: DuckDBPreparedStatement): void {
+  if (statement.parameterCount > 0)
+    throw new Refused(
+      `the query has a parameter (${statement.parameterName(1)}), and nobody gives a value to it`,
+    )
 }
 
 /** The value of each parameter of the statement, in its order. Throws Refused where they do not fit. */

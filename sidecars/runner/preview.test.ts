@@ -184,3 +184,23 @@ test('a preview ends when its caller goes, and leaves nothing behind', async () 
   while ((await ROOM()).length > 0) await Bun.sleep(5)
   expect((await preview({ 'pipeline.sql': 'select 1 as a' })).rows).toEqual([[1]])
 })
+
+test('what a run could not write is refused in the same words', async () => {
+  for (const [sql, message] of [
+    ['show tables', /syntax error at or near "show"/],
+    ['pragma version', /syntax error at or near "pragma"/],
+    ['select $1 as a', /the query has a parameter \(1\)/],
+    ["pivot (select 1 as a, 'x' as b) on b using sum(a)", /a PIVOT has to name its values/],
+  ] as const)
+    expect(await refusalOf({ 'pipeline.sql': sql })).toEqual({
+      code: Code.FailedPrecondition,
+      message: expect.stringMatching(message),
+    })
+})
+
+test('a plan of nothing but values has no profile, and is shown all the same', async () => {
+  expect(await preview({ 'pipeline.sql': 'values (1, 2)' })).toMatchObject({
+    rows: [[1, 2]],
+    explainOutput: '',
+  })
+})
