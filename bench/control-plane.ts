@@ -11,11 +11,12 @@ import { makeNotices } from '../app/runs/notices.ts'
 import { makeRunService } from '../app/runs/service.ts'
 import { migrate, openDatabase, type Sql } from '../drizzle/client.ts'
 import { startPostgres } from '../sidecars/supervisor/postgres.ts'
-import { cpuOf } from './cpu.ts'
+import { type CpuMs, countCpu } from './cpu.ts'
 import { type Figures, figuresOf, printFigures, timed } from './figures.ts'
 import { listenToRuns } from './news.ts'
 import { startNoOpService } from './no-op-service.ts'
 import { addPublished } from './pipelines.ts'
+import { openCaller } from './requests.ts'
 import { startThread } from './threads.ts'
 
 const CALLERS = 32
@@ -33,7 +34,7 @@ export async function benchControlPlane() {
   const latencies: Record<string, Figures> = {}
   try {
     await migrate(server.url)
-    const cpu = cpuOf(server.pid)
+    const cpu = countCpu({ processes: { postgres: server.pid } })
     await services(server.url, cpu, rates, latencies)
     rates['limit: three durable commits per run'] = await commits(server.url, cpu)
     rates['peer: graphile-worker, no-op task'] = await graphileWorker(server.url, cpu)
@@ -41,17 +42,18 @@ export async function benchControlPlane() {
     await server.stop()
     await rm(dataDir, { recursive: true, force: true })
   }
-  await overHttp(rates, latencies)
+  await overHttp('HTTP and a runner over Connect', rates, latencies)
+  await overHttp('the same, a runner without batches', rates, latencies, 'one-by-one')
   printRates(rates)
   printFigures(latencies, 'one durable commit')
 }
 
-type Cpu = ReturnType<typeof cpuOf>
+type Cpu = ReturnType<typeof countCpu>
 
 interface Rate {
   perSecond: number
-  /** CPU per run, in milliseconds: of this process with all its threads, of Postgres, and of the API process. */
-  cpu: ReturnType<Cpu>
+  /** CPU per run. `own` is this process with all its threads: where there is HTTP it only calls, else it is the service too. */
+  cpu: CpuMs
 }
 
 /** How often `once` happened in a second, when so many callers do it again and again. */
@@ -77,11 +79,9 @@ async function rateOf(
   await Promise.all(calling)
   return {
     perSecond: (done * 1000) / ms,
-    cpu: {
-      own: (now.own - spent.own) / done,
-      postgres: (now.postgres - spent.postgres) / done,
-      api: (now.api - spent.api) / done,
-    },
+    cpu: Object.fromEntries(
+      Object.entries(now).map(([who, ms]) => [who, (ms - (spent[who] ?? Number.NaN)) / done]),
+    ),
   }
 }
 
@@ -129,14 +129,22 @@ export async function services(
 }
 
 /** The whole service: requests over HTTP, and a runner over Connect. */
-export async function overHttp(rates: Record<string, Rate>, latencies: Record<string, Figures>) {
-  const { sql, cpu, call, stop } = await startNoOpService()
+export async function overHttp(
+  name: string,
+  rates: Record<string, Rate>,
+  latencies: Record<string, Figures>,
+  ...options: 'one-by-one'[]
+) {
+  const { url, sql, cpu, stop } = await startNoOpService(...options)
+  const callers = await Promise.all(Array.from({ length: CALLERS }, () => openCaller(url)))
   try {
-    await drive('HTTP and a runner over Connect', sql, cpu, rates, latencies, async (pipeline) => {
-      const asked = { namespace: 'default', layer: 'gold', pipeline }
-      return (await call<{ run_id: string }>('POST', '/runs', asked)).run_id
+    await drive(name, sql, cpu, rates, latencies, async (pipeline, caller) => {
+      const asked = `{"namespace":"default","layer":"gold","pipeline":"${pipeline}"}`
+      const answer = await callers[caller]?.post('/api/v1/runs', asked)
+      return /"run_id":"([^"]+)"/.exec(answer ?? '')?.[1] ?? ''
     })
   } finally {
+    for (const caller of callers) caller.close()
     await stop()
   }
 }
@@ -148,15 +156,15 @@ async function drive(
   cpu: Cpu,
   rates: Record<string, Rate>,
   latencies: Record<string, Figures>,
-  request: (pipeline: string) => Promise<string>,
+  request: (pipeline: string, caller: number) => Promise<string>,
 ) {
   const pipelines = await addPublished(sql, PIPELINES)
   const news = await listenToRuns(sql)
   let turn = 0
   let samples = { accepted: [] as number[], running: [] as number[], succeeded: [] as number[] }
-  async function runOnce() {
+  async function runOnce(caller: number) {
     const since = performance.now()
-    const id = await request(pipelines[turn++ % pipelines.length] ?? '')
+    const id = await request(pipelines[turn++ % pipelines.length] ?? '', caller)
     samples.accepted.push(performance.now() - since)
     // Heard of after the commit: the first news of a run is that it is running, the last that it has ended.
     const { firstAt, endedAt } = await news.of(id)
@@ -174,7 +182,7 @@ async function drive(
   }
   rates[name] = await rateOf(cpu, runOnce, forget)
   tell(`${CALLERS} callers`)
-  await timed(ALONE, runOnce)
+  await timed(ALONE, () => runOnce(0))
   tell('one caller')
   const [left] = await sql<{ count: string }[]>`select count(*) from run where status <> 'success'`
   if (left?.count !== '0') throw new Error(`${left?.count} runs did not end in success`)
@@ -228,12 +236,14 @@ async function othersGone(url: string) {
 }
 
 function printRates(rates: Record<string, Rate>) {
-  const number = (value: number, digits: number) => value.toFixed(digits).padStart(12)
+  const number = (value: number | undefined, digits: number) =>
+    (value === undefined ? '' : value.toFixed(digits)).padStart(11)
   const first = Object.values(rates)[0]?.perSecond ?? Number.NaN
-  const heads = ['per second', 'ours to it', 'CPU ms own', 'postgres', 'api']
-  console.log(`  ${''.padEnd(44)}${heads.map((head) => head.padStart(12)).join(' ')}`)
+  const who = ['own', 'api', 'dispatcher', 'postgres', 'runner']
+  const heads = ['per second', 'ours to it', 'CPU ms own', ...who.slice(1)]
+  console.log(`  ${''.padEnd(44)}${heads.map((head) => head.padStart(11)).join(' ')}`)
   for (const [name, { perSecond, cpu }] of Object.entries(rates))
     console.log(
-      `  ${name.padEnd(44)}${number(perSecond, 0)} ${number(first / perSecond, 2)} ${number(cpu.own, 2)} ${number(cpu.postgres, 2)} ${number(cpu.api, 2)}`,
+      `  ${name.padEnd(44)}${[number(perSecond, 0), number(first / perSecond, 2), ...who.map((one) => number(cpu[one], 2))].join(' ')}`,
     )
 }

@@ -8,35 +8,45 @@ import {
   StreamLogsResponseSchema,
   SubmitPipelineResponseSchema,
 } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { makeAttemptService } from '../sidecars/runner/attempt-service.ts'
+import { makeAttempts } from '../sidecars/runner/attempts.ts'
 
-const BOOT = 'no-op'
 /** As many as anybody sends. */
 const ROOM = 1_000
 
+/** The runner's own attempts and what it says of them over RPC, with nothing to execute. */
+export const noOpService = () =>
+  makeAttemptService(
+    makeAttempts({
+      concurrency: ROOM,
+      execute: async () => ({ gone: Promise.resolve() }),
+      log: console,
+    }),
+  )
+
+const BOOT = 'no-op'
 const done = create(GetRunStatusResponseSchema, { bootId: BOOT, status: RunStatus.COMPLETED })
 const last = create(StreamLogsResponseSchema, { bootId: BOOT, facts: done })
 const accepted = create(SubmitPipelineResponseSchema, { bootId: BOOT, freeSlots: ROOM })
-
-/** What any no-op runner answers, over the network or not. */
-export const noOp = {
-  submitPipeline: async () => accepted,
-  async *streamLogs() {
-    yield last
-  },
-  getRunStatus: async () => done,
-}
 
 const refuse = async () => {
   throw new ConnectError('a no-op runner does not do this', Code.Unimplemented)
 }
 
-/** In this very process: no network, no encoding. */
+/** In this very process: no network, no encoding, one call after the other. */
 export const noOpInProcess = (url: string): Remote<RunnerClient> => ({
   url,
   service: {
     submitPipeline: async () => accepted,
-    streamLogs: () => noOp.streamLogs(),
+    async *streamLogs() {
+      yield last
+    },
     getRunStatus: async () => done,
+    submitPipelines: refuse,
+    followRuns: () => {
+      throw new ConnectError('a no-op runner does not do this', Code.Unimplemented)
+    },
+    updateFollowing: refuse,
     cancelRun: refuse,
     validatePipeline: refuse,
     runQualityTests: refuse,

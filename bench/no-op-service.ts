@@ -1,17 +1,25 @@
-// The whole service as a stranger meets it, with a no-op runner over Connect in a thread of its own.
+// The whole service as a stranger meets it, with a no-op runner over Connect in a process of its own.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import { startService } from '../.setup/service.ts'
-import { cpuOf } from './cpu.ts'
+import { countCpu } from './cpu.ts'
 import { listenToRuns } from './news.ts'
-import { startThread } from './threads.ts'
 
 export type NoOpService = Awaited<ReturnType<typeof startNoOpService>>
 
-export async function startNoOpService() {
-  const runner = await startThread<string>(new URL('./no-op-runner.worker.ts', import.meta.url))
-  const service = await startService({ LOG_FORMAT: 'text', RUNNER_URLS: runner.said, QUERY_URLS: 'none' })
+/** `one-by-one`: the runner offers no batches. */
+export async function startNoOpService(...options: 'one-by-one'[]) {
+  const runner = Bun.spawn(
+    [process.execPath, join(import.meta.dirname, 'no-op-runner.process.ts'), ...options],
+    {
+      stdout: 'pipe',
+      stderr: 'inherit',
+    },
+  )
+  const { value: said } = await runner.stdout.getReader().read()
+  const runnerUrl = new TextDecoder().decode(said).trim()
+  const service = await startService({ LOG_FORMAT: 'text', RUNNER_URLS: runnerUrl, QUERY_URLS: 'none' })
   const registry: { database_url: string; processes: { name: string; pid: number }[] } = JSON.parse(
     await readFile(join(service.dataDir, 'run', 'processes.json'), 'utf8'),
   )
@@ -19,7 +27,11 @@ export async function startNoOpService() {
   const sql = postgres(registry.database_url, { max: 4, onnotice: () => {} })
   return {
     sql,
-    cpu: cpuOf(pidOf('postgres'), pidOf('api')),
+    url: service.url,
+    cpu: countCpu({
+      processes: { postgres: pidOf('postgres'), api: pidOf('api'), runner: runner.pid },
+      threads: { dispatcher: { pid: pidOf('api'), thread: 'dispatcher' } },
+    }),
     news: await listenToRuns(sql),
     /** JSON is answered for JSON; anything but 2xx throws. */
     async call<Answer>(
@@ -40,7 +52,8 @@ export async function startNoOpService() {
     async stop() {
       await sql.end()
       await service.stop()
-      runner.thread.terminate()
+      runner.kill()
+      await runner.exited
     },
   }
 }

@@ -70,10 +70,21 @@ function dispatcher(urls: string[], replica: string = newId()): Dispatcher & { r
   return { ...started, replica }
 }
 
-function runner(script: Script, onSubmit?: Parameters<typeof startScriptedRunner>[1]): ScriptedRunner {
-  const started = startScriptedRunner(script, onSubmit)
+function runner(script: Script, ...options: RunnerOptions): ScriptedRunner {
+  const started = startScriptedRunner(script, ...options)
   running.push(started)
   return started
+}
+type RunnerOptions = Parameters<typeof startScriptedRunner> extends [Script, ...infer Rest] ? Rest : never
+
+/** Runners take and tell attempts together where they can; those that cannot have the same runs. */
+const WAYS: [way: string, isPlain: boolean][] = [
+  ['together', false],
+  ['one by one', true],
+]
+/** From here on attempts of this runner go together, if it offers that. */
+const isReady = async (at: ScriptedRunner, isPlain: boolean) => {
+  if (!isPlain) await at.isFollowed()
 }
 
 /** As the API process does it: every request and cancel is told to the dispatchers of this process. */
@@ -124,29 +135,36 @@ function held(script: Script = merging) {
 }
 
 describe('a run', () => {
-  test('goes from its request to a merged success, each move in its history', async () => {
-    dispatcher([runner(merging).url])
-    const pipeline = await pipelineNamed('plain')
-    const id = await pipeline.request()
-    expect(await ended(id)).toMatchObject({ status: 'success', attempt: 1, rows_written: '1', error: null })
-    expect(await historyOf(id)).toEqual([
-      'requested pending.waiting',
-      'start pending.starting',
-      'accepted running.rendering',
-      'entered running.executing',
-      'executed running.merging',
-      'merged success',
-    ])
-    const [entry] =
-      await database.sql`select from_commit from main_entry where name = 'plain' and to_commit is null`
-    expect(entry?.from_commit).toBe((await rowOf(id)).merged_commit)
-    expect(await openBranches()).toHaveLength(0)
-    expect(await logOf(id)).toEqual([
-      expect.stringMatching(/^attempt 1: version 1 on main at commit \d+$/),
-      'executing',
-      expect.stringMatching(/^success after \d+ ms: 1 rows merged as commit \d+$/),
-    ])
-  })
+  test.each(WAYS)(
+    'goes from its request to a merged success (%s), each move in its history',
+    async (way, isPlain) => {
+      const its = runner(merging, undefined, { isPlain })
+      dispatcher([its.url])
+      await isReady(its, isPlain)
+      const name = `plain-${way.replaceAll(' ', '-')}`
+      const pipeline = await pipelineNamed(name)
+      const id = await pipeline.request()
+      expect(await ended(id)).toMatchObject({ status: 'success', attempt: 1, rows_written: '1', error: null })
+      expect(await historyOf(id)).toEqual([
+        'requested pending.waiting',
+        'start pending.starting',
+        'accepted running.rendering',
+        'entered running.executing',
+        'executed running.merging',
+        'merged success',
+      ])
+      const [entry] =
+        await database.sql`select from_commit from main_entry where name = ${name} and to_commit is null`
+      expect(entry?.from_commit).toBe((await rowOf(id)).merged_commit)
+      expect(await openBranches()).toHaveLength(0)
+      expect(await logOf(id)).toEqual([
+        expect.stringMatching(/^attempt 1: version 1 on main at commit \d+$/),
+        'executing',
+        expect.stringMatching(/^success after \d+ ms: 1 rows merged as commit \d+$/),
+      ])
+      expect(its.batches).toEqual(isPlain ? [] : [1])
+    },
+  )
 
   test('that changes no table succeeds without a commit', async () => {
     dispatcher([runner(() => ({ rowsWritten: 0n })).url])
@@ -326,25 +344,32 @@ describe('runners', () => {
       (rows) => rows.length > 0,
     )
     expect((await rowOf(id)).status).toBe('pending')
-    running.push(startScriptedRunner(merging, () => {}, Number(port)))
+    running.push(startScriptedRunner(merging, undefined, { port: Number(port) }))
     expect((await ended(id)).status).toBe('success')
   })
 
-  test('a runner that starts anew loses its attempts; the run is executed again and merged once', async () => {
-    const first = held()
-    let attempts = 0
-    const restarting = runner((request, signal) =>
-      attempts++ === 0 ? first.script(request, signal) : merging(request, signal),
-    )
-    dispatcher([restarting.url])
-    const id = await (await pipelineNamed('survivor')).request()
-    await statusIs(id, 'running')
-    restarting.reboot()
-    expect(await ended(id)).toMatchObject({ status: 'success', attempt: 2 })
-    first.release()
-    expect(await database.sql`select * from main_entry where name = 'survivor'`).toHaveLength(1)
-    expect(await openBranches()).toHaveLength(0)
-  })
+  test.each(WAYS)(
+    'a runner that starts anew loses its attempts (%s); the run is executed again and merged once',
+    async (way, isPlain) => {
+      const first = held()
+      let attempts = 0
+      const restarting = runner(
+        (request, signal) => (attempts++ === 0 ? first.script(request, signal) : merging(request, signal)),
+        undefined,
+        { isPlain },
+      )
+      dispatcher([restarting.url])
+      await isReady(restarting, isPlain)
+      const name = `survivor-${way.replaceAll(' ', '-')}`
+      const id = await (await pipelineNamed(name)).request()
+      await statusIs(id, 'running')
+      restarting.reboot()
+      expect(await ended(id)).toMatchObject({ status: 'success', attempt: 2 })
+      first.release()
+      expect(await database.sql`select * from main_entry where name = ${name}`).toHaveLength(1)
+      expect(await openBranches()).toHaveLength(0)
+    },
+  )
 
   test('the fourth lost runner fails the run', async () => {
     const never = held()
@@ -544,26 +569,30 @@ describe('what cannot be as it should', () => {
 })
 
 describe('replicas', () => {
-  test('a replica that stops renewing loses its runs to another, and nothing is executed again', async () => {
-    const slow = held()
-    const shared = runner(slow.script)
-    const dying = dispatcher([shared.url])
-    const id = await (await pipelineNamed('adopted')).request()
-    await until(
-      () => rowOf(id),
-      (row) => row.phase === 'executing',
-    )
-    await dying.stop()
-    running.splice(running.indexOf(dying), 1)
-    const heir = dispatcher([shared.url])
-    await until(
-      () => rowOf(id),
-      (row) => row.follower === heir.replica,
-    )
-    slow.release()
-    expect(await ended(id)).toMatchObject({ status: 'success', attempt: 1 })
-    expect(shared.submitted).toHaveLength(1)
-  })
+  test.each(WAYS)(
+    'a replica that stops renewing loses its runs to another (%s), and nothing is executed again',
+    async (way, isPlain) => {
+      const slow = held()
+      const shared = runner(slow.script, undefined, { isPlain })
+      const dying = dispatcher([shared.url])
+      await isReady(shared, isPlain)
+      const id = await (await pipelineNamed(`adopted-${way.replaceAll(' ', '-')}`)).request()
+      await until(
+        () => rowOf(id),
+        (row) => row.phase === 'executing',
+      )
+      await dying.stop()
+      running.splice(running.indexOf(dying), 1)
+      const heir = dispatcher([shared.url])
+      await until(
+        () => rowOf(id),
+        (row) => row.follower === heir.replica,
+      )
+      slow.release()
+      expect(await ended(id)).toMatchObject({ status: 'success', attempt: 1 })
+      expect(shared.submitted).toHaveLength(1)
+    },
+  )
 })
 
 describe('landing files', () => {

@@ -21,11 +21,13 @@ import { queueCancels } from '../app/runs/settle.ts'
 import { isAnyWaiting, startWaiting } from '../app/runs/start.ts'
 import type { Sql } from '../drizzle/client.ts'
 import { hasMet, isPassing } from '../drizzle/errors.ts'
+import { AttemptReport, type ReportDeps } from './attempt-report.ts'
 import type { FromWorker } from './channel.ts'
-import { followAttempt } from './follower.ts'
+import { followAttempt, readOn } from './follower.ts'
 import { startLoop } from './loop.ts'
 import { performDue } from './outbox.ts'
 import { type Batch, makeOutcomeQueue } from './outcome-queue.ts'
+import { openRunnerStream } from './runner-stream.ts'
 import type { Runners } from './runners.ts'
 
 /** What lets one run of a pipeline have its turn at a time. */
@@ -67,6 +69,12 @@ export function startDispatcher({
   let lacksPlaces = false
   const failed = (what: string) => (error: unknown) => log.error(`${what} failed`, { error })
   const notices = makeNotices(sql, failed('announcing'))
+  const streams = new Map(
+    runners.remotes.map((runner) => [
+      runner.url,
+      openRunnerStream({ runner, stored: queue.stored, signal: stopping.signal }),
+    ]),
+  )
 
   const starting = startLoop({
     everyMs: limits.sweepMs,
@@ -165,8 +173,7 @@ export function startDispatcher({
     following.add(key)
     const url = attempt.runnerUrl
     let holdsPlace = hasPlace
-    followAttempt(attempt, {
-      runner: runners.remoteAt(url),
+    const deps: ReportDeps = {
       lake: lakeAccess(attempt),
       report(outcome) {
         queue.add(outcome)
@@ -187,14 +194,28 @@ export function startDispatcher({
         runners.refused(url)
       },
       onUnreachable: () => runners.isDown(url),
-      signal: stopping.signal,
-    })
+    }
+    hearOut(attempt, deps)
       .catch(failed(`following run ${attempt.runId}`))
       .finally(() => {
         following.delete(key)
         if (holdsPlace) runners.give(url)
         if (lacksPlaces) starting.nudge()
       })
+  }
+
+  /** Together with the others at that runner where it can be, else alone. */
+  async function hearOut(attempt: OpenAttempt, deps: ReportDeps) {
+    const runner = runners.remoteAt(attempt.runnerUrl)
+    const alone = { ...deps, runner, signal: stopping.signal }
+    const stream = streams.get(attempt.runnerUrl)
+    const report = new AttemptReport(attempt, deps)
+    if (stream === undefined || !stream.isOpen() || report.refusal() !== null)
+      return followAttempt(attempt, alone)
+    const came = await stream.follow(report)
+    if (came === 'done') return
+    if (came.alone === null) await followAttempt(attempt, alone)
+    else await readOn(report, came.alone, alone)
   }
 
   const lakeAccess = ({ branch, runId, attempt, namespace, layer, pipeline }: OpenAttempt) => ({
@@ -219,6 +240,7 @@ export function startDispatcher({
 
   async function apply({ outcomes, lines }: Batch) {
     const { changed, completed, unwanted, freed, nextStartMs } = await applyOutcomes(sql, outcomes, lines)
+    queue.settle({ outcomes, lines })
     notices.changed(changed)
     tellEnded(completed)
     if (nextStartMs !== null) setTimeout(starting.nudge, nextStartMs === 0 ? 0 : nextStartMs + TIMER_MS)
@@ -238,6 +260,7 @@ export function startDispatcher({
           queue.putBack(batch)
           throw error
         }
+        queue.settle(batch)
         const [outcome] = batch.outcomes
         log.error(outcome ? `run ${outcome.runId} cannot be moved` : 'a log line cannot be stored', { error })
         if (outcome === undefined || outcome.kind === 'failed') continue

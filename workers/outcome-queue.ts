@@ -15,10 +15,28 @@ export type OutcomeQueue = ReturnType<typeof makeOutcomeQueue>
 export function makeOutcomeQueue() {
   const outcomes: Outcome[] = []
   const lines: LogLine[] = []
+  /** Lines ever told, and those of them that are stored or given up: lines are taken in the order in which they came. */
+  let told = 0
+  let settled = 0
+  /** In the order of their numbers. */
+  const waiting: { told: number; resolve(): void }[] = []
 
   return {
     add: (outcome: Outcome) => void outcomes.push(outcome),
-    tell: (line: LogLine) => void lines.push(line),
+    tell(line: LogLine) {
+      told += 1
+      lines.push(line)
+    },
+    /** Resolves when every line told so far is stored. */
+    stored(): Promise<void> {
+      if (settled >= told) return Promise.resolve()
+      return new Promise((resolve) => waiting.push({ told, resolve }))
+    },
+    /** The batch is stored, or given up. */
+    settle(batch: Batch) {
+      settled += batch.lines.length
+      while (waiting[0] !== undefined && waiting[0].told <= settled) waiting.shift()?.resolve()
+    },
     has: (runId: RunId) => outcomes.some((outcome) => outcome.runId === runId),
     isEmpty: () => outcomes.length === 0 && lines.length === 0,
 

@@ -70,6 +70,8 @@ export function makeRunners(
 
   return {
     takePlaces,
+    /** Those that are configured. */
+    remotes: runners.map(({ remote }) => remote),
     /** A slot that was taken is free (again). */
     give(url: string) {
       const runner = runnerOf(url)
@@ -95,7 +97,8 @@ export function makeRunners(
     },
     isDown(url: string) {
       const runner = runnerOf(url)
-      if (runner === undefined) return
+      // One that is known to be down is asked in its turn, however often it is said.
+      if (runner === undefined || !runner.isUp) return
       runner.isUp = false
       runner.askedAt = performance.now()
     },

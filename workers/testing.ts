@@ -1,7 +1,8 @@
 // What the dispatcher's tests share: a runner over real HTTP that does what a test tells it, and pipelines to run.
 
+import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
-import { Code, ConnectError } from '@connectrpc/connect'
+import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
 import { commitToBranch, findBranch } from '../app/catalog/queries.ts'
 import { newId, type PipelineId, type RunId } from '../app/ids.ts'
 import { makeNotices } from '../app/runs/notices.ts'
@@ -10,6 +11,7 @@ import type { Sql } from '../drizzle/client.ts'
 import { store } from '../machines/advance.ts'
 import { DRAFT_MACHINE_VERSION, newDraft } from '../machines/draft.ts'
 import {
+  type AttemptNewsSchema,
   LogLevel,
   RunnerService,
   RunPhase,
@@ -33,6 +35,10 @@ export interface Facts {
 export interface ScriptedRunner {
   url: string
   submitted: SubmitPipelineRequest[]
+  /** How many attempts each call brought that brought several, or could have. */
+  batches: number[]
+  /** Resolves when somebody has a stream of many attempts open. */
+  isFollowed(): Promise<void>
   cancelled: string[]
   /** From now on the runner is another process: it knows none of its attempts. */
   reboot(): void
@@ -41,21 +47,112 @@ export interface ScriptedRunner {
 
 export type Script = (request: SubmitPipelineRequest, signal: AbortSignal) => Promise<Facts> | Facts
 
-/** Throw ConnectError(ResourceExhausted) from `onSubmit` to refuse. */
+/**
+ * Throw ConnectError(ResourceExhausted) from `onSubmit` to refuse. `isPlain`: it has the calls that every runner has, and
+ * takes and tells attempts one by one.
+ */
 export function startScriptedRunner(
   script: Script,
   onSubmit: (request: SubmitPipelineRequest) => void = () => {},
-  port = 0,
+  { port = 0, isPlain = false }: { port?: number; isPlain?: boolean } = {},
 ): ScriptedRunner {
   let bootId = newId()
   let attempts = new Map<string, { facts: Promise<Facts>; stop: AbortController }>()
   const submitted: SubmitPipelineRequest[] = []
   const cancelled: string[] = []
+  const batches: number[] = []
+  let streams = new Map<string, (handle: string, afterSeq: bigint) => void>()
+  let followed = Promise.withResolvers<void>()
+  function submit(request: SubmitPipelineRequest): string {
+    onSubmit(request)
+    const handle = `${request.runId}:${request.attempt}`
+    if (attempts.has(handle)) return handle
+    submitted.push(request)
+    const stop = new AbortController()
+    const facts = Promise.resolve(script(request, stop.signal))
+    facts.catch(() => {})
+    attempts.set(handle, { facts, stop })
+    return handle
+  }
+  async function factsOf(handle: string) {
+    const { facts, stop } = known(handle)
+    if (stop.signal.aborted) return { bootId, status: RunStatus.CANCELLED }
+    return { bootId, status: RunStatus.COMPLETED, ...(await facts) }
+  }
+  const executing = () => ({
+    seq: 1n,
+    level: LogLevel.INFO,
+    message: 'executing',
+    timestamp: timestampFromDate(new Date()),
+  })
   const known = (handle: string) => {
     const attempt = attempts.get(handle)
     if (attempt === undefined) throw new ConnectError('no such attempt', Code.NotFound)
     return attempt
   }
+  /** The calls for many attempts at once, as simple as a runner can have them. */
+  function together(): Partial<ServiceImpl<typeof RunnerService>> {
+    return {
+      submitPipelines({ requests, streamId }) {
+        batches.push(requests.length)
+        const results = requests.map((request) => {
+          try {
+            return { handle: submit(request) }
+          } catch (error) {
+            return { code: ConnectError.from(error).code }
+          }
+        })
+        const tell = streams.get(streamId)
+        for (const { handle } of results) if (handle !== undefined) tell?.(handle, 0n)
+        return { results, bootId, isFollowed: tell !== undefined }
+      },
+      async *followRuns({ streamId, attempts: positions }, { signal }) {
+        const boot = bootId
+        const own = streams
+        const told: MessageInitShape<typeof AttemptNewsSchema>[] = []
+        let changed = Promise.withResolvers<void>()
+        const push = (news: (typeof told)[number]) => {
+          told.push(news)
+          changed.resolve()
+          changed = Promise.withResolvers()
+        }
+        const on = new Set<string>()
+        const tell = (handle: string, afterSeq: bigint) => {
+          if (on.has(handle)) return
+          on.add(handle)
+          const attempt = attempts.get(handle)
+          if (attempt === undefined) return push({ handle, isUnknown: true })
+          const entries = afterSeq < 1n ? [executing()] : []
+          push({ handle, phases: [RunPhase.RENDERING, RunPhase.EXECUTING], entries })
+          const gone = new Promise((resolve) => attempt.stop.signal.addEventListener('abort', resolve))
+          void Promise.race([attempt.facts, gone])
+            .then(() => factsOf(handle))
+            .then((facts) => push({ handle, facts }))
+            .catch(() => {})
+        }
+        for (const { handle, afterSeq } of positions) tell(handle, afterSeq)
+        own.set(streamId, tell)
+        signal.addEventListener('abort', () => changed.resolve())
+        followed.resolve()
+        try {
+          yield { bootId: boot }
+          while (!signal.aborted && boot === bootId) {
+            const news = changed.promise
+            if (told.length > 0) yield { bootId: boot, news: told.splice(0) }
+            else await Promise.race([news, new Promise((beat) => setTimeout(beat, 500))])
+          }
+        } finally {
+          own.delete(streamId)
+        }
+      },
+      updateFollowing({ streamId, attempts: positions }) {
+        const tell = streams.get(streamId)
+        for (const { handle, afterSeq } of positions) tell?.(handle, afterSeq)
+        return { isOpen: tell !== undefined }
+      },
+    }
+  }
+
   const server = serveConnect({
     host: '127.0.0.1',
     port,
@@ -64,41 +161,17 @@ export function startScriptedRunner(
     readMaxBytes: 1_000_000,
     register: (router) =>
       router.service(RunnerService, {
-        submitPipeline(request) {
-          onSubmit(request)
-          const handle = `${request.runId}:${request.attempt}`
-          if (!attempts.has(handle)) {
-            submitted.push(request)
-            const stop = new AbortController()
-            const facts = Promise.resolve(script(request, stop.signal))
-            facts.catch(() => {})
-            attempts.set(handle, { facts, stop })
-          }
-          return { handle, bootId }
-        },
+        submitPipeline: (request) => ({ handle: submit(request), bootId }),
         async *streamLogs({ handle, afterSeq }) {
           const { facts, stop } = known(handle)
           const boot = bootId
           yield { bootId: boot, phase: RunPhase.RENDERING }
-          if (afterSeq < 1n)
-            yield {
-              bootId: boot,
-              phase: RunPhase.EXECUTING,
-              entry: {
-                seq: 1n,
-                level: LogLevel.INFO,
-                message: 'executing',
-                timestamp: timestampFromDate(new Date()),
-              },
-            }
+          if (afterSeq < 1n) yield { bootId: boot, phase: RunPhase.EXECUTING, entry: executing() }
           const gone = new Promise((resolve) => stop.signal.addEventListener('abort', resolve))
           await Promise.race([facts, gone])
         },
-        async getRunStatus({ handle }) {
-          const { facts, stop } = known(handle)
-          if (stop.signal.aborted) return { bootId, status: RunStatus.CANCELLED }
-          return { bootId, status: RunStatus.COMPLETED, ...(await facts) }
-        },
+        getRunStatus: ({ handle }) => factsOf(handle),
+        ...(isPlain ? {} : together()),
         cancelRun({ handle }) {
           cancelled.push(handle)
           attempts.get(handle)?.stop.abort()
@@ -110,9 +183,13 @@ export function startScriptedRunner(
     url: server.url,
     submitted,
     cancelled,
+    batches,
+    isFollowed: () => followed.promise,
     reboot() {
       const old = attempts
       attempts = new Map()
+      streams = new Map()
+      followed = Promise.withResolvers()
       bootId = newId()
       for (const { stop } of old.values()) stop.abort()
     },

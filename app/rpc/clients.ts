@@ -59,13 +59,14 @@ const observed =
     }
   }
 
-/** What a failed call tells: only `refused` and `unreachable` are certain not to have been acted upon. */
-export type RpcFailure = 'noRoom' | 'unreachable' | 'unknownHandle' | 'unclear'
+/** What a failed call tells: only `noRoom`, `unreachable` and `notOffered` are certain not to have been acted upon. */
+export type RpcFailure = 'noRoom' | 'unreachable' | 'unknownHandle' | 'notOffered' | 'unclear'
 
 export function failureOf(error: unknown): RpcFailure {
   const { code, cause } = ConnectError.from(error)
   if (code === Code.ResourceExhausted) return 'noRoom'
   if (code === Code.NotFound) return 'unknownHandle'
+  if (code === Code.Unimplemented) return 'notOffered'
   const reason = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
   return reason === 'ConnectionRefused' || reason === 'ECONNREFUSED' ? 'unreachable' : 'unclear'
 }

@@ -11,6 +11,8 @@ export interface Line {
   at: Date
   level: Level
   message: string
+  /** Of the message, in UTF-8. */
+  bytes: number
 }
 
 export type Told = { kind: 'line'; line: Line } | { kind: 'phase'; phase: Phase } | { kind: 'heartbeat' }
@@ -21,15 +23,31 @@ export class AttemptLog {
   #bytes = 0
   #dropped = 0
   #ended = false
-  #changed = Promise.withResolvers<void>()
+  #listeners = new Set<() => void>()
+
+  /** All that has been told, in order; it only grows. */
+  get told(): readonly Told[] {
+    return this.#told
+  }
+
+  /** Nothing comes after what has been told. */
+  get hasEnded(): boolean {
+    return this.#ended
+  }
+
+  /** Calls back after every change, until the answer is called. */
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
 
   write(level: Level, message: string): void {
     if (this.#ended) return
     const text = message.slice(0, limits.logMessageCharacters)
     // The last line is kept free for how many were dropped.
-    if (this.#lines >= limits.logLines - 1 || this.#bytes + Buffer.byteLength(text) > limits.logBytes)
-      this.#dropped += 1
-    else this.#add(level, text)
+    const bytes = Buffer.byteLength(text)
+    if (this.#lines >= limits.logLines - 1 || this.#bytes + bytes > limits.logBytes) this.#dropped += 1
+    else this.#add(level, text, bytes)
   }
 
   /** So many lines were not even written: there would have been no room. */
@@ -45,49 +63,54 @@ export class AttemptLog {
   /** No line comes after; followers read to here and leave. */
   end(): void {
     if (this.#ended) return
-    if (this.#dropped > 0)
-      this.#add(
-        'warn',
-        `${this.#dropped} more log lines were dropped: a run keeps ${limits.logLines} lines or 8 MiB`,
-      )
+    if (this.#dropped > 0) {
+      const text = `${this.#dropped} more log lines were dropped: a run keeps ${limits.logLines} lines or 8 MiB`
+      this.#add('warn', text, text.length)
+    }
     this.#ended = true
     this.#wake()
   }
 
   /** What was told after line `afterSeq`, then what is told from now on, until the end. Throws the signal's reason. */
   async *follow(afterSeq: number, signal: AbortSignal): AsyncGenerator<Told> {
-    const wake = () => this.#wake()
+    let changed = Promise.withResolvers<void>()
+    const wake = () => {
+      changed.resolve()
+      changed = Promise.withResolvers()
+    }
+    const leave = this.onChange(wake)
     signal.addEventListener('abort', wake, { once: true })
     try {
       for (let next = 0; ; ) {
-        const changed = this.#changed.promise
+        const news = changed.promise
         for (; next < this.#told.length; next += 1) {
           const told = this.#told[next]
           if (told !== undefined && (told.kind !== 'line' || told.line.seq > afterSeq)) yield told
         }
         signal.throwIfAborted()
         if (this.#ended) return
-        if (!(await happensWithin(limits.heartbeatMs, changed))) yield { kind: 'heartbeat' }
+        if (!(await happensWithin(limits.heartbeatMs, news))) yield { kind: 'heartbeat' }
       }
     } finally {
+      leave()
       signal.removeEventListener('abort', wake)
     }
   }
 
-  #add(level: Level, message: string): void {
+  #add(level: Level, message: string, bytes: number): void {
     this.#lines += 1
-    this.#bytes += Buffer.byteLength(message)
-    this.#told.push({ kind: 'line', line: { seq: this.#lines, at: new Date(), level, message } })
+    this.#bytes += bytes
+    this.#told.push({ kind: 'line', line: { seq: this.#lines, at: new Date(), level, message, bytes } })
     this.#wake()
   }
 
   #wake(): void {
-    this.#changed.resolve()
-    this.#changed = Promise.withResolvers()
+    for (const listener of this.#listeners) listener()
   }
 }
 
-async function happensWithin(ms: number, event: Promise<void>): Promise<boolean> {
+/** False: so much time has passed without the event. */
+export async function happensWithin(ms: number, event: Promise<void>): Promise<boolean> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const late = new Promise<false>((resolve) => {
     timer = setTimeout(() => resolve(false), ms)

@@ -1,19 +1,13 @@
-import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
 import { LAYERS } from '../../lake/pipeline/names.ts'
 import { type ValidationReport, validatePublish } from '../../lake/pipeline/validate.ts'
-import {
-  LogLevel,
-  type RunnerService,
-  RunPhase,
-  RunStatus,
-  Severity,
-  type SourceFile,
-  type SubmitPipelineRequest,
-  type ValidatePipelineRequest,
+import type {
+  RunnerService,
+  SourceFile,
+  ValidatePipelineRequest,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import type { Told } from './attempt-log.ts'
-import type { Attempt, Attempts, TestResult } from './attempts.ts'
+import { makeAttemptService, testOnWire } from './attempt-service.ts'
+import type { Attempts } from './attempts.ts'
 import type { TestMain } from './main-tests.ts'
 import { prefixOf } from './pipeline-files.ts'
 import { makeSyntaxCheck, type SyntaxReport } from './python/check.ts'
@@ -32,32 +26,9 @@ export function makeRunnerService({
   testMain,
   interpreters,
 }: ServiceDeps): ServiceImpl<typeof RunnerService> {
-  const { bootId } = attempts
   const checkSyntax = makeSyntaxCheck(interpreters)
-  const known = (handle: string): Attempt => {
-    const attempt = attempts.find(handle)
-    if (attempt === null) throw new ConnectError(`attempt ${handle} is not known here`, Code.NotFound)
-    return attempt
-  }
   return {
-    submitPipeline(request) {
-      checkSubmit(request)
-      const attempt = attempts.submit(request)
-      if (attempt === null) throw new ConnectError('no room for another attempt now', Code.ResourceExhausted)
-      return { handle: attempt.handle, bootId, freeSlots: attempts.freeSlots() }
-    },
-
-    getRunStatus: ({ handle }) => factsOf(known(handle), bootId),
-
-    async *streamLogs({ handle, afterSeq }, { signal }) {
-      const attempt = known(handle)
-      for await (const told of attempt.log.follow(Number(afterSeq), signal)) yield { bootId, ...onWire(told) }
-      if (attempt.status !== 'running') yield { bootId, facts: factsOf(attempt, bootId) }
-    },
-
-    async cancelRun({ handle }) {
-      return { interrupted: (await attempts.find(handle)?.cancel()) ?? false }
-    },
+    ...makeAttemptService(attempts),
 
     async validatePipeline(request, { signal }) {
       const input = publishInput(request)
@@ -79,60 +50,6 @@ export function makeRunnerService({
       return { results: (await testMain(request, files, signal)).map(testOnWire) }
     },
   }
-}
-
-const factsOf = ({ status, phase, error, facts }: Attempt, bootId: string) => ({
-  status: STATUS[status],
-  phase: PHASE[phase],
-  bootId,
-  rowsWritten: BigInt(facts.rowsWritten),
-  testedCommit: facts.testedCommit,
-  tests: facts.tests.map(testOnWire),
-  error,
-  landingFileIds: facts.landingFileIds,
-  archiveLandingZones: facts.archiveLandingZones,
-  maxRetries: facts.maxRetries,
-  retryDelaySeconds: facts.retryDelaySeconds,
-})
-
-const STATUS = {
-  running: RunStatus.RUNNING,
-  completed: RunStatus.COMPLETED,
-  failed: RunStatus.FAILED,
-  cancelled: RunStatus.CANCELLED,
-}
-const PHASE = { rendering: RunPhase.RENDERING, executing: RunPhase.EXECUTING, testing: RunPhase.TESTING }
-const LEVEL = { debug: LogLevel.DEBUG, info: LogLevel.INFO, warn: LogLevel.WARN, error: LogLevel.ERROR }
-
-function onWire(told: Told) {
-  switch (told.kind) {
-    case 'heartbeat':
-      return {}
-    case 'phase':
-      return { phase: PHASE[told.phase] }
-    case 'line': {
-      const { seq, at, level, message } = told.line
-      return { entry: { seq: BigInt(seq), timestamp: timestampFromDate(at), level: LEVEL[level], message } }
-    }
-  }
-}
-
-const testOnWire = ({ name, severity, passed, value, durationMs, error }: TestResult) => ({
-  name,
-  severity: severity === 'warn' ? Severity.WARN : Severity.ERROR,
-  passed,
-  value,
-  durationMs: BigInt(durationMs),
-  error,
-})
-
-function checkSubmit({ runId, attempt, type, lake }: SubmitPipelineRequest): void {
-  const problem =
-    (runId === '' && 'run_id is empty') ||
-    (attempt < 1 && 'attempt must be at least 1') ||
-    (type !== 'sql' && type !== 'python' && `type '${type}' is neither sql nor python`) ||
-    (lake === undefined && 'lake is missing')
-  if (problem) throw new ConnectError(problem, Code.InvalidArgument)
 }
 
 function publishInput(request: ValidatePipelineRequest): Parameters<typeof validatePublish>[0] {

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file sluice/runner/v1/runner.proto.
  */
 export const file_sluice_runner_v1_runner: GenFile = /*@__PURE__*/
-  fileDesc("Ch1zbHVpY2UvcnVubmVyL3YxL3J1bm5lci5wcm90bxIQc2x1aWNlLnJ1bm5lci52MSJDCgtGaWxlVmVyc2lvbhIMCgRwYXRoGAEgASgJEhIKCnZlcnNpb25faWQYAiABKAkSEgoKc2l6ZV9ieXRlcxgDIAEoAyJdCgxMYW5kaW5nSW5wdXQSEQoJbmFtZXNwYWNlGAEgASgJEgwKBHpvbmUYAiABKAkSLAoFZmlsZXMYAyADKAsyHS5zbHVpY2UucnVubmVyLnYxLkxhbmRpbmdGaWxlIloKC0xhbmRpbmdGaWxlEgoKAmlkGAEgASgJEhAKCGZpbGVuYW1lGAIgASgJEi0KBm9iamVjdBgDIAEoCzIdLnNsdWljZS5ydW5uZXIudjEuRmlsZVZlcnNpb24iWAoKTGFrZUFjY2VzcxITCgtjYXRhbG9nX3VybBgBIAEoCRITCgtvYmplY3RzX3VybBgCIAEoCRIRCgl3YXJlaG91c2UYAyABKAkSDQoFdG9rZW4YBCABKAkihgMKFVN1Ym1pdFBpcGVsaW5lUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSDQoFbGF5ZXIYAiABKAkSFQoNcGlwZWxpbmVfbmFtZRgDIAEoCRIPCgd0cmlnZ2VyGAQgASgJEg4KBnJ1bl9pZBgFIAEoCRIPCgdhdHRlbXB0GAYgASgFEgwKBHR5cGUYByABKAkSLAoFZmlsZXMYCCADKAsyHS5zbHVpY2UucnVubmVyLnYxLkZpbGVWZXJzaW9uEi8KB2xhbmRpbmcYCSADKAsyHi5zbHVpY2UucnVubmVyLnYxLkxhbmRpbmdJbnB1dBIqCgRsYWtlGAogASgLMhwuc2x1aWNlLnJ1bm5lci52MS5MYWtlQWNjZXNzEjIKDnJ1bl9zdGFydGVkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIgChhlbXB0eV9sYW5kaW5nX2lzX3N1Y2Nlc3MYDCABKAgSEwoLdHJhY2VwYXJlbnQYDSABKAkiYQoWU3VibWl0UGlwZWxpbmVSZXNwb25zZRIOCgZoYW5kbGUYASABKAkSDwoHYm9vdF9pZBgCIAEoCRIXCgpmcmVlX3Nsb3RzGAMgASgFSACIAQFCDQoLX2ZyZWVfc2xvdHMiJQoTR2V0UnVuU3RhdHVzUmVxdWVzdBIOCgZoYW5kbGUYASABKAkikgEKEVF1YWxpdHlUZXN0UmVzdWx0EgwKBG5hbWUYASABKAkSLAoIc2V2ZXJpdHkYAiABKA4yGi5zbHVpY2UucnVubmVyLnYxLlNldmVyaXR5Eg4KBnBhc3NlZBgDIAEoCBINCgV2YWx1ZRgEIAEoAxITCgtkdXJhdGlvbl9tcxgFIAEoAxINCgVlcnJvchgGIAEoCSLaAgoUR2V0UnVuU3RhdHVzUmVzcG9uc2USKwoGc3RhdHVzGAEgASgOMhsuc2x1aWNlLnJ1bm5lci52MS5SdW5TdGF0dXMSKQoFcGhhc2UYAiABKA4yGi5zbHVpY2UucnVubmVyLnYxLlJ1blBoYXNlEg8KB2Jvb3RfaWQYAyABKAkSFAoMcm93c193cml0dGVuGAQgASgDEhUKDXRlc3RlZF9jb21taXQYBSABKAkSMgoFdGVzdHMYBiADKAsyIy5zbHVpY2UucnVubmVyLnYxLlF1YWxpdHlUZXN0UmVzdWx0Eg0KBWVycm9yGAcgASgJEhgKEGxhbmRpbmdfZmlsZV9pZHMYCCADKAkSHQoVYXJjaGl2ZV9sYW5kaW5nX3pvbmVzGAkgASgIEhMKC21heF9yZXRyaWVzGAogASgFEhsKE3JldHJ5X2RlbGF5X3NlY29uZHMYCyABKAUiNgoRU3RyZWFtTG9nc1JlcXVlc3QSDgoGaGFuZGxlGAEgASgJEhEKCWFmdGVyX3NlcRgCIAEoAyKCAQoITG9nRW50cnkSLQoJdGltZXN0YW1wGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgVsZXZlbBgCIAEoDjIaLnNsdWljZS5ydW5uZXIudjEuTG9nTGV2ZWwSDwoHbWVzc2FnZRgDIAEoCRILCgNzZXEYBCABKAMisgEKElN0cmVhbUxvZ3NSZXNwb25zZRIpCgVlbnRyeRgBIAEoCzIaLnNsdWljZS5ydW5uZXIudjEuTG9nRW50cnkSKQoFcGhhc2UYAiABKA4yGi5zbHVpY2UucnVubmVyLnYxLlJ1blBoYXNlEg8KB2Jvb3RfaWQYAyABKAkSNQoFZmFjdHMYBCABKAsyJi5zbHVpY2UucnVubmVyLnYxLkdldFJ1blN0YXR1c1Jlc3BvbnNlIiIKEENhbmNlbFJ1blJlcXVlc3QSDgoGaGFuZGxlGAEgASgJIigKEUNhbmNlbFJ1blJlc3BvbnNlEhMKC2ludGVycnVwdGVkGAEgASgIIisKClNvdXJjZUZpbGUSDAoEcGF0aBgBIAEoCRIPCgdjb250ZW50GAIgASgJIrgBChdWYWxpZGF0ZVBpcGVsaW5lUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSDQoFbGF5ZXIYAiABKAkSFQoNcGlwZWxpbmVfbmFtZRgDIAEoCRIMCgR0eXBlGAQgASgJEisKBWZpbGVzGAUgAygLMhwuc2x1aWNlLnJ1bm5lci52MS5Tb3VyY2VGaWxlEhQKDGtub3duX3RhYmxlcxgGIAMoCRITCgtrbm93bl96b25lcxgHIAMoCSJPCg5GaWxlVmFsaWRhdGlvbhIMCgRwYXRoGAEgASgJEg0KBXZhbGlkGAIgASgIEg4KBmVycm9ycxgDIAMoCRIQCgh3YXJuaW5ncxgEIAMoCSJaChhWYWxpZGF0ZVBpcGVsaW5lUmVzcG9uc2USDQoFdmFsaWQYASABKAgSLwoFZmlsZXMYAiADKAsyIC5zbHVpY2UucnVubmVyLnYxLkZpbGVWYWxpZGF0aW9uIqoBChZSdW5RdWFsaXR5VGVzdHNSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRINCgVsYXllchgCIAEoCRIVCg1waXBlbGluZV9uYW1lGAMgASgJEisKBWZpbGVzGAQgAygLMhwuc2x1aWNlLnJ1bm5lci52MS5Tb3VyY2VGaWxlEioKBGxha2UYBSABKAsyHC5zbHVpY2UucnVubmVyLnYxLkxha2VBY2Nlc3MiTwoXUnVuUXVhbGl0eVRlc3RzUmVzcG9uc2USNAoHcmVzdWx0cxgBIAMoCzIjLnNsdWljZS5ydW5uZXIudjEuUXVhbGl0eVRlc3RSZXN1bHQiFwoVRGVzY3JpYmVSdW5uZXJSZXF1ZXN0IkEKFkRlc2NyaWJlUnVubmVyUmVzcG9uc2USDwoHc2FuZGJveBgBIAEoCRIWCg5weXRob25fdmVyc2lvbhgCIAEoCSpSCgVMYXllchIVChFMQVlFUl9VTlNQRUNJRklFRBAAEhAKDExBWUVSX0JST05aRRABEhAKDExBWUVSX1NJTFZFUhACEg4KCkxBWUVSX0dPTEQQAyqiAQoJUnVuU3RhdHVzEhoKFlJVTl9TVEFUVVNfVU5TUEVDSUZJRUQQABIWChJSVU5fU1RBVFVTX1BFTkRJTkcQARIWChJSVU5fU1RBVFVTX1JVTk5JTkcQAhIYChRSVU5fU1RBVFVTX0NPTVBMRVRFRBADEhUKEVJVTl9TVEFUVVNfRkFJTEVEEAQSGAoUUlVOX1NUQVRVU19DQU5DRUxMRUQQBSpuCghSdW5QaGFzZRIZChVSVU5fUEhBU0VfVU5TUEVDSUZJRUQQABIXChNSVU5fUEhBU0VfUkVOREVSSU5HEAESFwoTUlVOX1BIQVNFX0VYRUNVVElORxACEhUKEVJVTl9QSEFTRV9URVNUSU5HEAMqdwoITG9nTGV2ZWwSGQoVTE9HX0xFVkVMX1VOU1BFQ0lGSUVEEAASEwoPTE9HX0xFVkVMX0RFQlVHEAESEgoOTE9HX0xFVkVMX0lORk8QAhISCg5MT0dfTEVWRUxfV0FSThADEhMKD0xPR19MRVZFTF9FUlJPUhAEKksKCFNldmVyaXR5EhgKFFNFVkVSSVRZX1VOU1BFQ0lGSUVEEAASEgoOU0VWRVJJVFlfRVJST1IQARIRCg1TRVZFUklUWV9XQVJOEAIyvAUKDVJ1bm5lclNlcnZpY2USYwoOU3VibWl0UGlwZWxpbmUSJy5zbHVpY2UucnVubmVyLnYxLlN1Ym1pdFBpcGVsaW5lUmVxdWVzdBooLnNsdWljZS5ydW5uZXIudjEuU3VibWl0UGlwZWxpbmVSZXNwb25zZRJdCgxHZXRSdW5TdGF0dXMSJS5zbHVpY2UucnVubmVyLnYxLkdldFJ1blN0YXR1c1JlcXVlc3QaJi5zbHVpY2UucnVubmVyLnYxLkdldFJ1blN0YXR1c1Jlc3BvbnNlElkKClN0cmVhbUxvZ3MSIy5zbHVpY2UucnVubmVyLnYxLlN0cmVhbUxvZ3NSZXF1ZXN0GiQuc2x1aWNlLnJ1bm5lci52MS5TdHJlYW1Mb2dzUmVzcG9uc2UwARJUCglDYW5jZWxSdW4SIi5zbHVpY2UucnVubmVyLnYxLkNhbmNlbFJ1blJlcXVlc3QaIy5zbHVpY2UucnVubmVyLnYxLkNhbmNlbFJ1blJlc3BvbnNlEmkKEFZhbGlkYXRlUGlwZWxpbmUSKS5zbHVpY2UucnVubmVyLnYxLlZhbGlkYXRlUGlwZWxpbmVSZXF1ZXN0Giouc2x1aWNlLnJ1bm5lci52MS5WYWxpZGF0ZVBpcGVsaW5lUmVzcG9uc2USZgoPUnVuUXVhbGl0eVRlc3RzEiguc2x1aWNlLnJ1bm5lci52MS5SdW5RdWFsaXR5VGVzdHNSZXF1ZXN0Gikuc2x1aWNlLnJ1bm5lci52MS5SdW5RdWFsaXR5VGVzdHNSZXNwb25zZRJjCg5EZXNjcmliZVJ1bm5lchInLnNsdWljZS5ydW5uZXIudjEuRGVzY3JpYmVSdW5uZXJSZXF1ZXN0Giguc2x1aWNlLnJ1bm5lci52MS5EZXNjcmliZVJ1bm5lclJlc3BvbnNlYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("Ch1zbHVpY2UvcnVubmVyL3YxL3J1bm5lci5wcm90bxIQc2x1aWNlLnJ1bm5lci52MSJDCgtGaWxlVmVyc2lvbhIMCgRwYXRoGAEgASgJEhIKCnZlcnNpb25faWQYAiABKAkSEgoKc2l6ZV9ieXRlcxgDIAEoAyJdCgxMYW5kaW5nSW5wdXQSEQoJbmFtZXNwYWNlGAEgASgJEgwKBHpvbmUYAiABKAkSLAoFZmlsZXMYAyADKAsyHS5zbHVpY2UucnVubmVyLnYxLkxhbmRpbmdGaWxlIloKC0xhbmRpbmdGaWxlEgoKAmlkGAEgASgJEhAKCGZpbGVuYW1lGAIgASgJEi0KBm9iamVjdBgDIAEoCzIdLnNsdWljZS5ydW5uZXIudjEuRmlsZVZlcnNpb24iWAoKTGFrZUFjY2VzcxITCgtjYXRhbG9nX3VybBgBIAEoCRITCgtvYmplY3RzX3VybBgCIAEoCRIRCgl3YXJlaG91c2UYAyABKAkSDQoFdG9rZW4YBCABKAkihgMKFVN1Ym1pdFBpcGVsaW5lUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSDQoFbGF5ZXIYAiABKAkSFQoNcGlwZWxpbmVfbmFtZRgDIAEoCRIPCgd0cmlnZ2VyGAQgASgJEg4KBnJ1bl9pZBgFIAEoCRIPCgdhdHRlbXB0GAYgASgFEgwKBHR5cGUYByABKAkSLAoFZmlsZXMYCCADKAsyHS5zbHVpY2UucnVubmVyLnYxLkZpbGVWZXJzaW9uEi8KB2xhbmRpbmcYCSADKAsyHi5zbHVpY2UucnVubmVyLnYxLkxhbmRpbmdJbnB1dBIqCgRsYWtlGAogASgLMhwuc2x1aWNlLnJ1bm5lci52MS5MYWtlQWNjZXNzEjIKDnJ1bl9zdGFydGVkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIgChhlbXB0eV9sYW5kaW5nX2lzX3N1Y2Nlc3MYDCABKAgSEwoLdHJhY2VwYXJlbnQYDSABKAkiYQoWU3VibWl0UGlwZWxpbmVSZXNwb25zZRIOCgZoYW5kbGUYASABKAkSDwoHYm9vdF9pZBgCIAEoCRIXCgpmcmVlX3Nsb3RzGAMgASgFSACIAQFCDQoLX2ZyZWVfc2xvdHMiJQoTR2V0UnVuU3RhdHVzUmVxdWVzdBIOCgZoYW5kbGUYASABKAkikgEKEVF1YWxpdHlUZXN0UmVzdWx0EgwKBG5hbWUYASABKAkSLAoIc2V2ZXJpdHkYAiABKA4yGi5zbHVpY2UucnVubmVyLnYxLlNldmVyaXR5Eg4KBnBhc3NlZBgDIAEoCBINCgV2YWx1ZRgEIAEoAxITCgtkdXJhdGlvbl9tcxgFIAEoAxINCgVlcnJvchgGIAEoCSLaAgoUR2V0UnVuU3RhdHVzUmVzcG9uc2USKwoGc3RhdHVzGAEgASgOMhsuc2x1aWNlLnJ1bm5lci52MS5SdW5TdGF0dXMSKQoFcGhhc2UYAiABKA4yGi5zbHVpY2UucnVubmVyLnYxLlJ1blBoYXNlEg8KB2Jvb3RfaWQYAyABKAkSFAoMcm93c193cml0dGVuGAQgASgDEhUKDXRlc3RlZF9jb21taXQYBSABKAkSMgoFdGVzdHMYBiADKAsyIy5zbHVpY2UucnVubmVyLnYxLlF1YWxpdHlUZXN0UmVzdWx0Eg0KBWVycm9yGAcgASgJEhgKEGxhbmRpbmdfZmlsZV9pZHMYCCADKAkSHQoVYXJjaGl2ZV9sYW5kaW5nX3pvbmVzGAkgASgIEhMKC21heF9yZXRyaWVzGAogASgFEhsKE3JldHJ5X2RlbGF5X3NlY29uZHMYCyABKAUiNgoRU3RyZWFtTG9nc1JlcXVlc3QSDgoGaGFuZGxlGAEgASgJEhEKCWFmdGVyX3NlcRgCIAEoAyKCAQoITG9nRW50cnkSLQoJdGltZXN0YW1wGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgVsZXZlbBgCIAEoDjIaLnNsdWljZS5ydW5uZXIudjEuTG9nTGV2ZWwSDwoHbWVzc2FnZRgDIAEoCRILCgNzZXEYBCABKAMisgEKElN0cmVhbUxvZ3NSZXNwb25zZRIpCgVlbnRyeRgBIAEoCzIaLnNsdWljZS5ydW5uZXIudjEuTG9nRW50cnkSKQoFcGhhc2UYAiABKA4yGi5zbHVpY2UucnVubmVyLnYxLlJ1blBoYXNlEg8KB2Jvb3RfaWQYAyABKAkSNQoFZmFjdHMYBCABKAsyJi5zbHVpY2UucnVubmVyLnYxLkdldFJ1blN0YXR1c1Jlc3BvbnNlImYKFlN1Ym1pdFBpcGVsaW5lc1JlcXVlc3QSOQoIcmVxdWVzdHMYASADKAsyJy5zbHVpY2UucnVubmVyLnYxLlN1Ym1pdFBpcGVsaW5lUmVxdWVzdBIRCglzdHJlYW1faWQYAiABKAkimAEKF1N1Ym1pdFBpcGVsaW5lc1Jlc3BvbnNlEi8KB3Jlc3VsdHMYASADKAsyHi5zbHVpY2UucnVubmVyLnYxLlN1Ym1pdFJlc3VsdBIPCgdib290X2lkGAIgASgJEhcKCmZyZWVfc2xvdHMYAyABKAVIAIgBARITCgtpc19mb2xsb3dlZBgEIAEoCEINCgtfZnJlZV9zbG90cyI9CgxTdWJtaXRSZXN1bHQSDgoGaGFuZGxlGAEgASgJEgwKBGNvZGUYAiABKAUSDwoHbWVzc2FnZRgDIAEoCSI0Cg9Gb2xsb3dlZEF0dGVtcHQSDgoGaGFuZGxlGAEgASgJEhEKCWFmdGVyX3NlcRgCIAEoAyJtChFGb2xsb3dSdW5zUmVxdWVzdBIRCglzdHJlYW1faWQYASABKAkSMwoIYXR0ZW1wdHMYAiADKAsyIS5zbHVpY2UucnVubmVyLnYxLkZvbGxvd2VkQXR0ZW1wdBIQCghyZXBsYWNlcxgDIAEoCSJSChJGb2xsb3dSdW5zUmVzcG9uc2USDwoHYm9vdF9pZBgBIAEoCRIrCgRuZXdzGAIgAygLMh0uc2x1aWNlLnJ1bm5lci52MS5BdHRlbXB0TmV3cyLBAQoLQXR0ZW1wdE5ld3MSDgoGaGFuZGxlGAEgASgJEisKB2VudHJpZXMYAiADKAsyGi5zbHVpY2UucnVubmVyLnYxLkxvZ0VudHJ5EioKBnBoYXNlcxgDIAMoDjIaLnNsdWljZS5ydW5uZXIudjEuUnVuUGhhc2USNQoFZmFjdHMYBCABKAsyJi5zbHVpY2UucnVubmVyLnYxLkdldFJ1blN0YXR1c1Jlc3BvbnNlEhIKCmlzX3Vua25vd24YBSABKAgiYAoWVXBkYXRlRm9sbG93aW5nUmVxdWVzdBIRCglzdHJlYW1faWQYASABKAkSMwoIYXR0ZW1wdHMYAiADKAsyIS5zbHVpY2UucnVubmVyLnYxLkZvbGxvd2VkQXR0ZW1wdCIqChdVcGRhdGVGb2xsb3dpbmdSZXNwb25zZRIPCgdpc19vcGVuGAEgASgIIiIKEENhbmNlbFJ1blJlcXVlc3QSDgoGaGFuZGxlGAEgASgJIigKEUNhbmNlbFJ1blJlc3BvbnNlEhMKC2ludGVycnVwdGVkGAEgASgIIisKClNvdXJjZUZpbGUSDAoEcGF0aBgBIAEoCRIPCgdjb250ZW50GAIgASgJIrgBChdWYWxpZGF0ZVBpcGVsaW5lUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSDQoFbGF5ZXIYAiABKAkSFQoNcGlwZWxpbmVfbmFtZRgDIAEoCRIMCgR0eXBlGAQgASgJEisKBWZpbGVzGAUgAygLMhwuc2x1aWNlLnJ1bm5lci52MS5Tb3VyY2VGaWxlEhQKDGtub3duX3RhYmxlcxgGIAMoCRITCgtrbm93bl96b25lcxgHIAMoCSJPCg5GaWxlVmFsaWRhdGlvbhIMCgRwYXRoGAEgASgJEg0KBXZhbGlkGAIgASgIEg4KBmVycm9ycxgDIAMoCRIQCgh3YXJuaW5ncxgEIAMoCSJaChhWYWxpZGF0ZVBpcGVsaW5lUmVzcG9uc2USDQoFdmFsaWQYASABKAgSLwoFZmlsZXMYAiADKAsyIC5zbHVpY2UucnVubmVyLnYxLkZpbGVWYWxpZGF0aW9uIqoBChZSdW5RdWFsaXR5VGVzdHNSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRINCgVsYXllchgCIAEoCRIVCg1waXBlbGluZV9uYW1lGAMgASgJEisKBWZpbGVzGAQgAygLMhwuc2x1aWNlLnJ1bm5lci52MS5Tb3VyY2VGaWxlEioKBGxha2UYBSABKAsyHC5zbHVpY2UucnVubmVyLnYxLkxha2VBY2Nlc3MiTwoXUnVuUXVhbGl0eVRlc3RzUmVzcG9uc2USNAoHcmVzdWx0cxgBIAMoCzIjLnNsdWljZS5ydW5uZXIudjEuUXVhbGl0eVRlc3RSZXN1bHQiFwoVRGVzY3JpYmVSdW5uZXJSZXF1ZXN0IkEKFkRlc2NyaWJlUnVubmVyUmVzcG9uc2USDwoHc2FuZGJveBgBIAEoCRIWCg5weXRob25fdmVyc2lvbhgCIAEoCSpSCgVMYXllchIVChFMQVlFUl9VTlNQRUNJRklFRBAAEhAKDExBWUVSX0JST05aRRABEhAKDExBWUVSX1NJTFZFUhACEg4KCkxBWUVSX0dPTEQQAyqiAQoJUnVuU3RhdHVzEhoKFlJVTl9TVEFUVVNfVU5TUEVDSUZJRUQQABIWChJSVU5fU1RBVFVTX1BFTkRJTkcQARIWChJSVU5fU1RBVFVTX1JVTk5JTkcQAhIYChRSVU5fU1RBVFVTX0NPTVBMRVRFRBADEhUKEVJVTl9TVEFUVVNfRkFJTEVEEAQSGAoUUlVOX1NUQVRVU19DQU5DRUxMRUQQBSpuCghSdW5QaGFzZRIZChVSVU5fUEhBU0VfVU5TUEVDSUZJRUQQABIXChNSVU5fUEhBU0VfUkVOREVSSU5HEAESFwoTUlVOX1BIQVNFX0VYRUNVVElORxACEhUKEVJVTl9QSEFTRV9URVNUSU5HEAMqdwoITG9nTGV2ZWwSGQoVTE9HX0xFVkVMX1VOU1BFQ0lGSUVEEAASEwoPTE9HX0xFVkVMX0RFQlVHEAESEgoOTE9HX0xFVkVMX0lORk8QAhISCg5MT0dfTEVWRUxfV0FSThADEhMKD0xPR19MRVZFTF9FUlJPUhAEKksKCFNldmVyaXR5EhgKFFNFVkVSSVRZX1VOU1BFQ0lGSUVEEAASEgoOU0VWRVJJVFlfRVJST1IQARIRCg1TRVZFUklUWV9XQVJOEAIy5wcKDVJ1bm5lclNlcnZpY2USYwoOU3VibWl0UGlwZWxpbmUSJy5zbHVpY2UucnVubmVyLnYxLlN1Ym1pdFBpcGVsaW5lUmVxdWVzdBooLnNsdWljZS5ydW5uZXIudjEuU3VibWl0UGlwZWxpbmVSZXNwb25zZRJdCgxHZXRSdW5TdGF0dXMSJS5zbHVpY2UucnVubmVyLnYxLkdldFJ1blN0YXR1c1JlcXVlc3QaJi5zbHVpY2UucnVubmVyLnYxLkdldFJ1blN0YXR1c1Jlc3BvbnNlElkKClN0cmVhbUxvZ3MSIy5zbHVpY2UucnVubmVyLnYxLlN0cmVhbUxvZ3NSZXF1ZXN0GiQuc2x1aWNlLnJ1bm5lci52MS5TdHJlYW1Mb2dzUmVzcG9uc2UwARJmCg9TdWJtaXRQaXBlbGluZXMSKC5zbHVpY2UucnVubmVyLnYxLlN1Ym1pdFBpcGVsaW5lc1JlcXVlc3QaKS5zbHVpY2UucnVubmVyLnYxLlN1Ym1pdFBpcGVsaW5lc1Jlc3BvbnNlElkKCkZvbGxvd1J1bnMSIy5zbHVpY2UucnVubmVyLnYxLkZvbGxvd1J1bnNSZXF1ZXN0GiQuc2x1aWNlLnJ1bm5lci52MS5Gb2xsb3dSdW5zUmVzcG9uc2UwARJmCg9VcGRhdGVGb2xsb3dpbmcSKC5zbHVpY2UucnVubmVyLnYxLlVwZGF0ZUZvbGxvd2luZ1JlcXVlc3QaKS5zbHVpY2UucnVubmVyLnYxLlVwZGF0ZUZvbGxvd2luZ1Jlc3BvbnNlElQKCUNhbmNlbFJ1bhIiLnNsdWljZS5ydW5uZXIudjEuQ2FuY2VsUnVuUmVxdWVzdBojLnNsdWljZS5ydW5uZXIudjEuQ2FuY2VsUnVuUmVzcG9uc2USaQoQVmFsaWRhdGVQaXBlbGluZRIpLnNsdWljZS5ydW5uZXIudjEuVmFsaWRhdGVQaXBlbGluZVJlcXVlc3QaKi5zbHVpY2UucnVubmVyLnYxLlZhbGlkYXRlUGlwZWxpbmVSZXNwb25zZRJmCg9SdW5RdWFsaXR5VGVzdHMSKC5zbHVpY2UucnVubmVyLnYxLlJ1blF1YWxpdHlUZXN0c1JlcXVlc3QaKS5zbHVpY2UucnVubmVyLnYxLlJ1blF1YWxpdHlUZXN0c1Jlc3BvbnNlEmMKDkRlc2NyaWJlUnVubmVyEicuc2x1aWNlLnJ1bm5lci52MS5EZXNjcmliZVJ1bm5lclJlcXVlc3QaKC5zbHVpY2UucnVubmVyLnYxLkRlc2NyaWJlUnVubmVyUmVzcG9uc2ViBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
  * One version of one object in the store.
@@ -488,6 +488,269 @@ export const StreamLogsResponseSchema: GenMessage<StreamLogsResponse> = /*@__PUR
   messageDesc(file_sluice_runner_v1_runner, 11);
 
 /**
+ * @generated from message sluice.runner.v1.SubmitPipelinesRequest
+ */
+export type SubmitPipelinesRequest = Message<"sluice.runner.v1.SubmitPipelinesRequest"> & {
+  /**
+   * @generated from field: repeated sluice.runner.v1.SubmitPipelineRequest requests = 1;
+   */
+  requests: SubmitPipelineRequest[];
+
+  /**
+   * A stream that the caller has open here: it tells of these attempts too, from their first line on.
+   *
+   * @generated from field: string stream_id = 2;
+   */
+  streamId: string;
+};
+
+/**
+ * Describes the message sluice.runner.v1.SubmitPipelinesRequest.
+ * Use `create(SubmitPipelinesRequestSchema)` to create a new message.
+ */
+export const SubmitPipelinesRequestSchema: GenMessage<SubmitPipelinesRequest> = /*@__PURE__*/
+  messageDesc(file_sluice_runner_v1_runner, 12);
+
+/**
+ * @generated from message sluice.runner.v1.SubmitPipelinesResponse
+ */
+export type SubmitPipelinesResponse = Message<"sluice.runner.v1.SubmitPipelinesResponse"> & {
+  /**
+   * One for each request, in their order.
+   *
+   * @generated from field: repeated sluice.runner.v1.SubmitResult results = 1;
+   */
+  results: SubmitResult[];
+
+  /**
+   * Changes with every start of the runner process.
+   *
+   * @generated from field: string boot_id = 2;
+   */
+  bootId: string;
+
+  /**
+   * How many more attempts the runner would take now.
+   *
+   * @generated from field: optional int32 free_slots = 3;
+   */
+  freeSlots?: number | undefined;
+
+  /**
+   * False: there is no such stream (any more), and nobody is told of these attempts yet.
+   *
+   * @generated from field: bool is_followed = 4;
+   */
+  isFollowed: boolean;
+};
+
+/**
+ * Describes the message sluice.runner.v1.SubmitPipelinesResponse.
+ * Use `create(SubmitPipelinesResponseSchema)` to create a new message.
+ */
+export const SubmitPipelinesResponseSchema: GenMessage<SubmitPipelinesResponse> = /*@__PURE__*/
+  messageDesc(file_sluice_runner_v1_runner, 13);
+
+/**
+ * @generated from message sluice.runner.v1.SubmitResult
+ */
+export type SubmitResult = Message<"sluice.runner.v1.SubmitResult"> & {
+  /**
+   * `<run_id>:<attempt>`; empty when the attempt was not taken.
+   *
+   * @generated from field: string handle = 1;
+   */
+  handle: string;
+
+  /**
+   * Why not, as the status code that SubmitPipeline would have ended with: 8 (RESOURCE_EXHAUSTED) when there is no room now.
+   *
+   * @generated from field: int32 code = 2;
+   */
+  code: number;
+
+  /**
+   * @generated from field: string message = 3;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message sluice.runner.v1.SubmitResult.
+ * Use `create(SubmitResultSchema)` to create a new message.
+ */
+export const SubmitResultSchema: GenMessage<SubmitResult> = /*@__PURE__*/
+  messageDesc(file_sluice_runner_v1_runner, 14);
+
+/**
+ * How far a reader is: it has everything of the attempt up to this line.
+ *
+ * @generated from message sluice.runner.v1.FollowedAttempt
+ */
+export type FollowedAttempt = Message<"sluice.runner.v1.FollowedAttempt"> & {
+  /**
+   * @generated from field: string handle = 1;
+   */
+  handle: string;
+
+  /**
+   * @generated from field: int64 after_seq = 2;
+   */
+  afterSeq: bigint;
+};
+
+/**
+ * Describes the message sluice.runner.v1.FollowedAttempt.
+ * Use `create(FollowedAttemptSchema)` to create a new message.
+ */
+export const FollowedAttemptSchema: GenMessage<FollowedAttempt> = /*@__PURE__*/
+  messageDesc(file_sluice_runner_v1_runner, 15);
+
+/**
+ * @generated from message sluice.runner.v1.FollowRunsRequest
+ */
+export type FollowRunsRequest = Message<"sluice.runner.v1.FollowRunsRequest"> & {
+  /**
+   * Chosen by the reader: another one for every stream.
+   *
+   * @generated from field: string stream_id = 1;
+   */
+  streamId: string;
+
+  /**
+   * @generated from field: repeated sluice.runner.v1.FollowedAttempt attempts = 2;
+   */
+  attempts: FollowedAttempt[];
+
+  /**
+   * The stream that this one takes the place of: it ends, should the runner not have noticed that its reader has left.
+   *
+   * @generated from field: string replaces = 3;
+   */
+  replaces: string;
+};
+
+/**
+ * Describes the message sluice.runner.v1.FollowRunsRequest.
+ * Use `create(FollowRunsRequestSchema)` to create a new message.
+ */
+export const FollowRunsRequestSchema: GenMessage<FollowRunsRequest> = /*@__PURE__*/
+  messageDesc(file_sluice_runner_v1_runner, 16);
+
+/**
+ * @generated from message sluice.runner.v1.FollowRunsResponse
+ */
+export type FollowRunsResponse = Message<"sluice.runner.v1.FollowRunsResponse"> & {
+  /**
+   * @generated from field: string boot_id = 1;
+   */
+  bootId: string;
+
+  /**
+   * Absent in a heartbeat.
+   *
+   * @generated from field: repeated sluice.runner.v1.AttemptNews news = 2;
+   */
+  news: AttemptNews[];
+};
+
+/**
+ * Describes the message sluice.runner.v1.FollowRunsResponse.
+ * Use `create(FollowRunsResponseSchema)` to create a new message.
+ */
+export const FollowRunsResponseSchema: GenMessage<FollowRunsResponse> = /*@__PURE__*/
+  messageDesc(file_sluice_runner_v1_runner, 17);
+
+/**
+ * What one attempt has told since the message before.
+ *
+ * @generated from message sluice.runner.v1.AttemptNews
+ */
+export type AttemptNews = Message<"sluice.runner.v1.AttemptNews"> & {
+  /**
+   * @generated from field: string handle = 1;
+   */
+  handle: string;
+
+  /**
+   * @generated from field: repeated sluice.runner.v1.LogEntry entries = 2;
+   */
+  entries: LogEntry[];
+
+  /**
+   * Entered since then, in order.
+   *
+   * @generated from field: repeated sluice.runner.v1.RunPhase phases = 3;
+   */
+  phases: RunPhase[];
+
+  /**
+   * Set when the attempt has ended, after its last line: what GetRunStatus would answer. The stream tells no more of it.
+   *
+   * @generated from field: sluice.runner.v1.GetRunStatusResponse facts = 4;
+   */
+  facts?: GetRunStatusResponse | undefined;
+
+  /**
+   * Set when this runner process does not know the handle (it restarted).
+   *
+   * @generated from field: bool is_unknown = 5;
+   */
+  isUnknown: boolean;
+};
+
+/**
+ * Describes the message sluice.runner.v1.AttemptNews.
+ * Use `create(AttemptNewsSchema)` to create a new message.
+ */
+export const AttemptNewsSchema: GenMessage<AttemptNews> = /*@__PURE__*/
+  messageDesc(file_sluice_runner_v1_runner, 18);
+
+/**
+ * @generated from message sluice.runner.v1.UpdateFollowingRequest
+ */
+export type UpdateFollowingRequest = Message<"sluice.runner.v1.UpdateFollowingRequest"> & {
+  /**
+   * @generated from field: string stream_id = 1;
+   */
+  streamId: string;
+
+  /**
+   * An attempt that is not on the stream is told from here on. One that is: its lines up to here are stored. What is told
+   * and not known to be stored is bounded for each attempt, so that neither a chatty one nor a slow reader fills memory.
+   *
+   * @generated from field: repeated sluice.runner.v1.FollowedAttempt attempts = 2;
+   */
+  attempts: FollowedAttempt[];
+};
+
+/**
+ * Describes the message sluice.runner.v1.UpdateFollowingRequest.
+ * Use `create(UpdateFollowingRequestSchema)` to create a new message.
+ */
+export const UpdateFollowingRequestSchema: GenMessage<UpdateFollowingRequest> = /*@__PURE__*/
+  messageDesc(file_sluice_runner_v1_runner, 19);
+
+/**
+ * @generated from message sluice.runner.v1.UpdateFollowingResponse
+ */
+export type UpdateFollowingResponse = Message<"sluice.runner.v1.UpdateFollowingResponse"> & {
+  /**
+   * False: there is no such stream (any more).
+   *
+   * @generated from field: bool is_open = 1;
+   */
+  isOpen: boolean;
+};
+
+/**
+ * Describes the message sluice.runner.v1.UpdateFollowingResponse.
+ * Use `create(UpdateFollowingResponseSchema)` to create a new message.
+ */
+export const UpdateFollowingResponseSchema: GenMessage<UpdateFollowingResponse> = /*@__PURE__*/
+  messageDesc(file_sluice_runner_v1_runner, 20);
+
+/**
  * @generated from message sluice.runner.v1.CancelRunRequest
  */
 export type CancelRunRequest = Message<"sluice.runner.v1.CancelRunRequest"> & {
@@ -502,7 +765,7 @@ export type CancelRunRequest = Message<"sluice.runner.v1.CancelRunRequest"> & {
  * Use `create(CancelRunRequestSchema)` to create a new message.
  */
 export const CancelRunRequestSchema: GenMessage<CancelRunRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 12);
+  messageDesc(file_sluice_runner_v1_runner, 21);
 
 /**
  * @generated from message sluice.runner.v1.CancelRunResponse
@@ -521,7 +784,7 @@ export type CancelRunResponse = Message<"sluice.runner.v1.CancelRunResponse"> & 
  * Use `create(CancelRunResponseSchema)` to create a new message.
  */
 export const CancelRunResponseSchema: GenMessage<CancelRunResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 13);
+  messageDesc(file_sluice_runner_v1_runner, 22);
 
 /**
  * A file by its content: drafts are validated before anything is pinned.
@@ -545,7 +808,7 @@ export type SourceFile = Message<"sluice.runner.v1.SourceFile"> & {
  * Use `create(SourceFileSchema)` to create a new message.
  */
 export const SourceFileSchema: GenMessage<SourceFile> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 14);
+  messageDesc(file_sluice_runner_v1_runner, 23);
 
 /**
  * @generated from message sluice.runner.v1.ValidatePipelineRequest
@@ -596,7 +859,7 @@ export type ValidatePipelineRequest = Message<"sluice.runner.v1.ValidatePipeline
  * Use `create(ValidatePipelineRequestSchema)` to create a new message.
  */
 export const ValidatePipelineRequestSchema: GenMessage<ValidatePipelineRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 15);
+  messageDesc(file_sluice_runner_v1_runner, 24);
 
 /**
  * @generated from message sluice.runner.v1.FileValidation
@@ -628,7 +891,7 @@ export type FileValidation = Message<"sluice.runner.v1.FileValidation"> & {
  * Use `create(FileValidationSchema)` to create a new message.
  */
 export const FileValidationSchema: GenMessage<FileValidation> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 16);
+  messageDesc(file_sluice_runner_v1_runner, 25);
 
 /**
  * @generated from message sluice.runner.v1.ValidatePipelineResponse
@@ -650,7 +913,7 @@ export type ValidatePipelineResponse = Message<"sluice.runner.v1.ValidatePipelin
  * Use `create(ValidatePipelineResponseSchema)` to create a new message.
  */
 export const ValidatePipelineResponseSchema: GenMessage<ValidatePipelineResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 17);
+  messageDesc(file_sluice_runner_v1_runner, 26);
 
 /**
  * @generated from message sluice.runner.v1.RunQualityTestsRequest
@@ -687,7 +950,7 @@ export type RunQualityTestsRequest = Message<"sluice.runner.v1.RunQualityTestsRe
  * Use `create(RunQualityTestsRequestSchema)` to create a new message.
  */
 export const RunQualityTestsRequestSchema: GenMessage<RunQualityTestsRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 18);
+  messageDesc(file_sluice_runner_v1_runner, 27);
 
 /**
  * @generated from message sluice.runner.v1.RunQualityTestsResponse
@@ -704,7 +967,7 @@ export type RunQualityTestsResponse = Message<"sluice.runner.v1.RunQualityTestsR
  * Use `create(RunQualityTestsResponseSchema)` to create a new message.
  */
 export const RunQualityTestsResponseSchema: GenMessage<RunQualityTestsResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 19);
+  messageDesc(file_sluice_runner_v1_runner, 28);
 
 /**
  * @generated from message sluice.runner.v1.DescribeRunnerRequest
@@ -717,7 +980,7 @@ export type DescribeRunnerRequest = Message<"sluice.runner.v1.DescribeRunnerRequ
  * Use `create(DescribeRunnerRequestSchema)` to create a new message.
  */
 export const DescribeRunnerRequestSchema: GenMessage<DescribeRunnerRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 20);
+  messageDesc(file_sluice_runner_v1_runner, 29);
 
 /**
  * @generated from message sluice.runner.v1.DescribeRunnerResponse
@@ -743,7 +1006,7 @@ export type DescribeRunnerResponse = Message<"sluice.runner.v1.DescribeRunnerRes
  * Use `create(DescribeRunnerResponseSchema)` to create a new message.
  */
 export const DescribeRunnerResponseSchema: GenMessage<DescribeRunnerResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 21);
+  messageDesc(file_sluice_runner_v1_runner, 30);
 
 /**
  * @generated from enum sluice.runner.v1.Layer
@@ -947,6 +1210,38 @@ export const RunnerService: GenService<{
     methodKind: "server_streaming";
     input: typeof StreamLogsRequestSchema;
     output: typeof StreamLogsResponseSchema;
+  },
+  /**
+   * As many SubmitPipeline calls in one, each with a result of its own. A runner may leave out this call, FollowRuns and
+   * UpdateFollowing (UNIMPLEMENTED): then attempts are submitted and followed one by one.
+   *
+   * @generated from rpc sluice.runner.v1.RunnerService.SubmitPipelines
+   */
+  submitPipelines: {
+    methodKind: "unary";
+    input: typeof SubmitPipelinesRequestSchema;
+    output: typeof SubmitPipelinesResponseSchema;
+  },
+  /**
+   * What many attempts tell, on one stream: lines, phases and, of those that have ended, the facts. It begins with a
+   * message without news, stays open until its reader leaves, and has a heartbeat at least every 2 s.
+   *
+   * @generated from rpc sluice.runner.v1.RunnerService.FollowRuns
+   */
+  followRuns: {
+    methodKind: "server_streaming";
+    input: typeof FollowRunsRequestSchema;
+    output: typeof FollowRunsResponseSchema;
+  },
+  /**
+   * Adds attempts to an open stream, and makes room for more lines of those that are on it.
+   *
+   * @generated from rpc sluice.runner.v1.RunnerService.UpdateFollowing
+   */
+  updateFollowing: {
+    methodKind: "unary";
+    input: typeof UpdateFollowingRequestSchema;
+    output: typeof UpdateFollowingResponseSchema;
   },
   /**
    * Interrupts an attempt; a no-op if it has already ended. Answers when nothing of it runs any more.

@@ -1,0 +1,42 @@
+// Requests that cost their sender next to nothing, so that a benchmark on the machine of the service measures the service:
+// a kept-alive socket per caller, bytes that are made once, and of an answer only what was asked for.
+import { connect } from 'node:net'
+
+export interface Caller {
+  /** POSTs JSON and resolves with the body of a 2xx answer; throws on any other. One at a time. */
+  post(path: string, body: string): Promise<string>
+  close(): void
+}
+
+export async function openCaller(url: string): Promise<Caller> {
+  const { hostname, port, host } = new URL(url)
+  const socket = connect({ host: hostname, port: Number(port), noDelay: true })
+  await new Promise<void>((resolve, reject) => socket.once('connect', resolve).once('error', reject))
+  let text = ''
+  let waiting: { resolve(body: string): void; reject(error: Error): void } | null = null
+  socket.setEncoding('latin1')
+  socket.on('data', (chunk: string) => {
+    text += chunk
+    const end = text.indexOf('\r\n\r\n')
+    if (end < 0) return
+    const length = Number(/content-length: (\d+)/i.exec(text)?.[1])
+    if (text.length < end + 4 + length) return
+    const [status, body] = [text.slice(9, 12), text.slice(end + 4)]
+    text = ''
+    const asked = waiting
+    waiting = null
+    if (status.startsWith('2')) asked?.resolve(body)
+    else asked?.reject(new Error(`${status} ${body}`))
+  })
+  socket.on('error', (error) => waiting?.reject(error))
+  return {
+    post: (path, body) =>
+      new Promise((resolve, reject) => {
+        waiting = { resolve, reject }
+        socket.write(
+          `POST ${path} HTTP/1.1\r\nhost: ${host}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+        )
+      }),
+    close: () => socket.destroy(),
+  }
+}
