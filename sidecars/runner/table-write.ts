@@ -3,13 +3,15 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { dataLocation, keyOf, tableLocation } from '../../lake/iceberg/location.ts'
 import type { WriteEngine } from '../../lake/iceberg/merge.ts'
-import { newTable, type TableMetadata } from '../../lake/iceberg/metadata.ts'
+import { currentSchema, newTable, type TableMetadata } from '../../lake/iceberg/metadata.ts'
+import { quoteName } from '../../lake/iceberg/sql.ts'
 import { copyResultFrom } from '../../lake/iceberg/stats.ts'
 import { type TableChange, type WriteRules, writeByStrategy } from '../../lake/iceberg/strategy.ts'
+import { type Column, columnsOf } from '../../lake/iceberg/types.ts'
 import { type NewDataFile, planCommit, replacedFiles } from '../../lake/iceberg/write.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { LAKE_ROOT } from '../lake-access.ts'
-import { RESULT } from './engine-messages.ts'
+import { EngineFault, RESULT } from './engine-messages.ts'
 import type { EngineLease } from './engine-pool.ts'
 import { type LakeSession, openInstance } from './lake-session.ts'
 
@@ -43,12 +45,14 @@ export async function writeResult(
   { engine, instance, directory, lake }: WriteMeans,
   signal: AbortSignal,
 ): Promise<TableChange> {
-  const columns = await engine.call({ kind: 'define', number: instance, sql }, signal)
+  const defined = await engine.call({ kind: 'define', number: instance, sql }, signal)
+  const known = rules.mergeStrategy === 'full_refresh' ? null : table
+  const { result, columns } = await withTypesOfTable(defined, known, engine, instance, signal)
   const own = join(directory, 'written')
   await mkdir(own)
   return writeByStrategy({
     rules,
-    result: RESULT,
+    result,
     columns,
     table,
     stage: ({ schema, partitionSpec }) => {
@@ -66,6 +70,56 @@ export async function writeResult(
       return { engine: writeEngine(engine, other, signal), paths }
     },
   })
+}
+
+const TYPED_RESULT = 'sluice_typed_result'
+
+/**
+ * Columns of nothing but a bare NULL have the types that the table has for them: the engine calls them INTEGER, which
+ * their author never said.
+ */
+async function withTypesOfTable(
+  columns: readonly Column[],
+  table: TableMetadata | null,
+  engine: EngineLease,
+  number: number,
+  signal: AbortSignal,
+): Promise<{ result: string; columns: readonly Column[] }> {
+  const asItIs = { result: RESULT, columns }
+  if (table === null) return asItIs
+  const types = new Map(columnsOf(currentSchema(table)).map(({ name, type }) => [name.toLowerCase(), type]))
+  const retyped: Column[] = []
+  for (const { name, type } of columns) {
+    const wanted = types.get(name.toLowerCase())
+    if (type !== 'INTEGER' || wanted === undefined || wanted === 'INTEGER' || wanted === 'BIGINT') continue
+    if (await isBareNull(name, engine, number, signal)) retyped.push({ name, type: wanted })
+  }
+  if (retyped.length === 0) return asItIs
+  const casts = retyped.map(({ name, type }) => `CAST(${quoteName(name)} AS ${type}) AS ${quoteName(name)}`)
+  const sql = `CREATE TEMP VIEW ${TYPED_RESULT} AS SELECT * REPLACE (${casts.join(', ')}) FROM ${RESULT}`
+  await engine.call({ kind: 'run', number, sql }, signal)
+  const typeOf = new Map(retyped.map(({ name, type }) => [name, type]))
+  return {
+    result: TYPED_RESULT,
+    columns: columns.map(({ name, type }) => ({ name, type: typeOf.get(name) ?? type })),
+  }
+}
+
+/** Whether the engine would take the column for any type at all. A view is bound when it is made, and computes nothing. */
+async function isBareNull(
+  name: string,
+  engine: EngineLease,
+  number: number,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const sql = `CREATE OR REPLACE TEMP VIEW sluice_probe AS SELECT length(${quoteName(name)}) FROM ${RESULT}`
+  try {
+    await engine.call({ kind: 'run', number, sql }, signal)
+    return true
+  } catch (error) {
+    if (error instanceof EngineFault && error.kind === 'binder') return false
+    throw error
+  }
 }
 
 /** An instance for SQL of ours. */
