@@ -9,6 +9,7 @@ import { makeCatalog } from './catalog/catalog.ts'
 import { makeTokens } from './catalog/tokens.ts'
 import type { Clock } from './clock.ts'
 import type { Config } from './config.ts'
+import { startFolding } from './counts/counts.ts'
 import { fileRoutes } from './files/routes.ts'
 import { makeFileService } from './files/service.ts'
 import { weakest } from './health/service.ts'
@@ -224,6 +225,7 @@ export async function composeService({
     },
     () => feeds.wakeAll(),
   )
+  const folding = startFolding(sql, (error) => log.warn('counts could not be folded', { error }))
   const gauges = setInterval(async () => {
     // While the database is away, what is known last says more than none.
     const active = await runs.countActive().catch(() => null)
@@ -268,6 +270,6 @@ export async function composeService({
       inspectorFeeds.stop()
     },
     /** What was asked to be written is written. */
-    stop: () => audit.stop(),
+    stop: () => Promise.all([audit.stop(), folding.stop()]),
   }
 }

@@ -23,14 +23,33 @@ export async function insertEntries(sql: Sql, entries: readonly NewEntry[]): Pro
     on conflict (id) do nothing`
 }
 
-/** Newest first. Nothing is counted: the log may have many millions of entries. */
+/** Offsets beyond it are looked at from whichever end of the log is nearer. */
+const FAR = 1_000
+
+/** Newest first, and how many there are. Entries that are passed over are passed over in the index. */
 export async function listEntries(
   sql: Sql,
   { limit, offset }: Page,
-): Promise<{ entries: AuditEntry[]; hasMore: boolean }> {
-  const rows = await sql<(Omit<AuditEntry, 'created_at'> & { created_at: Date })[]>`
-    select id, user_id, action, resource, detail, ip, created_at from audit_entry
-    order by created_at desc, id desc limit ${limit + 1} offset ${offset}`
-  const entries = rows.slice(0, limit).map((row) => ({ ...row, created_at: row.created_at.toISOString() }))
-  return { entries, hasMore: rows.length > limit }
+): Promise<{ entries: AuditEntry[]; total: number }> {
+  const counted = () =>
+    sql`select coalesce(sum(rows), 0)::bigint as total from row_count where of = 'audit_entry'`
+  const [known] = offset > FAR ? await sql<{ total: string }[]>`${counted()}` : []
+  const isFromEnd = known !== undefined && offset > Number(known.total) / 2
+  const found = isFromEnd
+    ? sql`order by created_at, id limit greatest(0, least(${limit}, (select total from counted) - ${offset}))
+        offset greatest(0, (select total from counted) - ${offset} - ${limit})`
+    : sql`order by created_at desc, id desc limit ${limit} offset ${offset}`
+  const rows = await sql<(Omit<AuditEntry, 'created_at'> & { created_at: Date; total: string })[]>`
+    with counted as materialized (${counted()}),
+    found as (select id from audit_entry ${found})
+    select counted.total, e.* from counted left join (
+      select id, user_id, action, resource, detail, ip, created_at from audit_entry
+      where id = any(array(select id from found))) e on true
+    order by e.created_at desc, e.id desc`
+  return {
+    entries: rows.flatMap(({ total: _, created_at, ...entry }) =>
+      entry.id === null ? [] : [{ ...entry, created_at: created_at.toISOString() }],
+    ),
+    total: Number(rows[0]?.total ?? 0),
+  }
 }

@@ -9,8 +9,8 @@ export const auditRoutes = (audit: AuditService) =>
     '',
     async ({ query, request, set }) => {
       const page = pageOf(query)
-      const { entries, hasMore } = await audit.list(page)
-      set.headers.link = linkHeader(request.url, page, { hasMore })
+      const { entries, total } = await audit.list(page)
+      set.headers.link = linkHeader(request.url, page, total)
       return entries
     },
     {

@@ -4,12 +4,12 @@
 // neither; who folds beside another folds what is left.
 import type { Sql } from '../../drizzle/client.ts'
 
-export type CountedTable = 'run' | 'audit_entry'
-
 /** So many differences are summed in less time than a fold takes. */
 const LEFT_ALONE = 128
 /** Differences one fold takes: after a standstill, the rest is for the next ones. */
 const FOLDED_AT_ONCE = 100_000
+/** What comes meanwhile, under the heaviest load some thousands, is summed by every reader. */
+const FOLD_EVERY_MS = 1_000
 const FOLD_LOCK = 7_340_921_002
 
 /** How many differences there were; when they were few they are left as they are. */
@@ -30,4 +30,26 @@ export async function foldCounts(sql: Sql): Promise<number> {
     select of, namespace, layer, status, sum(rows), true from folded
     group by of, namespace, layer, status having sum(rows) <> 0`
   return differences
+}
+
+/** Folds again and again, on every replica; `stop` resolves when the fold under way has ended. */
+export function startFolding(sql: Sql, onError: (error: unknown) => void): { stop(): Promise<void> } {
+  let isStopped = false
+  let folding: Promise<unknown> = Promise.resolve()
+  let timer: NodeJS.Timeout
+  const later = () => {
+    timer = setTimeout(() => {
+      folding = foldCounts(sql)
+        .catch(onError)
+        .then(() => isStopped || later())
+    }, FOLD_EVERY_MS)
+  }
+  later()
+  return {
+    async stop() {
+      isStopped = true
+      clearTimeout(timer)
+      await folding
+    },
+  }
 }

@@ -48,22 +48,23 @@ export function sortOf<Key extends string>(
 }
 
 /**
- * RFC 8288: first, prev, next, last of a list, relative to the request's own address. `total` is the number of items, or,
- * where nobody counts them, whether there are more; then there is no last.
+ * RFC 8288: first, prev, next, last of a list of `total` items, relative to the request's own address. Beyond the end of
+ * the list prev is its last page.
  */
-export function linkHeader(url: string, page: Page, total: number | { hasMore: boolean }): string {
+export function linkHeader(url: string, page: Page, total: number): string {
   const at = (offset: number, rel: string) => {
     const target = new URL(url)
     target.searchParams.set('limit', String(page.limit))
     target.searchParams.set('offset', String(offset))
     return `<${target.pathname}${target.search}>; rel="${rel}"`
   }
-  const hasMore = typeof total === 'number' ? page.offset + page.limit < total : total.hasMore
+  const last = lastOffset(total, page.limit)
+  const prev = Math.min(Math.max(0, page.offset - page.limit), last)
   return [
     at(0, 'first'),
-    ...(page.offset > 0 ? [at(Math.max(0, page.offset - page.limit), 'prev')] : []),
-    ...(hasMore ? [at(page.offset + page.limit, 'next')] : []),
-    ...(typeof total === 'number' ? [at(lastOffset(total, page.limit), 'last')] : []),
+    ...(page.offset > 0 ? [at(prev, 'prev')] : []),
+    ...(page.offset + page.limit < total ? [at(page.offset + page.limit, 'next')] : []),
+    at(last, 'last'),
   ].join(', ')
 }
 

@@ -3,7 +3,6 @@ import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { PinnedFiles } from '../../drizzle/schema/pipeline.ts'
 import { store } from '../../machines/advance.ts'
 import { newRun, RUN_MACHINE_VERSION, type RunStatus } from '../../machines/run.ts'
-import type { Page } from '../http/pagination.ts'
 import type { PipelineId, RunId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import type { LogLevel } from './logs.ts'
@@ -47,52 +46,6 @@ export async function insertRun(sql: Sql | SqlTx, run: NewRun): Promise<boolean>
 
 const PENDING = store(newRun()) as unknown as JSONValue
 
-export const RUN_SORT_KEYS = [
-  'created_at',
-  'started_at',
-  'finished_at',
-  'duration_ms',
-  'status',
-  'trigger',
-] as const
-export type RunSortKey = (typeof RUN_SORT_KEYS)[number]
-
-export interface RunFilter {
-  namespace?: string
-  layer?: string
-  pipeline?: string
-  status?: string
-  from?: Date
-  to?: Date
-}
-
-export async function listRuns(
-  sql: Sql,
-  filter: RunFilter,
-  sort: { key: RunSortKey; descending: boolean },
-  page: Page,
-): Promise<{ runs: RunListed[]; total: number }> {
-  const where = sql`
-    where true
-    ${filter.namespace === undefined ? sql`` : sql`and namespace = ${filter.namespace}`}
-    ${filter.layer === undefined ? sql`` : sql`and layer = ${filter.layer}`}
-    ${filter.pipeline === undefined ? sql`` : sql`and pipeline = ${filter.pipeline}`}
-    ${filter.status === undefined ? sql`` : sql`and status = ${filter.status}`}
-    ${filter.from === undefined ? sql`` : sql`and created_at >= ${filter.from}`}
-    ${filter.to === undefined ? sql`` : sql`and created_at < ${filter.to}`}`
-  // Only these are ever null; saying it of the others would keep their indexes from being used.
-  const isNullable = sort.key === 'started_at' || sort.key === 'finished_at' || sort.key === 'duration_ms'
-  const direction = sql`${sort.descending ? sql`desc` : sql`asc`} ${isNullable ? sql`nulls last` : sql``}`
-  const [rows, counted] = await Promise.all([
-    sql<RunRow[]>`
-      select ${runColumns(sql)} from run ${where}
-      order by ${sql(sort.key)} ${direction}, id ${sort.descending ? sql`desc` : sql`asc`}
-      limit ${page.limit} offset ${page.offset}`,
-    sql<{ total: string }[]>`select count(*) as total from run ${where}`,
-  ])
-  return { runs: rows.map(listed), total: Number(counted[0]?.total ?? 0) }
-}
-
 export async function findRun(sql: Sql, id: string): Promise<Run | null> {
   const [row] = await sql<
     (RunRow & { error: string | null; base_commit: string | null; merged_commit: string | null })[]
@@ -107,7 +60,8 @@ export async function findRun(sql: Sql, id: string): Promise<Run | null> {
   }
 }
 
-interface RunRow {
+/** A row as `runColumns` reads it. */
+export interface RunRow {
   id: RunId
   pipeline_id: PipelineId
   namespace: string
@@ -125,14 +79,14 @@ interface RunRow {
   created_at: Date
 }
 
-const runColumns = (
+export const runColumns = (
   sql: Sql,
 ) => sql`id, pipeline_id, namespace, layer, pipeline, status, phase, trigger, attempt,
   version_number, started_at, finished_at, duration_ms, rows_written, created_at`
 
 const numberOf = (text: string | null) => (text === null ? null : Number(text))
 
-const listed = (row: RunRow): RunListed => ({
+export const listed = (row: RunRow): RunListed => ({
   id: row.id,
   pipeline_id: row.pipeline_id,
   namespace: row.namespace,
@@ -158,11 +112,11 @@ export interface StoredLine {
 }
 
 /** A run's state and the lines after a number, as one statement saw them: a run that has ended has all its lines. */
-export async function tailOf(sql: Sql, runId: string, seq: number) {
+export async function tailOf(sql: Sql, runId: string, seq: number, linesMax: number) {
   const rows = await sql<TailRow[]>`
     select r.status, r.rows_written, r.duration_ms, l.seq, l.at, l.level, l.message
     from run r left join run_log l on l.run_id = r.id and l.seq > ${seq}
-    where r.id = ${runId} order by l.seq limit ${2 * limits.logLinesPerRun}`
+    where r.id = ${runId} order by l.seq limit ${linesMax}`
   const [first] = rows
   if (first === undefined) return null
   return {

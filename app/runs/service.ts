@@ -5,20 +5,12 @@ import { type Page, pageOf, sortOf } from '../http/pagination.ts'
 import type { NewId, PipelineId, RunId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import { makeIntake } from './intake.ts'
+import { listRuns, RUN_SORT_KEYS } from './list.ts'
 import { completedOf } from './moves.ts'
 import type { Notices } from './notices.ts'
 import { makeRequestOnce } from './once.ts'
 import { cancelRuns } from './outcomes.ts'
-import {
-  activeRunsOf,
-  countActiveRuns,
-  findRun,
-  insertRun,
-  listRuns,
-  type NewRun,
-  RUN_SORT_KEYS,
-  tailOf,
-} from './queries.ts'
+import { activeRunsOf, countActiveRuns, findRun, insertRun, type NewRun, tailOf } from './queries.ts'
 import type { CreateRun, RunAccepted, RunQuery } from './schema.ts'
 
 /** What a pipeline's runs execute now. */
@@ -122,7 +114,7 @@ export function makeRunService({ sql, newId, notices, runnable, nudge }: RunDeps
   }
 
   async function logs(id: string) {
-    const tail = await tailOf(sql, id, 0)
+    const tail = await tailOf(sql, id, 0, 2 * limits.logLinesPerRun)
     if (tail === null) throw notFound(`run ${id}`)
     return {
       logs: tail.lines.map(({ timestamp, level, message }) => ({ timestamp, level, message })),
@@ -139,8 +131,8 @@ export function makeRunService({ sql, newId, notices, runnable, nudge }: RunDeps
     get,
     list,
     logs,
-    /** Null: there is no such run. */
-    tail: (id: string, seq: number) => tailOf(sql, id, seq),
+    /** At most so many lines after a number, and the run's state. Null: there is no such run. */
+    tail: (id: string, seq: number, linesMax: number) => tailOf(sql, id, seq, linesMax),
   }
 }
 

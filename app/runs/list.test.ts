@@ -1,0 +1,125 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import postgres from 'postgres'
+import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { listRuns, RUN_SORT_KEYS, type RunFilter, type RunSortKey } from './list.ts'
+
+setDefaultTimeout(60_000)
+
+/** Enough for pages that are read from the far end. */
+const RUNS = 3_000
+const PIPELINES = 30
+
+interface Stored
+  extends Record<RunSortKey | 'namespace' | 'layer' | 'pipeline', string | number | Date | null> {
+  id: string
+  created_at: Date
+}
+
+let database: TestDatabase
+let sql: postgres.Sql
+let stored: Stored[]
+beforeAll(async () => {
+  database = await testDatabase()
+  sql = postgres(database.url, { max: 2, onnotice: () => {} })
+  await sql`
+    insert into pipeline (id, namespace, layer, name, type, draft_snapshot, draft_machine_version, draft_dirty, deleted_at)
+    select gen_random_uuid(), case n % 3 when 0 then 'sales' else 'default' end, (array['silver', 'gold'])[1 + n % 2],
+      'p' || n % ${PIPELINES / 2}, 'sql', '{}', 1, false, case when n >= ${PIPELINES / 2} then now() end
+    from generate_series(0, ${PIPELINES - 1}) n`
+  // Many were requested in the same moment: then their ids say which comes first.
+  await sql`
+    with numbered as (select *, row_number() over (order by id) - 1 as number from pipeline)
+    insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones, snapshot,
+      machine_version, status, waiting, created_at, started_at, finished_at, duration_ms)
+    select md5(n::text)::uuid, p.id, p.namespace, p.layer, p.name, 'sql', (array['manual', 'webhook'])[1 + n % 2], '{}', '[]',
+      '{}', 1, (array['success', 'failed', 'cancelled'])[1 + n % 3], false,
+      timestamptz '2026-01-01' + (n / 7) * interval '1 minute',
+      case when n % 5 > 0 then timestamptz '2026-01-01' + (n / 11) * interval '1 minute' end,
+      case when n % 6 > 0 then timestamptz '2026-01-01' + (n / 13) * interval '1 minute' end,
+      case when n % 5 > 0 then n * 7919 % 1000 end
+    from generate_series(1, ${RUNS}) n join numbered p on p.number = n * 7907 % ${PIPELINES}`
+  stored = [
+    ...(await sql<Stored[]>`
+      select id, namespace, layer, pipeline, status, trigger, created_at, started_at, finished_at,
+        duration_ms::int from run`),
+  ]
+})
+afterAll(async () => {
+  await sql.end()
+  await database.drop()
+})
+
+/** The same list, made of all runs at once. */
+function expected(filter: RunFilter, { key, descending }: { key: RunSortKey; descending: boolean }) {
+  const way = descending ? -1 : 1
+  return stored
+    .filter(
+      (run) =>
+        (['namespace', 'layer', 'pipeline', 'status'] as const).every(
+          (name) => filter[name] === undefined || run[name] === filter[name],
+        ) &&
+        (filter.from === undefined || run.created_at >= filter.from) &&
+        (filter.to === undefined || run.created_at < filter.to),
+    )
+    .toSorted((a, b) => {
+      const [left, right] = [a[key], b[key]]
+      if (left !== null && right !== null && +(left > right) - +(left < right) !== 0)
+        return left > right ? way : -way
+      if (left === null && right !== null) return 1
+      if (left !== null && right === null) return -1
+      return a.id > b.id ? way : -way
+    })
+}
+
+const FILTERS: Record<string, RunFilter> = {
+  everything: {},
+  'a status': { status: 'failed' },
+  'a namespace': { namespace: 'sales' },
+  'a namespace that is not there': { namespace: 'nobody' },
+  'a layer': { layer: 'gold' },
+  'a namespace, a layer and a status': { namespace: 'default', layer: 'silver', status: 'success' },
+  'a pipeline, deleted ones of the name too': { namespace: 'default', layer: 'gold', pipeline: 'p1' },
+  'a name in any namespace': { pipeline: 'p2', status: 'success' },
+  'a time': { from: new Date('2026-01-01T01:00Z'), to: new Date('2026-01-01T06:59Z') },
+  'a time, a namespace and a status': {
+    from: new Date('2026-01-01T02:00Z'),
+    namespace: 'default',
+    status: 'failed',
+  },
+}
+
+describe('a list of runs has the right runs in the right order and the exact total', () => {
+  for (const [name, filter] of Object.entries(FILTERS))
+    test(`of ${name}`, async () => {
+      for (const key of RUN_SORT_KEYS)
+        for (const descending of [true, false]) {
+          const all = expected(filter, { key, descending })
+          for (const offset of [
+            0,
+            49,
+            1_001,
+            all.length - 30,
+            all.length - 2,
+            all.length,
+            all.length + 5_000,
+          ]) {
+            const page = { limit: 50, offset: Math.max(0, offset) }
+            const { runs, total } = await listRuns(sql, filter, { key, descending }, page)
+            expect(total).toBe(all.length)
+            expect(runs.map((run) => run.id)).toEqual(
+              all.slice(page.offset, page.offset + page.limit).map((run) => run.id),
+            )
+          }
+        }
+    })
+})
+
+test('pages from either end meet without a gap or a run that is on both', async () => {
+  const ids: string[] = []
+  for (let offset = 0; offset < RUNS; offset += 200) {
+    const sort = { key: 'created_at', descending: true } as const
+    const { runs } = await listRuns(sql, {}, sort, { limit: 200, offset })
+    ids.push(...runs.map((run) => run.id))
+  }
+  expect(ids).toEqual(expected({}, { key: 'created_at', descending: true }).map((run) => run.id))
+})
