@@ -1,6 +1,7 @@
 // The routes of Iceberg's REST catalog that a run needs. A branch is the warehouse `sluice@<branch>`.
 // Source: https://iceberg.apache.org/rest-catalog-spec/
 import { Elysia } from 'elysia'
+import { BRIEF } from '../../lake/iceberg/client.ts'
 import { parseJson } from '../../lake/iceberg/json.ts'
 import type { Log } from '../log.ts'
 import { chunksOf } from '../objects/body.ts'
@@ -82,7 +83,8 @@ export const icebergRoutes = (catalog: CatalogService, access: Access, log: Log)
       '/:namespace/tables/:table',
       async ({ request, params }) => {
         const session = await access.session(request, params.prefix)
-        return tableResponse(await catalog.commit(session, tableOf(params), await bodyOf(request)))
+        const table = await catalog.commit(session, tableOf(params), await bodyOf(request))
+        return request.headers.get('prefer') === BRIEF ? briefResponse(table) : tableResponse(table)
       },
       { parse: 'none' },
     )
@@ -102,9 +104,17 @@ export const configRoutes = (access: Access, log: Log) =>
       }
     })
 
+/** For a client that has computed the metadata itself. */
+function briefResponse({ location, head }: LoadedTable): Response {
+  const body = { 'metadata-location': location, config: configOf(head) }
+  return Response.json(body, { headers: { 'preference-applied': BRIEF } })
+}
+
+const configOf = (head: string | null) => (head === null ? {} : { 'x-sluice-commit': head })
+
 /** The text of the metadata file is put in as it stands. */
 function tableResponse({ location, metadata, head }: LoadedTable): Response {
-  const config = JSON.stringify(head === null ? {} : { 'x-sluice-commit': head })
+  const config = JSON.stringify(configOf(head))
   const start = location === undefined ? '' : `"metadata-location":${JSON.stringify(location)},`
   return new Response(`{${start}"config":${config},"metadata":${metadata}}`, {
     headers: { 'content-type': 'application/json' },

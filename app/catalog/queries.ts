@@ -1,5 +1,5 @@
 import type postgres from 'postgres'
-import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import type { Sql } from '../../drizzle/client.ts'
 import type { ContentColumns } from '../../drizzle/schema/catalog.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 
@@ -108,41 +108,38 @@ export type BranchCommit = {
 
 /**
  * Moves a branch by one commit of one table. False, and nothing is written, when the branch is no longer open or its
- * head is not the one the commit was computed from.
+ * head is not the one the commit was computed from. One statement: a transaction that never waits for its client.
  */
-export const commitToBranch = (sql: Sql, commit: BranchCommit): Promise<boolean> =>
-  sql.begin(async (tx) => {
-    const [branch] = await tx<{ base: string; runId: string }[]>`
-      select base, run_id as "runId" from lake_ref
+export async function commitToBranch(sql: Sql, commit: BranchCommit): Promise<boolean> {
+  const { table, content } = commit
+  const [moved] = await sql`
+    with branch as (
+      select name, base, run_id from lake_ref
       where name = ${commit.branch} and name <> 'main' and state = 'open'
         and head is not distinct from ${commit.head}
-      for update`
-    if (branch === undefined) return false
-    await writeBranchCommit(tx, commit, { base: Number(branch.base), runId: branch.runId })
-    return true
-  })
-
-async function writeBranchCommit(tx: SqlTx, commit: BranchCommit, branch: { base: number; runId: string }) {
-  const { table, content } = commit
-  await Promise.all([
-    tx`
+      for update),
+    content as (
       insert into lake_content
         (id, table_uuid, metadata_location, snapshot_id, columns, row_count, size_bytes)
-      values (${content.contentId}, ${commit.tableUuid}, ${content.metadataLocation}, ${commit.snapshotId},
-        ${tx.json(content.columns)}, ${content.rowCount}, ${content.sizeBytes})`,
-    // Main as of the branch's base, never main now: that would hide what others have merged meanwhile.
-    tx`
+      select ${content.contentId}::uuid, ${commit.tableUuid}::uuid, ${content.metadataLocation},
+        ${commit.snapshotId}::text, ${sql.json(content.columns)}::jsonb, ${content.rowCount}::bigint,
+        ${content.sizeBytes}::bigint
+      from branch),
+    -- Main as of the branch's base, never main now: that would hide what others have merged meanwhile.
+    entry as (
       insert into branch_entry (ref, namespace, layer, name, content_id, base_content)
-      values (${commit.branch}, ${table.namespace}, ${table.layer}, ${table.name}, ${content.contentId},
+      select branch.name, ${table.namespace}, ${table.layer}, ${table.name}, ${content.contentId}::uuid,
         (select content_id from main_entry
          where namespace = ${table.namespace} and layer = ${table.layer} and name = ${table.name}
-           and from_commit <= ${branch.base} and (to_commit is null or to_commit > ${branch.base})))
-      on conflict (ref, namespace, layer, name) do update set content_id = excluded.content_id`,
-    tx`
+           and from_commit <= branch.base and (to_commit is null or to_commit > branch.base))
+      from branch
+      on conflict (ref, namespace, layer, name) do update set content_id = excluded.content_id),
+    commit as (
       insert into lake_commit (id, ref, base, run_id, message)
-      values (${commit.id}, ${commit.branch}, ${branch.base}, ${branch.runId}, ${commit.message})`,
-    tx`update lake_ref set head = ${commit.id} where name = ${commit.branch}`,
-  ])
+      select ${commit.id}::uuid, branch.name, branch.base, branch.run_id, ${commit.message} from branch)
+    update lake_ref set head = ${commit.id}::uuid from branch where lake_ref.name = branch.name
+    returning lake_ref.name`
+  return moved !== undefined
 }
 
 /** `namespace`, `layer`, `name`, `content_id` of each table of a view. */

@@ -48,6 +48,8 @@ export class BadAvro extends Error {
 
 /** Records per block; a reader holds one block decoded at a time. */
 const BLOCK_RECORDS = 1_000
+/** Below this records stay as they are: the schema beside them is larger, and a compressor costs half a millisecond. */
+const DEFLATED_BYTES_MIN = 8_192
 /** A block is refused when it inflates to more than this. */
 const BLOCK_BYTES_LIMIT = 256 * 1024 * 1024
 /** Compiled schemas kept; all manifests of one table share theirs. */
@@ -83,9 +85,15 @@ const headerType = Type.forSchema({
 })
 const longType = Type.forSchema('long')
 
-const compiled = new Map<string, Type>()
+interface Compiled {
+  readonly type: Type
+  /** As it stands in files. */
+  readonly text: string
+}
 
-function compile(schema: AvroSchema): Type {
+const compiled = new Map<string, Compiled>()
+
+function compile(schema: AvroSchema): Compiled {
   const key = JSON.stringify(schema)
   const known = compiled.get(key)
   if (known) return known
@@ -96,8 +104,26 @@ function compile(schema: AvroSchema): Type {
         ? int64
         : undefined,
   })
+  const entry = { type, text: JSON.stringify(withoutInt64(schema)) }
   if (compiled.size >= COMPILED_LIMIT) compiled.clear()
-  compiled.set(key, type)
+  compiled.set(key, entry)
+  return entry
+}
+
+/** Changes a writer's schema in ways that do not change the encoding: names, and INT64. */
+export type Adapt = (schema: AvroSchema) => AvroSchema
+
+/** Readers by the schema text of files, for each way to adapt it: parsing and walking 8 KB costs more than the records. */
+const readers = new WeakMap<Adapt, Map<string, Type>>()
+
+function readerOf(text: string, adapt: Adapt): Type {
+  const known = readers.get(adapt) ?? new Map<string, Type>()
+  readers.set(adapt, known)
+  const found = known.get(text)
+  if (found) return found
+  const { type } = compile(adapt(JSON.parse(text)))
+  if (known.size >= COMPILED_LIMIT) known.clear()
+  known.set(text, type)
   return type
 }
 
@@ -107,12 +133,16 @@ export function writeAvro(
   metadata: Readonly<Record<string, string>>,
   records: readonly AvroRecord[],
 ) {
-  const type = compile(schema)
-  const meta = { ...metadata, 'avro.schema': JSON.stringify(withoutInt64(schema)), 'avro.codec': 'deflate' }
+  const { type, text } = compile(schema)
+  const encoded = records.map((record) => type.toBuffer(record))
+  const isSmall = encoded.reduce((sum, { length }) => sum + length, 0) < DEFLATED_BYTES_MIN
+  const codec = isSmall ? 'null' : 'deflate'
+  const meta = { ...metadata, 'avro.schema': text, 'avro.codec': codec }
   const blocks: Uint8Array[] = []
   for (let from = 0; from < records.length; from += BLOCK_RECORDS) {
-    const block = records.slice(from, from + BLOCK_RECORDS)
-    const data = deflateRawSync(Buffer.concat(block.map((record) => type.toBuffer(record))))
+    const block = encoded.slice(from, from + BLOCK_RECORDS)
+    const bytes = Buffer.concat(block)
+    const data = isSmall ? bytes : deflateRawSync(bytes)
     blocks.push(longType.toBuffer(block.length), longType.toBuffer(data.length), data)
   }
   const sync = syncMarker([JSON.stringify(meta), ...blocks])
@@ -133,10 +163,10 @@ function syncMarker(parts: readonly (string | Uint8Array)[]): Buffer {
 }
 
 /**
- * Reads a file. `adapt` may change the writer's schema in ways that do not change the encoding: names, and INT64.
+ * Reads a file. `adapt` must be a function that lives on: what was compiled is remembered with it.
  * @throws BadAvro
  */
-export function readAvro(bytes: Uint8Array, adapt: (schema: AvroSchema) => AvroSchema): AvroFile {
+export function readAvro(bytes: Uint8Array, adapt: Adapt): AvroFile {
   try {
     return readContainer(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), adapt)
   } catch (cause) {
@@ -153,7 +183,7 @@ interface Header {
   readonly sync: Buffer
 }
 
-function readContainer(buffer: Buffer, adapt: (schema: AvroSchema) => AvroSchema): AvroFile {
+function readContainer(buffer: Buffer, adapt: Adapt): AvroFile {
   if (!buffer.subarray(0, MAGIC.length).equals(MAGIC)) throw new BadAvro('not an Avro file')
   const decoded = headerType.decode(buffer)
   const header: Header = decoded.value
@@ -162,7 +192,7 @@ function readContainer(buffer: Buffer, adapt: (schema: AvroSchema) => AvroSchema
   )
   const { 'avro.schema': schema, 'avro.codec': codec = 'null', ...own } = metadata
   if (schema === undefined || decoded.offset < 0) throw new BadAvro('the header is incomplete')
-  const type = compile(adapt(JSON.parse(schema)))
+  const type = readerOf(schema, adapt)
   const records: AvroRecord[] = []
   let offset = decoded.offset
   while (offset < buffer.length) {

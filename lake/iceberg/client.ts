@@ -52,6 +52,8 @@ export interface ClientOptions {
   readonly baseUrl: string
   /** `sluice@<branch>`. */
   readonly warehouse: string
+  /** Where the warehouse's routes are, as its configuration would say; without one the catalog is asked for it. */
+  readonly prefix?: string
   /** Sent as a bearer token. */
   readonly token?: string
   /** Ends every call, and the pauses between attempts. */
@@ -96,17 +98,26 @@ export interface CatalogClient {
     table: TableIdentifier,
     commit: Pick<CommitRequest, 'requirements' | 'updates'>,
   ): Promise<LoadedTable>
+  /**
+   * As `commit`, but asks the catalog to leave the metadata out of its answer (RFC 7240); answers the table's config.
+   * @throws Conflict, NotFound
+   */
+  commitBriefly(
+    table: TableIdentifier,
+    commit: Pick<CommitRequest, 'requirements' | 'updates'>,
+  ): Promise<LoadedTable['config']>
   namespaceExists(namespace: readonly string[]): Promise<boolean>
   /** @throws AlreadyExists */
   createNamespace(namespace: readonly string[]): Promise<void>
 }
 
-/** Asks the catalog for its configuration and gives a client for one warehouse. @throws CatalogError */
+/** Gives a client for one warehouse. Asks the catalog for its configuration, if need be. @throws CatalogError */
 export async function connectCatalog(options: ClientOptions): Promise<CatalogClient> {
   const call = caller(options)
-  const config = configFrom(
-    await call('GET', `/v1/config?warehouse=${encodeURIComponent(options.warehouse)}`),
-  )
+  const config: CatalogConfig =
+    options.prefix === undefined
+      ? configFrom(await call('GET', `/v1/config?warehouse=${encodeURIComponent(options.warehouse)}`))
+      : { defaults: {}, overrides: { prefix: options.prefix } }
   const prefix = config.overrides.prefix ?? config.defaults.prefix
   const root = prefix === undefined ? '/v1/namespaces' : `/v1/${prefix}/namespaces`
   const tables = (namespace: readonly string[]) => `${root}/${encodeNamespace(namespace)}/tables`
@@ -127,6 +138,11 @@ export async function connectCatalog(options: ClientOptions): Promise<CatalogCli
       const identifier = { namespace: table.namespace, name: table.name }
       return tableFrom(await call('POST', pathOf(table), { identifier, requirements, updates }))
     },
+    commitBriefly: async (table, { requirements, updates }) => {
+      const identifier = { namespace: table.namespace, name: table.name }
+      const body = { identifier, requirements, updates }
+      return textsFrom(member(await call('POST', pathOf(table), body, { prefer: BRIEF }), 'config'))
+    },
     namespaceExists: (namespace) =>
       call('HEAD', `${root}/${encodeNamespace(namespace)}`).then(
         () => true,
@@ -145,14 +161,18 @@ export async function connectCatalog(options: ClientOptions): Promise<CatalogCli
 export const encodeNamespace = (levels: readonly string[]): string => encodeURIComponent(levels.join('\x1f'))
 
 type Method = 'GET' | 'HEAD' | 'POST'
-type Call = (method: Method, path: string, body?: object) => Promise<unknown>
+type Headers = Readonly<Record<string, string>>
+type Call = (method: Method, path: string, body?: object, headers?: Headers) => Promise<unknown>
+
+/** Of the header `prefer`: an answer without what the client has sent. */
+export const BRIEF = 'return=minimal'
 
 function caller(options: ClientOptions): Call {
-  return async (method, path, body) => {
+  return async (method, path, body, headers) => {
     const attempts = method === 'POST' ? 1 : ATTEMPTS_LIMIT
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return await callOnce(options, method, path, body)
+        return await callOnce(options, method, path, body, headers)
       } catch (error) {
         if (!(error instanceof ServerError) || attempt >= attempts) throw error
         await wait(FIRST_PAUSE_MS * 2 ** (attempt - 1), undefined, { signal: options.signal })
@@ -166,6 +186,7 @@ async function callOnce(
   method: Method,
   path: string,
   body?: object,
+  more?: Headers,
 ): Promise<unknown> {
   const { baseUrl, token, signal, timeoutMs = CALL_TIMEOUT_MS, fetch = globalThis.fetch } = options
   const timeout = AbortSignal.timeout(timeoutMs)
@@ -174,6 +195,7 @@ async function callOnce(
       method,
       headers: {
         accept: 'application/json',
+        ...more,
         ...(body && { 'content-type': 'application/json' }),
         ...(token !== undefined && { authorization: `Bearer ${token}` }),
       },

@@ -3,7 +3,7 @@
 // engines have used several names for some of them.
 
 import { Buffer } from 'node:buffer'
-import { type AvroRecord, BadAvro, readAvro, writeAvro } from './avro.ts'
+import { type Adapt, type AvroRecord, BadAvro, readAvro, writeAvro } from './avro.ts'
 import { integer, integers, list, nested, optionalId, optionalInteger, text } from './avro-record.ts'
 import {
   type BoundValue,
@@ -131,6 +131,9 @@ export function writeManifest(
   return writeAvro(manifestSchema(partitionSchema(spec, schema)), metadata, records)
 }
 
+const canonicalEntries: Adapt = (schema) => canonical(schema, ENTRY_NAMES)
+const canonicalList: Adapt = (schema) => canonical(schema, LIST_NAMES)
+
 /**
  * The entries of a manifest, deleted ones too, with what they inherit from the manifest filled in.
  * @throws BadAvro
@@ -139,7 +142,7 @@ export function readManifest(
   bytes: Uint8Array,
   inherited: Pick<ManifestFile, 'sequenceNumber' | 'addedSnapshotId'>,
 ) {
-  const { records } = readAvro(bytes, (schema) => canonical(schema, ENTRY_NAMES))
+  const { records } = readAvro(bytes, canonicalEntries)
   return records.map((record): ManifestEntry => {
     const status = STATUS[integer(record, 'status')]
     if (!status) throw new BadAvro('a manifest entry has an unknown status')
@@ -173,7 +176,7 @@ export function writeManifestList(context: ListContext, manifests: readonly Mani
 
 /** @throws BadAvro */
 export function readManifestList(bytes: Uint8Array): ManifestFile[] {
-  const { records } = readAvro(bytes, (schema) => canonical(schema, LIST_NAMES))
+  const { records } = readAvro(bytes, canonicalList)
   return records.map((record) => ({
     location: text(record, 'manifest_path'),
     sizeBytes: integer(record, 'manifest_length'),

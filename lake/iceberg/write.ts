@@ -38,8 +38,11 @@ import type { UnboundSpec } from './wire.ts'
 export const MANIFEST_FILES_LIMIT = 5_000
 /** So many small manifests are merged: a reader opens each of them. */
 export const SMALL_MANIFESTS_LIMIT = 100
-/** Snapshots kept in the metadata; each commit writes the metadata whole. Commits of the catalog outlive them. */
-export const SNAPSHOTS_KEPT_LIMIT = 100
+/**
+ * Snapshots kept in the metadata: 0.7 KB each, which every commit reads, sends and writes whole. Commits of the catalog
+ * outlive them.
+ */
+export const SNAPSHOTS_KEPT_LIMIT = 25
 
 /** A data file that has been stored. */
 export interface NewDataFile extends FileMetrics {
