@@ -14,6 +14,7 @@ import { fileRoutes } from './files/routes.ts'
 import { makeFileService } from './files/service.ts'
 import { weakest } from './health/service.ts'
 import type { NewId } from './ids.ts'
+import { makeStreamPlaces } from './http/stream-places.ts'
 import { makeInspectorFeeds } from './inspector/feed.ts'
 import { inspectorRoutes } from './inspector/routes.ts'
 import { makeInspectorService } from './inspector/service.ts'
@@ -147,13 +148,16 @@ export async function composeService({
     readMain,
   })
   const catalog = makeCatalog({ sql, objects, tokens, clock, newId, log })
-  const feeds = makeRunFeeds(runs)
+  const feeds = makeRunFeeds(runs, makeStreamPlaces(config))
   const inspector = makeInspectorService({
     sql,
     clock,
     runner: config.runnerUrls === null ? null : runners.check,
   })
-  const inspectorFeeds = makeInspectorFeeds(inspector)
+  const inspectorFeeds = makeInspectorFeeds(
+    inspector,
+    makeStreamPlaces({ ...config, streamsPerProcess: limits.inspectorStreams }),
+  )
   const queryServices =
     config.queryUrls === null
       ? null

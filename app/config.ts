@@ -34,6 +34,9 @@ export interface Config {
   /** Whose X-Forwarded-For is believed. */
   trustedProxies: BlockList
   corsOrigins: string[]
+  /** Event streams of run logs that may be open, in all and of one client address. */
+  streamsPerProcess: number
+  streamsPerClient: number
   logFormat: 'text' | 'json'
   version: string
   gitCommit: string
@@ -94,6 +97,11 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     if (found === null) bad(name, `'${value}' is no list of addresses and networks such as 10.0.0.0/8`)
     return found ?? new BlockList()
   }
+  const count = (name: string, fallback: number) => {
+    const value = text(name, String(fallback))
+    if (!/^[1-9]\d{0,6}$/.test(value)) bad(name, `'${value}' is no number from 1 to 9999999`)
+    return Number(value)
+  }
   const logFormat = text('LOG_FORMAT', 'text')
   if (logFormat !== 'text' && logFormat !== 'json') bad('LOG_FORMAT', 'must be text or json')
 
@@ -116,6 +124,8 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     corsOrigins: text('CORS_ORIGINS', 'http://localhost:3000')
       .split(',')
       .map((origin) => origin.trim()),
+    streamsPerProcess: count('SSE_STREAMS', 10_000),
+    streamsPerClient: count('SSE_STREAMS_PER_CLIENT', 1_000),
     logFormat: logFormat === 'json' ? 'json' : 'text',
     version: text('SLUICE_VERSION', '0.1.0'),
     gitCommit: text('GIT_COMMIT', 'unknown'),

@@ -108,7 +108,6 @@ export const limits = {
   /** SSE: the fallback poll of the specification, heartbeats, and open streams. */
   ssePollMs: 2_000,
   sseHeartbeatMs: 15_000,
-  sseStreamsPerProcess: 10_000,
   /** Inspector: instances of one state that are counted, beyond which it says that there are more. */
   inspectorCount: 10_000,
   /** Rows that are looked at where no index counts: live runs, drafts, triggers. */

@@ -33,6 +33,8 @@ export interface Exchange {
   route: Route
   /** Null on routes that are open or check a credential of their own. */
   identity: Identity | null
+  /** The client's address; empty when nobody knows it. */
+  client(): string
 }
 
 const exchanges = new WeakMap<Request, Exchange>()
@@ -51,13 +53,14 @@ export function makeFetch(deps: ExchangeDeps): (request: Request, peer?: Peer) =
     const requestId = requestIdOf(request) ?? deps.newId()
     const target = targetOf(request.url)
     const route = deps.routes.find(request.method, target.path)
-    const arrival: Arrival = { request, requestId, target, route, identity: null }
+    const client = () => deps.clientAddress(request, peer)
+    const arrival: Arrival = { request, requestId, target, route, identity: null, client }
     const { response, failure } = await answer(deps, arrival)
     deps.audit({
       method: request.method,
       path: target.path,
       userId: arrival.identity?.userId ?? '',
-      ip: () => deps.clientAddress(request, peer),
+      ip: client,
     })
     setCommonHeaders(response.headers)
     response.headers.set('x-request-id', requestId)
@@ -77,6 +80,7 @@ interface Arrival {
   route: Route | null
   /** Null until it is known, and for who may not come in. */
   identity: Identity | null
+  client: Exchange['client']
 }
 
 async function answer(
@@ -108,7 +112,7 @@ async function admit(deps: ExchangeDeps, arrival: Arrival): Promise<Response> {
   if (deps.cors.isForgery(request)) throw forbidden('pages of other sites may not write')
   checkEncoding(target)
   const routed = asRouted(request, route)
-  exchanges.set(routed, { requestId, route, identity })
+  exchanges.set(routed, { requestId, route, identity, client: arrival.client })
   const response = await perform(routed)
   return request.method === 'HEAD' ? headOf(response) : response
 }

@@ -1,7 +1,10 @@
 import { afterEach, describe, expect, test } from 'bun:test'
+import { makeStreamPlaces } from '../http/stream-places.ts'
 import { limits } from '../limits.ts'
 import { type InspectorFeeds, makeInspectorFeeds } from './feed.ts'
 import type { Snapshot, Step } from './schema.ts'
+
+const PLACES = 250
 
 let feeds: InspectorFeeds
 afterEach(() => feeds.stop())
@@ -17,24 +20,27 @@ function runOf(state = 'pending.waiting') {
     text: '',
     onRead() {},
   }
-  feeds = makeInspectorFeeds({
-    async snapshot() {
-      if (run.fails) throw new Error('no database')
-      run.reads += 1
-      return {
-        state: run.state,
-        live: run.live,
-        facts: { text: run.text },
-        now: String(run.reads),
-      } as unknown as Snapshot
+  feeds = makeInspectorFeeds(
+    {
+      async snapshot() {
+        if (run.fails) throw new Error('no database')
+        run.reads += 1
+        return {
+          state: run.state,
+          live: run.live,
+          facts: { text: run.text },
+          now: String(run.reads),
+        } as unknown as Snapshot
+      },
+      async after(_machine, _id, after) {
+        run.onRead()
+        return run.steps.filter(({ id = 0 }) => id > after).slice(0, limits.inspectorSteps) as Step[]
+      },
+      latestSteps: async () => new Map(),
+      movedSince: async () => ({ last: 0, machines: [] }),
     },
-    async after(_machine, _id, after) {
-      run.onRead()
-      return run.steps.filter(({ id = 0 }) => id > after).slice(0, limits.inspectorSteps) as Step[]
-    },
-    latestSteps: async () => new Map(),
-    movedSince: async () => ({ last: 0, machines: [] }),
-  })
+    makeStreamPlaces({ streamsPerProcess: PLACES, streamsPerClient: PLACES }),
+  )
   return {
     run,
     move(to: string, live = true) {
@@ -47,7 +53,7 @@ function runOf(state = 'pending.waiting') {
 }
 
 function follow(position = 0) {
-  const stream = feeds.follow('run', 'ID', position)
+  const stream = feeds.follow('run', 'ID', position, '')
   if (stream === null) throw new Error('too many streams')
   return stream
 }
@@ -143,17 +149,17 @@ describe('streams of one instance', () => {
 
 test('streams are limited, and those that are left make room', async () => {
   runOf()
-  const open = Array.from({ length: limits.inspectorStreams }, () => feeds.followList('draft'))
+  const open = Array.from({ length: PLACES }, () => feeds.followList('draft', ''))
   expect(open).not.toContain(null)
-  expect(feeds.followList('draft')).toBeNull()
-  expect(feeds.follow('run', 'id', 0)).toBeNull()
+  expect(feeds.followList('draft', '')).toBeNull()
+  expect(feeds.follow('run', 'id', 0, '')).toBeNull()
   await open[0]?.cancel()
-  expect(feeds.followList('draft')).not.toBeNull()
+  expect(feeds.followList('draft', '')).not.toBeNull()
 })
 
 test('at the end all streams end', async () => {
   runOf()
-  const texts = [textOf(follow()), textOf(feeds.followList('run') as ReadableStream<Uint8Array>)]
+  const texts = [textOf(follow()), textOf(feeds.followList('run', '') as ReadableStream<Uint8Array>)]
   feeds.stop()
   expect(await Promise.all(texts)).toEqual([expect.any(String), expect.any(String)])
 })

@@ -1,5 +1,6 @@
 // Server-sent events of instances and lists: however many watch one, it is read once. Runs tell when they move; drafts,
 // triggers and what a lost notice missed are found by asking, in one query for all that are watched.
+import type { StreamPlaces } from '../http/stream-places.ts'
 import { limits } from '../limits.ts'
 import { MACHINE_NAMES, type MachineName } from './definitions.ts'
 import type { Snapshot } from './schema.ts'
@@ -41,12 +42,12 @@ export type InspectorFeeds = ReturnType<typeof makeInspectorFeeds>
 
 export function makeInspectorFeeds(
   inspector: Pick<InspectorService, 'snapshot' | 'after' | 'latestSteps' | 'movedSince'>,
+  places: StreamPlaces,
 ) {
   const watched = new Map<string, Watched>()
   const lists = new Map<MachineName, List>(
     MACHINE_NAMES.map((machine) => [machine, { watchers: new Set(), hasChanged: false }]),
   )
-  let open = 0
   let last: number | null = null
   let isPolling = false
   let turn = 0
@@ -65,9 +66,14 @@ export function makeInspectorFeeds(
   for (const timer of timers) timer.unref?.()
 
   /** The snapshot, the steps after `position`, then whatever comes; ends with a final state. Null: too many streams. */
-  function follow(machine: MachineName, id: string, position: number): ReadableStream<Uint8Array> | null {
+  function follow(
+    machine: MachineName,
+    id: string,
+    position: number,
+    client: string,
+  ): ReadableStream<Uint8Array> | null {
     const key = `${machine} ${id.toLowerCase()}`
-    return stream((controller) => {
+    return stream(client, (controller) => {
       const one = watched.get(key) ?? {
         machine,
         id: id.toLowerCase(),
@@ -89,8 +95,8 @@ export function makeInspectorFeeds(
   }
 
   /** `changed`, at most once a second, whenever an instance of a machine has moved. Null: too many streams. */
-  function followList(machine: MachineName): ReadableStream<Uint8Array> | null {
-    return stream((controller) => {
+  function followList(machine: MachineName, client: string): ReadableStream<Uint8Array> | null {
+    return stream(client, (controller) => {
       const list = lists.get(machine)
       list?.watchers.add(controller)
       // What moved between its reader's last look and now.
@@ -99,20 +105,23 @@ export function makeInspectorFeeds(
     })
   }
 
-  function stream(start: (controller: Controller) => () => unknown): ReadableStream<Uint8Array> | null {
-    if (open >= limits.inspectorStreams) return null
+  function stream(
+    client: string,
+    start: (controller: Controller) => () => unknown,
+  ): ReadableStream<Uint8Array> | null {
+    const giveBack = places.take(client)
+    if (giveBack === null) return null
     let leave = () => {}
     return new ReadableStream<Uint8Array>(
       {
         start(controller) {
-          open += 1
           send(controller, 'retry: 2000\n\n')
           const remove = start(controller)
           let isOpen = true
           leave = () => {
             if (!isOpen) return
             isOpen = false
-            open -= 1
+            giveBack()
             leaving.delete(controller)
             remove()
           }

@@ -15,6 +15,7 @@ import type { RunEvent } from '../../machines/run.ts'
 import { newTrigger } from '../../machines/trigger.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { systemClock } from '../clock.ts'
+import { makeStreamPlaces } from '../http/stream-places.ts'
 import { newId, type RunId } from '../ids.ts'
 import { lockRuns, moveRun, saveRuns } from '../runs/moves.ts'
 import { requestTo, testApp } from '../test-app.ts'
@@ -50,7 +51,7 @@ beforeEach(async () => {
     runner: (signal) =>
       runner === null ? new Promise((_, reject) => signal.addEventListener('abort', reject)) : runner(),
   })
-  feeds = makeInspectorFeeds(inspector)
+  feeds = makeInspectorFeeds(inspector, makeStreamPlaces({ streamsPerProcess: 100, streamsPerClient: 100 }))
   app = testApp({ api: [inspectorRoutes(inspector, feeds)] })
 })
 afterEach(() => feeds.stop())

@@ -1,6 +1,8 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { AppError, notFound } from '../http/errors.ts'
+import { notFound } from '../http/errors.ts'
+import { eventStream, lastEventId } from '../http/event-stream.ts'
+import { exchangeOf } from '../http/exchange.ts'
 import { ErrorBody } from '../http/names.ts'
 import { linkHeader } from '../http/pagination.ts'
 import { MACHINE_NAMES } from './definitions.ts'
@@ -65,14 +67,19 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
         },
       },
     )
-    .get('/:machine/events', ({ params }) => eventStream(feeds.followList(params.machine)), {
-      params: MachinePath,
-      response: { 200: EVENTS, 404: ErrorBody, 429: ErrorBody },
-      detail: {
-        summary: 'Follow the list of a machine',
-        description: 'Event `changed`, at most once a second: the list should be read again.',
+    .get(
+      '/:machine/events',
+      ({ params, request }) =>
+        asText(eventStream(feeds.followList(params.machine, exchangeOf(request).client()))),
+      {
+        params: MachinePath,
+        response: { 200: EVENTS, 404: ErrorBody, 429: ErrorBody },
+        detail: {
+          summary: 'Follow the list of a machine',
+          description: 'Event `changed`, at most once a second: the list should be read again.',
+        },
       },
-    })
+    )
     .get(
       '/:machine/instances/:id',
       ({ params, query }) => inspector.instance(params.machine, params.id, query),
@@ -88,11 +95,13 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
     )
     .get(
       '/:machine/instances/:id/events',
-      async ({ params, query, headers }) => {
+      async ({ params, query, headers, request }) => {
         // 404 before a stream is opened.
         await inspector.instance(params.machine, params.id, { limit: '1' })
-        const position = Number(query.after ?? lastEventId(headers['last-event-id']))
-        return eventStream(feeds.follow(params.machine, params.id, position))
+        const position =
+          query.after === undefined ? lastEventId(headers['last-event-id']) : Number(query.after)
+        const client = exchangeOf(request).client()
+        return asText(eventStream(feeds.follow(params.machine, params.id, position, client)))
       },
       {
         params: InstancePath,
@@ -148,19 +157,5 @@ const drawing = (svg: string, filename?: string) =>
     },
   }) as unknown as string
 
-/** The framework passes a Response on as it is. */
-function eventStream(stream: ReadableStream<Uint8Array> | null) {
-  if (stream === null)
-    throw new AppError(429, 'RATE_LIMITED', 'too many event streams are open', {
-      headers: { 'retry-after': '5' },
-    })
-  return new Response(stream, {
-    headers: {
-      'content-type': 'text/event-stream; charset=utf-8',
-      'cache-control': 'no-store',
-      'x-accel-buffering': 'no',
-    },
-  }) as unknown as string
-}
-
-const lastEventId = (text: string | undefined) => (text !== undefined && /^\d{1,15}$/.test(text) ? text : '0')
+/** What is declared is text; the framework passes a Response on as it is. */
+const asText = (response: Response) => response as unknown as string

@@ -1,9 +1,12 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import type { RunStatus } from '../../machines/run.ts'
-import { limits } from '../limits.ts'
+import { makeStreamPlaces } from '../http/stream-places.ts'
 import { makeRunFeeds, type RunFeeds } from './feed.ts'
 
 type Line = { seq: number; timestamp: string; level: 'info'; message: string }
+
+const PLACES = 1_000
+const PLACES_OF_CLIENT = 10
 
 let feeds: RunFeeds
 afterEach(() => feeds.stop())
@@ -11,15 +14,18 @@ afterEach(() => feeds.stop())
 /** A log in memory that counts what is asked of it. */
 function logOf(status: RunStatus = 'running') {
   const log = { status: status as RunStatus, lines: [] as Line[], reads: 0, rows: 0, fails: false }
-  feeds = makeRunFeeds({
-    async tail(_, seq) {
-      if (log.fails) throw new Error('no database')
-      const lines = log.lines.filter((line) => line.seq > seq)
-      log.reads += 1
-      log.rows += lines.length
-      return { state: { status: log.status, rows_written: 1, duration_ms: 2 }, lines }
+  feeds = makeRunFeeds(
+    {
+      async tail(_, seq, linesMax) {
+        if (log.fails) throw new Error('no database')
+        const lines = log.lines.filter((line) => line.seq > seq).slice(0, linesMax)
+        log.reads += 1
+        log.rows += lines.length
+        return { state: { status: log.status, rows_written: 1, duration_ms: 2 }, lines }
+      },
     },
-  })
+    makeStreamPlaces({ streamsPerProcess: PLACES, streamsPerClient: PLACES_OF_CLIENT }),
+  )
   return {
     ...log,
     log,
@@ -36,11 +42,26 @@ function logOf(status: RunStatus = 'running') {
 }
 
 function follow(position = 0) {
-  const stream = feeds.follow('run', position)
+  const stream = feeds.follow('run', position, '')
   if (stream === null) throw new Error('too many streams')
   return stream
 }
 const textOf = (stream: ReadableStream<Uint8Array>) => new Response(stream).text()
+/** Reads chunk by chunk, with a turn of the event loop before each. */
+async function slowTextOf(stream: ReadableStream<Uint8Array>) {
+  let text = ''
+  for await (const chunk of stream) {
+    text += new TextDecoder().decode(chunk)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  return text
+}
+/** A few turns of the event loop: whatever can happen without anything new has happened. */
+async function settled() {
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
+}
+const expected = (first: number, last: number) =>
+  Array.from({ length: last - first + 1 }, (_, n) => `line ${first + n}`)
 const messagesIn = (text: string) => [...text.matchAll(/"message":"([^"]*)"/g)].map((match) => match[1])
 
 describe('a stream', () => {
@@ -63,7 +84,7 @@ describe('a stream', () => {
 
   test('of a run in other letters is the same run', async () => {
     const run = logOf()
-    const stream = feeds.follow('RUN', 0)
+    const stream = feeds.follow('RUN', 0, '')
     run.say('a')
     run.end()
     expect(messagesIn(await new Response(stream).text())).toEqual(['a'])
@@ -90,17 +111,57 @@ describe('many streams', () => {
 
   test('are bounded, and each place is given back exactly once', async () => {
     const run = logOf()
-    const open = () => feeds.follow('run', 0)
-    const streams = Array.from({ length: limits.sseStreamsPerProcess }, open)
+    const open = () => feeds.follow('run', 0, '')
+    const streams = Array.from({ length: PLACES }, open)
     expect(streams).not.toContain(null)
     expect(open()).toBeNull()
     run.end()
     // Ended by the feed with unread events, then left by the reader: one end.
     await Promise.all(streams.map((stream) => stream?.cancel()))
     await Promise.all(streams.map((stream) => stream?.cancel().catch(() => {})))
-    const again = Array.from({ length: limits.sseStreamsPerProcess + 1 }, open)
+    const again = Array.from({ length: PLACES + 1 }, open)
     expect(again.filter((stream) => stream === null)).toHaveLength(1)
     await Promise.all(again.map((stream) => stream?.cancel()))
+  })
+
+  test('of one client are bounded on their own', () => {
+    logOf()
+    const streams = Array.from({ length: PLACES_OF_CLIENT }, () => feeds.follow('run', 0, '10.0.0.1'))
+    expect(streams).not.toContain(null)
+    expect(feeds.follow('run', 0, '10.0.0.1')).toBeNull()
+    expect(feeds.follow('run', 0, '10.0.0.2')).not.toBeNull()
+  })
+
+  test('that were cut and come back within a moment cost no reading of what they missed', async () => {
+    const run = logOf()
+    const stays = textOf(follow())
+    run.say(...Array.from({ length: 100 }, (_, n) => `line ${n + 1}`))
+    await settled()
+    const before = run.log.rows
+    const back = Array.from({ length: 50 }, () => textOf(follow(60)))
+    await settled()
+    expect(run.log.rows).toBe(before)
+    run.end()
+    for (const text of await Promise.all(back)) expect(messagesIn(text)).toEqual(expected(61, 100))
+    expect(messagesIn(await stays)).toEqual(expected(1, 100))
+  })
+
+  test('get every line once, wherever they begin, however long the log is and however slowly some of them read', async () => {
+    const run = logOf()
+    run.say(...Array.from({ length: 3_000 }, (_, n) => `line ${n + 1}`))
+    const begins = [0, 10, 499, 500, 501, 1_700, 2_744, 2_999, 3_000]
+    const quick = begins.map((position) => textOf(follow(position)))
+    const slow = begins.map((position) => slowTextOf(follow(position)))
+    for (let n = 3_001; n <= 3_100; n++) {
+      run.say(`line ${n}`)
+      if (n % 10 === 0) await settled()
+    }
+    run.end()
+    const texts = await Promise.all([...quick, ...slow])
+    for (const [n, text] of texts.entries()) {
+      expect(messagesIn(text)).toEqual(expected((begins[n % begins.length] ?? 0) + 1, 3_100))
+      expect(text.trimEnd().split('\n\n').at(-1)).toStartWith('event: status')
+    }
   })
 
   test('with one that does not read cost no more than without it', async () => {

@@ -1,5 +1,6 @@
 import { Elysia } from 'elysia'
-import { AppError } from '../http/errors.ts'
+import { eventStream, lastEventId } from '../http/event-stream.ts'
+import { exchangeOf } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { ErrorBody } from '../http/names.ts'
 import { linkHeader } from '../http/pagination.ts'
@@ -49,15 +50,17 @@ export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
     })
     .get(
       '/:id/logs',
-      async ({ params, headers }) => {
+      async ({ params, headers, request }) => {
         if (!headers.accept?.includes('text/event-stream')) return runs.logs(params.id)
-        await runs.get(params.id)
-        const stream = feeds.follow(params.id, lastEventId(headers['last-event-id']))
-        if (stream === null)
-          throw new AppError(429, 'RATE_LIMITED', 'too many log streams are open', {
-            headers: { 'retry-after': '5' },
-          })
-        return eventStream(stream)
+        // 404 before a stream is opened.
+        if (!feeds.isFollowed(params.id)) await runs.get(params.id)
+        const stream = feeds.follow(
+          params.id,
+          lastEventId(headers['last-event-id']),
+          exchangeOf(request).client(),
+        )
+        // The declared response is the JSON one; the framework passes a Response on as it is.
+        return eventStream(stream) as unknown as typeof RunLogs.static
       },
       {
         params: RunPath,
@@ -69,16 +72,3 @@ export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
         },
       },
     )
-
-/** The declared response is the JSON one; the framework passes a Response on as it is. */
-const eventStream = (stream: ReadableStream<Uint8Array>) =>
-  new Response(stream, {
-    headers: {
-      'content-type': 'text/event-stream; charset=utf-8',
-      'cache-control': 'no-store',
-      'x-accel-buffering': 'no',
-    },
-  }) as unknown as typeof RunLogs.static
-
-const lastEventId = (text: string | undefined) =>
-  text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : 0

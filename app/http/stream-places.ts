@@ -1,0 +1,34 @@
+// How many event streams may be open: of this process, and of one client, so that nobody takes the places of all others.
+
+export interface StreamLimits {
+  streamsPerProcess: number
+  streamsPerClient: number
+}
+
+export interface StreamPlaces {
+  /** Takes a place; what it answers gives it back, once. Null: there is none left. An unknown client is ''. */
+  take(client: string): (() => void) | null
+}
+
+export function makeStreamPlaces({ streamsPerProcess, streamsPerClient }: StreamLimits): StreamPlaces {
+  const takenBy = new Map<string, number>()
+  let taken = 0
+
+  return {
+    take(client) {
+      const ofClient = takenBy.get(client) ?? 0
+      if (taken >= streamsPerProcess || (client !== '' && ofClient >= streamsPerClient)) return null
+      taken += 1
+      takenBy.set(client, ofClient + 1)
+      let isTaken = true
+      return () => {
+        if (!isTaken) return
+        isTaken = false
+        taken -= 1
+        const left = (takenBy.get(client) ?? 1) - 1
+        if (left > 0) takenBy.set(client, left)
+        else takenBy.delete(client)
+      }
+    },
+  }
+}
