@@ -1,11 +1,14 @@
 // A database whose clock stands still until the simulator moves it. Its schema `sim` comes before `pg_catalog`, so that
-// the product's unaltered statements and column defaults find `sim.clock_timestamp()`.
+// the product's unaltered statements find `sim.clock_timestamp()`; column defaults are bound to it.
 import { randomUUID } from 'node:crypto'
 import postgres from 'postgres'
 import { migrate, type Sql } from '../../drizzle/client.ts'
+import type { Address } from './wire.ts'
 
 export interface SimulatedDatabase {
   url: string
+  /** Where its server listens: by a socket of the file system if it has one, which costs less than TCP. */
+  server: Address
   /** Under no fault: the simulator's own. */
   admin: Sql
   /** Milliseconds since 1970. */
@@ -31,27 +34,36 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
   address.password = name
   const url = address.href
   const server = postgres(serverUrl, { max: 1, onnotice: () => {} })
+  const [{ directory } = { directory: '' }] = await server<{ directory: string }[]>`
+    select current_setting('unix_socket_directories') as directory`
+  const path = directory === '' ? null : `${directory}/.s.PGSQL.${address.port}`
   // Simulated processes connect often: a password that takes one round to check instead of thousands.
   await server.unsafe(`
     set scram_iterations = 1;
     create role ${name} login superuser password '${name}';
     reset scram_iterations;`)
   await server.unsafe(`create database ${name} owner ${name}`)
-  // What a replay must find again: the same plans over the same pages.
+  // What a replay must find again: the same plans. Each connection makes the plan of a statement once in a seed (to make
+  // it at every execution takes a third of all the time that Postgres needs), and what it takes to read a page is left
+  // out of it: indexes never give back the pages that earlier seeds have filled.
   for (const setting of [
-    `search_path = 'public, sim, pg_catalog'`,
     `synchronous_commit = off`,
-    `plan_cache_mode = force_custom_plan`,
+    `plan_cache_mode = force_generic_plan`,
+    `seq_page_cost = 0`,
+    `random_page_cost = 0`,
+    `cpu_operator_cost = 0`,
     `max_parallel_workers_per_gather = 0`,
     `jit = off`,
   ])
-    await server.unsafe(`alter database ${name} set ${setting.replace(/'(.*)'/, '$1')}`)
+    await server.unsafe(`alter database ${name} set ${setting}`)
+  // In the order of names that the product has: there `trigger` is a type of functions, and not the table's.
+  await migrate(url)
+  await server.unsafe(`alter database ${name} set search_path = public, sim, pg_catalog`)
   const admin = postgres(url, {
+    ...(path === null ? {} : { path }),
     max: 1,
     max_lifetime: null,
     onnotice: () => {},
-    // It asks the same again and again.
-    connection: { plan_cache_mode: 'force_generic_plan' },
   })
   await admin.unsafe(`
     create schema sim;
@@ -60,7 +72,12 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
       as 'select pg_catalog.to_timestamp(last_value / 1000.0) from sim.clock';
     create function sim.now() returns timestamptz language sql stable
       as 'select pg_catalog.to_timestamp(last_value / 1000.0) from sim.clock';`)
-  await migrate(url)
+  const defaults = await admin<{ statement: string }[]>`
+    select format('alter table %s alter %I set default %s', adrelid::regclass, attname,
+      replace(pg_get_expr(adbin, adrelid), 'pg_catalog.', 'sim.')) as statement
+    from pg_attrdef join pg_attribute on attrelid = adrelid and attnum = adnum
+    where pg_get_expr(adbin, adrelid) ~ '(clock_timestamp|now)\\(\\)'`
+  for (const { statement } of defaults) await admin.unsafe(statement)
   const tables = (
     await admin<{ name: string }[]>`
       select quote_ident(tablename) as name from pg_tables where schemaname = 'public' order by tablename`
@@ -69,31 +86,38 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
   for (const table of tables) await admin.unsafe(`alter table ${table} set (autovacuum_enabled = off)`)
   for (const table of SEEDED) await admin.unsafe(`create table sim.${table} as table public.${table}`)
   const restore = SEEDED.map((table) => `insert into public.${table} select * from sim.${table};`).join('\n')
-  const sequences = (
-    await admin<{ name: string }[]>`
-      select quote_ident(sequencename) as name from pg_sequences where schemaname = 'public'`
-  ).map((row) => row.name)
-  // A fraction of what truncating takes. Emptied pages are given back, so that rows are laid as in a new database.
-  const empty = `
-    set session_replication_role = replica;
-    ${tables.map((table) => `delete from ${table};`).join('\n')}
-    set session_replication_role = origin;
-    ${sequences.map((sequence) => `alter sequence ${sequence} restart;`).join('\n')}`
-  const giveBack = `vacuum (process_toast false) ${tables.join(', ')}`
+  /** What plans are made by is the same for each seed, whatever vacuum has last seen. */
+  const forgetSizes = `
+    update pg_class set relpages = 0, reltuples = 0
+    where relnamespace = 'public'::regnamespace and relkind in ('r', 'i') and (relpages <> 0 or reltuples <> 0)`
+  /** Tables with pages. */
+  const filled = () => admin<{ name: string }[]>`
+    select quote_ident(relname) as name from pg_class
+    where relkind = 'r' and relnamespace = 'public'::regnamespace and pg_relation_size(oid) > 0 order by relname`
 
   return {
     url,
+    server: path === null ? { host: address.hostname, port: Number(address.port) } : { path },
     admin,
     setTime: async (ms) => {
       await admin`select setval('sim.clock', ${ms})`
     },
     reset: async () => {
-      await admin.unsafe(empty)
-      await admin.unsafe(giveBack)
-      const [{ pages } = { pages: -1 }] = await admin<{ pages: number }[]>`
-        select (sum(pg_relation_size(oid)) / 8192)::int as pages from pg_class
-        where relkind = 'r' and relnamespace = 'public'::regnamespace`
-      if (pages !== 0) throw new Error(`${pages} pages of the last seed are still there`)
+      const names = (await filled()).map(({ name }) => name)
+      if (names.length > 0) {
+        // A fraction of what truncating takes. Emptied pages are given back, so that rows are laid as in a new database.
+        await admin.unsafe(`
+          set session_replication_role = replica;
+          ${names.map((name) => `delete from ${name};`).join('\n')}
+          set session_replication_role = origin;`)
+        await admin.unsafe(`vacuum (process_toast false) ${names.join(', ')}`)
+        const left = await filled()
+        if (left.length > 0) throw new Error(`of the last seed there are still ${JSON.stringify(left)}`)
+      }
+      // To restart a sequence would be a change of the schema, which makes every connection look everything up again.
+      await admin`select setval(seqrelid, seqstart, false) from pg_sequence join pg_class on pg_class.oid = seqrelid
+        where relnamespace = 'public'::regnamespace`
+      await admin.unsafe(forgetSizes)
       await admin.unsafe(restore)
     },
     async endBackends(pids) {

@@ -22,14 +22,15 @@ export interface Connections {
   wires: Set<Wire>
   /** Whose connections they are from now on. */
   hold(holder: Holder): void
+  /** As they were when they were new, for the next seed: plans depend on what the tables held when they were made. */
+  forgetPlans(): Promise<void>
   close(): Promise<void>
 }
 
 export type Rewrite = (statement: string) => string
 
 export async function openConnections(database: SimulatedDatabase): Promise<Connections> {
-  const address = new URL(database.url)
-  const server = { host: address.hostname, port: Number(address.port) }
+  const { server } = database
   const wires = new Set<Wire>()
   let holder: Holder = IDLE
   const delegate: Holder = {
@@ -42,6 +43,7 @@ export async function openConnections(database: SimulatedDatabase): Promise<Conn
       await database.endBackends(wire.pid === null ? [] : [wire.pid])
     },
     opened: (wire) => void wires.add(wire),
+    asked: () => holder.asked(),
   }
   const options = {
     max: 1,
@@ -63,6 +65,9 @@ export async function openConnections(database: SimulatedDatabase): Promise<Conn
     hold: (next) => {
       holder = next
     },
+    forgetPlans: async () => {
+      await Promise.all([typed.unsafe('discard plans'), sql.unsafe('discard plans')])
+    },
     close: async () => {
       await Promise.all([typed.end({ timeout: 1 }), sql.end({ timeout: 1 })])
     },
@@ -76,6 +81,7 @@ const IDLE: Holder = {
   crashed: () => {},
   disconnected: async () => {},
   opened: () => {},
+  asked: () => {},
 }
 
 /** What has become of an operation. `paused`: it goes on with the next `proceed`. */
@@ -100,11 +106,13 @@ export interface SimulatedProcess {
   kill(): Promise<void>
 }
 
+/** `asked`: whenever something is on its way to Postgres. */
 export function makeProcess(
   database: SimulatedDatabase,
   connections: Connections,
   store: ObjectStore,
   rewrite: Rewrite,
+  asked: () => void,
 ): SimulatedProcess {
   let isDead = false
   let plan: Plan | null = null
@@ -121,6 +129,7 @@ export function makeProcess(
     crashed: die,
     disconnected: async () => {},
     opened: () => {},
+    asked,
   })
 
   function faultAt(statement: string): Fault | null {

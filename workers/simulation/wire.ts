@@ -23,6 +23,8 @@ export interface Holder {
   /** This wire is broken, and nothing else. Resolves when the server has noticed. */
   disconnected(wire: Wire): Promise<void>
   opened(wire: Wire): void
+  /** Something is on its way to the server. */
+  asked(): void
 }
 
 const QUERY = 'Q'.charCodeAt(0)
@@ -32,6 +34,9 @@ const SYNC = 'S'.charCodeAt(0)
 const READY = 'Z'.charCodeAt(0)
 const KEY = 'K'.charCodeAt(0)
 const HEADER = 5
+
+/** Where a server listens. */
+export type Address = { host: string; port: number } | { path: string }
 
 /** As much of a socket as postgres.js asks of one. */
 export class Wire extends EventEmitter {
@@ -52,11 +57,11 @@ export class Wire extends EventEmitter {
   /** Happens when the server has answered everything; until then nothing goes either way. */
   #last: Fault | null = null
 
-  constructor(address: { host: string; port: number }, holder: Holder) {
+  constructor(address: Address, holder: Holder) {
     super()
     this.#holder = holder
     this.#server = net.connect(address)
-    this.#server.setNoDelay(true)
+    if ('port' in address) this.#server.setNoDelay(true)
     this.#server.on('data', (data: Buffer) => this.#receive(data))
     this.#server.on('error', () => this.#close())
     this.#server.on('close', () => this.#close())
@@ -117,7 +122,13 @@ export class Wire extends EventEmitter {
       }
       this.#hasStarted = true
     }
-    if (out.length > 0) this.#server.write(Buffer.concat(out))
+    this.#pass(out)
+  }
+
+  #pass(messages: Uint8Array[]): void {
+    if (messages.length === 0) return
+    this.#holder.asked()
+    this.#server.write(messages.length === 1 ? (messages[0] as Uint8Array) : Buffer.concat(messages))
   }
 
   /** What will happen once the statement under way has been answered. */
@@ -131,7 +142,7 @@ export class Wire extends EventEmitter {
       this.#ending = fault
       return false
     }
-    if (out.length > 0) this.#server.write(Buffer.concat(out))
+    this.#pass(out)
     if (fault.kind === 'pause') {
       this.#isPaused = true
       this.#holder.paused(() => {
