@@ -1,0 +1,170 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { makeLog } from '../log.ts'
+import { SANDBOX_MODES } from './ladder.ts'
+import type { Answers, Targets } from './wall.child.ts'
+import { chooseWall, type EngineView, NoWall, WALL_STEPS_OF, type WallStep, wallOf } from './wall.ts'
+
+const CHILD = fileURLToPath(new URL('./wall.child.ts', import.meta.url))
+const silent = makeLog('test', 'text', () => {})
+const nothing: EngineView = { readable: [], writable: [] }
+
+let root: string
+let targets: Omit<Targets, 'triesFiles'>
+let server: ReturnType<typeof Bun.serve>
+let visits = 0
+beforeAll(async () => {
+  root = await mkdtemp(join(tmpdir(), 'sluice-wall-'))
+  for (const name of ['sibling', 'lake']) {
+    await mkdir(join(root, name))
+    await writeFile(join(root, name, 'rows.csv'), 'rows')
+  }
+  await writeFile(join(root, 'secret'), 'the secret')
+  server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch() {
+      visits += 1
+      return new Response('the secret')
+    },
+  })
+  targets = {
+    secret: join(root, 'secret'),
+    sibling: join(root, 'sibling'),
+    readable: join(root, 'lake'),
+    port: server.port ?? 0,
+  }
+})
+afterAll(async () => {
+  await server.stop(true)
+  await rm(root, { recursive: true })
+})
+
+interface Attempts {
+  tried: Answers
+  allowed: Answers
+}
+
+/** What came of everything that somebody tries who has left the engine's own lock behind. */
+async function attemptsBehind(step: WallStep, name: string): Promise<Attempts> {
+  const directory = join(root, name)
+  await mkdir(directory)
+  const { promise, resolve, reject } = Promise.withResolvers<Attempts>()
+  const wall = wallOf(step, { readable: [join(root, 'lake')], writable: [] })
+  const child = Bun.spawn(wall.command({ entry: CHILD, directory, niceness: 0 }), {
+    cwd: directory,
+    env: { TZ: 'UTC' },
+    stdin: 'ignore',
+    stdout: 'ignore',
+    stderr: 'inherit',
+    serialization: 'advanced',
+    ipc(message: 'ready' | Attempts, process) {
+      if (message === 'ready') process.send({ ...targets, triesFiles: step === 'landlock' })
+      else resolve(message)
+    },
+  })
+  void child.exited.then((code) => reject(new Error(`it ended with ${code} ${child.signalCode}`)))
+  try {
+    return await promise
+  } finally {
+    child.kill('SIGKILL')
+    await child.exited
+  }
+}
+
+/** In the kernel's words for what is not permitted or not there; anything else would say that the attempt was wrong. */
+const BY_THE_WALL = /^refused: (EPERM|EACCES|EXDEV|ENOENT|1|13|18|no such call)$/
+
+/** What was not refused as it should be. */
+const reached = (tried: Answers) =>
+  Object.entries(tried).flatMap(([name, answer]) => (BY_THE_WALL.test(answer) ? [] : [`${name}: ${answer}`]))
+
+async function works(step: WallStep): Promise<boolean> {
+  // The mode that takes one step only, and refuses without it.
+  return step === 'landlock'
+    ? chooseWall('required', nothing, silent).then(
+        () => true,
+        () => false,
+      )
+    : true
+}
+
+const hasLandlock = process.platform === 'linux' && (await works('landlock'))
+
+test.if(process.env.REQUIRE_PYTHON === '1')('this machine has all that walls are made of', () => {
+  expect(hasLandlock).toBe(true)
+})
+
+describe.if(hasLandlock)('an engine whose own lock is broken', () => {
+  test('reaches nothing but its directory and what it is to read', async () => {
+    const { tried, allowed } = await attemptsBehind('landlock', 'locked')
+    expect(reached(tried)).toEqual([])
+    expect(allowed).toEqual(ALLOWED)
+    expect(await readFile(targets.secret, 'utf8')).toBe('the secret')
+    expect(await readdir(targets.sibling)).toEqual(['rows.csv'])
+    expect(await readdir(targets.readable)).toEqual(['rows.csv'])
+    expect(visits).toBe(0)
+    console.log(`  ${Object.keys(tried).length} attempts from inside an engine process were refused`)
+  })
+
+  test('without Landlock still makes no process, no connection and no call but those it needs', async () => {
+    const { tried, allowed } = await attemptsBehind('seccomp', 'filtered')
+    expect(reached(tried)).toEqual([])
+    expect(allowed).toEqual(ALLOWED)
+    expect(visits).toBe(0)
+  })
+})
+
+const ALLOWED: Answers = {
+  'may read what it is to read': 'rows',
+  'may write its own directory': 'mine',
+  'has capabilities': 'false',
+  'may become more': 'false',
+}
+
+describe('the wall in use', () => {
+  test('is the strongest that works here, and is said in the log', async () => {
+    const lines: string[] = []
+    const wall = await chooseWall(
+      'auto',
+      nothing,
+      makeLog('test', 'text', (line) => lines.push(line)),
+    )
+    expect(WALL_STEPS_OF.auto).toContain(wall.step)
+    expect(lines.join()).toContain('engine processes run behind')
+  })
+
+  test('is none where it is switched off, which is a warning', async () => {
+    const lines: string[] = []
+    const wall = await chooseWall(
+      'off',
+      nothing,
+      makeLog('test', 'text', (line) => lines.push(line)),
+    )
+    expect(wall.step).toBe('none')
+    expect(lines.join()).toContain('no wall but the lock of the engine')
+  })
+
+  test('is refused where more is required than works', async () => {
+    // A machine on which nothing can be started.
+    const bun = process.execPath
+    process.execPath = '/bin/false'
+    try {
+      await expect(chooseWall('required', nothing, silent)).rejects.toThrow(NoWall)
+      const lines: string[] = []
+      const wall = await chooseWall(
+        'auto',
+        nothing,
+        makeLog('test', 'text', (line) => lines.push(line)),
+      )
+      expect(wall.step).toBe('none')
+      expect(lines.join()).toContain('landlock: it ended with 1')
+    } finally {
+      process.execPath = bun
+    }
+    expect(SANDBOX_MODES).toEqual(['auto', 'required', 'off'])
+  })
+})
