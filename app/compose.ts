@@ -13,12 +13,14 @@ import { startFolding } from './counts/counts.ts'
 import { fileRoutes } from './files/routes.ts'
 import { makeFileService } from './files/service.ts'
 import { weakest } from './health/service.ts'
-import type { NewId } from './ids.ts'
 import { makeStreamPlaces } from './http/stream-places.ts'
+import type { NewId } from './ids.ts'
 import { makeInspectorFeeds } from './inspector/feed.ts'
 import { inspectorRoutes } from './inspector/routes.ts'
 import { makeInspectorService } from './inspector/service.ts'
+import { makeClearUp } from './landing-zones/abandoned.ts'
 import { makeArchive } from './landing-zones/archive.ts'
+import type { AbandonedUpload } from './landing-zones/arrivals.ts'
 import { landingZoneRoutes } from './landing-zones/routes.ts'
 import { makeLandingZoneService } from './landing-zones/service.ts'
 import { limits } from './limits.ts'
@@ -123,9 +125,10 @@ export async function composeService({
     requireNamespace: (name) => namespaces.requireExisting(name),
     validate: runner.validate,
   })
-  const files = makeFileService({ objects, fileWritten: pipelines.fileWritten })
+  const files = makeFileService({ sql, objects, fileWritten: pipelines.fileWritten })
   const zones = makeLandingZoneService({
     db,
+    sql,
     objects,
     clock,
     newId,
@@ -177,6 +180,7 @@ export async function composeService({
 
   const retention = makeRetentionService({ db, reaper: background.reaper })
   const archive = makeArchive({ sql, objects })
+  const clearUpUpload = makeClearUp({ sql, objects })
   const audit = config.audit ? makeAuditService({ sql, clock, newId, log }) : noAudit
 
   const app = buildApp({
@@ -265,6 +269,7 @@ export async function composeService({
     effects: {
       pipelineDeleted: (payload: unknown) => pipelines.finishDeletion(payload as PipelineDeleted),
       archivedInputs: (payload: unknown) => archive.moveInputs(payload as { runId: string }),
+      abandonedUpload: (payload: unknown) => clearUpUpload(payload as AbandonedUpload),
       movedObject: (payload: unknown) => archive.removeMoved(payload as { key: string; versionId: string }),
     },
     /** Ends open event streams; requests are answered on. */

@@ -9,6 +9,14 @@ export const limits = {
   uploadBytes: 33_554_432,
   /** What multipart framing may add to an upload. */
   multipartOverheadBytes: 65_536,
+  /** Parts of an upload's form, header lines and bytes of one, and bytes of a text field (a path has at most 1,024). */
+  uploadParts: 16,
+  uploadPartHeaders: 32,
+  uploadPartHeaderBytes: 16_384,
+  uploadFieldBytes: 8_192,
+  /** An upload of which nothing arrives for this long is given up, and one that takes this long in all. */
+  uploadIdleMs: 30_000,
+  uploadMs: 1_800_000,
   jsonBodyBytes: 1_048_576,
   /** SQL text of POST /query (spec: Limits). */
   querySqlBytes: 102_400,

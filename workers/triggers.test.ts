@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { type TestDatabase, testDatabase } from '../.setup/database.ts'
 import { systemClock } from '../app/clock.ts'
+import { formWith } from '../app/http/test-form.ts'
 import { newId, type PipelineId, type RunId, type TriggerId } from '../app/ids.ts'
 import { makeLandingZoneService } from '../app/landing-zones/service.ts'
 import { limits } from '../app/limits.ts'
@@ -68,12 +69,18 @@ async function newPipeline({ isPublished = true } = {}) {
 type Pipeline = Awaited<ReturnType<typeof newPipeline>>
 const onSuccessOf = ({ name }: Pipeline) => ({ namespace: 'default', layer: 'gold', pipeline: name })
 
-const noObjects = { put: async () => ({ versionId: '1', size: 1 }) } as unknown as ObjectStore
+const noObjects = {
+  async stage(body: AsyncIterable<Uint8Array>) {
+    await Array.fromAsync(body)
+    return { size: 1, commit: async () => ({ versionId: '1' }), discard: async () => {} }
+  },
+} as unknown as ObjectStore
 async function newZone() {
   const name = `z${made++}`
   let hints = 0
   const zones = makeLandingZoneService({
     db: opened.db,
+    sql: opened.sql,
     objects: noObjects,
     clock: systemClock,
     newId,
@@ -82,7 +89,7 @@ async function newZone() {
   })
   await zones.create({ namespace: 'default', name })
   const ref = { namespace: 'default', name }
-  const upload = (file: string) => zones.upload(ref, new File(['x'], file))
+  const upload = (file: string) => zones.upload(ref, formWith(new File(['x'], file)))
   return { name, config: { namespace: 'default', zone_name: name }, upload, hints: () => hints, zones, ref }
 }
 

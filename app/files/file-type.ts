@@ -16,10 +16,15 @@ const KINDS: [Exclude<FileType, ''>, { folder?: RegExp; name: RegExp }][] = [
 export function fileTypeOf(path: string): FileType {
   const folders = path.split('/')
   const name = folders.pop() ?? ''
-  // A pipeline may be called `test`: the names above its files say nothing about them.
-  const inner = folders.slice(pipelineFolderOf(path) === null ? 1 : 4)
+  const inner = folders.slice(namedAbove(path))
   const kind = KINDS.find(
     ([, rule]) => rule.name.test(name) || inner.some((folder) => rule.folder?.test(folder)),
   )
   return kind?.[0] ?? ''
+}
+
+/** A pipeline may be called `test`, and a zone `hooks`: the names above its files say nothing about them. */
+function namedAbove(path: string): number {
+  if (pipelineFolderOf(path) !== null) return 4
+  return /^[^/]+\/landing\/[^/]+\/./.test(path) ? 3 : 1
 }

@@ -47,6 +47,18 @@ export const baseName = (name = '') => name.slice(Math.max(name.lastIndexOf('/')
 
 export const isControlFree = (text: string) => !CONTROL.test(text)
 
+/** Whether a file name is no more than that at every level of percent-decoding. */
+export function isPlainName(name: string): boolean {
+  let text = name
+  for (let level = 0; level < DECODING_LEVELS; level++) {
+    if (/[/\\]/.test(text) || !isControlFree(text)) return false
+    const decoded = decodeAscii(text)
+    if (decoded === text) return true
+    text = decoded
+  }
+  return false
+}
+
 const PIPELINE = /^([^/]+)\/pipelines\/([^/]+)\/([^/]+)\/./
 
 /** The pipeline under whose prefix a path is, whether one of that name exists or not. */

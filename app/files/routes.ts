@@ -1,6 +1,9 @@
 import { Elysia } from 'elysia'
+import { entityTag, isKnown, preconditionOf, ReadConditions, WriteConditions } from '../http/conditions.ts'
+import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { ErrorBody } from '../http/names.ts'
 import { linkHeader, pageOf } from '../http/pagination.ts'
+import { formDocument, REPEATED_UPLOAD, uploadFormOf } from '../http/upload-form.ts'
 import { limits } from '../limits.ts'
 import { pathFromUrl } from './paths.ts'
 import {
@@ -10,6 +13,7 @@ import {
   FileUploaded,
   FileWritten,
   NoContent,
+  NotModified,
   UploadFile,
   WriteFile,
 } from './schema.ts'
@@ -37,45 +41,79 @@ export const fileRoutes = (files: FileService) =>
         },
       },
     )
-    .post('/upload', async ({ body, status }) => status(201, await files.upload(body)), {
-      parse: 'multipart/form-data',
-      body: UploadFile,
-      response: { 201: FileUploaded, 400: ErrorBody, 413: ErrorBody },
-      detail: {
-        summary: 'Upload a file',
-        tags,
-        description: "`path` is the full path; when it ends in `/`, the file's base name is appended.",
+    .post(
+      '/upload',
+      async ({ request, headers, status }) => {
+        const form = uploadFormOf(request, { isHashed: headers['idempotency-key'] !== undefined })
+        return status(201, await files.upload(form, (asked) => idempotencyKeyOf(request, headers, asked)))
       },
-    })
-    .get('/*', ({ params }) => files.read(pathFromUrl(params['*'])), {
-      response: { 200: FileContent, 400: ErrorBody, 404: ErrorBody, 413: ErrorBody },
-      detail: {
-        summary: 'Read a file',
-        tags,
-        description: 'Its newest version. Content that is not UTF-8 text is answered as base64.',
+      {
+        headers: IdempotencyHeaders,
+        response: { 201: FileUploaded, 400: ErrorBody, 409: ErrorBody, 413: ErrorBody },
+        detail: {
+          ...formDocument(UploadFile),
+          summary: 'Upload a file',
+          tags,
+          description: `\`path\` is the full path; when it ends in \`/\`, the file's base name is appended. ${REPEATED_UPLOAD}`,
+        },
       },
-    })
-    .put('/*', ({ params, body }) => files.write(pathFromUrl(params['*']), body.content), {
-      body: WriteFile,
-      response: { 200: FileWritten, 400: ErrorBody, 413: ErrorBody },
-      detail: {
-        summary: 'Write a file',
-        tags,
-        description: "Makes a new version; under a pipeline's prefix it marks the pipeline's draft dirty.",
+    )
+    .get(
+      '/*',
+      async ({ params, headers, set, status }) => {
+        const { versionId, content } = await files.read(pathFromUrl(params['*']), (version) =>
+          isKnown(headers, version),
+        )
+        set.headers.etag = entityTag(versionId)
+        // To be asked for again each time; what has not changed is answered without its content.
+        set.headers['cache-control'] = 'private, no-cache'
+        return content ?? status(304, undefined)
       },
-    })
+      {
+        headers: ReadConditions,
+        response: { 200: FileContent, 304: NotModified, 400: ErrorBody, 404: ErrorBody, 413: ErrorBody },
+        detail: {
+          summary: 'Read a file',
+          tags,
+          description:
+            'Its newest version. Content that is not UTF-8 text is answered as base64. `ETag` is the version id in quotes.',
+        },
+      },
+    )
+    .put(
+      '/*',
+      async ({ params, body, headers, set }) => {
+        const path = pathFromUrl(params['*'])
+        const written = await files.write(path, body.content, preconditionOf(headers))
+        set.headers.etag = entityTag(written.version_id)
+        return written
+      },
+      {
+        body: WriteFile,
+        headers: WriteConditions,
+        response: { 200: FileWritten, 400: ErrorBody, 412: ErrorBody, 413: ErrorBody },
+        detail: {
+          summary: 'Write a file',
+          tags,
+          description:
+            "Makes a new version; under a pipeline's prefix it marks the pipeline's draft dirty. With `If-Match`, only in place of the version that its `ETag` names; with `If-None-Match: *`, only where there is no file.",
+        },
+      },
+    )
     .delete(
       '/*',
-      async ({ params, status }) => {
-        await files.remove(pathFromUrl(params['*']))
+      async ({ params, headers, status }) => {
+        await files.remove(pathFromUrl(params['*']), preconditionOf(headers))
         return status(204, undefined)
       },
       {
-        response: { 204: NoContent, 400: ErrorBody },
+        headers: WriteConditions,
+        response: { 204: NoContent, 400: ErrorBody, 412: ErrorBody },
         detail: {
           summary: 'Delete a file',
           tags,
-          description: 'Also when there is none. Published versions keep the versions they have pinned.',
+          description:
+            'Also when there is none. Published versions keep the versions they have pinned. With `If-Match`, only the version that its `ETag` names.',
         },
       },
     )

@@ -14,7 +14,7 @@ export const FileTypeName = t.String({
   examples: ['pipeline-sql'],
 })
 
-/** The binary part of a multipart upload. */
+/** The binary part of a multipart upload; it is read as a stream (app/http/upload-form.ts). */
 export const FilePart = elysiaTypes.File({ description: 'The file, at most 32 MB' })
 
 export const FileQuery = t.Composite([
@@ -60,5 +60,8 @@ export const FileUploaded = t.Object({
   status: t.Literal('uploaded'),
   version_id: VersionId,
 })
+export type FileUploaded = typeof FileUploaded.static
 
+/** A file that the reader has already. */
+export const NotModified = t.Void({ description: 'The reader has the present version' })
 export const NoContent = t.Void({ description: 'Done; there is nothing to say' })

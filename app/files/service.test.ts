@@ -1,26 +1,22 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { systemClock } from '../clock.ts'
-import { openDiskStore } from '../objects/disk.ts'
-import type { ObjectStore } from '../objects/port.ts'
+import { entityTag, preconditionOf } from '../http/conditions.ts'
+import type { KeyOf } from '../http/idempotency-key.ts'
+import { formWith } from '../http/test-form.ts'
+import { newId } from '../ids.ts'
+import { openParts, type Parts } from '../pipelines/test-parts.ts'
 import { makeFileService } from './service.ts'
 
-let root: string
-let objects: ObjectStore
+let parts: Parts
 const told: string[] = []
 beforeAll(async () => {
-  root = await mkdtemp(join(tmpdir(), 'sluice-files-'))
-  objects = await openDiskStore(root, systemClock)
+  parts = await openParts()
 })
-afterAll(async () => {
-  await objects.close()
-  await rm(root, { recursive: true, force: true })
-})
+afterAll(() => parts.close())
 
 const files = () =>
-  makeFileService({ objects, fileWritten: async ({ name }, cause) => void told.push(`${name}: ${cause}`) })
+  makeFileService({ ...parts, fileWritten: async ({ name }, cause) => void told.push(`${name}: ${cause}`) })
 const all = { limit: 100, offset: 0 }
 const statusOf = async (promise: Promise<unknown>) => {
   try {
@@ -36,22 +32,22 @@ test('what is written is read back, each version of it by its own id', async () 
   const first = await files().write(path, '\uFEFFÉté\r\n')
   const second = await files().write(path, 'two')
   expect(first.version_id).not.toBe(second.version_id)
-  const read = await files().read(path)
-  expect(read).toMatchObject({
+  const { content } = await files().read(path)
+  expect(content).toMatchObject({
     path,
     content: 'two',
     encoding: 'utf-8',
     size: 3,
     version_id: second.version_id,
   })
-  expect(Date.parse(read.modified)).not.toBeNaN()
-  expect((await objects.text(path, first.version_id))?.text).toBe('\uFEFFÉté\r\n')
+  expect(Date.parse(content?.modified ?? '')).not.toBeNaN()
+  expect((await parts.objects.text(path, first.version_id))?.text).toBe('\uFEFFÉté\r\n')
   expect(await statusOf(files().read('default/notes/none.md'))).toBe(404)
 })
 
 test('what is not UTF-8 is read as base64', async () => {
-  await objects.put('default/notes/x.bin', new Uint8Array([0xff, 0xfe, 0]))
-  expect(await files().read('default/notes/x.bin')).toMatchObject({
+  await parts.objects.put('default/notes/x.bin', new Uint8Array([0xff, 0xfe, 0]))
+  expect((await files().read('default/notes/x.bin')).content).toMatchObject({
     content: '//4A',
     encoding: 'base64',
     size: 3,
@@ -61,7 +57,7 @@ test('what is not UTF-8 is read as base64', async () => {
 test('32 MB are written, one byte more is refused and leaves nothing', async () => {
   const text = 'x'.repeat(33_554_432)
   expect((await files().write('default/big/full.txt', text)).status).toBe('written')
-  expect((await files().read('default/big/full.txt')).size).toBe(33_554_432)
+  expect((await files().read('default/big/full.txt')).content?.size).toBe(33_554_432)
   expect(await statusOf(files().write('default/big/over.txt', `${text}x`))).toBe(413)
   expect((await files().list({ prefix: 'default/big/' }, all)).total).toBe(1)
 })
@@ -71,7 +67,9 @@ describe('the draft of a pipeline', () => {
   test('is told of writes, uploads and deletions under its prefix, and of nothing else', async () => {
     told.length = 0
     await files().write(path, 'select 1')
-    await files().upload({ path: 'default/pipelines/silver/orders/', file: new File(['# a'], 'README.md') })
+    await files().upload(
+      formWith(new File(['# a'], 'README.md'), { path: 'default/pipelines/silver/orders/' }),
+    )
     await files().remove(path)
     await files().remove(path)
     await files().write('default/landing/orders/a.csv', 'a')
@@ -86,13 +84,13 @@ describe('the draft of a pipeline', () => {
 describe('an upload', () => {
   test('to a path ending in / takes the base name of the file', async () => {
     const file = new File(['a,b'], 'C:\\data\\ä b.csv', { type: 'text/csv' })
-    expect(await files().upload({ path: 'default/data/', file })).toMatchObject({
+    expect(await files().upload(formWith(file, { path: 'default/data/' }))).toMatchObject({
       path: 'default/data/ä b.csv',
       filename: 'ä b.csv',
       size: 3,
       status: 'uploaded',
     })
-    expect((await files().upload({ path: 'default/data/other.csv', file })).path).toBe(
+    expect((await files().upload(formWith(file, { path: 'default/data/other.csv' }))).path).toBe(
       'default/data/other.csv',
     )
   })
@@ -106,7 +104,105 @@ describe('an upload', () => {
     ['default/x/', 'a\nb'],
     ['default/x/', '..'],
   ])('to %p of %p is refused', async (path, name) => {
-    expect(await statusOf(files().upload({ path, file: new File(['a'], name) }))).toBe(400)
+    expect(await statusOf(files().upload(formWith(new File(['a'], name), { path })))).toBe(400)
+  })
+})
+
+describe('an upload with a key', () => {
+  const path = 'default/data/keyed.csv'
+  const keyed = (key: string): KeyOf => {
+    return (asked) => ({ caller: '', operation: 'upload', key, requestHash: JSON.stringify(asked) })
+  }
+  const send = (key: string, text: string) =>
+    files().upload(formWith(new File([text], 'a.csv'), { path }, { isHashed: true }), keyed(key))
+  const versions = async () => (await parts.objects.versions(path)).versions.length
+  const staged = () => readdir(join(parts.root, '~tmp'))
+
+  test('is stored once, however often and at once it is sent', async () => {
+    const key = newId()
+    const answers = await Promise.all(Array.from({ length: 8 }, () => send(key, 'once')))
+    expect(new Set(answers.map(({ version_id }) => version_id)).size).toBe(1)
+    const before = await versions()
+    expect(await send(key, 'once')).toEqual(answers[0] as (typeof answers)[0])
+    expect([await versions(), await staged()]).toEqual([before, []])
+    await send(newId(), 'once')
+    expect(await versions()).toBe(before + 1)
+  })
+
+  test('is a conflict with other content, and then stores nothing', async () => {
+    const key = newId()
+    await send(key, 'one')
+    const before = await versions()
+    expect(await statusOf(send(key, 'two'))).toBe(409)
+    expect([await versions(), await staged()]).toEqual([before, []])
+  })
+})
+
+describe('a condition', () => {
+  const condition = (headers: Parameters<typeof preconditionOf>[0]) => preconditionOf(headers)
+
+  test('that does not hold changes nothing', async () => {
+    const path = 'default/notes/conditional.md'
+    const gone = condition({ 'if-match': '*' })
+    expect(await statusOf(files().write(path, 'x', gone))).toBe(412)
+    expect(await statusOf(files().remove(path, gone))).toBe(412)
+    const create = condition({ 'if-none-match': '*' })
+    const first = await files().write(path, 'one', create)
+    expect(await statusOf(files().write(path, 'two', create))).toBe(412)
+    const second = await files().write(path, 'two', condition({ 'if-match': entityTag(first.version_id) }))
+    const stale = condition({ 'if-match': `"other", ${entityTag(first.version_id)}` })
+    expect(await statusOf(files().write(path, 'three', stale))).toBe(412)
+    expect(await statusOf(files().remove(path, stale))).toBe(412)
+    expect((await files().read(path)).versionId).toBe(second.version_id)
+    const weak = condition({ 'if-match': `W/${entityTag(second.version_id)}` })
+    expect(await statusOf(files().remove(path, weak))).toBe(412)
+    await files().remove(path, condition({ 'if-match': `"a", ${entityTag(second.version_id)}` }))
+    expect(await statusOf(files().read(path))).toBe(404)
+    expect(await readdir(join(parts.root, '~tmp'))).toEqual([])
+  })
+
+  test.each(['', 'abc', '"a" "b"', '"a', '"a",,'])('%p is 400', (text) => {
+    expect(() => condition({ 'if-match': text })).toThrow('If-Match: ')
+  })
+
+  test('lets exactly one of many writers win, each time', async () => {
+    const path = 'default/notes/raced.md'
+    let present = (await files().write(path, 'start')).version_id
+    for (let round = 0; round < 10; round++) {
+      const rivals = await Promise.allSettled(
+        Array.from({ length: 12 }, (_, rival) =>
+          rival === 0
+            ? files().remove(path, condition({ 'if-match': '"another"' }))
+            : files().write(path, `${round} ${rival}`, condition({ 'if-match': entityTag(present) })),
+        ),
+      )
+      const won = rivals.flatMap((one) => (one.status === 'fulfilled' && one.value ? [one.value] : []))
+      expect(won).toHaveLength(1)
+      for (const one of rivals)
+        if (one.status === 'rejected') expect(one.reason).toMatchObject({ status: 412 })
+      present = won[0]?.version_id ?? ''
+      expect((await files().read(path)).versionId).toBe(present)
+    }
+  })
+
+  test('never meets what a writer without one has changed meanwhile', async () => {
+    const path = 'default/notes/mixed.md'
+    for (let round = 0; round < 10; round++) {
+      const { version_id: seen } = await files().write(path, 'seen')
+      const [careful] = await Promise.allSettled([
+        files().write(path, 'careful', condition({ 'if-match': entityTag(seen) })),
+        files().write(path, 'careless'),
+      ])
+      const texts = await Promise.all(
+        (await parts.objects.versions(path)).versions
+          .sort((a, b) => (a.versionId < b.versionId ? -1 : 1))
+          .slice(-3)
+          .map(async ({ versionId }) => (await parts.objects.text(path, versionId))?.text),
+      )
+      // Either it came before, right upon what it had seen, or it was refused.
+      if (careful.status === 'fulfilled') expect(texts).toEqual(['seen', 'careful', 'careless'])
+      else expect(texts.slice(-2)).toEqual(['seen', 'careless'])
+    }
   })
 })
 

@@ -1,7 +1,13 @@
+import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import type { Precondition } from '../http/conditions.ts'
 import { invalid, notFound, tooLarge } from '../http/errors.ts'
+import { answerOnce } from '../http/idempotency.ts'
+import { type KeyOf, withoutKey } from '../http/idempotency-key.ts'
 import type { Page } from '../http/pagination.ts'
+import type { FormFields, UploadForm } from '../http/upload-form.ts'
 import { limits } from '../limits.ts'
-import type { ObjectBody, ObjectStore } from '../objects/port.ts'
+import type { ObjectBody, ObjectStore, StagedObject } from '../objects/port.ts'
+import { makeCommits } from './commits.ts'
 import { fileTypeOf } from './file-type.ts'
 import { everyObject } from './listing.ts'
 import {
@@ -12,8 +18,10 @@ import {
   type PipelineFolder,
   pipelineFolderOf,
 } from './paths.ts'
+import type { FileUploaded } from './schema.ts'
 
 export interface FileDeps {
+  sql: Sql
   objects: ObjectStore
   /** Told after a file under the prefix of a pipeline has changed; does nothing when there is no such pipeline. */
   fileWritten(pipeline: PipelineFolder, cause: string): Promise<void>
@@ -21,13 +29,19 @@ export interface FileDeps {
 
 export type FileService = ReturnType<typeof makeFileService>
 
-export function makeFileService({ objects, fileWritten }: FileDeps) {
+export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
+  const commits = makeCommits({ sql, objects })
+
   /**
    * The object first, the draft after: a publish that lists the new version may still leave the draft dirty, but none
    * can clear the flag without having listed it.
    */
-  async function store(path: string, body: Uint8Array | ReadableStream<Uint8Array>, contentType?: string) {
-    const stored = await objects.put(path, body, { contentType, maxBytes: limits.uploadBytes })
+  async function store(
+    path: string,
+    staged: StagedObject,
+    options?: { condition?: Precondition | null; tx?: SqlTx },
+  ) {
+    const stored = await commits.commit(path, staged, options)
     await changed(path, `written ${path}`)
     return stored
   }
@@ -60,41 +74,82 @@ export function makeFileService({ objects, fileWritten }: FileDeps) {
       return { files, total }
     },
 
-    async read(path: string) {
+    /** Null: the reader has this version already. */
+    async read(path: string, isKnown: (versionId: string) => boolean = () => false) {
       const found = await objects.get(path)
       if (found === null) throw notFound(`file ${path}`)
-      return {
+      const { versionId, size, modified } = found
+      if (isKnown(versionId)) {
+        await found.body.cancel()
+        return { versionId, content: null }
+      }
+      const content = {
         path,
         ...(await contentOf(found)),
-        size: found.size,
-        modified: found.modified.toISOString(),
-        version_id: found.versionId,
+        size,
+        modified: modified.toISOString(),
+        version_id: versionId,
+      }
+      return { versionId, content }
+    },
+
+    async write(path: string, content: string, condition: Precondition | null = null) {
+      const staged = await objects.stage(new TextEncoder().encode(content), {
+        key: path,
+        maxBytes: limits.uploadBytes,
+      })
+      try {
+        const { versionId } = await store(path, staged, { condition })
+        return { path, status: 'written' as const, version_id: versionId }
+      } finally {
+        await staged.discard()
       }
     },
 
-    async write(path: string, content: string) {
-      const { versionId } = await store(path, new TextEncoder().encode(content))
-      return { path, status: 'written' as const, version_id: versionId }
-    },
-
     /** Deleting what is not there changes nothing, the draft of its pipeline neither. */
-    async remove(path: string) {
-      if ((await objects.head(path)) === null) return
-      await objects.delete(path)
-      await changed(path, `deleted ${path}`)
+    async remove(path: string, condition: Precondition | null = null) {
+      if (await commits.remove(path, condition)) await changed(path, `deleted ${path}`)
     },
 
-    async upload(upload: { path: string; file: File }) {
-      const { file } = upload
-      const filename = baseName(file.name)
-      const asFolder = upload.path.endsWith('/')
-      if (asFolder && (filename === '' || !isControlFree(filename)))
-        throw invalid('file', 'needs a file name without control characters')
-      const path = filePath(asFolder ? upload.path + filename : upload.path)
-      const { versionId, size } = await store(path, file.stream(), file.type || undefined)
-      return { path, filename, size, status: 'uploaded' as const, version_id: versionId }
+    /** Where a file goes may be known only when all of the form is there: until then it has no name. */
+    async upload(form: UploadForm, keyOf: KeyOf = withoutKey): Promise<FileUploaded> {
+      const { fields, filename, contentType, sha256, stored } = await form.receive((file, before) =>
+        objects.stage(file.body, {
+          contentType: file.contentType,
+          maxBytes: limits.uploadBytes,
+          key: before.path === undefined ? undefined : targetOf(before, file.filename),
+        }),
+      )
+      try {
+        const path = targetOf(fields, filename)
+        const perform = async (tx?: SqlTx): Promise<FileUploaded> => {
+          const { versionId } = await store(path, stored, { tx })
+          const told = { path, filename: baseName(filename), size: stored.size }
+          return { ...told, status: 'uploaded', version_id: versionId }
+        }
+        const key = keyOf({ path, filename, contentType, sha256 })
+        if (key === null) return await perform()
+        const outcome = await answerOnce(sql, key, {
+          prepare: async () => null,
+          perform: async (tx) => ({ status: 201, body: await perform(tx) }),
+        })
+        if (outcome === null) throw new Error('an upload was not performed')
+        return outcome.answer.body
+      } finally {
+        await stored.discard()
+      }
     },
   }
+}
+
+/** The path of an uploaded file, or 400. */
+function targetOf({ path }: FormFields, filename: string): string {
+  if (path === undefined) throw invalid('path', 'is required')
+  if (!path.endsWith('/')) return filePath(path)
+  const name = baseName(filename)
+  if (name === '' || !isControlFree(name))
+    throw invalid('file', 'needs a file name without control characters')
+  return filePath(path + name)
 }
 
 /** Files are text; one that is not UTF-8 is told as base64 rather than damaged or refused. */

@@ -19,7 +19,6 @@ const BODY_BYTES_MAX: Record<string, number> = {
 
 /** Bytes a route reads before it answers 413. */
 export function bodyBytesMax(route: Pick<Route, 'method' | 'pattern' | 'body'>): number {
-  if (route.body === 'form') return limits.uploadBytes + limits.multipartOverheadBytes
   return BODY_BYTES_MAX[`${route.method} ${route.pattern}`] ?? limits.jsonBodyBytes
 }
 
@@ -31,7 +30,7 @@ export async function readBody(request: Request, route: ReadableRoute): Promise<
   if (route.body === 'none') return {}
   const bytes = await readBounded(request, route)
   if (bytes.length === 0) return {}
-  return route.body === 'form' ? parseForm(request, bytes) : parseJson(request, bytes)
+  return parseJson(request, bytes)
 }
 
 /** Counts as it reads: a body may come without a length. */
@@ -58,8 +57,8 @@ async function* arriving({ body }: Request): AsyncGenerator<Uint8Array> {
   }
 }
 
-const refusalOf = ({ body, bodyBytesMax: max }: ReadableRoute) =>
-  body === 'form' || max > limits.jsonBodyBytes ? tooLarge() : tooLarge('body too large (max 1MiB)')
+const refusalOf = ({ bodyBytesMax: max }: ReadableRoute) =>
+  max > limits.jsonBodyBytes ? tooLarge() : tooLarge('body too large (max 1MiB)')
 
 function parseJson(request: Request, bytes: Uint8Array): object {
   if (!/^application\/(?:[\w.-]+\+)?json$/i.test(mediaType(request)))
@@ -72,29 +71,6 @@ function parseJson(request: Request, bytes: Uint8Array): object {
   // Only an escape can smuggle one in: raw, neither NUL nor half a surrogate pair is valid JSON or valid UTF-8.
   if (text.includes('\\u')) refuseUnstorable(value)
   return value
-}
-
-async function parseForm(request: Request, bytes: Uint8Array): Promise<Record<string, unknown>> {
-  if (mediaType(request) !== 'multipart/form-data')
-    throw invalid('Content-Type', 'must be multipart/form-data')
-  const form = await formOf(request, bytes)
-  const fields: Record<string, unknown> = {}
-  for (const [name, value] of form) {
-    if (Object.hasOwn(fields, name)) throw invalid(name, 'must be given once')
-    if (value instanceof File && value.size > limits.uploadBytes) throw tooLarge()
-    fields[name] = value
-  }
-  refuseUnstorable(fields)
-  return fields
-}
-
-async function formOf(request: Request, bytes: Uint8Array) {
-  try {
-    const headers = { 'content-type': request.headers.get('content-type') ?? '' }
-    return await new Response(bytes as Uint8Array<ArrayBuffer>, { headers }).formData()
-  } catch (cause) {
-    throw malformed('is not valid multipart/form-data', cause)
-  }
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
@@ -140,7 +116,7 @@ function refuseUnstorable(body: object) {
   for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
     const { field, value } = next
     if (typeof value === 'string') refuseText(field || 'body', value)
-    if (typeof value !== 'object' || value === null || value instanceof File) continue
+    if (typeof value !== 'object' || value === null) continue
     for (const [key, inner] of Object.entries(value)) {
       refuseText(field || 'body', key)
       pending.push({ field: field ? `${field}.${key}` : key, value: inner })
@@ -148,13 +124,16 @@ function refuseUnstorable(body: object) {
   }
 }
 
-function refuseText(field: string, text: string) {
+/** 400 for a text that Postgres cannot store. */
+export function refuseText(field: string, text: string) {
   if (text.includes('\0')) throw invalid(field, 'must not contain a NUL character')
   if (!text.isWellFormed()) throw invalid(field, 'must be valid Unicode')
 }
 
-const malformed = (why: string, cause: unknown) =>
+/** The body as a whole is at fault. */
+export const malformed = (why: string, cause?: unknown) =>
   new AppError(400, 'INVALID_ARGUMENT', `body: ${why}`, { cause })
 
-const mediaType = (request: Request) =>
+/** Without parameters, in lower case; empty when there is none. */
+export const mediaType = (request: Request) =>
   (request.headers.get('content-type') ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? ''

@@ -7,6 +7,8 @@ const REQUEST_HEADERS = [
   'X-Webhook-Token',
   'X-Request-ID',
   'Idempotency-Key',
+  'If-Match',
+  'If-None-Match',
   'Last-Event-ID',
 ].join(', ')
 const RESPONSE_HEADERS =

@@ -9,6 +9,7 @@ export const TYPE_OF = {
   404: 'NOT_FOUND',
   405: 'VALIDATION',
   409: 'CONFLICT',
+  412: 'CONFLICT',
   413: 'VALIDATION',
   422: 'VALIDATION',
   429: 'RATE_LIMIT',

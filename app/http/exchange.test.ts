@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { Type as t } from '@sinclair/typebox'
-import { Elysia, t as elysiaType } from 'elysia'
+import { Elysia } from 'elysia'
 import { limits } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { makeMetrics } from '../metrics.ts'
@@ -27,11 +27,6 @@ const things = new Elysia({ prefix: '/things' })
     body: t.Optional(t.Object({ message: t.Optional(t.String()) })),
   })
   .post('/:id/cancel', ({ params }) => ({ cancelled: params.id }))
-  .post('/upload', ({ body }) => ({ path: body.path, size: body.file.size }), {
-    // Our parser answers before the built-in one that is named here.
-    parse: 'multipart/form-data',
-    body: elysiaType.Object({ path: t.String(), file: elysiaType.File() }),
-  })
 
 const files = new Elysia({ prefix: '/files' })
   .get('/*', ({ params }) => ({ path: decodePath(params['*']) }))
@@ -307,59 +302,9 @@ describe('sizes', () => {
       413,
     )
   })
-  test('an uploaded file of 32 MB passes, one byte more does not', async () => {
-    const upload = (bytes: number) => {
-      const form = new FormData()
-      form.set('path', 'a')
-      form.set('file', new File([new Uint8Array(bytes)], 'a.bin'))
-      return send('/api/v1/things/upload', form)
-    }
-    expect(await (await upload(limits.uploadBytes)).json()).toEqual({ path: 'a', size: limits.uploadBytes })
-    const refused = await upload(limits.uploadBytes + 1)
-    expect(refused.status).toBe(413)
-    expect((await errorOf(refused)).message).toBe('file too large (max 32MB)')
-  })
   test('a route that reads its own body gets it whole, whatever its size', async () => {
     const response = await send('/lake/objects/a/b', new Uint8Array(limits.jsonBodyBytes * 2), {}, 'PUT')
     expect(await response.json()).toEqual({ size: limits.jsonBodyBytes * 2, identity: null })
-  })
-})
-
-describe('forms', () => {
-  const formOf = (fields: Record<string, string | File>) => {
-    const form = new FormData()
-    for (const [name, value] of Object.entries(fields)) form.append(name, value)
-    return form
-  }
-  const refusal = async (body: BodyInit, headers?: Record<string, string>) => {
-    const response = await send('/api/v1/things/upload', body, headers)
-    expect(response.status).toBe(400)
-    return (await errorOf(response)).message
-  }
-  test('a missing or wrong field is named', async () => {
-    expect(await refusal(formOf({ path: 'a' }))).toBe('file: is required')
-    expect(await refusal(formOf({ path: 'a', file: 'text' }))).toBe('file: must be a file')
-    expect(await refusal(formOf({ file: new File(['x'], 'x') }))).toBe('path: is required')
-    expect(await refusal(formOf({ path: 'a\0b', file: new File(['x'], 'x') }))).toStartWith('path: must not')
-  })
-  test('text that looks like JSON stays text', async () => {
-    const response = await send(
-      '/api/v1/things/upload',
-      formOf({ path: '{"a":1}', file: new File(['x'], 'x') }),
-    )
-    expect(await response.json()).toEqual({ path: '{"a":1}', size: 1 })
-  })
-  test('a field given twice is refused', async () => {
-    const form = formOf({ path: 'a', file: new File(['x'], 'x') })
-    form.append('path', 'b')
-    expect(await refusal(form)).toBe('path: must be given once')
-  })
-  test('what is no form is refused', async () => {
-    expect(await refusal('{}', json)).toBe('Content-Type: must be multipart/form-data')
-    expect(await refusal('garbage', { 'content-type': 'multipart/form-data; boundary=x' })).toStartWith(
-      'body: ',
-    )
-    expect(await refusal('garbage', { 'content-type': 'multipart/form-data' })).toStartWith('body: ')
   })
 })
 

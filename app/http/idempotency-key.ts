@@ -17,6 +17,10 @@ export const IdempotencyHeaders = t.Object({
 })
 export type IdempotencyHeaders = typeof IdempotencyHeaders.static
 
+/** The key of a request whose body is known only once it has been received. */
+export type KeyOf = (asked: object) => IdempotencyKey | null
+export const withoutKey: KeyOf = () => null
+
 /** Null: the request may be performed each time it comes. `asked` is its body as the schema left it, or what stands for it. */
 export function idempotencyKeyOf(
   request: Request,

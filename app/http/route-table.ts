@@ -2,7 +2,7 @@
 // is read, and the pattern that stands for the path in metrics and logs.
 
 export type Access = 'open' | 'own-credential' | 'identity'
-export type BodyKind = 'none' | 'json' | 'form'
+export type BodyKind = 'none' | 'json'
 
 export interface Route {
   method: string

@@ -17,13 +17,9 @@ export const routesOf = (plugin: AnyElysia, access: Access): Route[] =>
 
 /** The part of Elysia's hooks that is read here; Elysia itself types them loosely. */
 interface Declared {
-  body?: string | { properties?: Record<string, { format?: string }> }
+  body?: unknown
   error?: readonly unknown[]
 }
 
 /** A route without a body schema reads its body itself, as a stream, or not at all. */
-function bodyKind({ body }: Declared): BodyKind {
-  if (body === undefined) return 'none'
-  if (typeof body === 'string') return 'json'
-  return Object.values(body.properties ?? {}).some((field) => field.format === 'binary') ? 'form' : 'json'
-}
+const bodyKind = ({ body }: Declared): BodyKind => (body === undefined ? 'none' : 'json')

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { directObjects } from '../../workers/object-calls.ts'
+import { formWith } from '../http/test-form.ts'
 import { newId } from '../ids.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { openParts, type Parts } from '../pipelines/test-parts.ts'
@@ -35,7 +36,7 @@ async function archived(
   const files: { id: string; path: string; version: string; text: string; filename: string }[] = []
   for (let n = 0; n < count; n++) {
     const text = `a\n${n}\n`
-    const { id, s3_path, filename } = await service.upload(ref, new File([text], `f${n}.csv`))
+    const { id, s3_path, filename } = await service.upload(ref, formWith(new File([text], `f${n}.csv`)))
     const [row] = await sql<
       { version: string }[]
     >`select version_id as version from landing_file where id = ${id}`
@@ -197,7 +198,7 @@ describe('archived files', () => {
     expect(await purge()).toBe(0)
     expect(await keys()).toHaveLength(2)
     await parts.sql`update landing_zone set auto_purge = true, processed_max_age_days = 0`
-    await service.upload(ref, new File(['a'], 'active.csv'))
+    await service.upload(ref, formWith(new File(['a'], 'active.csv')))
     expect(await purge()).toBe(2)
     expect(await keys()).toHaveLength(1)
   })

@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, gte, isNull, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, isNull, sql } from 'drizzle-orm'
 import type { Queryable, Tx } from '../../drizzle/client.ts'
 import { landingFiles, landingZones } from '../../drizzle/schema/index.ts'
 import type { Page } from '../http/pagination.ts'
@@ -10,7 +10,6 @@ export interface ZoneRef {
 }
 export type ZoneRow = typeof landingZones.$inferSelect
 export type FileRow = typeof landingFiles.$inferSelect
-export type NewFile = Omit<typeof landingFiles.$inferInsert, 'seq'>
 export interface ZoneWithFiles extends ZoneRow {
   fileCount: number
   totalBytes: number
@@ -152,31 +151,6 @@ export async function fileOf(db: Queryable, zoneId: string, id: string): Promise
     .select()
     .from(landingFiles)
     .where(and(eq(landingFiles.zoneId, zoneId), eq(landingFiles.id, id)))
-  return row ?? null
-}
-
-/** Stored names of files that were uploaded as `original`, from one that sorts like `from` on. */
-export async function takenNames(
-  db: Queryable,
-  zoneId: string,
-  { original, from }: { original: string; from: string },
-): Promise<Set<string>> {
-  const rows = await db
-    .select({ filename: landingFiles.filename })
-    .from(landingFiles)
-    .where(
-      and(
-        eq(landingFiles.zoneId, zoneId),
-        gte(landingFiles.filename, from),
-        eq(landingFiles.originalName, original),
-      ),
-    )
-  return new Set(rows.map(({ filename }) => filename))
-}
-
-/** Null when the zone has a file of that name. */
-export async function insertFile(tx: Tx, file: NewFile): Promise<FileRow | null> {
-  const [row] = await tx.insert(landingFiles).values(file).onConflictDoNothing().returning()
   return row ?? null
 }
 

@@ -1,13 +1,18 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { ErrorBody } from '../http/names.ts'
 import { linkHeader, PageQuery, pageOf } from '../http/pagination.ts'
+import { formDocument, REPEATED_UPLOAD, uploadFormOf } from '../http/upload-form.ts'
 import { limits } from '../limits.ts'
 import {
   CreateZone,
   LandingFile,
   LandingFileList,
   Lifecycle,
+  SampleList,
+  SamplePath,
+  SampleUploaded,
   UpdateLifecycle,
   UpdateZone,
   UploadLandingFile,
@@ -19,6 +24,8 @@ import {
   ZoneQuery,
 } from './schema.ts'
 import type { LandingZoneService } from './service.ts'
+
+const UPLOAD_ERRORS = { 400: ErrorBody, 404: ErrorBody, 409: ErrorBody, 413: ErrorBody, 429: ErrorBody }
 
 export const landingZoneRoutes = (zones: LandingZoneService) =>
   new Elysia({ prefix: '/landing-zones', tags: ['landing zones'] })
@@ -88,16 +95,19 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
     )
     .post(
       '/:ns/:name/files',
-      async ({ params, body, status }) => status(201, await zones.upload(refOf(params), body.file)),
+      async ({ params, headers, request, status }) => {
+        const form = uploadFormOf(request, { isHashed: headers['idempotency-key'] !== undefined })
+        const keyOf = (asked: object) => idempotencyKeyOf(request, headers, asked)
+        return status(201, await zones.upload(refOf(params), form, keyOf))
+      },
       {
-        parse: 'multipart/form-data',
         params: ZonePath,
-        body: UploadLandingFile,
-        response: { 201: LandingFile, 400: ErrorBody, 404: ErrorBody, 413: ErrorBody },
+        headers: IdempotencyHeaders,
+        response: { 201: LandingFile, ...UPLOAD_ERRORS },
         detail: {
+          ...formDocument(UploadLandingFile),
           summary: 'Upload a file to a zone',
-          description:
-            'Its stored name is prefixed with the UTC time; a name that is taken gets the next free second.',
+          description: `Its stored name is prefixed with the UTC time; a name that is taken gets the next free second. ${REPEATED_UPLOAD}`,
         },
       },
     )
@@ -116,6 +126,54 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
         params: ZoneFilePath,
         response: { 204: t.Void(), 404: ErrorBody },
         detail: { summary: 'Delete a file of a zone' },
+      },
+    )
+    .get(
+      '/:ns/:name/samples',
+      async ({ params, query, request, set }) => {
+        const page = pageOf(query, limits.listCap)
+        const list = await zones.samples.list(refOf(params), page)
+        set.headers.link = linkHeader(request.url, page, list.total)
+        return list
+      },
+      {
+        params: ZonePath,
+        query: PageQuery,
+        response: { 200: SampleList, 404: ErrorBody },
+        detail: {
+          summary: 'List the samples of a zone',
+          description: 'Previews read them where the zone has no active files.',
+        },
+      },
+    )
+    .post(
+      '/:ns/:name/samples',
+      async ({ params, headers, request, status }) => {
+        const form = uploadFormOf(request, { isHashed: headers['idempotency-key'] !== undefined })
+        const keyOf = (asked: object) => idempotencyKeyOf(request, headers, asked)
+        return status(201, await zones.samples.upload(refOf(params), form, keyOf))
+      },
+      {
+        params: ZonePath,
+        headers: IdempotencyHeaders,
+        response: { 201: SampleUploaded, ...UPLOAD_ERRORS },
+        detail: {
+          ...formDocument(UploadLandingFile),
+          summary: 'Upload a sample to a zone',
+          description: `Its name is that of the file; a sample of that name is replaced. ${REPEATED_UPLOAD}`,
+        },
+      },
+    )
+    .delete(
+      '/:ns/:name/samples/:filename',
+      async ({ params, status }) => {
+        await zones.samples.remove(refOf(params), params.filename)
+        return status(204, undefined)
+      },
+      {
+        params: SamplePath,
+        response: { 204: t.Void(), 400: ErrorBody, 404: ErrorBody },
+        detail: { summary: 'Delete a sample of a zone' },
       },
     )
     .get('/:ns/:name/lifecycle', ({ params }) => zones.lifecycle(refOf(params)), {

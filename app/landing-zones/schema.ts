@@ -1,5 +1,5 @@
 import { Type as t } from '@sinclair/typebox'
-import { FilePart } from '../files/schema.ts'
+import { FilePart, FileTypeName } from '../files/schema.ts'
 import { Instant, NamespaceName, nullable, Uuid, ZoneName } from '../http/names.ts'
 import { PageQuery } from '../http/pagination.ts'
 
@@ -68,5 +68,22 @@ export const LandingFile = t.Object({
   content_type: t.String({ examples: ['text/csv'] }),
   uploaded_at: Instant,
 })
+export type LandingFile = typeof LandingFile.static
 export const LandingFileList = t.Object({ files: t.Array(LandingFile), total: t.Integer() })
 export const UploadLandingFile = t.Object({ file: FilePart })
+
+export const Sample = t.Object({
+  path: t.String({ examples: ['default/landing/flights/_samples/flights.csv'] }),
+  size: t.Integer(),
+  modified: Instant,
+  type: FileTypeName,
+})
+export const SampleList = t.Object({ files: t.Array(Sample), total: t.Integer() })
+export const SampleUploaded = t.Object({
+  path: Sample.properties.path,
+  filename: t.String({ examples: ['flights.csv'] }),
+  size: t.Integer(),
+  status: t.Literal('uploaded'),
+})
+export type SampleUploaded = typeof SampleUploaded.static
+export const SamplePath = t.Composite([ZonePath, t.Object({ filename: t.String() })])

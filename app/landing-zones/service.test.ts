@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Clock } from '../clock.ts'
+import { formWith } from '../http/test-form.ts'
 import { bytes, openParts, type Parts, refusal } from '../pipelines/test-parts.ts'
 import { makeLandingZoneService } from './service.ts'
 
@@ -20,7 +21,8 @@ async function created() {
   await service().create(ref)
   return { ref, prefix: `default/landing/${ref.name}/` }
 }
-const file = (name: string, text = 'a,b\n1,2\n', type = 'text/csv') => new File([text], name, { type })
+const file = (name: string, text = 'a,b\n1,2\n', type = 'text/csv') =>
+  formWith(new File([text], name, { type }))
 const keysUnder = async (prefix: string) =>
   (await parts.objects.list(prefix, { limit: 100 })).objects.map(({ key }) => key)
 
@@ -157,8 +159,10 @@ describe('an upload', () => {
   test('of 32 MB is taken, of one byte more refused, leaving nothing', async () => {
     const { ref, prefix } = await created()
     const full = new Uint8Array(33_554_432)
-    expect((await service().upload(ref, new File([full], 'full.bin'))).size_bytes).toBe(33_554_432)
-    const { status, message } = await refusal(service().upload(ref, new File([full, 'x'], 'over.bin')))
+    expect((await service().upload(ref, formWith(new File([full], 'full.bin')))).size_bytes).toBe(33_554_432)
+    const { status, message } = await refusal(
+      service().upload(ref, formWith(new File([full, 'x'], 'over.bin'))),
+    )
     expect({ status, message }).toEqual({ status: 413, message: 'file too large (max 32MB)' })
     expect(await keysUnder(prefix)).toEqual([`${prefix}20260301_064500_full.bin`])
   })
@@ -167,9 +171,10 @@ describe('an upload', () => {
     const { ref, prefix } = await created()
     const slow = {
       ...parts.objects,
-      put: async (...put: Parameters<Parts['objects']['put']>) => {
+      stage: async (...stage: Parameters<Parts['objects']['stage']>) => {
+        const staged = await parts.objects.stage(...stage)
         await service().remove(ref)
-        return parts.objects.put(...put)
+        return staged
       },
     }
     expect((await refusal(service({ objects: slow }).upload(ref, file('late.csv')))).status).toBe(404)

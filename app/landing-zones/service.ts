@@ -1,5 +1,7 @@
+import type { Db } from '../../drizzle/client.ts'
 import { alreadyExists, notFound } from '../http/errors.ts'
 import type { Page } from '../http/pagination.ts'
+import { noZone } from './arrivals.ts'
 import { checkExpectedSchema } from './expected-schema.ts'
 import {
   activeFiles,
@@ -17,10 +19,12 @@ import {
   zoneOf,
   zones,
 } from './queries.ts'
+import { makeSamples } from './samples.ts'
 import type { CreateZone, Lifecycle, UpdateLifecycle, UpdateZone } from './schema.ts'
 import { makeUpload, type UploadDeps, zonePrefix } from './upload.ts'
 
 export interface LandingZoneDeps extends UploadDeps {
+  db: Db
   /** 400 naming `namespace` when it does not exist. */
   requireNamespace(name: string): Promise<void>
 }
@@ -29,7 +33,6 @@ export type LandingZoneService = ReturnType<typeof makeLandingZoneService>
 
 export function makeLandingZoneService(deps: LandingZoneDeps) {
   const { db, objects, newId, requireNamespace } = deps
-  const store = makeUpload(deps)
 
   async function existing(ref: ZoneRef) {
     const zone = await zoneOf(db, ref)
@@ -95,11 +98,9 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
       return { files: items.map(fileShapeOf), total }
     },
 
-    async upload(ref: ZoneRef, file: File) {
-      const stored = await store(await existing(ref), file)
-      if (stored === 'gone') throw noZone(ref)
-      return fileShapeOf(stored)
-    },
+    upload: makeUpload(deps),
+
+    samples: makeSamples(deps),
 
     file: async (ref: ZoneRef, id: string) => fileShapeOf(await existingFile(ref, id)),
 
@@ -111,8 +112,6 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
     },
   }
 }
-
-const noZone = ({ namespace, name }: ZoneRef) => notFound(`landing zone ${namespace}.${name}`)
 
 const shapeOf = (zone: ZoneWithFiles) => ({
   id: zone.id,

@@ -1,15 +1,19 @@
-import type { Db } from '../../drizzle/client.ts'
+import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { Clock } from '../clock.ts'
 import { AppError } from '../http/errors.ts'
+import { answerOnce } from '../http/idempotency.ts'
+import { type KeyOf, withoutKey } from '../http/idempotency-key.ts'
+import type { IncomingFile, UploadForm } from '../http/upload-form.ts'
 import type { NewId } from '../ids.ts'
 import { limits } from '../limits.ts'
-import type { ObjectStore } from '../objects/port.ts'
-import { announceUpload } from './announcements.ts'
+import type { ObjectStore, StagedObject } from '../objects/port.ts'
+import { forgetIntent, intend, noZone, record } from './arrivals.ts'
 import { candidateNames, originalName, storedName } from './filenames.ts'
-import { type FileRow, insertFile, lockZone, takenNames, type ZoneRow } from './queries.ts'
+import type { ZoneRef } from './queries.ts'
+import type { LandingFile } from './schema.ts'
 
 export interface UploadDeps {
-  db: Db
+  sql: Sql
   objects: ObjectStore
   clock: Clock
   newId: NewId
@@ -22,76 +26,202 @@ const NAME_SECONDS = 3_600
 /** Uploads of one name through different replicas can meet; each time one of them takes a later second. */
 const MEETINGS = 20
 
-export const zonePrefix = ({ namespace, name }: { namespace: string; name: string }) =>
-  `${namespace}/landing/${name}/`
+export const zonePrefix = ({ namespace, name }: ZoneRef) => `${namespace}/landing/${name}/`
+
+/** What an upload is going to be, while its bytes arrive. */
+interface Place {
+  zoneId: string
+  filename: string
+  path: string
+  /** What finds the object should we be killed before its row is there. */
+  intentId: string
+}
 
 /**
- * Uploads go to the store without a transaction being held. The row decides whose a name is: whoever finds it taken
- * takes his own version of the object back and tries a later second. Without its row, an object is nobody's input.
+ * While the bytes arrive, nothing is held and nobody sees them; meanwhile a name is claimed and the intent to use it is
+ * written down. Then the object gets its name, and one statement makes its row, its event, and the end of the intent: the
+ * row decides whose a name is, and without its row an object is nobody's input. An intent that is left finds such an object
+ * (abandoned.ts).
  */
-export function makeUpload({ db, objects, clock, newId, eventRecorded }: UploadDeps) {
-  /** Names that uploads of this process are about to take. */
+export function makeUpload({ sql, objects, clock, newId, eventRecorded }: UploadDeps) {
+  /** Paths that uploads of this process are about to take. */
   const claimed = new Set<string>()
 
-  async function claimName(zone: ZoneRow, original: string): Promise<string> {
+  /** Rejects with 404 when there is no such zone. */
+  async function claim(ref: ZoneRef, original: string, on: Sql | SqlTx = sql): Promise<Place> {
     const now = clock.now()
     // A second earlier, because how the database sorts what follows the digits is its locale's business.
     const from = storedName('', new Date(now.getTime() - 1000))
-    const taken = await takenNames(db, zone.id, { original, from })
-    const filename = candidateNames(original, now, NAME_SECONDS).find(
-      (name) => !taken.has(name) && !claimed.has(zonePrefix(zone) + name),
-    )
-    if (filename === undefined)
-      throw new AppError(429, 'RATE_LIMITED', `too many files named ${original} at once`, {
-        headers: { 'retry-after': '60' },
-      })
-    claimed.add(zonePrefix(zone) + filename)
-    return filename
-  }
-
-  /** Null: the zone has got a file of that name meanwhile. 'gone': there is no such zone any more. */
-  async function record(
-    zone: ZoneRow,
-    file: Omit<FileRow, 'seq' | 'uploadedAt' | 'archivedByRun' | 'archivedAt'>,
-  ): Promise<FileRow | null | 'gone'> {
-    const { outcome, isHeard } = await db.transaction(async (tx) => {
-      if (!(await lockZone(tx, zone.id, 'key share'))) return { outcome: 'gone' as const, isHeard: false }
-      const row = await insertFile(tx, file)
-      return { outcome: row, isHeard: row !== null && (await announceUpload(tx, zone, row)) }
-    })
-    if (isHeard) eventRecorded()
-    return outcome
-  }
-
-  /** The file's row, or 'gone' when the zone was deleted meanwhile. */
-  return async function upload(zone: ZoneRow, file: File): Promise<FileRow | 'gone'> {
-    const original = originalName(file.name)
-    const contentType = file.type || 'application/octet-stream'
-    for (let meeting = 0; meeting < MEETINGS; meeting++) {
-      const filename = await claimName(zone, original)
-      const path = zonePrefix(zone) + filename
+    const prefix = zonePrefix(ref)
+    let taken = new Set<string>()
+    for (const filename of candidateNames(original, now, NAME_SECONDS)) {
+      const path = prefix + filename
+      if (taken.has(filename) || claimed.has(path)) continue
+      claimed.add(path)
       try {
-        const { versionId, size } = await objects.put(path, file.stream(), {
-          contentType,
-          maxBytes: limits.uploadBytes,
-        })
-        const outcome = await record(zone, {
-          id: newId(),
-          zoneId: zone.id,
-          filename,
-          originalName: original,
-          path,
-          versionId,
-          sizeBytes: size,
-          contentType,
-        })
-        if (outcome !== null && outcome !== 'gone') return outcome
-        await objects.deleteVersion(path, versionId)
-        if (outcome === 'gone') return 'gone'
-      } finally {
+        const intended = await intend(on, ref, { path, filename, original, from })
+        if (intended.intentId !== null) return { ...intended, intentId: intended.intentId, filename, path }
         claimed.delete(path)
+        taken = new Set(intended.taken)
+      } catch (error) {
+        claimed.delete(path)
+        throw error
       }
     }
-    throw new AppError(409, 'ALREADY_EXISTS', `file ${original} is being uploaded by too many at once`)
+    throw new AppError(429, 'RATE_LIMITED', `too many files named ${original} at once`, {
+      headers: { 'retry-after': '60' },
+    })
+  }
+
+  const release = ({ path }: Place) => claimed.delete(path)
+
+  /** An intent that stays finds nothing to do: this only spares its waiting. */
+  const giveUp = async (place: Place) => {
+    release(place)
+    await forgetIntent(sql, place.intentId).catch(() => {})
+  }
+
+  /** Claims a name and receives the bytes at the same time. */
+  async function arrive(ref: ZoneRef, file: IncomingFile): Promise<Arrived> {
+    const original = originalName(file.filename)
+    const placing = claim(ref, original)
+    const staging = objects.stage(unlessFailed(placing, file.body), {
+      contentType: file.contentType,
+      maxBytes: limits.uploadBytes,
+      key: placing.then(({ path }) => path),
+    })
+    try {
+      const [place, staged] = await Promise.all([placing, staging])
+      const discard = async () => {
+        await Promise.all([giveUp(place), staged.discard()])
+      }
+      return { original, place, staged, discard }
+    } catch (error) {
+      await Promise.all([
+        placing.then(giveUp, () => {}),
+        staging.then((staged) => staged.discard()).catch(() => {}),
+      ])
+      throw error
+    }
+  }
+
+  /** Names the object and records it. With a transaction, by that alone. */
+  async function settle(
+    on: Sql | SqlTx,
+    ref: ZoneRef,
+    contentType: string,
+    { original, place, staged }: Arrived,
+  ) {
+    const { zoneId } = place
+    let { filename, path, intentId } = place
+    let { versionId } = await staged.commit(path)
+    for (let meeting = 1; ; meeting++) {
+      const file = {
+        id: newId(),
+        zoneId,
+        filename,
+        original,
+        path,
+        versionId,
+        sizeBytes: staged.size,
+        contentType,
+      }
+      // Should this fail, nobody knows whether there is a row: the intent does.
+      const outcome = await record(on, ref, intentId, file)
+      if (outcome.kind === 'recorded')
+        return { answer: shapeOf(file, outcome.uploadedAt), isHeard: outcome.isHeard }
+      if (outcome.kind === 'gone' || meeting === MEETINGS) {
+        await objects.deleteVersion(path, versionId)
+        if (outcome.kind === 'gone') throw noZone(ref)
+        throw new AppError(409, 'ALREADY_EXISTS', `file ${original} is being uploaded by too many at once`)
+      }
+      // Another replica has a file of that name: ours goes where a later second is free.
+      const next = await claim(ref, original, on)
+      release(next)
+      versionId = await moved(file, next.path)
+      ;({ filename, path, intentId } = next)
+    }
+  }
+
+  async function moved(
+    { path, versionId, contentType }: { path: string; versionId: string; contentType: string },
+    to: string,
+  ) {
+    const source = await objects.get(path, versionId)
+    if (source === null) throw new Error(`the upload ${path} went away before it was recorded`)
+    const there = await objects.put(to, source.body, { contentType })
+    await objects.deleteVersion(path, versionId)
+    return there.versionId
+  }
+
+  /** The file's record. 404: there is no such zone (any more). */
+  return async function upload(
+    ref: ZoneRef,
+    form: UploadForm,
+    keyOf: KeyOf = withoutKey,
+  ): Promise<LandingFile> {
+    const { filename, contentType, sha256, stored: arrived } = await form.receive((file) => arrive(ref, file))
+    let isNamed = false
+    let isHeard = false
+    const perform = async (on: Sql | SqlTx) => {
+      isNamed = true
+      const settled = await settle(on, ref, contentType, arrived)
+      isHeard = settled.isHeard
+      return settled.answer
+    }
+    try {
+      const key = keyOf({ filename, contentType, sha256 })
+      const outcome =
+        key === null
+          ? { answer: { body: await perform(sql) } }
+          : await answerOnce(sql, key, {
+              prepare: async () => null,
+              perform: async (tx) => ({ status: 201, body: await perform(tx) }),
+            })
+      if (outcome === null) throw new Error('an upload was not performed')
+      if (isHeard) eventRecorded()
+      return outcome.answer.body
+    } finally {
+      await (isNamed ? release(arrived.place) : arrived.discard())
+    }
   }
 }
+
+interface Arrived {
+  original: string
+  place: Place
+  staged: StagedObject
+  discard(): Promise<void>
+}
+
+/** Chunks, until it is known that they come in vain. */
+async function* unlessFailed(condition: Promise<unknown>, chunks: AsyncIterable<Uint8Array>) {
+  let failed: { error: unknown } | undefined
+  condition.catch((error) => {
+    failed = { error }
+  })
+  for await (const chunk of chunks) {
+    if (failed !== undefined) throw failed.error
+    yield chunk
+  }
+}
+
+const shapeOf = (
+  file: {
+    id: string
+    zoneId: string
+    filename: string
+    path: string
+    sizeBytes: number
+    contentType: string
+  },
+  uploadedAt: Date,
+): LandingFile => ({
+  id: file.id,
+  zone_id: file.zoneId,
+  filename: file.filename,
+  s3_path: file.path,
+  size_bytes: file.sizeBytes,
+  content_type: file.contentType,
+  uploaded_at: uploadedAt.toISOString(),
+})

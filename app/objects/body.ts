@@ -1,14 +1,11 @@
 import { limits } from '../limits.ts'
-import { type ObjectBody, type ObjectText, ObjectTooLarge } from './port.ts'
+import { type Body, type ObjectBody, type ObjectText, ObjectTooLarge } from './port.ts'
 
 /**
  * The chunks of a body as they come; throws ObjectTooLarge as soon as they exceed `maxBytes`.
  * However the reader leaves, the source is cancelled.
  */
-export async function* chunksOf(
-  body: Uint8Array | ReadableStream<Uint8Array>,
-  maxBytes = Number.POSITIVE_INFINITY,
-): AsyncGenerator<Uint8Array> {
+export async function* chunksOf(body: Body, maxBytes = Number.POSITIVE_INFINITY): AsyncGenerator<Uint8Array> {
   if (body instanceof Uint8Array) {
     if (body.byteLength > maxBytes) throw new ObjectTooLarge(maxBytes)
     yield body

@@ -18,11 +18,14 @@ import {
 } from './disk-names.ts'
 import { checkFolder, checkKey, checkPrefix, compareKeys, isLakeKey } from './key.ts'
 import {
+  type Body,
   type ObjectInfo,
   type ObjectPage,
   type ObjectStore,
   type ObjectVersion,
   type PutOptions,
+  type StagedObject,
+  type StageOptions,
   type StoredObject,
   StoreUnavailable,
   type VersionPage,
@@ -43,22 +46,47 @@ export async function openDiskStore(root: string, clock: Clock): Promise<ObjectS
   const nextVersion = versionCounter(clock)
   let temporaries = 0
 
-  async function put(key: string, body: Uint8Array | ReadableStream<Uint8Array>, options: PutOptions = {}) {
+  async function stage(body: Body, { maxBytes }: StageOptions = {}): Promise<StagedObject> {
+    const temporary = join(scratch, String(temporaries++))
+    const discard = () => rm(temporary, { force: true }).catch(() => {})
+    try {
+      const size = await writeNew(temporary, chunksOf(body, maxBytes))
+      let isNamed = false
+      return {
+        size,
+        async commit(key) {
+          const stored = await commit(key, temporary, size)
+          isNamed = true
+          return stored
+        },
+        discard: async () => void (isNamed || (await discard())),
+      }
+    } catch (error) {
+      await discard()
+      throw error
+    }
+  }
+
+  async function commit(key: string, temporary: string, size: number) {
     checkKey(key)
     const place = placeOf(root, key)
-    const temporary = join(scratch, String(temporaries++))
+    if (isLakeKey(key)) {
+      await moveInto(place.directory, place.name, temporary)
+      return { versionId: '' }
+    }
+    const version = { number: await nextVersion(place.directory), size }
+    await moveInto(place.directory, versionName(place, version), temporary)
+    return { versionId: versionIdOf(version) }
+  }
+
+  async function put(key: string, body: Body, options: PutOptions = {}) {
+    checkKey(key)
+    const staged = await stage(body, options)
     try {
-      const size = await writeNew(temporary, chunksOf(body, options.maxBytes))
-      if (isLakeKey(key)) {
-        await moveInto(place.directory, place.name, temporary)
-        return { versionId: '', size }
-      }
-      const version = { number: await nextVersion(place.directory), size }
-      await moveInto(place.directory, versionName(place, version), temporary)
-      return { versionId: versionIdOf(version), size }
-    } catch (error) {
-      await rm(temporary, { force: true })
-      throw error
+      const { versionId } = await staged.commit(key)
+      return { versionId, size: staged.size }
+    } finally {
+      await staged.discard()
     }
   }
 
@@ -149,6 +177,7 @@ export async function openDiskStore(root: string, clock: Clock): Promise<ObjectS
 
   return {
     put,
+    stage,
     get,
     head,
     text,

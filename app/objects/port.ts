@@ -50,14 +50,29 @@ export interface PutOptions {
   maxBytes?: number
 }
 
+/** Bytes, or chunks of them as they come. A source that is not read to its end is cancelled. */
+export type Body = Uint8Array | AsyncIterable<Uint8Array>
+
+export interface StageOptions extends PutOptions {
+  /** Where it will belong, when that is known already or soon: a store may then send it there at once. */
+  key?: string | Promise<string>
+}
+
+/** A body that has arrived whole, and that no reader sees yet. */
+export interface StagedObject {
+  size: number
+  /** Makes it a version of `key` (the one it was staged for, if any): durable and visible when it resolves. Once. */
+  commit(key: string): Promise<{ versionId: string }>
+  /** Forgets it, unless it was committed. Never rejects. */
+  discard(): Promise<void>
+}
+
 /** All of these throw InvalidKey for a key no store may hold; what is not there is null, never an error. */
 export interface ObjectStore {
   /** Durable and visible as a whole when it resolves. A streamed body is never held in memory as a whole. */
-  put(
-    key: string,
-    body: Uint8Array | ReadableStream<Uint8Array>,
-    options?: PutOptions,
-  ): Promise<{ versionId: string; size: number }>
+  put(key: string, body: Body, options?: PutOptions): Promise<{ versionId: string; size: number }>
+  /** The first half of a put, for bodies whose name or fate is decided only when they are there. */
+  stage(body: Body, options?: StageOptions): Promise<StagedObject>
   get(key: string, versionId?: string): Promise<ObjectBody | null>
   head(key: string, versionId?: string): Promise<ObjectInfo | null>
   /** The object as UTF-8 text; ObjectTooLarge over limits.uploadBytes. */

@@ -7,35 +7,49 @@ import {
   type S3Client,
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
+import { checkKey } from './key.ts'
+import { openSpool, type Spool } from './spool.ts'
 
 /** The smallest part S3 takes, and all the memory an upload holds. */
 const PART_BYTES = 5 * 1_048_576
 
-/**
- * Stores a body of unknown length, part by part from one buffer: eight uploads of 32 MB at once take a third of the
- * memory of the SDK's own upload, which joins and queues its parts. When the body or a part fails, no part stays.
- */
-export async function uploadChunks(
-  client: S3Client,
-  target: { Bucket: string; Key: string; ContentType?: string },
-  chunks: AsyncIterable<Uint8Array>,
-): Promise<{ VersionId?: string; size: number }> {
-  const buffer = new Uint8Array(PART_BYTES)
-  const { Bucket, Key } = target
-  const parts: CompletedPart[] = []
-  let UploadId: string | undefined
-  let filled = 0
+export interface ReceiveTarget {
+  Bucket: string
+  /** Undefined: known only when all is there. */
+  Key?: string | Promise<string>
+  ContentType?: string
+}
 
-  async function sendPart() {
-    UploadId ??= await createUpload(client, target)
-    const PartNumber = parts.length + 1
-    const Body = buffer.subarray(0, filled)
-    const sent = await client.send(new UploadPartCommand({ Bucket, Key, UploadId, PartNumber, Body }))
-    parts.push({ PartNumber, ETag: sent.ETag, ChecksumCRC32: sent.ChecksumCRC32 })
+/** What has been received: in memory, in the parts of an upload that is not complete, or on the disk. */
+export interface Received {
+  size: number
+  /** Once. When it fails, nothing stays. */
+  send(key: string): Promise<{ VersionId?: string }>
+  /** Does nothing after `send`. Never rejects. */
+  discard(): Promise<void>
+}
+
+/**
+ * Receives a body of unknown length with one buffer: eight uploads of 32 MB at once take a third of the memory of the SDK's
+ * own upload, which joins and queues its parts. What fits the buffer waits there. A longer one is sent part by part, which
+ * nobody sees until it is completed; without a key to send it to, it waits on the disk.
+ */
+export async function receiveChunks(
+  client: S3Client,
+  target: ReceiveTarget,
+  chunks: AsyncIterable<Uint8Array>,
+): Promise<Received> {
+  const buffer = new Uint8Array(PART_BYTES)
+  let filled = 0
+  let size = 0
+  let parts: Parts | undefined
+
+  const sendPart = async () => {
+    parts ??= await startParts(client, target)
+    await parts.add(buffer.subarray(0, filled))
     filled = 0
   }
 
-  let size = 0
   try {
     for await (const chunk of chunks) {
       size += chunk.byteLength
@@ -47,28 +61,97 @@ export async function uploadChunks(
         rest = rest.subarray(fitting.byteLength)
       }
     }
-    if (UploadId === undefined) {
-      const Body = buffer.subarray(0, filled)
-      return { ...(await client.send(new PutObjectCommand({ ...target, Body }))), size }
+    if (parts !== undefined) {
+      await sendPart()
+      return { size, send: parts.complete, discard: parts.abort }
     }
-    await sendPart()
-    const MultipartUpload = { Parts: parts }
-    const stored = await client.send(
-      new CompleteMultipartUploadCommand({ Bucket, Key, UploadId, MultipartUpload }),
-    )
-    return { VersionId: stored.VersionId, size }
+    return {
+      size,
+      send: (Key) =>
+        client.send(
+          new PutObjectCommand({
+            Bucket: target.Bucket,
+            ContentType: target.ContentType,
+            Key,
+            Body: buffer.subarray(0, filled),
+          }),
+        ),
+      discard: async () => {},
+    }
   } catch (error) {
-    // Should this fail too, the parts are for the bucket's lifecycle rule: what failed first is what matters.
-    if (UploadId !== undefined)
-      await client.send(new AbortMultipartUploadCommand({ Bucket, Key, UploadId })).catch(() => {})
+    await parts?.abort()
     throw error
   }
 }
 
-/** The checksum that the client computes of each part by default has to be announced. */
-async function createUpload(client: S3Client, target: { Bucket: string; Key: string; ContentType?: string }) {
+interface Parts {
+  add(part: Uint8Array): Promise<void>
+  complete(key: string): Promise<{ VersionId?: string }>
+  abort(): Promise<void>
+}
+
+async function startParts(client: S3Client, { Key, ...target }: ReceiveTarget): Promise<Parts> {
+  if (Key === undefined) return startSpool(client, target)
+  const key = await Key
+  checkKey(key)
+  return startUpload(client, { ...target, Key: key })
+}
+
+async function startUpload(
+  client: S3Client,
+  target: { Bucket: string; Key: string; ContentType?: string },
+): Promise<Parts> {
+  const { Bucket, Key } = target
+  // The checksum that the client computes of each part by default has to be announced.
   const created = await client.send(
     new CreateMultipartUploadCommand({ ...target, ChecksumAlgorithm: 'CRC32' }),
   )
-  return created.UploadId
+  const upload = { Bucket, Key, UploadId: created.UploadId }
+  const parts: CompletedPart[] = []
+  let isOver = false
+
+  /** Should this fail too, the parts are for the bucket's lifecycle rule: what failed first is what matters. */
+  async function abort() {
+    if (isOver) return
+    isOver = true
+    await client.send(new AbortMultipartUploadCommand(upload)).catch(() => {})
+  }
+
+  return {
+    async add(Body) {
+      const PartNumber = parts.length + 1
+      const sent = await client.send(new UploadPartCommand({ ...upload, PartNumber, Body }))
+      parts.push({ PartNumber, ETag: sent.ETag, ChecksumCRC32: sent.ChecksumCRC32 })
+    },
+    async complete(key) {
+      if (key !== Key) throw new Error(`an upload to ${Key} cannot be completed as ${key}`)
+      try {
+        const stored = await client.send(
+          new CompleteMultipartUploadCommand({ ...upload, MultipartUpload: { Parts: parts } }),
+        )
+        isOver = true
+        return stored
+      } catch (error) {
+        await abort()
+        throw error
+      }
+    },
+    abort,
+  }
+}
+
+async function startSpool(client: S3Client, target: ReceiveTarget): Promise<Parts> {
+  const spool: Spool = await openSpool()
+  return {
+    add: (part) => spool.write(part),
+    async complete(Key) {
+      try {
+        const received = await receiveChunks(client, { ...target, Key }, spool.chunks())
+        return await received.send(Key)
+      } finally {
+        await spool.close()
+      }
+    },
+    abort: () => spool.close(),
+  }
 }

@@ -19,6 +19,7 @@ import { limits } from '../limits.ts'
 import { chunksOf, textOf } from './body.ts'
 import { checkFolder, checkKey, checkPrefix, compareKeys, isLakeKey } from './key.ts'
 import {
+  type Body,
   type ObjectBody,
   type ObjectInfo,
   type ObjectPage,
@@ -26,11 +27,13 @@ import {
   ObjectTooLarge,
   type ObjectVersion,
   type PutOptions,
+  type StagedObject,
+  type StageOptions,
   type StoredObject,
   StoreUnavailable,
   type VersionPage,
 } from './port.ts'
-import { uploadChunks } from './s3-upload.ts'
+import { receiveChunks } from './s3-upload.ts'
 
 // The object store on a versioned S3 bucket. No conditional PUT anywhere: servers differ in it. Keys under `_lake/`
 // have versions here like all others, but a delete of one removes them all, and their ids are not told.
@@ -56,20 +59,30 @@ export async function openS3Store(settings: S3Settings): Promise<ObjectStore> {
   })
   await prepare(client, settings)
 
-  async function put(
-    key: string,
-    body: Uint8Array | ReadableStream<Uint8Array>,
-    { contentType, maxBytes }: PutOptions = {},
-  ) {
+  async function put(key: string, body: Body, options: PutOptions = {}) {
     checkKey(key)
-    const target = { Bucket, Key: key, ContentType: contentType }
+    const { contentType, maxBytes } = options
     if (body instanceof Uint8Array) {
       if (maxBytes !== undefined && body.byteLength > maxBytes) throw new ObjectTooLarge(maxBytes)
+      const target = { Bucket, Key: key, ContentType: contentType }
       const stored = await client.send(new PutObjectCommand({ ...target, Body: body }))
       return { versionId: toldId(key, stored.VersionId), size: body.byteLength }
     }
-    const stored = await uploadChunks(client, target, chunksOf(body, maxBytes))
-    return { versionId: toldId(key, stored.VersionId), size: stored.size }
+    const staged = await stage(body, { ...options, key })
+    return { ...(await staged.commit(key)), size: staged.size }
+  }
+
+  async function stage(body: Body, { key, contentType, maxBytes }: StageOptions = {}): Promise<StagedObject> {
+    const target = { Bucket, Key: key, ContentType: contentType }
+    const { size, send, discard } = await receiveChunks(client, target, chunksOf(body, maxBytes))
+    return {
+      size,
+      async commit(name) {
+        checkKey(name)
+        return { versionId: toldId(name, (await send(name)).VersionId) }
+      },
+      discard,
+    }
   }
 
   async function get(key: string, versionId?: string): Promise<ObjectBody | null> {
@@ -193,6 +206,7 @@ export async function openS3Store(settings: S3Settings): Promise<ObjectStore> {
 
   return {
     put,
+    stage,
     get,
     head,
     text,

@@ -40,6 +40,8 @@ export async function openParts() {
     db,
     sql,
     objects,
+    /** Where the object store keeps its files. */
+    root,
     namespaces,
     /** Pipelines whose runs were told to end. */
     cancelled,

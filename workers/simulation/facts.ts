@@ -192,7 +192,8 @@ export async function readFacts(
       'failedTests', (select coalesce(json_agg(q), '[]') from (
         select run_id, name from quality_result where status = 'failed' and severity = 'error') q),
       'events', (select coalesce(json_agg(e order by id), '[]') from (select id from trigger_event) e),
-      'outbox', (select coalesce(json_agg(o order by id), '[]') from (select id, kind, tries from outbox) o),
+      'outbox', (select coalesce(json_agg(o order by id), '[]') from (
+        select id, kind, tries from outbox where kind <> 'abandonedUpload') o),
       'keys', (select count(*) from idempotency_key)) end as facts`
   if (row === undefined) throw new Error('the database says nothing')
   return row

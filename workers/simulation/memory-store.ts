@@ -4,7 +4,7 @@ import type { Clock } from '../../app/clock.ts'
 import { limits } from '../../app/limits.ts'
 import { chunksOf } from '../../app/objects/body.ts'
 import { checkFolder, checkKey, checkPrefix, compareKeys, isLakeKey } from '../../app/objects/key.ts'
-import { type ObjectInfo, type ObjectStore, ObjectTooLarge } from '../../app/objects/port.ts'
+import { type Body, type ObjectInfo, type ObjectStore, ObjectTooLarge } from '../../app/objects/port.ts'
 
 interface Version {
   id: string
@@ -36,14 +36,26 @@ export function openMemoryStore(clock: Clock): MemoryStore {
     versionId: id,
   })
 
+  function keep(key: string, bytes: Uint8Array) {
+    checkKey(key)
+    const id = isLakeKey(key) ? '' : `v${String(++count).padStart(12, '0')}`
+    const version = { id, bytes, modified: clock.now() }
+    kept.set(key, isLakeKey(key) ? [version] : [...(kept.get(key) ?? []), version])
+    return { versionId: id, size: bytes.byteLength }
+  }
+
   return {
     async put(key, body, { maxBytes = Number.POSITIVE_INFINITY } = {}) {
       checkKey(key)
+      return keep(key, await whole(body, maxBytes))
+    },
+    async stage(body, { maxBytes = Number.POSITIVE_INFINITY } = {}) {
       const bytes = await whole(body, maxBytes)
-      const id = isLakeKey(key) ? '' : `v${String(++count).padStart(12, '0')}`
-      const version = { id, bytes, modified: clock.now() }
-      kept.set(key, isLakeKey(key) ? [version] : [...(kept.get(key) ?? []), version])
-      return { versionId: id, size: bytes.byteLength }
+      return {
+        size: bytes.byteLength,
+        commit: async (key) => ({ versionId: keep(key, bytes).versionId }),
+        discard: async () => {},
+      }
     },
     async get(key, versionId) {
       const version = found(key, versionId)
@@ -122,7 +134,7 @@ export function openMemoryStore(clock: Clock): MemoryStore {
   }
 }
 
-async function whole(body: Uint8Array | ReadableStream<Uint8Array>, maxBytes: number): Promise<Uint8Array> {
+async function whole(body: Body, maxBytes: number): Promise<Uint8Array> {
   const parts: Uint8Array[] = []
   for await (const chunk of chunksOf(body, maxBytes)) parts.push(chunk)
   return Buffer.concat(parts)

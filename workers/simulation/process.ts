@@ -202,6 +202,11 @@ export function makeProcess(
     connections,
     objects: {
       put: guarded('put', store.put),
+      async stage(body, options) {
+        // What is received and not named is nowhere: only naming it can go wrong.
+        const staged = await store.stage(body, options)
+        return { ...staged, commit: guarded('put', staged.commit) }
+      },
       get: guarded('get', store.get),
       head: guarded('head', store.head),
       text: guarded('text', store.text),

@@ -192,9 +192,10 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
     triggers,
     webhooks: makeWebhookService({ sql, newId, nudge: nothing }),
     schedules: makeScheduleService({ sql, clock, newId }),
-    files: makeFileService({ objects, fileWritten: pipelines.fileWritten }),
+    files: makeFileService({ sql, objects, fileWritten: pipelines.fileWritten }),
     zones: makeLandingZoneService({
       db,
+      sql,
       objects,
       clock,
       newId,

@@ -1,5 +1,6 @@
 // The steps that the parts of a simulated world can take, and how often each is chosen.
 import type { Clock } from '../../app/clock.ts'
+import { formWith } from '../../app/http/test-form.ts'
 import type { RunId } from '../../app/ids.ts'
 import { limits } from '../../app/limits.ts'
 import { handleOf } from '../../app/runs/attempts.ts'
@@ -206,7 +207,8 @@ const MAKERS: Record<string, Make> = {
     return {
       title: `a client uploads ${name}`,
       replica,
-      operation: () => replica.zones.upload({ namespace: NAMESPACE, name: 'inbox' }, new File(['x'], name)),
+      operation: () =>
+        replica.zones.upload({ namespace: NAMESPACE, name: 'inbox' }, formWith(new File(['x'], name))),
       done(value) {
         const { id } = value as { id: string }
         stage.uploads.push(id)

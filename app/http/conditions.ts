@@ -1,0 +1,61 @@
+// Conditional requests (RFC 9110, section 13): the entity tag of a thing is its version id.
+import { Type as t } from '@sinclair/typebox'
+import { AppError, invalid } from './errors.ts'
+
+/** Declared as `headers` by routes that answer with an entity tag. */
+export const ReadConditions = t.Object({
+  'if-none-match': t.Optional(
+    t.String({ maxLength: 4096, description: 'Entity tags, or `*`: 304 when the present one is among them' }),
+  ),
+})
+
+/** Declared as `headers` by routes that change what has an entity tag. */
+export const WriteConditions = t.Object({
+  'if-match': t.Optional(
+    t.String({
+      maxLength: 4096,
+      description: 'Entity tags: 412 unless the present one is among them; `*`: 412 unless there is one',
+    }),
+  ),
+  'if-none-match': t.Optional(
+    t.String({
+      maxLength: 4096,
+      description: '`*`: 412 when there is one; entity tags: 412 when the present one is among them',
+    }),
+  ),
+})
+
+/** What must hold when something is changed, given its present version id; null: there is none. */
+export type Precondition = (versionId: string | null) => boolean
+
+export const entityTag = (versionId: string) => `"${versionId}"`
+
+/** Null: no condition was sent. 400: one that is none. */
+export function preconditionOf(headers: typeof WriteConditions.static): Precondition | null {
+  const { 'if-match': required, 'if-none-match': forbidden } = headers
+  if (required === undefined && forbidden === undefined) return null
+  const isRequired = required === undefined ? () => true : matcherOf('If-Match', required, 'strong')
+  const isForbidden = forbidden === undefined ? () => false : matcherOf('If-None-Match', forbidden, 'weak')
+  return (versionId) => isRequired(versionId) && !isForbidden(versionId)
+}
+
+/** Whether the reader has this version already. */
+export function isKnown(headers: typeof ReadConditions.static, versionId: string): boolean {
+  const { 'if-none-match': known } = headers
+  return known !== undefined && matcherOf('If-None-Match', known, 'weak')(versionId)
+}
+
+export const preconditionFailed = (what: string) =>
+  new AppError(412, 'ALREADY_EXISTS', `${what} is not, or no longer, what the request expects`)
+
+const LIST = /^\s*(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"(?:\s*,\s*(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*")*\s*$/
+const TAG = /(W\/)?"([^"]*)"/g
+
+function matcherOf(header: string, text: string, comparison: 'strong' | 'weak') {
+  if (text.trim() === '*') return (versionId: string | null) => versionId !== null
+  if (!LIST.test(text)) throw invalid(header, 'must be * or a list of quoted entity tags')
+  const tags = new Set<string>()
+  for (const [, weak, tag = ''] of text.matchAll(TAG))
+    if (weak === undefined || comparison === 'weak') tags.add(tag)
+  return (versionId: string | null) => versionId !== null && tags.has(versionId)
+}

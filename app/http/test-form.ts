@@ -1,0 +1,14 @@
+// For slice tests: a form as a client sends it.
+import { type UploadForm, uploadFormOf } from './upload-form.ts'
+
+/** Its text fields come first. */
+export function formWith(
+  file: File,
+  fields: Record<string, string> = {},
+  options = { isHashed: false },
+): UploadForm {
+  const form = new FormData()
+  for (const [name, value] of Object.entries(fields)) form.append(name, value)
+  form.append('file', file)
+  return uploadFormOf(new Request('http://sluice.test/', { method: 'POST', body: form }), options)
+}

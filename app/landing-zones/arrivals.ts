@@ -1,0 +1,103 @@
+// The two statements of an upload: one writes down where an object is going to be, one makes it a file of the zone.
+import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import { notFound } from '../http/errors.ts'
+import { limits } from '../limits.ts'
+import { announced } from './announcements.ts'
+import type { ZoneRef } from './queries.ts'
+
+/** The effect that clears up after an upload that was killed; its payload is an `AbandonedUpload`. */
+export const ABANDONED_UPLOAD = 'abandonedUpload'
+
+/** Longer than any upload takes. */
+const ABANDONED_AFTER_MS = 2 * limits.uploadMs
+
+export interface AbandonedUpload {
+  namespace: string
+  name: string
+  filename: string
+  path: string
+}
+
+export const noZone = ({ namespace, name }: ZoneRef) => notFound(`landing zone ${namespace}.${name}`)
+
+export interface Intended {
+  zoneId: string
+  /** Null: the name is taken. */
+  intentId: string | null
+  /** Names that files of this original name have, from the one on that was asked for. */
+  taken: string[]
+}
+
+/**
+ * Writes down that an object is going to be put at a path, unless the zone has a file of that name. On a connection of the
+ * pool it does not wait for the disk: losing a power cut's last half second of intents is losing no file. 404: no such zone.
+ */
+export async function intend(
+  on: Sql | SqlTx,
+  { namespace, name }: ZoneRef,
+  { path, filename, original, from }: { path: string; filename: string; original: string; from: string },
+): Promise<Intended> {
+  const payload: AbandonedUpload = { namespace, name, filename, path }
+  const durability = 'savepoint' in on ? 'on' : 'off'
+  const [row] = await on<{ zoneId: string | null; intentId: string | null; taken: string[] }[]>`
+    with set as (select set_config('synchronous_commit', ${durability}, true)),
+    zone as (
+      select z.id from landing_zone z, set where z.namespace = ${namespace} and z.name = ${name}),
+    taken as (
+      select coalesce(array_agg(f.filename), '{}') as names from landing_file f, zone
+      where f.zone_id = zone.id and f.original_name = ${original} and f.filename >= ${from}),
+    intent as (
+      insert into outbox (kind, payload, due_at)
+      select ${ABANDONED_UPLOAD}, ${on.json({ ...payload })},
+        clock_timestamp() + ${ABANDONED_AFTER_MS} * interval '1 millisecond'
+      from zone, taken where not ${filename} = any (taken.names)
+      returning id)
+    select (select id from zone) as "zoneId", (select id from intent) as "intentId", (select names from taken) as taken`
+  if (row === undefined || row.zoneId === null) throw noZone({ namespace, name })
+  return { ...row, zoneId: row.zoneId }
+}
+
+export const forgetIntent = (sql: Sql, intentId: string) => sql`delete from outbox where id = ${intentId}`
+
+export interface NewFile {
+  id: string
+  zoneId: string
+  filename: string
+  original: string
+  path: string
+  versionId: string
+  sizeBytes: number
+  contentType: string
+}
+
+export type Recorded =
+  | { kind: 'recorded'; uploadedAt: Date; isHeard: boolean }
+  /** The zone has got a file of that name meanwhile. */
+  | { kind: 'taken' }
+  /** There is no such zone any more. */
+  | { kind: 'gone' }
+
+/** One statement, so one transaction: the row, what triggers hear of it, and the end of the intent. */
+export async function record(
+  on: Sql | SqlTx,
+  ref: ZoneRef,
+  intentId: string,
+  file: NewFile,
+): Promise<Recorded> {
+  const [row] = await on<{ isThere: boolean; uploadedAt: Date | null; isHeard: boolean }[]>`
+    with zone as (select id from landing_zone where id = ${file.zoneId} for key share),
+    file as (
+      insert into landing_file (id, zone_id, filename, original_name, path, version_id, size_bytes, content_type)
+      select ${file.id}, zone.id, ${file.filename}, ${file.original}, ${file.path}, ${file.versionId}, ${file.sizeBytes},
+        ${file.contentType}
+      from zone
+      on conflict do nothing
+      returning id, original_name, uploaded_at),
+    heard as (${announced(on, ref)}),
+    done as (delete from outbox where id = ${intentId})
+    select exists (select from zone) as "isThere", (select uploaded_at from file) as "uploadedAt",
+      exists (select from heard) as "isHeard"`
+  if (row === undefined || !row.isThere) return { kind: 'gone' }
+  if (row.uploadedAt === null) return { kind: 'taken' }
+  return { kind: 'recorded', uploadedAt: row.uploadedAt, isHeard: row.isHeard }
+}

@@ -1,0 +1,88 @@
+// Samples: what previews read where a zone has no files yet. They have no records: the object store is the list.
+import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import { makeCommits } from '../files/commits.ts'
+import { fileTypeOf } from '../files/file-type.ts'
+import { everyObject } from '../files/listing.ts'
+import { baseName } from '../files/paths.ts'
+import { invalid, notFound } from '../http/errors.ts'
+import { answerOnce } from '../http/idempotency.ts'
+import { type KeyOf, withoutKey } from '../http/idempotency-key.ts'
+import type { Page } from '../http/pagination.ts'
+import type { UploadForm } from '../http/upload-form.ts'
+import { limits } from '../limits.ts'
+import type { ObjectStore } from '../objects/port.ts'
+import { noZone } from './arrivals.ts'
+import { sampleKey } from './filenames.ts'
+import type { ZoneRef } from './queries.ts'
+import type { SampleUploaded } from './schema.ts'
+import { zonePrefix } from './upload.ts'
+
+const folderOf = (ref: ZoneRef) => `${zonePrefix(ref)}_samples/`
+
+export function makeSamples({ sql, objects }: { sql: Sql; objects: ObjectStore }) {
+  const commits = makeCommits({ sql, objects })
+
+  /** 404 when there is no such zone; with a transaction, there is one until that ends. */
+  async function requireZone({ namespace, name }: ZoneRef, tx?: SqlTx) {
+    const on = tx ?? sql
+    const found = await on`
+      select from landing_zone where namespace = ${namespace} and name = ${name} ${tx ? on`for key share` : on``}`
+    if (found.length === 0) throw noZone({ namespace, name })
+  }
+
+  return {
+    async list(ref: ZoneRef, page: Page) {
+      await requireZone(ref)
+      const files = []
+      let total = 0
+      for await (const { key, size, modified } of everyObject(objects, folderOf(ref))) {
+        total += 1
+        if (total <= page.offset || files.length === page.limit) continue
+        files.push({ path: key, size, modified: modified.toISOString(), type: fileTypeOf(key) })
+      }
+      return { files, total }
+    },
+
+    /** The name as it is; a sample of that name is replaced. */
+    async upload(ref: ZoneRef, form: UploadForm, keyOf: KeyOf = withoutKey): Promise<SampleUploaded> {
+      await requireZone(ref)
+      const keyFor = (filename: string) => {
+        const name = baseName(filename)
+        if (name === '') throw invalid('file', 'needs a file name')
+        return sampleKey(folderOf(ref), name, 'file')
+      }
+      const { filename, contentType, sha256, stored } = await form.receive((file) =>
+        objects.stage(file.body, {
+          contentType: file.contentType,
+          maxBytes: limits.uploadBytes,
+          key: keyFor(file.filename),
+        }),
+      )
+      try {
+        const path = keyFor(filename)
+        const perform = async (tx: SqlTx): Promise<SampleUploaded> => {
+          // A zone that is being deleted waits for this, or is gone.
+          await requireZone(ref, tx)
+          await commits.commit(path, stored, { tx })
+          return { path, filename: baseName(filename), size: stored.size, status: 'uploaded' }
+        }
+        const key = keyOf({ path, contentType, sha256 })
+        if (key === null) return (await sql.begin(async (tx) => ({ body: await perform(tx) }))).body
+        const outcome = await answerOnce(sql, key, {
+          prepare: async () => null,
+          perform: async (tx) => ({ status: 201, body: await perform(tx) }),
+        })
+        if (outcome === null) throw new Error('an upload was not performed')
+        return outcome.answer.body
+      } finally {
+        await stored.discard()
+      }
+    },
+
+    async remove(ref: ZoneRef, filename: string) {
+      await requireZone(ref)
+      if (!(await commits.remove(sampleKey(folderOf(ref), filename, 'filename'))))
+        throw notFound(`sample ${filename}`)
+    },
+  }
+}
