@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { copyFile, mkdir, open, readFile, rename, writeFile } from 'node:fs/promises'
+import { copyFile, link, mkdir, open, readFile, rename, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { accepted, patiently, transferTimeoutMs } from './http.ts'
 import type { Lease, ObjectCache } from './object-cache.ts'
@@ -13,7 +13,10 @@ export interface LakeFiles {
   read(key: string): Promise<Uint8Array>
   /** Writes a new file; it is durable when this resolves. */
   write(key: string, bytes: Uint8Array): Promise<void>
-  /** Makes a local file the content of a new key; durable when this resolves. Answers where the local file is now. */
+  /**
+   * Makes a local file the content of a new key; durable when this resolves. Answers where the content can be read for
+   * good. The file itself stays where it is and must not change any more: it may be the same one.
+   */
   adopt(key: string, path: string): Promise<string>
 }
 
@@ -34,18 +37,23 @@ export function sharedLake(directory: string): LakeFiles {
     adopt: async (key, path) => {
       const target = pathOf(key)
       await makeDirectory(dirname(target))
+      await sync(path)
       try {
-        await place(path, target)
+        await link(path, target)
       } catch (error) {
-        if (!(error instanceof Error && 'code' in error && error.code === 'EXDEV')) throw error
+        // Another disk, or one without links.
+        if (!(error instanceof Error && 'code' in error && NO_LINK.has(String(error.code)))) throw error
         const temporary = await besidePath(target)
         await copyFile(path, temporary)
-        await place(temporary, target)
+        return place(temporary, target).then(() => target)
       }
+      await sync(dirname(target))
       return target
     },
   }
 }
+
+const NO_LINK: ReadonlySet<string> = new Set(['EXDEV', 'EPERM', 'EMLINK', 'ENOTSUP', 'ENOSYS'])
 
 async function besidePath(path: string): Promise<string> {
   await makeDirectory(dirname(path))

@@ -10,6 +10,7 @@
 import {
   type DuckDBConnection,
   DuckDBInstance,
+  type DuckDBMaterializedResult,
   type DuckDBResult,
   type DuckDBResultReader,
 } from '@duckdb/node-api'
@@ -60,7 +61,7 @@ export async function prepareEngine(size: EngineSize): Promise<PreparedEngine> {
   const connection = await instance.connect()
   const engine = new Engine(instance, connection)
   // Loads the time zone data of the built-in ICU, and makes every text of a time the same on every machine.
-  await engine.run("SET TimeZone = 'UTC'")
+  await engine.run("SET GLOBAL TimeZone = 'UTC'")
   return {
     lock: async ({ tempDirectory, allowedDirectories, allowedPaths, profilePath }) => {
       const profiling =
@@ -96,17 +97,28 @@ export async function openLocked(options: EngineSize & EngineAccess): Promise<En
 
 /** One locked instance. Every method throws `EngineError`. One call at a time; `interrupt` from anywhere. */
 export class Engine {
-  readonly connection: DuckDBConnection
   readonly #instance: DuckDBInstance
+  #connection: DuckDBConnection
   #isClosed = false
 
   constructor(instance: DuckDBInstance, connection: DuckDBConnection) {
     this.#instance = instance
-    this.connection = connection
+    this.#connection = connection
+  }
+
+  get connection(): DuckDBConnection {
+    return this.#connection
+  }
+
+  /** Forgets what belongs to the connection: temporary tables and views, prepared statements, the state of random(). */
+  async renew(): Promise<void> {
+    const before = this.#connection
+    this.#connection = await this.#instance.connect()
+    before.closeSync()
   }
 
   /** Runs one or more statements; answers the last one's result, whole in memory. */
-  run(sql: string): Promise<DuckDBResult> {
+  run(sql: string): Promise<DuckDBMaterializedResult> {
     return mapped(() => this.connection.run(sql))
   }
 

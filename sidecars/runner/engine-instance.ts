@@ -42,17 +42,14 @@ export class EngineInstance {
   }
 
   async open({ tables, ...access }: Input<'open'>): Promise<null> {
-    const engine = await this.#prepared.lock(access)
-    this.#engine = engine
-    const schemas = new Set(tables.map(({ schema }) => schema))
-    const statements = [
-      ...Array.from(schemas, (schema) => `CREATE SCHEMA ${quoteName(schema)}`),
-      ...tables.map(
-        ({ schema, name, from }) =>
-          `CREATE VIEW ${quoteName(schema)}.${quoteName(name)} AS SELECT * FROM ${from}`,
-      ),
-    ]
-    if (statements.length > 0) await engine.run(statements.join(';'))
+    this.#engine = await this.#prepared.lock(access)
+    await this.#show(tables)
+    return null
+  }
+
+  async show({ tables }: Input<'show'>): Promise<null> {
+    await this.#open.renew()
+    await this.#show(tables)
     return null
   }
 
@@ -161,6 +158,18 @@ export class EngineInstance {
 
   close(): void {
     this.#prepared.close()
+  }
+
+  async #show(tables: Input<'show'>['tables']): Promise<void> {
+    const schemas = new Set(tables.map(({ schema }) => schema))
+    const statements = [
+      ...Array.from(schemas, (schema) => `CREATE SCHEMA IF NOT EXISTS ${quoteName(schema)}`),
+      ...tables.map(
+        ({ schema, name, from }) =>
+          `CREATE OR REPLACE VIEW ${quoteName(schema)}.${quoteName(name)} AS SELECT * FROM ${from}`,
+      ),
+    ]
+    if (statements.length > 0) await this.#open.run(statements.join(';'))
   }
 
   get #open(): Engine {

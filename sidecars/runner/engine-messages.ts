@@ -24,6 +24,8 @@ export type EngineRequest =
   | { kind: 'query'; number: number; sql: string }
   /** Runs a COPY of ours that tells what it has written (RETURN_STATS). */
   | { kind: 'copy'; number: number; sql: string }
+  /** Forgets the result, and shows these tables from here on: their files were named when the instance was opened. */
+  | { kind: 'show'; number: number; tables: readonly TableView[] }
   /** Runs one SELECT and reads it to its end. */
   | { kind: 'judge'; number: number; sql: string; sampleRows: number }
   /** Runs one SELECT to its end and keeps the first rows, in an instance that was opened with `profilePath`. */
@@ -71,6 +73,7 @@ const answers = {
       column_statistics: Type.Array(Type.Object({ key: Type.String(), value: Type.Array(Text) })),
     }),
   ),
+  show: Type.Null(),
   judge: Type.Object({
     columnTypes: Type.Array(Type.String()),
     rowCount: Type.Integer({ minimum: 0 }),

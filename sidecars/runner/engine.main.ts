@@ -77,6 +77,8 @@ async function answerTo(request: EngineRequest): Promise<unknown> {
       return instanceOf(number).query(request)
     case 'copy':
       return instanceOf(number).copy(request)
+    case 'show':
+      return instanceOf(number).show(request)
     case 'judge':
       return instanceOf(number).judge(request)
     case 'preview':

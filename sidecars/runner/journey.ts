@@ -2,13 +2,19 @@ import { join } from 'node:path'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { currentSchema, type TableMetadata } from '../../lake/iceberg/metadata.ts'
 import type { TableChange, WriteRules } from '../../lake/iceberg/strategy.ts'
-import { type PipelineConfig, parseConfig, problemText } from '../../lake/pipeline/config.ts'
+import {
+  type ParsedConfig,
+  type PipelineConfig,
+  parseConfig,
+  problemText,
+  type TextFile,
+} from '../../lake/pipeline/config.ts'
 import { LAYERS, type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import type { Template, TemplateVariables } from '../../lake/pipeline/template.ts'
 import type { LakeAccess, SubmitPipelineRequest } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { AttemptFailure, type Execute, type Work } from './attempts.ts'
+import { AttemptFailure, type Execute, type TestResult, type Work } from './attempts.ts'
 import { type Draft, Inputs } from './inputs.ts'
-import { openInstance, type TableInput, tableExpression } from './lake-session.ts'
+import { openInstance, type TableInput, tableExpression, viewOf } from './lake-session.ts'
 import type { LandingOptions } from './landing.ts'
 import { fetchPipelineFiles, type PipelineFiles } from './pipeline-files.ts'
 import { pythonDraft } from './python/draft.ts'
@@ -81,7 +87,7 @@ class Journey {
   }
 
   async go(): Promise<void> {
-    const { request, facts, signal, enter } = this.#work
+    const { request, facts, enter } = this.#work
     const { lake, python } = this.#place
     const started = performance.now()
 
@@ -118,28 +124,23 @@ class Journey {
     }
     const change = await this.#execute(rendered, instance, target)
     const stored = this.#store(change)
-    const [commit, tested] = await Promise.all([
+    // What is tested are the very files that are committed meanwhile.
+    const [commit, tested] = await Promise.allSettled([
       stored && this.#commit(stored, target),
-      this.#openForTests(tests, stored, target, inputs),
+      this.#test(tests, stored, target, inputs, python ? null : instance),
     ])
+    if (commit.status === 'rejected') throw commit.reason
+    if (tested.status === 'rejected') throw tested.reason
     facts.rowsWritten = change.rowsWritten
-    facts.testedCommit = commit ?? ''
-
-    if (tested !== null) {
-      enter('testing')
-      const testing = performance.now()
-      const { engine } = this.#place
-      const write = this.#work.log.write.bind(this.#work.log)
-      facts.tests = await runTests(tests, { inputs, engine, instance: tested, signal, write })
-      this.#say(`${tally(facts.tests)} in ${since(testing)}`)
-    }
+    facts.testedCommit = commit.value ?? ''
+    facts.tests = tested.value
     this.#say(`attempt ${request.attempt} done in ${since(started)}`)
   }
 
   /** Throws AttemptFailure for a configuration that is wrong or cannot be run yet. */
   #configure({ source, config: file }: PipelineFiles): PipelineConfig {
     const { facts, log } = this.#work
-    const { config, errors, warnings } = parseConfig({ config: file, source })
+    const { config, errors, warnings } = configOf(source, file)
     facts.archiveLandingZones = config.archiveLandingZones
     facts.maxRetries = config.maxRetries
     facts.retryDelaySeconds = config.retryDelaySeconds
@@ -204,14 +205,16 @@ class Journey {
   }
 
   /** An instance with these tables, locked. */
-  async #open(tables: readonly TableInput[]): Promise<number> {
-    return openInstance(this.#place.engine, tables, this.#place.directory, this.#work.signal)
+  async #open(tables: readonly TableInput[], paths?: readonly string[]): Promise<number> {
+    const { engine, directory } = this.#place
+    return openInstance(engine, tables, directory, this.#work.signal, { paths })
   }
 
-  /** An instance that shows what the pipeline reads. */
+  /** An instance that shows what the pipeline reads; it may read what the tests will be shown. */
   #openFor(draft: Draft, target: Target, inputs: Inputs): Promise<number> {
     const own = inputs.table(target.name)
-    return this.#open([...new Set([...inputsOf(draft, inputs), ...(own ? [own] : [])])])
+    const paths = inputs.found().flatMap((table) => table.paths)
+    return this.#open([...new Set([...inputsOf(draft, inputs), ...(own ? [own] : [])])], paths)
   }
 
   /** Answers a SELECT of the pipeline's result. */
@@ -281,32 +284,30 @@ class Journey {
     return null
   }
 
-  /** An instance that shows the tests the table as it is on the branch. Null: there is nothing to test. */
-  async #openForTests(
+  /** `own`: the instance of the pipeline's SQL, which has nothing of it left when the tests are shown their tables. */
+  async #test(
     tests: readonly DraftedTest[],
     stored: StoredResult | null,
     { name }: Target,
     inputs: Inputs,
-  ): Promise<number | null> {
-    if (tests.length === 0) return null
+    own: number | null,
+  ): Promise<TestResult[]> {
+    const { log, signal, enter } = this.#work
+    const { engine } = this.#place
+    if (tests.length === 0) return []
     if (stored !== null) {
-      const { operation, replaced, schema, files } = stored.change
-      const before = operation === 'overwrite' ? null : inputs.table(name)
-      const gone = new Set(replaced.map(({ file }) => file.location))
-      const kept = (before?.locations ?? []).flatMap((location, i) =>
-        gone.has(location) ? [] : [{ location, path: before?.paths[i] ?? '' }],
-      )
-      const rows = (all: readonly { recordCount: number }[]) =>
-        all.reduce((sum, one) => sum + one.recordCount, 0)
-      inputs.setTable({
-        name,
-        schema: schema.schema,
-        paths: [...kept.map(({ path }) => path), ...(await stored.placed)],
-        locations: [...kept, ...stored.files].map(({ location }) => location),
-        rowCount: (before?.rowCount ?? 0) - rows(replaced.map(({ file }) => file)) + rows(files),
-      })
+      const paths = own === null ? await stored.placed : stored.change.files.map(({ path }) => path)
+      inputs.setTable(onBranch(name, stored, inputs.table(name), paths))
     }
-    return inputs.table(name) === null ? null : this.#open(inputs.found())
+    if (inputs.table(name) === null) return []
+    enter('testing')
+    const started = performance.now()
+    const shown = inputs.found()
+    if (own !== null) await engine.call({ kind: 'show', number: own, tables: shown.map(viewOf) }, signal)
+    const instance = own ?? (await this.#open(shown))
+    const results = await runTests(tests, { inputs, engine, instance, signal, write: log.write.bind(log) })
+    this.#say(`${tally(results)} in ${since(started)}`)
+    return results
   }
 
   async #commit(stored: StoredResult, { name, table }: Target): Promise<string> {
@@ -322,12 +323,51 @@ class Journey {
   }
 }
 
+/** Configurations by their text: a pipeline that runs often says the same each time, and YAML takes half a millisecond. */
+const parsed = new Map<string, ParsedConfig>()
+const PARSED_KEPT = 200
+const PARSED_CHARACTERS = 65_536
+
+function configOf(source: TextFile, config: TextFile | undefined): ParsedConfig {
+  const key = JSON.stringify([source.path, source.text, config?.text])
+  const known = parsed.get(key)
+  if (known !== undefined) return known
+  const found = parseConfig({ config, source })
+  if (key.length > PARSED_CHARACTERS) return found
+  if (parsed.size >= PARSED_KEPT) parsed.clear()
+  parsed.set(key, found)
+  return found
+}
+
 /** `3 rows inserted or changed, 2 files replaced, 14.2 kB of Parquet`. */
 function whatChanges({ operation, rowsWritten, replaced, files }: TableChange): string {
   const bytes = files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
   const parquet = `${sized(bytes)} of Parquet`
   if (operation !== 'rewrite') return `${counted(rowsWritten, 'row')}, ${parquet}`
   return `${counted(rowsWritten, 'row')} inserted or changed, ${counted(replaced.length, 'file')} replaced, ${parquet}`
+}
+
+/** The table as the branch has it; `paths`: where the new files are on this machine. */
+function onBranch(
+  name: TableName,
+  { change, files: added }: StoredResult,
+  known: TableInput | null,
+  paths: readonly string[],
+): TableInput {
+  const { operation, replaced, schema, files } = change
+  const before = operation === 'overwrite' ? null : known
+  const gone = new Set(replaced.map(({ file }) => file.location))
+  const kept = (before?.locations ?? []).flatMap((location, i) =>
+    gone.has(location) ? [] : [{ location, path: before?.paths[i] ?? '' }],
+  )
+  const rows = (all: readonly { recordCount: number }[]) => all.reduce((sum, one) => sum + one.recordCount, 0)
+  return {
+    name,
+    schema: schema.schema,
+    paths: [...kept.map(({ path }) => path), ...paths],
+    locations: [...kept, ...added].map(({ location }) => location),
+    rowCount: (before?.rowCount ?? 0) - rows(replaced.map(({ file }) => file)) + rows(files),
+  }
 }
 
 const inputsOf = ({ tables }: Draft, inputs: Inputs): TableInput[] =>

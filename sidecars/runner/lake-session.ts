@@ -10,6 +10,7 @@ import type { LakeAccess } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { type Gateway, gatewayLake, LAKE_ROOT, type LakeFiles, sharedLake } from '../lake-access.ts'
 import type { ObjectCache } from '../object-cache.ts'
 import { type BranchCatalog, openBranchCatalog } from './branch-catalog.ts'
+import type { TableView } from './engine-messages.ts'
 import type { EngineLease } from './engine-pool.ts'
 
 // The lake as one piece of work sees it, through its token: tables of its branch, and their files on this machine.
@@ -109,15 +110,18 @@ export async function openInstance(
       allowedDirectories: [directory],
       allowedPaths: [...paths, ...tables.flatMap((table) => table.paths)],
       profilePath,
-      tables: tables.map(({ name, schema, paths }) => ({
-        schema: schemaOf(name),
-        name: name.name,
-        from: readTable(schema, paths),
-      })),
+      tables: tables.map(viewOf),
     },
     signal,
   )
   return number
 }
+
+/** What an instance shows a table as. */
+export const viewOf = ({ name, schema, paths }: TableInput): TableView => ({
+  schema: schemaOf(name),
+  name: name.name,
+  from: readTable(schema, paths),
+})
 
 const schemaOf = ({ namespace, layer }: TableName) => `${namespace}.${layer}`
