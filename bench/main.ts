@@ -1,6 +1,7 @@
 // `npm run bench [name...]`: each benchmark prints its figures beside a peer or limit measured in the same run. None asserts.
 import { benchControlPlane } from './control-plane.ts'
 import { benchMerge } from './merge.ts'
+import { benchQuery } from './query.ts'
 import { benchReaper } from './reaper.ts'
 import { benchRunLatency } from './run-latency.ts'
 import { benchSchedulerTick } from './scheduler-tick.ts'
@@ -13,6 +14,7 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
   'trigger-latency': benchTriggerLatency,
   reaper: benchReaper,
   merge: benchMerge,
+  query: benchQuery,
 }
 
 const asked = process.argv.slice(2)

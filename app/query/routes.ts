@@ -2,22 +2,27 @@ import { Elysia } from 'elysia'
 import { ErrorBody } from '../http/names.ts'
 import { linkHeader, pageOf } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
+import { responseOf } from './response.ts'
 import { ExecuteQuery, QueryResult, SchemaList, SchemaQuery } from './schema.ts'
 import type { QueryService } from './service.ts'
 
 const tags = ['query']
 
 export const queryRoutes = (queries: QueryService) =>
-  new Elysia({ prefix: '/query' }).post('', ({ body, request }) => queries.run(body, request.signal), {
-    body: ExecuteQuery,
-    response: { 200: QueryResult, 400: ErrorBody, 500: ErrorBody, 503: ErrorBody },
-    detail: {
-      summary: 'Execute a query',
-      tags,
-      description:
-        'One read-only statement about main. Tables are `layer.table` of the namespace, or `namespace.layer.table`.',
+  new Elysia({ prefix: '/query' }).post(
+    '',
+    async ({ body, request }) => responseOf(await queries.run(body, request.signal)),
+    {
+      body: ExecuteQuery,
+      response: { 200: QueryResult, 400: ErrorBody, 500: ErrorBody, 503: ErrorBody },
+      detail: {
+        summary: 'Execute a query',
+        tags,
+        description:
+          'One read-only statement about main. Tables are `layer.table` of the namespace, or `namespace.layer.table`.',
+      },
     },
-  })
+  )
 
 export const schemaRoutes = (queries: QueryService) =>
   new Elysia({ prefix: '/schema' }).get(

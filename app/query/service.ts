@@ -1,6 +1,6 @@
 import { Code, ConnectError } from '@connectrpc/connect'
 import type { Sql } from '../../drizzle/client.ts'
-import { arrowToObjects } from '../../lake/engine/arrow-json.ts'
+import { arrowToJsonText } from '../../lake/engine/arrow-json-text.ts'
 import { LAYERS } from '../../lake/pipeline/names.ts'
 import { headOfMain } from '../catalog/branches.ts'
 import type { Tokens } from '../catalog/tokens.ts'
@@ -11,7 +11,8 @@ import type { NewId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import type { QueryClient } from '../rpc/clients.ts'
 import type { Pool } from '../rpc/pool.ts'
-import type { ExecuteQuery, QueryResult } from './schema.ts'
+import type { QueryAnswer } from './response.ts'
+import type { ExecuteQuery } from './schema.ts'
 
 export interface QueryDeps {
   sql: Sql
@@ -59,7 +60,7 @@ export function makeQueryService({ sql, tokens, clock, newId, publicUrl, service
     },
 
     /** Runs one read-only statement; `signal` stops it. */
-    async run({ sql: text, namespace, limit }: ExecuteQuery, signal: AbortSignal): Promise<QueryResult> {
+    async run({ sql: text, namespace, limit }: ExecuteQuery, signal: AbortSignal): Promise<QueryAnswer> {
       const pool = configured()
       if (new TextEncoder().encode(text).length > limits.querySqlBytes)
         throw invalid('sql', `must be at most ${limits.querySqlBytes} bytes`)
@@ -77,8 +78,14 @@ export function makeQueryService({ sql, tokens, clock, newId, publicUrl, service
       const { arrowIpc, rowCount, truncated, durationMs } = await pool
         .call((service) => service.executeQuery(request, options))
         .catch(refuse)
-      const { columns, rows } = arrowToObjects(arrowIpc)
-      return { columns, rows, total_rows: Number(rowCount), truncated, duration_ms: Number(durationMs) }
+      const { columns, batches } = arrowToJsonText(arrowIpc)
+      return {
+        columns,
+        rowTexts: batches,
+        total_rows: Number(rowCount),
+        truncated,
+        duration_ms: Number(durationMs),
+      }
     },
 
     /** The columns of every table of main, in order of name. */

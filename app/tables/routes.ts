@@ -1,6 +1,7 @@
 import { Elysia } from 'elysia'
 import { ErrorBody, PipelinePath } from '../http/names.ts'
 import { linkHeader } from '../http/pagination.ts'
+import { responseOf } from '../query/response.ts'
 import { QueryResult } from '../query/schema.ts'
 import { PreviewQuery, Table, TableList, TableMetadata, TableQuery, UpdateTableMetadata } from './schema.ts'
 import { previewLimit, type TableService } from './service.ts'
@@ -34,8 +35,8 @@ export const tableRoutes = (tables: TableService) =>
     })
     .get(
       '/:ns/:layer/:name/preview',
-      ({ params, query, request }) =>
-        tables.preview(nameOf(params), previewLimit(query.limit), request.signal),
+      async ({ params, query, request }) =>
+        responseOf(await tables.preview(nameOf(params), previewLimit(query.limit), request.signal)),
       {
         params: PipelinePath,
         query: PreviewQuery,

@@ -60,13 +60,9 @@ function read<Row>(
 ): JsonTable<Row> {
   const reader = RecordBatchReader.from(ipc).open()
   const { fields } = reader.schema
-  const names = uniqueNames(fields.map(nameOf))
-  const columns = fields.map((field, index) => ({
-    name: names[index] ?? nameOf(field),
-    type: engineType(field),
-  }))
+  const columns = jsonColumns(fields)
   const decoders = fields.map(decoderOf)
-  const makeRow = rowsOf(names)
+  const makeRow = rowsOf(columns.map(({ name }) => name))
   const rows: Row[] = []
   for (const batch of reader) {
     // A stream without batches reads as one that has no columns either.
@@ -75,6 +71,12 @@ function read<Row>(
     for (let row = 0; row < batch.numRows; row += 1) rows.push(makeRow(values.map((valueAt) => valueAt(row))))
   }
   return { columns, rows }
+}
+
+/** The columns of a result, each with a name of its own. */
+export function jsonColumns(fields: readonly Field[]): JsonColumn[] {
+  const names = uniqueNames(fields.map(nameOf))
+  return fields.map((field, index) => ({ name: names[index] ?? nameOf(field), type: engineType(field) }))
 }
 
 /** The second `a` is `a_1`, or the next number that no other column has. */
@@ -95,7 +97,8 @@ export function uniqueNames(names: readonly string[]): string[] {
 type ValueAt = (index: number) => JsonValue
 type Decoder = (data: Data) => ValueAt
 
-function decoderOf(field: Field): Decoder {
+/** How the values of a column become ready for JSON. */
+export function decoderOf(field: Field): Decoder {
   const decode = plainDecoder(field)
   return (data) => {
     const valueAt = decode(data)
@@ -145,10 +148,10 @@ const blobDecoder: Decoder = ({ values, valueOffsets }) => {
 }
 
 /** Integers that no Arrow type holds travel as text and are integers all the same. */
-const INTEGERS_AS_TEXT: ReadonlySet<string> = new Set(['HUGEINT', 'UHUGEINT', 'BIGNUM'])
+export const INTEGERS_AS_TEXT: ReadonlySet<string> = new Set(['HUGEINT', 'UHUGEINT', 'BIGNUM'])
 
 function textDecoder(name: string): Decoder {
-  const decoder = new TextDecoder()
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   return ({ values, valueOffsets }) => {
     const textAt = (index: number) =>
       decoder.decode(values.subarray(valueOffsets[index], valueOffsets[index + 1]))
@@ -157,7 +160,7 @@ function textDecoder(name: string): Decoder {
 }
 
 /** A DECIMAL up to this width is exact in a double. */
-const DECIMAL_NUMBER_WIDTH = 15
+export const DECIMAL_NUMBER_WIDTH = 15
 
 function decimalDecoder({ precision, scale }: Decimal): Decoder {
   return ({ values }) => {
@@ -172,12 +175,12 @@ function decimalDecoder({ precision, scale }: Decimal): Decoder {
 }
 
 /** By `TimeUnit`: units of a second. */
-const FRACTION_DIGITS = [0, 3, 6, 9] as const
+export const FRACTION_DIGITS = [0, 3, 6, 9] as const
 
 function timeDecoder(unit: TimeUnit): Decoder {
   return ({ values }) =>
     (index) =>
-      isoTime(BigInt(values[index]), FRACTION_DIGITS[unit])
+      isoTime(Number(values[index]), FRACTION_DIGITS[unit])
 }
 
 function timestampDecoder(unit: TimeUnit, zone: '' | 'Z'): Decoder {
@@ -248,7 +251,7 @@ function objectMaker(names: readonly string[]): (values: JsonValue[]) => JsonObj
   }
 }
 
-function childOf({ children }: Data, index: number): Data {
+export function childOf({ children }: Data, index: number): Data {
   const child = children[index]
   if (child === undefined) throw new TypeError(`the data has no column ${index}`)
   return child
@@ -257,4 +260,4 @@ function childOf({ children }: Data, index: number): Data {
 /** Arrow reads an empty name back as null, whatever its types say. */
 const nameOf = ({ name }: { name: string | null }): string => name ?? ''
 
-const engineType = (field: Field): string => field.metadata.get(TYPE_METADATA) ?? String(field.type)
+export const engineType = (field: Field): string => field.metadata.get(TYPE_METADATA) ?? String(field.type)

@@ -4,6 +4,7 @@ import { tableFromIPC } from 'apache-arrow'
 import fc from 'fast-check'
 import { arrowBytes, arrowStream, ResultTooLarge } from './arrow.ts'
 import { arrowToArrays, arrowToObjects, type JsonValue, uniqueNames } from './arrow-json.ts'
+import { arrowToJsonText } from './arrow-json-text.ts'
 
 let instance: DuckDBInstance
 let connection: DuckDBConnection
@@ -18,7 +19,15 @@ afterAll(() => {
 })
 
 const arrow = async (sql: string) => (await arrowBytes(await connection.stream(sql))).bytes
-const table = async (sql: string) => arrowToArrays(await arrow(sql))
+/** Both ways to JSON have to agree. */
+async function table(sql: string) {
+  const ipc = await arrow(sql)
+  const { columns, batches } = arrowToJsonText(ipc)
+  const objects = arrowToObjects(ipc)
+  expect(JSON.parse(`[${[...batches].join(',')}]`)).toEqual(JSON.parse(JSON.stringify(objects.rows)))
+  expect(columns).toEqual(objects.columns)
+  return arrowToArrays(ipc)
+}
 const value = async (expression: string): Promise<JsonValue | undefined> =>
   (await table(`SELECT ${expression} AS x`)).rows[0]?.[0]
 const texts = async (sql: string) => (await connection.runAndReadAll(sql)).getRowsJson()
@@ -34,6 +43,10 @@ describe('values by the rules of the service', () => {
     ['4294967295::UINTEGER', 'UINTEGER', 4_294_967_295],
     ['9007199254740991::BIGINT', 'BIGINT', 9_007_199_254_740_991],
     ['9007199254740992::BIGINT', 'BIGINT', '9007199254740992'],
+    ['(-9007199254740991)::BIGINT', 'BIGINT', -9_007_199_254_740_991],
+    ['(-9007199254740992)::BIGINT', 'BIGINT', '-9007199254740992'],
+    ['9007199254740993::UBIGINT', 'UBIGINT', '9007199254740993'],
+    ['(-1)::BIGINT', 'BIGINT', -1],
     ['(-9223372036854775808)::BIGINT', 'BIGINT', '-9223372036854775808'],
     ['18446744073709551615::UBIGINT', 'UBIGINT', '18446744073709551615'],
     ['sum(1)', 'HUGEINT', 1],
@@ -60,6 +73,8 @@ describe('values by the rules of the service', () => {
     ["'-inf'::FLOAT", 'FLOAT', null],
     ['-1.5::DECIMAL(4,2)', 'DECIMAL(4,2)', -1.5],
     ['-0.05::DECIMAL(9,2)', 'DECIMAL(9,2)', -0.05],
+    ['-999999999999.999::DECIMAL(15,3)', 'DECIMAL(15,3)', -999_999_999_999.999],
+    ['0.000000000000001::DECIMAL(15,15)', 'DECIMAL(15,15)', 1e-15],
     ['999999999999999::DECIMAL(15,0)', 'DECIMAL(15,0)', 999_999_999_999_999],
     ['0.01::DECIMAL(16,2)', 'DECIMAL(16,2)', '0.01'],
     ['-12345678901234567890.123456789::DECIMAL(38,9)', 'DECIMAL(38,9)', '-12345678901234567890.123456789'],
@@ -79,6 +94,9 @@ describe('values by the rules of the service', () => {
     ["TIMESTAMPTZ '2001-02-03 04:05:06+02'", 'TIMESTAMP WITH TIME ZONE', '2001-02-03T02:05:06Z'],
     ["INTERVAL '14 months 3 days 4 hours'", 'INTERVAL', '1 year 2 months 3 days 04:00:00'],
     ["'it''s 🦆'", 'VARCHAR', "it's 🦆"],
+    [`'"' || chr(92) || chr(10) || chr(1) || chr(127)`, 'VARCHAR', '"\\\n\u0001\u007f'],
+    ["chr(65279) || 'a'", 'VARCHAR', '\ufeffa'],
+    ["''", 'VARCHAR', ''],
     ["'\\x00\\xFF'::BLOB", 'BLOB', 'AP8='],
     ["'10101'::BIT", 'BIT', '10101'],
     ["'a'::ENUM('a', 'b')", "ENUM('a', 'b')", 'a'],

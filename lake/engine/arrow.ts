@@ -5,7 +5,7 @@
  * What Arrow cannot carry as it is travels as text: HUGEINT, UHUGEINT, BIGNUM, INTERVAL, BIT, UUID, ENUM, UNION,
  * VARIANT, TIME WITH TIME ZONE; a GEOMETRY as its bytes (WKB).
  */
-import type { DuckDBDataChunk, DuckDBResult } from '@duckdb/node-api'
+import type { DuckDBDataChunk, DuckDBMaterializedResult, DuckDBResult } from '@duckdb/node-api'
 import { makeData, RecordBatch, RecordBatchStreamWriter, Schema, Struct } from 'apache-arrow'
 import type { ArrayBufferViewInput } from 'apache-arrow/util/buffer'
 import { type ColumnReader, columnReader } from './arrow-column.ts'
@@ -43,25 +43,26 @@ export async function* arrowStream(
   result: DuckDBResult,
   { rowsLimit = Number.POSITIVE_INFINITY, bytesLimit = Number.POSITIVE_INFINITY }: ArrowLimits = {},
 ): AsyncGenerator<Uint8Array, ArrowSummary> {
-  const columns = result.columnNames().map((name, index) => columnReader(name, result.columnType(index)))
-  const writer = new PieceWriter(new Schema(columns.map(({ field }) => field)), bytesLimit)
-  let rows = 0
-  let rowsRead = 0
-  let truncated = false
-  for (;;) {
+  const writer = new ChunkWriter(result, rowsLimit, bytesLimit)
+  while (!writer.summary.truncated) {
     yield* writer.take()
     const chunk = await nextChunk(result)
     if (chunk === undefined) break
-    const count = Math.min(chunk.rowCount, rowsLimit - rows)
-    if (count > 0) writer.add(columns, chunk, count)
-    rows += count
-    rowsRead += chunk.rowCount
-    truncated = count < chunk.rowCount
-    if (truncated) break
+    writer.add(chunk)
   }
-  writer.end()
-  yield* writer.take()
-  return { rows, truncated, rowsRead }
+  yield* writer.end()
+  return writer.summary
+}
+
+/** A result that is whole in memory, at once. Throws `ResultTooLarge`. */
+export function arrowOf(
+  result: DuckDBMaterializedResult,
+  { rowsLimit = Number.POSITIVE_INFINITY, bytesLimit = Number.POSITIVE_INFINITY }: ArrowLimits = {},
+): ArrowSummary & { bytes: Uint8Array } {
+  const writer = new ChunkWriter(result, rowsLimit, bytesLimit)
+  for (let index = 0; index < result.chunkCount && !writer.summary.truncated; index += 1)
+    writer.add(result.getChunk(index))
+  return { ...writer.summary, bytes: concat(writer.end()) }
 }
 
 /** The whole stream at once. Throws `EngineError` and `ResultTooLarge`. */
@@ -75,6 +76,40 @@ export async function arrowBytes(
     const next = await stream.next()
     if (next.done) return { ...next.value, bytes: concat(pieces) }
     pieces.push(next.value)
+  }
+}
+
+/** Chunks of one result become batches of one stream, up to the limits. */
+class ChunkWriter {
+  readonly #columns: readonly ColumnReader[]
+  readonly #writer: PieceWriter
+  readonly #rowsLimit: number
+  readonly summary: ArrowSummary = { rows: 0, truncated: false, rowsRead: 0 }
+
+  constructor(result: DuckDBResult, rowsLimit: number, bytesLimit: number) {
+    this.#columns = result.columnNames().map((name, index) => columnReader(name, result.columnType(index)))
+    this.#writer = new PieceWriter(new Schema(this.#columns.map(({ field }) => field)), bytesLimit)
+    this.#rowsLimit = rowsLimit
+  }
+
+  add(chunk: DuckDBDataChunk): void {
+    const { summary } = this
+    const count = Math.min(chunk.rowCount, this.#rowsLimit - summary.rows)
+    if (count > 0) this.#writer.add(this.#columns, chunk, count)
+    summary.rows += count
+    summary.rowsRead += chunk.rowCount
+    summary.truncated = count < chunk.rowCount
+  }
+
+  /** What has been written since the last time. */
+  take(): Uint8Array[] {
+    return this.#writer.take()
+  }
+
+  /** The rest. */
+  end(): Uint8Array[] {
+    this.#writer.end()
+    return this.#writer.take()
   }
 }
 
@@ -103,7 +138,6 @@ class PieceWriter extends RecordBatchStreamWriter {
     this.close()
   }
 
-  /** What has been written since the last time. */
   take(): Uint8Array[] {
     const pieces = this.#pieces
     this.#pieces = []

@@ -54,7 +54,7 @@ export function civilDate(days: number): string | null {
   return `${yearText(year)}-${padded(month)}-${padded(day)}`
 }
 
-const padded = (value: number): string => String(value).padStart(2, '0')
+const padded = (value: number): string => (value < 10 ? `0${value}` : `${value}`)
 
 function yearText(year: number): string {
   if (year >= 0 && year <= 9_999) return String(year).padStart(4, '0')
@@ -62,16 +62,12 @@ function yearText(year: number): string {
 }
 
 /** A time of day in units of 10^-digits seconds: `03:04:05.25`, without zeros at the end of the fraction. */
-export function isoTime(units: bigint, digits: number): string {
-  const perSecond = 10n ** BigInt(digits)
-  const seconds = Number(units / perSecond)
-  const fraction = String(units % perSecond)
-    .padStart(digits, '0')
-    .replace(/0+$/, '')
-  const clock = [Math.floor(seconds / 3_600), Math.floor(seconds / 60) % 60, seconds % 60]
-    .map(padded)
-    .join(':')
-  return fraction === '' ? clock : `${clock}.${fraction}`
+export function isoTime(units: number, digits: number): string {
+  const perSecond = 10 ** digits
+  const seconds = Math.floor(units / perSecond)
+  const clock = `${padded(Math.floor(seconds / 3_600))}:${padded(Math.floor(seconds / 60) % 60)}:${padded(seconds % 60)}`
+  const rest = units % perSecond
+  return rest === 0 ? clock : `${clock}.${String(rest).padStart(digits, '0').replace(/0+$/, '')}`
 }
 
 /** The engine's infinite timestamps are the ends of 64 bits, in every unit. */
@@ -83,7 +79,7 @@ export function isoTimestamp(units: bigint, digits: number): string | null {
   const perDay = 86_400n * 10n ** BigInt(digits)
   const ofDay = ((units % perDay) + perDay) % perDay
   const date = civilDate(Number((units - ofDay) / perDay))
-  return date === null ? null : `${date}T${isoTime(ofDay, digits)}`
+  return date === null ? null : `${date}T${isoTime(Number(ofDay), digits)}`
 }
 
 /** Pieces of a binary string: an argument list has a limit. */

@@ -1,6 +1,13 @@
 import { type DuckDBDataChunk, type DuckDBResult, ResultReturnType } from '@duckdb/node-api'
 import { EngineError, mapped } from './error.ts'
 
+/** A stream that has ended before its end. The same SQL, asked by `run`, tells why. */
+export class BrokenStream extends EngineError {
+  constructor() {
+    super('other', 'the query failed or was interrupted while its rows were computed')
+  }
+}
+
 /**
  * The next rows of a result; undefined at the end. Throws `EngineError`.
  *
@@ -11,7 +18,6 @@ import { EngineError, mapped } from './error.ts'
 export async function nextChunk(result: DuckDBResult): Promise<DuckDBDataChunk | undefined> {
   const chunk = await mapped(() => result.fetchChunk())
   if (chunk !== null && chunk.rowCount > 0) return chunk
-  if (result.returnType === ResultReturnType.INVALID)
-    throw new EngineError('other', 'the query failed or was interrupted while its rows were computed')
+  if (result.returnType === ResultReturnType.INVALID) throw new BrokenStream()
   return undefined
 }

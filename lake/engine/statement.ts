@@ -3,6 +3,7 @@
  * that reads, only tables it is told of, and only functions that compute; the locked instance is the second wall.
  */
 import type { DuckDBConnection } from '@duckdb/node-api'
+import { quoteLiteral } from '../pipeline/sql.ts'
 import { EngineError, engineError, mapped } from './error.ts'
 
 /** A table as written; parts that were not written are empty. */
@@ -20,6 +21,8 @@ export interface ReadStatement {
   tables: TableReference[]
   /** It lists what tables there are (SHOW TABLES, information_schema): all of them should be there to see. */
   listsTables: boolean
+  /** It decides what random numbers come next. */
+  setsSeed: boolean
 }
 
 /** A statement that parses and may not run. */
@@ -98,11 +101,18 @@ export async function checkReadOnly(
 }
 
 /** The SQL that gives at most so many rows of a checked statement, in its order; EXPLAIN is short as it is. */
-export function limited({ sql, kind }: ReadStatement, rowsLimit: number): string {
+export function limited({ sql, kind }: Pick<ReadStatement, 'sql' | 'kind'>, rowsLimit: number): string {
   if (kind === 'explain') return sql
   const [text = sql] = splitStatements(sql)
   // The line breaks end a comment that the statement ends with.
   return `SELECT * FROM (\n${text}\n) LIMIT ${rowsLimit}`
+}
+
+/** What the engine said of a limited statement, with the lines of the statement itself: it begins on the second one. */
+export function withOwnLines(error: unknown, { kind }: Pick<ReadStatement, 'kind'>): unknown {
+  if (kind === 'explain' || !(error instanceof EngineError) || error.line === undefined) return error
+  const message = error.message.replace(/^LINE (\d+): /m, (_, line) => `LINE ${Number(line) - 1}: `)
+  return new EngineError(error.kind, message, error.line - 1, { cause: error })
 }
 
 export interface Statement {
@@ -146,11 +156,11 @@ async function parse(connection: DuckDBConnection, sql: string): Promise<JsonObj
   if (sql.includes('\0')) throw new EngineError('syntax', 'Parser Error: the text holds a null byte')
   let text: string
   try {
-    const reader = await connection.runAndReadAll(
-      'SELECT CAST(json_serialize_sql($1::VARCHAR, skip_null := true, skip_empty := true, skip_default := true) AS VARCHAR)',
-      [sql],
+    // The text stands in the statement, because a parameter would take four calls of the engine instead of one.
+    const result = await connection.run(
+      `SELECT CAST(json_serialize_sql(${quoteLiteral(sql)}, skip_null := true, skip_empty := true, skip_default := true) AS VARCHAR)`,
     )
-    text = String(reader.getRows()[0]?.[0])
+    text = String(result.getChunk(0).getColumnValues(0)[0])
   } catch (error) {
     throw engineError(error)
   }
@@ -192,9 +202,10 @@ const FROM_TYPES: ReadonlySet<Json | undefined> = new Set([
   'SHOW_REF',
 ])
 
-function readTree(statement: JsonObject): Pick<ReadStatement, 'tables' | 'listsTables'> {
+function readTree(statement: JsonObject): Pick<ReadStatement, 'tables' | 'listsTables' | 'setsSeed'> {
   const tables = new Map<string, TableReference>()
   let listsTables = false
+  let setsSeed = false
   const open: { node: Json; scope: Scope }[] = [{ node: statement, scope: undefined }]
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     const { node } = next
@@ -220,9 +231,10 @@ function readTree(statement: JsonObject): Pick<ReadStatement, 'tables' | 'listsT
       checkListing(node)
       listsTables = true
     } else checkNode(node)
+    setsSeed ||= functionOf(node) === 'setseed'
     for (const [key, child] of Object.entries(node)) if (key !== 'cte_map') open.push({ node: child, scope })
   }
-  return { tables: [...tables.values()], listsTables }
+  return { tables: [...tables.values()], listsTables, setsSeed }
 }
 
 function ctesOf(map: JsonObject): { name: string; query: Json; isRecursive: boolean }[] {
@@ -248,10 +260,14 @@ function checkNode(node: JsonObject): void {
       throw new StatementRefused(
         `the table function ${name}() is not allowed in a query: read tables by their name`,
       )
-  } else if (node.class === 'FUNCTION' && REFUSED_FUNCTIONS.has(textOf(node.function_name).toLowerCase()))
+  } else if (REFUSED_FUNCTIONS.has(functionOf(node)))
     throw new StatementRefused(`the function ${textOf(node.function_name)}() is not allowed in a query`)
   if (node.class === 'PARAMETER') throw new StatementRefused('parameters are not allowed in a query')
 }
+
+/** The scalar function that a node calls, in lower case. */
+const functionOf = (node: JsonObject): string =>
+  node.class === 'FUNCTION' ? textOf(node.function_name).toLowerCase() : ''
 
 function checkListing(node: JsonObject): void {
   if (node.show_type === 'SHOW_FROM' || LISTINGS.has(textOf(node.table_name))) return

@@ -14,7 +14,8 @@ export type EngineRequest =
   | ({ kind: 'run' } & Run)
 
 export interface Run {
-  sql: string
+  /** As `check` answered it. */
+  statement: { sql: string; kind: 'select' | 'explain'; setsSeed: boolean }
   /** Where `layer.table` is found; null: nowhere. */
   catalog: string | null
   define: readonly TableView[]
@@ -46,6 +47,7 @@ const answers = {
     kind: Type.Union([Type.Literal('select'), Type.Literal('explain')]),
     tables: Type.Array(TableReference),
     listsTables: Type.Boolean(),
+    setsSeed: Type.Boolean(),
   }),
   run: Type.Object({
     arrow: Type.Uint8Array(),

@@ -4,7 +4,16 @@ import { writeFile } from 'node:fs/promises'
 import { ResultTooLarge } from '../../lake/engine/arrow.ts'
 import { EngineError } from '../../lake/engine/error.ts'
 import { StatementRefused } from '../../lake/engine/statement.ts'
-import type { EngineRequest, Fault, FromEngine, ToEngine } from './engine-messages.ts'
+import type {
+  AnswerOf,
+  EngineRequest,
+  Fault,
+  FromEngine,
+  RequestKind,
+  Run,
+  ToEngine,
+} from './engine-messages.ts'
+import { limits } from './limits.ts'
 import { QueryEngine, Unprepared } from './query-engine.ts'
 
 /** An interrupt can fall between two statements of a call, so it is repeated until the call has ended. */
@@ -18,6 +27,8 @@ let lakeDirectories: readonly string[] = []
 let current: { id: number; interrupts?: ReturnType<typeof setInterval> } | undefined
 /** Resolves when nothing of the last query is left. */
 let cleared: Promise<void> = Promise.resolve()
+/** Of results that may still be in memory. */
+let heldBytes = 0
 
 process.on('message', (message: ToEngine) => {
   switch (message.type) {
@@ -43,17 +54,26 @@ async function work(id: number, request: EngineRequest): Promise<void> {
     await cleared
     send({ type: 'answer', id, answer: await answerTo(request) })
   } catch (error) {
+    heldBytes += limits.resultBytes
     send({ type: 'fault', id, fault: faultOf(error) })
   } finally {
     clearInterval(current?.interrupts)
     current = undefined
     // The answer is on its way already. An engine that cannot be cleared answers nobody else.
-    if (request.kind === 'run') cleared = opened().clear()
+    if (request.kind === 'run') cleared = clear(request)
   }
+}
+
+async function clear(run: Run): Promise<void> {
+  await opened().clear(run)
+  if (heldBytes < limits.heldBytes) return
+  heldBytes = 0
+  // Results are freed with their handles, which are too small to be collected for their own sake.
+  Bun.gc(true)
 }
 process.on('unhandledRejection', () => process.exit(1))
 
-async function answerTo(request: EngineRequest): Promise<unknown> {
+async function answerTo(request: EngineRequest): Promise<AnswerOf<RequestKind>> {
   switch (request.kind) {
     case 'open':
       lakeDirectories = request.allowedDirectories
@@ -61,8 +81,11 @@ async function answerTo(request: EngineRequest): Promise<unknown> {
       return null
     case 'check':
       return opened().check(request.sql)
-    case 'run':
-      return opened().run(request)
+    case 'run': {
+      const answer = await opened().run(request)
+      heldBytes += answer.arrow.length
+      return answer
+    }
   }
 }
 

@@ -8,6 +8,8 @@ export const limits = {
   /** Rows and Arrow bytes of one answer: the API holds both, and their JSON. */
   rows: 100_000,
   resultBytes: 32 * MIB,
+  /** Results an engine process has answered and may still hold; then it collects them. */
+  heldBytes: 8 * MIB,
   /** One query, whatever its request says. */
   queryMs: 600_000,
   /** Queries that wait for an engine; more are sent away at once. */

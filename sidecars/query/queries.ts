@@ -76,7 +76,11 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
       })
       return await engine.run(
         {
-          sql: SHOW_TABLES.test(statement.sql) ? TABLES_BY_LAYER : statement.sql,
+          statement: {
+            sql: SHOW_TABLES.test(statement.sql) ? TABLES_BY_LAYER : statement.sql,
+            kind: statement.kind,
+            setsSeed: statement.setsSeed,
+          },
           catalog: usesNamespace(statement, tables, namespace) ? catalogOf(namespace) : null,
           define: [...listed.define, ...define],
           drop: listed.drop,

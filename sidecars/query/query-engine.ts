@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { arrowBytes } from '../../lake/engine/arrow.ts'
+import { arrowBytes, arrowOf } from '../../lake/engine/arrow.ts'
 import { type Engine, openLocked } from '../../lake/engine/instance.ts'
-import { checkReadOnly } from '../../lake/engine/statement.ts'
+import { BrokenStream } from '../../lake/engine/rows.ts'
+import { checkReadOnly, limited, withOwnLines } from '../../lake/engine/statement.ts'
 import { quoteIdentifier } from '../../lake/pipeline/sql.ts'
 import type { AnswerOf, EngineRequest, Run, ViewName } from './engine-messages.ts'
 
@@ -10,6 +11,9 @@ import type { AnswerOf, EngineRequest, Run, ViewName } from './engine-messages.t
 
 /** The tables of a query could not be defined: what is defined is uncertain now. */
 export class Unprepared extends Error {}
+
+/** What the engine computes at a time anyway. */
+const CHUNK_ROWS = 2_048
 
 /** The engine's own catalog, which holds nothing. */
 const NOWHERE = 'memory'
@@ -32,7 +36,7 @@ export class QueryEngine {
     return checkReadOnly(this.#engine.connection, sql)
   }
 
-  async run({ sql, catalog, define, drop, rowsLimit, bytesLimit }: Run): Promise<AnswerOf<'run'>> {
+  async run({ statement, catalog, define, drop, rowsLimit, bytesLimit }: Run): Promise<AnswerOf<'run'>> {
     const statements = [
       ...drop.map((view) => `DROP VIEW IF EXISTS ${nameOf(view)}`),
       ...define.flatMap((view) => [
@@ -45,21 +49,37 @@ export class QueryEngine {
       await this.#engine.run(statements.join(';')).catch((error: unknown) => {
         throw new Unprepared(error instanceof Error ? error.message : String(error), { cause: error })
       })
-    const { bytes, rows, truncated } = await arrowBytes(await this.#engine.stream(sql), {
-      rowsLimit,
-      bytesLimit,
-    })
+    const { bytes, rows, truncated } = await this.#answer(statement, { rowsLimit, bytesLimit })
     return { arrow: bytes, rows, truncated }
   }
 
-  /** Any statement ends the stream of the last one, which may not have been read to its end; this one ends its seed too. */
-  async clear(): Promise<void> {
+  /** Takes away what a query may leave behind: the seed of random numbers. */
+  async clear({ statement }: Run): Promise<void> {
+    if (!statement.setsSeed) return
     const seed = randomBytes(4).readUInt32LE() / 2 ** 32
     await this.#engine.run(`SELECT setseed(${seed})`)
   }
 
   interrupt(): void {
     this.#engine.interrupt()
+  }
+
+  /**
+   * Few rows are computed in one call of the engine. Many are computed as they are read, since the engine's limit of
+   * memory does not cover a result; such a stream does not tell why it broke off, so the statement is asked once more.
+   */
+  async #answer(statement: Run['statement'], limits: { rowsLimit: number; bytesLimit: number }) {
+    // One row more tells whether there are more.
+    const sql = limited(statement, limits.rowsLimit + 1)
+    try {
+      if (limits.rowsLimit < CHUNK_ROWS) return arrowOf(await this.#engine.run(sql), limits)
+      return await arrowBytes(await this.#engine.stream(sql), limits).catch(async (error: unknown) => {
+        if (error instanceof BrokenStream) await this.#engine.run(sql)
+        throw error
+      })
+    } catch (error) {
+      throw withOwnLines(error, statement)
+    }
   }
 
   #placeFor({ catalog, schema }: ViewName): string[] {
