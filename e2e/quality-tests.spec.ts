@@ -119,11 +119,12 @@ test('running all evaluates the tests of the draft against what readers see', as
   expect(response.status()).toBe(200)
   const { results, ...counts } = await response.json()
   expect(counts).toEqual({ passed: 2, failed: 3, total: 5 })
-  const facts = { expected: 0, duration_ms: expect.any(Number), error: null }
+  const facts = { expected: 0, duration_ms: expect.any(Number), error: null, samples: [] }
+  const samples = ['range=0', 'range=1', 'range=2']
   expect(results).toEqual([
     { name: 'a-passes', status: 'passed', severity: 'error', value: 0, ...facts },
     { name: 'b-counts', status: 'failed', severity: 'warn', value: 7, ...facts },
-    { name: 'c-selects-rows', status: 'failed', severity: 'error', value: 3, ...facts },
+    { name: 'c-selects-rows', status: 'failed', severity: 'error', value: 3, ...facts, samples },
     { name: 'd-selects-none', status: 'passed', severity: 'error', value: 0, ...facts },
     {
       name: 'e-breaks',
@@ -134,6 +135,33 @@ test('running all evaluates the tests of the draft against what readers see', as
       error: expect.stringContaining('nothing_of_that_name'),
     },
   ])
+})
+
+test('a run that a test blocks names the test, its count and rows of it; main stays without the table', async ({
+  request,
+}) => {
+  const { url, prefix, namespace, layer, name } = await newPipeline(request)
+  await writeFile(request, `${prefix}pipeline.sql`, 'select range as id from range(5)')
+  await writeFile(request, `${prefix}config.yaml`, 'max_retries: 3')
+  for (const test of [
+    { name: 'few', sql: 'select id from {{ this }} where id > 1 order by id', severity: 'error' },
+    { name: 'none', sql: 'select count(*) from {{ this }} where id = 4', severity: 'error' },
+  ])
+    expect((await request.post(`${url}/tests`, { data: test })).status()).toBe(201)
+  const asked = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
+  const { run_id } = await asked.json()
+  const run = async () => (await request.get(`/api/v1/runs/${run_id}`)).json()
+  await expect.poll(async () => (await run()).finished_at, { intervals: [50, 100, 200] }).not.toBeNull()
+  expect(await run()).toMatchObject({
+    status: 'failed',
+    attempt: 1,
+    error: 'testing: 2 quality tests failed: few (3 rows: id=2; id=3; id=4), none (1 row)',
+  })
+  const { results } = await (await request.post(`${url}/tests/run`)).json()
+  expect(results[0]).toMatchObject({
+    status: 'failed',
+    error: `tests/quality/few.sql: table ${namespace}.${layer}.${name} does not exist: no run has made it yet`,
+  })
 })
 
 test('running none answers none', async ({ request }) => {

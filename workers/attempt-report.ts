@@ -210,6 +210,7 @@ function outcomeOf({ runId, attempt }: OpenAttempt, facts: GetRunStatusResponse)
       value: Number(test.value),
       durationMs: Number(test.durationMs),
       error: test.error === '' ? null : test.error,
+      samples: test.samples,
     })),
     landingFileIds: facts.landingFileIds,
     archivesLandingZones: facts.archiveLandingZones,

@@ -160,7 +160,7 @@ describe('a run', () => {
       expect(await logOf(id)).toEqual([
         expect.stringMatching(/^attempt 1: version 1 on main at commit \d+$/),
         'executing',
-        expect.stringMatching(/^success after \d+ ms: 1 rows merged as commit \d+$/),
+        expect.stringMatching(/^success after \d+ ms: 1 row merged as commit \d+$/),
       ])
       expect(its.batches).toEqual(isPlain ? [] : [1])
     },

@@ -46,6 +46,10 @@ export const TestResult = t.Object({
   expected: t.Literal(0),
   duration_ms: t.Integer(),
   error: nullable(t.String({ description: 'Why the test itself could not be evaluated' })),
+  samples: t.Array(t.String(), {
+    description: 'The first rows of a failed test that selects rows, as text',
+    examples: [['id=7, origin=NULL']],
+  }),
 })
 export const TestResults = t.Object({
   results: t.Array(TestResult),

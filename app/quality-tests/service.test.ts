@@ -102,7 +102,16 @@ test('running asks the runner about the tests of the draft and counts its answer
   }
   expect(await service({ runQualityTests }).run(ref)).toEqual({
     results: [
-      { name: 'a', status: 'passed', severity: 'error', value: 0, expected: 0, duration_ms: 3, error: null },
+      {
+        name: 'a',
+        status: 'passed',
+        severity: 'error',
+        value: 0,
+        expected: 0,
+        duration_ms: 3,
+        error: null,
+        samples: [],
+      },
       {
         name: 'b',
         status: 'failed',
@@ -111,6 +120,7 @@ test('running asks the runner about the tests of the draft and counts its answer
         expected: 0,
         duration_ms: 4,
         error: 'no such column',
+        samples: [],
       },
     ],
     passed: 1,

@@ -82,6 +82,7 @@ export function makeQualityTestService({ objects, pipelines, runQualityTests, re
       expected: 0 as const,
       duration_ms: Number(result.durationMs),
       error: result.error || null,
+      samples: result.samples,
     }))
     const passed = results.filter(({ status }) => status === 'passed').length
     return { results, passed, failed: results.length - passed, total: results.length }

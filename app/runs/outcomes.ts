@@ -18,6 +18,8 @@ export interface TestResult {
   value: number
   durationMs: number
   error: string | null
+  /** The first rows of a failed test that selects rows, as text. */
+  samples?: readonly string[]
 }
 
 export type Outcome = { runId: RunId; attempt: number } & (
@@ -241,9 +243,21 @@ const blocks = (result: TestResult) => !result.isPassed && result.severity === '
 
 function gateError(tests: readonly TestResult[]): string {
   const failed = tests.filter(blocks)
-  const list = failed.map((test) => `${test.name} (${test.error ?? `${test.value} rows`})`).join(', ')
-  return `testing: ${failed.length} quality ${failed.length === 1 ? 'test' : 'tests'} failed: ${list}`
+  const told = failed.slice(0, FAILED_TESTS_TOLD).map((test) => `${test.name} (${whyFailed(test)})`)
+  const more = failed.length > told.length ? `, and ${failed.length - told.length} more` : ''
+  return `testing: ${failed.length} quality ${failed.length === 1 ? 'test' : 'tests'} failed: ${told.join(', ')}${more}`
 }
+
+/** The rest are in the run's results. */
+const FAILED_TESTS_TOLD = 20
+
+function whyFailed({ error, value, samples = [] }: TestResult): string {
+  if (error !== null) return error
+  const count = value < 0 ? `value ${value}` : rowsText(value)
+  return samples.length === 0 ? count : `${count}: ${samples.join('; ')}`
+}
+
+const rowsText = (count: number) => `${count} ${count === 1 ? 'row' : 'rows'}`
 
 /** Main is locked once for all, and only if there is something to merge. */
 async function mergeTested(
@@ -293,7 +307,7 @@ function closingLine(run: LockedRun): [LogLevel, string] {
     success:
       run.mergedCommit === null
         ? `success ${took}: no table changed`
-        : `success ${took}: ${run.rowsWritten ?? 0} rows merged as commit ${run.mergedCommit}`,
+        : `success ${took}: ${rowsText(run.rowsWritten ?? 0)} merged as commit ${run.mergedCommit}`,
     failed: run.error ?? 'failed',
     cancelled: 'cancelled',
     pending: '',

@@ -160,13 +160,14 @@ const lineOnWire = ({ seq, at, level, message }: Line) => ({
   message,
 })
 
-export const testOnWire = ({ name, severity, passed, value, durationMs, error }: TestResult) => ({
+export const testOnWire = ({ name, severity, passed, value, durationMs, error, samples }: TestResult) => ({
   name,
   severity: severity === 'warn' ? Severity.WARN : Severity.ERROR,
   passed,
   value,
   durationMs: BigInt(durationMs),
   error,
+  samples,
 })
 
 function checkSubmit({ runId, attempt, type, lake }: SubmitPipelineRequest): void {

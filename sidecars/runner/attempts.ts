@@ -27,6 +27,8 @@ export interface TestResult {
   durationMs: number
   /** '' unless the test itself could not be evaluated. */
   error: string
+  /** The first rows of a failed test that selects rows, for people. */
+  samples: string[]
 }
 
 export type Status = 'running' | 'completed' | 'failed' | 'cancelled'

@@ -1,6 +1,7 @@
 import { Code, ConnectError } from '@connectrpc/connect'
 import { parseConfig, type TextFile } from '../../lake/pipeline/config.ts'
-import { LAYERS } from '../../lake/pipeline/names.ts'
+import { LAYERS, type TableName, tableKey } from '../../lake/pipeline/names.ts'
+import { TemplateError } from '../../lake/pipeline/template.ts'
 import type { RunQualityTestsRequest } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { EngineEnded } from '../engine-process.ts'
 import type { TestResult } from './attempts.ts'
@@ -9,7 +10,8 @@ import { Inputs } from './inputs.ts'
 import { openInstance, tableExpression } from './lake-session.ts'
 import { limits } from './limits.ts'
 import { type NamedTest, testsIn } from './pipeline-files.ts'
-import { draftsOf, draftTests, runTests } from './quality-gate.ts'
+import { type DraftedTest, draftsOf, draftTests, runTests } from './quality-gate.ts'
+import { watermarkOf } from './watermark.ts'
 import { reasonOf } from './wording.ts'
 import { openWorkplace, type Workplace, type WorkplaceOptions } from './workplace.ts'
 
@@ -50,29 +52,44 @@ async function judge(
   { namespace, layer: text, pipelineName: name }: RunQualityTestsRequest,
   files: readonly TextFile[],
   tests: readonly NamedTest[],
-  { lake, engine: taken, directory }: Workplace,
+  place: Workplace,
   signal: AbortSignal,
 ): Promise<TestResult[]> {
+  const { lake, engine: taken, directory } = place
   const layer = LAYERS.find((known) => known === text)
   if (layer === undefined) throw new ConnectError(`there is no layer ${text}`, Code.InvalidArgument)
   const own = { namespace, layer, name }
   const { config } = parseConfig({
     config: files.find(({ path }) => path === 'config.yaml'),
-    source: files.find(({ path }) => path === 'pipeline.sql'),
+    source: ['pipeline.sql', 'pipeline.py'].flatMap(
+      (source) => files.find(({ path }) => path === source) ?? [],
+    )[0],
   })
+  const table = await lake.catalog.load(own)
+  const asksWatermark = tests.some(({ file }) => /\bwatermark_value\b/.test(file.text))
   const inputs = new Inputs({
     namespace,
     variables: {
       strategy: config.mergeStrategy,
       this: tableExpression(own),
       runStartedAt: new Date().toISOString(),
-      watermarkValue: null,
+      watermarkValue: asksWatermark
+        ? await watermarkOf({ name: own, table, column: config.watermarkColumn }, place, signal)
+        : null,
     },
     landingDirectory: null,
   })
-  const drafted = draftTests(tests, inputs)
-  await inputs.openTables([own, ...draftsOf(drafted).flatMap(({ tables }) => tables)], lake)
+  const drafted = draftTests(tests, inputs).map((each) => (table === null ? withoutTable(each, own) : each))
+  const tables = [own, ...draftsOf(drafted).flatMap((draft) => draft.tables)]
+  await inputs.openTables(tables, lake, new Map([[tableKey(own), table]]))
   const engine = await taken
   const instance = await openInstance(engine, inputs.found(), directory, signal)
   return runTests(drafted, { inputs, engine, instance, signal, write: () => {} })
+}
+
+/** What no run has made yet cannot be tested, and the engine's words for that are not those of people. */
+function withoutTable({ test, draft }: DraftedTest, own: TableName): DraftedTest {
+  if (draft instanceof TemplateError || !draft.sql.includes(tableExpression(own))) return { test, draft }
+  const reason = `table ${tableKey(own)} does not exist: no run has made it yet`
+  return { test, draft: new TemplateError(test.file.path, reason) }
 }

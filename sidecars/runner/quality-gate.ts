@@ -66,19 +66,20 @@ async function runTest({ test: { name, file }, draft }: DraftedTest, bench: Benc
     const sampleRows = limits.sampleRows
     const outcome = await engine.call({ kind: 'judge', number: instance, sql, sampleRows }, signal)
     const value = testValue({ ...outcome, first: outcome.first ?? undefined })
+    const isCount = outcome.rowCount === 1 && outcome.columnTypes.length === 1
+    const samples = value === 0 || isCount ? [] : outcome.samples
     if (value === 0) write('info', `test ${name}: passed in ${since(started)}`)
     else {
       write(failing, `test ${name}: failed with ${value} (severity ${severity}) in ${since(started)}`)
-      const isCount = outcome.rowCount === 1 && outcome.columnTypes.length === 1
-      for (const sample of isCount ? [] : outcome.samples) write('info', `test ${name}: ${sample}`)
+      for (const sample of samples) write('info', `test ${name}: ${sample}`)
     }
-    return { ...ended(), passed: value === 0, value: BigInt(value), error: '' }
+    return { ...ended(), passed: value === 0, value: BigInt(value), error: '', samples }
   } catch (error) {
     signal.throwIfAborted()
     const reason = faultOf(error, draft)
     if (reason === null) throw error
     write(failing, `test ${name}: failed, it has an error (severity ${severity}): ${reason}`)
-    return { ...ended(), passed: false, value: 0n, error: reason }
+    return { ...ended(), passed: false, value: 0n, error: reason, samples: [] }
   }
 }
 
