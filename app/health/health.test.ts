@@ -29,7 +29,7 @@ test('the process says that it runs, and which build it is', async () => {
 test('it is ready when all parts answer', async () => {
   expect(await readyWith({})).toEqual({
     status: 200,
-    body: { status: 'ok', services: allHealthy, details: {} },
+    body: { status: 'ok', services: allHealthy, details: {}, engines: {} },
   })
 })
 
@@ -41,6 +41,7 @@ test('one failing part degrades it, and is named without what its error said', a
       status: 'degraded',
       services: { ...allHealthy, [part]: 'unhealthy' },
       details: { [part]: 'does not answer' },
+      engines: {},
     })
   }
 })
@@ -108,6 +109,7 @@ test('a part that is switched off is shown and fails nothing', async () => {
     status: 'ok',
     services: { ...allHealthy, runner: 'unhealthy', query: 'unhealthy' },
     details: { runner: 'switched off', query: 'switched off' },
+    engines: {},
   })
 })
 
@@ -139,4 +141,10 @@ test('the sandbox of Python is told beside the services: the weakest of all runn
   expect(await saidWith(async () => weakest(runners))).toEqual(runner('landlock'))
   expect(await saidWith(async () => weakest([runner('')]))).toBeNull()
   expect(await saidWith(() => Promise.reject(new Error('no answer')))).toBeNull()
+})
+
+test('what engines run behind is told beside the services, by those that say it', async () => {
+  const { body } = await readyWith({ runner: async () => 'landlock', query: async () => 'none' })
+  expect(body).toMatchObject({ services: allHealthy, engines: { runner: 'landlock', query: 'none' } })
+  expect((await readyWith({ query: refuses, runner: async () => null })).body.engines).toEqual({})
 })

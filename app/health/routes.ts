@@ -23,6 +23,13 @@ const Ready = t.Object({
         'What pipelines in Python run in, the weakest of all runners: bubblewrap, landlock or none. Null: they cannot run',
     }),
   ),
+  engines: t.Object(
+    { runner: t.Optional(t.String()), query: t.Optional(t.String()) },
+    {
+      description:
+        'What the processes that execute SQL run behind, beside the lock of the engine itself: landlock, seccomp or none',
+    },
+  ),
   details: t.Record(t.String(), t.String(), { description: 'Why a service is unhealthy' }),
 })
 

@@ -1,7 +1,7 @@
 import { limits } from '../limits.ts'
 import type { Log } from '../log.ts'
 
-/** Resolves when the part answers. The signal ends the wait. */
+/** Resolves when the part answers; sidecars tell what their engines run behind. The signal ends the wait. */
 export type ReadinessCheck = (signal: AbortSignal) => Promise<unknown>
 
 /** What the service depends on (specification, Readiness dependency checks). Null: switched off by configuration. */
@@ -29,7 +29,7 @@ export function weakest(runners: readonly PythonHealth[]): PythonHealth | null {
 }
 
 type Part = keyof ReadinessChecks
-type Finding = { healthy: true } | { healthy: false; required: boolean; detail: string }
+type Finding = { healthy: true; told: unknown } | { healthy: false; required: boolean; detail: string }
 
 export interface Readiness {
   ready: boolean
@@ -38,6 +38,8 @@ export interface Readiness {
   details: Partial<Record<Part, string>>
   /** Absent where nobody knows. */
   python?: PythonHealth | null
+  /** What engine processes run behind, the weakest of all that have told: `landlock`, `seccomp` or `none`. */
+  engines: { runner?: string; query?: string }
 }
 
 export type HealthService = ReturnType<typeof makeHealthService>
@@ -64,9 +66,9 @@ export function makeHealthService({
     if (check === null) return { healthy: false, required: false, detail: 'switched off' }
     const signal = AbortSignal.timeout(timeoutMs)
     try {
-      await Promise.race([check(signal), rejectedBy(signal)])
+      const told = await Promise.race([check(signal), rejectedBy(signal)])
       if (unhealthy.delete(part)) log.info(`${part} is ready again`)
-      return { healthy: true }
+      return { healthy: true, told }
     } catch (error) {
       // Anybody may ask, so the reason goes to the log only: it may name addresses.
       if (!unhealthy.has(part)) log.warn(`${part} is not ready`, { error: reasonOf(error) })
@@ -104,6 +106,7 @@ export function makeHealthService({
           query: wordFor(query),
         },
         details,
+        engines: { ...wallOf('runner', runner), ...wallOf('query', query) },
         ...(python === undefined ? {} : { python }),
       }
     },
@@ -120,5 +123,8 @@ const rejectedBy = (signal: AbortSignal) =>
   new Promise<never>((_, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true })
   })
+
+const wallOf = (part: 'runner' | 'query', finding: Finding) =>
+  finding.healthy && typeof finding.told === 'string' ? { [part]: finding.told } : {}
 
 const wordFor = (finding: Finding) => (finding.healthy ? 'healthy' : 'unhealthy')

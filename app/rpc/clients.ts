@@ -10,11 +10,16 @@ export type RpcObserver = (call: { method: string; code: string; seconds: number
 export type RunnerClient = Client<typeof RunnerService>
 export type QueryClient = Client<typeof QueryService>
 
+/** The walls around engine processes, the weakest first (docs/security.md). */
+export const ENGINE_SANDBOXES = ['none', 'seccomp', 'landlock'] as const
+export type EngineSandbox = (typeof ENGINE_SANDBOXES)[number]
+const ENGINE_SANDBOX_HEADER = 'engine-sandbox'
+
 export interface Remote<Service> {
   url: string
   service: Service
-  /** Resolves when the service says it is serving, else throws. */
-  check(signal?: AbortSignal): Promise<void>
+  /** Resolves when the service says it is serving, to what it says its engines run behind; else throws. */
+  check(signal?: AbortSignal): Promise<EngineSandbox | null>
 }
 
 export function runnerAt(url: string, observe: RpcObserver): Remote<RunnerClient> {
@@ -33,8 +38,13 @@ const transportTo = (url: string, observe: RpcObserver) =>
 const checkOver = (transport: ReturnType<typeof transportTo>) => {
   const health = createClient(Health, transport)
   return async (signal?: AbortSignal) => {
-    const { status } = await health.check({ service: '' }, { signal })
+    let told: string | null = null
+    const onHeader = (headers: Headers) => {
+      told = headers.get(ENGINE_SANDBOX_HEADER)
+    }
+    const { status } = await health.check({ service: '' }, { signal, onHeader })
     if (status !== HealthCheckResponse_ServingStatus.SERVING) throw new Error('not serving')
+    return ENGINE_SANDBOXES.find((known) => known === told) ?? null
   }
 }
 

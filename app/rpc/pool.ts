@@ -1,6 +1,6 @@
 import { Code, ConnectError } from '@connectrpc/connect'
 import { unavailable } from '../http/errors.ts'
-import type { Remote } from './clients.ts'
+import { ENGINE_SANDBOXES, type EngineSandbox, type Remote } from './clients.ts'
 
 /** Several equal services, asked in turn; one that cannot be reached is passed over. */
 export interface Pool<Service> {
@@ -8,12 +8,13 @@ export interface Pool<Service> {
   call<Answer>(ask: (service: Service) => Promise<Answer>): Promise<Answer>
   /** What each that answers says. */
   askAll<Answer>(ask: (service: Service) => Promise<Answer>): Promise<Answer[]>
-  /** Resolves when one of them is serving. */
-  check(signal: AbortSignal): Promise<void>
+  /** Resolves when one of them is serving, to the weakest of the walls that engines run behind, as far as they have told. */
+  check(signal: AbortSignal): Promise<EngineSandbox | null>
 }
 
 export function makePool<Service>(name: string, remotes: readonly Remote<Service>[]): Pool<Service> {
   let turn = 0
+  const walls = new Map<string, EngineSandbox | null>()
   return {
     async call(ask) {
       turn += 1
@@ -34,7 +35,15 @@ export function makePool<Service>(name: string, remotes: readonly Remote<Service
       const asked = await Promise.allSettled(remotes.map(({ service }) => ask(service)))
       return asked.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
     },
-    check: (signal) => Promise.any(remotes.map((remote) => remote.check(signal))),
+    async check(signal) {
+      await Promise.any(
+        remotes.map(async (remote) => {
+          walls.set(remote.url, await remote.check(signal))
+        }),
+      )
+      const told = [...walls.values()]
+      return ENGINE_SANDBOXES.find((sandbox) => told.includes(sandbox)) ?? null
+    },
   }
 }
 
