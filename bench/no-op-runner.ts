@@ -52,5 +52,5 @@ export const noOpInProcess = (url: string): Remote<RunnerClient> => ({
     runQualityTests: refuse,
     describeRunner: refuse,
   },
-  check: async () => {},
+  check: async () => null,
 })
