@@ -45,7 +45,7 @@ function parse(text: string): Cron {
   const fields = text.split(/[ \t]+/).filter((field) => field !== '')
   if (fields.length !== FIELDS.length)
     throw new BadCron(
-      `'${text}' has ${fields.length} fields; a cron has five: ${FIELDS.map(({ name }) => name).join(', ')}`,
+      `'${text}' has ${fields.length} ${fields.length === 1 ? 'field' : 'fields'}; a cron has five: ${FIELDS.map(({ name }) => name).join(', ')}`,
     )
   FIELDS.forEach((field, at) => {
     for (const item of fields[at]?.split(',') ?? []) checkItem(field, item)

@@ -177,7 +177,7 @@ describe('bodies', () => {
     [{ ...valid, namespace: 'A' }, 'namespace: must match ^[a-z][a-z0-9-]{2,62}$ (Lowercase'],
     [{ ...valid, namespace: 7 }, 'namespace: must be a string'],
     [{ ...valid, layer: 'lead' }, 'layer: must be one of bronze, silver, gold'],
-    [{ ...valid, count: 0 }, 'count: must be greater or equal to 1'],
+    [{ ...valid, count: 0 }, 'count: must be at least 1'],
     [{ ...valid, count: '1' }, 'count: must be an integer'],
     [{ ...valid, count: 1.5 }, 'count: must be an integer'],
     [{ ...valid, tags: ['a', 1] }, 'tags.1: must be a string'],

@@ -51,12 +51,16 @@ function sentenceOf(message: string) {
   if (message === 'Unexpected property') return 'is not a field of this'
   if (message === 'Expected array elements to be unique') return 'must not have an item twice'
   const bound = /^Expected (?:integer|number) to be (.+)$/.exec(message)?.[1]
-  if (bound) return `must be ${bound}`
+  if (bound) return `must be ${asSaid(bound)}`
   const length = /^Expected (?:string|array) length (?:to be )?(.+)$/.exec(message)?.[1]
-  if (length) return `its length must be ${length}`
+  if (length) return `its length must be ${asSaid(length)}`
   const kind = /^Expected (.+)$/.exec(message)?.[1]
   return kind ? `must be ${/^[aeiou]/.test(kind) ? 'an' : 'a'} ${kind}` : 'is not valid'
 }
+
+/** `greater or equal to 1` as people say it. */
+const asSaid = (bound: string) =>
+  bound.replace(/^greater or equal to /, 'at least ').replace(/^less or equal to /, 'at most ')
 
 function alternativesOf(alternatives: readonly { const?: unknown; type?: string }[]) {
   const names = alternatives.map((one) =>

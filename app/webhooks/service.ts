@@ -1,5 +1,5 @@
 import type { Sql } from '../../drizzle/client.ts'
-import { AppError, invalid, notFound } from '../http/errors.ts'
+import { AppError, invalid } from '../http/errors.ts'
 import type { NewId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import { hashOfToken } from '../triggers/service.ts'
@@ -29,7 +29,7 @@ export function makeWebhookService({ sql, newId, nudge }: WebhookDeps) {
         nudge()
         return { run_id: answer.runId }
       case 'unknown':
-        throw notFound('a webhook of this token')
+        throw new AppError(404, 'NOT_FOUND', 'no webhook has this token')
       case 'unpublished':
         throw new AppError(
           400,
