@@ -1,7 +1,8 @@
-import { mkdir, rm } from 'node:fs/promises'
+import { mkdirSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { EngineSize } from '../../lake/engine/instance.ts'
-import { EngineProcess } from '../engine-process.ts'
+import { EngineEnded, EngineProcess } from '../engine-process.ts'
 import type { Log } from '../log.ts'
 import type { Wall } from '../sandbox/wall.ts'
 import {
@@ -90,6 +91,8 @@ export function makeEnginePool({ directory, size, leasesMax, wall, log }: Engine
   /** The one used last is at the end: its pages are in memory. */
   const idle: Engine[] = []
   const all = new Set<Engine>()
+  /** Each resolves when a process and its directory are gone. */
+  const leaving = new Set<Promise<void>>()
   const turns = makeTurns(leasesMax)
   let started = 0
   let isStopped = false
@@ -99,9 +102,11 @@ export function makeEnginePool({ directory, size, leasesMax, wall, log }: Engine
   keepOneWarm()
 
   async function start(): Promise<Engine> {
+    if (isStopped) throw new EngineEnded('the runner stops')
     started += 1
     const own = join(directory, String(started))
-    await mkdir(own, { recursive: true })
+    // Nothing comes between this and being known: whoever stops the pool ends it.
+    mkdirSync(own, { recursive: true })
     const process: RunnerEngine = new EngineProcess({
       entry: ENTRY,
       directory: own,
@@ -113,6 +118,8 @@ export function makeEnginePool({ directory, size, leasesMax, wall, log }: Engine
       errorOf: (fault) => new EngineFault(fault),
     })
     const gone = process.exited.then(() => rm(own, { recursive: true, force: true }))
+    leaving.add(gone)
+    void gone.finally(() => leaving.delete(gone))
     const engine: Engine = {
       process,
       directory: own,
@@ -259,9 +266,8 @@ export function makeEnginePool({ directory, size, leasesMax, wall, log }: Engine
     async stop() {
       isStopped = true
       clearInterval(sweep)
-      const engines = [...all]
-      for (const { process } of engines) process.end('the runner stops')
-      await Promise.all(engines.map(({ gone }) => gone))
+      for (const { process } of all) process.end('the runner stops')
+      await Promise.all(leaving)
     },
   }
 }
