@@ -28,7 +28,7 @@ const LAYERS = ['silver', 'gold']
 const STATUSES = ['pending', 'success', 'failed', 'cancelled']
 
 interface Statement {
-  kind: 'insert' | 'update' | 'delete' | 'untouched'
+  kind: 'insert' | 'update' | 'delete' | 'untouched' | 'moved'
   namespace: number
   layer: number
   status: number
@@ -40,7 +40,7 @@ interface Work {
 }
 
 const statement = fc.record<Statement>({
-  kind: fc.constantFrom('insert', 'insert', 'update', 'delete', 'untouched'),
+  kind: fc.constantFrom('insert', 'insert', 'update', 'delete', 'untouched', 'moved'),
   namespace: fc.nat(NAMESPACES.length - 1),
   layer: fc.nat(LAYERS.length - 1),
   status: fc.nat(STATUSES.length - 1),
@@ -66,11 +66,14 @@ async function perform(
     const ids = Array.from({ length: rows }, newId)
     await on`
       insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones, snapshot,
-        machine_version, status)
-      select id, id, ${ns}, ${of}, 'p', 'sql', 'manual', '{}', '[]', '{}', 1, ${to} from unnest(${ids}::uuid[]) id`
+        machine_version, status, created_at)
+      select id, id, ${ns}, ${of}, 'p', 'sql', 'manual', '{}', '[]', '{}', 1, ${to},
+        timestamptz '2026-01-01' + n * interval '20 minutes' from unnest(${ids}::uuid[]) with ordinality as t(id, n)`
     await on`insert into audit_entry (id, user_id, action, resource, ip)
       select id, '', 'post', '/', '' from unnest(${ids}::uuid[]) id on conflict do nothing`
   } else if (kind === 'update') await on`update run set status = ${to}, layer = ${of} where id = ${some}`
+  else if (kind === 'moved')
+    await on`update run set created_at = created_at - interval '1 hour' where id = ${some}`
   else if (kind === 'untouched') await on`update run set phase = 'testing' where id = ${some}`
   else {
     await on`delete from run where id = ${some}`
@@ -106,12 +109,18 @@ const differences = async () => [
       select of, namespace, layer, status, rows from row_count
       union all select 'run', namespace, layer, status, -1 from run
       union all select 'audit_entry', null, null, null, -1 from audit_entry) told
-    group by of, namespace, layer, status having sum(rows) <> 0`),
+    group by of, namespace, layer, status having sum(rows) <> 0
+    union all
+    select 'hours', hour::text, null, null, sum(rows)::int from (
+      select hour, rows from run_hour
+      union all select date_bin('1 hour', created_at, '2000-01-01 00:00+00'), -1 from run) told
+    group by hour having sum(rows) <> 0`),
 ]
 
 async function fold(over = sql) {
   // A fold leaves few differences alone; here they are to be folded.
   await over`insert into row_count (of, rows) select 'run', 0 from generate_series(1, 200)`
+  await over`insert into run_hour (hour, rows) select '2026-01-01', 0 from generate_series(1, 200)`
   await foldCounts(over)
 }
 

@@ -12,8 +12,12 @@ const FOLDED_AT_ONCE = 100_000
 const FOLD_EVERY_MS = 1_000
 const FOLD_LOCK = 7_340_921_002
 
-/** How many differences there were; when they were few they are left as they are. */
+/** Answers how many differences there were; when they were few they are left as they are. */
 export async function foldCounts(sql: Sql): Promise<number> {
+  return (await foldRows(sql)) + (await foldHours(sql))
+}
+
+async function foldRows(sql: Sql): Promise<number> {
   const [waiting] = await sql<{ differences: number }[]>`
     select count(*)::int as differences from row_count where not is_sum`
   const differences = waiting?.differences ?? 0
@@ -29,6 +33,26 @@ export async function foldCounts(sql: Sql): Promise<number> {
     insert into row_count (of, namespace, layer, status, rows, is_sum)
     select of, namespace, layer, status, sum(rows), true from folded
     group by of, namespace, layer, status having sum(rows) <> 0`
+  return differences
+}
+
+/** Of the hours, of which there may be many thousands, only those are written that have changed. */
+async function foldHours(sql: Sql): Promise<number> {
+  const [waiting] = await sql<{ differences: number }[]>`
+    select count(*)::int as differences from run_hour where not is_sum`
+  const differences = waiting?.differences ?? 0
+  if (differences <= LEFT_ALONE) return differences
+  await sql`
+    with mine as materialized (select pg_try_advisory_xact_lock(${FOLD_LOCK}) as locked),
+    taken as materialized (
+      select ctid as place, hour from run_hour where not is_sum and (select locked from mine) limit ${FOLDED_AT_ONCE}),
+    folded as (
+      delete from run_hour where ctid = any(array(
+        select place from taken
+        union all
+        select ctid from run_hour where is_sum and hour in (select hour from taken)))
+      returning hour, rows)
+    insert into run_hour (hour, rows, is_sum) select hour, sum(rows), true from folded group by hour having sum(rows) <> 0`
   return differences
 }
 

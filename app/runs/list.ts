@@ -24,82 +24,134 @@ export interface RunFilter {
   to?: Date
 }
 
-/** Offsets beyond it are looked at from whichever end of the list is nearer. */
+/** Offsets beyond it are not just passed over one by one from the beginning. */
 const FAR = 1_000
 /** Names that have so many runs are looked for among their pipelines' runs; those that have more are met soon anyway. */
 const FEW_RUNS = 20_000
+const HOUR_MS = 3_600_000
 
 /**
  * A page and the exact total, both as one snapshot has them. Runs that are passed over, and those that are filtered out by
- * status or names, are passed over in an index; only the page itself is read.
+ * status or names, are passed over in an index; only the page itself is read. Deep in the list of all runs the hours lead
+ * to the page (app/counts); in one that is filtered by what is counted it is found from whichever end is nearer.
  */
 export async function listRuns(
   sql: Sql,
   filter: RunFilter,
-  sort: { key: RunSortKey; descending: boolean },
+  sort: Sort,
   page: Page,
 ): Promise<{ runs: RunListed[]; total: number }> {
   const { namespace, layer, pipeline, status, from, to } = filter
-  const isCounted = pipeline === undefined && from === undefined && to === undefined
-  const names = { namespace, layer }
+  const isTimed = from !== undefined || to !== undefined
   const isNamed = namespace !== undefined || layer !== undefined
+  const isCounted = pipeline === undefined && !isTimed
   const isFar = page.offset > FAR
-  const known = isCounted && (isFar || isNamed) ? await countedRuns(sql, names, status) : null
+  const byHours = isFar && isCounted && !isNamed && status === undefined && sort.key === 'created_at'
+  const known = isCounted && !byHours && (isFar || isNamed) ? await countedRuns(sql, filter) : null
   const ofPipelines = pipeline !== undefined || (isNamed && known !== null && known.all <= FEW_RUNS)
-  const where = sql`
-    where ${
-      ofPipelines
-        ? sql`pipeline_id = any(array(select id from pipeline
-            where true ${named(sql, names)} ${pipeline === undefined ? sql`` : sql`and name = ${pipeline}`}))`
-        : sql`true ${named(sql, names)}`
-    }
-    ${status === undefined ? sql`` : sql`and status = ${status}`}
-    ${from === undefined ? sql`` : sql`and created_at >= ${from}`}
-    ${to === undefined ? sql`` : sql`and created_at < ${to}`}`
+
+  const where = ofPipelines ? ofPipelinesNamed(sql, filter) : sql`true ${named(sql, filter)}`
+  const condition = sql`${where} ${inStatus(sql, filter)} ${inTime(sql, filter)}`
   const total = isCounted
-    ? sql`select coalesce(sum(rows), 0)::bigint as total from row_count where of = 'run' ${named(sql, names)}
-        ${status === undefined ? sql`` : sql`and status = ${status}`}`
-    : sql`select count(*) as total from run ${where}`
-  // Only these are ever null; saying it of the others would keep their indexes from being used.
-  const isNullable = sort.key === 'started_at' || sort.key === 'finished_at' || sort.key === 'duration_ms'
-  const order = (descending: boolean, nullsLast: boolean, of: Fragment) => sql`
-    ${of}${sql(sort.key)} ${descending ? sql`desc` : sql`asc`}
-    ${isNullable ? (nullsLast ? sql`nulls last` : sql`nulls first`) : sql``}, ${of}id ${descending ? sql`desc` : sql`asc`}`
-  const isFromEnd = isFar && known !== null && page.offset > known.inStatus / 2
-  const { limit, offset } = page
-  const found = isFromEnd
-    ? sql`order by ${order(!sort.descending, false, sql``)}
-        limit greatest(0, least(${limit}, (select total from counted) - ${offset}))
-        offset greatest(0, (select total from counted) - ${offset} - ${limit})`
-    : sql`order by ${order(sort.descending, true, sql``)} limit ${limit} offset ${offset}`
+    ? sql`select coalesce(sum(rows), 0)::bigint as total from row_count
+        where of = 'run' ${named(sql, filter)} ${inStatus(sql, filter)}`
+    : isTimed && pipeline === undefined && !isNamed && status === undefined
+      ? countOfTime(sql, filter)
+      : sql`select count(*) as total from run where ${condition}`
+  // Behind the offset the order of what pipelines have would be looked for in the order of all.
+  const runs = ofPipelines
+    ? sql`(select id, ${sql(sort.key)} from run where ${condition} offset 0) run`
+    : sql`run where ${condition}`
+  const found = byHours
+    ? pageByHours(sql, sort, page)
+    : isFar && known !== null && page.offset > known.inStatus / 2
+      ? sql`select id from ${runs} ${pageFromEnd(sql, sort, page)}`
+      : sql`select id from ${runs} order by ${order(sql, sort)} limit ${page.limit} offset ${page.offset}`
   const rows = await sql<(RunRow & { total: string })[]>`
     with counted as materialized (${total}),
-    found as (select id from run ${where} ${found})
-    select counted.total, r.* from counted left join (
-      select ${runColumns(sql)} from run where id = any(array(select id from found))) r on true
-    order by ${order(sort.descending, true, sql`r.`)}`
+    ${byHours ? sql`beginning as materialized (${beginningOf(sql, sort, page)}),` : sql``} found as (${found})
+    select counted.total, run.* from counted left join (
+      select ${runColumns(sql)} from run where id = any(array(select id from found))) run on true
+    order by ${order(sql, sort)}`
   return {
     runs: rows.flatMap((row) => (row.id === null ? [] : [listed(row)])),
     total: Number(rows[0]?.total ?? 0),
   }
 }
 
-type Fragment = PendingQuery<Row[]>
-
-interface Names {
-  namespace: string | undefined
-  layer: string | undefined
+interface Sort {
+  key: RunSortKey
+  descending: boolean
 }
 
-const named = (sql: Sql, { namespace, layer }: Names) => sql`
+/** Only some keys are ever null; saying where nulls go of the others would keep their indexes from being used. */
+function order(sql: Sql, { key, descending }: Sort, isTurned = false): Fragment {
+  const direction = descending === isTurned ? sql`asc` : sql`desc`
+  const isNullable = key === 'started_at' || key === 'finished_at' || key === 'duration_ms'
+  const nulls = isNullable ? (isTurned ? sql`nulls first` : sql`nulls last`) : sql``
+  return sql`run.${sql(key)} ${direction} ${nulls}, run.id ${direction}`
+}
+
+/** Where the page lies seen from the end, by the total of the same snapshot. */
+const pageFromEnd = (sql: Sql, sort: Sort, { limit, offset }: Page) => sql`
+  order by ${order(sql, sort, true)}
+  limit greatest(0, least(${limit}, (select total from counted) - ${offset}))
+  offset greatest(0, (select total from counted) - ${offset} - ${limit})`
+
+/** All runs by the time of their request: the hour that the page begins in is found by how many came before it. */
+const pageByHours = (sql: Sql, sort: Sort, { limit, offset }: Page) => sql`
+  select id from run
+  where ${
+    sort.descending
+      ? sql`created_at < (select hour + interval '1 hour' from beginning)`
+      : sql`created_at >= (select hour from beginning)`
+  } and ${offset} < (select total from counted)
+  order by ${order(sql, sort)} limit ${limit} offset ${offset} - coalesce((select before from beginning), 0)`
+
+/** For each hour with runs, how many the list has before it; then the last one that begins at the offset or before. */
+const beginningOf = (sql: Sql, { descending }: Sort, { offset }: Page) => sql`
+  select hour, before from (
+    select hour, (sum(sum(rows)) over (order by hour ${descending ? sql`desc` : sql`asc`}) - sum(rows))::bigint as before
+    from run_hour group by hour having sum(rows) > 0) hours
+  where before <= ${offset} order by before desc limit 1`
+
+/** Runs of a time: whole hours are counted already, at either end some minutes are not. */
+function countOfTime(sql: Sql, { from, to }: RunFilter): Fragment {
+  const first = from && new Date(Math.ceil(from.getTime() / HOUR_MS) * HOUR_MS)
+  const end = to && new Date(Math.floor(to.getTime() / HOUR_MS) * HOUR_MS)
+  if (first && end && first >= end)
+    return sql`select count(*) as total from run where true ${inTime(sql, { from, to })}`
+  const count = (range: RunFilter) => sql`(select count(*) from run where true ${inTime(sql, range)})`
+  return sql`
+    select (select coalesce(sum(rows), 0)::bigint from run_hour where true
+        ${first === undefined ? sql`` : sql`and hour >= ${first}`} ${end === undefined ? sql`` : sql`and hour < ${end}`})
+      ${first === undefined ? sql`` : sql`+ ${count({ from, to: first })}`}
+      ${end === undefined ? sql`` : sql`+ ${count({ from: end, to })}`} as total`
+}
+
+type Fragment = PendingQuery<Row[]>
+
+const named = (sql: Sql, { namespace, layer }: RunFilter) => sql`
   ${namespace === undefined ? sql`` : sql`and namespace = ${namespace}`}
   ${layer === undefined ? sql`` : sql`and layer = ${layer}`}`
 
+const inStatus = (sql: Sql, { status }: RunFilter) =>
+  status === undefined ? sql`` : sql`and status = ${status}`
+
+const inTime = (sql: Sql, { from, to }: RunFilter) => sql`
+  ${from === undefined ? sql`` : sql`and created_at >= ${from}`}
+  ${to === undefined ? sql`` : sql`and created_at < ${to}`}`
+
+const ofPipelinesNamed = (sql: Sql, filter: RunFilter) => sql`
+  pipeline_id = any(array(
+    select id from pipeline where true ${named(sql, filter)}
+    ${filter.pipeline === undefined ? sql`` : sql`and name = ${filter.pipeline}`}))`
+
 /** Of runs with these names: all, and those in the status that is asked for. */
-async function countedRuns(sql: Sql, names: Names, status: string | undefined) {
+async function countedRuns(sql: Sql, filter: RunFilter) {
   const [row] = await sql<{ all: string; inStatus: string }[]>`
     select coalesce(sum(rows), 0) as all,
-      coalesce(sum(rows) ${status === undefined ? sql`` : sql`filter (where status = ${status})`}, 0) as "inStatus"
-    from row_count where of = 'run' ${named(sql, names)}`
+      coalesce(sum(rows) filter (where true ${inStatus(sql, filter)}), 0) as "inStatus"
+    from row_count where of = 'run' ${named(sql, filter)}`
   return { all: Number(row?.all), inStatus: Number(row?.inStatus) }
 }

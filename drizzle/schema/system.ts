@@ -125,3 +125,11 @@ export const rowCounts = pgTable('row_count', {
   /** True for what was folded. */
   isSum: boolean('is_sum').notNull().default(false),
 })
+
+/** How many runs were requested in each hour, kept in the same way: it leads to any place of the list of all runs. */
+export const runHours = pgTable('run_hour', {
+  /** Its beginning, UTC. */
+  hour: instant('hour').notNull(),
+  rows: bigint('rows', { mode: 'number' }).notNull(),
+  isSum: boolean('is_sum').notNull().default(false),
+})
