@@ -5,6 +5,7 @@ import { benchQuery } from './query.ts'
 import { benchReaper } from './reaper.ts'
 import { benchRunLatency } from './run-latency.ts'
 import { benchSchedulerTick } from './scheduler-tick.ts'
+import { benchSse } from './sse.ts'
 import { benchTriggerLatency } from './trigger-latency.ts'
 
 const BENCHMARKS: Record<string, () => Promise<void>> = {
@@ -14,6 +15,7 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
   'trigger-latency': benchTriggerLatency,
   reaper: benchReaper,
   merge: benchMerge,
+  sse: benchSse,
   query: benchQuery,
 }
 
