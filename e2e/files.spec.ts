@@ -143,6 +143,57 @@ test('a written file may have 32 MB, and not one byte more', async ({ request })
   expect(files).toMatchObject([{ path: `${folder}/full.txt`, size: MAX_UPLOAD_BYTES }])
 })
 
+test('a file has an entity tag, and a reader that has it gets no content again', async ({ request }) => {
+  const url = `${path}/default/notes/${fresh('tagged')}.md`
+  const written = await request.put(url, { data: { content: 'one' } })
+  const { version_id } = await written.json()
+  const etag = `"${version_id}"`
+  expect(written.headers().etag).toBe(etag)
+  const read = await request.get(url)
+  expect([read.headers().etag, read.headers()['cache-control']]).toEqual([etag, 'private, no-cache'])
+  for (const known of [etag, `W/${etag}`, `"other", ${etag}`, '*']) {
+    const again = await request.get(url, { headers: { 'if-none-match': known } })
+    expect([again.status(), again.headers().etag, await again.text()]).toEqual([304, etag, ''])
+  }
+  expect((await request.get(url, { headers: { 'if-none-match': '"other"' } })).status()).toBe(200)
+  await expectError(await request.get(url, { headers: { 'if-none-match': 'x' } }), 400, /^If-None-Match: /)
+  const nothing = `${path}/default/notes/${fresh('nothing')}.md`
+  await expectError(await request.get(nothing, { headers: { 'if-none-match': '*' } }), 404)
+})
+
+test('a write or deletion with If-Match is 412 unless the file is that version', async ({ request }) => {
+  const url = `${path}/default/notes/${fresh('matched')}.md`
+  const put = (content: string, headers: Record<string, string>) =>
+    request.put(url, { data: { content }, headers })
+  await expectError(await put('x', { 'if-match': '*' }), 412)
+  const created = await put('one', { 'if-none-match': '*' })
+  expect(created.status()).toBe(200)
+  const first = created.headers().etag ?? ''
+  await expectError(await put('two', { 'if-none-match': '*' }), 412)
+  expect((await put('two', { 'if-match': first })).status()).toBe(200)
+  await expectError(await put('three', { 'if-match': first }), 412)
+  await expectError(await request.delete(url, { headers: { 'if-match': first } }), 412)
+  await expectError(await put('three', { 'if-match': 'unquoted' }), 400, /^If-Match: /)
+  const read = await request.get(url)
+  expect(await read.json()).toMatchObject({ content: 'two' })
+  const deleted = await request.delete(url, { headers: { 'if-match': read.headers().etag ?? '' } })
+  expect(deleted.status()).toBe(204)
+  await expectError(await request.delete(url, { headers: { 'if-match': '*' } }), 412)
+  expect((await request.delete(url)).status()).toBe(204)
+})
+
+test('of many writers with the same If-Match exactly one wins', async ({ request }) => {
+  const url = `${path}/default/notes/${fresh('raced')}.md`
+  const first = await request.put(url, { data: { content: 'start' } })
+  const headers = { 'if-match': first.headers().etag ?? '' }
+  const answers = await Promise.all(
+    Array.from({ length: 12 }, (_, n) => request.put(url, { data: { content: `writer ${n}` }, headers })),
+  )
+  expect(answers.map((answer) => answer.status()).sort()).toEqual([200, ...Array(11).fill(412)])
+  const winner = answers.findIndex((answer) => answer.status() === 200)
+  expect(await (await request.get(url)).json()).toMatchObject({ content: `writer ${winner}` })
+})
+
 test.describe('list', () => {
   test('needs a prefix that starts with a namespace', async ({ request }) => {
     await expectError(await request.get(path), 400, /^prefix: /)
@@ -277,6 +328,51 @@ test.describe('upload', () => {
     })
     await expectError(malformed, 400)
     await expectError(await request.post(`${path}/upload`), 400)
+  })
+
+  test('may have its file before its path', async ({ request, baseURL }) => {
+    const target = `default/data/${fresh('late')}.csv`
+    const form = [
+      '--line',
+      'Content-Disposition: form-data; name="file"; filename="a.csv"',
+      'Content-Type: text/csv',
+      '',
+      'a,b',
+      '--line',
+      'Content-Disposition: form-data; name="path"',
+      '',
+      target,
+      '--line--',
+      '',
+    ].join('\r\n')
+    const { status, body } = await rawRequest(
+      baseURL ?? '',
+      [
+        `POST ${path}/upload HTTP/1.1`,
+        'Host: localhost',
+        'Content-Type: multipart/form-data; boundary=line',
+        `Content-Length: ${Buffer.byteLength(form)}`,
+      ],
+      form,
+    )
+    expect([status, JSON.parse(body)]).toEqual([201, expect.objectContaining({ path: target, size: 3 })])
+    expect(await (await request.get(`${path}/${target}`)).json()).toMatchObject({ content: 'a,b' })
+  })
+
+  test('with an Idempotency-Key is stored once; the key with other content is 409', async ({ request }) => {
+    const target = `default/data/${fresh('keyed')}.csv`
+    const headers = { 'idempotency-key': fresh('upload') }
+    const send = (content: string, to = target) =>
+      request.post(`${path}/upload`, { headers, multipart: { path: to, file: upload('a.csv', content) } })
+    const answers = await Promise.all(Array.from({ length: 6 }, () => send('once')))
+    const bodies = await Promise.all(answers.map((answer) => answer.json()))
+    expect(answers.map((answer) => answer.status())).toEqual(Array(6).fill(201))
+    expect(new Set(bodies.map((body) => body.version_id)).size).toBe(1)
+    await expectError(await send('twice'), 409, /^Idempotency-Key: /)
+    await expectError(await send('once', `${target}.other`), 409, /^Idempotency-Key: /)
+    expect(await (await send('once')).json()).toEqual(bodies[0])
+    const { files } = await (await request.get(path, { params: { prefix: target } })).json()
+    expect(files).toMatchObject([{ path: target, version_id: bodies[0].version_id }])
   })
 
   test('may have 32 MB, and not one byte more', async ({ request }) => {

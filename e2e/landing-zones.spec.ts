@@ -293,11 +293,117 @@ test('an upload may have 32 MB, and not one byte more', async ({ request }) => {
   expect((await (await request.get('/api/v1/files', { params: { prefix } })).json()).total).toBe(1)
 })
 
+test('an upload with an Idempotency-Key is one file, however often it is sent', async ({ request }) => {
+  const { url } = await newZone(request)
+  const headers = { 'idempotency-key': fresh('landing') }
+  const send = (file: ReturnType<typeof csv>) =>
+    request.post(`${url}/files`, { headers, multipart: { file } })
+  const answers = await Promise.all(Array.from({ length: 6 }, () => send(csv())))
+  expect(answers.map((answer) => answer.status())).toEqual(Array(6).fill(201))
+  const files = await Promise.all(answers.map((answer) => answer.json()))
+  expect(files).toEqual(Array(6).fill(files[0]))
+  await expectError(await send(csv('flights.csv', 'other')), 409, /^Idempotency-Key: /)
+  await expectError(await send(csv('other.csv')), 409, /^Idempotency-Key: /)
+  expect(await (await request.get(`${url}/files`)).json()).toEqual({ files: [files[0]], total: 1 })
+})
+
+test.describe('samples', () => {
+  test('are uploaded under their own names, listed, replaced and deleted', async ({ request }) => {
+    const zone = await newZone(request)
+    const url = `${zone.url}/samples`
+    const send = (file: ReturnType<typeof csv>) => request.post(url, { multipart: { file } })
+    expect(await (await request.get(url)).json()).toEqual({ files: [], total: 0 })
+    const first = await send(csv('día 1.csv'))
+    const at = `${zone.prefix}_samples/día 1.csv`
+    expect([first.status(), await first.json()]).toEqual([
+      201,
+      { path: at, filename: 'día 1.csv', size: 8, status: 'uploaded' },
+    ])
+    expect((await send(csv('notes.md', 'more'))).status()).toBe(201)
+    expect((await send(csv('C:\\data\\día 1.csv', 'a\n1\n2\n3\n'))).status()).toBe(201)
+    expect(await (await request.get(url)).json()).toEqual({
+      files: [
+        { path: at, size: 8, modified: instant, type: '' },
+        { path: `${zone.prefix}_samples/notes.md`, size: 4, modified: instant, type: 'doc' },
+      ],
+      total: 2,
+    })
+    expect((await (await request.get(url, { params: { limit: 1, offset: 1 } })).json()).files).toMatchObject([
+      { size: 4 },
+    ])
+    expect(await (await request.get(`/api/v1/files/${at}`)).json()).toMatchObject({ content: 'a\n1\n2\n3\n' })
+    // Samples are no files of the zone.
+    expect(await (await request.get(`${zone.url}/files`)).json()).toEqual({ files: [], total: 0 })
+
+    const one = `${url}/${encodeURIComponent('día 1.csv')}`
+    const deleted = await request.delete(one)
+    expect([deleted.status(), await deleted.text()]).toEqual([204, ''])
+    await expectError(await request.delete(one), 404)
+    expect((await (await request.get(url)).json()).total).toBe(1)
+    expect((await send(csv('día 1.csv'))).status()).toBe(201)
+  })
+
+  test('of no zone are 404, and with a name or form that cannot be 400', async ({ request }) => {
+    const zone = await newZone(request)
+    const url = `${zone.url}/samples`
+    for (const nowhere of [nobody, `${path}/default/Upper`]) {
+      await expectError(await request.get(`${nowhere}/samples`), 404)
+      await expectError(await request.post(`${nowhere}/samples`, { multipart: { file: csv() } }), 404)
+      await expectError(await request.delete(`${nowhere}/samples/a.csv`), 404)
+    }
+    for (const name of [
+      '..',
+      'a/',
+      '%2e%2e',
+      '..%2fa.csv',
+      '%252e%252e%252fa.csv',
+      `${'x'.repeat(1_100)}.csv`,
+    ])
+      await expectError(await request.post(url, { multipart: { file: csv(name) } }), 400, /^(file|path): /)
+    await expectError(await request.post(url, { multipart: { other: 'x' } }), 400, /^file: /)
+    await expectError(await request.post(url), 400)
+    for (const name of ['%252e%252e', 'a%2Fb.csv', '..%2F..%2Fa.csv', 'a%5Cb.csv'])
+      await expectError(await request.delete(`${url}/${name}`), 400, /^filename: /)
+    expect(await (await request.get(url)).json()).toEqual({ files: [], total: 0 })
+  })
+
+  test('may have 32 MB, and not one byte more', async ({ request }) => {
+    const zone = await newZone(request)
+    const url = `${zone.url}/samples`
+    const send = (name: string, bytes: number) =>
+      request.post(url, { multipart: { file: csv(name, Buffer.alloc(bytes)) } })
+    expect(await (await send('full.csv', MAX_UPLOAD_BYTES)).json()).toMatchObject({ size: MAX_UPLOAD_BYTES })
+    await expectError(await send('over.csv', MAX_UPLOAD_BYTES + 1), 413, TOO_LARGE)
+    expect(await (await request.get(url)).json()).toMatchObject({ total: 1 })
+  })
+
+  test('sent again with an Idempotency-Key are stored once', async ({ request }) => {
+    const zone = await newZone(request)
+    const url = `${zone.url}/samples`
+    const headers = { 'idempotency-key': fresh('sample') }
+    const send = (content: string) =>
+      request.post(url, { headers, multipart: { file: csv('s.csv', content) } })
+    const first = await (await send('one')).json()
+    const version = async () => (await (await request.get(`/api/v1/files/${first.path}`)).json()).version_id
+    const stored = await version()
+    expect(await (await send('one')).json()).toEqual(first)
+    expect(await version()).toBe(stored)
+    await expectError(await send('two'), 409, /^Idempotency-Key: /)
+  })
+})
+
+test('an uploaded name that is an encoded path is 400', async ({ request }) => {
+  const { url } = await newZone(request)
+  for (const name of ['..%2f..%2fetc', 'a%252fb.csv', 'a%5cb.csv', 'a%0d%0ab.csv', 'a%00.csv'])
+    await expectError(await request.post(`${url}/files`, { multipart: { file: csv(name) } }), 400, /^file: /)
+  expect((await request.post(`${url}/files`, { multipart: { file: csv('50%25 é.csv') } })).status()).toBe(201)
+})
+
 test('deleting a zone removes everything under it and nothing beside it', async ({ request }) => {
   const { url, prefix, namespace, name } = await newZone(request)
   await request.post(`${url}/files`, { multipart: { file: csv() } })
-  for (const file of ['_samples/s.csv', '_processed/run/p.csv'])
-    await request.put(`/api/v1/files/${prefix}${file}`, { data: { content: 'x' } })
+  await request.post(`${url}/samples`, { multipart: { file: csv('s.csv') } })
+  await request.put(`/api/v1/files/${prefix}_processed/run/p.csv`, { data: { content: 'x' } })
   const neighbour = `${namespace}/landing/${name}-2/n.csv`
   await request.put(`/api/v1/files/${neighbour}`, { data: { content: 'x' } })
   expect((await request.delete(url)).status()).toBe(204)

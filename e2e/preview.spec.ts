@@ -15,9 +15,8 @@ async function newZone(request: APIRequestContext) {
   return { name, url: `/api/v1/landing-zones/default/${name}`, folder: `default/landing/${name}/` }
 }
 
-async function uploadSample(request: APIRequestContext, folder: string, content: string) {
-  const multipart = { path: `${folder}_samples/orders.csv`, ...csv(content) }
-  expect((await request.post('/api/v1/files/upload', { multipart })).status()).toBe(201)
+async function uploadSample(request: APIRequestContext, zone: { url: string }, content: string) {
+  expect((await request.post(`${zone.url}/samples`, { multipart: csv(content) })).status()).toBe(201)
 }
 
 /** A pipeline with this source, and what its preview answers. */
@@ -102,7 +101,7 @@ test('a landing zone shows its files, its samples while there are none, or the f
   )
   await expectError(await ask(), 400, /pipeline\.sql line 1.*has no files/)
 
-  await uploadSample(request, zone.folder, 'id\n1\n2\n')
+  await uploadSample(request, zone, 'id\n1\n2\n')
   const sampled = await preview()
   expect(sampled.rows).toEqual([[1], [2]])
   expect(sampled.warnings).toEqual([
@@ -126,7 +125,7 @@ test('a landing zone shows its files, its samples while there are none, or the f
 test('a sample of 10 MB is previewed', async ({ request }) => {
   const zone = await newZone(request)
   const line = `${'x'.repeat(99)}\n`
-  await uploadSample(request, zone.folder, `text\n${line.repeat(100_000)}`)
+  await uploadSample(request, zone, `text\n${line.repeat(100_000)}`)
   const { preview } = await previewed(
     request,
     `select text, count(*) as n from read_csv_auto('{{ landing_zone("${zone.name}") }}') group by text`,

@@ -25,6 +25,7 @@ const MEANING = {
   400: { code: 'INVALID_ARGUMENT', type: 'VALIDATION' },
   404: { code: 'NOT_FOUND', type: 'NOT_FOUND' },
   409: { code: 'ALREADY_EXISTS', type: 'CONFLICT' },
+  412: { code: 'ALREADY_EXISTS', type: 'CONFLICT' },
   413: { code: 'INVALID_ARGUMENT', type: 'VALIDATION' },
   503: { code: 'UNAVAILABLE', type: 'UNAVAILABLE' },
 } as const

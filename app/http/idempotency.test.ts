@@ -2,9 +2,10 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import { join } from 'node:path'
 import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
 import { type Database, openDatabase, type SqlTx } from '../../drizzle/client.ts'
+import { secrets } from '../../drizzle/schema/index.ts'
 import { until } from '../../workers/testing.ts'
 import { newId } from '../ids.ts'
-import { answerOnce, type IdempotencyKey } from './idempotency.ts'
+import { answerOnce, answerOnceTyped, type IdempotencyKey } from './idempotency.ts'
 
 setDefaultTimeout(30_000)
 
@@ -125,6 +126,25 @@ describe('a key', () => {
     expect((await answerOnce(opened.sql, key, gone))?.answer).toEqual(first?.answer as never)
     await expect(answerOnce(opened.sql, newKey(), gone)).rejects.toThrow('404')
   })
+})
+
+test('a key is one, whichever client its work is done with', async () => {
+  const key = newKey()
+  const answers = await Promise.all(
+    Array.from({ length: 10 }, (_, turn) =>
+      turn % 2 === 0
+        ? answerOnce(opened.sql, key, leave('both'))
+        : answerOnceTyped(opened.db, key, {
+            prepare: async () => newId(),
+            async perform(tx, id) {
+              await tx.insert(secrets).values({ name: id, value: 'both' })
+              return { status: 202, body: { id } }
+            },
+          }),
+    ),
+  )
+  expect(answers.filter((one) => one?.isRepeat === false)).toHaveLength(1)
+  expect([...new Set(answers.map((one) => one?.answer.body.id))]).toEqual(await leftBy('both'))
 })
 
 describe('after a day', () => {

@@ -85,10 +85,13 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded }: Upload
   async function arrive(ref: ZoneRef, file: IncomingFile): Promise<Arrived> {
     const original = originalName(file.filename)
     const placing = claim(ref, original)
+    const key = placing.then(({ path }) => path)
+    // Not every store wants to know it; who does hears of its failure.
+    key.catch(() => {})
     const staging = objects.stage(unlessFailed(placing, file.body), {
       contentType: file.contentType,
       maxBytes: limits.uploadBytes,
-      key: placing.then(({ path }) => path),
+      key,
     })
     try {
       const [place, staged] = await Promise.all([placing, staging])

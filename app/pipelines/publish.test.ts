@@ -102,6 +102,33 @@ describe('publish', () => {
   })
 })
 
+describe('publish with a key', () => {
+  const keyed = (key: string, requestHash = 'a') => ({ caller: '', operation: 'publish', key, requestHash })
+
+  test('makes one version, however often and at once it is sent', async () => {
+    const { ref, prefix } = await created()
+    const key = keyed(prefix)
+    const outcomes = await Promise.all(
+      Array.from({ length: 6 }, () => parts.pipelines().publish(ref, 'once', key)),
+    )
+    expect(await numbersOf(ref)).toEqual([1])
+    await write(`${prefix}pipeline.sql`, 'select 2 as id')
+    expect([...outcomes, await parts.pipelines().publish(ref, 'once', key)]).toEqual(
+      Array.from({ length: 7 }, () => outcomes[0] as (typeof outcomes)[0]),
+    )
+    expect((await refusal(parts.pipelines().publish(ref, 'other', keyed(prefix, 'b')))).status).toBe(409)
+    expect(await numbersOf(ref)).toEqual([1])
+  })
+
+  test('that was refused may be sent again', async () => {
+    const { ref, prefix } = await created()
+    await parts.objects.delete(`${prefix}pipeline.sql`)
+    expect((await parts.pipelines().publish(ref, '', keyed(prefix))).kind).toBe('refused')
+    await write(`${prefix}pipeline.sql`, 'select 1 as id')
+    expect((await parts.pipelines().publish(ref, '', keyed(prefix))).kind).toBe('published')
+  })
+})
+
 describe('versions', () => {
   test('are 1 to n without gaps when 20 publishes and rollbacks race', async () => {
     const { ref } = await created()

@@ -1,9 +1,10 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import type { Db } from '../../drizzle/client.ts'
+import type { Db, Tx } from '../../drizzle/client.ts'
 import type {
   ValidatePipelineRequestSchema,
   ValidatePipelineResponse,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { answerOnceTyped, type IdempotencyKey } from '../http/idempotency.ts'
 import type { NewId } from '../ids.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { lockPipeline, moveDraft } from './draft.ts'
@@ -30,13 +31,44 @@ export type PublishOutcome =
 
 /**
  * Makes the draft's files, in the versions they have now, what runs execute. Validation and listing happen before the
- * transaction; what it pins is exactly what was listed and validated, whatever has been written since.
+ * transaction; what it pins is exactly what was listed and validated, whatever has been written since. With a key, a
+ * request that is sent again gets the version that it has made; a refusal is not remembered.
  */
 export async function publish(
+  deps: PublishDeps,
+  ref: PipelineRef,
+  message: string,
+  key: IdempotencyKey | null = null,
+): Promise<PublishOutcome> {
+  const { db } = deps
+  if (key === null) {
+    const ready = await makeReady(deps, ref, message)
+    return 'kind' in ready
+      ? ready
+      : db.transaction(async (tx) => ({ kind: 'published', body: await ready.perform(tx) }))
+  }
+  let refusal: PublishOutcome | undefined
+  const outcome = await answerOnceTyped(db, key, {
+    prepare: () => makeReady(deps, ref, message),
+    async perform(tx, ready) {
+      if (!('kind' in ready)) return { status: 200, body: await ready.perform(tx) }
+      refusal = ready
+      return null
+    },
+  })
+  if (outcome !== null) return { kind: 'published', body: outcome.answer.body }
+  if (refusal === undefined) throw new Error('a publish has no outcome')
+  return refusal
+}
+
+type Refused = Extract<PublishOutcome, { kind: 'refused' }>
+
+/** What would be published, judged; no connection is held. */
+async function makeReady(
   { db, objects, newId, validate }: PublishDeps,
   ref: PipelineRef,
   message: string,
-): Promise<PublishOutcome> {
+): Promise<Refused | { perform(tx: Tx): Promise<Published> }> {
   const draft = await livePipeline(db, ref)
   if (draft === null) throw noPipeline(ref)
   // Listed after the revision was read: a write in between leaves the draft dirty, never clean by mistake.
@@ -65,7 +97,7 @@ export async function publish(
   if (files !== null && validation?.valid === false) return refused(files)
 
   const pins = pinsOf(listed)
-  const version = await db.transaction(async (tx) => {
+  const perform = async (tx: Tx): Promise<Published> => {
     const pipeline = await lockPipeline(tx, ref)
     // The name may have been given to another pipeline meanwhile: its files are not these.
     if (pipeline === null || pipeline.id !== draft.id) throw noPipeline(ref)
@@ -88,18 +120,15 @@ export async function publish(
       cause: `published v${number}`,
       also: published(number),
     })
-    return number
-  })
-  return {
-    kind: 'published',
-    body: {
+    return {
       status: 'published',
-      version,
+      version: number,
       message,
       versions: pins,
       validation: files && { valid: true, files },
-    },
+    }
   }
+  return { perform }
 }
 
 const missing = (path: string, type: string) => ({
@@ -109,7 +138,7 @@ const missing = (path: string, type: string) => ({
   warnings: [],
 })
 
-function refused(files: PublishRefused['validation']['files']): PublishOutcome {
+function refused(files: PublishRefused['validation']['files']): Refused {
   const problems = files.flatMap(({ path, errors }) => errors.map((error) => `${path}: ${error}`))
   const [first = 'the draft is not valid'] = problems
   const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : ''

@@ -1,5 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { ErrorBody, PipelinePath } from '../http/names.ts'
 import { linkHeader, PageQuery, pageOf } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
@@ -74,18 +75,20 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
     )
     .post(
       '/:ns/:layer/:name/publish',
-      async ({ params, body, status }) => {
-        const outcome = await pipelines.publish(refOf(params), body?.message)
+      async ({ params, body, headers, request, status }) => {
+        const key = idempotencyKeyOf(request, headers, body ?? {})
+        const outcome = await pipelines.publish(refOf(params), body?.message, key)
         return outcome.kind === 'refused' ? status(422, outcome.body) : outcome.body
       },
       {
         params: PipelinePath,
         body: PublishPipeline,
-        response: { 200: Published, 400: ErrorBody, 404: ErrorBody, 422: PublishRefused },
+        headers: IdempotencyHeaders,
+        response: { 200: Published, 400: ErrorBody, 404: ErrorBody, 409: ErrorBody, 422: PublishRefused },
         detail: {
           summary: 'Publish the draft',
           description:
-            'Pins the present version of every file as the next version, which runs execute from now on.',
+            'Pins the present version of every file as the next version, which runs execute from now on. With an `Idempotency-Key`, a request that is sent again within 24 hours gets the version that it has made; the key with another request is 409.',
         },
       },
     )

@@ -1,6 +1,7 @@
 import type { Db, Sql } from '../../drizzle/client.ts'
 import type { LandingZoneNames, PinnedFiles } from '../../drizzle/schema/index.ts'
 import { alreadyExists } from '../http/errors.ts'
+import type { IdempotencyKey } from '../http/idempotency.ts'
 import { type Page, pageOf, sortOf } from '../http/pagination.ts'
 import type { NewId, PipelineId } from '../ids.ts'
 import type { Log } from '../log.ts'
@@ -179,7 +180,8 @@ export function makePipelineService(deps: PipelineDeps) {
     get: async (ref: PipelineRef) => shapeOf(await existing(ref)),
     update,
     remove,
-    publish: (ref: PipelineRef, message = '') => publish(deps, ref, message),
+    publish: (ref: PipelineRef, message = '', key: IdempotencyKey | null = null) =>
+      publish(deps, ref, message, key),
     versions,
     version,
     rollback: (ref: PipelineRef, request: RollbackPipeline) => rollback(deps, ref, request),
