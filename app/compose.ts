@@ -29,11 +29,13 @@ import type { Metrics } from './metrics.ts'
 import { namespaceRoutes } from './namespaces/routes.ts'
 import { makeNamespaceService } from './namespaces/service.ts'
 import type { ObjectStore } from './objects/port.ts'
+import { withCycles } from './pipelines/cycles.ts'
 import type { PipelineDeleted } from './pipelines/deletion.ts'
 import { makePreviewService } from './pipelines/preview.ts'
 import { previewRoutes } from './pipelines/preview-routes.ts'
 import { pipelineRoutes } from './pipelines/routes.ts'
 import { makePipelineService } from './pipelines/service.ts'
+import { makeSourceReferences } from './pipelines/source-references.ts'
 import { qualityTestRoutes } from './quality-tests/routes.ts'
 import { makeQualityTestService } from './quality-tests/service.ts'
 import { queryRoutes, schemaRoutes } from './query/routes.ts'
@@ -123,7 +125,7 @@ export async function composeService({
     runs,
     triggers,
     requireNamespace: (name) => namespaces.requireExisting(name),
-    validate: runner.validate,
+    validate: withCycles(runner.validate, makeSourceReferences({ db, objects })),
   })
   const files = makeFileService({ sql, objects, fileWritten: pipelines.fileWritten })
   const zones = makeLandingZoneService({

@@ -29,6 +29,9 @@ export const limits = {
   pipelinePreviewRows: 100,
   previewSampleFiles: 100,
   pipelinePreviewMs: 90_000,
+  /** Parsed sources that are remembered, and tables that a publish follows in its search for a cycle. */
+  sourceReferencesKept: 5_000,
+  cycleTables: 2_000,
   /** Versions kept per pipeline (spec: Limits). */
   versionsKept: 50,
   /** Files one version may pin: a pipeline is a handful of files and its tests. */

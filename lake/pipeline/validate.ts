@@ -141,24 +141,35 @@ function isUnknownTable(call: Call, pipeline: TableName, tables: ReadonlySet<str
   return key !== undefined && key !== tableKey(pipeline) && !tables.has(key)
 }
 
-/** Walks from the tables this source reads; the way back to its own table is the cycle. */
 function cycleWarnings({ path, text }: TextFile, { pipeline, sources }: PublishInput): string[] {
-  const own = tableKey(pipeline)
   const calls = path.endsWith('.py') ? pythonReferences(text) : sqlReferences(text).calls
   const reads = calls.flatMap((call) =>
     call.function === 'ref' ? (keyOf(call.argument, pipeline) ?? []) : [],
   )
+  const cycle = cycleOf(tableKey(pipeline), reads, sources ?? new Map())
+  return cycle === null ? [] : [cycle]
+}
+
+/**
+ * Walks from the tables that the source of `own` reads; the way back to it is the cycle, in words. Null: there is none.
+ * Tables are keys as `tableKey` gives them; `sources` says which tables each is made from.
+ */
+export function cycleOf(
+  own: string,
+  reads: readonly string[],
+  sources: ReadonlyMap<string, readonly string[]>,
+): string | null {
   const cameFrom = new Map<string, string>(reads.map((table) => [table, own]))
   const open = [...cameFrom.keys()]
   for (let table = open.pop(); table !== undefined; table = open.pop()) {
-    if (table === own) return [`the pipeline reads its own table: ${wayTo(own, cameFrom)}`]
-    for (const next of sources?.get(table) ?? []) {
+    if (table === own) return `the pipeline reads its own table: ${wayTo(own, cameFrom)}`
+    for (const next of sources.get(table) ?? []) {
       if (cameFrom.has(next)) continue
       cameFrom.set(next, table)
       open.push(next)
     }
   }
-  return []
+  return null
 }
 
 /** `silver.a <- gold.b <- silver.a`, in the order of reading. */

@@ -1,0 +1,86 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { create } from '@bufbuild/protobuf'
+import { ValidatePipelineResponseSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { withCycles } from './cycles.ts'
+import type { PublishDeps } from './publish.ts'
+import { makeSourceReferences } from './source-references.ts'
+import { bytes, openParts, type Parts } from './test-parts.ts'
+
+let parts: Parts
+beforeAll(async () => {
+  parts = await openParts()
+})
+afterAll(() => parts.close())
+
+type Type = 'sql' | 'python'
+async function made(name: string, source: string, type: Type = 'sql') {
+  const ref = { namespace: 'default', layer: 'silver' as const, name }
+  await parts.pipelines().create({ ...ref, type })
+  const file = type === 'sql' ? 'pipeline.sql' : 'pipeline.py'
+  await parts.objects.put(`default/pipelines/silver/${name}/${file}`, bytes(source))
+  return ref
+}
+
+const reads = (name: string) => `select * from {{ ref('silver.${name}') }}`
+const valid: PublishDeps['validate'] = async ({ files = [] }) =>
+  create(ValidatePipelineResponseSchema, {
+    valid: true,
+    files: files.map(({ path }) => ({ path, valid: true })),
+  })
+
+async function warningsOf(name: string, validate = valid) {
+  const references = makeSourceReferences(parts)
+  const ref = { namespace: 'default', layer: 'silver' as const, name }
+  const outcome = await parts.pipelines({ validate: withCycles(validate, references) }).publish(ref)
+  if (outcome.kind !== 'published') throw new Error('was refused')
+  return outcome.body.validation?.files.flatMap(({ warnings }) => warnings)
+}
+
+test('a way over published sources and drafts back to the own table is a warning', async () => {
+  await made('a', reads('b'))
+  await made('b', reads('c'))
+  await made('c', 'result = sql("select * from " + ref("default.silver.a"))', 'python')
+  expect(await warningsOf('b')).toEqual([
+    'the pipeline reads its own table: default.silver.b <- default.silver.c <- default.silver.a <- default.silver.b',
+  ])
+  // What runs execute counts, whatever the draft says meanwhile.
+  await parts.objects.put('default/pipelines/silver/b/pipeline.sql', bytes('select 1 as a'))
+  expect(await warningsOf('a')).toHaveLength(1)
+  expect(await warningsOf('b')).toEqual([])
+  expect(await warningsOf('a')).toEqual([])
+})
+
+test('what nobody makes, and what forks and meets again, is no cycle', async () => {
+  await made('top', `${reads('left')} join ${reads('right')}`)
+  await made('left', reads('base'))
+  await made('right', reads('base'))
+  await made('base', reads('nothing'))
+  for (const name of ['top', 'left', 'base']) expect(await warningsOf(name)).toEqual([])
+})
+
+test('without a validation there is nothing to add to', async () => {
+  await made('lonely', reads('lonely'))
+  expect(await warningsOf('lonely', async () => null)).toBeUndefined()
+})
+
+test('a source is read once for each of its versions', async () => {
+  await made('once', reads('base'))
+  let texts = 0
+  const objects = {
+    ...parts.objects,
+    head: (key: string) => parts.objects.head(key),
+    text: (key: string, version?: string) => {
+      texts += 1
+      return parts.objects.text(key, version)
+    },
+  }
+  const references = makeSourceReferences({ db: parts.db, objects })
+  for (let n = 0; n < 3; n += 1)
+    expect([...(await references.of(['default.silver.once', 'default.silver.never']))]).toEqual([
+      ['default.silver.once', { tables: ['default.silver.base'], zones: [] }],
+    ])
+  expect(texts).toBe(1)
+  await parts.objects.put('default/pipelines/silver/once/pipeline.sql', bytes('select 1 as a'))
+  expect((await references.of(['default.silver.once'])).get('default.silver.once')?.tables).toEqual([])
+  expect(texts).toBe(2)
+})

@@ -1,0 +1,42 @@
+import { cycleOf } from '../../lake/pipeline/validate.ts'
+import { limits } from '../limits.ts'
+import { sourceFileOf } from './draft-files.ts'
+import type { PublishDeps } from './publish.ts'
+import { namedBy } from './references.ts'
+import type { SourceReferences } from './source-references.ts'
+
+// A pipeline that would read what it makes, by way of others, is published with a warning: runs are requested by
+// people, clocks and triggers, so a cycle fails nothing, and rarely is what somebody meant.
+
+type Validate = PublishDeps['validate']
+
+/** The validation, with a warning for the source where the way along what others read comes back to its own table. */
+export function withCycles(validate: Validate, references: SourceReferences): Validate {
+  return async (request) => {
+    const response = await validate(request)
+    const { namespace = '', layer = '', pipelineName: name = '', type = 'sql', files = [] } = request
+    const path = sourceFileOf(type)
+    const source = files.find((file) => file.path === path)
+    const report = response?.files.find((file) => file.path === path)
+    if (source === undefined || report === undefined || response === null) return response
+    const own = `${namespace}.${layer}.${name}`
+    const { tables } = namedBy([{ name: path, text: source.content ?? '' }], { namespace, layer, name })
+    const cycle = cycleOf(own, tables, await upstreamOf(tables, own, references))
+    // A runner that has found it too says the same.
+    if (cycle !== null && !report.warnings.includes(cycle)) report.warnings.push(cycle)
+    return response
+  }
+}
+
+/** What each table is made from, as far as there is a way to it; tables beyond the limit are not followed. */
+async function upstreamOf(tables: readonly string[], own: string, references: SourceReferences) {
+  const sources = new Map<string, readonly string[]>()
+  let open = tables.filter((table) => table !== own)
+  while (open.length > 0 && sources.size < limits.cycleTables) {
+    const found = await references.of(open.slice(0, limits.cycleTables - sources.size))
+    for (const table of open) sources.set(table, found.get(table)?.tables ?? [])
+    const next = new Set([...found.values()].flatMap((named) => named.tables))
+    open = [...next].filter((table) => table !== own && !sources.has(table))
+  }
+  return sources
+}
