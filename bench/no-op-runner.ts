@@ -19,6 +19,7 @@ export const noOpService = () =>
   makeAttemptService(
     makeAttempts({
       concurrency: ROOM,
+      seconds: 3_600,
       execute: async () => ({ gone: Promise.resolve() }),
       log: console,
     }),

@@ -232,7 +232,8 @@ export function openRunnerStream({ runner, stored, signal }: StreamDeps): Runner
         continue
       }
       if (attempt.on !== open?.id) late.push(attempt)
-      for (const news of attempt.early.splice(0)) pass(attempt, bootId, news)
+      // The end may be among it, even twice.
+      for (const news of attempt.early.splice(0)) if (attempts.has(news.handle)) pass(attempt, bootId, news)
     }
     join(late)
   }
