@@ -7,12 +7,14 @@ import { benchRunLatency } from './run-latency.ts'
 import { benchSchedulerTick } from './scheduler-tick.ts'
 import { benchSse } from './sse.ts'
 import { benchTriggerLatency } from './trigger-latency.ts'
+import { benchUploads } from './uploads.ts'
 
 const BENCHMARKS: Record<string, () => Promise<void>> = {
   'run-latency': benchRunLatency,
   'control-plane': benchControlPlane,
   'scheduler-tick': benchSchedulerTick,
   'trigger-latency': benchTriggerLatency,
+  uploads: benchUploads,
   reaper: benchReaper,
   merge: benchMerge,
   sse: benchSse,

@@ -28,6 +28,7 @@ export async function startNoOpService(...options: 'one-by-one'[]) {
   return {
     sql,
     url: service.url,
+    apiPid: pidOf('api'),
     cpu: countCpu({
       processes: { postgres: pidOf('postgres'), api: pidOf('api'), runner: runner.pid },
       threads: { dispatcher: { pid: pidOf('api'), thread: 'dispatcher' } },

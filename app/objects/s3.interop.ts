@@ -90,11 +90,16 @@ test('listings and purges go on past the thousand versions that the server tells
   await store.close()
 })
 
-test('an upload that fails half way leaves no parts', async () => {
+test('an upload that fails half way, or is given up, leaves no parts', async () => {
   const store = await openObjectStore(settings)
   const part = () => new Uint8Array(6 * 1_048_576)
   const gone = streamed([part(), part(), new Error('the client went away')])
   await expect(store.put(`parts-${Date.now()}`, gone)).rejects.toThrow('the client went away')
+  const key = `parts-${Date.now()}`
+  const staged = await store.stage(streamed([part(), part()]), { key })
+  await staged.discard()
+  const refused = Promise.reject(new Error('no such zone'))
+  await expect(store.stage(streamed([part(), part()]), { key: refused })).rejects.toThrow('no such zone')
   const { Uploads = [] } = await client.send(new ListMultipartUploadsCommand({ Bucket }))
   expect(Uploads).toEqual([])
   await store.close()

@@ -227,6 +227,46 @@ export function objectStoreSuite(
       expect((await store.list(folder, { limit: 10 })).objects).toEqual([])
     })
 
+    test('a staged body is nowhere until it is named, and then a version like any other', async () => {
+      const folder = newFolder()
+      for (const [size, key] of [
+        [4, undefined],
+        [4, `${folder}a`],
+        [12 * MIB, undefined],
+        [12 * MIB, `${folder}a`],
+        [12 * MIB, Promise.resolve(`${folder}a`)],
+      ] as const) {
+        const chunks = Array.from({ length: 4 }, (_, index) => new Uint8Array(size / 4).fill(index))
+        const staged = await store.stage(streamed(chunks), { key, contentType: 'text/csv' })
+        expect([staged.size, (await store.list(folder, { limit: 10 })).objects]).toEqual([size, []])
+        const { versionId } = await staged.commit(`${folder}a`)
+        await staged.discard()
+        expect(await store.head(`${folder}a`)).toMatchObject({ size, versionId })
+        const read = new Uint8Array(await new Response((await store.get(`${folder}a`))?.body).arrayBuffer())
+        expect(Buffer.compare(read, Buffer.concat(chunks))).toBe(0)
+        await store.removeAll(folder)
+      }
+    })
+
+    test('a staged body that is discarded, too long, broken off, or of no key leaves nothing', async () => {
+      const folder = newFolder()
+      for (const key of [undefined, `${folder}a`]) {
+        const large = () => Array.from({ length: 12 }, () => new Uint8Array(MIB))
+        const staged = await store.stage(streamed(large()), { key })
+        await staged.discard()
+        await staged.discard()
+        await expect(store.stage(streamed(large()), { key, maxBytes: 11 * MIB })).rejects.toThrow(
+          ObjectTooLarge,
+        )
+        const broken = streamed([...large(), new Error('the client went away')])
+        await expect(store.stage(broken, { key })).rejects.toThrow('the client went away')
+      }
+      const nowhere = await store.stage(bytes('x'))
+      await expect(nowhere.commit('a/../b')).rejects.toThrow('path: ')
+      await nowhere.discard()
+      expect((await store.list(folder, { limit: 10 })).objects).toEqual([])
+    })
+
     test('text is bounded', async () => {
       const key = `${newFolder()}huge`
       await store.put(key, new Uint8Array(limits.uploadBytes + 1))

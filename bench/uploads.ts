@@ -1,0 +1,97 @@
+// Eight uploads of 32 MB at once, over HTTP into the object store on the disk, beside the same bytes put into a raw store of
+// the same kind (in a process of its own, from memory), and what they add to the memory of the API process while it idles.
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { systemClock } from '../app/clock.ts'
+import { limits } from '../app/limits.ts'
+import { openDiskStore } from '../app/objects/disk.ts'
+import { type NoOpService, startNoOpService } from './no-op-service.ts'
+
+const AT_ONCE = 8
+const ROUNDS = 6
+const MB = 1_000_000
+/** How often the memory of the API process is looked at. */
+const LOOK_MS = 5
+const SETTLE_MS = 3_000
+
+export async function benchUploads() {
+  const service = await startNoOpService()
+  const root = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
+  const store = await openDiskStore(root, systemClock)
+  try {
+    const { call, apiPid: api } = service
+    await call('POST', '/landing-zones', { namespace: 'default', name: 'drop' })
+    const bytes = content()
+    // The first uploads pay for what is compiled and allocated once.
+    await uploads(service, bytes, 1)
+    await Bun.sleep(SETTLE_MS)
+    const idle = await residentBytes(api)
+
+    let most = idle
+    const looks = setInterval(async () => {
+      most = Math.max(most, await residentBytes(api).catch(() => 0))
+    }, LOOK_MS)
+    const raw: number[] = []
+    const http: number[] = []
+    for (let round = 0; round < ROUNDS; round++) {
+      raw.push(await took(() => puts(store, bytes, round)))
+      http.push(await took(() => uploads(service, bytes, AT_ONCE)))
+    }
+    clearInterval(looks)
+    const rates = { 'raw object store': rate(raw), 'over HTTP': rate(http) }
+    for (const [name, { median, best }] of Object.entries(rates))
+      console.log(`  ${name.padEnd(20)} ${median.toFixed(0).padStart(6)} MB/s (best ${best.toFixed(0)})`)
+    console.log(
+      `  over HTTP / raw: ${((rates['over HTTP'].median / rates['raw object store'].median) * 100).toFixed(0)}%`,
+    )
+    console.log(
+      `  memory of the API process: ${(idle / MB).toFixed(0)} MB idle, at most ${((most - idle) / MB).toFixed(0)} MB more while ${AT_ONCE} x 32 MB arrive`,
+    )
+  } finally {
+    await store.close()
+    await rm(root, { recursive: true })
+    await service.stop()
+  }
+}
+
+/** Lines of text, as uploads are: many line ends, none of them a boundary. */
+const content = () =>
+  new Uint8Array(
+    Buffer.alloc(limits.uploadBytes, '2026-03-01,AA-1204,Reykjavík,Buenos Aires,17,on time,1204.50\r\n'),
+  )
+
+const uploads = ({ call }: NoOpService, bytes: Uint8Array<ArrayBuffer>, count: number) =>
+  Promise.all(
+    Array.from({ length: count }, (_, n) => {
+      const form = new FormData()
+      form.set('file', new File([bytes], `${n}.csv`, { type: 'text/csv' }))
+      return call('POST', '/landing-zones/default/drop/files', form)
+    }),
+  )
+
+const puts = (store: Awaited<ReturnType<typeof openDiskStore>>, bytes: Uint8Array, round: number) =>
+  Promise.all(
+    Array.from({ length: AT_ONCE }, (_, n) => store.put(`default/landing/drop/${round}-${n}`, pieces(bytes))),
+  )
+
+/** As a request's body comes. */
+async function* pieces(bytes: Uint8Array) {
+  for (let at = 0; at < bytes.byteLength; at += 262_144) yield bytes.subarray(at, at + 262_144)
+}
+
+async function took(work: () => Promise<unknown>) {
+  const since = performance.now()
+  await work()
+  return performance.now() - since
+}
+
+function rate(times: readonly number[]) {
+  const rates = times.map((ms) => (AT_ONCE * limits.uploadBytes) / MB / (ms / 1000)).sort((a, b) => a - b)
+  return { median: rates[Math.floor(rates.length / 2)] ?? Number.NaN, best: rates.at(-1) ?? Number.NaN }
+}
+
+async function residentBytes(pid: number) {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8')
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024
+}
