@@ -466,3 +466,18 @@ test.describe('versions', () => {
     )
   })
 })
+
+test('publish warns of a cycle and names its way', async ({ request }) => {
+  const [a, b] = [await newPipeline(request), await newPipeline(request)]
+  const table = ({ layer, name }: typeof a) => `${layer}.${name}`
+  await writeFile(request, `${a.prefix}pipeline.sql`, `select * from {{ ref('${table(b)}') }}`)
+  await writeFile(request, `${b.prefix}pipeline.sql`, `select * from {{ ref('${table(a)}') }}`)
+  expect((await request.post(`${a.url}/publish`)).status()).toBe(200)
+  const published = await request.post(`${b.url}/publish`)
+  expect(published.status()).toBe(200)
+  const { validation } = await published.json()
+  const way = [b, a, b].map((one) => `default.${table(one)}`).join(' <- ')
+  expect(validation.files.flatMap(({ warnings }: { warnings: string[] }) => warnings)).toEqual([
+    `the pipeline reads its own table: ${way}`,
+  ])
+})
