@@ -1,10 +1,12 @@
-import { readFile } from 'node:fs/promises'
+import { readFile, rm } from 'node:fs/promises'
 import {
   type DuckDBDataChunk,
   type DuckDBPreparedStatement,
   type DuckDBValue,
   StatementType,
 } from '@duckdb/node-api'
+import { Type } from '@sinclair/typebox'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { engineError, mapped } from '../../lake/engine/error.ts'
 import { type Engine, type PreparedEngine, prepareEngine } from '../../lake/engine/instance.ts'
 import { nextChunk } from '../../lake/engine/rows.ts'
@@ -56,14 +58,14 @@ export class EngineInstance {
   async define({ sql }: Input<'define'>): Promise<AnswerOf<'define'>> {
     const statement = await this.#select(sql)
     refuseParameters(statement)
-    refuseTwins(statement)
+    refuseTwins(namesOf(statement))
     await this.#open.run(`CREATE TEMP VIEW ${RESULT} AS ${sql}`)
     return this.#open.describe(`FROM ${RESULT}`)
   }
 
   async relate({ name, sql, params }: Input<'relate'>): Promise<AnswerOf<'relate'>> {
     const select = await this.#select(sql)
-    refuseTwins(select)
+    refuseTwins(namesOf(select))
     const values = valuesFor(select, params)
     // A view has no parameters.
     const what = values.length === 0 ? 'VIEW' : 'TABLE'
@@ -126,16 +128,24 @@ export class EngineInstance {
 
   async preview(request: Input<'preview'>): Promise<AnswerOf<'preview'>> {
     const { sql, profilePath, rowsLimit, bytesLimit } = request
-    const statement = await this.#select(sql)
-    refuseParameters(statement)
-    refuseTwins(statement)
+    const { connection } = this.#open
+    // Preparing binds, and so does running what was prepared: a CSV file would be sniffed twice, 40 ms each.
+    const isPlain = await this.#isPlainSelect(sql)
+    const statement = isPlain ? null : await this.#select(sql)
+    if (statement !== null) {
+      refuseParameters(statement)
+      refuseTwins(namesOf(statement))
+    }
     // What no run could write: texts like SHOW and PRAGMA pass for a SELECT where they stand alone. They are only parsed.
-    await mapped(() => this.#open.connection.extractStatements(`CREATE TEMP VIEW ${RESULT} AS ${sql}`))
+    await mapped(() => connection.extractStatements(`CREATE TEMP VIEW ${RESULT} AS ${sql}`))
     // A tenth of a second and some megabytes, for the few processes that preview.
     const { arrowBytes } = await import('../../lake/engine/arrow.ts')
+    // Our own question left a profile there.
+    await rm(profilePath, { force: true })
     const started = performance.now()
-    const result = await mapped(() => statement.stream())
+    const result = await mapped(() => (statement === null ? connection.stream(sql) : statement.stream()))
     try {
+      refuseTwins(result.columnNames())
       const { bytes, rowsRead, truncated } = await arrowBytes(result, { rowsLimit, bytesLimit })
       let rowCount = rowsRead
       // Once at its end, a stream is not to be asked again.
@@ -145,9 +155,10 @@ export class EngineInstance {
       const columnCount = result.columnCount
       return { arrow: bytes, columnCount, rowCount, executeMs, profile: await profileAt(profilePath) }
     } catch (error) {
+      if (error instanceof Refused) throw error
       if (error instanceof Error && error.name === 'ResultTooLarge') throw new Refused(error.message)
       // A stream does not tell why it broke off; the statement itself does.
-      await mapped(() => statement.run())
+      await mapped(() => (statement === null ? connection.run(sql) : statement.run()))
       throw error
     }
   }
@@ -175,6 +186,14 @@ export class EngineInstance {
   get #open(): Engine {
     if (this.#engine === null) throw new Error('the instance is not open')
     return this.#engine
+  }
+
+  /** Whether the engine's own parser takes the text for one SELECT without parameters. What it cannot tell is not plain. */
+  async #isPlainSelect(sql: string): Promise<boolean> {
+    const answer = await this.#open.read(`SELECT CAST(json_serialize_sql(${quoteText(sql)}) AS VARCHAR)`)
+    const text = String(answer.value(0, 0))
+    const tree: unknown = JSON.parse(text)
+    return isOneSelect.Check(tree) && !text.includes('"class":"PARAMETER"')
   }
 
   /** The engine's own parser decides what is one SELECT. Throws Refused, EngineError. */
@@ -213,9 +232,19 @@ async function profileAt(path: string): Promise<string> {
   }
 }
 
+const namesOf = (statement: DuckDBPreparedStatement): string[] =>
+  Array.from({ length: statement.columnCount }, (_, column) => statement.columnName(column))
+
+/** Of json_serialize_sql: anything but SELECTs is an error there. */
+const isOneSelect = TypeCompiler.Compile(
+  Type.Object({
+    error: Type.Literal(false),
+    statements: Type.Array(Type.Unknown(), { minItems: 1, maxItems: 1 }),
+  }),
+)
+
 /** A view of them would have `a_1` beside `a`, and the table a column that nobody asked for. Names are told apart whatever their case. */
-function refuseTwins(statement: DuckDBPreparedStatement): void {
-  const names = Array.from({ length: statement.columnCount }, (_, column) => statement.columnName(column))
+function refuseTwins(names: readonly string[]): void {
   const known = new Set<string>()
   for (const name of names) {
     if (known.has(name.toLowerCase()))
