@@ -1,6 +1,7 @@
 // `npm run bench [name...]`: each benchmark prints its figures beside a peer or limit measured in the same run. None asserts.
 import { benchControlPlane } from './control-plane.ts'
 import { benchMerge } from './merge.ts'
+import { benchPreview } from './preview.ts'
 import { benchQuery } from './query.ts'
 import { benchReaper } from './reaper.ts'
 import { benchRunLatency } from './run-latency.ts'
@@ -17,6 +18,7 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
   uploads: benchUploads,
   reaper: benchReaper,
   merge: benchMerge,
+  preview: benchPreview,
   sse: benchSse,
   query: benchQuery,
 }
