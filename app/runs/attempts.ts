@@ -42,10 +42,14 @@ interface LandingFile {
   sizeBytes: number
 }
 
-/** I5: the active files of every zone (`ns.zone`) the pinned sources name, as they are now, become the attempts' input. */
+/**
+ * I5: the active files of every zone (`ns.zone`) the pinned sources name become the attempts' input, up to the watermark that
+ * was read with their base: a file that has come since then belongs to a later run.
+ */
 export async function freezeInputs(
   tx: SqlTx,
   opened: readonly OpenAttempt[],
+  watermark: string,
   zonesOf: (id: RunId) => readonly string[],
 ) {
   const reading = opened.flatMap(({ runId, attempt }) =>
@@ -60,7 +64,7 @@ export async function freezeInputs(
       select a.run_id, a.attempt, z.namespace, z.name as zone, f.*
       from jsonb_to_recordset(${tx.json(reading as unknown as JSONValue)}) as a(run_id uuid, attempt int, namespace text, name text)
       join landing_zone z on z.namespace = a.namespace and z.name = a.name
-      join landing_file f on f.zone_id = z.id and f.archived_by_run is null),
+      join landing_file f on f.zone_id = z.id and f.archived_by_run is null and f.seq <= ${watermark}),
     kept as (
       insert into run_file (run_id, attempt, landing_file_id, zone_id)
       select run_id, attempt, id, zone_id from frozen)

@@ -69,7 +69,7 @@ export const startWaiting = (sql: Sql, places: readonly string[], follower: stri
       opened.push(attemptOf(run, row, places[opened.length] ?? ''))
     }
     const rowOf = new Map(rows.map((row) => [row.id, row]))
-    await freezeInputs(tx, opened, (id) => rowOf.get(id)?.landing_zones ?? [])
+    await freezeInputs(tx, opened, first.watermark, (id) => rowOf.get(id)?.landing_zones ?? [])
     await continueLogs(tx, opened)
     for (const attempt of opened) lines.push(...openingLines(attempt, rowOf.get(attempt.runId), now))
     // Sent together, performed in this order.

@@ -12,7 +12,7 @@ export interface RunFact {
   waiting: boolean
   snapshot: {
     value: unknown
-    context: { attempt: number; lostRunners: number; conflicts: number }
+    context: { attempt: number; lostRunners: number; conflicts: number; retries: number }
     status: string
   }
   follower: string | null
@@ -145,6 +145,8 @@ export interface Facts {
   events: { id: number }[]
   outbox: { id: number; kind: string; tries: number }[]
   keys: number
+  /** What lists tell as the number of runs, by status. */
+  counts: { status: string; rows: number }[]
 }
 
 /** What was read, and the state of the database by which it is known again: `pg_current_snapshot()`. */
@@ -194,7 +196,9 @@ export async function readFacts(
       'events', (select coalesce(json_agg(e order by id), '[]') from (select id from trigger_event) e),
       'outbox', (select coalesce(json_agg(o order by id), '[]') from (
         select id, kind, tries from outbox where kind <> 'abandonedUpload') o),
-      'keys', (select count(*) from idempotency_key)) end as facts`
+      'keys', (select count(*) from idempotency_key),
+      'counts', (select coalesce(json_agg(n), '[]') from (
+        select status, sum(rows)::int as rows from row_count where of = 'run' group by status order by status) n)) end as facts`
   if (row === undefined) throw new Error('the database says nothing')
   return row
 }

@@ -11,8 +11,9 @@ import {
   runMachine,
 } from '../../machines/run.ts'
 import { triggerColumns, triggerMachine } from '../../machines/trigger.ts'
-import type { Facts, RunFact } from './facts.ts'
-import type { Committed } from './runner.ts'
+import type { AttemptFact, Facts, RunFact, RunFileFact } from './facts.ts'
+import type { Committed, Retry } from './runner.ts'
+import type { Retention } from './scene.ts'
 
 /** What a client was told. */
 export interface Acknowledged {
@@ -40,6 +41,12 @@ export interface Memory {
   closedHeads: Map<string, string | null>
   /** By entity: what moved it last. */
   lastEvents: Map<string, string>
+  /** By entity: the state in which that found it. */
+  lastFroms: Map<string, string>
+  /** What the reaper has removed, as it was then: what came of it must still agree. */
+  gone: { runs: Map<string, RunFact>; attempts: AttemptFact[]; runFiles: RunFileFact[] }
+  /** Landing files that clients have asked to delete. */
+  removals: Set<string>
   lastTransition: number
   transitions: Set<number>
   lastFacts: Facts | null
@@ -52,7 +59,17 @@ export interface World {
   judged: ReadonlyMap<string, { isBlocked: boolean }>
   tested: ReadonlyMap<string, (string | null)[]>
   told: ReadonlyMap<string, ReadonlySet<string>>
+  /** By run: what its pipeline says about executions that fail. */
+  retries: ReadonlyMap<string, Retry | undefined>
+  /** Handles whose executions were stopped. */
+  stopped: ReadonlySet<string>
   archives(pipeline: string): boolean
+  /** Null: nothing may be removed. */
+  retention(): Retention | null
+  /** By the clock of the database, in milliseconds. */
+  now(): number
+  /** Whether the object store has a version. */
+  holds(key: string, versionId: string): boolean
   depthLimit: number
 }
 
@@ -71,6 +88,9 @@ export const newMemory = (): Memory => ({
   merged: new Map(),
   histories: new Map(),
   lastEvents: new Map(),
+  lastFroms: new Map(),
+  gone: { runs: new Map(), attempts: [], runFiles: [] },
+  removals: new Set(),
   closedHeads: new Map(),
   lastTransition: 0,
   transitions: new Set(),
@@ -85,8 +105,82 @@ const isEnded = ({ status }: RunFact) => isTerminal(status as RunStatus)
 const of = <T>(items: readonly T[], key: (item: T) => string) => Map.groupBy(items, key)
 const byId = <T extends { id: string }>(items: readonly T[]) => new Map(items.map((item) => [item.id, item]))
 const bigint = Number
+const DAY_MS = 86_400_000
+/** Whether a text of a time and an id come after another's. */
+const isAfter = (a: [string | null, string], b: [string | null, string]) => {
+  const [at, other] = [Date.parse(a[0] ?? ''), Date.parse(b[0] ?? '')]
+  return at > other || (at === other && a[1] > b[1])
+}
+/** Those that are there, and those that were removed when they had ended. */
+const runsEver = (facts: Facts, { gone }: Memory) =>
+  gone.runs.size === 0 ? facts.runs : [...gone.runs.values(), ...facts.runs]
 
 export const INVARIANTS: Readonly<Record<string, Check>> = {
+  // First: what it finds removed is remembered for the others.
+  'only what may go is removed'(facts, { lastFacts: before, gone, removals }, world, fail) {
+    for (const { id } of facts.runs) if (gone.runs.has(id)) fail(`run ${id} was removed and is back`)
+    if (before === null) return
+    const retention = world.retention()
+    const pipelines = byId(before.pipelines)
+    const runs = byId(facts.runs)
+    const removed = before.runs.filter(({ id }) => !runs.has(id))
+    for (const run of removed) {
+      gone.runs.set(run.id, run)
+      if (!isEnded(run)) fail(`run ${run.id} was ${run.status} and is gone`)
+      if (retention === null) fail(`run ${run.id} is gone, and nothing was to be removed`)
+      if (retention === null || isPurgeable(pipelines.get(run.pipeline_id)?.deleted_at, retention, world))
+        continue
+      const others = before.runs.filter(({ pipeline_id }) => pipeline_id === run.pipeline_id)
+      const newer = others.filter((one) => isAfter([one.created_at, one.id], [run.created_at, run.id])).length
+      const age = world.now() - Date.parse(run.created_at)
+      if (newer < retention.runs && age <= retention.runDays * DAY_MS)
+        fail(`run ${run.id} is gone with ${newer} newer ones, ${age} ms old`)
+      const isLatest = (one: RunFact) =>
+        one.status === 'success' &&
+        !others.some(
+          (other) =>
+            other.status === 'success' && isAfter([other.finished_at, other.id], [one.finished_at, one.id]),
+        )
+      if (isLatest(run)) fail(`run ${run.id} is gone, the latest success of ${run.pipeline}`)
+    }
+    if (removed.length > 0) {
+      gone.attempts.push(...before.attempts.filter(({ run_id }) => !runs.has(run_id)))
+      gone.runFiles.push(...before.runFiles.filter(({ run_id }) => !runs.has(run_id)))
+    }
+    const left = byId(facts.pipelines)
+    for (const { id, name, deleted_at } of before.pipelines)
+      if (!left.has(id) && (retention === null || !isPurgeable(deleted_at, retention, world)))
+        fail(`pipeline ${name} is gone, deleted at ${deleted_at}`)
+    const refs = new Set(facts.refs.map(({ name }) => name))
+    for (const { name, state } of before.refs)
+      if (!refs.has(name) && state === 'open') fail(`the branch ${name} was open and is gone`)
+    const files = byId(facts.files)
+    for (const { id, archived_by_run } of before.files)
+      if (!files.has(id) && archived_by_run === null && !removals.has(id))
+        fail(`the landing file ${id} is gone, and nobody has read it`)
+  },
+
+  'what is pinned can be read'(facts, _, world, fail) {
+    const living = new Set(facts.pipelines.flatMap(({ id, deleted_at }) => (deleted_at === null ? id : [])))
+    const check = (what: string, pins: Record<string, string>) => {
+      for (const [key, versionId] of Object.entries(pins))
+        if (!world.holds(key, versionId)) fail(`${what} pins ${key} ${versionId}, which is not there`)
+    }
+    for (const { pipeline_id, version_number, published_versions } of facts.versions)
+      if (living.has(pipeline_id)) check(`version ${version_number} of ${pipeline_id}`, published_versions)
+    for (const run of facts.runs) if (!isEnded(run)) check(`run ${run.id}`, run.pins)
+  },
+
+  'counts agree with rows'(facts, _, __, fail) {
+    const counted = new Map(facts.counts.map(({ status, rows }) => [status, rows]))
+    for (const [status, runs] of of(facts.runs, (run) => run.status)) {
+      if (counted.get(status) !== runs.length)
+        fail(`there are ${runs.length} runs that are ${status}, and ${counted.get(status)} are told`)
+      counted.delete(status)
+    }
+    for (const [status, rows] of counted) if (rows !== 0) fail(`${rows} runs are told to be ${status}`)
+  },
+
   'histories lead to where things are'(facts, memory, _, fail) {
     for (const { id, machine, entity_id, event, from, to } of facts.transitions) {
       // A transaction that was paused commits numbers that are lower than others' since; of one entity they are in order.
@@ -99,6 +193,7 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
         fail(`${machine} ${entity_id}: ${event} went from ${from}, and it was ${before ?? 'new'}`)
       memory.histories.set(entity_id, to)
       memory.lastEvents.set(entity_id, event)
+      memory.lastFroms.set(entity_id, from)
     }
     const stands = (machine: string, id: string, value: unknown, first: string) => {
       const told = memory.histories.get(id) ?? first
@@ -113,7 +208,7 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
   },
 
   'I1 a terminal state never changes'(facts, memory, _, fail) {
-    const seen = byId(facts.runs)
+    const seen = byId(runsEver(facts, memory))
     for (const run of facts.runs) {
       if (!isEnded(run)) continue
       const { id, status, snapshot, attempt, base_commit, merged_commit, rows_written, error, finished_at } =
@@ -140,9 +235,10 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
         fail(`run ${id} was said to be cancelled and is ${seen.get(id)?.status}`)
   },
 
-  'I2 one run per event, due time and key'(facts, { acknowledged }, _, fail) {
+  'I2 one run per event, due time and key'(facts, memory, _, fail) {
+    const all = runsEver(facts, memory)
     const seen = new Set<string>()
-    for (const { id, trigger_id, trigger_event, schedule_id, schedule_due, trigger } of facts.runs) {
+    for (const { id, trigger_id, trigger_event, schedule_id, schedule_due, trigger } of all) {
       const keys = [
         trigger_id && `trigger ${trigger_id} event ${trigger_event}`,
         schedule_id && `schedule ${schedule_id} due ${schedule_due}`,
@@ -155,8 +251,8 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
         seen.add(key)
       }
     }
-    const runs = byId(facts.runs)
-    for (const [key, id] of acknowledged.byKey)
+    const runs = byId(all)
+    for (const [key, id] of memory.acknowledged.byKey)
       if (runs.get(id)?.trigger !== `request-${key}`)
         fail(`key ${key} was answered with run ${id}, which is not its own`)
   },
@@ -164,14 +260,24 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
   'I3 main is a sequence of commits, each one success'(facts, memory, world, fail) {
     const main = facts.refs.find(({ name }) => name === 'main')
     const { commits } = facts
-    if (bigint(main?.number ?? -1) !== commits.length)
-      fail(`main is at ${main?.number} with ${commits.length} commits`)
-    if (commits.length > 0 && main?.head !== commits.at(-1)?.id)
-      fail('the head of main is not its last commit')
-    const runs = byId(facts.runs)
-    const attempts = new Map(facts.attempts.map((attempt) => [handleOf(attempt), attempt]))
-    commits.forEach((commit, index) => {
-      if (commit.number !== index + 1) fail(`commit ${index + 1} has the number ${commit.number}`)
+    const last = commits.at(-1)
+    if (bigint(main?.number ?? -1) !== (last?.number ?? 0))
+      fail(`main is at ${main?.number}, its last commit is ${last?.number}`)
+    if (last !== undefined && main?.head !== last.id) fail('the head of main is not its last commit')
+    const runs = byId(runsEver(facts, memory))
+    const attempts = new Map(
+      [...memory.gone.attempts, ...facts.attempts].map((attempt) => [handleOf(attempt), attempt]),
+    )
+    const branches = new Set(facts.refs.map(({ name }) => name))
+    const numbers = new Set(commits.map(({ number }) => number))
+    // One that is forgotten has been seen, and no table is as it left it.
+    for (let number = 1; number <= (last?.number ?? 0); number++) {
+      if (numbers.has(number)) continue
+      if (!memory.merged.has(String(number))) fail(`commit ${number} has never been there`)
+      if (facts.entries.some((one) => one.from_commit === number || one.to_commit === number))
+        fail(`commit ${number} is forgotten, and main shows it`)
+    }
+    commits.forEach((commit) => {
       const before = memory.merged.get(String(commit.number))
       if (before !== undefined && before !== commit.id)
         fail(`commit ${commit.number} was ${before} and is ${commit.id}`)
@@ -193,7 +299,8 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
           .map(({ name, content_id }) => `${name}=${content_id}`)
           .sort()
           .join()
-      if (told(written) !== told(changes))
+      // What was written on a branch is forgotten with it.
+      if (branches.has(commit.ref) && told(written) !== told(changes))
         fail(`commit ${commit.number} wrote ${told(written)}, not ${told(changes)}`)
       for (const { name } of written)
         for (const other of facts.entries)
@@ -202,9 +309,9 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
               `commit ${commit.number} of base ${commit.base} wrote ${name}, which ${other.from_commit} had changed`,
             )
     })
-    const numbers = new Set(commits.map(({ number }) => number))
     for (const run of facts.runs) {
-      if (run.merged_commit !== null && (run.status !== 'success' || !numbers.has(run.merged_commit)))
+      const isKnown = memory.merged.has(String(run.merged_commit))
+      if (run.merged_commit !== null && (run.status !== 'success' || !isKnown))
         fail(`run ${run.id} is ${run.status} with commit ${run.merged_commit}`)
       if (run.status !== 'success' || run.merged_commit !== null) continue
       if (memory.lastEvents.get(run.id) === 'inputTaken') {
@@ -231,7 +338,7 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
 
   'I4 what is merged is what was tested, and passed'(facts, memory, world, fail) {
     const contentOf = new Map(world.committed.map((one) => [one.content, one]))
-    const runs = byId(facts.runs)
+    const runs = byId(runsEver(facts, memory))
     const blocked = new Set(facts.failedTests.map(({ run_id }) => run_id))
     for (const commit of facts.commits) {
       const judgement = world.judged.get(commit.id)
@@ -315,8 +422,9 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
   },
 
   'I6 a file is archived once, by a success that read it'(facts, memory, world, fail) {
-    const runs = byId(facts.runs)
-    const readOf = of(facts.runFiles, handleOf)
+    const all = runsEver(facts, memory)
+    const runs = byId(all)
+    const readOf = of([...memory.gone.runFiles, ...facts.runFiles], handleOf)
     for (const file of facts.files) {
       const before = memory.archived.get(file.id)
       if (before !== undefined && before !== file.archived_by_run)
@@ -331,7 +439,7 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
         fail(`file ${file.id} is archived by run ${run?.id}, which is ${run?.status}, read it: ${hasRead}`)
     }
     const readBy = new Map<string, string>()
-    for (const run of facts.runs) {
+    for (const run of all) {
       if (run.status !== 'success' || !world.archives(run.pipeline)) continue
       // It had an attempt that came to nothing, and found its file taken before the next.
       if (memory.lastEvents.get(run.id) === 'inputTaken') continue
@@ -359,6 +467,22 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
     const known = new Set(facts.versions.map((one) => `${one.pipeline_id} ${one.version_number}`))
     for (const version of acknowledged.versions)
       if (!known.has(version)) fail(`version ${version} was told and is not there`)
+  },
+
+  'I8 an execution that fails is tried again as often as its pipeline says'(facts, memory, world, fail) {
+    for (const run of facts.runs) {
+      const { retries } = run.snapshot.context
+      const allowed = world.retries.get(run.id)?.max ?? 0
+      if (retries > allowed) fail(`run ${run.id} was tried again ${retries} times of ${allowed}`)
+      // What cannot even be submitted, or was stopped, is not tried again.
+      const isGivenUp =
+        run.status === 'failed' &&
+        memory.lastEvents.get(run.id) === 'executionFailed' &&
+        memory.lastFroms.get(run.id) !== 'pending.starting' &&
+        !world.stopped.has(handleOf({ run_id: run.id, attempt: run.attempt }))
+      if (isGivenUp && retries < allowed)
+        fail(`run ${run.id} has failed after ${retries} of ${allowed} retries`)
+    }
   },
 
   'I8 nothing is open beside what is under way'(facts, _, world, fail) {
@@ -437,6 +561,10 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
   },
 }
 
+/** Whether a pipeline was deleted long enough ago to go for good. */
+const isPurgeable = (deletedAt: string | null | undefined, { deletedDays }: Retention, world: World) =>
+  deletedAt != null && Date.parse(deletedAt) <= world.now() - deletedDays * DAY_MS
+
 const FIRST_DRAFT = pathOf(newDraft().value)
 const sorted = (pins: Record<string, string>) => JSON.stringify(Object.entries(pins).sort())
 
@@ -468,7 +596,7 @@ export function checkEnd(facts: Facts, memory: Memory, expected: ExpectedFiring[
   for (const { id, kind, tries } of facts.outbox)
     fail('I8 effects are performed', `effect ${id} ${kind} is left after ${tries} tries`)
   for (const { id } of facts.events) fail('I8 events are heard', `event ${id} is left`)
-  const runs = new Set(facts.runs.map((run) => `${run.trigger_id} ${run.trigger_event}`))
+  const runs = new Set(runsEver(facts, memory).map((run) => `${run.trigger_id} ${run.trigger_event}`))
   for (const { triggerId, event, what } of expected)
     if (!runs.has(`${triggerId} ${event}`))
       fail('I2 no event is lost', `${what}: no run of trigger ${triggerId}`)

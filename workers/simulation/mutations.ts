@@ -70,5 +70,25 @@ export const MUTATIONS: readonly Mutation[] = [
       return run === undefined || run.attempt === 0 ? outcome : { ...outcome, attempt: run.attempt }
     },
   },
+  {
+    ...NO_MUTATION,
+    name: 'try again without counting',
+    outcome: (outcome) =>
+      outcome.kind === 'failed' && outcome.retry !== undefined
+        ? { ...outcome, retry: { ...outcome.retry, max: outcome.retry.max + 1 } }
+        : outcome,
+  },
+  rewriting('prune the latest success', /and r\.id is distinct from latest\.id/, ''),
+  rewriting('prune runs that have not ended', /and r\.status in \('success', 'failed', 'cancelled'\)/, ''),
+  rewriting(
+    'forget branches that are open',
+    /where closed_at < (\$\d+) and/,
+    'where $1::timestamptz is not null and',
+  ),
+  rewriting(
+    'purge files that another pipeline has pinned',
+    /select distinct pin\.key, pin\.value as "versionId" from/,
+    'select distinct pin.key, null as "versionId" from',
+  ),
   rewriting('write no history', / as t\(entity_id uuid, event text[^)]*\)/, '$& where false'),
 ]

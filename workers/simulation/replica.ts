@@ -1,14 +1,23 @@
 // One simulated API process with all that it does: the product's services and ticks over the process's own connections,
 // and the memory of its dispatcher, which is lost with it.
+import { expireLakeHistory } from '../../app/catalog/expiry.ts'
 import type { Clock } from '../../app/clock.ts'
 import { makeFileService } from '../../app/files/service.ts'
 import type { NewId, RunId } from '../../app/ids.ts'
 import { makeArchive } from '../../app/landing-zones/archive.ts'
+import { purgeArchivedFiles, queueArchiving } from '../../app/landing-zones/archive-purge.ts'
 import { makeLandingZoneService } from '../../app/landing-zones/service.ts'
 import { limits } from '../../app/limits.ts'
 import type { Log } from '../../app/log.ts'
 import type { PipelineDeleted } from '../../app/pipelines/deletion.ts'
 import { makePipelineService } from '../../app/pipelines/service.ts'
+import { pruneIdempotencyKeys } from '../../app/retention/prune-history.ts'
+import { pruneLogs } from '../../app/retention/prune-logs.ts'
+import { pruneQualityResults } from '../../app/retention/prune-results.ts'
+import { pruneRuns } from '../../app/retention/prune-runs.ts'
+import { purgeDeletedPipelines } from '../../app/retention/purge-pipelines.ts'
+import { NotLeading, nothingReaped, type Reaping } from '../../app/retention/reaping.ts'
+import { tickState } from '../../app/retention/tick-record.ts'
 import {
   adoptOrphans,
   attemptsFollowedBy,
@@ -28,6 +37,7 @@ import { makeTriggerService } from '../../app/triggers/service.ts'
 import { makeWebhookService } from '../../app/webhooks/service.ts'
 import type { Fenced } from '../../drizzle/client.ts'
 import { isPassing } from '../../drizzle/errors.ts'
+import { cutoffsAt } from '../../machines/retention.ts'
 import { performDue } from '../outbox.ts'
 import { makeOutcomeQueue } from '../outcome-queue.ts'
 import { tickSchedules } from '../scheduler.ts'
@@ -37,6 +47,19 @@ import type { Runner } from './runner.ts'
 
 /** `stuck_run_timeout_minutes` */
 const STUCK_MINUTES = 120
+
+/** The reaper's duties, each a step of its own, by the names of workers/reaper.ts. That which moves runs is `failStuck`. */
+export const DUTIES = {
+  logs: pruneLogs,
+  runs: pruneRuns,
+  'quality results': pruneQualityResults,
+  'deleted pipelines': purgeDeletedPipelines,
+  'archived landing files': purgeArchivedFiles,
+  'landing files to move': queueArchiving,
+  'idempotency keys': pruneIdempotencyKeys,
+  'lake branches': expireLakeHistory,
+}
+export type Duty = keyof typeof DUTIES
 
 /** An attempt that this replica follows, and what it has heard of it so far. */
 export interface Followed {
@@ -180,6 +203,39 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
         complain(`effect ${kind} failed`, error)
     })
 
+  /** As a tick performs it. Answers what was removed, or null where another one leads. */
+  async function reap(duty: Duty): Promise<Record<string, number> | null> {
+    const { config, now } = await tickState(sql)
+    const reaping: Reaping = {
+      sql,
+      write: writeAs('reaper'),
+      objects: {
+        list: objects.list,
+        versions: objects.versions,
+        read: async (key) => {
+          const object = await objects.get(key)
+          return object && new Uint8Array(await new Response(object.body).arrayBuffer())
+        },
+        put: async (key, bytes) => void (await objects.put(key, bytes)),
+        remove: objects.delete,
+        removeVersion: objects.deleteVersion,
+      },
+      config,
+      now,
+      cutoffs: cutoffsAt(now.getTime(), config),
+      reaped: nothingReaped(),
+      pause: async () => {},
+      checkRunning: nothing,
+    }
+    try {
+      await DUTIES[duty](reaping)
+    } catch (error) {
+      if (error instanceof NotLeading) return null
+      throw error
+    }
+    return Object.fromEntries(Object.entries(reaping.reaped).filter(([, count]) => count > 0))
+  }
+
   return {
     name,
     process,
@@ -208,6 +264,7 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
     /** Of the reaper's duties the one that moves runs, as workers/reaper.ts performs it. */
     failStuck: () =>
       writeAs('reaper')((tx) => failStuckRuns(tx, { timeoutMinutes: STUCK_MINUTES, limit: 64 })),
+    reap,
     live,
     start,
     apply,

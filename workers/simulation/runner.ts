@@ -22,6 +22,8 @@ export interface Execution {
     ends: 'well' | 'badly'
     isBlocked: boolean
     isWarned: boolean
+    /** What its pipeline says about executions that fail. */
+    retry: Retry | undefined
   }
   /** Its latest commit to its branch, as it believes. */
   head: string | null
@@ -34,6 +36,11 @@ export interface Committed {
   commit: string
   content: string
   handle: string
+}
+
+export interface Retry {
+  max: number
+  delaySeconds: number
 }
 
 export type Runner = ReturnType<typeof makeRunner>
@@ -52,6 +59,18 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
   const tested = new Map<string, (string | null)[]>()
   /** By handle: what its executions have told their followers at their ends. */
   const told = new Map<string, Set<'executed' | 'failed'>>()
+  /** By run: as the version that it pins has it, for all its attempts. */
+  const retries = new Map<string, Retry | undefined>()
+  const retryOf = (runId: string): Retry | undefined => {
+    if (!retries.has(runId))
+      retries.set(
+        runId,
+        random.chance(0.5) ? { max: random.int(0, 2), delaySeconds: random.pick([0, 0, 3, 30]) } : undefined,
+      )
+    return retries.get(runId)
+  }
+  /** Handles that somebody has stopped: they fail, whatever their pipeline says. */
+  const stopped = new Set<string>()
   const tell = (handle: string, what: 'executed' | 'failed') =>
     told.set(handle, (told.get(handle) ?? new Set()).add(what))
 
@@ -67,6 +86,8 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
     judged,
     tested,
     told,
+    retries,
+    stopped,
     zombies,
     /** Those that have ended and are still remembered. */
     ended: () => [...attempts.values()].filter(({ stage }) => stage === 'done'),
@@ -94,6 +115,7 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
           ends: isFair || random.chance(0.85) ? 'well' : 'badly',
           isBlocked: !isFair && random.chance(0.12),
           isWarned: random.chance(0.1),
+          retry: retryOf(request.runId),
         },
         head: null,
         tested: null,
@@ -106,6 +128,7 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
       const execution = attempts.get(handle)
       if (execution === undefined || execution.stage === 'done') return
       execution.stage = 'stopped'
+      stopped.add(handle)
       tell(handle, 'failed')
     },
 
@@ -194,11 +217,12 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
   }
 }
 
-const failed = ({ runId, attempt }: Execution): Outcome => ({
+const failed = ({ runId, attempt, plan }: Execution): Outcome => ({
   runId,
   attempt,
   kind: 'failed',
   error: 'executing: it failed',
+  retry: plan.retry,
 })
 
 function executed(execution: Execution, archivesLandingZones: boolean): Outcome {

@@ -1,8 +1,32 @@
-// What every seed begins with: a zone, pipelines that read it or follow one another, and what starts them by themselves.
+// What every seed begins with: a zone, pipelines that read it or follow one another, what starts them by themselves, and in
+// every other seed settings by which the reaper has something to do.
+import type { SimulatedDatabase } from './database.ts'
 import type { Stage } from './steps.ts'
 
 const NAMESPACE = 'default'
 const LAYER = 'gold'
+
+/** How long things are kept, in the units of the settings. */
+export interface Retention {
+  runs: number
+  runDays: number
+  deletedDays: number
+}
+
+async function keepLittle({ random }: Stage, admin: SimulatedDatabase['admin']): Promise<Retention> {
+  const retention = {
+    runs: random.pick([1, 2, 4]),
+    runDays: random.pick([0, 1, 90]),
+    deletedDays: random.pick([0, 0, 1]),
+  }
+  await admin`
+    update retention_config set runs_max_per_pipeline = ${retention.runs}, runs_max_age_days = ${retention.runDays},
+      soft_delete_purge_days = ${retention.deletedDays}, logs_max_age_days = ${random.pick([0, 1])},
+      quality_results_max_per_test = ${random.pick([0, 1])}, nessie_orphan_branch_max_age_hours = 0,
+      iceberg_snapshot_max_age_days = 0, iceberg_orphan_file_max_age_days = 0`
+  if (random.chance(0.5)) await admin`update landing_zone set auto_purge = true, processed_max_age_days = 0`
+  return retention
+}
 
 /** Performed without faults, through the first replica's services. */
 export async function setUp(stage: Stage): Promise<void> {
@@ -69,5 +93,6 @@ export async function setUp(stage: Stage): Promise<void> {
       ).id,
     },
   )
+  if (random.chance(0.5)) stage.retention = await keepLittle(stage, stage.admin)
   await schedules.create({ namespace: NAMESPACE, layer: LAYER, pipeline: 'third', cron: '*/5 * * * *' })
 }

@@ -2,7 +2,7 @@
 // every step the invariants are checked, and at the end everything must come to rest.
 import { createHash } from 'node:crypto'
 import { limits } from '../../app/limits.ts'
-import type { SimulatedDatabase } from './database.ts'
+import { LOCK_TIMEOUT_MS, type SimulatedDatabase } from './database.ts'
 import { isIllegal } from './errors.ts'
 import { type Facts, readFacts } from './facts.ts'
 import { check, checkEnd, type ExpectedFiring, newMemory, type Violation } from './invariants.ts'
@@ -89,6 +89,7 @@ export async function simulate(
     paused: null,
     expected: [],
     endOfSetUp: START,
+    retention: null,
     mutation,
   }
   const world = {
@@ -96,9 +97,16 @@ export async function simulate(
     judged: runner.judged,
     tested: runner.tested,
     told: runner.told,
+    retries: runner.retries,
+    stopped: runner.stopped,
+    retention: () => stage.retention,
+    now: () => time,
+    holds: store.holds,
     archives: (pipeline: string) => stage.archiving.has(pipeline),
     depthLimit: limits.chainDepth,
   }
+
+  const rewrite = (statement: string) => waitingShortly(mutation.rewrite(statement))
 
   async function restart(place: number) {
     const old = replicas[place]
@@ -109,7 +117,7 @@ export async function simulate(
     const at = place
     const replica: Replica = makeReplica({
       name: `replica-${at}:${started}`,
-      process: makeProcess(database, connections, store, mutation.rewrite, () => {
+      process: makeProcess(database, connections, store, rewrite, () => {
         isAsked = true
       }),
       runner,
@@ -245,6 +253,13 @@ export async function simulate(
   return { seed, violations, story, digest, steps, runs: facts.runs.length, faults }
 }
 
+/** A transaction that sets how long it waits for locks waits no longer than others: nobody lets go meanwhile. */
+const waitingShortly = (statement: string) =>
+  statement.replace(
+    /set_config\('lock_timeout', (\$\d+), true\)/,
+    `set_config('lock_timeout', case when $1 <> '' then '${LOCK_TIMEOUT_MS}' end, true)`,
+  )
+
 /** Whether, where and how an operation fails. */
 function planOf(random: ReturnType<typeof makeRandom>, step: Step, isAnyPaused: boolean): Plan | null {
   // Transactions that lock what others want are where a pause is worth most.
@@ -265,7 +280,7 @@ function expectedFirings(stage: Stage, facts: Facts): ExpectedFiring[] {
         event,
         what: `upload ${event}`,
       }))
-    return facts.runs
+    return [...facts.runs, ...stage.memory.gone.runs.values()]
       .filter(({ pipeline, status }) => pipeline === hears && status === 'success')
       .map(({ id }) => ({ triggerId, event: id, what: `success ${id} of ${hears}` }))
   })

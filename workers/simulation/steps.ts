@@ -10,8 +10,20 @@ import type { Sql } from '../../drizzle/client.ts'
 import type { Memory } from './invariants.ts'
 import type { Mutation } from './mutations.ts'
 import type { Random } from './random.ts'
-import type { Followed, Replica, Role } from './replica.ts'
+import type { Duty, Followed, Replica, Role } from './replica.ts'
 import type { Execution, Runner } from './runner.ts'
+import type { Retention } from './scene.ts'
+
+const DUTY_WEIGHTS: Readonly<Record<Duty, number>> = {
+  logs: 1,
+  runs: 4,
+  'quality results': 1,
+  'deleted pipelines': 3,
+  'archived landing files': 1,
+  'landing files to move': 1,
+  'idempotency keys': 1,
+  'lake branches': 3,
+}
 
 /** One operation of one replica, or, without one, of the world around them. */
 export interface Step {
@@ -56,6 +68,8 @@ export interface Stage {
   /** Triggers that are never touched: each event must have had its run in the end. */
   expected: { triggerId: string; hears: string }[]
   endOfSetUp: number
+  /** Null: so much is kept that the reaper finds nothing. */
+  retention: Retention | null
   mutation: Mutation
 }
 
@@ -101,6 +115,9 @@ const WEIGHTS: Record<string, number> = {
   stop: 0.7,
 }
 
+/** Where the reaper has something to do. */
+const WEIGHTS_OF_REAPING: Record<string, number> = { ...WEIGHTS, create: 5, remove: 5, reap: 40 }
+
 /** What takes the rows that others take as well. */
 const RIVALS: Record<string, number> = {
   cancel: 3,
@@ -110,6 +127,7 @@ const RIVALS: Record<string, number> = {
   live: 1,
   publish: 1,
   lead: 2,
+  reap: 1,
   clock: 1,
 }
 
@@ -220,6 +238,7 @@ const MAKERS: Record<string, Make> = {
   removeFile(stage, replica) {
     if (stage.uploads.length === 0) return null
     const id = stage.random.pick(stage.uploads)
+    stage.memory.removals.add(id)
     return {
       title: `a client deletes file ${id}`,
       replica,
@@ -375,10 +394,17 @@ const MAKERS: Record<string, Make> = {
     operation: async () => (await replica.failStuck())?.ids,
   }),
 
+  reap(stage, replica) {
+    if (stage.retention === null) return null
+    if (!replica.seats.has('reaper')) return leading(stage, replica, 'reaper')
+    const duty = stage.random.weighted(DUTY_WEIGHTS)
+    return { title: `reap ${duty}`, replica, operation: () => replica.reap(duty) }
+  },
+
   clock(stage) {
     const { random } = stage
     // A request that sleeps for a day meets its own key as another one.
-    const hours = stage.paused === null ? 0.5 : 0
+    const hours = stage.paused !== null ? 0 : stage.retention === null ? 0.5 : 2
     const ms = random.weighted({ moment: 10, seconds: 8, minutes: 3, hours })
     const by = {
       moment: [1, 900],
@@ -411,7 +437,8 @@ export function chooseStep(stage: Stage): Step {
   for (;;) {
     const replica = able.length === 0 ? null : random.pick(able)
     // While one sleeps inside a transaction, the other is likely to want the same rows.
-    const weights = stage.paused !== null && random.chance(0.5) ? RIVALS : WEIGHTS
+    const usual = stage.retention === null ? WEIGHTS : WEIGHTS_OF_REAPING
+    const weights = stage.paused !== null && random.chance(0.5) ? RIVALS : usual
     const name = replica === null ? random.pick(['clock', 'reboot']) : random.weighted(weights)
     const step = MAKERS[name]?.(stage, replica as Replica)
     if (step != null) return step
