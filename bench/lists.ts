@@ -14,7 +14,7 @@ const PIPELINES = 1_000
 const NAMESPACES = 8
 const DAYS = 80
 const CALLERS = 4
-const MEASURE_MS = 4_000
+const MEASURE_MS = 3_000
 const WARM_UP = 20
 /** Runs that come and end while lists are asked for, each second. */
 const CHANGES_PER_SECOND = 100
