@@ -8,8 +8,8 @@ const NS_PER_MS = 1e6
 
 /**
  * CPU of a supervised tree by its parts (Linux; elsewhere there are none): of the API process the HTTP thread and each
- * worker, of the runner its engines apart from itself. Threads that have ended are not counted, so measure while the
- * parts stay the same.
+ * worker, of the runner its engines apart from itself, those that have ended among them. Threads that have ended in a
+ * process that lives are not counted.
  */
 export function partsCpu(dataDir: string): PartsCpu {
   const sums: PartsCpu = {}
@@ -21,9 +21,10 @@ export function partsCpu(dataDir: string): PartsCpu {
     if (pid === null) continue
     if (name === 'api') for (const { thread, ms } of threadsOf(pid)) add(partOfApi(thread), ms)
     else for (const { ms } of threadsOf(pid)) add(name, ms)
+    const below = name === 'runner' || name === 'query' ? `${name}'s engines` : name
+    add(below, endedChildrenMs(pid))
     for (const child of descendants(pid, children))
-      for (const { ms } of threadsOf(child))
-        add(name === 'runner' || name === 'query' ? `${name}'s engines` : name, ms)
+      for (const { ms } of [...threadsOf(child), { ms: endedChildrenMs(child) }]) add(below, ms)
   }
   return sums
 }
@@ -45,11 +46,25 @@ function threadsOf(pid: number): { thread: string; ms: number }[] {
   })
 }
 
+/** Linux counts in hundredths of a second. */
+const TICK_MS = 10
+
+/** What the children of a process have spent that have ended. */
+function endedChildrenMs(pid: number): number {
+  const fields = fieldsOf(pid)
+  return (Number(fields?.[13] ?? 0) + Number(fields?.[14] ?? 0)) * TICK_MS
+}
+
+/** Of /proc/<pid>/stat, after the command's name, which may hold anything. */
+function fieldsOf(pid: number | string): string[] | undefined {
+  const stat = textOf(`/proc/${pid}/stat`)
+  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')
+}
+
 function childrenByParent(): Map<number, number[]> {
   const children = new Map<number, number[]>()
   for (const entry of entriesOf('/proc').filter((name) => /^\d+$/.test(name))) {
-    const stat = textOf(`/proc/${entry}/stat`)
-    const parent = Number(stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[1])
+    const parent = Number(fieldsOf(entry)?.[1])
     children.set(parent, [...(children.get(parent) ?? []), Number(entry)])
   }
   return children
