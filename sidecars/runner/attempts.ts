@@ -69,9 +69,9 @@ export class Attempt {
   #cancel = new AbortController()
   #isCancelled = false
 
-  constructor(request: SubmitPipelineRequest, execute: Execute, log: Log) {
+  constructor(request: SubmitPipelineRequest, options: AttemptsOptions) {
     this.handle = handleOf(request)
-    this.ended = this.#run(request, execute, log)
+    this.ended = this.#run(request, options)
   }
 
   /** Resolves when nothing of it runs any more; false when it has ended by itself. */
@@ -82,13 +82,14 @@ export class Attempt {
     return this.#isCancelled
   }
 
-  async #run(request: SubmitPipelineRequest, execute: Execute, log: Log): Promise<void> {
+  async #run(request: SubmitPipelineRequest, { execute, log, seconds }: AttemptsOptions): Promise<void> {
     const cancel = this.#cancel
-    const late = setTimeout(
-      () =>
-        cancel.abort(new AttemptFailure(`the run took longer than ${limits.attemptMs / 3_600_000} hours`)),
-      limits.attemptMs,
-    )
+    const late =
+      seconds !== undefined &&
+      setTimeout(
+        () => cancel.abort(new AttemptFailure(`stopped at its time limit of ${seconds} s (RUN_TIMEOUT)`)),
+        seconds * 1_000,
+      )
     const enter = (phase: Phase) => {
       this.phase = phase
       this.log.enter(phase)
@@ -119,7 +120,7 @@ export class Attempt {
         this.status = 'failed'
       }
     } finally {
-      clearTimeout(late)
+      if (late !== false) clearTimeout(late)
       this.log.end()
     }
   }
@@ -139,7 +140,16 @@ export interface Attempts {
   freeSlots(): number
 }
 
-export function makeAttempts(options: { concurrency: number; execute: Execute; log: Log }): Attempts {
+export interface AttemptsOptions {
+  /** Attempts that execute at once. */
+  concurrency: number
+  /** What one attempt may take, by the clock; without it, as long as it likes. */
+  seconds?: number
+  execute: Execute
+  log: Log
+}
+
+export function makeAttempts(options: AttemptsOptions): Attempts {
   const running = new Map<string, Attempt>()
   /** Oldest first. */
   const ended = new Map<string, { attempt: Attempt; at: number }>()
@@ -163,7 +173,7 @@ export function makeAttempts(options: { concurrency: number; execute: Execute; l
       const known = find(handleOf(request))
       if (known !== null) return known
       if (running.size >= options.concurrency) return null
-      const attempt = new Attempt(request, options.execute, options.log)
+      const attempt = new Attempt(request, options)
       running.set(attempt.handle, attempt)
       void attempt.ended.then(() => {
         running.delete(attempt.handle)

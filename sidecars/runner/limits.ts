@@ -16,8 +16,6 @@ export const limits = {
   requestBytes: 128 * MIB,
   /** One text file of a pipeline (spec: Limits). */
   sourceBytes: 32 * MIB,
-  /** One attempt, from its acceptance to its facts. */
-  attemptMs: 6 * 3_600_000,
   /** Quality tests run outside any run: their caller waits for the answer. */
   testsMs: 60_000,
   /** A preview's caller waits too. Others wait their turn: attempts are not to wait for engines that previews have. */

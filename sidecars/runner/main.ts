@@ -79,7 +79,12 @@ async function run(settings: RunnerSettings): Promise<void> {
     interpreters,
     pythonLimits: settings.python,
   }
-  const attempts = makeAttempts({ concurrency: settings.concurrency, execute: makeJourney(places), log })
+  const attempts = makeAttempts({
+    concurrency: settings.concurrency,
+    seconds: settings.runSeconds,
+    execute: makeJourney(places),
+    log,
+  })
   const service = makeRunnerService({ attempts, testMain: makeTestMain(places), interpreters })
   const server = serveConnect({
     host: settings.host,

@@ -3,6 +3,7 @@ import { Code, ConnectError } from '@connectrpc/connect'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { RunPhase, RunStatus, Severity } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import {
+  filesOf,
   follow,
   openTestService,
   type RunnerProcess,
@@ -474,6 +475,52 @@ describe('the process', () => {
     expect(await runner.client.cancelRun({ handle })).toMatchObject({ interrupted: false })
     expect(await runner.client.cancelRun({ handle: 'no:1' })).toMatchObject({ interrupted: false })
     await publish(aTable(), 'select 1 as a')
+  })
+
+  test.each([
+    [
+      'writes files without end',
+      'select a.range as x, b.range as y from range(1000000) a, range(1000000) b',
+      'written',
+    ],
+    [
+      'sorts more than fits into memory',
+      "select range as a, repeat('x', 100) || range as b from range(40_000_000) order by hash(range)",
+      'spill-',
+    ],
+  ])('cancels within a second what %s', async (_, sql, leaves) => {
+    const submit = await service.attempt(aTable(), sqlFiles(sql))
+    const { handle } = await runner.client.submitPipeline(submit)
+    // Until it is in the middle of it.
+    while (!(await filesOf(runner)).some((path) => path.includes(`/${leaves}`))) await Bun.sleep(5)
+    const started = performance.now()
+    expect(await runner.client.cancelRun({ handle })).toMatchObject({ interrupted: true })
+    expect(performance.now() - started).toBeLessThan(1_000)
+    expect(await filesOf(runner)).toEqual([])
+  })
+
+  test('memory and disk that run out end the run that used them up, and no other', async () => {
+    const small = await startRunner({ ENGINE_MEMORY_LIMIT: '100MB', ENGINE_TEMP_LIMIT: '20MB' })
+    const other = await service.attempt(aTable(), sqlFiles(ENDLESS))
+    const { handle } = await small.client.submitPipeline(other)
+    const greedy = "select repeat('x', 100) || range as b from range(10_000_000) order by hash(range)"
+    const { facts } = await runToEnd(small.client, await service.attempt(aTable(), sqlFiles(greedy)))
+    expect(facts.error).toStartWith(
+      'executing: pipeline.sql: the query needs more memory than its engine has',
+    )
+    expect(facts.error).not.toContain('/')
+    expect((await small.client.getRunStatus({ handle })).status).toBe(RunStatus.RUNNING)
+    await small.client.cancelRun({ handle })
+    await small.stop()
+  })
+
+  test('stops a run at its time limit, and the run says so', async () => {
+    const short = await startRunner({ RUN_TIMEOUT: '1' })
+    const { facts } = await runToEnd(short.client, await service.attempt(aTable(), sqlFiles(ENDLESS)))
+    expect(facts.error).toBe('executing: stopped at its time limit of 1 s (RUN_TIMEOUT)')
+    const next = await runToEnd(short.client, await service.attempt(aTable(), sqlFiles('select 1 as a')))
+    expect(next.facts.status).toBe(RunStatus.COMPLETED)
+    await short.stop()
   })
 
   test('survives its engines: a killed one fails its run only', async () => {

@@ -13,6 +13,7 @@ test('a scratch directory is all that must be said', () => {
     concurrency: 4,
     engine: { memoryLimitBytes: GIB, tempLimitBytes: 16 * GIB, threads: 1 },
     logFormat: 'text',
+    runSeconds: 21_600,
     sandbox: 'auto',
     python: { bin: null, memoryBytes: 2 * GIB, seconds: 3_600, cpuSeconds: 3_600 },
   })

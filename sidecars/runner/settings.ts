@@ -19,8 +19,11 @@ const MEMORY_SHARE = 0.6
 const PYTHON_MEMORY_SHARE = 0.25
 const PYTHON_MEMORY_MIN = 512 * MIB
 const DAY_SECONDS = 86_400
+const RUN_SECONDS = 21_600
 
 export interface RunnerSettings extends Settings {
+  /** One execution of a run, from its acceptance to its facts, by the clock. */
+  runSeconds: number
   /** What pipelines in Python run in. */
   sandbox: SandboxMode
   python: {
@@ -37,13 +40,14 @@ export interface RunnerSettings extends Settings {
 
 /** Reads the environment. Throws one SettingsError that lists every bad name. */
 export function parseSettings(env: Env, machine: Machine): RunnerSettings {
-  let own: Pick<RunnerSettings, 'sandbox' | 'python'> | undefined
+  let own: Pick<RunnerSettings, 'runSeconds' | 'sandbox' | 'python'> | undefined
   const common = readSettings(env, PORT, ({ number, bytes, oneOf }) => {
     const concurrency = number('RUNNER_CONCURRENCY', 4, { min: 1, max: CONCURRENCY_MAX })
     const threads = number('ENGINE_THREADS', Math.max(1, machine.cores - 1), { min: 1, max: THREADS_MAX })
     const seconds = number('PYTHON_TIMEOUT', 3_600, { min: 1, max: DAY_SECONDS })
     const pythonMemory = Math.floor((machine.memoryBytes * PYTHON_MEMORY_SHARE) / concurrency)
     own = {
+      runSeconds: number('RUN_TIMEOUT', RUN_SECONDS, { min: 1, max: 7 * DAY_SECONDS }),
       sandbox: oneOf('SANDBOX', SANDBOX_MODES),
       python: {
         bin: env.PYTHON_BIN?.trim() || null,

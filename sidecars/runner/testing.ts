@@ -81,6 +81,14 @@ export async function roomsOf({ scratchDir }: RunnerProcess): Promise<string[]> 
   return inside.flat().filter((name) => !name.startsWith('warm-'))
 }
 
+/** What runs and previews have written where engines work, spilled or to be stored. */
+export async function filesOf({ scratchDir }: RunnerProcess): Promise<string[]> {
+  const all = await readdir(join(scratchDir, 'engines'), { recursive: true, withFileTypes: true })
+  return all
+    .filter((entry) => entry.isFile() && !entry.parentPath.includes('/warm-'))
+    .map(({ parentPath, name }) => `${parentPath}/${name}`)
+}
+
 function childrenOf(pid: number): number[] {
   const { stdout } = Bun.spawnSync(['ps', '-o', 'pid=', '--ppid', String(pid)])
   return stdout.toString().trim().split(/\s+/).filter(Boolean).map(Number)

@@ -54,8 +54,11 @@ function sqlReason(fault: EngineFault, { file, source, sql }: Rendered): string 
   const { kind, line } = fault
   const words = wordsOf(fault)
   // What follows is advice for someone who can change the engine's settings.
-  if (kind === 'out_of_memory')
-    return `${file}: the query needs more memory than its engine has: ${words.replace(/\n\s*Possible solutions:[\s\S]*$/, '').trim()}`
+  if (kind === 'out_of_memory') {
+    const what = /max_temp_directory_size/.test(words) ? 'temporary disk' : 'memory'
+    const which = words.replace(/\n\s*(?:Possible solutions:|This limit was set by)[\s\S]*$/, '').trim()
+    return `${file}: the query needs more ${what} than its engine has: ${which}`
+  }
   const said = `${words}${hintFor(words)}`
   if (line === undefined) return `${file}: ${said}`
   const own = sourceLine(line, source, sql)
