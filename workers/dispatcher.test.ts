@@ -111,6 +111,16 @@ const statusIs = (id: RunId, status: string) =>
     () => rowOf(id),
     (row) => row.status === status,
   )
+/** Nobody awaits a sidecar while holding a transaction: while one is awaited, a moment comes without any. */
+const noneInTransaction = () =>
+  until(
+    () =>
+      database.sql`
+        select query from pg_stat_activity
+        where datname = current_database() and pid <> pg_backend_pid() and xact_start is not null
+          and backend_type = 'client backend'`,
+    (transactions) => transactions.length === 0,
+  )
 const openBranches = () => database.sql`select name from lake_ref where state = 'open' and name <> 'main'`
 const logOf = async (id: RunId) =>
   (await database.sql`select message from run_log where run_id = ${id} order by seq`).map(
@@ -368,6 +378,42 @@ describe('runners', () => {
       first.release()
       expect(await database.sql`select * from main_entry where name = ${name}`).toHaveLength(1)
       expect(await openBranches()).toHaveLength(0)
+    },
+  )
+
+  test('that does not answer keeps no connection in a transaction waiting', async () => {
+    const asked = Promise.withResolvers<void>()
+    const silent = Bun.listen({
+      hostname: '127.0.0.1',
+      port: 0,
+      socket: {
+        data(_, bytes) {
+          if (bytes.includes('SubmitPipeline')) asked.resolve()
+        },
+      },
+    })
+    running.push({ stop: async () => silent.stop(true) })
+    dispatcher([`http://127.0.0.1:${silent.port}`])
+    const pipeline = await pipelineNamed('unanswered')
+    const id = await pipeline.request()
+    await asked.promise
+    await noneInTransaction()
+    expect((await rowOf(id)).status).toBe('pending')
+    await pipeline.runs.cancel(id)
+  })
+
+  test.each(WAYS)(
+    'that takes its time over an attempt keeps no connection in a transaction waiting (%s)',
+    async (way, isPlain) => {
+      const slow = held()
+      const its = runner(slow.script, undefined, { isPlain })
+      dispatcher([its.url])
+      await isReady(its, isPlain)
+      const id = await (await pipelineNamed(`slow-${way.replaceAll(' ', '-')}`)).request()
+      await statusIs(id, 'running')
+      await noneInTransaction()
+      slow.release()
+      expect((await ended(id)).status).toBe('success')
     },
   )
 

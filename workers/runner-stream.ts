@@ -14,6 +14,8 @@ import { GRACE_MS, LATE_MS, pause, RETRY_MS } from './follower.ts'
 /** A stream that nobody needs now is tried again after this time; one that a runner does not offer, after that. */
 const IDLE_RETRY_MS = 500
 const OFFER_RETRY_MS = 10_000
+/** One that breaks earlier than this may well break again. */
+const LASTING_MS = 1_000
 /** How often silence is looked for. */
 const WATCH_MS = 250
 /** A runner is told that lines are stored after so many bytes of an attempt: half of what it tells at least before it waits. */
@@ -65,6 +67,7 @@ export function openRunnerStream({ runner, stored, signal }: StreamDeps): Runner
   let isOffered = true
   let cut = new AbortController()
   let heardAt = performance.now()
+  let triedAt = heardAt
   let watchedAt = heardAt
 
   async function keepOpen() {
@@ -72,6 +75,7 @@ export function openRunnerStream({ runner, stored, signal }: StreamDeps): Runner
     while (!signal.aborted) {
       const id = newId()
       let wasOpen = false
+      triedAt = performance.now()
       cut = new AbortController()
       const told = [...attempts.values()].filter(({ boot }) => boot !== null)
       for (const attempt of told) attempt.on = id
@@ -93,9 +97,10 @@ export function openRunnerStream({ runner, stored, signal }: StreamDeps): Runner
       open = null
       replaces = id
       if (!isOffered) for (const attempt of attempts.values()) if (attempt.boot !== null) leaveAlone(attempt)
-      // One that breaks is there again at once; one that cannot be opened is not asked for all the time.
+      // One that breaks is there again at once; one that does not last or cannot be opened is not asked for all the time.
+      const hasLasted = wasOpen && performance.now() - triedAt > LASTING_MS
       await pause(
-        wasOpen ? 0 : !isOffered ? OFFER_RETRY_MS : attempts.size > 0 ? RETRY_MS : IDLE_RETRY_MS,
+        hasLasted ? 0 : !isOffered ? OFFER_RETRY_MS : attempts.size > 0 ? RETRY_MS : IDLE_RETRY_MS,
         signal,
       )
     }
@@ -106,6 +111,7 @@ export function openRunnerStream({ runner, stored, signal }: StreamDeps): Runner
   /** The runner tells on this stream from now on. */
   function begin(id: string, boot: string) {
     open = { id, boot }
+    isOffered = true
     const late: Attempt[] = []
     for (const attempt of attempts.values()) {
       if (attempt.boot === null) continue
@@ -264,7 +270,7 @@ export function openRunnerStream({ runner, stored, signal }: StreamDeps): Runner
       heardAt = Math.max(heardAt, now - limits.runnerSilenceMs + GRACE_MS)
     watchedAt = now
     if (now - heardAt < limits.runnerSilenceMs) return
-    cut.abort()
+    if (now - triedAt >= limits.runnerSilenceMs) cut.abort()
     for (const attempt of attempts.values())
       if (attempt.boot !== null && now - attempt.since >= limits.runnerSilenceMs) lose(attempt, LOST.silent)
   }, WATCH_MS)
