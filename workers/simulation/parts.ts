@@ -1,0 +1,176 @@
+// Many seeds: parts of them are played by processes of their own, and whoever asked for them is told how it goes. A process
+// that dies takes one seed with it, which counts as failed; the seeds after it are played by another one.
+import { type Bench, type Result, simulate } from './simulate.ts'
+
+export interface Range {
+  from: number
+  count: number
+}
+
+/** Seeds that one process plays: then a new one takes over, with a server of its own, so that nothing grows for hours. */
+const PART_SEEDS = 500
+const PROGRESS_MS = 30_000
+/** A seed takes less than a second. */
+const HANGS_AFTER_MS = 300_000
+/** Failing seeds that a process tells with their steps. */
+const TOLD = 3
+/** How a line begins that is meant for the process above. */
+const TO_PARENT = '@sluice '
+
+type Message =
+  | { kind: 'begun'; seed: number }
+  | ({ kind: 'played'; isFailed: boolean } & Pick<Result, 'seed' | 'steps' | 'runs' | 'faults'>)
+
+const say = (message: Message) => console.log(`${TO_PARENT}${JSON.stringify(message)}`)
+
+/** The seeds of one process, one after the other. Answers its exit code. */
+export async function playPart({ from, count }: Range, open: () => Promise<Bench>): Promise<number> {
+  let bench = await open()
+  let failed = 0
+  for (let seed = from; seed < from + count; seed++) {
+    say({ kind: 'begun', seed })
+    const result = await simulate(bench, seed).catch((error: unknown) => broken(seed, error))
+    const { steps, runs, faults, violations } = result
+    if (violations.length > 0) {
+      failed += 1
+      if (failed <= TOLD) tell(result, false)
+      else console.log(`FAILED seed ${seed}: ${violations[0]?.invariant}: ${violations[0]?.what}`)
+      // Whatever it has left half done is not the next one's.
+      bench = await open()
+    }
+    say({ kind: 'played', seed, isFailed: violations.length > 0, steps, runs, faults })
+  }
+  return failed === 0 ? 0 : 1
+}
+
+/** A seed that could not be played to its end. */
+const broken = (seed: number, error: unknown): Result => ({
+  seed,
+  violations: [
+    {
+      invariant: 'a seed is played to its end',
+      what: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    },
+  ],
+  story: [],
+  digest: '',
+  steps: 0,
+  runs: 0,
+  faults: {},
+})
+
+/** Plays all seeds and tells how it goes. Answers the exit code: 0 where every seed has passed. */
+export async function playAll({ from, count }: Range, processes: number): Promise<number> {
+  const startedAt = performance.now()
+  const seconds = () => (performance.now() - startedAt) / 1_000
+  const parts: Range[] = []
+  const size = Math.min(PART_SEEDS, Math.ceil(count / processes))
+  for (let first = from; first < from + count; first += size)
+    parts.push({ from: first, count: Math.min(size, from + count - first) })
+  const totals = { played: 0, steps: 0, runs: 0, cpuMs: 0, faults: {} as Record<string, number> }
+  const failed: number[] = []
+
+  const progress = () => {
+    const each = seconds() / Math.max(1, totals.played)
+    console.log(
+      `${totals.played} of ${count} seeds, ${failed.length} failed, ${(1 / each).toFixed(2)} seeds/s, ${Math.round(((count - totals.played) * each) / 60)} min left`,
+    )
+  }
+  const timer = setInterval(progress, PROGRESS_MS)
+  const hear = (message: Message) => {
+    if (message.kind === 'begun') return
+    totals.played += 1
+    totals.steps += message.steps
+    totals.runs += message.runs
+    for (const [kind, times] of Object.entries(message.faults))
+      totals.faults[kind] = (totals.faults[kind] ?? 0) + times
+    if (message.isFailed) failed.push(message.seed)
+  }
+  const work = async () => {
+    for (let part = parts.shift(); part !== undefined; part = parts.shift()) {
+      const { lost, cpuMs } = await playElsewhere(part, hear)
+      totals.cpuMs += cpuMs
+      if (lost === null) continue
+      console.log(
+        `FAILED seed ${lost.seed}: ${lost.why}\n  again: npm run simulate -- --seed ${lost.seed} --verbose`,
+      )
+      totals.played += 1
+      failed.push(lost.seed)
+      const next = lost.seed + 1
+      if (next < part.from + part.count) parts.unshift({ from: next, count: part.from + part.count - next })
+    }
+  }
+  await Promise.all(Array.from({ length: processes }, work))
+  clearInterval(timer)
+
+  const { steps, runs, faults, cpuMs } = totals
+  console.log(
+    `${count} seeds from ${from} in ${seconds().toFixed(1)} s by ${processes} processes: ${(seconds() / count).toFixed(3)} s each, ${(cpuMs / count / 1_000).toFixed(3)} s of processors with Postgres; ${steps} steps, ${runs} runs, faults ${JSON.stringify(faults)}`,
+  )
+  if (failed.length > 0) console.log(`failing seeds: ${failed.sort((a, b) => a - b).join(' ')}`)
+  console.log(`${count - failed.length} passed, ${failed.length} failed`)
+  return failed.length === 0 && totals.played === count ? 0 : 1
+}
+
+/** Plays a part in a process of its own. `lost`: the seed at which that has died. */
+async function playElsewhere(part: Range, hear: (message: Message) => void) {
+  const child = Bun.spawn(
+    [
+      process.execPath,
+      new URL('./main.ts', import.meta.url).pathname,
+      '--part',
+      `--from=${part.from}`,
+      `--seeds=${part.count}`,
+    ],
+    { stdout: 'pipe', stderr: 'inherit' },
+  )
+  let [begun, played] = [part.from, part.from - 1]
+  let hasHung = false
+  const hang = () => {
+    hasHung = true
+    child.kill('SIGKILL')
+  }
+  let watchdog = setTimeout(hang, HANGS_AFTER_MS)
+  for await (const line of linesOf(child.stdout)) {
+    clearTimeout(watchdog)
+    watchdog = setTimeout(hang, HANGS_AFTER_MS)
+    if (!line.startsWith(TO_PARENT)) {
+      console.log(line)
+      continue
+    }
+    const message = JSON.parse(line.slice(TO_PARENT.length)) as Message
+    if (message.kind === 'begun') begun = message.seed
+    else played = message.seed
+    hear(message)
+  }
+  clearTimeout(watchdog)
+  const code = await child.exited
+  const why = hasHung
+    ? `nothing was heard of it for ${HANGS_AFTER_MS / 1_000} s`
+    : `its process has ended with ${code}`
+  return {
+    lost: played === part.from + part.count - 1 ? null : { seed: Math.max(begun, played + 1), why },
+    cpuMs: Number(child.resourceUsage()?.cpuTime.total ?? 0) / 1_000,
+  }
+}
+
+async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  for await (const bytes of stream) {
+    const lines = (rest + decoder.decode(bytes, { stream: true })).split('\n')
+    rest = lines.pop() ?? ''
+    yield* lines
+  }
+  if (rest !== '') yield rest
+}
+
+/** A seed that failed, with the end of what happened; `isVerbose`: any seed, with all of it. */
+export function tell({ seed, story, violations }: Result, isVerbose: boolean): void {
+  if (violations.length > 0 || isVerbose) {
+    console.log(violations.length > 0 ? `FAILED seed ${seed}` : `seed ${seed}`)
+    for (const line of isVerbose ? story : story.slice(-25)) console.log(`  ${line}`)
+  }
+  for (const { invariant, what } of violations.slice(0, 5)) console.log(`  VIOLATED ${invariant}: ${what}`)
+  if (violations.length > 0) console.log(`  again: npm run simulate -- --seed ${seed} --verbose`)
+}
