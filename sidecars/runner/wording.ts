@@ -20,7 +20,7 @@ export interface Rendered {
 
 /** Why something failed, for people; null for what should not happen at all. */
 export function reasonOf(error: unknown, rendered?: Rendered): string | null {
-  if (error instanceof EngineFault) return rendered ? sqlReason(error, rendered) : error.message
+  if (error instanceof EngineFault) return rendered ? sqlReason(error, rendered) : wordsOf(error)
   if (error instanceof EngineEnded || error instanceof TemplateError) return error.message
   if (
     error instanceof UnsupportedColumn ||
@@ -48,7 +48,13 @@ const wordsOf = ({ message }: EngineFault) =>
     .replace(/\n+LINE \d+:[\s\S]*$/, '')
     // Names of the engine's functions that sound like ours.
     .replace(/(Function with name (?:ref|landing_zone) does not exist)![\s\S]*$/, '$1')
+    .replace(LAKE_PATH, '$1')
+    .replace(CACHED_PATH, 'a file of the lake')
     .trim()
+
+/** A file of the lake that cannot be read, by its place on this machine; and the copy of one. */
+const LAKE_PATH = /(?:\/[^/'"\n]+)+\/(_lake\/[^'"\s]+)/g
+const CACHED_PATH = /(?:\/[^/'"\n]+)+\/cache\/[0-9a-f]{64}/g
 
 function sqlReason(fault: EngineFault, { file, source, sql }: Rendered): string {
   const { kind, line } = fault
