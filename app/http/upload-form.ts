@@ -14,7 +14,10 @@ export interface IncomingFile {
   filename: string
   /** A media type, in lower case. */
   contentType: string
-  /** To be read once. Fails with the error that the client gets. */
+  /**
+   * To be read once, and each chunk to be done with before the next is asked for: its memory is given back then. Fails with
+   * the error that the client gets.
+   */
   body: AsyncIterable<Uint8Array>
 }
 
@@ -86,6 +89,7 @@ async function receive<Stored extends Undoable>(
   const end = makeEnd()
   const fields: Record<string, string> = {}
   const hash = isHashed ? createHash('sha256') : null
+  const content = makeContent(end, hash)
   let file: { stream: BusboyFileStream; filename: string; contentType: string } | undefined
   let storing: Promise<Stored> | undefined
 
@@ -105,7 +109,7 @@ async function receive<Stored extends Undoable>(
     if (name !== FILE_FIELD) return void stream.resume()
     if (refuseTwice(name)) return void stream.resume()
     file = { stream, filename: filename ?? '', contentType: mediaTypeOrNone(type) }
-    storing = end.guard(store({ ...file, body: contentOf(stream, end, hash) }, { ...fields }))
+    storing = end.guard(store({ ...file, body: content.of(stream) }, { ...fields }))
   })
   parser.on('partsLimit', () => end.fail(invalid('body', `has more than ${limits.uploadParts} parts`)))
   parser.on('error', (cause) => end.fail(malformed('is not valid multipart/form-data', cause)))
@@ -116,6 +120,8 @@ async function receive<Stored extends Undoable>(
       arrived += chunk.byteLength
       if (arrived > most) throw tooLarge()
       await end.orFailure(written(parser, chunk))
+      if (file !== undefined) await end.orFailure(content.taken(file.stream))
+      giveBack(chunk)
     }
     await end.orFailure(finished(parser))
     for (const [name, value] of Object.entries(fields)) refuseText(name, value)
@@ -223,17 +229,45 @@ const brokenOff = (cause: unknown): never => {
   throw malformed('was not received to its end', cause)
 }
 
-async function* contentOf(stream: BusboyFileStream, end: End, hash: Hash | null): AsyncGenerator<Uint8Array> {
-  try {
-    for await (const chunk of stream) {
-      hash?.update(chunk)
-      yield chunk
+/** The file's bytes on their way from the parser to whoever stores them. */
+function makeContent(end: End, hash: Hash | null) {
+  let taken = 0
+  let wake = () => {}
+
+  async function* of(stream: BusboyFileStream): AsyncGenerator<Uint8Array> {
+    try {
+      for await (const chunk of stream) {
+        hash?.update(chunk)
+        const { byteLength } = chunk
+        yield chunk
+        taken += byteLength
+        wake()
+      }
+    } catch (error) {
+      throw end.error() ?? error
     }
-  } catch (error) {
-    throw end.error() ?? error
+    // A stream that was destroyed ends as one that is over.
+    if (end.error() !== undefined) throw end.error()
   }
-  // A stream that was destroyed ends as one that is over.
-  if (end.error() !== undefined) throw end.error()
+
+  return {
+    of,
+    /** Resolves when all that was parsed has been taken. */
+    async taken(stream: BusboyFileStream) {
+      while (taken < stream.bytesRead)
+        await new Promise<void>((resolve) => {
+          wake = resolve
+        })
+    },
+  }
+}
+
+/**
+ * Frees the memory of a chunk that nobody will look at again. Collectors weigh it too lightly: hundreds of megabytes of
+ * chunks that were done with would wait for them while eight files arrive.
+ */
+function giveBack({ buffer }: Uint8Array) {
+  if (buffer instanceof ArrayBuffer && 'transfer' in buffer && !buffer.resizable) buffer.transfer(0)
 }
 
 const written = (parser: BusboyInstance, chunk: Uint8Array) =>

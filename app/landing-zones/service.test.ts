@@ -1,7 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { until } from '../../workers/testing.ts'
 import type { Clock } from '../clock.ts'
 import { formWith } from '../http/test-form.ts'
+import { limits } from '../limits.ts'
 import { bytes, openParts, type Parts, refusal } from '../pipelines/test-parts.ts'
+import { makeClearUp } from './abandoned.ts'
+import type { AbandonedUpload } from './arrivals.ts'
 import { makeLandingZoneService } from './service.ts'
 
 let parts: Parts
@@ -188,6 +192,55 @@ describe('an upload', () => {
     expect(await service().get(ref)).toMatchObject({ file_count: 0, total_bytes: 0 })
     expect(await service().files(ref, page)).toEqual({ files: [], total: 0 })
     expect((await service().file(ref, stored.id)).filename).toBe(stored.filename)
+  })
+})
+
+describe('an upload that is killed', () => {
+  /** Names its object, and then nothing more happens. */
+  const killedThen = (): Parts['objects'] => ({
+    ...parts.objects,
+    async stage(...stage) {
+      const staged = await parts.objects.stage(...stage)
+      return {
+        ...staged,
+        async commit(key) {
+          await staged.commit(key)
+          return new Promise(() => {})
+        },
+      }
+    },
+  })
+  const intents = ({ name }: { name: string }) => parts.sql<{ payload: AbandonedUpload; minutes: number }[]>`
+    select payload, extract(epoch from due_at - clock_timestamp())::int / 60 as minutes from outbox
+    where kind = 'abandonedUpload' and payload ->> 'name' = ${name}`
+
+  test('between its object and its row is found by its intent, and clearing up takes nothing else', async () => {
+    const { ref, prefix } = await created()
+    const kept = await service().upload(ref, file('kept.csv'))
+    void service({ objects: killedThen() }).upload(ref, file('lost.csv'))
+    const keys = await until(
+      () => keysUnder(prefix),
+      (found) => found.length === 2,
+    )
+    const [intent, ...others] = await intents(ref)
+    expect(others).toHaveLength(0)
+    expect(intent?.payload.path).toBe(keys.find((key) => key !== kept.s3_path) ?? '')
+    expect(intent?.minutes).toBeGreaterThanOrEqual(limits.uploadMs / 60_000)
+    expect((await service().files(ref, page)).total).toBe(1)
+    const clearUp = makeClearUp(parts)
+    for (let turn = 0; turn < 2; turn++) {
+      if (intent) await clearUp(intent.payload)
+      await clearUp({ ...ref, filename: kept.filename, path: kept.s3_path })
+      expect(await keysUnder(prefix)).toEqual([kept.s3_path])
+    }
+  })
+
+  test('leaves no intent when it ends by itself, however that is', async () => {
+    const { ref } = await created()
+    await service().upload(ref, file('a.csv'))
+    const over = formWith(new File([new Uint8Array(33_554_433)], 'over.csv'))
+    expect((await refusal(service().upload(ref, over))).status).toBe(413)
+    expect(await intents(ref)).toHaveLength(0)
   })
 })
 

@@ -50,7 +50,10 @@ export interface PutOptions {
   maxBytes?: number
 }
 
-/** Bytes, or chunks of them as they come. A source that is not read to its end is cancelled. */
+/**
+ * Bytes, or chunks of them as they come; a chunk may be gone once the next is asked for. A source that is not read to its end
+ * is cancelled.
+ */
 export type Body = Uint8Array | AsyncIterable<Uint8Array>
 
 export interface StageOptions extends PutOptions {
