@@ -228,3 +228,8 @@ test.each([
     expect.objectContaining({ message }),
   ])
 })
+
+test('a value that holds itself is a bad value like any other', () => {
+  expect(errorsOf('unique_key: &a [*a]').join()).toContain('a value that holds itself')
+  expect(errorsOf('description: &a {b: *a}').join()).toContain('a value that holds itself')
+})

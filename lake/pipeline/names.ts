@@ -50,8 +50,17 @@ export const tableKey = (table: TableName): string => `${table.namespace}.${tabl
 
 const SHOWN_CHARACTERS = 80
 
+function jsonOf(value: unknown): string | undefined {
+  try {
+    return JSON.stringify(value)
+  } catch {
+    // YAML can say it with an alias.
+    return 'a value that holds itself'
+  }
+}
+
 /** A value as it is quoted back in a message: bounded, and safe to print. */
 export function shown(value: unknown): string {
-  const text = JSON.stringify(value) ?? String(value)
+  const text = jsonOf(value) ?? String(value)
   return text.length <= SHOWN_CHARACTERS ? text : `${text.slice(0, SHOWN_CHARACTERS)}…`
 }

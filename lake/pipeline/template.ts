@@ -72,6 +72,8 @@ export function renderTemplate(
   // A throw inside a callback would trap the module and lose its message: the first one waits until it has returned.
   const call = (name: ReferenceFunction, resolve: (argument: string) => string) => {
     return (...given: unknown[]): string => {
+      // It is known why it cannot be rendered: a trap ends what would go on for long.
+      if (failure !== undefined) throw failure.error
       const argument = typeof given[0] === 'string' ? given[0] : ''
       try {
         if (given.length !== 1 || typeof given[0] !== 'string')

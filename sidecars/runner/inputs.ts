@@ -1,6 +1,12 @@
 import { join } from 'node:path'
 import type { TableMetadata } from '../../lake/iceberg/metadata.ts'
-import { parseTableName, parseZoneName, type TableName, tableKey } from '../../lake/pipeline/names.ts'
+import {
+  NameError,
+  parseTableName,
+  parseZoneName,
+  type TableName,
+  tableKey,
+} from '../../lake/pipeline/names.ts'
 import {
   renderTemplate,
   type Template,
@@ -10,6 +16,7 @@ import {
 import type { LandingFile } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { type LakeSession, type TableInput, tableExpression } from './lake-session.ts'
 import { bringLanding, type LandingOptions } from './landing.ts'
+import { limits } from './limits.ts'
 
 // What templates ask for, and what of it there is. How SQL will name a table or a zone is known before either is
 // found, so a template is rendered once, ahead; only where something is missing is it rendered again, for the line.
@@ -45,15 +52,21 @@ export class Inputs {
   draft(template: Template): Draft {
     const tables = new Map<string, TableName>()
     const zones = new Set<string>()
+    const checkRoom = () => {
+      if (tables.size + zones.size > limits.namesPerTemplate)
+        throw new NameError(`more than ${limits.namesPerTemplate} tables and landing zones are named`)
+    }
     const sql = this.#render(template, {
       ref: (name) => {
         const table = parseTableName(name, this.#options.namespace)
         tables.set(tableKey(table), table)
+        checkRoom()
         return tableExpression(table)
       },
       landingZone: (name) => {
         const zone = parseZoneName(name)
         zones.add(zone)
+        checkRoom()
         return join(this.#directoryOf(zone), '*')
       },
     })

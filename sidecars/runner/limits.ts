@@ -16,6 +16,8 @@ export const limits = {
   requestBytes: 128 * MIB,
   /** One text file of a pipeline (spec: Limits). */
   sourceBytes: 32 * MIB,
+  /** Tables and zones that one template names: each is looked up. */
+  namesPerTemplate: 1_000,
   /** Quality tests run outside any run: their caller waits for the answer. */
   testsMs: 60_000,
   /** A preview's caller waits too. Others wait their turn: attempts are not to wait for engines that previews have. */
