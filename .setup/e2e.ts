@@ -7,6 +7,7 @@ import type { Tally } from './tally.ts'
 const API_LIMIT_MS = 240_000
 const BROWSER_LIMIT_MS = 240_000
 const FAULTS_LIMIT_MS = 420_000
+const SECURITY_LIMIT_MS = 240_000
 const PAUSES_LIMIT_MS = 300_000
 
 export type EndToEnd = {
@@ -46,6 +47,38 @@ export async function runEndToEnd(tally: Tally, { title, env, python, browser }:
 export async function runFaults(tally: Tally) {
   tally.heading('Fault tests')
   await runPlaywright(tally, { project: 'faults', limitMs: FAULTS_LIMIT_MS })
+}
+
+/** Secrets that no answer may hold, whatever is tried: e2e/security looks for their common beginning. */
+const PLANTED = {
+  PLATFORM_API_KEY: 'canary-platform-key',
+  S3_SECRET_ACCESS_KEY: 'canary-object-key',
+  ANYTHING_ELSE: 'canary-environment',
+}
+
+/** Attempts to get out of every sandbox, over HTTP, on a service that has secrets to lose. */
+export async function runSecurity(tally: Tally, { python }: Pick<EndToEnd, 'python'> = {}) {
+  tally.heading('Escape attempts')
+  let service: Service | undefined
+  await tally.check('the service starts', async () => {
+    service = await startService(PLANTED)
+    return undefined
+  })
+  if (!service) return
+  const { url, log, stop } = service
+  const failuresBefore = tally.failures.length
+  await runPlaywright(tally, {
+    project: 'security',
+    limitMs: SECURITY_LIMIT_MS,
+    env: {
+      SLUICE_URL: url,
+      SLUICE_KEY: PLANTED.PLATFORM_API_KEY,
+      ...(python ? { REQUIRE_PYTHON: '1' } : {}),
+    },
+  })
+  await tally.check('its log holds no secret', async () => /canary-[a-z-]+/.exec(log())?.[0])
+  if (tally.failures.length > failuresBefore) tally.note(`What the service logged last:\n${log()}`)
+  await tally.check('the service stops and leaves nothing behind', stop)
 }
 
 /** Leaders that are paused for a whole minute, again: `npm test` pauses them until another has taken over. */

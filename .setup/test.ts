@@ -1,6 +1,6 @@
-/** `npm test`: what needs only Node and npm, in minutes. `npm test -- check|unit|e2e|faults` runs one part, `-- unit <pattern>` less. */
+/** `npm test`: what needs only Node and npm, in minutes. `npm test -- check|unit|e2e|faults|security` runs one part, `-- unit <pattern>` less. */
 import { runChecks } from './checks.ts'
-import { runEndToEnd, runFaults } from './e2e.ts'
+import { runEndToEnd, runFaults, runSecurity } from './e2e.ts'
 import { inScratch } from './scratch.ts'
 import { Tally } from './tally.ts'
 import { runUnitTests } from './unit.ts'
@@ -12,8 +12,8 @@ const usual: Record<string, () => Promise<void>> = {
   unit: () => runUnitTests(tally, patterns),
   e2e: () => runEndToEnd(tally, { title: 'End-to-end tests', browser: 'if found' }),
 }
-/** Kill and pause processes, which takes its time: CI runs them after the usual parts. */
-const parts = { ...usual, faults: () => runFaults(tally) }
+/** Kill and pause processes, or try to get out of them, which takes its time: CI runs them after the usual parts. */
+const parts = { ...usual, faults: () => runFaults(tally), security: () => runSecurity(tally) }
 
 if (part !== undefined && !(part in parts)) {
   console.error(

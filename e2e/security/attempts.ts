@@ -1,0 +1,86 @@
+// What the specifications of escapes share: how an attempt is made, and what no answer may hold.
+import { type APIRequestContext, type APIResponse, expect } from '@playwright/test'
+import { fresh, type MadePipeline, newPipeline, writeFile } from '../resources.ts'
+
+/**
+ * Secrets that the suite's service is started with (`test:security`), and what gives a place of the machine away. A service
+ * without planted secrets is searched for the rest.
+ */
+const CANARY = /canary-[a-z0-9-]+/g
+const OF_THE_MACHINE =
+  /postgres(?:ql)?:\/\/|root:x:|BEGIN [A-Z ]*PRIVATE KEY|node_modules|\/scratch\/|\/engines\/\d|eyJ[\w-]{20}|at .*\.ts:\d+/
+
+/** Text that an attempt has produced; what its author wrote himself tells him nothing. */
+export function expectNothingTold(told: string, written: string): void {
+  expect(told.match(CANARY) ?? [], written).toEqual([])
+  let rest = told
+  for (const word of written.match(/[\w./:*@-]{4,}/g) ?? []) rest = rest.replaceAll(word, '')
+  expect(rest, written).not.toMatch(OF_THE_MACHINE)
+}
+
+/** The service is well: it is ready, its engines answer, and its metrics hold no secret either. */
+export async function expectHealthy(request: APIRequestContext): Promise<void> {
+  const ready = await request.get('/health/ready')
+  expect([ready.status(), await ready.json()]).toMatchObject([200, { status: 'ok' }])
+  const answer = await request.post('/api/v1/query', { data: { sql: 'select 42 as answer' } })
+  expect([answer.status(), (await answer.json()).rows]).toEqual([200, [{ answer: 42 }]])
+  expect((await (await request.get('/metrics')).text()).match(CANARY) ?? []).toEqual([])
+}
+
+/** Previews of one pipeline, with code of the attempt. */
+export async function newPreview(request: APIRequestContext) {
+  const pipeline = await newPipeline(request, { layer: 'silver' })
+  await writeFile(request, `${pipeline.prefix}pipeline.sql`, 'select 1 as a')
+  return {
+    ...pipeline,
+    ask: (code: string) => request.post(`${pipeline.url}/preview`, { data: { code } }),
+  }
+}
+
+/** It is refused with words for its author: 400 and a message that says this. */
+export async function expectRefused(response: APIResponse, code: string, message: RegExp): Promise<void> {
+  const text = await response.text()
+  expect.soft([response.status(), text], code).toEqual([400, expect.stringMatching(message)])
+  expectNothingTold(JSON.parse(text).error.message, code)
+}
+
+export interface Ended {
+  id: string
+  status: string
+  error: string | null
+  finished_at: string | null
+  log: { level: string; message: string }[]
+}
+
+/** A run of a pipeline with these files, from its request to its end. */
+export async function runOf(
+  request: APIRequestContext,
+  files: Record<string, string>,
+  type: 'sql' | 'python' = 'sql',
+): Promise<Ended> {
+  const pipeline = await newPipeline(request, { name: fresh('escape'), type })
+  for (const [path, content] of Object.entries(files))
+    await writeFile(request, `${pipeline.prefix}${path}`, content)
+  return ended(request, await started(request, pipeline))
+}
+
+export async function started(request: APIRequestContext, { namespace, layer, name }: MadePipeline) {
+  const asked = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
+  expect(asked.status(), await asked.text()).toBe(202)
+  return String((await asked.json()).run_id)
+}
+
+export async function ended(request: APIRequestContext, id: string): Promise<Ended> {
+  const run = async () => (await request.get(`/api/v1/runs/${id}`)).json()
+  await expect
+    .poll(async () => (await run()).finished_at, { intervals: [50, 100, 200], timeout: 25_000 })
+    .not.toBeNull()
+  const { logs } = await (await request.get(`/api/v1/runs/${id}/logs`)).json()
+  return { ...(await run()), log: logs }
+}
+
+/** The run has failed with words that say this, and neither they nor its log hold anything else. */
+export function expectFailed(run: Ended, written: string, message: RegExp): void {
+  expect.soft([run.status, run.error], written).toEqual(['failed', expect.stringMatching(message)])
+  expectNothingTold([run.error, ...run.log.map((line) => line.message)].join('\n'), written)
+}
