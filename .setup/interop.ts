@@ -54,6 +54,8 @@ await inScratch(async () => {
       const env = { TEST_PYTHON_BIN: python, REQUIRE_SANDBOXES: 'bubblewrap,landlock' }
       await runBunTest(tally, ['./sidecars/runner/python'], env)
     }
+    tally.heading('Walls around engine processes, and what the kernel sees of these (bun test)')
+    await runBunTest(tally, ['./sidecars/sandbox'], { REQUIRE_SANDBOXES: '1' })
     await runEndToEnd(tally, { title: 'Pages in a browser', browser: 'only' })
     await runLongPauses(tally)
     if (s3 && database) {

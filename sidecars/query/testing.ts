@@ -48,12 +48,16 @@ export interface QueryOptions {
 
 const MAIN = join(import.meta.dirname, 'main.ts')
 
-export async function startTestQueries(env: Record<string, string> = {}): Promise<TestQueries> {
+/** `through`: a command that starts the service, and ends with it. */
+export async function startTestQueries(
+  env: Record<string, string> = {},
+  through: readonly string[] = [],
+): Promise<TestQueries> {
   const [catalog, directory] = await Promise.all([
     openTestCatalog(),
     mkdtemp(join(tmpdir(), 'sluice-query-')),
   ])
-  const child = Bun.spawn([process.execPath, MAIN], {
+  const child = Bun.spawn([...through, process.execPath, MAIN], {
     env: { PATH: process.env.PATH, SUPERVISED: '1', PORT: '0', SCRATCH_DIR: directory, ...env },
     stdin: 'pipe',
     stdout: 'pipe',

@@ -40,15 +40,24 @@ export interface RunnerProcess {
   stop(): Promise<void>
 }
 
-/** Starts `sidecars/runner/main.ts` on a free port; resolves when it listens. */
-export async function startRunner(env: Record<string, string> = {}): Promise<RunnerProcess> {
+/**
+ * Starts `sidecars/runner/main.ts` on a free port; resolves when it listens. `through`: a command that starts it, and ends
+ * with it.
+ */
+export async function startRunner(
+  env: Record<string, string> = {},
+  through: readonly string[] = [],
+): Promise<RunnerProcess> {
   const scratch = await mkdtemp(join(tmpdir(), 'sluice-runner-'))
-  const child = Bun.spawn([process.execPath, fileURLToPath(new URL('./main.ts', import.meta.url))], {
-    env: { PATH: process.env.PATH ?? '', HOST: '127.0.0.1', PORT: '0', SCRATCH_DIR: scratch, ...env },
-    stdin: 'ignore',
-    stdout: 'pipe',
-    stderr: 'inherit',
-  })
+  const child = Bun.spawn(
+    [...through, process.execPath, fileURLToPath(new URL('./main.ts', import.meta.url))],
+    {
+      env: { PATH: process.env.PATH ?? '', HOST: '127.0.0.1', PORT: '0', SCRATCH_DIR: scratch, ...env },
+      stdin: 'ignore',
+      stdout: 'pipe',
+      stderr: 'inherit',
+    },
+  )
   const { promise, resolve, reject } = Promise.withResolvers<string>()
   void eachLine(child.stdout, (line) => {
     const [, url] = /listening on (\S+)/.exec(line) ?? []
@@ -64,7 +73,8 @@ export async function startRunner(env: Record<string, string> = {}): Promise<Run
     scratchDir: scratch,
     engines: () => childrenOf(child.pid),
     stop: async () => {
-      child.kill('SIGTERM')
+      for (const pid of through.length === 0 ? [child.pid] : childrenOf(child.pid))
+        process.kill(pid, 'SIGTERM')
       await child.exited
       await rm(scratch, { recursive: true, force: true })
     },
