@@ -21,7 +21,9 @@ test('it is ready: database, objects, runner and query answer', async ({ request
     details: {},
     // What this machine has.
     python: body.python,
+    engines: { runner: body.engines.runner, query: body.engines.query },
   })
+  for (const wall of Object.values(body.engines)) expect(wall).toMatch(/^(landlock|seccomp|none)$/)
   expect(response.status()).toBe(200)
   if (body.python !== null) {
     expect(body.python.sandbox).toMatch(/^(bubblewrap|landlock)$/)
