@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { systemClock } from '../app/clock.ts'
 import { limits } from '../app/limits.ts'
 import { openDiskStore } from '../app/objects/disk.ts'
-import { type NoOpService, startNoOpService } from './no-op-service.ts'
+import { startNoOpService } from './no-op-service.ts'
 
 const AT_ONCE = 8
 const ROUNDS = 6
@@ -20,13 +20,15 @@ export async function benchUploads() {
   const service = await startNoOpService()
   const root = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
   const store = await openDiskStore(root, systemClock)
+  const counting = await startCounting()
   try {
     const { call, apiPid: api } = service
     await call('POST', '/landing-zones', { namespace: 'default', name: 'drop' })
+    const url = `${service.url}/api/v1/landing-zones/default/drop/files`
     const bytes = content()
     const form = formOf(bytes)
     // The first uploads pay for what is compiled and allocated once.
-    await uploads(service, form, 1)
+    await uploads(url, form, 1)
     await Bun.sleep(SETTLE_MS)
     const idle = await residentBytes(api)
 
@@ -35,15 +37,21 @@ export async function benchUploads() {
       most = Math.max(most, await residentBytes(api).catch(() => 0))
     }, LOOK_MS)
     const raw: number[] = []
+    const bare: number[] = []
     const http: number[] = []
     for (let round = 0; round < ROUNDS; round++) {
       raw.push(await took(() => puts(store, bytes, round)))
-      http.push(await took(() => uploads(service, form, AT_ONCE)))
+      bare.push(await took(() => uploads(counting.url, form, AT_ONCE)))
+      http.push(await took(() => uploads(url, form, AT_ONCE)))
     }
     clearInterval(looks)
-    const rates = { 'raw object store': rate(raw), 'over HTTP': rate(http) }
+    const rates = {
+      'raw object store': rate(raw),
+      'a server that only counts': rate(bare),
+      'over HTTP': rate(http),
+    }
     for (const [name, { median, best }] of Object.entries(rates))
-      console.log(`  ${name.padEnd(20)} ${median.toFixed(0).padStart(6)} MB/s (best ${best.toFixed(0)})`)
+      console.log(`  ${name.padEnd(28)} ${median.toFixed(0).padStart(6)} MB/s (best ${best.toFixed(0)})`)
     console.log(
       `  over HTTP / raw: ${((rates['over HTTP'].median / rates['raw object store'].median) * 100).toFixed(0)}%`,
     )
@@ -51,10 +59,20 @@ export async function benchUploads() {
       `  memory of the API process: ${(idle / MB).toFixed(0)} MB idle, at most ${((most - idle) / MB).toFixed(0)} MB more while ${AT_ONCE} x 32 MB arrive`,
     )
   } finally {
+    counting.stop()
     await store.close()
     await rm(root, { recursive: true })
     await service.stop()
   }
+}
+
+async function startCounting() {
+  const child = Bun.spawn([process.execPath, join(import.meta.dirname, 'counting-server.process.ts')], {
+    stdout: 'pipe',
+    stderr: 'inherit',
+  })
+  const { value: said } = await child.stdout.getReader().read()
+  return { url: new TextDecoder().decode(said).trim(), stop: () => child.kill() }
 }
 
 /** Lines of text, as uploads are: many line ends, none of them a boundary. */
@@ -75,10 +93,10 @@ const formOf = (bytes: Uint8Array) =>
     ]),
   )
 
-const uploads = ({ url }: NoOpService, body: Uint8Array<ArrayBuffer>, count: number) =>
+const uploads = (url: string, body: Uint8Array<ArrayBuffer>, count: number) =>
   Promise.all(
     Array.from({ length: count }, async () => {
-      const response = await fetch(`${url}/api/v1/landing-zones/default/drop/files`, {
+      const response = await fetch(url, {
         method: 'POST',
         headers: { 'content-type': `multipart/form-data; boundary=${BOUNDARY}` },
         body,
