@@ -73,8 +73,8 @@ export async function startRunner(
     scratchDir: scratch,
     engines: () => childrenOf(child.pid),
     stop: async () => {
-      for (const pid of through.length === 0 ? [child.pid] : childrenOf(child.pid))
-        process.kill(pid, 'SIGTERM')
+      if (through.length === 0) child.kill('SIGTERM')
+      else for (const pid of childrenOf(child.pid)) process.kill(pid, 'SIGTERM')
       await child.exited
       await rm(scratch, { recursive: true, force: true })
     },
