@@ -21,14 +21,14 @@ const status = async (method: string, path: string, headers?: Record<string, str
 describe('without a key configured', () => {
   test('everything is open, and the caller is anonymous', async () => {
     const response = await requestTo(open, 'GET', '/api/v1/things')
-    expect(await response.json()).toEqual({ kind: 'anonymous', userId: '' })
+    expect(await response.json()).toEqual({ kind: 'anonymous', userId: '', name: '', roles: [] })
   })
 })
 
 describe('with a key configured', () => {
   test('the key opens the API', async () => {
     const response = await requestTo(locked, 'GET', '/api/v1/things', undefined, { 'x-api-key': KEY })
-    expect(await response.json()).toEqual({ kind: 'api-key', userId: '' })
+    expect(await response.json()).toEqual({ kind: 'api-key', userId: '', name: 'default', roles: [] })
   })
 
   test('no key, a wrong one, a part of it, two of them are all 401 in the envelope', async () => {
