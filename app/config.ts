@@ -1,6 +1,7 @@
 // The environment is parsed here, once, and nowhere else; values are passed in from there.
 import { BlockList } from 'node:net'
 import { networksOf } from './http/client-address.ts'
+import { RPC_PROTOCOL } from './rpc/protocol.ts'
 
 export type StoreSettings =
   | { kind: 'disk'; root: string }
@@ -73,14 +74,16 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
   const edition = text('EDITION', 'community')
   if (edition !== 'community') bad('EDITION', `'${edition}' is not available; use community`)
 
-  const address = (name: string, value: string) => {
-    if (!URL.canParse(value) || !/^https?:$/.test(new URL(value).protocol))
-      bad(name, `'${value}' is no http address`)
+  const address = (name: string, value: string, protocol = /^https?:$/, kind = 'http') => {
+    if (!URL.canParse(value) || !protocol.test(new URL(value).protocol))
+      bad(name, `'${value}' is no ${kind} address`)
     return value.replace(/\/+$/, '')
   }
   const addresses = (name: string) => {
     const value = text(name, 'none')
-    return value === 'none' ? null : value.split(',').map((url) => address(name, url.trim()))
+    return value === 'none'
+      ? null
+      : value.split(',').map((url) => address(name, url.trim(), RPC_PROTOCOL, 'http or grpc'))
   }
   const givenUrl = text('PUBLIC_URL', '')
   const localUrl = text('LOCAL_URL', `http://${host.includes(':') ? `[${host}]` : host}:${port}`)

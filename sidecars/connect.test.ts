@@ -1,20 +1,24 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Code, ConnectError, createClient, type Transport } from '@connectrpc/connect'
+import { createGrpcTransport } from '@connectrpc/connect-node'
 import { createConnectTransport, createGrpcWebTransport } from '@connectrpc/connect-web'
 import {
   Health,
   HealthCheckResponse_ServingStatus as ServingStatus,
 } from '../proto/gen/grpc/health/v1/health_pb.ts'
 import { RunnerService } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { type ConnectServer, serveConnect } from './connect.ts'
+import { type ConnectServer, type ConnectServerOptions, serveConnect } from './connect.ts'
+import { serveGrpc } from './grpc.ts'
 
 /** Resolved by a test when the call may go on. */
 let gate = Promise.withResolvers<void>()
 let streamEnded = Promise.withResolvers<void>()
 let isServing = true
 
-function serve(): ConnectServer {
-  return serveConnect({
+const serve = (): ConnectServer => serveConnect(options())
+
+function options(): ConnectServerOptions {
+  return {
     host: '127.0.0.1',
     port: 0,
     services: [RunnerService],
@@ -38,19 +42,24 @@ function serve(): ConnectServer {
           }
         },
       }),
-  })
+  }
 }
 
 let server: ConnectServer
-beforeAll(() => {
+let grpc: ConnectServer
+beforeAll(async () => {
   server = serve()
+  grpc = await serveGrpc(options())
 })
-afterAll(() => server.stop(0))
+afterAll(() => Promise.all([server.stop(0), grpc.stop(0)]))
+
+const overGrpc = (url: string) => createGrpcTransport({ baseUrl: url.replace('grpc:', 'http:') })
 
 const transports: [name: string, transport: () => Transport][] = [
   ['connect with JSON', () => createConnectTransport({ baseUrl: server.url })],
   ['connect with protobuf', () => createConnectTransport({ baseUrl: server.url, useBinaryFormat: true })],
   ['gRPC-web', () => createGrpcWebTransport({ baseUrl: server.url })],
+  ['gRPC', () => overGrpc(grpc.url)],
 ]
 
 describe.each(transports)('over %s', (_, transport) => {
@@ -94,8 +103,11 @@ describe.each(transports)('over %s', (_, transport) => {
   })
 })
 
-test('the health of the process and of each service can be asked', async () => {
-  const health = createClient(Health, createConnectTransport({ baseUrl: server.url }))
+test.each([
+  ['Connect', () => createConnectTransport({ baseUrl: server.url })],
+  ['gRPC', () => overGrpc(grpc.url)],
+] as const)('the health of the process and of each service can be asked over %s', async (_, transport) => {
+  const health = createClient(Health, transport())
   for (const service of ['', RunnerService.typeName, Health.typeName])
     expect((await health.check({ service })).status).toBe(ServingStatus.SERVING)
   expect((await failure(health.check({ service: 'another' }))).code).toBe(Code.NotFound)
@@ -113,9 +125,26 @@ test('other paths, methods and content types are no calls', async () => {
   ).toBe(415)
 })
 
-test('stopping ends streams, lets calls finish, and takes no more', async () => {
-  const own = serve()
-  const client = createClient(RunnerService, createConnectTransport({ baseUrl: own.url }))
+const protocols: [string, () => Promise<{ own: ConnectServer; transport: Transport }>][] = [
+  [
+    'Connect',
+    async () => {
+      const own = serve()
+      return { own, transport: createConnectTransport({ baseUrl: own.url }) }
+    },
+  ],
+  [
+    'gRPC',
+    async () => {
+      const own = await serveGrpc(options())
+      return { own, transport: overGrpc(own.url) }
+    },
+  ],
+]
+
+test.each(protocols)('stopping %s ends streams, lets calls finish, and takes no more', async (_, start) => {
+  const { own, transport } = await start()
+  const client = createClient(RunnerService, transport)
   gate = Promise.withResolvers()
   streamEnded = Promise.withResolvers()
   const waiting = client.cancelRun({ handle: 'waits' })
@@ -132,13 +161,12 @@ test('stopping ends streams, lets calls finish, and takes no more', async () => 
   await failure(client.cancelRun({ handle: 'a' }))
 })
 
-test('stopping waits no longer than it may', async () => {
-  const own = serve()
+test.each(protocols)('stopping %s waits no longer than it may', async (_, start) => {
+  const { own, transport } = await start()
+  const client = createClient(RunnerService, transport)
   gate = Promise.withResolvers()
-  const waiting = failure(
-    createClient(RunnerService, createConnectTransport({ baseUrl: own.url })).cancelRun({ handle: 'waits' }),
-  )
-  await createClient(RunnerService, createConnectTransport({ baseUrl: own.url })).cancelRun({ handle: 'a' })
+  const waiting = failure(client.cancelRun({ handle: 'waits' }))
+  await client.cancelRun({ handle: 'a' })
   await own.stop(10)
   await waiting
   gate.resolve()

@@ -10,10 +10,8 @@ import {
   HealthCheckResponse_ServingStatus as ServingStatus,
 } from '../proto/gen/grpc/health/v1/health_pb.ts'
 
-export interface ConnectServerOptions {
-  host: string
-  /** 0: any free port. */
-  port: number
+/** What a sidecar serves, over whatever protocol. */
+export interface ServedServices {
   /** The services answered for by the health check; `register` gives the router their implementations. */
   services: readonly DescService[]
   register(router: ConnectRouter): void
@@ -23,6 +21,12 @@ export interface ConnectServerOptions {
   engineSandbox?: string
   /** One request message, in bytes. */
   readMaxBytes: number
+}
+
+export interface ConnectServerOptions extends ServedServices {
+  host: string
+  /** 0: any free port. */
+  port: number
 }
 
 export interface ConnectServer {
@@ -45,8 +49,7 @@ export function serveConnect(options: ConnectServerOptions): ConnectServer {
     readMaxBytes: options.readMaxBytes,
     shutdownSignal: shutdown.signal,
   })
-  options.register(router)
-  registerHealth(router, options, shutdown.signal)
+  registerAll(router, options, shutdown.signal)
   const handlers = new Map(
     router.handlers.map((handler) => [
       handler.requestPath,
@@ -79,6 +82,12 @@ export function serveConnect(options: ConnectServerOptions): ConnectServer {
       await server.stop(true)
     },
   }
+}
+
+/** The services and, beside them, the standard health service. */
+export function registerAll(router: ConnectRouter, options: ConnectServerOptions, shutdown: AbortSignal) {
+  options.register(router)
+  registerHealth(router, options, shutdown)
 }
 
 function registerHealth(router: ConnectRouter, options: ConnectServerOptions, shutdown: AbortSignal): void {

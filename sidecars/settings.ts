@@ -4,6 +4,8 @@ import type { EngineSize } from '../lake/engine/instance.ts'
 export interface Settings {
   host: string
   port: number
+  /** The port of native gRPC; 0: any free one, null: not served. */
+  grpcPort: number | null
   /** A directory of this process alone: what it holds is removed at start. */
   scratchDir: string
   /** The directory of the API's disk store, where the disk is shared with it. */
@@ -28,6 +30,8 @@ export interface Machine {
   memoryBytes: number
 }
 
+const PORTS = { min: 0, max: 65_535 }
+
 export const MIB = 1_048_576
 export const GIB = 1_024 * MIB
 export const CONCURRENCY_MAX = 64
@@ -42,10 +46,10 @@ export interface EnvReader {
   oneOf<Word extends string>(name: string, words: readonly [Word, ...Word[]]): Word
 }
 
-/** Reads the common part and, by `own`, the rest. Throws one SettingsError that lists every bad name. */
+/** Reads the common part and, by `own`, the rest. `port` is a default, `grpcPort` the name of a variable. Throws one SettingsError that lists every bad name. */
 export function readSettings(
   env: Env,
-  port: number,
+  { port, grpcPort }: { port: number; grpcPort: string },
   own: (read: EnvReader) => Pick<Settings, 'concurrency' | 'engine'>,
 ): Settings {
   const problems: string[] = []
@@ -78,7 +82,8 @@ export function readSettings(
   if (scratchDir === undefined) problems.push('SCRATCH_DIR must name a directory')
   const settings: Settings = {
     host: text('HOST') ?? '127.0.0.1',
-    port: read.number('PORT', port, { min: 0, max: 65_535 }),
+    port: read.number('PORT', port, PORTS),
+    grpcPort: text(grpcPort)?.toLowerCase() === 'none' ? null : read.number(grpcPort, 0, PORTS),
     scratchDir: scratchDir ?? '',
     lakeDir: text('LAKE_DIR') ?? null,
     ...ofItsOwn,

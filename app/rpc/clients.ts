@@ -1,8 +1,15 @@
-import { type Client, Code, ConnectError, createClient, type Interceptor } from '@connectrpc/connect'
-import { createConnectTransport } from '@connectrpc/connect-web'
+import {
+  type Client,
+  Code,
+  ConnectError,
+  createClient,
+  type Interceptor,
+  type Transport,
+} from '@connectrpc/connect'
 import { Health, HealthCheckResponse_ServingStatus } from '../../proto/gen/grpc/health/v1/health_pb.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { transportTo } from './transport.ts'
 
 /** Told of every call that has ended: its method (`RunnerService/SubmitPipeline`), code and seconds. */
 export type RpcObserver = (call: { method: string; code: string; seconds: number }) => void
@@ -23,19 +30,16 @@ export interface Remote<Service> {
 }
 
 export function runnerAt(url: string, observe: RpcObserver): Remote<RunnerClient> {
-  const transport = transportTo(url, observe)
+  const transport = transportTo(url, [observed(observe)])
   return { url, service: createClient(RunnerService, transport), check: checkOver(transport) }
 }
 
 export function queryAt(url: string, observe: RpcObserver): Remote<QueryClient> {
-  const transport = transportTo(url, observe)
+  const transport = transportTo(url, [observed(observe)])
   return { url, service: createClient(QueryService, transport), check: checkOver(transport) }
 }
 
-const transportTo = (url: string, observe: RpcObserver) =>
-  createConnectTransport({ baseUrl: url, useBinaryFormat: true, interceptors: [observed(observe)] })
-
-const checkOver = (transport: ReturnType<typeof transportTo>) => {
+const checkOver = (transport: Transport) => {
   const health = createClient(Health, transport)
   return async (signal?: AbortSignal) => {
     let told: string | null = null

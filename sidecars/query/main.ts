@@ -4,9 +4,9 @@ import { availableParallelism, totalmem } from 'node:os'
 import { join, resolve } from 'node:path'
 import { LAKE_PREFIX } from '../../lake/iceberg/location.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
-import { serveConnect } from '../connect.ts'
 import { makeLog, messageOf } from '../log.ts'
 import { openObjectCache } from '../object-cache.ts'
+import { serveRpc } from '../rpc-server.ts'
 import type { SandboxMode } from '../sandbox/ladder.ts'
 import { chooseWall, lakePlaces, NoWall } from '../sandbox/wall.ts'
 import { EX_CONFIG, type Settings, SettingsError } from '../settings.ts'
@@ -45,16 +45,14 @@ async function start(settings: Settings & { sandbox: SandboxMode }) {
   const openRelation = makeRelations({ lakeDir: lakeDir === null ? null : resolve(lakeDir), cache })
   const runQuery = makeQueries({ tablesAt, openRelation, engines })
   const service = makeQueryService({ runQuery, tablesAt, memoryLimitBytes: size.memoryLimitBytes, log })
-  const server = serveConnect({
-    host: settings.host,
-    port: settings.port,
+  const server = await serveRpc(settings, {
     services: [QueryService],
     register: (router) => router.service(QueryService, service),
     isServing: engines.isServing,
     engineSandbox: wall.step,
     readMaxBytes: limits.requestBytes,
   })
-  log.info(`listening on ${server.url}`)
+  log.info(`listening on ${server.urls.join(' and ')}`)
   return async () => {
     await server.stop(limits.drainMs)
     await engines.stop()

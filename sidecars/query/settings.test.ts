@@ -9,6 +9,7 @@ test('without settings an engine takes its share of the machine', () => {
   expect(parseSettings({ SCRATCH_DIR: '/scratch' }, machine)).toEqual({
     host: '127.0.0.1',
     port: 8082,
+    grpcPort: 0,
     scratchDir: '/scratch',
     lakeDir: null,
     concurrency: 4,
@@ -23,4 +24,11 @@ test('every bad name is told at once', () => {
   expect(() => parseSettings(env, machine)).toThrow(SettingsError)
   for (const name of [...Object.keys(env), 'SCRATCH_DIR'])
     expect(() => parseSettings(env, machine)).toThrow(name)
+})
+
+test('native gRPC has a port of its own, or none', () => {
+  const grpcPortOf = (value: string) =>
+    parseSettings({ SCRATCH_DIR: '/scratch', QUERY_GRPC_PORT: value }, machine).grpcPort
+  expect([grpcPortOf('50051'), grpcPortOf('none'), grpcPortOf('')]).toEqual([50051, null, 0])
+  expect(() => grpcPortOf('65536')).toThrow('QUERY_GRPC_PORT must be a whole number from 0 to 65535')
 })

@@ -17,21 +17,25 @@ const MEMORY_SHARE = 0.25
 /** Reads the environment. Throws one SettingsError that lists every bad name. */
 export function parseSettings(env: Env, machine: Machine): Settings & { sandbox: SandboxMode } {
   let sandbox: SandboxMode = 'auto'
-  const common = readSettings(env, PORT, ({ number, bytes, oneOf }) => {
-    sandbox = oneOf('SANDBOX', SANDBOX_MODES)
-    const concurrency = number('QUERY_CONCURRENCY', Math.max(2, machine.cores), {
-      min: 1,
-      max: CONCURRENCY_MAX,
-    })
-    const memoryBytes = Math.min(GIB, Math.floor((machine.memoryBytes * MEMORY_SHARE) / concurrency))
-    return {
-      concurrency,
-      engine: {
-        memoryLimitBytes: bytes('QUERY_MEMORY_LIMIT', memoryBytes),
-        tempLimitBytes: bytes('QUERY_TEMP_LIMIT', 4 * GIB),
-        threads: number('QUERY_THREADS', Math.max(1, machine.cores - 1), { min: 1, max: THREADS_MAX }),
-      },
-    }
-  })
+  const common = readSettings(
+    env,
+    { port: PORT, grpcPort: 'QUERY_GRPC_PORT' },
+    ({ number, bytes, oneOf }) => {
+      sandbox = oneOf('SANDBOX', SANDBOX_MODES)
+      const concurrency = number('QUERY_CONCURRENCY', Math.max(2, machine.cores), {
+        min: 1,
+        max: CONCURRENCY_MAX,
+      })
+      const memoryBytes = Math.min(GIB, Math.floor((machine.memoryBytes * MEMORY_SHARE) / concurrency))
+      return {
+        concurrency,
+        engine: {
+          memoryLimitBytes: bytes('QUERY_MEMORY_LIMIT', memoryBytes),
+          tempLimitBytes: bytes('QUERY_TEMP_LIMIT', 4 * GIB),
+          threads: number('QUERY_THREADS', Math.max(1, machine.cores - 1), { min: 1, max: THREADS_MAX }),
+        },
+      }
+    },
+  )
   return { ...common, sandbox }
 }

@@ -5,9 +5,9 @@ import { availableParallelism, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { serveConnect } from '../connect.ts'
 import { makeLog, messageOf } from '../log.ts'
 import { openObjectCache } from '../object-cache.ts'
+import { serveRpc } from '../rpc-server.ts'
 import { chooseWall, type EngineView, lakePlaces, NoWall } from '../sandbox/wall.ts'
 import { EX_CONFIG, SettingsError } from '../settings.ts'
 import { endWithParent } from '../supervisor/lifeline.ts'
@@ -86,9 +86,7 @@ async function run(settings: RunnerSettings): Promise<void> {
     log,
   })
   const service = makeRunnerService({ attempts, testMain: makeTestMain(places), interpreters })
-  const server = serveConnect({
-    host: settings.host,
-    port: settings.port,
+  const server = await serveRpc(settings, {
     services: [RunnerService, QueryService],
     register: (router) =>
       router.service(RunnerService, service).service(QueryService, makePreviewService(makePreview(places))),
@@ -96,7 +94,7 @@ async function run(settings: RunnerSettings): Promise<void> {
     engineSandbox: wall.step,
     readMaxBytes: limits.requestBytes,
   })
-  log.info(`listening on ${server.url}`, {
+  log.info(`listening on ${server.urls.join(' and ')}`, {
     concurrency: settings.concurrency,
     threads: settings.engine.threads,
     memory: `${Math.round(settings.engine.memoryLimitBytes / 1_048_576)}MiB`,

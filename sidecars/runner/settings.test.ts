@@ -8,6 +8,7 @@ test('a scratch directory is all that must be said', () => {
   expect(parseSettings({ SCRATCH_DIR: '/scratch' }, machine)).toEqual({
     host: '127.0.0.1',
     port: 8081,
+    grpcPort: 0,
     scratchDir: '/scratch',
     lakeDir: null,
     concurrency: 4,
@@ -52,4 +53,11 @@ test('every bad name is listed', () => {
   expect(() => parseSettings(env, machine)).toThrow(
     /^invalid configuration: RUNNER_CONCURRENCY .*; ENGINE_MEMORY_LIMIT .*; ENGINE_TEMP_LIMIT .*; SCRATCH_DIR .*; PORT /,
   )
+})
+
+test('native gRPC has a port of its own, or none', () => {
+  const grpcPortOf = (value: string) =>
+    parseSettings({ SCRATCH_DIR: '/scratch', RUNNER_GRPC_PORT: value }, machine).grpcPort
+  expect([grpcPortOf('50051'), grpcPortOf('none'), grpcPortOf('')]).toEqual([50051, null, 0])
+  expect(() => grpcPortOf('65536')).toThrow('RUNNER_GRPC_PORT must be a whole number from 0 to 65535')
 })

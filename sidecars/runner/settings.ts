@@ -41,35 +41,39 @@ export interface RunnerSettings extends Settings {
 /** Reads the environment. Throws one SettingsError that lists every bad name. */
 export function parseSettings(env: Env, machine: Machine): RunnerSettings {
   let own: Pick<RunnerSettings, 'runSeconds' | 'sandbox' | 'python'> | undefined
-  const common = readSettings(env, PORT, ({ number, bytes, oneOf }) => {
-    const concurrency = number('RUNNER_CONCURRENCY', 4, { min: 1, max: CONCURRENCY_MAX })
-    const threads = number('ENGINE_THREADS', Math.max(1, machine.cores - 1), { min: 1, max: THREADS_MAX })
-    const seconds = number('PYTHON_TIMEOUT', 3_600, { min: 1, max: DAY_SECONDS })
-    const pythonMemory = Math.floor((machine.memoryBytes * PYTHON_MEMORY_SHARE) / concurrency)
-    own = {
-      runSeconds: number('RUN_TIMEOUT', RUN_SECONDS, { min: 1, max: 7 * DAY_SECONDS }),
-      sandbox: oneOf('SANDBOX', SANDBOX_MODES),
-      python: {
-        bin: env.PYTHON_BIN?.trim() || null,
-        memoryBytes: bytes(
-          'PYTHON_MEMORY_LIMIT',
-          Math.min(2 * GIB, Math.max(PYTHON_MEMORY_MIN, pythonMemory)),
-        ),
-        seconds,
-        cpuSeconds: number('PYTHON_CPU_LIMIT', seconds, { min: 1, max: DAY_SECONDS }),
-      },
-    }
-    const memoryBytes = Math.min(GIB, Math.floor((machine.memoryBytes * MEMORY_SHARE) / concurrency))
-    return {
-      concurrency,
-      engine: {
-        memoryLimitBytes: bytes('ENGINE_MEMORY_LIMIT', memoryBytes),
-        tempLimitBytes: bytes('ENGINE_TEMP_LIMIT', 16 * GIB),
-        // So many for all engines together; each is given its share when it starts, whether or not others work.
-        threads: Math.max(1, Math.floor(threads / concurrency)),
-      },
-    }
-  })
+  const common = readSettings(
+    env,
+    { port: PORT, grpcPort: 'RUNNER_GRPC_PORT' },
+    ({ number, bytes, oneOf }) => {
+      const concurrency = number('RUNNER_CONCURRENCY', 4, { min: 1, max: CONCURRENCY_MAX })
+      const threads = number('ENGINE_THREADS', Math.max(1, machine.cores - 1), { min: 1, max: THREADS_MAX })
+      const seconds = number('PYTHON_TIMEOUT', 3_600, { min: 1, max: DAY_SECONDS })
+      const pythonMemory = Math.floor((machine.memoryBytes * PYTHON_MEMORY_SHARE) / concurrency)
+      own = {
+        runSeconds: number('RUN_TIMEOUT', RUN_SECONDS, { min: 1, max: 7 * DAY_SECONDS }),
+        sandbox: oneOf('SANDBOX', SANDBOX_MODES),
+        python: {
+          bin: env.PYTHON_BIN?.trim() || null,
+          memoryBytes: bytes(
+            'PYTHON_MEMORY_LIMIT',
+            Math.min(2 * GIB, Math.max(PYTHON_MEMORY_MIN, pythonMemory)),
+          ),
+          seconds,
+          cpuSeconds: number('PYTHON_CPU_LIMIT', seconds, { min: 1, max: DAY_SECONDS }),
+        },
+      }
+      const memoryBytes = Math.min(GIB, Math.floor((machine.memoryBytes * MEMORY_SHARE) / concurrency))
+      return {
+        concurrency,
+        engine: {
+          memoryLimitBytes: bytes('ENGINE_MEMORY_LIMIT', memoryBytes),
+          tempLimitBytes: bytes('ENGINE_TEMP_LIMIT', 16 * GIB),
+          // So many for all engines together; each is given its share when it starts, whether or not others work.
+          threads: Math.max(1, Math.floor(threads / concurrency)),
+        },
+      }
+    },
+  )
   if (own === undefined) throw new Error('the settings were not read')
   return { ...common, ...own }
 }
