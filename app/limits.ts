@@ -21,6 +21,8 @@ export const limits = {
   /** SQL text of POST /query (spec: Limits). */
   querySqlBytes: 102_400,
   queryTimeoutMs: 30_000,
+  /** Queries one API process has under way: its HTTP client makes 256 calls at once, and runners are called by it too. */
+  queriesUnderWay: 192,
   queryRows: 1_000,
   queryRowsMax: 100_000,
   previewRows: 50,
@@ -29,8 +31,15 @@ export const limits = {
   pipelinePreviewRows: 100,
   previewSampleFiles: 100,
   pipelinePreviewMs: 90_000,
-  /** Parsed sources that are remembered, and tables that a publish follows in its search for a cycle. */
-  sourceReferencesKept: 5_000,
+  /** What sources read: how many and how much of it is remembered; how long a source may be, as a template (1 MiB). */
+  sourceReferencesKept: 50_000,
+  sourceReferencesBytes: 33_554_432,
+  referencesSourceBytes: 1_048_576,
+  /** Sources that a process reads at the same time for lineage and cycles (spec: Limits). */
+  sourceReadsAtOnce: 20,
+  /** Sources that one lineage graph tries in vain to read before it leaves the rest out. */
+  lineageFailures: 20,
+  /** Tables that a publish follows in its search for a cycle. */
   cycleTables: 2_000,
   /** Versions kept per pipeline (spec: Limits). */
   versionsKept: 50,

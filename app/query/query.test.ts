@@ -24,9 +24,12 @@ beforeAll(async () => {
 afterAll(() => queries.close())
 
 const poolAt = (url: string) => makePool('query service', [queryAt(url, () => {})])
-function appWith(services: Pool<QueryClient> | null) {
+function serviceWith(services: Pool<QueryClient> | null) {
   const { sql, tokens, url: publicUrl } = queries.catalog
-  const service = makeQueryService({ sql, tokens, clock: systemClock, newId, publicUrl, services })
+  return makeQueryService({ sql, tokens, clock: systemClock, newId, publicUrl, services })
+}
+function appWith(services: Pool<QueryClient> | null) {
+  const service = serviceWith(services)
   return testApp({ api: [queryRoutes(service), schemaRoutes(service)] })
 }
 const query = (body: object, at: App = app) => requestTo(at, 'POST', '/api/v1/query', body)
@@ -107,6 +110,41 @@ describe('a query', () => {
       total_rows: 100_000,
       truncated: true,
     })
+  })
+
+  test('of many rows arrives whole, whatever is in them', async () => {
+    const sql = `SELECT range AS n, 'a"b' || chr(10) || range AS text, if(range % 3 = 0, NULL, range / 4) AS quarter
+      FROM range(20_000)`
+    const response = await query({ sql, limit: 15_000 })
+    expect(response.headers.get('content-type')).toBe('application/json')
+    const { rows, ...rest } = (await response.json()) as { rows: object[] }
+    expect(rest).toMatchObject({ total_rows: 15_000, truncated: true })
+    expect(rows).toHaveLength(15_000)
+    for (const n of [0, 2_047, 2_048, 14_999])
+      expect(rows[n]).toEqual({ n, text: `a"b\n${n}`, quarter: n % 3 === 0 ? null : n / 4 })
+  })
+
+  test('that fails after its first rows says why, by the lines of its own text', async () => {
+    const sql = `SELECT CAST(if(range < 5000, '1', 'x' || range) AS INTEGER) FROM range(9000)`
+    expect(await refusalOf({ sql, limit: 9_000 })).toContain("Could not convert string 'x5000'")
+    expect(await refusalOf({ sql: 'SELECT 1,\n nope FROM gold.routes' })).toContain('LINE 2:  nope')
+  })
+
+  test('that would wait behind too many others is 503, and says so', async () => {
+    const service = serviceWith(poolAt(queries.url))
+    const gone = new AbortController()
+    const sql = 'SELECT count(*) FROM range(1_000_000_000_000) WHERE random() < 0'
+    const asked = Array.from({ length: 150 }, () => service.run({ sql }, gone.signal))
+    await expect(Promise.race(asked)).rejects.toMatchObject({
+      status: 503,
+      code: 'UNAVAILABLE',
+      message: 'query service is busy: 128 queries are waiting already',
+    })
+    gone.abort()
+    await Promise.allSettled(asked)
+    // The service hears of it a moment later.
+    while ((await query({ sql: 'SELECT 1' })).status === 503);
+    expect((await query({ sql: 'SELECT 1' })).status).toBe(200)
   })
 
   test('sees what was merged a moment ago', async () => {

@@ -37,6 +37,8 @@ export function makeQueryService({ sql, tokens, clock, newId, publicUrl, service
     return services
   }
 
+  let underWay = 0
+
   /** Main as it is now: what one request reads, however often it reads it. */
   async function lakeView() {
     const commit = await headOfMain(sql)
@@ -72,12 +74,17 @@ export function makeQueryService({ sql, tokens, clock, newId, publicUrl, service
         timeoutMs: limits.queryTimeoutMs,
         lake: await lakeView(),
       }
+      if (underWay >= limits.queriesUnderWay) throw busy(`${underWay} queries are under way`)
       // The service keeps the time limit; this one is for a service that has stopped answering.
       const lost = AbortSignal.timeout(limits.queryTimeoutMs + limits.rpcTimeoutMs)
       const options = { signal: AbortSignal.any([signal, lost]) }
+      underWay += 1
       const { arrowIpc, rowCount, truncated, durationMs } = await pool
         .call((service) => service.executeQuery(request, options))
         .catch(refuse)
+        .finally(() => {
+          underWay -= 1
+        })
       const { columns, batches } = arrowToJsonText(arrowIpc)
       return {
         columns,
@@ -122,9 +129,20 @@ const OF_THE_QUERY: ReadonlySet<Code> = new Set([
   Code.Aborted,
 ])
 
+/** A service that answers, but has too many queries waiting, says so by this. */
+const BUSY_HEADER = 'sluice-busy'
+
+const busy = (why: string, cause?: unknown) =>
+  new AppError(503, 'UNAVAILABLE', `${SERVICE} is busy: ${why}`, { cause })
+
 /** What a query service refused, as this API says it. */
 function refuse(error: unknown): never {
-  if (error instanceof AppError) throw error
+  if (error instanceof AppError) {
+    const { cause } = error
+    throw cause instanceof ConnectError && cause.metadata.has(BUSY_HEADER)
+      ? busy(cause.rawMessage, cause)
+      : error
+  }
   const { code, rawMessage } = ConnectError.from(error)
   if (OF_THE_QUERY.has(code)) throw invalid('sql', rawMessage)
   if (code === Code.Canceled) throw unavailable(SERVICE, error)

@@ -1,6 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { Value } from '@sinclair/typebox/value'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
+import type * as engineProcess from '../engine-process.ts'
 
 // What the query service and its engine processes say to each other. An engine runs other people's SQL: what it says is
 // checked before it is believed. What the service says is not: it may do with an engine what it likes.
@@ -57,8 +58,14 @@ const answers = {
 }
 
 export type AnswerOf<Kind extends RequestKind> = Static<(typeof answers)[Kind]>
+export type Answers = { [Kind in RequestKind]: AnswerOf<Kind> }
 
-export const isAnswerOf = (kind: RequestKind, answer: unknown): boolean => Value.Check(answers[kind], answer)
+const answerChecks = {
+  open: TypeCompiler.Compile(answers.open),
+  check: TypeCompiler.Compile(answers.check),
+  run: TypeCompiler.Compile(answers.run),
+}
+export const isAnswerOf = (kind: RequestKind, answer: unknown): boolean => answerChecks[kind].Check(answer)
 
 const Fault = Type.Object({
   kind: Type.Union([
@@ -91,9 +98,7 @@ export class EngineFault extends Error {
 }
 
 /** Calls come one at a time; an interrupt says which one it means. */
-export type ToEngine =
-  | { type: 'call'; id: number; request: EngineRequest }
-  | { type: 'interrupt'; id: number }
+export type ToEngine = engineProcess.ToEngine<EngineRequest>
 
 const FromEngine = Type.Union([
   Type.Object({ type: Type.Literal('ready') }),
@@ -102,4 +107,5 @@ const FromEngine = Type.Union([
 ])
 export type FromEngine = Static<typeof FromEngine>
 
-export const isFromEngine = (message: unknown): message is FromEngine => Value.Check(FromEngine, message)
+const fromEngine = TypeCompiler.Compile(FromEngine)
+export const isFromEngine = (message: unknown): message is FromEngine => fromEngine.Check(message)

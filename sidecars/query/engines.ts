@@ -1,10 +1,21 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
+import { EngineProcess } from '../engine-process.ts'
 import { type Log, messageOf } from '../log.ts'
 import type { Wall } from '../sandbox/wall.ts'
-import { type AnswerOf, EngineFault, type Run, type TableView, type ViewName } from './engine-messages.ts'
-import { EngineProcess } from './engine-process.ts'
+import {
+  type AnswerOf,
+  type Answers,
+  EngineFault,
+  type EngineRequest,
+  type Fault,
+  isAnswerOf,
+  isFromEngine,
+  type Run,
+  type TableView,
+  type ViewName,
+} from './engine-messages.ts'
 import { limits } from './limits.ts'
 import { makeTurns, NoTurn } from './turns.ts'
 
@@ -47,8 +58,14 @@ const RESIDENT_BASE_BYTES = 402_653_184
 /** When no process can be started, one is tried again after this time. */
 const RESTART_MS = 1_000
 
+const ENTRY = new URL('./engine.main.ts', import.meta.url)
+/** Queries come after the service itself, and before pipelines. */
+const NICENESS = 5
+
+type QueryProcess = EngineProcess<EngineRequest, Answers, Fault>
+
 interface Engine {
-  process: EngineProcess
+  process: QueryProcess
   tables: Map<string, { view: ViewName; state: string; characters: number }>
   characters: number
   queries: number
@@ -88,8 +105,16 @@ export function makeEngines({ directory, size, access, concurrency, wall, log }:
     const own = join(directory, String(started))
     const tempDirectory = join(own, 'temp')
     await mkdir(tempDirectory, { recursive: true })
-    const residentBytesMax = RESIDENT_BASE_BYTES + RESIDENT_SHARE * size.memoryLimitBytes
-    const process = new EngineProcess(own, residentBytesMax, wall)
+    const process: QueryProcess = new EngineProcess({
+      entry: ENTRY,
+      directory: own,
+      niceness: NICENESS,
+      wall,
+      residentBytesMax: RESIDENT_BASE_BYTES + RESIDENT_SHARE * size.memoryLimitBytes,
+      isFromEngine,
+      isAnswerOf,
+      errorOf: (fault) => new EngineFault(fault),
+    })
     const engine: Engine = {
       process,
       tables: new Map(),

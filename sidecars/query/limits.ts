@@ -13,9 +13,7 @@ export const limits = {
   /** One query, whatever its request says. */
   queryMs: 600_000,
   /** Queries that wait for an engine; more are sent away at once. */
-  waiting: 256,
-  /** An interrupt works within milliseconds; an engine that does not obey is ended. */
-  cancelGraceMs: 500,
+  waiting: 128,
   /** A start takes 0.2 s; a machine under load may need this. */
   engineStartMs: 20_000,
   /** Queries of one engine process: what its libraries leak stays small. */
@@ -24,8 +22,6 @@ export const limits = {
   tableCharactersPerEngine: 32 * MIB,
   /** Engines beyond the one kept warm end after this much idleness. */
   engineIdleMs: 60_000,
-  /** How often the memory of a working engine is looked at. */
-  residentCheckMs: 100,
   /** Commits of main whose tables are remembered: queries ask for the newest, a slow one for one a little older. */
   commits: 16,
   /** Data files of remembered table states. */

@@ -1,11 +1,11 @@
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
 import { UnsupportedTable } from '../../lake/iceberg/metadata.ts'
 import type { ExecuteQueryRequest, LakeView, QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import { EngineEnded, OUT_OF_MEMORY } from '../engine-process.ts'
 import { HttpFailure } from '../http.ts'
 import { type Log, messageOf } from '../log.ts'
 import type { CommitTable, TablesAt } from './commits.ts'
 import { EngineFault } from './engine-messages.ts'
-import { EngineEnded, OUT_OF_MEMORY } from './engine-process.ts'
 import { limits } from './limits.ts'
 import { DEFAULT_NAMESPACE } from './names.ts'
 import { NoSuchTable, type RunQuery } from './queries.ts'
@@ -20,6 +20,9 @@ export interface ServiceDeps {
   memoryLimitBytes: number
   log: Log
 }
+
+/** Tells a service that has too much to do from one that cannot be reached. */
+const BUSY_HEADER = 'sluice-busy'
 
 /** Reasons to stop a query. */
 class TimeLimit extends Error {}
@@ -121,7 +124,8 @@ function toConnectError(
   if (error instanceof Cancelled) return as(Code.Canceled, 'the query was cancelled')
   if (error instanceof NoSuchTable) return as(Code.InvalidArgument, error.message)
   if (error instanceof UnsupportedTable) return as(Code.FailedPrecondition, error.message)
-  if (error instanceof NoTurn) return as(Code.Unavailable, error.message)
+  if (error instanceof NoTurn)
+    return new ConnectError(error.message, Code.Unavailable, { [BUSY_HEADER]: '1' }, undefined, error)
   if (error instanceof EngineFault)
     switch (error.kind) {
       case 'refused':
@@ -142,9 +146,9 @@ function toConnectError(
         return as(Code.Internal, `a table could not be read: ${error.message}`)
     }
   if (error instanceof EngineEnded) {
-    if (error.message === OUT_OF_MEMORY) return as(Code.ResourceExhausted, outOfMemory)
-    log.error('an engine process ended at work', { how: error.message })
-    return as(Code.Aborted, `the engine ended while it ran this query (${error.message})`)
+    if (error.why === OUT_OF_MEMORY) return as(Code.ResourceExhausted, outOfMemory)
+    log.error('an engine process ended at work', { how: error.why })
+    return as(Code.Aborted, `the engine ended while it ran this query (${error.why})`)
   }
   if (error instanceof ConnectError) return error
   log.error('a query failed', { error: messageOf(error) })
