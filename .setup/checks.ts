@@ -2,6 +2,7 @@
 import { cp, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
+import { openApiBreaks, openApiDrift } from './openapi.ts'
 import { run } from './run.ts'
 import { statechartDrift } from './statecharts.ts'
 import type { Tally } from './tally.ts'
@@ -19,6 +20,8 @@ export async function runChecks(tally: Tally) {
   await tally.check('proto/gen is what buf generates', () => withTemporaryDirectory(protoDrift))
   await tally.check('migrations are what the schema says', () => withTemporaryDirectory(migrationDrift))
   await tally.check('docs/statecharts are what the machines say', drawingDrift)
+  await tally.check('docs/openapi.json is what the routes say', openApiDrift)
+  await tally.check('clients of the last release are not broken', openApiBreaks)
   await tally.check('bun.lock records no download address', lockfileAddresses)
 }
 

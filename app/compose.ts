@@ -52,6 +52,7 @@ import { makeRunService, type RunService } from './runs/service.ts'
 import { scheduleRoutes } from './schedules/routes.ts'
 import { makeScheduleService } from './schedules/service.ts'
 import { buildApp } from './server.ts'
+import { sharingRoutes } from './sharing/routes.ts'
 import { tableRoutes } from './tables/routes.ts'
 import { makeTableService } from './tables/service.ts'
 import { triggerRoutes } from './triggers/routes.ts'
@@ -221,6 +222,7 @@ export async function composeService({
       tableRoutes(tables),
       inspectorRoutes(inspector, inspectorFeeds),
       retentionRoutes(retention),
+      sharingRoutes(),
     ],
     ownCredential: [webhookRoutes(webhooks)],
     internal: [catalog.routes, catalog.objectRoutes],

@@ -49,7 +49,9 @@ export const FileContent = t.Object({
   version_id: VersionId,
 })
 
-export const WriteFile = t.Object({ content: t.String({ description: 'Text, at most 32 MB' }) })
+export const WriteFile = t.Object({
+  content: t.String({ description: 'Text, at most 32 MB', examples: ['select 1 as a'] }),
+})
 export const FileWritten = t.Object({ path: Path, status: t.Literal('written'), version_id: VersionId })
 
 export const UploadFile = t.Object({ path: Path, file: FilePart })

@@ -22,10 +22,15 @@ export const TestName = t.String({
   description: 'Lowercase letters, digits and hyphens',
   examples: ['no-null-keys'],
 })
-export const Layer = t.Union([t.Literal('bronze'), t.Literal('silver'), t.Literal('gold')])
+export const Layer = t.Union([t.Literal('bronze'), t.Literal('silver'), t.Literal('gold')], {
+  description: 'Data layer',
+  examples: ['silver'],
+})
 export type Layer = typeof Layer.static
 export const Uuid = t.String({
   pattern: '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$',
+  description: 'UUID',
+  examples: ['0198f0c2-7a4e-7c1b-9d0a-5b1f6c2e8d43'],
 })
 export const Instant = t.String({ format: 'date-time', description: 'ISO 8601, UTC' })
 

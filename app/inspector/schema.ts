@@ -2,7 +2,10 @@ import { Type as t } from '@sinclair/typebox'
 import { Instant, Layer, nullable, Uuid } from '../http/names.ts'
 import { PageQuery } from '../http/pagination.ts'
 
-export const Machine = t.Union([t.Literal('run'), t.Literal('draft'), t.Literal('trigger')])
+export const Machine = t.Union([t.Literal('run'), t.Literal('draft'), t.Literal('trigger')], {
+  description: 'Which state machine',
+  examples: ['run'],
+})
 
 const State = t.String({ description: 'Dotted path of a state', examples: ['running.executing'] })
 
@@ -40,6 +43,7 @@ export const DrawingPath = t.Object({
   drawing: t.String({
     pattern: '^(run|draft|trigger)\\.svg$',
     description: 'run.svg, draft.svg or trigger.svg',
+    examples: ['run.svg'],
   }),
 })
 
@@ -59,9 +63,9 @@ export const DrawingQuery = t.Object({
 })
 
 export const InstanceQuery = t.Object({
-  namespace: t.Optional(t.String()),
+  namespace: t.Optional(t.String({ description: 'Name of a namespace' })),
   layer: t.Optional(Layer),
-  pipeline: t.Optional(t.String()),
+  pipeline: t.Optional(t.String({ description: 'Name of a pipeline' })),
   state: t.Optional(t.String({ description: 'A state, or one with states in it', examples: ['running'] })),
   q: t.Optional(
     t.String({ maxLength: 200, description: 'The beginning of an id, or part of namespace.layer.pipeline' }),

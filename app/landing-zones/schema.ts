@@ -86,4 +86,7 @@ export const SampleUploaded = t.Object({
   status: t.Literal('uploaded'),
 })
 export type SampleUploaded = typeof SampleUploaded.static
-export const SamplePath = t.Composite([ZonePath, t.Object({ filename: t.String() })])
+export const SamplePath = t.Composite([
+  ZonePath,
+  t.Object({ filename: t.String({ description: 'As it was uploaded', examples: ['flights.csv'] }) }),
+])

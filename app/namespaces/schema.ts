@@ -18,5 +18,5 @@ export const CreateNamespace = t.Object({
 })
 export type CreateNamespace = typeof CreateNamespace.static
 
-export const UpdateNamespace = t.Object({ description: t.String() })
+export const UpdateNamespace = t.Object({ description: t.String({ examples: ['Flights of 2001'] }) })
 export type UpdateNamespace = typeof UpdateNamespace.static

@@ -66,6 +66,7 @@ export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
         params: RunPath,
         response: { 200: RunLogs, 404: ErrorBody, 429: ErrorBody },
         detail: {
+          'x-event-stream': true,
           summary: 'Read or follow the log of a run',
           description:
             'JSON, or with `Accept: text/event-stream` a stream of `log` events, live while the run is active, and one `status` event at its end. `Last-Event-ID` resumes.',

@@ -2,13 +2,16 @@ import { Type as t } from '@sinclair/typebox'
 import { Instant, Layer, NamespaceName, nullable, PipelineName, Uuid } from '../http/names.ts'
 import { PageQuery, SortQuery } from '../http/pagination.ts'
 
-export const RunStatus = t.Union([
-  t.Literal('pending'),
-  t.Literal('running'),
-  t.Literal('success'),
-  t.Literal('failed'),
-  t.Literal('cancelled'),
-])
+export const RunStatus = t.Union(
+  [
+    t.Literal('pending'),
+    t.Literal('running'),
+    t.Literal('success'),
+    t.Literal('failed'),
+    t.Literal('cancelled'),
+  ],
+  { description: 'pending and running runs are active; the others have ended' },
+)
 
 const Fields = {
   id: Uuid,
@@ -67,9 +70,9 @@ export const RunCancelled = t.Object({ run_id: Uuid, status: t.Literal('cancelle
 export const RunPath = t.Object({ id: Uuid })
 
 export const RunQuery = t.Object({
-  namespace: t.Optional(t.String()),
+  namespace: t.Optional(t.String({ description: 'Name of a namespace', examples: ['default'] })),
   layer: t.Optional(Layer),
-  pipeline: t.Optional(t.String()),
+  pipeline: t.Optional(t.String({ description: 'Name of a pipeline', examples: ['flights'] })),
   status: t.Optional(RunStatus),
   from: t.Optional(t.String({ description: 'Created at or after, ISO 8601' })),
   to: t.Optional(t.String({ description: 'Created before, ISO 8601' })),

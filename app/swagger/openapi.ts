@@ -4,7 +4,9 @@
 import { filterPaths, registerSchemaPath } from '@elysiajs/swagger/utils'
 import { OptionalKind } from '@sinclair/typebox'
 import type { AnyElysia } from 'elysia'
+import { type ErrorStatus, TYPE_OF } from '../http/errors.ts'
 import { ErrorBody } from '../http/names.ts'
+import { exampleOf } from './example.ts'
 import { isJsonObject, type Json, toOpenApiSchema } from './schema.ts'
 
 type InternalRoute = AnyElysia['routes'][number]
@@ -51,8 +53,8 @@ export function openApiDocument({ routes, version, locked }: DocumentInput): Jso
     },
     servers: [{ url: '/' }],
     security: locked ? [{ ApiKey: [] }] : [],
-    tags: [...new Set(routes.flatMap(tagsOf))].map((name) => ({ name })),
-    paths,
+    tags: tagsInOrder(routes),
+    paths: inOrderOfTags(paths, routes),
     components: {
       securitySchemes: {
         ApiKey: { type: 'apiKey', in: 'header', name: 'X-Api-Key' },
@@ -61,13 +63,65 @@ export function openApiDocument({ routes, version, locked }: DocumentInput): Jso
       },
       schemas: { Error: toOpenApiSchema(ErrorBody) },
       responses: {
-        Error: { description: 'The error envelope', content: ERROR_CONTENT },
+        Error: { description: 'The error envelope', content: errorContent(null) },
       },
     },
   }
 }
 
-const ERROR_CONTENT = { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } }
+/** What people come for first stands first; a tag that is not listed comes after these. */
+const TAGS = new Map([
+  ['pipelines', 'Transformations in SQL or Python, their versions and previews'],
+  ['runs', 'Executions of pipelines, with their logs'],
+  ['quality tests', 'Assertions that gate a run'],
+  ['triggers', 'What starts runs by itself'],
+  ['schedules', 'The older way to run by the clock'],
+  ['query', 'Read-only SQL about the tables'],
+  ['tables', 'What pipelines have written'],
+  ['files', 'Source files of pipelines'],
+  ['landing zones', 'Where raw files are dropped'],
+  ['namespaces', 'What everything is organised by'],
+  ['lineage', 'Which pipeline reads and writes what'],
+  ['retention', 'How long things are kept'],
+  ['sharing', 'Access of others, in the Pro edition'],
+  ['audit', 'Who has changed what'],
+  ['features', 'What this installation can do'],
+  ['health', 'Whether it works'],
+  ['inspector', 'The states of runs, drafts and triggers'],
+])
+
+function tagsInOrder(routes: readonly InternalRoute[]): Json[] {
+  const used = new Set(routes.flatMap(tagsOf))
+  return [...new Set([...TAGS.keys(), ...used])]
+    .filter((name) => used.has(name))
+    .map((name) => ({ name, ...(TAGS.has(name) ? { description: TAGS.get(name) } : {}) }))
+}
+
+/** Paths as their tags are ordered, so that the document reads as the page shows it. */
+function inOrderOfTags(paths: Json, routes: readonly InternalRoute[]): Json {
+  const order = tagsInOrder(routes).map(({ name }) => name)
+  const place = new Map<string, number>()
+  for (const route of routes) {
+    const at = openApiPath(route.path)
+    if (!place.has(at)) place.set(at, order.indexOf(tagsOf(route)[0]))
+  }
+  const placeOf = (path: string) => place.get(path) ?? order.length
+  return Object.fromEntries(Object.entries(paths).toSorted(([a], [b]) => placeOf(a) - placeOf(b)))
+}
+
+/** The envelope, with an example of what it holds with this status. */
+function errorContent(status: ErrorStatus | null) {
+  const schema = { $ref: '#/components/schemas/Error' }
+  if (status === null) return { 'application/json': { schema } }
+  const error = { code: CODES[status], type: TYPE_OF[status], message: MESSAGES[status] }
+  return { 'application/json': { schema, example: { error } } }
+}
+const isErrorStatus = (status: number): status is ErrorStatus => status in TYPE_OF
+
+const errorResponseOf = (status: string) => ({
+  description: DESCRIPTIONS[status] ?? 'Refused',
+  content: errorContent(isErrorStatus(Number(status)) ? (Number(status) as ErrorStatus) : null),
+})
 
 /** What the plugin leaves out or gets wrong. */
 function mended(operation: Json, route: InternalRoute): Json {
@@ -84,19 +138,30 @@ function mended(operation: Json, route: InternalRoute): Json {
       ? {
           requestBody: {
             required: !(isJsonObject(route.hooks.body) && OptionalKind in route.hooks.body),
-            content: contentOf(requestBody, isForm ? 'multipart/form-data' : 'application/json'),
+            content: withExamples(
+              contentOf(requestBody, isForm ? 'multipart/form-data' : 'application/json'),
+            ),
           },
         }
       : {}),
     responses: {
-      ...responsesOf(responses),
+      ...(isApi ? commonErrors(route, { takesBody: isJsonObject(requestBody) }) : {}),
+      ...responsesOf(responses, route),
       ...(isApi ? { default: { $ref: '#/components/responses/Error' } } : {}),
     },
     ...(isApi ? {} : { security: [] }),
   }
 }
 
-function responsesOf(responses: unknown): Json {
+/** What the service answers before and beside any route of the API; the route's own declarations come on top. */
+function commonErrors({ path }: InternalRoute, { takesBody }: { takesBody: boolean }): Json {
+  const statuses = ['400', '401', '429', '500', '503']
+  if (path.includes(':')) statuses.push('404')
+  if (takesBody) statuses.push('413')
+  return Object.fromEntries(statuses.map((status) => [status, errorResponseOf(status)]))
+}
+
+function responsesOf(responses: unknown, route: InternalRoute): Json {
   if (!isJsonObject(responses)) return {}
   return Object.fromEntries(
     Object.entries(responses).map(([status, response]) => {
@@ -104,11 +169,19 @@ function responsesOf(responses: unknown): Json {
       const described = { description: DESCRIPTIONS[status] ?? 'Done' }
       if (!isJsonObject(response.content)) return [status, described]
       // The plugin moves what it does not know of a schema, its title too, up to the response.
-      if (response.title === ErrorBody.title) return [status, { ...described, content: ERROR_CONTENT }]
-      return [status, { ...described, content: contentOf(response, 'application/json') }]
+      if (response.title === ErrorBody.title) return [status, errorResponseOf(status)]
+      const content = contentOf(response, 'application/json')
+      // Last: the page asks for the first one unless its reader chooses.
+      if (status === '200' && isEventStream(route)) Object.assign(content, EVENT_STREAM)
+      return [status, { ...described, content }]
     }),
   )
 }
+
+const EVENT_STREAM = { 'text/event-stream': { schema: { type: 'string' } } }
+/** Routes that answer with events to who accepts them say so with `x-event-stream`. */
+const isEventStream = ({ hooks }: InternalRoute) =>
+  isJsonObject(hooks.detail) && hooks.detail['x-event-stream'] === true
 
 /** The plugin writes one content type; a text answer and a form have their own. */
 function contentOf({ content }: Json, mediaType: string): Json {
@@ -117,10 +190,25 @@ function contentOf({ content }: Json, mediaType: string): Json {
     Object.entries(content).map(([given, entry]) => {
       const schema = isJsonObject(entry) ? toOpenApiSchema(entry.schema) : {}
       const isText = given === 'application/json' && isJsonObject(schema) && schema.type === 'string'
-      return [given === 'application/json' ? (isText ? 'text/plain' : mediaType) : given, { schema }]
+      return [given === 'application/json' ? (isText ? textType(schema) : mediaType) : given, { schema }]
     }),
   )
 }
+
+/** A body that can be sent as it stands. A form shows its fields one by one, each with its own example. */
+const withExamples = (content: Json): Json =>
+  Object.fromEntries(
+    Object.entries(content).map(([type, entry]) => [
+      type,
+      type === 'application/json' && isJsonObject(entry)
+        ? { ...entry, example: exampleOf(entry.schema) }
+        : entry,
+    ]),
+  )
+
+/** A text answer that is described by a media type has that one. */
+const textType = ({ description }: Json) =>
+  typeof description === 'string' && /^[a-z]+\/[a-z0-9.+-]+$/.test(description) ? description : 'text/plain'
 
 function parameterOf(parameter: unknown): unknown {
   if (!isJsonObject(parameter)) return parameter
@@ -152,7 +240,11 @@ const namedWildcard = (path: string, params: unknown): unknown =>
     ? {
         type: 'object',
         properties: {
-          path: { type: 'string', description: 'Path in the object store, starting with a namespace' },
+          path: {
+            type: 'string',
+            description: 'Path in the object store, starting with a namespace',
+            examples: ['default/pipelines/silver/flights/pipeline.sql'],
+          },
         },
         required: ['path'],
       }
@@ -183,4 +275,35 @@ const DESCRIPTIONS: Record<string, string> = {
   '500': 'An unexpected error',
   '501': 'Not available in this edition',
   '503': 'A dependency does not answer',
+}
+
+const CODES: Record<ErrorStatus, string> = {
+  400: 'INVALID_ARGUMENT',
+  401: 'AUTHENTICATION',
+  403: 'AUTHORIZATION',
+  404: 'NOT_FOUND',
+  405: 'INVALID_ARGUMENT',
+  409: 'ALREADY_EXISTS',
+  412: 'ALREADY_EXISTS',
+  413: 'INVALID_ARGUMENT',
+  422: 'INVALID_ARGUMENT',
+  429: 'RATE_LIMITED',
+  500: 'INTERNAL',
+  501: 'UNAVAILABLE',
+  503: 'UNAVAILABLE',
+}
+const MESSAGES: Record<ErrorStatus, string> = {
+  400: 'name: is required',
+  401: 'credentials are missing or wrong',
+  403: 'this needs another permission',
+  404: 'pipeline default.silver.flights not found',
+  405: 'PATCH is not allowed here',
+  409: 'pipeline default.silver.flights already exists',
+  412: 'the file is not, or no longer, what the request expects',
+  413: 'file too large (max 32MB)',
+  422: 'the template is not valid',
+  429: 'too many requests',
+  500: 'internal error',
+  501: 'sharing is not available in the community edition',
+  503: 'runner is not available',
 }

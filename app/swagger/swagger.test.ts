@@ -61,7 +61,7 @@ describe('the document', () => {
     const { openapi, servers, tags, paths } = await documentOf()
     expect(openapi).toBe('3.0.3')
     expect(servers).toEqual([{ url: '/' }])
-    expect(tags).toEqual([{ name: 'things' }, { name: 'features' }, { name: 'health' }])
+    expect(tags.map(({ name }) => name)).toEqual(['features', 'health', 'things'])
     expect(Object.keys(paths)).toContain('/health/ready')
     expect(Object.keys(paths).filter((path) => path.startsWith('/swagger'))).toEqual([])
   })
@@ -92,6 +92,29 @@ describe('the document', () => {
     const list = (await operation('', 'get')).responses['200']?.content?.['application/json']?.schema
     expect(list).toMatchObject({
       properties: { things: { items: { properties: { owner: { type: 'string', nullable: true } } } } },
+    })
+  })
+  test('declares what any request may be refused with, each with an example', async () => {
+    const { responses } = await operation('/{ns}/{layer}', 'post')
+    expect(Object.keys(responses)).toEqual([
+      '201',
+      '400',
+      '401',
+      '404',
+      '413',
+      '429',
+      '500',
+      '503',
+      'default',
+    ])
+    expect(responses['404']?.content?.['application/json']).toMatchObject({
+      example: { error: { code: 'NOT_FOUND', type: 'NOT_FOUND' } },
+    })
+  })
+  test('has an example of every body, from those of its fields', async () => {
+    const { requestBody } = await operation('/{ns}/{layer}', 'post')
+    expect(requestBody?.content['application/json']).toMatchObject({
+      example: { kind: 'a', size: 5, names: {} },
     })
   })
   test('keeps defaults, bounds and maps of a body', async () => {
@@ -135,6 +158,7 @@ describe('the document', () => {
         name: 'path',
         required: true,
         description: 'Path in the object store, starting with a namespace',
+        example: 'default/pipelines/silver/flights/pipeline.sql',
         schema: { type: 'string' },
       },
     ] as never)

@@ -1,0 +1,139 @@
+import { expect, test } from 'bun:test'
+import { breakingChanges, type Json } from './openapi-diff.ts'
+
+interface Parts {
+  request?: Json
+  response?: Json
+  parameters?: Json[]
+  isBodyRequired?: boolean
+  status?: string
+  path?: string
+  method?: string
+  operationId?: string
+}
+const documentOf = (parts: Parts): Json => {
+  const { request, response, parameters = [], isBodyRequired = true, status = '200' } = parts
+  const json = (schema: Json) => ({ 'application/json': { schema } })
+  return {
+    paths: {
+      [parts.path ?? '/api/v1/things']: {
+        [parts.method ?? 'post']: {
+          operationId: parts.operationId ?? 'postThings',
+          parameters,
+          ...(request ? { requestBody: { required: isBodyRequired, content: json(request) } } : {}),
+          responses: { [status]: { description: '', ...(response ? { content: json(response) } : {}) } },
+        },
+      },
+    },
+  }
+}
+const between = (before: Parts, after: Parts) => breakingChanges(documentOf(before), documentOf(after))
+const request = (before: Json, after: Json) => between({ request: before }, { request: after })
+const response = (before: Json, after: Json) => between({ response: before }, { response: after })
+const object = (properties: Json, required: string[] = []): Json => ({ type: 'object', properties, required })
+const text = { type: 'string' }
+const at = 'POST /api/v1/things'
+
+test('a path, operation or answer that is gone is named', () => {
+  expect(between({}, { path: '/api/v1/others' })).toEqual(['/api/v1/things: the path is gone'])
+  expect(between({}, { method: 'put' })).toEqual([`${at}: the operation is gone`])
+  expect(between({}, { status: '201' })).toEqual([`${at}: response 200 is gone`])
+  expect(between({ response: text }, {})).toEqual([`${at}: response 200: application/json is gone`])
+  expect(between({}, { operationId: 'makeThing' })[0]).toContain("operationId 'postThings' has become")
+})
+
+test('what is no part of the versioned API may change', () => {
+  expect(between({ path: '/health' }, { path: '/healthy' })).toEqual([])
+})
+
+test('an answer may gain fields and values, and neither lose nor change one', () => {
+  const before = object({ id: text, size: { type: 'integer' }, kind: { ...text, enum: ['a'] } }, ['id'])
+  const gained = object(
+    { id: text, size: { type: 'integer' }, kind: { ...text, enum: ['a', 'b'] }, note: text },
+    ['id', 'note'],
+  )
+  expect(response(before, gained)).toEqual([])
+  expect(response(gained, before)).toEqual([`${at}: response 200 lost its field 'note'`])
+  expect(response(object({ id: text }), object({ id: { type: 'integer' } }))).toEqual([
+    `${at}: response 200.id was string and is integer`,
+  ])
+  expect(response(object({ id: text }, ['id']), object({ id: text }))).toEqual([
+    `${at}: response 200 may now lack its field 'id'`,
+  ])
+  expect(response(text, { ...text, nullable: true })).toEqual([`${at}: response 200 may now be null`])
+  expect(
+    response({ type: 'array', items: object({ a: text }) }, { type: 'array', items: object({}) }),
+  ).toEqual([`${at}: response 200[] lost its field 'a'`])
+})
+
+test('a request may gain optional fields, and no required one', () => {
+  expect(request(object({ a: text }), object({ a: text, b: text }))).toEqual([])
+  expect(request(object({ a: text }, ['a']), object({ a: text }))).toEqual([])
+  expect(request(object({ a: text }), object({ a: text, b: text }, ['b']))).toEqual([
+    `${at}: body has the new required field 'b'`,
+  ])
+  expect(request(object({ a: text }), object({ a: text }, ['a']))).toEqual([
+    `${at}: body needs its field 'a' now`,
+  ])
+  expect(request(object({ a: text }), object({}))).toEqual([`${at}: body lost its field 'a'`])
+  expect(request(object({}), { ...object({}), additionalProperties: false })).toEqual([
+    `${at}: body no longer takes fields it does not know`,
+  ])
+})
+
+test('limits of a request may widen, and not narrow', () => {
+  const narrowings: [Json, Json, string][] = [
+    [{ ...text, maxLength: 10 }, { ...text, maxLength: 9 }, 'has a lower maxLength: 9, not 10'],
+    [text, { ...text, maxLength: 9 }, 'has a lower maxLength: 9, not none'],
+    [{ type: 'integer', minimum: 0 }, { type: 'integer', minimum: 1 }, 'has a higher minimum: 1, not 0'],
+    [{ ...text, enum: ['a', 'b'] }, { ...text, enum: ['a'] }, "no longer takes 'b'"],
+    [text, { ...text, enum: ['a'] }, 'now takes only a'],
+    [text, { ...text, pattern: '^a' }, 'has another pattern: ^a, not none'],
+    [{ ...text, nullable: true }, text, 'may no longer be null'],
+    [{ type: 'number' }, { type: 'integer' }, 'was number and is integer'],
+  ]
+  for (const [wide, narrow, what] of narrowings) {
+    expect(request(wide, narrow)).toEqual([`${at}: body ${what}`])
+    expect(request(narrow, wide)).toEqual([])
+  }
+})
+
+test('an optional body or parameter may not become required', () => {
+  const body = { request: object({}) }
+  expect(between({ ...body, isBodyRequired: false }, body)).toEqual([`${at}: the body has become required`])
+  expect(between({}, body)).toEqual([`${at}: the body is new and required`])
+  const parameter = { in: 'query', name: 'q', schema: text }
+  expect(between({ parameters: [parameter] }, { parameters: [{ ...parameter, required: true }] })).toEqual([
+    `${at}: query parameter 'q' has become required`,
+  ])
+  expect(between({}, { parameters: [parameter] })).toEqual([])
+  expect(between({}, { parameters: [{ ...parameter, required: true }] })).toEqual([
+    `${at}: query parameter 'q' is new and required`,
+  ])
+  expect(between({ parameters: [parameter] }, {})).toEqual([`${at}: query parameter 'q' is gone`])
+})
+
+test('alternatives are compared by what they take, not by their order', () => {
+  const [a, b, c] = [text, { type: 'integer' }, { type: 'boolean' }]
+  expect(request({ anyOf: [a, b] }, { anyOf: [c, b, a] })).toEqual([])
+  expect(request({ anyOf: [a, b] }, { anyOf: [b] })).toEqual([
+    `${at}: body no longer takes one of its alternatives as it was`,
+  ])
+  expect(response({ anyOf: [a, b] }, a)).toEqual([])
+  expect(response(a, { anyOf: [a, b] })).toEqual([`${at}: response 200 has an alternative that it had not`])
+})
+
+test('references are followed, also those that lead back', () => {
+  const tree = (name: Json): Json => ({
+    ...documentOf({ response: { $ref: '#/components/schemas/Tree' } }),
+    components: {
+      schemas: {
+        Tree: object({ name, children: { type: 'array', items: { $ref: '#/components/schemas/Tree' } } }),
+      },
+    },
+  })
+  expect(breakingChanges(tree(text), tree(text))).toEqual([])
+  expect(breakingChanges(tree(text), tree({ type: 'integer' }))).toEqual([
+    `${at}: response 200.name was string and is integer`,
+  ])
+})

@@ -1,0 +1,258 @@
+/**
+ * What a client of one OpenAPI document would miss or be refused under another. Documents are those that this program
+ * writes: 3.0, references to components only. An answer may gain fields and enum values, a request optional fields.
+ */
+
+export type Json = Record<string, unknown>
+
+const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace']
+
+/** Breaking changes, each as a sentence that names operation and field; empty: whoever knows `before` can use `after`. */
+export function breakingChanges(before: Json, after: Json, prefix = '/api/v1'): string[] {
+  const found: string[] = []
+  const context = { before, after, found }
+  for (const [path, operations] of entriesOf(before.paths)) {
+    if (!path.startsWith(prefix)) continue
+    const now = fieldOf(after.paths, path)
+    if (now === undefined) {
+      found.push(`${path}: the path is gone`)
+      continue
+    }
+    for (const method of METHODS) {
+      const operation = fieldOf(operations, method)
+      if (operation === undefined) continue
+      const at = `${method.toUpperCase()} ${path}`
+      const present = fieldOf(now, method)
+      if (present === undefined) found.push(`${at}: the operation is gone`)
+      else compareOperation(context, at, operation, present)
+    }
+  }
+  return found
+}
+
+interface Context {
+  before: Json
+  after: Json
+  found: string[]
+}
+
+function compareOperation(context: Context, at: string, before: Json, after: Json) {
+  if (before.operationId !== after.operationId)
+    context.found.push(
+      `${at}: operationId '${before.operationId}' has become '${after.operationId}', which renames it in generated clients`,
+    )
+  compareParameters(context, at, before, after)
+  compareBodies(context, at, before, after)
+  const responses = fieldOf(after, 'responses')
+  for (const [status, response] of entriesOf(before.responses)) {
+    const here = `${at}: response ${status}`
+    const present = fieldOf(responses, status)
+    if (present === undefined) {
+      context.found.push(`${here} is gone`)
+      continue
+    }
+    const was = resolved(context.before, response)
+    const is = resolved(context.after, present)
+    for (const [type, media] of entriesOf(was.content)) {
+      const now = fieldOf(is.content, type)
+      if (now === undefined) context.found.push(`${here}: ${type} is gone`)
+      else compareSchemas(context, 'response', here, media.schema, now.schema)
+    }
+  }
+}
+
+function compareParameters(context: Context, at: string, before: Json, after: Json) {
+  const keyOf = (parameter: Json) => `${parameter.in} parameter '${parameter.name}'`
+  const listOf = (operation: Json, document: Json) =>
+    new Map(
+      (Array.isArray(operation.parameters) ? operation.parameters : []).map((parameter) => {
+        const whole = resolved(document, parameter)
+        return [keyOf(whole), whole] as const
+      }),
+    )
+  const [were, are] = [listOf(before, context.before), listOf(after, context.after)]
+  for (const [key, parameter] of were) {
+    const now = are.get(key)
+    if (now === undefined) context.found.push(`${at}: ${key} is gone`)
+    else {
+      if (now.required === true && parameter.required !== true)
+        context.found.push(`${at}: ${key} has become required`)
+      compareSchemas(context, 'request', `${at}: ${key}`, parameter.schema, now.schema)
+    }
+  }
+  for (const [key, parameter] of are)
+    if (!were.has(key) && parameter.required === true) context.found.push(`${at}: ${key} is new and required`)
+}
+
+function compareBodies(context: Context, at: string, before: Json, after: Json) {
+  const was = isJson(before.requestBody) ? resolved(context.before, before.requestBody) : undefined
+  const is = isJson(after.requestBody) ? resolved(context.after, after.requestBody) : undefined
+  if (is?.required === true && was?.required !== true)
+    context.found.push(`${at}: the body ${was ? 'has become required' : 'is new and required'}`)
+  for (const [type, media] of entriesOf(was?.content)) {
+    const now = fieldOf(is?.content, type)
+    if (now === undefined) context.found.push(`${at}: a body of ${type} is no longer taken`)
+    else compareSchemas(context, 'request', `${at}: body`, media.schema, now.schema)
+  }
+}
+
+type Direction = 'request' | 'response'
+
+/**
+ * A request may not be refused that was taken; an answer may not be what it could not be. So requests must only widen, and
+ * answers only narrow, except that an answer may gain enum values and fields: clients pass over what they do not know.
+ */
+function compareSchemas(
+  context: Context,
+  direction: Direction,
+  at: string,
+  before: unknown,
+  after: unknown,
+  seen = new Set<string>(),
+) {
+  // A schema that holds itself is compared once.
+  const references = `${referenceOf(before)} ${referenceOf(after)}`
+  if (references !== ' ') {
+    if (seen.has(references)) return
+    seen = new Set([...seen, references])
+  }
+  const was = resolved(context.before, before)
+  const is = resolved(context.after, after)
+  const report = (what: string) => context.found.push(`${at} ${what}`)
+  const inner = (name: string, a: unknown, b: unknown) =>
+    compareSchemas(context, direction, `${at}${name}`, a, b, seen)
+
+  const [old, now] = [alternativesOf(was), alternativesOf(is)]
+  if (old || now) {
+    compareAlternatives(context, { direction, at, seen }, old ?? [was], now ?? [is])
+  } else if (was.type !== is.type) {
+    const isWidened = was.type === 'integer' && is.type === 'number' && direction === 'request'
+    const isNarrowed = was.type === 'number' && is.type === 'integer' && direction === 'response'
+    const isOpened = is.type === undefined && direction === 'request'
+    if (!isWidened && !isNarrowed && !isOpened) {
+      report(`was ${was.type ?? 'anything'} and is ${is.type ?? 'anything'}`)
+      return
+    }
+  }
+  if (direction === 'request' && was.nullable === true && is.nullable !== true)
+    report('may no longer be null')
+  if (direction === 'response' && was.nullable !== true && is.nullable === true) report('may now be null')
+  compareValues(direction, report, was, is)
+  if (direction === 'request') compareLimits(report, was, is)
+  if (isJson(was.items) && isJson(is.items)) inner('[]', was.items, is.items)
+  compareFields(direction, report, inner, was, is)
+}
+
+function compareAlternatives(
+  context: Context,
+  { direction, at, seen }: { direction: Direction; at: string; seen: Set<string> },
+  old: unknown[],
+  now: unknown[],
+) {
+  const problemsOf = (a: unknown, b: unknown) => {
+    const trial = { ...context, found: [] as string[] }
+    compareSchemas(trial, direction, at, a, b, seen)
+    return trial.found
+  }
+  // Each old request must be taken by some alternative; each new answer must be one that there was.
+  const fits =
+    direction === 'request'
+      ? old.every((a) => now.some((b) => problemsOf(a, b).length === 0))
+      : now.every((b) => old.some((a) => problemsOf(a, b).length === 0))
+  if (!fits)
+    context.found.push(
+      direction === 'request'
+        ? `${at} no longer takes one of its alternatives as it was`
+        : `${at} has an alternative that it had not`,
+    )
+}
+
+function compareValues(direction: Direction, report: (what: string) => void, was: Json, is: Json) {
+  if (direction === 'response') {
+    if (Array.isArray(was.enum) && !Array.isArray(is.enum)) report('is no longer one of a list')
+    return
+  }
+  if (!Array.isArray(is.enum)) return
+  const taken = new Set(is.enum)
+  if (!Array.isArray(was.enum)) report(`now takes only ${is.enum.join(', ')}`)
+  else for (const value of was.enum) if (!taken.has(value)) report(`no longer takes '${value}'`)
+}
+
+const LOWER = ['minimum', 'minLength', 'minItems', 'minProperties']
+const UPPER = ['maximum', 'maxLength', 'maxItems', 'maxProperties']
+
+function compareLimits(report: (what: string) => void, was: Json, is: Json) {
+  const numberOf = (schema: Json, name: string, open: number) =>
+    typeof schema[name] === 'number' ? (schema[name] as number) : open
+  for (const name of LOWER)
+    if (numberOf(is, name, -Infinity) > numberOf(was, name, -Infinity))
+      report(`has a higher ${name}: ${is[name]}, not ${was[name] ?? 'none'}`)
+  for (const name of UPPER)
+    if (numberOf(is, name, Infinity) < numberOf(was, name, Infinity))
+      report(`has a lower ${name}: ${is[name]}, not ${was[name] ?? 'none'}`)
+  for (const name of ['pattern', 'format', 'uniqueItems'])
+    if (is[name] !== undefined && is[name] !== false && is[name] !== was[name])
+      report(`has another ${name}: ${is[name]}, not ${was[name] ?? 'none'}`)
+}
+
+function compareFields(
+  direction: Direction,
+  report: (what: string) => void,
+  inner: (name: string, before: unknown, after: unknown) => void,
+  was: Json,
+  is: Json,
+) {
+  const required = (schema: Json) =>
+    new Set(Array.isArray(schema.required) ? schema.required.map(String) : [])
+  const [needed, needs] = [required(was), required(is)]
+  for (const [name, field] of entriesOf(was.properties)) {
+    const now = fieldOf(is.properties, name)
+    if (now === undefined) report(`lost its field '${name}'`)
+    else inner(`.${name}`, field, now)
+  }
+  if (direction === 'request')
+    for (const name of needs) {
+      if (needed.has(name)) continue
+      report(
+        fieldOf(was.properties, name) === undefined
+          ? `has the new required field '${name}'`
+          : `needs its field '${name}' now`,
+      )
+    }
+  else
+    for (const name of needed)
+      if (!needs.has(name) && fieldOf(is.properties, name) !== undefined)
+        report(`may now lack its field '${name}'`)
+  if (direction === 'request' && is.additionalProperties === false && was.additionalProperties !== false)
+    report('no longer takes fields it does not know')
+  if (isJson(was.additionalProperties) && isJson(is.additionalProperties))
+    inner('.*', was.additionalProperties, is.additionalProperties)
+}
+
+const isJson = (value: unknown): value is Json =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const entriesOf = (value: unknown): [string, Json][] =>
+  isJson(value) ? Object.entries(value).filter((entry): entry is [string, Json] => isJson(entry[1])) : []
+
+const fieldOf = (value: unknown, name: string): Json | undefined => {
+  const field = isJson(value) && Object.hasOwn(value, name) ? value[name] : undefined
+  return isJson(field) ? field : undefined
+}
+
+const referenceOf = (value: unknown) => (isJson(value) && typeof value.$ref === 'string' ? value.$ref : '')
+
+/** What `#/components/...` leads to; what is no reference is itself. */
+function resolved(document: Json, value: unknown): Json {
+  const reference = referenceOf(value)
+  if (reference === '') return isJson(value) ? value : {}
+  const found = reference
+    .slice(2)
+    .split('/')
+    .reduce<Json | undefined>((at, name) => fieldOf(at, name), document)
+  if (found === undefined) throw new Error(`${reference} leads nowhere`)
+  return resolved(document, found)
+}
+
+const alternativesOf = (schema: Json): unknown[] | undefined =>
+  [schema.anyOf, schema.oneOf].find((list): list is unknown[] => Array.isArray(list))

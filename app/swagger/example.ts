@@ -1,0 +1,38 @@
+// A value that a schema accepts, put together from the examples of its fields.
+import { isJsonObject } from './schema.ts'
+
+/** `schema` is of OpenAPI 3.0. Its own example, else one field by field: required ones, and those that show an example. */
+export function exampleOf(schema: unknown): unknown {
+  if (!isJsonObject(schema)) return null
+  if (schema.example !== undefined) return schema.example
+  if (schema.default !== undefined) return schema.default
+  if (Array.isArray(schema.enum)) return schema.enum[0]
+  const [first] = [schema.anyOf, schema.oneOf].find(Array.isArray) ?? []
+  if (first !== undefined) return exampleOf(first)
+  switch (schema.type) {
+    case 'object':
+      return exampleOfObject(schema)
+    case 'array':
+      return schema.minItems === undefined && !hasExample(schema.items) ? [] : [exampleOf(schema.items)]
+    case 'string':
+      return schema.format === 'date-time' ? '2026-03-01T06:45:00.000Z' : 'text'
+    case 'integer':
+    case 'number':
+      return schema.minimum ?? 0
+    case 'boolean':
+      return true
+    default:
+      return null
+  }
+}
+
+function exampleOfObject({ properties, required }: Record<string, unknown>) {
+  if (!isJsonObject(properties)) return {}
+  const needed = new Set(Array.isArray(required) ? required : [])
+  const shown = Object.entries(properties).filter(([name, field]) => needed.has(name) || hasExample(field))
+  // Where nothing is required, everything is shown: an empty body says nothing.
+  const fields = shown.length > 0 ? shown : Object.entries(properties)
+  return Object.fromEntries(fields.map(([name, field]) => [name, exampleOf(field)]))
+}
+
+const hasExample = (schema: unknown) => isJsonObject(schema) && schema.example !== undefined
