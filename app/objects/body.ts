@@ -20,10 +20,12 @@ export async function* chunksOf(body: Body, maxBytes = Number.POSITIVE_INFINITY)
 }
 
 /** Reads an object as UTF-8, replacing what is none and keeping a byte order mark. */
-export async function textOf({ body, ...info }: ObjectBody): Promise<ObjectText> {
+export async function textOf(
+  { body, ...info }: ObjectBody,
+  maxBytes: number = limits.uploadBytes,
+): Promise<ObjectText> {
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   let text = ''
-  for await (const chunk of chunksOf(body, limits.uploadBytes))
-    text += decoder.decode(chunk, { stream: true })
+  for await (const chunk of chunksOf(body, maxBytes)) text += decoder.decode(chunk, { stream: true })
   return { ...info, text: text + decoder.decode() }
 }

@@ -2,7 +2,7 @@ import { type FileHandle, mkdir, open, readdir, rename } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 
 /** Bytes read from a file at a time. */
-const READ_BYTES = 262_144
+export const PIECE_BYTES = 262_144
 /** A purge may remove a new file's directory between our making and using it, but hardly this often in a row. */
 const RENAME_ATTEMPTS = 10
 
@@ -97,7 +97,7 @@ export async function streamOf(path: string, size: number): Promise<ReadableStre
 }
 
 async function readPiece(path: string, position: number, size: number): Promise<Uint8Array> {
-  const buffer = new Uint8Array(Math.min(READ_BYTES, size - position))
+  const buffer = new Uint8Array(Math.min(PIECE_BYTES, size - position))
   const file = await open(path)
   try {
     const { bytesRead } = await file.read(buffer, 0, buffer.byteLength, position)

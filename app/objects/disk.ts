@@ -1,10 +1,19 @@
 import type { Dirent } from 'node:fs'
-import { access, constants, mkdir, open, readdir, rm, rmdir, stat, unlink } from 'node:fs/promises'
+import { access, constants, mkdir, open, readdir, readFile, rm, rmdir, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Clock } from '../clock.ts'
 import { limits } from '../limits.ts'
 import { chunksOf, textOf } from './body.ts'
-import { makeDirectory, moveInto, namesIn, orNull, streamOf, syncDirectory, writeNew } from './disk-files.ts'
+import {
+  makeDirectory,
+  moveInto,
+  namesIn,
+  orNull,
+  PIECE_BYTES,
+  streamOf,
+  syncDirectory,
+  writeNew,
+} from './disk-files.ts'
 import { lockDirectory } from './disk-lock.ts'
 import {
   directoryOf,
@@ -120,9 +129,20 @@ export async function openDiskStore(root: string, clock: Clock): Promise<ObjectS
     return info
   }
 
-  async function text(key: string, versionId?: string) {
-    const found = await get(key, versionId)
-    return found && textOf(found)
+  async function text(key: string, versionId?: string, maxBytes?: number) {
+    const found = await find(key, versionId)
+    if (found === null) return null
+    const { path, ...info } = found
+    // Most texts are small and many: a stream costs more than the file.
+    if (found.size <= Math.min(PIECE_BYTES, maxBytes ?? PIECE_BYTES)) {
+      const bytes = await orNull(readFile(path))
+      if (bytes === null) return null
+      if (bytes.byteLength !== found.size)
+        throw new Error(`${path} has ${bytes.byteLength} of ${found.size} bytes`)
+      return { ...info, text: new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes) }
+    }
+    const body = await streamOf(path, found.size)
+    return body && textOf({ ...info, body }, maxBytes)
   }
 
   async function remove(key: string) {

@@ -78,8 +78,8 @@ export interface ObjectStore {
   stage(body: Body, options?: StageOptions): Promise<StagedObject>
   get(key: string, versionId?: string): Promise<ObjectBody | null>
   head(key: string, versionId?: string): Promise<ObjectInfo | null>
-  /** The object as UTF-8 text; ObjectTooLarge over limits.uploadBytes. */
-  text(key: string, versionId?: string): Promise<ObjectText | null>
+  /** The object as UTF-8 text; ObjectTooLarge over `maxBytes`, by default limits.uploadBytes. */
+  text(key: string, versionId?: string, maxBytes?: number): Promise<ObjectText | null>
   /** Hides the key behind a delete marker; its versions can still be read by their ids. */
   delete(key: string): Promise<void>
   /** Removes one version, or one delete marker, for good. */

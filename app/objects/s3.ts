@@ -104,9 +104,9 @@ export async function openS3Store(settings: S3Settings): Promise<ObjectStore> {
     return found && infoOf(key, found)
   }
 
-  async function text(key: string, versionId?: string) {
+  async function text(key: string, versionId?: string, maxBytes?: number) {
     const found = await get(key, versionId)
-    return found && textOf(found)
+    return found && textOf(found, maxBytes)
   }
 
   async function remove(key: string) {

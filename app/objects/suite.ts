@@ -271,6 +271,11 @@ export function objectStoreSuite(
       const key = `${newFolder()}huge`
       await store.put(key, new Uint8Array(limits.uploadBytes + 1))
       await expect(store.text(key)).rejects.toThrow(ObjectTooLarge)
+      const small = `${newFolder()}small`
+      const { versionId } = await store.put(small, bytes('12345'))
+      await expect(store.text(small, versionId, 4)).rejects.toThrow(ObjectTooLarge)
+      expect(await store.text(small, versionId, 5)).toMatchObject({ text: '12345', size: 5, versionId })
+      expect((await store.text(key, undefined, limits.uploadBytes + 1))?.size).toBe(limits.uploadBytes + 1)
     })
 
     test('concurrent puts of one key are all kept under their own ids, and one of them is the newest', async () => {

@@ -81,6 +81,7 @@ test('a source is read once for each of its versions', async () => {
     ])
   expect(texts).toBe(1)
   await parts.objects.put('default/pipelines/silver/once/pipeline.sql', bytes('select 1 as a'))
+  await parts.pipelines().fileWritten({ namespace: 'default', layer: 'silver', name: 'once' }, 'test')
   expect((await references.of(['default.silver.once'])).get('default.silver.once')?.tables).toEqual([])
   expect(texts).toBe(2)
 })

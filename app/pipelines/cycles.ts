@@ -2,7 +2,7 @@ import { cycleOf } from '../../lake/pipeline/validate.ts'
 import { limits } from '../limits.ts'
 import { sourceFileOf } from './draft-files.ts'
 import type { PublishDeps } from './publish.ts'
-import { namedBy } from './references.ts'
+import { readBy } from './references.ts'
 import type { SourceReferences } from './source-references.ts'
 
 // A pipeline that would read what it makes, by way of others, is published with a warning: runs are requested by
@@ -20,7 +20,7 @@ export function withCycles(validate: Validate, references: SourceReferences): Va
     const report = response?.files.find((file) => file.path === path)
     if (source === undefined || report === undefined || response === null) return response
     const own = `${namespace}.${layer}.${name}`
-    const { tables } = namedBy([{ name: path, text: source.content ?? '' }], { namespace, layer, name })
+    const { tables } = readBy([{ name: path, text: source.content ?? '' }], { namespace, layer, name })
     const cycle = cycleOf(own, tables, await upstreamOf(tables, own, references))
     // A runner that has found it too says the same.
     if (cycle !== null && !report.warnings.includes(cycle)) report.warnings.push(cycle)

@@ -17,10 +17,20 @@ export function landingZonesOf(files: readonly DraftFile[], type: string, ref: P
   return source === undefined ? [] : namedBy([source], ref).zones
 }
 
-export function namedBy(files: readonly DraftFile[], { namespace }: PipelineRef): Named {
+export const namedBy = (files: readonly DraftFile[], ref: PipelineRef): Named =>
+  namesOf(files.flatMap(callsOf), ref)
+
+/** What files name by literal calls and not only in SQL comments, where a run needs it and reads nothing of it. */
+export const readBy = (files: readonly DraftFile[], ref: PipelineRef): Named =>
+  namesOf(
+    files.flatMap(callsOf).filter(({ isCommented }) => !isCommented),
+    ref,
+  )
+
+function namesOf(calls: readonly Call[], { namespace }: PipelineRef): Named {
   const tables = new Set<string>()
   const zones = new Set<string>()
-  for (const call of files.flatMap(callsOf)) {
+  for (const call of calls) {
     try {
       if (call.function === 'ref') tables.add(tableKey(parseTableName(call.argument, namespace)))
       else zones.add(`${namespace}.${parseZoneName(call.argument)}`)

@@ -1,77 +1,142 @@
 import { sql } from 'drizzle-orm'
 import type { Queryable } from '../../drizzle/client.ts'
 import { limits } from '../limits.ts'
-import type { ObjectStore } from '../objects/port.ts'
+import { type ObjectStore, ObjectTooLarge } from '../objects/port.ts'
 import { sourceFileOf } from './draft-files.ts'
 import { type PipelineRef, prefixOf } from './ref.ts'
-import { type Named, namedBy } from './references.ts'
+import { type Named, readBy } from './references.ts'
 
 // What pipelines read, by their sources. A version of an object never changes, so it is read and parsed once.
 
+/** The source that runs of a pipeline execute. */
+export interface Source extends PipelineRef {
+  pipelineId: string
+  type: string
+  /** The published version; null: never published, so the draft's source. */
+  version: number | null
+  /** The object version of the source in that version; null: it has none, or there is no version. */
+  pinned: string | null
+  /** Of the draft: every write of its files raises it, after the write. */
+  draftRevision: string
+}
+
 export interface SourceReferences {
   /**
-   * What the pipelines that make these tables (`ns.layer.name`) name by literal calls, by table: in the source that runs
+   * What the pipelines that make these tables (`ns.layer.name`) read by literal calls, by table: in the source that runs
    * execute, which is the draft's while nothing is published. Tables that no pipeline makes are left out.
    */
   of(tables: readonly string[]): Promise<Map<string, Named>>
-}
-
-interface SourceRow extends Record<string, unknown> {
-  table: string
-  namespace: string
-  layer: string
-  name: string
-  type: string
-  /** JSON text of the published version's pins; null: never published. */
-  pinned: string | null
+  /**
+   * What one source reads by literal calls. From the store once for each version, at most limits.sourceReadsAtOnce at the
+   * same time in this process. Rejects when the store does; a source that is not there, or is too long, reads nothing.
+   */
+  in(source: Source): Promise<Named> | Named
 }
 
 export function makeSourceReferences(deps: { db: Queryable; objects: ObjectStore }): SourceReferences {
   const { db, objects } = deps
-  /** By key and version; the one used last is at the end. */
-  const known = new Map<string, Named>()
+  const known = new Map<string, { named: Named; bytes: number }>()
+  let knownBytes = 0
+  const reading = new Map<string, Promise<Named>>()
+  const inTurn = turnstile(limits.sourceReadsAtOnce)
 
-  async function read({ pinned, type, ...ref }: SourceRow): Promise<Named> {
-    const name = sourceFileOf(type)
-    const key = prefixOf(ref satisfies PipelineRef) + name
-    const versionId = pinned ?? (await objects.head(key))?.versionId
-    if (versionId === undefined) return NOTHING
-    const id = `${key}@${versionId}`
-    const named = known.get(id) ?? (await parsed(key, versionId, { name, ref }))
-    known.delete(id)
-    known.set(id, named)
-    const [oldest] = known.keys()
-    if (known.size > limits.sourceReferencesKept && oldest !== undefined) known.delete(oldest)
-    return named
+  function named(source: Source): Promise<Named> | Named {
+    if (source.version !== null && source.pinned === null) return NOTHING
+    const id = idOf(source)
+    const found = known.get(id)
+    if (found !== undefined) {
+      // The one used last is at the end.
+      known.delete(id)
+      known.set(id, found)
+      return found.named
+    }
+    const open = reading.get(id)
+    if (open !== undefined) return open
+    const read = inTurn(() => parsed(source))
+      .then((named) => {
+        keep(id, named)
+        return named
+      })
+      .finally(() => reading.delete(id))
+    reading.set(id, read)
+    return read
   }
 
-  async function parsed(key: string, versionId: string, { name, ref }: { name: string; ref: PipelineRef }) {
-    // What has been removed for good reads nothing any more.
-    const object = await objects.text(key, versionId)
-    return object === null ? NOTHING : namedBy([{ name, text: object.text }], ref)
+  async function parsed({ pinned, type, ...ref }: Source): Promise<Named> {
+    const name = sourceFileOf(type)
+    try {
+      const object = await objects.text(
+        prefixOf(ref) + name,
+        pinned ?? undefined,
+        limits.referencesSourceBytes,
+      )
+      // What has been removed for good reads nothing any more.
+      return object === null ? NOTHING : readBy([{ name, text: object.text }], ref)
+    } catch (error) {
+      if (error instanceof ObjectTooLarge) return NOTHING
+      throw error
+    }
+  }
+
+  function keep(id: string, named: Named) {
+    const bytes = sizeOf(id, named)
+    known.set(id, { named, bytes })
+    knownBytes += bytes
+    for (const [oldest, { bytes }] of known) {
+      if (known.size <= limits.sourceReferencesKept && knownBytes <= limits.sourceReferencesBytes) return
+      known.delete(oldest)
+      knownBytes -= bytes
+    }
   }
 
   return {
+    in: named,
     async of(tables) {
       const rows = await sourcesOf(db, tables)
-      const found = new Map<string, Named>()
-      for (let at = 0; at < rows.length; at += READS_AT_ONCE)
-        await Promise.all(
-          rows.slice(at, at + READS_AT_ONCE).map(async (row) => found.set(row.table, await read(row))),
-        )
-      return found
+      return new Map(
+        await Promise.all(rows.map(async ({ table, ...row }) => [table, await named(row)] as const)),
+      )
     },
   }
 }
 
 const NOTHING: Named = { tables: [], zones: [] }
-const READS_AT_ONCE = 20
 
-const sourcesOf = async (db: Queryable, tables: readonly string[]): Promise<SourceRow[]> =>
-  db.execute<SourceRow>(sql`
-    select path as table, p.namespace, p.layer, p.name, p.type,
+/**
+ * A draft is known by its revision, so that nobody asks the store whether it has changed. Only a write that was never
+ * acknowledged, because its process ended before the revision was raised, can stay unseen, until the next one.
+ */
+const idOf = ({ pipelineId, type, version, pinned, draftRevision }: Source) =>
+  version === null ? `${pipelineId}/${type}#${draftRevision}` : `${pipelineId}/${type}@${pinned}`
+
+/** At worst two bytes a character in memory, and what keeping a text and an entry takes. */
+const sizeOf = (id: string, { tables, zones }: Named) =>
+  [id, ...tables, ...zones].reduce((sum, text) => sum + 2 * text.length + 64, 256)
+
+/** Work for which there is no place waits for its turn. */
+function turnstile(places: number) {
+  const waiting: (() => void)[] = []
+  let free = places
+  return async <T>(work: () => Promise<T>): Promise<T> => {
+    if (free > 0) free -= 1
+    else await new Promise<void>((resolve) => waiting.push(resolve))
+    try {
+      return await work()
+    } finally {
+      const next = waiting.shift()
+      if (next === undefined) free += 1
+      else next()
+    }
+  }
+}
+
+const sourcesOf = async (db: Queryable, tables: readonly string[]) =>
+  db.execute<Source & { table: string } & Record<string, unknown>>(sql`
+    select path as table, p.id as "pipelineId", p.namespace, p.layer, p.name,
+      coalesce(v.pipeline_type, p.type) as type, v.version_number as version,
+      p.draft_revision as "draftRevision",
       v.published_versions ->> (p.namespace || '/pipelines/' || p.layer || '/' || p.name
-        || case p.type when 'python' then '/pipeline.py' else '/pipeline.sql' end) as pinned
+        || case coalesce(v.pipeline_type, p.type) when 'python' then '/pipeline.py' else '/pipeline.sql' end) as pinned
     from unnest(${sql.param([...tables])}::text[]) as wanted(path)
     join pipeline p on p.deleted_at is null and p.namespace = split_part(path, '.', 1)
       and p.layer = split_part(path, '.', 2) and p.name = split_part(path, '.', 3)

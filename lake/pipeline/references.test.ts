@@ -26,6 +26,45 @@ WHERE x IN (SELECT * FROM read_csv_auto('{{ landing_zone("raw") }}'))
     expect(sql("-- {{ ref('a.b') }}\nselect 1 /* {{ ref('c.d') }} */")).toEqual(['ref a.b', 'ref c.d'])
   })
 
+  test('a call in a SQL comment is marked, one that only looks so is not', () => {
+    const read = (source: string) =>
+      sqlReferences(source)
+        .calls.filter((call) => !call.isCommented)
+        .map((call) => call.argument)
+    for (const source of [
+      "-- {{ ref('a.b') }} {{ ref('c.d') }}\nselect 1",
+      "/* {{ ref('a.b') }} */ select 1",
+      "/* /* */ {{ ref('a.b') }} */ select 1",
+      "/* -- */ /* ' */ /* {{ ref('a.b') }} */",
+      "/* never closed {{ ref('a.b') }}",
+      "select '/*' -- {{ ref('a.b') }}",
+      "select 1 -- it's\r-- {{ ref('a.b') }}",
+    ])
+      expect([source, read(source)]).toEqual([source, []])
+    for (const source of [
+      "-- one\nselect * from {{ ref('a.b') }}",
+      "/* /* */ */ select * from {{ ref('a.b') }}",
+      "select '--', * from {{ ref('a.b') }}",
+      "select 'it''s /*', * from {{ ref('a.b') }}",
+      "select e'it\\'s --', * from {{ ref('a.b') }}",
+      "select name'--' from {{ ref('a.b') }}",
+      "select '\\', '--', * from {{ ref('a.b') }}",
+      `select "--", "/*" from {{ ref('a.b') }}`,
+      "select $$ it's -- /* $$, * from {{ ref('a.b') }}",
+      "select $x$ $$ -- $x$, * from {{ ref('a.b') }}",
+      "select $x$ -- $$x$, * from {{ ref('a.b') }}",
+      "select a$b$, * from {{ ref('a.b') }} where a$b$ = '--'",
+      "-- {# \n #}\nselect * from {{ ref('a.b') }}",
+      "{# /* #} select * from {{ ref('a.b') }}",
+      "{% raw %}{# {% endraw %} select * from {{ ref('a.b') }}",
+    ])
+      expect([source, read(source)]).toEqual([source, ['a.b']])
+  })
+
+  test('a method keeps being one, however far it stands from its object', () => {
+    expect(sql(`{{ x.${' '.repeat(50)}ref('a.b') }}{{ x |\n\n\n          ref('a.b') }}`)).toEqual([])
+  })
+
   test('what the template does not evaluate is no call', () => {
     for (const source of [
       "-- ref('a.b')",
@@ -110,8 +149,26 @@ d = {'a': {ref('bronze.b'): 1}}`
       'def ref(name): pass',
       "prefix_ref('a.b')",
       "ref(f'{a}.b')",
+      "rb'ref(\"a.b\")' Rb\"ref('a.b')\" r'\\' + ref(\"a.b\")'",
+      'f"{{ref(\'a.b\')}}"',
+      "f'{x:ref(1)}' f'{x!r:>{w}}' 'ref(\"a.b\")'",
+      "x.\\\n    ref('a.b')".replace('\\\n', '\n'),
+      "ref('a.b' 'c')",
+      "ref('a' + '.b')",
+      "ref(name='a.b')",
     ])
       expect([source, python(source)]).toEqual([source, []])
+  })
+
+  test('a format of a replacement field is text, with fields in it', () => {
+    expect(python(`f"{x:'>10} {ref('a.b')}" + f'{y:{ref("c.d")}}' + f"{d['k']:%H:%M} {ref('e.f')}"`)).toEqual(
+      ['ref a.b', 'ref c.d', 'ref e.f'],
+    )
+    expect(python(`f"{ {'a': ref('a.b')}['a'] } {(lambda x: ref('c.d'))(1)}"; ref('e.f')`)).toEqual([
+      'ref a.b',
+      'ref c.d',
+      'ref e.f',
+    ])
   })
 
   test('an unfinished string ends with its line', () => {
@@ -154,8 +211,64 @@ test('any text is read to its end', () => {
   )
 })
 
-test('nesting and size end soon', () => {
-  pythonReferences('f"{'.repeat(200_000))
-  sqlReferences('{{ '.repeat(200_000))
-  expect(sqlReferences(`${"{{ ref('a.b') }}\n".repeat(20_000)}`).calls).toHaveLength(20_000)
+const MEGABYTE = 1_048_576
+/** A megabyte of it. */
+const filled = (piece: string) => piece.repeat(Math.ceil(MEGABYTE / piece.length))
+
+/** Each would take minutes at a quadratic cost: the test's own time limit is what fails then. */
+test.each([
+  'f"{',
+  "f'{x:{",
+  'f"""{x:',
+  '{{ ',
+  '{% raw %}',
+  '{{ "',
+  "{{ ref('",
+  "ref('a.b'",
+  'ref(',
+  'ref ',
+  'x.ref',
+  '. ref',
+  '/*',
+  '/* */',
+  '$a',
+  '$$',
+  '$a$b$',
+  "e'\\",
+  "'''",
+  '"""',
+  '\\',
+  '{#',
+  '#}',
+  '((((',
+  '))))',
+  'landing_zone',
+  'é𝒳',
+])('a megabyte of %j is read soon', (piece) => {
+  for (const source of [
+    filled(piece),
+    `{{ ${filled(piece)}`,
+    `${piece}${filled(' ')}${piece}`,
+    filled(`${piece}\n`),
+    `$x$${filled(piece)}`,
+  ]) {
+    sqlReferences(source)
+    pythonReferences(source)
+  }
+})
+
+test('a call is read soon, however much space it has', () => {
+  const space = filled(' ')
+  for (const call of [
+    `ref('a.b'${space}`,
+    `ref('a.b',${space}`,
+    `ref(${space}`,
+    `ref${space}`,
+    `.${space}ref('a.b')`,
+  ]) {
+    expect(python(`${call}x`)).toEqual([])
+    expect(sql(`{{ ${call}x }}`)).toEqual([])
+  }
+  expect(sql(`{{ ref${space}('a.b'${space},${space}) }}`)).toEqual(['ref a.b'])
+  expect(sql(filled("{{ ref('a.b') }}\n"))).toHaveLength(Math.ceil(MEGABYTE / 17))
 })

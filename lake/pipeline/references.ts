@@ -3,8 +3,8 @@
  * and which landing zones are frozen at a run's start.
  *
  * In SQL a call counts where the template evaluates it, so inside `{{ }}` and `{% %}`; text outside the delimiters is
- * plain SQL. A call in `{# #}` or in a raw block is no call; one in delimiters behind `--` is, because the template
- * evaluates it. In Python a call counts in code and in the replacement fields of an f-string.
+ * plain SQL. A call in `{# #}` or in a raw block is no call; one in delimiters inside a SQL comment is evaluated by the
+ * template, so a run needs what it names, but reads nothing of it: `isCommented`. In Python a call counts in code and in the replacement fields of an f-string.
  */
 
 export interface Position {
@@ -19,6 +19,8 @@ export type ReferenceFunction = 'ref' | 'landing_zone'
 export interface Call extends Position {
   function: ReferenceFunction
   argument: string
+  /** Evaluated inside a SQL comment: the SQL does not read what it names. */
+  isCommented?: true
 }
 
 export interface SqlReferences {
@@ -30,18 +32,23 @@ export interface SqlReferences {
 }
 
 /** At the scanner's position: the function and a literal as its only argument. */
-const CALL = /(ref|landing_zone)\s*\(\s*(?:'([^'\\\n]*)'|"([^"\\\n]*)")\s*,?\s*\)/y
+const CALL = /(ref|landing_zone)\s*\(\s*(?:'([^'\\\n]*)'|"([^"\\\n]*)")\s*(?:,\s*)?\)/y
 const BARE = /(ref|landing_zone)\s*\(/y
+const SPACE = /\s/
 const WORD = /[\p{L}\p{N}_]+/uy
 const RAW = /\{%[-+]?\s*raw\s*[-+]?%\}/y
 const END_RAW = /\{%[-+]?\s*endraw\s*[-+]?%\}/g
 /** What a scanner of plain SQL stops at, outside and inside of its comments and quoted texts. */
 const SQL_STOPS = {
-  code: /\{[{%#]|--|\/\*|['"]|[\p{L}\p{N}_]+/gu,
-  line: /\{[{%#]|\n/g,
-  block: /\{[{%#]|\*\//g,
+  code: /\{[{%#]|--|\/\*|[eE]'|['"]|\$(?:[\p{L}_][\p{L}\p{N}_]*)?\$|[\p{L}_][\p{L}\p{N}_$]*|\p{N}+/gu,
+  line: /\{[{%#]|[\n\r]/g,
+  block: /\{[{%#]|\/\*|\*\//g,
   "'": /\{[{%#]|'/g,
+  /** E'it\'s' */
+  escaped: /\{[{%#]|\\['\\]|'/g,
   '"': /\{[{%#]|"/g,
+  /** $tag$ it's $tag$ */
+  dollar: /\{[{%#]|\$(?:[\p{L}_][\p{L}\p{N}_]*)?\$/gu,
 } as const
 
 /** Every call of a SQL template, in order. Never throws: what is unfinished ends with the text. */
@@ -49,25 +56,40 @@ export function sqlReferences(source: string): SqlReferences {
   const found: SqlReferences = { calls: [], dynamic: [], bare: [] }
   const positionOf = lineCounter(source)
   let inside: keyof typeof SQL_STOPS = 'code'
+  /** Block comments nest. */
+  let blocks = 0
+  let dollarTag = ''
   let at = 0
   for (;;) {
     const stop = matchFrom(SQL_STOPS[inside], source, at)
     if (stop === null) return found
     const [text] = stop
-    const end = stop.index + text.length
+    at = stop.index + text.length
     if (text === '{{' || text === '{%' || text === '{#') {
+      const comment = inside === 'line' || inside === 'block' ? { isCommented: true as const } : {}
       at = templateTag(source, stop.index, ({ function: name, argument, at: index }) => {
         if (argument === null) found.dynamic.push({ function: name, ...positionOf(index) })
-        else found.calls.push({ function: name, argument, ...positionOf(index) })
+        else found.calls.push({ function: name, argument, ...positionOf(index), ...comment })
       })
-      continue
-    }
-    at = end
-    if (inside !== 'code') inside = 'code'
-    else if (text === '--') inside = 'line'
-    else if (text === '/*') inside = 'block'
-    else if (text === "'" || text === '"') inside = text
-    else {
+    } else if (inside === 'block') {
+      blocks += text === '/*' ? 1 : -1
+      if (blocks === 0) inside = 'code'
+    } else if (inside === 'dollar') {
+      if (text === dollarTag) inside = 'code'
+      // Its last $ may begin the tag that closes.
+      else at -= 1
+    } else if (inside !== 'code') {
+      if (!text.startsWith('\\')) inside = 'code'
+    } else if (text === '--') inside = 'line'
+    else if (text === '/*') {
+      inside = 'block'
+      blocks = 1
+    } else if (text === "'" || text === '"') inside = text
+    else if (text.endsWith("'")) inside = 'escaped'
+    else if (text.startsWith('$')) {
+      inside = 'dollar'
+      dollarTag = text
+    } else {
       const bare = matchFrom(BARE, source, stop.index)
       if (bare !== null && !followsDot(source, stop.index))
         found.bare.push({ function: functionOf(bare), ...positionOf(stop.index) })
@@ -113,19 +135,21 @@ const PYTHON_PREFIX = /^[rbuft]{1,2}$/i
 
 /** Reads Python code; at a depth above 0 until the `}` that closes the replacement field. Answers where it ends. */
 function pythonCode(source: string, start: number, depth: number, report: Report): number {
-  let braces = 0
+  let brackets = 0
   let at = start
   while (at < source.length) {
-    const character = source[at]
+    const character = source.charAt(at)
     if (character === '#') at = endOf(source, '\n', at)
     else if (character === "'" || character === '"') at = pythonText(source, at, '', depth, report)
-    else if (character === '{') {
-      braces += 1
+    else if ('([{'.includes(character)) {
+      brackets += 1
       at += 1
-    } else if (character === '}') {
+    } else if (character === '}' && brackets === 0 && depth > 0) return at + 1
+    else if (')]}'.includes(character)) {
+      brackets = Math.max(0, brackets - 1)
       at += 1
-      if (braces === 0 && depth > 0) return at
-      braces -= 1
+    } else if (character === ':' && brackets === 0 && depth > 0) {
+      return formatOf(source, at + 1, depth, report)
     } else {
       const name = matchFrom(WORD, source, at)?.[0] ?? ''
       const quote = source[at + name.length]
@@ -136,6 +160,17 @@ function pythonCode(source: string, start: number, depth: number, report: Report
     }
   }
   return at
+}
+
+/** Reads the format of a replacement field, text with fields in it; answers where its field ends. */
+function formatOf(source: string, start: number, depth: number, report: Report): number {
+  let at = start
+  while (at < source.length && source[at] !== '}')
+    at =
+      source[at] === '{' && depth < PYTHON_DEPTH_LIMIT
+        ? pythonCode(source, at + 1, depth + 1, report)
+        : at + 1
+  return at + 1
 }
 
 /** Reads one string literal whose quote stands at `start`; answers where it ends. */
@@ -169,8 +204,11 @@ function word(source: string, at: number, report: Report): number {
 }
 
 /** A method or a filter of that name is another function. */
-const followsDot = (source: string, at: number): boolean =>
-  /[.|]\s*$/.test(source.slice(Math.max(0, at - 8), at))
+function followsDot(source: string, at: number): boolean {
+  let before = at - 1
+  while (before >= 0 && SPACE.test(source.charAt(before))) before -= 1
+  return source[before] === '.' || source[before] === '|'
+}
 
 const functionOf = (match: RegExpExecArray): ReferenceFunction =>
   match[1] === 'landing_zone' ? 'landing_zone' : 'ref'
@@ -191,16 +229,17 @@ function matchFrom(pattern: RegExp, source: string, at: number): RegExpExecArray
   return pattern.exec(source)
 }
 
-/** Positions of growing indexes in one pass over the text. */
+/** Positions of growing indexes in one pass over the text, however many are asked for in one line. */
 function lineCounter(source: string): (index: number) => Position {
   let line = 1
   let lineStart = 0
+  let lineEnd = endOf(source, '\n', 0)
   return (index) => {
-    for (;;) {
-      const end = source.indexOf('\n', lineStart)
-      if (end === -1 || end >= index) return { line, column: index - lineStart + 1 }
+    while (lineEnd <= index && lineEnd < source.length) {
       line += 1
-      lineStart = end + 1
+      lineStart = lineEnd
+      lineEnd = endOf(source, '\n', lineStart)
     }
+    return { line, column: index - lineStart + 1 }
   }
 }

@@ -1,0 +1,420 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { newId } from '../ids.ts'
+import { limits } from '../limits.ts'
+import type { ObjectStore } from '../objects/port.ts'
+import { makeSourceReferences } from '../pipelines/source-references.ts'
+import { bytes, openParts, type Parts, quietLog } from '../pipelines/test-parts.ts'
+import { requestTo, testApp } from '../test-app.ts'
+import { lineageRoutes } from './routes.ts'
+import type { LineageGraph } from './schema.ts'
+import { makeLineageService } from './service.ts'
+
+let parts: Parts
+beforeAll(async () => {
+  parts = await openParts()
+})
+afterAll(() => parts.close())
+
+/** Texts that are read, how many of them at once, and what to do instead of reading one. */
+function watched(instead: (key: string) => Promise<void> = async () => {}) {
+  const seen = { texts: [] as string[], others: 0, most: 0 }
+  let open = 0
+  const other = () => {
+    seen.others += 1
+    throw new Error('only texts are read')
+  }
+  const objects: ObjectStore = {
+    ...parts.objects,
+    get: other,
+    head: other,
+    list: other,
+    text: async (key, version, maxBytes) => {
+      seen.texts.push(key)
+      open += 1
+      seen.most = Math.max(seen.most, open)
+      try {
+        await instead(key)
+        return await parts.objects.text(key, version, maxBytes)
+      } finally {
+        open -= 1
+      }
+    },
+  }
+  const warnings: object[] = []
+  const log = {
+    ...quietLog,
+    warn: (message: string, fields: object = {}) => warnings.push({ message, ...fields }),
+  }
+  const { db, sql } = parts
+  const service = makeLineageService({ sql, log, references: makeSourceReferences({ db, objects }) })
+  return { seen, service, warnings }
+}
+
+const newNamespace = (() => {
+  let made = 0
+  return async () => {
+    const name = `ns-${made++}`
+    await parts.namespaces.create({ name })
+    return name
+  }
+})()
+
+interface Made {
+  layer?: 'bronze' | 'silver' | 'gold'
+  type?: 'sql' | 'python'
+}
+async function made(
+  namespace: string,
+  name: string,
+  source: string,
+  { layer = 'silver', type = 'sql' }: Made = {},
+) {
+  const ref = { namespace, layer, name }
+  await parts.pipelines().create({ ...ref, type })
+  await write(namespace, name, source, { layer, type })
+  return ref
+}
+
+async function write(
+  namespace: string,
+  name: string,
+  source: string,
+  { layer = 'silver', type = 'sql' }: Made = {},
+) {
+  const file = type === 'sql' ? 'pipeline.sql' : 'pipeline.py'
+  await parts.objects.put(`${namespace}/pipelines/${layer}/${name}/${file}`, bytes(source))
+  await parts.pipelines().fileWritten({ namespace, layer, name }, 'test')
+}
+
+async function table(namespace: string, layer: string, name: string, { rows = 3, size = 700 } = {}) {
+  const id = newId()
+  await parts.sql`
+    insert into lake_content (id, table_uuid, metadata_location, columns, row_count, size_bytes)
+    values (${id}, ${newId()}, 'm', '[]', ${rows}, ${size})`
+  await parts.sql`
+    insert into main_entry (namespace, layer, name, content_id, from_commit) values (${namespace}, ${layer}, ${name}, ${id}, 1)`
+}
+
+async function zone(namespace: string, name: string, files: ('active' | 'archived')[] = []) {
+  const id = newId()
+  await parts.sql`insert into landing_zone (id, namespace, name) values (${id}, ${namespace}, ${name})`
+  for (const [n, state] of files.entries())
+    await parts.sql`
+      insert into landing_file (id, zone_id, filename, original_name, path, version_id, size_bytes, content_type, archived_by_run)
+      values (${newId()}, ${id}, ${`f${n}`}, 'f', 'p', 'v', 1, 'text/csv', ${state === 'active' ? null : newId()})`
+  return id
+}
+
+async function run(ref: object, { status, minutesAgo }: { status: string; minutesAgo: number }) {
+  const id = newId()
+  const { name, layer, namespace } = ref as { namespace: string; layer: string; name: string }
+  await parts.sql`
+    insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones, snapshot,
+      machine_version, status, waiting, created_at, started_at, duration_ms)
+    select ${id}, id, namespace, layer, name, type, 'manual', '{}', '[]', '{}', 1, ${status}, false,
+      clock_timestamp() - make_interval(mins => ${minutesAgo}), '2026-01-02T03:04:05.678Z', 42
+    from pipeline where namespace = ${namespace} and layer = ${layer} and name = ${name} and deleted_at is null`
+  return id
+}
+
+async function results(runId: string, outcomes: [severity: string, status: string][]) {
+  for (const [n, [severity, status]] of outcomes.entries())
+    await parts.sql`
+      insert into quality_result (run_id, pipeline_id, name, severity, status, value, duration_ms)
+      values (${runId}, ${newId()}, ${`t${n}`}, ${severity}, ${status}, 0, 1)`
+}
+
+const ids = ({ nodes }: LineageGraph) => nodes.map(({ id }) => id).sort()
+const edgesOf = ({ edges }: LineageGraph) =>
+  edges.map(({ source, target, type }) => `${source} ${type} ${target}`).sort()
+const nodeOf = ({ nodes }: LineageGraph, wanted: string) => nodes.find(({ id }) => id === wanted)
+
+/** Every end of an edge is a node, and nothing is there twice. */
+function expectWhole(graph: LineageGraph) {
+  const known = ids(graph)
+  expect(new Set(known).size).toBe(known.length)
+  expect(new Set(edgesOf(graph)).size).toBe(graph.edges.length)
+  for (const { source, target } of graph.edges)
+    expect(known).toEqual(expect.arrayContaining([source, target]))
+}
+
+test('a graph has every pipeline, table and zone of the namespace, and what reads and makes what', async () => {
+  const ns = await newNamespace()
+  const raw = await made(ns, 'raw', `select * from read_csv_auto('{{ landing_zone("drop") }}')`, {
+    layer: 'bronze',
+  })
+  await made(ns, 'clean', "select * from {{ ref('bronze.raw') }} join {{ ref('bronze.raw') }} using (id)")
+  await made(
+    ns,
+    'report',
+    `x = sql(f"select * from {ref('silver.clean')}")\nresult = ref("other-ns.gold.far")`,
+    {
+      layer: 'gold',
+      type: 'python',
+    },
+  )
+  await table(ns, 'bronze', 'raw', { rows: 10, size: 2048 })
+  await table(ns, 'gold', 'orphan')
+  await zone(ns, 'drop', ['active', 'active', 'archived'])
+  await zone(ns, 'unread')
+  await run(raw, { status: 'failed', minutesAgo: 10 })
+  const latest = await run(raw, { status: 'success', minutesAgo: 5 })
+  await results(latest, [
+    ['error', 'passed'],
+    ['error', 'failed'],
+    ['warn', 'failed'],
+    ['warn', 'passed'],
+    ['warn', 'failed'],
+  ])
+  const graph = await watched().service.graph({ namespace: ns })
+  expectWhole(graph)
+  expect(ids(graph)).toEqual(
+    [
+      `landing:${ns}.drop`,
+      `landing:${ns}.unread`,
+      `pipeline:${ns}.bronze.raw`,
+      `pipeline:${ns}.gold.report`,
+      `pipeline:${ns}.silver.clean`,
+      'table:other-ns.gold.far',
+      `table:${ns}.bronze.raw`,
+      `table:${ns}.gold.orphan`,
+      `table:${ns}.gold.report`,
+      `table:${ns}.silver.clean`,
+    ].sort(),
+  )
+  expect(edgesOf(graph)).toEqual(
+    [
+      `landing:${ns}.drop landing_input pipeline:${ns}.bronze.raw`,
+      `pipeline:${ns}.bronze.raw produces table:${ns}.bronze.raw`,
+      `table:${ns}.bronze.raw ref pipeline:${ns}.silver.clean`,
+      `pipeline:${ns}.silver.clean produces table:${ns}.silver.clean`,
+      `table:${ns}.silver.clean ref pipeline:${ns}.gold.report`,
+      `table:other-ns.gold.far ref pipeline:${ns}.gold.report`,
+      `pipeline:${ns}.gold.report produces table:${ns}.gold.report`,
+    ].sort(),
+  )
+  expect(nodeOf(graph, `pipeline:${ns}.bronze.raw`)).toEqual({
+    id: `pipeline:${ns}.bronze.raw`,
+    type: 'pipeline',
+    namespace: ns,
+    layer: 'bronze',
+    name: 'raw',
+    latest_run: { id: latest, status: 'success', started_at: '2026-01-02T03:04:05.678Z', duration_ms: 42 },
+    quality: { total: 5, passed: 2, failed: 1, warned: 2 },
+  })
+  expect(nodeOf(graph, `pipeline:${ns}.silver.clean`)).toMatchObject({ latest_run: null, quality: null })
+  expect(nodeOf(graph, `table:${ns}.bronze.raw`)).toEqual({
+    id: `table:${ns}.bronze.raw`,
+    type: 'table',
+    namespace: ns,
+    layer: 'bronze',
+    name: 'raw',
+    table_stats: { row_count: 10, size_bytes: 2048 },
+  })
+  expect(nodeOf(graph, `table:${ns}.silver.clean`)).toMatchObject({ table_stats: null })
+  expect(nodeOf(graph, `landing:${ns}.drop`)).toEqual({
+    id: `landing:${ns}.drop`,
+    type: 'landing_zone',
+    namespace: ns,
+    name: 'drop',
+    landing_info: { file_count: 2 },
+  })
+})
+
+test('without a namespace the graph has all of them, whole', async () => {
+  const [near, far] = [await newNamespace(), await newNamespace()]
+  await made(near, 'reader', `select * from {{ ref('${far}.silver.made') }}`)
+  await made(far, 'made', 'select 1 as a')
+  await table(far, 'silver', 'made')
+  const graph = await watched().service.graph({})
+  expectWhole(graph)
+  expect(edgesOf(graph)).toEqual(
+    expect.arrayContaining([
+      `table:${far}.silver.made ref pipeline:${near}.silver.reader`,
+      `pipeline:${far}.silver.made produces table:${far}.silver.made`,
+    ]),
+  )
+  const filtered = await watched().service.graph({ namespace: near })
+  expectWhole(filtered)
+  expect(ids(filtered)).toEqual(
+    [`pipeline:${near}.silver.reader`, `table:${near}.silver.reader`, `table:${far}.silver.made`].sort(),
+  )
+  expect(nodeOf(filtered, `table:${far}.silver.made`)).toMatchObject({
+    namespace: far,
+    table_stats: { row_count: 3, size_bytes: 700 },
+  })
+})
+
+test('what does not exist is a node without figures, and a namespace that nobody made is an empty graph', async () => {
+  const ns = await newNamespace()
+  await made(
+    ns,
+    'p',
+    `select * from {{ ref('gold.never') }}, read_json_auto('{{ landing_zone("nowhere") }}')`,
+  )
+  const graph = await watched().service.graph({ namespace: ns })
+  expectWhole(graph)
+  expect(nodeOf(graph, `table:${ns}.gold.never`)).toMatchObject({ layer: 'gold', table_stats: null })
+  expect(nodeOf(graph, `landing:${ns}.nowhere`)).toMatchObject({ landing_info: { file_count: 0 } })
+  expect(await watched().service.graph({ namespace: 'nobody-made-it' })).toEqual({ nodes: [], edges: [] })
+})
+
+test('calls in comments and texts, and those that are computed, are none', async () => {
+  const ns = await newNamespace()
+  const sql = `-- {{ ref('silver.a') }}
+/* {{ ref('silver.b') }} /* */ {{ landing_zone('c') }} */
+{# {{ ref('silver.d') }} #}
+select 'ref(''silver.e'')', '--', '{{ "ref('silver.f')" }}' from {{ ref('silver.' ~ 'g') }}, {{ ref("silver.real") }}`
+  await made(ns, 'query', sql)
+  const python = `"""ref('silver.a')"""
+# landing_zone('b')
+name = 'silver.c'
+result = sql(f"select * from {ref(name)} -- {{ref('silver.d')}}") or ref(f'silver.{name}') or ref('silver.real')`
+  await made(ns, 'code', python, { type: 'python' })
+  const graph = await watched().service.graph({ namespace: ns })
+  expect(edgesOf(graph).filter((edge) => !edge.includes('produces'))).toEqual([
+    `table:${ns}.silver.real ref pipeline:${ns}.silver.code`,
+    `table:${ns}.silver.real ref pipeline:${ns}.silver.query`,
+  ])
+})
+
+test('a source is read once for each of its versions; a warm graph reads nothing', async () => {
+  const ns = await newNamespace()
+  const reads = (name: string) => `select * from {{ ref('bronze.${name}') }}`
+  const published = await made(ns, 'published', reads('one'))
+  await parts.pipelines().publish(published)
+  await made(ns, 'draft', reads('one'))
+  const { seen, service } = watched()
+  const refs = async () =>
+    edgesOf(await service.graph({ namespace: ns })).flatMap((edge) =>
+      edge.match(/bronze\.(.*) ref.*\.(.*)/)?.slice(1) ?? [],
+    )
+  expect(await refs()).toEqual(['one', 'draft', 'one', 'published'])
+  expect(seen.texts).toHaveLength(2)
+  expect(await refs()).toEqual(['one', 'draft', 'one', 'published'])
+  await service.graph({})
+  const warm = seen.texts.length
+  await service.graph({})
+  expect(seen.texts).toHaveLength(warm)
+  // What runs execute counts: the draft's source only while nothing is published.
+  await write(ns, 'draft', reads('two'))
+  await write(ns, 'published', reads('two'))
+  expect(await refs()).toEqual(['one', 'published', 'two', 'draft'])
+  await parts.pipelines().publish(published)
+  expect(await refs()).toEqual(['two', 'draft', 'two', 'published'])
+  expect(seen).toMatchObject({ others: 0 })
+  expect(seen.texts).toHaveLength(warm + 2)
+})
+
+test('all graphs together read at most twenty sources at once, and each once', async () => {
+  const ns = await newNamespace()
+  for (let n = 0; n < 45; n += 1) await made(ns, `p${n}`, "select * from {{ ref('bronze.a') }}")
+  const { seen, service } = watched(() => new Promise((resolve) => setImmediate(resolve)))
+  const graphs = await Promise.all(Array.from({ length: 4 }, () => service.graph({ namespace: ns })))
+  expect(seen.most).toBe(limits.sourceReadsAtOnce)
+  expect(seen.texts).toHaveLength(45)
+  for (const graph of graphs) expect(graph).toEqual(graphs[0] as LineageGraph)
+  expect(graphs[0]?.edges).toHaveLength(90)
+})
+
+test('a source that is gone, too long or cannot be read now leaves its pipeline without inputs', async () => {
+  const ns = await newNamespace()
+  const reads = "select * from {{ ref('bronze.a') }}"
+  for (const name of ['gone', 'long', 'broken', 'fine'])
+    await made(ns, name, name === 'long' ? reads.padEnd(limits.referencesSourceBytes + 1) : reads)
+  await parts.objects.removeAll(`${ns}/pipelines/silver/gone/`)
+  let isBroken = true
+  const { service, warnings } = watched(async (key) => {
+    if (isBroken && key.includes('/broken/')) throw new Error('the disk is tired')
+  })
+  const readers = async () =>
+    edgesOf(await service.graph({ namespace: ns })).flatMap(
+      (edge) => edge.match(/ ref .*\.(.*)/)?.slice(1) ?? [],
+    )
+  expect(await readers()).toEqual(['fine'])
+  expect(warnings).toEqual([
+    {
+      message: 'lineage is without what some pipelines read: their sources could not be read',
+      failures: 1,
+      pipeline: `${ns}.silver.broken`,
+      error: new Error('the disk is tired'),
+    },
+  ])
+  isBroken = false
+  expect(await readers()).toEqual(['broken', 'fine'])
+  expect(warnings).toHaveLength(1)
+})
+
+test('a store that is away is not asked for every pipeline', async () => {
+  const ns = await newNamespace()
+  for (let n = 0; n < 60; n += 1) await made(ns, `p${n}`, "select * from {{ ref('bronze.a') }}")
+  const { seen, service, warnings } = watched(() => Promise.reject(new Error('away')))
+  const graph = await service.graph({ namespace: ns })
+  expect(graph.edges).toHaveLength(60)
+  expect(seen.texts.length).toBeLessThan(limits.lineageFailures + limits.sourceReadsAtOnce)
+  expect(warnings).toHaveLength(1)
+})
+
+test('a deleted pipeline leaves its table as an orphan; the next of its name starts without its runs', async () => {
+  const ns = await newNamespace()
+  const ref = await made(ns, 'again', "select * from {{ ref('bronze.old') }}")
+  await table(ns, 'silver', 'again')
+  await run(ref, { status: 'success', minutesAgo: 1 })
+  const { service } = watched()
+  await service.graph({ namespace: ns })
+  await parts.pipelines().remove(ref)
+  const orphan = await service.graph({ namespace: ns })
+  expect([ids(orphan), orphan.edges]).toEqual([[`table:${ns}.silver.again`], []])
+  await made(ns, 'again', "select * from {{ ref('bronze.new') }}")
+  const graph = await service.graph({ namespace: ns })
+  expect(nodeOf(graph, `pipeline:${ns}.silver.again`)).toMatchObject({ latest_run: null, quality: null })
+  expect(ids(graph)).toContain(`table:${ns}.bronze.new`)
+  expect(ids(graph)).not.toContain(`table:${ns}.bronze.old`)
+})
+
+test('a caller sees what it may: pipelines and zones by id, tables by who makes them', async () => {
+  const ns = await newNamespace()
+  await made(ns, 'mine', "select * from {{ ref('silver.theirs') }}")
+  await made(ns, 'theirs', 'select 1 as a')
+  for (const name of ['mine', 'theirs', 'orphan']) await table(ns, 'silver', name)
+  const seenZone = await zone(ns, 'seen')
+  await zone(ns, 'hidden')
+  const [mine] = await parts.sql<{ id: string }[]>`
+    select id from pipeline where namespace = ${ns} and name = 'mine'`
+  const { service } = watched()
+  const nobody = { pipelines: [], zones: [], namespaces: [] }
+  expect(await service.graph({ namespace: ns }, nobody)).toEqual({ nodes: [], edges: [] })
+  for (const query of [{ namespace: ns }, {}]) {
+    const graph = await service.graph(query, { ...nobody, pipelines: [mine?.id ?? ''], zones: [seenZone] })
+    expectWhole(graph)
+    expect(ids(graph)).toEqual(
+      [
+        `landing:${ns}.seen`,
+        `pipeline:${ns}.silver.mine`,
+        `table:${ns}.silver.mine`,
+        `table:${ns}.silver.theirs`,
+      ].sort(),
+    )
+    // What it reads is in its source; how large that is, is not.
+    expect(nodeOf(graph, `table:${ns}.silver.theirs`)).toMatchObject({ table_stats: null })
+    expect(nodeOf(graph, `table:${ns}.silver.mine`)).toMatchObject({ table_stats: { row_count: 3 } })
+  }
+  expect(ids(await service.graph({ namespace: ns }, { ...nobody, namespaces: [ns] }))).toEqual([
+    `table:${ns}.silver.orphan`,
+  ])
+})
+
+test('the endpoint answers what its schema says, and 400 for what is no name of a namespace', async () => {
+  const ns = await newNamespace()
+  await made(ns, 'p', 'select 1 as a')
+  const { service } = watched()
+  const app = testApp({ api: [lineageRoutes(service)] })
+  const found = await requestTo(app, 'GET', `/api/v1/lineage?namespace=${ns}`)
+  expect([found.status, found.headers.get('content-type')]).toEqual([
+    200,
+    expect.stringContaining('application/json'),
+  ])
+  expect(await found.json()).toEqual(await service.graph({ namespace: ns }))
+  for (const bad of ['A', 'a%00b', '..%2f', ''])
+    expect((await requestTo(app, 'GET', `/api/v1/lineage?namespace=${bad}`)).status).toBe(400)
+})

@@ -1,0 +1,22 @@
+import { Elysia } from 'elysia'
+import { ErrorBody } from '../http/names.ts'
+import { LineageGraph, LineageQuery } from './schema.ts'
+import type { LineageService } from './service.ts'
+
+export const lineageRoutes = (lineage: LineageService) =>
+  new Elysia({ prefix: '/lineage' }).get(
+    '',
+    // Thousands of nodes of a known shape: they are written as they are.
+    async ({ query }) => Response.json(await lineage.graph(query)),
+    {
+      query: LineageQuery,
+      response: { 200: LineageGraph, 400: ErrorBody, 503: ErrorBody },
+      detail: {
+        summary: 'Get the lineage graph',
+        tags: ['lineage'],
+        description:
+          'Pipelines, tables and landing zones, and what reads and makes what: by the literal `ref()` and `landing_zone()` ' +
+          'calls of the sources that runs execute. With `namespace`, its nodes and the tables of others that its pipelines read.',
+      },
+    },
+  )

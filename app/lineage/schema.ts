@@ -1,0 +1,73 @@
+import { Type as t } from '@sinclair/typebox'
+import { Instant, Layer, NamespaceName, nullable, PipelineName, Uuid, ZoneName } from '../http/names.ts'
+import { RunStatus } from '../runs/schema.ts'
+
+export const LineageQuery = t.Object({ namespace: t.Optional(NamespaceName) })
+export type LineageQuery = typeof LineageQuery.static
+
+const PipelineNode = t.Object(
+  {
+    id: t.String({ examples: ['pipeline:default.silver.flights'] }),
+    type: t.Literal('pipeline'),
+    namespace: NamespaceName,
+    layer: Layer,
+    name: PipelineName,
+    latest_run: nullable(
+      t.Object({
+        id: Uuid,
+        status: RunStatus,
+        started_at: nullable(Instant),
+        duration_ms: nullable(t.Integer()),
+      }),
+    ),
+    quality: nullable(
+      t.Object({ total: t.Integer(), passed: t.Integer(), failed: t.Integer(), warned: t.Integer() }),
+      {
+        description:
+          'Results of the latest run: `failed` counts tests of severity error, `warned` those of severity warn',
+      },
+    ),
+  },
+  { title: 'PipelineNode' },
+)
+
+const TableNode = t.Object(
+  {
+    id: t.String({ examples: ['table:default.silver.flights'] }),
+    type: t.Literal('table'),
+    namespace: NamespaceName,
+    layer: Layer,
+    name: PipelineName,
+    table_stats: nullable(t.Object({ row_count: t.Integer(), size_bytes: t.Integer() }), {
+      description: 'Null while main has no such table',
+    }),
+  },
+  { title: 'TableNode' },
+)
+
+const ZoneNode = t.Object(
+  {
+    id: t.String({ examples: ['landing:default.flights'] }),
+    type: t.Literal('landing_zone'),
+    namespace: NamespaceName,
+    name: ZoneName,
+    landing_info: t.Object({ file_count: t.Integer() }),
+  },
+  { title: 'LandingZoneNode' },
+)
+
+const Edge = t.Object({
+  source: t.String({ description: 'Id of a node', examples: ['table:default.bronze.flights'] }),
+  target: t.String({ description: 'Id of a node', examples: ['pipeline:default.silver.flights'] }),
+  type: t.Union([t.Literal('ref'), t.Literal('produces'), t.Literal('landing_input')]),
+})
+
+export const LineageGraph = t.Object({
+  nodes: t.Array(t.Union([PipelineNode, TableNode, ZoneNode])),
+  edges: t.Array(Edge),
+})
+export type LineageGraph = typeof LineageGraph.static
+export type PipelineNode = typeof PipelineNode.static
+export type TableNode = typeof TableNode.static
+export type ZoneNode = typeof ZoneNode.static
+export type Edge = typeof Edge.static
