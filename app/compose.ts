@@ -24,6 +24,8 @@ import type { AbandonedUpload } from './landing-zones/arrivals.ts'
 import { landingZoneRoutes } from './landing-zones/routes.ts'
 import { makeLandingZoneService } from './landing-zones/service.ts'
 import { limits } from './limits.ts'
+import { lineageRoutes } from './lineage/routes.ts'
+import { makeLineageService } from './lineage/service.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 import { namespaceRoutes } from './namespaces/routes.ts'
@@ -117,6 +119,7 @@ export async function composeService({
     newId,
     nudge: () => background.nudge('runRequested'),
   })
+  const references = makeSourceReferences({ db, objects })
   const pipelines = makePipelineService({
     db,
     sql,
@@ -126,7 +129,7 @@ export async function composeService({
     runs,
     triggers,
     requireNamespace: (name) => namespaces.requireExisting(name),
-    validate: withCycles(runner.validate, makeSourceReferences({ db, objects })),
+    validate: withCycles(runner.validate, references),
   })
   const files = makeFileService({ sql, objects, fileWritten: pipelines.fileWritten })
   const zones = makeLandingZoneService({
@@ -220,6 +223,7 @@ export async function composeService({
       queryRoutes(queries),
       schemaRoutes(queries),
       tableRoutes(tables),
+      lineageRoutes(makeLineageService({ sql, log, references })),
       inspectorRoutes(inspector, inspectorFeeds),
       retentionRoutes(retention),
       sharingRoutes(),

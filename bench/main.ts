@@ -1,5 +1,6 @@
 // `npm run bench [name...]`: each benchmark prints its figures beside a peer or limit measured in the same run. None asserts.
 import { benchControlPlane } from './control-plane.ts'
+import { benchLineage } from './lineage.ts'
 import { benchMerge } from './merge.ts'
 import { benchPreview } from './preview.ts'
 import { benchQuery } from './query.ts'
@@ -17,6 +18,7 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
   'trigger-latency': benchTriggerLatency,
   uploads: benchUploads,
   reaper: benchReaper,
+  lineage: benchLineage,
   merge: benchMerge,
   preview: benchPreview,
   sse: benchSse,
