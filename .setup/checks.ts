@@ -17,6 +17,9 @@ export async function runChecks(tally: Tally) {
   await tally.check('format and lint (biome)', () => succeeds(['biome', 'check', '.']))
   await tally.check('types (tsc)', () => succeeds(['tsc', '--noEmit']))
   await tally.check('protocol style (buf lint)', () => succeeds(['buf', 'lint'], 'proto'))
+  await tally.check('protocol breaks nothing of what was released (buf breaking)', () =>
+    succeeds(['buf', 'breaking', '--against', 'released.binpb'], 'proto'),
+  )
   await tally.check('proto/gen is what buf generates', () => withTemporaryDirectory(protoDrift))
   await tally.check('migrations are what the schema says', () => withTemporaryDirectory(migrationDrift))
   await tally.check('docs/statecharts are what the machines say', drawingDrift)

@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { installed } from './apt.ts'
 import { run } from './run.ts'
 
-const LIBRARIES = ['pyarrow==26.0.1', 'pandas==3.1.1', 'polars==2.1.0']
+const LIBRARIES = ['pyarrow==26.0.1', 'pandas==3.1.1', 'polars==2.1.0', 'grpcio==1.85.1']
 const LIMIT_MS = 5 * 60_000
 
-/** Makes a virtual environment with what pipelines may give as results; answers its interpreter. */
+/** Makes a virtual environment with what pipelines may give as results, and gRPC's own client; answers its interpreter. */
 export async function pythonWithLibraries(): Promise<string> {
   const python = Bun.which('python3') ?? (await installed('python3', () => Bun.which('python3')))
   const directory = await mkdtemp(join(tmpdir(), 'sluice-venv-'))

@@ -1,0 +1,98 @@
+// A runner and a query service that are reached over native gRPC, as those in other languages are.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, type Playwright, test } from '@playwright/test'
+import { type OwnService, startOwnService } from './own-service.ts'
+import { newPipeline, writeFile } from './resources.ts'
+
+const ROOT = join(import.meta.dirname, '..')
+
+/** A sidecar on its own, and the address of its native gRPC. */
+async function startSidecar(name: 'runner' | 'query') {
+  const scratch = await mkdtemp(join(tmpdir(), `sluice-grpc-${name}-`))
+  const env = { PATH: process.env.PATH, HOME: process.env.HOME, PORT: '0', SCRATCH_DIR: scratch }
+  const child: ChildProcess = spawn(process.execPath, ['.setup/bun.mjs', `sidecars/${name}/main.ts`], {
+    cwd: ROOT,
+    env,
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  const ended = new Promise<void>((resolve) => child.once('close', () => resolve()))
+  const url = await new Promise<string>((resolve, reject) => {
+    let said = ''
+    const hear = (chunk: Buffer) => {
+      said += chunk
+      const found = /listening on \S+ and (grpc:\/\/\S+)/.exec(said)?.[1]
+      if (found !== undefined) resolve(found)
+    }
+    child.stdout?.on('data', hear)
+    child.stderr?.on('data', hear)
+    void ended.then(() => reject(new Error(`${name} ended:\n${said}`)))
+  })
+  return {
+    url,
+    async stop() {
+      child.kill('SIGINT')
+      await ended
+      await rm(scratch, { recursive: true, force: true })
+    },
+  }
+}
+
+const started: { stop(): Promise<void> }[] = []
+let service: OwnService
+const requests = (playwright: Playwright) => playwright.request.newContext({ baseURL: service.url })
+
+test.beforeAll(async () => {
+  const [runner, query] = await Promise.all([startSidecar('runner'), startSidecar('query')])
+  started.push(runner, query)
+  service = await startOwnService({ RUNNER_URLS: runner.url, QUERY_URLS: query.url })
+  started.unshift(service)
+})
+test.afterAll(async () => {
+  for (const one of started) await one.stop()
+})
+
+test('runs, previews and queries work over grpc:// addresses', async ({ playwright }) => {
+  const request = await requests(playwright)
+  const ready = await request.get('/health/ready')
+  expect(await ready.json()).toMatchObject({ services: { runner: 'healthy', query: 'healthy' } })
+
+  const pipeline = await newPipeline(request, { layer: 'silver' })
+  await writeFile(request, `${pipeline.prefix}pipeline.sql`, 'select range as n from range(5)')
+  expect((await request.post(`${pipeline.url}/publish`)).status()).toBe(200)
+  expect(await (await request.post(`${pipeline.url}/preview`)).json()).toMatchObject({ total_row_count: 5 })
+
+  const { run_id } = await (
+    await request.post('/api/v1/runs', {
+      data: { namespace: 'default', layer: 'silver', pipeline: pipeline.name },
+    })
+  ).json()
+  const run = async () => (await request.get(`/api/v1/runs/${run_id}`)).json()
+  await expect.poll(async () => (await run()).status, { timeout: 20_000 }).toBe('success')
+  const { logs } = await (await request.get(`/api/v1/runs/${run_id}/logs`)).json()
+  expect(logs.length).toBeGreaterThan(2)
+
+  const answer = await request.post('/api/v1/query', {
+    data: { sql: `select sum(n) as total from silver."${pipeline.name}"` },
+  })
+  expect(await answer.json()).toMatchObject({ rows: [{ total: 10 }] })
+})
+
+test('a run is cancelled over gRPC', async ({ playwright }) => {
+  const request = await requests(playwright)
+  const pipeline = await newPipeline(request, { layer: 'silver' })
+  const endless =
+    'select count(*) as n from range(1000000) a, range(1000000) b where a.range % 7 = b.range % 11'
+  await writeFile(request, `${pipeline.prefix}pipeline.sql`, endless)
+  const { run_id } = await (
+    await request.post('/api/v1/runs', {
+      data: { namespace: 'default', layer: 'silver', pipeline: pipeline.name },
+    })
+  ).json()
+  const status = async () => (await (await request.get(`/api/v1/runs/${run_id}`)).json()).status
+  await expect.poll(status, { timeout: 20_000 }).toBe('running')
+  expect((await request.post(`/api/v1/runs/${run_id}/cancel`)).status()).toBe(200)
+  expect(await status()).toBe('cancelled')
+})
