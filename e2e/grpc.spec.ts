@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, type Playwright, test } from '@playwright/test'
+import { expect, type PlaywrightWorkerArgs, test } from '@playwright/test'
 import { type OwnService, startOwnService } from './own-service.ts'
 import { newPipeline, writeFile } from './resources.ts'
 
@@ -42,7 +42,8 @@ async function startSidecar(name: 'runner' | 'query') {
 
 const started: { stop(): Promise<void> }[] = []
 let service: OwnService
-const requests = (playwright: Playwright) => playwright.request.newContext({ baseURL: service.url })
+const requests = (playwright: PlaywrightWorkerArgs['playwright']) =>
+  playwright.request.newContext({ baseURL: service.url })
 
 test.beforeAll(async () => {
   const [runner, query] = await Promise.all([startSidecar('runner'), startSidecar('query')])
