@@ -1,0 +1,215 @@
+// Lineage: what pipelines read and make, as a graph.
+import { type APIRequestContext, expect, test } from '@playwright/test'
+import { expectError, fresh, instant, newNamespace, newPipeline, uuid, writeFile } from './resources.ts'
+import { runToSuccess } from './tables.ts'
+
+interface Node {
+  id: string
+  [field: string]: unknown
+}
+interface Graph {
+  nodes: Node[]
+  edges: { source: string; target: string; type: string }[]
+}
+
+async function lineage(request: APIRequestContext, namespace?: string): Promise<Graph> {
+  const response = await request.get(
+    `/api/v1/lineage${namespace === undefined ? '' : `?namespace=${namespace}`}`,
+  )
+  expect(response.status()).toBe(200)
+  const graph: Graph = await response.json()
+  expect(Object.keys(graph).sort()).toEqual(['edges', 'nodes'])
+  const known = new Set(graph.nodes.map(({ id }) => id))
+  expect(known.size).toBe(graph.nodes.length)
+  for (const { source, target } of graph.edges)
+    expect([source, known.has(source), target, known.has(target)]).toEqual([source, true, target, true])
+  return graph
+}
+const edgesOf = ({ edges }: Graph) =>
+  edges.map(({ source, type, target }) => `${source} ${type} ${target}`).sort()
+const nodeOf = ({ nodes }: Graph, id: string) => nodes.find((node) => node.id === id)
+
+async function newZone(request: APIRequestContext, namespace: string, name: string, files: string[] = []) {
+  expect((await request.post('/api/v1/landing-zones', { data: { namespace, name } })).status()).toBe(201)
+  for (const file of files) {
+    const uploaded = await request.post(`/api/v1/landing-zones/${namespace}/${name}/files`, {
+      multipart: { file: { name: file, mimeType: 'text/csv', buffer: Buffer.from('id\n1\n2\n') } },
+    })
+    expect(uploaded.status()).toBe(201)
+  }
+}
+
+async function withSource(
+  request: APIRequestContext,
+  at: { namespace: string; layer: string; name: string; type?: string },
+  source: string,
+) {
+  const pipeline = await newPipeline(request, at)
+  await writeFile(
+    request,
+    `${pipeline.prefix}${at.type === 'python' ? 'pipeline.py' : 'pipeline.sql'}`,
+    source,
+  )
+  return pipeline
+}
+
+test('the lineage of runs: latest run, quality summary, table stats and landing files', async ({
+  request,
+}) => {
+  const namespace = await newNamespace(request)
+  await newZone(request, namespace, 'drop', ['a.csv', 'b.csv'])
+  const raw = await withSource(
+    request,
+    { namespace, layer: 'bronze', name: 'raw' },
+    `select * from read_csv_auto('{{ landing_zone("drop") }}')`,
+  )
+  const quality = (name: string, severity: string, sql: string) =>
+    request.post(`${raw.url}/tests`, { data: { name, severity, sql } })
+  for (const [name, severity, sql] of [
+    ['has-rows', 'error', 'select 1 where false'],
+    ['few-ids', 'warn', "select * from {{ ref('bronze.raw') }} where id > 1"],
+  ] as const)
+    expect((await quality(name, severity, sql)).status()).toBe(201)
+  await runToSuccess(request, raw)
+  await withSource(
+    request,
+    { namespace, layer: 'silver', name: 'clean' },
+    `select * from {{ ref('bronze.raw') }}`,
+  )
+
+  const graph = await lineage(request, namespace)
+  expect(edgesOf(graph)).toEqual(
+    [
+      `landing:${namespace}.drop landing_input pipeline:${namespace}.bronze.raw`,
+      `pipeline:${namespace}.bronze.raw produces table:${namespace}.bronze.raw`,
+      `table:${namespace}.bronze.raw ref pipeline:${namespace}.silver.clean`,
+      `pipeline:${namespace}.silver.clean produces table:${namespace}.silver.clean`,
+    ].sort(),
+  )
+  expect(nodeOf(graph, `pipeline:${namespace}.bronze.raw`)).toEqual({
+    id: `pipeline:${namespace}.bronze.raw`,
+    type: 'pipeline',
+    namespace,
+    layer: 'bronze',
+    name: 'raw',
+    latest_run: { id: uuid, status: 'success', started_at: instant, duration_ms: expect.any(Number) },
+    quality: { total: 2, passed: 1, failed: 0, warned: 1 },
+  })
+  expect(nodeOf(graph, `pipeline:${namespace}.silver.clean`)).toMatchObject({
+    latest_run: null,
+    quality: null,
+  })
+  expect(nodeOf(graph, `table:${namespace}.bronze.raw`)).toEqual({
+    id: `table:${namespace}.bronze.raw`,
+    type: 'table',
+    namespace,
+    layer: 'bronze',
+    name: 'raw',
+    table_stats: { row_count: 4, size_bytes: expect.any(Number) },
+  })
+  expect(nodeOf(graph, `table:${namespace}.silver.clean`)).toMatchObject({ table_stats: null })
+  expect(nodeOf(graph, `landing:${namespace}.drop`)).toEqual({
+    id: `landing:${namespace}.drop`,
+    type: 'landing_zone',
+    namespace,
+    name: 'drop',
+    landing_info: { file_count: 2 },
+  })
+})
+
+test('lineage finds literal calls in SQL and Python, and none in comments, texts or what is computed', async ({
+  request,
+}) => {
+  const namespace = await newNamespace(request)
+  await withSource(
+    request,
+    { namespace, layer: 'silver', name: 'query' },
+    `-- {{ ref('bronze.line') }}
+/* {{ ref('bronze.block') }} */
+{# {{ ref('bronze.jinja') }} #}
+select 'ref(''bronze.text'')', '--' from {{ ref('bronze.real') }} join {{ ref('bronze.' ~ 'computed') }} using (id)`,
+  )
+  await withSource(
+    request,
+    { namespace, layer: 'silver', name: 'code', type: 'python' },
+    `"""ref('bronze.docstring')"""
+# ref('bronze.comment')
+name = "bronze.computed"
+files = landing_zone("drop")
+result = sql(f"select * from {ref('bronze.real')} -- {{ref('bronze.text')}}") if files else ref(name)`,
+  )
+  const edges = edgesOf(await lineage(request, namespace)).filter((edge) => !edge.includes(' produces '))
+  expect(edges).toEqual([
+    `landing:${namespace}.drop landing_input pipeline:${namespace}.silver.code`,
+    `table:${namespace}.bronze.real ref pipeline:${namespace}.silver.code`,
+    `table:${namespace}.bronze.real ref pipeline:${namespace}.silver.query`,
+  ])
+})
+
+test('lineage: a three-part ref crosses namespaces even when the graph is filtered to one', async ({
+  request,
+}) => {
+  const [near, far] = [await newNamespace(request), await newNamespace(request)]
+  await withSource(request, { namespace: far, layer: 'gold', name: 'made' }, 'select 1 as id')
+  await withSource(
+    request,
+    { namespace: near, layer: 'gold', name: 'reader' },
+    `select * from {{ ref('${far}.gold.made') }}`,
+  )
+  const crossing = `table:${far}.gold.made ref pipeline:${near}.gold.reader`
+  const filtered = await lineage(request, near)
+  expect(edgesOf(filtered)).toEqual(
+    [crossing, `pipeline:${near}.gold.reader produces table:${near}.gold.reader`].sort(),
+  )
+  expect(nodeOf(filtered, `table:${far}.gold.made`)).toMatchObject({
+    namespace: far,
+    layer: 'gold',
+    name: 'made',
+  })
+  const whole = await lineage(request)
+  expect(edgesOf(whole)).toEqual(
+    expect.arrayContaining([crossing, `pipeline:${far}.gold.made produces table:${far}.gold.made`]),
+  )
+})
+
+test('lineage: orphan tables and orphan landing zones are disconnected nodes', async ({ request }) => {
+  const namespace = await newNamespace(request)
+  await newZone(request, namespace, 'unread')
+  const pipeline = await withSource(request, { namespace, layer: 'gold', name: 'left' }, 'select 1 as id')
+  await runToSuccess(request, pipeline)
+  expect((await request.delete(pipeline.url)).status()).toBe(204)
+  const { nodes, edges } = await lineage(request, namespace)
+  expect(edges).toEqual([])
+  expect(nodes).toEqual([
+    expect.objectContaining({
+      id: `table:${namespace}.gold.left`,
+      table_stats: expect.objectContaining({ row_count: 1 }),
+    }),
+    expect.objectContaining({ id: `landing:${namespace}.unread`, landing_info: { file_count: 0 } }),
+  ])
+})
+
+test('lineage reads what runs execute: the published version, and the draft while there is none', async ({
+  request,
+}) => {
+  const namespace = await newNamespace(request)
+  const pipeline = await withSource(
+    request,
+    { namespace, layer: 'gold', name: 'p' },
+    "select * from {{ ref('silver.a') }}",
+  )
+  const reads = async () =>
+    (await lineage(request, namespace)).edges.filter(({ type }) => type === 'ref').map(({ source }) => source)
+  expect(await reads()).toEqual([`table:${namespace}.silver.a`])
+  expect((await request.post(`${pipeline.url}/publish`, { data: {} })).status()).toBe(200)
+  await writeFile(request, `${pipeline.prefix}pipeline.sql`, "select * from {{ ref('silver.b') }}")
+  expect(await reads()).toEqual([`table:${namespace}.silver.a`])
+  expect((await request.post(`${pipeline.url}/publish`, { data: {} })).status()).toBe(200)
+  expect(await reads()).toEqual([`table:${namespace}.silver.b`])
+})
+
+test('lineage of a namespace that nobody made is empty, and of what is no name 400', async ({ request }) => {
+  expect(await lineage(request, fresh('nobody'))).toEqual({ nodes: [], edges: [] })
+  for (const bad of ['A', '..%2f..', 'a%00b', ''])
+    await expectError(await request.get(`/api/v1/lineage?namespace=${bad}`), 400, /namespace/)
+})
