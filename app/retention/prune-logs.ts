@@ -12,6 +12,7 @@ export async function pruneLogs(reaping: Reaping): Promise<void> {
   const [overriding] = await reaping.sql<{ exists: boolean }[]>`
     select exists (select from retention_override where logs_max_age_days is not null) as exists`
   await pruneByAge(reaping, overriding?.exists ?? true)
+  reaping.linesGoneBefore = reaping.cutoffs.logs
   let after = NO_ID
   for (;;) {
     const overriding = await reaping.sql<{ id: string; days: number }[]>`
@@ -25,35 +26,36 @@ export async function pruneLogs(reaping: Reaping): Promise<void> {
   }
 }
 
-/** Lines of all pipelines that have no age of their own, and of runs that are gone. Looks at a batch of lines at a time. */
+/**
+ * Lines of all pipelines that have no age of their own, and of runs that are gone. Goes through the primary key by a batch of
+ * lines at a time: where it ends is read from the key alone, so that what is old is met once, by what deletes it.
+ */
 async function pruneByAge(reaping: Reaping, isOverridden: boolean): Promise<void> {
   const { cutoffs, reaped } = reaping
   const cutoff = new Date(cutoffs.logs)
   const end = firstIdAt(cutoffs.logs + CLOCKS_DIFFER_MS)
   let after = { run: NO_ID, seq: '-1' }
   await inBatches(reaping, async (tx) => {
-    const [window] = await tx<{ gone: number; seen: number; run: string | null; seq: string }[]>`
-      with seen as materialized (
-        select ctid, run_id, seq, at from run_log
-        where (run_id, seq) > (${after.run}, ${after.seq}) and run_id < ${end}
-        order by run_id, seq limit ${BATCH_ROWS}),
-      last as (select run_id, seq from seen order by run_id desc, seq desc limit 1),
-      gone as (
-        delete from run_log where ctid = any(array(
-          select s.ctid from seen s where s.at < ${cutoff} ${
-            isOverridden
-              ? tx`and not exists (
-                  select from run r join retention_override o on o.pipeline_id = r.pipeline_id
-                  where r.id = s.run_id and o.logs_max_age_days is not null)`
-              : tx``
-          }))
-        returning 1)
-      select (select count(*) from gone)::int as gone, (select count(*) from seen)::int as seen,
-        (select run_id from last) as run, (select seq from last) as seq`
-    if (window === undefined || window.run === null) return false
-    reaped.logsPruned += window.gone
-    after = { run: window.run, seq: window.seq }
-    return window.seen === BATCH_ROWS
+    const [last] = await tx<{ run: string; seq: string }[]>`
+      select run_id as run, seq from run_log
+      where (run_id, seq) > (${after.run}, ${after.seq}) and run_id < ${end}
+      order by run_id, seq offset ${BATCH_ROWS - 1} limit 1`
+    const { count } = await tx`
+      delete from run_log l
+      where (l.run_id, l.seq) > (${after.run}, ${after.seq}) ${
+        last === undefined
+          ? tx`and l.run_id < ${end}`
+          : tx`and (l.run_id, l.seq) <= (${last.run}, ${last.seq})`
+      } and l.at < ${cutoff} ${
+        isOverridden
+          ? tx`and not exists (
+              select from run r join retention_override o on o.pipeline_id = r.pipeline_id
+              where r.id = l.run_id and o.logs_max_age_days is not null)`
+          : tx``
+      }`
+    reaped.logsPruned += count
+    if (last !== undefined) after = last
+    return last !== undefined
   })
 }
 

@@ -12,8 +12,11 @@ interface Range {
   untilAt: Date
   untilId: string
   keepsLatestSuccess: boolean
+  /** Its log lines have an age of their own. */
+  hasOwnLogs: boolean
 }
 
+const DAY_MS = 86_400_000
 const NO_ID = '00000000-0000-0000-0000-000000000000'
 /** Runs that are found at a time, before the oldest of them go first. */
 const GATHERED_RUNS = 50_000
@@ -42,13 +45,17 @@ export const pruneAllRunsOf = (reaping: Reaping, pipelineId: string, until: Date
       untilAt: until,
       untilId: 'ffffffff-ffff-ffff-ffff-ffffffffffff',
       keepsLatestSuccess: false,
+      hasOwnLogs: true,
     },
   ])
 
 /** For a page of pipelines the newest run that may go, by count and by age. Reads along the index, a pipeline at a time. */
 async function prunableRanges({ sql, config, now }: Reaping, after: string) {
-  const rows = await sql<{ pipelineId: string; untilAt: Date | null; untilId: string }[]>`
-    select p.id as "pipelineId", bound.created_at as "untilAt", bound.id as "untilId"
+  const rows = await sql<
+    { pipelineId: string; untilAt: Date | null; untilId: string; hasOwnLogs: boolean }[]
+  >`
+    select p.id as "pipelineId", bound.created_at as "untilAt", bound.id as "untilId",
+      o.logs_max_age_days is not null as "hasOwnLogs"
     from (select id from pipeline where id > ${after} order by id limit ${PAGE}) p
     left join retention_override o on o.pipeline_id = p.id
     left join lateral (
@@ -61,10 +68,20 @@ async function prunableRanges({ sql, config, now }: Reaping, after: string) {
           order by r.created_at desc, r.id desc limit 1)) either
       order by either.created_at desc, either.id desc limit 1) bound on true
     order by p.id`
-  const ranges = rows.flatMap(({ pipelineId, untilAt, untilId }): Range[] =>
+  const ranges = rows.flatMap(({ pipelineId, untilAt, untilId, hasOwnLogs }): Range[] =>
     untilAt === null
       ? []
-      : [{ pipelineId, afterAt: new Date(0), afterId: NO_ID, untilAt, untilId, keepsLatestSuccess: true }],
+      : [
+          {
+            pipelineId,
+            afterAt: new Date(0),
+            afterId: NO_ID,
+            untilAt,
+            untilId,
+            keepsLatestSuccess: true,
+            hasOwnLogs,
+          },
+        ],
   )
   return { ranges, last: rows.at(-1)?.pipelineId ?? null, pipelines: rows.length }
 }
@@ -75,14 +92,17 @@ async function prunableRanges({ sql, config, now }: Reaping, after: string) {
  */
 async function pruneRanges(reaping: Reaping, ranges: Range[]): Promise<void> {
   let left = ranges
+  const isBare = ({ at, range }: Doomed) =>
+    at.getTime() < (reaping.linesGoneBefore ?? 0) - DAY_MS && left[range]?.hasOwnLogs === false
   while (left.length > 0) {
     reaping.checkRunning()
     const perRange = Math.max(1, Math.floor(GATHERED_RUNS / left.length))
     const doomed = await doomedRuns(reaping, left, perRange)
-    await pruneInOrder(
-      reaping,
-      doomed.map(({ id }) => id),
-    )
+    // Where this tick has looked for old lines already, looking again would lead through what is dead and not yet vacuumed. A
+    // line that was written long after its run was requested goes when it is old itself.
+    const [bare, full] = [doomed.filter(isBare), doomed.filter((run) => !isBare(run))]
+    await pruneInOrder(reaping, bare, { hasLines: false })
+    await pruneInOrder(reaping, full, { hasLines: true })
     left = remaining(left, doomed, perRange)
   }
 }
@@ -129,37 +149,53 @@ const isAfter = (a: Doomed, b: Doomed) => a.at > b.at || (a.at.getTime() === b.a
 
 /**
  * Runs go with what belongs to them, by one statement for a batch. That needs no lock on what belongs to them: a run that has
- * ended never moves again. A run that somebody has locked all the same is passed over, and a later tick finds it.
+ * ended never moves again. Where somebody has locked one all the same, it is passed over, and a later tick finds it.
  */
-async function pruneInOrder(reaping: Reaping, ids: readonly string[]): Promise<void> {
-  if (ids.length === 0) return
+async function pruneInOrder(
+  reaping: Reaping,
+  runs: readonly Doomed[],
+  { hasLines }: { hasLines: boolean },
+): Promise<void> {
+  if (runs.length === 0) return
   const { reaped } = reaping
   let rowsPerRun = ROWS_PER_RUN
   let done = 0
+  let isSecondTry = false
   await inBatches(reaping, async (tx) => {
-    const batch = ids.slice(done, done + Math.max(1, Math.floor((BATCH_ROWS * FILLED) / rowsPerRun)))
-    const room = BATCH_ROWS - batch.length
-    const { rows, logs, runs } = await removeBatch(tx, batch, room)
-    reaped.logsPruned += logs
-    reaped.runsPruned += runs
+    const size = Math.max(1, Math.floor((BATCH_ROWS * FILLED) / (rowsPerRun + 1)))
+    const ids = runs.slice(done, done + size).map(({ id }) => id)
+    const room = BATCH_ROWS - ids.length
+    // Locks are taken by the deletion itself; only where it could not have one are they asked for beforehand.
+    const skipsLocked = isSecondTry
+    isSecondTry = true
+    const removed = await removeBatch(tx, ids, { room, hasLines, skipsLocked })
+    isSecondTry = false
+    reaped.logsPruned += removed.logs
+    reaped.runsPruned += removed.runs
     // There may be more of their rows: the same runs have another batch.
-    if (rows === room) rowsPerRun *= 2
+    if (removed.rows === room) rowsPerRun = rowsPerRun * 2 + 1
     else {
-      rowsPerRun = Math.max(1, (rows + batch.length) / batch.length)
-      done += batch.length
+      rowsPerRun = removed.rows / ids.length
+      done += ids.length
     }
-    return done < ids.length
+    return done < runs.length
   })
 }
 
 /** Deletes at most `room` rows that belong to the runs and, if that was all of them, the runs. Each is found by an index. */
-async function removeBatch(tx: SqlTx, ids: readonly string[], room: number) {
+async function removeBatch(
+  tx: SqlTx,
+  ids: readonly string[],
+  { room, hasLines, skipsLocked }: { room: number; hasLines: boolean; skipsLocked: boolean },
+) {
   const runs = tx`any(${ids as string[]}::uuid[])`
   const removed = (kind: number) => tx`any(array(select d.ctid from doomed d where d.kind = ${kind}))`
+  const hasEnded = tx`r.id = ${runs} and r.status in ('success', 'failed', 'cancelled')
+    and (select c.rows from counted c) < ${room}`
   const [counts] = await tx<{ rows: number; logs: number; runs: number }[]>`
     with doomed as materialized (
-      select 1 as kind, c.ctid from run_log c where c.run_id = ${runs}
-      union all select 2, c.ctid from run_file c where c.run_id = ${runs}
+      ${hasLines ? tx`select 1 as kind, c.ctid from run_log c where c.run_id = ${runs} union all` : tx``}
+      select 2 as kind, c.ctid from run_file c where c.run_id = ${runs}
       union all select 3, c.ctid from run_attempt c where c.run_id = ${runs}
       union all select 4, c.ctid from quality_result c where c.run_id = ${runs}
       union all select 5, c.ctid from transition c where c.machine = 'run' and c.entity_id = ${runs}
@@ -171,10 +207,11 @@ async function removeBatch(tx: SqlTx, ids: readonly string[], room: number) {
     results as (delete from quality_result where ctid = ${removed(4)}),
     history as (delete from transition where ctid = ${removed(5)}),
     gone as (
-      delete from run where ctid = any(array(
-        select r.ctid from run r where r.id = ${runs} and r.status in ('success', 'failed', 'cancelled')
-          and (select c.rows from counted c) < ${room}
-        for update of r skip locked))
+      delete from run r where ${
+        skipsLocked
+          ? tx`r.ctid = any(array(select r.ctid from run r where ${hasEnded} for update of r skip locked))`
+          : hasEnded
+      }
       returning 1)
     select c.rows, c.logs, (select count(*) from gone)::int as runs from counted c`
   if (counts === undefined) throw new Error('a statement without an answer')

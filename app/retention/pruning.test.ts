@@ -179,6 +179,20 @@ describe('runs', () => {
     expect((await prune()).runsPruned).toBe(1)
   })
 
+  test('after old lines have gone in the same tick, runs go without them; lines that are kept longer go with their runs', async () => {
+    const [plain, longer] = [await somePipeline(), await somePipeline()]
+    await sql`insert into retention_override (pipeline_id, logs_max_age_days) values (${longer.id}, 1000)`
+    const ids = [...(await plain.add(3, 'failed', 100)), ...(await longer.add(3, 'failed', 100))]
+    const reaping = await reapingNow(sql)
+    await pruneLogs(reaping)
+    const { logsPruned } = reaping.reaped
+    expect(logsPruned).toBeGreaterThan(0)
+    await pruneRuns(reaping)
+    expect(reaping.reaped.runsPruned).toBe(6)
+    expect(reaping.reaped.logsPruned).toBe(2 * logsPruned)
+    expect(await rowsOf(sql, ids)).toMatchObject({ runs: 0, logs: 0, moves: 0 })
+  })
+
   test('all runs of a pipeline that is purged go, the latest success too', async () => {
     const { id, add } = await somePipeline()
     const ids = await add(5, 'success', 0)

@@ -8,7 +8,7 @@ export const BATCH_ROWS = 10_000
 /** Pipelines (or tests, or anything that has a boundary of its own) that one statement looks at. */
 export const PAGE = 500
 /** Between two batches others have the database to themselves for this share of the time a batch took. */
-const BREATH_SHARE = 0.5
+const BREATH_SHARE = 0.25
 const BREATH_MAX_MS = 2_000
 /** A batch that meets somebody's lock is tried again later, so often. */
 const LOCK_TRIES = 10
@@ -66,6 +66,8 @@ export interface Reaping {
   cutoffs: Cutoffs
   /** Counted as it happens, so that a duty that fails half way is counted half way. */
   reaped: Reaped
+  /** This tick has removed all log lines from before this time, but those of pipelines with an age of their own. */
+  linesGoneBefore?: number
   /** Milliseconds. */
   pause(ms: number): Promise<void>
   /** Throws when the tick is to end early. */
@@ -89,11 +91,11 @@ export async function inBatches(
     const since = performance.now()
     try {
       const done = await write(async (tx) => {
-        // What a crash takes back is deleted again by the next tick; nobody need wait for the disk. Sent with what follows.
-        const [, isMore] = await Promise.all([
-          tx`select set_config('synchronous_commit', 'off', true), set_config('lock_timeout', ${`${LOCK_TIMEOUT_MS}`}, true)`,
-          batch(tx),
-        ])
+        // What a crash takes back is deleted again by the next tick; nobody need wait for the disk. Sent at once, before what
+        // the batch sends, and without a wait for the answer.
+        const set = tx`
+          select set_config('synchronous_commit', 'off', true), set_config('lock_timeout', ${`${LOCK_TIMEOUT_MS}`}, true)`
+        const [, isMore] = await Promise.all([set.execute(), batch(tx)])
         return { isMore }
       })
       if (done === null) throw new NotLeading('another replica leads the reaper')
