@@ -1,6 +1,13 @@
 // The environment is parsed here, once, and nowhere else; values are passed in from there.
+import { readFileSync } from 'node:fs'
 import { BlockList } from 'node:net'
+import type { OidcSettings } from './auth/access-tokens.ts'
+import type { ApiKey } from './auth/api-keys.ts'
+import { LICENSE_PUBLIC_KEY, type License, readLicense } from './auth/license.ts'
+import { isLoopback, isSafeAddress } from './auth/safe-address.ts'
 import { networksOf } from './http/client-address.ts'
+import type { RateLimit } from './http/rate-limit.ts'
+import { limits } from './limits.ts'
 import { RPC_PROTOCOL } from './rpc/protocol.ts'
 
 export type StoreSettings =
@@ -27,8 +34,19 @@ export interface Config {
   /** Null: the part is switched off (`none`). */
   runnerUrls: string[] | null
   queryUrls: string[] | null
-  apiKey: string | null
-  edition: 'community'
+  /** Keys that open the API; empty: none does. */
+  apiKeys: ApiKey[]
+  /** Whose access tokens open it. */
+  oidc: OidcSettings | null
+  edition: 'community' | 'pro'
+  /** Of the Pro edition. */
+  license: License | null
+  /** Anybody who reaches this address may do everything: the operator has allowed it. */
+  isOpenToNetwork: boolean
+  /** Null: requests are not counted. */
+  rateLimit: RateLimit | null
+  /** Wrong credentials of one address in a minute; null: they are not counted. */
+  authFailures: number | null
   metadataStore: boolean
   audit: boolean
   reaper: boolean
@@ -64,16 +82,14 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
   const port = Number(text('PORT', '8080'))
   if (!Number.isInteger(port) || port < 1 || port > 65_535) bad('PORT', 'must be a port number')
   const host = text('HOST', '127.0.0.1')
-  const apiKey = env.PLATFORM_API_KEY?.trim() || null
-  if (!isLoopback(host) && apiKey === null && env.ALLOW_OPEN !== 'true')
+  const access = parseAccess(env, bad)
+  const isOpenToNetwork = !isLoopback(host) && access.isOpen
+  if (isOpenToNetwork && env.ALLOW_OPEN !== 'true')
     bad('HOST', `${host} is not loopback and no PLATFORM_API_KEY is set; set one, or ALLOW_OPEN=true`)
 
   const databaseUrl = text('DATABASE_URL', '')
   if (!/^postgres(ql)?:\/\//.test(databaseUrl)) bad('DATABASE_URL', 'must be a postgres:// address')
   const dataDir = text('DATA_DIR', `${dataDirBase}/data`)
-  const edition = text('EDITION', 'community')
-  if (edition !== 'community') bad('EDITION', `'${edition}' is not available; use community`)
-
   const address = (name: string, value: string, protocol = /^https?:$/, kind = 'http') => {
     if (!URL.canParse(value) || !protocol.test(new URL(value).protocol))
       bad(name, `'${value}' is no ${kind} address`)
@@ -105,6 +121,11 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     if (!/^[1-9]\d{0,6}$/.test(value)) bad(name, `'${value}' is no number from 1 to 9999999`)
     return Number(value)
   }
+  /** Where `off` means that there is no limit. */
+  const limit = (name: string, fallback: number | null) =>
+    text(name, fallback === null ? 'off' : String(fallback)) === 'off' ? null : count(name, fallback ?? 0)
+  const isAtHome = access.edition === 'community' && isLoopback(host)
+  const perSecond = limit('RATE_LIMIT', isAtHome ? null : limits.requestsPerSecond)
   const logFormat = text('LOG_FORMAT', 'text')
   if (logFormat !== 'text' && logFormat !== 'json') bad('LOG_FORMAT', 'must be text or json')
 
@@ -118,8 +139,13 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     store: parseStore(env, dataDir, bad),
     runnerUrls: addresses('RUNNER_URLS'),
     queryUrls: addresses('QUERY_URLS'),
-    apiKey,
-    edition: 'community',
+    apiKeys: access.apiKeys,
+    oidc: access.oidc,
+    edition: access.edition,
+    license: access.license,
+    isOpenToNetwork,
+    rateLimit: perSecond === null ? null : { perSecond, burst: count('RATE_BURST', perSecond * 2) },
+    authFailures: limit('AUTH_FAILURES', limits.authFailures),
     metadataStore: isOn('METADATA'),
     audit: isOn('AUDIT'),
     reaper: isOn('REAPER'),
@@ -138,7 +164,93 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
   return config
 }
 
-function parseStore(env: Env, dataDir: string, bad: (name: string, why: string) => void): StoreSettings {
+type Bad = (name: string, why: string) => void
+
+/** Who may come in, and the edition that knows users. */
+function parseAccess(env: Env, bad: Bad) {
+  const apiKeys = parseApiKeys(env, bad)
+  const edition = env.EDITION?.trim() || 'community'
+  if (edition !== 'community' && edition !== 'pro')
+    bad('EDITION', `'${edition}' is no edition: use community or pro`)
+  const isPro = edition === 'pro'
+  const oidc = parseOidc(env, bad)
+  if (oidc !== null && !isPro) bad('OIDC_ISSUER', 'users are a part of the Pro edition: set EDITION=pro')
+  const isOpen = apiKeys.length === 0 && oidc === null && !env.AUTH_PLUGIN_URL?.trim()
+  if (isPro && isOpen) bad('EDITION', 'pro needs somebody to let in: set OIDC_ISSUER or PLATFORM_API_KEY')
+  const license = isPro ? parseLicense(env, bad) : null
+  return { apiKeys, oidc, license, isOpen, edition: isPro ? ('pro' as const) : ('community' as const) }
+}
+
+/** Names are shown; a key shorter than this can be guessed. */
+const KEY_NAME = /^[\w.-]{1,64}$/
+const KEY_LENGTH = 16
+
+function parseApiKeys(env: Env, bad: Bad): ApiKey[] {
+  const single = env.PLATFORM_API_KEY?.trim()
+  const keys: ApiKey[] = single ? [{ name: 'default', key: single }] : []
+  // What is wrong is told without the key.
+  for (const [at, entry] of (env.PLATFORM_API_KEYS?.trim() || '').split(',').entries()) {
+    if (entry.trim() === '') continue
+    const [name = '', ...rest] = entry.trim().split(':')
+    const key = rest.join(':').trim()
+    if (rest.length === 0 || !KEY_NAME.test(name)) bad('PLATFORM_API_KEYS', `entry ${at + 1} is not name:key`)
+    else if (keys.some((other) => other.name === name)) bad('PLATFORM_API_KEYS', `'${name}' is there twice`)
+    else if (key.length < KEY_LENGTH)
+      bad('PLATFORM_API_KEYS', `the key '${name}' has fewer than ${KEY_LENGTH} characters`)
+    else keys.push({ name, key })
+  }
+  return keys
+}
+
+const CLOCK_SKEW_SECONDS = '30'
+const CLOCK_SKEW_SECONDS_MAX = 300
+
+function parseOidc(env: Env, bad: Bad): OidcSettings | null {
+  const text = (name: string, fallback = '') => env[name]?.trim() || fallback
+  const issuer = text('OIDC_ISSUER')
+  if (issuer === '') return null
+  if (!isSafeAddress(issuer))
+    bad('OIDC_ISSUER', 'must be an https address, or an http address of this machine')
+  const audience = text('OIDC_AUDIENCE')
+  if (audience === '')
+    bad('OIDC_AUDIENCE', 'is required with OIDC_ISSUER: tokens for others must not open this')
+  const clockSkewSeconds = Number(text('OIDC_CLOCK_SKEW_SECONDS', CLOCK_SKEW_SECONDS))
+  if (
+    !Number.isInteger(clockSkewSeconds) ||
+    clockSkewSeconds < 0 ||
+    clockSkewSeconds > CLOCK_SKEW_SECONDS_MAX
+  )
+    bad('OIDC_CLOCK_SKEW_SECONDS', `must be 0 to ${CLOCK_SKEW_SECONDS_MAX}`)
+  const admins = text('PRO_ADMINS')
+    .split(',')
+    .map((subject) => subject.trim())
+    .filter((subject) => subject !== '')
+  return { issuer, audience, clockSkewSeconds, rolesClaim: text('OIDC_ROLES_CLAIM', 'roles'), admins }
+}
+
+function parseLicense(env: Env, bad: Bad): License | null {
+  const file = env.LICENSE_FILE?.trim()
+  let text = env.LICENSE?.trim()
+  if (!text && file) {
+    try {
+      text = readFileSync(file, 'utf8').trim()
+    } catch {
+      bad('LICENSE_FILE', `${file} cannot be read`)
+      return null
+    }
+  }
+  if (!text) {
+    bad('EDITION', 'pro needs a licence: set LICENSE or LICENSE_FILE')
+    return null
+  }
+  const publicKey = env.LICENSE_PUBLIC_KEY?.trim() || LICENSE_PUBLIC_KEY
+  const license = readLicense(text, { publicKey, now: new Date() })
+  if (typeof license !== 'string') return license
+  bad(env.LICENSE?.trim() ? 'LICENSE' : 'LICENSE_FILE', license)
+  return null
+}
+
+function parseStore(env: Env, dataDir: string, bad: Bad): StoreSettings {
   const endpoint = env.S3_ENDPOINT?.trim()
   if (!endpoint) return { kind: 'disk', root: `${dataDir}/objects` }
   const required = (name: string) => {
@@ -155,5 +267,3 @@ function parseStore(env: Env, dataDir: string, bad: (name: string, why: string) 
     secretAccessKey: required('S3_SECRET_ACCESS_KEY'),
   }
 }
-
-const isLoopback = (host: string) => host === 'localhost' || host === '::1' || /^127\./.test(host)

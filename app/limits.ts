@@ -18,6 +18,30 @@ export const limits = {
   uploadIdleMs: 30_000,
   uploadMs: 1_800_000,
   jsonBodyBytes: 1_048_576,
+  /** A JSON body that takes this long to arrive is given up. */
+  jsonBodyMs: 60_000,
+  /** Access tokens: length of one, verified ones that are remembered, and what is taken from their claims. */
+  accessTokenLength: 8_192,
+  accessTokensKept: 10_000,
+  subjectLength: 255,
+  rolesKept: 100,
+  /** The identity provider's keys: asked for at most this often, used this long without being asked for again, and at all. */
+  issuerKeysEveryMs: 60_000,
+  issuerKeysFreshMs: 600_000,
+  issuerKeysKeptMs: 86_400_000,
+  /** While none are known; one answer of the provider, in time and bytes. */
+  issuerRetryMs: 5_000,
+  issuerTimeoutMs: 5_000,
+  issuerBytes: 262_144,
+  /** Clients whose requests are counted apart; who is not among them begins anew. */
+  bucketsKept: 20_000,
+  /** Requests per second of one client where nothing else is configured; twice as many at once. */
+  requestsPerSecond: 50,
+  /** Wrong credentials of one address: at once, and as many again in a minute. */
+  authFailures: 60,
+  /** Calls of one webhook: per second, and at once. */
+  webhookCallsPerSecond: 50,
+  webhookCallsBurst: 500,
   /** SQL text of POST /query (spec: Limits). */
   querySqlBytes: 102_400,
   queryTimeoutMs: 30_000,

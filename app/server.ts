@@ -1,16 +1,20 @@
 // The HTTP application: slices in, one `fetch` out. It names no runtime, so it answers wherever web standards do.
 import { type AnyElysia, Elysia } from 'elysia'
 import type { RecordRequest } from './audit/service.ts'
+import { makeAccessTokens } from './auth/access-tokens.ts'
+import { makeApiKeys } from './auth/api-keys.ts'
+import { makeIssuerKeys } from './auth/issuer-keys.ts'
 import type { Clock } from './clock.ts'
 import type { Config } from './config.ts'
 import { featureRoutes } from './features/routes.ts'
 import { healthRoutes } from './health/routes.ts'
 import { makeHealthService, type PythonHealth, type ReadinessChecks } from './health/service.ts'
-import { makeAuthenticate } from './http/auth.ts'
+import { type Authenticate, makeAuthenticate } from './http/auth.ts'
 import { readBody } from './http/body.ts'
 import { makeClientAddress, type Peer } from './http/client-address.ts'
 import { makeCors } from './http/cors.ts'
 import { exchangeOf, makeFetch } from './http/exchange.ts'
+import { makeBuckets, makeLimitRequest } from './http/rate-limit.ts'
 import { makeRouteTable } from './http/route-table.ts'
 import { routesOf } from './http/routes-of.ts'
 import type { NewId } from './ids.ts'
@@ -23,12 +27,16 @@ import { swaggerRoutes } from './swagger/routes.ts'
 export interface AppParts {
   config: Pick<
     Config,
-    | 'apiKey'
+    | 'apiKeys'
     | 'audit'
+    | 'authFailures'
     | 'buildTime'
     | 'corsOrigins'
     | 'edition'
     | 'gitCommit'
+    | 'license'
+    | 'oidc'
+    | 'rateLimit'
     | 'runnerUrls'
     | 'trustedProxies'
     | 'version'
@@ -39,6 +47,8 @@ export interface AppParts {
   metrics: Metrics
   readiness: ReadinessChecks
   describePython?: (signal: AbortSignal) => Promise<PythonHealth | null>
+  /** In place of the modes that the configuration names: a plugin's. */
+  authenticate?: Authenticate
   /** Told of every answer. */
   audit: RecordRequest
   /** Route plugins of the slices, mounted under /api/v1. */
@@ -67,7 +77,7 @@ export function buildApp(parts: AppParts): App {
     openApiDocument({
       routes: [...api.routes, ...ownCredential.routes, ...health.routes],
       version: config.version,
-      locked: config.apiKey !== null,
+      locked: config.apiKeys.length > 0,
     }),
   )
   const open = together([health, swagger, inspectorPage()])
@@ -93,11 +103,32 @@ export function buildApp(parts: AppParts): App {
         ...routesOf(api, 'identity'),
       ]),
       perform: async (request) => await elysia.fetch(request),
-      authenticate: makeAuthenticate(config),
+      authenticate: parts.authenticate ?? authenticateBy(parts),
+      limitRequest: makeLimitRequest(config.rateLimit, parts.clock),
       cors: makeCors(config.corsOrigins),
       clientAddress: makeClientAddress(config.trustedProxies),
     }),
   }
+}
+
+/** What the configuration lets in. */
+function authenticateBy({ config, clock, log }: AppParts): Authenticate {
+  const onFailure = (error: unknown) =>
+    log.warn('the identity provider cannot be asked for its keys', { error })
+  return makeAuthenticate({
+    apiKeys: config.apiKeys.length === 0 ? null : makeApiKeys(config.apiKeys),
+    tokens:
+      config.oidc === null
+        ? null
+        : makeAccessTokens(config.oidc, {
+            keys: makeIssuerKeys({ issuer: config.oidc.issuer, clock, onFailure }),
+            clock,
+          }),
+    failures:
+      config.authFailures === null
+        ? null
+        : makeBuckets({ perSecond: config.authFailures / 60, burst: config.authFailures }, { clock }),
+  })
 }
 
 const together = (plugins: readonly AnyElysia[], prefix = '') => {

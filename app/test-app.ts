@@ -6,10 +6,14 @@ import { makeMetrics } from './metrics.ts'
 import { type App, type AppParts, buildApp } from './server.ts'
 
 export const testConfig: AppParts['config'] = {
-  apiKey: null,
+  apiKeys: [],
   audit: true,
+  authFailures: null,
   corsOrigins: ['http://localhost:3000'],
   edition: 'community',
+  license: null,
+  oidc: null,
+  rateLimit: null,
   runnerUrls: ['http://127.0.0.1:1'],
   trustedProxies: new BlockList(),
   version: '0.0.0-test',
@@ -26,10 +30,13 @@ export const testLog: AppParts['log'] = {
 }
 const answers = async () => {}
 
-/** `config` needs only what differs from an open installation. */
+/** `config` needs only what differs from an open installation; `apiKey` is the one key that opens it. */
 export function testApp(
-  parts: Partial<Omit<AppParts, 'config'>> & { config?: Partial<AppParts['config']> },
+  parts: Partial<Omit<AppParts, 'config'>> & {
+    config?: Partial<AppParts['config']> & { apiKey?: string | null }
+  },
 ): App {
+  const apiKey = parts.config?.apiKey
   return buildApp({
     log: testLog,
     clock: systemClock,
@@ -41,7 +48,11 @@ export function testApp(
     ownCredential: [],
     internal: [],
     ...parts,
-    config: { ...testConfig, ...parts.config },
+    config: {
+      ...testConfig,
+      ...(apiKey ? { apiKeys: [{ name: 'default', key: apiKey }] } : {}),
+      ...parts.config,
+    },
   })
 }
 

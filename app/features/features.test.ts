@@ -1,10 +1,17 @@
 import { expect, test } from 'bun:test'
 import { featuresOf } from './routes.ts'
 
-const community = { edition: 'community', apiKey: null, audit: true, runnerUrls: ['http://runner'] } as const
+const community = {
+  edition: 'community',
+  apiKeys: [],
+  oidc: null,
+  license: null,
+  audit: true,
+  runnerUrls: ['http://runner'],
+} satisfies Parameters<typeof featuresOf>[0]
 
 test('the community edition has no users, no sharing and no licence', () => {
-  expect(featuresOf({ ...community, runnerUrls: [...community.runnerUrls] })).toEqual({
+  expect(featuresOf(community)).toEqual({
     edition: 'community',
     plugins: {
       auth: { enabled: false },
@@ -22,11 +29,37 @@ test('the community edition has no users, no sharing and no licence', () => {
 
 test('an API key turns authentication on, switching a part off turns its feature off', () => {
   const { plugins } = featuresOf({
-    edition: 'community',
-    apiKey: 'secret',
+    ...community,
+    apiKeys: [{ name: 'default', key: 'secret' }],
     audit: false,
     runnerUrls: null,
   })
   expect(plugins.auth).toEqual({ enabled: true, type: 'api_key' })
   expect([plugins.executor.enabled, plugins.audit.enabled]).toEqual([false, false])
+})
+
+test('the Pro edition has users, sharing and a licence, which it shows', () => {
+  const features = featuresOf({
+    ...community,
+    edition: 'pro',
+    apiKeys: [{ name: 'default', key: 'secret' }],
+    oidc: {
+      issuer: 'https://id.test',
+      audience: 'sluice',
+      clockSkewSeconds: 30,
+      rolesClaim: 'roles',
+      admins: [],
+    },
+    license: { type: 'team', expiresAt: '2030-01-01T00:00:00Z', maxUsers: 25 },
+  })
+  expect(features).toMatchObject({
+    edition: 'pro',
+    plugins: {
+      auth: { enabled: true, type: 'oidc' },
+      sharing: { enabled: true },
+      enforcement: { enabled: true },
+    },
+    multi_user: true,
+    license: { type: 'team', expires_at: '2030-01-01T00:00:00Z', max_users: 25 },
+  })
 })

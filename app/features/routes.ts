@@ -25,7 +25,7 @@ const Features = t.Object({
 })
 type Features = typeof Features.static
 
-type Settings = Pick<Config, 'edition' | 'apiKey' | 'audit' | 'runnerUrls'>
+type Settings = Pick<Config, 'apiKeys' | 'audit' | 'edition' | 'license' | 'oidc' | 'runnerUrls'>
 
 /** What this installation can do, so that a client need not find out by failing. */
 export const featureRoutes = (settings: Settings) =>
@@ -34,17 +34,29 @@ export const featureRoutes = (settings: Settings) =>
     detail: { summary: 'What this installation can do' },
   })
 
-export const featuresOf = ({ edition, apiKey, audit, runnerUrls }: Settings): Features => ({
-  edition,
-  plugins: {
-    auth: apiKey === null ? { enabled: false } : { enabled: true, type: 'api_key' },
-    sharing: { enabled: false },
-    executor: { enabled: runnerUrls !== null, type: 'runner' },
-    audit: { enabled: audit },
-    enforcement: { enabled: false },
-  },
-  namespaces: true,
-  multi_user: false,
-  landing_zones: true,
-  license: null,
-})
+export function featuresOf({ edition, apiKeys, oidc, license, audit, runnerUrls }: Settings): Features {
+  const isPro = edition === 'pro'
+  return {
+    edition,
+    plugins: {
+      auth:
+        oidc !== null
+          ? { enabled: true, type: 'oidc' }
+          : apiKeys.length > 0
+            ? { enabled: true, type: 'api_key' }
+            : { enabled: false },
+      sharing: { enabled: isPro },
+      executor: { enabled: runnerUrls !== null, type: 'runner' },
+      audit: { enabled: audit },
+      enforcement: { enabled: isPro },
+    },
+    namespaces: true,
+    multi_user: isPro,
+    landing_zones: true,
+    license: license && {
+      type: license.type,
+      expires_at: license.expiresAt,
+      max_users: license.maxUsers,
+    },
+  }
+}

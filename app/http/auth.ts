@@ -1,5 +1,8 @@
-import { createHash, timingSafeEqual } from 'node:crypto'
+import type { AccessTokens } from '../auth/access-tokens.ts'
+import { TokenRefusal } from '../auth/access-tokens.ts'
+import type { ApiKeys } from '../auth/api-keys.ts'
 import { type AppError, unauthenticated } from './errors.ts'
+import { type Buckets, networkOf, tooManyRequests } from './rate-limit.ts'
 
 /** Who calls. */
 export interface Identity {
@@ -7,7 +10,7 @@ export interface Identity {
   readonly kind: 'anonymous' | 'api-key' | 'user'
   /** What the audit log shows, and what owns things: a token's subject, and empty for all others. */
   readonly userId: string
-  /** For people to read: of the user, or of the key; empty for anonymous callers. Nothing is decided by it. */
+  /** For people to read: of the user, or of the key; empty for anonymous callers. No right comes from it. */
   readonly name: string
   /** `admin` among them for who the operator lists as such. */
   readonly roles: readonly string[]
@@ -18,20 +21,84 @@ export const ANONYMOUS: Identity = { kind: 'anonymous', userId: '', name: '', ro
 /** Whether rights on single things need not be asked about. Means nothing where nobody has to say who they are. */
 export const isAdmin = ({ kind, roles }: Identity): boolean => kind === 'api-key' || roles.includes('admin')
 
-/** Every mode of authentication is one of these; an AppError is the answer to who may not come in. */
-export type Authenticate = (request: Request) => Promise<Identity | AppError>
+type Answer = Identity | AppError
 
-/** Mode none without a key; with one, every request must carry it as `X-Api-Key`. */
-export function makeAuthenticate({ apiKey }: { apiKey: string | null }): Authenticate {
-  if (apiKey === null) return async () => ANONYMOUS
-  const expected = digest(apiKey)
-  return async (request) => {
-    const presented = request.headers.get('x-api-key')
-    if (presented === null) return unauthenticated('X-Api-Key header is missing')
-    // Digests have one length, and comparing them says nothing about how much of the key was right.
-    if (!timingSafeEqual(digest(presented), expected)) return unauthenticated('X-Api-Key is not valid')
-    return { kind: 'api-key', userId: '', name: 'default', roles: [] }
+/**
+ * Every mode of authentication is one of these; an AppError is the answer to who may not come in. `address` is the
+ * client's.
+ */
+export type Authenticate = (request: Request, address: () => string) => Answer | Promise<Answer>
+
+export interface AuthenticateParts {
+  /** Null: no key opens anything. */
+  apiKeys: ApiKeys | null
+  tokens: AccessTokens | null
+  /** Wrong credentials of one address; null: they are not counted. */
+  failures: Buckets | null
+}
+
+/**
+ * Mode none; or `X-Api-Key`, or `Authorization: Bearer`, or either of the two, and of these exactly one with each request. A
+ * header whose mode is off is not looked at.
+ */
+export function makeAuthenticate({ apiKeys, tokens, failures }: AuthenticateParts): Authenticate {
+  if (apiKeys === null && tokens === null) return () => ANONYMOUS
+  /** Keys that have opened something: they still do from an address that guesses. */
+  const proven = new Map<string, Identity>()
+  const schemes = [...(tokens ? [BEARER] : []), ...(apiKeys ? ['ApiKey realm="sluice"'] : [])].join(', ')
+  const missing = [...(tokens ? ['Authorization: Bearer'] : []), ...(apiKeys ? ['X-Api-Key'] : [])].join(
+    ' or ',
+  )
+
+  return ({ headers }, address) => {
+    const key = apiKeys === null ? null : headers.get('x-api-key')
+    const authorization = tokens === null ? null : headers.get('authorization')
+    const isBearer = authorization !== null && /^bearer(?: |$)/i.test(authorization)
+    if (key !== null && isBearer)
+      return unauthenticated('send X-Api-Key or Authorization: Bearer, not both', schemes)
+    if (key !== null && apiKeys !== null) return ofKey(apiKeys, key, address)
+    if (tokens !== null && authorization !== null && isBearer) return ofBearer(tokens, authorization, address)
+    return unauthenticated(`${missing} header is missing`, schemes)
+  }
+
+  function ofKey(known: ApiKeys, key: string, address: () => string): Answer {
+    const name = known.find(key)
+    if (name !== null) {
+      const identity = proven.get(name)
+      if (identity !== undefined) return identity
+    }
+    const guessed = failures?.look(networkOf(address()))
+    // A key that nobody has used yet does not come in among guesses: that answer would tell the right one.
+    if (name === null || (guessed && guessed.retryAfterSeconds > 0))
+      return refused(unauthenticated('X-Api-Key is not valid', schemes), address)
+    const identity: Identity = { kind: 'api-key', userId: '', name, roles: [] }
+    proven.set(name, identity)
+    return identity
+  }
+
+  function ofBearer(
+    known: AccessTokens,
+    authorization: string,
+    address: () => string,
+  ): Answer | Promise<Answer> {
+    const token = /^bearer +([\w.~+/=-]+) *$/i.exec(authorization)?.[1] ?? ''
+    const user = known.verify(token)
+    return user instanceof Promise ? user.then((one) => ofUser(one, address)) : ofUser(user, address)
+  }
+
+  function ofUser(user: Identity | TokenRefusal, address: () => string): Answer {
+    if (!(user instanceof TokenRefusal)) return user
+    const challenge = `${BEARER}, error="invalid_token", error_description="${user.why}"`
+    return refused(unauthenticated(user.why, challenge), address)
+  }
+
+  /** Signatures cannot be guessed, so tokens are always looked at; who presents too many bad ones is told to wait. */
+  function refused(why: AppError, address: () => string): AppError {
+    const allowed = failures?.take(networkOf(address()))
+    return allowed && allowed.retryAfterSeconds > 0
+      ? tooManyRequests('too many wrong credentials from this address', allowed.retryAfterSeconds)
+      : why
   }
 }
 
-const digest = (text: string) => createHash('sha256').update(text).digest()
+const BEARER = 'Bearer realm="sluice"'

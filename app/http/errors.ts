@@ -54,8 +54,9 @@ export const methodNotAllowed = (method: string, allowed: readonly string[]) =>
     headers: { allow: allowed.join(', ') },
   })
 export const forbidden = (why: string) => new AppError(403, 'AUTHORIZATION', why)
-export const unauthenticated = (why: string) =>
-  new AppError(401, 'AUTHENTICATION', why, { headers: { 'www-authenticate': 'ApiKey realm="sluice"' } })
+/** `challenge` says which credentials would do (RFC 9110, WWW-Authenticate). */
+export const unauthenticated = (why: string, challenge: string) =>
+  new AppError(401, 'AUTHENTICATION', why, { headers: { 'www-authenticate': challenge } })
 export const tooLarge = (message = 'file too large (max 32MB)') =>
   new AppError(413, 'INVALID_ARGUMENT', message)
 export const unavailable = (what: string, cause?: unknown) =>

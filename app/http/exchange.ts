@@ -9,6 +9,7 @@ import type { ClientAddress, Peer } from './client-address.ts'
 import type { Cors } from './cors.ts'
 import { errorResponse, toAppError } from './error-response.ts'
 import { AppError, forbidden, methodNotAllowed, notFound } from './errors.ts'
+import { type Allowance, type LimitRequest, tellAllowance, tooManyRequests } from './rate-limit.ts'
 import type { Route, RouteTable } from './route-table.ts'
 import { checkEncoding, targetOf, withPlainHost } from './target.ts'
 
@@ -17,6 +18,7 @@ export interface ExchangeDeps {
   /** Elysia: runs the route that the table found. Throws what the handler threw. */
   perform(request: Request): Promise<Response>
   authenticate: Authenticate
+  limitRequest: LimitRequest
   cors: Cors
   log: Log
   clock: Clock
@@ -54,7 +56,7 @@ export function makeFetch(deps: ExchangeDeps): (request: Request, peer?: Peer) =
     const target = targetOf(request.url)
     const route = deps.routes.find(request.method, target.path)
     const client = () => deps.clientAddress(request, peer)
-    const arrival: Arrival = { request, requestId, target, route, identity: null, client }
+    const arrival: Arrival = { request, requestId, target, route, identity: null, allowance: null, client }
     const { response, failure } = await answer(deps, arrival)
     deps.audit({
       method: request.method,
@@ -63,6 +65,7 @@ export function makeFetch(deps: ExchangeDeps): (request: Request, peer?: Peer) =
       ip: client,
     })
     setCommonHeaders(response.headers)
+    if (arrival.allowance !== null) tellAllowance(response.headers, arrival.allowance)
     response.headers.set('x-request-id', requestId)
     deps.cors.allow(request, response.headers)
     report(deps, { request, requestId, route, response, failure, ms: deps.clock.elapsed() - began })
@@ -80,6 +83,8 @@ interface Arrival {
   route: Route | null
   /** Null until it is known, and for who may not come in. */
   identity: Identity | null
+  /** Of the client's bucket, where requests are counted. */
+  allowance: Allowance | null
   client: Exchange['client']
 }
 
@@ -103,8 +108,12 @@ async function admit(deps: ExchangeDeps, arrival: Arrival): Promise<Response> {
     const methods = routes.methods(target.path)
     if (methods.length > 0) return new Response(null, { status: 204, headers: { allow: methods.join(', ') } })
   }
-  const identity = needsIdentity(route) ? await identify(deps, request) : null
+  const identity = needsIdentity(route) ? await identify(deps, arrival) : null
   arrival.identity = identity
+  const allowance = deps.limitRequest(route, identity, arrival.client)
+  arrival.allowance = allowance
+  if (allowance !== null && allowance.retryAfterSeconds > 0)
+    throw tooManyRequests('too many requests', allowance.retryAfterSeconds)
   if (route === null) {
     const methods = routes.methods(target.path)
     throw methods.length > 0 ? methodNotAllowed(request.method, methods) : notFound('route')
@@ -120,8 +129,9 @@ async function admit(deps: ExchangeDeps, arrival: Arrival): Promise<Response> {
 /** What is open is listed; all else needs a credential, also what does not exist. */
 const needsIdentity = (route: Route | null) => route === null || route.access === 'identity'
 
-async function identify({ authenticate }: ExchangeDeps, request: Request): Promise<Identity> {
-  const identity = await authenticate(request)
+async function identify({ authenticate }: ExchangeDeps, { request, client }: Arrival): Promise<Identity> {
+  const answer = authenticate(request, client)
+  const identity = answer instanceof Promise ? await answer : answer
   if (identity instanceof AppError) throw identity
   return identity
 }

@@ -1,0 +1,52 @@
+// The licence of the Pro edition: a compact JWS (EdDSA) over `{type, expires_at, max_users}`, checked offline when the
+// configuration is read. node:crypto checks a signature without waiting, which jose cannot.
+import { Buffer } from 'node:buffer'
+import { createPublicKey, type KeyObject, verify } from 'node:crypto'
+
+export interface License {
+  type: string
+  /** RFC 3339. */
+  expiresAt: string
+  maxUsers: number
+}
+
+/** Whose signature licences bear: `x` of an Ed25519 key (RFC 8037). */
+export const LICENSE_PUBLIC_KEY = 'OuGodqRG-ejpwO071LKp3Z0M4iVwedA9xIBlETP7XIk'
+
+/** The licence, or in one line why it is none. */
+export function readLicense(
+  text: string,
+  { publicKey, now }: { publicKey: string; now: Date },
+): License | string {
+  const [header = '', payload = '', signature = '', ...rest] = text.split('.')
+  if (signature === '' || rest.length > 0 || text.length > 8_192) return 'is no signed licence'
+  if (fieldsOf(header).alg !== 'EdDSA') return 'is no licence signed with EdDSA'
+  const key = keyOf(publicKey)
+  if (key === null) return 'cannot be checked: LICENSE_PUBLIC_KEY is no Ed25519 key'
+  if (!verify(null, Buffer.from(`${header}.${payload}`), key, Buffer.from(signature, 'base64url')))
+    return 'is not signed by the vendor, or was changed'
+  const { type, expires_at: expiresAt, max_users: maxUsers } = fieldsOf(payload)
+  if (typeof type !== 'string' || type === '') return 'names no type'
+  if (typeof expiresAt !== 'string' || Number.isNaN(Date.parse(expiresAt))) return 'names no time of its end'
+  if (typeof maxUsers !== 'number' || !Number.isInteger(maxUsers) || maxUsers < 1)
+    return 'names no number of users'
+  if (Date.parse(expiresAt) <= now.getTime()) return `expired on ${expiresAt}`
+  return { type, expiresAt, maxUsers }
+}
+
+function keyOf(x: string): KeyObject | null {
+  try {
+    return createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' })
+  } catch {
+    return null
+  }
+}
+
+function fieldsOf(part: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(part, 'base64url').toString('utf8'))
+    return typeof value === 'object' && value !== null ? { ...value } : {}
+  } catch {
+    return {}
+  }
+}
