@@ -13,7 +13,11 @@ export interface OwnService {
 }
 
 /** A service beside the one under test, for what is decided by its environment. */
-export async function startOwnService(env: Record<string, string>): Promise<OwnService> {
+export async function startOwnService(
+  env: Record<string, string>,
+  /** What it says when it answers; one whose parts do not answer is never ready. */
+  whenSaid = 'Sluice is ready on',
+): Promise<OwnService> {
   const dataDir = await mkdtemp(join(tmpdir(), 'sluice-own-'))
   // As root, Postgres runs as another user, which must be able to reach its directory.
   await chmod(dataDir, 0o755)
@@ -30,7 +34,7 @@ export async function startOwnService(env: Record<string, string>): Promise<OwnS
     await rm(dataDir, { recursive: true, force: true })
   }
   try {
-    await isReady(child, ended)
+    await hasSaid(whenSaid, child, ended)
   } catch (error) {
     await stop()
     throw error
@@ -38,12 +42,12 @@ export async function startOwnService(env: Record<string, string>): Promise<OwnS
   return { url: `http://127.0.0.1:${port}`, stop }
 }
 
-function isReady(child: ChildProcessWithoutNullStreams, ended: Promise<void>) {
+function hasSaid(text: string, child: ChildProcessWithoutNullStreams, ended: Promise<void>) {
   let said = ''
   return new Promise<void>((resolve, reject) => {
     const hear = (chunk: Buffer) => {
       said += chunk
-      if (said.includes('Sluice is ready on')) resolve()
+      if (said.includes(text)) resolve()
     }
     child.stdout.on('data', hear)
     child.stderr.on('data', hear)

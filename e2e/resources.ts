@@ -27,6 +27,8 @@ const MEANING = {
   409: { code: 'ALREADY_EXISTS', type: 'CONFLICT' },
   412: { code: 'ALREADY_EXISTS', type: 'CONFLICT' },
   413: { code: 'INVALID_ARGUMENT', type: 'VALIDATION' },
+  500: { code: 'INTERNAL', type: 'INTERNAL' },
+  501: { code: 'UNAVAILABLE', type: 'UNAVAILABLE' },
   503: { code: 'UNAVAILABLE', type: 'UNAVAILABLE' },
 } as const
 

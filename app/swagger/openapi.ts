@@ -195,13 +195,30 @@ function contentOf({ content }: Json, mediaType: string): Json {
   )
 }
 
+/** What has a default may be left out of a request, whatever the check of the filled-in body demands. */
+function withoutDefaults(schema: unknown): unknown {
+  if (!isJsonObject(schema) || !Array.isArray(schema.required) || !isJsonObject(schema.properties))
+    return schema
+  const { required, ...rest } = schema
+  const { properties } = schema
+  const needed = required.filter((name) => {
+    const field = properties[String(name)]
+    return !isJsonObject(field) || field.default === undefined
+  })
+  return needed.length > 0 ? { ...rest, required: needed } : rest
+}
+
 /** A body that can be sent as it stands. A form shows its fields one by one, each with its own example. */
 const withExamples = (content: Json): Json =>
   Object.fromEntries(
     Object.entries(content).map(([type, entry]) => [
       type,
       type === 'application/json' && isJsonObject(entry)
-        ? { ...entry, example: exampleOf(entry.schema) }
+        ? {
+            ...entry,
+            schema: withoutDefaults(entry.schema),
+            example: exampleOf(withoutDefaults(entry.schema)),
+          }
         : entry,
     ]),
   )

@@ -1,0 +1,124 @@
+// Specification: Errors, specific conditions. What answers when a part of the service is switched off, and what when it is
+// there by its address but does not answer.
+import { type APIRequestContext, expect, request as newRequest, test } from '@playwright/test'
+import { type OwnService, startOwnService } from './own-service.ts'
+import { expectError, newPipeline } from './resources.ts'
+
+const TABLE = '/api/v1/tables/default/gold/delays'
+/** Nobody listens here. */
+const NOWHERE = 'http://127.0.0.1:1'
+
+const SETTINGS = [
+  {
+    title: 'a part that is switched off',
+    env: { RUNNER_URLS: 'none', QUERY_URLS: 'none', REAPER: 'off', AUDIT: 'off', METADATA: 'off' },
+    withoutQuery: 500,
+  },
+  {
+    title: 'a part that does not answer',
+    env: { RUNNER_URLS: NOWHERE, QUERY_URLS: NOWHERE, REAPER: 'off' },
+    withoutQuery: 503,
+  },
+] as const
+
+for (const { title, env, withoutQuery } of SETTINGS)
+  test.describe(title, () => {
+    test.describe.configure({ mode: 'serial' })
+    let service: OwnService
+    let request: APIRequestContext
+    test.beforeAll(async () => {
+      service = await startOwnService(env, 'listening on http')
+      request = await newRequest.newContext({ baseURL: service.url })
+    })
+    test.afterAll(async () => {
+      await request?.dispose()
+      await service?.stop()
+    })
+
+    test(`a query is ${withoutQuery} without a query service`, async () => {
+      const asked = await request.post('/api/v1/query', { data: { sql: 'select 1' } })
+      await expectError(asked, withoutQuery, /query/)
+    })
+
+    test(`the schema is ${withoutQuery} without a query service`, async () => {
+      await expectError(await request.get('/api/v1/schema'), withoutQuery, /query/)
+    })
+
+    test(`the list of tables is ${withoutQuery} without a query service`, async () => {
+      await expectError(await request.get('/api/v1/tables'), withoutQuery, /query/)
+    })
+
+    test(`a table is ${withoutQuery} without a query service`, async () => {
+      await expectError(await request.get(TABLE), withoutQuery, /query/)
+    })
+
+    test(`the preview of a table is ${withoutQuery} without a query service`, async () => {
+      await expectError(await request.get(`${TABLE}/preview`), withoutQuery, /query/)
+    })
+
+    test('a preview is 503 without a runner', async () => {
+      const { url } = await newPipeline(request)
+      await expectError(await request.post(`${url}/preview`), 503, /runner/)
+    })
+
+    test('running quality tests is 503 without a runner', async () => {
+      const { url } = await newPipeline(request)
+      const data = { name: 'no-nulls', sql: 'select 0', severity: 'error' }
+      expect((await request.post(`${url}/tests`, { data })).status()).toBe(201)
+      await expectError(await request.post(`${url}/tests/run`), 503, /runner/)
+    })
+
+    test('publishing proceeds without a runner, and says that nothing was validated', async () => {
+      const { url } = await newPipeline(request)
+      const published = await request.post(`${url}/publish`, { data: { message: 'Unseen' } })
+      expect([published.status(), await published.json()]).toEqual([
+        200,
+        {
+          status: 'published',
+          version: 1,
+          message: 'Unseen',
+          versions: expect.any(Object),
+          validation: null,
+        },
+      ])
+    })
+
+    test('a run without a runner is taken and stays pending', async () => {
+      const { namespace, layer, name } = await newPipeline(request)
+      const asked = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
+      expect(asked.status()).toBe(202)
+      const { run_id } = await asked.json()
+      expect(await (await request.get(`/api/v1/runs/${run_id}`)).json()).toMatchObject({
+        status: 'pending',
+        started_at: null,
+        error: null,
+      })
+      expect((await request.post(`/api/v1/runs/${run_id}/cancel`)).status()).toBe(200)
+    })
+
+    test('asking the reaper to run is 503 without a reaper', async () => {
+      await expectError(await request.post('/api/v1/admin/retention/run'), 503, /reaper/)
+    })
+
+    if (withoutQuery === 500) {
+      test('the audit log is 404 where nothing is audited', async () => {
+        await expectError(await request.get('/api/v1/audit'), 404)
+      })
+
+      test('describing a table is 503 without a metadata store', async () => {
+        const put = await request.put(`${TABLE}/metadata`, { data: { owner: 'ops' } })
+        await expectError(put, 503, /metadata/)
+      })
+    } else
+      test('readiness is 503 and names what does not answer', async () => {
+        const response = await request.get('/health/ready')
+        expect([response.status(), await response.json()]).toEqual([
+          503,
+          expect.objectContaining({
+            status: 'degraded',
+            services: { postgres: 'healthy', s3: 'healthy', runner: 'unhealthy', query: 'unhealthy' },
+          }),
+        ])
+        expect((await request.get('/health')).status()).toBe(200)
+      })
+  })
