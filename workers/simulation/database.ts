@@ -13,8 +13,10 @@ export interface SimulatedDatabase {
   admin: Sql
   /** Milliseconds since 1970. */
   setTime(ms: number): Promise<void>
-  /** Everything as it was after the migrations, in every table and sequence. */
-  reset(): Promise<void>
+  /** Keeps what is in every table and sequence, for as long as the database is there. */
+  keep(): Promise<Kept>
+  /** Everything as it was when that was kept, or after the migrations, in every table and sequence. */
+  reset(kept?: Kept): Promise<void>
   /** Ends backends and waits until what they held is free. */
   endBackends(pids: readonly number[]): Promise<void>
   drop(): Promise<void>
@@ -23,8 +25,11 @@ export interface SimulatedDatabase {
 /** A session waits this long for a lock that only a paused process holds: one that is running would have gone on. */
 export const LOCK_TIMEOUT_MS = 20
 
-/** Tables whose rows the migrations have written. */
-const SEEDED = ['lake_ref', 'namespace', 'secret', 'retention_config', 'reaper_status']
+/** Rows and numbers as they were at some time; `reset` begins with them again. */
+export interface Kept {
+  /** Statements that bring back the rows. */
+  restore: string
+}
 
 export async function openSimulatedDatabase(serverUrl: string): Promise<SimulatedDatabase> {
   const name = `simulation_${randomUUID().replaceAll('-', '')}`
@@ -84,8 +89,6 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
   ).map((row) => row.name)
   // Cleaning up by itself would move rows, and with them the order in which they are found.
   for (const table of tables) await admin.unsafe(`alter table ${table} set (autovacuum_enabled = off)`)
-  for (const table of SEEDED) await admin.unsafe(`create table sim.${table} as table public.${table}`)
-  const restore = SEEDED.map((table) => `insert into public.${table} select * from sim.${table};`).join('\n')
   /** What plans are made by is the same for each seed, whatever vacuum has last seen. */
   const forgetSizes = `
     update pg_class set relpages = 0, reltuples = 0
@@ -95,6 +98,24 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
     select quote_ident(relname) as name from pg_class
     where relkind = 'r' and relnamespace = 'public'::regnamespace and pg_relation_size(oid) > 0 order by relname`
 
+  let keptTimes = 0
+  async function keep(): Promise<Kept> {
+    keptTimes += 1
+    const statements: string[] = []
+    for (const { name: table } of await filled()) {
+      const copy = `sim.kept_${keptTimes}_${table.replaceAll('"', '')}`
+      await admin.unsafe(`create table ${copy} as table public.${table}`)
+      statements.push(`insert into public.${table} select * from ${copy};`)
+    }
+    const numbers = await admin<{ statement: string }[]>`
+      select format('select setval(%L, %s, %L);', seqrelid::regclass,
+        coalesce(pg_sequence_last_value(seqrelid), seqstart), pg_sequence_last_value(seqrelid) is not null) as statement
+      from pg_sequence join pg_class on pg_class.oid = seqrelid where relnamespace = 'public'::regnamespace`
+    // To restart a sequence would be a change of the schema, which makes every connection look everything up again.
+    return { restore: [...statements, ...numbers.map(({ statement }) => statement)].join('\n') }
+  }
+  const blank = await keep()
+
   return {
     url,
     server: path === null ? { host: address.hostname, port: Number(address.port) } : { path },
@@ -102,7 +123,8 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
     setTime: async (ms) => {
       await admin`select setval('sim.clock', ${ms})`
     },
-    reset: async () => {
+    keep,
+    reset: async (kept = blank) => {
       const names = (await filled()).map(({ name }) => name)
       if (names.length > 0) {
         // A fraction of what truncating takes. Emptied pages are given back, so that rows are laid as in a new database.
@@ -114,11 +136,11 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
         const left = await filled()
         if (left.length > 0) throw new Error(`of the last seed there are still ${JSON.stringify(left)}`)
       }
-      // To restart a sequence would be a change of the schema, which makes every connection look everything up again.
-      await admin`select setval(seqrelid, seqstart, false) from pg_sequence join pg_class on pg_class.oid = seqrelid
-        where relnamespace = 'public'::regnamespace`
       await admin.unsafe(forgetSizes)
-      await admin.unsafe(restore)
+      await admin.unsafe(`
+        set session_replication_role = replica;
+        ${kept.restore}
+        set session_replication_role = origin;`)
     },
     async endBackends(pids) {
       if (pids.length === 0) return

@@ -3,10 +3,9 @@
 // `npm run simulate -- --mutations`: takes the product's protections away one at a time, and looks whether it is missed.
 import { parseArgs } from 'node:util'
 import { startTestPostgres } from '../../.setup/test-postgres.ts'
-import { openSimulatedDatabase } from './database.ts'
 import { MUTATIONS, NO_MUTATION } from './mutations.ts'
 import { playAll, playPart, tell } from './parts.ts'
-import { type Bench, type Result, simulate } from './simulate.ts'
+import { type Bench, closeBench, openBench, type Result, simulate } from './simulate.ts'
 
 const { values } = parseArgs({
   options: {
@@ -33,7 +32,7 @@ process.exit()
 
 async function served(): Promise<number> {
   const server = await startTestPostgres()
-  const open = async (): Promise<Bench> => ({ database: await openSimulatedDatabase(server.url), spare: [] })
+  const open = () => openBench(server.url)
   try {
     if (values.mutations) return await mutated(open)
     return values.seed === undefined ? await playPart(range, open) : await one(Number(values.seed), open)
@@ -48,7 +47,7 @@ async function one(seed: number, open: () => Promise<Bench>): Promise<number> {
   const result = await simulate(bench, seed, mutation)
   tell(result, values.verbose)
   console.log(`digest ${result.digest}, ${result.runs} runs, faults ${JSON.stringify(result.faults)}`)
-  await close(bench)
+  await closeBench(bench)
   return result.violations.length === 0 ? 0 : 1
 }
 
@@ -66,7 +65,7 @@ async function mutated(open: () => Promise<Bench>): Promise<number> {
       const result = await simulate(bench, seed, mutation)
       if (result.violations.length > 0) caught = result
     }
-    await close(bench)
+    await closeBench(bench)
     if (caught === null) missed += 1
     console.log(
       caught === null
@@ -76,9 +75,4 @@ async function mutated(open: () => Promise<Bench>): Promise<number> {
   }
   console.log(`${chosen.length - missed} passed, ${missed} failed`)
   return missed === 0 ? 0 : 1
-}
-
-async function close(bench: Bench) {
-  await Promise.all(bench.spare.map((spare) => spare.close()))
-  await bench.database.drop()
 }

@@ -17,11 +17,18 @@ export interface MemoryStore extends ObjectStore {
   /** Whether a version can be read. */
   holds(key: string, versionId: string): boolean
   clear(): void
+  /** What there is, for another store to begin with. */
+  contents(): Contents
 }
 
-export function openMemoryStore(clock: Clock): MemoryStore {
-  const kept = new Map<string, Version[]>()
-  let count = 0
+export interface Contents {
+  kept: ReadonlyMap<string, readonly Version[]>
+  count: number
+}
+
+export function openMemoryStore(clock: Clock, contents?: Contents): MemoryStore {
+  const kept = copied(contents?.kept ?? new Map())
+  let count = contents?.count ?? 0
 
   const found = (key: string, versionId?: string): (Version & { bytes: Uint8Array }) | null => {
     checkKey(key)
@@ -125,12 +132,17 @@ export function openMemoryStore(clock: Clock): MemoryStore {
       kept.clear()
       count = 0
     },
+    contents: () => ({ kept: copied(kept), count }),
   }
 }
 
+const copied = (kept: Contents['kept']) =>
+  new Map([...kept].map(([key, versions]): [string, Version[]] => [key, [...versions]]))
+
 async function whole(body: Body, maxBytes: number): Promise<Uint8Array> {
   const parts: Uint8Array[] = []
-  for await (const chunk of chunksOf(body, maxBytes)) parts.push(chunk.slice())
+  // A copy: the memory of a chunk is given back when the next one is asked for. Of a Buffer, `slice` would be no copy.
+  for await (const chunk of chunksOf(body, maxBytes)) parts.push(new Uint8Array(chunk))
   return Buffer.concat(parts)
 }
 

@@ -1,7 +1,8 @@
 // What every seed begins with: a zone, pipelines that read it or follow one another, what starts them by themselves, and in
 // every other seed settings by which the reaper has something to do.
 import type { SimulatedDatabase } from './database.ts'
-import type { Stage } from './steps.ts'
+import type { Random } from './random.ts'
+import type { Replica } from './replica.ts'
 
 const NAMESPACE = 'default'
 const LAYER = 'gold'
@@ -13,7 +14,27 @@ export interface Retention {
   deletedDays: number
 }
 
-async function keepLittle({ random }: Stage, admin: SimulatedDatabase['admin']): Promise<Retention> {
+/** What differs between the beginnings. */
+export interface Variant {
+  secondReads: boolean
+  webhookCooldownSeconds: number
+}
+
+/** What is there at the beginning, as clients know it. */
+export interface Scene {
+  names: Map<string, string>
+  triggers: { pipeline: string; id: string }[]
+  webhooks: string[]
+  expected: { triggerId: string; hears: string }[]
+}
+
+export const drawVariant = (random: Random): Variant => ({
+  secondReads: random.chance(0.7),
+  webhookCooldownSeconds: random.pick([0, 0, 30]),
+})
+
+/** Settings by which the reaper has something to do. */
+export async function keepLittle(random: Random, admin: SimulatedDatabase['admin']): Promise<Retention> {
   const retention = {
     runs: random.pick([1, 2, 4]),
     runDays: random.pick([0, 1, 90]),
@@ -28,71 +49,65 @@ async function keepLittle({ random }: Stage, admin: SimulatedDatabase['admin']):
   return retention
 }
 
-/** Performed without faults, through the first replica's services. */
-export async function setUp(stage: Stage): Promise<void> {
-  const { random } = stage
-  const [replica] = stage.replicas
-  if (replica === undefined) throw new Error('there is no replica')
-  const { zones, pipelines, triggers, schedules } = replica
+/** Performed without faults, through a replica's services. */
+export async function setUp(
+  { zones, pipelines, triggers, schedules }: Replica,
+  { secondReads, webhookCooldownSeconds }: Variant,
+): Promise<Scene> {
+  const names = new Map<string, string>()
   await zones.create({ namespace: NAMESPACE, name: 'inbox' })
 
   const make = async (name: string, source?: string, isPublished = true) => {
     const { id } = await pipelines.create({ namespace: NAMESPACE, layer: LAYER, name, source })
-    stage.names.set(name, id)
+    names.set(name, id)
     if (isPublished) await pipelines.publish({ namespace: NAMESPACE, layer: LAYER, name }, 'first')
   }
   await make('first', 'inbox')
-  stage.archiving.add('first')
-  await make('second', random.chance(0.7) ? 'inbox' : undefined)
-  if (random.chance(0.6)) stage.archiving.add('second')
+  await make('second', secondReads ? 'inbox' : undefined)
   await make('third')
   await make('fresh', undefined, false)
 
-  const trigger = async (name: string, body: Parameters<typeof triggers.create>[1]) => {
-    const made = await triggers.create({ namespace: NAMESPACE, layer: LAYER, name }, body)
-    return made
-  }
+  const trigger = (name: string, body: Parameters<typeof triggers.create>[1]) =>
+    triggers.create({ namespace: NAMESPACE, layer: LAYER, name }, body)
   const upload = await trigger('first', {
     type: 'landing_zone_upload',
     config: { namespace: NAMESPACE, zone_name: 'inbox' },
   })
-  stage.expected.push({ triggerId: upload.id, hears: 'uploads' })
   const success = await trigger('third', {
     type: 'pipeline_success',
     config: { namespace: NAMESPACE, layer: LAYER, pipeline: 'first' },
   })
-  stage.expected.push({ triggerId: success.id, hears: 'first' })
   const webhook = await trigger('second', {
     type: 'webhook',
     config: {},
-    cooldown_seconds: random.pick([0, 0, 30]),
+    cooldown_seconds: webhookCooldownSeconds,
   })
-  stage.webhooks.push('webhook_token' in webhook ? String(webhook.webhook_token) : '')
-  const others = [
-    trigger('second', {
-      type: 'cron_dependency',
-      config: { cron_expr: '*/2 * * * *', dependencies: ['default.gold.first', 'default.gold.third'] },
-    }),
-  ]
-  stage.triggers.push(
-    { pipeline: 'second', id: (await others[0])?.id ?? '' },
-    {
-      pipeline: 'third',
-      id: (
-        await trigger('third', { type: 'cron', config: { cron_expr: '*/10 * * * *' }, cooldown_seconds: 60 })
-      ).id,
-    },
-    {
-      pipeline: 'third',
-      id: (
-        await trigger('third', {
-          type: 'file_pattern',
-          config: { namespace: NAMESPACE, zone_name: 'inbox', pattern: '*.csv' },
-          cooldown_seconds: 5,
-        })
-      ).id,
-    },
-  )
-  if (random.chance(0.5)) stage.retention = await keepLittle(stage, stage.admin)
+  const dependency = await trigger('second', {
+    type: 'cron_dependency',
+    config: { cron_expr: '*/2 * * * *', dependencies: ['default.gold.first', 'default.gold.third'] },
+  })
+  const cron = await trigger('third', {
+    type: 'cron',
+    config: { cron_expr: '*/10 * * * *' },
+    cooldown_seconds: 60,
+  })
+  const pattern = await trigger('third', {
+    type: 'file_pattern',
+    config: { namespace: NAMESPACE, zone_name: 'inbox', pattern: '*.csv' },
+    cooldown_seconds: 5,
+  })
   await schedules.create({ namespace: NAMESPACE, layer: LAYER, pipeline: 'third', cron: '*/5 * * * *' })
+  return {
+    names,
+    triggers: [
+      { pipeline: 'second', id: dependency.id },
+      { pipeline: 'third', id: cron.id },
+      { pipeline: 'third', id: pattern.id },
+    ],
+    webhooks: ['webhook_token' in webhook ? String(webhook.webhook_token) : ''],
+    expected: [
+      { triggerId: upload.id, hears: 'uploads' },
+      { triggerId: success.id, hears: 'first' },
+    ],
+  }
 }

@@ -2,17 +2,17 @@
 // every step the invariants are checked, and at the end everything must come to rest.
 import { createHash } from 'node:crypto'
 import { limits } from '../../app/limits.ts'
-import { LOCK_TIMEOUT_MS, type SimulatedDatabase } from './database.ts'
+import { type Kept, LOCK_TIMEOUT_MS, openSimulatedDatabase, type SimulatedDatabase } from './database.ts'
 import { isIllegal } from './errors.ts'
 import { type Facts, readFacts } from './facts.ts'
 import { check, checkEnd, type ExpectedFiring, newMemory, type Violation } from './invariants.ts'
-import { openMemoryStore } from './memory-store.ts'
+import { type Contents, openMemoryStore } from './memory-store.ts'
 import { type Mutation, NO_MUTATION } from './mutations.ts'
 import { type Connections, makeProcess, openConnections, type Plan } from './process.ts'
 import { makeRandom, seededId } from './random.ts'
 import { makeReplica, type Replica } from './replica.ts'
 import { makeRunner } from './runner.ts'
-import { setUp } from './scene.ts'
+import { drawVariant, keepLittle, type Scene, setUp, type Variant } from './scene.ts'
 import { chooseStep, drainSteps, type Stage, type Step } from './steps.ts'
 
 export interface Result {
@@ -32,6 +32,24 @@ export interface Bench {
   database: SimulatedDatabase
   /** Connections that outlive a seed. */
   spare: Connections[]
+  /** Beginnings, by their variants: set up when one is first asked for. */
+  scenes: Map<string, KeptScene>
+}
+
+interface KeptScene extends Scene {
+  rows: Kept
+  objects: Contents
+}
+
+export const openBench = async (serverUrl: string): Promise<Bench> => ({
+  database: await openSimulatedDatabase(serverUrl),
+  spare: [],
+  scenes: new Map(),
+})
+
+export async function closeBench({ database, spare }: Bench): Promise<void> {
+  await Promise.all(spare.map((connections) => connections.close()))
+  await database.drop()
 }
 
 const STEPS = 60
@@ -53,7 +71,8 @@ export async function simulate(
   let time = START
   const newId = () => seededId(ids, new Date(time))
   const clock = { now: () => new Date(time), elapsed: () => time }
-  const store = openMemoryStore(clock)
+  const scene = await sceneOf(bench, drawVariant(random))
+  const store = openMemoryStore(clock, scene.objects)
   const runner = makeRunner({ random: chance, newId })
   const memory = newMemory()
   const story: string[] = []
@@ -70,15 +89,15 @@ export async function simulate(
     memory,
     clock,
     isFair: false,
-    names: new Map(),
-    triggers: [],
-    webhooks: [],
+    names: new Map(scene.names),
+    triggers: scene.triggers,
+    webhooks: scene.webhooks,
     said: [],
     uploads: [],
     requests: 0,
     keys: new Map(),
     busy: new Set(),
-    archiving: new Set(),
+    archiving: new Set(random.chance(0.6) ? ['first', 'second'] : ['first']),
     admin: database.admin,
     endBackends: database.endBackends,
     async advance(ms) {
@@ -87,8 +106,7 @@ export async function simulate(
     },
     restart,
     paused: null,
-    expected: [],
-    endOfSetUp: START,
+    expected: scene.expected,
     retention: null,
     mutation,
   }
@@ -210,12 +228,11 @@ export async function simulate(
     settle(paused.step, await process.proceed(), `${paused.title} goes on`)
   }
 
-  await database.reset()
+  await database.reset(scene.rows)
   await database.setTime(time)
+  if (random.chance(0.5)) stage.retention = await keepLittle(random, database.admin)
   await restart(0)
   await restart(1)
-  await setUp(stage)
-  stage.endOfSetUp = time
   await look()
   let steps = 0
   while (steps < STEPS && violations.length === 0) {
@@ -259,6 +276,43 @@ const waitingShortly = (statement: string) =>
     /set_config\('lock_timeout', (\$\d+), true\)/,
     `set_config('lock_timeout', case when $1 <> '' then '${LOCK_TIMEOUT_MS}' end, true)`,
   )
+
+/** The beginning of a variant. Ids and times are the same for all seeds that begin with it. */
+async function sceneOf(bench: Bench, variant: Variant): Promise<KeptScene> {
+  const name = JSON.stringify(variant)
+  const known = bench.scenes.get(name)
+  if (known !== undefined) return known
+  const { database } = bench
+  await database.reset()
+  await database.setTime(START)
+  const ids = makeRandom(START)
+  const newId = () => seededId(ids, new Date(START))
+  const clock = { now: () => new Date(START), elapsed: () => START }
+  const store = openMemoryStore(clock)
+  const connections = await openConnections(database)
+  const replica = makeReplica({
+    name: 'before',
+    process: makeProcess(
+      database,
+      connections,
+      store,
+      (statement) => statement,
+      () => {},
+    ),
+    runner: makeRunner({ random: ids, newId }),
+    clock,
+    newId,
+    complain(message, error) {
+      throw new Error(`nothing may fail at the beginning: ${message}`, { cause: error })
+    },
+    applied: (outcome) => outcome,
+  })
+  const scene = await setUp(replica, variant)
+  await connections.close()
+  const kept = { ...scene, rows: await database.keep(), objects: store.contents() }
+  bench.scenes.set(name, kept)
+  return kept
+}
 
 /** Whether, where and how an operation fails. */
 function planOf(random: ReturnType<typeof makeRandom>, step: Step, isAnyPaused: boolean): Plan | null {

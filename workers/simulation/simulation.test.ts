@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { startTestPostgres, type TestPostgres } from '../../.setup/test-postgres.ts'
-import { openSimulatedDatabase } from './database.ts'
 import { MUTATIONS } from './mutations.ts'
-import { type Bench, simulate } from './simulate.ts'
+import { type Bench, closeBench, openBench, simulate } from './simulate.ts'
 
 // The first seeds of those that `npm run simulate` plays: hundreds in CI, ten thousand on demand.
 setDefaultTimeout(240_000)
@@ -17,21 +16,18 @@ beforeAll(async () => {
   server = await startTestPostgres()
 })
 afterAll(async () => {
-  for (const { spare, database } of benches) {
-    await Promise.all(spare.map((connections) => connections.close()))
-    await database.drop()
-  }
+  for (const bench of benches) await closeBench(bench)
   await server.stop()
 })
 
-async function openBench(): Promise<Bench> {
-  const bench = { database: await openSimulatedDatabase(server.url), spare: [] }
+async function newBench(): Promise<Bench> {
+  const bench = await openBench(server.url)
   benches.push(bench)
   return bench
 }
 
 test(`the invariants hold in ${SEEDS} seeds`, async () => {
-  const bench = await openBench()
+  const bench = await newBench()
   const faults = new Set<string>()
   for (let seed = 1; seed <= SEEDS; seed++) {
     const { violations, story, ...result } = await simulate(bench, seed)
@@ -45,8 +41,8 @@ test(`the invariants hold in ${SEEDS} seeds`, async () => {
 })
 
 test('a seed is the same story in another database, whatever has been played before it', async () => {
-  const fresh = await openBench()
-  const used = benches[0] ?? (await openBench())
+  const fresh = await newBench()
+  const used = benches[0] ?? (await newBench())
   for (const seed of [3, 17, 29]) {
     const [one, other] = [await simulate(used, seed), await simulate(fresh, seed)]
     expect(other.story).toEqual(one.story)
@@ -64,7 +60,7 @@ describe('a protection that is taken away is missed', () => {
   ]
   for (const mutation of MUTATIONS.filter(({ name }) => QUICK.includes(name)))
     test(mutation.name, async () => {
-      const bench = await openBench()
+      const bench = await newBench()
       let isMissed = false
       for (let seed = 1; seed <= 40 && !isMissed; seed++)
         isMissed = (await simulate(bench, seed, mutation)).violations.length > 0

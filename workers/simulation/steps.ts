@@ -67,7 +67,6 @@ export interface Stage {
   paused: { step: Step; title: string; left: number } | null
   /** Triggers that are never touched: each event must have had its run in the end. */
   expected: { triggerId: string; hears: string }[]
-  endOfSetUp: number
   /** Null: so much is kept that the reaper finds nothing. */
   retention: Retention | null
   mutation: Mutation
