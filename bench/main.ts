@@ -1,6 +1,7 @@
 // `npm run bench [name...]`: each benchmark prints its figures beside a peer or limit measured in the same run. None asserts.
 import { benchControlPlane } from './control-plane.ts'
 import { benchLineage } from './lineage.ts'
+import { benchLists } from './lists.ts'
 import { benchMerge } from './merge.ts'
 import { benchPreview } from './preview.ts'
 import { benchQuery } from './query.ts'
@@ -18,6 +19,7 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
   'trigger-latency': benchTriggerLatency,
   uploads: benchUploads,
   reaper: benchReaper,
+  lists: benchLists,
   lineage: benchLineage,
   merge: benchMerge,
   preview: benchPreview,

@@ -16,7 +16,7 @@ const YOUNG_RUNS = 20_000
 const COPIED_LINES = 400_000
 const BATCH_ROWS = 10_000
 /** Requests a second, evenly, whatever the answers take. */
-const REQUESTS_PER_SECOND = 30
+const REQUESTS_PER_SECOND = 60
 /** One of so many requests lists runs, the others ask for one. */
 const LIST_EVERY = 3
 const BEFORE_MS = 15_000
