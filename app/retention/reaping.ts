@@ -8,7 +8,7 @@ export const BATCH_ROWS = 10_000
 /** Pipelines (or tests, or anything that has a boundary of its own) that one statement looks at. */
 export const PAGE = 500
 /** Between two batches others have the database to themselves for this share of the time a batch took. */
-const BREATH_SHARE = 0.25
+const BREATH_SHARE = 0.4
 const BREATH_MAX_MS = 2_000
 /** A batch that meets somebody's lock is tried again later, so often. */
 const LOCK_TRIES = 10
