@@ -6,7 +6,7 @@ export type Import = { specifier: string; isTypeOnly: boolean }
 
 /** Threads and processes are started by path: nobody imports these, and these may import anything. */
 const ENTRY =
-  /^(app\/main|workers\/[\w-]+\.worker|workers\/simulation\/main|sidecars\/[\w-]+\/main|examples\/demo|bench\/main)\.ts$/
+  /^(app\/main(-node|-deno)?|workers\/main|workers\/[\w-]+\.worker|workers\/simulation\/main|sidecars\/[\w-]+\/main|examples\/demo|bench\/main)\.ts$/
 /** What exists for tests only (these, and whatever imports bun:test) may reach for anything that is real. */
 const TEST = /\.(test|interop)\.ts$|(^|\/)(test-[\w-]+|testing)\.ts$|^(\.setup|bench|workers\/simulation)\//
 
@@ -117,7 +117,8 @@ export function heavyImportsOfWorkers(files: SourceFile[]): string[] {
 }
 
 const layerOf = (path: string) => path.split('/')[0] ?? ''
-const isAboveServices = (path: string) => /^app\/((.+\/)?routes|server|compose|main)\.ts$/.test(path)
+const isAboveServices = (path: string) =>
+  /^app\/((.+\/)?routes|server|compose|process|node-server|main(-\w+)?)\.ts$/.test(path)
 const mayNameBun = (path: string) =>
   ENTRY.test(path) || TEST.test(path) || /^(workers|sidecars|examples)\//.test(path)
 

@@ -6,3 +6,10 @@ export interface Background {
   /** Null: it is switched off. `run` makes it tick and waits for the end of that. */
   reaper: { run(): Promise<void> } | null
 }
+
+/** The same, as whoever has started it sees it. */
+export interface RunningBackground extends Background {
+  /** Ends its threads at once and has them started again: for operators, and for proof. */
+  restart(): void
+  stop(): Promise<void>
+}

@@ -1,6 +1,7 @@
 // Entry of the API process on Bun: the work beside requests is done in threads of the same process.
-import { startEffects } from '../workers/effects.ts'
+
 import { countInto } from '../workers/counted.ts'
+import { startEffects } from '../workers/effects.ts'
 import { answerObjectCall } from '../workers/object-calls.ts'
 import { startThreads } from '../workers/threads.ts'
 import { IDLE_SECONDS, MAX_BODY_BYTES, runProcess } from './process.ts'

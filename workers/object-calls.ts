@@ -1,5 +1,5 @@
 // The object store as a thread reaches it: by messages to the process that holds the store's client, which is too heavy
-// for threads. Every call is answered; when the process ends, so does the thread.
+// for threads. Every call is answered; when the process ends, so does the thread, or the call fails.
 import { type Static, Type as t } from '@sinclair/typebox'
 import type { ObjectPage, ObjectStore, VersionPage } from '../app/objects/port.ts'
 import type { ReaperObjects } from '../app/retention/reaping.ts'
@@ -86,6 +86,9 @@ export function makeObjectCalls(post: (id: number, call: ObjectCall) => void): {
     },
   }
 }
+
+/** Performs a call, here or by passing it on. Never rejects. */
+export type AnswerObjectCall = (call: ObjectCall) => Promise<ObjectAnswer>
 
 /** The other side: performs one call on the store itself. Never rejects. */
 export async function answerObjectCall(objects: ObjectStore, call: ObjectCall): Promise<ObjectAnswer> {

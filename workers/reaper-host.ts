@@ -1,11 +1,10 @@
-// The API process's side of the reaper: it asks the database whether a tick is due, starts the thread that makes it, and
-// answers what that thread asks of the object store.
+// The other side of the reaper's thread: it asks the database whether a tick is due, starts the thread that makes it, and
+// passes on what that thread asks of the object store.
 import type { Log } from '../app/log.ts'
-import type { ObjectStore } from '../app/objects/port.ts'
 import type { Sql } from '../drizzle/client.ts'
 import type { FromWorker, ThreadSettings, ToReaper } from './channel.ts'
 import { startLoop } from './loop.ts'
-import { answerObjectCall } from './object-calls.ts'
+import type { AnswerObjectCall } from './object-calls.ts'
 import { lookAtTime } from './reaper.ts'
 import { runWorkerOnce } from './run-once.ts'
 
@@ -27,7 +26,7 @@ export interface ReaperHost {
 
 export interface ReaperHostOptions {
   sql: Sql
-  objects: ObjectStore
+  answerObjectCall: AnswerObjectCall
   settings: ThreadSettings
   log: Log
   onMessage(message: FromWorker): void
@@ -37,7 +36,7 @@ export interface ReaperHostOptions {
 
 export function startReaper({
   sql,
-  objects,
+  answerObjectCall,
   settings,
   log,
   onMessage,
@@ -63,7 +62,7 @@ export function startReaper({
       signal: ending.signal,
       onMessage(message, thread) {
         if (message.type === 'objectCall')
-          void answerObjectCall(objects, message.call).then((answer) =>
+          void answerObjectCall(message.call).then((answer) =>
             thread.post({ type: 'objectAnswer', id: message.id, answer }),
           )
         if (message.type === 'reaped') isMade = true

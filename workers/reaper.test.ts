@@ -57,7 +57,7 @@ afterEach(async () => {
 function start(options: { sql?: Sql; lookMs?: number } = {}): ReaperHost {
   const host = startReaper({
     sql,
-    objects,
+    answerObjectCall: (call) => answerObjectCall(objects, call),
     settings: { processId: newId(), databaseUrl: postgres.url, logFormat: 'text' },
     log: testLog,
     onMessage: (message) => heard.push(message),

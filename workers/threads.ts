@@ -1,8 +1,7 @@
-// The background work of an API process: its threads, what they are told and what they say.
+// The background work: its threads, what they are told and what they say. They live in the API process where that runs on
+// Bun, and otherwise in a process beside it (workers/main.ts).
 import type { Config } from '../app/config.ts'
 import type { Log } from '../app/log.ts'
-import type { Metrics } from '../app/metrics.ts'
-import type { ObjectStore } from '../app/objects/port.ts'
 import type { Sql } from '../drizzle/client.ts'
 import {
   assertNever,
@@ -12,6 +11,8 @@ import {
   type ToTriggers,
   type ToWorker,
 } from './channel.ts'
+import type { Count } from './counted.ts'
+import type { AnswerObjectCall } from './object-calls.ts'
 import { startReaper } from './reaper-host.ts'
 import { superviseWorker } from './supervise.ts'
 
@@ -21,15 +22,15 @@ export interface ThreadsOptions {
   processId: string
   /** For the reaper: when it is due, and the objects that it removes. */
   sql: Sql
-  objects: ObjectStore
+  answerObjectCall: AnswerObjectCall
   log: Log
-  metrics: Metrics
+  count: Count
 }
 
 export type Threads = ReturnType<typeof startThreads>
 
 /** Starts the dispatcher, the scheduler, the evaluator of triggers and, unless it is switched off, the reaper. */
-export function startThreads({ config, processId, sql, objects, log, metrics }: ThreadsOptions) {
+export function startThreads({ config, processId, sql, answerObjectCall, log, count }: ThreadsOptions) {
   const settings = { processId, databaseUrl: config.databaseUrl, logFormat: config.logFormat }
   /** Whether triggers are evaluated by this process, of all replicas. */
   let evaluatesHere = false
@@ -48,7 +49,7 @@ export function startThreads({ config, processId, sql, objects, log, metrics }: 
       onMessage: heard,
       onRestart(reason) {
         restarted()
-        metrics.workerRestarts.inc({ worker: name, reason })
+        count({ what: 'restarted', worker: name, reason })
       },
     })
 
@@ -69,7 +70,7 @@ export function startThreads({ config, processId, sql, objects, log, metrics }: 
     },
   )
   const reaper = config.reaper
-    ? startReaper({ sql, objects, settings, log, onMessage: heardFrom('reaper') })
+    ? startReaper({ sql, answerObjectCall, settings, log, onMessage: heardFrom('reaper') })
     : null
 
   function eventRecorded(): boolean {
@@ -85,16 +86,15 @@ export function startThreads({ config, processId, sql, objects, log, metrics }: 
     switch (message.type) {
       case 'runsEnded':
         if (message.status === 'success') eventRecorded()
-        return metrics.runsEnded(message.status, message.count)
+        return count({ what: 'runsEnded', status: message.status, count: message.count })
       case 'rpcEnded':
-        return metrics.rpcEnded(message)
+        return count({ ...message, what: 'rpcEnded' })
       case 'ready':
         return log.info(`${worker} is ready`)
       case 'runsRequested':
         return dispatcher.post({ type: 'nudge', about: 'runRequested' })
       case 'ticked':
-        metrics.schedulerTicks.inc()
-        return metrics.schedulerRuns.inc(message.runsRequested)
+        return count({ what: 'ticked', runsRequested: message.runsRequested })
       case 'alive':
       case 'led':
       case 'reaped':

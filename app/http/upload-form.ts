@@ -266,7 +266,9 @@ function makeContent(end: End, hash: Hash | null) {
  * Frees the memory of a chunk that nobody will look at again. Collectors weigh it too lightly: hundreds of megabytes of
  * chunks that were done with would wait for them while eight files arrive.
  */
-function giveBack({ buffer }: Uint8Array) {
+function giveBack({ buffer, byteLength }: Uint8Array) {
+  // Some runtimes cut many chunks out of one buffer.
+  if (byteLength !== buffer.byteLength) return
   if (buffer instanceof ArrayBuffer && 'transfer' in buffer && !buffer.resizable) buffer.transfer(0)
 }
 

@@ -1,14 +1,16 @@
 /** `npm start`: Postgres, runner, query and API as one supervised tree. What is started is data, in `describeTree`. */
+import { randomBytes } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { checkDatabase, claimDataDirectory, holdServicePort } from './checks.ts'
 import { childProcess } from './child.ts'
 import { endWithParent } from './lifeline.ts'
 import { jsonLog, textLog, type WriteLine } from './log.ts'
+import { buildForNode } from './node-build.ts'
 import { type HeldPort, holdPort } from './ports.ts'
 import { isRoutine, startPostgres } from './postgres.ts'
 import { untilReady } from './ready.ts'
-import { messageOf } from './refusal.ts'
+import { messageOf, Refusal } from './refusal.ts'
 import { endLeftovers, readRegistry, removeRegistry, writeRegistry } from './registry.ts'
 import { apiEnv, readSettings, type Settings, sidecarEnv } from './settings.ts'
 import { type Part, supervise, type Tree } from './tree.ts'
@@ -17,6 +19,8 @@ const root = join(import.meta.dirname, '..', '..')
 const write = (line: string) => process.stdout.write(line)
 const API_STOP_DEADLINE_MS = 8_000
 const SIDECAR_STOP_DEADLINE_MS = 5_000
+/** Packages are those of this checkout, and nothing is fetched. */
+const DENO_OPTIONS = ['--no-lock', '--no-remote', '--node-modules-dir=manual']
 
 let tree: Tree | undefined
 let farewell: (() => void) | undefined
@@ -114,20 +118,17 @@ async function describeTree(settings: Settings, servicePort: HeldPort, log: Writ
         log,
       }),
     )
-  const api = childProcess({
-    name: 'api',
-    command: [process.execPath, 'app/main.ts'],
-    env: () =>
-      apiEnv(process.env, settings, {
-        databaseUrl,
-        runnerUrls: settings.runnerUrls ?? `http://127.0.0.1:${runnerPort?.port}`,
-        queryUrls: settings.queryUrls ?? `http://127.0.0.1:${queryPort?.port}`,
-      }),
-    cwd: root,
-    port: settings.port,
-    stopDeadlineMs: API_STOP_DEADLINE_MS,
-    log,
+  const { runtime, workers } = await describeRuntime(settings)
+  const environment = () => ({
+    ...apiEnv(process.env, settings, {
+      databaseUrl,
+      runnerUrls: settings.runnerUrls ?? `http://127.0.0.1:${runnerPort?.port}`,
+      queryUrls: settings.queryUrls ?? `http://127.0.0.1:${queryPort?.port}`,
+    }),
+    ...workers?.env,
   })
+  const beside = { env: environment, cwd: root, stopDeadlineMs: API_STOP_DEADLINE_MS, log }
+  const api = childProcess({ ...beside, name: 'api', command: runtime, port: settings.port })
   const stages = [
     settings.databaseUrl ? [] : [postgres],
     [
@@ -135,9 +136,38 @@ async function describeTree(settings: Settings, servicePort: HeldPort, log: Writ
       ...(queryPort ? [sidecar('query', queryPort)] : []),
     ],
     [startedAt(servicePort, api)],
+    // After the API and ended before it: what works needs someone to ask for objects.
+    workers
+      ? [
+          startedAt(
+            workers.held,
+            childProcess({
+              ...beside,
+              name: 'workers',
+              command: [process.execPath, 'workers/main.ts'],
+              port: workers.held.port,
+            }),
+          ),
+        ]
+      : [],
   ]
   const sidecarPorts = [runnerPort, queryPort].flatMap((held) => held?.port ?? [])
   return { stages, sidecarPorts, databaseUrl: () => databaseUrl }
+}
+
+/** How the API process is started; where it does not run on Bun, the work beside requests is a process of its own. */
+async function describeRuntime({ apiRuntime, dataDir }: Settings) {
+  if (apiRuntime === 'bun') return { runtime: [process.execPath, 'app/main.ts'] }
+  const binary = Bun.which(apiRuntime)
+  if (binary === null) throw new Refusal(`API_RUNTIME=${apiRuntime}: there is no ${apiRuntime} on the PATH`)
+  const held = await holdPort()
+  const env = { WORKERS_PORT: String(held.port), WORKERS_TOKEN: randomBytes(32).toString('hex') }
+  const workers = { held, env }
+  if (apiRuntime === 'deno')
+    return { runtime: [binary, 'run', '--allow-all', ...DENO_OPTIONS, 'app/main-deno.ts'], workers }
+  const folder = join(dataDir, 'run', 'api-node')
+  const built = await buildForNode({ root, entry: 'app/main-node.ts', folder })
+  return { runtime: [binary, '--enable-source-maps', built], workers }
 }
 
 /** The part as it is, taking over its port from us. */

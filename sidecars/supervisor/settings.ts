@@ -16,8 +16,13 @@ export type Settings = {
   runnerUrls?: string
   queryUrls?: string
   isDiskStore: boolean
+  /** What executes the API process; everything else runs on Bun. */
+  apiRuntime: ApiRuntime
   logFormat: 'text' | 'json'
 }
+
+const API_RUNTIMES = ['bun', 'node', 'deno'] as const
+export type ApiRuntime = (typeof API_RUNTIMES)[number]
 
 /** Reads only what starting needs; the API process judges the rest (exit code 78). */
 export function readSettings(env: Env, workingDirectory: string): Settings {
@@ -26,6 +31,10 @@ export function readSettings(env: Env, workingDirectory: string): Settings {
   if (!Number.isInteger(port) || port < 1 || port > 65_535) {
     throw new Refusal(`PORT must be a number from 1 to 65535, not '${env.PORT}'`)
   }
+  const runtime = value('API_RUNTIME') ?? 'bun'
+  const apiRuntime = API_RUNTIMES.find((known) => known === runtime)
+  if (apiRuntime === undefined)
+    throw new Refusal(`API_RUNTIME must be ${API_RUNTIMES.join(', ')}, not '${runtime}'`)
   const host = value('HOST') ?? '127.0.0.1'
   const localHost = host === '0.0.0.0' || host === '::' || host === 'localhost' ? '127.0.0.1' : host
   const localUrl = `http://${localHost.includes(':') ? `[${localHost}]` : localHost}:${port}`
@@ -38,6 +47,7 @@ export function readSettings(env: Env, workingDirectory: string): Settings {
     runnerUrls: value('RUNNER_URLS'),
     queryUrls: value('QUERY_URLS'),
     isDiskStore: value('S3_ENDPOINT') === undefined,
+    apiRuntime,
     logFormat: value('LOG_FORMAT') === 'json' ? 'json' : 'text',
   }
 }

@@ -1,0 +1,29 @@
+// What Node 20 does not have of the language and this program uses. Newer ones have it, and their own is taken.
+
+if (!('withResolvers' in Promise))
+  Object.defineProperty(Promise, 'withResolvers', {
+    value: function withResolvers<T>(): PromiseWithResolvers<T> {
+      let resolve: PromiseWithResolvers<T>['resolve'] = () => {}
+      let reject: PromiseWithResolvers<T>['reject'] = () => {}
+      const promise = new Promise<T>((fulfil, refuse) => {
+        resolve = fulfil
+        reject = refuse
+      })
+      return { promise, resolve, reject }
+    },
+  })
+
+if (!('groupBy' in Map))
+  Object.defineProperty(Map, 'groupBy', {
+    value: function groupBy<K, T>(items: Iterable<T>, keyOf: (item: T, index: number) => K): Map<K, T[]> {
+      const groups = new Map<K, T[]>()
+      let index = 0
+      for (const item of items) {
+        const key = keyOf(item, index++)
+        const group = groups.get(key)
+        if (group === undefined) groups.set(key, [item])
+        else group.push(item)
+      }
+      return groups
+    },
+  })

@@ -1,0 +1,115 @@
+// The HTTP server of Node as one of web requests and answers. srvx translates; what is decided here is how a body is read:
+// at the pace of its reader, and an answer that comes before its end leaves the connection usable.
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { NodeRequest, patchGlobalRequest, sendNodeResponse } from 'srvx/node'
+import { IDLE_SECONDS, type Serving } from './process.ts'
+import type { App } from './server.ts'
+
+/** What is read of a body that nobody wants any more; past it, or after this time, the connection is closed. */
+const DRAINED_BYTES_MAX = 256 * 1_048_576
+const DRAINED_MS = 30_000
+
+/** Resolves when it listens. */
+export async function serveOnNode(
+  app: App,
+  { host, port }: { host: string; port: number },
+): Promise<Serving> {
+  // `new Request(request)` takes a request of srvx only then.
+  patchGlobalRequest()
+  const server = createServer((incoming, outgoing) => void answer(app, incoming, outgoing))
+  // An upload may take as long as it sends something: whoever reads it watches that.
+  server.requestTimeout = 0
+  server.keepAliveTimeout = IDLE_SECONDS * 1_000
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen({ host, port }, resolve)
+  })
+  return {
+    drain: () => new Promise((resolve) => server.close(resolve)),
+    close: async () => server.closeAllConnections(),
+  }
+}
+
+async function answer(app: App, incoming: IncomingMessage, outgoing: ServerResponse) {
+  const request = new RequestOfNode(incoming, outgoing)
+  const response = await app.fetch(request, { address: incoming.socket.remoteAddress ?? null })
+  await sendNodeResponse(outgoing, response).catch(() => outgoing.destroy())
+  if (!incoming.complete && !incoming.destroyed) passOver(incoming)
+}
+
+type Bytes = ReadableStream<Uint8Array<ArrayBuffer>>
+
+class RequestOfNode extends NodeRequest {
+  readonly #incoming: IncomingMessage
+  #body: Bytes | null | undefined
+
+  constructor(incoming: IncomingMessage, outgoing: ServerResponse) {
+    super({ req: incoming, res: outgoing })
+    this.#incoming = incoming
+  }
+
+  override get body() {
+    this.#body ??= hasBody(this.#incoming) ? bodyOf(this.#incoming) : null
+    return this.#body
+  }
+}
+
+const hasBody = ({ method, headers }: IncomingMessage) =>
+  method !== 'GET' &&
+  method !== 'HEAD' &&
+  (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0)
+
+/** Reads a chunk when it is asked for one. Cancelling it closes nothing: the answer goes over the same connection. */
+function bodyOf(incoming: IncomingMessage): Bytes {
+  let stopListening = () => {}
+  return new ReadableStream<Uint8Array<ArrayBuffer>>(
+    {
+      start(controller) {
+        incoming.pause()
+        const take = (chunk: Uint8Array<ArrayBuffer>) => {
+          controller.enqueue(chunk)
+          if ((controller.desiredSize ?? 0) <= 0) incoming.pause()
+        }
+        const end = () => {
+          stopListening()
+          controller.close()
+        }
+        const fail = (error?: Error) => {
+          stopListening()
+          controller.error(error ?? new Error('the client has gone'))
+        }
+        const close = () => fail()
+        incoming.on('data', take).on('end', end).on('error', fail).on('close', close)
+        incoming.pause()
+        stopListening = () => {
+          incoming.off('data', take).off('end', end).off('close', close)
+        }
+      },
+      pull() {
+        incoming.resume()
+      },
+      cancel() {
+        stopListening()
+        passOver(incoming)
+      },
+    },
+    { highWaterMark: 0 },
+  )
+}
+
+/** Reads what is left of a body, for the request that may follow it. */
+function passOver(incoming: IncomingMessage) {
+  if (incoming.complete || incoming.destroyed || passedOver.has(incoming)) return
+  passedOver.add(incoming)
+  let bytes = 0
+  const limit = setTimeout(() => incoming.socket.destroy(), DRAINED_MS)
+  incoming.on('data', (chunk: Uint8Array) => {
+    bytes += chunk.byteLength
+    if (bytes > DRAINED_BYTES_MAX) incoming.socket.destroy()
+  })
+  incoming.once('close', () => clearTimeout(limit))
+  incoming.on('error', () => {})
+  incoming.resume()
+}
+
+const passedOver = new WeakSet<IncomingMessage>()

@@ -1,0 +1,137 @@
+// The life of an API process, on any runtime: it reads the environment, puts the service together, answers, and ends in
+// order. How requests come in and where the work beside them is done is handed in by the entry files.
+import process from 'node:process'
+import { type Database, migrate, openDatabase, type Sql } from '../drizzle/client.ts'
+import type { RunningBackground } from './background.ts'
+import { LAKE_FILE_BYTES_MAX } from './catalog/gateway.ts'
+import { systemClock as clock } from './clock.ts'
+import { composeService, type Service } from './compose.ts'
+import { type Config, ConfigError, parseConfig } from './config.ts'
+import { newId } from './ids.ts'
+import { type Log, makeLog } from './log.ts'
+import { type Metrics, makeMetrics } from './metrics.ts'
+import { openObjectStore } from './objects/open.ts'
+import { type ObjectStore, StoreUnavailable } from './objects/port.ts'
+import type { App } from './server.ts'
+
+/** The largest body any route takes; each counts against its own limit as it reads. */
+export const MAX_BODY_BYTES = LAKE_FILE_BYTES_MAX
+/** A connection on which nothing happens is closed; longer than the heartbeat of event streams. */
+export const IDLE_SECONDS = 120
+
+/** sysexits.h: the environment is wrong, and starting again would not mend it. */
+const EX_CONFIG = 78
+/** Something the environment names cannot be used now. */
+const EX_UNAVAILABLE = 69
+/** Requests under way at the end may take this long. */
+const DRAIN_MS = 3_000
+
+type Env = Record<string, string | undefined>
+
+export interface ProcessParts {
+  env: Env
+  /** Resolves when requests are answered. */
+  serve(app: App, address: { host: string; port: number }): Promise<Serving>
+  startBackground(parts: BackgroundParts): RunningBackground
+  /** Performs what transactions have asked for, until it is stopped. */
+  startEffects(sql: Sql, effects: Service['effects'], log: Log): { stop(): Promise<void> }
+}
+
+export interface Serving {
+  /** Takes no more requests and resolves when those under way have been answered. */
+  drain(): Promise<unknown>
+  /** Closes all connections. */
+  close(): Promise<unknown>
+}
+
+export interface BackgroundParts {
+  config: Config
+  processId: string
+  sql: Sql
+  objects: ObjectStore
+  log: Log
+  metrics: Metrics
+}
+
+/** Runs until a signal, or the end of the supervisor, ends the process. */
+export async function runProcess(parts: ProcessParts): Promise<void> {
+  try {
+    const running = await start(parseConfig(parts.env, process.cwd()), parts)
+    endInOrder(parts.env, () => running.stop())
+    process.on('SIGUSR2', () => running.restartWorkers())
+  } catch (error) {
+    fail(error)
+  }
+}
+
+async function start(config: Config, { serve, startBackground, startEffects }: ProcessParts) {
+  const log = makeLog('api', config.logFormat)
+  const metrics = makeMetrics()
+  const database = await openMigrated(config)
+  const { sql } = database
+  const objects = await openObjectStore(config.store)
+  const background = startBackground({ config, processId: newId(), sql, objects, log, metrics })
+  const service = await composeService({
+    config,
+    log,
+    metrics,
+    clock,
+    newId,
+    database,
+    objects,
+    background,
+  })
+  const effects = startEffects(sql, service.effects, log)
+  const server = await serve(service.app, config)
+  log.info(
+    `listening on http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${config.port}`,
+  )
+
+  return {
+    restartWorkers: background.restart,
+    async stop() {
+      service.endStreams()
+      await Promise.race([server.drain(), pause(DRAIN_MS)])
+      await Promise.all([background.stop(), effects.stop()])
+      await server.close()
+      await service.stop()
+      await Promise.all([database.close(), objects.close()])
+    },
+  }
+}
+
+async function openMigrated(config: Config): Promise<Database> {
+  await migrate(config.databaseUrl)
+  return openDatabase(config.databaseUrl, {
+    connections: 10,
+    rawConnections: 12,
+    application: 'sluice api',
+    settings: { statement_timeout: 60_000, idle_in_transaction_session_timeout: 60_000 },
+  })
+}
+
+/** Stops once, when a signal asks for it or the supervisor has ended. */
+export function endInOrder(env: Env, stop: () => Promise<void>): void {
+  let isEnding = false
+  const end = () => {
+    if (isEnding) return
+    isEnding = true
+    void stop().then(() => process.exit(0))
+  }
+  process.on('SIGTERM', end)
+  process.on('SIGINT', end)
+  // The supervisor holds our stdin: it ends when the supervisor does, however that ends.
+  if (env.SUPERVISED === '1') process.stdin.once('end', end).resume()
+}
+
+/** Ends a process that could not start, saying why. */
+export function fail(error: unknown): never {
+  const code =
+    error instanceof ConfigError ? EX_CONFIG : error instanceof StoreUnavailable ? EX_UNAVAILABLE : 1
+  const lines =
+    error instanceof ConfigError ? error.problems : [error instanceof Error ? error.message : String(error)]
+  for (const line of lines) process.stderr.write(`${line}\n`)
+  process.exit(code)
+}
+
+const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))

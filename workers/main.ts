@@ -1,0 +1,50 @@
+// Entry of the background work beside an API process that does not run on Bun: dispatcher, scheduler, triggers and reaper.
+import { parseConfig } from '../app/config.ts'
+import { newId } from '../app/ids.ts'
+import { makeLog } from '../app/log.ts'
+import { endInOrder, fail } from '../app/process.ts'
+import { migrate, openDatabase } from '../drizzle/client.ts'
+import { linkFrom, serveLink } from './link.ts'
+import { startThreads, type Threads } from './threads.ts'
+
+try {
+  const config = parseConfig(process.env, process.cwd())
+  const log = makeLog('workers', config.logFormat)
+  await migrate(config.databaseUrl)
+  const database = openDatabase(config.databaseUrl, {
+    connections: 1,
+    rawConnections: 2,
+    application: 'sluice workers',
+    settings: { statement_timeout: 60_000, idle_in_transaction_session_timeout: 60_000 },
+  })
+  let threads: Threads | undefined
+  const link = await serveLink(
+    linkFrom(process.env),
+    {
+      nudge: (about) => threads?.nudge(about),
+      async reap() {
+        if (threads?.reaper == null) throw new Error('the reaper does not work here')
+        await threads.reaper.run()
+      },
+      restart: () => threads?.restart(),
+    },
+    (error) => log.warn('a connection was refused', { error }),
+  )
+  const started = startThreads({
+    config,
+    processId: newId(),
+    sql: database.sql,
+    answerObjectCall: link.answerObjectCall,
+    log,
+    count: link.count,
+  })
+  threads = started
+  endInOrder(process.env, async () => {
+    await started.stop()
+    link.close()
+    await database.close()
+  })
+  process.on('SIGUSR2', () => started.restart())
+} catch (error) {
+  fail(error)
+}
