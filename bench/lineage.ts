@@ -5,7 +5,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import postgres from 'postgres'
 import { startService } from '../.setup/service.ts'
-import { latestRunsOf, sourcesOf, tablesOf, zonesOf } from '../app/lineage/queries.ts'
+import { latestRunsOf, qualityOf, sourcesOf, tablesOf, zonesOf } from '../app/lineage/queries.ts'
 import type { LineageGraph } from '../app/lineage/schema.ts'
 import { store } from '../machines/advance.ts'
 import { DRAFT_MACHINE_VERSION, newDraft } from '../machines/draft.ts'
@@ -32,7 +32,7 @@ export async function benchLineage() {
     REAPER: 'off',
   })
   const registry = readRegistry(service.dataDir)
-  const sql = postgres(registry?.database_url ?? '', { max: 4, onnotice: () => {} })
+  const sql = postgres(registry?.database_url ?? '', { max: 5, onnotice: () => {} })
   try {
     const files = await fill(sql, join(service.dataDir, 'objects'))
     const graph = () => ask(`${service.url}/api/v1/lineage`)
@@ -54,6 +54,7 @@ export async function benchLineage() {
       Promise.all([
         sourcesOf(sql, scope),
         latestRunsOf(sql, scope),
+        qualityOf(sql, scope),
         tablesOf(sql, scope),
         zonesOf(sql, scope),
       ])

@@ -286,8 +286,8 @@ test('a source is read once for each of its versions; a warm graph reads nothing
   await made(ns, 'draft', reads('one'))
   const { seen, service } = watched()
   const refs = async () =>
-    edgesOf(await service.graph({ namespace: ns })).flatMap((edge) =>
-      edge.match(/bronze\.(.*) ref.*\.(.*)/)?.slice(1) ?? [],
+    edgesOf(await service.graph({ namespace: ns })).flatMap(
+      (edge) => edge.match(/bronze\.(.*) ref.*\.(.*)/)?.slice(1) ?? [],
     )
   expect(await refs()).toEqual(['one', 'draft', 'one', 'published'])
   expect(seen.texts).toHaveLength(2)

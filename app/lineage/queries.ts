@@ -27,7 +27,7 @@ export const sourcesOf = (sql: Sql, scope: Scope): Promise<PipelineSource[]> => 
   from pipeline p
   left join pipeline_version v on v.pipeline_id = p.id and v.version_number = p.published_version
   where ${isSeen(sql, scope)}
-  order by p.namespace, p.layer, p.name`
+  order by p.namespace collate "C", p.layer collate "C", p.name collate "C"`
 
 export interface LatestRun {
   pipelineId: string
@@ -35,27 +35,41 @@ export interface LatestRun {
   status: 'pending' | 'running' | 'success' | 'failed' | 'cancelled'
   startedAt: Date | null
   durationMs: string | null
-  /** Results of quality tests in all, and those of the three kinds. */
+}
+
+/** The latest run of each pipeline that has one: each is one step in an index, however many runs there are. */
+export const latestRunsOf = (sql: Sql, scope: Scope): Promise<LatestRun[]> => sql<LatestRun[]>`
+  select p.id as "pipelineId", latest.id, latest.status, latest.started_at as "startedAt",
+    latest.duration_ms as "durationMs"
+  from pipeline p
+  cross join lateral (
+    select id, status, started_at, duration_ms from run
+    where pipeline_id = p.id order by created_at desc, id desc limit 1) latest
+  where ${isSeen(sql, scope)}`
+
+/** Results of quality tests in all, and those of the three kinds. */
+export interface Quality {
+  runId: string
   total: number
   passed: number
   failed: number
   warned: number
 }
 
-/** The latest run of each pipeline that has one: each is one step in an index, however many runs there are. */
-export const latestRunsOf = (sql: Sql, scope: Scope): Promise<LatestRun[]> => sql<LatestRun[]>`
-  select p.id as "pipelineId", latest.id, latest.status, latest.started_at as "startedAt",
-    latest.duration_ms as "durationMs", quality.*
+/**
+ * Of the latest runs, those that have results. They are looked up run by run (`offset 0` keeps the planner from reading
+ * all results) and summed up at once: an aggregate for each run would take longer than the look-up.
+ */
+export const qualityOf = (sql: Sql, scope: Scope): Promise<Quality[]> => sql<Quality[]>`
+  select latest.id as "runId", count(*)::int as total, count(*) filter (where result.status = 'passed')::int as passed,
+    count(*) filter (where result.status <> 'passed' and severity <> 'warn')::int as failed,
+    count(*) filter (where result.status <> 'passed' and severity = 'warn')::int as warned
   from pipeline p
   cross join lateral (
-    select id, status, started_at, duration_ms from run
-    where pipeline_id = p.id order by created_at desc, id desc limit 1) latest
-  cross join lateral (
-    select count(*)::int as total, count(*) filter (where status = 'passed')::int as passed,
-      count(*) filter (where status <> 'passed' and severity <> 'warn')::int as failed,
-      count(*) filter (where status <> 'passed' and severity = 'warn')::int as warned
-    from quality_result where run_id = latest.id) quality
-  where ${isSeen(sql, scope)}`
+    select id from run where pipeline_id = p.id order by created_at desc, id desc limit 1) latest
+  cross join lateral (select status, severity from quality_result where run_id = latest.id offset 0) result
+  where ${isSeen(sql, scope)}
+  group by latest.id`
 
 export type Table = TableName & { rowCount: string; sizeBytes: string }
 
@@ -64,7 +78,7 @@ export const tablesOf = (sql: Sql, { namespace, visible }: Scope): Promise<Table
   ${selectTables(sql)} ${visibleMaker(sql, visible)}
   where entry.to_commit is null ${namespace === undefined ? sql`` : sql`and entry.namespace = ${namespace}`}
     ${isTableSeen(sql, visible)}
-  order by entry.namespace, entry.layer, entry.name`
+  order by entry.namespace collate "C", entry.layer collate "C", entry.name collate "C"`
 
 /** Those of these tables that main has. */
 export const tablesNamed = (sql: Sql, names: readonly TableName[], visible: Visible): Promise<Table[]> => {

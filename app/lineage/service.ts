@@ -9,6 +9,8 @@ import {
   type LatestRun,
   latestRunsOf,
   type PipelineSource,
+  type Quality,
+  qualityOf,
   sourcesOf,
   type Table,
   tablesNamed,
@@ -36,15 +38,16 @@ export function makeLineageService({ sql, log, references }: LineageDeps) {
   /** Of one namespace, or of all; as far as the caller may see it. */
   async function graph({ namespace }: LineageQuery, visible = EVERYTHING): Promise<LineageGraph> {
     const scope = { namespace, visible }
-    const [{ pipelines, reads }, runs, tables, zones] = await Promise.all([
+    const [{ pipelines, reads }, runs, qualities, tables, zones] = await Promise.all([
       sourcesOf(sql, scope).then(async (pipelines) => ({ pipelines, reads: await readsOf(pipelines) })),
       latestRunsOf(sql, scope),
+      qualityOf(sql, scope),
       tablesOf(sql, scope),
       zonesOf(sql, scope),
     ])
     const foreign = namespace === undefined ? [] : foreignTables(reads, namespace)
     const others = foreign.length === 0 ? [] : await tablesNamed(sql, foreign, visible)
-    return graphOf({ pipelines, reads, runs, tables: [...tables, ...others], zones })
+    return graphOf({ pipelines, reads, runs, qualities, tables: [...tables, ...others], zones })
   }
 
   /** What each of the pipelines reads, in their order; nothing where the source cannot be read now. */
@@ -84,13 +87,15 @@ interface Parts {
   /** Of each pipeline, in their order. */
   reads: readonly Named[]
   runs: readonly LatestRun[]
+  qualities: readonly Quality[]
   tables: readonly Table[]
   zones: readonly Zone[]
 }
 
 /** Whatever an edge names is a node, whether it exists or not. */
-function graphOf({ pipelines, reads, runs, tables, zones }: Parts): LineageGraph {
+function graphOf({ pipelines, reads, runs, qualities, tables, zones }: Parts): LineageGraph {
   const latest = new Map(runs.map((run) => [run.pipelineId, run]))
+  const qualityOfRun = new Map(qualities.map(({ runId, ...quality }) => [runId, quality]))
   const tableNodes = new Map<string, TableNode>()
   const zoneNodes = new Map<string, ZoneNode>()
   for (const table of tables) {
@@ -104,7 +109,8 @@ function graphOf({ pipelines, reads, runs, tables, zones }: Parts): LineageGraph
   const pipelineNodes: PipelineNode[] = []
   const edges: Edge[] = []
   pipelines.forEach((pipeline, index) => {
-    const node = pipelineNode(pipeline, latest.get(pipeline.pipelineId))
+    const run = latest.get(pipeline.pipelineId)
+    const node = pipelineNode(pipeline, run, run && qualityOfRun.get(run.id))
     pipelineNodes.push(node)
     const made = `table:${tableKey(pipeline)}`
     if (!tableNodes.has(made)) tableNodes.set(made, tableNode(pipeline, null))
@@ -126,6 +132,7 @@ function graphOf({ pipelines, reads, runs, tables, zones }: Parts): LineageGraph
 const pipelineNode = (
   { namespace, layer, name }: PipelineSource,
   run: LatestRun | undefined,
+  quality: PipelineNode['quality'] = null,
 ): PipelineNode => ({
   id: `pipeline:${namespace}.${layer}.${name}`,
   type: 'pipeline',
@@ -141,10 +148,7 @@ const pipelineNode = (
           started_at: run.startedAt?.toISOString() ?? null,
           duration_ms: run.durationMs === null ? null : Number(run.durationMs),
         },
-  quality:
-    run === undefined || run.total === 0
-      ? null
-      : { total: run.total, passed: run.passed, failed: run.failed, warned: run.warned },
+  quality,
 })
 
 const tableNode = (
