@@ -13,6 +13,7 @@ import { startFolding } from './counts/counts.ts'
 import { fileRoutes } from './files/routes.ts'
 import { makeFileService } from './files/service.ts'
 import { weakest } from './health/service.ts'
+import { makeBuckets, makeFailures } from './http/rate-limit.ts'
 import { makeStreamPlaces } from './http/stream-places.ts'
 import type { NewId } from './ids.ts'
 import { makeInspectorFeeds } from './inspector/feed.ts'
@@ -118,6 +119,11 @@ export async function composeService({
     sql,
     newId,
     nudge: () => background.nudge('runRequested'),
+    calls: makeBuckets(
+      { perSecond: limits.webhookCallsPerSecond, burst: limits.webhookCallsBurst },
+      { clock },
+    ),
+    failures: makeFailures(config, clock),
   })
   const references = makeSourceReferences({ db, objects })
   const pipelines = makePipelineService({

@@ -144,7 +144,10 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     edition: access.edition,
     license: access.license,
     isOpenToNetwork,
-    rateLimit: perSecond === null ? null : { perSecond, burst: count('RATE_BURST', perSecond * 2) },
+    rateLimit:
+      perSecond === null
+        ? null
+        : { perSecond, burst: count('RATE_BURST', perSecond * 2 > 0 ? perSecond * 2 : 1) },
     authFailures: limit('AUTH_FAILURES', limits.authFailures),
     metadataStore: isOn('METADATA'),
     audit: isOn('AUDIT'),
@@ -175,7 +178,8 @@ function parseAccess(env: Env, bad: Bad) {
   const isPro = edition === 'pro'
   const oidc = parseOidc(env, bad)
   if (oidc !== null && !isPro) bad('OIDC_ISSUER', 'users are a part of the Pro edition: set EDITION=pro')
-  const isOpen = apiKeys.length === 0 && oidc === null && !env.AUTH_PLUGIN_URL?.trim()
+  const hasPlugin = isPro && Boolean(env.AUTH_PLUGIN_URL?.trim())
+  const isOpen = apiKeys.length === 0 && oidc === null && !hasPlugin
   if (isPro && isOpen) bad('EDITION', 'pro needs somebody to let in: set OIDC_ISSUER or PLATFORM_API_KEY')
   const license = isPro ? parseLicense(env, bad) : null
   return { apiKeys, oidc, license, isOpen, edition: isPro ? ('pro' as const) : ('community' as const) }

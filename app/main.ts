@@ -4,7 +4,7 @@ import { countInto } from '../workers/counted.ts'
 import { startEffects } from '../workers/effects.ts'
 import { answerObjectCall } from '../workers/object-calls.ts'
 import { startThreads } from '../workers/threads.ts'
-import { IDLE_SECONDS, MAX_BODY_BYTES, runProcess } from './process.ts'
+import { HEADERS_SECONDS, IDLE_SECONDS, MAX_BODY_BYTES, runProcess } from './process.ts'
 
 await runProcess({
   env: process.env,
@@ -21,10 +21,12 @@ await runProcess({
       port,
       fetch(request, server) {
         // The one answer that may be long in coming: it waits for the reaper.
-        if (request.method === 'POST' && request.url.endsWith('/retention/run')) server.timeout(request, 0)
+        const isLong = request.method === 'POST' && request.url.endsWith('/retention/run')
+        server.timeout(request, isLong ? 0 : IDLE_SECONDS)
         return app.fetch(request, { address: server.requestIP(request)?.address ?? null })
       },
-      idleTimeout: IDLE_SECONDS,
+      // Until a request has come; it then gets the longer one.
+      idleTimeout: HEADERS_SECONDS,
       maxRequestBodySize: MAX_BODY_BYTES,
     })
     return { drain: () => server.stop(), close: () => server.stop(true) }

@@ -2,7 +2,7 @@
 // at the pace of its reader, and an answer that comes before its end leaves the connection usable.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { NodeRequest, patchGlobalRequest, sendNodeResponse } from 'srvx/node'
-import { IDLE_SECONDS, type Serving } from './process.ts'
+import { HEADERS_SECONDS, IDLE_SECONDS, type Serving } from './process.ts'
 import type { App } from './server.ts'
 
 /** What is read of a body that nobody wants any more; past it, or after this time, the connection is closed. */
@@ -19,6 +19,7 @@ export async function serveOnNode(
   const server = createServer((incoming, outgoing) => void answer(app, incoming, outgoing))
   // An upload may take as long as it sends something: whoever reads it watches that.
   server.requestTimeout = 0
+  server.headersTimeout = HEADERS_SECONDS * 1_000
   server.keepAliveTimeout = IDLE_SECONDS * 1_000
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)

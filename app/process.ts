@@ -18,6 +18,8 @@ import type { App } from './server.ts'
 export const MAX_BODY_BYTES = LAKE_FILE_BYTES_MAX
 /** A connection on which nothing happens is closed; longer than the heartbeat of event streams. */
 export const IDLE_SECONDS = 120
+/** A connection on which no request has come to the end of its headers: a trickle of them keeps no place. */
+export const HEADERS_SECONDS = 10
 
 /** sysexits.h: the environment is wrong, and starting again would not mend it. */
 const EX_CONFIG = 78
@@ -56,7 +58,9 @@ export interface BackgroundParts {
 /** Runs until a signal, or the end of the supervisor, ends the process. */
 export async function runProcess(parts: ProcessParts): Promise<void> {
   try {
-    const running = await start(parseConfig(parts.env, process.cwd()), parts)
+    const config = parseConfig(parts.env, process.cwd())
+    if (config.isOpenToNetwork) process.stderr.write(openWarning(config.host))
+    const running = await start(config, parts)
     endInOrder(parts.env, () => running.stop())
     process.on('SIGUSR2', () => running.restartWorkers())
   } catch (error) {
@@ -98,6 +102,17 @@ async function start(config: Config, { serve, startBackground, startEffects }: P
       await Promise.all([database.close(), objects.close()])
     },
   }
+}
+
+function openWarning(host: string) {
+  const frame = '!'.repeat(100)
+  return [
+    frame,
+    `WARNING: anybody who reaches ${host} may read, change and delete everything here: there is no authentication.`,
+    'Set PLATFORM_API_KEY, or let something in front decide who reaches this address (ALLOW_OPEN=true says so).',
+    frame,
+    '',
+  ].join('\n')
 }
 
 async function openMigrated(config: Config): Promise<Database> {

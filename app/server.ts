@@ -14,7 +14,7 @@ import { readBody } from './http/body.ts'
 import { makeClientAddress, type Peer } from './http/client-address.ts'
 import { makeCors } from './http/cors.ts'
 import { exchangeOf, makeFetch } from './http/exchange.ts'
-import { makeBuckets, makeLimitRequest } from './http/rate-limit.ts'
+import { makeFailures, makeLimitRequest } from './http/rate-limit.ts'
 import { makeRouteTable } from './http/route-table.ts'
 import { routesOf } from './http/routes-of.ts'
 import type { NewId } from './ids.ts'
@@ -77,7 +77,8 @@ export function buildApp(parts: AppParts): App {
     openApiDocument({
       routes: [...api.routes, ...ownCredential.routes, ...health.routes],
       version: config.version,
-      locked: config.apiKeys.length > 0,
+      hasKeys: config.apiKeys.length > 0,
+      hasTokens: config.oidc !== null,
     }),
   )
   const open = together([health, swagger, inspectorPage()])
@@ -113,6 +114,8 @@ export function buildApp(parts: AppParts): App {
 
 /** What the configuration lets in. */
 function authenticateBy({ config, clock, log }: AppParts): Authenticate {
+  if (config.edition === 'pro' && config.apiKeys.length === 0 && config.oidc === null)
+    throw new Error('the Pro edition is not open to everybody: nothing here can tell who comes')
   const onFailure = (error: unknown) =>
     log.warn('the identity provider cannot be asked for its keys', { error })
   return makeAuthenticate({
@@ -124,10 +127,7 @@ function authenticateBy({ config, clock, log }: AppParts): Authenticate {
             keys: makeIssuerKeys({ issuer: config.oidc.issuer, clock, onFailure }),
             clock,
           }),
-    failures:
-      config.authFailures === null
-        ? null
-        : makeBuckets({ perSecond: config.authFailures / 60, burst: config.authFailures }, { clock }),
+    failures: makeFailures(config, clock),
   })
 }
 

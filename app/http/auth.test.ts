@@ -122,3 +122,7 @@ describe('with a key configured', () => {
     expect(plugins.auth).toEqual({ enabled: true, type: 'api_key' })
   })
 })
+
+test('the Pro edition is never open: without a way to come in it does not start', () => {
+  expect(() => testApp({ ...parts, config: { edition: 'pro' } })).toThrow(/not open to everybody/)
+})

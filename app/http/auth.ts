@@ -1,6 +1,7 @@
 import type { AccessTokens } from '../auth/access-tokens.ts'
 import { TokenRefusal } from '../auth/access-tokens.ts'
 import type { ApiKeys } from '../auth/api-keys.ts'
+import { limits } from '../limits.ts'
 import { type AppError, unauthenticated } from './errors.ts'
 import { type Buckets, networkOf, tooManyRequests } from './rate-limit.ts'
 
@@ -81,7 +82,10 @@ export function makeAuthenticate({ apiKeys, tokens, failures }: AuthenticatePart
     authorization: string,
     address: () => string,
   ): Answer | Promise<Answer> {
-    const token = /^bearer +([\w.~+/=-]+) *$/i.exec(authorization)?.[1] ?? ''
+    const token =
+      authorization.length > limits.accessTokenLength + BEARER.length
+        ? ''
+        : (/^bearer +([\w.~+/=-]+) *$/i.exec(authorization)?.[1] ?? '')
     const user = known.verify(token)
     return user instanceof Promise ? user.then((one) => ofUser(one, address)) : ofUser(user, address)
   }

@@ -47,13 +47,28 @@ async function readBounded(request: Request, route: ReadableRoute): Promise<Uint
   return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, size)
 }
 
+/** A client that sends a byte now and then would otherwise keep its place, and what it has sent, for as long as it likes. */
 async function* arriving({ body }: Request): AsyncGenerator<Uint8Array> {
   if (body === null) return
+  const reader = body.getReader()
+  const late = Promise.withResolvers<never>()
+  late.promise.catch(() => {})
+  const refuse = () => late.reject(malformed(`took longer than ${limits.jsonBodyMs / 1_000} s`))
+  const timer = setTimeout(refuse, limits.jsonBodyMs)
   try {
-    yield* body
+    for (;;) {
+      const { done, value } = await Promise.race([reader.read(), late.promise])
+      if (done) return
+      yield value
+    }
   } catch (cause) {
+    if (cause instanceof AppError) throw cause
     // Nobody will read this answer: the client is gone.
     throw malformed('was not received to its end', cause)
+  } finally {
+    clearTimeout(timer)
+    // Of a body that was read to its end this is nothing.
+    reader.cancel().catch(() => {})
   }
 }
 

@@ -63,6 +63,13 @@ export function makeBuckets(
   }
 }
 
+/** Counts wrong credentials: by address, each of them as often at once as in a minute. */
+export const makeFailures = (
+  { authFailures }: { authFailures: number | null },
+  clock: Clock,
+): Buckets | null =>
+  authFailures === null ? null : makeBuckets({ perSecond: authFailures / 60, burst: authFailures }, { clock })
+
 /** What a request is allowed; null: it is not counted. */
 export type LimitRequest = (
   route: Route | null,

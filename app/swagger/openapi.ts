@@ -14,12 +14,13 @@ type InternalRoute = AnyElysia['routes'][number]
 export interface DocumentInput {
   routes: readonly InternalRoute[]
   version: string
-  /** Whether the API asks for a key. */
-  locked: boolean
+  /** What opens the API: its keys, access tokens, either of them, or nothing is needed. */
+  hasKeys: boolean
+  hasTokens: boolean
 }
 
 /** OpenAPI 3.0.3, with addresses relative to the server it was read from. */
-export function openApiDocument({ routes, version, locked }: DocumentInput): Json {
+export function openApiDocument({ routes, version, hasKeys, hasTokens }: DocumentInput): Json {
   const registered: Parameters<typeof registerSchemaPath>[0]['schema'] = {}
   for (const route of routes) {
     const path = route.path.replace(/\*$/, ':path')
@@ -52,12 +53,13 @@ export function openApiDocument({ routes, version, locked }: DocumentInput): Jso
         'A data-pipeline platform service: a run is a pull request for data. Errors share one envelope, `{error: {code, type, message}}`.',
     },
     servers: [{ url: '/' }],
-    security: locked ? [{ ApiKey: [] }] : [],
+    security: [...(hasKeys ? [{ ApiKey: [] }] : []), ...(hasTokens ? [{ AccessToken: [] }] : [])],
     tags: tagsInOrder(routes),
     paths: inOrderOfTags(paths, routes),
     components: {
       securitySchemes: {
         ApiKey: { type: 'apiKey', in: 'header', name: 'X-Api-Key' },
+        AccessToken: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
         WebhookToken: { type: 'apiKey', in: 'header', name: 'X-Webhook-Token' },
         WebhookBearer: { type: 'http', scheme: 'bearer' },
       },

@@ -70,6 +70,20 @@ describe('the document', () => {
     const { security, paths } = await documentOf('secret')
     expect(security).toEqual([{ ApiKey: [] }])
     expect(paths['/health']?.get?.security).toEqual([])
+    const oidc = {
+      issuer: 'https://id.test',
+      audience: 'a',
+      clockSkewSeconds: 0,
+      rolesClaim: 'roles',
+      admins: [],
+    }
+    const users = await requestTo(testApp({ config: { oidc } }), 'GET', '/swagger/json')
+    expect(await users.json()).toMatchObject({
+      security: [{ AccessToken: [] }],
+      components: {
+        securitySchemes: { AccessToken: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } },
+      },
+    })
   })
   test('describes parameters with their examples', async () => {
     const { parameters, operationId } = await operation('', 'get')

@@ -1,12 +1,14 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { exchangeOf } from '../http/exchange.ts'
 import { ErrorBody, Uuid } from '../http/names.ts'
 import type { WebhookService } from './service.ts'
 
 export const webhookRoutes = (webhooks: WebhookService) =>
   new Elysia({ prefix: '/webhooks', tags: ['triggers'] }).post(
     '',
-    async ({ request, status }) => status(201, await webhooks.call(tokenOf(request.headers))),
+    async ({ request, status }) =>
+      status(201, await webhooks.call(tokenOf(request.headers), exchangeOf(request).client())),
     {
       response: { 201: t.Object({ run_id: Uuid }), 400: ErrorBody, 404: ErrorBody, 429: ErrorBody },
       detail: {

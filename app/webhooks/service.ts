@@ -1,5 +1,6 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { AppError, invalid } from '../http/errors.ts'
+import { type Buckets, networkOf, tooManyRequests } from '../http/rate-limit.ts'
 import type { NewId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import { hashOfToken } from '../triggers/service.ts'
@@ -10,20 +11,33 @@ export interface WebhookDeps {
   newId: NewId
   /** A hint for the dispatcher; the sweep finds what a lost one missed. */
   nudge(): void
+  /** Calls of one webhook, and unknown tokens of one address; null: they are not counted. */
+  calls?: Buckets | null
+  failures?: Buckets | null
 }
 
 export type WebhookService = ReturnType<typeof makeWebhookService>
 
-export function makeWebhookService({ sql, newId, nudge }: WebhookDeps) {
+export function makeWebhookService({ sql, newId, nudge, calls = null, failures = null }: WebhookDeps) {
   const ask = makeCalls((hashes) => answerCalls(sql, hashes, newId))
 
-  /** Null: the call carries no token. The token itself goes no further than its hash. */
-  async function call(token: string | null) {
+  /** Hashes of tokens that have opened something: they go on to, from an address that guesses. */
+  const proven = new Set<string>()
+
+  /** A null token: the call carries none. The token itself goes no further than its hash. */
+  async function call(token: string | null, address = '') {
     if (token === null)
       throw invalid('X-Webhook-Token', 'is required (or Authorization: Bearer with the token)')
-    const asked = ask(hashOfToken(token))
-    if (asked === null) throw tooMany('too many webhook calls are waiting', 1)
+    const hash = hashOfToken(token)
+    refuseBeyond(calls?.take(hash), 'too many calls of this webhook')
+    if (!proven.has(hash)) refuseBeyond(failures?.look(networkOf(address)), TOO_MANY_UNKNOWN)
+    const asked = ask(hash)
+    if (asked === null) throw tooManyRequests('too many webhook calls are waiting', 1)
     const answer = await asked
+    if (answer.kind === 'unknown') {
+      proven.delete(hash)
+      refuseBeyond(failures?.take(networkOf(address)), TOO_MANY_UNKNOWN)
+    } else remember(hash)
     switch (answer.kind) {
       case 'requested':
         nudge()
@@ -37,19 +51,28 @@ export function makeWebhookService({ sql, newId, nudge }: WebhookDeps) {
           `pipeline ${answer.pipeline} has never been published, so nothing but people can run it`,
         )
       case 'cooling':
-        throw tooMany('the trigger is cooling down', answer.retryAfterSeconds)
+        throw tooManyRequests('the trigger is cooling down', answer.retryAfterSeconds)
       case 'full':
-        throw tooMany(
+        throw tooManyRequests(
           `pipeline ${answer.pipeline} has ${limits.waitingRunsPerPipeline} runs waiting already`,
           FULL_RETRY_SECONDS,
         )
     }
   }
 
+  function remember(hash: string) {
+    proven.delete(hash)
+    proven.add(hash)
+    if (proven.size > limits.bucketsKept) proven.delete(proven.values().next().value ?? '')
+  }
+
   return { call }
 }
 
-const FULL_RETRY_SECONDS = 60
+const TOO_MANY_UNKNOWN = 'too many unknown webhook tokens from this address'
 
-const tooMany = (why: string, retryAfterSeconds: number) =>
-  new AppError(429, 'RATE_LIMITED', why, { headers: { 'retry-after': String(retryAfterSeconds) } })
+function refuseBeyond(allowed: ReturnType<Buckets['take']> | undefined, why: string) {
+  if (allowed && allowed.retryAfterSeconds > 0) throw tooManyRequests(why, allowed.retryAfterSeconds)
+}
+
+const FULL_RETRY_SECONDS = 60

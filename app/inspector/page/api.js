@@ -1,4 +1,4 @@
-// Requests to the service this page came from, with the key where there is one. Event streams are read with fetch, since
+// Requests to the service this page came from, with the key or access token where there is one. Event streams are read with fetch, since
 // EventSource can send no header.
 import { $ } from './elements.js'
 
@@ -13,9 +13,13 @@ export class ApiError extends Error {
   }
 }
 
+/** Three parts, of which the first is a JSON object in base64url. */
+const TOKEN = /^eyJ[\w-]*\.[\w-]+\.[\w-]+$/
+
 const headers = (more = {}) => {
   const key = sessionStorage.getItem(KEY)
-  return key === null ? more : { ...more, 'x-api-key': key }
+  if (key === null) return more
+  return TOKEN.test(key) ? { ...more, authorization: `Bearer ${key}` } : { ...more, 'x-api-key': key }
 }
 
 /** The answer, asking the reader for a key as often as it takes. */
@@ -60,7 +64,8 @@ function askForKey(problem) {
       'close',
       () => {
         asking = null
-        if (input.value !== '') sessionStorage.setItem(KEY, input.value)
+        const entered = input.value.trim().replace(/^bearer /i, '')
+        if (entered !== '') sessionStorage.setItem(KEY, entered)
         resolve()
       },
       { once: true },

@@ -1,0 +1,170 @@
+import { describe, expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { testLicense } from './auth/testing.ts'
+import { ConfigError, parseConfig } from './config.ts'
+
+const parse = (env: Record<string, string>) =>
+  parseConfig({ DATABASE_URL: 'postgres://u@h/d', ...env }, '/srv')
+function problems(env: Record<string, string>) {
+  try {
+    parse(env)
+    return []
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems
+    throw error
+  }
+}
+const CLAIMS = { type: 'team', expires_at: '2999-01-01T00:00:00Z', max_users: 5 }
+const licensed = (claims: object = CLAIMS, header?: object) => {
+  const { license, publicKey } = testLicense(claims, header)
+  return { EDITION: 'pro', LICENSE: license, LICENSE_PUBLIC_KEY: publicKey, PLATFORM_API_KEY: 'key' }
+}
+
+describe('an address that is not loopback', () => {
+  test('needs a key, or the word that it is meant to be open', () => {
+    for (const HOST of ['0.0.0.0', '::', '192.168.1.5', '127.evil.test', 'example.org']) {
+      expect([HOST, problems({ HOST })]).toEqual([HOST, [expect.stringContaining('PLATFORM_API_KEY')]])
+      expect(parse({ HOST, PLATFORM_API_KEY: 'k' }).isOpenToNetwork).toBe(false)
+      expect(parse({ HOST, PLATFORM_API_KEYS: 'ci:0123456789abcdef' }).isOpenToNetwork).toBe(false)
+      expect(parse({ HOST, ALLOW_OPEN: 'true' }).isOpenToNetwork).toBe(true)
+      expect(problems({ HOST, ALLOW_OPEN: 'yes' })).toHaveLength(1)
+      expect(problems({ HOST, PLATFORM_API_KEY: ' ' })).toHaveLength(1)
+    }
+    for (const HOST of ['127.0.0.1', '127.1.2.3', '::1', 'localhost'])
+      expect([HOST, parse({ HOST }).isOpenToNetwork]).toEqual([HOST, false])
+  })
+})
+
+describe('keys', () => {
+  test('are one without a name and any number with one', () => {
+    expect(
+      parse({ PLATFORM_API_KEY: 'k', PLATFORM_API_KEYS: 'ci:0123456789abcdef, ops:a:b:0123456789abc,' })
+        .apiKeys,
+    ).toEqual([
+      { name: 'default', key: 'k' },
+      { name: 'ci', key: '0123456789abcdef' },
+      { name: 'ops', key: 'a:b:0123456789abc' },
+    ])
+  })
+  test('that are badly named, short or there twice are refused without being shown', () => {
+    for (const keys of ['0123456789abcdef', 'a b:0123456789abcdef', 'ci:short-secret', ':0123456789abcdef']) {
+      const [problem = '', ...more] = problems({ PLATFORM_API_KEYS: keys })
+      expect([
+        keys,
+        more.length,
+        problem.includes('0123456789abcdef'),
+        problem.includes('short-secret'),
+      ]).toEqual([keys, 0, false, false])
+    }
+    expect(problems({ PLATFORM_API_KEYS: 'ci:0123456789abcdef,ci:fedcba9876543210' })).toEqual([
+      "PLATFORM_API_KEYS: 'ci' is there twice",
+    ])
+  })
+})
+
+describe('limits', () => {
+  test('are off on loopback in the community edition and on elsewhere', () => {
+    expect(parse({}).rateLimit).toBeNull()
+    expect(parse({ HOST: '0.0.0.0', PLATFORM_API_KEY: 'k' }).rateLimit).toEqual({ perSecond: 50, burst: 100 })
+    expect(parse(licensed()).rateLimit).toEqual({ perSecond: 50, burst: 100 })
+    expect(parse({ RATE_LIMIT: '7' }).rateLimit).toEqual({ perSecond: 7, burst: 14 })
+    expect(parse({ RATE_LIMIT: '7', RATE_BURST: '8' }).rateLimit).toEqual({ perSecond: 7, burst: 8 })
+    expect(parse({ ...licensed(), RATE_LIMIT: 'off' }).rateLimit).toBeNull()
+    expect(parse({}).authFailures).toBe(60)
+    expect(parse({ AUTH_FAILURES: 'off' }).authFailures).toBeNull()
+    for (const wrong of ['-1', '1.5', 'many', '0']) expect(problems({ RATE_LIMIT: wrong })).toHaveLength(1)
+  })
+})
+
+describe('the Pro edition', () => {
+  test('starts with a licence, from a variable or a file', () => {
+    const license = { type: 'team', expiresAt: '2999-01-01T00:00:00Z', maxUsers: 5 }
+    expect(parse(licensed())).toMatchObject({ edition: 'pro', license })
+    const { LICENSE, ...more } = licensed()
+    const LICENSE_FILE = join(tmpdir(), `sluice-license-${process.pid}`)
+    writeFileSync(LICENSE_FILE, `${LICENSE}\n`)
+    expect(parse({ ...more, LICENSE_FILE })).toMatchObject({ edition: 'pro', license })
+  })
+  test('does not start without one, or with one that has ended, is not ours or was changed: one line says so', () => {
+    const { LICENSE, ...bare } = licensed()
+    const [header, , signature] = LICENSE.split('.')
+    const changed = Buffer.from(JSON.stringify({ ...CLAIMS, max_users: 500 })).toString('base64url')
+    for (const [env, why] of [
+      [bare, 'EDITION: pro needs a licence: set LICENSE or LICENSE_FILE'],
+      [{ ...bare, LICENSE_FILE: '/nowhere/at/all' }, 'LICENSE_FILE: /nowhere/at/all cannot be read'],
+      [
+        licensed({ ...CLAIMS, expires_at: '2020-01-01T00:00:00Z' }),
+        'LICENSE: expired on 2020-01-01T00:00:00Z',
+      ],
+      [{ ...licensed(), LICENSE }, 'LICENSE: is not signed by the vendor, or was changed'],
+      [{ ...licensed(), LICENSE_PUBLIC_KEY: '' }, 'LICENSE: is not signed by the vendor, or was changed'],
+      [
+        { ...licensed(), LICENSE_PUBLIC_KEY: 'x' },
+        'LICENSE: cannot be checked: LICENSE_PUBLIC_KEY is no Ed25519 key',
+      ],
+      [
+        { ...bare, LICENSE: `${header}.${changed}.${signature}` },
+        'LICENSE: is not signed by the vendor, or was changed',
+      ],
+      [{ ...bare, LICENSE: 'x' }, 'LICENSE: is no signed licence'],
+      [{ ...bare, LICENSE: `${header}.${changed}.` }, 'LICENSE: is no signed licence'],
+      [licensed(CLAIMS, { alg: 'none' }), 'LICENSE: is no licence signed with EdDSA'],
+      [licensed({ ...CLAIMS, max_users: 0 }), 'LICENSE: names no number of users'],
+      [licensed({ ...CLAIMS, expires_at: 5 }), 'LICENSE: names no time of its end'],
+      [licensed({ ...CLAIMS, type: '' }), 'LICENSE: names no type'],
+    ] as [Record<string, string>, string][])
+      expect(problems(env)).toEqual([why])
+  })
+  test('needs somebody to let in, and the community edition has no users', () => {
+    const { PLATFORM_API_KEY, ...nobody } = licensed()
+    expect(problems(nobody)).toEqual([expect.stringContaining('EDITION: pro needs somebody to let in')])
+    const oidc = { OIDC_ISSUER: 'https://id.test', OIDC_AUDIENCE: 'sluice' }
+    expect(parse({ ...nobody, ...oidc, PRO_ADMINS: 'ada, ,bob' }).oidc).toEqual({
+      issuer: 'https://id.test',
+      audience: 'sluice',
+      clockSkewSeconds: 30,
+      rolesClaim: 'roles',
+      admins: ['ada', 'bob'],
+    })
+    expect(problems(oidc)).toEqual([expect.stringContaining('set EDITION=pro')])
+    expect(problems({ EDITION: 'enterprise' })).toEqual([
+      expect.stringContaining("'enterprise' is no edition"),
+    ])
+  })
+  test('trusts a provider over https or on this machine only', () => {
+    const withIssuer = (issuer: string) =>
+      problems({ ...licensed(), OIDC_ISSUER: issuer, OIDC_AUDIENCE: 'x' })
+    for (const issuer of [
+      'https://id.test',
+      'https://id.test/realms/a',
+      'http://127.0.0.1:9000',
+      'http://[::1]:9',
+      'http://localhost',
+    ])
+      expect([issuer, withIssuer(issuer)]).toEqual([issuer, []])
+    for (const issuer of [
+      'http://id.test',
+      'http://127.0.0.1.evil.test',
+      'http://127.evil.test',
+      'ftp://localhost',
+      'https://u:p@id.test',
+      'id.test',
+      'file:///etc/passwd',
+    ])
+      expect([issuer, withIssuer(issuer).length]).toEqual([issuer, 1])
+    expect(problems({ ...licensed(), OIDC_ISSUER: 'https://id.test' })).toEqual([
+      expect.stringContaining('OIDC_AUDIENCE'),
+    ])
+    for (const skew of ['-1', '301', '1.5', 'x'])
+      expect(
+        problems({
+          ...licensed(),
+          OIDC_ISSUER: 'https://id.test',
+          OIDC_AUDIENCE: 'x',
+          OIDC_CLOCK_SKEW_SECONDS: skew,
+        }),
+      ).toHaveLength(1)
+  })
+})
