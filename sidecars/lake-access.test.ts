@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { HttpFailure } from './http.ts'
@@ -70,6 +70,19 @@ describe.each(kinds)('lake files %s', (_, open) => {
   test('that are not there are an error', async () => {
     await expect(open().read(KEY)).rejects.toThrow()
   })
+})
+
+const modeOf = async (path: string) => (await stat(path)).mode & 0o777
+
+test('what has a second name in the directory of a run cannot be opened for writing', async () => {
+  const lake = sharedLake(join(directory, 'lake'))
+  const local = join(directory, 'result.parquet')
+  await writeFile(local, 'rows', { mode: 0o640 })
+  await lake.adopt(KEY, local)
+  stored.set('default/landing/z/a.csv?version=1', bytes('a'))
+  const { path, release } = await openObject(gateway, 'default/landing/z/a.csv', '1', 1)
+  expect([await modeOf(local), (await modeOf(path)) & 0o222]).toEqual([0o440, 0])
+  release()
 })
 
 test('on a shared disk nothing half-written has the name of a file', async () => {

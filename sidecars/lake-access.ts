@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { copyFile, link, mkdir, open, readFile, rename, writeFile } from 'node:fs/promises'
+import { chmod, copyFile, link, mkdir, open, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { accepted, patiently, transferTimeoutMs } from './http.ts'
-import type { Lease, ObjectCache } from './object-cache.ts'
+import { type Lease, type ObjectCache, READ_ONLY } from './object-cache.ts'
 
 // How a sidecar reaches objects: lake files in place where the disk is shared with the API, all else through the
 // API's gateway and a local cache. Lake files are immutable and have unique names.
@@ -37,6 +37,7 @@ export function sharedLake(directory: string): LakeFiles {
     adopt: async (key, path) => {
       const target = pathOf(key)
       await makeDirectory(dirname(target))
+      await chmod(path, (await stat(path)).mode & READ_ONLY)
       await sync(path)
       try {
         await link(path, target)

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { unlinkSync } from 'node:fs'
-import { mkdir, rename, rm, stat } from 'node:fs/promises'
+import { chmod, mkdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 
 // Local copies of immutable objects: one file per key and version, downloaded once, evicted when unused for longest.
@@ -23,6 +23,9 @@ export interface ObjectCache {
   /** `download` writes the object to the path given; it is called only if there is no copy. */
   acquire(object: CachedObject, download: (path: string) => Promise<void>): Promise<Lease>
 }
+
+/** What is left of a mode; a process without capabilities that may not change modes cannot open the file for writing. */
+export const READ_ONLY = 0o555
 
 interface Entry {
   path: string
@@ -47,9 +50,11 @@ export async function openObjectCache(directory: string, maxBytes: number): Prom
     const unfinished = `${path}.part`
     try {
       await download(unfinished)
-      const { size } = await stat(unfinished)
+      const { size, mode } = await stat(unfinished)
       if (object.sizeBytes !== undefined && size !== object.sizeBytes)
         throw new Error(`${object.key} has ${size} bytes where ${object.sizeBytes} were expected`)
+      // Runs get a second name of it, in a directory that their engine may write.
+      await chmod(unfinished, mode & READ_ONLY)
       await rename(unfinished, path)
       entries.set(name, { path, sizeBytes: size, leases: 0 })
       totalBytes += size

@@ -9,6 +9,8 @@ const LOCKED =
 const ONLY_SELECT =
   /^executing: .*(only a SELECT can be run|one SELECT statement is expected|Permission Error)/s
 
+const NO_ACTING = /^executing: .*the function \w+\(\) is not allowed/s
+
 const RUNS: [sql: string, message: RegExp][] = [
   ["select * from read_text('/etc/passwd')", LOCKED],
   ["select * from read_blob('/proc/self/environ')", LOCKED],
@@ -25,6 +27,11 @@ const RUNS: [sql: string, message: RegExp][] = [
   ["attach 'host=127.0.0.1' as a (type postgres)", ONLY_SELECT],
   ['install httpfs', ONLY_SELECT],
   ['set enable_external_access = true', ONLY_SELECT],
+  // SELECTs that do more than read
+  ["select * from enable_logging('QueryLog', storage = 'file', storage_path = 'x.csv')", NO_ACTING],
+  ['select (select count(*) from system.main."ENABLE_PEG_PARSER" /* /* */ */ ()) as a', NO_ACTING],
+  ["select * from query('from enable_' || 'logging()')", NO_ACTING],
+  ['from arrow_scan(1::POINTER, 2::POINTER, 3::POINTER)', NO_ACTING],
   ['select 1; select 2', ONLY_SELECT],
   ['drop view sluice_result', /View with name sluice_result does not exist/],
   // Its way into the statements that the service itself makes
@@ -75,6 +82,8 @@ const TESTS: Record<string, string> = {
   'walks-objects': "select '{{ ref.__class__.__mro__ }}' as a",
   includes: 'select \'{% include "/etc/passwd" %}\' as a',
   'reads-by-name': "from '/etc/shadow'",
+  'logs-to-a-file': "from enable_logging('QueryLog', storage = 'file', storage_path = 'x.csv')",
+  'calls-addresses': 'from arrow_scan(1::POINTER, 2::POINTER, 3::POINTER)',
   'writes-main': 'drop table default.bronze.a',
 }
 

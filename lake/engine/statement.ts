@@ -72,6 +72,31 @@ const INFORMATION_TABLES: ReadonlySet<string> = new Set(['tables', 'columns', 's
 /** The parser's names for SHOW TABLES and for SHOW ALL TABLES, DESCRIBE alone. */
 const LISTINGS: ReadonlySet<string> = new Set(['"tables"', '__show_tables_expanded'])
 
+/**
+ * Functions that change the engine, write files (a log), call what addresses point to, or plan another SQL text, which
+ * could name all of these. A SELECT may call them, so whoever runs SELECTs of users without the list above refuses these.
+ */
+const ACTING_FUNCTIONS: ReadonlySet<string> = new Set([
+  'arrow_scan',
+  'arrow_scan_dumb',
+  'check_peg_parser',
+  'checkpoint',
+  'disable_logging',
+  'disable_peg_parser',
+  'disable_profiling',
+  'enable_logging',
+  'enable_peg_parser',
+  'enable_profiling',
+  'force_checkpoint',
+  'json_execute_serialized_sql',
+  'json_serialize_plan',
+  'query',
+  'truncate_duckdb_logs',
+])
+
+/** No function is called without its name being written; most texts need no tree. */
+const ACTING_WORDS = new RegExp(`\\b(?:${[...ACTING_FUNCTIONS].join('|')})\\b`, 'i')
+
 const ALLOWED = 'only one SELECT, EXPLAIN, DESCRIBE or SHOW statement is allowed'
 
 /**
@@ -98,6 +123,29 @@ export async function checkReadOnly(
     kind: explain === undefined ? 'select' : 'explain',
     sql: explain === undefined ? sql : `${explain.prefix} ${body}`,
   }
+}
+
+/**
+ * For a text that has been found to be one SELECT: refuses functions that do more than read.
+ * Throws `EngineError` (syntax) or `StatementRefused`.
+ */
+export async function checkNoActing(connection: DuckDBConnection, sql: string): Promise<void> {
+  const word = ACTING_WORDS.exec(sql)?.[0]
+  if (word === undefined) return
+  const statements = await parse(connection, sql)
+  const called = statements === undefined ? word.toLowerCase() : actingIn(statements)
+  if (called !== undefined) throw new StatementRefused(`the function ${called}() is not allowed`)
+}
+
+function actingIn(statements: JsonObject[]): string | undefined {
+  const open: Json[] = [...statements]
+  for (let node = open.pop(); node !== undefined; node = open.pop()) {
+    if (!isObject(node) && !Array.isArray(node)) continue
+    const name = isObject(node) ? textOf(node.function_name).toLowerCase() : ''
+    if (ACTING_FUNCTIONS.has(name)) return name
+    open.push(...Object.values(node))
+  }
+  return undefined
 }
 
 /** The SQL that gives at most so many rows of a checked statement, in its order; EXPLAIN is short as it is. */

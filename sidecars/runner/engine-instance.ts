@@ -10,6 +10,7 @@ import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { engineError, mapped } from '../../lake/engine/error.ts'
 import { type Engine, type PreparedEngine, prepareEngine } from '../../lake/engine/instance.ts'
 import { nextChunk } from '../../lake/engine/rows.ts'
+import { checkNoActing, StatementRefused } from '../../lake/engine/statement.ts'
 import { parseDuckType, renderDuckType } from '../../lake/iceberg/duckdb-type.ts'
 import { quoteName, quoteText } from '../../lake/iceberg/sql.ts'
 import {
@@ -131,6 +132,7 @@ export class EngineInstance {
     const { connection } = this.#open
     // Preparing binds, and so does running what was prepared: a CSV file would be sniffed twice, 40 ms each.
     const isPlain = await this.#isPlainSelect(sql)
+    if (isPlain) await this.#refuseActing(sql)
     const statement = isPlain ? null : await this.#select(sql)
     if (statement !== null) {
       refuseParameters(statement)
@@ -196,6 +198,13 @@ export class EngineInstance {
     return isOneSelect.Check(tree) && !text.includes('"class":"PARAMETER"')
   }
 
+  /** Nothing but the answer may come of a SELECT: what it could leave behind is there for tests, or in files of others. */
+  async #refuseActing(sql: string): Promise<void> {
+    await checkNoActing(this.#open.connection, sql).catch((error: unknown) => {
+      throw error instanceof StatementRefused ? new Refused(error.message) : error
+    })
+  }
+
   /** The engine's own parser decides what is one SELECT. Throws Refused, EngineError. */
   async #select(sql: string) {
     const { connection } = this.#open
@@ -209,6 +218,7 @@ export class EngineInstance {
       const hint = /\bpivot\b/i.test(sql) ? ' (a PIVOT has to name its values: ON column IN (...))' : ''
       throw new Refused(`one SELECT statement is expected, not ${statements.count}${hint}`)
     }
+    await this.#refuseActing(sql)
     const statement = await mapped(() => statements.prepare(0))
     if (statement.statementType !== StatementType.SELECT)
       throw new Refused(`only a SELECT can be run, not ${StatementType[statement.statementType]}`)

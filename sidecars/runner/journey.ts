@@ -263,9 +263,10 @@ class Journey {
   }
 
   async #execute(rendered: Rendered, instance: number, target: Target): Promise<TableChange> {
-    const { engine, directory, lake } = this.#place
+    const { engine, directory, lake, python } = this.#place
     const started = performance.now()
-    this.rendered = rendered
+    // Of a pipeline in Python the SQL is ours: it asks for the result that was set.
+    this.rendered = python === null ? rendered : { ...rendered, sql: '' }
     const { name, table, rules, runStartedAt: at } = target
     const change = await writeResult(
       { sql: rendered.sql, name, table, rules, at },

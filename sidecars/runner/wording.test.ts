@@ -16,6 +16,10 @@ test('a line of the SQL is told as the line of the template that became it', () 
   )
 })
 
+test("lines of SQL that is not the author's are not told", () => {
+  expect(reason(1, '', '')).toBe('pipeline.sql: Binder Error: no')
+})
+
 test('after lines that the template adds or takes away it is found by its text', () => {
   const source = '{% for i in range(2) %}\n, {{ i }}\n{% endfor %}\n, nope\n, twice\n, twice'
   const sql = '\n, 0\n\n, 1\n\n, nope\n, twice\n, twice'

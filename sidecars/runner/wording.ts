@@ -11,7 +11,7 @@ import { EngineFault } from './engine-messages.ts'
 
 // What a run says to the author of its pipeline.
 
-/** Rendered SQL and the template it came from. */
+/** Rendered SQL and the template it came from; '' where the engine's lines are none of the author's. */
 export interface Rendered {
   file: string
   source: string
@@ -66,7 +66,7 @@ function sqlReason(fault: EngineFault, { file, source, sql }: Rendered): string 
     return `${file}: the query needs more ${what} than its engine has: ${which}`
   }
   const said = `${words}${hintFor(words)}`
-  if (line === undefined) return `${file}: ${said}`
+  if (line === undefined || sql === '') return `${file}: ${said}`
   const own = sourceLine(line, source, sql)
   return own === null ? `${file} (line ${line} of the rendered SQL): ${said}` : `${file} line ${own}: ${said}`
 }

@@ -331,8 +331,8 @@ described('a failure says what to mend', () => {
     ['import nothing_like_it', "pipeline.py line 1: ModuleNotFoundError: No module named 'nothing_like_it'"],
     ['open("/etc/passwd")', /^pipeline.py line 1: .*(Permission denied|No such file)/],
     [
-      'result = sql("select 1 as a, cast(x as integer) as b from (select \'y\' as x)")',
-      /^pipeline.py line 1: Conversion Error/,
+      '\n\nresult = sql("select 1 as a, cast(x as integer) as b from (select \'y\' as x)")',
+      /^pipeline.py: Conversion Error/,
     ],
   ])('%j', async (source, error) => {
     const failure = await failureOf(source)
