@@ -2,6 +2,7 @@
 import { cp, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
+import { coverageProblems } from './coverage.ts'
 import { openApiBreaks, openApiDrift } from './openapi.ts'
 import { run } from './run.ts'
 import { statechartDrift } from './statecharts.ts'
@@ -25,6 +26,7 @@ export async function runChecks(tally: Tally) {
   await tally.check('docs/statecharts are what the machines say', drawingDrift)
   await tally.check('docs/openapi.json is what the routes say', openApiDrift)
   await tally.check('clients of the last release are not broken', openApiBreaks)
+  await tally.check('every row of the specification has its test (e2e/COVERAGE.md)', coverageProblems)
   await tally.check('bun.lock records no download address', lockfileAddresses)
 }
 

@@ -9,6 +9,8 @@ const BROWSER_LIMIT_MS = 240_000
 const FAULTS_LIMIT_MS = 420_000
 const SECURITY_LIMIT_MS = 240_000
 const PAUSES_LIMIT_MS = 300_000
+const CLOCK_LIMIT_MS = 300_000
+const FUZZ_LIMIT_MS = 300_000
 
 export type EndToEnd = {
   title: string
@@ -42,6 +44,19 @@ export async function runEndToEnd(tally: Tally, { title, env, python, browser }:
   }
   if (tally.failures.length > failuresBefore) tally.note(`What the service logged last:\n${log()}`)
   await tally.check('the service stops and leaves nothing behind', stop)
+}
+
+/** What is due by the clock, which takes minutes to come. */
+export async function runClock(tally: Tally) {
+  tally.heading('What the clock starts')
+  await runPlaywright(tally, { project: 'clock', limitMs: CLOCK_LIMIT_MS })
+}
+
+/** Requests generated from the API's document for two minutes; `npm test` sends some for a few seconds. */
+export async function runFuzz(tally: Tally) {
+  tally.heading('Generated requests')
+  const env = { FUZZ_SECONDS: process.env.FUZZ_SECONDS ?? '120', FUZZ_SEED: process.env.FUZZ_SEED ?? '' }
+  await runPlaywright(tally, { project: 'api', files: ['fuzz.spec.ts'], limitMs: FUZZ_LIMIT_MS, env })
 }
 
 export async function runFaults(tally: Tally) {

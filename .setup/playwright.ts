@@ -11,7 +11,7 @@ const root = join(import.meta.dirname, '..')
 const REPORTING_MS = 15_000
 
 export type ProjectOptions = {
-  project: 'api' | 'browser' | 'faults' | 'security'
+  project: 'api' | 'browser' | 'clock' | 'faults' | 'security'
   /** Fewer files than all of the project's, by the ends of their names. */
   files?: string[]
   limitMs: number

@@ -1,6 +1,6 @@
 /** `npm test`: what needs only Node and npm, in minutes. `npm test -- check|unit|e2e|faults|security` runs one part, `-- unit <pattern>` less. */
 import { runChecks } from './checks.ts'
-import { runEndToEnd, runFaults, runSecurity } from './e2e.ts'
+import { runClock, runEndToEnd, runFaults, runFuzz, runSecurity } from './e2e.ts'
 import { inScratch } from './scratch.ts'
 import { Tally } from './tally.ts'
 import { runUnitTests } from './unit.ts'
@@ -13,7 +13,13 @@ const usual: Record<string, () => Promise<void>> = {
   e2e: () => runEndToEnd(tally, { title: 'End-to-end tests', browser: 'if found' }),
 }
 /** Kill and pause processes, or try to get out of them, which takes its time: CI runs them after the usual parts. */
-const parts = { ...usual, faults: () => runFaults(tally), security: () => runSecurity(tally) }
+const parts = {
+  ...usual,
+  clock: () => runClock(tally),
+  faults: () => runFaults(tally),
+  fuzz: () => runFuzz(tally),
+  security: () => runSecurity(tally),
+}
 
 if (part !== undefined && !(part in parts)) {
   console.error(

@@ -1,0 +1,96 @@
+// Specification: Triggers, Evaluation; Schedules, Scheduler. What the clock starts: minutes pass here, so this is no part of
+// the usual tests. A service of its own, so that nothing else is due.
+import { type APIRequestContext, expect, request as newRequest, test } from '@playwright/test'
+import { type OwnService, startOwnService } from '../own-service.ts'
+import { type MadePipeline, newPipeline } from '../resources.ts'
+import { runToSuccess } from '../tables.ts'
+import { addTrigger, publishedPipeline, runsOf } from '../triggers.ts'
+
+/** A minute until it is due, half a minute until somebody looks, and the run. */
+const DUE_MS = 120_000
+const EVERY_MINUTE = '* * * * *'
+const SLOW = 'select max(hash(x.range, y.range)) as a from range(400000) x, range(400000) y'
+
+test.describe.configure({ mode: 'parallel', timeout: 240_000 })
+let service: OwnService
+let request: APIRequestContext
+test.beforeAll(async () => {
+  service = await startOwnService({ QUERY_URLS: 'none' })
+  request = await newRequest.newContext({ baseURL: service.url })
+})
+test.afterAll(async () => {
+  await request?.dispose()
+  await service?.stop()
+})
+
+const firstRun = async (pipeline: MadePipeline) => {
+  await expect
+    .poll(async () => (await runsOf(request, pipeline)).length, { timeout: DUE_MS, intervals: [500] })
+    .toBeGreaterThan(0)
+  return (await runsOf(request, pipeline))[0]
+}
+async function newSchedule({ namespace, layer, name }: MadePipeline) {
+  const data = { namespace, layer, pipeline: name, cron: EVERY_MINUTE }
+  const created = await request.post('/api/v1/schedules', { data })
+  expect(created.status()).toBe(201)
+  const { id } = await created.json()
+  return async () => (await request.get(`/api/v1/schedules/${id}`)).json()
+}
+
+test('what the clock starts is started when it is due, and not before', async () => {
+  const [byTrigger, bySchedule, busy, upstream, downstream] = await Promise.all([
+    publishedPipeline(request),
+    publishedPipeline(request),
+    publishedPipeline(request, SLOW),
+    publishedPipeline(request),
+    publishedPipeline(request),
+  ])
+  const unpublished = await newPipeline(request)
+  const nameOf = ({ namespace, layer, name }: MadePipeline) => `${namespace}.${layer}.${name}`
+
+  const cron = await addTrigger(request, byTrigger, 'cron', { cron_expr: EVERY_MINUTE })
+  const waiting = await addTrigger(request, downstream, 'cron_dependency', {
+    cron_expr: EVERY_MINUTE,
+    dependencies: [nameOf(upstream)],
+  })
+  const never = await addTrigger(request, unpublished, 'cron', { cron_expr: EVERY_MINUTE })
+  const disabled = await addTrigger(
+    request,
+    upstream,
+    'cron',
+    { cron_expr: EVERY_MINUTE },
+    { enabled: false },
+  )
+  const schedule = await newSchedule(bySchedule)
+  const passedOver = await newSchedule(busy)
+  const { namespace, layer, name } = busy
+  const asked = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
+  const { run_id } = await asked.json()
+
+  // The first look at a schedule only reckons when it is due.
+  await expect.poll(async () => (await schedule()).next_run_at, { timeout: 60_000 }).not.toBeNull()
+  expect(await schedule()).toMatchObject({ last_run_at: null })
+  expect(await runsOf(request, bySchedule)).toEqual([])
+
+  expect(await firstRun(byTrigger)).toMatchObject({ trigger: expect.stringMatching(/^trigger:cron:/) })
+  expect(await (await request.get(cron.url)).json()).toMatchObject({ last_run_id: expect.any(String) })
+  expect(await firstRun(bySchedule)).toMatchObject({ trigger: `schedule:${EVERY_MINUTE}` })
+  expect((await schedule()).last_run_at).not.toBeNull()
+
+  // Due by the clock, but what it depends on has not succeeded; then it has, and nothing else is waited for.
+  expect(await runsOf(request, downstream)).toEqual([])
+  expect(await (await request.get(waiting.url)).json()).toMatchObject({ last_triggered_at: null })
+  await runToSuccess(request, upstream)
+  expect(await firstRun(downstream)).toMatchObject({
+    trigger: expect.stringMatching(/^trigger:cron_dependency:/),
+  })
+
+  // While its pipeline was busy, its time came and was passed over.
+  expect(await runsOf(request, busy)).toMatchObject([{ id: run_id, trigger: 'manual' }])
+  expect((await passedOver()).last_run_at).toBeNull()
+  expect((await request.post(`/api/v1/runs/${run_id}/cancel`)).status()).toBe(200)
+
+  for (const silent of [never, disabled])
+    expect(await (await request.get(silent.url)).json()).toMatchObject({ last_run_id: null })
+  expect(await runsOf(request, unpublished)).toEqual([])
+})
