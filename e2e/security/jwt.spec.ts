@@ -1,0 +1,158 @@
+// Attack class: forged credentials. Specification: Authentication, bearer tokens; Features of the Pro edition.
+import { createHmac, createPrivateKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { expect, test } from '@playwright/test'
+import { type OwnService, startOwnService } from '../own-service.ts'
+
+const AUDIENCE = 'sluice-e2e'
+const KEY = 'a-key-of-a-machine'
+const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 })
+const stranger = generateKeyPairSync('rsa', { modulusLength: 2048 })
+const vendor = generateKeyPairSync('ed25519')
+const CLAIMS = { type: 'team', expires_at: '2999-01-01T00:00:00Z', max_users: 7 }
+
+const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+const signed = (header: object, claims: object, key: KeyObject) => {
+  const input = `${part(header)}.${part(claims)}`
+  const digest = key.asymmetricKeyType === 'ed25519' ? null : 'sha256'
+  return `${input}.${sign(digest, Buffer.from(input), key).toString('base64url')}`
+}
+
+let provider: Server
+let issuer: string
+let service: OwnService
+let keysAsked = 0
+
+test.describe.configure({ mode: 'serial' })
+test.beforeAll(async () => {
+  provider = createServer((request, response) => {
+    if (request.url === '/keys') keysAsked += 1
+    const jwk = { ...rsa.publicKey.export({ format: 'jwk' }), kid: 'one', alg: 'RS256', use: 'sig' }
+    response.setHeader('content-type', 'application/json')
+    response.end(
+      JSON.stringify(request.url === '/keys' ? { keys: [jwk] } : { issuer, jwks_uri: `${issuer}/keys` }),
+    )
+  })
+  await new Promise<void>((resolve) => provider.listen(0, '127.0.0.1', resolve))
+  issuer = `http://127.0.0.1:${(provider.address() as AddressInfo).port}`
+  service = await startOwnService({
+    EDITION: 'pro',
+    LICENSE: signed(
+      { alg: 'EdDSA' },
+      CLAIMS,
+      createPrivateKey(vendor.privateKey.export({ format: 'pem', type: 'pkcs8' })),
+    ),
+    LICENSE_PUBLIC_KEY: String(vendor.publicKey.export({ format: 'jwk' }).x),
+    OIDC_ISSUER: issuer,
+    OIDC_AUDIENCE: AUDIENCE,
+    PLATFORM_API_KEYS: `ci:${KEY}`,
+    AUTH_FAILURES: '1000',
+    RUNNER_URLS: 'none',
+    QUERY_URLS: 'none',
+  })
+})
+test.afterAll(async () => {
+  await service?.stop()
+  provider?.close()
+})
+
+const now = Math.floor(Date.now() / 1_000)
+const claims = (more: object = {}) => ({ iss: issuer, aud: AUDIENCE, sub: 'ada', exp: now + 600, ...more })
+const header = { alg: 'RS256', typ: 'JWT', kid: 'one' }
+const good = (more: object = {}) => signed(header, claims(more), rsa.privateKey)
+const bearer = (token: string) => ({ headers: { authorization: `Bearer ${token}` } })
+
+test('a token of the provider, and a named key, open the Pro edition, which shows its licence', async ({
+  request,
+}) => {
+  for (const options of [bearer(good()), { headers: { 'x-api-key': KEY } }]) {
+    const response = await request.get(`${service.url}/api/v1/features`, options)
+    expect(response.status()).toBe(200)
+    expect(await response.json()).toMatchObject({
+      edition: 'pro',
+      multi_user: true,
+      plugins: { auth: { enabled: true, type: 'oidc' } },
+      license: CLAIMS,
+    })
+  }
+})
+
+test('the audit log shows the subject of the token', async ({ request }) => {
+  await request.post(`${service.url}/api/v1/namespaces`, { ...bearer(good()), data: { name: 'by-ada' } })
+  const machine = { headers: { 'x-api-key': KEY } }
+  await expect
+    .poll(async () => (await request.get(`${service.url}/api/v1/audit`, machine)).json())
+    .toContainEqual(
+      expect.objectContaining({ user_id: 'ada', resource: '/api/v1/namespaces', action: 'post' }),
+    )
+})
+
+test('forged, damaged and foreign tokens are 401, and none takes long', async ({ request }) => {
+  const [head, body, signature = ''] = good().split('.')
+  const pem = rsa.publicKey.export({ format: 'pem', type: 'spki' })
+  const confused = `${part({ alg: 'HS256', kid: 'one' })}.${body}`
+  const attacks: Record<string, string> = {
+    'alg none': `${part({ alg: 'none' })}.${body}.`,
+    'HS256 with the public key': `${confused}.${createHmac('sha256', pem).update(confused).digest('base64url')}`,
+    'kid as a path': signed({ ...header, kid: '../../etc/passwd' }, claims(), rsa.privateKey),
+    'kid as SQL': signed({ ...header, kid: "' or 1=1 --" }, claims(), rsa.privateKey),
+    'kid as an address': signed({ ...header, kid: `${issuer}/keys` }, claims(), rsa.privateKey),
+    'keys brought along': signed(
+      { ...header, kid: undefined, jwk: stranger.publicKey.export({ format: 'jwk' }) },
+      claims(),
+      stranger.privateKey,
+    ),
+    'keys elsewhere': signed(
+      { ...header, jku: 'http://169.254.169.254/keys' },
+      claims(),
+      stranger.privateKey,
+    ),
+    'wrong key': signed(header, claims(), stranger.privateKey),
+    'wrong issuer': good({ iss: 'https://evil.test' }),
+    'wrong audience': good({ aud: 'other' }),
+    expired: good({ exp: now - 600 }),
+    'without an end': good({ exp: undefined }),
+    'not yet valid': good({ nbf: now + 600 }),
+    'without a subject': good({ sub: undefined }),
+    'subject of another type': good({ sub: { id: 'ada' } }),
+    'changed payload': `${head}.${part(claims({ sub: 'root' }))}.${signature}`,
+    'crit header': signed({ ...header, crit: ['b64'], b64: false }, claims(), rsa.privateKey),
+    'oversized, 12 KB': good({ padding: 'x'.repeat(8_500) }),
+    nested: signed({ ...header, cty: 'JWT' }, { jwt: good() }, rsa.privateKey),
+    'five parts': `${good()}.x.y`,
+    empty: '',
+  }
+  let slowest = { what: '', ms: 0 }
+  for (const [what, token] of Object.entries(attacks)) {
+    const times: number[] = []
+    for (let round = 0; round < 3; round++) {
+      const since = performance.now()
+      const response = await request.get(`${service.url}/api/v1/namespaces`, bearer(token))
+      times.push(performance.now() - since)
+      expect([what, response.status()]).toEqual([what, 401])
+      expect(response.headers()['www-authenticate']).toContain('Bearer realm="sluice"')
+      expect((await response.json()).error).toMatchObject({ code: 'AUTHENTICATION', type: 'AUTHENTICATION' })
+    }
+    const ms = times.sort((a, b) => a - b)[1] ?? 0
+    if (ms > slowest.ms) slowest = { what, ms }
+  }
+  console.log(`the slowest refusal over HTTP: ${slowest.ms.toFixed(2)} ms (${slowest.what})`)
+})
+
+test('a header beyond 16 KB is refused before anybody reads the token in it', async ({ request }) => {
+  const response = await request.get(
+    `${service.url}/api/v1/namespaces`,
+    bearer(good({ padding: 'x'.repeat(14_000) })),
+  )
+  expect(response.status()).toBe(431)
+})
+
+test('unknown key ids do not make the service ask the provider again and again', async ({ request }) => {
+  const before = keysAsked
+  for (let n = 0; n < 30; n++) {
+    const token = signed({ ...header, kid: `unknown-${n}` }, claims(), rsa.privateKey)
+    expect((await request.get(`${service.url}/api/v1/namespaces`, bearer(token))).status()).toBe(401)
+  }
+  expect(keysAsked - before).toBeLessThanOrEqual(1)
+})
