@@ -31,8 +31,8 @@ const FEW_RUNS = 20_000
 const HOUR_MS = 3_600_000
 
 /**
- * A page and the exact total; far from the beginning both are as one snapshot has them. Runs that are passed over there are
- * passed over in an index; only the page itself is read. Deep in the list of all runs the hours lead
+ * A page and the exact total, both as one snapshot has them. Far from the beginning, runs that are passed over are passed
+ * over in an index; only the page itself is read. Deep in the list of all runs the hours lead
  * to the page (app/counts); in one that is filtered by what is counted it is found from whichever end is nearer.
  */
 export async function listRuns(
@@ -63,13 +63,12 @@ export async function listRuns(
     ? sql`(select id, ${sql(sort.key)} from run where ${condition} offset 0) run`
     : sql`run where ${condition}`
   if (!isFar) {
-    // Nothing much to pass over: two plain statements are planned in a third of the time of one for both.
-    const [rows, [counted]] = await Promise.all([
-      sql<RunRow[]>`
-        select ${runColumns(sql)} from ${ofPipelines ? sql`(select * from run where ${condition} offset 0) run` : sql`run where ${condition}`}
-        order by ${order(sql, sort)} limit ${page.limit} offset ${page.offset}`,
-      sql<{ total: string }[]>`${total}`,
-    ])
+    // Nothing much to pass over: a plain statement is planned in a third of the time.
+    const rows = await sql<(RunRow & { total: string })[]>`
+      select ${runColumns(sql)}, (${total}) as total
+      from ${ofPipelines ? sql`(select * from run where ${condition} offset 0) run` : sql`run where ${condition}`}
+      order by ${order(sql, sort)} limit ${page.limit} offset ${page.offset}`
+    const [counted] = rows.length > 0 || page.offset === 0 ? rows : await sql<{ total: string }[]>`${total}`
     return { runs: rows.map(listed), total: Number(counted?.total ?? 0) }
   }
   const found = byHours
