@@ -1,5 +1,7 @@
 // `npm run bench [name...]`: each benchmark prints its figures beside a peer or limit measured in the same run. None asserts.
+import { benchAuth } from './auth.ts'
 import { benchControlPlane } from './control-plane.ts'
+import { benchHealth } from './health.ts'
 import { benchLineage } from './lineage.ts'
 import { benchLists } from './lists.ts'
 import { benchMerge } from './merge.ts'
@@ -13,6 +15,7 @@ import { benchTriggerLatency } from './trigger-latency.ts'
 import { benchUploads } from './uploads.ts'
 
 const BENCHMARKS: Record<string, () => Promise<void>> = {
+  health: benchHealth,
   'run-latency': benchRunLatency,
   'control-plane': benchControlPlane,
   'scheduler-tick': benchSchedulerTick,
@@ -25,6 +28,7 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
   preview: benchPreview,
   sse: benchSse,
   query: benchQuery,
+  auth: benchAuth,
 }
 
 const asked = process.argv.slice(2)

@@ -1,0 +1,74 @@
+// What authentication costs of throughput: GET /api/v1/features without it, with an API key, and with an access token that
+// was verified before. All three in one run, in turns, so that what the machine does meanwhile meets them alike.
+import { connect } from 'node:net'
+
+const CALLERS = 16
+const ROUNDS = 12
+const ROUND_MS = 1_000
+
+interface Place {
+  name: string
+  port: number
+  header: string
+}
+
+export async function benchAuth() {
+  const child = Bun.spawn([process.execPath, new URL('./auth.process.ts', import.meta.url).pathname], {
+    stdin: 'pipe',
+    stdout: 'pipe',
+  })
+  const places: Place[] = JSON.parse(await firstLine(child.stdout))
+  const rates = new Map<string, number[]>(places.map(({ name }) => [name, []]))
+  for (const place of places) await rateOf(place)
+  for (let round = 0; round < ROUNDS; round++)
+    for (const place of round % 2 === 0 ? places : places.toReversed())
+      rates.get(place.name)?.push(await rateOf(place))
+  child.stdin.end()
+  await child.exited
+  const median = (name: string) => {
+    const sorted = (rates.get(name) ?? []).toSorted((a, b) => a - b)
+    return ((sorted[ROUNDS / 2 - 1] ?? Number.NaN) + (sorted[ROUNDS / 2] ?? Number.NaN)) / 2
+  }
+  const base = median('none')
+  console.log(
+    `  ${''.padEnd(28)}${'per second'.padStart(12)}${'cost'.padStart(9)}   (medians of ${ROUNDS} rounds)`,
+  )
+  for (const { name } of places)
+    console.log(
+      `  ${name.padEnd(28)}${median(name).toFixed(0).padStart(12)}${`${((1 - median(name) / base) * 100).toFixed(1)}%`.padStart(9)}`,
+    )
+}
+
+/** Answers per second to callers who each wait for their answer before they ask again. */
+async function rateOf({ port, header }: Place): Promise<number> {
+  const request = `GET /api/v1/features HTTP/1.1\r\nhost: 127.0.0.1\r\n${header}\r\n`
+  const until = performance.now() + ROUND_MS
+  const counts = await Promise.all(Array.from({ length: CALLERS }, () => call(port, request, until)))
+  return (counts.reduce((sum, count) => sum + count, 0) * 1_000) / ROUND_MS
+}
+
+function call(port: number, request: string, until: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ port, host: '127.0.0.1', noDelay: true }, () => socket.write(request))
+    let count = 0
+    socket.setEncoding('latin1')
+    socket.on('data', (answer: string) => {
+      if (!answer.startsWith('HTTP/1.1 200')) return reject(new Error(answer.slice(0, 200)))
+      count += 1
+      if (performance.now() < until) return socket.write(request)
+      socket.destroy()
+      resolve(count)
+    })
+    socket.on('error', reject)
+  })
+}
+
+async function firstLine(stream: ReadableStream<Uint8Array>): Promise<string> {
+  const decoder = new TextDecoder()
+  let text = ''
+  for await (const chunk of stream) {
+    text += decoder.decode(chunk, { stream: true })
+    if (text.includes('\n')) break
+  }
+  return text
+}
