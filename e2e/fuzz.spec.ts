@@ -147,8 +147,7 @@ function problemOf({ operation, fault }: Sent, { status, type, text }: Answer): 
     if (typeof error !== 'object' || Object.keys(error ?? {}).join() !== 'code,type,message')
       return 'this is not the envelope'
     const message = String(error.message)
-    if (message === '' || /undefined|\[object|Error:|node_modules/.test(message))
-      return 'the message says nothing'
+    if (message === '' || /\[object |node_modules|\.ts:\d/.test(message)) return 'the message says nothing'
     if (
       status === 400 &&
       fault?.place === 'body' &&
@@ -168,9 +167,11 @@ function problemOf({ operation, fault }: Sent, { status, type, text }: Answer): 
   return null
 }
 
-/** A parameter may be wrong too, and is judged first. */
+/** A parameter, or the address as a whole, may be wrong too, and is judged first. */
 const isOfParameter = ({ parameters }: Operation, message: string) =>
-  parameters.some(({ name }) => message.toLowerCase().startsWith(`${name}: `))
+  ['path', ...parameters.map(({ name }) => name)].some((name) =>
+    message.toLowerCase().startsWith(`${name}: `),
+  )
 
 const parsed = (text: string): unknown => {
   try {
