@@ -12,6 +12,14 @@ declare const Deno: {
   ): { shutdown(): Promise<void>; finished: Promise<void> }
 }
 
+/** Elysia gives an answer that may have no body an empty text, which the standard refuses and others pass over. */
+const Standard = globalThis.Response
+globalThis.Response = class Response extends Standard {
+  constructor(body?: BodyInit | null, init?: ResponseInit) {
+    super(init?.status === 204 || init?.status === 304 ? null : body, init)
+  }
+}
+
 await runProcess({
   env: process.env,
   startEffects,

@@ -1,7 +1,7 @@
 // The HTTP server of Node as one of web requests and answers. srvx translates; what is decided here is how a body is read:
 // at the pace of its reader, and an answer that comes before its end leaves the connection usable.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { NodeRequest, patchGlobalRequest, sendNodeResponse } from 'srvx/node'
+import { NodeRequest, NodeResponse, patchGlobalRequest, sendNodeResponse } from 'srvx/node'
 import { HEADERS_SECONDS, IDLE_SECONDS, type Serving } from './process.ts'
 import type { App } from './server.ts'
 
@@ -16,6 +16,8 @@ export async function serveOnNode(
 ): Promise<Serving> {
   // `new Request(request)` takes a request of srvx only then.
   patchGlobalRequest()
+  // Answers that were made from a text then say how long they are, as they do on other runtimes.
+  Object.assign(globalThis, { Response: NodeResponse })
   const server = createServer((incoming, outgoing) => void answer(app, incoming, outgoing))
   // An upload may take as long as it sends something: whoever reads it watches that.
   server.requestTimeout = 0
@@ -34,11 +36,17 @@ export async function serveOnNode(
 async function answer(app: App, incoming: IncomingMessage, outgoing: ServerResponse) {
   const request = new RequestOfNode(incoming, outgoing)
   const response = await app.fetch(request, { address: incoming.socket.remoteAddress ?? null })
-  await sendNodeResponse(outgoing, response).catch(() => outgoing.destroy())
+  await sendNodeResponse(outgoing, isWithoutBody(response) ? bare(response) : response).catch(() =>
+    outgoing.destroy(),
+  )
   if (!incoming.complete && !incoming.destroyed) passOver(incoming)
 }
 
 type Bytes = ReadableStream<Uint8Array<ArrayBuffer>>
+
+/** Elysia gives these an empty text, whose length must not be told. */
+const isWithoutBody = ({ status }: Response) => status === 204 || status === 304
+const bare = ({ status, headers }: Response) => new NodeResponse(null, { status, headers })
 
 class RequestOfNode extends NodeRequest {
   readonly #incoming: IncomingMessage

@@ -78,4 +78,8 @@ const liveness = ({ version, gitCommit, buildTime }: Build) => ({
 })
 
 /** The specification's field was named by another runtime. */
-const runtime = () => (process.versions.bun ? `bun${process.versions.bun}` : `node${process.versions.node}`)
+const runtime = () => {
+  const { bun, deno, node }: Partial<Record<string, string>> = process.versions
+  // The others claim to be a Node as well.
+  return bun ? `bun${bun}` : deno ? `deno${deno}` : `node${node}`
+}

@@ -19,6 +19,8 @@ const root = join(import.meta.dirname, '..', '..')
 const write = (line: string) => process.stdout.write(line)
 const API_STOP_DEADLINE_MS = 8_000
 const SIDECAR_STOP_DEADLINE_MS = 5_000
+/** The flag: Node 20 reads whole numbers of 64 bits exactly only then; newer ones know it and do so anyway. */
+const NODE_OPTIONS = ['--enable-source-maps', '--harmony-json-parse-with-source']
 /** Packages are those of this checkout, and nothing is fetched. */
 const DENO_OPTIONS = ['--no-lock', '--no-remote', '--node-modules-dir=manual']
 
@@ -167,7 +169,7 @@ async function describeRuntime({ apiRuntime, dataDir }: Settings) {
     return { runtime: [binary, 'run', '--allow-all', ...DENO_OPTIONS, 'app/main-deno.ts'], workers }
   const folder = join(dataDir, 'run', 'api-node')
   const built = await buildForNode({ root, entry: 'app/main-node.ts', folder })
-  return { runtime: [binary, '--enable-source-maps', built], workers }
+  return { runtime: [binary, ...NODE_OPTIONS, built], workers }
 }
 
 /** The part as it is, taking over its port from us. */

@@ -1,0 +1,64 @@
+/**
+ * `npm run test:runtimes`: the end-to-end tests of the API once more for each runtime that may execute it. Node is the one
+ * that runs npm; Deno is installed when it is missing.
+ */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { delimiter, join } from 'node:path'
+import { runEndToEnd } from './e2e.ts'
+import { run } from './run.ts'
+import { inScratch } from './scratch.ts'
+import { Tally } from './tally.ts'
+
+const DENO = 'deno@2.9.6'
+const INSTALL_LIMIT_MS = 120_000
+
+await inScratch(async () => {
+  const tally = new Tally()
+  const asked = process.argv.slice(2)
+  const isAsked = (runtime: string) => asked.length === 0 || asked.includes(runtime)
+  const scratch = await mkdtemp(join(tmpdir(), 'sluice-deno-'))
+  try {
+    if (isAsked('node'))
+      await runEndToEnd(tally, {
+        title: 'End-to-end tests with the API on Node',
+        env: { API_RUNTIME: 'node' },
+        browser: 'no',
+      })
+    if (isAsked('deno')) {
+      let path: string | undefined
+      tally.heading('What is needed')
+      await tally.check('Deno', async () => {
+        path = await pathWithDeno(scratch)
+        return undefined
+      })
+      if (path)
+        await runEndToEnd(tally, {
+          title: 'End-to-end tests with the API on Deno',
+          env: { API_RUNTIME: 'deno', PATH: path },
+          browser: 'no',
+        })
+    }
+  } finally {
+    await rm(scratch, { recursive: true, force: true })
+  }
+  return tally.conclude()
+})
+
+/** A PATH on which there is a Deno, from npm unless there is one already. */
+async function pathWithDeno(folder: string): Promise<string> {
+  const path = process.env.PATH ?? ''
+  if (Bun.which('deno')) return path
+  const install = [
+    'npm',
+    'install',
+    `--prefix=${folder}`,
+    '--no-audit',
+    '--no-fund',
+    '--include=optional',
+    DENO,
+  ]
+  const { code, output } = await run({ command: install, limitMs: INSTALL_LIMIT_MS })
+  if (code !== 0) throw new Error(output)
+  return [join(folder, 'node_modules', '.bin'), path].join(delimiter)
+}
