@@ -27,12 +27,26 @@ export function newId(): string {
     latest += 1
     counter = 0
   }
-  const bytes = randomBytes(16)
+  const bytes = sixteenBytes()
   bytes.writeUIntBE(latest, 0, 6)
   bytes.writeUInt16BE(0x7000 | counter, 6)
   bytes.writeUInt8(0x80 | (bytes.readUInt8(8) & 0x3f), 8)
   const hex = bytes.toString('hex')
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+}
+
+/** Asked for many at a time, which costs little more than asking for one. */
+const POOL_BYTES = 4_096
+let pool = randomBytes(POOL_BYTES)
+let used = 0
+
+function sixteenBytes() {
+  if (used === POOL_BYTES) {
+    pool = randomBytes(POOL_BYTES)
+    used = 0
+  }
+  used += 16
+  return pool.subarray(used - 16, used)
 }
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i

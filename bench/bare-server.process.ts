@@ -4,3 +4,5 @@ const { headers, body }: { headers: Record<string, string>; body: string } = JSO
 )
 const server = Bun.serve({ port: 0, fetch: () => new Response(body, { headers }) })
 console.log(server.url.href)
+
+export {}

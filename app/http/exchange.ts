@@ -64,7 +64,7 @@ export function makeFetch(deps: ExchangeDeps): (request: Request, peer?: Peer) =
       userId: arrival.identity?.userId ?? '',
       ip: client,
     })
-    setCommonHeaders(response.headers)
+    if (failure !== undefined || route === null || route.constant === null) setCommonHeaders(response.headers)
     if (arrival.allowance !== null) tellAllowance(response.headers, arrival.allowance)
     response.headers.set('x-request-id', requestId)
     deps.cors.allow(request, response.headers)
@@ -120,6 +120,7 @@ async function admit(deps: ExchangeDeps, arrival: Arrival): Promise<Response> {
   }
   if (deps.cors.isForgery(request)) throw forbidden('pages of other sites may not write')
   checkEncoding(target)
+  if (route.constant !== null && request.method === 'GET') return new Response(route.constant, CONSTANT)
   const routed = asRouted(request, route)
   exchanges.set(routed, { requestId, route, identity, client: arrival.client })
   const response = await perform(routed)
@@ -156,9 +157,13 @@ const COMMON_HEADERS: Record<string, string> = {
   'cache-control': 'no-store',
 }
 
+const COMMON = Object.entries(COMMON_HEADERS)
+/** What always answers the same has them from the beginning. */
+const CONSTANT = { headers: { 'content-type': 'application/json', ...COMMON_HEADERS } }
+
 /** Security headers, unless the route set its own. */
 function setCommonHeaders(headers: Headers) {
-  for (const [name, value] of Object.entries(COMMON_HEADERS)) {
+  for (const [name, value] of COMMON) {
     if (!headers.has(name)) headers.set(name, value)
   }
 }

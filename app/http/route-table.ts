@@ -13,6 +13,8 @@ export interface Route {
   bodyBytesMax: number
   /** Its plugin answers every error itself, in a shape of its own (the Iceberg routes do). */
   answersOwnErrors: boolean
+  /** The JSON it always answers; null: it has a handler. */
+  constant: string | null
 }
 
 export interface RouteTable {
@@ -34,8 +36,16 @@ interface Node {
 export function makeRouteTable(routes: readonly Route[]): RouteTable {
   const root = makeNode()
   for (const route of routes) insert(root, route)
+  /** Nothing is more specific than a path that is all literal. */
+  const literals = new Map(
+    routes.flatMap((route) =>
+      /[:*]/.test(route.pattern) ? [] : [[`${route.method} ${route.pattern}`, route]],
+    ),
+  )
 
   const find = (method: string, path: string): Route | null => {
+    const literal = literals.get(`${method} ${path}`)
+    if (literal !== undefined) return literal
     const exact = search(root, segmentsOf(path), 0, (answers) => answers.get(method) ?? null)
     return exact ?? (method === 'HEAD' ? find('GET', path) : null)
   }

@@ -4,7 +4,7 @@ import type { Access, BodyKind, Route } from './route-table.ts'
 
 /** What a plugin's routes declared, as the route table wants it. */
 export const routesOf = (plugin: AnyElysia, access: Access): Route[] =>
-  plugin.routes.map(({ method, path, hooks }) => {
+  plugin.routes.map(({ method, path, hooks, handler }) => {
     const declared: Declared = hooks
     const route = { method, pattern: path, body: bodyKind(declared) }
     return {
@@ -12,6 +12,7 @@ export const routesOf = (plugin: AnyElysia, access: Access): Route[] =>
       access,
       bodyBytesMax: bodyBytesMax(route),
       answersOwnErrors: (declared.error?.length ?? 0) > 0,
+      constant: typeof handler === 'function' ? null : JSON.stringify(handler),
     }
   })
 

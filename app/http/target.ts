@@ -28,6 +28,7 @@ export function withPlainHost(request: Request): Request {
 
 /** Refuses what no route can read: broken percent-encoding, and NUL, which Postgres cannot store. */
 export function checkEncoding({ path, query }: Target): void {
+  if (!path.includes('%') && query === '') return
   if (decoded(path, 'path').includes('\0')) throw invalid('path', 'must not contain a NUL character')
   for (const pair of query.split('&')) {
     if (!pair.includes('%')) continue
