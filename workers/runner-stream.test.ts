@@ -183,6 +183,26 @@ test('an answer to a submission that is lost on its way is asked for again: the 
   expect(work.size).toBe(1)
 })
 
+test('what a start of the runner told of an attempt that the next start takes anew is not mixed with what that one tells', async () => {
+  const stream = await streamTo()
+  const isLost = network.loseNextAnswerTo('SubmitPipelines')
+  const heard = follow(stream)
+  await isLost
+  const { log } = of(heard).work
+  // The stream of the start before is still there.
+  serveRunner()
+  log.write('info', 'of the first start')
+  await accepted(heard)
+  log.write('info', 'of the first start, late')
+  of(heard).work.log.write('info', 'of the second start')
+  network.cut()
+  await heardLines(heard, 1)
+  of(heard).end()
+  expect(await heard.came).toBe('done')
+  expect(textsOf(heard)).toEqual(['of the second start'])
+  expect(kindsOf(heard)).toEqual(['accepted', 'executed'])
+})
+
 test('a runner that is another one after the break has lost all its attempts, and takes new ones', async () => {
   const stream = await streamTo()
   const lost = [follow(stream), follow(stream)]

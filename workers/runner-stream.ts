@@ -49,8 +49,8 @@ interface Attempt {
   on: string
   /** Since when silence counts. */
   since: number
-  /** Told before the runner's answer to its submission was here. */
-  early: AttemptNews[]
+  /** Told before the runner's answer to its submission was here, and by which start of it. */
+  early: { boot: string; news: AttemptNews }[]
   /** Bytes heard that the runner has not been told to be stored. */
   unstored: number
   finish(came: Followed): void
@@ -121,12 +121,13 @@ export function openRunnerStream({ runner, stored, signal }: StreamDeps): Runner
     join(late)
   }
 
-  function hear({ news }: FollowRunsResponse) {
+  /** A runner that starts again may take the same attempt anew: what the start before told of it is of another execution. */
+  function hear({ news, bootId }: FollowRunsResponse) {
     for (const one of news) {
       const attempt = attempts.get(one.handle)
       if (attempt === undefined) continue
-      if (attempt.boot === null) attempt.early.push(one)
-      else pass(attempt, attempt.boot, one)
+      if (attempt.boot === null) attempt.early.push({ boot: bootId, news: one })
+      else if (attempt.boot === bootId) pass(attempt, attempt.boot, one)
     }
   }
 
@@ -239,7 +240,8 @@ export function openRunnerStream({ runner, stored, signal }: StreamDeps): Runner
       }
       if (attempt.on !== open?.id) late.push(attempt)
       // The end may be among it, even twice.
-      for (const news of attempt.early.splice(0)) if (attempts.has(news.handle)) pass(attempt, bootId, news)
+      for (const { boot, news } of attempt.early.splice(0))
+        if (boot === bootId && attempts.has(news.handle)) pass(attempt, bootId, news)
     }
     join(late)
   }
