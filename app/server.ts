@@ -9,13 +9,13 @@ import type { Config } from './config.ts'
 import { featureRoutes } from './features/routes.ts'
 import { healthRoutes } from './health/routes.ts'
 import { makeHealthService, type PythonHealth, type ReadinessChecks } from './health/service.ts'
-import { type Authenticate, makeAuthenticate } from './http/auth.ts'
+import { type Authenticate, type Identity, isAdmin, makeAuthenticate } from './http/auth.ts'
 import { readBody } from './http/body.ts'
 import { makeClientAddress, type Peer } from './http/client-address.ts'
 import { makeCors } from './http/cors.ts'
 import { exchangeOf, makeFetch } from './http/exchange.ts'
 import { makeFailures, makeLimitRequest } from './http/rate-limit.ts'
-import { makeRouteTable } from './http/route-table.ts'
+import { makeRouteTable, type Route } from './http/route-table.ts'
 import { routesOf } from './http/routes-of.ts'
 import type { NewId } from './ids.ts'
 import { inspectorPage } from './inspector/page/routes.ts'
@@ -105,12 +105,17 @@ export function buildApp(parts: AppParts): App {
       ]),
       perform: async (request) => await elysia.fetch(request),
       authenticate: parts.authenticate ?? authenticateBy(parts),
+      mayUse: config.edition === 'pro' ? isForAdminsOrAll : () => true,
       limitRequest: makeLimitRequest(config.rateLimit, parts.clock),
       cors: makeCors(config.corsOrigins),
       clientAddress: makeClientAddress(config.trustedProxies),
     }),
   }
 }
+
+/** As long as nobody owns anything, users of the Pro edition who are no administrators could read and change everything. */
+const isForAdminsOrAll = (identity: Identity, route: Route | null) =>
+  isAdmin(identity) || route?.pattern === '/api/v1/features'
 
 /** What the configuration lets in. */
 function authenticateBy({ config, clock, log }: AppParts): Authenticate {

@@ -18,6 +18,8 @@ export interface ExchangeDeps {
   /** Elysia: runs the route that the table found. Throws what the handler threw. */
   perform(request: Request): Promise<Response>
   authenticate: Authenticate
+  /** Whether somebody who is known may use a route at all. */
+  mayUse(identity: Identity, route: Route | null): boolean
   limitRequest: LimitRequest
   cors: Cors
   log: Log
@@ -110,6 +112,8 @@ async function admit(deps: ExchangeDeps, arrival: Arrival): Promise<Response> {
   }
   const identity = needsIdentity(route) ? await identify(deps, arrival) : null
   arrival.identity = identity
+  if (identity !== null && !deps.mayUse(identity, route))
+    throw forbidden('this installation lets in administrators only: ownership and sharing are not there yet')
   const allowance = deps.limitRequest(route, identity, arrival.client)
   arrival.allowance = allowance
   if (allowance !== null && allowance.retryAfterSeconds > 0)
