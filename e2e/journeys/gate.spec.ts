@@ -59,7 +59,7 @@ test('a failing gate leaves the table as it was, and a reader never sees the bad
     status: 'failed',
     rows_written: null,
     merged_commit: null,
-    error: `testing: 1 quality test failed: only-good (${ROWS / 2} rows)`,
+    error: `testing: 1 quality test failed: only-good (${ROWS / 2} rows: word=bad; word=bad; word=bad)`,
   })
   expect(await stop()).toHaveLength(1)
   expect(await (await request.get(url)).json()).toEqual(before)
