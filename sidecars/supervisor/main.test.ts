@@ -57,7 +57,7 @@ const NO_STORE = {
 test.each([
   ['runner', { RUNNER_CONCURRENCY: 'many' }, 'RUNNER_CONCURRENCY must be a whole number'],
   ['query', { QUERY_CONCURRENCY: 'many' }, 'QUERY_CONCURRENCY must be a whole number'],
-  ['api', { EDITION: 'deluxe' }, `EDITION: 'deluxe' is not available`],
+  ['api', { EDITION: 'deluxe' }, `EDITION: 'deluxe' is no edition`],
   ['api', { AUDIT: 'no' }, 'AUDIT: must be on or off'],
   ['api', { TRUSTED_PROXIES: '10.0.0.0/8,proxy' }, `TRUSTED_PROXIES: '10.0.0.0/8,proxy' is no list`],
   ['api', NO_STORE, `the versioned bucket 'none' at http://127.0.0.1:1 cannot be used`],

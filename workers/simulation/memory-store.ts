@@ -72,10 +72,10 @@ export function openMemoryStore(clock: Clock, contents?: Contents): MemoryStore 
       const version = found(key, versionId)
       return version && infoOf(version)
     },
-    async text(key, versionId) {
+    async text(key, versionId, maxBytes = limits.uploadBytes) {
       const version = found(key, versionId)
       if (version === null) return null
-      if (version.bytes.byteLength > limits.uploadBytes) throw new ObjectTooLarge(limits.uploadBytes)
+      if (version.bytes.byteLength > maxBytes) throw new ObjectTooLarge(maxBytes)
       const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(version.bytes)
       return { ...infoOf(version), text }
     },
