@@ -2,9 +2,9 @@
 import { type APIRequestContext, test } from '@playwright/test'
 import { expectHealthy, expectRefused, newPreview } from './attempts.ts'
 
-const LOCKED = /disabled (by|through) configuration|Permission Error/
+const LOCKED = /disabled (by|through) configuration|Permission Error|is not allowed/
 const ONLY_SELECT =
-  /only a SELECT can be run|one SELECT statement is expected|Permission Error|Secret type 's3' does not exist/
+  /only a SELECT can be run|one SELECT statement is expected|is not allowed|Permission Error|Secret type 's3' does not exist/
 
 const ATTEMPTS: Record<string, [sql: string, message: RegExp][]> = {
   'files of the machine': [
