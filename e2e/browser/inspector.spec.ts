@@ -229,7 +229,7 @@ test.describe('with a key, no runner and three thousand runs', () => {
       PLATFORM_API_KEY: KEY,
       RUNNER_URLS: 'none',
       QUERY_URLS: 'none',
-      RATE_LIMIT: '0',
+      RATE_LIMIT: 'off',
     })
     const request = await playwright.request.newContext({
       baseURL: service.url,
