@@ -12,7 +12,6 @@ export async function pruneLogs(reaping: Reaping): Promise<void> {
   const [overriding] = await reaping.sql<{ exists: boolean }[]>`
     select exists (select from retention_override where logs_max_age_days is not null) as exists`
   await pruneByAge(reaping, overriding?.exists ?? true)
-  reaping.linesGoneBefore = reaping.cutoffs.logs
   let after = NO_ID
   for (;;) {
     const overriding = await reaping.sql<{ id: string; days: number }[]>`

@@ -12,11 +12,8 @@ interface Range {
   untilAt: Date
   untilId: string
   keepsLatestSuccess: boolean
-  /** Its log lines have an age of their own. */
-  hasOwnLogs: boolean
 }
 
-const DAY_MS = 86_400_000
 const NO_ID = '00000000-0000-0000-0000-000000000000'
 /** Runs that are found at a time, before the oldest of them go first. */
 const GATHERED_RUNS = 50_000
@@ -45,17 +42,13 @@ export const pruneAllRunsOf = (reaping: Reaping, pipelineId: string, until: Date
       untilAt: until,
       untilId: 'ffffffff-ffff-ffff-ffff-ffffffffffff',
       keepsLatestSuccess: false,
-      hasOwnLogs: true,
     },
   ])
 
 /** For a page of pipelines the newest run that may go, by count and by age. Reads along the index, a pipeline at a time. */
 async function prunableRanges({ sql, config, now }: Reaping, after: string) {
-  const rows = await sql<
-    { pipelineId: string; untilAt: Date | null; untilId: string; hasOwnLogs: boolean }[]
-  >`
-    select p.id as "pipelineId", bound.created_at as "untilAt", bound.id as "untilId",
-      o.logs_max_age_days is not null as "hasOwnLogs"
+  const rows = await sql<{ pipelineId: string; untilAt: Date | null; untilId: string }[]>`
+    select p.id as "pipelineId", bound.created_at as "untilAt", bound.id as "untilId"
     from (select id from pipeline where id > ${after} order by id limit ${PAGE}) p
     left join retention_override o on o.pipeline_id = p.id
     left join lateral (
@@ -68,7 +61,7 @@ async function prunableRanges({ sql, config, now }: Reaping, after: string) {
           order by r.created_at desc, r.id desc limit 1)) either
       order by either.created_at desc, either.id desc limit 1) bound on true
     order by p.id`
-  const ranges = rows.flatMap(({ pipelineId, untilAt, untilId, hasOwnLogs }): Range[] =>
+  const ranges = rows.flatMap(({ pipelineId, untilAt, untilId }): Range[] =>
     untilAt === null
       ? []
       : [
@@ -79,7 +72,6 @@ async function prunableRanges({ sql, config, now }: Reaping, after: string) {
             untilAt,
             untilId,
             keepsLatestSuccess: true,
-            hasOwnLogs,
           },
         ],
   )
@@ -92,17 +84,11 @@ async function prunableRanges({ sql, config, now }: Reaping, after: string) {
  */
 async function pruneRanges(reaping: Reaping, ranges: Range[]): Promise<void> {
   let left = ranges
-  const isBare = ({ at, range }: Doomed) =>
-    at.getTime() < (reaping.linesGoneBefore ?? 0) - DAY_MS && left[range]?.hasOwnLogs === false
   while (left.length > 0) {
     reaping.checkRunning()
     const perRange = Math.max(1, Math.floor(GATHERED_RUNS / left.length))
     const doomed = await doomedRuns(reaping, left, perRange)
-    // Where this tick has looked for old lines already, looking again would lead through what is dead and not yet vacuumed. A
-    // line that was written long after its run was requested goes when it is old itself.
-    const [bare, full] = [doomed.filter(isBare), doomed.filter((run) => !isBare(run))]
-    await pruneInOrder(reaping, bare, { hasLines: false })
-    await pruneInOrder(reaping, full, { hasLines: true })
+    await pruneInOrder(reaping, doomed)
     left = remaining(left, doomed, perRange)
   }
 }
@@ -151,11 +137,7 @@ const isAfter = (a: Doomed, b: Doomed) => a.at > b.at || (a.at.getTime() === b.a
  * Runs go with what belongs to them, by one statement for a batch. That needs no lock on what belongs to them: a run that has
  * ended never moves again. Where somebody has locked one all the same, it is passed over, and a later tick finds it.
  */
-async function pruneInOrder(
-  reaping: Reaping,
-  runs: readonly Doomed[],
-  { hasLines }: { hasLines: boolean },
-): Promise<void> {
+async function pruneInOrder(reaping: Reaping, runs: readonly Doomed[]): Promise<void> {
   if (runs.length === 0) return
   const { reaped } = reaping
   let rowsPerRun = ROWS_PER_RUN
@@ -168,7 +150,7 @@ async function pruneInOrder(
     // Locks are taken by the deletion itself; only where it could not have one are they asked for beforehand.
     const skipsLocked = isSecondTry
     isSecondTry = true
-    const removed = await removeBatch(tx, ids, { room, hasLines, skipsLocked })
+    const removed = await removeBatch(tx, ids, { room, skipsLocked })
     isSecondTry = false
     reaped.logsPruned += removed.logs
     reaped.runsPruned += removed.runs
@@ -186,7 +168,7 @@ async function pruneInOrder(
 async function removeBatch(
   tx: SqlTx,
   ids: readonly string[],
-  { room, hasLines, skipsLocked }: { room: number; hasLines: boolean; skipsLocked: boolean },
+  { room, skipsLocked }: { room: number; skipsLocked: boolean },
 ) {
   const runs = tx`any(${ids as string[]}::uuid[])`
   const removed = (kind: number) => tx`any(array(select d.ctid from doomed d where d.kind = ${kind}))`
@@ -194,8 +176,8 @@ async function removeBatch(
     and (select c.rows from counted c) < ${room}`
   const [counts] = await tx<{ rows: number; logs: number; runs: number }[]>`
     with doomed as materialized (
-      ${hasLines ? tx`select 1 as kind, c.ctid from run_log c where c.run_id = ${runs} union all` : tx``}
-      select 2 as kind, c.ctid from run_file c where c.run_id = ${runs}
+      select 1 as kind, c.ctid from run_log c where c.run_id = ${runs}
+      union all select 2, c.ctid from run_file c where c.run_id = ${runs}
       union all select 3, c.ctid from run_attempt c where c.run_id = ${runs}
       union all select 4, c.ctid from quality_result c where c.run_id = ${runs}
       union all select 5, c.ctid from transition c where c.machine = 'run' and c.entity_id = ${runs}

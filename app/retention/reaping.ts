@@ -66,8 +66,6 @@ export interface Reaping {
   cutoffs: Cutoffs
   /** Counted as it happens, so that a duty that fails half way is counted half way. */
   reaped: Reaped
-  /** This tick has removed all log lines from before this time, but those of pipelines with an age of their own. */
-  linesGoneBefore?: number
   /** Milliseconds. */
   pause(ms: number): Promise<void>
   /** Throws when the tick is to end early. */
