@@ -85,10 +85,5 @@ export const MUTATIONS: readonly Mutation[] = [
     /where closed_at < (\$\d+) and/,
     'where $1::timestamptz is not null and',
   ),
-  rewriting(
-    'purge files that another pipeline has pinned',
-    /select distinct pin\.key, pin\.value as "versionId" from/,
-    'select distinct pin.key, null as "versionId" from',
-  ),
   rewriting('write no history', / as t\(entity_id uuid, event text[^)]*\)/, '$& where false'),
 ]
