@@ -25,7 +25,7 @@ export default defineConfig({
       name: 'api',
       testIgnore: ['browser/**', 'clock/**', 'faults/**', 'security/{pipeline,python,template,query}-*'],
     },
-    { name: 'security', testMatch: 'security/**/*.spec.ts', timeout: 60_000 },
+    { name: 'security', testMatch: 'security/*-escape.spec.ts', timeout: 60_000 },
     {
       name: 'browser',
       testMatch: 'browser/**/*.spec.ts',
