@@ -1,8 +1,12 @@
 // Specification: Python pipelines. Code of a pipeline that tries to get out of its process: whatever it tries is refused,
 // what it starts ends with it, and the service goes on.
+import { join } from 'node:path'
 import { expect, test } from '@playwright/test'
 import { fresh, newPipeline, writeFile } from '../resources.ts'
 import { ended, expectFailed, expectHealthy, expectNothingTold, runOf, started } from './attempts.ts'
+
+/** Where the service's own code is, on this machine. */
+const ROOT = join(import.meta.dirname, '..', '..')
 
 test.beforeEach(async ({ request }) => {
   const { python } = await (await request.get('/health/ready')).json()
@@ -28,7 +32,7 @@ const ATTEMPTS: Record<string, string> = {
   'finds the database':
     'must(glob.glob("/**/postgresql.conf", recursive=False) + glob.glob(os.getcwd() + "/../../../../**/PG_VERSION", recursive=True))',
   'finds the lake': 'must(glob.glob(os.getcwd() + "/../../../../**/_lake/**", recursive=True))',
-  'reads the code of the service': 'must(glob.glob("/work/*") + glob.glob("/**/sidecars/*"))',
+  'reads the code of the service': `must(glob.glob(${JSON.stringify(join(ROOT, '*'))}) + glob.glob("/**/sidecars/*"))`,
   'lists the processes':
     'must([p for p in os.listdir("/proc") if p.isdigit() and int(p) not in (1, 2, os.getpid())])',
   'uses descriptors that are not its own': 'must([n for n in range(6, 64) if is_open(n)])',
