@@ -1,15 +1,8 @@
 import type { Sql } from '../../drizzle/client.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
+import type { Visible } from '../access/ports.ts'
 import type { Layer } from '../http/names.ts'
 import type { Source } from '../pipelines/source-references.ts'
-
-/** What a caller may see: everything of a kind, or what has these ids (namespaces: these names). */
-export interface Visible {
-  pipelines: 'all' | readonly string[]
-  zones: 'all' | readonly string[]
-  /** Whose tables that no pipeline makes are seen. */
-  namespaces: 'all' | readonly string[]
-}
 
 /** Of one namespace or of all, as far as it is visible. */
 export interface Scope {

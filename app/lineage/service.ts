@@ -1,5 +1,6 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
+import { EVERYTHING } from '../access/ports.ts'
 import type { Layer } from '../http/names.ts'
 import { limits } from '../limits.ts'
 import type { Log } from '../log.ts'
@@ -15,13 +16,10 @@ import {
   type Table,
   tablesNamed,
   tablesOf,
-  type Visible,
   type Zone,
   zonesOf,
 } from './queries.ts'
 import type { Edge, LineageGraph, LineageQuery, PipelineNode, TableNode, ZoneNode } from './schema.ts'
-
-export type { Visible }
 
 export interface LineageDeps {
   sql: Sql
@@ -30,8 +28,6 @@ export interface LineageDeps {
 }
 
 export type LineageService = ReturnType<typeof makeLineageService>
-
-const EVERYTHING: Visible = { pipelines: 'all', zones: 'all', namespaces: 'all' }
 
 /** Computed whenever it is asked for; only what a version of a source reads is remembered. */
 export function makeLineageService({ sql, log, references }: LineageDeps) {
