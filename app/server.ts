@@ -1,5 +1,7 @@
 // The HTTP application: slices in, one `fetch` out. It names no runtime, so it answers wherever web standards do.
 import { type AnyElysia, Elysia } from 'elysia'
+import { accessBy, everythingToAll, nothingToAnybody } from './access/access.ts'
+import type { Enforcement } from './access/ports.ts'
 import type { RecordRequest } from './audit/service.ts'
 import { makeAccessTokens } from './auth/access-tokens.ts'
 import { makeApiKeys } from './auth/api-keys.ts'
@@ -49,6 +51,8 @@ export interface AppParts {
   describePython?: (signal: AbortSignal) => Promise<PythonHealth | null>
   /** In place of the modes that the configuration names: a plugin's. */
   authenticate?: Authenticate
+  /** Of the Pro edition; without one, nothing is allowed but to administrators. */
+  enforcement?: Enforcement
   /** Told of every answer. */
   audit: RecordRequest
   /** Route plugins of the slices, mounted under /api/v1. */
@@ -106,6 +110,7 @@ export function buildApp(parts: AppParts): App {
       perform: async (request) => await elysia.fetch(request),
       authenticate: parts.authenticate ?? authenticateBy(parts),
       mayUse: config.edition === 'pro' ? isForAdminsOrAll : () => true,
+      accessOf: config.edition === 'pro' ? accessBy(parts.enforcement ?? nothingToAnybody) : everythingToAll,
       limitRequest: makeLimitRequest(config.rateLimit, parts.clock),
       cors: makeCors(config.corsOrigins),
       clientAddress: makeClientAddress(config.trustedProxies),

@@ -1,4 +1,6 @@
 // One request from its arrival to its answer: everything that holds for every route, in the order in which it is decided.
+import type { AccessOf } from '../access/access.ts'
+import { type Access, UNLIMITED, type Visible } from '../access/ports.ts'
 import type { RecordRequest } from '../audit/service.ts'
 import type { Clock } from '../clock.ts'
 import type { NewId } from '../ids.ts'
@@ -20,6 +22,7 @@ export interface ExchangeDeps {
   authenticate: Authenticate
   /** Whether somebody who is known may use a route at all. */
   mayUse(identity: Identity, route: Route | null): boolean
+  accessOf: AccessOf
   limitRequest: LimitRequest
   cors: Cors
   log: Log
@@ -37,6 +40,8 @@ export interface Exchange {
   route: Route
   /** Null on routes that are open or check a credential of their own. */
   identity: Identity | null
+  /** What the caller may do; everything in the community edition, and on routes that check a credential of their own. */
+  access: Access
   /** The client's address; empty when nobody knows it. */
   client(): string
 }
@@ -49,6 +54,9 @@ export function exchangeOf(request: Request): Exchange {
   if (exchange === undefined) throw new Error('this request did not come through the server')
   return exchange
 }
+
+/** What the caller of a request may see. */
+export const visibleTo = (request: Request): Promise<Visible> => exchangeOf(request).access.visible()
 
 /** The handler of all requests. It answers always, and never throws. */
 export function makeFetch(deps: ExchangeDeps): (request: Request, peer?: Peer) => Promise<Response> {
@@ -126,7 +134,8 @@ async function admit(deps: ExchangeDeps, arrival: Arrival): Promise<Response> {
   checkEncoding(target)
   if (route.constant !== null && request.method === 'GET') return new Response(route.constant, CONSTANT)
   const routed = asRouted(request, route)
-  exchanges.set(routed, { requestId, route, identity, client: arrival.client })
+  const access = identity === null ? UNLIMITED : deps.accessOf(identity)
+  exchanges.set(routed, { requestId, route, identity, access, client: arrival.client })
   const response = await perform(routed)
   return request.method === 'HEAD' ? headOf(response) : response
 }
