@@ -1,3 +1,4 @@
+export * from './access.ts'
 export * from './catalog.ts'
 export * from './landing.ts'
 export * from './namespace.ts'

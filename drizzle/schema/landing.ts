@@ -27,7 +27,10 @@ export const landingZones = pgTable(
     createdAt: createdAt(),
     updatedAt: updatedAt(),
   },
-  (t) => [unique('landing_zone_name').on(t.namespace, t.name)],
+  (t) => [
+    unique('landing_zone_name').on(t.namespace, t.name),
+    index('landing_zone_owner').on(t.owner).where(sql`owner is not null`),
+  ],
 )
 
 /** A file of a zone. It is active until a successful run has archived it: `archivedByRun` is that fact, moving the object follows later. */

@@ -44,6 +44,7 @@ export const pipelines = pgTable(
   },
   (t) => [
     uniqueIndex('pipeline_live_name').on(t.namespace, t.layer, t.name).where(sql`deleted_at is null`),
+    index('pipeline_owner').on(t.owner).where(sql`owner is not null`),
     index('pipeline_deleted').on(t.deletedAt).where(sql`deleted_at is not null`),
     index('pipeline_created').on(t.createdAt, t.id),
     /** Deleted ones too: their runs are listed under their names. */

@@ -1,0 +1,28 @@
+import { sql } from 'drizzle-orm'
+import { check, index, pgTable, text, unique, uuid } from 'drizzle-orm/pg-core'
+import { createdAt } from './columns.ts'
+
+/**
+ * Who may use what is another's. Without a foreign key, since what is shared is of three kinds: whoever deletes one of
+ * them deletes its grants in the same transaction, and whoever grants holds it meanwhile.
+ */
+export const accessGrants = pgTable(
+  'access_grant',
+  {
+    id: uuid('id').primaryKey(),
+    /** Subjects of tokens; empty: an API key. */
+    grantorId: text('grantor_id').notNull(),
+    granteeId: text('grantee_id').notNull(),
+    resourceType: text('resource_type').notNull(),
+    resourceId: uuid('resource_id').notNull(),
+    permission: text('permission').notNull(),
+    createdAt: createdAt(),
+  },
+  (t) => [
+    unique('access_grant_once').on(t.resourceId, t.granteeId, t.grantorId, t.resourceType),
+    /** What a grantee may see. */
+    index('access_grant_grantee').on(t.granteeId, t.resourceType, t.resourceId),
+    check('access_grant_type', sql`${t.resourceType} in ('pipeline', 'namespace', 'landing_zone')`),
+    check('access_grant_permission', sql`${t.permission} in ('read', 'write', 'admin')`),
+  ],
+)
