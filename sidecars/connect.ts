@@ -9,6 +9,7 @@ import {
   Health,
   HealthCheckResponse_ServingStatus as ServingStatus,
 } from '../proto/gen/grpc/health/v1/health_pb.ts'
+import { takesTrace } from '../proto/trace.ts'
 
 /** What a sidecar serves, over whatever protocol. */
 export interface ServedServices {
@@ -46,6 +47,7 @@ export function serveConnect(options: ConnectServerOptions): ConnectServer {
   const shutdown = new AbortController()
   const router = createConnectRouter({
     grpc: false,
+    interceptors: [takesTrace],
     readMaxBytes: options.readMaxBytes,
     shutdownSignal: shutdown.signal,
   })

@@ -5,12 +5,14 @@ import { createServer, type ServerHttp2Session } from 'node:http2'
 import type { AddressInfo, Socket } from 'node:net'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { connectNodeAdapter } from '@connectrpc/connect-node'
+import { takesTrace } from '../proto/trace.ts'
 import { type ConnectServer, type ConnectServerOptions, registerAll } from './connect.ts'
 
 /** Serves without TLS. Rejects when the port is taken. */
 export async function serveGrpc(options: ConnectServerOptions): Promise<ConnectServer> {
   const shutdown = new AbortController()
   const handler = connectNodeAdapter({
+    interceptors: [takesTrace],
     routes: (router) => registerAll(router, options, shutdown.signal),
     readMaxBytes: options.readMaxBytes,
     shutdownSignal: shutdown.signal,

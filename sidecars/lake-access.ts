@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { chmod, copyFile, link, mkdir, open, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { traceHeaders } from '../proto/trace.ts'
 import { accepted, patiently, transferTimeoutMs } from './http.ts'
 import { type Lease, type ObjectCache, READ_ONLY } from './object-cache.ts'
 
@@ -141,4 +142,4 @@ export function gatewayLake(gateway: Gateway): LakeFiles {
 }
 
 const urlOf = ({ url }: Gateway, key: string) => `${url}/${key.split('/').map(encodeURIComponent).join('/')}`
-const authorization = ({ token }: Gateway) => ({ authorization: `Bearer ${token}` })
+const authorization = ({ token }: Gateway) => ({ ...traceHeaders(), authorization: `Bearer ${token}` })

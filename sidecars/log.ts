@@ -1,4 +1,6 @@
-// One line per event on standard output; the supervisor adds time and name when it passes lines on.
+// One line per event on standard output, saying which request it is about; the supervisor adds time and name when it
+// passes lines on.
+import { traceFields } from '../proto/trace.ts'
 
 export type Fields = Record<string, string | number | boolean>
 
@@ -15,12 +17,14 @@ export function makeLog(
 ): Log {
   const line =
     (level: 'info' | 'warn' | 'error') =>
-    (message: string, fields: Fields = {}) =>
+    (message: string, given: Fields = {}) => {
+      const fields = { ...given, ...traceFields() }
       write(
         format === 'json'
           ? `${JSON.stringify({ level, name, message, ...fields })}\n`
           : `${level === 'info' ? '' : `${level} `}${message}${textOf(fields)}\n`,
       )
+    }
   return { info: line('info'), warn: line('warn'), error: line('error') }
 }
 

@@ -6,6 +6,8 @@ const REQUEST_HEADERS = [
   'Authorization',
   'X-Webhook-Token',
   'X-Request-ID',
+  'Traceparent',
+  'Tracestate',
   'Idempotency-Key',
   'If-Match',
   'If-None-Match',

@@ -1,4 +1,6 @@
 // One request from its arrival to its answer: everything that holds for every route, in the order in which it is decided.
+
+import { inTrace, requestIdIn, traceIdOf, traceOf, traceparentIn } from '../../proto/trace.ts'
 import type { AccessOf } from '../access/access.ts'
 import { type Access, UNLIMITED, type Visible } from '../access/ports.ts'
 import type { RecordRequest } from '../audit/service.ts'
@@ -62,12 +64,18 @@ export const visibleTo = (request: Request): Promise<Visible> => exchangeOf(requ
 export function makeFetch(deps: ExchangeDeps): (request: Request, peer?: Peer) => Promise<Response> {
   return async (request, peer = NOBODY) => {
     const began = deps.clock.elapsed()
-    const requestId = requestIdOf(request) ?? deps.newId()
+    const requestId = requestIdIn(request.headers) ?? deps.newId()
     const target = targetOf(request.url)
     const route = deps.routes.find(request.method, target.path)
     const client = () => deps.clientAddress(request, peer)
     const arrival: Arrival = { request, requestId, target, route, identity: null, allowance: null, client }
-    const { response, failure } = await answer(deps, arrival)
+    // What is always the same asks nobody.
+    const { response, failure } = await (route?.constant
+      ? answer(deps, arrival)
+      : inTrace(
+          () => traceOf(request.headers, requestId),
+          () => answer(deps, arrival),
+        ))
     deps.audit({
       method: request.method,
       path: target.path,
@@ -181,11 +189,6 @@ function setCommonHeaders(headers: Headers) {
   }
 }
 
-const requestIdOf = (request: Request) => {
-  const given = request.headers.get('x-request-id')
-  return given !== null && /^[\w.:-]{1,128}$/.test(given) ? given : null
-}
-
 /** Metric labels and log lines carry patterns: what a client makes up must not become a time series. */
 const UNMATCHED = 'unmatched'
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
@@ -215,9 +218,15 @@ function report(
   metrics.httpRequests.inc(labels)
   metrics.httpSeconds.observe(labels, ms / 1000)
   const line = `${method} ${path} ${response.status}`
-  const fields = { ms: Math.round(ms * 10) / 10, request_id: requestId }
-  if (failure?.status === 500) log.error(line, { ...fields, error: failure.cause ?? failure })
-  else if (!isWorthALine(path, response.status, ms)) return
+  const isFault = failure?.status === 500
+  if (!isFault && !isWorthALine(path, response.status, ms)) return
+  const traceparent = traceparentIn(request.headers)
+  const fields = {
+    ms: Math.round(ms * 10) / 10,
+    request_id: requestId,
+    ...(traceparent !== null && { trace_id: traceIdOf(traceparent) }),
+  }
+  if (isFault) log.error(line, { ...fields, error: failure.cause ?? failure })
   else if (response.status < 500) log.info(line, fields)
   else log.warn(line, failure === undefined ? fields : { ...fields, error: failure.message })
 }

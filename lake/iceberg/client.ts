@@ -2,6 +2,7 @@
 // Source: Iceberg REST catalog OpenAPI.
 
 import { setTimeout as wait } from 'node:timers/promises'
+import { traceHeaders } from '../../proto/trace.ts'
 import { parseJson, stringifyJson } from './json.ts'
 import { metadataFrom, type TableMetadata } from './metadata.ts'
 import type { Schema } from './types.ts'
@@ -195,6 +196,7 @@ async function callOnce(
       method,
       headers: {
         accept: 'application/json',
+        ...traceHeaders(),
         ...more,
         ...(body && { 'content-type': 'application/json' }),
         ...(token !== undefined && { authorization: `Bearer ${token}` }),

@@ -2,6 +2,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { LAYERS, tableKey } from '../../lake/pipeline/names.ts'
 import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import { traceHeaders } from '../../proto/trace.ts'
 import { accepted, patiently } from '../http.ts'
 import { limits } from './limits.ts'
 import { Lru } from './lru.ts'
@@ -81,7 +82,7 @@ async function changesOf(
   const answer: unknown = await patiently(
     async (deadline) => {
       const response = await fetch(`${lake.catalogUrl}/sluice/v1/commits/${commit}/tables${query}`, {
-        headers: { authorization: `Bearer ${lake.token}` },
+        headers: { ...traceHeaders(), authorization: `Bearer ${lake.token}` },
         signal: deadline,
       })
       return (await accepted(response, `reading main at commit ${commit}`)).json()

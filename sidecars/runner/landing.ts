@@ -7,6 +7,7 @@ import {
   type LandingInput,
   LandingInputSchema,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { traceHeaders } from '../../proto/trace.ts'
 import { accepted, HttpFailure, patiently } from '../http.ts'
 import { type Gateway, openObject } from '../lake-access.ts'
 
@@ -52,7 +53,7 @@ async function freeze(
   try {
     const text = await patiently(
       async (signal) => {
-        const headers = { authorization: `Bearer ${access.token}` }
+        const headers = { ...traceHeaders(), authorization: `Bearer ${access.token}` }
         const response = await accepted(await fetch(url, { headers, signal }), `reading landing zone ${zone}`)
         return response.text()
       },

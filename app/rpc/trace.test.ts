@@ -1,0 +1,95 @@
+// A client's trace on its whole way: into the query service, a process of its own, and from there into the catalog.
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { startTestQueries, type TestQueries } from '../../sidecars/query/testing.ts'
+import { systemClock } from '../clock.ts'
+import { newId } from '../ids.ts'
+import { queryRoutes } from '../query/routes.ts'
+import { makeQueryService } from '../query/service.ts'
+import type { App } from '../server.ts'
+import { testApp } from '../test-app.ts'
+import { queryAt } from './clients.ts'
+import { makePool } from './pool.ts'
+
+setDefaultTimeout(30_000)
+
+const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
+const TRACEPARENT = `00-${TRACE}-00f067aa0ba902b7-01`
+
+let queries: TestQueries
+let app: App
+/** In place of the API's address: notes what comes and passes it on, or refuses it. */
+let catalog: ReturnType<typeof Bun.serve>
+let heard: Headers[] = []
+let isRefusing = false
+
+beforeAll(async () => {
+  queries = await startTestQueries()
+  catalog = Bun.serve({
+    port: 0,
+    fetch(request) {
+      heard.push(request.headers)
+      if (isRefusing) return new Response('not today', { status: 404 })
+      const { pathname, search } = new URL(request.url)
+      return fetch(`${queries.catalog.url}${pathname}${search}`, { headers: request.headers })
+    },
+  })
+  const { sql, tokens } = queries.catalog
+  const services = makePool('query service', [queryAt(queries.url, () => {})])
+  const publicUrl = catalog.url.origin
+  app = testApp({
+    api: [queryRoutes(makeQueryService({ sql, tokens, clock: systemClock, newId, publicUrl, services }))],
+  })
+})
+afterAll(async () => {
+  await catalog.stop(true)
+  await queries.close()
+})
+
+/** What the catalog hears while a query with these headers is answered. */
+async function heardOf(headers: Record<string, string>) {
+  heard = []
+  // Another table each time, which nobody has asked for and so nobody remembers.
+  const name = `t${newId().replaceAll('-', '')}`
+  await queries.table(`default.gold.${name}`, 'SELECT 1 AS a')
+  const response = await app.fetch(
+    new Request('http://test/api/v1/query', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify({ sql: `SELECT * FROM gold.${name}` }),
+    }),
+  )
+  const said = (name: string) => [...new Set(heard.map((one) => one.get(name)))]
+  return {
+    status: response.status,
+    traceparents: said('traceparent'),
+    tracestates: said('tracestate'),
+    requestIds: said('x-request-id'),
+  }
+}
+
+test('a request’s trace and id reach the query service and the catalog that it asks', async () => {
+  const headers = { traceparent: TRACEPARENT, tracestate: 'a=1', 'x-request-id': 'asked-for-it' }
+  expect(await heardOf(headers)).toEqual({
+    status: 200,
+    traceparents: [TRACEPARENT],
+    tracestates: ['a=1'],
+    requestIds: ['asked-for-it'],
+  })
+})
+
+test('a trace that is none stops at the API, and the id of the request is made there', async () => {
+  expect(await heardOf({ traceparent: TRACEPARENT.toUpperCase(), tracestate: 'a=1' })).toEqual({
+    status: 200,
+    traceparents: [null],
+    tracestates: [null],
+    requestIds: [expect.stringMatching(/^[0-9a-f-]{36}$/)],
+  })
+})
+
+test('what the query service logs says which request and trace it is about', async () => {
+  isRefusing = true
+  await heardOf({ traceparent: TRACEPARENT, 'x-request-id': 'refused' })
+  isRefusing = false
+  const line = queries.log().split('\n').find((one) => one.includes('error'))
+  expect(line).toContain(`request_id=refused trace_id=${TRACE}`)
+})

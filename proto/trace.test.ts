@@ -1,0 +1,58 @@
+import { expect, test } from 'bun:test'
+import { inTrace, traceFields, traceHeaders, traceOf } from './trace.ts'
+
+const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
+const PARENT = '00f067aa0ba902b7'
+const parsed = (traceparent: string, tracestate?: string) => {
+  const { traceparent: kept, tracestate: state } = traceOf(
+    new Headers({ traceparent, ...(tracestate !== undefined && { tracestate }) }),
+  )
+  return { kept, state }
+}
+
+test('a traceparent is passed on as it came, with its tracestate', () => {
+  const traceparent = `00-${TRACE}-${PARENT}-01`
+  expect(parsed(traceparent, 'a=1,b=2')).toEqual({ kept: traceparent, state: 'a=1,b=2' })
+})
+
+test('one that is no trace is as none, and its tracestate too', () => {
+  for (const none of [
+    '',
+    'nonsense',
+    `00-${TRACE}-${PARENT}`,
+    `00-${TRACE}-${PARENT}-01-more`,
+    `00-${TRACE.toUpperCase()}-${PARENT}-01`,
+    `00-${'0'.repeat(32)}-${PARENT}-01`,
+    `00-${TRACE}-${'0'.repeat(16)}-01`,
+    `ff-${TRACE}-${PARENT}-01`,
+    `01-${TRACE}-${PARENT}-01more`,
+    `00-${TRACE}-${PARENT}-01, 00-${TRACE}-${PARENT}-01`,
+  ])
+    expect([none, parsed(none, 'a=1')]).toEqual([none, { kept: null, state: null }])
+})
+
+test('one of a later version goes on as this one has it', () => {
+  expect(parsed(`01-${TRACE}-${PARENT}-ff-more`).kept).toBe(`00-${TRACE}-${PARENT}-01`)
+})
+
+test('a tracestate longer than what is carried is left out', () => {
+  expect(parsed(`00-${TRACE}-${PARENT}-00`, 'a'.repeat(513)).state).toBeNull()
+})
+
+test('what a request starts belongs to it, and what is beside it does not', async () => {
+  const traceparent = `00-${TRACE}-${PARENT}-01`
+  const trace = { requestId: 'r-1', traceparent, tracestate: null }
+  const inside = inTrace(
+    () => trace,
+    async () => {
+      await Promise.resolve()
+      return [traceHeaders(), traceFields()]
+    },
+  )
+  expect(traceHeaders()).toEqual({})
+  expect(await inside).toEqual([
+    { 'x-request-id': 'r-1', traceparent },
+    { request_id: 'r-1', trace_id: TRACE },
+  ])
+  expect(traceFields()).toEqual({})
+})
