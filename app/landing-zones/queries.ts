@@ -1,6 +1,8 @@
 import { and, asc, desc, eq, isNull, sql } from 'drizzle-orm'
 import type { Queryable, Tx } from '../../drizzle/client.ts'
 import { landingFiles, landingZones } from '../../drizzle/schema/index.ts'
+import type { Visible } from '../access/ports.ts'
+import { isSeenId } from '../access/seen-columns.ts'
 import type { Page } from '../http/pagination.ts'
 import type { UpdateLifecycle, UpdateZone } from './schema.ts'
 
@@ -19,13 +21,16 @@ const isActive = isNull(landingFiles.archivedByRun)
 const named = (ref: ZoneRef) =>
   and(eq(landingZones.namespace, ref.namespace), eq(landingZones.name, ref.name))
 
-/** By namespace and name. */
+/** By namespace and name, of those the caller sees. */
 export async function zones(
   db: Queryable,
-  namespace: string | undefined,
+  { namespace, seen }: { namespace: string | undefined; seen: Visible['zones'] },
   { limit, offset }: Page,
 ): Promise<{ items: ZoneWithFiles[]; total: number }> {
-  const where = namespace === undefined ? undefined : eq(landingZones.namespace, namespace)
+  const where = and(
+    namespace === undefined ? undefined : eq(landingZones.namespace, namespace),
+    isSeenId(landingZones.id, seen),
+  )
   const page = db
     .select()
     .from(landingZones)

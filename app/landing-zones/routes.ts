@@ -1,5 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { ErrorBody } from '../http/names.ts'
 import { linkHeader, PageQuery, pageOf } from '../http/pagination.ts'
@@ -33,7 +34,7 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
       '',
       async ({ query, request, set }) => {
         const page = pageOf(query, limits.listCap)
-        const list = await zones.list(query.namespace, page)
+        const list = await zones.list(query.namespace, page, await visibleTo(request))
         set.headers.link = linkHeader(request.url, page, list.total)
         return list
       },

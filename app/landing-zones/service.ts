@@ -1,4 +1,5 @@
 import type { Db } from '../../drizzle/client.ts'
+import { EVERYTHING } from '../access/ports.ts'
 import { alreadyExists, notFound } from '../http/errors.ts'
 import type { Page } from '../http/pagination.ts'
 import { noZone } from './arrivals.ts'
@@ -48,8 +49,9 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
   }
 
   return {
-    async list(namespace: string | undefined, page: Page) {
-      const { items, total } = await zones(db, namespace, page)
+    /** As far as the caller sees them. */
+    async list(namespace: string | undefined, page: Page, { zones: seen } = EVERYTHING) {
+      const { items, total } = await zones(db, { namespace, seen }, page)
       return { zones: items.map(shapeOf), total }
     },
 

@@ -1,6 +1,7 @@
 import type { Sql } from '../../drizzle/client.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import type { Visible } from '../access/ports.ts'
+import { andSeenId, andTableSeen } from '../access/sight.ts'
 import type { Layer } from '../http/names.ts'
 import type { Source } from '../pipelines/source-references.ts'
 
@@ -68,9 +69,9 @@ export type Table = TableName & { rowCount: string; sizeBytes: string }
 
 /** Tables of main. */
 export const tablesOf = (sql: Sql, { namespace, visible }: Scope): Promise<Table[]> => sql<Table[]>`
-  ${selectTables(sql)} ${visibleMaker(sql, visible)}
+  ${selectTables(sql)}
   where entry.to_commit is null ${namespace === undefined ? sql`` : sql`and entry.namespace = ${namespace}`}
-    ${isTableSeen(sql, visible)}
+    ${andTableSeen(sql, visible)}
   order by entry.namespace collate "C", entry.layer collate "C", entry.name collate "C"`
 
 /** Those of these tables that main has. */
@@ -81,8 +82,7 @@ export const tablesNamed = (sql: Sql, names: readonly TableName[], visible: Visi
     join unnest(${column('namespace')}::text[], ${column('layer')}::text[], ${column('name')}::text[])
       as wanted (namespace, layer, name)
       on entry.namespace = wanted.namespace and entry.layer = wanted.layer and entry.name = wanted.name
-    ${visibleMaker(sql, visible)}
-    where entry.to_commit is null ${isTableSeen(sql, visible)}`
+    where entry.to_commit is null ${andTableSeen(sql, visible)}`
 }
 
 export interface Zone {
@@ -97,31 +97,14 @@ export const zonesOf = (sql: Sql, { namespace, visible: { zones } }: Scope): Pro
   from landing_zone zone cross join lateral (
     select count(*)::int from landing_file where zone_id = zone.id and archived_by_run is null) active
   where ${namespace === undefined ? sql`true` : sql`zone.namespace = ${namespace}`}
-    ${zones === 'all' ? sql`` : sql`and zone.id = any(${[...zones]}::uuid[])`}
+    ${andSeenId(sql, sql`zone.id`, zones)}
   order by zone.namespace, zone.name`
 
 const isSeen = (sql: Sql, { namespace, visible: { pipelines } }: Scope) => sql`
   p.deleted_at is null
   ${namespace === undefined ? sql`` : sql`and p.namespace = ${namespace}`}
-  ${pipelines === 'all' ? sql`` : sql`and p.id = any(${[...pipelines]}::uuid[])`}`
+  ${andSeenId(sql, sql`p.id`, pipelines)}`
 
 const selectTables = (sql: Sql) => sql`
   select entry.namespace, entry.layer, entry.name, content.row_count as "rowCount", content.size_bytes as "sizeBytes"
   from main_entry entry join lake_content content on content.id = entry.content_id`
-
-/** A table is seen by whoever sees the pipeline that makes it; without one, by whoever sees its namespace. */
-const seesAllTables = ({ pipelines, namespaces }: Visible) => pipelines === 'all' && namespaces === 'all'
-
-const visibleMaker = (sql: Sql, visible: Visible) =>
-  seesAllTables(visible)
-    ? sql``
-    : sql`left join pipeline maker on maker.deleted_at is null and maker.namespace = entry.namespace
-        and maker.layer = entry.layer and maker.name = entry.name`
-
-function isTableSeen(sql: Sql, visible: Visible) {
-  if (seesAllTables(visible)) return sql``
-  const { pipelines, namespaces } = visible
-  const made = pipelines === 'all' ? sql`true` : sql`maker.id = any(${[...pipelines]}::uuid[])`
-  const orphan = namespaces === 'all' ? sql`true` : sql`entry.namespace = any(${[...namespaces]}::text[])`
-  return sql`and case when maker.id is null then ${orphan} else ${made} end`
-}

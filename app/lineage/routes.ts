@@ -1,4 +1,5 @@
 import { Elysia } from 'elysia'
+import { visibleTo } from '../http/exchange.ts'
 import { ErrorBody } from '../http/names.ts'
 import { LineageGraph, LineageQuery } from './schema.ts'
 import type { LineageService } from './service.ts'
@@ -7,7 +8,7 @@ export const lineageRoutes = (lineage: LineageService) =>
   new Elysia({ prefix: '/lineage' }).get(
     '',
     // Thousands of nodes of a known shape: they are written as they are.
-    async ({ query }) => Response.json(await lineage.graph(query)),
+    async ({ query, request }) => Response.json(await lineage.graph(query, await visibleTo(request))),
     {
       query: LineageQuery,
       response: { 200: LineageGraph, 400: ErrorBody, 503: ErrorBody },

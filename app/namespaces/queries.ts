@@ -1,18 +1,28 @@
 import { asc, count, eq } from 'drizzle-orm'
 import type { Queryable } from '../../drizzle/client.ts'
 import { namespaces } from '../../drizzle/schema/index.ts'
+import type { Visible } from '../access/ports.ts'
+import { isSeenName } from '../access/seen-columns.ts'
 import type { Page } from '../http/pagination.ts'
 import type { CreateNamespace, Namespace } from './schema.ts'
 
 type Row = typeof namespaces.$inferSelect
+type Seen = Visible['namespaces']
 
-export async function namespacesOn(db: Queryable, { limit, offset }: Page) {
-  const rows = await db.select().from(namespaces).orderBy(asc(namespaces.name)).limit(limit).offset(offset)
+/** By name, of those the caller sees. */
+export async function namespacesOn(db: Queryable, { limit, offset }: Page, seen: Seen = 'all') {
+  const rows = await db
+    .select()
+    .from(namespaces)
+    .where(isSeenName(namespaces.name, seen))
+    .orderBy(asc(namespaces.name))
+    .limit(limit)
+    .offset(offset)
   return rows.map(shapeOf)
 }
 
-export async function namespaceCount(db: Queryable): Promise<number> {
-  const [row] = await db.select({ total: count() }).from(namespaces)
+export async function namespaceCount(db: Queryable, seen: Seen = 'all'): Promise<number> {
+  const [row] = await db.select({ total: count() }).from(namespaces).where(isSeenName(namespaces.name, seen))
   return row?.total ?? 0
 }
 

@@ -1,4 +1,5 @@
 import type { Db } from '../../drizzle/client.ts'
+import { EVERYTHING } from '../access/ports.ts'
 import { alreadyExists, forbidden, invalid, notFound } from '../http/errors.ts'
 import type { Page } from '../http/pagination.ts'
 import {
@@ -17,8 +18,10 @@ export type NamespaceService = ReturnType<typeof makeNamespaceService>
 const DEFAULT = 'default'
 
 export const makeNamespaceService = ({ db }: { db: Db }) => ({
-  async list(page: Page) {
-    const [namespaces, total] = await Promise.all([namespacesOn(db, page), namespaceCount(db)])
+  /** Those the caller sees; all see `default`, where everybody may create. */
+  async list(page: Page, { namespaces: visible } = EVERYTHING) {
+    const seen = visible === 'all' ? visible : [...visible, DEFAULT]
+    const [namespaces, total] = await Promise.all([namespacesOn(db, page, seen), namespaceCount(db, seen)])
     return { namespaces, total }
   },
 

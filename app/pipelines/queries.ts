@@ -7,6 +7,8 @@ import {
   pipelineVersions,
   runs,
 } from '../../drizzle/schema/index.ts'
+import type { Visible } from '../access/ports.ts'
+import { isSeenId } from '../access/seen-columns.ts'
 import type { Layer } from '../http/names.ts'
 import type { Page } from '../http/pagination.ts'
 import type { PipelineId } from '../ids.ts'
@@ -25,6 +27,8 @@ export interface PipelineFilter {
   namespace?: string
   layer?: string
   search?: string
+  /** Which of them the caller sees; left out, all. */
+  seen?: Visible['pipelines']
 }
 
 export const SORT_KEYS = ['created_at', 'updated_at', 'name'] as const
@@ -43,6 +47,7 @@ export async function livePipelines(
 ): Promise<{ items: PipelineWithLastRun[]; total: number }> {
   const where = and(
     isNull(pipelines.deletedAt),
+    isSeenId(pipelines.id, filter.seen),
     filter.namespace === undefined ? undefined : eq(pipelines.namespace, filter.namespace),
     filter.layer === undefined ? undefined : eq(pipelines.layer, filter.layer),
     filter.search === undefined ? undefined : ilike(pipelines.name, `%${likeText(filter.search)}%`),

@@ -1,5 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { ErrorBody, PipelinePath } from '../http/names.ts'
 import { linkHeader, PageQuery, pageOf } from '../http/pagination.ts'
@@ -28,7 +29,7 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
     .get(
       '',
       async ({ query, request, set }) => {
-        const { page, ...list } = await pipelines.list(query)
+        const { page, ...list } = await pipelines.list(query, await visibleTo(request))
         set.headers.link = linkHeader(request.url, page, list.total)
         return list
       },

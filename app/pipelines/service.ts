@@ -1,5 +1,6 @@
 import type { Db, Sql } from '../../drizzle/client.ts'
 import type { LandingZoneNames, PinnedFiles } from '../../drizzle/schema/index.ts'
+import { EVERYTHING } from '../access/ports.ts'
 import { alreadyExists } from '../http/errors.ts'
 import type { IdempotencyKey } from '../http/idempotency.ts'
 import { type Page, pageOf, sortOf } from '../http/pagination.ts'
@@ -113,9 +114,11 @@ export function makePipelineService(deps: PipelineDeps) {
     }
   }
 
-  async function list(query: PipelineQuery) {
+  /** As far as the caller sees them. */
+  async function list(query: PipelineQuery, visible = EVERYTHING) {
     const page = pageOf(query)
-    const { items, total } = await livePipelines(db, query, sortOf(query, SORT_KEYS, 'created_at'), page)
+    const filter = { ...query, seen: visible.pipelines }
+    const { items, total } = await livePipelines(db, filter, sortOf(query, SORT_KEYS, 'created_at'), page)
     return { pipelines: items.map(listShapeOf), total, page }
   }
 

@@ -12,6 +12,7 @@ const PIPELINES = 30
 interface Stored
   extends Record<RunSortKey | 'namespace' | 'layer' | 'pipeline', string | number | Date | null> {
   id: string
+  pipeline_id: string
   created_at: Date
 }
 
@@ -40,7 +41,7 @@ beforeAll(async () => {
     from generate_series(1, ${RUNS}) n join numbered p on p.number = n * 7907 % ${PIPELINES}`
   stored = [
     ...(await sql<Stored[]>`
-      select id, namespace, layer, pipeline, status, trigger, created_at, started_at, finished_at,
+      select id, pipeline_id, namespace, layer, pipeline, status, trigger, created_at, started_at, finished_at,
         duration_ms::int from run`),
   ]
 })
@@ -58,6 +59,7 @@ function expected(filter: RunFilter, { key, descending }: { key: RunSortKey; des
         (['namespace', 'layer', 'pipeline', 'status'] as const).every(
           (name) => filter[name] === undefined || run[name] === filter[name],
         ) &&
+        (filter.seen === undefined || filter.seen === 'all' || filter.seen.includes(run.pipeline_id)) &&
         (filter.from === undefined || run.created_at >= filter.from) &&
         (filter.to === undefined || run.created_at < filter.to),
     )
@@ -93,29 +95,31 @@ const FILTERS: Record<string, RunFilter> = {
 
 describe('a list of runs has the right runs in the right order and the exact total', () => {
   for (const [name, filter] of Object.entries(FILTERS))
-    test(`of ${name}`, async () => {
-      for (const key of RUN_SORT_KEYS)
-        for (const descending of [true, false]) {
-          const all = expected(filter, { key, descending })
-          for (const offset of [
-            0,
-            49,
-            1_001,
-            all.length - 30,
-            all.length - 2,
-            all.length,
-            all.length + 5_000,
-          ]) {
-            const page = { limit: 50, offset: Math.max(0, offset) }
-            const { runs, total } = await listRuns(sql, filter, { key, descending }, page)
-            expect(total).toBe(all.length)
-            expect(runs.map((run) => run.id)).toEqual(
-              all.slice(page.offset, page.offset + page.limit).map((run) => run.id),
-            )
-          }
-        }
+    test(`of ${name}`, () => expectLists(filter, RUN_SORT_KEYS))
+
+  /** Nothing of the others, in totals neither. */
+  for (const [name, filter] of Object.entries(FILTERS))
+    test(`of ${name}, to who sees some pipelines`, async () => {
+      const ids = [...new Set(stored.map((run) => run.pipeline_id))].toSorted()
+      for (const seen of [ids.filter((_, n) => n % 3 === 0), ids.slice(0, 1), []])
+        await expectLists({ ...filter, seen }, ['created_at', 'duration_ms'])
     })
 })
+
+async function expectLists(filter: RunFilter, keys: readonly RunSortKey[]) {
+  for (const key of keys)
+    for (const descending of [true, false]) {
+      const all = expected(filter, { key, descending })
+      for (const offset of [0, 49, 1_001, all.length - 30, all.length - 2, all.length, all.length + 5_000]) {
+        const page = { limit: 50, offset: Math.max(0, offset) }
+        const { runs, total } = await listRuns(sql, filter, { key, descending }, page)
+        expect(total).toBe(all.length)
+        expect(runs.map((run) => run.id)).toEqual(
+          all.slice(page.offset, page.offset + page.limit).map((run) => run.id),
+        )
+      }
+    }
+}
 
 test('pages from either end meet without a gap or a run that is on both', async () => {
   const ids: string[] = []

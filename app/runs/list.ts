@@ -1,6 +1,8 @@
 // Lists of runs, with their exact totals. There may be millions of runs, and a list may be asked for from any place on.
 import type { PendingQuery, Row } from 'postgres'
 import type { Sql } from '../../drizzle/client.ts'
+import type { Visible } from '../access/ports.ts'
+import { andSeenId } from '../access/sight.ts'
 import type { Page } from '../http/pagination.ts'
 import { listed, type RunRow, runColumns } from './queries.ts'
 import type { RunListed } from './schema.ts'
@@ -22,6 +24,8 @@ export interface RunFilter {
   status?: string
   from?: Date
   to?: Date
+  /** Whose runs the caller sees; left out, everybody's. */
+  seen?: Visible['pipelines']
 }
 
 /** Offsets beyond it are not just passed over one by one from the beginning. */
@@ -33,7 +37,8 @@ const HOUR_MS = 3_600_000
 /**
  * A page and the exact total, both as one snapshot has them. Far from the beginning, runs that are passed over are passed
  * over in an index; only the page itself is read. Deep in the list of all runs the hours lead
- * to the page (app/counts); in one that is filtered by what is counted it is found from whichever end is nearer.
+ * to the page (app/counts); in one that is filtered by what is counted it is found from whichever end is nearer. Of who
+ * sees only some pipelines the runs of these are looked at, and counted one by one.
  */
 export async function listRuns(
   sql: Sql,
@@ -41,21 +46,24 @@ export async function listRuns(
   sort: Sort,
   page: Page,
 ): Promise<{ runs: RunListed[]; total: number }> {
-  const { namespace, layer, pipeline, status, from, to } = filter
+  const { namespace, layer, pipeline, status, from, to, seen = 'all' } = filter
   const isTimed = from !== undefined || to !== undefined
   const isNamed = namespace !== undefined || layer !== undefined
-  const isCounted = pipeline === undefined && !isTimed
+  const isCounted = pipeline === undefined && !isTimed && seen === 'all'
   const isFar = page.offset > FAR
   const byHours = isFar && isCounted && !isNamed && status === undefined && sort.key === 'created_at'
-  const known = isCounted && !byHours && (isFar || isNamed) ? await countedRuns(sql, filter) : null
-  const ofPipelines = pipeline !== undefined || (isNamed && known !== null && known.all <= FEW_RUNS)
+  const isLimited = seen !== 'all'
+  const known = !isCounted
+    ? isLimited && pipeline === undefined && (await countedOf(sql, filter))
+    : !byHours && (isFar || isNamed) && (await countedRuns(sql, filter))
+  const ofPipelines = pipeline !== undefined || ((isNamed || isLimited) && known && known.all <= FEW_RUNS)
 
-  const where = ofPipelines ? ofPipelinesNamed(sql, filter) : sql`true ${named(sql, filter)}`
+  const where = ofPipelines || isLimited ? ofPipelinesNamed(sql, filter) : sql`true ${named(sql, filter)}`
   const condition = sql`${where} ${inStatus(sql, filter)} ${inTime(sql, filter)}`
   const total = isCounted
     ? sql`select coalesce(sum(rows), 0)::bigint as total from row_count
         where of = 'run' ${named(sql, filter)} ${inStatus(sql, filter)}`
-    : isTimed && pipeline === undefined && !isNamed && status === undefined
+    : isTimed && pipeline === undefined && !isLimited && !isNamed && status === undefined
       ? countOfTime(sql, filter)
       : sql`select count(*) as total from run where ${condition}`
   // Behind the offset the order of what pipelines have would be looked for in the order of all.
@@ -73,7 +81,7 @@ export async function listRuns(
   }
   const found = byHours
     ? pageByHours(sql, sort, page)
-    : isFar && known !== null && page.offset > known.inStatus / 2
+    : isFar && known && page.offset > known.inStatus / 2
       ? sql`select id from ${runs} ${pageFromEnd(sql, sort, page)}`
       : sql`select id from ${runs} order by ${order(sql, sort)} limit ${page.limit} offset ${page.offset}`
   const rows = await sql<(RunRow & { total: string })[]>`
@@ -154,7 +162,8 @@ const inTime = (sql: Sql, { from, to }: RunFilter) => sql`
 const ofPipelinesNamed = (sql: Sql, filter: RunFilter) => sql`
   pipeline_id = any(array(
     select id from pipeline where true ${named(sql, filter)}
-    ${filter.pipeline === undefined ? sql`` : sql`and name = ${filter.pipeline}`}))`
+    ${filter.pipeline === undefined ? sql`` : sql`and name = ${filter.pipeline}`}
+    ${andSeenId(sql, sql`id`, filter.seen ?? 'all')}))`
 
 /** Of runs with these names: all, and those in the status that is asked for. */
 async function countedRuns(sql: Sql, filter: RunFilter) {
@@ -163,4 +172,12 @@ async function countedRuns(sql: Sql, filter: RunFilter) {
       coalesce(sum(rows) filter (where true ${inStatus(sql, filter)}), 0) as "inStatus"
     from row_count where of = 'run' ${named(sql, filter)}`
   return { all: Number(row?.all), inStatus: Number(row?.inStatus) }
+}
+
+/** The same of the pipelines that the caller sees, which nobody has counted. */
+async function countedOf(sql: Sql, filter: RunFilter) {
+  const [row] = await sql<{ all: number; inStatus: number }[]>`
+    select count(*)::int as all, (count(*) filter (where true ${inStatus(sql, filter)}))::int as "inStatus"
+    from run where ${ofPipelinesNamed(sql, filter)}`
+  return row ?? { all: 0, inStatus: 0 }
 }

@@ -1,6 +1,6 @@
 import { Elysia } from 'elysia'
 import { eventStream, lastEventId } from '../http/event-stream.ts'
-import { exchangeOf } from '../http/exchange.ts'
+import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { ErrorBody } from '../http/names.ts'
 import { linkHeader } from '../http/pagination.ts'
@@ -13,7 +13,7 @@ export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
     .get(
       '',
       async ({ query, request, set }) => {
-        const { page, ...body } = await runs.list(query)
+        const { page, ...body } = await runs.list(query, await visibleTo(request))
         set.headers.link = linkHeader(request.url, page, body.total)
         return body
       },

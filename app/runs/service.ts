@@ -1,4 +1,5 @@
 import type { Sql } from '../../drizzle/client.ts'
+import { EVERYTHING } from '../access/ports.ts'
 import { AppError, alreadyEnded, invalid, notFound } from '../http/errors.ts'
 import type { IdempotencyKey } from '../http/idempotency.ts'
 import { type Page, pageOf, sortOf } from '../http/pagination.ts'
@@ -99,7 +100,8 @@ export function makeRunService({ sql, newId, notices, runnable, nudge }: RunDeps
     return run
   }
 
-  async function list(query: RunQuery) {
+  /** As far as the caller sees the pipelines. */
+  async function list(query: RunQuery, visible = EVERYTHING) {
     const { namespace, layer, pipeline, status } = query
     const page: Page = pageOf(query)
     const filter = {
@@ -109,6 +111,7 @@ export function makeRunService({ sql, newId, notices, runnable, nudge }: RunDeps
       status,
       from: instant('from', query.from),
       to: instant('to', query.to),
+      seen: visible.pipelines,
     }
     return { ...(await listRuns(sql, filter, sortOf(query, RUN_SORT_KEYS, 'created_at'), page)), page }
   }

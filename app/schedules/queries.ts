@@ -1,10 +1,14 @@
 import type { Sql } from '../../drizzle/client.ts'
+import type { Visible } from '../access/ports.ts'
+import { andSeenId } from '../access/sight.ts'
 import type { Layer } from '../http/names.ts'
 import type { Page } from '../http/pagination.ts'
 import type { PipelineRef } from '../pipelines/ref.ts'
 import type { UpdateSchedule } from './schema.ts'
 
 // A deleted pipeline's schedules are gone: every question is about those of live ones.
+
+type Seen = Visible['pipelines']
 
 export interface ScheduleRow {
   id: string
@@ -37,16 +41,18 @@ export async function insertSchedule(
   return row ?? null
 }
 
-/** Oldest first. */
-export async function schedulesOn(sql: Sql, { limit, offset }: Page): Promise<ScheduleRow[]> {
+/** Oldest first, of the pipelines the caller sees. */
+export async function schedulesOn(sql: Sql, { limit, offset }: Page, seen: Seen): Promise<ScheduleRow[]> {
   return sql<ScheduleRow[]>`
     select ${shown(sql)} from schedule s join pipeline p on p.id = s.pipeline_id and p.deleted_at is null
+      ${andSeenId(sql, sql`p.id`, seen)}
     order by s.created_at, s.id limit ${limit} offset ${offset}`
 }
 
-export async function scheduleCount(sql: Sql): Promise<number> {
+export async function scheduleCount(sql: Sql, seen: Seen): Promise<number> {
   const [row] = await sql<{ total: number }[]>`
-    select count(*)::int as total from schedule s join pipeline p on p.id = s.pipeline_id and p.deleted_at is null`
+    select count(*)::int as total from schedule s join pipeline p on p.id = s.pipeline_id and p.deleted_at is null
+      ${andSeenId(sql, sql`p.id`, seen)}`
   return row?.total ?? 0
 }
 

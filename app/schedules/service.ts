@@ -1,5 +1,6 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { BadCron, checkCron } from '../../machines/cron.ts'
+import { EVERYTHING } from '../access/ports.ts'
 import type { Clock } from '../clock.ts'
 import { invalid, notFound } from '../http/errors.ts'
 import type { Page } from '../http/pagination.ts'
@@ -37,8 +38,12 @@ export function makeScheduleService({ sql, clock, newId }: ScheduleDeps) {
   }
 
   return {
-    async list(page: Page) {
-      const [rows, total] = await Promise.all([schedulesOn(sql, page), scheduleCount(sql)])
+    /** Those of the pipelines the caller sees. */
+    async list(page: Page, { pipelines } = EVERYTHING) {
+      const [rows, total] = await Promise.all([
+        schedulesOn(sql, page, pipelines),
+        scheduleCount(sql, pipelines),
+      ])
       return { schedules: rows.map(shapeOf), total }
     },
 

@@ -1,5 +1,5 @@
-import { parse } from 'yaml'
 import type { TableName } from '../../lake/pipeline/names.ts'
+import { readYaml, YAML_ALIASES } from '../../lake/pipeline/yaml.ts'
 import type { ObjectStore } from '../objects/port.ts'
 
 /** What the `.meta.yaml` next to a pipeline's files says about its table. */
@@ -11,8 +11,11 @@ export interface MetaFile {
 
 export const NO_META: MetaFile = { description: null, owner: null, columns: {} }
 
-/** Some thousand columns; what is longer was not written by people. */
-const BYTES_MAX = 262_144
+/** A thousand columns and more; parsing what is longer would hold up everybody else. */
+const BYTES_MAX = 65_536
+/** Parsed files that are kept, and the text they were made of: a list asks for those of all its tables each time. */
+const KEPT_MAX = 10_000
+const KEPT_BYTES_MAX = 16_777_216
 
 /**
  * Reads the newest version. A file that is missing, too long or no such YAML says nothing: descriptions are never a
@@ -25,17 +28,20 @@ export async function readMetaFile(
   const key = `${namespace}/pipelines/${layer}/${name}/.meta.yaml`
   const info = await objects.head(key)
   if (info === null || info.size > BYTES_MAX) return NO_META
-  const file = await objects.text(key, info.versionId)
-  return file === null ? NO_META : parseMetaFile(file.text)
+  const kept = keptOf(objects)
+  const id = `${key} ${info.versionId}`
+  const known = kept.get(id)
+  if (known !== undefined) return known
+  const file = await objects.text(key, info.versionId, BYTES_MAX)
+  if (file === null) return NO_META
+  const meta = parseMetaFile(file.text)
+  if (info.versionId !== '') kept.set(id, meta, info.size)
+  return meta
 }
 
+/** What a text of at most 64 KB says; never throws. */
 export function parseMetaFile(text: string): MetaFile {
-  let value: unknown
-  try {
-    value = parse(text)
-  } catch {
-    return NO_META
-  }
+  const value = valueOf(text)
   if (!isMap(value)) return NO_META
   const columns = isMap(value.columns) ? value.columns : {}
   return {
@@ -48,6 +54,44 @@ export function parseMetaFile(text: string): MetaFile {
       }),
     ),
   }
+}
+
+function valueOf(text: string): unknown {
+  const document = readYaml(text)
+  if (document.errors.length > 0) return null
+  try {
+    return document.toJS({ maxAliasCount: YAML_ALIASES })
+  } catch {
+    // An alias without its anchor, or one that is used too often.
+    return null
+  }
+}
+
+/** A version of an object never changes, so it is parsed once. The oldest ones are forgotten first. */
+function makeKept() {
+  const files = new Map<string, { meta: MetaFile; bytes: number }>()
+  let bytesKept = 0
+  return {
+    get: (id: string) => files.get(id)?.meta,
+    set(id: string, meta: MetaFile, bytes: number) {
+      if (files.has(id)) return
+      files.set(id, { meta, bytes })
+      bytesKept += bytes
+      for (const [oldest, { bytes: given }] of files) {
+        if (files.size <= KEPT_MAX && bytesKept <= KEPT_BYTES_MAX) return
+        files.delete(oldest)
+        bytesKept -= given
+      }
+    },
+  }
+}
+
+const keptByStore = new WeakMap<ObjectStore, ReturnType<typeof makeKept>>()
+
+function keptOf(objects: ObjectStore) {
+  const kept = keptByStore.get(objects) ?? makeKept()
+  keptByStore.set(objects, kept)
+  return kept
 }
 
 const isMap = (value: unknown): value is Record<string, unknown> =>

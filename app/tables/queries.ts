@@ -1,6 +1,8 @@
 import type { Sql } from '../../drizzle/client.ts'
 import type { ContentColumns } from '../../drizzle/schema/catalog.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
+import type { Visible } from '../access/ports.ts'
+import { andTableSeen } from '../access/sight.ts'
 import type { Page } from '../http/pagination.ts'
 
 /** What is stored about a table, by people. */
@@ -12,7 +14,8 @@ export type StoredMetadata = {
 
 export type MainTable = TableName & { rowCount: number; sizeBytes: number }
 
-export type TableFilter = { namespace?: string; layer?: string }
+/** Of those that the caller sees. */
+export type TableFilter = { namespace?: string; layer?: string; visible: Visible }
 
 /** Tables of main, in order of name. */
 export async function tablesOfMain(sql: Sql, filter: TableFilter, page: Page): Promise<MainTable[]> {
@@ -46,10 +49,11 @@ export async function tableOfMain(
   return row ? { ...row, rowCount: Number(row.rowCount), sizeBytes: Number(row.sizeBytes) } : null
 }
 
-const isLive = (sql: Sql, { namespace, layer }: TableFilter) => sql`
+const isLive = (sql: Sql, { namespace, layer, visible }: TableFilter) => sql`
   entry.to_commit is null
   ${namespace === undefined ? sql`` : sql`and entry.namespace = ${namespace}`}
-  ${layer === undefined ? sql`` : sql`and entry.layer = ${layer}`}`
+  ${layer === undefined ? sql`` : sql`and entry.layer = ${layer}`}
+  ${andTableSeen(sql, visible)}`
 
 /** What is stored about these tables, in their order; null where nothing is. */
 export async function metadataOf(sql: Sql, tables: readonly TableName[]): Promise<(StoredMetadata | null)[]> {

@@ -1,4 +1,5 @@
 import { Elysia } from 'elysia'
+import { visibleTo } from '../http/exchange.ts'
 import { ErrorBody, PipelinePath } from '../http/names.ts'
 import { linkHeader } from '../http/pagination.ts'
 import { responseOf } from '../query/response.ts'
@@ -14,7 +15,7 @@ export const tableRoutes = (tables: TableService) =>
     .get(
       '',
       async ({ query, request, set }) => {
-        const { page, ...list } = await tables.list(query)
+        const { page, ...list } = await tables.list(query, await visibleTo(request))
         set.headers.link = linkHeader(request.url, page, list.total)
         return list
       },

@@ -1,6 +1,7 @@
 import type { Sql } from '../../drizzle/client.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../lake/pipeline/sql.ts'
+import { EVERYTHING } from '../access/ports.ts'
 import { notFound, unavailable } from '../http/errors.ts'
 import { type Page, pageOf } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
@@ -45,11 +46,14 @@ export function makeTableService({ sql, objects, queries, metadataStore }: Table
   }
 
   return {
-    async list({ namespace, layer, ...query }: TableQuery, page: Page = pageOf(query, limits.listCap)) {
+    /** As far as the caller sees them. */
+    async list({ namespace, layer, ...query }: TableQuery, visible = EVERYTHING) {
       await queries.requireAvailable()
+      const page: Page = pageOf(query, limits.listCap)
+      const filter = { namespace, layer, visible }
       const [tables, total] = await Promise.all([
-        tablesOfMain(sql, { namespace, layer }, page),
-        countTablesOfMain(sql, { namespace, layer }),
+        tablesOfMain(sql, filter, page),
+        countTablesOfMain(sql, filter),
       ])
       const stored = await storedOf(tables)
       const descriptions = await inTurns(tables, async (table, index) =>
