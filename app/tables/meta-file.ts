@@ -41,7 +41,7 @@ export async function readMetaFile(
 
 /** What a text of at most 64 KB says; never throws. */
 export function parseMetaFile(text: string): MetaFile {
-  const value = valueOf(text)
+  const value = readText(text)
   if (!isMap(value)) return NO_META
   const columns = isMap(value.columns) ? value.columns : {}
   return {
@@ -56,7 +56,7 @@ export function parseMetaFile(text: string): MetaFile {
   }
 }
 
-function valueOf(text: string): unknown {
+function readText(text: string): unknown {
   const document = readYaml(text)
   if (document.errors.length > 0) return null
   try {

@@ -2,9 +2,10 @@
  * A pipeline's configuration: header annotations override `config.yaml` key by key, which overrides the default,
  * in runs, previews and publish validation alike.
  */
-import { isMap, isScalar, LineCounter, type ParsedNode, parseDocument } from 'yaml'
+import { isMap, isScalar, LineCounter, type ParsedNode } from 'yaml'
 import { commentMarkOf, readAnnotations, splitList } from './annotations.ts'
 import { shown } from './names.ts'
+import { readYaml, YAML_ALIASES } from './yaml.ts'
 
 export const MERGE_STRATEGIES = [
   'full_refresh',
@@ -63,8 +64,8 @@ export interface TextFile {
 export const CONFIG_LIMITS = {
   /** Of `config.yaml`: a page of text, far below what a YAML parser can be made to choke on. */
   bytes: 65_536,
-  /** Aliases multiply what they stand for; a configuration needs none. */
-  aliases: 10,
+  /** Of a list in one text: all columns that there may be, with the longest names, fit. */
+  listCharacters: 16_384,
   columns: 32,
   columnNameCharacters: 255,
   descriptionCharacters: 10_000,
@@ -229,12 +230,7 @@ function yamlSettings({ path, text: yaml }: TextFile, errors: ConfigProblem[]): 
   if (new TextEncoder().encode(yaml).length > CONFIG_LIMITS.bytes)
     return unreadable(`the file is larger than ${CONFIG_LIMITS.bytes} bytes`)
   const lines = new LineCounter()
-  const document = parseDocument(yaml, {
-    lineCounter: lines,
-    prettyErrors: false,
-    schema: 'core',
-    stringKeys: true,
-  })
+  const document = readYaml(yaml, lines)
   const [fault] = document.errors
   // Values are built only from a document without faults: what the parser gave up on can be slow to build.
   if (fault !== undefined)
@@ -254,7 +250,7 @@ function yamlSettings({ path, text: yaml }: TextFile, errors: ConfigProblem[]): 
     const key = isScalar(keyNode) ? String(keyNode.value) : ''
     const { line } = lines.linePos(keyNode.range[0])
     try {
-      const value: unknown = valueNode?.toJS(document, { maxAliasCount: CONFIG_LIMITS.aliases }) ?? null
+      const value: unknown = valueNode?.toJS(document, { maxAliasCount: YAML_ALIASES }) ?? null
       // `key:` with nothing behind it says nothing: the default stands.
       if (value !== null) settings.push({ file: path, line, key, value })
     } catch (error) {
@@ -309,6 +305,7 @@ function columnName(value: unknown): string {
 
 /** A YAML list, or comma-separated text; in an annotation also the list as YAML writes it on one line. */
 function columnNames(value: unknown): string[] {
+  refuseLongList(value)
   const isFlow = typeof value === 'string' && /^\[.*\]$/.test(value)
   const names = typeof value === 'string' ? (isFlow ? yamlFlow(value) : splitList(value)) : value
   if (!Array.isArray(names)) return refuse('must be a list of columns', value)
@@ -318,6 +315,7 @@ function columnNames(value: unknown): string[] {
 /** A YAML list of `{column, transform}`; in an annotation the same list on one line, as YAML writes it. */
 function partitions(value: unknown): PartitionBy[] {
   const wanted = 'must be a list of {column, transform}'
+  refuseLongList(value)
   const list = typeof value === 'string' ? yamlFlow(value) : value
   if (!Array.isArray(list)) return refuse(wanted, value)
   const fields = list.map((field: unknown): PartitionBy => {
@@ -333,12 +331,18 @@ function partitions(value: unknown): PartitionBy[] {
   return fields
 }
 
+/** A line may be as long as a source: megabytes of commas are not worth an array. */
+function refuseLongList(value: unknown): void {
+  if (typeof value === 'string' && value.length > CONFIG_LIMITS.listCharacters)
+    throw new BadValue(`must be at most ${CONFIG_LIMITS.listCharacters} characters`)
+}
+
 /** What one line of YAML says; undefined when it is not YAML. */
 function yamlFlow(line: string): unknown {
-  const document = parseDocument(line, { prettyErrors: false, schema: 'core', stringKeys: true })
+  const document = readYaml(line)
   if (document.errors.length > 0) return undefined
   try {
-    return document.toJS({ maxAliasCount: CONFIG_LIMITS.aliases })
+    return document.toJS({ maxAliasCount: YAML_ALIASES })
   } catch (error) {
     if (error instanceof ReferenceError) return undefined
     throw error
