@@ -23,7 +23,7 @@ export function makeLog(
     write(
       format === 'json'
         ? `${JSON.stringify({ level, name, message, ...plain })}\n`
-        : `${level === 'info' ? '' : `${level} `}${message}${textFields(plain)}\n`,
+        : `${level === 'info' ? '' : `${level} `}${oneEntry(message + textFields(plain))}\n`,
     )
   }
   return {
@@ -50,3 +50,15 @@ const textFields = (fields: Fields) =>
   Object.entries(fields)
     .map(([key, value]) => ` ${key}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
     .join('')
+
+/**
+ * What others have written must not look like an entry of ours, nor move the cursor of who reads: further lines are indented,
+ * which ours never are, and other control characters are spelt out.
+ */
+const oneEntry = (text: string) =>
+  CONTROL.test(text) ? text.replaceAll(/\r?\n/g, '\n    ').replaceAll(OTHER_CONTROL, escaped) : text
+
+const escaped = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+
+const CONTROL = /[\p{Cc}\u2028\u2029]/u
+const OTHER_CONTROL = /[^\P{Cc}\n]|[\u2028\u2029]/gu

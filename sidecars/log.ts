@@ -22,7 +22,7 @@ export function makeLog(
       write(
         format === 'json'
           ? `${JSON.stringify({ level, name, message, ...fields })}\n`
-          : `${level === 'info' ? '' : `${level} `}${message}${textOf(fields)}\n`,
+          : `${level === 'info' ? '' : `${level} `}${oneEntry(message + textOf(fields))}\n`,
       )
     }
   return { info: line('info'), warn: line('warn'), error: line('error') }
@@ -32,6 +32,15 @@ const textOf = (fields: Fields) =>
   Object.entries(fields)
     .map(([key, value]) => ` ${key}=${value}`)
     .join('')
+
+/** As in the log of the API: further lines are indented, other control characters are spelt out. */
+const oneEntry = (text: string) =>
+  text
+    .replaceAll(/\r?\n/g, '\n    ')
+    .replaceAll(
+      /[^\P{Cc}\n]|[\u2028\u2029]/gu,
+      (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    )
 
 /** The message of anything thrown. */
 export const messageOf = (thrown: unknown): string =>

@@ -82,7 +82,7 @@ export const COSTLY = new Set([
   'POST /api/v1/query',
   'POST /api/v1/pipelines/:ns/:layer/:name/preview',
   'GET /api/v1/tables/:ns/:layer/:name/preview',
-  'POST /api/v1/tests/:ns/:layer/:pipeline/run',
+  'POST /api/v1/pipelines/:ns/:layer/:name/tests/run',
 ])
 const COSTLY_SHARE = 5
 

@@ -1,0 +1,21 @@
+import { expect, test } from 'bun:test'
+import { makeLog } from './log.ts'
+
+function written(format: 'text' | 'json', message: string, fields: Record<string, unknown>) {
+  const lines: string[] = []
+  const log = makeLog('api', format, (line) => lines.push(line) > 0)
+  log.warn(message, fields)
+  return lines.join('')
+}
+
+test('text of others cannot be taken for a further entry, nor steer a terminal', () => {
+  const error = 'no\nerror POST /api/v1/runs 500\r\nx\u001b[2Jy\u0085z\u2028end\tt'
+  expect(written('text', 'it failed', { error })).toBe(
+    'warn it failed error=no\n    error POST /api/v1/runs 500\n    x\\u001b[2Jy\\u0085z\\u2028end\\u0009t\n',
+  )
+  expect(written('json', 'it\nfailed', { error }).trimEnd().split('\n')).toHaveLength(1)
+})
+
+test('what is plain is written as it is', () => {
+  expect(written('text', 'it failed', { ms: 1.5, name: 'ä b' })).toBe('warn it failed ms=1.5 name=ä b\n')
+})
