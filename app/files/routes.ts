@@ -1,5 +1,6 @@
 import { Elysia } from 'elysia'
 import { entityTag, isKnown, preconditionOf, ReadConditions, WriteConditions } from '../http/conditions.ts'
+import { visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { ErrorBody } from '../http/names.ts'
 import { linkHeader, pageOf } from '../http/pagination.ts'
@@ -27,7 +28,7 @@ export const fileRoutes = (files: FileService) =>
       '',
       async ({ query, request, set }) => {
         const page = pageOf(query, limits.listCap)
-        const list = await files.list(query, page)
+        const list = await files.list(query, page, await visibleTo(request))
         set.headers.link = linkHeader(request.url, page, list.total)
         return list
       },

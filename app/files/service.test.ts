@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Visible } from '../access/ports.ts'
 import { entityTag, preconditionOf } from '../http/conditions.ts'
 import type { KeyOf } from '../http/idempotency-key.ts'
 import { formWith } from '../http/test-form.ts'
@@ -242,4 +243,35 @@ describe('a listing', () => {
       total: 4,
     })
   })
+})
+
+test('a list holds the files of what the caller sees, and counts no others', async () => {
+  const { sql } = parts
+  for (const name of ['mine', 'theirs']) {
+    await parts.pipelines().create({ namespace: 'default', layer: 'gold', name })
+    await sql`insert into landing_zone (id, namespace, name) values (${newId()}, 'default', ${name})`
+    await parts.objects.put(`default/landing/${name}/a.csv`, new Uint8Array(1))
+  }
+  for (const path of ['pipelines/gold/nobodys/left.sql', 'landing/nobodys/left.csv', 'notes/seen.md'])
+    await parts.objects.put(`default/${path}`, new Uint8Array(1))
+  const [pipeline] = await sql<{ id: string }[]>`
+    select id from pipeline where name = 'mine' and layer = 'gold' and deleted_at is null`
+  const [zone] = await sql<{ id: string }[]>`select id from landing_zone where name = 'mine'`
+  const pathsTo = async (visible?: Visible, prefix = 'default') => {
+    const { files: listed, total } = await files().list({ prefix, exclude: 'big' }, all, visible)
+    expect(total).toBe(listed.length)
+    return listed.map(({ path }) => path)
+  }
+  const nothing: Visible = { pipelines: [], zones: [], namespaces: [] }
+  const own = ['default/pipelines/gold/mine/config.yaml', 'default/pipelines/gold/mine/pipeline.sql']
+  expect(await pathsTo(nothing)).toEqual([])
+  expect(await pathsTo(nothing, 'default/pipelines/gold/theirs/')).toEqual([])
+  expect(await pathsTo({ ...nothing, pipelines: [pipeline?.id ?? ''] })).toEqual(own)
+  expect(await pathsTo({ ...nothing, zones: [zone?.id ?? ''] })).toEqual(['default/landing/mine/a.csv'])
+  // What belongs to no pipeline and no zone is the namespace's, and nothing else is.
+  const ofNamespace = await pathsTo({ ...nothing, namespaces: ['default'] })
+  expect(ofNamespace).toContain('default/landing/nobodys/left.csv')
+  expect(ofNamespace).toContain('default/pipelines/gold/nobodys/left.sql')
+  expect(ofNamespace.filter((path) => /mine|theirs/.test(path))).toEqual([])
+  expect(await pathsTo()).toContain('default/pipelines/gold/theirs/pipeline.sql')
 })

@@ -1,4 +1,5 @@
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import { EVERYTHING } from '../access/ports.ts'
 import type { Precondition } from '../http/conditions.ts'
 import { invalid, notFound, tooLarge } from '../http/errors.ts'
 import { answerOnce } from '../http/idempotency.ts'
@@ -19,6 +20,7 @@ import {
   pipelineFolderOf,
 } from './paths.ts'
 import type { FileUploaded } from './schema.ts'
+import { pathsSeen } from './sight.ts'
 
 export interface FileDeps {
   sql: Sql
@@ -52,13 +54,20 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
   }
 
   return {
-    async list(query: { prefix: string; namespace?: string; exclude?: string }, page: Page) {
+    /** As far as the caller sees them. */
+    async list(
+      query: { prefix: string; namespace?: string; exclude?: string },
+      page: Page,
+      visible = EVERYTHING,
+    ) {
       const prefix = listPrefix(query.prefix)
       const excluded = new Set((query.exclude ?? '').split(',').map((segment) => segment.trim()))
       const files = []
       let total = 0
       if (query.namespace === undefined || prefix.startsWith(`${query.namespace}/`)) {
+        const isSeen = await pathsSeen(sql, prefix.slice(0, prefix.indexOf('/')), visible)
         for await (const { key, size, modified, versionId } of everyObject(objects, prefix)) {
+          if (!isSeen(key)) continue
           if (key.split('/').some((segment) => excluded.has(segment))) continue
           total += 1
           if (total <= page.offset || files.length === page.limit) continue

@@ -11,6 +11,8 @@ const STREAM_BUFFER_BYTES = 262_144
 
 /** Instances are refreshed in as many parts, so that a thousand of them are not read at once. */
 const REFRESH_TURNS = 10
+/** How often those are told to look again who may not know that something has moved. */
+const BLIND_MS = 3_000
 
 type Controller = ReadableStreamDefaultController<Uint8Array>
 
@@ -35,6 +37,8 @@ interface Watched {
 
 interface List {
   watchers: Set<Controller>
+  /** Are told at their own pace: that something has changed would say what others do. */
+  blind: Set<Controller>
   hasChanged: boolean
 }
 
@@ -46,7 +50,7 @@ export function makeInspectorFeeds(
 ) {
   const watched = new Map<string, Watched>()
   const lists = new Map<MachineName, List>(
-    MACHINE_NAMES.map((machine) => [machine, { watchers: new Set(), hasChanged: false }]),
+    MACHINE_NAMES.map((machine) => [machine, { watchers: new Set(), blind: new Set(), hasChanged: false }]),
   )
   let last: number | null = null
   let isPolling = false
@@ -55,6 +59,7 @@ export function makeInspectorFeeds(
   const timers = [
     setInterval(() => void poll(), limits.ssePollMs),
     setInterval(tellLists, limits.inspectorListMs),
+    setInterval(tellBlind, BLIND_MS),
     setInterval(refreshSome, limits.inspectorRefreshMs / REFRESH_TURNS),
     setInterval(() => {
       for (const { watchers } of watched.values())
@@ -94,10 +99,21 @@ export function makeInspectorFeeds(
     })
   }
 
-  /** `changed`, at most once a second, whenever an instance of a machine has moved. Null: too many streams. */
-  function followList(machine: MachineName, client: string): ReadableStream<Uint8Array> | null {
+  /**
+   * `changed`, at most once a second, whenever an instance of a machine has moved; to who is blind to some of them, again
+   * and again. Null: too many streams.
+   */
+  function followList(
+    machine: MachineName,
+    client: string,
+    isBlind = false,
+  ): ReadableStream<Uint8Array> | null {
     return stream(client, (controller) => {
       const list = lists.get(machine)
+      if (isBlind) {
+        list?.blind.add(controller)
+        return () => list?.blind.delete(controller)
+      }
       list?.watchers.add(controller)
       // What moved between its reader's last look and now.
       if (list !== undefined) list.hasChanged = true
@@ -246,14 +262,22 @@ export function makeInspectorFeeds(
     }
   }
 
+  function tellBlind() {
+    for (const [machine, { blind }] of lists) tellChanged(machine, blind)
+  }
+
+  function tellChanged(machine: MachineName, watchers: Iterable<Controller>) {
+    for (const controller of watchers) {
+      if ((controller.desiredSize ?? 0) <= 0) end(controller)
+      else send(controller, event('changed', { machine }))
+    }
+  }
+
   function tellLists() {
     for (const [machine, list] of lists) {
       if (!list.hasChanged) continue
       list.hasChanged = false
-      for (const controller of list.watchers) {
-        if ((controller.desiredSize ?? 0) <= 0) end(controller)
-        else send(controller, event('changed', { machine }))
-      }
+      tellChanged(machine, list.watchers)
     }
   }
 

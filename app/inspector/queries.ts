@@ -2,6 +2,8 @@
 import type { PendingQuery, Row } from 'postgres'
 import type { Sql } from '../../drizzle/client.ts'
 import type { Stored } from '../../machines/advance.ts'
+import type { Visible } from '../access/ports.ts'
+import { andSeenId } from '../access/sight.ts'
 import type { Page } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
 import { latestSuccess } from '../triggers/due.ts'
@@ -12,7 +14,13 @@ export interface InstanceFilter {
   layer?: string
   pipeline?: string
   q?: string
+  /** Whose instances the caller sees; left out, everybody's. */
+  seen?: readonly string[]
 }
+
+/** The filter's part of what a caller sees. */
+export const seenOf = ({ pipelines }: Visible): { seen?: readonly string[] } =>
+  pipelines === 'all' ? {} : { seen: pipelines }
 
 /** One of the columns of a listed instance that all machines have. */
 export interface ListedRow {
@@ -154,16 +162,19 @@ async function runFilter(sql: Sql, { q, ...names }: InstanceFilter): Promise<() 
 }
 
 async function pipelinesLike(sql: Sql, filter: InstanceFilter): Promise<string[]> {
+  const { seen, ...asked } = filter
+  if (seen !== undefined && isUnfiltered(asked)) return [...seen]
   const rows = await sql<{ id: string }[]>`
     select p.id from pipeline p where true ${namedLike(sql, filter)} limit ${limits.inspectorPipelines}`
   return rows.map(({ id }) => id)
 }
 
 /** Conditions on a pipeline `p`. */
-const namedLike = (sql: Sql, { namespace, layer, pipeline, q }: InstanceFilter): Fragment => sql`
+const namedLike = (sql: Sql, { namespace, layer, pipeline, q, seen }: InstanceFilter): Fragment => sql`
   ${namespace === undefined ? sql`` : sql`and p.namespace = ${namespace}`}
   ${layer === undefined ? sql`` : sql`and p.layer = ${layer}`}
   ${pipeline === undefined ? sql`` : sql`and p.name = ${pipeline}`}
+  ${andSeenId(sql, sql`p.id`, seen ?? 'all')}
   ${q === undefined ? sql`` : sql`and ${like(sql, q)}`}`
 
 const like = (sql: Sql, q: string) =>

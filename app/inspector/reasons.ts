@@ -23,11 +23,12 @@ const reason = (
 
 export async function reasonsOfRun(
   sql: Sql,
-  { row, state }: Waiting,
+  { row, state, tellsOfOthers }: Waiting & { tellsOfOthers: boolean },
   askRunner: () => Promise<RunnerState>,
 ): Promise<{ reasons: Reason[]; facts: Record<string, unknown> }> {
-  const [holdups, runner] = await Promise.all([holdupsOf(sql, row.id), askRunner()])
-  if (holdups === null) return { reasons: [], facts: {} }
+  const [found, runner] = await Promise.all([holdupsOf(sql, row.id), askRunner()])
+  if (found === null) return { reasons: [], facts: {} }
+  const holdups = tellsOfOthers ? found : { ...found, aheadElsewhere: 0 }
   const facts = {
     not_before: holdups.notBefore?.toISOString() ?? null,
     last_log_at: holdups.lastLineAt?.toISOString() ?? null,

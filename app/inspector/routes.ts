@@ -2,7 +2,7 @@ import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { notFound } from '../http/errors.ts'
 import { eventStream, lastEventId } from '../http/event-stream.ts'
-import { exchangeOf } from '../http/exchange.ts'
+import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { ErrorBody } from '../http/names.ts'
 import { linkHeader } from '../http/pagination.ts'
 import { MACHINE_NAMES } from './definitions.ts'
@@ -38,10 +38,10 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
     })
     .get(
       '/machines/:drawing',
-      async ({ params, query }) => {
+      async ({ params, query, request }) => {
         const machine = MACHINE_NAMES.find((name) => params.drawing === `${name}.svg`)
         if (machine === undefined) throw notFound('drawing')
-        return drawing(await inspector.draw(machine, query))
+        return drawing(await inspector.draw(machine, query, await visibleTo(request)))
       },
       {
         params: DrawingPath,
@@ -53,7 +53,7 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
     .get(
       '/:machine/instances',
       async ({ params, query, request, set }) => {
-        const { page, ...body } = await inspector.list(params.machine, query)
+        const { page, ...body } = await inspector.list(params.machine, query, await visibleTo(request))
         set.headers.link = linkHeader(request.url, page, body.total)
         return body
       },
@@ -69,14 +69,17 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
     )
     .get(
       '/:machine/events',
-      ({ params, request }) =>
-        asText(eventStream(feeds.followList(params.machine, exchangeOf(request).client()))),
+      async ({ params, request }) => {
+        const isBlind = (await visibleTo(request)).pipelines !== 'all'
+        return asText(eventStream(feeds.followList(params.machine, exchangeOf(request).client(), isBlind)))
+      },
       {
         params: MachinePath,
         response: { 200: EVENTS, 404: ErrorBody, 429: ErrorBody },
         detail: {
           summary: 'Follow the list of a machine',
-          description: 'Event `changed`, at most once a second: the list should be read again.',
+          description:
+            'Event `changed`, at most once a second: the list should be read again. To who sees only some pipelines it comes every three seconds, whatever happens.',
         },
       },
     )

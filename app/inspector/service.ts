@@ -1,5 +1,6 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { pathOf } from '../../machines/advance.ts'
+import { EVERYTHING } from '../access/ports.ts'
 import type { Clock } from '../clock.ts'
 import type { ReadinessCheck } from '../health/service.ts'
 import { invalid, notFound } from '../http/errors.ts'
@@ -27,6 +28,7 @@ import {
   listInstances,
   movedSince,
   type StepRow,
+  seenOf,
   stepsAfter,
   stepsBefore,
 } from './queries.ts'
@@ -36,6 +38,8 @@ import type { Counts, History, InstanceQuery, Listed, Snapshot, Step } from './s
 export interface InspectorDeps {
   sql: Sql
   clock: Clock
+  /** Whether what waits may say how much of other pipelines does: not where pipelines are hidden from some. */
+  tellsOfOthers?: boolean
   /** Whether a runner answers; null: runners are switched off. */
   runner: ReadinessCheck | null
 }
@@ -50,12 +54,16 @@ export interface DrawingRequest {
 
 export type InspectorService = ReturnType<typeof makeInspectorService>
 
-export function makeInspectorService({ sql, clock, runner }: InspectorDeps) {
+export function makeInspectorService({ sql, clock, tellsOfOthers = true, runner }: InspectorDeps) {
   const counted = new Map<string, { at: number; counts: Promise<Counts> }>()
   let asked: { at: number; state: Promise<RunnerState> } | null = null
 
   /** An SVG; 400 naming what the machine does not have. */
-  async function draw(machine: MachineName, { active, taken, counts, detail, style }: DrawingRequest) {
+  async function draw(
+    machine: MachineName,
+    { active, taken, counts, detail, style }: DrawingRequest,
+    visible = EVERYTHING,
+  ) {
     const definition = definitionOf(machine)
     if (active !== undefined && !definition.states.some(({ path }) => path === active))
       throw invalid('active', `${machine} has no state ${active}`)
@@ -66,15 +74,15 @@ export function makeInspectorService({ sql, clock, runner }: InspectorDeps) {
       isStandalone: style !== 'none',
       active,
       taken,
-      counts: counts === '1' ? shown(await count(machine, {})) : undefined,
+      counts: counts === '1' ? shown(await count(machine, seenOf(visible))) : undefined,
     })
   }
 
   /** What is live comes first, then the newest. Counts are those of the same search in every state. */
-  async function list(machine: MachineName, query: InstanceQuery) {
+  async function list(machine: MachineName, query: InstanceQuery, visible = EVERYTHING) {
     const { namespace, layer, pipeline, state } = query
     const q = query.q?.trim()
-    const filter: InstanceFilter = { namespace, layer, pipeline, ...(q ? { q } : {}) }
+    const filter: InstanceFilter = { namespace, layer, pipeline, ...(q ? { q } : {}), ...seenOf(visible) }
     const states = state === undefined ? null : statesWithin(definitionOf(machine), state)
     const page: Page = pageOf(query)
     const counts = await count(machine, filter)
@@ -92,8 +100,12 @@ export function makeInspectorService({ sql, clock, runner }: InspectorDeps) {
     }
   }
 
-  /** By state, every state of the machine. Asked of the database once a second, however many ask. */
+  /**
+   * By state, every state of the machine. Asked of the database once a second, however many ask; of who sees only some
+   * instances each time, so that nobody is told the counts of another.
+   */
   function count(machine: MachineName, filter: InstanceFilter): Promise<Counts> {
+    if (filter.seen !== undefined) return countNow(machine, filter)
     const key = JSON.stringify([machine, filter.namespace, filter.layer, filter.pipeline, filter.q])
     const now = clock.elapsed()
     const known = counted.get(key)
@@ -158,7 +170,7 @@ export function makeInspectorService({ sql, clock, runner }: InspectorDeps) {
       const text = 'A replica with a newer program: it wrote this instance, and this replica leaves it alone.'
       return { reasons: [{ code: 'newer_program', text, until: null, run_id: null }], facts: {} }
     }
-    if (machine === 'run') return reasonsOfRun(sql, { row, state }, askRunner)
+    if (machine === 'run') return reasonsOfRun(sql, { row, state, tellsOfOthers }, askRunner)
     const reasons =
       machine === 'draft' ? reasonsOfDraft({ row, state }) : await reasonsOfTrigger(sql, { row, state })
     return { reasons, facts: {} }
