@@ -4,7 +4,7 @@ import { runPlaywright } from './playwright.ts'
 import { type Service, startService } from './service.ts'
 import type { Tally } from './tally.ts'
 
-const API_LIMIT_MS = 240_000
+const API_LIMIT_MS = 300_000
 const BROWSER_LIMIT_MS = 240_000
 const FAULTS_LIMIT_MS = 420_000
 const SECURITY_LIMIT_MS = 240_000
@@ -14,14 +14,20 @@ const FUZZ_LIMIT_MS = 300_000
 
 export type EndToEnd = {
   title: string
+  /** Of the service, and of those that tests start beside it. */
   env?: Record<string, string>
+  /** For the tests without a browser. */
+  limitMs?: number
   /** Tests that need Python fail without it, rather than not run. */
   python?: 'required'
   /** `only`: without it, there is nothing to run. */
   browser: 'only' | 'if found' | 'no'
 }
 
-export async function runEndToEnd(tally: Tally, { title, env, python, browser }: EndToEnd) {
+export async function runEndToEnd(
+  tally: Tally,
+  { title, env, limitMs = API_LIMIT_MS, python, browser }: EndToEnd,
+) {
   tally.heading(title)
   let service: Service | undefined
   await tally.check('the service starts', async () => {
@@ -32,8 +38,8 @@ export async function runEndToEnd(tally: Tally, { title, env, python, browser }:
   const { url, log, stop } = service
   const failuresBefore = tally.failures.length
   const chromium = findChromium()
-  const apiEnv = { SLUICE_URL: url, ...(python ? { REQUIRE_PYTHON: '1' } : {}) }
-  if (browser !== 'only') await runPlaywright(tally, { project: 'api', limitMs: API_LIMIT_MS, env: apiEnv })
+  const apiEnv = { ...env, SLUICE_URL: url, ...(python ? { REQUIRE_PYTHON: '1' } : {}) }
+  if (browser !== 'only') await runPlaywright(tally, { project: 'api', limitMs, env: apiEnv })
   if (browser !== 'no' && chromium) {
     const browserEnv = { SLUICE_URL: url, CHROMIUM_PATH: chromium }
     await runPlaywright(tally, { project: 'browser', limitMs: BROWSER_LIMIT_MS, env: browserEnv })

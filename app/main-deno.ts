@@ -12,13 +12,41 @@ declare const Deno: {
   ): { shutdown(): Promise<void>; finished: Promise<void> }
 }
 
-/** Elysia gives an answer that may have no body an empty text, which the standard refuses and others pass over. */
+/**
+ * Elysia gives an answer that may have no body an empty text, which the standard refuses and others pass over. Answers that
+ * were not made by this constructor, those of `Response.json` and `fetch`, are answers all the same.
+ */
 const Standard = globalThis.Response
 globalThis.Response = class Response extends Standard {
   constructor(body?: BodyInit | null, init?: ResponseInit) {
     super(init?.status === 204 || init?.status === 304 ? null : body, init)
   }
+
+  static override [Symbol.hasInstance](value: unknown) {
+    return value instanceof Standard
+  }
 }
+
+/** Deno puts the address together from Host and target without a look at either, and takes headers of any length. */
+const HOST = /^[^\s/?#\\@]*$/
+const HEADER_BYTES_MAX = 16_384
+
+const refusal = (status: number, code: string, message: string) =>
+  Response.json({ error: { code, type: 'VALIDATION', message } }, { status })
+
+/** What servers of other runtimes refuse before the application is asked. */
+function refused({ headers }: Request): Response | null {
+  if (!HOST.test(headers.get('host') ?? ''))
+    return refusal(400, 'INVALID_ARGUMENT', 'Host: must be a host, with or without a port')
+  let bytes = 0
+  for (const [name, value] of headers) bytes += name.length + value.length + LINE_BYTES
+  return bytes > HEADER_BYTES_MAX
+    ? refusal(431, 'INVALID_ARGUMENT', `headers: are longer than ${HEADER_BYTES_MAX} bytes`)
+    : null
+}
+
+/** A colon, a space, and the end of the line. */
+const LINE_BYTES = 4
 
 await runProcess({
   env: process.env,
@@ -32,7 +60,8 @@ await runProcess({
           port,
           onListen: () => resolve({ drain: () => server.shutdown(), close: async () => {} }),
         },
-        (request, { remoteAddr }) => app.fetch(request, { address: remoteAddr.hostname ?? null }),
+        async (request, { remoteAddr }) =>
+          refused(request) ?? app.fetch(request, { address: remoteAddr.hostname ?? null }),
       )
     })
   },

@@ -5,10 +5,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 const ROOT = join(import.meta.dirname, '..')
-const READY_LIMIT_MS = 25_000
+const READY_LIMIT_MS = 50_000
 
 export interface OwnService {
   url: string
+  dataDir: string
+  /** All that it has written so far. */
+  log(): string
   stop(): Promise<void>
 }
 
@@ -24,7 +27,7 @@ export async function startOwnService(
   const port = await freePort()
   const child = spawn(process.execPath, ['.setup/bun.mjs', 'sidecars/supervisor/main.ts'], {
     cwd: ROOT,
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, PORT: String(port), DATA_DIR: dataDir, ...env },
+    env: { ...passedOn(), PORT: String(port), DATA_DIR: dataDir, ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
   })
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()))
@@ -33,14 +36,26 @@ export async function startOwnService(
     await ended
     await rm(dataDir, { recursive: true, force: true })
   }
+  const written: Buffer[] = []
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => written.push(chunk))
   try {
     await hasSaid(whenSaid, child, ended)
   } catch (error) {
     await stop()
     throw error
   }
-  return { url: `http://127.0.0.1:${port}`, stop }
+  const log = () => Buffer.concat(written).toString()
+  return { url: `http://127.0.0.1:${port}`, dataDir, log, stop }
 }
+
+/** What any program needs, and the runtime that these tests are about. */
+const passedOn = () =>
+  Object.fromEntries(
+    ['PATH', 'HOME', 'API_RUNTIME'].flatMap((name) => {
+      const value = process.env[name]
+      return value === undefined ? [] : [[name, value]]
+    }),
+  )
 
 function hasSaid(text: string, child: ChildProcessWithoutNullStreams, ended: Promise<void>) {
   let said = ''

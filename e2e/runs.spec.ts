@@ -403,11 +403,13 @@ test.describe('logs', () => {
     const decoder = new TextDecoder()
     for await (const chunk of response.body ?? []) {
       text += decoder.decode(chunk, { stream: true })
-      if (statusAtFirstLine === '' && text.includes('event: log'))
-        statusAtFirstLine = (await get(request, id)).status
+      if (statusAtFirstLine !== '' || !text.includes('event: log')) continue
+      statusAtFirstLine = (await get(request, id)).status
+      // What it would have come to is not waited for.
+      expect((await request.post(`/api/v1/runs/${id}/cancel`)).status()).toBe(200)
     }
     expect(statusAtFirstLine).toMatch(/pending|running/)
-    expect(text.trimEnd().split('\n\n').at(-1)).toMatch(/^event: status\ndata: {"status":"success"/)
+    expect(text.trimEnd().split('\n\n').at(-1)).toMatch(/^event: status\ndata: {"status":"cancelled"/)
   })
 })
 

@@ -1,0 +1,62 @@
+// Specification: Storage, error 500; Limits, lineage file reads. What only an object store can bring about that fails or is slow.
+import { type APIRequestContext, expect, request as newRequest, test } from '@playwright/test'
+import { startTestStore, type TestStore } from './object-store.ts'
+import { type OwnService, startOwnService } from './own-service.ts'
+import { expectError } from './resources.ts'
+
+const READS_AT_ONCE = 20
+const PIPELINES = 30
+
+let store: TestStore
+let service: OwnService
+let api: APIRequestContext
+
+test.describe.configure({ mode: 'serial' })
+test.beforeAll(async () => {
+  test.setTimeout(60_000)
+  store = await startTestStore()
+  service = await startOwnService({ ...store.env, RUNNER_URLS: 'none', QUERY_URLS: 'none' })
+  api = await newRequest.newContext({ baseURL: service.url })
+})
+test.afterAll(async () => {
+  await api?.dispose()
+  await service?.stop()
+  await store?.stop()
+})
+
+test('a file is 500 INTERNAL while the store fails, to read, write and delete, and all right afterwards', async () => {
+  const url = '/api/v1/files/default/pipelines/gold/stored/pipeline.sql'
+  const body = { data: { content: 'select 1' } }
+  expect((await api.put(url, body)).status()).toBe(200)
+  store.fail(true)
+  await expectError(await api.get(url), 500)
+  await expectError(await api.put(url, { data: { content: 'select 2' } }), 500)
+  await expectError(await api.delete(url), 500)
+  store.fail(false)
+  expect(await (await api.get(url)).json()).toMatchObject({ content: 'select 1' })
+  expect((await api.delete(url)).status()).toBe(204)
+  await expectError(await api.get(url), 404)
+})
+
+test('lineage reads at most 20 files at once, and none of them twice', async () => {
+  for (let n = 0; n < PIPELINES; n++) {
+    const created = await api.post('/api/v1/pipelines', {
+      data: { namespace: 'default', layer: 'gold', name: `read_${n}` },
+    })
+    expect(created.status()).toBe(201)
+  }
+  const held = store.hold()
+  const graph = api.get('/api/v1/lineage')
+  for (let n = 0; n < PIPELINES; n++) {
+    const left = Math.min(READS_AT_ONCE, PIPELINES - n)
+    await expect.poll(held.waiting, { intervals: [5] }).toBe(left)
+    held.releaseOne()
+  }
+  const { nodes } = await (await graph).json()
+  expect(nodes.filter(({ type }: { type: string }) => type === 'pipeline')).toHaveLength(PIPELINES)
+  expect(held.most()).toBe(READS_AT_ONCE)
+  expect(held.waiting()).toBe(0)
+  // Nothing waits for the store any more: what was read is known.
+  expect((await api.get('/api/v1/lineage')).status()).toBe(200)
+  held.release()
+})

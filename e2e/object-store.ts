@@ -1,0 +1,171 @@
+// An S3 server as far as the service needs one, in the test's memory: it can be told to fail, and to keep reads waiting.
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+interface Version {
+  id: string
+  /** Null: the key was deleted. */
+  content: Buffer | null
+  at: Date
+}
+
+export interface TestStore {
+  /** What a service needs to use it. */
+  env: Record<string, string>
+  /** From now on every request about an object is refused with a fault of the server's, or is not. */
+  fail(isFailing: boolean): void
+  /** Reads of objects wait from now on. */
+  hold(): HeldReads
+  stop(): Promise<void>
+}
+
+export interface HeldReads {
+  /** That wait now. */
+  waiting(): number
+  /** The most that ever waited at once. */
+  most(): number
+  /** The one that has waited longest goes on. */
+  releaseOne(): void
+  /** All go on, and none waits any more. */
+  release(): void
+}
+
+const BUCKET = 'tests'
+
+export async function startTestStore(): Promise<TestStore> {
+  const objects = new Map<string, Version[]>()
+  let isFailing = false
+  let queue: (() => void)[] | null = null
+  let most = 0
+  let lastVersion = 0
+
+  async function answer(request: IncomingMessage, response: ServerResponse) {
+    const url = new URL(request.url ?? '/', 'http://store')
+    const key = decodeURIComponent(url.pathname).slice(`/${BUCKET}/`.length)
+    const content = await contentOf(request)
+    if (key === '') return aboutBucket(request, url, content, response)
+    if (isFailing) return send(response, 500, error('InternalError'))
+    const versions = objects.get(key) ?? []
+    const asked = url.searchParams.get('versionId')
+    switch (request.method) {
+      case 'PUT': {
+        const version = { id: String(++lastVersion), content, at: new Date() }
+        objects.set(key, [version, ...versions])
+        return send(response, 200, '', { 'x-amz-version-id': version.id, etag: `"${version.id}"` })
+      }
+      case 'GET':
+      case 'HEAD': {
+        if (request.method === 'GET') await inQueue()
+        const found = asked === null ? versions[0] : versions.find(({ id }) => id === asked)
+        if (found?.content == null) return send(response, 404, error('NoSuchKey'))
+        return send(response, 200, request.method === 'HEAD' ? '' : found.content, {
+          'x-amz-version-id': found.id,
+          'last-modified': found.at.toUTCString(),
+          'content-length': String(found.content.byteLength),
+        })
+      }
+      case 'DELETE':
+        if (asked === null)
+          objects.set(key, [{ id: String(++lastVersion), content: null, at: new Date() }, ...versions])
+        else
+          objects.set(
+            key,
+            versions.filter(({ id }) => id !== asked),
+          )
+        return send(response, 204, '')
+      default:
+        return send(response, 405, error('MethodNotAllowed'))
+    }
+  }
+
+  function aboutBucket({ method }: IncomingMessage, url: URL, content: Buffer, response: ServerResponse) {
+    if (url.searchParams.has('versioning'))
+      return send(
+        response,
+        200,
+        '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>',
+      )
+    if (url.searchParams.has('versions')) return send(response, 200, listing(url.searchParams.get('prefix')))
+    if (url.searchParams.has('delete')) {
+      for (const [, key = ''] of content.toString().matchAll(/<Key>([^<]*)<\/Key>/g)) objects.delete(key)
+      return send(response, 200, '<DeleteResult/>')
+    }
+    return send(response, method === 'HEAD' || method === 'PUT' ? 200 : 405, '')
+  }
+
+  function listing(prefix: string | null) {
+    const keys = [...objects.keys()].filter((key) => key.startsWith(prefix ?? '')).sort()
+    const entries = keys.flatMap((key) =>
+      (objects.get(key) ?? []).map(({ id, content, at }, index) => {
+        const common = `<Key>${key}</Key><VersionId>${id}</VersionId><IsLatest>${index === 0}</IsLatest><LastModified>${at.toISOString()}</LastModified>`
+        return content === null
+          ? `<DeleteMarker>${common}</DeleteMarker>`
+          : `<Version>${common}<Size>${content.byteLength}</Size></Version>`
+      }),
+    )
+    return `<ListVersionsResult><IsTruncated>false</IsTruncated>${entries.join('')}</ListVersionsResult>`
+  }
+
+  async function inQueue() {
+    const waiting = queue
+    if (waiting === null) return
+    await new Promise<void>((goOn) => {
+      waiting.push(goOn)
+      most = Math.max(most, waiting.length)
+    })
+  }
+
+  const server = createServer((request, response) => {
+    answer(request, response).catch(() => response.destroy())
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+
+  return {
+    env: {
+      S3_ENDPOINT: `http://127.0.0.1:${port}`,
+      S3_BUCKET: BUCKET,
+      S3_REGION: 'us-east-1',
+      S3_ACCESS_KEY_ID: 'test-key-id',
+      S3_SECRET_ACCESS_KEY: 'test-secret',
+    },
+    fail(now) {
+      isFailing = now
+    },
+    hold() {
+      const held: (() => void)[] = []
+      queue = held
+      most = 0
+      return {
+        waiting: () => held.length,
+        most: () => most,
+        releaseOne: () => held.shift()?.(),
+        release() {
+          queue = null
+          for (const goOn of held.splice(0)) goOn()
+        },
+      }
+    },
+    async stop() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+async function contentOf(request: IncomingMessage) {
+  const chunks: Buffer[] = []
+  for await (const chunk of request) chunks.push(chunk)
+  return Buffer.concat(chunks)
+}
+
+const error = (code: string) => `<Error><Code>${code}</Code><Message>${code}</Message></Error>`
+
+function send(
+  response: ServerResponse,
+  status: number,
+  content: string | Buffer,
+  headers: Record<string, string> = {},
+) {
+  response.writeHead(status, headers).end(content)
+}
