@@ -6,6 +6,7 @@ import { OptionalKind } from '@sinclair/typebox'
 import type { AnyElysia } from 'elysia'
 import { type ErrorStatus, TYPE_OF } from '../http/errors.ts'
 import { ErrorBody } from '../http/names.ts'
+import { documentedPath } from '../http/route-table.ts'
 import { exampleOf } from './example.ts'
 import { isJsonObject, type Json, toOpenApiSchema } from './schema.ts'
 
@@ -38,7 +39,7 @@ export function openApiDocument({ routes, version, hasKeys, hasTokens }: Documen
   }
   const paths: Json = filterPaths(registered, { excludeStaticFile: false, exclude: [] })
   for (const route of routes) {
-    const operations = paths[openApiPath(route.path)]
+    const operations = paths[documentedPath(route.path)]
     const method = route.method.toLowerCase()
     if (!isJsonObject(operations)) continue
     const operation = operations[method]
@@ -104,7 +105,7 @@ function inOrderOfTags(paths: Json, routes: readonly InternalRoute[]): Json {
   const order = tagsInOrder(routes).map(({ name }) => name)
   const place = new Map<string, number>()
   for (const route of routes) {
-    const at = openApiPath(route.path)
+    const at = documentedPath(route.path)
     if (!place.has(at)) place.set(at, order.indexOf(tagsOf(route)[0]))
   }
   const placeOf = (path: string) => place.get(path) ?? order.length
@@ -157,7 +158,7 @@ function mended(operation: Json, route: InternalRoute): Json {
 
 /** What the service answers before and beside any route of the API; the route's own declarations come on top. */
 function commonErrors({ path }: InternalRoute, { takesBody }: { takesBody: boolean }): Json {
-  const statuses = ['400', '401', '429', '500', '503']
+  const statuses = ['400', '401', '403', '429', '500', '503']
   if (path.includes(':')) statuses.push('404')
   if (takesBody) statuses.push('413')
   return Object.fromEntries(statuses.map((status) => [status, errorResponseOf(status)]))
@@ -173,6 +174,8 @@ function responsesOf(responses: unknown, route: InternalRoute): Json {
       // The plugin moves what it does not know of a schema, its title too, up to the response.
       if (response.title === ErrorBody.title) return [status, errorResponseOf(status)]
       const content = contentOf(response, 'application/json')
+      const json = content['application/json']
+      if (isJsonObject(json)) json.example = exampleOf(json.schema, 'answer')
       // Last: the page asks for the first one unless its reader chooses.
       if (status === '200' && isEventStream(route)) Object.assign(content, EVENT_STREAM)
       return [status, { ...described, content }]
@@ -250,8 +253,6 @@ const operationId = ({ method, path }: InternalRoute) =>
     .join('')
 
 const capitalized = (word: string) => word.charAt(0).toUpperCase() + word.slice(1)
-
-const openApiPath = (path: string) => path.replace(/\*$/, ':path').replace(/:(\w+)/g, '{$1}')
 
 /** `*` has no name of its own in an OpenAPI path, and none that the framework could check as a parameter. */
 const namedWildcard = (path: string, params: unknown): unknown =>
