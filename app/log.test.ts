@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { makeLog } from './log.ts'
+import { linesTogether, makeLog } from './log.ts'
 
 function written(format: 'text' | 'json', message: string, fields: Record<string, unknown>) {
   const lines: string[] = []
@@ -18,4 +18,23 @@ test('text of others cannot be taken for a further entry, nor steer a terminal',
 
 test('what is plain is written as it is', () => {
   expect(written('text', 'it failed', { ms: 1.5, name: 'ä b' })).toBe('warn it failed ms=1.5 name=ä b\n')
+})
+
+test('lines of one turn are written together and in order; warnings and errors at once, with what waits', async () => {
+  const written: string[] = []
+  const { write, flush } = linesTogether((text) => written.push(text))
+  const log = makeLog('api', 'text', write)
+  log.info('one')
+  log.info('two')
+  expect(written).toEqual([])
+  await new Promise((resolve) => setImmediate(resolve))
+  expect(written).toEqual(['one\ntwo\n'])
+  log.info('three')
+  log.warn('four')
+  expect(written).toEqual(['one\ntwo\n', 'three\nwarn four\n'])
+  log.info('five')
+  flush()
+  expect(written.at(-1)).toBe('five\n')
+  await new Promise((resolve) => setImmediate(resolve))
+  expect(written).toHaveLength(3)
 })

@@ -12,11 +12,14 @@ export interface Log {
 
 export type LogFormat = 'text' | 'json'
 
+/** Takes a line with its end. What is urgent must be out before anything else happens. */
+export type WriteLine = (line: string, isUrgent: boolean) => unknown
+
 /** Writes to standard output; `error` fields are reduced to their message and, for broken invariants, the stack. */
 export function makeLog(
   name: string,
   format: LogFormat,
-  write = (line: string) => process.stdout.write(line),
+  write: WriteLine = (line) => process.stdout.write(line),
 ): Log {
   const line = (level: string) => (message: string, fields?: Fields) => {
     const plain = fields === undefined ? {} : plainFields(fields)
@@ -24,6 +27,7 @@ export function makeLog(
       format === 'json'
         ? `${JSON.stringify({ level, name, message, ...plain })}\n`
         : `${level === 'info' ? '' : `${level} `}${oneEntry(message + textFields(plain))}\n`,
+      level !== 'info',
     )
   }
   return {
@@ -31,6 +35,28 @@ export function makeLog(
     warn: line('warn'),
     error: line('error'),
     named: (inner) => makeLog(`${name} ${inner}`, format, write),
+  }
+}
+
+/**
+ * Lines of one turn of the event loop go out in one write: each write costs as much as answering a request. Warnings and
+ * errors wait for nothing, and take what waits with them; `flush` is for the end of the process.
+ */
+export function linesTogether(write: (lines: string) => unknown): { write: WriteLine; flush(): void } {
+  let waiting = ''
+  function flush() {
+    if (waiting === '') return
+    const lines = waiting
+    waiting = ''
+    write(lines)
+  }
+  return {
+    flush,
+    write(line, isUrgent) {
+      if (waiting === '' && !isUrgent) setImmediate(flush)
+      waiting += line
+      if (isUrgent) flush()
+    },
   }
 }
 

@@ -4,7 +4,20 @@ import { countInto } from '../workers/counted.ts'
 import { startEffects } from '../workers/effects.ts'
 import { answerObjectCall } from '../workers/object-calls.ts'
 import { startThreads } from '../workers/threads.ts'
+import type { Peer } from './http/client-address.ts'
 import { HEADERS_SECONDS, IDLE_SECONDS, MAX_BODY_BYTES, runProcess } from './process.ts'
+
+/** Asked for when it is needed: the address of a connection costs as much as all else that is done for a small answer. */
+class PeerOf implements Peer {
+  constructor(
+    private readonly request: Request,
+    private readonly server: Bun.Server<undefined>,
+  ) {}
+
+  get address() {
+    return this.server.requestIP(this.request)?.address ?? null
+  }
+}
 
 await runProcess({
   env: process.env,
@@ -23,7 +36,7 @@ await runProcess({
         // The one answer that may be long in coming: it waits for the reaper.
         const isLong = request.method === 'POST' && request.url.endsWith('/retention/run')
         server.timeout(request, isLong ? 0 : IDLE_SECONDS)
-        return app.fetch(request, { address: server.requestIP(request)?.address ?? null })
+        return app.fetch(request, new PeerOf(request, server))
       },
       // Until a request has come; it then gets the longer one.
       idleTimeout: HEADERS_SECONDS,

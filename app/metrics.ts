@@ -1,8 +1,7 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { makeAnswers, SECONDS } from './http/answers.ts'
 
 const PREFIX = 'sluice_'
-/** From a point read to an upload; in seconds, as the format's users expect. */
-const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
 type RunStatus = 'success' | 'failed' | 'cancelled'
 
@@ -19,12 +18,13 @@ export function makeMetrics() {
   const pipelineRuns = counter('pipeline_runs_total', 'Runs ended, by status', ['status'])
   const grpcRequests = counter('grpc_requests_total', 'Calls to sidecars', ['method', 'code'])
   const grpcSeconds = histogram('grpc_request_duration_seconds', 'Time of calls to sidecars', ['method'])
-  const httpLabels: ('method' | 'path' | 'status')[] = ['method', 'path', 'status']
+  const answers = makeAnswers({
+    requests: `${PREFIX}http_requests_total`,
+    duration: `${PREFIX}http_request_duration_seconds`,
+  })
 
   return {
-    /** `path` is the route's pattern. */
-    httpRequests: counter('http_requests_total', 'HTTP requests answered', httpLabels),
-    httpSeconds: histogram('http_request_duration_seconds', 'Time to the response headers', httpLabels),
+    httpAnswered: answers.count,
     /** The specification gives the number of ended runs two names. */
     runsEnded(status: RunStatus, count = 1) {
       runs.inc({ status }, count)
@@ -48,7 +48,7 @@ export function makeMetrics() {
     ]),
     contentType: registry.contentType,
     /** The text exposition format. */
-    text: () => registry.metrics(),
+    text: async () => `${await registry.metrics()}\n${answers.text()}`,
   }
 }
 

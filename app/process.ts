@@ -8,7 +8,7 @@ import { systemClock as clock } from './clock.ts'
 import { composeService, type Service } from './compose.ts'
 import { type Config, ConfigError, parseConfig } from './config.ts'
 import { newId } from './ids.ts'
-import { type Log, makeLog } from './log.ts'
+import { type Log, linesTogether, makeLog } from './log.ts'
 import { type Metrics, makeMetrics } from './metrics.ts'
 import { openObjectStore } from './objects/open.ts'
 import { type ObjectStore, StoreUnavailable } from './objects/port.ts'
@@ -69,7 +69,9 @@ export async function runProcess(parts: ProcessParts): Promise<void> {
 }
 
 async function start(config: Config, { serve, startBackground, startEffects }: ProcessParts) {
-  const log = makeLog('api', config.logFormat)
+  const lines = linesTogether((text) => process.stdout.write(text))
+  process.on('exit', lines.flush)
+  const log = makeLog('api', config.logFormat, lines.write)
   const metrics = makeMetrics()
   const database = await openMigrated(config)
   const { sql } = database

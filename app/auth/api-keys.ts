@@ -1,6 +1,6 @@
 // Keys of machines. They are known by their digests, all of which are compared with each key that is presented: how long that
 // takes says neither which key was nearly right nor how many there are before the right one.
-import { createHash, timingSafeEqual } from 'node:crypto'
+import { hash, timingSafeEqual } from 'node:crypto'
 
 export interface ApiKey {
   /** Shown in logs and to people; several keys let one be replaced while the others still open. */
@@ -25,4 +25,4 @@ export function makeApiKeys(keys: readonly ApiKey[]): ApiKeys {
   }
 }
 
-const digest = (text: string) => createHash('sha256').update(text).digest()
+const digest = (text: string) => hash('sha256', text, 'buffer')

@@ -33,10 +33,32 @@ export async function readBody(request: Request, route: ReadableRoute): Promise<
   return parseJson(request, bytes)
 }
 
-/** Counts as it reads: a body may come without a length. */
+/** Up to here a body that says its length is taken in one piece: a stream costs more than all else that is done for it. */
+const WHOLE_BYTES_MAX = 65_536
+
 async function readBounded(request: Request, route: ReadableRoute): Promise<Uint8Array> {
-  const declared = Number(request.headers.get('content-length') ?? 0)
+  const { headers } = request
+  const declared = Number(headers.get('content-length') ?? 0)
   if (declared > route.bodyBytesMax) throw refusalOf(route)
+  const isSmall = declared > 0 && declared <= WHOLE_BYTES_MAX && !headers.has('transfer-encoding')
+  const bytes = isSmall ? await whole(request) : await counted(request, route)
+  if (bytes.byteLength > route.bodyBytesMax) throw refusalOf(route)
+  return bytes
+}
+
+async function whole(request: Request): Promise<Uint8Array> {
+  const { late, stop } = lateness()
+  try {
+    return new Uint8Array(await Promise.race([request.arrayBuffer(), late]))
+  } catch (cause) {
+    throw notReceived(cause)
+  } finally {
+    stop()
+  }
+}
+
+/** Counts as it reads: a body may come without a length. */
+async function counted(request: Request, route: ReadableRoute): Promise<Uint8Array> {
   const chunks: Uint8Array[] = []
   let size = 0
   for await (const chunk of arriving(request)) {
@@ -47,30 +69,39 @@ async function readBounded(request: Request, route: ReadableRoute): Promise<Uint
   return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, size)
 }
 
-/** A client that sends a byte now and then would otherwise keep its place, and what it has sent, for as long as it likes. */
 async function* arriving({ body }: Request): AsyncGenerator<Uint8Array> {
   if (body === null) return
   const reader = body.getReader()
-  const late = Promise.withResolvers<never>()
-  late.promise.catch(() => {})
-  const refuse = () => late.reject(malformed(`took longer than ${limits.jsonBodyMs / 1_000} s`))
-  const timer = setTimeout(refuse, limits.jsonBodyMs)
+  const { late, stop } = lateness()
   try {
     for (;;) {
-      const { done, value } = await Promise.race([reader.read(), late.promise])
+      const { done, value } = await Promise.race([reader.read(), late])
       if (done) return
       yield value
     }
   } catch (cause) {
-    if (cause instanceof AppError) throw cause
-    // Nobody will read this answer: the client is gone.
-    throw malformed('was not received to its end', cause)
+    throw notReceived(cause)
   } finally {
-    clearTimeout(timer)
+    stop()
     // Of a body that was read to its end this is nothing.
     reader.cancel().catch(() => {})
   }
 }
+
+/** A client that sends a byte now and then would otherwise keep its place, and what it has sent, for as long as it likes. */
+function lateness() {
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  late.catch(() => {})
+  const timer = setTimeout(
+    () => reject(malformed(`took longer than ${limits.jsonBodyMs / 1_000} s`)),
+    limits.jsonBodyMs,
+  )
+  return { late, stop: () => clearTimeout(timer) }
+}
+
+/** Nobody will read this answer, unless it was late: the client is gone. */
+const notReceived = (cause: unknown) =>
+  cause instanceof AppError ? cause : malformed('was not received to its end', cause)
 
 const refusalOf = ({ bodyBytesMax: max }: ReadableRoute) =>
   max > limits.jsonBodyBytes ? tooLarge() : tooLarge('body too large (max 1MiB)')

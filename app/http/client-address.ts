@@ -27,7 +27,9 @@ export type ClientAddress = (request: Request, peer: Peer) => string
  * is not. Empty when nobody knows.
  */
 export function makeClientAddress(trustedProxies: BlockList): ClientAddress {
-  const isTrusted = (address: string) => trustedProxies.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
+  const hasProxies = trustedProxies.rules.length > 0
+  const isTrusted = (address: string) =>
+    hasProxies && trustedProxies.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
 
   return ({ headers }, { address: peer }) => {
     let client = plain(peer ?? '')
@@ -45,6 +47,8 @@ export function makeClientAddress(trustedProxies: BlockList): ClientAddress {
 
 /** Without a port, brackets or the IPv6 form of an IPv4 address; empty when it is no address. */
 function plain(text: string): string {
+  // As nearly all come.
+  if (isIP(text) === 4) return text
   const bare = /^\[(.*)\](?::\d+)?$/.exec(text)?.[1] ?? text.replace(/^([\d.]+):\d+$/, '$1')
   const address = bare.replace(/^::ffff:(?=[\d.]+$)/i, '').replace(/%.*$/, '')
   return isIP(address) === 0 ? '' : address.toLowerCase()

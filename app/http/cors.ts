@@ -36,7 +36,7 @@ export function makeCors(origins: readonly string[]): Cors {
   function isForgery({ method, headers }: Request) {
     // Forms and empty bodies need no preflight. Every browser says where such a request comes from; other clients do not.
     return (
-      headers.get('sec-fetch-site') === 'cross-site' && !SAFE.has(method) && !isListed(headers.get('origin'))
+      !SAFE.has(method) && headers.get('sec-fetch-site') === 'cross-site' && !isListed(headers.get('origin'))
     )
   }
 

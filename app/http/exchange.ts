@@ -67,22 +67,28 @@ export function makeFetch(deps: ExchangeDeps): (request: Request, peer?: Peer) =
     const requestId = requestIdIn(request.headers) ?? deps.newId()
     const target = targetOf(request.url)
     const route = deps.routes.find(request.method, target.path)
-    const client = () => deps.clientAddress(request, peer)
+    const isConstant = route !== null && route.constant !== null
+    // Whoever is answered later may be gone by then, and its address with it.
+    const client =
+      isConstant && route.access === 'open'
+        ? () => deps.clientAddress(request, peer)
+        : known(deps.clientAddress(request, peer))
     const arrival: Arrival = { request, requestId, target, route, identity: null, allowance: null, client }
     // What is always the same asks nobody.
-    const { response, failure } = await (route?.constant
+    const answered = isConstant
       ? answer(deps, arrival)
       : inTrace(
           () => traceOf(request.headers, requestId),
           () => answer(deps, arrival),
-        ))
+        )
+    const { response, failure } = answered instanceof Promise ? await answered : answered
     deps.audit({
       method: request.method,
       path: target.path,
       userId: arrival.identity?.userId ?? '',
       ip: client,
     })
-    if (failure !== undefined || route === null || route.constant === null) setCommonHeaders(response.headers)
+    if (failure !== undefined || !isConstant) setCommonHeaders(response.headers)
     if (arrival.allowance !== null) tellAllowance(response.headers, arrival.allowance)
     response.headers.set('x-request-id', requestId)
     deps.cors.allow(request, response.headers)
@@ -93,6 +99,8 @@ export function makeFetch(deps: ExchangeDeps): (request: Request, peer?: Peer) =
 
 /** The server did not say who is at the other end. */
 const NOBODY: Peer = { address: null }
+
+const known = (address: string) => () => address
 
 interface Arrival {
   request: Request
@@ -106,27 +114,48 @@ interface Arrival {
   client: Exchange['client']
 }
 
-async function answer(
-  deps: ExchangeDeps,
-  arrival: Arrival,
-): Promise<{ response: Response; failure?: AppError }> {
+interface Answered {
+  response: Response
+  failure?: AppError
+}
+
+/** No promise unless somebody has to be waited for: probes and pages ask for constants all the time. */
+function answer(deps: ExchangeDeps, arrival: Arrival): Answered | Promise<Answered> {
   try {
-    return { response: await admit(deps, arrival) }
+    const response = admit(deps, arrival)
+    return response instanceof Promise
+      ? response.then((response) => ({ response }), refusedWith)
+      : { response }
   } catch (error) {
-    const failure = toAppError(error)
-    return { response: errorResponse(failure), failure }
+    return refusedWith(error)
   }
 }
 
+function refusedWith(error: unknown): Answered {
+  const failure = toAppError(error)
+  return { response: errorResponse(failure), failure }
+}
+
 /** Credentials come first: an address that does not exist is 401 before it is 404. */
-async function admit(deps: ExchangeDeps, arrival: Arrival): Promise<Response> {
-  const { routes, perform } = deps
-  const { request, requestId, target, route } = arrival
+function admit(deps: ExchangeDeps, arrival: Arrival): Response | Promise<Response> {
+  const { request, target, route, client } = arrival
   if (request.method === 'OPTIONS' && route === null) {
-    const methods = routes.methods(target.path)
+    const methods = deps.routes.methods(target.path)
     if (methods.length > 0) return new Response(null, { status: 204, headers: { allow: methods.join(', ') } })
   }
-  const identity = needsIdentity(route) ? await identify(deps, arrival) : null
+  const identity = needsIdentity(route) ? deps.authenticate(request, client) : null
+  return identity instanceof Promise
+    ? identity.then((one) => enter(deps, arrival, one))
+    : enter(deps, arrival, identity)
+}
+
+function enter(
+  deps: ExchangeDeps,
+  arrival: Arrival,
+  identity: Identity | AppError | null,
+): Response | Promise<Response> {
+  const { request, target, route } = arrival
+  if (identity instanceof AppError) throw identity
   arrival.identity = identity
   if (identity !== null && !deps.mayUse(identity, route))
     throw forbidden('this installation lets in administrators only: ownership and sharing are not there yet')
@@ -135,28 +164,26 @@ async function admit(deps: ExchangeDeps, arrival: Arrival): Promise<Response> {
   if (allowance !== null && allowance.retryAfterSeconds > 0)
     throw tooManyRequests('too many requests', allowance.retryAfterSeconds)
   if (route === null) {
-    const methods = routes.methods(target.path)
+    const methods = deps.routes.methods(target.path)
     throw methods.length > 0 ? methodNotAllowed(request.method, methods) : notFound('route')
   }
   if (deps.cors.isForgery(request)) throw forbidden('pages of other sites may not write')
   checkEncoding(target)
-  if (route.constant !== null && request.method === 'GET') return new Response(route.constant, CONSTANT)
+  if (route.constant === null) return performed(deps, arrival, route)
+  return new Response(request.method === 'HEAD' ? null : route.constant, CONSTANT)
+}
+
+async function performed(deps: ExchangeDeps, arrival: Arrival, route: Route): Promise<Response> {
+  const { request, requestId, identity, client } = arrival
   const routed = asRouted(request, route)
   const access = identity === null ? UNLIMITED : deps.accessOf(identity)
-  exchanges.set(routed, { requestId, route, identity, access, client: arrival.client })
-  const response = await perform(routed)
+  exchanges.set(routed, { requestId, route, identity, access, client })
+  const response = await deps.perform(routed)
   return request.method === 'HEAD' ? headOf(response) : response
 }
 
 /** What is open is listed; all else needs a credential, also what does not exist. */
 const needsIdentity = (route: Route | null) => route === null || route.access === 'identity'
-
-async function identify({ authenticate }: ExchangeDeps, { request, client }: Arrival): Promise<Identity> {
-  const answer = authenticate(request, client)
-  const identity = answer instanceof Promise ? await answer : answer
-  if (identity instanceof AppError) throw identity
-  return identity
-}
 
 /** Elysia would answer HEAD by reading the whole body of GET to measure it, an endless event stream too. */
 const asRouted = (request: Request, route: Route) =>
@@ -179,8 +206,8 @@ const COMMON_HEADERS: Record<string, string> = {
 }
 
 const COMMON = Object.entries(COMMON_HEADERS)
-/** What always answers the same has them from the beginning. */
-const CONSTANT = { headers: { 'content-type': 'application/json', ...COMMON_HEADERS } }
+/** What always answers the same has them from the beginning. As `Headers`, they are copied and not looked at one by one. */
+const CONSTANT = { headers: new Headers({ 'content-type': 'application/json', ...COMMON_HEADERS }) }
 
 /** Security headers, unless the route set its own. */
 function setCommonHeaders(headers: Headers) {
@@ -214,12 +241,10 @@ function report(
 ) {
   const method = METHODS.has(request.method) ? request.method : 'OTHER'
   const path = route?.pattern ?? UNMATCHED
-  const labels = { method, path, status: String(response.status) }
-  metrics.httpRequests.inc(labels)
-  metrics.httpSeconds.observe(labels, ms / 1000)
-  const line = `${method} ${path} ${response.status}`
+  metrics.httpAnswered({ method, path, status: response.status, seconds: ms / 1000 })
   const isFault = failure?.status === 500
   if (!isFault && !isWorthALine(path, response.status, ms)) return
+  const line = `${method} ${path} ${response.status}`
   const traceparent = traceparentIn(request.headers)
   const fields = {
     ms: Math.round(ms * 10) / 10,
