@@ -8,6 +8,7 @@ import { isLoopback, isSafeAddress } from './auth/safe-address.ts'
 import { networksOf } from './http/client-address.ts'
 import type { RateLimit } from './http/rate-limit.ts'
 import { limits } from './limits.ts'
+import type { PluginSettings } from './plugins/settings.ts'
 import { RPC_PROTOCOL } from './rpc/protocol.ts'
 
 export type StoreSettings =
@@ -38,6 +39,8 @@ export interface Config {
   apiKeys: ApiKey[]
   /** Whose access tokens open it. */
   oidc: OidcSettings | null
+  /** What answers in place of what is built in. */
+  plugins: PluginSettings
   edition: 'community' | 'pro'
   /** Of the Pro edition. */
   license: License | null
@@ -141,6 +144,7 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     queryUrls: addresses('QUERY_URLS'),
     apiKeys: access.apiKeys,
     oidc: access.oidc,
+    plugins: access.plugins,
     edition: access.edition,
     license: access.license,
     isOpenToNetwork,
@@ -178,11 +182,24 @@ function parseAccess(env: Env, bad: Bad) {
   const isPro = edition === 'pro'
   const oidc = parseOidc(env, bad)
   if (oidc !== null && !isPro) bad('OIDC_ISSUER', 'users are a part of the Pro edition: set EDITION=pro')
-  const hasPlugin = isPro && Boolean(env.AUTH_PLUGIN_URL?.trim())
-  const isOpen = apiKeys.length === 0 && oidc === null && !hasPlugin
-  if (isPro && isOpen) bad('EDITION', 'pro needs somebody to let in: set OIDC_ISSUER or PLATFORM_API_KEY')
+  const plugins = parsePlugins(env, bad)
+  const [pluginVariable] = Object.values(PLUGIN_VARIABLES).filter((name) => env[name]?.trim())
+  if (pluginVariable !== undefined && !isPro)
+    bad(pluginVariable, 'plugins are a part of the Pro edition: set EDITION=pro')
+  if (plugins.auth !== null && oidc !== null)
+    bad('AUTH_PLUGIN_URL', 'who brings a token is said by the plugin or by OIDC_ISSUER: set one of them')
+  const isOpen = apiKeys.length === 0 && oidc === null && (plugins.auth === null || !isPro)
+  if (isPro && isOpen)
+    bad('EDITION', 'pro needs somebody to let in: set OIDC_ISSUER, AUTH_PLUGIN_URL or PLATFORM_API_KEY')
   const license = isPro ? parseLicense(env, bad) : null
-  return { apiKeys, oidc, license, isOpen, edition: isPro ? ('pro' as const) : ('community' as const) }
+  return {
+    apiKeys,
+    oidc,
+    plugins,
+    license,
+    isOpen,
+    edition: isPro ? ('pro' as const) : ('community' as const),
+  }
 }
 
 /** Names are shown; a key shorter than this can be guessed. */
@@ -225,11 +242,54 @@ function parseOidc(env: Env, bad: Bad): OidcSettings | null {
     clockSkewSeconds > CLOCK_SKEW_SECONDS_MAX
   )
     bad('OIDC_CLOCK_SKEW_SECONDS', `must be 0 to ${CLOCK_SKEW_SECONDS_MAX}`)
-  const admins = text('PRO_ADMINS')
+  const rolesClaim = text('OIDC_ROLES_CLAIM', 'roles')
+  return { issuer, audience, clockSkewSeconds, rolesClaim, admins: parseAdmins(env) }
+}
+
+const parseAdmins = (env: Env) =>
+  (env.PRO_ADMINS ?? '')
     .split(',')
     .map((subject) => subject.trim())
     .filter((subject) => subject !== '')
-  return { issuer, audience, clockSkewSeconds, rolesClaim: text('OIDC_ROLES_CLAIM', 'roles'), admins }
+
+const PLUGIN_VARIABLES = {
+  auth: 'AUTH_PLUGIN_URL',
+  sharing: 'SHARING_PLUGIN_URL',
+  enforcement: 'ENFORCEMENT_PLUGIN_URL',
+} as const
+
+function parsePlugins(env: Env, bad: Bad): PluginSettings {
+  const isPlainAllowed = env.ALLOW_PLAIN_PLUGINS === 'true'
+  const address = (name: string) => {
+    const value = env[name]?.trim()
+    if (!value) return null
+    const url = URL.canParse(value) ? new URL(value) : null
+    // The text is not shown: it may hold a password.
+    if (
+      url === null ||
+      !RPC_PROTOCOL.test(url.protocol) ||
+      url.username ||
+      url.password ||
+      url.search ||
+      url.hash
+    )
+      bad(name, 'must be an http(s) or grpc(s) address, without user, query or fragment')
+    else if (!isPlainAllowed && !isSafeAddress(value.replace(/^grpc/i, 'http')))
+      bad(
+        name,
+        'must be https or grpcs, or on this machine, or set ALLOW_PLAIN_PLUGINS=true: it is sent credentials',
+      )
+    return value.replace(/\/+$/, '')
+  }
+  const auth = address(PLUGIN_VARIABLES.auth)
+  const sharing = address(PLUGIN_VARIABLES.sharing)
+  const enforcement = address(PLUGIN_VARIABLES.enforcement)
+  if (sharing !== null && enforcement === null)
+    bad('SHARING_PLUGIN_URL', 'needs ENFORCEMENT_PLUGIN_URL: nobody else knows what it is told to share')
+  const token = env.PLUGIN_TOKEN?.trim() ?? ''
+  if ((auth ?? sharing ?? enforcement) !== null && !/^[\x21-\x7e]{16,1024}$/.test(token))
+    bad('PLUGIN_TOKEN', 'is required with a plugin, which knows us by it: 16 or more printable characters')
+  return { auth, sharing, enforcement, token, admins: parseAdmins(env) }
 }
 
 function parseLicense(env: Env, bad: Bad): License | null {

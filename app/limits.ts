@@ -33,6 +33,17 @@ export const limits = {
   issuerRetryMs: 5_000,
   issuerTimeoutMs: 5_000,
   issuerBytes: 262_144,
+  /** Plugins: one answer, in time and bytes (100,000 ids), and how long one may be remembered whatever it says. */
+  pluginTimeoutMs: 3_000,
+  pluginAnswerBytes: 4_194_304,
+  pluginCacheSeconds: 60,
+  /** Calls of one plugin under way, of the 256 that an API process can make at once, and those that wait for their turn. */
+  pluginCallsUnderWay: 32,
+  pluginCallsWaiting: 1_000,
+  /** What a plugin said of itself is shown this long; trouble with one is logged at most this often. */
+  pluginHealthMs: 5_000,
+  pluginLogMs: 10_000,
+  pluginVersionLength: 64,
   /** Clients whose requests are counted apart; who is not among them begins anew. */
   bucketsKept: 20_000,
   /** Requests per second of one client where nothing else is configured; twice as many at once. */

@@ -26,8 +26,11 @@ export interface User {
 }
 
 export interface AccessTokens {
-  /** The user, or why there is none. Throws an AppError (503) while the keys cannot be had. */
-  verify(token: string): User | TokenRefusal | Promise<User | TokenRefusal>
+  /**
+   * The user, or why there is none. Throws an AppError (503) while nobody can say. `isGuessing`: whether so many wrong ones came
+   * from there that one which nobody has used yet is not worth looking at, where it might be guessed.
+   */
+  verify(token: string, isGuessing: () => boolean): User | TokenRefusal | Promise<User | TokenRefusal>
 }
 
 /** For the client to read: says no more than its own token does. */
@@ -133,7 +136,7 @@ function refusalOf(error: unknown): TokenRefusal {
 }
 
 /** Stored, logged and compared: no control characters, no halves of surrogate pairs, no spaces around. */
-const isPlainText = (text: string, lengthMax: number) =>
+export const isPlainText = (text: string, lengthMax: number) =>
   text !== '' && text.length <= lengthMax && text.trim() === text && !/\p{C}/u.test(text)
 
 function rolesOf(payload: JWTPayload, claim: string): string[] {

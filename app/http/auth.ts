@@ -30,6 +30,12 @@ type Answer = Identity | AppError
  */
 export type Authenticate = (request: Request, address: () => string) => Answer | Promise<Answer>
 
+/** Whether somebody who is known may use a route at all; what it is used on is asked about later. */
+export type Authorize = (
+  identity: Identity,
+  route: { method: string; pattern: string },
+) => boolean | Promise<boolean>
+
 export interface AuthenticateParts {
   /** Null: no key opens anything. */
   apiKeys: ApiKeys | null
@@ -68,9 +74,8 @@ export function makeAuthenticate({ apiKeys, tokens, failures }: AuthenticatePart
       const identity = proven.get(name)
       if (identity !== undefined) return identity
     }
-    const guessed = failures?.look(networkOf(address()))
     // A key that nobody has used yet does not come in among guesses: that answer would tell the right one.
-    if (name === null || (guessed && guessed.retryAfterSeconds > 0))
+    if (name === null || isGuessing(address))
       return refused(unauthenticated('X-Api-Key is not valid', schemes), address)
     const identity: Identity = { kind: 'api-key', userId: '', name, roles: [] }
     proven.set(name, identity)
@@ -86,7 +91,7 @@ export function makeAuthenticate({ apiKeys, tokens, failures }: AuthenticatePart
       authorization.length > limits.accessTokenLength + BEARER.length
         ? ''
         : (/^bearer +([\w.~+/=-]+) *$/i.exec(authorization)?.[1] ?? '')
-    const user = known.verify(token)
+    const user = known.verify(token, () => isGuessing(address))
     return user instanceof Promise ? user.then((one) => ofUser(one, address)) : ofUser(user, address)
   }
 
@@ -94,6 +99,11 @@ export function makeAuthenticate({ apiKeys, tokens, failures }: AuthenticatePart
     if (!(user instanceof TokenRefusal)) return user
     const challenge = `${BEARER}, error="invalid_token", error_description="${user.why}"`
     return refused(unauthenticated(user.why, challenge), address)
+  }
+
+  function isGuessing(address: () => string): boolean {
+    const guessed = failures?.look(networkOf(address()))
+    return guessed !== undefined && guessed.retryAfterSeconds > 0
   }
 
   /** Signatures cannot be guessed, so tokens are always looked at; who presents too many bad ones is told to wait. */

@@ -109,3 +109,6 @@ const literalOf = (node: Node, segment: string) => {
 const makeNode = (): Node => ({ literal: new Map(), parameter: null, routes: new Map(), rest: new Map() })
 
 const segmentsOf = (path: string) => path.slice(1).split('/')
+
+/** A pattern as the API's document writes it: `/api/v1/runs/{id}`. */
+export const documentedPath = (pattern: string) => pattern.replace(/\*$/, ':path').replace(/:(\w+)/g, '{$1}')

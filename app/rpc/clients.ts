@@ -52,7 +52,8 @@ const checkOver = (transport: Transport) => {
   }
 }
 
-const observed =
+/** Tells of each call. */
+export const observed =
   (observe: RpcObserver): Interceptor =>
   (next) =>
   async (request) => {

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file sluice/sharing/v1/sharing.proto.
  */
 export const file_sluice_sharing_v1_sharing: GenFile = /*@__PURE__*/
-  fileDesc("Ch9zbHVpY2Uvc2hhcmluZy92MS9zaGFyaW5nLnByb3RvEhFzbHVpY2Uuc2hhcmluZy52MSLpAQoFR3JhbnQSCgoCaWQYASABKAkSEgoKZ3JhbnRvcl9pZBgCIAEoCRISCgpncmFudGVlX2lkGAMgASgJEjUKDXJlc291cmNlX3R5cGUYBCABKA4yHi5zbHVpY2UucGx1Z2luLnYxLlJlc291cmNlVHlwZRITCgtyZXNvdXJjZV9pZBgFIAEoCRIwCgpwZXJtaXNzaW9uGAYgASgOMhwuc2x1aWNlLnBsdWdpbi52MS5QZXJtaXNzaW9uEi4KCmNyZWF0ZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIroBChJDcmVhdGVHcmFudFJlcXVlc3QSEgoKZ3JhbnRvcl9pZBgBIAEoCRISCgpncmFudGVlX2lkGAIgASgJEjUKDXJlc291cmNlX3R5cGUYAyABKA4yHi5zbHVpY2UucGx1Z2luLnYxLlJlc291cmNlVHlwZRITCgtyZXNvdXJjZV9pZBgEIAEoCRIwCgpwZXJtaXNzaW9uGAUgASgOMhwuc2x1aWNlLnBsdWdpbi52MS5QZXJtaXNzaW9uIj4KE0NyZWF0ZUdyYW50UmVzcG9uc2USJwoFZ3JhbnQYASABKAsyGC5zbHVpY2Uuc2hhcmluZy52MS5HcmFudCJICgxSZXNvdXJjZU5hbWUSLAoEdHlwZRgBIAEoDjIeLnNsdWljZS5wbHVnaW4udjEuUmVzb3VyY2VUeXBlEgoKAmlkGAIgASgJImYKEUxpc3RHcmFudHNSZXF1ZXN0EjMKCHJlc291cmNlGAEgASgLMh8uc2x1aWNlLnNoYXJpbmcudjEuUmVzb3VyY2VOYW1lSAASEgoIZ3JhbnRfaWQYAiABKAlIAEIICgZmaWx0ZXIiPgoSTGlzdEdyYW50c1Jlc3BvbnNlEigKBmdyYW50cxgBIAMoCzIYLnNsdWljZS5zaGFyaW5nLnYxLkdyYW50IiYKElJldm9rZUdyYW50UmVxdWVzdBIQCghncmFudF9pZBgBIAEoCSJIChNSZXZva2VHcmFudFJlc3BvbnNlEjEKB291dGNvbWUYASABKA4yIC5zbHVpY2Uuc2hhcmluZy52MS5SZXZva2VPdXRjb21lIm8KGFRyYW5zZmVyT3duZXJzaGlwUmVxdWVzdBITCgtwaXBlbGluZV9pZBgBIAEoCRIZCgxmcm9tX3VzZXJfaWQYAiABKAlIAIgBARISCgp0b191c2VyX2lkGAMgASgJQg8KDV9mcm9tX3VzZXJfaWQiSQoZVHJhbnNmZXJPd25lcnNoaXBSZXNwb25zZRIsCghkZWNpc2lvbhgBIAEoDjIaLnNsdWljZS5wbHVnaW4udjEuRGVjaXNpb24qaQoNUmV2b2tlT3V0Y29tZRIeChpSRVZPS0VfT1VUQ09NRV9VTlNQRUNJRklFRBAAEhoKFlJFVk9LRV9PVVRDT01FX1JFVk9LRUQQARIcChhSRVZPS0VfT1VUQ09NRV9OT1RfRk9VTkQQAjKXAwoOU2hhcmluZ1NlcnZpY2USXAoLQ3JlYXRlR3JhbnQSJS5zbHVpY2Uuc2hhcmluZy52MS5DcmVhdGVHcmFudFJlcXVlc3QaJi5zbHVpY2Uuc2hhcmluZy52MS5DcmVhdGVHcmFudFJlc3BvbnNlElkKCkxpc3RHcmFudHMSJC5zbHVpY2Uuc2hhcmluZy52MS5MaXN0R3JhbnRzUmVxdWVzdBolLnNsdWljZS5zaGFyaW5nLnYxLkxpc3RHcmFudHNSZXNwb25zZRJcCgtSZXZva2VHcmFudBIlLnNsdWljZS5zaGFyaW5nLnYxLlJldm9rZUdyYW50UmVxdWVzdBomLnNsdWljZS5zaGFyaW5nLnYxLlJldm9rZUdyYW50UmVzcG9uc2USbgoRVHJhbnNmZXJPd25lcnNoaXASKy5zbHVpY2Uuc2hhcmluZy52MS5UcmFuc2Zlck93bmVyc2hpcFJlcXVlc3QaLC5zbHVpY2Uuc2hhcmluZy52MS5UcmFuc2Zlck93bmVyc2hpcFJlc3BvbnNlYgZwcm90bzM", [file_google_protobuf_timestamp, file_sluice_plugin_v1_plugin]);
+  fileDesc("Ch9zbHVpY2Uvc2hhcmluZy92MS9zaGFyaW5nLnByb3RvEhFzbHVpY2Uuc2hhcmluZy52MSLpAQoFR3JhbnQSCgoCaWQYASABKAkSEgoKZ3JhbnRvcl9pZBgCIAEoCRISCgpncmFudGVlX2lkGAMgASgJEjUKDXJlc291cmNlX3R5cGUYBCABKA4yHi5zbHVpY2UucGx1Z2luLnYxLlJlc291cmNlVHlwZRITCgtyZXNvdXJjZV9pZBgFIAEoCRIwCgpwZXJtaXNzaW9uGAYgASgOMhwuc2x1aWNlLnBsdWdpbi52MS5QZXJtaXNzaW9uEi4KCmNyZWF0ZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIroBChJDcmVhdGVHcmFudFJlcXVlc3QSEgoKZ3JhbnRvcl9pZBgBIAEoCRISCgpncmFudGVlX2lkGAIgASgJEjUKDXJlc291cmNlX3R5cGUYAyABKA4yHi5zbHVpY2UucGx1Z2luLnYxLlJlc291cmNlVHlwZRITCgtyZXNvdXJjZV9pZBgEIAEoCRIwCgpwZXJtaXNzaW9uGAUgASgOMhwuc2x1aWNlLnBsdWdpbi52MS5QZXJtaXNzaW9uImwKE0NyZWF0ZUdyYW50UmVzcG9uc2USLAoIZGVjaXNpb24YASABKA4yGi5zbHVpY2UucGx1Z2luLnYxLkRlY2lzaW9uEicKBWdyYW50GAIgASgLMhguc2x1aWNlLnNoYXJpbmcudjEuR3JhbnQiSAoMUmVzb3VyY2VOYW1lEiwKBHR5cGUYASABKA4yHi5zbHVpY2UucGx1Z2luLnYxLlJlc291cmNlVHlwZRIKCgJpZBgCIAEoCSJmChFMaXN0R3JhbnRzUmVxdWVzdBIzCghyZXNvdXJjZRgBIAEoCzIfLnNsdWljZS5zaGFyaW5nLnYxLlJlc291cmNlTmFtZUgAEhIKCGdyYW50X2lkGAIgASgJSABCCAoGZmlsdGVyIj4KEkxpc3RHcmFudHNSZXNwb25zZRIoCgZncmFudHMYASADKAsyGC5zbHVpY2Uuc2hhcmluZy52MS5HcmFudCImChJSZXZva2VHcmFudFJlcXVlc3QSEAoIZ3JhbnRfaWQYASABKAkiSAoTUmV2b2tlR3JhbnRSZXNwb25zZRIxCgdvdXRjb21lGAEgASgOMiAuc2x1aWNlLnNoYXJpbmcudjEuUmV2b2tlT3V0Y29tZSJvChhUcmFuc2Zlck93bmVyc2hpcFJlcXVlc3QSEwoLcGlwZWxpbmVfaWQYASABKAkSGQoMZnJvbV91c2VyX2lkGAIgASgJSACIAQESEgoKdG9fdXNlcl9pZBgDIAEoCUIPCg1fZnJvbV91c2VyX2lkIkkKGVRyYW5zZmVyT3duZXJzaGlwUmVzcG9uc2USLAoIZGVjaXNpb24YASABKA4yGi5zbHVpY2UucGx1Z2luLnYxLkRlY2lzaW9uKmkKDVJldm9rZU91dGNvbWUSHgoaUkVWT0tFX09VVENPTUVfVU5TUEVDSUZJRUQQABIaChZSRVZPS0VfT1VUQ09NRV9SRVZPS0VEEAESHAoYUkVWT0tFX09VVENPTUVfTk9UX0ZPVU5EEAIylwMKDlNoYXJpbmdTZXJ2aWNlElwKC0NyZWF0ZUdyYW50EiUuc2x1aWNlLnNoYXJpbmcudjEuQ3JlYXRlR3JhbnRSZXF1ZXN0GiYuc2x1aWNlLnNoYXJpbmcudjEuQ3JlYXRlR3JhbnRSZXNwb25zZRJZCgpMaXN0R3JhbnRzEiQuc2x1aWNlLnNoYXJpbmcudjEuTGlzdEdyYW50c1JlcXVlc3QaJS5zbHVpY2Uuc2hhcmluZy52MS5MaXN0R3JhbnRzUmVzcG9uc2USXAoLUmV2b2tlR3JhbnQSJS5zbHVpY2Uuc2hhcmluZy52MS5SZXZva2VHcmFudFJlcXVlc3QaJi5zbHVpY2Uuc2hhcmluZy52MS5SZXZva2VHcmFudFJlc3BvbnNlEm4KEVRyYW5zZmVyT3duZXJzaGlwEisuc2x1aWNlLnNoYXJpbmcudjEuVHJhbnNmZXJPd25lcnNoaXBSZXF1ZXN0Giwuc2x1aWNlLnNoYXJpbmcudjEuVHJhbnNmZXJPd25lcnNoaXBSZXNwb25zZWIGcHJvdG8z", [file_google_protobuf_timestamp, file_sluice_plugin_v1_plugin]);
 
 /**
  * @generated from message sluice.sharing.v1.Grant
@@ -107,7 +107,16 @@ export const CreateGrantRequestSchema: GenMessage<CreateGrantRequest> = /*@__PUR
  */
 export type CreateGrantResponse = Message<"sluice.sharing.v1.CreateGrantResponse"> & {
   /**
-   * @generated from field: sluice.sharing.v1.Grant grant = 1;
+   * Denied: this grantee is given nothing, for example because nobody has that id (400).
+   *
+   * @generated from field: sluice.plugin.v1.Decision decision = 1;
+   */
+  decision: Decision;
+
+  /**
+   * Required with ALLOWED: what was asked for, with its id and time.
+   *
+   * @generated from field: sluice.sharing.v1.Grant grant = 2;
    */
   grant?: Grant | undefined;
 };
@@ -259,6 +268,8 @@ export const TransferOwnershipRequestSchema: GenMessage<TransferOwnershipRequest
  */
 export type TransferOwnershipResponse = Message<"sluice.sharing.v1.TransferOwnershipResponse"> & {
   /**
+   * Denied: not to this user (400).
+   *
    * @generated from field: sluice.plugin.v1.Decision decision = 1;
    */
   decision: Decision;
@@ -306,7 +317,7 @@ export const RevokeOutcomeSchema: GenEnum<RevokeOutcome> = /*@__PURE__*/
  */
 export const SharingService: GenService<{
   /**
-   * What the same grantor gave the same grantee on the same resource is replaced. INVALID_ARGUMENT: there is no such grantee.
+   * What the same grantor gave the same grantee on the same resource is replaced.
    *
    * @generated from rpc sluice.sharing.v1.SharingService.CreateGrant
    */
@@ -333,7 +344,7 @@ export const SharingService: GenService<{
   },
   /**
    * Asked before a pipeline is handed over. Its owner is kept by the service, and told with each question of Enforcement: a transfer
-   * that is agreed to here may still not come about. INVALID_ARGUMENT: there is no such user.
+   * that is agreed to here may still not come about.
    *
    * @generated from rpc sluice.sharing.v1.SharingService.TransferOwnership
    */
