@@ -1,4 +1,5 @@
 import { Elysia } from 'elysia'
+import { visibleTo } from '../http/exchange.ts'
 import { ErrorBody } from '../http/names.ts'
 import { linkHeader, pageOf } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
@@ -11,7 +12,8 @@ const tags = ['query']
 export const queryRoutes = (queries: QueryService) =>
   new Elysia({ prefix: '/query' }).post(
     '',
-    async ({ body, request }) => responseOf(await queries.run(body, request.signal)),
+    async ({ body, request }) =>
+      responseOf(await queries.run(body, request.signal, await visibleTo(request))),
     {
       body: ExecuteQuery,
       response: { 200: QueryResult, 400: ErrorBody, 500: ErrorBody, 503: ErrorBody },
@@ -29,7 +31,7 @@ export const schemaRoutes = (queries: QueryService) =>
     '',
     async ({ query, request, set }) => {
       const page = pageOf(query, limits.listCap)
-      const list = await queries.schema(page)
+      const list = await queries.schema(page, await visibleTo(request))
       set.headers.link = linkHeader(request.url, page, list.total)
       return list
     },

@@ -2,6 +2,8 @@ import { Code, ConnectError } from '@connectrpc/connect'
 import type { Sql } from '../../drizzle/client.ts'
 import { arrowToJsonText } from '../../lake/engine/arrow-json-text.ts'
 import { LAYERS } from '../../lake/pipeline/names.ts'
+import { EVERYTHING, type Visible } from '../access/ports.ts'
+import { seesEverything, tablesSeenAt } from '../access/sight.ts'
 import { headOfMain } from '../catalog/branches.ts'
 import type { Tokens } from '../catalog/tokens.ts'
 import type { Clock } from '../clock.ts'
@@ -51,6 +53,12 @@ export function makeQueryService({ sql, tokens, clock, newId, publicUrl, service
     }
   }
 
+  /** Undefined: every table. */
+  async function scopeOf({ commit }: { commit: bigint }, visible: Visible) {
+    if (seesEverything(visible)) return undefined
+    return { tables: await tablesSeenAt(sql, Number(commit), visible) }
+  }
+
   return {
     /** Resolves when a query service answers: 500 when there is none, 503 when none can be reached. */
     async requireAvailable(): Promise<void> {
@@ -61,18 +69,24 @@ export function makeQueryService({ sql, tokens, clock, newId, publicUrl, service
         })
     },
 
-    /** Runs one read-only statement; `signal` stops it. */
-    async run({ sql: text, namespace, limit }: ExecuteQuery, signal: AbortSignal): Promise<QueryAnswer> {
+    /** Runs one read-only statement, to which no table exists that the caller does not see; `signal` stops it. */
+    async run(
+      { sql: text, namespace, limit }: ExecuteQuery,
+      signal: AbortSignal,
+      visible = EVERYTHING,
+    ): Promise<QueryAnswer> {
       const pool = configured()
       if (new TextEncoder().encode(text).length > limits.querySqlBytes)
         throw invalid('sql', `must be at most ${limits.querySqlBytes} bytes`)
+      const lake = await lakeView()
       const request = {
         queryId: newId(),
         sql: text,
         namespace: namespace || DEFAULT_NAMESPACE,
         limit: BigInt(Math.min(limit ?? limits.queryRows, limits.queryRowsMax)),
         timeoutMs: limits.queryTimeoutMs,
-        lake: await lakeView(),
+        lake,
+        scope: await scopeOf(lake, visible),
       }
       if (underWay >= limits.queriesUnderWay) throw busy(`${underWay} queries are under way`)
       // The service keeps the time limit; this one is for a service that has stopped answering.
@@ -95,12 +109,15 @@ export function makeQueryService({ sql, tokens, clock, newId, publicUrl, service
       }
     },
 
-    /** The columns of every table of main, in order of name. */
-    async schema(page: Page) {
+    /** The columns of every table of main that the caller sees, in order of name. */
+    async schema(page: Page, visible = EVERYTHING) {
       const pool = configured()
       const lake = await lakeView()
+      const scope = await scopeOf(lake, visible)
       const options = { signal: AbortSignal.timeout(limits.rpcTimeoutMs) }
-      const { tables } = await pool.call((service) => service.getSchema({ lake }, options)).catch(refuse)
+      const { tables } = await pool
+        .call((service) => service.getSchema({ lake, scope }, options))
+        .catch(refuse)
       const named = tables.flatMap(({ table, columns }) => {
         const layer = LAYERS.find((known) => known === table?.layer)
         if (table === undefined || layer === undefined) return []

@@ -21,14 +21,19 @@ export interface Run {
   catalog: string | null
   define: readonly TableView[]
   drop: readonly ViewName[]
+  /** Of those that earlier queries have used, none but these may be there; null: any. */
+  places: readonly Place[] | null
   rowsLimit: number
   bytesLimit: number
 }
 
-/** A table, as the engine names it. */
-export interface ViewName {
+export interface Place {
   catalog: string
   schema: string
+}
+
+/** A table, as the engine names it. */
+export interface ViewName extends Place {
   name: string
 }
 

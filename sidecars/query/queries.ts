@@ -2,7 +2,7 @@ import type { TableReference } from '../../lake/engine/statement.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
 import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import type { CommitTable, Tables, TablesAt } from './commits.ts'
-import type { AnswerOf, ViewName } from './engine-messages.ts'
+import type { AnswerOf, Place, ViewName } from './engine-messages.ts'
 import { type DefinedTable, type EngineLease, type Engines, type Statement, viewKey } from './engines.ts'
 import { limits } from './limits.ts'
 import { Lru } from './lru.ts'
@@ -16,6 +16,8 @@ export interface Query {
   namespace: string
   rowsLimit: number
   lake: LakeView
+  /** Keys of the tables that the caller sees; null: all. */
+  seen: ReadonlySet<string> | null
 }
 
 export type QueryResult = AnswerOf<'run'>
@@ -54,8 +56,9 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
     return statement
   }
 
-  return async function runQuery({ sql, namespace, rowsLimit, lake }, signal) {
-    const [tables, engine] = await both(tablesAt(lake, signal), engines.take(signal))
+  return async function runQuery({ sql, namespace, rowsLimit, lake, seen }, signal) {
+    const [all, engine] = await both(tablesAt(lake, signal), engines.take(signal))
+    const tables = seen === null ? all : tablesAmong(all, seen)
     const relations: Relation[] = []
     try {
       const statement = await checkedStatement(sql, engine, signal)
@@ -67,7 +70,10 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
       const failed = opened.find((each) => each.status === 'rejected')
       if (failed) throw failed.reason
 
-      const listed = statement.listsTables ? listingOf(tables, named, engine) : { define: [], drop: [] }
+      // What others have left in the engine would stand in its lists and in its guesses of what was meant.
+      const views = seen === null ? null : viewsOf(tables)
+      const hidden = views === null ? [] : engine.others((key) => views.has(key))
+      const listed = statement.listsTables ? listingOf(tables, named, engine) : { define: [], drop: hidden }
       const define = named.flatMap((table, index) => {
         const view = viewOf(table)
         const relation = relations[index]
@@ -84,6 +90,7 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
           catalog: usesNamespace(statement, tables, namespace) ? catalogOf(namespace) : null,
           define: [...listed.define, ...define],
           drop: listed.drop,
+          places: seen === null ? null : placesOf(tables),
           rowsLimit,
           bytesLimit: limits.resultBytes,
         },
@@ -107,6 +114,27 @@ function tableAmong(tables: Tables, reference: TableReference, namespace: string
   const table = name && tables.get(tableKey(name))
   if (!table) throw new NoSuchTable(reference, namespace)
   return table
+}
+
+function tablesAmong(all: Tables, seen: ReadonlySet<string>): Tables {
+  return new Map(
+    [...seen].flatMap((key) => {
+      const table = all.get(key)
+      return table === undefined ? [] : [[key, table] as const]
+    }),
+  )
+}
+
+const viewsOf = (tables: Tables) => new Set([...tables.values()].map((table) => viewKey(viewOf(table))))
+
+/** Catalogs and schemas that hold some of the tables. */
+function placesOf(tables: Tables): Place[] {
+  const places = new Map<string, Place>()
+  for (const table of tables.values()) {
+    const { catalog, schema } = viewOf(table)
+    places.set(`${catalog}.${schema}`, { catalog, schema })
+  }
+  return [...places.values()]
 }
 
 const viewOf = ({ namespace, layer, name }: CommitTable): ViewName => ({
@@ -133,7 +161,7 @@ function listingOf(
 ): { define: DefinedTable[]; drop: ViewName[] } {
   const read = new Set(named)
   const all = [...tables.values()].filter((table) => !read.has(table))
-  const keys = new Set([...tables.values()].map((table) => viewKey(viewOf(table))))
+  const keys = viewsOf(tables)
   return {
     drop: engine.others((key) => keys.has(key)),
     define: all.flatMap((table) => {

@@ -4,7 +4,7 @@ import { type Engine, openLocked } from '../../lake/engine/instance.ts'
 import { BrokenStream } from '../../lake/engine/rows.ts'
 import { checkReadOnly, limited, withOwnLines } from '../../lake/engine/statement.ts'
 import { quoteIdentifier } from '../../lake/pipeline/sql.ts'
-import type { AnswerOf, EngineRequest, Run, ViewName } from './engine-messages.ts'
+import type { AnswerOf, EngineRequest, Place, Run, ViewName } from './engine-messages.ts'
 
 // One locked DuckDB instance that answers one query after the other. Only statements that read come here, so that all
 // a query can leave behind is what `clear` takes away; tables stay defined, because the next query asks for the same.
@@ -20,7 +20,7 @@ const NOWHERE = 'memory'
 
 export class QueryEngine {
   readonly #engine: Engine
-  readonly #schemas = new Set<string>()
+  readonly #schemas = new Map<string, Place>()
   readonly #catalogs = new Set<string>()
   #inUse = NOWHERE
 
@@ -36,9 +36,18 @@ export class QueryEngine {
     return checkReadOnly(this.#engine.connection, sql)
   }
 
-  async run({ statement, catalog, define, drop, rowsLimit, bytesLimit }: Run): Promise<AnswerOf<'run'>> {
+  async run({
+    statement,
+    catalog,
+    define,
+    drop,
+    places,
+    rowsLimit,
+    bytesLimit,
+  }: Run): Promise<AnswerOf<'run'>> {
     const statements = [
       ...drop.map((view) => `DROP VIEW IF EXISTS ${nameOf(view)}`),
+      ...this.#leave(places),
       ...define.flatMap((view) => [
         ...this.#placeFor(view),
         `CREATE OR REPLACE VIEW ${nameOf(view)} AS SELECT * FROM ${view.from}`,
@@ -86,9 +95,28 @@ export class QueryEngine {
     const statements: string[] = []
     if (!this.#catalogs.has(catalog)) statements.push(`ATTACH ':memory:' AS ${quoteIdentifier(catalog)}`)
     this.#catalogs.add(catalog)
-    const path = `${quoteIdentifier(catalog)}.${quoteIdentifier(schema)}`
+    const path = pathOf({ catalog, schema })
     if (!this.#schemas.has(path)) statements.push(`CREATE SCHEMA ${path}`)
-    this.#schemas.add(path)
+    this.#schemas.set(path, { catalog, schema })
+    return statements
+  }
+
+  /** Takes away places that no table is in any more, but for these. */
+  #leave(kept: readonly Place[] | null): string[] {
+    if (kept === null) return []
+    const catalogs = new Set(kept.map(({ catalog }) => catalog))
+    const schemas = new Set(kept.map(pathOf))
+    const left = [...this.#catalogs].filter((catalog) => !catalogs.has(catalog))
+    const statements = left.includes(this.#inUse) ? this.#use(NOWHERE) : []
+    for (const catalog of left) {
+      statements.push(`DETACH ${quoteIdentifier(catalog)}`)
+      this.#catalogs.delete(catalog)
+    }
+    for (const [path, { catalog }] of this.#schemas) {
+      if (schemas.has(path)) continue
+      if (this.#catalogs.has(catalog)) statements.push(`DROP SCHEMA ${path} CASCADE`)
+      this.#schemas.delete(path)
+    }
     return statements
   }
 
@@ -99,4 +127,5 @@ export class QueryEngine {
   }
 }
 
+const pathOf = ({ catalog, schema }: Place) => `${quoteIdentifier(catalog)}.${quoteIdentifier(schema)}`
 const nameOf = ({ catalog, schema, name }: ViewName) => [catalog, schema, name].map(quoteIdentifier).join('.')

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { Code, ConnectError } from '@connectrpc/connect'
-import { type QueryOptions, startTestQueries, type TestQueries } from './testing.ts'
+import { type QueryOptions, startTestQueries, type TestQueries, tableNamed } from './testing.ts'
 
 setDefaultTimeout(30_000)
 
@@ -267,4 +267,90 @@ test('the schema lists the columns of every table, or of those asked for', async
       rowCount: 1n,
     },
   ])
+})
+
+describe('a caller who sees only some tables', () => {
+  const seen = ['default.gold.routes', 'default.gold.gone', 'ops.silver.crews']
+  const HIDDEN = /flights|bronze|order|temp_|gold_/
+  /** What tells of tables without naming them. */
+  const LISTS = [
+    'SELECT table_catalog, table_schema, table_name FROM information_schema.tables',
+    'SELECT * FROM information_schema.columns',
+    "SELECT catalog_name, schema_name FROM information_schema.schemata WHERE schema_name IN ('bronze', 'silver', 'gold')",
+    'SHOW TABLES',
+    'SHOW ALL TABLES',
+  ]
+  const told = async (sql: string, options?: QueryOptions) => JSON.stringify(await rowsOf(sql, options))
+  /** Both engines have tables of all namespaces in them. */
+  const fill = () =>
+    Promise.all(
+      [1, 2, 3, 4].flatMap((n) =>
+        LISTS.map((sql) => told(`${sql} /* ${n} */`.replace(/^(SHOW .*) \/.*/, '$1'))),
+      ),
+    )
+
+  test('finds them, and in the engine’s lists nothing of the others', async () => {
+    for (const sql of LISTS) {
+      await fill()
+      expect(await told(sql)).toMatch(HIDDEN)
+      const own = await told(sql, { seen })
+      expect(own).toContain('gold')
+      expect(own).not.toMatch(HIDDEN)
+      expect(await told(sql, { seen: [] })).not.toMatch(/routes|crews|"gold"|silver/)
+      expect(await told(sql, { seen: ['temp.bronze.order'] })).not.toMatch(/routes|crews|flights/)
+    }
+    expect(await rowsOf('SELECT origin, crew FROM gold.routes, ops.silver.crews', { seen })).toEqual([
+      { origin: 'JFK', crew: 7 },
+    ])
+    expect(await rowsOf('SELECT count(*) AS n FROM bronze.flights')).toEqual([{ n: 3000 }])
+  })
+
+  test('is told of the others what is told of tables that are not there', async () => {
+    const wordsOf = async (table: string, options?: QueryOptions) => {
+      const texts: string[] = []
+      for (const sql of [
+        `SELECT * FROM ${table}`,
+        `WITH a AS (SELECT * FROM ${table}) SELECT 1`,
+        `SELECT (SELECT count(*) FROM ${table})`,
+        `DESCRIBE ${table}`,
+        `SUMMARIZE ${table}`,
+        `EXPLAIN SELECT * FROM ${table}`,
+        `SELECT ${table}.id FROM gold.routes`,
+      ])
+        texts.push(
+          (await refusalOf(sql, options)).rawMessage
+            .replace(/LINE 1:[\s\S]*/, '')
+            .replaceAll(table, 'TABLE')
+            .replace(/nothing|flights|routes|order/g, 'NAME'),
+        )
+      return texts
+    }
+    await fill()
+    for (const hidden of [
+      'bronze.flights',
+      'default.bronze.flights',
+      'gold.gold.routes',
+      'temp.bronze.order',
+    ])
+      expect(await wordsOf(hidden, { seen })).toEqual(
+        await wordsOf(hidden.replace(/\w+$/, 'nothing'), { seen }),
+      )
+    for (const sql of [
+      'SELECT * FROM gold.route',
+      'SELECT flights.day FROM gold.routes',
+      'SELECT bronze.flights.id FROM gold.routes',
+    ]) {
+      const { rawMessage } = await refusalOf(sql, { seen })
+      expect(rawMessage.replaceAll(sql, '').replace(/"?(bronze\.)?flights"?/g, '')).not.toMatch(/order|crew/)
+    }
+  })
+
+  test('sees their columns in the schema', async () => {
+    const { tables } = await queries.client.getSchema({
+      lake: await queries.lake(),
+      scope: { tables: seen.map(tableNamed) },
+    })
+    expect(tables.map(({ table }) => table?.name)).toEqual(['routes', 'crews'])
+    expect((await queries.client.getSchema({ lake: await queries.lake(), scope: {} })).tables).toEqual([])
+  })
 })

@@ -1,6 +1,11 @@
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
 import { UnsupportedTable } from '../../lake/iceberg/metadata.ts'
-import type { ExecuteQueryRequest, LakeView, QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import type {
+  ExecuteQueryRequest,
+  LakeView,
+  QueryService,
+  TableScope,
+} from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { EngineEnded, OUT_OF_MEMORY } from '../engine-process.ts'
 import { HttpFailure } from '../http.ts'
 import { type Log, messageOf } from '../log.ts'
@@ -35,7 +40,7 @@ export function makeQueryService(deps: ServiceDeps): Partial<ServiceImpl<typeof 
 
   return {
     async executeQuery(request, context) {
-      const { queryId, sql, namespace, limit, timeoutMs, lake } = parsed(request)
+      const { queryId, sql, namespace, limit, timeoutMs, lake, scope } = parsed(request)
       if (running.has(queryId)) throw new ConnectError(`query_id: ${queryId} is in use`, Code.AlreadyExists)
       const started = performance.now()
       const stop = new AbortController()
@@ -43,7 +48,10 @@ export function makeQueryService(deps: ServiceDeps): Partial<ServiceImpl<typeof 
       const signal = AbortSignal.any([stop.signal, context.signal])
       if (queryId !== '') running.set(queryId, stop)
       try {
-        const { arrow, rows, truncated } = await runQuery({ sql, namespace, rowsLimit: limit, lake }, signal)
+        const { arrow, rows, truncated } = await runQuery(
+          { sql, namespace, rowsLimit: limit, lake, seen: seenOf(scope) },
+          signal,
+        )
         return {
           arrowIpc: arrow,
           rowCount: BigInt(rows),
@@ -64,13 +72,14 @@ export function makeQueryService(deps: ServiceDeps): Partial<ServiceImpl<typeof 
       return {}
     },
 
-    async getSchema({ lake, tables: wanted }, context) {
+    async getSchema({ lake, tables: wanted, scope }, context) {
       const view = required(lake)
+      const seen = seenOf(scope)
       try {
         const tables = await tablesAt(view, context.signal)
         const found =
           wanted.length === 0 ? [...tables.values()] : wanted.flatMap((name) => tables.get(keyOf(name)) ?? [])
-        return { tables: found.map(toSchema) }
+        return { tables: found.filter((table) => seen === null || seen.has(keyOf(table))).map(toSchema) }
       } catch (error) {
         throw toConnectError(error, { ...deps, timeoutMs: limits.queryMs })
       }
@@ -103,6 +112,10 @@ function required(lake: LakeView | undefined): LakeView {
 const badRequest = (message: string) => new ConnectError(message, Code.InvalidArgument)
 const keyOf = (name: { namespace: string; layer: string; name: string }) =>
   `${name.namespace}.${name.layer}.${name.name}`
+
+/** Keys of the tables that a caller sees; null: all. */
+const seenOf = (scope: TableScope | undefined): ReadonlySet<string> | null =>
+  scope === undefined ? null : new Set(scope.tables.map(keyOf))
 
 const toSchema = (table: CommitTable) => ({
   table: { namespace: table.namespace, layer: table.layer, name: table.name },

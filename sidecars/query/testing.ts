@@ -44,6 +44,8 @@ export interface QueryOptions {
   limit?: number
   timeoutMs?: number
   queryId?: string
+  /** Paths of the tables that the caller sees; left out: all. */
+  seen?: string[]
 }
 
 const MAIN = join(import.meta.dirname, 'main.ts')
@@ -110,9 +112,10 @@ export async function startTestQueries(
       if ((await catalog.merge(attempt, commit)) !== 'merged') throw new Error(`${path} was not merged`)
     },
     query: async (sql, options = {}) => {
-      const { namespace = '', limit = 1_000, timeoutMs = 20_000, queryId = '' } = options
+      const { namespace = '', limit = 1_000, timeoutMs = 20_000, queryId = '', seen } = options
       const view = options.lake ?? (await lake())
-      const request = { sql, namespace, limit: BigInt(limit), timeoutMs, queryId, lake: view }
+      const scope = seen && { tables: seen.map(tableNamed) }
+      const request = { sql, namespace, limit: BigInt(limit), timeoutMs, queryId, lake: view, scope }
       const { arrowIpc, truncated } = await client.executeQuery(request)
       const { columns, rows } = arrowToObjects(arrowIpc)
       return { columns: columns.map(({ name, type }) => `${name} ${type}`), rows, truncated }
@@ -126,4 +129,10 @@ export async function startTestQueries(
       await rm(directory, { recursive: true, force: true })
     },
   }
+}
+
+/** A table by its path `namespace.layer.name`. */
+export function tableNamed(path: string) {
+  const [namespace = '', layer = '', name = ''] = path.split('.')
+  return { namespace, layer, name }
 }

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file sluice/query/v1/query.proto.
  */
 export const file_sluice_query_v1_query: GenFile = /*@__PURE__*/
-  fileDesc("ChtzbHVpY2UvcXVlcnkvdjEvcXVlcnkucHJvdG8SD3NsdWljZS5xdWVyeS52MSJTCghMYWtlVmlldxIOCgZjb21taXQYASABKAMSEwoLY2F0YWxvZ191cmwYAiABKAkSEwoLb2JqZWN0c191cmwYAyABKAkSDQoFdG9rZW4YBCABKAkiqAEKE0V4ZWN1dGVRdWVyeVJlcXVlc3QSEAoIcXVlcnlfaWQYASABKAkSCwoDc3FsGAIgASgJEhEKCW5hbWVzcGFjZRgDIAEoCRINCgVsaW1pdBgEIAEoAxISCgp0aW1lb3V0X21zGAUgASgFEicKBGxha2UYBiABKAsyGS5zbHVpY2UucXVlcnkudjEuTGFrZVZpZXcSEwoLdHJhY2VwYXJlbnQYByABKAkiZAoURXhlY3V0ZVF1ZXJ5UmVzcG9uc2USEQoJYXJyb3dfaXBjGAEgASgMEhEKCXJvd19jb3VudBgCIAEoAxIRCgl0cnVuY2F0ZWQYAyABKAgSEwoLZHVyYXRpb25fbXMYBCABKAMiOwoJVGFibGVOYW1lEhEKCW5hbWVzcGFjZRgBIAEoCRINCgVsYXllchgCIAEoCRIMCgRuYW1lGAMgASgJImcKEEdldFNjaGVtYVJlcXVlc3QSJwoEbGFrZRgBIAEoCzIZLnNsdWljZS5xdWVyeS52MS5MYWtlVmlldxIqCgZ0YWJsZXMYAiADKAsyGi5zbHVpY2UucXVlcnkudjEuVGFibGVOYW1lIiQKBkNvbHVtbhIMCgRuYW1lGAEgASgJEgwKBHR5cGUYAiABKAkiiQEKC1RhYmxlU2NoZW1hEikKBXRhYmxlGAEgASgLMhouc2x1aWNlLnF1ZXJ5LnYxLlRhYmxlTmFtZRIoCgdjb2x1bW5zGAIgAygLMhcuc2x1aWNlLnF1ZXJ5LnYxLkNvbHVtbhIRCglyb3dfY291bnQYAyABKAMSEgoKc2l6ZV9ieXRlcxgEIAEoAyJBChFHZXRTY2hlbWFSZXNwb25zZRIsCgZ0YWJsZXMYASADKAsyHC5zbHVpY2UucXVlcnkudjEuVGFibGVTY2hlbWEinAIKFlByZXZpZXdQaXBlbGluZVJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEg0KBWxheWVyGAIgASgJEhUKDXBpcGVsaW5lX25hbWUYAyABKAkSDAoEY29kZRgEIAEoCRIUCgxzYW1wbGVfZmlsZXMYBSADKAkSDQoFbGltaXQYBiABKAMSDAoEdHlwZRgHIAEoCRIrCgVmaWxlcxgIIAMoCzIcLnNsdWljZS5ydW5uZXIudjEuU291cmNlRmlsZRIqCgRsYWtlGAkgASgLMhwuc2x1aWNlLnJ1bm5lci52MS5MYWtlQWNjZXNzEi8KB3NhbXBsZXMYCiADKAsyHi5zbHVpY2UucnVubmVyLnYxLkxhbmRpbmdJbnB1dCKhAQoMUHJldmlld1BoYXNlEgwKBG5hbWUYASABKAkSEwoLZHVyYXRpb25fbXMYAiABKAMSPQoIbWV0YWRhdGEYAyADKAsyKy5zbHVpY2UucXVlcnkudjEuUHJldmlld1BoYXNlLk1ldGFkYXRhRW50cnkaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIuMBChdQcmV2aWV3UGlwZWxpbmVSZXNwb25zZRIRCglhcnJvd19pcGMYASABKAwSFwoPdG90YWxfcm93X2NvdW50GAIgASgDEi0KBnBoYXNlcxgDIAMoCzIdLnNsdWljZS5xdWVyeS52MS5QcmV2aWV3UGhhc2USFgoOZXhwbGFpbl9vdXRwdXQYBCABKAkSGQoRbWVtb3J5X3BlYWtfYnl0ZXMYBSABKAMSEAoId2FybmluZ3MYBiADKAkSKAoEbG9ncxgHIAMoCzIaLnNsdWljZS5ydW5uZXIudjEuTG9nRW50cnkiJgoSQ2FuY2VsUXVlcnlSZXF1ZXN0EhAKCHF1ZXJ5X2lkGAEgASgJIhUKE0NhbmNlbFF1ZXJ5UmVzcG9uc2Uy/wIKDFF1ZXJ5U2VydmljZRJbCgxFeGVjdXRlUXVlcnkSJC5zbHVpY2UucXVlcnkudjEuRXhlY3V0ZVF1ZXJ5UmVxdWVzdBolLnNsdWljZS5xdWVyeS52MS5FeGVjdXRlUXVlcnlSZXNwb25zZRJSCglHZXRTY2hlbWESIS5zbHVpY2UucXVlcnkudjEuR2V0U2NoZW1hUmVxdWVzdBoiLnNsdWljZS5xdWVyeS52MS5HZXRTY2hlbWFSZXNwb25zZRJkCg9QcmV2aWV3UGlwZWxpbmUSJy5zbHVpY2UucXVlcnkudjEuUHJldmlld1BpcGVsaW5lUmVxdWVzdBooLnNsdWljZS5xdWVyeS52MS5QcmV2aWV3UGlwZWxpbmVSZXNwb25zZRJYCgtDYW5jZWxRdWVyeRIjLnNsdWljZS5xdWVyeS52MS5DYW5jZWxRdWVyeVJlcXVlc3QaJC5zbHVpY2UucXVlcnkudjEuQ2FuY2VsUXVlcnlSZXNwb25zZWIGcHJvdG8z", [file_sluice_runner_v1_runner]);
+  fileDesc("ChtzbHVpY2UvcXVlcnkvdjEvcXVlcnkucHJvdG8SD3NsdWljZS5xdWVyeS52MSJTCghMYWtlVmlldxIOCgZjb21taXQYASABKAMSEwoLY2F0YWxvZ191cmwYAiABKAkSEwoLb2JqZWN0c191cmwYAyABKAkSDQoFdG9rZW4YBCABKAki1AEKE0V4ZWN1dGVRdWVyeVJlcXVlc3QSEAoIcXVlcnlfaWQYASABKAkSCwoDc3FsGAIgASgJEhEKCW5hbWVzcGFjZRgDIAEoCRINCgVsaW1pdBgEIAEoAxISCgp0aW1lb3V0X21zGAUgASgFEicKBGxha2UYBiABKAsyGS5zbHVpY2UucXVlcnkudjEuTGFrZVZpZXcSEwoLdHJhY2VwYXJlbnQYByABKAkSKgoFc2NvcGUYCCABKAsyGy5zbHVpY2UucXVlcnkudjEuVGFibGVTY29wZSJkChRFeGVjdXRlUXVlcnlSZXNwb25zZRIRCglhcnJvd19pcGMYASABKAwSEQoJcm93X2NvdW50GAIgASgDEhEKCXRydW5jYXRlZBgDIAEoCBITCgtkdXJhdGlvbl9tcxgEIAEoAyI4CgpUYWJsZVNjb3BlEioKBnRhYmxlcxgBIAMoCzIaLnNsdWljZS5xdWVyeS52MS5UYWJsZU5hbWUiOwoJVGFibGVOYW1lEhEKCW5hbWVzcGFjZRgBIAEoCRINCgVsYXllchgCIAEoCRIMCgRuYW1lGAMgASgJIpMBChBHZXRTY2hlbWFSZXF1ZXN0EicKBGxha2UYASABKAsyGS5zbHVpY2UucXVlcnkudjEuTGFrZVZpZXcSKgoGdGFibGVzGAIgAygLMhouc2x1aWNlLnF1ZXJ5LnYxLlRhYmxlTmFtZRIqCgVzY29wZRgDIAEoCzIbLnNsdWljZS5xdWVyeS52MS5UYWJsZVNjb3BlIiQKBkNvbHVtbhIMCgRuYW1lGAEgASgJEgwKBHR5cGUYAiABKAkiiQEKC1RhYmxlU2NoZW1hEikKBXRhYmxlGAEgASgLMhouc2x1aWNlLnF1ZXJ5LnYxLlRhYmxlTmFtZRIoCgdjb2x1bW5zGAIgAygLMhcuc2x1aWNlLnF1ZXJ5LnYxLkNvbHVtbhIRCglyb3dfY291bnQYAyABKAMSEgoKc2l6ZV9ieXRlcxgEIAEoAyJBChFHZXRTY2hlbWFSZXNwb25zZRIsCgZ0YWJsZXMYASADKAsyHC5zbHVpY2UucXVlcnkudjEuVGFibGVTY2hlbWEinAIKFlByZXZpZXdQaXBlbGluZVJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEg0KBWxheWVyGAIgASgJEhUKDXBpcGVsaW5lX25hbWUYAyABKAkSDAoEY29kZRgEIAEoCRIUCgxzYW1wbGVfZmlsZXMYBSADKAkSDQoFbGltaXQYBiABKAMSDAoEdHlwZRgHIAEoCRIrCgVmaWxlcxgIIAMoCzIcLnNsdWljZS5ydW5uZXIudjEuU291cmNlRmlsZRIqCgRsYWtlGAkgASgLMhwuc2x1aWNlLnJ1bm5lci52MS5MYWtlQWNjZXNzEi8KB3NhbXBsZXMYCiADKAsyHi5zbHVpY2UucnVubmVyLnYxLkxhbmRpbmdJbnB1dCKhAQoMUHJldmlld1BoYXNlEgwKBG5hbWUYASABKAkSEwoLZHVyYXRpb25fbXMYAiABKAMSPQoIbWV0YWRhdGEYAyADKAsyKy5zbHVpY2UucXVlcnkudjEuUHJldmlld1BoYXNlLk1ldGFkYXRhRW50cnkaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIuMBChdQcmV2aWV3UGlwZWxpbmVSZXNwb25zZRIRCglhcnJvd19pcGMYASABKAwSFwoPdG90YWxfcm93X2NvdW50GAIgASgDEi0KBnBoYXNlcxgDIAMoCzIdLnNsdWljZS5xdWVyeS52MS5QcmV2aWV3UGhhc2USFgoOZXhwbGFpbl9vdXRwdXQYBCABKAkSGQoRbWVtb3J5X3BlYWtfYnl0ZXMYBSABKAMSEAoId2FybmluZ3MYBiADKAkSKAoEbG9ncxgHIAMoCzIaLnNsdWljZS5ydW5uZXIudjEuTG9nRW50cnkiJgoSQ2FuY2VsUXVlcnlSZXF1ZXN0EhAKCHF1ZXJ5X2lkGAEgASgJIhUKE0NhbmNlbFF1ZXJ5UmVzcG9uc2Uy/wIKDFF1ZXJ5U2VydmljZRJbCgxFeGVjdXRlUXVlcnkSJC5zbHVpY2UucXVlcnkudjEuRXhlY3V0ZVF1ZXJ5UmVxdWVzdBolLnNsdWljZS5xdWVyeS52MS5FeGVjdXRlUXVlcnlSZXNwb25zZRJSCglHZXRTY2hlbWESIS5zbHVpY2UucXVlcnkudjEuR2V0U2NoZW1hUmVxdWVzdBoiLnNsdWljZS5xdWVyeS52MS5HZXRTY2hlbWFSZXNwb25zZRJkCg9QcmV2aWV3UGlwZWxpbmUSJy5zbHVpY2UucXVlcnkudjEuUHJldmlld1BpcGVsaW5lUmVxdWVzdBooLnNsdWljZS5xdWVyeS52MS5QcmV2aWV3UGlwZWxpbmVSZXNwb25zZRJYCgtDYW5jZWxRdWVyeRIjLnNsdWljZS5xdWVyeS52MS5DYW5jZWxRdWVyeVJlcXVlc3QaJC5zbHVpY2UucXVlcnkudjEuQ2FuY2VsUXVlcnlSZXNwb25zZWIGcHJvdG8z", [file_sluice_runner_v1_runner]);
 
 /**
  * How a query reaches the lake: tables of one commit of main, and the objects behind them.
@@ -90,6 +90,13 @@ export type ExecuteQueryRequest = Message<"sluice.query.v1.ExecuteQueryRequest">
    * @generated from field: string traceparent = 7;
    */
   traceparent: string;
+
+  /**
+   * Left out: every table. To a caller who sees only some tables, no other exists, in lists and messages neither.
+   *
+   * @generated from field: sluice.query.v1.TableScope scope = 8;
+   */
+  scope?: TableScope | undefined;
 };
 
 /**
@@ -136,6 +143,25 @@ export const ExecuteQueryResponseSchema: GenMessage<ExecuteQueryResponse> = /*@_
   messageDesc(file_sluice_query_v1_query, 2);
 
 /**
+ * What a caller sees.
+ *
+ * @generated from message sluice.query.v1.TableScope
+ */
+export type TableScope = Message<"sluice.query.v1.TableScope"> & {
+  /**
+   * @generated from field: repeated sluice.query.v1.TableName tables = 1;
+   */
+  tables: TableName[];
+};
+
+/**
+ * Describes the message sluice.query.v1.TableScope.
+ * Use `create(TableScopeSchema)` to create a new message.
+ */
+export const TableScopeSchema: GenMessage<TableScope> = /*@__PURE__*/
+  messageDesc(file_sluice_query_v1_query, 3);
+
+/**
  * @generated from message sluice.query.v1.TableName
  */
 export type TableName = Message<"sluice.query.v1.TableName"> & {
@@ -160,7 +186,7 @@ export type TableName = Message<"sluice.query.v1.TableName"> & {
  * Use `create(TableNameSchema)` to create a new message.
  */
 export const TableNameSchema: GenMessage<TableName> = /*@__PURE__*/
-  messageDesc(file_sluice_query_v1_query, 3);
+  messageDesc(file_sluice_query_v1_query, 4);
 
 /**
  * @generated from message sluice.query.v1.GetSchemaRequest
@@ -172,11 +198,18 @@ export type GetSchemaRequest = Message<"sluice.query.v1.GetSchemaRequest"> & {
   lake?: LakeView | undefined;
 
   /**
-   * Empty: every table of the commit.
+   * Empty: every table of the commit, as far as the caller sees it.
    *
    * @generated from field: repeated sluice.query.v1.TableName tables = 2;
    */
   tables: TableName[];
+
+  /**
+   * Left out: every table.
+   *
+   * @generated from field: sluice.query.v1.TableScope scope = 3;
+   */
+  scope?: TableScope | undefined;
 };
 
 /**
@@ -184,7 +217,7 @@ export type GetSchemaRequest = Message<"sluice.query.v1.GetSchemaRequest"> & {
  * Use `create(GetSchemaRequestSchema)` to create a new message.
  */
 export const GetSchemaRequestSchema: GenMessage<GetSchemaRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_query_v1_query, 4);
+  messageDesc(file_sluice_query_v1_query, 5);
 
 /**
  * @generated from message sluice.query.v1.Column
@@ -206,7 +239,7 @@ export type Column = Message<"sluice.query.v1.Column"> & {
  * Use `create(ColumnSchema)` to create a new message.
  */
 export const ColumnSchema: GenMessage<Column> = /*@__PURE__*/
-  messageDesc(file_sluice_query_v1_query, 5);
+  messageDesc(file_sluice_query_v1_query, 6);
 
 /**
  * @generated from message sluice.query.v1.TableSchema
@@ -238,7 +271,7 @@ export type TableSchema = Message<"sluice.query.v1.TableSchema"> & {
  * Use `create(TableSchemaSchema)` to create a new message.
  */
 export const TableSchemaSchema: GenMessage<TableSchema> = /*@__PURE__*/
-  messageDesc(file_sluice_query_v1_query, 6);
+  messageDesc(file_sluice_query_v1_query, 7);
 
 /**
  * @generated from message sluice.query.v1.GetSchemaResponse
@@ -255,7 +288,7 @@ export type GetSchemaResponse = Message<"sluice.query.v1.GetSchemaResponse"> & {
  * Use `create(GetSchemaResponseSchema)` to create a new message.
  */
 export const GetSchemaResponseSchema: GenMessage<GetSchemaResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_query_v1_query, 7);
+  messageDesc(file_sluice_query_v1_query, 8);
 
 /**
  * @generated from message sluice.query.v1.PreviewPipelineRequest
@@ -331,7 +364,7 @@ export type PreviewPipelineRequest = Message<"sluice.query.v1.PreviewPipelineReq
  * Use `create(PreviewPipelineRequestSchema)` to create a new message.
  */
 export const PreviewPipelineRequestSchema: GenMessage<PreviewPipelineRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_query_v1_query, 8);
+  messageDesc(file_sluice_query_v1_query, 9);
 
 /**
  * @generated from message sluice.query.v1.PreviewPhase
@@ -362,7 +395,7 @@ export type PreviewPhase = Message<"sluice.query.v1.PreviewPhase"> & {
  * Use `create(PreviewPhaseSchema)` to create a new message.
  */
 export const PreviewPhaseSchema: GenMessage<PreviewPhase> = /*@__PURE__*/
-  messageDesc(file_sluice_query_v1_query, 9);
+  messageDesc(file_sluice_query_v1_query, 10);
 
 /**
  * @generated from message sluice.query.v1.PreviewPipelineResponse
@@ -415,7 +448,7 @@ export type PreviewPipelineResponse = Message<"sluice.query.v1.PreviewPipelineRe
  * Use `create(PreviewPipelineResponseSchema)` to create a new message.
  */
 export const PreviewPipelineResponseSchema: GenMessage<PreviewPipelineResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_query_v1_query, 10);
+  messageDesc(file_sluice_query_v1_query, 11);
 
 /**
  * @generated from message sluice.query.v1.CancelQueryRequest
@@ -432,7 +465,7 @@ export type CancelQueryRequest = Message<"sluice.query.v1.CancelQueryRequest"> &
  * Use `create(CancelQueryRequestSchema)` to create a new message.
  */
 export const CancelQueryRequestSchema: GenMessage<CancelQueryRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_query_v1_query, 11);
+  messageDesc(file_sluice_query_v1_query, 12);
 
 /**
  * @generated from message sluice.query.v1.CancelQueryResponse
@@ -445,7 +478,7 @@ export type CancelQueryResponse = Message<"sluice.query.v1.CancelQueryResponse">
  * Use `create(CancelQueryResponseSchema)` to create a new message.
  */
 export const CancelQueryResponseSchema: GenMessage<CancelQueryResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_query_v1_query, 12);
+  messageDesc(file_sluice_query_v1_query, 13);
 
 /**
  * Answers read-only SQL about one commit of main.
