@@ -17,7 +17,12 @@ const STOP = { type: 'stop' } as const
 type OfEach<Message extends { type: string }> = { [T in Message['type']]: Extract<Message, { type: T }>[] }
 
 const toDispatcher: OfEach<ToDispatcher> = {
-  start: [{ type: 'start', settings: { ...THREAD, runnerUrls: ['http://r'], publicUrl: 'http://a' } }],
+  start: [
+    {
+      type: 'start',
+      settings: { ...THREAD, runnerUrls: ['http://r'], publicUrl: 'http://a', tellsInputs: true },
+    },
+  ],
   nudge: [
     { type: 'nudge', about: 'runRequested' },
     { type: 'nudge', about: 'outbox' },

@@ -42,6 +42,8 @@ export interface DispatcherDeps {
   /** Unique to this start of this thread: runs followed under another name are orphans once that one expires. */
   replica: string
   publicUrl: string
+  /** Whether attempts are told their landing files; else their runner asks. */
+  tellsInputs?: boolean
   post(message: FromWorker): void
 }
 
@@ -59,6 +61,7 @@ export function startDispatcher({
   log,
   replica,
   publicUrl,
+  tellsInputs = true,
   post,
 }: DispatcherDeps): Dispatcher {
   const stopping = new AbortController()
@@ -85,7 +88,7 @@ export function startDispatcher({
       if (lacksPlaces) return false
       const taken: string[] = []
       try {
-        const { attempts, completed, isFull } = await startWaiting(sql, places, replica)
+        const { attempts, completed, isFull } = await startWaiting(sql, places, replica, tellsInputs)
         tellEnded(completed)
         for (const attempt of attempts) {
           taken.push(attempt.runnerUrl)
@@ -142,7 +145,8 @@ export function startDispatcher({
       await giveSignOfLife(sql, replica)
       const adopted = await adoptOrphans(sql, replica, limits.dispatchBatch)
       if (adopted.length > 0) log.info(`adopted ${adopted.length} runs of a replica that is gone`)
-      for (const attempt of await openAttemptsOf(sql, [...adopted, ...(await unfollowed())])) follow(attempt)
+      const found = await openAttemptsOf(sql, [...adopted, ...(await unfollowed())], tellsInputs)
+      for (const attempt of found) follow(attempt)
       return adopted.length === limits.dispatchBatch
     },
   })

@@ -41,6 +41,7 @@ async function start(settings: DispatcherSettings) {
     log,
     replica: `${settings.processId}:${newId()}`,
     publicUrl: settings.publicUrl,
+    tellsInputs: settings.tellsInputs,
     post,
   })
   post({ type: 'ready' })

@@ -17,7 +17,7 @@ import { startReaper } from './reaper-host.ts'
 import { superviseWorker } from './supervise.ts'
 
 export interface ThreadsOptions {
-  config: Pick<Config, 'databaseUrl' | 'logFormat' | 'publicUrl' | 'reaper' | 'runnerUrls'>
+  config: Pick<Config, 'databaseUrl' | 'edition' | 'logFormat' | 'publicUrl' | 'reaper' | 'runnerUrls'>
   /** Unique to this start of the process: what its earlier threads held is its own. */
   processId: string
   /** For the reaper: when it is due, and the objects that it removes. */
@@ -55,7 +55,12 @@ export function startThreads({ config, processId, sql, answerObjectCall, log, co
 
   const dispatcher = supervise<ToDispatcher>('dispatcher', {
     type: 'start',
-    settings: { ...settings, runnerUrls: config.runnerUrls ?? [], publicUrl: config.publicUrl },
+    settings: {
+      ...settings,
+      runnerUrls: config.runnerUrls ?? [],
+      publicUrl: config.publicUrl,
+      tellsInputs: config.edition === 'community',
+    },
   })
   const scheduler = supervise<ToScheduler>('scheduler', { type: 'start', settings })
   const evaluator = supervise<ToTriggers>(

@@ -1,5 +1,8 @@
 // Who asks, and what he may see: the one place where a token becomes a view of the catalog.
 import type { Sql } from '../../drizzle/client.ts'
+import type { CodeSight } from '../access/code-sight.ts'
+import { EVERYTHING, type Visible } from '../access/ports.ts'
+import { seesEverything } from '../access/sight.ts'
 import type { Clock } from '../clock.ts'
 import { badRequest, forbidden, noSuch, notAuthorized } from './errors.ts'
 import { type Branch, findBranch, type View } from './queries.ts'
@@ -12,11 +15,26 @@ export type Session = {
   view: View
   /** Null: a reader of main. */
   own: { claims: AttemptClaims; branch: Branch } | null
+  /** What exists for it, besides its own table. */
+  seen(): Promise<Visible>
 }
 
 export type Access = ReturnType<typeof makeAccess>
 
-export function makeAccess({ sql, tokens, clock }: { sql: Sql; tokens: Tokens; clock: Clock }) {
+export interface AccessDeps {
+  sql: Sql
+  tokens: Tokens
+  clock: Clock
+  sight: CodeSight
+}
+
+/** What the bearer of a token sees: a run what its owner does, a reader what the caller does that stands behind it. */
+export function seenBy(sight: CodeSight, claims: Claims): Promise<Visible> {
+  if (claims.kind === 'attempt') return sight.ofRun(claims.runId)
+  return claims.reader ? sight.ofReader(claims.reader) : Promise.resolve(EVERYTHING)
+}
+
+export function makeAccess({ sql, tokens, clock, sight }: AccessDeps) {
   const claimsOf = (request: Request): Claims => {
     const claims = bearerClaims(request, tokens, clock)
     if (claims === null) throw notAuthorized('a valid bearer token is needed')
@@ -37,22 +55,29 @@ export function makeAccess({ sql, tokens, clock }: { sql: Sql; tokens: Tokens; c
       const claims = claimsOf(request)
       const own = claims.kind === 'attempt' ? `${MAIN_WAREHOUSE}@${claims.branch}` : MAIN_WAREHOUSE
       if (warehouse !== own) throw forbidden(`this token is for the warehouse ${own}`)
-      if (claims.kind === 'read') return { view: { commit: claims.commit, branch: null }, own: null }
+      const seen = () => seenBy(sight, claims)
+      if (claims.kind === 'read') return { view: { commit: claims.commit, branch: null }, own: null, seen }
       const branch = await branchOf(claims)
-      return { view: { commit: branch.base, branch: branch.name }, own: { claims, branch } }
+      return { view: { commit: branch.base, branch: branch.name }, own: { claims, branch }, seen }
     },
 
-    /** Refuses a commit of main that is newer than the request may see. */
+    /** Refuses a commit of main that is newer than the request may see, and who does not see all of main. */
     async checkCommit(request: Request, commit: number): Promise<void> {
       const claims = claimsOf(request)
       const newest = claims.kind === 'read' ? claims.commit : (await branchOf(claims)).base
       if (commit > newest) throw forbidden(`this token reads main up to commit ${newest}`)
+      if (!seesEverything(await seenBy(sight, claims))) throw forbidden('this token does not list main')
     },
 
-    /** The claims of who reads landing files: an attempt whose branch is open, or a preview in its namespace. */
-    async landingReader(request: Request, namespace: string): Promise<AttemptClaims | 'preview'> {
+    /** Who reads landing files: an attempt whose branch is open, or (null) a preview in its namespace; and of which zones. */
+    async landingReader(
+      request: Request,
+      namespace: string,
+    ): Promise<{ attempt: AttemptClaims | null; zones: Visible['zones'] }> {
       const claims = claimsOf(request)
-      return claims.kind === 'read' && claims.landing === namespace ? 'preview' : this.openAttempt(request)
+      const isPreview = claims.kind === 'read' && claims.landing === namespace
+      const attempt = isPreview ? null : await this.openAttempt(request)
+      return { attempt, zones: (await seenBy(sight, claims)).zones }
     },
 
     /** The claims of an attempt whose branch is open. */

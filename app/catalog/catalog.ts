@@ -1,5 +1,6 @@
 import { Elysia } from 'elysia'
 import type { Sql } from '../../drizzle/client.ts'
+import { type CodeSight, seesAll } from '../access/code-sight.ts'
 import type { Clock } from '../clock.ts'
 import type { NewId } from '../ids.ts'
 import type { Log } from '../log.ts'
@@ -17,13 +18,16 @@ export type CatalogDeps = {
   sql: Sql
   objects: ObjectStore
   tokens: Tokens
+  /** What code may read; left out: everything. */
+  sight?: CodeSight
   clock: Clock
   newId: NewId
   log: Log
 }
 
 /** What runners and query services reach with their tokens: `/catalog` and `/lake/objects`, mounted at the root. */
-export function makeCatalog(deps: CatalogDeps) {
+export function makeCatalog({ sight = seesAll, ...rest }: CatalogDeps) {
+  const deps = { ...rest, sight }
   const { log } = deps
   const access = makeAccess(deps)
   const service = makeCatalogService({ ...deps, files: makeMetadataFiles(deps) })

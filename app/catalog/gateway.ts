@@ -2,11 +2,13 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { LAKE_PREFIX } from '../../lake/iceberg/location.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
+import type { CodeSight } from '../access/code-sight.ts'
 import { AppError, forbidden, notFound } from '../http/errors.ts'
 import { chunksOf } from '../objects/body.ts'
 import type { ObjectBody, ObjectInfo, ObjectStore } from '../objects/port.ts'
+import { seenBy } from './access.ts'
 import { isTableFile } from './lake-keys.ts'
-import { isFrozenInput, pinnedVersion } from './landing.ts'
+import { isFrozenInput, isInSeenZone, pinnedVersion } from './landing.ts'
 import { findBranch } from './queries.ts'
 import type { AttemptClaims, Claims } from './tokens.ts'
 
@@ -23,17 +25,26 @@ export type Upload = {
 
 export type Gateway = ReturnType<typeof makeGateway>
 
-export function makeGateway({ sql, objects }: { sql: Sql; objects: ObjectStore }) {
+export interface GatewayDeps {
+  sql: Sql
+  objects: ObjectStore
+  sight: CodeSight
+}
+
+export function makeGateway({ sql, objects, sight }: GatewayDeps) {
+  const zonesOf = async (claims: Claims) => (await seenBy(sight, claims)).zones
+
   /** The version to read, or 403. Says nothing about what exists beyond the token's reach. */
   async function readableVersion(claims: Claims, { key, version }: ObjectRef): Promise<string | undefined> {
     if (key.startsWith(LAKE_PREFIX)) return undefined
     if (claims.kind === 'read') {
-      if (claims.landing !== undefined && key.startsWith(`${claims.landing}/landing/`)) return version
+      const isLanded = claims.landing !== undefined && key.startsWith(`${claims.landing}/landing/`)
+      if (isLanded && (await isInSeenZone(sql, key, await zonesOf(claims)))) return version
       throw forbidden('this token does not read this object')
     }
     const pinned = await pinnedVersion(sql, claims.runId, key)
     if (pinned !== null && (version ?? pinned) === pinned) return pinned
-    if (pinned === null && (await isFrozenInput(sql, claims, key))) return version
+    if (pinned === null && (await isFrozenInput(sql, claims, key, await zonesOf(claims)))) return version
     throw forbidden('this attempt does not read this object')
   }
 

@@ -30,29 +30,29 @@ export const icebergRoutes = (catalog: CatalogService, access: Access, log: Log)
     .onError(({ error }) => errorResponse(error, log))
 
     .get('', async ({ request, params, query }) => {
-      await access.session(request, params.prefix)
-      return { namespaces: await catalog.namespaces(levelsOf(query.parent)) }
+      const session = await access.session(request, params.prefix)
+      return { namespaces: await catalog.namespaces(session, levelsOf(query.parent)) }
     })
     .post(
       '',
       async ({ request, params }) => {
-        await access.session(request, params.prefix)
+        const session = await access.session(request, params.prefix)
         const namespace = namespaceFrom(await bodyOf(request))
         // Namespaces are made in Sluice; one that is there already is as good as made.
-        await catalog.checkNamespace(namespace)
+        await catalog.checkNamespace(session, namespace)
         return { namespace, properties: {} }
       },
       { parse: 'none' },
     )
     .get('/:namespace', async ({ request, params }) => {
-      await access.session(request, params.prefix)
+      const session = await access.session(request, params.prefix)
       const namespace = levelsOf(params.namespace)
-      await catalog.checkNamespace(namespace)
+      await catalog.checkNamespace(session, namespace)
       return { namespace, properties: {} }
     })
     .head('/:namespace', async ({ request, params }) => {
-      await access.session(request, params.prefix)
-      await catalog.checkNamespace(levelsOf(params.namespace))
+      const session = await access.session(request, params.prefix)
+      await catalog.checkNamespace(session, levelsOf(params.namespace))
       return new Response(null, { status: 204 })
     })
 

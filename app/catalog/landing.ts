@@ -1,4 +1,6 @@
 import type { Sql } from '../../drizzle/client.ts'
+import type { Visible } from '../access/ports.ts'
+import { andSeenId } from '../access/sight.ts'
 import { limits } from '../limits.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import type { AttemptClaims } from './tokens.ts'
@@ -10,13 +12,19 @@ export type FrozenFile = { id: string; filename: string; path: string; versionId
 /**
  * The files of a zone that an attempt reads. Zones that the sources name literally were frozen at its start; another one
  * is frozen now, as it was then: the files up to the attempt's watermark that no run has archived.
- * Null: there is no such zone.
+ * Null: there is no such zone, or it is not seen.
  */
-export const frozenFiles = (sql: Sql, attempt: Attempt, zone: Zone): Promise<FrozenFile[] | null> =>
+export const frozenFiles = (
+  sql: Sql,
+  attempt: Attempt,
+  zone: Zone,
+  seen: Visible['zones'],
+): Promise<FrozenFile[] | null> =>
   sql.begin(async (tx) => {
     const { runId, attempt: number } = attempt
     const [found] = await tx<{ id: string }[]>`
-      select id from landing_zone where namespace = ${zone.namespace} and name = ${zone.zone}`
+      select id from landing_zone where namespace = ${zone.namespace} and name = ${zone.zone}
+        ${andSeenId(tx, tx`id`, seen)}`
     if (found === undefined) return null
     // The lock makes one call freeze and every other one see what it froze.
     const [, , files] = await Promise.all([
@@ -45,14 +53,15 @@ export type LandingDeps = { sql: Sql; objects: ObjectStore }
 
 /**
  * What a preview reads of a zone: its active files, or, where there are none, its samples, as they are now.
- * Null: there is no such zone.
+ * Null: there is no such zone, or it is not seen.
  */
 export async function presentFiles(
   { sql, objects }: LandingDeps,
   { namespace, zone }: Zone,
+  seen: Visible['zones'],
 ): Promise<FrozenFile[] | null> {
   const [found] = await sql<{ id: string }[]>`
-    select id from landing_zone where namespace = ${namespace} and name = ${zone}`
+    select id from landing_zone where namespace = ${namespace} and name = ${zone} ${andSeenId(sql, sql`id`, seen)}`
   if (found === undefined) return null
   const files = await sql<(FrozenFile & { sizeBytes: string })[]>`
     select id, filename, path, version_id as "versionId", size_bytes as "sizeBytes"
@@ -75,13 +84,19 @@ export async function presentFiles(
  * Whether a key is a landing file frozen for the attempt. One that another run has archived meanwhile may still be read
  * where it was: the attempt was told that place.
  */
-export async function isFrozenInput(sql: Sql, { runId, attempt }: Attempt, key: string): Promise<boolean> {
+export async function isFrozenInput(
+  sql: Sql,
+  { runId, attempt }: Attempt,
+  key: string,
+  seen: Visible['zones'],
+): Promise<boolean> {
   const found = await sql`
     select from run_file frozen
     join landing_file file on file.id = frozen.landing_file_id
     join landing_zone zone on zone.id = frozen.zone_id
     where frozen.run_id = ${runId} and frozen.attempt = ${attempt}
       and ${key} in (file.path, zone.namespace || '/landing/' || zone.name || '/' || file.filename)
+      ${andSeenId(sql, sql`zone.id`, seen)}
     limit 1`
   return found.length > 0
 }
@@ -91,4 +106,13 @@ export async function pinnedVersion(sql: Sql, runId: string, path: string): Prom
   const [run] = await sql<{ version: string | null }[]>`
     select pins ->> ${path} as version from run where id = ${runId}`
   return run?.version ?? null
+}
+
+/** Whether a key is in the folder of a zone that is seen. */
+export async function isInSeenZone(sql: Sql, key: string, seen: Visible['zones']): Promise<boolean> {
+  if (seen === 'all') return true
+  const [, namespace = '', zone = ''] = /^([^/]+)\/landing\/([^/]+)\/./.exec(key) ?? []
+  const found = await sql`
+    select from landing_zone where namespace = ${namespace} and name = ${zone} ${andSeenId(sql, sql`id`, seen)}`
+  return found.length > 0
 }

@@ -2,6 +2,8 @@ import type postgres from 'postgres'
 import type { Sql } from '../../drizzle/client.ts'
 import type { ContentColumns } from '../../drizzle/schema/catalog.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
+import { EVERYTHING } from '../access/ports.ts'
+import { andTableSeen } from '../access/sight.ts'
 
 /** One immutable state of a table. */
 export type Content = {
@@ -41,31 +43,34 @@ export async function namespaceNames(sql: postgres.ISql): Promise<string[]> {
 }
 
 /** Tables of main as of `commit`, in order of name. */
-export const catalogAt = (sql: postgres.ISql, commit: number) => tablesIn(sql, { commit, branch: null })
+export const catalogAt = (sql: Sql, commit: number) => tablesIn(sql, { commit, branch: null })
 
 /** A table of main as of `commit`; null when main had none of that name then. */
-export const tableAt = (sql: postgres.ISql, commit: number, table: TableName) =>
+export const tableAt = (sql: Sql, commit: number, table: TableName) =>
   tableIn(sql, { commit, branch: null }, table)
 
-/** Every table of a view, in order of name. */
-export async function tablesIn(sql: postgres.ISql, view: View): Promise<CatalogTable[]> {
+/** Every table of a view that is seen, in order of name. */
+export async function tablesIn(sql: Sql, view: View, visible = EVERYTHING): Promise<CatalogTable[]> {
   const rows = await sql<TableRow[]>`
     select entry.namespace, entry.layer, entry.name, ${contentColumns(sql)}
     from (${entriesOf(sql, view)}) entry join lake_content content on content.id = entry.content_id
+    where true ${andTableSeen(sql, visible)}
     order by entry.namespace, entry.layer, entry.name`
   return rows.map(toTable)
 }
 
-/** One table of a view, or null. */
+/** One table of a view; null when there is none that is seen. */
 export async function tableIn(
-  sql: postgres.ISql,
+  sql: Sql,
   view: View,
   table: TableName,
+  visible = EVERYTHING,
 ): Promise<CatalogTable | null> {
   const [row] = await sql<TableRow[]>`
     select entry.namespace, entry.layer, entry.name, ${contentColumns(sql)}
     from (${entriesOf(sql, view)}) entry join lake_content content on content.id = entry.content_id
-    where entry.namespace = ${table.namespace} and entry.layer = ${table.layer} and entry.name = ${table.name}`
+    where entry.namespace = ${table.namespace} and entry.layer = ${table.layer} and entry.name = ${table.name}
+      ${andTableSeen(sql, visible)}`
   return row ? toTable(row) : null
 }
 

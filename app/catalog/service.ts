@@ -17,6 +17,8 @@ import {
 import { columnsOf } from '../../lake/iceberg/types.ts'
 import { parseCommitRequest, parseCreateTable } from '../../lake/iceberg/wire.ts'
 import { LAYERS, type TableName, tableKey } from '../../lake/pipeline/names.ts'
+import { EVERYTHING, type Visible } from '../access/ports.ts'
+import { seesEverything } from '../access/sight.ts'
 import type { Clock } from '../clock.ts'
 import type { NewId } from '../ids.ts'
 import type { Session } from './access.ts'
@@ -34,13 +36,18 @@ export type LoadedTable = {
   head: string | null
 }
 
+/** An attempt always sees the table that it writes. */
+const seenFor = ({ own, seen }: Session, table: TableName): Promise<Visible> =>
+  own !== null && tableKey(own.claims.target) === tableKey(table) ? Promise.resolve(EVERYTHING) : seen()
+
 export type CatalogService = ReturnType<typeof makeCatalogService>
 
 type Deps = { sql: Sql; files: MetadataFiles; clock: Clock; newId: NewId }
 
 export function makeCatalogService({ sql, files, clock, newId }: Deps) {
-  async function load({ view }: Session, table: TableName): Promise<LoadedTable> {
-    const found = await tableIn(sql, view, table)
+  async function load(session: Session, table: TableName): Promise<LoadedTable> {
+    const { view } = session
+    const found = await tableIn(sql, view, table, await seenFor(session, table))
     if (found === null) throw noSuchTable(tableKey(table))
     // Read after the table: a client that finds its own snapshot here has found the commit that made it.
     const branch = view.branch === null ? null : await findBranch(sql, view.branch)
@@ -124,16 +131,26 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
     return { location, metadata: text, head: id }
   }
 
+  /** Namespaces of what the session sees, and its own. */
+  async function namesFor(session: Session): Promise<string[]> {
+    const visible = await session.seen()
+    if (seesEverything(visible)) return namespaceNames(sql)
+    const own = session.own === null ? [] : [session.own.claims.target]
+    const tables = [...own, ...(await tablesIn(sql, session.view, visible))]
+    return [...new Set(tables.map(({ namespace }) => namespace))].sort()
+  }
+
   return {
     load,
     create,
     commit,
 
-    exists: async ({ view }: Session, table: TableName) => (await tableIn(sql, view, table)) !== null,
+    exists: async (session: Session, table: TableName) =>
+      (await tableIn(sql, session.view, table, await seenFor(session, table))) !== null,
 
     /** The namespaces directly below `parent`: Sluice's namespaces, and the layers of each. */
-    async namespaces(parent: readonly string[]): Promise<string[][]> {
-      const names = await namespaceNames(sql)
+    async namespaces(session: Session, parent: readonly string[]): Promise<string[][]> {
+      const names = await namesFor(session)
       const [namespace] = parent
       if (namespace === undefined) return names.map((name) => [name])
       checkLevels(parent, names)
@@ -141,15 +158,15 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
     },
 
     /** Rejects when there is no such namespace. */
-    async checkNamespace(levels: readonly string[]): Promise<void> {
-      checkLevels(levels, await namespaceNames(sql))
+    async checkNamespace(session: Session, levels: readonly string[]): Promise<void> {
+      checkLevels(levels, await namesFor(session))
     },
 
     /** The tables of one layer of a namespace, as the session sees them. */
-    async tables({ view }: Session, levels: readonly string[]): Promise<TableName[]> {
-      checkLevels(levels, await namespaceNames(sql))
+    async tables(session: Session, levels: readonly string[]): Promise<TableName[]> {
+      checkLevels(levels, await namesFor(session))
       const [namespace, layer] = levels
-      return (await tablesIn(sql, view)).filter(
+      return (await tablesIn(sql, session.view, await session.seen())).filter(
         (table) => table.namespace === namespace && table.layer === layer,
       )
     },

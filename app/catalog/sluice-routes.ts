@@ -31,11 +31,11 @@ export const sluiceRoutes = ({ sql, objects, log }: SluiceDeps, access: Access) 
     /** The landing files of a zone that the attempt, or the preview, reads. */
     .get('/landing/:namespace/:zone', async ({ request, params }) => {
       const { namespace, zone } = params
-      const reader = await access.landingReader(request, namespace)
+      const { attempt, zones } = await access.landingReader(request, namespace)
       const files =
-        reader === 'preview'
-          ? await presentFiles({ sql, objects }, { namespace, zone })
-          : await frozenFiles(sql, reader, { namespace, zone })
+        attempt === null
+          ? await presentFiles({ sql, objects }, { namespace, zone }, zones)
+          : await frozenFiles(sql, attempt, { namespace, zone }, zones)
       if (files === null) throw noSuch(`landing zone ${namespace}.${zone}`)
       const input = create(LandingInputSchema, {
         namespace,

@@ -20,6 +20,7 @@ import {
 import { type CopyResult, metricsOf } from '../../lake/iceberg/stats.ts'
 import { type CommitPlan, planCommit } from '../../lake/iceberg/write.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
+import type { CodeSight } from '../access/code-sight.ts'
 import { systemClock } from '../clock.ts'
 import { newId } from '../ids.ts'
 import { openObjectStore } from '../objects/open.ts'
@@ -64,7 +65,7 @@ export interface TestAttempt {
   ): Promise<{ metadata: TableMetadata; commit: string }>
 }
 
-export async function openTestCatalog(): Promise<TestCatalog> {
+export async function openTestCatalog(sight?: CodeSight): Promise<TestCatalog> {
   const postgres = await testDatabase()
   const { sql, close } = openDatabase(postgres.url, {
     connections: 1,
@@ -78,6 +79,7 @@ export async function openTestCatalog(): Promise<TestCatalog> {
     sql,
     objects,
     tokens,
+    sight,
     clock: systemClock,
     newId,
     log: testLog,

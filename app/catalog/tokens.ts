@@ -2,6 +2,7 @@
 // `attempt_token` of `secret`). What may end early, such as a branch, is asked of the catalog, not of the token.
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { TableName } from '../../lake/pipeline/names.ts'
+import type { Reader } from '../access/code-sight.ts'
 
 /** Reads its branch and its inputs; writes its target while the branch is open. */
 export type AttemptClaims = {
@@ -14,15 +15,24 @@ export type AttemptClaims = {
   expiresAt: number
 }
 
-/** Reads main up to a commit; a preview also the landing files of one namespace, as they are. */
-export type ReadClaims = { kind: 'read'; commit: number; landing?: string; expiresAt: number }
+/**
+ * Reads main up to a commit; a preview also the landing files of one namespace, as they are. With a reader, what that
+ * caller sees of it.
+ */
+export type ReadClaims = {
+  kind: 'read'
+  commit: number
+  landing?: string
+  reader?: Reader
+  expiresAt: number
+}
 
 export type Claims = AttemptClaims | ReadClaims
 
 type Unsigned<C extends Claims> = Omit<C, 'kind' | 'expiresAt'> & { expiresAt: Date }
 
-/** A token is a few hundred bytes; nothing longer is worth hashing. */
-const TOKEN_LENGTH_MAX = 4_096
+/** A token is a few hundred bytes, and with the roles of its reader some thousand; nothing longer is worth hashing. */
+const TOKEN_LENGTH_MAX = 12_288
 /** Part of what is signed: raised when the claims change shape, so that older tokens are refused and not misread. */
 const SHAPE = 'sluice-token-1.'
 

@@ -1,5 +1,6 @@
 import { Elysia } from 'elysia'
 import { ErrorBody, PipelinePath } from '../http/names.ts'
+import { readerBehind } from '../http/reader.ts'
 import type { PreviewService } from './preview.ts'
 import { PipelinePreview, PipelinePreviewQuery, PreviewPipeline } from './preview-schema.ts'
 import { refOf } from './ref.ts'
@@ -8,7 +9,12 @@ export const previewRoutes = (previews: PreviewService) =>
   new Elysia({ prefix: '/pipelines', tags: ['pipelines'] }).post(
     '/:ns/:layer/:name/preview',
     ({ params, query, body, request }) =>
-      previews.preview(refOf(params), { ...body, queryLimit: query.limit }, request.signal),
+      previews.preview(
+        refOf(params),
+        { ...body, queryLimit: query.limit },
+        request.signal,
+        readerBehind(request),
+      ),
     {
       params: PipelinePath,
       query: PipelinePreviewQuery,
@@ -17,7 +23,7 @@ export const previewRoutes = (previews: PreviewService) =>
       detail: {
         summary: 'Preview the draft',
         description:
-          'Executes the draft once on what readers see now, and writes nothing. A landing zone without files shows its samples.',
+          'Executes the draft once on what the caller sees now, and writes nothing. A landing zone without files shows its samples.',
       },
     },
   )

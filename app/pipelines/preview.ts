@@ -10,6 +10,7 @@ import {
   type LogEntry,
   LogLevel,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import type { Reader } from '../access/code-sight.ts'
 import { filePath } from '../files/paths.ts'
 import { AppError, invalid, unavailable } from '../http/errors.ts'
 import { limits } from '../limits.ts'
@@ -26,8 +27,11 @@ export interface PreviewDeps {
   objects: ObjectStore
   /** Runners, as who previews pipelines. */
   runners: Pool<QueryClient>
-  /** Where, and with which token, a runner reads main as it is now, and the landing files of a namespace. */
-  readMain(also: { landing: string }): Promise<MessageInitShape<typeof LakeAccessSchema>>
+  /** Where, and with which token, a runner reads main as it is now, and the landing files of a namespace, as a caller sees them. */
+  readMain(also: {
+    landing: string
+    reader: Reader | null
+  }): Promise<MessageInitShape<typeof LakeAccessSchema>>
 }
 
 export type PreviewService = ReturnType<typeof makePreviewService>
@@ -69,18 +73,19 @@ export function makePreviewService({ db, objects, runners, readMain }: PreviewDe
   }
 
   return {
-    /** Executes the draft once and writes nothing; `signal` stops it. */
+    /** Executes the draft once on what the caller sees (null: all) and writes nothing; `signal` stops it. */
     async preview(
       ref: PipelineRef,
       { limit, queryLimit, code = '', sample_files: sampleFiles = [] }: Asked,
       signal: AbortSignal,
+      reader: Reader | null = null,
     ): Promise<PipelinePreview> {
       const pipeline = await livePipeline(db, ref)
       if (pipeline === null) throw noPipeline(ref)
       const [files, samples, lake] = await Promise.all([
         draftOf(ref, sourceFileOf(pipeline.type)),
         samplesOf(ref, sampleFiles),
-        readMain({ landing: ref.namespace }),
+        readMain({ landing: ref.namespace, reader }),
       ])
       const request = {
         namespace: ref.namespace,

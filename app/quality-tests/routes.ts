@@ -2,6 +2,7 @@ import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { ErrorBody, PipelinePath } from '../http/names.ts'
 import { linkHeader, PageQuery, pageOf } from '../http/pagination.ts'
+import { readerBehind } from '../http/reader.ts'
 import { limits } from '../limits.ts'
 import { refOf } from '../pipelines/ref.ts'
 import { CreateTest, QualityTestList, TestCreated, TestPath, TestResults } from './schema.ts'
@@ -42,11 +43,11 @@ export const qualityTestRoutes = (tests: QualityTestService) =>
         detail: { summary: 'Delete a quality test' },
       },
     )
-    .post('/run', ({ params }) => tests.run(refOf(params)), {
+    .post('/run', ({ params, request }) => tests.run(refOf(params), readerBehind(request)), {
       params: PipelinePath,
       response: { 200: TestResults, 404: ErrorBody, 503: ErrorBody },
       detail: {
         summary: 'Run all quality tests',
-        description: "The draft's tests against what readers see now.",
+        description: "The draft's tests against what the caller sees now.",
       },
     })

@@ -6,6 +6,7 @@ import {
   type RunQualityTestsResponse,
   Severity,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import type { Reader } from '../access/code-sight.ts'
 import { alreadyExists, notFound, unavailable } from '../http/errors.ts'
 import type { Page } from '../http/pagination.ts'
 import type { ObjectStore } from '../objects/port.ts'
@@ -21,8 +22,8 @@ export interface QualityTestDeps {
   runQualityTests(
     request: MessageInitShape<typeof RunQualityTestsRequestSchema>,
   ): Promise<RunQualityTestsResponse | null>
-  /** Where, and with which token, a runner reads main as it is now. */
-  readMain(): Promise<MessageInitShape<typeof LakeAccessSchema>>
+  /** Where, and with which token, a runner reads main as it is now and as a caller sees it. */
+  readMain(as: { reader: Reader | null }): Promise<MessageInitShape<typeof LakeAccessSchema>>
 }
 
 export type QualityTestService = ReturnType<typeof makeQualityTestService>
@@ -63,15 +64,15 @@ export function makeQualityTestService({ objects, pipelines, runQualityTests, re
     })
   }
 
-  /** Evaluates the draft's tests against main, outside any run. */
-  async function run(ref: PipelineRef) {
+  /** Evaluates the draft's tests against what the caller sees of main, outside any run; null: all of it. */
+  async function run(ref: PipelineRef, reader: Reader | null = null) {
     const { code } = await pipelines.draft(ref)
     const response = await runQualityTests({
       namespace: ref.namespace,
       layer: ref.layer,
       pipelineName: ref.name,
       files: code.map(({ name, text }) => ({ path: name, content: text })),
-      lake: await readMain(),
+      lake: await readMain({ reader }),
     })
     if (response === null) throw unavailable('runner')
     const results = response.results.map((result) => ({

@@ -44,13 +44,15 @@ interface LandingFile {
 
 /**
  * I5: the active files of every zone (`ns.zone`) the pinned sources name become the attempts' input, up to the watermark that
- * was read with their base: a file that has come since then belongs to a later run.
+ * was read with their base: a file that has come since then belongs to a later run. Where not everybody sees every zone the
+ * attempts are not told what that is: their runner asks for it, and the catalog knows whether they may.
  */
 export async function freezeInputs(
   tx: SqlTx,
   opened: readonly OpenAttempt[],
   watermark: string,
   zonesOf: (id: RunId) => readonly string[],
+  tellsInputs = true,
 ) {
   const reading = opened.flatMap(({ runId, attempt }) =>
     zonesOf(runId).map((zone) => {
@@ -71,7 +73,7 @@ export async function freezeInputs(
     select run_id as "runId", namespace, zone, id, filename, path, version_id as "versionId", size_bytes as "sizeBytes"
     from frozen order by seq`
   const filesOf = Map.groupBy(files, (file) => file.runId)
-  for (const attempt of opened) attempt.landing = byZone(filesOf.get(attempt.runId) ?? [])
+  if (tellsInputs) for (const attempt of opened) attempt.landing = byZone(filesOf.get(attempt.runId) ?? [])
 }
 
 /** Of runs that were attempted before: when that began, and how much their logs hold already. */
@@ -99,7 +101,11 @@ const logState = (sql: Sql | SqlTx) => sql`
   from run_log l where l.run_id = r.id`
 
 /** The open attempts of some runs, as they are stored: what has just been started, or is being adopted. */
-export async function openAttemptsOf(sql: Sql, ids: readonly RunId[]): Promise<OpenAttempt[]> {
+export async function openAttemptsOf(
+  sql: Sql,
+  ids: readonly RunId[],
+  tellsInputs = true,
+): Promise<OpenAttempt[]> {
   if (ids.length === 0) return []
   const [attempts, files] = await Promise.all([
     sql<(Omit<OpenAttempt, 'landing' | LogState> & Record<LogState, string>)[]>`
@@ -123,7 +129,7 @@ export async function openAttemptsOf(sql: Sql, ids: readonly RunId[]): Promise<O
     lastSeq: Number(attempt.lastSeq),
     logLines: Number(attempt.logLines),
     logBytes: Number(attempt.logBytes),
-    landing: byZone(filesOf.get(attempt.runId) ?? []),
+    landing: tellsInputs ? byZone(filesOf.get(attempt.runId) ?? []) : [],
   }))
 }
 

@@ -25,7 +25,12 @@ export interface Started {
  * `places` are runner addresses, one per free slot. One transaction for all. A run whose input an earlier success has
  * taken, or whose pipeline was deleted while it was asked for, ends here and takes no place.
  */
-export const startWaiting = (sql: Sql, places: readonly string[], follower: string): Promise<Started> =>
+export const startWaiting = (
+  sql: Sql,
+  places: readonly string[],
+  follower: string,
+  tellsInputs = true,
+): Promise<Started> =>
   sql.begin(async (tx) => {
     // One statement, one view: the base is at least as new as the end of each pipeline's previous run.
     // Of each pipeline that waits, the run between two attempts or else the oldest: one probe of `run_queue` per pipeline,
@@ -69,7 +74,7 @@ export const startWaiting = (sql: Sql, places: readonly string[], follower: stri
       opened.push(attemptOf(run, row, places[opened.length] ?? ''))
     }
     const rowOf = new Map(rows.map((row) => [row.id, row]))
-    await freezeInputs(tx, opened, first.watermark, (id) => rowOf.get(id)?.landing_zones ?? [])
+    await freezeInputs(tx, opened, first.watermark, (id) => rowOf.get(id)?.landing_zones ?? [], tellsInputs)
     await continueLogs(tx, opened)
     for (const attempt of opened) lines.push(...openingLines(attempt, rowOf.get(attempt.runId), now))
     // Sent together, performed in this order.
