@@ -1,4 +1,5 @@
 import { Elysia } from 'elysia'
+import { largeTextOf } from '../http/body.ts'
 import { entityTag, isKnown, preconditionOf, ReadConditions, WriteConditions } from '../http/conditions.ts'
 import { visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
@@ -83,9 +84,10 @@ export const fileRoutes = (files: FileService) =>
     )
     .put(
       '/*',
-      async ({ params, body, headers, set }) => {
+      async ({ params, body, headers, request, set }) => {
         const path = pathFromUrl(params['*'])
-        const written = await files.write(path, body.content, preconditionOf(headers))
+        const content = largeTextOf(request) ?? body.content
+        const written = await files.write(path, content, preconditionOf(headers))
         set.headers.etag = entityTag(written.version_id)
         return written
       },

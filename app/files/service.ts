@@ -102,8 +102,10 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
       return { versionId, content }
     },
 
-    async write(path: string, content: string, condition: Precondition | null = null) {
-      const staged = await objects.stage(new TextEncoder().encode(content), {
+    /** `content` as text, or as the bytes of one. */
+    async write(path: string, content: string | Uint8Array, condition: Precondition | null = null) {
+      const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : content
+      const staged = await objects.stage(bytes, {
         key: path,
         maxBytes: limits.uploadBytes,
       })

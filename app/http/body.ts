@@ -1,6 +1,6 @@
-import { Buffer } from 'node:buffer'
 import { limits } from '../limits.ts'
 import { AppError, invalid, tooLarge } from './errors.ts'
+import { takeOut } from './large-text.ts'
 import type { Route } from './route-table.ts'
 
 type ReadableRoute = Pick<Route, 'body' | 'bodyBytesMax'>
@@ -30,8 +30,20 @@ export async function readBody(request: Request, route: ReadableRoute): Promise<
   if (route.body === 'none') return {}
   const bytes = await readBounded(request, route)
   if (bytes.length === 0) return {}
-  return parseJson(request, bytes)
+  if (!/^application\/(?:[\w.-]+\+)?json$/i.test(mediaType(request)))
+    throw invalid('Content-Type', 'must be application/json')
+  const taken = bytes.byteLength > limits.jsonBodyBytes ? takeOut(bytes, LARGE_FIELD) : null
+  if (taken === null) return parseJson(utf8Of(bytes))
+  largeTexts.set(request, taken.text)
+  return parseJson(taken.rest)
 }
+
+/** Of the one route that takes more than a megabyte. */
+const LARGE_FIELD = 'content'
+const largeTexts = new WeakMap<Request, Uint8Array>()
+
+/** The large text of a body, as UTF-8, where it was taken out; what the body then has in its place is empty. */
+export const largeTextOf = (request: Request): Uint8Array | null => largeTexts.get(request) ?? null
 
 /** Up to here a body that says its length is taken in one piece: a stream costs more than all else that is done for it. */
 const WHOLE_BYTES_MAX = 65_536
@@ -41,7 +53,7 @@ async function readBounded(request: Request, route: ReadableRoute): Promise<Uint
   const declared = Number(headers.get('content-length') ?? 0)
   if (declared > route.bodyBytesMax) throw refusalOf(route)
   const isSmall = declared > 0 && declared <= WHOLE_BYTES_MAX && !headers.has('transfer-encoding')
-  const bytes = isSmall ? await whole(request) : await counted(request, route)
+  const bytes = isSmall ? await whole(request) : await counted(request, route, declared)
   if (bytes.byteLength > route.bodyBytesMax) throw refusalOf(route)
   return bytes
 }
@@ -58,15 +70,35 @@ async function whole(request: Request): Promise<Uint8Array> {
 }
 
 /** Counts as it reads: a body may come without a length. */
-async function counted(request: Request, route: ReadableRoute): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = []
+async function counted(request: Request, route: ReadableRoute, declared: number): Promise<Uint8Array> {
+  let all = new Uint8Array(0)
   let size = 0
   for await (const chunk of arriving(request)) {
     size += chunk.byteLength
     if (size > route.bodyBytesMax) throw refusalOf(route)
-    chunks.push(chunk)
+    if (size > all.byteLength) all = grown(all, Math.max(size, declared, 2 * all.byteLength))
+    all.set(chunk, size - chunk.byteLength)
+    giveBack(chunk)
   }
-  return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, size)
+  return all.subarray(0, size)
+}
+
+/** A body that says its length is given its place at once. What of it is not written to yet takes no memory. */
+function grown(bytes: Uint8Array, size: number) {
+  const more = new Uint8Array(size)
+  more.set(bytes)
+  giveBack(bytes)
+  return more
+}
+
+/**
+ * Frees the memory of bytes that nobody will look at again. Collectors weigh it too lightly: hundreds of megabytes that
+ * were done with would wait for them while eight files arrive.
+ */
+export function giveBack({ buffer, byteLength }: Uint8Array) {
+  // Some runtimes cut many chunks out of one buffer.
+  if (byteLength !== buffer.byteLength) return
+  if (buffer instanceof ArrayBuffer && 'transfer' in buffer && !buffer.resizable) buffer.transfer(0)
 }
 
 async function* arriving({ body }: Request): AsyncGenerator<Uint8Array> {
@@ -106,10 +138,7 @@ const notReceived = (cause: unknown) =>
 const refusalOf = ({ bodyBytesMax: max }: ReadableRoute) =>
   max > limits.jsonBodyBytes ? tooLarge() : tooLarge('body too large (max 1MiB)')
 
-function parseJson(request: Request, bytes: Uint8Array): object {
-  if (!/^application\/(?:[\w.-]+\+)?json$/i.test(mediaType(request)))
-    throw invalid('Content-Type', 'must be application/json')
-  const text = utf8Of(bytes)
+function parseJson(text: string): object {
   const value = jsonOf(text)
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw invalid('body', 'must be a JSON object')

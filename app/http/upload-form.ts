@@ -5,7 +5,7 @@ import { createHash, type Hash } from 'node:crypto'
 import { Busboy, type BusboyFileStream, type BusboyInstance } from '@fastify/busboy'
 import { type TObject, type TProperties, Type as t } from '@sinclair/typebox'
 import { limits } from '../limits.ts'
-import { malformed, mediaType, refuseText } from './body.ts'
+import { giveBack, malformed, mediaType, refuseText } from './body.ts'
 import { invalid, tooLarge } from './errors.ts'
 
 /** A file while it arrives. */
@@ -260,16 +260,6 @@ function makeContent(end: End, hash: Hash | null) {
         })
     },
   }
-}
-
-/**
- * Frees the memory of a chunk that nobody will look at again. Collectors weigh it too lightly: hundreds of megabytes of
- * chunks that were done with would wait for them while eight files arrive.
- */
-function giveBack({ buffer, byteLength }: Uint8Array) {
-  // Some runtimes cut many chunks out of one buffer.
-  if (byteLength !== buffer.byteLength) return
-  if (buffer instanceof ArrayBuffer && 'transfer' in buffer && !buffer.resizable) buffer.transfer(0)
 }
 
 const written = (parser: BusboyInstance, chunk: Uint8Array) =>
