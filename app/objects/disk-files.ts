@@ -33,8 +33,11 @@ export async function writeNew(path: string, chunks: AsyncIterable<Uint8Array>):
   try {
     let size = 0
     for await (const chunk of chunks) {
-      await file.writeFile(chunk)
-      size += chunk.byteLength
+      for (let at = 0; at < chunk.byteLength; ) {
+        const { bytesWritten } = await file.write(chunk, at, chunk.byteLength - at, size)
+        at += bytesWritten
+        size += bytesWritten
+      }
     }
     await file.sync()
     return size
