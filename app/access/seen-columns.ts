@@ -6,7 +6,7 @@ import type { Visible } from './ports.ts'
 type Seen = Visible['pipelines'] | undefined
 
 /** Undefined, which is no condition, where all are seen. */
-export const isSeenId = (column: PgColumn, seen: Seen): SQL | undefined =>
+export const isSeenId = (column: PgColumn | SQL, seen: Seen): SQL | undefined =>
   seen === undefined || seen === 'all' ? undefined : sql`${column} = any(${sql.param([...seen])}::uuid[])`
 
 /** Undefined, which is no condition, where all are seen. */

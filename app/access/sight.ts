@@ -58,6 +58,20 @@ export async function tablesSeen(
   return rows.map((row) => ({ ...row }))
 }
 
+/** Of these zones, `namespace.name`, those that are seen. */
+export async function zonesSeen(
+  sql: Sql | SqlTx,
+  zones: readonly string[],
+  { zones: seen }: Visible,
+): Promise<string[]> {
+  if (seen === 'all' || zones.length === 0) return [...zones]
+  const rows = await sql<{ path: string }[]>`
+    select path from unnest(${[...zones]}::text[]) as wanted (path)
+    join landing_zone z on z.namespace = split_part(path, '.', 1) and z.name = split_part(path, '.', 2)
+    where true ${andSeenId(sql, sql`z.id`, seen)}`
+  return rows.map(({ path }) => path)
+}
+
 /** Every table that main has at a commit and the caller sees. */
 export async function tablesSeenAt(sql: Sql, commit: number, visible: Visible): Promise<TableName[]> {
   const rows = await sql<TableName[]>`

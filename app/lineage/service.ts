@@ -1,10 +1,9 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { EVERYTHING } from '../access/ports.ts'
-import type { Layer } from '../http/names.ts'
 import { limits } from '../limits.ts'
 import type { Log } from '../log.ts'
-import type { Named } from '../pipelines/references.ts'
+import { type Named, tableNamed } from '../pipelines/references.ts'
 import type { SourceReferences } from '../pipelines/source-references.ts'
 import {
   type LatestRun,
@@ -171,12 +170,6 @@ function foreignTables(reads: readonly Named[], namespace: string): TableName[] 
   const own = `${namespace}.`
   const foreign = new Set(reads.flatMap(({ tables }) => tables.filter((table) => !table.startsWith(own))))
   return [...foreign].map(tableNamed)
-}
-
-/** Names hold no dots, and parsing has checked the layer. */
-function tableNamed(key: string): TableName {
-  const [namespace = '', layer, name = ''] = key.split('.')
-  return { namespace, layer: layer as Layer, name }
 }
 
 function zoneNamed(key: string): Omit<Zone, 'fileCount'> {

@@ -1,4 +1,5 @@
 import { cycleOf } from '../../lake/pipeline/validate.ts'
+import { EVERYTHING } from '../access/ports.ts'
 import { limits } from '../limits.ts'
 import { sourceFileOf } from './draft-files.ts'
 import type { PublishDeps } from './publish.ts'
@@ -10,10 +11,13 @@ import type { SourceReferences } from './source-references.ts'
 
 type Validate = PublishDeps['validate']
 
-/** The validation, with a warning for the source where the way along what others read comes back to its own table. */
+/**
+ * The validation, with a warning for the source where the way along what others read comes back to its own table. The way
+ * goes no further than the caller sees.
+ */
 export function withCycles(validate: Validate, references: SourceReferences): Validate {
-  return async (request) => {
-    const response = await validate(request)
+  return async (request, visible = EVERYTHING) => {
+    const response = await validate(request, visible)
     const { namespace = '', layer = '', pipelineName: name = '', type = 'sql', files = [] } = request
     const path = sourceFileOf(type)
     const source = files.find((file) => file.path === path)
@@ -21,7 +25,11 @@ export function withCycles(validate: Validate, references: SourceReferences): Va
     if (source === undefined || report === undefined || response === null) return response
     const own = `${namespace}.${layer}.${name}`
     const { tables } = readBy([{ name: path, text: source.content ?? '' }], { namespace, layer, name })
-    const cycle = cycleOf(own, tables, await upstreamOf(tables, own, references))
+    const cycle = cycleOf(
+      own,
+      tables,
+      await upstreamOf(tables, own, (open) => references.of(open, visible.pipelines)),
+    )
     // A runner that has found it too says the same.
     if (cycle !== null && !report.warnings.includes(cycle)) report.warnings.push(cycle)
     return response
@@ -29,11 +37,15 @@ export function withCycles(validate: Validate, references: SourceReferences): Va
 }
 
 /** What each table is made from, as far as there is a way to it; tables beyond the limit are not followed. */
-async function upstreamOf(tables: readonly string[], own: string, references: SourceReferences) {
+async function upstreamOf(
+  tables: readonly string[],
+  own: string,
+  whatReads: (tables: readonly string[]) => ReturnType<SourceReferences['of']>,
+) {
   const sources = new Map<string, readonly string[]>()
   let open = tables.filter((table) => table !== own)
   while (open.length > 0 && sources.size < limits.cycleTables) {
-    const found = await references.of(open.slice(0, limits.cycleTables - sources.size))
+    const found = await whatReads(open.slice(0, limits.cycleTables - sources.size))
     for (const table of open) sources.set(table, found.get(table)?.tables ?? [])
     const next = new Set([...found.values()].flatMap((named) => named.tables))
     open = [...next].filter((table) => table !== own && !sources.has(table))

@@ -1,9 +1,12 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import type { Db, Tx } from '../../drizzle/client.ts'
+import type { Db, Sql, Tx } from '../../drizzle/client.ts'
+import { tableKey } from '../../lake/pipeline/names.ts'
 import type {
   ValidatePipelineRequestSchema,
   ValidatePipelineResponse,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { EVERYTHING, type Visible } from '../access/ports.ts'
+import { seesEverything, tablesSeen, zonesSeen } from '../access/sight.ts'
 import { answerOnceTyped, type IdempotencyKey } from '../http/idempotency.ts'
 import type { NewId } from '../ids.ts'
 import type { ObjectStore } from '../objects/port.ts'
@@ -11,17 +14,22 @@ import { lockPipeline, moveDraft } from './draft.ts'
 import { draftObjects, pinsOf, readCode, sourceFileOf } from './draft-files.ts'
 import { addVersion, livePipeline } from './queries.ts'
 import { noPipeline, type PipelineRef, prefixOf } from './ref.ts'
-import { existing, landingZonesOf, namedBy } from './references.ts'
+import { existing, landingZonesOf, type Named, namedBy, tableNamed } from './references.ts'
 import type { Published, PublishRefused } from './schema.ts'
 import { nextVersion, published } from './versions.ts'
 
 export interface PublishDeps {
   db: Db
+  sql: Sql
   objects: ObjectStore
   newId: NewId
-  /** Null when no runner can be asked: the draft is then published as it is (specification: Publish). */
+  /**
+   * Null when no runner can be asked: the draft is then published as it is (specification: Publish). What the caller does
+   * not see is not there.
+   */
   validate(
     request: MessageInitShape<typeof ValidatePipelineRequestSchema>,
+    visible?: Visible,
   ): Promise<ValidatePipelineResponse | null>
 }
 
@@ -32,24 +40,26 @@ export type PublishOutcome =
 /**
  * Makes the draft's files, in the versions they have now, what runs execute. Validation and listing happen before the
  * transaction; what it pins is exactly what was listed and validated, whatever has been written since. With a key, a
- * request that is sent again gets the version that it has made; a refusal is not remembered.
+ * request that is sent again gets the version that it has made; a refusal is not remembered. What the caller does not see
+ * is, to the warnings, not there.
  */
 export async function publish(
   deps: PublishDeps,
   ref: PipelineRef,
   message: string,
   key: IdempotencyKey | null = null,
+  visible = EVERYTHING,
 ): Promise<PublishOutcome> {
   const { db } = deps
   if (key === null) {
-    const ready = await makeReady(deps, ref, message)
+    const ready = await makeReady(deps, ref, message, visible)
     return 'kind' in ready
       ? ready
       : db.transaction(async (tx) => ({ kind: 'published', body: await ready.perform(tx) }))
   }
   let refusal: PublishOutcome | undefined
   const outcome = await answerOnceTyped(db, key, {
-    prepare: () => makeReady(deps, ref, message),
+    prepare: () => makeReady(deps, ref, message, visible),
     async perform(tx, ready) {
       if (!('kind' in ready)) return { status: 200, body: await ready.perform(tx) }
       refusal = ready
@@ -65,9 +75,10 @@ type Refused = Extract<PublishOutcome, { kind: 'refused' }>
 
 /** What would be published, judged; no connection is held. */
 async function makeReady(
-  { db, objects, newId, validate }: PublishDeps,
+  { db, sql, objects, newId, validate }: PublishDeps,
   ref: PipelineRef,
   message: string,
+  visible: Visible,
 ): Promise<Refused | { perform(tx: Tx): Promise<Published> }> {
   const draft = await livePipeline(db, ref)
   if (draft === null) throw noPipeline(ref)
@@ -77,8 +88,8 @@ async function makeReady(
   const source = `${prefixOf(ref)}${sourceFileOf(draft.type)}`
   if (!listed.some(({ key }) => key === source)) return refused([missing(source, draft.type)])
 
-  const known = await existing(db, namedBy(code, ref))
-  const validation = await validate({
+  const known = await existing(db, await seenAmong(sql, namedBy(code, ref), visible))
+  const request = {
     namespace: ref.namespace,
     layer: ref.layer,
     pipelineName: ref.name,
@@ -86,7 +97,8 @@ async function makeReady(
     files: code.map(({ name, text }) => ({ path: name, content: text })),
     knownTables: known.tables,
     knownZones: known.zones,
-  })
+  }
+  const validation = await validate(request, visible)
   const files =
     validation?.files.map(({ path, valid, errors, warnings }) => ({
       path: prefixOf(ref) + path,
@@ -129,6 +141,15 @@ async function makeReady(
     }
   }
   return { perform }
+}
+
+async function seenAmong(sql: Sql, named: Named, visible: Visible): Promise<Named> {
+  if (seesEverything(visible)) return named
+  const tables = named.tables.map(tableNamed)
+  return {
+    tables: (await tablesSeen(sql, tables, visible)).map(tableKey),
+    zones: await zonesSeen(sql, named.zones, visible),
+  }
 }
 
 const missing = (path: string, type: string) => ({

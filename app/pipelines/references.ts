@@ -1,6 +1,12 @@
 import { sql } from 'drizzle-orm'
 import type { Queryable } from '../../drizzle/client.ts'
-import { NameError, parseTableName, parseZoneName, tableKey } from '../../lake/pipeline/names.ts'
+import {
+  NameError,
+  parseTableName,
+  parseZoneName,
+  type TableName,
+  tableKey,
+} from '../../lake/pipeline/names.ts'
 import { type Call, pythonReferences, sqlReferences } from '../../lake/pipeline/references.ts'
 import { type DraftFile, sourceFileOf } from './draft-files.ts'
 import type { PipelineRef } from './ref.ts'
@@ -45,6 +51,12 @@ function namesOf(calls: readonly Call[], { namespace }: PipelineRef): Named {
 const callsOf = ({ name, text }: DraftFile): Call[] => {
   if (name.endsWith('.py')) return pythonReferences(text)
   return name.endsWith('.sql') ? sqlReferences(text).calls : []
+}
+
+/** The table of a key: names hold no dots, and parsing has checked the layer. */
+export function tableNamed(key: string): TableName {
+  const [namespace = '', layer, name = ''] = key.split('.')
+  return { namespace, layer: layer as TableName['layer'], name }
 }
 
 /** Those of the names that exist: as a table on main or a pipeline that will make one, or as a zone. */

@@ -1,5 +1,7 @@
 import { sql } from 'drizzle-orm'
 import type { Queryable } from '../../drizzle/client.ts'
+import type { Visible } from '../access/ports.ts'
+import { isSeenId } from '../access/seen-columns.ts'
 import { limits } from '../limits.ts'
 import { type ObjectStore, ObjectTooLarge } from '../objects/port.ts'
 import { sourceFileOf } from './draft-files.ts'
@@ -23,9 +25,9 @@ export interface Source extends PipelineRef {
 export interface SourceReferences {
   /**
    * What the pipelines that make these tables (`ns.layer.name`) read by literal calls, by table: in the source that runs
-   * execute, which is the draft's while nothing is published. Tables that no pipeline makes are left out.
+   * execute, which is the draft's while nothing is published. Tables that no pipeline makes, or none of `seen`, are left out.
    */
-  of(tables: readonly string[]): Promise<Map<string, Named>>
+  of(tables: readonly string[], seen?: Visible['pipelines']): Promise<Map<string, Named>>
   /**
    * What one source reads by literal calls. From the store once for each version, at most limits.sourceReadsAtOnce at the
    * same time in this process. Rejects when the store does; a source that is not there, or is too long, reads nothing.
@@ -91,8 +93,8 @@ export function makeSourceReferences(deps: { db: Queryable; objects: ObjectStore
 
   return {
     in: named,
-    async of(tables) {
-      const rows = await sourcesOf(db, tables)
+    async of(tables, seen) {
+      const rows = await sourcesOf(db, tables, seen)
       return new Map(
         await Promise.all(rows.map(async ({ table, ...row }) => [table, await named(row)] as const)),
       )
@@ -130,7 +132,7 @@ function turnstile(places: number) {
   }
 }
 
-const sourcesOf = async (db: Queryable, tables: readonly string[]) =>
+const sourcesOf = async (db: Queryable, tables: readonly string[], seen?: Visible['pipelines']) =>
   db.execute<Source & { table: string } & Record<string, unknown>>(sql`
     select path as table, p.id as "pipelineId", p.namespace, p.layer, p.name,
       coalesce(v.pipeline_type, p.type) as type, v.version_number as version,
@@ -140,4 +142,5 @@ const sourcesOf = async (db: Queryable, tables: readonly string[]) =>
     from unnest(${sql.param([...tables])}::text[]) as wanted(path)
     join pipeline p on p.deleted_at is null and p.namespace = split_part(path, '.', 1)
       and p.layer = split_part(path, '.', 2) and p.name = split_part(path, '.', 3)
-    left join pipeline_version v on v.pipeline_id = p.id and v.version_number = p.published_version`)
+    left join pipeline_version v on v.pipeline_id = p.id and v.version_number = p.published_version
+    where ${isSeenId(sql`p.id`, seen) ?? sql`true`}`)
