@@ -3,8 +3,18 @@
 // requests delete things and change settings. FUZZ_SEED repeats a run, FUZZ_SECONDS makes it longer.
 import { Agent, request as httpRequest } from 'node:http'
 import { type APIRequestContext, expect, request as newRequest, test } from '@playwright/test'
-import { Ajv } from 'ajv'
 import fc from 'fast-check'
+import {
+  type Json,
+  jsonSchemaOf,
+  newAjv,
+  type Operation,
+  operationsOf,
+  type Parameter,
+  type Schema,
+  type ValidatorOf,
+  validatorsOf,
+} from './document.ts'
 import { type OwnService, startOwnService } from './own-service.ts'
 import { fresh, newPipeline, writeFile } from './resources.ts'
 import { newTable } from './tables.ts'
@@ -14,43 +24,6 @@ const SECONDS = Number(process.env.FUZZ_SECONDS || 8)
 const SEED = Number(process.env.FUZZ_SEED || Date.now() % 2 ** 31)
 const AT_ONCE = 4
 
-type Json = Record<string, unknown>
-interface Schema {
-  type?: string
-  enum?: unknown[]
-  nullable?: boolean
-  required?: string[]
-  properties?: Record<string, Schema>
-  additionalProperties?: Schema | boolean
-  items?: Schema
-  anyOf?: Schema[]
-  oneOf?: Schema[]
-  minimum?: number
-  maximum?: number
-  minLength?: number
-  maxLength?: number
-  pattern?: string
-  format?: string
-  minItems?: number
-  maxItems?: number
-  uniqueItems?: boolean
-  example?: unknown
-  $ref?: string
-}
-interface Parameter {
-  name: string
-  in: 'path' | 'query' | 'header'
-  required?: boolean
-  schema: Schema
-  example?: unknown
-}
-interface Operation {
-  method: string
-  path: string
-  parameters: Parameter[]
-  body: { type: string; schema: Schema; required: boolean } | null
-  responses: Record<string, { content?: Record<string, { schema: Schema }> }>
-}
 interface Sent {
   operation: Operation
   target: string
@@ -68,7 +41,7 @@ interface Answer {
 let service: OwnService
 let request: APIRequestContext
 let operations: Operation[]
-let validatorOf: (operation: Operation, status: string) => ((body: unknown) => string) | null
+let validatorOf: ValidatorOf
 /** Values of parameters and fields that lead somewhere, by name; those of `doomed` may be deleted. */
 let known: Record<string, string[]>
 let doomed: Record<string, string[]>
@@ -524,70 +497,3 @@ function fittingText(schema: Schema, example: unknown): fc.Arbitrary<string> {
 
 /** Half a surrogate pair has no encoding. */
 const wellFormed = (text: string) => text.replace(/[\uD800-\uDFFF]/g, '?')
-
-// What the document says --------------------------------------------------------------------------------------------------
-
-function operationsOf(document: { paths: Record<string, Record<string, Json>> }): Operation[] {
-  return Object.entries(document.paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, operation]): Operation => {
-      const { content, required } = (operation.requestBody ?? {}) as {
-        content?: Record<string, { schema: Schema }>
-        required?: boolean
-      }
-      const [body] = Object.entries(content ?? {}).map(([type, media]) => ({
-        type,
-        required: required ?? false,
-        ...media,
-      }))
-      return {
-        method: method.toUpperCase(),
-        path,
-        parameters: (operation.parameters ?? []) as Parameter[],
-        body: body ?? null,
-        responses: operation.responses as Operation['responses'],
-      }
-    }),
-  )
-}
-
-function newAjv() {
-  return new Ajv({ strict: false, allErrors: false, validateFormats: false, logger: false })
-}
-
-function validatorsOf(document: Json): typeof validatorOf {
-  const ajv = newAjv()
-  const made = new Map<string, ReturnType<typeof validatorOf>>()
-  const components = jsonSchemaOf(document.components)
-  const make = (operation: Operation, status: string): ReturnType<typeof validatorOf> => {
-    const content = operation.responses[status]?.content
-    const schema = content?.['application/json']?.schema
-    if (content === undefined) return (body) => (body === '' ? '' : 'there is a body')
-    if (schema === undefined) return null
-    const validate = ajv.compile({ ...(jsonSchemaOf(schema) as Json), components })
-    return (body) => (validate(body) ? '' : ajv.errorsText(validate.errors))
-  }
-  return (operation, status) => {
-    const key = `${operation.method} ${operation.path} ${status}`
-    if (!made.has(key)) made.set(key, make(operation, status))
-    return made.get(key) ?? null
-  }
-}
-
-/** OpenAPI 3.0 says null by `nullable`, which a validator of JSON schemas takes for a note. */
-function jsonSchemaOf(schema: unknown): object {
-  if (Array.isArray(schema)) return schema.map((inner) => (isObject(inner) ? jsonSchemaOf(inner) : inner))
-  if (!isObject(schema)) return {}
-  const { nullable, example: _, ...rest } = schema
-  const inner = Object.fromEntries(
-    Object.entries(rest).map(([key, value]) => [
-      key,
-      typeof value === 'object' && value !== null && key !== 'enum' && key !== 'required'
-        ? jsonSchemaOf(value)
-        : value,
-    ]),
-  )
-  return nullable === true ? { anyOf: [inner, { type: 'null' }] } : inner
-}
-
-const isObject = (value: unknown): value is Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
