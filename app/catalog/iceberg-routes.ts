@@ -74,8 +74,8 @@ export const icebergRoutes = (catalog: CatalogService, access: Access, log: Log)
       tableResponse(await catalog.load(await access.session(request, params.prefix), tableOf(params))),
     )
     .head('/:namespace/tables/:table', async ({ request, params }) => {
-      const table = tableOf(params)
-      const isThere = await catalog.exists(await access.session(request, params.prefix), table)
+      const session = await access.session(request, params.prefix)
+      const isThere = await catalog.exists(session, tableOf(params))
       if (!isThere) throw noSuchTable(params.table)
       return new Response(null, { status: 204 })
     })
@@ -94,6 +94,7 @@ export const configRoutes = (access: Access, log: Log) =>
   new Elysia({ prefix: '/catalog/v1', detail: { hide: true } })
     .onError(({ error }) => errorResponse(error, log))
     .get('/config', async ({ request, query }) => {
+      access.claimsOf(request)
       const { warehouse } = query
       if (!warehouse) throw badRequest('warehouse: is needed')
       await access.session(request, warehouse)

@@ -17,6 +17,7 @@ export const sluiceRoutes = ({ sql, objects, log }: SluiceDeps, access: Access) 
 
     /** Main at a commit; with `since`, how it differs from main at that earlier one. */
     .get('/commits/:commit/tables', async ({ request, params, query }) => {
+      access.claimsOf(request)
       const commit = commitNumber('commit', params.commit)
       const since = query.since === undefined ? null : commitNumber('since', query.since)
       if (since !== null && since > commit) throw badRequest('since: must not be after the commit')
