@@ -103,8 +103,11 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
   }
 }
 
-/** The engine would list the names of the schema in use alone; a query needs the layers too. */
-const SHOW_TABLES = /^\s*show\s+tables\s*;?\s*$/i
+/**
+ * The engine would list the names of the schema in use alone; a query needs the layers too. No two runs of blanks stand side
+ * by side in the pattern: a long text of them would take its square.
+ */
+const SHOW_TABLES = /^\s*show\s+tables\s*(?:;\s*)?$/i
 const TABLES_BY_LAYER = `
   SELECT table_schema || '.' || table_name AS name FROM information_schema.tables
   WHERE table_catalog = current_database() ORDER BY name`
