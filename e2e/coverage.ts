@@ -472,7 +472,7 @@ export const COVERAGE: Section[] = [
       {
         id: 'sse.error',
         text: 'error event when a stream fails',
-        notYet: 'Nothing that a client can do makes a stream fail; app/runs/feed.test.ts has it',
+        test: 'faults/healing.spec.ts › a stream of log lines that cannot be read any more says so in an error event, and ends',
       },
     ],
   },
@@ -662,7 +662,7 @@ export const COVERAGE: Section[] = [
       {
         id: 'files.500',
         text: 'GET, PUT, DELETE /files/{path} 500 when storage fails',
-        notYet: 'Nothing that a client can do makes the object store fail',
+        test: 'object-store.spec.ts › a file is 500 INTERNAL while the store fails, to read, write and delete, and all right afterwards',
       },
       {
         id: 'files.path.empty',
@@ -1242,7 +1242,7 @@ export const COVERAGE: Section[] = [
       {
         id: 'reaper.branches',
         text: 'Orphan branches are deleted',
-        notYet: 'Only a process that dies leaves a branch behind; app/catalog/expiry.test.ts has it',
+        test: 'faults/reaper.spec.ts › branches whose run is gone are deleted when they are old enough, and counted',
       },
       {
         id: 'reaper.landing',
@@ -1517,7 +1517,7 @@ export const COVERAGE: Section[] = [
       {
         id: 'limit.lineage-reads',
         text: '20 reads at a time',
-        notYet: 'Reads at a time are not seen from outside; app/lineage/lineage.test.ts has it',
+        test: 'object-store.spec.ts › lineage reads at most 20 files at once, and none of them twice',
       },
       {
         id: 'limit.scheduler',

@@ -91,6 +91,30 @@ for (const [part, kill] of Object.entries(PARTS)) {
   }
 }
 
+test('a stream of log lines that cannot be read any more says so in an error event, and ends', async () => {
+  await publish('unreadable', SLOW)
+  const id = await request('unreadable')
+  const response = await fetch(`${tree.url}/api/v1/runs/${id}/logs`, {
+    headers: { accept: 'text/event-stream' },
+  })
+  const sql = await tree.connect()
+  await sql`alter table run_log rename to run_log_elsewhere`
+  let events = ''
+  try {
+    events = await response.text()
+  } finally {
+    await sql`alter table run_log_elsewhere rename to run_log`
+    await sql.end({ timeout: 1 })
+  }
+  expect(events.trimEnd().split('\n\n').at(-1)).toMatch(/^event: error\ndata: {"message":".+"}$/)
+  // What was told before the error is asked for again, and told to the end.
+  const { status } = await until(
+    () => run(id),
+    ({ status }) => ['success', 'failed', 'cancelled'].includes(status),
+  )
+  expect(status).toBe('success')
+})
+
 async function publish(name: string, source: string) {
   const path = `/pipelines/default/gold/${name}`
   await until(

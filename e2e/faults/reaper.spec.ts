@@ -1,5 +1,6 @@
 // The service dies in the middle of a tick of the reaper: the next tick finishes what was begun, and nothing is left over of
 // runs that are gone, nor missing of what is kept.
+import { randomUUID } from 'node:crypto'
 import { expect, test } from '@playwright/test'
 import type postgres from 'postgres'
 import { holding, startTree, type Tree, until } from './tree.ts'
@@ -55,6 +56,23 @@ for (const [name, table] of Object.entries({
     // And the service goes on as if nothing had been.
     await success(pipeline)
   })
+
+test('branches whose run is gone are deleted when they are old enough, and counted', async () => {
+  const [old, young] = [randomUUID(), randomUUID()]
+  // As a process leaves them that dies before anybody has heard of its run.
+  for (const [run, hours] of [
+    [old, 7],
+    [young, 5],
+  ] as const)
+    await sql`
+      insert into lake_ref (name, state, base, run_id, attempt, created_at)
+      select 'run-' || ${run}::text || '-1', 'open', max(number), ${run}::uuid, 1, clock_timestamp() - ${hours} * interval '1 hour'
+      from lake_commit`
+  const { status, body } = await tree.call<{ branches_cleaned: number }>('POST', '/admin/retention/run')
+  expect([status, body.branches_cleaned]).toEqual([202, 1])
+  const left = await sql`select run_id from lake_ref where state = 'open' and run_id in ${sql([old, young])}`
+  expect(left).toEqual([{ run_id: young }])
+})
 
 const lastTick = async () =>
   (await tree.call<{ last_run_at: string | null; failures: string[] }>('GET', '/admin/retention/status')).body
