@@ -32,7 +32,7 @@ const ARROWS: Record<string, { mayImport: string[]; insteadOf: string }> = {
     insteadOf: 'a sidecar gets everything over RPC or the catalog API',
   },
   e2e: { mayImport: [], insteadOf: 'end-to-end tests speak HTTP' },
-  examples: { mayImport: [], insteadOf: 'examples speak HTTP' },
+  examples: { mayImport: ['proto'], insteadOf: 'examples speak HTTP, and plugins the protocol' },
 }
 const MACHINE_PACKAGES = /^(xstate|croner)(\/|$)/
 /** Megabytes in each thread that loads them. */

@@ -39,6 +39,7 @@ import { previewRoutes } from './pipelines/preview-routes.ts'
 import { pipelineRoutes } from './pipelines/routes.ts'
 import { makePipelineService } from './pipelines/service.ts'
 import { makeSourceReferences } from './pipelines/source-references.ts'
+import { makePlugins } from './plugins/plugins.ts'
 import { qualityTestRoutes } from './quality-tests/routes.ts'
 import { makeQualityTestService } from './quality-tests/service.ts'
 import { queryRoutes, schemaRoutes } from './query/routes.ts'
@@ -195,9 +196,11 @@ export async function composeService({
   const clearUpUpload = makeClearUp({ sql, objects })
   const audit = config.audit ? makeAuditService({ sql, clock, newId, log }) : noAudit
 
+  const plugins = makePlugins(config.plugins, { sql, log, clock, observe: metrics.rpcEnded })
   const app = buildApp({
     config,
     log,
+    plugins,
     audit: audit.record,
     clock,
     newId,
@@ -207,6 +210,7 @@ export async function composeService({
       s3: () => objects.ping(),
       runner: config.runnerUrls === null ? null : runners.check,
       query: queryServices === null ? null : queryServices.check,
+      ...plugins.checks,
     },
     describePython: async (signal) =>
       weakest(

@@ -168,3 +168,57 @@ describe('the Pro edition', () => {
       ).toHaveLength(1)
   })
 })
+
+describe('plugins', () => {
+  const PLUGIN_TOKEN = 'known-to-us-and-to-them'
+  const withPlugins = (env: Record<string, string>) => ({ ...licensed(), PLUGIN_TOKEN, ...env })
+  const url = 'https://plugins.test/sluice'
+  test('are asked at their addresses, with the token that they know us by', () => {
+    const env = {
+      AUTH_PLUGIN_URL: `${url}/`,
+      SHARING_PLUGIN_URL: 'grpcs://plugins.test',
+      ENFORCEMENT_PLUGIN_URL: 'grpc://127.0.0.1:9',
+    }
+    expect(parse({ ...withPlugins(env), PRO_ADMINS: 'ada' }).plugins).toEqual({
+      auth: url,
+      sharing: 'grpcs://plugins.test',
+      enforcement: 'grpc://127.0.0.1:9',
+      token: PLUGIN_TOKEN,
+      admins: ['ada'],
+    })
+    const { PLATFORM_API_KEY, ...nobody } = withPlugins({ AUTH_PLUGIN_URL: url })
+    expect(problems(nobody)).toEqual([])
+  })
+  test('belong to the Pro edition, need a token, and take the place of what they replace', () => {
+    expect(problems({ AUTH_PLUGIN_URL: url, PLUGIN_TOKEN })).toEqual([
+      expect.stringContaining('AUTH_PLUGIN_URL: plugins are a part of the Pro edition'),
+    ])
+    for (const token of ['', 'short', 'with a space in it', 'tøken-of-sixteen-and-more'])
+      expect(problems(withPlugins({ ENFORCEMENT_PLUGIN_URL: url, PLUGIN_TOKEN: token }))).toEqual([
+        expect.stringMatching(/^PLUGIN_TOKEN: is required(?!.*short)/),
+      ])
+    const oidc = { OIDC_ISSUER: 'https://id.test', OIDC_AUDIENCE: 'sluice' }
+    expect(problems(withPlugins({ AUTH_PLUGIN_URL: url, ...oidc }))).toEqual([
+      expect.stringContaining('set one of them'),
+    ])
+    expect(problems(withPlugins({ SHARING_PLUGIN_URL: url }))).toEqual([
+      expect.stringContaining('needs ENFORCEMENT_PLUGIN_URL'),
+    ])
+  })
+  test('are sent credentials, so they are reached safely or on this machine, and what is wrong is told without the text', () => {
+    const env = (AUTH_PLUGIN_URL: string) => withPlugins({ AUTH_PLUGIN_URL })
+    for (const plain of ['http://plugins.test', 'grpc://10.0.0.7:90', 'http://127.0.0.1.evil.test']) {
+      expect([plain, problems(env(plain)).length]).toEqual([plain, 1])
+      expect([plain, problems({ ...env(plain), ALLOW_PLAIN_PLUGINS: 'true' })]).toEqual([plain, []])
+    }
+    for (const wrong of [
+      'plugins.test',
+      'ftp://plugins.test',
+      'https://u:canary@plugins.test',
+      `${url}?q=canary`,
+    ]) {
+      const [problem, ...more] = problems({ ...env(wrong), ALLOW_PLAIN_PLUGINS: 'true' })
+      expect([wrong, more, problem?.includes('canary')]).toEqual([wrong, [], false])
+    }
+  })
+})

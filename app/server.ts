@@ -23,6 +23,7 @@ import type { NewId } from './ids.ts'
 import { inspectorPage } from './inspector/page/routes.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
+import type { Plugins } from './plugins/plugins.ts'
 import { openApiDocument } from './swagger/openapi.ts'
 import { swaggerRoutes } from './swagger/routes.ts'
 
@@ -38,6 +39,7 @@ export interface AppParts {
     | 'gitCommit'
     | 'license'
     | 'oidc'
+    | 'plugins'
     | 'rateLimit'
     | 'runnerUrls'
     | 'trustedProxies'
@@ -49,8 +51,8 @@ export interface AppParts {
   metrics: Metrics
   readiness: ReadinessChecks
   describePython?: (signal: AbortSignal) => Promise<PythonHealth | null>
-  /** In place of the modes that the configuration names: a plugin's. */
-  authenticate?: Authenticate
+  /** What answers in place of what is built in. */
+  plugins?: Pick<Plugins, 'auth' | 'describe'>
   /** Of the Pro edition; without one, nothing is allowed but to administrators. */
   enforcement?: Enforcement
   /** Told of every answer. */
@@ -73,8 +75,9 @@ export interface App {
 
 export function buildApp(parts: AppParts): App {
   const { config, metrics } = parts
+  const { auth = null, describe: describePlugins } = parts.plugins ?? {}
   const health = healthRoutes(makeHealthService(parts), metrics, config)
-  const api = together([...parts.api, featureRoutes(config)], '/api/v1')
+  const api = together([...parts.api, featureRoutes(config, describePlugins)], '/api/v1')
   const ownCredential = together(parts.ownCredential, '/api/v1')
   const internal = together(parts.internal)
   const swagger = swaggerRoutes(() =>
@@ -82,7 +85,7 @@ export function buildApp(parts: AppParts): App {
       routes: [...api.routes, ...ownCredential.routes, ...health.routes],
       version: config.version,
       hasKeys: config.apiKeys.length > 0,
-      hasTokens: config.oidc !== null,
+      hasTokens: config.oidc !== null || auth !== null,
     }),
   )
   const open = together([health, swagger, inspectorPage()])
@@ -108,7 +111,8 @@ export function buildApp(parts: AppParts): App {
         ...routesOf(api, 'identity'),
       ]),
       perform: async (request) => await elysia.fetch(request),
-      authenticate: parts.authenticate ?? authenticateBy(parts),
+      authenticate: authenticateBy(parts),
+      authorize: auth?.authorize ?? null,
       mayUse: config.edition === 'pro' ? isForAdminsOrAll : () => true,
       accessOf: config.edition === 'pro' ? accessBy(parts.enforcement ?? nothingToAnybody) : everythingToAll,
       limitRequest: makeLimitRequest(config.rateLimit, parts.clock),
@@ -123,8 +127,10 @@ const isForAdminsOrAll = (identity: Identity, route: Route | null) =>
   isAdmin(identity) || route?.pattern === '/api/v1/features'
 
 /** What the configuration lets in. */
-function authenticateBy({ config, clock, log }: AppParts): Authenticate {
-  if (config.edition === 'pro' && config.apiKeys.length === 0 && config.oidc === null)
+function authenticateBy({ config, clock, log, plugins }: AppParts): Authenticate {
+  const tokens = plugins?.auth?.tokens ?? null
+  if (config.plugins.auth !== null && tokens === null) throw new Error('the auth plugin is not connected')
+  if (config.edition === 'pro' && config.apiKeys.length === 0 && config.oidc === null && tokens === null)
     throw new Error('the Pro edition is not open to everybody: nothing here can tell who comes')
   const onFailure = (error: unknown) =>
     log.warn('the identity provider cannot be asked for its keys', { error })
@@ -132,7 +138,7 @@ function authenticateBy({ config, clock, log }: AppParts): Authenticate {
     apiKeys: config.apiKeys.length === 0 ? null : makeApiKeys(config.apiKeys),
     tokens:
       config.oidc === null
-        ? null
+        ? tokens
         : makeAccessTokens(config.oidc, {
             keys: makeIssuerKeys({ issuer: config.oidc.issuer, clock, onFailure }),
             clock,

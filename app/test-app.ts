@@ -3,6 +3,7 @@ import { BlockList } from 'node:net'
 import { systemClock } from './clock.ts'
 import { newId } from './ids.ts'
 import { makeMetrics } from './metrics.ts'
+import { NO_PLUGINS } from './plugins/settings.ts'
 import { type App, type AppParts, buildApp } from './server.ts'
 
 export const testConfig: AppParts['config'] = {
@@ -13,6 +14,7 @@ export const testConfig: AppParts['config'] = {
   edition: 'community',
   license: null,
   oidc: null,
+  plugins: NO_PLUGINS,
   rateLimit: null,
   runnerUrls: ['http://127.0.0.1:1'],
   trustedProxies: new BlockList(),

@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { NO_PLUGINS } from '../plugins/settings.ts'
 import { featuresOf } from './routes.ts'
 
 const community = {
@@ -6,6 +7,7 @@ const community = {
   apiKeys: [],
   oidc: null,
   license: null,
+  plugins: NO_PLUGINS,
   audit: true,
   runnerUrls: ['http://runner'],
 } satisfies Parameters<typeof featuresOf>[0]
@@ -61,5 +63,16 @@ test('the Pro edition has users, sharing and a licence, which it shows', () => {
     },
     multi_user: true,
     license: { type: 'team', expires_at: '2030-01-01T00:00:00Z', max_users: 25 },
+  })
+})
+
+test('a plugin is shown in place of what it replaces, with what it says of itself', () => {
+  const plugins = { ...NO_PLUGINS, auth: 'http://127.0.0.1:1', enforcement: 'http://127.0.0.1:1' }
+  const healthy = { status: 'healthy', version: '1.2.3' } as const
+  const { plugins: shown } = featuresOf({ ...community, edition: 'pro', plugins }, { auth: healthy })
+  expect(shown).toMatchObject({
+    auth: { enabled: true, type: 'plugin', ...healthy },
+    enforcement: { enabled: true, type: 'plugin' },
+    sharing: { enabled: false },
   })
 })

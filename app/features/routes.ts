@@ -2,8 +2,18 @@ import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'
 import { ErrorBody, nullable } from '../http/names.ts'
+import type { PluginsHealth } from '../plugins/health.ts'
 
-const Plugin = t.Object({ enabled: t.Boolean(), type: t.Optional(t.String()) })
+const Plugin = t.Object({
+  enabled: t.Boolean(),
+  type: t.Optional(t.String({ description: '`plugin`: what is built in is replaced' })),
+  status: t.Optional(
+    t.Union([t.Literal('healthy'), t.Literal('unhealthy')], {
+      description: 'Of a plugin, as it was found within the last seconds',
+    }),
+  ),
+  version: t.Optional(t.String({ description: 'What a plugin says of itself' })),
+})
 const License = t.Object({
   type: t.String(),
   expires_at: t.String(),
@@ -25,30 +35,45 @@ const Features = t.Object({
 })
 type Features = typeof Features.static
 
-type Settings = Pick<Config, 'apiKeys' | 'audit' | 'edition' | 'license' | 'oidc' | 'runnerUrls'>
+type Settings = Pick<Config, 'apiKeys' | 'audit' | 'edition' | 'license' | 'oidc' | 'plugins' | 'runnerUrls'>
+type DescribePlugins = PluginsHealth['describe']
 
 /** What this installation can do, so that a client need not find out by failing. */
-export const featureRoutes = (settings: Settings) =>
-  new Elysia({ strictPath: true, tags: ['features'] }).get('/features', () => featuresOf(settings), {
-    response: { 200: Features, 401: ErrorBody },
-    detail: { summary: 'What this installation can do' },
-  })
+export const featureRoutes = (settings: Settings, describePlugins: DescribePlugins = async () => ({})) =>
+  new Elysia({ strictPath: true, tags: ['features'] }).get(
+    '/features',
+    async () => featuresOf(settings, await describePlugins()),
+    {
+      response: { 200: Features, 401: ErrorBody },
+      detail: { summary: 'What this installation can do' },
+    },
+  )
 
-export function featuresOf({ edition, apiKeys, oidc, license, audit, runnerUrls }: Settings): Features {
+export function featuresOf(settings: Settings, found: Awaited<ReturnType<DescribePlugins>> = {}): Features {
+  const { edition, apiKeys, oidc, license, audit, runnerUrls, plugins } = settings
   const isPro = edition === 'pro'
   return {
     edition,
     plugins: {
       auth:
-        oidc !== null
-          ? { enabled: true, type: 'oidc' }
-          : apiKeys.length > 0
-            ? { enabled: true, type: 'api_key' }
-            : { enabled: false },
-      sharing: { enabled: isPro },
+        plugins.auth !== null
+          ? { enabled: true, type: 'plugin', ...found.auth }
+          : oidc !== null
+            ? { enabled: true, type: 'oidc' }
+            : apiKeys.length > 0
+              ? { enabled: true, type: 'api_key' }
+              : { enabled: false },
+      // Built-in grants mean nothing to a plugin that says who may do what.
+      sharing:
+        plugins.sharing !== null
+          ? { enabled: true, type: 'plugin', ...found.sharing }
+          : { enabled: isPro && plugins.enforcement === null },
       executor: { enabled: runnerUrls !== null, type: 'runner' },
       audit: { enabled: audit },
-      enforcement: { enabled: isPro },
+      enforcement:
+        plugins.enforcement !== null
+          ? { enabled: true, type: 'plugin', ...found.enforcement }
+          : { enabled: isPro },
     },
     namespaces: true,
     multi_user: isPro,

@@ -16,7 +16,15 @@ const Live = t.Object({
 })
 const Ready = t.Object({
   status: t.Union([t.Literal('ok'), t.Literal('degraded')]),
-  services: t.Object({ postgres: State, s3: State, runner: State, query: State }),
+  services: t.Object({
+    postgres: State,
+    s3: State,
+    runner: State,
+    query: State,
+    auth_plugin: t.Optional(State),
+    sharing_plugin: t.Optional(State),
+    enforcement_plugin: t.Optional(State),
+  }),
   python: t.Optional(
     t.Union([t.Null(), t.Object({ sandbox: t.String(), version: t.String() })], {
       description:

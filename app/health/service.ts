@@ -10,6 +10,10 @@ export interface ReadinessChecks {
   s3: ReadinessCheck
   runner: ReadinessCheck | null
   query: ReadinessCheck | null
+  /** Plugins that are configured. They are required: without their answers nothing is allowed. */
+  auth_plugin?: ReadinessCheck
+  sharing_plugin?: ReadinessCheck
+  enforcement_plugin?: ReadinessCheck
 }
 
 /** What pipelines in Python run in. Null: no runner runs them. */
@@ -29,11 +33,14 @@ export function weakest(runners: readonly PythonHealth[]): PythonHealth | null {
 }
 
 type Part = keyof ReadinessChecks
+const PLUGIN_PARTS = ['auth_plugin', 'sharing_plugin', 'enforcement_plugin'] as const
+type PluginPart = (typeof PLUGIN_PARTS)[number]
+type Word = 'healthy' | 'unhealthy'
 type Finding = { healthy: true; told: unknown } | { healthy: false; required: boolean; detail: string }
 
 export interface Readiness {
   ready: boolean
-  services: Record<Part, 'healthy' | 'unhealthy'>
+  services: Record<Exclude<Part, PluginPart>, Word> & Partial<Record<PluginPart, Word>>
   /** Why a part is unhealthy. */
   details: Partial<Record<Part, string>>
   /** Absent where nobody knows. */
@@ -62,7 +69,7 @@ export function makeHealthService({
   const unhealthy = new Set<Part>()
 
   async function find(part: Part): Promise<Finding> {
-    const check = readiness[part]
+    const check = readiness[part] ?? null
     if (check === null) return { healthy: false, required: false, detail: 'switched off' }
     const signal = AbortSignal.timeout(timeoutMs)
     try {
@@ -84,26 +91,32 @@ export function makeHealthService({
   return {
     /** Asks all parts at once. A part that is switched off is not required: it shows as unhealthy and fails nothing. */
     async readiness(): Promise<Readiness> {
-      const [postgres, s3, runner, query, python] = await Promise.all([
+      const configured = PLUGIN_PARTS.filter((part) => readiness[part] !== undefined)
+      const [postgres, s3, runner, query, python, ...plugins] = await Promise.all([
         find('postgres'),
         find('s3'),
         find('runner'),
         find('query'),
         describePython?.(AbortSignal.timeout(timeoutMs)).catch(() => null),
+        ...configured.map(async (part) => [part, await find(part)] as const),
       ])
-      const findings = { postgres, s3, runner, query }
+      const found = [
+        ['postgres', postgres] as const,
+        ['s3', s3] as const,
+        ['runner', runner] as const,
+        ['query', query] as const,
+        ...plugins,
+      ]
       const details: Readiness['details'] = {}
-      if (!postgres.healthy) details.postgres = postgres.detail
-      if (!s3.healthy) details.s3 = s3.detail
-      if (!runner.healthy) details.runner = runner.detail
-      if (!query.healthy) details.query = query.detail
+      for (const [part, finding] of found) if (!finding.healthy) details[part] = finding.detail
       return {
-        ready: Object.values(findings).every((finding) => finding.healthy || !finding.required),
+        ready: found.every(([, finding]) => finding.healthy || !finding.required),
         services: {
           postgres: wordFor(postgres),
           s3: wordFor(s3),
           runner: wordFor(runner),
           query: wordFor(query),
+          ...Object.fromEntries(plugins.map(([part, finding]) => [part, wordFor(finding)])),
         },
         details,
         engines: { ...wallOf('runner', runner), ...wallOf('query', query) },
@@ -127,4 +140,4 @@ const rejectedBy = (signal: AbortSignal) =>
 const wallOf = (part: 'runner' | 'query', finding: Finding) =>
   finding.healthy && typeof finding.told === 'string' ? { [part]: finding.told } : {}
 
-const wordFor = (finding: Finding) => (finding.healthy ? 'healthy' : 'unhealthy')
+const wordFor = (finding: Finding): Word => (finding.healthy ? 'healthy' : 'unhealthy')

@@ -217,7 +217,8 @@ export const EnforcementService: GenService<{
     output: typeof CheckResponseSchema;
   },
   /**
-   * What lists, totals, lineage and queries show. It agrees with what Check says of `read`.
+   * What lists, totals, lineage and queries show. It agrees with what Check says of `read`. What a run may read is asked about the
+   * owner of its pipeline, who then has no name and no roles: a run has no credential that could say them.
    *
    * @generated from rpc sluice.enforcement.v1.EnforcementService.ListVisible
    */

@@ -1,0 +1,205 @@
+// Who a plugin lets in, how long that is believed, and what of it can be seen: the whole application, and a real server that decides.
+import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { Elysia } from 'elysia'
+import type { Clock } from '../clock.ts'
+import { exchangeOf } from '../http/exchange.ts'
+import { limits } from '../limits.ts'
+import { makeMetrics } from '../metrics.ts'
+import { requestTo, testApp } from '../test-app.ts'
+import { makeAuthPlugin } from './auth.ts'
+import { channelTo, keptLog, PLUGIN_TOKEN, says, startTestPlugin, type TestPlugin } from './testing.ts'
+
+const ALLOWED = { decision: 'DECISION_ALLOWED' }
+const DENIED = { decision: 'DECISION_DENIED' }
+const ANN = { ...ALLOWED, user: { id: 'ann', name: 'Ann', roles: ['author'] } }
+
+let plugin: TestPlugin
+/** What it answers now. */
+let authenticate: object
+let authorize: object
+beforeAll(async () => {
+  plugin = await startTestPlugin((response, asked) =>
+    says(asked.method === 'AuthService/Authenticate' ? authenticate : authorize)(response, asked),
+  )
+})
+afterAll(() => plugin.stop())
+beforeEach(() => {
+  plugin.asked.length = 0
+  authenticate = ANN
+  authorize = ALLOWED
+})
+const askedFor = (method: string) => plugin.asked.filter((one) => one.method === `AuthService/${method}`)
+
+/** The application behind the plugin, at a time that stands still. */
+function appBehind(settings: { url?: string; admins?: string[]; authFailures?: number } = {}) {
+  const { url = plugin.url, admins = [], authFailures = null } = settings
+  let elapsedMs = 0
+  const clock: Clock = { now: () => new Date('2026-01-01T00:00:00Z'), elapsed: () => elapsedMs }
+  const { log, lines } = keptLog()
+  const metrics = makeMetrics()
+  const audited: string[] = []
+  const channel = channelTo(url, 'auth', { log, observe: metrics.rpcEnded, timeoutMs: 300 })
+  const auth = makeAuthPlugin({ channel, clock, admins })
+  const app = testApp({
+    clock,
+    log,
+    metrics,
+    audit: ({ userId, path, method }) => void audited.push(JSON.stringify({ userId, path, method })),
+    config: { apiKey: 'a-key-of-a-machine', authFailures },
+    plugins: { auth, describe: async () => ({}) },
+    api: [
+      new Elysia()
+        .get('/me/:id', ({ request }) => ({ ...exchangeOf(request).identity }))
+        .post('/me/:id', () => ({})),
+    ],
+  })
+  return {
+    lines,
+    audited,
+    metrics,
+    pass: (seconds: number) => {
+      elapsedMs += seconds * 1_000
+    },
+    call: (token: string, method = 'GET', path = '/api/v1/me/7') =>
+      requestTo(app, method, path, undefined, { authorization: `Bearer ${token}` }),
+    withKey: (key: string) => requestTo(app, 'GET', '/api/v1/me/7', undefined, { 'x-api-key': key }),
+  }
+}
+
+test('a user comes in with the roles that the plugin names, and the plugin knows us by its token', async () => {
+  const { call } = appBehind()
+  const response = await call('opaque.token~of+ann/1=')
+  expect([response.status, await response.json()]).toEqual([
+    200,
+    { kind: 'user', userId: 'ann', name: 'Ann', roles: ['author'] },
+  ])
+  const [first, second] = plugin.asked
+  expect(JSON.parse(first?.body ?? '')).toEqual({ token: 'opaque.token~of+ann/1=' })
+  expect(JSON.parse(second?.body ?? '')).toEqual({
+    user: { id: 'ann', name: 'Ann', roles: ['author'] },
+    method: 'GET',
+    route: '/api/v1/me/{id}',
+  })
+  for (const { headers } of plugin.asked) expect(headers.authorization).toBe(`Bearer ${PLUGIN_TOKEN}`)
+})
+
+test('a name that is none is the id, roles are bounded, and the operator names administrators', async () => {
+  authenticate = {
+    ...ALLOWED,
+    user: { id: 'ann', name: 'a\nb', roles: ['', 'x\u0000', ...Array(200).fill('r')] },
+  }
+  const { call } = appBehind({ admins: ['ann'] })
+  const { name, roles } = await (await call('t')).json()
+  expect([name, roles.length, roles.includes('admin')]).toEqual(['ann', limits.rolesKept - 2 + 1, true])
+})
+
+test('an answer is believed as long as the plugin says, and not at all where it says nothing', async () => {
+  const { call, pass } = appBehind()
+  await call('t')
+  await call('t')
+  expect(askedFor('Authenticate')).toHaveLength(2)
+  authenticate = { ...ANN, cacheSeconds: 10 }
+  await call('t')
+  pass(9.9)
+  await call('t')
+  expect(askedFor('Authenticate')).toHaveLength(3)
+  await call('another')
+  expect(askedFor('Authenticate')).toHaveLength(4)
+  authenticate = DENIED
+  expect((await call('t')).status).toBe(200)
+  pass(0.2)
+  expect((await call('t')).status).toBe(401)
+})
+
+test('no answer is believed for more than a minute, whatever the plugin says', async () => {
+  for (const cacheSeconds of [61, 86_400, 2_147_483_647, -5]) {
+    authenticate = { ...ANN, cacheSeconds }
+    const { call, pass } = appBehind()
+    await call('t')
+    pass(cacheSeconds < 0 ? 0 : limits.pluginCacheSeconds)
+    authenticate = DENIED
+    expect([cacheSeconds, (await call('t')).status]).toEqual([cacheSeconds, 401])
+  }
+})
+
+test('a denial is not remembered', async () => {
+  authenticate = { ...DENIED, cacheSeconds: 60 }
+  const { call } = appBehind()
+  const response = await call('t')
+  expect([response.status, response.headers.get('www-authenticate')]).toEqual([
+    401,
+    expect.stringContaining('error="invalid_token"'),
+  ])
+  expect(await response.json()).toMatchObject({ error: { type: 'AUTHENTICATION' } })
+  authenticate = ANN
+  expect((await call('t')).status).toBe(200)
+})
+
+test('a route that the plugin denies is 403, and one it allows is believed with the answer about the user', async () => {
+  authenticate = { ...ANN, cacheSeconds: 30 }
+  authorize = DENIED
+  const { call, pass } = appBehind()
+  const denied = await call('t', 'POST')
+  expect([denied.status, await denied.json()]).toMatchObject([403, { error: { type: 'AUTHORIZATION' } }])
+  authorize = { ...ALLOWED, cacheSeconds: 60 }
+  expect((await call('t', 'POST')).status).toBe(200)
+  authorize = DENIED
+  expect((await call('t', 'POST')).status).toBe(200)
+  expect((await call('t', 'GET')).status).toBe(403)
+  expect((await call('t', 'HEAD')).status).toBe(403)
+  pass(30)
+  expect((await call('t', 'POST')).status).toBe(403)
+})
+
+test('nobody is asked what somebody may do who may not come in, nor about what does not exist', async () => {
+  const { call } = appBehind()
+  expect((await call('t', 'GET', '/api/v1/nothing')).status).toBe(404)
+  authenticate = DENIED
+  expect((await call('t')).status).toBe(401)
+  expect(askedFor('Authorize')).toHaveLength(0)
+})
+
+test('keys open while the plugin is away, and tokens are 503 then', async () => {
+  const { call, withKey } = appBehind({ url: 'http://127.0.0.1:1' })
+  expect((await withKey('a-key-of-a-machine')).status).toBe(200)
+  expect((await withKey('another-key')).status).toBe(401)
+  const response = await call('t')
+  expect([response.status, await response.json()]).toEqual([
+    503,
+    { error: { code: 'UNAVAILABLE', type: 'UNAVAILABLE', message: 'the auth plugin is not available' } },
+  ])
+})
+
+test('what is no token is 401 and not asked about', async () => {
+  const { call } = appBehind()
+  for (const token of ['', 'a b', 'a,b', 'ü', 'x'.repeat(limits.accessTokenLength + 1)])
+    expect([token.slice(0, 9), (await call(token)).status]).toEqual([token.slice(0, 9), 401])
+  expect(plugin.asked).toEqual([])
+})
+
+test('who guesses is stopped before the plugin is asked; who is known already still comes in', async () => {
+  authenticate = { ...ANN, cacheSeconds: 60 }
+  const { call } = appBehind({ authFailures: 3 })
+  await call('known')
+  authenticate = DENIED
+  for (const guess of ['1', '2', '3']) expect((await call(guess)).status).toBe(401)
+  plugin.asked.length = 0
+  authenticate = ANN
+  expect((await call('4')).status).toBe(429)
+  expect(askedFor('Authenticate')).toEqual([])
+  expect((await call('known')).status).toBe(200)
+})
+
+test('tokens are in no log, metric or audit entry, whether they open something or not', async () => {
+  const { call, lines, audited, metrics, pass } = appBehind()
+  for (const answer of [ANN, DENIED, {}, { ...DENIED, user: { id: 'canary-token' } }]) {
+    authenticate = answer
+    await call('canary-token', 'POST')
+    pass(60)
+  }
+  const seen = [...lines, ...audited, await metrics.text()].join('\n')
+  expect(seen).toContain('AuthService/Authenticate')
+  expect(audited).toHaveLength(4)
+  expect(seen).not.toContain('canary-token')
+  expect(seen).not.toContain(PLUGIN_TOKEN)
+})

@@ -1,0 +1,98 @@
+// Who comes, and which routes that user may call, as a plugin says it. It stands where the keys of an identity provider would.
+import { createHash } from 'node:crypto'
+import { AuthService } from '../../proto/gen/sluice/auth/v1/auth_pb.ts'
+import type { User as UserMessage } from '../../proto/gen/sluice/plugin/v1/plugin_pb.ts'
+import { type AccessTokens, isPlainText, TokenRefusal, type User } from '../auth/access-tokens.ts'
+import type { Clock } from '../clock.ts'
+import type { Authorize } from '../http/auth.ts'
+import { documentedPath } from '../http/route-table.ts'
+import { limits } from '../limits.ts'
+import type { Channel } from './channel.ts'
+import { isAllowed, Unusable, userMessage } from './messages.ts'
+
+export interface AuthPlugin {
+  tokens: AccessTokens
+  authorize: Authorize
+}
+
+interface AuthPluginDeps {
+  channel: Channel
+  clock: Clock
+  /** Subjects that are administrators whatever the plugin says of their roles. */
+  admins: readonly string[]
+}
+
+export function makeAuthPlugin({ channel, clock, admins }: AuthPluginDeps): AuthPlugin {
+  const plugin = channel.client(AuthService)
+  /** By digest, oldest first: tokens themselves are not kept. */
+  const known = new Map<string, { user: User; untilMs: number }>()
+  /** Routes that somebody may call, and until when: forgotten with the answer that said who it is. */
+  const allowed = new WeakMap<object, Map<string, number>>()
+
+  async function ask(token: string, digest: string): Promise<User | TokenRefusal> {
+    const askedMs = clock.elapsed()
+    const { user, untilMs } = await channel.ask(async (options) => {
+      const answer = await plugin.authenticate({ token }, options)
+      const isGood = isAllowed(answer.decision)
+      return { user: isGood ? userOf(answer.user) : null, untilMs: endOf(askedMs, answer.cacheSeconds) }
+    })
+    if (user === null) return new TokenRefusal('the token is not valid')
+    if (untilMs > askedMs) remember(digest, user, untilMs)
+    return user
+  }
+
+  function remember(digest: string, user: User, untilMs: number) {
+    known.delete(digest)
+    known.set(digest, { user, untilMs })
+    if (known.size > limits.accessTokensKept) known.delete(known.keys().next().value ?? '')
+  }
+
+  function userOf(message: UserMessage | undefined): User {
+    if (message === undefined || !isPlainText(message.id, limits.subjectLength))
+      throw new Unusable('the answer names no user')
+    const roles = message.roles
+      .slice(0, limits.rolesKept)
+      .filter((role) => isPlainText(role, limits.subjectLength))
+    return {
+      kind: 'user',
+      userId: message.id,
+      name: isPlainText(message.name, limits.subjectLength) ? message.name : message.id,
+      roles: admins.includes(message.id) && !roles.includes('admin') ? [...roles, 'admin'] : roles,
+    }
+  }
+
+  return {
+    tokens: {
+      verify(token, isGuessing) {
+        if (token === '' || token.length > limits.accessTokenLength)
+          return new TokenRefusal(token === '' ? 'the token is not valid' : 'the token is too long')
+        const digest = createHash('sha256').update(token).digest('base64')
+        const found = known.get(digest)
+        if (found !== undefined && found.untilMs > clock.elapsed()) return found.user
+        if (found !== undefined) known.delete(digest)
+        // Unlike a signature, what this plugin takes may be guessed; and each guess would cost it a call.
+        return isGuessing() ? new TokenRefusal('the token is not known here') : ask(token, digest)
+      },
+    },
+    async authorize(identity, { method, pattern }) {
+      if (identity.kind !== 'user') return true
+      const key = `${method} ${pattern}`
+      const askedMs = clock.elapsed()
+      if ((allowed.get(identity)?.get(key) ?? 0) > askedMs) return true
+      const question = { user: userMessage(identity), method, route: documentedPath(pattern) }
+      const { isGood, untilMs } = await channel.ask(async (options) => {
+        const answer = await plugin.authorize(question, options)
+        return { isGood: isAllowed(answer.decision), untilMs: endOf(askedMs, answer.cacheSeconds) }
+      })
+      if (isGood && untilMs > askedMs) {
+        const routes = allowed.get(identity) ?? new Map<string, number>()
+        allowed.set(identity, routes.set(key, untilMs))
+      }
+      return isGood
+    },
+  }
+}
+
+/** Counted from the question: the answer was true at some time after it. */
+const endOf = (askedMs: number, seconds: number) =>
+  askedMs + Math.min(Math.max(seconds, 0), limits.pluginCacheSeconds) * 1_000

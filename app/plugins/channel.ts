@@ -1,0 +1,118 @@
+// The way to one plugin. Every call carries the shared token, is bounded in time, in number and in what is read of its answer,
+// and whatever goes wrong comes to the same: nobody has answered, so nothing is allowed.
+import type { DescService } from '@bufbuild/protobuf'
+import {
+  type CallOptions,
+  type Client,
+  Code,
+  ConnectError,
+  createClient,
+  type Interceptor,
+} from '@connectrpc/connect'
+import { PluginService, PluginStatus } from '../../proto/gen/sluice/plugin/v1/plugin_pb.ts'
+import { isPlainText } from '../auth/access-tokens.ts'
+import type { Clock } from '../clock.ts'
+import { AppError, unavailable } from '../http/errors.ts'
+import { limits } from '../limits.ts'
+import type { Log } from '../log.ts'
+import { observed, type RpcObserver } from '../rpc/clients.ts'
+import { transportTo } from '../rpc/transport.ts'
+import { boundedFetch } from './bounded-fetch.ts'
+import { Unusable } from './messages.ts'
+import { makeSlots } from './slots.ts'
+
+export type PluginKind = 'auth' | 'sharing' | 'enforcement'
+
+export interface PluginAddress {
+  kind: PluginKind
+  url: string
+  /** Tells the plugin that it is we who ask. */
+  token: string
+}
+
+export interface ChannelDeps {
+  log: Log
+  clock: Clock
+  observe: RpcObserver
+  timeoutMs?: number
+}
+
+export interface Channel {
+  client<Service extends DescService>(service: Service): Client<Service>
+  /**
+   * Makes one call and reads its answer. Rejects with an AppError (503) when there is none in time, or none that `call` can
+   * use; an AppError that `call` throws is passed on.
+   */
+  ask<Answer>(call: (options: CallOptions) => Promise<Answer>): Promise<Answer>
+  /** Resolves to the version when the plugin says that it is serving; else rejects. */
+  check(signal: AbortSignal): Promise<string>
+}
+
+export function makeChannel(
+  { kind, url, token }: PluginAddress,
+  { log, clock, observe, timeoutMs = limits.pluginTimeoutMs }: ChannelDeps,
+): Channel {
+  const readMaxBytes = limits.pluginAnswerBytes
+  // JSON, so that a plugin needs no more than an HTTP server.
+  const bounds = { isJson: true, fetch: boundedFetch(readMaxBytes), readMaxBytes }
+  const transport = transportTo(url, [signedWith(token), observed(observe)], bounds)
+  const slots = makeSlots(limits.pluginCallsUnderWay, limits.pluginCallsWaiting)
+  const health = createClient(PluginService, transport)
+  const report = makeReport(kind, { log, clock })
+
+  return {
+    client: (service) => createClient(service, transport),
+    async ask(call) {
+      const signal = AbortSignal.timeout(timeoutMs)
+      try {
+        const free = await slots.take(signal)
+        try {
+          const answer = await call({ signal, timeoutMs })
+          report(null)
+          return answer
+        } finally {
+          free()
+        }
+      } catch (error) {
+        if (error instanceof AppError) throw error
+        report(signal.aborted ? `no answer within ${timeoutMs} ms` : reasonOf(error))
+        // Without its cause: that may hold what the plugin has said, and so what it was sent.
+        throw unavailable(`the ${kind} plugin`)
+      }
+    },
+    async check(signal) {
+      const { status, version } = await health.healthCheck({}, { signal }).catch((error: unknown) => {
+        throw new Error(reasonOf(error))
+      })
+      if (status !== PluginStatus.SERVING) throw new Error('not serving')
+      return isPlainText(version, limits.pluginVersionLength) ? version : ''
+    },
+  }
+}
+
+const signedWith =
+  (token: string): Interceptor =>
+  (next) =>
+  (request) => {
+    request.header.set('authorization', `Bearer ${token}`)
+    return next(request)
+  }
+
+/** In words of ours only: an answer may repeat the credential that it was asked about. */
+function reasonOf(error: unknown): string {
+  if (error instanceof Unusable) return error.message
+  return `the call ended with ${Code[ConnectError.from(error).code]}`
+}
+
+/** One line when it begins to fail, one when it answers again, and never more than one in a while. */
+function makeReport(kind: PluginKind, { log, clock }: Pick<ChannelDeps, 'log' | 'clock'>) {
+  let trouble: string | null = null
+  let saidMs = Number.NEGATIVE_INFINITY
+  return (now: string | null) => {
+    if (now === trouble || clock.elapsed() - saidMs < limits.pluginLogMs) return
+    saidMs = clock.elapsed()
+    trouble = now
+    if (now === null) log.info(`the ${kind} plugin answers again`)
+    else log.warn(`the ${kind} plugin does not answer as it must`, { error: now })
+  }
+}

@@ -1,0 +1,64 @@
+// What users may do with single things, as a plugin says it. It may speak of owners and namespaces: which things those are is
+// looked up here, since it cannot know.
+import { EnforcementService, type Extent } from '../../proto/gen/sluice/enforcement/v1/enforcement_pb.ts'
+import type { Enforcement, Resource } from '../access/ports.ts'
+import { isUuid } from '../ids.ts'
+import type { Channel } from './channel.ts'
+import { isAllowed, permissionMessage, typeMessage, Unusable, userMessage } from './messages.ts'
+import type { Meant, Things } from './things.ts'
+
+interface EnforcementPluginDeps {
+  channel: Channel
+  things: Things
+}
+
+export function makeEnforcementPlugin({ channel, things }: EnforcementPluginDeps): Enforcement {
+  const plugin = channel.client(EnforcementService)
+
+  async function resourceMessage({ type, id, namespace, owner }: Resource) {
+    const space = await things.namespace(namespace)
+    return {
+      type: typeMessage(type),
+      id,
+      namespace,
+      namespaceId: space?.id ?? '',
+      ownerId: owner ?? undefined,
+      namespaceOwnerId: space?.owner ?? undefined,
+    }
+  }
+
+  return {
+    async check(caller, resource, permission) {
+      const question = {
+        user: userMessage(caller),
+        resource: await resourceMessage(resource),
+        permission: permissionMessage(permission),
+      }
+      return channel.ask(async (options) => isAllowed((await plugin.check(question, options)).decision))
+    },
+    async listVisible(caller) {
+      const meantBy = (extent: Extent | undefined) => meant(extent, caller.userId)
+      const [ofPipelines, ofZones, ofNamespaces] = await channel.ask(async (options) => {
+        const answer = await plugin.listVisible({ user: userMessage(caller) }, options)
+        return [meantBy(answer.pipelines), meantBy(answer.landingZones), meantBy(answer.namespaces)] as const
+      })
+      const [pipelines, zones, namespaces] = await Promise.all([
+        ofPipelines === 'all' ? ofPipelines : things.pipelines(ofPipelines),
+        ofZones === 'all' ? ofZones : things.zones(ofZones),
+        ofNamespaces === 'all' ? ofNamespaces : things.namespaces(ofNamespaces),
+      ])
+      return { pipelines, zones, namespaces }
+    },
+  }
+}
+
+/** As a namespace may be called. */
+const NAMESPACE = /^[a-z][a-z0-9-]{2,62}$/
+
+function meant(extent: Extent | undefined, userId: string): 'all' | Meant {
+  if (extent === undefined) throw new Unusable('the answer leaves out a kind')
+  const { all, owned, ids, namespaceIds, namespaceNames } = extent
+  if (![...ids, ...namespaceIds].every(isUuid) || !namespaceNames.every((name) => NAMESPACE.test(name)))
+    throw new Unusable('the answer names what cannot be')
+  return all ? 'all' : { ownerId: owned ? userId : null, ids, namespaceIds, namespaceNames }
+}

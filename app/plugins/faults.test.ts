@@ -1,0 +1,481 @@
+// Plugins that hang, lie, answer garbage, answer slowly, die in the middle or answer far too much: nothing is ever allowed by it.
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { createServer as createHttp2Server, type Http2Server, type ServerHttp2Stream } from 'node:http2'
+import { type AddressInfo, createServer as createTcpServer } from 'node:net'
+import { gzipSync } from 'node:zlib'
+import { until } from '../../workers/testing.ts'
+import type { Enforcement, Sharing } from '../access/ports.ts'
+import { TokenRefusal } from '../auth/access-tokens.ts'
+import { systemClock } from '../clock.ts'
+import type { Identity } from '../http/auth.ts'
+import { AppError } from '../http/errors.ts'
+import { limits } from '../limits.ts'
+import { type AuthPlugin, makeAuthPlugin } from './auth.ts'
+import type { Channel } from './channel.ts'
+import { makeEnforcementPlugin } from './enforcement.ts'
+import { makeSharingPlugin } from './sharing.ts'
+import {
+  type AnswerOf,
+  channelTo,
+  keptLog,
+  PLUGIN_TOKEN,
+  says,
+  startTestPlugin,
+  type TestPlugin,
+} from './testing.ts'
+import type { Things } from './things.ts'
+
+const SECRET = 'a-secret-credential-of-ann'
+const TIMEOUT_MS = 300
+const ID = '0198f0c2-7a4e-7c1b-9d0a-5b1f6c2e8d43'
+const ann: Identity = { kind: 'user', userId: 'ann', name: 'Ann', roles: ['author'] }
+const resource = { type: 'pipeline', id: ID, namespace: 'default', owner: 'bob' } as const
+const grant = {
+  grantorId: 'bob',
+  granteeId: 'ann',
+  resourceType: 'pipeline',
+  resourceId: ID,
+  permission: 'read',
+} as const
+const grantMessage = {
+  ...grant,
+  id: ID,
+  resourceType: 'RESOURCE_TYPE_PIPELINE',
+  permission: 'PERMISSION_READ',
+  createdAt: '2026-01-01T00:00:00Z',
+}
+const ALLOWED = { decision: 'DECISION_ALLOWED' }
+
+interface Ports {
+  auth: AuthPlugin
+  enforcement: Enforcement
+  sharing: Sharing
+}
+
+/** Every question, and an answer that allows all that can be. */
+const QUESTIONS: Record<string, { ask(ports: Ports): unknown; yes: object; hasDecision: boolean }> = {
+  authenticate: {
+    ask: ({ auth }) => auth.tokens.verify(SECRET, () => false),
+    yes: { ...ALLOWED, user: { id: 'ann', roles: ['admin'] }, cacheSeconds: 60 },
+    hasDecision: true,
+  },
+  authorize: {
+    ask: ({ auth }) => auth.authorize(ann, { method: 'GET', pattern: '/api/v1/runs/:id' }),
+    yes: { ...ALLOWED, cacheSeconds: 60 },
+    hasDecision: true,
+  },
+  check: {
+    ask: ({ enforcement }) => enforcement.check(ann, resource, 'admin'),
+    yes: ALLOWED,
+    hasDecision: true,
+  },
+  listVisible: {
+    ask: ({ enforcement }) => enforcement.listVisible(ann),
+    yes: { pipelines: { all: true }, landingZones: { all: true }, namespaces: { all: true } },
+    hasDecision: false,
+  },
+  createGrant: {
+    ask: ({ sharing }) => sharing.createGrant(grant),
+    yes: { ...ALLOWED, grant: grantMessage },
+    hasDecision: true,
+  },
+  listGrants: {
+    ask: ({ sharing }) => sharing.listGrants(resource),
+    yes: { grants: [grantMessage] },
+    hasDecision: false,
+  },
+  grant: { ask: ({ sharing }) => sharing.grant(ID), yes: { grants: [grantMessage] }, hasDecision: false },
+  revokeGrant: {
+    ask: ({ sharing }) => sharing.revokeGrant(ID),
+    yes: { outcome: 'REVOKE_OUTCOME_REVOKED' },
+    hasDecision: false,
+  },
+  transferOwnership: {
+    ask: ({ sharing }) => sharing.transferOwnership(ID, 'bob', 'ann'),
+    yes: ALLOWED,
+    hasDecision: true,
+  },
+}
+const yesTo = (method: string) => {
+  const name = method.replace(/^.*\//, '')
+  const [, question] =
+    Object.entries(QUESTIONS).find(([known]) => known.toLowerCase() === name.toLowerCase()) ?? []
+  return JSON.stringify(question?.yes ?? { status: 'PLUGIN_STATUS_SERVING' })
+}
+
+let plugin: TestPlugin
+let accomplice: TestPlugin
+let handedOver = 0
+const { log, lines } = keptLog()
+beforeAll(async () => {
+  plugin = await startTestPlugin()
+  accomplice = await startTestPlugin(agrees)
+})
+afterAll(() => Promise.all([plugin.stop(), accomplice.stop()]))
+
+/** What a plugin answers who allows everything. */
+const agrees: AnswerOf = (response, question) => says(yesTo(question.method))(response, question)
+
+/** Knows no namespace and finds nothing: what is looked up here is not what these tests are about. */
+const things: Things = {
+  namespace: async () => null,
+  pipelines: async () => [],
+  zones: async () => [],
+  namespaces: async () => [],
+}
+
+function portsOver(channel: Channel): Ports {
+  const owners = {
+    transferOwnership: async () => {
+      handedOver += 1
+      return true
+    },
+  }
+  return {
+    auth: makeAuthPlugin({ channel, clock: systemClock, admins: [] }),
+    enforcement: makeEnforcementPlugin({ channel, things }),
+    sharing: makeSharingPlugin({ channel, owners }),
+  }
+}
+
+/** What each question comes to: 503, or what was answered. */
+async function outcomes(url: string, isMeant = (_: (typeof QUESTIONS)[string]) => true) {
+  const ports = portsOver(channelTo(url, 'auth', { log, timeoutMs: TIMEOUT_MS }))
+  const asked = Object.entries(QUESTIONS).filter(([, question]) => isMeant(question))
+  const found = asked.map(async ([name, { ask }]) => {
+    const outcome = await Promise.resolve(ask(ports)).catch((error: unknown) =>
+      error instanceof AppError && error.code === 'UNAVAILABLE' ? error.status : error,
+    )
+    return [name, outcome] as const
+  })
+  return Object.fromEntries(await Promise.all(found))
+}
+const eachIs = (value: unknown, isMeant = (_: (typeof QUESTIONS)[string]) => true) =>
+  Object.fromEntries(
+    Object.entries(QUESTIONS).flatMap(([name, question]) => (isMeant(question) ? [[name, value]] : [])),
+  )
+
+const JSON_HEADERS = { 'content-type': 'application/json' }
+const padded = (method: string) => yesTo(method).replace(/}$/, `,"padding":"${'x'.repeat(10_000_000)}"}`)
+
+const WIRE_FAULTS: Record<string, AnswerOf> = {
+  'never answers': () => {},
+  'answers the headers and no more': (response) => {
+    response.writeHead(200, JSON_HEADERS).flushHeaders()
+  },
+  'answers in drops': (response) => {
+    response.writeHead(200, JSON_HEADERS)
+    const drops = setInterval(() => response.write(' '), TIMEOUT_MS / 10)
+    response.on('close', () => clearInterval(drops))
+  },
+  'closes the connection': (response) => response.socket?.destroy(),
+  'dies in the middle of its answer': (response, { method }) => {
+    const answer = yesTo(method)
+    response.writeHead(200, { ...JSON_HEADERS, 'content-length': answer.length + 1 })
+    response.write(answer, () => response.socket?.destroy())
+  },
+  'dies in the middle of an answer of no said length': (response, { method }) => {
+    response.writeHead(200, JSON_HEADERS)
+    response.write(yesTo(method), () => response.socket?.destroy())
+  },
+  'answers 10 MB': (response, { method }) => {
+    response.writeHead(200, JSON_HEADERS).end(padded(method))
+  },
+  'answers 10 MB in a small parcel': (response, { method }) => {
+    response.writeHead(200, { ...JSON_HEADERS, 'content-encoding': 'gzip' }).end(gzipSync(padded(method)))
+  },
+  'answers no JSON': says('allowed'),
+  'answers the bytes of something else': (response) => {
+    response.writeHead(200, JSON_HEADERS).end(Buffer.from([0x0a, 0xff, 0x00, 0x1f, 0x8b]))
+  },
+  'answers nothing at all': says(''),
+  'answers a list': says([ALLOWED]),
+  'answers null': says('null'),
+  'answers a page': (response, { method }) => {
+    response.writeHead(200, { 'content-type': 'text/html' }).end(yesTo(method))
+  },
+  'answers in another language': (response, { method }) => {
+    response.writeHead(200, { 'content-type': 'application/proto' }).end(yesTo(method))
+  },
+  'sends us elsewhere': (response, { method }) => {
+    response.writeHead(307, { location: `${accomplice.url}/${method}` }).end(yesTo(method))
+  },
+  'does not know us': (response) => {
+    response.writeHead(401, JSON_HEADERS).end(JSON.stringify({ code: 'unauthenticated', message: SECRET }))
+  },
+  'forbids it': (response) => {
+    response.writeHead(403, JSON_HEADERS).end(JSON.stringify({ code: 'permission_denied', message: SECRET }))
+  },
+  'fails with an answer that allows': (response, { method }) => {
+    response.writeHead(500, JSON_HEADERS).end(yesTo(method))
+  },
+  'fails with what was asked as its words': (response, { body }) => {
+    response.writeHead(500, JSON_HEADERS).end(JSON.stringify({ code: 'internal', message: body }))
+  },
+  'answers with a status that has no body': (response) => {
+    response.writeHead(204, JSON_HEADERS).end()
+  },
+}
+
+describe('a plugin allows nothing, and the answer is 503, when it', () => {
+  for (const [what, answer] of Object.entries(WIRE_FAULTS))
+    test(what, async () => {
+      plugin.answer = answer
+      const before = accomplice.asked.length
+      expect(await outcomes(plugin.url)).toEqual(eachIs(503))
+      expect(accomplice.asked.length).toBe(before)
+    })
+  test('is not there', async () => {
+    const gone = await startTestPlugin()
+    await gone.stop()
+    expect(await outcomes(gone.url)).toEqual(eachIs(503))
+  })
+
+  const decides = ({ hasDecision }: { hasDecision: boolean }) => hasDecision
+  for (const decision of [
+    undefined,
+    null,
+    'DECISION_UNSPECIFIED',
+    'DECISION_MAYBE',
+    'ALLOWED',
+    'allowed',
+    0,
+    3,
+    99,
+    -1,
+    1.5,
+    true,
+    [1],
+    { value: 1 },
+  ])
+    test(`decides ${JSON.stringify(decision)}`, async () => {
+      plugin.answer = (response, asked) =>
+        says({ ...JSON.parse(yesTo(asked.method)), decision })(response, asked)
+      expect(await outcomes(plugin.url, decides)).toEqual(eachIs(503, decides))
+    })
+})
+
+test('the questions are asked as they must be: one that allows everything does', async () => {
+  plugin.answer = agrees
+  const before = handedOver
+  expect(await outcomes(plugin.url)).toMatchObject({
+    authenticate: { kind: 'user', userId: 'ann' },
+    authorize: true,
+    check: true,
+    listVisible: { pipelines: 'all' },
+    createGrant: grant,
+    listGrants: [grant],
+    grant,
+    revokeGrant: true,
+    transferOwnership: true,
+  })
+  expect(handedOver).toBe(before + 1)
+})
+
+describe('what a plugin says is not believed when it', () => {
+  const asked = async (name: string, message: object) => {
+    plugin.answer = says(message)
+    return (await outcomes(plugin.url))[name]
+  }
+  test('names no user, or one that cannot be', async () => {
+    const users = [
+      undefined,
+      {},
+      { id: '' },
+      { id: ' ann' },
+      { id: 'a\nb' },
+      { id: '\ud800' },
+      { id: 'x'.repeat(256) },
+    ]
+    for (const user of users)
+      expect([user, await asked('authenticate', { ...ALLOWED, user })]).toEqual([user, 503])
+  })
+  test('leaves out a kind of what is seen, or names what cannot be', async () => {
+    const [all, none] = [{ all: true }, {}]
+    for (const message of [
+      {},
+      { pipelines: all, landingZones: all },
+      { pipelines: { ids: ['1; drop table run'] }, landingZones: none, namespaces: none },
+      { pipelines: none, landingZones: { namespaceIds: ['default'] }, namespaces: none },
+      { pipelines: none, landingZones: none, namespaces: { namespaceNames: ['\u0000'] } },
+      { pipelines: { ids: 'all' }, landingZones: none, namespaces: none },
+    ])
+      expect([message, await asked('listVisible', message)]).toEqual([message, 503])
+    const nothing = { pipelines: none, landingZones: none, namespaces: none }
+    expect(await asked('listVisible', nothing)).toEqual({ pipelines: [], zones: [], namespaces: [] })
+  })
+  test('answers with another grant than was asked for, or with half of one', async () => {
+    const other = '0198f0c2-7a4e-7c1b-9d0a-5b1f6c2e8d44'
+    for (const change of [
+      { grantorId: 'eve' },
+      { granteeId: 'eve' },
+      { resourceId: other },
+      { resourceType: 'RESOURCE_TYPE_NAMESPACE' },
+      { permission: 'PERMISSION_ADMIN' },
+      { permission: 'PERMISSION_UNSPECIFIED' },
+      { permission: 7 },
+      { resourceType: 'RESOURCE_TYPE_TABLE' },
+      { id: '' },
+      { id: 'x' },
+      { createdAt: undefined },
+      { createdAt: 'yesterday' },
+    ]) {
+      const changed = { ...grantMessage, ...change }
+      expect([change, await asked('createGrant', { ...ALLOWED, grant: changed })]).toEqual([change, 503])
+    }
+    expect(await asked('createGrant', ALLOWED)).toBe(503)
+    for (const change of [{ resourceId: other }, { granteeId: '' }, { permission: 'PERMISSION_MAYBE' }])
+      expect([change, await asked('listGrants', { grants: [{ ...grantMessage, ...change }] })]).toEqual([
+        change,
+        503,
+      ])
+    expect(await asked('grant', { grants: [{ ...grantMessage, id: other }] })).toBe(503)
+    expect(await asked('grant', { grants: [grantMessage, grantMessage] })).toBe(503)
+  })
+  test('says neither that a grant was there nor that it was not', async () => {
+    for (const outcome of [undefined, 'REVOKE_OUTCOME_UNSPECIFIED', 'REVOKE_OUTCOME_PERHAPS', 9])
+      expect([outcome, await asked('revokeGrant', { outcome })]).toEqual([outcome, 503])
+  })
+})
+
+test('what a plugin refuses is refused: nobody comes in, nothing is shared or handed over', async () => {
+  plugin.answer = says({
+    decision: 'DECISION_DENIED',
+    user: { id: 'ann' },
+    grant: grantMessage,
+    cacheSeconds: 60,
+  })
+  const before = handedOver
+  const found = await outcomes(plugin.url)
+  expect(found.authenticate).toBeInstanceOf(TokenRefusal)
+  expect([found.authorize, found.check]).toEqual([false, false])
+  expect([found.createGrant, found.transferOwnership]).toMatchObject([{ status: 400 }, { status: 400 }])
+  expect(handedOver).toBe(before)
+})
+
+test('a plugin that leaves sharing out makes its addresses 501', async () => {
+  plugin.answer = (response) => {
+    response.writeHead(501, JSON_HEADERS).end(JSON.stringify({ code: 'unimplemented' }))
+  }
+  const {
+    createGrant,
+    listGrants,
+    grant: one,
+    revokeGrant,
+    transferOwnership,
+    ...others
+  } = await outcomes(plugin.url)
+  expect([createGrant, listGrants, one, revokeGrant, transferOwnership]).toEqual([501, 501, 501, 501, 501])
+  expect(others).toEqual({ authenticate: 503, authorize: 503, check: 503, listVisible: 503 })
+})
+
+test('a plugin has a bounded number of calls at a time, and the others wait their turn', async () => {
+  const open: (() => void)[] = []
+  let isHolding = true
+  let most = 0
+  plugin.answer = (response, asked) => {
+    open.push(() => agrees(response, asked))
+    most = Math.max(most, open.length)
+    if (!isHolding) open.shift()?.()
+  }
+  const { auth } = portsOver(channelTo(plugin.url))
+  const all = Array.from({ length: 3 * limits.pluginCallsUnderWay }, (_, n) =>
+    auth.tokens.verify(`token-${n}`, () => false),
+  )
+  await until(
+    async () => open.length,
+    (held) => held === limits.pluginCallsUnderWay,
+  )
+  isHolding = false
+  for (const answer of open.splice(0)) answer()
+  for (const user of await Promise.all(all)) expect(user).toMatchObject({ userId: 'ann' })
+  expect(most).toBe(limits.pluginCallsUnderWay)
+})
+
+test('too many calls of a plugin that hangs are refused, and its places are free again afterwards', async () => {
+  plugin.answer = () => {}
+  const { auth } = portsOver(channelTo(plugin.url, 'auth', { log, timeoutMs: TIMEOUT_MS }))
+  const many = limits.pluginCallsUnderWay + limits.pluginCallsWaiting + 5
+  const all = Array.from({ length: many }, (_, n) =>
+    Promise.resolve(auth.tokens.verify(`token-${n}`, () => false)).catch((error) => error.status),
+  )
+  expect(new Set(await Promise.all(all))).toEqual(new Set([503]))
+  plugin.answer = agrees
+  expect(await auth.tokens.verify('token', () => false)).toMatchObject({ userId: 'ann' })
+})
+
+test('neither credentials nor what a plugin says of them are logged, and trouble is a line now and then', () => {
+  expect(lines.length).toBeGreaterThan(0)
+  expect(lines.filter((line) => line.includes(SECRET) || line.includes(PLUGIN_TOKEN))).toEqual([])
+  expect(
+    lines.filter((line) => !/the auth plugin (does not answer as it must|answers again)/.test(line)),
+  ).toEqual([])
+})
+
+describe('over native gRPC, nothing is allowed by a plugin that', () => {
+  async function startGrpc(answer: (stream: ServerHttp2Stream) => void) {
+    const server: Http2Server = createHttp2Server()
+    server.on('stream', answer)
+    server.on('session', (session) => session.on('error', () => {}))
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    return { url: `grpc://127.0.0.1:${(server.address() as AddressInfo).port}`, server }
+  }
+  const framed = (message: Uint8Array) => {
+    const head = Buffer.alloc(5)
+    head.writeUInt32BE(message.length, 1)
+    return Buffer.concat([head, message])
+  }
+  const headers = { ':status': 200, 'content-type': 'application/grpc+proto' }
+  /** `decision: ALLOWED`, in the binary format. */
+  const allowed = Buffer.from([0x08, 0x01])
+  const FAULTS: Record<string, (stream: ServerHttp2Stream) => void> = {
+    'never answers': () => {},
+    'answers without an end': (stream) => {
+      stream.respond(headers)
+      stream.write(framed(allowed))
+    },
+    'answers, and fails': (stream) => {
+      stream.respond(headers, { waitForTrailers: true })
+      stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '13' }))
+      stream.end(framed(allowed))
+    },
+    'answers 10 MB': (stream) => {
+      stream.on('error', () => {})
+      stream.respond(headers, { waitForTrailers: true })
+      stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }))
+      // A field that nobody knows, of that length.
+      const length = Buffer.from([0xfa, 0x3f, 0x80, 0xad, 0xe2, 0x04])
+      stream.end(framed(Buffer.concat([allowed, length, Buffer.alloc(10_000_000)])))
+    },
+    'answers a decision that nobody knows': (stream) => {
+      stream.respond(headers, { waitForTrailers: true })
+      stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }))
+      stream.end(framed(Buffer.from([0x08, 0x07])))
+    },
+    'answers garbage': (stream) => {
+      stream.respond(headers, { waitForTrailers: true })
+      stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }))
+      stream.end(Buffer.from('HTTP/1.1 200 OK allowed'))
+    },
+    'dies in the middle': (stream) => {
+      stream.respond(headers)
+      stream.write(framed(allowed).subarray(0, 6), () => stream.session?.destroy())
+    },
+  }
+  for (const [what, answer] of Object.entries(FAULTS))
+    test(what, async () => {
+      const { url, server } = await startGrpc(answer)
+      const isCheck = ({ yes }: { yes: object }) => yes === ALLOWED
+      expect(await outcomes(url, isCheck)).toEqual(eachIs(503, isCheck))
+      server.close()
+    })
+  test('is no HTTP/2 server', async () => {
+    const server = createTcpServer((socket) => {
+      socket.on('error', () => {})
+      socket.end('allowed')
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    expect(await outcomes(`grpc://127.0.0.1:${(server.address() as AddressInfo).port}`)).toEqual(eachIs(503))
+    server.close()
+  })
+})

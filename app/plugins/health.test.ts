@@ -1,0 +1,67 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { systemClock } from '../clock.ts'
+import { requestTo, testApp } from '../test-app.ts'
+import { makePluginsHealth } from './health.ts'
+import { channelTo, says, startTestPlugin, type TestPlugin } from './testing.ts'
+
+let plugin: TestPlugin
+let silent: TestPlugin
+beforeAll(async () => {
+  plugin = await startTestPlugin()
+  silent = await startTestPlugin(() => {})
+})
+afterAll(() => Promise.all([plugin.stop(), silent.stop()]))
+
+const healthOf = (url = plugin.url) => makePluginsHealth({ auth: channelTo(url) }, systemClock)
+const described = async () => (await healthOf().describe()).auth
+
+test('a plugin says whether it is serving, and which version it is', async () => {
+  plugin.answer = says({ status: 'PLUGIN_STATUS_SERVING', version: '1.2.3' })
+  expect(await described()).toEqual({ status: 'healthy', version: '1.2.3' })
+  expect(plugin.asked.at(-1)?.method).toBe('PluginService/HealthCheck')
+})
+
+test('one that is not serving, says neither, or answers something else is unhealthy', async () => {
+  for (const answer of [
+    { status: 'PLUGIN_STATUS_NOT_SERVING', version: '1' },
+    {},
+    { status: 'PLUGIN_STATUS_WELL' },
+    { status: 7 },
+    'healthy',
+  ]) {
+    plugin.answer = says(answer)
+    expect([answer, await described()]).toEqual([answer, { status: 'unhealthy', version: '' }])
+  }
+})
+
+test('a version that cannot be shown is not shown', async () => {
+  for (const version of ['', 'a\nb', 'x'.repeat(65)]) {
+    plugin.answer = says({ status: 'PLUGIN_STATUS_SERVING', version })
+    expect(await described()).toEqual({ status: 'healthy', version: '' })
+  }
+})
+
+test('it is asked once in a while, however many want to know', async () => {
+  plugin.answer = says({ status: 'PLUGIN_STATUS_SERVING' })
+  const before = plugin.asked.length
+  const health = healthOf()
+  await Promise.all([health.describe(), health.describe()])
+  await health.describe()
+  expect(plugin.asked.length).toBe(before + 1)
+})
+
+test('a configured plugin is among the services that must answer, and one that is not is not mentioned', async () => {
+  const answers = async () => {}
+  const parts = { postgres: answers, s3: answers, runner: answers, query: answers }
+  const readyWith = async (url: string) => {
+    const { checks } = healthOf(url)
+    const readiness = { ...parts, auth_plugin: checks.auth, sharing_plugin: checks.sharing }
+    const response = await requestTo(testApp({ readiness }), 'GET', '/health/ready')
+    const { services } = (await response.json()) as { services: object }
+    return [response.status, services]
+  }
+  const others = { postgres: 'healthy', s3: 'healthy', runner: 'healthy', query: 'healthy' }
+  plugin.answer = says({ status: 'PLUGIN_STATUS_SERVING' })
+  expect(await readyWith(plugin.url)).toEqual([200, { ...others, auth_plugin: 'healthy' }])
+  expect(await readyWith(silent.url)).toEqual([503, { ...others, auth_plugin: 'unhealthy' }])
+})

@@ -1,0 +1,52 @@
+import type { Clock } from '../clock.ts'
+import type { ReadinessCheck } from '../health/service.ts'
+import { limits } from '../limits.ts'
+import type { Channel, PluginKind } from './channel.ts'
+
+/** What a plugin says of itself. */
+export interface PluginHealth {
+  status: 'healthy' | 'unhealthy'
+  /** Empty while nobody knows, and where the plugin names none. */
+  version: string
+}
+
+export interface PluginsHealth {
+  /** Each asks its plugin. */
+  checks: Partial<Record<PluginKind, ReadinessCheck>>
+  /** As it was found within the last seconds; asks where that is too long ago. */
+  describe(): Promise<Partial<Record<PluginKind, PluginHealth>>>
+}
+
+export function makePluginsHealth(
+  channels: Partial<Record<PluginKind, Channel>>,
+  clock: Clock,
+): PluginsHealth {
+  const configured = (['auth', 'sharing', 'enforcement'] as const).flatMap((kind) => {
+    const channel = channels[kind]
+    return channel === undefined ? [] : [{ kind, channel }]
+  })
+  let described: ReturnType<PluginsHealth['describe']> | null = null
+  let describedMs = Number.NEGATIVE_INFINITY
+
+  async function describe() {
+    const found = configured.map(async ({ kind, channel }) => [kind, await healthOf(channel)] as const)
+    return Object.fromEntries(await Promise.all(found))
+  }
+
+  return {
+    checks: Object.fromEntries(configured.map(({ kind, channel }) => [kind, channel.check])),
+    describe() {
+      if (described === null || clock.elapsed() - describedMs > limits.pluginHealthMs) {
+        describedMs = clock.elapsed()
+        described = describe()
+      }
+      return described
+    },
+  }
+}
+
+const healthOf = (channel: Channel): Promise<PluginHealth> =>
+  channel.check(AbortSignal.timeout(limits.readinessTimeoutMs)).then(
+    (version) => ({ status: 'healthy', version }),
+    () => ({ status: 'unhealthy', version: '' }),
+  )

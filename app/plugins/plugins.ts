@@ -1,0 +1,50 @@
+// What plugins there are, by the configuration.
+import type { Sql } from '../../drizzle/client.ts'
+import type { Enforcement, Sharing } from '../access/ports.ts'
+import type { ReadinessChecks } from '../health/service.ts'
+import { type AuthPlugin, makeAuthPlugin } from './auth.ts'
+import { type ChannelDeps, makeChannel, type PluginKind } from './channel.ts'
+import { makeEnforcementPlugin } from './enforcement.ts'
+import { makePluginsHealth, type PluginsHealth } from './health.ts'
+import type { PluginSettings } from './settings.ts'
+import { makeSharingPlugin, noSharing } from './sharing.ts'
+import { makeThings } from './things.ts'
+
+export interface Plugins {
+  /** Null: tokens are an identity provider's, and all routes are open to who is known. */
+  auth: AuthPlugin | null
+  /** Each is the plugin's, or `builtIn` where there is none. */
+  enforcementOr(builtIn: Enforcement): Enforcement
+  sharingOr(builtIn: Sharing): Sharing
+  /** To be asked whether everything the service depends on answers. */
+  checks: Pick<ReadinessChecks, 'auth_plugin' | 'sharing_plugin' | 'enforcement_plugin'>
+  describe: PluginsHealth['describe']
+}
+
+export function makePlugins(settings: PluginSettings, deps: ChannelDeps & { sql: Sql }): Plugins {
+  const { token, admins } = settings
+  const channelOf = (kind: PluginKind) => {
+    const url = settings[kind]
+    return url === null ? undefined : makeChannel({ kind, url, token }, deps)
+  }
+  const [auth, sharing, enforcement] = [channelOf('auth'), channelOf('sharing'), channelOf('enforcement')]
+  const health = makePluginsHealth({ auth, sharing, enforcement }, deps.clock)
+  const checks: Plugins['checks'] = {}
+  if (health.checks.auth !== undefined) checks.auth_plugin = health.checks.auth
+  if (health.checks.sharing !== undefined) checks.sharing_plugin = health.checks.sharing
+  if (health.checks.enforcement !== undefined) checks.enforcement_plugin = health.checks.enforcement
+
+  return {
+    auth: auth === undefined ? null : makeAuthPlugin({ channel: auth, clock: deps.clock, admins }),
+    enforcementOr: (builtIn) =>
+      enforcement === undefined
+        ? builtIn
+        : makeEnforcementPlugin({ channel: enforcement, things: makeThings(deps) }),
+    sharingOr(builtIn) {
+      if (sharing !== undefined) return makeSharingPlugin({ channel: sharing, owners: builtIn })
+      return enforcement === undefined ? builtIn : noSharing
+    },
+    checks,
+    describe: health.describe,
+  }
+}

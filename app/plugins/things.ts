@@ -1,0 +1,52 @@
+// Which things an answer about owners and namespaces means.
+import type { Sql } from '../../drizzle/client.ts'
+
+/** What of a kind is meant: everything that any of its fields names. */
+export interface Meant {
+  /** What this user owns, or what is in a namespace of theirs; null: owners do not matter. */
+  readonly ownerId: string | null
+  readonly ids: readonly string[]
+  readonly namespaceIds: readonly string[]
+  readonly namespaceNames: readonly string[]
+}
+
+export interface Things {
+  /** Null: there is no namespace of that name, or not any more. */
+  namespace(name: string): Promise<{ id: string; owner: string | null } | null>
+  /** Ids. */
+  pipelines(meant: Meant): Promise<string[]>
+  zones(meant: Meant): Promise<string[]>
+  /** Names. */
+  namespaces(meant: Meant): Promise<string[]>
+}
+
+export function makeThings({ sql }: { sql: Sql }): Things {
+  /** Deleted pipelines are among them: their runs are still to be seen by who saw them before. */
+  async function idsIn(table: 'pipeline' | 'landing_zone', meant: Meant): Promise<string[]> {
+    const { ownerId, ids, namespaceIds, namespaceNames } = meant
+    const given = ids.map((id) => id.toLowerCase())
+    if (ownerId === null && namespaceIds.length === 0 && namespaceNames.length === 0) return given
+    const found = await sql<{ id: string }[]>`
+      select id from ${sql(table)}
+      where owner = ${ownerId} or namespace = any(${[...namespaceNames]}) or namespace in (
+        select name from namespace where owner = ${ownerId} or id = any(${[...namespaceIds]}::uuid[]))`
+    return [...new Set([...given, ...found.map(({ id }) => id)])]
+  }
+
+  return {
+    async namespace(name) {
+      const [found] = await sql<{ id: string; owner: string | null }[]>`
+        select id, owner from namespace where name = ${name}`
+      return found ?? null
+    },
+    pipelines: (meant) => idsIn('pipeline', meant),
+    zones: (meant) => idsIn('landing_zone', meant),
+    async namespaces({ ownerId, ids, namespaceIds, namespaceNames }) {
+      const given = [...ids, ...namespaceIds]
+      if (ownerId === null && given.length === 0) return [...namespaceNames]
+      const found = await sql<{ name: string }[]>`
+        select name from namespace where owner = ${ownerId} or id = any(${given}::uuid[])`
+      return [...new Set([...namespaceNames, ...found.map(({ name }) => name)])]
+    },
+  }
+}

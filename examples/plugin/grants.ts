@@ -1,0 +1,57 @@
+import { randomUUID } from 'node:crypto'
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import type { Permission, ResourceType } from '../../proto/gen/sluice/plugin/v1/plugin_pb.ts'
+
+export interface Grant {
+  id: string
+  grantorId: string
+  granteeId: string
+  resourceType: ResourceType
+  resourceId: string
+  permission: Permission
+  /** ISO 8601 */
+  createdAt: string
+}
+
+export interface Grants {
+  /** What the same grantor gave the same grantee on the same resource is replaced. */
+  give(grant: Omit<Grant, 'id' | 'createdAt'>): Grant
+  /** The oldest first. */
+  all(): Grant[]
+  /** How many it has removed. */
+  remove(isMeant: (grant: Grant) => boolean): number
+}
+
+/** Kept in a file, if there is one: written anew with each change, and in place before the answer. */
+export function openGrants(file?: string): Grants {
+  let grants: Grant[] = file && existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : []
+
+  function change(to: Grant[]) {
+    if (file) {
+      writeFileSync(`${file}.new`, JSON.stringify(to), { mode: 0o600 })
+      renameSync(`${file}.new`, file)
+    }
+    grants = to
+  }
+
+  return {
+    give(given) {
+      const isSame = (grant: Grant) =>
+        grant.grantorId === given.grantorId &&
+        grant.granteeId === given.granteeId &&
+        grant.resourceType === given.resourceType &&
+        grant.resourceId === given.resourceId
+      const before = grants.find(isSame)
+      const grant = { ...given, id: before?.id ?? randomUUID(), createdAt: new Date().toISOString() }
+      change([...grants.filter((other) => other !== before), grant])
+      return grant
+    },
+    all: () => grants,
+    remove(isMeant) {
+      const left = grants.filter((grant) => !isMeant(grant))
+      const removed = grants.length - left.length
+      if (removed > 0) change(left)
+      return removed
+    },
+  }
+}
