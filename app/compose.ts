@@ -1,6 +1,11 @@
 // The parts of the service put together around one database and one object store, for any runtime: what serves the
 // application and does the work beside requests is handed in or handed out.
 import type { Database } from '../drizzle/client.ts'
+import { makeCodeSight, type Reader } from './access/code-sight.ts'
+import { makeEnforcement } from './access/enforcement.ts'
+import { fileWriting } from './access/guard.ts'
+import { makeResources } from './access/resources.ts'
+import { makeSharing } from './access/sharing.ts'
 import { auditRoutes } from './audit/routes.ts'
 import { makeAuditService, noAudit } from './audit/service.ts'
 import type { Background } from './background.ts'
@@ -39,7 +44,6 @@ import { previewRoutes } from './pipelines/preview-routes.ts'
 import { pipelineRoutes } from './pipelines/routes.ts'
 import { makePipelineService } from './pipelines/service.ts'
 import { makeSourceReferences } from './pipelines/source-references.ts'
-import { makePlugins } from './plugins/plugins.ts'
 import { qualityTestRoutes } from './quality-tests/routes.ts'
 import { makeQualityTestService } from './quality-tests/service.ts'
 import { queryRoutes, schemaRoutes } from './query/routes.ts'
@@ -57,6 +61,7 @@ import { scheduleRoutes } from './schedules/routes.ts'
 import { makeScheduleService } from './schedules/service.ts'
 import { buildApp } from './server.ts'
 import { sharingRoutes } from './sharing/routes.ts'
+import { makeSharingService } from './sharing/service.ts'
 import { tableRoutes } from './tables/routes.ts'
 import { makeTableService } from './tables/service.ts'
 import { triggerRoutes } from './triggers/routes.ts'
@@ -152,7 +157,7 @@ export async function composeService({
     objects,
     pipelines,
     runQualityTests: runner.runQualityTests,
-    readMain: () => readMain(),
+    readMain,
   })
   const previews = makePreviewService({
     db,
@@ -163,11 +168,11 @@ export async function composeService({
     ),
     readMain,
   })
-  const catalog = makeCatalog({ sql, objects, tokens, clock, newId, log })
   const feeds = makeRunFeeds(runs, makeStreamPlaces(config))
   const inspector = makeInspectorService({
     sql,
     clock,
+    tellsOfOthers: config.edition === 'community',
     runner: config.runnerUrls === null ? null : runners.check,
   })
   const inspectorFeeds = makeInspectorFeeds(
@@ -196,11 +201,21 @@ export async function composeService({
   const clearUpUpload = makeClearUp({ sql, objects })
   const audit = config.audit ? makeAuditService({ sql, clock, newId, log }) : noAudit
 
-  const plugins = makePlugins(config.plugins, { sql, log, clock, observe: metrics.rpcEnded })
+  const ownership =
+    config.edition === 'pro'
+      ? {
+          resources: makeResources({ sql, objects }),
+          enforcement: makeEnforcement({ sql }),
+          sharing: makeSharing({ sql, newId }),
+        }
+      : undefined
+  const sight = ownership && makeCodeSight({ sql, ...ownership, admins: config.plugins.admins })
+  const catalog = makeCatalog({ sql, objects, tokens, clock, newId, log, sight })
+
   const app = buildApp({
     config,
     log,
-    plugins,
+    ownership,
     audit: audit.record,
     clock,
     newId,
@@ -210,7 +225,6 @@ export async function composeService({
       s3: () => objects.ping(),
       runner: config.runnerUrls === null ? null : runners.check,
       query: queryServices === null ? null : queryServices.check,
-      ...plugins.checks,
     },
     describePython: async (signal) =>
       weakest(
@@ -227,7 +241,7 @@ export async function composeService({
       qualityTestRoutes(tests),
       triggerRoutes(triggers, config),
       scheduleRoutes(makeScheduleService({ sql, clock, newId })),
-      fileRoutes(files),
+      fileRoutes(files, fileWriting(ownership?.resources)),
       landingZoneRoutes(zones),
       runRoutes(runs, feeds),
       queryRoutes(queries),
@@ -236,7 +250,7 @@ export async function composeService({
       lineageRoutes(makeLineageService({ sql, log, references })),
       inspectorRoutes(inspector, inspectorFeeds),
       retentionRoutes(retention),
-      sharingRoutes(),
+      sharingRoutes(ownership === undefined ? null : makeSharingService(ownership)),
     ],
     ownCredential: [webhookRoutes(webhooks)],
     internal: [catalog.routes, catalog.objectRoutes],
@@ -264,14 +278,14 @@ export async function composeService({
   }
 
   /** Main as it is now, and the right to read it for a while; a preview also reads the landing files of its namespace. */
-  async function readMain(also: { landing?: string } = {}) {
+  async function readMain({ landing, reader }: { landing?: string; reader: Reader | null }) {
     const commit = await headOfMain(sql)
     const expiresAt = new Date(clock.now().getTime() + limits.readTokenMs)
     return {
       catalogUrl: `${config.publicUrl}/catalog`,
       objectsUrl: `${config.publicUrl}/lake/objects`,
       warehouse: 'sluice',
-      token: tokens.read({ commit, expiresAt, ...also }),
+      token: tokens.read({ commit, expiresAt, landing, reader: reader ?? undefined }),
     }
   }
 

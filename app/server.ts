@@ -1,7 +1,10 @@
 // The HTTP application: slices in, one `fetch` out. It names no runtime, so it answers wherever web standards do.
 import { type AnyElysia, Elysia } from 'elysia'
-import { accessBy, everythingToAll, nothingToAnybody } from './access/access.ts'
+import { accessBy, everythingToAll } from './access/access.ts'
+import { remember } from './access/bound.ts'
+import { makeGuard } from './access/guard.ts'
 import type { Enforcement } from './access/ports.ts'
+import type { Resources } from './access/resources.ts'
 import type { RecordRequest } from './audit/service.ts'
 import { makeAccessTokens } from './auth/access-tokens.ts'
 import { makeApiKeys } from './auth/api-keys.ts'
@@ -11,7 +14,7 @@ import type { Config } from './config.ts'
 import { featureRoutes } from './features/routes.ts'
 import { healthRoutes } from './health/routes.ts'
 import { makeHealthService, type PythonHealth, type ReadinessChecks } from './health/service.ts'
-import { type Authenticate, type Identity, isAdmin, makeAuthenticate } from './http/auth.ts'
+import { type Authenticate, makeAuthenticate } from './http/auth.ts'
 import { readBody } from './http/body.ts'
 import { makeClientAddress, type Peer } from './http/client-address.ts'
 import { makeCors } from './http/cors.ts'
@@ -23,7 +26,6 @@ import type { NewId } from './ids.ts'
 import { inspectorPage } from './inspector/page/routes.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
-import type { Plugins } from './plugins/plugins.ts'
 import { openApiDocument } from './swagger/openapi.ts'
 import { swaggerRoutes } from './swagger/routes.ts'
 
@@ -39,7 +41,6 @@ export interface AppParts {
     | 'gitCommit'
     | 'license'
     | 'oidc'
-    | 'plugins'
     | 'rateLimit'
     | 'runnerUrls'
     | 'trustedProxies'
@@ -51,10 +52,10 @@ export interface AppParts {
   metrics: Metrics
   readiness: ReadinessChecks
   describePython?: (signal: AbortSignal) => Promise<PythonHealth | null>
-  /** What answers in place of what is built in. */
-  plugins?: Pick<Plugins, 'auth' | 'describe'>
-  /** Of the Pro edition; without one, nothing is allowed but to administrators. */
-  enforcement?: Enforcement
+  /** In place of the modes that the configuration names: a plugin's. */
+  authenticate?: Authenticate
+  /** Of the Pro edition, and only there: what is whose, and who may do what with it. */
+  ownership?: { resources: Resources; enforcement: Enforcement }
   /** Told of every answer. */
   audit: RecordRequest
   /** Route plugins of the slices, mounted under /api/v1. */
@@ -74,10 +75,14 @@ export interface App {
 }
 
 export function buildApp(parts: AppParts): App {
-  const { config, metrics } = parts
-  const { auth = null, describe: describePlugins } = parts.plugins ?? {}
+  const { config, metrics, ownership } = parts
+  const authenticate = parts.authenticate ?? authenticateBy(parts)
+  if ((config.edition === 'pro') !== (ownership !== undefined))
+    throw new Error('ownership belongs to the Pro edition, which does not start without it')
   const health = healthRoutes(makeHealthService(parts), metrics, config)
-  const api = together([...parts.api, featureRoutes(config, describePlugins)], '/api/v1')
+  const plainApi = together([...parts.api, featureRoutes(config)], '/api/v1')
+  const apiRoutes = routesOf(plainApi, 'identity')
+  const api = ownership === undefined ? plainApi : guarded(plainApi, apiRoutes, ownership.resources)
   const ownCredential = together(parts.ownCredential, '/api/v1')
   const internal = together(parts.internal)
   const swagger = swaggerRoutes(() =>
@@ -85,7 +90,7 @@ export function buildApp(parts: AppParts): App {
       routes: [...api.routes, ...ownCredential.routes, ...health.routes],
       version: config.version,
       hasKeys: config.apiKeys.length > 0,
-      hasTokens: config.oidc !== null || auth !== null,
+      hasTokens: config.oidc !== null,
     }),
   )
   const open = together([health, swagger, inspectorPage()])
@@ -108,13 +113,11 @@ export function buildApp(parts: AppParts): App {
         ...routesOf(open, 'open'),
         ...routesOf(internal, 'own-credential'),
         ...routesOf(ownCredential, 'own-credential'),
-        ...routesOf(api, 'identity'),
+        ...apiRoutes,
       ]),
       perform: async (request) => await elysia.fetch(request),
-      authenticate: authenticateBy(parts),
-      authorize: auth?.authorize ?? null,
-      mayUse: config.edition === 'pro' ? isForAdminsOrAll : () => true,
-      accessOf: config.edition === 'pro' ? accessBy(parts.enforcement ?? nothingToAnybody) : everythingToAll,
+      authenticate,
+      accessOf: ownership === undefined ? everythingToAll : accessBy(ownership.enforcement),
       limitRequest: makeLimitRequest(config.rateLimit, parts.clock),
       cors: makeCors(config.corsOrigins),
       clientAddress: makeClientAddress(config.trustedProxies),
@@ -122,15 +125,22 @@ export function buildApp(parts: AppParts): App {
   }
 }
 
-/** As long as nobody owns anything, users of the Pro edition who are no administrators could read and change everything. */
-const isForAdminsOrAll = (identity: Identity, route: Route | null) =>
-  isAdmin(identity) || route?.pattern === '/api/v1/features'
+/** Nothing of the API is performed before its rule has been asked. */
+function guarded(api: AnyElysia, routes: readonly Route[], resources: Resources): AnyElysia {
+  const guard = makeGuard(routes, resources)
+  return new Elysia({ strictPath: true })
+    .onBeforeHandle(async ({ request, params, query, body }) => {
+      const { route, access } = exchangeOf(request)
+      const ask = () => guard(route, { params, query, body, access })
+      await ask()
+      remember(request, ask)
+    })
+    .use(api)
+}
 
 /** What the configuration lets in. */
-function authenticateBy({ config, clock, log, plugins }: AppParts): Authenticate {
-  const tokens = plugins?.auth?.tokens ?? null
-  if (config.plugins.auth !== null && tokens === null) throw new Error('the auth plugin is not connected')
-  if (config.edition === 'pro' && config.apiKeys.length === 0 && config.oidc === null && tokens === null)
+function authenticateBy({ config, clock, log }: AppParts): Authenticate {
+  if (config.edition === 'pro' && config.apiKeys.length === 0 && config.oidc === null)
     throw new Error('the Pro edition is not open to everybody: nothing here can tell who comes')
   const onFailure = (error: unknown) =>
     log.warn('the identity provider cannot be asked for its keys', { error })
@@ -138,7 +148,7 @@ function authenticateBy({ config, clock, log, plugins }: AppParts): Authenticate
     apiKeys: config.apiKeys.length === 0 ? null : makeApiKeys(config.apiKeys),
     tokens:
       config.oidc === null
-        ? tokens
+        ? null
         : makeAccessTokens(config.oidc, {
             keys: makeIssuerKeys({ issuer: config.oidc.issuer, clock, onFailure }),
             clock,

@@ -324,9 +324,3 @@ describe("the provider's keys", () => {
     provider.answers.clear()
   })
 })
-
-test('in the Pro edition, users who are no administrators get no further than what the installation can do', async () => {
-  const app = appOf({ edition: 'pro', oidc: { ...settings, issuer: provider.issuer } })
-  expect((await ask(app, await provider.token({ roles: ['writer'] }))).status).toBe(403)
-  expect((await ask(app, await provider.token({ roles: ['admin'] }))).status).toBe(200)
-})

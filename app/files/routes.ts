@@ -1,7 +1,8 @@
 import { Elysia } from 'elysia'
+import type { MayWriteFile } from '../access/guard.ts'
 import { largeTextOf } from '../http/body.ts'
 import { entityTag, isKnown, preconditionOf, ReadConditions, WriteConditions } from '../http/conditions.ts'
-import { visibleTo } from '../http/exchange.ts'
+import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { ErrorBody } from '../http/names.ts'
 import { linkHeader, pageOf } from '../http/pagination.ts'
@@ -23,7 +24,7 @@ import type { FileService } from './service.ts'
 
 const tags = ['files']
 
-export const fileRoutes = (files: FileService) =>
+export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async () => {}) =>
   new Elysia({ prefix: '/files' })
     .get(
       '',
@@ -47,7 +48,9 @@ export const fileRoutes = (files: FileService) =>
       '/upload',
       async ({ request, headers, status }) => {
         const form = uploadFormOf(request, { isHashed: headers['idempotency-key'] !== undefined })
-        return status(201, await files.upload(form, (asked) => idempotencyKeyOf(request, headers, asked)))
+        const keyOf = (asked: object) => idempotencyKeyOf(request, headers, asked)
+        const permit = (path: string) => mayWrite(exchangeOf(request).access, path)
+        return status(201, await files.upload(form, keyOf, permit))
       },
       {
         headers: IdempotencyHeaders,

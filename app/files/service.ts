@@ -123,16 +123,24 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
     },
 
     /** Where a file goes may be known only when all of the form is there: until then it has no name. */
-    async upload(form: UploadForm, keyOf: KeyOf = withoutKey): Promise<FileUploaded> {
-      const { fields, filename, contentType, sha256, stored } = await form.receive((file, before) =>
-        objects.stage(file.body, {
+    async upload(
+      form: UploadForm,
+      keyOf: KeyOf = withoutKey,
+      /** Rejects for a path where the caller may not write: asked before the bytes, if it is known then, and after them. */
+      permit: (path: string) => Promise<void> = async () => {},
+    ): Promise<FileUploaded> {
+      const { fields, filename, contentType, sha256, stored } = await form.receive(async (file, before) => {
+        const key = before.path === undefined ? undefined : targetOf(before, file.filename)
+        if (key !== undefined) await permit(key)
+        return objects.stage(file.body, {
           contentType: file.contentType,
           maxBytes: limits.uploadBytes,
-          key: before.path === undefined ? undefined : targetOf(before, file.filename),
-        }),
-      )
+          key,
+        })
+      })
       try {
         const path = targetOf(fields, filename)
+        await permit(path)
         const perform = async (tx?: SqlTx): Promise<FileUploaded> => {
           const { versionId } = await store(path, stored, { tx })
           const told = { path, filename: baseName(filename), size: stored.size }

@@ -34,7 +34,7 @@ export interface Intended {
  */
 export async function intend(
   on: Sql | SqlTx,
-  { namespace, name }: ZoneRef,
+  { namespace, name, boundTo }: ZoneRef,
   { path, filename, original, from }: { path: string; filename: string; original: string; from: string },
 ): Promise<Intended> {
   const payload: AbandonedUpload = { namespace, name, filename, path }
@@ -42,7 +42,8 @@ export async function intend(
   const [row] = await on<{ zoneId: string | null; intentId: string | null; taken: string[] }[]>`
     with set as (select set_config('synchronous_commit', ${durability}, true)),
     zone as (
-      select z.id from landing_zone z, set where z.namespace = ${namespace} and z.name = ${name}),
+      select z.id from landing_zone z, set where z.namespace = ${namespace} and z.name = ${name}
+        ${boundTo === undefined ? on`` : on`and z.id = ${boundTo}`}),
     taken as (
       select coalesce(array_agg(f.filename), '{}') as names from landing_file f, zone
       where f.zone_id = zone.id and f.original_name = ${original} and f.filename >= ${from}),

@@ -9,6 +9,8 @@ import type { UpdateLifecycle, UpdateZone } from './schema.ts'
 export interface ZoneRef {
   namespace: string
   name: string
+  /** Then only the zone with this id is meant: what the caller's right was looked up for. */
+  boundTo?: string
 }
 export type ZoneRow = typeof landingZones.$inferSelect
 export type FileRow = typeof landingFiles.$inferSelect
@@ -19,7 +21,11 @@ export interface ZoneWithFiles extends ZoneRow {
 
 const isActive = isNull(landingFiles.archivedByRun)
 const named = (ref: ZoneRef) =>
-  and(eq(landingZones.namespace, ref.namespace), eq(landingZones.name, ref.name))
+  and(
+    eq(landingZones.namespace, ref.namespace),
+    eq(landingZones.name, ref.name),
+    ref.boundTo === undefined ? undefined : eq(landingZones.id, ref.boundTo),
+  )
 
 /** By namespace and name, of those the caller sees. */
 export async function zones(
@@ -72,9 +78,15 @@ const flat = ({ page, active }: JoinedRow): ZoneWithFiles => ({ ...page, ...acti
 /** Null when the name is taken. */
 export async function insertZone(
   db: Queryable,
-  zone: ZoneRef & { id: string; description: string },
+  zone: ZoneRef & { id: string; description: string; owner: string | null },
 ): Promise<ZoneRow | null> {
   const [row] = await db.insert(landingZones).values(zone).onConflictDoNothing().returning()
+  return row ?? null
+}
+
+/** Locked until the transaction ends; null: there is no such zone. */
+export async function lockedZone(tx: Tx, ref: ZoneRef): Promise<ZoneRow | null> {
+  const [row] = await tx.select().from(landingZones).where(named(ref)).for('no key update')
   return row ?? null
 }
 

@@ -1,11 +1,13 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { visibleTo } from '../http/exchange.ts'
+import { askAgain, boundId } from '../access/bound.ts'
+import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { ErrorBody } from '../http/names.ts'
 import { linkHeader, PageQuery, pageOf } from '../http/pagination.ts'
 import { formDocument, REPEATED_UPLOAD, uploadFormOf } from '../http/upload-form.ts'
 import { limits } from '../limits.ts'
+import type { ZoneRef } from './queries.ts'
 import {
   CreateZone,
   LandingFile,
@@ -44,26 +46,35 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
         detail: { summary: 'List landing zones', description: 'By namespace and name.' },
       },
     )
-    .post('', async ({ body, status }) => status(201, await zones.create(body)), {
-      body: CreateZone,
-      response: { 201: ZoneCreated, 400: ErrorBody, 409: ErrorBody },
-      detail: { summary: 'Create a landing zone' },
-    })
+    .post(
+      '',
+      async ({ body, request, status }) =>
+        status(201, await zones.create(body, exchangeOf(request).access.owner)),
+      {
+        body: CreateZone,
+        response: { 201: ZoneCreated, 400: ErrorBody, 403: ErrorBody, 409: ErrorBody },
+        detail: { summary: 'Create a landing zone' },
+      },
+    )
     .get('/:ns/:name', ({ params }) => zones.get(refOf(params)), {
       params: ZonePath,
       response: { 200: Zone, 404: ErrorBody },
       detail: { summary: 'Get a landing zone' },
     })
-    .put('/:ns/:name', ({ params, body }) => zones.update(refOf(params), body), {
-      params: ZonePath,
-      body: UpdateZone,
-      response: { 200: Zone, 400: ErrorBody, 404: ErrorBody },
-      detail: {
-        summary: 'Update a landing zone',
-        description:
-          'Changes the fields that are given; null clears the owner or the expected schema, as an empty schema does.',
+    .put(
+      '/:ns/:name',
+      ({ params, body, request }) => zones.update(refOf(params), body, exchangeOf(request).access),
+      {
+        params: ZonePath,
+        body: UpdateZone,
+        response: { 200: Zone, 400: ErrorBody, 404: ErrorBody },
+        detail: {
+          summary: 'Update a landing zone',
+          description:
+            'Changes the fields that are given; null clears the owner or the expected schema, as an empty schema does.',
+        },
       },
-    })
+    )
     .delete(
       '/:ns/:name',
       async ({ params, status }) => {
@@ -99,7 +110,7 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
       async ({ params, headers, request, status }) => {
         const form = uploadFormOf(request, { isHashed: headers['idempotency-key'] !== undefined })
         const keyOf = (asked: object) => idempotencyKeyOf(request, headers, asked)
-        return status(201, await zones.upload(refOf(params), form, keyOf))
+        return status(201, await zones.upload(refOf(params), form, keyOf, () => askAgain(request)))
       },
       {
         params: ZonePath,
@@ -152,7 +163,7 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
       async ({ params, headers, request, status }) => {
         const form = uploadFormOf(request, { isHashed: headers['idempotency-key'] !== undefined })
         const keyOf = (asked: object) => idempotencyKeyOf(request, headers, asked)
-        return status(201, await zones.samples.upload(refOf(params), form, keyOf))
+        return status(201, await zones.samples.upload(refOf(params), form, keyOf, () => askAgain(request)))
       },
       {
         params: ZonePath,
@@ -199,4 +210,8 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
       },
     )
 
-const refOf = ({ ns, name }: typeof ZonePath.static) => ({ namespace: ns, name })
+const refOf = (path: typeof ZonePath.static): ZoneRef => ({
+  namespace: path.ns,
+  name: path.name,
+  boundTo: boundId(path),
+})

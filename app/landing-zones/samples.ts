@@ -23,10 +23,11 @@ export function makeSamples({ sql, objects }: { sql: Sql; objects: ObjectStore }
   const commits = makeCommits({ sql, objects })
 
   /** 404 when there is no such zone; with a transaction, there is one until that ends. */
-  async function requireZone({ namespace, name }: ZoneRef, tx?: SqlTx) {
+  async function requireZone({ namespace, name, boundTo }: ZoneRef, tx?: SqlTx) {
     const on = tx ?? sql
     const found = await on`
-      select from landing_zone where namespace = ${namespace} and name = ${name} ${tx ? on`for key share` : on``}`
+      select from landing_zone where namespace = ${namespace} and name = ${name}
+        ${boundTo === undefined ? on`` : on`and id = ${boundTo}`} ${tx ? on`for key share` : on``}`
     if (found.length === 0) throw noZone({ namespace, name })
   }
 
@@ -44,7 +45,13 @@ export function makeSamples({ sql, objects }: { sql: Sql; objects: ObjectStore }
     },
 
     /** The name as it is; a sample of that name is replaced. */
-    async upload(ref: ZoneRef, form: UploadForm, keyOf: KeyOf = withoutKey): Promise<SampleUploaded> {
+    async upload(
+      ref: ZoneRef,
+      form: UploadForm,
+      keyOf: KeyOf = withoutKey,
+      /** As that of an upload to the zone. */
+      permit: () => Promise<void> = async () => {},
+    ): Promise<SampleUploaded> {
       await requireZone(ref)
       const keyFor = (filename: string) => {
         const name = baseName(filename)
@@ -59,6 +66,7 @@ export function makeSamples({ sql, objects }: { sql: Sql; objects: ObjectStore }
         }),
       )
       try {
+        await permit()
         const path = keyFor(filename)
         const perform = async (tx: SqlTx): Promise<SampleUploaded> => {
           // A zone that is being deleted waits for this, or is gone.

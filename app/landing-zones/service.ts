@@ -1,5 +1,6 @@
 import type { Db } from '../../drizzle/client.ts'
-import { EVERYTHING } from '../access/ports.ts'
+import { deleteGrantsOf, handOver } from '../access/hand-over.ts'
+import { type Access, EVERYTHING, UNLIMITED } from '../access/ports.ts'
 import { alreadyExists, notFound } from '../http/errors.ts'
 import type { Page } from '../http/pagination.ts'
 import { noZone } from './arrivals.ts'
@@ -12,6 +13,7 @@ import {
   fileOf,
   insertZone,
   lifecycleOf,
+  lockedZone,
   lockZone,
   removeFile,
   removeZone,
@@ -55,18 +57,25 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
       return { zones: items.map(shapeOf), total }
     },
 
-    async create({ namespace, name, description = '' }: CreateZone) {
+    async create({ namespace, name, description = '' }: CreateZone, owner: string | null = null) {
       await requireNamespace(namespace)
-      const zone = await insertZone(db, { id: newId(), namespace, name, description })
+      const zone = await insertZone(db, { id: newId(), namespace, name, description, owner })
       if (zone === null) throw alreadyExists(`landing zone ${namespace}.${name}`)
       return { id: zone.id, namespace, name, description, created_at: zone.createdAt.toISOString() }
     },
 
     get: async (ref: ZoneRef) => shapeOf(await existing(ref)),
 
-    async update(ref: ZoneRef, change: UpdateZone) {
+    /** `by` decides whether the owner may be changed; who was it keeps nothing that came with it. */
+    async update(ref: ZoneRef, change: UpdateZone, by: Access = UNLIMITED) {
       if (change.expected_schema) checkExpectedSchema(change.expected_schema)
-      if (Object.keys(change).length > 0 && !(await changeZone(db, ref, change))) throw noZone(ref)
+      if (Object.keys(change).length === 0) return shapeOf(await existing(ref))
+      await db.transaction(async (tx) => {
+        const before = change.owner === undefined ? null : await lockedZone(tx, ref)
+        if (before !== null && change.owner !== undefined)
+          await handOver(tx, { type: 'landing_zone', id: before.id, owner: before.owner }, change.owner, by)
+        if (!(await changeZone(tx, ref, change))) throw noZone(ref)
+      })
       return shapeOf(await existing(ref))
     },
 
@@ -90,6 +99,7 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
       await db.transaction(async (tx) => {
         if (!(await lockZone(tx, zone.id, 'update'))) throw noZone(ref)
         await objects.removeAll(zonePrefix(zone))
+        await deleteGrantsOf(tx, { type: 'landing_zone', id: zone.id })
         await removeZone(tx, zone.id)
       })
     },

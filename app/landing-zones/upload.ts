@@ -162,6 +162,8 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded }: Upload
     ref: ZoneRef,
     form: UploadForm,
     keyOf: KeyOf = withoutKey,
+    /** Rejects when the caller may not do this any more; asked when the bytes are there, which can take minutes. */
+    permit: () => Promise<void> = async () => {},
   ): Promise<LandingFile> {
     const { filename, contentType, sha256, stored: arrived } = await form.receive((file) => arrive(ref, file))
     let isNamed = false
@@ -173,6 +175,7 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded }: Upload
       return settled.answer
     }
     try {
+      await permit()
       const key = keyOf({ filename, contentType, sha256 })
       const outcome =
         key === null

@@ -32,7 +32,15 @@ test('a new installation has the default namespace and no other', async () => {
   const response = await call('GET', '/namespaces')
   expect(response.status).toBe(200)
   expect(await response.json()).toEqual({
-    namespaces: [{ name: 'default', description: expect.any(String), created_at: expect.any(String) }],
+    namespaces: [
+      {
+        id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        name: 'default',
+        owner: null,
+        description: expect.any(String),
+        created_at: expect.any(String),
+      },
+    ],
     total: 1,
   })
 })
@@ -41,7 +49,13 @@ test('a created namespace is answered, listed and can be described', async () =>
   const created = await call('POST', '/namespaces', { name: 'air-traffic', description: 'Flights' })
   expect(created.status).toBe(201)
   const namespace = await created.json()
-  expect(namespace).toEqual({ name: 'air-traffic', description: 'Flights', created_at: expect.any(String) })
+  expect(namespace).toEqual({
+    id: expect.any(String),
+    name: 'air-traffic',
+    owner: null,
+    description: 'Flights',
+    created_at: expect.any(String),
+  })
 
   const described = await call('PUT', '/namespaces/air-traffic', { description: 'Flights of 2001' })
   expect(described.status).toBe(204)

@@ -35,8 +35,13 @@ export async function isNamespace(db: Queryable, name: string): Promise<boolean>
 export async function insertNamespace(
   db: Queryable,
   { name, description = '' }: CreateNamespace,
+  owner: string | null,
 ): Promise<Namespace | null> {
-  const [row] = await db.insert(namespaces).values({ name, description }).onConflictDoNothing().returning()
+  const [row] = await db
+    .insert(namespaces)
+    .values({ name, description, owner })
+    .onConflictDoNothing()
+    .returning()
   return row ? shapeOf(row) : null
 }
 
@@ -53,17 +58,16 @@ export async function describeNamespace(
   return rows.length > 0
 }
 
-/** Whether there was one. */
-export async function removeNamespace(db: Queryable, name: string): Promise<boolean> {
-  const rows = await db
-    .delete(namespaces)
-    .where(eq(namespaces.name, name))
-    .returning({ name: namespaces.name })
-  return rows.length > 0
+/** Its id; null: there was none. */
+export async function removeNamespace(db: Queryable, name: string): Promise<string | null> {
+  const [row] = await db.delete(namespaces).where(eq(namespaces.name, name)).returning({ id: namespaces.id })
+  return row?.id ?? null
 }
 
 const shapeOf = (row: Row): Namespace => ({
+  id: row.id,
   name: row.name,
+  owner: row.owner,
   description: row.description,
   created_at: row.createdAt.toISOString(),
 })

@@ -1,6 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { visibleTo } from '../http/exchange.ts'
+import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { ErrorBody } from '../http/names.ts'
 import { linkHeader, PageQuery, pageOf } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
@@ -23,11 +23,16 @@ export const namespaceRoutes = (namespaces: NamespaceService) =>
         detail: { summary: 'List namespaces', description: 'By name.' },
       },
     )
-    .post('', async ({ body, status }) => status(201, await namespaces.create(body)), {
-      body: CreateNamespace,
-      response: { 201: Namespace, 400: ErrorBody, 409: ErrorBody },
-      detail: { summary: 'Create a namespace' },
-    })
+    .post(
+      '',
+      async ({ body, request, status }) =>
+        status(201, await namespaces.create(body, exchangeOf(request).access.owner)),
+      {
+        body: CreateNamespace,
+        response: { 201: Namespace, 400: ErrorBody, 403: ErrorBody, 409: ErrorBody },
+        detail: { summary: 'Create a namespace' },
+      },
+    )
     .put(
       '/:name',
       async ({ params, body, status }) => {

@@ -1,8 +1,10 @@
 import { Type as t } from '@sinclair/typebox'
-import { Instant, NamespaceName } from '../http/names.ts'
+import { Instant, NamespaceName, nullable, Uuid } from '../http/names.ts'
 
 export const Namespace = t.Object({
+  id: Uuid,
   name: NamespaceName,
+  owner: nullable(t.String()),
   description: t.String(),
   created_at: Instant,
 })

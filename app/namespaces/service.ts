@@ -1,4 +1,5 @@
 import type { Db } from '../../drizzle/client.ts'
+import { deleteGrantsOf } from '../access/hand-over.ts'
 import { EVERYTHING } from '../access/ports.ts'
 import { alreadyExists, forbidden, invalid, notFound } from '../http/errors.ts'
 import type { Page } from '../http/pagination.ts'
@@ -25,8 +26,8 @@ export const makeNamespaceService = ({ db }: { db: Db }) => ({
     return { namespaces, total }
   },
 
-  async create(request: CreateNamespace) {
-    const created = await insertNamespace(db, request)
+  async create(request: CreateNamespace, owner: string | null = null) {
+    const created = await insertNamespace(db, request, owner)
     if (created === null) throw alreadyExists(`namespace ${request.name}`)
     return created
   },
@@ -38,7 +39,12 @@ export const makeNamespaceService = ({ db }: { db: Db }) => ({
   /** What the namespace contains stays and keeps working. */
   async remove(name: string) {
     if (name === DEFAULT) throw forbidden(`namespace ${DEFAULT} cannot be deleted`)
-    if (!(await removeNamespace(db, name))) throw notFound(`namespace ${name}`)
+    const isRemoved = await db.transaction(async (tx) => {
+      const id = await removeNamespace(tx, name)
+      if (id !== null) await deleteGrantsOf(tx, { type: 'namespace', id })
+      return id !== null
+    })
+    if (!isRemoved) throw notFound(`namespace ${name}`)
   },
 
   /** For slices that create something in a namespace: 400 naming the field when it does not exist. */

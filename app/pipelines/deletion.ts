@@ -1,6 +1,7 @@
 import { and, eq, sql } from 'drizzle-orm'
 import type { Db, Tx } from '../../drizzle/client.ts'
 import { outbox } from '../../drizzle/schema/index.ts'
+import { deleteGrantsOf } from '../access/hand-over.ts'
 import { everyObject } from '../files/listing.ts'
 import type { PipelineId } from '../ids.ts'
 import type { ObjectStore } from '../objects/port.ts'
@@ -41,6 +42,7 @@ export async function markDeleted(db: Db, ref: PipelineRef): Promise<PipelineDel
       cause: 'deleted',
       also: { deletedAt: sql`clock_timestamp()` },
     })
+    await deleteGrantsOf(tx, { type: 'pipeline', id: pipeline.id })
     const payload = { pipeline_id: pipeline.id as PipelineId, prefix: prefixOf(ref) }
     await tx.insert(outbox).values({
       kind: KIND,

@@ -80,6 +80,7 @@ export const isLive = (ref: PipelineRef) =>
     eq(pipelines.layer, ref.layer),
     eq(pipelines.name, ref.name),
     isNull(pipelines.deletedAt),
+    ref.boundTo === undefined ? undefined : eq(pipelines.id, ref.boundTo),
   )
 
 const liveOne = (db: Queryable, ref: PipelineRef) => db.select().from(pipelines).where(isLive(ref)).as('page')
@@ -199,6 +200,6 @@ export async function publishedPipeline(sql: Sql, ref: PipelineRef): Promise<Pub
     from pipeline p
     left join pipeline_version v on v.pipeline_id = p.id and v.version_number = p.published_version
     where p.namespace = ${ref.namespace} and p.layer = ${ref.layer} and p.name = ${ref.name}
-      and p.deleted_at is null`
+      and p.deleted_at is null ${ref.boundTo === undefined ? sql`` : sql`and p.id = ${ref.boundTo}`}`
   return row ?? null
 }

@@ -1,3 +1,4 @@
+import { boundId } from '../access/bound.ts'
 import { notFound } from '../http/errors.ts'
 import type { PipelinePath } from '../http/names.ts'
 
@@ -6,9 +7,15 @@ export interface PipelineRef {
   namespace: string
   layer: string
   name: string
+  /** Then only the pipeline with this id is meant: what the caller's right was looked up for. */
+  boundTo?: string
 }
 
-export const refOf = ({ ns, layer, name }: PipelinePath): PipelineRef => ({ namespace: ns, layer, name })
+export const refOf = (path: PipelinePath): PipelineRef => {
+  const ref = { namespace: path.ns, layer: path.layer, name: path.name }
+  const boundTo = boundId(path)
+  return boundTo === undefined ? ref : { ...ref, boundTo }
+}
 
 /** Where a pipeline's files live; ends in '/'. */
 export const prefixOf = ({ namespace, layer, name }: PipelineRef) =>

@@ -1,6 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { visibleTo } from '../http/exchange.ts'
+import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { ErrorBody, PipelinePath } from '../http/names.ts'
 import { linkHeader, PageQuery, pageOf } from '../http/pagination.ts'
@@ -39,25 +39,34 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
         detail: { summary: 'List pipelines', description: 'Each with its latest run.' },
       },
     )
-    .post('', async ({ body, status }) => status(201, await pipelines.create(body)), {
-      body: CreatePipeline,
-      response: { 201: PipelineCreated, 400: ErrorBody, 409: ErrorBody },
-      detail: {
-        summary: 'Create a pipeline',
-        description: 'Writes a source that publishes and runs as it is, and `config.yaml`.',
+    .post(
+      '',
+      async ({ body, request, status }) =>
+        status(201, await pipelines.create(body, exchangeOf(request).access.owner, await visibleTo(request))),
+      {
+        body: CreatePipeline,
+        response: { 201: PipelineCreated, 400: ErrorBody, 403: ErrorBody, 409: ErrorBody },
+        detail: {
+          summary: 'Create a pipeline',
+          description: 'Writes a source that publishes and runs as it is, and `config.yaml`.',
+        },
       },
-    })
+    )
     .get('/:ns/:layer/:name', ({ params }) => pipelines.get(refOf(params)), {
       params: PipelinePath,
       response: { 200: Pipeline, 404: ErrorBody },
       detail: { summary: 'Get a pipeline' },
     })
-    .put('/:ns/:layer/:name', ({ params, body }) => pipelines.update(refOf(params), body), {
-      params: PipelinePath,
-      body: UpdatePipeline,
-      response: { 200: Pipeline, 400: ErrorBody, 404: ErrorBody },
-      detail: { summary: 'Update a pipeline', description: 'Changes the fields that are given.' },
-    })
+    .put(
+      '/:ns/:layer/:name',
+      ({ params, body, request }) => pipelines.update(refOf(params), body, exchangeOf(request).access),
+      {
+        params: PipelinePath,
+        body: UpdatePipeline,
+        response: { 200: Pipeline, 400: ErrorBody, 404: ErrorBody },
+        detail: { summary: 'Update a pipeline', description: 'Changes the fields that are given.' },
+      },
+    )
     .delete(
       '/:ns/:layer/:name',
       async ({ params, status }) => {
@@ -78,7 +87,8 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
       '/:ns/:layer/:name/publish',
       async ({ params, body, headers, request, status }) => {
         const key = idempotencyKeyOf(request, headers, body ?? {})
-        const outcome = await pipelines.publish(refOf(params), body?.message, key)
+        const visible = await visibleTo(request)
+        const outcome = await pipelines.publish(refOf(params), body?.message, key, visible)
         return outcome.kind === 'refused' ? status(422, outcome.body) : outcome.body
       },
       {

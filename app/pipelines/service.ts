@@ -1,6 +1,8 @@
 import type { Db, Sql } from '../../drizzle/client.ts'
 import type { LandingZoneNames, PinnedFiles } from '../../drizzle/schema/index.ts'
-import { EVERYTHING } from '../access/ports.ts'
+import { handOver } from '../access/hand-over.ts'
+import { type Access, EVERYTHING, UNLIMITED, type Visible } from '../access/ports.ts'
+import { zonesSeen } from '../access/sight.ts'
 import { alreadyExists } from '../http/errors.ts'
 import type { IdempotencyKey } from '../http/idempotency.ts'
 import { type Page, pageOf, sortOf } from '../http/pagination.ts'
@@ -72,17 +74,17 @@ export function makePipelineService(deps: PipelineDeps) {
    * visible only when the files are there. A crash in between leaves files without a pipeline, which the next creation
    * overwrites.
    */
-  async function create(body: CreatePipeline) {
+  async function create(body: CreatePipeline, owner: string | null = null, visible: Visible = EVERYTHING) {
     const { namespace, layer, name, type = 'sql', description = '' } = body
     const ref = { namespace, layer, name }
     await requireNamespace(namespace)
-    const source = await chosenSource(body)
+    const source = await chosenSource(body, visible)
     const files = Object.entries(
       starterFiles({ type, description, source, uniqueKey: uniqueKeyOf(body.unique_key) }),
     )
     const prefix = prefixOf(ref)
     await db.transaction(async (tx) => {
-      if (!(await insertPipeline(tx, { id: newId(), ...ref, type, description, ...firstDraft() })))
+      if (!(await insertPipeline(tx, { id: newId(), ...ref, type, owner, description, ...firstDraft() })))
         throw alreadyExists(`pipeline ${namespace}.${layer}.${name}`)
       await removeLeftFiles(tx, objects, prefix)
       await putAll(objects, prefix, files)
@@ -91,17 +93,27 @@ export function makePipelineService(deps: PipelineDeps) {
     return { ...created, files_created: files.map(([file]) => prefix + file) }
   }
 
-  async function chosenSource({ source = '', ...ref }: CreatePipeline): Promise<Source> {
+  async function chosenSource({ source = '', ...ref }: CreatePipeline, visible: Visible): Promise<Source> {
     if (source === '') return { kind: 'none' }
     const chosen = sourceOf(source, ref)
     if ('table' in chosen) return { kind: 'table', ref: chosen.table }
     // Landing files are named by their time, so what comes first is a file of the zone, not one of its sub-folders.
-    const { objects: landed } = await objects.list(`${ref.namespace}/landing/${chosen.zone}/`, { limit: 1 })
+    const isSeen = (await zonesSeen(sql, [`${ref.namespace}.${chosen.zone}`], visible)).length > 0
+    const { objects: landed } = isSeen
+      ? await objects.list(`${ref.namespace}/landing/${chosen.zone}/`, { limit: 1 })
+      : { objects: [] }
     return { kind: 'zone', zone: chosen.zone, reader: readerOf(landed[0]?.key) }
   }
 
-  async function update(ref: PipelineRef, change: UpdatePipeline) {
-    if (Object.keys(change).length > 0 && !(await changePipeline(db, ref, change))) throw noPipeline(ref)
+  /** `by` decides whether the owner may be changed; who was it keeps nothing that came with it. */
+  async function update(ref: PipelineRef, change: UpdatePipeline, by: Access = UNLIMITED) {
+    if (Object.keys(change).length === 0) return shapeOf(await existing(ref))
+    await db.transaction(async (tx) => {
+      const before = change.owner === undefined ? null : await lockPipeline(tx, ref)
+      if (before !== null && change.owner !== undefined)
+        await handOver(tx, { type: 'pipeline', id: before.id, owner: before.owner }, change.owner, by)
+      if (!(await changePipeline(tx, ref, change))) throw noPipeline(ref)
+    })
     return shapeOf(await existing(ref))
   }
 
@@ -183,8 +195,12 @@ export function makePipelineService(deps: PipelineDeps) {
     get: async (ref: PipelineRef) => shapeOf(await existing(ref)),
     update,
     remove,
-    publish: (ref: PipelineRef, message = '', key: IdempotencyKey | null = null) =>
-      publish(deps, ref, message, key),
+    publish: (
+      ref: PipelineRef,
+      message = '',
+      key: IdempotencyKey | null = null,
+      visible: Visible = EVERYTHING,
+    ) => publish(deps, ref, message, key, visible),
     versions,
     version,
     rollback: (ref: PipelineRef, request: RollbackPipeline) => rollback(deps, ref, request),

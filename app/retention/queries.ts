@@ -58,12 +58,13 @@ export async function replaceOverrides(
   return true
 }
 
-const isLive = ({ namespace, layer, name }: PipelineRef) =>
+const isLive = ({ namespace, layer, name, boundTo }: PipelineRef) =>
   and(
     eq(pipelines.namespace, namespace),
     eq(pipelines.layer, layer),
     eq(pipelines.name, name),
     isNull(pipelines.deletedAt),
+    boundTo === undefined ? undefined : eq(pipelines.id, boundTo),
   )
 
 /** What the last tick of the reaper did. */

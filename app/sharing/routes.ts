@@ -2,30 +2,100 @@
 import { type TSchema, Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { AppError } from '../http/errors.ts'
-import { ErrorBody, Instant, Uuid } from '../http/names.ts'
+import { exchangeOf } from '../http/exchange.ts'
+import { ErrorBody, Uuid } from '../http/names.ts'
+import {
+  AccessGrant,
+  CreateGrant,
+  GrantList,
+  GrantPath,
+  GrantQuery,
+  ResourceType,
+  Transfer,
+  Transferred,
+} from './schema.ts'
+import type { SharingService } from './service.ts'
 
-const ResourceType = t.Union([t.Literal('pipeline'), t.Literal('namespace'), t.Literal('landing_zone')], {
-  examples: ['pipeline'],
-  description: 'What kind of resource is shared',
-})
-const UserId = t.String({ examples: ['ann'], description: 'Id of a user' })
-const Permission = t.Union([t.Literal('read'), t.Literal('write'), t.Literal('admin')], {
-  examples: ['read'],
-  description: 'admin includes write, write includes read',
-})
+const REFUSALS = { 400: ErrorBody, 401: ErrorBody, 403: ErrorBody, 404: ErrorBody, 501: ErrorBody }
+const PRO = 'Pro edition; the community edition answers 501.'
 
-const Grant = t.Object({
-  grantee_id: UserId,
-  resource_type: ResourceType,
-  resource_id: Uuid,
-  permission: Permission,
-})
-const AccessGrant = t.Object({ id: Uuid, grantor_id: UserId, ...Grant.properties, created_at: Instant })
-const GrantList = t.Object({ grants: t.Array(AccessGrant), total: t.Integer() })
-const Transfer = t.Object({ resource_type: t.Literal('pipeline'), resource_id: Uuid, to_user_id: UserId })
-const Transferred = t.Object({ transferred: t.Literal(true), resource_id: Uuid, new_owner: UserId })
+const GRANT = {
+  response: { 201: AccessGrant, ...REFUSALS },
+  detail: {
+    summary: 'Grant access to a resource',
+    description: `Needs admin on it. What the same user has given the same user on it before is replaced. ${PRO}`,
+  },
+}
+const LIST = {
+  response: { 200: GrantList, 400: ErrorBody, 401: ErrorBody, 501: ErrorBody },
+  detail: {
+    summary: 'List the grants of a resource',
+    description: `Oldest first. Who has no admin on it sees what they have given and got. ${PRO}`,
+  },
+}
+const REVOKE = {
+  response: { 204: t.Void(), 401: ErrorBody, 403: ErrorBody, 404: ErrorBody, 501: ErrorBody },
+  detail: {
+    summary: 'Revoke a grant',
+    description: `By who created it, or the owner of the resource. Counts from the next request on. ${PRO}`,
+  },
+}
+const TRANSFER = {
+  response: { 200: Transferred, ...REFUSALS },
+  detail: {
+    summary: 'Hand a pipeline over to another owner',
+    description: `By its owner. The old owner keeps nothing but what was granted to them below admin. ${PRO}`,
+  },
+}
 
-/** For the document only: whatever is sent, the answer is the same. */
+/** Null: the community edition. */
+export const sharingRoutes = (sharing: SharingService | null) =>
+  sharing === null ? communityRoutes() : proRoutes(sharing)
+
+const proRoutes = (sharing: SharingService) =>
+  new Elysia({ prefix: '/sharing', tags: ['sharing'] })
+    .post(
+      '',
+      async ({ body, request, status }) => status(201, await sharing.grant(body, exchangeOf(request).access)),
+      { body: CreateGrant, ...GRANT },
+    )
+    .get('', ({ query, request }) => sharing.list(query, exchangeOf(request).access), {
+      query: GrantQuery,
+      ...LIST,
+    })
+    .delete(
+      '/:id',
+      async ({ params, request, status }) => {
+        await sharing.revoke(params.id, exchangeOf(request).access)
+        return status(204, undefined)
+      },
+      { params: GrantPath, ...REVOKE },
+    )
+    .post('/transfer', ({ body, request }) => sharing.transfer(body, exchangeOf(request).access), {
+      body: Transfer,
+      ...TRANSFER,
+    })
+
+/** Whatever is sent, the answer is the same: so what is sent is described for the document only. */
+const communityRoutes = () =>
+  new Elysia({ prefix: '/sharing', tags: ['sharing'] })
+    .post('', refuse, { ...GRANT, detail: { ...GRANT.detail, ...jsonDocument(CreateGrant) } })
+    .get('', refuse, {
+      ...LIST,
+      detail: {
+        ...LIST.detail,
+        parameters: [
+          parameterDocument('query', 'resource_type', ResourceType),
+          parameterDocument('query', 'resource_id', Uuid),
+        ],
+      },
+    })
+    .delete('/:id', refuse, {
+      ...REVOKE,
+      detail: { ...REVOKE.detail, parameters: [parameterDocument('path', 'id', Uuid)] },
+    })
+    .post('/transfer', refuse, { ...TRANSFER, detail: { ...TRANSFER.detail, ...jsonDocument(Transfer) } })
+
 const jsonDocument = (schema: TSchema) => ({
   requestBody: { required: true, content: { 'application/json': { schema: t.Unsafe<object>(schema) } } },
 })
@@ -41,42 +111,6 @@ const parameterDocument = (
   example: Array.isArray(examples) ? examples[0] : undefined,
   schema: t.Unsafe<object>(schema),
 })
-const REFUSALS = { 400: ErrorBody, 401: ErrorBody, 403: ErrorBody, 404: ErrorBody, 501: ErrorBody }
-const PRO = 'Pro edition. The community edition answers 501.'
-
-export const sharingRoutes = () =>
-  new Elysia({ prefix: '/sharing', tags: ['sharing'] })
-    .post('', refuse, {
-      response: { 201: AccessGrant, ...REFUSALS },
-      detail: { ...jsonDocument(Grant), summary: 'Grant access to a resource', description: PRO },
-    })
-    .get('', refuse, {
-      response: { 200: GrantList, 400: ErrorBody, 401: ErrorBody, 501: ErrorBody },
-      detail: {
-        summary: 'List the grants of a resource',
-        description: PRO,
-        parameters: [
-          parameterDocument('query', 'resource_type', ResourceType),
-          parameterDocument('query', 'resource_id', Uuid),
-        ],
-      },
-    })
-    .delete('/:id', refuse, {
-      response: { 204: t.Void(), 401: ErrorBody, 403: ErrorBody, 404: ErrorBody, 501: ErrorBody },
-      detail: {
-        summary: 'Revoke a grant',
-        description: PRO,
-        parameters: [parameterDocument('path', 'id', Uuid)],
-      },
-    })
-    .post('/transfer', refuse, {
-      response: { 200: Transferred, ...REFUSALS },
-      detail: {
-        ...jsonDocument(Transfer),
-        summary: 'Hand a pipeline over to another owner',
-        description: PRO,
-      },
-    })
 
 function refuse(): never {
   throw new AppError(501, 'UNAVAILABLE', 'sharing is not available in the community edition')

@@ -12,9 +12,13 @@ import type { TypedConfig } from './schema.ts'
 export async function livePipelineId(sql: Sql | SqlTx, ref: PipelineRef): Promise<PipelineId | null> {
   const [row] = await sql<{ id: PipelineId }[]>`
     select id from pipeline
-    where namespace = ${ref.namespace} and layer = ${ref.layer} and name = ${ref.name} and deleted_at is null`
+    where ${isLive(sql, ref)}`
   return row?.id ?? null
 }
+
+const isLive = (sql: Sql | SqlTx, { namespace, layer, name, boundTo }: PipelineRef) => sql`
+  namespace = ${namespace} and layer = ${layer} and name = ${name} and deleted_at is null
+  ${boundTo === undefined ? sql`` : sql`and id = ${boundTo}`}`
 
 /** Keeps the pipeline live, and its number of triggers as it is, until the transaction ends; `now` is read after that. */
 export async function lockForTriggers(
@@ -23,7 +27,7 @@ export async function lockForTriggers(
 ): Promise<{ pipelineId: PipelineId; triggers: number; now: Date } | null> {
   const locked = await tx<{ id: PipelineId }[]>`
     select id from pipeline
-    where namespace = ${ref.namespace} and layer = ${ref.layer} and name = ${ref.name} and deleted_at is null
+    where ${isLive(tx, ref)}
     for no key update`
   const [pipeline] = locked
   if (pipeline === undefined) return null

@@ -1,0 +1,50 @@
+// Built-in enforcement: owners and grants are rows, and each question is one statement. Nothing is remembered between
+// requests, so what was revoked is gone with the next one.
+import type { Sql } from '../../drizzle/client.ts'
+import type { Identity } from '../http/auth.ts'
+import type { Enforcement, Permission, Visible } from './ports.ts'
+
+/** What includes a permission, itself among them. */
+const INCLUDING: Record<Permission, Permission[]> = {
+  read: ['read', 'write', 'admin'],
+  write: ['write', 'admin'],
+  admin: ['admin'],
+}
+
+/** Who has no subject owns nothing, and nothing is shared with them. */
+export const makeEnforcement = ({ sql }: { sql: Sql }): Enforcement => ({
+  async check({ userId }, resource, permission) {
+    if (userId === '') return false
+    if (resource.owner === userId) return true
+    const [row] = await sql<{ may: boolean }[]>`
+      with space as (select id, owner from namespace where name = ${resource.namespace})
+      select exists (select from space where owner = ${userId})
+        or exists (
+          select from access_grant g
+          where g.grantee_id = ${userId} and g.permission = any(${INCLUDING[permission]}::text[]) and (
+            (g.resource_type = ${resource.type} and g.resource_id = ${resource.id})
+            or (g.resource_type = 'namespace' and g.resource_id = (select id from space)))) as may`
+    return row?.may === true
+  },
+
+  async listVisible({ userId }: Identity): Promise<Visible> {
+    if (userId === '') return { pipelines: [], zones: [], namespaces: [] }
+    // Deleted pipelines are among them: their runs are still to be seen by who saw them before.
+    const [row] = await sql<{ pipelines: string[]; zones: string[]; namespaces: string[] }[]>`
+      with given as materialized (
+        select resource_type as type, resource_id as id from access_grant where grantee_id = ${userId}),
+      spaces as materialized (
+        select name from namespace
+        where owner = ${userId} or id in (select id from given where type = 'namespace'))
+      select array(
+          select id from pipeline where owner = ${userId}
+          union select id from pipeline where namespace in (select name from spaces)
+          union select id from given where type = 'pipeline')::text[] as pipelines,
+        array(
+          select id from landing_zone where owner = ${userId}
+          union select id from landing_zone where namespace in (select name from spaces)
+          union select id from given where type = 'landing_zone')::text[] as zones,
+        array(select name from spaces) as namespaces`
+    return row ?? { pipelines: [], zones: [], namespaces: [] }
+  },
+})

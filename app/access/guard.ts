@@ -1,0 +1,38 @@
+// Asks the rule of each route before its handler runs.
+import { forbidden } from '../http/errors.ts'
+import type { Route } from '../http/route-table.ts'
+import type { Access } from './ports.ts'
+import type { Resources } from './resources.ts'
+import { type Asked, RULES, type Rule } from './rules.ts'
+
+export type Guard = (route: Route, asked: Partial<Asked> & { access: Access }) => void | Promise<void>
+
+/** Throws when a route has no rule: what nobody has thought of is not served. */
+export function makeGuard(routes: readonly Route[], resources: Resources): Guard {
+  const rules = new Map<Route, Rule>()
+  for (const route of routes) {
+    const rule = RULES[`${route.method} ${route.pattern}`]
+    if (rule === undefined)
+      throw new Error(
+        `${route.method} ${route.pattern} has no rule: say in app/access/rules.ts who may use it`,
+      )
+    rules.set(route, rule)
+  }
+  return (route, { params = {}, query = {}, body, access }) => {
+    const rule = rules.get(route)
+    if (rule === undefined) throw new Error(`${route.method} ${route.pattern} is not guarded`)
+    if (!access.isAdmin) return rule.check({ params, query, body, access }, resources)
+  }
+}
+
+/** For uploads, which say in their body where they go: rejects with 403. */
+export type MayWriteFile = (access: Access, path: string) => Promise<void>
+
+/** Without resources nothing is anybody's, and everybody may. */
+export const fileWriting =
+  (resources: Resources | undefined): MayWriteFile =>
+  async (access, path) => {
+    if (resources === undefined || access.isAdmin) return
+    if (!(await access.may(await resources.file(path), 'write')))
+      throw forbidden('this needs the right to write what the file belongs to')
+  }

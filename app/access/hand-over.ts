@@ -1,0 +1,34 @@
+// What happens to grants when a thing changes hands or goes: always in the transaction of that.
+import { and, eq } from 'drizzle-orm'
+import type { Tx } from '../../drizzle/client.ts'
+import { accessGrants } from '../../drizzle/schema/index.ts'
+import { forbidden } from '../http/errors.ts'
+import type { Access, Resource } from './ports.ts'
+
+/**
+ * To be called for a locked row, before its owner changes. 403 unless `by` is its owner or an administrator. What others
+ * had given the old owner would leave them with all that they hand over, so it goes; other grants stay.
+ */
+export async function handOver(
+  tx: Tx,
+  { type, id, owner }: Pick<Resource, 'type' | 'id' | 'owner'>,
+  to: string | null,
+  by: Access,
+): Promise<void> {
+  if (to === owner) return
+  if (!by.isAdmin && (owner === null || owner !== by.owner)) throw forbidden('only the owner hands it over')
+  if (owner === null) return
+  await tx
+    .delete(accessGrants)
+    .where(
+      and(ofResource({ type, id }), eq(accessGrants.granteeId, owner), eq(accessGrants.permission, 'admin')),
+    )
+}
+
+/** With what they are about: whatever takes its name later is another thing. */
+export const deleteGrantsOf = async (tx: Tx, resource: Pick<Resource, 'type' | 'id'>): Promise<void> => {
+  await tx.delete(accessGrants).where(ofResource(resource))
+}
+
+const ofResource = ({ type, id }: Pick<Resource, 'type' | 'id'>) =>
+  and(eq(accessGrants.resourceId, id), eq(accessGrants.resourceType, type))

@@ -1,0 +1,53 @@
+import { expect, test } from 'bun:test'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Elysia } from 'elysia'
+import { documentedPath } from '../http/route-table.ts'
+import { testApp } from '../test-app.ts'
+import { UNLIMITED } from './ports.ts'
+import type { Resources } from './resources.ts'
+import { RULES } from './rules.ts'
+
+interface Document {
+  paths: Record<string, Record<string, { security?: object[] }>>
+}
+
+/** Every route of the API that takes a credential of ours. */
+async function documented(): Promise<string[]> {
+  const text = await readFile(join(import.meta.dirname, '../../docs/openapi.json'), 'utf8')
+  const { paths }: Document = JSON.parse(text)
+  return Object.entries(paths).flatMap(([path, operations]) =>
+    Object.entries(operations).flatMap(([method, { security }]) =>
+      security === undefined ? [`${method.toUpperCase()} ${path}`] : [],
+    ),
+  )
+}
+
+test('every route of the API has a rule, and every rule a route', async () => {
+  const ruled = Object.keys(RULES).map((key) => {
+    const [method, pattern = ''] = key.split(' ')
+    return `${method} ${documentedPath(pattern)}`
+  })
+  expect(ruled.sort()).toEqual((await documented()).sort())
+})
+
+test('what changes something is open to everybody in a few places only', async () => {
+  const open = Object.entries(RULES).flatMap(([key, { says }]) =>
+    !key.startsWith('GET ') && says.startsWith('anybody') ? [key] : [],
+  )
+  expect(open.sort()).toEqual(['POST /api/v1/namespaces', 'POST /api/v1/query'])
+})
+
+const resources = {} as Resources
+const enforcement = { check: async () => false, listVisible: UNLIMITED.visible }
+
+test('a route that nobody has made a rule for keeps the Pro edition from starting', () => {
+  const api = [new Elysia().get('/forgotten', () => 'secret')]
+  const build = () =>
+    testApp({ api, config: { edition: 'pro', apiKey: 'key' }, ownership: { resources, enforcement } })
+  expect(build).toThrow('GET /api/v1/forgotten has no rule')
+})
+
+test('the Pro edition does not start without ownership', () => {
+  expect(() => testApp({ config: { edition: 'pro', apiKey: 'key' } })).toThrow(/ownership/)
+})

@@ -1,0 +1,120 @@
+// A service of the Pro edition with an identity provider, and callers who hold tokens of it.
+import { createPrivateKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { startOwnService } from '../own-service.ts'
+
+const AUDIENCE = 'sluice-e2e'
+export const KEY = 'a-key-of-a-machine'
+
+export interface Answer {
+  status: number
+  /** Empty for a stream of events, which is left at once. */
+  text: string
+  /** Of JSON; undefined for all else. */
+  json: unknown
+}
+
+/** Who asks: headers that say so. */
+export type Caller = Readonly<Record<string, string>>
+
+export interface ProService {
+  url: string
+  /** A token of the provider, with more claims. */
+  user(subject: string, claims?: object): Caller
+  /** By a token with the role `admin`. */
+  root: Caller
+  machine: Caller
+  ask(caller: Caller, method: string, path: string, body?: object | FormData): Promise<Answer>
+  /** As `ask`; rejects unless the status is this one. */
+  must(
+    status: number,
+    caller: Caller,
+    method: string,
+    path: string,
+    body?: object,
+  ): Promise<Record<string, unknown>>
+  stop(): Promise<void>
+}
+
+const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+const signed = (header: object, claims: object, key: KeyObject) => {
+  const input = `${part(header)}.${part(claims)}`
+  const digest = key.asymmetricKeyType === 'ed25519' ? null : 'sha256'
+  return `${input}.${sign(digest, Buffer.from(input), key).toString('base64url')}`
+}
+
+/** Runners and query services are off unless `env` says otherwise: who may do what is decided before they are asked. */
+export async function startProService(env: Record<string, string> = {}): Promise<ProService> {
+  const keys = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  const vendor = generateKeyPairSync('ed25519')
+  const provider = createServer((request, response) => {
+    const jwk = { ...keys.publicKey.export({ format: 'jwk' }), kid: 'one', alg: 'RS256', use: 'sig' }
+    response.setHeader('content-type', 'application/json')
+    response.end(
+      JSON.stringify(request.url === '/keys' ? { keys: [jwk] } : { issuer, jwks_uri: `${issuer}/keys` }),
+    )
+  })
+  await new Promise<void>((resolve) => provider.listen(0, '127.0.0.1', resolve))
+  const issuer = `http://127.0.0.1:${(provider.address() as AddressInfo).port}`
+  const license = { type: 'team', expires_at: '2999-01-01T00:00:00Z', max_users: 50 }
+  const service = await startOwnService({
+    EDITION: 'pro',
+    LICENSE: signed(
+      { alg: 'EdDSA' },
+      license,
+      createPrivateKey(vendor.privateKey.export({ format: 'pem', type: 'pkcs8' })),
+    ),
+    LICENSE_PUBLIC_KEY: String(vendor.publicKey.export({ format: 'jwk' }).x),
+    OIDC_ISSUER: issuer,
+    OIDC_AUDIENCE: AUDIENCE,
+    PLATFORM_API_KEYS: `ci:${KEY}`,
+    AUTH_FAILURES: '100000',
+    RATE_LIMIT: 'off',
+    RUNNER_URLS: 'none',
+    QUERY_URLS: 'none',
+    ...env,
+  })
+
+  const user = (subject: string, claims: object = {}): Caller => {
+    const now = Math.floor(Date.now() / 1_000)
+    const all = { iss: issuer, aud: AUDIENCE, sub: subject, exp: now + 3_600, ...claims }
+    return {
+      authorization: `Bearer ${signed({ alg: 'RS256', typ: 'JWT', kid: 'one' }, all, keys.privateKey)}`,
+    }
+  }
+
+  async function ask(caller: Caller, method: string, path: string, body?: object): Promise<Answer> {
+    const isForm = body instanceof FormData
+    const response = await fetch(service.url + path, {
+      method,
+      headers: { ...caller, ...(body === undefined || isForm ? {} : { 'content-type': 'application/json' }) },
+      body: body === undefined ? undefined : isForm ? body : JSON.stringify(body),
+    })
+    const type = response.headers.get('content-type') ?? ''
+    if (type.startsWith('text/event-stream')) {
+      await response.body?.cancel()
+      return { status: response.status, text: '', json: undefined }
+    }
+    const text = await response.text()
+    return { status: response.status, text, json: type.includes('json') ? JSON.parse(text) : undefined }
+  }
+
+  return {
+    url: service.url,
+    user,
+    root: user('root', { roles: ['admin'] }),
+    machine: { 'x-api-key': KEY },
+    ask,
+    async must(status, caller, method, path, body) {
+      const answer = await ask(caller, method, path, body)
+      if (answer.status !== status)
+        throw new Error(`${method} ${path}: ${answer.status} in place of ${status}: ${answer.text}`)
+      return typeof answer.json === 'object' && answer.json !== null ? { ...answer.json } : {}
+    },
+    stop: async () => {
+      await service.stop()
+      provider.close()
+    },
+  }
+}
