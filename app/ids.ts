@@ -27,26 +27,35 @@ export function newId(): string {
     latest += 1
     counter = 0
   }
-  const bytes = sixteenBytes()
-  bytes.writeUIntBE(latest, 0, 6)
-  bytes.writeUInt16BE(0x7000 | counter, 6)
-  bytes.writeUInt8(0x80 | (bytes.readUInt8(8) & 0x3f), 8)
-  const hex = bytes.toString('hex')
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+  if (timeOf !== latest) {
+    timeOf = latest
+    const hex = latest.toString(16).padStart(12, '0')
+    time = `${hex.slice(0, 8)}-${hex.slice(8)}`
+  }
+  const random = sixteenDigits()
+  const variant = VARIANTS[HEX.indexOf(random.charAt(0))]
+  return `${time}-${(0x7000 | counter).toString(16)}-${variant}${random.slice(1, 4)}-${random.slice(4)}`
 }
 
-/** Asked for many at a time, which costs little more than asking for one. */
+const HEX = '0123456789abcdef'
+const VARIANTS = '89ab89ab89ab89ab'
+
+/** The first two groups of ids of this millisecond. */
+let time = ''
+let timeOf = 0
+
+/** Asked for many at a time and written as text at once: each by itself would cost more than the rest of an id. */
 const POOL_BYTES = 4_096
-let pool = randomBytes(POOL_BYTES)
+let pool = ''
 let used = 0
 
-function sixteenBytes() {
-  if (used === POOL_BYTES) {
-    pool = randomBytes(POOL_BYTES)
+function sixteenDigits() {
+  if (used === pool.length) {
+    pool = randomBytes(POOL_BYTES).toString('hex')
     used = 0
   }
   used += 16
-  return pool.subarray(used - 16, used)
+  return pool.slice(used - 16, used)
 }
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
