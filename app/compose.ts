@@ -44,6 +44,7 @@ import { previewRoutes } from './pipelines/preview-routes.ts'
 import { pipelineRoutes } from './pipelines/routes.ts'
 import { makePipelineService } from './pipelines/service.ts'
 import { makeSourceReferences } from './pipelines/source-references.ts'
+import { makePlugins } from './plugins/plugins.ts'
 import { qualityTestRoutes } from './quality-tests/routes.ts'
 import { makeQualityTestService } from './quality-tests/service.ts'
 import { queryRoutes, schemaRoutes } from './query/routes.ts'
@@ -201,12 +202,13 @@ export async function composeService({
   const clearUpUpload = makeClearUp({ sql, objects })
   const audit = config.audit ? makeAuditService({ sql, clock, newId, log }) : noAudit
 
+  const plugins = makePlugins(config.plugins, { sql, log, clock, observe: metrics.rpcEnded })
   const ownership =
     config.edition === 'pro'
       ? {
           resources: makeResources({ sql, objects }),
-          enforcement: makeEnforcement({ sql }),
-          sharing: makeSharing({ sql, newId }),
+          enforcement: plugins.enforcementOr(makeEnforcement({ sql })),
+          sharing: plugins.sharingOr(makeSharing({ sql, newId })),
         }
       : undefined
   const sight = ownership && makeCodeSight({ sql, ...ownership, admins: config.plugins.admins })
@@ -216,6 +218,7 @@ export async function composeService({
     config,
     log,
     ownership,
+    plugins,
     audit: audit.record,
     clock,
     newId,
@@ -225,6 +228,7 @@ export async function composeService({
       s3: () => objects.ping(),
       runner: config.runnerUrls === null ? null : runners.check,
       query: queryServices === null ? null : queryServices.check,
+      ...plugins.checks,
     },
     describePython: async (signal) =>
       weakest(

@@ -26,6 +26,7 @@ import type { NewId } from './ids.ts'
 import { inspectorPage } from './inspector/page/routes.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
+import type { Plugins } from './plugins/plugins.ts'
 import { openApiDocument } from './swagger/openapi.ts'
 import { swaggerRoutes } from './swagger/routes.ts'
 
@@ -41,6 +42,7 @@ export interface AppParts {
     | 'gitCommit'
     | 'license'
     | 'oidc'
+    | 'plugins'
     | 'rateLimit'
     | 'runnerUrls'
     | 'trustedProxies'
@@ -52,8 +54,8 @@ export interface AppParts {
   metrics: Metrics
   readiness: ReadinessChecks
   describePython?: (signal: AbortSignal) => Promise<PythonHealth | null>
-  /** In place of the modes that the configuration names: a plugin's. */
-  authenticate?: Authenticate
+  /** What answers in place of what is built in. */
+  plugins?: Pick<Plugins, 'auth' | 'describe'>
   /** Of the Pro edition, and only there: what is whose, and who may do what with it. */
   ownership?: { resources: Resources; enforcement: Enforcement }
   /** Told of every answer. */
@@ -76,11 +78,12 @@ export interface App {
 
 export function buildApp(parts: AppParts): App {
   const { config, metrics, ownership } = parts
-  const authenticate = parts.authenticate ?? authenticateBy(parts)
+  const { auth = null, describe: describePlugins } = parts.plugins ?? {}
+  const authenticate = authenticateBy(parts)
   if ((config.edition === 'pro') !== (ownership !== undefined))
     throw new Error('ownership belongs to the Pro edition, which does not start without it')
   const health = healthRoutes(makeHealthService(parts), metrics, config)
-  const plainApi = together([...parts.api, featureRoutes(config)], '/api/v1')
+  const plainApi = together([...parts.api, featureRoutes(config, describePlugins)], '/api/v1')
   const apiRoutes = routesOf(plainApi, 'identity')
   const api = ownership === undefined ? plainApi : guarded(plainApi, apiRoutes, ownership.resources)
   const ownCredential = together(parts.ownCredential, '/api/v1')
@@ -90,7 +93,7 @@ export function buildApp(parts: AppParts): App {
       routes: [...api.routes, ...ownCredential.routes, ...health.routes],
       version: config.version,
       hasKeys: config.apiKeys.length > 0,
-      hasTokens: config.oidc !== null,
+      hasTokens: config.oidc !== null || auth !== null,
     }),
   )
   const open = together([health, swagger, inspectorPage()])
@@ -117,6 +120,7 @@ export function buildApp(parts: AppParts): App {
       ]),
       perform: async (request) => await elysia.fetch(request),
       authenticate,
+      authorize: auth?.authorize ?? null,
       accessOf: ownership === undefined ? everythingToAll : accessBy(ownership.enforcement),
       limitRequest: makeLimitRequest(config.rateLimit, parts.clock),
       cors: makeCors(config.corsOrigins),
@@ -139,8 +143,10 @@ function guarded(api: AnyElysia, routes: readonly Route[], resources: Resources)
 }
 
 /** What the configuration lets in. */
-function authenticateBy({ config, clock, log }: AppParts): Authenticate {
-  if (config.edition === 'pro' && config.apiKeys.length === 0 && config.oidc === null)
+function authenticateBy({ config, clock, log, plugins }: AppParts): Authenticate {
+  const tokens = plugins?.auth?.tokens ?? null
+  if (config.plugins.auth !== null && tokens === null) throw new Error('the auth plugin is not connected')
+  if (config.edition === 'pro' && config.apiKeys.length === 0 && config.oidc === null && tokens === null)
     throw new Error('the Pro edition is not open to everybody: nothing here can tell who comes')
   const onFailure = (error: unknown) =>
     log.warn('the identity provider cannot be asked for its keys', { error })
@@ -148,7 +154,7 @@ function authenticateBy({ config, clock, log }: AppParts): Authenticate {
     apiKeys: config.apiKeys.length === 0 ? null : makeApiKeys(config.apiKeys),
     tokens:
       config.oidc === null
-        ? null
+        ? tokens
         : makeAccessTokens(config.oidc, {
             keys: makeIssuerKeys({ issuer: config.oidc.issuer, clock, onFailure }),
             clock,

@@ -8,7 +8,7 @@ import type { Clock } from '../clock.ts'
 import type { NewId } from '../ids.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
-import type { Authenticate, Identity } from './auth.ts'
+import type { Authenticate, Authorize, Identity } from './auth.ts'
 import type { ClientAddress, Peer } from './client-address.ts'
 import type { Cors } from './cors.ts'
 import { errorResponse, toAppError } from './error-response.ts'
@@ -22,6 +22,8 @@ export interface ExchangeDeps {
   /** Elysia: runs the route that the table found. Throws what the handler threw. */
   perform(request: Request): Promise<Response>
   authenticate: Authenticate
+  /** A plugin's. Null: only what a route is called on decides. */
+  authorize: Authorize | null
   accessOf: AccessOf
   limitRequest: LimitRequest
   cors: Cors
@@ -165,6 +167,17 @@ function enter(
   }
   if (deps.cors.isForgery(request)) throw forbidden('pages of other sites may not write')
   checkEncoding(target)
+  if (identity === null || deps.authorize === null) return served(deps, arrival, route)
+  return authorized(deps.authorize(identity, route), () => served(deps, arrival, route))
+}
+
+async function authorized(mayCall: boolean | Promise<boolean>, serve: () => Response | Promise<Response>) {
+  if (!(await mayCall)) throw forbidden('this is not open to you')
+  return serve()
+}
+
+function served(deps: ExchangeDeps, arrival: Arrival, route: Route): Response | Promise<Response> {
+  const { request } = arrival
   if (route.constant === null) return performed(deps, arrival, route)
   return new Response(request.method === 'HEAD' ? null : route.constant, CONSTANT)
 }
