@@ -32,5 +32,8 @@ export function cut(rows: number, fileRows: number): { from: number; to: number 
 export const SMALL_FILES_LIMIT = 8
 /** A file with fewer rows than this share of a full one is small. */
 export const SMALL_SHARE = 0.25
+/** Rows can be wide: a larger file is no small one, and no write rewrites more than this for the sake of order alone. */
+export const SMALL_BYTES = 33_554_432
+export const GATHERED_BYTES = 134_217_728
 /** Partitions one write may fill: each is a file, and most are a mistake. */
 export const PARTITIONS_LIMIT = 10_000

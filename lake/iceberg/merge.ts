@@ -96,10 +96,13 @@ export class FileWriter {
   /** The columns of the table, quoted. */
   readonly #names: readonly string[]
   readonly #partitions: readonly ComputedPartition[]
+  readonly #written: number
 
-  constructor(engine: WriteEngine, target: Target) {
+  /** `written`: how many files another writer has written to the same directory. */
+  constructor(engine: WriteEngine, target: Target, written = 0) {
     this.#engine = engine
     this.#target = target
+    this.#written = written
     this.#names = target.schema.fields.map(({ name }) => quoteName(name))
     this.#partitions = computedPartitions(target.spec, target.schema)
   }
@@ -182,7 +185,7 @@ export class FileWriter {
 
   async #copy(select: string, partition: PartitionTuple): Promise<void> {
     const { directory, schema } = this.#target
-    const path = `${directory}/part-${this.files.length}.parquet`
+    const path = `${directory}/part-${this.#written + this.files.length}.parquet`
     const copied = await this.#engine.copy(
       `COPY (${select}) TO ${quoteText(path)}
        (FORMAT parquet, COMPRESSION zstd, FIELD_IDS ${fieldIdsLiteral(schema.fields)}, RETURN_STATS)`,

@@ -363,6 +363,23 @@ describe('only what is affected is touched', () => {
     )
   })
 
+  test('rows that are only added do not leave a file for each write, and older snapshots keep theirs', async () => {
+    for (const partitionBy of [[], [{ column: 'part', transform: 'identity' as const }]]) {
+      const rules = { mergeStrategy: 'append_only' as const, partitionBy }
+      const one = (n: number) => `SELECT ${n} AS id, ${n % 2} AS part`
+      let { table } = await lake.writeBy(null, one(0), rules)
+      const early = table
+      for (let n = 1; n < 40; n += 1) ({ table } = await lake.writeBy(table, one(n), rules))
+      const most = (SMALL_FILES_LIMIT + 1) * (partitionBy.length + 1)
+      expect((await filesOf(table)).length).toBeLessThanOrEqual(most)
+      const [sums] = await lake.rows(
+        `SELECT count(*)::INTEGER AS n, sum(id)::INTEGER AS total FROM ${await lake.source(table)}`,
+      )
+      expect(sums).toEqual({ n: 40, total: 780 })
+      expect(await lake.rows(`FROM ${await lake.source(early)}`)).toEqual([{ id: 0, part: 0 }])
+    }
+  })
+
   test('a file that grows is cut in two', async () => {
     const { table } = await lake.writeBy(null, 'SELECT range * 10 AS id FROM range(50)', incremental, {
       fileRows: 50,

@@ -1,7 +1,15 @@
 // The write strategies: from the result of a pipeline to the files that its table gains and loses (docs/semantics.md).
 
 import { byName, type NextSchema, schemaForAppend, schemaForReplace } from './evolution.ts'
-import { FILE_BYTES, FILE_ROWS, fileRowsFor, SMALL_FILES_LIMIT, SMALL_SHARE } from './layout.ts'
+import {
+  FILE_BYTES,
+  FILE_ROWS,
+  fileRowsFor,
+  GATHERED_BYTES,
+  SMALL_BYTES,
+  SMALL_FILES_LIMIT,
+  SMALL_SHARE,
+} from './layout.ts'
 import { tupleText } from './manifest.ts'
 import {
   BATCH,
@@ -25,6 +33,7 @@ import {
   fieldsWritten,
   quoteName,
   quoteText,
+  readTable,
   selectForTable,
   selectForWrite,
 } from './sql.ts'
@@ -100,9 +109,27 @@ export async function writeByStrategy(write: ResultWrite): Promise<TableChange> 
   if (mergeStrategy !== 'full_refresh' && mergeStrategy !== 'append_only') return mergeResult(write, shape)
   const files = isPlain ? await copyResult(write, shape) : await sortResult(write, shape)
   const rowsWritten = files.reduce((sum, { recordCount }) => sum + recordCount, 0)
-  const isNothing = mergeStrategy === 'append_only' && write.table !== null && rowsWritten === 0
-  const operation = mergeStrategy === 'append_only' ? 'append' : 'overwrite'
-  return { ...shape.change, files, replaced: [], rowsWritten, operation: isNothing ? null : operation }
+  if (mergeStrategy === 'full_refresh')
+    return { ...shape.change, files, replaced: [], rowsWritten, operation: 'overwrite' }
+  if (write.table !== null && rowsWritten === 0)
+    return { ...shape.change, files, replaced: [], rowsWritten, operation: null }
+  const gathered = await gatherSmall(write, shape, files.length)
+  return {
+    ...shape.change,
+    files: [...files, ...gathered.files],
+    replaced: gathered.replaced,
+    rowsWritten,
+    operation: gathered.replaced.length > 0 ? 'rewrite' : 'append',
+  }
+}
+
+/**
+ * What is wrong with writing a result of these columns, before there are any rows: what `writeByStrategy` would throw of
+ * them. `table`: null, where there is none yet.
+ * @throws UnsupportedWrite, UnsupportedColumn, IncompatibleColumn, UnsupportedPartition, UnsupportedTable
+ */
+export function checkWrite(write: Pick<ResultWrite, 'rules' | 'columns' | 'table' | 'stage' | 'at'>): void {
+  shapeOfResult(write)
 }
 
 interface Shape {
@@ -117,7 +144,13 @@ interface Shape {
   readonly order: readonly NestedField[]
 }
 
-function shapeOfResult({ rules, columns, table, stage, at }: ResultWrite): Shape {
+function shapeOfResult({
+  rules,
+  columns,
+  table,
+  stage,
+  at,
+}: Pick<ResultWrite, 'rules' | 'columns' | 'table' | 'stage' | 'at'>): Shape {
   const isHistory = rules.mergeStrategy === 'scd2'
   const own = isHistory ? historyColumns(rules, columns) : []
   const previous = table ? { schema: currentSchema(table), lastColumnId: table['last-column-id'] } : undefined
@@ -330,9 +363,38 @@ async function candidatesOf(
     .map((file) => ({ file, isGathered: gathered.has(file) }))
 }
 
+/**
+ * Small files of a table that rows are only added to, written anew as large ones once they have become many: in the same
+ * commit as the new rows, so that readers of the one before keep theirs. `written`: files there are in the directory.
+ */
+async function gatherSmall(
+  write: ResultWrite,
+  shape: Shape,
+  written: number,
+): Promise<{ files: readonly WrittenFile[]; replaced: readonly TableFile[] }> {
+  const nothing = { files: [], replaced: [] }
+  const { table, reader } = write
+  const snapshot = table ? currentSnapshot(table) : undefined
+  if (table === null || snapshot === undefined) return nothing
+  if (Number(snapshot.summary['total-data-files'] ?? Number.POSITIVE_INFINITY) <= SMALL_FILES_LIMIT)
+    return nothing
+  const files = await tableFilesOf(await dataManifestsOf(table, snapshot['snapshot-id'], reader), reader)
+  const target = targetOf(write, shape, 0)
+  const replaced = [...smallFiles(files, target.fileRows)]
+  if (replaced.length === 0) return nothing
+  const { engine, paths } = await write.open(replaced)
+  const rows = replaced.reduce((sum, { file }) => sum + file.recordCount, 0)
+  const writer = new FileWriter(engine, target, written)
+  const order = shape.order.map(({ name }) => quoteName(name))
+  await writer.write(readTable(shape.schema, paths), rows, order)
+  return { files: writer.files, replaced }
+}
+
 /** Of each partition with many small files, as many as make a full one. */
 function smallFiles(files: readonly TableFile[], fileRows: number): Set<TableFile> {
-  const small = files.filter(({ file }) => file.recordCount < fileRows * SMALL_SHARE)
+  const small = files.filter(
+    ({ file }) => file.recordCount < fileRows * SMALL_SHARE && file.sizeBytes < SMALL_BYTES,
+  )
   const chosen = new Set<TableFile>()
   for (const group of Map.groupBy(
     small,
@@ -340,9 +402,11 @@ function smallFiles(files: readonly TableFile[], fileRows: number): Set<TableFil
   ).values()) {
     if (group.length <= SMALL_FILES_LIMIT) continue
     let rows = 0
+    let bytes = 0
     for (const file of group.toSorted((a, b) => a.file.recordCount - b.file.recordCount)) {
       rows += file.file.recordCount
-      if (rows > fileRows) break
+      bytes += file.file.sizeBytes
+      if (rows > fileRows || bytes > GATHERED_BYTES) break
       chosen.add(file)
     }
   }
