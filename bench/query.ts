@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { startService } from '../.setup/service.ts'
 import { figuresOf, printFigures } from './figures.ts'
+import { cpuBetween, type PartsCpu, partsCpu } from './parts.ts'
 
 const CALLERS = 50
 const QUERIES_OF_CALLER = 40
@@ -48,19 +49,26 @@ export async function benchQuery() {
     for (const { name, table, sql, times } of QUERIES) {
       const overHttp: number[] = []
       const alone: number[] = []
+      let before: PartsCpu = {}
       const files = await filesOf(table)
       const sqlOn = (source: string, n: number) =>
         sql.replace('$table', source).replace('$n', String((n * 7) % 500))
       const warmUp = Math.ceil(times / 5)
       for (let n = 0; n < times + warmUp; n += 1) {
+        if (n === warmUp) before = partsCpu(service.dataDir)
         const http = await took(() => query(sqlOn(`gold.${table}`, n)))
         const raw = await took(() => rowsOf(connection, sqlOn(files, n)))
         if (n < warmUp) continue
         overHttp.push(http)
         alone.push(raw)
       }
+      const spent = cpuBetween(before, partsCpu(service.dataDir))
       const [http, raw] = [figuresOf(overHttp), figuresOf(alone)]
       printFigures({ [`POST /query: ${name}`]: http, 'DuckDB alone': raw }, 'DuckDB alone')
+      const parts = Object.entries(spent).filter(([, ms]) => ms / times >= 0.01)
+      console.log(
+        `  CPU of a query, ms: ${parts.map(([part, ms]) => `${part} ${(ms / times).toFixed(2)}`).join(', ')}`,
+      )
       const more = (http.p50 - raw.p50).toFixed(2)
       console.log(`  ${name}: ${more} ms more than DuckDB alone, ${(http.p50 / raw.p50).toFixed(2)} times\n`)
     }

@@ -1,4 +1,5 @@
 // What the environments of the runner and of the query service have in common, and how their values are read.
+import { mkdir, realpath } from 'node:fs/promises'
 import type { EngineSize } from '../lake/engine/instance.ts'
 
 export interface Settings {
@@ -91,4 +92,27 @@ export function readSettings(
   }
   if (problems.length > 0) throw new SettingsError(`invalid configuration: ${problems.join('; ')}`)
   return settings
+}
+
+/**
+ * The same settings with the absolute names of both directories, free of symbolic links: engines work in directories of
+ * their own, and judge a file by where its links lead. Makes what is not there. Throws SettingsError.
+ */
+export async function withRealDirectories<Given extends Settings>(settings: Given): Promise<Given> {
+  const { scratchDir, lakeDir } = settings
+  return {
+    ...settings,
+    scratchDir: await realDirectory('SCRATCH_DIR', scratchDir),
+    lakeDir: lakeDir === null ? null : await realDirectory('LAKE_DIR', lakeDir),
+  }
+}
+
+async function realDirectory(name: string, path: string): Promise<string> {
+  try {
+    await mkdir(path, { recursive: true })
+    return await realpath(path)
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new SettingsError(`${name}: the directory ${path} cannot be used (${reason})`)
+  }
 }

@@ -13,6 +13,11 @@ export type EngineRequest =
   | { kind: 'check'; sql: string }
   /** Runs a statement that has been checked, with tables defined and dropped before it. */
   | ({ kind: 'run' } & Run)
+  /** Checks a text and, where it reads no tables but these, runs it at once. */
+  | ({ kind: 'ask'; sql: string; among: readonly string[] } & Pick<
+      Run,
+      'catalog' | 'define' | 'rowsLimit' | 'bytesLimit'
+    >)
 
 export interface Run {
   /** As `check` answered it. */
@@ -46,20 +51,25 @@ export type RequestKind = EngineRequest['kind']
 
 const TableReference = Type.Object({ catalog: Type.String(), schema: Type.String(), name: Type.String() })
 
+const Checked = Type.Object({
+  sql: Type.String(),
+  kind: Type.Union([Type.Literal('select'), Type.Literal('explain')]),
+  tables: Type.Array(TableReference),
+  listsTables: Type.Boolean(),
+  setsSeed: Type.Boolean(),
+})
+const Rows = Type.Object({
+  arrow: Type.Uint8Array(),
+  rows: Type.Integer({ minimum: 0 }),
+  truncated: Type.Boolean(),
+})
+
 const answers = {
   open: Type.Null(),
-  check: Type.Object({
-    sql: Type.String(),
-    kind: Type.Union([Type.Literal('select'), Type.Literal('explain')]),
-    tables: Type.Array(TableReference),
-    listsTables: Type.Boolean(),
-    setsSeed: Type.Boolean(),
-  }),
-  run: Type.Object({
-    arrow: Type.Uint8Array(),
-    rows: Type.Integer({ minimum: 0 }),
-    truncated: Type.Boolean(),
-  }),
+  check: Checked,
+  run: Rows,
+  /** Without rows it has not been run. */
+  ask: Type.Object({ statement: Checked, rows: Type.Union([Rows, Type.Null()]) }),
 }
 
 export type AnswerOf<Kind extends RequestKind> = Static<(typeof answers)[Kind]>
@@ -69,6 +79,7 @@ const answerChecks = {
   open: TypeCompiler.Compile(answers.open),
   check: TypeCompiler.Compile(answers.check),
   run: TypeCompiler.Compile(answers.run),
+  ask: TypeCompiler.Compile(answers.ask),
 }
 export const isAnswerOf = (kind: RequestKind, answer: unknown): boolean => answerChecks[kind].Check(answer)
 
@@ -101,6 +112,10 @@ export class EngineFault extends Error {
     this.kind = kind
   }
 }
+
+/** What a table is called in a text, whatever its case: to tell whether a text names others than those expected. */
+export const writtenKey = ({ catalog, schema, name }: ViewName): string =>
+  [catalog, schema, name].join('.').toLowerCase()
 
 /** Calls come one at a time; an interrupt says which one it means. */
 export type ToEngine = engineProcess.ToEngine<EngineRequest>

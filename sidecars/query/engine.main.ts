@@ -4,15 +4,7 @@ import { writeFile } from 'node:fs/promises'
 import { ResultTooLarge } from '../../lake/engine/arrow.ts'
 import { EngineError } from '../../lake/engine/error.ts'
 import { StatementRefused } from '../../lake/engine/statement.ts'
-import type {
-  AnswerOf,
-  EngineRequest,
-  Fault,
-  FromEngine,
-  RequestKind,
-  Run,
-  ToEngine,
-} from './engine-messages.ts'
+import type { AnswerOf, EngineRequest, Fault, FromEngine, RequestKind, ToEngine } from './engine-messages.ts'
 import { limits } from './limits.ts'
 import { QueryEngine, Unprepared } from './query-engine.ts'
 
@@ -25,6 +17,8 @@ let engine: QueryEngine | undefined
 /** Where the lake's files are. No query can name one, so an error that does is about the lake. */
 let lakeDirectories: readonly string[] = []
 let current: { id: number; interrupts?: ReturnType<typeof setInterval> } | undefined
+/** Whether the query at work, or the last one, has decided what random numbers come next. */
+let setsSeed = false
 /** Resolves when nothing of the last query is left. */
 let cleared: Promise<void> = Promise.resolve()
 /** Of results that may still be in memory. */
@@ -50,6 +44,7 @@ send({ type: 'ready' })
 
 async function work(id: number, request: EngineRequest): Promise<void> {
   current = { id }
+  setsSeed = false
   try {
     await cleared
     send({ type: 'answer', id, answer: await answerTo(request) })
@@ -60,12 +55,12 @@ async function work(id: number, request: EngineRequest): Promise<void> {
     clearInterval(current?.interrupts)
     current = undefined
     // The answer is on its way already. An engine that cannot be cleared answers nobody else.
-    if (request.kind === 'run') cleared = clear(request)
+    if (request.kind === 'run' || request.kind === 'ask') cleared = clear()
   }
 }
 
-async function clear(run: Run): Promise<void> {
-  await opened().clear(run)
+async function clear(): Promise<void> {
+  await opened().clear({ setsSeed })
   if (heldBytes < limits.heldBytes) return
   heldBytes = 0
   // Results are freed with their handles, which are too small to be collected for their own sake.
@@ -82,8 +77,17 @@ async function answerTo(request: EngineRequest): Promise<AnswerOf<RequestKind>> 
     case 'check':
       return opened().check(request.sql)
     case 'run': {
+      setsSeed = request.statement.setsSeed
       const answer = await opened().run(request)
       heldBytes += answer.arrow.length
+      return answer
+    }
+    case 'ask': {
+      // Should it fail, nobody knows how far it came.
+      setsSeed = true
+      const answer = await opened().ask(request)
+      setsSeed = answer.rows !== null && answer.statement.setsSeed
+      heldBytes += answer.rows?.arrow.length ?? 0
       return answer
     }
   }

@@ -1,6 +1,7 @@
-import { mkdir, rm } from 'node:fs/promises'
+import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
+import { type KeptEngine, makeEngineKeeper } from '../engine-keeper.ts'
 import { EngineProcess } from '../engine-process.ts'
 import { type Log, messageOf } from '../log.ts'
 import type { Wall } from '../sandbox/wall.ts'
@@ -40,6 +41,15 @@ export interface EngineLease {
     query: Omit<Run, 'define'> & { define: readonly DefinedTable[] },
     signal: AbortSignal,
   ): Promise<AnswerOf<'run'>>
+  /** Checks a text and, where it names no tables but `among`, runs it in the same call. */
+  ask(
+    query: Pick<Run, 'catalog' | 'rowsLimit' | 'bytesLimit'> & {
+      sql: string
+      among: readonly string[]
+      define: readonly DefinedTable[]
+    },
+    signal: AbortSignal,
+  ): Promise<AnswerOf<'ask'>>
   /** Gives the engine back, or ends it if it is not fit for another query. */
   release(): void
 }
@@ -55,8 +65,6 @@ export interface Engines {
 /** Peak memory of a process for each byte its engine may use, over what it needs anyway. */
 const RESIDENT_SHARE = 2.6
 const RESIDENT_BASE_BYTES = 402_653_184
-/** When no process can be started, one is tried again after this time. */
-const RESTART_MS = 1_000
 
 const ENTRY = new URL('./engine.main.ts', import.meta.url)
 /** Queries come after the service itself, and before pipelines. */
@@ -64,13 +72,11 @@ const NICENESS = 5
 
 type QueryProcess = EngineProcess<EngineRequest, Answers, Fault>
 
-interface Engine {
-  process: QueryProcess
+/** What is known of an engine. */
+interface Known {
   tables: Map<string, { view: ViewName; state: string; characters: number }>
   characters: number
   queries: number
-  idleSince: number
-  isOpen: boolean
 }
 
 export interface EnginesOptions {
@@ -89,98 +95,37 @@ export interface EnginesOptions {
 export const viewKey = ({ catalog, schema, name }: ViewName): string => `${catalog}.${schema}.${name}`
 
 export function makeEngines({ directory, size, access, concurrency, wall, log }: EnginesOptions): Engines {
-  /** The one used last is at the end: its pages are in memory. */
-  const idle: Engine[] = []
-  const all = new Set<Engine>()
   const turns = makeTurns(concurrency)
-  let started = 0
-  let isStopped = false
-  let isServing = false
-  const sweep = setInterval(endIdle, limits.engineIdleMs / 4)
-  sweep.unref()
-  keepOneWarm()
+  const keeper = makeEngineKeeper<QueryProcess, Known>({
+    directory,
+    idleMs: limits.engineIdleMs,
+    start(own) {
+      const process: QueryProcess = new EngineProcess({
+        entry: ENTRY,
+        directory: own,
+        niceness: NICENESS,
+        wall,
+        residentBytesMax: RESIDENT_BASE_BYTES + RESIDENT_SHARE * size.memoryLimitBytes,
+        isFromEngine,
+        isAnswerOf,
+        errorOf: (fault) => new EngineFault(fault),
+      })
+      return { process, ready: open(process, own), known: { tables: new Map(), characters: 0, queries: 0 } }
+    },
+    log,
+  })
 
-  async function start(): Promise<Engine> {
-    started += 1
-    const own = join(directory, String(started))
+  async function open(process: QueryProcess, own: string): Promise<void> {
     const tempDirectory = join(own, 'temp')
-    await mkdir(tempDirectory, { recursive: true })
-    const process: QueryProcess = new EngineProcess({
-      entry: ENTRY,
-      directory: own,
-      niceness: NICENESS,
-      wall,
-      residentBytesMax: RESIDENT_BASE_BYTES + RESIDENT_SHARE * size.memoryLimitBytes,
-      isFromEngine,
-      isAnswerOf,
-      errorOf: (fault) => new EngineFault(fault),
-    })
-    const engine: Engine = {
-      process,
-      tables: new Map(),
-      characters: 0,
-      queries: 0,
-      idleSince: 0,
-      isOpen: false,
-    }
-    all.add(engine)
-    void process.exited.then(async (how) => {
-      forget(engine, how)
-      await rm(own, { recursive: true, force: true })
-    })
-    try {
-      await process.ready
-      await process.call(
-        { kind: 'open', ...size, ...access, tempDirectory },
-        AbortSignal.timeout(limits.engineStartMs),
-      )
-      engine.isOpen = true
-      isServing = true
-    } catch (error) {
-      isServing = false
-      process.end('it could not be opened')
-      throw error
-    }
-    return engine
+    mkdirSync(tempDirectory)
+    await process.ready
+    const late = AbortSignal.timeout(limits.engineStartMs)
+    await process.call({ kind: 'open', ...size, ...access, tempDirectory }, late)
   }
 
-  function forget(engine: Engine, how: string): void {
-    all.delete(engine)
-    const place = idle.indexOf(engine)
-    if (place >= 0) {
-      idle.splice(place, 1)
-      if (!isStopped) log.warn('an idle engine process ended', { how, pid: engine.process.pid })
-    }
-    // One that could not be opened is tried again by whoever started it.
-    if (engine.isOpen) keepOneWarm()
-  }
-
-  function keepOneWarm(): void {
-    if (isStopped || all.size > 0) return
-    start().then(putBack, (error: unknown) => {
-      if (isStopped) return
-      log.error('an engine process could not be started', { error: messageOf(error) })
-      setTimeout(keepOneWarm, RESTART_MS).unref()
-    })
-  }
-
-  function putBack(engine: Engine): void {
-    engine.idleSince = performance.now()
-    idle.push(engine)
-  }
-
-  function endIdle(): void {
-    const before = performance.now() - limits.engineIdleMs
-    for (const engine of idle.filter(({ idleSince }) => idleSince < before)) {
-      if (all.size === 1) return
-      idle.splice(idle.indexOf(engine), 1)
-      all.delete(engine)
-      engine.process.end('it was idle')
-    }
-  }
-
-  function leaseOf(engine: Engine): EngineLease {
-    const { process, tables } = engine
+  function leaseOf(engine: KeptEngine<QueryProcess, Known>): EngineLease {
+    const { process, known } = engine
+    const { tables } = known
     let isFit = true
 
     /** What was stopped, nobody knows how far it went. */
@@ -193,28 +138,47 @@ export function makeEngines({ directory, size, access, concurrency, wall, log }:
       }
     }
 
+    function forget(view: ViewName): void {
+      known.characters -= tables.get(viewKey(view))?.characters ?? 0
+      tables.delete(viewKey(view))
+    }
+
+    function note(define: readonly DefinedTable[]): void {
+      for (const { state, ...view } of define) {
+        const characters = view.from.length
+        known.characters += characters - (tables.get(viewKey(view))?.characters ?? 0)
+        tables.set(viewKey(view), { view, state, characters })
+      }
+    }
+
     return {
       check: (sql, signal) => trusted(process.call({ kind: 'check', sql }, signal)),
       has: (view, state) => tables.get(viewKey(view))?.state === state,
       others: (isKept) => [...tables].filter(([key]) => !isKept(key)).map(([, { view }]) => view),
       async run({ define, drop, ...query }, signal) {
-        engine.queries += 1
-        for (const view of drop) {
-          engine.characters -= tables.get(viewKey(view))?.characters ?? 0
-          tables.delete(viewKey(view))
-        }
-        for (const { state, ...view } of define) {
-          const characters = view.from.length
-          engine.characters += characters - (tables.get(viewKey(view))?.characters ?? 0)
-          tables.set(viewKey(view), { view, state, characters })
-        }
-        const views = define.map(({ state: _, ...view }) => view)
-        return trusted(process.call({ kind: 'run', ...query, drop, define: views }, signal))
+        known.queries += 1
+        for (const view of drop) forget(view)
+        note(define)
+        return trusted(process.call({ kind: 'run', ...query, drop, define: define.map(viewIn) }, signal))
+      },
+      async ask({ define, ...query }, signal) {
+        known.queries += 1
+        const answer = await trusted(
+          process
+            .call({ kind: 'ask', ...query, define: define.map(viewIn) }, signal)
+            .catch((error: unknown) => {
+              // Defined or not: they may have to be dropped, and are defined again for whoever needs them.
+              note(define.map((view) => ({ ...view, state: UNCERTAIN })))
+              throw error
+            }),
+        )
+        if (answer.rows !== null) note(define)
+        return answer
       },
       release() {
         const isWorn =
-          engine.queries >= limits.queriesPerEngine || engine.characters > limits.tableCharactersPerEngine
-        if (isFit && !isWorn && !process.hasEnded) putBack(engine)
+          known.queries >= limits.queriesPerEngine || known.characters > limits.tableCharactersPerEngine
+        if (isFit && !isWorn && !process.hasEnded) keeper.putBack(engine)
         else process.end('it has done its work')
         turns.leave()
       },
@@ -225,25 +189,23 @@ export function makeEngines({ directory, size, access, concurrency, wall, log }:
     async take(signal) {
       await turns.enter(signal)
       try {
-        let engine = idle.pop()
-        while (engine?.process.hasEnded) engine = idle.pop()
-        return leaseOf(engine ?? (await start()))
+        const engine = keeper.take()
+        await engine.ready
+        return leaseOf(engine)
       } catch (error) {
         turns.leave()
-        setTimeout(keepOneWarm, RESTART_MS).unref()
         throw new NoTurn(`an engine could not be started: ${messageOf(error)}`, { cause: error })
       }
     },
-    isServing: () => isServing && !isStopped,
-    async stop() {
-      isStopped = true
-      clearInterval(sweep)
-      const processes = Array.from(all, ({ process }) => process)
-      for (const process of processes) process.end('the service stops')
-      await Promise.all(processes.map(({ exited }) => exited))
-    },
+    isServing: keeper.isServing,
+    stop: () => keeper.stop('the service stops'),
   }
 }
+
+/** The state of a table that nobody asks for. */
+const UNCERTAIN = ''
+
+const viewIn = ({ state: _, ...view }: DefinedTable): TableView => view
 
 /** What the engine knows is uncertain after these, or its memory in pieces. */
 const SPOILING: ReadonlySet<EngineFault['kind']> = new Set(['out_of_memory', 'unprepared', 'broken'])

@@ -1,7 +1,7 @@
 // Entry of the query service: reads the environment, puts the parts together, serves, and ends in order.
 import { mkdir, rm } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { LAKE_PREFIX } from '../../lake/iceberg/location.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { makeLog, messageOf } from '../log.ts'
@@ -9,7 +9,7 @@ import { openObjectCache } from '../object-cache.ts'
 import { serveRpc } from '../rpc-server.ts'
 import type { SandboxMode } from '../sandbox/ladder.ts'
 import { chooseWall, lakePlaces, NoWall } from '../sandbox/wall.ts'
-import { EX_CONFIG, type Settings, SettingsError } from '../settings.ts'
+import { EX_CONFIG, type Settings, SettingsError, withRealDirectories } from '../settings.ts'
 import { endWithParent } from '../supervisor/lifeline.ts'
 import { makeCommits } from './commits.ts'
 import { makeEngines } from './engines.ts'
@@ -22,7 +22,7 @@ import { parseSettings } from './settings.ts'
 async function start(settings: Settings & { sandbox: SandboxMode }) {
   const { engine: size, lakeDir } = settings
   const log = makeLog('query', settings.logFormat)
-  const scratch = resolve(settings.scratchDir)
+  const { scratchDir: scratch } = settings
   const enginesDirectory = join(scratch, 'engines')
   const cacheDirectory = join(scratch, 'lake')
   await rm(enginesDirectory, { recursive: true, force: true })
@@ -34,7 +34,7 @@ async function start(settings: Settings & { sandbox: SandboxMode }) {
     directory: enginesDirectory,
     size,
     access: {
-      allowedDirectories: [lakeDir === null ? cacheDirectory : join(resolve(lakeDir), LAKE_PREFIX)],
+      allowedDirectories: [lakeDir === null ? cacheDirectory : join(lakeDir, LAKE_PREFIX)],
       allowedPaths: [],
     },
     concurrency: settings.concurrency,
@@ -42,7 +42,7 @@ async function start(settings: Settings & { sandbox: SandboxMode }) {
     log,
   })
   const tablesAt = makeCommits()
-  const openRelation = makeRelations({ lakeDir: lakeDir === null ? null : resolve(lakeDir), cache })
+  const openRelation = makeRelations({ lakeDir, cache })
   const runQuery = makeQueries({ tablesAt, openRelation, engines })
   const service = makeQueryService({ runQuery, tablesAt, memoryLimitBytes: size.memoryLimitBytes, log })
   const server = await serveRpc(settings, {
@@ -61,7 +61,7 @@ async function start(settings: Settings & { sandbox: SandboxMode }) {
 
 try {
   const machine = { cores: availableParallelism(), memoryBytes: totalmem() }
-  const stop = await start(parseSettings(process.env, machine))
+  const stop = await start(await withRealDirectories(parseSettings(process.env, machine)))
   let isEnding = false
   const end = () => {
     if (isEnding) return

@@ -2,11 +2,11 @@ import type { TableReference } from '../../lake/engine/statement.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
 import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import type { CommitTable, Tables, TablesAt } from './commits.ts'
-import type { AnswerOf, Place, ViewName } from './engine-messages.ts'
+import { type AnswerOf, type Place, type ViewName, writtenKey } from './engine-messages.ts'
 import { type DefinedTable, type EngineLease, type Engines, type Statement, viewKey } from './engines.ts'
 import { limits } from './limits.ts'
 import { Lru } from './lru.ts'
-import { catalogOf, quoteNamespaces, tableOf, writtenName } from './names.ts'
+import { catalogOf, quoteNamespaces, referencesIn, tableOf, writtenName } from './names.ts'
 import { emptyRelation, type OpenRelation, type Relation } from './relations.ts'
 
 // One query: which tables it names, in which state main had them at its commit, and its rows.
@@ -56,30 +56,71 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
     return statement
   }
 
-  return async function runQuery({ sql, namespace, rowsLimit, lake, seen }, signal) {
+  /**
+   * A text that is not known yet, checked and run in one call: its tables are those that look like some in it. Null: it has
+   * only been checked, since it names others.
+   */
+  async function runAtOnce(
+    { sql, namespace, rowsLimit, lake }: Query,
+    { tables, engine, relations, signal }: Means,
+  ): Promise<QueryResult | null> {
+    const text = quoteNamespaces(sql)
+    const expected = referencesIn(text).flatMap((reference) => {
+      const name = tableOf(reference, namespace)
+      const table = name && tables.get(tableKey(name))
+      return table ? [{ table, key: writtenKey(reference) }] : []
+    })
+    const named = [...new Set(expected.map(({ table }) => table))]
+    const define = await defined(named, { lake, engine, relations, signal })
+    const { statement, rows } = await engine.ask(
+      {
+        sql: text,
+        among: expected.map(({ key }) => key),
+        catalog: named.some((table) => table.namespace === namespace) ? catalogOf(namespace) : null,
+        define,
+        rowsLimit,
+        bytesLimit: limits.resultBytes,
+      },
+      signal,
+    )
+    checked.set(sql, statement, sql.length)
+    return rows
+  }
+
+  /** Opens tables and answers what the engine does not have of them. */
+  async function defined(
+    named: readonly CommitTable[],
+    { lake, engine, relations, signal }: Omit<Means, 'tables'> & { lake: LakeView },
+  ): Promise<DefinedTable[]> {
+    const opened = await Promise.allSettled(named.map((table) => openRelation(table, lake, signal)))
+    for (const each of opened) if (each.status === 'fulfilled') relations.push(each.value)
+    return opened.flatMap((each, index) => {
+      if (each.status === 'rejected') throw each.reason
+      const table = named[index]
+      if (table === undefined || engine.has(viewOf(table), table.content_id)) return []
+      return [{ ...viewOf(table), state: table.content_id, from: each.value.from() }]
+    })
+  }
+
+  return async function runQuery(query, signal) {
+    const { sql, namespace, rowsLimit, lake, seen } = query
     const [all, engine] = await both(tablesAt(lake, signal), engines.take(signal))
     const tables = seen === null ? all : tablesAmong(all, seen)
     const relations: Relation[] = []
     try {
+      if (seen === null && checked.get(sql) === undefined) {
+        const rows = await runAtOnce(query, { tables, engine, relations, signal })
+        if (rows !== null) return rows
+      }
       const statement = await checkedStatement(sql, engine, signal)
       const named = [
         ...new Set(statement.tables.map((reference) => tableAmong(tables, reference, namespace))),
       ]
-      const opened = await Promise.allSettled(named.map((table) => openRelation(table, lake, signal)))
-      for (const each of opened) if (each.status === 'fulfilled') relations.push(each.value)
-      const failed = opened.find((each) => each.status === 'rejected')
-      if (failed) throw failed.reason
-
+      const define = await defined(named, { lake, engine, relations, signal })
       // What others have left in the engine would stand in its lists and in its guesses of what was meant.
       const views = seen === null ? null : viewsOf(tables)
       const hidden = views === null ? [] : engine.others((key) => views.has(key))
       const listed = statement.listsTables ? listingOf(tables, named, engine) : { define: [], drop: hidden }
-      const define = named.flatMap((table, index) => {
-        const view = viewOf(table)
-        const relation = relations[index]
-        if (relation === undefined || engine.has(view, table.content_id)) return []
-        return [{ ...view, state: table.content_id, from: relation.from() }]
-      })
       return await engine.run(
         {
           statement: {
@@ -101,6 +142,14 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
       engine.release()
     }
   }
+}
+
+/** What a query has while it runs; who opens relations leaves them here to be released. */
+interface Means {
+  tables: Tables
+  engine: EngineLease
+  relations: Relation[]
+  signal: AbortSignal
 }
 
 /**

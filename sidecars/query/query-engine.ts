@@ -4,7 +4,14 @@ import { type Engine, openLocked } from '../../lake/engine/instance.ts'
 import { BrokenStream } from '../../lake/engine/rows.ts'
 import { checkReadOnly, limited, withOwnLines } from '../../lake/engine/statement.ts'
 import { quoteIdentifier } from '../../lake/pipeline/sql.ts'
-import type { AnswerOf, EngineRequest, Place, Run, ViewName } from './engine-messages.ts'
+import {
+  type AnswerOf,
+  type EngineRequest,
+  type Place,
+  type Run,
+  type ViewName,
+  writtenKey,
+} from './engine-messages.ts'
 
 // One locked DuckDB instance that answers one query after the other. Only statements that read come here, so that all
 // a query can leave behind is what `clear` takes away; tables stay defined, because the next query asks for the same.
@@ -17,6 +24,8 @@ const CHUNK_ROWS = 2_048
 
 /** The engine's own catalog, which holds nothing. */
 const NOWHERE = 'memory'
+
+type Ask = Omit<Extract<EngineRequest, { kind: 'ask' }>, 'kind'>
 
 export class QueryEngine {
   readonly #engine: Engine
@@ -62,9 +71,20 @@ export class QueryEngine {
     return { arrow: bytes, rows, truncated }
   }
 
+  /** Runs a text at once, where it names no table that is not expected. */
+  async ask({ sql, among, catalog, ...rest }: Ask): Promise<AnswerOf<'ask'>> {
+    const statement = await this.check(sql)
+    const expected = new Set(among)
+    const isExpected = statement.tables.every((table) => expected.has(writtenKey(table)))
+    if (statement.listsTables || !isExpected) return { statement, rows: null }
+    const usesCatalog = statement.tables.some((table) => table.catalog === '')
+    const run = { ...rest, statement, catalog: usesCatalog ? catalog : null, drop: [], places: null }
+    return { statement, rows: await this.run(run) }
+  }
+
   /** Takes away what a query may leave behind: the seed of random numbers. */
-  async clear({ statement }: Run): Promise<void> {
-    if (!statement.setsSeed) return
+  async clear({ setsSeed }: { setsSeed: boolean }): Promise<void> {
+    if (!setsSeed) return
     const seed = randomBytes(4).readUInt32LE() / 2 ** 32
     await this.#engine.run(`SELECT setseed(${seed})`)
   }

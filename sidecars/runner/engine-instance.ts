@@ -7,10 +7,11 @@ import {
 } from '@duckdb/node-api'
 import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
-import { engineError, mapped } from '../../lake/engine/error.ts'
+import { EngineError, engineError, mapped } from '../../lake/engine/error.ts'
 import { type Engine, type PreparedEngine, prepareEngine } from '../../lake/engine/instance.ts'
 import { nextChunk } from '../../lake/engine/rows.ts'
 import { checkNoActing, StatementRefused } from '../../lake/engine/statement.ts'
+import { typeName } from '../../lake/engine/type-name.ts'
 import { parseDuckType, renderDuckType } from '../../lake/iceberg/duckdb-type.ts'
 import { quoteName, quoteText } from '../../lake/iceberg/sql.ts'
 import {
@@ -21,6 +22,7 @@ import {
   type SqlParameter,
   type SqlParameters,
 } from './engine-messages.ts'
+import { withKept } from './kept-calls.ts'
 
 // One DuckDB instance, used by one run. It is made ahead of its use; before it sees a word of the user's it is given
 // its input and locked, for good.
@@ -128,8 +130,7 @@ export class EngineInstance {
   }
 
   async preview(request: Input<'preview'>): Promise<AnswerOf<'preview'>> {
-    const { sql, profilePath, rowsLimit, bytesLimit } = request
-    const { connection } = this.#open
+    const { sql, kept = [] } = request
     // Preparing binds, and so does running what was prepared: a CSV file would be sniffed twice, 40 ms each.
     const isPlain = await this.#isPlainSelect(sql)
     if (isPlain) await this.#refuseActing(sql)
@@ -139,7 +140,25 @@ export class EngineInstance {
       refuseTwins(namesOf(statement))
     }
     // What no run could write: texts like SHOW and PRAGMA pass for a SELECT where they stand alone. They are only parsed.
-    await mapped(() => connection.extractStatements(`CREATE TEMP VIEW ${RESULT} AS ${sql}`))
+    await mapped(() => this.#open.connection.extractStatements(`CREATE TEMP VIEW ${RESULT} AS ${sql}`))
+    const faster = isPlain ? await withKept(this.#open.connection, sql, kept) : null
+    if (faster !== null)
+      try {
+        return { ...(await this.#stream(faster, null, request)), usedKept: true }
+      } catch (error) {
+        if (error instanceof Refused || isFinal(error)) throw error
+        // What is wrong is said of the text as it was written.
+      }
+    return { ...(await this.#stream(sql, statement, request)), usedKept: false }
+  }
+
+  /** Executes a SELECT to its end, once, and keeps its first rows. */
+  async #stream(
+    sql: string,
+    statement: DuckDBPreparedStatement | null,
+    { profilePath, rowsLimit, bytesLimit }: Input<'preview'>,
+  ): Promise<Omit<AnswerOf<'preview'>, 'usedKept'>> {
+    const { connection } = this.#open
     // A tenth of a second and some megabytes, for the few processes that preview.
     const { arrowBytes } = await import('../../lake/engine/arrow.ts')
     // Our own question left a profile there.
@@ -154,8 +173,10 @@ export class EngineInstance {
       let chunk = truncated ? await nextChunk(result) : undefined
       for (; chunk !== undefined; chunk = await nextChunk(result)) rowCount += chunk.rowCount
       const executeMs = performance.now() - started
-      const columnCount = result.columnCount
-      return { arrow: bytes, columnCount, rowCount, executeMs, profile: await profileAt(profilePath) }
+      const columns = result
+        .columnNames()
+        .map((name, column) => ({ name, type: typeName(result.columnType(column)) }))
+      return { arrow: bytes, columns, rowCount, executeMs, profile: await profileAt(profilePath) }
     } catch (error) {
       if (error instanceof Refused) throw error
       if (error instanceof Error && error.name === 'ResultTooLarge') throw new Refused(error.message)
@@ -225,6 +246,10 @@ export class EngineInstance {
     return statement
   }
 }
+
+/** Another try would end the same. */
+const isFinal = (error: unknown): boolean =>
+  error instanceof EngineError && (error.kind === 'out_of_memory' || error.kind === 'interrupted')
 
 const NO_PROFILE = JSON.stringify({
   system_peak_buffer_memory: 0,

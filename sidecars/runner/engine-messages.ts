@@ -36,8 +36,16 @@ export type EngineRequest =
       profilePath: string
       rowsLimit: number
       bytesLimit: number
+      /** Calls in the text whose rows a table has already: it is read in their place. */
+      kept?: readonly KeptCall[]
     }
   | { kind: 'close'; number: number }
+
+/** A call of a table function as a text has it, and the table that has its rows. */
+export interface KeptCall {
+  call: string
+  table: { schema: string; name: string }
+}
 
 /** A value as text, and the engine's name of its type; null is NULL. */
 export type SqlParameter = { type: string; text: string } | null
@@ -85,9 +93,11 @@ const answers = {
   preview: Type.Object({
     /** The first rows, as an Arrow IPC stream. */
     arrow: Type.Uint8Array(),
-    columnCount: Type.Integer({ minimum: 0 }),
+    columns: Type.Array(Column),
     rowCount: Type.Integer({ minimum: 0 }),
     executeMs: Type.Number({ minimum: 0 }),
+    /** Whether tables of `kept` were read. */
+    usedKept: Type.Boolean(),
     /** The profile of the execution, as the engine wrote it. */
     profile: Type.String(),
   }),

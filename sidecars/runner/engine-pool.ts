@@ -1,10 +1,9 @@
-import { mkdirSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
-import { join } from 'node:path'
 import type { EngineSize } from '../../lake/engine/instance.ts'
-import { EngineEnded, EngineProcess } from '../engine-process.ts'
+import { type KeptEngine, makeEngineKeeper } from '../engine-keeper.ts'
+import { EngineProcess } from '../engine-process.ts'
 import type { Log } from '../log.ts'
 import type { Wall } from '../sandbox/wall.ts'
+import { makeTurns as makeAnyTurns, type Turns } from '../turns.ts'
 import {
   type AnswerOf,
   type Answers,
@@ -60,21 +59,15 @@ const RESIDENT_SHARE = 1.5
 const RESIDENT_BASE_BYTES = 268_435_456
 /** One for the pipeline, one for its tests. */
 const SPARES = 2
-/** When no process can be started, one is tried again after this time. */
-const RESTART_MS = 1_000
-
 type RunnerEngine = EngineProcess<EngineRequest, Answers, Fault>
 
-interface Engine {
-  process: RunnerEngine
-  directory: string
-  /** Resolves when the process has ended and its directory is removed. */
-  gone: Promise<void>
+/** What is known of an engine. */
+interface Known {
   spares: Promise<number>[]
   instances: number
   runs: number
-  idleSince: number
 }
+type Engine = KeptEngine<RunnerEngine, Known>
 
 export interface EnginePoolOptions {
   /** Working directories of the processes are made in it. */
@@ -88,122 +81,51 @@ export interface EnginePoolOptions {
 }
 
 export function makeEnginePool({ directory, size, leasesMax, wall, log }: EnginePoolOptions): EnginePool {
-  /** The one used last is at the end: its pages are in memory. */
-  const idle: Engine[] = []
-  const all = new Set<Engine>()
-  /** Each resolves when a process and its directory are gone. */
-  const leaving = new Set<Promise<void>>()
   const turns = makeTurns(leasesMax)
-  let started = 0
-  let isStopped = false
-  let isServing = false
-  const sweep = setInterval(endIdle, limits.engineIdleMs / 4)
-  sweep.unref()
-  keepOneWarm()
+  const keeper = makeEngineKeeper<RunnerEngine, Known>({
+    directory,
+    idleMs: limits.engineIdleMs,
+    start(own) {
+      const process: RunnerEngine = new EngineProcess({
+        entry: ENTRY,
+        directory: own,
+        niceness: NICENESS,
+        wall,
+        residentBytesMax: RESIDENT_BASE_BYTES + PEAK_SHARE * size.memoryLimitBytes,
+        isFromEngine,
+        isAnswerOf,
+        errorOf: (fault) => new EngineFault(fault),
+      })
+      const known: Known = { spares: [], instances: 0, runs: 0 }
+      prepareSpares({ process, known })
+      return { process, ready: process.ready, known }
+    },
+    log,
+  })
 
-  async function start(): Promise<Engine> {
-    if (isStopped) throw new EngineEnded('the runner stops')
-    started += 1
-    const own = join(directory, String(started))
-    // Nothing comes between this and being known: whoever stops the pool ends it.
-    mkdirSync(own, { recursive: true })
-    const process: RunnerEngine = new EngineProcess({
-      entry: ENTRY,
-      directory: own,
-      niceness: NICENESS,
-      wall,
-      residentBytesMax: RESIDENT_BASE_BYTES + PEAK_SHARE * size.memoryLimitBytes,
-      isFromEngine,
-      isAnswerOf,
-      errorOf: (fault) => new EngineFault(fault),
-    })
-    const gone = process.exited.then(() => rm(own, { recursive: true, force: true }))
-    leaving.add(gone)
-    void gone.finally(() => leaving.delete(gone))
-    const engine: Engine = {
-      process,
-      directory: own,
-      gone,
-      spares: [],
-      instances: 0,
-      runs: 0,
-      idleSince: performance.now(),
-    }
-    all.add(engine)
-    void process.exited.then((how) => forget(engine, how))
-    process.ready.then(
-      () => {
-        isServing = true
-      },
-      () => {
-        isServing = false
-      },
-    )
-    prepareSpares(engine)
-    return engine
-  }
-
-  function prepareSpares(engine: Engine): void {
-    while (engine.spares.length < SPARES) {
+  function prepareSpares(engine: Pick<Engine, 'process' | 'known'>): void {
+    const { spares } = engine.known
+    while (spares.length < SPARES) {
       // One after the other: the first is there sooner.
-      const before = engine.spares.at(-1) ?? Promise.resolve()
+      const before = spares.at(-1) ?? Promise.resolve()
       const spare = before.then(() => prepare(engine))
       // Whoever takes it learns of the failure.
       spare.catch(() => {})
-      engine.spares.push(spare)
+      spares.push(spare)
     }
   }
 
-  async function prepare(engine: Engine): Promise<number> {
-    engine.instances += 1
-    const number = engine.instances
-    await engine.process.ready
-    await engine.process.call({ kind: 'prepare', number, ...size })
+  async function prepare({ process, known }: Pick<Engine, 'process' | 'known'>): Promise<number> {
+    known.instances += 1
+    const number = known.instances
+    await process.ready
+    await process.call({ kind: 'prepare', number, ...size })
     return number
   }
 
-  function forget(engine: Engine, how: string): void {
-    all.delete(engine)
-    const place = idle.indexOf(engine)
-    if (place >= 0) {
-      idle.splice(place, 1)
-      if (!isStopped) log.warn('an idle engine process ended', { how, pid: engine.process.pid })
-    }
-    keepOneWarm()
-  }
-
-  function keepOneWarm(): void {
-    if (isStopped || all.size > 0) return
-    startIdle().catch((error: unknown) => {
-      if (isStopped) return
-      log.error('an engine process could not be started', { error: String(error) })
-      setTimeout(keepOneWarm, RESTART_MS).unref()
-    })
-  }
-
-  async function startIdle(): Promise<void> {
-    const engine = await start()
-    await engine.process.ready
-    idle.push(engine)
-  }
-
-  function endIdle(): void {
-    const before = performance.now() - limits.engineIdleMs
-    for (const engine of idle.filter(({ idleSince }) => idleSince < before)) {
-      if (all.size === 1) return
-      leaveIdle(engine)
-    }
-  }
-
-  function leaveIdle(engine: Engine): void {
-    idle.splice(idle.indexOf(engine), 1)
-    all.delete(engine)
-    engine.process.end('it is not needed')
-  }
-
-  function isFit({ process, runs }: Engine): boolean {
+  function isFit({ process, known }: Engine): boolean {
     const residentLimit = RESIDENT_BASE_BYTES + RESIDENT_SHARE * size.memoryLimitBytes
-    return !process.hasEnded && runs < limits.runsPerEngine && process.residentBytes < residentLimit
+    return !process.hasEnded && known.runs < limits.runsPerEngine && process.residentBytes < residentLimit
   }
 
   function leaseOf(engine: Engine): EngineLease {
@@ -214,7 +136,7 @@ export function makeEnginePool({ directory, size, leasesMax, wall, log }: Engine
       pid: process.pid,
       directory: engine.directory,
       async instance() {
-        const number = await (engine.spares.shift() ?? prepare(engine))
+        const number = await (engine.known.spares.shift() ?? prepare(engine))
         used.push(number)
         return number
       },
@@ -239,9 +161,8 @@ export function makeEnginePool({ directory, size, leasesMax, wall, log }: Engine
           process.end('it is not fit for another run')
           await process.exited
         } else {
-          engine.idleSince = performance.now()
           prepareSpares(engine)
-          idle.push(engine)
+          keeper.putBack(engine)
         }
         turns.leave()
       },
@@ -252,56 +173,24 @@ export function makeEnginePool({ directory, size, leasesMax, wall, log }: Engine
     async take(signal) {
       await turns.enter(signal)
       try {
-        let engine = idle.pop()
-        while (engine?.process.hasEnded) engine = idle.pop()
-        engine ??= await start()
-        engine.runs += 1
+        const engine = keeper.take()
+        engine.known.runs += 1
         return leaseOf(engine)
       } catch (error) {
         turns.leave()
         throw error
       }
     },
-    isServing: () => isServing && !isStopped,
-    async stop() {
-      isStopped = true
-      clearInterval(sweep)
-      for (const { process } of all) process.end('the runner stops')
-      await Promise.all(leaving)
-    },
+    isServing: keeper.isServing,
+    stop: () => keeper.stop('the runner stops'),
   }
 }
 
-/** Lets so many in at once; the others wait in the order they came. */
-export function makeTurns(max: number) {
-  const waiting: (() => void)[] = []
-  let inside = 0
-  return {
-    /** Throws EnginesBusy, and the signal's reason. */
-    async enter(signal?: AbortSignal): Promise<void> {
-      signal?.throwIfAborted()
-      if (inside < max) {
-        inside += 1
-        return
-      }
-      if (waiting.length >= limits.enginesAwaited) throw new EnginesBusy()
-      const { promise, resolve, reject } = Promise.withResolvers<void>()
-      const giveUp = () => {
-        const place = waiting.indexOf(resolve)
-        if (place < 0) return
-        waiting.splice(place, 1)
-        reject(signal?.reason)
-      }
-      waiting.push(resolve)
-      signal?.addEventListener('abort', giveUp, { once: true })
-      await promise
-      signal?.removeEventListener('abort', giveUp)
-    },
-    /** The place goes to the one who has waited longest. */
-    leave(): void {
-      const next = waiting.shift()
-      if (next === undefined) inside -= 1
-      else next()
-    },
-  }
-}
+/** Work takes turns: so much at once. Entering throws EnginesBusy, and the signal's reason. */
+export const makeTurns = (max: number): Turns =>
+  makeAnyTurns({
+    max,
+    waitingMax: limits.enginesAwaited,
+    full: () => new EnginesBusy(),
+    gaveUp: (signal) => signal.reason,
+  })

@@ -158,3 +158,15 @@ test('streams, and attempts on each, have a limit', async () => {
   }))
   expect(() => followings.add('s1', many)).toThrow(TooMuch)
 })
+
+test('a stream that is full still hears what is stored', async () => {
+  const one = submitted('one')
+  const fill = Array.from({ length: followLimits.attemptsPerStream - 1 }, (_, n) => ({
+    handle: `${n}:1`,
+    afterSeq: 0,
+  }))
+  const { next } = follow('s', [one, ...fill])
+  expect(await next()).toBeNull()
+  expect(() => followings.add('s', [{ handle: 'another:1', afterSeq: 0 }])).toThrow(TooMuch)
+  expect(followings.add('s', [one])).toBe(true)
+})

@@ -88,7 +88,12 @@ class Following {
   constructor(readonly attempts: Pick<Attempts, 'find'>) {}
 
   add(positions: readonly Position[]): void {
-    if (this.#followed.size + this.#unknown.size + positions.length > followLimits.attemptsPerStream)
+    // Positions of those that are followed already say what is stored: they add nothing.
+    const added = positions.filter(({ handle }) => !this.#followed.has(handle) && !this.#unknown.has(handle))
+    if (
+      added.length > 0 &&
+      this.#followed.size + this.#unknown.size + added.length > followLimits.attemptsPerStream
+    )
       throw new TooMuch(`one stream tells of ${followLimits.attemptsPerStream} attempts at most`)
     for (const { handle, afterSeq } of positions) {
       let followed = this.#followed.get(handle)

@@ -153,13 +153,15 @@ class Journey {
     const asksWatermark = [files.source, ...files.tests.map(({ file }) => file)].some(({ text }) =>
       /\bwatermark_value\b/.test(text),
     )
+    const watermark = asksWatermark
+      ? await watermarkOf({ ...target, column: config.watermarkColumn }, this.#place, this.#work.signal)
+      : null
+    if (watermark?.warning) this.#work.log.write('warn', watermark.warning)
     return {
       strategy: config.mergeStrategy,
       this: tableExpression(target.name),
       runStartedAt: target.runStartedAt,
-      watermarkValue: asksWatermark
-        ? await watermarkOf({ ...target, column: config.watermarkColumn }, this.#place, this.#work.signal)
-        : null,
+      watermarkValue: watermark?.value ?? null,
     }
   }
 
@@ -270,7 +272,7 @@ class Journey {
     const { name, table, rules, runStartedAt: at } = target
     const change = await writeResult(
       { sql: rendered.sql, name, table, rules, at },
-      { engine, instance, directory, lake },
+      { engine, instance, directory, lake, warn: (message) => this.#work.log.write('warn', message) },
       this.#work.signal,
     )
     this.rendered = undefined
@@ -304,9 +306,13 @@ class Journey {
     enter('testing')
     const started = performance.now()
     const shown = inputs.found()
-    if (own !== null) await engine.call({ kind: 'show', number: own, tables: shown.map(viewOf) }, signal)
+    // An instance does one thing after the other: the first test need not wait for word of this.
+    const ready =
+      own !== null && engine.call({ kind: 'show', number: own, tables: shown.map(viewOf) }, signal)
+    if (ready) ready.catch(() => {})
     const instance = own ?? (await this.#open(shown))
     const results = await runTests(tests, { inputs, engine, instance, signal, write: log.write.bind(log) })
+    await ready
     this.#say(`${tally(results)} in ${since(started)}`)
     return results
   }

@@ -19,7 +19,12 @@ export interface LandingOptions {
   frozen: readonly LandingInput[]
   access: LakeAccess
   gateway: Gateway
+  /** Files by zone that are in their directories already: no others may be asked for. */
+  present?: ReadonlyMap<string, readonly LandingFile[]>
 }
+
+/** A zone has other files than those that are present. */
+export class OtherFiles extends Error {}
 
 /** Brings the files of a zone into a new directory. Answers what they are; null: there is no such zone. */
 export async function bringLanding(
@@ -31,6 +36,11 @@ export async function bringLanding(
   const input =
     frozen.find((known) => known.namespace === namespace && known.zone === zone) ??
     (await freeze(zone, options))
+  const { present } = options
+  if (present !== undefined) {
+    if (input === null || listOf(input.files) !== listOf(present.get(zone) ?? [])) throw new OtherFiles()
+    return input.files
+  }
   if (input === null) return null
   await mkdir(directory, { recursive: true })
   for (let from = 0; from < input.files.length; from += DOWNLOADS_AT_ONCE)
@@ -41,6 +51,10 @@ export async function bringLanding(
     )
   return input.files
 }
+
+/** Which contents the files have, and what they are called. */
+const listOf = (files: readonly LandingFile[]): string =>
+  JSON.stringify(files.map((file) => [localName(file), file.object?.path, file.object?.versionId]))
 
 const DOWNLOADS_AT_ONCE = 8
 
@@ -88,7 +102,7 @@ async function bring({ object }: LandingFile, path: string, gateway: Gateway): P
 const NAME_BYTES_MAX = 255
 
 /** Its own name, so that queries which show it make sense, unless no file here can have it. */
-function localName({ id, filename }: LandingFile): string {
+function localName({ id, filename }: Pick<LandingFile, 'id' | 'filename'>): string {
   const isPlain =
     filename !== '' && !/^\.|[/\\\p{Cc}]/u.test(filename) && Buffer.byteLength(filename) <= NAME_BYTES_MAX
   return isPlain ? filename : id

@@ -9,7 +9,7 @@ import { makeLog, messageOf } from '../log.ts'
 import { openObjectCache } from '../object-cache.ts'
 import { serveRpc } from '../rpc-server.ts'
 import { chooseWall, type EngineView, lakePlaces, NoWall } from '../sandbox/wall.ts'
-import { EX_CONFIG, SettingsError } from '../settings.ts'
+import { EX_CONFIG, SettingsError, withRealDirectories } from '../settings.ts'
 import { endWithParent } from '../supervisor/lifeline.ts'
 import { makeAttempts } from './attempts.ts'
 import { makeEnginePool } from './engine-pool.ts'
@@ -53,8 +53,9 @@ async function run(settings: RunnerSettings): Promise<void> {
   const pool = makeEnginePool({
     directory: directories.engines,
     size: settings.engine,
-    // One more than attempts and previews: quality tests outside of runs find an engine too.
-    leasesMax: settings.concurrency + limits.previewsAtOnce + limits.pythonPreviewsAtOnce + 1,
+    // One more than attempts, previews and what these keep: quality tests outside of runs find an engine too.
+    leasesMax:
+      settings.concurrency + limits.previewsAtOnce + limits.previewRooms + limits.pythonPreviewsAtOnce + 1,
     wall,
     log,
   })
@@ -89,7 +90,9 @@ async function run(settings: RunnerSettings): Promise<void> {
   const server = await serveRpc(settings, {
     services: [RunnerService, QueryService],
     register: (router) =>
-      router.service(RunnerService, service).service(QueryService, makePreviewService(makePreview(places))),
+      router
+        .service(RunnerService, service)
+        .service(QueryService, makePreviewService(makePreview({ ...places, log }))),
     isServing: () => pool.isServing(),
     engineSandbox: wall.step,
     readMaxBytes: limits.requestBytes,
@@ -116,7 +119,8 @@ async function run(settings: RunnerSettings): Promise<void> {
 }
 
 try {
-  await run(parseSettings(process.env, { cores: availableParallelism(), memoryBytes: totalmem() }))
+  const machine = { cores: availableParallelism(), memoryBytes: totalmem() }
+  await run(await withRealDirectories(parseSettings(process.env, machine)))
 } catch (error) {
   process.stderr.write(`runner: ${messageOf(error)}\n`)
   process.exit(error instanceof SettingsError || error instanceof NoWall ? EX_CONFIG : 1)

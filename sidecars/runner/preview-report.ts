@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { Code, ConnectError } from '@connectrpc/connect'
+import type { Column } from '../../lake/iceberg/types.ts'
 import { type PipelineConfig, parseConfig, problemText, type TextFile } from '../../lake/pipeline/config.ts'
 import { LAYERS, type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import type {
@@ -15,11 +16,14 @@ import type { Inputs } from './inputs.ts'
 import { limits } from './limits.ts'
 import { prefixOf } from './pipeline-files.ts'
 import { readProfile } from './profile.ts'
+import { refusalOfWrite, type Write } from './table-write.ts'
 import { counted, since, sized } from './wording.ts'
 
 // What a preview is asked, and what it tells, whatever language the pipeline is written in.
 
 export type PreviewAnswer = MessageInitShape<typeof PreviewPipelineResponseSchema>
+/** What a run of the pipeline would write to; `at` as of the preview. */
+export type WriteTarget = Omit<Write, 'sql'>
 /** Of a phase; each value becomes JSON. */
 type Metadata = Record<string, string | number | readonly string[]>
 
@@ -95,6 +99,12 @@ export class PreviewReport {
     const folder = `${namespace}/landing/${zone}/_samples/`
     if (!isGiven && files.some(({ object }) => object?.path.startsWith(folder)))
       this.warn(`landing zone ${zone} has no files: its samples are read in their place`)
+  }
+
+  /** Warns of what could be computed, and no run could write. */
+  unwritable(write: Write, columns: readonly Column[]): void {
+    const reason = refusalOfWrite(write, columns)
+    if (reason !== null) this.warn(`a run would fail: ${reason}`)
   }
 
   /** Warns of files that were given for zones which nobody has asked for. */

@@ -37,14 +37,15 @@ type More = {
   limit?: bigint
   code?: string
   signal?: AbortSignal
+  name?: string
 }
 
-async function preview(files: Files, { limit = 100n, code = '', signal }: More = {}) {
+async function preview(files: Files, { limit = 100n, code = '', signal, name = table.name }: More = {}) {
   const answer = await client.previewPipeline(
     {
       namespace: table.namespace,
       layer: table.layer,
-      pipelineName: table.name,
+      pipelineName: name,
       type: 'sql',
       limit,
       code,
@@ -118,7 +119,10 @@ test('it reads main, its own table and its watermark too, and writes nothing', a
     'config.yaml': 'merge_strategy: incremental\nunique_key: id\nwatermark_column: id\nsurprise: 1',
   })
   expect(answer.rows).toEqual([[10, '9', '9', true]])
-  expect(answer.warnings).toEqual(['config.yaml line 4: unknown key "surprise" is ignored'])
+  expect(answer.warnings).toEqual([
+    'config.yaml line 4: unknown key "surprise" is ignored',
+    'a run would fail: unique_key: the result has no column "id", it has own, top, mark, again',
+  ])
   expect(answer.explainOutput).toContain('HASH_JOIN')
   expect(answer.explainOutput).not.toContain('/')
   expect(await head()).toEqual(before)
@@ -175,13 +179,102 @@ test('a landing zone shows its files or its samples, where it is dynamic too', a
   expect(answer.explainOutput).not.toContain(runner.scratchDir)
 })
 
+describe('previews of one pipeline, one after the other', () => {
+  const KEPT = 'rows of landing files are those that an earlier preview has read of them'
+  const wasKept = ({ logs }: Awaited<ReturnType<typeof preview>>) =>
+    logs.some(({ message }) => message === KEPT)
+
+  test('read a landing file once, as long as it is the same, and say the same of it', async () => {
+    const id = await service.zone('kept')
+    await service.upload(id, 'kept', 'a.csv', 'n,text\n1,x\n2,y\n')
+    const sql = (rest: string) => `select ${rest} from read_csv_auto('{{ landing_zone("kept") }}')`
+    const first = await preview({ 'pipeline.sql': sql('*') })
+    expect(wasKept(first)).toBe(false)
+    const second = await preview({ 'pipeline.sql': sql('*') })
+    expect(wasKept(second)).toBe(true)
+    expect([second.columns, second.rows, second.totalRowCount]).toEqual([
+      first.columns,
+      first.rows,
+      first.totalRowCount,
+    ])
+    expect(second.explainOutput).toMatch(/2 rows/i)
+    expect(second.phases.map(({ name }) => name)).toEqual(['template_render', 'sql_execute', 'profiling'])
+    // Other SQL over the same files, and names that belong to the function.
+    const other = await preview({ 'pipeline.sql': `${sql('read_csv_auto.n + 1 as m')} where text = 'y'` })
+    expect([wasKept(other), other.rows]).toEqual([true, [[3]]])
+    // Errors are about the text as it was written.
+    expect((await refusalOf({ 'pipeline.sql': sql('nothing') })).message).toMatch(
+      /^pipeline\.sql line 1.*nothing/,
+    )
+    // What belongs to files is read from them.
+    const files = await preview({ 'pipeline.sql': sql('n, parse_filename(filename) as f') })
+    expect([wasKept(files), files.rows]).toEqual([
+      false,
+      [
+        [1, 'a.csv'],
+        [2, 'a.csv'],
+      ],
+    ])
+    const options = sql('*').replace(") }}')", ") }}', header = false)")
+    expect((await preview({ 'pipeline.sql': options })).rows).toHaveLength(3)
+    expect((await preview({ 'pipeline.sql': options })).rows).toHaveLength(3)
+    // A text or a comment that looks like the call is none.
+    const quoted = `${sql("'read_csv_auto' as t")} -- read_csv_auto('x')`
+    expect((await preview({ 'pipeline.sql': quoted })).rows).toEqual([['read_csv_auto'], ['read_csv_auto']])
+    await service.upload(id, 'kept', 'b.csv', 'n,text\n3,z\n')
+    const more = await preview({ 'pipeline.sql': sql('*') })
+    expect([wasKept(more), more.totalRowCount]).toEqual([false, 3n])
+  })
+
+  test('have random numbers that do not follow from the one before', async () => {
+    const next = async (what: string) =>
+      (
+        await preview({
+          'pipeline.sql': `select ${what} as r from read_csv_auto('{{ landing_zone("kept") }}') limit 1`,
+        })
+      ).rows[0]?.[0]
+    const afterSeed = async () => {
+      await next('setseed(0.5)')
+      return next('random()')
+    }
+    await next('1')
+    expect(await afterSeed()).not.toBe(await afterSeed())
+  })
+})
+
+test('a preview warns of what could be computed and not be written', async () => {
+  await made('narrow', 'select 1 as id')
+  const warningsOf = async (name: string, config: string, sql: string) => {
+    const answer = await preview({ 'pipeline.sql': sql, 'config.yaml': config }, { name })
+    return answer.warnings
+  }
+  expect(await warningsOf('narrow', 'merge_strategy: append_only', "select 'x' as id")).toEqual([
+    expect.stringMatching(
+      /^a run would fail: column "id" is INTEGER in the table and VARCHAR in the new rows/,
+    ),
+  ])
+  expect(await warningsOf('narrow', 'merge_strategy: append_only', 'select null as id')).toEqual([])
+  expect(await warningsOf('new', 'merge_strategy: incremental\nunique_key: k', 'select 1 as id')).toEqual([
+    'a run would fail: unique_key: the result has no column "k", it has id',
+  ])
+  expect(await warningsOf('new', 'merge_strategy: full_refresh', 'select null as id, 2 as b')).toEqual([])
+  expect(
+    await warningsOf(
+      'narrow',
+      'merge_strategy: append_only\nwatermark_column: gone',
+      'select {{ watermark_value or 1 }} as id',
+    ),
+  ).toEqual(['watermark_value is none: the table has no column "gone"'])
+})
+
 test('a preview ends when its caller goes, and leaves nothing behind', async () => {
   const caller = new AbortController()
-  const endless = preview({ 'pipeline.sql': ENDLESS }, { signal: caller.signal })
-  while ((await ROOM()).length === 0) await Bun.sleep(5)
+  const before = (await ROOM()).length
+  const endless = preview({ 'pipeline.sql': ENDLESS }, { signal: caller.signal, name: 'endless' })
+  while ((await ROOM()).length === before) await Bun.sleep(5)
   caller.abort()
   await expect(endless).rejects.toThrow()
-  while ((await ROOM()).length > 0) await Bun.sleep(5)
+  while ((await ROOM()).length > before) await Bun.sleep(5)
   expect((await preview({ 'pipeline.sql': 'select 1 as a' })).rows).toEqual([[1]])
 })
 

@@ -2,12 +2,18 @@ import { join } from 'node:path'
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
 import { CatalogError } from '../../lake/iceberg/client.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
+import { TemplateError } from '../../lake/pipeline/template.ts'
 import type { PreviewPipelineRequest, QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import { EngineEnded } from '../engine-process.ts'
 import { HttpFailure } from '../http.ts'
+import type { Log } from '../log.ts'
 import { AttemptFailure } from './attempts.ts'
+import { EngineFault } from './engine-messages.ts'
 import { EnginesBusy, makeTurns } from './engine-pool.ts'
 import { Inputs } from './inputs.ts'
-import { openInstance, tableExpression } from './lake-session.ts'
+import { callsOf } from './kept-calls.ts'
+import { openInstance, tableExpression, viewOf } from './lake-session.ts'
+import { OtherFiles } from './landing.ts'
 import { limits } from './limits.ts'
 import {
   accessOf,
@@ -16,7 +22,9 @@ import {
   PreviewReport,
   previewedTable,
   sourcesOf,
+  type WriteTarget,
 } from './preview-report.ts'
+import { enterAgain, makePreviewRooms, type PreviewRoom, type PreviewRooms } from './preview-rooms.ts'
 import { InterpreterEnded } from './python/interpreter.ts'
 import { NoPython } from './python/interpreters.ts'
 import { previewPython } from './python/preview.ts'
@@ -30,7 +38,8 @@ import { openWorkplace, type Workplace, type WorkplaceOptions } from './workplac
 export type PreviewPipeline = ReturnType<typeof makePreview>
 
 /** Makes the function that previews pipelines. It throws ConnectError, as proto/sluice/query/v1/query.proto says. */
-export function makePreview(options: WorkplaceOptions) {
+export function makePreview(options: WorkplaceOptions & { log: Log }) {
+  const rooms = makePreviewRooms(options.log)
   // Of their own: a loop in Python without an end is not to keep people from looking at their SQL.
   const turns = { sql: makeTurns(limits.previewsAtOnce), python: makeTurns(limits.pythonPreviewsAtOnce) }
 
@@ -44,7 +53,7 @@ export function makePreview(options: WorkplaceOptions) {
     await enter(turns[type], caller)
     const late = AbortSignal.timeout(limits.previewMs)
     try {
-      return await inPlace(options, request, AbortSignal.any([caller, late]))
+      return await inPlace({ ...options, rooms }, request, AbortSignal.any([caller, late]))
     } catch (error) {
       if (error instanceof EnginesBusy) throw new ConnectError(error.message, Code.Unavailable)
       if (late.aborted)
@@ -71,13 +80,18 @@ async function enter(turns: ReturnType<typeof makeTurns>, caller: AbortSignal): 
   }
 }
 
+type Means = WorkplaceOptions & { rooms: PreviewRooms }
+
 async function inPlace(
-  options: WorkplaceOptions,
+  means: Means,
   request: PreviewPipelineRequest,
   signal: AbortSignal,
 ): Promise<PreviewAnswer> {
   const needsPython = request.type === 'python'
-  const place = await openWorkplace(options, accessOf(request), signal, { needsPython }).catch(
+  const known = needsPython ? null : await means.rooms.take(keyOf(request))
+  const again = known && (await inRoom(known, means, request, signal))
+  if (again !== null) return again
+  const place = await openWorkplace(means, accessOf(request), signal, { needsPython }).catch(
     (error: unknown) => {
       signal.throwIfAborted()
       const isAboutPython = error instanceof NoPython || error instanceof InterpreterEnded
@@ -85,16 +99,55 @@ async function inPlace(
     },
   )
   const preview = new Preview(request, place, signal)
+  let isKept = false
   try {
-    if (place.python === null) return await preview.go()
-    return await previewPython(request, place, place.python, options.pythonLimits, signal)
+    if (place.python !== null)
+      return await previewPython(request, place, place.python, means.pythonLimits, signal)
+    const answer = await preview.go()
+    const { room, calls } = preview.kept()
+    isKept = room !== null
+    if (room !== null) means.rooms.put(keyOf(request), room, calls)
+    return answer
   } catch (error) {
     signal.throwIfAborted()
     throw refusalOf(error, place.python === null ? preview.rendered : PYTHON, place.directory)
   } finally {
-    await place.clear()
+    if (!isKept) await place.clear()
   }
 }
+
+const keyOf = (request: PreviewPipelineRequest) => tableKey(previewedTable(request))
+
+/** A preview where the one before was. Null: it has to be somewhere else. */
+async function inRoom(
+  room: PreviewRoom,
+  { rooms, openLake }: Means,
+  request: PreviewPipelineRequest,
+  signal: AbortSignal,
+): Promise<PreviewAnswer | null> {
+  const lake = openLake(accessOf(request), signal)
+  const preview = new Preview(request, { ...room.place, lake }, signal, room)
+  let isFit = false
+  try {
+    const answer = await preview.go()
+    isFit = true
+    return answer
+  } catch (error) {
+    signal.throwIfAborted()
+    if (error instanceof OtherFiles || error instanceof OtherInputs || error instanceof EngineEnded)
+      return null
+    const isOfText = error instanceof TemplateError || error instanceof PreviewFailure
+    isFit = isOfText || (error instanceof EngineFault && error.kind !== 'out_of_memory')
+    throw refusalOf(error, preview.rendered, room.place.directory)
+  } finally {
+    lake.close()
+    if (isFit) rooms.put(keyOf(request), room, preview.kept().calls)
+    else void rooms.clear(room)
+  }
+}
+
+/** A draft reads other tables or zones than those of its room. */
+class OtherInputs extends Error {}
 
 /** What the engine says is about its result, of no line. */
 const PYTHON: Rendered = { file: 'pipeline.py', source: '', sql: '' }
@@ -121,22 +174,39 @@ class Preview {
   readonly #place: Workplace
   readonly #signal: AbortSignal
   readonly #report: PreviewReport
+  /** Whose place it is; null: this is the first one. */
+  readonly #room: PreviewRoom | null
+  #made: PreviewRoom | null = null
+  #calls: string[] = []
 
-  constructor(request: PreviewPipelineRequest, place: Workplace, signal: AbortSignal) {
+  constructor(
+    request: PreviewPipelineRequest,
+    place: Workplace,
+    signal: AbortSignal,
+    room: PreviewRoom | null = null,
+  ) {
     this.#request = request
     this.#place = place
     this.#signal = signal
     this.#report = new PreviewReport(request)
+    this.#room = room
+  }
+
+  /** Where the next preview of this pipeline can be, if that would save it anything, and the calls whose rows it wants. */
+  kept(): { room: PreviewRoom | null; calls: readonly string[] } {
+    return { room: this.#made, calls: this.#calls }
   }
 
   async go(): Promise<PreviewAnswer> {
-    const { rendered, inputs } = await this.#render()
-    const outcome = await this.#execute(rendered, inputs)
+    const prepared = await this.#render()
+    const { rendered, target } = prepared
+    const outcome = await this.#execute(prepared)
+    this.#report.unwritable({ ...(await target), sql: rendered.sql }, outcome.columns)
     return this.#report.answer(outcome, this.#place.directory)
   }
 
   /** Everything up to SQL that can run: configuration, template, and what the template asks for. */
-  async #render(): Promise<{ rendered: Rendered; inputs: Inputs }> {
+  async #render(): Promise<Prepared> {
     const { lake, directory } = this.#place
     const started = performance.now()
     const sources = sourcesOf(this.#request, 'pipeline.sql')
@@ -145,16 +215,25 @@ class Preview {
     const own = previewedTable(this.#request)
     const asksWatermark = /\bwatermark_value\b/.test(source.text)
     const readsOwn = asksWatermark || /\bthis\b/.test(source.text)
-    const table = readsOwn ? await lake.catalog.load(own) : null
+    const runStartedAt = new Date().toISOString()
+    // Of a table that is replaced as a whole only those that read it have to know.
+    const isNeeded = readsOwn || config.mergeStrategy !== 'full_refresh'
+    const loaded = isNeeded ? lake.catalog.load(own) : Promise.resolve(null)
+    const target = loaded.then((table) => ({ name: own, table, rules: config, at: runStartedAt }))
+    // Whoever awaits it learns of it.
+    target.catch(() => {})
+    const table = readsOwn ? await loaded : null
+    const watermark = asksWatermark
+      ? await watermarkOf({ name: own, table, column: config.watermarkColumn }, this.#place, this.#signal)
+      : null
+    if (watermark?.warning) this.#report.warn(watermark.warning)
     const inputs = new Inputs({
       namespace: own.namespace,
       variables: {
         strategy: config.mergeStrategy,
         this: tableExpression(own),
-        runStartedAt: new Date().toISOString(),
-        watermarkValue: asksWatermark
-          ? await watermarkOf({ name: own, table, column: config.watermarkColumn }, this.#place, this.#signal)
-          : null,
+        runStartedAt,
+        watermarkValue: watermark?.value ?? null,
       },
       landingDirectory: join(directory, 'landing'),
     })
@@ -171,6 +250,7 @@ class Preview {
         frozen: this.#request.samples,
         access: accessOf(this.#request),
         gateway: lake.gateway,
+        present: this.#room?.landings,
       }),
     ])
     this.#report.reads(inputs, draft)
@@ -183,15 +263,21 @@ class Preview {
       landing_zones: draft.zones,
     })
     this.#report.say('info', `rendered ${source.path} in ${since(started)}`)
-    return { rendered: { ...template, sql }, inputs }
+    return { rendered: { ...template, sql }, inputs, target, zones: draft.zones }
   }
 
-  async #execute(rendered: Rendered, inputs: Inputs) {
-    const { directory } = this.#place
+  async #execute({ rendered, inputs, zones }: Prepared) {
+    const { directory, engine } = this.#place
     const started = performance.now()
-    const engine = await this.#place.engine
     const profilePath = join(directory, 'profile.json')
-    const instance = await openInstance(engine, inputs.found(), directory, this.#signal, { profilePath })
+    const found = inputs.found()
+    const tables = JSON.stringify(found.map(viewOf))
+    // Whoever asks may see all that is in the room: his own token has just found the same, and nothing less.
+    if (this.#room !== null && (this.#room.tables !== tables || this.#room.landings.size !== zones.length))
+      throw new OtherInputs()
+    if (this.#room !== null) await enterAgain(this.#room, this.#signal)
+    const instance =
+      this.#room?.instance ?? (await openInstance(engine, found, directory, this.#signal, { profilePath }))
     this.rendered = rendered
     const outcome = await engine.call(
       {
@@ -201,18 +287,48 @@ class Preview {
         profilePath,
         rowsLimit: Number(this.#request.limit),
         bytesLimit: limits.previewBytes,
+        kept: this.#room?.kept,
       },
       this.#signal,
     )
     this.rendered = undefined
+    const landings = new Map(zones.map((zone) => [zone, inputs.landing(zone)]))
+    this.#keep(rendered.sql, inputs, landings, { instance, tables })
     // Without the way to an engine: that is nothing the query can help.
     this.#report.ended('sql_execute', outcome.executeMs, {
       rows: outcome.rowCount,
-      columns: outcome.columnCount,
+      columns: outcome.columns.length,
     })
+    if (outcome.usedKept)
+      this.#report.say('info', 'rows of landing files are those that an earlier preview has read of them')
     this.#report.say('info', `${counted(outcome.rowCount, 'row')} in ${since(started)}`)
     return outcome
   }
+
+  #keep(
+    sql: string,
+    inputs: Inputs,
+    landings: PreviewRoom['landings'],
+    { instance, tables }: Pick<PreviewRoom, 'instance' | 'tables'>,
+  ): void {
+    const files = [...landings.values()].flat()
+    const bytes = files.reduce((sum, { object }) => sum + Number(object?.sizeBytes ?? 0n), 0)
+    if (files.length === 0 || bytes > limits.previewKeptBytes) return
+    this.#calls = callsOf(
+      sql,
+      new Set([...landings.keys()].flatMap((zone) => inputs.landingPath(zone) ?? [])),
+    )
+    if (this.#calls.length > 0 && this.#room === null)
+      this.#made = { place: this.#place, instance, tables, landings, kept: [], refused: new Set() }
+  }
+}
+
+/** What is left to do is to execute it. */
+interface Prepared {
+  rendered: Rendered
+  inputs: Inputs
+  target: Promise<WriteTarget>
+  zones: readonly string[]
 }
 
 /** The one call of QueryService that runners answer. */

@@ -16,7 +16,7 @@ test('a scratch directory is all that must be said', () => {
     logFormat: 'text',
     runSeconds: 21_600,
     sandbox: 'auto',
-    python: { bin: null, memoryBytes: 2 * GIB, seconds: 3_600, cpuSeconds: 3_600 },
+    python: { bin: null, memoryBytes: 2 * GIB, seconds: 3_600, cpuSeconds: 3_605 },
   })
 })
 
@@ -29,7 +29,7 @@ test('a process of Python has a part of the memory, and as much time as it is gi
   }
   expect(parseSettings(env, { cores: 1, memoryBytes: 8 * GIB })).toMatchObject({
     sandbox: 'required',
-    python: { bin: '/opt/python3', memoryBytes: GIB / 2, seconds: 60, cpuSeconds: 60 },
+    python: { bin: '/opt/python3', memoryBytes: GIB / 2, seconds: 60, cpuSeconds: 65 },
   })
   expect(() => parseSettings({ SCRATCH_DIR: '/scratch', SANDBOX: 'yes' }, machine)).toThrow(
     'SANDBOX must be auto, required, off',

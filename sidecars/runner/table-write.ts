@@ -6,7 +6,13 @@ import type { WriteEngine } from '../../lake/iceberg/merge.ts'
 import { currentSchema, newTable, type TableMetadata } from '../../lake/iceberg/metadata.ts'
 import { quoteName } from '../../lake/iceberg/sql.ts'
 import { copyResultFrom } from '../../lake/iceberg/stats.ts'
-import { type TableChange, type WriteRules, writeByStrategy } from '../../lake/iceberg/strategy.ts'
+import {
+  checkWrite,
+  type ResultWrite,
+  type TableChange,
+  type WriteRules,
+  writeByStrategy,
+} from '../../lake/iceberg/strategy.ts'
 import { type Column, columnsOf } from '../../lake/iceberg/types.ts'
 import { type NewDataFile, planCommit, replacedFiles } from '../../lake/iceberg/write.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
@@ -14,6 +20,7 @@ import { LAKE_ROOT } from '../lake-access.ts'
 import { EngineFault, RESULT } from './engine-messages.ts'
 import type { EngineLease } from './engine-pool.ts'
 import { type LakeSession, openInstance } from './lake-session.ts'
+import { reasonOf } from './wording.ts'
 
 // The result of a pipeline on its way into its table: rows to Parquet, Parquet to the lake, one commit to the branch.
 
@@ -34,6 +41,8 @@ export interface WriteMeans {
   /** Of the attempt: engines can write in it. */
   directory: string
   lake: LakeSession
+  /** Hears what the author of the pipeline should know. */
+  warn(message: string): void
 }
 
 /**
@@ -42,12 +51,13 @@ export interface WriteMeans {
  */
 export async function writeResult(
   { sql, name, table, rules, at }: Write,
-  { engine, instance, directory, lake }: WriteMeans,
+  { engine, instance, directory, lake, warn }: WriteMeans,
   signal: AbortSignal,
 ): Promise<TableChange> {
   const defined = await engine.call({ kind: 'define', number: instance, sql }, signal)
-  const known = rules.mergeStrategy === 'full_refresh' ? null : table
-  const { result, columns } = await withTypesOfTable(defined, known, engine, instance, signal)
+  const { result, columns } = BARE_NULL.test(sql)
+    ? await withTypesOfTable(defined, table, { engine, number: instance, warn }, signal)
+    : { result: RESULT, columns: defined }
   const own = join(directory, 'written')
   await mkdir(own)
   return writeByStrategy({
@@ -55,11 +65,7 @@ export async function writeResult(
     result,
     columns,
     table,
-    stage: ({ schema, partitionSpec }) => {
-      const uuid = randomUUID()
-      const location = tableLocation(LAKE_ROOT, name, uuid)
-      return newTable({ uuid, location, schema, partitionSpec, at: Date.now() })
-    },
+    stage: stageOf(name),
     at,
     directory: own,
     reader: lake.reader,
@@ -72,7 +78,43 @@ export async function writeResult(
   })
 }
 
+/** Metadata of a table that is made where there is none. */
+const stageOf =
+  (name: TableName): ResultWrite['stage'] =>
+  ({ schema, partitionSpec }) => {
+    const uuid = randomUUID()
+    const location = tableLocation(LAKE_ROOT, name, uuid)
+    return newTable({ uuid, location, schema, partitionSpec, at: Date.now() })
+  }
+
+/** Why a run could not write a result of these columns, whatever its rows; null: it could, as far as columns tell. */
+export function refusalOfWrite(
+  { sql, name, table, rules, at }: Write,
+  columns: readonly Column[],
+): string | null {
+  const known = table === null ? [] : columnsOf(currentSchema(table))
+  const types = new Map(known.map((column) => [column.name.toLowerCase(), column.type]))
+  // A run would find out which of them are of a bare NULL.
+  const mayBeBare = ({ type }: Column) => UNTYPED_IN_RESULTS.has(type) && BARE_NULL.test(sql)
+  const typed = columns.map((column) =>
+    mayBeBare(column) ? { name: column.name, type: types.get(column.name.toLowerCase()) ?? UNTYPED } : column,
+  )
+  try {
+    checkWrite({ rules, columns: typed, table, stage: stageOf(name), at })
+    return null
+  } catch (error) {
+    const reason = reasonOf(error)
+    if (reason === null) throw error
+    return reason
+  }
+}
+
+const UNTYPED_IN_RESULTS: ReadonlySet<string> = new Set(['INTEGER', 'NULL', '"NULL"'])
 const TYPED_RESULT = 'sluice_typed_result'
+/** Where nobody writes NULL, no column is made of nothing else. */
+const BARE_NULL = /\bnull\b/i
+/** What such a column is where nothing tells its type: as in Python, and every later value can be written as text. */
+const UNTYPED = 'VARCHAR'
 
 /**
  * Columns of nothing but a bare NULL have the types that the table has for them: the engine calls them INTEGER, which
@@ -81,20 +123,23 @@ const TYPED_RESULT = 'sluice_typed_result'
 async function withTypesOfTable(
   columns: readonly Column[],
   table: TableMetadata | null,
-  engine: EngineLease,
-  number: number,
+  { engine, number, warn }: { engine: EngineLease; number: number; warn(message: string): void },
   signal: AbortSignal,
 ): Promise<{ result: string; columns: readonly Column[] }> {
-  const asItIs = { result: RESULT, columns }
-  if (table === null) return asItIs
-  const types = new Map(columnsOf(currentSchema(table)).map(({ name, type }) => [name.toLowerCase(), type]))
+  const known = table === null ? [] : columnsOf(currentSchema(table))
+  const types = new Map(known.map(({ name, type }) => [name.toLowerCase(), type]))
   const retyped: Column[] = []
   for (const { name, type } of columns) {
-    const wanted = types.get(name.toLowerCase())
-    if (type !== 'INTEGER' || wanted === undefined || wanted === 'INTEGER' || wanted === 'BIGINT') continue
-    if (await isBareNull(name, engine, number, signal)) retyped.push({ name, type: wanted })
+    const wanted = types.get(name.toLowerCase()) ?? UNTYPED
+    if (type !== 'INTEGER' || wanted === 'INTEGER' || wanted === 'BIGINT') continue
+    if (!(await isBareNull(name, engine, number, signal))) continue
+    retyped.push({ name, type: wanted })
+    if (!types.has(name.toLowerCase()))
+      warn(
+        `column ${JSON.stringify(name)} is nothing but NULL: its type is ${UNTYPED} until it is cast to another`,
+      )
   }
-  if (retyped.length === 0) return asItIs
+  if (retyped.length === 0) return { result: RESULT, columns }
   const casts = retyped.map(({ name, type }) => `CAST(${quoteName(name)} AS ${type}) AS ${quoteName(name)}`)
   const sql = `CREATE TEMP VIEW ${TYPED_RESULT} AS SELECT * REPLACE (${casts.join(', ')}) FROM ${RESULT}`
   await engine.call({ kind: 'run', number, sql }, signal)
@@ -168,7 +213,7 @@ export function storeResult(change: TableChange, lake: LakeSession): StoredResul
   return { change, files: stored.map(({ file }) => file), placed }
 }
 
-/** Commits the files to the branch, once. Answers the branch's commit. Throws CatalogError, HttpFailure. */
+/** Commits the files to the branch, once; they are durable when this resolves. Answers the branch's commit. Throws CatalogError, HttpFailure. */
 export async function commitResult(
   { change, files, placed }: StoredResult,
   { name, table, runId }: { name: TableName; table: TableMetadata | null; runId: string },
@@ -188,9 +233,15 @@ export async function commitResult(
     reader: lake.reader,
     summary: { 'sluice.run-id': runId },
   })
-  await Promise.all([
+  // Nobody reads the branch but this attempt, and nothing of it is merged before the attempt has said that it is done: the
+  // catalog need not wait until the files are durable, only the attempt.
+  const [committed, ...written] = await Promise.allSettled([
+    lake.catalog.commit(name, plan),
     placed,
     ...plan.objects.map(({ location, bytes }) => lake.files.write(keyOf(LAKE_ROOT, location), bytes)),
   ])
-  return lake.catalog.commit(name, plan)
+  const failed = written.find((each) => each.status === 'rejected')
+  if (failed) throw failed.reason
+  if (committed.status === 'rejected') throw committed.reason
+  return committed.value
 }

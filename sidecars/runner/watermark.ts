@@ -15,24 +15,38 @@ interface Watermarked {
   column: string
 }
 
-/** The text of the column's largest value, in an instance of its own: the pipeline's is locked to its input. Null: none. */
+/** What `watermark_value` is, and what is to be said of it. */
+export interface Watermark {
+  /** The text of the column's largest value; null: none. */
+  value: string | null
+  warning: string | null
+}
+
+/** Finds the watermark, in an instance of its own: the pipeline's is locked to its input. */
 export async function watermarkOf(
   { name, table, column }: Watermarked,
   { lake, engine: taken, directory }: Workplace,
   signal: AbortSignal,
-): Promise<string | null> {
+): Promise<Watermark> {
+  const none = { value: null, warning: null }
+  if (column === '')
+    return { value: null, warning: 'watermark_value is none: the configuration names no watermark_column' }
   const snapshot = table ? currentSnapshot(table) : undefined
-  if (column === '' || table === null || snapshot === undefined) return null
+  if (table === null || snapshot === undefined) return none
   const schema = currentSchema(table)
   const field = schema.fields.find((known) => known.name.toLowerCase() === column.toLowerCase())
-  if (field === undefined) return null
+  if (field === undefined)
+    return {
+      value: null,
+      warning: `watermark_value is none: the table has no column ${JSON.stringify(column)}`,
+    }
   const files = filesWithMaximum(await dataFilesOf(table, snapshot['snapshot-id'], lake.reader), field)
-  if (files.length === 0) return null
+  if (files.length === 0) return none
   const paths = await lake.openFiles(files)
   const engine = await taken
   const input = { name, schema, paths, locations: [], rowCount: 0 }
   const number = await openInstance(engine, [input], directory, signal)
   const sql = `SELECT max(${quoteName(field.name)}) FROM ${tableExpression(name)}`
   const { first } = await engine.call({ kind: 'judge', number, sql, sampleRows: 0 }, signal)
-  return first
+  return { value: first, warning: null }
 }

@@ -57,10 +57,12 @@ def limit_resource(name, value):
     if kind is None:
         return
     _, hard = resource.getrlimit(kind)
+    # Where both are the same the kernel kills at once, and nobody learns that it was for this limit.
+    most = value + 1 if name == "CPU" else value
     if hard != resource.RLIM_INFINITY:
-        value = min(value, hard)
+        value, most = min(value, hard), min(most, hard)
     try:
-        resource.setrlimit(kind, (value, value))
+        resource.setrlimit(kind, (value, most))
     except (ValueError, OSError):
         # Not every system has every limit (macOS has no RLIMIT_AS); Linux has all of them.
         if sys.platform == "linux":

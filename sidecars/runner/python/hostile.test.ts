@@ -120,7 +120,7 @@ result = [{"a": 1}]`)
 
   test('a busy loop ends with its processor time', async () => {
     const short = await openBench(step, { processLimits: { cpuSeconds: 1 } })
-    await expect(short.run('while True: pass')).rejects.toThrow(/used up its processor time|SIGKILL/)
+    await expect(short.run('while True: pass')).rejects.toThrow('used up its processor time')
     await short.close()
   })
 

@@ -33,13 +33,15 @@ export async function previewPython(
   const own = previewedTable(request)
   const table = await lake.catalog.load(own)
   const asksWatermark = /\bwatermark_value\b/.test(source.text)
+  const watermark = asksWatermark
+    ? await watermarkOf({ name: own, table, column: config.watermarkColumn }, place, signal)
+    : null
+  if (watermark?.warning) report.warn(watermark.warning)
   const variables = {
     strategy: config.mergeStrategy,
     this: tableExpression(own),
     runStartedAt: new Date().toISOString(),
-    watermarkValue: asksWatermark
-      ? await watermarkOf({ name: own, table, column: config.watermarkColumn }, place, signal)
-      : null,
+    watermarkValue: watermark?.value ?? null,
   }
   const inputs = new Inputs({
     namespace: own.namespace,
@@ -118,9 +120,12 @@ export async function previewPython(
   )
   report.ended('sql_execute', pythonMs + outcome.executeMs, {
     rows: outcome.rowCount,
-    columns: outcome.columnCount,
+    columns: outcome.columns.length,
     python_ms: pythonMs,
   })
   report.say('info', `${counted(outcome.rowCount, 'row')} in ${since(started)}`)
+  // The SQL is ours: what it selects has its types already.
+  const write = { name: own, table, rules: config, at: variables.runStartedAt, sql: '' }
+  report.unwritable(write, outcome.columns)
   return report.answer(outcome, directory)
 }
