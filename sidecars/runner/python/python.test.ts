@@ -103,6 +103,7 @@ result = [{**row, "twice": row["id"] * 2} for row in rows.rows()]
     expect(
       lines.map((line) => line.replace(/\d+ (ms|B)|Python [\d.]+|sandbox: \w+|[\d.]+ kB/g, 'N')),
     ).toEqual([
+      'watermark_value is none: the configuration names no watermark_column',
       `reads default.bronze.${source.name}: 3 rows in 1 file`,
       'pipeline.py runs on N, N',
       'printed 1',
