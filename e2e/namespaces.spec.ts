@@ -1,5 +1,6 @@
 // Specification: Namespaces.
 import { expect, test } from '@playwright/test'
+import { uuid } from './resources.ts'
 
 const path = '/api/v1/namespaces'
 
@@ -8,7 +9,9 @@ test('a namespace is created, listed, described and deleted', async ({ request }
   expect(created.status()).toBe(201)
   const namespace = await created.json()
   expect(namespace).toEqual({
+    id: uuid,
     name: 'e2e-life',
+    owner: null,
     description: 'One',
     created_at: expect.stringMatching(/^\d{4}-.*Z$/),
   })
