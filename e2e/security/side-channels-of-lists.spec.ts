@@ -1,0 +1,572 @@
+// Attack class: what one user learns of another's things from what answers about many at once: lists, totals, Link headers,
+// the graph, queries, listings, streams, warnings; and what their code can read. Everything that Ada has carries a text that
+// occurs nowhere else. Bob, who has things of his own, asks every GET of the document in every way that Ada's and his own
+// names allow, and no such text may come back that he has not sent.
+import { randomBytes } from 'node:crypto'
+import { expect, test } from '@playwright/test'
+import { type Caller, type ProService, startProService } from './pro-service.ts'
+
+let service: ProService
+let ada: Caller
+let bob: Caller
+let hers: Things
+let his: Things
+
+test.beforeAll(async () => {
+  test.setTimeout(120_000)
+  service = await startProService({ RUNNER_URLS: '', QUERY_URLS: '' })
+  ada = service.user('ada')
+  bob = service.user('bob')
+  ;[hers, his] = [await plant(ada), await plant(bob)]
+})
+test.afterAll(async () => {
+  await service?.stop()
+})
+
+/** What one user has, with a name for each; the values are found nowhere else. */
+type Things = Record<string, string>
+
+const canary = () => `c${randomBytes(5).toString('hex')}`
+/** Once in a namespace of the user's own, and once in the one that all share. */
+async function plant(caller: Caller): Promise<Things> {
+  const things: Things = { namespace: canary(), namespaceDescription: canary() }
+  await service.must(201, caller, 'POST', '/api/v1/namespaces', {
+    name: things.namespace,
+    description: things.namespaceDescription,
+  })
+  for (const [where, namespace] of [
+    ['own', things.namespace ?? ''],
+    ['shared', 'default'],
+  ] as const)
+    for (const [key, value] of Object.entries(await plantIn(caller, namespace)))
+      things[`${where} ${key}`] = value
+  return things
+}
+
+async function plantIn(caller: Caller, namespace: string): Promise<Things> {
+  const must = (status: number, method: string, path: string, body?: object) =>
+    service.must(status, caller, method, `/api/v1${path}`, body)
+  const words = Object.fromEntries(
+    [
+      'pipeline',
+      'zone',
+      'column',
+      'row',
+      'description',
+      'comment',
+      'test',
+      'tableDescription',
+      'landed',
+      'landedText',
+      'sample',
+      'version',
+      'note',
+      'zoneDescription',
+      'grantee',
+    ].map((key) => [key, canary()]),
+  )
+  const { pipeline, zone, column, row, description, comment, landed, landedText, sample } = words
+  const at = { namespace, layer: 'silver', name: pipeline }
+  const path = `/pipelines/${namespace}/silver/${pipeline}`
+  const zonePath = `/landing-zones/${namespace}/${zone}`
+  const ids: Things = {}
+  const keep = async (key: string, made: Promise<Record<string, unknown>>, field = 'id') => {
+    const id = (await made)[field]
+    if (typeof id === 'string') ids[key] = id
+  }
+  await keep('pipelineId', must(201, 'POST', '/pipelines', { ...at, description }))
+  await keep(
+    'zoneId',
+    must(201, 'POST', '/landing-zones', { namespace, name: zone, description: words.zoneDescription }),
+  )
+  for (const [kind, name, text] of [
+    ['files', landed, landedText],
+    ['samples', sample, 'x'],
+  ]) {
+    const form = new FormData()
+    form.set('file', new File([`a\n${text}\n`], `${name}.csv`))
+    await keep(`${kind}Id`, must(201, 'POST', `${zonePath}/${kind}`, form))
+  }
+  const source = `-- ${comment}\nselect '${row}' as ${column}, (select count(*) from read_csv_auto('{{ landing_zone("${zone}") }}')) as files`
+  await must(200, 'PUT', `/files/${namespace}${path.replace(`/${namespace}`, '')}/pipeline.sql`, {
+    content: source,
+  })
+  await must(200, 'PUT', `/files/${namespace}/notes/${words.note}.md`, { content: words.note }).catch(() => {
+    // In the shared namespace what belongs to nothing else is for who may write the namespace.
+    if (namespace !== 'default') throw new Error('no note')
+    delete words.note
+  })
+  await must(201, 'POST', `${path}/tests`, {
+    name: words.test,
+    sql: `select * from {{ this }} where ${column} is null`,
+    severity: 'error',
+  })
+  await must(200, 'POST', `${path}/publish`, { message: words.version })
+  await keep(
+    'triggerId',
+    must(201, 'POST', `${path}/triggers`, {
+      type: 'landing_zone_upload',
+      config: { namespace, zone_name: zone },
+      enabled: false,
+    }),
+  )
+  await keep(
+    'scheduleId',
+    must(201, 'POST', '/schedules', { namespace, layer: 'silver', pipeline, cron: '0 6 1 1 *' }),
+  )
+  await must(201, 'POST', '/sharing', {
+    grantee_id: words.grantee,
+    resource_type: 'pipeline',
+    resource_id: ids.pipelineId,
+    permission: 'read',
+  })
+  ids.runId = await succeed(caller, at)
+  await must(200, 'PUT', `/tables/${namespace}/silver/${pipeline}/metadata`, {
+    description: words.tableDescription,
+  })
+  return { ...words, ...ids }
+}
+
+/** The run that has succeeded. */
+async function succeed(
+  caller: Caller,
+  { namespace, layer, name }: { namespace: string; layer: string; name?: string },
+) {
+  const { status, run } = await runOf(caller, { namespace, layer, name })
+  expect([status, run.error]).toEqual(['success', null])
+  return String(run.id)
+}
+
+async function runOf(
+  caller: Caller,
+  { namespace, layer, name }: { namespace: string; layer: string; name?: string },
+) {
+  const asked = { namespace, layer, pipeline: name }
+  const { run_id } = await service.must(202, caller, 'POST', '/api/v1/runs', asked)
+  const get = () => service.must(200, caller, 'GET', `/api/v1/runs/${run_id}`)
+  await expect.poll(async () => (await get()).finished_at, { intervals: [50, 100] }).not.toBeNull()
+  const run = await get()
+  return { status: run.status, run }
+}
+
+interface Heard {
+  status: number
+  /** Headers and body. */
+  text: string
+  json: unknown
+}
+
+const STREAM_MS = 400
+
+/** All of an answer; of a stream what comes in the first moment. */
+async function hear(caller: Caller, path: string, init: RequestInit = {}): Promise<Heard> {
+  const stop = new AbortController()
+  const response = await fetch(service.url + path, {
+    ...init,
+    headers: { ...caller, ...init.headers },
+    signal: stop.signal,
+  })
+  const headers = JSON.stringify([...response.headers].filter(([name]) => name !== 'x-request-id'))
+  const type = response.headers.get('content-type') ?? ''
+  if (!type.startsWith('text/event-stream')) {
+    const body = await response.text()
+    return {
+      status: response.status,
+      text: headers + body,
+      json: type.includes('json') ? JSON.parse(body || 'null') : null,
+    }
+  }
+  const decoder = new TextDecoder()
+  let body = ''
+  const timer = setTimeout(() => stop.abort(), STREAM_MS)
+  try {
+    for await (const chunk of response.body ?? []) body += decoder.decode(chunk, { stream: true })
+  } catch {
+    // Left, as planned.
+  }
+  clearTimeout(timer)
+  return { status: response.status, text: headers + body, json: null }
+}
+
+/** Of these things what an answer tells and the request did not say. */
+function told({ text }: Heard, request: string, things: Things): string[] {
+  return Object.entries(things).flatMap(([key, value]) =>
+    text.includes(value) && !request.includes(value) ? [key] : [],
+  )
+}
+
+/** Ways to fill the parameters of an operation: by the things of one user. */
+function fillings(path: string, names: readonly string[], { namespace, ...things }: Things): string[] {
+  const requests: string[] = []
+  for (const where of ['own', 'shared']) {
+    const of = (key: string) => things[`${where} ${key}`] ?? ''
+    const ns = where === 'own' ? (namespace ?? '') : 'default'
+    const machines: [string, string][] = [
+      ['run', of('runId')],
+      ['draft', of('pipelineId')],
+      ['trigger', of('triggerId')],
+    ]
+    const isZone = path.startsWith('/api/v1/landing-zones')
+    for (const [machine, instance] of path.includes('{machine}')
+      ? machines
+      : ([['run', of('runId')]] as const)) {
+      const ids: Record<string, string> = {
+        runs: of('runId'),
+        schedules: of('scheduleId'),
+        inspector: instance,
+        sharing: of('pipelineId'),
+      }
+      const id = isZone
+        ? of('filesId')
+        : path.includes('/triggers/')
+          ? of('triggerId')
+          : (ids[path.split('/')[3] ?? ''] ?? '')
+      const files =
+        path.endsWith('/*') || path.includes('{path}') || path.includes('{*}')
+          ? [
+              `${ns}/pipelines/silver/${of('pipeline')}/pipeline.sql`,
+              `${ns}/landing/${of('zone')}/_samples/${of('sample')}.csv`,
+              `${ns}/notes/${of('note')}.md`,
+            ]
+          : ['']
+      for (const file of files)
+        requests.push(
+          path
+            .replace('{ns}', ns)
+            .replace('{layer}', 'silver')
+            .replace('{name}', isZone ? of('zone') : of('pipeline'))
+            .replace('{id}', id)
+            .replace('{number}', '1')
+            .replace('{testName}', of('test'))
+            .replace('{filename}', `${of('sample')}.csv`)
+            .replace('{machine}', machine)
+            .replace('{drawing}', `${machine}.svg`)
+            .replace(/\{path\}|\{\*\}|\*$/, file),
+        )
+    }
+  }
+  const queries = ['']
+  const add = (name: string, ...values: string[]) => {
+    if (names.includes(name)) queries.push(...values.map((value) => `${name}=${encodeURIComponent(value)}`))
+  }
+  const one = (key: string) => things[`shared ${key}`] ?? ''
+  add('namespace', namespace ?? '', 'default')
+  add('pipeline', one('pipeline'))
+  add('search', one('pipeline'), one('pipeline').slice(0, 4), '%', '')
+  add(
+    'q',
+    one('pipeline'),
+    one('pipeline').slice(1, 4),
+    one('runId'),
+    one('pipelineId'),
+    one('triggerId'),
+    '%',
+  )
+  add('status', 'success', 'running')
+  add('sort', 'trigger', 'updated_at', 'name')
+  add('from', '2000-01-01')
+  add('to', '2999-01-01')
+  add('offset', '0', '1', '999')
+  add('counts', '1')
+  // Its default is a namespace's whole tree.
+  if (names.includes('prefix')) {
+    queries.splice(0, 1)
+    add(
+      'prefix',
+      namespace ?? '',
+      'default',
+      `default/pipelines/silver/${one('pipeline')}/`,
+      `default/landing/${one('zone')}`,
+      'default/landing/',
+      'default/pipelines/silver/c',
+    )
+  }
+  if (names.includes('resource_type'))
+    return requests.map((request) => `${request}?resource_type=pipeline&resource_id=${one('pipelineId')}`)
+  return requests.flatMap((request) =>
+    queries.map((query) => (query === '' ? request : `${request}?${query}`)),
+  )
+}
+
+interface Document {
+  paths: Record<string, Record<string, { parameters?: { name: string; in: string }[] }>>
+}
+
+/** Every GET of the API, with the requests to make of it. */
+async function gets(): Promise<[operation: string, requests: string[]][]> {
+  const { json } = await hear(ada, '/swagger/openapi.json')
+  const { paths } = json as Document
+  return Object.entries(paths).flatMap(([path, { get }]): [string, string[]][] => {
+    if (get === undefined || !path.startsWith('/api/v1/')) return []
+    const names = (get.parameters ?? []).filter((each) => each.in === 'query').map(({ name }) => name)
+    return [[path, [...new Set([...fillings(path, names, hers), ...fillings(path, names, his)])]]]
+  })
+}
+
+/** Tell nobody's things: what is the same for all, and what is for administrators. */
+const TELLS_NOTHING = [
+  '/api/v1/admin/retention/config',
+  '/api/v1/admin/retention/status',
+  '/api/v1/audit',
+  '/api/v1/features',
+  '/api/v1/inspector/machines',
+  '/api/v1/inspector/machines/{drawing}',
+  '/api/v1/inspector/{machine}/events',
+  '/api/v1/landing-zones/{ns}/{name}/lifecycle',
+  '/api/v1/pipelines/{ns}/{layer}/{name}/retention',
+]
+
+test('no GET of the API tells Bob anything of Ada’s, and each tells Ada something of it', async () => {
+  test.setTimeout(120_000)
+  const operations = await gets()
+  expect(operations.length).toBeGreaterThan(35)
+  const leaks: [string, string[]][] = []
+  const silent: string[] = []
+  const failed: unknown[] = []
+  let requests = 0
+  for (const [operation, paths] of operations) {
+    let isTold = false
+    for (const path of paths) {
+      const request = decodeURIComponent(path)
+      const heard = await hear(bob, path)
+      requests += 1
+      const leaked = told(heard, request, hers)
+      if (leaked.length > 0) leaks.push([path, leaked])
+      if (heard.status >= 500) failed.push([path, heard.text])
+      isTold ||= told(await hear(ada, path), request, hers).length > 0
+      // Once told, she need not ask again.
+      if (!isTold || !operation.includes('{')) continue
+    }
+    if (!isTold) silent.push(operation)
+  }
+  console.log(`${operations.length} operations, ${requests} requests`)
+  expect(failed).toEqual([])
+  expect(leaks).toEqual([])
+  expect(silent.sort()).toEqual(TELLS_NOTHING)
+})
+
+test('totals and links count what Bob may see, and Ada’s count hers', async () => {
+  for (const [path, bobs] of [
+    ['pipelines', 2],
+    ['runs', 2],
+    ['landing-zones', 2],
+    ['schedules', 2],
+    ['tables', 2],
+    ['namespaces', 2],
+    ['schema', 2],
+    ['inspector/run/instances', 2],
+    ['inspector/draft/instances', 2],
+    ['inspector/trigger/instances', 2],
+    ['runs?from=2000-01-01', 2],
+    ['runs?status=success', 2],
+    ['runs?namespace=default', 1],
+    ['runs?offset=1', 2],
+    ['runs?offset=5000', 2],
+    ['tables?layer=silver', 2],
+    ['tables?namespace=default', 1],
+    ['pipelines?search=c', 2],
+    ['files?prefix=default/landing/', 2],
+    ['files?prefix=default', 5],
+  ] as const)
+    for (const caller of [bob, ada]) {
+      const { json, text } = await hear(caller, `/api/v1/${path}`)
+      const { total } = json as { total?: number }
+      const found = path === 'schema' ? (json as { tables: unknown[] }).tables.length : total
+      expect([path, found]).toEqual([path, bobs])
+      expect(text.match(/offset=(\d+)[^"]*>; rel=\\"last/)?.[1]).toBe('0')
+    }
+  for (const counts of ['?counts=1', '?counts=1&detail=full']) {
+    const { text, status } = await hear(bob, `/api/v1/inspector/machines/run.svg${counts}`)
+    expect([200, 403]).toContain(status)
+    expect(text).not.toMatch(/class="badge"[\s\S]{0,200}>4</)
+  }
+})
+
+const asking = (sql: string, namespace = 'default'): RequestInit => ({
+  method: 'POST',
+  body: JSON.stringify({ sql, namespace }),
+  headers: { 'content-type': 'application/json' },
+})
+
+test('queries find no table of another, and say of it what they say of none', async () => {
+  const [name = '', space = '', far = ''] = [hers['shared pipeline'], hers.namespace, hers['own pipeline']]
+  const lists = [
+    'select * from information_schema.tables',
+    'select * from information_schema.columns',
+    'select * from information_schema.schemata',
+    'show tables',
+    'show all tables',
+  ]
+  // Ada first: what she has asked stays in the engine.
+  for (const caller of [ada, bob, ada, bob])
+    for (const sql of [...lists, `select * from silver.${caller === ada ? name : his['shared pipeline']}`]) {
+      const heard = await hear(caller, '/api/v1/query', asking(sql))
+      expect(heard.status).toBe(200)
+      const leaked = told(heard, sql, hers)
+      expect([sql, caller === ada ? leaked.length > 0 : leaked]).toEqual([sql, caller === ada ? true : []])
+    }
+  for (const [there, nowhere] of [
+    [`silver.${name}`, 'silver.cnothing'],
+    [`default.silver.${name}`, 'default.silver.cnothing'],
+    [`${space}.silver.${far}`, 'nowhere.silver.cnothing'],
+  ] as [string, string][])
+    for (const form of [
+      'select * from T',
+      'describe T',
+      'explain select * from T',
+      'with a as (select 1) select (select count(*) from T)',
+    ]) {
+      const [hidden, missing] = await Promise.all(
+        [there, nowhere].map(async (table) => {
+          const { status, json } = await hear(bob, '/api/v1/query', asking(form.replace('T', table)))
+          return [status, JSON.stringify(json).replaceAll(table, 'T')]
+        }),
+      )
+      expect(hidden).toEqual(missing)
+      expect(hidden?.[0]).toBe(400)
+    }
+  const inHers = await hear(bob, '/api/v1/query', asking('show tables', space))
+  expect(told(inHers, space, hers)).toEqual([])
+})
+
+test('no code of Bob’s reads Ada’s tables or landing files: in previews, tests and runs', async () => {
+  const name = `c${randomBytes(4).toString('hex')}`
+  const at = { namespace: 'default', layer: 'silver', name }
+  const path = `/api/v1/pipelines/default/silver/${name}`
+  await service.must(201, bob, 'POST', '/api/v1/pipelines', at)
+  const [table, far, zone, column] = [
+    hers['shared pipeline'],
+    `${hers.namespace}.silver.${hers['own pipeline']}`,
+    hers['shared zone'],
+    hers['shared column'],
+  ]
+  const sources = [
+    `select * from {{ ref('silver.${table}') }}`,
+    `select * from {{ ref('${far}') }}`,
+    `select * from read_csv_auto('{{ landing_zone("${zone}") }}')`,
+    `select * from "default.silver"."${table}"`,
+  ]
+  const preview = (caller: Caller, body: object) =>
+    hear(caller, `${path}/preview`, {
+      method: 'POST',
+      body: JSON.stringify(body),
+      headers: { 'content-type': 'application/json' },
+    })
+  for (const code of sources) {
+    const previewed = await preview(bob, { code })
+    expect([code, previewed.status, told(previewed, code, hers)]).toEqual([code, 400, []])
+    await service.must(200, bob, 'PUT', `/api/v1/files/default/pipelines/silver/${name}/pipeline.sql`, {
+      content: code,
+    })
+    const published = await hear(bob, `${path}/publish`, { method: 'POST' })
+    expect([code, told(published, code, hers)]).toEqual([code, []])
+    const { status, run } = await runOf(bob, at)
+    expect([code, status]).toEqual([code, 'failed'])
+    const log = await hear(bob, `/api/v1/runs/${run.id}/logs`)
+    expect([told({ ...log, text: JSON.stringify(run) + log.text }, code, hers)]).toEqual([[]])
+  }
+  const sample = `default/landing/${zone}/_samples/${hers['shared sample']}.csv`
+  const sampled = await preview(bob, { code: sources[2], sample_files: [sample] })
+  expect([sampled.status, told(sampled, sample + sources[2], hers)]).toEqual([400, []])
+  await service.must(200, bob, 'PUT', `/api/v1/files/default/pipelines/silver/${name}/pipeline.sql`, {
+    content: 'select 1 as a',
+  })
+  await service.must(201, bob, 'POST', `${path}/tests`, { name: 'peek', sql: sources[0], severity: 'error' })
+  const tested = await hear(bob, `${path}/tests/run`, { method: 'POST' })
+  expect([tested.status, told(tested, String(sources[0]), hers)]).toEqual([200, []])
+  // What fails here would be noticed: the same code, previewed by an administrator and run when Ada shares.
+  expect(told(await preview(service.root, { code: sources[0] }), String(sources[0]), hers)).toContain(
+    'shared row',
+  )
+  expect(told(await preview(service.root, { code: sources[2] }), String(sources[2]), hers)).toContain(
+    'shared landedText',
+  )
+  const share = (type: string, id: unknown) =>
+    service.must(201, ada, 'POST', '/api/v1/sharing', {
+      grantee_id: 'bob',
+      resource_type: type,
+      resource_id: id,
+      permission: 'read',
+    })
+  const grants = [
+    await share('pipeline', hers['shared pipelineId']),
+    await share('landing_zone', hers['shared zoneId']),
+  ]
+  expect(told(await preview(bob, { code: sources[0] }), String(sources[0]), hers)).toContain('shared row')
+  expect(told(await preview(bob, { code: sources[2] }), String(sources[2]), hers)).toContain(
+    'shared landedText',
+  )
+  const reading = `select ${column} as seen from {{ ref('silver.${table}') }}, read_csv_auto('{{ landing_zone("${zone}") }}')`
+  await service.must(200, bob, 'PUT', `/api/v1/files/default/pipelines/silver/${name}/pipeline.sql`, {
+    content: reading,
+  })
+  await service.must(204, bob, 'DELETE', `${path}/tests/peek`)
+  await service.must(200, bob, 'POST', `${path}/publish`)
+  await succeed(bob, at)
+  for (const { id } of grants) await service.must(204, ada, 'DELETE', `/api/v1/sharing/${id}`)
+  expect((await runOf(bob, at)).status).toBe('failed')
+  expect(told(await preview(bob, { code: sources[0] }), String(sources[0]), hers)).toEqual([])
+})
+
+test('what Bob publishes is not told which of the names in it exist, or what Ada’s pipelines read', async () => {
+  const name = `c${randomBytes(4).toString('hex')}`
+  const path = `/api/v1/pipelines/default/silver/${name}`
+  await service.must(201, bob, 'POST', '/api/v1/pipelines', { namespace: 'default', layer: 'silver', name })
+  // One of Ada's reads what Bob's makes, and Bob's would read hers: a way around that he must not be shown.
+  const [round, via] = [canary(), canary()]
+  for (const [own, reads] of [
+    [via, name],
+    [round, via],
+  ]) {
+    await service.must(201, ada, 'POST', '/api/v1/pipelines', {
+      namespace: 'default',
+      layer: 'silver',
+      name: own,
+    })
+    await service.must(200, ada, 'PUT', `/api/v1/files/default/pipelines/silver/${own}/pipeline.sql`, {
+      content: `select * from {{ ref('silver.${reads}') }}`,
+    })
+  }
+  const warnings = async (table: string, zone: string) => {
+    const content = `select * from {{ ref('silver.${table}') }}, read_csv_auto('{{ landing_zone("${zone}") }}')`
+    await service.must(200, bob, 'PUT', `/api/v1/files/default/pipelines/silver/${name}/pipeline.sql`, {
+      content,
+    })
+    const { validation } = await service.must(200, bob, 'POST', `${path}/publish`)
+    return JSON.stringify(validation).replaceAll(table, 'TABLE').replaceAll(zone, 'ZONE')
+  }
+  const missing = await warnings('c0000000000', 'c1111111111')
+  expect(missing).toMatch(/TABLE/)
+  for (const table of [String(hers['shared pipeline']), round]) {
+    const said = await warnings(table, String(hers['shared zone']))
+    expect(said).toBe(missing)
+    expect(said).not.toContain(via)
+  }
+})
+
+test('a list is Bob’s as soon as something is shared with him, and no longer than that', async () => {
+  const listed = async () => told(await hear(bob, '/api/v1/pipelines'), '', hers).includes('shared pipeline')
+  expect(await listed()).toBe(false)
+  const { id } = await service.must(201, ada, 'POST', '/api/v1/sharing', {
+    grantee_id: 'bob',
+    resource_type: 'pipeline',
+    resource_id: hers['shared pipelineId'],
+    permission: 'read',
+  })
+  expect(await listed()).toBe(true)
+  for (const path of [
+    'runs',
+    'tables',
+    'schedules',
+    'lineage',
+    'schema',
+    'inspector/run/instances',
+    'files?prefix=default',
+  ])
+    expect([path, told(await hear(bob, `/api/v1/${path}`), '', hers).includes('shared pipeline')]).toEqual([
+      path,
+      true,
+    ])
+  await service.must(204, ada, 'DELETE', `/api/v1/sharing/${id}`)
+  expect(await listed()).toBe(false)
+})
