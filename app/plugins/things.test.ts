@@ -1,0 +1,123 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { makeEnforcement } from '../access/enforcement.ts'
+import type { Resource } from '../access/ports.ts'
+import type { Identity } from '../http/auth.ts'
+import { newId } from '../ids.ts'
+import { makeEnforcementPlugin } from './enforcement.ts'
+import { channelTo, says, startTestPlugin, type TestPlugin } from './testing.ts'
+import { type Meant, makeThings } from './things.ts'
+
+setDefaultTimeout(30_000)
+
+let database: TestDatabase
+let opened: Database
+let plugin: TestPlugin
+beforeAll(async () => {
+  plugin = await startTestPlugin()
+  database = await testDatabase()
+  opened = openDatabase(database.url, { connections: 1, rawConnections: 3, application: 'test' })
+})
+afterAll(async () => {
+  await Promise.all([plugin.stop(), opened.close()])
+  await database.drop()
+})
+
+/** Two namespaces, the second of ann's, with a pipeline and a zone each, and one pipeline of hers in the first. */
+async function filled() {
+  const { sql } = opened
+  await sql`truncate namespace, pipeline, landing_zone cascade`
+  const [first, second] = [newId(), newId()]
+  await sql`insert into namespace (name, id, owner) values ('first', ${first}, 'bob'), ('second', ${second}, 'ann')`
+  const ids: Record<string, string> = { first, second }
+  const pipeline = async (name: string, namespace: string, owner: string) => {
+    ids[name] = newId()
+    await sql`
+      insert into pipeline (id, namespace, layer, name, type, owner, draft_snapshot, draft_machine_version, draft_dirty)
+      values (${ids[name]}, ${namespace}, 'silver', ${name}, 'sql', ${owner}, '{}', 1, false)`
+  }
+  const zone = async (name: string, namespace: string) => {
+    ids[name] = newId()
+    await sql`insert into landing_zone (id, namespace, name, owner) values (${ids[name]}, ${namespace}, ${name}, 'bob')`
+  }
+  await pipeline('p1', 'first', 'bob')
+  await pipeline('p2', 'second', 'bob')
+  await pipeline('anns', 'first', 'ann')
+  await zone('z1', 'first')
+  await zone('z2', 'second')
+  const named = (found: readonly string[] | 'all') =>
+    found === 'all'
+      ? 'all'
+      : found.map((id) => Object.keys(ids).find((name) => ids[name] === id) ?? id).sort()
+  return { ids, named }
+}
+const NOTHING: Meant = { ownerId: null, ids: [], namespaceIds: [], namespaceNames: [] }
+
+test('owners, namespaces by id or name, and ids mean what is theirs, what is in them, and themselves', async () => {
+  const { ids, named } = await filled()
+  const things = makeThings(opened)
+  const found = async (meant: Partial<Meant>) => {
+    const all = { ...NOTHING, ...meant }
+    const [pipelines, zones] = await Promise.all([things.pipelines(all), things.zones(all)])
+    return [named(pipelines), named(zones), (await things.namespaces(all)).sort()]
+  }
+  const { first = '', p1 = '' } = ids
+  expect(await found({})).toEqual([[], [], []])
+  expect(await found({ ownerId: 'ann' })).toEqual([['anns', 'p2'], ['z2'], ['second']])
+  expect(await found({ namespaceIds: [first] })).toEqual([['anns', 'p1'], ['z1'], ['first']])
+  expect(await found({ namespaceNames: ['second'] })).toEqual([['p2'], ['z2'], ['second']])
+  expect((await found({ ids: [p1.toUpperCase()], ownerId: 'nobody' }))[0]).toEqual(['p1'])
+  expect((await found({ ids: [first] }))[2]).toEqual(['first'])
+})
+
+test('a plugin is told who owns a thing and its namespace, and that a namespace is gone', async () => {
+  const { ids } = await filled()
+  const { first = '', p1 = '' } = ids
+  const ann: Identity = { kind: 'user', userId: 'ann', name: 'Ann', roles: ['author'] }
+  const enforcement = makeEnforcementPlugin({
+    channel: channelTo(plugin.url, 'enforcement'),
+    things: makeThings(opened),
+  })
+  plugin.answer = says({ decision: 'DECISION_DENIED' })
+  const resource: Resource = { type: 'pipeline', id: p1, namespace: 'first', owner: 'bob' }
+  const asked = async (about: Resource) => {
+    expect(await enforcement.check(ann, about, 'write')).toBe(false)
+    return JSON.parse(plugin.asked.at(-1)?.body ?? '')
+  }
+  expect(await asked(resource)).toEqual({
+    user: { id: 'ann', name: 'Ann', roles: ['author'] },
+    permission: 'PERMISSION_WRITE',
+    resource: {
+      type: 'RESOURCE_TYPE_PIPELINE',
+      id: p1,
+      namespace: 'first',
+      namespaceId: first,
+      ownerId: 'bob',
+      namespaceOwnerId: 'bob',
+    },
+  })
+  expect((await asked({ ...resource, namespace: 'gone', owner: null })).resource).toEqual({
+    type: 'RESOURCE_TYPE_PIPELINE',
+    id: p1,
+    namespace: 'gone',
+  })
+})
+
+test('what a plugin says of owners shows the same as what is built in', async () => {
+  await filled()
+  const owned = { owned: true }
+  plugin.answer = says({ pipelines: owned, landingZones: owned, namespaces: owned })
+  const remote = makeEnforcementPlugin({
+    channel: channelTo(plugin.url, 'enforcement'),
+    things: makeThings(opened),
+  })
+  for (const userId of ['ann', 'bob', 'eve']) {
+    const caller: Identity = { kind: 'user', userId, name: userId, roles: [] }
+    const sorted = async (enforcement: typeof remote) => {
+      const { pipelines, zones, namespaces } = await enforcement.listVisible(caller)
+      return [pipelines, zones, namespaces].map((found) => (found === 'all' ? found : [...found].sort()))
+    }
+    expect(await sorted(remote)).toEqual(await sorted(makeEnforcement(opened)))
+  }
+})
