@@ -1,0 +1,206 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { type Database, openDatabase } from '../../drizzle/client.ts'
+import type { TableName } from '../../lake/pipeline/names.ts'
+import { newId } from '../ids.ts'
+import { listRuns } from '../runs/list.ts'
+import { makeCodeSight } from './code-sight.ts'
+import { makeEnforcement } from './enforcement.ts'
+import { EVERYTHING, type Visible } from './ports.ts'
+import { tablesSeen, tablesSeenAt, zonesSeen } from './sight.ts'
+
+let database: TestDatabase
+let opened: Database
+beforeAll(async () => {
+  database = await testDatabase()
+  opened = openDatabase(database.url, { connections: 1, rawConnections: 2, application: 'test' })
+})
+afterAll(async () => {
+  await opened.close()
+  await database.drop()
+})
+beforeEach(async () => {
+  const { sql } = opened
+  await sql`truncate main_entry, lake_content, run, pipeline, landing_zone, access_grant cascade`
+  await sql`delete from namespace where name <> 'default'`
+})
+
+const NOTHING: Visible = { pipelines: [], zones: [], namespaces: [] }
+
+async function namespace(name: string, owner: string | null = null) {
+  const id = newId()
+  await opened.sql`insert into namespace (id, name, owner) values (${id}, ${name}, ${owner})`
+  return id
+}
+async function pipeline(
+  at: string,
+  name: string,
+  { owner = null, isDeleted = false }: { owner?: string | null; isDeleted?: boolean } = {},
+) {
+  const id = newId()
+  await opened.sql`
+    insert into pipeline (id, namespace, layer, name, type, owner, draft_snapshot, draft_machine_version, draft_dirty, deleted_at)
+    values (${id}, ${at}, 'gold', ${name}, 'sql', ${owner}, '{}', 1, false, ${isDeleted ? new Date(0) : null})`
+  return id
+}
+async function zone(at: string, name: string, owner: string | null = null) {
+  const id = newId()
+  await opened.sql`insert into landing_zone (id, namespace, name, owner) values (${id}, ${at}, ${name}, ${owner})`
+  return id
+}
+async function table(
+  at: string,
+  name: string,
+  { from = 1, to = null }: { from?: number; to?: number | null } = {},
+) {
+  const { sql } = opened
+  const id = newId()
+  await sql`
+    insert into lake_content (id, table_uuid, metadata_location, columns, row_count, size_bytes)
+    values (${id}, ${newId()}, 'm', '[]', 1, 1)`
+  await sql`
+    insert into main_entry (namespace, layer, name, content_id, from_commit, to_commit)
+    values (${at}, 'gold', ${name}, ${id}, ${from}, ${to})`
+}
+async function run(pipelineId: string, at: string) {
+  const id = newId()
+  await opened.sql`
+    insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones, snapshot,
+      machine_version, status, waiting)
+    values (${id}, ${pipelineId}, ${at}, 'gold', 'p', 'sql', 'manual', '{}', '[]', '{}', 1, 'success', false)`
+  return id
+}
+const names = (tables: readonly TableName[]) => tables.map((each) => `${each.namespace}.${each.name}`).sort()
+const seenAt = async (visible: Visible, commit = 1) => names(await tablesSeenAt(opened.sql, commit, visible))
+
+test('a table is seen with the live pipeline of its name, and with its namespace only where there is none', async () => {
+  const made = await pipeline('team', 'made')
+  await pipeline('team', 'left', { isDeleted: true })
+  for (const name of ['made', 'left', 'orphan']) await table('team', name)
+  await table('other', 'orphan')
+  expect(await seenAt(NOTHING)).toEqual([])
+  expect(await seenAt({ ...NOTHING, pipelines: [made] })).toEqual(['team.made'])
+  expect(await seenAt({ ...NOTHING, namespaces: ['team'] })).toEqual(['team.left', 'team.orphan'])
+  expect(await seenAt({ ...NOTHING, pipelines: 'all' })).toEqual(['team.made'])
+  expect(await seenAt({ ...NOTHING, namespaces: 'all' })).toEqual([
+    'other.orphan',
+    'team.left',
+    'team.orphan',
+  ])
+  expect(await seenAt(EVERYTHING)).toHaveLength(4)
+})
+
+test('of a commit those tables are seen that main had then', async () => {
+  await table('team', 'gone', { from: 1, to: 2 })
+  await table('team', 'new', { from: 2 })
+  const visible = { ...NOTHING, namespaces: ['team'] }
+  expect([await seenAt(visible, 1), await seenAt(visible, 2)]).toEqual([['team.gone'], ['team.new']])
+})
+
+test('names of what is hidden are passed over like names of what is not there', async () => {
+  const made = await pipeline('team', 'made')
+  await pipeline('team', 'hidden')
+  const seen = await zone('team', 'seen')
+  await zone('team', 'hidden')
+  const asked = ['made', 'hidden', 'nothing'].map(
+    (name): TableName => ({ namespace: 'team', layer: 'gold', name }),
+  )
+  const zones = ['team.seen', 'team.hidden', 'team.nothing']
+  const some = { pipelines: [made], zones: [seen], namespaces: [] }
+  expect(names(await tablesSeen(opened.sql, asked, some))).toEqual(['team.made'])
+  expect(await zonesSeen(opened.sql, zones, some)).toEqual(['team.seen'])
+  expect(await tablesSeen(opened.sql, asked, EVERYTHING)).toEqual(asked)
+  expect(await zonesSeen(opened.sql, zones, EVERYTHING)).toEqual(zones)
+})
+
+test('who sees everything pays nothing: lists ask the same statements as without any sight', async () => {
+  const told: string[][] = [[], []]
+  for (const [index, filter] of [{}, { seen: 'all' as const }].entries()) {
+    const watched = openDatabase(database.url, {
+      connections: 1,
+      rawConnections: 1,
+      application: 'test',
+    })
+    watched.sql.options.debug = (_, query) => void told[index]?.push(query.replace(/\s+/g, ' '))
+    for (const offset of [0, 5_000])
+      for (const named of [{}, { namespace: 'default' }, { status: 'failed' }])
+        await listRuns(
+          watched.sql,
+          { ...named, ...filter },
+          { key: 'created_at', descending: true },
+          { limit: 50, offset },
+        )
+    await watched.close()
+  }
+  expect(told[0]?.length).toBeGreaterThan(5)
+  expect(told[1]).toEqual(told[0] ?? [])
+})
+
+test('a run sees what the owner of its pipeline sees, or else the owner of its namespace', async () => {
+  const { sql } = opened
+  const sight = makeCodeSight({ sql, enforcement: makeEnforcement({ sql }), admins: ['root'] })
+  await namespace('team', 'ada')
+  const [adas, bobs] = [
+    await pipeline('default', 'a', { owner: 'ada' }),
+    await pipeline('default', 'b', { owner: 'bob' }),
+  ]
+  const [ofTeam, roots] = [await pipeline('team', 't'), await pipeline('default', 'r', { owner: 'root' })]
+  const zoneOfAda = await zone('default', 'z', 'ada')
+  const ofAda = { pipelines: [adas, ofTeam].sort(), zones: [zoneOfAda], namespaces: ['team'] }
+  const ofRun = async (id: string) => {
+    const visible = await sight.ofRun(await run(id, 'default'))
+    return visible.pipelines === 'all'
+      ? 'everything'
+      : { ...visible, pipelines: [...visible.pipelines].sort() }
+  }
+  expect(await ofRun(adas)).toEqual(ofAda)
+  expect(await ofRun(ofTeam)).toEqual(ofAda)
+  expect(await ofRun(bobs)).toEqual({ pipelines: [bobs], zones: [], namespaces: [] })
+  expect(await ofRun(roots)).toBe('everything')
+  await sql`
+    insert into access_grant (id, grantor_id, grantee_id, resource_type, resource_id, permission)
+    values (${newId()}, 'ada', 'bob', 'landing_zone', ${zoneOfAda}, 'read')`
+  expect(await ofRun(bobs)).toEqual({ pipelines: [bobs], zones: [zoneOfAda], namespaces: [] })
+})
+
+test('what belongs to nobody sees what belongs to nobody, and nothing that is somebody’s', async () => {
+  const { sql } = opened
+  const sight = makeCodeSight({ sql, enforcement: makeEnforcement({ sql }), admins: [] })
+  await namespace('team', 'ada')
+  await namespace('free')
+  const nobodys = [await pipeline('default', 'one'), await pipeline('free', 'two')]
+  for (const [at, owner] of [
+    ['default', 'ada'],
+    ['team', null],
+  ] as const) {
+    await pipeline(at, 'hers', { owner })
+    await zone(at, 'hers', owner)
+  }
+  const free = await zone('free', 'z')
+  await table('deleted', 'left')
+  const visible = await sight.ofRun(await run(nobodys[0] ?? '', 'default'))
+  expect([...visible.pipelines].sort()).toEqual(nobodys.sort())
+  expect(visible.zones).toEqual([free])
+  expect([...visible.namespaces].sort()).toEqual(['default', 'deleted', 'free'])
+})
+
+test('those who ask in one moment are answered by one look, and the next moment by another', async () => {
+  const { sql } = opened
+  let looks = 0
+  const enforcement = {
+    listVisible: async () => {
+      looks += 1
+      return NOTHING
+    },
+  }
+  const sight = makeCodeSight({ sql, enforcement, admins: [] })
+  const ada = { userId: 'ada', roles: [] }
+  await Promise.all(Array.from({ length: 20 }, () => sight.ofReader(ada)))
+  expect(looks).toBe(1)
+  await Promise.all([
+    sight.ofReader(ada),
+    sight.ofReader({ userId: 'bob', roles: [] }),
+    sight.ofReader({ ...ada, roles: ['x'] }),
+  ])
+  expect(looks).toBe(4)
+})
