@@ -1,4 +1,5 @@
 // Specification: Common conventions, Errors, Limits.
+import { request as sendRequest } from 'node:http'
 import { type APIResponse, expect, test } from '@playwright/test'
 import { rawRequest } from './raw-request.ts'
 
@@ -86,6 +87,31 @@ test('a JSON body over 1 MiB is 413, however it is sent', async ({ request, base
     'Transfer-Encoding: chunked',
   ]
   expect((await rawRequest(baseURL ?? '', lines, chunked)).status).toBe(413)
+})
+
+test('a client that sends far too much, and reads only then, reads why: 413, also when it closes afterwards', async ({
+  baseURL,
+}) => {
+  const big = Buffer.alloc(40_000_000, ' ')
+  for (const path of ['/api/v1/namespaces', '/api/v1/files/upload'])
+    for (const connection of ['close', 'keep-alive']) {
+      const type = path.endsWith('upload') ? 'multipart/form-data; boundary=x' : 'application/json'
+      const sent = sendRequest(`${baseURL}${path}`, {
+        method: 'POST',
+        agent: false,
+        headers: { connection, 'content-type': type, 'content-length': big.length },
+      })
+      const status = new Promise((resolve, reject) => {
+        sent.on('error', reject)
+        sent.on('response', (response) => {
+          response.resume()
+          response.on('end', () => resolve(response.statusCode))
+        })
+      })
+      sent.end(big)
+      expect([path, connection, await status]).toEqual([path, connection, 413])
+      sent.destroy()
+    }
 })
 
 test('every answer has a request id, and a sane one is echoed', async ({ request }) => {

@@ -51,7 +51,10 @@ const WHOLE_BYTES_MAX = 65_536
 async function readBounded(request: Request, route: ReadableRoute): Promise<Uint8Array> {
   const { headers } = request
   const declared = Number(headers.get('content-length') ?? 0)
-  if (declared > route.bodyBytesMax) throw refusalOf(route)
+  if (declared > route.bodyBytesMax) {
+    await passOver(request)
+    throw refusalOf(route)
+  }
   const isSmall = declared > 0 && declared <= WHOLE_BYTES_MAX && !headers.has('transfer-encoding')
   const bytes = isSmall ? await whole(request) : await counted(request, route, declared)
   if (bytes.byteLength > route.bodyBytesMax) throw refusalOf(route)
@@ -129,6 +132,34 @@ function lateness() {
     limits.jsonBodyMs,
   )
   return { late, stop: () => clearTimeout(timer) }
+}
+
+/** What is read of a body that is not wanted, and for how long. */
+const PASSED_OVER_BYTES_MAX = 256 * 1_048_576
+const PASSED_OVER_MS = 30_000
+
+/**
+ * Reads a body that is too large where the client wants the connection closed after its answer: it would be closed while the
+ * client still sends, which then learns of that and not of the answer. On a connection that stays open the answer comes at once.
+ */
+export async function passOver({ headers, body }: Request): Promise<void> {
+  if (body === null || !/\bclose\b/i.test(headers.get('connection') ?? '')) return
+  const reader = body.getReader()
+  const leave = () => void reader.cancel().catch(() => {})
+  const timer = setTimeout(leave, PASSED_OVER_MS)
+  try {
+    for (let bytes = 0; bytes <= PASSED_OVER_BYTES_MAX; ) {
+      const { done, value } = await reader.read()
+      if (done) return
+      bytes += value.byteLength
+      giveBack(value)
+    }
+  } catch {
+    // The client is gone.
+  } finally {
+    clearTimeout(timer)
+    leave()
+  }
 }
 
 /** Nobody will read this answer, unless it was late: the client is gone. */

@@ -5,7 +5,7 @@ import { createHash, type Hash } from 'node:crypto'
 import { Busboy, type BusboyFileStream, type BusboyInstance } from '@fastify/busboy'
 import { type TObject, type TProperties, Type as t } from '@sinclair/typebox'
 import { limits } from '../limits.ts'
-import { giveBack, malformed, mediaType, refuseText } from './body.ts'
+import { giveBack, malformed, mediaType, passOver, refuseText } from './body.ts'
 import { invalid, tooLarge } from './errors.ts'
 
 /** A file while it arrives. */
@@ -84,7 +84,10 @@ async function receive<Stored extends Undoable>(
 ): Promise<ReceivedForm<Stored>> {
   const most = limits.uploadBytes + limits.multipartOverheadBytes
   const parser = parserOf(request)
-  if (Number(request.headers.get('content-length') ?? 0) > most) throw tooLarge()
+  if (Number(request.headers.get('content-length') ?? 0) > most) {
+    await passOver(request)
+    throw tooLarge()
+  }
 
   const end = makeEnd()
   const fields: Record<string, string> = {}
