@@ -1566,4 +1566,44 @@ export const COVERAGE: Section[] = [
       },
     ],
   },
+  {
+    title: 'Plugins',
+    rows: [
+      {
+        id: 'plugins.health',
+        text: 'PluginService: HealthCheck tells status and version of a plugin',
+        test: 'plugins.spec.ts › plugins are shown with their status and version, and are among the services that must answer',
+      },
+      {
+        id: 'plugins.authenticate',
+        text: 'Auth plugin: Authenticate says who brings a token',
+        test: 'plugins.spec.ts › who the plugin knows comes in, and nobody else',
+      },
+      {
+        id: 'plugins.authorize',
+        text: 'Auth plugin: Authorize says who may use a route',
+        test: 'plugins.spec.ts › a route that the plugin keeps from a user is 403, whatever it is called on',
+      },
+      {
+        id: 'plugins.enforcement',
+        text: 'Enforcement plugin: Check and ListVisible say what is used and seen',
+        test: 'plugins.spec.ts › what is shared is seen and used as far as it was shared',
+      },
+      {
+        id: 'plugins.sharing',
+        text: 'Sharing plugin: CreateGrant, ListGrants, RevokeGrant',
+        test: 'plugins.spec.ts › grants are listed, and one that is revoked ends what it gave at once',
+      },
+      {
+        id: 'plugins.transfer',
+        text: 'Sharing plugin: TransferOwnership',
+        test: 'plugins.spec.ts › a pipeline is handed over to whom the plugin knows, and to nobody else',
+      },
+      {
+        id: 'plugins.away',
+        text: 'A plugin that does not answer allows nothing: 503',
+        test: 'plugins.spec.ts › without the plugin nobody comes in but keys, and it is seen why',
+      },
+    ],
+  },
 ]
