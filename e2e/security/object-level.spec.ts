@@ -231,7 +231,11 @@ test('another pipeline that takes the name is out of reach for who was let into 
     const meddle = () =>
       Promise.all([
         service.ask(bob, 'PUT', pipeline.path, { description: 'by bob' }),
-        service.ask(bob, 'POST', `${pipeline.path}/tests`, { name: fresh('bobs'), sql: 'select 1' }),
+        service.ask(bob, 'POST', `${pipeline.path}/tests`, {
+          name: fresh('bobs'),
+          sql: 'select 1',
+          severity: 'warn',
+        }),
         service.ask(bob, 'POST', `${pipeline.path}/triggers`, { type: 'webhook', config: {} }),
       ])
     const again = async () => {

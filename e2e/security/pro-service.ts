@@ -97,7 +97,11 @@ export async function startProService(env: Record<string, string> = {}): Promise
       return { status: response.status, text: '', json: undefined }
     }
     const text = await response.text()
-    return { status: response.status, text, json: type.includes('json') ? JSON.parse(text) : undefined }
+    return {
+      status: response.status,
+      text,
+      json: type.includes('json') && text !== '' ? JSON.parse(text) : undefined,
+    }
   }
 
   return {
