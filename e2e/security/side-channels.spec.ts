@@ -1,0 +1,160 @@
+// Attack class: what somebody without a credential learns of what is there, by the status, the size, the headers, the words
+// and the time of answers, and from what is open to all: probes, metrics, the document, pages.
+import { type APIRequestContext, type APIResponse, expect, test } from '@playwright/test'
+import { fresh, type MadePipeline, newPipeline, writeFile } from '../resources.ts'
+import { addTrigger, newZone } from '../triggers.ts'
+import { started } from './attempts.ts'
+
+let anybody: APIRequestContext
+let pipeline: MadePipeline
+let runId: string
+/** Addresses of what is there, each with one of what is not. */
+let pairs: [there: string, nowhere: string][]
+/** What may not be seen anywhere without the key. */
+let names: string[]
+
+test.describe.configure({ mode: 'serial' })
+test.beforeAll(async ({ playwright, request, baseURL }) => {
+  anybody = await playwright.request.newContext({ baseURL, extraHTTPHeaders: {} })
+  const namespace = fresh('hidden')
+  expect((await request.post('/api/v1/namespaces', { data: { name: namespace } })).status()).toBe(201)
+  pipeline = await newPipeline(request, { namespace, name: fresh('hidden') })
+  await writeFile(request, `${pipeline.prefix}pipeline.sql`, 'select 1 as hidden_column')
+  const zone = await newZone(request)
+  const file = await zone.upload('hidden-file.csv')
+  expect((await request.post(`${pipeline.url}/publish`)).status()).toBe(200)
+  const trigger = await addTrigger(request, pipeline, 'webhook', {})
+  runId = await started(request, pipeline)
+  const nobody = '00000000-0000-4000-8000-000000000000'
+  pairs = [
+    [pipeline.url, `/api/v1/pipelines/${namespace}/bronze/nothing`],
+    [`${pipeline.url}/versions/1`, `${pipeline.url}/versions/99`],
+    [`/api/v1/runs/${runId}`, `/api/v1/runs/${nobody}`],
+    [`/api/v1/runs/${runId}/logs`, `/api/v1/runs/${nobody}/logs`],
+    [trigger.url, `${pipeline.url}/triggers/${nobody}`],
+    [zone.url, '/api/v1/landing-zones/default/nothing'],
+    [`${zone.url}/files/${file.id}`, `${zone.url}/files/${nobody}`],
+    [`/api/v1/files/${pipeline.prefix}pipeline.sql`, `/api/v1/files/${pipeline.prefix}nothing.sql`],
+    [`/api/v1/tables/${namespace}/bronze/${pipeline.name}`, `/api/v1/tables/${namespace}/bronze/nothing`],
+    [`/api/v1/lineage?namespace=${namespace}`, '/api/v1/lineage?namespace=nothing'],
+    [`/api/v1/inspector/run/instances/${runId}`, `/api/v1/inspector/run/instances/${nobody}`],
+    [`/lake/objects/${pipeline.prefix}pipeline.sql`, '/lake/objects/default/nothing'],
+    [`/catalog/sluice/v1/landing/default/${zone.name}`, '/catalog/sluice/v1/landing/default/nothing'],
+    ['/api/v1/namespaces', '/api/v1/nothing-like-it'],
+  ]
+  names = [namespace, pipeline.name, zone.name, 'hidden-file', 'hidden_column', runId, trigger.id]
+})
+test.afterAll(() => anybody?.dispose())
+
+/** All of an answer but what differs between any two. */
+async function shown(response: APIResponse) {
+  const headers = Object.entries(response.headers()).filter(([name]) => !/^(date|x-request-id)$/.test(name))
+  return { status: response.status(), headers: Object.fromEntries(headers), body: await response.text() }
+}
+
+test('who has the key sees the difference: what follows would be noticed', async ({ request }) => {
+  const seen = await Promise.all(
+    pairs
+      .slice(0, 8)
+      .map(async (pair) => Promise.all(pair.map(async (url) => (await request.get(url)).status()))),
+  )
+  expect(seen).toEqual(pairs.slice(0, 8).map(() => [200, 404]))
+})
+
+test('what is there and what is not are one answer, for every method and with a wrong key', async () => {
+  for (const [there, nowhere] of pairs)
+    for (const method of ['GET', 'PUT', 'DELETE', 'POST', 'HEAD'])
+      for (const headers of [{}, { 'if-none-match': '*', range: 'bytes=0-1' }]) {
+        const [one, other] = await Promise.all([
+          anybody.fetch(there, { method, headers }).then(shown),
+          anybody.fetch(nowhere, { method, headers }).then(shown),
+        ])
+        expect([there, method, one]).toEqual([there, method, other])
+        expect([there, one.status]).toEqual([there, 401])
+      }
+})
+
+test('bodies are not read before the credential: a wrong one is not told from a right one', async () => {
+  const url = '/api/v1/pipelines'
+  const answers = await Promise.all(
+    [{ namespace: 'default', layer: 'bronze', name: pipeline.name }, { namespace: 1 }, {}, '{"broken'].map(
+      async (data) =>
+        shown(await anybody.post(url, { data, headers: { 'content-type': 'application/json' } })),
+    ),
+  )
+  for (const answer of answers) expect(answer).toEqual(answers[0])
+})
+
+test('it does not take longer where something is there', async () => {
+  // Medians of turns that alternate, so that what slows the machine slows both; what is asked of the database would show.
+  const [there, nowhere] = pairs[0] ?? ['', '']
+  const times: Record<string, number[]> = { [there]: [], [nowhere]: [] }
+  for (let round = 0; round < 150; round++)
+    for (const url of [there, nowhere]) {
+      const began = performance.now()
+      await anybody.get(url)
+      times[url]?.push(performance.now() - began)
+    }
+  const median = (url: string) => times[url]?.sort((a, b) => a - b)[75] ?? 0
+  console.log(`without a key: there ${median(there).toFixed(2)} ms, nowhere ${median(nowhere).toFixed(2)} ms`)
+  expect(Math.abs(median(there) - median(nowhere))).toBeLessThan(Math.max(median(nowhere), 2))
+})
+
+test('probes, metrics, the document and the pages name nothing of what is stored', async ({ request }) => {
+  await expect
+    .poll(async () => (await (await request.get(`/api/v1/runs/${runId}`)).json()).finished_at)
+    .not.toBeNull()
+  const page = await (await anybody.get('/inspector')).text()
+  const pages = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map(
+    ([, path = '']) => new URL(path, 'http://sluice.test/inspector').pathname,
+  )
+  for (const url of [
+    '/health',
+    '/health/live',
+    '/health/ready',
+    '/metrics',
+    '/swagger',
+    '/swagger/json',
+    '/inspector',
+    ...pages,
+  ]) {
+    const response = await anybody.get(url)
+    expect([url, response.status()]).toEqual([url, 200])
+    const text = JSON.stringify([response.headers(), await response.text()])
+    for (const name of names) expect([url, name, text.includes(name)]).toEqual([url, name, false])
+    // Places of the machine and addresses of its parts neither.
+    expect([url, /postgres(ql)?:\/\/|\/tmp\/|\/root\/|canary-/.exec(text)?.[0]]).toEqual([url, undefined])
+  }
+})
+
+test('labels of metrics are of the service, whatever is asked for', async () => {
+  const invented = fresh('invented')
+  await anybody.get(`/${invented}`)
+  await anybody.fetch(`/api/v1/${invented}`, { method: 'PROPFIND' })
+  await anybody.get('/api/v1/runs', { headers: { 'user-agent': invented, 'x-request-id': invented } })
+  await anybody.post('/api/v1/webhooks', { headers: { 'x-webhook-token': invented } })
+  const text = await (await anybody.get('/metrics')).text()
+  expect(text).toContain('path="unmatched"')
+  expect(text).not.toContain(invented)
+  const labels = new Set([...text.matchAll(/\b(\w+)="/g)].map(([, label]) => label))
+  expect([...labels].sort()).toEqual(['code', 'le', 'method', 'path', 'status'])
+})
+
+test('pages of other sites read nothing, also where a browser brings a credential', async ({ request }) => {
+  for (const origin of [
+    'https://evil.test',
+    'null',
+    'http://localhost:3000.evil.test',
+    'http://localhost:3001',
+  ])
+    for (const context of [anybody, request]) {
+      const response = await context.get('/api/v1/namespaces', { headers: { origin } })
+      expect([origin, response.headers()['access-control-allow-origin']]).toEqual([origin, undefined])
+      expect(response.headers()['access-control-allow-credentials']).toBeUndefined()
+    }
+  const forged = await request.post('/api/v1/namespaces', {
+    data: { name: fresh('forged') },
+    headers: { origin: 'https://evil.test', 'sec-fetch-site': 'cross-site' },
+  })
+  expect(forged.status()).toBe(403)
+})

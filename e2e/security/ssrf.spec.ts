@@ -1,0 +1,256 @@
+// Attack class: requests that the service is made to send. Everything that takes an address, or a name that could become one,
+// is given the address of a listener, which nobody may call.
+import { createServer, type Server } from 'node:http'
+import {
+  type AddressInfo,
+  connect,
+  createServer as createTcpServer,
+  type Server as TcpServer,
+} from 'node:net'
+import { expect, test } from '@playwright/test'
+import { rawRequest } from '../raw-request.ts'
+import { fresh, newPipeline, writeFile } from '../resources.ts'
+import { addTrigger, newZone } from '../triggers.ts'
+import { ended, expectHealthy, newPreview, started } from './attempts.ts'
+
+let listener: Server
+let socket: TcpServer
+const heard: string[] = []
+let address: string
+let plain: string
+
+test.describe.configure({ mode: 'serial' })
+test.beforeAll(async () => {
+  listener = createServer((request, response) => {
+    heard.push(`${request.method} ${request.url}`)
+    response.end('a,b\n1,2\n')
+  })
+  // Whatever protocol is spoken.
+  socket = createTcpServer((connection) => {
+    heard.push('a connection')
+    connection.destroy()
+  })
+  for (const server of [listener, socket])
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  address = `127.0.0.1:${(listener.address() as AddressInfo).port}`
+  plain = `127.0.0.1:${(socket.address() as AddressInfo).port}`
+})
+test.afterAll(() => {
+  listener?.close()
+  socket?.close()
+})
+test.afterEach(() => expect(heard).toEqual([]))
+
+test('the listener hears who calls it: what follows would be noticed', async () => {
+  await fetch(`http://${address}/control`)
+  const [host, port] = plain.split(':')
+  const calling = connect(Number(port), host)
+  await new Promise((resolve) => calling.once('close', resolve))
+  expect(heard.splice(0)).toEqual(['GET /control', 'a connection'])
+})
+
+/** In SQL, of queries as of pipelines. */
+const statements = () =>
+  [address, plain].flatMap((at) => [
+    `select * from read_csv('http://${at}/a.csv')`,
+    `select * from read_csv_auto(['http://${at}/a.csv', 'http://${at}/b.csv'])`,
+    `select * from read_text('http://${at}/a')`,
+    `select * from read_blob('hf://datasets/${at}/a')`,
+    `select * from read_parquet('http://${at}/*.parquet')`,
+    `select * from read_json('http://user:pass@${at}/a.json')`,
+    `select * from parquet_metadata('http://${at}/a.parquet')`,
+    `select * from sniff_csv('http://${at}/a.csv')`,
+    `select * from glob('http://${at}/*')`,
+    `select * from read_parquet('s3://bucket/a?s3_endpoint=${at}&s3_use_ssl=false')`,
+    `select * from read_parquet('gcs://bucket/a?s3_endpoint=${at}')`,
+    `select * from iceberg_scan('http://${at}/table')`,
+    `select * from delta_scan('http://${at}/table')`,
+    `from 'http://${at}/a.csv'`,
+    `from "http://${at}/a.parquet"`,
+    `from '\\\\${at}\\share\\a.csv'`,
+    `attach 'http://${at}/a.db' as a (read_only)`,
+    `attach 'host=127.0.0.1 port=${at.split(':')[1]}' as a (type postgres)`,
+    `attach 'http://${at}' as a (type iceberg)`,
+    `select * from postgres_scan('host=127.0.0.1 port=${at.split(':')[1]}', 'public', 'a')`,
+    `select * from mysql_query('host=127.0.0.1 port=${at.split(':')[1]}', 'select 1')`,
+    `install a from 'http://${at}'`,
+    `load 'http://${at}/a.duckdb_extension'`,
+    `copy (select 1) to 'http://${at}/a.csv'`,
+    `set custom_extension_repository = 'http://${at}'`,
+    `set http_proxy = '${at}'`,
+    `create secret (type s3, endpoint '${at}')`,
+    `export database 'http://${at}/a'`,
+    `import database 'http://${at}/a'`,
+  ])
+
+test('SQL calls nobody: of queries and of previews', async ({ request }) => {
+  test.setTimeout(90_000)
+  const { ask } = await newPreview(request)
+  for (const sql of statements()) {
+    const query = await request.post('/api/v1/query', { data: { sql } })
+    expect([sql, query.status()]).toEqual([sql, 400])
+    expect([sql, (await ask(sql)).status()]).toEqual([sql, 400])
+  }
+})
+
+test('templates, configuration and tests call nobody', async ({ request }) => {
+  const url = `http://${address}/a`
+  const { ask, prefix, url: pipeline } = await newPreview(request)
+  for (const template of [
+    `select * from read_csv('{{ landing_zone("${url}") }}')`,
+    `select * from {{ ref("${url}") }}`,
+    `select * from read_csv('{{ "http://" ~ "${address}/a" }}')`,
+    `{% include "${url}" %}`,
+    `{% import "${url}" as a %}`,
+    `{% extends "${url}" %}`,
+  ])
+    expect([template, (await ask(template)).status()]).toEqual([template, 400])
+  for (const config of [
+    `description: !include ${url}`,
+    `$ref: ${url}`,
+    `extends: ${url}`,
+    `%TAG ! ${url}\n---\ndescription: a`,
+    `location: ${url}\nwarehouse: ${url}\ncatalog: ${url}`,
+  ]) {
+    await writeFile(request, `${prefix}config.yaml`, config)
+    await writeFile(request, `${prefix}.meta.yaml`, config)
+    expect([200, 400]).toContain((await request.post(`${pipeline}/preview`, { data: {} })).status())
+    expect([200, 422]).toContain((await request.post(`${pipeline}/publish`, { data: {} })).status())
+  }
+  await writeFile(request, `${prefix}config.yaml`, '')
+  await writeFile(request, `${prefix}tests/quality/calls.sql`, `select * from read_csv('${url}')`)
+  const tests = await request.post(`${pipeline}/tests/run`, { data: {} })
+  expect((await tests.json()).results).toMatchObject([{ name: 'calls', status: 'failed' }])
+})
+
+test('fields and names that hold an address are fields and names', async ({ request }) => {
+  const url = `http://${address}/a.csv`
+  const pipeline = await newPipeline(request)
+  const zone = await newZone(request)
+  const bodies: [string, object][] = [
+    ['/api/v1/pipelines', { namespace: 'default', layer: 'bronze', name: fresh('s'), source: url }],
+    ['/api/v1/pipelines', { namespace: url, layer: 'bronze', name: fresh('s') }],
+    [`${pipeline.url}/preview`, { sample_files: [url, `//${address}/a`, `\\\\${address}\\a`] }],
+    [`${pipeline.url}/triggers`, { type: 'webhook', config: { url } }],
+    [`${pipeline.url}/triggers`, { type: 'webhook', config: {}, webhook_url: url, callback: url }],
+    [`${pipeline.url}/triggers`, { type: 'pipeline_success', config: { url } }],
+    [`${pipeline.url}/tests`, { name: 'a', sql: 'select 0', severity: 'warn', description: url }],
+    ['/api/v1/landing-zones', { namespace: 'default', name: fresh('s'), description: url, s3_path: url }],
+    ['/api/v1/runs', { namespace: 'default', layer: 'bronze', pipeline: pipeline.name, trigger: url }],
+    ['/api/v1/query', { sql: 'select 1', namespace: url, url, endpoint: url }],
+  ]
+  for (const [path, data] of bodies) expect((await request.post(path, { data })).status()).toBeLessThan(500)
+  await request.put(pipeline.url, { data: { description: url, owner: url } })
+  await request.put(zone.url, { data: { description: url, owner: url, expected_schema: `a:${url}` } })
+  const file = { name: 'http:a.csv', mimeType: 'text/csv', buffer: Buffer.from(url) }
+  await request.post(`${zone.url}/files`, { multipart: { file: { ...file, name: url } } })
+  await request.post(`${zone.url}/samples`, { multipart: { file } })
+  await request.post('/api/v1/files/upload', { multipart: { path: url, file } })
+  for (const path of [url, `//${address}/a`, `http:${address}`, encodeURIComponent(url)]) {
+    await request.get(`/api/v1/files/${path}`)
+    await request.get('/api/v1/files', { params: { prefix: path } })
+    await request.get(`/api/v1/tables/default/bronze/${encodeURIComponent(path)}/preview`)
+  }
+})
+
+test('no header makes the service ask somebody, or send what is its own elsewhere', async ({
+  request,
+  baseURL,
+}) => {
+  const pipeline = await newPipeline(request, { layer: 'silver' })
+  await writeFile(request, `${pipeline.prefix}pipeline.sql`, 'select 1 as a')
+  const headers = {
+    'X-Forwarded-Host': address,
+    'X-Forwarded-Proto': 'http',
+    'X-Forwarded-Server': address,
+    Forwarded: `host=${address};proto=http`,
+    'X-Original-URL': `http://${address}/`,
+    'X-Host': address,
+    Referer: `http://${address}/`,
+    Origin: `http://${address}`,
+    'X-Webhook-Url': `http://${address}/`,
+    'Webhook-Request-Origin': address,
+    traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+    baggage: `url=http://${address}`,
+  }
+  const { namespace, layer, name } = pipeline
+  const asked = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name }, headers })
+  expect(asked.status()).toBe(202)
+  // Where runners and queries reach the service is not what a request says.
+  const run = await ended(request, (await asked.json()).run_id)
+  expect([run.status, run.error]).toEqual(['success', null])
+  expect((await request.post(`${pipeline.url}/preview`, { data: {}, headers })).status()).toBe(200)
+  const query = { sql: `select a from silver."${name}"` }
+  expect((await request.post('/api/v1/query', { data: query, headers })).status()).toBe(200)
+  const list = await request.get('/api/v1/runs?limit=1', { headers })
+  expect(list.headers().link ?? '').not.toContain(address)
+
+  const body = JSON.stringify(query)
+  for (const [target, host] of [
+    [`http://${address}/api/v1/query`, address],
+    ['/api/v1/query', address],
+    [`//${address}/api/v1/query`, 'sluice.test'],
+    [`http://user@${address}/api/v1/query`, 'sluice.test'],
+  ]) {
+    const lines = [
+      `POST ${target} HTTP/1.1`,
+      `Host: ${host}`,
+      `X-Api-Key: ${process.env.SLUICE_KEY}`,
+      'Content-Type: application/json',
+      `Content-Length: ${body.length}`,
+    ]
+    const { status } = await rawRequest(baseURL ?? '', lines, body)
+    expect([target, [200, 400, 404].includes(status)]).toEqual([target, true])
+  }
+  const { status } = await rawRequest(baseURL ?? '', [`CONNECT ${address} HTTP/1.1`, `Host: ${address}`])
+  expect([400, 401, 404, 405]).toContain(status)
+})
+
+test('the address of a webhook is shown to who makes it, and moves no later one', async ({ request }) => {
+  const pipeline = await newPipeline(request)
+  const made = await request.post(`${pipeline.url}/triggers`, {
+    data: { type: 'webhook', config: {} },
+    headers: { 'X-Forwarded-Host': 'evil.test', Forwarded: 'host=evil.test' },
+  })
+  expect((await made.json()).webhook_url).not.toContain('evil.test')
+  const { url } = await addTrigger(request, pipeline, 'webhook', {})
+  expect(JSON.stringify(await (await request.get(url)).json())).not.toContain('evil.test')
+})
+
+test('Python calls nobody', async ({ request }) => {
+  const { python } = await (await request.get('/health/ready')).json()
+  if (process.env.REQUIRE_PYTHON) expect(python).not.toBeNull()
+  // biome-ignore lint/suspicious/noSkippedTests: a machine without Python runs everything else
+  test.skip(python === null, 'pipelines in Python cannot run on this machine')
+  const pipeline = await newPipeline(request, { type: 'python', name: fresh('ssrf') })
+  const [host, port] = plain.split(':')
+  await writeFile(
+    request,
+    `${pipeline.prefix}pipeline.py`,
+    `
+import http.client, socket, urllib.request
+def tries(what, call):
+    try:
+        call()
+        print("REACHED", what)
+    except BaseException as error:
+        print("REFUSED", what, type(error).__name__)
+tries("socket", lambda: socket.create_connection(("${host}", ${port}), timeout=1))
+tries("urllib", lambda: urllib.request.urlopen("http://${address}/a", timeout=1))
+tries("http", lambda: http.client.HTTPConnection("${address}", timeout=1).request("GET", "/"))
+tries("name", lambda: socket.gethostbyname("localhost"))
+tries("datagram", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"a", ("${host}", ${port})))
+tries("sql", lambda: sql("select * from read_csv('http://${address}/a')").fetchall())
+tries("relation", lambda: duckdb_conn.sql("from 'http://${address}/a.csv'").fetchall())
+tries("zone", lambda: landing_zone("http://${address}/a"))
+tries("table", lambda: ref("http://${address}/a"))
+result = [{"done": True}]
+`,
+  )
+  const run = await ended(request, await started(request, pipeline))
+  expect([run.status, run.error]).toEqual(['success', null])
+  const lines = run.log.map(({ message }) => message).filter((line) => /^(REACHED|REFUSED)/.test(line))
+  expect(lines.length).toBe(9)
+  expect(lines.filter((line) => line.startsWith('REACHED'))).toEqual([])
+  await expectHealthy(request)
+})
