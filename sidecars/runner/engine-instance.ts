@@ -2,6 +2,7 @@ import { readFile, rm } from 'node:fs/promises'
 import {
   type DuckDBDataChunk,
   type DuckDBPreparedStatement,
+  type DuckDBResult,
   type DuckDBValue,
   StatementType,
 } from '@duckdb/node-api'
@@ -16,6 +17,8 @@ import { parseDuckType, renderDuckType } from '../../lake/iceberg/duckdb-type.ts
 import { quoteName, quoteText } from '../../lake/iceberg/sql.ts'
 import {
   type AnswerOf,
+  FIRST_ROWS,
+  type KeptCall,
   RESULT,
   type RequestKind,
   type RequestOf,
@@ -37,6 +40,8 @@ export class Refused extends Error {}
 export class EngineInstance {
   #prepared: PreparedEngine
   #engine: Engine | null = null
+  /** The text that was previewed last on what is kept, and what became of it. */
+  #previewed: { sql: string; kept: number; faster: string } | null = null
 
   private constructor(prepared: PreparedEngine) {
     this.#prepared = prepared
@@ -130,26 +135,79 @@ export class EngineInstance {
   }
 
   async preview(request: Input<'preview'>): Promise<AnswerOf<'preview'>> {
-    const { sql, kept = [] } = request
+    const { sql, kept = [], seed } = request
+    if (seed !== undefined) await this.#open.run(`SELECT setseed(${seed})`)
+    const known =
+      this.#previewed?.sql === sql && this.#previewed.kept === kept.length ? this.#previewed : null
     // Preparing binds, and so does running what was prepared: a CSV file would be sniffed twice, 40 ms each.
-    const isPlain = await this.#isPlainSelect(sql)
-    if (isPlain) await this.#refuseActing(sql)
+    const isPlain = known !== null || (await this.#isPlainSelect(sql))
+    if (isPlain && known === null) await this.#refuseActing(sql)
     const statement = isPlain ? null : await this.#select(sql)
     if (statement !== null) {
       refuseParameters(statement)
       refuseTwins(namesOf(statement))
     }
     // What no run could write: texts like SHOW and PRAGMA pass for a SELECT where they stand alone. They are only parsed.
-    await mapped(() => this.#open.connection.extractStatements(`CREATE TEMP VIEW ${RESULT} AS ${sql}`))
-    const faster = isPlain ? await withKept(this.#open.connection, sql, kept) : null
+    if (known === null)
+      await mapped(() => this.#open.connection.extractStatements(`CREATE TEMP VIEW ${RESULT} AS ${sql}`))
+    const faster = isPlain ? (known?.faster ?? (await this.#fasterText(sql, kept))) : null
     if (faster !== null)
       try {
-        return { ...(await this.#stream(faster, null, request)), usedKept: true }
+        const answer = await this.#firstRows(faster, request)
+        this.#previewed = { sql, kept: kept.length, faster }
+        return { ...answer, usedKept: true }
       } catch (error) {
         if (error instanceof Refused || isFinal(error)) throw error
         // What is wrong is said of the text as it was written.
       }
     return { ...(await this.#stream(sql, statement, request)), usedKept: false }
+  }
+
+  /** The text with what is kept in place of calls. Null: nothing of it is. Throws Refused, EngineError. */
+  async #fasterText(sql: string, kept: readonly KeptCall[]): Promise<string | null> {
+    const { connection } = this.#open
+    const text = await withKept(connection, sql, kept)
+    if (text === null) return null
+    // Tables of the engine are bound at once, unlike files.
+    const statement = await connection.prepare(text).catch(() => null)
+    if (statement === null) return null
+    refuseTwins(namesOf(statement))
+    return text.replace(/[;\s]+$/, '')
+  }
+
+  /**
+   * Executes a SELECT over tables once, in one call: a stream of it is two switches between threads for each 2,048 rows. Its
+   * first rows and their number become a table of one row.
+   */
+  async #firstRows(
+    sql: string,
+    { profilePath, rowsLimit, bytesLimit }: Input<'preview'>,
+  ): Promise<Omit<AnswerOf<'preview'>, 'usedKept'>> {
+    const { arrowOf } = await import('../../lake/engine/arrow.ts')
+    await rm(profilePath, { force: true })
+    const started = performance.now()
+    await this.#open.run(
+      `CREATE OR REPLACE TEMP TABLE ${FIRST_ROWS} AS
+       SELECT count(*) AS n, list(t ORDER BY r) FILTER (WHERE r <= ${rowsLimit}) AS rows
+       FROM (SELECT sluice_row AS t, row_number() OVER () AS r FROM (${sql}\n) AS sluice_row)`,
+    )
+    const executeMs = performance.now() - started
+    const profile = await profileAt(profilePath)
+    const count = await this.#open.read(`SELECT n FROM ${FIRST_ROWS}`)
+    const result = await this.#open.run(`SELECT unnest(r) FROM (SELECT unnest(rows) AS r FROM ${FIRST_ROWS})`)
+    try {
+      const { bytes } = arrowOf(result, { bytesLimit })
+      return {
+        arrow: bytes,
+        columns: columnsOf(result),
+        rowCount: Number(count.value(0, 0)),
+        executeMs,
+        profile,
+      }
+    } catch (error) {
+      if (error instanceof Error && error.name === 'ResultTooLarge') throw new Refused(error.message)
+      throw error
+    }
   }
 
   /** Executes a SELECT to its end, once, and keeps its first rows. */
@@ -173,9 +231,7 @@ export class EngineInstance {
       let chunk = truncated ? await nextChunk(result) : undefined
       for (; chunk !== undefined; chunk = await nextChunk(result)) rowCount += chunk.rowCount
       const executeMs = performance.now() - started
-      const columns = result
-        .columnNames()
-        .map((name, column) => ({ name, type: typeName(result.columnType(column)) }))
+      const columns = columnsOf(result)
       return { arrow: bytes, columns, rowCount, executeMs, profile: await profileAt(profilePath) }
     } catch (error) {
       if (error instanceof Refused) throw error
@@ -266,6 +322,9 @@ async function profileAt(path: string): Promise<string> {
     throw error
   }
 }
+
+const columnsOf = (result: DuckDBResult) =>
+  result.columnNames().map((name, column) => ({ name, type: typeName(result.columnType(column)) }))
 
 const namesOf = (statement: DuckDBPreparedStatement): string[] =>
   Array.from({ length: statement.columnCount }, (_, column) => statement.columnName(column))

@@ -9,6 +9,9 @@ import type { FromEngine } from '../engine-process.ts'
 /** The name of the author's SELECT within its instance. */
 export const RESULT = 'sluice_result'
 
+/** The first rows of a preview, and how many there are in all: the operators above the author's own in its profile. */
+export const FIRST_ROWS = 'sluice_first_rows'
+
 export type EngineRequest =
   /** Makes a fresh instance ahead of its use. */
   | ({ kind: 'prepare'; number: number } & EngineSize)
@@ -38,6 +41,8 @@ export type EngineRequest =
       bytesLimit: number
       /** Calls in the text whose rows a table has already: it is read in their place. */
       kept?: readonly KeptCall[]
+      /** From 0 to 1: what random numbers begin with, where an earlier preview may have chosen that. */
+      seed?: number
     }
   | { kind: 'close'; number: number }
 

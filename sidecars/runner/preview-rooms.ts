@@ -1,4 +1,3 @@
-import { randomInt } from 'node:crypto'
 import type { LandingFile } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { type Log, messageOf } from '../log.ts'
 import { EngineFault, type KeptCall } from './engine-messages.ts'
@@ -83,7 +82,7 @@ async function fill(
     if (refused.has(call) || kept.some((known) => known.call === call)) continue
     const one = { call, table: tableFor(call, number) }
     try {
-      const late = AbortSignal.timeout(limits.previewMs)
+      const late = AbortSignal.timeout(limits.previewFillMs)
       await place.engine.call({ kind: 'run', number: instance, sql: keepSql(one) }, late)
       kept.push(one)
     } catch (error) {
@@ -92,10 +91,4 @@ async function fill(
       refused.add(call)
     }
   }
-}
-
-/** Takes away what the preview before has left: the seed of random numbers. Throws where the engine is gone. */
-export async function enterAgain({ place, instance }: PreviewRoom, signal: AbortSignal): Promise<void> {
-  const sql = `SELECT setseed(${randomInt(2 ** 31) / 2 ** 31})`
-  await place.engine.call({ kind: 'run', number: instance, sql }, signal)
 }

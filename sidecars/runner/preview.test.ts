@@ -92,7 +92,7 @@ test('a preview gives the first rows, the count of all, and how they came to be'
   expect(answer.explainOutput).toMatch(/ORDER_BY {2}25,000 rows, [\d.]+ ms/)
   expect(Number(answer.memoryPeakBytes)).toBeGreaterThan(100_000)
   expect(answer.warnings).toEqual([])
-  expect(answer.logs.map(({ message }) => message.replace(/\d+ ms/, 'N'))).toEqual([
+  expect(answer.logs.map(({ message }) => message.replace(/[\d.]+ m?s/, 'N'))).toEqual([
     'rendered pipeline.sql in N',
     '25,000 rows in N',
     'preview done in N: nothing was written',
@@ -202,6 +202,14 @@ describe('previews of one pipeline, one after the other', () => {
     // Other SQL over the same files, and names that belong to the function.
     const other = await preview({ 'pipeline.sql': `${sql('read_csv_auto.n + 1 as m')} where text = 'y'` })
     expect([wasKept(other), other.rows]).toEqual([true, [[3]]])
+    const ordered = await preview({ 'pipeline.sql': `${sql('n, text')} order by n desc;` }, { limit: 1n })
+    expect([wasKept(ordered), ordered.rows, ordered.totalRowCount]).toEqual([true, [[2, 'y']], 2n])
+    expect(ordered.explainOutput).not.toMatch(/WINDOW|CREATE_TABLE/)
+    const none = await preview({
+      'pipeline.sql': `${sql('[n] as list, {n: n} as struct')} where n > 5 -- none`,
+    })
+    expect([wasKept(none), none.rows, none.totalRowCount]).toEqual([true, [], 0n])
+    expect(none.columns.map(({ type }) => type)).toEqual(['BIGINT[]', 'STRUCT(n BIGINT)'])
     // Errors are about the text as it was written.
     expect((await refusalOf({ 'pipeline.sql': sql('nothing') })).message).toMatch(
       /^pipeline\.sql line 1.*nothing/,

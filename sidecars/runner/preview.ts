@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto'
 import { join } from 'node:path'
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
 import { CatalogError } from '../../lake/iceberg/client.ts'
@@ -24,7 +25,7 @@ import {
   sourcesOf,
   type WriteTarget,
 } from './preview-report.ts'
-import { enterAgain, makePreviewRooms, type PreviewRoom, type PreviewRooms } from './preview-rooms.ts'
+import { makePreviewRooms, type PreviewRoom, type PreviewRooms } from './preview-rooms.ts'
 import { InterpreterEnded } from './python/interpreter.ts'
 import { NoPython } from './python/interpreters.ts'
 import { previewPython } from './python/preview.ts'
@@ -275,7 +276,6 @@ class Preview {
     // Whoever asks may see all that is in the room: his own token has just found the same, and nothing less.
     if (this.#room !== null && (this.#room.tables !== tables || this.#room.landings.size !== zones.length))
       throw new OtherInputs()
-    if (this.#room !== null) await enterAgain(this.#room, this.#signal)
     const instance =
       this.#room?.instance ?? (await openInstance(engine, found, directory, this.#signal, { profilePath }))
     this.rendered = rendered
@@ -288,6 +288,7 @@ class Preview {
         rowsLimit: Number(this.#request.limit),
         bytesLimit: limits.previewBytes,
         kept: this.#room?.kept,
+        seed: this.#room === null ? undefined : randomInt(2 ** 31) / 2 ** 31,
       },
       this.#signal,
     )

@@ -58,7 +58,7 @@ export function readProfile(text: string): Profile {
       show(child, `${rest}${isLast ? '└─ ' : '├─ '}`, `${rest}${isLast ? '   ' : '│  '}`)
     }
   }
-  for (const operator of profile.children) show(operator, '', '')
+  for (const operator of profile.children.flatMap(ofQuery)) show(operator, '', '')
   if (operators > OPERATORS_SHOWN) lines.push(`... ${operators - OPERATORS_SHOWN} more operators`)
   return {
     memoryPeakBytes: profile.system_peak_buffer_memory,
@@ -66,6 +66,28 @@ export function readProfile(text: string): Profile {
     operators,
     tree: lines.join('\n'),
   }
+}
+
+/** Operators above the author's own, where its rows are counted and the first are kept in one call. */
+const COUNTING: ReadonlySet<string> = new Set([
+  'CREATE_TABLE_AS',
+  'BATCH_CREATE_TABLE_AS',
+  'UNGROUPED_AGGREGATE',
+  'PROJECTION',
+  'STREAMING_WINDOW',
+])
+
+function ofQuery(root: Operator): Operator[] {
+  if (!/CREATE_TABLE_AS/.test(root.operator_name)) return [root]
+  const ours: Operator[] = []
+  let at: Operator | undefined = root
+  while (at !== undefined && at.children.length === 1 && COUNTING.has(at.operator_name.trim())) {
+    ours.push(at)
+    if (at.operator_name.trim() === 'STREAMING_WINDOW') return at.children
+    at = at.children[0]
+  }
+  // A plan that yields nothing has no window: what is left is below the three that count.
+  return ours.at(2)?.children ?? [root]
 }
 
 const headOf = ({ operator_name: name, operator_cardinality: rows, operator_timing: seconds }: Operator) =>
