@@ -508,6 +508,36 @@ test('no code of Bob’s reads Ada’s tables or landing files: in previews, tes
   expect(told(await preview(bob, { code: sources[0] }), String(sources[0]), hers)).toEqual([])
 })
 
+test('nor does Python of his', async () => {
+  const name = `c${randomBytes(4).toString('hex')}`
+  const at = { namespace: 'default', layer: 'silver', name }
+  const path = `/api/v1/pipelines/default/silver/${name}`
+  await service.must(201, bob, 'POST', '/api/v1/pipelines', { ...at, type: 'python' })
+  for (const [code, found] of [
+    [`result = sql(f"select * from {ref('silver.${hers['shared pipeline']}')}")`, 'shared row'],
+    [
+      `import glob\nresult = [{'text': open(path).read()} for path in glob.glob(landing_zone('${hers['shared zone']}'))]`,
+      'shared landedText',
+    ],
+  ] as const) {
+    const preview = (caller: Caller) =>
+      hear(caller, `${path}/preview`, {
+        method: 'POST',
+        body: JSON.stringify({ code }),
+        headers: { 'content-type': 'application/json' },
+      })
+    expect(told(await preview(service.root), code, hers)).toContain(found)
+    const previewed = await preview(bob)
+    expect([code, previewed.status, told(previewed, code, hers)]).toEqual([code, 400, []])
+    await service.must(200, bob, 'PUT', `/api/v1/files/default/pipelines/silver/${name}/pipeline.py`, {
+      content: code,
+    })
+    const { status, run } = await runOf(bob, at)
+    const log = await hear(bob, `/api/v1/runs/${run.id}/logs`)
+    expect([code, status, told(log, code, hers)]).toEqual([code, 'failed', []])
+  }
+})
+
 test('what Bob publishes is not told which of the names in it exist, or what Ada’s pipelines read', async () => {
   const name = `c${randomBytes(4).toString('hex')}`
   const path = `/api/v1/pipelines/default/silver/${name}`
@@ -542,6 +572,9 @@ test('what Bob publishes is not told which of the names in it exist, or what Ada
     expect(said).toBe(missing)
     expect(said).not.toContain(via)
   }
+  // Who sees all of them is shown the way around.
+  const { validation } = await service.must(200, service.root, 'POST', `${path}/publish`)
+  expect(JSON.stringify(validation)).toContain(via)
 })
 
 test('a list is Bob’s as soon as something is shared with him, and no longer than that', async () => {
