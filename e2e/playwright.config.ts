@@ -17,7 +17,8 @@ export default defineConfig({
   outputDir: '../test-results',
   // Each file has names of its own, so files run side by side; two cores are shared with the service under test.
   workers: 2,
-  timeout: 30_000 * patience,
+  // Of hooks too, and those start services: nothing that works takes longer, however busy the machine is.
+  timeout: 60_000 * patience,
   expect: { timeout: 10_000 * patience },
   forbidOnly: Boolean(process.env.CI),
   reporter: 'list',

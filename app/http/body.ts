@@ -79,7 +79,7 @@ async function counted(request: Request, route: ReadableRoute, declared: number)
   for await (const chunk of arriving(request)) {
     size += chunk.byteLength
     if (size > route.bodyBytesMax) throw refusalOf(route)
-    if (size > all.byteLength) all = grown(all, Math.max(size, declared, 2 * all.byteLength))
+    if (size > all.byteLength) all = grown(all, Math.max(size, declared > 0 ? declared : 2 * all.byteLength))
     all.set(chunk, size - chunk.byteLength)
     giveBack(chunk)
   }
