@@ -78,7 +78,7 @@ export interface ServiceParts {
   metrics: Metrics
   clock: Clock
   newId: NewId
-  database: Pick<Database, 'db' | 'sql'>
+  database: Pick<Database, 'db' | 'sql' | 'session'>
   objects: ObjectStore
   background: Background
 }
@@ -92,7 +92,7 @@ export async function composeService({
   metrics,
   clock,
   newId,
-  database: { db, sql },
+  database: { db, sql, session },
   objects,
   background,
 }: ServiceParts) {
@@ -116,6 +116,7 @@ export async function composeService({
   // Pipelines end their runs and runs read their pipelines: one of the two is known by name only until both are made.
   const runs: RunService = makeRunService({
     sql,
+    requests: session('requests'),
     newId,
     notices,
     runnable: (path) => pipelines.runnable(path),
@@ -123,7 +124,7 @@ export async function composeService({
   })
   const triggers = makeTriggerService({ sql, newId })
   const webhooks = makeWebhookService({
-    sql,
+    sql: session('webhooks'),
     newId,
     nudge: () => background.nudge('runRequested'),
     calls: makeBuckets(

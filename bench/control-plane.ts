@@ -98,6 +98,7 @@ export async function services(
   })
   const runs = makeRunService({
     sql: database.sql,
+    requests: database.session('requests'),
     newId,
     notices: makeNotices(database.sql, () => {}),
     runnable: async () => {

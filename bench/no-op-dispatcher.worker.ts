@@ -18,12 +18,14 @@ self.onmessage = async ({ data }: MessageEvent<{ start: string } | 'nudge' | 'st
   }
   const database = openDatabase(data.start, {
     connections: 1,
-    rawConnections: 6,
+    rawConnections: 3,
     application: 'dispatcher',
     settings: DISPATCHER_SESSION,
   })
   dispatcher = startDispatcher({
     sql: database.sql,
+    starts: database.session('starts'),
+    moves: database.session('moves'),
     runners: makeRunners(['no-op:'], () => {}, noOpInProcess),
     tokens: makeTokens('secret'),
     clock: systemClock,

@@ -4,6 +4,7 @@ import { migrate as applyMigrations } from 'drizzle-orm/postgres-js/migrator'
 import postgres from 'postgres'
 import { AT_ONCE, survivingLostConnections } from './lost-connections.ts'
 import * as schema from './schema/index.ts'
+import { openSession, type Session } from './session.ts'
 
 export type Db = PostgresJsDatabase<typeof schema>
 /** The transaction a query runs in, or the pool itself. */
@@ -23,6 +24,8 @@ export interface Database {
   db: Db
   /** Raw SQL with the driver's own codecs: drizzle replaces those of the client it is given. */
   sql: Sql
+  /** A connection of its own for what is asked often, one after the other; it is closed with the others. */
+  session(does: string): Session
   close(): Promise<void>
 }
 
@@ -38,6 +41,8 @@ export interface DatabaseOptions {
 }
 
 const migrationsFolder = join(import.meta.dirname, 'migrations')
+/** Longer than any statement may take: a database that says nothing for this long is asked on another connection. */
+const TURN_MS = 120_000
 /** Two replicas starting at once migrate one after the other. */
 const MIGRATION_LOCK = 7_340_921_001
 
@@ -51,11 +56,25 @@ export function openDatabase(url: string, options: DatabaseOptions): Database {
   }
   const typed = survivingLostConnections(postgres(url, { ...common, max: options.connections }))
   const sql = survivingLostConnections(postgres(url, { ...common, max: options.rawConnections }))
+  const sessions: Session[] = []
   return {
     db: drizzle(typed, { schema }),
     sql,
+    session(does) {
+      const session = openSession(url, {
+        application: `${options.application} ${does}`,
+        settings: options.settings,
+        turnMs: TURN_MS,
+      })
+      sessions.push(session)
+      return session
+    },
     close: async () => {
-      await Promise.all([typed.end({ timeout: 2 }), sql.end({ timeout: 2 })])
+      await Promise.all([
+        ...sessions.map((session) => session.close()),
+        typed.end({ timeout: 2 }),
+        sql.end({ timeout: 2 }),
+      ])
     },
   }
 }

@@ -59,6 +59,7 @@ const fromWorker: OfEach<FromWorker> = {
     { type: 'runsEnded', status: 'failed', count: 1 },
     { type: 'runsEnded', status: 'cancelled', count: 2 },
   ],
+  eventRecorded: [{ type: 'eventRecorded' }],
   rpcEnded: [{ type: 'rpcEnded', method: 'RunnerService/CancelRun', code: 'ok', seconds: 0.5 }],
   runsRequested: [{ type: 'runsRequested', count: 3 }],
   ticked: [{ type: 'ticked', runsRequested: 0 }],

@@ -77,6 +77,8 @@ export const FromWorker = t.Union([
     status: t.Union([t.Literal('success'), t.Literal('failed'), t.Literal('cancelled')]),
     count,
   }),
+  /** Successes that some trigger hears: a hint for the evaluator. */
+  t.Object({ type: t.Literal('eventRecorded') }),
   t.Object({ type: t.Literal('rpcEnded'), method: t.String(), code: t.String(), seconds: t.Number() }),
   /** Pending rows were inserted: a hint for the dispatcher. */
   t.Object({ type: t.Literal('runsRequested'), count }),

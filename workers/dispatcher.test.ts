@@ -55,8 +55,11 @@ afterEach(async () => {
 })
 
 function dispatcher(urls: string[], replica: string = newId()): Dispatcher & { replica: string } {
+  const [starts, moves] = [database.session('starts'), database.session('moves')]
   const started = startDispatcher({
     sql: database.sql,
+    starts,
+    moves,
     runners: makeRunners(urls, () => {}),
     tokens: makeTokens('secret'),
     clock: systemClock,
@@ -65,7 +68,12 @@ function dispatcher(urls: string[], replica: string = newId()): Dispatcher & { r
     publicUrl: 'http://127.0.0.1:1',
     post: () => {},
   })
-  running.push(started)
+  running.push({
+    async stop() {
+      await started.stop()
+      await Promise.all([starts.close(), moves.close()])
+    },
+  })
   dispatchers.push(started)
   return { ...started, replica }
 }

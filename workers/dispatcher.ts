@@ -18,9 +18,10 @@ import {
 import { makeNotices, type RunCompleted } from '../app/runs/notices.ts'
 import { applyOutcomes } from '../app/runs/outcomes.ts'
 import { queueCancels } from '../app/runs/settle.ts'
-import { isAnyWaiting, startWaiting } from '../app/runs/start.ts'
+import { startWaiting } from '../app/runs/start.ts'
 import type { Sql } from '../drizzle/client.ts'
 import { hasMet, isPassing } from '../drizzle/errors.ts'
+import type { Transactions } from '../drizzle/session.ts'
 import { AttemptReport, type ReportDeps } from './attempt-report.ts'
 import type { FromWorker } from './channel.ts'
 import { followAttempt, readOn } from './follower.ts'
@@ -35,6 +36,9 @@ const TURNS = ['run_attempt_one_open', 'run_one_running']
 
 export interface DispatcherDeps {
   sql: Sql
+  /** Where runs are started and where they are moved on: each waits for its own connection only. */
+  starts: Transactions
+  moves: Transactions
   runners: Runners
   tokens: Tokens
   clock: Clock
@@ -55,6 +59,8 @@ export interface Dispatcher {
 
 export function startDispatcher({
   sql,
+  starts,
+  moves,
   runners,
   tokens,
   clock,
@@ -70,6 +76,8 @@ export function startDispatcher({
   let suspects = new Set<RunId>()
   /** Something may wait for a place. */
   let lacksPlaces = false
+  /** A run was requested while outcomes were being stored: what that has seen of the queue may be old. */
+  let isRequestedMeanwhile = false
   const failed = (what: string) => (error: unknown) => log.error(`${what} failed`, { error })
   const notices = makeNotices(sql, failed('announcing'))
   const streams = new Map(
@@ -88,8 +96,15 @@ export function startDispatcher({
       if (lacksPlaces) return false
       const taken: string[] = []
       try {
-        const { attempts, completed, isFull } = await startWaiting(sql, places, replica, tellsInputs)
-        tellEnded(completed)
+        const { attempts, completed, events, isFull } = await startWaiting(
+          starts,
+          places,
+          replica,
+          tellsInputs,
+        )
+        notices.changed(completed.map((run) => run.run_id))
+        notices.completed(completed)
+        tellEnded(completed, events)
         for (const attempt of attempts) {
           taken.push(attempt.runnerUrl)
           follow(attempt, { hasPlace: true })
@@ -235,20 +250,20 @@ export function startDispatcher({
     }),
   })
 
-  function tellEnded(completed: RunCompleted[]) {
-    notices.changed(completed.map((run) => run.run_id))
-    notices.completed(completed)
+  function tellEnded(completed: RunCompleted[], events: number) {
     for (const [status, runs] of Map.groupBy(completed, (run) => run.status))
       post({ type: 'runsEnded', status, count: runs.length })
+    if (events > 0) post({ type: 'eventRecorded' })
   }
 
   async function apply({ outcomes, lines }: Batch) {
-    const { changed, completed, unwanted, freed, nextStartMs } = await applyOutcomes(sql, outcomes, lines)
+    isRequestedMeanwhile = false
+    const applied = await applyOutcomes(moves, outcomes, lines)
+    const { completed, events, unwanted, freed, isAwaited, nextStartMs } = applied
     queue.settle({ outcomes, lines })
-    notices.changed(changed)
-    tellEnded(completed)
+    tellEnded(completed, events)
     if (nextStartMs !== null) setTimeout(starting.nudge, nextStartMs === 0 ? 0 : nextStartMs + TIMER_MS)
-    if (freed.length > 0 && (await isAnyWaiting(sql, freed))) starting.nudge()
+    if (freed.length > 0 && (isAwaited || isRequestedMeanwhile)) starting.nudge()
     if (unwanted.length === 0) return
     await queueCancels(sql, unwanted)
     performing.nudge()
@@ -293,7 +308,11 @@ export function startDispatcher({
   }
 
   return {
-    nudge: (about) => (about === 'outbox' ? performing.nudge() : starting.nudge()),
+    nudge(about) {
+      if (about === 'outbox') return performing.nudge()
+      isRequestedMeanwhile = true
+      starting.nudge()
+    },
     async stop() {
       clearInterval(alive)
       stopping.abort()
@@ -317,6 +336,7 @@ export const DISPATCHER_SESSION = {
   lock_timeout: 10_000,
   statement_timeout: 30_000,
   idle_in_transaction_session_timeout: 10_000,
+  plan_cache_mode: 'force_generic_plan',
   enable_seqscan: 'off',
   enable_hashjoin: 'off',
   enable_mergejoin: 'off',

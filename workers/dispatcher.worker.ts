@@ -23,7 +23,7 @@ async function start(settings: DispatcherSettings) {
   const log = makeLog('dispatcher', settings.logFormat)
   const database = openDatabase(settings.databaseUrl, {
     connections: 1,
-    rawConnections: 6,
+    rawConnections: 3,
     application: 'sluice dispatcher',
     settings: DISPATCHER_SESSION,
   })
@@ -35,6 +35,8 @@ async function start(settings: DispatcherSettings) {
   await database.sql`delete from replica where starts_with(name, ${settings.processId})`
   const dispatcher = startDispatcher({
     sql: database.sql,
+    starts: database.session('starts'),
+    moves: database.session('moves'),
     runners: makeRunners(settings.runnerUrls, (call) => post({ type: 'rpcEnded', ...call })),
     tokens: makeTokens(secret.value),
     clock: systemClock,

@@ -151,6 +151,8 @@ test('another epoch cannot begin while a transaction of this one is open, and af
   const inside = Promise.withResolvers<void>()
   const go = Promise.withResolvers<void>()
   const writing = one.write(async (tx) => {
+    // Statements come after the fence; until the first one is answered nothing is known of it.
+    await tx`select 1`
     inside.resolve()
     await go.promise
     await tx`insert into firing (holder, epoch) values ('any', 1)`

@@ -3,7 +3,8 @@
 import postgres from 'postgres'
 import { limits } from '../app/limits.ts'
 import type { Log } from '../app/log.ts'
-import type { Fenced, Sql, SqlTx } from '../drizzle/client.ts'
+import type { Fenced } from '../drizzle/client.ts'
+import { type Connection, perform } from '../drizzle/session.ts'
 import { startLoop } from './loop.ts'
 
 export interface Leadership {
@@ -11,7 +12,8 @@ export interface Leadership {
    * A transaction on the leader's one connection that holds only while it leads: null when it does not (any more), and
    * then nothing was done. Throws what `work` throws, and when the connection is lost; whether a commit that was under
    * way at that moment has happened is then for the database to tell. Keep it well within the lease: a renewal waits for
-   * it. A second write waits for the first, so `work` must not start one.
+   * it. A second write waits for the first, so `work` must not start one. Its first statement is sent with the question
+   * whether this leads: until that statement is answered `work` does nothing that the database cannot undo.
    */
   write: Fenced
   /** Whether a tick is worth trying. Never a reason to write outside `write`. */
@@ -38,17 +40,9 @@ export interface LeadershipOptions {
 
 interface Held {
   epoch: number
-  session: Session
+  session: Connection
   /** When the renewal that was answered last was asked for, by a clock that does not go backwards. */
   renewedAt: number
-}
-
-/** One connection, from its first statement to its end: another one has another backend and never takes its place. */
-interface Session {
-  sql: Sql
-  isClosed: boolean
-  /** Ends the turn under way, if there is one. */
-  onClosed(): void
 }
 
 /** The first half of the advisory locks' key; the second is the hash of the role. */
@@ -101,7 +95,7 @@ export function startLeadership({
     return renewed.length > 0
   }
 
-  async function challenge(current: Session) {
+  async function challenge(current: Connection) {
     const { sql } = current
     const [seen] = await sql<{ holder: string; backend_pid: number; epoch: number; has_expired: boolean }[]>`
       select holder, backend_pid, epoch::float8 as epoch, until <= clock_timestamp() as has_expired
@@ -119,19 +113,25 @@ export function startLeadership({
         where pid = ${seen.backend_pid} and pid <> pg_backend_pid() and datname = current_database()
           and application_name = ${applicationName(role, seen.holder)}`
     const askedAt = performance.now()
-    const epoch = await transaction(current, async (tx) => {
-      const [lock] = await tx`select pg_try_advisory_lock(${LOCK_CLASS}, hashtext(${role})) as taken`
-      if (!lock?.taken) return null
-      const [won] = await tx<{ epoch: number }[]>`
-        insert into leader as l (role, holder, backend_pid, epoch, until)
-        values (${role}, ${holder}, pg_backend_pid(), 1, clock_timestamp() + ${leaseMs}::float8 * interval '1 ms')
-        on conflict (role) do update
-          set holder = excluded.holder, backend_pid = excluded.backend_pid, epoch = l.epoch + 1, until = excluded.until
-          where l.epoch = ${seen?.epoch ?? 0} and (l.until <= clock_timestamp() or ${isOurs})
-        returning epoch::float8 as epoch`
-      if (won === undefined) await tx`select pg_advisory_unlock(${LOCK_CLASS}, hashtext(${role}))`
-      return won?.epoch ?? null
-    })
+    const taken = await perform(
+      current,
+      null,
+      async (tx) => {
+        const [lock] = await tx`select pg_try_advisory_lock(${LOCK_CLASS}, hashtext(${role})) as taken`
+        if (!lock?.taken) return null
+        const [won] = await tx<{ epoch: number }[]>`
+          insert into leader as l (role, holder, backend_pid, epoch, until)
+          values (${role}, ${holder}, pg_backend_pid(), 1, clock_timestamp() + ${leaseMs}::float8 * interval '1 ms')
+          on conflict (role) do update
+            set holder = excluded.holder, backend_pid = excluded.backend_pid, epoch = l.epoch + 1, until = excluded.until
+            where l.epoch = ${seen?.epoch ?? 0} and (l.until <= clock_timestamp() or ${isOurs})
+          returning epoch::float8 as epoch`
+        if (won === undefined) await tx`select pg_advisory_unlock(${LOCK_CLASS}, hashtext(${role}))`
+        return won?.epoch ?? null
+      },
+      close,
+    )
+    const epoch = taken?.value ?? null
     if (epoch === null || current.isClosed) return
     held = { epoch, session: current, renewedAt: askedAt }
     ownEpoch = epoch
@@ -146,8 +146,8 @@ export function startLeadership({
     onChange(false)
   }
 
-  function open(): Session {
-    const opened: Session = {
+  function open(): Connection {
+    const opened: Connection = {
       isClosed: false,
       onClosed: () => {},
       sql: postgres(databaseUrl, {
@@ -171,7 +171,7 @@ export function startLeadership({
    * The client is given up with its connection. It would open another one under the same transaction objects, and work
    * that has slept through the end of its transaction would go on there, outside any.
    */
-  function close(ended: Session) {
+  function close(ended: Connection) {
     if (ended.isClosed) return
     ended.isClosed = true
     void ended.sql.end({ timeout: 0 }).catch(() => {})
@@ -184,7 +184,7 @@ export function startLeadership({
   }
 
   /** One after the other: what waits for the connection waits here, never in the client, which would reconnect for it. */
-  function inTurn<T>(work: (current: Session) => Promise<T>): Promise<T> {
+  function inTurn<T>(work: (current: Connection) => Promise<T>): Promise<T> {
     const turn = turns.then(async () => {
       const current = session
       // Without an answer for this long the network swallows what we send: another connection may fare better.
@@ -214,12 +214,17 @@ export function startLeadership({
       return inTurn(async () => {
         const mine = held
         if (mine === null) return null
-        const done = await transaction(mine.session, async (tx) => {
-          const [isLeader] = await tx`
-            select 1 from leader where role = ${role} and epoch = ${mine.epoch} and backend_pid = pg_backend_pid()
-            for share`
-          return isLeader === undefined ? null : { value: await work(tx) }
-        })
+        const done = await perform(
+          mine.session,
+          async (tx) => {
+            const [isLeader] = await tx`
+              select 1 from leader where role = ${role} and epoch = ${mine.epoch} and backend_pid = pg_backend_pid()
+              for share`
+            return isLeader !== undefined
+          },
+          work,
+          close,
+        )
         if (done !== null) return done.value
         lose(mine)
         return null
@@ -248,21 +253,3 @@ export function startLeadership({
 
 /** What Postgres shows of the connection, by which a challenger knows the old leader's. */
 const applicationName = (role: string, holder: string) => `sluice ${role} ${holder}`.slice(0, NAME_BYTES)
-
-/** A transaction in which work can ask nothing, and the client can end nothing, once its connection has ended. */
-async function transaction<T>(session: Session, work: (tx: SqlTx) => Promise<T>): Promise<T> {
-  const done = await session.sql.begin(async (tx) => {
-    const guarded = new Proxy(tx, {
-      apply(target, self, args) {
-        if (session.isClosed) throw new Error('the connection of this transaction has ended')
-        return Reflect.apply(target, self, args)
-      },
-    })
-    const [settled] = await Promise.allSettled([work(guarded)])
-    // The transaction has failed already: its client would say `rollback` to a connection that is gone.
-    if (session.isClosed) return new Promise<never>(() => {})
-    if (settled.status === 'rejected') throw settled.reason
-    return { value: settled.value }
-  })
-  return done.value
-}

@@ -270,6 +270,26 @@ test('a runner that offers no batches leaves its attempts to those who go one by
   expect(stream.isOpen()).toBe(false)
 })
 
+test('what a runner has no room for on its stream goes on one by one, and is not asked for again and again', async () => {
+  let asked = 0
+  serveRunner({
+    submitPipelines: (request, context) => {
+      const { submitPipelines } = makeAttemptService(taken)
+      return submitPipelines({ ...request, streamId: '' }, context)
+    },
+    updateFollowing: () => {
+      asked += 1
+      throw new ConnectError('one stream tells of 20000 attempts at most', Code.ResourceExhausted)
+    },
+  })
+  const stream = await streamTo()
+  const heard = follow(stream)
+  expect(await heard.came).toEqual({ alone: taken.bootId })
+  expect(kindsOf(heard)).toEqual(['accepted'])
+  expect(asked).toBe(1)
+  expect(stream.isOpen()).toBe(true)
+})
+
 test('attempts on a stream that is offered no more go on one by one, from where they were', async () => {
   const stream = await streamTo()
   const heard = follow(stream)

@@ -159,9 +159,7 @@ export function openRunnerStream({ runner, stored, signal }: StreamDeps): Runner
       unacknowledged.clear()
       for (const attempt of some) attempt.unstored = 0
       await stored()
-      await update(
-        some.flatMap((attempt, n) => (attempts.has(attempt.report.handle) ? (positions[n] ?? []) : [])),
-      )
+      await update(some, positions)
     }
     isAcknowledging = false
   }
@@ -169,19 +167,31 @@ export function openRunnerStream({ runner, stored, signal }: StreamDeps): Runner
   function join(late: Attempt[]) {
     if (open === null || late.length === 0) return
     for (const attempt of late) attempt.on = open.id
-    void update(late.map(positionOf))
+    void update(late)
   }
 
-  /** Until the runner has heard it, or tells on another stream, which begins with every position. */
-  async function update(positions: { handle: string; afterSeq: bigint }[]) {
+  /**
+   * Until the runner has heard it, or tells on another stream, which begins with every position. What it does not take on
+   * this one is followed alone.
+   */
+  async function update(some: readonly Attempt[], positions = some.map(positionOf)) {
     const id = open?.id
-    while (positions.length > 0 && id !== undefined && open?.id === id && !signal.aborted) {
+    const isLeft = (attempt: Attempt | undefined) =>
+      attempt !== undefined && attempts.get(attempt.report.handle) === attempt
+    while (id !== undefined && open?.id === id && !signal.aborted) {
+      const left = positions.filter((_, n) => isLeft(some[n]))
+      if (left.length === 0) return
       try {
-        const request = { streamId: id, attempts: positions }
+        const request = { streamId: id, attempts: left }
         const { isOpen } = await service.updateFollowing(request, { signal: deadline() })
         if (!isOpen && open?.id === id) cut.abort()
         return
-      } catch {
+      } catch (error) {
+        const failure = failureOf(error)
+        if (!signal.aborted && open?.id === id && (failure === 'noRoom' || failure === 'notOffered')) {
+          for (const attempt of some) if (isLeft(attempt)) leaveAlone(attempt)
+          return
+        }
         await pause(RETRY_MS, signal)
       }
     }

@@ -90,8 +90,11 @@ export function startThreads({ config, processId, sql, answerObjectCall, log, co
   function heard(worker: string, message: FromWorker) {
     switch (message.type) {
       case 'runsEnded':
-        if (message.status === 'success') eventRecorded()
         return count({ what: 'runsEnded', status: message.status, count: message.count })
+      case 'eventRecorded':
+        // Another replica's evaluator hears of it from the database.
+        eventRecorded()
+        return
       case 'rpcEnded':
         return count({ ...message, what: 'rpcEnded' })
       case 'ready':

@@ -6,12 +6,13 @@ import { newId, type PipelineId, type RunId, type TriggerId } from '../app/ids.t
 import { makeLandingZoneService } from '../app/landing-zones/service.ts'
 import { limits } from '../app/limits.ts'
 import type { ObjectStore } from '../app/objects/port.ts'
-import { announceSuccesses } from '../app/runs/announcements.ts'
-import { lockRuns, moveRun, saveRuns } from '../app/runs/moves.ts'
+import { announcedPart } from '../app/runs/announcements.ts'
+import { lockRuns, moveRun, savedParts } from '../app/runs/moves.ts'
 import type { TriggerRow } from '../app/triggers/moves.ts'
 import type { CreateTrigger } from '../app/triggers/schema.ts'
 import { makeTriggerService } from '../app/triggers/service.ts'
 import { type Database, type Fenced, openDatabase } from '../drizzle/client.ts'
+import { together } from '../drizzle/together.ts'
 import { addPipeline, until } from './testing.ts'
 import { type EvaluatorDeps, makeEvaluator, startTriggers } from './triggers.ts'
 
@@ -119,8 +120,8 @@ async function endRun(
         now,
       )
     }
-    await saveRuns(tx, runs.values(), now)
-    await announceSuccesses(tx, runs.values())
+    const parts = [...savedParts(tx, runs.values(), now), ...announcedPart(tx, runs.values())]
+    await together(tx, parts, tx`select 1`)
   })
   return id
 }

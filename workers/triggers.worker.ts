@@ -1,6 +1,6 @@
 // Entry of the evaluator's thread: it runs on every replica, and evaluates on the one that leads.
 import { newId } from '../app/ids.ts'
-import { EVENT_RECORDED, RUN_COMPLETED } from '../app/runs/notices.ts'
+import { EVENT_RECORDED } from '../app/runs/notices.ts'
 import { openDatabase } from '../drizzle/client.ts'
 import { type FromWorker, ToTriggers } from './channel.ts'
 import { startLeadership } from './leadership.ts'
@@ -27,8 +27,7 @@ serveThread('triggers', ToTriggers, async ({ databaseUrl, processId }, { post, l
   })
   const triggers = startTriggers({ sql, ...leadership, newId, log, post })
   // Facts of other replicas; after a connection that was lost, whatever was missed.
-  for (const channel of [RUN_COMPLETED, EVENT_RECORDED])
-    await sql.listen(channel, triggers.nudge, triggers.nudge)
+  await sql.listen(EVENT_RECORDED, triggers.nudge, triggers.nudge)
   return {
     heard: () => triggers.nudge(),
     async stop() {

@@ -6,6 +6,7 @@
  */
 import type postgres from 'postgres'
 import type { SqlTx } from '../../drizzle/client.ts'
+import type { Part } from '../../drizzle/together.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 
 export type NewBranch = { branch: string; base: number; runId: string; attempt: number }
@@ -34,27 +35,38 @@ export async function headOfMain(sql: postgres.ISql): Promise<number> {
 
 /** Opens branches on main as of their bases. Copies nothing. Rejects when one of them exists already. */
 export async function openBranches(tx: SqlTx, branches: NewBranch[]): Promise<void> {
-  if (branches.length === 0) return
-  await tx`
-    insert into lake_ref (name, state, base, run_id, attempt)
-    select branch, 'open', base, "runId", attempt
-    from jsonb_to_recordset(${tx.json(branches)})
-      as opened(branch text, base bigint, "runId" uuid, attempt integer)`
+  if (branches.length > 0) await insertBranches(tx, branches)
 }
+
+/** The same as part of another statement. */
+export const openedBranchesPart = (tx: SqlTx, branches: NewBranch[]): Part[] =>
+  branches.length === 0 ? [] : [tx`opened_branches as (${insertBranches(tx, branches)})`]
+
+const insertBranches = (tx: SqlTx, branches: NewBranch[]) => tx`
+  insert into lake_ref (name, state, base, run_id, attempt)
+  select branch, 'open', base, "runId", attempt
+  from jsonb_to_recordset(${tx.json(branches)})
+    as opened(branch text, base bigint, "runId" uuid, attempt integer)`
 
 /** Closes those that are open: nothing can be committed to them or merged any more. Answers which it has closed. */
 export async function closeBranches(tx: SqlTx, names: string[]): Promise<string[]> {
   if (names.length === 0) return []
-  const closed = await tx<{ name: string }[]>`
-    with open as (
-      select name from lake_ref
-      where name = any(${names}) and state = 'open' and name <> 'main'
-      order by name for update)
-    update lake_ref set state = 'deleted', closed_at = clock_timestamp()
-    from open where lake_ref.name = open.name
-    returning lake_ref.name`
+  const closed = await updateClosed(tx, names)
   return closed.map((row) => row.name)
 }
+
+/** The same as part of another statement. */
+export const closedBranchesPart = (tx: SqlTx, names: string[]): Part[] =>
+  names.length === 0 ? [] : [tx`closed_branches as (${updateClosed(tx, names)})`]
+
+const updateClosed = (tx: SqlTx, names: string[]) => tx<{ name: string }[]>`
+  with open as (
+    select name from lake_ref
+    where name = any(${names}) and state = 'open' and name <> 'main'
+    order by name for update)
+  update lake_ref set state = 'deleted', closed_at = clock_timestamp()
+  from open where lake_ref.name = open.name
+  returning lake_ref.name`
 
 /**
  * Moves branches onto main, in the order given, each as one commit with all its tables or not at all. What it answers

@@ -49,7 +49,15 @@ async function recordOf(id: RunId) {
 test('the acceptance of a first attempt leaves the same however it is applied', async () => {
   const [alone, together] = [await started('alone'), await started('together')]
   const applied = await applyOutcomes(opened.sql, [acceptance(alone.id)], [])
-  expect(applied).toEqual({ changed: [alone.id], completed: [], unwanted: [], freed: [], nextStartMs: null })
+  expect(applied).toEqual({
+    changed: [alone.id],
+    completed: [],
+    unwanted: [],
+    freed: [],
+    isAwaited: false,
+    events: 0,
+    nextStartMs: null,
+  })
   // With a line of its log it goes the way of all other outcomes.
   const line = { runId: together.id, seq: 1_001_001, at: new Date(0), level: 'info' as const, message: 'a' }
   await applyOutcomes(opened.sql, [acceptance(together.id)], [line])

@@ -4,6 +4,7 @@ import type { Sql } from '../../drizzle/client.ts'
 import { advance, type Stored, store } from '../../machines/advance.ts'
 import { newRun, RUN_MACHINE_VERSION, runColumns, runMachine } from '../../machines/run.ts'
 import type { RunId } from '../ids.ts'
+import { hasRoom, RUN_CHANGED } from './notices.ts'
 
 /** Every run whose first attempt has just been started is in this one state, so the machine is asked once for all of them. */
 const started = advance(runMachine, newRun(), { type: 'start' }).next
@@ -18,7 +19,8 @@ export interface Acceptance {
 }
 
 /**
- * Moves those of the runs that are as their start has left them; the answer is which. The rows are locked in the order of
+ * Moves those of the runs that are as their start has left them, and tells of it; the answer is which. At most as many as
+ * one notice has room for. The rows are locked in the order of
  * their ids and compared under that lock with the state the machine was asked about: any other is for `applyOutcomes`.
  */
 export async function acceptFirstAttempts(sql: Sql, acceptances: readonly Acceptance[]): Promise<Set<RunId>> {
@@ -43,6 +45,7 @@ export async function acceptFirstAttempts(sql: Sql, acceptances: readonly Accept
     remembered as (
       update run_attempt a set runner_boot = w.boot
       from wanted w join moved m on m.id = w.id where a.run_id = w.id and a.attempt = 1)
-    select id from moved`
+    select id, (select pg_notify(${RUN_CHANGED}, json_agg(id)::text) from moved having ${hasRoom(sql)}) is null as told
+    from moved`
   return new Set(moved.map(({ id }) => id))
 }

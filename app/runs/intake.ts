@@ -1,6 +1,6 @@
 // Requests that arrive while others are being stored are stored together, in the next statement: one durable commit for all.
-import type { Sql } from '../../drizzle/client.ts'
 import { isPassing } from '../../drizzle/errors.ts'
+import { apart, type Transactions } from '../../drizzle/session.ts'
 import type { RunId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import { type NamedRequest, type RequestOutcome, requestNamed } from './requests.ts'
@@ -16,7 +16,7 @@ interface Asked {
  * that is alone is sent at once, the others as soon as the statement before theirs is back. `stored` is called before the
  * answers, once for a statement that has stored any.
  */
-export function makeIntake(sql: Sql, stored: () => void) {
+export function makeIntake(on: Transactions, stored: () => void) {
   const waiting: Asked[] = []
   let isStoring = false
 
@@ -28,9 +28,11 @@ export function makeIntake(sql: Sql, stored: () => void) {
   async function store(batch: readonly Asked[]): Promise<void> {
     let outcomes: Map<RunId, RequestOutcome>
     try {
-      outcomes = await requestNamed(
-        sql,
-        batch.map(({ request }) => request),
+      outcomes = await apart(on, (sql) =>
+        requestNamed(
+          sql,
+          batch.map(({ request }) => request),
+        ),
       )
     } catch (error) {
       // One that cannot be stored must not keep the others; without the database none can.

@@ -1,6 +1,7 @@
 // Log lines are numbered attempt * 1,000,000 + line: a line that is told twice is stored once.
 import type { JSONValue } from 'postgres'
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import type { Part } from '../../drizzle/together.ts'
 import type { RunId } from '../ids.ts'
 import { limits } from '../limits.ts'
 
@@ -29,7 +30,14 @@ export const runnerLine = (attempt: number, seq: number) =>
 
 /** Stores lines; those that are there already are passed over, as are those of runs that are gone. */
 export async function storeLogLines(tx: Sql | SqlTx, lines: readonly LogLine[]): Promise<void> {
-  if (lines.length === 0) return
+  if (lines.length > 0) await insertLines(tx, lines)
+}
+
+/** The same as part of another statement. */
+export const loggedPart = (tx: Sql | SqlTx, lines: readonly LogLine[]): Part[] =>
+  lines.length === 0 ? [] : [tx`logged as (${insertLines(tx, lines)})`]
+
+function insertLines(tx: Sql | SqlTx, lines: readonly LogLine[]) {
   const rows = lines.map(({ runId, seq, at, level, message }) => ({
     run_id: runId,
     seq,
@@ -37,8 +45,7 @@ export async function storeLogLines(tx: Sql | SqlTx, lines: readonly LogLine[]):
     level,
     message: storableText(message),
   }))
-  // The foreign key locks runs: in the order in which everybody locks them.
-  await tx`
+  return tx`
     insert into run_log (run_id, seq, at, level, message)
     select l.run_id, l.seq, l.at, l.level, l.message
     from jsonb_to_recordset(${tx.json(rows as unknown as JSONValue)}) as l(run_id uuid, seq bigint, at timestamptz, level text, message text)

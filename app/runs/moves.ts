@@ -1,6 +1,7 @@
 // How events reach runs: lock the rows, ask the machine, save state, history and columns, all in the caller's transaction.
 import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../drizzle/client.ts'
+import { type Part, together } from '../../drizzle/together.ts'
 import { type Stored, store } from '../../machines/advance.ts'
 import { remember } from '../../machines/remembered.ts'
 import {
@@ -143,8 +144,14 @@ export function moveRun(run: LockedRun, event: RunEvent, cause: string, now: Dat
 
 /** Writes back every run that moved, with its history. */
 export async function saveRuns(tx: SqlTx, locked: Iterable<LockedRun>, now: Date): Promise<void> {
+  const parts = savedParts(tx, locked, now)
+  if (parts.length > 0) await together(tx, parts, tx`select 1`)
+}
+
+/** The same as parts of another statement. */
+export function savedParts(tx: SqlTx, locked: Iterable<LockedRun>, now: Date): Part[] {
   const moved = [...locked].filter((run) => run.moves.length > 0)
-  if (moved.length === 0) return
+  if (moved.length === 0) return []
   const rows = moved.map((run) => ({
     id: run.id,
     snapshot: store(run.snapshot),
@@ -160,12 +167,13 @@ export async function saveRuns(tx: SqlTx, locked: Iterable<LockedRun>, now: Date
     not_before: run.notBefore,
   }))
   const moves = moved.flatMap((run) => run.moves)
-  await tx`
-    with told as (
+  return [
+    tx`told as (
       insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
       select 'run', t.entity_id, ${now}, t.event, t."from", t."to", t.effects, t.cause
       from jsonb_to_recordset(${tx.json(moves as unknown as JSONValue)})
-        as t(entity_id uuid, event text, "from" text, "to" text, effects jsonb, cause text))
+        as t(entity_id uuid, event text, "from" text, "to" text, effects jsonb, cause text))`,
+    tx`saved as (
     update run set snapshot = n.snapshot, machine_version = ${RUN_MACHINE_VERSION}, status = n.status, phase = n.phase,
       attempt = n.attempt, waiting = n.waiting, started_at = n.started_at, finished_at = n.finished_at,
       duration_ms = n.duration_ms, rows_written = n.rows_written, error = n.error, base_commit = n.base_commit,
@@ -173,7 +181,8 @@ export async function saveRuns(tx: SqlTx, locked: Iterable<LockedRun>, now: Date
     from jsonb_to_recordset(${tx.json(rows as unknown as JSONValue)}) as n(id uuid, snapshot jsonb, status text, phase text, attempt int,
       waiting boolean, started_at timestamptz, finished_at timestamptz, duration_ms bigint, rows_written bigint,
       error text, base_commit bigint, merged_commit bigint, follower text, not_before timestamptz)
-    where run.id = n.id`
+    where run.id = n.id)`,
+  ]
 }
 
 /** What is told of the runs that ended in this transaction. */

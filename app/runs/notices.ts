@@ -1,5 +1,8 @@
-// NOTIFY serialises commits, so it is sent at most once per batch, after the commit, by a coalescer. A lost one costs a sweep.
-import type { Sql } from '../../drizzle/client.ts'
+// NOTIFY serialises commits, so it is sent at most once per batch: in the transaction of a batch that tells of itself, or
+// after the commit by a coalescer. A lost one costs a sweep.
+import type { JSONValue } from 'postgres'
+import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import type { Part } from '../../drizzle/together.ts'
 import type { TerminalStatus } from '../../machines/run.ts'
 import type { PipelineId, RunId } from '../ids.ts'
 
@@ -28,6 +31,32 @@ export interface Notices {
   recorded(): void
 }
 
+interface Notice {
+  channel: string
+  payload: string
+}
+
+const noticesOf = (changed: Iterable<RunId>, completed: readonly RunCompleted[]): Notice[] => [
+  ...chunked([...changed]).map((payload) => ({ channel: RUN_CHANGED, payload })),
+  ...chunked(completed).map((payload) => ({ channel: RUN_COMPLETED, payload })),
+]
+
+/**
+ * An expression that sends notices with the commit. A queue that somebody does not empty would make the commit fail when
+ * it is full: long before that nothing more is put into it.
+ */
+export const notifying = (
+  tx: Sql | SqlTx,
+  changed: Iterable<RunId>,
+  completed: readonly RunCompleted[] = [],
+): Part => tx`(
+  select count(pg_notify(n.channel, n.payload))
+  from jsonb_to_recordset(${tx.json([...noticesOf(changed, completed)] as unknown as JSONValue)}) as n(channel text, payload text)
+  where ${hasRoom(tx)})`
+
+/** Whether the queue of notices, which every listener has to read, has room. */
+export const hasRoom = (tx: Sql | SqlTx): Part => tx`(select pg_notification_queue_usage()) < 0.5`
+
 /** Collects what happens while a NOTIFY is on its way and sends it with the next one. */
 export function makeNotices(sql: Sql, onError: (error: unknown) => void): Notices {
   const changed = new Set<RunId>()
@@ -40,9 +69,8 @@ export function makeNotices(sql: Sql, onError: (error: unknown) => void): Notice
     sending = true
     try {
       while (changed.size > 0 || completed.length > 0 || hasRecorded) {
-        const payloads = [
-          ...chunked([...changed]).map((payload) => ({ channel: RUN_CHANGED, payload })),
-          ...chunked(completed).map((payload) => ({ channel: RUN_COMPLETED, payload })),
+        const payloads: Notice[] = [
+          ...noticesOf(changed, completed),
           ...(hasRecorded ? [{ channel: EVENT_RECORDED, payload: '' }] : []),
         ]
         hasRecorded = false
@@ -52,7 +80,7 @@ export function makeNotices(sql: Sql, onError: (error: unknown) => void): Notice
         await sql`
           with quick as materialized (select set_config('synchronous_commit', 'off', true))
           select pg_notify(n.channel, n.payload)
-          from quick, jsonb_to_recordset(${sql.json(payloads)}) as n(channel text, payload text)`
+          from quick, jsonb_to_recordset(${sql.json(payloads as unknown as JSONValue)}) as n(channel text, payload text)`
       }
     } catch (error) {
       onError(error)

@@ -1,15 +1,18 @@
 // What attempts have come to. Many in one transaction; success and merge are the same transaction (I3).
-import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import type { Row } from 'postgres'
+import type { SqlTx } from '../../drizzle/client.ts'
+import { apart, inTransaction, lastly, type Transactions } from '../../drizzle/session.ts'
+import { together } from '../../drizzle/together.ts'
 import { isTerminal, type RunEvent, type RunStatus, runColumns } from '../../machines/run.ts'
 import { mergeBranches } from '../catalog/branches.ts'
 import type { PipelineId, RunId } from '../ids.ts'
 import { acceptFirstAttempts } from './acceptance.ts'
-import { announceSuccesses } from './announcements.ts'
+import { announcedEvents, announcedPart } from './announcements.ts'
 import { branchOf } from './attempts.ts'
-import { type LogLevel, type LogLine, seqAfter, storableText, storeLogLines } from './logs.ts'
-import { completedOf, type LockedRun, lockRuns, moveRun, saveRuns } from './moves.ts'
-import type { RunCompleted } from './notices.ts'
-import { type Boot, settle } from './settle.ts'
+import { type LogLevel, type LogLine, loggedPart, seqAfter, storableText } from './logs.ts'
+import { completedOf, type LockedRun, lockRuns, moveRun, savedParts } from './moves.ts'
+import { notifying, type RunCompleted } from './notices.ts'
+import { type Boot, settledParts } from './settle.ts'
 
 export interface TestResult {
   name: string
@@ -43,19 +46,24 @@ export type Outcome = { runId: RunId; attempt: number } & (
 export type Executed = Extract<Outcome, { kind: 'executed' }>
 
 export interface Applied {
+  /** Their notices are sent with the commit, as are those of what is completed. */
   changed: RunId[]
   completed: RunCompleted[]
   /** Attempts that a runner accepted after their runs had moved on: nobody waits for them. */
   unwanted: { runId: RunId; attempt: number }[]
   /** Pipelines whose turn is free: their runs have ended, here or earlier. */
   freed: PipelineId[]
+  /** One of those had another run waiting when this began to be written. */
+  isAwaited: boolean
+  /** Successes that some trigger hears. */
+  events: number
   /** When the first of the runs that go on with another attempt may start it, in milliseconds from now. */
   nextStartMs: number | null
 }
 
 /** Applies outcomes in order. Those of another attempt, or that come after the run's end, change nothing. */
 export async function applyOutcomes(
-  sql: Sql,
+  sql: Transactions,
   outcomes: readonly Outcome[],
   lines: readonly LogLine[],
 ): Promise<Applied> {
@@ -65,29 +73,39 @@ export async function applyOutcomes(
   // Nothing but what somebody waits for to see the run running.
   if (lines.length > 0 || first.length === 0 || first.length < outcomes.length)
     return applyTogether(sql, outcomes, lines)
-  const moved = await acceptFirstAttempts(sql, first)
+  const moved = await apart(sql, (alone) => acceptFirstAttempts(alone, first))
   const others = outcomes.filter(({ runId }) => !moved.has(runId))
   const applied = others.length > 0 ? await applyTogether(sql, others, []) : NOTHING
   return { ...applied, changed: [...moved, ...applied.changed] }
 }
 
-const NOTHING: Applied = { changed: [], completed: [], unwanted: [], freed: [], nextStartMs: null }
+const NOTHING: Applied = {
+  changed: [],
+  completed: [],
+  unwanted: [],
+  freed: [],
+  isAwaited: false,
+  events: 0,
+  nextStartMs: null,
+}
 
-const applyTogether = (sql: Sql, outcomes: readonly Outcome[], lines: readonly LogLine[]): Promise<Applied> =>
-  sql.begin(async (tx) => {
+const applyTogether = (
+  sql: Transactions,
+  outcomes: readonly Outcome[],
+  lines: readonly LogLine[],
+): Promise<Applied> =>
+  inTransaction(sql, async (tx) => {
     const changed = new Set(lines.map((line) => line.runId))
-    if (outcomes.length === 0) {
-      await storeLogLines(tx, lines)
-      return { ...NOTHING, changed: [...changed] }
-    }
-    // Runs are locked before their lines are stored, in one order everywhere.
-    const [{ runs, now }] = await Promise.all([
-      lockRuns(
+    if (outcomes.length === 0)
+      return lastly(
         tx,
-        [...outcomes, ...lines].map(({ runId }) => runId),
-      ),
-      storeLogLines(tx, lines),
-    ])
+        together(tx, loggedPart(tx, lines), tx`select ${notifying(tx, changed)} as told`),
+        () => ({ ...NOTHING, changed: [...changed] }),
+      )
+    const { runs, now } = await lockRuns(
+      tx,
+      outcomes.map(({ runId }) => runId),
+    )
     const told: LogLine[] = []
     const tell = (run: LockedRun, line: number, level: LogLevel, message: string) =>
       told.push({ runId: run.id, seq: seqAfter(run.snapshot.context.attempt, line), at: now, level, message })
@@ -131,26 +149,42 @@ const applyTogether = (sql: Sql, outcomes: readonly Outcome[], lines: readonly L
       }
     }
 
-    await mergeTested(tx, runs, executed, now, tell)
+    const hasMerged = await mergeTested(tx, runs, executed, now, tell)
     for (const run of runs.values()) {
       if (run.moves.length > 0) changed.add(run.id)
       if (run.moves.length > 0 && isTerminal(run.status)) tell(run, 9, ...closingLine(run))
     }
-    // Sent together, performed in this order.
-    await Promise.all([
-      ...settle(tx, runs, executed, boots, now),
-      storeLogLines(tx, told),
-      saveRuns(tx, runs.values(), now),
-      announceSuccesses(tx, runs.values()),
-    ])
-    return {
+    const completed = completedOf(runs.values())
+    const freed = [...runs.values()].flatMap((run) => (isTerminal(run.status) ? run.pipelineId : []))
+    const announced = announcedPart(tx, runs.values())
+    const statement = together(
+      tx,
+      [
+        ...settledParts(tx, runs, executed, boots, now),
+        ...loggedPart(tx, [...lines, ...told]),
+        ...savedParts(tx, runs.values(), now),
+        ...announced,
+      ],
+      tx`
+        select ${isAnyWaiting(tx, freed)} as "isAwaited", ${announcedEvents(tx, announced)},
+          ${notifying(tx, changed, completed)} as told`,
+    )
+    const applied = ([answer]: readonly Row[]): Applied => ({
       changed: [...changed],
-      completed: completedOf(runs.values()),
+      completed,
       unwanted,
-      freed: [...runs.values()].flatMap((run) => (isTerminal(run.status) ? run.pipelineId : [])),
+      freed,
+      isAwaited: answer?.isAwaited,
+      events: answer?.events,
       nextStartMs: nextStartOf(runs.values(), now),
-    }
+    })
+    return hasMerged ? applied(await statement) : lastly(tx, statement, applied)
   })
+
+/** An expression: whether any of these pipelines, whose turn is free again, has a run waiting. */
+const isAnyWaiting = (tx: SqlTx, pipelines: readonly PipelineId[]) => tx`
+  exists (select 1 from unnest(${pipelines as PipelineId[]}::uuid[]) p(id)
+    where (select q.id from run q where q.waiting and q.pipeline_id = p.id limit 1) is not null)`
 
 /** Ends runs at somebody's request; those that have ended already are left out of the answer. */
 export async function cancelRuns(
@@ -194,11 +228,15 @@ export async function endRuns(
     const [level, message] = line
     told.push({ runId: run.id, seq: seqAfter(run.snapshot.context.attempt, 9), at: now, level, message })
   }
-  await Promise.all([
-    ...settle(tx, runs, new Map(), [], now),
-    storeLogLines(tx, told),
-    saveRuns(tx, runs.values(), now),
-  ])
+  await together(
+    tx,
+    [
+      ...settledParts(tx, runs, new Map(), [], now),
+      ...loggedPart(tx, told),
+      ...savedParts(tx, runs.values(), now),
+    ],
+    tx`select 1`,
+  )
   return runs
 }
 
@@ -259,16 +297,16 @@ function whyFailed({ error, value, samples = [] }: TestResult): string {
 
 const rowsText = (count: number) => `${count} ${count === 1 ? 'row' : 'rows'}`
 
-/** Main is locked once for all, and only if there is something to merge. */
+/** Main is locked once for all, and only if there is something to merge: then true. */
 async function mergeTested(
   tx: SqlTx,
   runs: Map<RunId, LockedRun>,
   executed: Map<RunId, Executed>,
   now: Date,
   tell: (run: LockedRun, line: number, level: LogLevel, message: string) => void,
-) {
+): Promise<boolean> {
   const merging = [...runs.values()].filter((run) => run.effects.includes('mergeBranch'))
-  if (merging.length === 0) return
+  if (merging.length === 0) return false
   const results = await mergeBranches(
     tx,
     merging.map((run) => ({
@@ -299,6 +337,7 @@ async function mergeTested(
       run.error = `merging: gave up after ${run.snapshot.context.conflicts + 1} conflicts: ${why}`
     else run.notBefore = new Date(now.getTime() + Math.min(5_000, 25 * 2 ** run.snapshot.context.conflicts))
   }
+  return true
 }
 
 function closingLine(run: LockedRun): [LogLevel, string] {

@@ -1,4 +1,5 @@
 import type { Sql } from '../../drizzle/client.ts'
+import type { Transactions } from '../../drizzle/session.ts'
 import { EVERYTHING } from '../access/ports.ts'
 import { AppError, alreadyEnded, invalid, notFound } from '../http/errors.ts'
 import type { IdempotencyKey } from '../http/idempotency.ts'
@@ -19,6 +20,8 @@ export type Runnable = Pick<NewRun, 'pipelineId' | 'pipelineType' | 'versionNumb
 
 export interface RunDeps {
   sql: Sql
+  /** Where requests without a key are stored; the pool, if nothing else is given. */
+  requests?: Transactions
   newId: NewId
   notices: Notices
   /** The published version's files, or the draft's; 404 when there is no such pipeline. */
@@ -29,9 +32,9 @@ export interface RunDeps {
 
 export type RunService = ReturnType<typeof makeRunService>
 
-export function makeRunService({ sql, newId, notices, runnable, nudge }: RunDeps) {
+export function makeRunService({ sql, requests = sql, newId, notices, runnable, nudge }: RunDeps) {
   const requestOnce = makeRequestOnce({ sql, newId, runnable, nudge })
-  const intake = makeIntake(sql, () => nudge('runRequested'))
+  const intake = makeIntake(requests, () => nudge('runRequested'))
 
   /**
    * Code is fixed now, data at the start. Answers once the pending row is durable; with a key, the same as to the first

@@ -1,6 +1,7 @@
 // What must be true together with the new states of runs: branches and attempts closed, results kept, inputs archived.
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
-import { closeBranches } from '../catalog/branches.ts'
+import type { Part } from '../../drizzle/together.ts'
+import { closedBranchesPart } from '../catalog/branches.ts'
 import type { RunId } from '../ids.ts'
 import { branchOf, handleOf } from './attempts.ts'
 import { storableText } from './logs.ts'
@@ -14,49 +15,51 @@ export interface Boot {
   boot: string
 }
 
-/** Statements under way, in the order in which they are performed. */
-export function settle(
+/** What one statement does of it; no two of its parts write the same row. */
+export function settledParts(
   tx: SqlTx,
   runs: Map<RunId, LockedRun>,
   executed: Map<RunId, Executed>,
   boots: Boot[],
   now: Date,
-): Promise<unknown>[] {
+): Part[] {
   const all = [...runs.values()]
   const closing = all.filter((run) => run.effects.includes('closeBranch'))
   const ended = all.filter((run) => run.effects.includes('closeBranch') || run.mergedCommit !== null)
   const cancelling = all.filter((run) => run.effects.includes('cancelAttempt'))
   for (const run of ended) run.follower = null
   return [
-    rememberBoots(
+    ...rememberBoots(
       tx,
       boots.filter(({ run_id }) => !ended.some((run) => run.id === run_id)),
     ),
-    closeBranches(
+    ...closedBranchesPart(
       tx,
       closing.map((run) => branchOf(run.id, run.snapshot.context.attempt)),
     ),
-    closeAttempts(tx, ended, boots, now),
-    queueCancels(
+    ...closeAttempts(tx, ended, boots, now),
+    ...cancelsPart(
       tx,
       cancelling.map((run) => ({ runId: run.id, attempt: run.snapshot.context.attempt })),
     ),
-    storeResults(tx, all, executed),
-    archiveInputs(tx, all, executed, now),
+    ...storeResults(tx, all, executed),
+    ...archiveInputs(tx, all, executed, now),
   ]
 }
 
-async function rememberBoots(tx: SqlTx, boots: Boot[]) {
-  if (boots.length === 0) return
+function rememberBoots(tx: SqlTx, boots: Boot[]): Part[] {
+  if (boots.length === 0) return []
   const rows = boots.map((boot) => ({ ...boot }))
-  await tx`
-    update run_attempt a set runner_boot = b.boot
-    from jsonb_to_recordset(${tx.json(rows)}) as b(run_id uuid, attempt int, boot text)
-    where a.run_id = b.run_id and a.attempt = b.attempt`
+  return [
+    tx`remembered_boots as (
+      update run_attempt a set runner_boot = b.boot
+      from jsonb_to_recordset(${tx.json(rows)}) as b(run_id uuid, attempt int, boot text)
+      where a.run_id = b.run_id and a.attempt = b.attempt)`,
+  ]
 }
 
-async function closeAttempts(tx: SqlTx, runs: LockedRun[], boots: Boot[], now: Date) {
-  if (runs.length === 0) return
+function closeAttempts(tx: SqlTx, runs: LockedRun[], boots: Boot[], now: Date): Part[] {
+  if (runs.length === 0) return []
   const bootOf = new Map(boots.map(({ run_id, boot }) => [run_id, boot]))
   const ended = runs.map((run) => ({
     run_id: run.id,
@@ -64,29 +67,37 @@ async function closeAttempts(tx: SqlTx, runs: LockedRun[], boots: Boot[], now: D
     outcome: run.status,
     boot: bootOf.get(run.id) ?? null,
   }))
-  await tx`
-    update run_attempt a set state = 'closed', outcome = e.outcome, closed_at = ${now},
-      runner_boot = coalesce(e.boot, a.runner_boot)
-    from jsonb_to_recordset(${tx.json(ended)}) as e(run_id uuid, attempt int, outcome text, boot text)
-    where a.run_id = e.run_id and a.attempt = e.attempt and a.state = 'open'`
+  return [
+    tx`closed_attempts as (
+      update run_attempt a set state = 'closed', outcome = e.outcome, closed_at = ${now},
+        runner_boot = coalesce(e.boot, a.runner_boot)
+      from jsonb_to_recordset(${tx.json(ended)}) as e(run_id uuid, attempt int, outcome text, boot text)
+      where a.run_id = e.run_id and a.attempt = e.attempt and a.state = 'open')`,
+  ]
 }
 
 /** Attempts that must be stopped at their runners: an effect, since nobody awaits a runner in a transaction. */
 export async function queueCancels(tx: Sql | SqlTx, attempts: { runId: RunId; attempt: number }[]) {
-  if (attempts.length === 0) return
+  if (attempts.length > 0) await insertCancels(tx, attempts)
+}
+
+const cancelsPart = (tx: SqlTx, attempts: { runId: RunId; attempt: number }[]): Part[] =>
+  attempts.length === 0 ? [] : [tx`queued_cancels as (${insertCancels(tx, attempts)})`]
+
+function insertCancels(tx: Sql | SqlTx, attempts: { runId: RunId; attempt: number }[]) {
   const rows = attempts.map(({ runId, attempt }) => ({
     run_id: runId,
     attempt,
     handle: handleOf(runId, attempt),
   }))
-  await tx`
+  return tx`
     insert into outbox (kind, payload, due_at)
     select 'cancelAttempt', jsonb_build_object('handle', c.handle, 'runnerUrl', a.runner_url), clock_timestamp()
     from jsonb_to_recordset(${tx.json(rows)}) as c(run_id uuid, attempt int, handle text)
     join run_attempt a on a.run_id = c.run_id and a.attempt = c.attempt`
 }
 
-async function storeResults(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Executed>) {
+function storeResults(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Executed>): Part[] {
   const results = runs.flatMap((run) =>
     (executed.get(run.id)?.tests ?? []).map((test) => ({
       run_id: run.id,
@@ -99,33 +110,37 @@ async function storeResults(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, E
       error: test.error && storableText(test.error),
     })),
   )
-  if (results.length === 0) return
-  await tx`
+  if (results.length === 0) return []
+  return [
+    tx`stored_results as (
     insert into quality_result (run_id, pipeline_id, name, severity, status, value, duration_ms, error)
     select q.* from jsonb_to_recordset(${tx.json(results)})
       as q(run_id uuid, pipeline_id uuid, name text, severity text, status text, value bigint, duration_ms bigint, error text)
     on conflict (run_id, name) do update set severity = excluded.severity, status = excluded.status,
-      value = excluded.value, duration_ms = excluded.duration_ms, error = excluded.error, created_at = clock_timestamp()`
+      value = excluded.value, duration_ms = excluded.duration_ms, error = excluded.error, created_at = clock_timestamp())`,
+  ]
 }
 
 /**
  * I6: archiving is this fact; moving the objects is an effect of it. A file that another success has taken meanwhile stays
  * that one's.
  */
-async function archiveInputs(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Executed>, now: Date) {
+function archiveInputs(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Executed>, now: Date): Part[] {
   const inputs = runs.flatMap((run) => {
     const facts = executed.get(run.id)
     if (run.status !== 'success' || facts === undefined || !facts.archivesLandingZones) return []
     return facts.landingFileIds.map((id) => ({ run_id: run.id, attempt: run.snapshot.context.attempt, id }))
   })
-  if (inputs.length === 0) return
-  await tx`
-    with archived as (
+  if (inputs.length === 0) return []
+  return [
+    tx`archived as (
       update landing_file f set archived_by_run = i.run_id, archived_at = ${now}
       from jsonb_to_recordset(${tx.json(inputs)}) as i(run_id uuid, attempt int, id uuid)
       join run_file r on r.run_id = i.run_id and r.attempt = i.attempt and r.landing_file_id = i.id
       where f.id = i.id and f.archived_by_run is null
-      returning i.run_id)
-    insert into outbox (kind, payload, due_at)
-    select distinct 'archivedInputs', jsonb_build_object('runId', run_id), ${now}::timestamptz from archived`
+      returning i.run_id)`,
+    tx`queued_archiving as (
+      insert into outbox (kind, payload, due_at)
+      select distinct 'archivedInputs', jsonb_build_object('runId', run_id), ${now}::timestamptz from archived)`,
+  ]
 }

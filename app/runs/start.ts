@@ -1,14 +1,16 @@
 // The start of runs: each attempt fixes together its base on main, its landing files and its branch, and opens all three in one transaction.
 import type { PendingQuery, Row } from 'postgres'
-import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import type { SqlTx } from '../../drizzle/client.ts'
 import type { PinnedFiles } from '../../drizzle/schema/pipeline.ts'
+import { inTransaction, lastly, type Transactions } from '../../drizzle/session.ts'
+import { type Part, together } from '../../drizzle/together.ts'
 import { RUN_MACHINE_VERSION } from '../../machines/run.ts'
-import { openBranches } from '../catalog/branches.ts'
-import type { PipelineId, RunId } from '../ids.ts'
-import { announceSuccesses } from './announcements.ts'
+import { openedBranchesPart } from '../catalog/branches.ts'
+import type { RunId } from '../ids.ts'
+import { announcedEvents, announcedPart } from './announcements.ts'
 import { branchOf, continueLogs, freezeInputs, type OpenAttempt } from './attempts.ts'
-import { ATTEMPT_LINES, type LogLevel, type LogLine, seqAfter, storeLogLines } from './logs.ts'
-import { completedOf, type LockedRun, lockedRuns, moveRun, type RunRow, saveRuns } from './moves.ts'
+import { ATTEMPT_LINES, type LogLevel, type LogLine, loggedPart, seqAfter } from './logs.ts'
+import { completedOf, type LockedRun, lockedRuns, moveRun, type RunRow, savedParts } from './moves.ts'
 import type { RunCompleted } from './notices.ts'
 
 /** What became of the runs that waited. */
@@ -16,6 +18,8 @@ export interface Started {
   attempts: OpenAttempt[]
   /** Runs that ended instead of being started. */
   completed: RunCompleted[]
+  /** Successes among them that some trigger hears. */
+  events: number
   /** There may be more: as many as there were places have been looked at. */
   isFull: boolean
 }
@@ -26,12 +30,12 @@ export interface Started {
  * taken, or whose pipeline was deleted while it was asked for, ends here and takes no place.
  */
 export const startWaiting = (
-  sql: Sql,
+  sql: Transactions,
   places: readonly string[],
   follower: string,
   tellsInputs = true,
 ): Promise<Started> =>
-  sql.begin(async (tx) => {
+  inTransaction(sql, async (tx) => {
     // One statement, one view: the base is at least as new as the end of each pipeline's previous run.
     // Of each pipeline that waits, the run between two attempts or else the oldest: one probe of `run_queue` per pipeline,
     // however long its queue. Subqueries that are bound to end after one row leave the planner no other way.
@@ -53,7 +57,7 @@ export const startWaiting = (
       where r.id = any(array(select id from chosen)) and r.waiting
       order by r.created_at, r.id for update of r skip locked`
     const [first] = rows
-    if (first === undefined) return { attempts: [], completed: [], isFull: false }
+    if (first === undefined) return { attempts: [], completed: [], events: 0, isFull: false }
     const { now } = first
     const waiting = lockedRuns(rows)
     const inputs = await takenInputs(tx, [...waiting.values()])
@@ -74,25 +78,37 @@ export const startWaiting = (
       opened.push(attemptOf(run, row, places[opened.length] ?? ''))
     }
     const rowOf = new Map(rows.map((row) => [row.id, row]))
-    await freezeInputs(tx, opened, first.watermark, (id) => rowOf.get(id)?.landing_zones ?? [], tellsInputs)
+    const hasFrozen = await freezeInputs(
+      tx,
+      opened,
+      first.watermark,
+      (id) => rowOf.get(id)?.landing_zones ?? [],
+      tellsInputs,
+    )
     await continueLogs(tx, opened)
     for (const attempt of opened) lines.push(...openingLines(attempt, rowOf.get(attempt.runId), now))
-    // Sent together, performed in this order.
-    await Promise.all([
-      openAttempts(tx, opened, first, waiting),
-      openBranches(
-        tx,
-        opened.map(({ branch, runId, attempt }) => ({ branch, base: Number(first.base), runId, attempt })),
-      ),
-      storeLogLines(tx, lines),
-      saveRuns(tx, waiting.values(), now),
-      announceSuccesses(tx, waiting.values()),
-    ])
-    return {
+    const announced = announcedPart(tx, waiting.values())
+    const statement = together(
+      tx,
+      [
+        ...openedPart(tx, opened, first, waiting),
+        ...openedBranchesPart(
+          tx,
+          opened.map(({ branch, runId, attempt }) => ({ branch, base: Number(first.base), runId, attempt })),
+        ),
+        ...loggedPart(tx, lines),
+        ...savedParts(tx, waiting.values(), now),
+        ...announced,
+      ],
+      tx`select ${announcedEvents(tx, announced)}`,
+    )
+    const started = ([answer]: readonly Row[]): Started => ({
       attempts: opened,
       completed: completedOf(waiting.values()),
+      events: answer?.events,
       isFull: rows.length === places.length,
-    }
+    })
+    return hasFrozen ? started(await statement) : lastly(tx, statement, started)
   })
 
 /** The run that goes first of the first pipeline of the queue that the condition admits. */
@@ -220,13 +236,13 @@ function openingLines(attempt: OpenAttempt, row: WaitingRow | undefined, now: Da
   return lines
 }
 
-async function openAttempts(
+function openedPart(
   tx: SqlTx,
   opened: readonly OpenAttempt[],
   { now, base, watermark }: WaitingRow,
   runs: Map<RunId, LockedRun>,
-) {
-  if (opened.length === 0) return
+): Part[] {
+  if (opened.length === 0) return []
   const rows = opened.map(({ runId, attempt, branch, runnerUrl }) => ({
     run_id: runId,
     attempt,
@@ -234,16 +250,10 @@ async function openAttempts(
     branch,
     runner_url: runnerUrl,
   }))
-  await tx`
-    insert into run_attempt (run_id, attempt, pipeline_id, branch, base_commit, landing_watermark, runner_url, opened_at)
-    select a.run_id, a.attempt, a.pipeline_id, a.branch, ${base}, ${watermark}, a.runner_url, ${now}
-    from jsonb_to_recordset(${tx.json(rows)}) as a(run_id uuid, attempt int, pipeline_id uuid, branch text, runner_url text)`
-}
-
-/** Whether any of these pipelines, whose turn is free again, has a run waiting. */
-export async function isAnyWaiting(sql: Sql, pipelines: readonly PipelineId[]): Promise<boolean> {
-  const [row] = await sql<{ waits: boolean }[]>`
-    select exists (select 1 from unnest(${pipelines as PipelineId[]}::uuid[]) p(id)
-      where (select q.id from run q where q.waiting and q.pipeline_id = p.id limit 1) is not null) as waits`
-  return row?.waits ?? false
+  return [
+    tx`opened_attempts as (
+      insert into run_attempt (run_id, attempt, pipeline_id, branch, base_commit, landing_watermark, runner_url, opened_at)
+      select a.run_id, a.attempt, a.pipeline_id, a.branch, ${base}, ${watermark}, a.runner_url, ${now}
+      from jsonb_to_recordset(${tx.json(rows)}) as a(run_id uuid, attempt int, pipeline_id uuid, branch text, runner_url text))`,
+  ]
 }

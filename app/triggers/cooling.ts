@@ -13,7 +13,7 @@ export async function endCooldowns(tx: SqlTx, limit: number): Promise<{ cooled: 
   if (now === undefined) return { cooled: 0, hasMore: false }
   for (const trigger of triggers.values())
     moveTrigger(trigger, { type: 'cooled', at: now.getTime() }, 'clock')
-  await Promise.all(saveTriggers(tx, triggers.values(), now))
+  await saveTriggers(tx, triggers.values(), now)
   const cooled = [...triggers.values()].filter(({ moves }) => moves.length > 0).length
   return { cooled, hasMore: rows.length === limit && cooled > 0 }
 }

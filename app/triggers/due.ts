@@ -1,12 +1,14 @@
 // Clocks become firings. A cron is due until it has fired, once, however many of its times have passed. A cron_dependency
 // stays due until each dependency has a success that the last firing did not use: identities are compared, not times.
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import { lastly } from '../../drizzle/session.ts'
+import { type Part, together } from '../../drizzle/together.ts'
 import { nextAfter } from '../../machines/cron.ts'
 import type { NewId, RunId, TriggerId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import { cronOf } from './config.ts'
 import { type Fired, type Firing, fireAll } from './firing.ts'
-import { type LockedTrigger, lockTriggers, saveTriggers, setDue } from './moves.ts'
+import { type LockedTrigger, lockTriggers, savedTriggersParts, setDue } from './moves.ts'
 import { type Note, notesOf } from './notes.ts'
 
 /** What time has brought, at one look. */
@@ -92,8 +94,7 @@ export async function fireDue(
   const firings = [...crons, ...(await dependentFirings(tx, dependents, now))]
   const fired = await fireAll(tx, firings, { now, newId })
   for (const { trigger } of firings) setNextDue(trigger, now)
-  await Promise.all([...saveTriggers(tx, triggers.values(), now), rememberUsed(tx, fired)])
-  return {
+  const outcome: Due = {
     runs: fired.filter(({ outcome }) => outcome === 'requested').length,
     notes: [
       ...notesOf(fired),
@@ -104,6 +105,9 @@ export async function fireDue(
       })),
     ],
   }
+  // As with events: without it the runs stand, and are `repeated` when these times are found due again.
+  const parts = [...savedTriggersParts(tx, triggers.values(), now), ...rememberedUsedPart(tx, fired)]
+  return lastly(tx, together(tx, parts, tx`select 1`), () => outcome)
 }
 
 /** Takes the time from a trigger that cannot be fired whatever is tried; it is due again when its cron says so. */
@@ -161,7 +165,7 @@ export function setNextDue(trigger: LockedTrigger, now: Date) {
 }
 
 /** What these firings have used is no news for the next. */
-export async function rememberUsed(tx: SqlTx, fired: readonly Fired<Firing>[]): Promise<void> {
+export function rememberedUsedPart(tx: SqlTx, fired: readonly Fired<Firing>[]): Part[] {
   const used = fired.flatMap(({ firing, outcome }) =>
     outcome === 'requested' && 'used' in firing
       ? (firing as DependentFiring).used.map(({ source, runId }) => ({
@@ -171,9 +175,11 @@ export async function rememberUsed(tx: SqlTx, fired: readonly Fired<Firing>[]): 
         }))
       : [],
   )
-  if (used.length === 0) return
-  await tx`
-    update trigger_dependency d set used_run = u.run_id
-    from jsonb_to_recordset(${tx.json(used)}) as u(trigger_id uuid, source text, run_id uuid)
-    where d.trigger_id = u.trigger_id and d.source = u.source`
+  if (used.length === 0) return []
+  return [
+    tx`remembered_used as (
+      update trigger_dependency d set used_run = u.run_id
+      from jsonb_to_recordset(${tx.json(used)}) as u(trigger_id uuid, source text, run_id uuid)
+      where d.trigger_id = u.trigger_id and d.source = u.source)`,
+  ]
 }

@@ -1,13 +1,15 @@
 // Events become firings: those that were recorded with a fact are taken, every trigger that hears one is asked, and the
 // event is gone in the transaction that requests the runs.
 import type { SqlTx } from '../../drizzle/client.ts'
+import { lastly } from '../../drizzle/session.ts'
+import { together } from '../../drizzle/together.ts'
 import { matchesGlob } from '../../machines/glob.ts'
 import type { NewId, RunId, TriggerId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import { seqAfter, storeLogLines } from '../runs/logs.ts'
-import { dependentFirings, rememberUsed, setNextDue } from './due.ts'
+import { dependentFirings, rememberedUsedPart, setNextDue } from './due.ts'
 import { type Fired, type Firing, fireAll } from './firing.ts'
-import { type LockedTrigger, lockTriggers, saveTriggers } from './moves.ts'
+import { type LockedTrigger, lockTriggers, savedTriggersParts } from './moves.ts'
 import { type Note, notesOf } from './notes.ts'
 import type { TriggerType } from './schema.ts'
 
@@ -87,20 +89,24 @@ export async function hearEvents(
   notes.push(...notesOf(fired))
 
   const done = [...events.keys()].filter((id) => !left.has(id) && id !== goesOn?.id)
-  await Promise.all([
-    ...saveTriggers(tx, triggers.values(), now),
-    rememberUsed(tx, fired),
-    tx`delete from trigger_event where id = any(${done}::bigint[])`,
-    ...(goesOn === undefined || left.has(goesOn.id) ? [] : [goOnAfter(tx, goesOn.id, goesOn.trigger_id)]),
-    refuseTooDeep(tx, tooDeep, now, notes),
-  ])
-  return {
+  await refuseTooDeep(tx, tooDeep, now, notes)
+  const parts = [
+    ...savedTriggersParts(tx, triggers.values(), now),
+    ...rememberedUsedPart(tx, fired),
+    ...(done.length === 0 ? [] : [tx`done as (delete from trigger_event where id = any(${done}::bigint[]))`]),
+    ...(goesOn === undefined || left.has(goesOn.id)
+      ? []
+      : [tx`gone_on as (${goOnAfter(tx, goesOn.id, goesOn.trigger_id)})`]),
+  ]
+  const heard: Heard = {
     events: done.length,
     runs: fired.filter(({ outcome }) => outcome === 'requested').length,
     hasMore: isCut || events.size === limits.eventBatch,
     left: [...left],
     notes,
   }
+  // Without it the runs stand, and are `repeated` when the events are taken again.
+  return lastly(tx, together(tx, parts, tx`select 1`), () => heard)
 }
 
 /**

@@ -1,6 +1,7 @@
 // How events reach triggers: lock the rows, ask the machine, save state, history and columns, all in the caller's transaction.
 import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../drizzle/client.ts'
+import { type Part, together } from '../../drizzle/together.ts'
 import { advance, IllegalMove, restore, type Stored, store } from '../../machines/advance.ts'
 import { NewerVersion } from '../../machines/migrate.ts'
 import {
@@ -141,8 +142,14 @@ export function setDue(trigger: LockedTrigger, dueAt: Date | null) {
   trigger.isDueChanged = true
 }
 
-/** Writes back every trigger that moved or is due at another time, with its history. Statements under way, in order. */
-export function saveTriggers(tx: SqlTx, locked: Iterable<LockedTrigger>, now: Date): Promise<unknown>[] {
+/** Writes back every trigger that moved or is due at another time, with its history. */
+export async function saveTriggers(tx: SqlTx, locked: Iterable<LockedTrigger>, now: Date): Promise<void> {
+  const parts = savedTriggersParts(tx, locked, now)
+  if (parts.length > 0) await together(tx, parts, tx`select 1`)
+}
+
+/** The same as parts of another statement. */
+export function savedTriggersParts(tx: SqlTx, locked: Iterable<LockedTrigger>, now: Date): Part[] {
   const changed = [...locked].filter((trigger) => trigger.moves.length > 0 || trigger.isDueChanged)
   if (changed.length === 0) return []
   const rows = changed.map((trigger) => {
@@ -161,21 +168,21 @@ export function saveTriggers(tx: SqlTx, locked: Iterable<LockedTrigger>, now: Da
   const moves = changed.flatMap((trigger) => trigger.moves)
   return [
     // The ids stand there a second time because the planner cannot see how few rows the other form has.
-    tx`
+    tx`saved_triggers as (
       update trigger t set snapshot = n.snapshot, machine_version = ${TRIGGER_MACHINE_VERSION}, state = n.state,
         cooldown_seconds = n.cooldown_seconds, cooling_until = n.cooling_until,
         last_triggered_at = n.last_triggered_at, last_run_id = n.last_run_id, due_at = n.due_at
       from jsonb_to_recordset(${tx.json(rows as unknown as JSONValue)}) as n(id uuid, snapshot jsonb, state text,
         cooldown_seconds int, cooling_until timestamptz, last_triggered_at timestamptz, last_run_id uuid, due_at timestamptz)
-      where t.id = n.id and t.id = any(${changed.map(({ id }) => id)}::uuid[])`,
+      where t.id = n.id and t.id = any(${changed.map(({ id }) => id)}::uuid[]))`,
     ...(moves.length === 0
       ? []
       : [
-          tx`
+          tx`told_triggers as (
             insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
             select 'trigger', m.entity_id, ${now}, m.event, m."from", m."to", m.effects, m.cause
             from jsonb_to_recordset(${tx.json(moves as unknown as JSONValue)})
-              as m(entity_id uuid, event text, "from" text, "to" text, effects jsonb, cause text)`,
+              as m(entity_id uuid, event text, "from" text, "to" text, effects jsonb, cause text))`,
         ]),
   ]
 }

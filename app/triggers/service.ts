@@ -111,7 +111,7 @@ export function makeTriggerService({ sql, newId }: TriggerDeps) {
       const cron = cronOf(typed)
       if (cron !== null && (cron !== cronOf(trigger.typed) || (isPaused && change.enabled === true)))
         setDue(trigger, nextAfter(cron, now))
-      await Promise.all(saveTriggers(tx, [trigger], now))
+      await saveTriggers(tx, [trigger], now)
       const config = typed.type === 'webhook' ? locked.row.config : typed.config
       const changed = await changeTrigger(tx, locked.row.id, { config, source: sourceOf(typed), now })
       if (typed.type === 'cron_dependency') await setDependencies(tx, locked.row.id, dependenciesOf(typed))
@@ -136,7 +136,7 @@ export function makeTriggerService({ sql, newId }: TriggerDeps) {
         if (clock === undefined) throw new Error('the database has no time')
         for (const trigger of triggers.values())
           moveTrigger(trigger, { type: 'disabled' }, 'pipeline deleted')
-        await Promise.all(saveTriggers(tx, triggers.values(), clock.now))
+        await saveTriggers(tx, triggers.values(), clock.now)
         return rows.length
       })
       if (count < limits.dueBatch) return

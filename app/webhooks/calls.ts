@@ -1,14 +1,15 @@
 // Webhook calls fire in batches: while one transaction is under way, the calls that arrive wait for the next, which answers
 // them all. A flood of calls to one token then takes one connection and waits for no lock of its own.
 import { timingSafeEqual } from 'node:crypto'
-import type { Sql } from '../../drizzle/client.ts'
 import { isPassing } from '../../drizzle/errors.ts'
+import { inTransaction, lastly, type Transactions } from '../../drizzle/session.ts'
+import { together } from '../../drizzle/together.ts'
 import { retryAfterSeconds } from '../../machines/trigger.ts'
 import { unavailable } from '../http/errors.ts'
 import type { NewId, RunId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import { type Fired, type Firing, fireAll } from '../triggers/firing.ts'
-import { lockedTriggers, saveTriggers, type TriggerRow } from '../triggers/moves.ts'
+import { lockedTriggers, savedTriggersParts, type TriggerRow } from '../triggers/moves.ts'
 
 /** What a call has come to. */
 export type Answer =
@@ -20,8 +21,8 @@ export type Answer =
   | { kind: 'full'; pipeline: string }
 
 /** Fires the triggers of these token hashes, each call on its own and in order; one transaction for all. */
-export const answerCalls = (sql: Sql, hashes: readonly string[], newId: NewId): Promise<Answer[]> =>
-  sql.begin(async (tx) => {
+export const answerCalls = (on: Transactions, hashes: readonly string[], newId: NewId): Promise<Answer[]> =>
+  inTransaction(on, async (tx) => {
     const [rows, [clock]] = await Promise.all([
       tx<(TriggerRow & { token_hash: string; pipeline: string })[]>`
         select t.*, p.namespace || '.' || p.layer || '.' || p.name as pipeline
@@ -49,12 +50,15 @@ export const answerCalls = (sql: Sql, hashes: readonly string[], newId: NewId): 
       found.map(({ firing }) => firing),
       { now, newId },
     )
-    await Promise.all(saveTriggers(tx, triggers.values(), now))
     const outcomes = new Map(fired.map((one) => [one.firing, one]))
-    return calls.map((call) => {
+    const answers = calls.map((call): Answer => {
       const one = call && outcomes.get(call.firing)
       return call && one ? answerOf(one, call.pipeline, now) : { kind: 'unknown' }
     })
+    const saved = savedTriggersParts(tx, triggers.values(), now)
+    if (saved.length === 0) return answers
+    // A bug that kept it from being sent would let the runs stand without the cooldown: they are answered, at least.
+    return lastly(tx, together(tx, saved, tx`select 1`), () => answers)
   })
 
 function answerOf({ firing, outcome, runId }: Fired<Firing>, pipeline: string, now: Date): Answer {

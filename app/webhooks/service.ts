@@ -1,4 +1,4 @@
-import type { Sql } from '../../drizzle/client.ts'
+import type { Transactions } from '../../drizzle/session.ts'
 import { AppError, invalid } from '../http/errors.ts'
 import { type Buckets, networkOf, tooManyRequests } from '../http/rate-limit.ts'
 import type { NewId } from '../ids.ts'
@@ -7,7 +7,8 @@ import { hashOfToken } from '../triggers/service.ts'
 import { answerCalls, makeCalls } from './calls.ts'
 
 export interface WebhookDeps {
-  sql: Sql
+  /** Where calls are answered, many in a transaction. */
+  sql: Transactions
   newId: NewId
   /** A hint for the dispatcher; the sweep finds what a lost one missed. */
   nudge(): void

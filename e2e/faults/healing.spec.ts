@@ -91,6 +91,36 @@ for (const [part, kill] of Object.entries(PARTS)) {
   }
 }
 
+test('the runner killed amid four runs that it tells of on one stream: each ends in success once, main shows each whole', async () => {
+  test.setTimeout(180_000)
+  const names = ['one', 'two', 'three', 'four'].map((n) => `together_${n}`)
+  for (const name of names) await publish(name, SLOW.replace('15000', '5000'))
+  const readers = names.map(readingThroughout)
+  const ids = await Promise.all(names.map(request))
+  const runs = () => Promise.all(ids.map(run))
+  // As many as there are places have begun; the others wait for one.
+  await until(runs, (all) => all.some(({ phase }) => phase === 'executing'))
+  process.kill(await tree.pidOf('runner'), 'SIGKILL')
+
+  const isOver = ({ status }: Run) => !['pending', 'running'].includes(status)
+  const ended = await until(runs, (all) => all.every(isOver), 120_000)
+  for (const one of ended) expect(one, tree.log()).toMatchObject({ status: 'success', error: null })
+  const sql = await tree.connect()
+  for (const [n, name] of names.entries()) {
+    const seen = await readers[n]?.stop()
+    expect([...(seen ?? [])].filter((count) => count !== 0 && count !== ROWS)).toEqual([])
+    expect(await rowsOf(name)).toBe(ROWS)
+    expect(await sql`select 1 from main_entry where name = ${name}`).toHaveLength(1)
+  }
+  const steps = await sql<{ event: string; to: string }[]>`
+    select event, "to" from transition where entity_id = any(${ids}::uuid[])`
+  expect(steps.filter(({ to }) => to === 'success')).toHaveLength(ids.length)
+  expect(steps.filter(({ event }) => event === 'runnerLost').length).toBeGreaterThan(0)
+  expect(await sql`select name from lake_ref where state = 'open' and name <> 'main'`).toHaveLength(0)
+  expect(await sql`select 1 from run_attempt where state = 'open'`).toHaveLength(0)
+  await sql.end({ timeout: 1 })
+})
+
 test('a stream of log lines that cannot be read any more says so in an error event, and ends', async () => {
   await publish('unreadable', SLOW)
   const id = await request('unreadable')
