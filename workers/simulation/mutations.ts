@@ -54,8 +54,8 @@ export const MUTATIONS: readonly Mutation[] = [
   ),
   rewriting(
     'lose successes that triggers hear',
-    /where exists \(select 1 from trigger t where t\.source = s\.source[\s\S]*$/,
-    'where false',
+    /where exists \(select 1 from trigger t where t\.source = s\.source[\s\S]*?(returning 1)/,
+    'where false $1',
   ),
   rewriting(
     'write without asking who leads',
