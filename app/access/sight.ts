@@ -14,13 +14,13 @@ type Seen = Visible['pipelines']
 export const seesEverything = ({ pipelines, zones, namespaces }: Visible): boolean =>
   pipelines === 'all' && zones === 'all' && namespaces === 'all'
 
-/** `and <column> is among these ids`; nothing where all are seen. */
+/** `and <column> is among these ids`; nothing where all are seen. They may be thousands: a set is hashed, an array is not. */
 export const andSeenId = (sql: Sql | SqlTx, column: Fragment, seen: Seen): Fragment =>
-  seen === 'all' ? sql`` : sql`and ${column} = any(${[...seen]}::uuid[])`
+  seen === 'all' ? sql`` : sql`and ${column} in (select unnest(${[...seen]}::uuid[]))`
 
 /** `and <column> is among these names`; nothing where all are seen. */
 export const andSeenName = (sql: Sql | SqlTx, column: Fragment, seen: Seen): Fragment =>
-  seen === 'all' ? sql`` : sql`and ${column} = any(${[...seen]}::text[])`
+  seen === 'all' ? sql`` : sql`and ${column} in (select unnest(${[...seen]}::text[]))`
 
 /**
  * Whether a table, a row called `entry` with namespace, layer and name, is seen: as the live pipeline that makes it, or,
@@ -38,8 +38,8 @@ export function andTableSeen(sql: Sql | SqlTx, visible: Visible): Fragment {
 function isAmong(sql: Sql | SqlTx, column: Fragment, seen: Seen, type: 'uuid' | 'text'): Fragment {
   if (seen === 'all') return sql`true`
   return type === 'uuid'
-    ? sql`${column} = any(${[...seen]}::uuid[])`
-    : sql`${column} = any(${[...seen]}::text[])`
+    ? sql`${column} in (select unnest(${[...seen]}::uuid[]))`
+    : sql`${column} in (select unnest(${[...seen]}::text[]))`
 }
 
 /** Of these tables those that are seen, whether main has them or not. */

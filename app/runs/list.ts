@@ -45,6 +45,7 @@ export async function listRuns(
   filter: RunFilter,
   sort: Sort,
   page: Page,
+  fewRuns = FEW_RUNS,
 ): Promise<{ runs: RunListed[]; total: number }> {
   const { namespace, layer, pipeline, status, from, to, seen = 'all' } = filter
   const isTimed = from !== undefined || to !== undefined
@@ -56,16 +57,22 @@ export async function listRuns(
   const known = !isCounted
     ? isLimited && pipeline === undefined && (await countedOf(sql, filter))
     : !byHours && (isFar || isNamed) && (await countedRuns(sql, filter))
-  const ofPipelines = pipeline !== undefined || ((isNamed || isLimited) && known && known.all <= FEW_RUNS)
+  const ofPipelines = pipeline !== undefined || ((isNamed || isLimited) && known && known.all <= fewRuns)
 
-  const where = ofPipelines || isLimited ? ofPipelinesNamed(sql, filter) : sql`true ${named(sql, filter)}`
+  const where = ofPipelines
+    ? ofPipelinesNamed(sql, filter)
+    : isLimited
+      ? amongPipelinesNamed(sql, filter)
+      : sql`true ${named(sql, filter)}`
   const condition = sql`${where} ${inStatus(sql, filter)} ${inTime(sql, filter)}`
   const total = isCounted
     ? sql`select coalesce(sum(rows), 0)::bigint as total from row_count
         where of = 'run' ${named(sql, filter)} ${inStatus(sql, filter)}`
     : isTimed && pipeline === undefined && !isLimited && !isNamed && status === undefined
       ? countOfTime(sql, filter)
-      : sql`select count(*) as total from run where ${condition}`
+      : isLimited
+        ? countByPipeline(sql, filter)
+        : sql`select count(*) as total from run where ${condition}`
   // Behind the offset the order of what pipelines have would be looked for in the order of all.
   const runs = ofPipelines
     ? sql`(select id, ${sql(sort.key)} from run where ${condition} offset 0) run`
@@ -159,11 +166,24 @@ const inTime = (sql: Sql, { from, to }: RunFilter) => sql`
   ${from === undefined ? sql`` : sql`and created_at >= ${from}`}
   ${to === undefined ? sql`` : sql`and created_at < ${to}`}`
 
-const ofPipelinesNamed = (sql: Sql, filter: RunFilter) => sql`
-  pipeline_id = any(array(
-    select id from pipeline where true ${named(sql, filter)}
+const pipelinesNamed = (sql: Sql, filter: RunFilter) => sql`
+  select id from pipeline where true ${named(sql, filter)}
     ${filter.pipeline === undefined ? sql`` : sql`and name = ${filter.pipeline}`}
-    ${andSeenId(sql, sql`id`, filter.seen ?? 'all')}))`
+    ${andSeenId(sql, sql`id`, filter.seen ?? 'all')}`
+
+/** An index leads to the runs of each. */
+const ofPipelinesNamed = (sql: Sql, filter: RunFilter) => sql`
+  pipeline_id = any(array(${pipelinesNamed(sql, filter)}))`
+
+/** The same of very many runs, which are met in the order of the list. A plain condition would be taken for a join. */
+const amongPipelinesNamed = (sql: Sql, filter: RunFilter) => sql`
+  coalesce(pipeline_id in (${pipelinesNamed(sql, filter)}), false)`
+
+/** Each pipeline's runs are counted in its part of an index; nobody else's are looked at. */
+const countByPipeline = (sql: Sql, filter: RunFilter) => sql`
+  select coalesce(sum(own.count), 0)::bigint as total
+  from (${pipelinesNamed(sql, filter)}) p cross join lateral (
+    select count(*) from run where pipeline_id = p.id ${inStatus(sql, filter)} ${inTime(sql, filter)}) own`
 
 /** Of runs with these names: all, and those in the status that is asked for. */
 async function countedRuns(sql: Sql, filter: RunFilter) {
@@ -177,7 +197,9 @@ async function countedRuns(sql: Sql, filter: RunFilter) {
 /** The same of the pipelines that the caller sees, which nobody has counted. */
 async function countedOf(sql: Sql, filter: RunFilter) {
   const [row] = await sql<{ all: number; inStatus: number }[]>`
-    select count(*)::int as all, (count(*) filter (where true ${inStatus(sql, filter)}))::int as "inStatus"
-    from run where ${ofPipelinesNamed(sql, filter)}`
+    select coalesce(sum(own.all), 0)::int as all, coalesce(sum(own."inStatus"), 0)::int as "inStatus"
+    from (${pipelinesNamed(sql, filter)}) p cross join lateral (
+      select count(*) as all, count(*) filter (where true ${inStatus(sql, filter)}) as "inStatus"
+      from run where pipeline_id = p.id) own`
   return row ?? { all: 0, inStatus: 0 }
 }
