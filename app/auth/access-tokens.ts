@@ -1,6 +1,6 @@
 // Access tokens of users: JSON Web Tokens that the configured issuer has signed for the configured audience. Everything but the
 // signature's key id and algorithm comes from the configuration, never from the token.
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from 'jose'
 import type { Clock } from '../clock.ts'
 import { AppError } from '../http/errors.ts'
@@ -61,7 +61,7 @@ export function makeAccessTokens(
 
   function verify(token: string) {
     if (token.length > limits.accessTokenLength) return new TokenRefusal('the token is too long')
-    const digest = createHash('sha256').update(token).digest('base64')
+    const digest = hash('sha256', token, 'base64')
     const known = verified.get(digest)
     if (known !== undefined && known.untilMs > clock.now().getTime() && known.version === keys.version())
       return known.user

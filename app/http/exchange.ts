@@ -68,11 +68,18 @@ export function makeFetch(deps: ExchangeDeps): (request: Request, peer?: Peer) =
     const target = targetOf(request.url)
     const route = deps.routes.find(request.method, target.path)
     const isConstant = route !== null && route.constant !== null
+    // A probe, thousands of which may come in a second: the same for all, and nothing about it is asked or recorded.
+    if (isConstant && route.access === 'open' && request.method === 'GET' && target.query === '')
+      return finished(deps, {
+        request,
+        requestId,
+        route,
+        response: new Response(route.constant, CONSTANT),
+        began,
+      })
     // Whoever is answered later may be gone by then, and its address with it.
-    const client =
-      isConstant && route.access === 'open'
-        ? () => deps.clientAddress(request, peer)
-        : known(deps.clientAddress(request, peer))
+    const address = deps.clientAddress(request, peer)
+    const client = () => address
     const arrival: Arrival = { request, requestId, target, route, identity: null, allowance: null, client }
     // What is always the same asks nobody.
     const answered = isConstant
@@ -90,17 +97,21 @@ export function makeFetch(deps: ExchangeDeps): (request: Request, peer?: Peer) =
     })
     if (failure !== undefined || !isConstant) setCommonHeaders(response.headers)
     if (arrival.allowance !== null) tellAllowance(response.headers, arrival.allowance)
-    response.headers.set('x-request-id', requestId)
-    deps.cors.allow(request, response.headers)
-    report(deps, { request, requestId, route, response, failure, ms: deps.clock.elapsed() - began })
-    return response
+    return finished(deps, { request, requestId, route, response, failure, began })
   }
+}
+
+/** What every answer has, and what is told of it. */
+function finished(deps: ExchangeDeps, outcome: Outcome): Response {
+  const { request, response, requestId } = outcome
+  response.headers.set('x-request-id', requestId)
+  deps.cors.allow(request, response.headers)
+  report(deps, outcome)
+  return response
 }
 
 /** The server did not say who is at the other end. */
 const NOBODY: Peer = { address: null }
-
-const known = (address: string) => () => address
 
 interface Arrival {
   request: Request
@@ -241,13 +252,15 @@ interface Outcome {
   route: Route | null
   response: Response
   failure?: AppError
-  ms: number
+  /** By the clock that runs on. */
+  began: number
 }
 
 function report(
-  { log, metrics }: ExchangeDeps,
-  { request, requestId, route, response, failure, ms }: Outcome,
+  { log, metrics, clock }: ExchangeDeps,
+  { request, requestId, route, response, failure, began }: Outcome,
 ) {
+  const ms = clock.elapsed() - began
   const method = METHODS.has(request.method) ? request.method : 'OTHER'
   const path = route?.pattern ?? UNMATCHED
   metrics.httpAnswered({ method, path, status: response.status, seconds: ms / 1000 })

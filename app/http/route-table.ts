@@ -37,14 +37,15 @@ export function makeRouteTable(routes: readonly Route[]): RouteTable {
   const root = makeNode()
   for (const route of routes) insert(root, route)
   /** Nothing is more specific than a path that is all literal. */
-  const literals = new Map(
-    routes.flatMap((route) =>
-      /[:*]/.test(route.pattern) ? [] : [[`${route.method} ${route.pattern}`, route]],
-    ),
-  )
+  const literals = new Map<string, Map<string, Route>>()
+  for (const route of routes) {
+    if (/[:*]/.test(route.pattern)) continue
+    const ofMethod = literals.get(route.method) ?? new Map<string, Route>()
+    literals.set(route.method, ofMethod.set(route.pattern, route))
+  }
 
   const find = (method: string, path: string): Route | null => {
-    const literal = literals.get(`${method} ${path}`)
+    const literal = literals.get(method)?.get(path)
     if (literal !== undefined) return literal
     const exact = search(root, segmentsOf(path), 0, (answers) => answers.get(method) ?? null)
     return exact ?? (method === 'HEAD' ? find('GET', path) : null)
