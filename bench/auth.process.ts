@@ -1,4 +1,4 @@
-// Three copies of the HTTP application in one process, which differ in who may come in. Says where they are.
+// Copies of the HTTP application in one process, which differ in who may come in. Says where they are.
 import { AUDIENCE, startTestIssuer } from '../app/auth/testing.ts'
 import { testApp } from '../app/test-app.ts'
 
@@ -11,13 +11,15 @@ const oidc = {
   rolesClaim: 'roles',
   admins: [],
 }
+const key = `x-api-key: ${API_KEY}\r\n`
+const token = `authorization: Bearer ${await provider.token({ roles: ['writer'] })}\r\n`
+const open = testApp({})
 const modes = {
-  none: { app: testApp({}), header: '' },
-  'API key': { app: testApp({ config: { apiKey: API_KEY } }), header: `x-api-key: ${API_KEY}\r\n` },
-  'access token, cached': {
-    app: testApp({ config: { oidc } }),
-    header: `authorization: Bearer ${await provider.token({ roles: ['writer'] })}\r\n`,
-  },
+  none: { app: open, header: '' },
+  'none, a key is sent': { app: open, header: key },
+  'API key': { app: testApp({ config: { apiKey: API_KEY } }), header: key },
+  'none, a token is sent': { app: open, header: token },
+  'access token, cached': { app: testApp({ config: { oidc } }), header: token },
 }
 const places = Object.entries(modes).map(([name, { app, header }]) => {
   const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: (request) => app.fetch(request) })
