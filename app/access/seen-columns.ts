@@ -7,8 +7,12 @@ type Seen = Visible['pipelines'] | undefined
 
 /** Undefined, which is no condition, where all are seen. */
 export const isSeenId = (column: PgColumn | SQL, seen: Seen): SQL | undefined =>
-  seen === undefined || seen === 'all' ? undefined : sql`${column} = any(${sql.param([...seen])}::uuid[])`
+  seen === undefined || seen === 'all'
+    ? undefined
+    : sql`${column} in (select unnest(${sql.param([...seen])}::uuid[]))`
 
 /** Undefined, which is no condition, where all are seen. */
 export const isSeenName = (column: PgColumn, seen: Seen): SQL | undefined =>
-  seen === undefined || seen === 'all' ? undefined : sql`${column} = any(${sql.param([...seen])}::text[])`
+  seen === undefined || seen === 'all'
+    ? undefined
+    : sql`${column} in (select unnest(${sql.param([...seen])}::text[]))`
