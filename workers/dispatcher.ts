@@ -336,7 +336,6 @@ export const DISPATCHER_SESSION = {
   lock_timeout: 10_000,
   statement_timeout: 30_000,
   idle_in_transaction_session_timeout: 10_000,
-  plan_cache_mode: 'force_generic_plan',
   enable_seqscan: 'off',
   enable_hashjoin: 'off',
   enable_mergejoin: 'off',
