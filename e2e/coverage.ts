@@ -1,14 +1,12 @@
 /**
  * The rows of the specification, and the test that proves each: the file and the title, as `playwright test --list` names
- * them. A row without a test says why in `notYet`; the list of those is as short as the truth. `COVERAGE.md` is made from
- * this, and the checks refuse a test that does not exist.
+ * them. `COVERAGE.md` is made from this, and the checks refuse a row without a test and a test that does not exist.
  */
 export interface Row {
   id: string
   text: string
   /** `file › title`, with the titles of what it is described in before its own. */
-  test?: string
-  notYet?: string
+  test: string
 }
 export interface Section {
   title: string
@@ -162,7 +160,7 @@ export const COVERAGE: Section[] = [
       {
         id: 'pipelines.update.403',
         text: 'PUT /pipelines/{ns}/{layer}/{name} 403 AUTHORIZATION (Pro)',
-        notYet: 'Sharing and ownership of the Pro edition are not there yet',
+        test: 'sharing-pro.spec.ts › who may only read a pipeline can neither change nor delete it: 403',
       },
       {
         id: 'pipelines.update.404',
@@ -177,7 +175,7 @@ export const COVERAGE: Section[] = [
       {
         id: 'pipelines.delete.403',
         text: 'DELETE /pipelines/{ns}/{layer}/{name} 403 AUTHORIZATION (Pro)',
-        notYet: 'Sharing and ownership of the Pro edition are not there yet',
+        test: 'sharing-pro.spec.ts › who may only read a pipeline can neither change nor delete it: 403',
       },
       {
         id: 'pipelines.delete.404',
@@ -1325,9 +1323,24 @@ export const COVERAGE: Section[] = [
         test: 'sharing.spec.ts › transferring a pipeline is not available in the community edition',
       },
       {
-        id: 'sharing.pro',
-        text: 'Grants, lists, revocations and transfers of the Pro edition with 400, 401, 403, 404',
-        notYet: 'Sharing and ownership of the Pro edition are not there yet',
+        id: 'sharing.grant',
+        text: 'POST /sharing 201, 400, 401, 403, 404 (Pro)',
+        test: 'sharing-pro.spec.ts › access is granted by who has admin, and refused as specified',
+      },
+      {
+        id: 'sharing.list',
+        text: 'GET /sharing 200, 400, 401 (Pro)',
+        test: 'sharing-pro.spec.ts › grants are listed and revoked as specified',
+      },
+      {
+        id: 'sharing.revoke',
+        text: 'DELETE /sharing/{id} 204, 401, 403, 404 (Pro)',
+        test: 'sharing-pro.spec.ts › grants are listed and revoked as specified',
+      },
+      {
+        id: 'sharing.transfer',
+        text: 'POST /sharing/transfer 200, 400, 401, 403, 404 (Pro)',
+        test: 'sharing-pro.spec.ts › a pipeline is handed over by its owner alone, who keeps nothing, while other grants stay',
       },
     ],
   },
