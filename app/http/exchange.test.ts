@@ -5,6 +5,7 @@ import { limits } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { makeMetrics } from '../metrics.ts'
 import { requestTo, testApp } from '../test-app.ts'
+import { largeTextOf } from './body.ts'
 import { AppError, notFound, unavailable } from './errors.ts'
 import { exchangeOf } from './exchange.ts'
 import { Layer, NamespaceName, nullable } from './names.ts'
@@ -30,7 +31,9 @@ const things = new Elysia({ prefix: '/things' })
 
 const files = new Elysia({ prefix: '/files' })
   .get('/*', ({ params }) => ({ path: decodePath(params['*']) }))
-  .put('/*', ({ body }) => ({ size: body.content.length }), { body: t.Object({ content: t.String() }) })
+  .put('/*', ({ body, request }) => ({ size: largeTextOf(request)?.byteLength ?? body.content.length }), {
+    body: t.Object({ content: t.String() }),
+  })
   .post('/upload', () => ({ uploaded: true }))
 
 const failures = new Elysia({ prefix: '/failures' })
@@ -259,13 +262,14 @@ describe('bodies', () => {
 describe('sizes', () => {
   /** A body without a length. */
   const streamed = (bytes: number) => {
-    const chunk = new Uint8Array(65_536).fill(0x20)
     let left = bytes
     return new ReadableStream<Uint8Array>({
       pull(controller) {
         if (left <= 0) return controller.close()
-        controller.enqueue(chunk.subarray(0, Math.min(left, chunk.length)))
-        left -= chunk.length
+        // Who reads a chunk gives its memory back.
+        const size = Math.min(left, 65_536)
+        controller.enqueue(new Uint8Array(size).fill(0x20))
+        left -= size
       },
     })
   }
@@ -412,6 +416,22 @@ describe('headers', () => {
     expect((await from('http://sluice.test', 'same-origin')).status).toBe(200)
     const read = { origin: 'http://evil.example', 'sec-fetch-site': 'cross-site' }
     expect((await call('GET', '/api/v1/things', undefined, read)).status).toBe(200)
+  })
+  test('what always answers the same has the headers of every answer, also for HEAD, and reads its query', async () => {
+    const { headers } = await call('GET', '/api/v1/things')
+    const own = ['content-type', 'content-length', 'x-request-id', 'ratelimit-limit', 'ratelimit-remaining']
+    const namesOf = (headers: Headers) => [...headers.keys()].filter((name) => !own.includes(name))
+    for (const method of ['GET', 'HEAD']) {
+      const probe = await call(method, '/health', undefined, { 'x-request-id': 'probe-1' })
+      expect(probe.status).toBe(200)
+      expect(await probe.text()).toBe(method === 'GET' ? '{"status":"healthy"}' : '')
+      expect(probe.headers.get('content-type')).toBe('application/json')
+      expect(probe.headers.get('x-request-id')).toBe('probe-1')
+      expect(namesOf(probe.headers)).toEqual(namesOf(headers))
+    }
+    expect((await call('GET', '/health?a=1')).status).toBe(200)
+    expect((await call('GET', '/health?a=%zz')).status).toBe(400)
+    expect((await call('POST', '/health')).status).toBe(405)
   })
   test('HEAD answers as GET does, without the body', async () => {
     const response = await call('HEAD', '/api/v1/things')
