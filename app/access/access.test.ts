@@ -361,6 +361,26 @@ describe('names that are used again', () => {
     expect(await statusOf('root', 'POST', '/landing-zones', { namespace: 'default', name: 'left' })).toBe(201)
   })
 
+  test('the table of a deleted pipeline is its namespace’s, and its name is free to its last owner only', async () => {
+    const pipeline = await newPipeline('ann')
+    const { sql, deps } = parts
+    const contentId = deps.newId()
+    await sql`
+      insert into lake_content (id, table_uuid, metadata_location, columns, row_count, size_bytes)
+      values (${contentId}, ${contentId}, '', '[]', 0, 0)`
+    await sql`
+      insert into main_entry (namespace, layer, name, content_id, from_commit)
+      values ('default', 'silver', ${pipeline.name}, ${contentId}, 1)`
+    const again = { namespace: 'default', layer: 'silver', name: pipeline.name }
+    expect(await statusOf('eve', 'POST', '/pipelines', again)).toBe(409)
+    expect(await statusOf('ann', 'DELETE', pipeline.path)).toBe(204)
+    expect(await statusOf('eve', 'POST', '/pipelines', again)).toBe(403)
+    expect(await statusOf('key', 'POST', '/pipelines', again)).toBe(201)
+    expect(await statusOf('key', 'DELETE', pipeline.path)).toBe(204)
+    // The latest pipeline of the name was nobody's.
+    expect(await statusOf('ann', 'POST', '/pipelines', again)).toBe(403)
+  })
+
   test('a namespace that still holds something is created anew by administrators only', async () => {
     const space = await newNamespace('ann')
     const pipeline = await newPipeline('ann', space.name)

@@ -30,21 +30,25 @@ export const makeEnforcement = ({ sql }: { sql: Sql }): Enforcement => ({
   async listVisible({ userId }: Identity): Promise<Visible> {
     if (userId === '') return { pipelines: [], zones: [], namespaces: [] }
     // Deleted pipelines are among them: their runs are still to be seen by who saw them before.
-    const [row] = await sql<{ pipelines: string[]; zones: string[]; namespaces: string[] }[]>`
+    // As texts: the driver takes arrays apart letter by letter, which for thousands of ids takes longer than finding them.
+    const [row] = await sql<{ pipelines: string; zones: string; namespaces: string[] }[]>`
       with given as materialized (
         select resource_type as type, resource_id as id from access_grant where grantee_id = ${userId}),
       spaces as materialized (
         select name from namespace
         where owner = ${userId} or id in (select id from given where type = 'namespace'))
-      select array(
+      select array_to_string(array(
           select id from pipeline where owner = ${userId}
           union select id from pipeline where namespace in (select name from spaces)
-          union select id from given where type = 'pipeline')::text[] as pipelines,
-        array(
+          union select id from given where type = 'pipeline'), ',') as pipelines,
+        array_to_string(array(
           select id from landing_zone where owner = ${userId}
           union select id from landing_zone where namespace in (select name from spaces)
-          union select id from given where type = 'landing_zone')::text[] as zones,
+          union select id from given where type = 'landing_zone'), ',') as zones,
         array(select name from spaces) as namespaces`
-    return row ?? { pipelines: [], zones: [], namespaces: [] }
+    if (row === undefined) throw new Error('what somebody sees has no row')
+    return { pipelines: listOf(row.pipelines), zones: listOf(row.zones), namespaces: row.namespaces }
   },
 })
+
+const listOf = (text: string) => (text === '' ? [] : text.split(','))

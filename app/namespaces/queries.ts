@@ -1,4 +1,4 @@
-import { asc, count, eq } from 'drizzle-orm'
+import { and, asc, count, eq } from 'drizzle-orm'
 import type { Queryable } from '../../drizzle/client.ts'
 import { namespaces } from '../../drizzle/schema/index.ts'
 import type { Visible } from '../access/ports.ts'
@@ -7,6 +7,11 @@ import type { Page } from '../http/pagination.ts'
 import type { CreateNamespace, Namespace } from './schema.ts'
 
 type Row = typeof namespaces.$inferSelect
+export interface NamespaceRef {
+  name: string
+  /** Then only the namespace with this id is meant: what the caller's right was looked up for. */
+  boundTo?: string
+}
 type Seen = Visible['namespaces']
 
 /** By name, of those the caller sees. */
@@ -45,22 +50,25 @@ export async function insertNamespace(
   return row ? shapeOf(row) : null
 }
 
+const named = ({ name, boundTo }: NamespaceRef) =>
+  and(eq(namespaces.name, name), boundTo === undefined ? undefined : eq(namespaces.id, boundTo))
+
 /** Whether there was one. */
 export async function describeNamespace(
   db: Queryable,
-  { name, description }: { name: string; description: string },
+  { name, boundTo, description }: NamespaceRef & { description: string },
 ): Promise<boolean> {
   const rows = await db
     .update(namespaces)
     .set({ description })
-    .where(eq(namespaces.name, name))
+    .where(named({ name, boundTo }))
     .returning({ name: namespaces.name })
   return rows.length > 0
 }
 
 /** Its id; null: there was none. */
-export async function removeNamespace(db: Queryable, name: string): Promise<string | null> {
-  const [row] = await db.delete(namespaces).where(eq(namespaces.name, name)).returning({ id: namespaces.id })
+export async function removeNamespace(db: Queryable, ref: NamespaceRef): Promise<string | null> {
+  const [row] = await db.delete(namespaces).where(named(ref)).returning({ id: namespaces.id })
   return row?.id ?? null
 }
 

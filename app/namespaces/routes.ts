@@ -1,5 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { boundId } from '../access/bound.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { ErrorBody } from '../http/names.ts'
 import { linkHeader, PageQuery, pageOf } from '../http/pagination.ts'
@@ -36,7 +37,7 @@ export const namespaceRoutes = (namespaces: NamespaceService) =>
     .put(
       '/:name',
       async ({ params, body, status }) => {
-        await namespaces.update(params.name, body)
+        await namespaces.update(refOf(params), body)
         return status(204, undefined)
       },
       {
@@ -49,7 +50,7 @@ export const namespaceRoutes = (namespaces: NamespaceService) =>
     .delete(
       '/:name',
       async ({ params, status }) => {
-        await namespaces.remove(params.name)
+        await namespaces.remove(refOf(params))
         return status(204, undefined)
       },
       {
@@ -61,3 +62,5 @@ export const namespaceRoutes = (namespaces: NamespaceService) =>
         },
       },
     )
+
+const refOf = (params: { name: string }) => ({ name: params.name, boundTo: boundId(params) })

@@ -7,6 +7,7 @@ import {
   describeNamespace,
   insertNamespace,
   isNamespace,
+  type NamespaceRef,
   namespaceCount,
   namespacesOn,
   removeNamespace,
@@ -32,15 +33,16 @@ export const makeNamespaceService = ({ db }: { db: Db }) => ({
     return created
   },
 
-  async update(name: string, { description }: UpdateNamespace) {
-    if (!(await describeNamespace(db, { name, description }))) throw notFound(`namespace ${name}`)
+  async update(ref: NamespaceRef, { description }: UpdateNamespace) {
+    if (!(await describeNamespace(db, { ...ref, description }))) throw notFound(`namespace ${ref.name}`)
   },
 
   /** What the namespace contains stays and keeps working. */
-  async remove(name: string) {
+  async remove(ref: NamespaceRef) {
+    const { name } = ref
     if (name === DEFAULT) throw forbidden(`namespace ${DEFAULT} cannot be deleted`)
     const isRemoved = await db.transaction(async (tx) => {
-      const id = await removeNamespace(tx, name)
+      const id = await removeNamespace(tx, ref)
       if (id !== null) await deleteGrantsOf(tx, { type: 'namespace', id })
       return id !== null
     })
