@@ -233,3 +233,15 @@ test('a value that holds itself is a bad value like any other', () => {
   expect(errorsOf('unique_key: &a [*a]').join()).toContain('a value that holds itself')
   expect(errorsOf('description: &a {b: *a}').join()).toContain('a value that holds itself')
 })
+
+test('a chain of thousands of aliases is one error, at once', () => {
+  const chain = Array.from(
+    { length: 2_000 },
+    (_, index) => `a${index + 1}: &b${index + 1} [*b${index}, *b${index}]`,
+  )
+  const began = process.cpuUsage()
+  expect(errorsOf(`a0: &b0 [x]\n${chain.join('\n')}`)).toEqual([
+    'config.yaml line 7: not valid YAML: more than 10 aliases',
+  ])
+  expect(process.cpuUsage(began).user / 1_000).toBeLessThan(5_000)
+})

@@ -8,7 +8,10 @@ export type YamlDocument = ReturnType<typeof readYaml>
 
 /** Levels of what people write are a handful. */
 const DEPTH = 50
-/** Aliases multiply what they stand for; what is read here needs none. */
+/**
+ * Aliases multiply what they stand for, and each is looked for in the whole document: a chain of some thousand would take
+ * its cube. What is read here needs none.
+ */
 export const YAML_ALIASES = 10
 
 /**
@@ -24,22 +27,22 @@ export function readYaml(text: string, lineCounter?: LineCounter) {
     uniqueKeys: false,
   })
   if (document.errors.length > 0) return document
-  const refuse = (
-    node: { range?: readonly number[] | null },
-    code: 'DUPLICATE_KEY' | 'RESOURCE_EXHAUSTION',
-  ) => {
+  const refuse = (node: { range?: readonly number[] | null }, why: keyof typeof REFUSALS) => {
     const [start = 0, end = start] = node.range ?? []
-    document.errors.push(new YAMLParseError([start, end], code, WHY[code]))
+    const [code, message] = REFUSALS[why]
+    document.errors.push(new YAMLParseError([start, end], code, message))
     return visit.BREAK
   }
+  let aliases = 0
   visit(document, {
-    Collection: (_, node, path) => (path.length > DEPTH ? refuse(node, 'RESOURCE_EXHAUSTION') : undefined),
+    Alias: (_, node) => (++aliases > YAML_ALIASES ? refuse(node, 'ALIASES') : undefined),
+    Collection: (_, node, path) => (path.length > DEPTH ? refuse(node, 'DEPTH') : undefined),
     Map(_, map, path) {
-      if (path.length > DEPTH) return refuse(map, 'RESOURCE_EXHAUSTION')
+      if (path.length > DEPTH) return refuse(map, 'DEPTH')
       const seen = new Set<unknown>()
       for (const { key } of map.items) {
         const name = isScalar(key) ? key.value : key
-        if (seen.has(name)) return refuse(isScalar(key) ? key : map, 'DUPLICATE_KEY')
+        if (seen.has(name)) return refuse(isScalar(key) ? key : map, 'KEY')
         seen.add(name)
       }
     },
@@ -47,7 +50,8 @@ export function readYaml(text: string, lineCounter?: LineCounter) {
   return document
 }
 
-const WHY = {
-  DUPLICATE_KEY: 'Map keys must be unique',
-  RESOURCE_EXHAUSTION: `nested deeper than ${DEPTH} levels`,
+const REFUSALS = {
+  ALIASES: ['RESOURCE_EXHAUSTION', `more than ${YAML_ALIASES} aliases`],
+  DEPTH: ['RESOURCE_EXHAUSTION', `nested deeper than ${DEPTH} levels`],
+  KEY: ['DUPLICATE_KEY', 'Map keys must be unique'],
 } as const
