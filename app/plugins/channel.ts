@@ -19,7 +19,7 @@ import { observed, type RpcObserver } from '../rpc/clients.ts'
 import { transportTo } from '../rpc/transport.ts'
 import { boundedFetch } from './bounded-fetch.ts'
 import { Unusable } from './messages.ts'
-import { makeSlots } from './slots.ts'
+import { makeSlots, TooMany } from './slots.ts'
 
 export type PluginKind = 'auth' | 'sharing' | 'enforcement'
 
@@ -44,8 +44,8 @@ export interface Channel {
    * use; an AppError that `call` throws is passed on.
    */
   ask<Answer>(call: (options: CallOptions) => Promise<Answer>): Promise<Answer>
-  /** Resolves to the version when the plugin says that it is serving; else rejects. */
-  check(signal: AbortSignal): Promise<string>
+  /** Resolves to the version when the plugin says that it is serving; else rejects. One call is for all who want to know meanwhile. */
+  check(): Promise<string>
 }
 
 export function makeChannel(
@@ -59,6 +59,16 @@ export function makeChannel(
   const slots = makeSlots(limits.pluginCallsUnderWay, limits.pluginCallsWaiting)
   const health = createClient(PluginService, transport)
   const report = makeReport(kind, { log, clock })
+  let checking: Promise<string> | null = null
+
+  async function check(): Promise<string> {
+    const options = { signal: AbortSignal.timeout(limits.readinessTimeoutMs) }
+    const { status, version } = await health.healthCheck({}, options).catch((error: unknown) => {
+      throw new Error(reasonOf(error))
+    })
+    if (status !== PluginStatus.SERVING) throw new Error('not serving')
+    return isPlainText(version, limits.pluginVersionLength) ? version : ''
+  }
 
   return {
     client: (service) => createClient(service, transport),
@@ -80,12 +90,12 @@ export function makeChannel(
         throw unavailable(`the ${kind} plugin`)
       }
     },
-    async check(signal) {
-      const { status, version } = await health.healthCheck({}, { signal }).catch((error: unknown) => {
-        throw new Error(reasonOf(error))
+    // Anybody may ask how the service is, as often as they like.
+    check() {
+      checking ??= check().finally(() => {
+        checking = null
       })
-      if (status !== PluginStatus.SERVING) throw new Error('not serving')
-      return isPlainText(version, limits.pluginVersionLength) ? version : ''
+      return checking
     },
   }
 }
@@ -100,7 +110,7 @@ const signedWith =
 
 /** In words of ours only: an answer may repeat the credential that it was asked about. */
 function reasonOf(error: unknown): string {
-  if (error instanceof Unusable) return error.message
+  if (error instanceof Unusable || error instanceof TooMany) return error.message
   return `the call ended with ${Code[ConnectError.from(error).code]}`
 }
 

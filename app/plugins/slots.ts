@@ -2,11 +2,13 @@
 
 export interface Slots {
   /**
-   * Resolves when there is a place, to what gives it back (once, however often it is called). Rejects when too many wait
-   * already, and with the signal's reason when that is aborted first.
+   * Resolves when there is a place, to what gives it back (once, however often it is called). Rejects with TooMany when
+   * too many wait already, and with the signal's reason when that is aborted first.
    */
   take(signal: AbortSignal): Promise<() => void>
 }
+
+export class TooMany extends Error {}
 
 export function makeSlots(size: number, waitingMax: number): Slots {
   let taken = 0
@@ -31,7 +33,7 @@ export function makeSlots(size: number, waitingMax: number): Slots {
         taken += 1
         return Promise.resolve(place())
       }
-      if (waiting.size >= waitingMax) return Promise.reject(new Error(`${waitingMax} wait already`))
+      if (waiting.size >= waitingMax) return Promise.reject(new TooMany(`${waitingMax} wait already`))
       return new Promise((resolve, reject) => {
         // A place is handed over, never free in between: whoever comes meanwhile stands behind.
         const go = () => {
