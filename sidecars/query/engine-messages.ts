@@ -16,7 +16,7 @@ export type EngineRequest =
   /** Checks a text and, where it reads no tables but these, runs it at once. */
   | ({ kind: 'ask'; sql: string; among: readonly string[] } & Pick<
       Run,
-      'catalog' | 'define' | 'rowsLimit' | 'bytesLimit'
+      'catalog' | 'define' | 'keep' | 'rowsLimit' | 'bytesLimit'
     >)
 
 export interface Run {
@@ -28,6 +28,8 @@ export interface Run {
   drop: readonly ViewName[]
   /** Of those that earlier queries have used, none but these may be there; null: any. */
   places: readonly Place[] | null
+  /** Defined by an earlier query: afterwards, their rows are read into memory. */
+  keep: readonly ViewName[]
   rowsLimit: number
   bytesLimit: number
 }

@@ -33,8 +33,10 @@ export interface DefinedTable extends TableView {
 /** An engine, for one query. */
 export interface EngineLease {
   check(sql: string, signal: AbortSignal): Promise<Statement>
-  /** Whether this engine has the table in that state. */
-  has(view: ViewName, state: string): boolean
+  /** Whether this engine has the table in that state; `asView`: and shows it as what every table is to those who list them. */
+  has(view: ViewName, state: string, asView?: boolean): boolean
+  /** Of these tables, those whose rows it should read into memory with its next work: defined before, and not too large. */
+  keep(tables: readonly (ViewName & { state: string; bytes: number })[]): ViewName[]
   /** What it has and `isKept` does not want. */
   others(isKept: (key: string) => boolean): ViewName[]
   run(
@@ -43,7 +45,7 @@ export interface EngineLease {
   ): Promise<AnswerOf<'run'>>
   /** Checks a text and, where it names no tables but `among`, runs it in the same call. */
   ask(
-    query: Pick<Run, 'catalog' | 'rowsLimit' | 'bytesLimit'> & {
+    query: Pick<Run, 'catalog' | 'keep' | 'rowsLimit' | 'bytesLimit'> & {
       sql: string
       among: readonly string[]
       define: readonly DefinedTable[]
@@ -74,8 +76,10 @@ type QueryProcess = EngineProcess<EngineRequest, Answers, Fault>
 
 /** What is known of an engine. */
 interface Known {
-  tables: Map<string, { view: ViewName; state: string; characters: number }>
+  tables: Map<string, { view: ViewName; state: string; characters: number; keptBytes: number }>
   characters: number
+  /** Of rows in memory, about. */
+  keptBytes: number
   queries: number
 }
 
@@ -110,7 +114,11 @@ export function makeEngines({ directory, size, access, concurrency, wall, log }:
         isAnswerOf,
         errorOf: (fault) => new EngineFault(fault),
       })
-      return { process, ready: open(process, own), known: { tables: new Map(), characters: 0, queries: 0 } }
+      return {
+        process,
+        ready: open(process, own),
+        known: { tables: new Map(), characters: 0, keptBytes: 0, queries: 0 },
+      }
     },
     log,
   })
@@ -140,20 +148,36 @@ export function makeEngines({ directory, size, access, concurrency, wall, log }:
 
     function forget(view: ViewName): void {
       known.characters -= tables.get(viewKey(view))?.characters ?? 0
+      known.keptBytes -= tables.get(viewKey(view))?.keptBytes ?? 0
       tables.delete(viewKey(view))
     }
 
     function note(define: readonly DefinedTable[]): void {
       for (const { state, ...view } of define) {
+        forget(view)
         const characters = view.from.length
-        known.characters += characters - (tables.get(viewKey(view))?.characters ?? 0)
-        tables.set(viewKey(view), { view, state, characters })
+        known.characters += characters
+        tables.set(viewKey(view), { view, state, characters, keptBytes: 0 })
       }
     }
 
     return {
       check: (sql, signal) => trusted(process.call({ kind: 'check', sql }, signal)),
-      has: (view, state) => tables.get(viewKey(view))?.state === state,
+      has(view, state, asView = false) {
+        const table = tables.get(viewKey(view))
+        return table?.state === state && !(asView && table.keptBytes > 0)
+      },
+      keep(small) {
+        const keptMax = Math.min(limits.keptBytes, size.memoryLimitBytes / 8)
+        return small.flatMap(({ state, bytes, ...view }) => {
+          const table = tables.get(viewKey(view))
+          const isNew = table?.state === state && table.keptBytes === 0
+          if (!isNew || known.keptBytes + bytes > keptMax) return []
+          table.keptBytes = bytes
+          known.keptBytes += bytes
+          return [view]
+        })
+      },
       others: (isKept) => [...tables].filter(([key]) => !isKept(key)).map(([, { view }]) => view),
       async run({ define, drop, ...query }, signal) {
         known.queries += 1

@@ -20,6 +20,10 @@ export const limits = {
   queriesPerEngine: 20_000,
   /** Text of the tables an engine knows; past it a fresh one takes its place. */
   tableCharactersPerEngine: 32 * MIB,
+  /** Tables that are asked for again are kept in memory: of so many rows and bytes of files, and all of an engine together, about. */
+  keptRows: 50_000,
+  keptFileBytes: MIB,
+  keptBytes: 64 * MIB,
   /** Engines beyond the one kept warm end after this much idleness. */
   engineIdleMs: 60_000,
   /** Commits of main whose tables are remembered: queries ask for the newest, a slow one for one a little older. */

@@ -72,12 +72,14 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
     })
     const named = [...new Set(expected.map(({ table }) => table))]
     const define = await defined(named, { lake, engine, relations, signal })
+    const keep = engine.keep(smallOnes(named))
     const { statement, rows } = await engine.ask(
       {
         sql: text,
         among: expected.map(({ key }) => key),
         catalog: named.some((table) => table.namespace === namespace) ? catalogOf(namespace) : null,
         define,
+        keep,
         rowsLimit,
         bytesLimit: limits.resultBytes,
       },
@@ -87,17 +89,23 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
     return rows
   }
 
-  /** Opens tables and answers what the engine does not have of them. */
+  /** Opens tables and answers what the engine does not have of them; `asViews`: lists are to show all alike. */
   async function defined(
     named: readonly CommitTable[],
-    { lake, engine, relations, signal }: Omit<Means, 'tables'> & { lake: LakeView },
+    {
+      lake,
+      engine,
+      relations,
+      signal,
+      asViews = false,
+    }: Omit<Means, 'tables'> & { lake: LakeView; asViews?: boolean },
   ): Promise<DefinedTable[]> {
     const opened = await Promise.allSettled(named.map((table) => openRelation(table, lake, signal)))
     for (const each of opened) if (each.status === 'fulfilled') relations.push(each.value)
     return opened.flatMap((each, index) => {
       if (each.status === 'rejected') throw each.reason
       const table = named[index]
-      if (table === undefined || engine.has(viewOf(table), table.content_id)) return []
+      if (table === undefined || engine.has(viewOf(table), table.content_id, asViews)) return []
       return [{ ...viewOf(table), state: table.content_id, from: each.value.from() }]
     })
   }
@@ -116,7 +124,9 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
       const named = [
         ...new Set(statement.tables.map((reference) => tableAmong(tables, reference, namespace))),
       ]
-      const define = await defined(named, { lake, engine, relations, signal })
+      const asViews = statement.listsTables
+      const define = await defined(named, { lake, engine, relations, signal, asViews })
+      const keep = asViews ? [] : engine.keep(smallOnes(named))
       // What others have left in the engine would stand in its lists and in its guesses of what was meant.
       const views = seen === null ? null : viewsOf(tables)
       const hidden = views === null ? [] : engine.others((key) => views.has(key))
@@ -130,6 +140,7 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
           },
           catalog: usesNamespace(statement, tables, namespace) ? catalogOf(namespace) : null,
           define: [...listed.define, ...define],
+          keep,
           drop: listed.drop,
           places: seen === null ? null : placesOf(tables),
           rowsLimit,
@@ -189,6 +200,20 @@ function placesOf(tables: Tables): Place[] {
   return [...places.values()]
 }
 
+/** A column takes a block of the engine's, however few rows there are; values take more room than in a file. */
+const COLUMN_BYTES = 262_144
+const VALUES_SHARE = 4
+
+/** Tables that are sooner read from memory. */
+const smallOnes = (tables: readonly CommitTable[]) =>
+  tables
+    .filter((table) => table.row_count <= limits.keptRows && table.size_bytes <= limits.keptFileBytes)
+    .map((table) => ({
+      ...viewOf(table),
+      state: table.content_id,
+      bytes: VALUES_SHARE * table.size_bytes + COLUMN_BYTES * table.columns.length,
+    }))
+
 const viewOf = ({ namespace, layer, name }: CommitTable): ViewName => ({
   catalog: catalogOf(namespace),
   schema: layer,
@@ -219,7 +244,7 @@ function listingOf(
     define: all.flatMap((table) => {
       const view = viewOf(table)
       const state = `columns of ${table.content_id}`
-      if (engine.has(view, table.content_id) || engine.has(view, state)) return []
+      if (engine.has(view, table.content_id, true) || engine.has(view, state)) return []
       return [{ ...view, state, from: emptyRelation(table) }]
     }),
   }

@@ -31,6 +31,8 @@ export class QueryEngine {
   readonly #engine: Engine
   readonly #schemas = new Map<string, Place>()
   readonly #catalogs = new Set<string>()
+  /** Names of those whose rows are in memory: they are tables, the others views. */
+  readonly #kept = new Set<string>()
   #inUse = NOWHERE
 
   private constructor(engine: Engine) {
@@ -55,10 +57,11 @@ export class QueryEngine {
     bytesLimit,
   }: Run): Promise<AnswerOf<'run'>> {
     const statements = [
-      ...drop.map((view) => `DROP VIEW IF EXISTS ${nameOf(view)}`),
+      ...drop.flatMap((view) => [...this.#letGo(view), `DROP VIEW IF EXISTS ${nameOf(view)}`]),
       ...this.#leave(places),
       ...define.flatMap((view) => [
         ...this.#placeFor(view),
+        ...this.#letGo(view),
         `CREATE OR REPLACE VIEW ${nameOf(view)} AS SELECT * FROM ${view.from}`,
       ]),
       ...this.#use(catalog ?? NOWHERE),
@@ -89,8 +92,32 @@ export class QueryEngine {
     await this.#engine.run(`SELECT setseed(${seed})`)
   }
 
+  /**
+   * Reads rows of views into memory, where queries find them sooner than in files; each stays what it was where that fails.
+   */
+  async keep(views: readonly ViewName[]): Promise<void> {
+    for (const view of views) {
+      const name = nameOf(view)
+      if (this.#kept.has(name) || !this.#schemas.has(pathOf(view))) continue
+      const loading = nameOf({ ...view, name: 'sluice_loading' })
+      try {
+        await this.#engine.run(
+          `BEGIN; CREATE TABLE ${loading} AS FROM ${name}; DROP VIEW ${name};
+           ALTER TABLE ${loading} RENAME TO ${quoteIdentifier(view.name)}; COMMIT`,
+        )
+        this.#kept.add(name)
+      } catch {
+        await this.#engine.run('ROLLBACK')
+      }
+    }
+  }
+
   interrupt(): void {
     this.#engine.interrupt()
+  }
+
+  #letGo(view: ViewName): string[] {
+    return this.#kept.delete(nameOf(view)) ? [`DROP TABLE ${nameOf(view)}`] : []
   }
 
   /**
@@ -131,13 +158,19 @@ export class QueryEngine {
     for (const catalog of left) {
       statements.push(`DETACH ${quoteIdentifier(catalog)}`)
       this.#catalogs.delete(catalog)
+      this.#forgetKept(`${quoteIdentifier(catalog)}.`)
     }
     for (const [path, { catalog }] of this.#schemas) {
       if (schemas.has(path)) continue
+      this.#forgetKept(`${path}.`)
       if (this.#catalogs.has(catalog)) statements.push(`DROP SCHEMA ${path} CASCADE`)
       this.#schemas.delete(path)
     }
     return statements
+  }
+
+  #forgetKept(place: string): void {
+    for (const name of this.#kept) if (name.startsWith(place)) this.#kept.delete(name)
   }
 
   #use(catalog: string): string[] {

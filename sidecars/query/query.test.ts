@@ -136,6 +136,31 @@ describe('rows', () => {
   })
 })
 
+test('a small table that is asked for again is read from memory, as it is in each commit', async () => {
+  await queries.table('mem.gold.small', 'SELECT 1 AS id')
+  const sql = 'SELECT * FROM mem.gold.small'
+  const planOf = async () => JSON.stringify(await rowsOf(`EXPLAIN ${sql}`))
+  const before = await queries.lake()
+  const untilInMemory = async () => {
+    while (!(await planOf()).includes('SEQ_SCAN')) await rowsOf(sql)
+  }
+  await untilInMemory()
+  expect(await rowsOf(sql)).toEqual([{ id: 1 }])
+  await queries.table('mem.gold.small', 'SELECT 2 AS id', 'append')
+  expect(await rowsOf(`${sql} ORDER BY id`)).toEqual([{ id: 1 }, { id: 2 }])
+  await untilInMemory()
+  expect(await rowsOf(sql, { lake: before })).toEqual([{ id: 1 }])
+  expect(await rowsOf(`${sql} ORDER BY id`)).toEqual([{ id: 1 }, { id: 2 }])
+  expect(await rowsOf('SHOW TABLES', { namespace: 'mem' })).toEqual([{ name: 'gold.small' }])
+  await untilInMemory()
+  const types = await rowsOf('SELECT DISTINCT table_type AS type FROM information_schema.tables')
+  expect(types).toEqual([{ type: 'VIEW' }])
+  await untilInMemory()
+  const hidden = { seen: ['default.gold.routes'] }
+  expect(JSON.stringify(await rowsOf('SHOW ALL TABLES', hidden))).not.toContain('small')
+  expect(await rowsOf(`${sql} ORDER BY id`)).toEqual([{ id: 1 }, { id: 2 }])
+})
+
 test('a query sees its commit, whatever was merged since', async () => {
   await queries.table('default.silver.counter', 'SELECT 1 AS n')
   const before = await queries.lake()
