@@ -28,13 +28,17 @@ export interface CodeSightDeps {
 
 /** Each question is asked anew; those of one moment, for the tables of one run, together. */
 export function makeCodeSight({ sql, enforcement, admins }: CodeSightDeps): CodeSight {
-  const underWay = new Map<string, Promise<Visible>>()
+  const waiting = new Map<string, Promise<Visible>>()
 
   function together(key: string, ask: () => Promise<Visible>): Promise<Visible> {
-    const open = underWay.get(key)
+    const open = waiting.get(key)
     if (open !== undefined) return open
-    const asked = ask().finally(() => underWay.delete(key))
-    underWay.set(key, asked)
+    // Who asks later, after something was revoked for instance, does not get what was looked up before.
+    const asked = Promise.resolve().then(() => {
+      waiting.delete(key)
+      return ask()
+    })
+    waiting.set(key, asked)
     return asked
   }
 

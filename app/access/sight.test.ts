@@ -203,4 +203,8 @@ test('those who ask in one moment are answered by one look, and the next moment 
     sight.ofReader({ ...ada, roles: ['x'] }),
   ])
   expect(looks).toBe(4)
+  const first = sight.ofReader(ada)
+  await Promise.resolve()
+  await Promise.all([first, sight.ofReader(ada)])
+  expect(looks).toBe(6)
 })
