@@ -13,12 +13,11 @@ const oidc = {
 }
 const key = `x-api-key: ${API_KEY}\r\n`
 const token = `authorization: Bearer ${await provider.token({ roles: ['writer'] })}\r\n`
-const open = testApp({})
 const modes = {
-  none: { app: open, header: '' },
-  'none, a key is sent': { app: open, header: key },
+  none: { app: testApp({}), header: '' },
+  'none, a key is sent': { app: testApp({}), header: key },
   'API key': { app: testApp({ config: { apiKey: API_KEY } }), header: key },
-  'none, a token is sent': { app: open, header: token },
+  'none, a token is sent': { app: testApp({}), header: token },
   'access token, cached': { app: testApp({ config: { oidc } }), header: token },
 }
 const places = Object.entries(modes).map(([name, { app, header }]) => {

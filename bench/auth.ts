@@ -2,6 +2,7 @@
 // was verified before; and, since a longer request costs something by itself, without it but with the same header sent.
 // All in one run, in turns, so that what the machine does meanwhile meets them alike.
 import { connect } from 'node:net'
+import { countCpu } from './cpu.ts'
 
 const CALLERS = 16
 const ROUNDS = 12
@@ -20,10 +21,18 @@ export async function benchAuth() {
   })
   const places: Place[] = JSON.parse(await firstLine(child.stdout))
   const rates = new Map<string, number[]>(places.map(({ name }) => [name, []]))
+  const spent = new Map<string, { ms: number; answers: number }>()
+  const cpu = countCpu({ processes: { server: child.pid } })
   for (const place of places) await rateOf(place)
   for (let round = 0; round < ROUNDS; round++)
-    for (const place of round % 2 === 0 ? places : places.toReversed())
-      rates.get(place.name)?.push(await rateOf(place))
+    for (const place of round % 2 === 0 ? places : places.toReversed()) {
+      const before = cpu().server ?? Number.NaN
+      const rate = await rateOf(place)
+      const { ms, answers } = spent.get(place.name) ?? { ms: 0, answers: 0 }
+      const now = cpu().server ?? Number.NaN
+      spent.set(place.name, { ms: ms + now - before, answers: answers + (rate * ROUND_MS) / 1_000 })
+      rates.get(place.name)?.push(rate)
+    }
   child.stdin.end()
   await child.exited
   const median = (name: string) => {
@@ -32,13 +41,15 @@ export async function benchAuth() {
   }
   const base = median('none')
   console.log(
-    `  ${''.padEnd(28)}${'per second'.padStart(12)}${'cost'.padStart(9)}${'of the same bytes'.padStart(20)}   (medians of ${ROUNDS} rounds)`,
+    `  ${''.padEnd(28)}${'per second'.padStart(12)}${'cost'.padStart(9)}${'of the same bytes'.padStart(20)}${'CPU each'.padStart(10)}   (medians of ${ROUNDS} rounds)`,
   )
   const cost = (name: string, base: number) => `${((1 - median(name) / base) * 100).toFixed(1)}%`
   for (const { name, header } of places) {
     const same = places.find((place) => place.header === header)
+    const { ms = 0, answers = 1 } = spent.get(name) ?? {}
+    const micros = `${((ms * 1_000) / answers).toFixed(1)} us`
     console.log(
-      `  ${name.padEnd(28)}${median(name).toFixed(0).padStart(12)}${cost(name, base).padStart(9)}${cost(name, median(same?.name ?? 'none')).padStart(20)}`,
+      `  ${name.padEnd(28)}${median(name).toFixed(0).padStart(12)}${cost(name, base).padStart(9)}${cost(name, median(same?.name ?? 'none')).padStart(20)}${micros.padStart(10)}`,
     )
   }
 }
