@@ -1,6 +1,8 @@
 // The Swagger page in a real browser: it executes operations, and nothing leaves for another origin.
-import { expect, type Page, test } from '@playwright/test'
+import { expect, request as newRequest, type Page, test } from '@playwright/test'
 import { startOwnService } from '../own-service.ts'
+import { newPipeline } from '../resources.ts'
+import { startProService } from '../security/pro-service.ts'
 
 const NAMESPACE = 'browser-swagger'
 const FILE = `${NAMESPACE}/notes/from the page.md`
@@ -85,20 +87,75 @@ test('the page follows the colour scheme of the reader', async ({ page, baseURL 
   await expect(page.locator('html')).not.toHaveClass(/dark-mode/)
 })
 
-test('the Authorize button takes the key that Execute sends', async ({ page }) => {
+test('with the key of the Authorize button a file is uploaded and the log of a run streamed, from here alone', async ({
+  page,
+}) => {
+  test.setTimeout(60_000)
   const key = 'browser-key-0123456789'
   const locked = await startOwnService({ PLATFORM_API_KEY: key, RUNNER_URLS: 'none', QUERY_URLS: 'none' })
+  const api = await newRequest.newContext({ baseURL: locked.url, extraHTTPHeaders: { 'x-api-key': key } })
   try {
-    await openPage(page, locked.url)
-    await page.locator('button.authorize').first().click()
-    const dialog = page.locator('.modal-ux')
-    const ofKey = dialog.locator('.auth-container', { hasText: 'X-Api-Key' })
-    await ofKey.locator('input[type="text"]').fill(key)
-    await ofKey.locator('button.authorize').click()
-    await ofKey.locator('button.btn-done').click()
+    const pipeline = await newPipeline(api)
+    const asked = await api.post('/api/v1/runs', {
+      data: { namespace: pipeline.namespace, layer: pipeline.layer, pipeline: pipeline.name },
+    })
+    const { run_id } = await asked.json()
+    // No runner takes it: this ends it, and with it its stream.
+    expect((await api.post(`/api/v1/runs/${run_id}/cancel`)).status()).toBe(200)
+
+    const { elsewhere, complaints } = await openPage(page, locked.url)
+    await authorize(page, 'X-Api-Key', key)
     const list = await execute(page, 'getNamespaces', async () => {})
     await expect(list.status).toContainText('200')
+    const uploaded = await execute(page, 'postFilesUpload', async (form) => {
+      await form.locator('tr[data-property-name="path"] input[type="text"]').fill(pipeline.prefix)
+      await form
+        .locator('input[type="file"]')
+        .setInputFiles({ name: 'upload.md', mimeType: 'text/markdown', buffer: Buffer.from('# Notes') })
+    })
+    await expect(uploaded.status).toContainText('201')
+    await expect(uploaded.body).toContainText(`${pipeline.prefix}upload.md`)
+    const stream = await execute(page, 'getRunsByIdLogs', async (form) => {
+      await form.getByPlaceholder('id', { exact: true }).fill(run_id)
+      await form.locator('tr[data-code="200"] select.content-type').selectOption('text/event-stream')
+    })
+    await expect(stream.status).toContainText('200')
+    await expect(stream.body).toContainText('event: status')
+    await expect(stream.body).toContainText('"status":"cancelled"')
+    expect(elsewhere).toEqual([])
+    expect(complaints).toEqual([])
   } finally {
+    await api.dispose()
     await locked.stop()
   }
 })
+
+test('with an access token operations are executed as its user', async ({ page }) => {
+  const pro = await startProService()
+  try {
+    const { elsewhere } = await openPage(page, pro.url)
+    const [, token = ''] = pro.user('ann').authorization?.split(' ') ?? []
+    await authorize(page, 'AccessToken', token)
+    const created = await execute(page, 'postLandingZones', (form) =>
+      form
+        .locator('textarea.body-param__text')
+        .fill(JSON.stringify({ namespace: 'default', name: 'from-the-page' })),
+    )
+    await expect(created.status).toContainText('201')
+    const zone = await pro.must(200, pro.user('ann'), 'GET', '/api/v1/landing-zones/default/from-the-page')
+    expect(zone).toMatchObject({ owner: 'ann' })
+    expect(elsewhere).toEqual([])
+  } finally {
+    await pro.stop()
+  }
+})
+
+/** What the dialog of the Authorize button is told, by the name of the credential. */
+async function authorize(page: Page, scheme: string, value: string) {
+  await page.locator('button.authorize').first().click()
+  const dialog = page.locator('.modal-ux')
+  const credential = dialog.locator('.auth-container', { hasText: scheme })
+  await credential.locator('input[type="text"]').fill(value)
+  await credential.locator('button.authorize').click()
+  await credential.locator('button.btn-done').click()
+}
