@@ -13,6 +13,7 @@ import type { App } from '../server.ts'
 import { sharingRoutes } from '../sharing/routes.ts'
 import { makeSharingService } from '../sharing/service.ts'
 import { requestTo, testApp } from '../test-app.ts'
+import { makeCodeSight } from './code-sight.ts'
 import { makeEnforcement } from './enforcement.ts'
 import { fileWriting } from './guard.ts'
 import type { Enforcement, Resource } from './ports.ts'
@@ -308,6 +309,51 @@ describe('sharing', () => {
     expect(await statusOf('bob', 'PUT', zone, { owner: 'bob' })).toBe(403)
     expect(await statusOf('ann', 'PUT', zone, { owner: 'bob' })).toBe(200)
     expect(await statusOf('ann', 'GET', zone)).toBe(404)
+  })
+})
+
+describe('code that changes hands', () => {
+  test('sees no more than who handed it over, until its new owner has published it', async () => {
+    const { sql, deps } = parts
+    const [trap, victims, own] = [
+      await newPipeline('mallory'),
+      await newPipeline('victim'),
+      await newPipeline('mallory'),
+    ]
+    await share('mallory', 'eve', trap, 'write')
+    const runId = deps.newId()
+    await sql`
+      insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones,
+        snapshot, machine_version, status, waiting)
+      values (${runId}, ${trap.id}, 'default', 'silver', ${trap.name}, 'sql', 'manual', '{}', '[]', '{}', 1, 'running', false)`
+    const sight = makeCodeSight({ sql, enforcement, admins: [] })
+    const seen = async () => {
+      const { pipelines } = await sight.ofRun(runId)
+      return [trap, victims, own].map(({ id }) => pipelines.includes(id))
+    }
+    expect(await seen()).toEqual([true, false, true])
+    for (const hand of [
+      () =>
+        call('mallory', 'POST', '/sharing/transfer', {
+          resource_type: 'pipeline',
+          resource_id: trap.id,
+          to_user_id: 'victim',
+        }),
+      () => call('mallory', 'PUT', trap.path, { owner: 'victim' }),
+    ]) {
+      expect((await hand()).status).toBe(200)
+      expect(await seen()).toEqual([true, false, false])
+      expect(await statusOf('eve', 'POST', `${trap.path}/publish`, {})).toBe(200)
+      expect(await seen()).toEqual([true, false, false])
+      expect(await statusOf('victim', 'POST', `${trap.path}/publish`, {})).toBe(200)
+      expect(await seen()).toEqual([true, true, false])
+      expect(await statusOf('root', 'PUT', trap.path, { owner: 'mallory' })).toBe(200)
+      expect(await seen()).toEqual([true, false, true])
+    }
+    // Nobody's code sees what is nobody's, of which its last owner saw nothing.
+    const nobodys = await newPipeline('key')
+    expect(await statusOf('mallory', 'PUT', trap.path, { owner: null })).toBe(200)
+    expect((await sight.ofRun(runId)).pipelines).not.toContain(nobodys.id)
   })
 })
 

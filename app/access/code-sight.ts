@@ -53,19 +53,48 @@ export function makeCodeSight({ sql, enforcement, admins }: CodeSightDeps): Code
     ofReader,
     ofRun: (runId) =>
       together(runId, async () => {
-        const owner = await ownerOfRun(sql, runId)
-        return owner === null ? nobodys(sql) : ofReader({ userId: owner, roles: [] })
+        const { pipelineId, owner, handedBy } = await ownersOfRun(sql, runId)
+        const ofUser = (userId: string) => ofReader({ userId, roles: [] })
+        const sights = await Promise.all([
+          owner === null ? nobodys(sql) : ofUser(owner),
+          ...handedBy.map(ofUser),
+        ])
+        const common = sights.reduce(commonOf)
+        // What it made itself it reads on, whoever hands it over.
+        return pipelineId === null || common.pipelines === 'all' || common.pipelines.includes(pipelineId)
+          ? common
+          : { ...common, pipelines: [...common.pipelines, pipelineId] }
       }),
   }
 }
 
-/** The owner of a run's pipeline, or else of its namespace, who is its administrator then. Null: it is nobody's. */
-async function ownerOfRun(sql: Sql, runId: string): Promise<string | null> {
-  const [row] = await sql<{ owner: string | null }[]>`
-    select coalesce(p.owner, n.owner) as owner
+/** What both see. */
+const commonOf = (a: Visible, b: Visible): Visible => ({
+  pipelines: commonAmong(a.pipelines, b.pipelines),
+  zones: commonAmong(a.zones, b.zones),
+  namespaces: commonAmong(a.namespaces, b.namespaces),
+})
+
+function commonAmong(a: 'all' | readonly string[], b: 'all' | readonly string[]): 'all' | readonly string[] {
+  if (a === 'all') return b
+  if (b === 'all') return a
+  const known = new Set(b)
+  return a.filter((one) => known.has(one))
+}
+
+/**
+ * The owner of a run's pipeline, or else of its namespace, who is its administrator then; null: it is nobody's. And who has
+ * handed it over without its owner having published it since.
+ */
+async function ownersOfRun(
+  sql: Sql,
+  runId: string,
+): Promise<{ pipelineId: string | null; owner: string | null; handedBy: readonly string[] }> {
+  const [row] = await sql<{ pipelineId: string; owner: string | null; handedBy: string[] }[]>`
+    select p.id as "pipelineId", coalesce(p.owner, n.owner) as owner, p.handed_by as "handedBy"
     from run r join pipeline p on p.id = r.pipeline_id left join namespace n on n.name = p.namespace
     where r.id = ${runId}`
-  return row?.owner ?? null
+  return row ?? { pipelineId: null, owner: null, handedBy: [] }
 }
 
 /**

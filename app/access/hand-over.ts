@@ -1,13 +1,14 @@
 // What happens to grants when a thing changes hands or goes: always in the transaction of that.
-import { and, eq } from 'drizzle-orm'
+import { and, eq, sql } from 'drizzle-orm'
 import type { Tx } from '../../drizzle/client.ts'
-import { accessGrants } from '../../drizzle/schema/index.ts'
+import { accessGrants, pipelines } from '../../drizzle/schema/index.ts'
 import { forbidden } from '../http/errors.ts'
 import type { Access, Resource } from './ports.ts'
 
 /**
  * To be called for a locked row, before its owner changes. 403 unless `by` is its owner or an administrator. What others
- * had given the old owner would leave them with all that they hand over, so it goes; other grants stay.
+ * had given the old owner would leave them with all that they hand over, so it goes; other grants stay. As after a
+ * transfer, the code of a pipeline sees no more than the old owner, until the new one publishes it.
  */
 export async function handOver(
   tx: Tx,
@@ -18,6 +19,11 @@ export async function handOver(
   if (to === owner) return
   if (!by.isAdmin && (owner === null || owner !== by.owner)) throw forbidden('only the owner hands it over')
   if (owner === null) return
+  if (type === 'pipeline' && !by.isAdmin)
+    await tx
+      .update(pipelines)
+      .set({ handedBy: sql`array_append(array_remove(${pipelines.handedBy}, ${owner}), ${owner}::text)` })
+      .where(eq(pipelines.id, id))
   await tx
     .delete(accessGrants)
     .where(

@@ -51,8 +51,16 @@ export interface Sharing {
   grant(id: string): Promise<Grant | null>
   /** False: it was gone already. */
   revokeGrant(id: string): Promise<boolean>
-  /** Atomic. False: `from` is not the owner any more. */
-  transferOwnership(pipelineId: string, from: string | null, to: string): Promise<boolean>
+  /**
+   * Atomic. False: `from` is not the owner any more. Unless an administrator vouches for it, the pipeline's code sees no more
+   * than `from` sees, until the new owner publishes it: nobody asked them whether they want to lend it their eyes.
+   */
+  transferOwnership(
+    pipelineId: string,
+    from: string | null,
+    to: string,
+    isVouchedFor?: boolean,
+  ): Promise<boolean>
 }
 
 /** Of one request. In the community edition everything is allowed and nothing is asked. */

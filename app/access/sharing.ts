@@ -46,10 +46,12 @@ export function makeSharing({ sql, newId }: { sql: Sql; newId: NewId }): Sharing
     },
 
     /** Of two at once one waits for the other, and then finds another owner than it was told. */
-    async transferOwnership(pipelineId, from, to) {
+    async transferOwnership(pipelineId, from, to, isVouchedFor = false) {
       return sql.begin(async (tx) => {
         const { count } = await tx`
-          update pipeline set owner = ${to}, updated_at = clock_timestamp()
+          update pipeline set owner = ${to}, updated_at = clock_timestamp(),
+            handed_by = case when ${isVouchedFor} or owner is null or owner = ${to} then handed_by
+              else array_append(array_remove(handed_by, owner), owner) end
           where id = ${pipelineId} and owner is not distinct from ${from} and deleted_at is null`
         if (count === 0) return false
         // What others gave the old owner would leave them with all that they hand over.

@@ -5,7 +5,7 @@ import type {
   ValidatePipelineRequestSchema,
   ValidatePipelineResponse,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { EVERYTHING, type Visible } from '../access/ports.ts'
+import { type Access, EVERYTHING, UNLIMITED, type Visible } from '../access/ports.ts'
 import { seesEverything, tablesSeen, zonesSeen } from '../access/sight.ts'
 import { answerOnceTyped, type IdempotencyKey } from '../http/idempotency.ts'
 import type { NewId } from '../ids.ts'
@@ -49,17 +49,18 @@ export async function publish(
   message: string,
   key: IdempotencyKey | null = null,
   visible = EVERYTHING,
+  by: Access = UNLIMITED,
 ): Promise<PublishOutcome> {
   const { db } = deps
   if (key === null) {
-    const ready = await makeReady(deps, ref, message, visible)
+    const ready = await makeReady(deps, ref, message, visible, by)
     return 'kind' in ready
       ? ready
       : db.transaction(async (tx) => ({ kind: 'published', body: await ready.perform(tx) }))
   }
   let refusal: PublishOutcome | undefined
   const outcome = await answerOnceTyped(db, key, {
-    prepare: () => makeReady(deps, ref, message, visible),
+    prepare: () => makeReady(deps, ref, message, visible, by),
     async perform(tx, ready) {
       if (!('kind' in ready)) return { status: 200, body: await ready.perform(tx) }
       refusal = ready
@@ -79,6 +80,7 @@ async function makeReady(
   ref: PipelineRef,
   message: string,
   visible: Visible,
+  by: Access,
 ): Promise<Refused | { perform(tx: Tx): Promise<Published> }> {
   const draft = await livePipeline(db, ref)
   if (draft === null) throw noPipeline(ref)
@@ -130,7 +132,8 @@ async function makeReady(
     await moveDraft(tx, pipeline, {
       event: { type: 'published', revision: draft.draftRevision },
       cause: `published v${number}`,
-      also: published(number),
+      // Who owns it and publishes it vouches for what it does.
+      also: { ...published(number), ...(isVouchedBy(by, pipeline) ? { handedBy: [] } : {}) },
     })
     return {
       status: 'published',
@@ -142,6 +145,9 @@ async function makeReady(
   }
   return { perform }
 }
+
+const isVouchedBy = (by: Access, { owner }: { owner: string | null }) =>
+  by.isAdmin || (owner !== null && owner === by.owner)
 
 async function seenAmong(sql: Sql, named: Named, visible: Visible): Promise<Named> {
   if (seesEverything(visible)) return named

@@ -87,8 +87,14 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
       '/:ns/:layer/:name/publish',
       async ({ params, body, headers, request, status }) => {
         const key = idempotencyKeyOf(request, headers, body ?? {})
-        const visible = await visibleTo(request)
-        const outcome = await pipelines.publish(refOf(params), body?.message, key, visible)
+        const { access } = exchangeOf(request)
+        const outcome = await pipelines.publish(
+          refOf(params),
+          body?.message,
+          key,
+          await access.visible(),
+          access,
+        )
         return outcome.kind === 'refused' ? status(422, outcome.body) : outcome.body
       },
       {

@@ -60,7 +60,7 @@ export function makeSharingService({ resources, sharing }: SharingDeps) {
     async transfer({ resource_id: id, to_user_id: to }: Transfer, by: Access): Promise<Transferred> {
       const resource = await existing({ resource_type: 'pipeline', resource_id: id })
       if (!by.isAdmin && !isOwner(by, resource)) throw forbidden('only the owner transfers a pipeline')
-      if (!(await sharing.transferOwnership(id, resource.owner, to)))
+      if (!(await sharing.transferOwnership(id, resource.owner, to, by.isAdmin)))
         throw forbidden('the pipeline has another owner by now')
       return { transferred: true, resource_id: id, new_owner: to }
     },

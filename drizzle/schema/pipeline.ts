@@ -28,6 +28,8 @@ export const pipelines = pgTable(
     name: text('name').notNull(),
     type: text('type').notNull(),
     owner: text('owner'),
+    /** Earlier owners, since its owner has published it: until then its code sees only what all of them see. */
+    handedBy: text('handed_by').array().notNull().default(sql`'{}'::text[]`),
     description: text('description').notNull().default(''),
     /** The draft statechart: `{value, context, status}`; the columns below are written from it in the same UPDATE. */
     draftSnapshot: jsonb('draft_snapshot').notNull(),

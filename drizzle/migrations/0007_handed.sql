@@ -1,0 +1,1 @@
+ALTER TABLE "pipeline" ADD COLUMN "handed_by" text[] DEFAULT '{}'::text[] NOT NULL;
