@@ -330,7 +330,7 @@ export function startDispatcher({
 /**
  * Settings of the dispatcher's connections, in milliseconds where they are times. All it asks for it asks by key, a few
  * rows of tables that may have just begun to grow: a plan that reads one whole, made while it was small, would be kept
- * for minutes.
+ * for minutes. That goes for one that reads it once and remembers it, too.
  */
 export const DISPATCHER_SESSION = {
   lock_timeout: 10_000,
@@ -339,6 +339,7 @@ export const DISPATCHER_SESSION = {
   enable_seqscan: 'off',
   enable_hashjoin: 'off',
   enable_mergejoin: 'off',
+  enable_material: 'off',
 }
 
 /** Lines and phases that come within this time share a transaction; the next outcome takes them along. */

@@ -59,13 +59,14 @@ export async function closeBranches(tx: SqlTx, names: string[]): Promise<string[
 export const closedBranchesPart = (tx: SqlTx, names: string[]): Part[] =>
   names.length === 0 ? [] : [tx`closed_branches as (${updateClosed(tx, names)})`]
 
+/** Asked so that no index of what is open answers, which is full of what was open a moment ago: names have their own. */
 const updateClosed = (tx: SqlTx, names: string[]) => tx<{ name: string }[]>`
   with open as (
     select name from lake_ref
-    where name = any(${names}) and state = 'open' and name <> 'main'
+    where name = any(${names}) and closed_at is null and name <> 'main'
     order by name for update)
   update lake_ref set state = 'deleted', closed_at = clock_timestamp()
-  from open where lake_ref.name = open.name
+  from open where lake_ref.name = open.name and lake_ref.name = any(${names})
   returning lake_ref.name`
 
 /**

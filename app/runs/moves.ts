@@ -148,7 +148,10 @@ export async function saveRuns(tx: SqlTx, locked: Iterable<LockedRun>, now: Date
   if (parts.length > 0) await together(tx, parts, tx`select 1`)
 }
 
-/** The same as parts of another statement. */
+/**
+ * The same as parts of another statement. The ids stand there a second time because a plan that is made while the table is
+ * small would read it whole and look each row up among these.
+ */
 export function savedParts(tx: SqlTx, locked: Iterable<LockedRun>, now: Date): Part[] {
   const moved = [...locked].filter((run) => run.moves.length > 0)
   if (moved.length === 0) return []
@@ -181,7 +184,7 @@ export function savedParts(tx: SqlTx, locked: Iterable<LockedRun>, now: Date): P
     from jsonb_to_recordset(${tx.json(rows as unknown as JSONValue)}) as n(id uuid, snapshot jsonb, status text, phase text, attempt int,
       waiting boolean, started_at timestamptz, finished_at timestamptz, duration_ms bigint, rows_written bigint,
       error text, base_commit bigint, merged_commit bigint, follower text, not_before timestamptz)
-    where run.id = n.id)`,
+    where run.id = n.id and run.id = any(${moved.map(({ id }) => id)}::uuid[]))`,
   ]
 }
 

@@ -54,10 +54,11 @@ function rememberBoots(tx: SqlTx, boots: Boot[]): Part[] {
     tx`remembered_boots as (
       update run_attempt a set runner_boot = b.boot
       from jsonb_to_recordset(${tx.json(rows)}) as b(run_id uuid, attempt int, boot text)
-      where a.run_id = b.run_id and a.attempt = b.attempt)`,
+      where a.run_id = b.run_id and a.attempt = b.attempt and a.run_id = any(${boots.map((one) => one.run_id)}::uuid[]))`,
   ]
 }
 
+/** By its key: an index of what is open is full of what was open a moment ago. */
 function closeAttempts(tx: SqlTx, runs: LockedRun[], boots: Boot[], now: Date): Part[] {
   if (runs.length === 0) return []
   const bootOf = new Map(boots.map(({ run_id, boot }) => [run_id, boot]))
@@ -72,7 +73,8 @@ function closeAttempts(tx: SqlTx, runs: LockedRun[], boots: Boot[], now: Date): 
       update run_attempt a set state = 'closed', outcome = e.outcome, closed_at = ${now},
         runner_boot = coalesce(e.boot, a.runner_boot)
       from jsonb_to_recordset(${tx.json(ended)}) as e(run_id uuid, attempt int, outcome text, boot text)
-      where a.run_id = e.run_id and a.attempt = e.attempt and a.state = 'open')`,
+      where a.run_id = e.run_id and a.attempt = e.attempt and a.closed_at is null
+        and a.run_id = any(${runs.map(({ id }) => id)}::uuid[]))`,
   ]
 }
 
