@@ -76,3 +76,56 @@ test('who guesses tokens is told to wait; known tokens are called on, from there
   expect([...answers]).toEqual([404, 429])
   expect(await call(token)).toBe(201)
 })
+
+test('a token that is nearly right takes as long to refuse as any other', async ({ request }) => {
+  const pipeline = await publishedPipeline(request)
+  const token = String((await addTrigger(request, pipeline, 'webhook', {})).webhook_token)
+  const near = token.slice(0, 63) + (token.endsWith('0') ? '1' : '0')
+  const far = createHash('sha256').update(token).digest('hex')
+  const times: Record<string, number[]> = { [near]: [], [far]: [] }
+  // In turns, so that what slows the machine slows both; each pair from an address of its own, which is not yet counted.
+  for (let round = 0; round < 60; round++)
+    for (const wrong of [near, far]) {
+      const headers = { 'X-Webhook-Token': wrong, 'X-Forwarded-For': `198.51.100.${round + 1}` }
+      const began = performance.now()
+      expect((await request.post(path, { headers })).status()).toBe(404)
+      times[wrong]?.push(performance.now() - began)
+    }
+  const median = (wrong: string) => times[wrong]?.sort((a, b) => a - b)[30] ?? 0
+  console.log(`nearly right ${median(near).toFixed(2)} ms, wrong ${median(far).toFixed(2)} ms`)
+  expect(Math.abs(median(near) - median(far))).toBeLessThan(Math.max(median(far), 3))
+})
+
+test('a call that is sent again is another call, which a cooldown refuses', async ({ request }) => {
+  const pipeline = await publishedPipeline(request)
+  const cooling = await addTrigger(request, pipeline, 'webhook', {}, { cooldown_seconds: 600 })
+  const headers = { 'X-Webhook-Token': String(cooling.webhook_token) }
+  expect((await request.post(path, { headers })).status()).toBe(201)
+  for (const again of [headers, { ...headers, Date: 'Thu, 01 Jan 1970 00:00:00 GMT' }]) {
+    const refused = await request.post(path, { headers: again })
+    expect(refused.status()).toBe(429)
+    expect(Number(refused.headers()['retry-after'])).toBeGreaterThan(500)
+  }
+})
+
+test('a token whose trigger is off or gone opens nothing any more, wherever it was called from', async ({
+  request,
+}) => {
+  const pipeline = await publishedPipeline(request)
+  const trigger = await addTrigger(request, pipeline, 'webhook', {})
+  const other = await addTrigger(request, pipeline, 'webhook', {})
+  expect(other.webhook_token).not.toBe(trigger.webhook_token)
+  const headers = { 'X-Webhook-Token': String(trigger.webhook_token) }
+  const call = async () => (await request.post(path, { headers })).status()
+  expect(await call()).toBe(201)
+  expect((await request.put(trigger.url, { data: { enabled: false } })).status()).toBe(200)
+  expect(await call()).toBe(404)
+  expect((await request.put(trigger.url, { data: { enabled: true } })).status()).toBe(200)
+  expect(await call()).toBe(201)
+  expect((await request.delete(trigger.url)).status()).toBe(204)
+  expect(await call()).toBe(404)
+  const others = { 'X-Webhook-Token': String(other.webhook_token) }
+  expect((await request.post(path, { headers: others })).status()).toBe(201)
+  expect((await request.delete(pipeline.url)).status()).toBe(204)
+  expect((await request.post(path, { headers: others })).status()).toBe(404)
+})
