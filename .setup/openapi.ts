@@ -25,7 +25,7 @@ async function presentDocument(): Promise<Json> {
     metrics: makeMetrics(),
     clock: systemClock,
     newId,
-    database: { db: nothing, sql: nothing } as ServiceParts['database'],
+    database: { db: nothing, sql: nothing, session: () => nothing } as ServiceParts['database'],
     objects: nothing as ServiceParts['objects'],
     background: nothing as ServiceParts['background'],
   })

@@ -90,6 +90,9 @@ test('what the query service logs says which request and trace it is about', asy
   isRefusing = true
   await heardOf({ traceparent: TRACEPARENT, 'x-request-id': 'refused' })
   isRefusing = false
-  const line = queries.log().split('\n').find((one) => one.includes('error'))
+  const line = queries
+    .log()
+    .split('\n')
+    .find((one) => one.includes('error'))
   expect(line).toContain(`request_id=refused trace_id=${TRACE}`)
 })
