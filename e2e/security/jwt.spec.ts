@@ -23,11 +23,14 @@ let provider: Server
 let issuer: string
 let service: OwnService
 let keysAsked = 0
+/** Other addresses of the provider that were asked for: nobody should, whatever a token says. */
+const asked: (string | undefined)[] = []
 
 test.describe.configure({ mode: 'serial' })
 test.beforeAll(async () => {
   provider = createServer((request, response) => {
     if (request.url === '/keys') keysAsked += 1
+    else if (request.url !== '/.well-known/openid-configuration') asked.push(request.url)
     const jwk = { ...rsa.publicKey.export({ format: 'jwk' }), kid: 'one', alg: 'RS256', use: 'sig' }
     response.setHeader('content-type', 'application/json')
     response.end(
@@ -138,6 +141,21 @@ test('forged, damaged and foreign tokens are 401, and none takes long', async ({
     if (ms > slowest.ms) slowest = { what, ms }
   }
   console.log(`the slowest refusal over HTTP: ${slowest.ms.toFixed(2)} ms (${slowest.what})`)
+})
+
+test('no address that a token names is asked', async ({ request }) => {
+  for (const name of ['jku', 'x5u', 'jwks_uri', 'kid', 'iss'])
+    for (const key of [rsa.privateKey, stranger.privateKey]) {
+      const token = signed(
+        { ...header, [name]: `${issuer}/elsewhere` },
+        claims({ [name]: `${issuer}/elsewhere` }),
+        key,
+      )
+      const response = await request.get(`${service.url}/api/v1/namespaces`, bearer(token))
+      if (key === stranger.privateKey || ['jku', 'x5u', 'kid', 'iss'].includes(name))
+        expect([name, response.status()]).toEqual([name, 401])
+    }
+  expect(asked).toEqual([])
 })
 
 test('a header beyond 16 KB is refused before anybody reads the token in it', async ({ request }) => {
