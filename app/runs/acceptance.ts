@@ -44,7 +44,8 @@ export async function acceptFirstAttempts(sql: Sql, acceptances: readonly Accept
       from moved),
     remembered as (
       update run_attempt a set runner_boot = w.boot
-      from wanted w join moved m on m.id = w.id where a.run_id = w.id and a.attempt = 1)
+      from wanted w join moved m on m.id = w.id
+      where a.run_id = w.id and a.attempt = 1 and a.run_id = any(array(select id from wanted)))
     select id, (select pg_notify(${RUN_CHANGED}, json_agg(id)::text) from moved having ${hasRoom(sql)}) is null as told
     from moved`
   return new Set(moved.map(({ id }) => id))
