@@ -91,5 +91,4 @@ function keptIn<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): 
   return made
 }
 
-const escaped = (text: string) =>
-  text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
+const escaped = (text: string) => text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')

@@ -137,6 +137,8 @@ function lateness() {
 /** What is read of a body that is not wanted, and for how long. */
 const PASSED_OVER_BYTES_MAX = 256 * 1_048_576
 const PASSED_OVER_MS = 30_000
+/** Who sends nothing for so long waits for the answer. */
+const PASSED_OVER_PAUSE_MS = 500
 
 /**
  * Reads a body that is too large where the client wants the connection closed after its answer: it would be closed while the
@@ -147,10 +149,13 @@ export async function passOver({ headers, body }: Request): Promise<void> {
   const reader = body.getReader()
   const leave = () => void reader.cancel().catch(() => {})
   const timer = setTimeout(leave, PASSED_OVER_MS)
+  let pause = setTimeout(leave, PASSED_OVER_PAUSE_MS)
   try {
     for (let bytes = 0; bytes <= PASSED_OVER_BYTES_MAX; ) {
       const { done, value } = await reader.read()
       if (done) return
+      clearTimeout(pause)
+      pause = setTimeout(leave, PASSED_OVER_PAUSE_MS)
       bytes += value.byteLength
       giveBack(value)
     }
@@ -158,6 +163,7 @@ export async function passOver({ headers, body }: Request): Promise<void> {
     // The client is gone.
   } finally {
     clearTimeout(timer)
+    clearTimeout(pause)
     leave()
   }
 }
