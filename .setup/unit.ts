@@ -10,6 +10,8 @@ const root = join(import.meta.dirname, '..')
 const LIMIT_MS = 720_000
 /** Of one test or hook: for what hangs, not for what a busy machine makes slow. */
 const TEST_LIMIT_MS = 60_000
+/** Files that take longer have their time told: the whole must stay short. */
+const WORTH_TELLING_S = 3
 /** End-to-end tests belong to Playwright, whose file names `bun test` would take for its own. */
 const IGNORED = ['**/node_modules/**', 'e2e/**'].map((pattern) => `--path-ignore-patterns=${pattern}`)
 
@@ -52,6 +54,7 @@ async function ownTests() {
  */
 export function readBunTest(tally: Tally, print: (line: string) => void = console.log) {
   let file = ''
+  let began = performance.now()
   let passed = 0
   let failures: Failure[] = []
   let above: string[] = []
@@ -63,7 +66,9 @@ export function readBunTest(tally: Tally, print: (line: string) => void = consol
   const endFile = () => {
     if (file !== '') {
       const sum = `${file}: ${passed} passed`
-      print(failures.length === 0 ? `  ok     ${sum}` : `  FAILED ${sum}, ${failures.length} failed`)
+      const seconds = Math.round((performance.now() - began) / 1000)
+      const took = seconds < WORTH_TELLING_S ? '' : ` (${seconds} s)`
+      print((failures.length === 0 ? `  ok     ${sum}` : `  FAILED ${sum}, ${failures.length} failed`) + took)
     }
     tally.pass(passed)
     for (const failure of failures) tally.fail(failure.title, failure.detail)
@@ -88,6 +93,7 @@ export function readBunTest(tally: Tally, print: (line: string) => void = consol
     if (header) {
       endFile()
       file = header[1] ?? ''
+      began = performance.now()
     } else if (text === '# Unhandled error between tests') {
       isLoading = true
     } else if (isLoading && /^-{10,}$/.test(text) && above.length > 0) {
