@@ -2,7 +2,7 @@
 // sees; code that works in the background (a run) sees what the owner of its pipeline sees, whoever asked for it.
 import type { Sql } from '../../drizzle/client.ts'
 import type { Identity } from '../http/auth.ts'
-import { type Access, type Enforcement, EVERYTHING, type Visible } from './ports.ts'
+import { type Access, type Enforcement, EVERYTHING, type Resource, type Visible } from './ports.ts'
 
 /** A caller who does not see everything, as a token of the lake carries them. */
 export type Reader = Pick<Identity, 'userId' | 'roles'>
@@ -10,6 +10,8 @@ export type Reader = Pick<Identity, 'userId' | 'roles'>
 export interface CodeSight {
   ofReader(reader: Reader): Promise<Visible>
   ofRun(runId: string): Promise<Visible>
+  /** Whether a run may take a zone's files away from those who read them after it, as it does when it archives them. */
+  mayArchive(runId: string, zone: Resource): Promise<boolean>
 }
 
 /** Null: the caller sees everything. */
@@ -17,11 +19,15 @@ export const readerOf = ({ isAdmin }: Access, identity: Identity | null): Reader
   isAdmin || identity === null ? null : { userId: identity.userId, roles: identity.roles }
 
 /** Of the community edition. */
-export const seesAll: CodeSight = { ofReader: async () => EVERYTHING, ofRun: async () => EVERYTHING }
+export const seesAll: CodeSight = {
+  ofReader: async () => EVERYTHING,
+  ofRun: async () => EVERYTHING,
+  mayArchive: async () => true,
+}
 
 export interface CodeSightDeps {
   sql: Sql
-  enforcement: Pick<Enforcement, 'listVisible'>
+  enforcement: Enforcement
   /** Subjects who are administrators whatever their tokens say: a run has no token that could name a role. */
   admins: readonly string[]
 }
@@ -65,6 +71,21 @@ export function makeCodeSight({ sql, enforcement, admins }: CodeSightDeps): Code
           ? common
           : { ...common, pipelines: [...common.pipelines, pipelineId] }
       }),
+    async mayArchive(runId, zone) {
+      const { owner, handedBy } = await ownersOfRun(sql, runId)
+      const answers = await Promise.all([
+        owner === null
+          ? nobodys(sql).then(({ zones }) => zones !== 'all' && zones.includes(zone.id))
+          : mayWrite(owner, zone),
+        ...handedBy.map((userId) => mayWrite(userId, zone)),
+      ])
+      return answers.every(Boolean)
+    },
+  }
+
+  function mayWrite(userId: string, zone: Resource): Promise<boolean> {
+    if (admins.includes(userId)) return Promise.resolve(true)
+    return enforcement.check({ kind: 'user', userId, name: '', roles: [] }, zone, 'write')
   }
 }
 

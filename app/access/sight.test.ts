@@ -163,6 +163,44 @@ test('a run sees what the owner of its pipeline sees, or else the owner of its n
   expect(await ofRun(bobs)).toEqual({ pipelines: [bobs], zones: [zoneOfAda], namespaces: [] })
 })
 
+test('a run archives only files of zones that all who stand behind it may write', async () => {
+  const { sql } = opened
+  const sight = makeCodeSight({ sql, enforcement: makeEnforcement({ sql }), admins: ['root'] })
+  const [adas, nobodys] = [await zone('default', 'hers', 'ada'), await zone('default', 'free')]
+  const owners = { ada: 'ada', reader: 'reader', writer: 'writer', root: 'root', nobody: null }
+  for (const [grantee, permission] of [
+    ['reader', 'read'],
+    ['writer', 'write'],
+  ] as const)
+    await sql`
+      insert into access_grant (id, grantor_id, grantee_id, resource_type, resource_id, permission)
+      values (${newId()}, 'ada', ${grantee}, 'landing_zone', ${adas}, ${permission})`
+  const asked = async (runId: string) => {
+    const zones = [
+      { id: adas, owner: 'ada' },
+      { id: nobodys, owner: null },
+    ]
+    return Promise.all(
+      zones.map((one) => sight.mayArchive(runId, { type: 'landing_zone', namespace: 'default', ...one })),
+    )
+  }
+  const answers: Record<string, boolean[]> = {}
+  for (const [name, owner] of Object.entries(owners))
+    answers[name] = await asked(await run(await pipeline('default', name, { owner }), 'default'))
+  expect(answers).toEqual({
+    ada: [true, false],
+    reader: [false, false],
+    writer: [true, false],
+    root: [true, true],
+    nobody: [false, true],
+  })
+  const handed = await pipeline('default', 'handed', { owner: 'ada' })
+  await sql`update pipeline set handed_by = '{writer}' where id = ${handed}`
+  expect(await asked(await run(handed, 'default'))).toEqual([true, false])
+  await sql`update pipeline set handed_by = '{writer,reader}' where id = ${handed}`
+  expect(await asked(await run(handed, 'default'))).toEqual([false, false])
+})
+
 test('what belongs to nobody sees what belongs to nobody, and nothing that is somebody’s', async () => {
   const { sql } = opened
   const sight = makeCodeSight({ sql, enforcement: makeEnforcement({ sql }), admins: [] })
@@ -188,6 +226,7 @@ test('those who ask in one moment are answered by one look, and the next moment 
   const { sql } = opened
   let looks = 0
   const enforcement = {
+    check: async () => false,
     listVisible: async () => {
       looks += 1
       return NOTHING

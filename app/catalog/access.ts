@@ -1,7 +1,7 @@
 // Who asks, and what he may see: the one place where a token becomes a view of the catalog.
 import type { Sql } from '../../drizzle/client.ts'
 import type { CodeSight } from '../access/code-sight.ts'
-import { EVERYTHING, type Visible } from '../access/ports.ts'
+import { EVERYTHING, type Resource, type Visible } from '../access/ports.ts'
 import { seesEverything } from '../access/sight.ts'
 import type { Clock } from '../clock.ts'
 import { badRequest, forbidden, noSuch, notAuthorized } from './errors.ts'
@@ -73,11 +73,19 @@ export function makeAccess({ sql, tokens, clock, sight }: AccessDeps) {
     async landingReader(
       request: Request,
       namespace: string,
-    ): Promise<{ attempt: AttemptClaims | null; zones: Visible['zones'] }> {
+    ): Promise<{
+      attempt: AttemptClaims | null
+      zones: Visible['zones']
+      mayArchive(zone: Resource): Promise<boolean>
+    }> {
       const claims = claimsOf(request)
       const isPreview = claims.kind === 'read' && claims.landing === namespace
       const attempt = isPreview ? null : await this.openAttempt(request)
-      return { attempt, zones: (await seenBy(sight, claims)).zones }
+      return {
+        attempt,
+        zones: (await seenBy(sight, claims)).zones,
+        mayArchive: async (zone) => attempt !== null && sight.mayArchive(attempt.runId, zone),
+      }
     },
 
     /** The claims of an attempt whose branch is open. */

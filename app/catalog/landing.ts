@@ -1,5 +1,5 @@
 import type { Sql } from '../../drizzle/client.ts'
-import type { Visible } from '../access/ports.ts'
+import type { Resource, Visible } from '../access/ports.ts'
 import { andSeenId } from '../access/sight.ts'
 import { limits } from '../limits.ts'
 import type { ObjectStore } from '../objects/port.ts'
@@ -11,23 +11,26 @@ export type FrozenFile = { id: string; filename: string; path: string; versionId
 
 /**
  * The files of a zone that an attempt reads. Zones that the sources name literally were frozen at its start; another one
- * is frozen now, as it was then: the files up to the attempt's watermark that no run has archived.
+ * is frozen now, as it was then: the files up to the attempt's watermark that no run has archived. Where the attempt may not
+ * archive what it reads, that is remembered with them: its success leaves them active.
  * Null: there is no such zone, or it is not seen.
  */
-export const frozenFiles = (
+export async function frozenFiles(
   sql: Sql,
   attempt: Attempt,
   zone: Zone,
-  seen: Visible['zones'],
-): Promise<FrozenFile[] | null> =>
-  sql.begin(async (tx) => {
-    const { runId, attempt: number } = attempt
-    const [found] = await tx<{ id: string }[]>`
-      select id from landing_zone where namespace = ${zone.namespace} and name = ${zone.zone}
-        ${andSeenId(tx, tx`id`, seen)}`
-    if (found === undefined) return null
+  { seen, mayArchive }: { seen: Visible['zones']; mayArchive(found: Resource): Promise<boolean> },
+): Promise<FrozenFile[] | null> {
+  const { runId, attempt: number } = attempt
+  const [found] = await sql<Resource[]>`
+    select 'landing_zone' as type, id, namespace, owner from landing_zone
+    where namespace = ${zone.namespace} and name = ${zone.zone} ${andSeenId(sql, sql`id`, seen)}`
+  if (found === undefined) return null
+  // It may be a plugin that answers, so no transaction waits for it.
+  const isKept = !(await mayArchive(found))
+  return sql.begin(async (tx) => {
     // The lock makes one call freeze and every other one see what it froze.
-    const [, , files] = await Promise.all([
+    const [, , , files] = await Promise.all([
       tx`select from run_attempt where run_id = ${runId} and attempt = ${number} for update`,
       tx`
         insert into run_file (run_id, attempt, landing_file_id, zone_id)
@@ -40,6 +43,10 @@ export const frozenFiles = (
             select from run_file frozen
             where frozen.run_id = attempt.run_id and frozen.attempt = attempt.attempt
               and frozen.zone_id = ${found.id})`,
+      isKept &&
+        tx`
+          update run_file set may_archive = false
+          where run_id = ${runId} and attempt = ${number} and zone_id = ${found.id} and may_archive`,
       tx<(FrozenFile & { sizeBytes: string })[]>`
         select file.id, file.filename, file.path, file.version_id as "versionId", file.size_bytes as "sizeBytes"
         from run_file frozen join landing_file file on file.id = frozen.landing_file_id
@@ -48,6 +55,7 @@ export const frozenFiles = (
     ])
     return files.map((file) => ({ ...file, sizeBytes: Number(file.sizeBytes) }))
   })
+}
 
 export type LandingDeps = { sql: Sql; objects: ObjectStore }
 

@@ -24,7 +24,10 @@ const sight: CodeSight = {
     asked.push(reader)
     return visible
   },
+  mayArchive: async (_, { id }) => mayWrite.includes(id),
 }
+/** Zones whose files every run may archive. */
+let mayWrite: string[] = []
 let pipelineOfOther: string
 beforeAll(async () => {
   catalog = await openTestCatalog(sight)
@@ -123,4 +126,30 @@ test('landing files are read by the code of who sees their zone, frozen ones too
     expect((await get('/catalog/sluice/v1/landing/team/hidden', token)).text).toContain('f.csv')
     expect((await get(`/lake/objects/${hidden.path}`, token)).text).toBe('secret of hidden')
   }
+})
+
+test('whether a run may archive the landing files that it reads is remembered with them', async () => {
+  visible = EVERYTHING
+  const zones = { own: await zone('own'), lent: await zone('lent'), late: await zone('late') }
+  mayWrite = [zones.own.id]
+  const attempt = await catalog.attempt(OWN)
+  await catalog.sql`
+    insert into run_attempt (run_id, attempt, pipeline_id, branch, base_commit, landing_watermark, runner_url)
+    values (${attempt.runId}, 1, ${newId()}, ${attempt.branch}, 0, ${zones.late.seq}, '')`
+  for (const { id, fileId } of [zones.own, zones.lent])
+    await catalog.sql`
+      insert into run_file (run_id, attempt, landing_file_id, zone_id) values (${attempt.runId}, 1, ${fileId}, ${id})`
+  for (const name of ['own', 'lent', 'late'])
+    expect((await get(`/catalog/sluice/v1/landing/team/${name}`, attempt.token)).text).toContain('f.csv')
+  // Who may write it later may have it read by a later attempt.
+  mayWrite = Object.values(zones).map(({ id }) => id)
+  await get('/catalog/sluice/v1/landing/team/lent', attempt.token)
+  const remembered = await catalog.sql`
+    select z.name, r.may_archive from run_file r join landing_zone z on z.id = r.zone_id
+    where r.run_id = ${attempt.runId} order by z.name`
+  expect(remembered.map((row) => [row.name, row.may_archive])).toEqual([
+    ['late', false],
+    ['lent', false],
+    ['own', true],
+  ])
 })

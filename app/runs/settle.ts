@@ -3,8 +3,9 @@ import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { Part } from '../../drizzle/together.ts'
 import { closedBranchesPart } from '../catalog/branches.ts'
 import type { RunId } from '../ids.ts'
+import { limits } from '../limits.ts'
 import { branchOf, handleOf } from './attempts.ts'
-import { storableText } from './logs.ts'
+import { ATTEMPT_LINES, seqAfter, storableText } from './logs.ts'
 import type { LockedRun } from './moves.ts'
 import type { Executed } from './outcomes.ts'
 
@@ -125,7 +126,7 @@ function storeResults(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Execute
 
 /**
  * I6: archiving is this fact; moving the objects is an effect of it. A file that another success has taken meanwhile stays
- * that one's.
+ * that one's, and one that the run was only given to read stays active, of which its log tells.
  */
 function archiveInputs(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Executed>, now: Date): Part[] {
   const inputs = runs.flatMap((run) => {
@@ -135,14 +136,29 @@ function archiveInputs(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Execut
   })
   if (inputs.length === 0) return []
   return [
+    tx`input as materialized (
+      select r.run_id, r.attempt, r.landing_file_id as id, r.zone_id, r.may_archive
+      from jsonb_to_recordset(${tx.json(inputs)}) as i(run_id uuid, attempt int, id uuid)
+      join run_file r on r.run_id = i.run_id and r.attempt = i.attempt and r.landing_file_id = i.id)`,
     tx`archived as (
       update landing_file f set archived_by_run = i.run_id, archived_at = ${now}
-      from jsonb_to_recordset(${tx.json(inputs)}) as i(run_id uuid, attempt int, id uuid)
-      join run_file r on r.run_id = i.run_id and r.attempt = i.attempt and r.landing_file_id = i.id
-      where f.id = i.id and f.archived_by_run is null
+      from input i
+      where f.id = i.id and f.archived_by_run is null and i.may_archive
       returning i.run_id)`,
+    tx`told_kept as (
+      insert into run_log (run_id, seq, at, level, message)
+      select k.run_id, ${seqAfter(0, KEPT_LINE)}::bigint + k.attempt * ${ATTEMPT_LINES}::bigint, ${now}, 'warn', left(
+        'not archived: the pipeline''s owner may read but not write ' || string_agg(z.namespace || '.' || z.name, ', ' order by z.namespace, z.name)
+          || ', so the files stay active and are read again', ${limits.logMessageLength}::int)
+      from (select distinct run_id, attempt, zone_id from input where not may_archive) k
+      join landing_zone z on z.id = k.zone_id
+      group by k.run_id, k.attempt
+      on conflict (run_id, seq) do nothing)`,
     tx`queued_archiving as (
       insert into outbox (kind, payload, due_at)
       select distinct 'archivedInputs', jsonb_build_object('runId', run_id), ${now}::timestamptz from archived)`,
   ]
 }
+
+/** Before the closing line of a run. */
+const KEPT_LINE = 8

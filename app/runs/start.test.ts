@@ -193,6 +193,43 @@ test('a success that archives leaves the objects to be moved, once per run; a fi
   ] as never)
 })
 
+test('a success leaves files active that it was only given to read, and its log says so', async () => {
+  const [own, lent] = [await zoneWithFile('own'), await zoneWithFile('lent')]
+  const runId = await (await pipelineNamed('reads-both', ['default.own', 'default.lent'])).request()
+  await start()
+  await opened.sql`update run_file set may_archive = false where landing_file_id = ${lent}`
+  await applyOutcomes(
+    opened.sql,
+    [
+      { runId, attempt: 1, kind: 'accepted', runnerBoot: 'boot' },
+      {
+        runId,
+        attempt: 1,
+        kind: 'executed',
+        testedCommit: null,
+        rowsWritten: 0,
+        tests: [],
+        landingFileIds: [own, lent],
+        archivesLandingZones: true,
+      },
+    ],
+    [],
+  )
+  const archived = await opened.sql`
+    select id, archived_by_run from landing_file where id in (${own}, ${lent}) order by seq`
+  expect(archived.map((row) => [row.id, row.archived_by_run])).toEqual([
+    [own, runId],
+    [lent, null],
+  ])
+  const [warning, ...others] = await opened.sql`
+    select message from run_log where run_id = ${runId} and level = 'warn'`
+  expect([warning?.message, others.length]).toEqual([
+    "not archived: the pipeline's owner may read but not write default.lent, so the files stay active and are read again",
+    0,
+  ])
+  expect((await logOf(runId)).at(-1)).toStartWith('success')
+})
+
 test('runs that have been running for too long are failed, told and stopped; the others go on', async () => {
   const stuck = await runningSince(await pipelineNamed('stuck'), 121)
   const young = await runningSince(await pipelineNamed('young'), 119)

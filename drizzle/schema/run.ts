@@ -124,6 +124,8 @@ export const runFiles = pgTable(
     attempt: integer('attempt').notNull(),
     landingFileId: uuid('landing_file_id').notNull(),
     zoneId: uuid('zone_id').notNull(),
+    /** False: whoever the attempt works for may read the zone and not write it, so the file stays active. */
+    mayArchive: boolean('may_archive').default(true).notNull(),
   },
   (t) => [primaryKey({ columns: [t.runId, t.attempt, t.landingFileId] })],
 )

@@ -1,0 +1,1 @@
+ALTER TABLE "run_file" ADD COLUMN "may_archive" boolean DEFAULT true NOT NULL;
