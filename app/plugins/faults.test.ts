@@ -105,7 +105,7 @@ const yesTo = (method: string) => {
 
 let plugin: TestPlugin
 let accomplice: TestPlugin
-let handedOver = 0
+const handedOver: unknown[][] = []
 const { log, lines } = keptLog()
 beforeAll(async () => {
   plugin = await startTestPlugin()
@@ -126,8 +126,8 @@ const things: Things = {
 
 function portsOver(channel: Channel): Ports {
   const owners = {
-    transferOwnership: async () => {
-      handedOver += 1
+    transferOwnership: async (...handed: unknown[]) => {
+      handedOver.push(handed)
       return true
     },
   }
@@ -257,7 +257,7 @@ describe('a plugin allows nothing, and the answer is 503, when it', () => {
 
 test('the questions are asked as they must be: one that allows everything does', async () => {
   plugin.answer = agrees
-  const before = handedOver
+  const before = handedOver.length
   expect(await outcomes(plugin.url)).toMatchObject({
     authenticate: { kind: 'user', userId: 'ann' },
     authorize: true,
@@ -269,7 +269,7 @@ test('the questions are asked as they must be: one that allows everything does',
     revokeGrant: true,
     transferOwnership: true,
   })
-  expect(handedOver).toBe(before + 1)
+  expect(handedOver).toHaveLength(before + 1)
 })
 
 describe('what a plugin says is not believed when it', () => {
@@ -345,12 +345,19 @@ test('what a plugin refuses is refused: nobody comes in, nothing is shared or ha
     grant: grantMessage,
     cacheSeconds: 60,
   })
-  const before = handedOver
+  const before = handedOver.length
   const found = await outcomes(plugin.url)
   expect(found.authenticate).toBeInstanceOf(TokenRefusal)
   expect([found.authorize, found.check]).toEqual([false, false])
   expect([found.createGrant, found.transferOwnership]).toMatchObject([{ status: 400 }, { status: 400 }])
-  expect(handedOver).toBe(before)
+  expect(handedOver).toHaveLength(before)
+})
+
+test('who vouches for what is handed over does so with a plugin too', async () => {
+  plugin.answer = agrees
+  const { sharing } = portsOver(channelTo(plugin.url, 'auth', { log, timeoutMs: TIMEOUT_MS }))
+  expect(await sharing.transferOwnership(ID, 'bob', 'ann', true)).toBe(true)
+  expect(handedOver.at(-1)).toEqual([ID, 'bob', 'ann', true])
 })
 
 test('a plugin that leaves sharing out makes its addresses 501', async () => {

@@ -69,13 +69,13 @@ export function makeSharingPlugin({ channel, owners }: SharingPluginDeps): Shari
         if (outcome === RevokeOutcome.NOT_FOUND) return false
         throw new Unusable('the answer has no outcome')
       }),
-    async transferOwnership(pipelineId, from, to) {
+    async transferOwnership(pipelineId, from, to, isVouchedFor) {
       await asked(async (options) => {
         const question = { pipelineId, fromUserId: from ?? undefined, toUserId: to }
         const { decision } = await plugin.transferOwnership(question, options)
         if (!isAllowed(decision)) throw invalid('to_user_id', 'nothing can be handed over to this user')
       })
-      return owners.transferOwnership(pipelineId, from, to)
+      return owners.transferOwnership(pipelineId, from, to, isVouchedFor)
     },
   }
 
