@@ -122,6 +122,15 @@ describe('what fails is rolled back, and the next transaction finds the connecti
     expect(await write('next')).toBe('1 next')
   })
 
+  test('the first statement, before it is sent', async () => {
+    await write('opened')
+    const impossible = undefined as unknown as string
+    const failed = session.transaction((tx) => tx`insert into note (text) values (${impossible})`)
+    await expect(failed).rejects.toThrow('UNDEFINED_VALUE')
+    expect(await write('next')).toBe('1 next')
+    expect(await notes()).toEqual(['next', 'opened'])
+  })
+
   test('the last statement', async () => {
     await write('twice')
     await expect(write('twice')).rejects.toMatchObject({ code: '23505' })
@@ -138,6 +147,19 @@ describe('what fails is rolled back, and the next transaction finds the connecti
     await expect(failed).rejects.toThrow('UNDEFINED_VALUE')
     expect(await write('next')).toBe('1 next')
     expect(await notes()).toEqual(['next'])
+  })
+
+  test('one of two branches of the work: what the other asks later is not asked', async () => {
+    const over = Promise.withResolvers<void>()
+    let late: Promise<unknown> = Promise.resolve()
+    const failed = session.transaction((tx) => {
+      late = over.promise.then(() => tx`insert into note (text) values ('late')`)
+      return Promise.all([tx`select 1 / 0`, late])
+    })
+    await expect(failed).rejects.toMatchObject({ code: '22012' })
+    over.resolve()
+    await expect(late).rejects.toThrow('has ended')
+    expect(await notes()).toEqual([])
   })
 
   test('a statement whose failure the work passes over', async () => {
@@ -246,6 +268,12 @@ describe('a connection that is lost', () => {
       await write(`${text} next`)
     }
     expect((await notes()).filter((text) => text.endsWith('next'))).toHaveLength(5)
+  })
+
+  test('by its own end: what comes later is told', async () => {
+    await write('opened')
+    await session.close()
+    expect(isLost(await write('late').catch((error) => error))).toBe(true)
   })
 
   test('while it is opened: what waits is told, and tried again by whoever asks again', async () => {

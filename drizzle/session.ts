@@ -2,6 +2,7 @@
 // first statement, COMMIT with the last. Also their connection stays warm: one backend knows all their plans.
 import postgres, { type PendingQuery, type Row } from 'postgres'
 import type { Sql, SqlTx } from './client.ts'
+import { AT_ONCE } from './lost-connections.ts'
 
 export type Work<T> = (tx: SqlTx) => Promise<T>
 
@@ -63,6 +64,8 @@ export interface SessionOptions {
 
 /** What is under way at the end may take this long. */
 const CLOSE_MS = 2_000
+/** A connection that does not answer a rollback for so long is given up: by that its transaction ends, too. */
+const ROLLBACK_MS = 5_000
 
 /** A connection, from its first statement to its end: the only one of its client, which is given up with it. */
 export interface Connection {
@@ -89,7 +92,7 @@ export function openSession(
         max_lifetime: null,
         onnotice: () => {},
         connect_timeout: 10,
-        connection: { application_name: application, ...settings },
+        connection: { application_name: application, ...settings, ...AT_ONCE },
         onclose: () => lose(opened),
       }),
     }
@@ -114,6 +117,7 @@ export function openSession(
   function inTurn<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
     const turn = turns.then(async () => {
       const connection = current
+      if (connection.isClosed) throw new ConnectionEnded()
       const timer = setTimeout(() => lose(connection), turnMs)
       const closed = Promise.withResolvers<never>()
       connection.onClosed = () => closed.reject(new ConnectionEnded())
@@ -144,6 +148,7 @@ export function openSession(
       isClosing = true
       await Promise.race([turns, new Promise((resolve) => setTimeout(resolve, CLOSE_MS))])
       current.isClosed = true
+      current.onClosed()
       await current.sql.end({ timeout: 1 })
     },
   }
@@ -167,26 +172,29 @@ export async function perform<T>(
   work: Work<T>,
   lose: (connection: Connection) => void,
 ): Promise<{ value: T } | null> {
+  if (connection.isClosed) throw new ConnectionEnded()
   const { sql } = connection
   const begun = sql.unsafe('begin').execute()
-  begun.catch(() => {})
-  const turn = { connection, isRefused: false }
+  // The client takes the failure of the first statement to be written for that of what was written before, and then waits
+  // for an answer to it for ever: neither is to be waited for. Whatever has been asked is outside of any transaction.
+  const lost = begun.then(never, (error: unknown) => {
+    giveUp(connection, lose)
+    throw error
+  })
+  lost.catch(() => {})
+  const turn = { connection, isRefused: false, isOver: false }
   const tx = guarded(turn)
   const isAdmitted = (fence?.(tx) ?? Promise.resolve(true)).then((holds) => {
     turn.isRefused = !holds
     return holds
   })
-  const [admitted, made] = await Promise.allSettled([isAdmitted, start(work, tx)])
-  if (connection.isClosed) return new Promise<never>(() => {})
-  try {
-    await begun
-  } catch (error) {
-    // Whatever has been asked was asked outside of any transaction.
-    lose(connection)
-    throw error
-  }
+  const asked = Promise.allSettled([isAdmitted, start(work, tx)])
+  const [admitted, made] = await Promise.race([lost, asked])
+  turn.isOver = true
+  if (connection.isClosed) return never()
+  await Promise.race([lost, begun])
   if (admitted.status === 'rejected' || !admitted.value || made.status === 'rejected') {
-    await sql.unsafe('rollback')
+    await rolledBack(connection, lose)
     if (admitted.status === 'rejected') throw admitted.reason
     if (made.status === 'rejected' && admitted.value) throw made.reason
     return null
@@ -195,7 +203,7 @@ export async function perform<T>(
   const statement = last?.statement.execute()
   const commit = sql.unsafe('commit').execute()
   const [told, ended] = await Promise.allSettled([statement, commit])
-  if (connection.isClosed) return new Promise<never>(() => {})
+  if (connection.isClosed) return never()
   if (told.status === 'rejected') throw told.reason
   if (ended.status === 'rejected') throw ended.reason
   // The server says so to whoever would commit what has failed.
@@ -203,13 +211,33 @@ export async function perform<T>(
   return { value: last === null ? made.value : last.answerOf(told.value ?? []) }
 }
 
+const never = () => new Promise<never>(() => {})
+
+/** The turn is told why by whoever gives up, not that the connection has ended. */
+function giveUp(connection: Connection, lose: (connection: Connection) => void) {
+  connection.onClosed = () => {}
+  lose(connection)
+}
+
+async function rolledBack(connection: Connection, lose: (connection: Connection) => void): Promise<void> {
+  const late = Promise.withResolvers<void>()
+  const timer = setTimeout(() => {
+    giveUp(connection, lose)
+    late.resolve()
+  }, ROLLBACK_MS)
+  await Promise.race([connection.sql.unsafe('rollback').execute(), late.promise]).finally(() =>
+    clearTimeout(timer),
+  )
+}
+
 const start = async <T>(work: Work<T>, tx: SqlTx) => work(tx)
 
-/** In which nothing can be asked once its connection has ended, or its condition is known not to hold. */
-function guarded(turn: { connection: Connection; isRefused: boolean }): SqlTx {
+/** In which nothing can be asked once it or its connection has ended, or its condition is known not to hold. */
+function guarded(turn: { connection: Connection; isRefused: boolean; isOver: boolean }): SqlTx {
   const tx = new Proxy(turn.connection.sql, {
     apply(target, self, args) {
       if (turn.connection.isClosed) throw new ConnectionEnded()
+      if (turn.isOver) throw new Error('the transaction of this statement has ended')
       if (turn.isRefused) throw new Error('the condition of this transaction does not hold')
       return Reflect.apply(target, self, args)
     },

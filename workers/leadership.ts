@@ -4,6 +4,7 @@ import postgres from 'postgres'
 import { limits } from '../app/limits.ts'
 import type { Log } from '../app/log.ts'
 import type { Fenced } from '../drizzle/client.ts'
+import { AT_ONCE } from '../drizzle/lost-connections.ts'
 import { type Connection, perform } from '../drizzle/session.ts'
 import { startLoop } from './loop.ts'
 
@@ -160,6 +161,7 @@ export function startLeadership({
           lock_timeout: limits.leaderLockMs,
           statement_timeout: limits.leaderStatementMs,
           idle_in_transaction_session_timeout: limits.leaderIdleMs,
+          ...AT_ONCE,
         },
         onclose: () => close(opened),
       }),

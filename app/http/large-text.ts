@@ -138,7 +138,7 @@ function withoutEscapes(body: Uint8Array, { start, end, name }: Text): number {
     at += 6
     if (unit === 0) throw invalid(name, 'must not contain a NUL character')
     if (unit < 0xd800 || unit > 0xdfff) {
-      to += encoder.encodeInto(String.fromCharCode(unit), body.subarray(to)).written
+      to = putUnit(body, to, unit)
       continue
     }
     const isPair = unit < 0xdc00 && body[at] === BACKSLASH && body[at + 1] === LETTER_U
@@ -150,16 +150,37 @@ function withoutEscapes(body: Uint8Array, { start, end, name }: Text): number {
   return to
 }
 
+/** Writes a code unit that stands for itself as UTF-8 (RFC 3629), and answers where the next one goes. */
+function putUnit(body: Uint8Array, at: number, unit: number): number {
+  let to = at
+  if (unit < 0x80) {
+    body[to++] = unit
+    return to
+  }
+  if (unit < 0x800) body[to++] = 0xc0 | (unit >> 6)
+  else {
+    body[to++] = 0xe0 | (unit >> 12)
+    body[to++] = 0x80 | ((unit >> 6) & 0x3f)
+  }
+  body[to++] = 0x80 | (unit & 0x3f)
+  return to
+}
+
 /** The code unit that four hexadecimal digits say. */
 function unitAt(body: Uint8Array, at: number, end: number): number {
   if (at + 4 > end) throw notJson()
   let unit = 0
   for (let n = 0; n < 4; n++) {
-    const digit = Number.parseInt(String.fromCharCode(body[at + n] ?? 0), 16)
-    if (Number.isNaN(digit)) throw notJson()
-    unit = unit * 16 + digit
+    unit = unit * 16 + digitOf(body[at + n] ?? 0)
   }
   return unit
+}
+
+function digitOf(code: number): number {
+  if (code >= 0x30 && code <= 0x39) return code - 0x30
+  const letter = code | 0x20
+  if (letter >= 0x61 && letter <= 0x66) return letter - 0x57
+  throw notJson()
 }
 
 function utf8Of(bytes: Uint8Array): string {
