@@ -11,14 +11,15 @@ import type { TypedConfig } from './schema.ts'
 
 export async function livePipelineId(sql: Sql | SqlTx, ref: PipelineRef): Promise<PipelineId | null> {
   const [row] = await sql<{ id: PipelineId }[]>`
-    select id from pipeline
+    select id from pipeline p
     where ${isLive(sql, ref)}`
   return row?.id ?? null
 }
 
+/** For statements in which the pipeline is `p`. */
 const isLive = (sql: Sql | SqlTx, { namespace, layer, name, boundTo }: PipelineRef) => sql`
-  namespace = ${namespace} and layer = ${layer} and name = ${name} and deleted_at is null
-  ${boundTo === undefined ? sql`` : sql`and id = ${boundTo}`}`
+  p.namespace = ${namespace} and p.layer = ${layer} and p.name = ${name} and p.deleted_at is null
+  ${boundTo === undefined ? sql`` : sql`and p.id = ${boundTo}`}`
 
 /** Keeps the pipeline live, and its number of triggers as it is, until the transaction ends; `now` is read after that. */
 export async function lockForTriggers(
@@ -26,7 +27,7 @@ export async function lockForTriggers(
   ref: PipelineRef,
 ): Promise<{ pipelineId: PipelineId; triggers: number; now: Date } | null> {
   const locked = await tx<{ id: PipelineId }[]>`
-    select id from pipeline
+    select id from pipeline p
     where ${isLive(tx, ref)}
     for no key update`
   const [pipeline] = locked
@@ -54,8 +55,7 @@ export async function triggersOf(
 export async function triggerOf(sql: Sql, ref: PipelineRef, id: string): Promise<TriggerRow | null> {
   const [row] = await sql<TriggerRow[]>`
     select t.* from trigger t join pipeline p on p.id = t.pipeline_id
-    where t.id = ${id} and p.namespace = ${ref.namespace} and p.layer = ${ref.layer} and p.name = ${ref.name}
-      and p.deleted_at is null`
+    where t.id = ${id} and ${isLive(sql, ref)}`
   return row ?? null
 }
 
@@ -68,8 +68,7 @@ export async function lockTriggerOf(
   const [rows, [clock]] = await Promise.all([
     tx<TriggerRow[]>`
       select t.* from trigger t join pipeline p on p.id = t.pipeline_id
-      where t.id = ${id} and p.namespace = ${ref.namespace} and p.layer = ${ref.layer} and p.name = ${ref.name}
-        and p.deleted_at is null
+      where t.id = ${id} and ${isLive(tx, ref)}
       for update of t`,
     tx<{ now: Date }[]>`select clock_timestamp() as now`,
   ])
@@ -138,8 +137,7 @@ export async function setDependencies(tx: SqlTx, id: TriggerId, sources: readonl
 export async function removeTrigger(sql: Sql, ref: PipelineRef, id: string): Promise<boolean> {
   const removed = await sql`
     delete from trigger t using pipeline p
-    where t.id = ${id} and p.id = t.pipeline_id and p.namespace = ${ref.namespace} and p.layer = ${ref.layer}
-      and p.name = ${ref.name} and p.deleted_at is null
+    where t.id = ${id} and p.id = t.pipeline_id and ${isLive(sql, ref)}
     returning t.id`
   return removed.length > 0
 }

@@ -251,6 +251,21 @@ describe('what does not exist is 404', () => {
         ])
   })
 
+  test('a trigger of a pipeline that has taken the name of the one which the right was looked up for', async () => {
+    const { url, ref } = await newPipeline()
+    const { body } = await create(url, 'webhook', {})
+    const id = String(body.id)
+    const bound = { ...ref, boundTo: parts.deps.newId() }
+    for (const ask of [
+      () => triggers.get(bound, id),
+      () => triggers.update(bound, id, { enabled: false }),
+      () => triggers.remove(bound, id),
+    ])
+      expect(await ask().catch((error) => error.status)).toBe(404)
+    const [pipeline] = await parts.sql`select id from pipeline where name = ${ref.name}`
+    expect(await triggers.get({ ...ref, boundTo: pipeline?.id }, id)).toMatchObject({ id, enabled: true })
+  })
+
   test('a trigger that was deleted, once', async () => {
     const { url } = await newPipeline()
     const { body } = await create(url, 'cron_dependency', {
