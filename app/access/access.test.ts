@@ -8,7 +8,7 @@ import { landingZoneRoutes } from '../landing-zones/routes.ts'
 import { makeLandingZoneService } from '../landing-zones/service.ts'
 import { namespaceRoutes } from '../namespaces/routes.ts'
 import { pipelineRoutes } from '../pipelines/routes.ts'
-import { openParts, type Parts } from '../pipelines/test-parts.ts'
+import { openParts, type Parts, refusal } from '../pipelines/test-parts.ts'
 import type { App } from '../server.ts'
 import { sharingRoutes } from '../sharing/routes.ts'
 import { makeSharingService } from '../sharing/service.ts'
@@ -16,7 +16,7 @@ import { requestTo, testApp } from '../test-app.ts'
 import { makeCodeSight } from './code-sight.ts'
 import { makeEnforcement } from './enforcement.ts'
 import { fileWriting } from './guard.ts'
-import type { Enforcement, Resource } from './ports.ts'
+import { type Access, type Enforcement, EVERYTHING, type Resource } from './ports.ts'
 import { makeResources } from './resources.ts'
 import { makeSharing } from './sharing.ts'
 
@@ -214,6 +214,30 @@ describe('sharing', () => {
     ]
     expect(second.body).toMatchObject({ id: first.body.id, permission: 'read', grantor_id: 'ann' })
     expect(await statusOf('bob', 'PUT', pipeline.path, { description: 'x' })).toBe(403)
+  })
+
+  test('is refused to who has handed the resource over while it was decided', async () => {
+    const { sql, objects, deps } = parts
+    const pipeline = await newPipeline('ann')
+    const sharing = makeSharing({ sql, newId: deps.newId })
+    const service = makeSharingService({ resources: makeResources({ sql, objects }), sharing })
+    const ann: Access = {
+      owner: 'ann',
+      isAdmin: false,
+      visible: async () => EVERYTHING,
+      may: async () => {
+        await sharing.transferOwnership(pipeline.id, 'ann', 'bob')
+        return true
+      },
+    }
+    const request = {
+      grantee_id: 'ann',
+      resource_type: 'pipeline',
+      resource_id: pipeline.id,
+      permission: 'admin',
+    } as const
+    expect(await refusal(service.grant(request, ann))).toMatchObject({ status: 403 })
+    expect(await sharing.listGrants({ type: 'pipeline', id: pipeline.id })).toEqual([])
   })
 
   test('who has admin sees all grants, others those that concern them, strangers none', async () => {

@@ -44,8 +44,11 @@ export interface Grant {
 
 /** Stores what is shared with whom. Whether the caller may is decided before, by the Enforcement. */
 export interface Sharing {
-  /** What the same grantor gave the same grantee on the same resource is replaced. */
-  createGrant(grant: Omit<Grant, 'id' | 'createdAt'>): Promise<Grant>
+  /**
+   * What the same grantor gave the same grantee on the same resource is replaced. With `decidedFor`, the owner when the right
+   * to share was looked at, it is 403 once the resource has another, where grants are kept beside owners.
+   */
+  createGrant(grant: Omit<Grant, 'id' | 'createdAt'>, decidedFor?: string | null): Promise<Grant>
   listGrants(resource: Pick<Resource, 'type' | 'id'>): Promise<Grant[]>
   /** Null: there is no such grant. */
   grant(id: string): Promise<Grant | null>

@@ -1,6 +1,6 @@
 // Built-in sharing: grants are rows of the database that holds what they are about.
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
-import { invalid, notFound } from '../http/errors.ts'
+import { forbidden, invalid, notFound } from '../http/errors.ts'
 import type { NewId } from '../ids.ts'
 import type { Grant, Resource, Sharing } from './ports.ts'
 
@@ -12,9 +12,11 @@ export function makeSharing({ sql, newId }: { sql: Sql; newId: NewId }): Sharing
     resource_id as "resourceId", permission, created_at as "createdAt"`
 
   return {
-    async createGrant({ grantorId, granteeId, resourceType, resourceId, permission }) {
+    async createGrant({ grantorId, granteeId, resourceType, resourceId, permission }, decidedFor) {
       return sql.begin(async (tx) => {
-        await hold(tx, { type: resourceType, id: resourceId })
+        const { owner } = await hold(tx, { type: resourceType, id: resourceId })
+        if (decidedFor !== undefined && owner !== decidedFor)
+          throw forbidden(`the ${NAMES[resourceType]} has another owner by now`)
         const [held] = await tx<{ total: number }[]>`
           select count(*)::int as total from access_grant where resource_id = ${resourceId}`
         if (held !== undefined && held.total >= GRANTS_PER_RESOURCE)
@@ -65,11 +67,14 @@ export function makeSharing({ sql, newId }: { sql: Sql; newId: NewId }): Sharing
   }
 }
 
-/** Nobody deletes it until the transaction ends: a grant on nothing would wait for ever. 404 when it is gone. */
+/**
+ * Nobody deletes it or hands it over until the transaction ends: a grant on nothing would wait for ever. 404 when it is gone.
+ */
 async function hold(tx: SqlTx, { type, id }: Pick<Resource, 'type' | 'id'>) {
-  const rows = await tx`
-    select from ${tx(type)} where id = ${id} ${type === 'pipeline' ? tx`and deleted_at is null` : tx``} for share`
-  if (rows.length === 0) throw notFound(`${NAMES[type]} ${id}`)
+  const [held] = await tx<{ owner: string | null }[]>`
+    select owner from ${tx(type)} where id = ${id} ${type === 'pipeline' ? tx`and deleted_at is null` : tx``} for share`
+  if (held === undefined) throw notFound(`${NAMES[type]} ${id}`)
+  return held
 }
 
 const NAMES = { pipeline: 'pipeline', namespace: 'namespace', landing_zone: 'landing zone' }

@@ -22,13 +22,17 @@ export function makeSharingService({ resources, sharing }: SharingDeps) {
     async grant(request: CreateGrant, by: Access): Promise<AccessGrant> {
       const resource = await existing(request)
       if (!(await by.may(resource, 'admin'))) throw forbidden('sharing needs admin on the resource')
-      const grant = await sharing.createGrant({
-        grantorId: subjectOf(by),
-        granteeId: request.grantee_id,
-        resourceType: resource.type,
-        resourceId: resource.id,
-        permission: request.permission,
-      })
+      const grant = await sharing.createGrant(
+        {
+          grantorId: subjectOf(by),
+          granteeId: request.grantee_id,
+          resourceType: resource.type,
+          resourceId: resource.id,
+          permission: request.permission,
+        },
+        // Who hands it over while this is decided gives nothing away any more.
+        resource.owner,
+      )
       return shapeOf(grant)
     },
 
