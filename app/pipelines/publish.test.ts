@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { create } from '@bufbuild/protobuf'
 import { ValidatePipelineResponseSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { type Access, EVERYTHING, UNLIMITED } from '../access/ports.ts'
 import type { PublishDeps } from './publish.ts'
 import { bytes, openParts, type Parts, refusal } from './test-parts.ts'
 
@@ -60,6 +61,25 @@ describe('publish', () => {
     })
     expect(asked?.files?.map(({ path }) => path)).toEqual(['config.yaml', 'pipeline.sql'])
     expect(await parts.pipelines().runnable(ref)).toMatchObject({ landingZones: ['default.files'] })
+  })
+
+  test('vouches for nothing that its caller was given while it was under way', async () => {
+    const { sql } = parts
+    const { ref } = await created()
+    await sql`update pipeline set owner = 'mallory' where name = ${ref.name}`
+    const handedBy = async () =>
+      (await sql`select handed_by from pipeline where name = ${ref.name}`)[0]?.handed_by
+    const validate = async () => {
+      await sql`update pipeline set owner = 'bob', handed_by = '{mallory}' where name = ${ref.name}`
+      return null
+    }
+    const bob: Access = { ...UNLIMITED, owner: 'bob', isAdmin: false }
+    expect((await parts.pipelines({ validate }).publish(ref, '', null, EVERYTHING, bob)).kind).toBe(
+      'published',
+    )
+    expect(await handedBy()).toEqual(['mallory'])
+    expect((await parts.pipelines().publish(ref, '', null, EVERYTHING, bob)).kind).toBe('published')
+    expect(await handedBy()).toEqual([])
   })
 
   test('is refused with the answer of the validation, and then makes no version', async () => {

@@ -132,8 +132,11 @@ async function makeReady(
     await moveDraft(tx, pipeline, {
       event: { type: 'published', revision: draft.draftRevision },
       cause: `published v${number}`,
-      // Who owns it and publishes it vouches for what it does.
-      also: { ...published(number), ...(isVouchedBy(by, pipeline) ? { handedBy: [] } : {}) },
+      // Who owns it and publishes it vouches for what it does, unless they were given it after its files were listed.
+      also: {
+        ...published(number),
+        ...(isVouchedBy(by, draft) && isVouchedBy(by, pipeline) ? { handedBy: [] } : {}),
+      },
     })
     return {
       status: 'published',
