@@ -30,6 +30,9 @@ export const pipelines = pgTable(
     owner: text('owner'),
     /** Earlier owners, since its owner has published it: until then its code sees only what all of them see. */
     handedBy: text('handed_by').array().notNull().default(sql`'{}'::text[]`),
+    /** Owners before somebody vouched for the code: what is older than `vouchedVersion`, or no version, sees only what they see too. */
+    handedBefore: text('handed_before').array().notNull().default(sql`'{}'::text[]`),
+    vouchedVersion: integer('vouched_version'),
     description: text('description').notNull().default(''),
     /** The draft statechart: `{value, context, status}`; the columns below are written from it in the same UPDATE. */
     draftSnapshot: jsonb('draft_snapshot').notNull(),
