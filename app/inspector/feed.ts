@@ -21,7 +21,12 @@ interface Watcher {
   /** Id of the last step it has been told. */
   position: number
   isNew: boolean
+  /** Rejects when its reader may not see the instance any more. */
+  ask: Ask
+  isAsked: boolean
 }
+
+type Ask = () => Promise<void>
 
 interface Watched {
   machine: MachineName
@@ -47,6 +52,7 @@ export type InspectorFeeds = ReturnType<typeof makeInspectorFeeds>
 export function makeInspectorFeeds(
   inspector: Pick<InspectorService, 'snapshot' | 'after' | 'latestSteps' | 'movedSince'>,
   places: StreamPlaces,
+  { heartbeatMs = limits.sseHeartbeatMs as number } = {},
 ) {
   const watched = new Map<string, Watched>()
   const lists = new Map<MachineName, List>(
@@ -62,20 +68,23 @@ export function makeInspectorFeeds(
     setInterval(tellBlind, BLIND_MS),
     setInterval(refreshSome, limits.inspectorRefreshMs / REFRESH_TURNS),
     setInterval(() => {
-      for (const { watchers } of watched.values())
-        for (const { controller } of watchers) send(controller, ': still here\n\n')
+      for (const { watchers } of watched.values()) for (const watcher of watchers) void askAgain(watcher)
       // A list that is told too often asks once more; one that is told too rarely would be wrong.
       for (const list of lists.values()) list.hasChanged = true
-    }, limits.sseHeartbeatMs),
+    }, heartbeatMs),
   ]
   for (const timer of timers) timer.unref?.()
 
-  /** The snapshot, the steps after `position`, then whatever comes; ends with a final state. Null: too many streams. */
+  /**
+   * The snapshot, the steps after `position`, then whatever comes; ends with a final state, and when `ask`, which every
+   * heartbeat calls, rejects: a right that was revoked, or nobody who can say. Null: too many streams.
+   */
   function follow(
     machine: MachineName,
     id: string,
     position: number,
     client: string,
+    ask: Ask = async () => {},
   ): ReadableStream<Uint8Array> | null {
     const key = `${machine} ${id.toLowerCase()}`
     return stream(client, (controller) => {
@@ -89,7 +98,7 @@ export function makeInspectorFeeds(
         isStale: false,
       }
       watched.set(key, one)
-      const watcher: Watcher = { controller, position, isNew: true }
+      const watcher: Watcher = { controller, position, isNew: true, ask, isAsked: false }
       one.watchers.add(watcher)
       wakeOne(one)
       return () => {
@@ -153,6 +162,19 @@ export function makeInspectorFeeds(
   function end(controller: Controller) {
     close(controller)
     leaving.get(controller)?.()
+  }
+
+  async function askAgain(watcher: Watcher) {
+    if (watcher.isAsked) return
+    watcher.isAsked = true
+    try {
+      await watcher.ask()
+      send(watcher.controller, ': still here\n\n')
+    } catch {
+      end(watcher.controller)
+    } finally {
+      watcher.isAsked = false
+    }
   }
 
   /** Hints that a run has moved, or has another log line. */

@@ -8,15 +8,21 @@ import {
   setDefaultTimeout,
   test,
 } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
 import { store } from '../../machines/advance.ts'
 import type { RunEvent } from '../../machines/run.ts'
 import { newTrigger } from '../../machines/trigger.ts'
 import { addPipeline } from '../../workers/testing.ts'
+import { makeEnforcement } from '../access/enforcement.ts'
+import { makeResources } from '../access/resources.ts'
 import { systemClock } from '../clock.ts'
 import { makeStreamPlaces } from '../http/stream-places.ts'
 import { newId, type RunId } from '../ids.ts'
+import { openDiskStore } from '../objects/disk.ts'
 import { lockRuns, moveRun, saveRuns } from '../runs/moves.ts'
 import { requestTo, testApp } from '../test-app.ts'
 import { type InspectorFeeds, makeInspectorFeeds } from './feed.ts'
@@ -677,6 +683,55 @@ test('all of it takes the key, where there is one', async () => {
   expect(allowed.status).toBe(200)
   for (const path of ['/inspector', '/inspector/main.js'])
     expect([path, (await requestTo(locked, 'GET', path)).status]).toEqual([path, 200])
+})
+
+test('the stream of an instance ends for who may not see it any more, and goes on for others', async () => {
+  const { sql } = opened
+  const root = await mkdtemp(join(tmpdir(), 'sluice-inspector-'))
+  const objects = await openDiskStore(root, systemClock)
+  const inspector = makeInspectorService({ sql, clock: systemClock, runner: null })
+  const places = makeStreamPlaces({ streamsPerProcess: 10, streamsPerClient: 10 })
+  const often = makeInspectorFeeds(inspector, places, { heartbeatMs: 10 })
+  const verify = (userId: string) => ({ kind: 'user' as const, userId, name: userId, roles: [] })
+  const pro = testApp({
+    config: { edition: 'pro', apiKey: 'a-key' },
+    plugins: { auth: { tokens: { verify }, authorize: () => true }, describe: async () => ({}) },
+    ownership: { resources: makeResources({ sql, objects }), enforcement: makeEnforcement({ sql }) },
+    api: [inspectorRoutes(inspector, often)],
+  })
+  try {
+    const { id: pipelineId } = await pipeline('lent')
+    await sql`update pipeline set owner = 'ann' where id = ${pipelineId}`
+    await sql`
+      insert into access_grant (id, grantor_id, grantee_id, resource_type, resource_id, permission)
+      values (${newId()}, 'ann', 'bob', 'pipeline', ${pipelineId}, 'read')`
+    const path = `/api/v1/inspector/trigger/instances/${await trigger(pipelineId, {})}/events`
+    const follow = async (user: string) => {
+      const response = await requestTo(pro, 'GET', path, undefined, { authorization: `Bearer ${user}` })
+      if (response.body === null) throw new Error('no stream')
+      return response.body.pipeThrough(new TextDecoderStream()).getReader()
+    }
+    /** Until a heartbeat, or the end. */
+    const next = async (stream: Awaited<ReturnType<typeof follow>>) => {
+      for (;;) {
+        const { done, value } = await stream.read()
+        if (done) return 'ended'
+        if (value.includes(': still here')) return 'goes on'
+      }
+    }
+    const [anns, bobs] = [await follow('ann'), await follow('bob')]
+    expect([await next(anns), await next(bobs)]).toEqual(['goes on', 'goes on'])
+    await sql`delete from access_grant where resource_id = ${pipelineId}`
+    // What was asked before that may still be answered; twenty heartbeats later nothing is.
+    const heard: string[] = []
+    while (heard.at(-1) !== 'ended' && heard.length < 20) heard.push(await next(bobs))
+    expect([heard.at(-1), await next(anns)]).toEqual(['ended', 'goes on'])
+    await anns.cancel()
+  } finally {
+    often.stop()
+    await objects.close()
+    await rm(root, { recursive: true, force: true })
+  }
 })
 
 describe('to who sees only some pipelines', () => {

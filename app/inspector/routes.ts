@@ -1,5 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { askAgain } from '../access/bound.ts'
 import { notFound } from '../http/errors.ts'
 import { eventStream, lastEventId } from '../http/event-stream.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
@@ -104,7 +105,8 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
         const position =
           query.after === undefined ? lastEventId(headers['last-event-id']) : Number(query.after)
         const client = exchangeOf(request).client()
-        return asText(eventStream(feeds.follow(params.machine, params.id, position, client)))
+        const ask = () => askAgain(request)
+        return asText(eventStream(feeds.follow(params.machine, params.id, position, client, ask)))
       },
       {
         params: InstancePath,
