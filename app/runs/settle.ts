@@ -135,10 +135,13 @@ function archiveInputs(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Execut
     return facts.landingFileIds.map((id) => ({ run_id: run.id, attempt: run.snapshot.context.attempt, id }))
   })
   if (inputs.length === 0) return []
+  // As arrays they are read whether or not a row is looked for by them: ids that are none end the run, not the plan's choice.
+  const column = <K extends keyof (typeof inputs)[number]>(key: K) => inputs.map((input) => input[key])
   return [
     tx`input as materialized (
       select r.run_id, r.attempt, r.landing_file_id as id, r.zone_id, r.may_archive
-      from jsonb_to_recordset(${tx.json(inputs)}) as i(run_id uuid, attempt int, id uuid)
+      from unnest(${column('run_id')}::uuid[], ${column('attempt')}::int[], ${column('id')}::uuid[])
+        as i(run_id, attempt, id)
       join run_file r on r.run_id = i.run_id and r.attempt = i.attempt and r.landing_file_id = i.id)`,
     tx`archived as (
       update landing_file f set archived_by_run = i.run_id, archived_at = ${now}
