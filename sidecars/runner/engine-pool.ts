@@ -27,6 +27,8 @@ export interface EngineLease {
   instance(): Promise<number>
   /** As EngineProcess.call. */
   call<R extends EngineRequest>(request: R, signal?: AbortSignal): Promise<AnswerOf<R['kind']>>
+  /** Closes an instance before the others are. Throws as EngineProcess.call: giving the process back tries it again. */
+  close(number: number): Promise<void>
   /** Gives the process back, or ends it if it is not fit for another run. Resolves when nothing of the run is left. */
   release(): Promise<void>
 }
@@ -130,14 +132,20 @@ export function makeEnginePool({ directory, size, leasesMax, wall, log }: Engine
 
   function leaseOf(engine: Engine): EngineLease {
     const { process } = engine
-    const used: number[] = []
+    const used = new Set<number>()
     let isSpoilt = false
+
+    async function close(number: number): Promise<void> {
+      await process.call({ kind: 'close', number }, AbortSignal.timeout(limits.closeMs))
+      used.delete(number)
+    }
+
     return {
       pid: process.pid,
       directory: engine.directory,
       async instance() {
         const number = await (engine.known.spares.shift() ?? prepare(engine))
-        used.push(number)
+        used.add(number)
         return number
       },
       async call(request, signal) {
@@ -149,10 +157,10 @@ export function makeEnginePool({ directory, size, leasesMax, wall, log }: Engine
           throw error
         }
       },
+      close,
       async release() {
         try {
-          for (const number of used)
-            await process.call({ kind: 'close', number }, AbortSignal.timeout(limits.closeMs))
+          for (const number of used) await close(number)
         } catch {
           // What cannot be closed would live on.
           isSpoilt = true

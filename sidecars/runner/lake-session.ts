@@ -102,19 +102,25 @@ export async function openInstance(
   { paths = [], profilePath }: { paths?: readonly string[]; profilePath?: string } = {},
 ): Promise<number> {
   const number = await engine.instance()
-  await engine.call(
-    {
-      kind: 'open',
-      number,
-      tempDirectory: join(directory, `spill-${number}`),
-      allowedDirectories: [directory],
-      allowedPaths: [...paths, ...tables.flatMap((table) => table.paths)],
-      profilePath,
-      tables: tables.map(viewOf),
-    },
-    signal,
-  )
-  return number
+  try {
+    await engine.call(
+      {
+        kind: 'open',
+        number,
+        tempDirectory: join(directory, `spill-${number}`),
+        allowedDirectories: [directory],
+        allowedPaths: [...paths, ...tables.flatMap((table) => table.paths)],
+        profilePath,
+        tables: tables.map(viewOf),
+      },
+      signal,
+    )
+    return number
+  } catch (error) {
+    // Nobody else knows it.
+    await engine.close(number).catch(() => {})
+    throw error
+  }
 }
 
 /** What an instance shows a table as. */

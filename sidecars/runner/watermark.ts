@@ -47,6 +47,11 @@ export async function watermarkOf(
   const input = { name, schema, paths, locations: [], rowCount: 0 }
   const number = await openInstance(engine, [input], directory, signal)
   const sql = `SELECT max(${quoteName(field.name)}) FROM ${tableExpression(name)}`
-  const { first } = await engine.call({ kind: 'judge', number, sql, sampleRows: 0 }, signal)
-  return { value: first, warning: null }
+  try {
+    const { first } = await engine.call({ kind: 'judge', number, sql, sampleRows: 0 }, signal)
+    return { value: first, warning: null }
+  } finally {
+    // One engine may see many previews. What cannot be closed is not forgotten by its lease.
+    await engine.close(number).catch(() => {})
+  }
 }

@@ -1,0 +1,68 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { create } from '@bufbuild/protobuf'
+import { openTestCatalog, type TestCatalog } from '../../app/catalog/test-catalog.ts'
+import { LakeAccessSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { makeLog } from '../log.ts'
+import { openObjectCache } from '../object-cache.ts'
+import { chooseWall } from '../sandbox/wall.ts'
+import { type EnginePool, makeEnginePool } from './engine-pool.ts'
+import { makeLake } from './lake-session.ts'
+import { watermarkOf } from './watermark.ts'
+
+setDefaultTimeout(30_000)
+
+const MIB = 1_048_576
+const name = { namespace: 'default', layer: 'silver', name: 'grown' } as const
+
+let catalog: TestCatalog
+let pool: EnginePool
+let directory: string
+beforeAll(async () => {
+  catalog = await openTestCatalog()
+  directory = await mkdtemp(join(tmpdir(), 'sluice-watermark-'))
+  const log = makeLog('test', 'text', () => {})
+  pool = makeEnginePool({
+    directory: join(directory, 'engines'),
+    size: { threads: 1, memoryLimitBytes: 100 * MIB, tempLimitBytes: MIB },
+    leasesMax: 1,
+    wall: await chooseWall('auto', { readable: [directory], writable: [] }, log),
+    log,
+  })
+})
+afterAll(async () => {
+  await pool.stop()
+  await catalog.close()
+  await rm(directory, { recursive: true })
+})
+
+test('finding a watermark leaves nothing with the engine, which may see many previews', async () => {
+  const attempt = await catalog.attempt(name)
+  const { metadata: table } = await attempt.write('SELECT range AS id FROM range(10)', 'overwrite')
+  const { signal } = new AbortController()
+  const cache = await openObjectCache(join(directory, 'cache'), MIB)
+  const lake = makeLake({ lakeDir: null, cache })(
+    create(LakeAccessSchema, {
+      catalogUrl: `${catalog.url}/catalog`,
+      objectsUrl: `${catalog.url}/lake/objects`,
+      warehouse: `sluice@${attempt.branch}`,
+      token: attempt.token,
+    }),
+    signal,
+  )
+  const engine = await pool.take()
+  const place = { lake, engine, directory: engine.directory, python: null, clear: async () => {} }
+  expect(await watermarkOf({ name, table, column: 'id' }, place, signal)).toEqual({
+    value: '9',
+    warning: null,
+  })
+  // The first of the lease.
+  const again = engine.call({ kind: 'judge', number: 1, sql: 'SELECT 1', sampleRows: 0 })
+  await expect(again).rejects.toThrow('there is no instance 1')
+  lake.close()
+  await engine.release()
+  // What was closed before is not closed once more.
+  expect((await pool.take()).pid).toBe(engine.pid)
+})
