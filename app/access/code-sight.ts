@@ -105,14 +105,16 @@ function commonAmong(a: 'all' | readonly string[], b: 'all' | readonly string[])
 
 /**
  * The owner of a run's pipeline, or else of its namespace, who is its administrator then; null: it is nobody's. And who has
- * handed it over without its owner having published it since.
+ * handed it over without anybody having vouched since for the code that this run has fixed when it was requested.
  */
 async function ownersOfRun(
   sql: Sql,
   runId: string,
 ): Promise<{ pipelineId: string | null; owner: string | null; handedBy: readonly string[] }> {
   const [row] = await sql<{ pipelineId: string; owner: string | null; handedBy: string[] }[]>`
-    select p.id as "pipelineId", coalesce(p.owner, n.owner) as owner, p.handed_by as "handedBy"
+    select p.id as "pipelineId", coalesce(p.owner, n.owner) as owner,
+      p.handed_by || case when coalesce(r.version_number, 0) < p.vouched_version then p.handed_before else '{}' end
+        as "handedBy"
     from run r join pipeline p on p.id = r.pipeline_id left join namespace n on n.name = p.namespace
     where r.id = ${runId}`
   return row ?? { pipelineId: null, owner: null, handedBy: [] }

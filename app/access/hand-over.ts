@@ -1,5 +1,5 @@
 // What happens to grants when a thing changes hands or goes: always in the transaction of that.
-import { and, eq, sql } from 'drizzle-orm'
+import { and, type Column, eq, sql } from 'drizzle-orm'
 import type { Tx } from '../../drizzle/client.ts'
 import { accessGrants, pipelines } from '../../drizzle/schema/index.ts'
 import { forbidden } from '../http/errors.ts'
@@ -8,7 +8,8 @@ import type { Access, Resource } from './ports.ts'
 /**
  * To be called for a locked row, before its owner changes. 403 unless `by` is its owner or an administrator. What others
  * had given the old owner would leave them with all that they hand over, so it goes; other grants stay. As after a
- * transfer, the code of a pipeline sees no more than the old owner, until the new one publishes it.
+ * transfer, the code of a pipeline sees no more than the old owner, until the new one publishes it; of what an administrator
+ * hands over, only what is older than the published version.
  */
 export async function handOver(
   tx: Tx,
@@ -19,10 +20,18 @@ export async function handOver(
   if (to === owner) return
   if (!by.isAdmin && (owner === null || owner !== by.owner)) throw forbidden('only the owner hands it over')
   if (owner === null) return
-  if (type === 'pipeline' && !by.isAdmin)
+  if (type === 'pipeline')
     await tx
       .update(pipelines)
-      .set({ handedBy: sql`array_append(array_remove(${pipelines.handedBy}, ${owner}), ${owner}::text)` })
+      .set(
+        by.isAdmin
+          ? {
+              handedBefore: withLast(pipelines.handedBefore, owner),
+              // A draft has no number: nobody can tell which of its states was vouched for.
+              vouchedVersion: sql`coalesce(${pipelines.publishedVersion}, 1)`,
+            }
+          : { handedBy: withLast(pipelines.handedBy, owner) },
+      )
       .where(eq(pipelines.id, id))
   await tx
     .delete(accessGrants)
@@ -30,6 +39,9 @@ export async function handOver(
       and(ofResource({ type, id }), eq(accessGrants.granteeId, owner), eq(accessGrants.permission, 'admin')),
     )
 }
+
+const withLast = (owners: Column, owner: string) =>
+  sql`array_append(array_remove(${owners}, ${owner}), ${owner}::text)`
 
 /** With what they are about: whatever takes its name later is another thing. */
 export const deleteGrantsOf = async (tx: Tx, resource: Pick<Resource, 'type' | 'id'>): Promise<void> => {

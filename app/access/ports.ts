@@ -56,7 +56,8 @@ export interface Sharing {
   revokeGrant(id: string): Promise<boolean>
   /**
    * Atomic. False: `from` is not the owner any more. Unless an administrator vouches for it, the pipeline's code sees no more
-   * than `from` sees, until the new owner publishes it: nobody asked them whether they want to lend it their eyes.
+   * than `from` sees, until the new owner publishes it: nobody asked them whether they want to lend it their eyes. Who vouches
+   * does so for the published version: runs of an older one, or of a draft without any, see no more than `from` all the same.
    */
   transferOwnership(
     pipelineId: string,

@@ -49,11 +49,14 @@ export function makeSharing({ sql, newId }: { sql: Sql; newId: NewId }): Sharing
 
     /** Of two at once one waits for the other, and then finds another owner than it was told. */
     async transferOwnership(pipelineId, from, to, isVouchedFor = false) {
+      const last = (owners: string) => sql`array_append(array_remove(${sql(owners)}, owner), owner)`
+      const remembered = isVouchedFor
+        ? sql`handed_before = ${last('handed_before')}, vouched_version = coalesce(published_version, 1)`
+        : sql`handed_by = ${last('handed_by')}`
       return sql.begin(async (tx) => {
         const { count } = await tx`
-          update pipeline set owner = ${to}, updated_at = clock_timestamp(),
-            handed_by = case when ${isVouchedFor} or owner is null or owner = ${to} then handed_by
-              else array_append(array_remove(handed_by, owner), owner) end
+          update pipeline set owner = ${to}, updated_at = clock_timestamp()
+            ${from === null || from === to ? tx`` : tx`, ${remembered}`}
           where id = ${pipelineId} and owner is not distinct from ${from} and deleted_at is null`
         if (count === 0) return false
         // What others gave the old owner would leave them with all that they hand over.

@@ -10,7 +10,7 @@ import { seesEverything, tablesSeen, zonesSeen } from '../access/sight.ts'
 import { answerOnceTyped, type IdempotencyKey } from '../http/idempotency.ts'
 import type { NewId } from '../ids.ts'
 import type { ObjectStore } from '../objects/port.ts'
-import { lockPipeline, moveDraft } from './draft.ts'
+import { lockPipeline, moveDraft, type PipelineRow } from './draft.ts'
 import { draftObjects, pinsOf, readCode, sourceFileOf } from './draft-files.ts'
 import { addVersion, livePipeline } from './queries.ts'
 import { noPipeline, type PipelineRef, prefixOf } from './ref.ts'
@@ -135,7 +135,7 @@ async function makeReady(
       // Who owns it and publishes it vouches for what it does, unless they were given it after its files were listed.
       also: {
         ...published(number),
-        ...(isVouchedBy(by, draft) && isVouchedBy(by, pipeline) ? { handedBy: [] } : {}),
+        ...(isVouchedBy(by, draft) && isVouchedBy(by, pipeline) ? vouched(pipeline, number) : {}),
       },
     })
     return {
@@ -148,6 +148,12 @@ async function makeReady(
   }
   return { perform }
 }
+
+/** Only for this version and what comes after it: what was published before is in runs that are still to start. */
+const vouched = ({ handedBy, handedBefore }: PipelineRow, number: number) =>
+  handedBy.length === 0
+    ? {}
+    : { handedBy: [], handedBefore: [...new Set([...handedBefore, ...handedBy])], vouchedVersion: number }
 
 const isVouchedBy = (by: Access, { owner }: { owner: string | null }) =>
   by.isAdmin || (owner !== null && owner === by.owner)
