@@ -349,6 +349,29 @@ describe('code that changes hands', () => {
     return runId
   }
 
+  test('becomes the namespace’s owner’s with the namespace, rather than read what is nobody’s', async () => {
+    const { sql } = parts
+    const space = await newNamespace('mallory')
+    const [inside, nobodys, others] = [
+      await newPipeline('key', space.name),
+      await newPipeline('key'),
+      await newPipeline('root', space.name),
+    ]
+    const zone = { namespace: space.name, name: `z${++made}` }
+    expect(await statusOf('key', 'POST', '/landing-zones', zone)).toBe(201)
+    const runId = await requested(inside)
+    const sight = makeCodeSight({ sql, enforcement, admins: [] })
+    const seesNobodys = async () => (await sight.ofRun(runId)).pipelines.includes(nobodys.id)
+    expect(await seesNobodys()).toBe(false)
+    expect(await statusOf('mallory', 'DELETE', `/namespaces/${space.name}`)).toBe(204)
+    expect(await seesNobodys()).toBe(false)
+    const ownerOf = async (path: string) => (await call('root', 'GET', path)).body.owner
+    expect(await ownerOf(inside.path)).toBe('mallory')
+    expect(await ownerOf(`/landing-zones/${space.name}/${zone.name}`)).toBe('mallory')
+    expect(await ownerOf(others.path)).toBe('root')
+    expect(await ownerOf(nobodys.path)).toBeNull()
+  })
+
   test('sees no more than who handed it over, until its new owner has published it', async () => {
     const { sql } = parts
     const [trap, victims, own] = [

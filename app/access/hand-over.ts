@@ -1,7 +1,7 @@
 // What happens to grants when a thing changes hands or goes: always in the transaction of that.
-import { and, type Column, eq, sql } from 'drizzle-orm'
+import { and, type Column, eq, isNull, sql } from 'drizzle-orm'
 import type { Tx } from '../../drizzle/client.ts'
-import { accessGrants, pipelines } from '../../drizzle/schema/index.ts'
+import { accessGrants, landingZones, pipelines } from '../../drizzle/schema/index.ts'
 import { forbidden } from '../http/errors.ts'
 import type { Access, Resource } from './ports.ts'
 
@@ -42,6 +42,17 @@ export async function handOver(
 
 const withLast = (owners: Column, owner: string) =>
   sql`array_append(array_remove(${owners}, ${owner}), ${owner}::text)`
+
+/**
+ * What is nobody's in a namespace works with the eyes of its owner. When the namespace goes it becomes theirs: were it nobody's
+ * still, its code would see all that is nobody's.
+ */
+export async function leaveToOwner(tx: Tx, namespace: string, owner: string): Promise<void> {
+  const isNobodys = ({ namespace: at, owner: by }: typeof pipelines | typeof landingZones) =>
+    and(eq(at, namespace), isNull(by))
+  await tx.update(pipelines).set({ owner }).where(isNobodys(pipelines))
+  await tx.update(landingZones).set({ owner }).where(isNobodys(landingZones))
+}
 
 /** With what they are about: whatever takes its name later is another thing. */
 export const deleteGrantsOf = async (tx: Tx, resource: Pick<Resource, 'type' | 'id'>): Promise<void> => {

@@ -66,10 +66,16 @@ export async function describeNamespace(
   return rows.length > 0
 }
 
-/** Its id; null: there was none. */
-export async function removeNamespace(db: Queryable, ref: NamespaceRef): Promise<string | null> {
-  const [row] = await db.delete(namespaces).where(named(ref)).returning({ id: namespaces.id })
-  return row?.id ?? null
+/** What it was; null: there was none. */
+export async function removeNamespace(
+  db: Queryable,
+  ref: NamespaceRef,
+): Promise<Pick<Row, 'id' | 'owner'> | null> {
+  const [row] = await db
+    .delete(namespaces)
+    .where(named(ref))
+    .returning({ id: namespaces.id, owner: namespaces.owner })
+  return row ?? null
 }
 
 const shapeOf = (row: Row): Namespace => ({

@@ -1,5 +1,5 @@
 import type { Db } from '../../drizzle/client.ts'
-import { deleteGrantsOf } from '../access/hand-over.ts'
+import { deleteGrantsOf, leaveToOwner } from '../access/hand-over.ts'
 import { EVERYTHING } from '../access/ports.ts'
 import { alreadyExists, forbidden, invalid, notFound } from '../http/errors.ts'
 import type { Page } from '../http/pagination.ts'
@@ -37,14 +37,17 @@ export const makeNamespaceService = ({ db }: { db: Db }) => ({
     if (!(await describeNamespace(db, { ...ref, description }))) throw notFound(`namespace ${ref.name}`)
   },
 
-  /** What the namespace contains stays and keeps working. */
+  /** What the namespace contains stays and keeps working; what was nobody's there is its owner's from now on. */
   async remove(ref: NamespaceRef) {
     const { name } = ref
     if (name === DEFAULT) throw forbidden(`namespace ${DEFAULT} cannot be deleted`)
     const isRemoved = await db.transaction(async (tx) => {
-      const id = await removeNamespace(tx, ref)
-      if (id !== null) await deleteGrantsOf(tx, { type: 'namespace', id })
-      return id !== null
+      const removed = await removeNamespace(tx, ref)
+      if (removed === null) return false
+      const { id, owner } = removed
+      await deleteGrantsOf(tx, { type: 'namespace', id })
+      if (owner !== null) await leaveToOwner(tx, name, owner)
+      return true
     })
     if (!isRemoved) throw notFound(`namespace ${name}`)
   },
