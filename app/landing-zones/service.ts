@@ -3,6 +3,8 @@ import { deleteGrantsOf, handOver } from '../access/hand-over.ts'
 import { type Access, EVERYTHING, UNLIMITED } from '../access/ports.ts'
 import { alreadyExists, notFound } from '../http/errors.ts'
 import type { Page } from '../http/pagination.ts'
+import { zoneSource } from '../triggers/config.ts'
+import { forgetOthers } from '../triggers/listeners.ts'
 import { noZone } from './arrivals.ts'
 import { checkExpectedSchema } from './expected-schema.ts'
 import {
@@ -50,6 +52,13 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
     return file
   }
 
+  const insertOwned = (given: Parameters<typeof insertZone>[1] & { owner: string }) =>
+    db.transaction(async (tx) => {
+      const zone = await insertZone(tx, given)
+      if (zone !== null) await forgetOthers(tx, zoneSource(given), given.owner)
+      return zone
+    })
+
   return {
     /** As far as the caller sees them. */
     async list(namespace: string | undefined, page: Page, { zones: seen } = EVERYTHING) {
@@ -59,7 +68,8 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
 
     async create({ namespace, name, description = '' }: CreateZone, owner: string | null = null) {
       await requireNamespace(namespace)
-      const zone = await insertZone(db, { id: newId(), namespace, name, description, owner })
+      const given = { id: newId(), namespace, name, description, owner }
+      const zone = await (owner === null ? insertZone(db, given) : insertOwned({ ...given, owner }))
       if (zone === null) throw alreadyExists(`landing zone ${namespace}.${name}`)
       return { id: zone.id, namespace, name, description, created_at: zone.createdAt.toISOString() }
     },

@@ -9,6 +9,7 @@ import { type Page, pageOf, sortOf } from '../http/pagination.ts'
 import type { NewId, PipelineId } from '../ids.ts'
 import type { Log } from '../log.ts'
 import type { ObjectStore } from '../objects/port.ts'
+import { forgetOthers } from '../triggers/listeners.ts'
 import {
   type DeletionDeps,
   finishDeletion,
@@ -88,6 +89,7 @@ export function makePipelineService(deps: PipelineDeps) {
         throw alreadyExists(`pipeline ${namespace}.${layer}.${name}`)
       await removeLeftFiles(tx, objects, prefix)
       await putAll(objects, prefix, files)
+      if (owner !== null) await forgetOthers(tx, `pipeline:${namespace}.${layer}.${name}`, owner)
     })
     const { last_run: _, ...created } = shapeOf(await existing(ref))
     return { ...created, files_created: files.map(([file]) => prefix + file) }

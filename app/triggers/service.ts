@@ -113,8 +113,11 @@ export function makeTriggerService({ sql, newId }: TriggerDeps) {
         setDue(trigger, nextAfter(cron, now))
       await saveTriggers(tx, [trigger], now)
       const config = typed.type === 'webhook' ? locked.row.config : typed.config
-      const changed = await changeTrigger(tx, locked.row.id, { config, source: sourceOf(typed), now })
-      if (typed.type === 'cron_dependency') await setDependencies(tx, locked.row.id, dependenciesOf(typed))
+      // What it hears stays, too: it may have forgotten a name that is another thing's by now.
+      const source = change.config === undefined ? locked.row.source : sourceOf(typed)
+      const changed = await changeTrigger(tx, locked.row.id, { config, source, now })
+      if (typed.type === 'cron_dependency' && change.config !== undefined)
+        await setDependencies(tx, locked.row.id, dependenciesOf(typed))
       return changed
     })
     if (row === null) throw await noTrigger(ref, id)

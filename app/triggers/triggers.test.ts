@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { systemClock } from '../clock.ts'
 import type { PipelineId } from '../ids.ts'
+import { makeLandingZoneService } from '../landing-zones/service.ts'
 import { limits } from '../limits.ts'
 import { openParts, type Parts } from '../pipelines/test-parts.ts'
 import { requestTo, testApp } from '../test-app.ts'
@@ -399,6 +401,77 @@ describe('an update', () => {
       cooldown_seconds: 7,
       config: { cron_expr: '0 7 * * *' },
     })
+  })
+})
+
+describe('a name that somebody else’s thing has taken', () => {
+  const ownedPipeline = async (owner: string | null) => {
+    const ref = { namespace: 'default', layer: 'bronze' as const, name: `p${made++}` }
+    await parts.pipelines().create(ref, owner)
+    return ref
+  }
+  const dependenciesOf = async (id: string) =>
+    (await parts.sql`select source from trigger_dependency where trigger_id = ${id} order by source`).map(
+      (row) => row.source,
+    )
+
+  test('is heard no more until the configuration is given anew; what one owns oneself, and what is nobody’s, is heard on', async () => {
+    const { sql, deps } = parts
+    const zones = makeLandingZoneService({ ...deps, clock: systemClock })
+    const [mallorys, anns, other] = [
+      await ownedPipeline('mallory'),
+      await ownedPipeline('ann'),
+      await ownedPipeline('ann'),
+    ]
+    const upstream = await ownedPipeline('mallory')
+    const zone = { namespace: 'default', name: `z${made++}` }
+    await zones.create(zone, 'mallory')
+    const upload = {
+      type: 'landing_zone_upload' as const,
+      config: { namespace: 'default', zone_name: zone.name },
+    }
+    const upstreamName = `default.bronze.${upstream.name}`
+    const otherName = `default.bronze.${other.name}`
+    const success = {
+      type: 'pipeline_success' as const,
+      config: { namespace: 'default', layer: 'bronze', pipeline: upstream.name },
+    }
+    const waits = {
+      type: 'cron_dependency' as const,
+      config: { cron_expr: '0 6 * * *', dependencies: [upstreamName, otherName] },
+    }
+    const add = async (ref: typeof mallorys) => ({
+      zone: (await triggers.create(ref, { ...upload, enabled: false })).id,
+      success: (await triggers.create(ref, success)).id,
+      waits: (await triggers.create(ref, waits)).id,
+    })
+    const [hers, annsOwn] = [await add(mallorys), await add(anns)]
+    const heard = async ({ zone, success, waits }: typeof hers) => [
+      (await rowOf(zone))?.source,
+      (await rowOf(success))?.source,
+      ...(await dependenciesOf(waits)),
+    ]
+    const sources = [`zone:default.${zone.name}`, `pipeline:${upstreamName}`]
+    const whole = [...sources, ...[upstreamName, otherName].map((name) => `pipeline:${name}`).sort()]
+    const recreate = async (owner: string | null) => {
+      await sql`delete from landing_zone where name = ${zone.name}`
+      await sql`update pipeline set deleted_at = clock_timestamp() where name = ${upstream.name}`
+      await zones.create(zone, owner)
+      await parts.pipelines().create(upstream, owner)
+    }
+
+    await recreate(null)
+    expect([await heard(hers), await heard(annsOwn)]).toEqual([whole, whole])
+    await recreate('ann')
+    const deaf = [null, null, `gone:pipeline:${upstreamName}`, `pipeline:${otherName}`]
+    expect([await heard(hers), await heard(annsOwn)]).toEqual([deaf, whole])
+    for (const id of Object.values(hers))
+      await triggers.update(mallorys, id, { enabled: true, cooldown_seconds: 1 })
+    expect(await heard(hers)).toEqual(deaf)
+    await triggers.update(mallorys, hers.zone, { config: upload.config })
+    await triggers.update(mallorys, hers.success, { config: success.config })
+    await triggers.update(mallorys, hers.waits, { config: waits.config })
+    expect(await heard(hers)).toEqual(whole)
   })
 })
 
