@@ -7,7 +7,7 @@ import { type Bench, closeBench, openBench, simulate } from './simulate.ts'
 setDefaultTimeout(240_000)
 
 /** A few; `.ci/run` plays hundreds. */
-const SEEDS = 15
+const SEEDS = 8
 
 let server: TestPostgres
 const benches: Bench[] = []
@@ -43,7 +43,7 @@ test(`the invariants hold in ${SEEDS} seeds`, async () => {
 test('a seed is the same story in another database, whatever has been played before it', async () => {
   const fresh = await newBench()
   const used = benches[0] ?? (await newBench())
-  for (const seed of [3, 17, 29]) {
+  for (const seed of [3, 17]) {
     const [one, other] = [await simulate(used, seed), await simulate(fresh, seed)]
     expect(other.story).toEqual(one.story)
     expect(other.digest).toBe(one.digest)
