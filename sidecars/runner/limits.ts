@@ -32,7 +32,7 @@ export const limits = {
   /** Files of landing zones, and calls that read them, whose rows are kept in the engine. */
   previewKeptBytes: 32 * MIB,
   previewKeptCalls: 8,
-  /** Reading them: the next preview waits for it. */
+  /** Reading all of them: the next preview waits for it. */
   previewFillMs: 10_000,
   /** What people's Python says goes into the answer. */
   previewLogLines: 1_000,

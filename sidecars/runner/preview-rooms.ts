@@ -25,9 +25,18 @@ export interface PreviewRoom {
 
 export type PreviewRooms = ReturnType<typeof makePreviewRooms>
 
-export function makePreviewRooms(log: Log) {
-  /** By pipeline, the one used last at the end; null: it came to nothing. */
-  const rooms = new Map<string, { room: Promise<PreviewRoom | null>; since: number }>()
+/** A room whose rows may still be read. */
+interface Kept {
+  /** Null: it came to nothing. */
+  room: Promise<PreviewRoom | null>
+  filling: AbortController
+  since: number
+}
+
+/** `fillMs`: what reading all rows of one room may take. */
+export function makePreviewRooms(log: Log, fillMs: number = limits.previewFillMs) {
+  /** By pipeline, the one used last at the end. */
+  const rooms = new Map<string, Kept>()
   const sweep = setInterval(() => {
     const before = performance.now() - limits.previewRoomMs
     for (const [key, { since }] of rooms) if (since < before) leave(key)
@@ -37,7 +46,13 @@ export function makePreviewRooms(log: Log) {
   function leave(key: string): void {
     const known = rooms.get(key)
     rooms.delete(key)
-    void known?.room.then((room) => room && clear(room))
+    if (known !== undefined) abandon(known)
+  }
+
+  /** What is not read yet is read for nobody. */
+  function abandon({ room, filling }: Kept): void {
+    filling.abort(new Error('nobody waits for the room'))
+    void room.then((filled) => filled && clear(filled))
   }
 
   async function clear({ place }: PreviewRoom): Promise<void> {
@@ -48,25 +63,42 @@ export function makePreviewRooms(log: Log) {
 
   return {
     clear,
-    /** The room of a pipeline, which is the caller's then; null: there is none. */
-    async take(key: string): Promise<PreviewRoom | null> {
+    /**
+     * The room of a pipeline, which is the caller's then; null: there is none. Waits until its rows are read; throws the
+     * signal's reason, and the room is cleared then.
+     */
+    async take(key: string, signal: AbortSignal): Promise<PreviewRoom | null> {
+      signal.throwIfAborted()
       const known = rooms.get(key)
+      if (known === undefined) return null
       rooms.delete(key)
-      return (await known?.room) ?? null
+      const { promise: gone, reject } = Promise.withResolvers<never>()
+      const leaveIt = () => reject(signal.reason)
+      signal.addEventListener('abort', leaveIt, { once: true })
+      try {
+        return await Promise.race([known.room, gone])
+      } catch (error) {
+        abandon(known)
+        throw error
+      } finally {
+        signal.removeEventListener('abort', leaveIt)
+      }
     },
     /** Keeps a room, with the rows of these calls. */
     put(key: string, room: PreviewRoom, calls: readonly string[]): void {
       leave(key)
       for (const oldest of [...rooms.keys()].slice(0, Math.max(0, rooms.size - limits.previewRooms + 1)))
         leave(oldest)
-      const filled = fill(room, calls).then(
+      const filling = new AbortController()
+      const deadline = AbortSignal.any([filling.signal, AbortSignal.timeout(fillMs)])
+      const filled = fill(room, calls, deadline).then(
         () => room,
         async () => {
           await clear(room)
           return null
         },
       )
-      rooms.set(key, { room: filled, since: performance.now() })
+      rooms.set(key, { room: filled, filling, since: performance.now() })
     },
   }
 }
@@ -75,6 +107,7 @@ export function makePreviewRooms(log: Log) {
 async function fill(
   { place, instance, kept, refused }: PreviewRoom,
   calls: readonly string[],
+  deadline: AbortSignal,
 ): Promise<void> {
   for (const call of calls) {
     const number = kept.length + refused.size
@@ -82,8 +115,7 @@ async function fill(
     if (refused.has(call) || kept.some((known) => known.call === call)) continue
     const one = { call, table: tableFor(call, number) }
     try {
-      const late = AbortSignal.timeout(limits.previewFillMs)
-      await place.engine.call({ kind: 'run', number: instance, sql: keepSql(one) }, late)
+      await place.engine.call({ kind: 'run', number: instance, sql: keepSql(one) }, deadline)
       kept.push(one)
     } catch (error) {
       if (!(error instanceof EngineFault) || error.kind === 'out_of_memory') throw error

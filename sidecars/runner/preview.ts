@@ -89,7 +89,7 @@ async function inPlace(
   signal: AbortSignal,
 ): Promise<PreviewAnswer> {
   const needsPython = request.type === 'python'
-  const known = needsPython ? null : await means.rooms.take(keyOf(request))
+  const known = needsPython ? null : await means.rooms.take(keyOf(request), signal)
   const again = known && (await inRoom(known, means, request, signal))
   if (again !== null) return again
   const place = await openWorkplace(means, accessOf(request), signal, { needsPython }).catch(
