@@ -16,8 +16,10 @@ export type EngineRequest =
   /** Checks a text and, where it reads no tables but these, runs it at once. */
   | ({ kind: 'ask'; sql: string; among: readonly string[] } & Pick<
       Run,
-      'catalog' | 'define' | 'keep' | 'rowsLimit' | 'bytesLimit'
+      'catalog' | 'define' | 'rowsLimit' | 'bytesLimit'
     >)
+  /** Reads the rows of a table into memory, unless they need more of it: defined by an earlier call. */
+  | { kind: 'keep'; view: ViewName; bytesMax: number }
 
 export interface Run {
   /** As `check` answered it. */
@@ -28,8 +30,6 @@ export interface Run {
   drop: readonly ViewName[]
   /** Of those that earlier queries have used, none but these may be there; null: any. */
   places: readonly Place[] | null
-  /** Defined by an earlier query: afterwards, their rows are read into memory. */
-  keep: readonly ViewName[]
   rowsLimit: number
   bytesLimit: number
 }
@@ -72,6 +72,8 @@ const answers = {
   run: Rows,
   /** Without rows it has not been run. */
   ask: Type.Object({ statement: Checked, rows: Type.Union([Rows, Type.Null()]) }),
+  /** What they take, about; null: they stay where they are. */
+  keep: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()]),
 }
 
 export type AnswerOf<Kind extends RequestKind> = Static<(typeof answers)[Kind]>
@@ -82,6 +84,7 @@ const answerChecks = {
   check: TypeCompiler.Compile(answers.check),
   run: TypeCompiler.Compile(answers.run),
   ask: TypeCompiler.Compile(answers.ask),
+  keep: TypeCompiler.Compile(answers.keep),
 }
 export const isAnswerOf = (kind: RequestKind, answer: unknown): boolean => answerChecks[kind].Check(answer)
 

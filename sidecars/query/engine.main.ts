@@ -4,15 +4,7 @@ import { writeFile } from 'node:fs/promises'
 import { ResultTooLarge } from '../../lake/engine/arrow.ts'
 import { EngineError } from '../../lake/engine/error.ts'
 import { StatementRefused } from '../../lake/engine/statement.ts'
-import type {
-  AnswerOf,
-  EngineRequest,
-  Fault,
-  FromEngine,
-  RequestKind,
-  ToEngine,
-  ViewName,
-} from './engine-messages.ts'
+import type { AnswerOf, EngineRequest, Fault, FromEngine, RequestKind, ToEngine } from './engine-messages.ts'
 import { limits } from './limits.ts'
 import { QueryEngine, Unprepared } from './query-engine.ts'
 
@@ -63,13 +55,12 @@ async function work(id: number, request: EngineRequest): Promise<void> {
     clearInterval(current?.interrupts)
     current = undefined
     // The answer is on its way already. An engine that cannot be cleared answers nobody else.
-    if (request.kind === 'run' || request.kind === 'ask') cleared = clear(request.keep)
+    if (request.kind === 'run' || request.kind === 'ask') cleared = clear()
   }
 }
 
-async function clear(keep: readonly ViewName[]): Promise<void> {
+async function clear(): Promise<void> {
   await opened().clear({ setsSeed })
-  await opened().keep(keep)
   if (heldBytes < limits.heldBytes) return
   heldBytes = 0
   // Results are freed with their handles, which are too small to be collected for their own sake.
@@ -99,6 +90,8 @@ async function answerTo(request: EngineRequest): Promise<AnswerOf<RequestKind>> 
       heldBytes += answer.rows?.arrow.length ?? 0
       return answer
     }
+    case 'keep':
+      return opened().keep(request.view, request.bytesMax)
   }
 }
 

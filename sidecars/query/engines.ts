@@ -18,6 +18,7 @@ import {
   type ViewName,
 } from './engine-messages.ts'
 import { limits } from './limits.ts'
+import { Lru } from './lru.ts'
 import { makeTurns, NoTurn } from './turns.ts'
 
 // Engine processes, kept warm, each working on one query at a time. An engine that cannot be trusted any more is ended.
@@ -35,8 +36,8 @@ export interface EngineLease {
   check(sql: string, signal: AbortSignal): Promise<Statement>
   /** Whether this engine has the table in that state; `asView`: and shows it as what every table is to those who list them. */
   has(view: ViewName, state: string, asView?: boolean): boolean
-  /** Of these tables, those whose rows it should read into memory with its next work: defined before, and not too large. */
-  keep(tables: readonly (ViewName & { state: string; bytes: number })[]): ViewName[]
+  /** Once given back, it reads rows of these tables into memory, where they were defined before and fit in. */
+  keep(tables: readonly (ViewName & { state: string })[]): void
   /** What it has and `isKept` does not want. */
   others(isKept: (key: string) => boolean): ViewName[]
   run(
@@ -45,14 +46,14 @@ export interface EngineLease {
   ): Promise<AnswerOf<'run'>>
   /** Checks a text and, where it names no tables but `among`, runs it in the same call. */
   ask(
-    query: Pick<Run, 'catalog' | 'keep' | 'rowsLimit' | 'bytesLimit'> & {
+    query: Pick<Run, 'catalog' | 'rowsLimit' | 'bytesLimit'> & {
       sql: string
       among: readonly string[]
       define: readonly DefinedTable[]
     },
     signal: AbortSignal,
   ): Promise<AnswerOf<'ask'>>
-  /** Gives the engine back, or ends it if it is not fit for another query. */
+  /** Gives the engine back, or ends it if it is not fit for another query. What it is to keep, it reads before the next one. */
   release(): void
 }
 
@@ -74,12 +75,22 @@ const NICENESS = 5
 
 type QueryProcess = EngineProcess<EngineRequest, Answers, Fault>
 
+interface KnownTable {
+  view: ViewName
+  state: string
+  characters: number
+  /** Of its rows in memory, about; null: they cannot be there. */
+  keptBytes: number | null
+}
+
 /** What is known of an engine. */
 interface Known {
-  tables: Map<string, { view: ViewName; state: string; characters: number; keptBytes: number }>
+  tables: Map<string, KnownTable>
   characters: number
   /** Of rows in memory, about. */
   keptBytes: number
+  /** Resolves when it reads nothing into memory any more. */
+  loaded: Promise<void>
   queries: number
 }
 
@@ -100,6 +111,9 @@ export const viewKey = ({ catalog, schema, name }: ViewName): string => `${catal
 
 export function makeEngines({ directory, size, access, concurrency, wall, log }: EnginesOptions): Engines {
   const turns = makeTurns(concurrency)
+  const keptMax = Math.min(limits.keptBytes, size.memoryLimitBytes / 8)
+  /** States of tables that have cost an engine: none is to read them into memory. */
+  const unkeepable = new Lru<string, true>(limits.unkeepable)
   const keeper = makeEngineKeeper<QueryProcess, Known>({
     directory,
     idleMs: limits.engineIdleMs,
@@ -117,7 +131,7 @@ export function makeEngines({ directory, size, access, concurrency, wall, log }:
       return {
         process,
         ready: open(process, own),
-        known: { tables: new Map(), characters: 0, keptBytes: 0, queries: 0 },
+        known: { tables: new Map(), characters: 0, keptBytes: 0, loaded: Promise.resolve(), queries: 0 },
       }
     },
     log,
@@ -131,17 +145,53 @@ export function makeEngines({ directory, size, access, concurrency, wall, log }:
     await process.call({ kind: 'open', ...size, ...access, tempDirectory }, late)
   }
 
+  /** An engine at rest. Throws EngineEnded. */
+  async function takeEngine(): Promise<KeptEngine<QueryProcess, Known>> {
+    for (;;) {
+      const engine = keeper.take()
+      await engine.ready
+      await engine.known.loaded
+      // What it was to keep may have been too much for it.
+      if (!engine.process.hasEnded) return engine
+    }
+  }
+
+  /** Reads rows into memory, table after table; the engine is ended where it is not to be trusted afterwards. Never throws. */
+  async function load(
+    { process, known }: KeptEngine<QueryProcess, Known>,
+    wanted: readonly KnownTable[],
+  ): Promise<void> {
+    const started = performance.now()
+    for (const table of wanted) {
+      if (performance.now() - started > limits.keepMs) return
+      try {
+        const bytesMax = Math.min(limits.keptTableBytes, keptMax - known.keptBytes)
+        const late = AbortSignal.timeout(limits.keepMs)
+        table.keptBytes = await process.call({ kind: 'keep', view: table.view, bytesMax }, late)
+        known.keptBytes += table.keptBytes ?? 0
+      } catch (error) {
+        if (isSpoiling(error)) {
+          unkeepable.set(table.state, true)
+          process.end('a table was too much for it')
+          return
+        }
+        // Another engine may be luckier: a copy of a file may be gone by now.
+        table.keptBytes = null
+      }
+    }
+  }
+
   function leaseOf(engine: KeptEngine<QueryProcess, Known>): EngineLease {
     const { process, known } = engine
     const { tables } = known
     let isFit = true
+    let wanted: readonly KnownTable[] = []
 
-    /** What was stopped, nobody knows how far it went. */
     async function trusted<T>(call: Promise<T>): Promise<T> {
       try {
         return await call
       } catch (error) {
-        if (!(error instanceof EngineFault) || SPOILING.has(error.kind)) isFit = false
+        if (isSpoiling(error)) isFit = false
         throw error
       }
     }
@@ -165,17 +215,13 @@ export function makeEngines({ directory, size, access, concurrency, wall, log }:
       check: (sql, signal) => trusted(process.call({ kind: 'check', sql }, signal)),
       has(view, state, asView = false) {
         const table = tables.get(viewKey(view))
-        return table?.state === state && !(asView && table.keptBytes > 0)
+        return table?.state === state && !(asView && Boolean(table.keptBytes))
       },
       keep(small) {
-        const keptMax = Math.min(limits.keptBytes, size.memoryLimitBytes / 8)
-        return small.flatMap(({ state, bytes, ...view }) => {
+        wanted = small.flatMap(({ state, ...view }) => {
           const table = tables.get(viewKey(view))
           const isNew = table?.state === state && table.keptBytes === 0
-          if (!isNew || known.keptBytes + bytes > keptMax) return []
-          table.keptBytes = bytes
-          known.keptBytes += bytes
-          return [view]
+          return isNew && unkeepable.get(state) === undefined ? [table] : []
         })
       },
       others: (isKept) => [...tables].filter(([key]) => !isKept(key)).map(([, { view }]) => view),
@@ -202,8 +248,11 @@ export function makeEngines({ directory, size, access, concurrency, wall, log }:
       release() {
         const isWorn =
           known.queries >= limits.queriesPerEngine || known.characters > limits.tableCharactersPerEngine
-        if (isFit && !isWorn && !process.hasEnded) keeper.putBack(engine)
-        else process.end('it has done its work')
+        if (isFit && !isWorn && !process.hasEnded) {
+          const defined = wanted.filter((table) => tables.get(viewKey(table.view)) === table)
+          if (defined.length > 0) known.loaded = load(engine, defined)
+          keeper.putBack(engine)
+        } else process.end('it has done its work')
         turns.leave()
       },
     }
@@ -213,9 +262,7 @@ export function makeEngines({ directory, size, access, concurrency, wall, log }:
     async take(signal) {
       await turns.enter(signal)
       try {
-        const engine = keeper.take()
-        await engine.ready
-        return leaseOf(engine)
+        return leaseOf(await takeEngine())
       } catch (error) {
         turns.leave()
         throw new NoTurn(`an engine could not be started: ${messageOf(error)}`, { cause: error })
@@ -233,3 +280,6 @@ const viewIn = ({ state: _, ...view }: DefinedTable): TableView => view
 
 /** What the engine knows is uncertain after these, or its memory in pieces. */
 const SPOILING: ReadonlySet<EngineFault['kind']> = new Set(['out_of_memory', 'unprepared', 'broken'])
+
+/** What was stopped, nobody knows how far it went. */
+const isSpoiling = (error: unknown): boolean => !(error instanceof EngineFault) || SPOILING.has(error.kind)

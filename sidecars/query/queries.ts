@@ -72,14 +72,13 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
     })
     const named = [...new Set(expected.map(({ table }) => table))]
     const define = await defined(named, { lake, engine, relations, signal })
-    const keep = engine.keep(smallOnes(named))
+    engine.keep(smallOnes(named))
     const { statement, rows } = await engine.ask(
       {
         sql: text,
         among: expected.map(({ key }) => key),
         catalog: named.some((table) => table.namespace === namespace) ? catalogOf(namespace) : null,
         define,
-        keep,
         rowsLimit,
         bytesLimit: limits.resultBytes,
       },
@@ -126,7 +125,7 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
       ]
       const asViews = statement.listsTables
       const define = await defined(named, { lake, engine, relations, signal, asViews })
-      const keep = asViews ? [] : engine.keep(smallOnes(named))
+      if (!asViews) engine.keep(smallOnes(named))
       // What others have left in the engine would stand in its lists and in its guesses of what was meant.
       const views = seen === null ? null : viewsOf(tables)
       const hidden = views === null ? [] : engine.others((key) => views.has(key))
@@ -140,7 +139,6 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
           },
           catalog: usesNamespace(statement, tables, namespace) ? catalogOf(namespace) : null,
           define: [...listed.define, ...define],
-          keep,
           drop: listed.drop,
           places: seen === null ? null : placesOf(tables),
           rowsLimit,
@@ -200,19 +198,11 @@ function placesOf(tables: Tables): Place[] {
   return [...places.values()]
 }
 
-/** A column takes a block of the engine's, however few rows there are; values take more room than in a file. */
-const COLUMN_BYTES = 262_144
-const VALUES_SHARE = 4
-
-/** Tables that are sooner read from memory. */
+/** Tables that may sooner be read from memory: what they take there shows when they are. */
 const smallOnes = (tables: readonly CommitTable[]) =>
   tables
     .filter((table) => table.row_count <= limits.keptRows && table.size_bytes <= limits.keptFileBytes)
-    .map((table) => ({
-      ...viewOf(table),
-      state: table.content_id,
-      bytes: VALUES_SHARE * table.size_bytes + COLUMN_BYTES * table.columns.length,
-    }))
+    .map((table) => ({ ...viewOf(table), state: table.content_id }))
 
 const viewOf = ({ namespace, layer, name }: CommitTable): ViewName => ({
   catalog: catalogOf(namespace),

@@ -12,6 +12,7 @@ import {
   type ViewName,
   writtenKey,
 } from './engine-messages.ts'
+import { sizeInMemory } from './memory-size.ts'
 
 // One locked DuckDB instance that answers one query after the other. Only statements that read come here, so that all
 // a query can leave behind is what `clear` takes away; tables stay defined, because the next query asks for the same.
@@ -93,23 +94,31 @@ export class QueryEngine {
   }
 
   /**
-   * Reads rows of views into memory, where queries find them sooner than in files; each stays what it was where that fails.
+   * Reads the rows of a view into memory, where queries find them sooner than in files. Answers what they take; null: that is
+   * more than `bytesMax`. It stays what it was then, and where this throws EngineError. Throws Unprepared.
    */
-  async keep(views: readonly ViewName[]): Promise<void> {
-    for (const view of views) {
-      const name = nameOf(view)
-      if (this.#kept.has(name) || !this.#schemas.has(pathOf(view))) continue
-      const loading = nameOf({ ...view, name: 'sluice_loading' })
-      try {
-        await this.#engine.run(
-          `BEGIN; CREATE TABLE ${loading} AS FROM ${name}; DROP VIEW ${name};
-           ALTER TABLE ${loading} RENAME TO ${quoteIdentifier(view.name)}; COMMIT`,
-        )
-        this.#kept.add(name)
-      } catch {
-        await this.#engine.run('ROLLBACK')
-      }
+  async keep(view: ViewName, bytesMax: number): Promise<number | null> {
+    const name = nameOf(view)
+    if (this.#kept.has(name) || !this.#schemas.has(pathOf(view))) return null
+    // A file tells nothing of it: what repeats is in it once.
+    const size = sizeInMemory(await this.#engine.describe(`FROM ${name}`))
+    const measured = await this.#engine.read(`SELECT ${size} FROM ${name}`)
+    const bytes = Number(measured.value(0, 0))
+    if (bytes > bytesMax) return null
+    const loading = nameOf({ ...view, name: 'sluice_loading' })
+    try {
+      await this.#engine.run(
+        `BEGIN; CREATE TABLE ${loading} AS FROM ${name}; DROP VIEW ${name};
+         ALTER TABLE ${loading} RENAME TO ${quoteIdentifier(view.name)}; COMMIT`,
+      )
+    } catch (error) {
+      await this.#engine.run('ROLLBACK').catch((reason: unknown) => {
+        throw new Unprepared('what was begun cannot be taken back', { cause: reason })
+      })
+      throw error
     }
+    this.#kept.add(name)
+    return bytes
   }
 
   interrupt(): void {

@@ -161,6 +161,18 @@ test('a small table that is asked for again is read from memory, as it is in eac
   expect(await rowsOf(`${sql} ORDER BY id`)).toEqual([{ id: 1 }, { id: 2 }])
 })
 
+test('a table whose file is small and whose rows are not is read from its file', async () => {
+  await queries.table('mem.gold.wide', "SELECT repeat('x', 1_000) AS text FROM range(50_000)")
+  await queries.table('mem.gold.narrow', 'SELECT 1 AS id')
+  const sql = 'SELECT count(text) AS n FROM mem.gold.wide, mem.gold.narrow WHERE id = 1'
+  const planOf = async () => JSON.stringify(await rowsOf(`EXPLAIN ${sql}`))
+  // Both are tried at once.
+  let plan = await planOf()
+  for (; !plan.includes('SEQ_SCAN'); plan = await planOf()) expect(await rowsOf(sql)).toEqual([{ n: 50_000 }])
+  expect(plan.match(/SEQ_SCAN/g)).toHaveLength(1)
+  expect(plan).toMatch(/READ_PARQUET/)
+})
+
 test('a query sees its commit, whatever was merged since', async () => {
   await queries.table('default.silver.counter', 'SELECT 1 AS n')
   const before = await queries.lake()
