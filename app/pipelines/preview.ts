@@ -14,7 +14,7 @@ import type { Reader } from '../access/code-sight.ts'
 import { filePath } from '../files/paths.ts'
 import { AppError, invalid, unavailable } from '../http/errors.ts'
 import { limits } from '../limits.ts'
-import type { ObjectStore } from '../objects/port.ts'
+import type { ObjectStore, StoredObject } from '../objects/port.ts'
 import type { QueryClient } from '../rpc/clients.ts'
 import type { Pool } from '../rpc/pool.ts'
 import { draftObjects, readCode, sourceFileOf } from './draft-files.ts'
@@ -38,14 +38,13 @@ export type PreviewService = ReturnType<typeof makePreviewService>
 type Asked = PreviewPipeline & { queryLimit?: string }
 
 export function makePreviewService({ db, objects, runners, readMain }: PreviewDeps) {
-  /** Source and configuration, in their newest versions. */
-  async function draftOf(ref: PipelineRef, source: string) {
-    const prefix = prefixOf(ref)
-    const found = await draftObjects(objects, ref)
+  /** Source and configuration, of these files. */
+  function codeOf(ref: PipelineRef, type: string, found: readonly StoredObject[]) {
+    const names = [sourceFileOf(type), 'config.yaml'].map((name) => prefixOf(ref) + name)
     return readCode(
       objects,
       ref,
-      found.filter(({ key }) => key === prefix + source || key === `${prefix}config.yaml`),
+      found.filter(({ key }) => names.includes(key)),
     )
   }
 
@@ -80,13 +79,17 @@ export function makePreviewService({ db, objects, runners, readMain }: PreviewDe
       signal: AbortSignal,
       reader: Reader | null = null,
     ): Promise<PipelinePreview> {
-      const pipeline = await livePipeline(db, ref)
-      if (pipeline === null) throw noPipeline(ref)
-      const [files, samples, lake] = await Promise.all([
-        draftOf(ref, sourceFileOf(pipeline.type)),
+      const around = Promise.all([
+        draftObjects(objects, ref),
         samplesOf(ref, sampleFiles),
         readMain({ landing: ref.namespace, reader }),
       ])
+      // That there is no such pipeline is said before anything that is wrong with the rest.
+      around.catch(() => {})
+      const pipeline = await livePipeline(db, ref)
+      if (pipeline === null) throw noPipeline(ref)
+      const [found, samples, lake] = await around
+      const files = await codeOf(ref, pipeline.type, found)
       const request = {
         namespace: ref.namespace,
         layer: ref.layer,
