@@ -35,6 +35,15 @@ test('a worker thread loads nothing heavy', () => {
   expect(heavyImportsOfWorkers(files)).toEqual([])
 })
 
+test('a test that looks at what Postgres does looks at its own database: others stand beside it', () => {
+  const looks = files
+    .filter(({ path }) => /\.(test|spec)\.ts$/.test(path) && path !== '.setup/architecture.test.ts')
+    .flatMap(({ path, source }) => source.split('`').map((text) => ({ path, text })))
+    .filter(({ text }) => /\bpg_(stat_activity|locks)\b/.test(text))
+  expect(looks.length).toBeGreaterThan(5)
+  expect(looks.filter(({ text }) => !text.includes('current_database()'))).toEqual([])
+})
+
 test.each([
   ['machines/run.ts', `import { db } from '../drizzle/client.ts'`, 'pass facts in with the event'],
   ['machines/run.ts', `import { readFile } from 'node:fs'`, 'xstate and croner only'],

@@ -163,8 +163,9 @@ test('another epoch cannot begin while a transaction of this one is open, and af
     hasBegun = true
   })
   await until(
-    () =>
-      opened.sql`select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like 'update leader%'`,
+    () => opened.sql`
+      select 1 from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock' and query like 'update leader%'`,
     (rows) => rows.length === 1,
   )
   expect(hasBegun).toBe(false)

@@ -82,7 +82,9 @@ const status = async () => (await sql`select * from reaper_status`)[0] ?? {}
 /** A thread stands beside the leader called `another replica`. */
 const challenged = () =>
   until(
-    () => sql`select 1 from pg_stat_activity where application_name like 'sluice reaper %'
+    () => sql`
+      select 1 from pg_stat_activity
+      where datname = current_database() and application_name like 'sluice reaper %'
       and application_name <> 'sluice reaper another replica'`,
     (rows) => rows.length > 0,
   )

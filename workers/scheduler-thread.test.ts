@@ -116,7 +116,8 @@ test('a thread whose database ends its connection goes on with another, and is n
   )
   const before = await leader()
   await database.sql`
-    select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'sluice scheduler one'`
+    select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and application_name = 'sluice scheduler one'`
   await until(leader, (row) => (row?.epoch ?? 0) > (before?.epoch ?? 0))
   await until(
     async () => one.count('ticked'),

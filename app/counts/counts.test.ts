@@ -176,7 +176,8 @@ test('a table that is emptied at once has a count of none, also when a fold was 
     await fold(tx as unknown as postgres.Sql)
     const truncating = sql`truncate run`.execute()
     await until(
-      () => sql`select from pg_locks where not granted and relation = 'row_count'::regclass`,
+      () => sql`select from pg_locks join pg_database d on d.oid = database
+        where d.datname = current_database() and not granted and relation = 'row_count'::regclass`,
       (waiting) => waiting.length > 0,
     )
     return { emptied: truncating }

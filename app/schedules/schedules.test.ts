@@ -167,7 +167,8 @@ test('a schedule is not created for a pipeline that is being deleted meanwhile',
   const answer = create({ pipeline: 'leaving' })
   for (;;) {
     const waiting = await database.sql`
-      select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%insert into schedule%'`
+      select 1 from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock' and query like '%insert into schedule%'`
     if (waiting.length > 0) break
   }
   deleting.resolve()

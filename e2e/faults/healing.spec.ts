@@ -55,8 +55,9 @@ const PHASES: Record<
     const id = await request()
     const watch = await tree.connect()
     await until(
-      () =>
-        watch`select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%lake_ref%for update%'`,
+      () => watch`
+        select 1 from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock' and query like '%lake_ref%for update%'`,
       (rows) => rows.length > 0,
     )
     await watch.end({ timeout: 1 }).catch(() => {})

@@ -111,7 +111,8 @@ test('the service is paused inside a transaction', async () => {
   await until(
     () => sql`
       select 1 from pg_stat_activity
-      where application_name like 'sluice scheduler %' and wait_event_type = 'Lock' and query like '%schedule%'`,
+      where datname = current_database() and application_name like 'sluice scheduler %'
+        and wait_event_type = 'Lock' and query like '%schedule%'`,
     (rows) => rows.length === 1,
   )
   const since = performance.now()

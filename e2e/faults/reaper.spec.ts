@@ -38,8 +38,9 @@ for (const [name, table] of Object.entries({
     // Nobody hears the answer.
     void tree.call('POST', '/admin/retention/run').catch(() => {})
     await until(
-      () =>
-        sql`select 1 from pg_stat_activity where application_name like 'sluice reaper%' and wait_event_type = 'Lock'`,
+      () => sql`
+        select 1 from pg_stat_activity
+        where datname = current_database() and application_name like 'sluice reaper%' and wait_event_type = 'Lock'`,
       (rows) => rows.length > 0,
     )
     process.kill(await tree.pidOf('api'), 'SIGKILL')
