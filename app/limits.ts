@@ -5,6 +5,8 @@ export const limits = {
   pageSize: 50,
   pageSizeMax: 200,
   listCap: 10_000,
+  /** `Link` of a list: with all other headers it fits the 4 KiB that proxies keep for those of an answer. */
+  linkHeaderBytes: 3_072,
   /** Uploads and pipeline files: 32 MB of the file part (spec: Limits). */
   uploadBytes: 33_554_432,
   /** What multipart framing may add to an upload. */

@@ -1,6 +1,6 @@
 import { Elysia } from 'elysia'
 import { ErrorBody } from '../http/names.ts'
-import { linkHeader, PageQuery, pageOf } from '../http/pagination.ts'
+import { PageQuery, pageOf, setLink } from '../http/pagination.ts'
 import { AuditLog } from './schema.ts'
 import type { AuditService } from './service.ts'
 
@@ -10,7 +10,7 @@ export const auditRoutes = (audit: AuditService) =>
     async ({ query, request, set }) => {
       const page = pageOf(query)
       const { entries, total } = await audit.list(page)
-      set.headers.link = linkHeader(request.url, page, total)
+      setLink(set, request.url, page, total)
       return entries
     },
     {

@@ -5,7 +5,7 @@ import { entityTag, isKnown, preconditionOf, ReadConditions, WriteConditions } f
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { ErrorBody } from '../http/names.ts'
-import { linkHeader, pageOf } from '../http/pagination.ts'
+import { pageOf, setLink } from '../http/pagination.ts'
 import { formDocument, REPEATED_UPLOAD, uploadFormOf } from '../http/upload-form.ts'
 import { limits } from '../limits.ts'
 import { pathFromUrl } from './paths.ts'
@@ -31,7 +31,7 @@ export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async ()
       async ({ query, request, set }) => {
         const page = pageOf(query, limits.listCap)
         const list = await files.list(query, page, await visibleTo(request))
-        set.headers.link = linkHeader(request.url, page, list.total)
+        setLink(set, request.url, page, list.total)
         return list
       },
       {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { linkHeader, pageOf, sortOf } from './pagination.ts'
+import { limits } from '../limits.ts'
+import { pageOf, setLink, sortOf } from './pagination.ts'
 
 describe('a page', () => {
   test('has 50 items from the start unless asked otherwise', () => {
@@ -39,8 +40,12 @@ describe('a sort order', () => {
 })
 
 describe('links to other pages', () => {
-  const linksAt = (offset: number, total: number) =>
-    linkHeader(`http://x.test/api/v1/runs?status=failed&offset=${offset}`, { limit: 10, offset }, total)
+  const linksOf = (query: string, offset: number, total: number) => {
+    const set: { headers: { link?: string } } = { headers: {} }
+    setLink(set, `http://x.test/api/v1/runs?${query}&offset=${offset}`, { limit: 10, offset }, total)
+    return set.headers.link
+  }
+  const linksAt = (offset: number, total: number) => linksOf('status=failed', offset, total)
   const link = (rel: string, offset: number) =>
     `</api/v1/runs?status=failed&offset=${offset}&limit=10>; rel="${rel}"`
 
@@ -59,5 +64,15 @@ describe('links to other pages', () => {
   test('of a list that fills its pages exactly end at the last full one', () => {
     expect(linksAt(0, 20)).toContain(link('last', 10))
     expect(linksAt(0, 0)).toBe([link('first', 0), link('last', 0)].join(', '))
+  })
+  test('are as long as proxies let through: next alone of a long filter, none of one that is longer still', () => {
+    const filtered = (letters: number, offset = 10) => linksOf(`prefix=${'a'.repeat(letters)}`, offset, 25)
+    expect(filtered(500)?.match(/rel="(\w+)"/g)).toHaveLength(4)
+    for (let letters = 0; letters < limits.linkHeaderBytes; letters += 101)
+      expect(filtered(letters)?.length ?? 0).toBeLessThanOrEqual(limits.linkHeaderBytes)
+    expect(filtered(2_000)).toMatch(/^<[^>]*offset=20[^>]*>; rel="next"$/)
+    expect(filtered(2_000, 20)).toBeUndefined()
+    expect(filtered(limits.linkHeaderBytes)).toBeUndefined()
+    expect(linksOf(`prefix=${encodeURIComponent('ü'.repeat(400))}`, 10, 25)).toMatch(/rel="next"$/)
   })
 })

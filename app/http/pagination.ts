@@ -49,9 +49,10 @@ export function sortOf<Key extends string>(
 
 /**
  * RFC 8288: first, prev, next, last of a list of `total` items, relative to the request's own address. Beyond the end of
- * the list prev is its last page.
+ * the list prev is its last page. Filters may be long, and proxies refuse answers with long headers: where the four are too
+ * long there is `next` alone, and where that is, none.
  */
-export function linkHeader(url: string, page: Page, total: number): string {
+export function setLink(set: { headers: { link?: string } }, url: string, page: Page, total: number) {
   const at = (offset: number, rel: string) => {
     const target = new URL(url)
     target.searchParams.set('limit', String(page.limit))
@@ -60,12 +61,12 @@ export function linkHeader(url: string, page: Page, total: number): string {
   }
   const last = lastOffset(total, page.limit)
   const prev = Math.min(Math.max(0, page.offset - page.limit), last)
-  return [
-    at(0, 'first'),
-    ...(page.offset > 0 ? [at(prev, 'prev')] : []),
-    ...(page.offset + page.limit < total ? [at(page.offset + page.limit, 'next')] : []),
-    at(last, 'last'),
-  ].join(', ')
+  const next = page.offset + page.limit < total ? [at(page.offset + page.limit, 'next')] : []
+  const all = [at(0, 'first'), ...(page.offset > 0 ? [at(prev, 'prev')] : []), ...next, at(last, 'last')]
+  const link = [all, next]
+    .map((links) => links.join(', '))
+    .find((text) => text.length <= limits.linkHeaderBytes)
+  if (link) set.headers.link = link
 }
 
 const lastOffset = (total: number, limit: number) =>

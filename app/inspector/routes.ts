@@ -5,7 +5,7 @@ import { notFound } from '../http/errors.ts'
 import { eventStream, lastEventId } from '../http/event-stream.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { ErrorBody } from '../http/names.ts'
-import { linkHeader } from '../http/pagination.ts'
+import { setLink } from '../http/pagination.ts'
 import { MACHINE_NAMES } from './definitions.ts'
 import type { InspectorFeeds } from './feed.ts'
 import {
@@ -55,7 +55,7 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
       '/:machine/instances',
       async ({ params, query, request, set }) => {
         const { page, ...body } = await inspector.list(params.machine, query, await visibleTo(request))
-        set.headers.link = linkHeader(request.url, page, body.total)
+        setLink(set, request.url, page, body.total)
         return body
       },
       {

@@ -4,7 +4,7 @@ import { askAgain, boundId } from '../access/bound.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { ErrorBody } from '../http/names.ts'
-import { linkHeader, PageQuery, pageOf } from '../http/pagination.ts'
+import { PageQuery, pageOf, setLink } from '../http/pagination.ts'
 import { formDocument, REPEATED_UPLOAD, uploadFormOf } from '../http/upload-form.ts'
 import { limits } from '../limits.ts'
 import type { ZoneRef } from './queries.ts'
@@ -37,7 +37,7 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
       async ({ query, request, set }) => {
         const page = pageOf(query, limits.listCap)
         const list = await zones.list(query.namespace, page, await visibleTo(request))
-        set.headers.link = linkHeader(request.url, page, list.total)
+        setLink(set, request.url, page, list.total)
         return list
       },
       {
@@ -95,7 +95,7 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
       async ({ params, query, request, set }) => {
         const page = pageOf(query, limits.listCap)
         const list = await zones.files(refOf(params), page)
-        set.headers.link = linkHeader(request.url, page, list.total)
+        setLink(set, request.url, page, list.total)
         return list
       },
       {
@@ -145,7 +145,7 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
       async ({ params, query, request, set }) => {
         const page = pageOf(query, limits.listCap)
         const list = await zones.samples.list(refOf(params), page)
-        set.headers.link = linkHeader(request.url, page, list.total)
+        setLink(set, request.url, page, list.total)
         return list
       },
       {

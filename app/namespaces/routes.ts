@@ -3,7 +3,7 @@ import { Elysia } from 'elysia'
 import { boundId } from '../access/bound.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { ErrorBody } from '../http/names.ts'
-import { linkHeader, PageQuery, pageOf } from '../http/pagination.ts'
+import { PageQuery, pageOf, setLink } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
 import { CreateNamespace, Namespace, NamespaceList, NamespaceParams, UpdateNamespace } from './schema.ts'
 import type { NamespaceService } from './service.ts'
@@ -15,7 +15,7 @@ export const namespaceRoutes = (namespaces: NamespaceService) =>
       async ({ query, request, set }) => {
         const page = pageOf(query, limits.listCap)
         const list = await namespaces.list(page, await visibleTo(request))
-        set.headers.link = linkHeader(request.url, page, list.total)
+        setLink(set, request.url, page, list.total)
         return list
       },
       {

@@ -3,7 +3,7 @@ import { Elysia } from 'elysia'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { ErrorBody, PipelinePath } from '../http/names.ts'
-import { linkHeader, PageQuery, pageOf } from '../http/pagination.ts'
+import { PageQuery, pageOf, setLink } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
 import { refOf } from './ref.ts'
 import {
@@ -30,7 +30,7 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
       '',
       async ({ query, request, set }) => {
         const { page, ...list } = await pipelines.list(query, await visibleTo(request))
-        set.headers.link = linkHeader(request.url, page, list.total)
+        setLink(set, request.url, page, list.total)
         return list
       },
       {
@@ -114,7 +114,7 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
       async ({ params, query, request, set }) => {
         const page = pageOf(query, limits.listCap)
         const list = await pipelines.versions(refOf(params), page)
-        set.headers.link = linkHeader(request.url, page, list.total)
+        setLink(set, request.url, page, list.total)
         return list
       },
       {

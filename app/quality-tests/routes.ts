@@ -1,7 +1,7 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { ErrorBody, PipelinePath } from '../http/names.ts'
-import { linkHeader, PageQuery, pageOf } from '../http/pagination.ts'
+import { PageQuery, pageOf, setLink } from '../http/pagination.ts'
 import { readerBehind } from '../http/reader.ts'
 import { limits } from '../limits.ts'
 import { refOf } from '../pipelines/ref.ts'
@@ -15,7 +15,7 @@ export const qualityTestRoutes = (tests: QualityTestService) =>
       async ({ params, query, request, set }) => {
         const page = pageOf(query, limits.listCap)
         const list = await tests.list(refOf(params), page)
-        set.headers.link = linkHeader(request.url, page, list.total)
+        setLink(set, request.url, page, list.total)
         return list
       },
       {

@@ -1,7 +1,7 @@
 import { Elysia } from 'elysia'
 import { visibleTo } from '../http/exchange.ts'
 import { ErrorBody } from '../http/names.ts'
-import { linkHeader, pageOf } from '../http/pagination.ts'
+import { pageOf, setLink } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
 import { responseOf } from './response.ts'
 import { ExecuteQuery, QueryResult, SchemaList, SchemaQuery } from './schema.ts'
@@ -32,7 +32,7 @@ export const schemaRoutes = (queries: QueryService) =>
     async ({ query, request, set }) => {
       const page = pageOf(query, limits.listCap)
       const list = await queries.schema(page, await visibleTo(request))
-      set.headers.link = linkHeader(request.url, page, list.total)
+      setLink(set, request.url, page, list.total)
       return list
     },
     {

@@ -3,7 +3,7 @@ import { eventStream, lastEventId } from '../http/event-stream.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { ErrorBody } from '../http/names.ts'
-import { linkHeader } from '../http/pagination.ts'
+import { setLink } from '../http/pagination.ts'
 import type { RunFeeds } from './feed.ts'
 import { CreateRun, Run, RunAccepted, RunCancelled, RunList, RunLogs, RunPath, RunQuery } from './schema.ts'
 import type { RunService } from './service.ts'
@@ -14,7 +14,7 @@ export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
       '',
       async ({ query, request, set }) => {
         const { page, ...body } = await runs.list(query, await visibleTo(request))
-        set.headers.link = linkHeader(request.url, page, body.total)
+        setLink(set, request.url, page, body.total)
         return body
       },
       {

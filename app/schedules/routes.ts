@@ -2,7 +2,7 @@ import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { visibleTo } from '../http/exchange.ts'
 import { ErrorBody } from '../http/names.ts'
-import { linkHeader, PageQuery, pageOf } from '../http/pagination.ts'
+import { PageQuery, pageOf, setLink } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
 import {
   CreateSchedule,
@@ -21,7 +21,7 @@ export const scheduleRoutes = (schedules: ScheduleService) =>
       async ({ query, request, set }) => {
         const page = pageOf(query, limits.listCap)
         const list = await schedules.list(page, await visibleTo(request))
-        set.headers.link = linkHeader(request.url, page, list.total)
+        setLink(set, request.url, page, list.total)
         return list
       },
       {

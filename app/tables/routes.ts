@@ -1,7 +1,7 @@
 import { Elysia } from 'elysia'
 import { visibleTo } from '../http/exchange.ts'
 import { ErrorBody, PipelinePath } from '../http/names.ts'
-import { linkHeader } from '../http/pagination.ts'
+import { setLink } from '../http/pagination.ts'
 import { responseOf } from '../query/response.ts'
 import { QueryResult } from '../query/schema.ts'
 import { PreviewQuery, Table, TableList, TableMetadata, TableQuery, UpdateTableMetadata } from './schema.ts'
@@ -16,7 +16,7 @@ export const tableRoutes = (tables: TableService) =>
       '',
       async ({ query, request, set }) => {
         const { page, ...list } = await tables.list(query, await visibleTo(request))
-        set.headers.link = linkHeader(request.url, page, list.total)
+        setLink(set, request.url, page, list.total)
         return list
       },
       {

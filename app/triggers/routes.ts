@@ -1,7 +1,7 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { ErrorBody, PipelinePath } from '../http/names.ts'
-import { linkHeader, PageQuery, pageOf } from '../http/pagination.ts'
+import { PageQuery, pageOf, setLink } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
 import { refOf } from '../pipelines/ref.ts'
 import { CreateTrigger, Trigger, TriggerCreated, TriggerList, TriggerPath, UpdateTrigger } from './schema.ts'
@@ -20,7 +20,7 @@ export const triggerRoutes = (triggers: TriggerService, { shownUrl }: { shownUrl
       async ({ params, query, request, set }) => {
         const page = pageOf(query, limits.listCap)
         const list = await triggers.list(refOf(params), page)
-        set.headers.link = linkHeader(request.url, page, list.total)
+        setLink(set, request.url, page, list.total)
         return { ...list, triggers: list.triggers.map((trigger) => shown(trigger, request)) }
       },
       {
