@@ -97,6 +97,8 @@ export const limits = {
   landingFilesPerAttempt: 50_000,
   /** Runs one dispatcher transaction starts or ends. */
   dispatchBatch: 128,
+  /** Runs one transaction starts even when fewer are under way: with less, what a transaction costs outweighs its runs. */
+  startBatch: 16,
   /** Runner losses and merge conflicts a run survives. */
   lostRunners: 3,
   mergeConflicts: 20,

@@ -22,6 +22,7 @@ import { makeRunners } from './runners.ts'
 import {
   addPipeline,
   commitContent,
+  type Facts,
   type Script,
   type ScriptedRunner,
   startScriptedRunner,
@@ -335,6 +336,25 @@ describe('runs of one pipeline', () => {
 })
 
 describe('runners', () => {
+  test('that wait together are started at once, in batches no larger than what is under way', async () => {
+    const everyone = Promise.withResolvers<Facts>()
+    const urls = Array.from({ length: 12 }, () => runner(() => everyone.promise).url)
+    const ids = await Promise.all(
+      Array.from({ length: 40 }, async (_, n) => (await pipelineNamed(`burst-${n}`)).request()),
+    )
+    dispatcher(urls)
+    const batches = await until(
+      () => database.sql<{ count: number }[]>`
+        select count(*)::int from run_attempt where run_id = any(${ids}) group by opened_at order by opened_at`,
+      (found) => found.reduce((sum, { count }) => sum + count, 0) === 40,
+    )
+    expect(batches[0]?.count).toBe(16)
+    for (const [n, { count }] of batches.entries())
+      expect(count).toBeLessThanOrEqual(Math.max(16, ...batches.slice(0, n).map((batch) => batch.count * 2)))
+    everyone.resolve({})
+    await Promise.all(ids.map(ended))
+  })
+
   test('a busy runner leaves a run pending until there is room', async () => {
     let isBusy = true
     const busy = runner(merging, () => {

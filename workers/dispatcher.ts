@@ -91,7 +91,8 @@ export function startDispatcher({
     everyMs: limits.sweepMs,
     onError: failed('starting runs'),
     async tick() {
-      const places = runners.takePlaces(limits.dispatchBatch)
+      const most = startedAtOnce(following.size)
+      const places = runners.takePlaces(most)
       lacksPlaces = places.length === 0
       if (lacksPlaces) return false
       const taken: string[] = []
@@ -109,7 +110,7 @@ export function startDispatcher({
           taken.push(attempt.runnerUrl)
           follow(attempt, { hasPlace: true })
         }
-        lacksPlaces = isFull && attempts.length < limits.dispatchBatch
+        lacksPlaces = isFull && places.length < most
         // A run that ended at once leaves its pipeline's turn to the next.
         return isFull || completed.length > 0
       } catch (error) {
@@ -340,7 +341,17 @@ export const DISPATCHER_SESSION = {
   enable_hashjoin: 'off',
   enable_mergejoin: 'off',
   enable_material: 'off',
+  // Keys come as arrays, whose lengths would be planned for anew each time, at the price of the statement itself.
+  plan_cache_mode: 'force_generic_plan',
 }
+
+/**
+ * How many runs one transaction starts while so many are under way: no more than those. If it were all that wait, the
+ * callers of one batch would come again together, and requests, starts and ends would take turns where they could go on
+ * side by side.
+ */
+export const startedAtOnce = (underWay: number) =>
+  Math.min(limits.dispatchBatch, Math.max(limits.startBatch, underWay))
 
 /** Lines and phases that come within this time share a transaction; the next outcome takes them along. */
 const TELL_WITHIN_MS = 25
