@@ -51,7 +51,7 @@ const kinds: [name: string, open: () => LakeFiles][] = [
 describe.each(kinds)('lake files %s', (_, open) => {
   test('are read as they were written', async () => {
     const lake = open()
-    await lake.write(KEY, bytes('content'))
+    await lake.write([{ key: KEY, bytes: bytes('content') }])
     expect(new TextDecoder().decode(await lake.read(KEY))).toBe('content')
     const lease = await lake.open(KEY, 7)
     expect(await readFile(lease.path, 'utf8')).toBe('content')
@@ -85,10 +85,17 @@ test('what has a second name in the directory of a run cannot be opened for writ
   release()
 })
 
-test('on a shared disk nothing half-written has the name of a file', async () => {
+test('on a shared disk a new file is never one that is there, and nothing else is left beside it', async () => {
   const lake = sharedLake(join(directory, 'lake'))
-  await lake.write(KEY, bytes('content'))
-  expect(await readdir(join(directory, 'lake', '_lake/default/gold/t-01234567/data'))).toEqual(['a.parquet'])
+  const beside = KEY.replace('a.parquet', 'b.parquet')
+  await lake.write([
+    { key: KEY, bytes: bytes('content') },
+    { key: beside, bytes: bytes('more') },
+  ])
+  await expect(lake.write([{ key: KEY, bytes: bytes('other') }])).rejects.toThrow('EEXIST')
+  expect(new TextDecoder().decode(await lake.read(KEY))).toBe('content')
+  const names = await readdir(join(directory, 'lake', '_lake/default/gold/t-01234567/data'))
+  expect(names.sort()).toEqual(['a.parquet', 'b.parquet'])
 })
 
 describe('the gateway', () => {
@@ -108,7 +115,7 @@ describe('the gateway', () => {
   test('is asked again while it says that it is not there', async () => {
     failures = [new Response('', { status: 503 }), new Response('', { status: 500 })]
     const lake = gatewayLake(gateway)
-    await lake.write(KEY, bytes('content'))
+    await lake.write([{ key: KEY, bytes: bytes('content') }])
     expect(asked).toHaveLength(3)
     expect(stored.get(KEY)).toEqual(bytes('content'))
   })
@@ -116,7 +123,7 @@ describe('the gateway', () => {
   test('is believed when it refuses', async () => {
     failures = [new Response('not yours', { status: 403 })]
     const failure = await gatewayLake(gateway)
-      .write(KEY, bytes('x'))
+      .write([{ key: KEY, bytes: bytes('x') }])
       .catch((error: unknown) => error)
     expect(failure).toBeInstanceOf(HttpFailure)
     expect(failure).toMatchObject({ status: 403, message: `writing ${KEY}: HTTP 403 not yours` })

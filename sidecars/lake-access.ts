@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { chmod, copyFile, link, mkdir, open, readFile, rename, stat, writeFile } from 'node:fs/promises'
+import { chmodSync, closeSync, fsync, linkSync, mkdirSync, openSync, statSync, writeFileSync } from 'node:fs'
+import { copyFile, readFile, rename } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
 import { traceHeaders } from '../proto/trace.ts'
 import { accepted, patiently, transferTimeoutMs } from './http.ts'
 import { type Lease, type ObjectCache, READ_ONLY } from './object-cache.ts'
@@ -12,8 +14,8 @@ export interface LakeFiles {
   /** A local file with the content, until it is released. */
   open(key: string, sizeBytes?: number): Promise<Lease>
   read(key: string): Promise<Uint8Array>
-  /** Writes a new file; it is durable when this resolves. */
-  write(key: string, bytes: Uint8Array): Promise<void>
+  /** Writes new files; all of them are durable when this resolves. */
+  write(files: readonly NewFile[]): Promise<void>
   /**
    * Makes a local file the content of a new key; durable when this resolves. Answers where the content can be read for
    * good. The file itself stays where it is and must not change any more: it may be the same one.
@@ -21,35 +23,55 @@ export interface LakeFiles {
   adopt(key: string, path: string): Promise<string>
 }
 
+export interface NewFile {
+  key: string
+  bytes: Uint8Array
+}
+
 /** What every location inside table metadata begins with, wherever the store is. */
 export const LAKE_ROOT = 'sluice://lake/'
 
-/** Lake files in the directory where the API's disk store keeps them. */
+/**
+ * Lake files in the directory where the API's disk store keeps them. Their names are theirs alone and nobody looks for one
+ * before it is durable, so they are written in place. Small calls are not handed to another thread, which costs more than
+ * they do; waiting for the disk is.
+ */
 export function sharedLake(directory: string): LakeFiles {
   const pathOf = (key: string) => join(directory, key)
   return {
     open: async (key) => ({ path: pathOf(key), release: () => {} }),
     read: (key) => readFile(pathOf(key)),
-    write: async (key, bytes) => {
-      const temporary = await besidePath(pathOf(key))
-      await writeFile(temporary, bytes)
-      await place(temporary, pathOf(key))
+    write: async (files) => {
+      await Promise.all(
+        Array.from(
+          Map.groupBy(files, ({ key }) => dirname(pathOf(key))),
+          async ([parent, own]) => {
+            await makeDirectory(parent)
+            await durably((open) => {
+              for (const { key, bytes } of own) writeFileSync(open(pathOf(key), 'wx'), bytes)
+              open(parent, 'r')
+            })
+          },
+        ),
+      )
     },
     adopt: async (key, path) => {
       const target = pathOf(key)
       await makeDirectory(dirname(target))
-      await chmod(path, (await stat(path)).mode & READ_ONLY)
-      await sync(path)
+      chmodSync(path, statSync(path).mode & READ_ONLY)
       try {
-        await link(path, target)
+        linkSync(path, target)
       } catch (error) {
         // Another disk, or one without links.
         if (!(error instanceof Error && 'code' in error && NO_LINK.has(String(error.code)))) throw error
-        const temporary = await besidePath(target)
+        const temporary = join(dirname(target), `~${randomUUID()}`)
         await copyFile(path, temporary)
-        return place(temporary, target).then(() => target)
+        await rename(temporary, target)
       }
-      await sync(dirname(target))
+      await durably((open) => {
+        open(target, 'r')
+        open(dirname(target), 'r')
+      })
       return target
     },
   }
@@ -57,33 +79,34 @@ export function sharedLake(directory: string): LakeFiles {
 
 const NO_LINK: ReadonlySet<string> = new Set(['EXDEV', 'EPERM', 'EMLINK', 'ENOTSUP', 'ENOSYS'])
 
-async function besidePath(path: string): Promise<string> {
-  await makeDirectory(dirname(path))
-  return join(dirname(path), `~${randomUUID()}`)
-}
-
 /** Makes a directory and what leads to it, each durable in its parent. */
 async function makeDirectory(directory: string): Promise<void> {
-  const first = await mkdir(directory, { recursive: true })
+  const first = mkdirSync(directory, { recursive: true })
   if (first === undefined) return
-  for (let made = directory; made.length >= first.length; made = dirname(made)) await sync(dirname(made))
+  await durably((open) => {
+    for (let made = directory; made.length >= first.length; made = dirname(made)) open(dirname(made), 'r')
+  })
 }
 
-/** Syncs a file, renames it, and syncs the directory: then the rename survives a power cut. */
-async function place(from: string, to: string): Promise<void> {
-  await sync(from)
-  await rename(from, to)
-  await sync(dirname(to))
-}
-
-async function sync(path: string): Promise<void> {
-  const handle = await open(path)
+/** Waits until the disk has what was opened, files and directories, and all that has been done to them by then. */
+async function durably(work: (open: (path: string, flags: 'r' | 'wx') => number) => void): Promise<void> {
+  const opened: number[] = []
   try {
-    await handle.sync()
+    work((path, flags) => {
+      const descriptor = openSync(path, flags)
+      opened.push(descriptor)
+      return descriptor
+    })
+    // To the last: none is closed under a call that goes on.
+    const synced = await Promise.allSettled(opened.map((descriptor) => sync(descriptor)))
+    const failed = synced.find(({ status }) => status === 'rejected')
+    if (failed?.status === 'rejected') throw failed.reason
   } finally {
-    await handle.close()
+    for (const descriptor of opened) closeSync(descriptor)
   }
 }
+
+const sync = promisify(fsync)
 
 export interface Gateway {
   /** Base of the object routes, without a slash at the end. */
@@ -132,7 +155,9 @@ export function gatewayLake(gateway: Gateway): LakeFiles {
         release()
       }
     },
-    write: (key, bytes) => put(key, new Uint8Array(bytes), bytes.byteLength),
+    write: async (files) => {
+      await Promise.all(files.map(({ key, bytes }) => put(key, new Uint8Array(bytes), bytes.byteLength)))
+    },
     adopt: async (key, path) => {
       const file = Bun.file(path)
       await put(key, file, file.size)

@@ -137,6 +137,7 @@ const requestOf = (attempt: OpenAttempt, { lake }: ReportDeps) => ({
   })),
   lake,
   runStartedAt: timestampFromDate(attempt.runStartedAt),
+  tableMetadata: attempt.tableMetadata,
 })
 
 /** The runner's lines of one run, up to what a run may keep; one line then says how many were dropped. */

@@ -1,11 +1,12 @@
 // Who asks, and what he may see: the one place where a token becomes a view of the catalog.
 import type { Sql } from '../../drizzle/client.ts'
+import type { TableName } from '../../lake/pipeline/names.ts'
 import type { CodeSight } from '../access/code-sight.ts'
 import { EVERYTHING, type Resource, type Visible } from '../access/ports.ts'
 import { seesEverything } from '../access/sight.ts'
 import type { Clock } from '../clock.ts'
 import { badRequest, forbidden, noSuch, notAuthorized } from './errors.ts'
-import { type Branch, findBranch, type View } from './queries.ts'
+import { type Branch, findBranch, findBranchOf, type View } from './queries.ts'
 import type { AttemptClaims, Claims, Tokens } from './tokens.ts'
 
 /** Main's warehouse; a branch's is `sluice@<branch>`. */
@@ -17,6 +18,12 @@ export type Session = {
   own: { claims: AttemptClaims; branch: Branch } | null
   /** What exists for it, besides its own table. */
   seen(): Promise<Visible>
+}
+
+/** Who commits to a branch. */
+export type Writer = NonNullable<Session['own']> & {
+  /** Where the branch has the metadata of the table that is committed; null: there is none. */
+  metadataLocation: string | null
 }
 
 export type Access = ReturnType<typeof makeAccess>
@@ -41,6 +48,13 @@ export function makeAccess({ sql, tokens, clock, sight }: AccessDeps) {
     return claims
   }
 
+  function claimsFor(request: Request, warehouse: string): Claims {
+    const claims = claimsOf(request)
+    const own = claims.kind === 'attempt' ? `${MAIN_WAREHOUSE}@${claims.branch}` : MAIN_WAREHOUSE
+    if (warehouse !== own) throw forbidden(`this token is for the warehouse ${own}`)
+    return claims
+  }
+
   async function branchOf(claims: AttemptClaims): Promise<Branch> {
     const branch = await findBranch(sql, claims.branch)
     if (branch === null) throw noSuch(`branch ${claims.branch}`)
@@ -52,13 +66,20 @@ export function makeAccess({ sql, tokens, clock, sight }: AccessDeps) {
 
     /** What a request sees of a warehouse: an attempt its branch, a reader main as of the token's commit. */
     async session(request: Request, warehouse: string): Promise<Session> {
-      const claims = claimsOf(request)
-      const own = claims.kind === 'attempt' ? `${MAIN_WAREHOUSE}@${claims.branch}` : MAIN_WAREHOUSE
-      if (warehouse !== own) throw forbidden(`this token is for the warehouse ${own}`)
+      const claims = claimsFor(request, warehouse)
       const seen = () => seenBy(sight, claims)
       if (claims.kind === 'read') return { view: { commit: claims.commit, branch: null }, own: null, seen }
       const branch = await branchOf(claims)
       return { view: { commit: branch.base, branch: branch.name }, own: { claims, branch }, seen }
+    },
+
+    /** What a commit of one table needs to know of its branch, in one question. */
+    async writer(request: Request, warehouse: string, table: TableName): Promise<Writer> {
+      const claims = claimsFor(request, warehouse)
+      if (claims.kind === 'read') throw forbidden('main is only moved by merging a branch')
+      const found = await findBranchOf(sql, claims.branch, table)
+      if (found === null) throw noSuch(`branch ${claims.branch}`)
+      return { claims, ...found }
     },
 
     /** Refuses a commit of main that is newer than the request may see, and who does not see all of main. */

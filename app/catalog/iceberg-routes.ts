@@ -82,9 +82,10 @@ export const icebergRoutes = (catalog: CatalogService, access: Access, log: Log)
     .post(
       '/:namespace/tables/:table',
       async ({ request, params }) => {
-        const session = await access.session(request, params.prefix)
-        const table = await catalog.commit(session, tableOf(params), await bodyOf(request))
-        return request.headers.get('prefer') === BRIEF ? briefResponse(table) : tableResponse(table)
+        const table = tableOf(params)
+        const writer = await access.writer(request, params.prefix, table)
+        const committed = await catalog.commit(writer, table, await bodyOf(request))
+        return request.headers.get('prefer') === BRIEF ? briefResponse(committed) : tableResponse(committed)
       },
       { parse: 'none' },
     )

@@ -35,6 +35,27 @@ export async function findBranch(sql: postgres.ISql, name: string): Promise<Bran
   return row ? { ...row, base: Number(row.base) } : null
 }
 
+/** A branch, and where it has the metadata of a table: null, where it has none. Null when there is no such branch. */
+export async function findBranchOf(
+  sql: postgres.ISql,
+  name: string,
+  { namespace, layer, name: table }: TableName,
+): Promise<{ branch: Branch; metadataLocation: string | null } | null> {
+  const [row] = await sql<(Branch & { base: string; metadataLocation: string | null })[]>`
+    select ref.name, ref.state, ref.base, ref.head, ref.run_id as "runId", ref.attempt,
+      (select content.metadata_location from lake_content content where content.id = coalesce(
+        (select own.content_id from branch_entry own
+         where own.ref = ref.name and own.namespace = ${namespace} and own.layer = ${layer} and own.name = ${table}),
+        (select main.content_id from main_entry main
+         where main.namespace = ${namespace} and main.layer = ${layer} and main.name = ${table}
+           and main.from_commit <= ref.base and (main.to_commit is null or main.to_commit > ref.base)))
+      ) as "metadataLocation"
+    from lake_ref ref where ref.name = ${name} and ref.name <> 'main'`
+  if (row === undefined) return null
+  const { metadataLocation, ...branch } = row
+  return { branch: { ...branch, base: Number(branch.base) }, metadataLocation }
+}
+
 /** Namespaces that exist, and those that were deleted but still have tables: what they contain keeps working. */
 export async function namespaceNames(sql: postgres.ISql): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
@@ -113,12 +134,15 @@ export type BranchCommit = {
 
 /**
  * Moves a branch by one commit of one table. False, and nothing is written, when the branch is no longer open or its
- * head is not the one the commit was computed from. One statement: a transaction that never waits for its client.
+ * head is not the one the commit was computed from. One statement: a transaction that never waits for its client, nor for
+ * the disk. Whatever needs this commit is written after it: a merge that is durable has made it durable, too, and if it is
+ * lost with the database's process, so is what was said of it, or it is found missing when it would be merged.
  */
 export async function commitToBranch(sql: Sql, commit: BranchCommit): Promise<boolean> {
   const { table, content } = commit
   const [moved] = await sql`
-    with branch as (
+    with quick as materialized (select set_config('synchronous_commit', 'off', true)),
+    branch as (
       select name, base, run_id from lake_ref
       where name = ${commit.branch} and name <> 'main' and state = 'open'
         and head is not distinct from ${commit.head}
@@ -142,7 +166,7 @@ export async function commitToBranch(sql: Sql, commit: BranchCommit): Promise<bo
     commit as (
       insert into lake_commit (id, ref, base, run_id, message)
       select ${commit.id}::uuid, branch.name, branch.base, branch.run_id, ${commit.message} from branch)
-    update lake_ref set head = ${commit.id}::uuid from branch where lake_ref.name = branch.name
+    update lake_ref set head = ${commit.id}::uuid from branch, quick where lake_ref.name = branch.name
     returning lake_ref.name`
   return moved !== undefined
 }

@@ -21,7 +21,7 @@ import { EVERYTHING, type Visible } from '../access/ports.ts'
 import { seesEverything } from '../access/sight.ts'
 import type { Clock } from '../clock.ts'
 import type { NewId } from '../ids.ts'
-import type { Session } from './access.ts'
+import type { Session, Writer } from './access.ts'
 import { badRequest, forbidden, noSuchNamespace, noSuchTable, tableExists } from './errors.ts'
 import { isTableDirectory, isTableFile } from './lake-keys.ts'
 import { LAKE_ROOT, type MetadataFiles } from './metadata-files.ts'
@@ -61,7 +61,8 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
   async function create(session: Session, namespace: readonly string[], body: string): Promise<LoadedTable> {
     const request = parseCreateTable(body)
     const table = tableNamed(namespace, request.name)
-    checkWritable(session, table)
+    const own = ownOf(session)
+    checkWritable(own, table)
     if ((await tableIn(sql, session.view, table)) !== null) throw tableExists(table)
     // Random from its first digit, unlike our other ids: the location is made of these digits.
     const uuid = randomUUID()
@@ -77,35 +78,34 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
     checkDirectory(table, metadata.location)
     if (request['stage-create'])
       return { location: undefined, metadata: serializeMetadata(metadata), head: null }
-    return store(session, table, metadata, undefined)
+    return store(own, table, metadata, undefined)
   }
 
-  async function commit(session: Session, table: TableName, body: string): Promise<LoadedTable> {
+  async function commit(writer: Writer, table: TableName, body: string): Promise<LoadedTable> {
     const { identifier, requirements, updates } = parseCommitRequest(body)
     if (identifier && tableKey(tableNamed(identifier.namespace, identifier.name)) !== tableKey(table))
       throw badRequest('identifier: names another table than the path')
-    checkWritable(session, table)
-    const current = await tableIn(sql, session.view, table)
+    checkWritable(writer, table)
+    const current = writer.metadataLocation
     if (current === null && !requirements.some((requirement) => requirement.type === 'assert-create'))
       throw noSuchTable(tableKey(table))
-    const base = current && parseMetadata(await files.read(current.metadataLocation))
+    const base = current === null ? null : parseMetadata(await files.read(current))
     checkRequirements(base, requirements)
     for (const update of updates) checkUpdateLocation(table, update)
     const next = applyUpdates(base, updates, {
       at: clock.now().getTime(),
-      previousFile: current?.metadataLocation,
+      previousFile: current ?? undefined,
     })
-    return store(session, table, next, current?.metadataLocation)
+    return store(writer, table, next, current ?? undefined)
   }
 
   /** The file first, the catalog after it: whatever fails between leaves a file that nothing names. */
   async function store(
-    { own }: Session,
+    { branch }: Own,
     table: TableName,
     metadata: TableMetadata,
     replaced: string | undefined,
   ): Promise<LoadedTable> {
-    if (own === null) throw forbidden('main is only moved by merging a branch')
     const text = serializeMetadata(metadata)
     const location = await files.write(metadata.location, replaced, text)
     const snapshot = currentSnapshot(metadata)
@@ -113,8 +113,8 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
     const id = newId()
     const isCommitted = await commitToBranch(sql, {
       id,
-      branch: own.branch.name,
-      head: own.branch.head,
+      branch: branch.name,
+      head: branch.head,
       table,
       tableUuid: metadata['table-uuid'],
       snapshotId: snapshot ? String(snapshot['snapshot-id']) : null,
@@ -127,7 +127,7 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
         sizeBytes: total('total-files-size'),
       },
     })
-    if (!isCommitted) throw new CommitFailed(`the branch ${own.branch.name} is closed or has moved meanwhile`)
+    if (!isCommitted) throw new CommitFailed(`the branch ${branch.name} is closed or has moved meanwhile`)
     return { location, metadata: text, head: id }
   }
 
@@ -188,12 +188,16 @@ function checkLevels(levels: readonly string[], namespaces: readonly string[]) {
   if (!isKnown || !isLayer || rest.length > 0) throw noSuchNamespace(levels)
 }
 
-function checkWritable({ own }: Session, table: TableName) {
+type Own = NonNullable<Session['own']>
+
+function ownOf({ own }: Session): Own {
   if (own === null) throw forbidden('main is only moved by merging a branch')
-  const { target } = own.claims
+  return own
+}
+
+function checkWritable({ claims: { target }, branch }: Own, table: TableName) {
   if (tableKey(target) !== tableKey(table)) throw forbidden(`this attempt writes ${tableKey(target)} only`)
-  if (own.branch.state !== 'open')
-    throw new CommitFailed(`the branch ${own.branch.name} is ${own.branch.state}`)
+  if (branch.state !== 'open') throw new CommitFailed(`the branch ${branch.name} is ${branch.state}`)
 }
 
 /** An attempt's commit names no place but its table's, whatever else its token may read. */

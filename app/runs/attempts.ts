@@ -30,6 +30,8 @@ export interface OpenAttempt {
   logLines: number
   logBytes: number
   landing: { namespace: string; zone: string; files: LandingFile[] }[]
+  /** Where the metadata is of the table that it writes, as of its base; '' where there is none. Undefined: nobody has looked. */
+  tableMetadata?: string
 }
 
 type LogState = 'lastSeq' | 'logLines' | 'logBytes'

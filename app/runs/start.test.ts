@@ -340,3 +340,26 @@ test('of each pipeline the oldest is started, and none while an attempt of it is
   expect(isAwaited).toBe(true)
   expect((await start()).attempts.map(({ runId }) => runId)).toEqual([a2])
 })
+
+test('an attempt is told where its table is on main, as of its base, and that there is none', async () => {
+  const [there, none] = [await pipelineNamed('there'), await pipelineNamed('none')]
+  const write = async (number: number) => {
+    const id = newId()
+    await opened.sql`
+      insert into lake_content (id, table_uuid, metadata_location, columns, row_count, size_bytes)
+      values (${id}, ${newId()}, ${`sluice://lake/_lake/v${number}`}, '[]', 0, 0)`
+    await opened.sql`
+      update main_entry set to_commit = ${number} where to_commit is null and name = 'there'`
+    await opened.sql`
+      insert into main_entry (namespace, layer, name, content_id, from_commit)
+      values ('default', 'gold', 'there', ${id}, ${number})`
+  }
+  await write(1)
+  await write(2)
+  await there.request()
+  await none.request()
+  const { attempts } = await start()
+  const told = attempts.map(({ pipeline, tableMetadata }) => [pipeline, tableMetadata])
+  expect(Object.fromEntries(told)).toEqual({ there: 'sluice://lake/_lake/v2', none: '' })
+  await opened.sql`delete from main_entry`
+})

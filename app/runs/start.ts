@@ -50,7 +50,11 @@ export const startWaiting = (
           and (select a.attempt from run_attempt a where a.pipeline_id = h.pipeline_id and a.state = 'open') is null
         order by h.created_at, h.id limit ${places.length})
       select r.*, clock_timestamp() as now, (select number from lake_ref where name = 'main') as base,
-        coalesce((select max(seq) from landing_file), 0) as watermark, p.published_version, p.id is not null as is_live
+        coalesce((select max(seq) from landing_file), 0) as watermark, p.published_version, p.id is not null as is_live,
+        coalesce((
+          select c.metadata_location from main_entry e join lake_content c on c.id = e.content_id
+          where e.namespace = r.namespace and e.layer = r.layer and e.name = r.pipeline and e.to_commit is null limit 1
+        ), '') as table_metadata
       from run r
       left join lateral (
         select p.id, p.published_version from pipeline p where p.id = r.pipeline_id and p.deleted_at is null limit 1) p on true
@@ -129,6 +133,8 @@ interface WaitingRow extends RunRow {
   watermark: string
   published_version: number | null
   is_live: boolean
+  /** Of main as of `base`: one statement has one view of both. */
+  table_metadata: string
 }
 
 /**
@@ -196,6 +202,7 @@ const attemptOf = (run: LockedRun, row: WaitingRow, runnerUrl: string): OpenAtte
     logLines: 0,
     logBytes: 0,
     landing: [],
+    tableMetadata: row.table_metadata,
   }
 }
 

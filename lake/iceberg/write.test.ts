@@ -185,7 +185,7 @@ describe('overwrite', () => {
     await table.commit({ files: [dataFile('c')] })
     const { snapshot } = await table.commit({ operation: 'overwrite', files: [dataFile('d', 7)] })
     expect(await table.names()).toEqual(['d'])
-    expect(await table.manifests()).toMatchObject([{ deletedFiles: 3, deletedRows: 30 }, { addedFiles: 1 }])
+    expect(await table.manifests()).toMatchObject([{ deletedFiles: 3, deletedRows: 30, addedFiles: 1 }])
     expect(snapshot.summary).toMatchObject({
       operation: 'overwrite',
       'deleted-data-files': '3',

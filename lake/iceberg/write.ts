@@ -103,8 +103,8 @@ export async function planCommit(write: Write): Promise<CommitPlan> {
   const objects = new ManifestWriter(context)
 
   const before = parent ? await reader.manifests(parent) : []
-  const removed = await keepOrRemove(write, before, objects)
-  objects.add(files.map((file) => addedEntry(file, context.snapshotId)))
+  const added = files.map((file) => addedEntry(file, context.snapshotId))
+  const removed = await keepOrRemove(write, before, objects, added)
 
   const kept = operation !== 'overwrite' && parent ? await totalsOf(parent, before, reader) : NOTHING
   const snapshot = snapshotOf(write, context, parent, {
@@ -200,18 +200,20 @@ export function snapshotIdOf(uuid: string): bigint {
   return folded === 0n ? 1n : folded
 }
 
-/** Takes the manifests there are into the snapshot, without the files that go. Answers those. */
+/** Takes the manifests there are into the snapshot, without the files that go, and those that come. Answers what goes. */
 async function keepOrRemove(
   { operation, replaced, reader }: Write,
   before: readonly ManifestFile[],
   objects: ManifestWriter,
+  added: readonly ManifestEntry[],
 ): Promise<DataFile[]> {
   switch (operation) {
     case 'append':
       await carryOver(before, reader, objects)
+      objects.add(added)
       return []
     case 'overwrite':
-      return objects.remove(before, reader, () => true)
+      return objects.replace(before, reader, added)
     case 'rewrite': {
       const hasReplaced = (manifest: ManifestFile) => (replaced?.get(manifest.location)?.size ?? 0) > 0
       await carryOver(
@@ -220,7 +222,11 @@ async function keepOrRemove(
         objects,
       )
       const gone = new Set([...(replaced?.values() ?? [])].flatMap((locations) => [...locations]))
-      return objects.remove(before.filter(hasReplaced), reader, ({ file }) => gone.has(file.location))
+      const removed = await objects.remove(before.filter(hasReplaced), reader, ({ file }) =>
+        gone.has(file.location),
+      )
+      objects.add(added)
+      return removed
     }
   }
 }
@@ -295,6 +301,25 @@ class ManifestWriter {
       isRemoved(entry) ? asDeleted(entry, snapshotId) : asExisting(entry),
     )
     return before.filter(isRemoved).map((entry) => entry.file)
+  }
+
+  /** All files that there are go, and others come: one manifest says both of those that are partitioned alike. Answers what goes. */
+  async replace(
+    manifests: readonly ManifestFile[],
+    reader: ManifestReader,
+    added: readonly ManifestEntry[],
+  ): Promise<DataFile[]> {
+    const { snapshotId, spec } = this.context
+    const own = spec['spec-id']
+    const isAlike = ({ specId }: ManifestFile) => specId === own
+    const others = await this.remove(
+      manifests.filter((manifest) => !isAlike(manifest)),
+      reader,
+      () => true,
+    )
+    const gone = await liveEntries(manifests.filter(isAlike), reader)
+    this.add([...gone.map((entry) => asDeleted(entry, snapshotId)), ...added])
+    return [...others, ...gone.map((entry) => entry.file)]
   }
 
   add(entries: readonly ManifestEntry[], specId = this.context.spec['spec-id']) {

@@ -95,7 +95,7 @@ class Journey {
     const name = targetOf(request)
     const [files, table] = await Promise.all([
       fetchPipelineFiles(request, lake.gateway),
-      lake.catalog.load(name),
+      this.#tableBefore(name),
     ])
     const config = this.#configure(files)
     const startedAt = request.runStartedAt ? timestampDate(request.runStartedAt) : new Date()
@@ -124,10 +124,10 @@ class Journey {
     }
     const change = await this.#execute(rendered, instance, target)
     const stored = this.#store(change)
-    // What is tested are the very files that are committed meanwhile.
-    const [commit, tested] = await Promise.allSettled([
-      stored && this.#commit(stored, target),
+    // What is tested are the very files that are committed meanwhile. The engine has its work before we do ours.
+    const [tested, commit] = await Promise.allSettled([
       this.#test(tests, stored, target, inputs, python ? null : instance),
+      stored && this.#commit(stored, target),
     ])
     if (commit.status === 'rejected') throw commit.reason
     if (tested.status === 'rejected') throw tested.reason
@@ -135,6 +135,14 @@ class Journey {
     facts.testedCommit = commit.value ?? ''
     facts.tests = tested.value
     this.#say(`attempt ${request.attempt} done in ${since(started)}`)
+  }
+
+  /** The table that the attempt writes, as of its base: whoever announced the attempt may have said where that is. */
+  async #tableBefore(name: TableName): Promise<TableMetadata | null> {
+    const { lake } = this.#place
+    const { tableMetadata } = this.#work.request
+    if (tableMetadata === undefined) return lake.catalog.load(name)
+    return tableMetadata === '' ? null : lake.metadataAt(tableMetadata)
   }
 
   /** Throws AttemptFailure for a configuration that is wrong or cannot be run yet. */

@@ -1,7 +1,12 @@
 import { join } from 'node:path'
 import { keyOf } from '../../lake/iceberg/location.ts'
 import type { DataFile } from '../../lake/iceberg/manifest.ts'
-import { currentSchema, currentSnapshot, type TableMetadata } from '../../lake/iceberg/metadata.ts'
+import {
+  currentSchema,
+  currentSnapshot,
+  parseMetadata,
+  type TableMetadata,
+} from '../../lake/iceberg/metadata.ts'
 import { dataFilesOf, type ManifestReader, makeManifestReader } from '../../lake/iceberg/scan.ts'
 import { quoteName, readTable } from '../../lake/iceberg/sql.ts'
 import type { Schema } from '../../lake/iceberg/types.ts'
@@ -30,6 +35,8 @@ export interface LakeSession {
   files: LakeFiles
   gateway: Gateway
   reader: ManifestReader
+  /** What a metadata file says. */
+  metadataAt(location: string): Promise<TableMetadata>
   /** The data files of a table's current state, made local. */
   open(name: TableName, metadata: TableMetadata): Promise<TableInput>
   /** Makes data files local; answers where each is. */
@@ -67,6 +74,9 @@ export function makeLake({ lakeDir, cache }: LakeOptions) {
       files,
       gateway,
       reader,
+      async metadataAt(location) {
+        return parseMetadata(new TextDecoder().decode(await files.read(keyOf(LAKE_ROOT, location))))
+      },
       async open(name, metadata) {
         const snapshot = currentSnapshot(metadata)
         const dataFiles = snapshot ? await dataFilesOf(metadata, snapshot['snapshot-id'], reader) : []

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
 import type { TextFile } from '../../lake/pipeline/config.ts'
 import { testNameOf } from '../../lake/pipeline/quality.ts'
 import type { SubmitPipelineRequest } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
@@ -40,7 +40,7 @@ export async function fetchPipelineFiles(
       const sizeBytes = Number(object.sizeBytes) || undefined
       const { path: local, release } = await openObject(gateway, object.path, object.versionId, sizeBytes)
       try {
-        return { path, text: await readFile(local, 'utf8') }
+        return { path, text: readFileSync(local, 'utf8') }
       } finally {
         release()
       }

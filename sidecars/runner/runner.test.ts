@@ -148,6 +148,21 @@ describe('an attempt', () => {
   })
 })
 
+test('an attempt asks the catalog for its own table only where nobody has told it where that is', async () => {
+  const table = aTable()
+  await publish(table, 'select 1 as n', appending)
+  const asksFor = async (told: { tableMetadata?: string | undefined }) => {
+    const submit = { ...(await service.attempt(table, sqlFiles('select 2 as n', appending))), ...told }
+    const before = service.asked.length
+    const { facts } = await runToEnd(runner.client, submit)
+    expect(await service.merge(submit, facts.testedCommit)).toBe('merged')
+    return service.asked.slice(before).filter((call) => call.startsWith('GET /catalog/'))
+  }
+  expect(await asksFor({})).toEqual([])
+  expect(await asksFor({ tableMetadata: undefined })).toHaveLength(1)
+  expect(await ask(table, { sum: 'select sum(n) from {{ this }}' })).toEqual({ sum: 5 })
+})
+
 describe('what a run changes', () => {
   test('full_refresh replaces rows and schema, also by none', async () => {
     const table = aTable()

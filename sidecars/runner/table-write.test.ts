@@ -1,6 +1,10 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { newTable } from '../../lake/iceberg/metadata.ts'
+import { makeManifestReader } from '../../lake/iceberg/scan.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { RunStatus } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import type { LakeSession } from './lake-session.ts'
+import { commitResult, type StoredResult } from './table-write.ts'
 import { openTestService, type RunnerProcess, runToEnd, startRunner, type TestService } from './testing.ts'
 
 setDefaultTimeout(60_000)
@@ -36,3 +40,55 @@ test.each(['append_only', 'incremental', 'scd2'])(
     expect((await run(table, whole, config)).error).toContain('"text" is VARCHAR in the table and INTEGER')
   },
 )
+
+test('an attempt is not done before all that it would merge is on the disk, nor when some of it cannot be', async () => {
+  const metadata = newTable({
+    uuid: crypto.randomUUID(),
+    location: 'sluice://lake/_lake/default/gold/t-01234567',
+    schema: { type: 'struct', fields: [] },
+    at: 0,
+  })
+  const change = {
+    metadata,
+    schema: { schema: metadata.schemas[0] },
+    partitionSpec: { fields: [] },
+    operation: 'append',
+    files: [],
+    replaced: [],
+    rowsWritten: 0,
+  } as unknown as StoredResult['change']
+  const [committed, placed, written] = [
+    Promise.withResolvers<string>(),
+    Promise.withResolvers<string[]>(),
+    Promise.withResolvers<void>(),
+  ]
+  const lake = {
+    reader: makeManifestReader(() => Promise.reject(new Error('nothing is read'))),
+    catalog: { commit: () => committed.promise },
+    files: { write: () => written.promise },
+  } as unknown as LakeSession
+  const begin = () => {
+    const state = { isDone: false }
+    const result = commitResult(
+      { change, files: [], placed: placed.promise },
+      { name: { namespace: 'default', layer: 'gold', name: 't' }, table: null, runId: 'r' },
+      lake,
+    ).finally(() => {
+      state.isDone = true
+    })
+    result.catch(() => {})
+    return { state, result }
+  }
+  const turn = () => new Promise((resolve) => setImmediate(resolve))
+  const { state, result } = begin()
+  committed.resolve('the commit')
+  await turn()
+  expect(state.isDone).toBe(false)
+  placed.resolve([])
+  await turn()
+  expect(state.isDone).toBe(false)
+  written.resolve()
+  expect(await result).toBe('the commit')
+  lake.files.write = () => Promise.reject(new Error('the disk is full'))
+  await expect(begin().result).rejects.toThrow('the disk is full')
+})

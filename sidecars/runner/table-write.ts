@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { mkdir } from 'node:fs/promises'
+import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { dataLocation, keyOf, tableLocation } from '../../lake/iceberg/location.ts'
 import type { WriteEngine } from '../../lake/iceberg/merge.ts'
@@ -59,7 +59,7 @@ export async function writeResult(
     ? await withTypesOfTable(defined, table, { engine, number: instance, warn }, signal)
     : { result: RESULT, columns: defined }
   const own = join(directory, 'written')
-  await mkdir(own)
+  mkdirSync(own)
   return writeByStrategy({
     rules,
     result,
@@ -238,7 +238,7 @@ export async function commitResult(
   const [committed, ...written] = await Promise.allSettled([
     lake.catalog.commit(name, plan),
     placed,
-    ...plan.objects.map(({ location, bytes }) => lake.files.write(keyOf(LAKE_ROOT, location), bytes)),
+    lake.files.write(plan.objects.map(({ location, bytes }) => ({ key: keyOf(LAKE_ROOT, location), bytes }))),
   ])
   const failed = written.find((each) => each.status === 'rejected')
   if (failed) throw failed.reason

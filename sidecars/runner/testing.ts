@@ -10,6 +10,7 @@ import { createConnectTransport } from '@connectrpc/connect-web'
 import { testDatabase } from '../../.setup/database.ts'
 import { headOfMain, mergeBranches, openBranches } from '../../app/catalog/branches.ts'
 import { makeCatalog } from '../../app/catalog/catalog.ts'
+import { tableAt } from '../../app/catalog/queries.ts'
 import { makeTokens } from '../../app/catalog/tokens.ts'
 import { systemClock } from '../../app/clock.ts'
 import { newId } from '../../app/ids.ts'
@@ -120,7 +121,12 @@ export async function openTestService() {
   const tokens = makeTokens('a secret of the tests')
   const catalog = makeCatalog({ sql, objects, tokens, clock: systemClock, newId, log: testLog })
   const app = testApp({ internal: [catalog.routes, catalog.objectRoutes] })
-  let server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: (request) => app.fetch(request) })
+  const asked: string[] = []
+  const answer = (request: Request) => {
+    asked.push(`${request.method} ${new URL(request.url).pathname}`)
+    return app.fetch(request)
+  }
+  let server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: answer })
   const url = `http://127.0.0.1:${server.port}`
   const expiresAt = new Date(Date.now() + 3_600_000)
   const access = { catalogUrl: `${url}/catalog`, objectsUrl: `${url}/lake/objects` }
@@ -168,6 +174,7 @@ export async function openTestService() {
       landing: options.landing ?? [],
       lake: { ...access, warehouse: `sluice@${branch}`, token },
       runStartedAt: timestampFromDate(new Date('2026-01-02T03:04:05Z')),
+      tableMetadata: (await tableAt(sql, base, table))?.metadataLocation ?? '',
     }
   }
 
@@ -176,6 +183,8 @@ export async function openTestService() {
     objects,
     /** For a runner that shares the disk. */
     lakeDir,
+    /** `GET /catalog/...`, in order. */
+    asked,
     attempt,
 
     /** What a dispatcher does with facts that block nothing. */
@@ -221,7 +230,7 @@ export async function openTestService() {
       const { port } = server
       await server.stop(true)
       await work()
-      server = Bun.serve({ hostname: '127.0.0.1', port, fetch: (request) => app.fetch(request) })
+      server = Bun.serve({ hostname: '127.0.0.1', port, fetch: answer })
     },
 
     async close() {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { mkdir, rm } from 'node:fs/promises'
+import { mkdirSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { LakeAccess } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { EngineLease, EnginePool } from './engine-pool.ts'
@@ -43,7 +44,7 @@ export async function openWorkplace(
   // An engine sees no directory but its own, and those that interpreters bring along.
   const directory = python?.directory ?? join(engine.directory, randomUUID())
   try {
-    await mkdir(directory, { recursive: true })
+    mkdirSync(directory, { recursive: true })
   } catch (error) {
     await python?.release()
     await engine.release()
