@@ -1,28 +1,20 @@
 import { Code, ConnectError } from '@connectrpc/connect'
-import type { Sql } from '../../drizzle/client.ts'
 import { arrowToJsonText } from '../../lake/engine/arrow-json-text.ts'
 import { LAYERS } from '../../lake/pipeline/names.ts'
 import { EVERYTHING, type Visible } from '../access/ports.ts'
 import { seesEverything, tablesSeenAt } from '../access/sight.ts'
-import { headOfMain } from '../catalog/branches.ts'
-import type { Tokens } from '../catalog/tokens.ts'
-import type { Clock } from '../clock.ts'
 import { AppError, invalid, notConfigured, unavailable } from '../http/errors.ts'
 import type { Page } from '../http/pagination.ts'
 import type { NewId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import type { QueryClient } from '../rpc/clients.ts'
 import type { Pool } from '../rpc/pool.ts'
+import { type MainReaderDeps, type MainView, makeMainReader } from './main-reader.ts'
 import type { QueryAnswer } from './response.ts'
 import type { ExecuteQuery } from './schema.ts'
 
-export interface QueryDeps {
-  sql: Sql
-  tokens: Tokens
-  clock: Clock
+export interface QueryDeps extends MainReaderDeps {
   newId: NewId
-  /** Where query services reach this API. */
-  publicUrl: string
   /** Null: no query service is configured. */
   services: Pool<QueryClient> | null
 }
@@ -33,7 +25,8 @@ const SERVICE = 'query service'
 /** What a request without a namespace means (specification, Naming rules). */
 const DEFAULT_NAMESPACE = 'default'
 
-export function makeQueryService({ sql, tokens, clock, newId, publicUrl, services }: QueryDeps) {
+export function makeQueryService({ sql, newId, services, ...deps }: QueryDeps) {
+  const main = makeMainReader({ sql, ...deps })
   const configured = () => {
     if (services === null) throw notConfigured(SERVICE)
     return services
@@ -41,20 +34,8 @@ export function makeQueryService({ sql, tokens, clock, newId, publicUrl, service
 
   let underWay = 0
 
-  /** Main as it is now: what one request reads, however often it reads it. */
-  async function lakeView() {
-    const commit = await headOfMain(sql)
-    const expiresAt = new Date(clock.now().getTime() + limits.queryTimeoutMs + limits.rpcTimeoutMs)
-    return {
-      commit: BigInt(commit),
-      catalogUrl: `${publicUrl}/catalog`,
-      objectsUrl: `${publicUrl}/lake/objects`,
-      token: tokens.read({ commit, expiresAt }),
-    }
-  }
-
   /** Undefined: every table. */
-  async function scopeOf({ commit }: { commit: bigint }, visible: Visible) {
+  async function scopeOf({ commit }: MainView, visible: Visible) {
     if (seesEverything(visible)) return undefined
     return { tables: await tablesSeenAt(sql, Number(commit), visible) }
   }
@@ -78,23 +59,25 @@ export function makeQueryService({ sql, tokens, clock, newId, publicUrl, service
       const pool = configured()
       if (new TextEncoder().encode(text).length > limits.querySqlBytes)
         throw invalid('sql', `must be at most ${limits.querySqlBytes} bytes`)
-      const lake = await lakeView()
-      const request = {
-        queryId: newId(),
-        sql: text,
-        namespace: namespace || DEFAULT_NAMESPACE,
-        limit: BigInt(Math.min(limit ?? limits.queryRows, limits.queryRowsMax)),
-        timeoutMs: limits.queryTimeoutMs,
-        lake,
-        scope: await scopeOf(lake, visible),
-      }
       if (underWay >= limits.queriesUnderWay) throw busy(`${underWay} queries are under way`)
       // The service keeps the time limit; this one is for a service that has stopped answering.
       const lost = AbortSignal.timeout(limits.queryTimeoutMs + limits.rpcTimeoutMs)
-      const options = { signal: AbortSignal.any([signal, lost]) }
       underWay += 1
-      const { arrowIpc, rowCount, truncated, durationMs } = await pool
-        .call((service) => service.executeQuery(request, options))
+      const { arrowIpc, rowCount, truncated, durationMs } = await main
+        .read(async (lake, outdated) => {
+          const request = {
+            queryId: newId(),
+            sql: text,
+            namespace: namespace || DEFAULT_NAMESPACE,
+            limit: BigInt(Math.min(limit ?? limits.queryRows, limits.queryRowsMax)),
+            timeoutMs: limits.queryTimeoutMs,
+            lake,
+            scope: await scopeOf(lake, visible),
+          }
+          const ends = outdated === null ? [signal, lost] : [signal, lost, outdated]
+          const options = { signal: AbortSignal.any(ends) }
+          return pool.call((service) => service.executeQuery(request, options))
+        })
         .catch(refuse)
         .finally(() => {
           underWay -= 1
@@ -112,7 +95,7 @@ export function makeQueryService({ sql, tokens, clock, newId, publicUrl, service
     /** The columns of every table of main that the caller sees, in order of name. */
     async schema(page: Page, visible = EVERYTHING) {
       const pool = configured()
-      const lake = await lakeView()
+      const lake = await main.now()
       const scope = await scopeOf(lake, visible)
       const options = { signal: AbortSignal.timeout(limits.rpcTimeoutMs) }
       const { tables } = await pool
