@@ -9,7 +9,10 @@ import { EVENT_RECORDED, hasRoom } from './notices.ts'
 export const pipelineSource = (run: { namespace: string; layer: string; pipeline: string }) =>
   `pipeline:${run.namespace}.${run.layer}.${run.pipeline}`
 
-/** Announces those of the runs that ended in success in this transaction, if any trigger would hear it: a row for each. */
+/**
+ * Announces those of the runs that ended in success in this transaction, if any trigger would hear it: a row for each. One
+ * listener is looked up by its index and is enough: from a plain `exists` the planner may make a list of them all.
+ */
 export function announcedPart(tx: SqlTx, runs: Iterable<LockedRun>): Part[] {
   const successes = [...runs].filter(
     ({ status, effects }) => status === 'success' && effects.includes('announce'),
@@ -25,8 +28,11 @@ export function announcedPart(tx: SqlTx, runs: Iterable<LockedRun>): Part[] {
     insert into trigger_event (kind, source, subject, chain_depth)
     select 'runSucceeded', s.source, s.subject, s.chain_depth
     from jsonb_to_recordset(${tx.json(rows as unknown as JSONValue)}) as s(source text, subject uuid, chain_depth int)
-    where exists (select 1 from trigger t where t.source = s.source and t.state <> 'disabled')
-      or exists (select 1 from trigger_dependency d where d.source = s.source)
+    cross join lateral (
+      (select 1 from trigger t where t.source = s.source and t.state <> 'disabled' limit 1)
+      union all
+      (select 1 from trigger_dependency d where d.source = s.source limit 1)
+      limit 1) listener
     returning 1)`,
   ]
 }

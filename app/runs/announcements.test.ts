@@ -1,0 +1,80 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { together } from '../../drizzle/together.ts'
+import { addPipeline } from '../../workers/testing.ts'
+import { newId, type RunId } from '../ids.ts'
+import { announcedPart } from './announcements.ts'
+import type { LockedRun } from './moves.ts'
+
+const TRIGGERS = 5_000
+
+let database: TestDatabase
+let opened: Database
+beforeAll(async () => {
+  database = await testDatabase()
+  opened = openDatabase(database.url, { connections: 1, rawConnections: 1, application: 'test' })
+  const { sql } = opened
+  const { id } = await addPipeline(sql, 'downstream', { landingZones: [], nudge: () => {} })
+  await sql`
+    insert into trigger (id, pipeline_id, type, config, snapshot, machine_version, state, source)
+    select gen_random_uuid(), ${id}, 'pipeline_success', '{}', '{}', 1, 'armed', 'pipeline:default.gold.p' || n
+    from generate_series(1, ${TRIGGERS}) n`
+  await sql`
+    insert into trigger_dependency (trigger_id, source)
+    select id, replace(source, '.p', '.d') from trigger`
+})
+afterAll(async () => {
+  await opened.close()
+  await database.drop()
+})
+
+const success = (pipeline: string, more: Partial<LockedRun> = {}) =>
+  ({
+    id: newId() as RunId,
+    namespace: 'default',
+    layer: 'gold',
+    pipeline,
+    status: 'success',
+    effects: ['announce'],
+    chainDepth: 2,
+    ...more,
+  }) as LockedRun
+
+test('a success is announced once if a trigger of either kind hears it, and nothing else is', async () => {
+  const { sql } = opened
+  const runs = [
+    success('p1'),
+    success('p1'),
+    success('d2'),
+    success('p0'),
+    success('p3', { status: 'failed' }),
+  ]
+  const announced = await sql.begin(async (tx) => {
+    await together(tx, announcedPart(tx, runs), tx`select 1`)
+    return tx`select source, subject, chain_depth from trigger_event order by id`
+  })
+  expect(announced).toEqual(
+    runs.slice(0, 3).map(({ id, pipeline }) => ({
+      source: `pipeline:default.gold.${pipeline}`,
+      subject: id,
+      chain_depth: 3,
+    })) as never,
+  )
+})
+
+test.each(['before they are counted', 'after'])(
+  'thousands of triggers are not read for it, %s',
+  async (when) => {
+    const { sql } = opened
+    if (when === 'after') await sql`analyze trigger, trigger_dependency`
+    const plan = await sql.begin(async (tx) => {
+      await tx`set local plan_cache_mode = force_generic_plan`
+      return tx`explain ${together(tx, announcedPart(tx, [success('p1')]), tx`select 1`)}`
+    })
+    const text = plan.map((line) => line['QUERY PLAN']).join('\n')
+    expect(text).toContain('using trigger_source on trigger t')
+    expect(text).toContain('using trigger_dependency_source on trigger_dependency d')
+    expect(text).not.toContain('Seq Scan')
+  },
+)
