@@ -3,7 +3,7 @@ import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { newId, type PipelineId, type RunId } from '../ids.ts'
-import { type RunRequest, requestRuns } from './requests.ts'
+import { outcomesOf, type RunRequest, requestedRuns } from './requests.ts'
 
 let database: TestDatabase
 let opened: Database
@@ -32,7 +32,8 @@ const request = (pipelineId: PipelineId, event: string, triggerId = newId()): Ru
   landingFileId: null,
 })
 
-const ask = (requests: RunRequest[]) => opened.sql.begin((tx) => requestRuns(tx, requests))
+const ask = (requests: RunRequest[]) =>
+  opened.sql.begin(async (tx) => outcomesOf(await requestedRuns(tx, requests)))
 
 test('a request pins the published version and leaves a line of history', async () => {
   const wanted = request(await published('pins'), 'e1')

@@ -1,6 +1,7 @@
 // Requests for runs of published versions, many in one statement: of people by name, of triggers and schedules by id.
 import type { JSONValue, PendingQuery, Row } from 'postgres'
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import type { Part } from '../../drizzle/together.ts'
 import { store } from '../../machines/advance.ts'
 import { newRun, RUN_MACHINE_VERSION } from '../../machines/run.ts'
 import type { PipelineId, RunId } from '../ids.ts'
@@ -23,17 +24,17 @@ export interface RunRequest {
 export type RequestOutcome = 'requested' | 'gone' | 'unpublished' | 'full' | 'repeated'
 
 /**
- * Inserts the pending rows with their first line of history; each pins the version that is published now. One statement,
- * in the caller's transaction, so that a firing is whole or nothing. A pipeline that is deleted meanwhile gets its run
- * cancelled when that would be started. `also` is more for the same statement to do, `, name as (...)`, which may read the
- * runs that are new from `inserted (id, created_at)`.
+ * A statement that inserts the pending rows with their first line of history; each pins the version that is published now.
+ * A pipeline that is deleted meanwhile gets its run cancelled when that would be started. `also` is more for it to do, so
+ * that a firing is whole or nothing: parts which may read the runs that are new from `inserted (id, created_at, trigger_id)`
+ * and what each request has come to from `outcome (id, outcome)`, as `outcomesOf` reads its answer. There is one request at
+ * least.
  */
-export async function requestRuns(
+export function requestedRuns(
   tx: SqlTx,
   requests: readonly RunRequest[],
-  also = tx``,
-): Promise<Map<RunId, RequestOutcome>> {
-  if (requests.length === 0) return new Map()
+  also: readonly Part[] = [],
+): PendingQuery<Row[]> {
   const rows = requests.map(({ id, pipelineId, trigger, cause, chainDepth, landingFileId }) => ({
     id,
     pipeline_id: pipelineId,
@@ -52,6 +53,9 @@ export async function requestRuns(
   })
 }
 
+export const outcomesOf = (rows: readonly Row[]): Map<RunId, RequestOutcome> =>
+  new Map(rows.map(({ id, outcome }) => [id, outcome]))
+
 /** What a person or program asks for, by the pipeline's name. */
 export interface NamedRequest {
   id: RunId
@@ -61,19 +65,21 @@ export interface NamedRequest {
   trigger: string
 }
 
-/** As `requestRuns`, for pipelines by name and with nothing to be unique by. One statement that commits by itself. */
-export const requestNamed = (
+/** As `requestedRuns`, for pipelines by name and with nothing to be unique by. One statement that commits by itself. */
+export const requestNamed = async (
   sql: Sql,
   requests: readonly NamedRequest[],
 ): Promise<Map<RunId, RequestOutcome>> =>
-  insertRequested(
-    sql,
-    requests.map((request) => ({ ...request, chain_depth: 0 })),
-    {
-      find: sql`p.namespace = w.namespace and p.layer = w.layer and p.name = w.pipeline`,
-      onRepeat: sql``,
-      also: sql``,
-    },
+  outcomesOf(
+    await insertRequested(
+      sql,
+      requests.map((request) => ({ ...request, chain_depth: 0 })),
+      {
+        find: sql`p.namespace = w.namespace and p.layer = w.layer and p.name = w.pipeline`,
+        onRepeat: sql``,
+        also: [],
+      },
+    ),
   )
 
 /**
@@ -81,12 +87,12 @@ export const requestNamed = (
  * of tables that have just been filled would make it read them whole. A queue that has room when the statement begins may
  * be filled past its limit by this one statement.
  */
-async function insertRequested(
+const insertRequested = (
   sql: Sql | SqlTx,
   requests: readonly Record<string, unknown>[],
-  { find, onRepeat, also }: Record<'find' | 'onRepeat' | 'also', PendingQuery<Row[]>>,
-): Promise<Map<RunId, RequestOutcome>> {
-  const rows = await sql<{ id: RunId; outcome: RequestOutcome }[]>`
+  { find, onRepeat, also }: { find: Part; onRepeat: Part; also: readonly Part[] },
+): PendingQuery<Row[]> =>
+  sql`
     with wanted as (
       select w.*, p.pipeline_id as found_id, p.namespace as ns, p.layer as ly, p.name, v.*
       from jsonb_to_recordset(${sql.json(requests as unknown as JSONValue)}) as w(id uuid, pipeline_id uuid,
@@ -114,16 +120,16 @@ async function insertRequested(
       from wanted w
       where w.version_number is not null and w.found_id not in (select found_id from full_queue)
       ${onRepeat}
-      returning id, created_at, trigger),
+      returning id, created_at, trigger, trigger_id),
     told as (
       insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
-      select 'run', id, created_at, 'requested', '', 'pending.waiting', '[]', trigger from inserted)
-    ${also}
-    select w.id, case when i.id is not null then 'requested' when w.found_id is null then 'gone'
-      when w.version_number is null then 'unpublished'
-      when w.found_id in (select found_id from full_queue) then 'full' else 'repeated' end as outcome
-    from wanted w left join inserted i on i.id = w.id`
-  return new Map(rows.map(({ id, outcome }) => [id, outcome]))
-}
+      select 'run', id, created_at, 'requested', '', 'pending.waiting', '[]', trigger from inserted),
+    outcome as (
+      select w.id, case when i.id is not null then 'requested' when w.found_id is null then 'gone'
+        when w.version_number is null then 'unpublished'
+        when w.found_id in (select found_id from full_queue) then 'full' else 'repeated' end as outcome
+      from wanted w left join inserted i on i.id = w.id)
+    ${also.reduce((all, part) => sql`${all}, ${part}`, sql``)}
+    select id, outcome from outcome`
 
 const PENDING = store(newRun()) as unknown as JSONValue

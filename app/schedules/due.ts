@@ -4,7 +4,7 @@ import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../drizzle/client.ts'
 import { BadCron, nextAfter } from '../../machines/cron.ts'
 import type { NewId, PipelineId, RunId } from '../ids.ts'
-import { type RequestOutcome, type RunRequest, requestRuns } from '../runs/requests.ts'
+import { outcomesOf, type RequestOutcome, type RunRequest, requestedRuns } from '../runs/requests.ts'
 
 /** Why a due time passed without a run. */
 export type Skip = 'active' | 'bad cron' | Exclude<RequestOutcome, 'requested'>
@@ -133,7 +133,8 @@ async function writeTaken(
     from jsonb_to_recordset(${rows}) as n(id uuid, next timestamptz, run uuid)
     ${run === 'none' ? tx`` : tx`left join inserted i on i.id = n.run`}
     where s.id = n.id`
-  if (requests.length > 0) return requestRuns(tx, requests, tx`, moved as (${moved('inserted')})`)
+  if (requests.length > 0)
+    return outcomesOf(await requestedRuns(tx, requests, [tx`moved as (${moved('inserted')})`]))
   await moved('none')
   return new Map()
 }

@@ -1,15 +1,16 @@
 // Clocks become firings. A cron is due until it has fired, once, however many of its times have passed. A cron_dependency
 // stays due until each dependency has a success that the last firing did not use: identities are compared, not times.
+import type { Row } from 'postgres'
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { lastly } from '../../drizzle/session.ts'
-import { type Part, together } from '../../drizzle/together.ts'
+import type { Part } from '../../drizzle/together.ts'
 import { nextAfter } from '../../machines/cron.ts'
 import type { NewId, RunId, TriggerId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import { cronOf } from './config.ts'
 import { type Fired, type Firing, fireAll } from './firing.ts'
-import { type LockedTrigger, lockTriggers, savedTriggersParts, setDue } from './moves.ts'
-import { type Note, notesOf } from './notes.ts'
+import { type LockedTrigger, lockTriggers, setDue } from './moves.ts'
+import { damagedNotes, type Note, notesOf } from './notes.ts'
 
 /** What time has brought, at one look. */
 export interface Outlook {
@@ -87,27 +88,28 @@ export async function fireDue(
   ids: readonly TriggerId[],
   { newId }: { newId: NewId },
 ): Promise<Due> {
-  const { triggers, damaged, now } = await lockTriggers(tx, ids)
+  const locked = await lockTriggers(tx, ids)
+  if (locked === null) return { runs: 0, notes: [] }
+  const { triggers, damaged, now } = locked
   const due = [...triggers.values()].filter((trigger) => isDue(trigger, now))
   const crons = due.filter(({ typed }) => typed.type === 'cron').map((trigger) => clockFiring(trigger))
   const dependents = due.filter(({ typed }) => typed.type === 'cron_dependency')
-  const firings = [...crons, ...(await dependentFirings(tx, dependents, now))]
-  const fired = await fireAll(tx, firings, { now, newId })
+  const firings: Firing[] = [...crons, ...(await dependentFirings(tx, dependents, now))]
   for (const { trigger } of firings) setNextDue(trigger, now)
-  const outcome: Due = {
-    runs: fired.filter(({ outcome }) => outcome === 'requested').length,
-    notes: [
-      ...notesOf(fired),
-      ...damaged.map(({ id, error }) => ({
-        level: 'error' as const,
-        message: `trigger ${id} cannot be read`,
-        error,
-      })),
-    ],
+  const { statement, firedOf } = fireAll(tx, firings, {
+    now,
+    newId,
+    rescheduled: triggers.values(),
+    also: (accepted) => rememberedUsedPart(tx, accepted),
+  })
+  const outcomeOf = (rows: readonly Row[]): Due => {
+    const fired = firedOf(rows)
+    return {
+      runs: fired.filter(({ outcome }) => outcome === 'requested').length,
+      notes: [...notesOf(fired), ...damagedNotes(damaged)],
+    }
   }
-  // As with events: without it the runs stand, and are `repeated` when these times are found due again.
-  const parts = [...savedTriggersParts(tx, triggers.values(), now), ...rememberedUsedPart(tx, fired)]
-  return lastly(tx, together(tx, parts, tx`select 1`), () => outcome)
+  return statement === null ? outcomeOf([]) : lastly(tx, statement, outcomeOf)
 }
 
 /** Takes the time from a trigger that cannot be fired whatever is tried; it is due again when its cron says so. */
@@ -164,22 +166,24 @@ export function setNextDue(trigger: LockedTrigger, now: Date) {
   setDue(trigger, cron === null ? null : nextAfter(cron, now))
 }
 
-/** What these firings have used is no news for the next. */
-export function rememberedUsedPart(tx: SqlTx, fired: readonly Fired<Firing>[]): Part[] {
-  const used = fired.flatMap(({ firing, outcome }) =>
-    outcome === 'requested' && 'used' in firing
-      ? (firing as DependentFiring).used.map(({ source, runId }) => ({
+/** What these firings have used is no news for the next, if they have their runs. */
+export function rememberedUsedPart(tx: SqlTx, accepted: readonly Fired<Firing>[]): Part[] {
+  const used = accepted.flatMap(({ firing, runId }) =>
+    'used' in firing
+      ? (firing as DependentFiring).used.map(({ source, runId: latest }) => ({
           trigger_id: firing.trigger.id,
           source,
-          run_id: runId,
+          used: latest,
+          run: runId,
         }))
       : [],
   )
   if (used.length === 0) return []
   return [
     tx`remembered_used as (
-      update trigger_dependency d set used_run = u.run_id
-      from jsonb_to_recordset(${tx.json(used)}) as u(trigger_id uuid, source text, run_id uuid)
+      update trigger_dependency d set used_run = u.used
+      from jsonb_to_recordset(${tx.json(used)}) as u(trigger_id uuid, source text, used uuid, run uuid)
+      join inserted i on i.id = u.run
       where d.trigger_id = u.trigger_id and d.source = u.source)`,
   ]
 }

@@ -1,8 +1,15 @@
 // How events reach triggers: lock the rows, ask the machine, save state, history and columns, all in the caller's transaction.
 import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../drizzle/client.ts'
-import { type Part, together } from '../../drizzle/together.ts'
-import { advance, IllegalMove, restore, type Stored, store } from '../../machines/advance.ts'
+import { together } from '../../drizzle/together.ts'
+import {
+  advance,
+  IllegalMove,
+  type Move as MoveOf,
+  restore,
+  type Stored,
+  store,
+} from '../../machines/advance.ts'
 import { NewerVersion } from '../../machines/migrate.ts'
 import {
   migrateTrigger,
@@ -43,7 +50,6 @@ export interface LockedTrigger {
   snapshot: TriggerSnapshot
   /** cron and cron_dependency: a new time is saved with the moves, or alone. */
   dueAt: Date | null
-  lastRunId: RunId | null
   moves: Transition[]
   isDueChanged: boolean
 }
@@ -57,6 +63,8 @@ interface Transition {
   cause: string
 }
 
+export type Move = MoveOf<typeof triggerMachine>
+
 /** One locked row brought to life. Throws NewerVersion, and whatever a snapshot that was damaged makes of it. */
 export function lockedTrigger(row: TriggerRow): LockedTrigger {
   return {
@@ -65,7 +73,6 @@ export function lockedTrigger(row: TriggerRow): LockedTrigger {
     typed: { type: row.type, config: row.config } as TypedConfig,
     snapshot: restore(triggerMachine, migrateTrigger(row.machine_version, row.snapshot)),
     dueAt: row.due_at,
-    lastRunId: row.last_run_id,
     moves: [],
     isDueChanged: false,
   }
@@ -94,21 +101,27 @@ export function lockedTriggers(rows: readonly TriggerRow[]): LockedTriggers {
 }
 
 /**
- * Locks the given triggers in the order of their ids, so that no two transactions wait for each other. `now` is the
- * database's time after that. Whether a pipeline is still there, the request of its run tells.
+ * Locks the given triggers in the order of their ids, so that no two transactions wait for each other. Whether a pipeline
+ * is still there, the request of its run tells. Null: none of them is there any more.
  */
 export async function lockTriggers(
   tx: SqlTx,
   ids: readonly TriggerId[],
-): Promise<LockedTriggers & { now: Date }> {
-  const [rows, [clock]] = await Promise.all([
-    tx<TriggerRow[]>`
-      select * from trigger where id = any(${[...new Set(ids)]}::uuid[]) order by id for update`,
-    tx<{ now: Date }[]>`select clock_timestamp() as now`,
-  ])
-  if (clock === undefined) throw new Error('the database has no time')
-  return { ...lockedTriggers(rows), now: clock.now }
+): Promise<(LockedTriggers & { now: Date }) | null> {
+  const rows = await tx<(TriggerRow & Timed)[]>`
+    select t.*, clock_timestamp() as now from trigger t where id = any(${[...new Set(ids)]}::uuid[]) order by id for update`
+  const now = latestNow(rows)
+  return now && { ...lockedTriggers(rows), now }
 }
+
+/** A row with the database's time when it was locked: after a wait for somebody who changed it, that of its end. */
+export interface Timed {
+  now: Date
+}
+
+/** The time when all rows were locked. */
+export const latestNow = (rows: readonly Timed[]): Date | null =>
+  rows.reduce<Date | null>((latest, { now }) => (latest === null || now > latest ? now : latest), null)
 
 /** Sends one event. False: the trigger does not accept it now, and nothing has changed. */
 export function moveTrigger(trigger: LockedTrigger, event: TriggerEvent, cause: string): boolean {
@@ -127,7 +140,7 @@ export function moveTrigger(trigger: LockedTrigger, event: TriggerEvent, cause: 
 }
 
 /** Null: the event is not accepted. */
-export function tryMove(snapshot: TriggerSnapshot, event: TriggerEvent) {
+export function tryMove(snapshot: TriggerSnapshot, event: TriggerEvent): Move | null {
   try {
     return advance(triggerMachine, snapshot, event)
   } catch (error) {
@@ -144,14 +157,8 @@ export function setDue(trigger: LockedTrigger, dueAt: Date | null) {
 
 /** Writes back every trigger that moved or is due at another time, with its history. */
 export async function saveTriggers(tx: SqlTx, locked: Iterable<LockedTrigger>, now: Date): Promise<void> {
-  const parts = savedTriggersParts(tx, locked, now)
-  if (parts.length > 0) await together(tx, parts, tx`select 1`)
-}
-
-/** The same as parts of another statement. */
-export function savedTriggersParts(tx: SqlTx, locked: Iterable<LockedTrigger>, now: Date): Part[] {
   const changed = [...locked].filter((trigger) => trigger.moves.length > 0 || trigger.isDueChanged)
-  if (changed.length === 0) return []
+  if (changed.length === 0) return
   const rows = changed.map((trigger) => {
     const { state, cooldownSeconds, coolingUntil, lastTriggeredAt } = triggerColumns(trigger.snapshot)
     return {
@@ -161,28 +168,22 @@ export function savedTriggersParts(tx: SqlTx, locked: Iterable<LockedTrigger>, n
       cooldown_seconds: cooldownSeconds,
       cooling_until: coolingUntil,
       last_triggered_at: lastTriggeredAt,
-      last_run_id: trigger.lastRunId,
       due_at: trigger.dueAt,
     }
   })
+  // The ids stand there a second time because the planner cannot see how few rows the other form has.
+  const saved = tx`saved_triggers as (
+    update trigger t set snapshot = n.snapshot, machine_version = ${TRIGGER_MACHINE_VERSION}, state = n.state,
+      cooldown_seconds = n.cooldown_seconds, cooling_until = n.cooling_until,
+      last_triggered_at = n.last_triggered_at, due_at = n.due_at
+    from jsonb_to_recordset(${tx.json(rows as unknown as JSONValue)}) as n(id uuid, snapshot jsonb, state text,
+      cooldown_seconds int, cooling_until timestamptz, last_triggered_at timestamptz, due_at timestamptz)
+    where t.id = n.id and t.id = any(${changed.map(({ id }) => id)}::uuid[]))`
   const moves = changed.flatMap((trigger) => trigger.moves)
-  return [
-    // The ids stand there a second time because the planner cannot see how few rows the other form has.
-    tx`saved_triggers as (
-      update trigger t set snapshot = n.snapshot, machine_version = ${TRIGGER_MACHINE_VERSION}, state = n.state,
-        cooldown_seconds = n.cooldown_seconds, cooling_until = n.cooling_until,
-        last_triggered_at = n.last_triggered_at, last_run_id = n.last_run_id, due_at = n.due_at
-      from jsonb_to_recordset(${tx.json(rows as unknown as JSONValue)}) as n(id uuid, snapshot jsonb, state text,
-        cooldown_seconds int, cooling_until timestamptz, last_triggered_at timestamptz, last_run_id uuid, due_at timestamptz)
-      where t.id = n.id and t.id = any(${changed.map(({ id }) => id)}::uuid[]))`,
-    ...(moves.length === 0
-      ? []
-      : [
-          tx`told_triggers as (
-            insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
-            select 'trigger', m.entity_id, ${now}, m.event, m."from", m."to", m.effects, m.cause
-            from jsonb_to_recordset(${tx.json(moves as unknown as JSONValue)})
-              as m(entity_id uuid, event text, "from" text, "to" text, effects jsonb, cause text))`,
-        ]),
-  ]
+  const told = tx`told_triggers as (
+    insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
+    select 'trigger', m.entity_id, ${now}, m.event, m."from", m."to", m.effects, m.cause
+    from jsonb_to_recordset(${tx.json(moves as unknown as JSONValue)})
+      as m(entity_id uuid, event text, "from" text, "to" text, effects jsonb, cause text))`
+  await together(tx, moves.length === 0 ? [saved] : [saved, told], tx`select 1`)
 }

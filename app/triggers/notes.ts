@@ -1,4 +1,5 @@
 import type { Fired, Firing } from './firing.ts'
+import type { LockedTriggers } from './moves.ts'
 
 /** What a transaction of triggers has to say to the service's log once it has committed. */
 export interface Note {
@@ -27,3 +28,7 @@ export function notesOf(fired: readonly Fired<Firing>[]): Note[] {
     return []
   })
 }
+
+/** Rows that nobody can read. */
+export const damagedNotes = (damaged: LockedTriggers['damaged']): Note[] =>
+  damaged.map(({ id, error }) => ({ level: 'error', message: `trigger ${id} cannot be read`, error }))

@@ -1,15 +1,15 @@
 // Webhook calls fire in batches: while one transaction is under way, the calls that arrive wait for the next, which answers
 // them all. A flood of calls to one token then takes one connection and waits for no lock of its own.
 import { timingSafeEqual } from 'node:crypto'
+import type { Row } from 'postgres'
 import { isPassing } from '../../drizzle/errors.ts'
 import { inTransaction, lastly, type Transactions } from '../../drizzle/session.ts'
-import { together } from '../../drizzle/together.ts'
 import { retryAfterSeconds } from '../../machines/trigger.ts'
 import { unavailable } from '../http/errors.ts'
 import type { NewId, RunId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import { type Fired, type Firing, fireAll } from '../triggers/firing.ts'
-import { lockedTriggers, savedTriggersParts, type TriggerRow } from '../triggers/moves.ts'
+import { latestNow, lockedTriggers, type Timed, type TriggerRow } from '../triggers/moves.ts'
 
 /** What a call has come to. */
 export type Answer =
@@ -23,42 +23,37 @@ export type Answer =
 /** Fires the triggers of these token hashes, each call on its own and in order; one transaction for all. */
 export const answerCalls = (on: Transactions, hashes: readonly string[], newId: NewId): Promise<Answer[]> =>
   inTransaction(on, async (tx) => {
-    const [rows, [clock]] = await Promise.all([
-      tx<(TriggerRow & { token_hash: string; pipeline: string })[]>`
-        select t.*, p.namespace || '.' || p.layer || '.' || p.name as pipeline
-        from trigger t join pipeline p on p.id = t.pipeline_id and p.deleted_at is null
-        where t.token_hash = any(${[...new Set(hashes)]}::text[]) and t.state <> 'disabled'
-        order by t.id for update of t`,
-      tx<{ now: Date }[]>`select clock_timestamp() as now`,
-    ])
-    if (clock === undefined) throw new Error('the database has no time')
-    const { now } = clock
+    const rows = await tx<(TriggerRow & Timed & { pipeline: string })[]>`
+      select t.*, p.namespace || '.' || p.layer || '.' || p.name as pipeline, clock_timestamp() as now
+      from trigger t join pipeline p on p.id = t.pipeline_id and p.deleted_at is null
+      where t.token_hash = any(${[...new Set(hashes)]}::text[]) and t.state <> 'disabled'
+      order by t.id for update of t`
+    const now = latestNow(rows)
+    if (now === null) return hashes.map((): Answer => ({ kind: 'unknown' }))
     const { triggers, newer, damaged } = lockedTriggers(rows)
     if (newer.length > 0) throw unavailable(`trigger ${newer[0]}, which a newer program has written,`)
     if (damaged.length > 0)
       throw new Error(`trigger ${damaged[0]?.id} cannot be read`, { cause: damaged[0]?.error })
     const calls = hashes.map((hash) => {
-      const row = rows.find(({ token_hash: stored }) => isSame(stored, hash))
+      const row = rows.find(({ token_hash: stored }) => isSame(stored ?? '', hash))
       const trigger = row && triggers.get(row.id)
       if (row === undefined || trigger === undefined || trigger.snapshot.value === 'disabled') return null
       const firing = { trigger, event: newId(), text: 'webhook', chainDepth: 0, landingFileId: null }
       return { firing, pipeline: row.pipeline }
     })
-    const found = calls.filter((call) => call !== null)
-    const fired = await fireAll(
+    const { statement, firedOf } = fireAll(
       tx,
-      found.map(({ firing }) => firing),
+      calls.flatMap((call) => call?.firing ?? []),
       { now, newId },
     )
-    const outcomes = new Map(fired.map((one) => [one.firing, one]))
-    const answers = calls.map((call): Answer => {
-      const one = call && outcomes.get(call.firing)
-      return call && one ? answerOf(one, call.pipeline, now) : { kind: 'unknown' }
-    })
-    const saved = savedTriggersParts(tx, triggers.values(), now)
-    if (saved.length === 0) return answers
-    // A bug that kept it from being sent would let the runs stand without the cooldown: they are answered, at least.
-    return lastly(tx, together(tx, saved, tx`select 1`), () => answers)
+    const answersOf = (written: readonly Row[]) => {
+      const outcomes = new Map(firedOf(written).map((one) => [one.firing, one]))
+      return calls.map((call): Answer => {
+        const one = call && outcomes.get(call.firing)
+        return call && one ? answerOf(one, call.pipeline, now) : { kind: 'unknown' }
+      })
+    }
+    return statement === null ? answersOf([]) : lastly(tx, statement, answersOf)
   })
 
 function answerOf({ firing, outcome, runId }: Fired<Firing>, pipeline: string, now: Date): Answer {

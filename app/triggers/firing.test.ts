@@ -1,0 +1,146 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import postgres from 'postgres'
+import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import type { SqlTx } from '../../drizzle/client.ts'
+import { addPipeline } from '../../workers/testing.ts'
+import { newId, type PipelineId, type TriggerId } from '../ids.ts'
+import { hearEvents } from './events.ts'
+import { fireAll } from './firing.ts'
+import { lockTriggers } from './moves.ts'
+import { makeTriggerService } from './service.ts'
+
+const TRIGGERS = 5_000
+
+let database: TestDatabase
+let sql: postgres.Sql
+let asked: string[] = []
+beforeAll(async () => {
+  database = await testDatabase()
+  sql = postgres(database.url, {
+    max: 1,
+    onnotice: () => {},
+    debug: (_, query) => void asked.push(query),
+  })
+})
+beforeEach(async () => {
+  await sql`delete from trigger_event`
+  await sql`delete from trigger`
+})
+afterAll(async () => {
+  await sql.end()
+  await database.drop()
+})
+
+let made = 0
+async function newListener(cooldownSeconds = 0) {
+  const name = `p${made++}`
+  const { id: pipelineId } = await addPipeline(sql, name, { landingZones: [], nudge: () => {} })
+  const triggers = makeTriggerService({ sql, newId })
+  const ref = { namespace: 'default', layer: 'gold', name }
+  const { id } = await triggers.create(ref, {
+    type: 'pipeline_success',
+    config: { namespace: 'default', layer: 'gold', pipeline: name },
+    cooldown_seconds: cooldownSeconds,
+  })
+  return { pipelineId, id: id as TriggerId, source: `pipeline:default.gold.${name}` }
+}
+
+/** What two statements do: lock, then fire. */
+const fire = (id: TriggerId, events: readonly string[]) =>
+  sql.begin(async (tx) => {
+    const locked = await lockTriggers(tx, [id])
+    const trigger = locked?.triggers.get(id)
+    if (locked === null || trigger === undefined) throw new Error('no such trigger')
+    const firings = events.map((event) => ({
+      trigger,
+      event,
+      text: event,
+      chainDepth: 0,
+      landingFileId: null,
+    }))
+    const { statement, firedOf } = fireAll(tx, firings, { now: locked.now, newId })
+    return firedOf(statement === null ? [] : await statement)
+  })
+const outcomesOf = (fired: Awaited<ReturnType<typeof fire>>) => fired.map(({ outcome }) => outcome)
+const rowOf = async (id: TriggerId) => (await sql`select * from trigger where id = ${id}`)[0]
+const causesOf = async (id: TriggerId) =>
+  (await sql<{ cause: string }[]>`select cause from transition where entity_id = ${id} order by id`).map(
+    ({ cause }) => cause,
+  )
+
+test('events that many triggers hear are taken, judged and fired in two statements, which read what they concern', async () => {
+  const listener = await newListener()
+  await sql`
+    insert into trigger (id, pipeline_id, type, config, snapshot, machine_version, state, source)
+    select gen_random_uuid(), pipeline_id, type, config, snapshot, machine_version, state,
+      case when n <= 20 then source else 'pipeline:default.gold.other' || n end
+    from trigger, generate_series(1, ${TRIGGERS}) n`
+  await sql`analyze trigger`
+  await sql`
+    insert into trigger_event (kind, source, subject)
+    select 'runSucceeded', ${listener.source}, gen_random_uuid() from generate_series(1, 3)`
+  asked = []
+  expect(await sql.begin((tx) => hearEvents(tx, { newId }))).toMatchObject({ events: 3, runs: 63 })
+  const statements = asked.filter((query) => !/^\s*(begin|commit)/i.test(query))
+  expect(statements).toHaveLength(2)
+  expect(await sql`select 1 from run where pipeline_id = ${listener.pipelineId}`).toHaveLength(63)
+  for (const statement of statements) {
+    const plan = await sql.unsafe(`explain (generic_plan) ${statement}`).simple()
+    const text = plan.map((line) => line['QUERY PLAN']).join('\n')
+    expect(text).not.toMatch(/Seq Scan on trigger\b/)
+    expect(text).toMatch(/(using|Index Scan on) trigger_(pkey|source)\b/)
+  }
+})
+
+test('a firing whose run was there before leaves its trigger and its history as they were', async () => {
+  const { id } = await newListener(60)
+  await fire(id, ['one'])
+  await sql`update trigger set state = 'armed', snapshot = jsonb_set(snapshot, '{value}', '"armed"'), cooling_until = null`
+  const before = await rowOf(id)
+  expect(outcomesOf(await fire(id, ['one']))).toEqual(['repeated'])
+  expect(await rowOf(id)).toEqual(before)
+  expect(await causesOf(id)).toEqual(['created', 'one'])
+})
+
+test('of two firings at once, one of which had its run before, the trigger remembers the other', async () => {
+  const { id } = await newListener()
+  const [{ runId: before } = {}] = await fire(id, ['one'])
+  const fired = await fire(id, ['two', 'one'])
+  expect(outcomesOf(fired)).toEqual(['requested', 'repeated'])
+  expect((await rowOf(id))?.last_run_id).toBe(fired[0]?.runId)
+  expect(fired[0]?.runId).not.toBe(before)
+  expect(await causesOf(id)).toEqual(['created', 'one', 'two'])
+})
+
+test('a cooldown lets the first of several firings through, and ignores the others', async () => {
+  const { id } = await newListener(60)
+  expect(outcomesOf(await fire(id, ['one', 'two', 'three']))).toEqual(['requested', 'ignored', 'ignored'])
+  expect(outcomesOf(await fire(id, ['four']))).toEqual(['ignored'])
+  expect(await rowOf(id)).toMatchObject({ state: 'cooling', cooling_until: expect.any(Date) })
+})
+
+test.each<[string, (tx: SqlTx, id: PipelineId) => Promise<unknown>, string, string[]]>([
+  [
+    'deleted',
+    (tx, id) => tx`update pipeline set deleted_at = clock_timestamp() where id = ${id}`,
+    'gone',
+    ['created'],
+  ],
+  [
+    'no longer published',
+    (tx, id) => tx`update pipeline set published_version = null where id = ${id}`,
+    'unpublished',
+    ['created', 'one: the pipeline has never been published', 'two: the pipeline has never been published'],
+  ],
+])(
+  'a pipeline that is %s when its run is asked for leaves its trigger armed',
+  async (_, change, outcome, told) => {
+    const { id, pipelineId } = await newListener()
+    await sql`update trigger set cooldown_seconds = 0`
+    const before = await rowOf(id)
+    await change(sql as never, pipelineId)
+    expect(outcomesOf(await fire(id, ['one', 'two']))).toEqual([outcome, outcome] as never)
+    expect(await rowOf(id)).toEqual(before)
+    expect(await causesOf(id)).toEqual(told)
+  },
+)
