@@ -5,7 +5,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import postgres from 'postgres'
 import { startService } from '../.setup/service.ts'
-import { latestRunsOf, qualityOf, sourcesOf, tablesOf, zonesOf } from '../app/lineage/queries.ts'
+import { marksOf } from '../app/lineage/queries.ts'
 import type { LineageGraph } from '../app/lineage/schema.ts'
 import { store } from '../machines/advance.ts'
 import { DRAFT_MACHINE_VERSION, newDraft } from '../machines/draft.ts'
@@ -43,6 +43,11 @@ export async function benchLineage() {
     }
     await timed(5, graph)
     const warm = await timed(WARM, graph)
+    const changed: number[] = []
+    for (let n = 0; n < WARM; n++) {
+      await change(sql)
+      changed.push(...(await timed(1, graph)))
+    }
     const answer: LineageGraph = JSON.parse(await graph())
     const text = JSON.stringify(answer)
     const one = await timed(WARM, () => ask(`${service.url}/api/v1/lineage?namespace=ns1`))
@@ -50,20 +55,14 @@ export async function benchLineage() {
       namespace: undefined,
       visible: { pipelines: 'all', zones: 'all', namespaces: 'all' },
     } as const
-    const statements = () =>
-      Promise.all([
-        sourcesOf(sql, scope),
-        latestRunsOf(sql, scope),
-        qualityOf(sql, scope),
-        tablesOf(sql, scope),
-        zonesOf(sql, scope),
-      ])
+    const statements = () => marksOf(sql, scope)
     await timed(5, statements)
     const limit = 'limit: its statements alone'
     const rows: Record<string, Figures> = {
       'GET /lineage, cold': figuresOf(cold),
       'limit: 5,000 files read raw': figuresOf(await timed(STARTS, () => readRaw(files))),
       'GET /lineage, warm': figuresOf(warm),
+      'GET /lineage, warm, one run of each of 50 pipelines later': figuresOf(changed),
       'GET /lineage?namespace (a quarter), warm': figuresOf(one),
       [limit]: figuresOf(await timed(WARM, statements)),
       'limit: JSON.stringify of the answer': figuresOf(await timed(WARM, async () => JSON.stringify(answer))),
@@ -96,6 +95,18 @@ async function restartApi({ dataDir, url }: { dataDir: string; url: string }) {
   }
   // What a start does beside being ready is over.
   await Bun.sleep(1_500)
+}
+
+/** Another run of some pipelines, and another revision of their drafts. */
+async function change(sql: postgres.Sql) {
+  await sql`
+    with chosen as (select * from pipeline order by random() limit 50),
+    revised as (update pipeline set draft_revision = draft_revision + 1 where id in (select id from chosen))
+    insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, version_number, pins, landing_zones,
+      snapshot, machine_version, status, attempt, waiting, started_at, finished_at, duration_ms, rows_written)
+    select gen_random_uuid(), id, namespace, layer, name, 'sql', 'manual', 1, '{}', '[]', '{}', 1, 'success', 1, false,
+      now(), now(), 1000, 10
+    from chosen`
 }
 
 async function ask(url: string): Promise<string> {

@@ -8,7 +8,10 @@ export const lineageRoutes = (lineage: LineageService) =>
   new Elysia({ prefix: '/lineage' }).get(
     '',
     // Thousands of nodes of a known shape: they are written as they are.
-    async ({ query, request }) => Response.json(await lineage.graph(query, await visibleTo(request))),
+    async ({ query, request }) =>
+      new Response(await lineage.text(query, await visibleTo(request)), {
+        headers: { 'content-type': 'application/json' },
+      }),
     {
       query: LineageQuery,
       response: { 200: LineageGraph, 400: ErrorBody, 503: ErrorBody },

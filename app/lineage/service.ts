@@ -1,22 +1,23 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { EVERYTHING } from '../access/ports.ts'
+import { seesEverything } from '../access/sight.ts'
 import { limits } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { type Named, tableNamed } from '../pipelines/references.ts'
 import type { SourceReferences } from '../pipelines/source-references.ts'
+import { afterId, idIn, makeKept } from './kept.ts'
 import {
-  type LatestRun,
-  latestRunsOf,
+  contentsOf,
+  type Marks,
+  marksOf,
   type PipelineSource,
-  type Quality,
-  qualityOf,
-  sourcesOf,
-  type Table,
+  pipelinesOf,
+  type Run,
+  runsOf,
+  type Scope,
+  type Stats,
   tablesNamed,
-  tablesOf,
-  type Zone,
-  zonesOf,
 } from './queries.ts'
 import type { Edge, LineageGraph, LineageQuery, PipelineNode, TableNode, ZoneNode } from './schema.ts'
 
@@ -28,25 +29,95 @@ export interface LineageDeps {
 
 export type LineageService = ReturnType<typeof makeLineageService>
 
-/** Computed whenever it is asked for; only what a version of a source reads is remembered. */
+/**
+ * Computed whenever it is asked for: the database is asked what is there, as marks of states that never change, and what
+ * those mean is remembered (ADR 29). What a caller may see is in the question, and never in what is remembered.
+ */
 export function makeLineageService({ sql, log, references }: LineageDeps) {
+  const kept = {
+    pipelines: makeKept<Placed>(limits.lineageStatesKept),
+    runs: makeKept<RunParts>(limits.lineageStatesKept),
+    contents: makeKept<Stats>(limits.lineageStatesKept),
+  }
+  /** Of everything there is. */
+  let last: { marks: Marks; text: string } | null = null
+
   /** Of one namespace, or of all; as far as the caller may see it. */
   async function graph({ namespace }: LineageQuery, visible = EVERYTHING): Promise<LineageGraph> {
     const scope = { namespace, visible }
-    const [{ pipelines, reads }, runs, qualities, tables, zones] = await Promise.all([
-      sourcesOf(sql, scope).then(async (pipelines) => ({ pipelines, reads: await readsOf(pipelines) })),
-      latestRunsOf(sql, scope),
-      qualityOf(sql, scope),
-      tablesOf(sql, scope),
-      zonesOf(sql, scope),
-    ])
+    return (await computed(await marksOf(sql, scope), scope)).graph
+  }
+
+  /** As JSON. That of a graph with the very marks of the one before is the one before. */
+  async function text({ namespace }: LineageQuery, visible = EVERYTHING): Promise<string> {
+    const scope = { namespace, visible }
+    const marks = await marksOf(sql, scope)
+    const isOfAll = namespace === undefined && seesEverything(visible)
+    if (isOfAll && last !== null && areSame(marks, last.marks)) return last.text
+    const { graph, isFinal } = await computed(marks, scope)
+    const text = JSON.stringify(graph)
+    if (isOfAll) last = isFinal && text.length <= limits.lineageAnswerLength ? { marks, text } : null
+    return text
+  }
+
+  /** `isFinal`: the same marks give the same graph. */
+  async function computed(
+    asked: Marks,
+    { namespace, visible }: Scope,
+  ): Promise<{ graph: LineageGraph; isFinal: boolean }> {
+    const { pipelines, runs, tables, marks } = await known(asked, { namespace, visible })
+    const { reads, isWhole } = await readsOf(pipelines)
     const foreign = namespace === undefined ? [] : foreignTables(reads, namespace)
-    const others = foreign.length === 0 ? [] : await tablesNamed(sql, foreign, visible)
-    return graphOf({ pipelines, reads, runs, qualities, tables: [...tables, ...others], zones })
+    if (foreign.length > 0)
+      for (const [name, stats] of await tablesNamed(sql, foreign, visible)) tables.set(name, stats)
+    const ofPipeline = new Map([...runs.values()].map((run) => [run.pipelineId, run]))
+    const graph = graphOf({ pipelines, reads, runs: ofPipeline, tables, zones: zonesIn(marks) })
+    return { graph, isFinal: isWhole && marks === asked && [...runs.values()].every(hasEnded) }
+  }
+
+  /** What the marks stand for. Where something of it has been removed meanwhile, they are asked for again. */
+  async function known(marks: Marks, scope: Scope, tries: number = limits.lineageTries): Promise<Known> {
+    const tableMarks = linesOf(marks.tables)
+    const wanted = {
+      pipelines: linesOf(marks.pipelines),
+      runs: marks.runs.flatMap(linesOf),
+      contents: [...new Set(tableMarks.map(idIn))],
+    }
+    const [pipelines, runs, contents] = await Promise.all([
+      kept.pipelines.of(wanted.pipelines, async (ids) =>
+        (await pipelinesOf(sql, ids)).map(({ mark, ...source }) => ({
+          mark,
+          meaning: { ...source, place: `${source.namespace} ${source.layer} ${source.name}` },
+          isFinal: true,
+        })),
+      ),
+      kept.runs.of(wanted.runs, async (ids) =>
+        (await runsOf(sql, ids)).map(({ mark, ...run }) => {
+          const meaning = runParts(run)
+          return { mark, meaning, isFinal: hasEnded(meaning) }
+        }),
+      ),
+      kept.contents.of(wanted.contents, async (ids) =>
+        (await contentsOf(sql, ids)).map(({ id, ...meaning }) => ({ mark: id, meaning, isFinal: true })),
+      ),
+    ])
+    const isWhole =
+      pipelines.size === wanted.pipelines.length &&
+      runs.size === wanted.runs.length &&
+      contents.size === wanted.contents.length
+    if (!isWhole && tries > 1) return known(await marksOf(sql, scope), scope, tries - 1)
+    return {
+      marks,
+      pipelines: [...pipelines.values()].sort((a, b) => (a.place < b.place ? -1 : 1)),
+      runs,
+      tables: new Map(tableMarks.map((mark) => [afterId(mark), contents.get(idIn(mark)) ?? null])),
+    }
   }
 
   /** What each of the pipelines reads, in their order; nothing where the source cannot be read now. */
-  async function readsOf(pipelines: readonly PipelineSource[]): Promise<Named[]> {
+  async function readsOf(
+    pipelines: readonly PipelineSource[],
+  ): Promise<{ reads: Named[]; isWhole: boolean }> {
     const reads = pipelines.map(() => NOTHING)
     const rest = pipelines.entries()
     const failures: { pipeline: string; error: unknown }[] = []
@@ -69,43 +140,59 @@ export function makeLineageService({ sql, log, references }: LineageDeps) {
         failures: failures.length,
         ...first,
       })
-    return reads
+    return { reads, isWhole: first === undefined }
   }
 
-  return { graph }
+  return { graph, text }
 }
 
 const NOTHING: Named = { tables: [], zones: [] }
 
-interface Parts {
-  pipelines: readonly PipelineSource[]
+/** What is shown of a pipeline's latest run. */
+type RunParts = Pick<PipelineNode, 'latest_run' | 'quality'> & Pick<Run, 'pipelineId'>
+
+/** By its place pipelines are in order. */
+type Placed = PipelineSource & { place: string }
+
+interface Known {
+  marks: Marks
+  /** By namespace, layer and name. */
+  pipelines: PipelineSource[]
+  /** By their ids. */
+  runs: Map<string, RunParts>
+  /** Of main, by their keys. Null: what it held has been removed meanwhile. */
+  tables: Map<string, Stats | null>
+}
+
+const linesOf = (text: string) => (text === '' ? [] : text.split('\n'))
+
+const areSame = (one: Marks, other: Marks) =>
+  one.pipelines === other.pipelines &&
+  one.tables === other.tables &&
+  one.zones === other.zones &&
+  one.runs.every((text, half) => text === other.runs[half])
+
+interface Parts extends Pick<Known, 'pipelines' | 'tables'> {
   /** Of each pipeline, in their order. */
   reads: readonly Named[]
-  runs: readonly LatestRun[]
-  qualities: readonly Quality[]
-  tables: readonly Table[]
-  zones: readonly Zone[]
+  /** The latest of each pipeline that has one, by its id. */
+  runs: ReadonlyMap<string, RunParts>
+  /** With their numbers of active files. */
+  zones: ReadonlyMap<string, number>
 }
 
 /** Whatever an edge names is a node, whether it exists or not. */
-function graphOf({ pipelines, reads, runs, qualities, tables, zones }: Parts): LineageGraph {
-  const latest = new Map(runs.map((run) => [run.pipelineId, run]))
-  const qualityOfRun = new Map(qualities.map(({ runId, ...quality }) => [runId, quality]))
+function graphOf({ pipelines, reads, runs, tables, zones }: Parts): LineageGraph {
   const tableNodes = new Map<string, TableNode>()
   const zoneNodes = new Map<string, ZoneNode>()
-  for (const table of tables) {
-    const node = tableNode(table, table)
-    tableNodes.set(node.id, node)
-  }
-  for (const zone of zones) {
-    const node = zoneNode(zone, zone.fileCount)
-    zoneNodes.set(node.id, node)
-  }
+  for (const [key, stats] of [...tables].sort(byKey))
+    tableNodes.set(`table:${key}`, tableNode(tableNamed(key), stats))
+  for (const [key, fileCount] of [...zones].sort(byKey))
+    zoneNodes.set(`landing:${key}`, zoneNode(key, fileCount))
   const pipelineNodes: PipelineNode[] = []
   const edges: Edge[] = []
   pipelines.forEach((pipeline, index) => {
-    const run = latest.get(pipeline.pipelineId)
-    const node = pipelineNode(pipeline, run, run && qualityOfRun.get(run.id))
+    const node = pipelineNode(pipeline, runs.get(pipeline.pipelineId))
     pipelineNodes.push(node)
     const made = `table:${tableKey(pipeline)}`
     if (!tableNodes.has(made)) tableNodes.set(made, tableNode(pipeline, null))
@@ -116,7 +203,7 @@ function graphOf({ pipelines, reads, runs, qualities, tables, zones }: Parts): L
     }
     for (const zone of reads[index]?.zones ?? []) {
       const source = `landing:${zone}`
-      if (!zoneNodes.has(source)) zoneNodes.set(source, zoneNode(zoneNamed(zone), 0))
+      if (!zoneNodes.has(source)) zoneNodes.set(source, zoneNode(zone, 0))
       edges.push({ source, target: node.id, type: 'landing_input' })
     }
     edges.push({ source: node.id, target: made, type: 'produces' })
@@ -124,32 +211,36 @@ function graphOf({ pipelines, reads, runs, qualities, tables, zones }: Parts): L
   return { nodes: [...pipelineNodes, ...tableNodes.values(), ...zoneNodes.values()], edges }
 }
 
+const byKey = ([a]: [string, unknown], [b]: [string, unknown]) => (a < b ? -1 : 1)
+
 const pipelineNode = (
   { namespace, layer, name }: PipelineSource,
-  run: LatestRun | undefined,
-  quality: PipelineNode['quality'] = null,
+  run: RunParts | undefined,
 ): PipelineNode => ({
   id: `pipeline:${namespace}.${layer}.${name}`,
   type: 'pipeline',
   namespace,
   layer,
   name,
-  latest_run:
-    run === undefined
-      ? null
-      : {
-          id: run.id,
-          status: run.status,
-          started_at: run.startedAt?.toISOString() ?? null,
-          duration_ms: run.durationMs === null ? null : Number(run.durationMs),
-        },
-  quality,
+  latest_run: run?.latest_run ?? null,
+  quality: run?.quality ?? null,
 })
 
-const tableNode = (
-  { namespace, layer, name }: TableName,
-  stats: Pick<Table, 'rowCount' | 'sizeBytes'> | null,
-): TableNode => ({
+const runParts = ({ pipelineId, id, status, startedAt, durationMs, total, ...results }: Run): RunParts => ({
+  pipelineId,
+  latest_run: {
+    id,
+    status,
+    started_at: startedAt?.toISOString() ?? null,
+    duration_ms: durationMs === null ? null : Number(durationMs),
+  },
+  quality: total === 0 ? null : { total, ...results },
+})
+
+const hasEnded = ({ latest_run }: RunParts) =>
+  latest_run !== null && latest_run.status !== 'pending' && latest_run.status !== 'running'
+
+const tableNode = ({ namespace, layer, name }: TableName, stats: Stats | null): TableNode => ({
   id: `table:${namespace}.${layer}.${name}`,
   type: 'table',
   namespace,
@@ -158,21 +249,27 @@ const tableNode = (
   table_stats: stats && { row_count: Number(stats.rowCount), size_bytes: Number(stats.sizeBytes) },
 })
 
-const zoneNode = ({ namespace, name }: Omit<Zone, 'fileCount'>, fileCount: number): ZoneNode => ({
-  id: `landing:${namespace}.${name}`,
-  type: 'landing_zone',
-  namespace,
-  name,
-  landing_info: { file_count: fileCount },
-})
+function zoneNode(key: string, fileCount: number): ZoneNode {
+  const [namespace = '', name = ''] = key.split('.')
+  return {
+    id: `landing:${key}`,
+    type: 'landing_zone',
+    namespace,
+    name,
+    landing_info: { file_count: fileCount },
+  }
+}
+
+const zonesIn = ({ zones }: Marks) =>
+  new Map(
+    linesOf(zones).map((line) => {
+      const [key = '', count] = line.split(' ')
+      return [key, Number(count)]
+    }),
+  )
 
 function foreignTables(reads: readonly Named[], namespace: string): TableName[] {
   const own = `${namespace}.`
   const foreign = new Set(reads.flatMap(({ tables }) => tables.filter((table) => !table.startsWith(own))))
   return [...foreign].map(tableNamed)
-}
-
-function zoneNamed(key: string): Omit<Zone, 'fileCount'> {
-  const [namespace = '', name = ''] = key.split('.')
-  return { namespace, name }
 }
