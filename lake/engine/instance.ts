@@ -32,6 +32,8 @@ export interface EngineAccess {
   allowedDirectories: readonly string[]
   /** Absolute; exactly these files. */
   allowedPaths: readonly string[]
+  /** Files of the same path are read anew each time, and none of their bytes kept. */
+  keepsNoFiles?: boolean
   /** A file that holds the profile of the last statement, as JSON. None: statements are not profiled. */
   profilePath?: string
 }
@@ -63,7 +65,7 @@ export async function prepareEngine(size: EngineSize): Promise<PreparedEngine> {
   // Loads the time zone data of the built-in ICU, and makes every text of a time the same on every machine.
   await engine.run("SET GLOBAL TimeZone = 'UTC'")
   return {
-    lock: async ({ tempDirectory, allowedDirectories, allowedPaths, profilePath }) => {
+    lock: async ({ tempDirectory, allowedDirectories, allowedPaths, keepsNoFiles, profilePath }) => {
       const profiling =
         profilePath === undefined
           ? ''
@@ -71,6 +73,7 @@ export async function prepareEngine(size: EngineSize): Promise<PreparedEngine> {
       await engine.run(
         // The limit is the directory's: one that is set before the directory is forgotten with the directory before.
         `${profiling}
+         ${keepsNoFiles ? 'SET enable_external_file_cache = false;' : ''}
          SET temp_directory = ${quoteLiteral(tempDirectory)};
          SET max_temp_directory_size = '${size.tempLimitBytes}B';
          SET allowed_directories = ${quoteList(allowedDirectories)};

@@ -108,6 +108,16 @@ export async function checkReadOnly(
   sql: string,
   rules: ReadRules = {},
 ): Promise<ReadStatement> {
+  const { functions, ...statement } = await readStatement(connection, sql, rules)
+  return { ...statement, setsSeed: functions.has('setseed') }
+}
+
+/** The same, with the names of all functions that it calls on values, in lower case. */
+export async function readStatement(
+  connection: DuckDBConnection,
+  sql: string,
+  rules: ReadRules = {},
+): Promise<Omit<ReadStatement, 'setsSeed'> & { functions: ReadonlySet<string> }> {
   const explain = splitExplain(sql)
   const body = explain?.body ?? sql
   const parsed = await parse(connection, body)
@@ -250,10 +260,12 @@ const FROM_TYPES: ReadonlySet<Json | undefined> = new Set([
   'SHOW_REF',
 ])
 
-function readTree(statement: JsonObject): Pick<ReadStatement, 'tables' | 'listsTables' | 'setsSeed'> {
+function readTree(
+  statement: JsonObject,
+): Pick<ReadStatement, 'tables' | 'listsTables'> & { functions: ReadonlySet<string> } {
   const tables = new Map<string, TableReference>()
   let listsTables = false
-  let setsSeed = false
+  const functions = new Set<string>()
   const open: { node: Json; scope: Scope }[] = [{ node: statement, scope: undefined }]
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     const { node } = next
@@ -279,10 +291,10 @@ function readTree(statement: JsonObject): Pick<ReadStatement, 'tables' | 'listsT
       checkListing(node)
       listsTables = true
     } else checkNode(node)
-    setsSeed ||= functionOf(node) === 'setseed'
+    if (textOf(node.function_name) !== '') functions.add(textOf(node.function_name).toLowerCase())
     for (const [key, child] of Object.entries(node)) if (key !== 'cte_map') open.push({ node: child, scope })
   }
-  return { tables: [...tables.values()], listsTables, setsSeed }
+  return { tables: [...tables.values()], listsTables, functions }
 }
 
 function ctesOf(map: JsonObject): { name: string; query: Json; isRecursive: boolean }[] {

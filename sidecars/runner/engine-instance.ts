@@ -12,6 +12,7 @@ import { EngineError, engineError, mapped } from '../../lake/engine/error.ts'
 import { type Engine, type PreparedEngine, prepareEngine } from '../../lake/engine/instance.ts'
 import { nextChunk } from '../../lake/engine/rows.ts'
 import { checkNoActing, StatementRefused } from '../../lake/engine/statement.ts'
+import { isTraceless, type TableName } from '../../lake/engine/traceless.ts'
 import { typeName } from '../../lake/engine/type-name.ts'
 import { parseDuckType, renderDuckType } from '../../lake/iceberg/duckdb-type.ts'
 import { quoteName, quoteText } from '../../lake/iceberg/sql.ts'
@@ -27,10 +28,13 @@ import {
 } from './engine-messages.ts'
 import { withKept } from './kept-calls.ts'
 
-// One DuckDB instance, used by one run. It is made ahead of its use; before it sees a word of the user's it is given
-// its input and locked, for good.
+// One DuckDB instance. It is made ahead of its use; before it sees a word of the user's it is given its input and locked, for
+// good. It serves one run, or, where it was locked to a place that runs have one after the other, those whose texts leave
+// nothing behind.
 
 const SAMPLE_CHARACTERS = 200
+const JUDGED_KEPT = 500
+const JUDGED_CHARACTERS = 16_384
 
 type Input<K extends RequestKind> = Omit<RequestOf<K>, 'kind' | 'number'>
 
@@ -40,6 +44,10 @@ export class Refused extends Error {}
 export class EngineInstance {
   #prepared: PreparedEngine
   #engine: Engine | null = null
+  /** Those of the tables that are shown. */
+  readonly #schemas = new Set<string>()
+  /** Whether texts are traceless, of those that came last: a pipeline that runs often says the same each time. */
+  readonly #judged = new Map<string, boolean>()
   /** The text that was previewed last on what is kept, and what became of it. */
   #previewed: { sql: string; kept: number; faster: string } | null = null
 
@@ -60,6 +68,23 @@ export class EngineInstance {
   async show({ tables }: Input<'show'>): Promise<null> {
     await this.#open.renew()
     await this.#show(tables)
+    return null
+  }
+
+  async enter({ texts, names, tables }: Input<'enter'>): Promise<boolean> {
+    for (const text of texts) if (!(await this.#isTraceless(text, names))) return false
+    await this.#show(tables)
+    return true
+  }
+
+  async leave(): Promise<null> {
+    await this.#open.renew()
+    const schemas = Array.from(
+      this.#schemas,
+      (schema) => `DROP SCHEMA IF EXISTS ${quoteName(schema)} CASCADE`,
+    )
+    this.#schemas.clear()
+    if (schemas.length > 0) await this.#open.run(schemas.join(';'))
     return null
   }
 
@@ -251,9 +276,10 @@ export class EngineInstance {
   }
 
   async #show(tables: Input<'show'>['tables']): Promise<void> {
-    const schemas = new Set(tables.map(({ schema }) => schema))
+    const schemas = new Set(tables.map(({ schema }) => schema)).difference(this.#schemas)
+    for (const schema of schemas) this.#schemas.add(schema)
     const statements = [
-      ...Array.from(schemas, (schema) => `CREATE SCHEMA IF NOT EXISTS ${quoteName(schema)}`),
+      ...Array.from(schemas, (schema) => `CREATE SCHEMA ${quoteName(schema)}`),
       ...tables.map(
         ({ schema, name, from }) =>
           `CREATE OR REPLACE VIEW ${quoteName(schema)}.${quoteName(name)} AS SELECT * FROM ${from}`,
@@ -265,6 +291,16 @@ export class EngineInstance {
   get #open(): Engine {
     if (this.#engine === null) throw new Error('the instance is not open')
     return this.#engine
+  }
+
+  async #isTraceless(text: string, names: readonly TableName[]): Promise<boolean> {
+    const key = JSON.stringify([text, names])
+    const known = this.#judged.get(key)
+    if (known !== undefined) return known
+    const judged = await isTraceless(this.#open.connection, text, names)
+    if (this.#judged.size >= JUDGED_KEPT) this.#judged.clear()
+    if (key.length <= JUDGED_CHARACTERS) this.#judged.set(key, judged)
+    return judged
   }
 
   /** Whether the engine's own parser takes the text for one SELECT without parameters. What it cannot tell is not plain. */

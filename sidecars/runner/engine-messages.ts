@@ -1,6 +1,7 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
+import type { TableName } from '../../lake/engine/traceless.ts'
 import type { FromEngine } from '../engine-process.ts'
 
 // What the runner and its engine processes say to each other. An engine runs other people's SQL: what it says is
@@ -17,6 +18,19 @@ export type EngineRequest =
   | ({ kind: 'prepare'; number: number } & EngineSize)
   /** Gives a prepared instance its input and locks it: from here on it reaches what is named here, nothing else. */
   | ({ kind: 'open'; number: number; tables: readonly TableView[] } & EngineAccess)
+  /**
+   * Shows tables in an open instance that serves one run after the other, if none of the texts can leave anything behind.
+   * `names`: what they may name, also what is shown later.
+   */
+  | {
+      kind: 'enter'
+      number: number
+      texts: readonly string[]
+      names: readonly TableName[]
+      tables: readonly TableView[]
+    }
+  /** Takes away all that the run has in such an instance. */
+  | { kind: 'leave'; number: number }
   /** Checks that the text is one SELECT, and keeps it as the instance's result, to be written. */
   | { kind: 'define'; number: number; sql: string }
   /** Checks that the text is one SELECT, and keeps it under a name; with parameters it keeps its rows. */
@@ -61,9 +75,7 @@ export type RequestKind = EngineRequest['kind']
 export type RequestOf<K extends RequestKind> = Extract<EngineRequest, { kind: K }>
 
 /** A relation of the instance, by schema and name. */
-export interface TableView {
-  schema: string
-  name: string
+export interface TableView extends TableName {
   /** A table expression. */
   from: string
 }
@@ -74,6 +86,9 @@ const Text = Type.Object({ key: Type.String(), value: Type.String() })
 const answers = {
   prepare: Type.Null(),
   open: Type.Null(),
+  /** Whether it did. */
+  enter: Type.Boolean(),
+  leave: Type.Null(),
   define: Type.Array(Column),
   relate: Type.Array(Column),
   run: Type.Null(),

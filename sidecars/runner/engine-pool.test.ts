@@ -29,6 +29,7 @@ beforeEach(async () => {
   onLog = () => {}
   pool = makeEnginePool({
     directory: join(directory, 'engines'),
+    inputs: join(directory, 'inputs'),
     size: { threads: 1, memoryLimitBytes: 100 * MIB, tempLimitBytes: MIB },
     leasesMax: 2,
     wall,

@@ -1,3 +1,7 @@
+import { randomUUID } from 'node:crypto'
+import { existsSync, mkdirSync } from 'node:fs'
+import { link, rm } from 'node:fs/promises'
+import { basename, join } from 'node:path'
 import type { EngineSize } from '../../lake/engine/instance.ts'
 import { type KeptEngine, makeEngineKeeper } from '../engine-keeper.ts'
 import { EngineProcess } from '../engine-process.ts'
@@ -16,7 +20,7 @@ import {
 import { limits } from './limits.ts'
 
 // Engine processes, kept warm and used by one run at a time. Each holds fresh instances of the engine, prepared while
-// nobody waits: one for the pipeline, one for its tests. An instance is used once and thrown away.
+// nobody waits, which are used once and thrown away; and one that is kept for runs whose texts leave nothing behind.
 
 /** An engine process, for one run. */
 export interface EngineLease {
@@ -25,12 +29,20 @@ export interface EngineLease {
   directory: string
   /** The number of a fresh instance, not open yet. */
   instance(): Promise<number>
+  /** The instance that is kept from run to run. What goes wrong in it, other than before it works, ends it with the lease. */
+  kept(): Promise<KeptInstance>
   /** As EngineProcess.call. */
   call<R extends EngineRequest>(request: R, signal?: AbortSignal): Promise<AnswerOf<R['kind']>>
   /** Closes an instance before the others are. Throws as EngineProcess.call: giving the process back tries it again. */
   close(number: number): Promise<void>
   /** Gives the process back, or ends it if it is not fit for another run. Resolves when nothing of the run is left. */
   release(): Promise<void>
+}
+
+export interface KeptInstance {
+  number: number
+  /** Gives it another file to read, until the lease ends. Answers where it finds it. Throws where that cannot be. */
+  link(path: string): Promise<string>
 }
 
 /** Every engine is in use, and enough wait for one already. */
@@ -65,6 +77,10 @@ type RunnerEngine = EngineProcess<EngineRequest, Answers, Fault>
 
 /** What is known of an engine. */
 interface Known {
+  /** The number of the instance that is kept; null: the last one was ended. */
+  kept: Promise<number> | null
+  /** Where that one finds files which are not the process's own; it cannot write there. */
+  inputs: string
   spares: Promise<number>[]
   instances: number
   runs: number
@@ -74,6 +90,8 @@ type Engine = KeptEngine<RunnerEngine, Known>
 export interface EnginePoolOptions {
   /** Working directories of the processes are made in it. */
   directory: string
+  /** Directories of what they only read are made in it. */
+  inputs: string
   size: EngineSize
   /** Engines in use at once. */
   leasesMax: number
@@ -82,7 +100,14 @@ export interface EnginePoolOptions {
   log: Log
 }
 
-export function makeEnginePool({ directory, size, leasesMax, wall, log }: EnginePoolOptions): EnginePool {
+export function makeEnginePool({
+  directory,
+  inputs,
+  size,
+  leasesMax,
+  wall,
+  log,
+}: EnginePoolOptions): EnginePool {
   const turns = makeTurns(leasesMax)
   const keeper = makeEngineKeeper<RunnerEngine, Known>({
     directory,
@@ -98,18 +123,30 @@ export function makeEnginePool({ directory, size, leasesMax, wall, log }: Engine
         isAnswerOf,
         errorOf: (fault) => new EngineFault(fault),
       })
-      const known: Known = { spares: [], instances: 0, runs: 0 }
-      prepareSpares({ process, known })
+      const known: Known = {
+        kept: null,
+        inputs: join(inputs, basename(own)),
+        spares: [],
+        instances: 0,
+        runs: 0,
+      }
+      mkdirSync(known.inputs, { recursive: true })
+      void process.exited.then(() => rm(known.inputs, { recursive: true, force: true }))
+      prepareAhead({ process, known, directory: own })
       return { process, ready: process.ready, known }
     },
     log,
   })
 
-  function prepareSpares(engine: Pick<Engine, 'process' | 'known'>): void {
+  function prepareAhead(engine: Omit<Engine, 'ready'>): void {
     const { spares } = engine.known
+    if (engine.known.kept === null) {
+      engine.known.kept = prepareKept(engine)
+      engine.known.kept.catch(() => {})
+    }
     while (spares.length < SPARES) {
       // One after the other: the first is there sooner.
-      const before = spares.at(-1) ?? Promise.resolve()
+      const before = spares.at(-1) ?? engine.known.kept
       const spare = before.then(() => prepare(engine))
       // Whoever takes it learns of the failure.
       spare.catch(() => {})
@@ -125,19 +162,49 @@ export function makeEnginePool({ directory, size, leasesMax, wall, log }: Engine
     return number
   }
 
+  async function prepareKept({ process, known, directory }: Omit<Engine, 'ready'>): Promise<number> {
+    const number = await prepare({ process, known })
+    await process.call({
+      kind: 'open',
+      number,
+      tempDirectory: spillOf({ directory }, number),
+      allowedDirectories: [directory, known.inputs],
+      allowedPaths: [],
+      keepsNoFiles: true,
+      tables: [],
+    })
+    return number
+  }
+
   function isFit({ process, known }: Engine): boolean {
     const residentLimit = RESIDENT_BASE_BYTES + RESIDENT_SHARE * size.memoryLimitBytes
     return !process.hasEnded && known.runs < limits.runsPerEngine && process.residentBytes < residentLimit
   }
 
   function leaseOf(engine: Engine): EngineLease {
-    const { process } = engine
+    const { process, known } = engine
     const used = new Set<number>()
+    const links: string[] = []
+    /** The one that is kept, once it was asked for. */
+    let kept: number | null = null
+    let isKeptSpoilt = false
+    let isReleased = false
     let isSpoilt = false
 
     async function close(number: number): Promise<void> {
       await process.call({ kind: 'close', number }, AbortSignal.timeout(limits.closeMs))
       used.delete(number)
+    }
+
+    async function leave(number: number): Promise<void> {
+      // One that has spilled may hold on to more than it needs.
+      if (!isKeptSpoilt && !existsSync(spillOf(engine, number))) {
+        await process.call({ kind: 'leave', number }, AbortSignal.timeout(limits.closeMs))
+        return
+      }
+      known.kept = null
+      await close(number)
+      await rm(spillOf(engine, number), { recursive: true, force: true })
     }
 
     return {
@@ -148,19 +215,39 @@ export function makeEnginePool({ directory, size, leasesMax, wall, log }: Engine
         used.add(number)
         return number
       },
+      async kept() {
+        known.kept ??= prepareKept(engine)
+        const number = await known.kept
+        kept = number
+        return {
+          number,
+          async link(path) {
+            // What was said of a name before is never about this file.
+            const place = join(known.inputs, `in-${randomUUID()}.parquet`)
+            links.push(place)
+            await link(path, place)
+            return place
+          },
+        }
+      },
       async call(request, signal) {
+        if (isReleased) throw new Error('the engine has been given back: another run may have it')
         try {
           return await process.call(request, signal)
         } catch (error) {
           // Memory once used up may be in pieces: the next run gets a process of its own.
           if (error instanceof EngineFault && error.kind === 'out_of_memory') isSpoilt = true
+          if (request.number === kept && !isBeforeWork(error)) isKeptSpoilt = true
           throw error
         }
       },
       close,
       async release() {
+        isReleased = true
         try {
+          if (kept !== null) await leave(kept)
           for (const number of used) await close(number)
+          await Promise.all(links.map((path) => rm(path, { force: true })))
         } catch {
           // What cannot be closed would live on.
           isSpoilt = true
@@ -169,7 +256,7 @@ export function makeEnginePool({ directory, size, leasesMax, wall, log }: Engine
           process.end('it is not fit for another run')
           await process.exited
         } else {
-          prepareSpares(engine)
+          prepareAhead(engine)
           keeper.putBack(engine)
         }
         turns.leave()
@@ -193,6 +280,15 @@ export function makeEnginePool({ directory, size, leasesMax, wall, log }: Engine
     stop: () => keeper.stop('the runner stops'),
   }
 }
+
+/** Where an instance that is kept spills. */
+const spillOf = ({ directory }: Pick<Engine, 'directory'>, number: number) =>
+  join(directory, `spill-${number}`)
+
+/** The text was not taken, so nothing has come of it. */
+const isBeforeWork = (error: unknown): boolean =>
+  error instanceof EngineFault &&
+  (error.kind === 'refused' || error.kind === 'syntax' || error.kind === 'binder')
 
 /** Work takes turns: so much at once. Entering throws EnginesBusy, and the signal's reason. */
 export const makeTurns = (max: number): Turns =>

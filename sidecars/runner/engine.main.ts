@@ -67,6 +67,10 @@ async function answerTo(request: EngineRequest): Promise<unknown> {
       return null
     case 'open':
       return instanceOf(number).open(request)
+    case 'enter':
+      return instanceOf(number).enter(request)
+    case 'leave':
+      return instanceOf(number).leave()
     case 'define':
       return instanceOf(number).define(request)
     case 'relate':

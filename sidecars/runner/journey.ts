@@ -14,6 +14,7 @@ import type { Template, TemplateVariables } from '../../lake/pipeline/template.t
 import type { LakeAccess, SubmitPipelineRequest } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { AttemptFailure, type Execute, type TestResult, type Work } from './attempts.ts'
 import { type Draft, Inputs } from './inputs.ts'
+import { type OpenedInstance, openForTexts } from './kept-instance.ts'
 import { openInstance, type TableInput, tableExpression, viewOf } from './lake-session.ts'
 import type { LandingOptions } from './landing.ts'
 import { fetchPipelineFiles, type PipelineFiles } from './pipeline-files.ts'
@@ -115,7 +116,9 @@ class Journey {
     if (python === null) this.#say(`rendered ${files.source.path} in ${since(started)}`)
 
     enter('executing')
-    const instance = await this.#openFor(draft, target, inputs)
+    const texts = python ? null : [sql, ...draftsOf(tests).map((test) => test.sql)]
+    const opened = await this.#openFor(draft, target, inputs, texts)
+    const { number: instance } = opened
     const rendered = {
       ...template,
       sql: python
@@ -126,7 +129,7 @@ class Journey {
     const stored = this.#store(change)
     // What is tested are the very files that are committed meanwhile. The engine has its work before we do ours.
     const [tested, commit] = await Promise.allSettled([
-      this.#test(tests, stored, target, inputs, python ? null : instance),
+      this.#test(tests, stored, target, inputs, python ? null : opened),
       stored && this.#commit(stored, target),
     ])
     if (commit.status === 'rejected') throw commit.reason
@@ -214,17 +217,22 @@ class Journey {
     return true
   }
 
-  /** An instance with these tables, locked. */
-  async #open(tables: readonly TableInput[], paths?: readonly string[]): Promise<number> {
+  /** An instance that shows what the pipeline reads; it may read what the tests will be shown. `texts`: null, they come later. */
+  async #openFor(
+    draft: Draft,
+    { name: own }: Target,
+    inputs: Inputs,
+    texts: readonly string[] | null,
+  ): Promise<OpenedInstance> {
     const { engine, directory } = this.#place
-    return openInstance(engine, tables, directory, this.#work.signal, { paths })
-  }
-
-  /** An instance that shows what the pipeline reads; it may read what the tests will be shown. */
-  #openFor(draft: Draft, target: Target, inputs: Inputs): Promise<number> {
-    const own = inputs.table(target.name)
-    const paths = inputs.found().flatMap((table) => table.paths)
-    return this.#open([...new Set([...inputsOf(draft, inputs), ...(own ? [own] : [])])], paths)
+    const { signal } = this.#work
+    const before = inputs.table(own)
+    const found = inputs.found()
+    const tables = [...new Set([...inputsOf(draft, inputs), ...(before ? [before] : [])])]
+    if (texts !== null && draft.zones.length === 0)
+      return openForTexts(engine, { texts, tables, found, own }, directory, signal)
+    const paths = found.flatMap((table) => table.paths)
+    return { number: await openInstance(engine, tables, directory, signal, { paths }), viewOf }
   }
 
   /** Answers a SELECT of the pipeline's result. */
@@ -301,10 +309,10 @@ class Journey {
     stored: StoredResult | null,
     { name }: Target,
     inputs: Inputs,
-    own: number | null,
+    own: OpenedInstance | null,
   ): Promise<TestResult[]> {
     const { log, signal, enter } = this.#work
-    const { engine } = this.#place
+    const { engine, directory } = this.#place
     if (tests.length === 0) return []
     if (stored !== null) {
       const paths = own === null ? await stored.placed : stored.change.files.map(({ path }) => path)
@@ -316,9 +324,9 @@ class Journey {
     const shown = inputs.found()
     // An instance does one thing after the other: the first test need not wait for word of this.
     const ready =
-      own !== null && engine.call({ kind: 'show', number: own, tables: shown.map(viewOf) }, signal)
+      own !== null && engine.call({ kind: 'show', number: own.number, tables: shown.map(own.viewOf) }, signal)
     if (ready) ready.catch(() => {})
-    const instance = own ?? (await this.#open(shown))
+    const instance = own?.number ?? (await openInstance(engine, shown, directory, signal))
     const results = await runTests(tests, { inputs, engine, instance, signal, write: log.write.bind(log) })
     await ready
     this.#say(`${tally(results)} in ${since(started)}`)

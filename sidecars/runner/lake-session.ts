@@ -140,4 +140,4 @@ export const viewOf = ({ name, schema, paths }: TableInput): TableView => ({
   from: readTable(schema, paths),
 })
 
-const schemaOf = ({ namespace, layer }: TableName) => `${namespace}.${layer}`
+export const schemaOf = ({ namespace, layer }: TableName) => `${namespace}.${layer}`

@@ -43,6 +43,9 @@ export const limits = {
   closeMs: 2_000,
   /** Runs of one engine process: what its libraries leak stays small. */
   runsPerEngine: 200,
+  /** Texts of a run, and files of its tables, that an instance which is kept looks at: a fresh one costs less than more of them. */
+  keptCharacters: 65_536,
+  keptFiles: 64,
   /** Who waits for an engine; attempts have one each, so these are quality tests outside of runs. */
   enginesAwaited: 64,
   /** The next interpreter is started when the run that took the last one has begun. */

@@ -34,6 +34,7 @@ async function run(settings: RunnerSettings): Promise<void> {
   const directories = {
     cache: join(settings.scratchDir, 'cache'),
     engines: join(settings.scratchDir, 'engines'),
+    inputs: join(settings.scratchDir, 'inputs'),
     python: join(settings.scratchDir, 'python'),
   }
   const sweep = async () => {
@@ -45,13 +46,14 @@ async function run(settings: RunnerSettings): Promise<void> {
   const cache = await openObjectCache(directories.cache, limits.cacheBytes)
   const elsewhere = await walkable(directories.python)
   const view: EngineView = {
-    readable: [...(await lakePlaces(settings.lakeDir)), directories.cache],
+    readable: [...(await lakePlaces(settings.lakeDir)), directories.cache, directories.inputs],
     // Results of interpreters are read, and rows for them written, where both can reach them.
     writable: [...new Set([directories.python, elsewhere])],
   }
   const wall = await chooseWall(settings.sandbox, view, log)
   const pool = makeEnginePool({
     directory: directories.engines,
+    inputs: directories.inputs,
     size: settings.engine,
     // One more than attempts, previews and what these keep: quality tests outside of runs find an engine too.
     leasesMax:

@@ -26,6 +26,7 @@ beforeAll(async () => {
   openLake = makeLake({ lakeDir: null, cache: await openObjectCache(join(directory, 'cache'), MIB) })
   pool = makeEnginePool({
     directory: join(directory, 'engines'),
+    inputs: join(directory, 'inputs'),
     size: { threads: 1, memoryLimitBytes: 100 * MIB, tempLimitBytes: MIB },
     // Who finds an engine free finds the room cleared.
     leasesMax: 1,

@@ -26,6 +26,7 @@ beforeAll(async () => {
   const log = makeLog('test', 'text', () => {})
   pool = makeEnginePool({
     directory: join(directory, 'engines'),
+    inputs: join(directory, 'inputs'),
     size: { threads: 1, memoryLimitBytes: 100 * MIB, tempLimitBytes: MIB },
     leasesMax: 1,
     wall: await chooseWall('auto', { readable: [directory], writable: [] }, log),
@@ -59,8 +60,8 @@ test('finding a watermark leaves nothing with the engine, which may see many pre
     warning: null,
   })
   // The first of the lease.
-  const again = engine.call({ kind: 'judge', number: 1, sql: 'SELECT 1', sampleRows: 0 })
-  await expect(again).rejects.toThrow('there is no instance 1')
+  const again = engine.call({ kind: 'judge', number: 2, sql: 'SELECT 1', sampleRows: 0 })
+  await expect(again).rejects.toThrow('there is no instance 2')
   lake.close()
   await engine.release()
   // What was closed before is not closed once more.
