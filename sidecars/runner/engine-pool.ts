@@ -35,8 +35,11 @@ export interface EngineLease {
   call<R extends EngineRequest>(request: R, signal?: AbortSignal): Promise<AnswerOf<R['kind']>>
   /** Closes an instance before the others are. Throws as EngineProcess.call: giving the process back tries it again. */
   close(number: number): Promise<void>
-  /** Gives the process back, or ends it if it is not fit for another run. Resolves when nothing of the run is left. */
-  release(): Promise<void>
+  /**
+   * Gives the process back, or ends it if it is not fit for another run. Resolves when nothing of the run is left. `clear`
+   * takes away its files: nothing works on them any more, and nobody else has the process yet.
+   */
+  release(clear?: () => Promise<void>): Promise<void>
 }
 
 export interface KeptInstance {
@@ -242,7 +245,7 @@ export function makeEnginePool({
         }
       },
       close,
-      async release() {
+      async release(clear) {
         isReleased = true
         try {
           if (kept !== null) await leave(kept)
@@ -252,6 +255,9 @@ export function makeEnginePool({
           // What cannot be closed would live on.
           isSpoilt = true
         }
+        await clear?.().catch(() => {
+          isSpoilt = true
+        })
         if (isSpoilt || !isFit(engine)) {
           process.end('it is not fit for another run')
           await process.exited

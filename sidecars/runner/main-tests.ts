@@ -7,7 +7,8 @@ import { EngineEnded } from '../engine-process.ts'
 import type { TestResult } from './attempts.ts'
 import { EnginesBusy } from './engine-pool.ts'
 import { Inputs } from './inputs.ts'
-import { openInstance, tableExpression } from './lake-session.ts'
+import { openForTexts } from './kept-instance.ts'
+import { tableExpression } from './lake-session.ts'
 import { limits } from './limits.ts'
 import { type NamedTest, testsIn } from './pipeline-files.ts'
 import { type DraftedTest, draftsOf, draftTests, runTests } from './quality-gate.ts'
@@ -85,8 +86,10 @@ async function judge(
   const tables = [own, ...draftsOf(drafted).flatMap((draft) => draft.tables)]
   await inputs.openTables(tables, lake, new Map([[tableKey(own), table]]))
   const engine = await taken
-  const instance = await openInstance(engine, inputs.found(), directory, signal)
-  return runTests(drafted, { inputs, engine, instance, signal, write: () => {} })
+  const texts = draftsOf(drafted).map(({ sql }) => sql)
+  const found = inputs.found()
+  const opened = await openForTexts(engine, { texts, tables: found, found, own }, directory, signal)
+  return runTests(drafted, { inputs, engine, instance: opened.number, signal, write: () => {} })
 }
 
 /** What no run has made yet cannot be tested, and the engine's words for that are not those of people. */

@@ -59,9 +59,8 @@ export async function openWorkplace(
     async clear() {
       // It could still ask for something.
       await python?.release()
-      await engine.release()
+      await engine.release(() => rm(directory, { recursive: true, force: true }))
       lake.close()
-      await rm(directory, { recursive: true, force: true })
     },
   }
 }
