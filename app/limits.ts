@@ -109,6 +109,8 @@ export const limits = {
   dispatchBatch: 128,
   /** Runs one transaction starts even when fewer are under way: with less, what a transaction costs outweighs its runs. */
   startBatch: 16,
+  /** Outcomes and lines, up to which an acceptance among them is stored by itself and at once. */
+  toldByFew: 8,
   /** Runner losses and merge conflicts a run survives. */
   lostRunners: 3,
   mergeConflicts: 20,

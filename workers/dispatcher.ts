@@ -138,9 +138,7 @@ export function startDispatcher({
     onError: failed('ending runs'),
     async tick() {
       if (queue.isEmpty()) return false
-      // What comes on this turn of the event loop goes with it: an attempt that is over as soon as it is accepted, too.
-      await new Promise(setImmediate)
-      const batch = queue.take()
+      const batch = await nextBatch()
       try {
         await apply(batch)
       } catch (error) {
@@ -153,6 +151,15 @@ export function startDispatcher({
       return !queue.isEmpty()
     },
   })
+
+  /** Somebody waits to see a run running. Where many do, an attempt that is over at once is better moved only once. */
+  async function nextBatch(): Promise<Batch> {
+    const accepted = queue.takeAccepted()
+    if (accepted.outcomes.length > 0) return accepted
+    // What comes on this turn of the event loop goes with it.
+    await new Promise(setImmediate)
+    return queue.take()
+  }
 
   const living = startLoop({
     everyMs: limits.replicaRenewMs,

@@ -50,6 +50,15 @@ export function makeOutcomeQueue() {
       return { outcomes: taken, lines: some }
     },
 
+    /** Only that first attempts were accepted, if few runs have told anything. It is the first that such a run tells. */
+    takeAccepted(): Batch {
+      const isFew = outcomes.length + lines.length <= limits.toldByFew
+      const taken = isFew ? outcomes.filter(({ kind, attempt }) => kind === 'accepted' && attempt === 1) : []
+      const isTaken = new Set(taken)
+      outcomes.splice(0, outcomes.length, ...outcomes.filter((outcome) => !isTaken.has(outcome)))
+      return { outcomes: taken, lines: [] }
+    },
+
     putBack(batch: Batch) {
       outcomes.unshift(...batch.outcomes)
       lines.unshift(...batch.lines)
