@@ -72,6 +72,18 @@ test('one stream tells of many attempts: a beat first, then lines and phases, an
   expect(await next()).toMatchObject([{ handle: 'two:1', end: null }])
 })
 
+test('what is said one after the other, a moment apart, is told together', async () => {
+  const one = submitted('one')
+  const { next } = follow('s', [one])
+  await next()
+  const heard = next()
+  for (const line of ['a', 'b', 'c']) {
+    say(one, line)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  expect(textsOf(await heard, one)).toEqual(['a', 'b', 'c'])
+})
+
 test('attempts are added to a stream that is open, and to no other', async () => {
   const { next } = follow('s', [])
   await next()

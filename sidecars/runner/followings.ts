@@ -11,6 +11,8 @@ export const followLimits = {
   windowBytes: 262_144,
   /** What one attempt tells before it is another one's turn. */
   turnBytes: 16_384,
+  /** What comes within this time is told together, unless an attempt ends: its reader stores it together, too. */
+  gatherMs: 15,
   /** One message: it is encoded, sent and read as a whole. */
   messageBytes: 262_144,
   /** Streams of one process: a replica of the service has one. */
@@ -83,6 +85,8 @@ class Following {
   /** Those that have something to tell, in the order of their turns. */
   #ready = new Set<Followed>()
   #changed = Promise.withResolvers<void>()
+  /** Something is not to wait for more. */
+  #pressing = Promise.withResolvers<void>()
   #hasEnded = false
 
   constructor(readonly attempts: Pick<Attempts, 'find'>) {}
@@ -108,22 +112,24 @@ class Following {
       }
       this.#ready.add(followed)
     }
-    this.#wake()
+    this.#press()
   }
 
   async *news(signal: AbortSignal): AsyncGenerator<News[] | null> {
-    const wake = () => this.#wake()
-    signal.addEventListener('abort', wake, { once: true })
+    const press = () => this.#press()
+    signal.addEventListener('abort', press, { once: true })
     try {
       while (!this.#hasEnded) {
         signal.throwIfAborted()
-        const changed = this.#changed.promise
+        const [changed, pressing] = [this.#changed.promise, this.#pressing.promise]
         const news = this.#take()
         if (news.length > 0) yield news
-        else if (!(await happensWithin(limits.heartbeatMs, changed))) yield null
+        else if (await happensWithin(limits.heartbeatMs, changed))
+          await happensWithin(followLimits.gatherMs, pressing)
+        else yield null
       }
     } finally {
-      signal.removeEventListener('abort', wake)
+      signal.removeEventListener('abort', press)
     }
   }
 
@@ -131,14 +137,15 @@ class Following {
     this.#hasEnded = true
     for (const followed of this.#followed.values()) followed.leave()
     this.#followed.clear()
-    this.#wake()
+    this.#press()
   }
 
   #join(attempt: Attempt, afterSeq: number): Followed {
     const followed = new Followed(attempt, afterSeq)
     followed.leave = attempt.log.onChange(() => {
       this.#ready.add(followed)
-      this.#wake()
+      if (attempt.log.hasEnded) this.#press()
+      else this.#wake()
     })
     this.#followed.set(attempt.handle, followed)
     return followed
@@ -171,6 +178,12 @@ class Following {
   #wake(): void {
     this.#changed.resolve()
     this.#changed = Promise.withResolvers()
+  }
+
+  #press(): void {
+    this.#pressing.resolve()
+    this.#pressing = Promise.withResolvers()
+    this.#wake()
   }
 }
 
