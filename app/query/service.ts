@@ -1,6 +1,7 @@
 import { Code, ConnectError } from '@connectrpc/connect'
 import { arrowToJsonText } from '../../lake/engine/arrow-json-text.ts'
 import { LAYERS } from '../../lake/pipeline/names.ts'
+import type { JsonRows } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { EVERYTHING, type Visible } from '../access/ports.ts'
 import { seesEverything, tablesSeenAt } from '../access/sight.ts'
 import { AppError, invalid, notConfigured, unavailable } from '../http/errors.ts'
@@ -63,7 +64,7 @@ export function makeQueryService({ sql, newId, services, ...deps }: QueryDeps) {
       // The service keeps the time limit; this one is for a service that has stopped answering.
       const lost = AbortSignal.timeout(limits.queryTimeoutMs + limits.rpcTimeoutMs)
       underWay += 1
-      const { arrowIpc, rowCount, truncated, durationMs } = await main
+      const { arrowIpc, json, rowCount, truncated, durationMs } = await main
         .read(async (lake, outdated) => {
           const request = {
             queryId: newId(),
@@ -71,6 +72,7 @@ export function makeQueryService({ sql, newId, services, ...deps }: QueryDeps) {
             namespace: namespace || DEFAULT_NAMESPACE,
             limit: BigInt(Math.min(limit ?? limits.queryRows, limits.queryRowsMax)),
             timeoutMs: limits.queryTimeoutMs,
+            jsonIfSmall: true,
             lake,
             scope: await scopeOf(lake, visible),
           }
@@ -82,7 +84,7 @@ export function makeQueryService({ sql, newId, services, ...deps }: QueryDeps) {
         .finally(() => {
           underWay -= 1
         })
-      const { columns, batches } = arrowToJsonText(arrowIpc)
+      const { columns, batches } = json === undefined ? arrowToJsonText(arrowIpc) : rowsIn(json)
       return {
         columns,
         rowTexts: batches,
@@ -116,6 +118,12 @@ export function makeQueryService({ sql, newId, services, ...deps }: QueryDeps) {
     },
   }
 }
+
+/** What the service has made JSON of. */
+const rowsIn = ({ columns, rows }: JsonRows) => ({
+  columns: columns.map(({ name, type }) => ({ name, type })),
+  batches: rows,
+})
 
 const pathOf = (table: { namespace: string; layer: string; name: string }) =>
   `${table.namespace}.${table.layer}.${table.name}`

@@ -24,18 +24,38 @@ export interface JsonRows {
 export function arrowToJsonText(ipc: Uint8Array): JsonRows {
   const reader = RecordBatchReader.from(ipc).open()
   const { fields } = reader.schema
-  const columns = jsonColumns(fields)
-  const keys = columns.map(({ name }, index) => `${index === 0 ? '{' : ','}${JSON.stringify(name)}:`)
-  const writers = fields.map(writerOf)
+  const { columns, textOf } = rowWriter(fields)
   function* batches() {
     for (const batch of reader) {
       // A stream without batches reads as one that has no columns either.
       if (batch.numRows === 0) continue
-      const texts = writers.map((write, index) => write(childOf(batch.data, index)))
-      yield rowsOf(batch.numRows, keys, texts)
+      const children = fields.map((_, index) => childOf(batch.data, index))
+      yield textOf(children, batch.numRows)
     }
   }
   return { columns, batches: batches() }
+}
+
+export interface RowWriter {
+  columns: JsonColumn[]
+  /** What each row's text has beside its values. */
+  keysLength: number
+  /** The text of so many rows, of which there is one at least; `children` are their columns. */
+  textOf(children: readonly Data[], count: number): string
+}
+
+export function rowWriter(fields: readonly Field[]): RowWriter {
+  const columns = jsonColumns(fields)
+  const keys = columns.map(({ name }, index) => `${index === 0 ? '{' : ','}${JSON.stringify(name)}:`)
+  const writers = fields.map(writerOf)
+  return {
+    columns,
+    keysLength: keys.reduce((sum, key) => sum + key.length, 1),
+    textOf(children, count) {
+      const texts = children.map((data, index) => writers[index]?.(data) ?? nothing)
+      return rowsOf(count, keys, texts)
+    },
+  }
 }
 
 function rowsOf(count: number, keys: readonly string[], texts: readonly TextAt[]): string {
@@ -52,6 +72,8 @@ function rowsOf(count: number, keys: readonly string[], texts: readonly TextAt[]
 /** The JSON text of the value in a row. */
 type TextAt = (row: number) => string
 type Writer = (data: Data) => TextAt
+
+const nothing: TextAt = () => 'null'
 
 function writerOf(field: Field): Writer {
   const write = plainWriter(field)

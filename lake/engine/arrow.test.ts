@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import { arrowBytes, arrowStream, ResultTooLarge } from './arrow.ts'
 import { arrowToArrays, arrowToObjects, type JsonValue, uniqueNames } from './arrow-json.ts'
 import { arrowToJsonText } from './arrow-json-text.ts'
+import { smallJsonOf } from './small-json.ts'
 
 let instance: DuckDBInstance
 let connection: DuckDBConnection
@@ -19,13 +20,16 @@ afterAll(() => {
 })
 
 const arrow = async (sql: string) => (await arrowBytes(await connection.stream(sql))).bytes
-/** Both ways to JSON have to agree. */
+/** All ways to JSON have to agree. */
 async function table(sql: string) {
   const ipc = await arrow(sql)
   const { columns, batches } = arrowToJsonText(ipc)
   const objects = arrowToObjects(ipc)
-  expect(JSON.parse(`[${[...batches].join(',')}]`)).toEqual(JSON.parse(JSON.stringify(objects.rows)))
+  const text = [...batches].join(',')
+  expect(JSON.parse(`[${text}]`)).toEqual(JSON.parse(JSON.stringify(objects.rows)))
   expect(columns).toEqual(objects.columns)
+  const small = smallJsonOf(await connection.run(sql), { bytesMax: Number.POSITIVE_INFINITY })
+  expect(small).toEqual({ columns, text, rows: objects.rows.length, truncated: false })
   return arrowToArrays(ipc)
 }
 const value = async (expression: string): Promise<JsonValue | undefined> =>
@@ -317,6 +321,39 @@ describe('the stream', () => {
       'explain_value',
     ])
     expect((await table('DESCRIBE SELECT 1 AS a')).rows[0]?.slice(0, 2)).toEqual(['a', 'INTEGER'])
+  })
+})
+
+describe('a small result', () => {
+  const small = async (sql: string, limits: { rowsLimit?: number; bytesMax: number }) =>
+    smallJsonOf(await connection.run(sql), limits)
+
+  test('ends at the limit of rows, and says that there were more', async () => {
+    const sql = 'SELECT range AS n FROM range(5000)'
+    expect(await small(sql, { rowsLimit: 2, bytesMax: 1_000 })).toEqual({
+      columns: [{ name: 'n', type: 'BIGINT' }],
+      text: '{"n":0},{"n":1}',
+      rows: 2,
+      truncated: true,
+    })
+    expect(await small(sql, { rowsLimit: 5_000, bytesMax: 100_000 })).toMatchObject({
+      rows: 5_000,
+      truncated: false,
+    })
+    expect(await small(`${sql} WHERE n < 0`, { rowsLimit: 2, bytesMax: 1_000 })).toMatchObject({
+      text: '',
+      rows: 0,
+    })
+  })
+
+  test('is none once its values, or the names before them, are more than it may have', async () => {
+    for (const sql of [
+      `SELECT repeat('x', 1000) AS a`,
+      `SELECT 1 AS "${'x'.repeat(1_000)}"`,
+      'SELECT range AS n FROM range(5000)',
+      `SELECT [repeat('x', 1000)] AS list`,
+    ])
+      expect(await small(sql, { bytesMax: 1_000 })).toBeNull()
   })
 })
 

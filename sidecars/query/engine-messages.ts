@@ -16,7 +16,7 @@ export type EngineRequest =
   /** Checks a text and, where it reads no tables but these, runs it at once. */
   | ({ kind: 'ask'; sql: string; among: readonly string[] } & Pick<
       Run,
-      'catalog' | 'define' | 'rowsLimit' | 'bytesLimit'
+      'catalog' | 'define' | 'rowsLimit' | 'bytesLimit' | 'jsonBytesMax'
     >)
   /** Reads the rows of a table into memory, unless they need more of it: defined by an earlier call. */
   | { kind: 'keep'; view: ViewName; bytesMax: number }
@@ -32,6 +32,8 @@ export interface Run {
   places: readonly Place[] | null
   rowsLimit: number
   bytesLimit: number
+  /** What of an answer's size may be JSON; 0: nothing. */
+  jsonBytesMax: number
 }
 
 export interface Place {
@@ -60,8 +62,12 @@ const Checked = Type.Object({
   listsTables: Type.Boolean(),
   setsSeed: Type.Boolean(),
 })
+const ResultColumn = Type.Object({ name: Type.String(), type: Type.String() })
+const JsonRows = Type.Object({ columns: Type.Array(ResultColumn), rows: Type.Uint8Array() })
 const Rows = Type.Object({
-  arrow: Type.Uint8Array(),
+  /** One of the two. */
+  arrow: Type.Union([Type.Uint8Array(), Type.Null()]),
+  json: Type.Union([JsonRows, Type.Null()]),
   rows: Type.Integer({ minimum: 0 }),
   truncated: Type.Boolean(),
 })

@@ -79,7 +79,7 @@ async function answerTo(request: EngineRequest): Promise<AnswerOf<RequestKind>> 
     case 'run': {
       setsSeed = request.statement.setsSeed
       const answer = await opened().run(request)
-      heldBytes += answer.arrow.length
+      heldBytes += sizeOf(answer)
       return answer
     }
     case 'ask': {
@@ -87,13 +87,15 @@ async function answerTo(request: EngineRequest): Promise<AnswerOf<RequestKind>> 
       setsSeed = true
       const answer = await opened().ask(request)
       setsSeed = answer.rows !== null && answer.statement.setsSeed
-      heldBytes += answer.rows?.arrow.length ?? 0
+      heldBytes += answer.rows === null ? 0 : sizeOf(answer.rows)
       return answer
     }
     case 'keep':
       return opened().keep(request.view, request.bytesMax)
   }
 }
+
+const sizeOf = ({ arrow, json }: AnswerOf<'run'>) => (arrow ?? json?.rows)?.length ?? 0
 
 function opened(): QueryEngine {
   if (engine === undefined) throw new Error('the engine is not open')

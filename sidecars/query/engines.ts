@@ -46,7 +46,7 @@ export interface EngineLease {
   ): Promise<AnswerOf<'run'>>
   /** Checks a text and, where it names no tables but `among`, runs it in the same call. */
   ask(
-    query: Pick<Run, 'catalog' | 'rowsLimit' | 'bytesLimit'> & {
+    query: Pick<Run, 'catalog' | 'rowsLimit' | 'bytesLimit' | 'jsonBytesMax'> & {
       sql: string
       among: readonly string[]
       define: readonly DefinedTable[]

@@ -15,6 +15,8 @@ export interface Query {
   sql: string
   namespace: string
   rowsLimit: number
+  /** A small answer may be JSON. */
+  jsonIfSmall: boolean
   lake: LakeView
   /** Keys of the tables that the caller sees; null: all. */
   seen: ReadonlySet<string> | null
@@ -61,7 +63,7 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
    * only been checked, since it names others.
    */
   async function runAtOnce(
-    { sql, namespace, rowsLimit, lake }: Query,
+    { sql, namespace, rowsLimit, jsonIfSmall, lake }: Query,
     { tables, engine, relations, signal }: Means,
   ): Promise<QueryResult | null> {
     const text = quoteNamespaces(sql)
@@ -80,7 +82,7 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
         catalog: named.some((table) => table.namespace === namespace) ? catalogOf(namespace) : null,
         define,
         rowsLimit,
-        bytesLimit: limits.resultBytes,
+        ...sizesOf(jsonIfSmall),
       },
       signal,
     )
@@ -110,7 +112,7 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
   }
 
   return async function runQuery(query, signal) {
-    const { sql, namespace, rowsLimit, lake, seen } = query
+    const { sql, namespace, rowsLimit, jsonIfSmall, lake, seen } = query
     const [all, engine] = await both(tablesAt(lake, signal), engines.take(signal))
     const tables = seen === null ? all : tablesAmong(all, seen)
     const relations: Relation[] = []
@@ -142,7 +144,7 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
           drop: listed.drop,
           places: seen === null ? null : placesOf(tables),
           rowsLimit,
-          bytesLimit: limits.resultBytes,
+          ...sizesOf(jsonIfSmall),
         },
         signal,
       )
@@ -185,6 +187,11 @@ function tablesAmong(all: Tables, seen: ReadonlySet<string>): Tables {
     }),
   )
 }
+
+const sizesOf = (jsonIfSmall: boolean) => ({
+  bytesLimit: limits.resultBytes,
+  jsonBytesMax: jsonIfSmall ? limits.smallJsonBytes : 0,
+})
 
 const viewsOf = (tables: Tables) => new Set([...tables.values()].map((table) => viewKey(viewOf(table))))
 

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { arrowBytes, arrowOf } from '../../lake/engine/arrow.ts'
+import { type ArrowSummary, arrowBytes, arrowOf } from '../../lake/engine/arrow.ts'
 import { type Engine, openLocked } from '../../lake/engine/instance.ts'
 import { BrokenStream } from '../../lake/engine/rows.ts'
+import { type SmallJson, smallJsonOf } from '../../lake/engine/small-json.ts'
 import { checkReadOnly, limited, withOwnLines } from '../../lake/engine/statement.ts'
 import { quoteIdentifier } from '../../lake/pipeline/sql.ts'
 import {
@@ -48,15 +49,7 @@ export class QueryEngine {
     return checkReadOnly(this.#engine.connection, sql)
   }
 
-  async run({
-    statement,
-    catalog,
-    define,
-    drop,
-    places,
-    rowsLimit,
-    bytesLimit,
-  }: Run): Promise<AnswerOf<'run'>> {
+  async run({ statement, catalog, define, drop, places, ...limits }: Run): Promise<AnswerOf<'run'>> {
     const statements = [
       ...drop.flatMap((view) => [...this.#letGo(view), `DROP VIEW IF EXISTS ${nameOf(view)}`]),
       ...this.#leave(places),
@@ -71,8 +64,7 @@ export class QueryEngine {
       await this.#engine.run(statements.join(';')).catch((error: unknown) => {
         throw new Unprepared(error instanceof Error ? error.message : String(error), { cause: error })
       })
-    const { bytes, rows, truncated } = await this.#answer(statement, { rowsLimit, bytesLimit })
-    return { arrow: bytes, rows, truncated }
+    return this.#answer(statement, limits)
   }
 
   /** Runs a text at once, where it names no table that is not expected. */
@@ -133,15 +125,26 @@ export class QueryEngine {
    * Few rows are computed in one call of the engine. Many are computed as they are read, since the engine's limit of
    * memory does not cover a result; such a stream does not tell why it broke off, so the statement is asked once more.
    */
-  async #answer(statement: Run['statement'], limits: { rowsLimit: number; bytesLimit: number }) {
+  async #answer(
+    statement: Run['statement'],
+    { jsonBytesMax, ...limits }: Pick<Run, 'rowsLimit' | 'bytesLimit' | 'jsonBytesMax'>,
+  ): Promise<AnswerOf<'run'>> {
     // One row more tells whether there are more.
     const sql = limited(statement, limits.rowsLimit + 1)
     try {
-      if (limits.rowsLimit < CHUNK_ROWS) return arrowOf(await this.#engine.run(sql), limits)
-      return await arrowBytes(await this.#engine.stream(sql), limits).catch(async (error: unknown) => {
-        if (error instanceof BrokenStream) await this.#engine.run(sql)
-        throw error
-      })
+      if (limits.rowsLimit < CHUNK_ROWS) {
+        const result = await this.#engine.run(sql)
+        const { rowsLimit } = limits
+        const json = jsonBytesMax > 0 ? smallJsonOf(result, { rowsLimit, bytesMax: jsonBytesMax }) : null
+        return json === null ? inArrow(arrowOf(result, limits)) : inJson(json)
+      }
+      const stream = await this.#engine.stream(sql)
+      return inArrow(
+        await arrowBytes(stream, limits).catch(async (error: unknown) => {
+          if (error instanceof BrokenStream) await this.#engine.run(sql)
+          throw error
+        }),
+      )
     } catch (error) {
       throw withOwnLines(error, statement)
     }
@@ -188,6 +191,20 @@ export class QueryEngine {
     return [`USE ${quoteIdentifier(catalog)}`]
   }
 }
+
+const encoder = new TextEncoder()
+const inJson = ({ columns, text, rows, truncated }: SmallJson): AnswerOf<'run'> => ({
+  arrow: null,
+  json: { columns, rows: encoder.encode(text) },
+  rows,
+  truncated,
+})
+const inArrow = ({ bytes, rows, truncated }: ArrowSummary & { bytes: Uint8Array }): AnswerOf<'run'> => ({
+  arrow: bytes,
+  json: null,
+  rows,
+  truncated,
+})
 
 const pathOf = ({ catalog, schema }: Place) => `${quoteIdentifier(catalog)}.${quoteIdentifier(schema)}`
 const nameOf = ({ catalog, schema, name }: ViewName) => [catalog, schema, name].map(quoteIdentifier).join('.')

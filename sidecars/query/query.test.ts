@@ -51,6 +51,32 @@ async function untilIdle(): Promise<void> {
   while ((await loads()).some(({ load }) => load > 2));
 }
 
+test('a small answer is JSON where the caller likes that, and Arrow where not or where it is large', async () => {
+  const formOf = async (sql: string, { jsonIfSmall = true, limit = 1_000 } = {}) => {
+    const lake = await queries.lake()
+    const request = { sql, limit: BigInt(limit), timeoutMs: 20_000, lake, jsonIfSmall }
+    const { json, arrowIpc, rowCount } = await queries.client.executeQuery(request)
+    return {
+      text: json && new TextDecoder().decode(json.rows),
+      isArrow: arrowIpc.length > 0,
+      rows: Number(rowCount),
+    }
+  }
+  const sql = 'SELECT id, origin FROM gold.routes'
+  const text = '{"id":1,"origin":"JFK"}'
+  // Once as a new text, once as one that is known.
+  for (let n = 0; n < 2; n += 1) expect(await formOf(sql)).toEqual({ text, isArrow: false, rows: 1 })
+  expect(await formOf(sql, { jsonIfSmall: false })).toEqual({ text: undefined, isArrow: true, rows: 1 })
+  expect(await formOf(`${sql} WHERE id > 1`)).toEqual({ text: '', isArrow: false, rows: 0 })
+  const large = `SELECT repeat('x', 1000) FROM range(1000)`
+  expect(await formOf(large)).toEqual({ text: undefined, isArrow: true, rows: 1_000 })
+  expect(await formOf('FROM bronze.flights', { limit: 10_000 })).toEqual({
+    text: undefined,
+    isArrow: true,
+    rows: 3_000,
+  })
+})
+
 describe('tables are named', () => {
   test.each([
     ['SELECT count(*) AS n FROM bronze.flights', undefined, { n: 3000 }],

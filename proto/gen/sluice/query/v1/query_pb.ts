@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file sluice/query/v1/query.proto.
  */
 export const file_sluice_query_v1_query: GenFile = /*@__PURE__*/
-  fileDesc("ChtzbHVpY2UvcXVlcnkvdjEvcXVlcnkucHJvdG8SD3NsdWljZS5xdWVyeS52MSJTCghMYWtlVmlldxIOCgZjb21taXQYASABKAMSEwoLY2F0YWxvZ191cmwYAiABKAkSEwoLb2JqZWN0c191cmwYAyABKAkSDQoFdG9rZW4YBCABKAki1AEKE0V4ZWN1dGVRdWVyeVJlcXVlc3QSEAoIcXVlcnlfaWQYASABKAkSCwoDc3FsGAIgASgJEhEKCW5hbWVzcGFjZRgDIAEoCRINCgVsaW1pdBgEIAEoAxISCgp0aW1lb3V0X21zGAUgASgFEicKBGxha2UYBiABKAsyGS5zbHVpY2UucXVlcnkudjEuTGFrZVZpZXcSEwoLdHJhY2VwYXJlbnQYByABKAkSKgoFc2NvcGUYCCABKAsyGy5zbHVpY2UucXVlcnkudjEuVGFibGVTY29wZSJkChRFeGVjdXRlUXVlcnlSZXNwb25zZRIRCglhcnJvd19pcGMYASABKAwSEQoJcm93X2NvdW50GAIgASgDEhEKCXRydW5jYXRlZBgDIAEoCBITCgtkdXJhdGlvbl9tcxgEIAEoAyI4CgpUYWJsZVNjb3BlEioKBnRhYmxlcxgBIAMoCzIaLnNsdWljZS5xdWVyeS52MS5UYWJsZU5hbWUiOwoJVGFibGVOYW1lEhEKCW5hbWVzcGFjZRgBIAEoCRINCgVsYXllchgCIAEoCRIMCgRuYW1lGAMgASgJIpMBChBHZXRTY2hlbWFSZXF1ZXN0EicKBGxha2UYASABKAsyGS5zbHVpY2UucXVlcnkudjEuTGFrZVZpZXcSKgoGdGFibGVzGAIgAygLMhouc2x1aWNlLnF1ZXJ5LnYxLlRhYmxlTmFtZRIqCgVzY29wZRgDIAEoCzIbLnNsdWljZS5xdWVyeS52MS5UYWJsZVNjb3BlIiQKBkNvbHVtbhIMCgRuYW1lGAEgASgJEgwKBHR5cGUYAiABKAkiiQEKC1RhYmxlU2NoZW1hEikKBXRhYmxlGAEgASgLMhouc2x1aWNlLnF1ZXJ5LnYxLlRhYmxlTmFtZRIoCgdjb2x1bW5zGAIgAygLMhcuc2x1aWNlLnF1ZXJ5LnYxLkNvbHVtbhIRCglyb3dfY291bnQYAyABKAMSEgoKc2l6ZV9ieXRlcxgEIAEoAyJBChFHZXRTY2hlbWFSZXNwb25zZRIsCgZ0YWJsZXMYASADKAsyHC5zbHVpY2UucXVlcnkudjEuVGFibGVTY2hlbWEinAIKFlByZXZpZXdQaXBlbGluZVJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEg0KBWxheWVyGAIgASgJEhUKDXBpcGVsaW5lX25hbWUYAyABKAkSDAoEY29kZRgEIAEoCRIUCgxzYW1wbGVfZmlsZXMYBSADKAkSDQoFbGltaXQYBiABKAMSDAoEdHlwZRgHIAEoCRIrCgVmaWxlcxgIIAMoCzIcLnNsdWljZS5ydW5uZXIudjEuU291cmNlRmlsZRIqCgRsYWtlGAkgASgLMhwuc2x1aWNlLnJ1bm5lci52MS5MYWtlQWNjZXNzEi8KB3NhbXBsZXMYCiADKAsyHi5zbHVpY2UucnVubmVyLnYxLkxhbmRpbmdJbnB1dCKhAQoMUHJldmlld1BoYXNlEgwKBG5hbWUYASABKAkSEwoLZHVyYXRpb25fbXMYAiABKAMSPQoIbWV0YWRhdGEYAyADKAsyKy5zbHVpY2UucXVlcnkudjEuUHJldmlld1BoYXNlLk1ldGFkYXRhRW50cnkaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIuMBChdQcmV2aWV3UGlwZWxpbmVSZXNwb25zZRIRCglhcnJvd19pcGMYASABKAwSFwoPdG90YWxfcm93X2NvdW50GAIgASgDEi0KBnBoYXNlcxgDIAMoCzIdLnNsdWljZS5xdWVyeS52MS5QcmV2aWV3UGhhc2USFgoOZXhwbGFpbl9vdXRwdXQYBCABKAkSGQoRbWVtb3J5X3BlYWtfYnl0ZXMYBSABKAMSEAoId2FybmluZ3MYBiADKAkSKAoEbG9ncxgHIAMoCzIaLnNsdWljZS5ydW5uZXIudjEuTG9nRW50cnkiJgoSQ2FuY2VsUXVlcnlSZXF1ZXN0EhAKCHF1ZXJ5X2lkGAEgASgJIhUKE0NhbmNlbFF1ZXJ5UmVzcG9uc2Uy/wIKDFF1ZXJ5U2VydmljZRJbCgxFeGVjdXRlUXVlcnkSJC5zbHVpY2UucXVlcnkudjEuRXhlY3V0ZVF1ZXJ5UmVxdWVzdBolLnNsdWljZS5xdWVyeS52MS5FeGVjdXRlUXVlcnlSZXNwb25zZRJSCglHZXRTY2hlbWESIS5zbHVpY2UucXVlcnkudjEuR2V0U2NoZW1hUmVxdWVzdBoiLnNsdWljZS5xdWVyeS52MS5HZXRTY2hlbWFSZXNwb25zZRJkCg9QcmV2aWV3UGlwZWxpbmUSJy5zbHVpY2UucXVlcnkudjEuUHJldmlld1BpcGVsaW5lUmVxdWVzdBooLnNsdWljZS5xdWVyeS52MS5QcmV2aWV3UGlwZWxpbmVSZXNwb25zZRJYCgtDYW5jZWxRdWVyeRIjLnNsdWljZS5xdWVyeS52MS5DYW5jZWxRdWVyeVJlcXVlc3QaJC5zbHVpY2UucXVlcnkudjEuQ2FuY2VsUXVlcnlSZXNwb25zZWIGcHJvdG8z", [file_sluice_runner_v1_runner]);
+  fileDesc("ChtzbHVpY2UvcXVlcnkvdjEvcXVlcnkucHJvdG8SD3NsdWljZS5xdWVyeS52MSJTCghMYWtlVmlldxIOCgZjb21taXQYASABKAMSEwoLY2F0YWxvZ191cmwYAiABKAkSEwoLb2JqZWN0c191cmwYAyABKAkSDQoFdG9rZW4YBCABKAki6wEKE0V4ZWN1dGVRdWVyeVJlcXVlc3QSEAoIcXVlcnlfaWQYASABKAkSCwoDc3FsGAIgASgJEhEKCW5hbWVzcGFjZRgDIAEoCRINCgVsaW1pdBgEIAEoAxISCgp0aW1lb3V0X21zGAUgASgFEicKBGxha2UYBiABKAsyGS5zbHVpY2UucXVlcnkudjEuTGFrZVZpZXcSEwoLdHJhY2VwYXJlbnQYByABKAkSKgoFc2NvcGUYCCABKAsyGy5zbHVpY2UucXVlcnkudjEuVGFibGVTY29wZRIVCg1qc29uX2lmX3NtYWxsGAkgASgIIo0BChRFeGVjdXRlUXVlcnlSZXNwb25zZRIRCglhcnJvd19pcGMYASABKAwSEQoJcm93X2NvdW50GAIgASgDEhEKCXRydW5jYXRlZBgDIAEoCBITCgtkdXJhdGlvbl9tcxgEIAEoAxInCgRqc29uGAUgASgLMhkuc2x1aWNlLnF1ZXJ5LnYxLkpzb25Sb3dzIkIKCEpzb25Sb3dzEigKB2NvbHVtbnMYASADKAsyFy5zbHVpY2UucXVlcnkudjEuQ29sdW1uEgwKBHJvd3MYAiABKAwiOAoKVGFibGVTY29wZRIqCgZ0YWJsZXMYASADKAsyGi5zbHVpY2UucXVlcnkudjEuVGFibGVOYW1lIjsKCVRhYmxlTmFtZRIRCgluYW1lc3BhY2UYASABKAkSDQoFbGF5ZXIYAiABKAkSDAoEbmFtZRgDIAEoCSKTAQoQR2V0U2NoZW1hUmVxdWVzdBInCgRsYWtlGAEgASgLMhkuc2x1aWNlLnF1ZXJ5LnYxLkxha2VWaWV3EioKBnRhYmxlcxgCIAMoCzIaLnNsdWljZS5xdWVyeS52MS5UYWJsZU5hbWUSKgoFc2NvcGUYAyABKAsyGy5zbHVpY2UucXVlcnkudjEuVGFibGVTY29wZSIkCgZDb2x1bW4SDAoEbmFtZRgBIAEoCRIMCgR0eXBlGAIgASgJIokBCgtUYWJsZVNjaGVtYRIpCgV0YWJsZRgBIAEoCzIaLnNsdWljZS5xdWVyeS52MS5UYWJsZU5hbWUSKAoHY29sdW1ucxgCIAMoCzIXLnNsdWljZS5xdWVyeS52MS5Db2x1bW4SEQoJcm93X2NvdW50GAMgASgDEhIKCnNpemVfYnl0ZXMYBCABKAMiQQoRR2V0U2NoZW1hUmVzcG9uc2USLAoGdGFibGVzGAEgAygLMhwuc2x1aWNlLnF1ZXJ5LnYxLlRhYmxlU2NoZW1hIpwCChZQcmV2aWV3UGlwZWxpbmVSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRINCgVsYXllchgCIAEoCRIVCg1waXBlbGluZV9uYW1lGAMgASgJEgwKBGNvZGUYBCABKAkSFAoMc2FtcGxlX2ZpbGVzGAUgAygJEg0KBWxpbWl0GAYgASgDEgwKBHR5cGUYByABKAkSKwoFZmlsZXMYCCADKAsyHC5zbHVpY2UucnVubmVyLnYxLlNvdXJjZUZpbGUSKgoEbGFrZRgJIAEoCzIcLnNsdWljZS5ydW5uZXIudjEuTGFrZUFjY2VzcxIvCgdzYW1wbGVzGAogAygLMh4uc2x1aWNlLnJ1bm5lci52MS5MYW5kaW5nSW5wdXQioQEKDFByZXZpZXdQaGFzZRIMCgRuYW1lGAEgASgJEhMKC2R1cmF0aW9uX21zGAIgASgDEj0KCG1ldGFkYXRhGAMgAygLMisuc2x1aWNlLnF1ZXJ5LnYxLlByZXZpZXdQaGFzZS5NZXRhZGF0YUVudHJ5Gi8KDU1ldGFkYXRhRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASLjAQoXUHJldmlld1BpcGVsaW5lUmVzcG9uc2USEQoJYXJyb3dfaXBjGAEgASgMEhcKD3RvdGFsX3Jvd19jb3VudBgCIAEoAxItCgZwaGFzZXMYAyADKAsyHS5zbHVpY2UucXVlcnkudjEuUHJldmlld1BoYXNlEhYKDmV4cGxhaW5fb3V0cHV0GAQgASgJEhkKEW1lbW9yeV9wZWFrX2J5dGVzGAUgASgDEhAKCHdhcm5pbmdzGAYgAygJEigKBGxvZ3MYByADKAsyGi5zbHVpY2UucnVubmVyLnYxLkxvZ0VudHJ5IiYKEkNhbmNlbFF1ZXJ5UmVxdWVzdBIQCghxdWVyeV9pZBgBIAEoCSIVChNDYW5jZWxRdWVyeVJlc3BvbnNlMv8CCgxRdWVyeVNlcnZpY2USWwoMRXhlY3V0ZVF1ZXJ5EiQuc2x1aWNlLnF1ZXJ5LnYxLkV4ZWN1dGVRdWVyeVJlcXVlc3QaJS5zbHVpY2UucXVlcnkudjEuRXhlY3V0ZVF1ZXJ5UmVzcG9uc2USUgoJR2V0U2NoZW1hEiEuc2x1aWNlLnF1ZXJ5LnYxLkdldFNjaGVtYVJlcXVlc3QaIi5zbHVpY2UucXVlcnkudjEuR2V0U2NoZW1hUmVzcG9uc2USZAoPUHJldmlld1BpcGVsaW5lEicuc2x1aWNlLnF1ZXJ5LnYxLlByZXZpZXdQaXBlbGluZVJlcXVlc3QaKC5zbHVpY2UucXVlcnkudjEuUHJldmlld1BpcGVsaW5lUmVzcG9uc2USWAoLQ2FuY2VsUXVlcnkSIy5zbHVpY2UucXVlcnkudjEuQ2FuY2VsUXVlcnlSZXF1ZXN0GiQuc2x1aWNlLnF1ZXJ5LnYxLkNhbmNlbFF1ZXJ5UmVzcG9uc2ViBnByb3RvMw", [file_sluice_runner_v1_runner]);
 
 /**
  * How a query reaches the lake: tables of one commit of main, and the objects behind them.
@@ -97,6 +97,13 @@ export type ExecuteQueryRequest = Message<"sluice.query.v1.ExecuteQueryRequest">
    * @generated from field: sluice.query.v1.TableScope scope = 8;
    */
   scope?: TableScope | undefined;
+
+  /**
+   * A small answer may be JSON: the service decides what is small.
+   *
+   * @generated from field: bool json_if_small = 9;
+   */
+  jsonIfSmall: boolean;
 };
 
 /**
@@ -111,7 +118,7 @@ export const ExecuteQueryRequestSchema: GenMessage<ExecuteQueryRequest> = /*@__P
  */
 export type ExecuteQueryResponse = Message<"sluice.query.v1.ExecuteQueryResponse"> & {
   /**
-   * Arrow IPC stream; each field's metadata `sluice.type` holds the engine's type name.
+   * Arrow IPC stream; each field's metadata `sluice.type` holds the engine's type name. Empty when the rows are JSON.
    *
    * @generated from field: bytes arrow_ipc = 1;
    */
@@ -133,6 +140,13 @@ export type ExecuteQueryResponse = Message<"sluice.query.v1.ExecuteQueryResponse
    * @generated from field: int64 duration_ms = 4;
    */
   durationMs: bigint;
+
+  /**
+   * In place of `arrow_ipc`, where the request allows it.
+   *
+   * @generated from field: sluice.query.v1.JsonRows json = 5;
+   */
+  json?: JsonRows | undefined;
 };
 
 /**
@@ -141,6 +155,32 @@ export type ExecuteQueryResponse = Message<"sluice.query.v1.ExecuteQueryResponse
  */
 export const ExecuteQueryResponseSchema: GenMessage<ExecuteQueryResponse> = /*@__PURE__*/
   messageDesc(file_sluice_query_v1_query, 2);
+
+/**
+ * @generated from message sluice.query.v1.JsonRows
+ */
+export type JsonRows = Message<"sluice.query.v1.JsonRows"> & {
+  /**
+   * Each with a name of its own: the second `a` is `a_1`.
+   *
+   * @generated from field: repeated sluice.query.v1.Column columns = 1;
+   */
+  columns: Column[];
+
+  /**
+   * UTF-8: rows as objects keyed by column name, `{"a":1},{"a":2}`.
+   *
+   * @generated from field: bytes rows = 2;
+   */
+  rows: Uint8Array;
+};
+
+/**
+ * Describes the message sluice.query.v1.JsonRows.
+ * Use `create(JsonRowsSchema)` to create a new message.
+ */
+export const JsonRowsSchema: GenMessage<JsonRows> = /*@__PURE__*/
+  messageDesc(file_sluice_query_v1_query, 3);
 
 /**
  * What a caller sees.
@@ -159,7 +199,7 @@ export type TableScope = Message<"sluice.query.v1.TableScope"> & {
  * Use `create(TableScopeSchema)` to create a new message.
  */
 export const TableScopeSchema: GenMessage<TableScope> = /*@__PURE__*/
-  messageDesc(file_sluice_query_v1_query, 3);
+  messageDesc(file_sluice_query_v1_query, 4);
 
 /**
  * @generated from message sluice.query.v1.TableName
@@ -186,7 +226,7 @@ export type TableName = Message<"sluice.query.v1.TableName"> & {
  * Use `create(TableNameSchema)` to create a new message.
  */
 export const TableNameSchema: GenMessage<TableName> = /*@__PURE__*/
-  messageDesc(file_sluice_query_v1_query, 4);
+  messageDesc(file_sluice_query_v1_query, 5);
 
 /**
  * @generated from message sluice.query.v1.GetSchemaRequest
@@ -217,7 +257,7 @@ export type GetSchemaRequest = Message<"sluice.query.v1.GetSchemaRequest"> & {
  * Use `create(GetSchemaRequestSchema)` to create a new message.
  */
 export const GetSchemaRequestSchema: GenMessage<GetSchemaRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_query_v1_query, 5);
+  messageDesc(file_sluice_query_v1_query, 6);
 
 /**
  * @generated from message sluice.query.v1.Column
@@ -239,7 +279,7 @@ export type Column = Message<"sluice.query.v1.Column"> & {
  * Use `create(ColumnSchema)` to create a new message.
  */
 export const ColumnSchema: GenMessage<Column> = /*@__PURE__*/
-  messageDesc(file_sluice_query_v1_query, 6);
+  messageDesc(file_sluice_query_v1_query, 7);
 
 /**
  * @generated from message sluice.query.v1.TableSchema
@@ -271,7 +311,7 @@ export type TableSchema = Message<"sluice.query.v1.TableSchema"> & {
  * Use `create(TableSchemaSchema)` to create a new message.
  */
 export const TableSchemaSchema: GenMessage<TableSchema> = /*@__PURE__*/
-  messageDesc(file_sluice_query_v1_query, 7);
+  messageDesc(file_sluice_query_v1_query, 8);
 
 /**
  * @generated from message sluice.query.v1.GetSchemaResponse
@@ -288,7 +328,7 @@ export type GetSchemaResponse = Message<"sluice.query.v1.GetSchemaResponse"> & {
  * Use `create(GetSchemaResponseSchema)` to create a new message.
  */
 export const GetSchemaResponseSchema: GenMessage<GetSchemaResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_query_v1_query, 8);
+  messageDesc(file_sluice_query_v1_query, 9);
 
 /**
  * @generated from message sluice.query.v1.PreviewPipelineRequest
@@ -364,7 +404,7 @@ export type PreviewPipelineRequest = Message<"sluice.query.v1.PreviewPipelineReq
  * Use `create(PreviewPipelineRequestSchema)` to create a new message.
  */
 export const PreviewPipelineRequestSchema: GenMessage<PreviewPipelineRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_query_v1_query, 9);
+  messageDesc(file_sluice_query_v1_query, 10);
 
 /**
  * @generated from message sluice.query.v1.PreviewPhase
@@ -395,7 +435,7 @@ export type PreviewPhase = Message<"sluice.query.v1.PreviewPhase"> & {
  * Use `create(PreviewPhaseSchema)` to create a new message.
  */
 export const PreviewPhaseSchema: GenMessage<PreviewPhase> = /*@__PURE__*/
-  messageDesc(file_sluice_query_v1_query, 10);
+  messageDesc(file_sluice_query_v1_query, 11);
 
 /**
  * @generated from message sluice.query.v1.PreviewPipelineResponse
@@ -448,7 +488,7 @@ export type PreviewPipelineResponse = Message<"sluice.query.v1.PreviewPipelineRe
  * Use `create(PreviewPipelineResponseSchema)` to create a new message.
  */
 export const PreviewPipelineResponseSchema: GenMessage<PreviewPipelineResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_query_v1_query, 11);
+  messageDesc(file_sluice_query_v1_query, 12);
 
 /**
  * @generated from message sluice.query.v1.CancelQueryRequest
@@ -465,7 +505,7 @@ export type CancelQueryRequest = Message<"sluice.query.v1.CancelQueryRequest"> &
  * Use `create(CancelQueryRequestSchema)` to create a new message.
  */
 export const CancelQueryRequestSchema: GenMessage<CancelQueryRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_query_v1_query, 12);
+  messageDesc(file_sluice_query_v1_query, 13);
 
 /**
  * @generated from message sluice.query.v1.CancelQueryResponse
@@ -478,7 +518,7 @@ export type CancelQueryResponse = Message<"sluice.query.v1.CancelQueryResponse">
  * Use `create(CancelQueryResponseSchema)` to create a new message.
  */
 export const CancelQueryResponseSchema: GenMessage<CancelQueryResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_query_v1_query, 13);
+  messageDesc(file_sluice_query_v1_query, 14);
 
 /**
  * Answers read-only SQL about one commit of main.
