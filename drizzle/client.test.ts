@@ -1,5 +1,8 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { randomUUID } from 'node:crypto'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import postgres from 'postgres'
 import { testDatabase } from '../.setup/database.ts'
 import { migrate, openDatabase } from './client.ts'
@@ -25,6 +28,36 @@ test('several replicas that start at once migrate an empty database once', async
   await admin`drop database ${admin(name)} with (force)`
   await admin.end()
   await template.drop()
+})
+
+test('a step that cannot have its table lets others use it meanwhile, and is taken when it can', async () => {
+  const database = await testDatabase()
+  const sql = postgres(database.url, { max: 3, onnotice: () => {} })
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-migrations-'))
+  const entry = { idx: 0, version: '7', when: 9_999_999_999_999, tag: '0000_next', breakpoints: true }
+  await mkdir(join(folder, 'meta'))
+  await writeFile(join(folder, 'meta', '_journal.json'), JSON.stringify({ entries: [entry] }))
+  await writeFile(join(folder, '0000_next.sql'), 'alter table run add column next text')
+
+  const reading = Promise.withResolvers<void>()
+  const dump = sql.begin(async (tx) => {
+    await tx`select from run`
+    await reading.promise
+  })
+  const migrated = migrate(database.url, { folder, lockMs: 300 })
+  const waiting = () => sql`
+    select 1 from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock' and query like 'alter table run%'`
+  while ((await waiting()).length === 0);
+  // Behind the step that waits; the dump goes on all the while.
+  expect(await sql`select id from run`).toEqual([] as never)
+  expect(await Promise.race([migrated, sql`select 'not yet' as is`])).toEqual([{ is: 'not yet' }] as never)
+  reading.resolve()
+  await Promise.all([dump, migrated])
+  expect(await sql`select next from run`).toEqual([] as never)
+  await rm(folder, { recursive: true })
+  await sql.end()
+  await database.drop()
 })
 
 test('what passes by itself is told from what does not', async () => {

@@ -45,6 +45,10 @@ const migrationsFolder = join(import.meta.dirname, 'migrations')
 const TURN_MS = 120_000
 /** Two replicas starting at once migrate one after the other. */
 const MIGRATION_LOCK = 7_340_921_001
+/** Requests of a program beside wait for as long as a step waits for their table; between two tries they have their turn. */
+const MIGRATION_LOCK_MS = 2_000
+const MIGRATION_PAUSE_MS = 1_000
+const MIGRATION_TRIES = 100
 
 export function openDatabase(url: string, options: DatabaseOptions): Database {
   const common = {
@@ -79,13 +83,42 @@ export function openDatabase(url: string, options: DatabaseOptions): Database {
   }
 }
 
-/** Brings a database to this program's schema. Safe to call from several processes at once. */
-export async function migrate(url: string): Promise<void> {
+export interface MigrationOptions {
+  folder?: string
+  /** Milliseconds a step waits for a table. */
+  lockMs?: number
+}
+
+/**
+ * Brings a database to this program's schema. Safe to call from several processes at once, and beside an older program: a
+ * step that waits for a table keeps everybody else from it, so it gives up soon and tries again a while later.
+ */
+export async function migrate(
+  url: string,
+  { folder = migrationsFolder, lockMs = MIGRATION_LOCK_MS }: MigrationOptions = {},
+): Promise<void> {
   const client = postgres(url, { max: 1, onnotice: () => {}, connect_timeout: 10 })
   try {
     await client`select pg_advisory_lock(${MIGRATION_LOCK})`
-    await applyMigrations(drizzle(client), { migrationsFolder })
+    await client`select set_config('lock_timeout', ${String(lockMs)}, false)`
+    for (let tries = 1; ; tries++) {
+      try {
+        return await applyMigrations(drizzle(client), { migrationsFolder: folder })
+      } catch (error) {
+        if (!isLockTimeout(error)) throw error
+        if (tries === MIGRATION_TRIES)
+          throw new Error(
+            'the database is not of this version yet, and what uses it lets nobody change it: end long transactions (a dump?)',
+            { cause: error },
+          )
+        await new Promise((resolve) => setTimeout(resolve, MIGRATION_PAUSE_MS))
+      }
+    }
   } finally {
     await client.end({ timeout: 2 })
   }
 }
+
+/** The driver's error, or the one that drizzle makes of it. */
+const isLockTimeout = (error: unknown): boolean =>
+  error instanceof Error && (('code' in error && error.code === '55P03') || isLockTimeout(error.cause))
