@@ -114,13 +114,19 @@ export function lockedRuns(rows: readonly RunRow[]): Map<RunId, LockedRun> {
   return runs
 }
 
-/** Locks runs in the order of their ids, so that no two transactions wait for each other; `now` is the database's time. */
+/**
+ * Locks runs in the order of their ids, so that no two transactions wait for each other; `now` is the database's time.
+ * Columns by name: a prepared `*` fails once a newer program has added one.
+ */
 export async function lockRuns(
   tx: SqlTx,
   ids: readonly RunId[],
 ): Promise<{ runs: Map<RunId, LockedRun>; now: Date }> {
   const rows = await tx<(RunRow & { now: Date })[]>`
-    select *, clock_timestamp() as now from run where id = any(${[...new Set(ids)]}::uuid[]) order by id for update`
+    select id, pipeline_id, namespace, layer, pipeline, snapshot, machine_version, status, created_at, started_at,
+      finished_at, duration_ms, rows_written, error, base_commit, merged_commit, follower, not_before, chain_depth,
+      landing_file_id, clock_timestamp() as now
+    from run where id = any(${[...new Set(ids)]}::uuid[]) order by id for update`
   return { runs: lockedRuns(rows), now: rows.at(-1)?.now ?? new Date(0) }
 }
 

@@ -1,6 +1,6 @@
 // How events reach triggers: lock the rows, ask the machine, save state, history and columns, all in the caller's transaction.
 import type { JSONValue } from 'postgres'
-import type { SqlTx } from '../../drizzle/client.ts'
+import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { together } from '../../drizzle/together.ts'
 import {
   advance,
@@ -41,6 +41,11 @@ export interface TriggerRow {
   created_at: Date
   updated_at: Date
 }
+
+/** Of `trigger t`, by name: in a transaction, a prepared `*` fails once a newer program has added one. */
+export const rowColumns = (sql: Sql | SqlTx) => sql`
+  t.id, t.pipeline_id, t.type, t.config, t.cooldown_seconds, t.snapshot, t.machine_version, t.state, t.cooling_until,
+  t.source, t.due_at, t.token_hash, t.last_triggered_at, t.last_run_id, t.created_at, t.updated_at`
 
 /** A locked trigger while a transaction works on it. */
 export interface LockedTrigger {
@@ -109,7 +114,7 @@ export async function lockTriggers(
   ids: readonly TriggerId[],
 ): Promise<(LockedTriggers & { now: Date }) | null> {
   const rows = await tx<(TriggerRow & Timed)[]>`
-    select t.*, clock_timestamp() as now from trigger t where id = any(${[...new Set(ids)]}::uuid[]) order by id for update`
+    select ${rowColumns(tx)}, clock_timestamp() as now from trigger t where id = any(${[...new Set(ids)]}::uuid[]) order by id for update`
   const now = latestNow(rows)
   return now && { ...lockedTriggers(rows), now }
 }

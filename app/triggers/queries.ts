@@ -6,7 +6,7 @@ import type { Page } from '../http/pagination.ts'
 import type { PipelineId, TriggerId } from '../ids.ts'
 import type { PipelineRef } from '../pipelines/ref.ts'
 import { latestSuccess } from './due.ts'
-import type { TriggerRow } from './moves.ts'
+import { rowColumns, type TriggerRow } from './moves.ts'
 import type { TypedConfig } from './schema.ts'
 
 export async function livePipelineId(sql: Sql | SqlTx, ref: PipelineRef): Promise<PipelineId | null> {
@@ -46,7 +46,7 @@ export async function triggersOf(
 ): Promise<{ items: TriggerRow[]; total: number }> {
   const [items, [counted]] = await Promise.all([
     sql<TriggerRow[]>`
-      select * from trigger where pipeline_id = ${pipelineId} order by created_at, id limit ${limit} offset ${offset}`,
+      select ${rowColumns(sql)} from trigger t where pipeline_id = ${pipelineId} order by created_at, id limit ${limit} offset ${offset}`,
     sql<{ total: number }[]>`select count(*)::int as total from trigger where pipeline_id = ${pipelineId}`,
   ])
   return { items, total: counted?.total ?? 0 }
@@ -54,7 +54,7 @@ export async function triggersOf(
 
 export async function triggerOf(sql: Sql, ref: PipelineRef, id: string): Promise<TriggerRow | null> {
   const [row] = await sql<TriggerRow[]>`
-    select t.* from trigger t join pipeline p on p.id = t.pipeline_id
+    select ${rowColumns(sql)} from trigger t join pipeline p on p.id = t.pipeline_id
     where t.id = ${id} and ${isLive(sql, ref)}`
   return row ?? null
 }
@@ -67,7 +67,7 @@ export async function lockTriggerOf(
 ): Promise<{ row: TriggerRow; now: Date } | null> {
   const [rows, [clock]] = await Promise.all([
     tx<TriggerRow[]>`
-      select t.* from trigger t join pipeline p on p.id = t.pipeline_id
+      select ${rowColumns(tx)} from trigger t join pipeline p on p.id = t.pipeline_id
       where t.id = ${id} and ${isLive(tx, ref)}
       for update of t`,
     tx<{ now: Date }[]>`select clock_timestamp() as now`,
@@ -92,12 +92,12 @@ export async function insertTrigger(tx: SqlTx, trigger: NewTrigger): Promise<Tri
   const { state, cooldownSeconds } = triggerColumns(trigger.snapshot)
   const [[row]] = await Promise.all([
     tx<TriggerRow[]>`
-      insert into trigger (id, pipeline_id, type, config, cooldown_seconds, snapshot, machine_version, state, source, due_at,
+      insert into trigger as t (id, pipeline_id, type, config, cooldown_seconds, snapshot, machine_version, state, source, due_at,
         token_hash, created_at, updated_at)
       values (${trigger.id}, ${trigger.pipelineId}, ${trigger.typed.type}, ${tx.json(trigger.typed.config)},
         ${cooldownSeconds}, ${tx.json(store(trigger.snapshot) as unknown as JSONValue)}, ${TRIGGER_MACHINE_VERSION},
         ${state}, ${trigger.source}, ${trigger.dueAt}, ${trigger.tokenHash}, ${trigger.now}, ${trigger.now})
-      returning *`,
+      returning ${rowColumns(tx)}`,
     tx`
       insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
       values ('trigger', ${trigger.id}, ${trigger.now}, 'created', '', ${state}, '[]', 'created')`,
@@ -113,7 +113,8 @@ export async function changeTrigger(
   { config, source, now }: { config: TypedConfig['config']; source: string | null; now: Date },
 ): Promise<TriggerRow> {
   const [row] = await tx<TriggerRow[]>`
-    update trigger set config = ${tx.json(config)}, source = ${source}, updated_at = ${now} where id = ${id} returning *`
+    update trigger t set config = ${tx.json(config)}, source = ${source}, updated_at = ${now} where id = ${id}
+    returning ${rowColumns(tx)}`
   if (row === undefined) throw new Error('a locked trigger is gone')
   return row
 }
@@ -164,7 +165,7 @@ export async function enabledTriggersOf(
   limit: number,
 ): Promise<TriggerRow[]> {
   return tx<TriggerRow[]>`
-    select * from trigger where pipeline_id = ${pipelineId} and state <> 'disabled'
+    select ${rowColumns(tx)} from trigger t where pipeline_id = ${pipelineId} and state <> 'disabled'
       and machine_version <= ${TRIGGER_MACHINE_VERSION}
     order by id limit ${limit} for update`
 }

@@ -9,7 +9,7 @@ import { unavailable } from '../http/errors.ts'
 import type { NewId, RunId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import { type Fired, type Firing, fireAll } from '../triggers/firing.ts'
-import { latestNow, lockedTriggers, type Timed, type TriggerRow } from '../triggers/moves.ts'
+import { latestNow, lockedTriggers, rowColumns, type Timed, type TriggerRow } from '../triggers/moves.ts'
 
 /** What a call has come to. */
 export type Answer =
@@ -24,7 +24,7 @@ export type Answer =
 export const answerCalls = (on: Transactions, hashes: readonly string[], newId: NewId): Promise<Answer[]> =>
   inTransaction(on, async (tx) => {
     const rows = await tx<(TriggerRow & Timed & { pipeline: string })[]>`
-      select t.*, p.namespace || '.' || p.layer || '.' || p.name as pipeline, clock_timestamp() as now
+      select ${rowColumns(tx)}, p.namespace || '.' || p.layer || '.' || p.name as pipeline, clock_timestamp() as now
       from trigger t join pipeline p on p.id = t.pipeline_id and p.deleted_at is null
       where t.token_hash = any(${[...new Set(hashes)]}::text[]) and t.state <> 'disabled'
       order by t.id for update of t`

@@ -1,0 +1,73 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { type Database, openDatabase, type SqlTx } from '../../drizzle/client.ts'
+import { RUN_MACHINE_VERSION } from '../../machines/run.ts'
+import { addPipeline } from '../../workers/testing.ts'
+import type { RunId } from '../ids.ts'
+import { lockTriggers } from '../triggers/moves.ts'
+import { lockRuns, moveRun, saveRuns } from './moves.ts'
+
+let database: TestDatabase
+let opened: Database
+beforeAll(async () => {
+  database = await testDatabase()
+  opened = openDatabase(database.url, { connections: 1, rawConnections: 1, application: 'test' })
+})
+afterAll(async () => {
+  await opened.close()
+  await database.drop()
+})
+
+const requested = async (name: string) =>
+  (await addPipeline(opened.sql, name, { landingZones: [], nudge: () => {} })).request()
+
+const cancel = (id: RunId) => async (tx: SqlTx) => {
+  const { runs, now } = await lockRuns(tx, [id])
+  const run = runs.get(id)
+  const isMoved = run !== undefined && moveRun(run, { type: 'cancelRequested' }, 'user', now)
+  await saveRuns(tx, runs.values(), now)
+  return isMoved
+}
+
+test('a run that an older program has written goes on, and is stored as this one writes it', async () => {
+  const id = await requested('old')
+  // As version 1 of the machine stored it.
+  const stored = {
+    value: { running: 'executing' },
+    context: { attempt: 4, lostRunners: 2, conflicts: 1 },
+    status: 'active',
+  }
+  await opened.sql`
+    update run set snapshot = ${opened.sql.json(stored)}, machine_version = 1, status = 'running', phase = 'executing',
+      attempt = 4, waiting = false where id = ${id}`
+  expect(await opened.sql.begin(cancel(id))).toBe(true)
+  const [row] =
+    await opened.sql`select snapshot, machine_version, status, phase, attempt from run where id = ${id}`
+  expect(row).toEqual({
+    snapshot: { value: 'cancelled', context: { ...stored.context, retries: 0 }, status: 'done' },
+    machine_version: RUN_MACHINE_VERSION,
+    status: 'cancelled',
+    phase: null,
+    attempt: 4,
+  })
+})
+
+test('a run of a newer program is left alone', async () => {
+  const id = await requested('newer')
+  await opened.sql`update run set machine_version = ${RUN_MACHINE_VERSION + 1} where id = ${id}`
+  expect(await opened.sql.begin(cancel(id))).toBe(false)
+  expect(await opened.sql`select status from run where id = ${id}`).toEqual([{ status: 'pending' }] as never)
+})
+
+test('columns that a newer program adds meanwhile are nothing to transactions of this one', async () => {
+  const [one, two] = [await requested('one'), await requested('two')]
+  const session = opened.session('test')
+  const ask = async (id: RunId) => [
+    await session.transaction(cancel(id)),
+    await session.transaction(async (tx) => (await lockTriggers(tx, [])) === null),
+  ]
+  expect(await ask(one)).toEqual([true, true])
+  await opened.sql`alter table run add column next text`
+  await opened.sql`alter table trigger add column next text`
+  expect(await ask(two)).toEqual([true, true])
+})
