@@ -9,7 +9,14 @@ import { limits } from '../limits.ts'
 import { type LogLine, loggedPart, seqAfter } from '../runs/logs.ts'
 import { dependentFirings, rememberedUsedPart, setNextDue } from './due.ts'
 import { type Firing, fireAll } from './firing.ts'
-import { type LockedTrigger, latestNow, lockedTriggers, type Timed, type TriggerRow } from './moves.ts'
+import {
+  type LockedTrigger,
+  latestNow,
+  lockedTriggers,
+  rowColumns,
+  type Timed,
+  type TriggerRow,
+} from './moves.ts'
 import { damagedNotes, type Note, notesOf } from './notes.ts'
 
 export interface HearOptions {
@@ -146,7 +153,7 @@ const take = (
     limit ${triggersMax + 1}),
   locked as materialized (
     select * from trigger where id = any(array(select trigger_id from heard)) order by id for update)
-  select t.*, h.id::float8 as event_id, h.kind, h.source as event_source, h.subject, h.filename, h.chain_depth,
+  select ${rowColumns(tx)}, h.id::float8 as event_id, h.kind, h.source as event_source, h.subject, h.filename, h.chain_depth,
     h.trigger_id as heard_by, clock_timestamp() as now
   from heard h left join locked t on t.id = h.trigger_id
   order by h.id, h.trigger_id`
