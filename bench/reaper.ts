@@ -1,11 +1,12 @@
 // The reaper over two million rows, 200,000 old runs with their logs, asked for over HTTP while the API is used. Beside it
 // in the same run, on the same Postgres: rows deleted by their place in a copy of the log, in transactions of the same size
-// with nothing to look for and nobody to wait for. And the API's own times before it, for the times during it.
+// with nothing to look for and nobody to wait for. And the API's own times: the reaper takes a share of what is old in each
+// round, and before each share there is a window of the same load without it, so that both see the same tables and caches.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import { startService } from '../.setup/service.ts'
-import { figuresOf, printFigures } from './figures.ts'
+import { figuresOf, printFigures, ratioOfP99 } from './figures.ts'
 import { addPublished } from './pipelines.ts'
 
 const PIPELINES = 200
@@ -13,13 +14,17 @@ const OLD_RUNS = 200_000
 const LINES_PER_RUN = 9
 /** Runs that stay, so that the API has as much to list afterwards as before. */
 const YOUNG_RUNS = 20_000
+/** By count nothing goes. */
+const KEPT = 1_000_000
 const COPIED_LINES = 400_000
 const BATCH_ROWS = 10_000
 /** Requests a second, evenly, whatever the answers take. */
-const REQUESTS_PER_SECOND = 60
+const REQUESTS_PER_SECOND = 120
 /** One of so many requests lists runs, the others ask for one. */
 const LIST_EVERY = 3
-const BEFORE_MS = 15_000
+const BEFORE_MS = 3_000
+/** What is older goes in each round: old runs are of 100 to 300 days ago. */
+const ROUNDS_DAYS = [260, 220, 180, 140, 90]
 
 type Sql = postgres.Sql
 type Samples = { list: number[]; post: number[] }
@@ -35,18 +40,23 @@ export async function benchReaper() {
     const limit = await plainDelete(sql)
     await sql`checkpoint`
 
-    const before = await using(names, pause(BEFORE_MS))
+    const samples: Record<'before' | 'during', Samples> = {
+      before: { list: [], post: [] },
+      during: { list: [], post: [] },
+    }
     let took = 0
-    const [status, during] = await (async () => {
+    let rows = 0
+    for (const days of ROUNDS_DAYS) {
+      await using(names, samples.before, pause(BEFORE_MS))
+      await sql`update retention_config set runs_max_per_pipeline = ${KEPT}, runs_max_age_days = ${days}, logs_max_age_days = ${days}`
       const since = performance.now()
-      const reaping = post<Record<string, number>>('/admin/retention/run').then((answer) => {
-        took = performance.now() - since
-        return answer
+      const reaping = post<Record<string, number>>('/admin/retention/run').then((status) => {
+        took += performance.now() - since
+        rows += (status.runs_pruned ?? 0) + (status.logs_pruned ?? 0)
       })
-      const samples = await using(names, reaping)
-      return [await reaping, samples] as const
-    })()
-    const rows = (status.runs_pruned ?? 0) + (status.logs_pruned ?? 0)
+      await using(names, samples.during, reaping)
+      await reaping
+    }
     const [left] =
       await sql`select count(*)::int as runs from run where created_at < now() - interval '90 days'`
     if (rows < OLD_RUNS * (1 + LINES_PER_RUN) || left?.runs !== 0)
@@ -65,18 +75,24 @@ export async function benchReaper() {
     )
     printFigures(
       {
-        'GET /runs before': figuresOf(before.list),
-        'GET /runs during': figuresOf(during.list),
-        'POST /runs before': figuresOf(before.post),
-        'POST /runs during': figuresOf(during.post),
+        'GET /runs before': figuresOf(samples.before.list),
+        'GET /runs during': figuresOf(samples.during.list),
+        'POST /runs before': figuresOf(samples.before.post),
+        'POST /runs during': figuresOf(samples.during.post),
       },
       'GET /runs before',
     )
-    const ratio = (kind: keyof Samples) =>
-      (figuresOf(during[kind]).p99 / figuresOf(before[kind]).p99).toFixed(2)
-    console.log(
-      `  p99 during / before: GET ${ratio('list')}, POST ${ratio('post')} (${during.list.length} and ${during.post.length} requests)`,
-    )
+    for (const [name, kind] of [
+      ['GET', 'list'],
+      ['POST', 'post'],
+    ] as const) {
+      const [before, during] = [samples.before[kind], samples.during[kind]]
+      const { ratio, low, high } = ratioOfP99(during, before)
+      const [is, from, to] = [ratio, low, high].map((value) => value.toFixed(2))
+      console.log(
+        `  p99 during / before: ${name} ${is}, 90% of resamplings ${from} to ${to} (${before.length} and ${during.length} requests)`,
+      )
+    }
   } finally {
     await sql.end()
     await service.stop()
@@ -92,8 +108,7 @@ export async function benchReaper() {
   }
 
   /** Lists and requests runs at a steady rate until something has happened; times in milliseconds. */
-  async function using(names: readonly string[], until: Promise<unknown>): Promise<Samples> {
-    const samples: Samples = { list: [], post: [] }
+  async function using(names: readonly string[], samples: Samples, until: Promise<unknown>): Promise<void> {
     const open = new Set<Promise<void>>()
     let isOver = false
     void until.finally(() => {
@@ -115,7 +130,6 @@ export async function benchReaper() {
       await pause(1_000 / REQUESTS_PER_SECOND)
     }
     await Promise.all(open)
-    return samples
   }
 }
 
