@@ -2,7 +2,7 @@ import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { EVERYTHING } from '../access/ports.ts'
 import type { Precondition } from '../http/conditions.ts'
 import { invalid, notFound, tooLarge } from '../http/errors.ts'
-import { answerOnce } from '../http/idempotency.ts'
+import { uploadOnce } from '../http/idempotency.ts'
 import { type KeyOf, withoutKey } from '../http/idempotency-key.ts'
 import type { Page } from '../http/pagination.ts'
 import type { FormFields, UploadForm } from '../http/upload-form.ts'
@@ -147,13 +147,7 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
           return { ...told, status: 'uploaded', version_id: versionId }
         }
         const key = keyOf({ path, filename, contentType, sha256 })
-        if (key === null) return await perform()
-        const outcome = await answerOnce(sql, key, {
-          prepare: async () => null,
-          perform: async (tx) => ({ status: 201, body: await perform(tx) }),
-        })
-        if (outcome === null) throw new Error('an upload was not performed')
-        return outcome.answer.body
+        return await (key === null ? perform() : uploadOnce(sql, key, perform))
       } finally {
         await stored.discard()
       }

@@ -62,6 +62,20 @@ export const answerOnce = <Prepared, Body extends object>(
     work,
   )
 
+/** As `answerOnce`, for an upload whose bytes have arrived: it is performed, or fails. */
+export async function uploadOnce<Body extends object>(
+  sql: Sql,
+  key: IdempotencyKey,
+  perform: (tx: SqlTx) => Promise<Body>,
+): Promise<Body> {
+  const outcome = await answerOnce(sql, key, {
+    prepare: async () => null,
+    perform: async (tx) => ({ status: 201, body: await perform(tx) }),
+  })
+  if (outcome === null) throw new Error('an upload was not performed')
+  return outcome.answer.body
+}
+
 /** As `answerOnce`, for work in typed queries. */
 export const answerOnceTyped = <Prepared, Body extends object>(
   db: Db,

@@ -5,7 +5,7 @@ import { fileTypeOf } from '../files/file-type.ts'
 import { everyObject } from '../files/listing.ts'
 import { baseName } from '../files/paths.ts'
 import { invalid, notFound } from '../http/errors.ts'
-import { answerOnce } from '../http/idempotency.ts'
+import { uploadOnce } from '../http/idempotency.ts'
 import { type KeyOf, withoutKey } from '../http/idempotency-key.ts'
 import type { Page } from '../http/pagination.ts'
 import type { UploadForm } from '../http/upload-form.ts'
@@ -76,12 +76,7 @@ export function makeSamples({ sql, objects }: { sql: Sql; objects: ObjectStore }
         }
         const key = keyOf({ path, contentType, sha256 })
         if (key === null) return (await sql.begin(async (tx) => ({ body: await perform(tx) }))).body
-        const outcome = await answerOnce(sql, key, {
-          prepare: async () => null,
-          perform: async (tx) => ({ status: 201, body: await perform(tx) }),
-        })
-        if (outcome === null) throw new Error('an upload was not performed')
-        return outcome.answer.body
+        return await uploadOnce(sql, key, perform)
       } finally {
         await stored.discard()
       }

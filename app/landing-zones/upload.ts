@@ -1,7 +1,7 @@
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { Clock } from '../clock.ts'
 import { AppError } from '../http/errors.ts'
-import { answerOnce } from '../http/idempotency.ts'
+import { uploadOnce } from '../http/idempotency.ts'
 import { type KeyOf, withoutKey } from '../http/idempotency-key.ts'
 import type { IncomingFile, UploadForm } from '../http/upload-form.ts'
 import type { NewId } from '../ids.ts'
@@ -177,16 +177,9 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded }: Upload
     try {
       await permit()
       const key = keyOf({ filename, contentType, sha256 })
-      const outcome =
-        key === null
-          ? { answer: { body: await perform(sql) } }
-          : await answerOnce(sql, key, {
-              prepare: async () => null,
-              perform: async (tx) => ({ status: 201, body: await perform(tx) }),
-            })
-      if (outcome === null) throw new Error('an upload was not performed')
+      const uploaded = await (key === null ? perform(sql) : uploadOnce(sql, key, perform))
       if (isHeard) eventRecorded()
-      return outcome.answer.body
+      return uploaded
     } finally {
       await (isNamed ? release(arrived.place) : arrived.discard())
     }

@@ -65,6 +65,26 @@ async function requestedBy(file: string, pipeline: Awaited<ReturnType<typeof pip
   return id
 }
 
+/** What a first attempt that reads these files and archives them reports. */
+const archivingSuccess = (runId: RunId, landingFileIds: string[]) =>
+  applyOutcomes(
+    opened.sql,
+    [
+      { runId, attempt: 1, kind: 'accepted', runnerBoot: 'boot' },
+      {
+        runId,
+        attempt: 1,
+        kind: 'executed',
+        testedCommit: null,
+        rowsWritten: 0,
+        tests: [],
+        landingFileIds,
+        archivesLandingZones: true,
+      },
+    ],
+    [],
+  )
+
 /** A run that is running, since so many minutes. */
 async function runningSince(pipeline: Awaited<ReturnType<typeof pipelineNamed>>, minutes: number) {
   const id = await pipeline.request()
@@ -167,24 +187,7 @@ test('a success that archives leaves the objects to be moved, once per run; a fi
     ['first', 'second'].map(async (name) => (await pipelineNamed(name, ['default.inputs'])).request()),
   )
   await start()
-  for (const runId of runs)
-    await applyOutcomes(
-      opened.sql,
-      [
-        { runId, attempt: 1, kind: 'accepted', runnerBoot: 'boot' },
-        {
-          runId,
-          attempt: 1,
-          kind: 'executed',
-          testedCommit: null,
-          rowsWritten: 0,
-          tests: [],
-          landingFileIds: [file],
-          archivesLandingZones: true,
-        },
-      ],
-      [],
-    )
+  for (const runId of runs) await archivingSuccess(runId, [file])
   expect(await opened.sql`select archived_by_run from landing_file where id = ${file}`).toEqual([
     { archived_by_run: runs[0] },
   ] as never)
@@ -198,23 +201,7 @@ test('a success leaves files active that it was only given to read, and its log 
   const runId = await (await pipelineNamed('reads-both', ['default.own', 'default.lent'])).request()
   await start()
   await opened.sql`update run_file set may_archive = false where landing_file_id = ${lent}`
-  await applyOutcomes(
-    opened.sql,
-    [
-      { runId, attempt: 1, kind: 'accepted', runnerBoot: 'boot' },
-      {
-        runId,
-        attempt: 1,
-        kind: 'executed',
-        testedCommit: null,
-        rowsWritten: 0,
-        tests: [],
-        landingFileIds: [own, lent],
-        archivesLandingZones: true,
-      },
-    ],
-    [],
-  )
+  await archivingSuccess(runId, [own, lent])
   const archived = await opened.sql`
     select id, archived_by_run from landing_file where id in (${own}, ${lent}) order by seq`
   expect(archived.map((row) => [row.id, row.archived_by_run])).toEqual([
