@@ -57,6 +57,10 @@ function follow(position = 0) {
   if (stream === null) throw new Error('too many streams')
   return stream
 }
+/** What is told is told by turns of the event loop: they go by until this has happened. */
+const until = async (hasHappened: () => boolean) => {
+  while (!hasHappened()) await Bun.sleep(0)
+}
 const textOf = (stream: ReadableStream<Uint8Array>) => new Response(stream).text()
 const told = (text: string) =>
   [...text.matchAll(/event: (\w+)\ndata: (.*)\n/g)].map(([, name, data]) => [name, JSON.parse(data ?? '')])
@@ -65,10 +69,10 @@ describe('streams of one instance', () => {
   test('are served by the same reads, each step once and in order', async () => {
     const { run, move } = runOf()
     const texts = Promise.all(Array.from({ length: 200 }, () => textOf(follow())))
-    await Bun.sleep(0)
+    await until(() => run.reads > 0)
     const before = run.reads
     move('pending.starting')
-    await Bun.sleep(0)
+    await until(() => run.reads > before)
     move('success', false)
     for (const text of await texts) {
       const steps = told(text).filter(([name]) => name === 'transition')
@@ -85,9 +89,10 @@ describe('streams of one instance', () => {
     const { run, move } = runOf()
     const text = textOf(follow())
     for (const said of ['', '', 'older runs', 'older runs']) {
+      const before = run.reads
       run.text = said
       feeds.wakeRun('id')
-      await Bun.sleep(0)
+      await until(() => run.reads > before)
     }
     move('success', false)
     const snapshots = told(await text).filter(([name]) => name === 'snapshot')
@@ -110,15 +115,16 @@ describe('streams of one instance', () => {
     const { run, move } = runOf()
     for (const to of ['pending.starting', 'running.rendering']) move(to)
     const first = textOf(follow(2))
-    await Bun.sleep(0)
-    const second = new Promise<string>((resolve) => {
-      run.onRead = () => {
-        run.onRead = () => {}
-        resolve(textOf(follow(0)))
-      }
-    })
+    await until(() => run.reads > 0)
+    const { promise: second, resolve } = Promise.withResolvers<string>()
+    const begun = Promise.withResolvers<void>()
+    run.onRead = () => {
+      run.onRead = () => {}
+      resolve(textOf(follow(0)))
+      begun.resolve()
+    }
     move('running.executing')
-    await Bun.sleep(0)
+    await begun.promise
     move('success', false)
     const ids = (text: string) =>
       told(text).flatMap(([name, data]) => (name === 'transition' ? [data.id] : []))

@@ -10,7 +10,7 @@ import { serveRpc } from '../rpc-server.ts'
 import type { SandboxMode } from '../sandbox/ladder.ts'
 import { chooseWall, lakePlaces, NoWall } from '../sandbox/wall.ts'
 import { EX_CONFIG, type Settings, SettingsError, withRealDirectories } from '../settings.ts'
-import { endWithParent } from '../supervisor/lifeline.ts'
+import { endInOrder } from '../supervisor/lifeline.ts'
 import { makeCommits } from './commits.ts'
 import { makeEngines } from './engines.ts'
 import { limits } from './limits.ts'
@@ -61,16 +61,7 @@ async function start(settings: Settings & { sandbox: SandboxMode }) {
 
 try {
   const machine = { cores: availableParallelism(), memoryBytes: totalmem() }
-  const stop = await start(await withRealDirectories(parseSettings(process.env, machine)))
-  let isEnding = false
-  const end = () => {
-    if (isEnding) return
-    isEnding = true
-    void stop().then(() => process.exit(0))
-  }
-  process.on('SIGTERM', end)
-  process.on('SIGINT', end)
-  endWithParent(end)
+  endInOrder(await start(await withRealDirectories(parseSettings(process.env, machine))))
 } catch (error) {
   process.stderr.write(`${messageOf(error)}\n`)
   process.exit(error instanceof SettingsError || error instanceof NoWall ? EX_CONFIG : 1)

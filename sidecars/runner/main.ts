@@ -10,7 +10,7 @@ import { openObjectCache } from '../object-cache.ts'
 import { serveRpc } from '../rpc-server.ts'
 import { chooseWall, type EngineView, lakePlaces, NoWall } from '../sandbox/wall.ts'
 import { EX_CONFIG, SettingsError, withRealDirectories } from '../settings.ts'
-import { endWithParent } from '../supervisor/lifeline.ts'
+import { endInOrder } from '../supervisor/lifeline.ts'
 import { makeAttempts } from './attempts.ts'
 import { makeEnginePool } from './engine-pool.ts'
 import { Inputs, type InputsOptions } from './inputs.ts'
@@ -105,19 +105,12 @@ async function run(settings: RunnerSettings): Promise<void> {
     memory: `${Math.round(settings.engine.memoryLimitBytes / 1_048_576)}MiB`,
   })
 
-  let isStopping = false
-  const stop = async () => {
-    if (isStopping) return
-    isStopping = true
+  endInOrder(async () => {
     // Followers must see the process leave, not its attempts fail.
     await server.stop(limits.drainMs)
     await Promise.all([pool.stop(), interpreters.stop()])
     await sweep()
-    process.exit(0)
-  }
-  process.on('SIGTERM', stop)
-  process.on('SIGINT', stop)
-  endWithParent(stop)
+  })
 }
 
 try {

@@ -6,6 +6,19 @@
 /** A child that is still busy ending after this time is ended the hard way. */
 const FAREWELL_MS = 5_000
 
+/** Ends the process once, and in order: when a signal asks for it, or when the parent is gone. */
+export function endInOrder(stop: () => Promise<void>) {
+  let isEnding = false
+  const end = () => {
+    if (isEnding) return
+    isEnding = true
+    void stop().then(() => process.exit(0))
+  }
+  process.on('SIGTERM', end)
+  process.on('SIGINT', end)
+  endWithParent(end)
+}
+
 /** Calls `onEnd` once when the parent is gone; the process exits at the latest 5 s later. Does nothing when not supervised. */
 export function endWithParent(onEnd: () => void) {
   if (process.env.SUPERVISED !== '1') return
