@@ -197,6 +197,25 @@ describe('overwrite', () => {
     })
   })
 
+  test('of files that were partitioned otherwise says so in a manifest of theirs', async () => {
+    const table = makeTable()
+    await table.commit({ files: [dataFile('a')] })
+    const partitionSpec = { fields: [{ 'source-id': 1, name: 'a', transform: 'identity' as const }] }
+    await table.commit({
+      operation: 'overwrite',
+      partitionSpec,
+      files: [{ ...dataFile('b'), partition: { 1000: 7 } }],
+    })
+    expect(await table.manifests()).toMatchObject([
+      { specId: 0, deletedFiles: 1, addedFiles: 0 },
+      { specId: 1, deletedFiles: 0, addedFiles: 1 },
+    ])
+    await table.commit({ operation: 'overwrite', files: [{ ...dataFile('c'), partition: { 1000: 8 } }] })
+    expect(await table.manifests()).toMatchObject([{ specId: 1, deletedFiles: 1, addedFiles: 1 }])
+    await table.commit({ files: [{ ...dataFile('d'), partition: { 1000: 8 } }] })
+    expect(await table.names()).toEqual(['c', 'd'])
+  })
+
   test('by nothing empties the table, and the next append forgets the deleted files', async () => {
     const table = makeTable()
     await table.commit({ files: [dataFile('a')] })
