@@ -65,6 +65,8 @@ import { sharingRoutes } from './sharing/routes.ts'
 import { makeSharingService } from './sharing/service.ts'
 import { tableRoutes } from './tables/routes.ts'
 import { makeTableService } from './tables/service.ts'
+import { makeHearAtOnce } from './triggers/at-once.ts'
+import { FIRING_SESSION } from './triggers/firing.ts'
 import { triggerRoutes } from './triggers/routes.ts'
 import { makeTriggerService } from './triggers/service.ts'
 import { webhookRoutes } from './webhooks/routes.ts'
@@ -124,7 +126,7 @@ export async function composeService({
   })
   const triggers = makeTriggerService({ sql, newId })
   const webhooks = makeWebhookService({
-    sql: session('webhooks'),
+    sql: session('webhooks', FIRING_SESSION),
     newId,
     nudge: () => background.nudge('runRequested'),
     calls: makeBuckets(
@@ -153,6 +155,12 @@ export async function composeService({
     clock,
     newId,
     eventRecorded,
+    hearAtOnce: makeHearAtOnce({
+      on: session('uploads', FIRING_SESSION),
+      newId,
+      log,
+      nudge: () => background.nudge('runRequested'),
+    }),
     requireNamespace: (name) => namespaces.requireExisting(name),
   })
   const tests = makeQualityTestService({

@@ -33,6 +33,8 @@ export interface LeadershipOptions {
    */
   holder: string
   log: Log
+  /** Session settings of its connection, such as those that plans depend on. */
+  settings?: Record<string, string | number>
   onChange?(isLeading: boolean): void
   /** Milliseconds; tests may shorten both. */
   leaseMs?: number
@@ -56,6 +58,7 @@ export function startLeadership({
   role,
   holder,
   log,
+  settings = {},
   onChange = () => {},
   leaseMs = limits.leaderLeaseMs,
   renewMs = limits.leaderRenewMs,
@@ -161,6 +164,7 @@ export function startLeadership({
           lock_timeout: limits.leaderLockMs,
           statement_timeout: limits.leaderStatementMs,
           idle_in_transaction_session_timeout: limits.leaderIdleMs,
+          ...settings,
           ...AT_ONCE,
         },
         onclose: () => close(opened),

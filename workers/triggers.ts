@@ -14,7 +14,7 @@ import {
   passOverDue,
 } from '../app/triggers/due.ts'
 import { hearEvents, passOver } from '../app/triggers/events.ts'
-import type { Note } from '../app/triggers/notes.ts'
+import { type Note, tellNotes } from '../app/triggers/notes.ts'
 import type { Fenced, Sql } from '../drizzle/client.ts'
 import { isPassing } from '../drizzle/errors.ts'
 import type { FromWorker } from './channel.ts'
@@ -47,9 +47,7 @@ export function makeEvaluator({ sql, write, newId, log, post }: EvaluatorDeps) {
 
   function told({ runs, notes }: { runs: number; notes: readonly Note[] }) {
     if (runs > 0) post({ type: 'runsRequested', count: runs })
-    for (const { level, message, fields, error } of notes.slice(0, NOTES_MAX))
-      log[level](message, error === undefined ? fields : { ...fields, error })
-    if (notes.length > NOTES_MAX) log.warn(`${notes.length - NOTES_MAX} more of these are not told`)
+    tellNotes(log, notes)
   }
 
   /** One batch of events. Most hints are of successes that no trigger hears: those cost one look. */
@@ -182,8 +180,6 @@ export function makeEvaluator({ sql, write, newId, log, post }: EvaluatorDeps) {
 }
 
 const NOTHING: Ticked = { runs: 0, hasMore: false }
-/** Lines one tick adds to the service's log. */
-const NOTES_MAX = 20
 const HELD_MAX = 1_000
 /** A due time is stored a little before it becomes visible. */
 const LATE_MS = 5_000

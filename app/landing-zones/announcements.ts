@@ -9,5 +9,5 @@ export function announced(sql: Sql | SqlTx, { namespace, name }: ZoneRef) {
     insert into trigger_event (kind, source, subject, filename)
     select 'fileUploaded', ${source}, file.id, file.original_name from file
     where exists (select 1 from trigger t where t.source = ${source} and t.state <> 'disabled')
-    returning 1`
+    returning id`
 }

@@ -72,7 +72,8 @@ export interface NewFile {
 }
 
 export type Recorded =
-  | { kind: 'recorded'; uploadedAt: Date; isHeard: boolean }
+  /** With its event, if some trigger hears it. */
+  | { kind: 'recorded'; uploadedAt: Date; eventId: number | null }
   /** The zone has got a file of that name meanwhile. */
   | { kind: 'taken' }
   /** There is no such zone any more. */
@@ -85,7 +86,7 @@ export async function record(
   intentId: string,
   file: NewFile,
 ): Promise<Recorded> {
-  const [row] = await on<{ isThere: boolean; uploadedAt: Date | null; isHeard: boolean }[]>`
+  const [row] = await on<{ isThere: boolean; uploadedAt: Date | null; eventId: number | null }[]>`
     with zone as (select id from landing_zone where id = ${file.zoneId} for key share),
     file as (
       insert into landing_file (id, zone_id, filename, original_name, path, version_id, size_bytes, content_type)
@@ -97,8 +98,8 @@ export async function record(
     heard as (${announced(on, ref)}),
     done as (delete from outbox where id = ${intentId})
     select exists (select from zone) as "isThere", (select uploaded_at from file) as "uploadedAt",
-      exists (select from heard) as "isHeard"`
+      (select id::float8 from heard) as "eventId"`
   if (row === undefined || !row.isThere) return { kind: 'gone' }
   if (row.uploadedAt === null) return { kind: 'taken' }
-  return { kind: 'recorded', uploadedAt: row.uploadedAt, isHeard: row.isHeard }
+  return { kind: 'recorded', uploadedAt: row.uploadedAt, eventId: row.eventId }
 }

@@ -7,7 +7,8 @@ import type { IncomingFile, UploadForm } from '../http/upload-form.ts'
 import type { NewId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import type { ObjectStore, StagedObject } from '../objects/port.ts'
-import { forgetIntent, intend, noZone, record } from './arrivals.ts'
+import type { HearAtOnce } from '../triggers/at-once.ts'
+import { forgetIntent, intend, type NewFile, noZone, type Recorded, record } from './arrivals.ts'
 import { candidateNames, originalName, storedName } from './filenames.ts'
 import type { ZoneRef } from './queries.ts'
 import type { LandingFile } from './schema.ts'
@@ -19,6 +20,8 @@ export interface UploadDeps {
   newId: NewId
   /** A hint for the evaluator of triggers; its sweep finds what a lost one missed. */
   eventRecorded(): void
+  /** Fires the triggers that hear an upload in its own transaction; null: they are all left to the evaluator. */
+  hearAtOnce?: HearAtOnce | null
 }
 
 /** How far into the future a name may reach when files of one name arrive faster than one per second. */
@@ -43,7 +46,7 @@ interface Place {
  * row decides whose a name is, and without its row an object is nobody's input. An intent that is left finds such an object
  * (abandoned.ts).
  */
-export function makeUpload({ sql, objects, clock, newId, eventRecorded }: UploadDeps) {
+export function makeUpload({ sql, objects, clock, newId, eventRecorded, hearAtOnce = null }: UploadDeps) {
   /** Paths that uploads of this process are about to take. */
   const claimed = new Set<string>()
 
@@ -130,9 +133,8 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded }: Upload
         contentType,
       }
       // Should this fail, nobody knows whether there is a row: the intent does.
-      const outcome = await record(on, ref, intentId, file)
-      if (outcome.kind === 'recorded')
-        return { answer: shapeOf(file, outcome.uploadedAt), isHeard: outcome.isHeard }
+      const { outcome, isLeft } = await recorded(on, ref, intentId, file)
+      if (outcome.kind === 'recorded') return { answer: shapeOf(file, outcome.uploadedAt), isLeft }
       if (outcome.kind === 'gone' || meeting === MEETINGS) {
         await objects.deleteVersion(path, versionId)
         if (outcome.kind === 'gone') throw noZone(ref)
@@ -144,6 +146,20 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded }: Upload
       versionId = await moved(file, next.path)
       ;({ filename, path, intentId } = next)
     }
+  }
+
+  /** Alone in its transaction it may fire its triggers there; `isLeft`: the evaluator has to. */
+  async function recorded(on: Sql | SqlTx, ref: ZoneRef, intentId: string, file: NewFile) {
+    const heard =
+      on === sql && hearAtOnce !== null
+        ? await hearAtOnce(async (tx) => {
+            const fact = await record(tx, ref, intentId, file)
+            return { fact, eventId: eventOf(fact) }
+          })
+        : null
+    if (heard !== null) return { outcome: heard.fact, isLeft: heard.isLeft }
+    const outcome = await record(on, ref, intentId, file)
+    return { outcome, isLeft: eventOf(outcome) !== null }
   }
 
   async function moved(
@@ -167,24 +183,26 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded }: Upload
   ): Promise<LandingFile> {
     const { filename, contentType, sha256, stored: arrived } = await form.receive((file) => arrive(ref, file))
     let isNamed = false
-    let isHeard = false
+    let isLeft = false
     const perform = async (on: Sql | SqlTx) => {
       isNamed = true
       const settled = await settle(on, ref, contentType, arrived)
-      isHeard = settled.isHeard
+      isLeft = settled.isLeft
       return settled.answer
     }
     try {
       await permit()
       const key = keyOf({ filename, contentType, sha256 })
       const uploaded = await (key === null ? perform(sql) : uploadOnce(sql, key, perform))
-      if (isHeard) eventRecorded()
+      if (isLeft) eventRecorded()
       return uploaded
     } finally {
       await (isNamed ? release(arrived.place) : arrived.discard())
     }
   }
 }
+
+const eventOf = (outcome: Recorded) => (outcome.kind === 'recorded' ? outcome.eventId : null)
 
 interface Arrived {
   original: string

@@ -27,6 +27,8 @@ export interface HearOptions {
   only?: number
   /** Not these. */
   except?: readonly number[]
+  /** False: fails (55P03) where it would have to wait for somebody who has one of the triggers. */
+  isPatient?: boolean
 }
 
 export interface Heard {
@@ -57,9 +59,9 @@ type TakenRow = Listening & Timed & (TriggerRow | { id: null })
 /** Takes the oldest events. Two transactions at once take different ones. */
 export async function hearEvents(
   tx: SqlTx,
-  { newId, triggersMax = limits.firingBatch, only, except = [] }: HearOptions,
+  { newId, triggersMax = limits.firingBatch, only, except = [], isPatient = true }: HearOptions,
 ): Promise<Heard> {
-  const taken = await take(tx, { triggersMax, only, except })
+  const taken = await take(tx, { triggersMax, only, except, isPatient })
   const now = latestNow(taken)
   if (now === null) return NOTHING
   const isCut = taken.length > triggersMax
@@ -131,7 +133,7 @@ const NOTHING: Heard = { events: 0, runs: 0, hasMore: false, left: [], notes: []
  */
 const take = (
   tx: SqlTx,
-  { triggersMax, only, except }: { triggersMax: number; only?: number; except: readonly number[] },
+  { triggersMax, only, except, isPatient }: Required<Omit<HearOptions, 'newId' | 'only'>> & { only?: number },
 ) => tx<TakenRow[]>`
   with taken as materialized (
     select id, kind, source, subject, filename, chain_depth, after_trigger from trigger_event
@@ -152,7 +154,8 @@ const take = (
       order by trigger_id limit ${triggersMax + 1}) h on true
     limit ${triggersMax + 1}),
   locked as materialized (
-    select * from trigger where id = any(array(select trigger_id from heard)) order by id for update)
+    select * from trigger where id = any(array(select trigger_id from heard)) order by id
+    for update ${isPatient ? tx`` : tx`nowait`})
   select ${rowColumns(tx)}, h.id::float8 as event_id, h.kind, h.source as event_source, h.subject, h.filename, h.chain_depth,
     h.trigger_id as heard_by, clock_timestamp() as now
   from heard h left join locked t on t.id = h.trigger_id
@@ -192,7 +195,7 @@ const goOnAfter = (tx: SqlTx, id: number, triggerId: TriggerId | null) =>
  * left, and then the event is gone.
  */
 export async function passOver(tx: SqlTx, id: number): Promise<TriggerId | null> {
-  const [next] = await take(tx, { triggersMax: 1, only: id, except: [] })
+  const [next] = await take(tx, { triggersMax: 1, only: id, except: [], isPatient: true })
   if (next?.heard_by == null) await tx`delete from trigger_event where id = ${id}`
   else await goOnAfter(tx, id, next.heard_by)
   return next?.heard_by ?? null

@@ -1,3 +1,4 @@
+import type { Log } from '../log.ts'
 import type { Fired, Firing } from './firing.ts'
 import type { LockedTriggers } from './moves.ts'
 
@@ -32,3 +33,12 @@ export function notesOf(fired: readonly Fired<Firing>[]): Note[] {
 /** Rows that nobody can read. */
 export const damagedNotes = (damaged: LockedTriggers['damaged']): Note[] =>
   damaged.map(({ id, error }) => ({ level: 'error', message: `trigger ${id} cannot be read`, error }))
+
+/** Lines that one transaction adds to the service's log. */
+const NOTES_MAX = 20
+
+export function tellNotes(log: Log, notes: readonly Note[]) {
+  for (const { level, message, fields, error } of notes.slice(0, NOTES_MAX))
+    log[level](message, error === undefined ? fields : { ...fields, error })
+  if (notes.length > NOTES_MAX) log.warn(`${notes.length - NOTES_MAX} more of these are not told`)
+}

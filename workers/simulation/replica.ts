@@ -33,6 +33,7 @@ import { queueCancels } from '../../app/runs/settle.ts'
 import { startWaiting } from '../../app/runs/start.ts'
 import { failStuckRuns } from '../../app/runs/stuck.ts'
 import { makeScheduleService } from '../../app/schedules/service.ts'
+import { makeHearAtOnce } from '../../app/triggers/at-once.ts'
 import { makeTriggerService } from '../../app/triggers/service.ts'
 import { makeWebhookService } from '../../app/webhooks/service.ts'
 import type { Fenced } from '../../drizzle/client.ts'
@@ -236,6 +237,9 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
     return Object.fromEntries(Object.entries(reaping.reaped).filter(([, count]) => count > 0))
   }
 
+  const hearAtOnce = makeHearAtOnce({ on: sql, newId, log, nudge: nothing })
+  let uploads = 0
+
   return {
     name,
     process,
@@ -256,6 +260,8 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
       clock,
       newId,
       eventRecorded: nothing,
+      // Every other one, so that both ways are gone.
+      hearAtOnce: (record) => (uploads++ % 2 === 0 ? hearAtOnce(record) : Promise.resolve(null)),
       requireNamespace: async () => {},
     }),
     evaluator: makeEvaluator({ sql, write: writeAs('triggers'), newId, log, post: nothing }),

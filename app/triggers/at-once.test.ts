@@ -1,0 +1,201 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { type Database, openDatabase } from '../../drizzle/client.ts'
+import type { Session } from '../../drizzle/session.ts'
+import { addPipeline } from '../../workers/testing.ts'
+import { makeEvaluator } from '../../workers/triggers.ts'
+import { systemClock } from '../clock.ts'
+import { formWith } from '../http/test-form.ts'
+import { newId, type PipelineId, type TriggerId } from '../ids.ts'
+import { makeLandingZoneService } from '../landing-zones/service.ts'
+import { limits } from '../limits.ts'
+import { makeLog } from '../log.ts'
+import type { ObjectStore } from '../objects/port.ts'
+import { makeHearAtOnce } from './at-once.ts'
+import { FIRING_SESSION } from './firing.ts'
+import { makeTriggerService } from './service.ts'
+
+setDefaultTimeout(30_000)
+
+let database: TestDatabase
+let opened: Database
+let session: Session
+beforeAll(async () => {
+  database = await testDatabase()
+  opened = openDatabase(database.url, { connections: 4, rawConnections: 12, application: 'test' })
+  session = opened.session('uploads', FIRING_SESSION)
+})
+afterAll(async () => {
+  await opened.close()
+  await database.drop()
+})
+
+const noObjects = {
+  async stage(body: AsyncIterable<Uint8Array>) {
+    await Array.fromAsync(body)
+    return { size: 1, commit: async () => ({ versionId: '1' }), discard: async () => {} }
+  },
+} as unknown as ObjectStore
+const log = makeLog('test', 'text')
+
+let made = 0
+/** A zone with a pipeline that hears its uploads. */
+async function newZone({ on = session, cooldownSeconds = 0 } = {}) {
+  const name = `z${made++}`
+  const hints = { evaluator: 0, dispatcher: 0 }
+  const zones = makeLandingZoneService({
+    db: opened.db,
+    sql: opened.sql,
+    objects: noObjects,
+    clock: systemClock,
+    newId,
+    eventRecorded: () => hints.evaluator++,
+    hearAtOnce: makeHearAtOnce({ on, newId, log, nudge: () => hints.dispatcher++ }),
+    requireNamespace: async () => {},
+  })
+  const ref = { namespace: 'default', name }
+  await zones.create(ref)
+  const { id: pipelineId } = await addPipeline(opened.sql, name, { landingZones: [], nudge: () => {} })
+  const { id } = await makeTriggerService({ sql: opened.sql, newId }).create(
+    { namespace: 'default', layer: 'gold', name },
+    {
+      type: 'file_pattern',
+      config: { namespace: 'default', zone_name: name, pattern: '*.csv' },
+      cooldown_seconds: cooldownSeconds,
+    },
+  )
+  return {
+    hints,
+    pipelineId,
+    triggerId: id as TriggerId,
+    source: `zone:default.${name}`,
+    upload: (file: string) => zones.upload(ref, formWith(new File(['x'], file))),
+    files: async () => (await zones.files(ref, { limit: 100, offset: 0 })).files,
+  }
+}
+type Zone = Awaited<ReturnType<typeof newZone>>
+
+const runsOf = (id: PipelineId) =>
+  opened.sql<
+    { landing_file_id: string }[]
+  >`select landing_file_id, trigger_event, trigger from run where pipeline_id = ${id} order by created_at`
+const eventsOf = ({ source }: Zone) =>
+  opened.sql<
+    { subject: string; after_trigger: string | null }[]
+  >`select subject, after_trigger from trigger_event where source = ${source}`
+/** What the evaluator does when it is told, or at its next sweep. */
+const sweep = () =>
+  makeEvaluator({
+    sql: opened.sql,
+    write: (work) => opened.sql.begin(work) as never,
+    newId,
+    log,
+    post: () => {},
+  }).hear()
+/** While somebody has the trigger. */
+const whileLocked = <T>({ triggerId }: Zone, work: () => Promise<T>): Promise<T> =>
+  opened.sql
+    .begin(async (tx) => {
+      await tx`select 1 from trigger where id = ${triggerId} for update`
+      return { value: await work() }
+    })
+    .then(({ value }) => value)
+
+test('an upload has requested its run when it is answered, and leaves no event to anybody', async () => {
+  const zone = await newZone()
+  const file = await zone.upload('a.csv')
+  expect(await runsOf(zone.pipelineId)).toMatchObject([{ landing_file_id: file.id, trigger_event: file.id }])
+  expect(await eventsOf(zone)).toHaveLength(0)
+  expect(zone.hints).toEqual({ evaluator: 0, dispatcher: 1 })
+  await zone.upload('a.txt')
+  expect(await runsOf(zone.pipelineId)).toHaveLength(1)
+  expect(await eventsOf(zone)).toHaveLength(0)
+})
+
+test('a trigger that somebody has keeps no upload waiting: the evaluator fires it', async () => {
+  const zone = await newZone()
+  const file = await whileLocked(zone, () => zone.upload('a.csv'))
+  expect(await runsOf(zone.pipelineId)).toHaveLength(0)
+  expect(await eventsOf(zone)).toMatchObject([{ subject: file.id }])
+  expect(zone.hints).toEqual({ evaluator: 1, dispatcher: 0 })
+  expect(await sweep()).toMatchObject({ runs: 1 })
+  expect(await runsOf(zone.pipelineId)).toMatchObject([{ landing_file_id: file.id }])
+})
+
+test('a trigger whose run cannot be stored costs no upload: its event is there for the evaluator', async () => {
+  const zone = await newZone()
+  await opened.sql.unsafe(
+    `alter table run add constraint no_bad check (pipeline_id <> '${zone.pipelineId}') not valid`,
+  )
+  try {
+    const file = await zone.upload('a.csv')
+    expect(await zone.files()).toMatchObject([{ id: file.id }])
+    expect(await eventsOf(zone)).toMatchObject([{ subject: file.id }])
+    expect(zone.hints).toEqual({ evaluator: 1, dispatcher: 0 })
+  } finally {
+    await opened.sql`alter table run drop constraint no_bad`
+  }
+  expect(await sweep()).toMatchObject({ runs: 1 })
+})
+
+test('of more listeners than one transaction fires the rest is left to the evaluator, and each fires once', async () => {
+  const zone = await newZone()
+  await opened.sql`
+    insert into trigger (id, pipeline_id, type, config, snapshot, machine_version, state, source)
+    select gen_random_uuid(), pipeline_id, type, config, snapshot, machine_version, state, source
+    from trigger, generate_series(1, ${limits.firingBatch + 9}) where id = ${zone.triggerId}`
+  await zone.upload('a.csv')
+  expect(await runsOf(zone.pipelineId)).toHaveLength(limits.firingBatch)
+  expect(zone.hints).toEqual({ evaluator: 1, dispatcher: 1 })
+  expect(await sweep()).toMatchObject({ runs: 10 })
+  expect(await eventsOf(zone)).toHaveLength(0)
+})
+
+test('a cooldown lets one of two uploads through, and the other is forgotten', async () => {
+  const zone = await newZone({ cooldownSeconds: 60 })
+  for (const name of ['a.csv', 'b.csv']) await zone.upload(name)
+  expect(await runsOf(zone.pipelineId)).toHaveLength(1)
+  expect(await eventsOf(zone)).toHaveLength(0)
+  expect(await zone.files()).toHaveLength(2)
+})
+
+test('of uploads at once, heard by two replicas and an evaluator, each has one run', async () => {
+  const zone = await newZone()
+  const uploads = Array.from({ length: 24 }, (_, n) => zone.upload(`${n}.csv`))
+  const sweeps = Array.from({ length: 6 }, () => sweep())
+  const files = await Promise.all(uploads)
+  await Promise.all(sweeps)
+  while ((await sweep()).hasMore);
+  const heard = (await runsOf(zone.pipelineId)).map((run) => run.landing_file_id).sort()
+  expect(heard).toEqual(files.map(({ id }) => id).sort())
+  expect(await eventsOf(zone)).toHaveLength(0)
+})
+
+test('a connection that is lost between the record and its firing leaves neither, and the upload fails', async () => {
+  const dying = opened.session('dying')
+  const zone = await newZone({
+    on: {
+      ...dying,
+      transaction: (work) =>
+        dying.transaction(async (tx) => {
+          const [backend] = await tx`select pg_backend_pid() as pid`
+          return work(
+            new Proxy(tx, {
+              apply(target, self, args) {
+                const ask = () => Reflect.apply(target, self, args)
+                // The record is written, and who hears it is about to be asked.
+                if (!String(args[0]).includes('with taken as')) return ask()
+                return opened.sql`select pg_terminate_backend(${backend?.pid}, 5000)`.then(ask)
+              },
+            }),
+          )
+        }),
+    },
+  })
+  await expect(zone.upload('a.csv')).rejects.toThrow('connection')
+  expect([await runsOf(zone.pipelineId), await eventsOf(zone), await zone.files()]).toEqual([
+    [],
+    [],
+    [],
+  ] as never)
+})

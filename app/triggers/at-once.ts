@@ -1,0 +1,61 @@
+// What happens may fire its triggers in its own transaction: its run then waits for no other thread and no second commit.
+// Only when that waits for nobody. Otherwise the event is recorded with the fact, and the evaluator hears it.
+import postgres from 'postgres'
+import type { SqlTx } from '../../drizzle/client.ts'
+import { inTransaction, type Transactions } from '../../drizzle/session.ts'
+import type { NewId } from '../ids.ts'
+import type { Log } from '../log.ts'
+import { type Heard, hearEvents } from './events.ts'
+import { tellNotes } from './notes.ts'
+
+/** A fact and its event, if some trigger hears it, both written by the transaction that was given. */
+export interface Fact<T> {
+  fact: T
+  eventId: number | null
+}
+
+/**
+ * Records a fact and fires the triggers that hear it, in one transaction; `isLeft`: some are left to the evaluator. Null:
+ * nothing was recorded, because that would have had to wait, or some trigger cannot be fired. Rejects when nobody knows
+ * whether there is a record.
+ */
+export type HearAtOnce = <T>(
+  record: (tx: SqlTx) => Promise<Fact<T>>,
+) => Promise<{ fact: T; isLeft: boolean } | null>
+
+export interface AtOnceDeps {
+  /** One fact at a time: whoever comes meanwhile does not wait. */
+  on: Transactions
+  newId: NewId
+  log: Log
+  /** Runs were requested: a hint for the dispatcher. */
+  nudge(): void
+}
+
+export function makeHearAtOnce({ on, newId, log, nudge }: AtOnceDeps): HearAtOnce {
+  let isUnderWay = false
+
+  return async <T>(record: (tx: SqlTx) => Promise<Fact<T>>) => {
+    if (isUnderWay) return null
+    isUnderWay = true
+    let recorded: Fact<T> | null = null
+    try {
+      const heard = await inTransaction<Heard | null>(on, async (tx) => {
+        recorded = await record(tx)
+        const { eventId } = recorded
+        return eventId === null ? null : hearEvents(tx, { newId, only: eventId, isPatient: false })
+      })
+      const { fact } = recorded as unknown as Fact<T>
+      if (heard === null) return { fact, isLeft: false }
+      tellNotes(log, heard.notes)
+      if (heard.runs > 0) nudge()
+      return { fact, isLeft: heard.hasMore || heard.left.length > 0 }
+    } catch (error) {
+      // The database has refused a statement, and with it the transaction: a trigger that is busy, or that cannot be fired.
+      if (error instanceof postgres.PostgresError && error.severity !== 'FATAL') return null
+      throw error
+    } finally {
+      isUnderWay = false
+    }
+  }
+}
