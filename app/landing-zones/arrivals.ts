@@ -9,7 +9,7 @@ import type { ZoneRef } from './queries.ts'
 export const ABANDONED_UPLOAD = 'abandonedUpload'
 
 /** Longer than any upload takes. */
-const ABANDONED_AFTER_MS = 2 * limits.uploadMs
+export const ABANDONED_AFTER_MS = 2 * limits.uploadMs
 
 export interface AbandonedUpload {
   namespace: string
@@ -58,7 +58,8 @@ export async function intend(
   return { ...row, zoneId: row.zoneId }
 }
 
-export const forgetIntent = (sql: Sql, intentId: string) => sql`delete from outbox where id = ${intentId}`
+export const forgetIntent = (sql: Sql | SqlTx, intentId: string) =>
+  sql`delete from outbox where id = ${intentId}`
 
 export interface NewFile {
   id: string
@@ -78,28 +79,39 @@ export type Recorded =
   | { kind: 'taken' }
   /** There is no such zone any more. */
   | { kind: 'gone' }
+  /** Its intent is being acted on, or has been: the object counts as abandoned and may be gone. */
+  | { kind: 'late' }
 
-/** One statement, so one transaction: the row, what triggers hear of it, and the end of the intent. */
+/**
+ * One statement, so one transaction: the row, what triggers hear of it, and the end of the intent. Who clears up claims the
+ * intent first, which counts a try: either the file is recorded and its intent never acted on, or the other way round. An
+ * intent without its file stays, for whatever is at its path.
+ */
 export async function record(
   on: Sql | SqlTx,
   ref: ZoneRef,
   intentId: string,
   file: NewFile,
 ): Promise<Recorded> {
-  const [row] = await on<{ isThere: boolean; uploadedAt: Date | null; eventId: number | null }[]>`
+  const [row] = await on<
+    { isThere: boolean; isIntended: boolean; uploadedAt: Date | null; eventId: number | null }[]
+  >`
     with zone as (select id from landing_zone where id = ${file.zoneId} for key share),
+    intent as (
+      select id from outbox where id = ${intentId} and tries = 0 for update),
     file as (
       insert into landing_file (id, zone_id, filename, original_name, path, version_id, size_bytes, content_type)
       select ${file.id}, zone.id, ${file.filename}, ${file.original}, ${file.path}, ${file.versionId}, ${file.sizeBytes},
         ${file.contentType}
-      from zone
+      from zone, intent
       on conflict do nothing
       returning id, original_name, uploaded_at),
     heard as (${announced(on, ref)}),
-    done as (delete from outbox where id = ${intentId})
-    select exists (select from zone) as "isThere", (select uploaded_at from file) as "uploadedAt",
+    done as (delete from outbox where id = ${intentId} and exists (select from file))
+    select exists (select from zone) as "isThere", exists (select from intent) as "isIntended", (select uploaded_at from file) as "uploadedAt",
       (select id::float8 from heard) as "eventId"`
   if (row === undefined || !row.isThere) return { kind: 'gone' }
+  if (!row.isIntended) return { kind: 'late' }
   if (row.uploadedAt === null) return { kind: 'taken' }
   return { kind: 'recorded', uploadedAt: row.uploadedAt, eventId: row.eventId }
 }

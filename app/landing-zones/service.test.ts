@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { performDue } from '../../workers/outbox.ts'
 import { until } from '../../workers/testing.ts'
 import type { Clock } from '../clock.ts'
 import { formWith } from '../http/test-form.ts'
@@ -214,6 +215,17 @@ describe('an upload that is killed', () => {
     select payload, extract(epoch from due_at - clock_timestamp())::int / 60 as minutes from outbox
     where kind = 'abandonedUpload' and payload ->> 'name' = ${name}`
 
+  const makeDue = ({ name }: { name: string }) => parts.sql`
+    update outbox set due_at = clock_timestamp() - interval '1 s' where payload ->> 'name' = ${name}`
+  const performEffects = () =>
+    performDue(
+      parts.sql,
+      { abandonedUpload: (payload) => makeClearUp(parts)(payload as unknown as AbandonedUpload) },
+      (_, error) => {
+        throw error
+      },
+    )
+
   test('between its object and its row is found by its intent, and clearing up takes nothing else', async () => {
     const { ref, prefix } = await created()
     const kept = await service().upload(ref, file('kept.csv'))
@@ -227,12 +239,126 @@ describe('an upload that is killed', () => {
     expect(intent?.payload.path).toBe(keys.find((key) => key !== kept.s3_path) ?? '')
     expect(intent?.minutes).toBeGreaterThanOrEqual(limits.uploadMs / 60_000)
     expect((await service().files(ref, page)).total).toBe(1)
-    const clearUp = makeClearUp(parts)
+    await makeDue(ref)
     for (let turn = 0; turn < 2; turn++) {
-      if (intent) await clearUp(intent.payload)
-      await clearUp({ ...ref, filename: kept.filename, path: kept.s3_path })
+      await performEffects()
+      await makeClearUp(parts)({ ...ref, filename: kept.filename, path: kept.s3_path })
       expect(await keysUnder(prefix)).toEqual([kept.s3_path])
     }
+    expect(await intents(ref)).toHaveLength(0)
+  })
+
+  test('before its object leaves nothing but its intent, which goes the same way', async () => {
+    const { ref, prefix } = await created()
+    const dead: Parts['objects'] = { ...parts.objects, stage: async () => new Promise(() => {}) }
+    void service({ objects: dead }).upload(ref, file('lost.csv'))
+    await until(
+      () => intents(ref),
+      (found) => found.length === 1,
+    )
+    await makeDue(ref)
+    await performEffects()
+    expect([await intents(ref), await keysUnder(prefix)]).toEqual([[], []])
+  })
+
+  test('where two meet at a name, between the two places of its object, leaves both to an intent', async () => {
+    const { ref, prefix } = await created()
+    const other = await service().upload(ref, file('met.csv'))
+    const meeting: Parts['objects'] = {
+      ...parts.objects,
+      async stage(...stage) {
+        // The other replica's file has come after this one asked for names.
+        await parts.sql`update landing_file set filename = '20260301_064501_met.csv' where id = ${other.id}`
+        return parts.objects.stage(...stage)
+      },
+      async put(...put) {
+        await parts.objects.put(...put)
+        return new Promise(() => {})
+      },
+    }
+    await parts.sql`update landing_file set original_name = 'another.csv' where id = ${other.id}`
+    now = new Date('2026-03-01T06:45:01.000Z')
+    void service({ objects: meeting }).upload(ref, file('met.csv'))
+    await until(
+      () => keysUnder(prefix),
+      (found) => found.length === 3,
+    )
+    expect(await intents(ref)).toHaveLength(2)
+    await makeDue(ref)
+    await performEffects()
+    expect([await intents(ref), await keysUnder(prefix)]).toEqual([[], [other.s3_path]])
+  })
+
+  test('is not, when it was only asleep: its object is gone by then, so it becomes no file and is told so', async () => {
+    const { ref, prefix } = await created()
+    const asleep: Parts['objects'] = {
+      ...parts.objects,
+      async stage(...stage) {
+        const staged = await parts.objects.stage(...stage)
+        return {
+          ...staged,
+          async commit(key) {
+            const named = await staged.commit(key)
+            await makeDue(ref)
+            await performEffects()
+            return named
+          },
+        }
+      },
+    }
+    expect((await refusal(service({ objects: asleep }).upload(ref, file('slow.csv')))).status).toBe(503)
+    expect([await keysUnder(prefix), (await service().files(ref, page)).total]).toEqual([[], 0])
+  })
+
+  test('is not, while its intent is being acted on: either it is a file or it is cleared up', async () => {
+    const { ref, prefix } = await created()
+    const raced: Parts['objects'] = {
+      ...parts.objects,
+      async stage(...stage) {
+        const staged = await parts.objects.stage(...stage)
+        return {
+          ...staged,
+          async commit(key) {
+            const named = await staged.commit(key)
+            await makeDue(ref)
+            void performEffects()
+            return named
+          },
+        }
+      },
+    }
+    for (let turn = 0; turn < 20; turn++)
+      await service({ objects: raced })
+        .upload(ref, file(`raced-${turn}.csv`))
+        .catch(() => {})
+    await until(
+      () => intents(ref),
+      (left) => left.length === 0,
+    )
+    const { files } = await service().files(ref, page)
+    expect((await keysUnder(prefix)).sort()).toEqual(files.map(({ s3_path: path }) => path).sort())
+  })
+
+  test('at a path that another upload is about to take keeps its hands off what that one has put there', async () => {
+    const { ref, prefix } = await created()
+    void service({ objects: killedThen() }).upload(ref, file('same.csv'))
+    const [path = ''] = await until(
+      () => keysUnder(prefix),
+      (found) => found.length === 1,
+    )
+    const [intent] = await intents(ref)
+    await parts.sql`update outbox set tries = 1 where payload ->> 'path' = ${path}`
+    // Of a replica that does not know of the first.
+    void service({ objects: killedThen() }).upload(ref, file('same.csv'))
+    await until(
+      () => parts.objects.versions(path),
+      ({ versions }) => versions.length === 2,
+    )
+    if (intent) await makeClearUp(parts)(intent.payload)
+    expect((await parts.objects.versions(path)).versions).toHaveLength(2)
+    await makeDue(ref)
+    await performEffects()
+    expect([await intents(ref), (await parts.objects.versions(path)).versions]).toEqual([[], []])
   })
 
   test('leaves no intent when it ends by itself, however that is', async () => {

@@ -135,15 +135,23 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded, hearAtOn
       // Should this fail, nobody knows whether there is a row: the intent does.
       const { outcome, isLeft } = await recorded(on, ref, intentId, file)
       if (outcome.kind === 'recorded') return { answer: shapeOf(file, outcome.uploadedAt), isLeft }
-      if (outcome.kind === 'gone' || meeting === MEETINGS) {
+      if (outcome.kind !== 'taken' || meeting === MEETINGS) {
         await objects.deleteVersion(path, versionId)
+        await forgetIntent(on, intentId)
         if (outcome.kind === 'gone') throw noZone(ref)
+        if (outcome.kind === 'late')
+          throw new AppError(
+            503,
+            'UNAVAILABLE',
+            `file ${original} took too long to be recorded: upload it again`,
+          )
         throw new AppError(409, 'ALREADY_EXISTS', `file ${original} is being uploaded by too many at once`)
       }
       // Another replica has a file of that name: ours goes where a later second is free.
       const next = await claim(ref, original, on)
       release(next)
       versionId = await moved(file, next.path)
+      await forgetIntent(on, intentId)
       ;({ filename, path, intentId } = next)
     }
   }
