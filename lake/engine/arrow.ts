@@ -5,12 +5,18 @@
  * What Arrow cannot carry as it is travels as text: HUGEINT, UHUGEINT, BIGNUM, INTERVAL, BIT, UUID, ENUM, UNION,
  * VARIANT, TIME WITH TIME ZONE; a GEOMETRY as its bytes (WKB).
  */
-import type { DuckDBDataChunk, DuckDBMaterializedResult, DuckDBResult } from '@duckdb/node-api'
+import {
+  type DuckDBDataChunk,
+  DuckDBListType,
+  type DuckDBMaterializedResult,
+  type DuckDBResult,
+  DuckDBStructType,
+} from '@duckdb/node-api'
 import { makeData, RecordBatch, RecordBatchStreamWriter, Schema, Struct } from 'apache-arrow'
 import type { ArrayBufferViewInput } from 'apache-arrow/util/buffer'
 import { type ColumnReader, columnReader } from './arrow-column.ts'
 import { nextChunk } from './rows.ts'
-import { columnVector } from './vector.ts'
+import { columnVector, listChild, type Rows, structChild, type Vector } from './vector.ts'
 
 export interface ArrowLimits {
   /** Rows after it are left out. */
@@ -65,6 +71,29 @@ export function arrowOf(
   return { ...writer.summary, bytes: concat(writer.end()) }
 }
 
+/** The rows in a list of structs, which stands in the one row of a result; NULL is none. Throws `ResultTooLarge`. */
+export function arrowOfList(
+  result: DuckDBMaterializedResult,
+  column: number,
+  { bytesLimit = Number.POSITIVE_INFINITY }: Pick<ArrowLimits, 'bytesLimit'> = {},
+): Uint8Array {
+  const type = result.columnType(column)
+  if (!(type instanceof DuckDBListType && type.valueType instanceof DuckDBStructType))
+    throw new TypeError(`column ${column} holds no list of structs`)
+  const { entryNames, entryTypes } = type.valueType
+  const columns = entryTypes.map((entryType, index) => columnReader(entryNames[index] ?? '', entryType))
+  const writer = new PieceWriter(new Schema(columns.map(({ field }) => field)), bytesLimit)
+  const { vector: structs, size } = listChild(columnVector(result.getChunk(0), column))
+  if (size > 0)
+    writer.add(
+      columns,
+      columns.map((_, index) => structChild(structs, index)),
+      { size, count: size },
+    )
+  writer.end()
+  return concat(writer.take())
+}
+
 /** The whole stream at once. Throws `EngineError` and `ResultTooLarge`. */
 export async function arrowBytes(
   result: DuckDBResult,
@@ -95,7 +124,10 @@ class ChunkWriter {
   add(chunk: DuckDBDataChunk): void {
     const { summary } = this
     const count = Math.min(chunk.rowCount, this.#rowsLimit - summary.rows)
-    if (count > 0) this.#writer.add(this.#columns, chunk, count)
+    if (count > 0) {
+      const vectors = this.#columns.map((_, index) => columnVector(chunk, index))
+      this.#writer.add(this.#columns, vectors, { size: chunk.rowCount, count })
+    }
     summary.rows += count
     summary.rowsRead += chunk.rowCount
     summary.truncated = count < chunk.rowCount
@@ -127,11 +159,15 @@ class PieceWriter extends RecordBatchStreamWriter {
     this.reset(undefined, schema)
   }
 
-  add(columns: readonly ColumnReader[], chunk: DuckDBDataChunk, count: number): void {
-    const rows = { size: chunk.rowCount, count }
-    const children = columns.map(({ read }, index) => read(columnVector(chunk, index), rows))
+  /** A vector for each column. */
+  add(columns: readonly ColumnReader[], vectors: readonly Vector[], rows: Rows): void {
+    const children = columns.flatMap(({ read }, index) => {
+      const vector = vectors[index]
+      return vector === undefined ? [] : [read(vector, rows)]
+    })
     const type = new Struct(this.#schema.fields)
-    this.write(new RecordBatch(this.#schema, makeData({ type, length: count, nullCount: 0, children })))
+    const data = makeData({ type, length: rows.count, nullCount: 0, children })
+    this.write(new RecordBatch(this.#schema, data))
   }
 
   end(): void {

@@ -1,8 +1,10 @@
 import { readFile, rm } from 'node:fs/promises'
 import {
   type DuckDBDataChunk,
+  DuckDBListType,
   type DuckDBPreparedStatement,
   type DuckDBResult,
+  DuckDBStructType,
   type DuckDBValue,
   StatementType,
 } from '@duckdb/node-api'
@@ -18,15 +20,13 @@ import { parseDuckType, renderDuckType } from '../../lake/iceberg/duckdb-type.ts
 import { quoteName, quoteText } from '../../lake/iceberg/sql.ts'
 import {
   type AnswerOf,
-  FIRST_ROWS,
-  type KeptCall,
   RESULT,
   type RequestKind,
   type RequestOf,
   type SqlParameter,
   type SqlParameters,
 } from './engine-messages.ts'
-import { withKept } from './kept-calls.ts'
+import { isReplaced, withKept } from './kept-calls.ts'
 
 // One DuckDB instance. It is made ahead of its use; before it sees a word of the user's it is given its input and locked, for
 // good. It serves one run, or, where it was locked to a place that runs have one after the other, those whose texts leave
@@ -50,6 +50,8 @@ export class EngineInstance {
   readonly #judged = new Map<string, boolean>()
   /** The text that was previewed last on what is kept, and what became of it. */
   #previewed: { sql: string; kept: number; faster: string } | null = null
+  /** The text before may have chosen what random numbers come next. */
+  #isSeeded = false
 
   private constructor(prepared: PreparedEngine) {
     this.#prepared = prepared
@@ -161,11 +163,14 @@ export class EngineInstance {
 
   async preview(request: Input<'preview'>): Promise<AnswerOf<'preview'>> {
     const { sql, kept = [], seed } = request
-    if (seed !== undefined) await this.#open.run(`SELECT setseed(${seed})`)
+    if (this.#isSeeded && seed !== undefined) await this.#open.run(`SELECT setseed(${seed})`)
+    this.#isSeeded = /setseed/i.test(sql)
     const known =
       this.#previewed?.sql === sql && this.#previewed.kept === kept.length ? this.#previewed : null
+    const candidate = known === null ? withKept(sql, kept) : null
+    const [tree = '', treeOfKept = ''] = known ? [] : await this.#trees([sql, candidate?.text ?? ''])
     // Preparing binds, and so does running what was prepared: a CSV file would be sniffed twice, 40 ms each.
-    const isPlain = known !== null || (await this.#isPlainSelect(sql))
+    const isPlain = known !== null || isPlainSelect(tree)
     if (isPlain && known === null) await this.#refuseActing(sql)
     const statement = isPlain ? null : await this.#select(sql)
     if (statement !== null) {
@@ -175,7 +180,8 @@ export class EngineInstance {
     // What no run could write: texts like SHOW and PRAGMA pass for a SELECT where they stand alone. They are only parsed.
     if (known === null)
       await mapped(() => this.#open.connection.extractStatements(`CREATE TEMP VIEW ${RESULT} AS ${sql}`))
-    const faster = isPlain ? (known?.faster ?? (await this.#fasterText(sql, kept))) : null
+    const isFaster = isPlain && candidate !== null && isReplaced(tree, treeOfKept, candidate.count)
+    const faster = known?.faster ?? (isFaster ? await this.#bound(candidate.text) : null)
     if (faster !== null)
       try {
         const answer = await this.#firstRows(faster, request)
@@ -188,44 +194,37 @@ export class EngineInstance {
     return { ...(await this.#stream(sql, statement, request)), usedKept: false }
   }
 
-  /** The text with what is kept in place of calls. Null: nothing of it is. Throws Refused, EngineError. */
-  async #fasterText(sql: string, kept: readonly KeptCall[]): Promise<string | null> {
-    const { connection } = this.#open
-    const text = await withKept(connection, sql, kept)
-    if (text === null) return null
-    // Tables of the engine are bound at once, unlike files.
-    const statement = await connection.prepare(text).catch(() => null)
+  /** A text over tables of the engine, which are bound at once, unlike files. Null: it does not bind. Throws Refused. */
+  async #bound(sql: string): Promise<string | null> {
+    const statement = await this.#open.connection.prepare(sql).catch(() => null)
     if (statement === null) return null
     refuseTwins(namesOf(statement))
-    return text.replace(/[;\s]+$/, '')
+    return sql.replace(/[;\s]+$/, '')
   }
 
   /**
-   * Executes a SELECT over tables once, in one call: a stream of it is two switches between threads for each 2,048 rows. Its
-   * first rows and their number become a table of one row.
+   * Executes a SELECT over tables once, in one statement: a stream of it is two switches between threads for each 2,048
+   * rows. The answer is one row, of the number of rows and the first of them. They stay in their order without being sorted:
+   * numbering the rows is of one thread, or has sorted them, and a list of them is made in the order they come.
    */
   async #firstRows(
     sql: string,
     { profilePath, rowsLimit, bytesLimit }: Input<'preview'>,
   ): Promise<Omit<AnswerOf<'preview'>, 'usedKept'>> {
-    const { arrowOf } = await import('../../lake/engine/arrow.ts')
+    const { arrowOfList } = await import('../../lake/engine/arrow.ts')
     await rm(profilePath, { force: true })
     const started = performance.now()
-    await this.#open.run(
-      `CREATE OR REPLACE TEMP TABLE ${FIRST_ROWS} AS
-       SELECT count(*) AS n, list(t ORDER BY r) FILTER (WHERE r <= ${rowsLimit}) AS rows
+    const result = await this.#open.run(
+      `SELECT count(*) AS n, list(t) FILTER (WHERE r <= ${rowsLimit}) AS rows
        FROM (SELECT sluice_row AS t, row_number() OVER () AS r FROM (${sql}\n) AS sluice_row)`,
     )
     const executeMs = performance.now() - started
     const profile = await profileAt(profilePath)
-    const count = await this.#open.read(`SELECT n FROM ${FIRST_ROWS}`)
-    const result = await this.#open.run(`SELECT unnest(r) FROM (SELECT unnest(rows) AS r FROM ${FIRST_ROWS})`)
     try {
-      const { bytes } = arrowOf(result, { bytesLimit })
       return {
-        arrow: bytes,
-        columns: columnsOf(result),
-        rowCount: Number(count.value(0, 0)),
+        arrow: arrowOfList(result, 1, { bytesLimit }),
+        columns: columnsOfList(result, 1),
+        rowCount: Number(result.getChunk(0).getColumnVector(0).getItem(0)),
         executeMs,
         profile,
       }
@@ -303,12 +302,11 @@ export class EngineInstance {
     return judged
   }
 
-  /** Whether the engine's own parser takes the text for one SELECT without parameters. What it cannot tell is not plain. */
-  async #isPlainSelect(sql: string): Promise<boolean> {
-    const answer = await this.#open.read(`SELECT CAST(json_serialize_sql(${quoteText(sql)}) AS VARCHAR)`)
-    const text = String(answer.value(0, 0))
-    const tree: unknown = JSON.parse(text)
-    return isOneSelect.Check(tree) && !text.includes('"class":"PARAMETER"')
+  /** What the engine's own parser makes of texts; of what is no SELECT an error. */
+  async #trees(texts: readonly string[]): Promise<string[]> {
+    const calls = texts.map((text) => `CAST(json_serialize_sql(${quoteText(text)}) AS VARCHAR)`)
+    const answer = await this.#open.read(`SELECT ${calls.join(', ')}`)
+    return texts.map((_, column) => String(answer.value(column, 0)))
   }
 
   /** Nothing but the answer may come of a SELECT: what it could leave behind is there for tests, or in files of others. */
@@ -362,8 +360,19 @@ async function profileAt(path: string): Promise<string> {
 const columnsOf = (result: DuckDBResult) =>
   result.columnNames().map((name, column) => ({ name, type: typeName(result.columnType(column)) }))
 
+function columnsOfList(result: DuckDBResult, column: number) {
+  const type = result.columnType(column)
+  if (!(type instanceof DuckDBListType && type.valueType instanceof DuckDBStructType)) return []
+  const { entryNames, entryTypes } = type.valueType
+  return entryTypes.map((entryType, index) => ({ name: entryNames[index] ?? '', type: typeName(entryType) }))
+}
+
 const namesOf = (statement: DuckDBPreparedStatement): string[] =>
   Array.from({ length: statement.columnCount }, (_, column) => statement.columnName(column))
+
+/** Whether a tree is of one SELECT without parameters. What it cannot tell is not plain. */
+const isPlainSelect = (tree: string): boolean =>
+  isOneSelect.Check(JSON.parse(tree)) && !tree.includes('"class":"PARAMETER"')
 
 /** Of json_serialize_sql: anything but SELECTs is an error there. */
 const isOneSelect = TypeCompiler.Compile(

@@ -10,9 +10,6 @@ import type { FromEngine } from '../engine-process.ts'
 /** The name of the author's SELECT within its instance. */
 export const RESULT = 'sluice_result'
 
-/** The first rows of a preview, and how many there are in all: the operators above the author's own in its profile. */
-export const FIRST_ROWS = 'sluice_first_rows'
-
 export type EngineRequest =
   /** Makes a fresh instance ahead of its use. */
   | ({ kind: 'prepare'; number: number } & EngineSize)
@@ -55,7 +52,7 @@ export type EngineRequest =
       bytesLimit: number
       /** Calls in the text whose rows a table has already: it is read in their place. */
       kept?: readonly KeptCall[]
-      /** From 0 to 1: what random numbers begin with, where an earlier preview may have chosen that. */
+      /** From 0 to 1: what random numbers begin with, where an earlier preview has chosen that. */
       seed?: number
     }
   | { kind: 'close'; number: number }
@@ -116,7 +113,7 @@ const answers = {
     columns: Type.Array(Column),
     rowCount: Type.Integer({ minimum: 0 }),
     executeMs: Type.Number({ minimum: 0 }),
-    /** Whether tables of `kept` were read. */
+    /** Whether tables of `kept` were read: the profile begins with what counts the rows and keeps the first then. */
     usedKept: Type.Boolean(),
     /** The profile of the execution, as the engine wrote it. */
     profile: Type.String(),

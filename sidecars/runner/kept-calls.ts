@@ -1,5 +1,4 @@
-import type { DuckDBConnection } from '@duckdb/node-api'
-import { quoteName, quoteText } from '../../lake/iceberg/sql.ts'
+import { quoteName } from '../../lake/iceberg/sql.ts'
 import type { KeptCall } from './engine-messages.ts'
 
 // Calls of a SELECT that read files of landing zones, and tables of the engine that have their rows already. A text is
@@ -34,36 +33,28 @@ export const keepSql = ({ call, table }: KeptCall): string =>
 
 const nameOf = ({ schema, name }: KeptCall['table']) => `${quoteName(schema)}.${quoteName(name)}`
 
-/**
- * The text with the tables in place of their calls. Null: it has none of them, or the parser sees other calls than the
- * pattern has found.
- */
-export async function withKept(
-  connection: DuckDBConnection,
-  sql: string,
-  kept: readonly KeptCall[],
-): Promise<string | null> {
-  if (OF_FILES.test(sql)) return null
+/** A text with tables in place of calls, and how many there are, as far as the pattern can tell. Null: none. */
+export function withKept(sql: string, kept: readonly KeptCall[]): { text: string; count: number } | null {
+  if (kept.length === 0 || OF_FILES.test(sql)) return null
   const tables = new Map(kept.map(({ call, table }) => [call, table]))
-  let replaced = 0
+  let count = 0
   const text = sql.replace(CALL, (call) => {
     const table = tables.get(call)
     if (table === undefined) return call
-    replaced += 1
+    count += 1
     return nameOf(table)
   })
-  if (replaced === 0) return null
-  const [before, after] = [await countsOf(connection, sql), await countsOf(connection, text)]
-  const isSame = before.calls - after.calls === replaced && after.tables - before.tables === replaced
-  return isSame ? text : null
+  return count === 0 ? null : { text, count }
 }
 
-/** How many calls of table functions, and references to tables that are kept, the parser sees. */
-async function countsOf(connection: DuckDBConnection, sql: string) {
-  const reader = await connection.runAndReadAll(
-    `SELECT CAST(json_serialize_sql(${quoteText(sql)}) AS VARCHAR)`,
-  )
-  const tree = String(reader.value(0, 0))
+/** Whether the parser has seen as many calls become tables as the pattern, by its trees of the text before and after. */
+export function isReplaced(before: string, after: string, count: number): boolean {
+  const [was, is] = [countsOf(before), countsOf(after)]
+  return was.calls - is.calls === count && is.tables - was.tables === count
+}
+
+/** How many calls of table functions, and references to tables that are kept, a tree has. */
+function countsOf(tree: string) {
   const count = (pattern: RegExp) => tree.match(pattern)?.length ?? 0
   return {
     calls: count(/"type":"TABLE_FUNCTION"/g),

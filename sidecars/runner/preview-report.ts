@@ -142,7 +142,7 @@ export class PreviewReport {
   /** The answer, of what the engine has told of the one execution. `directory`: where the work was done. */
   answer(outcome: AnswerOf<'preview'>, directory: string): PreviewAnswer {
     const profiling = performance.now()
-    const profile = readProfile(outcome.profile)
+    const profile = readProfile(outcome.profile, { isCounted: outcome.usedKept })
     this.ended('profiling', performance.now() - profiling, {
       operators: profile.operators,
       memory_peak_bytes: profile.memoryPeakBytes,

@@ -234,6 +234,25 @@ describe('previews of one pipeline, one after the other', () => {
     expect([wasKept(more), more.totalRowCount]).toEqual([false, 3n])
   })
 
+  test('keep the order of their rows, whatever the plan', async () => {
+    const rowsOf = async (sql: string) => {
+      const text = sql.replace('FILES', `read_csv_auto('{{ landing_zone("kept") }}')`)
+      const answer = await preview({ 'pipeline.sql': text }, { limit: 1_000n })
+      return { rows: answer.rows.map(([value]) => value), total: answer.totalRowCount, kept: wasKept(answer) }
+    }
+    const many = 'FILES k, range(100000) r(i) where k.n = 1'
+    await rowsOf(`select i from ${many}`)
+    for (const [sql, value] of [
+      [`select i from ${many} order by i desc`, (place: number) => 99_999 - place],
+      [`select i from ${many} and i % 97 = 0 order by i`, (place: number) => place * 97],
+      [`select i from (select i from ${many} order by i limit 700)`, (place: number) => place],
+    ] as const) {
+      const { rows, total, kept } = await rowsOf(sql)
+      expect(kept).toBe(true)
+      expect(rows).toEqual(Array.from({ length: Math.min(1_000, Number(total)) }, (_, place) => value(place)))
+    }
+  })
+
   test('have random numbers that do not follow from the one before', async () => {
     const next = async (what: string) =>
       (

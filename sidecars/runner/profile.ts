@@ -39,8 +39,11 @@ const OPERATORS_SHOWN = 500
 /** A list of values, or a long condition, is shown to here. */
 const DETAIL_CHARACTERS = 300
 
-/** @param text the profile as the engine wrote it; throws when it is none. */
-export function readProfile(text: string): Profile {
+/**
+ * @param text the profile as the engine wrote it; throws when it is none.
+ * @param isCounted it begins with the operators that count the rows and keep the first, which are none of the author's.
+ */
+export function readProfile(text: string, { isCounted = false } = {}): Profile {
   const profile: unknown = JSON.parse(text)
   if (!profileOf.Check(profile)) throw new Error('the engine wrote a profile of another shape')
   const lines: string[] = []
@@ -58,7 +61,8 @@ export function readProfile(text: string): Profile {
       show(child, `${rest}${isLast ? '└─ ' : '├─ '}`, `${rest}${isLast ? '   ' : '│  '}`)
     }
   }
-  for (const operator of profile.children.flatMap(ofQuery)) show(operator, '', '')
+  for (const operator of isCounted ? profile.children.flatMap(belowCounting) : profile.children)
+    show(operator, '', '')
   if (operators > OPERATORS_SHOWN) lines.push(`... ${operators - OPERATORS_SHOWN} more operators`)
   return {
     memoryPeakBytes: profile.system_peak_buffer_memory,
@@ -68,26 +72,14 @@ export function readProfile(text: string): Profile {
   }
 }
 
-/** Operators above the author's own, where its rows are counted and the first are kept in one call. */
-const COUNTING: ReadonlySet<string> = new Set([
-  'CREATE_TABLE_AS',
-  'BATCH_CREATE_TABLE_AS',
-  'UNGROUPED_AGGREGATE',
-  'PROJECTION',
-  'STREAMING_WINDOW',
-])
-
-function ofQuery(root: Operator): Operator[] {
-  if (!/CREATE_TABLE_AS/.test(root.operator_name)) return [root]
-  const ours: Operator[] = []
-  let at: Operator | undefined = root
-  while (at !== undefined && at.children.length === 1 && COUNTING.has(at.operator_name.trim())) {
-    ours.push(at)
-    if (at.operator_name.trim() === 'STREAMING_WINDOW') return at.children
+/** Below the aggregate that counts the rows and keeps the first, down to the window that numbers them. */
+function belowCounting(root: Operator): Operator[] {
+  let [at] = root.children
+  while (at !== undefined && at.operator_name.trim() === 'PROJECTION' && at.children.length === 1)
     at = at.children[0]
-  }
-  // A plan that yields nothing has no window: what is left is below the three that count.
-  return ours.at(2)?.children ?? [root]
+  if (at === undefined) return []
+  // A plan that yields nothing has no window.
+  return at.operator_name.trim().endsWith('WINDOW') ? at.children : [at]
 }
 
 const headOf = ({ operator_name: name, operator_cardinality: rows, operator_timing: seconds }: Operator) =>
