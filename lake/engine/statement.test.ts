@@ -307,6 +307,11 @@ describe('a SELECT that acts', () => {
     expect(await refused(sql)).toBeNull()
   })
 
+  test('is looked for in a list that is longer than the arguments of a call', async () => {
+    const list = `[${'1,'.repeat(700_000)}1]`
+    expect(await refused(`select ${list} as query`)).toBeNull()
+  })
+
   // A new version of the engine may bring another one: whoever adds it here has looked what it does.
   test('is told from all others that the engine has', async () => {
     const rows = await connection.runAndReadAll(`

@@ -153,7 +153,8 @@ function actingIn(statements: JsonObject[]): string | undefined {
     if (!isObject(node) && !Array.isArray(node)) continue
     const name = isObject(node) ? textOf(node.function_name).toLowerCase() : ''
     if (ACTING_FUNCTIONS.has(name)) return name
-    open.push(...Object.values(node))
+    // One by one: so many at once as a text can list are more than a call can be given.
+    for (const child of Object.values(node)) open.push(child)
   }
   return undefined
 }

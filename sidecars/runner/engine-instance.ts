@@ -199,7 +199,7 @@ export class EngineInstance {
     const statement = await this.#open.connection.prepare(sql).catch(() => null)
     if (statement === null) return null
     refuseTwins(namesOf(statement))
-    return sql.replace(/[;\s]+$/, '')
+    return withoutEnd(sql)
   }
 
   /**
@@ -359,6 +359,13 @@ async function profileAt(path: string): Promise<string> {
 
 const columnsOf = (result: DuckDBResult) =>
   result.columnNames().map((name, column) => ({ name, type: typeName(result.columnType(column)) }))
+
+/** Without the semicolons and blanks it ends with. */
+function withoutEnd(sql: string): string {
+  let end = sql.length
+  while (end > 0 && /[;\s]/.test(sql.charAt(end - 1))) end -= 1
+  return sql.slice(0, end)
+}
 
 function columnsOfList(result: DuckDBResult, column: number) {
   const type = result.columnType(column)

@@ -23,3 +23,28 @@ test('paths of other things stay as they are', () => {
     "pipeline.sql: IO Error: cannot open '/etc/passwd': no access",
   )
 })
+
+test('what an engine says is read once, however long it is and whatever it repeats', () => {
+  for (const piece of [
+    '/',
+    '/a',
+    "/'",
+    '/_lake/',
+    '/_lake/ ',
+    '/cache/',
+    `/cache/${'0'.repeat(63)}`,
+    '\n',
+    '\n ',
+    '\nLINE 1',
+    '$/*',
+  ])
+    for (const end of ['', 'a', "'"]) {
+      const message = piece.repeat(1_000_000 / piece.length) + end
+      for (const kind of ['other', 'out_of_memory'] as const) {
+        const started = performance.now()
+        reasonOf(new EngineFault({ kind, message }), rendered)
+        // In time that grows with its square it would be minutes.
+        expect(performance.now() - started).toBeLessThan(2_000)
+      }
+    }
+})

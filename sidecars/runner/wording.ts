@@ -44,17 +44,29 @@ export function sqlWords(fault: EngineFault): string {
 
 /** The engine's words without its excerpt of the SQL, which shows paths of this machine as well as the author's text. */
 const wordsOf = ({ message }: EngineFault) =>
-  message
-    .replace(/\n+LINE \d+:[\s\S]*$/, '')
+  upTo(message, /\nLINE \d+:/)
     // Names of the engine's functions that sound like ours.
     .replace(/(Function with name (?:ref|landing_zone) does not exist)![\s\S]*$/, '$1')
-    .replace(LAKE_PATH, '$1')
-    .replace(CACHED_PATH, 'a file of the lake')
+    .replace(PATHS, withoutPlace)
     .trim()
 
-/** A file of the lake that cannot be read, by its place on this machine; and the copy of one. */
-const LAKE_PATH = /(?:\/[^/'"\n]+)+\/(_lake\/[^'"\s]+)/g
-const CACHED_PATH = /(?:\/[^/'"\n]+)+\/cache\/[0-9a-f]{64}/g
+/** What begins with a path and may hold more of them: looked at once, however many slashes it has. */
+const PATHS = /\/[^'"\n]*/g
+/** Where the runner keeps copies of files. */
+const CACHED = /\/cache\/[0-9a-f]{64}/g
+
+/** A file of the lake that cannot be read is named as the lake does, not by its place on this machine; or it is a copy of one. */
+function withoutPlace(paths: string): string {
+  const rest = paths.slice(paths.lastIndexOf('/_lake/') + 1)
+  const cached = [...rest.matchAll(CACHED)].at(-1)
+  return cached === undefined ? rest : `a file of the lake${rest.slice(cached.index + cached[0].length)}`
+}
+
+/** The text up to what is not said to people; patterns with an end would look for it from each place anew. */
+function upTo(text: string, what: RegExp): string {
+  const at = text.search(what)
+  return at === -1 ? text : text.slice(0, at)
+}
 
 function sqlReason(fault: EngineFault, { file, source, sql }: Rendered): string {
   const { kind, line } = fault
@@ -62,7 +74,7 @@ function sqlReason(fault: EngineFault, { file, source, sql }: Rendered): string 
   // What follows is advice for someone who can change the engine's settings.
   if (kind === 'out_of_memory') {
     const what = /max_temp_directory_size/.test(words) ? 'temporary disk' : 'memory'
-    const which = words.replace(/\n\s*(?:Possible solutions:|This limit was set by)[\s\S]*$/, '').trim()
+    const which = upTo(words, /\n[ \t]*(?:Possible solutions:|This limit was set by)/).trim()
     return `${file}: the query needs more ${what} than its engine has: ${which}`
   }
   const said = `${words}${hintFor(words)}`
