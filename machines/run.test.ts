@@ -217,6 +217,23 @@ test('a failed execution is tried again as often as its pipeline allows, and sta
   expect(play(...thrice.slice(0, 6), cancel).state).toBe('cancelled')
 })
 
+test('a run that takes too long fails wherever it is, its branch is closed and its runner stops', () => {
+  const whileAttempting = ['failed', 'closeBranch', 'cancelAttempt', 'announce']
+  const expected: Record<string, string[]> = {
+    'running.rendering': whileAttempting,
+    'running.executing': whileAttempting,
+    'running.testing': whileAttempting,
+    // Its runner is done, and it has none between two attempts.
+    'running.merging': ['failed', 'closeBranch', 'announce'],
+    'running.waiting': ['failed', 'announce'],
+  }
+  for (const [state, events] of Object.entries(STATES)) {
+    const late = () => play(...events, { type: 'timedOut' })
+    if (expected[state] === undefined) expect(late).toThrow(IllegalMove)
+    else expect([state, late().state, ...late().effects]).toEqual([state, ...expected[state]])
+  }
+})
+
 test('a run from before retries has had none', () => {
   const { context, ...stored } = store(newRun())
   const { retries: _, ...before } = context as RunSnapshot['context']

@@ -3,7 +3,7 @@ import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { newId, type RunId } from '../ids.ts'
-import { applyOutcomes } from './outcomes.ts'
+import { applyOutcomes, type TestResult } from './outcomes.ts'
 import { startWaiting } from './start.ts'
 import { failStuckRuns } from './stuck.ts'
 
@@ -66,7 +66,7 @@ async function requestedBy(file: string, pipeline: Awaited<ReturnType<typeof pip
 }
 
 /** What a first attempt that reads these files and archives them reports. */
-const archivingSuccess = (runId: RunId, landingFileIds: string[]) =>
+const archivingReport = (runId: RunId, landingFileIds: string[], tests: TestResult[] = []) =>
   applyOutcomes(
     opened.sql,
     [
@@ -77,7 +77,7 @@ const archivingSuccess = (runId: RunId, landingFileIds: string[]) =>
         kind: 'executed',
         testedCommit: null,
         rowsWritten: 0,
-        tests: [],
+        tests,
         landingFileIds,
         archivesLandingZones: true,
       },
@@ -182,18 +182,39 @@ test('a run that waits for its next attempt ends, too, when its upload is taken 
 })
 
 test('a success that archives leaves the objects to be moved, once per run; a file that another has taken stays its', async () => {
-  const file = await zoneWithFile('inputs')
+  const files = [await zoneWithFile('inputs'), await zoneWithFile('others')]
+  const zones = ['default.inputs', 'default.others']
   const runs = await Promise.all(
-    ['first', 'second'].map(async (name) => (await pipelineNamed(name, ['default.inputs'])).request()),
+    ['first', 'second'].map(async (name) => (await pipelineNamed(name, zones)).request()),
   )
   await start()
-  for (const runId of runs) await archivingSuccess(runId, [file])
-  expect(await opened.sql`select archived_by_run from landing_file where id = ${file}`).toEqual([
-    { archived_by_run: runs[0] },
-  ] as never)
+  for (const runId of runs) await archivingReport(runId, files)
+  expect(await opened.sql`select archived_by_run from landing_file where id = any(${files}::uuid[])`).toEqual(
+    [{ archived_by_run: runs[0] }, { archived_by_run: runs[0] }] as never,
+  )
   expect(await opened.sql`select kind, payload from outbox`).toEqual([
     { kind: 'archivedInputs', payload: { runId: runs[0] } },
   ] as never)
+})
+
+test('a run that its tests fail archives nothing', async () => {
+  const file = await zoneWithFile('refused')
+  const runId = await (await pipelineNamed('refuses', ['default.refused'])).request()
+  await start()
+  const failing: TestResult = {
+    name: 'none',
+    severity: 'error',
+    isPassed: false,
+    value: 1,
+    durationMs: 1,
+    error: null,
+  }
+  await archivingReport(runId, [file], [failing])
+  expect(await rowOf(runId)).toMatchObject({ status: 'failed' })
+  expect(await opened.sql`select archived_by_run from landing_file where id = ${file}`).toEqual([
+    { archived_by_run: null },
+  ] as never)
+  expect(await opened.sql`select kind from outbox where kind = 'archivedInputs'`).toHaveLength(0)
 })
 
 test('a success leaves files active that it was only given to read, and its log says so', async () => {
@@ -201,7 +222,7 @@ test('a success leaves files active that it was only given to read, and its log 
   const runId = await (await pipelineNamed('reads-both', ['default.own', 'default.lent'])).request()
   await start()
   await opened.sql`update run_file set may_archive = false where landing_file_id = ${lent}`
-  await archivingSuccess(runId, [own, lent])
+  await archivingReport(runId, [own, lent])
   const archived = await opened.sql`
     select id, archived_by_run from landing_file where id in (${own}, ${lent}) order by seq`
   expect(archived.map((row) => [row.id, row.archived_by_run])).toEqual([
