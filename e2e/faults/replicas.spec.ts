@@ -1,0 +1,168 @@
+// Two replicas of the API on one Postgres and one bucket: what is asked of either is done once, what one has written the other
+// reads, and one that dies in an upload leaves nothing that counts.
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from '@playwright/test'
+import postgres from 'postgres'
+import { startTestStore, type TestStore } from '../object-store.ts'
+import { type OwnService, startOwnService } from '../own-service.ts'
+import { holding, until } from './tree.ts'
+
+const FILES = 12
+const PIPELINES = 4
+
+test.setTimeout(120_000)
+test.describe.configure({ mode: 'serial' })
+
+let store: TestStore
+let replicas: [OwnService, OwnService]
+let databaseUrl: string
+let sql: postgres.Sql
+
+test.beforeAll(async () => {
+  store = await startTestStore()
+  const one = await startOwnService(store.env)
+  databaseUrl = (await registryOf(one)).database_url
+  const urlOf = (part: string) => new RegExp(`${part} +listening on (http://\\S+)`).exec(one.log())?.[1] ?? ''
+  const shared = { DATABASE_URL: databaseUrl, RUNNER_URLS: urlOf('runner'), QUERY_URLS: urlOf('query') }
+  replicas = [one, await startOwnService({ ...store.env, ...shared })]
+  sql = postgres(databaseUrl, { max: 2, onnotice: () => {} })
+})
+test.afterAll(async () => {
+  await sql?.end({ timeout: 1 })
+  await replicas?.[1].stop()
+  await replicas?.[0].stop()
+  await store?.stop()
+})
+
+async function registryOf({ dataDir }: OwnService) {
+  const registry = JSON.parse(await readFile(join(dataDir, 'run', 'processes.json'), 'utf8'))
+  return registry as { database_url: string; processes: { name: string; pid: number }[] }
+}
+
+const replica = (n: number) => replicas[n % 2] ?? replicas[0]
+
+async function call<Answer>(n: number, method: string, path: string, body?: object | FormData) {
+  const response = await fetch(`${replica(n).url}/api/v1${path}`, {
+    method,
+    ...(body instanceof FormData ? { body } : body && { body: JSON.stringify(body) }),
+    headers: body === undefined || body instanceof FormData ? {} : { 'content-type': 'application/json' },
+    signal: AbortSignal.timeout(20_000),
+  })
+  const text = await response.text()
+  return { status: response.status, body: (text === '' ? undefined : JSON.parse(text)) as Answer }
+}
+
+async function published(name: string, content: string, config?: string) {
+  const ref = { namespace: 'default', layer: 'gold', name }
+  expect((await call(0, 'POST', '/pipelines', ref)).status).toBe(201)
+  await call(1, 'PUT', `/files/default/pipelines/gold/${name}/pipeline.sql`, { content })
+  if (config) await call(0, 'PUT', `/files/default/pipelines/gold/${name}/config.yaml`, { content: config })
+  expect((await call(0, 'POST', `/pipelines/default/gold/${name}/publish`)).status).toBe(200)
+}
+
+function csv(n: number) {
+  const form = new FormData()
+  form.append('file', new Blob([`n\n${n}\n`], { type: 'text/csv' }), `file_${n}.csv`)
+  return form
+}
+
+async function outcomeOf(id: string, n: number) {
+  const { body } = await until(
+    () => call<{ status: string; error: string | null }>(n, 'GET', `/runs/${id}`),
+    ({ body }) => ['success', 'failed', 'cancelled'].includes(body.status),
+  )
+  return [body.status, body.error]
+}
+
+const succeeded = async (id: string, n: number) => expect(await outcomeOf(id, n)).toEqual(['success', null])
+
+async function run(pipeline: string, n: number) {
+  const request = { namespace: 'default', layer: 'gold', pipeline }
+  return (await call<{ run_id: string }>(n, 'POST', '/runs', request)).body.run_id
+}
+
+const rowsOf = async (n: number, query: string) =>
+  (await call<{ rows: unknown[] }>(n, 'POST', '/query', { sql: query })).body.rows
+
+test('files that arrive at both are read by one of two runs, each once', async () => {
+  expect((await call(0, 'POST', '/landing-zones', { namespace: 'default', name: 'drop' })).status).toBe(201)
+  const uploads = Array.from({ length: FILES }, (_, n) =>
+    call(n, 'POST', '/landing-zones/default/drop/files', csv(n)),
+  )
+  expect((await Promise.all(uploads)).map(({ status }) => status)).toEqual(Array(FILES).fill(201))
+  await published(
+    'counted',
+    `select sum(n)::bigint as total, count(*) as files from read_csv('{{ landing_zone("drop") }}')`,
+    'archive_landing_zones: true',
+  )
+  const ids = await Promise.all([0, 1].map((n) => run('counted', n)))
+  const outcomes = await Promise.all(ids.map((id, n) => outcomeOf(id, n + 1)))
+  expect(outcomes.sort()).toEqual([
+    ['failed', expect.stringContaining('landing zone drop has no files')],
+    ['success', null],
+  ])
+  const [archived] = await sql`
+    select count(*)::int as files, count(distinct archived_by_run)::int as by, count(archived_by_run)::int as archived
+    from landing_file`
+  expect(archived).toEqual({ files: FILES, by: 1, archived: FILES })
+})
+
+test('runs of both merge, each as one commit, and both see all of them', async () => {
+  const names = Array.from({ length: PIPELINES }, (_, n) => `merged_${n}`)
+  for (const name of names) await published(name, 'select range as n from range(100)')
+  const [before] = await sql`select number::int as number from lake_ref where name = 'main'`
+  const ids = await Promise.all(names.flatMap((name) => [0, 1].map((n) => run(name, n))))
+  await Promise.all(ids.map((id, n) => succeeded(id, n + 1)))
+  const [after] = await sql`select number::int as number from lake_ref where name = 'main'`
+  const [merges] =
+    await sql`select count(distinct merged_commit)::int as count from run where id = any(${ids}::uuid[])`
+  expect([after?.number - before?.number, merges?.count]).toEqual([ids.length, ids.length])
+  for (const n of [0, 1])
+    for (const name of names)
+      expect(await rowsOf(n, `select count(*)::int as rows from gold.${name}`)).toEqual([{ rows: 100 }])
+})
+
+test('one that is killed amid an upload leaves no file, and takes the next one when it is back', async () => {
+  const held = holding(postgres(databaseUrl, { max: 1 }), 'lock table landing_file in exclusive mode')
+  await held.taken
+  const [known] = await sql`select count(*)::int as files from landing_file`
+  // The bytes are there, and the row is not yet.
+  const cut = call(1, 'POST', '/landing-zones/default/drop/files', csv(100)).catch(() => 'cut off')
+  await until(
+    () => sql`
+      select 1 from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock' and query like '%landing_file%'`,
+    (rows) => rows.length > 0,
+  )
+  const { processes } = await registryOf(replica(1))
+  process.kill(processes.find(({ name }) => name === 'api')?.pid ?? 0, 'SIGKILL')
+  expect(await cut).toBe('cut off')
+  await held.release()
+  expect(await sql`select count(*)::int as files from landing_file`).toEqual([known] as never)
+  // The other goes on meanwhile.
+  await succeeded(await run('merged_0', 0), 0)
+  await until(
+    () => call(1, 'POST', '/landing-zones/default/drop/files', csv(101)),
+    ({ status }) => status === 201,
+  )
+  const listed = await call<{ files: { filename: string }[] }>(0, 'GET', '/landing-zones/default/drop/files')
+  expect(listed.body.files.map(({ filename }) => filename.replace(/^\d+_\d+_/, ''))).toEqual(['file_101.csv'])
+})
+
+test('both clear up at once: what is old goes, and the tables stay readable by both', async () => {
+  await sql`update lake_commit set created_at = created_at - interval '60 days'`
+  await sql`update lake_ref set closed_at = closed_at - interval '60 days' where closed_at is not null`
+  const ticks = await Promise.all(
+    [0, 1].map((n) => call<{ failures: unknown[] }>(n, 'POST', '/admin/retention/run')),
+  )
+  expect(ticks.map(({ status, body }) => [status, body.failures])).toEqual([
+    [202, []],
+    [202, []],
+  ])
+  const [past] = await sql`select count(*)::int as entries from main_entry where to_commit is not null`
+  expect(past).toEqual({ entries: 0 })
+  for (const n of [0, 1])
+    expect(await rowsOf(n, 'select count(*)::int as rows from gold.merged_0')).toEqual([{ rows: 100 }])
+  await succeeded(await run('merged_0', 1), 0)
+})
