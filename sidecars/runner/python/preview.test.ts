@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { readdir } from 'node:fs/promises'
+import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Client, Code, ConnectError, createClient } from '@connectrpc/connect'
 import { createConnectTransport } from '@connectrpc/connect-web'
@@ -17,14 +17,19 @@ const described = describe.skipIf((await stepsHere()).length === 0)
 let service: TestService
 let runner: RunnerProcess
 let client: Client<typeof QueryService>
+/** Where interpreters work that walk there as another user; the suite's own directory is closed to others. */
+let walkable: string
 beforeAll(async () => {
   service = await openTestService()
-  runner = await startRunner({ RUNNER_CONCURRENCY: '1', PYTHON_TIMEOUT: '1' })
+  walkable = await mkdtemp('/tmp/sluice-walkable-')
+  await chmod(walkable, 0o711)
+  runner = await startRunner({ RUNNER_CONCURRENCY: '1', PYTHON_TIMEOUT: '1', TMPDIR: walkable })
   client = createClient(QueryService, createConnectTransport({ baseUrl: runner.url, useBinaryFormat: true }))
 })
 afterAll(async () => {
   await runner.stop()
   await service.close()
+  await rm(walkable, { recursive: true })
 })
 
 const table: TableName = { namespace: 'default', layer: 'silver', name: 'previewed' }
@@ -68,10 +73,11 @@ async function refusalOf(source: string, more: More = {}) {
   return { code: error.code, message: error.rawMessage }
 }
 
-const WORKPLACES = async () =>
-  (await readdir(join(runner.scratchDir, 'python'), { recursive: true })).filter((path) =>
-    path.endsWith('pipeline.py'),
-  )
+async function workplaces() {
+  const roots = [join(runner.scratchDir, 'python'), walkable]
+  const paths = await Promise.all(roots.map((root) => readdir(root, { recursive: true })))
+  return paths.flat().filter((path) => path.endsWith('pipeline.py'))
+}
 
 described('a preview of a pipeline in Python', () => {
   test('gives the first rows, the count of all, what it said, and how the rows came to be', async () => {
@@ -107,7 +113,7 @@ result = [{"id": n, "name": f"n{n}"} for n in range(250)]
       '250 rows in N',
       'preview done in N: nothing was written',
     ])
-    expect(await WORKPLACES()).toEqual([])
+    expect(await workplaces()).toEqual([])
   })
 
   test('reads main and its own table, by names in quotes and others, and writes nothing', async () => {
@@ -188,7 +194,7 @@ result = sql(f"select * from read_csv_auto('{files}')")`,
     await refused('import os; os._exit(1)', /the Python process is gone/)
     await refused('x = bytearray(1 << 40)', /MemoryError/)
     await refused('import time; time.sleep(9)', /longer than 1 s, the time limit/)
-    expect(await WORKPLACES()).toEqual([])
+    expect(await workplaces()).toEqual([])
   })
 
   test('keeps a thousand of the lines it says', async () => {
@@ -202,13 +208,13 @@ result = sql(f"select * from read_csv_auto('{files}')")`,
     const hanging = callers.map(({ signal }) =>
       preview('import time\ntime.sleep(50)\nresult = [{"a": 1}]', { signal }).catch((error) => error),
     )
-    while ((await WORKPLACES()).length < 2) await Bun.sleep(5)
+    while ((await workplaces()).length < 2) await Bun.sleep(5)
     expect((await preview('select 1 as a', { type: 'sql' })).rows).toEqual([[1]])
     const submit = await service.attempt({ ...table, name: 'beside' }, { 'pipeline.sql': 'select 1 as a' })
     expect((await runToEnd(runner.client, submit)).facts.status).toBe(RunStatus.COMPLETED)
     for (const caller of callers) caller.abort()
     await Promise.all(hanging)
-    while ((await WORKPLACES()).length > 0) await Bun.sleep(5)
+    while ((await workplaces()).length > 0) await Bun.sleep(5)
     expect((await preview('result = [{"a": 1}]')).rows).toEqual([[1]])
   })
 })
