@@ -73,11 +73,11 @@ export function makeAccess({ sql, tokens, clock, sight }: AccessDeps) {
       return { view: { commit: branch.base, branch: branch.name }, own: { claims, branch }, seen }
     },
 
-    /** What a commit of one table needs to know of its branch, in one question. */
-    async writer(request: Request, warehouse: string, table: TableName): Promise<Writer> {
+    /** What a commit of one table needs to know of its branch, in one question. Who has no token learns nothing of names. */
+    async writer(request: Request, warehouse: string, tableNamed: () => TableName): Promise<Writer> {
       const claims = claimsFor(request, warehouse)
       if (claims.kind === 'read') throw forbidden('main is only moved by merging a branch')
-      const found = await findBranchOf(sql, claims.branch, table)
+      const found = await findBranchOf(sql, claims.branch, tableNamed())
       if (found === null) throw noSuch(`branch ${claims.branch}`)
       return { claims, ...found }
     },

@@ -168,6 +168,19 @@ test('a token opens its own warehouse only', async () => {
   }
 })
 
+test('who has no valid token is told so whatever the path names, and nothing of the names', async () => {
+  const attempt = await catalog.attempt(tableNamed('hidden'))
+  const warehouse = encodeURIComponent(`sluice@${attempt.branch}`)
+  const under = `/catalog/v1/${warehouse}/namespaces`
+  const asked = (method: string, path: string, token: string | null) =>
+    catalog.fetch(`${under}${path}`, token, { method, ...(method === 'POST' ? { body: '{}' } : {}) })
+  for (const table of ['/default/tables/a', '/default%1Fgold/tables/hidden', '/%00/tables/%00'])
+    for (const method of ['GET', 'HEAD', 'POST'])
+      for (const token of [null, `${attempt.token}x`])
+        expect([method, table, (await asked(method, table, token)).status]).toEqual([method, table, 401])
+  expect((await asked('POST', '/default/tables/a', attempt.token)).status).toBe(404)
+})
+
 test('what a commit names must be in the directory of its table', async () => {
   const attempt = await catalog.attempt(tableNamed('placed'))
   const { metadata } = await attempt.write('select 1 as a', 'append')

@@ -82,9 +82,8 @@ export const icebergRoutes = (catalog: CatalogService, access: Access, log: Log)
     .post(
       '/:namespace/tables/:table',
       async ({ request, params }) => {
-        const table = tableOf(params)
-        const writer = await access.writer(request, params.prefix, table)
-        const committed = await catalog.commit(writer, table, await bodyOf(request))
+        const writer = await access.writer(request, params.prefix, () => tableOf(params))
+        const committed = await catalog.commit(writer, tableOf(params), await bodyOf(request))
         return request.headers.get('prefer') === BRIEF ? briefResponse(committed) : tableResponse(committed)
       },
       { parse: 'none' },
