@@ -43,6 +43,11 @@ export const COVERAGE: Section[] = [
         test: 'conventions.spec.ts › a JSON body over 1 MiB is 413, however it is sent',
       },
       {
+        id: 'convention.link-length',
+        text: 'Link is never longer than proxies let through',
+        test: 'lists.spec.ts › links of a list are as long as proxies let through, however long its filter',
+      },
+      {
         id: 'convention.page',
         text: 'limit defaults to 50 and is at most 200, offset defaults to 0',
         test: 'conventions.spec.ts › a page is bounded: too large is clamped, nonsense is the default',

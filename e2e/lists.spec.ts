@@ -182,3 +182,20 @@ async function read(request: APIRequestContext, { key }: List, url: string) {
   expect(new Set(items).size).toBe(items.length)
   return { items, total: key === undefined ? undefined : (body.total as number), links }
 }
+
+test('links of a list are as long as proxies let through, however long its filter', async ({ request }) => {
+  const namespace = await newNamespace(request)
+  await times((n) => writeFile(request, `${namespace}/notes/${n}.md`, 'a note'), 3)
+  const relsWith = async (excluded: number) => {
+    const url = `/api/v1/files?prefix=${namespace}/notes/&limit=1&exclude=${'x'.repeat(excluded)}`
+    const response = await request.get(url)
+    expect(response.status()).toBe(200)
+    expect(((await response.json()) as { files: unknown[] }).files).toHaveLength(1)
+    const { link = '' } = response.headers()
+    expect(link.length).toBeLessThanOrEqual(3_072)
+    return [...link.matchAll(/rel="(\w+)"/g)].map(([, rel]) => rel)
+  }
+  expect(await relsWith(10)).toEqual(['first', 'next', 'last'])
+  expect(await relsWith(2_000)).toEqual(['next'])
+  expect(await relsWith(6_000)).toEqual([])
+})
