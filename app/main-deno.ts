@@ -8,7 +8,7 @@ import { runProcess } from './process.ts'
 declare const Deno: {
   serve(
     options: { hostname: string; port: number; onListen(): void; automaticCompression?: boolean },
-    fetch: (request: Request, info: { remoteAddr: { hostname?: string } }) => Promise<Response>,
+    fetch: (request: Request, info: { remoteAddr: { hostname?: string } }) => Response | Promise<Response>,
   ): { shutdown(): Promise<void>; finished: Promise<void> }
 }
 

@@ -70,10 +70,10 @@ export interface AppParts {
 
 export interface App {
   /**
-   * Answers every request and never rejects. Any server will do: `Bun.serve({ fetch: (request) => app.fetch(request) })`.
+   * Answers every request and neither throws nor rejects. Any server will do: `Bun.serve({ fetch: (request) => app.fetch(request) })`.
    * One that knows who is at the other end of the connection says so with `peer`.
    */
-  fetch(request: Request, peer?: Peer): Promise<Response>
+  fetch(request: Request, peer?: Peer): Response | Promise<Response>
 }
 
 export function buildApp(parts: AppParts): App {

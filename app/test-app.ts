@@ -59,7 +59,7 @@ export function testApp(
 }
 
 /** A request to an app under test; a plain object is sent as JSON. */
-export function requestTo(
+export async function requestTo(
   app: App,
   method: string,
   path: string,
@@ -67,7 +67,7 @@ export function requestTo(
   headers: Record<string, string> = {},
 ): Promise<Response> {
   const isPlain = body !== undefined && Object.getPrototypeOf(body) === Object.prototype
-  return app.fetch(
+  return await app.fetch(
     new Request(`http://sluice.test${path}`, {
       method,
       body: isPlain ? JSON.stringify(body) : (body as BodyInit | undefined),

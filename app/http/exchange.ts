@@ -60,16 +60,23 @@ export function exchangeOf(request: Request): Exchange {
 /** What the caller of a request may see. */
 export const visibleTo = (request: Request): Promise<Visible> => exchangeOf(request).access.visible()
 
-/** The handler of all requests. It answers always, and never throws. */
-export function makeFetch(deps: ExchangeDeps): (request: Request, peer?: Peer) => Promise<Response> {
-  return async (request, peer = NOBODY) => {
+/** The handler of all requests. It answers always, and never throws; no promise where nobody has to be waited for. */
+export function makeFetch(
+  deps: ExchangeDeps,
+): (request: Request, peer?: Peer) => Response | Promise<Response> {
+  return (request, peer = NOBODY) => {
     const began = deps.clock.elapsed()
     const requestId = requestIdIn(request.headers) ?? deps.newId()
     const target = targetOf(request.url)
     const route = deps.routes.find(request.method, target.path)
-    const isConstant = route !== null && route.constant !== null
     // A probe, thousands of which may come in a second: the same for all, and nothing about it is asked or recorded.
-    if (isConstant && route.access === 'open' && request.method === 'GET' && target.query === '')
+    if (
+      route !== null &&
+      route.constant !== null &&
+      route.access === 'open' &&
+      request.method === 'GET' &&
+      target.query === ''
+    )
       return finished(deps, {
         request,
         requestId,
@@ -77,28 +84,37 @@ export function makeFetch(deps: ExchangeDeps): (request: Request, peer?: Peer) =
         response: new Response(route.constant, CONSTANT),
         began,
       })
-    // Whoever is answered later may be gone by then, and its address with it.
-    const address = deps.clientAddress(request, peer)
-    const client = () => address
-    const arrival: Arrival = { request, requestId, target, route, identity: null, allowance: null, client }
-    // What is always the same asks nobody.
-    const answered = isConstant
-      ? answer(deps, arrival)
-      : inTrace(
-          () => traceOf(request.headers, requestId),
-          () => answer(deps, arrival),
-        )
-    const { response, failure } = answered instanceof Promise ? await answered : answered
-    deps.audit({
-      method: request.method,
-      path: target.path,
-      userId: arrival.identity?.userId ?? '',
-      ip: client,
-    })
-    if (failure !== undefined || !isConstant) setCommonHeaders(response.headers)
-    if (arrival.allowance !== null) tellAllowance(response.headers, arrival.allowance)
-    return finished(deps, { request, requestId, route, response, failure, began })
+    return exchanged(deps, { request, requestId, target, route, began }, peer)
   }
+}
+
+async function exchanged(
+  deps: ExchangeDeps,
+  { request, requestId, target, route, began }: Found & Pick<Outcome, 'began'>,
+  peer: Peer,
+): Promise<Response> {
+  const isConstant = route !== null && route.constant !== null
+  // Whoever is answered later may be gone by then, and its address with it.
+  const address = deps.clientAddress(request, peer)
+  const client = () => address
+  const arrival: Arrival = { request, requestId, target, route, identity: null, allowance: null, client }
+  // What is always the same asks nobody.
+  const answered = isConstant
+    ? answer(deps, arrival)
+    : inTrace(
+        () => traceOf(request.headers, requestId),
+        () => answer(deps, arrival),
+      )
+  const { response, failure } = answered instanceof Promise ? await answered : answered
+  deps.audit({
+    method: request.method,
+    path: target.path,
+    userId: arrival.identity?.userId ?? '',
+    ip: client,
+  })
+  if (failure !== undefined || !isConstant) setCommonHeaders(response.headers)
+  if (arrival.allowance !== null) tellAllowance(response.headers, arrival.allowance)
+  return finished(deps, { request, requestId, route, response, failure, began })
 }
 
 /** What every answer has, and what is told of it. */
@@ -113,11 +129,14 @@ function finished(deps: ExchangeDeps, outcome: Outcome): Response {
 /** The server did not say who is at the other end. */
 const NOBODY: Peer = { address: null }
 
-interface Arrival {
+interface Found {
   request: Request
   requestId: string
   target: ReturnType<typeof targetOf>
   route: Route | null
+}
+
+interface Arrival extends Found {
   /** Null until it is known, and for who may not come in. */
   identity: Identity | null
   /** Of the client's bucket, where requests are counted. */

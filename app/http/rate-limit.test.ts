@@ -114,12 +114,10 @@ describe('requests', () => {
   })
 
   test('are counted by who asks: another address, or another key, has its own', async () => {
-    const from = (app: ReturnType<typeof appOf>, address: string, key?: string) =>
-      app
-        .fetch(new Request('http://x.test/api/v1/things', { headers: key ? { 'x-api-key': key } : {} }), {
-          address,
-        })
-        .then(({ status }) => status)
+    const from = async (app: ReturnType<typeof appOf>, address: string, key?: string) => {
+      const headers: Record<string, string> = key ? { 'x-api-key': key } : {}
+      return (await app.fetch(new Request('http://x.test/api/v1/things', { headers }), { address })).status
+    }
     const rateLimit = { perSecond: 0.001, burst: 1 }
     const open = appOf({ rateLimit })
     expect([await from(open, '203.0.113.7'), await from(open, '203.0.113.7')]).toEqual([200, 429])
