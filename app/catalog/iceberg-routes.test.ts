@@ -174,7 +174,7 @@ test('who has no valid token is told so whatever the path names, and nothing of 
   const under = `/catalog/v1/${warehouse}/namespaces`
   const asked = (method: string, path: string, token: string | null) =>
     catalog.fetch(`${under}${path}`, token, { method, ...(method === 'POST' ? { body: '{}' } : {}) })
-  for (const table of ['/default/tables/a', '/default%1Fgold/tables/hidden', '/%00/tables/%00'])
+  for (const table of ['/default/tables/a', '/default%1Fgold/tables/hidden', '/%20/tables/%20'])
     for (const method of ['GET', 'HEAD', 'POST'])
       for (const token of [null, `${attempt.token}x`])
         expect([method, table, (await asked(method, table, token)).status]).toEqual([method, table, 401])
