@@ -124,12 +124,26 @@ test('a leader that stops is followed at once, however long its lease', async ()
 test('a thread started in the place of one that ended takes over at once, and keeps what it took', async () => {
   const old = start('process', { leaseMs: HOUR, renewMs: 5 })
   await leads('process')
+  await until(async () => old.isLeading(), Boolean)
+  // It is over for the old one before the young one comes: the two would take it from each other in turns otherwise.
+  await opened.sql`update leader set epoch = 2`
+  await until(
+    async () => old.changes,
+    (changes) => changes.length === 2,
+  )
   const young = start('process', { leaseMs: HOUR, renewMs: 5 })
   await until(async () => young.isLeading(), Boolean)
-  const epoch = (await leader())?.epoch
-  expect(await old.write(async () => 'wrote')).toBeNull()
+  // On the connection that takes the place of the one that was ended, the old one asks again and again.
+  await until(
+    () => opened.sql`
+      select 1 from pg_stat_activity where application_name = 'sluice test process' and datname = current_database()
+        and pid <> (select backend_pid from leader where role = 'test') and query like '%has_expired%' and state = 'idle'`,
+    (rows) => rows.length === 1,
+  )
   expect(await young.write(async () => 'wrote')).toBe('wrote')
-  expect((await leader())?.epoch).toBe(epoch)
+  expect(await old.write(async () => 'wrote')).toBeNull()
+  expect((await leader())?.epoch).toBe(3)
+  expect([old.changes, young.changes]).toEqual([[true, false], [true]])
 })
 
 test('a leader whose epoch is over writes nothing, though its connection and its clock are good', async () => {
@@ -142,6 +156,44 @@ test('a leader whose epoch is over writes nothing, though its connection and its
   expect(await firings()).toBe(0)
   expect(one.isLeading()).toBe(false)
   expect(one.changes).toEqual([true, false])
+})
+
+test('a leader whose connection ends when it has just been told that its epoch is over loses it once', async () => {
+  const one = start('one', { leaseMs: HOUR, renewMs: HOUR })
+  const { backend_pid } = await leads('one')
+  await until(async () => one.isLeading(), Boolean)
+  await opened.sql`update leader set epoch = epoch + 1, holder = 'two', until = clock_timestamp() + interval '1 h'`
+  const written = one.write(async (tx) => {
+    await tx`select pg_terminate_backend(${backend_pid})`
+  })
+  await Promise.allSettled([written])
+  expect(one.changes).toEqual([true, false])
+})
+
+test('a challenger that is outrun keeps the way free for whoever comes next', async () => {
+  await opened.sql`
+    insert into leader (role, holder, backend_pid, epoch, until) values ('test', 'gone', 0, 7, clock_timestamp())`
+  const late = await opened.sql.begin(async (tx) => {
+    await tx`select from leader where role = 'test' for update`
+    const challenger = start('late', { leaseMs: HOUR, renewMs: HOUR })
+    await until(
+      () => opened.sql`
+        select 1 from pg_stat_activity where application_name = 'sluice test late' and wait_event_type = 'Lock'`,
+      (rows) => rows.length === 1,
+    )
+    await tx`update leader set epoch = 8, holder = 'first' where role = 'test'`
+    return challenger
+  })
+  // Nothing is written by a challenger that has not won, and it holds nothing once its turn is over.
+  await until(
+    () => opened.sql`
+      select 1 from pg_stat_activity where application_name = 'sluice test late' and state = 'idle' and query = 'commit'`,
+    (rows) => rows.length === 1,
+  )
+  const next = start('next', { leaseMs: HOUR, renewMs: HOUR })
+  await until(async () => next.isLeading(), Boolean)
+  expect(late.changes).toEqual([])
+  expect(await leader()).toMatchObject({ holder: 'next', epoch: 9 })
 })
 
 test('another epoch cannot begin while a transaction of this one is open, and after it nothing is written', async () => {

@@ -250,6 +250,13 @@ describe('log lines', () => {
     expect(await logs()).toBe(1)
   })
 
+  test('lines go by the database’s clock, though the clock that made the id of their run was ahead of it', async () => {
+    const [halfAnHour, cutoff] = [1_800_000, Date.now() - 30 * 86_400_000]
+    await sql`insert into run_log (run_id, seq, at, level, message)
+      values (${firstIdAt(cutoff + halfAnHour)}, 1, ${new Date(cutoff - halfAnHour)}, 'info', 'old')`
+    expect(await logs()).toBe(1)
+  })
+
   test('more lines than a batch holds go in one tick', async () => {
     const { add } = await somePipeline()
     const ids = await add(3, 'failed', 31, BATCH_ROWS)

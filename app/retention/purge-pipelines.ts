@@ -55,7 +55,7 @@ async function purge(reaping: Reaping, pipeline: DeletedPipeline): Promise<void>
   await inBatches(reaping, async (tx) => {
     // Versions, triggers, schedules and overrides go with it. A run that somebody had locked keeps it for the next tick.
     const { count } = await tx`
-      delete from pipeline p where p.id = ${pipeline.id} and p.deleted_at is not null
+      delete from pipeline p where p.id = ${pipeline.id}
         and not exists (select from run r where r.pipeline_id = p.id)`
     reaping.reaped.pipelinesPurged += count
     return false

@@ -3,7 +3,7 @@ import { directObjects } from '../../workers/object-calls.ts'
 import type { ObjectVersion } from '../objects/port.ts'
 import { bytes, openParts, type Parts } from '../pipelines/test-parts.ts'
 import { purgeDeletedPipelines, removableVersions } from './purge-pipelines.ts'
-import { addRuns, reapingNow, rowsOf } from './test-rows.ts'
+import { addRuns, reapingNow, rowsOf, runsLeft } from './test-rows.ts'
 
 setDefaultTimeout(60_000)
 let parts: Parts
@@ -94,6 +94,26 @@ describe('a deleted pipeline', () => {
     expect((await versions()).length).toBeGreaterThan(0)
     await parts.sql`update run set status = 'cancelled' where id = ${run}`
     expect(await tick()).toMatchObject({ pipelinesPurged: 1 })
+  })
+
+  test('stays while somebody has a run of it locked, and goes with it by a later tick', async () => {
+    const { id, ref, service } = await somePipeline()
+    await service.remove(ref)
+    const runs = await addRuns(parts.sql, {
+      pipelineId: id,
+      pipeline: ref,
+      count: 3,
+      status: 'failed',
+      daysAgo: 1,
+    })
+    await deletedFor(id, 31)
+    await parts.sql.begin(async (tx) => {
+      await tx`select from run where id = ${runs[1] ?? ''} for update`
+      expect(await tick()).toMatchObject({ pipelinesPurged: 0, runsPruned: 2 })
+    })
+    expect(await isThere(id)).toBe(true)
+    expect(await runsLeft(parts.sql, runs)).toEqual([runs[1] ?? ''])
+    expect(await tick()).toMatchObject({ pipelinesPurged: 1, runsPruned: 1 })
   })
 
   test('whose name is in use again leaves the new one everything: what it sees, pinned, and its runs pinned', async () => {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
 import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { RUN_MACHINE_VERSION } from '../../machines/run.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { newId, type RunId } from '../ids.ts'
 import { applyOutcomes, type TestResult } from './outcomes.ts'
@@ -276,6 +277,17 @@ test('stuck runs are failed in batches, each once; one that waits for its next a
   expect(batches.map((ids) => ids.length)).toEqual([2, 1, 0])
   expect(batches.flat().sort()).toEqual(stuck.toSorted())
   expect(await rowOf(first)).toMatchObject({ status: 'failed', waiting: false })
+})
+
+test('a stuck run whose machine is newer than ours is left to the replica that knows it, and is in nobody’s way', async () => {
+  const [newer, ours] = [
+    await runningSince(await pipelineNamed('newer'), 10),
+    await runningSince(await pipelineNamed('ours'), 10),
+  ]
+  await opened.sql`update run set machine_version = ${RUN_MACHINE_VERSION + 1} where id = ${newer}`
+  const { ids } = await opened.sql.begin((tx) => failStuckRuns(tx, { timeoutMinutes: 5, limit: 1 }))
+  expect(ids).toEqual([ours])
+  expect(await rowOf(newer)).toMatchObject({ status: 'running' })
 })
 
 test('a run that was asked for while its pipeline was deleted is cancelled when it would be started', async () => {
