@@ -11,7 +11,7 @@ import {
 import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { EngineError, engineError, mapped } from '../../lake/engine/error.ts'
-import { type Engine, type PreparedEngine, prepareEngine } from '../../lake/engine/instance.ts'
+import { type Column, type Engine, type PreparedEngine, prepareEngine } from '../../lake/engine/instance.ts'
 import { nextChunk } from '../../lake/engine/rows.ts'
 import { checkNoActing, StatementRefused } from '../../lake/engine/statement.ts'
 import { isTraceless, type TableName } from '../../lake/engine/traceless.ts'
@@ -95,7 +95,10 @@ export class EngineInstance {
     refuseParameters(statement)
     refuseTwins(namesOf(statement))
     await this.#open.run(`CREATE TEMP VIEW ${RESULT} AS ${sql}`)
-    return this.#open.describe(`FROM ${RESULT}`)
+    const columns = columnsOf(statement)
+    // What has no type of its own, alone or within others, gets one from the view.
+    const isCertain = columns.every(({ type }) => PLAIN_TYPE.test(type))
+    return isCertain ? columns : this.#open.describe(`FROM ${RESULT}`)
   }
 
   async relate({ name, sql, params }: Input<'relate'>): Promise<AnswerOf<'relate'>> {
@@ -357,8 +360,15 @@ async function profileAt(path: string): Promise<string> {
   }
 }
 
-const columnsOf = (result: DuckDBResult) =>
-  result.columnNames().map((name, column) => ({ name, type: typeName(result.columnType(column)) }))
+/** The engine describes a view of them in the same words, in a statement of its own. */
+const PLAIN_TYPE =
+  /^(?:BOOLEAN|U?(?:TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|FLOAT|DOUBLE|DECIMAL\(\d+,\d+\)|VARCHAR|BLOB|UUID|DATE|TIME|TIMESTAMP(?: WITH TIME ZONE)?)$/
+
+const columnsOf = (of: DuckDBResult | DuckDBPreparedStatement): Column[] =>
+  namesOf(of).map((name, column) => ({ name, type: typeName(of.columnType(column)) }))
+
+const namesOf = (of: DuckDBResult | DuckDBPreparedStatement): string[] =>
+  Array.from({ length: of.columnCount }, (_, column) => of.columnName(column))
 
 /** Without the semicolons and blanks it ends with. */
 function withoutEnd(sql: string): string {
@@ -373,9 +383,6 @@ function columnsOfList(result: DuckDBResult, column: number) {
   const { entryNames, entryTypes } = type.valueType
   return entryTypes.map((entryType, index) => ({ name: entryNames[index] ?? '', type: typeName(entryType) }))
 }
-
-const namesOf = (statement: DuckDBPreparedStatement): string[] =>
-  Array.from({ length: statement.columnCount }, (_, column) => statement.columnName(column))
 
 /** Whether a tree is of one SELECT without parameters. What it cannot tell is not plain. */
 const isPlainSelect = (tree: string): boolean =>

@@ -41,8 +41,8 @@ export const limits = {
   previewBytes: 16 * MIB,
   /** An instance that has done its work closes in 2 ms. */
   closeMs: 2_000,
-  /** Runs of one engine process: what its libraries leak stays small. */
-  runsPerEngine: 200,
+  /** Runs of one engine process: what its libraries leak stays small, and what a start takes, 0.4 s, is shared by many. */
+  runsPerEngine: 1_000,
   /** Texts of a run, and files of its tables, that an instance which is kept looks at: a fresh one costs less than more of them. */
   keptCharacters: 65_536,
   keptFiles: 64,

@@ -1,0 +1,36 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { EngineInstance } from './engine-instance.ts'
+
+let directory: string
+let instance: EngineInstance
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'sluice-instance-'))
+  const size = { threads: 1, memoryLimitBytes: 100_000_000, tempLimitBytes: 1_000_000 }
+  instance = await EngineInstance.prepare(size)
+  await instance.open({ tempDirectory: directory, allowedDirectories: [], allowedPaths: [], tables: [] })
+})
+afterAll(async () => {
+  instance.close()
+  await rm(directory, { recursive: true })
+})
+
+test.each([
+  "select 1 as a, 'x' as b, true as c, 1.5 as d, 2.0::float as e, 1e3 as f, 7::utinyint as g, 3::hugeint as h",
+  "select date '2026-01-01' as a, now() as b, now()::timestamp as c, time '10:00' as d, interval 1 day as e",
+  "select now()::timestamp::timestamp_ns as a, now()::timestamp_s as b, '10:00+02'::timetz as c",
+  "select uuid() as a, 'a'::blob as b, '101'::bit as c, '{}'::json as d, 'x'::enum('x', 'y') as e",
+  'select null as a, [null] as b, {x: null} as c, map {1: null} as d, [] as e',
+  'select [1, 2] as a, {x: 1, "y z": \'b\'} as b, [1, 2]::integer[2] as c, union_value(k := 1) as d',
+  'select 1 as select_, 2 as "a b", 3, \'x\' collate nocase as c, 12345678901234567890 as d, 1::varint as e',
+  'select sum(x) as a, avg(x) as b, count(*) as c, max(x) as d from range(3) t(x)',
+])('a result has the columns that the engine says a view of it has: %s', async (sql) => {
+  const columns = await instance.define({ sql })
+  const described = await instance.query({ sql: 'describe from sluice_result' })
+  expect(columns.map(({ name, type }) => [name, type])).toEqual(
+    described.map(([name, type]) => [name ?? '', type ?? '']),
+  )
+  await instance.show({ tables: [] })
+})
