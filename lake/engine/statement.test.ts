@@ -97,6 +97,13 @@ describe('every table is found', () => {
     ['SELECT list_transform([1], x -> (SELECT y FROM a))', ['a']],
     ['SELECT * FROM a ASOF JOIN b USING (t) POSITIONAL JOIN c', ['a', 'b', 'c']],
     ['WITH RECURSIVE r AS (FROM a UNION FROM r, b) FROM r', ['a', 'b']],
+    // What a recursive query begins with does not see itself, and the engine looks for a table or a file
+    ['WITH RECURSIVE r AS (FROM r UNION FROM r, b) FROM r', ['b', 'r']],
+    ['WITH RECURSIVE r AS (FROM a JOIN (SELECT (FROM r)) ON true UNION ALL FROM b) FROM r', ['a', 'b', 'r']],
+    ['WITH r AS (FROM a), b AS (WITH RECURSIVE r AS (FROM r UNION FROM r) FROM r) FROM b', ['a']],
+    // Nor are letters alike to it that are to Unicode, such as the sign of Kelvin
+    ['WITH "\u212A" AS (SELECT 1) FROM k', ['k']],
+    ['WITH k AS (SELECT 1) FROM K, "\u212A"', ['\u212A']],
   ])('%j', async (sql, tables) => expect((await tablesOf(sql)).toSorted()).toEqual(tables.toSorted()))
 })
 
@@ -127,6 +134,11 @@ describe('what is hostile is refused', () => {
     ["SUMMARIZE 'x.csv'", 'there is no table x.csv'],
     ['WITH "x.csv" AS (FROM "y.csv") FROM "x.csv"', 'there is no table y.csv'],
     ['WITH a AS (FROM "x.csv"), "x.csv" AS (SELECT 1) FROM a', 'there is no table x.csv'],
+    ['WITH RECURSIVE "*.csv" AS (FROM "*.csv" UNION ALL SELECT 1) FROM "*.csv"', 'there is no table *.csv'],
+    [
+      'WITH RECURSIVE duckdb_views AS (FROM duckdb_views UNION FROM duckdb_views) FROM duckdb_views',
+      'duckdb_views',
+    ],
     // SQL in texts
     ["FROM query('COPY (SELECT 1) TO ''/x''')", 'query()'],
     ["FROM query_table('/etc/passwd')", 'query_table()'],

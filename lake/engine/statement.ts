@@ -244,9 +244,12 @@ const lineAt = (sql: string, byte: number): number =>
 type Scope = { name: string; outer: Scope } | undefined
 
 const isInScope = (scope: Scope, name: string): boolean => {
-  for (let at = scope; at !== undefined; at = at.outer) if (at.name === name.toLowerCase()) return true
+  for (let at = scope; at !== undefined; at = at.outer) if (at.name === foldName(name)) return true
   return false
 }
+
+/** As the engine compares names: letters beyond ASCII, like the sign of Kelvin, are themselves alone. */
+export const foldName = (name: string): string => name.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
 
 /** Where a tree names what it reads from. */
 const FROM_KEYS = ['from_table', 'left', 'right', 'source'] as const
@@ -277,34 +280,37 @@ function readTree(
     }
     if (!isObject(node)) continue
     if (isObject(node.cte_map)) {
-      for (const { name, query, isRecursive } of ctesOf(node.cte_map)) {
-        const inner: Scope = { name, outer: scope }
-        open.push({ node: query, scope: isRecursive ? inner : scope })
-        scope = inner
+      for (const { name, query } of ctesOf(node.cte_map)) {
+        open.push({ node: query, scope })
+        scope = { name, outer: scope }
       }
     }
     if (node.type === 'BASE_TABLE') {
       const table = referenceOf(node)
       const isCte = table.catalog === '' && table.schema === '' && isInScope(scope, table.name)
       if (isInformation(table)) listsTables = true
-      else if (!isCte) tables.set(nameOf(table).toLowerCase(), table)
+      else if (!isCte) tables.set(foldName(nameOf(table)), table)
     } else if (node.type === 'SHOW_REF' && !isObject(node.query)) {
       checkListing(node)
       listsTables = true
     } else checkNode(node)
     if (textOf(node.function_name) !== '') functions.add(textOf(node.function_name).toLowerCase())
-    for (const [key, child] of Object.entries(node)) if (key !== 'cte_map') open.push({ node: child, scope })
+    for (const [key, child] of Object.entries(node)) {
+      if (key === 'cte_map') continue
+      // What a recursive query begins with does not see itself: the name means a table there, or a file.
+      const seesItself = node.type === 'RECURSIVE_CTE_NODE' && key === 'right'
+      open.push({
+        node: child,
+        scope: seesItself ? { name: foldName(textOf(node.cte_name)), outer: scope } : scope,
+      })
+    }
   }
   return { tables: [...tables.values()], listsTables, functions }
 }
 
-function ctesOf(map: JsonObject): { name: string; query: Json; isRecursive: boolean }[] {
+function ctesOf(map: JsonObject): { name: string; query: Json }[] {
   const entries = Array.isArray(map.map) ? map.map.filter(isObject) : []
-  return entries.map(({ key, value }) => {
-    const query = isObject(value) && isObject(value.query) ? value.query : {}
-    const isRecursive = isObject(query.node) && query.node.type === 'RECURSIVE_CTE_NODE'
-    return { name: textOf(key).toLowerCase(), query: value ?? null, isRecursive }
-  })
+  return entries.map(({ key, value }) => ({ name: foldName(textOf(key)), query: value ?? null }))
 }
 
 /** Refuses functions that are not known to be harmless, and sources of rows of a kind not known at all. */

@@ -87,6 +87,10 @@ describe('what could leave something behind, or see what was left, gets an insta
     'from temp.sluice_result',
     'select * from "default.gold"."one", lateral (from read_text(\'/etc/passwd\'))',
     'with "in.parquet" as (from "out.parquet") from "in.parquet"',
+    'with recursive "*.parquet" as (from "*.parquet" union all select 1 where false) from "*.parquet"',
+    'with recursive r as (from (with r as (from r) from r) union all select 1 where false) from r',
+    'with "in.par\u212Auet" as (select 1) from "in.parkuet"',
+    'from "default.gold"."on\u212A"',
   ])('%j', async (sql) => expect(await isTaken(sql)).toBeFalse())
 })
 

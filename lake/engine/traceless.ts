@@ -4,7 +4,7 @@
  */
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { EngineError } from './error.ts'
-import { readStatement, StatementRefused, type TableReference } from './statement.ts'
+import { foldName, readStatement, StatementRefused, type TableReference } from './statement.ts'
 
 export interface TableName {
   schema: string
@@ -45,4 +45,4 @@ export async function isTraceless(
   }
 }
 
-const keyOf = ({ schema, name }: TableName) => JSON.stringify([schema, name]).toLowerCase()
+const keyOf = ({ schema, name }: TableName) => foldName(JSON.stringify([schema, name]))

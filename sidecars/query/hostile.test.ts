@@ -90,6 +90,11 @@ describe('is refused as a statement that does not only read tables', () => {
     ['FROM duckdb_views()', 'duckdb_views()'],
     ['FROM pragma_database_list()', 'pragma_database_list()'],
     ['FROM sqlite_master', 'there is no table'],
+    [
+      'WITH RECURSIVE sqlite_master AS (FROM sqlite_master UNION FROM sqlite_master) FROM sqlite_master',
+      'there is no table',
+    ],
+    ['WITH "s\u212Aip" AS (SELECT 1) FROM skip', 'there is no table'],
     [`SELECT getenv('PATH')`, 'getenv()'],
     [`SELECT current_setting('allowed_directories')`, 'current_setting()'],
     // More or less than one statement
