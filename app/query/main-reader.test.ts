@@ -27,18 +27,23 @@ function readerOn(postgres: ReturnType<typeof startPostgres>, clock = systemCloc
 }
 
 /** A reader of whom the last two answers were the same, and work that notes what it was given. */
-async function steadyAt(commit: number) {
+async function steadyAt(commit: number, clock = systemClock) {
   const postgres = startPostgres()
-  const reader = readerOn(postgres)
+  const reader = readerOn(postgres, clock)
   for (let n = 0; n < 2; n += 1) {
     const read = reader.now()
     postgres.answer(commit)
     await read
   }
-  const begun: { commit: number; signal: AbortSignal | null; end: PromiseWithResolvers<string> }[] = []
+  const begun: {
+    commit: number
+    token: string
+    signal: AbortSignal | null
+    end: PromiseWithResolvers<string>
+  }[] = []
   const work = (main: MainView, signal: AbortSignal | null) => {
     const end = Promise.withResolvers<string>()
-    begun.push({ commit: Number(main.commit), signal, end })
+    begun.push({ commit: Number(main.commit), token: main.token, signal, end })
     return end.promise
   }
   return { postgres, reader, work, begun }
@@ -119,6 +124,23 @@ test('without an answer of Postgres there is none, and what has begun is stopped
   postgres.fail()
   await expect(read).rejects.toThrow('Postgres is gone')
   expect(begun[0]?.signal?.aborted).toBe(true)
+})
+
+test('after a pause longer than its token lasts, work waits for a new one, though main has not changed', async () => {
+  let now = new Date('2026-01-01T00:00:00Z')
+  const { postgres, reader, work, begun } = await steadyAt(7, { ...systemClock, now: () => now })
+  const readNow = async () => {
+    const read = reader.read(work)
+    postgres.answer(7)
+    await turn()
+    begun.at(-1)?.end.resolve('rows')
+    expect(await read).toBe('rows')
+  }
+  await readNow()
+  now = new Date('2026-01-01T00:10:00Z')
+  await readNow()
+  expect(begun).toHaveLength(2)
+  expect(begun[1]?.token).not.toBe(begun[0]?.token)
 })
 
 test('a token is shown again while it lasts longer than any query, and only for its commit', async () => {

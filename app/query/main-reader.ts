@@ -39,12 +39,14 @@ export function makeMainReader({ sql, tokens, clock, publicUrl }: MainReaderDeps
   /** The last two answers were the same. */
   let isSteady = false
 
+  const neededUntil = () => clock.now().getTime() + limits.queryTimeoutMs + limits.rpcTimeoutMs
+  /** Its token does, for a query that begins now. */
+  const lasts = ({ expiresAt }: { expiresAt: number }) => expiresAt >= neededUntil()
+
   function viewAt(commit: number): MainView {
-    const now = clock.now().getTime()
-    const needed = now + limits.queryTimeoutMs + limits.rpcTimeoutMs
     isSteady = last !== null && last.view.commit === BigInt(commit)
-    if (last !== null && isSteady && last.expiresAt >= needed) return last.view
-    const expiresAt = needed + limits.mainTokenReuseMs
+    if (last !== null && isSteady && lasts(last)) return last.view
+    const expiresAt = neededUntil() + limits.mainTokenReuseMs
     const token = tokens.read({ commit, expiresAt: new Date(expiresAt) })
     last = { view: { commit: BigInt(commit), catalogUrl, objectsUrl, token }, expiresAt }
     return last.view
@@ -56,7 +58,7 @@ export function makeMainReader({ sql, tokens, clock, publicUrl }: MainReaderDeps
     now,
 
     async read(work) {
-      const guess = isSteady ? last?.view : undefined
+      const guess = last !== null && isSteady && lasts(last) ? last.view : undefined
       const asked = now()
       if (guess === undefined) return work(await asked, null)
       const outdated = new AbortController()
