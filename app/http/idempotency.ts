@@ -62,18 +62,20 @@ export const answerOnce = <Prepared, Body extends object>(
     work,
   )
 
-/** As `answerOnce`, for an upload whose bytes have arrived: it is performed, or fails. */
-export async function uploadOnce<Body extends object>(
+/** As `answerOnce`, for an upload whose bytes have arrived. Null only if that is what performing it came to. */
+export async function uploadOnce<Performed extends object | null>(
   sql: Sql,
   key: IdempotencyKey,
-  perform: (tx: SqlTx) => Promise<Body>,
-): Promise<Body> {
+  perform: (tx: SqlTx) => Promise<Performed>,
+): Promise<Performed> {
   const outcome = await answerOnce(sql, key, {
     prepare: async () => null,
-    perform: async (tx) => ({ status: 201, body: await perform(tx) }),
+    async perform(tx) {
+      const body = await perform(tx)
+      return body && { status: 201, body }
+    },
   })
-  if (outcome === null) throw new Error('an upload was not performed')
-  return outcome.answer.body
+  return (outcome?.answer.body ?? null) as Performed
 }
 
 /** As `answerOnce`, for work in typed queries. */

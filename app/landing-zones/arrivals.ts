@@ -29,27 +29,26 @@ export interface Intended {
 }
 
 /**
- * Writes down that an object is going to be put at a path, unless the zone has a file of that name. On a connection of the
- * pool it does not wait for the disk: losing a power cut's last half second of intents is losing no file. 404: no such zone.
+ * Writes down that an object is going to be put at a path, unless the zone has a file of that name. It does not wait for
+ * the disk: losing a power cut's last half second of intents is losing no file. 404: no such zone.
  */
 export async function intend(
-  on: Sql | SqlTx,
+  sql: Sql,
   { namespace, name, boundTo }: ZoneRef,
   { path, filename, original, from }: { path: string; filename: string; original: string; from: string },
 ): Promise<Intended> {
   const payload: AbandonedUpload = { namespace, name, filename, path }
-  const durability = 'savepoint' in on ? 'on' : 'off'
-  const [row] = await on<{ zoneId: string | null; intentId: string | null; taken: string[] }[]>`
-    with set as (select set_config('synchronous_commit', ${durability}, true)),
+  const [row] = await sql<{ zoneId: string | null; intentId: string | null; taken: string[] }[]>`
+    with set as (select set_config('synchronous_commit', 'off', true)),
     zone as (
       select z.id from landing_zone z, set where z.namespace = ${namespace} and z.name = ${name}
-        ${boundTo === undefined ? on`` : on`and z.id = ${boundTo}`}),
+        ${boundTo === undefined ? sql`` : sql`and z.id = ${boundTo}`}),
     taken as (
       select coalesce(array_agg(f.filename), '{}') as names from landing_file f, zone
       where f.zone_id = zone.id and f.original_name = ${original} and f.filename >= ${from}),
     intent as (
       insert into outbox (kind, payload, due_at)
-      select ${ABANDONED_UPLOAD}, ${on.json({ ...payload })},
+      select ${ABANDONED_UPLOAD}, ${sql.json({ ...payload })},
         clock_timestamp() + ${ABANDONED_AFTER_MS} * interval '1 millisecond'
       from zone, taken where not ${filename} = any (taken.names)
       returning id)
@@ -58,8 +57,7 @@ export async function intend(
   return { ...row, zoneId: row.zoneId }
 }
 
-export const forgetIntent = (sql: Sql | SqlTx, intentId: string) =>
-  sql`delete from outbox where id = ${intentId}`
+export const forgetIntent = (sql: Sql, intentId: string) => sql`delete from outbox where id = ${intentId}`
 
 export interface NewFile {
   id: string

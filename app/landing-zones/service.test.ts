@@ -1,21 +1,28 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { performDue } from '../../workers/outbox.ts'
 import { until } from '../../workers/testing.ts'
 import type { Clock } from '../clock.ts'
+import { type KeyOf, withoutKey } from '../http/idempotency-key.ts'
 import { formWith } from '../http/test-form.ts'
+import { newId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import { bytes, openParts, type Parts, refusal } from '../pipelines/test-parts.ts'
 import { makeClearUp } from './abandoned.ts'
 import type { AbandonedUpload } from './arrivals.ts'
+import type { LandingFile } from './schema.ts'
 import { makeLandingZoneService } from './service.ts'
 
 let parts: Parts
-let now = new Date('2026-03-01T06:45:00.900Z')
+const START = new Date('2026-03-01T06:45:00.900Z')
+let now = START
 const clock: Clock = { now: () => now, elapsed: () => 0 }
 beforeAll(async () => {
   parts = await openParts()
 })
 afterAll(() => parts.close())
+afterEach(() => {
+  now = START
+})
 
 const service = (replaced: Partial<Parts['deps']> = {}) =>
   makeLandingZoneService({ ...parts.deps, clock, ...replaced })
@@ -28,6 +35,26 @@ async function created() {
 }
 const file = (name: string, text = 'a,b\n1,2\n', type = 'text/csv') =>
   formWith(new File([text], name, { type }))
+/** A key of its own, for any number of the same uploads. */
+const keyed = (): KeyOf => {
+  const key = { caller: '', operation: 'POST test', key: newId(), requestHash: 'same' }
+  return () => key
+}
+/** A file, and a store during whose use it turns out to have the name that the next upload of met.csv has chosen. */
+async function meeting(ref: { namespace: string; name: string }) {
+  const other = await service().upload(ref, file('met.csv'))
+  await parts.sql`update landing_file set original_name = 'another.csv' where id = ${other.id}`
+  now = new Date('2026-03-01T06:45:01.000Z')
+  const objects: Parts['objects'] = {
+    ...parts.objects,
+    async stage(...stage) {
+      // The other replica's file has come after this one asked for names.
+      await parts.sql`update landing_file set filename = '20260301_064501_met.csv' where id = ${other.id}`
+      return parts.objects.stage(...stage)
+    },
+  }
+  return { other, objects }
+}
 const keysUnder = async (prefix: string) =>
   (await parts.objects.list(prefix, { limit: 100 })).objects.map(({ key }) => key)
 
@@ -161,6 +188,41 @@ describe('an upload', () => {
     },
   )
 
+  test.each([
+    ['', withoutKey],
+    [' under a key', keyed()],
+  ])(
+    'that meets a file of its name of another replica%s goes under a later one, and leaves nothing else',
+    async (_, keyOf) => {
+      const { ref, prefix } = await created()
+      const { other, objects } = await meeting(ref)
+      const uploaded = await service({ objects }).upload(ref, file('met.csv'), keyOf)
+      expect(uploaded.filename).toBe('20260301_064502_met.csv')
+      expect((await keysUnder(prefix)).sort()).toEqual([other.s3_path, uploaded.s3_path].sort())
+      if (keyOf !== withoutKey) expect(await service().upload(ref, file('met.csv'), keyOf)).toEqual(uploaded)
+      expect((await service().files(ref, page)).total).toBe(2)
+    },
+  )
+
+  test('that moves to a later name while the same one is answered under its key leaves one file', async () => {
+    const { ref, prefix } = await created()
+    const { other, objects } = await meeting(ref)
+    const keyOf = keyed()
+    let first: LandingFile | null = null
+    const overtaken: Parts['objects'] = {
+      ...objects,
+      async put(...put) {
+        first = await service().upload(ref, file('met.csv'), keyOf)
+        return parts.objects.put(...put)
+      },
+    }
+    const second = await service({ objects: overtaken }).upload(ref, file('met.csv'), keyOf)
+    expect(second).toEqual(first as unknown as LandingFile)
+    expect((await keysUnder(prefix)).sort()).toEqual([other.s3_path, second.s3_path].sort())
+    expect((await service().files(ref, page)).total).toBe(2)
+    expect(await parts.sql`select 1 from outbox where payload ->> 'name' = ${ref.name}`).toHaveLength(0)
+  })
+
   test('of 32 MB is taken, of one byte more refused, leaving nothing', async () => {
     const { ref, prefix } = await created()
     const full = new Uint8Array(33_554_432)
@@ -261,33 +323,32 @@ describe('an upload that is killed', () => {
     expect([await intents(ref), await keysUnder(prefix)]).toEqual([[], []])
   })
 
-  test('where two meet at a name, between the two places of its object, leaves both to an intent', async () => {
-    const { ref, prefix } = await created()
-    const other = await service().upload(ref, file('met.csv'))
-    const meeting: Parts['objects'] = {
-      ...parts.objects,
-      async stage(...stage) {
-        // The other replica's file has come after this one asked for names.
-        await parts.sql`update landing_file set filename = '20260301_064501_met.csv' where id = ${other.id}`
-        return parts.objects.stage(...stage)
-      },
-      async put(...put) {
-        await parts.objects.put(...put)
-        return new Promise(() => {})
-      },
-    }
-    await parts.sql`update landing_file set original_name = 'another.csv' where id = ${other.id}`
-    now = new Date('2026-03-01T06:45:01.000Z')
-    void service({ objects: meeting }).upload(ref, file('met.csv'))
-    await until(
-      () => keysUnder(prefix),
-      (found) => found.length === 3,
-    )
-    expect(await intents(ref)).toHaveLength(2)
-    await makeDue(ref)
-    await performEffects()
-    expect([await intents(ref), await keysUnder(prefix)]).toEqual([[], [other.s3_path]])
-  })
+  test.each([
+    ['', withoutKey],
+    [' under a key', keyed()],
+  ])(
+    'where two meet at a name%s, between the two places of its object, leaves both to an intent',
+    async (_, keyOf) => {
+      const { ref, prefix } = await created()
+      const { other, objects } = await meeting(ref)
+      const killed: Parts['objects'] = {
+        ...objects,
+        async put(...put) {
+          await parts.objects.put(...put)
+          return new Promise(() => {})
+        },
+      }
+      void service({ objects: killed }).upload(ref, file('met.csv'), keyOf)
+      await until(
+        () => keysUnder(prefix),
+        (found) => found.length === 3,
+      )
+      expect(await intents(ref)).toHaveLength(2)
+      await makeDue(ref)
+      await performEffects()
+      expect([await intents(ref), await keysUnder(prefix)]).toEqual([[], [other.s3_path]])
+    },
+  )
 
   test('is not, when it was only asleep: its object is gone by then, so it becomes no file and is told so', async () => {
     const { ref, prefix } = await created()

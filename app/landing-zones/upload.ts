@@ -51,7 +51,7 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded, hearAtOn
   const claimed = new Set<string>()
 
   /** Rejects with 404 when there is no such zone. */
-  async function claim(ref: ZoneRef, original: string, on: Sql | SqlTx = sql): Promise<Place> {
+  async function claim(ref: ZoneRef, original: string): Promise<Place> {
     const now = clock.now()
     // A second earlier, because how the database sorts what follows the digits is its locale's business.
     const from = storedName('', new Date(now.getTime() - 1000))
@@ -62,7 +62,7 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded, hearAtOn
       if (taken.has(filename) || claimed.has(path)) continue
       claimed.add(path)
       try {
-        const intended = await intend(on, ref, { path, filename, original, from })
+        const intended = await intend(sql, ref, { path, filename, original, from })
         if (intended.intentId !== null) return { ...intended, intentId: intended.intentId, filename, path }
         claimed.delete(path)
         taken = new Set(intended.taken)
@@ -111,35 +111,55 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded, hearAtOn
     }
   }
 
-  /** Names the object and records it. With a transaction, by that alone. */
+  /**
+   * Names the object and records it; where another replica has a file of that name, under a later one. Each try is made by
+   * `once`, in a transaction of its own, which may know the answer already. The object moves between two of them: what says
+   * where it is going to be must be there whatever becomes of a transaction.
+   */
   async function settle(
-    on: Sql | SqlTx,
     ref: ZoneRef,
     contentType: string,
-    { original, place, staged }: Arrived,
-  ) {
-    const { zoneId } = place
+    { original, place, staged, discard }: Arrived,
+    once: Once,
+  ): Promise<LandingFile> {
     let { filename, path, intentId } = place
-    let { versionId } = await staged.commit(path)
+    let isNamed = false
+    let versionId = ''
+    const forget = async () => {
+      await objects.deleteVersion(path, versionId)
+      await forgetIntent(sql, intentId)
+    }
     for (let meeting = 1; ; meeting++) {
-      const file = {
-        id: newId(),
-        zoneId,
-        filename,
-        original,
-        path,
-        versionId,
-        sizeBytes: staged.size,
-        contentType,
+      const tried: { recorded: Heard | null } = { recorded: null }
+      const answer = await once(async (on) => {
+        if (!isNamed) ({ versionId } = await staged.commit(path))
+        isNamed = true
+        const file = {
+          id: newId(),
+          zoneId: place.zoneId,
+          filename,
+          original,
+          path,
+          versionId,
+          sizeBytes: staged.size,
+          contentType,
+        }
+        // Should this fail, nobody knows whether there is a row: the intent does.
+        tried.recorded = await recorded(on, ref, intentId, file)
+        const { outcome } = tried.recorded
+        return outcome.kind === 'recorded' ? shapeOf(file, outcome.uploadedAt) : null
+      })
+      if (answer !== null) {
+        if (tried.recorded?.isLeft) eventRecorded()
+        // Another request under the same key had come to its end.
+        if (tried.recorded === null) await (isNamed ? forget() : discard())
+        return answer
       }
-      // Should this fail, nobody knows whether there is a row: the intent does.
-      const { outcome, isLeft } = await recorded(on, ref, intentId, file)
-      if (outcome.kind === 'recorded') return { answer: shapeOf(file, outcome.uploadedAt), isLeft }
-      if (outcome.kind !== 'taken' || meeting === MEETINGS) {
-        await objects.deleteVersion(path, versionId)
-        await forgetIntent(on, intentId)
-        if (outcome.kind === 'gone') throw noZone(ref)
-        if (outcome.kind === 'late')
+      const kind = tried.recorded?.outcome.kind
+      if (kind !== 'taken' || meeting === MEETINGS) {
+        await forget()
+        if (kind === 'gone') throw noZone(ref)
+        if (kind === 'late')
           throw new AppError(
             503,
             'UNAVAILABLE',
@@ -147,17 +167,18 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded, hearAtOn
           )
         throw new AppError(409, 'ALREADY_EXISTS', `file ${original} is being uploaded by too many at once`)
       }
-      // Another replica has a file of that name: ours goes where a later second is free.
-      const next = await claim(ref, original, on)
+      // Ours goes where a later second is free.
+      const next = await claim(ref, original)
       release(next)
-      versionId = await moved(file, next.path)
-      await forgetIntent(on, intentId)
+      const moving = { path, versionId, contentType }
+      versionId = await moved(moving, next.path)
+      await forgetIntent(sql, intentId)
       ;({ filename, path, intentId } = next)
     }
   }
 
   /** Alone in its transaction it may fire its triggers there; `isLeft`: the evaluator has to. */
-  async function recorded(on: Sql | SqlTx, ref: ZoneRef, intentId: string, file: NewFile) {
+  async function recorded(on: Sql | SqlTx, ref: ZoneRef, intentId: string, file: NewFile): Promise<Heard> {
     const heard =
       on === sql && hearAtOnce !== null
         ? await hearAtOnce(async (tx) => {
@@ -190,24 +211,30 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded, hearAtOn
     permit: () => Promise<void> = async () => {},
   ): Promise<LandingFile> {
     const { filename, contentType, sha256, stored: arrived } = await form.receive((file) => arrive(ref, file))
-    let isNamed = false
-    let isLeft = false
-    const perform = async (on: Sql | SqlTx) => {
-      isNamed = true
-      const settled = await settle(on, ref, contentType, arrived)
-      isLeft = settled.isLeft
-      return settled.answer
-    }
+    let isSettling = false
     try {
       await permit()
       const key = keyOf({ filename, contentType, sha256 })
-      const uploaded = await (key === null ? perform(sql) : uploadOnce(sql, key, perform))
-      if (isLeft) eventRecorded()
-      return uploaded
+      isSettling = true
+      return await settle(
+        ref,
+        contentType,
+        arrived,
+        key === null ? (attempt) => attempt(sql) : (attempt) => uploadOnce(sql, key, attempt),
+      )
     } finally {
-      await (isNamed ? release(arrived.place) : arrived.discard())
+      await (isSettling ? release(arrived.place) : arrived.discard())
     }
   }
+}
+
+/** A try to make an object a file: null where it did not. */
+type Attempt = (on: Sql | SqlTx) => Promise<LandingFile | null>
+type Once = (attempt: Attempt) => Promise<LandingFile | null>
+
+interface Heard {
+  outcome: Recorded
+  isLeft: boolean
 }
 
 const eventOf = (outcome: Recorded) => (outcome.kind === 'recorded' ? outcome.eventId : null)
