@@ -83,20 +83,54 @@ test('BEGIN goes with the first statement and COMMIT with the last', async () =>
   sent = []
   expect(await write('a')).toBe('1 a')
   expect(sent).toHaveLength(2)
-  expect(sent[0]).toMatch(/^Q....begin/s)
+  expect(sent[0]).toMatch(/^Q....begin read write/s)
   expect(sent[1]).toMatch(/commit\0$/)
   expect(await notes()).toEqual(['a', 'prepared'])
 })
 
-test('transactions and statements follow each other on one connection', async () => {
+test('transactions follow each other on one connection, and statements that are their own on another', async () => {
   const pid = async (ask: Session['apart']) =>
     ask(async (sql) => (await sql`select pg_backend_pid() as pid`)[0]?.pid)
+  const ofTransaction = () =>
+    session.transaction(async (tx) => (await tx`select pg_backend_pid() as pid`)[0]?.pid)
   const pids = await Promise.all([
+    ofTransaction(),
     pid(session.apart),
-    session.transaction(async (tx) => (await tx`select pg_backend_pid() as pid`)[0]?.pid),
-    write('x').then(() => pid(session.apart)),
+    write('x').then(ofTransaction),
+    pid(session.apart),
   ])
-  expect(new Set(pids).size).toBe(1)
+  expect(pids[2]).toBe(pids[0])
+  expect(pids[3]).toBe(pids[1])
+  expect(new Set(pids).size).toBe(2)
+})
+
+describe('a table that is given other types while its statements are known', () => {
+  beforeEach(async () => void (await opened.sql`create table altered (text text)`))
+  afterEach(async () => void (await opened.sql`drop table altered`))
+  const texts = async () => (await opened.sql`select text from altered order by text`).map(({ text }) => text)
+
+  test('a statement that COMMIT has gone with is not performed alone when the client sends it again', async () => {
+    const add = (text: string) =>
+      session.transaction(async (tx) => {
+        await tx`select 1`
+        return lastly(tx, tx`insert into altered (text) values (${text}) returning text`, () => 'added')
+      })
+    await add('before')
+    await opened.sql`alter table altered alter text type varchar(100)`
+    await expect(add('alone')).rejects.toMatchObject({ code: '0A000' })
+    expect(await texts()).toEqual(['before'])
+    expect(await add('after')).toBe('added')
+    expect(await texts()).toEqual(['after', 'before'])
+  })
+
+  test('a statement that is its own transaction is performed once', async () => {
+    const add = (text: string) =>
+      session.apart((sql) => sql`insert into altered (text) values (${text}) returning text`)
+    await add('before')
+    await opened.sql`alter table altered alter text type varchar(100)`
+    await add('again')
+    expect(await texts()).toEqual(['again', 'before'])
+  })
 })
 
 test('a pool does the same, statement by statement', async () => {

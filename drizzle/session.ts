@@ -4,6 +4,13 @@ import postgres, { type PendingQuery, type Row } from 'postgres'
 import type { Sql, SqlTx } from './client.ts'
 import { AT_ONCE } from './lost-connections.ts'
 
+/**
+ * Of connections whose transactions begin as `read write`: what stands alone there writes nothing. The client sends a
+ * statement again whose plan no longer fits its table; one with which COMMIT has gone would be alone then, without the
+ * locks and the condition of its transaction.
+ */
+export const NOTHING_ALONE = { default_transaction_read_only: true }
+
 export type Work<T> = (tx: SqlTx) => Promise<T>
 
 /** What a transaction ends with. */
@@ -35,7 +42,10 @@ export async function lastly<T>(
 /** Whether the transaction may be committed. Sent with BEGIN, before the first statement. */
 export type Fence = (tx: SqlTx) => Promise<boolean>
 
-/** One connection; another one takes its place when it is lost, never within a transaction. */
+/**
+ * One connection for transactions, and one for statements that are their own, if there are any; another one takes the place
+ * of one that is lost, never within a transaction.
+ */
 export interface Session {
   /**
    * One after the other. Rejects with what `work` throws, and when the connection is lost; whether a commit that was under
@@ -80,10 +90,10 @@ export function openSession(
   { application, settings, turnMs, onLost = () => {} }: SessionOptions,
 ): Session {
   let isClosing = false
-  let current = open()
+  const current = { transactions: open(NOTHING_ALONE), apart: open({}) }
   let turns: Promise<unknown> = Promise.resolve()
 
-  function open(): Connection {
+  function open(more: Partial<typeof NOTHING_ALONE>): Connection {
     const opened: Connection = {
       isClosed: false,
       onClosed: () => {},
@@ -92,7 +102,7 @@ export function openSession(
         max_lifetime: null,
         onnotice: () => {},
         connect_timeout: 10,
-        connection: { application_name: application, ...settings, ...AT_ONCE },
+        connection: { application_name: application, ...settings, ...more, ...AT_ONCE },
         onclose: () => lose(opened),
       }),
     }
@@ -109,14 +119,15 @@ export function openSession(
     void ended.sql.end({ timeout: 0 }).catch(() => {})
     ended.onClosed()
     if (isClosing) return
-    if (ended === current) current = open()
+    if (ended === current.transactions) current.transactions = open(NOTHING_ALONE)
+    if (ended === current.apart) current.apart = open({})
     onLost()
   }
 
   /** What waits for the connection waits here, never in the client, which would reconnect for it. */
-  function inTurn<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
+  function inTurn<T>(on: keyof typeof current, work: (connection: Connection) => Promise<T>): Promise<T> {
     const turn = turns.then(async () => {
-      const connection = current
+      const connection = current[on]
       if (connection.isClosed) throw new ConnectionEnded()
       const timer = setTimeout(() => lose(connection), turnMs)
       const closed = Promise.withResolvers<never>()
@@ -138,18 +149,22 @@ export function openSession(
 
   return {
     async transaction(work) {
-      const done = await inTurn((connection) => perform(connection, null, work, lose))
+      const done = await inTurn('transactions', (connection) => perform(connection, null, work, lose))
       if (done === null) throw new Error('a transaction without a condition has met one')
       return done.value
     },
-    fenced: (fence, work) => inTurn((connection) => perform(connection, fence, work, lose)),
-    apart: (ask) => inTurn(({ sql }) => ask(sql)),
+    fenced: (fence, work) => inTurn('transactions', (connection) => perform(connection, fence, work, lose)),
+    apart: (ask) => inTurn('apart', ({ sql }) => ask(sql)),
     async close() {
       isClosing = true
       await Promise.race([turns, new Promise((resolve) => setTimeout(resolve, CLOSE_MS))])
-      current.isClosed = true
-      current.onClosed()
-      await current.sql.end({ timeout: 1 })
+      await Promise.all(
+        Object.values(current).map((connection) => {
+          connection.isClosed = true
+          connection.onClosed()
+          return connection.sql.end({ timeout: 1 })
+        }),
+      )
     },
   }
 }
@@ -174,7 +189,7 @@ export async function perform<T>(
 ): Promise<{ value: T } | null> {
   if (connection.isClosed) throw new ConnectionEnded()
   const { sql } = connection
-  const begun = sql.unsafe('begin').execute()
+  const begun = sql.unsafe('begin read write').execute()
   // The client takes the failure of the first statement to be written for that of what was written before, and then waits
   // for an answer to it for ever: neither is to be waited for. Whatever has been asked is outside of any transaction.
   const lost = begun.then(never, (error: unknown) => {

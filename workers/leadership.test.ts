@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, setDefaultTimeout, 
 import { type TestDatabase, testDatabase } from '../.setup/database.ts'
 import { testLog } from '../app/test-app.ts'
 import { type Database, openDatabase } from '../drizzle/client.ts'
+import { lastly } from '../drizzle/session.ts'
 import { type Leadership, type LeadershipOptions, startLeadership } from './leadership.ts'
 import { until } from './testing.ts'
 
@@ -108,6 +109,22 @@ test('of many that start at once one leads, and the others do nothing', async ()
   const wrote = await Promise.all(all.map((one) => one.write(async () => 'wrote')))
   expect(wrote.filter((what) => what !== null)).toHaveLength(1)
   expect((await leader())?.epoch).toBe(1)
+})
+
+test('a write whose statement no longer fits its table is whole or not there, never outside its condition', async () => {
+  await opened.sql`create table altered (text text)`
+  const one = start('one', { leaseMs: HOUR, renewMs: HOUR })
+  await until(async () => one.isLeading(), Boolean)
+  const add = (text: string) =>
+    one.write(async (tx) =>
+      lastly(tx, tx`insert into altered (text) values (${text}) returning text`, () => 'added'),
+    )
+  expect(await add('before')).toBe('added')
+  await opened.sql`alter table altered alter text type varchar(100)`
+  await expect(add('alone')).rejects.toMatchObject({ code: '0A000' })
+  expect(await opened.sql`select text from altered`).toEqual([{ text: 'before' }] as never)
+  expect(await add('after')).toBe('added')
+  await opened.sql`drop table altered`
 })
 
 test('a leader that stops is followed at once, however long its lease', async () => {

@@ -5,7 +5,7 @@ import { limits } from '../app/limits.ts'
 import type { Log } from '../app/log.ts'
 import type { Fenced } from '../drizzle/client.ts'
 import { AT_ONCE } from '../drizzle/lost-connections.ts'
-import { type Connection, perform } from '../drizzle/session.ts'
+import { type Connection, NOTHING_ALONE, perform } from '../drizzle/session.ts'
 import { startLoop } from './loop.ts'
 
 export interface Leadership {
@@ -91,12 +91,20 @@ export function startLeadership({
   /** True while we lead. A lease that has run out is renewed all the same if nobody else has taken the epoch. */
   async function renew(mine: Held): Promise<boolean> {
     const askedAt = performance.now()
-    const renewed = await mine.session.sql`
-      update leader set until = clock_timestamp() + ${leaseMs}::float8 * interval '1 ms'
-      where role = ${role} and epoch = ${mine.epoch} and backend_pid = pg_backend_pid() returning 1`
-    if (renewed.length === 0) lose(mine)
+    const renewed = await perform(
+      mine.session,
+      null,
+      async (tx) => {
+        const rows = await tx`
+          update leader set until = clock_timestamp() + ${leaseMs}::float8 * interval '1 ms'
+          where role = ${role} and epoch = ${mine.epoch} and backend_pid = pg_backend_pid() returning 1`
+        return rows.length > 0
+      },
+      close,
+    )
+    if (renewed?.value !== true) lose(mine)
     else mine.renewedAt = askedAt
-    return renewed.length > 0
+    return renewed?.value === true
   }
 
   async function challenge(current: Connection) {
@@ -165,6 +173,7 @@ export function startLeadership({
           statement_timeout: limits.leaderStatementMs,
           idle_in_transaction_session_timeout: limits.leaderIdleMs,
           ...settings,
+          ...NOTHING_ALONE,
           ...AT_ONCE,
         },
         onclose: () => close(opened),
@@ -242,12 +251,17 @@ export function startLeadership({
       await loop.stop()
       const mine = held
       if (mine !== null)
-        await inTurn(
-          () => mine.session.sql`
-            with released as (
-              update leader set until = clock_timestamp()
-              where role = ${role} and epoch = ${mine.epoch} and backend_pid = pg_backend_pid())
-            select pg_advisory_unlock(${LOCK_CLASS}, hashtext(${role}))`,
+        await inTurn(() =>
+          perform(
+            mine.session,
+            null,
+            (tx) => tx`
+              with released as (
+                update leader set until = clock_timestamp()
+                where role = ${role} and epoch = ${mine.epoch} and backend_pid = pg_backend_pid())
+              select pg_advisory_unlock(${LOCK_CLASS}, hashtext(${role}))`,
+            close,
+          ),
         ).catch((error) => log.warn(`leadership of the ${role} was not given up`, { error }))
       await turns
       if (held !== null) lose(held)
