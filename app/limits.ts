@@ -20,6 +20,9 @@ export const limits = {
   uploadIdleMs: 30_000,
   uploadMs: 1_800_000,
   jsonBodyBytes: 1_048_576,
+  /** What people write about a thing: a description, a message, an expected schema; and the name of a column they write about. */
+  textCharacters: 10_000,
+  columnNameCharacters: 1_000,
   /** A JSON body that takes this long to arrive is given up. */
   jsonBodyMs: 60_000,
   /** Access tokens: length of one, verified ones that are remembered, and what is taken from their claims. */

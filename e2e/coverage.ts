@@ -38,6 +38,11 @@ export const COVERAGE: Section[] = [
         test: 'conventions.spec.ts › text that Postgres cannot store is 400, naming the field',
       },
       {
+        id: 'convention.text-limit',
+        text: 'A text that is too long is 400 naming the field',
+        test: 'limits.spec.ts › a text that is too long is 400 naming its field, wherever one may be sent',
+      },
+      {
         id: 'convention.body-limit',
         text: 'A JSON body that is too large is 413',
         test: 'conventions.spec.ts › a JSON body over 1 MiB is 413, however it is sent',

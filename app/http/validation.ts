@@ -4,6 +4,12 @@ import { AppError, invalid } from './errors.ts'
 const MESSAGE_MAX = 300
 const FIELD_MAX = 100
 
+interface Alternative {
+  const?: unknown
+  type?: string
+  maxLength?: number
+}
+
 interface Problem {
   path?: string
   message?: string
@@ -13,7 +19,8 @@ interface Problem {
     pattern?: string
     format?: string
     description?: string
-    anyOf?: readonly { const?: unknown; type?: string }[]
+    maxLength?: number
+    anyOf?: readonly Alternative[]
   }
 }
 
@@ -39,6 +46,9 @@ const fieldOf = (pointer: string) =>
 
 function whyOf({ value, schema, message }: Problem): string {
   if (value === undefined) return 'is required'
+  const lengthMax = schema?.maxLength ?? schema?.anyOf?.find(({ type }) => type === 'string')?.maxLength
+  if (typeof value === 'string' && lengthMax !== undefined && value.length > lengthMax)
+    return `its length must be at most ${lengthMax}`
   if (schema?.anyOf) return `must be ${alternativesOf(schema.anyOf)}`
   if (schema?.format === 'binary') return 'must be a file'
   if (typeof value === 'string' && schema?.pattern)
@@ -62,7 +72,7 @@ function sentenceOf(message: string) {
 const asSaid = (bound: string) =>
   bound.replace(/^greater or equal to /, 'at least ').replace(/^less or equal to /, 'at most ')
 
-function alternativesOf(alternatives: readonly { const?: unknown; type?: string }[]) {
+function alternativesOf(alternatives: readonly Alternative[]) {
   const names = alternatives.map((one) =>
     one.const === undefined ? (one.type ?? 'a value') : String(one.const),
   )

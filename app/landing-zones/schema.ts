@@ -2,10 +2,14 @@ import { Type as t } from '@sinclair/typebox'
 import { FilePart, FileTypeName } from '../files/schema.ts'
 import { Instant, NamespaceName, nullable, Uuid, ZoneName } from '../http/names.ts'
 import { PageQuery } from '../http/pagination.ts'
+import { limits } from '../limits.ts'
 
-const Description = t.String({ maxLength: 10_000, examples: ['Flights as the agency publishes them'] })
+const Description = t.String({
+  maxLength: limits.textCharacters,
+  examples: ['Flights as the agency publishes them'],
+})
 const ExpectedSchema = t.String({
-  maxLength: 10_000,
+  maxLength: limits.textCharacters,
   description: 'col:type,col:type',
   examples: ['code:VARCHAR,delay:INTEGER'],
 })

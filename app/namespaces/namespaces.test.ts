@@ -134,6 +134,20 @@ test('a namespace is deleted once; default never', async () => {
   expect((await errorOf(refused)).type).toBe('AUTHORIZATION')
 })
 
+test('a description is at most 10,000 characters long, of a new namespace and of one that is there', async () => {
+  const [fits, long] = ['d'.repeat(10_000), 'd'.repeat(10_001)]
+  const why = 'description: its length must be at most 10000'
+  for (const [method, path, name] of [
+    ['POST', '/namespaces', 'described'],
+    ['PUT', '/namespaces/described', undefined],
+  ] as const) {
+    const refused = await call(method, path, { name, description: long })
+    expect(refused.status).toBe(400)
+    expect((await errorOf(refused)).message).toBe(why)
+    expect((await call(method, path, { name, description: fits })).ok).toBe(true)
+  }
+})
+
 test('what is to be created in an absent namespace is refused, naming the field', async () => {
   await namespaces.requireExisting('default')
   await expect(namespaces.requireExisting('absent')).rejects.toThrow('namespace: absent does not exist')

@@ -1,5 +1,11 @@
 import { Type as t } from '@sinclair/typebox'
 import { Instant, NamespaceName, nullable, Uuid } from '../http/names.ts'
+import { limits } from '../limits.ts'
+
+const Description = t.String({
+  description: `At most ${limits.textCharacters} characters`,
+  examples: ['Flights of 2001'],
+})
 
 export const Namespace = t.Object({
   id: Uuid,
@@ -16,9 +22,9 @@ export const NamespaceParams = t.Object({ name: NamespaceName })
 
 export const CreateNamespace = t.Object({
   name: { ...NamespaceName, examples: ['air-traffic'] },
-  description: t.Optional(t.String({ examples: ['Flights of 2001'] })),
+  description: t.Optional(Description),
 })
 export type CreateNamespace = typeof CreateNamespace.static
 
-export const UpdateNamespace = t.Object({ description: t.String({ examples: ['Flights of 2001'] }) })
+export const UpdateNamespace = t.Object({ description: Description })
 export type UpdateNamespace = typeof UpdateNamespace.static

@@ -3,6 +3,7 @@ import { deleteGrantsOf, leaveToOwner } from '../access/hand-over.ts'
 import { EVERYTHING } from '../access/ports.ts'
 import { alreadyExists, forbidden, invalid, notFound } from '../http/errors.ts'
 import type { Page } from '../http/pagination.ts'
+import { limits } from '../limits.ts'
 import {
   describeNamespace,
   insertNamespace,
@@ -28,12 +29,14 @@ export const makeNamespaceService = ({ db }: { db: Db }) => ({
   },
 
   async create(request: CreateNamespace, owner: string | null = null) {
+    requireShort(request.description)
     const created = await insertNamespace(db, request, owner)
     if (created === null) throw alreadyExists(`namespace ${request.name}`)
     return created
   },
 
   async update(ref: NamespaceRef, { description }: UpdateNamespace) {
+    requireShort(description)
     if (!(await describeNamespace(db, { ...ref, description }))) throw notFound(`namespace ${ref.name}`)
   },
 
@@ -57,3 +60,9 @@ export const makeNamespaceService = ({ db }: { db: Db }) => ({
     if (!(await isNamespace(db, name))) throw invalid('namespace', `${name} does not exist`)
   },
 })
+
+/** Not in the schema: the limit is younger than the first release, whose document has none (docs/adr/0023-api-compatibility.md). */
+function requireShort(description = '') {
+  if (description.length > limits.textCharacters)
+    throw invalid('description', `its length must be at most ${limits.textCharacters}`)
+}

@@ -1,10 +1,10 @@
 import { Type as t } from '@sinclair/typebox'
 import { Instant, Layer, NamespaceName, nullable, PipelineName, PipelinePath, Uuid } from '../http/names.ts'
 import { PageQuery, SortQuery } from '../http/pagination.ts'
+import { limits } from '../limits.ts'
 
-const TEXT_CHARACTERS = 10_000
-const Description = t.String({ maxLength: TEXT_CHARACTERS, examples: ['Cleaned flights of 2001'] })
-const Message = t.String({ maxLength: TEXT_CHARACTERS, examples: ['First version'] })
+const Description = t.String({ maxLength: limits.textCharacters, examples: ['Cleaned flights of 2001'] })
+const Message = t.String({ maxLength: limits.textCharacters, examples: ['First version'] })
 const Owner = t.String({ maxLength: 255 })
 const PipelineType = t.Union([t.Literal('sql'), t.Literal('python')])
 const VersionNumber = t.Integer({ minimum: 1 })

@@ -1,5 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { nullable, PipelinePath, TestName } from '../http/names.ts'
+import { limits } from '../limits.ts'
 
 const Severity = t.Union([t.Literal('error'), t.Literal('warn')], {
   description: '`error` fails the run, `warn` only warns',
@@ -28,7 +29,7 @@ export const CreateTest = t.Object({
     t.String({
       pattern: '^[^\\r\\n]*$',
       description: 'One line',
-      maxLength: 10_000,
+      maxLength: limits.textCharacters,
       examples: ['Every flight has an origin'],
     }),
   ),

@@ -5,7 +5,6 @@ import { Layer, NamespaceName, nullable, PipelineName } from '../http/names.ts'
 import { PageQuery } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
 
-const TEXT_CHARACTERS = 10_000
 const OWNER_CHARACTERS = 255
 
 const listed = {
@@ -48,8 +47,8 @@ export const PreviewQuery = t.Object({
   ),
 })
 
-const Description = t.String({ maxLength: TEXT_CHARACTERS, examples: ['Delays by route and hour'] })
-const ColumnDescriptions = t.Record(t.String(), t.String({ maxLength: TEXT_CHARACTERS }))
+const Description = t.String({ maxLength: limits.textCharacters, examples: ['Delays by route and hour'] })
+const ColumnDescriptions = t.Record(t.String(), t.String({ maxLength: limits.textCharacters }))
 
 export const UpdateTableMetadata = t.Object({
   description: t.Optional(Description),
@@ -76,7 +75,15 @@ export type TableMetadata = typeof TableMetadata.static
 
 /** The column descriptions of a body; undefined where they are left out. 400 naming the field. */
 export function columnDescriptionsOf({ column_descriptions: given }: UpdateTableMetadata) {
-  if (given === undefined || Value.Check(ColumnDescriptions, given)) return given
+  if (given === undefined) return given
+  if (Value.Check(ColumnDescriptions, given)) {
+    const long = Object.keys(given).find((name) => name.length > limits.columnNameCharacters)
+    if (long === undefined) return given
+    throw invalid(
+      'column_descriptions',
+      `a column's name must be at most ${limits.columnNameCharacters} characters long`,
+    )
+  }
   const { path = '', message = '' } = Value.Errors(ColumnDescriptions, given).First() ?? {}
   throw invalid(`column_descriptions${path.replaceAll('/', '.')}`, message.toLowerCase())
 }

@@ -214,6 +214,8 @@ describe('what people say about a table', () => {
     [{ owner: 5 }, 'owner'],
     [{ column_descriptions: 'x' }, 'column_descriptions'],
     [{ column_descriptions: { id: 5 } }, 'column_descriptions.id'],
+    [{ column_descriptions: { id: 'x'.repeat(10_001) } }, 'column_descriptions.id'],
+    [{ column_descriptions: { ['x'.repeat(1_001)]: '' } }, 'column_descriptions'],
     [{ description: 'x'.repeat(10_001) }, 'description'],
   ])('%j is refused', async (body, field) => {
     const response = await call('PUT', `${ROUTES}/metadata`, body)
