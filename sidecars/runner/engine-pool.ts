@@ -187,12 +187,20 @@ export function makeEnginePool({
   function leaseOf(engine: Engine): EngineLease {
     const { process, known } = engine
     const used = new Set<number>()
-    const links: string[] = []
+    /** What stands for a file that is not the process's own. */
+    const links = new Map<string, string>()
     /** The one that is kept, once it was asked for. */
     let kept: number | null = null
     let isKeptSpoilt = false
     let isReleased = false
     let isSpoilt = false
+
+    /** A process that cannot make one is for nobody else. */
+    const made = (number: Promise<number>): Promise<number> =>
+      number.catch((error: unknown) => {
+        isSpoilt = true
+        throw error
+      })
 
     async function close(number: number): Promise<void> {
       await process.call({ kind: 'close', number }, AbortSignal.timeout(limits.closeMs))
@@ -214,20 +222,20 @@ export function makeEnginePool({
       pid: process.pid,
       directory: engine.directory,
       async instance() {
-        const number = await (engine.known.spares.shift() ?? prepare(engine))
+        const number = await made(engine.known.spares.shift() ?? prepare(engine))
         used.add(number)
         return number
       },
       async kept() {
         known.kept ??= prepareKept(engine)
-        const number = await known.kept
+        const number = await made(known.kept)
         kept = number
         return {
           number,
           async link(path) {
             // What was said of a name before is never about this file.
             const place = join(known.inputs, `in-${randomUUID()}.parquet`)
-            links.push(place)
+            links.set(place, path)
             await link(path, place)
             return place
           },
@@ -241,7 +249,7 @@ export function makeEnginePool({
           // Memory once used up may be in pieces: the next run gets a process of its own.
           if (error instanceof EngineFault && error.kind === 'out_of_memory') isSpoilt = true
           if (request.number === kept && !isBeforeWork(error)) isKeptSpoilt = true
-          throw error
+          throw error instanceof EngineFault ? withOwnPlaces(error, links) : error
         }
       },
       close,
@@ -250,7 +258,7 @@ export function makeEnginePool({
         try {
           if (kept !== null) await leave(kept)
           for (const number of used) await close(number)
-          await Promise.all(links.map((path) => rm(path, { force: true })))
+          await Promise.all(Array.from(links.keys(), (place) => rm(place, { force: true })))
         } catch {
           // What cannot be closed would live on.
           isSpoilt = true
@@ -295,6 +303,16 @@ const spillOf = ({ directory }: Pick<Engine, 'directory'>, number: number) =>
 const isBeforeWork = (error: unknown): boolean =>
   error instanceof EngineFault &&
   (error.kind === 'refused' || error.kind === 'syntax' || error.kind === 'binder')
+
+/** What an engine says of links is about the files that they stand for. */
+function withOwnPlaces(
+  { kind, message, line }: EngineFault,
+  links: ReadonlyMap<string, string>,
+): EngineFault {
+  let told = message
+  for (const [place, path] of links) told = told.replaceAll(place, () => path)
+  return new EngineFault({ kind, message: told, ...(line !== undefined && { line }) })
+}
 
 /** Work takes turns: so much at once. Entering throws EnginesBusy, and the signal's reason. */
 export const makeTurns = (max: number): Turns =>

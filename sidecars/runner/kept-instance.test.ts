@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { makeLog } from '../log.ts'
@@ -164,6 +164,34 @@ test('an instance in which something went wrong is not kept', async () => {
     expect((await keptState()).instance).not.toBe(instance)
   }
   expect((await keptState()).rows).toEqual(before.rows)
+})
+
+test('of a file that cannot be read, its own place is told and not that of its link', async () => {
+  const table = await tableOf('t', 'select 7::integer as a')
+  const [path = ''] = table.paths
+  await rm(path)
+  await writeFile(path, 'PAR1 and nothing more')
+  const asked = { sql: 'select a from "default.gold"."t"', found: [table] }
+  expect(await outcomeOf(asked)).toContain(`'${path}'`)
+  expect(await outcomeOf(asked)).toBe(await outcomeOf(asked, true))
+})
+
+test('a process that cannot make an instance is not there for the next run', async () => {
+  const size = { threads: 0, memoryLimitBytes: 100 * MIB, tempLimitBytes: MIB }
+  const [own, inputs] = [join(directory, 'other'), join(directory, 'other-inputs')]
+  const log = makeLog('test', 'text', () => {})
+  const failing = makeEnginePool({ directory: own, inputs, size, leasesMax: 1, wall, log })
+  const first = await failing.take()
+  await expect(first.kept()).rejects.toThrow(EngineFault)
+  await first.release()
+  const second = await failing.take()
+  expect(second.pid).not.toBe(first.pid)
+  await expect(second.instance()).rejects.toThrow(EngineFault)
+  await second.release()
+  const third = await failing.take()
+  expect(third.pid).not.toBe(second.pid)
+  await third.release()
+  await failing.stop()
 })
 
 test('an instance that has spilled is not kept, and its disk is free', async () => {
