@@ -1,3 +1,3 @@
 import { testMigrations } from './test-migrations.ts'
 
-testMigrations(1_000)
+testMigrations(200)

@@ -1,8 +1,7 @@
 // Specification: Audit; Audit entry.
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { type OwnService, startOwnService } from './own-service.ts'
 import { rawRequest } from './raw-request.ts'
-import { expectError, fresh, instant, MAX_UPLOAD_BYTES, uuid } from './resources.ts'
+import { fresh, instant, MAX_UPLOAD_BYTES, uuid } from './resources.ts'
 
 interface Entry {
   action: string
@@ -85,20 +84,4 @@ test('the log is a bare array, newest first, with pages', async ({ request }) =>
   const times = all.map(({ created_at }) => String(created_at))
   expect(times).toEqual([...times].sort().reverse())
   expect(await (await request.get('/api/v1/audit', { params: { offset: 10_000_000 } })).json()).toEqual([])
-})
-
-test.describe('settings', () => {
-  let service: OwnService
-  test.beforeAll(async () => {
-    service = await startOwnService({ AUDIT: 'off', RUNNER_URLS: 'none', QUERY_URLS: 'none' })
-  })
-  test.afterAll(() => service.stop())
-
-  test('a log that is switched off is 404, and no feature', async ({ request }) => {
-    const base = `${service.url}/api/v1`
-    expect((await request.delete(`${base}/namespaces/none`)).status()).toBe(404)
-    await expectError(await request.get(`${base}/audit`), 404)
-    const { plugins } = await (await request.get(`${base}/features`)).json()
-    expect(plugins.audit).toEqual({ enabled: false })
-  })
 })

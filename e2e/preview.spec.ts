@@ -1,6 +1,5 @@
 // Specification: Pipelines, Preview.
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { startOwnService } from './own-service.ts'
 import { expectError, fresh, instant, newPipeline, writeFile } from './resources.ts'
 import { newTable } from './tables.ts'
 
@@ -148,17 +147,4 @@ test('what is wrong is said with its file and line', async ({ request }) => {
 test('a pipeline that is not there has no preview', async ({ request }) => {
   for (const path of ['default/silver/nobody-here', 'default/copper/x', 'No/silver/x'])
     await expectError(await request.post(`/api/v1/pipelines/${path}/preview`), 404)
-})
-
-test('without a runner a preview is unavailable', async ({ playwright }) => {
-  const service = await startOwnService({ RUNNER_URLS: 'none', QUERY_URLS: 'none' })
-  const request = await playwright.request.newContext({ baseURL: service.url })
-  try {
-    const { url } = await newPipeline(request)
-    await expectError(await request.post(`${url}/preview`), 503, /runner/)
-    await expectError(await request.post('/api/v1/pipelines/default/bronze/nobody/preview'), 404)
-  } finally {
-    await request.dispose()
-    await service.stop()
-  }
 })

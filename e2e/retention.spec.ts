@@ -239,18 +239,3 @@ test.describe('a service of our own', () => {
     expect(audit_pruned).toBeGreaterThan(0)
   })
 })
-
-test('a service without a reaper answers 503 to a run, and everything else', async () => {
-  test.setTimeout(60_000)
-  const service = await startOwnService({ REAPER: 'off', RUNNER_URLS: 'none', QUERY_URLS: 'none' })
-  const request = await newRequest.newContext({ baseURL: service.url })
-  try {
-    await expectError(await request.post(RUN), 503)
-    expect(await (await request.get(STATUS)).json()).toMatchObject({ last_run_at: null, runs_pruned: 0 })
-    expect(await (await request.get(CONFIG)).json()).toEqual({ config: DEFAULTS })
-    expect((await request.put(CONFIG, { data: { runs_max_age_days: 5 } })).status()).toBe(200)
-  } finally {
-    await request.dispose()
-    await service.stop()
-  }
-})

@@ -59,6 +59,7 @@ for (const { title, env, withoutQuery } of SETTINGS)
     test('a preview is 503 without a runner', async () => {
       const { url } = await newPipeline(request)
       await expectError(await request.post(`${url}/preview`), 503, /runner/)
+      await expectError(await request.post('/api/v1/pipelines/default/bronze/nobody/preview'), 404)
     })
 
     test('running quality tests is 503 without a runner', async () => {
@@ -100,9 +101,22 @@ for (const { title, env, withoutQuery } of SETTINGS)
       await expectError(await request.post('/api/v1/admin/retention/run'), 503, /reaper/)
     })
 
+    test('retention is shown and set without a reaper', async () => {
+      const retention = '/api/v1/admin/retention'
+      const status = await (await request.get(`${retention}/status`)).json()
+      expect(status).toMatchObject({ last_run_at: null, runs_pruned: 0 })
+      const put = await request.put(`${retention}/config`, { data: { runs_max_age_days: 5 } })
+      expect(put.status(), await put.text()).toBe(200)
+      const { config } = await (await request.get(`${retention}/config`)).json()
+      expect(config).toMatchObject({ runs_max_age_days: 5, logs_max_age_days: 30 })
+    })
+
     if (withoutQuery === 500) {
       test('the audit log is 404 where nothing is audited', async () => {
+        expect((await request.delete('/api/v1/namespaces/none')).status()).toBe(404)
         await expectError(await request.get('/api/v1/audit'), 404)
+        const { plugins } = await (await request.get('/api/v1/features')).json()
+        expect(plugins.audit).toEqual({ enabled: false })
       })
 
       test('describing a table is 503 without a metadata store', async () => {
