@@ -2,7 +2,7 @@
 // fields that the specification lists and as the service's own document describes it. Nothing of either is left out.
 import { type APIRequestContext, type APIResponse, expect, test } from '@playwright/test'
 import { type Json, type Operation, operationsOf, type ValidatorOf, validatorsOf } from './document.ts'
-import { fresh } from './resources.ts'
+import { fresh, newPipeline, SLOW, writeFile } from './resources.ts'
 
 test.describe.configure({ mode: 'serial' })
 
@@ -226,9 +226,12 @@ test('runs, their logs, tables, queries and lineage answer as specified', async 
   has(nodeOf(`table:${key}`)?.table_stats, 'row_count size_bytes')
   expect(edges).toContainEqual({ source: `pipeline:${key}`, target: `table:${key}`, type: 'produces' })
 
-  // The second one waits for the first, so that there is one to cancel.
-  await ok(request, 'POST /api/v1/runs', 202, { data: named })
-  const { run_id } = await ok(request, 'POST /api/v1/runs', 202, { data: named })
+  const { url, prefix, ...slow } = await newPipeline(request)
+  await writeFile(request, `${prefix}pipeline.sql`, SLOW)
+  expect((await request.post(`${url}/publish`)).status()).toBe(200)
+  const { run_id } = await ok(request, 'POST /api/v1/runs', 202, {
+    data: { namespace: slow.namespace, layer: slow.layer, pipeline: slow.name },
+  })
   expect(await ok(request, 'POST /api/v1/runs/{id}/cancel', 200, { at: { id: String(run_id) } })).toEqual({
     run_id,
     status: 'cancelled',

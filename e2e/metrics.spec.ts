@@ -1,8 +1,8 @@
 // Specification: Health, metrics, features. Counters are of one process, so this one has nobody else's requests.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { type OwnService, startOwnService } from './own-service.ts'
+import { SLOW } from './resources.ts'
 
-const SLOW = 'select max(hash(x.range, y.range)) as a from range(40000) x, range(30000) y'
 let service: OwnService
 test.beforeAll(async () => {
   service = await startOwnService({ QUERY_URLS: 'none' })

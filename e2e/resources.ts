@@ -39,6 +39,9 @@ export async function newNamespace(request: APIRequestContext): Promise<string> 
   return name
 }
 
+/** Seconds of work for a run: long enough to be met while it executes. */
+export const SLOW = 'select max(hash(x.range, y.range)) as a from range(40000) x, range(30000) y'
+
 export interface MadePipeline {
   namespace: string
   layer: string

@@ -1,14 +1,13 @@
 // Specification: Runs, Server-sent events on run logs, Run status.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { rawRequest } from './raw-request.ts'
+import { SLOW } from './resources.ts'
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 const ISO = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/
 const unique = () => `r${Date.now().toString(36)}${Math.random().toString(36).slice(2, 8)}`
 const NOWHERE = '00000000-0000-7000-8000-000000000000'
-/** Seconds of work: long enough to be met while it executes. */
-const SLOW = 'select max(hash(x.range, y.range)) as a from range(40000) x, range(30000) y'
-/** A fifth of it: long enough too, where the end is waited for. */
+/** A fifth of SLOW: long enough too, where the end is waited for. */
 const SLOWISH = 'select max(hash(x.range, y.range)) as a from range(40000) x, range(6000) y'
 
 interface Run {
