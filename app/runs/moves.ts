@@ -80,6 +80,12 @@ export interface RunRow {
   landing_file_id: string | null
 }
 
+/** Of `run r`, by name: in a transaction, a prepared `*` fails once a newer program has added one. */
+export const rowColumns = (tx: SqlTx) => tx`
+  r.id, r.pipeline_id, r.namespace, r.layer, r.pipeline, r.snapshot, r.machine_version, r.status, r.created_at, r.started_at,
+  r.finished_at, r.duration_ms, r.rows_written, r.error, r.base_commit, r.merged_commit, r.follower, r.not_before,
+  r.chain_depth, r.landing_file_id`
+
 const numberOf = (text: string | null) => (text === null ? null : Number(text))
 
 /** Brings locked rows to life. Rows that a newer program wrote are left out: they are its business. */
@@ -114,19 +120,14 @@ export function lockedRuns(rows: readonly RunRow[]): Map<RunId, LockedRun> {
   return runs
 }
 
-/**
- * Locks runs in the order of their ids, so that no two transactions wait for each other; `now` is the database's time.
- * Columns by name: a prepared `*` fails once a newer program has added one.
- */
+/** Locks runs in the order of their ids, so that no two transactions wait for each other; `now` is the database's time. */
 export async function lockRuns(
   tx: SqlTx,
   ids: readonly RunId[],
 ): Promise<{ runs: Map<RunId, LockedRun>; now: Date }> {
   const rows = await tx<(RunRow & { now: Date })[]>`
-    select id, pipeline_id, namespace, layer, pipeline, snapshot, machine_version, status, created_at, started_at,
-      finished_at, duration_ms, rows_written, error, base_commit, merged_commit, follower, not_before, chain_depth,
-      landing_file_id, clock_timestamp() as now
-    from run where id = any(${[...new Set(ids)]}::uuid[]) order by id for update`
+    select ${rowColumns(tx)}, clock_timestamp() as now
+    from run r where id = any(${[...new Set(ids)]}::uuid[]) order by id for update`
   return { runs: lockedRuns(rows), now: rows.at(-1)?.now ?? new Date(0) }
 }
 

@@ -10,7 +10,15 @@ import type { RunId } from '../ids.ts'
 import { announcedEvents, announcedPart } from './announcements.ts'
 import { branchOf, continueLogs, freezeInputs, type OpenAttempt } from './attempts.ts'
 import { ATTEMPT_LINES, type LogLevel, type LogLine, loggedPart, seqAfter } from './logs.ts'
-import { completedOf, type LockedRun, lockedRuns, moveRun, type RunRow, savedParts } from './moves.ts'
+import {
+  completedOf,
+  type LockedRun,
+  lockedRuns,
+  moveRun,
+  type RunRow,
+  rowColumns,
+  savedParts,
+} from './moves.ts'
 import type { RunCompleted } from './notices.ts'
 
 /** What became of the runs that waited. */
@@ -49,7 +57,8 @@ export const startWaiting = (
         where (h.not_before is null or h.not_before <= clock_timestamp()) and h.machine_version <= ${RUN_MACHINE_VERSION}
           and (select a.attempt from run_attempt a where a.pipeline_id = h.pipeline_id and a.state = 'open') is null
         order by h.created_at, h.id limit ${places.length})
-      select r.*, clock_timestamp() as now, (select number from lake_ref where name = 'main') as base,
+      select ${rowColumns(tx)}, r.pipeline_type, r.trigger, r.version_number, r.pins, r.landing_zones,
+        clock_timestamp() as now, (select number from lake_ref where name = 'main') as base,
         coalesce((select max(seq) from landing_file), 0) as watermark, p.published_version, p.id is not null as is_live,
         coalesce((
           select c.metadata_location from main_entry e join lake_content c on c.id = e.content_id
