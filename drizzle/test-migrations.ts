@@ -47,6 +47,7 @@ const LOCKS: Record<string, string[]> = {
   '0007_handed': ['pipeline AccessExclusive'],
   '0008_archiving': ['run_file AccessExclusive'],
   '0009_vouched': ['pipeline AccessExclusive'],
+  '0010_traces': ['run AccessExclusive'],
 }
 
 /** Takes every step with so many rows in each table that grows. */

@@ -4,8 +4,12 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Interceptor } from '@connectrpc/connect'
 
 /** Both as headers carry them; null where there is none, or what came is none. */
-export interface Trace {
+export interface Trace extends ClientTrace {
   requestId: string | null
+}
+
+/** The client's own part of it. */
+export interface ClientTrace {
   traceparent: string | null
   /** What tracing systems add for each other: opaque, and nothing without a `traceparent`. */
   tracestate: string | null
@@ -27,6 +31,20 @@ export function traceHeaders(): Record<string, string> {
   return headers
 }
 
+/** The client's trace that the present work belongs to, for what goes on later and elsewhere. */
+export function clientTrace(): ClientTrace {
+  const { traceparent = null, tracestate = null } = current.getStore()?.() ?? {}
+  return { traceparent, tracestate }
+}
+
+/** Does work that a message says the client's trace of. */
+export const inClientTrace = <T>(said: { traceparent: string; tracestate: string }, work: () => T): T =>
+  inTrace(() => {
+    const traceparent = validTraceparent(said.traceparent)
+    const tracestate = traceparent === null ? null : validTracestate(said.tracestate)
+    return { requestId: null, traceparent, tracestate }
+  }, work)
+
 /** What a log line about the present work says of it. */
 export function traceFields(): { request_id?: string; trace_id?: string } {
   const trace = current.getStore()?.()
@@ -40,7 +58,11 @@ export function traceFields(): { request_id?: string; trace_id?: string } {
 /** What a request says of where it belongs; `requestId` where that has been decided already. */
 export function traceOf(headers: Headers, requestId = requestIdIn(headers)): Trace {
   const traceparent = traceparentIn(headers)
-  return { requestId, traceparent, tracestate: traceparent === null ? null : tracestateIn(headers) }
+  return {
+    requestId,
+    traceparent,
+    tracestate: traceparent === null ? null : validTracestate(headers.get('tracestate') ?? ''),
+  }
 }
 
 /** The id that whoever calls has given to the request; null when it is none. */
@@ -59,9 +81,9 @@ const ZEROS = /^0+$/
  * Null for one that is no trace: then the request is as one that brought none. One of a later version is passed on as
  * what it says in this one.
  */
-export function traceparentIn(headers: Headers): string | null {
-  const given = headers.get('traceparent')
-  if (given === null) return null
+export const traceparentIn = (headers: Headers) => validTraceparent(headers.get('traceparent') ?? '')
+
+function validTraceparent(given: string): string | null {
   const [, version, trace = '', parent = '', flags = '', rest] = TRACEPARENT.exec(given) ?? []
   if (version === undefined || version === 'ff' || ZEROS.test(trace) || ZEROS.test(parent)) return null
   if (version === '00') return rest === undefined ? given : null
@@ -71,8 +93,8 @@ export function traceparentIn(headers: Headers): string | null {
 /** What systems are asked to carry at least; a longer one is left out rather than cut somewhere. */
 const TRACESTATE_CHARACTERS_MAX = 512
 
-function tracestateIn(headers: Headers): string | null {
-  const given = headers.get('tracestate')?.trim() ?? ''
+function validTracestate(said: string): string | null {
+  const given = said.trim()
   return given !== '' && given.length <= TRACESTATE_CHARACTERS_MAX && /^[\x20-\x7e]+$/.test(given)
     ? given
     : null

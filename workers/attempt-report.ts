@@ -122,6 +122,8 @@ const requestOf = (attempt: OpenAttempt, { lake }: ReportDeps) => ({
   layer: attempt.layer,
   pipelineName: attempt.pipeline,
   trigger: attempt.trigger,
+  traceparent: attempt.traceparent ?? '',
+  tracestate: attempt.tracestate ?? '',
   runId: attempt.runId,
   attempt: attempt.attempt,
   type: attempt.pipelineType,

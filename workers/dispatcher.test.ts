@@ -17,6 +17,7 @@ import { makeLog } from '../app/log.ts'
 import { applyOutcomes } from '../app/runs/outcomes.ts'
 import { type Database, openDatabase } from '../drizzle/client.ts'
 import { RunStatus, Severity } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { inTrace } from '../proto/trace.ts'
 import { type Dispatcher, startDispatcher } from './dispatcher.ts'
 import { makeRunners } from './runners.ts'
 import {
@@ -370,6 +371,52 @@ describe('runners', () => {
     isBusy = false
     expect((await ended(id)).status).toBe('success')
   })
+
+  test.each(WAYS)(
+    'belong to the trace of the request that asked for them, also executed again: %s',
+    async (_, isPlain) => {
+      const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
+      let isFirst = true
+      const at = runner(
+        () => {
+          if (!isFirst) return {}
+          isFirst = false
+          at.reboot()
+          return new Promise(() => {})
+        },
+        undefined,
+        { isPlain },
+      )
+      dispatcher([at.url])
+      await isReady(at, isPlain)
+      const pipeline = await pipelineNamed(`traced-${isPlain}`)
+      const traced = await inTrace(
+        () => ({ requestId: 'r', traceparent, tracestate: 'a=1' }),
+        () => pipeline.request(),
+      )
+      await ended(traced)
+      const untraced = await pipeline.request()
+      await ended(untraced)
+      const told = at.submitted.map(({ runId, attempt, traceparent, tracestate }) => [
+        [runId, attempt],
+        [traceparent, tracestate],
+      ])
+      expect(told).toEqual([
+        [
+          [traced, 1],
+          [traceparent, 'a=1'],
+        ],
+        [
+          [traced, 2],
+          [traceparent, 'a=1'],
+        ],
+        [
+          [untraced, 1],
+          ['', ''],
+        ],
+      ])
+    },
+  )
 
   test('without a runner a run stays pending, and starts once there is one', async () => {
     const early = startScriptedRunner(merging)

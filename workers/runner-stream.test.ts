@@ -96,6 +96,8 @@ function follow(stream: RunnerStream): Heard {
     pipeline: 'p',
     pipelineType: 'sql',
     trigger: 'manual',
+    traceparent: null,
+    tracestate: null,
     pins: {},
     runStartedAt: new Date(0),
     lastSeq: 0,

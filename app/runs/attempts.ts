@@ -3,6 +3,7 @@ import type { JSONValue } from 'postgres'
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { PinnedFiles } from '../../drizzle/schema/pipeline.ts'
 import { RUN_MACHINE_VERSION, type RunStatus } from '../../machines/run.ts'
+import type { ClientTrace } from '../../proto/trace.ts'
 import type { RunId } from '../ids.ts'
 import { limits } from '../limits.ts'
 
@@ -10,7 +11,7 @@ export const branchOf = (runId: RunId, attempt: number) => `run-${runId}-${attem
 export const handleOf = (runId: RunId, attempt: number) => `${runId}:${attempt}`
 
 /** Everything that submitting or following an open attempt needs. */
-export interface OpenAttempt {
+export interface OpenAttempt extends ClientTrace {
   runId: RunId
   attempt: number
   branch: string
@@ -114,7 +115,7 @@ export async function openAttemptsOf(
   const [attempts, files] = await Promise.all([
     sql<(Omit<OpenAttempt, 'landing' | LogState> & Record<LogState, string>)[]>`
       select r.id as "runId", a.attempt, a.branch, a.runner_url as "runnerUrl", a.runner_boot as "runnerBoot", r.status,
-        r.namespace, r.layer, r.pipeline, r.pipeline_type as "pipelineType", r.trigger, r.pins,
+        r.namespace, r.layer, r.pipeline, r.pipeline_type as "pipelineType", r.trigger, r.traceparent, r.tracestate, r.pins,
         coalesce((select f.opened_at from run_attempt f where f.run_id = r.id and f.attempt = 1), a.opened_at) as "runStartedAt",
         log."lastSeq", log."logLines", log."logBytes"
       from run r join run_attempt a on a.run_id = r.id and a.state = 'open'

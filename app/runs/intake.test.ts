@@ -27,6 +27,8 @@ const request = (pipeline: string, trigger = 'manual') => ({
   layer: 'gold',
   pipeline,
   trigger,
+  traceparent: null,
+  tracestate: null,
 })
 
 test('requests that come together are stored together, each exactly once and in their order', async () => {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { inTrace } from '../../proto/trace.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { notFound } from '../http/errors.ts'
 import type { IdempotencyKey } from '../http/idempotency.ts'
@@ -97,4 +98,18 @@ test('a repeat is answered although its pipeline is gone; a new request is 404 a
   expect(await services[1].request(asked, keyed('gone'))).toEqual(first)
   await expect(services[0].request(asked, keyed('late'))).rejects.toMatchObject({ status: 404 })
   expect(await opened.sql`select 1 from idempotency_key where key = 'late'`).toHaveLength(0)
+})
+
+test('a run belongs to the trace of the first request under its key', async () => {
+  const { services, asked } = await open('once-traced')
+  const traceparent = (digit: string) => `00-${digit.repeat(32)}-${digit.repeat(16)}-01`
+  const request = (digit: string) =>
+    inTrace(
+      () => ({ requestId: null, traceparent: traceparent(digit), tracestate: `a=${digit}` }),
+      () => services[0].request(asked, keyed('traced')),
+    )
+  const { run_id } = await request('1')
+  expect(await request('2')).toMatchObject({ run_id })
+  const runs = await opened.sql`select traceparent, tracestate from run where id = ${run_id}`
+  expect([...runs]).toEqual([{ traceparent: traceparent('1'), tracestate: 'a=1' }])
 })

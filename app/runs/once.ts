@@ -1,4 +1,5 @@
 // A request for a run that came with an Idempotency-Key: in a transaction of its own, since the key's row and the run's are one fact.
+import { clientTrace } from '../../proto/trace.ts'
 import { answerOnce, type IdempotencyKey } from '../http/idempotency.ts'
 import type { RunId } from '../ids.ts'
 import { insertRun } from './queries.ts'
@@ -18,7 +19,15 @@ export const makeRequestOnce =
       prepare: () => runnable({ namespace, layer, name: pipeline }),
       async perform(tx, target) {
         const id = newId() as RunId
-        const isRequested = await insertRun(tx, { id, namespace, layer, pipeline, trigger, ...target })
+        const isRequested = await insertRun(tx, {
+          id,
+          namespace,
+          layer,
+          pipeline,
+          trigger,
+          ...clientTrace(),
+          ...target,
+        })
         return isRequested ? { status: 202, body: { run_id: id, status: 'pending' as const } } : null
       },
     })

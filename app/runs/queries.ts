@@ -3,12 +3,13 @@ import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { PinnedFiles } from '../../drizzle/schema/pipeline.ts'
 import { store } from '../../machines/advance.ts'
 import { newRun, RUN_MACHINE_VERSION, type RunStatus } from '../../machines/run.ts'
+import type { ClientTrace } from '../../proto/trace.ts'
 import type { PipelineId, RunId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import type { LogLevel } from './logs.ts'
 import type { Run, RunListed } from './schema.ts'
 
-export interface NewRun {
+export interface NewRun extends ClientTrace {
   id: RunId
   pipelineId: PipelineId
   namespace: string
@@ -33,10 +34,10 @@ export async function insertRun(sql: Sql | SqlTx, run: NewRun): Promise<boolean>
         offset ${limits.waitingRunsPerPipeline - 1} limit 1)),
     requested as (
       insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, version_number, pins,
-        landing_zones, snapshot, machine_version, status)
+        landing_zones, snapshot, machine_version, status, traceparent, tracestate)
       select ${run.id}, live.id, ${run.namespace}, ${run.layer}, ${run.pipeline}, ${run.pipelineType}, ${run.trigger},
         ${run.versionNumber}, ${sql.json(run.pins)}, ${sql.json(run.landingZones)}, ${sql.json(PENDING)},
-        ${RUN_MACHINE_VERSION}, 'pending' from live
+        ${RUN_MACHINE_VERSION}, 'pending', ${run.traceparent}, ${run.tracestate} from live
       returning id, created_at)
     insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
     select 'run', id, created_at, 'requested', '', 'pending.waiting', '[]', ${run.trigger} from requested

@@ -4,6 +4,7 @@ import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { Part } from '../../drizzle/together.ts'
 import { store } from '../../machines/advance.ts'
 import { newRun, RUN_MACHINE_VERSION } from '../../machines/run.ts'
+import type { ClientTrace } from '../../proto/trace.ts'
 import type { PipelineId, RunId } from '../ids.ts'
 import { limits } from '../limits.ts'
 
@@ -57,7 +58,7 @@ export const outcomesOf = (rows: readonly Row[]): Map<RunId, RequestOutcome> =>
   new Map(rows.map(({ id, outcome }) => [id, outcome]))
 
 /** What a person or program asks for, by the pipeline's name. */
-export interface NamedRequest {
+export interface NamedRequest extends ClientTrace {
   id: RunId
   namespace: string
   layer: string
@@ -97,7 +98,7 @@ const insertRequested = (
       select w.*, p.pipeline_id as found_id, p.namespace as ns, p.layer as ly, p.name, v.*
       from jsonb_to_recordset(${sql.json(requests as unknown as JSONValue)}) as w(id uuid, pipeline_id uuid,
         namespace text, layer text, pipeline text, trigger text, trigger_id uuid, trigger_event text,
-        schedule_id uuid, schedule_due timestamptz, chain_depth int, landing_file_id uuid)
+        schedule_id uuid, schedule_due timestamptz, chain_depth int, landing_file_id uuid, traceparent text, tracestate text)
       left join lateral (
         select p.id as pipeline_id, p.namespace, p.layer, p.name, p.published_version
         from pipeline p where ${find} and p.deleted_at is null limit 1) p on true
@@ -113,10 +114,10 @@ const insertRequested = (
     inserted as (
       insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, version_number, pins,
         landing_zones, snapshot, machine_version, status, trigger_id, trigger_event, schedule_id, schedule_due,
-        chain_depth, landing_file_id)
+        chain_depth, landing_file_id, traceparent, tracestate)
       select w.id, w.found_id, w.ns, w.ly, w.name, w.pipeline_type, w.trigger, w.version_number, w.published_versions,
         w.landing_zones, ${sql.json(PENDING)}, ${RUN_MACHINE_VERSION}, 'pending', w.trigger_id, w.trigger_event,
-        w.schedule_id, w.schedule_due, w.chain_depth, w.landing_file_id
+        w.schedule_id, w.schedule_due, w.chain_depth, w.landing_file_id, w.traceparent, w.tracestate
       from wanted w
       where w.version_number is not null and w.found_id not in (select found_id from full_queue)
       ${onRepeat}

@@ -1,5 +1,6 @@
 import type { Sql } from '../../drizzle/client.ts'
 import type { Transactions } from '../../drizzle/session.ts'
+import { clientTrace } from '../../proto/trace.ts'
 import { EVERYTHING } from '../access/ports.ts'
 import { AppError, alreadyEnded, invalid, notFound } from '../http/errors.ts'
 import type { IdempotencyKey } from '../http/idempotency.ts'
@@ -44,13 +45,13 @@ export function makeRunService({ sql, requests = sql, newId, notices, runnable, 
     if (key !== null) return (await requestOnce(asked, key)) ?? refuse(asked)
     const id = newId() as RunId
     const { namespace, layer, pipeline, trigger } = asked
-    const outcome = await intake({ id, namespace, layer, pipeline, trigger })
+    const wanted = { id, namespace, layer, pipeline, trigger, ...clientTrace() }
+    const outcome = await intake(wanted)
     if (outcome === 'full') return refuse(asked)
     if (outcome !== 'requested') {
       // Never published: this run is the draft's. No such pipeline: then this says so.
       const target = await runnable({ namespace, layer, name: pipeline })
-      if (!(await insertRun(sql, { id, namespace, layer, pipeline, trigger, ...target })))
-        return refuse(asked)
+      if (!(await insertRun(sql, { ...wanted, ...target }))) return refuse(asked)
       nudge('runRequested')
     }
     return { run_id: id, status: 'pending' }

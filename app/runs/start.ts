@@ -5,6 +5,7 @@ import type { PinnedFiles } from '../../drizzle/schema/pipeline.ts'
 import { inTransaction, lastly, type Transactions } from '../../drizzle/session.ts'
 import { type Part, together } from '../../drizzle/together.ts'
 import { RUN_MACHINE_VERSION } from '../../machines/run.ts'
+import type { ClientTrace } from '../../proto/trace.ts'
 import { openedBranchesPart } from '../catalog/branches.ts'
 import type { RunId } from '../ids.ts'
 import { announcedEvents, announcedPart } from './announcements.ts'
@@ -130,7 +131,7 @@ const headOfQueue = (tx: SqlTx, condition: PendingQuery<Row[]>) => tx`
   where q.waiting and ${condition}
   order by q.pipeline_id, q.status desc nulls last, q.created_at, q.id limit 1`
 
-interface WaitingRow extends RunRow {
+interface WaitingRow extends RunRow, ClientTrace {
   pipeline_type: string
   trigger: string
   version_number: number | null
@@ -205,6 +206,8 @@ const attemptOf = (run: LockedRun, row: WaitingRow, runnerUrl: string): OpenAtte
     pipeline: run.pipeline,
     pipelineType: row.pipeline_type,
     trigger: row.trigger,
+    traceparent: row.traceparent,
+    tracestate: row.tracestate,
     pins: row.pins,
     runStartedAt: row.now,
     lastSeq: 0,

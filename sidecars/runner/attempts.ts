@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { SubmitPipelineRequest } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { inClientTrace } from '../../proto/trace.ts'
 import { type Log, messageOf } from '../log.ts'
 import { AttemptLog, type Phase } from './attempt-log.ts'
 import { limits } from './limits.ts'
@@ -71,7 +72,7 @@ export class Attempt {
 
   constructor(request: SubmitPipelineRequest, options: AttemptsOptions) {
     this.handle = handleOf(request)
-    this.ended = this.#run(request, options)
+    this.ended = inClientTrace(request, () => this.#run(request, options))
   }
 
   /** Resolves when nothing of it runs any more; false when it has ended by itself. */

@@ -163,6 +163,25 @@ test('an attempt asks the catalog for its own table only where nobody has told i
   expect(await ask(table, { sum: 'select sum(n) from {{ this }}' })).toEqual({ sum: 5 })
 })
 
+test('whatever an attempt asks the service says which trace it belongs to, and no other attempt does', async () => {
+  const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
+  const said = async (trace: { traceparent?: string; tracestate?: string }) => {
+    const submit = await service.attempt(aTable(), sqlFiles('select 1 as n', appending))
+    const before = service.heard.length
+    const { facts } = await runToEnd(runner.client, { ...submit, ...trace })
+    expect(facts).toMatchObject({ status: RunStatus.COMPLETED, testedCommit: expect.stringMatching(/./) })
+    const heard = service.heard.slice(before)
+    expect(heard).not.toEqual([])
+    return [
+      ...new Set(heard.map((headers) => `${headers.get('traceparent')} ${headers.get('tracestate')}`)),
+    ].sort()
+  }
+  const traced = said({ traceparent, tracestate: 'a=1' })
+  expect(await traced).toEqual([`${traceparent} a=1`])
+  expect(await said({})).toEqual(['null null'])
+  expect(await said({ traceparent: 'none\r\nx: y', tracestate: 'a=1' })).toEqual(['null null'])
+})
+
 describe('what a run changes', () => {
   test('full_refresh replaces rows and schema, also by none', async () => {
     const table = aTable()

@@ -122,7 +122,9 @@ export async function openTestService() {
   const catalog = makeCatalog({ sql, objects, tokens, clock: systemClock, newId, log: testLog })
   const app = testApp({ internal: [catalog.routes, catalog.objectRoutes] })
   const asked: string[] = []
+  const heard: Headers[] = []
   const answer = (request: Request) => {
+    heard.push(request.headers)
     asked.push(`${request.method} ${new URL(request.url).pathname}`)
     return app.fetch(request)
   }
@@ -185,6 +187,8 @@ export async function openTestService() {
     lakeDir,
     /** `GET /catalog/...`, in order. */
     asked,
+    /** Headers of all calls, in order. */
+    heard,
     attempt,
 
     /** What a dispatcher does with facts that block nothing. */
