@@ -1,6 +1,8 @@
 /** End-to-end tests against the whole tree, and the fault tests, which start trees of their own. */
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { findChromium } from './chromium.ts'
-import { runPlaywright } from './playwright.ts'
+import { type ProjectOptions, runPlaywright } from './playwright.ts'
 import { type Service, startService } from './service.ts'
 import type { Tally } from './tally.ts'
 
@@ -73,16 +75,45 @@ export async function runFaults(tally: Tally) {
 /** Secrets that no answer may hold, whatever is tried: e2e/security looks for their common beginning. */
 const PLANTED = {
   PLATFORM_API_KEY: 'canary-platform-key',
+  S3_ACCESS_KEY_ID: 'canary-object-id',
   S3_SECRET_ACCESS_KEY: 'canary-object-key',
+  OIDC_CLIENT_SECRET: 'canary-client-secret',
+  PLUGIN_TOKEN: 'canary-plugin-token',
   ANYTHING_ELSE: 'canary-environment',
 }
 
+/** Those that a service makes by chance: the password of its database, and the token of a webhook, which it tells once. */
+async function secretsMadeBy({ url, dataDir }: Service): Promise<string[]> {
+  const { database_url } = JSON.parse(await readFile(join(dataDir, 'run', 'processes.json'), 'utf8'))
+  const made = async (path: string, body: object) => {
+    const headers = { 'x-api-key': PLANTED.PLATFORM_API_KEY, 'content-type': 'application/json' }
+    const answer = await fetch(`${url}/api/v1/pipelines${path}`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify(body),
+    })
+    if (answer.status !== 201) throw new Error(`${path}: ${answer.status} ${await answer.text()}`)
+    return answer.json()
+  }
+  await made('', { namespace: 'default', layer: 'bronze', name: 'planted' })
+  const { webhook_token } = await made('/default/bronze/planted/triggers', { type: 'webhook', config: {} })
+  const secrets: string[] = [new URL(database_url).password, String(webhook_token)]
+  if (secrets.some((secret) => secret.length < 20)) throw new Error('a secret is too short to be looked for')
+  return secrets
+}
+
 /** Attempts to get out of every sandbox, over HTTP, on a service that has secrets to lose. */
-export async function runSecurity(tally: Tally, { python }: Pick<EndToEnd, 'python'> = {}) {
+export async function runSecurity(
+  tally: Tally,
+  { python, files }: Pick<EndToEnd, 'python'> & Pick<ProjectOptions, 'files'> = {},
+) {
   tally.heading('Escape attempts')
   let service: Service | undefined
+  let secrets: string[] = []
+  const logged: string[] = []
   await tally.check('the service starts', async () => {
-    service = await startService(PLANTED)
+    service = await startService(PLANTED, (line) => logged.push(line))
+    secrets = await secretsMadeBy(service)
     return undefined
   })
   if (!service) return
@@ -90,14 +121,18 @@ export async function runSecurity(tally: Tally, { python }: Pick<EndToEnd, 'pyth
   const failuresBefore = tally.failures.length
   await runPlaywright(tally, {
     project: 'security',
+    files,
     limitMs: SECURITY_LIMIT_MS,
     env: {
       SLUICE_URL: url,
       SLUICE_KEY: PLANTED.PLATFORM_API_KEY,
+      SLUICE_SECRETS: JSON.stringify(secrets),
       ...(python ? { REQUIRE_PYTHON: '1' } : {}),
     },
   })
-  await tally.check('its log holds no secret', async () => /canary-[a-z-]+/.exec(log())?.[0])
+  await tally.check('its log holds no secret', async () =>
+    logged.find((line) => /canary-[a-z]/.test(line) || secrets.some((secret) => line.includes(secret))),
+  )
   if (tally.failures.length > failuresBefore) tally.note(`What the service logged last:\n${log()}`)
   await tally.check('the service stops and leaves nothing behind', stop)
 }

@@ -23,7 +23,11 @@ export type Service = {
 }
 
 /** Starts the service and waits until it says that it is ready; throws its log when it does not. */
-export async function startService(env: Record<string, string> = {}): Promise<Service> {
+export async function startService(
+  env: Record<string, string> = {},
+  /** Told each line that it logs. */
+  onLine: (line: string) => void = () => {},
+): Promise<Service> {
   const dataDir = await mkdtemp(join(tmpdir(), 'sluice-e2e-'))
   // As root, Postgres runs as another user, which must be able to reach its directory.
   await chmod(dataDir, 0o755)
@@ -53,6 +57,7 @@ export async function startService(env: Record<string, string> = {}): Promise<Se
 
   const ready = Promise.withResolvers<boolean>()
   const take = (line: string) => {
+    onLine(line)
     if (!ANSWERED.test(line)) lines.push(line)
     if (lines.length > KEPT_LINES) lines.shift()
     if (line.includes('Sluice is ready on')) ready.resolve(true)

@@ -1,4 +1,4 @@
-/** `npm test`: what needs only Node and npm, in minutes. `npm test -- check|unit|e2e|faults|security` runs one part, `-- unit <pattern>` less. */
+/** `npm test`: what needs only Node and npm, in minutes. `npm test -- check|unit|e2e|faults|security` runs one part, `-- unit <pattern>` and `-- security <pattern>` less. */
 import { runChecks } from './checks.ts'
 import { runClock, runEndToEnd, runFaults, runFuzz, runSecurity } from './e2e.ts'
 import { inScratch } from './scratch.ts'
@@ -18,7 +18,7 @@ const parts = {
   clock: () => runClock(tally),
   faults: () => runFaults(tally),
   fuzz: () => runFuzz(tally),
-  security: () => runSecurity(tally),
+  security: () => runSecurity(tally, { files: patterns }),
 }
 
 if (part !== undefined && !(part in parts)) {

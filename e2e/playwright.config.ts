@@ -34,7 +34,7 @@ export default defineConfig({
         'browser/**',
         'clock/**',
         'faults/**',
-        'security/{pipeline,python,template,query}-*',
+        'security/{kept,landing,pipeline,python,template,query}-*',
         `security/${ATTACKS}`,
       ],
     },

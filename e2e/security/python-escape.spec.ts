@@ -120,7 +120,8 @@ for name, code in json.loads(${JSON.stringify(JSON.stringify(ATTEMPTS))}).items(
         exec(code.replace("PORT", "${port}"), dict(globals()))
         print("REACHED", name)
     except BaseException as error:
-        print("REFUSED", name, "|", type(error).__name__)
+        # What it says is searched as well.
+        print("REFUSED", name, "|", type(error).__name__, "|", repr(error)[:2000])
 result = [{"done": True}]
 `
 

@@ -1,0 +1,183 @@
+// Attack class: what a run can learn of the run before it. Runs of SQL have one process of the engine after the other, and
+// many of them one instance. Two users take turns on a runner that has a single engine: she reads and leaves, he looks for it
+// by name, by pattern, by guess, and in what errors say.
+import { type APIRequestContext, expect, test } from '@playwright/test'
+import { type MadePipeline, newPipeline, writeFile } from '../resources.ts'
+import { newTable } from '../tables.ts'
+import { ended, expectFailed, expectHealthy, expectRefused, started } from './attempts.ts'
+import { type Caller, type ProService, startProService } from './pro-service.ts'
+
+const HERS = 'canary-row-of-hers'
+
+let service: ProService
+let she: APIRequestContext
+let he: APIRequestContext
+let machine: APIRequestContext
+let table: MadePipeline
+let reader: MadePipeline
+
+test.beforeAll(async ({ playwright }) => {
+  service = await startProService({ RUNNER_URLS: '', QUERY_URLS: '', RUNNER_CONCURRENCY: '1' })
+  const context = (extraHTTPHeaders: Caller) =>
+    playwright.request.newContext({ baseURL: service.url, extraHTTPHeaders: { ...extraHTTPHeaders } })
+  she = await context(service.user('she'))
+  he = await context(service.user('he'))
+  machine = await context(service.machine)
+  const at = { namespace: 'default', layer: 'silver' }
+  table = await newTable(she, at, `select '${HERS}' as hers, 1 as id`)
+  reader = await newTable(she, at, `select * from {{ ref('silver.${table.name}') }}`)
+})
+test.afterAll(() => service?.stop())
+
+/** A run of one pipeline with this text, which ends before or after another's as it was asked for. */
+async function ask(request: APIRequestContext, sql: string, tests: Record<string, string> = {}) {
+  const pipeline = await newPipeline(request, { layer: 'silver' })
+  await writeFile(request, `${pipeline.prefix}pipeline.sql`, sql)
+  for (const [name, text] of Object.entries(tests))
+    await writeFile(request, `${pipeline.prefix}tests/quality/${name}.sql`, text)
+  return started(request, pipeline)
+}
+
+const NOT_THERE = /does not exist/
+const LOCKED = /disabled by configuration|Permission Error|does not exist/
+const ONLY_SELECT = /only a SELECT can be run|one SELECT statement is expected|does not exist/
+const NOTHING_LEFT = /nothing is left/
+
+/** What he looks for in an engine that has just read her table. `{table}`: its name. */
+const LOOKS: [sql: string, message: RegExp][] = [
+  ["select * from {{ ref('silver.{table}') }}", NOT_THERE],
+  ['select * from "default.silver"."{table}"', NOT_THERE],
+  ['select * from "default.silver"."{table} "', NOT_THERE],
+  ['select * from memory."default.silver"."{table}"', NOT_THERE],
+  ['select * from temp."{table}"', NOT_THERE],
+  ['select hers from "default.silver"."{table}" as t', NOT_THERE],
+  ["select * from query_table('{table}')", /query_table\(\) is not allowed|does not exist/],
+  ['select * from sluice_result', /sluice_result/],
+  ['select hers as a', /hers/],
+  ["select * from glob('*')", LOCKED],
+  ["select * from glob('**/*')", LOCKED],
+  ["select * from glob('../**')", LOCKED],
+  ["select * from glob('../../inputs/**')", LOCKED],
+  ["select * from read_parquet('in-*.parquet')", LOCKED],
+  ["select * from read_parquet('**/*.parquet')", LOCKED],
+  ["select * from read_parquet('../../inputs/*/in-*.parquet')", LOCKED],
+  ["select * from read_parquet('../../inputs/1/in-00000000-0000-4000-8000-000000000000.parquet')", LOCKED],
+  ["select * from read_parquet('../1/**/*.parquet')", LOCKED],
+  ["select * from read_parquet(['../../inputs/1/*', '../../inputs/2/*'])", LOCKED],
+  ["select * from read_parquet('../../cache/**')", LOCKED],
+  ["select * from parquet_metadata('../../inputs/*/*.parquet')", LOCKED],
+  ["select * from parquet_kv_metadata('../../inputs/*/*.parquet')", LOCKED],
+  ["select * from parquet_bloom_probe('../../inputs/*/*.parquet', 'hers', 'a')", LOCKED],
+  ["select * from read_blob('../../inputs/*/*')", LOCKED],
+  ["select * from read_text('../../inputs/*/*')", LOCKED],
+  ["select * from read_csv('../**/*.csv')", LOCKED],
+  ["from '../../inputs/1/in-*.parquet'", LOCKED],
+  ["select * from read_parquet('/proc/self/cwd/**')", LOCKED],
+  ["select * from read_blob('/proc/self/fd/*')", LOCKED],
+  ["select * from read_blob('/proc/self/map_files/*')", LOCKED],
+]
+
+/** What she tries to leave, and how he would find it. */
+const LEFT: [leave: string, find: string, message: RegExp][] = [
+  [`create temp table left_a as select '${HERS}' as a`, 'select * from left_a', NOT_THERE],
+  [`create table left_b as select '${HERS}' as a`, 'select * from left_b', NOT_THERE],
+  [`create view left_c as select '${HERS}' as a`, 'select * from left_c', NOT_THERE],
+  [
+    `create or replace temp view sluice_result as select '${HERS}' as a`,
+    'from sluice_result',
+    /sluice_result/,
+  ],
+  [`create macro left_d() as '${HERS}'`, 'select left_d() as a', NOT_THERE],
+  [`create macro left_e() as table select '${HERS}'`, 'select * from left_e()', NOT_THERE],
+  [
+    `create macro abs(a) as '${HERS}'`,
+    "select error(concat('nothing is left: ', abs(-1))) as a",
+    NOTHING_LEFT,
+  ],
+  ['create sequence left_f start 7', "select nextval('left_f') as a", NOT_THERE],
+  [`prepare left_g as select '${HERS}' as a`, 'execute left_g', ONLY_SELECT],
+  [
+    `set variable left_h = '${HERS}'`,
+    "select coalesce(getvariable('left_h'), error('nothing is left')) as a",
+    /nothing is left|getvariable/,
+  ],
+  [`create type left_i as enum ('${HERS}')`, 'select null::left_i as a', NOT_THERE],
+  ['create schema left_j', 'select * from left_j.a', NOT_THERE],
+  ["attach ':memory:' as left_k", 'select * from left_k.a', NOT_THERE],
+  [
+    `create secret left_l (type s3, secret '${HERS}')`,
+    "select error('nothing is left') as a where not exists (from duckdb_secrets())",
+    NOTHING_LEFT,
+  ],
+  [
+    "set search_path = 'pg_catalog'",
+    "select error('nothing is left') as a where current_schema() = 'main'",
+    NOTHING_LEFT,
+  ],
+  ['set threads = 1', "select error('nothing is left') as a", NOTHING_LEFT],
+  [
+    "set timezone = 'Pacific/Kiritimati'",
+    "select error('nothing is left') as a where current_setting('TimeZone') = 'UTC'",
+    NOTHING_LEFT,
+  ],
+  [
+    `comment on view left_c is '${HERS}'`,
+    "select error('nothing is left') as a where not exists (from duckdb_views() where comment is not null)",
+    NOTHING_LEFT,
+  ],
+]
+
+const named = (sql: string) => sql.replaceAll('{table}', table.name)
+
+test(`a run reads nothing of the run before it, of another user: ${LOOKS.length} attempts`, async () => {
+  test.setTimeout(120_000)
+  const runs = []
+  for (const [text, message] of LOOKS) {
+    await started(she, reader)
+    runs.push({ sql: named(text), message, id: await ask(he, named(text)) })
+  }
+  for (const { id, sql, message } of runs) expectFailed(await ended(he, id), sql, message)
+  await expectHealthy(machine)
+})
+
+test(`no run leaves anything for the next one: ${LEFT.length} attempts`, async () => {
+  test.setTimeout(120_000)
+  const runs = []
+  for (const [leave, find, message] of LEFT)
+    runs.push({ leave, find, message, ids: [await ask(she, leave), await ask(he, find)] as const })
+  for (const { leave, find, message, ids } of runs) {
+    expectFailed(await ended(she, ids[0]), leave, ONLY_SELECT)
+    expectFailed(await ended(he, ids[1]), find, message)
+  }
+  await expectHealthy(machine)
+})
+
+test(`nor do quality tests, judged where runs were before: ${LOOKS.length + LEFT.length} attempts`, async () => {
+  const texts = [...LOOKS.map(([sql]) => named(sql)), ...LEFT.map(([, find]) => find)]
+  const tests = Object.fromEntries(texts.map((sql, place) => [`t${place}`, `-- @severity: error\n${sql}`]))
+  await started(she, reader)
+  const run = await ended(he, await ask(he, 'select 1 as a', tests))
+  expectFailed(run, texts.join('\n'), new RegExp(`${texts.length} quality tests failed`))
+  await expectHealthy(machine)
+})
+
+test(`nor do previews, beside one that is kept: ${LOOKS.length} attempts`, async () => {
+  const pipeline = await newPipeline(he, { layer: 'silver' })
+  await writeFile(he, `${pipeline.prefix}pipeline.sql`, 'select 1 as a')
+  const seen = await she.post(`${reader.url}/preview`, { data: {} })
+  expect([seen.status(), await seen.text()]).toEqual([200, expect.stringContaining(HERS)])
+  for (const [text, message] of LOOKS) {
+    const code = named(text)
+    await expectRefused(await he.post(`${pipeline.url}/preview`, { data: { code } }), code, message)
+  }
+  await expectHealthy(machine)
+})
+
+test('what she has is hers: her runs have succeeded, and he is told nothing', async () => {
+  const run = await ended(she, await started(she, reader))
+  expect([run.status, run.error]).toEqual(['success', null])
+  const sql = `select hers from default.silver."${table.name}"`
+  const own = await she.post('/api/v1/query', { data: { sql } })
+  expect((await own.json()).rows).toEqual([{ hers: HERS }])
+  await expectRefused(await he.post('/api/v1/query', { data: { sql } }), sql, /there is no table/)
+})

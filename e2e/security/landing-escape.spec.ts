@@ -1,0 +1,138 @@
+// Specification: SQL pipelines, landing_zone(). The one path of the machine that code is given leads to the files of its zone
+// and nowhere else, whatever is put after it, in its place or around it.
+import { type APIRequestContext, expect, test } from '@playwright/test'
+import { fresh, newPipeline, writeFile } from '../resources.ts'
+import { newZone } from '../triggers.ts'
+import {
+  ended,
+  expectFailed,
+  expectHealthy,
+  expectNothingTold,
+  expectRefused,
+  secretsIn,
+  started,
+} from './attempts.ts'
+
+const ROOT = '../../../../../../../../../../..'
+/** What stands in place of the `*` that the path ends with. */
+const PLACES = [
+  `${ROOT}/etc/passwd`,
+  `${ROOT}/etc/shadow`,
+  `${ROOT}/proc/self/environ`,
+  `${ROOT}/proc/self/cmdline`,
+  `${ROOT}/proc/1/environ`,
+  '../../../*',
+  '../../../**/*.parquet',
+  '../../../../inputs/**',
+  '../../../../cache/**',
+  '../../../../../run/processes.json',
+  '../../../../../postgres/password',
+  '../../../../../objects/_lake/**',
+]
+/** Around it is what the run has itself: its zones, its result. */
+const OWN = ['../*', '../*/*', '../../*', '../../**']
+const LOCKED = /disabled by configuration|Permission Error|does not exist/
+
+let zone: Awaited<ReturnType<typeof newZone>>
+let files: string
+test.beforeAll(async ({ request }) => {
+  zone = await newZone(request)
+  await zone.upload('a.csv')
+  const multipart = { file: { name: 'a.csv', mimeType: 'text/csv', buffer: Buffer.from('a,b\n1,2\n') } }
+  expect((await request.post(`${zone.url}/samples`, { multipart })).status()).toBe(201)
+  files = `{{ landing_zone("${zone.name}") }}`
+})
+
+const READERS = ['read_text', 'read_blob', 'read_csv', 'glob']
+const attempts = () => [
+  ...PLACES.flatMap((place, index) => {
+    const reader = READERS[index % READERS.length]
+    return [
+      `select * from ${reader}(replace('${files}', '*', '${place}'))`,
+      // The `*` of the path takes away one step.
+      `select * from ${READERS[(index + 1) % READERS.length]}('${files}/../${place}')`,
+    ]
+  }),
+  `select * from read_text([replace('${files}', '*', 'a.csv'), '/etc/passwd'])`,
+  `select * from read_text(concat('/proc/self/root', replace('${files}', '*', '${ROOT}/etc/passwd')))`,
+  `select * from read_text('file://${files}/../${ROOT}/etc/passwd')`,
+  `from '/proc/self/cwd/${ROOT}/etc/passwd' where '${files}' <> ''`,
+]
+
+async function pipelineOf(request: APIRequestContext, source: Record<string, string>, type = 'sql') {
+  const pipeline = await newPipeline(request, { name: fresh('landing'), layer: 'silver', type })
+  for (const [path, text] of Object.entries(source))
+    await writeFile(request, `${pipeline.prefix}${path}`, text)
+  return pipeline
+}
+
+test('the path leads to its files', async ({ request }) => {
+  const pipeline = await pipelineOf(request, { 'pipeline.sql': `select * from read_csv('${files}')` })
+  const run = await ended(request, await started(request, pipeline))
+  expect([run.status, run.error]).toEqual(['success', null])
+})
+
+test(`a run does not leave its landing zone: ${2 * PLACES.length + 4} attempts`, async ({ request }) => {
+  test.setTimeout(120_000)
+  const runs = []
+  for (const sql of attempts())
+    runs.push({ sql, id: await started(request, await pipelineOf(request, { 'pipeline.sql': sql })) })
+  for (const { sql, id } of runs) expectFailed(await ended(request, id), sql, LOCKED)
+  await expectHealthy(request)
+})
+
+test(`nor does a preview: ${2 * PLACES.length + 4} attempts`, async ({ request }) => {
+  const pipeline = await pipelineOf(request, { 'pipeline.sql': 'select 1 as a' })
+  for (const code of attempts())
+    await expectRefused(await request.post(`${pipeline.url}/preview`, { data: { code } }), code, LOCKED)
+  await expectHealthy(request)
+})
+
+test('what is around it is of the run alone', async ({ request }) => {
+  const pipeline = await pipelineOf(request, { 'pipeline.sql': 'select 1 as a' })
+  for (const place of OWN) {
+    const code = `select * from read_text(replace('${files}', '*', '${place}'))`
+    const preview = await request.post(`${pipeline.url}/preview`, { data: { code } })
+    expect([preview.status(), secretsIn(await preview.text())]).toEqual([200, []])
+    const run = await ended(
+      request,
+      await started(request, await pipelineOf(request, { 'pipeline.sql': code })),
+    )
+    expect([run.status, secretsIn(JSON.stringify(run))]).toEqual(['success', []])
+  }
+})
+
+test(`nor does Python, itself or by its engine: ${3 * PLACES.length} attempts`, async ({ request }) => {
+  const { python } = await (await request.get('/health/ready')).json()
+  // biome-ignore lint/suspicious/noSkippedTests: a machine without Python runs everything else
+  test.skip(python === null, 'pipelines in Python cannot run on this machine')
+  const code = `
+import os
+place = landing_zone("${zone.name}")
+def attempt(name, call):
+    try:
+        found = call()
+        print("REACHED" if found else "REFUSED", name, "| nothing" if not found else "")
+    except BaseException as error:
+        print("REFUSED", name, "|", repr(error)[:2000])
+for other in ${JSON.stringify(PLACES)}:
+    path = place.replace("*", other)
+    attempt("opens " + other, lambda: open(path).read())
+    attempt("lists " + other, lambda: os.listdir(path.split("*")[0]))
+    attempt("asks for " + other, lambda: sql("select * from read_text('" + path + "')").fetchall())
+result = [{"done": True}]
+`
+  const run = await ended(
+    request,
+    await started(request, await pipelineOf(request, { 'pipeline.py': code }, 'python')),
+  )
+  const lines = run.log.map(({ message }) => message)
+  expect([run.status, run.error, lines.filter((line) => line.startsWith('REACHED'))]).toEqual([
+    'success',
+    null,
+    [],
+  ])
+  expect(lines.filter((line) => line.startsWith('REFUSED'))).toHaveLength(3 * PLACES.length)
+  expectNothingTold(lines.join('\n'), code)
+  await expectHealthy(request)
+})
