@@ -66,7 +66,7 @@ const updateClosed = (tx: SqlTx, names: string[]) => tx<{ name: string }[]>`
     where name = any(${names}) and closed_at is null and name <> 'main'
     order by name for update)
   update lake_ref set state = 'deleted', closed_at = clock_timestamp()
-  from open where lake_ref.name = open.name and lake_ref.name = any(${names})
+  where lake_ref.name = any(array(select name from open))
   returning lake_ref.name`
 
 /**

@@ -25,12 +25,11 @@ export interface Acceptance {
  */
 export async function acceptFirstAttempts(sql: Sql, acceptances: readonly Acceptance[]): Promise<Set<RunId>> {
   const { status, phase, waiting } = runColumns(accepted.next)
-  const wanted = acceptances.map(({ runId, runnerBoot }) => ({ id: runId, boot: runnerBoot }))
+  const boots = Object.fromEntries(acceptances.map(({ runId, runnerBoot }) => [runId, runnerBoot]))
   const moved = await sql<{ id: RunId }[]>`
-    with wanted as (select * from jsonb_to_recordset(${sql.json(wanted)}) as w(id uuid, boot text)),
-    locked as (
+    with locked as (
       select id from run
-      where id = any(array(select id from wanted)) and snapshot = ${sql.json(json(started))}
+      where id = any(${acceptances.map(({ runId }) => runId)}::uuid[]) and snapshot = ${sql.json(json(started))}
         and machine_version = ${RUN_MACHINE_VERSION}
       order by id for update),
     moved as (
@@ -43,9 +42,8 @@ export async function acceptFirstAttempts(sql: Sql, acceptances: readonly Accept
       select 'run', id, started_at, 'accepted', ${accepted.from}, ${accepted.to}, ${sql.json(accepted.effects)}, 'runner'
       from moved),
     remembered as (
-      update run_attempt a set runner_boot = w.boot
-      from wanted w join moved m on m.id = w.id
-      where a.run_id = w.id and a.attempt = 1 and a.run_id = any(array(select id from wanted)))
+      update run_attempt set runner_boot = ${sql.json(boots)}::jsonb ->> run_id::text
+      where run_id = any(array(select id from moved)) and attempt = 1)
     select id, (select pg_notify(${RUN_CHANGED}, json_agg(id)::text) from moved having ${hasRoom(sql)}) is null as told
     from moved`
   return new Set(moved.map(({ id }) => id))

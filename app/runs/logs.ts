@@ -49,7 +49,7 @@ function insertLines(tx: Sql | SqlTx, lines: readonly LogLine[]) {
     insert into run_log (run_id, seq, at, level, message)
     select l.run_id, l.seq, l.at, l.level, l.message
     from jsonb_to_recordset(${tx.json(rows as unknown as JSONValue)}) as l(run_id uuid, seq bigint, at timestamptz, level text, message text)
-    where exists (select 1 from run where run.id = l.run_id and run.id = any(${[...new Set(lines.map(({ runId }) => runId))]}::uuid[]))
+    cross join lateral (select 1 from run where run.id = l.run_id limit 1) known
     order by l.run_id, l.seq
     on conflict (run_id, seq) do nothing`
 }

@@ -156,14 +156,13 @@ export async function saveRuns(tx: SqlTx, locked: Iterable<LockedRun>, now: Date
 }
 
 /**
- * The same as parts of another statement. The ids stand there a second time because a plan that is made while the table is
- * small would read it whole and look each row up among these.
+ * The same as parts of another statement. What becomes of a row is looked up for that row, by its key: of a join with what
+ * was sent there are plans that read the table whole, and others that compare each row with all that was sent.
  */
 export function savedParts(tx: SqlTx, locked: Iterable<LockedRun>, now: Date): Part[] {
   const moved = [...locked].filter((run) => run.moves.length > 0)
   if (moved.length === 0) return []
-  const rows = moved.map((run) => ({
-    id: run.id,
+  const columnsOf = (run: LockedRun) => ({
     snapshot: store(run.snapshot),
     ...runColumns(run.snapshot),
     started_at: run.startedAt,
@@ -175,7 +174,8 @@ export function savedParts(tx: SqlTx, locked: Iterable<LockedRun>, now: Date): P
     merged_commit: run.mergedCommit,
     follower: run.follower,
     not_before: run.notBefore,
-  }))
+  })
+  const next = Object.fromEntries(moved.map((run) => [run.id, columnsOf(run)]))
   const moves = moved.flatMap((run) => run.moves)
   return [
     tx`told as (
@@ -184,14 +184,14 @@ export function savedParts(tx: SqlTx, locked: Iterable<LockedRun>, now: Date): P
       from jsonb_to_recordset(${tx.json(moves as unknown as JSONValue)})
         as t(entity_id uuid, event text, "from" text, "to" text, effects jsonb, cause text))`,
     tx`saved as (
-    update run set snapshot = n.snapshot, machine_version = ${RUN_MACHINE_VERSION}, status = n.status, phase = n.phase,
-      attempt = n.attempt, waiting = n.waiting, started_at = n.started_at, finished_at = n.finished_at,
-      duration_ms = n.duration_ms, rows_written = n.rows_written, error = n.error, base_commit = n.base_commit,
-      merged_commit = n.merged_commit, follower = n.follower, not_before = n.not_before
-    from jsonb_to_recordset(${tx.json(rows as unknown as JSONValue)}) as n(id uuid, snapshot jsonb, status text, phase text, attempt int,
-      waiting boolean, started_at timestamptz, finished_at timestamptz, duration_ms bigint, rows_written bigint,
-      error text, base_commit bigint, merged_commit bigint, follower text, not_before timestamptz)
-    where run.id = n.id and run.id = any(${moved.map(({ id }) => id)}::uuid[]))`,
+    update run set machine_version = ${RUN_MACHINE_VERSION},
+      (snapshot, status, phase, attempt, waiting, started_at, finished_at, duration_ms, rows_written, error, base_commit,
+        merged_commit, follower, not_before) = (
+        select n.* from jsonb_to_record(${tx.json(next as unknown as JSONValue)}::jsonb -> run.id::text) as n(snapshot jsonb, status text,
+          phase text, attempt int, waiting boolean, started_at timestamptz, finished_at timestamptz, duration_ms bigint,
+          rows_written bigint, error text, base_commit bigint, merged_commit bigint, follower text,
+          not_before timestamptz))
+    where run.id = any(${moved.map(({ id }) => id)}::uuid[]))`,
   ]
 }
 

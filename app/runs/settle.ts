@@ -50,12 +50,12 @@ export function settledParts(
 
 function rememberBoots(tx: SqlTx, boots: Boot[]): Part[] {
   if (boots.length === 0) return []
-  const rows = boots.map((boot) => ({ ...boot }))
+  const bootOf = Object.fromEntries(boots.map((one) => [handleOf(one.run_id, one.attempt), one.boot]))
   return [
+    tx`booted as materialized (select ${tx.json(bootOf)}::jsonb as by_handle)`,
     tx`remembered_boots as (
-      update run_attempt a set runner_boot = b.boot
-      from jsonb_to_recordset(${tx.json(rows)}) as b(run_id uuid, attempt int, boot text)
-      where a.run_id = b.run_id and a.attempt = b.attempt and a.run_id = any(${boots.map((one) => one.run_id)}::uuid[]))`,
+      update run_attempt set runner_boot = (select by_handle from booted) ->> (${handle(tx)})
+      where run_id = any(${boots.map((one) => one.run_id)}::uuid[]) and (select by_handle from booted) ? (${handle(tx)}))`,
   ]
 }
 
@@ -63,21 +63,25 @@ function rememberBoots(tx: SqlTx, boots: Boot[]): Part[] {
 function closeAttempts(tx: SqlTx, runs: LockedRun[], boots: Boot[], now: Date): Part[] {
   if (runs.length === 0) return []
   const bootOf = new Map(boots.map(({ run_id, boot }) => [run_id, boot]))
-  const ended = runs.map((run) => ({
-    run_id: run.id,
-    attempt: run.snapshot.context.attempt,
-    outcome: run.status,
-    boot: bootOf.get(run.id) ?? null,
-  }))
+  const ended = Object.fromEntries(
+    runs.map((run) => [
+      handleOf(run.id, run.snapshot.context.attempt),
+      { outcome: run.status, boot: bootOf.get(run.id) ?? null },
+    ]),
+  )
   return [
+    tx`ended as materialized (select ${tx.json(ended)}::jsonb as by_handle)`,
     tx`closed_attempts as (
-      update run_attempt a set state = 'closed', outcome = e.outcome, closed_at = ${now},
-        runner_boot = coalesce(e.boot, a.runner_boot)
-      from jsonb_to_recordset(${tx.json(ended)}) as e(run_id uuid, attempt int, outcome text, boot text)
-      where a.run_id = e.run_id and a.attempt = e.attempt and a.closed_at is null
-        and a.run_id = any(${runs.map(({ id }) => id)}::uuid[]))`,
+      update run_attempt set state = 'closed', closed_at = ${now},
+        outcome = (select by_handle from ended) -> (${handle(tx)}) ->> 'outcome',
+        runner_boot = coalesce((select by_handle from ended) -> (${handle(tx)}) ->> 'boot', runner_boot)
+      where run_id = any(${runs.map(({ id }) => id)}::uuid[]) and closed_at is null
+        and (select by_handle from ended) ? (${handle(tx)}))`,
   ]
 }
+
+/** Of a row of `run_attempt`, as `handleOf` writes it. */
+const handle = (tx: SqlTx) => tx`run_id || ':' || attempt`
 
 /** Attempts that must be stopped at their runners: an effect, since nobody awaits a runner in a transaction. */
 export async function queueCancels(tx: Sql | SqlTx, attempts: { runId: RunId; attempt: number }[]) {

@@ -1,0 +1,95 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
+import postgres from 'postgres'
+import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { type Database, openDatabase, type Sql } from '../../drizzle/client.ts'
+import { DISPATCHER_SESSION } from '../../workers/dispatcher.ts'
+import { addPipeline } from '../../workers/testing.ts'
+import type { RunId } from '../ids.ts'
+import { applyOutcomes, type Outcome } from './outcomes.ts'
+import { startWaiting } from './start.ts'
+
+setDefaultTimeout(60_000)
+
+const FEW = 16
+const MANY = 128
+
+let database: TestDatabase
+let opened: Database
+/** As a dispatcher's connection, which tells the plan of each statement with what it has read. */
+let told: Sql
+let plans: Plan[] = []
+beforeAll(async () => {
+  database = await testDatabase()
+  opened = openDatabase(database.url, { connections: 1, rawConnections: 1, application: 'test' })
+})
+afterAll(async () => {
+  await opened.close()
+  await database.drop()
+})
+beforeEach(async () => {
+  told = postgres(database.url, {
+    max: 1,
+    connection: DISPATCHER_SESSION,
+    onnotice({ message }) {
+      const [, plan] = /plan:\s*(\{.*)$/s.exec(message ?? '') ?? []
+      if (plan !== undefined) plans.push(JSON.parse(plan).Plan)
+    },
+  })
+  await told.unsafe(`
+    load 'auto_explain'; set client_min_messages = log; set auto_explain.log_min_duration = 0;
+    set auto_explain.log_analyze = on; set auto_explain.log_timing = off; set auto_explain.log_format = json`)
+})
+afterEach(() => told.end())
+
+const REMOVED = ['Rows Removed by Filter', 'Rows Removed by Join Filter', 'Rows Removed by Index Recheck']
+
+type Plan = Record<string, number> & { Plans?: Plan[] }
+
+/** Rows that the nodes of a plan have looked at, those in vain too. */
+const readBy = (plan: Plan): number =>
+  (plan['Actual Rows'] ?? 0) * (plan['Actual Loops'] ?? 1) +
+  REMOVED.reduce((sum, key) => sum + (plan[key] ?? 0), 0) +
+  (plan.Plans ?? []).reduce((sum, child) => sum + readBy(child), 0)
+
+let named = 0
+async function waiting(count: number): Promise<void> {
+  for (let n = 0; n < count; n++) {
+    const pipeline = await addPipeline(opened.sql, `p${++named}`, { landingZones: [], nudge: () => {} })
+    await pipeline.request()
+  }
+}
+
+const acceptances = (ids: RunId[]) =>
+  ids.map((runId): Outcome => ({ runId, attempt: 1, kind: 'accepted', runnerBoot: 'boot' }))
+
+/** Rows read for each of so many runs, by what is done with them. */
+async function readPerRun(count: number) {
+  await waiting(count)
+  const perRun: Record<string, number> = {}
+  const measure = async <T>(what: string, act: () => Promise<T>) => {
+    plans = []
+    const done = await act()
+    perRun[what] = plans.reduce((sum, plan) => sum + readBy(plan), 0) / count
+    return done
+  }
+  const start = () => startWaiting(told, Array(count).fill('http://127.0.0.1:1'), 'tester')
+  const { attempts } = await measure('start', start)
+  expect(attempts).toHaveLength(count)
+  const ids = attempts.map(({ runId }) => runId)
+  await measure('acceptance', () => applyOutcomes(told, acceptances(ids.slice(0, count / 2)), []))
+  const end = (runId: RunId): Outcome => ({ runId, attempt: 1, kind: 'failed', error: 'no' })
+  const { completed } = await measure('acceptance and end', () =>
+    applyOutcomes(told, [...acceptances(ids.slice(count / 2)), ...ids.map(end)], []),
+  )
+  expect(completed).toHaveLength(count)
+  return perRun
+}
+
+test('a start, an acceptance and an end read no more rows for each run where they are of many', async () => {
+  const few = await readPerRun(FEW)
+  const many = await readPerRun(MANY)
+  for (const [what, rows] of Object.entries(few)) {
+    expect(rows).toBeGreaterThan(0)
+    expect(many[what]).toBeLessThan(rows * 1.5)
+  }
+})
