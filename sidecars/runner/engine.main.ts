@@ -5,8 +5,9 @@ import { join, resolve } from 'node:path'
 import { EngineError } from '../../lake/engine/error.ts'
 import { quoteText } from '../../lake/iceberg/sql.ts'
 import type { FromEngine, ToEngine } from '../engine-process.ts'
-import { EngineInstance, Refused } from './engine-instance.ts'
+import { EngineInstance } from './engine-instance.ts'
 import { type EngineRequest, type Fault, RESULT } from './engine-messages.ts'
+import { Refused } from './select.ts'
 
 /** An interrupt can fall between two statements of a call, so it is repeated until the call has ended. */
 const INTERRUPT_EVERY_MS = 20
