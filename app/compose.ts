@@ -66,7 +66,6 @@ import { makeSharingService } from './sharing/service.ts'
 import { tableRoutes } from './tables/routes.ts'
 import { makeTableService } from './tables/service.ts'
 import { makeHearAtOnce } from './triggers/at-once.ts'
-import { FIRING_SESSION } from './triggers/firing.ts'
 import { triggerRoutes } from './triggers/routes.ts'
 import { makeTriggerService } from './triggers/service.ts'
 import { webhookRoutes } from './webhooks/routes.ts'
@@ -126,7 +125,7 @@ export async function composeService({
   })
   const triggers = makeTriggerService({ sql, newId })
   const webhooks = makeWebhookService({
-    sql: session('webhooks', FIRING_SESSION),
+    sql: session('webhooks'),
     newId,
     nudge: () => background.nudge('runRequested'),
     calls: makeBuckets(
@@ -156,7 +155,7 @@ export async function composeService({
     newId,
     eventRecorded,
     hearAtOnce: makeHearAtOnce({
-      on: session('uploads', FIRING_SESSION),
+      on: session('uploads'),
       newId,
       log,
       nudge: () => background.nudge('runRequested'),

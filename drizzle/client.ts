@@ -25,7 +25,7 @@ export interface Database {
   /** Raw SQL with the driver's own codecs: drizzle replaces those of the client it is given. */
   sql: Sql
   /** A connection of its own for what is asked often, one after the other; it is closed with the others. */
-  session(does: string, settings?: Record<string, string | number>): Session
+  session(does: string): Session
   close(): Promise<void>
 }
 
@@ -64,10 +64,10 @@ export function openDatabase(url: string, options: DatabaseOptions): Database {
   return {
     db: drizzle(typed, { schema }),
     sql,
-    session(does, settings = {}) {
+    session(does) {
       const session = openSession(url, {
         application: `${options.application} ${does}`,
-        settings: { ...options.settings, ...settings },
+        settings: options.settings,
         turnMs: TURN_MS,
       })
       sessions.push(session)

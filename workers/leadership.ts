@@ -33,8 +33,6 @@ export interface LeadershipOptions {
    */
   holder: string
   log: Log
-  /** Session settings of its connection, such as those that plans depend on. */
-  settings?: Record<string, string | number>
   onChange?(isLeading: boolean): void
   /** Milliseconds; tests may shorten both. */
   leaseMs?: number
@@ -58,7 +56,6 @@ export function startLeadership({
   role,
   holder,
   log,
-  settings = {},
   onChange = () => {},
   leaseMs = limits.leaderLeaseMs,
   renewMs = limits.leaderRenewMs,
@@ -172,7 +169,6 @@ export function startLeadership({
           lock_timeout: limits.leaderLockMs,
           statement_timeout: limits.leaderStatementMs,
           idle_in_transaction_session_timeout: limits.leaderIdleMs,
-          ...settings,
           ...NOTHING_ALONE,
           ...AT_ONCE,
         },

@@ -1,7 +1,6 @@
 // Entry of the evaluator's thread: it runs on every replica, and evaluates on the one that leads.
 import { newId } from '../app/ids.ts'
 import { EVENT_RECORDED } from '../app/runs/notices.ts'
-import { FIRING_SESSION } from '../app/triggers/firing.ts'
 import { openDatabase } from '../drizzle/client.ts'
 import { type FromWorker, ToTriggers } from './channel.ts'
 import { startLeadership } from './leadership.ts'
@@ -21,7 +20,6 @@ serveThread('triggers', ToTriggers, async ({ databaseUrl, processId }, { post, l
     role: 'triggers',
     holder: processId,
     log,
-    settings: FIRING_SESSION,
     onChange(isLeading) {
       post({ type: 'led', isLeading } satisfies FromWorker)
       if (isLeading) triggers.led()

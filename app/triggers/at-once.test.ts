@@ -12,7 +12,6 @@ import { limits } from '../limits.ts'
 import { makeLog } from '../log.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { makeHearAtOnce } from './at-once.ts'
-import { FIRING_SESSION } from './firing.ts'
 import { makeTriggerService } from './service.ts'
 
 setDefaultTimeout(30_000)
@@ -23,7 +22,7 @@ let session: Session
 beforeAll(async () => {
   database = await testDatabase()
   opened = openDatabase(database.url, { connections: 4, rawConnections: 12, application: 'test' })
-  session = opened.session('uploads', FIRING_SESSION)
+  session = opened.session('uploads')
 })
 afterAll(async () => {
   await opened.close()

@@ -8,12 +8,6 @@ import type { NewId, RunId } from '../ids.ts'
 import { outcomesOf, type RequestOutcome, requestedRuns } from '../runs/requests.ts'
 import { type LockedTrigger, type Move, tryMove } from './moves.ts'
 
-/**
- * Settings of connections that fire. Their statements have many parts, so each is planned once, for any number of triggers
- * and whatever little the tables have held then.
- */
-export const FIRING_SESSION = { plan_cache_mode: 'force_generic_plan', enable_seqscan: 'off' }
-
 /** What asks a locked trigger to fire. */
 export interface Firing {
   trigger: LockedTrigger
