@@ -2,6 +2,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
 import type * as engineProcess from '../engine-process.ts'
+import { limits } from './limits.ts'
 
 // What the query service and its engine processes say to each other. An engine runs other people's SQL: what it says is
 // checked before it is believed. What the service says is not: it may do with an engine what it likes.
@@ -63,7 +64,10 @@ const Checked = Type.Object({
   setsSeed: Type.Boolean(),
 })
 const ResultColumn = Type.Object({ name: Type.String(), type: Type.String() })
-const JsonRows = Type.Object({ columns: Type.Array(ResultColumn), rows: Type.Uint8Array() })
+const JsonRows = Type.Object({
+  columns: Type.Array(ResultColumn),
+  rows: Type.Uint8Array({ maxByteLength: limits.smallJsonTextBytes }),
+})
 const Rows = Type.Object({
   /** One of the two. */
   arrow: Type.Union([Type.Uint8Array(), Type.Null()]),
@@ -92,7 +96,26 @@ const answerChecks = {
   ask: TypeCompiler.Compile(answers.ask),
   keep: TypeCompiler.Compile(answers.keep),
 }
-export const isAnswerOf = (kind: RequestKind, answer: unknown): boolean => answerChecks[kind].Check(answer)
+export function isAnswerOf(kind: RequestKind, answer: unknown): boolean {
+  if (kind === 'run') return answerChecks.run.Check(answer) && isWhatItSays(answer)
+  if (kind === 'ask')
+    return answerChecks.ask.Check(answer) && (answer.rows === null || isWhatItSays(answer.rows))
+  return answerChecks[kind].Check(answer)
+}
+
+/** Text of an engine becomes part of an answer of the API: it is as many JSON objects as it says, and nothing beside them. */
+function isWhatItSays({ json, rows }: Static<typeof Rows>): boolean {
+  if (json === null) return true
+  try {
+    const texts: unknown = JSON.parse(`[${utf8.decode(json.rows)}]`)
+    return Array.isArray(texts) && texts.length === rows && texts.every(isObject)
+  } catch {
+    return false
+  }
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+const isObject = (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const Fault = Type.Object({
   kind: Type.Union([

@@ -13,6 +13,7 @@ import {
   type ViewName,
   writtenKey,
 } from './engine-messages.ts'
+import { limits } from './limits.ts'
 import { sizeInMemory } from './memory-size.ts'
 
 // One locked DuckDB instance that answers one query after the other. Only statements that read come here, so that all
@@ -49,7 +50,7 @@ export class QueryEngine {
     return checkReadOnly(this.#engine.connection, sql)
   }
 
-  async run({ statement, catalog, define, drop, places, ...limits }: Run): Promise<AnswerOf<'run'>> {
+  async run({ statement, catalog, define, drop, places, ...size }: Run): Promise<AnswerOf<'run'>> {
     const statements = [
       ...drop.flatMap((view) => [...this.#letGo(view), `DROP VIEW IF EXISTS ${nameOf(view)}`]),
       ...this.#leave(places),
@@ -64,7 +65,7 @@ export class QueryEngine {
       await this.#engine.run(statements.join(';')).catch((error: unknown) => {
         throw new Unprepared(error instanceof Error ? error.message : String(error), { cause: error })
       })
-    return this.#answer(statement, limits)
+    return this.#answer(statement, size)
   }
 
   /** Runs a text at once, where it names no table that is not expected. */
@@ -127,20 +128,20 @@ export class QueryEngine {
    */
   async #answer(
     statement: Run['statement'],
-    { jsonBytesMax, ...limits }: Pick<Run, 'rowsLimit' | 'bytesLimit' | 'jsonBytesMax'>,
+    { jsonBytesMax, ...size }: Pick<Run, 'rowsLimit' | 'bytesLimit' | 'jsonBytesMax'>,
   ): Promise<AnswerOf<'run'>> {
     // One row more tells whether there are more.
-    const sql = limited(statement, limits.rowsLimit + 1)
+    const sql = limited(statement, size.rowsLimit + 1)
     try {
-      if (limits.rowsLimit < CHUNK_ROWS) {
+      if (size.rowsLimit < CHUNK_ROWS) {
         const result = await this.#engine.run(sql)
-        const { rowsLimit } = limits
+        const { rowsLimit } = size
         const json = jsonBytesMax > 0 ? smallJsonOf(result, { rowsLimit, bytesMax: jsonBytesMax }) : null
-        return json === null ? inArrow(arrowOf(result, limits)) : inJson(json)
+        return (json === null ? null : inJson(json)) ?? inArrow(arrowOf(result, size))
       }
       const stream = await this.#engine.stream(sql)
       return inArrow(
-        await arrowBytes(stream, limits).catch(async (error: unknown) => {
+        await arrowBytes(stream, size).catch(async (error: unknown) => {
           if (error instanceof BrokenStream) await this.#engine.run(sql)
           throw error
         }),
@@ -193,12 +194,12 @@ export class QueryEngine {
 }
 
 const encoder = new TextEncoder()
-const inJson = ({ columns, text, rows, truncated }: SmallJson): AnswerOf<'run'> => ({
-  arrow: null,
-  json: { columns, rows: encoder.encode(text) },
-  rows,
-  truncated,
-})
+/** Null: its text is none to pass on. */
+function inJson({ columns, text, rows, truncated }: SmallJson): AnswerOf<'run'> | null {
+  const bytes = encoder.encode(text)
+  if (bytes.length > limits.smallJsonTextBytes) return null
+  return { arrow: null, json: { columns, rows: bytes }, rows, truncated }
+}
 const inArrow = ({ bytes, rows, truncated }: ArrowSummary & { bytes: Uint8Array }): AnswerOf<'run'> => ({
   arrow: bytes,
   json: null,

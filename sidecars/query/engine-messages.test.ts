@@ -1,0 +1,37 @@
+import { expect, test } from 'bun:test'
+import { isAnswerOf } from './engine-messages.ts'
+import { limits } from './limits.ts'
+
+const answerOf = (text: string | Uint8Array, rows: number) => ({
+  arrow: null,
+  json: {
+    columns: [{ name: 'a', type: 'INTEGER' }],
+    rows: typeof text === 'string' ? new TextEncoder().encode(text) : text,
+  },
+  rows,
+  truncated: false,
+})
+const statement = { sql: '', kind: 'select', tables: [], listsTables: false, setsSeed: false }
+const isBelieved = (answer: unknown) => {
+  const believed = isAnswerOf('run', answer)
+  expect(isAnswerOf('ask', { statement, rows: answer })).toBe(believed)
+  return believed
+}
+
+test('the JSON text of an answer is believed to be as many objects as it says', () => {
+  expect(isBelieved(answerOf('', 0))).toBe(true)
+  expect(isBelieved(answerOf('{"a":1},{"a":"\u00e9"}', 2))).toBe(true)
+})
+
+test.each([
+  ['another number of rows', '{"a":1}', 2],
+  ['no rows', '', 1],
+  ['no objects', '1,[2],null', 3],
+  ['what ends the rows and goes on', '{"a":1}],"total_rows":9,"x":[{"a":1}', 1],
+  ['what ends before it is whole', '{"a":1', 1],
+  ['bytes that are no text', new Uint8Array([123, 34, 0xff, 34, 58, 49, 125]), 1],
+  ['a byte order mark', '\ufeff{"a":1}', 1],
+  ['more than is small', `{"a":"${' '.repeat(limits.smallJsonTextBytes)}"}`, 1],
+])('the JSON text of an engine is not believed where it is %s', (_, text, rows) => {
+  expect(isBelieved(answerOf(text, rows))).toBe(false)
+})
