@@ -9,7 +9,7 @@ import type { Tally } from './tally.ts'
 const API_LIMIT_MS = 300_000
 const BROWSER_LIMIT_MS = 240_000
 const FAULTS_LIMIT_MS = 540_000
-const SECURITY_LIMIT_MS = 480_000
+const SECURITY_LIMIT_MS = 600_000
 const PAUSES_LIMIT_MS = 300_000
 const CLOCK_LIMIT_MS = 300_000
 const FUZZ_LIMIT_MS = 300_000
