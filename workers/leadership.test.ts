@@ -195,7 +195,8 @@ test('a challenger that is outrun keeps the way free for whoever comes next', as
     const challenger = start('late', { leaseMs: HOUR, renewMs: HOUR })
     await until(
       () => opened.sql`
-        select 1 from pg_stat_activity where application_name = 'sluice test late' and wait_event_type = 'Lock'`,
+        select 1 from pg_stat_activity
+        where datname = current_database() and application_name = 'sluice test late' and wait_event_type = 'Lock'`,
       (rows) => rows.length === 1,
     )
     await tx`update leader set epoch = 8, holder = 'first' where role = 'test'`
@@ -204,7 +205,8 @@ test('a challenger that is outrun keeps the way free for whoever comes next', as
   // Nothing is written by a challenger that has not won, and it holds nothing once its turn is over.
   await until(
     () => opened.sql`
-      select 1 from pg_stat_activity where application_name = 'sluice test late' and state = 'idle' and query = 'commit'`,
+      select 1 from pg_stat_activity
+      where datname = current_database() and application_name = 'sluice test late' and state = 'idle' and query = 'commit'`,
     (rows) => rows.length === 1,
   )
   const next = start('next', { leaseMs: HOUR, renewMs: HOUR })

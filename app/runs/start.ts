@@ -59,7 +59,7 @@ export const startWaiting = (
           and (select a.attempt from run_attempt a where a.pipeline_id = h.pipeline_id and a.state = 'open') is null
         order by h.created_at, h.id limit ${places.length})
       select ${rowColumns(tx)}, r.pipeline_type, r.trigger, r.version_number, r.pins, r.landing_zones,
-        clock_timestamp() as now, (select number from lake_ref where name = 'main') as base,
+        r.traceparent, r.tracestate, clock_timestamp() as now, (select number from lake_ref where name = 'main') as base,
         coalesce((select max(seq) from landing_file), 0) as watermark, p.published_version, p.id is not null as is_live,
         coalesce((
           select c.metadata_location from main_entry e join lake_content c on c.id = e.content_id

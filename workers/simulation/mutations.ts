@@ -35,10 +35,10 @@ export const MUTATIONS: readonly Mutation[] = [
     /set state = 'deleted', closed_at = clock_timestamp\(\)/,
     'set state = lake_ref.state',
   ),
-  rewriting('leave attempts open', /set state = 'closed', outcome = /, 'set state = a.state, outcome = '),
+  rewriting('leave attempts open', /set state = 'closed', closed_at = /, 'set state = state, closed_at = '),
   rewriting(
     'move runs without locking them',
-    /(from run where id = any\([^)]*\)) order by id for update/,
+    /(from run r where id = any\([^)]*\)) order by id for update/,
     '$1 order by id',
   ),
   rewriting('archive what is archived already', /(where f\.id = i\.id) and f\.archived_by_run is null/, '$1'),
@@ -52,11 +52,7 @@ export const MUTATIONS: readonly Mutation[] = [
     /delete from trigger_event where id = any\(/,
     'delete from trigger_event where false and id = any(',
   ),
-  rewriting(
-    'lose successes that triggers hear',
-    /where exists \(select 1 from trigger t where t\.source = s\.source[\s\S]*?(returning 1)/,
-    'where false $1',
-  ),
+  rewriting('lose successes that triggers hear', /(limit 1\) listener)(\s+returning 1)/, '$1 where false$2'),
   rewriting(
     'write without asking who leads',
     /select 1 from leader where role = (\$\d+) and epoch = (\$\d+) for share/,
