@@ -259,20 +259,22 @@ describe('an upload', () => {
 })
 
 describe('an upload that is killed', () => {
-  /** Names its object, and then nothing more happens. */
-  const killedThen = (): Parts['objects'] => ({
+  /** Objects with something that happens once one has its name, and before anybody hears of that. */
+  const namedThen = (act: () => Promise<unknown>): Parts['objects'] => ({
     ...parts.objects,
     async stage(...stage) {
       const staged = await parts.objects.stage(...stage)
       return {
         ...staged,
         async commit(key) {
-          await staged.commit(key)
-          return new Promise(() => {})
+          const named = await staged.commit(key)
+          await act()
+          return named
         },
       }
     },
   })
+  const killedThen = () => namedThen(() => new Promise(() => {}))
   const intents = ({ name }: { name: string }) => parts.sql<{ payload: AbandonedUpload; minutes: number }[]>`
     select payload, extract(epoch from due_at - clock_timestamp())::int / 60 as minutes from outbox
     where kind = 'abandonedUpload' and payload ->> 'name' = ${name}`
@@ -352,42 +354,20 @@ describe('an upload that is killed', () => {
 
   test('is not, when it was only asleep: its object is gone by then, so it becomes no file and is told so', async () => {
     const { ref, prefix } = await created()
-    const asleep: Parts['objects'] = {
-      ...parts.objects,
-      async stage(...stage) {
-        const staged = await parts.objects.stage(...stage)
-        return {
-          ...staged,
-          async commit(key) {
-            const named = await staged.commit(key)
-            await makeDue(ref)
-            await performEffects()
-            return named
-          },
-        }
-      },
-    }
+    const asleep = namedThen(async () => {
+      await makeDue(ref)
+      await performEffects()
+    })
     expect((await refusal(service({ objects: asleep }).upload(ref, file('slow.csv')))).status).toBe(503)
     expect([await keysUnder(prefix), (await service().files(ref, page)).total]).toEqual([[], 0])
   })
 
   test('is not, while its intent is being acted on: either it is a file or it is cleared up', async () => {
     const { ref, prefix } = await created()
-    const raced: Parts['objects'] = {
-      ...parts.objects,
-      async stage(...stage) {
-        const staged = await parts.objects.stage(...stage)
-        return {
-          ...staged,
-          async commit(key) {
-            const named = await staged.commit(key)
-            await makeDue(ref)
-            void performEffects()
-            return named
-          },
-        }
-      },
-    }
+    const raced = namedThen(async () => {
+      await makeDue(ref)
+      void performEffects()
+    })
     for (let turn = 0; turn < 20; turn++)
       await service({ objects: raced })
         .upload(ref, file(`raced-${turn}.csv`))
