@@ -17,13 +17,22 @@ const WORTH_TELLING_S = 3
 /** End-to-end tests belong to Playwright, whose file names `bun test` would take for its own. */
 const IGNORED = ['**/node_modules/**', 'e2e/**']
 
+/** A process each, beside each other: what runs users' code, and all else. They take about the same time. */
+const RUNS_CODE = ['lake', 'sidecars']
+
 export async function runUnitTests(tally: Tally, patterns: string[] = []) {
   tally.heading('Unit and slice tests (bun test)')
+  if (patterns.length > 0) return await withPostgres(tally, IGNORED, patterns)
+  const files = [...(await folders()), ...(await ownTests())]
+  const runsCode = (path: string) => RUNS_CODE.some((folder) => path === `./${folder}/`)
+  const shares = [files.filter(runsCode), files.filter((path) => !runsCode(path))]
+  await Promise.all(shares.map((share) => withPostgres(tally, [...IGNORED, ...LONGER], share)))
+}
+
+/** Runs them with a server of their own. */
+async function withPostgres(tally: Tally, ignored: readonly string[], files: readonly string[]) {
   const database = await startTestPostgres()
   try {
-    const isAll = patterns.length === 0
-    const files = isAll ? ['.', ...(await ownTests())] : patterns
-    const ignored = isAll ? [...IGNORED, ...LONGER] : IGNORED
     const options = ignored.map((pattern) => `--path-ignore-patterns=${pattern}`)
     await runBunTest(tally, [...options, ...files], { TEST_DATABASE_URL: database.url })
   } finally {
@@ -45,6 +54,14 @@ export async function runBunTest(tally: Tally, args: string[], env: Record<strin
   if (isLate) tally.fail('bun test', `took longer than ${LIMIT_MS / 1000} s`)
   else if (!isWhole || (code !== 0 && !hasFailures))
     tally.fail('bun test', `ended with code ${code}\n${rest}`)
+}
+
+/** Those that may have tests. */
+async function folders() {
+  const entries = await readdir(root, { withFileTypes: true })
+  return entries
+    .filter((entry) => entry.isDirectory() && !/^(\.|node_modules$|e2e$)/.test(entry.name))
+    .map(({ name }) => `./${name}/`)
 }
 
 /** `bun test` does not look into folders whose name begins with a dot. */
