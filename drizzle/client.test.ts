@@ -39,11 +39,14 @@ test('a step that cannot have its table lets others use it meanwhile, and is tak
   await writeFile(join(folder, 'meta', '_journal.json'), JSON.stringify({ entries: [entry] }))
   await writeFile(join(folder, '0000_next.sql'), 'alter table run add column next text')
 
+  const begun = Promise.withResolvers<void>()
   const reading = Promise.withResolvers<void>()
   const dump = sql.begin(async (tx) => {
     await tx`select from run`
+    begun.resolve()
     await reading.promise
   })
+  await begun.promise
   const migrated = migrate(database.url, { folder, lockMs: 300 })
   const waiting = () => sql`
     select 1 from pg_stat_activity
