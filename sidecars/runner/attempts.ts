@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { SubmitPipelineRequest } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { inClientTrace } from '../../proto/trace.ts'
 import { type Log, messageOf } from '../log.ts'
+import { makeTurns } from '../turns.ts'
 import { AttemptLog, type Phase } from './attempt-log.ts'
 import { limits } from './limits.ts'
 
@@ -151,7 +152,9 @@ export interface AttemptsOptions {
 }
 
 export function makeAttempts(options: AttemptsOptions): Attempts {
+  /** Those that have ended and are still being cleared away among them. */
   const running = new Map<string, Attempt>()
+  const execute = inTurn(options)
   /** Oldest first. */
   const ended = new Map<string, { attempt: Attempt; at: number }>()
 
@@ -165,16 +168,19 @@ export function makeAttempts(options: AttemptsOptions): Attempts {
   const sweep = setInterval(forgetOld, limits.finishedKeptMs / 10)
   sweep.unref()
 
+  const freeSlots = () =>
+    options.concurrency - [...running.values()].filter(({ status }) => status === 'running').length
+
   const find = (handle: string) => running.get(handle) ?? ended.get(handle)?.attempt ?? null
   return {
     bootId: randomUUID(),
     find,
-    freeSlots: () => options.concurrency - running.size,
+    freeSlots,
     submit(request) {
       const known = find(handleOf(request))
       if (known !== null) return known
-      if (running.size >= options.concurrency) return null
-      const attempt = new Attempt(request, options)
+      if (freeSlots() <= 0) return null
+      const attempt = new Attempt(request, { ...options, execute })
       running.set(attempt.handle, attempt)
       void attempt.ended.then(() => {
         running.delete(attempt.handle)
@@ -183,5 +189,28 @@ export function makeAttempts(options: AttemptsOptions): Attempts {
       })
       return attempt
     },
+  }
+}
+
+/**
+ * Whoever hears that an attempt has ended sends the next one, which has its slot and begins when nothing of the other is
+ * left: refused, it would be asked for again much later.
+ */
+function inTurn({ concurrency, execute }: AttemptsOptions): Execute {
+  const turns = makeTurns({
+    max: concurrency,
+    waitingMax: concurrency,
+    full: (waiting) => new Error(`${waiting} attempts wait for their turn already`),
+    gaveUp: (signal) => signal.reason,
+  })
+  return async (work) => {
+    await turns.enter(work.signal)
+    try {
+      const { gone } = await execute(work)
+      return { gone: gone.finally(turns.leave) }
+    } catch (error) {
+      turns.leave()
+      throw error
+    }
   }
 }

@@ -26,9 +26,10 @@ beforeEach(() => {
 })
 afterEach(() => leave.abort())
 
-/** A new attempt and where its reader is with it. */
-function submitted(runId: string): Position {
+/** A new attempt that has begun, and where its reader is with it. */
+async function submitted(runId: string): Promise<Position> {
   attempts.submit(create(SubmitPipelineRequestSchema, { runId, attempt: 1 }))
+  await new Promise((resolve) => setImmediate(resolve))
   return { handle: `${runId}:1`, afterSeq: 0 }
 }
 const of = ({ handle }: Position) => {
@@ -54,7 +55,7 @@ const textsOf = (news: News[] | null | 'ended', at: Position) =>
     : []
 
 test('one stream tells of many attempts: a beat first, then lines and phases, and the end once', async () => {
-  const [one, two] = [submitted('one'), submitted('two')]
+  const [one, two] = [await submitted('one'), await submitted('two')]
   const { next } = follow('s', [one, two])
   expect(await next()).toBeNull()
   of(one).work.enter('executing')
@@ -73,7 +74,7 @@ test('one stream tells of many attempts: a beat first, then lines and phases, an
 })
 
 test('what is said one after the other, a moment apart, is told together', async () => {
-  const one = submitted('one')
+  const one = await submitted('one')
   const { next } = follow('s', [one])
   await next()
   const heard = next()
@@ -87,7 +88,7 @@ test('what is said one after the other, a moment apart, is told together', async
 test('attempts are added to a stream that is open, and to no other', async () => {
   const { next } = follow('s', [])
   await next()
-  const late = submitted('late')
+  const late = await submitted('late')
   say(late, 'before')
   expect(followings.add('another', [late])).toBe(false)
   expect(followings.add('s', [late])).toBe(true)
@@ -101,7 +102,7 @@ test('a handle that is not known is told as that', async () => {
 })
 
 test('a reader that comes back goes on where it was, and the stream it had before ends', async () => {
-  const one = submitted('one')
+  const one = await submitted('one')
   say(one, 'a', 'b', 'c')
   const before = follow('before', [one])
   await before.next()
@@ -114,7 +115,7 @@ test('a reader that comes back goes on where it was, and the stream it had befor
 })
 
 test('an attempt that talks a lot takes turns with the others', async () => {
-  const [chatty, quiet] = [submitted('chatty'), submitted('quiet')]
+  const [chatty, quiet] = [await submitted('chatty'), await submitted('quiet')]
   const { next } = follow('s', [chatty, quiet])
   await next()
   say(chatty, ...Array.from({ length: 100 }, () => 'x'.repeat(2_000)))
@@ -129,7 +130,7 @@ test('an attempt that talks a lot takes turns with the others', async () => {
 })
 
 test('no more is told than fits until the reader says what is stored; then the rest, once, and the end after it', async () => {
-  const [chatty, quiet] = [submitted('chatty'), submitted('quiet')]
+  const [chatty, quiet] = [await submitted('chatty'), await submitted('quiet')]
   const { next } = follow('s', [chatty, quiet])
   await next()
   const said = Array.from({ length: 1_000 }, (_, n) => `${n} ${'x'.repeat(1_000)}`)
@@ -172,7 +173,7 @@ test('streams, and attempts on each, have a limit', async () => {
 })
 
 test('a stream that is full still hears what is stored', async () => {
-  const one = submitted('one')
+  const one = await submitted('one')
   const fill = Array.from({ length: followLimits.attemptsPerStream - 1 }, (_, n) => ({
     handle: `${n}:1`,
     afterSeq: 0,

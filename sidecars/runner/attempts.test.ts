@@ -1,0 +1,84 @@
+import { expect, test } from 'bun:test'
+import { create } from '@bufbuild/protobuf'
+import { SubmitPipelineRequestSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { makeAttempts } from './attempts.ts'
+
+const CONCURRENCY = 2
+
+/** Attempts whose end and whose clearing away are up to the test. */
+function scripted() {
+  const began: string[] = []
+  const ends = new Map<string, { end(): void; fail(): void; clear(): void }>()
+  const attempts = makeAttempts({
+    concurrency: CONCURRENCY,
+    log: { info() {}, warn() {}, error() {} },
+    execute: ({ request: { runId }, signal }) => {
+      began.push(runId)
+      const gone = Promise.withResolvers<void>()
+      const { promise, resolve, reject } = Promise.withResolvers<{ gone: Promise<void> }>()
+      signal.addEventListener('abort', () => reject(signal.reason))
+      ends.set(runId, {
+        end: () => resolve({ gone: gone.promise }),
+        fail: () => reject(new Error('it broke')),
+        clear: gone.resolve,
+      })
+      return promise
+    },
+  })
+  const submit = (runId: string) =>
+    attempts.submit(create(SubmitPipelineRequestSchema, { runId, attempt: 1 }))
+  const of = (runId: string) => {
+    const its = ends.get(runId)
+    if (its === undefined) throw new Error(`${runId} has not begun`)
+    return its
+  }
+  return { attempts, began, submit, of }
+}
+/** All that can happen now has happened. */
+const settled = () => new Promise((resolve) => setImmediate(resolve))
+
+test('an attempt has the slot of one that has ended at once, and begins when nothing of that is left', async () => {
+  const { attempts, began, submit, of } = scripted()
+  const first = submit('first')
+  submit('second')
+  await settled()
+  expect([attempts.freeSlots(), submit('refused')]).toEqual([0, null])
+  of('first').end()
+  await settled()
+  expect([first?.status, attempts.freeSlots()]).toEqual(['completed', 1])
+  expect(submit('third')?.status).toBe('running')
+  expect([attempts.freeSlots(), submit('refused')]).toEqual([0, null])
+  await settled()
+  expect(began).toEqual(['first', 'second'])
+  of('first').clear()
+  await first?.ended
+  await settled()
+  expect(began).toEqual(['first', 'second', 'third'])
+})
+
+test('one that is cancelled before its turn has come never begins, and leaves its turn to the next', async () => {
+  const { began, submit, of } = scripted()
+  for (const name of ['first', 'second']) submit(name)
+  await settled()
+  of('first').end()
+  await settled()
+  const waiting = submit('third')
+  expect(await waiting?.cancel()).toBe(true)
+  expect(waiting?.status).toBe('cancelled')
+  submit('fourth')
+  of('first').clear()
+  await settled()
+  expect(began).toEqual(['first', 'second', 'fourth'])
+})
+
+test('one that fails leaves its place as one that ends does', async () => {
+  const { attempts, began, submit, of } = scripted()
+  for (let turn = 0; turn < 3 * CONCURRENCY; turn++) {
+    const attempt = submit(`${turn}`)
+    await settled()
+    of(`${turn}`).fail()
+    await attempt?.ended
+    expect(attempt?.status).toBe('failed')
+  }
+  expect([began.length, attempts.freeSlots()]).toEqual([3 * CONCURRENCY, CONCURRENCY])
+})
