@@ -3,7 +3,7 @@ import { type APIRequestContext, expect, type Page, test } from '@playwright/tes
 import { startOwnService } from '../own-service.ts'
 import { type MadePipeline, newNamespace, newPipeline, writeFile } from '../resources.ts'
 
-const FEW_SECONDS = 'select count(*) as n from range(100000) a, range(40000) b'
+const FEW_SECONDS = 'select count(*) as n from range(100000) a, range(80000) b'
 
 /** Opens the page, and notes every address it asks for elsewhere and every complaint of the browser. */
 async function openPage(page: Page, baseURL: string | undefined, hash = '') {
