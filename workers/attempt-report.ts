@@ -12,14 +12,15 @@ import {
   RunStatus,
   Severity,
 } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
+import type { RunnerRoom } from './runners.ts'
 
 export interface ReportDeps {
   /** The token and addresses with which the attempt reaches the lake. */
   lake: { catalogUrl: string; objectsUrl: string; warehouse: string; token: string }
   report(outcome: Outcome): void
   tell(line: LogLine): void
-  /** The runner's room after it took this attempt; undefined when it does not say. */
-  onAccepted(room: number | undefined): void
+  /** The runner's room after it took this attempt. */
+  onAccepted(room: RunnerRoom): void
   onRefused(): void
   onUnreachable(): void
 }
@@ -57,7 +58,7 @@ export class AttemptReport {
   }
 
   /** The runner has taken it. */
-  accepted(runnerBoot: string, room: number | undefined): void {
+  accepted(runnerBoot: string, room: RunnerRoom): void {
     this.deps.onAccepted(room)
     this.deps.report({ ...this.#which(), kind: 'accepted', runnerBoot })
   }

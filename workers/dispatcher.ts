@@ -212,13 +212,11 @@ export function startDispatcher({
         ending.nudgeWithin(TELL_WITHIN_MS)
       },
       onAccepted(room) {
-        runners.accepted(url, room)
-        if (lacksPlaces && room !== undefined && room > 0) starting.nudge()
+        if (runners.accepted(url, room) && lacksPlaces) starting.nudge()
       },
       onRefused() {
-        // There was no such place.
+        runners.refused(url, holdsPlace)
         holdsPlace = false
-        runners.refused(url)
       },
       onUnreachable: () => runners.isDown(url),
     }

@@ -44,10 +44,10 @@ async function submit(report: AttemptReport, deps: FollowDeps): Promise<string |
   const giveUpAt = performance.now() + limits.runnerSilenceMs
   while (!deps.signal.aborted) {
     try {
-      const { bootId, freeSlots } = await deps.runner.service.submitPipeline(report.request(), {
+      const { bootId, ...room } = await deps.runner.service.submitPipeline(report.request(), {
         signal: AbortSignal.any([deps.signal, AbortSignal.timeout(limits.runnerSilenceMs)]),
       })
-      report.accepted(bootId, freeSlots)
+      report.accepted(bootId, room)
       return bootId
     } catch (error) {
       if (deps.signal.aborted) return null

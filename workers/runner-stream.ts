@@ -228,7 +228,7 @@ export function openRunnerStream({ runner, stored, signal }: StreamDeps): Runner
   function take(
     batch: Attempt[],
     streamId: string,
-    { results, bootId, freeSlots, isFollowed }: SubmitPipelinesResponse,
+    { results, bootId, isFollowed, ...room }: SubmitPipelinesResponse,
   ) {
     const taken: Attempt[] = []
     for (const [n, attempt] of batch.entries()) {
@@ -243,7 +243,7 @@ export function openRunnerStream({ runner, stored, signal }: StreamDeps): Runner
       attempt.boot = bootId
       attempt.on = isFollowed ? streamId : ''
       attempt.since = performance.now()
-      attempt.report.accepted(bootId, freeSlots)
+      attempt.report.accepted(bootId, room)
       if (!isOffered) {
         leaveAlone(attempt)
         continue

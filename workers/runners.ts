@@ -12,12 +12,29 @@ interface Runner {
   isUp: boolean
   /** Attempts it would take now, as far as this replica knows. */
   room: number
+  /** Places taken here and not given back. */
+  held: number
+  /** Attempts it executes at once; null: it does not say. */
+  slots: number | null
   askedAt: number
   /** Times in a row that it had no place for what it was sent. */
   refusals: number
 }
 
 export type Runners = ReturnType<typeof makeRunners>
+
+/** What a runner says with its answer; one that is not ours may leave either out. */
+export interface RunnerRoom {
+  freeSlots?: number
+  slots?: number
+}
+
+/**
+ * What a runner says is free may be on its way to an attempt of ours, or free by an end that we have not heard of and will
+ * count then: there is never more than what we do not hold.
+ */
+const roomOf = ({ held, slots }: Runner, free: number): number =>
+  Math.max(0, slots === null ? free : Math.min(free, slots - held))
 
 /** The runners this replica knows, and where there is room. `reach` may be another way than over the network. */
 export function makeRunners(
@@ -30,6 +47,8 @@ export function makeRunners(
       remote: reach(url, observe),
       isUp: true,
       room: UNKNOWN_ROOM,
+      held: 0,
+      slots: null,
       askedAt: Number.NEGATIVE_INFINITY,
       refusals: 0,
     }),
@@ -47,6 +66,7 @@ export function makeRunners(
       for (const runner of inTurn) {
         if (runner === undefined || !runner.isUp || runner.room <= 0 || places.length >= max) continue
         runner.room -= 1
+        runner.held += 1
         if (runner.room === 0) runner.askedAt = performance.now()
         places.push(runner.remote.url)
         progressed = true
@@ -64,8 +84,8 @@ export function makeRunners(
       return false
     }
     runner.isUp = true
-    runner.room = Math.max(runner.room, 1)
-    return true
+    runner.room = Math.max(runner.room, roomOf(runner, 1))
+    return runner.room > 0
   }
 
   return {
@@ -75,22 +95,29 @@ export function makeRunners(
     /** A slot that was taken is free (again). */
     give(url: string) {
       const runner = runnerOf(url)
-      if (runner) runner.room += 1
+      if (runner === undefined) return
+      runner.held -= 1
+      runner.room = roomOf(runner, runner.room + 1)
     },
     /** Also one that is no longer configured: what runs there is followed to its end. */
     remoteAt: (url: string) => runnerOf(url)?.remote ?? reach(url, observe),
-    /** A runner has taken an attempt, and perhaps said how many more it would. */
-    accepted(url: string, room: number | undefined) {
+    /** A runner has taken an attempt, and perhaps said how many more it would. True: one more. */
+    accepted(url: string, { freeSlots, slots }: RunnerRoom): boolean {
       const runner = runnerOf(url)
-      if (runner === undefined) return
+      if (runner === undefined) return false
       runner.refusals = 0
-      if (room === undefined) return
-      runner.room = room
-      if (room <= 0) runner.askedAt = performance.now()
+      runner.slots = slots ?? null
+      if (freeSlots !== undefined) {
+        runner.room = roomOf(runner, freeSlots)
+        if (runner.room === 0) runner.askedAt = performance.now()
+      }
+      return runner.room > 0
     },
-    refused(url: string) {
+    /** It has no room, so that the place, if one was taken for this, is none and not given back. */
+    refused(url: string, hadPlace: boolean) {
       const runner = runnerOf(url)
       if (runner === undefined) return
+      if (hadPlace) runner.held -= 1
       runner.refusals += 1
       runner.room = 0
       runner.askedAt = performance.now()

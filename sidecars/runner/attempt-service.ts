@@ -61,13 +61,13 @@ export function makeAttemptService(attempts: Attempts): AttemptService {
     submitPipeline: (request) => ({
       handle: submit(request).handle,
       bootId,
-      freeSlots: attempts.freeSlots(),
+      ...attempts.room(),
     }),
 
     submitPipelines({ requests, streamId }) {
       const results = requests.map(submitOneOf)
       const taken = results.flatMap(({ handle }) => (handle === '' ? [] : { handle, afterSeq: 0 }))
-      return { results, bootId, freeSlots: attempts.freeSlots(), isFollowed: tryToFollow(streamId, taken) }
+      return { results, bootId, ...attempts.room(), isFollowed: tryToFollow(streamId, taken) }
     },
 
     getRunStatus: ({ handle }) => factsOf(known(handle), bootId),

@@ -42,12 +42,12 @@ test('an attempt has the slot of one that has ended at once, and begins when not
   const first = submit('first')
   submit('second')
   await settled()
-  expect([attempts.freeSlots(), submit('refused')]).toEqual([0, null])
+  expect([attempts.room().freeSlots, submit('refused')]).toEqual([0, null])
   of('first').end()
   await settled()
-  expect([first?.status, attempts.freeSlots()]).toEqual(['completed', 1])
+  expect([first?.status, attempts.room().freeSlots]).toEqual(['completed', 1])
   expect(submit('third')?.status).toBe('running')
-  expect([attempts.freeSlots(), submit('refused')]).toEqual([0, null])
+  expect([attempts.room().freeSlots, submit('refused')]).toEqual([0, null])
   await settled()
   expect(began).toEqual(['first', 'second'])
   of('first').clear()
@@ -80,5 +80,5 @@ test('one that fails leaves its place as one that ends does', async () => {
     await attempt?.ended
     expect(attempt?.status).toBe('failed')
   }
-  expect([began.length, attempts.freeSlots()]).toEqual([3 * CONCURRENCY, CONCURRENCY])
+  expect([began.length, attempts.room().freeSlots]).toEqual([3 * CONCURRENCY, CONCURRENCY])
 })

@@ -139,7 +139,8 @@ export interface Attempts {
   /** The attempt of this run and number: a new one, or the one that is there. Null: no room now. */
   submit(request: SubmitPipelineRequest): Attempt | null
   find(handle: string): Attempt | null
-  freeSlots(): number
+  /** How many it executes at once, and how many more it would take now. */
+  room(): { slots: number; freeSlots: number }
 }
 
 export interface AttemptsOptions {
@@ -175,7 +176,7 @@ export function makeAttempts(options: AttemptsOptions): Attempts {
   return {
     bootId: randomUUID(),
     find,
-    freeSlots,
+    room: () => ({ slots: options.concurrency, freeSlots: freeSlots() }),
     submit(request) {
       const known = find(handleOf(request))
       if (known !== null) return known
