@@ -1,5 +1,5 @@
 import type { DuckDBDataChunk, DuckDBPreparedStatement, DuckDBValue } from '@duckdb/node-api'
-import { mapped } from '../../lake/engine/error.ts'
+import { EngineError, mapped } from '../../lake/engine/error.ts'
 import { type Engine, type PreparedEngine, prepareEngine } from '../../lake/engine/instance.ts'
 import { nextChunk } from '../../lake/engine/rows.ts'
 import { isTraceless, type TableName } from '../../lake/engine/traceless.ts'
@@ -34,6 +34,8 @@ export class EngineInstance {
   /** Whether texts are traceless, of those that came last: a pipeline that runs often says the same each time. */
   readonly #judged = new Map<string, boolean>()
   readonly #previews = new InstancePreviews()
+  /** Where the lines of the result are, while there is one. */
+  #author: Places | null = null
 
   private constructor(prepared: PreparedEngine) {
     this.#prepared = prepared
@@ -50,6 +52,7 @@ export class EngineInstance {
   }
 
   async show({ tables }: Input<'show'>): Promise<null> {
+    this.#author = null
     await this.#open.renew()
     await this.#show(tables)
     return null
@@ -62,6 +65,7 @@ export class EngineInstance {
   }
 
   async leave(): Promise<null> {
+    this.#author = null
     await this.#open.renew()
     const schemas = Array.from(
       this.#schemas,
@@ -76,7 +80,9 @@ export class EngineInstance {
     const statement = await selectOf(this.#open, sql)
     refuseParameters(statement)
     refuseTwins(namesOf(statement))
-    await this.#open.run(`CREATE TEMP VIEW ${RESULT} AS ${sql}`)
+    const view = `CREATE TEMP VIEW ${RESULT} AS ${sql}`
+    await this.#open.run(view)
+    this.#author = placesOf(view)
     const columns = columnsOf(statement)
     // What has no type of its own, alone or within others, gets one from the view.
     const isCertain = columns.every(({ type }) => PLAIN_TYPE.test(type))
@@ -105,18 +111,18 @@ export class EngineInstance {
   }
 
   async run({ sql }: Input<'run'>): Promise<null> {
-    await this.#open.run(sql)
+    await this.#ours(sql, (text) => this.#open.run(text))
     return null
   }
 
   async query({ sql }: Input<'query'>): Promise<AnswerOf<'query'>> {
-    const result = await this.#open.read(sql)
+    const result = await this.#ours(sql, (text) => this.#open.read(text))
     return result.getRowsJS().map((row) => row.map((value) => (value === null ? null : String(value))))
   }
 
   /** Answers a row per file, as COPY gives it. */
   async copy({ sql }: Input<'copy'>): Promise<unknown> {
-    const result = await this.#open.read(sql)
+    const result = await this.#ours(sql, (text) => this.#open.read(text))
     return result.getRowObjectsJS()
   }
 
@@ -171,6 +177,21 @@ export class EngineInstance {
     if (statements.length > 0) await this.#open.run(statements.join(';'))
   }
 
+  /**
+   * Runs SQL of ours. What fails in it may be the author's, who has the view that it reads: the engine then counts from the
+   * view's beginning, but looks for the line in the text that runs. So that one begins with room for the other, and a line
+   * beyond is none of the author's.
+   */
+  async #ours<Result>(sql: string, work: (text: string) => Promise<Result>): Promise<Result> {
+    const { room, lines } = this.#author ?? { room: '', lines: 0 }
+    try {
+      return await work(room + sql)
+    } catch (error) {
+      if (!(error instanceof EngineError) || error.line === undefined || error.line <= lines) throw error
+      throw new EngineError(error.kind, error.message, undefined, { cause: error })
+    }
+  }
+
   get #open(): Engine {
     if (this.#engine === null) throw new Error('the instance is not open')
     return this.#engine
@@ -184,6 +205,21 @@ export class EngineInstance {
     if (this.#judged.size >= JUDGED_KEPT) this.#judged.clear()
     if (key.length <= JUDGED_CHARACTERS) this.#judged.set(key, judged)
     return judged
+  }
+}
+
+interface Places {
+  /** Nothing but blanks, with lines that end where those of the text end. */
+  room: string
+  lines: number
+}
+
+/** The engine counts bytes. */
+function placesOf(text: string): Places {
+  const lines = text.split('\n')
+  return {
+    room: lines.map((line) => `${' '.repeat(Buffer.byteLength(line))}\n`).join(''),
+    lines: lines.length,
   }
 }
 

@@ -456,6 +456,21 @@ describe('a failure says what to mend', () => {
       /^executing: pipeline.sql line 1: Conversion Error: Could not convert string 'x'/,
     ],
     [
+      "select 'ä€' as a,\n  cast(b as integer) as b\nfrom (values ('1'), ('x')) t(b)",
+      /^executing: pipeline.sql line 2: Conversion Error: Could not convert string 'x'/,
+    ],
+    [
+      "-- @merge_strategy: incremental\n-- @unique_key: b\nselect 1 as a,\n  cast(b as integer) as b\nfrom (values ('1'), ('x')) t(b)",
+      /^executing: pipeline.sql line 4: Conversion Error: Could not convert string 'x'/,
+    ],
+    // The text of the author has no such cast: it is the table's type that the value does not fit.
+    [
+      'select 1 as a,\n  170141183460469231731687303715884105727::hugeint as b',
+      /^executing: pipeline.sql: Conversion Error: Could not cast value 170141183460469231731687303715884105727/,
+    ],
+    ['select (\n 1 as a', /^executing: pipeline.sql line 2: Parser Error: syntax error at or near "as"/],
+    ['select (\n 1 +\n', /^executing: pipeline.sql line 2: Parser Error: syntax error at end of input$/],
+    [
       'select array_agg(range) as all_of_them from range(50_000_000)',
       /^executing: pipeline.sql: the query needs more memory than its engine has: Out of Memory Error/,
     ],

@@ -16,6 +16,16 @@ test('a line of the SQL is told as the line of the template that became it', () 
   )
 })
 
+test('a text that ends too soon does so on its last line', () => {
+  const fault = new EngineFault({ kind: 'syntax', message: 'Parser Error: syntax error at end of input' })
+  const said = reasonOf(fault, {
+    file: 'pipeline.sql',
+    source: 'select (\n{{ x }} +\n\n',
+    sql: 'select (\n1 +\n\n',
+  })
+  expect(said).toBe('pipeline.sql line 2: Parser Error: syntax error at end of input')
+})
+
 test("lines of SQL that is not the author's are not told", () => {
   expect(reason(1, '', '')).toBe('pipeline.sql: Binder Error: no')
 })

@@ -78,10 +78,18 @@ function sqlReason(fault: EngineFault, { file, source, sql }: Rendered): string 
     return `${file}: the query needs more ${what} than its engine has: ${which}`
   }
   const said = `${words}${hintFor(words)}`
-  if (line === undefined || sql === '') return `${file}: ${said}`
-  const own = sourceLine(line, source, sql)
-  return own === null ? `${file} (line ${line} of the rendered SQL): ${said}` : `${file} line ${own}: ${said}`
+  if (sql === '') return `${file}: ${said}`
+  const place = line ?? endOf(words, sql)
+  if (place === null) return `${file}: ${said}`
+  const own = sourceLine(place, source, sql)
+  return own === null
+    ? `${file} (line ${place} of the rendered SQL): ${said}`
+    : `${file} line ${own}: ${said}`
 }
+
+/** The last line of a text that ends too soon: the engine counts none for that. Null: it is something else. */
+const endOf = (words: string, sql: string): number | null =>
+  words.endsWith('syntax error at end of input') ? sql.trimEnd().split('\n').length : null
 
 /** The commonest slip of all, which the engine knows nothing of. */
 function hintFor(words: string): string {
