@@ -2,6 +2,7 @@
 import { type APIRequestContext, expect, type Page, test } from '@playwright/test'
 import { startOwnService } from '../own-service.ts'
 import { type MadePipeline, newNamespace, newPipeline, writeFile } from '../resources.ts'
+import { addTrigger } from '../triggers.ts'
 
 const FEW_SECONDS = 'select count(*) as n from range(100000) a, range(80000) b'
 
@@ -208,6 +209,74 @@ test('it is light or dark as the system is, or as its reader chooses', async ({
   expect(await brightness()).toEqual(['dark', 'dark', 'dark'])
 })
 
+test('what had the focus keeps it while a history is stepped through and followed', async ({
+  page,
+  request,
+  baseURL,
+}) => {
+  const pipeline = await published(request, 'select 1 as n')
+  const trigger = await addTrigger(request, pipeline, 'webhook', {})
+  const change = (cooldown: number) => request.put(trigger.url, { data: { cooldown_seconds: cooldown } })
+  for (const cooldown of [1, 2, 3]) expect((await change(cooldown)).status()).toBe(200)
+  const problems = await openPage(page, baseURL, `#/trigger/${trigger.id}`)
+  await expect(steps(page)).toHaveCount(4)
+
+  const step = steps(page).nth(1).locator('button')
+  await step.focus()
+  await page.keyboard.press('Enter')
+  await expect(page.locator('.position')).toHaveText('2 of 4')
+  await expect(step).toBeFocused()
+  await change(4)
+  await expect(steps(page)).toHaveCount(5)
+  await expect(step).toBeFocused()
+
+  const forth = page.getByRole('button', { name: 'Step forth (→)' })
+  await forth.focus()
+  for (const place of ['3 of 5', '4 of 5', '5 of 5']) {
+    await page.keyboard.press('Enter')
+    await expect(page.locator('.position')).toHaveText(place)
+    await expect(forth).toBeFocused()
+  }
+  await page.getByRole('tab', { name: 'Data' }).focus()
+  await page.keyboard.press('Enter')
+  await expect(page.locator('.data')).toBeVisible()
+  await expect(page.getByRole('tab', { name: 'Data' })).toBeFocused()
+  expect(problems).toEqual([])
+})
+
+test('a history longer than one answer has a place in its line for every step, and is stepped through to its beginning', async ({
+  page,
+  request,
+  baseURL,
+}) => {
+  const CHANGES = 520
+  const trigger = await addTrigger(request, await published(request, 'select 1 as n'), 'webhook', {})
+  const url = new URL(trigger.url, baseURL)
+  const headers = { 'content-type': 'application/json' }
+  // Not by the test's own client, which takes notes of everything.
+  for (let cooldown = 1; cooldown <= CHANGES; cooldown++) {
+    const body = JSON.stringify({ cooldown_seconds: cooldown })
+    await (await fetch(url, { method: 'PUT', headers, body })).body?.cancel()
+  }
+  await page.setViewportSize({ width: 390, height: 800 })
+  const problems = await openPage(page, baseURL, `#/trigger/${trigger.id}`)
+  await expect(page.locator('.position')).toHaveText(`${CHANGES + 1} of ${CHANGES + 1}`)
+  await expect(steps(page)).toHaveCount(500)
+  const beyond = () =>
+    page.locator('.lifeline').evaluate((line) => line.scrollWidth - Math.ceil(line.clientWidth))
+  expect(await beyond()).toBeLessThanOrEqual(0)
+
+  await steps(page).first().locator('button').click()
+  await expect(page.locator('.position')).toHaveText(`22 of ${CHANGES + 1}`)
+  await page.keyboard.press('ArrowLeft')
+  await expect(page.locator('.position')).toHaveText(`21 of ${CHANGES + 1}`)
+  await page.keyboard.press('Home')
+  await expect(page.locator('.position')).toHaveText(`1 of ${CHANGES + 1}`)
+  await expect(steps(page)).toHaveCount(CHANGES + 1)
+  expect(await beyond()).toBeLessThanOrEqual(0)
+  expect(problems).toEqual([])
+})
+
 test('it fits a telephone', async ({ page, request, baseURL }) => {
   const id = await finished(request, await published(request, 'select 1 as n'))
   await page.setViewportSize({ width: 375, height: 740 })
@@ -278,6 +347,9 @@ test.describe('with a key, no runner and three thousand runs', () => {
     await last.click()
     await expect(page.locator('.waits')).toContainText('Runners are switched off')
     await expect(page.locator('.waits')).not.toContainText('come first')
+    await page.getByRole('tab', { name: 'Log' }).click()
+    const [log] = await Promise.all([page.waitForEvent('download'), page.locator('#export-log').click()])
+    expect(log.suggestedFilename()).toMatch(/^run-[\w-]+-log\.json$/)
     await page.goBack()
     await rows(page).first().click()
     await expect(page.locator('.waits')).toContainText(/29\d\d older runs|30\d\d older runs/)

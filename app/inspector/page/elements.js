@@ -15,9 +15,13 @@ export function h(tag, attributes = {}, ...children) {
   return element
 }
 
-/** Replaces what an element holds. */
-export const fill = (element, ...children) =>
+/** Replaces what an element holds. What had the focus in it has it again, if something of the same `data-name` takes its place. */
+export function fill(element, ...children) {
+  const focused = element.contains(document.activeElement) ? document.activeElement.dataset.name : undefined
   element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined))
+  if (focused !== undefined)
+    element.querySelector(`[data-name="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true })
+}
 
 export const $ = (id) => document.getElementById(id)
 

@@ -2,9 +2,9 @@
 import { download, follow, getJson } from './api.js'
 import { light, showChart, showCounts } from './chart.js'
 import { $, fill, h, pill, toneOf } from './elements.js'
+import { factsOf } from './facts.js'
+import { showLog } from './log.js'
 import { absolute, ago, clock, duration, serverNow, setClock, since } from './moments.js'
-
-const LOG_LINES = 2_000
 
 /** Shows an instance until the answered function is called. `step` is the id of a step, or null for the latest. */
 export function showInstance({ machine, definition, id, step, back, goTo, onConnection }) {
@@ -60,12 +60,15 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
 
   /** Earlier steps, until one of them is there or there are none. */
   async function loadUntil(wanted) {
-    while (steps.length > 0 && steps[0].step > 1 && steps[0].id > wanted) {
-      const { history: earlier } = await getJson(`inspector/${machine}/instances/${id}?before=${steps[0].id}`)
-      if (earlier.steps.length === 0) return
-      steps = [...earlier.steps, ...steps]
+    while (hasEarlier() && steps[0].id > wanted) {
+      const before = steps[0].id
+      const { history: earlier } = await getJson(`inspector/${machine}/instances/${id}?before=${before}`)
+      if (isStopped || earlier.steps.length === 0) return
+      // Whoever has asked for them twice has them once.
+      if (steps[0].id === before) steps = [...earlier.steps, ...steps]
     }
   }
+  const hasEarlier = () => steps.length > 0 && steps[0].step > 1
 
   function watch() {
     if (!instance.live) return onConnection('ended')
@@ -139,6 +142,20 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
     reveal()
   }
 
+  /** The first step that is kept, here or not. */
+  async function selectFirst() {
+    await loadUntil(0)
+    if (!isStopped) select(0)
+  }
+
+  /** Goes so many steps forth, or back: before the first one that is here, too. */
+  async function move(by) {
+    const wanted = steps[place()]?.id
+    if (wanted === undefined) return
+    if (by < 0 && place() === 0) await loadUntil(wanted - 1)
+    if (!isStopped) select(steps.findIndex((one) => one.id === wanted) + by)
+  }
+
   function draw() {
     if (instance === null || !content.contains(parts.head)) return
     const current = steps[place()]
@@ -160,7 +177,7 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
   function drawHead(name) {
     fill(
       parts.head,
-      h('a.back', { href: back }, '‹ All'),
+      h('a.back', { href: back, data: { name: 'back' } }, '‹ All'),
       h(
         'div.title',
         {},
@@ -201,28 +218,19 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
             { data: { code } },
             text,
             until === null ? null : [' ', h('strong', {}, ago(until))],
-            run_id === null ? null : [' ', h('a', { href: `#/run/${run_id}` }, `run ${run_id.slice(0, 8)}…`)],
+            run_id === null
+              ? null
+              : [
+                  ' ',
+                  h('a', { href: `#/run/${run_id}`, data: { name: run_id } }, `run ${run_id.slice(0, 8)}…`),
+                ],
           ),
         ),
       ),
     )
   }
 
-  function drawFacts() {
-    const { facts, snapshot } = instance
-    const rows = FACTS[machine](facts, snapshot.context)
-    fill(
-      parts.facts,
-      fact(machine === 'run' ? 'Requested' : 'Created', ago(instance.created_at)),
-      rows
-        .filter(([, value]) => value !== null && value !== undefined && value !== '')
-        .map(([label, value]) => fact(label, value)),
-      instance.is_newer || instance.machine_version !== definition.version
-        ? fact('Machine version', `${instance.machine_version} (this program: ${definition.version})`)
-        : null,
-      facts.error ? h('div.fact.error', {}, h('dt', {}, 'Error'), h('dd', {}, facts.error)) : null,
-    )
-  }
+  const drawFacts = () => fill(parts.facts, factsOf(machine, instance, definition))
 
   /** One segment for each step, as wide as it took; the last of a live one grows. */
   function drawLifeline() {
@@ -231,6 +239,8 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
     )
     const total = spent.reduce((sum, ms) => sum + ms, 0) || 1
     const selectedAt = place()
+    // However many they are, all of them have a place.
+    parts.lifeline.style.setProperty('--steps', String(steps.length))
     fill(
       parts.lifeline,
       steps.map((one, index) => {
@@ -240,7 +250,7 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
           title: `${one.to}: ${duration(spent[index])}`,
           'aria-label': `${one.to}, ${duration(spent[index])}`,
           'aria-pressed': String(index === selectedAt),
-          data: { tone: toneOf(machine, one.to), odd: String(index % 2) },
+          data: { name: `time ${one.id}`, tone: toneOf(machine, one.to), odd: String(index % 2) },
           onclick: () => select(index),
         })
         segment.style.flexGrow = String(Math.max(spent[index] / total, 0.004))
@@ -252,24 +262,33 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
   function drawStepper() {
     const at = place()
     const current = steps[at]
-    const button = (label, symbol, index, isOff) =>
+    // Off without being disabled: at the end of the way, the focus stays where it is.
+    const button = (label, symbol, isOff, onclick) =>
       h(
         'button.icon-button',
-        { type: 'button', 'aria-label': label, title: label, disabled: isOff, onclick: () => select(index) },
+        {
+          type: 'button',
+          'aria-label': label,
+          title: label,
+          'aria-disabled': isOff ? 'true' : null,
+          data: { name: label },
+          onclick,
+        },
         symbol,
       )
-    const focused = document.activeElement?.getAttribute?.('aria-label')
+    const isFirst = at <= 0 && !hasEarlier()
+    const isLast = at >= steps.length - 1
     fill(
       parts.stepper,
-      button('First step (Home)', '⇤', 0, at <= 0),
-      button('Step back (←)', '←', at - 1, at <= 0),
+      button('First step (Home)', '⇤', isFirst, selectFirst),
+      button('Step back (←)', '←', isFirst, () => move(-1)),
       h(
         'span.position',
         { 'aria-live': 'polite' },
         current === undefined ? '' : [h('strong', {}, String(current.step)), ` of ${history.total}`],
       ),
-      button('Step forth (→)', '→', at + 1, at >= steps.length - 1),
-      button('Latest step (End)', '⇥', steps.length - 1, at >= steps.length - 1),
+      button('Step forth (→)', '→', isLast, () => move(1)),
+      button('Latest step (End)', '⇥', isLast, () => select(steps.length - 1)),
       h(
         'span.taken-text',
         {},
@@ -290,6 +309,7 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
           {
             type: 'button',
             id: 'export-json',
+            data: { name: 'JSON' },
             onclick: () =>
               download(`inspector/${machine}/instances/${id}/export.json`, `${machine}-${id}.json`),
           },
@@ -300,6 +320,7 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
           {
             type: 'button',
             id: 'export-svg',
+            data: { name: 'SVG' },
             onclick: () =>
               download(
                 `inspector/${machine}/instances/${id}/export.svg${selected === null ? '' : `?step=${selected}`}`,
@@ -310,7 +331,6 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
         ),
       ),
     )
-    if (focused) parts.stepper.querySelector(`[aria-label="${CSS.escape(focused)}"]`)?.focus()
   }
 
   function drawTabs() {
@@ -325,6 +345,7 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
             role: 'tab',
             'aria-selected': String(name === tab),
             'aria-controls': 'panel',
+            data: { name },
             onclick: () => openTab(name),
           },
           label,
@@ -338,20 +359,20 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
     tab = name
     unlog?.()
     unlog = null
-    if (tab === 'log') drawLog()
+    if (tab === 'log') unlog = showLog(parts.panel, id)
     draw()
   }
 
   function drawHistory() {
     const at = place()
     const top = parts.panel.querySelector('.history') === null ? 0 : parts.panel.scrollTop
-    const earlier = steps[0]?.step > 1
+    const earlier = hasEarlier()
     fill(
       parts.panel,
       earlier
         ? h(
             'button.more',
-            { type: 'button', onclick: () => loadUntil(0).then(draw) },
+            { type: 'button', data: { name: 'earlier' }, onclick: () => loadUntil(0).then(draw) },
             `Show ${steps[0].step - 1} earlier steps`,
           )
         : null,
@@ -382,7 +403,7 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
       { 'aria-current': isCurrent ? 'true' : null, data: { step: one.id, tone: toneOf(machine, one.to) } },
       h(
         'button.step',
-        { type: 'button', onclick: () => select(index) },
+        { type: 'button', data: { name: `step ${one.id}` }, onclick: () => select(index) },
         h('span.when', { title: `${absolute(one.at)} · ${one.at}` }, clock(one.at), h('span.sub', {}, after)),
         h(
           'span.what',
@@ -415,46 +436,6 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
     )
   }
 
-  function drawLog() {
-    const list = h('ol.log')
-    const state = h('p.note', {}, 'Reading…')
-    fill(
-      parts.panel,
-      h(
-        'p.note',
-        {},
-        h('a', { href: `api/v1/runs/${id}/logs`, target: '_blank', rel: 'noopener' }, 'The log as JSON'),
-      ),
-      list,
-      state,
-    )
-    let count = 0
-    unlog = follow(`runs/${id}/logs`, {
-      onEvent(event, data) {
-        if (event === 'status' || event === 'error') {
-          state.textContent = event === 'error' ? data.message : count === 0 ? 'It has no lines.' : ''
-          return false
-        }
-        if (event !== 'log') return true
-        state.textContent = 'Following…'
-        count += 1
-        if (list.childElementCount >= LOG_LINES) list.firstElementChild.remove()
-        const isAtEnd = parts.panel.scrollTop + parts.panel.clientHeight >= parts.panel.scrollHeight - 40
-        list.append(
-          h(
-            'li',
-            { data: { level: data.level } },
-            h('time', { title: absolute(data.timestamp) }, clock(data.timestamp)),
-            h('span.level', {}, data.level),
-            h('span', {}, data.message),
-          ),
-        )
-        if (isAtEnd) parts.panel.scrollTop = parts.panel.scrollHeight
-        return true
-      },
-    })
-  }
-
   function drawData() {
     const { history: _, ...shown } = instance
     fill(parts.panel, h('pre.data', {}, JSON.stringify(shown, null, 2)))
@@ -468,11 +449,15 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
       event.metaKey
     )
       return
-    const at = place()
-    const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: steps.length - 1 }[event.key]
-    if (to !== undefined) {
+    const go = {
+      ArrowLeft: () => move(-1),
+      ArrowRight: () => move(1),
+      Home: selectFirst,
+      End: () => select(steps.length - 1),
+    }[event.key]
+    if (go !== undefined) {
       event.preventDefault()
-      select(to)
+      void go()
     }
     if (event.key === 'Escape') location.hash = back
   }
@@ -492,43 +477,4 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
       document.removeEventListener('keydown', onKey)
     },
   }
-}
-
-const fact = (label, value) => h('div.fact', {}, h('dt', {}, label), h('dd', {}, value))
-const moment = (at) => (at === null || at === undefined ? null : ago(at))
-const link = (id) =>
-  id === null || id === undefined ? null : h('a', { href: `#/run/${id}` }, `${id.slice(0, 8)}…`)
-
-const FACTS = {
-  run: (facts, context) => [
-    ['Attempt', facts.attempt > 0 ? facts.attempt : null],
-    ['Version', facts.version_number ?? 'draft'],
-    ['Started', moment(facts.started_at)],
-    ['Took', facts.duration_ms === null ? null : duration(facts.duration_ms)],
-    ['Rows written', facts.rows_written?.toLocaleString('en-US')],
-    ['Base commit', facts.base_commit],
-    ['Merged as', facts.merged_commit],
-    ['Lost runners', context?.lostRunners || null],
-    ['Merge conflicts', context?.conflicts || null],
-    ['Retries', context?.retries || null],
-    ['Not before', moment(facts.not_before)],
-    ['Last log line', moment(facts.last_log_at)],
-  ],
-  draft: (facts) => [
-    ['Revision', facts.draft_revision],
-    ['Published version', facts.published_version ?? 'none'],
-    ['Published', moment(facts.published_at)],
-    ['Deleted', moment(facts.deleted_at)],
-  ],
-  trigger: (facts) => [
-    ['Type', facts.type],
-    ['Cooldown', facts.cooldown_seconds > 0 ? duration(facts.cooldown_seconds * 1_000) : 'none'],
-    ['Due', moment(facts.due_at)],
-    ['Last fired', moment(facts.last_triggered_at)],
-    ['Last run', link(facts.last_run_id)],
-    ...Object.entries(facts.config ?? {}).map(([key, value]) => [
-      key.replaceAll('_', ' '),
-      Array.isArray(value) ? value.join(', ') : String(value),
-    ]),
-  ],
 }

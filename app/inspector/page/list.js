@@ -141,6 +141,7 @@ export function showList({ machine, definition, filter, navigate, onConnection }
         type: 'button',
         'aria-pressed': String((filter.state ?? '') === state),
         class: `chip${counted.count === 0 ? ' none' : ''}`,
+        data: { name: `chip ${state}` },
         onclick: () => navigate({ ...filter, state }),
       },
       state === '' ? label : pill(machine, state),

@@ -1,0 +1,58 @@
+// What is known of an instance beside its state, machine by machine.
+import { h } from './elements.js'
+import { ago, duration } from './moments.js'
+
+export function factsOf(machine, { facts, snapshot, created_at, is_newer, machine_version }, definition) {
+  const rows = FACTS[machine](facts, snapshot.context)
+  return [
+    fact(machine === 'run' ? 'Requested' : 'Created', ago(created_at)),
+    rows
+      .filter(([, value]) => value !== null && value !== undefined && value !== '')
+      .map(([label, value]) => fact(label, value)),
+    is_newer || machine_version !== definition.version
+      ? fact('Machine version', `${machine_version} (this program: ${definition.version})`)
+      : null,
+    facts.error ? h('div.fact.error', {}, h('dt', {}, 'Error'), h('dd', {}, facts.error)) : null,
+  ]
+}
+
+const fact = (label, value) => h('div.fact', {}, h('dt', {}, label), h('dd', {}, value))
+const moment = (at) => (at === null || at === undefined ? null : ago(at))
+const link = (id) =>
+  id === null || id === undefined
+    ? null
+    : h('a', { href: `#/run/${id}`, data: { name: id } }, `${id.slice(0, 8)}…`)
+
+const FACTS = {
+  run: (facts, context) => [
+    ['Attempt', facts.attempt > 0 ? facts.attempt : null],
+    ['Version', facts.version_number ?? 'draft'],
+    ['Started', moment(facts.started_at)],
+    ['Took', facts.duration_ms === null ? null : duration(facts.duration_ms)],
+    ['Rows written', facts.rows_written?.toLocaleString('en-US')],
+    ['Base commit', facts.base_commit],
+    ['Merged as', facts.merged_commit],
+    ['Lost runners', context?.lostRunners || null],
+    ['Merge conflicts', context?.conflicts || null],
+    ['Retries', context?.retries || null],
+    ['Not before', moment(facts.not_before)],
+    ['Last log line', moment(facts.last_log_at)],
+  ],
+  draft: (facts) => [
+    ['Revision', facts.draft_revision],
+    ['Published version', facts.published_version ?? 'none'],
+    ['Published', moment(facts.published_at)],
+    ['Deleted', moment(facts.deleted_at)],
+  ],
+  trigger: (facts) => [
+    ['Type', facts.type],
+    ['Cooldown', facts.cooldown_seconds > 0 ? duration(facts.cooldown_seconds * 1_000) : 'none'],
+    ['Due', moment(facts.due_at)],
+    ['Last fired', moment(facts.last_triggered_at)],
+    ['Last run', link(facts.last_run_id)],
+    ...Object.entries(facts.config ?? {}).map(([key, value]) => [
+      key.replaceAll('_', ' '),
+      Array.isArray(value) ? value.join(', ') : String(value),
+    ]),
+  ],
+}

@@ -1,0 +1,55 @@
+// The log of one run, line by line as it is written.
+import { download, follow } from './api.js'
+import { fill, h } from './elements.js'
+import { absolute, clock } from './moments.js'
+
+const LINES_MAX = 2_000
+
+/** Fills a panel with a run's log, followed to its end or until the answered function is called. */
+export function showLog(panel, id) {
+  const list = h('ol.log')
+  const state = h('p.note', {}, 'Reading…')
+  fill(
+    panel,
+    h(
+      'p.note',
+      {},
+      h(
+        'button.icon-button',
+        {
+          type: 'button',
+          id: 'export-log',
+          onclick: () => download(`runs/${id}/logs`, `run-${id}-log.json`),
+        },
+        'The log as JSON',
+      ),
+    ),
+    list,
+    state,
+  )
+  let count = 0
+  return follow(`runs/${id}/logs`, {
+    onEvent(event, data) {
+      if (event === 'status' || event === 'error') {
+        state.textContent = event === 'error' ? data.message : count === 0 ? 'It has no lines.' : ''
+        return false
+      }
+      if (event !== 'log') return true
+      state.textContent = 'Following…'
+      count += 1
+      if (list.childElementCount >= LINES_MAX) list.firstElementChild.remove()
+      const isAtEnd = panel.scrollTop + panel.clientHeight >= panel.scrollHeight - 40
+      list.append(
+        h(
+          'li',
+          { data: { level: data.level } },
+          h('time', { title: absolute(data.timestamp) }, clock(data.timestamp)),
+          h('span.level', {}, data.level),
+          h('span', {}, data.message),
+        ),
+      )
+      if (isAtEnd) panel.scrollTop = panel.scrollHeight
+      return true
+    },
+  })
+}
