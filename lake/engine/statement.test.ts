@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { EngineError } from './error.ts'
+import { plannedTreeOn, type SyntaxTree, treeOn } from './parser.ts'
 import {
   checkNoActing,
   checkReadOnly,
@@ -12,22 +13,36 @@ import {
 
 let instance: DuckDBInstance
 let connection: DuckDBConnection
+let planned: SyntaxTree
 beforeAll(async () => {
   instance = await DuckDBInstance.create(':memory:', { threads: '1' })
   connection = await instance.connect()
+  planned = await plannedTreeOn(connection)
 })
 afterAll(() => {
   connection.closeSync()
   instance.closeSync()
 })
 
+/** Every text of these tests is the same to the parser, whichever way it is asked. */
+const tree: SyntaxTree = async (sql) => {
+  const [once] = await Promise.allSettled([treeOn(connection)(sql)])
+  const [again] = await Promise.allSettled([planned(sql)])
+  if (once.status === 'rejected') {
+    expect(again).toMatchObject({ status: 'rejected', reason: { message: String(once.reason.message) } })
+    throw once.reason
+  }
+  expect(again).toEqual(once)
+  return once.value
+}
+
 /** The lake of these tests: bronze.flights and ops.gold.routes. */
 const isTable = ({ catalog, schema, name }: TableReference) =>
   ['.bronze.flights', 'ops.gold.routes'].includes(`${catalog}.${schema}.${name}`.toLowerCase())
 
-const check = (sql: string) => checkReadOnly(connection, sql, { isTable })
+const check = (sql: string) => checkReadOnly(tree, sql, { isTable })
 const tablesOf = async (sql: string) =>
-  (await checkReadOnly(connection, sql)).tables.map((table) => Object.values(table).filter(Boolean).join('.'))
+  (await checkReadOnly(tree, sql)).tables.map((table) => Object.values(table).filter(Boolean).join('.'))
 const refusalOf = (sql: string) =>
   check(sql).then(
     () => 'allowed',
@@ -226,7 +241,7 @@ describe('what is hostile is refused', () => {
 
 describe('a limit', () => {
   const first = async (sql: string, rowsLimit: number) =>
-    (await connection.runAndReadAll(limited(await checkReadOnly(connection, sql), rowsLimit))).getRowsJson()
+    (await connection.runAndReadAll(limited(await checkReadOnly(tree, sql), rowsLimit))).getRowsJson()
 
   test('keeps the order and the columns of a query', async () => {
     expect(

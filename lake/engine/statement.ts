@@ -3,8 +3,8 @@
  * that reads, only tables it is told of, and only functions that compute; the locked instance is the second wall.
  */
 import type { DuckDBConnection } from '@duckdb/node-api'
-import { quoteLiteral } from '../pipeline/sql.ts'
-import { EngineError, engineError, mapped } from './error.ts'
+import { EngineError, mapped } from './error.ts'
+import { isObject, type Json, type JsonObject, parse, type SyntaxTree, treeOn } from './parser.ts'
 
 /** A table as written; parts that were not written are empty. */
 export interface TableReference {
@@ -100,27 +100,27 @@ const ACTING_WORDS = new RegExp(`\\b(?:${[...ACTING_FUNCTIONS].join('|')})\\b`, 
 const ALLOWED = 'only one SELECT, EXPLAIN, DESCRIBE or SHOW statement is allowed'
 
 /**
- * The one read-only statement of a text, checked. The connection only parses: any will do, no table needs to be there.
+ * The one read-only statement of a text, checked. The engine only parses: no table needs to be there.
  * Throws `EngineError` (syntax) or `StatementRefused`.
  */
 export async function checkReadOnly(
-  connection: DuckDBConnection,
+  tree: SyntaxTree,
   sql: string,
   rules: ReadRules = {},
 ): Promise<ReadStatement> {
-  const { functions, ...statement } = await readStatement(connection, sql, rules)
+  const { functions, ...statement } = await readStatement(tree, sql, rules)
   return { ...statement, setsSeed: functions.has('setseed') }
 }
 
 /** The same, with the names of all functions that it calls on values, in lower case. */
 export async function readStatement(
-  connection: DuckDBConnection,
+  tree: SyntaxTree,
   sql: string,
   rules: ReadRules = {},
 ): Promise<Omit<ReadStatement, 'setsSeed'> & { functions: ReadonlySet<string> }> {
   const explain = splitExplain(sql)
   const body = explain?.body ?? sql
-  const parsed = await parse(connection, body)
+  const parsed = await parse(tree, body)
   if (parsed === undefined) throw new StatementRefused(refusal(body))
   const [statement] = parsed
   if (statement === undefined) throw new StatementRefused(`there is no statement: ${ALLOWED}`)
@@ -142,7 +142,7 @@ export async function readStatement(
 export async function checkNoActing(connection: DuckDBConnection, sql: string): Promise<void> {
   const word = ACTING_WORDS.exec(sql)?.[0]
   if (word === undefined) return
-  const statements = await parse(connection, sql)
+  const statements = await parse(treeOn(connection), sql)
   const called = statements === undefined ? word.toLowerCase() : actingIn(statements)
   if (called !== undefined) throw new StatementRefused(`the function ${called}() is not allowed`)
 }
@@ -195,7 +195,7 @@ export async function statementsOf(connection: DuckDBConnection, sql: string): P
   const statements: Statement[] = []
   for (const [index, text] of texts.entries()) {
     // The engine makes two statements of one PIVOT without a list of values: the second one is the query.
-    const isQuery = (counts[index] ?? 0) > 1 || (await parse(connection, text)) !== undefined
+    const isQuery = (counts[index] ?? 0) > 1 || (await parse(treeOn(connection), text)) !== undefined
     statements.push({ sql: text, kind: isQuery ? 'query' : 'command' })
   }
   return statements
@@ -203,42 +203,6 @@ export async function statementsOf(connection: DuckDBConnection, sql: string): P
 
 const count = (connection: DuckDBConnection, sql: string): Promise<number> =>
   mapped(async () => (await connection.extractStatements(sql)).count)
-
-type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
-type JsonObject = { [key: string]: Json }
-
-const isObject = (value: Json | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
-/** The trees of the statements; undefined when one of them is no SELECT (DESCRIBE and SHOW are, to the parser). */
-async function parse(connection: DuckDBConnection, sql: string): Promise<JsonObject[] | undefined> {
-  if (sql.includes('\0')) throw new EngineError('syntax', 'Parser Error: the text holds a null byte')
-  let text: string
-  try {
-    // The text stands in the statement, because a parameter would take four calls of the engine instead of one.
-    const result = await connection.run(
-      `SELECT CAST(json_serialize_sql(${quoteLiteral(sql)}, skip_null := true, skip_empty := true, skip_default := true) AS VARCHAR)`,
-    )
-    text = String(result.getChunk(0).getColumnValues(0)[0])
-  } catch (error) {
-    throw engineError(error)
-  }
-  const answer: Json = JSON.parse(text.replace(NO_JSON, (token) => (token.startsWith('"') ? token : 'null')))
-  if (!isObject(answer)) throw new TypeError('the parser answered no object')
-  if (answer.error !== true) return Array.isArray(answer.statements) ? answer.statements.filter(isObject) : []
-  if (answer.error_type === 'not implemented') return undefined
-  const position = Number(answer.position)
-  const line = Number.isNaN(position) ? undefined : lineAt(sql, position)
-  const place = line === undefined ? '' : ` (line ${line})`
-  throw new EngineError('syntax', `Parser Error: ${String(answer.error_message)}${place}`, line)
-}
-
-/** Numbers too large for a DOUBLE, such as 1e400, stand in the engine's tree as words that JSON does not have. */
-const NO_JSON = /"(?:[^"\\]|\\.)*"|-?\b(?:Infinity|NaN)\b/g
-
-/** The parser counts bytes. */
-const lineAt = (sql: string, byte: number): number =>
-  new TextDecoder().decode(new TextEncoder().encode(sql).subarray(0, byte)).split('\n').length
 
 /** Names of CTEs that a part of the tree sees, innermost first. */
 type Scope = { name: string; outer: Scope } | undefined

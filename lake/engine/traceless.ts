@@ -4,6 +4,7 @@
  */
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { EngineError } from './error.ts'
+import { treeOn } from './parser.ts'
 import { foldName, readStatement, StatementRefused, type TableReference } from './statement.ts'
 
 export interface TableName {
@@ -37,7 +38,7 @@ export async function isTraceless(
   const known = new Set(tables.map(keyOf))
   const isTable = (table: TableReference) => table.catalog === '' && known.has(keyOf(table))
   try {
-    const { kind, listsTables, functions } = await readStatement(connection, sql, { isTable })
+    const { kind, listsTables, functions } = await readStatement(treeOn(connection), sql, { isTable })
     return kind === 'select' && !listsTables && functions.isDisjointFrom(TELLING_FUNCTIONS)
   } catch (error) {
     if (error instanceof StatementRefused || error instanceof EngineError) return false

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { type ArrowSummary, arrowBytes, arrowOf } from '../../lake/engine/arrow.ts'
 import { type Engine, openLocked } from '../../lake/engine/instance.ts'
+import { plannedTreeOn, type SyntaxTree } from '../../lake/engine/parser.ts'
 import { BrokenStream } from '../../lake/engine/rows.ts'
 import { type SmallJson, smallJsonOf } from '../../lake/engine/small-json.ts'
 import { checkReadOnly, limited, withOwnLines } from '../../lake/engine/statement.ts'
@@ -32,22 +33,25 @@ type Ask = Omit<Extract<EngineRequest, { kind: 'ask' }>, 'kind'>
 
 export class QueryEngine {
   readonly #engine: Engine
+  readonly #tree: SyntaxTree
   readonly #schemas = new Map<string, Place>()
   readonly #catalogs = new Set<string>()
   /** Names of those whose rows are in memory: they are tables, the others views. */
   readonly #kept = new Set<string>()
   #inUse = NOWHERE
 
-  private constructor(engine: Engine) {
+  private constructor(engine: Engine, tree: SyntaxTree) {
     this.#engine = engine
+    this.#tree = tree
   }
 
   static async open(request: Extract<EngineRequest, { kind: 'open' }>): Promise<QueryEngine> {
-    return new QueryEngine(await openLocked(request))
+    const engine = await openLocked(request)
+    return new QueryEngine(engine, await plannedTreeOn(engine.connection))
   }
 
   check(sql: string): Promise<AnswerOf<'check'>> {
-    return checkReadOnly(this.#engine.connection, sql)
+    return checkReadOnly(this.#tree, sql)
   }
 
   async run({ statement, catalog, define, drop, places, ...size }: Run): Promise<AnswerOf<'run'>> {
