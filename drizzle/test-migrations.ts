@@ -48,6 +48,7 @@ const LOCKS: Record<string, string[]> = {
   '0008_archiving': ['run_file AccessExclusive'],
   '0009_vouched': ['pipeline AccessExclusive'],
   '0010_traces': ['run AccessExclusive'],
+  '0011_begun_traces': ['outbox Share', 'trigger_event AccessExclusive'],
 }
 
 /** Takes every step with so many rows in each table that grows. */

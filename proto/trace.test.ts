@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { inTrace, traceFields, traceHeaders, traceOf } from './trace.ts'
+import { begunTrace, inTrace, NO_TRACE, traceFields, traceHeaders, traceOf } from './trace.ts'
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
 const PARENT = '00f067aa0ba902b7'
@@ -55,4 +55,16 @@ test('what a request starts belongs to it, and what is beside it does not', asyn
     { request_id: 'r-1', trace_id: TRACE },
   ])
   expect(traceFields()).toEqual({})
+})
+
+test('what has a trace goes on with it; what has none begins a valid one, by which its id is found', () => {
+  const trace = { traceparent: `00-${TRACE}-${PARENT}-01`, tracestate: 'a=1' }
+  const id = '0199c0de-0000-7abc-8def-0123456789ab'
+  expect(begunTrace(id, trace)).toEqual(trace)
+  const begun = begunTrace(id, NO_TRACE)
+  expect(begun).toEqual({
+    traceparent: '00-0199c0de00007abc8def0123456789ab-8def0123456789ab-00',
+    tracestate: null,
+  })
+  expect(parsed(begun.traceparent ?? '')).toEqual({ kept: begun.traceparent, state: null })
 })

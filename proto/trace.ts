@@ -15,6 +15,9 @@ export interface ClientTrace {
   tracestate: string | null
 }
 
+/** Of what begins by itself. */
+export const NO_TRACE: ClientTrace = { traceparent: null, tracestate: null }
+
 const current = new AsyncLocalStorage<() => Trace>()
 
 /** Does work of a request. Its trace is looked for when somebody asks. */
@@ -35,6 +38,13 @@ export function traceHeaders(): Record<string, string> {
 export function clientTrace(): ClientTrace {
   const { traceparent = null, tracestate = null } = current.getStore()?.() ?? {}
   return { traceparent, tracestate }
+}
+
+/** `trace`, or where there is none one that begins with `id`, a UUID, and is found by it. Nobody records it here. */
+export function begunTrace(id: string, trace: ClientTrace): ClientTrace {
+  if (trace.traceparent !== null) return { traceparent: trace.traceparent, tracestate: trace.tracestate }
+  const digits = id.replaceAll('-', '')
+  return { traceparent: `00-${digits}-${digits.slice(16)}-00`, tracestate: null }
 }
 
 /** Does work that a message says the client's trace of. */

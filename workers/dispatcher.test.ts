@@ -17,7 +17,7 @@ import { makeLog } from '../app/log.ts'
 import { applyOutcomes } from '../app/runs/outcomes.ts'
 import { type Database, openDatabase } from '../drizzle/client.ts'
 import { RunStatus, Severity } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { inTrace } from '../proto/trace.ts'
+import { begunTrace, inTrace, NO_TRACE } from '../proto/trace.ts'
 import { type Dispatcher, startDispatcher } from './dispatcher.ts'
 import { makeRunners } from './runners.ts'
 import {
@@ -412,7 +412,7 @@ describe('runners', () => {
         ],
         [
           [untraced, 1],
-          ['', ''],
+          [begunTrace(untraced, NO_TRACE).traceparent ?? '', ''],
         ],
       ])
     },

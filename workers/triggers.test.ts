@@ -13,6 +13,7 @@ import type { CreateTrigger } from '../app/triggers/schema.ts'
 import { makeTriggerService } from '../app/triggers/service.ts'
 import { type Database, type Fenced, openDatabase } from '../drizzle/client.ts'
 import { together } from '../drizzle/together.ts'
+import { begunTrace, inTrace, NO_TRACE } from '../proto/trace.ts'
 import { addPipeline, until } from './testing.ts'
 import { type EvaluatorDeps, makeEvaluator, startTriggers } from './triggers.ts'
 
@@ -97,15 +98,15 @@ async function newZone() {
 /** Ends a new run of the pipeline, and announces it as the dispatcher does. */
 async function endRun(
   pipeline: Pipeline,
-  { chainDepth = 0, status = 'success' as 'success' | 'failed' } = {},
+  { chainDepth = 0, status = 'success' as 'success' | 'failed', trace = NO_TRACE } = {},
 ) {
   const id = newId() as RunId
   await opened.sql`
     insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones, snapshot,
-      machine_version, status, chain_depth)
+      machine_version, status, chain_depth, traceparent, tracestate)
     values (${id}, ${pipeline.id}, 'default', 'gold', ${pipeline.name}, 'sql', 'manual', '{}', '[]',
       '{"value": {"pending": "waiting"}, "context": {"attempt": 0, "lostRunners": 0, "conflicts": 0}, "status": "active"}',
-      1, 'pending', ${chainDepth})`
+      1, 'pending', ${chainDepth}, ${trace.traceparent}, ${trace.tracestate})`
   await opened.sql.begin(async (tx) => {
     const { runs, now } = await lockRuns(tx, [id])
     for (const run of runs.values()) {
@@ -209,6 +210,49 @@ describe('an upload', () => {
     await zone.zones.create({ namespace: 'default', name: zone.name })
     await zone.upload('a.csv')
     expect(await evaluatorWith().hear()).toMatchObject({ runs: 1 })
+  })
+})
+
+describe('a run belongs to the trace', () => {
+  const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
+  const traced = { requestId: null, traceparent, tracestate: 'a=1' }
+  const tracesOf = async ({ id }: Pipeline) => [
+    ...(await opened.sql<{ id: RunId; traceparent: string; tracestate: string | null }[]>`
+      select id, traceparent, tracestate from run where pipeline_id = ${id} and trigger_id is not null order by created_at, id`),
+  ]
+
+  test('of the upload whose event its evaluator hears later', async () => {
+    const [pipeline, zone] = [await newPipeline(), await newZone()]
+    await pipeline.add('landing_zone_upload', zone.config)
+    await inTrace(
+      () => traced,
+      () => zone.upload('a.csv'),
+    )
+    await evaluatorWith().hear()
+    expect(await tracesOf(pipeline)).toMatchObject([{ traceparent, tracestate: 'a=1' }])
+  })
+
+  test('of the run whose success it follows, along the chain', async () => {
+    const [first, second, third] = [await newPipeline(), await newPipeline(), await newPipeline()]
+    await second.add('pipeline_success', onSuccessOf(first))
+    await third.add('cron_dependency', { cron_expr: '0 0 1 1 *', dependencies: [first.full] })
+    await opened.sql`update trigger set due_at = clock_timestamp() - interval '1 s' where pipeline_id = ${third.id}`
+    await endRun(first, { trace: traced })
+    await evaluatorWith().hear()
+    for (const pipeline of [second, third])
+      expect(await tracesOf(pipeline)).toMatchObject([{ traceparent, tracestate: 'a=1' }])
+  })
+
+  test('that begins with it, where a clock or a success without one has led to it', async () => {
+    const [upstream, heard, due] = [await newPipeline(), await newPipeline(), await newPipeline()]
+    await heard.add('pipeline_success', onSuccessOf(upstream))
+    await makeDue(await due.add('cron', { cron_expr: '0 0 1 1 *' }))
+    await endRun(upstream)
+    await evaluatorWith().hear()
+    await evaluatorWith().sweepDue()
+    const runs = [...(await tracesOf(heard)), ...(await tracesOf(due))]
+    expect(runs).toHaveLength(2)
+    for (const { id, ...trace } of runs) expect(trace).toEqual(begunTrace(id, NO_TRACE) as never)
   })
 })
 

@@ -18,7 +18,8 @@ export const makeClearUp =
     // One look at both, after the versions were listed: what is there by then is a file, intended, or abandoned.
     const [known] = await sql<{ isIntended: boolean; versionIds: string[] }[]>`
       with intended as (
-        select from outbox where kind = ${ABANDONED_UPLOAD} and tries = 0 and payload ->> 'path' = ${path} limit 1),
+        -- As "outbox_intended" has it: a plan for any kind could not use that.
+        select from outbox where kind = 'abandonedUpload' and tries = 0 and payload ->> 'path' = ${path} limit 1),
       again as (
         insert into outbox (kind, payload, due_at, tries)
         select ${ABANDONED_UPLOAD}, ${sql.json({ ...abandoned })},

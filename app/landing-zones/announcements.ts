@@ -1,13 +1,15 @@
 // An upload is announced where triggers hear it: a row in the transaction of the file's own, so that none is ever missed.
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import { clientTrace } from '../../proto/trace.ts'
 import type { ZoneRef } from './queries.ts'
 
 /** For a statement with a CTE `file (id, original_name)`, of one row or none: a row for each event that some trigger will hear. */
 export function announced(sql: Sql | SqlTx, { namespace, name }: ZoneRef) {
   const source = `zone:${namespace}.${name}`
+  const { traceparent, tracestate } = clientTrace()
   return sql`
-    insert into trigger_event (kind, source, subject, filename)
-    select 'fileUploaded', ${source}, file.id, file.original_name from file
+    insert into trigger_event (kind, source, subject, filename, traceparent, tracestate)
+    select 'fileUploaded', ${source}, file.id, file.original_name, ${traceparent}, ${tracestate} from file
     where exists (select 1 from trigger t where t.source = ${source} and t.state <> 'disabled')
     returning id`
 }

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import postgres from 'postgres'
 import { performDue } from '../../workers/outbox.ts'
 import { until } from '../../workers/testing.ts'
 import type { Clock } from '../clock.ts'
@@ -310,6 +311,23 @@ describe('an upload that is killed', () => {
       expect(await keysUnder(prefix)).toEqual([kept.s3_path])
     }
     expect(await intents(ref)).toHaveLength(0)
+  })
+
+  test('is told from one under way by an index, however many other effects wait', async () => {
+    const plans: string[] = []
+    const told = postgres(parts.url, {
+      max: 1,
+      connection: { plan_cache_mode: 'force_generic_plan', enable_seqscan: 'off' },
+      onnotice: ({ message }) => void plans.push(message ?? ''),
+    })
+    await told.unsafe(
+      `load 'auto_explain'; set client_min_messages = log; set auto_explain.log_min_duration = 0`,
+    )
+    const { ref } = await created()
+    const { filename, s3_path: path } = await service().upload(ref, file('kept.csv'))
+    await makeClearUp({ sql: told, objects: parts.objects })({ ...ref, filename, path })
+    await told.end()
+    expect(plans.filter((plan) => plan.includes('outbox_intended'))).toHaveLength(1)
   })
 
   test('before its object leaves nothing but its intent, which goes the same way', async () => {

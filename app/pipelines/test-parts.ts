@@ -37,6 +37,8 @@ export async function openParts() {
     eventRecorded: () => {},
   }
   return {
+    /** Of the database. */
+    url: database.url,
     db,
     sql,
     objects,

@@ -25,14 +25,15 @@ export function announcedPart(tx: SqlTx, runs: Iterable<LockedRun>): Part[] {
   }))
   return [
     tx`announced as (
-    insert into trigger_event (kind, source, subject, chain_depth)
-    select 'runSucceeded', s.source, s.subject, s.chain_depth
+    insert into trigger_event (kind, source, subject, chain_depth, traceparent, tracestate)
+    select 'runSucceeded', s.source, s.subject, s.chain_depth, r.traceparent, r.tracestate
     from jsonb_to_recordset(${tx.json(rows as unknown as JSONValue)}) as s(source text, subject uuid, chain_depth int)
     cross join lateral (
       (select 1 from trigger t where t.source = s.source and t.state <> 'disabled' limit 1)
       union all
       (select 1 from trigger_dependency d where d.source = s.source limit 1)
       limit 1) listener
+    left join lateral (select traceparent, tracestate from run where id = s.subject limit 1) r on true
     returning 1)`,
   ]
 }

@@ -3,7 +3,7 @@ import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { PinnedFiles } from '../../drizzle/schema/pipeline.ts'
 import { store } from '../../machines/advance.ts'
 import { newRun, RUN_MACHINE_VERSION, type RunStatus } from '../../machines/run.ts'
-import type { ClientTrace } from '../../proto/trace.ts'
+import { begunTrace, type ClientTrace, traceIdOf } from '../../proto/trace.ts'
 import type { PipelineId, RunId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import type { LogLevel } from './logs.ts'
@@ -27,6 +27,7 @@ export interface NewRun extends ClientTrace {
  * False: the pipeline has been deleted meanwhile, or has too many runs waiting.
  */
 export async function insertRun(sql: Sql | SqlTx, run: NewRun): Promise<boolean> {
+  const { traceparent, tracestate } = begunTrace(run.id, run)
   const rows = await sql`
     with live as (
       select id from pipeline where id = ${run.pipelineId} and deleted_at is null and not exists (
@@ -37,7 +38,7 @@ export async function insertRun(sql: Sql | SqlTx, run: NewRun): Promise<boolean>
         landing_zones, snapshot, machine_version, status, traceparent, tracestate)
       select ${run.id}, live.id, ${run.namespace}, ${run.layer}, ${run.pipeline}, ${run.pipelineType}, ${run.trigger},
         ${run.versionNumber}, ${sql.json(run.pins)}, ${sql.json(run.landingZones)}, ${sql.json(PENDING)},
-        ${RUN_MACHINE_VERSION}, 'pending', ${run.traceparent}, ${run.tracestate} from live
+        ${RUN_MACHINE_VERSION}, 'pending', ${traceparent}, ${tracestate} from live
       returning id, created_at)
     insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
     select 'run', id, created_at, 'requested', '', 'pending.waiting', '[]', ${run.trigger} from requested
@@ -49,15 +50,16 @@ const PENDING = store(newRun()) as unknown as JSONValue
 
 export async function findRun(sql: Sql, id: string): Promise<Run | null> {
   const [row] = await sql<
-    (RunRow & { error: string | null; base_commit: string | null; merged_commit: string | null })[]
+    (RunRow & Record<'error' | 'base_commit' | 'merged_commit' | 'traceparent', string | null>)[]
   >`
-    select ${runColumns(sql)}, error, base_commit, merged_commit from run where id = ${id}`
+    select ${runColumns(sql)}, error, base_commit, merged_commit, traceparent from run where id = ${id}`
   if (row === undefined) return null
   return {
     ...listed(row),
     error: row.error,
     base_commit: numberOf(row.base_commit),
     merged_commit: numberOf(row.merged_commit),
+    trace_id: row.traceparent === null ? null : traceIdOf(row.traceparent),
   }
 }
 

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { begunTrace, NO_TRACE } from '../../proto/trace.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { newId, type PipelineId, type RunId } from '../ids.ts'
 import { outcomesOf, type RunRequest, requestedRuns } from './requests.ts'
@@ -30,6 +31,7 @@ const request = (pipelineId: PipelineId, event: string, triggerId = newId()): Ru
   cause: { triggerId, event },
   chainDepth: 3,
   landingFileId: null,
+  trace: NO_TRACE,
 })
 
 const ask = (requests: RunRequest[]) =>
@@ -46,6 +48,7 @@ test('a request pins the published version and leaves a line of history', async 
     landing_zones: ['default.drop'],
     chain_depth: 3,
     trigger_event: 'e1',
+    ...begunTrace(wanted.id, NO_TRACE),
   })
   expect(await opened.sql`select event, cause from transition where entity_id = ${wanted.id}`).toEqual([
     { event: 'requested', cause: 'trigger:cron:* * * * *' },

@@ -4,7 +4,7 @@ import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { Part } from '../../drizzle/together.ts'
 import { store } from '../../machines/advance.ts'
 import { newRun, RUN_MACHINE_VERSION } from '../../machines/run.ts'
-import type { ClientTrace } from '../../proto/trace.ts'
+import { begunTrace, type ClientTrace } from '../../proto/trace.ts'
 import type { PipelineId, RunId } from '../ids.ts'
 import { limits } from '../limits.ts'
 
@@ -19,6 +19,8 @@ export interface RunRequest {
   chainDepth: number
   /** The upload that asked for it. */
   landingFileId: string | null
+  /** Of what has led to it. */
+  trace: ClientTrace
 }
 
 /** Why there is no run: no such pipeline any more, never published, too many runs waiting, or requested before. */
@@ -36,7 +38,7 @@ export function requestedRuns(
   requests: readonly RunRequest[],
   also: readonly Part[] = [],
 ): PendingQuery<Row[]> {
-  const rows = requests.map(({ id, pipelineId, trigger, cause, chainDepth, landingFileId }) => ({
+  const rows = requests.map(({ id, pipelineId, trigger, cause, chainDepth, landingFileId, trace }) => ({
     id,
     pipeline_id: pipelineId,
     trigger,
@@ -46,6 +48,7 @@ export function requestedRuns(
     schedule_due: 'scheduleId' in cause ? cause.due : null,
     chain_depth: chainDepth,
     landing_file_id: landingFileId,
+    ...begunTrace(id, trace),
   }))
   return insertRequested(tx, rows, {
     find: tx`p.id = w.pipeline_id`,
@@ -74,7 +77,7 @@ export const requestNamed = async (
   outcomesOf(
     await insertRequested(
       sql,
-      requests.map((request) => ({ ...request, chain_depth: 0 })),
+      requests.map((request) => ({ ...request, ...begunTrace(request.id, request), chain_depth: 0 })),
       {
         find: sql`p.namespace = w.namespace and p.layer = w.layer and p.name = w.pipeline`,
         onRepeat: sql``,

@@ -43,6 +43,13 @@ export const Run = t.Object({
     t.Integer({ description: 'The commit of main the latest attempt was computed from' }),
   ),
   merged_commit: nullable(t.Integer({ description: 'The commit of main this run became' })),
+  trace_id: nullable(
+    t.String({
+      description:
+        'W3C Trace Context: the trace of the request that asked for it, of the upload or webhook call that fired its trigger, or of the run whose success did; else its own',
+      examples: ['4bf92f3577b34da6a3ce929d0e0e4736'],
+    }),
+  ),
 })
 export type Run = typeof Run.static
 

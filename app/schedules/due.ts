@@ -3,6 +3,7 @@
 import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../drizzle/client.ts'
 import { BadCron, nextAfter } from '../../machines/cron.ts'
+import { NO_TRACE } from '../../proto/trace.ts'
 import type { NewId, PipelineId, RunId } from '../ids.ts'
 import { outcomesOf, type RequestOutcome, type RunRequest, requestedRuns } from '../runs/requests.ts'
 
@@ -67,6 +68,7 @@ export async function takeDue(
       cause: { scheduleId: row.id, due: row.due },
       chainDepth: 0,
       landingFileId: null,
+      trace: NO_TRACE,
     })
   }
 

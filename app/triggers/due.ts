@@ -5,6 +5,7 @@ import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { lastly } from '../../drizzle/session.ts'
 import type { Part } from '../../drizzle/together.ts'
 import { nextAfter } from '../../machines/cron.ts'
+import { type ClientTrace, NO_TRACE } from '../../proto/trace.ts'
 import type { NewId, RunId, TriggerId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import { cronOf } from './config.ts'
@@ -92,8 +93,12 @@ export async function fireDue(
   if (locked === null) return { runs: 0, notes: [] }
   const { triggers, damaged, now } = locked
   const due = [...triggers.values()].filter((trigger) => isDue(trigger, now))
-  const crons = due.filter(({ typed }) => typed.type === 'cron').map((trigger) => clockFiring(trigger))
-  const dependents = due.filter(({ typed }) => typed.type === 'cron_dependency')
+  const crons = due
+    .filter(({ typed }) => typed.type === 'cron')
+    .map((trigger) => clockFiring(trigger, NO_TRACE))
+  const dependents = due.flatMap((trigger): [LockedTrigger, ClientTrace][] =>
+    trigger.typed.type === 'cron_dependency' ? [[trigger, NO_TRACE]] : [],
+  )
   const firings: Firing[] = [...crons, ...(await dependentFirings(tx, dependents, now))]
   for (const { trigger } of firings) setNextDue(trigger, now)
   const { statement, firedOf } = fireAll(tx, firings, {
@@ -127,36 +132,37 @@ interface DependentFiring extends Firing {
   used: { source: string; runId: RunId }[]
 }
 
-/** The firings of those that are due and whose dependencies all have news. Locked by the caller. */
+/** The firings of those that are due and whose dependencies all have news, with what has led to them. Locked by the caller. */
 export async function dependentFirings(
   tx: SqlTx,
-  triggers: Iterable<LockedTrigger>,
+  triggers: Iterable<[LockedTrigger, ClientTrace]>,
   now: Date,
 ): Promise<DependentFiring[]> {
-  const due = [...triggers].filter((trigger) => isDue(trigger, now))
+  const due = [...triggers].filter(([trigger]) => isDue(trigger, now))
   if (due.length === 0) return []
   const rows = await tx<{ triggerId: TriggerId; source: string; used: RunId | null; latest: RunId | null }[]>`
     select d.trigger_id as "triggerId", d.source, d.used_run as used, latest.id as latest
     from trigger_dependency d ${latestSuccess(tx)}
-    where d.trigger_id = any(${due.map(({ id }) => id)}::uuid[])`
+    where d.trigger_id = any(${due.map(([{ id }]) => id)}::uuid[])`
   const dependencies = Map.groupBy(rows, ({ triggerId }) => triggerId)
-  return due.flatMap((trigger) => {
+  return due.flatMap(([trigger, trace]) => {
     const of = dependencies.get(trigger.id) ?? []
     const used = of.flatMap(({ source, used, latest }) =>
       latest === null || latest === used ? [] : [{ source, runId: latest }],
     )
-    return of.length === 0 || used.length < of.length ? [] : [{ ...clockFiring(trigger), used }]
+    return of.length === 0 || used.length < of.length ? [] : [{ ...clockFiring(trigger, trace), used }]
   })
 }
 
 /** The clock stands behind it, also when a success was the last thing it waited for: the chain begins anew. */
-function clockFiring(trigger: LockedTrigger): Firing {
+function clockFiring(trigger: LockedTrigger, trace: ClientTrace): Firing {
   return {
     trigger,
     event: trigger.dueAt?.toISOString() ?? '',
     text: `trigger:${trigger.typed.type}:${cronOf(trigger.typed) ?? ''}`,
     chainDepth: 0,
     landingFileId: null,
+    trace,
   }
 }
 

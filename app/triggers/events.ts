@@ -4,6 +4,7 @@ import type { Row } from 'postgres'
 import type { SqlTx } from '../../drizzle/client.ts'
 import { lastly } from '../../drizzle/session.ts'
 import { matchesGlob } from '../../machines/glob.ts'
+import type { ClientTrace } from '../../proto/trace.ts'
 import type { NewId, RunId, TriggerId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import { type LogLine, loggedPart, seqAfter } from '../runs/logs.ts'
@@ -43,7 +44,7 @@ export interface Heard {
 }
 
 /** An event that was taken, with a trigger that listens for it; null: none does. */
-interface Listening {
+interface Listening extends ClientTrace {
   event_id: number
   kind: 'fileUploaded' | 'runSucceeded'
   event_source: string
@@ -88,8 +89,10 @@ export async function hearEvents(
     return trigger === undefined || left.has(event.event_id) ? [] : [{ event, trigger }]
   })
   const direct = pairs.filter(({ trigger }) => trigger.typed.type !== 'cron_dependency').map(firingOf)
-  const dependents = new Set(
-    pairs.filter(({ trigger }) => trigger.typed.type === 'cron_dependency').map(({ trigger }) => trigger),
+  const dependents = new Map(
+    pairs.flatMap(({ trigger, event }): [LockedTrigger, ClientTrace][] =>
+      trigger.typed.type === 'cron_dependency' ? [[trigger, event]] : [],
+    ),
   )
   const dependent = await dependentFirings(tx, dependents, now)
   for (const { trigger } of dependent) setNextDue(trigger, now)
@@ -136,7 +139,7 @@ const take = (
   { triggersMax, only, except, isPatient }: Required<Omit<HearOptions, 'newId' | 'only'>> & { only?: number },
 ) => tx<TakenRow[]>`
   with taken as materialized (
-    select id, kind, source, subject, filename, chain_depth, after_trigger from trigger_event
+    select id, kind, source, subject, filename, chain_depth, traceparent, tracestate, after_trigger from trigger_event
     where ${only === undefined ? tx`id <> all(${except as number[]}::bigint[])` : tx`id = ${only}`}
     order by id limit ${limits.eventBatch} for update skip locked),
   heard as materialized (
@@ -157,6 +160,7 @@ const take = (
     select * from trigger where id = any(array(select trigger_id from heard)) order by id
     for update ${isPatient ? tx`` : tx`nowait`})
   select ${rowColumns(tx)}, h.id::float8 as event_id, h.kind, h.source as event_source, h.subject, h.filename, h.chain_depth,
+    h.traceparent, h.tracestate,
     h.trigger_id as heard_by, clock_timestamp() as now
   from heard h left join locked t on t.id = h.trigger_id
   order by h.id, h.trigger_id`
@@ -183,6 +187,7 @@ function firingOf({ event, trigger }: { event: Listening; trigger: LockedTrigger
     text: `trigger:${trigger.typed.type}:${isFile ? `${name}/${event.filename}` : name}`,
     chainDepth: event.chain_depth,
     landingFileId: isFile ? event.subject : null,
+    trace: event,
   }
 }
 

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import postgres from 'postgres'
 import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
 import type { SqlTx } from '../../drizzle/client.ts'
+import { NO_TRACE } from '../../proto/trace.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { newId, type PipelineId, type TriggerId } from '../ids.ts'
 import { hearEvents } from './events.ts'
@@ -57,6 +58,7 @@ const fire = (id: TriggerId, events: readonly string[]) =>
       text: event,
       chainDepth: 0,
       landingFileId: null,
+      trace: NO_TRACE,
     }))
     const { statement, firedOf } = fireAll(tx, firings, { now: locked.now, newId })
     return firedOf(statement === null ? [] : await statement)

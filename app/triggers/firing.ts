@@ -4,6 +4,7 @@ import type { SqlTx } from '../../drizzle/client.ts'
 import { type Part, together } from '../../drizzle/together.ts'
 import { store } from '../../machines/advance.ts'
 import { TRIGGER_MACHINE_VERSION, type TriggerSnapshot, triggerColumns } from '../../machines/trigger.ts'
+import type { ClientTrace } from '../../proto/trace.ts'
 import type { NewId, RunId } from '../ids.ts'
 import { outcomesOf, type RequestOutcome, requestedRuns } from '../runs/requests.ts'
 import { type LockedTrigger, type Move, tryMove } from './moves.ts'
@@ -18,6 +19,8 @@ export interface Firing {
   chainDepth: number
   /** The upload that asks for it. */
   landingFileId: string | null
+  /** Of what has led to it. */
+  trace: ClientTrace
 }
 
 export interface Fired<F extends Firing> {
@@ -118,6 +121,7 @@ const requestOf = <F extends Firing>({ firing, runId }: Fired<F>) => ({
   cause: { triggerId: firing.trigger.id, event: firing.event },
   chainDepth: firing.chainDepth,
   landingFileId: firing.landingFileId,
+  trace: firing.trace,
 })
 
 /** The run that each trigger has started last, of those of this statement. */

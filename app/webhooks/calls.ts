@@ -5,11 +5,18 @@ import type { Row } from 'postgres'
 import { isPassing } from '../../drizzle/errors.ts'
 import { inTransaction, lastly, type Transactions } from '../../drizzle/session.ts'
 import { retryAfterSeconds } from '../../machines/trigger.ts'
+import type { ClientTrace } from '../../proto/trace.ts'
 import { unavailable } from '../http/errors.ts'
 import type { NewId, RunId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import { type Fired, type Firing, fireAll } from '../triggers/firing.ts'
 import { latestNow, lockedTriggers, rowColumns, type Timed, type TriggerRow } from '../triggers/moves.ts'
+
+/** Which of its token only the hash is known, and which belongs to the trace of its request. */
+export interface Call {
+  hash: string
+  trace: ClientTrace
+}
 
 /** What a call has come to. */
 export type Answer =
@@ -20,35 +27,35 @@ export type Answer =
   | { kind: 'cooling'; retryAfterSeconds: number }
   | { kind: 'full'; pipeline: string }
 
-/** Fires the triggers of these token hashes, each call on its own and in order; one transaction for all. */
-export const answerCalls = (on: Transactions, hashes: readonly string[], newId: NewId): Promise<Answer[]> =>
+/** Fires the triggers of these calls' tokens, each call on its own and in order; one transaction for all. */
+export const answerCalls = (on: Transactions, calls: readonly Call[], newId: NewId): Promise<Answer[]> =>
   inTransaction(on, async (tx) => {
     const rows = await tx<(TriggerRow & Timed & { pipeline: string })[]>`
       select ${rowColumns(tx)}, p.namespace || '.' || p.layer || '.' || p.name as pipeline, clock_timestamp() as now
       from trigger t join pipeline p on p.id = t.pipeline_id and p.deleted_at is null
-      where t.token_hash = any(${[...new Set(hashes)]}::text[]) and t.state <> 'disabled'
+      where t.token_hash = any(${[...new Set(calls.map(({ hash }) => hash))]}::text[]) and t.state <> 'disabled'
       order by t.id for update of t`
     const now = latestNow(rows)
-    if (now === null) return hashes.map((): Answer => ({ kind: 'unknown' }))
+    if (now === null) return calls.map((): Answer => ({ kind: 'unknown' }))
     const { triggers, newer, damaged } = lockedTriggers(rows)
     if (newer.length > 0) throw unavailable(`trigger ${newer[0]}, which a newer program has written,`)
     if (damaged.length > 0)
       throw new Error(`trigger ${damaged[0]?.id} cannot be read`, { cause: damaged[0]?.error })
-    const calls = hashes.map((hash) => {
+    const called = calls.map(({ hash, trace }) => {
       const row = rows.find(({ token_hash: stored }) => isSame(stored ?? '', hash))
       const trigger = row && triggers.get(row.id)
       if (row === undefined || trigger === undefined || trigger.snapshot.value === 'disabled') return null
-      const firing = { trigger, event: newId(), text: 'webhook', chainDepth: 0, landingFileId: null }
+      const firing = { trigger, event: newId(), text: 'webhook', chainDepth: 0, landingFileId: null, trace }
       return { firing, pipeline: row.pipeline }
     })
     const { statement, firedOf } = fireAll(
       tx,
-      calls.flatMap((call) => call?.firing ?? []),
+      called.flatMap((call) => call?.firing ?? []),
       { now, newId },
     )
     const answersOf = (written: readonly Row[]) => {
       const outcomes = new Map(firedOf(written).map((one) => [one.firing, one]))
-      return calls.map((call): Answer => {
+      return called.map((call): Answer => {
         const one = call && outcomes.get(call.firing)
         return call && one ? answerOf(one, call.pipeline, now) : { kind: 'unknown' }
       })
@@ -79,13 +86,13 @@ const isSame = (stored: string, presented: string) =>
   stored.length === presented.length && timingSafeEqual(Buffer.from(stored), Buffer.from(presented))
 
 interface Waiting {
-  hash: string
+  call: Call
   resolve(answer: Answer): void
   reject(error: unknown): void
 }
 
 /** Answers null when too many calls wait already. */
-export function makeCalls(answer: (hashes: readonly string[]) => Promise<Answer[]>) {
+export function makeCalls(answer: (calls: readonly Call[]) => Promise<Answer[]>) {
   let waiting: Waiting[] = []
   let isUnderWay = false
 
@@ -102,19 +109,19 @@ export function makeCalls(answer: (hashes: readonly string[]) => Promise<Answer[
 
   async function settle(batch: readonly Waiting[]) {
     try {
-      const answers = await answer(batch.map(({ hash }) => hash))
-      for (const [index, call] of batch.entries()) call.resolve(answers[index] ?? { kind: 'unknown' })
+      const answers = await answer(batch.map(({ call }) => call))
+      for (const [index, { resolve }] of batch.entries()) resolve(answers[index] ?? { kind: 'unknown' })
     } catch (error) {
       // One bad trigger must not keep the calls of the others.
-      if (batch.length === 1 || isPassing(error)) for (const call of batch) call.reject(error)
-      else for (const call of batch) await settle([call])
+      if (batch.length === 1 || isPassing(error)) for (const { reject } of batch) reject(error)
+      else for (const one of batch) await settle([one])
     }
   }
 
-  return (hash: string): Promise<Answer> | null => {
+  return (call: Call): Promise<Answer> | null => {
     if (waiting.length >= limits.webhookCallsWaiting) return null
     const { promise, resolve, reject } = Promise.withResolvers<Answer>()
-    waiting.push({ hash, resolve, reject })
+    waiting.push({ call, resolve, reject })
     void answerWaiting()
     return promise
   }

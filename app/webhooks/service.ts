@@ -1,4 +1,5 @@
 import type { Transactions } from '../../drizzle/session.ts'
+import { clientTrace } from '../../proto/trace.ts'
 import { AppError, invalid } from '../http/errors.ts'
 import { type Buckets, networkOf, tooManyRequests } from '../http/rate-limit.ts'
 import type { NewId } from '../ids.ts'
@@ -20,7 +21,7 @@ export interface WebhookDeps {
 export type WebhookService = ReturnType<typeof makeWebhookService>
 
 export function makeWebhookService({ sql, newId, nudge, calls = null, failures = null }: WebhookDeps) {
-  const ask = makeCalls((hashes) => answerCalls(sql, hashes, newId))
+  const ask = makeCalls((calls) => answerCalls(sql, calls, newId))
 
   /** Hashes of tokens that have opened something: they go on to, from an address that guesses. */
   const proven = new Set<string>()
@@ -32,7 +33,7 @@ export function makeWebhookService({ sql, newId, nudge, calls = null, failures =
     const hash = hashOfToken(token)
     refuseBeyond(calls?.take(hash), 'too many calls of this webhook')
     if (!proven.has(hash)) refuseBeyond(failures?.look(networkOf(address)), TOO_MANY_UNKNOWN)
-    const asked = ask(hash)
+    const asked = ask({ hash, trace: clientTrace() })
     if (asked === null) throw tooManyRequests('too many webhook calls are waiting', 1)
     const answer = await asked
     if (answer.kind === 'unknown') {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { testDatabase } from '../../.setup/database.ts'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { NO_TRACE } from '../../proto/trace.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { newId } from '../ids.ts'
 import { limits } from '../limits.ts'
@@ -186,12 +187,12 @@ describe('a call is refused', () => {
 
   test('when too many calls wait already, and the others are answered', async () => {
     const { promise, resolve } = Promise.withResolvers<void>()
-    const ask = makeCalls(async (hashes) => {
+    const ask = makeCalls(async (calls) => {
       await promise
-      return hashes.map(() => ({ kind: 'unknown' }))
+      return calls.map(() => ({ kind: 'unknown' }))
     })
     const answers = Array.from({ length: limits.webhookCallsWaiting + limits.webhookBatch + 1 }, () =>
-      ask('x'),
+      ask({ hash: 'x', trace: NO_TRACE }),
     )
     expect(answers.filter((answer) => answer === null).length).toBeGreaterThan(0)
     resolve()

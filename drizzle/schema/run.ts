@@ -67,7 +67,7 @@ export const runs = pgTable(
     chainDepth: integer('chain_depth').notNull().default(0),
     /** The upload that asked for it: if an earlier success has archived that file, nothing is left to do. */
     landingFileId: uuid('landing_file_id'),
-    /** The trace of the request that asked for it, which its attempts belong to. */
+    /** The trace of what has led to it, which its attempts belong to. */
     traceparent: text('traceparent'),
     tracestate: text('tracestate'),
     createdAt: createdAt(),

@@ -1,3 +1,4 @@
+import { sql } from 'drizzle-orm'
 import {
   bigint,
   bigserial,
@@ -24,7 +25,11 @@ export const outbox = pgTable(
     tries: integer('tries').notNull().default(0),
     createdAt: createdAt(),
   },
-  (t) => [index('outbox_due').on(t.dueAt, t.id)],
+  (t) => [
+    index('outbox_due').on(t.dueAt, t.id),
+    /** Uploads under way by their path: nobody looks for any other effect. */
+    index('outbox_intended').on(sql`(payload ->> 'path')`).where(sql`kind = 'abandonedUpload' and tries = 0`),
+  ],
 )
 
 /** API processes that are alive. The runs followed by an expired one are adopted by another. */

@@ -93,6 +93,9 @@ export const triggerEvents = pgTable(
     filename: text('filename'),
     /** Of the runs it starts. */
     chainDepth: integer('chain_depth').notNull().default(0),
+    /** What those runs belong to: the trace of the upload, or that of the run which succeeded. */
+    traceparent: text('traceparent'),
+    tracestate: text('tracestate'),
     /** Triggers up to this id have been asked already: an event with very many of them takes several transactions. */
     afterTrigger: uuid('after_trigger'),
     createdAt: createdAt(),
