@@ -71,6 +71,8 @@ test('rows are limited to 1,000 unless the query says otherwise', async ({ reque
     total_rows: 5_000,
     truncated: false,
   })
+  for (const limit of [0, -7])
+    expect(await answerOf(request, { sql, limit })).toMatchObject({ total_rows: 1_000 })
 })
 
 test('what does not only read is refused', async ({ request }) => {
@@ -94,7 +96,7 @@ test('a bad request is 400 and says what to mend', async ({ request }) => {
     [{}, /^sql: is required/],
     [{ sql: '' }, /there is no statement/],
     [{ sql: 'x'.repeat(102_401) }, /^sql: must be at most 102400 bytes/],
-    [{ sql: 'select 1', limit: 0 }, /^limit: /],
+    [{ sql: 'select 1', limit: '1' }, /^limit: /],
     [{ sql: 'select 1', namespace: 'No Name' }, /^namespace: /],
     [{ sql: 'selec 1' }, /syntax error at or near "selec"/],
     [{ sql: 'from gold.nothing_here' }, /there is no table gold.nothing_here/],

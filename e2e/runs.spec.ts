@@ -341,6 +341,9 @@ test.describe('the list', () => {
   })
 
   for (const query of [
+    'namespace=No Name',
+    'namespace=',
+    'pipeline=../x',
     'sort=error',
     'order=sideways',
     'status=done',

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { limits } from '../limits.ts'
-import { pageOf, setLink, sortOf } from './pagination.ts'
+import { limitOf, pageOf, setLink, sortOf } from './pagination.ts'
 
 describe('a page', () => {
   test('has 50 items from the start unless asked otherwise', () => {
@@ -22,6 +22,13 @@ describe('a page', () => {
     expect(pageOf({}, 10_000).limit).toBe(10_000)
     expect(pageOf({ limit: '500' }, 10_000).limit).toBe(200)
   })
+})
+
+test('a number of rows, in a body or a query, falls back and is clamped as a page is', () => {
+  const rows = { fallback: 100, max: 1_000 }
+  for (const asked of [undefined, 0, -1, '0', 'x']) expect(limitOf(asked, rows)).toBe(100)
+  for (const asked of [7, '7']) expect(limitOf(asked, rows)).toBe(7)
+  for (const asked of [1_001, 1e30, '9'.repeat(40)]) expect(limitOf(asked, rows)).toBe(1_000)
 })
 
 describe('a sort order', () => {

@@ -17,17 +17,22 @@ export interface Page {
   offset: number
 }
 
-/**
- * Above the maximum is clamped; below 1 or not a number is the default; a negative offset is 0. `fallback` is the page of
- * a list that has no default of its own in the specification.
- */
+/** A negative offset is 0. `fallback` is the page of a list that has no default of its own in the specification. */
 export function pageOf(query: { limit?: string; offset?: string }, fallback: number = limits.pageSize): Page {
-  const limit = wholeNumber(query.limit)
   const offset = wholeNumber(query.offset)
   return {
-    limit: limit === null || limit < 1 ? fallback : Math.min(limit, limits.pageSizeMax),
+    limit: limitOf(query.limit, { fallback, max: limits.pageSizeMax }),
     offset: offset === null || offset < 0 ? 0 : Math.min(offset, Number.MAX_SAFE_INTEGER),
   }
+}
+
+/** Of items or rows: above the maximum is clamped; below 1 or not a number is the default. */
+export function limitOf(
+  asked: number | string | undefined,
+  { fallback, max }: { fallback: number; max: number },
+) {
+  const limit = typeof asked === 'number' ? asked : wholeNumber(asked)
+  return limit === null || limit < 1 ? fallback : Math.min(limit, max)
 }
 
 const wholeNumber = (text: string | undefined) =>

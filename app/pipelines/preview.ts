@@ -13,6 +13,7 @@ import {
 import type { Reader } from '../access/code-sight.ts'
 import { filePath } from '../files/paths.ts'
 import { AppError, invalid, unavailable } from '../http/errors.ts'
+import { limitOf } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
 import type { ObjectStore, StoredObject } from '../objects/port.ts'
 import type { QueryClient } from '../rpc/clients.ts'
@@ -100,7 +101,7 @@ export function makePreviewService({ db, objects, runners, readMain }: PreviewDe
         sampleFiles,
         samples,
         lake,
-        limit: BigInt(rowsOf(limit ?? queryLimit)),
+        limit: BigInt(limitOf(limit ?? queryLimit, ROWS)),
       }
       // The runner keeps the time limit; this one is for a runner that has stopped answering.
       const lost = AbortSignal.timeout(limits.pipelinePreviewMs + limits.rpcTimeoutMs)
@@ -124,11 +125,7 @@ export function makePreviewService({ db, objects, runners, readMain }: PreviewDe
 /** Namespace, zone, and the file's own name. */
 const LANDED = /^([^/]+)\/landing\/([^/]+)\/(?:.*\/)?([^/]+)$/
 
-/** Above the maximum is clamped; below 1 or not a number is the default. */
-function rowsOf(limit: number | string | undefined): number {
-  const rows = /^\s*\d+\s*$/.test(`${limit}`) ? Number(limit) : 0
-  return rows < 1 ? limits.pipelinePreviewRows : Math.min(rows, limits.previewRowsMax)
-}
+const ROWS = { fallback: limits.pipelinePreviewRows, max: limits.previewRowsMax }
 
 const PHASES = ['template_render', 'sql_execute', 'profiling'] as const
 

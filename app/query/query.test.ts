@@ -166,8 +166,6 @@ describe('a query', () => {
     [{}, 'sql: is required'],
     [{ sql: 5 }, 'sql: must be a string'],
     [{ sql: '' }, 'sql: there is no statement'],
-    [{ sql: 'SELECT 1', limit: 0 }, 'limit: '],
-    [{ sql: 'SELECT 1', limit: -1 }, 'limit: '],
     [{ sql: 'SELECT 1', limit: 1.5 }, 'limit: '],
     [{ sql: 'SELECT 1', limit: 'ten' }, 'limit: '],
     [{ sql: 'SELECT 1', namespace: 'Not A Name' }, 'namespace: '],

@@ -22,8 +22,7 @@ export const ExecuteQuery = t.Object({
   ),
   limit: t.Optional(
     t.Integer({
-      minimum: 1,
-      description: `Rows answered; default ${limits.queryRows}, at most ${limits.queryRowsMax}`,
+      description: `Rows answered; default ${limits.queryRows}, also below 1; at most ${limits.queryRowsMax}`,
       examples: [limits.queryRows],
     }),
   ),

@@ -5,7 +5,7 @@ import type { JsonRows } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { EVERYTHING, type Visible } from '../access/ports.ts'
 import { seesEverything, tablesSeenAt } from '../access/sight.ts'
 import { AppError, invalid, notConfigured, unavailable } from '../http/errors.ts'
-import type { Page } from '../http/pagination.ts'
+import { limitOf, type Page } from '../http/pagination.ts'
 import type { NewId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import type { QueryClient } from '../rpc/clients.ts'
@@ -70,7 +70,7 @@ export function makeQueryService({ sql, newId, services, ...deps }: QueryDeps) {
             queryId: newId(),
             sql: text,
             namespace: namespace || DEFAULT_NAMESPACE,
-            limit: BigInt(Math.min(limit ?? limits.queryRows, limits.queryRowsMax)),
+            limit: BigInt(limitOf(limit, { fallback: limits.queryRows, max: limits.queryRowsMax })),
             timeoutMs: limits.queryTimeoutMs,
             jsonIfSmall: true,
             lake,

@@ -88,6 +88,12 @@ export const RunQuery = t.Object({
 })
 export type RunQuery = typeof RunQuery.static
 
+/** What the names of a query must be. Not in its own schema: released clients may know these parameters as any text. */
+export const RunQueryNames = t.Object({
+  namespace: t.Optional(NamespaceName),
+  pipeline: t.Optional(PipelineName),
+})
+
 export const LogEntry = t.Object({
   timestamp: Instant,
   level: t.Union([t.Literal('debug'), t.Literal('info'), t.Literal('warn'), t.Literal('error')]),

@@ -1,3 +1,4 @@
+import { Value } from '@sinclair/typebox/value'
 import type { Sql } from '../../drizzle/client.ts'
 import type { Transactions } from '../../drizzle/session.ts'
 import { clientTrace } from '../../proto/trace.ts'
@@ -5,6 +6,7 @@ import { EVERYTHING } from '../access/ports.ts'
 import { AppError, alreadyEnded, invalid, notFound } from '../http/errors.ts'
 import type { IdempotencyKey } from '../http/idempotency.ts'
 import { type Page, pageOf, sortOf } from '../http/pagination.ts'
+import { refusalOfValue } from '../http/validation.ts'
 import type { NewId, PipelineId, RunId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import { makeIntake } from './intake.ts'
@@ -14,7 +16,7 @@ import type { Notices } from './notices.ts'
 import { makeRequestOnce } from './once.ts'
 import { cancelRuns } from './outcomes.ts'
 import { activeRunsOf, countActiveRuns, findRun, insertRun, type NewRun, tailOf } from './queries.ts'
-import type { CreateRun, RunAccepted, RunQuery } from './schema.ts'
+import { type CreateRun, type RunAccepted, type RunQuery, RunQueryNames } from './schema.ts'
 
 /** What a pipeline's runs execute now. */
 export type Runnable = Pick<NewRun, 'pipelineId' | 'pipelineType' | 'versionNumber' | 'pins' | 'landingZones'>
@@ -107,6 +109,8 @@ export function makeRunService({ sql, requests = sql, newId, notices, runnable, 
   /** As far as the caller sees the pipelines. */
   async function list(query: RunQuery, visible = EVERYTHING) {
     const { namespace, layer, pipeline, status } = query
+    const misnamed = Value.Errors(RunQueryNames, query).First()
+    if (misnamed) throw refusalOfValue(misnamed, '')
     const page: Page = pageOf(query)
     const filter = {
       namespace,

@@ -1,13 +1,15 @@
 import { Elysia } from 'elysia'
 import { visibleTo } from '../http/exchange.ts'
 import { ErrorBody, PipelinePath } from '../http/names.ts'
-import { setLink } from '../http/pagination.ts'
+import { limitOf, setLink } from '../http/pagination.ts'
+import { limits } from '../limits.ts'
 import { responseOf } from '../query/response.ts'
 import { QueryResult } from '../query/schema.ts'
 import { PreviewQuery, Table, TableList, TableMetadata, TableQuery, UpdateTableMetadata } from './schema.ts'
-import { previewLimit, type TableService } from './service.ts'
+import type { TableService } from './service.ts'
 
 const tags = ['tables']
+const ROWS = { fallback: limits.previewRows, max: limits.previewRowsMax }
 const nameOf = ({ ns, layer, name }: PipelinePath) => ({ namespace: ns, layer, name })
 
 export const tableRoutes = (tables: TableService) =>
@@ -37,7 +39,7 @@ export const tableRoutes = (tables: TableService) =>
     .get(
       '/:ns/:layer/:name/preview',
       async ({ params, query, request }) =>
-        responseOf(await tables.preview(nameOf(params), previewLimit(query.limit), request.signal)),
+        responseOf(await tables.preview(nameOf(params), limitOf(query.limit, ROWS), request.signal)),
       {
         params: PipelinePath,
         query: PreviewQuery,

@@ -107,12 +107,6 @@ export function makeTableService({ sql, objects, queries, metadataStore }: Table
   }
 }
 
-/** Above the maximum is clamped; below 1 or not a number is the default. */
-export const previewLimit = (text: string | undefined): number => {
-  const limit = /^\s*\d+\s*$/.test(text ?? '') ? Number(text) : 0
-  return limit < 1 ? limits.previewRows : Math.min(limit, limits.previewRowsMax)
-}
-
 /** What is stored wins over the file, key by key. */
 const shapeOf = (
   table: NonNullable<Awaited<ReturnType<typeof tableOfMain>>>,
