@@ -174,8 +174,10 @@ export const limits = {
   outboxClaimMs: 30_000,
   /** A dependency that does not answer is unavailable after this time. */
   rpcTimeoutMs: 10_000,
+  /** A runner compiles a source for 10 s at most, and says so in its answer. */
+  validationMs: 20_000,
   /** All tests of a pipeline on production data, asked for in one request. */
-  qualityTestsTimeoutMs: 60_000,
+  qualityTestsMs: 60_000,
   /** A token to read main with: longer than anything that is done with one. */
   readTokenMs: 120_000,
   readinessTimeoutMs: 2_000,

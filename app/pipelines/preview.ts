@@ -1,6 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
-import { Code, ConnectError } from '@connectrpc/connect'
 import type { Db } from '../../drizzle/client.ts'
 import { arrowToArrays } from '../../lake/engine/arrow-json.ts'
 import type { PreviewPhase } from '../../proto/gen/sluice/query/v1/query_pb.ts'
@@ -12,12 +11,13 @@ import {
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { Reader } from '../access/code-sight.ts'
 import { filePath } from '../files/paths.ts'
-import { AppError, invalid, unavailable } from '../http/errors.ts'
+import { invalid } from '../http/errors.ts'
 import { limitOf } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
 import type { ObjectStore, StoredObject } from '../objects/port.ts'
 import type { QueryClient } from '../rpc/clients.ts'
 import type { Pool } from '../rpc/pool.ts'
+import { refusedByRunner } from '../rpc/runner-refusal.ts'
 import { draftObjects, readCode, sourceFileOf } from './draft-files.ts'
 import type { PipelinePreview, PreviewPipeline } from './preview-schema.ts'
 import { livePipeline } from './queries.ts'
@@ -106,7 +106,9 @@ export function makePreviewService({ db, objects, runners, readMain }: PreviewDe
       // The runner keeps the time limit; this one is for a runner that has stopped answering.
       const lost = AbortSignal.timeout(limits.pipelinePreviewMs + limits.rpcTimeoutMs)
       const options = { signal: AbortSignal.any([signal, lost]) }
-      const answer = await runners.call((runner) => runner.previewPipeline(request, options)).catch(refuse)
+      const answer = await runners
+        .call((runner) => runner.previewPipeline(request, options))
+        .catch(refusedByRunner)
       const { columns, rows } = arrowToArrays(answer.arrowIpc)
       return {
         columns,
@@ -150,20 +152,3 @@ const logShapeOf = ({ timestamp, level, message }: LogEntry) => ({
   level: LEVELS[level],
   message,
 })
-
-/** What the pipeline itself is to blame for. */
-const OF_THE_PIPELINE: ReadonlySet<Code> = new Set([
-  Code.InvalidArgument,
-  Code.FailedPrecondition,
-  Code.DeadlineExceeded,
-])
-
-/** What a runner refused, as this API says it. */
-function refuse(error: unknown): never {
-  if (error instanceof AppError) throw error
-  const { code, rawMessage } = ConnectError.from(error)
-  if (OF_THE_PIPELINE.has(code)) throw new AppError(400, 'INVALID_ARGUMENT', rawMessage, { cause: error })
-  if (code === Code.ResourceExhausted) throw new AppError(503, 'UNAVAILABLE', rawMessage, { cause: error })
-  if (code === Code.Canceled) throw unavailable('runner', error)
-  throw error
-}

@@ -43,9 +43,9 @@ export const qualityTestRoutes = (tests: QualityTestService) =>
         detail: { summary: 'Delete a quality test' },
       },
     )
-    .post('/run', ({ params, request }) => tests.run(refOf(params), readerBehind(request)), {
+    .post('/run', ({ params, request }) => tests.run(refOf(params), request.signal, readerBehind(request)), {
       params: PipelinePath,
-      response: { 200: TestResults, 404: ErrorBody, 503: ErrorBody },
+      response: { 200: TestResults, 400: ErrorBody, 404: ErrorBody, 503: ErrorBody },
       detail: {
         summary: 'Run all quality tests',
         description: "The draft's tests against what the caller sees now.",

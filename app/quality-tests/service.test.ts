@@ -11,6 +11,7 @@ beforeAll(async () => {
 afterAll(() => parts.close())
 
 const page = { limit: 100, offset: 0 }
+const { signal } = new AbortController()
 const service = (replaced: Partial<QualityTestDeps> = {}) =>
   makeQualityTestService({
     objects: parts.objects,
@@ -100,7 +101,7 @@ test('running asks the runner about the tests of the draft and counts its answer
       ],
     })
   }
-  expect(await service({ runQualityTests }).run(ref)).toEqual({
+  expect(await service({ runQualityTests }).run(ref, signal)).toEqual({
     results: [
       {
         name: 'a',
@@ -137,13 +138,13 @@ test('running asks the runner about the tests of the draft and counts its answer
 
 test('without a runner running them is 503', async () => {
   const { ref } = await created()
-  expect((await refusal(service().run(ref))).status).toBe(503)
+  expect((await refusal(service().run(ref, signal))).status).toBe(503)
 })
 
 test('of a pipeline that does not exist everything is 404', async () => {
   const nobody = { namespace: 'default', layer: 'gold', name: 'nobody' }
   const test = { name: 'a', sql: 'select 0', severity: 'error' as const }
-  const asked = [service().list(nobody, page), service().create(nobody, test), service().run(nobody)]
+  const asked = [service().list(nobody, page), service().create(nobody, test), service().run(nobody, signal)]
   expect((await Promise.all(asked.map(refusal))).map(({ status }) => status)).toEqual([404, 404, 404])
   expect(await parts.objects.head('default/pipelines/gold/nobody/tests/quality/a.sql')).toBeNull()
 })

@@ -21,6 +21,7 @@ export interface QualityTestDeps {
   /** Null when no runner can be asked. */
   runQualityTests(
     request: MessageInitShape<typeof RunQualityTestsRequestSchema>,
+    signal: AbortSignal,
   ): Promise<RunQualityTestsResponse | null>
   /** Where, and with which token, a runner reads main as it is now and as a caller sees it. */
   readMain(as: { reader: Reader | null }): Promise<MessageInitShape<typeof LakeAccessSchema>>
@@ -64,16 +65,17 @@ export function makeQualityTestService({ objects, pipelines, runQualityTests, re
     })
   }
 
-  /** Evaluates the draft's tests against what the caller sees of main, outside any run; null: all of it. */
-  async function run(ref: PipelineRef, reader: Reader | null = null) {
+  /** Evaluates the draft's tests against what the caller sees of main (null: all), outside any run; `signal` stops it. */
+  async function run(ref: PipelineRef, signal: AbortSignal, reader: Reader | null = null) {
     const { code } = await pipelines.draft(ref)
-    const response = await runQualityTests({
+    const request = {
       namespace: ref.namespace,
       layer: ref.layer,
       pipelineName: ref.name,
       files: code.map(({ name, text }) => ({ path: name, content: text })),
       lake: await readMain({ reader }),
-    })
+    }
+    const response = await runQualityTests(request, signal)
     if (response === null) throw unavailable('runner')
     const results = response.results.map((result) => ({
       name: result.name,

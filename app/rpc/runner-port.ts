@@ -1,4 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
+import { Code, ConnectError } from '@connectrpc/connect'
 import type {
   RunQualityTestsRequestSchema,
   RunQualityTestsResponse,
@@ -9,6 +10,7 @@ import { AppError } from '../http/errors.ts'
 import { limits } from '../limits.ts'
 import type { RunnerClient } from './clients.ts'
 import type { Pool } from './pool.ts'
+import { refusedByRunner } from './runner-refusal.ts'
 
 /** What the HTTP slices ask of runners. Null: none can be reached, and the slice says what that means. */
 export interface RunnerPort {
@@ -17,6 +19,7 @@ export interface RunnerPort {
   ): Promise<ValidatePipelineResponse | null>
   runQualityTests(
     request: MessageInitShape<typeof RunQualityTestsRequestSchema>,
+    signal: AbortSignal,
   ): Promise<RunQualityTestsResponse | null>
 }
 
@@ -28,8 +31,18 @@ export function makeRunnerPort(runners: Pool<RunnerClient>): RunnerPort {
     })
   return {
     validate: (request) =>
-      asked((runner) => runner.validatePipeline(request, { timeoutMs: limits.rpcTimeoutMs })),
-    runQualityTests: (request) =>
-      asked((runner) => runner.runQualityTests(request, { timeoutMs: limits.qualityTestsTimeoutMs })),
+      asked((runner) => runner.validatePipeline(request, { timeoutMs: limits.validationMs })).catch(
+        (error): null => {
+          // One that has stopped answering is none.
+          if (ConnectError.from(error).code === Code.DeadlineExceeded) return null
+          throw error
+        },
+      ),
+    runQualityTests(request, signal) {
+      // The runner keeps the time limit; this one is for a runner that has stopped answering.
+      const lost = AbortSignal.timeout(limits.qualityTestsMs + limits.rpcTimeoutMs)
+      const options = { signal: AbortSignal.any([signal, lost]) }
+      return asked((runner) => runner.runQualityTests(request, options)).catch(refusedByRunner)
+    },
   }
 }
