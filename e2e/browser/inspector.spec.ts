@@ -91,6 +91,16 @@ test('a history is stepped through by keys and clicks, and every step has an add
   await expect(lit(page)).toHaveAttribute('data-state', 'success')
   const count = await steps(page).count()
   await expect(page.locator('.position')).toHaveText(`${count} of ${count}`)
+  await expect(page.locator('.facts dt')).toHaveText([
+    'Requested',
+    'Attempt',
+    'Version',
+    'Started',
+    'Took',
+    'Rows written',
+    'Base commit',
+    'Merged as',
+  ])
 
   await page.keyboard.press('ArrowLeft')
   await expect(lit(page)).toHaveAttribute('data-state', 'running.merging')

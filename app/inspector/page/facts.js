@@ -6,7 +6,7 @@ export function factsOf(machine, { facts, snapshot, created_at, is_newer, machin
   const rows = FACTS[machine](facts, snapshot.context)
   return [
     fact(machine === 'run' ? 'Requested' : 'Created', ago(created_at)),
-    rows
+    ...rows
       .filter(([, value]) => value !== null && value !== undefined && value !== '')
       .map(([label, value]) => fact(label, value)),
     is_newer || machine_version !== definition.version
