@@ -8,7 +8,7 @@ import { makeObjectCalls } from './object-calls.ts'
 import { lookAtTime, TickEnded, tick } from './reaper.ts'
 import { serveThread } from './serve-thread.ts'
 
-/** While another replica ticks, we look this often whether it has left us anything to do. */
+/** Until this replica leads, it looks this often whether another one's tick has left it anything to do. */
 const LOOK_MS = 1_000
 
 serveThread('reaper', ToReaper, async ({ databaseUrl, processId, isAsked }, { post, log }) => {
@@ -20,15 +20,19 @@ serveThread('reaper', ToReaper, async ({ databaseUrl, processId, isAsked }, { po
   })
   const { objects, answered } = makeObjectCalls((id, call) => post({ type: 'objectCall', id, call }))
   const notices = makeNotices(sql, (error) => log.warn('a notice was lost', { error }))
+  const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
+  let changed = () => {}
   const leadership = startLeadership({
     databaseUrl,
     role: 'reaper',
     holder: processId,
     log,
-    onChange: (isLeading) => post({ type: 'led', isLeading }),
+    onChange(isLeading) {
+      post({ type: 'led', isLeading })
+      changed()
+    },
   })
   let isStopping = false
-  const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
   const checkRunning = () => {
     if (isStopping) throw new TickEnded('the tick is to end early')
   }
@@ -36,8 +40,10 @@ serveThread('reaper', ToReaper, async ({ databaseUrl, processId, isAsked }, { po
   async function tickOnce(): Promise<string[]> {
     while (!leadership.isLeading()) {
       checkRunning()
+      const change = Promise.withResolvers<void>()
+      changed = change.resolve
       if (!isAsked && !(await lookAtTime(sql)).isDue) return []
-      await pause(LOOK_MS)
+      await Promise.race([pause(LOOK_MS), change.promise])
     }
     const made = await tick({
       sql,

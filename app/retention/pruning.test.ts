@@ -146,6 +146,33 @@ describe('runs', () => {
     expect(sizes.length).toBeGreaterThan(3)
   })
 
+  test('what belongs to thousands of runs is found by its keys: the log of all others is not read', async () => {
+    const { add } = await somePipeline()
+    await add(3_000, 'failed', 100, 0)
+    const many = await somePipeline({ runs_max_per_pipeline: 1_000 })
+    await many.add(500, 'failed', 1, 100)
+    await sql`delete from run_attempt`
+    await sql`delete from transition`
+    await sql`analyze run_log`
+    const reaping = await reapingNow(sql)
+    const timesRead = async () => {
+      const [log] =
+        await sql`select seq_scan::int as times from pg_stat_user_tables where relname = 'run_log'`
+      return log?.times
+    }
+    const before = await timesRead()
+    await pruneRuns({
+      ...reaping,
+      write: (work) =>
+        reaping.write(async (tx) => {
+          await tx`select pg_stat_force_next_flush()`
+          return work(tx)
+        }),
+    })
+    expect(reaping.reaped.runsPruned).toBe(3_000)
+    expect(await timesRead()).toBe(before)
+  })
+
   test('many pipelines, more than a page of them, are pruned to their counts', async () => {
     await sql`
       insert into pipeline (id, namespace, layer, name, type, draft_snapshot, draft_machine_version, draft_dirty)
