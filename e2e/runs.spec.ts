@@ -375,6 +375,23 @@ test.describe('logs', () => {
       })
   })
 
+  test('come as events to who accepts them, however that is spelled, and to nobody else', async ({
+    request,
+  }) => {
+    const id = await start(request, await pipeline(request, 'select 1 as a'))
+    await ended(request, id)
+    const typeFor = async (accept: string) =>
+      (await request.get(`/api/v1/runs/${id}/logs`, { headers: { accept } })).headers()['content-type']
+    for (const accept of [
+      'text/event-stream',
+      'Text/Event-Stream;q=0.5',
+      'application/json, text/event-stream',
+    ])
+      expect(await typeFor(accept)).toContain('text/event-stream')
+    for (const accept of ['*/*', 'application/json', 'text/event-stream;q=0', 'text/event-streams'])
+      expect(await typeFor(accept)).toContain('application/json')
+  })
+
   test('of a finished run come as events at once, the status last, and resume after Last-Event-ID', async ({
     request,
   }) => {

@@ -48,12 +48,17 @@ export function isKnown(headers: typeof ReadConditions.static, versionId: string
 export const preconditionFailed = (what: string) =>
   new AppError(412, 'ALREADY_EXISTS', `${what} is not, or no longer, what the request expects`)
 
-const LIST = /^\s*(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"(?:\s*,\s*(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*")*\s*$/
-const TAG = /(W\/)?"([^"]*)"/g
+const TAG = /(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"/g
+/** What no header can hold. */
+const NO_TEXT = '\0'
 
 function matcherOf(header: string, text: string, comparison: 'strong' | 'weak') {
   if (text.trim() === '*') return (versionId: string | null) => versionId !== null
-  if (!LIST.test(text)) throw invalid(header, 'must be * or a list of quoted entity tags')
+  const elements = text.replaceAll(TAG, NO_TEXT).split(',')
+  // Empty ones count for nothing (RFC 9110, section 5.6.1.2).
+  const named = elements.map((element) => element.trim()).filter((element) => element !== '')
+  if (named.length === 0 || named.some((element) => element !== NO_TEXT))
+    throw invalid(header, 'must be * or a list of quoted entity tags')
   const tags = new Set<string>()
   for (const [, weak, tag = ''] of text.matchAll(TAG))
     if (weak === undefined || comparison === 'weak') tags.add(tag)

@@ -19,3 +19,10 @@ export function eventStream(stream: ReadableStream<Uint8Array> | null): Response
 /** `Last-Event-ID`: the number of the last event a client has; 0 when it is none of ours. */
 export const lastEventId = (text: string | undefined) =>
   text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : 0
+
+/** Whether an `Accept` header names event streams, and not to refuse them. */
+export const acceptsEvents = (accept = '') =>
+  accept.split(',').some((range) => {
+    const [type = '', ...parameters] = range.toLowerCase().split(';')
+    return type.trim() === 'text/event-stream' && !parameters.some((one) => /^\s*q=0(?:\.0*)?\s*$/.test(one))
+  })

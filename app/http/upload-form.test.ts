@@ -170,6 +170,14 @@ describe('refused is', () => {
     )
   })
 
+  test('a name or a field in another encoding than UTF-8', async () => {
+    const latin = (text: string) => new Uint8Array(Buffer.from(text, 'latin1'))
+    const named = latin(form(field('path', 'x'), file('filename="café.csv"')))
+    expect(await refusal(named, type())).toBe('file: its name must be valid UTF-8')
+    expect(await refusal(latin(form(field('path', 'café/'), file())), type())).toBe(
+      'path: must be valid UTF-8',
+    )
+  })
   test('a form of too many parts, or with too much before one', async () => {
     const many = Array.from({ length: limits.uploadParts + 1 }, (_, n) => field(`f${n}`, 'x'))
     expect(await refusal(form(...many, file()), type())).toBe('body: has more than 16 parts')

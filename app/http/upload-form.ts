@@ -105,12 +105,17 @@ async function receive<Stored extends Undoable>(
     if (name === undefined || refuseTwice(name)) return
     if (name === FILE_FIELD) return end.fail(invalid(name, 'must be a file'))
     if (isCut) return end.fail(invalid(name, `is longer than ${limits.uploadFieldBytes} bytes`))
+    if (isMangled(value)) return end.fail(invalid(name, NOT_UTF_8))
     fields[name] = value
   })
   parser.on('file', (name: string | undefined, stream, filename: string | undefined, _, type) => {
     stream.on('error', () => {})
     if (name !== FILE_FIELD) return void stream.resume()
     if (refuseTwice(name)) return void stream.resume()
+    if (isMangled(filename ?? '')) {
+      end.fail(invalid(name, `its name ${NOT_UTF_8}`))
+      return void stream.resume()
+    }
     file = { stream, filename: filename ?? '', contentType: mediaTypeOrNone(type) }
     storing = end.guard(store({ ...file, body: content.of(stream) }, { ...fields }))
   })
@@ -163,6 +168,10 @@ function parserOf(request: Request): BusboyInstance {
     throw malformed('is not valid multipart/form-data', cause)
   }
 }
+
+const NOT_UTF_8 = 'must be valid UTF-8'
+/** The parser puts this sign where bytes are no text: what was meant is lost, and two names may have become one. */
+const isMangled = (text: string) => text.includes('\ufffd')
 
 const NO_TYPE = 'application/octet-stream'
 const MEDIA_TYPE = /^[\w.+-]{1,127}\/[\w.+-]{1,127}$/

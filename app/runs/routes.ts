@@ -1,5 +1,5 @@
 import { Elysia } from 'elysia'
-import { eventStream, lastEventId } from '../http/event-stream.ts'
+import { acceptsEvents, eventStream, lastEventId } from '../http/event-stream.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { ErrorBody } from '../http/names.ts'
@@ -51,7 +51,7 @@ export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
     .get(
       '/:id/logs',
       async ({ params, headers, request }) => {
-        if (!headers.accept?.includes('text/event-stream')) return runs.logs(params.id)
+        if (!acceptsEvents(headers.accept)) return runs.logs(params.id)
         // 404 before a stream is opened.
         if (!feeds.isFollowed(params.id)) await runs.get(params.id)
         const stream = feeds.follow(
