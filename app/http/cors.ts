@@ -41,7 +41,6 @@ export function makeCors(origins: readonly string[]): Cors {
   }
 
   function allow(request: Request, headers: Headers) {
-    headers.append('vary', 'Origin')
     const origin = request.headers.get('origin')
     if (!isListed(origin)) return
     headers.set('access-control-allow-origin', origin)

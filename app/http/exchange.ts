@@ -242,6 +242,8 @@ const COMMON_HEADERS: Record<string, string> = {
   'cross-origin-resource-policy': 'same-origin',
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
   'cache-control': 'no-store',
+  // An origin that is listed may read the answer, and is named in it.
+  vary: 'Origin',
 }
 
 const COMMON = Object.entries(COMMON_HEADERS)
