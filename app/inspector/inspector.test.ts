@@ -505,10 +505,11 @@ describe('what a trigger waits for', () => {
       insert into trigger_dependency (trigger_id, source, used_run)
       values (${id}, 'pipeline:default.gold.up', ${used}), (${id}, 'pipeline:default.gold.down', null),
         (${id}, 'pipeline:default.gold.absent', null)`
-    expect((await reasons(id)).slice(1).map(({ text }) => text)).toEqual([
-      'A new success of default.gold.absent.',
-      'A new success of default.gold.up.',
-    ])
+    const news = ['A new success of default.gold.absent.', 'A new success of default.gold.up.']
+    await opened.sql`update trigger set due_at = '2040-01-01T00:00:00Z' where id = ${id}`
+    expect((await reasons(id)).map(({ text }) => text)).toEqual(['The next due time of * * * * *.', ...news])
+    await opened.sql`update trigger set due_at = '2020-01-01T00:00:00Z' where id = ${id}`
+    expect((await reasons(id)).map(({ text }) => text)).toEqual(news)
   })
 })
 

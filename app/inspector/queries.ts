@@ -294,7 +294,8 @@ const INSTANCE: Record<MachineName, (sql: Sql, id: string) => Promise<InstanceRo
       p.deleted_at is not null as pipeline_deleted, t.type as note, t.created_at, t.snapshot, t.machine_version,
       clock_timestamp() as now,
       jsonb_build_object('type', t.type, 'config', t.config - 'token_hash', 'cooldown_seconds', t.cooldown_seconds,
-        'cooling_until', ${iso(sql, sql`t.cooling_until`)}, 'due_at', ${iso(sql, sql`t.due_at`)},
+        'cooling_until', ${iso(sql, sql`t.cooling_until`)},
+        'due_at', case when t.state <> 'disabled' then ${iso(sql, sql`t.due_at`)} end,
         'source', t.source, 'last_triggered_at', ${iso(sql, sql`t.last_triggered_at`)},
         'last_run_id', t.last_run_id, 'published_version', p.published_version) as facts
     from trigger t join pipeline p on p.id = t.pipeline_id where t.id = ${id}`,

@@ -107,7 +107,8 @@ export async function reasonsOfTrigger(sql: Sql, { row, state }: Waiting): Promi
   const stale = facts.type === 'cron_dependency' ? await staleDependencies(sql, row.id) : []
   return [
     ...reasons,
-    heard(facts),
+    // One that is due already waits for its dependencies alone, for as long as they take.
+    ...(stale.length > 0 && isPast(facts.due_at, row.now) ? [] : [heard(facts)]),
     ...stale.map(({ source }) =>
       reason('dependency', `A new success of ${source.replace('pipeline:', '')}.`),
     ),
@@ -133,5 +134,7 @@ function heard({ type, config, due_at }: InstanceRow['facts']): Reason {
       return reason('due', `The next due time of ${named?.cron_expr}.`, { until: textOf(due_at) })
   }
 }
+
+const isPast = (at: unknown, now: Date) => typeof at === 'string' && new Date(at) <= now
 
 const textOf = (value: unknown) => (typeof value === 'string' ? value : null)

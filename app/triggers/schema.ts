@@ -136,7 +136,7 @@ const fields = {
   cooldown_seconds: t.Integer(),
   state: t.Union([t.Literal('armed'), t.Literal('cooling'), t.Literal('disabled')]),
   cooling_until: nullable(Instant, { description: 'What happens before is ignored' }),
-  next_due_at: nullable(Instant, { description: 'Of cron and cron_dependency' }),
+  next_due_at: nullable(Instant, { description: 'Of cron and cron_dependency; null while disabled' }),
   last_triggered_at: nullable(Instant),
   last_run_id: nullable(Uuid),
   created_at: Instant,

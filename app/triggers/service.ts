@@ -180,7 +180,8 @@ const shapeOf = (row: TriggerRow): Trigger => ({
   cooldown_seconds: row.cooldown_seconds,
   state: row.state,
   cooling_until: row.cooling_until?.toISOString() ?? null,
-  next_due_at: row.due_at?.toISOString() ?? null,
+  // What it comes back to after a pause is found when that ends.
+  next_due_at: row.state === 'disabled' ? null : (row.due_at?.toISOString() ?? null),
   last_triggered_at: row.last_triggered_at?.toISOString() ?? null,
   last_run_id: row.last_run_id,
   created_at: row.created_at.toISOString(),
