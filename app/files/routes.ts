@@ -47,7 +47,10 @@ export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async ()
     .post(
       '/upload',
       async ({ request, headers, status }) => {
-        const form = uploadFormOf(request, { isHashed: headers['idempotency-key'] !== undefined })
+        const form = uploadFormOf(request, {
+          fields: ['path'],
+          isHashed: headers['idempotency-key'] !== undefined,
+        })
         const keyOf = (asked: object) => idempotencyKeyOf(request, headers, asked)
         const permit = (path: string) => mayWrite(exchangeOf(request).access, path)
         return status(201, await files.upload(form, keyOf, permit))

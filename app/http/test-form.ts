@@ -10,5 +10,8 @@ export function formWith(
   const form = new FormData()
   for (const [name, value] of Object.entries(fields)) form.append(name, value)
   form.append('file', file)
-  return uploadFormOf(new Request('http://sluice.test/', { method: 'POST', body: form }), options)
+  return uploadFormOf(new Request('http://sluice.test/', { method: 'POST', body: form }), {
+    fields: Object.keys(fields),
+    ...options,
+  })
 }

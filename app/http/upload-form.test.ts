@@ -19,6 +19,7 @@ let server: ReturnType<typeof Bun.serve>
 /** Answers with what it has received, and forgets it. */
 const route = new Elysia().post('/upload', async ({ request }) => {
   const { fields, filename, contentType, sha256, stored } = await uploadFormOf(request, {
+    fields: ['path'],
     isHashed: true,
     idleMs: request.headers.has('x-impatient') ? 300 : undefined,
   }).receive(async (file, before) => {
@@ -133,6 +134,7 @@ describe('a form', () => {
       other,
       file(),
       field('more', 'x'),
+      field('more', 'x'.repeat(limits.uploadFieldBytes + 1)),
       part('X-Nameless: yes'),
       part(disposition('filename="n"')),
     )

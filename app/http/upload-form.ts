@@ -54,6 +54,8 @@ export interface UploadForm {
 const FILE_FIELD = 'file'
 
 export interface FormOptions {
+  /** Text fields that are read; what else a form has is passed over. */
+  fields?: readonly string[]
   /** Whether the file's content will be compared. */
   isHashed: boolean
   /** Milliseconds without a byte after which the client is given up. */
@@ -79,7 +81,7 @@ export const REPEATED_UPLOAD =
 
 async function receive<Stored extends Undoable>(
   request: Request,
-  { isHashed, idleMs = limits.uploadIdleMs }: FormOptions,
+  { fields: read = [], isHashed, idleMs = limits.uploadIdleMs }: FormOptions,
   store: (file: IncomingFile, before: FormFields) => Promise<Stored>,
 ): Promise<ReceivedForm<Stored>> {
   const most = limits.uploadBytes + limits.multipartOverheadBytes
@@ -102,7 +104,7 @@ async function receive<Stored extends Undoable>(
     return isKnown
   }
   parser.on('field', (name: string | undefined, value, _, isCut) => {
-    if (name === undefined || refuseTwice(name)) return
+    if (name === undefined || (name !== FILE_FIELD && !read.includes(name)) || refuseTwice(name)) return
     if (name === FILE_FIELD) return end.fail(invalid(name, 'must be a file'))
     if (isCut) return end.fail(invalid(name, `is longer than ${limits.uploadFieldBytes} bytes`))
     if (isMangled(value)) return end.fail(invalid(name, NOT_UTF_8))

@@ -2,7 +2,8 @@
 // the operations, and what it writes is brought from JSON Schema to OpenAPI 3.0 (its schemas are neither).
 
 import { filterPaths, registerSchemaPath } from '@elysiajs/swagger/utils'
-import { OptionalKind } from '@sinclair/typebox'
+import { KindGuard } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
 import type { AnyElysia } from 'elysia'
 import { type ErrorStatus, TYPE_OF } from '../http/errors.ts'
 import { ErrorBody } from '../http/names.ts'
@@ -127,6 +128,9 @@ const errorResponseOf = (status: string) => ({
 })
 
 /** What the plugin leaves out or gets wrong. */
+/** No body is read as an empty one. Forms have no schema, and are needed. */
+const isBodyNeeded = (schema: unknown) => !KindGuard.IsSchema(schema) || !Value.Check(schema, {})
+
 function mended(operation: Json, route: InternalRoute): Json {
   const isForm = hasFile(route.hooks.body)
   const { requestBody, responses, parameters, ...rest } = operation
@@ -140,7 +144,7 @@ function mended(operation: Json, route: InternalRoute): Json {
     ...(isJsonObject(requestBody)
       ? {
           requestBody: {
-            required: !(isJsonObject(route.hooks.body) && OptionalKind in route.hooks.body),
+            required: isBodyNeeded(route.hooks.body),
             content: withExamples(
               contentOf(requestBody, isForm ? 'multipart/form-data' : 'application/json'),
             ),
