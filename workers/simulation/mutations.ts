@@ -52,7 +52,11 @@ export const MUTATIONS: readonly Mutation[] = [
     /delete from trigger_event where id = any\(/,
     'delete from trigger_event where false and id = any(',
   ),
-  rewriting('lose successes that triggers hear', /(limit 1\) listener)(\s+returning 1)/, '$1 where false$2'),
+  rewriting(
+    'lose successes that triggers hear',
+    /(limit 1\) listener\s[^;]*? on true)(\s+returning 1)/,
+    '$1 where false$2',
+  ),
   rewriting(
     'write without asking who leads',
     /select 1 from leader where role = (\$\d+) and epoch = (\$\d+) for share/,
