@@ -116,6 +116,44 @@ test.each([
   isServing = true
 })
 
+describe('one message and one answer', () => {
+  const path = '/sluice.runner.v1.RunnerService/CancelRun'
+  const json = { 'content-type': 'application/json' }
+  const message = JSON.stringify({ handle: 'a' })
+  const call = (body: BodyInit, headers: Record<string, string> = {}) =>
+    fetch(server.url + path, { method: 'POST', headers: { ...json, ...headers }, body })
+
+  test('are the same whether the message says its length or comes in pieces', async () => {
+    const pieces = new ReadableStream<Uint8Array>({
+      start(controller) {
+        for (const part of [message.slice(0, 5), message.slice(5)])
+          controller.enqueue(new TextEncoder().encode(part))
+        controller.close()
+      },
+    })
+    for (const body of [message, pieces]) {
+      const answer = await call(body)
+      expect([answer.status, await answer.json()]).toEqual([200, { interrupted: true }])
+    }
+  })
+
+  test('are refused by what the message is encoded in, and by its length before it is there', async () => {
+    expect((await call(message, { 'content-encoding': 'br' })).status).toBe(501)
+    const { hostname, port } = new URL(server.url)
+    const heard = Promise.withResolvers<string>()
+    const socket = await Bun.connect({
+      hostname,
+      port: Number(port),
+      socket: { data: (_, bytes) => heard.resolve(bytes.toString()) },
+    })
+    socket.write(
+      `POST ${path} HTTP/1.1\r\nHost: ${hostname}\r\nContent-Type: application/json\r\nContent-Length: 12000\r\n\r\n{`,
+    )
+    expect(await heard.promise).toContain('429')
+    socket.end()
+  })
+})
+
 test('other paths, methods and content types are no calls', async () => {
   const call = `${server.url}/${RunnerService.typeName}/CancelRun`
   expect((await fetch(`${server.url}/elsewhere`)).status).toBe(404)
