@@ -32,6 +32,10 @@ const RUNS: [sql: string, message: RegExp][] = [
   ['select (select count(*) from system.main."ENABLE_PEG_PARSER" /* /* */ */ ()) as a', NO_ACTING],
   ["select * from query('from enable_' || 'logging()')", NO_ACTING],
   ['from arrow_scan(1::POINTER, 2::POINTER, 3::POINTER)', NO_ACTING],
+  // What tells of the engine
+  ["select current_setting('allowed_paths') as a", NO_ACTING],
+  ['select * exclude (tags) from duckdb_views()', NO_ACTING],
+  ['select * from information_schema.views', /^executing: .*the view views is not allowed/s],
   ['select 1; select 2', ONLY_SELECT],
   ['drop view sluice_result', /View with name sluice_result does not exist/],
   // Its way into the statements that the service itself makes
@@ -84,6 +88,7 @@ const TESTS: Record<string, string> = {
   'reads-by-name': "from '/etc/shadow'",
   'logs-to-a-file': "from enable_logging('QueryLog', storage = 'file', storage_path = 'x.csv')",
   'calls-addresses': 'from arrow_scan(1::POINTER, 2::POINTER, 3::POINTER)',
+  'reads-settings': 'from duckdb_settings()',
   'writes-main': 'drop table default.bronze.a',
 }
 

@@ -25,7 +25,7 @@ const ATTEMPTS: Record<string, [sql: string, message: RegExp][]> = {
     ["select * from sniff_csv('/etc/passwd')", LOCKED],
     ["select * from parquet_metadata('/tmp/*.parquet')", LOCKED],
     ["select * from query('from read_text(''/etc/passwd'')')", LOCKED],
-    ["select * from query_table('/etc/passwd')", /disabled|does not exist/],
+    ["select * from query_table('/etc/passwd')", /query_table\(\) is not allowed/],
     ["select * from read_text('package.json')", LOCKED],
     ["select * from read_text('./../../../../../../etc/passwd')", LOCKED],
   ],
@@ -55,7 +55,25 @@ const ATTEMPTS: Record<string, [sql: string, message: RegExp][]> = {
   'the environment': [
     ["select getenv('DATABASE_URL') as a", /getenv/],
     ["select getenv('PLATFORM_API_KEY') as a", /getenv/],
-    ["select getvariable('a') is null as a, current_setting('nothing_like_it') as b", /nothing_like_it/],
+    [
+      "select getvariable('a') is null as a, current_setting('nothing_like_it') as b",
+      /current_setting\(\) is not allowed/,
+    ],
+  ],
+  'the settings and paths of its engine': [
+    ["select current_setting('temp_directory') as a", /current_setting\(\) is not allowed/],
+    [
+      "select list_transform(['allowed_paths'], n -> current_setting(n)) as a",
+      /current_setting\(\) is not allowed/,
+    ],
+    ['from duckdb_settings()', /duckdb_settings\(\) is not allowed/],
+    ['select setting from pg_catalog.pg_settings', /the view pg_settings is not allowed/],
+    ["select sql from duckdb_views() where sql like '%read_parquet%'", /duckdb_views\(\) is not allowed/],
+    ['from system.information_schema.views', /the view views is not allowed/],
+    ['select (select max(sql) from sqlite_master) as a', /the view sqlite_master is not allowed/],
+    ['select pg_get_viewdef(1) as a', /pg_get_viewdef\(\) is not allowed/],
+    ['from duckdb_external_file_cache()', /duckdb_external_file_cache\(\) is not allowed/],
+    ["from query_table('duckdb_' || 'views')", /query_table\(\) is not allowed/],
   ],
 }
 

@@ -2,14 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { EngineError } from './error.ts'
 import { plannedTreeOn, type SyntaxTree, treeOn } from './parser.ts'
-import {
-  checkNoActing,
-  checkReadOnly,
-  limited,
-  StatementRefused,
-  statementsOf,
-  type TableReference,
-} from './statement.ts'
+import { checkReadOnly, limited, StatementRefused, type TableReference } from './statement.ts'
 
 let instance: DuckDBInstance
 let connection: DuckDBConnection
@@ -271,84 +264,3 @@ describe('a limit', () => {
     expect((await first(sql, 2)).length).toBeLessThanOrEqual(2)
   })
 })
-
-describe('the statements of a text', () => {
-  const split = async (sql: string) =>
-    (await statementsOf(connection, sql)).map((statement) => [statement.kind, statement.sql])
-
-  test('are cut at the semicolons that end them', async () => {
-    expect(
-      await split(`-- first
-CREATE TEMP TABLE "a;b" AS SELECT ';' AS x /* ; */, E'\\';' AS y, $q$ ; $$ ; $q$ AS z;;
-INSERT INTO t VALUES (1); -- last; but one
-SELECT 1 -- ; end
-;  /* nothing */ `),
-    ).toEqual([
-      ['command', `CREATE TEMP TABLE "a;b" AS SELECT ';' AS x /* ; */, E'\\';' AS y, $q$ ; $$ ; $q$ AS z`],
-      ['command', 'INSERT INTO t VALUES (1)'],
-      ['query', 'SELECT 1 -- ; end'],
-    ])
-    expect(await split(' -- nothing\n;')).toEqual([])
-  })
-
-  test('a PIVOT that asks the data for its values is a query', async () => {
-    expect(await split('PIVOT t ON a USING sum(b); FROM t')).toEqual([
-      ['query', 'PIVOT t ON a USING sum(b)'],
-      ['query', 'FROM t'],
-    ])
-  })
-
-  test('a text that does not parse says where', async () => {
-    await expect(split('SELECT 1;\nSELEC 2')).rejects.toThrow('syntax error at or near "SELEC"')
-    await expect(split("SELECT 'a")).rejects.toThrow('unterminated quoted string')
-  })
-})
-
-describe('a SELECT that acts', () => {
-  const refused = (sql: string) =>
-    checkNoActing(connection, sql).then(
-      () => null,
-      (error: unknown) => (error instanceof StatementRefused ? error.message : error),
-    )
-
-  test.each([
-    'from enable_logging()',
-    'select * from SYSTEM.main."Enable_Logging" -- so\n /* /* */ */ (storage = 1)',
-    'values ((select count(*) from disable_logging()))',
-    'with a as materialized (from checkpoint()) select 1 from range(2) where exists (from a)',
-    'describe from enable_profiling()',
-    'summarize from truncate_duckdb_logs()',
-    "pivot (from query('select 1')) on a in (1)",
-    "select json_serialize_plan('select 1')",
-    'pragma enable_profiling',
-  ])('is refused: %s', async (sql) => {
-    expect(await refused(sql)).toMatch(/^the function \w+\(\) is not allowed$/)
-  })
-
-  test.each([
-    'select query, checkpoint from bronze.flights',
-    'with query as (select 1) from query',
-    "select 'enable_logging()', 1e400 -- query()",
-    "from query_table('bronze.flights')",
-  ])('is not: %s', async (sql) => {
-    expect(await refused(sql)).toBeNull()
-  })
-
-  test('is looked for in a list that is longer than the arguments of a call', async () => {
-    const list = `[${'1,'.repeat(700_000)}1]`
-    expect(await refused(`select ${list} as query`)).toBeNull()
-  })
-
-  // A new version of the engine may bring another one: whoever adds it here has looked what it does.
-  test('is told from all others that the engine has', async () => {
-    const rows = await connection.runAndReadAll(`
-      select distinct function_name from duckdb_functions() where function_type = 'table' order by 1`)
-    const names = rows.getRows().map(([name]) => String(name))
-    const acting = await Promise.all(names.map((name) => refused(`from ${name}()`)))
-    expect(names.filter((name, n) => acting[n] === null && !READING.test(name))).toEqual([])
-  })
-})
-
-/** They read files of those that an engine may read, tell of the engine, or compute. */
-const READING =
-  /^(read_\w+|parquet_\w+|duckdb_\w+|pragma_\w+|json_(each|tree)|test_(all|vector)_types|range|generate_series|unnest|repeat|repeat_row|glob|sniff_csv|icu_calendar_names|pg_timezone_names|query_table|seq_scan|sql_auto_complete|summary|which_secret)$/

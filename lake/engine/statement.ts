@@ -2,9 +2,8 @@
  * What a SQL text is, by the engine's own parser: never by pattern matching. A query of a user must be one statement
  * that reads, only tables it is told of, and only functions that compute; the locked instance is the second wall.
  */
-import type { DuckDBConnection } from '@duckdb/node-api'
-import { EngineError, mapped } from './error.ts'
-import { isObject, type Json, type JsonObject, parse, type SyntaxTree, treeOn } from './parser.ts'
+import { EngineError } from './error.ts'
+import { isObject, type Json, type JsonObject, parse, type SyntaxTree } from './parser.ts'
 
 /** A table as written; parts that were not written are empty. */
 export interface TableReference {
@@ -72,31 +71,6 @@ const INFORMATION_TABLES: ReadonlySet<string> = new Set(['tables', 'columns', 's
 /** The parser's names for SHOW TABLES and for SHOW ALL TABLES, DESCRIBE alone. */
 const LISTINGS: ReadonlySet<string> = new Set(['"tables"', '__show_tables_expanded'])
 
-/**
- * Functions that change the engine, write files (a log), call what addresses point to, or plan another SQL text, which
- * could name all of these. A SELECT may call them, so whoever runs SELECTs of users without the list above refuses these.
- */
-const ACTING_FUNCTIONS: ReadonlySet<string> = new Set([
-  'arrow_scan',
-  'arrow_scan_dumb',
-  'check_peg_parser',
-  'checkpoint',
-  'disable_logging',
-  'disable_peg_parser',
-  'disable_profiling',
-  'enable_logging',
-  'enable_peg_parser',
-  'enable_profiling',
-  'force_checkpoint',
-  'json_execute_serialized_sql',
-  'json_serialize_plan',
-  'query',
-  'truncate_duckdb_logs',
-])
-
-/** No function is called without its name being written; most texts need no tree. */
-const ACTING_WORDS = new RegExp(`\\b(?:${[...ACTING_FUNCTIONS].join('|')})\\b`, 'i')
-
 const ALLOWED = 'only one SELECT, EXPLAIN, DESCRIBE or SHOW statement is allowed'
 
 /**
@@ -135,30 +109,6 @@ export async function readStatement(
   }
 }
 
-/**
- * For a text that has been found to be one SELECT: refuses functions that do more than read.
- * Throws `EngineError` (syntax) or `StatementRefused`.
- */
-export async function checkNoActing(connection: DuckDBConnection, sql: string): Promise<void> {
-  const word = ACTING_WORDS.exec(sql)?.[0]
-  if (word === undefined) return
-  const statements = await parse(treeOn(connection), sql)
-  const called = statements === undefined ? word.toLowerCase() : actingIn(statements)
-  if (called !== undefined) throw new StatementRefused(`the function ${called}() is not allowed`)
-}
-
-function actingIn(statements: JsonObject[]): string | undefined {
-  const open: Json[] = [...statements]
-  for (let node = open.pop(); node !== undefined; node = open.pop()) {
-    if (!isObject(node) && !Array.isArray(node)) continue
-    const name = isObject(node) ? textOf(node.function_name).toLowerCase() : ''
-    if (ACTING_FUNCTIONS.has(name)) return name
-    // One by one: so many at once as a text can list are more than a call can be given.
-    for (const child of Object.values(node)) open.push(child)
-  }
-  return undefined
-}
-
 /** The SQL that gives at most so many rows of a checked statement, in its order; EXPLAIN is short as it is. */
 export function limited({ sql, kind }: Pick<ReadStatement, 'sql' | 'kind'>, rowsLimit: number): string {
   if (kind === 'explain') return sql
@@ -173,36 +123,6 @@ export function withOwnLines(error: unknown, { kind }: Pick<ReadStatement, 'kind
   const message = error.message.replace(/^LINE (\d+): /m, (_, line) => `LINE ${Number(line) - 1}: `)
   return new EngineError(error.kind, message, error.line - 1, { cause: error })
 }
-
-export interface Statement {
-  sql: string
-  /** A query gives rows and can stand inside of other SQL; a command is run for what it does. */
-  kind: 'query' | 'command'
-}
-
-/**
- * The statements of a text, in order, without comments between them. Nothing runs and nothing is bound.
- * Throws `EngineError` (syntax).
- */
-export async function statementsOf(connection: DuckDBConnection, sql: string): Promise<Statement[]> {
-  const texts = splitStatements(sql)
-  if (texts.length === 0) return []
-  const counts: number[] = []
-  for (const text of texts) counts.push(await count(connection, text))
-  const total = await count(connection, sql)
-  if (counts.reduce((sum, each) => sum + each, 0) !== total)
-    throw new EngineError('syntax', 'Parser Error: the statements cannot be told apart')
-  const statements: Statement[] = []
-  for (const [index, text] of texts.entries()) {
-    // The engine makes two statements of one PIVOT without a list of values: the second one is the query.
-    const isQuery = (counts[index] ?? 0) > 1 || (await parse(treeOn(connection), text)) !== undefined
-    statements.push({ sql: text, kind: isQuery ? 'query' : 'command' })
-  }
-  return statements
-}
-
-const count = (connection: DuckDBConnection, sql: string): Promise<number> =>
-  mapped(async () => (await connection.extractStatements(sql)).count)
 
 /** Names of CTEs that a part of the tree sees, innermost first. */
 type Scope = { name: string; outer: Scope } | undefined
@@ -317,7 +237,7 @@ const referenceOf = (node: JsonObject): TableReference => ({
 const nameOf = ({ catalog, schema, name }: TableReference): string =>
   [catalog, schema, name].filter((part) => part !== '').join('.')
 
-const textOf = (value: Json | undefined): string => (typeof value === 'string' ? value : '')
+export const textOf = (value: Json | undefined): string => (typeof value === 'string' ? value : '')
 
 /** The message alone is by pattern: what may run has been decided. */
 function refusal(sql: string): string {
@@ -359,7 +279,7 @@ function skipBlank(sql: string, start: number): number {
 const PIECE =
   /[eE]'(?:[^'\\]|\\[\s\S]|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$([A-Za-z_]\w*)?\$|--[^\n]*|\/\*|;/g
 
-/** Cuts at the semicolons between statements; the caller has the engine count them again. */
+/** Cuts at the semicolons between statements. */
 function splitStatements(sql: string): string[] {
   const texts: string[] = []
   let start = 0

@@ -18,7 +18,7 @@ import {
   columnsOf,
   namesOf,
   Refused,
-  refuseActing,
+  refuseHarmful,
   refuseParameters,
   refuseTwins,
   selectOf,
@@ -44,7 +44,7 @@ export class InstancePreviews {
     const [tree = '', treeOfKept = ''] = known ? [] : await treesOf(engine, [sql, candidate?.text ?? ''])
     // Preparing binds, and so does running what was prepared: a CSV file would be sniffed twice, 40 ms each.
     const isPlain = known !== null || isPlainSelect(tree)
-    if (isPlain && known === null) await refuseActing(engine, sql)
+    if (isPlain && known === null) await refuseHarmful(engine, sql)
     const statement = isPlain ? null : await selectOf(engine, sql)
     if (statement !== null) {
       refuseParameters(statement)

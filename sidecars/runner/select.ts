@@ -1,7 +1,8 @@
 import { type DuckDBPreparedStatement, type DuckDBResult, StatementType } from '@duckdb/node-api'
 import { engineError, mapped } from '../../lake/engine/error.ts'
+import { checkHarmless } from '../../lake/engine/harmless.ts'
 import type { Column, Engine } from '../../lake/engine/instance.ts'
-import { checkNoActing, StatementRefused } from '../../lake/engine/statement.ts'
+import { StatementRefused } from '../../lake/engine/statement.ts'
 import { typeName } from '../../lake/engine/type-name.ts'
 
 // What an author's text has to be: one SELECT, without effects, parameters or columns of one name.
@@ -22,7 +23,7 @@ export async function selectOf(engine: Engine, sql: string): Promise<DuckDBPrepa
     const hint = /\bpivot\b/i.test(sql) ? ' (a PIVOT has to name its values: ON column IN (...))' : ''
     throw new Refused(`one SELECT statement is expected, not ${statements.count}${hint}`)
   }
-  await refuseActing(engine, sql)
+  await refuseHarmful(engine, sql)
   const statement = await mapped(() => statements.prepare(0))
   if (statement.statementType !== StatementType.SELECT)
     throw new Refused(`only a SELECT can be run, not ${StatementType[statement.statementType]}`)
@@ -30,8 +31,8 @@ export async function selectOf(engine: Engine, sql: string): Promise<DuckDBPrepa
 }
 
 /** Nothing but the answer may come of a SELECT: what it could leave behind is there for tests, or in files of others. */
-export async function refuseActing({ connection }: Engine, sql: string): Promise<void> {
-  await checkNoActing(connection, sql).catch((error: unknown) => {
+export async function refuseHarmful({ connection }: Engine, sql: string): Promise<void> {
+  await checkHarmless(connection, sql).catch((error: unknown) => {
     throw error instanceof StatementRefused ? new Refused(error.message) : error
   })
 }
