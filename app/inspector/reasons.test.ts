@@ -1,0 +1,115 @@
+import { describe, expect, test } from 'bun:test'
+import { inspectorUnderTest, TO_EXECUTING, TO_SUCCESS } from './test-inspector.ts'
+
+const { under, instance, pipeline, move, trigger } = inspectorUnderTest()
+
+describe('what a run waits for', () => {
+  const reasons = async (id: string) =>
+    (await instance('run', id)).waits_for.map(({ code, run_id }) => [code, run_id])
+
+  test('a runner with a free place, when nothing else holds it up', async () => {
+    const [a, b] = [await pipeline('a'), await pipeline('b')]
+    await a.request()
+    const run = await instance('run', await b.request())
+    expect(run.waits_for).toMatchObject([
+      { code: 'free_place', text: expect.stringContaining('One older run of other pipelines has') },
+    ])
+  })
+
+  test('the older runs of its pipeline, and the one that is running', async () => {
+    const { request } = await pipeline('p')
+    const [running, next, last] = [await request(), await request(), await request()]
+    await move(running, ...TO_EXECUTING)
+    expect(await reasons(next)).toEqual([['pipeline_busy', running]])
+    expect(await reasons(last)).toEqual([
+      ['pipeline_busy', running],
+      ['older_runs', next],
+    ])
+  })
+
+  test('the end of its back-off', async () => {
+    const id = await (await pipeline('p')).request()
+    await under.sql`update run set not_before = clock_timestamp() + interval '1 minute' where id = ${id}`
+    const [first] = (await instance('run', id)).waits_for
+    expect(first).toMatchObject({ code: 'not_before', until: expect.stringMatching(/Z$/) })
+  })
+
+  test('a runner, when none answers or answers in time', async () => {
+    const id = await (await pipeline('p')).request()
+    under.runner = () => Promise.reject(new Error('refused'))
+    expect(await reasons(id)).toEqual([['no_runner', null]])
+  })
+
+  test('a runner that is silent counts as none', async () => {
+    const id = await (await pipeline('p')).request()
+    under.runner = null
+    expect(await reasons(id)).toEqual([['no_runner', null]])
+  })
+
+  test('a replica, when none is alive, and a follower that is gone', async () => {
+    const { request } = await pipeline('p')
+    const [running, waiting] = [await request(), await request()]
+    await move(running, ...TO_EXECUTING)
+    expect(await reasons(running)).toEqual([['not_followed', null]])
+    await under.sql`update run set follower = 'r' where id = ${running}`
+    expect(await reasons(running)).toEqual([])
+    await under.sql`delete from replica`
+    expect((await reasons(waiting))[0]).toEqual(['no_dispatcher', null])
+  })
+})
+
+describe('what a trigger waits for', () => {
+  const reasons = async (id: string) => (await instance('trigger', id)).waits_for
+
+  test('what it hears, by its type', async () => {
+    const { id } = await pipeline('p')
+    const zone = { namespace: 'ns', zone_name: 'drop' }
+    const of = async (type: string, config: object) => (await reasons(await trigger(id, config, { type })))[0]
+    expect(await of('webhook', {})).toMatchObject({ code: 'webhook' })
+    expect(await of('landing_zone_upload', zone)).toMatchObject({
+      text: 'An upload to landing zone ns.drop.',
+    })
+    expect(await of('file_pattern', { ...zone, pattern: '*.csv' })).toMatchObject({
+      text: expect.stringContaining('*.csv'),
+    })
+    expect(await of('pipeline_success', { namespace: 'a', layer: 'gold', pipeline: 'b' })).toMatchObject({
+      text: 'A success of a.gold.b.',
+    })
+    expect(await of('cron', { cron_expr: '0 3 * * *' })).toMatchObject({
+      code: 'due',
+      text: expect.stringContaining('0 3 * * *'),
+    })
+  })
+
+  test('somebody to enable it, its cooldown, a publish', async () => {
+    const { id } = await pipeline('p')
+    expect(await reasons(await trigger(id, {}, { state: 'disabled' }))).toMatchObject([{ code: 'disabled' }])
+    const cooling = await trigger(id, {})
+    await under.sql`
+      update trigger set state = 'cooling', cooling_until = '2040-01-01T00:00:00Z',
+        snapshot = '{"value": "cooling", "context": {"cooldownSeconds": 60, "firedAt": 0}, "status": "active"}' where id = ${cooling}`
+    await under.sql`update pipeline set published_version = null where id = ${id}`
+    expect(await reasons(cooling)).toMatchObject([
+      { code: 'never_published' },
+      { code: 'cooldown', until: '2040-01-01T00:00:00.000Z' },
+      { code: 'webhook' },
+    ])
+  })
+
+  test('the dependencies that have nothing new', async () => {
+    const [p, up, down] = [await pipeline('p'), await pipeline('up'), await pipeline('down')]
+    const [used, fresh] = [await up.request(), await down.request()]
+    await move(used, ...TO_SUCCESS)
+    await move(fresh, ...TO_SUCCESS)
+    const id = await trigger(p.id, { cron_expr: '* * * * *', dependencies: [] }, { type: 'cron_dependency' })
+    await under.sql`
+      insert into trigger_dependency (trigger_id, source, used_run)
+      values (${id}, 'pipeline:default.gold.up', ${used}), (${id}, 'pipeline:default.gold.down', null),
+        (${id}, 'pipeline:default.gold.absent', null)`
+    const news = ['A new success of default.gold.absent.', 'A new success of default.gold.up.']
+    await under.sql`update trigger set due_at = '2040-01-01T00:00:00Z' where id = ${id}`
+    expect((await reasons(id)).map(({ text }) => text)).toEqual(['The next due time of * * * * *.', ...news])
+    await under.sql`update trigger set due_at = '2020-01-01T00:00:00Z' where id = ${id}`
+    expect((await reasons(id)).map(({ text }) => text)).toEqual(news)
+  })
+})

@@ -1,0 +1,187 @@
+import { describe, expect, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { makeEnforcement } from '../access/enforcement.ts'
+import { makeResources } from '../access/resources.ts'
+import { systemClock } from '../clock.ts'
+import { makeStreamPlaces } from '../http/stream-places.ts'
+import { newId } from '../ids.ts'
+import { openDiskStore } from '../objects/disk.ts'
+import { requestTo, testApp } from '../test-app.ts'
+import { makeInspectorFeeds } from './feed.ts'
+import { inspectorRoutes } from './routes.ts'
+import { makeInspectorService } from './service.ts'
+import { inspectorUnderTest, TO_EXECUTING, TO_SUCCESS } from './test-inspector.ts'
+
+const { under, get, pipeline, move, trigger } = inspectorUnderTest()
+
+/** Reads events of a stream until as many as wanted have come. */
+async function events(response: Response, wanted: number) {
+  expect(response.headers.get('content-type')).toStartWith('text/event-stream')
+  const reader = (response.body as ReadableStream<Uint8Array>).getReader()
+  const decoder = new TextDecoder()
+  let text = ''
+  const found = () =>
+    [...text.matchAll(/(?:id: (\d+)\n)?event: (\w+)\ndata: (.*)\n\n/g)].map(([, id, name, data]) => ({
+      id: id === undefined ? null : Number(id),
+      name,
+      data: JSON.parse(data ?? ''),
+    }))
+  while (found().length < wanted) {
+    const { done, value } = await reader.read()
+    if (done) break
+    text += decoder.decode(value)
+  }
+  return {
+    found: found(),
+    more: async () => {
+      for (;;) {
+        const { done, value } = await reader.read()
+        if (done) return found()
+        text += decoder.decode(value)
+      }
+    },
+    cancel: () => reader.cancel(),
+  }
+}
+
+describe('a stream', () => {
+  test('of a run tells each step as it is made, and ends with the run', async () => {
+    const { request } = await pipeline('p')
+    const id = await request()
+    const stream = await events(await get(`run/instances/${id}/events`), 2)
+    expect(stream.found).toMatchObject([
+      { name: 'transition', data: { event: 'requested', step: 1 } },
+      { name: 'snapshot', data: { state: 'pending.waiting', live: true } },
+    ])
+    await move(id, ...TO_EXECUTING)
+    under.feeds.wakeRun(id)
+    await move(id, { type: 'cancelRequested' })
+    under.feeds.wakeRun(id)
+    const all = await stream.more()
+    const steps = all.filter(({ name }) => name === 'transition')
+    expect(steps.map(({ data }) => data.event)).toEqual([
+      'requested',
+      'start',
+      'accepted',
+      'entered',
+      'cancelRequested',
+    ])
+    expect(steps.every(({ id: eventId, data }) => eventId === data.id)).toBe(true)
+    expect(all.at(-1)).toMatchObject({ name: 'snapshot', data: { state: 'cancelled', live: false } })
+  })
+
+  test('of a run that has ended tells it all and ends', async () => {
+    const { request } = await pipeline('p')
+    const id = await request()
+    await move(id, ...TO_SUCCESS)
+    const { found, more } = await events(await get(`run/instances/${id.toUpperCase()}/events`), 7)
+    expect(await more()).toHaveLength(7)
+    expect(found.map(({ name }) => name)).toEqual([...Array(6).fill('transition'), 'snapshot'])
+    const after = found[4]?.id
+    const resumed = await events(
+      await get(`run/instances/${id}/events`, { 'last-event-id': String(after) }),
+      2,
+    )
+    expect(resumed.found.map(({ name, data }) => [name, data.step ?? data.state])).toEqual([
+      ['transition', 6],
+      ['snapshot', 'success'],
+    ])
+  })
+
+  test('of a draft or a trigger finds out by itself', async () => {
+    const { id } = await pipeline('p')
+    const stream = await events(await get(`draft/instances/${id}/events`), 1)
+    await under.sql`
+      insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
+      values ('draft', ${id}, now(), 'published', 'unpublished', 'clean', '[]', 'publish')`
+    await under.sql`update pipeline set draft_snapshot = '{"value": "deleted", "context": {}, "status": "done"}'`
+    expect((await stream.more()).slice(1)).toMatchObject([
+      { name: 'transition', data: { event: 'published', step: 2 } },
+      { name: 'snapshot', data: { state: 'deleted', live: false } },
+    ])
+  })
+
+  test('says when its instance is removed, and ends', async () => {
+    const { request } = await pipeline('p')
+    const id = await request()
+    const stream = await events(await get(`run/instances/${id}/events`), 2)
+    await under.sql`delete from run`
+    under.feeds.wakeRun(id)
+    expect((await stream.more()).at(-1)).toMatchObject({ name: 'gone' })
+  })
+
+  test('of a list tells that it has changed, also what nobody said', async () => {
+    const { request } = await pipeline('p')
+    const [runs, drafts] = [await get('run/events'), await get('draft/events')]
+    const changed = events(runs, 1)
+    under.feeds.wakeRun(await request())
+    expect((await changed).found).toEqual([{ id: null, name: 'changed', data: { machine: 'run' } }])
+    await (await changed).cancel()
+    const { id } = await pipeline('other')
+    const told = events(drafts, 1)
+    const write = setInterval(
+      () =>
+        void under.sql`
+          insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
+          values ('draft', ${id}, now(), 'fileWritten', 'unpublished', 'unpublished', '[]', 'files')`.execute(),
+      300,
+    )
+    try {
+      expect((await told).found).toMatchObject([{ data: { machine: 'draft' } }])
+    } finally {
+      clearInterval(write)
+      await (await told).cancel()
+    }
+  })
+})
+
+test('the stream of an instance ends for who may not see it any more, and goes on for others', async () => {
+  const { sql } = under
+  const root = await mkdtemp(join(tmpdir(), 'sluice-inspector-'))
+  const objects = await openDiskStore(root, systemClock)
+  const inspector = makeInspectorService({ sql, clock: systemClock, runner: null })
+  const places = makeStreamPlaces({ streamsPerProcess: 10, streamsPerClient: 10 })
+  const often = makeInspectorFeeds(inspector, places, { heartbeatMs: 10 })
+  const verify = (userId: string) => ({ kind: 'user' as const, userId, name: userId, roles: [] })
+  const pro = testApp({
+    config: { edition: 'pro', apiKey: 'a-key' },
+    plugins: { auth: { tokens: { verify }, authorize: () => true }, describe: async () => ({}) },
+    ownership: { resources: makeResources({ sql, objects }), enforcement: makeEnforcement({ sql }) },
+    api: [inspectorRoutes(inspector, often)],
+  })
+  try {
+    const { id: pipelineId } = await pipeline('lent')
+    await sql`update pipeline set owner = 'ann' where id = ${pipelineId}`
+    await sql`
+      insert into access_grant (id, grantor_id, grantee_id, resource_type, resource_id, permission)
+      values (${newId()}, 'ann', 'bob', 'pipeline', ${pipelineId}, 'read')`
+    const path = `/api/v1/inspector/trigger/instances/${await trigger(pipelineId, {})}/events`
+    const follow = async (user: string) => {
+      const response = await requestTo(pro, 'GET', path, undefined, { authorization: `Bearer ${user}` })
+      if (response.body === null) throw new Error('no stream')
+      return response.body.pipeThrough(new TextDecoderStream()).getReader()
+    }
+    /** Until a heartbeat, or the end. */
+    const next = async (stream: Awaited<ReturnType<typeof follow>>) => {
+      for (;;) {
+        const { done, value } = await stream.read()
+        if (done) return 'ended'
+        if (value.includes(': still here')) return 'goes on'
+      }
+    }
+    const [anns, bobs] = [await follow('ann'), await follow('bob')]
+    expect([await next(anns), await next(bobs)]).toEqual(['goes on', 'goes on'])
+    await sql`delete from access_grant where resource_id = ${pipelineId}`
+    // What was asked before that may still be answered; twenty heartbeats later nothing is.
+    const heard: string[] = []
+    while (heard.at(-1) !== 'ended' && heard.length < 20) heard.push(await next(bobs))
+    expect([heard.at(-1), await next(anns)]).toEqual(['ended', 'goes on'])
+    await anns.cancel()
+  } finally {
+    often.stop()
+    await objects.close()
+    await rm(root, { recursive: true, force: true })
+  }
+})
