@@ -54,11 +54,18 @@ afterEach(async () => {
   await postgres.drop()
 })
 
-function start(options: { sql?: Sql; lookMs?: number } = {}): ReaperHost {
+function start({
+  databaseUrl = postgres.url,
+  ...options
+}: {
+  sql?: Sql
+  lookMs?: number
+  databaseUrl?: string
+} = {}): ReaperHost {
   const host = startReaper({
     sql,
     answerObjectCall: (call) => answerObjectCall(objects, call),
-    settings: { processId: newId(), databaseUrl: postgres.url, logFormat: 'text' },
+    settings: { processId: newId(), databaseUrl, logFormat: 'text' },
     log: testLog,
     onMessage: (message) => heard.push(message),
     ...options,
@@ -101,6 +108,11 @@ test('a tick is made at the start, written down, and not again before it is due'
   await host.run()
   expect(await status()).toMatchObject({ runs_pruned: '2' })
   expect(heard.filter(({ type }) => type === 'reaped')).toHaveLength(2)
+})
+
+test('a tick that is asked for while no database can be reached fails, and waits for none', async () => {
+  const host = start({ databaseUrl: 'postgres://nobody@127.0.0.1:1/none' })
+  await expect(host.run()).rejects.toThrow('has not finished its tick')
 })
 
 test('a start makes a tick also when none is due, and one only', async () => {

@@ -42,7 +42,9 @@ serveThread('reaper', ToReaper, async ({ databaseUrl, processId, isAsked }, { po
       checkRunning()
       const change = Promise.withResolvers<void>()
       changed = change.resolve
-      if (!isAsked && !(await lookAtTime(sql)).isDue) return []
+      // Also when asked: without a database there will be no leader, and whoever asks is to be told.
+      const { isDue } = await lookAtTime(sql)
+      if (!isAsked && !isDue) return []
       await Promise.race([pause(LOOK_MS), change.promise])
     }
     const made = await tick({
