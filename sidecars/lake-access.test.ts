@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, readlink, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { HttpFailure } from './http.ts'
 import { type Gateway, gatewayLake, type LakeFiles, openObject, sharedLake } from './lake-access.ts'
 import { openObjectCache } from './object-cache.ts'
@@ -96,6 +96,44 @@ test('on a shared disk a new file is never one that is there, and nothing else i
   expect(new TextDecoder().decode(await lake.read(KEY))).toBe('content')
   const names = await readdir(join(directory, 'lake', '_lake/default/gold/t-01234567/data'))
   expect(names.sort()).toEqual(['a.parquet', 'b.parquet'])
+})
+
+test('on a shared disk a directory that somebody else has made is made durable all the same, once', async () => {
+  const root = join(directory, 'lake')
+  const contents = bytes('content')
+  const begun = Promise.withResolvers<void>()
+  // It has made directories, and the disk has not got them yet.
+  const slow = sharedLake(root, () => {
+    begun.resolve()
+    return new Promise(() => {})
+  })
+  void slow.write([{ key: KEY, bytes: contents }])
+  await begun.promise
+  const synced: string[] = []
+  const lake = sharedLake(root, async (descriptor) => {
+    synced.push(relative(root, await readlink(`/proc/self/fd/${descriptor}`)))
+  })
+  const other = KEY.replace('t-01234567', 't-76543210')
+  await lake.write([{ key: other, bytes: contents }])
+  const parents = ['', '_lake', '_lake/default', '_lake/default/gold', '_lake/default/gold/t-76543210']
+  expect(synced.sort()).toEqual([...parents, dirname(other), other])
+  synced.length = 0
+  await lake.write([{ key: `${other}.2`, bytes: contents }])
+  expect(synced.sort()).toEqual([dirname(other), `${other}.2`])
+})
+
+test('on a shared disk a directory that has gone meanwhile is made durable again', async () => {
+  const root = join(directory, 'lake')
+  const synced: string[] = []
+  const lake = sharedLake(root, async (descriptor) => {
+    synced.push(relative(root, await readlink(`/proc/self/fd/${descriptor}`)))
+  })
+  await lake.write([{ key: KEY, bytes: bytes('content') }])
+  await rm(join(root, '_lake/default'), { recursive: true })
+  synced.length = 0
+  await lake.write([{ key: KEY, bytes: bytes('content') }])
+  const parents = ['_lake', '_lake/default', '_lake/default/gold', '_lake/default/gold/t-01234567']
+  expect(synced.sort()).toEqual([...parents, dirname(KEY), KEY])
 })
 
 describe('the gateway', () => {

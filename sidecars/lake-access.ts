@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { chmodSync, closeSync, fsync, linkSync, mkdirSync, openSync, statSync, writeFileSync } from 'node:fs'
 import { copyFile, readFile, rename } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { traceHeaders } from '../proto/trace.ts'
 import { accepted, patiently, transferTimeoutMs } from './http.ts'
@@ -36,8 +36,29 @@ export const LAKE_ROOT = 'sluice://lake/'
  * before it is durable, so they are written in place. Small calls are not handed to another thread, which costs more than
  * they do; waiting for the disk is.
  */
-export function sharedLake(directory: string): LakeFiles {
-  const pathOf = (key: string) => join(directory, key)
+export function sharedLake(directory: string, sync: Sync = promisify(fsync)): LakeFiles {
+  const root = resolve(directory)
+  const pathOf = (key: string) => join(root, key)
+  /** What we have made durable in their parents. */
+  const known = new Set<string>()
+
+  /**
+   * Makes a directory and what leads to it, each durable in its parent. One that was there already may have been made by
+   * somebody who has not come that far, or never will: we only know of our own.
+   */
+  async function makeDirectory(made: string): Promise<void> {
+    const first = mkdirSync(made, { recursive: true })
+    const unsure: string[] = []
+    for (let at = made; at.length > root.length; at = dirname(at))
+      if (!known.has(at) || (first !== undefined && at.length >= first.length)) unsure.push(at)
+    if (unsure.length === 0) return
+    await durably(sync, (open) => {
+      for (const each of unsure) open(dirname(each), 'r')
+    })
+    if (known.size > DIRECTORIES_KNOWN) known.clear()
+    for (const each of unsure) known.add(each)
+  }
+
   return {
     open: async (key) => ({ path: pathOf(key), release: () => {} }),
     read: (key) => readFile(pathOf(key)),
@@ -47,7 +68,7 @@ export function sharedLake(directory: string): LakeFiles {
           Map.groupBy(files, ({ key }) => dirname(pathOf(key))),
           async ([parent, own]) => {
             await makeDirectory(parent)
-            await durably((open) => {
+            await durably(sync, (open) => {
               for (const { key, bytes } of own) writeFileSync(open(pathOf(key), 'wx'), bytes)
               open(parent, 'r')
             })
@@ -68,7 +89,7 @@ export function sharedLake(directory: string): LakeFiles {
         await copyFile(path, temporary)
         await rename(temporary, target)
       }
-      await durably((open) => {
+      await durably(sync, (open) => {
         open(target, 'r')
         open(dirname(target), 'r')
       })
@@ -79,17 +100,15 @@ export function sharedLake(directory: string): LakeFiles {
 
 const NO_LINK: ReadonlySet<string> = new Set(['EXDEV', 'EPERM', 'EMLINK', 'ENOTSUP', 'ENOSYS'])
 
-/** Makes a directory and what leads to it, each durable in its parent. */
-async function makeDirectory(directory: string): Promise<void> {
-  const first = mkdirSync(directory, { recursive: true })
-  if (first === undefined) return
-  await durably((open) => {
-    for (let made = directory; made.length >= first.length; made = dirname(made)) open(dirname(made), 'r')
-  })
-}
+type Sync = (descriptor: number) => Promise<void>
+/** Those of a forgotten one are synced once more. */
+const DIRECTORIES_KNOWN = 10_000
 
 /** Waits until the disk has what was opened, files and directories, and all that has been done to them by then. */
-async function durably(work: (open: (path: string, flags: 'r' | 'wx') => number) => void): Promise<void> {
+async function durably(
+  sync: Sync,
+  work: (open: (path: string, flags: 'r' | 'wx') => number) => void,
+): Promise<void> {
   const opened: number[] = []
   try {
     work((path, flags) => {
@@ -105,8 +124,6 @@ async function durably(work: (open: (path: string, flags: 'r' | 'wx') => number)
     for (const descriptor of opened) closeSync(descriptor)
   }
 }
-
-const sync = promisify(fsync)
 
 export interface Gateway {
   /** Base of the object routes, without a slash at the end. */
