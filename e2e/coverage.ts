@@ -1563,6 +1563,11 @@ export const COVERAGE: Section[] = [
         test: 'namespaces.spec.ts › names that break the rule are 400, naming the field',
       },
       {
+        id: 'limit.names',
+        text: 'Names as long as the rules allow work throughout',
+        test: 'limits.spec.ts › names as long as they may be, and of every character they may have, are taken and work',
+      },
+      {
         id: 'limit.token',
         text: 'A webhook token has 64 hex characters',
         test: 'webhooks.spec.ts › a webhook is called with its token, in either header and with any body',

@@ -18,6 +18,31 @@ test('the last 50 versions of a pipeline are kept, older ones go', async ({ requ
   await expectError(await request.post(`${url}/rollback`, { data: { version: 2 } }), 404)
 })
 
+test('names as long as they may be, and of every character they may have, are taken and work', async ({
+  request,
+}) => {
+  const long = (text: string) => `${fresh('0')}-${text}`.padEnd(128, 'z')
+  const namespace = fresh('long').padEnd(63, 'z')
+  const made = async (path: string, data: object) =>
+    expect([path, (await request.post(`/api/v1${path}`, { data })).status()]).toEqual([path, 201])
+  await made('/namespaces', { name: namespace })
+  const [pipeline, zone, test] = [long('a_b'), long('a-b'), long('a-b')]
+  const [url, zoneUrl] = [`/pipelines/${namespace}/gold/${pipeline}`, `/landing-zones/${namespace}/${zone}`]
+  await made('/pipelines', { namespace, layer: 'gold', name: pipeline })
+  await made('/landing-zones', { namespace, name: zone })
+  await made(`${url}/tests`, { name: test, sql: 'select 0', severity: 'error' })
+  const file = { name: 'a.csv', mimeType: 'text/csv', buffer: Buffer.from('a\n1\n') }
+  expect((await request.post(`/api/v1${zoneUrl}/files`, { multipart: { file } })).status()).toBe(201)
+  const data = { content: `select * from read_csv_auto('{{ landing_zone("${zone}") }}')` }
+  const source = `/api/v1/files/${namespace}/pipelines/gold/${pipeline}/pipeline.sql`
+  expect((await request.put(source, { data })).status()).toBe(200)
+  const asked = await request.post('/api/v1/runs', { data: { namespace, layer: 'gold', pipeline } })
+  const run = `/api/v1/runs/${(await asked.json()).run_id}`
+  await expect.poll(async () => (await (await request.get(run)).json()).status).toBe('success')
+  const table = await request.get(`/api/v1/tables/${namespace}/gold/${pipeline}`)
+  expect(await table.json()).toMatchObject({ row_count: 1 })
+})
+
 test('a text that is too long is 400 naming its field, wherever one may be sent', async ({ request }) => {
   const { namespace, layer, name, url } = await newPipeline(request)
   const zone = fresh('zone')

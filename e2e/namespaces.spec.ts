@@ -41,6 +41,11 @@ test('default cannot be deleted', async ({ request }) => {
 })
 
 test('names that break the rule are 400, naming the field', async ({ request }) => {
+  for (const name of ['abc', 'a1-', `z${'a-1'.repeat(21)}`.slice(0, 63)]) {
+    await request.delete(`${path}/${name}`)
+    expect([name, (await request.post(path, { data: { name } })).status()]).toEqual([name, 201])
+    expect((await request.delete(`${path}/${name}`)).status()).toBe(204)
+  }
   for (const name of ['ab', 'Upper', '1st', '-dash', 'under_score', 'a'.repeat(64), '']) {
     const response = await request.post(path, { data: { name } })
     expect([name, response.status()]).toEqual([name, 400])
