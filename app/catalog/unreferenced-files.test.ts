@@ -1,0 +1,229 @@
+import { describe, expect, test } from 'bun:test'
+import { directObjects } from '../../workers/object-calls.ts'
+import type { ReaperObjects } from '../retention/reaping.ts'
+import { agingLake, type SomeTable } from './test-aging-lake.ts'
+import type { TestAttempt } from './test-catalog.ts'
+import { removeUnreferencedFiles } from './unreferenced-files.ts'
+
+const { lake, someTable, age, agedObjects, reaping, tick } = agingLake()
+
+describe('files', () => {
+  test('of expired states go when their age has passed; those of the current state never do', async () => {
+    const { write, rows, files, metadata } = await someTable()
+    await write('select 1 as a')
+    await write('select 2 as a')
+    await write('select 3 as a', 'append')
+    const all = await files()
+    await age(8)
+    await tick()
+    // Whoever has resolved the table a moment ago still finds all its files.
+    expect(await files()).toEqual(expect.arrayContaining(all))
+    await age(1)
+    expect((await tick()).lakeFilesRemoved).toBeGreaterThan(0)
+    const left = await files()
+    expect(left.filter((key) => key.includes('/data/'))).toHaveLength(2)
+    expect(await rows()).toEqual([{ a: 2 }, { a: 3 }])
+    expect((await metadata()).snapshots).toHaveLength(1)
+    await age(30)
+    await tick()
+    expect(await rows()).toEqual([{ a: 2 }, { a: 3 }])
+    expect((await tick()).lakeFilesRemoved).toBe(0)
+  })
+
+  test('of attempts that came to nothing go by the age of their closing, of tables that never were too', async () => {
+    const { begin, fail, files } = await someTable()
+    const attempt = await begin()
+    await attempt.plan('select 1 as a', 'overwrite')
+    const committed = await someTable()
+    await committed.write('select 1 as a')
+    const failed = await committed.begin()
+    await failed.write('select 2 as a', 'overwrite')
+    const before = (await committed.files()).length
+    // An attempt that has taken days, since the service was away.
+    await age(9)
+    await tick()
+    expect((await files()).length).toBeGreaterThan(0)
+    expect(await committed.files()).toHaveLength(before)
+    await fail(attempt)
+    await committed.fail(failed)
+    await age(2)
+    await tick()
+    expect((await files()).length).toBeGreaterThan(0)
+    expect(await committed.files()).toHaveLength(before)
+    await age(1.5)
+    await tick()
+    expect(await files()).toEqual([])
+    expect((await committed.files()).length).toBeLessThan(before)
+    expect(await committed.rows()).toEqual([{ a: 1 }])
+  })
+
+  test('that an open attempt stands on stay, however old: it reads main as it was when it began', async () => {
+    const read = await someTable()
+    await read.write('select 1 as a')
+    const reader = await (await someTable()).begin()
+    await read.write('select 2 as a')
+    await age(100)
+    await tick()
+    await age(1)
+    await tick()
+    const identifier = { namespace: ['default', 'gold'], name: read.table.name }
+    const { metadata } = await reader.client.loadTable(identifier)
+    expect(await lake.catalog.rows(reader.token, metadata)).toEqual([{ a: 1 }])
+    expect(await read.rows()).toEqual([{ a: 2 }])
+  })
+
+  test('that a reader has resolved stay while a tick removes others, though main replaces them meanwhile', async () => {
+    const { write, rows, table } = await someTable()
+    for (let n = 0; n < 4; n++) await write(`select ${n} as a`)
+    await write('select 4 as a', 'append')
+    await age(8)
+    await tick()
+    await age(1)
+    const { token, client } = await lake.catalog.reader()
+    const identifier = { namespace: [table.namespace, table.layer], name: table.name }
+    const { metadata } = await client.loadTable(identifier)
+    const resolved = () => lake.catalog.rows(token, metadata)
+    await write('select 5 as a')
+    const direct = agedObjects()
+    const seen: unknown[][] = []
+    const { lakeFilesRemoved } = await tick({
+      ...direct,
+      // One read has begun before each removal, and ends after it; another begins after it.
+      async remove(key) {
+        const under = resolved()
+        await direct.remove(key)
+        seen.push(await under, await resolved(), await rows())
+      },
+    })
+    expect(lakeFilesRemoved).toBeGreaterThan(5)
+    const read = [{ a: 3 }, { a: 4 }]
+    // The removal of what tells the store's time is one more.
+    expect(seen).toEqual(Array.from({ length: lakeFilesRemoved + 1 }, () => [read, read, [{ a: 5 }]]).flat())
+    // Days later nobody reads it any more.
+    await age(8)
+    await tick()
+    await age(1)
+    await tick()
+    await expect(resolved()).rejects.toThrow('404')
+    expect(await rows()).toEqual([{ a: 5 }])
+  })
+
+  test('that are young or not of a table are left alone', async () => {
+    const { table, files, write } = await someTable()
+    await write('select 1 as a')
+    const [file = ''] = await files()
+    const stray = `${file.slice(0, file.indexOf('/', file.indexOf(table.name)) + 1)}data/stray.parquet`
+    await lake.catalog.objects.put(stray, new Uint8Array(3))
+    await lake.catalog.objects.put('_lake/README', new Uint8Array(3))
+    await tick()
+    expect(await files()).toContain(stray)
+    await age(4)
+    await tick()
+    expect(await files()).not.toContain(stray)
+    expect(await lake.catalog.objects.head('_lake/README')).not.toBeNull()
+  })
+
+  test('of an open attempt stay when the store’s clock is behind the database’s', async () => {
+    const { begin, write, table, rows } = await someTable()
+    await write('select 1 as a')
+    const direct = agedObjects()
+    const behind: ReaperObjects = {
+      ...direct,
+      async list(prefix, page) {
+        const { objects, truncated } = await direct.list(prefix, page)
+        const dated = objects.map((object) => ({
+          ...object,
+          modified: new Date(object.modified.getTime() - 30 * 86_400_000),
+        }))
+        return { objects: dated, truncated }
+      },
+    }
+    const attempt = await begin()
+    const plan = await attempt.plan('select 2 as a', 'append')
+    expect((await tick(behind)).lakeFilesRemoved).toBe(0)
+    const identifier = { namespace: [table.namespace, table.layer], name: table.name }
+    const { config } = await attempt.client.commit(identifier, plan)
+    expect(await lake.catalog.merge(attempt, config['x-sluice-commit'] ?? '')).toBe('merged')
+    expect(await rows()).toEqual([{ a: 1 }, { a: 2 }])
+    expect((await lake.catalog.objects.list('_lake/.clock', { limit: 1 })).objects).toEqual([])
+  })
+
+  test('of a table whose metadata cannot be read all stay, the others go, and the tick says so', async () => {
+    const [broken, whole] = [await someTable(), await someTable()]
+    await broken.write('select 1 as a')
+    await whole.write('select 1 as a')
+    for (const { files } of [broken, whole]) {
+      const [file = ''] = await files()
+      await lake.catalog.objects.put(`${file.slice(0, file.lastIndexOf('/'))}/stray.avro`, new Uint8Array(3))
+    }
+    await age(4)
+    const direct = directObjects(lake.catalog.objects)
+    const work = await reaping({
+      ...direct,
+      read: async (key) => (key.includes(`/${broken.table.name}-`) ? null : direct.read(key)),
+    })
+    await expect(removeUnreferencedFiles(work)).rejects.toThrow('1 tables')
+
+    expect((await broken.files()).some((key) => key.endsWith('stray.avro'))).toBe(true)
+    expect((await whole.files()).some((key) => key.endsWith('stray.avro'))).toBe(false)
+  })
+})
+
+test('whatever happened, main and every open attempt can be read after any tick', async () => {
+  // Seeded: a failure names what it was.
+  let seed = 20_260_101
+  const random = (below: number) => {
+    seed = (Math.imul(seed, 1_103_515_245) + 12_345) & 0x7fffffff
+    return Math.floor((seed / 0x80000000) * below)
+  }
+  const all = await Promise.all([1, 2, 3].map(() => someTable()))
+  const expected = new Map<SomeTable, unknown[]>()
+  let removed = 0
+  const open: { owner: SomeTable; attempt: TestAttempt; saw: Map<SomeTable, unknown[]> }[] = []
+  for (let step = 0; step < 60; step++) {
+    const chosen = all[random(all.length)]
+    if (chosen === undefined) throw new Error('there are tables')
+    const isFree = !open.some(({ owner }) => owner === chosen)
+    switch (random(6)) {
+      case 0:
+      case 1: {
+        if (!isFree) break
+        const known = expected.get(chosen)
+        const operation = known !== undefined && random(2) === 0 ? 'append' : 'overwrite'
+        await chosen.write(`select ${step} as a`, operation)
+        expected.set(chosen, [...(operation === 'append' ? (known ?? []) : []), { a: step }])
+        break
+      }
+      case 2:
+        if (isFree) open.push({ owner: chosen, attempt: await chosen.begin(), saw: new Map(expected) })
+        break
+      case 3: {
+        const ending = open.shift()
+        if (ending === undefined) break
+        await ending.attempt.plan(`select ${step} as a`, 'overwrite')
+        await ending.owner.fail(ending.attempt)
+        break
+      }
+      case 4:
+        await age([0.2, 1, 4, 8][random(4)] ?? 1)
+        break
+      case 5: {
+        removed += (await tick()).lakeFilesRemoved
+        for (const [table, rows] of expected)
+          expect({ step, rows: await table.rows() }).toEqual({ step, rows })
+        for (const { attempt, saw } of open)
+          for (const [{ table }, rows] of saw) {
+            const { metadata } = await attempt.client.loadTable({
+              namespace: ['default', 'gold'],
+              name: table.name,
+            })
+            expect({ step, rows: (await lake.catalog.rows(attempt.token, metadata)) as unknown[] }).toEqual({
+              step,
+              rows,
+            })
+          }
+      }
+    }
+  }
+  expect(removed).toBeGreaterThan(5)
+})
