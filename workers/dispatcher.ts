@@ -189,7 +189,12 @@ export function startDispatcher({
     everyMs: limits.sweepMs,
     onError: failed('performing effects'),
     tick: () =>
-      performDue(sql, { cancelAttempt }, (kind, error) => log.warn(`effect ${kind} failed`, { error })),
+      performDue(
+        sql,
+        { cancelAttempt },
+        (kind, error) => log.warn(`effect ${kind} failed`, { error }),
+        limits.effectTries,
+      ),
   })
 
   const alive = setInterval(() => post({ type: 'alive' }), 1_000)
