@@ -136,6 +136,8 @@ export const limits = {
   leaderStatementMs: 15_000,
   leaderIdleMs: 5_000,
   leaderTurnMs: 30_000,
+  /** And saying nothing at all, though it is asked to renew or to challenge much more often: its client has given it up. */
+  leaderSilenceMs: 60_000,
   /** A runner that says nothing for this long is lost. */
   runnerSilenceMs: 6_000,
   /** The dispatcher looks for what a lost hint missed. */
@@ -166,7 +168,7 @@ export const limits = {
   logBatch: 2_000,
   /** Times a runner is asked in vain what an attempt has come to. */
   factsRetries: 5,
-  /** A stop that a runner does not answer is asked for again later, and at last no more. */
+  /** A stop that a runner does not answer is asked for again later, and at last no more; other effects then less often. */
   cancelTimeoutMs: 3_000,
   effectTries: 20,
   /** Effects one pass claims, and how long a claim holds before another may try. */

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
+import net from 'node:net'
 import { type TestDatabase, testDatabase } from '../.setup/database.ts'
 import { testLog } from '../app/test-app.ts'
 import { type Database, openDatabase } from '../drizzle/client.ts'
@@ -125,6 +126,26 @@ test('a write whose statement no longer fits its table is whole or not there, ne
   expect(await opened.sql`select text from altered`).toEqual([{ text: 'before' }] as never)
   expect(await add('after')).toBe('added')
   await opened.sql`drop table altered`
+})
+
+test('a connection that the network swallows amid a takeover leaves no backend behind, and the next one leads', async () => {
+  await opened.sql`
+    insert into leader (role, holder, backend_pid, epoch, until) values ('test', 'gone', 1, 7, clock_timestamp())`
+  const network = await startSwallowing(database.url, 'pg_terminate_backend')
+  try {
+    const one = start('one', { databaseUrl: network.url, silenceMs: 500, renewMs: HOUR })
+    await network.swallowed
+    const backends = async () =>
+      (await opened.sql`select 1 from pg_stat_activity where application_name = 'sluice test one'`).length
+    expect(await backends()).toBe(1)
+    await until(backends, (count) => count === 0)
+    expect((await leader())?.holder).toBe('gone')
+    network.restore()
+    await until(async () => one.isLeading(), Boolean)
+    expect(await leader()).toMatchObject({ holder: 'one', epoch: 8 })
+  } finally {
+    network.close()
+  }
 })
 
 test('a leader that stops is followed at once, however long its lease', async () => {
@@ -413,3 +434,48 @@ test('leaders that are paused and woken in turns, at any moment, never fire out 
   await expectNoFiringOutOfItsReign()
   expect((await opened.sql`select 1 from firing`).length).toBeGreaterThan(0)
 })
+
+/** A network that passes everything on until the client sends `word`; that is lost, and all that either side says after it. */
+async function startSwallowing(databaseUrl: string, word: string) {
+  const { hostname, port } = new URL(databaseUrl)
+  const swallowed = Promise.withResolvers<void>()
+  const open = new Set<net.Socket>()
+  let isWhole = false
+  const proxy = net.createServer((client) => {
+    const server = net.connect(Number(port), hostname)
+    let isSilent = false
+    client.on('data', (bytes) => {
+      if (!isWhole && bytes.includes(word)) {
+        isSilent = true
+        swallowed.resolve()
+      }
+      if (!isSilent) server.write(bytes)
+    })
+    server.on('data', (bytes) => void (!isSilent && client.write(bytes)))
+    client.on('close', () => void (!isSilent && server.destroy()))
+    for (const socket of [client, server]) {
+      open.add(socket)
+      socket.on('error', () => {})
+    }
+  })
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
+  const bound = proxy.address()
+  const url = new URL(databaseUrl)
+  url.port = String(typeof bound === 'object' ? bound?.port : 0)
+  const cut = () => {
+    for (const socket of open) socket.destroy()
+  }
+  return {
+    url: url.href,
+    swallowed: swallowed.promise,
+    /** What is lost stays lost: only new connections are whole. */
+    restore() {
+      isWhole = true
+      cut()
+    },
+    close() {
+      cut()
+      proxy.close()
+    },
+  }
+}

@@ -34,9 +34,10 @@ export interface LeadershipOptions {
   holder: string
   log: Log
   onChange?(isLeading: boolean): void
-  /** Milliseconds; tests may shorten both. */
+  /** Milliseconds; tests may shorten them. */
   leaseMs?: number
   renewMs?: number
+  silenceMs?: number
 }
 
 interface Held {
@@ -59,6 +60,7 @@ export function startLeadership({
   onChange = () => {},
   leaseMs = limits.leaderLeaseMs,
   renewMs = limits.leaderRenewMs,
+  silenceMs = limits.leaderSilenceMs,
 }: LeadershipOptions): Leadership {
   let held: Held | null = null
   let isStopping = false
@@ -169,6 +171,8 @@ export function startLeadership({
           lock_timeout: limits.leaderLockMs,
           statement_timeout: limits.leaderStatementMs,
           idle_in_transaction_session_timeout: limits.leaderIdleMs,
+          // Where the network swallows what we send, the server never hears that we have given the connection up.
+          idle_session_timeout: silenceMs,
           ...NOTHING_ALONE,
           ...AT_ONCE,
         },
