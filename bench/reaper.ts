@@ -1,4 +1,4 @@
-// The reaper over two million rows, 200,000 old runs with their logs, asked for over HTTP while the API is used. Beside it
+// The reaper over four million rows, 400,000 old runs with their logs, asked for over HTTP while the API is used. Beside it
 // in the same run, on the same Postgres: rows deleted by their place in a copy of the log, in transactions of the same size
 // with nothing to look for and nobody to wait for. And the API's own times: the reaper takes a share of what is old in each
 // round, and before each share there is a window of the same load without it, so that both see the same tables and caches.
@@ -10,21 +10,21 @@ import { figuresOf, printFigures, ratioOfP99 } from './figures.ts'
 import { addPublished } from './pipelines.ts'
 
 const PIPELINES = 200
-const OLD_RUNS = 200_000
+const OLD_RUNS = 400_000
 const LINES_PER_RUN = 9
 /** Runs that stay, so that the API has as much to list afterwards as before. */
 const YOUNG_RUNS = 20_000
 /** By count nothing goes. */
 const KEPT = 1_000_000
 const COPIED_LINES = 400_000
-const BATCH_ROWS = 10_000
+const BATCH_ROWS = 2_500
 /** Requests a second, evenly, whatever the answers take. */
 const REQUESTS_PER_SECOND = 120
 /** One of so many requests lists runs, the others ask for one. */
 const LIST_EVERY = 3
-const BEFORE_MS = 3_000
+const BEFORE_MS = 6_000
 /** What is older goes in each round: old runs are of 100 to 300 days ago. */
-const ROUNDS_DAYS = [260, 220, 180, 140, 90]
+const ROUNDS_DAYS = [235, 165, 90]
 
 type Sql = postgres.Sql
 type Samples = { list: number[]; post: number[] }

@@ -69,8 +69,8 @@ type Duty = (reaping: Reaping, options: TickOptions) => Promise<void>
 
 /**
  * In this order: what ends or removes something comes before what clears up after it. Log lines go before runs: by themselves
- * they go in the order in which they lie, and looking for old lines where runs have just taken theirs would lead through
- * what is dead and not yet vacuumed.
+ * they go in the order in which they lie, and what is dead and not yet vacuumed is not looked at again: where all lines have
+ * gone, runs look for none.
  */
 const DUTIES: Readonly<Record<string, Duty>> = {
   'stuck runs': failStuck,
@@ -97,7 +97,8 @@ export async function tick(options: TickOptions): Promise<Tick | null> {
     return null
   const since = performance.now()
   const reaped = nothingReaped()
-  const reaping: Reaping = { ...options, config, now, cutoffs: cutoffsAt(now.getTime(), config), reaped }
+  const cutoffs = cutoffsAt(now.getTime(), config)
+  const reaping: Reaping = { ...options, config, now, cutoffs, reaped, linesGone: [] }
   const failures: string[] = []
   for (const [name, perform] of Object.entries(DUTIES)) {
     options.checkRunning()

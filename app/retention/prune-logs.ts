@@ -1,7 +1,7 @@
 // Log lines older than the age of their pipeline go; the runs stay. Run ids are ordered by time, so the primary key leads
 // to old lines: no other index is needed on the table that is written most.
 import type { SqlTx } from '../../drizzle/client.ts'
-import { BATCH_ROWS, inBatches, PAGE, type Reaping } from './reaping.ts'
+import { BATCH_ROWS, inBatches, type LineKey, PAGE, type Reaping } from './reaping.ts'
 
 const NO_ID = '00000000-0000-0000-0000-000000000000'
 const DAY_MS = 86_400_000
@@ -30,12 +30,16 @@ export async function pruneLogs(reaping: Reaping): Promise<void> {
  * lines at a time: where it ends is read from the key alone, so that what is old is met once, by what deletes it.
  */
 async function pruneByAge(reaping: Reaping, isOverridden: boolean): Promise<void> {
-  const { cutoffs, reaped } = reaping
+  const { cutoffs, reaped, linesGone } = reaping
   const cutoff = new Date(cutoffs.logs)
   const end = firstIdAt(cutoffs.logs + CLOCKS_DIFFER_MS)
-  let after = { run: NO_ID, seq: '-1' }
+  let after: LineKey = { run: NO_ID, seq: '-1' }
+  let gone: { after: LineKey; until: LineKey } | null = null
   await inBatches(reaping, async (tx) => {
-    const [last] = await tx<{ run: string; seq: string }[]>`
+    // Only now is it committed.
+    if (gone !== null) noteGone(linesGone, gone.after, gone.until)
+    gone = null
+    const [last] = await tx<LineKey[]>`
       select run_id as run, seq from run_log
       where (run_id, seq) > (${after.run}, ${after.seq}) and run_id < ${end}
       order by run_id, seq offset ${BATCH_ROWS - 1} limit 1`
@@ -53,9 +57,19 @@ async function pruneByAge(reaping: Reaping, isOverridden: boolean): Promise<void
           : tx``
       }`
     reaped.logsPruned += count
-    if (last !== undefined) after = last
-    return last !== undefined
+    if (last === undefined) return false
+    // A range of so many lines: none was too young, or kept for longer.
+    if (count === BATCH_ROWS) gone = { after, until: last }
+    after = last
+    return true
   })
+}
+
+/** Ranges that follow each other are one: the runs between them are at no edge. */
+function noteGone(linesGone: Reaping['linesGone'], after: LineKey, until: LineKey) {
+  const latest = linesGone.at(-1)
+  if (latest?.until.run === after.run && latest.until.seq === after.seq) latest.until = until
+  else linesGone.push({ after, until })
 }
 
 /** Lines of one pipeline, whose age may be longer or shorter than that of others. */

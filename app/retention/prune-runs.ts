@@ -2,7 +2,7 @@
 // stay, and each pipeline's latest success: dependencies are compared with it.
 import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../drizzle/client.ts'
-import { BATCH_ROWS, inBatches, PAGE, type Reaping } from './reaping.ts'
+import { BATCH_ROWS, breathe, inBatches, PAGE, type Reaping } from './reaping.ts'
 
 /** The runs of a pipeline from `after` (exclusive) to `until` (inclusive), in the order in which they were requested. */
 interface Range {
@@ -16,10 +16,12 @@ interface Range {
 
 const NO_ID = '00000000-0000-0000-0000-000000000000'
 /** Runs that are found at a time, before the oldest of them go first. */
-const GATHERED_RUNS = 50_000
+const GATHERED_RUNS = 10_000
 /** Rows a run is taken to have until a batch has shown better, and how full a batch is planned to be. */
 const ROWS_PER_RUN = 20
 const FILLED = 0.9
+/** What a runner still says of an attempt that was ended for it comes within this time. */
+const LATE_LINES_MS = 3_600_000
 
 export async function pruneRuns(reaping: Reaping): Promise<void> {
   let after = NO_ID
@@ -87,7 +89,9 @@ async function pruneRanges(reaping: Reaping, ranges: Range[]): Promise<void> {
   while (left.length > 0) {
     reaping.checkRunning()
     const perRange = Math.max(1, Math.floor(GATHERED_RUNS / left.length))
+    const since = performance.now()
     const doomed = await doomedRuns(reaping, left, perRange)
+    await breathe(reaping.pause, since)
     await pruneInOrder(reaping, doomed)
     left = remaining(left, doomed, perRange)
   }
@@ -97,14 +101,17 @@ interface Doomed {
   id: string
   at: Date
   range: number
+  /** Its attempts have long told all they had to tell: no line of it comes any more. */
+  isSilent: boolean
 }
 
 /**
  * Of each range the oldest runs, all together in the order of their ids. Which success is the latest is asked in the same
  * statement as which runs have ended: a run of the range may have ended since the range was found.
  */
-const doomedRuns = ({ sql }: Reaping, ranges: readonly Range[], perRange: number) => sql<Doomed[]>`
-  select doomed.id, doomed.created_at as at, range.number as range
+const doomedRuns = ({ sql, now }: Reaping, ranges: readonly Range[], perRange: number) => sql<Doomed[]>`
+  select doomed.id, doomed.created_at as at, range.number as range,
+    coalesce(doomed.finished_at < ${new Date(now.getTime() - LATE_LINES_MS)}, false) as "isSilent"
   from jsonb_to_recordset(${sql.json(
     ranges.map((range, number) => ({ ...range, number })) as unknown as JSONValue,
   )}) as range(number int, "pipelineId" uuid, "afterAt" timestamptz, "afterId" uuid, "untilAt" timestamptz,
@@ -113,7 +120,7 @@ const doomedRuns = ({ sql }: Reaping, ranges: readonly Range[], perRange: number
     select s.id from run s where range."keepsLatestSuccess" and s.pipeline_id = range."pipelineId" and s.status = 'success'
     order by s.finished_at desc, s.id desc limit 1) latest on true
   cross join lateral (
-    select r.id, r.created_at from run r
+    select r.id, r.created_at, r.finished_at from run r
     where r.pipeline_id = range."pipelineId" and (r.created_at, r.id) > (range."afterAt", range."afterId")
       and (r.created_at, r.id) <= (range."untilAt", range."untilId")
       and r.status in ('success', 'failed', 'cancelled') and r.id is distinct from latest.id
@@ -140,6 +147,7 @@ const isAfter = (a: Doomed, b: Doomed) => a.at > b.at || (a.at.getTime() === b.a
 async function pruneInOrder(reaping: Reaping, runs: readonly Doomed[]): Promise<void> {
   if (runs.length === 0) return
   const { reaped } = reaping
+  const withLines = new Set(runsWithLines(runs, reaping.linesGone))
   let rowsPerRun = ROWS_PER_RUN
   let done = 0
   let isSecondTry = false
@@ -150,7 +158,11 @@ async function pruneInOrder(reaping: Reaping, runs: readonly Doomed[]): Promise<
     // Locks are taken by the deletion itself; only where it could not have one are they asked for beforehand.
     const skipsLocked = isSecondTry
     isSecondTry = true
-    const removed = await removeBatch(tx, ids, { room, skipsLocked })
+    const removed = await removeBatch(tx, ids, {
+      logged: ids.filter((id) => withLines.has(id)),
+      room,
+      skipsLocked,
+    })
     isSecondTry = false
     reaped.logsPruned += removed.logs
     reaped.runsPruned += removed.runs
@@ -164,19 +176,34 @@ async function pruneInOrder(reaping: Reaping, runs: readonly Doomed[]): Promise<
   })
 }
 
-/** Deletes at most `room` rows that belong to the runs and, if that was all of them, the runs. Each is found by an index. */
+/** Of runs in the order of their ids those that may have lines. A run at the edge of a range may have some beyond it. */
+function runsWithLines(runs: readonly Doomed[], linesGone: Reaping['linesGone']): string[] {
+  let at = 0
+  return runs.flatMap(({ id, isSilent }) => {
+    while (at < linesGone.length && (linesGone[at]?.until.run ?? '') <= id) at += 1
+    const gone = linesGone[at]
+    return isSilent && gone !== undefined && gone.after.run < id ? [] : [id]
+  })
+}
+
+/**
+ * Deletes at most `room` rows that belong to the runs, `logged` of which may have lines, and, if that was all of them, the
+ * runs. Each is found by an index.
+ */
 async function removeBatch(
   tx: SqlTx,
   ids: readonly string[],
-  { room, skipsLocked }: { room: number; skipsLocked: boolean },
+  { logged, room, skipsLocked }: { logged: readonly string[]; room: number; skipsLocked: boolean },
 ) {
-  const runs = tx`any(${ids as string[]}::uuid[])`
+  // Sent once, and as what the plan does not know: it need not be made from thousands of ids, nor look at each.
+  const runs = tx`any((select ids from given)::uuid[])`
   const removed = (kind: number) => tx`any(array(select d.ctid from doomed d where d.kind = ${kind}))`
   const hasEnded = tx`r.id = ${runs} and r.status in ('success', 'failed', 'cancelled')
     and (select c.rows from counted c) < ${room}`
   const [counts] = await tx<{ rows: number; logs: number; runs: number }[]>`
-    with doomed as materialized (
-      select 1 as kind, c.ctid from run_log c where c.run_id = ${runs}
+    with given as materialized (select ${ids as string[]}::uuid[] as ids, ${logged as string[]}::uuid[] as logged),
+    doomed as materialized (
+      select 1 as kind, c.ctid from run_log c where c.run_id = any((select logged from given)::uuid[])
       union all select 2, c.ctid from run_file c where c.run_id = ${runs}
       union all select 3, c.ctid from run_attempt c where c.run_id = ${runs}
       union all select 4, c.ctid from quality_result c where c.run_id = ${runs}

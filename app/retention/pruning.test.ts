@@ -220,6 +220,74 @@ describe('runs', () => {
     expect(await rowsOf(sql, ids)).toMatchObject({ runs: 0, logs: 0, moves: 0 })
   })
 
+  describe('after lines have gone by batches in the same tick', () => {
+    const pruneBoth = async (between: () => Promise<unknown> = async () => {}) => {
+      const reaping = await reapingNow(sql)
+      await pruneLogs(reaping)
+      expect(reaping.linesGone.length).toBeGreaterThan(0)
+      await between()
+      await pruneRuns(reaping)
+      return reaping.reaped
+    }
+    const linesWithoutRun = () =>
+      sql`select run_id, seq from run_log l where not exists (select from run r where r.id = l.run_id)`
+
+    test('runs go without a line being left, whatever other lines lie between', async () => {
+      const plain = await somePipeline()
+      const longer = await somePipeline({ logs_max_age_days: 1_000 })
+      const ids = [
+        ...(await plain.add(20, 'failed', 150, 1_700)),
+        ...(await longer.add(2, 'failed', 130, 40)),
+        ...(await plain.add(1, 'failed', 120, 3 * BATCH_ROWS)),
+        ...(await plain.add(20, 'failed', 100, 1_700)),
+      ]
+      const young = [ids[3] ?? '', ids[22] ?? '', ids[30] ?? '']
+      await sql`insert into run_log (run_id, seq, at, level, message)
+        select id, seq, clock_timestamp(), 'info', 'late' from unnest(${young}::uuid[]) id, unnest(array[0, 90000]) seq`
+      const lines = 40 * 1_700 + 80 + 3 * BATCH_ROWS + 6
+      expect(await pruneBoth()).toMatchObject({ runsPruned: 43, logsPruned: lines })
+      expect(await linesWithoutRun()).toEqual([] as never)
+    })
+
+    test('a line that came for a run that has just ended goes with it', async () => {
+      const { add } = await somePipeline()
+      const ids = await add(20, 'failed', 100, 1_700)
+      const ended = ids[7] ?? ''
+      await sql`update run set finished_at = clock_timestamp() where id = ${ended}`
+      const pruned = await pruneBoth(
+        () => sql`insert into run_log (run_id, seq, at, level, message)
+          values (${ended}, 5000, clock_timestamp(), 'info', 'late')`,
+      )
+      expect(pruned).toMatchObject({ runsPruned: 20, logsPruned: 20 * 1_700 + 1 })
+      expect(await linesWithoutRun()).toEqual([] as never)
+    })
+
+    test('lines whose deletion was not committed are not taken for gone', async () => {
+      const { add } = await somePipeline()
+      await add(20, 'failed', 100, 1_700)
+      const reaping = await reapingNow(sql)
+      let batches = 0
+      const lost = pruneLogs({
+        ...reaping,
+        write: (work) =>
+          reaping.write(async (tx) => {
+            const done = await work(tx)
+            batches += 1
+            if (batches === 3) throw new Error('the connection is lost')
+            return done
+          }),
+      })
+      expect(lost).rejects.toThrow('the connection is lost')
+      await lost.catch(() => {})
+      const [left] = await sql<{ run: string; seq: string }[]>`
+        select run_id as run, seq from run_log order by run_id, seq limit 1`
+      const until = reaping.linesGone.at(-1)?.until
+      expect(until && (until.run < (left?.run ?? '') || Number(until.seq) < Number(left?.seq))).toBe(true)
+      await pruneRuns(reaping)
+      expect(await linesWithoutRun()).toEqual([] as never)
+    })
+  })
+
   test('all runs of a pipeline that is purged go, the latest success too', async () => {
     const { id, add } = await somePipeline()
     const ids = await add(5, 'success', 0)

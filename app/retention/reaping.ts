@@ -3,12 +3,12 @@ import type { Fenced, Sql, SqlTx } from '../../drizzle/client.ts'
 import { breathMs, type Cutoffs, type RetentionConfig } from '../../machines/retention.ts'
 import type { ObjectPage, VersionPage } from '../objects/port.ts'
 
-/** Rows one transaction deletes, at most. */
-export const BATCH_ROWS = 10_000
+/** Rows one transaction deletes, at most: some milliseconds' worth. */
+export const BATCH_ROWS = 2_500
 /** Pipelines (or tests, or anything that has a boundary of its own) that one statement looks at. */
 export const PAGE = 500
 /** Between two batches others have the database to themselves for this share of the time a batch took. */
-const BREATH_SHARE = 0.4
+const BREATH_SHARE = 0.5
 const BREATH_MAX_MS = 2_000
 /** A batch that meets somebody's lock is tried again later, so often. */
 const LOCK_TRIES = 10
@@ -54,6 +54,12 @@ export interface ReaperObjects {
   removeVersion(key: string, versionId: string): Promise<void>
 }
 
+/** Where a line lies in the log. */
+export interface LineKey {
+  run: string
+  seq: string
+}
+
 /** What a duty works with. */
 export interface Reaping {
   /** For reading: outside the transactions that write. */
@@ -66,6 +72,8 @@ export interface Reaping {
   cutoffs: Cutoffs
   /** Counted as it happens, so that a duty that fails half way is counted half way. */
   reaped: Reaped
+  /** Ranges of the log of which this tick has left no line, from `after` (exclusive) to `until`, ascending. */
+  linesGone: { after: LineKey; until: LineKey }[]
   /** Milliseconds. */
   pause(ms: number): Promise<void>
   /** Throws when the tick is to end early. */
@@ -104,9 +112,13 @@ export async function inBatches(
     } catch (error) {
       if (!isAboutLocks(error) || ++lockTries === LOCK_TRIES) throw error
     }
-    await pause(breathMs(performance.now() - since, BREATH_SHARE, BREATH_MAX_MS))
+    await breathe(pause, since)
   }
 }
+
+/** What takes a while, statements that only read too, is followed by a pause that is in proportion. */
+export const breathe = (pause: Reaping['pause'], since: number): Promise<void> =>
+  pause(breathMs(performance.now() - since, BREATH_SHARE, BREATH_MAX_MS))
 
 /** lock_not_available, deadlock_detected */
 const isAboutLocks = (error: unknown) =>

@@ -31,6 +31,7 @@ export async function reapingNow(sql: Sql, objects: ReaperObjects = noObjects): 
     now,
     cutoffs: cutoffsAt(now.getTime(), config),
     reaped: nothingReaped(),
+    linesGone: [],
     pause: async () => {},
     checkRunning: () => {},
   }

@@ -225,6 +225,7 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
       now,
       cutoffs: cutoffsAt(now.getTime(), config),
       reaped: nothingReaped(),
+      linesGone: [],
       pause: async () => {},
       checkRunning: nothing,
     }
