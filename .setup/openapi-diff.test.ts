@@ -10,6 +10,7 @@ interface Parts {
   path?: string
   method?: string
   operationId?: string
+  security?: Json[]
 }
 const documentOf = (parts: Parts): Json => {
   const { request, response, parameters = [], isBodyRequired = true, status = '200' } = parts
@@ -20,6 +21,7 @@ const documentOf = (parts: Parts): Json => {
         [parts.method ?? 'post']: {
           operationId: parts.operationId ?? 'postThings',
           parameters,
+          ...(parts.security ? { security: parts.security } : {}),
           ...(request ? { requestBody: { required: isBodyRequired, content: json(request) } } : {}),
           responses: { [status]: { description: '', ...(response ? { content: json(response) } : {}) } },
         },
@@ -40,6 +42,30 @@ test('a path, operation or answer that is gone is named', () => {
   expect(between({}, { status: '201' })).toEqual([`${at}: response 200 is gone`])
   expect(between({ response: text }, {})).toEqual([`${at}: response 200: application/json is gone`])
   expect(between({}, { operationId: 'makeThing' })[0]).toContain("operationId 'postThings' has become")
+})
+
+test('whoever was let in still is, by what they have', () => {
+  const [key, token] = [{ Key: [] }, { Token: [] }]
+  expect(between({ security: [key] }, { security: [token, key] })).toEqual([])
+  expect(between({ security: [key] }, { security: [] })).toEqual([])
+  expect(between({ security: [key, token] }, { security: [key] })).toEqual([
+    `${at}: Token is not enough any more`,
+  ])
+  expect(between({ security: [key] }, { security: [{ ...key, ...token }] })).toEqual([
+    `${at}: Key is not enough any more`,
+  ])
+  expect(between({}, { security: [key] })).toEqual([`${at}: no credential is not enough any more`])
+})
+
+test('leaving a field out means what it meant', () => {
+  const field = (schema: Json) => object({ a: { ...text, ...schema } })
+  expect(request(field({}), field({ default: 'x' }))).toEqual([])
+  expect(request(field({ default: 'x' }), field({ default: 'y' }))).toEqual([
+    `${at}: body.a means "y" where it is left out, not "x"`,
+  ])
+  expect(request(field({ default: 'x' }), field({}))).toEqual([
+    `${at}: body.a means nothing where it is left out, not "x"`,
+  ])
 })
 
 test('what is no part of the versioned API may change', () => {

@@ -41,6 +41,7 @@ function compareOperation(context: Context, at: string, before: Json, after: Jso
     context.found.push(
       `${at}: operationId '${before.operationId}' has become '${after.operationId}', which renames it in generated clients`,
     )
+  compareCredentials(context, at, before, after)
   compareParameters(context, at, before, after)
   compareBodies(context, at, before, after)
   const responses = fieldOf(after, 'responses')
@@ -59,6 +60,18 @@ function compareOperation(context: Context, at: string, before: Json, after: Jso
       else compareSchemas(context, 'response', here, media.schema, now.schema)
     }
   }
+}
+
+/** Whoever was let in is let in by the same credentials; no list of them lets everybody in. */
+function compareCredentials({ before, after, found }: Context, at: string, was: Json, is: Json) {
+  const waysOf = (operation: Json, document: Json): string[][] => {
+    const ways = operation.security ?? document.security
+    return Array.isArray(ways) && ways.length > 0 ? ways.map((way) => Object.keys(way)) : [[]]
+  }
+  const now = waysOf(is, after)
+  for (const way of waysOf(was, before))
+    if (!now.some((needed) => needed.every((scheme) => way.includes(scheme))))
+      found.push(`${at}: ${way.join(' and ') || 'no credential'} is not enough any more`)
 }
 
 function compareParameters(context: Context, at: string, before: Json, after: Json) {
@@ -190,6 +203,10 @@ function compareLimits(report: (what: string) => void, was: Json, is: Json) {
   for (const name of UPPER)
     if (numberOf(is, name, Infinity) < numberOf(was, name, Infinity))
       report(`has a lower ${name}: ${is[name]}, not ${was[name] ?? 'none'}`)
+  if (was.default !== undefined && !Bun.deepEquals(is.default, was.default))
+    report(
+      `means ${JSON.stringify(is.default) ?? 'nothing'} where it is left out, not ${JSON.stringify(was.default)}`,
+    )
   for (const name of ['pattern', 'format', 'uniqueItems'])
     if (is[name] !== undefined && is[name] !== false && is[name] !== was[name])
       report(`has another ${name}: ${is[name]}, not ${was[name] ?? 'none'}`)
