@@ -2,6 +2,7 @@
 // order. How requests come in and where the work beside them is done is handed in by the entry files.
 import process from 'node:process'
 import { type Database, migrate, openDatabase, type Sql } from '../drizzle/client.ts'
+import { endInOrder } from '../proto/lifeline.ts'
 import type { RunningBackground } from './background.ts'
 import { LAKE_FILE_BYTES_MAX } from './catalog/gateway.ts'
 import { systemClock as clock } from './clock.ts'
@@ -125,20 +126,6 @@ async function openMigrated(config: Config): Promise<Database> {
     application: 'sluice api',
     settings: { statement_timeout: 60_000, idle_in_transaction_session_timeout: 60_000 },
   })
-}
-
-/** Stops once, when a signal asks for it or the supervisor has ended. */
-export function endInOrder(env: Env, stop: () => Promise<void>): void {
-  let isEnding = false
-  const end = () => {
-    if (isEnding) return
-    isEnding = true
-    void stop().then(() => process.exit(0))
-  }
-  process.on('SIGTERM', end)
-  process.on('SIGINT', end)
-  // The supervisor holds our stdin: it ends when the supervisor does, however that ends.
-  if (env.SUPERVISED === '1') process.stdin.once('end', end).resume()
 }
 
 /** Ends a process that could not start, saying why. */

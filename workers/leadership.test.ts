@@ -136,7 +136,9 @@ test('a connection that the network swallows amid a takeover leaves no backend b
     const one = start('one', { databaseUrl: network.url, silenceMs: 500, renewMs: HOUR })
     await network.swallowed
     const backends = async () =>
-      (await opened.sql`select 1 from pg_stat_activity where application_name = 'sluice test one'`).length
+      (
+        await opened.sql`select 1 from pg_stat_activity where datname = current_database() and application_name = 'sluice test one'`
+      ).length
     expect(await backends()).toBe(1)
     await until(backends, (count) => count === 0)
     expect((await leader())?.holder).toBe('gone')

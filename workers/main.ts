@@ -2,8 +2,9 @@
 import { parseConfig } from '../app/config.ts'
 import { newId } from '../app/ids.ts'
 import { makeLog } from '../app/log.ts'
-import { endInOrder, fail } from '../app/process.ts'
+import { fail } from '../app/process.ts'
 import { migrate, openDatabase } from '../drizzle/client.ts'
+import { endInOrder } from '../proto/lifeline.ts'
 import { linkFrom, serveLink } from './link.ts'
 import { startThreads, type Threads } from './threads.ts'
 

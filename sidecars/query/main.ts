@@ -4,13 +4,13 @@ import { availableParallelism, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { LAKE_PREFIX } from '../../lake/iceberg/location.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import { endInOrder } from '../../proto/lifeline.ts'
 import { makeLog, messageOf } from '../log.ts'
 import { openObjectCache } from '../object-cache.ts'
 import { serveRpc } from '../rpc-server.ts'
 import type { SandboxMode } from '../sandbox/ladder.ts'
 import { chooseWall, lakePlaces, NoWall } from '../sandbox/wall.ts'
 import { EX_CONFIG, type Settings, SettingsError, withRealDirectories } from '../settings.ts'
-import { endInOrder } from '../supervisor/lifeline.ts'
 import { makeCommits } from './commits.ts'
 import { makeEngines } from './engines.ts'
 import { limits } from './limits.ts'
@@ -61,7 +61,7 @@ async function start(settings: Settings & { sandbox: SandboxMode }) {
 
 try {
   const machine = { cores: availableParallelism(), memoryBytes: totalmem() }
-  endInOrder(await start(await withRealDirectories(parseSettings(process.env, machine))))
+  endInOrder(process.env, await start(await withRealDirectories(parseSettings(process.env, machine))))
 } catch (error) {
   process.stderr.write(`${messageOf(error)}\n`)
   process.exit(error instanceof SettingsError || error instanceof NoWall ? EX_CONFIG : 1)

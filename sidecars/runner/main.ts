@@ -5,12 +5,12 @@ import { availableParallelism, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { endInOrder } from '../../proto/lifeline.ts'
 import { makeLog, messageOf } from '../log.ts'
 import { openObjectCache } from '../object-cache.ts'
 import { serveRpc } from '../rpc-server.ts'
 import { chooseWall, type EngineView, lakePlaces, NoWall } from '../sandbox/wall.ts'
 import { EX_CONFIG, SettingsError, withRealDirectories } from '../settings.ts'
-import { endInOrder } from '../supervisor/lifeline.ts'
 import { makeAttempts } from './attempts.ts'
 import { makeEnginePool } from './engine-pool.ts'
 import { Inputs, type InputsOptions } from './inputs.ts'
@@ -105,7 +105,7 @@ async function run(settings: RunnerSettings): Promise<void> {
     memory: `${Math.round(settings.engine.memoryLimitBytes / 1_048_576)}MiB`,
   })
 
-  endInOrder(async () => {
+  endInOrder(process.env, async () => {
     // Followers must see the process leave, not its attempts fail.
     await server.stop(limits.drainMs)
     await Promise.all([pool.stop(), interpreters.stop()])

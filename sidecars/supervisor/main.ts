@@ -2,9 +2,9 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { endWithParent } from '../../proto/lifeline.ts'
 import { checkDatabase, claimDataDirectory, holdServicePort } from './checks.ts'
 import { childProcess } from './child.ts'
-import { endWithParent } from './lifeline.ts'
 import { jsonLog, textLog, type WriteLine } from './log.ts'
 import { buildForNode } from './node-build.ts'
 import { type HeldPort, holdPort } from './ports.ts'
@@ -30,7 +30,7 @@ let ending: Promise<void> | undefined
 let isReady = false
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => end(0))
-endWithParent(() => end(0))
+endWithParent(process.env, () => end(0))
 // Whoever read our log may leave before we do.
 process.stdout.on('error', () => {})
 
