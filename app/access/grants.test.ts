@@ -1,0 +1,171 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { refusal } from '../pipelines/test-parts.ts'
+import { makeSharingService } from '../sharing/service.ts'
+import { type Access, EVERYTHING } from './ports.ts'
+import { makeResources } from './resources.ts'
+import { makeSharing } from './sharing.ts'
+import { openPro, type ProEdition } from './testing.ts'
+
+setDefaultTimeout(60_000)
+
+let pro: ProEdition
+beforeAll(async () => {
+  pro = await openPro()
+})
+afterAll(() => pro.close())
+
+describe('sharing', () => {
+  test('needs admin on the resource; unknown resources are 404, bad requests 400', async () => {
+    const pipeline = await pro.newPipeline('ann')
+    await pro.share('ann', 'bob', pipeline, 'write')
+    expect((await pro.share('bob', 'cyd', pipeline)).status).toBe(403)
+    expect((await pro.share('eve', 'eve', pipeline, 'admin')).status).toBe(403)
+    expect((await pro.share('ann', 'bob', { id: '00000000-0000-7000-8000-000000000000' })).status).toBe(404)
+    expect((await pro.share('ann', 'bob', { ...pipeline, type: 'landing_zone' })).status).toBe(404)
+    for (const [bad, field] of [
+      [{ permission: 'own' }, 'permission'],
+      [{ resource_type: 'table' }, 'resource_type'],
+      [{ resource_id: 'x' }, 'resource_id'],
+      [{ grantee_id: '' }, 'grantee_id'],
+      [{ grantee_id: undefined }, 'grantee_id'],
+    ] as const) {
+      const given = {
+        grantee_id: 'bob',
+        resource_type: 'pipeline',
+        resource_id: pipeline.id,
+        permission: 'read',
+      }
+      const { status, body } = await pro.call('ann', 'POST', '/sharing', { ...given, ...bad })
+      expect([status, body.error.message]).toEqual([400, expect.stringContaining(field)])
+    }
+  })
+
+  test('what the same user gives the same user again replaces what was given before', async () => {
+    const pipeline = await pro.newPipeline('ann')
+    const [first, second] = [
+      await pro.share('ann', 'bob', pipeline, 'admin'),
+      await pro.share('ann', 'bob', pipeline, 'read'),
+    ]
+    expect(second.body).toMatchObject({ id: first.body.id, permission: 'read', grantor_id: 'ann' })
+    expect(await pro.statusOf('bob', 'PUT', pipeline.path, { description: 'x' })).toBe(403)
+  })
+
+  test('is refused to who has handed the resource over while it was decided', async () => {
+    const { sql, objects, deps } = pro.parts
+    const pipeline = await pro.newPipeline('ann')
+    const sharing = makeSharing({ sql, newId: deps.newId })
+    const service = makeSharingService({ resources: makeResources({ sql, objects }), sharing })
+    const ann: Access = {
+      owner: 'ann',
+      isAdmin: false,
+      visible: async () => EVERYTHING,
+      may: async () => {
+        await sharing.transferOwnership(pipeline.id, 'ann', 'bob')
+        return true
+      },
+    }
+    const request = {
+      grantee_id: 'ann',
+      resource_type: 'pipeline',
+      resource_id: pipeline.id,
+      permission: 'admin',
+    } as const
+    expect(await refusal(service.grant(request, ann))).toMatchObject({ status: 403 })
+    expect(await sharing.listGrants({ type: 'pipeline', id: pipeline.id })).toEqual([])
+  })
+
+  test('who has admin sees all grants, others those that concern them, strangers none', async () => {
+    const pipeline = await pro.newPipeline('ann')
+    await pro.share('ann', 'bob', pipeline, 'admin')
+    await pro.share('bob', 'cyd', pipeline)
+    const seenBy = async (user: string) => {
+      const path = `/sharing?resource_type=pipeline&resource_id=${pipeline.id}`
+      const { status, body } = await pro.call(user, 'GET', path)
+      expect([status, body.total]).toEqual([200, body.grants.length])
+      return body.grants.map(({ grantee_id }: { grantee_id: string }) => grantee_id)
+    }
+    expect(await seenBy('ann')).toEqual(['bob', 'cyd'])
+    expect(await seenBy('bob')).toEqual(['bob', 'cyd'])
+    expect(await seenBy('cyd')).toEqual(['cyd'])
+    expect(await seenBy('eve')).toEqual([])
+    expect((await pro.call('ann', 'GET', '/sharing')).status).toBe(400)
+  })
+
+  test('a grant is revoked by its creator, the owner, or an administrator, and by nobody else', async () => {
+    const pipeline = await pro.newPipeline('ann')
+    await pro.share('ann', 'bob', pipeline, 'admin')
+    const given = async () => (await pro.share('bob', 'cyd', pipeline)).body.id
+    for (const [user, status] of [
+      ['cyd', 403],
+      ['eve', 403],
+      ['bob', 204],
+      ['bob', 404],
+    ] as const)
+      expect([
+        user,
+        await pro.statusOf(
+          user,
+          'DELETE',
+          `/sharing/${await given().then((id) => (status === 404 ? '00000000-0000-7000-8000-000000000000' : id))}`,
+        ),
+      ]).toEqual([user, status])
+    expect(await pro.statusOf('ann', 'DELETE', `/sharing/${await given()}`)).toBe(204)
+    expect(await pro.statusOf('key', 'DELETE', `/sharing/${await given()}`)).toBe(204)
+    expect(await pro.statusOf('cyd', 'GET', pipeline.path)).toBe(404)
+  })
+
+  test('a transfer takes admin from the old owner and gives it to the new one; other grants stay', async () => {
+    const pipeline = await pro.newPipeline('ann')
+    await pro.share('ann', 'bob', pipeline, 'write')
+    await pro.share('ann', 'cyd', pipeline, 'admin')
+    await pro.share('cyd', 'ann', pipeline, 'admin')
+    const transfer = { resource_type: 'pipeline', resource_id: pipeline.id, to_user_id: 'new' }
+    expect(await pro.statusOf('cyd', 'POST', '/sharing/transfer', transfer)).toBe(403)
+    expect(await pro.call('ann', 'POST', '/sharing/transfer', transfer)).toEqual({
+      status: 200,
+      body: { transferred: true, resource_id: pipeline.id, new_owner: 'new' },
+    })
+    expect(await pro.statusOf('ann', 'GET', pipeline.path)).toBe(404)
+    expect(await pro.statusOf('ann', 'POST', '/sharing/transfer', transfer)).toBe(403)
+    expect(await pro.statusOf('bob', 'PUT', pipeline.path, { description: 'x' })).toBe(200)
+    expect((await pro.share('new', 'eve', pipeline)).status).toBe(201)
+    const other = { ...transfer, resource_type: 'namespace' }
+    expect(await pro.statusOf('new', 'POST', '/sharing/transfer', other)).toBe(400)
+    const gone = { ...transfer, resource_id: '00000000-0000-7000-8000-000000000000' }
+    expect(await pro.statusOf('new', 'POST', '/sharing/transfer', gone)).toBe(404)
+  })
+
+  test('of many transfers at once, and changes of the owner, exactly one succeeds', async () => {
+    const pipeline = await pro.newPipeline('ann')
+    const statuses = await Promise.all(
+      Array.from({ length: 8 }, (_, n) =>
+        n % 2 === 0
+          ? pro.statusOf('ann', 'POST', '/sharing/transfer', {
+              resource_type: 'pipeline',
+              resource_id: pipeline.id,
+              to_user_id: `new-${n}`,
+            })
+          : pro.statusOf('ann', 'PUT', pipeline.path, { owner: `new-${n}` }),
+      ),
+    )
+    expect(statuses.filter((status) => status === 200)).toHaveLength(1)
+    expect(statuses.filter((status) => ![200, 403].includes(status))).toEqual([])
+  })
+
+  test('the field owner changes by the owner and by administrators only, and takes admin along', async () => {
+    const pipeline = await pro.newPipeline('ann')
+    await pro.share('ann', 'bob', pipeline, 'admin')
+    await pro.share('bob', 'ann', pipeline, 'admin')
+    expect(await pro.statusOf('bob', 'PUT', pipeline.path, { owner: 'bob' })).toBe(403)
+    expect(await pro.statusOf('bob', 'PUT', pipeline.path, { owner: null })).toBe(403)
+    expect(await pro.statusOf('bob', 'PUT', pipeline.path, { owner: 'ann', description: 'same' })).toBe(200)
+    expect(await pro.statusOf('ann', 'PUT', pipeline.path, { owner: 'new' })).toBe(200)
+    expect(await pro.statusOf('ann', 'GET', pipeline.path)).toBe(404)
+    expect(await pro.statusOf('root', 'PUT', pipeline.path, { owner: 'ann' })).toBe(200)
+    const zone = `/landing-zones/default/${pro.freshName('z')}`
+    await pro.call('ann', 'POST', '/landing-zones', { namespace: 'default', name: zone.split('/').at(-1) })
+    expect(await pro.statusOf('bob', 'PUT', zone, { owner: 'bob' })).toBe(403)
+    expect(await pro.statusOf('ann', 'PUT', zone, { owner: 'bob' })).toBe(200)
+    expect(await pro.statusOf('ann', 'GET', zone)).toBe(404)
+  })
+})

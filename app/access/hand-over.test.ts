@@ -1,0 +1,137 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { makeCodeSight } from './code-sight.ts'
+import { openPro, type ProEdition } from './testing.ts'
+
+setDefaultTimeout(60_000)
+
+let pro: ProEdition
+beforeAll(async () => {
+  pro = await openPro()
+})
+afterAll(() => pro.close())
+
+describe('code that changes hands', () => {
+  /** A run as it is stored when it is requested: of the version that is published then, or of the draft. */
+  async function requested({ id }: { id: string }) {
+    const { sql, deps } = pro.parts
+    const runId = deps.newId()
+    await sql`
+      insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, version_number, pins,
+        landing_zones, snapshot, machine_version, status, waiting)
+      select ${runId}, id, namespace, layer, name, 'sql', 'manual', published_version, '{}', '[]', '{}', 1, 'pending', false
+      from pipeline where id = ${id}`
+    return runId
+  }
+
+  test('becomes the namespace’s owner’s with the namespace, rather than read what is nobody’s', async () => {
+    const { sql } = pro.parts
+    const space = await pro.newNamespace('mallory')
+    const [inside, nobodys, others] = [
+      await pro.newPipeline('key', space.name),
+      await pro.newPipeline('key'),
+      await pro.newPipeline('root', space.name),
+    ]
+    const zone = { namespace: space.name, name: pro.freshName('z') }
+    expect(await pro.statusOf('key', 'POST', '/landing-zones', zone)).toBe(201)
+    const runId = await requested(inside)
+    const sight = makeCodeSight({ sql, enforcement: pro.enforcement, admins: [] })
+    const seesNobodys = async () => (await sight.ofRun(runId)).pipelines.includes(nobodys.id)
+    expect(await seesNobodys()).toBe(false)
+    expect(await pro.statusOf('mallory', 'DELETE', `/namespaces/${space.name}`)).toBe(204)
+    expect(await seesNobodys()).toBe(false)
+    const ownerOf = async (path: string) => (await pro.call('root', 'GET', path)).body.owner
+    expect(await ownerOf(inside.path)).toBe('mallory')
+    expect(await ownerOf(`/landing-zones/${space.name}/${zone.name}`)).toBe('mallory')
+    expect(await ownerOf(others.path)).toBe('root')
+    expect(await ownerOf(nobodys.path)).toBeNull()
+  })
+
+  test('sees no more than who handed it over, until its new owner has published it', async () => {
+    const { sql } = pro.parts
+    const [trap, victims, own] = [
+      await pro.newPipeline('mallory'),
+      await pro.newPipeline('victim'),
+      await pro.newPipeline('mallory'),
+    ]
+    await pro.share('mallory', 'eve', trap, 'write')
+    const sight = makeCodeSight({ sql, enforcement: pro.enforcement, admins: [] })
+    const seen = async (runId?: string) => {
+      const { pipelines } = await sight.ofRun(runId ?? (await requested(trap)))
+      return [trap, victims, own].map(({ id }) => pipelines.includes(id))
+    }
+    expect(await seen()).toEqual([true, false, true])
+    const early: string[] = []
+    for (const hand of [
+      () =>
+        pro.call('mallory', 'POST', '/sharing/transfer', {
+          resource_type: 'pipeline',
+          resource_id: trap.id,
+          to_user_id: 'victim',
+        }),
+      () => pro.call('mallory', 'PUT', trap.path, { owner: 'victim' }),
+    ]) {
+      early.push(await requested(trap))
+      expect((await hand()).status).toBe(200)
+      expect(await seen()).toEqual([true, false, false])
+      early.push(await requested(trap))
+      expect(await pro.statusOf('eve', 'POST', `${trap.path}/publish`, {})).toBe(200)
+      expect(await seen()).toEqual([true, false, false])
+      early.push(await requested(trap))
+      expect(await pro.statusOf('victim', 'POST', `${trap.path}/publish`, {})).toBe(200)
+      expect(await seen()).toEqual([true, true, false])
+      // What was requested before is code that nobody has vouched for: of whoever may have written it, all must see it.
+      for (const runId of early) expect(await seen(runId)).toEqual([true, false, false])
+      const vouchedFor = await requested(trap)
+      // Nor is it vouched for by what the owner publishes later, which leaves what they have published before as it is.
+      expect(await pro.statusOf('victim', 'POST', `${trap.path}/publish`, {})).toBe(200)
+      for (const runId of early) expect(await seen(runId)).toEqual([true, false, false])
+      expect(await seen(vouchedFor)).toEqual([true, true, false])
+      expect(await pro.statusOf('root', 'PUT', trap.path, { owner: 'mallory' })).toBe(200)
+      expect(await seen()).toEqual([true, false, true])
+      expect(await seen(vouchedFor)).toEqual([true, false, false])
+    }
+    const runId = await requested(trap)
+    // Nobody's code sees what is nobody's, of which its last owner saw nothing.
+    const nobodys = await pro.newPipeline('key')
+    expect(await pro.statusOf('mallory', 'PUT', trap.path, { owner: null })).toBe(200)
+    expect((await sight.ofRun(runId)).pipelines).not.toContain(nobodys.id)
+  })
+
+  test.each(['transfer', 'owner'])(
+    'is vouched for by an administrator who hands it over (%s) as it is published: what was requested of older code is not',
+    async (way) => {
+      const { sql } = pro.parts
+      const [trap, victims] = [await pro.newPipeline('mallory'), await pro.newPipeline('victim')]
+      const sight = makeCodeSight({ sql, enforcement: pro.enforcement, admins: [] })
+      const sees = async (runId: string) => (await sight.ofRun(runId)).pipelines.includes(victims.id)
+      const handOver = (to: string) =>
+        way === 'owner'
+          ? pro.call('root', 'PUT', trap.path, { owner: to })
+          : pro.call('root', 'POST', '/sharing/transfer', {
+              resource_type: 'pipeline',
+              resource_id: trap.id,
+              to_user_id: to,
+            })
+      const publish = () => pro.call('mallory', 'POST', `${trap.path}/publish`, {})
+      const ofDraft = await requested(trap)
+      expect((await publish()).status).toBe(200)
+      const ofFirst = await requested(trap)
+      expect((await publish()).status).toBe(200)
+      const ofSecond = await requested(trap)
+      expect((await handOver('victim')).status).toBe(200)
+      expect(await Promise.all([ofDraft, ofFirst, ofSecond].map(sees))).toEqual([false, false, true])
+      expect(await sees(await requested(trap))).toBe(true)
+    },
+  )
+
+  test('of a draft that was never published is vouched for by nobody who hands it over', async () => {
+    const { sql } = pro.parts
+    const [trap, victims] = [await pro.newPipeline('mallory'), await pro.newPipeline('victim')]
+    const sight = makeCodeSight({ sql, enforcement: pro.enforcement, admins: [] })
+    const sees = async () => (await sight.ofRun(await requested(trap))).pipelines.includes(victims.id)
+    expect(await pro.statusOf('root', 'PUT', trap.path, { owner: 'victim' })).toBe(200)
+    expect(await sees()).toBe(false)
+    expect(await pro.statusOf('victim', 'POST', `${trap.path}/publish`, {})).toBe(200)
+    expect(await sees()).toBe(true)
+  })
+})

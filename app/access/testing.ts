@@ -1,0 +1,94 @@
+// For slice tests: the Pro edition's things and who may do what with them, over HTTP. A token is the name of its user, `root`
+// is an administrator, and `key` calls with an API key.
+import { expect } from 'bun:test'
+import type { User } from '../auth/access-tokens.ts'
+import { systemClock } from '../clock.ts'
+import { fileRoutes } from '../files/routes.ts'
+import { makeFileService } from '../files/service.ts'
+import { landingZoneRoutes } from '../landing-zones/routes.ts'
+import { makeLandingZoneService } from '../landing-zones/service.ts'
+import { namespaceRoutes } from '../namespaces/routes.ts'
+import { pipelineRoutes } from '../pipelines/routes.ts'
+import { openParts } from '../pipelines/test-parts.ts'
+import { sharingRoutes } from '../sharing/routes.ts'
+import { makeSharingService } from '../sharing/service.ts'
+import { requestTo, testApp } from '../test-app.ts'
+import { makeEnforcement } from './enforcement.ts'
+import { fileWriting } from './guard.ts'
+import { makeResources } from './resources.ts'
+import { makeSharing } from './sharing.ts'
+
+const KEY = 'a-key-of-a-machine'
+export const identityOf = (name: string): User => ({
+  kind: 'user',
+  userId: name,
+  name,
+  roles: name === 'root' ? ['admin'] : [],
+})
+
+export type ProEdition = Awaited<ReturnType<typeof openPro>>
+
+export async function openPro() {
+  const parts = await openParts()
+  const { sql, objects, deps } = parts
+  const enforcement = makeEnforcement({ sql })
+  const resources = makeResources({ sql, objects })
+  const sharing = makeSharingService({ resources, sharing: makeSharing({ sql, newId: deps.newId }) })
+  const app = testApp({
+    config: { edition: 'pro', apiKey: KEY },
+    plugins: {
+      auth: { tokens: { verify: identityOf }, authorize: () => true },
+      describe: async () => ({}),
+    },
+    ownership: { resources, enforcement },
+    api: [
+      namespaceRoutes(parts.namespaces),
+      pipelineRoutes(parts.pipelines()),
+      landingZoneRoutes(makeLandingZoneService({ ...deps, clock: systemClock })),
+      fileRoutes(makeFileService({ sql, objects, fileWritten: async () => {} }), fileWriting(resources)),
+      sharingRoutes(sharing),
+    ],
+  })
+
+  async function call(user: string, method: string, path: string, body?: object) {
+    const credential: Record<string, string> =
+      user === 'key' ? { 'x-api-key': KEY } : { authorization: `Bearer ${user}` }
+    const response = await requestTo(app, method, `/api/v1${path}`, body, credential)
+    const text = await response.text()
+    return { status: response.status, body: text === '' ? null : JSON.parse(text) }
+  }
+
+  let made = 0
+  const freshName = (prefix: string) => `${prefix}${++made}`
+
+  return {
+    parts,
+    enforcement,
+    call,
+    freshName,
+    statusOf: async (...asked: Parameters<typeof call>) => (await call(...asked)).status,
+    async newPipeline(owner: string, namespace = 'default') {
+      const name = freshName('p')
+      const { status, body } = await call(owner, 'POST', '/pipelines', { namespace, layer: 'silver', name })
+      expect([status, body]).toEqual([
+        201,
+        expect.objectContaining({ owner: owner === 'key' ? null : owner }),
+      ])
+      return { id: String(body.id), name, path: `/pipelines/${namespace}/silver/${name}` }
+    },
+    async newNamespace(owner: string) {
+      const name = freshName('space-')
+      const { body } = await call(owner, 'POST', '/namespaces', { name })
+      expect(body).toMatchObject({ name, owner })
+      return { name, id: String(body.id), type: 'namespace' }
+    },
+    share: (by: string, to: string, resource: { type?: string; id: string }, permission = 'read') =>
+      call(by, 'POST', '/sharing', {
+        grantee_id: to,
+        resource_type: resource.type ?? 'pipeline',
+        resource_id: resource.id,
+        permission,
+      }),
+    close: () => parts.close(),
+  }
+}
