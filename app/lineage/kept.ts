@@ -1,6 +1,6 @@
 /** What marks stand for, of those that were used last. */
 export interface Kept<Meaning> {
-  /** By the ids that these marks begin with: kept, or what `ask` says of the ids of the others, if they still exist. */
+  /** By mark: what is kept of these, and of the others what `ask` says of their ids, if they still exist, by its own marks. */
   of(marks: readonly string[], ask: Ask<Meaning>): Promise<Map<string, Meaning>>
 }
 
@@ -12,16 +12,16 @@ export const idIn = (mark: string) => mark.slice(0, ID_LENGTH)
 export const afterId = (mark: string) => mark.slice(ID_LENGTH + 1)
 
 export function makeKept<Meaning>(limit: number): Kept<Meaning> {
-  const kept = new Map<string, Meaning>()
+  const kept = new Map<string, { meaning: Meaning; lastUse: number }>()
+  let uses = 0
 
-  function keep(mark: string, meaning: Meaning) {
-    // The one used last is at the end.
-    kept.delete(mark)
-    kept.set(mark, meaning)
-    for (const oldest of kept.keys()) {
-      if (kept.size <= limit) return
-      kept.delete(oldest)
-    }
+  /** Which were used first is looked for when there are too many: to keep all in order would cost more than to find them. */
+  function forgetOldest() {
+    const surplus = kept.size - limit
+    if (surplus <= 0) return
+    const lastUses = Float64Array.from(kept.values(), ({ lastUse }) => lastUse).sort()
+    const first = lastUses[surplus] ?? Number.POSITIVE_INFINITY
+    for (const [mark, { lastUse }] of kept) if (lastUse < first) kept.delete(mark)
   }
 
   return {
@@ -29,18 +29,19 @@ export function makeKept<Meaning>(limit: number): Kept<Meaning> {
       const found = new Map<string, Meaning>()
       const unknown: string[] = []
       for (const mark of marks) {
-        const meaning = kept.get(mark)
-        if (meaning === undefined) unknown.push(idIn(mark))
+        const known = kept.get(mark)
+        if (known === undefined) unknown.push(idIn(mark))
         else {
-          found.set(idIn(mark), meaning)
-          keep(mark, meaning)
+          known.lastUse = ++uses
+          found.set(mark, known.meaning)
         }
       }
       if (unknown.length === 0) return found
       for (const { mark, meaning, isFinal } of await ask(unknown)) {
-        found.set(idIn(mark), meaning)
-        if (isFinal) keep(mark, meaning)
+        found.set(mark, meaning)
+        if (isFinal) kept.set(mark, { meaning, lastUse: ++uses })
       }
+      forgetOldest()
       return found
     },
   }

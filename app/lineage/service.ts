@@ -87,7 +87,7 @@ export function makeLineageService({ sql, log, references }: LineageDeps) {
       kept.pipelines.of(wanted.pipelines, async (ids) =>
         (await pipelinesOf(sql, ids)).map(({ mark, ...source }) => ({
           mark,
-          meaning: { ...source, place: `${source.namespace} ${source.layer} ${source.name}` },
+          meaning: placed(source),
           isFinal: true,
         })),
       ),
@@ -151,14 +151,27 @@ const NOTHING: Named = { tables: [], zones: [] }
 /** What is shown of a pipeline's latest run. */
 type RunParts = Pick<PipelineNode, 'latest_run' | 'quality'> & Pick<Run, 'pipelineId'>
 
-/** By its place pipelines are in order. */
-type Placed = PipelineSource & { place: string }
+/** Written once for each state: five thousand of them are in every graph. */
+interface Placed extends PipelineSource {
+  /** By it pipelines are in order. */
+  place: string
+  nodeId: string
+  /** Of the table it makes. */
+  table: string
+}
+
+const placed = (source: PipelineSource): Placed => ({
+  ...source,
+  place: `${source.namespace} ${source.layer} ${source.name}`,
+  nodeId: `pipeline:${tableKey(source)}`,
+  table: tableKey(source),
+})
 
 interface Known {
   marks: Marks
   /** By namespace, layer and name. */
-  pipelines: PipelineSource[]
-  /** By their ids. */
+  pipelines: Placed[]
+  /** By their marks. */
   runs: Map<string, RunParts>
   /** Of main, by their keys. Null: what it held has been removed meanwhile. */
   tables: Map<string, Stats | null>
@@ -185,39 +198,40 @@ interface Parts extends Pick<Known, 'pipelines' | 'tables'> {
 function graphOf({ pipelines, reads, runs, tables, zones }: Parts): LineageGraph {
   const tableNodes = new Map<string, TableNode>()
   const zoneNodes = new Map<string, ZoneNode>()
-  for (const [key, stats] of [...tables].sort(byKey))
-    tableNodes.set(`table:${key}`, tableNode(tableNamed(key), stats))
-  for (const [key, fileCount] of [...zones].sort(byKey))
-    zoneNodes.set(`landing:${key}`, zoneNode(key, fileCount))
+  for (const [key, stats] of [...tables].sort(byKey)) tableNodes.set(key, tableNode(key, stats))
+  for (const [key, fileCount] of [...zones].sort(byKey)) zoneNodes.set(key, zoneNode(key, fileCount))
+  const tableId = (key: string) => nodeIn(tableNodes, key, () => tableNode(key, null)).id
+  const zoneId = (key: string) => nodeIn(zoneNodes, key, () => zoneNode(key, 0)).id
   const pipelineNodes: PipelineNode[] = []
   const edges: Edge[] = []
   pipelines.forEach((pipeline, index) => {
-    const node = pipelineNode(pipeline, runs.get(pipeline.pipelineId))
-    pipelineNodes.push(node)
-    const made = `table:${tableKey(pipeline)}`
-    if (!tableNodes.has(made)) tableNodes.set(made, tableNode(pipeline, null))
-    for (const table of reads[index]?.tables ?? []) {
-      const source = `table:${table}`
-      if (!tableNodes.has(source)) tableNodes.set(source, tableNode(tableNamed(table), null))
-      edges.push({ source, target: node.id, type: 'ref' })
-    }
-    for (const zone of reads[index]?.zones ?? []) {
-      const source = `landing:${zone}`
-      if (!zoneNodes.has(source)) zoneNodes.set(source, zoneNode(zone, 0))
-      edges.push({ source, target: node.id, type: 'landing_input' })
-    }
-    edges.push({ source: node.id, target: made, type: 'produces' })
+    const { nodeId: target } = pipeline
+    pipelineNodes.push(pipelineNode(pipeline, runs.get(pipeline.pipelineId)))
+    const made = tableId(pipeline.table)
+    for (const table of reads[index]?.tables ?? [])
+      edges.push({ source: tableId(table), target, type: 'ref' })
+    for (const zone of reads[index]?.zones ?? [])
+      edges.push({ source: zoneId(zone), target, type: 'landing_input' })
+    edges.push({ source: target, target: made, type: 'produces' })
   })
   return { nodes: [...pipelineNodes, ...tableNodes.values(), ...zoneNodes.values()], edges }
+}
+
+function nodeIn<Node>(nodes: Map<string, Node>, key: string, make: () => Node): Node {
+  const known = nodes.get(key)
+  if (known !== undefined) return known
+  const made = make()
+  nodes.set(key, made)
+  return made
 }
 
 const byKey = ([a]: [string, unknown], [b]: [string, unknown]) => (a < b ? -1 : 1)
 
 const pipelineNode = (
-  { namespace, layer, name }: PipelineSource,
+  { nodeId, namespace, layer, name }: Placed,
   run: RunParts | undefined,
 ): PipelineNode => ({
-  id: `pipeline:${namespace}.${layer}.${name}`,
+  id: nodeId,
   type: 'pipeline',
   namespace,
   layer,
@@ -240,12 +254,10 @@ const runParts = ({ pipelineId, id, status, startedAt, durationMs, total, ...res
 const hasEnded = ({ latest_run }: RunParts) =>
   latest_run !== null && latest_run.status !== 'pending' && latest_run.status !== 'running'
 
-const tableNode = ({ namespace, layer, name }: TableName, stats: Stats | null): TableNode => ({
-  id: `table:${namespace}.${layer}.${name}`,
+const tableNode = (key: string, stats: Stats | null): TableNode => ({
+  id: `table:${key}`,
   type: 'table',
-  namespace,
-  layer,
-  name,
+  ...tableNamed(key),
   table_stats: stats && { row_count: Number(stats.rowCount), size_bytes: Number(stats.sizeBytes) },
 })
 
