@@ -3,8 +3,8 @@
  * from the engine's own tree of the text.
  */
 import type { DuckDBConnection } from '@duckdb/node-api'
-import { isObject, type Json, type JsonObject, parse, treeOn } from './parser.ts'
-import { foldName, StatementRefused, textOf } from './statement.ts'
+import { foldName, isObject, type Json, type JsonObject, parse, treeOn } from './parser.ts'
+import { StatementRefused, textOf } from './statement.ts'
 
 /**
  * Functions that change the engine, write files (a log), call what addresses point to, or plan another SQL text, which

@@ -55,6 +55,9 @@ export async function parse(tree: SyntaxTree, sql: string): Promise<JsonObject[]
   throw new EngineError('syntax', `Parser Error: ${String(answer.error_message)}${place}`, line)
 }
 
+/** As the engine compares names: letters beyond ASCII, like the sign of Kelvin, are themselves alone. */
+export const foldName = (name: string): string => name.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
+
 /** Numbers too large for a DOUBLE, such as 1e400, stand in the engine's tree as words that JSON does not have. */
 const NO_JSON = /"(?:[^"\\]|\\.)*"|-?\b(?:Infinity|NaN)\b/g
 const NO_JSON_WORD = /Infinity|NaN/

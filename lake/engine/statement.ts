@@ -3,7 +3,8 @@
  * that reads, only tables it is told of, and only functions that compute; the locked instance is the second wall.
  */
 import { EngineError } from './error.ts'
-import { isObject, type Json, type JsonObject, parse, type SyntaxTree } from './parser.ts'
+import { foldName, isObject, type Json, type JsonObject, parse, type SyntaxTree } from './parser.ts'
+import { rowsOf } from './rows-of.ts'
 
 /** A table as written; parts that were not written are empty. */
 export interface TableReference {
@@ -22,6 +23,8 @@ export interface ReadStatement {
   listsTables: boolean
   /** It decides what random numbers come next. */
   setsSeed: boolean
+  /** The table whose rows, or some of them, are all that it gives; null: it may give any number. */
+  rowsOf: TableReference | null
 }
 
 /** A statement that parses and may not run. */
@@ -100,11 +103,13 @@ export async function readStatement(
   if (statement === undefined) throw new StatementRefused(`there is no statement: ${ALLOWED}`)
   if (parsed.length > 1) throw new StatementRefused(`there are ${parsed.length} statements: ${ALLOWED}`)
   const found = readTree(statement)
+  const source = explain === undefined ? rowsOf(statement) : null
   for (const table of found.tables)
     if (rules.isTable?.(table) === false) throw new StatementRefused(`there is no table ${nameOf(table)}`)
   return {
     ...found,
     kind: explain === undefined ? 'select' : 'explain',
+    rowsOf: source === null ? null : referenceOf(source),
     sql: explain === undefined ? sql : `${explain.prefix} ${body}`,
   }
 }
@@ -131,9 +136,6 @@ const isInScope = (scope: Scope, name: string): boolean => {
   for (let at = scope; at !== undefined; at = at.outer) if (at.name === foldName(name)) return true
   return false
 }
-
-/** As the engine compares names: letters beyond ASCII, like the sign of Kelvin, are themselves alone. */
-export const foldName = (name: string): string => name.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
 
 /** Where a tree names what it reads from. */
 const FROM_KEYS = ['from_table', 'left', 'right', 'source'] as const

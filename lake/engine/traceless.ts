@@ -4,8 +4,8 @@
  */
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { EngineError } from './error.ts'
-import { treeOn } from './parser.ts'
-import { foldName, readStatement, StatementRefused, type TableReference } from './statement.ts'
+import { foldName, treeOn } from './parser.ts'
+import { readStatement, StatementRefused, type TableReference } from './statement.ts'
 
 export interface TableName {
   schema: string

@@ -11,7 +11,7 @@ const answerOf = (text: string | Uint8Array, rows: number) => ({
   rows,
   truncated: false,
 })
-const statement = { sql: '', kind: 'select', tables: [], listsTables: false, setsSeed: false }
+const statement = { sql: '', kind: 'select', tables: [], listsTables: false, setsSeed: false, rowsOf: null }
 const isBelieved = (answer: unknown) => {
   const believed = isAnswerOf('run', answer)
   expect(isAnswerOf('ask', { statement, rows: answer })).toBe(believed)

@@ -14,8 +14,8 @@ export type EngineRequest =
   | { kind: 'check'; sql: string }
   /** Runs a statement that has been checked, with tables defined and dropped before it. */
   | ({ kind: 'run' } & Run)
-  /** Checks a text and, where it reads no tables but these, runs it at once. */
-  | ({ kind: 'ask'; sql: string; among: readonly string[] } & Pick<
+  /** Checks a text and, where it reads no tables but `among`, runs it at once; those in `short` have no more rows than its limit. */
+  | ({ kind: 'ask'; sql: string; among: readonly string[]; short: readonly string[] } & Pick<
       Run,
       'catalog' | 'define' | 'rowsLimit' | 'bytesLimit' | 'jsonBytesMax'
     >)
@@ -32,6 +32,8 @@ export interface Run {
   /** Of those that earlier queries have used, none but these may be there; null: any. */
   places: readonly Place[] | null
   rowsLimit: number
+  /** It has no more rows than that by itself. */
+  isShort: boolean
   bytesLimit: number
   /** What of an answer's size may be JSON; 0: nothing. */
   jsonBytesMax: number
@@ -62,6 +64,7 @@ const Checked = Type.Object({
   tables: Type.Array(TableReference),
   listsTables: Type.Boolean(),
   setsSeed: Type.Boolean(),
+  rowsOf: Type.Union([TableReference, Type.Null()]),
 })
 const ResultColumn = Type.Object({ name: Type.String(), type: Type.String() })
 const JsonRows = Type.Object({

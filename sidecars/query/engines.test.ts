@@ -48,6 +48,7 @@ const askOf = (lease: EngineLease, define: readonly DefinedTable[] = []) =>
       drop: [],
       places: null,
       rowsLimit: 1,
+      isShort: false,
       jsonBytesMax: 0,
       bytesLimit: MIB,
     },

@@ -49,6 +49,7 @@ export interface EngineLease {
     query: Pick<Run, 'catalog' | 'rowsLimit' | 'bytesLimit' | 'jsonBytesMax'> & {
       sql: string
       among: readonly string[]
+      short: readonly string[]
       define: readonly DefinedTable[]
     },
     signal: AbortSignal,

@@ -79,6 +79,7 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
       {
         sql: text,
         among: expected.map(({ key }) => key),
+        short: expected.filter(({ table }) => table.row_count <= rowsLimit).map(({ key }) => key),
         catalog: named.some((table) => table.namespace === namespace) ? catalogOf(namespace) : null,
         define,
         rowsLimit,
@@ -144,6 +145,7 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
           drop: listed.drop,
           places: seen === null ? null : placesOf(tables),
           rowsLimit,
+          isShort: isShort(statement, { tables, namespace, rowsLimit }),
           ...sizesOf(jsonIfSmall),
         },
         signal,
@@ -177,6 +179,16 @@ function tableAmong(tables: Tables, reference: TableReference, namespace: string
   const table = name && tables.get(tableKey(name))
   if (!table) throw new NoSuchTable(reference, namespace)
   return table
+}
+
+/** Whether a statement has no more rows than the limit by itself, since its table has not. */
+function isShort(
+  { rowsOf }: Statement,
+  { tables, namespace, rowsLimit }: { tables: Tables; namespace: string; rowsLimit: number },
+): boolean {
+  const name = rowsOf && tableOf(rowsOf, namespace)
+  const table = name && tables.get(tableKey(name))
+  return table ? table.row_count <= rowsLimit : false
 }
 
 function tablesAmong(all: Tables, seen: ReadonlySet<string>): Tables {

@@ -73,13 +73,14 @@ export class QueryEngine {
   }
 
   /** Runs a text at once, where it names no table that is not expected. */
-  async ask({ sql, among, catalog, ...rest }: Ask): Promise<AnswerOf<'ask'>> {
+  async ask({ sql, among, short, catalog, ...rest }: Ask): Promise<AnswerOf<'ask'>> {
     const statement = await this.check(sql)
     const expected = new Set(among)
     const isExpected = statement.tables.every((table) => expected.has(writtenKey(table)))
     if (statement.listsTables || !isExpected) return { statement, rows: null }
     const usesCatalog = statement.tables.some((table) => table.catalog === '')
-    const run = { ...rest, statement, catalog: usesCatalog ? catalog : null, drop: [], places: null }
+    const isShort = statement.rowsOf !== null && short.includes(writtenKey(statement.rowsOf))
+    const run = { ...rest, statement, isShort, catalog: usesCatalog ? catalog : null, drop: [], places: null }
     return { statement, rows: await this.run(run) }
   }
 
@@ -132,10 +133,10 @@ export class QueryEngine {
    */
   async #answer(
     statement: Run['statement'],
-    { jsonBytesMax, ...size }: Pick<Run, 'rowsLimit' | 'bytesLimit' | 'jsonBytesMax'>,
+    { jsonBytesMax, isShort, ...size }: Pick<Run, 'rowsLimit' | 'isShort' | 'bytesLimit' | 'jsonBytesMax'>,
   ): Promise<AnswerOf<'run'>> {
-    // One row more tells whether there are more.
-    const sql = limited(statement, size.rowsLimit + 1)
+    // One row more tells whether there are more. Where there are not, LIMIT would have its rows sought by a join.
+    const sql = isShort ? statement.sql : limited(statement, size.rowsLimit + 1)
     try {
       if (size.rowsLimit < CHUNK_ROWS) {
         const result = await this.#engine.run(sql)
@@ -151,7 +152,7 @@ export class QueryEngine {
         }),
       )
     } catch (error) {
-      throw withOwnLines(error, statement)
+      throw isShort ? error : withOwnLines(error, statement)
     }
   }
 

@@ -139,6 +139,23 @@ describe('statements that only look', () => {
 })
 
 describe('rows', () => {
+  test('of a table that has no more than the limit are all there; of one that has grown, and of what makes more of each, the first', async () => {
+    const answered = async (sql: string) => {
+      const { rows, truncated } = await queries.query(sql, { limit: 2 })
+      return [rows.length, truncated]
+    }
+    const all = 'FROM gold.grows'
+    await queries.table('default.gold.grows', 'SELECT range AS id FROM range(2)')
+    expect([await answered(all), await answered(all)]).toEqual(Array(2).fill([2, false]))
+    const twice = 'SELECT unnest([id, id]) AS id FROM gold.grows'
+    expect([await answered(twice), await answered(twice)]).toEqual(Array(2).fill([2, true]))
+    await queries.table('default.gold.grows', 'SELECT range AS id FROM range(3)')
+    expect([await answered(all), await answered(`${all} WHERE id > 0`)]).toEqual([
+      [2, true],
+      [2, false],
+    ])
+  })
+
   test('are limited, and there being more is told', async () => {
     const flights = 'SELECT id FROM bronze.flights ORDER BY id'
     expect(await queries.query(flights, { limit: 2 })).toMatchObject({
