@@ -83,6 +83,7 @@ const FILTERS: Record<string, RunFilter> = {
   'a pipeline, deleted ones of the name too': { namespace: 'default', layer: 'gold', pipeline: 'p1' },
   'a name in any namespace': { pipeline: 'p2', status: 'success' },
   'a time': { from: new Date('2026-01-01T01:00Z'), to: new Date('2026-01-01T06:59Z') },
+  'all since the last minute there is': { from: new Date('9999-12-31T23:59Z') },
   'all since some time': { from: new Date('2026-01-01T01:20Z') },
   'all until some time': { to: new Date('2026-01-01T05:00Z') },
   'some minutes': { from: new Date('2026-01-01T01:20Z'), to: new Date('2026-01-01T01:50Z') },
