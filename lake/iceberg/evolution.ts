@@ -61,7 +61,8 @@ export function schemaForReplace(columns: readonly Column[], previous?: Previous
 
 /**
  * The schema of a table that gets more rows: new columns are added, columns missing from the new rows stay (and are
- * null), and a type is widened where Iceberg allows it (int -> long, float -> double, decimal precision).
+ * null), and a type is widened where Iceberg allows it (int -> long, float -> double, decimal precision). New rows of a
+ * narrower type take the table's.
  * @throws UnsupportedColumn, IncompatibleColumn
  */
 export function schemaForAppend(columns: readonly Column[], current: PreviousSchema): NextSchema {
@@ -192,10 +193,9 @@ function appendedFields(
 function appendedType(stored: DuckType, current: IcebergType, column: string, nextId: NextId): IcebergType {
   if (typeof current === 'string') {
     if (stored.kind !== 'scalar' && stored.kind !== 'decimal') throw incompatible(column, current, stored)
-    const incoming = primitiveOf(stored)
-    if (isPromotable(incoming, current)) return current
-    if (isPromotable(current, incoming)) return incoming
-    throw incompatible(column, current, stored)
+    const type = together(current, primitiveOf(stored))
+    if (type === null) throw incompatible(column, current, stored)
+    return type
   }
   if (current.type === 'struct' && stored.kind === 'struct') {
     return { type: 'struct', fields: appendedFields(stored.fields, current.fields, column, nextId) }
@@ -215,6 +215,33 @@ function appendedType(stored: DuckType, current: IcebergType, column: string, ne
 
 const incompatible = (column: string, current: IcebergType, stored: DuckType) =>
   new IncompatibleColumn(column, duckText(toDuckDb(current)), duckText(stored))
+
+/**
+ * The type of a column that holds its own values and new ones, each exactly: the new ones are cast as they are written, what is
+ * in files already has to be promotable. Null: there is none.
+ */
+function together(current: string, incoming: string): string | null {
+  if (isPromotable(incoming, current)) return current
+  if (isPromotable(current, incoming)) return incoming
+  const digits = digitsOf(incoming)
+  if (current === 'timestamp' && incoming === 'date') return current
+  if (current === 'double' && digits && digits.precision <= DOUBLE_DIGITS) return current
+  const decimal = decimalOf(current)
+  if (!decimal || !digits || digits.scale > decimal.scale) return null
+  const precision = Math.max(decimal.precision, digits.precision - digits.scale + decimal.scale)
+  return precision > DECIMAL_DIGITS ? null : `decimal(${precision}, ${decimal.scale})`
+}
+
+/** So many digits of a decimal number come back from a double as they were. */
+const DOUBLE_DIGITS = 15
+const DECIMAL_DIGITS = 38
+
+/** What a decimal has to have room for. */
+function digitsOf(type: string): { precision: number; scale: number } | undefined {
+  if (type === 'int') return { precision: 10, scale: 0 }
+  if (type === 'long') return { precision: 19, scale: 0 }
+  return decimalOf(type)
+}
 
 /** Whether every value of `from` is a value of `to` for every reader of the format. */
 function isPromotable(from: string, to: string): boolean {

@@ -41,6 +41,23 @@ test.each(['append_only', 'incremental', 'scd2'])(
   },
 )
 
+test('rows of narrower types are found by their keys, and written in the types of the table', async () => {
+  const table: TableName = { namespace: 'default', layer: 'silver', name: 'narrower' }
+  const config = 'merge_strategy: incremental\nunique_key: [price, moment]'
+  const run1 = `select 10.20::decimal(4,2) as price, timestamp '2026-01-01' as moment, 0.5::double as rate, 1 as n
+    union all select 99.99, timestamp '2026-01-01 00:00:01', 1, 2`
+  expect(await run(table, run1, config)).toMatchObject({ error: '', rowsWritten: 2n })
+  const run2 = "select 10.2 as price, date '2026-01-01' as moment, 12.5 as rate, 3 as n"
+  expect(await run(table, run2, config)).toMatchObject({ error: '', rowsWritten: 1n })
+  const run3 = "select 12345 as price, date '2026-01-02' as moment, 2 as rate, 4 as n"
+  expect(await run(table, run3, config)).toMatchObject({ error: '', rowsWritten: 1n })
+  const seen = `select error(string_agg(concat_ws(' ', price, moment, rate, n), ', ' order by n) || ' ' || any_value(typeof(price)))::decimal(4,2) as price, timestamp '2026-01-01' as moment
+    from {{ this }}`
+  expect((await run(table, seen, config)).error).toContain(
+    '99.99 2026-01-01 00:00:01 1.0 2, 10.20 2026-01-01 00:00:00 12.5 3, 12345.00 2026-01-02 00:00:00 2.0 4 DECIMAL(12,2)',
+  )
+})
+
 test('an attempt is not done before all that it would merge is on the disk, nor when some of it cannot be', async () => {
   const metadata = newTable({
     uuid: crypto.randomUUID(),
