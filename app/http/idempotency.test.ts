@@ -87,6 +87,20 @@ describe('a key', () => {
       })
   })
 
+  test('that a rival was answered under is answered the same, though what it asks for is gone by then', async () => {
+    const key = newKey()
+    const rivals: object[] = []
+    const late = await answerOnce(opened.sql, key, {
+      ...leave('late'),
+      prepare: async () => {
+        rivals.push({ ...(await answerOnce(opened.sql, key, leave('late'))) })
+        throw new Error('it is gone')
+      },
+    })
+    expect(late).toEqual({ ...rivals[0], isRepeat: true } as never)
+    expect(await leftBy('late')).toHaveLength(1)
+  })
+
   test('of a refused request is free again', async () => {
     const key = newKey()
     const refuse = { prepare: async () => null, perform: async () => null }

@@ -7,6 +7,7 @@ import type { RunId } from '../ids.ts'
 import { lockTriggers } from '../triggers/moves.ts'
 import { lockRuns, moveRun, saveRuns } from './moves.ts'
 import { startWaiting } from './start.ts'
+import { failStuckRuns } from './stuck.ts'
 
 let database: TestDatabase
 let opened: Database
@@ -58,6 +59,21 @@ test('a run of a newer program is left alone', async () => {
   await opened.sql`update run set machine_version = ${RUN_MACHINE_VERSION + 1} where id = ${id}`
   expect(await opened.sql.begin(cancel(id))).toBe(false)
   expect(await opened.sql`select status from run where id = ${id}`).toEqual([{ status: 'pending' }] as never)
+})
+
+test('a run of a newer program is left alone when it is stuck, and keeps no other from being failed', async () => {
+  const [newer, own] = [await requested('newer-stuck'), await requested('own-stuck')]
+  const executing = {
+    value: { running: 'executing' },
+    context: { attempt: 1, lostRunners: 0, conflicts: 0, retries: 0 },
+  }
+  await opened.sql`
+    update run set snapshot = ${opened.sql.json({ ...executing, status: 'active' })}, status = 'running', phase = 'executing',
+      attempt = 1, waiting = false, started_at = clock_timestamp() - interval '2 hours',
+      machine_version = ${RUN_MACHINE_VERSION}::int + (id = ${newer})::int
+    where id in (${newer}, ${own})`
+  const failed = await opened.sql.begin((tx) => failStuckRuns(tx, { timeoutMinutes: 60, limit: 1 }))
+  expect(failed.ids).toEqual([own])
 })
 
 test('columns that a newer program adds meanwhile are nothing to transactions of this one', async () => {
