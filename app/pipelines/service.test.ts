@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { renderTemplate } from '../../lake/pipeline/template.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { bytes, openParts, type Parts, refusal } from './test-parts.ts'
 
@@ -62,6 +63,21 @@ describe('create', () => {
     expect((await parts.objects.text(`${prefix}pipeline.sql`))?.text).toBe(
       'select 1 as "id", 1 as """day"""\n',
     )
+  })
+
+  test('with a key that looks like a template has a source that says it as it is', async () => {
+    const { prefix } = await created({ unique_key: '{{ a }}, {% b, {{# c' })
+    const source = (await parts.objects.text(`${prefix}pipeline.sql`))?.text ?? ''
+    const nothing = { ref: () => '', landingZone: () => '' }
+    const variables = { strategy: 'incremental', this: '', runStartedAt: '', watermarkValue: null } as const
+    expect(renderTemplate({ file: 'pipeline.sql', source }, variables, nothing)).toBe(
+      'select 1 as "{{ a }}", 1 as "{% b", 1 as "{{# c"\n',
+    )
+  })
+
+  test('says once which field is wrong', async () => {
+    const body = { namespace: 'default', layer: 'bronze' as const, name: 'refused', unique_key: 'id, ID' }
+    expect((await refusal(parts.pipelines().create(body))).message).toBe('unique_key: names "ID" twice')
   })
 
   test.each([

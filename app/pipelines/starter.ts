@@ -3,7 +3,7 @@ import { splitList } from '../../lake/pipeline/annotations.ts'
 import { parseConfig } from '../../lake/pipeline/config.ts'
 import { NameError, parseTableName, parseZoneName, tableKey } from '../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../lake/pipeline/sql.ts'
-import { invalid } from '../http/errors.ts'
+import { AppError, invalid } from '../http/errors.ts'
 import { sourceFileOf } from './draft-files.ts'
 import type { PipelineType } from './queries.ts'
 import type { PipelineRef } from './ref.ts'
@@ -31,7 +31,8 @@ export function starterFiles(starter: Starter): Record<string, string> {
     ...(uniqueKey.length === 0 ? {} : { unique_key: uniqueKey }),
   })
   const [problem] = parseConfig({ config: { path: 'config.yaml', text: config } }).errors
-  if (problem !== undefined) throw invalid(problem.key, problem.message)
+  // It begins with its key, which is the field.
+  if (problem !== undefined) throw new AppError(400, 'INVALID_ARGUMENT', problem.message)
   return {
     [sourceFileOf(type)]: type === 'python' ? pythonSource(starter) : sqlSource(starter),
     'config.yaml': config,
@@ -61,6 +62,9 @@ export function readerOf(filename: string | undefined): Reader {
 const exampleColumns = (uniqueKey: string[]) =>
   (uniqueKey.length === 0 ? ['id'] : uniqueKey).map((column) => `1 as ${quoteIdentifier(column)}`).join(', ')
 
+/** A template that renders to `sql`, whatever names it holds. */
+const asText = (sql: string) => sql.replaceAll(/\{(?=[{%#])/g, "{{ '{' }}")
+
 function sqlSource({ source, uniqueKey }: Starter): string {
   switch (source.kind) {
     case 'table':
@@ -68,7 +72,7 @@ function sqlSource({ source, uniqueKey }: Starter): string {
     case 'zone':
       return `select *\nfrom ${source.reader}('{{ landing_zone("${source.zone}") }}')\n`
     case 'none':
-      return `select ${exampleColumns(uniqueKey)}\n`
+      return `select ${asText(exampleColumns(uniqueKey))}\n`
   }
 }
 

@@ -123,6 +123,7 @@ describe('what is wrong is named', () => {
     ['description: [a]', 'description: must be text, not ["a"]'],
     ['unique_key: {a: 1}', 'unique_key: must be a list of columns, not {"a":1}'],
     ['unique_key: [a, a]', 'unique_key: names "a" twice'],
+    ['unique_key: [id, ID]', 'unique_key: names "ID" twice'],
     ['unique_key: [1]', 'unique_key: must be the name of a column, not 1'],
     ['scd_valid_to: ""', 'scd_valid_to: must be the name of a column, not ""'],
     ['partition_by: ts', 'partition_by: must be a list of {column, transform}, not "ts"'],

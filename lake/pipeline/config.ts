@@ -352,7 +352,9 @@ function yamlFlow(line: string): unknown {
 function bounded(names: string[]): string[] {
   if (names.length > CONFIG_LIMITS.columns)
     throw new BadValue(`must be at most ${CONFIG_LIMITS.columns} columns`)
-  const repeated = names.find((name, index) => names.indexOf(name) !== index)
+  // Columns are the same whatever the case of their names.
+  const folded = names.map((name) => name.toLowerCase())
+  const repeated = names.find((_, index) => folded.indexOf(folded[index] ?? '') !== index)
   if (repeated !== undefined) throw new BadValue(`names ${shown(repeated)} twice`)
   return names
 }
