@@ -7,7 +7,10 @@ import type { ObjectPage, VersionPage } from '../objects/port.ts'
 export const BATCH_ROWS = 2_500
 /** Pipelines (or tests, or anything that has a boundary of its own) that one statement looks at. */
 export const PAGE = 500
-/** Between two batches others have the database to themselves for this share of the time a batch took. */
+/**
+ * Between two batches others have the database to themselves for this share of the time a batch took. A lower priority of
+ * the reaper's backend was tried instead: on a busy machine it hardly deleted at all, and others waited for it longer.
+ */
 const BREATH_SHARE = 0.5
 const BREATH_MAX_MS = 2_000
 /** A batch that meets somebody's lock is tried again later, so often. */
