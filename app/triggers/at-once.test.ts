@@ -32,14 +32,18 @@ afterAll(async () => {
 const noObjects = {
   async stage(body: AsyncIterable<Uint8Array>) {
     await Array.fromAsync(body)
-    return { size: 1, commit: async () => ({ versionId: '1' }), discard: async () => {} }
+    return {
+      size: 1,
+      commit: async () => ({ versionId: '1' }),
+      discard: async () => {},
+    }
   },
 } as unknown as ObjectStore
 const log = makeLog('test', 'text')
 
 let made = 0
 /** A zone with a pipeline that hears its uploads. */
-async function newZone({ on = session, cooldownSeconds = 0 } = {}) {
+async function newZone({ on = session, cooldownSeconds = 0, odd = newId } = {}) {
   const name = `z${made++}`
   const hints = { evaluator: 0, dispatcher: 0 }
   const zones = makeLandingZoneService({
@@ -49,7 +53,7 @@ async function newZone({ on = session, cooldownSeconds = 0 } = {}) {
     clock: systemClock,
     newId,
     eventRecorded: () => hints.evaluator++,
-    hearAtOnce: makeHearAtOnce({ on, newId, log, nudge: () => hints.dispatcher++ }),
+    hearAtOnce: makeHearAtOnce({ on, newId: odd, log, nudge: () => hints.dispatcher++ }),
     requireNamespace: async () => {},
   })
   const ref = { namespace: 'default', name }
@@ -136,6 +140,73 @@ test('a trigger whose run cannot be stored costs no upload: its event is there f
   }
   expect(await sweep()).toMatchObject({ runs: 1 })
 })
+
+test('whatever our own code makes of a trigger costs no upload: its event is there for the evaluator', async () => {
+  const zone = await newZone({
+    odd: () => {
+      throw new TypeError('not a function')
+    },
+  })
+  const file = await zone.upload('a.csv')
+  expect(await zone.files()).toMatchObject([{ id: file.id }])
+  expect(await runsOf(zone.pipelineId)).toHaveLength(0)
+  expect(zone.hints).toEqual({ evaluator: 1, dispatcher: 0 })
+  expect(await sweep()).toMatchObject({ runs: 1 })
+  expect(await runsOf(zone.pipelineId)).toMatchObject([{ landing_file_id: file.id, trigger_event: file.id }])
+})
+
+/** What a row can hold that no program of ours has written. */
+const ODD_ROWS = {
+  'an empty snapshot': { snapshot: {} },
+  'a snapshot that is none': { snapshot: 'armed' },
+  'a state that there is not': { snapshot: { value: 'odd', context: {}, status: 'active' } },
+  'no pattern': { config: {} },
+  'a configuration that is none': { config: 'any' },
+  'a pattern that is none': { config: { pattern: '[' } },
+  'a pattern that is no text': { config: { pattern: 7 } },
+}
+test.each(Object.entries(ODD_ROWS))(
+  'a trigger with %s costs no upload, and no other trigger its run',
+  async (_, columns) => {
+    const zone = await newZone()
+    const { id: otherId } = await addPipeline(opened.sql, `${zone.pipelineId}-other`, {
+      landingZones: [],
+      nudge: () => {},
+    })
+    await opened.sql`
+      insert into trigger (id, pipeline_id, type, config, snapshot, machine_version, state, source)
+      select ${newId()}, ${otherId}, type, config, snapshot, machine_version, state, source from trigger where id = ${zone.triggerId}`
+    for (const [column, value] of Object.entries(columns))
+      await opened.sql`
+        update trigger set ${opened.sql(column)} = ${opened.sql.json(value as never)} where id = ${zone.triggerId}`
+    const file = await zone.upload('a.csv')
+    expect(await zone.files()).toMatchObject([{ id: file.id }])
+    while ((await sweep()).hasMore);
+    expect(await runsOf(otherId)).toMatchObject([{ landing_file_id: file.id }])
+    expect(await runsOf(zone.pipelineId)).toHaveLength(0)
+    expect(await eventsOf(zone)).toHaveLength(0)
+  },
+)
+
+test.each([55, 40, 57].map((sqlstate) => `${sqlstate}P01`))(
+  'a transaction that Postgres refuses (%s) costs no upload',
+  async (sqlstate) => {
+    const zone = await newZone()
+    await opened.sql.unsafe(`
+      create function refuse() returns trigger language plpgsql as $$ begin
+        if new.pipeline_id = '${zone.pipelineId}' then raise exception 'not now' using errcode = '${sqlstate}'; end if;
+        return new;
+      end $$;
+      create trigger refuse before insert on run for each row execute function refuse()`)
+    try {
+      const file = await zone.upload('a.csv')
+      expect(await eventsOf(zone)).toMatchObject([{ subject: file.id }])
+    } finally {
+      await opened.sql`drop function refuse cascade`
+    }
+    expect(await sweep()).toMatchObject({ runs: 1 })
+  },
+)
 
 test('of more listeners than one transaction fires the rest is left to the evaluator, and each fires once', async () => {
   const zone = await newZone()

@@ -1,7 +1,7 @@
 // What happens may fire its triggers in its own transaction: its run then waits for no other thread and no second commit.
 // Only when that waits for nobody. Otherwise the event is recorded with the fact, and the evaluator hears it.
-import postgres from 'postgres'
 import type { SqlTx } from '../../drizzle/client.ts'
+import { isConnectionLost } from '../../drizzle/errors.ts'
 import { inTransaction, type Transactions } from '../../drizzle/session.ts'
 import type { NewId } from '../ids.ts'
 import type { Log } from '../log.ts'
@@ -16,8 +16,8 @@ export interface Fact<T> {
 
 /**
  * Records a fact and fires the triggers that hear it, in one transaction; `isLeft`: some are left to the evaluator. Null:
- * nothing was recorded, because that would have had to wait, or some trigger cannot be fired. Rejects when nobody knows
- * whether there is a record.
+ * nothing was recorded, because that would have had to wait, or because some trigger cannot be fired, whatever is wrong with
+ * it. Rejects when nobody knows whether there is a record.
  */
 export type HearAtOnce = <T>(
   record: (tx: SqlTx) => Promise<Fact<T>>,
@@ -51,11 +51,16 @@ export function makeHearAtOnce({ on, newId, log, nudge }: AtOnceDeps): HearAtOnc
       if (heard.runs > 0) nudge()
       return { fact, isLeft: heard.hasMore || heard.left.length > 0 }
     } catch (error) {
-      // The database has refused a statement, and with it the transaction: a trigger that is busy, or that cannot be fired.
-      if (error instanceof postgres.PostgresError && error.severity !== 'FATAL') return null
-      throw error
+      // Its commit may have happened.
+      if (isConnectionLost(error)) throw error
+      // Anything else has undone it: a trigger that is busy or odd, or a fact that cannot be recorded and will say so again.
+      if (!isBusy(error))
+        log.warn('an event could not fire its triggers at once: the evaluator has to', { error })
+      return null
     } finally {
       isUnderWay = false
     }
   }
 }
+
+const isBusy = (error: unknown) => error instanceof Error && 'code' in error && error.code === '55P03'
