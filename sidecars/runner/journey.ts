@@ -119,12 +119,10 @@ class Journey {
     const texts = python ? null : [sql, ...draftsOf(tests).map((test) => test.sql)]
     const opened = await this.#openFor(draft, target, inputs, texts)
     const { number: instance } = opened
-    const rendered = {
-      ...template,
-      sql: python
-        ? await this.#runPython(python, { instance, config, variables, inputs, template, table })
-        : sql,
-    }
+    const own = python
+      ? await this.#runPython(python, { instance, config, variables, inputs, template, table })
+      : { sql }
+    const rendered = { ...template, ...own }
     const change = await this.#execute(rendered, instance, target)
     const stored = this.#store(change)
     // What is tested are the very files that are committed meanwhile. The engine has its work before we do ours.
@@ -236,7 +234,7 @@ class Journey {
   }
 
   /** Answers a SELECT of the pipeline's result. */
-  async #runPython(lease: InterpreterLease, given: PythonGiven): Promise<string> {
+  async #runPython(lease: InterpreterLease, given: PythonGiven): Promise<Pick<Rendered, 'file' | 'sql'>> {
     const { request, log, facts, signal } = this.#work
     const { lake, engine } = this.#place
     const { inputs, table, template } = given
@@ -245,7 +243,7 @@ class Journey {
     this.#say(`${template.file} runs on Python ${python.version}, sandbox: ${step}`)
     if (step === 'none')
       log.write('warn', 'there is no sandbox (SANDBOX=off): the pipeline can do what the runner can')
-    const { sql, warnings } = await runPython({
+    const { sql, warnings, place } = await runPython({
       lease,
       limits: this.#pythonLimits,
       engine,
@@ -271,7 +269,7 @@ class Journey {
     })
     for (const warning of warnings) log.write('warn', warning)
     this.#say(`ran ${template.file} in ${since(started)}`)
-    return sql
+    return { file: place, sql }
   }
 
   #landingOptions(): LandingOptions {

@@ -160,10 +160,11 @@ class Relation:
 
     __module__ = "sluice"
 
-    def __init__(self, channel, number, columns):
+    def __init__(self, channel, number, columns, line):
         self._channel = channel
         self._number = number
         self._columns = columns
+        self._line = line
         self._given = 0
 
     @property
@@ -298,6 +299,14 @@ def parameters(params):
     return [parameter(value) for value in params]
 
 
+def own_line():
+    """The line of pipeline.py that is at work; None where there is none."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename != SOURCE:
+        frame = frame.f_back
+    return frame and frame.f_lineno
+
+
 class Work:
     """One run of `pipeline.py`."""
 
@@ -326,7 +335,7 @@ class Work:
             if not isinstance(text, str):
                 raise PipelineError("sql() takes the text of a query, not " + values.type_name(text))
             made = call("relate", sql=text, params=parameters(params))
-            return Relation(self.channel, made["relation"], made["columns"])
+            return Relation(self.channel, made["relation"], made["columns"], own_line())
 
         return {
             "__name__": "__main__",
@@ -388,7 +397,7 @@ class Work:
         if isinstance(result, Connection) and result._last is not None:
             result = result._last
         if isinstance(result, Relation):
-            return {"result": {"kind": "relation", "relation": result._number}}
+            return {"result": {"kind": "relation", "relation": result._number, "line": result._line}}
         if isinstance(result, list):
             other = next((row for row in result if not isinstance(row, dict)), None)
             if other is not None or None in result:

@@ -99,7 +99,12 @@ const ValueType = Type.Recursive((This) =>
 
 const count = Type.Integer({ minimum: 0 })
 const Result = Type.Union([
-  Type.Object({ kind: Type.Literal('relation'), relation: Type.Integer() }),
+  Type.Object({
+    kind: Type.Literal('relation'),
+    relation: Type.Integer(),
+    /** 1-based, of pipeline.py, where it was asked for. */
+    line: Type.Union([Type.Integer({ minimum: 1 }), Type.Null()]),
+  }),
   /** No rows, and so no types. */
   Type.Object({ kind: Type.Literal('empty'), columns: Type.Array(Type.String()) }),
   Type.Object({

@@ -333,7 +333,11 @@ described('a failure says what to mend', () => {
     ['open("/etc/passwd")', /^pipeline.py line 1: .*(Permission denied|No such file)/],
     [
       '\n\nresult = sql("select 1 as a, cast(x as integer) as b from (select \'y\' as x)")',
-      /^pipeline.py: Conversion Error/,
+      /^pipeline.py line 3: Conversion Error/,
+    ],
+    [
+      'def rows(n):\n  return sql("select interval 1 day as i")\nresult = rows(1)',
+      /^pipeline.py line 2: column "i": INTERVAL cannot be stored/,
     ],
   ])('%j', async (source, error) => {
     const failure = await failureOf(source)

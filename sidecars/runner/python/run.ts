@@ -60,8 +60,13 @@ export interface PythonRun {
   signal: AbortSignal
 }
 
+export interface PythonResult extends ResultSql {
+  /** The source, with the line that asked for the result, where it has one: what the engine says of it is about that. */
+  place: string
+}
+
 /** Runs the pipeline. Answers a SELECT of its result, and what is to be said of that. Throws AttemptFailure, EngineEnded, and the signal's reason. */
-export async function runPython(run: PythonRun): Promise<ResultSql> {
+export async function runPython(run: PythonRun): Promise<PythonResult> {
   const { lease, source, variables, config, log, signal } = run
   const path = join(lease.rooms.inputs, SOURCE)
   await writeFile(path, source.text, { mode: 0o644 })
@@ -102,7 +107,9 @@ export async function runPython(run: PythonRun): Promise<ResultSql> {
     )
     if ('failed' in outcome) throw new AttemptFailure(placed(outcome.failed))
     if ('checked' in outcome) throw new AttemptFailure(`${SOURCE}: it said what makes no sense`)
-    return await sqlOf(outcome.result, run)
+    const { result } = outcome
+    const line = result.kind === 'relation' ? result.line : null
+    return { ...(await sqlOf(result, run)), place: placeOf(line) }
   } catch (error) {
     signal.throwIfAborted()
     if (service.failure !== null) throw service.failure
@@ -125,8 +132,8 @@ const ROOM = {
   files: limits.pythonDirectoryFiles,
   everyMs: limits.pythonDirectoryCheckMs,
 }
-const placed = ({ line, message }: Failure) =>
-  line === null ? `${SOURCE}: ${message}` : `${SOURCE} line ${line}: ${message}`
+const placeOf = (line: number | null) => (line === null ? SOURCE : `${SOURCE} line ${line}`)
+const placed = ({ line, message }: Failure) => `${placeOf(line)}: ${message}`
 
 const endingOf = ({ why }: InterpreterEnded): string =>
   why.startsWith(CPU_USED_UP) ? CPU_USED_UP : `the Python process is gone: ${why}`
