@@ -62,6 +62,7 @@ export function makeEngineKeeper<Process extends Ending, Known>(
   let started = 0
   let stopped: string | null = null
   let isServing = false
+  let isAgain = false
   const sweep = setInterval(endIdle, idleMs / 4)
   sweep.unref()
   warm()
@@ -102,8 +103,9 @@ export function makeEngineKeeper<Process extends Ending, Known>(
     return engine
   }
 
+  /** Also beside others that live: while none is known to start, nobody asks for one, and nothing else would find out. */
   function warm(): void {
-    if (stopped !== null || all.size > 0) return
+    if (stopped !== null || (all.size > 0 && isServing)) return
     try {
       const engine = start()
       engine.ready.then(() => putBack(engine), complain)
@@ -118,7 +120,12 @@ export function makeEngineKeeper<Process extends Ending, Known>(
   }
 
   function again(): void {
-    if (stopped === null) setTimeout(warm, RESTART_MS).unref()
+    if (stopped !== null || isAgain) return
+    isAgain = true
+    setTimeout(() => {
+      isAgain = false
+      warm()
+    }, RESTART_MS).unref()
   }
 
   function putBack(engine: Engine): void {
