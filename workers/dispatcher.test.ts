@@ -9,6 +9,7 @@ import {
   test,
 } from 'bun:test'
 import { Code, ConnectError } from '@connectrpc/connect'
+import type { JSONValue } from 'postgres'
 import { type TestDatabase, testDatabase } from '../.setup/database.ts'
 import { makeTokens } from '../app/catalog/tokens.ts'
 import { systemClock } from '../app/clock.ts'
@@ -16,6 +17,8 @@ import { newId, type RunId } from '../app/ids.ts'
 import { makeLog } from '../app/log.ts'
 import { applyOutcomes } from '../app/runs/outcomes.ts'
 import { type Database, openDatabase } from '../drizzle/client.ts'
+import { advance, store } from '../machines/advance.ts'
+import { newRun, runColumns, runMachine } from '../machines/run.ts'
 import { RunStatus, Severity } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { begunTrace, inTrace, NO_TRACE } from '../proto/trace.ts'
 import { type Dispatcher, startDispatcher } from './dispatcher.ts'
@@ -132,6 +135,19 @@ const noneInTransaction = () =>
     (transactions) => transactions.length === 0,
   )
 const openBranches = () => database.sql`select name from lake_ref where state = 'open' and name <> 'main'`
+/** As if the start of the attempt were the last that the database has stored. */
+async function undoAcceptance(id: RunId) {
+  const { next } = advance(runMachine, newRun(), { type: 'start' })
+  const { status, phase, waiting } = runColumns(next)
+  await database.sql.begin(async (tx) => {
+    await tx`
+      update run set snapshot = ${tx.json(store(next) as unknown as JSONValue)}, status = ${status}, phase = ${phase},
+        waiting = ${waiting}, started_at = null
+      where id = ${id}`
+    await tx`update run_attempt set runner_boot = null where run_id = ${id}`
+    await tx`delete from transition where entity_id = ${id} and event in ('accepted', 'entered')`
+  })
+}
 const logOf = async (id: RunId) =>
   (await database.sql`select message from run_log where run_id = ${id} order by seq`).map(
     (line) => line.message,
@@ -657,6 +673,35 @@ describe('what cannot be as it should', () => {
     slow.release()
     expect(await ended(id)).toMatchObject({ status: 'success', attempt: 1 })
     expect(only.cancelled).toEqual([])
+  })
+
+  test('an acceptance that a crash of the database has undone is made again with what the runner tells next', async () => {
+    const slow = held()
+    const failing = held((request, signal) =>
+      request.attempt > 1
+        ? merging(request, signal)
+        : { status: RunStatus.FAILED, error: 'executing: not now', maxRetries: 1 },
+    )
+    const only = runner((request, signal) =>
+      (request.pipelineName === 'undone' ? slow : failing).script(request, signal),
+    )
+    dispatcher([only.url])
+    const ids = await Promise.all(
+      ['undone', 'undone-and-failed'].map(async (name) => (await pipelineNamed(name)).request()),
+    )
+    for (const id of ids) {
+      await until(
+        () => rowOf(id),
+        (row) => row.phase === 'executing',
+      )
+      await undoAcceptance(id)
+    }
+    slow.release()
+    failing.release()
+    const [undone, failed] = await Promise.all(ids.map(ended))
+    expect(undone).toMatchObject({ status: 'success', attempt: 1 })
+    expect(failed).toMatchObject({ status: 'success', attempt: 2 })
+    for (const id of ids) expect(await historyOf(id)).toContain('accepted running.rendering')
   })
 
   test('a full runner is asked less and less often', async () => {

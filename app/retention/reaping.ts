@@ -9,7 +9,7 @@ export const BATCH_ROWS = 2_500
 export const PAGE = 500
 /**
  * Between two batches others have the database to themselves for this share of the time a batch took. A lower priority of
- * the reaper's backend was tried instead: on a busy machine it hardly deleted at all, and others waited for it longer.
+ * the reaper's backend was tried instead: others waited for it as long as before, and on a busy machine it deleted far less.
  */
 const BREATH_SHARE = 0.5
 const BREATH_MAX_MS = 2_000

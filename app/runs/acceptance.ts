@@ -22,12 +22,15 @@ export interface Acceptance {
  * Moves those of the runs that are as their start has left them, and tells of it; the answer is which. At most as many as
  * one notice has room for. The rows are locked in the order of
  * their ids and compared under that lock with the state the machine was asked about: any other is for `applyOutcomes`.
+ * It does not wait for the disk: a crash of the database that undoes it leaves the attempt open as its start has, whose
+ * commit was waited for, and what the runner tells of it next is applied with the acceptance that it implies.
  */
 export async function acceptFirstAttempts(sql: Sql, acceptances: readonly Acceptance[]): Promise<Set<RunId>> {
   const { status, phase, waiting } = runColumns(accepted.next)
   const boots = Object.fromEntries(acceptances.map(({ runId, runnerBoot }) => [runId, runnerBoot]))
   const moved = await sql<{ id: RunId }[]>`
-    with locked as (
+    with quick as materialized (select set_config('synchronous_commit', 'off', true)),
+    locked as (
       select id from run
       where id = any(${acceptances.map(({ runId }) => runId)}::uuid[]) and snapshot = ${sql.json(json(started))}
         and machine_version = ${RUN_MACHINE_VERSION}
@@ -45,6 +48,6 @@ export async function acceptFirstAttempts(sql: Sql, acceptances: readonly Accept
       update run_attempt set runner_boot = ${sql.json(boots)}::jsonb ->> run_id::text
       where run_id = any(array(select id from moved)) and attempt = 1)
     select id, (select pg_notify(${RUN_CHANGED}, json_agg(id)::text) from moved having ${hasRoom(sql)}) is null as told
-    from moved`
+    from quick, moved`
   return new Set(moved.map(({ id }) => id))
 }

@@ -115,6 +115,8 @@ const applyTogether = (
     const boots: Boot[] = []
     for (const outcome of outcomes) {
       const run = runs.get(outcome.runId)
+      if (run?.status === 'pending' && impliesAcceptance(outcome))
+        moveRun(run, { type: 'accepted', attempt: outcome.attempt }, 'runner', now)
       if (run === undefined || !moveRun(run, eventOf(outcome), 'runner', now)) {
         if (outcome.kind === 'accepted' && !isCurrentAttempt(run, outcome.attempt)) unwanted.push(outcome)
         continue
@@ -269,6 +271,12 @@ function eventOf(outcome: Outcome): RunEvent {
       return { type: 'runnerLost', attempt }
   }
 }
+
+/** Only a runner that has taken the attempt can tell this; its acceptance may have been undone by a crash of the database. */
+const impliesAcceptance = (outcome: Outcome) =>
+  outcome.kind === 'entered' ||
+  outcome.kind === 'executed' ||
+  (outcome.kind === 'failed' && outcome.retry !== undefined)
 
 /** An attempt that is told twice to have been accepted, by the follower that started it and by the one that took over. */
 const isCurrentAttempt = (run: LockedRun | undefined, attempt: number) =>
