@@ -2,7 +2,7 @@
 // order. How requests come in and where the work beside them is done is handed in by the entry files.
 import process from 'node:process'
 import { type Database, migrate, openDatabase, type Sql } from '../drizzle/client.ts'
-import { endInOrder } from '../proto/lifeline.ts'
+import { endInOrder, endWithParent } from '../proto/lifeline.ts'
 import type { RunningBackground } from './background.ts'
 import { LAKE_FILE_BYTES_MAX } from './catalog/gateway.ts'
 import { systemClock as clock } from './clock.ts'
@@ -61,6 +61,8 @@ export async function runProcess(parts: ProcessParts): Promise<void> {
   try {
     const config = parseConfig(parts.env, process.cwd())
     if (config.isOpenToNetwork) process.stderr.write(openWarning(config.host))
+    // While it starts there is nothing to end in order, and what it waits for may never come.
+    endWithParent(parts.env, () => {})
     const running = await start(config, parts)
     endInOrder(parts.env, () => running.stop())
     process.on('SIGUSR2', () => running.restartWorkers())

@@ -105,7 +105,7 @@ export async function migrate(
       try {
         return await applyMigrations(drizzle(client), { migrationsFolder: folder })
       } catch (error) {
-        if (!isLockTimeout(error)) throw error
+        if (!isLocked(error)) throw error
         if (tries === MIGRATION_TRIES)
           throw new Error(
             'the database is not of this version yet, and what uses it lets nobody change it: end long transactions (a dump?)',
@@ -119,6 +119,7 @@ export async function migrate(
   }
 }
 
-/** The driver's error, or the one that drizzle makes of it. */
-const isLockTimeout = (error: unknown): boolean =>
-  error instanceof Error && (('code' in error && error.code === '55P03') || isLockTimeout(error.cause))
+/** Of the driver, or of drizzle that wraps it: somebody has what the migration wants, or each of the two waits for the other. */
+const isLocked = (error: unknown): boolean =>
+  error instanceof Error &&
+  (('code' in error && (error.code === '55P03' || error.code === '40P01')) || isLocked(error.cause))

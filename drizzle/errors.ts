@@ -1,21 +1,27 @@
 import postgres from 'postgres'
 
-/** What the client says of a connection that cannot be had or is lost. */
-const CONNECTION = /^(CONNECTION_|CONNECT_|ECONN|EPIPE|ETIMEDOUT)/
+/** What the client and the system say of a connection that cannot be had or is lost. */
+const CONNECTION =
+  /^(CONNECTION_|CONNECT_|ECONN|EPIPE|ETIMEDOUT|ENOTCONN|EHOSTDOWN|EHOSTUNREACH|ENETDOWN|ENETUNREACH|ENETRESET|EAI_|ERR_SSL|ERR_TLS)/
 /** SQLSTATE classes that say "not now": connection, resources, operator, rollback (deadlock), lock not available. */
 const PASSING = /^(08|40|53|57|55P03)/
 
+/** Whether this, or what caused it, says that a connection cannot be had or is lost. */
+export const isOfConnection = (error: unknown): boolean =>
+  error instanceof Error &&
+  (('code' in error && CONNECTION.test(String(error.code))) || isOfConnection(error.cause))
+
 /** Whether a statement failed for a reason that passes by itself, so that the same one may succeed later. */
 export function isPassing(error: unknown): boolean {
-  if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return false
-  return PASSING.test(error.code) || CONNECTION.test(error.code)
+  if (isOfConnection(error)) return true
+  return error instanceof Error && 'code' in error && PASSING.test(String(error.code))
 }
 
 /** Whether the answer of a statement that failed is unknown: its connection has ended, or the server has said that it will. */
 export const isConnectionLost = (error: unknown): boolean =>
   error instanceof postgres.PostgresError
     ? error.severity === 'FATAL' || error.severity === 'PANIC'
-    : error instanceof Error && 'code' in error && CONNECTION.test(String(error.code))
+    : isOfConnection(error)
 
 /** Whether a statement met another transaction that was first, at one of these unique indexes. */
 export const hasMet = (error: unknown, indexes: readonly string[]): boolean =>

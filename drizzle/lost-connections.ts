@@ -2,6 +2,7 @@
 // outside of any promise, which ends the process, and leaves a connection that can never be opened again. The same
 // happens to a statement that work sends after its transaction has ended. Neither reaches the client here.
 import type { Sql, SqlTx } from './client.ts'
+import { isOfConnection } from './errors.ts'
 
 /**
  * A beginning that is written at once, because it is longer than what postgres.js collects. Otherwise it is collected for
@@ -31,7 +32,7 @@ export function survivingLostConnections(client: Sql): Sql {
       } catch (error) {
         // The client notices the loss itself, and rejects the transaction for it. An error that only looks like one (an
         // object store's connection was reset) must still roll back: so the client is given a moment, not for ever.
-        if (isLost(error)) await Promise.race([over, pause(NOTICED_MS)])
+        if (isOfConnection(error)) await Promise.race([over, pause(NOTICED_MS)])
         if (state.hasEnded) return new Promise<never>(() => {})
         throw error
       }
@@ -65,8 +66,3 @@ function guarded(tx: SqlTx, state: { hasEnded: boolean }): SqlTx {
 }
 
 /** Whether an error, or what a layer above the client has wrapped in its own, is the connection's. */
-function isLost(error: unknown): boolean {
-  if (!(error instanceof Error)) return false
-  const code = 'code' in error ? String(error.code) : ''
-  return /^(CONNECTION_|CONNECT_|ECONN|EPIPE|ETIMEDOUT)/.test(code) || isLost(error.cause)
-}

@@ -31,6 +31,7 @@ const REFUSED_RETRY_MS = 250
 export class AttemptReport {
   readonly handle: string
   readonly #log: KeptLog
+  #runnerBoot: string | undefined
 
   constructor(
     readonly attempt: OpenAttempt,
@@ -38,6 +39,7 @@ export class AttemptReport {
   ) {
     this.handle = handleOf(attempt.runId, attempt.attempt)
     this.#log = new KeptLog(attempt, deps.tell)
+    this.#runnerBoot = attempt.runnerBoot ?? undefined
   }
 
   /** The runner's number of the last line heard. */
@@ -59,6 +61,7 @@ export class AttemptReport {
 
   /** The runner has taken it. */
   accepted(runnerBoot: string, room: RunnerRoom): void {
+    this.#runnerBoot = runnerBoot
     this.deps.onAccepted(room)
     this.deps.report({ ...this.#which(), kind: 'accepted', runnerBoot })
   }
@@ -85,7 +88,7 @@ export class AttemptReport {
   /** Nothing more will be heard of it: these are its facts, or it is lost. */
   ended(facts: GetRunStatusResponse): void {
     this.#log.close()
-    this.deps.report(outcomeOf(this.attempt, facts))
+    this.deps.report({ ...outcomeOf(this.attempt, facts), runnerBoot: this.#runnerBoot })
   }
 
   failed(error: string): void {
@@ -99,7 +102,7 @@ export class AttemptReport {
   }
 
   #which() {
-    return { runId: this.attempt.runId, attempt: this.attempt.attempt }
+    return { runId: this.attempt.runId, attempt: this.attempt.attempt, runnerBoot: this.#runnerBoot }
   }
 }
 
@@ -196,7 +199,10 @@ const LEVELS: Record<LogLevel, Level> = {
   [LogLevel.ERROR]: 'error',
 }
 
-function outcomeOf({ runId, attempt }: OpenAttempt, facts: GetRunStatusResponse): Outcome {
+function outcomeOf(
+  { runId, attempt }: OpenAttempt,
+  facts: GetRunStatusResponse,
+): Extract<Outcome, { kind: 'executed' | 'failed' }> {
   if (facts.status === RunStatus.FAILED) {
     const retry = { max: facts.maxRetries, delaySeconds: facts.retryDelaySeconds }
     return { runId, attempt, kind: 'failed', error: facts.error, retry }

@@ -704,6 +704,40 @@ describe('what cannot be as it should', () => {
     for (const id of ids) expect(await historyOf(id)).toContain('accepted running.rendering')
   })
 
+  test('of an acceptance that a crash of the database has undone, who takes the attempt over knows its runner', async () => {
+    const executed: number[] = []
+    const first = runner(({ attempt }) => {
+      executed.push(attempt)
+      return new Promise(() => {})
+    })
+    const before = dispatcher([first.url])
+    const id = await (await pipelineNamed('undone-and-taken-over')).request()
+    await until(
+      () => rowOf(id),
+      (row) => row.phase === 'rendering',
+    )
+    const [attempt] = await database.sql`select runner_boot from run_attempt where run_id = ${id}`
+    await undoAcceptance(id)
+    await applyOutcomes(
+      database.sql,
+      [{ runId: id, attempt: 1, kind: 'entered', phase: 'executing', runnerBoot: attempt?.runner_boot }],
+      [],
+    )
+    await before.stop()
+    first.reboot()
+    dispatcher([first.url])
+    await database.sql`update run set follower = ${newId()} where id = ${id}`
+    await until(
+      () => rowOf(id),
+      (row) => row.attempt === 2,
+    )
+    await until(
+      async () => executed,
+      (attempts) => attempts.length > 1,
+    )
+    expect(executed).toEqual([1, 2])
+  })
+
   test('a full runner is asked less and less often', async () => {
     let asked = 0
     const full = runner(merging, () => {

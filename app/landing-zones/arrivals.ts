@@ -83,7 +83,7 @@ export type Recorded =
 /**
  * One statement, so one transaction: the row, what triggers hear of it, and the end of the intent. Who clears up claims the
  * intent first, which counts a try: either the file is recorded and its intent never acted on, or the other way round. An
- * intent without its file stays, for whatever is at its path.
+ * intent without its file stays, for whatever is at its path. Asked again with the same file, it answers what was recorded.
  */
 export async function record(
   on: Sql | SqlTx,
@@ -109,7 +109,16 @@ export async function record(
     select exists (select from zone) as "isThere", exists (select from intent) as "isIntended", (select uploaded_at from file) as "uploadedAt",
       (select id::float8 from heard) as "eventId"`
   if (row === undefined || !row.isThere) return { kind: 'gone' }
-  if (!row.isIntended) return { kind: 'late' }
+  if (!row.isIntended) return (await earlier(on, file.id)) ?? { kind: 'late' }
   if (row.uploadedAt === null) return { kind: 'taken' }
   return { kind: 'recorded', uploadedAt: row.uploadedAt, eventId: row.eventId }
+}
+
+/** What a try has written whose commit nobody has heard of. A statement of its own: the one before it has waited for that commit. */
+async function earlier(on: Sql | SqlTx, id: string): Promise<Recorded | null> {
+  const [row] = await on<{ uploadedAt: Date; eventId: number | null }[]>`
+    select uploaded_at as "uploadedAt",
+      (select e.id::float8 from trigger_event e where e.kind = 'fileUploaded' and e.subject = f.id) as "eventId"
+    from landing_file f where id = ${id}`
+  return row === undefined ? null : { kind: 'recorded', ...row }
 }

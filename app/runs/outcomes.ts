@@ -25,7 +25,8 @@ export interface TestResult {
   samples?: readonly string[]
 }
 
-export type Outcome = { runId: RunId; attempt: number } & (
+/** `runnerBoot`: the start of the runner that tells it, where one does. */
+export type Outcome = { runId: RunId; attempt: number; runnerBoot?: string } & (
   | { kind: 'accepted'; runnerBoot: string }
   | { kind: 'refused'; retryAfterMs: number }
   | { kind: 'entered'; phase: 'executing' | 'testing' }
@@ -115,8 +116,13 @@ const applyTogether = (
     const boots: Boot[] = []
     for (const outcome of outcomes) {
       const run = runs.get(outcome.runId)
-      if (run?.status === 'pending' && impliesAcceptance(outcome))
-        moveRun(run, { type: 'accepted', attempt: outcome.attempt }, 'runner', now)
+      if (
+        run?.status === 'pending' &&
+        impliesAcceptance(outcome) &&
+        moveRun(run, { type: 'accepted', attempt: outcome.attempt }, 'runner', now) &&
+        outcome.runnerBoot !== undefined
+      )
+        boots.push({ run_id: run.id, attempt: outcome.attempt, boot: outcome.runnerBoot })
       if (run === undefined || !moveRun(run, eventOf(outcome), 'runner', now)) {
         if (outcome.kind === 'accepted' && !isCurrentAttempt(run, outcome.attempt)) unwanted.push(outcome)
         continue

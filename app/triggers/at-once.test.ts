@@ -38,7 +38,9 @@ const noObjects = {
       discard: async () => {},
     }
   },
+  deleteVersion: async (path: string) => void deleted.push(path),
 } as unknown as ObjectStore
+const deleted: string[] = []
 const log = makeLog('test', 'text')
 
 let made = 0
@@ -103,6 +105,23 @@ const whileLocked = <T>({ triggerId }: Zone, work: () => Promise<T>): Promise<T>
       return { value: await work() }
     })
     .then(({ value }) => value)
+
+test('an upload whose COMMIT went although its last statement failed on its way is answered with its file, which stays', async () => {
+  const unsayable = () =>
+    ({
+      replaceAll: () => 'ab'.repeat(16),
+      toJSON() {
+        throw new TypeError('odd')
+      },
+    }) as unknown as string
+  const zone = await newZone({ odd: unsayable as typeof newId })
+  const file = await zone.upload('a.csv')
+  expect(await zone.files()).toMatchObject([{ id: file.id, filename: file.filename }])
+  expect(deleted).toEqual([])
+  expect(zone.hints.evaluator).toBe(1)
+  await sweep()
+  expect(await runsOf(zone.pipelineId)).toMatchObject([{ landing_file_id: file.id }])
+})
 
 test('an upload has requested its run when it is answered, and leaves no event to anybody', async () => {
   const zone = await newZone()

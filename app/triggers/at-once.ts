@@ -39,27 +39,29 @@ export function makeHearAtOnce({ on, newId, log, nudge }: AtOnceDeps): HearAtOnc
     if (isUnderWay) return null
     isUnderWay = true
     let recorded: Fact<T> | null = null
+    let heard: Heard | null
     try {
-      const heard = await inTransaction<Heard | null>(on, async (tx) => {
+      heard = await inTransaction<Heard | null>(on, async (tx) => {
         recorded = await record(tx)
         const { eventId } = recorded
         return eventId === null ? null : hearEvents(tx, { newId, only: eventId, isPatient: false })
       })
-      const { fact } = recorded as unknown as Fact<T>
-      if (heard === null) return { fact, isLeft: false }
-      tellNotes(log, heard.notes)
-      if (heard.runs > 0) nudge()
-      return { fact, isLeft: heard.hasMore || heard.left.length > 0 }
     } catch (error) {
       // Its commit may have happened.
       if (isConnectionLost(error)) throw error
-      // Anything else has undone it: a trigger that is busy or odd, or a fact that cannot be recorded and will say so again.
+      // Else it is undone: a trigger that is busy or odd, or a fact that cannot be recorded and will say so again. Unless the
+      // last statement failed on its way, whose COMMIT goes all the same: who records again is told what it finds.
       if (!isBusy(error))
         log.warn('an event could not fire its triggers at once: the evaluator has to', { error })
       return null
     } finally {
       isUnderWay = false
     }
+    const { fact } = recorded as unknown as Fact<T>
+    if (heard === null) return { fact, isLeft: false }
+    tellNotes(log, heard.notes)
+    if (heard.runs > 0) nudge()
+    return { fact, isLeft: heard.hasMore || heard.left.length > 0 }
   }
 }
 
