@@ -175,9 +175,12 @@ describe('refused is', () => {
   test('a name or a field in another encoding than UTF-8', async () => {
     const latin = (text: string) => new Uint8Array(Buffer.from(text, 'latin1'))
     const named = latin(form(field('path', 'x'), file('filename="café.csv"')))
-    expect(await refusal(named, type())).toBe('file: its name must be valid UTF-8')
+    expect(await refusal(named, type())).toBe('file: its name must be valid UTF-8 without U+FFFD')
     expect(await refusal(latin(form(field('path', 'café/'), file())), type())).toBe(
-      'path: must be valid UTF-8',
+      'path: must be valid UTF-8 without U+FFFD',
+    )
+    expect(await refusal(form(field('path', '\ufffd/'), file()), type())).toBe(
+      'path: must be valid UTF-8 without U+FFFD',
     )
   })
   test('a form of too many parts, or with too much before one', async () => {

@@ -171,8 +171,8 @@ function parserOf(request: Request): BusboyInstance {
   }
 }
 
-const NOT_UTF_8 = 'must be valid UTF-8'
-/** The parser puts this sign where bytes are no text: what was meant is lost, and two names may have become one. */
+const NOT_UTF_8 = 'must be valid UTF-8 without U+FFFD'
+/** The parser puts this sign where bytes are no text, and what was meant is lost; one that was sent cannot be told from it. */
 const isMangled = (text: string) => text.includes('\ufffd')
 
 const NO_TYPE = 'application/octet-stream'

@@ -79,7 +79,7 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
       {
         sql: text,
         among: expected.map(({ key }) => key),
-        short: expected.filter(({ table }) => table.row_count <= rowsLimit).map(({ key }) => key),
+        short: expected.filter(({ table }) => isWithin(table, rowsLimit)).map(({ key }) => key),
         catalog: named.some((table) => table.namespace === namespace) ? catalogOf(namespace) : null,
         define,
         rowsLimit,
@@ -188,8 +188,11 @@ function isShort(
 ): boolean {
   const name = rowsOf && tableOf(rowsOf, namespace)
   const table = name && tables.get(tableKey(name))
-  return table ? table.row_count <= rowsLimit : false
+  return table ? isWithin(table, rowsLimit) : false
 }
+
+/** Of a table whose writer has not counted its rows the catalog says that it has none. */
+const isWithin = ({ row_count: rows }: CommitTable, rowsLimit: number) => rows > 0 && rows <= rowsLimit
 
 function tablesAmong(all: Tables, seen: ReadonlySet<string>): Tables {
   return new Map(
