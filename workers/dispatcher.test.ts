@@ -738,6 +738,37 @@ describe('what cannot be as it should', () => {
     expect(executed).toEqual([1, 2])
   })
 
+  test('an attempt that is submitted again is told the table as of its base, whatever its branch has meanwhile', async () => {
+    const told: (string | undefined)[] = []
+    const first = runner(async (request, signal) => {
+      told.push(request.tableMetadata)
+      if (told.length === 2) {
+        await commitContent(database.sql, request)
+        return new Promise(() => {})
+      }
+      return merging(request, signal)
+    })
+    const before = dispatcher([first.url])
+    const pipeline = await pipelineNamed('executed-twice')
+    await ended(await pipeline.request())
+    const id = await pipeline.request()
+    await until(
+      () => database.sql`select head from lake_ref where run_id = ${id}`,
+      ([branch]) => branch?.head != null,
+    )
+    await before.stop()
+    await undoAcceptance(id)
+    first.reboot()
+    dispatcher([first.url])
+    await database.sql`update run set follower = ${newId()} where id = ${id}`
+    await until(
+      async () => told,
+      (times) => times.length === 3,
+    )
+    expect(told[1]).toBeTruthy()
+    expect(told).toEqual(['', told[1], told[1]])
+  })
+
   test('a full runner is asked less and less often', async () => {
     let asked = 0
     const full = runner(merging, () => {

@@ -90,6 +90,7 @@ function follow(stream: RunnerStream): Heard {
     branch: 'run',
     runnerUrl: network.url,
     runnerBoot: null,
+    tableMetadata: '',
     status: 'pending',
     namespace: 'default',
     layer: 'gold',

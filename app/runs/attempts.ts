@@ -31,8 +31,11 @@ export interface OpenAttempt extends ClientTrace {
   logLines: number
   logBytes: number
   landing: { namespace: string; zone: string; files: LandingFile[] }[]
-  /** Where the metadata is of the table that it writes, as of its base; '' where there is none. Undefined: nobody has looked. */
-  tableMetadata?: string
+  /**
+   * Where the metadata is of the table that it writes, as of its base; '' where there is none. Executed twice, as by a runner
+   * that was started again before anybody knew what it had, the second commit does not fit, and nothing is written twice.
+   */
+  tableMetadata: string
 }
 
 type LogState = 'lastSeq' | 'logLines' | 'logBytes'
@@ -117,6 +120,13 @@ export async function openAttemptsOf(
       select r.id as "runId", a.attempt, a.branch, a.runner_url as "runnerUrl", a.runner_boot as "runnerBoot", r.status,
         r.namespace, r.layer, r.pipeline, r.pipeline_type as "pipelineType", r.trigger, r.traceparent, r.tracestate, r.pins,
         coalesce((select f.opened_at from run_attempt f where f.run_id = r.id and f.attempt = 1), a.opened_at) as "runStartedAt",
+        coalesce((
+          select c.metadata_location from lake_ref f
+          join main_entry e on e.namespace = r.namespace and e.layer = r.layer and e.name = r.pipeline
+            and e.from_commit <= f.base and (e.to_commit is null or e.to_commit > f.base)
+          join lake_content c on c.id = e.content_id
+          where f.name = a.branch
+        ), '') as "tableMetadata",
         log."lastSeq", log."logLines", log."logBytes"
       from run r join run_attempt a on a.run_id = r.id and a.state = 'open'
       cross join lateral (${logState(sql)}) log
