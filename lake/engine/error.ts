@@ -7,6 +7,8 @@ export type EngineErrorKind =
   | 'binder'
   /** The memory or the temporary space of the instance is used up: replace the process. */
   | 'out_of_memory'
+  /** A mistake of the engine's own; its instance may answer nothing more: replace the process. */
+  | 'broken'
   | 'interrupted'
   /** Data that does not fit, a file that is not there, access that is locked, and the rest. */
   | 'other'
@@ -31,11 +33,15 @@ const KIND_OF_PREFIX: Readonly<Record<string, EngineErrorKind>> = {
   'Catalog Error': 'binder',
   'Out of Memory Error': 'out_of_memory',
   'INTERRUPT Error': 'interrupted',
+  'INTERNAL Error': 'broken',
+  'FATAL Error': 'broken',
 }
 
 const MESSAGE_CHARACTERS = 4_000
 /** Errors that the bindings wrap, before the engine's own text. */
 const WRAPPER = /^Failed to extract statements: /
+/** Begins with what names the engine's code and where that is on this machine. */
+const STACK_TRACE = 'Stack Trace:'
 
 /** What DuckDB threw as an `EngineError` with its own message; anything else stays what it is. */
 export function engineError(error: unknown): unknown {
@@ -45,6 +51,10 @@ export function engineError(error: unknown): unknown {
   if (prefix === undefined) return error
   const line = /^LINE (\d+): /m.exec(message)?.[1]
   const kind = KIND_OF_PREFIX[prefix] ?? 'other'
+  if (kind === 'broken')
+    return new EngineError(kind, (message.split(STACK_TRACE, 1)[0] ?? '').trimEnd(), undefined, {
+      cause: error,
+    })
   return new EngineError(kind, message, line === undefined ? undefined : Number(line), { cause: error })
 }
 

@@ -138,6 +138,7 @@ const Fault = Type.Object({
     Type.Literal('syntax'),
     Type.Literal('binder'),
     Type.Literal('out_of_memory'),
+    Type.Literal('broken'),
     Type.Literal('interrupted'),
     Type.Literal('other'),
   ]),
@@ -155,6 +156,11 @@ export class EngineFault extends Error {
     super(message)
     this.kind = kind
     this.line = line
+  }
+
+  /** What it happened in is for nobody else. */
+  get hasSpoilt(): boolean {
+    return this.kind === 'out_of_memory' || this.kind === 'broken'
   }
 }
 

@@ -246,8 +246,8 @@ export function makeEnginePool({
         try {
           return await process.call(request, signal)
         } catch (error) {
-          // Memory once used up may be in pieces: the next run gets a process of its own.
-          if (error instanceof EngineFault && error.kind === 'out_of_memory') isSpoilt = true
+          // Memory once used up may be in pieces, as may what a mistake of the engine leaves: the next run gets a process of its own.
+          if (error instanceof EngineFault && error.hasSpoilt) isSpoilt = true
           if (request.number === kept && !isBeforeWork(error)) isKeptSpoilt = true
           throw error instanceof EngineFault ? withOwnPlaces(error, links) : error
         }

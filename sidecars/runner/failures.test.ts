@@ -33,6 +33,11 @@ describe('a failure says what to mend', () => {
       'select 1 as a,\n  nope as b',
       /^executing: pipeline.sql line 2: Binder Error: Referenced column "nope" was not found/,
     ],
+    // A mistake of the engine's; should a new version not make it, it needs another one here.
+    [
+      'select is_histogram_other_bin((select max(a) from range(0) t(a))) as b',
+      /^executing: pipeline.sql: the engine cannot run this, it failed inside: INTERNAL Error: [^\n/]*$/,
+    ],
     ['selec 1', /^executing: pipeline.sql line 1: Parser Error: syntax error at or near "selec"$/],
     ['', /^executing: pipeline.sql: there is no SELECT statement$/],
     ['select 1; select 2', /^executing: pipeline.sql: one SELECT statement is expected, not 2$/],

@@ -149,7 +149,8 @@ async function treesOf(engine: Engine, texts: readonly string[]): Promise<string
 
 /** Another try would end the same. */
 const isFinal = (error: unknown): boolean =>
-  error instanceof EngineError && (error.kind === 'out_of_memory' || error.kind === 'interrupted')
+  error instanceof EngineError &&
+  (error.kind === 'out_of_memory' || error.kind === 'broken' || error.kind === 'interrupted')
 
 const NO_PROFILE = JSON.stringify({
   system_peak_buffer_memory: 0,

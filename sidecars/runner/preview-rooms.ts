@@ -118,7 +118,7 @@ async function fill(
       await place.engine.call({ kind: 'run', number: instance, sql: keepSql(one) }, deadline)
       kept.push(one)
     } catch (error) {
-      if (!(error instanceof EngineFault) || error.kind === 'out_of_memory') throw error
+      if (!(error instanceof EngineFault) || error.hasSpoilt) throw error
       // It is read from its files, as before.
       refused.add(call)
     }

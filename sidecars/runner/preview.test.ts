@@ -305,6 +305,18 @@ test('a preview ends when its caller goes, and leaves nothing behind', async () 
   expect((await preview({ 'pipeline.sql': 'select 1 as a' })).rows).toEqual([[1]])
 })
 
+test('a preview that breaks its engine says so, and the next one of that pipeline has another', async () => {
+  const files = { 'pipeline.sql': 'select 1 as a', 'config.yaml': '' }
+  const breaking = 'select is_histogram_other_bin((select max(a) from range(0) t(a))) as b'
+  await preview(files)
+  for (const code of [breaking, breaking]) {
+    const refusal = await preview(files, { code }).catch((error: unknown) => error)
+    expect(refusal).toBeInstanceOf(ConnectError)
+    expect((refusal as ConnectError).rawMessage).toMatch(/it failed inside: INTERNAL Error: [^\n/]*$/)
+    expect((await preview(files)).rows).toHaveLength(1)
+  }
+})
+
 test('what a run could not write is refused in the same words', async () => {
   for (const [sql, message] of [
     ['show tables', /syntax error at or near "show"/],

@@ -138,7 +138,7 @@ async function inRoom(
     if (error instanceof OtherFiles || error instanceof OtherInputs || error instanceof EngineEnded)
       return null
     const isOfText = error instanceof TemplateError || error instanceof PreviewFailure
-    isFit = isOfText || (error instanceof EngineFault && error.kind !== 'out_of_memory')
+    isFit = isOfText || (error instanceof EngineFault && !error.hasSpoilt)
     throw refusalOf(error, preview.rendered, room.place.directory)
   } finally {
     lake.close()

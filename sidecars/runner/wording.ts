@@ -43,8 +43,11 @@ export function sqlWords(fault: EngineFault): string {
 }
 
 /** The engine's words without its excerpt of the SQL, which shows paths of this machine as well as the author's text. */
-const wordsOf = ({ message }: EngineFault) =>
-  upTo(message, /\nLINE \d+:/)
+const wordsOf = ({ kind, message }: EngineFault) =>
+  (kind === 'broken'
+    ? `the engine cannot run this, it failed inside: ${upTo(message, /\n/)}`
+    : upTo(message, /\nLINE \d+:/)
+  )
     // Names of the engine's functions that sound like ours.
     .replace(/(Function with name (?:ref|landing_zone) does not exist)![\s\S]*$/, '$1')
     .replace(PATHS, withoutPlace)
