@@ -14,7 +14,10 @@ export const isOfConnection = (error: unknown): boolean =>
 /** Whether a statement failed for a reason that passes by itself, so that the same one may succeed later. */
 export function isPassing(error: unknown): boolean {
   if (isOfConnection(error)) return true
-  return error instanceof Error && 'code' in error && PASSING.test(String(error.code))
+  // A number is nobody's SQLSTATE.
+  return (
+    error instanceof Error && 'code' in error && typeof error.code === 'string' && PASSING.test(error.code)
+  )
 }
 
 /** Whether the answer of a statement that failed is unknown: its connection has ended, or the server has said that it will. */

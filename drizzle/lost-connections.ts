@@ -64,5 +64,3 @@ function guarded(tx: SqlTx, state: { hasEnded: boolean }): SqlTx {
     },
   })
 }
-
-/** Whether an error, or what a layer above the client has wrapped in its own, is the connection's. */

@@ -1,6 +1,7 @@
 // The one place that turns whatever was thrown into the error envelope. Nothing of an unexpected error is shown: it may name
 // tables, files or secrets.
 import { NotFoundError, ParseError, ValidationError } from 'elysia'
+import { isOfConnection } from '../../drizzle/errors.ts'
 import { AppError, invalid, notFound, TYPE_OF, unavailable } from './errors.ts'
 import { refusalOf } from './validation.ts'
 
@@ -23,16 +24,8 @@ export function toAppError(error: unknown): AppError {
 
 const internal = (cause: unknown) => new AppError(500, 'INTERNAL', 'internal error', { cause })
 
-/** A connection that is gone, by the names of Postgres, the driver and the runtime; and work that Postgres gave up. */
+/** A Postgres that takes or keeps no connection, and work that it gave up. */
 const UNAVAILABLE = new Set([
-  'CONNECTION_CLOSED',
-  'CONNECTION_ENDED',
-  'CONNECTION_DESTROYED',
-  'CONNECT_TIMEOUT',
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'EPIPE',
-  'ETIMEDOUT',
   '40001', // serialization_failure
   '40P01', // deadlock_detected
   '53300', // too_many_connections
@@ -52,6 +45,7 @@ const UNSTORABLE = new Set([
 ])
 
 function fromDependency(error: unknown): AppError | null {
+  if (isOfConnection(error)) return unavailable('a dependency of the service', error)
   for (let cause = error; isError(cause); cause = cause.cause) {
     const code = 'code' in cause ? String(cause.code) : ''
     if (UNAVAILABLE.has(code) || code.startsWith('08'))

@@ -20,8 +20,8 @@ export interface Acceptance {
 
 /**
  * Moves those of the runs that are as their start has left them, and tells of it; the answer is which. At most as many as
- * one notice has room for. The rows are locked in the order of
- * their ids and compared under that lock with the state the machine was asked about: any other is for `applyOutcomes`.
+ * one notice has room for. The rows are locked in the order of their ids and compared under that lock with the state the
+ * machine was asked about: any other is for `applyOutcomes`.
  * It does not wait for the disk: a crash of the database that undoes it leaves the attempt open as its start has, whose
  * commit was waited for, and what the runner tells of it next is applied with the acceptance that it implies.
  */

@@ -2,7 +2,7 @@
 // when the query service does.
 import { writeFile } from 'node:fs/promises'
 import { ResultTooLarge } from '../../lake/engine/arrow.ts'
-import { EngineError } from '../../lake/engine/error.ts'
+import { EngineError, engineError } from '../../lake/engine/error.ts'
 import { StatementRefused } from '../../lake/engine/statement.ts'
 import type { AnswerOf, EngineRequest, Fault, FromEngine, RequestKind, ToEngine } from './engine-messages.ts'
 import { limits } from './limits.ts'
@@ -10,7 +10,6 @@ import { QueryEngine, Unprepared } from './query-engine.ts'
 
 /** An interrupt can fall between two statements of a call, so it is repeated until the call has ended. */
 const INTERRUPT_EVERY_MS = 20
-const BROKEN = /^(INTERNAL|FATAL) Error/
 const FILE_ERROR = /^IO Error/
 
 let engine: QueryEngine | undefined
@@ -102,15 +101,16 @@ function opened(): QueryEngine {
   return engine
 }
 
-function faultOf(error: unknown): Fault {
+function faultOf(thrown: unknown): Fault {
+  const error = engineError(thrown)
   const message = error instanceof Error ? error.message : String(error)
-  if (BROKEN.test(message)) return { kind: 'broken', message }
-  if (error instanceof Unprepared) return { kind: 'unprepared', message }
+  if (error instanceof EngineError && error.kind === 'broken') return { kind: 'broken', message }
+  if (thrown instanceof Unprepared) return { kind: 'unprepared', message }
   if (FILE_ERROR.test(message) || lakeDirectories.some((directory) => message.includes(directory)))
     return { kind: 'unreadable', message }
   if (error instanceof EngineError) return { kind: error.kind, message }
-  if (error instanceof StatementRefused) return { kind: 'refused', message }
-  return { kind: error instanceof ResultTooLarge ? 'too_large' : 'other', message }
+  if (thrown instanceof StatementRefused) return { kind: 'refused', message }
+  return { kind: thrown instanceof ResultTooLarge ? 'too_large' : 'other', message }
 }
 
 function send(message: FromEngine): void {
