@@ -159,11 +159,14 @@ test('the schedules of a deleted pipeline are gone, also when another takes its 
 
 test('a schedule is not created for a pipeline that is being deleted meanwhile', async () => {
   const { id } = await addPipeline(database.sql, 'leaving', { landingZones: [], nudge: () => {} })
+  const marked = Promise.withResolvers<void>()
   const deleting = Promise.withResolvers<void>()
   const deleted = database.sql.begin(async (tx) => {
     await tx`update pipeline set deleted_at = clock_timestamp() where id = ${id}`
+    marked.resolve()
     await deleting.promise
   })
+  await marked.promise
   const answer = create({ pipeline: 'leaving' })
   for (;;) {
     const waiting = await database.sql`
