@@ -47,10 +47,10 @@ function read(output: string) {
 }
 
 test('every test is counted once, and each file told in one line', () => {
-  const { tally, printed, hasFailures } = read(OUTPUT)
+  const { tally, printed, failed } = read(OUTPUT)
   expect(tally.passed).toBe(3)
   expect(tally.failures).toHaveLength(3)
-  expect(hasFailures).toBe(true)
+  expect(failed).toEqual(['b.test.ts', 'c.test.ts'])
   expect(printed).toEqual([
     '  ok     a.test.ts: 2 passed',
     '  FAILED b.test.ts: 1 passed, 2 failed',
@@ -74,12 +74,12 @@ test('a failure carries what was said about it', () => {
 test('tests that were ended by one of them are not all tests', () => {
   expect(read(OUTPUT).isWhole).toBe(true)
   const cut = OUTPUT.slice(0, OUTPUT.indexOf('(fail) waits'))
-  expect(read(cut)).toMatchObject({ isWhole: false, hasFailures: true })
+  expect(read(cut)).toMatchObject({ isWhole: false, failed: ['b.test.ts'] })
 })
 
 test('an end without a word about tests leaves its last words', () => {
   expect(read('bun test v1.4.5\nerror: no such flag')).toMatchObject({
-    hasFailures: false,
+    failed: [],
     rest: expect.stringContaining('no such flag'),
   })
 })

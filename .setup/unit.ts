@@ -2,7 +2,7 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { run } from './run.ts'
-import type { Failure, Tally } from './tally.ts'
+import { type Failure, Tally } from './tally.ts'
 import { startTestPostgres } from './test-postgres.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -40,7 +40,28 @@ async function withPostgres(tally: Tally, ignored: readonly string[], files: rea
   }
 }
 
+/** In CI, files with failures are tried a second time: a test that passes then passes, and is told with what it failed of. */
 export async function runBunTest(tally: Tally, args: string[], env: Record<string, string>) {
+  const first = new Tally()
+  const { failed, isWhole } = await runOnce(first, args, env)
+  tally.pass(first.passed)
+  const isAgain = Boolean(process.env.CI) && isWhole && failed.length > 0
+  const files = failed.map((file) => `./${file}`)
+  const stillFails = isAgain ? await failuresOf(files, env) : null
+  for (const failure of first.failures)
+    if (stillFails?.has(failure.title) === false) tally.passSecondTime(failure)
+    else tally.fail(failure.title, failure.detail)
+}
+
+/** The titles of what fails, or null where not every test had its turn. */
+async function failuresOf(files: string[], env: Record<string, string>) {
+  const tally = new Tally()
+  console.log(`  again: ${files.join(' ')}`)
+  const { isWhole } = await runOnce(tally, files, env)
+  return isWhole ? new Set(tally.failures.map(({ title }) => title)) : null
+}
+
+async function runOnce(tally: Tally, args: string[], env: Record<string, string>) {
   const reader = readBunTest(tally)
   const { code, isLate, seconds } = await run({
     command: [process.execPath, 'test', `--timeout=${TEST_LIMIT_MS}`, ...args],
@@ -49,11 +70,12 @@ export async function runBunTest(tally: Tally, args: string[], env: Record<strin
     limitMs: LIMIT_MS,
     onLine: reader.line,
   })
-  const { isWhole, hasFailures, rest } = reader.end()
+  const { isWhole, failed, rest } = reader.end()
   console.log(`  ${seconds} s of at most ${LIMIT_MS / 1000} s`)
   if (isLate) tally.fail('bun test', `took longer than ${LIMIT_MS / 1000} s`)
-  else if (!isWhole || (code !== 0 && !hasFailures))
+  else if (!isWhole || (code !== 0 && failed.length === 0))
     tally.fail('bun test', `ended with code ${code}\n${rest}`)
+  return { isWhole: isWhole && !isLate, failed }
 }
 
 /** Those that may have tests. */
@@ -82,7 +104,7 @@ export function readBunTest(tally: Tally, print: (line: string) => void = consol
   let above: string[] = []
   let isLoading = false
   let isRepeating = false
-  let hasFailures = false
+  const failed: string[] = []
   let isWhole = false
 
   const endFile = () => {
@@ -94,7 +116,7 @@ export function readBunTest(tally: Tally, print: (line: string) => void = consol
     }
     tally.pass(passed)
     for (const failure of failures) tally.fail(failure.title, failure.detail)
-    hasFailures ||= failures.length > 0
+    if (failures.length > 0) failed.push(file)
     passed = 0
     failures = []
     above = []
@@ -134,11 +156,11 @@ export function readBunTest(tally: Tally, print: (line: string) => void = consol
   }
   return {
     line,
-    /** Says what the last file did, whether all files had their turn, and whether any failure explains a bad exit code. */
+    /** Says what the last file did, whether all files had their turn, and which failed: any explains a bad exit code. */
     end: () => {
       const rest = above.join('\n')
       endFile()
-      return { isWhole, hasFailures, rest }
+      return { isWhole, failed, rest }
     },
   }
 }

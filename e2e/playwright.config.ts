@@ -21,6 +21,8 @@ export default defineConfig({
   timeout: 60_000 * patience,
   expect: { timeout: 10_000 * patience },
   forbidOnly: Boolean(process.env.CI),
+  // What passes then is told all the same: `.setup/tally.ts`.
+  retries: process.env.CI ? 1 : 0,
   reporter: 'list',
   use: {
     baseURL: process.env.SLUICE_URL ?? 'http://127.0.0.1:8080',
