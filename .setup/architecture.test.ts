@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { heavyImportsOfWorkers, importsOf, type SourceFile, violationsOf } from './architecture.ts'
+import { circlesOf, heavyImportsOfWorkers, importsOf, type SourceFile, violationsOf } from './architecture.ts'
 
 const root = join(import.meta.dirname, '..')
 const GENERATED = /^(proto\/gen|drizzle\/migrations)\//
@@ -33,6 +33,10 @@ test('every import of the tree points down', () => {
 
 test('a worker thread loads nothing heavy', () => {
   expect(heavyImportsOfWorkers(files)).toEqual([])
+})
+
+test('no two files import each other, on whatever way', () => {
+  expect(circlesOf(files)).toEqual([])
 })
 
 test('a test that looks at what Postgres does looks at its own database: others stand beside it', () => {
@@ -100,6 +104,18 @@ test('a heavy package is found however deep a worker imports it, but not as a ty
     'workers/reaper.worker.ts -> app/reaper/service.ts loads @aws-sdk/client-s3; move that import above the services',
   ])
   expect(heavyImportsOfWorkers(tree('import type'))).toEqual([])
+})
+
+test('a circle is told with its way, through types too', () => {
+  const tree = [
+    { path: 'app/a.ts', source: `import { b } from './b.ts'` },
+    { path: 'app/b.ts', source: `import type { C } from './c/c.ts'` },
+    { path: 'app/c/c.ts', source: `export { b } from '../b.ts'` },
+  ]
+  expect(circlesOf(tree)).toEqual([
+    'app/b.ts -> app/c/c.ts -> app/b.ts; move what both need to a file of its own',
+  ])
+  expect(circlesOf(tree.slice(0, 2))).toEqual([])
 })
 
 test('imports of every form are seen, and none in a comment', () => {

@@ -116,6 +116,28 @@ export function heavyImportsOfWorkers(files: SourceFile[]): string[] {
   return found
 }
 
+/** Files that import each other, types included: neither can be read, tested or moved without the other. */
+export function circlesOf(files: SourceFile[]): string[] {
+  const targets = new Map(
+    files.map(({ path, source }) => [
+      path,
+      importsOf(source).flatMap(({ specifier }) => resolveImport(path, specifier) ?? []),
+    ]),
+  )
+  const found: string[] = []
+  const done = new Set<string>()
+  const visit = (path: string, way: string[]) => {
+    const before = way.indexOf(path)
+    if (before >= 0)
+      found.push(`${[...way.slice(before), path].join(' -> ')}; move what both need to a file of its own`)
+    if (before >= 0 || done.has(path)) return
+    for (const target of targets.get(path) ?? []) visit(target, [...way, path])
+    done.add(path)
+  }
+  for (const path of targets.keys()) visit(path, [])
+  return found
+}
+
 const layerOf = (path: string) => path.split('/')[0] ?? ''
 const isAboveServices = (path: string) =>
   /^app\/((.+\/)?routes|server|compose|process|node-server|main(-\w+)?)\.ts$/.test(path)

@@ -5,13 +5,14 @@ import postgres from 'postgres'
 import { AT_ONCE, survivingLostConnections } from './lost-connections.ts'
 import * as schema from './schema/index.ts'
 import { openSession, type Session } from './session.ts'
+import type { Sql, SqlTx } from './sql.ts'
+
+export type { Sql, SqlTx } from './sql.ts'
 
 export type Db = PostgresJsDatabase<typeof schema>
 /** The transaction a query runs in, or the pool itself. */
 export type Tx = Parameters<Parameters<Db['transaction']>[0]>[0]
 export type Queryable = Db | Tx
-export type Sql = postgres.Sql
-export type SqlTx = postgres.TransactionSql
 
 /**
  * A transaction that holds only while its caller leads: null when it does not (any more), and then nothing was done.

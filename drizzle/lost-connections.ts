@@ -1,8 +1,9 @@
 // postgres.js 3.4.9 ends a transaction whose connection is gone by saying `rollback` to that connection: the write fails
 // outside of any promise, which ends the process, and leaves a connection that can never be opened again. The same
 // happens to a statement that work sends after its transaction has ended. Neither reaches the client here.
-import type { Sql, SqlTx } from './client.ts'
+
 import { isOfConnection } from './errors.ts'
+import type { Sql, SqlTx } from './sql.ts'
 
 /**
  * A beginning that is written at once, because it is longer than what postgres.js collects. Otherwise it is collected for

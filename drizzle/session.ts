@@ -1,8 +1,8 @@
 // Transactions that follow each other on one connection, in as few round trips as they have questions: BEGIN goes with the
 // first statement, COMMIT with the last. Also their connection stays warm: one backend knows all their plans.
 import postgres, { type PendingQuery, type Row } from 'postgres'
-import type { Sql, SqlTx } from './client.ts'
 import { AT_ONCE } from './lost-connections.ts'
+import type { Sql, SqlTx } from './sql.ts'
 
 /**
  * Of connections whose transactions begin as `read write`: what stands alone there writes nothing. The client sends a

@@ -3,7 +3,7 @@ import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { limits } from '../app/limits.ts'
 import { handleOf, type OpenAttempt } from '../app/runs/attempts.ts'
 import { type LogLevel as Level, type LogLine, runnerLine, seqAfter, seqOfRunner } from '../app/runs/logs.ts'
-import type { Outcome } from '../app/runs/outcomes.ts'
+import type { Outcome } from '../app/runs/outcome.ts'
 import {
   type GetRunStatusResponse,
   type LogEntry,

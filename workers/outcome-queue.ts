@@ -1,7 +1,7 @@
 import type { RunId } from '../app/ids.ts'
 import { limits } from '../app/limits.ts'
 import type { LogLine } from '../app/runs/logs.ts'
-import type { Outcome } from '../app/runs/outcomes.ts'
+import type { Outcome } from '../app/runs/outcome.ts'
 
 /** What one transaction takes: lines first, then outcomes. */
 export interface Batch {

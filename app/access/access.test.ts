@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import type { Identity } from '../http/auth.ts'
+import type { Identity } from '../http/identity.ts'
 import type { Resource } from './ports.ts'
 import { identityOf, openPro, type ProEdition } from './testing.ts'
 

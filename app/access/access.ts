@@ -1,5 +1,5 @@
 // What the caller of one request may do, asked of the Enforcement no more often than needed.
-import { type Identity, isAdmin } from '../http/auth.ts'
+import { type Identity, isAdmin } from '../http/identity.ts'
 import { type Access, type Enforcement, UNLIMITED, type Visible } from './ports.ts'
 
 export type AccessOf = (identity: Identity) => Access

@@ -1,5 +1,5 @@
 // Who may do what, as the service asks it. What is built in and what a remote plugin answers implement the same.
-import type { Identity } from '../http/auth.ts'
+import type { Identity } from '../http/identity.ts'
 
 export type ResourceType = 'pipeline' | 'namespace' | 'landing_zone'
 

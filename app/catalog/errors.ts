@@ -1,7 +1,8 @@
 // Errors as Iceberg clients know them. Source: Iceberg REST catalog OpenAPI, IcebergErrorResponse.
 import { BadLocation } from '../../lake/iceberg/location.ts'
-import { BadUpdate, CommitFailed } from '../../lake/iceberg/metadata.ts'
+import { CommitFailed } from '../../lake/iceberg/requirements.ts'
 import { UnsupportedColumn } from '../../lake/iceberg/types.ts'
+import { BadUpdate } from '../../lake/iceberg/wire.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { toAppError } from '../http/error-response.ts'
 import type { Log } from '../log.ts'

@@ -3,19 +3,17 @@ import { randomUUID } from 'node:crypto'
 import type { Sql } from '../../drizzle/client.ts'
 import { keyOf, tableLocation } from '../../lake/iceberg/location.ts'
 import {
-  applyUpdates,
-  CommitFailed,
-  checkRequirements,
   currentSchema,
   currentSnapshot,
-  newTable,
   parseMetadata,
   serializeMetadata,
   type TableMetadata,
-  type TableUpdate,
 } from '../../lake/iceberg/metadata.ts'
+import { newTable } from '../../lake/iceberg/new-table.ts'
+import { CommitFailed, checkRequirements } from '../../lake/iceberg/requirements.ts'
 import { columnsOf } from '../../lake/iceberg/types.ts'
-import { parseCommitRequest, parseCreateTable } from '../../lake/iceberg/wire.ts'
+import { applyUpdates } from '../../lake/iceberg/updates.ts'
+import { parseCommitRequest, parseCreateTable, type TableUpdate } from '../../lake/iceberg/wire.ts'
 import { LAYERS, type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { EVERYTHING, type Visible } from '../access/ports.ts'
 import { seesEverything } from '../access/sight.ts'

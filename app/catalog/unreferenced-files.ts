@@ -4,13 +4,9 @@
  * that is younger than anything removed here. So what is found in peace may be removed in peace. See ADR 0018.
  */
 import { keyOf, LAKE_PREFIX } from '../../lake/iceberg/location.ts'
-import {
-  currentSnapshot,
-  parseMetadata,
-  type Snapshot,
-  type TableMetadata,
-} from '../../lake/iceberg/metadata.ts'
+import { currentSnapshot, parseMetadata, type TableMetadata } from '../../lake/iceberg/metadata.ts'
 import { liveFiles, type ManifestReader, makeManifestReader } from '../../lake/iceberg/scan.ts'
+import type { Snapshot } from '../../lake/iceberg/wire.ts'
 import { LAYERS, type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { LAKE_GRACE_MS } from '../../machines/retention.ts'
 import { limits } from '../limits.ts'

@@ -3,24 +3,8 @@ import { TokenRefusal } from '../auth/access-tokens.ts'
 import type { ApiKeys } from '../auth/api-keys.ts'
 import { limits } from '../limits.ts'
 import { type AppError, unauthenticated } from './errors.ts'
+import { ANONYMOUS, type Identity } from './identity.ts'
 import { type Buckets, networkOf, tooManyRequests } from './rate-limit.ts'
-
-/** Who calls. */
-export interface Identity {
-  /** An API key is a machine with full rights; a user is the subject of a token. */
-  readonly kind: 'anonymous' | 'api-key' | 'user'
-  /** What the audit log shows, and what owns things: a token's subject, and empty for all others. */
-  readonly userId: string
-  /** For people to read: of the user, or of the key; empty for anonymous callers. No right comes from it. */
-  readonly name: string
-  /** `admin` among them for who the operator lists as such. */
-  readonly roles: readonly string[]
-}
-
-export const ANONYMOUS: Identity = { kind: 'anonymous', userId: '', name: '', roles: [] }
-
-/** Whether rights on single things need not be asked about. Means nothing where nobody has to say who they are. */
-export const isAdmin = ({ kind, roles }: Identity): boolean => kind === 'api-key' || roles.includes('admin')
 
 type Answer = Identity | AppError
 

@@ -2,8 +2,8 @@
 // forgotten is full.
 import type { Clock } from '../clock.ts'
 import { limits } from '../limits.ts'
-import type { Identity } from './auth.ts'
 import { AppError } from './errors.ts'
+import type { Identity } from './identity.ts'
 import type { Route } from './route-table.ts'
 
 export interface RateLimit {

@@ -12,12 +12,11 @@ import {
   migrateDraft,
   newDraft,
 } from '../../machines/draft.ts'
-import { isLive } from './queries.ts'
+import { isLive, type PipelineRow } from './queries.ts'
 import type { PipelineRef } from './ref.ts'
 
 // The one door to a pipeline's draft: lock the row, ask the machine, save state and history in the same transaction.
 
-export type PipelineRow = typeof pipelines.$inferSelect
 type Columns = PgUpdateSetSource<typeof pipelines>
 
 /** A live pipeline, locked until the transaction ends; null when there is none. */

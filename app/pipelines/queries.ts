@@ -12,12 +12,13 @@ import { isSeenId } from '../access/seen-columns.ts'
 import type { Layer } from '../http/names.ts'
 import type { Page } from '../http/pagination.ts'
 import type { PipelineId } from '../ids.ts'
-import type { PipelineRow } from './draft.ts'
 import type { PipelineRef } from './ref.ts'
 
 export type VersionRow = typeof pipelineVersions.$inferSelect
 export type NewPipeline = typeof pipelines.$inferInsert
 export type PipelineType = 'sql' | 'python'
+export type PipelineRow = typeof pipelines.$inferSelect
+
 export interface PipelineWithLastRun extends PipelineRow {
   layer: Layer
   type: PipelineType

@@ -5,7 +5,7 @@ import {
   ResourceType as WireResourceType,
 } from '../../proto/gen/sluice/plugin/v1/plugin_pb.ts'
 import type { Permission, ResourceType } from '../access/ports.ts'
-import type { Identity } from '../http/auth.ts'
+import type { Identity } from '../http/identity.ts'
 
 /** The plugin has answered, and what it says is none of the answers that there are. `message` has nothing of the plugin's in it. */
 export class Unusable extends Error {}

@@ -3,7 +3,8 @@ import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import type { RunId } from '../ids.ts'
-import { applyOutcomes, type Outcome } from './outcomes.ts'
+import type { Outcome } from './outcome.ts'
+import { applyOutcomes } from './outcomes.ts'
 import { startWaiting } from './start.ts'
 
 setDefaultTimeout(30_000)

@@ -12,39 +12,8 @@ import { branchOf } from './attempts.ts'
 import { type LogLevel, type LogLine, loggedPart, seqAfter, storableText } from './logs.ts'
 import { completedOf, type LockedRun, lockRuns, moveRun, savedParts } from './moves.ts'
 import { notifying, type RunCompleted } from './notices.ts'
+import type { Executed, Outcome, TestResult } from './outcome.ts'
 import { type Boot, settledParts } from './settle.ts'
-
-export interface TestResult {
-  name: string
-  severity: 'error' | 'warn'
-  isPassed: boolean
-  value: number
-  durationMs: number
-  error: string | null
-  /** The first rows of a failed test that selects rows, as text. */
-  samples?: readonly string[]
-}
-
-/** `runnerBoot`: the start of the runner that tells it, where one does. */
-export type Outcome = { runId: RunId; attempt: number; runnerBoot?: string } & (
-  | { kind: 'accepted'; runnerBoot: string }
-  | { kind: 'refused'; retryAfterMs: number }
-  | { kind: 'entered'; phase: 'executing' | 'testing' }
-  | {
-      kind: 'executed'
-      /** The branch commit that was tested; null when no table changed. */
-      testedCommit: string | null
-      rowsWritten: number
-      tests: TestResult[]
-      landingFileIds: string[]
-      archivesLandingZones: boolean
-    }
-  /** `retry`: what the pipeline's configuration allows, where it was read. */
-  | { kind: 'failed'; error: string; retry?: { max: number; delaySeconds: number } }
-  | { kind: 'lost'; why: string }
-)
-
-export type Executed = Extract<Outcome, { kind: 'executed' }>
 
 export interface Applied {
   /** Their notices are sent with the commit, as are those of what is completed. */

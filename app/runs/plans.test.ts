@@ -5,7 +5,8 @@ import { type Database, openDatabase, type Sql } from '../../drizzle/client.ts'
 import { DISPATCHER_SESSION } from '../../workers/dispatcher.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import type { RunId } from '../ids.ts'
-import { applyOutcomes, type Outcome } from './outcomes.ts'
+import type { Outcome } from './outcome.ts'
+import { applyOutcomes } from './outcomes.ts'
 import { startWaiting } from './start.ts'
 
 setDefaultTimeout(60_000)

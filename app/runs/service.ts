@@ -1,5 +1,4 @@
 import { Value } from '@sinclair/typebox/value'
-import type { Sql } from '../../drizzle/client.ts'
 import type { Transactions } from '../../drizzle/session.ts'
 import { clientTrace } from '../../proto/trace.ts'
 import { EVERYTHING } from '../access/ports.ts'
@@ -7,30 +6,21 @@ import { AppError, alreadyEnded, invalid, notFound } from '../http/errors.ts'
 import type { IdempotencyKey } from '../http/idempotency.ts'
 import { type Page, pageOf, sortOf } from '../http/pagination.ts'
 import { refusalOfValue } from '../http/validation.ts'
-import type { NewId, PipelineId, RunId } from '../ids.ts'
+import type { PipelineId, RunId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import { makeIntake } from './intake.ts'
 import { listRuns, RUN_SORT_KEYS } from './list.ts'
 import { completedOf } from './moves.ts'
 import type { Notices } from './notices.ts'
-import { makeRequestOnce } from './once.ts'
+import { makeRequestOnce, type OnceDeps } from './once.ts'
 import { cancelRuns } from './outcomes.ts'
-import { activeRunsOf, countActiveRuns, findRun, insertRun, type NewRun, tailOf } from './queries.ts'
+import { activeRunsOf, countActiveRuns, findRun, insertRun, tailOf } from './queries.ts'
 import { type CreateRun, type RunAccepted, type RunQuery, RunQueryNames } from './schema.ts'
 
-/** What a pipeline's runs execute now. */
-export type Runnable = Pick<NewRun, 'pipelineId' | 'pipelineType' | 'versionNumber' | 'pins' | 'landingZones'>
-
-export interface RunDeps {
-  sql: Sql
+export interface RunDeps extends OnceDeps {
   /** Where requests without a key are stored; the pool, if nothing else is given. */
   requests?: Transactions
-  newId: NewId
   notices: Notices
-  /** The published version's files, or the draft's; 404 when there is no such pipeline. */
-  runnable(path: { namespace: string; layer: string; name: string }): Promise<Runnable>
-  /** Hints for the dispatcher on this replica; the sweep finds what a lost one missed. */
-  nudge(about: 'runRequested' | 'outbox'): void
 }
 
 export type RunService = ReturnType<typeof makeRunService>

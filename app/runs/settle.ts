@@ -7,7 +7,7 @@ import { limits } from '../limits.ts'
 import { branchOf, handleOf } from './attempts.ts'
 import { ATTEMPT_LINES, seqAfter, storableText } from './logs.ts'
 import type { LockedRun } from './moves.ts'
-import type { Executed } from './outcomes.ts'
+import type { Executed } from './outcome.ts'
 
 /** Which start of its runner an attempt belongs to. */
 export interface Boot {

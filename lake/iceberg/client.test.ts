@@ -13,7 +13,7 @@ import {
   Unauthorized,
 } from './client.ts'
 import { stringifyJson } from './json.ts'
-import { newTable } from './metadata.ts'
+import { newTable } from './new-table.ts'
 import type { Schema } from './types.ts'
 import { parseCommitRequest, parseCreateTable } from './wire.ts'
 

@@ -1,22 +1,16 @@
 import { describe, expect, test } from 'bun:test'
 import {
-  applyUpdates,
-  BadUpdate,
-  CommitFailed,
-  checkRequirements,
-  creationUpdates,
   currentSchema,
-  newTable,
   parseMetadata,
-  type Snapshot,
   serializeMetadata,
   type TableMetadata,
-  type TableRequirement,
-  type TableUpdate,
   UnsupportedTable,
 } from './metadata.ts'
+import { creationUpdates, newTable } from './new-table.ts'
+import { CommitFailed, checkRequirements } from './requirements.ts'
 import type { Schema } from './types.ts'
-import { METADATA_LOG_LIMIT, SNAPSHOT_LOG_LIMIT, UNUSED_SCHEMAS_LIMIT } from './updates.ts'
+import { applyUpdates, METADATA_LOG_LIMIT, SNAPSHOT_LOG_LIMIT, UNUSED_SCHEMAS_LIMIT } from './updates.ts'
+import { BadUpdate, type Snapshot, type TableRequirement, type TableUpdate } from './wire.ts'
 
 const uuid = '0f8fad5b-d9cb-469f-a165-70867728950e'
 const schema: Schema = {

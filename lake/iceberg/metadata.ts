@@ -1,15 +1,9 @@
 // The metadata of one table: format version 2, in memory exactly as it stands in the file.
 // Source: https://iceberg.apache.org/spec/#table-metadata-fields
 
-import { withUsableIds } from './fresh-ids.ts'
 import { parseJson, stringifyJson } from './json.ts'
 import type { Schema } from './types.ts'
-import { applyUpdates, BadUpdate } from './updates.ts'
-import type { Snapshot, SnapshotRef, SortOrder, TableUpdate, UnboundSpec } from './wire.ts'
-
-export { CommitFailed, checkRequirements } from './requirements.ts'
-export { applyUpdates, BadUpdate, MAIN, schemaIdIn } from './updates.ts'
-export type { Snapshot, SnapshotRef, SortOrder, TableRequirement, TableUpdate } from './wire.ts'
+import type { Snapshot, SnapshotRef, SortOrder } from './wire.ts'
 
 export interface PartitionField {
   readonly 'source-id': number
@@ -50,73 +44,6 @@ export interface TableMetadata {
 export class UnsupportedTable extends Error {
   override readonly name = 'UnsupportedTable'
 }
-
-export interface NewTable {
-  readonly uuid: string
-  readonly location: string
-  readonly schema: Omit<Schema, 'schema-id'>
-  readonly partitionSpec?: UnboundSpec | undefined
-  readonly sortOrder?: SortOrder | undefined
-  readonly properties?: Readonly<Record<string, string>> | undefined
-  /** Milliseconds since the epoch. */
-  readonly at: number
-}
-
-/**
- * The metadata of a table that does not exist yet. Field ids are kept when they are usable (unique and above 0) and
- * otherwise given anew, as the REST specification allows: a client uses the schema it is answered.
- * @throws BadUpdate for a schema, specification or property that cannot be
- */
-export function newTable({
-  uuid,
-  location,
-  schema,
-  partitionSpec,
-  sortOrder,
-  properties,
-  at,
-}: NewTable): TableMetadata {
-  const { 'format-version': version = '2', ...kept } = properties ?? {}
-  if (version !== '2')
-    throw new BadUpdate(`format-version ${version} is not supported: tables have version 2`)
-  const usable = withUsableIds({
-    schema,
-    partitionSpec: partitionSpec ?? { fields: [] },
-    sortOrder: sortOrder ?? { 'order-id': 0, fields: [] },
-  })
-  return applyUpdates(null, creation({ uuid, location, properties: kept, ...usable }), { at })
-}
-
-/** The updates that make a staged table: what a client commits with `assert-create`. */
-export function creationUpdates(staged: TableMetadata): TableUpdate[] {
-  const sortOrder = staged['sort-orders'].find(
-    (order) => order['order-id'] === staged['default-sort-order-id'],
-  )
-  if (!sortOrder) throw new SyntaxError('the staged table has no default sort order')
-  return creation({
-    uuid: staged['table-uuid'],
-    location: staged.location,
-    schema: currentSchema(staged),
-    partitionSpec: { fields: [...defaultSpec(staged).fields] },
-    sortOrder,
-    properties: staged.properties,
-  })
-}
-
-const creation = (
-  table: Required<Omit<NewTable, 'at'>> & { partitionSpec: UnboundSpec; sortOrder: SortOrder },
-): TableUpdate[] => [
-  { action: 'assign-uuid', uuid: table.uuid },
-  { action: 'upgrade-format-version', 'format-version': 2 },
-  { action: 'set-location', location: table.location },
-  { action: 'add-schema', schema: table.schema },
-  { action: 'set-current-schema', 'schema-id': -1 },
-  { action: 'add-spec', spec: table.partitionSpec },
-  { action: 'set-default-spec', 'spec-id': -1 },
-  { action: 'add-sort-order', 'sort-order': table.sortOrder },
-  { action: 'set-default-sort-order', 'sort-order-id': -1 },
-  { action: 'set-properties', updates: { ...table.properties } },
-]
 
 /**
  * Reads a metadata file.

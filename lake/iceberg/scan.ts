@@ -8,7 +8,8 @@ import {
   readManifest,
   readManifestList,
 } from './manifest.ts'
-import { type Snapshot, snapshotById, type TableMetadata, UnsupportedTable } from './metadata.ts'
+import { snapshotById, type TableMetadata, UnsupportedTable } from './metadata.ts'
+import type { Snapshot } from './wire.ts'
 
 /** Reads a whole object of the lake by its location. */
 export type ReadObject = (location: string) => Promise<Uint8Array>

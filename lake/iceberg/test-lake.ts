@@ -10,20 +10,15 @@ import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { type NextSchema, schemaForAppend, schemaForReplace } from './evolution.ts'
 import { dataLocation, keyOf, metadataLocation, tableLocation } from './location.ts'
 import type { WriteEngine } from './merge.ts'
-import {
-  applyUpdates,
-  checkRequirements,
-  currentSchema,
-  newTable,
-  parseMetadata,
-  serializeMetadata,
-  type TableMetadata,
-} from './metadata.ts'
+import { currentSchema, parseMetadata, serializeMetadata, type TableMetadata } from './metadata.ts'
+import { newTable } from './new-table.ts'
+import { checkRequirements } from './requirements.ts'
 import { dataFilesOf, type ManifestReader, makeManifestReader } from './scan.ts'
 import { fieldIdsLiteral, fieldsWritten, quoteText, readTable, selectForWrite } from './sql.ts'
 import { copyResultFrom, metricsOf } from './stats.ts'
 import { type TableChange, type WriteRules, writeByStrategy } from './strategy.ts'
 import type { Column } from './types.ts'
+import { applyUpdates } from './updates.ts'
 import { type CommitPlan, type NewDataFile, planCommit, replacedFiles, type Write } from './write.ts'
 
 export interface TestLake {

@@ -4,12 +4,7 @@
 import { sameFields } from './evolution.ts'
 import type { PartitionField, PartitionSpec, TableMetadata } from './metadata.ts'
 import { fieldsOf, type Schema } from './types.ts'
-import type { SnapshotRef, SortOrder, TableUpdate, UnboundSpec } from './wire.ts'
-
-/** An update that cannot be applied, or is not one: 400 BadRequestException. */
-export class BadUpdate extends Error {
-  override readonly name = 'BadUpdate'
-}
+import { BadUpdate, type SnapshotRef, type SortOrder, type TableUpdate, type UnboundSpec } from './wire.ts'
 
 /** Earlier metadata files remembered (Iceberg's default for write.metadata.previous-versions-max). */
 export const METADATA_LOG_LIMIT = 100

@@ -1,7 +1,6 @@
 import { expect, test } from 'bun:test'
 import { stringifyJson } from './json.ts'
-import { BadUpdate } from './updates.ts'
-import { type CommitRequest, parseCommitRequest, parseCreateTable } from './wire.ts'
+import { BadUpdate, type CommitRequest, parseCommitRequest, parseCreateTable } from './wire.ts'
 
 const schema = {
   type: 'struct',

@@ -5,7 +5,11 @@ import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { parseJson } from './json.ts'
 import type { IcebergType, ListType, MapType, StructType, Schema as TableSchema } from './types.ts'
-import { BadUpdate } from './updates.ts'
+
+/** An update that cannot be applied, or is not one: 400 BadRequestException. */
+export class BadUpdate extends Error {
+  override readonly name = 'BadUpdate'
+}
 
 /** Deeper schemas are refused, so that no request can exhaust the stack. */
 const SCHEMA_DEPTH_LIMIT = 64

@@ -1,16 +1,11 @@
 import { describe, expect, test } from 'bun:test'
 import { describeManifest, readManifestList, writeManifest } from './manifest.ts'
-import {
-  applyUpdates,
-  checkRequirements,
-  currentSnapshot,
-  MAIN,
-  newTable,
-  type TableMetadata,
-  UnsupportedTable,
-} from './metadata.ts'
+import { currentSnapshot, type TableMetadata, UnsupportedTable } from './metadata.ts'
+import { newTable } from './new-table.ts'
+import { checkRequirements } from './requirements.ts'
 import { dataFilesOf, makeManifestReader } from './scan.ts'
 import type { Schema } from './types.ts'
+import { applyUpdates, MAIN } from './updates.ts'
 import {
   MANIFEST_FILES_LIMIT,
   type NewDataFile,

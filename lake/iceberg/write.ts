@@ -15,24 +15,19 @@ import {
 } from './manifest.ts'
 import { partitionTypes } from './manifest-schema.ts'
 import {
-  applyUpdates,
-  creationUpdates,
   currentSchema,
   currentSnapshot,
   defaultSpec,
-  MAIN,
   type PartitionSpec,
-  type Snapshot,
-  schemaIdIn,
   type TableMetadata,
-  type TableRequirement,
-  type TableUpdate,
   UnsupportedTable,
 } from './metadata.ts'
+import { creationUpdates } from './new-table.ts'
 import { liveEntries, liveFiles, type ManifestReader, type TableFile } from './scan.ts'
 import type { FileMetrics } from './stats.ts'
 import { fieldsOf, type Schema } from './types.ts'
-import type { UnboundSpec } from './wire.ts'
+import { applyUpdates, MAIN, schemaIdIn } from './updates.ts'
+import type { Snapshot, TableRequirement, TableUpdate, UnboundSpec } from './wire.ts'
 
 /** Manifests with fewer files than this are small; merging fills them up to it. */
 export const MANIFEST_FILES_LIMIT = 5_000

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { newTable } from '../../lake/iceberg/metadata.ts'
+import { newTable } from '../../lake/iceberg/new-table.ts'
 import { makeManifestReader } from '../../lake/iceberg/scan.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { RunStatus } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'

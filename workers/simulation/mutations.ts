@@ -1,6 +1,6 @@
 // Protections that can be taken away, one at a time, to see that the simulation misses them. Nothing of the product is
 // edited: statements are changed on the wire, and outcomes on their way.
-import type { Outcome } from '../../app/runs/outcomes.ts'
+import type { Outcome } from '../../app/runs/outcome.ts'
 import type { Facts } from './facts.ts'
 
 export interface Mutation {

@@ -27,7 +27,8 @@ import {
   openAttemptsOf,
 } from '../../app/runs/attempts.ts'
 import type { LogLine } from '../../app/runs/logs.ts'
-import { applyOutcomes, type Outcome } from '../../app/runs/outcomes.ts'
+import type { Outcome } from '../../app/runs/outcome.ts'
+import { applyOutcomes } from '../../app/runs/outcomes.ts'
 import { makeRunService, type RunService } from '../../app/runs/service.ts'
 import { queueCancels } from '../../app/runs/settle.ts'
 import { startWaiting } from '../../app/runs/start.ts'

@@ -3,7 +3,7 @@
 import { commitToBranch, findBranch } from '../../app/catalog/queries.ts'
 import type { NewId, RunId } from '../../app/ids.ts'
 import { handleOf, type OpenAttempt } from '../../app/runs/attempts.ts'
-import type { Outcome, TestResult } from '../../app/runs/outcomes.ts'
+import type { Outcome, TestResult } from '../../app/runs/outcome.ts'
 import type { Sql } from '../../drizzle/client.ts'
 import type { Random } from './random.ts'
 

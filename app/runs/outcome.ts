@@ -1,0 +1,34 @@
+// What becomes of an attempt, as whoever follows it tells it.
+import type { RunId } from '../ids.ts'
+
+export interface TestResult {
+  name: string
+  severity: 'error' | 'warn'
+  isPassed: boolean
+  value: number
+  durationMs: number
+  error: string | null
+  /** The first rows of a failed test that selects rows, as text. */
+  samples?: readonly string[]
+}
+
+/** `runnerBoot`: the start of the runner that tells it, where one does. */
+export type Outcome = { runId: RunId; attempt: number; runnerBoot?: string } & (
+  | { kind: 'accepted'; runnerBoot: string }
+  | { kind: 'refused'; retryAfterMs: number }
+  | { kind: 'entered'; phase: 'executing' | 'testing' }
+  | {
+      kind: 'executed'
+      /** The branch commit that was tested; null when no table changed. */
+      testedCommit: string | null
+      rowsWritten: number
+      tests: TestResult[]
+      landingFileIds: string[]
+      archivesLandingZones: boolean
+    }
+  /** `retry`: what the pipeline's configuration allows, where it was read. */
+  | { kind: 'failed'; error: string; retry?: { max: number; delaySeconds: number } }
+  | { kind: 'lost'; why: string }
+)
+
+export type Executed = Extract<Outcome, { kind: 'executed' }>
