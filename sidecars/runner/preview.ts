@@ -111,7 +111,7 @@ async function inPlace(
     return answer
   } catch (error) {
     signal.throwIfAborted()
-    throw refusalOf(error, place.python === null ? preview.rendered : PYTHON, place.directory)
+    throw refusalOf(error, preview.rendered, place.directory)
   } finally {
     if (!isKept) await place.clear()
   }
@@ -149,9 +149,6 @@ async function inRoom(
 
 /** A draft reads other tables or zones than those of its room. */
 class OtherInputs extends Error {}
-
-/** What the engine says is about its result, of no line. */
-const PYTHON: Rendered = { file: 'pipeline.py', source: '', sql: '' }
 
 function refusalOf(error: unknown, rendered: Rendered | undefined, directory: string): unknown {
   if (error instanceof ConnectError || error instanceof EnginesBusy) return error

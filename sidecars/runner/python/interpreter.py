@@ -4,6 +4,7 @@ What it says to the runner are lines of JSON: `{"call": n, ...}` asks for someth
 `{"answer": n, ...}`; everything else is told. The runner believes nothing of it: user code shares this process.
 """
 
+import ast
 import builtins
 import errno
 import io
@@ -20,6 +21,9 @@ import values
 SOURCE = "pipeline.py"
 MESSAGE_CHARACTERS = 16_384
 TRACEBACK_FRAMES = 20
+CAUSES_TOLD = 5
+READ_AGAIN_CHARACTERS = 1_000_000
+LIBRARY = "<python>/"
 
 
 class Channel:
@@ -64,10 +68,26 @@ class PipelineError(Exception):
     __module__ = "sluice"
 
 
+class Library:
+    """Where Python and its packages are on this machine, which is for nobody to see: a traceback names them by their place within."""
+
+    def __init__(self):
+        roots = {os.path.dirname(os.__file__), *sys.path}
+        # The longest first: packages are within the library.
+        self.roots = sorted((root.rstrip("/") + "/" for root in roots if root.startswith("/")), key=len, reverse=True)
+
+    def named(self, text):
+        if "/" in text:
+            for root in self.roots:
+                text = text.replace(root, LIBRARY)
+        return text
+
+
 class Log:
     """What the pipeline says, as lines of its run's log, within the bounds of that log."""
 
     def __init__(self, channel, limits):
+        self.library = Library()
         self.channel = channel
         self.lines = limits["lines"]
         self.bytes = limits["bytes"]
@@ -75,7 +95,7 @@ class Log:
         self.lock = threading.Lock()
 
     def write(self, level, text):
-        text = text[:MESSAGE_CHARACTERS]
+        text = self.library.named(text[:MESSAGE_CHARACTERS])
         with self.lock:
             if self.lines <= 0 or self.bytes < len(text):
                 self.dropped += 1
@@ -316,6 +336,7 @@ class Work:
         self.own = own
         self.log = Log(channel, job["logLimits"])
         self.relations = {}
+        self.source = ""
 
     def names(self):
         """What the pipeline finds among its names."""
@@ -364,8 +385,9 @@ class Work:
         try:
             exec(self.compiled(), names)
             answer = self.result_of(names)
+            answer["result"].setdefault("line", self.result_line())
         except values.BadResult as error:
-            answer = {"failed": {"line": None, "message": str(error)}}
+            answer = {"failed": {"line": self.result_line(), "message": str(error)}}
         except BaseException as error:
             answer = {"failed": self.failure(error)}
         out.end_line()
@@ -376,7 +398,7 @@ class Work:
 
     def compiled(self):
         with open(self.job["source"], encoding="utf-8") as file:
-            source = file.read()
+            source = self.source = file.read()
         linecache.cache[SOURCE] = (len(source), None, source.splitlines(True), SOURCE)
         return compile(source, SOURCE, "exec", dont_inherit=True)
 
@@ -416,6 +438,22 @@ class Work:
             "result is of type " + values.type_name(result) + ": it must be what sql() gives, a list of dicts,"
             " a dict of columns, a pyarrow Table, or a pandas or polars DataFrame"
         )
+
+    def result_line(self):
+        """The line that sets `result`, if one alone does; None where nobody can say."""
+        lines = set()
+        try:
+            nodes = [ast.parse(self.source)] if len(self.source) <= READ_AGAIN_CHARACTERS else []
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+        while nodes:
+            node = nodes.pop()
+            if isinstance(node, ast.Name) and node.id == "result" and isinstance(node.ctx, ast.Store):
+                lines.add(node.lineno)
+            # What a function sets may be another one of that name.
+            if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+                nodes.extend(ast.iter_child_nodes(node))
+        return lines.pop() if len(lines) == 1 else None
 
     def columns(self, columns):
         path = os.path.join(self.own, "result.json")
@@ -479,21 +517,35 @@ class Work:
 
     def failure(self, error, isTold=True):
         """The line of pipeline.py where it happened and what happened; the traceback goes to the log."""
-        frames = [
-            frame for frame in traceback.extract_tb(error.__traceback__)
-            if not frame.filename.startswith("<sluice")
-        ]
-        own = [frame.lineno for frame in frames if frame.filename == SOURCE]
-        line = own[-1] if own else None
+        own = [frame.lineno for frame in self.frames(error) if frame.filename == SOURCE]
         if isinstance(error, SyntaxError) and error.filename == SOURCE:
-            line = error.lineno or line
-        message = self.words(error)
-        if isTold and not isinstance(error, SyntaxError) and frames:
-            told = ["Traceback (most recent call last):\n"]
-            told += traceback.format_list(frames[-TRACEBACK_FRAMES:])
-            told.append(message)
-            self.log.write("error", "".join(told))
-        return {"line": line, "message": message}
+            line = error.lineno
+        else:
+            line = own[-1] if own else self.result_line()
+        if isTold and not isinstance(error, SyntaxError):
+            told = self.told(error)
+            if told:
+                self.log.write("error", told)
+        return {"line": line, "message": self.words(error)}
+
+    def frames(self, error):
+        return [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<sluice")]
+
+    def told(self, error):
+        """Its traceback and those of what led to it, as Python tells them."""
+        parts = []
+        link = ""
+        while error is not None and len(parts) < CAUSES_TOLD:
+            frames = self.frames(error)
+            if frames:
+                trace = "".join(traceback.format_list(frames[-TRACEBACK_FRAMES:]))
+                parts.append("Traceback (most recent call last):\n" + trace + self.words(error) + link)
+            if error.__cause__ is not None:
+                error, link = error.__cause__, "\n\nThe above exception was the direct cause of the following exception:\n\n"
+            else:
+                error = None if error.__suppress_context__ else error.__context__
+                link = "\n\nDuring handling of the above exception, another exception occurred:\n\n"
+        return "".join(reversed(parts))
 
     def words(self, error):
         if isinstance(error, PipelineError):
@@ -509,7 +561,11 @@ class Work:
             return text + " (the sandbox does not allow it)"
         if isinstance(error, OSError) and error.errno == errno.EFBIG:
             return text + " (the sandbox bounds the size of a file)"
-        return text[:MESSAGE_CHARACTERS]
+        # Of a group its message says how many there are, and not what.
+        if isinstance(error, getattr(builtins, "BaseExceptionGroup", ())):
+            parts = ["".join(traceback.format_exception_only(type(part), part)).strip() for part in error.exceptions[:CAUSES_TOLD]]
+            text += ": " + "; ".join(parts)
+        return self.log.library.named(text[:MESSAGE_CHARACTERS])
 
 
 def is_a(value, module, name):

@@ -98,17 +98,16 @@ const ValueType = Type.Recursive((This) =>
 )
 
 const count = Type.Integer({ minimum: 0 })
+/** 1-based, of pipeline.py; null where there is none. */
+const line = Type.Union([Type.Integer({ minimum: 1 }), Type.Null()])
 const Result = Type.Union([
-  Type.Object({
-    kind: Type.Literal('relation'),
-    relation: Type.Integer(),
-    /** 1-based, of pipeline.py, where it was asked for. */
-    line: Type.Union([Type.Integer({ minimum: 1 }), Type.Null()]),
-  }),
+  /** `line`: where it was asked for; that of others is where they were set. */
+  Type.Object({ kind: Type.Literal('relation'), relation: Type.Integer(), line }),
   /** No rows, and so no types. */
-  Type.Object({ kind: Type.Literal('empty'), columns: Type.Array(Type.String()) }),
+  Type.Object({ kind: Type.Literal('empty'), columns: Type.Array(Type.String()), line }),
   Type.Object({
     kind: Type.Literal('json'),
+    line,
     file: Type.Literal('result.json'),
     columns: Type.Array(Type.Object({ name: Type.String(), type: ValueType }), { minItems: 1 }),
     rows: count,
@@ -116,6 +115,7 @@ const Result = Type.Union([
   }),
   Type.Object({
     kind: Type.Literal('parquet'),
+    line,
     file: Type.Literal('result.parquet'),
     rows: count,
     /** Columns with neither a type nor a value. */
@@ -125,11 +125,7 @@ const Result = Type.Union([
 export type Result = Static<typeof Result>
 export type JsonResult = Extract<Result, { kind: 'json' }>
 
-const Failure = Type.Object({
-  /** 1-based, of pipeline.py; null where there is none. */
-  line: Type.Union([Type.Integer({ minimum: 1 }), Type.Null()]),
-  message: Type.String(),
-})
+const Failure = Type.Object({ line, message: Type.String() })
 export type Failure = Static<typeof Failure>
 
 const Level = Type.Union([

@@ -2,12 +2,14 @@ import { join } from 'node:path'
 import { currentSchema } from '../../../lake/iceberg/metadata.ts'
 import { tableKey } from '../../../lake/pipeline/names.ts'
 import type { PreviewPipelineRequest } from '../../../proto/gen/sluice/query/v1/query_pb.ts'
+import { AttemptFailure } from '../attempts.ts'
+import { EngineFault } from '../engine-messages.ts'
 import { Inputs } from '../inputs.ts'
 import { openInstance, tableExpression } from '../lake-session.ts'
 import { limits } from '../limits.ts'
 import { accessOf, type PreviewAnswer, PreviewReport, previewedTable, sourcesOf } from '../preview-report.ts'
 import { watermarkOf } from '../watermark.ts'
-import { counted, since } from '../wording.ts'
+import { counted, reasonOf, since } from '../wording.ts'
 import type { Workplace } from '../workplace.ts'
 import { pythonDraft } from './draft.ts'
 import type { InterpreterLease } from './interpreters.ts'
@@ -76,7 +78,11 @@ export async function previewPython(
   if (step === 'none')
     report.warn('there is no sandbox (SANDBOX=off): the pipeline can do what the runner can')
   const started = performance.now()
-  const { sql, warnings } = await runPython({
+  const {
+    sql,
+    warnings,
+    place: file,
+  } = await runPython({
     lease: python,
     limits: pythonLimits,
     engine,
@@ -107,17 +113,24 @@ export async function previewPython(
   const pythonMs = Math.round(performance.now() - started)
   report.say('info', `ran ${source.path} in ${since(started)}`)
   report.unread(inputs)
-  const outcome = await engine.call(
-    {
-      kind: 'preview',
-      number: instance,
-      sql,
-      profilePath,
-      rowsLimit: Number(request.limit),
-      bytesLimit: limits.previewBytes,
-    },
-    signal,
-  )
+  const outcome = await engine
+    .call(
+      {
+        kind: 'preview',
+        number: instance,
+        sql,
+        profilePath,
+        rowsLimit: Number(request.limit),
+        bytesLimit: limits.previewBytes,
+      },
+      signal,
+    )
+    .catch((error: unknown) => {
+      if (!(error instanceof EngineFault)) throw error
+      // The SQL is ours: it asks for the result that was set.
+      const reason = reasonOf(error, { file, source: '', sql: '' })
+      throw new AttemptFailure(reason ?? error.message, { cause: error })
+    })
   report.ended('sql_execute', pythonMs + outcome.executeMs, {
     rows: outcome.rowCount,
     columns: outcome.columns.length,

@@ -294,20 +294,34 @@ described('a failure says what to mend', () => {
     ],
     ['x = 1\nx = = 2', 'pipeline.py line 2: SyntaxError: invalid syntax'],
     ['x = 1', 'pipeline.py: it did not set result'],
-    ['result = 5', /^pipeline.py: result is of type int: it must be what sql\(\) gives, a list of dicts/],
-    ['class Own: pass\nresult = Own()', /^pipeline.py: result is of type Own: it must be/],
+    [
+      'result = 5',
+      /^pipeline.py line 1: result is of type int: it must be what sql\(\) gives, a list of dicts/,
+    ],
+    ['class Own: pass\nresult = Own()', /^pipeline.py line 2: result is of type Own: it must be/],
     ['result = None', /result is of type NoneType/],
-    ['result = [1]', 'pipeline.py: result is a list, so each of its items must be a dict, not int'],
-    ['result = {"a": 1}', 'pipeline.py: result is a dict, so column "a" must be a list, not int'],
-    ['result = {"a": [1], "b": []}', 'pipeline.py: the columns of result differ in length: a 1, b 0'],
-    ['result = [{"a": 1}, {"a": "x"}]', 'pipeline.py: column "a" mixes values of type int and str'],
+    // Where two lines set it, or it is another one of a function, nobody says a line.
+    ['result = 1\nresult = 2', /^pipeline.py: result is of type int/],
+    ['def f():\n  result = 1\nf()\nfor result in "ab": pass', /^pipeline.py line 4: result is of type str/],
+    // Python has them since 3.11.
+    [
+      'raise ExceptionGroup("two", [ValueError("a"), KeyError("b")])',
+      /^pipeline.py line 1: (.*ValueError: a; KeyError: 'b'|NameError.*ExceptionGroup.*)$/,
+    ],
+    ['result = [1]', 'pipeline.py line 1: result is a list, so each of its items must be a dict, not int'],
+    ['result = {"a": 1}', 'pipeline.py line 1: result is a dict, so column "a" must be a list, not int'],
+    ['result = {"a": [1], "b": []}', 'pipeline.py line 1: the columns of result differ in length: a 1, b 0'],
+    ['result = [{"a": 1}, {"a": "x"}]', 'pipeline.py line 1: column "a" mixes values of type int and str'],
     [
       'result = [{"a": object()}]',
-      'pipeline.py: column "a" holds a value of type object, which a table cannot',
+      'pipeline.py line 1: column "a" holds a value of type object, which a table cannot',
     ],
-    ['result = [{1: 2}]', 'pipeline.py: the name of a column is 1: give it a text'],
-    ['result = [{"a": 1, "A": 2}]', 'pipeline.py: two columns are named "a" and "A"'],
-    ['result = [{"a": 10**40}]', 'pipeline.py: column "a" holds a whole number of more than 38 digits'],
+    ['result = [{1: 2}]', 'pipeline.py line 1: the name of a column is 1: give it a text'],
+    ['result = [{"a": 1, "A": 2}]', 'pipeline.py line 1: two columns are named "a" and "A"'],
+    [
+      'result = [{"a": 10**40}]',
+      'pipeline.py line 1: column "a" holds a whole number of more than 38 digits',
+    ],
     ['result = [{"a": "\\ud800"}]', /a text of the result is no Unicode/],
     [
       '\nsql("select * from nothing")',
@@ -344,7 +358,7 @@ described('a failure says what to mend', () => {
     expect(failure).toStartWith('executing: ')
     if (typeof error === 'string') expect(failure).toBe(`executing: ${error}`)
     else expect(failure.replace('executing: ', '')).toMatch(error)
-    expect(failure).not.toMatch(/sluice-runner-|interpreter\.py|<sluice/)
+    expect(failure).not.toMatch(/sluice-runner-|\/lib\/|interpreter\.py|<sluice/)
   })
 
   test('its traceback is in the log, and nothing of ours in it', async () => {
@@ -355,6 +369,26 @@ described('a failure says what to mend', () => {
     )
     expect(traceback).toContain('  File "pipeline.py", line 2, in f\n    sql("select nope")\n')
     expect(traceback).not.toMatch(/sluice|scratch/)
+  })
+
+  test("it has Python's own files by their place within Python, and what led to the failure", async () => {
+    const source = `
+import json, os, threading
+thread = threading.Thread(target=lambda: json.loads("{"))
+thread.start(); thread.join()
+try:
+  json.loads("{")
+except ValueError:
+  raise KeyError(os.getcwd() + " " + json.__file__)
+`
+    const { lines, facts } = await run(aTable(), source)
+    expect(facts.error).toBe("executing: pipeline.py line 8: KeyError: '. <python>/json/__init__.py'")
+    const traceback = lines.find((line) => line.startsWith('Traceback') && line.includes('KeyError'))
+    expect(traceback).toMatch(
+      /File "<python>\/json\/decoder.py", line \d+, in decode\n[\s\S]*JSONDecodeError: .*\n\nDuring handling of the above exception, another exception occurred:\n\nTraceback \(most recent call last\):\n {2}File "pipeline.py", line 8/,
+    )
+    expect(lines.join('\n')).toMatch(/Exception in thread[\s\S]*File "<python>\/json\/decoder.py"/)
+    expect(lines.join('\n')).not.toMatch(/"\/|sluice-/)
   })
 })
 

@@ -78,8 +78,7 @@ export async function runPython(run: PythonRun): Promise<PythonResult> {
     isFull = true
     lease.interpreter.end('its directory is full')
   })
-  const clean = (text: string) =>
-    text.replaceAll(`${lease.rooms.own}/`, '').replaceAll(`${lease.directory}/`, '')
+  const clean = (text: string) => withoutPlaces(text, lease)
   const job: Job = {
     kind: 'run',
     source: path,
@@ -105,11 +104,10 @@ export async function runPython(run: PythonRun): Promise<PythonResult> {
       },
       AbortSignal.any([signal, late]),
     )
-    if ('failed' in outcome) throw new AttemptFailure(placed(outcome.failed))
+    if ('failed' in outcome) throw new AttemptFailure(clean(placed(outcome.failed)))
     if ('checked' in outcome) throw new AttemptFailure(`${SOURCE}: it said what makes no sense`)
     const { result } = outcome
-    const line = result.kind === 'relation' ? result.line : null
-    return { ...(await sqlOf(result, run)), place: placeOf(line) }
+    return { ...(await sqlOf(result, run)), place: placeOf(result.line) }
   } catch (error) {
     signal.throwIfAborted()
     if (service.failure !== null) throw service.failure
@@ -132,6 +130,13 @@ const ROOM = {
   files: limits.pythonDirectoryFiles,
   everyMs: limits.pythonDirectoryCheckMs,
 }
+/** Its directories as it sees them from its own. */
+const withoutPlaces = (text: string, { rooms, directory }: InterpreterLease): string =>
+  [rooms.own, directory].reduce(
+    (told, place) => told.replaceAll(`${place}/`, '').replaceAll(place, '.'),
+    text,
+  )
+
 const placeOf = (line: number | null) => (line === null ? SOURCE : `${SOURCE} line ${line}`)
 const placed = ({ line, message }: Failure) => `${placeOf(line)}: ${message}`
 
@@ -283,7 +288,7 @@ async function sqlOf(result: Result, run: PythonRun): Promise<ResultSql> {
     case 'empty': {
       if (schema === null)
         throw new AttemptFailure(
-          `${SOURCE}: result has no rows and no types, and the table does not exist yet: give the result of sql() or a row`,
+          `${placeOf(result.line)}: result has no rows and no types, and the table does not exist yet: give the result of sql() or a row`,
         )
       const own = config.mergeStrategy === 'scd2' ? [config.scdValidFrom, config.scdValidTo] : []
       return { sql: selectNothing(schema, own), warnings: [] }
