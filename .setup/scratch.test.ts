@@ -1,7 +1,8 @@
 import { expect, test } from 'bun:test'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { isAlive, until } from '../sidecars/supervisor/testing.ts'
+import { isAlive } from '../sidecars/supervisor/testing.ts'
+import { until } from './until.ts'
 
 /** A test command of its own; its output is JSON lines. */
 function command(work: string) {
@@ -21,7 +22,7 @@ const told = async (child: ReturnType<typeof command>) =>
 
 test('the directory of a command is that of all it starts, and is gone with it', async () => {
   const ended = command(`
-    const { output } = await run({ command: ['sh', '-c', 'touch "$TMPDIR/left" && echo "$TMPDIR"'], limitMs: 5000 })
+    const { output } = await run({ command: ['sh', '-c', 'touch "$TMPDIR/left" && echo "$TMPDIR"'], limitMs: 60000 })
     say([process.env.TMPDIR, output])
     return 3`)
   const [[own, inherited]] = await told(ended)
@@ -49,7 +50,7 @@ test('an interrupted command stops what it started, the last first, and leaves n
   interrupted.kill('SIGINT')
   interrupted.kill('SIGTERM')
   expect(await interrupted.exited).toBe(130)
-  await until(() => !isAlive(escaped) && !isAlive(shell), 'both processes are gone')
+  await until(() => !isAlive(escaped) && !isAlive(shell))
   expect(existsSync(directory)).toBe(false)
   for (let part = await reader.read(); !part.done; part = await reader.read())
     said += decoder.decode(part.value)

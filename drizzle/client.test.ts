@@ -5,10 +5,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import { testDatabase } from '../.setup/database.ts'
+import { until } from '../.setup/until.ts'
 import { migrate, openDatabase } from './client.ts'
 import { hasMet, isPassing } from './errors.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 test('several replicas that start at once migrate an empty database once', async () => {
   const template = await testDatabase()
@@ -51,7 +52,7 @@ test('a step that cannot have its table lets others use it meanwhile, and is tak
   const waiting = () => sql`
     select 1 from pg_stat_activity
     where datname = current_database() and wait_event_type = 'Lock' and query like 'alter table run%'`
-  while ((await waiting()).length === 0);
+  await until(waiting, (steps) => steps.length > 0)
   // Behind the step that waits; the dump goes on all the while.
   expect(await sql`select id from run`).toEqual([] as never)
   expect(await Promise.race([migrated, sql`select 'not yet' as is`])).toEqual([{ is: 'not yet' }] as never)

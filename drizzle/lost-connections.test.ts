@@ -4,7 +4,7 @@ import { sql as statement } from 'drizzle-orm'
 import { type TestDatabase, testDatabase } from '../.setup/database.ts'
 import { type Database, openDatabase } from './client.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 let database: TestDatabase
 let opened: Database

@@ -15,7 +15,7 @@ import { isPassing } from './errors.ts'
 import { inTransaction, lastly, openSession, type Session } from './session.ts'
 import { together } from './together.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 let database: TestDatabase
 let opened: Database

@@ -10,7 +10,8 @@ import { RunnerService } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { type ConnectServer, type ConnectServerOptions, serveConnect } from './connect.ts'
 import { serveGrpc } from './grpc.ts'
 
-/** Resolved by a test when the call may go on. */
+/** Resolved when a call that waits has come, and by a test when it may go on. */
+let arrived = Promise.withResolvers<void>()
 let gate = Promise.withResolvers<void>()
 let streamEnded = Promise.withResolvers<void>()
 let isServing = true
@@ -27,7 +28,10 @@ function options(): ConnectServerOptions {
     register: (router) =>
       router.service(RunnerService, {
         cancelRun: async ({ handle }) => {
-          if (handle === 'waits') await gate.promise
+          if (handle === 'waits') {
+            arrived.resolve()
+            await gate.promise
+          }
           if (handle === 'unknown') throw new ConnectError('no such attempt', Code.NotFound)
           if (handle === 'broken') throw new Error('a secret of the implementation')
           return { interrupted: true }
@@ -183,6 +187,7 @@ const protocols: [string, () => Promise<{ own: ConnectServer; transport: Transpo
 test.each(protocols)('stopping %s ends streams, lets calls finish, and takes no more', async (_, start) => {
   const { own, transport } = await start()
   const client = createClient(RunnerService, transport)
+  arrived = Promise.withResolvers()
   gate = Promise.withResolvers()
   streamEnded = Promise.withResolvers()
   const waiting = client.cancelRun({ handle: 'waits' })
@@ -190,7 +195,7 @@ test.each(protocols)('stopping %s ends streams, lets calls finish, and takes no 
   const reading = (async () => {
     for await (const _ of client.streamLogs({ handle: 'endless' })) first.resolve()
   })()
-  await first.promise
+  await Promise.all([first.promise, arrived.promise])
   const stopped = own.stop(10_000)
   expect((await failure(reading)).code).toBe(Code.Unavailable)
   gate.resolve()
@@ -202,9 +207,10 @@ test.each(protocols)('stopping %s ends streams, lets calls finish, and takes no 
 test.each(protocols)('stopping %s waits no longer than it may', async (_, start) => {
   const { own, transport } = await start()
   const client = createClient(RunnerService, transport)
+  arrived = Promise.withResolvers()
   gate = Promise.withResolvers()
   const waiting = failure(client.cancelRun({ handle: 'waits' }))
-  await client.cancelRun({ handle: 'a' })
+  await arrived.promise
   await own.stop(10)
   await waiting
   gate.resolve()

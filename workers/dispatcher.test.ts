@@ -11,6 +11,7 @@ import {
 import { Code, ConnectError } from '@connectrpc/connect'
 import type { JSONValue } from 'postgres'
 import { type TestDatabase, testDatabase } from '../.setup/database.ts'
+import { until } from '../.setup/until.ts'
 import { makeTokens } from '../app/catalog/tokens.ts'
 import { systemClock } from '../app/clock.ts'
 import { newId, type RunId } from '../app/ids.ts'
@@ -30,7 +31,6 @@ import {
   type Script,
   type ScriptedRunner,
   startScriptedRunner,
-  until,
 } from './testing.ts'
 
 let postgres: TestDatabase
@@ -38,7 +38,7 @@ let database: Database
 let running: { stop(): Promise<void> }[]
 let dispatchers: Dispatcher[]
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 beforeAll(async () => {
   postgres = await testDatabase()
@@ -558,7 +558,7 @@ describe('cancelling', () => {
     )
     forever.release()
     expect((await rowOf(id)).status).toBe('cancelled')
-    expect(pipeline.runs.cancel(id)).rejects.toThrow('already ended')
+    await expect(pipeline.runs.cancel(id)).rejects.toThrow('already ended')
   })
 
   test('against a merge: whichever commits first wins, and main agrees with it', async () => {
@@ -714,7 +714,7 @@ describe('what cannot be as it should', () => {
     const id = await (await pipelineNamed('undone-and-taken-over')).request()
     await until(
       () => rowOf(id),
-      (row) => row.phase === 'rendering',
+      (row) => row.phase === 'executing',
     )
     const [attempt] = await database.sql`select runner_boot from run_attempt where run_id = ${id}`
     await undoAcceptance(id)

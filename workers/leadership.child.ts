@@ -1,4 +1,3 @@
-import { limits } from '../app/limits.ts'
 import { makeLog } from '../app/log.ts'
 import { startLeadership } from './leadership.ts'
 
@@ -18,7 +17,8 @@ const leadership = startLeadership({
   log: makeLog('child', 'text', () => true),
   onChange: (isLeading) => tell(isLeading ? 'leads' : 'follows'),
   leaseMs: Number(leaseMs),
-  renewMs: (Number(leaseMs) * limits.leaderRenewMs) / limits.leaderLeaseMs,
+  // Often, however long the lease is: a follower asks as often as a leader renews.
+  renewMs: 300,
 })
 
 for (;;) {

@@ -1,11 +1,12 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
 import net from 'node:net'
 import { type TestDatabase, testDatabase } from '../.setup/database.ts'
+import { until } from '../.setup/until.ts'
 import { testLog } from '../app/test-app.ts'
 import { type Database, openDatabase } from '../drizzle/client.ts'
 import { lastly } from '../drizzle/session.ts'
+import { eachLine } from '../sidecars/supervisor/lines.ts'
 import { type Leadership, type LeadershipOptions, startLeadership } from './leadership.ts'
-import { until } from './testing.ts'
 
 setDefaultTimeout(60_000)
 
@@ -139,12 +140,12 @@ test('a connection that the network swallows amid a takeover leaves no backend b
       (
         await opened.sql`select 1 from pg_stat_activity where datname = current_database() and application_name = 'sluice test one'`
       ).length
-    expect(await backends()).toBe(1)
     await until(backends, (count) => count === 0)
     expect((await leader())?.holder).toBe('gone')
     network.restore()
     await until(async () => one.isLeading(), Boolean)
     expect(await leader()).toMatchObject({ holder: 'one', epoch: 8 })
+    expect(await backends()).toBe(1)
   } finally {
     network.close()
   }
@@ -313,29 +314,29 @@ test('a process id that belongs to somebody else by now is left alone', async ()
   const [{ pid } = { pid: 0 }] = await innocent.sql<{ pid: number }[]>`select pg_backend_pid() as pid`
   await opened.sql`
     insert into leader (role, holder, backend_pid, epoch, until) values ('test', 'gone', ${pid}, 7, clock_timestamp())`
-  start('one')
+  start('one', { leaseMs: HOUR })
   expect(await leads('one')).toMatchObject({ epoch: 8 })
   expect(await innocent.sql`select pg_backend_pid() as pid`).toEqual([{ pid }] as never)
   await innocent.close()
 })
 
 test('roles are led on their own', async () => {
-  const scheduler = start('one', { role: 'test' })
-  const triggers = start('two', { role: 'another' })
+  const scheduler = start('one', { role: 'test', leaseMs: HOUR })
+  const triggers = start('two', { role: 'another', leaseMs: HOUR })
   await until(async () => scheduler.isLeading() && triggers.isLeading(), Boolean)
 })
 
 test('a database that is not there is asked again, and what work throws is passed on', async () => {
   const lost = start('lost', { databaseUrl: 'postgres://127.0.0.1:1/none', renewMs: 1 })
   expect(await lost.write(async () => 'wrote')).toBeNull()
-  const one = start('one')
+  const one = start('one', { leaseMs: HOUR })
   await until(async () => one.isLeading(), Boolean)
   await expect(one.write(async () => Promise.reject(new Error('of the work')))).rejects.toThrow('of the work')
   expect(await one.write(async () => 'wrote')).toBe('wrote')
 })
 
 /** A process of its own that fires whenever it leads; what it has said so far. */
-function spawn(holder: string, mode: 'steadily' | 'slowly') {
+function spawn(holder: string, mode: 'steadily' | 'slowly', leaseMs = LEASE_MS) {
   const child = Bun.spawn(
     [
       process.execPath,
@@ -343,17 +344,14 @@ function spawn(holder: string, mode: 'steadily' | 'slowly') {
       database.url,
       'test',
       holder,
-      String(LEASE_MS),
+      String(leaseMs),
       mode,
     ],
     { stdin: 'pipe', stdout: 'pipe', stderr: 'inherit' },
   )
   children.push(child)
   const said: string[] = []
-  void (async () => {
-    const decoder = new TextDecoder()
-    for await (const chunk of child.stdout) said.push(...decoder.decode(chunk).split('\n').filter(Boolean))
-  })()
+  void eachLine(child.stdout, (line) => said.push(line))
   const count = (word: string) => said.filter((line) => line === word).length
   return {
     child,
@@ -378,7 +376,8 @@ async function expectNoFiringOutOfItsReign() {
 test('a leader paused between two transactions is replaced, and fires no more when it wakes', async () => {
   const old = spawn('old', 'steadily')
   await old.heard('fired', 3)
-  const young = spawn('young', 'steadily')
+  // Its lease does not end: the old one would be right to lead once more if this one were kept from renewing it.
+  const young = spawn('young', 'steadily', HOUR)
   old.child.kill('SIGSTOP')
   await young.heard('fired', 3)
   const firedBefore = await firings('old')
@@ -398,7 +397,7 @@ test('a leader paused between two transactions is replaced, and fires no more wh
 test('a leader paused inside a transaction is replaced, and what it had begun is undone', async () => {
   const old = spawn('old', 'slowly')
   await old.heard('inside')
-  const young = spawn('young', 'steadily')
+  const young = spawn('young', 'steadily', HOUR)
   old.child.kill('SIGSTOP')
   await young.heard('fired', 3)
   expect(await firings('old')).toBe(0)
@@ -420,14 +419,13 @@ test('a leader paused inside a transaction is replaced, and what it had begun is
 test('leaders that are paused and woken in turns, at any moment, never fire out of their reign', async () => {
   const all = ['a', 'b', 'c'].map((holder) => spawn(holder, 'steadily'))
   for (let round = 0; round < 4; round++) {
-    const { epoch, holder } = await until(leader, (row) => row !== undefined && !row.is_over).then(
-      (row) => row as Row,
+    const [{ epoch, holder } = { epoch: 0, holder: '' }] = await until(
+      () => opened.sql<Row[]>`
+        select holder, epoch::float8 as epoch from leader
+        where role = 'test' and until > clock_timestamp() and exists (select from firing where firing.epoch = leader.epoch)`,
+      (rows) => rows.length > 0,
     )
     const current = all['abc'.indexOf(holder)]
-    await until(
-      () => firings(holder),
-      (count) => count > 0,
-    )
     current?.child.kill('SIGSTOP')
     await until(leader, (row) => row !== undefined && row.epoch > epoch)
     current?.child.kill('SIGCONT')

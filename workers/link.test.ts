@@ -1,13 +1,11 @@
 import { afterEach, expect, test } from 'bun:test'
 import { connect } from 'node:net'
+import { until } from '../.setup/until.ts'
 import { makeMetrics } from '../app/metrics.ts'
 import type { ObjectStore } from '../app/objects/port.ts'
 import { testLog } from '../app/test-app.ts'
 import { freePort } from '../sidecars/supervisor/ports.ts'
 import { joinWorkers, type LinkSettings, serveLink, type WorkersLink } from './link.ts'
-import { until as untilHolds } from './testing.ts'
-
-const until = (ask: () => Promise<unknown>) => untilHolds(ask, Boolean)
 
 const ends: (() => unknown)[] = []
 afterEach(async () => {

@@ -13,6 +13,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestDatabase, testDatabase } from '../.setup/database.ts'
+import { until } from '../.setup/until.ts'
 import { newId } from '../app/ids.ts'
 import { openObjectStore } from '../app/objects/open.ts'
 import type { ObjectStore } from '../app/objects/port.ts'
@@ -23,7 +24,7 @@ import type { FromWorker } from './channel.ts'
 import { startLeadership } from './leadership.ts'
 import { answerObjectCall, makeObjectCalls } from './object-calls.ts'
 import { type ReaperHost, startReaper } from './reaper-host.ts'
-import { addPipeline, until } from './testing.ts'
+import { addPipeline } from './testing.ts'
 
 setDefaultTimeout(60_000)
 let directory: string

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
 import { connect, createServer, type Socket } from 'node:net'
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
+import { until } from '../.setup/until.ts'
 import type { RunId } from '../app/ids.ts'
 import { newId } from '../app/ids.ts'
 import { runnerAt } from '../app/rpc/clients.ts'
@@ -14,11 +15,10 @@ import { type Attempts, makeAttempts, type Work } from '../sidecars/runner/attem
 import { followLimits } from '../sidecars/runner/followings.ts'
 import { AttemptReport } from './attempt-report.ts'
 import { type Followed, openRunnerStream, type RunnerStream } from './runner-stream.ts'
-import { until } from './testing.ts'
 
 // The runner's own attempts and service over real HTTP, through a network that a test can break.
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 let stopping: AbortController
 let servers: ConnectServer[]

@@ -1,10 +1,11 @@
 import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { type TestDatabase, testDatabase } from '../.setup/database.ts'
+import { until } from '../.setup/until.ts'
 import type { Log } from '../app/log.ts'
 import { type Database, openDatabase } from '../drizzle/client.ts'
 import type { FromWorker, ToScheduler } from './channel.ts'
 import { type RestartReason, type SupervisedWorker, superviseWorker } from './supervise.ts'
-import { addPipeline, until } from './testing.ts'
+import { addPipeline } from './testing.ts'
 
 setDefaultTimeout(60_000)
 

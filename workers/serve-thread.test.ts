@@ -3,9 +3,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { until } from './testing.ts'
+import { until } from '../.setup/until.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 const SETTINGS = { processId: 'test', databaseUrl: 'postgres://nowhere', logFormat: 'text' }
 

@@ -245,19 +245,3 @@ export async function commitContent(sql: Sql, request: SubmitPipelineRequest): P
   })
   return id
 }
-
-/** Waits for a fact, asking again and again; the last answer is in the error. */
-export async function until<T>(
-  ask: () => Promise<T>,
-  holds: (answer: T) => boolean,
-  timeoutMs = 15_000,
-): Promise<T> {
-  const giveUpAt = performance.now() + timeoutMs
-  for (;;) {
-    const answer = await ask()
-    if (holds(answer)) return answer
-    if (performance.now() > giveUpAt)
-      throw new Error(`it did not come to pass; last seen: ${JSON.stringify(answer)}`)
-    await new Promise((resolve) => setImmediate(resolve))
-  }
-}

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, t
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { until } from '../../.setup/until.ts'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
-import { until } from '../../workers/testing.ts'
 import { systemClock } from '../clock.ts'
 import { networksOf } from '../http/client-address.ts'
 import { newId } from '../ids.ts'
@@ -14,7 +14,7 @@ import { auditRoutes } from './routes.ts'
 import type { AuditEntry } from './schema.ts'
 import { AUDIT_QUEUE_MAX, type AuditService, makeAuditService, noAudit } from './service.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 let database: TestDatabase
 let opened: Database
@@ -217,7 +217,8 @@ describe('recording', () => {
     const [back] = await opened.sql<{ at: Date }[]>`select clock_timestamp() as at`
     await unlock()
     const { entries } = await until(
-      () => audit.list({ limit: 10, offset: 0 }),
+      // Whoever reads is not in such haste.
+      () => serviceOn(opened).list({ limit: 10, offset: 0 }),
       (found) => found.entries.length > 0,
     )
     expect(entries).toHaveLength(1)

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from
 import fc from 'fast-check'
 import postgres from 'postgres'
 import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { until } from '../../.setup/until.ts'
 import type { Sql } from '../../drizzle/client.ts'
-import { until } from '../../workers/testing.ts'
 import { newId } from '../ids.ts'
 import { foldCounts } from './counts.ts'
 

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { join } from 'node:path'
 import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { until } from '../../.setup/until.ts'
 import { type Database, openDatabase, type SqlTx } from '../../drizzle/client.ts'
 import { secrets } from '../../drizzle/schema/index.ts'
-import { until } from '../../workers/testing.ts'
 import { newId } from '../ids.ts'
 import { answerOnce, answerOnceTyped, type IdempotencyKey } from './idempotency.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 let database: TestDatabase
 let opened: Database

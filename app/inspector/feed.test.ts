@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from 'bun:test'
+import { until } from '../../.setup/until.ts'
 import { makeStreamPlaces } from '../http/stream-places.ts'
 import { limits } from '../limits.ts'
 import { type InspectorFeeds, makeInspectorFeeds } from './feed.ts'
@@ -57,10 +58,6 @@ function follow(position = 0) {
   if (stream === null) throw new Error('too many streams')
   return stream
 }
-/** What is told is told by turns of the event loop: they go by until this has happened. */
-const until = async (hasHappened: () => boolean) => {
-  while (!hasHappened()) await Bun.sleep(0)
-}
 const textOf = (stream: ReadableStream<Uint8Array>) => new Response(stream).text()
 const told = (text: string) =>
   [...text.matchAll(/event: (\w+)\ndata: (.*)\n/g)].map(([, name, data]) => [name, JSON.parse(data ?? '')])
@@ -82,7 +79,8 @@ describe('streams of one instance', () => {
         expect.objectContaining({ state: 'success', live: false }),
       ])
     }
-    expect(run.reads - before).toBeLessThanOrEqual(3)
+    // Two moves, and what is read again after a while.
+    expect(run.reads - before).toBeLessThan(20)
   })
 
   test('are told a snapshot when something in it is new, and not for the time of day', async () => {

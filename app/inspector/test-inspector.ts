@@ -40,7 +40,7 @@ interface Under {
 
 /** For the whole of a test file: it registers what is done before and after its tests. */
 export function inspectorUnderTest() {
-  setDefaultTimeout(30_000)
+  setDefaultTimeout(60_000)
   let database: TestDatabase
   let opened: Database
   const under = {} as Under

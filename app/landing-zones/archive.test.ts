@@ -9,7 +9,7 @@ import { makeArchive } from './archive.ts'
 import { purgeArchivedFiles, queueArchiving } from './archive-purge.ts'
 import { makeLandingZoneService } from './service.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 let parts: Parts
 let zones = 0
 beforeAll(async () => {

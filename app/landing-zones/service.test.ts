@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import postgres from 'postgres'
+import { until } from '../../.setup/until.ts'
 import { performDue } from '../../workers/outbox.ts'
-import { until } from '../../workers/testing.ts'
 import type { Clock } from '../clock.ts'
 import { type KeyOf, withoutKey } from '../http/idempotency-key.ts'
 import { formWith } from '../http/test-form.ts'

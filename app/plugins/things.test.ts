@@ -9,7 +9,7 @@ import { makeEnforcementPlugin } from './enforcement.ts'
 import { channelTo, says, startTestPlugin, type TestPlugin } from './testing.ts'
 import { type Meant, makeThings } from './things.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 let database: TestDatabase
 let opened: Database

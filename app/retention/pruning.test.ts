@@ -280,8 +280,7 @@ describe('runs', () => {
             return done
           }),
       })
-      expect(lost).rejects.toThrow('the connection is lost')
-      await lost.catch(() => {})
+      await expect(lost).rejects.toThrow('the connection is lost')
       const [left] = await sql<{ run: string; seq: string }[]>`
         select run_id as run, seq from run_log order by run_id, seq limit 1`
       const until = reaping.linesGone.at(-1)?.until

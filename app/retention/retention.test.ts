@@ -7,7 +7,7 @@ import { requestTo, testApp } from '../test-app.ts'
 import { retentionRoutes } from './routes.ts'
 import { makeRetentionService, type RetentionDeps } from './service.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 let postgres: TestDatabase
 let database: Database
 let app: App

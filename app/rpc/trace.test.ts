@@ -10,7 +10,7 @@ import { testApp } from '../test-app.ts'
 import { queryAt } from './clients.ts'
 import { makePool } from './pool.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
 const TRACEPARENT = `00-${TRACE}-00f067aa0ba902b7-01`

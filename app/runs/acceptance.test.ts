@@ -7,7 +7,7 @@ import type { Outcome } from './outcome.ts'
 import { applyOutcomes } from './outcomes.ts'
 import { startWaiting } from './start.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 let database: TestDatabase
 let opened: Database

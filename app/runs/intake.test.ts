@@ -6,7 +6,7 @@ import { newId, type RunId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import { makeIntake } from './intake.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 let database: TestDatabase
 let opened: Database

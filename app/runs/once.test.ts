@@ -9,7 +9,7 @@ import { newId, type PipelineId } from '../ids.ts'
 import { makeNotices } from './notices.ts'
 import { makeRunService } from './service.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 let database: TestDatabase
 let opened: Database

@@ -9,7 +9,7 @@ import { applyOutcomes } from './outcomes.ts'
 import { startWaiting } from './start.ts'
 import { failStuckRuns } from './stuck.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 const RUNNER = 'http://127.0.0.1:1'
 let database: TestDatabase

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
 import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { until } from '../../.setup/until.ts'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { systemClock } from '../clock.ts'
@@ -9,7 +10,7 @@ import { requestTo, testApp } from '../test-app.ts'
 import { scheduleRoutes } from './routes.ts'
 import { makeScheduleService } from './service.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 let postgres: TestDatabase
 let database: Database
@@ -168,12 +169,12 @@ test('a schedule is not created for a pipeline that is being deleted meanwhile',
   })
   await marked.promise
   const answer = create({ pipeline: 'leaving' })
-  for (;;) {
-    const waiting = await database.sql`
+  await until(
+    () => database.sql`
       select 1 from pg_stat_activity
-      where datname = current_database() and wait_event_type = 'Lock' and query like '%insert into schedule%'`
-    if (waiting.length > 0) break
-  }
+      where datname = current_database() and wait_event_type = 'Lock' and query like '%insert into schedule%'`,
+    (waiting) => waiting.length > 0,
+  )
   deleting.resolve()
   await deleted
   expect((await answer).status).toBe(404)

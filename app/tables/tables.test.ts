@@ -10,7 +10,7 @@ import { requestTo, testApp } from '../test-app.ts'
 import { tableRoutes } from './routes.ts'
 import { makeTableService } from './service.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 let queries: TestQueries
 let app: App

@@ -14,7 +14,7 @@ import type { ObjectStore } from '../objects/port.ts'
 import { makeHearAtOnce } from './at-once.ts'
 import { makeTriggerService } from './service.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 let database: TestDatabase
 let opened: Database

@@ -11,7 +11,7 @@ import { makeCalls } from './calls.ts'
 import { webhookRoutes } from './routes.ts'
 import { makeWebhookService } from './service.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 let database: Awaited<ReturnType<typeof testDatabase>>
 let opened: Database

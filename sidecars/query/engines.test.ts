@@ -6,7 +6,7 @@ import { makeLog } from '../log.ts'
 import { chooseWall } from '../sandbox/wall.ts'
 import { type DefinedTable, type EngineLease, type Engines, makeEngines } from './engines.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 const MIB = 1_048_576
 const { signal } = new AbortController()

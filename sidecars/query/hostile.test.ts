@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { startTestQueries, type TestQueries } from './testing.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 let queries: TestQueries
 let directory: string

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import { Code, ConnectError } from '@connectrpc/connect'
 import { type QueryOptions, startTestQueries, type TestQueries, tableNamed } from './testing.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 let queries: TestQueries
 beforeAll(async () => {

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { startTestQueries, type TestQueries } from './testing.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 let directory: string
 let queries: TestQueries

@@ -161,7 +161,7 @@ test('no more is told than fits until the reader says what is stored; then the r
 test('streams, and attempts on each, have a limit', async () => {
   const open = Array.from({ length: followLimits.streams }, (_, n) => follow(`s${n}`, []))
   for (const { next } of open) await next()
-  expect(follow('one more', []).next()).rejects.toThrow(TooMuch)
+  await expect(follow('one more', []).next()).rejects.toThrow(TooMuch)
   const [first] = open
   await first?.stream.return(undefined)
   expect(await follow('one more', []).next()).toBeNull()

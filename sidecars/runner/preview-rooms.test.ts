@@ -12,7 +12,7 @@ import { makeLake, openInstance } from './lake-session.ts'
 import { makePreviewRooms, type PreviewRoom } from './preview-rooms.ts'
 import { openWorkplace, type WorkplaceOptions } from './workplace.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 const MIB = 1_048_576
 const ENDLESS = '(select sum(a.range * b.range) as n from range(1000000) a, range(1000000) b)'

@@ -12,7 +12,7 @@ import { type EnginePool, makeEnginePool } from './engine-pool.ts'
 import { makeLake } from './lake-session.ts'
 import { watermarkOf } from './watermark.ts'
 
-setDefaultTimeout(30_000)
+setDefaultTimeout(60_000)
 
 const MIB = 1_048_576
 const name = { namespace: 'default', layer: 'silver', name: 'grown' } as const

@@ -22,7 +22,7 @@ const UNAVAILABLE = 69
 /** The complaints of a child that are kept: several settings may be wrong. */
 const LAST_WORDS_LINES = 5
 /** What a dead child wrote last is passed on before its end is reported, unless somebody else holds its pipe. */
-const DRAIN_DEADLINE_MS = 500
+const DRAIN_DEADLINE_MS = 2_000
 
 export function childProcess(options: ChildOptions): Part {
   return {

@@ -1,7 +1,8 @@
 import { afterEach, expect, test } from 'bun:test'
 import { join } from 'node:path'
+import { until } from '../../.setup/until.ts'
 import { type ChildOptions, childProcess } from './child.ts'
-import { isAlive, until } from './testing.ts'
+import { isAlive } from './testing.ts'
 import { type Part, supervise, type Tree } from './tree.ts'
 
 const lines: string[] = []
@@ -42,7 +43,7 @@ test('a child that dies is started again, after waiting longer each time, and co
     },
   })
   await tree.start()
-  await until(() => (tree?.states()[0]?.restarts ?? 0) >= 3, 'three restarts')
+  await until(() => (tree?.states()[0]?.restarts ?? 0) >= 3)
   expect(failures.slice(0, 3)).toEqual([1, 2, 3])
   expect(lines).toContain('sluice: fragile ended (code 3): restart 1 in 1 ms')
 })
@@ -52,7 +53,7 @@ test('a child that was killed gets a new process under the same name and port', 
   await tree.start()
   const first = tree.states()[0]?.pid ?? 0
   process.kill(first, 'SIGKILL')
-  await until(() => tree?.states()[0]?.restarts === 1 && tree.states()[0]?.pid !== undefined, 'a restart')
+  await until(() => tree?.states()[0]?.restarts === 1 && tree.states()[0]?.pid !== undefined)
   expect(tree.states()[0]).toMatchObject({ name: 'runner', port: 4711, restarts: 1 })
   expect(tree.states()[0]?.pid).not.toBe(first)
   expect(lines).toContain('sluice: runner ended (SIGKILL): restart 1')
@@ -61,7 +62,7 @@ test('a child that was killed gets a new process under the same name and port', 
 test('the last stage stops first, and a stage waits for the one after it', async () => {
   tree = supervise([[polite('postgres')], [polite('runner'), polite('query')], [polite('api')]], { log })
   await tree.start()
-  await until(() => ['postgres', 'runner', 'query', 'api'].every(isUp), 'all are up')
+  await until(() => ['postgres', 'runner', 'query', 'api'].every(isUp))
   await tree.stop()
   const goodbyes = lines.filter((line) => line.endsWith(': bye'))
   expect(goodbyes[0]).toBe('api: bye')
@@ -80,11 +81,11 @@ test('a child that does not listen is killed at its deadline, with the processes
   )
   tree = supervise([[deaf]], { log })
   await tree.start()
-  await until(() => lines.some((line) => line.startsWith('deaf: inner')), 'it has a child of its own')
+  await until(() => lines.some((line) => line.startsWith('deaf: inner')))
   const inner = Number(lines.find((line) => line.startsWith('deaf: inner'))?.split(' ')[2])
   const outer = tree.states()[0]?.pid ?? 0
   await tree.stop()
-  await until(() => !isAlive(inner) && !isAlive(outer), 'both are gone')
+  await until(() => !isAlive(inner) && !isAlive(outer))
 })
 
 test('stopping while a part is still starting waits for it and stops it, and starts nothing after it', async () => {
@@ -105,7 +106,7 @@ test('stopping while a part is still starting waits for it and stops it, and sta
 test('stopping twice is stopping once', async () => {
   tree = supervise([[polite('api')]], { log })
   await tree.start()
-  await until(() => isUp('api'), 'it is up')
+  await until(() => isUp('api'))
   await Promise.all([tree.stop(), tree.stop()])
   expect(lines.filter((line) => line === 'api: bye')).toHaveLength(1)
 })
@@ -127,7 +128,7 @@ test('a child that misses something at the first start ends the tree; one that m
   await tree.stop()
   tree = supervise([[missing()]], { log, wasReady: () => true, backoffMs: () => 1 })
   await tree.start()
-  await until(() => (tree?.states()[0]?.restarts ?? 0) >= 2, 'two restarts')
+  await until(() => (tree?.states()[0]?.restarts ?? 0) >= 2)
 })
 
 test('when the supervisor is killed, its children notice and end', async () => {
@@ -151,5 +152,5 @@ test('when the supervisor is killed, its children notice and end', async () => {
   const pids = [...said.matchAll(/up (\d+)/g)].map((match) => Number(match[1]))
   expect(pids.filter(isAlive)).toHaveLength(2)
   supervisor.kill('SIGKILL')
-  await until(() => !pids.some(isAlive), 'both children are gone')
+  await until(() => !pids.some(isAlive))
 })
