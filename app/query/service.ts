@@ -84,11 +84,12 @@ export function makeQueryService({ sql, newId, services, ...deps }: QueryDeps) {
         .finally(() => {
           underWay -= 1
         })
-      const { columns, batches } = json === undefined ? arrowToJsonText(arrowIpc) : rowsIn(json)
+      const total = Number(rowCount)
+      const { columns, batches } = json === undefined ? arrowToJsonText(arrowIpc, total) : rowsIn(json)
       return {
         columns,
         rowTexts: batches,
-        total_rows: Number(rowCount),
+        total_rows: total,
         truncated,
         duration_ms: Number(durationMs),
       }
@@ -122,7 +123,7 @@ export function makeQueryService({ sql, newId, services, ...deps }: QueryDeps) {
 /** What the service has made JSON of. */
 const rowsIn = ({ columns, rows }: JsonRows) => ({
   columns: columns.map(({ name, type }) => ({ name, type })),
-  batches: rows,
+  batches: rows.length === 0 ? [] : [rows],
 })
 
 const pathOf = (table: { namespace: string; layer: string; name: string }) =>

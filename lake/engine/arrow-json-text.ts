@@ -1,6 +1,7 @@
 /**
  * Arrow IPC as `arrow.ts` writes it to the JSON text of its rows, by the rules of `arrow-json.ts`. A column of plain
- * values becomes text at once, without a JavaScript value per cell.
+ * values becomes text at once, without a JavaScript value per cell. The text is JSON whatever the stream holds: it comes from an
+ * engine.
  */
 import { type Data, DataType, type Decimal, type Field, Precision, RecordBatchReader } from 'apache-arrow'
 import {
@@ -13,24 +14,31 @@ import {
   type JsonColumn,
   jsonColumns,
 } from './arrow-json.ts'
+import { JsonBytes } from './json-bytes.ts'
 import { civilDate, isoTime, isoTimestamp } from './json-values.ts'
 
 export interface JsonRows {
   columns: JsonColumn[]
-  /** Rows as objects keyed by column name, as text: `{"a":1},{"a":2}`, a batch at a time. None is empty. */
-  batches: Iterable<string>
+  /** Rows as objects keyed by column name, as text in UTF-8: `{"a":1},{"a":2}`, a batch at a time. None is empty. */
+  batches: Iterable<Uint8Array>
 }
 
-export function arrowToJsonText(ipc: Uint8Array): JsonRows {
+/** Of so many rows; throws, maybe when batches are asked for, where there are more. */
+export function arrowToJsonText(ipc: Uint8Array, rows: number): JsonRows {
   const reader = RecordBatchReader.from(ipc).open()
   const { fields } = reader.schema
-  const { columns, textOf } = rowWriter(fields)
+  const { columns, write } = rowWriter(fields)
   function* batches() {
+    let left = rows
     for (const batch of reader) {
+      left -= batch.numRows
+      if (left < 0) throw new RangeError(`the stream has more than ${rows} rows`)
       // A stream without batches reads as one that has no columns either.
       if (batch.numRows === 0) continue
       const children = fields.map((_, index) => childOf(batch.data, index))
-      yield textOf(children, batch.numRows)
+      const out = new JsonBytes()
+      write(children, batch.numRows, out)
+      yield out.end()
     }
   }
   return { columns, batches: batches() }
@@ -40,46 +48,47 @@ export interface RowWriter {
   columns: JsonColumn[]
   /** What each row's text has beside its values. */
   keysLength: number
-  /** The text of so many rows, of which there is one at least; `children` are their columns. */
-  textOf(children: readonly Data[], count: number): string
+  /** Writes so many rows; `children` are their columns. */
+  write(children: readonly Data[], count: number, out: JsonBytes): void
 }
 
 export function rowWriter(fields: readonly Field[]): RowWriter {
   const columns = jsonColumns(fields)
   const keys = columns.map(({ name }, index) => `${index === 0 ? '{' : ','}${JSON.stringify(name)}:`)
+  const keyBytes = keys.map((key) => new TextEncoder().encode(key))
   const writers = fields.map(writerOf)
   return {
     columns,
     keysLength: keys.reduce((sum, key) => sum + key.length, 1),
-    textOf(children, count) {
-      const texts = children.map((data, index) => writers[index]?.(data) ?? nothing)
-      return rowsOf(count, keys, texts)
+    write(children, count, out) {
+      const cells = writers.flatMap((writer, index) => {
+        const [data, key] = [children[index], keyBytes[index]]
+        return data && key ? [{ key, writeAt: writer(data, out) }] : []
+      })
+      for (let row = 0; row < count; row += 1) {
+        if (row > 0) out.byte(COMMA)
+        for (const { key, writeAt } of cells) {
+          out.copy(key, 0, key.length)
+          writeAt(row)
+        }
+        out.byte(CLOSING_BRACE)
+      }
     },
   }
 }
 
-function rowsOf(count: number, keys: readonly string[], texts: readonly TextAt[]): string {
-  let rows = ''
-  for (let row = 0; row < count; row += 1) {
-    if (row > 0) rows += ','
-    for (let column = 0; column < keys.length; column += 1)
-      rows += keys[column] + (texts[column]?.(row) ?? 'null')
-    rows += '}'
-  }
-  return rows
-}
+const [QUOTE, COMMA, COLON, CLOSING_BRACE, LETTER_T] = [34, 44, 58, 125, 84]
 
-/** The JSON text of the value in a row. */
-type TextAt = (row: number) => string
-type Writer = (data: Data) => TextAt
-
-const nothing: TextAt = () => 'null'
+/** Writes the value in a row. */
+type WriteAt = (row: number) => void
+type Writer = (data: Data, out: JsonBytes) => WriteAt
 
 function writerOf(field: Field): Writer {
   const write = plainWriter(field)
-  return (data) => {
-    const textAt = write(data)
-    return data.nullCount === 0 ? textAt : (row) => (data.getValid(row) ? textAt(row) : 'null')
+  return (data, out) => {
+    const writeAt = write(data, out)
+    if (data.nullCount === 0) return writeAt
+    return (row) => (data.getValid(row) ? writeAt(row) : out.ascii('null'))
   }
 }
 
@@ -88,28 +97,24 @@ function plainWriter(field: Field): Writer {
   const type: DataType = field.type
   if (DataType.isUtf8(type) && !INTEGERS_AS_TEXT.has(engineType(field))) return textWriter
   if (DataType.isBool(type)) return booleanWriter
-  if (DataType.isFloat(type) && type.precision === Precision.DOUBLE) return doubleWriter
-  if (DataType.isInt(type)) return type.bitWidth === 64 ? wideWriter(type.isSigned) : integerWriter
+  if (DataType.isFloat(type) && type.precision === Precision.DOUBLE) return numberWriter
+  if (DataType.isInt(type)) return type.bitWidth === 64 ? wideWriter(type.isSigned) : numberWriter
   if (DataType.isDecimal(type) && type.precision <= DECIMAL_NUMBER_WIDTH) return decimalWriter(type)
-  if (DataType.isDate(type)) return dateWriter
+  if (DataType.isDate(type)) return dateWriter()
   if (DataType.isTimestamp(type)) return timestampWriter(FRACTION_DIGITS[type.unit], type.timezone ? 'Z' : '')
   const decode = decoderOf(field)
-  return (data) => {
+  return (data, out) => {
     const valueAt = decode(data)
-    return (row) => JSON.stringify(valueAt(row))
+    return (row) => out.json(valueAt(row))
   }
 }
 
-const booleanWriter: Writer = ({ values }) => {
-  return (row) => (((values[row >> 3] >> (row & 7)) & 1) === 1 ? 'true' : 'false')
+const booleanWriter: Writer = ({ values }, out) => {
+  return (row) => out.ascii(((values[row >> 3] >> (row & 7)) & 1) === 1 ? 'true' : 'false')
 }
 
-const integerWriter: Writer = ({ values }) => {
-  return (row) => `${values[row]}`
-}
-
-const doubleWriter: Writer = ({ values }) => {
-  return (row) => (Number.isFinite(values[row]) ? `${values[row]}` : 'null')
+const numberWriter: Writer = ({ values }, out) => {
+  return (row) => out.number(values[row])
 }
 
 /**
@@ -123,11 +128,12 @@ function numbersOf({ buffer, byteOffset, byteLength }: ArrayBufferView, isSigned
 }
 
 function wideWriter(isSigned: boolean): Writer {
-  return ({ values }) => {
+  return ({ values }, out) => {
     const numberAt = numbersOf(values, isSigned)
     return (row) => {
       const number = numberAt(row)
-      return Number.isSafeInteger(number) ? `${number}` : `"${values[row]}"`
+      if (Number.isSafeInteger(number)) out.number(number)
+      else out.ascii(`"${values[row]}"`)
     }
   }
 }
@@ -135,58 +141,101 @@ function wideWriter(isSigned: boolean): Writer {
 /** Both numbers are exact, so their quotient is the double nearest to the decimal. */
 function decimalWriter({ scale }: Decimal): Writer {
   const divisor = 10 ** scale
-  return ({ values }) => {
+  return ({ values }, out) => {
     const numberAt = numbersOf(values)
-    return (row) => `${numberAt(row * 2) / divisor}`
+    if (scale <= FRACTION_DIGITS_MAX) return (row) => out.fraction(numberAt(row * 2), scale)
+    return (row) => out.number(numberAt(row * 2) / divisor)
   }
 }
-
-const quotedOrNull = (text: string | null): string => (text === null ? 'null' : `"${text}"`)
-
-const dateWriter: Writer = ({ values }) => {
-  return (row) => quotedOrNull(civilDate(values[row]))
-}
+const FRACTION_DIGITS_MAX = 6
 
 /** Rows of one table are often of few days. */
 const DAYS_KNOWN = 4_096
 
-function timestampWriter(digits: number, zone: '' | 'Z'): Writer {
-  const dates = new Map<number, string | null>()
-  const dateOf = (day: number) => {
-    let date = dates.get(day)
+/** By day. */
+function makeDates(): (day: number) => string | null {
+  const known = new Map<number, string | null>()
+  return (day) => {
+    let date = known.get(day)
     if (date === undefined) {
       date = civilDate(day)
-      if (dates.size < DAYS_KNOWN) dates.set(day, date)
+      if (known.size < DAYS_KNOWN) known.set(day, date)
     }
     return date
   }
-  const perDay = 86_400 * 10 ** digits
-  return ({ values }) => {
+}
+
+function writeQuoted(text: string | null, out: JsonBytes): void {
+  if (text === null) {
+    out.ascii('null')
+    return
+  }
+  out.byte(QUOTE)
+  out.ascii(text)
+  out.byte(QUOTE)
+}
+
+function dateWriter(): Writer {
+  const dateOf = makeDates()
+  return ({ values }, out) => {
+    return (row) => writeQuoted(dateOf(values[row]), out)
+  }
+}
+
+function timestampWriter(digits: number, zone: '' | 'Z'): Writer {
+  const dateOf = makeDates()
+  const perSecond = 10 ** digits
+  const perDay = 86_400 * perSecond
+  return ({ values }, out) => {
     const numberAt = numbersOf(values)
     return (row) => {
       const units = numberAt(row)
       if (!Number.isSafeInteger(units)) {
         const text = isoTimestamp(values[row], digits)
-        return quotedOrNull(text === null ? null : text + zone)
+        writeQuoted(text === null ? null : text + zone, out)
+        return
       }
       const day = Math.floor(units / perDay)
-      return `"${dateOf(day)}T${isoTime(units - day * perDay, digits)}${zone}"`
+      const ofDay = units - day * perDay
+      const seconds = Math.floor(ofDay / perSecond)
+      out.byte(QUOTE)
+      out.ascii(`${dateOf(day)}`)
+      out.byte(LETTER_T)
+      if (ofDay === seconds * perSecond) writeClock(seconds, out)
+      else out.ascii(isoTime(ofDay, digits))
+      out.ascii(zone)
+      out.byte(QUOTE)
     }
   }
 }
 
-/** What JSON does not have in a text as it is. A text decoded from UTF-8 holds no half of a surrogate pair. */
-const ESCAPED = /["\\]|[^ -\uffff]/
+/** As `isoTime` has it. */
+function writeClock(seconds: number, out: JsonBytes): void {
+  const minutes = Math.floor(seconds / 60)
+  const hours = Math.floor(minutes / 60)
+  out.digits(hours, 2)
+  out.byte(COLON)
+  out.digits(minutes - hours * 60, 2)
+  out.byte(COLON)
+  out.digits(seconds - minutes * 60, 2)
+}
+
+/** What JSON does not have in a text as it is, and what stands for bytes that are no text. */
+const CHANGED = /["\\\ufffd]|[^ -\uffff]/
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
-const textWriter: Writer = ({ values, valueOffsets, length }) => {
-  const first = valueOffsets[0] ?? 0
-  const end = valueOffsets[length] ?? 0
-  const all = decoder.decode(values.subarray(first, end))
-  // One character for each byte: the texts can be cut out of the whole.
-  const isPlain = all.length === end - first
-  const textAt = isPlain
-    ? (row: number) => all.slice(valueOffsets[row] - first, valueOffsets[row + 1] - first)
-    : (row: number) => decoder.decode(values.subarray(valueOffsets[row], valueOffsets[row + 1]))
-  return ESCAPED.test(all) ? (row) => JSON.stringify(textAt(row)) : (row) => `"${textAt(row)}"`
+const textWriter: Writer = ({ values, valueOffsets, length }, out) => {
+  const first = Math.max(0, valueOffsets[0] ?? 0)
+  const end = Math.min(values.length, valueOffsets[length] ?? 0)
+  const isPlain = !CHANGED.test(decoder.decode(values.subarray(first, end)))
+  const isBetweenCharacters = (at: number) =>
+    at >= first && at <= end && (at === end || (values[at] & 0xc0) !== 0x80)
+  return (row) => {
+    const [from, to] = [valueOffsets[row], valueOffsets[row + 1]]
+    if (isPlain && from <= to && isBetweenCharacters(from) && isBetweenCharacters(to)) {
+      out.byte(QUOTE)
+      out.copy(values, from, to)
+      out.byte(QUOTE)
+    } else out.json(decoder.decode(values.subarray(from, to)))
+  }
 }

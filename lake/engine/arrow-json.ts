@@ -196,13 +196,16 @@ function timestampDecoder(unit: TimeUnit, zone: '' | 'Z'): Decoder {
 function listDecoder(type: List | FixedSizeList): Decoder {
   const decode = decoderOf(type.valueField)
   return (data) => {
-    const valueAt = decode(childOf(data, 0))
+    const items = childOf(data, 0)
+    const valueAt = decode(items)
     return (index) => {
       const [start, end] =
         type instanceof FixedSizeList
           ? [index * type.listSize, (index + 1) * type.listSize]
           : [data.valueOffsets[index], data.valueOffsets[index + 1]]
-      return Array.from({ length: end - start }, (_, item) => valueAt(start + item))
+      // An engine can say that there are more than there are.
+      const length = Math.max(0, Math.min(end, items.length) - start)
+      return Array.from({ length }, (_, item) => valueAt(start + item))
     }
   }
 }
@@ -231,7 +234,8 @@ function mapDecoder({ children }: Map_): Decoder {
     const [keyAt, valueAt] = [key(childOf(entries, 0)), value(childOf(entries, 1))]
     return (index) => {
       const pairs: [string, JsonValue][] = []
-      for (let item = data.valueOffsets[index]; item < data.valueOffsets[index + 1]; item += 1) {
+      const end = Math.min(data.valueOffsets[index + 1], entries.length)
+      for (let item = data.valueOffsets[index]; item < end; item += 1) {
         const name = keyAt(item)
         pairs.push([typeof name === 'string' ? name : JSON.stringify(name), valueAt(item)])
       }

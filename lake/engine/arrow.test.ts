@@ -1,11 +1,27 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
-import { tableFromIPC } from 'apache-arrow'
+import {
+  BufferType,
+  Data,
+  type DataType,
+  DateDay,
+  Decimal,
+  Field,
+  Float64,
+  Int32,
+  Int64,
+  TimestampMicrosecond,
+  tableFromIPC,
+  Utf8,
+} from 'apache-arrow'
 import fc from 'fast-check'
 import { arrowBytes, arrowStream, ResultTooLarge } from './arrow.ts'
 import { arrowToArrays, arrowToObjects, type JsonValue, uniqueNames } from './arrow-json.ts'
-import { arrowToJsonText } from './arrow-json-text.ts'
+import { arrowToJsonText, rowWriter } from './arrow-json-text.ts'
+import { JsonBytes } from './json-bytes.ts'
 import { smallJsonOf } from './small-json.ts'
+
+setDefaultTimeout(60_000)
 
 let instance: DuckDBInstance
 let connection: DuckDBConnection
@@ -20,17 +36,27 @@ afterAll(() => {
 })
 
 const arrow = async (sql: string) => (await arrowBytes(await connection.stream(sql))).bytes
-/** All ways to JSON have to agree. */
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+/** All ways to JSON have to agree, to the letter. */
 async function table(sql: string) {
   const ipc = await arrow(sql)
-  const { columns, batches } = arrowToJsonText(ipc)
+  const { columns, batches } = arrowToJsonText(ipc, 5_000)
   const objects = arrowToObjects(ipc)
-  const text = [...batches].join(',')
+  const arrays = arrowToArrays(ipc)
+  expect([columns, arrays.columns]).toEqual([objects.columns, objects.columns])
+  const names = columns.map(({ name }) => JSON.stringify(name))
+  const rows = arrays.rows.map((row) => `{${row.map((v, n) => `${names[n]}:${JSON.stringify(v)}`).join()}}`)
+  const text = [...batches].map((bytes) => utf8.decode(bytes)).join()
+  expect(text).toBe(rows.join())
   expect(JSON.parse(`[${text}]`)).toEqual(JSON.parse(JSON.stringify(objects.rows)))
-  expect(columns).toEqual(objects.columns)
   const small = smallJsonOf(await connection.run(sql), { bytesMax: Number.POSITIVE_INFINITY })
-  expect(small).toEqual({ columns, text, rows: objects.rows.length, truncated: false })
-  return arrowToArrays(ipc)
+  expect(small && { ...small, text: utf8.decode(small.text) }).toEqual({
+    columns,
+    text,
+    rows: objects.rows.length,
+    truncated: false,
+  })
+  return arrays
 }
 const value = async (expression: string): Promise<JsonValue | undefined> =>
   (await table(`SELECT ${expression} AS x`)).rows[0]?.[0]
@@ -325,8 +351,10 @@ describe('the stream', () => {
 })
 
 describe('a small result', () => {
-  const small = async (sql: string, limits: { rowsLimit?: number; bytesMax: number }) =>
-    smallJsonOf(await connection.run(sql), limits)
+  const small = async (sql: string, limits: { rowsLimit?: number; bytesMax: number }) => {
+    const made = smallJsonOf(await connection.run(sql), limits)
+    return made && { ...made, text: utf8.decode(made.text) }
+  }
 
   test('ends at the limit of rows, and says that there were more', async () => {
     const sql = 'SELECT range AS n FROM range(5000)'
@@ -354,6 +382,83 @@ describe('a small result', () => {
       `SELECT [repeat('x', 1000)] AS list`,
     ])
       expect(await small(sql, { bytesMax: 1_000 })).toBeNull()
+  })
+})
+
+describe('a stream that makes no sense', () => {
+  const ROWS = 8
+  const written = (type: DataType, buffers: object) => {
+    const { write } = rowWriter([new Field('a', type, true)])
+    const out = new JsonBytes()
+    write([new Data(type, 0, ROWS, 0, buffers)], ROWS, out)
+    return utf8.decode(out.end())
+  }
+  const bytes = fc.uint8Array({ minLength: 0, maxLength: 16 * ROWS })
+
+  test('with texts in places where there are none is JSON all the same', () => {
+    const place = fc.oneof(
+      fc.integer({ min: -3, max: 20 }),
+      fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 }),
+    )
+    const places = fc.oneof(
+      fc.array(place, { minLength: ROWS + 1, maxLength: ROWS + 1 }),
+      fc
+        .array(fc.nat({ max: 20 }), { minLength: ROWS + 1, maxLength: ROWS + 1 })
+        .map((all) => all.sort((a, b) => a - b)),
+      fc.array(place, { maxLength: ROWS }),
+    )
+    const values = fc.oneof(
+      bytes,
+      fc.string({ unit: 'binary', maxLength: 20 }).map((text) => new TextEncoder().encode(text)),
+      fc
+        .string({ unit: fc.constantFrom('a', 'é', '🦆'), maxLength: 20 })
+        .map((text) => new TextEncoder().encode(text)),
+    )
+    fc.assert(
+      fc.property(values, places, (values, places) => {
+        const text = written(new Utf8(), {
+          [BufferType.OFFSET]: Int32Array.from(places),
+          [BufferType.DATA]: values,
+        })
+        expect(JSON.parse(`[${text}]`)).toHaveLength(ROWS)
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+
+  test('with any or too few bytes is JSON all the same', () => {
+    const types = [new Int32(), new Int64(), new Float64(), new DateDay(), new TimestampMicrosecond()]
+    const type = fc.constantFrom<DataType>(...types, new Decimal(2, 14, 128), new Decimal(9, 15, 128))
+    fc.assert(
+      fc.property(type, bytes, (type, bytes) => {
+        const { ArrayType } = type
+        const whole = bytes.slice(0, bytes.length - (bytes.length % 16))
+        const text = written(type, { [BufferType.DATA]: new ArrayType(whole.buffer) })
+        expect(JSON.parse(`[${text}]`)).toHaveLength(ROWS)
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+
+  test('with lists that are longer than all items together takes no memory for them', async () => {
+    const ipc = await arrow('SELECT [range, range] AS l, MAP {range: range} AS m FROM range(3)')
+    const { rows } = arrowToArrays(withPlaces(ipc, [0, 2, 4, 6], [0, 2, 4, 2_147_483_647]))
+    expect(rows[2]).toEqual([[2, 2], { '2': 2 }])
+    expect(arrowToArrays(withPlaces(ipc, [0, 1, 2, 3], [0, 1, 2, 2_147_483_647])).rows).toEqual(rows)
+  })
+
+  /** The stream, with other places of items in lists. */
+  function withPlaces(ipc: Uint8Array, before: number[], after: number[]): Uint8Array {
+    const changed = Buffer.from(ipc)
+    const at = changed.indexOf(Buffer.from(Int32Array.from(before).buffer))
+    expect(at).toBeGreaterThan(0)
+    changed.set(new Uint8Array(Int32Array.from(after).buffer), at)
+    return changed
+  }
+
+  test('with more rows than were announced ends there', async () => {
+    const { batches } = arrowToJsonText(await arrow('SELECT range FROM range(3000)'), 2_999)
+    expect(() => [...batches]).toThrow('more than 2999 rows')
   })
 })
 

@@ -7,12 +7,13 @@ import type { ArrowSummary } from './arrow.ts'
 import { columnReader } from './arrow-column.ts'
 import type { JsonColumn } from './arrow-json.ts'
 import { rowWriter } from './arrow-json-text.ts'
+import { JsonBytes } from './json-bytes.ts'
 import { columnVector } from './vector.ts'
 
 export interface SmallJson extends Omit<ArrowSummary, 'rowsRead'> {
   columns: JsonColumn[]
-  /** Rows as objects keyed by column name: `{"a":1},{"a":2}`. */
-  text: string
+  /** Rows as objects keyed by column name, in UTF-8: `{"a":1},{"a":2}`. */
+  text: Uint8Array
 }
 
 export interface SmallJsonLimits {
@@ -22,14 +23,16 @@ export interface SmallJsonLimits {
   bytesMax: number
 }
 
+const COMMA = 44
+
 /** Null: the result is not small. */
 export function smallJsonOf(
   result: DuckDBMaterializedResult,
   { rowsLimit = Number.POSITIVE_INFINITY, bytesMax }: SmallJsonLimits,
 ): SmallJson | null {
   const readers = result.columnNames().map((name, index) => columnReader(name, result.columnType(index)))
-  const { columns, keysLength, textOf } = rowWriter(readers.map(({ field }) => field))
-  const texts: string[] = []
+  const { columns, keysLength, write } = rowWriter(readers.map(({ field }) => field))
+  const out = new JsonBytes()
   let rows = 0
   let bytes = 0
   let truncated = false
@@ -44,8 +47,9 @@ export function smallJsonOf(
     for (const { byteLength } of children) bytes += byteLength
     bytes += count * keysLength
     if (bytes > bytesMax) return null
-    texts.push(textOf(children, count))
+    if (rows > 0) out.byte(COMMA)
+    write(children, count, out)
     rows += count
   }
-  return { columns, text: texts.join(','), rows, truncated }
+  return { columns, text: out.end(), rows, truncated }
 }

@@ -18,14 +18,22 @@ const isBelieved = (answer: unknown) => {
   return believed
 }
 
-test('the JSON text of an answer is believed to be as many objects as it says', () => {
+test('the JSON text of an answer is believed to be as many rows as it says', () => {
   expect(isBelieved(answerOf('', 0))).toBe(true)
   expect(isBelieved(answerOf('{"a":1},{"a":"\u00e9"}', 2))).toBe(true)
+})
+
+test('columns of an engine have a name each', () => {
+  const answer = answerOf('{"a":1,"a":1}', 1)
+  const [column] = answer.json.columns
+  expect(isBelieved({ ...answer, json: { ...answer.json, columns: [column, column] } })).toBe(false)
 })
 
 test.each([
   ['another number of rows', '{"a":1}', 2],
   ['no rows', '', 1],
+  ['rows of other columns', '{"b":1}', 1],
+  ['rows of more columns', '{"a":1,"b":1}', 1],
   ['no objects', '1,[2],null', 3],
   ['what ends the rows and goes on', '{"a":1}],"total_rows":9,"x":[{"a":1}', 1],
   ['what ends before it is whole', '{"a":1', 1],

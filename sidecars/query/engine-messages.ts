@@ -2,6 +2,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
 import type * as engineProcess from '../engine-process.ts'
+import { areRows } from './json-check.ts'
 import { limits } from './limits.ts'
 
 // What the query service and its engine processes say to each other. An engine runs other people's SQL: what it says is
@@ -106,19 +107,12 @@ export function isAnswerOf(kind: RequestKind, answer: unknown): boolean {
   return answerChecks[kind].Check(answer)
 }
 
-/** Text of an engine becomes part of an answer of the API: it is as many JSON objects as it says, and nothing beside them. */
+/** Text of an engine becomes part of an answer of the API: it is as many rows of those columns as it says, and nothing beside them. */
 function isWhatItSays({ json, rows }: Static<typeof Rows>): boolean {
   if (json === null) return true
-  try {
-    const texts: unknown = JSON.parse(`[${utf8.decode(json.rows)}]`)
-    return Array.isArray(texts) && texts.length === rows && texts.every(isObject)
-  } catch {
-    return false
-  }
+  const names = json.columns.map(({ name }) => name)
+  return new Set(names).size === names.length && areRows(json.rows, names, rows)
 }
-
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-const isObject = (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const Fault = Type.Object({
   kind: Type.Union([

@@ -198,12 +198,10 @@ export class QueryEngine {
   }
 }
 
-const encoder = new TextEncoder()
 /** Null: its text is none to pass on. */
 function inJson({ columns, text, rows, truncated }: SmallJson): AnswerOf<'run'> | null {
-  const bytes = encoder.encode(text)
-  if (bytes.length > limits.smallJsonTextBytes) return null
-  return { arrow: null, json: { columns, rows: bytes }, rows, truncated }
+  if (text.length > limits.smallJsonTextBytes) return null
+  return { arrow: null, json: { columns, rows: text }, rows, truncated }
 }
 const inArrow = ({ bytes, rows, truncated }: ArrowSummary & { bytes: Uint8Array }): AnswerOf<'run'> => ({
   arrow: bytes,
