@@ -12,21 +12,6 @@ export function figuresOf(samples: readonly number[]): Figures {
   return { p50: at(0.5), p99: at(0.99), max: at(1) }
 }
 
-/**
- * How many times the p99 of `limit` that of `samples` is, and where nine of ten ratios lie when both are drawn again from
- * themselves: few samples show as a wide range.
- */
-export function ratioOfP99(samples: readonly number[], limit: readonly number[]) {
-  const drawn = (from: readonly number[]) =>
-    from.map(() => from[Math.floor(Math.random() * from.length)] ?? 0)
-  const ratioOf = (a: readonly number[], b: readonly number[]) => figuresOf(a).p99 / figuresOf(b).p99
-  const ratios = Array.from({ length: 400 }, () => ratioOf(drawn(samples), drawn(limit))).toSorted(
-    (a, b) => a - b,
-  )
-  const [low = Number.NaN, high = Number.NaN] = [ratios[20], ratios[380]]
-  return { ratio: ratioOf(samples, limit), low, high }
-}
-
 /** Measures `work` so many times, one after the other. */
 export async function timed(times: number, work: (n: number) => Promise<unknown>): Promise<number[]> {
   const samples: number[] = []

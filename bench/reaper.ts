@@ -1,13 +1,17 @@
 // The reaper over four million rows, 400,000 old runs with their logs, asked for over HTTP while the API is used. Beside it
 // in the same run, on the same Postgres: rows deleted by their place in a copy of the log, in transactions of the same size
-// with nothing to look for and nobody to wait for. And the API's own times: the reaper takes a share of what is old in each
-// round, and before each share there is a window of the same load without it, so that both see the same tables and caches.
+// with nothing to look for and nobody to wait for. And the API's own times under a steady load, in windows that follow each
+// other on one database: without the reaper, with it (it takes a share of what is old in each round), and without it again,
+// which shows what this machine's noise alone makes of the ratio. Its peers have windows of their own: the same number of
+// rows deleted by one statement, and a process that only keeps one core busy.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import { startService } from '../.setup/service.ts'
-import { figuresOf, printFigures, ratioOfP99 } from './figures.ts'
+import { figuresOf, printFigures } from './figures.ts'
 import { addPublished } from './pipelines.ts'
+import type { Caller } from './requests.ts'
+import { ratioOfP99, type Samples, startSteadyLoad } from './steady-load.ts'
 
 const PIPELINES = 200
 const OLD_RUNS = 400_000
@@ -18,50 +22,62 @@ const YOUNG_RUNS = 20_000
 const KEPT = 1_000_000
 const COPIED_LINES = 400_000
 const BATCH_ROWS = 2_500
-/** Requests a second, evenly, whatever the answers take. */
-const REQUESTS_PER_SECOND = 120
-/** One of so many requests lists runs, the others ask for one. */
-const LIST_EVERY = 3
-const BEFORE_MS = 6_000
+/** Of each kind. */
+const REQUESTS_PER_SECOND = 100
+const WINDOW_MS = 3_500
 /** What is older goes in each round: old runs are of 100 to 300 days ago. */
-const ROUNDS_DAYS = [235, 165, 90]
+const ROUNDS_DAYS = [250, 200, 150, 90]
+const BEFORE = 'before'
 
 type Sql = postgres.Sql
-type Samples = { list: number[]; post: number[] }
 
 export async function benchReaper() {
   const service = await startService({ LOG_FORMAT: 'text', RUNNER_URLS: 'none' })
   const registry = JSON.parse(await readFile(join(service.dataDir, 'run', 'processes.json'), 'utf8'))
   const sql = postgres(registry.database_url, { max: 2, onnotice: () => {} })
   try {
-    await post('/admin/retention/run')
+    await reap()
     const names = await addPublished(sql, PIPELINES)
     await fill(sql)
     const limit = await plainDelete(sql)
     await sql`checkpoint`
 
-    const samples: Record<'before' | 'during', Samples> = {
-      before: { list: [], post: [] },
-      during: { list: [], post: [] },
+    const load = startSteadyLoad(service.url, kindsOf(names, await youngRuns(sql)), REQUESTS_PER_SECOND)
+    const windows: Record<string, Samples> = {}
+    const window = async (name: string, over: Promise<unknown>) => {
+      windows[name] ??= new Map()
+      await load.until(windows[name], over)
+      await over
     }
+    await load.until(new Map(), pause(WINDOW_MS))
     let took = 0
     let rows = 0
     for (const days of ROUNDS_DAYS) {
-      await using(names, samples.before, pause(BEFORE_MS))
+      await window(BEFORE, pause(WINDOW_MS))
       await sql`update retention_config set runs_max_per_pipeline = ${KEPT}, runs_max_age_days = ${days}, logs_max_age_days = ${days}`
       const since = performance.now()
-      const reaping = post<Record<string, number>>('/admin/retention/run').then((status) => {
+      const reaping = reap().then((status) => {
         took += performance.now() - since
         rows += (status.runs_pruned ?? 0) + (status.logs_pruned ?? 0)
       })
-      await using(names, samples.during, reaping)
-      await reaping
+      await window('the reaper', reaping)
       await asVacuumed(sql)
+      await window('nothing (noise)', pause(WINDOW_MS))
+      const busy = Bun.spawn(['sh', '-c', 'while :; do :; done'])
+      await window('peer: a busy core', pause(WINDOW_MS))
+      busy.kill()
     }
     const [left] =
       await sql`select count(*)::int as runs from run where created_at < now() - interval '90 days'`
     if (rows < OLD_RUNS * (1 + LINES_PER_RUN) || left?.runs !== 0)
       throw new Error(`${rows} rows are gone, ${left?.runs} old runs are left`)
+    await window(BEFORE, pause(WINDOW_MS))
+    for (let times = 0; times < 2; times++) {
+      await copyLines(sql, COPIED_LINES * 3)
+      await window('peer: one statement', Promise.resolve(sql`delete from bench_log`.execute()))
+      await sql`drop table bench_log`
+    }
+    load.close()
 
     const perSecond = (count: number, ms: number) => Math.round((count / ms) * 1_000).toLocaleString('en')
     console.log(`  reaper: ${rows.toLocaleString('en')} rows in ${(took / 1_000).toFixed(1)} s`)
@@ -74,65 +90,46 @@ export async function benchReaper() {
     console.log(
       `  ${perSecond(COPIED_LINES, limit.durable).padStart(12)} rows/s  limit: the same, each batch a durable commit`,
     )
-    printFigures(
-      {
-        'GET /runs before': figuresOf(samples.before.list),
-        'GET /runs during': figuresOf(samples.during.list),
-        'POST /runs before': figuresOf(samples.before.post),
-        'POST /runs during': figuresOf(samples.during.post),
-      },
-      'GET /runs before',
-    )
-    for (const [name, kind] of [
-      ['GET', 'list'],
-      ['POST', 'post'],
-    ] as const) {
-      const [before, during] = [samples.before[kind], samples.during[kind]]
-      const { ratio, low, high } = ratioOfP99(during, before)
-      const [is, from, to] = [ratio, low, high].map((value) => value.toFixed(2))
-      console.log(
-        `  p99 during / before: ${name} ${is}, 90% of resamplings ${from} to ${to} (${before.length} and ${during.length} requests)`,
-      )
-    }
+    printWindows(windows)
   } finally {
     await sql.end()
     await service.stop()
   }
 
-  async function post<Answer>(path: string, body?: object): Promise<Answer> {
-    const response = await fetch(`${service.url}/api/v1${path}`, {
-      method: 'POST',
-      ...(body && { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
-    })
-    if (!response.ok) throw new Error(`POST ${path}: ${response.status} ${await response.text()}`)
+  async function reap(): Promise<Record<string, number>> {
+    const response = await fetch(`${service.url}/api/v1/admin/retention/run`, { method: 'POST' })
+    if (!response.ok) throw new Error(`${response.status} ${await response.text()}`)
     return response.json()
   }
-
-  /** Lists and requests runs at a steady rate until something has happened; times in milliseconds. */
-  async function using(names: readonly string[], samples: Samples, until: Promise<unknown>): Promise<void> {
-    const open = new Set<Promise<void>>()
-    let isOver = false
-    void until.finally(() => {
-      isOver = true
-    })
-    for (let n = 0; !isOver; n++) {
-      const isList = n % LIST_EVERY === 0
-      const since = performance.now()
-      const pipeline = names[n % names.length]
-      const request = (
-        isList
-          ? fetch(`${service.url}/api/v1/runs?limit=50`).then((response) => response.text())
-          : post('/runs', { namespace: 'default', layer: 'gold', pipeline })
-      ).then(() => {
-        samples[isList ? 'list' : 'post'].push(performance.now() - since)
-      })
-      open.add(request)
-      void request.finally(() => open.delete(request))
-      await pause(1_000 / REQUESTS_PER_SECOND)
-    }
-    await Promise.all(open)
-  }
 }
+
+function printWindows(windows: Record<string, Samples>) {
+  const of = (window: string, kind: string) => windows[window]?.get(kind) ?? []
+  const kinds = [...(windows[BEFORE]?.keys() ?? [])]
+  const rows = kinds.flatMap((kind) =>
+    Object.keys(windows).map((window) => [`${kind}, ${window}`, figuresOf(of(window, kind).flat())] as const),
+  )
+  printFigures(Object.fromEntries(rows), `${kinds[0]}, ${BEFORE}`)
+  for (const window of Object.keys(windows).filter((name) => name !== BEFORE))
+    for (const kind of kinds) {
+      const { ratio, low, high } = ratioOfP99(of(window, kind), of(BEFORE, kind))
+      const [is, from, to] = [ratio, low, high].map((value) => value.toFixed(2))
+      const requests = of(window, kind).flat().length
+      console.log(
+        `  p99 / before: ${is}, 90% of resamplings ${from} to ${to}: ${kind}, ${window} (${requests} requests)`,
+      )
+    }
+}
+
+const kindsOf = (names: readonly string[], runs: readonly string[]) => ({
+  'GET /runs': (caller: Caller) => caller.get('/api/v1/runs?limit=50'),
+  'GET a run': (caller: Caller, n: number) => caller.get(`/api/v1/runs/${runs[n % runs.length]}`),
+  'POST /runs': (caller: Caller, n: number) =>
+    caller.post(
+      '/api/v1/runs',
+      JSON.stringify({ namespace: 'default', layer: 'gold', pipeline: names[n % names.length] }),
+    ),
+})
 
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
@@ -159,18 +156,31 @@ async function fill(sql: Sql) {
   await asVacuumed(sql)
 }
 
+async function youngRuns(sql: Sql): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`select id from run order by created_at desc limit 1000`
+  return rows.map(({ id }) => id)
+}
+
 /** As autovacuum leaves it, long before the next tick. */
 async function asVacuumed(sql: Sql) {
   await sql`vacuum analyze run`
   await sql`vacuum analyze run_log`
 }
 
-/** Milliseconds to delete the copied lines, in batches; the copy has the log's index. */
+/** Lines in a table of their own, which has the log's index. */
+async function copyLines(sql: Sql, count: number) {
+  await sql`create table bench_log (like run_log including all)`
+  await sql`
+    insert into bench_log
+    select uuidv7(), n, now(), 'info', 'line ' || n % ${LINES_PER_RUN} || ' says what happened in so many words'
+    from generate_series(1, ${count}) n`
+  await sql`vacuum analyze bench_log`
+}
+
+/** Milliseconds to delete copied lines, in batches. */
 async function plainDelete(sql: Sql) {
   const measure = async (isDurable: boolean) => {
-    await sql`create table bench_log (like run_log including all)`
-    await sql`insert into bench_log select * from run_log limit ${COPIED_LINES}`
-    await sql`vacuum analyze bench_log`
+    await copyLines(sql, COPIED_LINES)
     const since = performance.now()
     for (let deleted = BATCH_ROWS; deleted === BATCH_ROWS; ) {
       deleted = await sql.begin(async (tx) => {

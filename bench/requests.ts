@@ -5,6 +5,8 @@ import { connect } from 'node:net'
 export interface Caller {
   /** POSTs JSON and resolves with the body of a 2xx answer; throws on any other. One at a time. */
   post(path: string, body: string): Promise<string>
+  /** The same without a body. */
+  get(path: string): Promise<string>
   close(): void
 }
 
@@ -29,14 +31,17 @@ export async function openCaller(url: string): Promise<Caller> {
     else asked?.reject(new Error(`${status} ${body}`))
   })
   socket.on('error', (error) => waiting?.reject(error))
+  const send = (request: string) =>
+    new Promise<string>((resolve, reject) => {
+      waiting = { resolve, reject }
+      socket.write(request)
+    })
   return {
     post: (path, body) =>
-      new Promise((resolve, reject) => {
-        waiting = { resolve, reject }
-        socket.write(
-          `POST ${path} HTTP/1.1\r\nhost: ${host}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
-        )
-      }),
+      send(
+        `POST ${path} HTTP/1.1\r\nhost: ${host}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+      ),
+    get: (path) => send(`GET ${path} HTTP/1.1\r\nhost: ${host}\r\n\r\n`),
     close: () => socket.destroy(),
   }
 }
