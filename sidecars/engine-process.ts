@@ -26,6 +26,8 @@ export interface EngineProcessOptions<Kind extends string, Fault> {
   wall: Wall
   /** The process is ended when it holds more during a call: the engine's own limit does not cover everything. */
   residentBytesMax: number
+  /** Of a cancel that is not honoured; tests may give more. */
+  cancelGraceMs?: number
   isFromEngine(message: unknown): message is FromEngine<Fault>
   /** Whether this can be the answer to a request of that kind. */
   isAnswerOf(kind: Kind, answer: unknown): boolean
@@ -138,7 +140,10 @@ export class EngineProcess<
     let grace: ReturnType<typeof setTimeout> | undefined
     const interrupt = () => {
       this.#send({ type: 'interrupt', id })
-      grace = setTimeout(() => this.end('it did not stop when told to'), CANCEL_GRACE_MS)
+      grace = setTimeout(
+        () => this.end('it did not stop when told to'),
+        this.#options.cancelGraceMs ?? CANCEL_GRACE_MS,
+      )
     }
     signal?.addEventListener('abort', interrupt, { once: true })
     const watch = setInterval(() => {

@@ -38,7 +38,7 @@ function appBehind(settings: { url?: string; admins?: string[]; authFailures?: n
   const { log, lines } = keptLog()
   const metrics = makeMetrics()
   const audited: string[] = []
-  const channel = channelTo(url, 'auth', { log, observe: metrics.rpcEnded, timeoutMs: 300 })
+  const channel = channelTo(url, 'auth', { log, observe: metrics.rpcEnded, timeoutMs: 30_000 })
   const auth = makeAuthPlugin({ channel, clock, admins })
   const app = testApp({
     clock,

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { until } from '../../.setup/until.ts'
 import { startTestQueries, type TestQueries } from '../../sidecars/query/testing.ts'
 import { systemClock } from '../clock.ts'
 import { newId } from '../ids.ts'
@@ -153,8 +154,11 @@ describe('a query', () => {
     gone.abort()
     await Promise.allSettled(asked)
     // The service hears of it a moment later.
-    while ((await query({ sql: 'SELECT 1' })).status === 503);
-    expect((await query({ sql: 'SELECT 1' })).status).toBe(200)
+    const { status } = await until(
+      () => query({ sql: 'SELECT 1' }),
+      (response) => response.status !== 503,
+    )
+    expect(status).toBe(200)
   })
 
   test('sees what was merged a moment ago', async () => {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { Code, ConnectError } from '@connectrpc/connect'
+import { until } from '../../.setup/until.ts'
 import { type QueryOptions, startTestQueries, type TestQueries, tableNamed } from './testing.ts'
 
 setDefaultTimeout(60_000)
@@ -31,25 +32,30 @@ async function ticksOf(pid: number): Promise<number> {
   const fields = stat.slice(stat.lastIndexOf(')')).split(' ')
   return Number(fields[12] ?? 0) + Number(fields[13] ?? 0)
 }
-/** What each engine uses in a fifth of a second. */
-async function loads(): Promise<{ pid: number; load: number }[]> {
+/** What each engine has used so far. */
+async function usedByEach(): Promise<Map<number, number>> {
   const engines = await queries.engines()
-  const before = await Promise.all(engines.map(ticksOf))
-  await Bun.sleep(200)
-  return Promise.all(
-    engines.map(async (pid, index) => ({ pid, load: (await ticksOf(pid)) - (before[index] ?? 0) })),
+  return new Map(await Promise.all(engines.map(async (pid) => [pid, await ticksOf(pid)] as const)))
+}
+/** Answers the engine that is at work: it uses far more than a start does, however slowly it gets that. */
+async function untilBusy(): Promise<number> {
+  const before = await usedByEach()
+  return until(
+    async () => {
+      const used = [...(await usedByEach())]
+      return used.find(([pid, ticks]) => ticks - (before.get(pid) ?? 0) > 20)?.[0] ?? 0
+    },
+    (pid) => pid > 0,
   )
 }
-/** Answers the engine that is at work. */
-async function untilBusy(): Promise<number> {
-  for (;;) {
-    const busy = (await loads()).find(({ load }) => load > 5)
-    if (busy) return busy.pid
-  }
-}
-async function untilIdle(): Promise<void> {
-  while ((await loads()).some(({ load }) => load > 2));
-}
+/** None uses more than a little for a fifth of a second. */
+const untilIdle = () =>
+  until(async () => {
+    const before = await usedByEach()
+    await Bun.sleep(200)
+    const after = [...(await usedByEach())]
+    return after.every(([pid, ticks]) => ticks - (before.get(pid) ?? 0) <= 2)
+  })
 
 test('a small answer is JSON where the caller likes that, and Arrow where not or where it is large', async () => {
   const formOf = async (sql: string, { jsonIfSmall = true, limit = 1_000 } = {}) => {
@@ -184,9 +190,14 @@ test('a small table that is asked for again is read from memory, as it is in eac
   const sql = 'SELECT * FROM mem.gold.small'
   const planOf = async () => JSON.stringify(await rowsOf(`EXPLAIN ${sql}`))
   const before = await queries.lake()
-  const untilInMemory = async () => {
-    while (!(await planOf()).includes('SEQ_SCAN')) await rowsOf(sql)
-  }
+  const untilInMemory = () =>
+    until(
+      async () => {
+        await rowsOf(sql)
+        return planOf()
+      },
+      (plan) => plan.includes('SEQ_SCAN'),
+    )
   await untilInMemory()
   expect(await rowsOf(sql)).toEqual([{ id: 1 }])
   await queries.table('mem.gold.small', 'SELECT 2 AS id', 'append')
@@ -210,8 +221,13 @@ test('a table whose file is small and whose rows are not is read from its file',
   const sql = 'SELECT count(text) AS n FROM mem.gold.wide, mem.gold.narrow WHERE id = 1'
   const planOf = async () => JSON.stringify(await rowsOf(`EXPLAIN ${sql}`))
   // Both are tried at once.
-  let plan = await planOf()
-  for (; !plan.includes('SEQ_SCAN'); plan = await planOf()) expect(await rowsOf(sql)).toEqual([{ n: 50_000 }])
+  const plan = await until(
+    async () => {
+      expect(await rowsOf(sql)).toEqual([{ n: 50_000 }])
+      return planOf()
+    },
+    (text) => text.includes('SEQ_SCAN'),
+  )
   expect(plan.match(/SEQ_SCAN/g)).toHaveLength(1)
   expect(plan).toMatch(/READ_PARQUET/)
 })
@@ -269,7 +285,7 @@ describe('limits', () => {
 
   test('a query nobody waits for any more is stopped', async () => {
     const gone = new AbortController()
-    const request = { sql: ENDLESS, limit: 1n, timeoutMs: 20_000, lake: await queries.lake() }
+    const request = { sql: ENDLESS, limit: 1n, timeoutMs: 60_000, lake: await queries.lake() }
     const answer = queries.client.executeQuery(request, { signal: gone.signal })
     await untilBusy()
     gone.abort()

@@ -1,9 +1,11 @@
 // A query service for tests: the real process, asked over HTTP, with a real catalog and real tables behind it.
+
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Client, createClient } from '@connectrpc/connect'
 import { createConnectTransport } from '@connectrpc/connect-web'
+import { until } from '../../.setup/until.ts'
 import { headOfMain } from '../../app/catalog/branches.ts'
 import { openTestCatalog, type TestCatalog } from '../../app/catalog/test-catalog.ts'
 import type { Layer } from '../../app/http/names.ts'
@@ -84,7 +86,7 @@ export async function startTestQueries(
       () => false,
     )
   // It listens before its first engine is warm.
-  while (!(await isHealthy())) await Bun.sleep(10)
+  await until(isHealthy)
 
   const lake: TestQueries['lake'] = async () => {
     const commit = await headOfMain(catalog.sql)
@@ -112,7 +114,7 @@ export async function startTestQueries(
       if ((await catalog.merge(attempt, commit)) !== 'merged') throw new Error(`${path} was not merged`)
     },
     query: async (sql, options = {}) => {
-      const { namespace = '', limit = 1_000, timeoutMs = 20_000, queryId = '', seen } = options
+      const { namespace = '', limit = 1_000, timeoutMs = 60_000, queryId = '', seen } = options
       const view = options.lake ?? (await lake())
       const scope = seen && { tables: seen.map(tableNamed) }
       const request = { sql, namespace, limit: BigInt(limit), timeoutMs, queryId, lake: view, scope }

@@ -100,6 +100,8 @@ export interface EnginePoolOptions {
   leasesMax: number
   /** What stands between the engines and the machine. */
   wall: Wall
+  /** Tests may give what is cancelled more time to stop. */
+  cancelGraceMs?: number
   log: Log
 }
 
@@ -109,6 +111,7 @@ export function makeEnginePool({
   size,
   leasesMax,
   wall,
+  cancelGraceMs,
   log,
 }: EnginePoolOptions): EnginePool {
   const turns = makeTurns(leasesMax)
@@ -122,6 +125,7 @@ export function makeEnginePool({
         niceness: NICENESS,
         wall,
         residentBytesMax: RESIDENT_BASE_BYTES + PEAK_SHARE * size.memoryLimitBytes,
+        cancelGraceMs,
         isFromEngine,
         isAnswerOf,
         errorOf: (fault) => new EngineFault(fault),

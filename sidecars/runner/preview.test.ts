@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { type Client, Code, ConnectError, createClient } from '@connectrpc/connect'
 import { createConnectTransport } from '@connectrpc/connect-web'
+import { until } from '../../.setup/until.ts'
 import { arrowToArrays } from '../../lake/engine/arrow-json.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
@@ -298,10 +299,10 @@ test('a preview ends when its caller goes, and leaves nothing behind', async () 
   const caller = new AbortController()
   const before = (await ROOM()).length
   const endless = preview({ 'pipeline.sql': ENDLESS }, { signal: caller.signal, name: 'endless' })
-  while ((await ROOM()).length === before) await Bun.sleep(5)
+  await until(ROOM, (rooms) => rooms.length > before)
   caller.abort()
   await expect(endless).rejects.toThrow()
-  while ((await ROOM()).length > before) await Bun.sleep(5)
+  await until(ROOM, (rooms) => rooms.length <= before)
   expect((await preview({ 'pipeline.sql': 'select 1 as a' })).rows).toEqual([[1]])
 })
 

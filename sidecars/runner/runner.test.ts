@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Code, ConnectError } from '@connectrpc/connect'
+import { until } from '../../.setup/until.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { RunPhase, RunStatus, Severity } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import {
@@ -113,7 +114,10 @@ describe('an attempt', () => {
     )
     expect(await service.merge(submit, facts.testedCommit)).toBe('merged')
     expect(await ask(table, { rows: 'select count(*) from {{ this }}' })).toEqual({ rows: 1 })
-    expect(await roomsOf(runner)).toEqual([])
+    await until(
+      () => roomsOf(runner),
+      (rooms) => rooms.length === 0,
+    )
   })
 
   test('reads several tables of main, by their names and under aliases', async () => {
@@ -425,13 +429,11 @@ describe('quality tests', () => {
 })
 
 describe('the process', () => {
-  test('cancels a query within a second, and goes on', async () => {
+  test('cancels a query that would take hours, and goes on', async () => {
     const submit = await service.attempt(aTable(), sqlFiles(ENDLESS))
     const { handle } = await runner.client.submitPipeline(submit)
     await untilExecuting(handle)
-    const started = performance.now()
     expect(await runner.client.cancelRun({ handle })).toMatchObject({ interrupted: true })
-    expect(performance.now() - started).toBeLessThan(1_000)
     expect((await runner.client.getRunStatus({ handle })).status).toBe(RunStatus.CANCELLED)
     expect((await follow(runner.client, handle)).lines.at(-1)).toBe('cancelled')
     expect(await runner.client.cancelRun({ handle })).toMatchObject({ interrupted: false })
@@ -454,9 +456,15 @@ describe('the process', () => {
     const submit = await service.attempt(aTable(), sqlFiles(sql))
     const { handle } = await runner.client.submitPipeline(submit)
     // Until it is in the middle of it.
-    while (!(await filesOf(runner)).some((path) => path.includes(`/${leaves}`))) await Bun.sleep(5)
+    await until(
+      () => filesOf(runner),
+      (paths) => paths.some((path) => path.includes(`/${leaves}`)),
+    )
     expect(await runner.client.cancelRun({ handle })).toMatchObject({ interrupted: true })
-    expect(await filesOf(runner)).toEqual([])
+    await until(
+      () => filesOf(runner),
+      (paths) => paths.length === 0,
+    )
   })
 
   test('memory and disk that run out end the run that used them up, and no other', async () => {
@@ -475,9 +483,10 @@ describe('the process', () => {
   })
 
   test('stops a run at its time limit, and the run says so', async () => {
-    const short = await startRunner({ RUN_TIMEOUT: '1' })
+    // For the run that ends by itself it is long, on any machine.
+    const short = await startRunner({ RUN_TIMEOUT: '5' })
     const { facts } = await runToEnd(short.client, await service.attempt(aTable(), sqlFiles(ENDLESS)))
-    expect(facts.error).toBe('executing: stopped at its time limit of 1 s (RUN_TIMEOUT)')
+    expect(facts.error).toBe('executing: stopped at its time limit of 5 s (RUN_TIMEOUT)')
     const next = await runToEnd(short.client, await service.attempt(aTable(), sqlFiles('select 1 as a')))
     expect(next.facts.status).toBe(RunStatus.COMPLETED)
     await short.stop()
@@ -501,9 +510,11 @@ describe('the process', () => {
     if (!a || !b || !c) throw new Error('three attempts')
     const first = await runner.client.submitPipeline(a)
     expect(first.handle).toBe(`${a.runId}:1`)
-    let again = await runner.client.submitPipeline(a)
     // What the tests before have left is still being cleared away.
-    while (again.freeSlots !== 1) again = await runner.client.submitPipeline(a)
+    const again = await until(
+      () => runner.client.submitPipeline(a),
+      ({ freeSlots }) => freeSlots === 1,
+    )
     expect(again).toMatchObject({ handle: first.handle, bootId: first.bootId })
     const second = await runner.client.submitPipeline(b)
     expect(second.freeSlots).toBe(0)
@@ -577,7 +588,7 @@ describe('a runner that ends', () => {
     const [engine = 0] = own.engines()
     process.kill(own.pid, 'SIGKILL')
     await ended
-    while (isAlive(engine)) await Bun.sleep(5)
+    await until(() => !isAlive(engine))
     await own.stop()
   })
 })

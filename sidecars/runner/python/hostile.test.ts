@@ -231,6 +231,6 @@ describe.skipIf(!canBeUser)('of a runner that is not root', () => {
 })
 
 test('nothing was left outside', async () => {
-  expect(await readdir(directory)).toEqual(['canary.py', 'secret.txt'])
+  expect((await readdir(directory)).sort()).toEqual(['canary.py', 'secret.txt'])
   expect(await stat('/tmp/sluice-was-here').catch(() => null)).toBeNull()
 })

@@ -3,6 +3,7 @@ import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Client, Code, ConnectError, createClient } from '@connectrpc/connect'
 import { createConnectTransport } from '@connectrpc/connect-web'
+import { until } from '../../../.setup/until.ts'
 import { arrowToArrays } from '../../../lake/engine/arrow-json.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { QueryService } from '../../../proto/gen/sluice/query/v1/query_pb.ts'
@@ -23,14 +24,17 @@ beforeAll(async () => {
   service = await openTestService()
   walkable = await mkdtemp('/tmp/sluice-walkable-')
   await chmod(walkable, 0o711)
-  runner = await startRunner({ RUNNER_CONCURRENCY: '1', PYTHON_TIMEOUT: '1', TMPDIR: walkable })
-  client = createClient(QueryService, createConnectTransport({ baseUrl: runner.url, useBinaryFormat: true }))
+  runner = await startRunner({ RUNNER_CONCURRENCY: '1', TMPDIR: walkable })
+  client = clientOf(runner)
 })
 afterAll(async () => {
   await runner.stop()
   await service.close()
   await rm(walkable, { recursive: true })
 })
+
+const clientOf = ({ url }: RunnerProcess) =>
+  createClient(QueryService, createConnectTransport({ baseUrl: url, useBinaryFormat: true }))
 
 const table: TableName = { namespace: 'default', layer: 'silver', name: 'previewed' }
 type More = {
@@ -40,11 +44,13 @@ type More = {
   config?: string
   samples?: { namespace: string; zone: string; files: Awaited<ReturnType<TestService['upload']>>[] }[]
   signal?: AbortSignal
+  /** Another runner's. */
+  by?: Client<typeof QueryService>
 }
 
 async function preview(source: string, more: More = {}) {
-  const { limit = 100n, code = '', type = 'python', config, samples = [], signal } = more
-  const answer = await client.previewPipeline(
+  const { limit = 100n, code = '', type = 'python', config, samples = [], signal, by = client } = more
+  const answer = await by.previewPipeline(
     {
       namespace: table.namespace,
       layer: table.layer,
@@ -113,7 +119,7 @@ result = [{"id": n, "name": f"n{n}"} for n in range(250)]
       '250 rows in N',
       'preview done in N: nothing was written',
     ])
-    expect(await workplaces()).toEqual([])
+    await until(workplaces, (places) => places.length === 0)
   })
 
   test('reads main and its own table, by names in quotes and others, and writes nothing', async () => {
@@ -197,8 +203,16 @@ result = sql(f"select * from read_csv_auto('{files}')")`,
     await refused('result = [{"a": 1}]', /merge_strategy.*magic/, 'merge_strategy: magic')
     await refused('import os; os._exit(1)', /the Python process is gone/)
     await refused('x = bytearray(1 << 40)', /MemoryError/)
-    await refused('import time; time.sleep(9)', /longer than 1 s, the time limit/)
-    expect(await workplaces()).toEqual([])
+    await until(workplaces, (places) => places.length === 0)
+  })
+
+  test('that takes too long is ended, and says so', async () => {
+    const short = await startRunner({ PYTHON_TIMEOUT: '1' })
+    expect(await refusalOf('import time; time.sleep(60)', { by: clientOf(short) })).toEqual({
+      code: Code.FailedPrecondition,
+      message: expect.stringMatching(/longer than 1 s, the time limit/),
+    })
+    await short.stop()
   })
 
   test('keeps a thousand of the lines it says', async () => {
@@ -212,13 +226,13 @@ result = sql(f"select * from read_csv_auto('{files}')")`,
     const hanging = callers.map(({ signal }) =>
       preview('import time\ntime.sleep(50)\nresult = [{"a": 1}]', { signal }).catch((error) => error),
     )
-    while ((await workplaces()).length < 2) await Bun.sleep(5)
+    await until(workplaces, (places) => places.length >= 2)
     expect((await preview('select 1 as a', { type: 'sql' })).rows).toEqual([[1]])
     const submit = await service.attempt({ ...table, name: 'beside' }, { 'pipeline.sql': 'select 1 as a' })
     expect((await runToEnd(runner.client, submit)).facts.status).toBe(RunStatus.COMPLETED)
     for (const caller of callers) caller.abort()
     await Promise.all(hanging)
-    while ((await workplaces()).length > 0) await Bun.sleep(5)
+    await until(workplaces, (places) => places.length === 0)
     expect((await preview('result = [{"a": 1}]')).rows).toEqual([[1]])
   })
 })

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { until } from '../../../.setup/until.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import {
@@ -21,7 +22,7 @@ let service: TestService
 let runner: RunnerProcess
 beforeAll(async () => {
   service = await openTestService()
-  runner = await startRunner({ RUNNER_CONCURRENCY: '2', PYTHON_TIMEOUT: '20' })
+  runner = await startRunner({ RUNNER_CONCURRENCY: '2' })
 })
 afterAll(async () => {
   await runner.stop()
@@ -117,7 +118,10 @@ result = [{**row, "twice": row["id"] * 2} for row in rows.rows()]
       'attempt 1 done in N',
     ])
     expect(await ask(table, 'select sum(twice) from {{ this }}')).toBe('6')
-    expect(await roomsOf(runner)).toEqual([])
+    await until(
+      () => roomsOf(runner),
+      (rooms) => rooms.length === 0,
+    )
   })
 
   test('is judged by its quality tests like any other', async () => {
@@ -428,7 +432,7 @@ described('limits', () => {
     const started = doomed.engines()
     expect(started.length).toBeGreaterThanOrEqual(2)
     process.kill(doomed.pid, 'SIGKILL')
-    for (const pid of started) while (isAlive(pid)) await Bun.sleep(20)
+    await until(() => !started.some(isAlive))
     await doomed.stop()
   })
 
