@@ -2,7 +2,7 @@ import { Code, ConnectError } from '@connectrpc/connect'
 import { parseConfig, type TextFile } from '../../lake/pipeline/config.ts'
 import { LAYERS, type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { TemplateError } from '../../lake/pipeline/template.ts'
-import type { RunQualityTestsRequest } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import type { LakeAccess, RunQualityTestsRequest } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { EngineEnded } from '../engine-process.ts'
 import type { TestResult } from './attempts.ts'
 import { EnginesBusy } from './engine-pool.ts'
@@ -11,7 +11,8 @@ import { openForTexts } from './kept-instance.ts'
 import { tableExpression } from './lake-session.ts'
 import { limits } from './limits.ts'
 import { type NamedTest, testsIn } from './pipeline-files.ts'
-import { type DraftedTest, draftsOf, draftTests, runTests } from './quality-gate.ts'
+import { type DraftedTest, draftsOf, draftTests, failedTest, runTest } from './quality-gate.ts'
+import { inShares } from './shares.ts'
 import { watermarkOf } from './watermark.ts'
 import { reasonOf } from './wording.ts'
 import { openWorkplace, type Workplace, type WorkplaceOptions } from './workplace.ts'
@@ -25,37 +26,93 @@ export function makeTestMain(options: WorkplaceOptions) {
     files: readonly TextFile[],
     caller: AbortSignal,
   ): Promise<TestResult[]> {
-    if (request.lake === undefined) throw new ConnectError('lake is missing', Code.InvalidArgument)
+    const { lake } = request
+    if (lake === undefined) throw new ConnectError('lake is missing', Code.InvalidArgument)
     const tests = testsIn(files)
     if (tests.length === 0) return []
     const late = AbortSignal.timeout(limits.testsMs)
-    const signal = AbortSignal.any([caller, late])
-    const place = await openWorkplace(options, request.lake, signal)
+    let bench: Bench | null = null
+    const judge = async (test: NamedTest, over: AbortSignal): Promise<TestResult> => {
+      const own =
+        bench ??
+        (await openBench(options, { ...request, lake }, files, tests, AbortSignal.any([caller, late])))
+      bench = own
+      try {
+        return await own.judge(test, over)
+      } catch (error) {
+        // Its engine may be gone, or not fit for the other tests.
+        bench = null
+        await own.clear()
+        over.throwIfAborted()
+        if (error instanceof EngineEnded) return failedTest(test, error.message)
+        throw error
+      }
+    }
     try {
-      return await judge(request, files, tests, place, signal)
+      return await inShares(tests, { ms: limits.testsMs, signal: caller }, judge, tooLong)
     } catch (error) {
       if (error instanceof EnginesBusy) throw new ConnectError(error.message, Code.ResourceExhausted)
-      if (late.aborted)
+      if (late.aborted && !caller.aborted)
         throw new ConnectError(
           `the tests took longer than ${limits.testsMs / 1_000} s`,
           Code.DeadlineExceeded,
         )
-      const reason = signal.aborted ? null : reasonOf(error)
+      const reason = caller.aborted ? null : reasonOf(error)
       if (reason === null) throw error
       throw new ConnectError(reason, error instanceof EngineEnded ? Code.Internal : Code.FailedPrecondition)
     } finally {
-      await place.clear()
+      await (bench as Bench | null)?.clear()
     }
   }
 }
 
-async function judge(
-  { namespace, layer: text, pipelineName: name }: RunQualityTestsRequest,
+const tooLong = (test: NamedTest, durationMs: number): TestResult => ({
+  ...failedTest(
+    test,
+    `${test.file.path}: it took longer than its part of the ${limits.testsMs / 1_000} s that all tests have`,
+  ),
+  durationMs: Math.round(durationMs),
+})
+
+/** Where tests are judged, with all that they read. */
+interface Bench {
+  judge(test: NamedTest, signal: AbortSignal): Promise<TestResult>
+  clear(): Promise<void>
+}
+
+type Request = RunQualityTestsRequest & { lake: LakeAccess }
+
+async function openBench(
+  options: WorkplaceOptions,
+  request: Request,
+  files: readonly TextFile[],
+  tests: readonly NamedTest[],
+  signal: AbortSignal,
+): Promise<Bench> {
+  const place = await openWorkplace(options, request.lake, signal)
+  try {
+    const { drafted, ...bench } = await prepare(request, files, tests, place, signal)
+    return {
+      async judge(test, over) {
+        const own = drafted.get(test)
+        if (own === undefined) throw new Error(`test ${test.name} was not drafted`)
+        return runTest(own, { ...bench, signal: over, write: () => {} })
+      },
+      clear: place.clear,
+    }
+  } catch (error) {
+    await place.clear()
+    throw error
+  }
+}
+
+async function prepare(
+  { namespace, layer: text, pipelineName: name }: Request,
   files: readonly TextFile[],
   tests: readonly NamedTest[],
   place: Workplace,
   signal: AbortSignal,
-): Promise<TestResult[]> {
+) {
   const { lake, engine: taken, directory } = place
   const layer = LAYERS.find((known) => known === text)
   if (layer === undefined) throw new ConnectError(`there is no layer ${text}`, Code.InvalidArgument)
@@ -89,7 +146,12 @@ async function judge(
   const texts = draftsOf(drafted).map(({ sql }) => sql)
   const found = inputs.found()
   const opened = await openForTexts(engine, { texts, tables: found, found, own }, directory, signal)
-  return runTests(drafted, { inputs, engine, instance: opened.number, signal, write: () => {} })
+  return {
+    drafted: new Map(drafted.map((each) => [each.test, each])),
+    inputs,
+    engine,
+    instance: opened.number,
+  }
 }
 
 /** What no run has made yet cannot be tested, and the engine's words for that are not those of people. */

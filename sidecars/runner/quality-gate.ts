@@ -52,7 +52,11 @@ export async function runTests(tests: readonly DraftedTest[], bench: Bench): Pro
   return results
 }
 
-async function runTest({ test: { name, file }, draft }: DraftedTest, bench: Bench): Promise<TestResult> {
+/** Throws EngineEnded, and the signal's reason. */
+export async function runTest(
+  { test: { name, file }, draft }: DraftedTest,
+  bench: Bench,
+): Promise<TestResult> {
   const { engine, instance, signal, write } = bench
   const started = performance.now()
   const { test, errors, warnings } = parseTest(name, file)
@@ -82,6 +86,17 @@ async function runTest({ test: { name, file }, draft }: DraftedTest, bench: Benc
     return { ...ended(), passed: false, value: 0n, error: reason, samples: [] }
   }
 }
+
+/** Of a test that could not be evaluated. */
+export const failedTest = ({ name, file }: NamedTest, error: string): TestResult => ({
+  name,
+  severity: parseTest(name, file).test.severity,
+  durationMs: 0,
+  passed: false,
+  value: 0n,
+  error,
+  samples: [],
+})
 
 /** What is wrong with the test itself; null: it is something else. */
 function faultOf(error: unknown, draft: Draft | TemplateError): string | null {

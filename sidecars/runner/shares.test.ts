@@ -1,0 +1,89 @@
+import { expect, test } from 'bun:test'
+import { inShares } from './shares.ts'
+
+const never = new AbortController().signal
+
+/** A time that passes only where something works. */
+function makeTime() {
+  let now = 0
+  const timeouts: { at: number; over: AbortController }[] = []
+  return {
+    time: {
+      now: () => now,
+      timeout(ms: number) {
+        const over = new AbortController()
+        timeouts.push({ at: now + ms, over })
+        return over.signal
+      },
+    },
+    /** Works for so long, or until it is interrupted. */
+    async take(ms: number, signal: AbortSignal) {
+      const end = now + ms
+      for (const { at, over } of timeouts.toSorted((a, b) => a.at - b.at)) {
+        if (at >= end || signal.aborted) break
+        now = Math.max(now, at)
+        over.abort()
+      }
+      signal.throwIfAborted()
+      now = end
+    },
+  }
+}
+
+const LATE = 'too late'
+
+async function results(needs: Record<string, number>, ms: number) {
+  const { time, take } = makeTime()
+  const begun: string[] = []
+  const found = await inShares(
+    Object.keys(needs),
+    { ms, signal: never, time },
+    async (name, signal) => {
+      begun.push(name)
+      await take(needs[name] ?? 0, signal)
+      return 'done'
+    },
+    (_, spent) => `${LATE} after ${spent}`,
+  )
+  return { found, begun, took: time.now() }
+}
+
+test('what never ends is told so, and everything else has its result, wherever it stands', async () => {
+  const { found, took } = await results({ a: 1, stuck: Infinity, b: 1, stuckToo: Infinity, c: 1 }, 60)
+  expect(found).toEqual([
+    'done',
+    expect.stringMatching(/^too late/),
+    'done',
+    expect.stringMatching(/^too late/),
+    'done',
+  ])
+  expect(took).toBeLessThanOrEqual(60)
+})
+
+test('what needs more than its share gets what the others leave', async () => {
+  const { found, begun } = await results({ slow: 35, a: 1, b: 1 }, 60)
+  expect(found).toEqual(['done', 'done', 'done'])
+  expect(begun).toEqual(['slow', 'a', 'b', 'slow'])
+})
+
+test('what is alone has all the time, once', async () => {
+  expect(await results({ slow: 59 }, 60)).toMatchObject({ found: ['done'], begun: ['slow'] })
+  expect(await results({ slow: 61 }, 60)).toMatchObject({
+    found: [`${LATE} after 60`],
+    begun: ['slow'],
+    took: 60,
+  })
+})
+
+test('whoever asked and went away ends it, and what fails otherwise is told', async () => {
+  const gone = new AbortController()
+  const work = async (_: string, signal: AbortSignal) => {
+    gone.abort(new Error('gone'))
+    signal.throwIfAborted()
+  }
+  const late = () => {}
+  const { time } = makeTime()
+  await expect(inShares(['a'], { ms: 9, signal: gone.signal, time }, work, late)).rejects.toThrow('gone')
+  const broken = () => Promise.reject(new Error('broken'))
+  await expect(inShares(['a'], { ms: 9, signal: never, time }, broken, late)).rejects.toThrow('broken')
+})
