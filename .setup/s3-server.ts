@@ -10,7 +10,7 @@ import { freePort } from '../sidecars/supervisor/ports.ts'
 import { endWith } from './scratch.ts'
 
 const VERSION = 'v1.8.0'
-const READY_DEADLINE_MS = 30_000
+const READY_DEADLINE_MS = 120_000
 const POLL_MS = 25
 
 const tools = join(dirname(import.meta.dir), '.bun', 'tools')

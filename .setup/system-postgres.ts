@@ -11,7 +11,7 @@ import { endWith } from './scratch.ts'
 
 const HOME = '/usr/lib/postgresql'
 const OLDEST_MAJOR = 15
-const READY_LIMIT_MS = 30_000
+const READY_LIMIT_MS = 120_000
 
 export type SystemPostgres = { url: string; version: string; stop: () => Promise<void> }
 

@@ -1,21 +1,7 @@
 // Specification: Audit; Audit entry.
-import { type APIRequestContext, expect, test } from '@playwright/test'
+import { expect, test } from '@playwright/test'
 import { rawRequest } from './raw-request.ts'
-import { fresh, instant, MAX_UPLOAD_BYTES, uuid } from './resources.ts'
-
-interface Entry {
-  action: string
-  resource: string
-  [field: string]: unknown
-}
-
-/** Newest entries about an address; others are made meanwhile by other tests. */
-async function entriesOf(request: APIRequestContext, isMeant: (resource: string) => boolean) {
-  const response = await request.get('/api/v1/audit', { params: { limit: 200 } })
-  expect(response.status()).toBe(200)
-  const entries: Entry[] = await response.json()
-  return entries.filter(({ resource }) => isMeant(resource))
-}
+import { type AuditEntry, auditOf, fresh, instant, MAX_UPLOAD_BYTES, uuid } from './resources.ts'
 
 test('every write is in the log once it is answered, whatever came of it, and no read', async ({
   request,
@@ -31,7 +17,7 @@ test('every write is in the log once it is answered, whatever came of it, and no
   expect((await request.post(`${own}/nowhere`)).status()).toBe(404)
   await request.get(own)
   await request.patch(own)
-  const entries = await entriesOf(request, (resource) => resource.startsWith(own))
+  const entries = await auditOf(request, (resource) => resource.startsWith(own))
   expect(entries.map(({ action, resource }) => `${action} ${resource}`)).toEqual([
     `post ${own}/nowhere`,
     `post ${own}`,
@@ -48,14 +34,14 @@ test('a body that is too large is in the log too', async ({ request }) => {
   const address = `/api/v1/files/default/${fresh('large')}.txt`
   const content = 'x'.repeat(MAX_UPLOAD_BYTES + 1)
   expect((await request.put(address, { data: { content } })).status()).toBe(413)
-  expect(await entriesOf(request, (resource) => resource === address)).toMatchObject([{ action: 'put' }])
+  expect(await auditOf(request, (resource) => resource === address)).toMatchObject([{ action: 'put' }])
 })
 
 test('the address is what a proxy on this machine says', async ({ request }) => {
   const address = `/api/v1/namespaces/${fresh('proxied')}`
   for (const forwarded of ['198.51.100.7', '10.0.0.1, 198.51.100.8', 'no address'])
     await request.delete(address, { headers: { 'X-Forwarded-For': forwarded } })
-  const entries = await entriesOf(request, (resource) => resource === address)
+  const entries = await auditOf(request, (resource) => resource === address)
   expect(entries.map(({ ip }) => ip)).toEqual(['127.0.0.1', '198.51.100.8', '198.51.100.7'])
 })
 
@@ -68,7 +54,7 @@ test('the token of a webhook is never in the log', async ({ request, baseURL }) 
     `Authorization: Bearer ${token}`,
     'Content-Length: 0',
   ])
-  const entries = await entriesOf(request, () => true)
+  const entries = await auditOf(request)
   expect(entries.filter(({ resource }) => resource === '/api/v1/webhooks').length).toBeGreaterThanOrEqual(2)
   expect(JSON.stringify(entries)).not.toContain(token)
 })
@@ -79,7 +65,7 @@ test('the log is a bare array, newest first, with pages', async ({ request }) =>
   const entries = await response.json()
   expect(entries).toHaveLength(2)
   expect(response.headers().link).toContain('rel="next"')
-  const all: Entry[] = await (await request.get('/api/v1/audit', { params: { limit: 500 } })).json()
+  const all: AuditEntry[] = await (await request.get('/api/v1/audit', { params: { limit: 500 } })).json()
   expect(all.length).toBeLessThanOrEqual(200)
   const times = all.map(({ created_at }) => String(created_at))
   expect(times).toEqual([...times].sort().reverse())

@@ -2,7 +2,7 @@
 // fields that the specification lists and as the service's own document describes it. Nothing of either is left out.
 import { type APIRequestContext, type APIResponse, expect, test } from '@playwright/test'
 import { type Json, type Operation, operationsOf, type ValidatorOf, validatorsOf } from './document.ts'
-import { fresh, newPipeline, SLOW, writeFile } from './resources.ts'
+import { ENDLESS, fresh, newPipeline, readiness, writeFile } from './resources.ts'
 
 test.describe.configure({ mode: 'serial' })
 
@@ -227,7 +227,7 @@ test('runs, their logs, tables, queries and lineage answer as specified', async 
   expect(edges).toContainEqual({ source: `pipeline:${key}`, target: `table:${key}`, type: 'produces' })
 
   const { url, prefix, ...slow } = await newPipeline(request)
-  await writeFile(request, `${prefix}pipeline.sql`, SLOW)
+  await writeFile(request, `${prefix}pipeline.sql`, ENDLESS)
   expect((await request.post(`${url}/publish`)).status()).toBe(200)
   const { run_id } = await ok(request, 'POST /api/v1/runs', 202, {
     data: { namespace: slow.namespace, layer: slow.layer, pipeline: slow.name },
@@ -361,6 +361,7 @@ test('namespaces, retention, audit, features and health answer as specified', as
 
   expect(await ok(request, 'GET /health', 200)).toEqual({ status: 'healthy' })
   has(await ok(request, 'GET /health/live', 200), 'status version go_version build_time git_commit')
+  await readiness(request)
   const ready = await ok(request, 'GET /health/ready', 200)
   expect(ready).toMatchObject({ status: 'ok' })
   has(ready.services, 'postgres s3 runner query')

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, type PlaywrightWorkerArgs, test } from '@playwright/test'
 import { type OwnService, startOwnService } from './own-service.ts'
-import { newPipeline, writeFile } from './resources.ts'
+import { newPipeline, readiness, writeFile } from './resources.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 
@@ -57,8 +57,7 @@ test.afterAll(async () => {
 
 test('runs, previews and queries work over grpc:// addresses', async ({ playwright }) => {
   const request = await requests(playwright)
-  const ready = await request.get('/health/ready')
-  expect(await ready.json()).toMatchObject({ services: { runner: 'healthy', query: 'healthy' } })
+  expect(await readiness(request)).toMatchObject({ services: { runner: 'healthy', query: 'healthy' } })
 
   const pipeline = await newPipeline(request, { layer: 'silver' })
   await writeFile(request, `${pipeline.prefix}pipeline.sql`, 'select range as n from range(5)')
@@ -71,7 +70,7 @@ test('runs, previews and queries work over grpc:// addresses', async ({ playwrig
     })
   ).json()
   const run = async () => (await request.get(`/api/v1/runs/${run_id}`)).json()
-  await expect.poll(async () => (await run()).status, { timeout: 20_000 }).toBe('success')
+  await expect.poll(async () => (await run()).status).toBe('success')
   const { logs } = await (await request.get(`/api/v1/runs/${run_id}/logs`)).json()
   expect(logs.length).toBeGreaterThan(2)
 
@@ -93,7 +92,7 @@ test('a run is cancelled over gRPC', async ({ playwright }) => {
     })
   ).json()
   const status = async () => (await (await request.get(`/api/v1/runs/${run_id}`)).json()).status
-  await expect.poll(status, { timeout: 20_000 }).toBe('running')
+  await expect.poll(status).toBe('running')
   expect((await request.post(`/api/v1/runs/${run_id}/cancel`)).status()).toBe(200)
   expect(await status()).toBe('cancelled')
 })

@@ -5,7 +5,6 @@ import { expectError, fresh, newPipeline } from './resources.ts'
 const KEPT = 50
 
 test('the last 50 versions of a pipeline are kept, older ones go', async ({ request }) => {
-  test.setTimeout(60_000)
   const { url } = await newPipeline(request)
   expect((await request.post(`${url}/publish`)).status()).toBe(200)
   for (let version = 2; version <= KEPT + 2; version++)

@@ -1,7 +1,7 @@
 // Specification: Health, metrics, features. Counters are of one process, so this one has nobody else's requests.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { type OwnService, startOwnService } from './own-service.ts'
-import { SLOW } from './resources.ts'
+import { ENDLESS } from './resources.ts'
 
 let service: OwnService
 test.beforeAll(async () => {
@@ -44,7 +44,7 @@ test('every run is counted once by how it ended, whoever ended it', async ({ req
   await become(await start('fine'), 'success')
   await prepare('broken', 'select nothing as a')
   await become(await start('broken'), 'failed')
-  await prepare('slow', SLOW)
+  await prepare('slow', ENDLESS)
   const [executing, pending, left] = [await start('slow'), await start('slow'), await start('slow')]
   await become(executing, 'running')
   await expect.poll(() => samples(request, 'active_runs'), { intervals: [100] }).toEqual({ '': 3 })

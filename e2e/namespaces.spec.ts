@@ -1,31 +1,32 @@
 // Specification: Namespaces.
 import { expect, test } from '@playwright/test'
-import { uuid } from './resources.ts'
+import { fresh, uuid } from './resources.ts'
 
 const path = '/api/v1/namespaces'
 
 test('a namespace is created, listed, described and deleted', async ({ request }) => {
-  const created = await request.post(path, { data: { name: 'e2e-life', description: 'One' } })
+  const name = fresh('life')
+  const created = await request.post(path, { data: { name, description: 'One' } })
   expect(created.status()).toBe(201)
   const namespace = await created.json()
   expect(namespace).toEqual({
     id: uuid,
-    name: 'e2e-life',
+    name,
     owner: null,
     description: 'One',
     created_at: expect.stringMatching(/^\d{4}-.*Z$/),
   })
 
-  const described = await request.put(`${path}/e2e-life`, { data: { description: 'Two' } })
+  const described = await request.put(`${path}/${name}`, { data: { description: 'Two' } })
   expect([described.status(), await described.text()]).toEqual([204, ''])
 
   const { namespaces, total } = await (await request.get(path)).json()
   expect(namespaces).toContainEqual({ ...namespace, description: 'Two' })
   expect(total).toBeGreaterThanOrEqual(2)
 
-  expect((await request.delete(`${path}/e2e-life`)).status()).toBe(204)
-  expect((await request.delete(`${path}/e2e-life`)).status()).toBe(404)
-  expect((await request.put(`${path}/e2e-life`, { data: { description: '' } })).status()).toBe(404)
+  expect((await request.delete(`${path}/${name}`)).status()).toBe(204)
+  expect((await request.delete(`${path}/${name}`)).status()).toBe(404)
+  expect((await request.put(`${path}/${name}`, { data: { description: '' } })).status()).toBe(404)
 })
 
 test('a taken name is 409 ALREADY_EXISTS', async ({ request }) => {
@@ -54,11 +55,12 @@ test('names that break the rule are 400, naming the field', async ({ request }) 
 })
 
 test('what a deleted namespace contains stays and keeps working', async ({ request }) => {
-  const pipeline = { namespace: 'e2e-left', layer: 'bronze', name: 'left-behind' }
-  expect((await request.post(path, { data: { name: 'e2e-left' } })).status()).toBe(201)
+  const namespace = fresh('left')
+  const pipeline = { namespace, layer: 'bronze', name: 'left-behind' }
+  expect((await request.post(path, { data: { name: namespace } })).status()).toBe(201)
   expect((await request.post('/api/v1/pipelines', { data: pipeline })).status()).toBe(201)
-  expect((await request.delete(`${path}/e2e-left`)).status()).toBe(204)
-  expect((await request.get('/api/v1/pipelines/e2e-left/bronze/left-behind')).status()).toBe(200)
+  expect((await request.delete(`${path}/${namespace}`)).status()).toBe(204)
+  expect((await request.get(`/api/v1/pipelines/${namespace}/bronze/left-behind`)).status()).toBe(200)
   const refused = await request.post('/api/v1/pipelines', { data: { ...pipeline, name: 'another' } })
   expect(refused.status()).toBe(400)
   expect((await refused.json()).error.message).toMatch(/^namespace: /)

@@ -13,7 +13,6 @@ let api: APIRequestContext
 
 test.describe.configure({ mode: 'serial' })
 test.beforeAll(async () => {
-  test.setTimeout(60_000)
   store = await startTestStore()
   service = await startOwnService({ ...store.env, RUNNER_URLS: 'none', QUERY_URLS: 'none' })
   api = await newRequest.newContext({ baseURL: service.url })

@@ -1,11 +1,16 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { randomInt } from 'node:crypto'
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 const ROOT = join(import.meta.dirname, '..')
-const READY_LIMIT_MS = 50_000
+/** For what hangs: a busy machine takes some seconds. */
+const READY_LIMIT_MS = 180_000
+const STOP_LIMIT_MS = 60_000
+/** Characters of a log that explain an end. */
+const KEPT = 20_000
 
 export interface OwnService {
   url: string
@@ -17,7 +22,7 @@ export interface OwnService {
 
 /** A service beside the one under test, for what is decided by its environment. */
 export async function startOwnService(
-  env: Record<string, string>,
+  env: Record<string, string> = {},
   /** What it says when it answers; one whose parts do not answer is never ready. */
   whenSaid = 'Sluice is ready on',
 ): Promise<OwnService> {
@@ -27,60 +32,76 @@ export async function startOwnService(
   const port = await freePort()
   const child = spawn(process.execPath, ['.setup/bun.mjs', 'sidecars/supervisor/main.ts'], {
     cwd: ROOT,
-    env: { ...passedOn(), PORT: String(port), DATA_DIR: dataDir, ...env },
+    // A killed test takes its service along: the supervisor ends with its stdin.
+    env: { ...passedOn(), PORT: String(port), DATA_DIR: dataDir, SUPERVISED: '1', ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
   })
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()))
-  const stop = async () => {
-    child.kill('SIGINT')
-    await ended
-    await rm(dataDir, { recursive: true, force: true })
-  }
   const written: Buffer[] = []
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => written.push(chunk))
+  const log = () => Buffer.concat(written).toString()
+  const stop = async () => {
+    child.kill('SIGINT')
+    await within(STOP_LIMIT_MS, ended, () => `the service does not end:\n${log().slice(-KEPT)}`)
+    await rm(dataDir, { recursive: true, force: true })
+  }
   try {
-    await hasSaid(whenSaid, child, ended)
+    await within(
+      READY_LIMIT_MS,
+      hasSaid(whenSaid, child, ended, log),
+      () => `the service is not ready:\n${log()}`,
+    )
   } catch (error) {
     await stop()
     throw error
   }
-  const log = () => Buffer.concat(written).toString()
   return { url: `http://127.0.0.1:${port}`, dataDir, log, stop }
 }
 
 /** What any program needs, and the runtime that these tests are about. */
 const passedOn = () =>
   Object.fromEntries(
-    ['PATH', 'HOME', 'API_RUNTIME'].flatMap((name) => {
+    ['PATH', 'HOME', 'TMPDIR', 'LANG', 'TZ', 'API_RUNTIME'].flatMap((name) => {
       const value = process.env[name]
       return value === undefined ? [] : [[name, value]]
     }),
   )
 
-function hasSaid(text: string, child: ChildProcessWithoutNullStreams, ended: Promise<void>) {
-  let said = ''
+function hasSaid(
+  text: string,
+  child: ChildProcessWithoutNullStreams,
+  ended: Promise<void>,
+  log: () => string,
+) {
   return new Promise<void>((resolve, reject) => {
-    const hear = (chunk: Buffer) => {
-      said += chunk
-      if (said.includes(text)) resolve()
-    }
+    const hear = () => log().includes(text) && resolve()
     child.stdout.on('data', hear)
     child.stderr.on('data', hear)
-    const limit = setTimeout(() => reject(new Error(`the service is not ready:\n${said}`)), READY_LIMIT_MS)
-    void ended.then(() => {
-      clearTimeout(limit)
-      reject(new Error(`the service ended:\n${said}`))
-    })
+    void ended.then(() => reject(new Error(`the service ended:\n${log()}`)))
   })
 }
 
-const freePort = () =>
+function within<T>(limitMs: number, work: Promise<T>, message: () => string): Promise<T> {
+  let limit: NodeJS.Timeout | undefined
+  const tooLate = new Promise<never>((_, reject) => {
+    limit = setTimeout(() => reject(new Error(message())), limitMs)
+  })
+  return Promise.race([work, tooLate]).finally(() => clearTimeout(limit))
+}
+
+/** Below those that connections are given: none of theirs takes it, neither before the service has it nor while it starts again. */
+async function freePort(): Promise<number> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await listenedOn(randomInt(10_100, 32_768))
+    } catch (error) {
+      if (attempt === 100) throw error
+    }
+  }
+}
+
+const listenedOn = (port: number) =>
   new Promise<number>((resolve, reject) => {
     const server = createServer().once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() =>
-        typeof address === 'object' && address ? resolve(address.port) : reject(new Error('no port')),
-      )
-    })
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(port)))
   })

@@ -5,8 +5,6 @@
 import { defineConfig } from '@playwright/test'
 
 const chromium = process.env.CHROMIUM_PATH
-/** Services of the tests' own start more slowly where a second process of theirs does the background work. */
-const patience = process.env.API_RUNTIME === undefined ? 1 : 2
 
 /** Need a service with secrets to lose, or take longer than the usual tests may. */
 const ATTACKS =
@@ -17,9 +15,10 @@ export default defineConfig({
   outputDir: '../test-results',
   // Each file has names of its own, so files run side by side; two cores are shared with the service under test.
   workers: 2,
-  // Of hooks too, and those start services: nothing that works takes longer, however busy the machine is.
-  timeout: 60_000 * patience,
-  expect: { timeout: 10_000 * patience },
+  // Of hooks too, and those start services: nothing that works takes longer, however busy the machine is. For what hangs, not
+  // for what is slow: no test asks for less, and none has limits of its own for what it waits for.
+  timeout: 300_000,
+  expect: { timeout: 120_000 },
   forbidOnly: Boolean(process.env.CI),
   // What passes then is told all the same: `.setup/tally.ts`.
   retries: process.env.CI ? 1 : 0,
@@ -40,7 +39,7 @@ export default defineConfig({
         `security/${ATTACKS}`,
       ],
     },
-    { name: 'security', testMatch: ['security/*-escape.spec.ts', `security/${ATTACKS}`], timeout: 60_000 },
+    { name: 'security', testMatch: ['security/*-escape.spec.ts', `security/${ATTACKS}`] },
     {
       name: 'browser',
       testMatch: 'browser/**/*.spec.ts',
@@ -55,6 +54,6 @@ export default defineConfig({
     // Minutes pass until something is due.
     { name: 'clock', testMatch: 'clock/**/*.spec.ts' },
     // Killing parts of several services at once would test the machine instead of the healing.
-    { name: 'faults', testMatch: 'faults/**/*.spec.ts', timeout: 60_000, workers: 1 },
+    { name: 'faults', testMatch: 'faults/**/*.spec.ts', workers: 1 },
   ],
 })

@@ -4,6 +4,7 @@ import { generateKeyPairSync, sign } from 'node:crypto'
 import { join } from 'node:path'
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { type OwnService, startOwnService } from './own-service.ts'
+import { readiness } from './resources.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const PLUGIN_TOKEN = 'known-to-the-plugin-and-the-service'
@@ -93,10 +94,10 @@ let inbox = ''
 let grant = ''
 
 test('plugins are shown with their status and version, and are among the services that must answer', async () => {
+  const { services } = await readiness(as('key'))
   const { plugins } = await (await as('ann').get('/api/v1/features')).json()
   const healthy = { enabled: true, type: 'plugin', status: 'healthy', version: '1.0.0' }
   expect(plugins).toMatchObject({ auth: healthy, sharing: healthy, enforcement: healthy })
-  const { services } = await (await as('key').get('/health/ready')).json()
   expect(services).toMatchObject({
     auth_plugin: 'healthy',
     sharing_plugin: 'healthy',

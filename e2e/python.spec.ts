@@ -1,10 +1,17 @@
 // Pipelines in Python, as their authors see them: written, published, run, read, refused.
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { fresh, type MadePipeline, newNamespace, newPipeline, writeFile } from './resources.ts'
+import {
+  fresh,
+  type MadePipeline,
+  newNamespace,
+  newPipeline,
+  pythonOf,
+  readiness,
+  writeFile,
+} from './resources.ts'
 
 test.beforeEach(async ({ request }) => {
-  const { python } = await (await request.get('/health/ready')).json()
-  if (process.env.REQUIRE_PYTHON) expect(python).not.toBeNull()
+  const python = await pythonOf(request)
   // biome-ignore lint/suspicious/noSkippedTests: a machine without Python runs everything else
   test.skip(python === null, 'pipelines in Python cannot run on this machine')
 })
@@ -149,7 +156,7 @@ test('what wants out of the sandbox fails, and the service goes on', async ({ re
     expect(run.error).toMatch(reason)
     expect(run.error).toMatch(/^executing: pipeline\.py/)
   }
-  expect((await request.get('/health/ready')).status()).toBe(200)
+  await readiness(request)
 })
 
 test('a run that never ends is cancelled', async ({ request }) => {

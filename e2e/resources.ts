@@ -32,6 +32,59 @@ const MEANING = {
   503: { code: 'UNAVAILABLE', type: 'UNAVAILABLE' },
 } as const
 
+interface Readiness {
+  status: string
+  services: Record<string, string>
+  details: Record<string, string>
+  engines: { runner?: string; query?: string }
+  python: { sandbox: string; version: string } | null
+}
+const READY_LIMIT_MS = 120_000
+
+/** What the service says of its parts once all are well: one that is busy may miss to answer in time, once. */
+export async function readiness(request: APIRequestContext) {
+  let found: Readiness | undefined
+  await expect(async () => {
+    const response = await request.get('/health/ready')
+    found = await response.json()
+    expect([response.status(), found]).toMatchObject([200, { status: 'ok' }])
+  }).toPass({ timeout: READY_LIMIT_MS })
+  return found as Readiness
+}
+
+/** What pipelines in Python run in; null where they cannot run, which is no answer where they have to. */
+export async function pythonOf(request: APIRequestContext): Promise<Readiness['python']> {
+  const python = async () => (await readiness(request)).python
+  if (process.env.REQUIRE_PYTHON) await expect.poll(python).not.toBeNull()
+  return python()
+}
+
+export interface AuditEntry {
+  id: string
+  user_id: string
+  action: string
+  resource: string
+  detail: string
+  ip: string
+  created_at: string
+}
+
+/** Entries about addresses, newest first, of the last thousand: others are made meanwhile by other tests, hundreds at a time. */
+export async function auditOf(
+  request: APIRequestContext,
+  isMeant: (resource: string) => boolean = () => true,
+): Promise<AuditEntry[]> {
+  const found = new Map<string, AuditEntry>()
+  for (let offset = 0; offset < 1_000; offset += 200) {
+    const response = await request.get('/api/v1/audit', { params: { limit: 200, offset } })
+    expect(response.status()).toBe(200)
+    const entries: AuditEntry[] = await response.json()
+    for (const entry of entries) if (isMeant(entry.resource)) found.set(entry.id, entry)
+    if (entries.length < 200) break
+  }
+  return [...found.values()]
+}
+
 /** A namespace of its own, so that lists hold only what a test has made. */
 export async function newNamespace(request: APIRequestContext): Promise<string> {
   const name = fresh('e2e')
@@ -39,8 +92,8 @@ export async function newNamespace(request: APIRequestContext): Promise<string> 
   return name
 }
 
-/** Seconds of work for a run: long enough to be met while it executes. */
-export const SLOW = 'select max(hash(x.range, y.range)) as a from range(40000) x, range(30000) y'
+/** A run of it executes until it is cancelled, however long the test needs to look. */
+export const ENDLESS = 'select max(hash(x.range, y.range)) as a from range(1000000) x, range(1000000) y'
 
 export interface MadePipeline {
   namespace: string

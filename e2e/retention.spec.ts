@@ -2,7 +2,7 @@
 // on a service of our own.
 import { type APIRequestContext, expect, request as newRequest, test } from '@playwright/test'
 import { type OwnService, startOwnService } from './own-service.ts'
-import { expectError, fresh, instant, newPipeline, writeFile } from './resources.ts'
+import { ENDLESS, expectError, fresh, instant, newPipeline, writeFile } from './resources.ts'
 
 const CONFIG = '/api/v1/admin/retention/config'
 const STATUS = '/api/v1/admin/retention/status'
@@ -86,7 +86,7 @@ test('the status of the last tick can be read, and a tick be asked for', async (
 })
 
 test.describe('a service of our own', () => {
-  test.describe.configure({ mode: 'serial', timeout: 120_000 })
+  test.describe.configure({ mode: 'serial' })
   let service: OwnService
   let request: APIRequestContext
 
@@ -105,7 +105,7 @@ test.describe('a service of our own', () => {
     return response.json()
   }
   const reap = async () => {
-    const response = await request.post(RUN, { timeout: 60_000 })
+    const response = await request.post(RUN)
     expect(response.status(), await response.text()).toBe(202)
     return response.json()
   }
@@ -119,7 +119,7 @@ test.describe('a service of our own', () => {
   }
   async function ran(pipeline: { namespace: string; layer: string; name: string }, status = 'success') {
     const id = await start(pipeline)
-    await expect.poll(() => statusOf(id), { timeout: 30_000 }).toBe(status)
+    await expect.poll(() => statusOf(id)).toBe(status)
     return id
   }
 
@@ -168,10 +168,9 @@ test.describe('a service of our own', () => {
 
   test('a run that has been running for too long is failed, and says so', async () => {
     const pipeline = await newPipeline(request)
-    const slow = 'select max(hash(x.range, y.range)) as a from range(60000) x, range(60000) y'
-    await writeFile(request, `${pipeline.prefix}pipeline.sql`, slow)
+    await writeFile(request, `${pipeline.prefix}pipeline.sql`, ENDLESS)
     const id = await start(pipeline)
-    await expect.poll(() => statusOf(id), { timeout: 30_000 }).toBe('running')
+    await expect.poll(() => statusOf(id)).toBe('running')
     await set({ stuck_run_timeout_minutes: 0 })
     expect((await reap()).runs_failed).toBe(1)
     const run = await (await request.get(`/api/v1/runs/${id}`)).json()

@@ -49,7 +49,7 @@ const steps = (page: Page) => page.locator('.history li')
 async function finished(request: APIRequestContext, pipeline: MadePipeline): Promise<string> {
   const id = await requested(request, pipeline)
   await expect
-    .poll(async () => (await (await request.get(`/api/v1/runs/${id}`)).json()).status, { timeout: 20_000 })
+    .poll(async () => (await (await request.get(`/api/v1/runs/${id}`)).json()).status)
     .toBe('success')
   return id
 }
@@ -68,10 +68,10 @@ test('a run that waits says what for, and is seen to move without reloading', as
   await expect(lit(page)).toHaveAttribute('data-state', 'pending.waiting')
   await expect(page.locator('#connection')).toHaveText('live')
   // Neither may be caught by a slow machine, so each is waited for as a state of the page.
-  await expect(lit(page)).toHaveAttribute('data-state', /^running\./, { timeout: 20_000 })
+  await expect(lit(page)).toHaveAttribute('data-state', /^running\./)
   await expect(page.locator('#canvas .compound.active')).toHaveAttribute('data-state', 'running')
   await expect(page.locator('.waits')).toBeHidden()
-  await expect(lit(page)).toHaveAttribute('data-state', 'success', { timeout: 20_000 })
+  await expect(lit(page)).toHaveAttribute('data-state', 'success')
   await expect(page.locator('#connection')).toHaveText('ended')
   await expect(page.locator('.now .pill')).toHaveText('success')
   const total = await steps(page).count()
@@ -303,7 +303,6 @@ test.describe('with a key, no runner and three thousand runs', () => {
   const AT_ONCE = 16
   let service: Awaited<ReturnType<typeof startOwnService>>
   test.beforeAll(async ({ playwright }) => {
-    test.setTimeout(90_000)
     service = await startOwnService({
       PLATFORM_API_KEY: KEY,
       RUNNER_URLS: 'none',

@@ -90,7 +90,6 @@ test('the page follows the colour scheme of the reader', async ({ page, baseURL 
 test('with the key of the Authorize button a file is uploaded and the log of a run streamed, from here alone', async ({
   page,
 }) => {
-  test.setTimeout(60_000)
   const key = 'browser-key-0123456789'
   const locked = await startOwnService({ PLATFORM_API_KEY: key, RUNNER_URLS: 'none', QUERY_URLS: 'none' })
   const api = await newRequest.newContext({ baseURL: locked.url, extraHTTPHeaders: { 'x-api-key': key } })

@@ -7,8 +7,6 @@ import { holding, startTree, type Tree, until } from './tree.ts'
 
 const OLD_RUNS = 3_000
 
-test.setTimeout(120_000)
-
 let tree: Tree
 let sql: postgres.Sql
 test.beforeAll(async () => {

@@ -11,7 +11,6 @@ import { holding, until } from './tree.ts'
 const FILES = 12
 const PIPELINES = 4
 
-test.setTimeout(120_000)
 test.describe.configure({ mode: 'serial' })
 
 let store: TestStore
@@ -47,7 +46,7 @@ async function call<Answer>(n: number, method: string, path: string, body?: obje
     method,
     ...(body instanceof FormData ? { body } : body && { body: JSON.stringify(body) }),
     headers: body === undefined || body instanceof FormData ? {} : { 'content-type': 'application/json' },
-    signal: AbortSignal.timeout(20_000),
+    signal: AbortSignal.timeout(60_000),
   })
   const text = await response.text()
   return { status: response.status, body: (text === '' ? undefined : JSON.parse(text)) as Answer }

@@ -1,12 +1,13 @@
 // A whole Sluice of the test's own, started and killed by the test: processes by pid, the database by its address.
-import { type ChildProcess, spawn } from 'node:child_process'
-import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises'
-import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import postgres from 'postgres'
+import { startOwnService } from '../own-service.ts'
 
-const root = join(import.meta.dirname, '..', '..')
+/** Of one question: whoever has killed something asks again until it is answered. */
+const ANSWER_LIMIT_MS = 30_000
+/** Of all of them. What works takes seconds, on a busy machine some tens. */
+const PATIENCE_MS = 120_000
 
 interface ProcessRecord {
   name: string
@@ -31,35 +32,7 @@ export interface Tree {
 
 /** Starts `npm start` on a free port with an empty data directory and waits until it is ready. */
 export async function startTree(): Promise<Tree> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'sluice-faults-'))
-  // As root, Postgres runs as another user, which must be able to reach its directory.
-  await chmod(dataDir, 0o755)
-  const port = await freePort()
-  const url = `http://127.0.0.1:${port}`
-  const child = spawn(process.execPath, ['.setup/bun.mjs', 'sidecars/supervisor/main.ts'], {
-    cwd: root,
-    env: {
-      ...plain(),
-      DATA_DIR: dataDir,
-      PORT: String(port),
-      HOST: '127.0.0.1',
-      // A killed test takes its tree along: the supervisor ends with its stdin.
-      SUPERVISED: '1',
-    },
-    stdio: ['pipe', 'pipe', 'pipe'],
-  })
-  const lines: string[] = []
-  const ready = new Promise<void>((resolve, reject) => {
-    const take = (chunk: Buffer) => {
-      lines.push(...chunk.toString().split('\n'))
-      lines.splice(0, lines.length - 500)
-      if (chunk.includes('Sluice is ready on')) resolve()
-    }
-    child.stdout?.on('data', take)
-    child.stderr?.on('data', take)
-    child.once('exit', (code) => reject(new Error(`the service ended with ${code}\n${lines.join('\n')}`)))
-  })
-  await ready
+  const { url, dataDir, log, stop } = await startOwnService()
   const registry = async (): Promise<{ database_url: string; processes: ProcessRecord[] }> =>
     JSON.parse(await readFile(join(dataDir, 'run', 'processes.json'), 'utf8'))
 
@@ -70,7 +43,7 @@ export async function startTree(): Promise<Tree> {
         method,
         headers: body === undefined ? {} : { 'content-type': 'application/json' },
         body: body === undefined ? undefined : JSON.stringify(body),
-        signal: AbortSignal.timeout(10_000),
+        signal: AbortSignal.timeout(ANSWER_LIMIT_MS),
       })
       const text = await response.text()
       return { status: response.status, body: (text === '' ? undefined : JSON.parse(text)) as Answer }
@@ -82,38 +55,16 @@ export async function startTree(): Promise<Tree> {
     },
     databaseUrl: async () => (await registry()).database_url,
     connect: async () => postgres((await registry()).database_url, { max: 1, onnotice: () => {} }),
-    log: () => lines.join('\n'),
-    async stop() {
-      await ended(child)
-      await rm(dataDir, { recursive: true, force: true })
-    },
+    log,
+    stop,
   }
 }
-
-/** What any program needs; nothing the developer has set for a service of their own. */
-const plain = () =>
-  Object.fromEntries(['PATH', 'HOME', 'TMPDIR', 'LANG', 'TZ'].map((name) => [name, process.env[name]]))
-
-const ended = (child: ChildProcess) =>
-  new Promise<void>((resolve) => {
-    if (child.exitCode !== null) return resolve()
-    child.once('exit', () => resolve())
-    child.kill('SIGINT')
-  })
-
-const freePort = () =>
-  new Promise<number>((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0))
-    })
-  })
 
 /** Asks again and again, through errors too, until the answer holds; the last one is in the error. */
 export async function until<T>(
   ask: () => Promise<T>,
   holds: (answer: T) => boolean,
-  timeoutMs = 45_000,
+  timeoutMs = PATIENCE_MS,
 ): Promise<T> {
   const giveUpAt = Date.now() + timeoutMs
   let last: unknown

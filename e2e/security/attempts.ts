@@ -1,6 +1,6 @@
 // What the specifications of escapes share: how an attempt is made, and what no answer may hold.
 import { type APIRequestContext, type APIResponse, expect } from '@playwright/test'
-import { fresh, type MadePipeline, newPipeline, writeFile } from '../resources.ts'
+import { fresh, type MadePipeline, newPipeline, readiness, writeFile } from '../resources.ts'
 
 /**
  * Secrets that the suite's service is started with (`test:security`), those that it has made, and what gives a place of the
@@ -27,8 +27,7 @@ export function expectNothingTold(told: string, written: string): void {
 
 /** The service is well: it is ready, its engines answer, and its metrics hold no secret either. */
 export async function expectHealthy(request: APIRequestContext): Promise<void> {
-  const ready = await request.get('/health/ready')
-  expect([ready.status(), await ready.json()]).toMatchObject([200, { status: 'ok' }])
+  await readiness(request)
   const answer = await request.post('/api/v1/query', { data: { sql: 'select 42 as answer' } })
   expect([answer.status(), (await answer.json()).rows]).toEqual([200, [{ answer: 42 }]])
   expect(secretsIn(await (await request.get('/metrics')).text())).toEqual([])
@@ -79,9 +78,7 @@ export async function started(request: APIRequestContext, { namespace, layer, na
 
 export async function ended(request: APIRequestContext, id: string): Promise<Ended> {
   const run = async () => (await request.get(`/api/v1/runs/${id}`)).json()
-  await expect
-    .poll(async () => (await run()).finished_at, { intervals: [50, 100, 200], timeout: 25_000 })
-    .not.toBeNull()
+  await expect.poll(async () => (await run()).finished_at, { intervals: [50, 100, 200] }).not.toBeNull()
   const { logs } = await (await request.get(`/api/v1/runs/${id}/logs`)).json()
   return { ...(await run()), log: logs }
 }

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net'
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { type OwnService, startOwnService } from '../own-service.ts'
 import { rawRequest } from '../raw-request.ts'
-import { fresh, newPipeline, writeFile } from '../resources.ts'
+import { fresh, newPipeline, pythonOf, writeFile } from '../resources.ts'
 import { addTrigger, newZone, publishedPipeline, runsOf } from '../triggers.ts'
 import { ended, expectHealthy, newPreview, started } from './attempts.ts'
 
@@ -32,7 +32,6 @@ test('clients that never end their headers, or their bodies, hold up nobody, and
   baseURL,
 }) => {
   const service = baseURL ?? ''
-  test.setTimeout(60_000)
   const start = 'POST /api/v1/namespaces HTTP/1.1\r\nHost: sluice.test\r\n'
   const silent = Array.from({ length: 50 }, () => open(service, ''))
   const headless = Array.from({ length: 100 }, () => open(service, start))
@@ -110,7 +109,6 @@ const DEAR = [
 ]
 
 test('no text of a query or a header is dear to look at', async ({ request, baseURL }) => {
-  test.setTimeout(90_000)
   const params = [
     'search',
     'sort',
@@ -298,7 +296,6 @@ test('SQL that is dear to look at is looked at in the time of its length', async
 test('queries and previews by the hundred are answered or told to wait, and others go on', async ({
   request,
 }) => {
-  test.setTimeout(90_000)
   const { ask } = await newPreview(request)
   const sql = 'select sum(a.range * b.range) as s from range(200) a, range(200) b'
   const storm = [
@@ -311,7 +308,7 @@ test('queries and previews by the hundred are answered or told to wait, and othe
 })
 
 test('a run that writes without end has a log that ends, and says so', async ({ request }) => {
-  const { python } = await (await request.get('/health/ready')).json()
+  const python = await pythonOf(request)
   // biome-ignore lint/suspicious/noSkippedTests: a machine without Python runs everything else
   test.skip(python === null, 'pipelines in Python cannot run on this machine')
   const pipeline = await newPipeline(request, { type: 'python', name: fresh('flood') })
@@ -332,7 +329,6 @@ test.describe('where clients are counted', () => {
   const headers = { 'x-api-key': 'key-of-exhaustion' }
   let service: OwnService
   test.beforeAll(async () => {
-    test.setTimeout(90_000)
     service = await startOwnService({
       PLATFORM_API_KEY: headers['x-api-key'],
       RATE_LIMIT: '1',
@@ -393,7 +389,7 @@ test.describe('where clients are counted', () => {
     )
     expect(limits).toEqual(['100', '100', '100', '100', '500'])
     const answers = await Promise.all(
-      Array.from({ length: 120 }, () => request.post(`${url}/tests/run`, { data: {} })),
+      Array.from({ length: 250 }, () => request.post(`${url}/tests/run`, { data: {} })),
     )
     expect(answers.some((response) => response.status() === 429)).toBe(true)
     expect((await request.get('/api/v1/namespaces')).status()).toBe(200)

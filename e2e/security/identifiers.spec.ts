@@ -163,7 +163,6 @@ const STRATEGIES: [what: string, config: (column: string, other: string) => stri
 ]
 
 test(`columns called like that are columns: ${STRATEGIES.length} ways to write them`, async ({ request }) => {
-  test.setTimeout(120_000)
   const source = (value: number) => {
     // The templates in the names are text: a raw block keeps them from being rendered.
     const columns = COLUMNS.map((name, index) => `${value + index} as ${quoted(name)}`).join(',\n  ')

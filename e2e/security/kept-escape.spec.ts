@@ -130,7 +130,6 @@ const LEFT: [leave: string, find: string, message: RegExp][] = [
 const named = (sql: string) => sql.replaceAll('{table}', table.name)
 
 test(`a run reads nothing of the run before it, of another user: ${LOOKS.length} attempts`, async () => {
-  test.setTimeout(120_000)
   const runs = []
   for (const [text, message] of LOOKS) {
     await started(she, reader)
@@ -141,7 +140,6 @@ test(`a run reads nothing of the run before it, of another user: ${LOOKS.length}
 })
 
 test(`no run leaves anything for the next one: ${LEFT.length} attempts`, async () => {
-  test.setTimeout(120_000)
   const runs = []
   for (const [leave, find, message] of LEFT)
     runs.push({ leave, find, message, ids: [await ask(she, leave), await ask(he, find)] as const })

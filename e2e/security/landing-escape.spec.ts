@@ -1,7 +1,7 @@
 // Specification: SQL pipelines, landing_zone(). The one path of the machine that code is given leads to the files of its zone
 // and nowhere else, whatever is put after it, in its place or around it.
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { fresh, newPipeline, writeFile } from '../resources.ts'
+import { fresh, newPipeline, pythonOf, writeFile } from '../resources.ts'
 import { newZone } from '../triggers.ts'
 import {
   ended,
@@ -73,7 +73,6 @@ test('the path leads to its files', async ({ request }) => {
 })
 
 test(`a run does not leave its landing zone: ${2 * PLACES.length + 4} attempts`, async ({ request }) => {
-  test.setTimeout(120_000)
   const runs = []
   for (const sql of attempts())
     runs.push({ sql, id: await started(request, await pipelineOf(request, { 'pipeline.sql': sql })) })
@@ -103,7 +102,7 @@ test('what is around it is of the run alone', async ({ request }) => {
 })
 
 test(`nor does Python, itself or by its engine: ${3 * PLACES.length} attempts`, async ({ request }) => {
-  const { python } = await (await request.get('/health/ready')).json()
+  const python = await pythonOf(request)
   // biome-ignore lint/suspicious/noSkippedTests: a machine without Python runs everything else
   test.skip(python === null, 'pipelines in Python cannot run on this machine')
   const code = `

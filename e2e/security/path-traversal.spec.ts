@@ -76,7 +76,6 @@ test('a plain path is read: what follows would be noticed', async ({ request }) 
 })
 
 test(`paths in addresses lead nowhere else: ${ENCODED.length} of each route`, async ({ request }) => {
-  test.setTimeout(120_000)
   const pipeline = await newPipeline(request)
   const zone = await newZone(request)
   const routes = [

@@ -60,7 +60,6 @@ const RUNS: [sql: string, message: RegExp][] = [
 ]
 
 test(`a run does not leave its engine: ${RUNS.length} attempts`, async ({ request }) => {
-  test.setTimeout(90_000)
   const all = await Promise.all(
     RUNS.map(async ([sql, message]) => ({
       sql,

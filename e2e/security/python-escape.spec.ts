@@ -2,15 +2,14 @@
 // what it starts ends with it, and the service goes on.
 import { join } from 'node:path'
 import { expect, test } from '@playwright/test'
-import { fresh, newPipeline, writeFile } from '../resources.ts'
+import { fresh, newPipeline, pythonOf, writeFile } from '../resources.ts'
 import { ended, expectFailed, expectHealthy, expectNothingTold, runOf, started } from './attempts.ts'
 
 /** Where the service's own code is, on this machine. */
 const ROOT = join(import.meta.dirname, '..', '..')
 
 test.beforeEach(async ({ request }) => {
-  const { python } = await (await request.get('/health/ready')).json()
-  if (process.env.REQUIRE_PYTHON) expect(python).not.toBeNull()
+  const python = await pythonOf(request)
   // biome-ignore lint/suspicious/noSkippedTests: a machine without Python runs everything else
   test.skip(python === null, 'pipelines in Python cannot run on this machine')
 })
@@ -192,7 +191,6 @@ const FATAL: [what: string, source: string, error: RegExp][] = [
 ]
 
 test(`Python that ends badly ends its run, with words: ${FATAL.length} attempts`, async ({ request }) => {
-  test.setTimeout(90_000)
   const all = await Promise.all(
     FATAL.map(async ([what, code, error]) => ({
       what,
@@ -221,7 +219,6 @@ const ENDLESS: Record<string, string> = {
 test(`Python that does not end is cancelled: ${Object.keys(ENDLESS).length} attempts`, async ({
   request,
 }) => {
-  test.setTimeout(90_000)
   await Promise.all(
     Object.values(ENDLESS).map(async (code) => {
       const pipeline = await newPipeline(request, { name: fresh('endless'), type: 'python' })
@@ -229,7 +226,7 @@ test(`Python that does not end is cancelled: ${Object.keys(ENDLESS).length} atte
       const id = await started(request, pipeline)
       const lines = async () => (await (await request.get(`/api/v1/runs/${id}/logs`)).json()).logs
       await expect
-        .poll(async () => JSON.stringify(await lines()), { intervals: [50, 100, 200], timeout: 40_000 })
+        .poll(async () => JSON.stringify(await lines()), { intervals: [50, 100, 200] })
         .toContain('"on"')
       const cancelled = await request.post(`/api/v1/runs/${id}/cancel`)
       expect.soft([cancelled.status(), await cancelled.text()], code).toEqual([200, expect.anything()])

@@ -13,7 +13,6 @@ let hers: Things
 let his: Things
 
 test.beforeAll(async () => {
-  test.setTimeout(120_000)
   service = await startProService({ RUNNER_URLS: '', QUERY_URLS: '' })
   ada = service.user('ada')
   bob = service.user('bob')
@@ -317,7 +316,6 @@ const TELLS_NOTHING = [
 ]
 
 test('no GET of the API tells Bob anything of Ada’s, and each tells Ada something of it', async () => {
-  test.setTimeout(120_000)
   const operations = await gets()
   expect(operations.length).toBeGreaterThan(35)
   const leaks: [string, string[]][] = []

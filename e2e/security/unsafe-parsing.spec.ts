@@ -42,7 +42,6 @@ const YAML: [what: string, text: string][] = [
 ]
 
 test('YAML that was made to choke its reader says nothing, or what is wrong', async ({ request }) => {
-  test.setTimeout(120_000)
   const table = await newTable(request, { namespace: 'default', layer: 'silver' }, 'select 1 as a')
   const shown = `/api/v1/tables/${table.namespace}/${table.layer}/${table.name}`
   await writeFile(request, `${table.prefix}.meta.yaml`, 'description: plain\nowner: ada\ncolumns: {a: one}\n')
@@ -339,7 +338,6 @@ async function previewOf(
 test('files that were made to break their reader end in words, and the engine reads the next one', async ({
   request,
 }) => {
-  test.setTimeout(170_000)
   // Made before anything is asked: meanwhile a connection would be closed for being idle.
   const attempts = [
     ...Object.entries(await parquetFiles()).map(

@@ -1,6 +1,7 @@
 // Attack class: webhook tokens. Specification: Authentication, rules 2 and 6.
 import { createHash } from 'node:crypto'
 import { expect, test } from '@playwright/test'
+import { auditOf } from '../resources.ts'
 import { addTrigger, publishedPipeline } from '../triggers.ts'
 
 const path = '/api/v1/webhooks'
@@ -50,7 +51,7 @@ test('a token is in no answer, metric or audit entry', async ({ request }) => {
   const webhook = await addTrigger(request, pipeline, 'webhook', {})
   const token = String(webhook.webhook_token)
   expect((await request.post(path, { headers: { 'X-Webhook-Token': token } })).status()).toBe(201)
-  const audit = async () => (await request.get('/api/v1/audit?limit=200')).text()
+  const audit = async () => JSON.stringify(await auditOf(request))
   await expect.poll(audit).toContain(`"resource":"${path}"`)
   const shown = [
     await audit(),

@@ -24,3 +24,9 @@ test('a free port can be taken', async () => {
   expect(held.port).toBe(port)
   await held.release()
 })
+
+test('a port that nobody named is none that a connection is given: what listens on it may be started again', async () => {
+  const ports = await Promise.all(Array.from({ length: 20 }, freePort))
+  expect(Math.max(...ports)).toBeLessThan(32_768)
+  expect(Math.min(...ports)).toBeGreaterThan(10_080)
+})
