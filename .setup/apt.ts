@@ -1,3 +1,4 @@
+import { insisting } from './installing.ts'
 import { run } from './run.ts'
 
 const LIMIT_MS = 5 * 60_000
@@ -9,12 +10,14 @@ export async function installed<T>(name: string, find: () => T | Promise<T>): Pr
   const env = { DEBIAN_FRONTEND: 'noninteractive' }
   const commands = [
     ['apt-get', 'update'],
-    ['apt-get', 'install', '-y', '--no-install-recommends', name],
+    // Somebody else may be installing something.
+    ['apt-get', 'install', '-y', '-o', 'DPkg::Lock::Timeout=120', '--no-install-recommends', name],
   ]
-  for (const command of commands) {
-    const { code, output } = await run({ command: [...sudo, ...command], env, limitMs: LIMIT_MS })
-    if (code !== 0) throw new Error(`${command.join(' ')} ended with code ${code}\n${output}`)
-  }
+  for (const command of commands)
+    await insisting(command.join(' '), async () => {
+      const { code, output } = await run({ command: [...sudo, ...command], env, limitMs: LIMIT_MS })
+      if (code !== 0) throw new Error(`${command.join(' ')} ended with code ${code}\n${output}`)
+    })
   const found = await find()
   if (found === undefined || found === null)
     throw new Error(`${name} was installed, but it is not where we look`)

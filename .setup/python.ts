@@ -2,6 +2,7 @@ import { chmod, mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { installed } from './apt.ts'
+import { insisting } from './installing.ts'
 import { run } from './run.ts'
 
 const LIBRARIES = ['pyarrow==26.0.1', 'pandas==3.1.1', 'polars==2.1.0', 'grpcio==1.85.1']
@@ -17,10 +18,12 @@ export async function pythonWithLibraries(): Promise<string> {
   const make = () => run({ command: [python, '-m', 'venv', directory], limitMs: LIMIT_MS })
   if ((await make()).code !== 0)
     await installed('python3-venv', async () => (await make()).code === 0 || null)
-  const { code, output } = await run({
-    command: [bin, '-m', 'pip', 'install', '--quiet', ...LIBRARIES],
-    limitMs: LIMIT_MS,
+  await insisting('pip install', async () => {
+    const { code, output } = await run({
+      command: [bin, '-m', 'pip', 'install', '--quiet', ...LIBRARIES],
+      limitMs: LIMIT_MS,
+    })
+    if (code !== 0) throw new Error(`pip ended with code ${code}\n${output}`)
   })
-  if (code !== 0) throw new Error(`pip ended with code ${code}\n${output}`)
   return bin
 }

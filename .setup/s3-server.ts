@@ -7,11 +7,13 @@ import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { freePort } from '../sidecars/supervisor/ports.ts'
+import { insisting } from './installing.ts'
 import { endWith } from './scratch.ts'
 
 const VERSION = 'v1.8.0'
 const READY_DEADLINE_MS = 120_000
 const POLL_MS = 25
+const BUILD_LIMIT_MS = 10 * 60_000
 
 const tools = join(dirname(import.meta.dir), '.bun', 'tools')
 const binary = join(tools, `versitygw-${VERSION}`)
@@ -25,7 +27,7 @@ export interface S3Server {
 
 /** Starts an empty server on loopback; the bucket is not there yet. Throws when it cannot be built or started. */
 export async function startS3Server(): Promise<S3Server> {
-  if (!existsSync(binary)) await build()
+  if (!existsSync(binary)) await insisting('building the S3 server', build)
   // Not in the temporary directory: the server needs extended attributes, which older tmpfs does not keep.
   const home = await mkdtemp(join(tools, 's3-'))
   const [data, versions] = [join(home, 'data'), join(home, 'versions')]
@@ -77,6 +79,7 @@ async function build(): Promise<void> {
     process.stderr.write(`Building the S3 server (${source}), once\n`)
     const go = Bun.spawn(['go', 'install', source], {
       env: { ...process.env, GOBIN: target },
+      timeout: BUILD_LIMIT_MS,
       stdout: 'ignore',
       stderr: 'pipe',
     })

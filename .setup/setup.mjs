@@ -9,7 +9,9 @@ import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const NODE_MAJOR = 20
-const LOCK_DEADLINE_MS = 5 * 60_000
+const LOCK_DEADLINE_MS = 15 * 60_000
+/** Before an installation is tried again: a registry may stumble. */
+const PAUSES_MS = [1_000, 5_000]
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const home = join(root, '.bun')
@@ -61,7 +63,7 @@ function fetchBun() {
   const options = ['--no-save', '--no-package-lock', '--no-audit', '--no-fund', '--include=optional']
   // Install scripts may be switched off, so we never count on them: what Bun's does is the link made below.
   const quick = ['--ignore-scripts', '--fetch-retries=1', '--loglevel=error']
-  run([...npm, 'install', `--prefix=${home}`, ...options, ...quick, `bun@${bunVersion()}`])
+  insisting(() => run([...npm, 'install', `--prefix=${home}`, ...options, ...quick, `bun@${bunVersion()}`]))
   const vendor = join(home, 'node_modules', '@oven')
   const candidates = existsSync(vendor) ? readdirSync(vendor) : []
   const binary = candidates.map((name) => join(vendor, name, 'bin', 'bun')).find(runs)
@@ -71,9 +73,23 @@ function fetchBun() {
 }
 
 function installDependencies() {
-  run([bunPath, 'install', '--frozen-lockfile'])
+  insisting(() => run([bunPath, 'install', '--frozen-lockfile']))
   writeFileSync(dependenciesStamp, dependenciesHash())
 }
+
+/** Does it, and again after a pause when it fails; throws what the last attempt threw. */
+function insisting(work) {
+  for (const pauseMs of PAUSES_MS) {
+    try {
+      return work()
+    } catch {
+      pause(pauseMs)
+    }
+  }
+  return work()
+}
+
+const pause = (ms) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 
 /** The npm that runs us, if one does: there may be none on the PATH. */
 function npmCommand() {
@@ -136,7 +152,7 @@ function lock(path) {
       if (owner > 0 && !isAlive(owner)) rmSync(path, { force: true })
       else if (performance.now() > deadline)
         throw new Error(`process ${owner} does not finish; or remove ${path}`)
-      else Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50)
+      else pause(50)
     }
   } finally {
     rmSync(mine, { force: true })

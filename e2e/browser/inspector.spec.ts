@@ -269,6 +269,50 @@ test('what had the focus keeps it while a history is stepped through and followe
   expect(problems).toEqual([])
 })
 
+test('what is pressed is still there when it is let go, however often it is drawn anew meanwhile', async ({
+  page,
+  request,
+  baseURL,
+}) => {
+  const pipeline = await published(request, 'select 1 as n')
+  await finished(request, pipeline)
+  const problems = await openPage(page, baseURL, `#/run?q=${pipeline.namespace}`)
+  await expect(page.locator('.summary')).toHaveText('1 run')
+  const chip = page.locator('.chip[data-name="chip success"]')
+  await chip.hover()
+  await page.mouse.down()
+  await finished(request, pipeline)
+  await expect(chip.locator('.count')).toHaveText('2')
+  await page.mouse.up()
+  await expect(page.locator('.summary')).toHaveText('2 runs in success')
+
+  const running = await published(request, ENDLESS)
+  const id = await requested(request, running)
+  await page.goto(new URL(`/inspector#/run?q=${running.namespace}`, baseURL).href)
+  const row = rows(page).first()
+  await expect(row.locator('.pill')).toHaveAttribute('data-state', 'running.executing')
+  await row.hover()
+  await page.mouse.down()
+  await cancel(request, id)
+  await expect(row.locator('.pill')).toHaveAttribute('data-state', 'cancelled')
+  await page.mouse.up()
+  await expect(page).toHaveURL(new RegExp(`#/run/${id}$`))
+
+  const trigger = await addTrigger(request, pipeline, 'webhook', {})
+  const change = (cooldown: number) => request.put(trigger.url, { data: { cooldown_seconds: cooldown } })
+  await change(1)
+  await page.goto(new URL(`/inspector#/trigger/${trigger.id}`, baseURL).href)
+  await expect(steps(page)).toHaveCount(2)
+  await expect(page.locator('#connection')).toHaveText('live')
+  await steps(page).first().locator('button').hover()
+  await page.mouse.down()
+  await change(2)
+  await expect(steps(page)).toHaveCount(3)
+  await page.mouse.up()
+  await expect(page.locator('.position')).toHaveText('1 of 3')
+  expect(problems).toEqual([])
+})
+
 test('a history longer than one answer has a place in its line for every step, and is stepped through to its beginning', async ({
   page,
   request,

@@ -7,7 +7,7 @@ export function h(tag, attributes = {}, ...children) {
   if (classes.length > 0) element.className = classes.join(' ')
   for (const [key, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue
-    if (key.startsWith('on')) element.addEventListener(key.slice(2), value)
+    if (key.startsWith('on')) listen(element, { [key.slice(2)]: value })
     else if (key === 'data') Object.assign(element.dataset, value)
     else element.setAttribute(key, value === true ? '' : value)
   }
@@ -15,12 +15,79 @@ export function h(tag, attributes = {}, ...children) {
   return element
 }
 
-/** Replaces what an element holds. What had the focus in it has it again, if something of the same `data-name` takes its place. */
-export function fill(element, ...children) {
-  const focused = element.contains(document.activeElement) ? document.activeElement.dataset.name : undefined
-  element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined))
-  if (focused !== undefined)
-    element.querySelector(`[data-name="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true })
+/** What elements do when something happens to them, by the event: it is given anew whenever they are. */
+const handlers = new WeakMap()
+const hear = (event) => handlers.get(event.currentTarget)?.[event.type]?.(event)
+
+function listen(element, added) {
+  handlers.set(element, { ...handlers.get(element), ...added })
+  for (const type of Object.keys(added)) element.addEventListener(type, hear)
+}
+
+/** Replaces what an element holds. */
+export const fill = (element, ...children) => element.replaceChildren(...present(children))
+
+/**
+ * Brings what an element holds up to date. What is there already stays the same element, found by its `data-name` or else by
+ * its place: what is pressed is still there when it is let go, and what has the focus keeps it.
+ */
+export function redraw(element, ...children) {
+  const focused = element.contains(document.activeElement) ? document.activeElement : null
+  align(element, present(children))
+  const name = nameOf(focused)
+  // It may have had to move.
+  if (name !== undefined && document.activeElement !== focused)
+    element.querySelector(`[data-name="${CSS.escape(name)}"]`)?.focus({ preventScroll: true })
+}
+
+/** Makes an element what another one is, which is not used any more. */
+export function become(element, next) {
+  for (const { name } of [...element.attributes]) if (!next.hasAttribute(name)) element.removeAttribute(name)
+  for (const { name, value } of next.attributes)
+    if (element.getAttribute(name) !== value && name !== 'style') element.setAttribute(name, value)
+  // The page's policy lets nobody set them as a text.
+  if (element.style.cssText !== next.style.cssText) element.style.cssText = next.style.cssText
+  handlers.delete(element)
+  listen(element, handlers.get(next) ?? {})
+  align(element, [...next.childNodes])
+}
+
+const present = (children) => children.flat().filter((child) => child !== null && child !== undefined)
+const nameOf = (node) => node?.dataset?.name
+
+function align(parent, children) {
+  const wanted = children.map((child) => (child instanceof Node ? child : document.createTextNode(child)))
+  const names = new Set(wanted.map(nameOf))
+  const known = new Map()
+  for (const child of [...parent.children]) {
+    const name = nameOf(child)
+    if (name === undefined) continue
+    if (names.has(name)) known.set(name, child)
+    else child.remove()
+  }
+  let at = parent.firstChild
+  for (const next of wanted) {
+    const name = nameOf(next)
+    const here = name === undefined ? at : (known.get(name) ?? null)
+    if (here === null || nameOf(here) !== name || here.nodeName !== next.nodeName) {
+      parent.insertBefore(next, at)
+      continue
+    }
+    known.delete(name)
+    while (at !== here && at !== null && nameOf(at) === undefined) at = withoutIt(at)
+    if (at !== here) parent.insertBefore(here, at)
+    if (here instanceof Element) become(here, next)
+    else if (here.data !== next.data) here.data = next.data
+    at = here.nextSibling
+  }
+  while (at !== null) at = withoutIt(at)
+}
+
+/** Removes a node, and answers the one behind it. */
+function withoutIt(node) {
+  const { nextSibling } = node
+  node.remove()
+  return nextSibling
 }
 
 export const $ = (id) => document.getElementById(id)

@@ -1,7 +1,7 @@
 // One instance: what it waits for, where its time went, and its history to step through, live at its end.
 import { download, follow, getJson } from './api.js'
 import { light, showChart, showCounts } from './chart.js'
-import { $, fill, h, pill, toneOf } from './elements.js'
+import { $, fill, h, pill, redraw, toneOf } from './elements.js'
 import { factsOf } from './facts.js'
 import { showLog } from './log.js'
 import { absolute, ago, clock, duration, serverNow, setClock, since } from './moments.js'
@@ -175,7 +175,7 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
   }
 
   function drawHead(name) {
-    fill(
+    redraw(
       parts.head,
       h('a.back', { href: back, data: { name: 'back' } }, '‹ All'),
       h(
@@ -206,7 +206,7 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
   function drawWaits() {
     const reasons = isLatest() ? instance.waits_for : []
     parts.waits.hidden = reasons.length === 0
-    fill(
+    redraw(
       parts.waits,
       h('h3', {}, 'Waits for'),
       h(
@@ -230,7 +230,7 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
     )
   }
 
-  const drawFacts = () => fill(parts.facts, factsOf(machine, instance, definition))
+  const drawFacts = () => redraw(parts.facts, factsOf(machine, instance, definition))
 
   /** One segment for each step, as wide as it took; the last of a live one grows. */
   function drawLifeline() {
@@ -241,7 +241,7 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
     const selectedAt = place()
     // However many they are, all of them have a place.
     parts.lifeline.style.setProperty('--steps', String(steps.length))
-    fill(
+    redraw(
       parts.lifeline,
       steps.map((one, index) => {
         if (spent[index] === 0 && !(index === steps.length - 1)) return null
@@ -278,7 +278,7 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
       )
     const isFirst = at <= 0 && !hasEarlier()
     const isLast = at >= steps.length - 1
-    fill(
+    redraw(
       parts.stepper,
       button('First step (Home)', '⇤', isFirst, selectFirst),
       button('Step back (←)', '←', isFirst, () => move(-1)),
@@ -335,7 +335,7 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
 
   function drawTabs() {
     const names = [['history', 'History'], ...(machine === 'run' ? [['log', 'Log']] : []), ['data', 'Data']]
-    fill(
+    redraw(
       parts.tabs,
       names.map(([name, label]) =>
         h(
@@ -367,7 +367,7 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
     const at = place()
     const top = parts.panel.querySelector('.history') === null ? 0 : parts.panel.scrollTop
     const earlier = hasEarlier()
-    fill(
+    redraw(
       parts.panel,
       earlier
         ? h(
@@ -400,7 +400,10 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
       previous === undefined ? '' : `+${duration(Math.max(0, new Date(one.at) - new Date(previous.at)))}`
     return h(
       'li',
-      { 'aria-current': isCurrent ? 'true' : null, data: { step: one.id, tone: toneOf(machine, one.to) } },
+      {
+        'aria-current': isCurrent ? 'true' : null,
+        data: { name: `item ${one.id}`, step: one.id, tone: toneOf(machine, one.to) },
+      },
       h(
         'button.step',
         { type: 'button', data: { name: `step ${one.id}` }, onclick: () => select(index) },
@@ -438,7 +441,7 @@ export function showInstance({ machine, definition, id, step, back, goTo, onConn
 
   function drawData() {
     const { history: _, ...shown } = instance
-    fill(parts.panel, h('pre.data', {}, JSON.stringify(shown, null, 2)))
+    redraw(parts.panel, h('pre.data', {}, JSON.stringify(shown, null, 2)))
   }
 
   function onKey(event) {

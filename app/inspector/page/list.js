@@ -1,7 +1,7 @@
 // The instances of a machine: searched and counted by the server, of which only what can be seen is here.
 import { follow, getJson } from './api.js'
 import { light, showChart, showCounts } from './chart.js'
-import { $, countText, fill, h, pill } from './elements.js'
+import { $, become, countText, fill, h, pill, redraw } from './elements.js'
 import { ago, duration, setClock } from './moments.js'
 
 const ROW_HEIGHT = 56
@@ -114,7 +114,7 @@ export function showList({ machine, definition, filter, navigate, onConnection }
       }),
       { count: 0, more: false },
     )
-    fill(
+    redraw(
       chips,
       chip('All', '', all),
       leaves.map(({ path }) => chip(path, path, counts[path] ?? { count: 0, more: false })),
@@ -125,7 +125,7 @@ export function showList({ machine, definition, filter, navigate, onConnection }
     empty.hidden = total > 0
     scroller.hidden = total === 0
     const isSearch = [...query().keys()].length > 0
-    fill(
+    redraw(
       empty,
       h('h3', {}, isSearch ? 'Nothing matches' : `No ${TITLES[machine].toLowerCase()} yet`),
       isSearch
@@ -167,13 +167,20 @@ export function showList({ machine, definition, filter, navigate, onConnection }
       const text = instance === undefined ? '' : JSON.stringify(instance)
       const known = drawn.get(index)
       if (known?.text === text) continue
-      const hadFocus = known?.element.contains(document.activeElement) ?? false
       const element = rowOf(instance, index)
       element.style.top = `${index * ROW_HEIGHT}px`
+      const id = instance?.id
+      // The row of another instance is another row: who has pressed the one did not mean the other.
+      if (known !== undefined && known.id === id) {
+        become(known.element, element)
+        drawn.set(index, { ...known, text })
+        continue
+      }
+      const hadFocus = known?.element.contains(document.activeElement) ?? false
       if (known === undefined) spacer.append(element)
       else known.element.replaceWith(element)
       if (hadFocus) element.querySelector('a')?.focus({ preventScroll: true })
-      drawn.set(index, { element, text })
+      drawn.set(index, { element, text, id })
     }
   }
 
