@@ -9,6 +9,8 @@ export const limits = {
   linkHeaderBytes: 3_072,
   /** Uploads and pipeline files: 32 MB of the file part (spec: Limits). */
   uploadBytes: 33_554_432,
+  /** Of the path of a file; the router of Bun looks at a hundred segments of an address. */
+  pathSegments: 64,
   /** What multipart framing may add to an upload. */
   multipartOverheadBytes: 65_536,
   /** Parts of an upload's form, header lines and bytes of one, and bytes of a text field (a path has at most 1,024). */

@@ -2,6 +2,7 @@
 import process from 'node:process'
 import { startEffects } from '../workers/effects.ts'
 import { joinWorkers, linkFrom } from '../workers/link.ts'
+import { asSent } from './file-addresses.ts'
 import { runProcess } from './process.ts'
 
 /** What is used of Deno here. */
@@ -61,7 +62,7 @@ await runProcess({
           onListen: () => resolve({ drain: () => server.shutdown(), close: async () => {} }),
         },
         async (request, { remoteAddr }) =>
-          refused(request) ?? app.fetch(request, { address: remoteAddr.hostname ?? null }),
+          refused(request) ?? app.fetch(asSent(request), { address: remoteAddr.hostname ?? null }),
       )
     })
   },

@@ -4,6 +4,7 @@ import { countInto } from '../workers/counted.ts'
 import { startEffects } from '../workers/effects.ts'
 import { answerObjectCall } from '../workers/object-calls.ts'
 import { startThreads } from '../workers/threads.ts'
+import { unresolvedRoutes } from './file-addresses.ts'
 import type { Peer } from './http/client-address.ts'
 import { HEADERS_SECONDS, IDLE_SECONDS, MAX_BODY_BYTES, runProcess } from './process.ts'
 
@@ -29,15 +30,17 @@ await runProcess({
       count: countInto(metrics),
     }),
   async serve(app, { host, port }) {
+    const answer = (request: Request, server: Bun.Server<undefined>) => {
+      // The one answer that may be long in coming: it waits for the reaper.
+      const isLong = request.method === 'POST' && request.url.endsWith('/retention/run')
+      server.timeout(request, isLong ? 0 : IDLE_SECONDS)
+      return app.fetch(request, new PeerOf(request, server))
+    }
     const server = Bun.serve({
       hostname: host,
       port,
-      fetch(request, server) {
-        // The one answer that may be long in coming: it waits for the reaper.
-        const isLong = request.method === 'POST' && request.url.endsWith('/retention/run')
-        server.timeout(request, isLong ? 0 : IDLE_SECONDS)
-        return app.fetch(request, new PeerOf(request, server))
-      },
+      fetch: answer,
+      routes: unresolvedRoutes(answer),
       // Until a request has come; it then gets the longer one.
       idleTimeout: HEADERS_SECONDS,
       maxRequestBodySize: MAX_BODY_BYTES,

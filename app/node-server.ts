@@ -2,6 +2,7 @@
 // at the pace of its reader, and an answer that comes before its end leaves the connection usable.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { NodeRequest, NodeResponse, patchGlobalRequest, sendNodeResponse } from 'srvx/node'
+import { unresolved } from './file-addresses.ts'
 import { HEADERS_SECONDS, IDLE_SECONDS, type Serving } from './process.ts'
 import type { App } from './server.ts'
 
@@ -34,6 +35,7 @@ export async function serveOnNode(
 }
 
 async function answer(app: App, incoming: IncomingMessage, outgoing: ServerResponse) {
+  incoming.url = unresolved(incoming.url ?? '/')
   const request = new RequestOfNode(incoming, outgoing)
   const response = await app.fetch(request, { address: incoming.socket.remoteAddress ?? null })
   await sendNodeResponse(outgoing, isWithoutBody(response) ? bare(response) : response).catch(() =>

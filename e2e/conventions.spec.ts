@@ -71,6 +71,19 @@ test('broken encoding in a path or a query is never a 500', async ({ request, ba
   expect((await request.get('/api/v1/namespaces')).status()).toBe(200)
 })
 
+test('a Host that is none is 400, never a 500', async ({ baseURL }) => {
+  for (const host of ['[::1', 'a:99999', '%zz', '999.1.1.1', 'a:b:c', 'a b', 'a/b?c', 'me@a', 'a#b']) {
+    const lines = ['GET /api/v1/namespaces HTTP/1.1', `Host: ${host}`]
+    const { status, body } = await rawRequest(baseURL ?? '', lines)
+    expect([host, status]).toEqual([host, 400])
+    expect(JSON.parse(body).error).toMatchObject({ message: expect.stringMatching(/^Host: /) })
+  }
+  for (const host of ['', 'a', 'sluice.test:8080', '[::1]:80', 'A_b.c'])
+    expect(
+      (await rawRequest(baseURL ?? '', ['GET /api/v1/namespaces HTTP/1.1', `Host: ${host}`])).status,
+    ).toBe(200)
+})
+
 test('a JSON body over 1 MiB is 413, however it is sent', async ({ request, baseURL }) => {
   const big = Buffer.alloc(1_048_577, ' ')
   const headers = { 'content-type': 'application/json' }

@@ -43,6 +43,11 @@ export const COVERAGE: Section[] = [
         test: 'limits.spec.ts › a text that is too long is 400 naming its field, wherever one may be sent',
       },
       {
+        id: 'convention.host',
+        text: 'A Host that is none is 400',
+        test: 'conventions.spec.ts › a Host that is none is 400, never a 500',
+      },
+      {
         id: 'convention.body-limit',
         text: 'A JSON body that is too large is 413',
         test: 'conventions.spec.ts › a JSON body over 1 MiB is 413, however it is sent',
@@ -681,6 +686,16 @@ export const COVERAGE: Section[] = [
         id: 'files.path.dots',
         text: 'A path has no .., however it is encoded',
         test: 'files.spec.ts › a bad path is 400 whatever is done with it',
+      },
+      {
+        id: 'files.path.sent',
+        text: 'An address is judged as it was sent, before any server resolves it',
+        test: 'files.spec.ts › an address is judged as it was sent: what a server would resolve is 400',
+      },
+      {
+        id: 'files.path.segments',
+        text: 'A path has at most 64 segments',
+        test: 'files.spec.ts › a path has at most 64 segments',
       },
       {
         id: 'files.path.relative',

@@ -108,15 +108,45 @@ test('a bad path is 400 whatever is done with it', async ({ request }) => {
   }
 })
 
-test('dots that only a careless client sends never leave the namespace', async ({ baseURL }) => {
-  for (const target of [
-    'default/../../../secret',
-    'default/%2e%2e/%2e%2e/%2e%2e/secret',
-    '../../files/..%2fsecret',
-  ]) {
-    const { status } = await rawRequest(baseURL ?? '', [`GET ${path}/${target} HTTP/1.1`, 'Host: localhost'])
-    expect([400, 404]).toContain(status)
-  }
+const asSent = [
+  ...['x/../y', 'x/%2e%2e/y', 'x/.%2E/y', 'x/./y', 'x/%2e/y', 'x/..', 'x/.', 'x/../', '../../y', 'x//../y'],
+  ...['x\\y', 'x\\..\\y', 'x/..\\y', `${'a/'.repeat(80)}../y`, `${'x/../'.repeat(40)}y`],
+]
+test('an address is judged as it was sent: what a server would resolve is 400', async ({
+  request,
+  baseURL,
+}) => {
+  const folder = `default/notes/${fresh('sent')}`
+  await writeFile(request, `${folder}/y`, 'kept')
+  for (const host of ['localhost', 'a', ''])
+    for (const target of asSent)
+      for (const method of ['GET', 'PUT', 'DELETE']) {
+        const { status, body } = await rawRequest(
+          baseURL ?? '',
+          [
+            `${method} ${path}/${folder}/${target} HTTP/1.1`,
+            `Host: ${host}`,
+            'Content-Type: application/json',
+            'Content-Length: 15',
+          ],
+          '{"content":"x"}',
+        )
+        expect([host, method, target, status]).toEqual([host, method, target, 400])
+        expect(JSON.parse(body).error).toMatchObject({
+          code: 'INVALID_ARGUMENT',
+          message: expect.stringMatching(/^path: /),
+        })
+      }
+  const { files } = await (await request.get(`${path}?prefix=${folder}`)).json()
+  expect(files.map((file: { path: string }) => file.path)).toEqual([`${folder}/y`])
+  expect((await (await request.get(`${path}/${folder}/y`)).json()).content).toBe('kept')
+})
+
+test('a path has at most 64 segments', async ({ request }) => {
+  const deepest = `default/${fresh('deep')}${'/a'.repeat(62)}`
+  await writeFile(request, deepest, 'x')
+  expect((await (await request.get(`${path}/${deepest}`)).json()).content).toBe('x')
+  await expectError(await request.put(`${path}/${deepest}/a`, { data: { content: 'x' } }), 400, /^path: .*64/)
 })
 
 test('a write needs content that is text', async ({ request }) => {

@@ -1,6 +1,7 @@
 import { LAYERS, type Layer } from '../../lake/pipeline/names.ts'
 import { invalid } from '../http/errors.ts'
 import { decodePath } from '../http/target.ts'
+import { limits } from '../limits.ts'
 
 // Paths of the object store as clients write them. Specification: Storage, Path validation; the rules hold after every
 // level of percent-decoding, because something behind us may decode once more.
@@ -27,6 +28,8 @@ export function filePath(path: string, field = 'path'): string {
   if (segments.length < 2) throw invalid(field, 'must name a file inside a namespace')
   if (segments.some((segment) => segment === '' || segment === '.'))
     throw invalid(field, 'must not have empty or relative segments')
+  if (segments.length > limits.pathSegments)
+    throw invalid(field, `must have at most ${limits.pathSegments} segments`)
   return path
 }
 

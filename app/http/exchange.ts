@@ -16,7 +16,7 @@ import { AppError, forbidden, methodNotAllowed, notFound } from './errors.ts'
 import type { Identity } from './identity.ts'
 import { type Allowance, type LimitRequest, tellAllowance, tooManyRequests } from './rate-limit.ts'
 import type { Route, RouteTable } from './route-table.ts'
-import { checkEncoding, targetOf, withPlainHost } from './target.ts'
+import { checkEncoding, checkHost, targetOf, withPlainHost } from './target.ts'
 
 export interface ExchangeDeps {
   routes: RouteTable
@@ -197,6 +197,7 @@ function enter(
     throw methods.length > 0 ? methodNotAllowed(request.method, methods) : notFound('route')
   }
   if (deps.cors.isForgery(request)) throw forbidden('pages of other sites may not write')
+  checkHost(request)
   checkEncoding(target)
   if (identity === null || deps.authorize === null) return served(deps, arrival, route)
   return authorized(deps.authorize(identity, route), () => served(deps, arrival, route))
