@@ -22,6 +22,7 @@ import { advance, store } from '../machines/advance.ts'
 import { newRun, runColumns, runMachine } from '../machines/run.ts'
 import { RunStatus, Severity } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { begunTrace, inTrace, NO_TRACE } from '../proto/trace.ts'
+import { holdPort } from '../sidecars/supervisor/ports.ts'
 import { type Dispatcher, startDispatcher } from './dispatcher.ts'
 import { makeRunners } from './runners.ts'
 import {
@@ -435,17 +436,17 @@ describe('runners', () => {
   )
 
   test('without a runner a run stays pending, and starts once there is one', async () => {
-    const early = startScriptedRunner(merging)
-    await early.stop()
-    const { port } = new URL(early.url)
-    const proxy = dispatcher([early.url])
+    // Where somebody hangs up on whoever calls, so that nobody else takes the place meanwhile.
+    const held = await holdPort()
+    const proxy = dispatcher([`http://127.0.0.1:${held.port}`])
     const id = await (await pipelineNamed('early')).request()
     await until(
       () => database.sql`select 1 from replica where name = ${proxy.replica}`,
       (rows) => rows.length > 0,
     )
     expect((await rowOf(id)).status).toBe('pending')
-    running.push(startScriptedRunner(merging, undefined, { port: Number(port) }))
+    await held.release()
+    running.push(startScriptedRunner(merging, undefined, { port: held.port }))
     expect((await ended(id)).status).toBe('success')
   })
 
@@ -813,7 +814,6 @@ describe('replicas', () => {
         (row) => row.phase === 'executing',
       )
       await dying.stop()
-      running.splice(running.indexOf(dying), 1)
       const heir = dispatcher([shared.url])
       await until(
         () => rowOf(id),

@@ -27,6 +27,7 @@ import {
   type SubmitPipelineRequestSchema,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { eachLine } from '../supervisor/lines.ts'
+import { holdPort } from '../supervisor/ports.ts'
 
 export type RunnerClient = Client<typeof RunnerService>
 type Submit = MessageInitShape<typeof SubmitPipelineRequestSchema>
@@ -233,7 +234,10 @@ export async function openTestService() {
     async away(work: () => Promise<void>): Promise<void> {
       const { port } = server
       await server.stop(true)
+      // Nobody else takes the place meanwhile.
+      const held = await holdPort('127.0.0.1', port)
       await work()
+      await held.release()
       server = Bun.serve({ hostname: '127.0.0.1', port, fetch: answer })
     },
 
