@@ -21,8 +21,11 @@ import { newTable } from './tables.ts'
 import { addTrigger, newZone } from './triggers.ts'
 
 const SECONDS = Number(process.env.FUZZ_SECONDS || 8)
-const SEED = Number(process.env.FUZZ_SEED || Date.now() % 2 ** 31)
+/** CI refuses what a change has broken, and always asks the same: what else there is to find is found by hand. */
+const SEED = Number(process.env.FUZZ_SEED || (process.env.CI ? 1 : Date.now() % 2 ** 31))
 const AT_ONCE = 4
+/** Of each turn, and as many as it takes: on a slow machine they take longer. */
+const REQUESTS_AT_LEAST = 150
 
 interface Sent {
   operation: Operation
@@ -70,17 +73,20 @@ test('generated requests get declared answers, and never a 500', async () => {
     if (problem !== null) throw new Error(`${problem}\n${shown(sent)}\n${shownAnswer(answer)}`)
   })
   // Shrinking is left out: requests change what the next ones meet, so that a smaller one proves nothing.
-  const results = await Promise.all(
-    Array.from({ length: AT_ONCE }, (_, turn) =>
-      fc.check(property, {
-        seed: SEED + turn,
-        numRuns: 10_000_000,
-        endOnFailure: true,
-        interruptAfterTimeLimit: SECONDS * 1000,
-        markInterruptAsFailure: false,
-      }),
-    ),
-  )
+  const sending = (seed: number, until: fc.Parameters<[Sent]>) =>
+    Promise.all(
+      Array.from({ length: AT_ONCE }, (_, turn) =>
+        fc.check(property, { seed: seed + turn, endOnFailure: true, ...until }),
+      ),
+    )
+  const results = [
+    ...(await sending(SEED, { numRuns: REQUESTS_AT_LEAST })),
+    ...(await sending(SEED + AT_ONCE, {
+      numRuns: 10_000_000,
+      interruptAfterTimeLimit: SECONDS * 1000,
+      markInterruptAsFailure: false,
+    })),
+  ]
   agent.destroy()
   const total = [...seen.values()].reduce((sum, count) => sum + count, 0)
   const statuses = [...seen].sort(([a], [b]) => a - b).map(([status, count]) => `${status}: ${count}`)
@@ -161,7 +167,7 @@ function send(agent: Agent, { operation, target, headers, body }: Sent): Promise
   return new Promise((resolve, reject) => {
     const { hostname, port } = new URL(service.url)
     const asked = httpRequest(
-      { agent, hostname, port, method: operation.method, path: target, headers, timeout: 45_000 },
+      { agent, hostname, port, method: operation.method, path: target, headers, timeout: 120_000 },
       (response) => {
         const status = response.statusCode ?? 0
         const type = response.headers['content-type'] ?? ''

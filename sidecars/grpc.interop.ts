@@ -12,12 +12,12 @@ const SCRIPT = `
 import sys, grpc
 channel = grpc.insecure_channel(sys.argv[1])
 same = lambda value: value
-unary = lambda path, message: channel.unary_unary(path, same, same)(message, timeout=10)
+unary = lambda path, message: channel.unary_unary(path, same, same)(message, timeout=60)
 print(unary('/grpc.health.v1.Health/Check', b'').hex())
 runner = '/sluice.runner.v1.RunnerService/'
 print(unary(runner + 'CancelRun', b'\\x0a\\x01h').hex())
 stream = channel.unary_stream(runner + 'StreamLogs', same, same)
-print(len(list(stream(b'\\x0a\\x01h', timeout=10))))
+print(len(list(stream(b'\\x0a\\x01h', timeout=60))))
 for handle in (b'\\x0a\\x04full', b'\\x0a\\x01' + b'h' * 20000):
     try:
         unary(runner + 'CancelRun', handle)

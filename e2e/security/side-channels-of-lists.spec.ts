@@ -155,7 +155,9 @@ interface Heard {
   json: unknown
 }
 
+/** From the first word of a stream on; some say nothing. */
 const STREAM_MS = 400
+const SILENCE_MS = 2_000
 
 /** All of an answer; of a stream what comes in the first moment. */
 async function hear(caller: Caller, path: string, init: RequestInit = {}): Promise<Heard> {
@@ -177,9 +179,15 @@ async function hear(caller: Caller, path: string, init: RequestInit = {}): Promi
   }
   const decoder = new TextDecoder()
   let body = ''
-  const timer = setTimeout(() => stop.abort(), STREAM_MS)
+  let timer = setTimeout(() => stop.abort(), SILENCE_MS)
   try {
-    for await (const chunk of response.body ?? []) body += decoder.decode(chunk, { stream: true })
+    for await (const chunk of response.body ?? []) {
+      if (body === '') {
+        clearTimeout(timer)
+        timer = setTimeout(() => stop.abort(), STREAM_MS)
+      }
+      body += decoder.decode(chunk, { stream: true })
+    }
   } catch {
     // Left, as planned.
   }
