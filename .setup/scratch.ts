@@ -58,15 +58,16 @@ function endAll(): Promise<void> {
 }
 
 async function clear(directory: string, farewellMs: number) {
-  for (let waitedMs = 0; (await processesIn(directory)).length > 0; waitedMs += POLL_MS) {
-    if (waitedMs >= farewellMs) await killAllIn(directory)
-    await Bun.sleep(POLL_MS)
-  }
+  while ((await killAllIn(directory, farewellMs)) > 0) await Bun.sleep(POLL_MS)
   await rm(directory, { recursive: true, force: true })
 }
 
-/** Resolves with how many there were. */
-export async function killAllIn(directory: string): Promise<number> {
+/** Those that have not ended by themselves within a time: what has been told to end still needs its turn. Resolves with how many. */
+export async function killAllIn(directory: string, farewellMs: number): Promise<number> {
+  for (let waitedMs = 0; waitedMs < farewellMs; waitedMs += POLL_MS) {
+    if ((await processesIn(directory)).length === 0) return 0
+    await Bun.sleep(POLL_MS)
+  }
   const pids = await processesIn(directory)
   for (const pid of pids) {
     try {

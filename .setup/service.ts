@@ -10,6 +10,8 @@ const root = join(import.meta.dirname, '..')
 /** For what hangs: a busy machine takes some seconds. */
 const READY_LIMIT_MS = 180_000
 const STOP_LIMIT_MS = 60_000
+/** What ends with the service may do so a moment after it. */
+const FAREWELL_MS = 10_000
 const KEPT_LINES = 60
 /** A request that was answered as it should explains no failure. */
 const ANSWERED = / api +[A-Z]+ \/\S+ [23]\d\d /
@@ -49,7 +51,7 @@ export async function startService(
     const hardStop = setTimeout(() => child.kill('SIGKILL'), STOP_LIMIT_MS)
     const code = await child.exited
     clearTimeout(hardStop)
-    const left = await killAllIn(dataDir)
+    const left = await killAllIn(dataDir, FAREWELL_MS)
     await rm(dataDir, { recursive: true, force: true })
     if (code !== 0) return `it ended with code ${code}\n${log()}`
     return left === 0 ? undefined : `${left} processes were left behind\n${log()}`

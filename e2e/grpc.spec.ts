@@ -23,7 +23,7 @@ async function startSidecar(name: 'runner' | 'query') {
     let said = ''
     const hear = (chunk: Buffer) => {
       said += chunk
-      const found = /listening on \S+ and (grpc:\/\/\S+)/.exec(said)?.[1]
+      const found = /listening on \S+ and (grpc:\/\/\S+)\s/.exec(said)?.[1]
       if (found !== undefined) resolve(found)
     }
     child.stdout?.on('data', hear)

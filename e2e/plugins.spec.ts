@@ -30,7 +30,7 @@ async function startPlugin() {
     let said = ''
     const hear = (chunk: Buffer) => {
       said += chunk
-      const found = /listens on (\S+)/.exec(said)?.[1]
+      const found = /listens on (\S+)\s/.exec(said)?.[1]
       if (found !== undefined) resolve(found)
     }
     child.stdout?.on('data', hear)

@@ -198,15 +198,19 @@ async function start(path: string, ...args: string[]) {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   children.push(child)
-  const said: string[] = []
-  child.stdout?.on('data', (chunk: Buffer) => said.push(...chunk.toString().split('\n').filter(Boolean)))
+  let text = ''
+  child.stdout?.on('data', (chunk: Buffer) => {
+    text += chunk
+  })
+  // Whole lines: half a pid would be somebody else's.
+  const said = () => text.split('\n').slice(0, -1)
   const heard = (word: string) =>
     until(
-      async () => said,
+      async () => said(),
       (lines) => lines.includes(word),
     )
   const lines = await until(
-    async () => said,
+    async () => said(),
     ([first]) => first?.startsWith('pid ') === true,
   )
   return {

@@ -135,7 +135,9 @@ test('one that is killed amid an upload leaves no file, and takes the next one w
     (rows) => rows.length > 0,
   )
   const { processes } = await registryOf(replica(1))
-  process.kill(processes.find(({ name }) => name === 'api')?.pid ?? 0, 'SIGKILL')
+  const api = processes.find(({ name }) => name === 'api')
+  if (api === undefined) throw new Error('the API is not running')
+  process.kill(api.pid, 'SIGKILL')
   expect(await cut).toBe('cut off')
   await held.release()
   expect(await sql`select count(*)::int as files from landing_file`).toEqual([known] as never)
