@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { create, toBinary } from '@bufbuild/protobuf'
 import { Code, ConnectError, createClient, type Transport } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
 import { createConnectTransport, createGrpcWebTransport } from '@connectrpc/connect-web'
@@ -6,7 +7,8 @@ import {
   Health,
   HealthCheckResponse_ServingStatus as ServingStatus,
 } from '../proto/gen/grpc/health/v1/health_pb.ts'
-import { RunnerService } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { CancelRunRequestSchema, RunnerService } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { traceHeaders } from '../proto/trace.ts'
 import { type ConnectServer, type ConnectServerOptions, serveConnect } from './connect.ts'
 import { serveGrpc } from './grpc.ts'
 
@@ -14,6 +16,9 @@ import { serveGrpc } from './grpc.ts'
 let arrived = Promise.withResolvers<void>()
 let gate = Promise.withResolvers<void>()
 let streamEnded = Promise.withResolvers<void>()
+/** Resolved when a call that stays is told to stop. */
+let left = Promise.withResolvers<void>()
+let traced: Record<string, string> = {}
 let isServing = true
 
 const serve = (): ConnectServer => serveConnect(options())
@@ -27,12 +32,23 @@ function options(): ConnectServerOptions {
     readMaxBytes: 10_000,
     register: (router) =>
       router.service(RunnerService, {
-        cancelRun: async ({ handle }) => {
+        cancelRun: async ({ handle }, { signal, responseHeader, responseTrailer }) => {
           if (handle === 'waits') {
             arrived.resolve()
             await gate.promise
           }
           if (handle === 'unknown') throw new ConnectError('no such attempt', Code.NotFound)
+          if (handle === 'refuses') throw new ConnectError('no', Code.ResourceExhausted, { told: 'why' })
+          if (handle === 'tells') {
+            responseHeader.set('told', 'more')
+            responseTrailer.set('after', 'and more')
+          }
+          if (handle === 'traces') traced = traceHeaders()
+          if (handle === 'stays') {
+            signal.addEventListener('abort', () => left.resolve())
+            arrived.resolve()
+            await left.promise
+          }
           if (handle === 'broken') throw new Error('a secret of the implementation')
           return { interrupted: true }
         },
@@ -138,6 +154,53 @@ describe('one message and one answer', () => {
     for (const body of [message, pieces]) {
       const answer = await call(body)
       expect([answer.status, await answer.json()]).toEqual([200, { interrupted: true }])
+    }
+  })
+
+  test('of protobuf are the same whether something of them is up for negotiation or not', async () => {
+    const proto = { 'content-type': 'application/proto' }
+    const told = async (handle: string | null, headers: Record<string, string>) => {
+      const message = toBinary(
+        CancelRunRequestSchema,
+        create(CancelRunRequestSchema, { handle: handle ?? '' }),
+      )
+      const answer = await call(handle === null ? new Uint8Array([255]) : message.slice(), {
+        ...proto,
+        ...headers,
+      })
+      const body = new Uint8Array(await answer.arrayBuffer())
+      const said = ['content-type', 'told', 'trailer-after', 'connect-content-encoding'].map((name) =>
+        answer.headers.get(name),
+      )
+      return [answer.status, ...said, Buffer.from(body).toString('latin1')]
+    }
+    for (const handle of ['a', 'unknown', 'broken', 'tells', 'refuses', null])
+      expect([handle, await told(handle, {})]).toEqual([
+        handle,
+        await told(handle, { 'connect-timeout-ms': '20000' }),
+      ])
+    expect(await told('tells', {})).toEqual([200, 'application/proto', 'more', 'and more', null, '\x08\x01'])
+    expect((await told('refuses', {})).slice(0, 3)).toEqual([429, 'application/json', 'why'])
+  })
+
+  test('know the trace they belong to, and end when their caller goes', async () => {
+    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
+    const headers = { 'x-request-id': 'asked', traceparent }
+    for (const binary of [true, false]) {
+      const client = createClient(
+        RunnerService,
+        createConnectTransport({ baseUrl: server.url, useBinaryFormat: binary }),
+      )
+      await client.cancelRun({ handle: 'traces' }, { headers })
+      expect(traced).toMatchObject({ 'x-request-id': 'asked', traceparent })
+      arrived = Promise.withResolvers()
+      left = Promise.withResolvers()
+      const leave = new AbortController()
+      const waiting = failure(client.cancelRun({ handle: 'stays' }, { signal: leave.signal }))
+      await arrived.promise
+      leave.abort()
+      expect((await waiting).code).toBe(Code.Canceled)
+      await left.promise
     }
   })
 

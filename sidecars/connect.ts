@@ -10,6 +10,7 @@ import {
   HealthCheckResponse_ServingStatus as ServingStatus,
 } from '../proto/gen/grpc/health/v1/health_pb.ts'
 import { takesTrace } from '../proto/trace.ts'
+import { isPlain, plainCallsOf } from './plain-call.ts'
 import { answerWhole, isWhole } from './whole-call.ts'
 
 /** What a sidecar serves, over whatever protocol. */
@@ -52,12 +53,18 @@ export function serveConnect(options: ConnectServerOptions): ConnectServer {
     readMaxBytes: options.readMaxBytes,
     shutdownSignal: shutdown.signal,
   })
-  registerAll(router, options, shutdown.signal)
+  const plain = plainCallsOf(router, { readMaxBytes: options.readMaxBytes, shutdown: shutdown.signal })
+  registerAll(plain.router, options, shutdown.signal)
   const handlers = new Map(
     router.handlers.map((handler) => {
       const inStreams = createFetchHandler(handler, { httpVersion: '1.1' })
-      const answer = (request: Request) =>
-        isWhole(handler, request, options.readMaxBytes) ? answerWhole(handler, request) : inStreams(request)
+      const plainCall = plain.calls.get(handler.requestPath)
+      const answer = (request: Request) => {
+        if (!isWhole(handler, request, options.readMaxBytes)) return inStreams(request)
+        return plainCall !== undefined && isPlain(request)
+          ? plainCall(request)
+          : answerWhole(handler, request)
+      }
       return [handler.requestPath, answer]
     }),
   )

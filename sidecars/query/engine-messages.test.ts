@@ -23,6 +23,12 @@ test('the JSON text of an answer is believed to be as many rows as it says', () 
   expect(isBelieved(answerOf('{"a":1},{"a":"\u00e9"}', 2))).toBe(true)
 })
 
+test('no answer has more rows than anybody may ask for', () => {
+  const answer = { arrow: new Uint8Array(), json: null, truncated: false }
+  expect(isBelieved({ ...answer, rows: limits.rows })).toBe(true)
+  expect(isBelieved({ ...answer, rows: limits.rows + 1 })).toBe(false)
+})
+
 test('columns of an engine have a name each', () => {
   const answer = answerOf('{"a":1,"a":1}', 1)
   const [column] = answer.json.columns

@@ -76,7 +76,8 @@ const Rows = Type.Object({
   /** One of the two. */
   arrow: Type.Union([Type.Uint8Array(), Type.Null()]),
   json: Type.Union([JsonRows, Type.Null()]),
-  rows: Type.Integer({ minimum: 0 }),
+  /** What is made of them takes memory for each, whatever stands in it. */
+  rows: Type.Integer({ minimum: 0, maximum: limits.rows }),
   truncated: Type.Boolean(),
 })
 

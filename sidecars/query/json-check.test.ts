@@ -1,6 +1,8 @@
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import fc from 'fast-check'
 import { areRows } from './json-check.ts'
+
+setDefaultTimeout(60_000)
 
 const bytesOf = (text: string) => new TextEncoder().encode(text)
 const names = fc.uniqueArray(fc.string({ unit: 'binary' }), { minLength: 1, maxLength: 4 })
@@ -9,7 +11,10 @@ const rowText = (names: readonly string[], row: readonly unknown[]) =>
 const rows = names.chain((names) =>
   fc
     .array(
-      fc.array(fc.jsonValue({ stringUnit: 'binary' }), { minLength: names.length, maxLength: names.length }),
+      fc.array(fc.jsonValue({ stringUnit: 'binary', maxDepth: 2 }), {
+        minLength: names.length,
+        maxLength: names.length,
+      }),
       {
         maxLength: 5,
       },
@@ -38,7 +43,7 @@ describe('rows as an engine writes them', () => {
         expect(areRows(bytesOf(text), names, count + 1)).toBe(false)
         expect(areRows(bytesOf(text), [...names, 'more'], count)).toBe(count === 0)
       }),
-      { numRuns: 300 },
+      { numRuns: 200 },
     )
   })
 
@@ -72,7 +77,7 @@ describe('rows as an engine writes them', () => {
         for (const object of objects ?? [])
           expect(Object.keys(object as object).sort()).toEqual([...names].sort())
       }),
-      { numRuns: 3_000 },
+      { numRuns: 1_000 },
     )
     expect([believed > 0, refused > 0]).toEqual([true, true])
   })
@@ -92,8 +97,8 @@ test.each(
   expect(areRows(bytes, ['a'], 1)).toBe(isValue && !/[ \n]/.test(value))
 })
 
-test('nesting a million deep takes no call for each', () => {
-  const deep = `${'[{"a":'.repeat(1_000_000)}1${'}]'.repeat(1_000_000)}`
+test('nesting a hundred thousand deep takes no call for each', () => {
+  const deep = `${'[{"a":'.repeat(100_000)}1${'}]'.repeat(100_000)}`
   expect(areRows(bytesOf(`{"a":${deep}}`), ['a'], 1)).toBe(true)
   expect(areRows(bytesOf(`{"a":${deep}]}`), ['a'], 1)).toBe(false)
 })
