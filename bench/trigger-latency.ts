@@ -1,6 +1,10 @@
 // From what happened to the run it starts: an upload, a webhook call and the success of another pipeline, each on an idle
 // service over HTTP, until the run they start is running (heard of after its commit). Then one success that a thousand
-// pipelines hear. The runner does nothing, so that the times are the control plane's. Beside it: one durable commit.
+// pipelines hear. The runner does nothing, so that the times are the control plane's. Beside it: one durable commit, and what an
+// upload has to wait for on this disk whoever does it: its file, its directory, and the commits of its record and of its start.
+import { mkdtemp, open, rename, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { figuresOf, printFigures, timed } from './figures.ts'
 import { type NoOpService, startNoOpService } from './no-op-service.ts'
 import { addPublished } from './pipelines.ts'
@@ -8,6 +12,7 @@ import { addPublished } from './pipelines.ts'
 const WARM_UP = 20
 const TIMES = 200
 const WIDE = 1_000
+const CONTENT = 'a,b\n1,2\n'
 
 export async function benchTriggerLatency() {
   const service = await startNoOpService()
@@ -20,13 +25,8 @@ export async function benchTriggerLatency() {
       'upload to its answer': figuresOf(answered.slice(WARM_UP)),
       'webhook call to running': figuresOf(await webhooks(service, called)),
       'success of upstream to running': figuresOf(await successes(service, upstream, downstream)),
-      'one durable commit': figuresOf(
-        await timed(
-          TIMES,
-          () =>
-            service.sql`insert into replica (name, alive_until) values (gen_random_uuid()::text, clock_timestamp())`,
-        ),
-      ),
+      'a durable file and two durable commits': figuresOf(await bareUploads(service)),
+      'one durable commit': figuresOf(await timed(TIMES, () => commit(service))),
     }
     printFigures(rows, 'one durable commit')
     await wide(service, source, names)
@@ -57,11 +57,36 @@ async function uploads(service: NoOpService, pipeline: string, answered: number[
   await addTrigger(service, pipeline, 'landing_zone_upload', { namespace: 'default', zone_name: 'drop' })
   return fromCauseToRunning(service, async (n) => {
     const form = new FormData()
-    form.set('file', new File(['a,b\n1,2\n'], `${n}.csv`, { type: 'text/csv' }))
+    form.set('file', new File([CONTENT], `${n}.csv`, { type: 'text/csv' }))
     const since = performance.now()
     await call('POST', '/landing-zones/default/drop/files', form)
     answered.push(performance.now() - since)
   })
+}
+
+const commit = ({ sql }: NoOpService) =>
+  sql`insert into replica (name, alive_until) values (gen_random_uuid()::text, clock_timestamp())`
+
+/** One thing after the other, in a directory of their own. */
+async function bareUploads(service: NoOpService) {
+  const directory = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
+  const synced = async (path: string, flags: string, text = '') => {
+    const file = await open(path, flags)
+    if (text !== '') await file.write(text)
+    await file.sync()
+    await file.close()
+  }
+  try {
+    return await timed(TIMES, async (n) => {
+      await synced(join(directory, 'arriving'), 'wx', CONTENT)
+      await rename(join(directory, 'arriving'), join(directory, String(n)))
+      await synced(directory, 'r')
+      await commit(service)
+      await commit(service)
+    })
+  } finally {
+    await rm(directory, { recursive: true })
+  }
 }
 
 async function webhooks(service: NoOpService, pipeline: string) {

@@ -75,7 +75,11 @@ const onSuccessOf = ({ name }: Pipeline) => ({ namespace: 'default', layer: 'gol
 const noObjects = {
   async stage(body: AsyncIterable<Uint8Array>) {
     await Array.fromAsync(body)
-    return { size: 1, commit: async () => ({ versionId: '1' }), discard: async () => {} }
+    return {
+      size: 1,
+      name: async () => ({ versionId: '1', durable: Promise.resolve() }),
+      discard: async () => {},
+    }
   },
 } as unknown as ObjectStore
 async function newZone() {

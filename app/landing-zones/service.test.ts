@@ -267,8 +267,8 @@ describe('an upload that is killed', () => {
       const staged = await parts.objects.stage(...stage)
       return {
         ...staged,
-        async commit(key) {
-          const named = await staged.commit(key)
+        async name(key) {
+          const named = await staged.name(key)
           await act()
           return named
         },

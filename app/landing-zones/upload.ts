@@ -8,6 +8,7 @@ import type { NewId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import type { ObjectStore, StagedObject } from '../objects/port.ts'
 import type { HearAtOnce } from '../triggers/at-once.ts'
+import { uploadOf } from './announcements.ts'
 import { forgetIntent, intend, type NewFile, noZone, type Recorded, record } from './arrivals.ts'
 import { candidateNames, originalName, storedName } from './filenames.ts'
 import type { ZoneRef } from './queries.ts'
@@ -28,6 +29,8 @@ export interface UploadDeps {
 const NAME_SECONDS = 3_600
 /** Uploads of one name through different replicas can meet; each time one of them takes a later second. */
 const MEETINGS = 20
+/** Of an object that a disk has taken before its row is written. */
+const SOON_DURABLE_BYTES = 262_144
 
 export const zonePrefix = ({ namespace, name }: ZoneRef) => `${namespace}/landing/${name}/`
 
@@ -123,7 +126,7 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded, hearAtOn
     once: Once,
   ): Promise<LandingFile> {
     let { filename, path, intentId } = place
-    let isNamed = false
+    let named: { versionId: string; durable: Promise<void> } | null = null
     let versionId = ''
     const forget = async () => {
       await objects.deleteVersion(path, versionId)
@@ -132,8 +135,12 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded, hearAtOn
     for (let meeting = 1; ; meeting++) {
       const tried: { recorded: Heard | null } = { recorded: null }
       const answer = await once(async (on) => {
-        if (!isNamed) ({ versionId } = await staged.commit(path))
-        isNamed = true
+        if (named === null) {
+          named = await staged.name(path)
+          versionId = named.versionId
+        }
+        // What takes long to be durable is not waited for in a transaction.
+        if (staged.size > SOON_DURABLE_BYTES) await named.durable
         const file = {
           id: newId(),
           zoneId: place.zoneId,
@@ -145,14 +152,14 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded, hearAtOn
           contentType,
         }
         // Should this fail, nobody knows whether there is a row: the intent does.
-        tried.recorded = await recorded(on, ref, intentId, file)
+        tried.recorded = await recorded(on, ref, intentId, file, named.durable)
         const { outcome } = tried.recorded
         return outcome.kind === 'recorded' ? shapeOf(file, outcome.uploadedAt) : null
       })
       if (answer !== null) {
         if (tried.recorded?.isLeft) eventRecorded()
         // Another request under the same key had come to its end.
-        if (tried.recorded === null) await (isNamed ? forget() : discard())
+        if (tried.recorded === null) await (named === null ? discard() : forget())
         return answer
       }
       const kind = tried.recorded?.outcome.kind
@@ -177,16 +184,23 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded, hearAtOn
     }
   }
 
-  /** Alone in its transaction it may fire its triggers there; `isLeft`: the evaluator has to. */
-  async function recorded(on: Sql | SqlTx, ref: ZoneRef, intentId: string, file: NewFile): Promise<Heard> {
+  /** Alone in its transaction it may fire its triggers there; `isLeft`: the evaluator has to. The object is `durable` before its row. */
+  async function recorded(
+    on: Sql | SqlTx,
+    ref: ZoneRef,
+    intentId: string,
+    file: NewFile,
+    durable: Promise<void>,
+  ): Promise<Heard> {
     const heard =
       on === sql && hearAtOnce !== null
-        ? await hearAtOnce(async (tx) => {
-            const fact = await record(tx, ref, intentId, file)
+        ? await hearAtOnce(uploadOf(ref, file), async (tx) => {
+            const [fact] = await Promise.all([record(tx, ref, intentId, file), durable])
             return { fact, eventId: eventOf(fact) }
           })
         : null
     if (heard !== null) return { outcome: heard.fact, isLeft: heard.isLeft }
+    await durable
     const outcome = await record(on, ref, intentId, file)
     return { outcome, isLeft: eventOf(outcome) !== null }
   }

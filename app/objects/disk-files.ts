@@ -26,12 +26,19 @@ export const namesIn = async (directory: string) => (await orNull(readdir(direct
 /** A handle that is collected while open ends the process; a body that never ends must not do that. */
 const writing = new Set<FileHandle>()
 
-/** Writes a new file to the disk, not just to its cache. Returns its size in bytes. */
-export async function writeNew(path: string, chunks: AsyncIterable<Uint8Array>): Promise<number> {
+/** Writes a new file. Its bytes are in the system's cache then, and on the disk when `synced` resolves. */
+export async function writeNew(
+  path: string,
+  chunks: AsyncIterable<Uint8Array>,
+): Promise<{ size: number; synced: Promise<void> }> {
   const file = await open(path, 'wx')
   writing.add(file)
+  const close = () => {
+    writing.delete(file)
+    return file.close()
+  }
+  let size = 0
   try {
-    let size = 0
     for await (const chunk of chunks) {
       for (let at = 0; at < chunk.byteLength; ) {
         const { bytesWritten } = await file.write(chunk, at, chunk.byteLength - at, size)
@@ -39,20 +46,21 @@ export async function writeNew(path: string, chunks: AsyncIterable<Uint8Array>):
         size += bytesWritten
       }
     }
-    await file.sync()
-    return size
-  } finally {
-    writing.delete(file)
-    await file.close()
+  } catch (error) {
+    await close()
+    throw error
   }
+  const synced = file.sync().finally(close)
+  // Whoever waits for it hears of its failure.
+  synced.catch(() => {})
+  return { size, synced }
 }
 
-/** Moves a written file to its place for good: when this resolves, the move survives a power cut. */
+/** Moves a written file to its place, which is durable with its directory. */
 export async function moveInto(directory: string, name: string, from: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
-      await rename(from, join(directory, name))
-      return await syncDirectory(directory)
+      return await rename(from, join(directory, name))
     } catch (error) {
       if (errorCode(error) !== 'ENOENT' || attempt === RENAME_ATTEMPTS) throw error
       await makeDirectory(directory)

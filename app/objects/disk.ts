@@ -59,14 +59,25 @@ export async function openDiskStore(root: string, clock: Clock): Promise<ObjectS
     const temporary = join(scratch, String(temporaries++))
     const discard = () => rm(temporary, { force: true }).catch(() => {})
     try {
-      const size = await writeNew(temporary, chunksOf(body, maxBytes))
+      const { size, synced } = await writeNew(temporary, chunksOf(body, maxBytes))
       let isNamed = false
+      async function name(key: string) {
+        const { versionId, directory } = await moved(key, temporary, size)
+        isNamed = true
+        const durable = Promise.all([synced, syncDirectory(directory)]).then(() => {})
+        // Whoever waits for it hears of its failure.
+        durable.catch(() => {})
+        return { versionId, durable }
+      }
       return {
         size,
+        name,
         async commit(key) {
-          const stored = await commit(key, temporary, size)
-          isNamed = true
-          return stored
+          checkKey(key)
+          await synced
+          const { versionId, durable } = await name(key)
+          await durable
+          return { versionId }
         },
         discard: async () => void (isNamed || (await discard())),
       }
@@ -76,16 +87,17 @@ export async function openDiskStore(root: string, clock: Clock): Promise<ObjectS
     }
   }
 
-  async function commit(key: string, temporary: string, size: number) {
+  async function moved(key: string, temporary: string, size: number) {
     checkKey(key)
     const place = placeOf(root, key)
+    const { directory } = place
     if (isLakeKey(key)) {
-      await moveInto(place.directory, place.name, temporary)
-      return { versionId: '' }
+      await moveInto(directory, place.name, temporary)
+      return { versionId: '', directory }
     }
-    const version = { number: await nextVersion(place.directory), size }
-    await moveInto(place.directory, versionName(place, version), temporary)
-    return { versionId: versionIdOf(version) }
+    const version = { number: await nextVersion(directory), size }
+    await moveInto(directory, versionName(place, version), temporary)
+    return { versionId: versionIdOf(version), directory }
   }
 
   async function put(key: string, body: Body, options: PutOptions = {}) {

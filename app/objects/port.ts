@@ -66,6 +66,11 @@ export interface StagedObject {
   size: number
   /** Makes it a version of `key` (the one it was staged for, if any): durable and visible when it resolves. Once. */
   commit(key: string): Promise<{ versionId: string }>
+  /**
+   * In place of `commit`, for who writes down elsewhere that it is there: whole and visible when it resolves, and `durable`
+   * when that does. A power cut before may leave its name without its bytes.
+   */
+  name(key: string): Promise<{ versionId: string; durable: Promise<void> }>
   /** Forgets it, unless it was committed. Never rejects. */
   discard(): Promise<void>
 }

@@ -75,12 +75,14 @@ export async function openS3Store(settings: S3Settings): Promise<ObjectStore> {
   async function stage(body: Body, { key, contentType, maxBytes }: StageOptions = {}): Promise<StagedObject> {
     const target = { Bucket, Key: key, ContentType: contentType }
     const { size, send, discard } = await receiveChunks(client, target, chunksOf(body, maxBytes))
+    async function commit(name: string) {
+      checkKey(name)
+      return { versionId: toldId(name, (await send(name)).VersionId) }
+    }
     return {
       size,
-      async commit(name) {
-        checkKey(name)
-        return { versionId: toldId(name, (await send(name)).VersionId) }
-      },
+      commit,
+      name: async (name) => ({ ...(await commit(name)), durable: Promise.resolve() }),
       discard,
     }
   }

@@ -57,15 +57,21 @@ export const startWaiting = (
         select h.id from heads h
         where (h.not_before is null or h.not_before <= clock_timestamp()) and h.machine_version <= ${RUN_MACHINE_VERSION}
           and (select a.attempt from run_attempt a where a.pipeline_id = h.pipeline_id and a.state = 'open') is null
-        order by h.created_at, h.id limit ${places.length})
+        order by h.created_at, h.id limit ${places.length}),
+      inputs as materialized (
+        select id, filename, archived_by_run from landing_file
+        where id = any(array(select landing_file_id from run where id = any(array(select id from chosen))))
+        order by id for share)
       select ${rowColumns(tx)}, r.pipeline_type, r.trigger, r.version_number, r.pins, r.landing_zones,
         r.traceparent, r.tracestate, clock_timestamp() as now, (select number from lake_ref where name = 'main') as base,
         coalesce((select max(seq) from landing_file), 0) as watermark, p.published_version, p.id is not null as is_live,
         coalesce((
           select c.metadata_location from main_entry e join lake_content c on c.id = e.content_id
           where e.namespace = r.namespace and e.layer = r.layer and e.name = r.pipeline and e.to_commit is null limit 1
-        ), '') as table_metadata
+        ), '') as table_metadata,
+        i.filename as input_filename, i.archived_by_run as input_taken_by
       from run r
+      left join inputs i on i.id = r.landing_file_id
       left join lateral (
         select p.id, p.published_version from pipeline p where p.id = r.pipeline_id and p.deleted_at is null limit 1) p on true
       where r.id = any(array(select id from chosen)) and r.waiting
@@ -74,13 +80,12 @@ export const startWaiting = (
     if (first === undefined) return { attempts: [], completed: [], events: 0, isFull: false }
     const { now } = first
     const waiting = lockedRuns(rows)
-    const inputs = await takenInputs(tx, [...waiting.values()])
     const lines: LogLine[] = []
     const opened: OpenAttempt[] = []
     for (const row of rows) {
       const run = waiting.get(row.id)
       if (run === undefined) continue
-      const ended = endUnstarted(run, row, inputs, now)
+      const ended = endUnstarted(run, row, now)
       if (ended !== null) {
         lines.push(ended)
         continue
@@ -145,29 +150,16 @@ interface WaitingRow extends RunRow, ClientTrace {
   is_live: boolean
   /** Of main as of `base`: one statement has one view of both. */
   table_metadata: string
+  /**
+   * Of the upload that asked for it, and the run that has archived that. Until this transaction ends nobody archives any
+   * other: what a run is started for is there when its input is frozen.
+   */
+  input_filename: string | null
+  input_taken_by: RunId | null
 }
-
-/**
- * Of uploads that asked for these runs, those that a success has archived, and the run that did. Until this transaction
- * ends nobody archives the others: what a run is started for is there when its input is frozen.
- */
-async function takenInputs(tx: SqlTx, waiting: readonly LockedRun[]): Promise<Map<string, TakenInput>> {
-  const ids = waiting.flatMap(({ landingFileId }) => landingFileId ?? [])
-  if (ids.length === 0) return new Map()
-  const files = await tx<TakenInput[]>`
-    select id, filename, archived_by_run as by from landing_file where id = any(${ids}::uuid[]) order by id for share`
-  return new Map(files.flatMap((file) => (file.by === null ? [] : [[file.id, file]])))
-}
-
-type TakenInput = { id: string; filename: string; by: RunId | null }
 
 /** Ends a run that has nothing (left) to do; its last line, or null when it is to be started. */
-function endUnstarted(
-  run: LockedRun,
-  row: WaitingRow,
-  inputs: Map<string, TakenInput>,
-  now: Date,
-): LogLine | null {
+function endUnstarted(run: LockedRun, row: WaitingRow, now: Date): LogLine | null {
   const line = (level: LogLevel, message: string): LogLine => ({
     runId: run.id,
     seq: seqAfter(run.snapshot.context.attempt, 9),
@@ -179,15 +171,15 @@ function endUnstarted(
     return moveRun(run, { type: 'cancelRequested' }, 'pipeline deleted', now)
       ? line('warn', 'cancelled: pipeline deleted')
       : null
-  const input = inputs.get(run.landingFileId ?? '')
-  if (input === undefined) return null
+  const { input_filename: filename, input_taken_by: by } = row
+  if (by === null) return null
   run.startedAt ??= now
   run.rowsWritten = 0
   run.notBefore = null
-  return moveRun(run, { type: 'inputTaken' }, `run ${input.by}`, now)
+  return moveRun(run, { type: 'inputTaken' }, `run ${by}`, now)
     ? line(
         'info',
-        `success: nothing to do, since run ${input.by} took ${input.filename}, whose upload asked for this run`,
+        `success: nothing to do, since run ${by} took ${filename}, whose upload asked for this run`,
       )
     : null
 }

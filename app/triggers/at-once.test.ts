@@ -34,7 +34,7 @@ const noObjects = {
     await Array.fromAsync(body)
     return {
       size: 1,
-      commit: async () => ({ versionId: '1' }),
+      name: async () => ({ versionId: '1', durable: Promise.resolve() }),
       discard: async () => {},
     }
   },
@@ -45,17 +45,23 @@ const log = makeLog('test', 'text')
 
 let made = 0
 /** A zone with a pipeline that hears its uploads. */
-async function newZone({ on = session, cooldownSeconds = 0, odd = newId } = {}) {
+async function newZone({
+  on = session,
+  cooldownSeconds = 0,
+  odd = newId,
+  objects = noObjects,
+  firesAtOnce = true,
+} = {}) {
   const name = `z${made++}`
   const hints = { evaluator: 0, dispatcher: 0 }
   const zones = makeLandingZoneService({
     db: opened.db,
     sql: opened.sql,
-    objects: noObjects,
+    objects,
     clock: systemClock,
     newId,
     eventRecorded: () => hints.evaluator++,
-    hearAtOnce: makeHearAtOnce({ on, newId: odd, log, nudge: () => hints.dispatcher++ }),
+    hearAtOnce: firesAtOnce ? makeHearAtOnce({ on, newId: odd, log, nudge: () => hints.dispatcher++ }) : null,
     requireNamespace: async () => {},
   })
   const ref = { namespace: 'default', name }
@@ -224,6 +230,41 @@ test.each([55, 40, 57].map((sqlstate) => `${sqlstate}P01`))(
       await opened.sql`drop function refuse cascade`
     }
     expect(await sweep()).toMatchObject({ runs: 1 })
+  },
+)
+
+test.each([
+  ['with its triggers', true],
+  ['alone', false],
+])(
+  'a file is recorded %s when its object is durable, and one whose object cannot be is none',
+  async (_, firesAtOnce) => {
+    const durable = Promise.withResolvers<void>()
+    durable.promise.catch(() => {})
+    const isNamed = Promise.withResolvers<void>()
+    const zone = await newZone({
+      firesAtOnce,
+      objects: {
+        async stage(body: AsyncIterable<Uint8Array>) {
+          await Array.fromAsync(body)
+          return {
+            size: 1,
+            async name() {
+              isNamed.resolve()
+              return { versionId: '1', durable: durable.promise }
+            },
+            discard: async () => {},
+          }
+        },
+      } as unknown as ObjectStore,
+    })
+    const upload = zone.upload('a.csv').catch((error) => error)
+    await isNamed.promise
+    expect(await zone.files()).toHaveLength(0)
+    durable.reject(new Error('the disk is broken'))
+    expect(String(await upload)).toContain('the disk is broken')
+    const left = [await zone.files(), await runsOf(zone.pipelineId), await eventsOf(zone)]
+    expect(left.map((rows) => rows.length)).toEqual([0, 0, 0])
   },
 )
 

@@ -3,10 +3,20 @@
 import type { SqlTx } from '../../drizzle/client.ts'
 import { isConnectionLost } from '../../drizzle/errors.ts'
 import { inTransaction, type Transactions } from '../../drizzle/session.ts'
+import type { ClientTrace } from '../../proto/trace.ts'
 import type { NewId } from '../ids.ts'
+import { limits } from '../limits.ts'
 import type { Log } from '../log.ts'
-import { type Heard, hearEvents } from './events.ts'
+import { fireHearing, type Heard, take } from './events.ts'
 import { tellNotes } from './notes.ts'
+
+/** What triggers may hear of a fact. */
+export interface Occurrence extends ClientTrace {
+  kind: 'fileUploaded'
+  source: string
+  subject: string
+  filename: string
+}
 
 /** A fact and its event, if some trigger hears it, both written by the transaction that was given. */
 export interface Fact<T> {
@@ -20,6 +30,7 @@ export interface Fact<T> {
  * it. Rejects when nobody knows whether there is a record.
  */
 export type HearAtOnce = <T>(
+  occurrence: Occurrence,
   record: (tx: SqlTx) => Promise<Fact<T>>,
 ) => Promise<{ fact: T; isLeft: boolean } | null>
 
@@ -35,16 +46,26 @@ export interface AtOnceDeps {
 export function makeHearAtOnce({ on, newId, log, nudge }: AtOnceDeps): HearAtOnce {
   let isUnderWay = false
 
-  return async <T>(record: (tx: SqlTx) => Promise<Fact<T>>) => {
+  return async <T>(occurrence: Occurrence, record: (tx: SqlTx) => Promise<Fact<T>>) => {
     if (isUnderWay) return null
     isUnderWay = true
     let recorded: Fact<T> | null = null
     let heard: Heard | null
     try {
       heard = await inTransaction<Heard | null>(on, async (tx) => {
-        recorded = await record(tx)
-        const { eventId } = recorded
-        return eventId === null ? null : hearEvents(tx, { newId, only: eventId, isPatient: false })
+        // Sent together: who hears it is known without its event. That is there all the same, should firing fail.
+        const [written, taken] = await Promise.all([
+          record(tx),
+          take(tx, rowOf(tx, occurrence), { triggersMax, isPatient: false }),
+        ])
+        recorded = written
+        const { eventId } = written
+        if (eventId === null) return null
+        return fireHearing(
+          tx,
+          taken.map((one) => ({ ...one, event_id: eventId })),
+          { newId, triggersMax },
+        )
       })
     } catch (error) {
       // Its commit may have happened.
@@ -66,3 +87,11 @@ export function makeHearAtOnce({ on, newId, log, nudge }: AtOnceDeps): HearAtOnc
 }
 
 const isBusy = (error: unknown) => error instanceof Error && 'code' in error && error.code === '55P03'
+
+const triggersMax = limits.firingBatch
+
+/** As `trigger_event` will have it, but for its number. */
+const rowOf = (tx: SqlTx, { kind, source, subject, filename, traceparent, tracestate }: Occurrence) => tx`
+    select 0::bigint as id, ${kind}::text as kind, ${source}::text as source, ${subject}::uuid as subject,
+      ${filename}::text as filename, 0 as chain_depth, ${traceparent}::text as traceparent,
+      ${tracestate}::text as tracestate, null::uuid as after_trigger`

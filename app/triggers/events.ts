@@ -3,6 +3,7 @@
 import type { Row } from 'postgres'
 import type { SqlTx } from '../../drizzle/client.ts'
 import { lastly } from '../../drizzle/session.ts'
+import type { Part } from '../../drizzle/together.ts'
 import { matchesGlob } from '../../machines/glob.ts'
 import type { ClientTrace } from '../../proto/trace.ts'
 import type { NewId, RunId, TriggerId } from '../ids.ts'
@@ -28,8 +29,6 @@ export interface HearOptions {
   only?: number
   /** Not these. */
   except?: readonly number[]
-  /** False: fails (55P03) where it would have to wait for somebody who has one of the triggers. */
-  isPatient?: boolean
 }
 
 export interface Heard {
@@ -55,14 +54,23 @@ interface Listening extends ClientTrace {
 }
 
 /** The trigger's columns are null when it is gone. */
-type TakenRow = Listening & Timed & (TriggerRow | { id: null })
+export type TakenRow = Listening & Timed & (TriggerRow | { id: null })
 
 /** Takes the oldest events. Two transactions at once take different ones. */
 export async function hearEvents(
   tx: SqlTx,
-  { newId, triggersMax = limits.firingBatch, only, except = [], isPatient = true }: HearOptions,
+  { newId, triggersMax = limits.firingBatch, only, except = [] }: HearOptions,
 ): Promise<Heard> {
-  const taken = await take(tx, { triggersMax, only, except, isPatient })
+  const taken = await take(tx, storedEvents(tx, { only, except }), { triggersMax, isPatient: true })
+  return fireHearing(tx, taken, { newId, triggersMax })
+}
+
+/** Asks those that were taken whether it is their business, and fires them. The statement that does is the transaction's last. */
+export async function fireHearing(
+  tx: SqlTx,
+  taken: readonly TakenRow[],
+  { newId, triggersMax }: { newId: NewId; triggersMax: number },
+): Promise<Heard> {
   const now = latestNow(taken)
   if (now === null) return NOTHING
   const isCut = taken.length > triggersMax
@@ -130,18 +138,22 @@ export async function hearEvents(
 
 const NOTHING: Heard = { events: 0, runs: 0, hasMore: false, left: [], notes: [] }
 
+const storedEvents = (tx: SqlTx, { only, except }: { only?: number; except: readonly number[] }): Part => tx`
+    select id, kind, source, subject, filename, chain_depth, traceparent, tracestate, after_trigger from trigger_event
+    where ${only === undefined ? tx`id <> all(${except as number[]}::bigint[])` : tx`id = ${only}`}
+    order by id limit ${limits.eventBatch} for update skip locked`
+
 /**
  * Events, oldest first, each with those that hear it, in the order of their ids: at most one row more than `triggersMax`. An
  * event that nobody hears is one row. Rows that are not read are not locked; the triggers are, in the order of their ids.
+ * Who is not patient fails (55P03) where it would have to wait for somebody who has one of them.
  */
-const take = (
+export const take = (
   tx: SqlTx,
-  { triggersMax, only, except, isPatient }: Required<Omit<HearOptions, 'newId' | 'only'>> & { only?: number },
+  events: Part,
+  { triggersMax, isPatient }: { triggersMax: number; isPatient: boolean },
 ) => tx<TakenRow[]>`
-  with taken as materialized (
-    select id, kind, source, subject, filename, chain_depth, traceparent, tracestate, after_trigger from trigger_event
-    where ${only === undefined ? tx`id <> all(${except as number[]}::bigint[])` : tx`id = ${only}`}
-    order by id limit ${limits.eventBatch} for update skip locked),
+  with taken as materialized (${events}),
   heard as materialized (
     select e.*, h.trigger_id
     from taken e
@@ -200,7 +212,8 @@ const goOnAfter = (tx: SqlTx, id: number, triggerId: TriggerId | null) =>
  * left, and then the event is gone.
  */
 export async function passOver(tx: SqlTx, id: number): Promise<TriggerId | null> {
-  const [next] = await take(tx, { triggersMax: 1, only: id, except: [], isPatient: true })
+  const events = storedEvents(tx, { only: id, except: [] })
+  const [next] = await take(tx, events, { triggersMax: 1, isPatient: true })
   if (next?.heard_by == null) await tx`delete from trigger_event where id = ${id}`
   else await goOnAfter(tx, id, next.heard_by)
   return next?.heard_by ?? null

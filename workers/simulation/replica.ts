@@ -263,7 +263,7 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
       newId,
       eventRecorded: nothing,
       // Every other one, so that both ways are gone.
-      hearAtOnce: (record) => (uploads++ % 2 === 0 ? hearAtOnce(record) : Promise.resolve(null)),
+      hearAtOnce: (...upload) => (uploads++ % 2 === 0 ? hearAtOnce(...upload) : Promise.resolve(null)),
       requireNamespace: async () => {},
     }),
     evaluator: makeEvaluator({ sql, write: writeAs('triggers'), newId, log, post: nothing }),
