@@ -1,5 +1,6 @@
 // Specification: Common conventions, Errors, Limits.
 import { request as sendRequest } from 'node:http'
+import { gzipSync } from 'node:zlib'
 import { type APIResponse, expect, test } from '@playwright/test'
 import { rawRequest } from './raw-request.ts'
 
@@ -37,6 +38,28 @@ test('malformed JSON, another content type and a wrong shape are 400', async ({ 
   await expectError(await post('{}'), 400, invalid(/^name: is required/))
   await expectError(await post('{"name":7}'), 400, invalid(/^name: /))
   await expectError(await post('{"name":"fine-name","description":{}}'), 400, invalid(/^description: /))
+})
+
+test('a compressed body is 400, naming the header', async ({ request }) => {
+  const headers = { 'content-type': 'application/json' }
+  const post = (coding: string, data: Buffer) =>
+    request.post('/api/v1/namespaces', { data, headers: { ...headers, 'content-encoding': coding } })
+  await expectError(await post('gzip', gzipSync('{"name":"fine-name"}')), 400, invalid(/^Content-Encoding: /))
+  await expectError(
+    await post('br', Buffer.from('{"name":"fine-name"}')),
+    400,
+    invalid(/^Content-Encoding: /),
+  )
+  await expectError(await post('identity', Buffer.from('{}')), 400, invalid(/^name: is required/))
+  const form = { data: Buffer.from('x'), headers: { 'content-type': 'multipart/form-data; boundary=x' } }
+  await expectError(
+    await request.post('/api/v1/files/upload', {
+      ...form,
+      headers: { ...form.headers, 'content-encoding': 'gzip' },
+    }),
+    400,
+    invalid(/^Content-Encoding: /),
+  )
 })
 
 test('text that Postgres cannot store is 400, naming the field', async ({ request }) => {

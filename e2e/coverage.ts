@@ -33,6 +33,11 @@ export const COVERAGE: Section[] = [
         test: 'conventions.spec.ts › malformed JSON, another content type and a wrong shape are 400',
       },
       {
+        id: 'convention.coding',
+        text: 'A compressed body is 400 naming the header',
+        test: 'conventions.spec.ts › a compressed body is 400, naming the header',
+      },
+      {
         id: 'convention.text',
         text: 'Text that cannot be stored is 400 naming the field',
         test: 'conventions.spec.ts › text that Postgres cannot store is 400, naming the field',

@@ -32,10 +32,17 @@ export async function readBody(request: Request, route: ReadableRoute): Promise<
   if (bytes.length === 0) return {}
   if (!/^application\/(?:[\w.-]+\+)?json$/i.test(mediaType(request)))
     throw invalid('Content-Type', 'must be application/json')
+  checkCoding(request)
   const taken = bytes.byteLength > limits.jsonBodyBytes ? takeOut(bytes, LARGE_FIELD) : null
   if (taken === null) return parseJson(utf8Of(bytes))
   largeTexts.set(request, taken.text)
   return parseJson(taken.rest)
+}
+
+/** Bodies are read as they come: what is compressed would be told to be no JSON, or no form. */
+export function checkCoding({ headers }: Request): void {
+  if (!/^(?:identity)?$/i.test(headers.get('content-encoding') ?? ''))
+    throw invalid('Content-Encoding', 'must be identity: send the body as it is')
 }
 
 /** Of the one route that takes more than a megabyte. */

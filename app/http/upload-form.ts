@@ -5,7 +5,7 @@ import { createHash, type Hash } from 'node:crypto'
 import { Busboy, type BusboyFileStream, type BusboyInstance } from '@fastify/busboy'
 import { type TObject, type TProperties, Type as t } from '@sinclair/typebox'
 import { limits } from '../limits.ts'
-import { giveBack, malformed, mediaType, passOver, refuseText } from './body.ts'
+import { checkCoding, giveBack, malformed, mediaType, passOver, refuseText } from './body.ts'
 import { invalid, tooLarge } from './errors.ts'
 
 /** A file while it arrives. */
@@ -154,6 +154,7 @@ async function receive<Stored extends Undoable>(
 function parserOf(request: Request): BusboyInstance {
   if (mediaType(request) !== 'multipart/form-data')
     throw invalid('Content-Type', 'must be multipart/form-data')
+  checkCoding(request)
   try {
     return new Busboy({
       headers: { 'content-type': request.headers.get('content-type') ?? '' },
