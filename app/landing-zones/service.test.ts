@@ -382,16 +382,23 @@ describe('an upload that is killed', () => {
 
   test('is not, while its intent is being acted on: either it is a file or it is cleared up', async () => {
     const { ref, prefix } = await created()
+    const performing: Promise<unknown>[] = []
     const raced = namedThen(async () => {
       await makeDue(ref)
-      void performEffects()
+      performing.push(performEffects())
     })
     for (let turn = 0; turn < 20; turn++)
       await service({ objects: raced })
         .upload(ref, file(`raced-${turn}.csv`))
         .catch(() => {})
+    await Promise.all(performing)
     await until(
-      () => intents(ref),
+      async () => {
+        // What an effect has left to an upload that held it.
+        await makeDue(ref)
+        await performEffects()
+        return intents(ref)
+      },
       (left) => left.length === 0,
     )
     const { files } = await service().files(ref, page)
