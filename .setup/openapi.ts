@@ -26,6 +26,7 @@ async function presentDocument(): Promise<Json> {
     clock: systemClock,
     newId,
     database: { db: nothing, sql: nothing, session: () => nothing } as ServiceParts['database'],
+    patient: { db: nothing, sql: nothing } as ServiceParts['patient'],
     objects: nothing as ServiceParts['objects'],
     background: nothing as ServiceParts['background'],
   })

@@ -80,6 +80,8 @@ export interface ServiceParts {
   clock: Clock
   newId: NewId
   database: Pick<Database, 'db' | 'sql' | 'session'>
+  /** The same for what may take its time: no request that is soon done waits behind it. */
+  patient: Pick<Database, 'db' | 'sql'>
   objects: ObjectStore
   background: Background
 }
@@ -94,6 +96,7 @@ export async function composeService({
   clock,
   newId,
   database: { db, sql, session },
+  patient,
   objects,
   background,
 }: ServiceParts) {
@@ -117,6 +120,7 @@ export async function composeService({
   // Pipelines end their runs and runs read their pipelines: one of the two is known by name only until both are made.
   const runs: RunService = makeRunService({
     sql,
+    lists: patient.sql,
     requests: session('requests'),
     newId,
     notices,
@@ -149,6 +153,7 @@ export async function composeService({
   const files = makeFileService({ sql, objects, fileWritten: pipelines.fileWritten })
   const zones = makeLandingZoneService({
     db,
+    removals: patient.db,
     sql,
     objects,
     clock,
@@ -179,7 +184,7 @@ export async function composeService({
   })
   const feeds = makeRunFeeds(runs, makeStreamPlaces(config))
   const inspector = makeInspectorService({
-    sql,
+    sql: patient.sql,
     clock,
     tellsOfOthers: config.edition === 'community',
     runner: config.runnerUrls === null ? null : runners.check,
@@ -208,7 +213,7 @@ export async function composeService({
   const retention = makeRetentionService({ db, reaper: background.reaper })
   const archive = makeArchive({ sql, objects })
   const clearUpUpload = makeClearUp({ sql, objects })
-  const audit = config.audit ? makeAuditService({ sql, clock, newId, log }) : noAudit
+  const audit = config.audit ? makeAuditService({ sql: patient.sql, clock, newId, log }) : noAudit
 
   const plugins = makePlugins(config.plugins, { sql, log, clock, observe: metrics.rpcEnded })
   const ownership =
@@ -259,7 +264,7 @@ export async function composeService({
       queryRoutes(queries),
       schemaRoutes(queries),
       tableRoutes(tables),
-      lineageRoutes(makeLineageService({ sql, log, references })),
+      lineageRoutes(makeLineageService({ sql: patient.sql, log, references })),
       inspectorRoutes(inspector, inspectorFeeds),
       retentionRoutes(retention),
       sharingRoutes(ownership === undefined ? null : makeSharingService(ownership)),
@@ -277,7 +282,7 @@ export async function composeService({
     },
     () => feeds.wakeAll(),
   )
-  const folding = startFolding(sql, (error) => log.warn('counts could not be folded', { error }))
+  const folding = startFolding(patient.sql, (error) => log.warn('counts could not be folded', { error }))
   const gauges = setInterval(async () => {
     // While the database is away, what is known last says more than none.
     const active = await runs.countActive().catch(() => null)

@@ -65,6 +65,15 @@ describe('keys', () => {
 })
 
 describe('limits', () => {
+  test('of a statement are seconds', () => {
+    expect(parse({}).databaseTimeoutMs).toBe(10_000)
+    expect(parse({ DATABASE_TIMEOUT: '3' }).databaseTimeoutMs).toBe(3_000)
+    for (const wrong of ['0', '-1', '1.5', 'off'])
+      expect(problems({ DATABASE_TIMEOUT: wrong })).toEqual([
+        `DATABASE_TIMEOUT: '${wrong}' is no number from 1 to 9999999`,
+      ])
+  })
+
   test('are off on loopback in the community edition and on elsewhere', () => {
     expect(parse({}).rateLimit).toBeNull()
     expect(parse({ HOST: '0.0.0.0', PLATFORM_API_KEY: 'k' }).rateLimit).toEqual({ perSecond: 50, burst: 100 })

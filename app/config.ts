@@ -30,6 +30,8 @@ export interface Config {
   /** What addresses shown to clients begin with; null: the address that the client itself has used. */
   shownUrl: string | null
   databaseUrl: string
+  /** What a request may ask of Postgres in one statement. */
+  databaseTimeoutMs: number
   dataDir: string
   store: StoreSettings
   /** Null: the part is switched off (`none`). */
@@ -138,6 +140,7 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     publicUrl,
     shownUrl: givenUrl === '' ? null : publicUrl,
     databaseUrl,
+    databaseTimeoutMs: 1_000 * count('DATABASE_TIMEOUT', limits.databaseTimeoutSeconds),
     dataDir,
     store: parseStore(env, dataDir, bad),
     runnerUrls: addresses('RUNNER_URLS'),

@@ -185,6 +185,13 @@ export const limits = {
   /** A token to read main with: longer than anything that is done with one. */
   readTokenMs: 120_000,
   readinessTimeoutMs: 2_000,
+  /** One statement of a request, and one of those that may take their time: lists, lineage, what nobody waits for. */
+  databaseTimeoutSeconds: 10,
+  databasePatienceMs: 30_000,
+  /** Thinking inside a transaction, such as moving the objects it is about. */
+  databaseIdleMs: 60_000,
+  /** When whoever met a dependency that is away may come again. */
+  retryAfterSeconds: 5,
   /** SSE: the fallback poll of the specification, heartbeats, and open streams. */
   ssePollMs: 2_000,
   sseHeartbeatMs: 15_000,

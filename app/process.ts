@@ -2,6 +2,7 @@
 // order. How requests come in and where the work beside them is done is handed in by the entry files.
 import process from 'node:process'
 import { type Database, migrate, openDatabase, type Sql } from '../drizzle/client.ts'
+import { silenceOf } from '../drizzle/watched-socket.ts'
 import { endInOrder, endWithParent } from '../proto/lifeline.ts'
 import type { RunningBackground } from './background.ts'
 import { LAKE_FILE_BYTES_MAX } from './catalog/gateway.ts'
@@ -9,6 +10,7 @@ import { systemClock as clock } from './clock.ts'
 import { composeService, type Service } from './compose.ts'
 import { type Config, ConfigError, parseConfig } from './config.ts'
 import { newId } from './ids.ts'
+import { limits } from './limits.ts'
 import { type Log, linesTogether, makeLog } from './log.ts'
 import { type Metrics, makeMetrics } from './metrics.ts'
 import { openObjectStore } from './objects/open.ts'
@@ -76,7 +78,7 @@ async function start(config: Config, { serve, startBackground, startEffects }: P
   process.on('exit', lines.flush)
   const log = makeLog('api', config.logFormat, lines.write)
   const metrics = makeMetrics()
-  const database = await openMigrated(config)
+  const { database, patient } = await openMigrated(config)
   const { sql } = database
   const objects = await openObjectStore(config.store)
   const background = startBackground({ config, processId: newId(), sql, objects, log, metrics })
@@ -87,10 +89,11 @@ async function start(config: Config, { serve, startBackground, startEffects }: P
     clock,
     newId,
     database,
+    patient,
     objects,
     background,
   })
-  const effects = startEffects(sql, service.effects, log)
+  const effects = startEffects(patient.sql, service.effects, log)
   const server = await serve(service.app, config)
   log.info(
     `listening on http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${config.port}`,
@@ -104,7 +107,7 @@ async function start(config: Config, { serve, startBackground, startEffects }: P
       await Promise.all([background.stop(), effects.stop()])
       await server.close()
       await service.stop()
-      await Promise.all([database.close(), objects.close()])
+      await Promise.all([database.close(), patient.close(), objects.close()])
     },
   }
 }
@@ -120,14 +123,24 @@ function openWarning(host: string) {
   ].join('\n')
 }
 
-async function openMigrated(config: Config): Promise<Database> {
+async function openMigrated(config: Config): Promise<{ database: Database; patient: Database }> {
   await migrate(config.databaseUrl)
-  return openDatabase(config.databaseUrl, {
-    connections: 10,
-    rawConnections: 12,
-    application: 'sluice api',
-    settings: { statement_timeout: 60_000, idle_in_transaction_session_timeout: 60_000 },
-  })
+  const pulse = { heardAt: 0, silenceMs: silenceOf({ statement_timeout: config.databaseTimeoutMs }) }
+  const open = (connections: number, rawConnections: number, statementMs: number) =>
+    openDatabase(config.databaseUrl, {
+      pulse,
+      connections,
+      rawConnections,
+      application: 'sluice api',
+      settings: {
+        statement_timeout: statementMs,
+        idle_in_transaction_session_timeout: limits.databaseIdleMs,
+      },
+    })
+  return {
+    database: open(10, 12, config.databaseTimeoutMs),
+    patient: open(1, 4, Math.max(config.databaseTimeoutMs, limits.databasePatienceMs)),
+  }
 }
 
 /** Ends a process that could not start, saying why. */

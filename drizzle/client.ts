@@ -3,9 +3,11 @@ import { drizzle, type PostgresJsDatabase } from 'drizzle-orm/postgres-js'
 import { migrate as applyMigrations } from 'drizzle-orm/postgres-js/migrator'
 import postgres from 'postgres'
 import { AT_ONCE, survivingLostConnections } from './lost-connections.ts'
+import { withPlaces } from './places.ts'
 import * as schema from './schema/index.ts'
 import { openSession, type Session } from './session.ts'
 import type { Sql, SqlTx } from './sql.ts'
+import { type Pulse, silenceOf, watched } from './watched-socket.ts'
 
 export type { Sql, SqlTx } from './sql.ts'
 
@@ -39,10 +41,12 @@ export interface DatabaseOptions {
   application: string
   /** Session settings such as lock_timeout, in milliseconds. */
   settings?: Record<string, string | number>
+  /** Shared by pools to one database: those with long statements end them early where none of the others hears anything. */
+  pulse?: Pulse
 }
 
 const migrationsFolder = join(import.meta.dirname, 'migrations')
-/** Longer than any statement may take: a database that says nothing for this long is asked on another connection. */
+/** Longer than any transaction may take. */
 const TURN_MS = 120_000
 /** Two replicas starting at once migrate one after the other. */
 const MIGRATION_LOCK = 7_340_921_001
@@ -59,8 +63,19 @@ export function openDatabase(url: string, options: DatabaseOptions): Database {
     backoff: (tries: number) => Math.min(1, 0.05 * 2 ** tries),
     connection: { application_name: options.application, ...options.settings, ...AT_ONCE },
   }
-  const typed = survivingLostConnections(postgres(url, { ...common, max: options.connections }))
-  const sql = survivingLostConnections(postgres(url, { ...common, max: options.rawConnections }))
+  const pool = (max: number) =>
+    withPlaces(
+      survivingLostConnections(
+        postgres(url, {
+          ...common,
+          ...watched({ silenceMs: silenceOf(options.settings), pulse: options.pulse }),
+          max,
+        }),
+      ),
+      max,
+    )
+  const typed = pool(options.connections)
+  const sql = pool(options.rawConnections)
   const sessions: Session[] = []
   return {
     db: drizzle(typed, { schema }),

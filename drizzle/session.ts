@@ -3,6 +3,7 @@
 import postgres, { type PendingQuery, type Row } from 'postgres'
 import { AT_ONCE } from './lost-connections.ts'
 import type { Sql, SqlTx } from './sql.ts'
+import { silenceOf, watched } from './watched-socket.ts'
 
 /**
  * Of connections whose transactions begin as `read write`: what stands alone there writes nothing. The client sends a
@@ -66,7 +67,7 @@ export interface SessionOptions {
   application: string
   /** Session settings such as lock_timeout, in milliseconds. */
   settings?: Record<string, string | number>
-  /** Without an answer for this long the network swallows what is sent: another connection may fare better. */
+  /** A turn that takes this long is given up with its connection, whatever it waits for. */
   turnMs: number
   /** A connection has ended that had been opened or tried. */
   onLost?(): void
@@ -90,6 +91,9 @@ export function openSession(
   { application, settings, turnMs, onLost = () => {} }: SessionOptions,
 ): Session {
   let isClosing = false
+  /** When a database was last found that says nothing: who waited then is told so, and does not wait for the same again. */
+  let awayAt = Number.NEGATIVE_INFINITY
+  const answering = new WeakSet<Connection>()
   const current = { transactions: open(NOTHING_ALONE), apart: open({}) }
   let turns: Promise<unknown> = Promise.resolve()
 
@@ -102,6 +106,7 @@ export function openSession(
         max_lifetime: null,
         onnotice: () => {},
         connect_timeout: 10,
+        ...watched({ silenceMs: silenceOf(settings), onSilent: () => answering.delete(opened) }),
         connection: { application_name: application, ...settings, ...more, ...AT_ONCE },
         onclose: () => lose(opened),
       }),
@@ -116,6 +121,7 @@ export function openSession(
   function lose(ended: Connection) {
     if (ended.isClosed) return
     ended.isClosed = true
+    if (!answering.has(ended)) awayAt = performance.now()
     void ended.sql.end({ timeout: 0 }).catch(() => {})
     ended.onClosed()
     if (isClosing) return
@@ -126,9 +132,10 @@ export function openSession(
 
   /** What waits for the connection waits here, never in the client, which would reconnect for it. */
   function inTurn<T>(on: keyof typeof current, work: (connection: Connection) => Promise<T>): Promise<T> {
+    const since = performance.now()
     const turn = turns.then(async () => {
       const connection = current[on]
-      if (connection.isClosed) throw new ConnectionEnded()
+      if (connection.isClosed || since < awayAt) throw new ConnectionEnded()
       const timer = setTimeout(() => lose(connection), turnMs)
       const closed = Promise.withResolvers<never>()
       connection.onClosed = () => closed.reject(new ConnectionEnded())
@@ -141,6 +148,7 @@ export function openSession(
       } finally {
         clearTimeout(timer)
         connection.onClosed = () => {}
+        if (!connection.isClosed) answering.add(connection)
       }
     })
     turns = turn.catch(() => {})

@@ -345,7 +345,7 @@ export function startDispatcher({
  */
 export const DISPATCHER_SESSION = {
   lock_timeout: 10_000,
-  statement_timeout: 30_000,
+  statement_timeout: 15_000,
   idle_in_transaction_session_timeout: 10_000,
   enable_seqscan: 'off',
   enable_hashjoin: 'off',

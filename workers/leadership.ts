@@ -6,6 +6,7 @@ import type { Log } from '../app/log.ts'
 import type { Fenced } from '../drizzle/client.ts'
 import { AT_ONCE } from '../drizzle/lost-connections.ts'
 import { type Connection, NOTHING_ALONE, perform } from '../drizzle/session.ts'
+import { silenceOf, watched } from '../drizzle/watched-socket.ts'
 import { startLoop } from './loop.ts'
 
 export interface Leadership {
@@ -166,6 +167,7 @@ export function startLeadership({
         max_lifetime: null,
         onnotice: () => {},
         connect_timeout: 10,
+        ...watched({ silenceMs: silenceOf({ statement_timeout: limits.leaderStatementMs }) }),
         connection: {
           application_name: applicationName(role, holder),
           lock_timeout: limits.leaderLockMs,

@@ -2,7 +2,8 @@
 // tables, files or secrets.
 import { NotFoundError, ParseError, ValidationError } from 'elysia'
 import { isOfConnection } from '../../drizzle/errors.ts'
-import { AppError, invalid, notFound, TYPE_OF, unavailable } from './errors.ts'
+import { limits } from '../limits.ts'
+import { AppError, invalid, notFound, TYPE_OF } from './errors.ts'
 import { refusalOf } from './validation.ts'
 
 /** The envelope of the specification, with the error's own headers. */
@@ -45,15 +46,20 @@ const UNSTORABLE = new Set([
 ])
 
 function fromDependency(error: unknown): AppError | null {
-  if (isOfConnection(error)) return unavailable('a dependency of the service', error)
+  if (isOfConnection(error)) return away(error)
   for (let cause = error; isError(cause); cause = cause.cause) {
     const code = 'code' in cause ? String(cause.code) : ''
-    if (UNAVAILABLE.has(code) || code.startsWith('08'))
-      return unavailable('a dependency of the service', error)
+    if (UNAVAILABLE.has(code) || code.startsWith('08')) return away(error)
     if (UNSTORABLE.has(code))
       return new AppError(400, 'INVALID_ARGUMENT', 'a value is out of range', { cause: error })
   }
   return null
 }
+
+const away = (cause: unknown) =>
+  new AppError(503, 'UNAVAILABLE', 'a dependency of the service is not available', {
+    cause,
+    headers: { 'retry-after': String(limits.retryAfterSeconds) },
+  })
 
 const isError = (value: unknown): value is Error => value instanceof Error

@@ -30,6 +30,8 @@ import { makeUpload, type UploadDeps, zonePrefix } from './upload.ts'
 
 export interface LandingZoneDeps extends UploadDeps {
   db: Db
+  /** Where zones are removed, which may take long. */
+  removals?: Db
   /** 400 naming `namespace` when it does not exist. */
   requireNamespace(name: string): Promise<void>
 }
@@ -37,7 +39,7 @@ export interface LandingZoneDeps extends UploadDeps {
 export type LandingZoneService = ReturnType<typeof makeLandingZoneService>
 
 export function makeLandingZoneService(deps: LandingZoneDeps) {
-  const { db, objects, newId, requireNamespace } = deps
+  const { db, removals = db, objects, newId, requireNamespace } = deps
 
   async function existing(ref: ZoneRef) {
     const zone = await zoneOf(db, ref)
@@ -106,7 +108,7 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
     async remove(ref: ZoneRef) {
       const zone = await existing(ref)
       await objects.removeAll(zonePrefix(zone))
-      await db.transaction(async (tx) => {
+      await removals.transaction(async (tx) => {
         if (!(await lockZone(tx, zone.id, 'update'))) throw noZone(ref)
         await objects.removeAll(zonePrefix(zone))
         await deleteGrantsOf(tx, { type: 'landing_zone', id: zone.id })

@@ -1,5 +1,6 @@
 import { Value } from '@sinclair/typebox/value'
 import type { Transactions } from '../../drizzle/session.ts'
+import type { Sql } from '../../drizzle/sql.ts'
 import { clientTrace } from '../../proto/trace.ts'
 import { EVERYTHING } from '../access/ports.ts'
 import { AppError, alreadyEnded, invalid, notFound } from '../http/errors.ts'
@@ -18,6 +19,8 @@ import { activeRunsOf, countActiveRuns, findRun, insertRun, tailOf } from './que
 import { type CreateRun, type RunAccepted, type RunQuery, RunQueryNames } from './schema.ts'
 
 export interface RunDeps extends OnceDeps {
+  /** Where lists are made, which may take long. */
+  lists?: Sql
   /** Where requests without a key are stored; the pool, if nothing else is given. */
   requests?: Transactions
   notices: Notices
@@ -25,7 +28,15 @@ export interface RunDeps extends OnceDeps {
 
 export type RunService = ReturnType<typeof makeRunService>
 
-export function makeRunService({ sql, requests = sql, newId, notices, runnable, nudge }: RunDeps) {
+export function makeRunService({
+  sql,
+  lists = sql,
+  requests = sql,
+  newId,
+  notices,
+  runnable,
+  nudge,
+}: RunDeps) {
   const requestOnce = makeRequestOnce({ sql, newId, runnable, nudge })
   const intake = makeIntake(requests, () => nudge('runRequested'))
 
@@ -111,7 +122,7 @@ export function makeRunService({ sql, requests = sql, newId, notices, runnable, 
       to: instant('to', query.to),
       seen: visible.pipelines,
     }
-    return { ...(await listRuns(sql, filter, sortOf(query, RUN_SORT_KEYS, 'created_at'), page)), page }
+    return { ...(await listRuns(lists, filter, sortOf(query, RUN_SORT_KEYS, 'created_at'), page)), page }
   }
 
   async function logs(id: string) {

@@ -31,8 +31,8 @@ export interface Tree {
 }
 
 /** Starts `npm start` on a free port with an empty data directory and waits until it is ready. */
-export async function startTree(): Promise<Tree> {
-  const { url, dataDir, log, stop } = await startOwnService()
+export async function startTree(env: Record<string, string> = {}): Promise<Tree> {
+  const { url, dataDir, log, stop } = await startOwnService(env)
   const registry = async (): Promise<{ database_url: string; processes: ProcessRecord[] }> =>
     JSON.parse(await readFile(join(dataDir, 'run', 'processes.json'), 'utf8'))
 

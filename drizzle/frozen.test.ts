@@ -1,0 +1,238 @@
+// A database that takes connections and statements and says nothing: frozen, or behind a network that swallows.
+import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import net from 'node:net'
+import { sql as statement } from 'drizzle-orm'
+import { type TestDatabase, testDatabase } from '../.setup/database.ts'
+import { type Database, openDatabase } from './client.ts'
+import { makeAnswers } from './watched-socket.ts'
+
+setDefaultTimeout(60_000)
+
+const CONNECTIONS = 2
+
+let database: TestDatabase
+let opened: Database
+let proxy: net.Server
+let address: URL
+/** While it is true nothing goes through, in either direction, and nobody is told. */
+let isFrozen = false
+const streams = new Set<net.Socket>()
+
+beforeAll(async () => {
+  database = await testDatabase()
+  const { hostname, port } = new URL(database.url)
+  proxy = net.createServer((client) => {
+    const server = net.connect(Number(port), hostname)
+    client.pipe(server)
+    server.pipe(client)
+    for (const socket of [client, server]) {
+      streams.add(socket)
+      if (isFrozen) socket.pause()
+      socket.on('error', () => {})
+      socket.on('close', () => {
+        streams.delete(socket)
+        client.destroy()
+        server.destroy()
+      })
+    }
+  })
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
+  const bound = proxy.address()
+  address = new URL(database.url)
+  address.port = String(typeof bound === 'object' ? bound?.port : 0)
+})
+afterEach(async () => {
+  thaw()
+  await opened.close()
+})
+afterAll(async () => {
+  proxy.close()
+  await database.drop()
+})
+
+const open = () => {
+  opened = openDatabase(address.href, {
+    connections: CONNECTIONS,
+    rawConnections: CONNECTIONS,
+    application: 'test',
+    settings: { statement_timeout: 2_000 },
+  })
+}
+/** Pools that share a pulse: one whose statements are short, and one that waits for its own longer than a test lasts. */
+const openBeside = () => {
+  const pulse = { heardAt: 0, silenceMs: 4_000 }
+  const common = { connections: CONNECTIONS, rawConnections: CONNECTIONS, application: 'test', pulse }
+  opened = openDatabase(address.href, { ...common, settings: { statement_timeout: 2_000 } })
+  return openDatabase(address.href, { ...common, settings: { statement_timeout: 600_000 } })
+}
+const freeze = () => {
+  isFrozen = true
+  for (const socket of streams) socket.pause()
+}
+const thaw = () => {
+  isFrozen = false
+  for (const socket of streams) socket.resume()
+}
+const works = async () => {
+  expect(await opened.sql`select 1 as one`).toMatchObject([{ one: 1 }])
+  expect(await opened.sql.begin((tx) => tx`select 2 as two`)).toMatchObject([{ two: 2 }])
+  expect(await opened.db.transaction((tx) => tx.execute(statement`select 3 as three`))).toMatchObject([
+    { three: 3 },
+  ])
+}
+const codeOf = (asked: Promise<unknown>) =>
+  asked.then(
+    () => 'answered',
+    (error) => error.cause?.code ?? error.code,
+  )
+
+test('a database that freezes ends what is asked, what is within a transaction, and what waits, which it never has', async () => {
+  open()
+  await opened.sql`create table heard (n int)`
+  await works()
+  const session = opened.session('does')
+  const inSession = () => session.transaction((tx) => tx`select 1 as one`)
+  await inSession()
+  const begun = Promise.withResolvers<void>()
+  const frozen = Promise.withResolvers<void>()
+  const within = opened.sql.begin(async (tx) => {
+    await tx`select 1`
+    begun.resolve()
+    await frozen.promise
+    await tx`select 2`
+  })
+  await begun.promise
+  freeze()
+  frozen.resolve()
+  const many = Array.from({ length: 4 * CONNECTIONS }, (_, n) => n)
+  const asked = [
+    within,
+    ...many.map((n) => opened.sql`insert into heard values (${n})`),
+    ...many.map((n) => opened.sql.begin((tx) => tx`insert into heard values (${n})`)),
+    ...many.map(() => opened.db.execute(statement`select 7`)),
+    opened.db.transaction((tx) => tx.execute(statement`select 8`)),
+    ...many.map(inSession),
+  ]
+  for (const code of await Promise.all(asked.map(codeOf))) expect(code).toMatch(/^CONNECT/)
+  thaw()
+  await works()
+  expect(await inSession()).toMatchObject([{ one: 1 }])
+  // What was sent may have arrived, as with any connection that is lost.
+  const [heard] = await opened.sql`select count(*)::int as n from heard`
+  expect(heard?.n).toBeLessThanOrEqual(CONNECTIONS)
+})
+
+test('a long statement goes on while another connection hears something, and ends with a database that says nothing', async () => {
+  const patient = openBeside()
+  const until = performance.now() + 7_000
+  const long = codeOf(patient.sql`select pg_sleep(8)`)
+  while (performance.now() < until) await opened.sql`select pg_sleep(0.2)`
+  expect(await long).toBe('answered')
+  const ended = codeOf(patient.sql`select pg_sleep(600)`)
+  await patient.db.execute(statement`select 1`)
+  freeze()
+  expect(await ended).toMatch(/^CONNECT/)
+  thaw()
+  await patient.close()
+})
+
+test('one connection that is swallowed ends nothing but what it was asked', async () => {
+  open()
+  await opened.sql`select 1`
+  const [swallowed] = [...streams]
+  swallowed?.pause()
+  const lost = codeOf(opened.sql`select 1`)
+  // All the other connections have more to do than they can at once.
+  const others = await Promise.all(Array.from({ length: 20 }, () => codeOf(opened.sql`select 2`)))
+  expect(new Set(others)).toEqual(new Set(['answered']))
+  expect(await lost).toBe('CONNECTION_SILENT')
+  await works()
+})
+
+test('a statement that the server gives up itself costs no connection', async () => {
+  open()
+  const pid = () => opened.db.execute<{ pid: number }>(statement`select pg_backend_pid() as pid`)
+  const [before] = await pid()
+  expect(await codeOf(opened.db.execute(statement`select pg_sleep(20)`))).toBe('57014')
+  expect((await pid())[0]).toEqual(before)
+})
+
+test('many more statements and transactions than connections are all answered', async () => {
+  open()
+  const answers = await Promise.all(
+    Array.from({ length: 200 }, (_, n) =>
+      n % 2 === 0
+        ? opened.sql<{ n: number }[]>`select ${n}::int as n`
+        : opened.sql.begin((tx) => tx<{ n: number }[]>`select ${n}::int as n`),
+    ),
+  )
+  expect(answers.map(([row]) => row?.n)).toEqual(Array.from({ length: 200 }, (_, n) => n))
+})
+
+describe('the answers that are owed', () => {
+  const message = (kind: string, body = '') => {
+    const bytes = Buffer.alloc(5 + body.length)
+    bytes.write(kind)
+    bytes.writeUInt32BE(4 + body.length, 1)
+    bytes.write(body, 5)
+    return bytes
+  }
+  const messages = (kinds: string) => Buffer.concat([...kinds].map((kind) => message(kind, 'body')))
+  const begun = () => {
+    const answers = makeAnswers()
+    answers.asked(Buffer.from('how a connection begins has no kind'))
+    expect(answers.areOwed()).toBe(true)
+    answers.heard(messages('RSSKZ'))
+    expect(answers.areOwed()).toBe(false)
+    return answers
+  }
+
+  test('a question is answered by its end, in however small pieces', () => {
+    const answers = begun()
+    answers.asked(messages('PBDES'))
+    for (const byte of messages('12TDDDC')) answers.heard(Buffer.of(byte))
+    expect(answers.areOwed()).toBe(true)
+    for (const byte of messages('Z')) answers.heard(Buffer.of(byte))
+    expect(answers.areOwed()).toBe(false)
+  })
+
+  test('two questions have two answers', () => {
+    const answers = begun()
+    answers.asked(messages('Q'))
+    answers.asked(messages('PDBES'))
+    answers.heard(messages('TDCZ1t'))
+    expect(answers.areOwed()).toBe(true)
+    answers.heard(messages('T2DCZ'))
+    expect(answers.areOwed()).toBe(false)
+  })
+
+  test('a question whose parameters are asked for first has an answer for each half', () => {
+    const answers = begun()
+    answers.asked(messages('PDH'))
+    expect(answers.areOwed()).toBe(true)
+    answers.heard(messages('1tT'))
+    expect(answers.areOwed()).toBe(false)
+    answers.asked(messages('BES'))
+    answers.heard(messages('2DCZ'))
+    expect(answers.areOwed()).toBe(false)
+  })
+
+  test('a question that fails at its first half is over with what ends the failure', () => {
+    const answers = begun()
+    answers.asked(messages('PDH'))
+    answers.heard(messages('E'))
+    expect(answers.areOwed()).toBe(true)
+    answers.asked(messages('S'))
+    answers.heard(messages('Z'))
+    expect(answers.areOwed()).toBe(false)
+  })
+
+  test('news that nobody has asked for are no answer', () => {
+    const answers = begun()
+    answers.heard(messages('AN'))
+    expect(answers.areOwed()).toBe(false)
+    answers.asked(messages('Q'))
+    answers.heard(messages('AN'))
+    expect(answers.areOwed()).toBe(true)
+  })
+})
