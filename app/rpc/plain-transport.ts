@@ -48,7 +48,7 @@ export function plainTransport(baseUrl: string, interceptors: Interceptor[]): Tr
           [headerProtocolVersion]: protocolVersion,
         }),
         contextValues: contextValues ?? createContextValues(),
-        signal: signal ?? NEVER,
+        signal: signal ?? new AbortController().signal,
         message: create(method.input, input),
       }
       try {
@@ -59,8 +59,6 @@ export function plainTransport(baseUrl: string, interceptors: Interceptor[]): Tr
     },
   }
 }
-
-const NEVER = new AbortController().signal
 
 type Serializers = ReturnType<typeof createClientMethodSerializers>
 const known = new WeakMap<DescMethodUnary, Serializers>()
