@@ -15,7 +15,7 @@ export interface SteadyLoad {
 }
 
 const STRETCH_MS = 500
-const RESAMPLINGS = 1_000
+const RESAMPLINGS = 400
 
 /** So many requests of each kind a second. */
 export function startSteadyLoad(url: string, kinds: Record<string, Send>, perSecond: number): SteadyLoad {

@@ -15,8 +15,9 @@ interface Range {
 }
 
 const NO_ID = '00000000-0000-0000-0000-000000000000'
-/** Runs that are found at a time, before the oldest of them go first. */
-const GATHERED_RUNS = 10_000
+/** Pipelines whose ranges are asked for at a time, and runs that are found at a time: longer statements are felt by others. */
+const RANGES_ASKED = 25
+const GATHERED_RUNS = 4_000
 /** Rows a run is taken to have until a batch has shown better, and how full a batch is planned to be. */
 const ROWS_PER_RUN = 20
 const FILLED = 0.9
@@ -26,12 +27,28 @@ const LATE_LINES_MS = 3_600_000
 export async function pruneRuns(reaping: Reaping): Promise<void> {
   let after = NO_ID
   for (;;) {
-    const { ranges, last, pipelines } = await prunableRanges(reaping, after)
+    const { ranges, last } = await pageOfRanges(reaping, after)
     await pruneRanges(reaping, ranges)
-    if (pipelines < PAGE || last === null) return
+    if (last === null) return
     after = last
     reaping.checkRunning()
   }
+}
+
+/** The ranges of a page of pipelines. `last` is null when no pipeline comes after them. */
+async function pageOfRanges(reaping: Reaping, after: string) {
+  const ranges: Range[] = []
+  let last = after
+  for (let asked = 0; asked < PAGE; asked += RANGES_ASKED) {
+    reaping.checkRunning()
+    const since = performance.now()
+    const some = await prunableRanges(reaping, last)
+    await breathe(reaping.pause, since)
+    ranges.push(...some.ranges)
+    if (some.pipelines < RANGES_ASKED || some.last === null) return { ranges, last: null }
+    last = some.last
+  }
+  return { ranges, last }
 }
 
 /** Removes runs with all their rows, whatever their age: of pipelines that are purged. All of them must have ended. */
@@ -47,11 +64,11 @@ export const pruneAllRunsOf = (reaping: Reaping, pipelineId: string, until: Date
     },
   ])
 
-/** For a page of pipelines the newest run that may go, by count and by age. Reads along the index, a pipeline at a time. */
+/** For some pipelines the newest run that may go, by count and by age. Reads along the index, a pipeline at a time. */
 async function prunableRanges({ sql, config, now }: Reaping, after: string) {
   const rows = await sql<{ pipelineId: string; untilAt: Date | null; untilId: string }[]>`
     select p.id as "pipelineId", bound.created_at as "untilAt", bound.id as "untilId"
-    from (select id from pipeline where id > ${after} order by id limit ${PAGE}) p
+    from (select id from pipeline where id > ${after} order by id limit ${RANGES_ASKED}) p
     left join retention_override o on o.pipeline_id = p.id
     left join lateral (
       select either.created_at, either.id from (
