@@ -430,6 +430,9 @@ test.describe('versions', () => {
     expect(second.published_versions).not.toEqual(first.published_versions)
     const { content } = await (await request.get(`/api/v1/files/${prefix}pipeline.sql`)).json()
     expect(content).toBe('select 2 as two')
+    // Nothing was written since the last publish, though runs execute another version now.
+    const flag = async () => (await (await request.get(url)).json()).draft_dirty
+    expect(await flag()).toBe(false)
     const named = await request.post(`${url}/rollback`, { data: { version: 2, message: 'Forward' } })
     expect(await named.json()).toEqual({
       status: 'rolled_back',
@@ -437,6 +440,9 @@ test.describe('versions', () => {
       new_version: 4,
       message: 'Forward',
     })
+    await writeFile(request, `${prefix}pipeline.sql`, 'select 3 as three')
+    await request.post(`${url}/rollback`, { data: { version: 1 } })
+    expect(await flag()).toBe(true)
   })
 
   test('a rollback to no version is 404, to what is no version 400', async ({ request }) => {

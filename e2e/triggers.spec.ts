@@ -98,6 +98,7 @@ test('what is wrong is refused, naming the field, on creating and on updating', 
       [
         [{ ...zoneConfig, pattern: '[z-a]' }, 400, /^config\.pattern: .*backwards/],
         [{ ...zoneConfig, pattern: 'a[' }, 400, /^config\.pattern: .*never closed/],
+        [{ ...zoneConfig, pattern: '[[:alpha:]]*' }, 400, /^config\.pattern: .*class of characters/],
         [zoneConfig, 400, /^config\.pattern: is required/],
       ],
     ],

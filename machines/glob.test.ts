@@ -91,6 +91,27 @@ describe('a malformed glob is refused, and why', () => {
   })
 })
 
+describe('a class of characters, which shells know and we do not,', () => {
+  test.each([
+    '[[:alpha:]]',
+    '*[![:digit:]].csv',
+    '[a[:space:]b]',
+    '[[=a=]]',
+    '[[.hyphen.]]',
+    'x[[:upper:][:digit:]]',
+  ])('%p is refused', (pattern) => {
+    expect(() => checkGlob(pattern)).toThrow('has a class of characters')
+  })
+
+  test.each(['[[:]', '[:alpha:]', '[\\[:alpha:]', '[[]', '[[:alpha]', '\\[[:a]'])('%p is none', (pattern) => {
+    expect(() => checkGlob(pattern)).not.toThrow()
+  })
+
+  test('and matches what it always has in a trigger that had it before', () => {
+    expect(matchesGlob('[[:alpha:]]', 'p]')).toBe(true)
+  })
+})
+
 describe('for any pattern and name', () => {
   /** The obvious definition, exponential in the worst case. */
   const fitsPlainly = (pattern: string[], name: string[]): boolean => {

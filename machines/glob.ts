@@ -11,6 +11,8 @@ export const GLOB_LENGTH_MAX = 512
 type One = { kind: 'any' } | { kind: 'is'; character: string } | { kind: 'in'; set: CharacterSet }
 interface CharacterSet {
   isNegated: boolean
+  /** As `[[:alpha:]`, `[[=a=]` and `[[.a.]`: a class, to a shell; here these are single characters. */
+  looksLikeClass: boolean
   ranges: { from: number; to: number }[]
 }
 type Part = One | { kind: 'many' }
@@ -21,7 +23,10 @@ const kept = new Map<string, readonly Part[]>()
 
 /** Throws BadGlob naming the reason. */
 export function checkGlob(pattern: string): void {
-  parse(pattern)
+  if (parse(pattern).some((part) => part.kind === 'in' && part.set.looksLikeClass))
+    throw new BadGlob(
+      'has a class of characters such as [:alpha:], which is not known here: use a range, as in [a-zA-Z]',
+    )
 }
 
 /** Whether the whole name fits the pattern. Upper and lower case differ. Throws BadGlob. */
@@ -94,7 +99,9 @@ function setAt(characters: readonly string[], open: number): { set: CharacterSet
   const isNegated = characters[open + 1] === '!' || characters[open + 1] === '^'
   const ranges: CharacterSet['ranges'] = []
   let at = open + (isNegated ? 2 : 1)
+  let classAt: number | null = null
   while (characters[at] !== ']') {
+    if (characters[at] === '[' && ':=.'.includes(characters[at + 1] ?? ' ')) classAt ??= at + 1
     if (at >= characters.length) throw new BadGlob(`'[' at character ${open + 1} is never closed`)
     const from = memberAt(characters, at)
     at = from.end + 1
@@ -109,7 +116,8 @@ function setAt(characters: readonly string[], open: number): { set: CharacterSet
     ranges.push({ from: codeOf(from.character), to: codeOf(to.character) })
   }
   if (ranges.length === 0) throw new BadGlob(`the set at character ${open + 1} is empty`)
-  return { set: { isNegated, ranges }, end: at }
+  const looksLikeClass = classAt !== null && classAt < at - 1 && characters[classAt] === characters[at - 1]
+  return { set: { isNegated, looksLikeClass, ranges }, end: at }
 }
 
 function memberAt(characters: readonly string[], at: number): { character: string; end: number } {

@@ -26,7 +26,7 @@ const listed = {
   type: PipelineType,
   owner: nullable(t.String()),
   description: t.String(),
-  draft_dirty: t.Boolean({ description: 'Whether the files differ from what runs execute' }),
+  draft_dirty: t.Boolean({ description: 'Whether files were written since the last publish' }),
   published_version: nullable(VersionNumber),
   published_at: nullable(Instant),
   max_versions: t.Integer(),
