@@ -9,7 +9,7 @@ import { addTrigger, newZone, publishedPipeline, runsOf } from '../triggers.ts'
 import { ended, expectHealthy, newPreview, started } from './attempts.ts'
 
 /** Nobody waits longer for an answer that costs little. */
-const PATIENCE_MS = 10_000
+const PATIENCE_MS = 30_000
 const KEY = `X-Api-Key: ${process.env.SLUICE_KEY}`
 
 /** Others are answered, while something is going on. */

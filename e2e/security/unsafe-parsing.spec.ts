@@ -13,7 +13,7 @@ import { newZone } from '../triggers.ts'
 import { ended, expectHealthy, expectNothingTold, newPreview, started } from './attempts.ts'
 
 /** Nobody waits longer than this for an answer to a text that is bounded. */
-const PATIENCE_MS = 15_000
+const PATIENCE_MS = 45_000
 const YAML_BYTES = 65_536
 const filled = (part: (index: number) => string) => {
   let text = ''
