@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
 import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
-import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { until } from '../../.setup/until.ts'
+import { type Database, openDatabase, type SqlTx } from '../../drizzle/client.ts'
 import { RUN_MACHINE_VERSION } from '../../machines/run.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { newId, type RunId } from '../ids.ts'
@@ -163,6 +164,55 @@ test('a run whose upload is still there is started with it; one with nothing lef
   expect(await opened.sql`select run_id, landing_file_id from run_file`).toEqual([
     { run_id: reads, landing_file_id: there },
   ] as never)
+})
+
+/** Starts while somebody has the file, and lets go of it after `meanwhile`. */
+async function startBehind(
+  file: string,
+  whoHasIt: (tx: SqlTx) => Promise<unknown>,
+  meanwhile: () => Promise<unknown>,
+) {
+  const isHeld = Promise.withResolvers<void>()
+  const letGo = Promise.withResolvers<void>()
+  const holder = opened.sql.begin(async (tx) => {
+    await tx`select 1 from landing_file where id = ${file} for update`
+    await whoHasIt(tx)
+    isHeld.resolve()
+    await letGo.promise
+  })
+  holder.catch(isHeld.reject)
+  await isHeld.promise
+  const started = start()
+  try {
+    await until(
+      () => opened.sql`
+        select 1 from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock' and query like '%with recursive heads%'`,
+      (waiting) => waiting.length === 1,
+    )
+    await meanwhile()
+  } finally {
+    letGo.resolve()
+  }
+  await holder
+  return started
+}
+
+test('a run whose upload is being archived while it is started ends in success', async () => {
+  const file = await zoneWithFile('archiving')
+  const id = await requestedBy(file, await pipelineNamed('archiving', ['default.archiving']))
+  const archive = (tx: SqlTx) => tx`update landing_file set archived_by_run = ${newId()} where id = ${file}`
+  const { attempts, completed } = await startBehind(file, archive, async () => {})
+  expect(attempts).toHaveLength(0)
+  expect(completed.map((run) => run.run_id)).toEqual([id])
+})
+
+test('a run that is over before its file can be read is not started', async () => {
+  const file = await zoneWithFile('late')
+  const id = await requestedBy(file, await pipelineNamed('late', ['default.late']))
+  const cancel = () => opened.sql`update run set status = 'cancelled', waiting = false where id = ${id}`
+  expect((await startBehind(file, async () => {}, cancel)).attempts).toHaveLength(0)
+  expect(await opened.sql`select 1 from run_attempt`).toHaveLength(0)
 })
 
 test('a run that waits for its next attempt ends, too, when its upload is taken meanwhile', async () => {
