@@ -1,10 +1,12 @@
 import { type FileHandle, mkdir, open, readdir, rename } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { dirname, join, normalize } from 'node:path'
 
 /** Bytes read from a file at a time. */
 export const PIECE_BYTES = 262_144
 /** A purge may remove a new file's directory between our making and using it, but hardly this often in a row. */
 const RENAME_ATTEMPTS = 10
+/** Those of a forgotten one are synced once more. */
+const DIRECTORIES_KNOWN = 10_000
 
 export const errorCode = (error: unknown) =>
   error instanceof Error && 'code' in error ? error.code : undefined
@@ -56,15 +58,50 @@ export async function writeNew(
   return { size, synced }
 }
 
-/** Moves a written file to its place, which is durable with its directory. */
-export async function moveInto(directory: string, name: string, from: string): Promise<void> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await rename(from, join(directory, name))
-    } catch (error) {
-      if (errorCode(error) !== 'ENOENT' || attempt === RENAME_ATTEMPTS) throw error
-      await makeDirectory(directory)
-    }
+/** Directories below a root, and what it takes for them to be there after a power cut. */
+export function makeWays(root: string, sync: (directory: string) => Promise<void> = syncDirectory) {
+  const top = normalize(root)
+  /** What is durable in its parent, for all we know. */
+  const known = new Set<string>()
+  let forgotten = 0
+
+  const wayTo = (directory: string): string[] => {
+    const way: string[] = []
+    for (let at = directory; at !== top && at !== dirname(at); at = dirname(at)) way.push(at)
+    return way
+  }
+
+  async function make(directory: string): Promise<void> {
+    // Before anything is made: whoever finds it must not take it for what was there.
+    const before = wayTo(directory).filter((at) => known.delete(at))
+    const turn = ++forgotten
+    const first = await mkdir(directory, { recursive: true })
+    if (first === undefined || turn !== forgotten) return
+    for (const at of before) if (at.length < first.length) known.add(at)
+  }
+
+  return {
+    /** Moves a written file to its place: `secure` makes that durable. */
+    async moveInto(directory: string, name: string, from: string): Promise<void> {
+      for (let attempt = 1; ; attempt++) {
+        try {
+          return await rename(from, join(directory, name))
+        } catch (error) {
+          if (errorCode(error) !== 'ENOENT' || attempt === RENAME_ATTEMPTS) throw error
+          await make(directory)
+        }
+      }
+    },
+    /** When this resolves, what was moved into a directory survives a power cut, and the way to it does. */
+    async secure(directory: string): Promise<void> {
+      const before = forgotten
+      // Somebody else may have made the way, and not come that far, or never will: we only know of our own.
+      const unsure = wayTo(directory).filter((at) => !known.has(at))
+      await Promise.all([directory, ...unsure.map(dirname)].map(sync))
+      if (before !== forgotten) return
+      if (known.size > DIRECTORIES_KNOWN) known.clear()
+      for (const at of unsure) known.add(at)
+    },
   }
 }
 

@@ -6,7 +6,7 @@ import { limits } from '../limits.ts'
 import { chunksOf, textOf } from './body.ts'
 import {
   makeDirectory,
-  moveInto,
+  makeWays,
   namesIn,
   orNull,
   PIECE_BYTES,
@@ -53,6 +53,7 @@ export async function openDiskStore(root: string, clock: Clock): Promise<ObjectS
   const scratch = join(root, '~tmp')
   const release = await prepare(root, scratch)
   const nextVersion = versionCounter(clock)
+  const ways = makeWays(root)
   let temporaries = 0
 
   async function stage(body: Body, { maxBytes }: StageOptions = {}): Promise<StagedObject> {
@@ -64,7 +65,7 @@ export async function openDiskStore(root: string, clock: Clock): Promise<ObjectS
       async function name(key: string) {
         const { versionId, directory } = await moved(key, temporary, size)
         isNamed = true
-        const durable = Promise.all([synced, syncDirectory(directory)]).then(() => {})
+        const durable = Promise.all([synced, ways.secure(directory)]).then(() => {})
         // Whoever waits for it hears of its failure.
         durable.catch(() => {})
         return { versionId, durable }
@@ -92,11 +93,11 @@ export async function openDiskStore(root: string, clock: Clock): Promise<ObjectS
     const place = placeOf(root, key)
     const { directory } = place
     if (isLakeKey(key)) {
-      await moveInto(directory, place.name, temporary)
+      await ways.moveInto(directory, place.name, temporary)
       return { versionId: '', directory }
     }
     const version = { number: await nextVersion(directory), size }
-    await moveInto(directory, versionName(place, version), temporary)
+    await ways.moveInto(directory, versionName(place, version), temporary)
     return { versionId: versionIdOf(version), directory }
   }
 
