@@ -29,8 +29,10 @@ const PLACES = [
   '../../../../../postgres/password',
   '../../../../../objects/_lake/**',
 ]
-/** Around it is what the run has itself: its zones, its result. */
-const OWN = ['../*', '../*/*', '../../*', '../../**']
+/** Around it are the zones of the run. */
+const OWN = ['../*', '../*/*']
+/** What is around these is for Python, whose input is there. */
+const BESIDE = ['../../*', '../../**']
 const LOCKED = /disabled by configuration|Permission Error|does not exist/
 
 let zone: Awaited<ReturnType<typeof newZone>>
@@ -43,9 +45,10 @@ test.beforeAll(async ({ request }) => {
   files = `{{ landing_zone("${zone.name}") }}`
 })
 
+const SQL_PLACES = [...PLACES, ...BESIDE]
 const READERS = ['read_text', 'read_blob', 'read_csv', 'glob']
 const attempts = () => [
-  ...PLACES.flatMap((place, index) => {
+  ...SQL_PLACES.flatMap((place, index) => {
     const reader = READERS[index % READERS.length]
     return [
       `select * from ${reader}(replace('${files}', '*', '${place}'))`,
@@ -72,7 +75,7 @@ test('the path leads to its files', async ({ request }) => {
   expect([run.status, run.error]).toEqual(['success', null])
 })
 
-test(`a run does not leave its landing zone: ${2 * PLACES.length + 4} attempts`, async ({ request }) => {
+test(`a run does not leave its landing zone: ${2 * SQL_PLACES.length + 4} attempts`, async ({ request }) => {
   const runs = []
   for (const sql of attempts())
     runs.push({ sql, id: await started(request, await pipelineOf(request, { 'pipeline.sql': sql })) })
@@ -80,7 +83,7 @@ test(`a run does not leave its landing zone: ${2 * PLACES.length + 4} attempts`,
   await expectHealthy(request)
 })
 
-test(`nor does a preview: ${2 * PLACES.length + 4} attempts`, async ({ request }) => {
+test(`nor does a preview: ${2 * SQL_PLACES.length + 4} attempts`, async ({ request }) => {
   const pipeline = await pipelineOf(request, { 'pipeline.sql': 'select 1 as a' })
   for (const code of attempts())
     await expectRefused(await request.post(`${pipeline.url}/preview`, { data: { code } }), code, LOCKED)

@@ -13,8 +13,11 @@ export const RESULT = 'sluice_result'
 export type EngineRequest =
   /** Makes a fresh instance ahead of its use. */
   | ({ kind: 'prepare'; number: number } & EngineSize)
-  /** Gives a prepared instance its input and locks it: from here on it reaches what is named here, nothing else. */
-  | ({ kind: 'open'; number: number; tables: readonly TableView[] } & EngineAccess)
+  /**
+   * Gives a prepared instance its input and locks it: from here on it reaches what is named here, nothing else. `directory`:
+   * where relative paths begin, for as long as it is open; those of others begin there, too.
+   */
+  | ({ kind: 'open'; number: number; tables: readonly TableView[]; directory?: string } & EngineAccess)
   /**
    * Shows tables in an open instance that serves one run after the other, if none of the texts can leave anything behind.
    * `names`: what they may name, also what is shown later.

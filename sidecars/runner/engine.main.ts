@@ -15,6 +15,9 @@ const MIB = 1_048_576
 
 const instances = new Map<number, EngineInstance>()
 const interrupts = new Map<number, () => void>()
+/** Where paths of open instances begin, the last one's at the end. */
+const directories = new Map<number, string>()
+const home = process.cwd()
 /** An instance does one thing at a time. */
 const working = new Map<number, Promise<void>>()
 
@@ -67,6 +70,8 @@ async function answerTo(request: EngineRequest): Promise<unknown> {
       instances.set(number, await EngineInstance.prepare(request))
       return null
     case 'open':
+      if (request.directory !== undefined) directories.set(number, request.directory)
+      enterDirectory()
       return instanceOf(number).open(request)
     case 'enter':
       return instanceOf(number).enter(request)
@@ -91,8 +96,15 @@ async function answerTo(request: EngineRequest): Promise<unknown> {
     case 'close':
       instanceOf(number).close()
       instances.delete(number)
+      directories.delete(number)
+      enterDirectory()
       return null
   }
+}
+
+/** Of the one run that is here, so that names of its files are the same in every run. */
+function enterDirectory(): void {
+  process.chdir([...directories.values()].at(-1) ?? home)
 }
 
 function instanceOf(number: number): EngineInstance {

@@ -15,7 +15,7 @@ import {
 } from '../../lake/pipeline/template.ts'
 import type { LandingFile } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { type LakeSession, type TableInput, tableExpression } from './lake-session.ts'
-import { bringLanding, type LandingOptions } from './landing.ts'
+import { bringLanding, type LandingOptions, type LandingPlace } from './landing.ts'
 import { limits } from './limits.ts'
 
 // What templates ask for, and what of it there is. How SQL will name a table or a zone is known before either is
@@ -34,7 +34,7 @@ export interface InputsOptions {
   namespace: string
   variables: TemplateVariables
   /** Landing zones become directories in it. Null: there are none to be read. */
-  landingDirectory: string | null
+  landing: LandingPlace | null
 }
 
 export class Inputs {
@@ -67,7 +67,7 @@ export class Inputs {
         const zone = parseZoneName(name)
         zones.add(zone)
         checkRoom()
-        return join(this.#directoryOf(zone), '*')
+        return this.#pathOf(zone)
       },
     })
     return { template, sql, tables: [...tables.values()], zones: [...zones] }
@@ -90,7 +90,7 @@ export class Inputs {
         const files = this.#landings.get(zone)
         if (!files) throw new Error(`landing zone ${zone} does not exist in ${this.#options.namespace}`)
         if (files.length === 0) throw new Error(`landing zone ${zone} has no files`)
-        return join(this.#directoryOf(zone), '*')
+        return this.#pathOf(zone)
       },
     })
   }
@@ -114,7 +114,7 @@ export class Inputs {
   async openLandings(zones: readonly string[], options: LandingOptions): Promise<void> {
     await Promise.all(
       [...new Set(zones)].map(async (zone) =>
-        this.#landings.set(zone, await bringLanding(zone, this.#directoryOf(zone), options)),
+        this.#landings.set(zone, await bringLanding(zone, join(this.#landing.directory, zone), options)),
       ),
     )
   }
@@ -141,17 +141,22 @@ export class Inputs {
 
   /** What `landing_zone()` gives; null: there is no such zone. */
   landingPath(zone: string): string | null {
-    return this.#landings.get(zone) ? join(this.#directoryOf(zone), '*') : null
+    return this.#landings.get(zone) ? this.#pathOf(zone) : null
   }
 
   landing(zone: string): LandingFile[] {
     return this.#landings.get(zone) ?? []
   }
 
-  #directoryOf(zone: string): string {
-    if (this.#options.landingDirectory === null)
+  get #landing() {
+    const { landing } = this.#options
+    if (landing === null)
       throw new Error('landing zones can be read in runs only: their files are frozen when a run starts')
-    return join(this.#options.landingDirectory, zone)
+    return landing
+  }
+
+  #pathOf(zone: string): string {
+    return join(this.#landing.name, zone, '*')
   }
 
   #render(template: Template, resolver: TemplateResolver): string {

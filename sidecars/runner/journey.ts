@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { currentSchema, type TableMetadata } from '../../lake/iceberg/metadata.ts'
 import type { TableChange, WriteRules } from '../../lake/iceberg/strategy.ts'
@@ -105,7 +104,7 @@ class Journey {
     const inputs = new Inputs({
       namespace: request.namespace,
       variables,
-      landingDirectory: join(python?.rooms.inputs ?? this.#place.directory, 'landing'),
+      landing: this.#place.landing,
     })
     const template = { file: files.source.path, source: files.source.text }
     const draft = python ? pythonDraft(template, request.namespace) : inputs.draft(template)
@@ -222,15 +221,15 @@ class Journey {
     inputs: Inputs,
     texts: readonly string[] | null,
   ): Promise<OpenedInstance> {
-    const { engine, directory } = this.#place
+    const { engine, directory, landing } = this.#place
     const { signal } = this.#work
     const before = inputs.table(own)
     const found = inputs.found()
     const tables = [...new Set([...inputsOf(draft, inputs), ...(before ? [before] : [])])]
     if (texts !== null && draft.zones.length === 0)
-      return openForTexts(engine, { texts, tables, found, own }, directory, signal)
+      return openForTexts(engine, { texts, tables, found, own }, this.#place, signal)
     const paths = found.flatMap((table) => table.paths)
-    return { number: await openInstance(engine, tables, directory, signal, { paths }), viewOf }
+    return { number: await openInstance(engine, tables, directory, signal, { paths, landing }), viewOf }
   }
 
   /** Answers a SELECT of the pipeline's result. */

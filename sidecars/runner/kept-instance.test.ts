@@ -8,6 +8,7 @@ import { EngineFault } from './engine-messages.ts'
 import { type EngineLease, type EnginePool, makeEnginePool } from './engine-pool.ts'
 import { openForTexts } from './kept-instance.ts'
 import type { TableInput } from './lake-session.ts'
+import { landingIn } from './landing.ts'
 
 const MIB = 1_048_576
 const OWN = { namespace: 'default', layer: 'gold', name: 'own' } as const
@@ -51,6 +52,7 @@ interface Asked {
   found?: readonly TableInput[]
 }
 
+const placeOf = ({ directory }: EngineLease) => ({ directory, landing: landingIn(directory) })
 const nothing = { found: [], tables: [], own: OWN }
 
 /** What a run makes of the texts, in words; `isFresh`: in an instance that nobody had before. */
@@ -61,7 +63,7 @@ async function outcomeOf({ sql, judged = 'select 1', found = [] }: Asked, isFres
     const engine = isFresh ? { ...lease, kept: () => Promise.reject(new Error('there is none')) } : lease
     const { number, viewOf } = isFresh
       ? await openFresh(engine, known)
-      : await openForTexts(engine, known, lease.directory, signal)
+      : await openForTexts(engine, known, placeOf(lease), signal)
     const columns = await lease.call({ kind: 'define', number, sql })
     const rows = await lease.call({ kind: 'query', number, sql: 'from sluice_result' })
     await lease.call({ kind: 'show', number, tables: found.map(viewOf) })
@@ -77,7 +79,7 @@ async function outcomeOf({ sql, judged = 'select 1', found = [] }: Asked, isFres
 
 /** Too many characters for the one that is kept. */
 const openFresh = (lease: EngineLease, known: Parameters<typeof openForTexts>[1]) =>
-  openForTexts(lease, { ...known, texts: [' '.repeat(1_000_000)] }, lease.directory, signal)
+  openForTexts(lease, { ...known, texts: [' '.repeat(1_000_000)] }, placeOf(lease), signal)
 
 /** The instance that is kept by the process of the next lease: its number and what is in it. */
 async function keptState() {
@@ -209,7 +211,7 @@ test('a cancelled run takes its instance with it', async () => {
   const lease = await pool.take()
   const cancel = new AbortController()
   const sql = 'select sum(a.range * b.range) from range(1000000) a, range(1000000) b'
-  const { number } = await openForTexts(lease, { ...nothing, texts: [sql] }, lease.directory, signal)
+  const { number } = await openForTexts(lease, { ...nothing, texts: [sql] }, placeOf(lease), signal)
   expect(number).toBe(before.number)
   const running = lease.call({ kind: 'judge', number, sql, sampleRows: 0 }, cancel.signal)
   cancel.abort(new Error('cancelled'))

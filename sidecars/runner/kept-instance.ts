@@ -3,6 +3,7 @@ import type { TableView } from './engine-messages.ts'
 import type { EngineLease, KeptInstance } from './engine-pool.ts'
 import { openInstance, schemaOf, type TableInput, viewOf } from './lake-session.ts'
 import { limits } from './limits.ts'
+import type { Workplace } from './workplace.ts'
 
 // An instance for SQL whose texts are all known before: one that is kept from run to run, where they can leave nothing behind
 // in it, and a fresh one where that is not certain (docs/adr/0009-engine-processes.md).
@@ -28,14 +29,14 @@ export interface KnownTexts {
 export async function openForTexts(
   engine: EngineLease,
   known: KnownTexts,
-  directory: string,
+  { directory, landing }: Pick<Workplace, 'directory' | 'landing'>,
   signal: AbortSignal,
 ): Promise<OpenedInstance> {
   const kept = await enterKept(engine, known, signal)
   if (kept !== null) return kept
   const { tables, found } = known
   const paths = found.flatMap((table) => table.paths)
-  return { number: await openInstance(engine, tables, directory, signal, { paths }), viewOf }
+  return { number: await openInstance(engine, tables, directory, signal, { paths, landing }), viewOf }
 }
 
 /** Null: it is not for these texts, or not to be had with these files. */

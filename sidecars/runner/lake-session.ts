@@ -17,6 +17,7 @@ import type { ObjectCache } from '../object-cache.ts'
 import { type BranchCatalog, openBranchCatalog } from './branch-catalog.ts'
 import type { TableView } from './engine-messages.ts'
 import type { EngineLease } from './engine-pool.ts'
+import type { LandingPlace } from './landing.ts'
 
 // The lake as one piece of work sees it, through its token: tables of its branch, and their files on this machine.
 
@@ -100,6 +101,14 @@ export function makeLake({ lakeDir, cache }: LakeOptions) {
 export const tableExpression = (table: TableName): string =>
   `${quoteName(schemaOf(table))}.${quoteName(table.name)}`
 
+export interface InstanceOptions {
+  /** More files that it may read. */
+  paths?: readonly string[]
+  profilePath?: string
+  /** The zones that it may read. */
+  landing?: LandingPlace
+}
+
 /**
  * Opens an instance that sees these tables and files, and those in `directory`; it spills there too. Answers its number.
  * Throws EngineFault, EngineEnded.
@@ -109,7 +118,7 @@ export async function openInstance(
   tables: readonly TableInput[],
   directory: string,
   signal: AbortSignal,
-  { paths = [], profilePath }: { paths?: readonly string[]; profilePath?: string } = {},
+  { paths = [], profilePath, landing }: InstanceOptions = {},
 ): Promise<number> {
   const number = await engine.instance()
   try {
@@ -117,8 +126,9 @@ export async function openInstance(
       {
         kind: 'open',
         number,
+        directory: landing?.from ?? undefined,
         tempDirectory: join(directory, `spill-${number}`),
-        allowedDirectories: [directory],
+        allowedDirectories: [directory, ...(landing ? [landing.directory] : [])],
         allowedPaths: [...paths, ...tables.flatMap((table) => table.paths)],
         profilePath,
         tables: tables.map(viewOf),

@@ -23,6 +23,31 @@ export interface LandingOptions {
   present?: ReadonlyMap<string, readonly LandingFile[]>
 }
 
+/** Where the files of a run's zones are. */
+export interface LandingPlace {
+  /** Zones become directories in it. */
+  directory: string
+  /** What their paths begin with, for those who read them. */
+  name: string
+  /** Where an engine has to work for that; nothing but the files begins there. Null: anywhere. */
+  from: string | null
+}
+
+/** A file has the same path in every run, so that rows can be told by it. */
+export const landingIn = (directory: string): LandingPlace => ({
+  directory: join(directory, LANDING),
+  name: LANDING,
+  from: directory,
+})
+
+/** Python and the engine beside it have no directory in common to begin at. */
+export function landingOfPython(inputs: string): LandingPlace {
+  const directory = join(inputs, LANDING)
+  return { directory, name: directory, from: null }
+}
+
+const LANDING = 'landing'
+
 /** A zone has other files than those that are present. */
 export class OtherFiles extends Error {}
 

@@ -113,7 +113,7 @@ async function prepare(
   place: Workplace,
   signal: AbortSignal,
 ) {
-  const { lake, engine: taken, directory } = place
+  const { lake, engine: taken } = place
   const layer = LAYERS.find((known) => known === text)
   if (layer === undefined) throw new ConnectError(`there is no layer ${text}`, Code.InvalidArgument)
   const own = { namespace, layer, name }
@@ -137,7 +137,7 @@ async function prepare(
       runStartedAt: new Date().toISOString(),
       watermarkValue: watermark?.value ?? null,
     },
-    landingDirectory: null,
+    landing: null,
   })
   const drafted = draftTests(tests, inputs).map((each) => (table === null ? withoutTable(each, own) : each))
   const tables = [own, ...draftsOf(drafted).flatMap((draft) => draft.tables)]
@@ -145,7 +145,7 @@ async function prepare(
   const engine = await taken
   const texts = draftsOf(drafted).map(({ sql }) => sql)
   const found = inputs.found()
-  const opened = await openForTexts(engine, { texts, tables: found, found, own }, directory, signal)
+  const opened = await openForTexts(engine, { texts, tables: found, found, own }, place, signal)
   return {
     drafted: new Map(drafted.map((each) => [each.test, each])),
     inputs,

@@ -26,7 +26,7 @@ import { parseSettings, type RunnerSettings } from './settings.ts'
 const FIRST: InputsOptions = {
   namespace: 'default',
   variables: { strategy: 'full_refresh', this: '', runStartedAt: '', watermarkValue: null },
-  landingDirectory: null,
+  landing: null,
 }
 
 async function run(settings: RunnerSettings): Promise<void> {

@@ -205,7 +205,7 @@ class Preview {
 
   /** Everything up to SQL that can run: configuration, template, and what the template asks for. */
   async #render(): Promise<Prepared> {
-    const { lake, directory } = this.#place
+    const { lake, landing } = this.#place
     const started = performance.now()
     const sources = sourcesOf(this.#request, 'pipeline.sql')
     const { source } = sources
@@ -233,7 +233,7 @@ class Preview {
         runStartedAt,
         watermarkValue: watermark?.value ?? null,
       },
-      landingDirectory: join(directory, 'landing'),
+      landing,
     })
     const template = { file: source.path, source: source.text }
     const draft = inputs.draft(template)
@@ -265,7 +265,7 @@ class Preview {
   }
 
   async #execute({ rendered, inputs, zones }: Prepared) {
-    const { directory, engine } = this.#place
+    const { directory, engine, landing } = this.#place
     const started = performance.now()
     const profilePath = join(directory, 'profile.json')
     const found = inputs.found()
@@ -274,7 +274,8 @@ class Preview {
     if (this.#room !== null && (this.#room.tables !== tables || this.#room.landings.size !== zones.length))
       throw new OtherInputs()
     const instance =
-      this.#room?.instance ?? (await openInstance(engine, found, directory, this.#signal, { profilePath }))
+      this.#room?.instance ??
+      (await openInstance(engine, found, directory, this.#signal, { profilePath, landing }))
     this.rendered = rendered
     const outcome = await engine.call(
       {

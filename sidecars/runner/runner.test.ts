@@ -305,7 +305,7 @@ describe('what a run changes', () => {
 
 describe('landing files', () => {
   const zoneFiles = { 'config.yaml': 'archive_landing_zones: true' }
-  const reading = (zone: string) => `select a, filename.parse_filename() as file
+  const reading = (zone: string) => `select a, filename as file
     from read_csv_auto('{{ landing_zone("${zone}") }}', filename = true)`
 
   test('are the frozen ones, and all of them', async () => {
@@ -331,7 +331,37 @@ describe('landing files', () => {
     })
     expect(lines).toContain('reads landing zone drops: 2 files, 10 B')
     await service.merge(submit, facts.testedCommit)
-    expect(await ask(table, { named: "from {{ this }} where file = 'größe 2.csv'" })).toEqual({ named: 1 })
+    expect(await ask(table, { named: "from {{ this }} where file = 'landing/drops/größe 2.csv'" })).toEqual({
+      named: 1,
+    })
+  })
+
+  test('have the same path in every run, so that rows can be replaced by it', async () => {
+    const zone = await service.zone('again')
+    await service.upload(zone, 'again', 'a.csv', 'a\n1\n2\n')
+    const table = aTable()
+    const config = { 'config.yaml': 'merge_strategy: delete_insert\nunique_key: file' }
+    await publish(table, reading('again'), config)
+    await service.upload(zone, 'again', 'b.csv', 'a\n3\n')
+    const { facts } = await publish(table, reading('again'), config)
+    expect(facts.rowsWritten).toBe(3n)
+    expect(
+      await ask(table, {
+        rows: 'select count(*) from {{ this }}',
+        files: 'select distinct file from {{ this }}',
+      }),
+    ).toEqual({ rows: 3, files: 2 })
+    // Its place on this machine is none that a name leads out of.
+    for (const path of [
+      'landing/again/../../../../*',
+      'room/*',
+      '../*',
+      '../../inputs/*',
+      'http://127.0.0.1:1/a',
+    ])
+      expect(await failureOf(table, sqlFiles(`select * from read_text('${path}')`))).toContain(
+        'Permission Error',
+      )
   })
 
   test('of a zone whose name the template makes up are frozen when it asks', async () => {

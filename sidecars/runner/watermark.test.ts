@@ -10,6 +10,7 @@ import { openObjectCache } from '../object-cache.ts'
 import { chooseWall } from '../sandbox/wall.ts'
 import { type EnginePool, makeEnginePool } from './engine-pool.ts'
 import { makeLake } from './lake-session.ts'
+import { landingIn } from './landing.ts'
 import { watermarkOf } from './watermark.ts'
 
 setDefaultTimeout(60_000)
@@ -54,7 +55,8 @@ test('finding a watermark leaves nothing with the engine, which may see many pre
     signal,
   )
   const engine = await pool.take()
-  const place = { lake, engine, directory: engine.directory, python: null, clear: async () => {} }
+  const at = { directory: engine.directory, landing: landingIn(engine.directory) }
+  const place = { lake, engine, ...at, python: null, clear: async () => {} }
   expect(await watermarkOf({ name, table, column: 'id' }, place, signal)).toEqual({
     value: '9',
     warning: null,

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { LakeAccess } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { EngineLease, EnginePool } from './engine-pool.ts'
 import type { LakeSession } from './lake-session.ts'
+import { type LandingPlace, landingIn, landingOfPython } from './landing.ts'
 import type { InterpreterLease, Interpreters } from './python/interpreters.ts'
 import type { PythonLimits } from './python/run.ts'
 
@@ -13,6 +14,8 @@ export interface Workplace {
   lake: LakeSession
   engine: EngineLease
   directory: string
+  /** Beside it, or in that of Python. */
+  landing: LandingPlace
   /** A Python process, where that was asked for. */
   python: InterpreterLease | null
   /** Resolves when nothing of it is left. Call it once, whatever happened. */
@@ -42,7 +45,8 @@ export async function openWorkplace(
     throw error
   })
   // An engine sees no directory but its own, and those that interpreters bring along.
-  const directory = python?.directory ?? join(engine.directory, randomUUID())
+  const own = python?.directory ?? join(engine.directory, randomUUID())
+  const directory = python?.directory ?? join(own, 'room')
   try {
     mkdirSync(directory, { recursive: true })
   } catch (error) {
@@ -55,11 +59,12 @@ export async function openWorkplace(
     lake,
     engine,
     directory,
+    landing: python ? landingOfPython(python.rooms.inputs) : landingIn(own),
     python,
     async clear() {
       // It could still ask for something.
       await python?.release()
-      await engine.release(() => rm(directory, { recursive: true, force: true }))
+      await engine.release(() => rm(own, { recursive: true, force: true }))
       lake.close()
     },
   }

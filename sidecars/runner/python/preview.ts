@@ -48,7 +48,7 @@ export async function previewPython(
   const inputs = new Inputs({
     namespace: own.namespace,
     variables,
-    landingDirectory: join(python.rooms.inputs, 'landing'),
+    landing: place.landing,
   })
   const draft = pythonDraft({ file: source.path, source: source.text }, own.namespace)
   const readsOwn = /\bthis\b/.test(source.text)
