@@ -57,3 +57,14 @@ test('a ref outside of delimiters is explained', () => {
     'pipeline.sql line 1: Catalog Error: Table Function with name ref does not exist: ref() is of the template, write {{ ref(...) }}',
   )
 })
+
+test('a landing file that cannot be read has the line that reads its zone, if one alone does', () => {
+  const message = 'Conversion Error: CSV Error on Line: 9\n\n  file = landing/drops/20260101_000000_a.csv'
+  const said = (source: string, sql: string) =>
+    reasonOf(new EngineFault({ kind: 'other', message }), { file: 'pipeline.sql', source, sql })
+  const source = "select *\nfrom read_csv('{{ landing_zone('drops') }}')"
+  const once = "select *\nfrom read_csv('landing/drops/*')"
+  expect(said(source, once)).toStartWith('pipeline.sql line 2: Conversion Error')
+  expect(said('{{ both }}', `${once} union all\n${once}`)).toStartWith('pipeline.sql: Conversion Error')
+  expect(said(source, "select *\nfrom read_csv('landing/drops-2/*')")).toStartWith('pipeline.sql: Conversion')
+})

@@ -82,7 +82,7 @@ function sqlReason(fault: EngineFault, { file, source, sql }: Rendered): string 
   }
   const said = `${words}${hintFor(words)}`
   if (sql === '') return `${file}: ${said}`
-  const place = line ?? endOf(words, sql)
+  const place = line ?? endOf(words, sql) ?? readerOf(words, sql)
   if (place === null) return `${file}: ${said}`
   const own = sourceLine(place, source, sql)
   return own === null
@@ -93,6 +93,14 @@ function sqlReason(fault: EngineFault, { file, source, sql }: Rendered): string 
 /** The last line of a text that ends too soon: the engine counts none for that. Null: it is something else. */
 const endOf = (words: string, sql: string): number | null =>
   words.endsWith('syntax error at end of input') ? sql.trimEnd().split('\n').length : null
+
+/** The one line that reads the landing zone of the file which the engine names, in place of a line. */
+function readerOf(words: string, sql: string): number | null {
+  const [zone] = /\blanding\/[a-z0-9-]+\//.exec(words) ?? []
+  if (zone === undefined) return null
+  const [line, another] = sql.split('\n').flatMap((text, at) => (text.includes(zone) ? [at + 1] : []))
+  return another === undefined ? (line ?? null) : null
+}
 
 /** The commonest slip of all, which the engine knows nothing of. */
 function hintFor(words: string): string {
