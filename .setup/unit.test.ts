@@ -1,6 +1,9 @@
-import { expect, test } from 'bun:test'
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { Tally } from './tally.ts'
-import { readBunTest } from './unit.ts'
+import { readBunTest, runBunTest } from './unit.ts'
 
 /** What `bun test` 1.4.5 printed for four small files. */
 const OUTPUT = `bun test v1.4.5 (a7733435c)
@@ -82,4 +85,64 @@ test('an end without a word about tests leaves its last words', () => {
     failed: [],
     rest: expect.stringContaining('no such flag'),
   })
+})
+
+let folder: string
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-again-'))
+})
+afterEach(() => rm(folder, { recursive: true }))
+
+/** What CI makes of files of tests, which know by `isAgain` that they are tried the second time. */
+async function inCi(files: Record<string, string>) {
+  const head = `
+    import { beforeAll, expect, test } from 'bun:test'
+    import { existsSync, writeFileSync } from 'node:fs'
+    const isAgain = existsSync(import.meta.path + '.seen')
+    writeFileSync(import.meta.path + '.seen', '')\n`
+  for (const [name, source] of Object.entries(files)) await writeFile(join(folder, name), head + source)
+  const tally = new Tally()
+  const before = process.env.CI
+  process.env.CI = 'true'
+  try {
+    await runBunTest(tally, ['./'], {}, folder)
+  } finally {
+    if (before === undefined) delete process.env.CI
+    else process.env.CI = before
+  }
+  return { passed: tally.passed, failed: tally.failures.map(({ title }) => title) }
+}
+
+test('what passes the second time passes in CI', async () => {
+  const unsteady = `test('a', () => expect(isAgain).toBe(true)); test('b', () => {})`
+  expect(await inCi({ 'x.test.ts': unsteady, 'y.test.ts': `test('c', () => {})` })).toEqual({
+    passed: 3,
+    failed: [],
+  })
+})
+
+test.each([
+  ['fails again', `test('a', () => expect(1).toBe(2))`],
+  [
+    'has no second time, since what comes before it fails then',
+    `beforeAll(() => { if (isAgain) throw new Error('no') }); test('a', () => expect(1).toBe(2))`,
+  ],
+  [
+    'has no second time, since its file does not load then',
+    `if (isAgain) throw new Error('no'); test('a', () => expect(1).toBe(2))`,
+  ],
+  [
+    'is not there the second time',
+    `if (!isAgain) test('a', () => expect(1).toBe(2)); else test('b', () => {})`,
+  ],
+  [
+    'passes where another one fails then',
+    `test('a', () => expect(isAgain).toBe(true)); test('b', () => expect(isAgain).toBe(false))`,
+  ],
+  [
+    'passes in a process that ends badly then',
+    `test('a', () => { expect(isAgain).toBe(true); process.exitCode = 7 })`,
+  ],
+])('a test that %s has failed', async (_, source) => {
+  expect((await inCi({ 'x.test.ts': source })).failed).toContain('x.test.ts: a')
 })
