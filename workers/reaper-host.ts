@@ -56,7 +56,6 @@ export function startReaper({
     await runWorkerOnce<ToReaper>({
       name: 'reaper',
       path: new URL('./reaper.worker.ts', import.meta.url),
-      isLesser: true,
       startMessage: { type: 'start', settings: { ...settings, isAsked } },
       timeoutMs: TICK_MS,
       log,

@@ -6,8 +6,6 @@ import { startThread, type Thread } from './thread.ts'
 export interface RunOnceOptions<Message extends ToWorker> {
   name: string
   path: URL
-  /** Nobody's request waits for it: it gives way to the other threads of the process. */
-  isLesser?: boolean
   /** What the thread is to do; it says `stopped` when it has. */
   startMessage: Message
   /** After this long the thread is asked to stop. */
@@ -30,7 +28,6 @@ const GRACE_MS = 5_000
 export function runWorkerOnce<Message extends ToWorker>({
   name,
   path,
-  isLesser,
   startMessage,
   timeoutMs,
   log,
@@ -43,7 +40,6 @@ export function runWorkerOnce<Message extends ToWorker>({
     const thread: Thread<Message> = startThread<Message>({
       name,
       path,
-      isLesser,
       startMessage,
       log,
       onMessage(message) {

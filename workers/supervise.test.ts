@@ -1,5 +1,4 @@
 import { afterEach, expect, setDefaultTimeout, test } from 'bun:test'
-import { readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -199,13 +198,7 @@ test('a thread that crashes while it stops is not waited for, and not started ag
 /** One task in a thread of its own. */
 async function once(
   onStart: string,
-  options: {
-    onStop?: string
-    isLesser?: boolean
-    timeoutMs?: number
-    graceMs?: number
-    signal?: AbortSignal
-  } = {},
+  options: { onStop?: string; timeoutMs?: number; graceMs?: number; signal?: AbortSignal } = {},
 ) {
   const ears = listening()
   const { onStop, timeoutMs = HOUR, ...others } = options
@@ -228,26 +221,6 @@ test('a task in a thread of its own ends when it says so, and all it said was he
   await ended
   expect(heard).toEqual([{ type: 'reaped', failures: ['logs'] }, { type: 'stopped' }])
 })
-
-test.skipIf(process.platform !== 'linux')(
-  'a lesser task gives way to the other threads of its process, which stay as they are',
-  async () => {
-    const own = nicenessIn(readFileSync('/proc/self/stat', 'utf8'))
-    const { ended, heard } = await once(
-      `postMessage({ type: 'reaped', failures: [require('node:fs').readFileSync('/proc/thread-self/stat', 'utf8')] })
-       postMessage({ type: 'stopped' })`,
-      { isLesser: true },
-    )
-    await ended
-    const [said] = heard
-    if (said?.type !== 'reaped') throw new Error(`the task said ${JSON.stringify(heard)}`)
-    expect(nicenessIn(said.failures[0] ?? '')).toBe(Math.max(10, own))
-    expect(nicenessIn(readFileSync('/proc/self/stat', 'utf8'))).toBe(own)
-  },
-)
-
-/** Of a line of /proc/<..>/stat: the sixteenth field after the state, which follows a name that may hold anything. */
-const nicenessIn = (stat: string) => Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[16])
 
 for (const [what, { behaviour, reason }] of Object.entries(CRASHES).slice(0, 4))
   test(`a task whose thread ${what} has failed`, async () => {

@@ -2,8 +2,6 @@
 import type { Log } from '../app/log.ts'
 import { FromWorker, parseMessage, type ToWorker } from './channel.ts'
 
-const LESSER = new URL('./lesser-thread.ts', import.meta.url).href
-
 /** `failed`: something was thrown, or rejected and not handled; what it was is in the log. */
 export type ThreadEnd = { reason: 'failed' } | { reason: 'exited'; code: number }
 
@@ -17,8 +15,6 @@ export interface Thread<Message extends ToWorker> {
 export interface ThreadOptions<Message extends ToWorker> {
   name: string
   path: URL
-  /** Nobody's request waits for it: it gives way to the other threads of the process. */
-  isLesser?: boolean
   /** The first thing it is told. */
   startMessage: Message
   log: Log
@@ -28,9 +24,8 @@ export interface ThreadOptions<Message extends ToWorker> {
 }
 
 export function startThread<Message extends ToWorker>(options: ThreadOptions<Message>): Thread<Message> {
-  const { name, path, isLesser = false, startMessage, log, onMessage, onEnd } = options
-  const preload = isLesser ? [LESSER] : []
-  const worker = new Worker(path.href, { name, preload })
+  const { name, path, startMessage, log, onMessage, onEnd } = options
+  const worker = new Worker(path.href, { name })
   let isOver = false
   let hasFailed = false
 
