@@ -19,6 +19,8 @@ let streamEnded = Promise.withResolvers<void>()
 /** Resolved when a call that stays is told to stop. */
 let left = Promise.withResolvers<void>()
 let traced: Record<string, string> = {}
+/** Of the last call. */
+let lastSignal: AbortSignal | null = null
 let isServing = true
 
 const serve = (): ConnectServer => serveConnect(options())
@@ -33,6 +35,7 @@ function options(): ConnectServerOptions {
     register: (router) =>
       router.service(RunnerService, {
         cancelRun: async ({ handle }, { signal, responseHeader, responseTrailer }) => {
+          lastSignal = signal
           if (handle === 'waits') {
             arrived.resolve()
             await gate.promise
@@ -201,6 +204,17 @@ describe('one message and one answer', () => {
       leave.abort()
       expect((await waiting).code).toBe(Code.Canceled)
       await left.promise
+    }
+  })
+
+  test('hold on to nothing that listens to their end, once they are answered', async () => {
+    for (const useBinaryFormat of [true, false]) {
+      const transport = createConnectTransport({ baseUrl: server.url, useBinaryFormat })
+      const client = createClient(RunnerService, transport)
+      for (const handle of ['a', 'unknown']) {
+        await client.cancelRun({ handle }).catch(() => {})
+        expect([useBinaryFormat, handle, lastSignal?.aborted]).toEqual([useBinaryFormat, handle, true])
+      }
     }
   })
 

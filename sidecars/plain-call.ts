@@ -9,6 +9,7 @@ import {
   type MethodImplSpec,
 } from '@connectrpc/connect'
 import {
+  createLinkedAbortController,
   createMethodSerializationLookup,
   createMethodUrl,
   mergeNonProtocolHeaders,
@@ -81,6 +82,7 @@ function plainCall({ method, impl }: UnarySpec, options: PlainOptions): PlainCal
   })
   const [input, output] = [getI(true), getO(true)]
   return async (request) => {
+    const ending = createLinkedAbortController(request.signal, options.shutdown)
     const context: HandlerContext = {
       service: method.parent,
       method,
@@ -90,7 +92,7 @@ function plainCall({ method, impl }: UnarySpec, options: PlainOptions): PlainCal
       requestHeader: request.headers,
       responseHeader: new Headers({ 'content-type': contentTypeUnaryProto }),
       responseTrailer: new Headers(),
-      signal: AbortSignal.any([request.signal, options.shutdown]),
+      signal: ending.signal,
       timeoutMs: () => undefined,
       values: createContextValues(),
     }
@@ -105,6 +107,9 @@ function plainCall({ method, impl }: UnarySpec, options: PlainOptions): PlainCal
       return new Response(body, { headers: trailerMux(context.responseHeader, context.responseTrailer) })
     } catch (error) {
       return refusal(error, context)
+    } finally {
+      // What still listens would be kept for as long as the process lives.
+      ending.abort()
     }
   }
 }
