@@ -22,6 +22,7 @@ SOURCE = "pipeline.py"
 MESSAGE_CHARACTERS = 16_384
 TRACEBACK_FRAMES = 20
 CAUSES_TOLD = 5
+CAUSES_FOLLOWED = 100
 READ_AGAIN_CHARACTERS = 1_000_000
 LIBRARY = "<python>/"
 
@@ -446,6 +447,9 @@ class Work:
             nodes = [ast.parse(self.source)] if len(self.source) <= READ_AGAIN_CHARACTERS else []
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
+        # A function that says so may set this one: nobody sees here whether it is called.
+        if any(isinstance(node, ast.Global) and "result" in node.names for tree in nodes for node in ast.walk(tree)):
+            return None
         while nodes:
             node = nodes.pop()
             if isinstance(node, ast.Name) and node.id == "result" and isinstance(node.ctx, ast.Store):
@@ -535,7 +539,10 @@ class Work:
         """Its traceback and those of what led to it, as Python tells them."""
         parts = []
         link = ""
-        while error is not None and len(parts) < CAUSES_TOLD:
+        # What was never raised has no frames, and a chain that user code made may have no end.
+        for _ in range(CAUSES_FOLLOWED):
+            if error is None or len(parts) == CAUSES_TOLD:
+                break
             frames = self.frames(error)
             if frames:
                 trace = "".join(traceback.format_list(frames[-TRACEBACK_FRAMES:]))

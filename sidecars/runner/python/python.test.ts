@@ -307,6 +307,7 @@ described('a failure says what to mend', () => {
     // Where two lines set it, or it is another one of a function, nobody says a line.
     ['result = 1\nresult = 2', /^pipeline.py: result is of type int/],
     ['def f():\n  result = 1\nf()\nfor result in "ab": pass', /^pipeline.py line 4: result is of type str/],
+    ['result = None\ndef f():\n  global result\n  result = 5\nf()', /^pipeline.py: result is of type int/],
     // Python has them since 3.11.
     [
       'raise ExceptionGroup("two", [ValueError("a"), KeyError("b")])',
@@ -373,6 +374,13 @@ described('a failure says what to mend', () => {
     )
     expect(traceback).toContain('  File "pipeline.py", line 2, in f\n    sql("select nope")\n')
     expect(traceback).not.toMatch(/sluice|scratch/)
+  })
+
+  test('a chain of what led to it that never ends is no reason not to tell it', async () => {
+    const endless = 'never = KeyError("n")\nnever.__cause__ = never'
+    const { lines, facts } = await run(aTable(), `${endless}\nraise ValueError("v") from never`)
+    expect(facts.error).toBe('executing: pipeline.py line 3: ValueError: v')
+    expect(lines.find((line) => line.startsWith('Traceback'))).toContain('line 3, in <module>')
   })
 
   test("it has Python's own files by their place within Python, and what led to the failure", async () => {
