@@ -2,8 +2,8 @@
 // in the same run, on the same Postgres: rows deleted by their place in a copy of the log, in transactions of the same size
 // with nothing to look for and nobody to wait for. And the API's own times under a steady load, in windows that follow each
 // other on one database: without the reaper, with it (it takes a share of what is old in each round), and without it again,
-// which shows what this machine's noise alone makes of the ratio. Its peers have windows of their own: the same number of
-// rows deleted by one statement, and a process that only keeps one core busy.
+// which shows what this machine's noise alone makes of the ratio. Its peers have windows of their own: about as many
+// rows as in a round deleted by one statement, and a process that only keeps one core busy.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import postgres from 'postgres'
@@ -64,8 +64,11 @@ export async function benchReaper() {
       await asVacuumed(sql)
       await window('nothing (noise)', pause(WINDOW_MS))
       const busy = Bun.spawn(['sh', '-c', 'while :; do :; done'])
-      await window('peer: a busy core', pause(WINDOW_MS))
-      busy.kill()
+      try {
+        await window('peer: a busy core', pause(WINDOW_MS))
+      } finally {
+        busy.kill()
+      }
     }
     const [left] =
       await sql`select count(*)::int as runs from run where created_at < now() - interval '90 days'`
@@ -104,21 +107,21 @@ export async function benchReaper() {
 }
 
 function printWindows(windows: Record<string, Samples>) {
-  const of = (window: string, kind: string) => windows[window]?.get(kind) ?? []
-  const kinds = [...(windows[BEFORE]?.keys() ?? [])]
-  const rows = kinds.flatMap((kind) =>
-    Object.keys(windows).map((window) => [`${kind}, ${window}`, figuresOf(of(window, kind).flat())] as const),
-  )
-  printFigures(Object.fromEntries(rows), `${kinds[0]}, ${BEFORE}`)
-  for (const window of Object.keys(windows).filter((name) => name !== BEFORE))
-    for (const kind of kinds) {
-      const { ratio, low, high } = ratioOfP99(of(window, kind), of(BEFORE, kind))
+  for (const kind of windows[BEFORE]?.keys() ?? []) {
+    const of = (window: string) => windows[window]?.get(kind) ?? []
+    const rows = Object.keys(windows).map(
+      (window) => [`${kind}, ${window}`, figuresOf(of(window).flat())] as const,
+    )
+    printFigures(Object.fromEntries(rows), `${kind}, ${BEFORE}`)
+    for (const window of Object.keys(windows).filter((name) => name !== BEFORE)) {
+      const { ratio, low, high } = ratioOfP99(of(window), of(BEFORE))
       const [is, from, to] = [ratio, low, high].map((value) => value.toFixed(2))
-      const requests = of(window, kind).flat().length
+      const requests = of(window).flat().length
       console.log(
-        `  p99 / before: ${is}, 90% of resamplings ${from} to ${to}: ${kind}, ${window} (${requests} requests)`,
+        `  p99 / before: ${is}, 90% of resamplings ${from} to ${to}: ${window} (${requests} requests)`,
       )
     }
+  }
 }
 
 const kindsOf = (names: readonly string[], runs: readonly string[]) => ({
