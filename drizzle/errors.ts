@@ -11,6 +11,14 @@ export const isOfConnection = (error: unknown): boolean =>
   error instanceof Error &&
   (('code' in error && CONNECTION.test(String(error.code))) || isOfConnection(error.cause))
 
+/** What is said of a database that says nothing, or to which there is no connection to be had. */
+const AWAY =
+  /^(CONNECTION_SILENT|CONNECT_|ECONNREFUSED|ETIMEDOUT|EHOSTDOWN|EHOSTUNREACH|ENETDOWN|ENETUNREACH|EAI_)/
+
+/** Whether this, or what caused it, is news for everybody who waits for the database: more than one connection that is lost. */
+export const isAway = (error: unknown): boolean =>
+  error instanceof Error && (('code' in error && AWAY.test(String(error.code))) || isAway(error.cause))
+
 /** Whether a statement failed for a reason that passes by itself, so that the same one may succeed later. */
 export function isPassing(error: unknown): boolean {
   if (isOfConnection(error)) return true

@@ -111,9 +111,12 @@ test('a database that freezes ends what is asked, what is within a transaction, 
     ...many.map((n) => opened.sql.begin((tx) => tx`insert into heard values (${n})`)),
     ...many.map(() => opened.db.execute(statement`select 7`)),
     opened.db.transaction((tx) => tx.execute(statement`select 8`)),
-    ...many.map(inSession),
-  ]
-  for (const code of await Promise.all(asked.map(codeOf))) expect(code).toMatch(/^CONNECT/)
+  ].map(codeOf)
+  const askedInSession = many.map(() => codeOf(inSession()))
+  for (const code of await Promise.all(asked)) expect(code).toMatch(/^CONNECT/)
+  // By this whoever collects what is to be asked in a session knows that it is not to be asked, either.
+  for (const code of await Promise.all(askedInSession))
+    expect(code).toMatch(/^(CONNECTION_SILENT|CONNECT_TIMEOUT)$/)
   thaw()
   await works()
   expect(await inSession()).toMatchObject([{ one: 1 }])
@@ -147,6 +150,29 @@ test('one connection that is swallowed ends nothing but what it was asked', asyn
   expect(new Set(others)).toEqual(new Set(['answered']))
   expect(await lost).toBe('CONNECTION_SILENT')
   await works()
+})
+
+test('one connection that is lost while all are busy ends nothing but what it was asked', async () => {
+  open()
+  const holding = Array.from({ length: CONNECTIONS }, () => Promise.withResolvers<void>())
+  const begun = Array.from({ length: CONNECTIONS }, () => Promise.withResolvers<number>())
+  const holders = holding.map((held, n) =>
+    codeOf(
+      opened.sql.begin(async (tx) => {
+        const [row] = await tx`select pg_backend_pid() as pid`
+        begun[n]?.resolve(row?.pid)
+        await held.promise
+        await tx`select 1`
+      }),
+    ),
+  )
+  const [lost] = await Promise.all(begun.map(({ promise }) => promise))
+  const waiting = Array.from({ length: 20 }, () => codeOf(opened.sql`select 1`))
+  await opened.db.execute(statement`select pg_terminate_backend(${lost})`)
+  expect(await holders[0]).toMatch(/^CONNECT/)
+  expect(new Set(await Promise.all(waiting))).toEqual(new Set(['answered']))
+  for (const { resolve } of holding) resolve()
+  expect(await Promise.all(holders.slice(1))).toEqual(['answered'])
 })
 
 test('a statement that the server gives up itself costs no connection', async () => {

@@ -1,6 +1,6 @@
 // A pool's places. The client's own queue cannot be left: whoever waits there for a connection to a database that is away
-// waits for one failure after the other. Here whoever waits is told by the first of them.
-import { isOfConnection } from './errors.ts'
+// waits for one failure after the other. Here whoever waits is told by the first of them that is of more than one connection.
+import { isAway, isOfConnection } from './errors.ts'
 import type { Sql } from './sql.ts'
 
 type Work = (tx: unknown) => unknown
@@ -23,18 +23,26 @@ export function withPlaces(client: Sql, connections: number): Sql {
   const waiting: Waiting[] = []
   /** How often the database has answered: by that one connection that was lost is told from a database that is away. */
   let answered = 0
+  /** When a connection was last lost: whoever begins after it, with no answer between, finds out what is to be had. */
+  let answeredAtLoss = -1
 
   /** Calls `start` with what is to be called at the end; `lost` is why a connection was lost or could not be had. */
   function enter(start: (leave: (lost: unknown) => void) => void, refuse: (error: unknown) => void) {
     const begin = () => {
       const before = answered
+      const findsOut = answeredAtLoss === answered
       let isOver = false
       start((lost) => {
         // A client that is ended says so twice.
         if (isOver) return
         isOver = true
         if (lost === null) answered++
-        else if (answered === before) for (const one of waiting.splice(0)) one.refuse(lost)
+        else {
+          // One connection may be lost for a reason of its own.
+          if (answered === before && (findsOut || isAway(lost)))
+            for (const one of waiting.splice(0)) one.refuse(lost)
+          answeredAtLoss = answered
+        }
         // Not before the client has put the connection where it belongs.
         if (lost === null) queueMicrotask(leave)
         else setImmediate(leave)

@@ -83,7 +83,7 @@ export interface Connection {
   sql: Sql
   isClosed: boolean
   /** Ends the turn under way, if there is one. */
-  onClosed(): void
+  onClosed(why?: Error): void
 }
 
 export function openSession(
@@ -121,9 +121,10 @@ export function openSession(
   function lose(ended: Connection) {
     if (ended.isClosed) return
     ended.isClosed = true
-    if (!answering.has(ended)) awayAt = performance.now()
+    const isAway = !answering.has(ended)
+    if (isAway) awayAt = performance.now()
     void ended.sql.end({ timeout: 0 }).catch(() => {})
-    ended.onClosed()
+    ended.onClosed(new ConnectionEnded(isAway))
     if (isClosing) return
     if (ended === current.transactions) current.transactions = open(NOTHING_ALONE)
     if (ended === current.apart) current.apart = open({})
@@ -135,10 +136,10 @@ export function openSession(
     const since = performance.now()
     const turn = turns.then(async () => {
       const connection = current[on]
-      if (connection.isClosed || since < awayAt) throw new ConnectionEnded()
+      if (connection.isClosed || since < awayAt) throw new ConnectionEnded(since < awayAt)
       const timer = setTimeout(() => lose(connection), turnMs)
       const closed = Promise.withResolvers<never>()
-      connection.onClosed = () => closed.reject(new ConnectionEnded())
+      connection.onClosed = closed.reject
       try {
         return await Promise.race([work(connection), closed.promise])
       } catch (error) {
@@ -169,7 +170,7 @@ export function openSession(
       await Promise.all(
         Object.values(current).map((connection) => {
           connection.isClosed = true
-          connection.onClosed()
+          connection.onClosed(new ConnectionEnded())
           return connection.sql.end({ timeout: 1 })
         }),
       )
@@ -179,9 +180,10 @@ export function openSession(
 
 /** As the client's own errors are told from others (`isPassing`). */
 class ConnectionEnded extends Error {
-  readonly code = 'CONNECTION_CLOSED'
-  constructor() {
-    super('the connection has ended')
+  readonly code
+  constructor(isAway = false) {
+    super(isAway ? 'the database does not answer' : 'the connection has ended')
+    this.code = isAway ? 'CONNECTION_SILENT' : 'CONNECTION_CLOSED'
   }
 }
 

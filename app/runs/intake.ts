@@ -1,5 +1,5 @@
 // Requests that arrive while others are being stored are stored together, in the next statement: one durable commit for all.
-import { isPassing } from '../../drizzle/errors.ts'
+import { isAway, isPassing } from '../../drizzle/errors.ts'
 import { apart, type Transactions } from '../../drizzle/session.ts'
 import type { RunId } from '../ids.ts'
 import { limits } from '../limits.ts'
@@ -35,6 +35,8 @@ export function makeIntake(on: Transactions, stored: () => void) {
         ),
       )
     } catch (error) {
+      // None of them was sent, and each batch would find the same for itself.
+      if (isAway(error)) for (const { fail } of waiting.splice(0)) fail(error)
       // One that cannot be stored must not keep the others; without the database none can.
       if (batch.length > 1 && !isPassing(error)) for (const one of batch) await store([one])
       else for (const { fail } of batch) fail(error)

@@ -2,7 +2,7 @@
 // them all. A flood of calls to one token then takes one connection and waits for no lock of its own.
 import { timingSafeEqual } from 'node:crypto'
 import type { Row } from 'postgres'
-import { isPassing } from '../../drizzle/errors.ts'
+import { isAway, isPassing } from '../../drizzle/errors.ts'
 import { inTransaction, lastly, type Transactions } from '../../drizzle/session.ts'
 import { retryAfterSeconds } from '../../machines/trigger.ts'
 import type { ClientTrace } from '../../proto/trace.ts'
@@ -112,6 +112,8 @@ export function makeCalls(answer: (calls: readonly Call[]) => Promise<Answer[]>)
       const answers = await answer(batch.map(({ call }) => call))
       for (const [index, { resolve }] of batch.entries()) resolve(answers[index] ?? { kind: 'unknown' })
     } catch (error) {
+      // None of them was sent, and each batch would find the same for itself.
+      if (isAway(error)) for (const { reject } of waiting.splice(0)) reject(error)
       // One bad trigger must not keep the calls of the others.
       if (batch.length === 1 || isPassing(error)) for (const { reject } of batch) reject(error)
       else for (const one of batch) await settle([one])
