@@ -54,6 +54,10 @@ test('no way of writing the address goes around the key', async () => {
     '/API/v1/namespaces',
     '/api%2fv1/namespaces',
     '/api/v1/webhooks/../namespaces',
+    '/lake/objects/../../api/v1/namespaces',
+    '/lake/objects/%2e%2e/%2e%2e/api/v1/namespaces',
+    '/lake/objects/..\\..\\api\\v1\\namespaces',
+    '/catalog/v1/sluice/namespaces/../../../../api/v1/namespaces',
     'http://sluice.test/api/v1/namespaces',
     '/api/v1/namespaces#/health',
   ])

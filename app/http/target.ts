@@ -19,11 +19,14 @@ export function targetOf(url: string): Target {
 /**
  * Elysia looks for the path from the eleventh character of the address on. With a host of one letter, or none, it would
  * route another path than the one that was authorised, so such a request gets a plain host first.
+ * Where that resolves the `..` of an address that came as it was sent, it is another path again, and refused.
  */
 export function withPlainHost(request: Request): Request {
   const start = pathStart(request.url)
   if (request.url.indexOf('/', 11) === start) return request
-  return new Request(`http://localhost${request.url.slice(start)}`, request)
+  const plain = new Request(`http://localhost${request.url.slice(start)}`, request)
+  if (targetOf(plain.url).path !== targetOf(request.url).path) throw invalid('path', 'is resolved to another')
+  return plain
 }
 
 /** Refuses an address that is none: the links of a list and the address of a webhook are made from it. */
