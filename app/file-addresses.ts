@@ -9,7 +9,8 @@ const FILES = '/api/v1/files'
 /** The address as it was sent, or the path that stands for it. For servers that tell it. */
 export function unresolved(address: string): string {
   const { path } = targetOf(address)
-  const file = path.startsWith(`${FILES}/`) ? path.slice(FILES.length + 1) : ''
+  if (!isOfFile(path)) return leadsToFile(address) ? REFUSED : address
+  const file = path.slice(FILES.length + 1)
   return file.split('/').some(isResolved) ? inOneSegment(file) : address
 }
 
@@ -19,39 +20,53 @@ export function asSent(request: Request): Request {
   return address === request.url ? request : at(address, request)
 }
 
-type Answer<Server> = (request: Request, server: Server) => Response | Promise<Response>
+type Answered = Response | Promise<Response>
+/** Servers know of `sent` who sent it, and of no copy. */
+type Answer<Server> = (request: Request, server: Server, sent: Request) => Answered
 /** As a router of Bun hands it out, with what it has read of the address. */
 type Routed = Request & { params: Record<string, string> }
 
-/** Routes to the same answer, for a server that tells nobody but its router what was sent. */
+/** All addresses lead to the same answer, for a server that tells nobody but its router what was sent. */
 export function unresolvedRoutes<Server>(answer: Answer<Server>) {
-  const routes: Record<string, (request: Routed, server: Server) => Response | Promise<Response>> = {}
+  const routes: Record<string, (request: Routed, server: Server) => Answered> = {}
   let pattern = FILES
   for (let count = 1; count <= limits.pathSegments; count++) {
     pattern += `/:s${count}`
     routes[pattern] = (request, server) => {
       const segments = Object.values(request.params)
-      return answer(
-        segments.some(isResolved) ? at(inOneSegment(segments.join('/')), request) : request,
-        server,
-      )
+      const handedOn = segments.some(isResolved) ? at(inOneSegment(segments.join('/')), request) : request
+      return answer(handedOn, server, request)
     }
   }
   // What comes here has an empty segment, or too many: no file is called so, but what it resolves to may be one.
   routes[`${FILES}/*`] = (request, server) =>
-    answer(isRefused(request.url) ? request : at(inOneSegment('..'), request), server)
-  return routes
+    answer(isRefused(request.url) ? request : at(REFUSED, request), server, request)
+  // Whatever was sent as an address of a file has met a route: here, one was sent as something else.
+  const fetch = (request: Request, server: Server) =>
+    answer(isOfFile(targetOf(request.url).path) ? at(REFUSED, request) : request, server, request)
+  return { routes, fetch }
 }
 
+const isOfFile = (path: string) => path.startsWith(`${FILES}/`)
+
 const isResolved = (segment: string) => /^(\.|%2e){1,2}$/i.test(segment) || segment.includes('\\')
+
+function leadsToFile(address: string) {
+  // Nothing else makes another path of one, and most have none of it.
+  if (!/\\|\/(\.|%2e)/i.test(address)) return false
+  const whole = address.startsWith('/') ? `http://localhost${address}` : address
+  return URL.canParse(whole) && isOfFile(new URL(whole).pathname)
+}
 
 const at = (path: string, request: Request) => new Request(`http://localhost${path}`, request)
 
 /** The slash at its end is encoded, so that nothing of the path is a segment of the address. */
 const inOneSegment = (path: string) => `${FILES}/${encodeURIComponent(`${path}/`)}`
 
+const REFUSED = inOneSegment('..')
+
 function isRefused(address: string) {
   const { pathname } = new URL(targetOf(address).path, 'http://localhost')
   const segments = pathname.slice(FILES.length + 1).split('/')
-  return pathname.startsWith(`${FILES}/`) && (segments.includes('') || segments.length > limits.pathSegments)
+  return isOfFile(pathname) && (segments.includes('') || segments.length > limits.pathSegments)
 }

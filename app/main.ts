@@ -30,17 +30,16 @@ await runProcess({
       count: countInto(metrics),
     }),
   async serve(app, { host, port }) {
-    const answer = (request: Request, server: Bun.Server<undefined>) => {
+    const answer = (request: Request, server: Bun.Server<undefined>, sent: Request) => {
       // The one answer that may be long in coming: it waits for the reaper.
       const isLong = request.method === 'POST' && request.url.endsWith('/retention/run')
-      server.timeout(request, isLong ? 0 : IDLE_SECONDS)
-      return app.fetch(request, new PeerOf(request, server))
+      server.timeout(sent, isLong ? 0 : IDLE_SECONDS)
+      return app.fetch(request, new PeerOf(sent, server))
     }
     const server = Bun.serve({
       hostname: host,
       port,
-      fetch: answer,
-      routes: unresolvedRoutes(answer),
+      ...unresolvedRoutes(answer),
       // Until a request has come; it then gets the longer one.
       idleTimeout: HEADERS_SECONDS,
       maxRequestBodySize: MAX_BODY_BYTES,

@@ -1,7 +1,10 @@
 // Specification: Audit; Audit entry.
+import { randomInt } from 'node:crypto'
 import { expect, test } from '@playwright/test'
 import { rawRequest } from './raw-request.ts'
 import { type AuditEntry, auditOf, fresh, instant, MAX_UPLOAD_BYTES, uuid } from './resources.ts'
+
+const hextet = () => randomInt(0x1000, 0x10000).toString(16)
 
 test('every write is in the log once it is answered, whatever came of it, and no read', async ({
   request,
@@ -43,6 +46,26 @@ test('the address is what a proxy on this machine says', async ({ request }) => 
     await request.delete(address, { headers: { 'X-Forwarded-For': forwarded } })
   const entries = await auditOf(request, (resource) => resource === address)
   expect(entries.map(({ ip }) => ip)).toEqual(['127.0.0.1', '198.51.100.8', '198.51.100.7'])
+})
+
+test('who sends a path that leads elsewhere is told too', async ({ request, baseURL }) => {
+  const folder = `default/${fresh('elsewhere')}`
+  const sender = `2001:db8::${hextet()}:${hextet()}:${hextet()}`
+  const sent = [
+    `PUT /api/v1/files/${folder}/../y`,
+    `DELETE /api/v1/files/${folder}/a\\..\\y`,
+    `DELETE /api/v1/files//${folder}/../y`,
+    `PUT /api/v1/x/../files/${folder}/y`,
+  ]
+  for (const line of sent)
+    await rawRequest(baseURL ?? '', [
+      `${line} HTTP/1.1`,
+      'Host: sluice',
+      `X-Forwarded-For: ${sender}`,
+      'Content-Length: 0',
+    ])
+  const entries = (await auditOf(request)).filter(({ ip }) => ip === sender)
+  expect(entries.map(({ action }) => action)).toEqual(['put', 'delete', 'delete', 'put'])
 })
 
 test('the token of a webhook is never in the log', async ({ request, baseURL }) => {

@@ -698,6 +698,11 @@ export const COVERAGE: Section[] = [
         test: 'files.spec.ts › an address is judged as it was sent: what a server would resolve is 400',
       },
       {
+        id: 'files.path.resolved',
+        text: 'What is resolved to the address of a file is none',
+        test: 'files.spec.ts › an address that servers resolve to one of a file is none',
+      },
+      {
         id: 'files.path.segments',
         text: 'A path has at most 64 segments',
         test: 'files.spec.ts › a path has at most 64 segments',
@@ -1396,6 +1401,11 @@ export const COVERAGE: Section[] = [
         id: 'audit.ip',
         text: 'The address is what a trusted proxy says',
         test: 'audit.spec.ts › the address is what a proxy on this machine says',
+      },
+      {
+        id: 'audit.ip.elsewhere',
+        text: 'It is told of a path with .. too',
+        test: 'audit.spec.ts › who sends a path that leads elsewhere is told too',
       },
     ],
   },

@@ -142,6 +142,37 @@ test('an address is judged as it was sent: what a server would resolve is 400', 
   expect((await (await request.get(`${path}/${folder}/y`)).json()).content).toBe('kept')
 })
 
+test('an address that servers resolve to one of a file is none', async ({ request, baseURL }) => {
+  const namespace = await newNamespace(request)
+  for (const file of ['notes/y', 'y']) await writeFile(request, `${namespace}/${file}`, 'kept')
+  const statusOf = async (host: string, method: string, target: string) => {
+    const head = [`${method} ${target} HTTP/1.1`, `Host: ${host}`, 'Content-Type: application/json']
+    const { status } = await rawRequest(baseURL ?? '', [...head, 'Content-Length: 15'], '{"content":"x"}')
+    return status
+  }
+  for (const target of [
+    `/api/v1\\files/${namespace}/notes/../y`,
+    `/api/v1/files\\${namespace}\\notes\\..\\y`,
+    `/api/v1/files\\${namespace}\\y`,
+    `/api/v1/x/../files/${namespace}/notes/y`,
+    `/api/v1/./files/${namespace}/notes/../y`,
+    `/api/v1/%2e/files/${namespace}/y`,
+    `/health/%2E./api/v1/files/${namespace}/y`,
+    `/api/v1/%66iles/${namespace}/y`,
+  ])
+    for (const host of ['localhost', 'a', ''])
+      for (const method of ['GET', 'PUT', 'DELETE'])
+        expect([400, 404], `${method} ${target} of '${host}'`).toContain(await statusOf(host, method, target))
+  expect(await statusOf('localhost', 'GET', `http://localhost/api/v1/files/${namespace}/y`)).toBe(200)
+  const { files } = await (await request.get(`${path}?prefix=${namespace}/`)).json()
+  expect(files.map((file: { path: string }) => file.path).sort()).toEqual([
+    `${namespace}/notes/y`,
+    `${namespace}/y`,
+  ])
+  for (const file of ['notes/y', 'y'])
+    expect((await (await request.get(`${path}/${namespace}/${file}`)).json()).content).toBe('kept')
+})
+
 test('a path has at most 64 segments', async ({ request }) => {
   const deepest = `default/${fresh('deep')}${'/a'.repeat(62)}`
   await writeFile(request, deepest, 'x')
