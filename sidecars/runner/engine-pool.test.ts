@@ -9,6 +9,7 @@ import { EngineFault } from './engine-messages.ts'
 import { type EngineLease, type EnginePool, type EnginePoolOptions, makeEnginePool } from './engine-pool.ts'
 
 const MIB = 1_048_576
+const SIZE = { threads: 1, memoryLimitBytes: 100 * MIB, tempLimitBytes: MIB }
 const ENDLESS = 'select sum(a.range * b.range) from range(1000000) a, range(1000000) b'
 
 let directory: string
@@ -38,7 +39,7 @@ const poolOf = (more: Partial<EnginePoolOptions> = {}) =>
   makeEnginePool({
     directory: join(directory, 'engines'),
     inputs: join(directory, 'inputs'),
-    size: { threads: 1, memoryLimitBytes: 100 * MIB, tempLimitBytes: MIB },
+    size: SIZE,
     leasesMax: 2,
     wall,
     log: makeLog('test', 'text', (line) => {
@@ -84,6 +85,21 @@ test('a process that was given back is used again, with a fresh instance', async
     samples: ['7=7'],
   })
   await second.release()
+})
+
+test('who exchanges a process comes before those who wait for one, and what was given back is nobody’s', async () => {
+  await pool.stop()
+  pool = poolOf({ leasesMax: 1 })
+  const first = await pool.take()
+  const order: string[] = []
+  const waiting = pool.take().finally(() => order.push('who waits'))
+  const next = await first.exchange(async () => void order.push('cleared'))
+  await expect(first.call({ kind: 'prepare', number: 9, ...SIZE })).rejects.toThrow('given back')
+  expect((await judge(next, 'select 7')).first).toBe('7')
+  order.push('used')
+  await next.release()
+  await (await waiting).release()
+  expect(order).toEqual(['cleared', 'used', 'who waits'])
 })
 
 test('a process has no environment, no rights to the processor, and dies first', async () => {

@@ -40,6 +40,11 @@ export interface EngineLease {
    * takes away its files: nothing works on them any more, and nobody else has the process yet.
    */
   release(clear?: () => Promise<void>): Promise<void>
+  /**
+   * As `release`, and takes a process that is fit in its place, before anybody who waits for one. Throws EngineEnded; then it
+   * was released.
+   */
+  exchange(clear?: () => Promise<void>): Promise<EngineLease>
 }
 
 export interface KeptInstance {
@@ -222,6 +227,28 @@ export function makeEnginePool({
       await rm(spillOf(engine, number), { recursive: true, force: true })
     }
 
+    async function giveBack(clear?: () => Promise<void>): Promise<void> {
+      isReleased = true
+      try {
+        if (kept !== null) await leave(kept)
+        for (const number of used) await close(number)
+        await Promise.all(Array.from(links.keys(), (place) => rm(place, { force: true })))
+      } catch {
+        // What cannot be closed would live on.
+        isSpoilt = true
+      }
+      await clear?.().catch(() => {
+        isSpoilt = true
+      })
+      if (isSpoilt || !isFit(engine)) {
+        process.end('it is not fit for another run')
+        await process.exited
+      } else {
+        prepareAhead(engine)
+        keeper.putBack(engine)
+      }
+    }
+
     return {
       pid: process.pid,
       directory: engine.directory,
@@ -258,41 +285,32 @@ export function makeEnginePool({
       },
       close,
       async release(clear) {
-        isReleased = true
-        try {
-          if (kept !== null) await leave(kept)
-          for (const number of used) await close(number)
-          await Promise.all(Array.from(links.keys(), (place) => rm(place, { force: true })))
-        } catch {
-          // What cannot be closed would live on.
-          isSpoilt = true
-        }
-        await clear?.().catch(() => {
-          isSpoilt = true
-        })
-        if (isSpoilt || !isFit(engine)) {
-          process.end('it is not fit for another run')
-          await process.exited
-        } else {
-          prepareAhead(engine)
-          keeper.putBack(engine)
-        }
+        await giveBack(clear)
         turns.leave()
       },
+      async exchange(clear) {
+        await giveBack(clear)
+        return taken()
+      },
+    }
+  }
+
+  /** For whoever has a turn, which ends where there is none. */
+  function taken(): EngineLease {
+    try {
+      const engine = keeper.take()
+      engine.known.runs += 1
+      return leaseOf(engine)
+    } catch (error) {
+      turns.leave()
+      throw error
     }
   }
 
   return {
     async take(signal) {
       await turns.enter(signal)
-      try {
-        const engine = keeper.take()
-        engine.known.runs += 1
-        return leaseOf(engine)
-      } catch (error) {
-        turns.leave()
-        throw error
-      }
+      return taken()
     },
     isServing: keeper.isServing,
     stop: () => keeper.stop('the runner stops'),

@@ -2,7 +2,7 @@ import { Code, ConnectError } from '@connectrpc/connect'
 import { parseConfig, type TextFile } from '../../lake/pipeline/config.ts'
 import { LAYERS, type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { TemplateError } from '../../lake/pipeline/template.ts'
-import type { LakeAccess, RunQualityTestsRequest } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import type { RunQualityTestsRequest } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { EngineEnded } from '../engine-process.ts'
 import type { TestResult } from './attempts.ts'
 import { EnginesBusy } from './engine-pool.ts'
@@ -12,7 +12,7 @@ import { tableExpression } from './lake-session.ts'
 import { limits } from './limits.ts'
 import { type NamedTest, testsIn } from './pipeline-files.ts'
 import { type DraftedTest, draftsOf, draftTests, failedTest, runTest } from './quality-gate.ts'
-import { inShares } from './shares.ts'
+import { inShares, NoTurn, type Shares } from './shares.ts'
 import { watermarkOf } from './watermark.ts'
 import { reasonOf } from './wording.ts'
 import { openWorkplace, type Workplace, type WorkplaceOptions } from './workplace.ts'
@@ -20,7 +20,7 @@ import { openWorkplace, type Workplace, type WorkplaceOptions } from './workplac
 export type TestMain = ReturnType<typeof makeTestMain>
 
 /** Makes the function that runs quality tests against main, outside any run. It throws ConnectError. */
-export function makeTestMain(options: WorkplaceOptions) {
+export function makeTestMain(options: WorkplaceOptions, time?: Shares['time']) {
   return async function testMain(
     request: RunQualityTestsRequest,
     files: readonly TextFile[],
@@ -30,29 +30,34 @@ export function makeTestMain(options: WorkplaceOptions) {
     if (lake === undefined) throw new ConnectError('lake is missing', Code.InvalidArgument)
     const tests = testsIn(files)
     if (tests.length === 0) return []
-    const late = AbortSignal.timeout(limits.testsMs)
+    let place: Workplace | null = null
     let bench: Bench | null = null
+    const ready = async (signal: AbortSignal): Promise<void> => {
+      if (bench !== null) return
+      const spoilt = place
+      place = null
+      place = await (spoilt?.reopen(signal) ?? openWorkplace(options, lake, signal))
+      bench = await prepare(request, files, tests, place, signal)
+    }
     const judge = async (test: NamedTest, over: AbortSignal): Promise<TestResult> => {
-      const own =
-        bench ??
-        (await openBench(options, { ...request, lake }, files, tests, AbortSignal.any([caller, late])))
-      bench = own
+      const own = bench?.drafted.get(test)
+      if (bench === null || own === undefined) throw new Error(`test ${test.name} was not drafted`)
       try {
-        return await own.judge(test, over)
+        return await runTest(own, { ...bench, signal: over, write: () => {} })
       } catch (error) {
         // Its engine may be gone, or not fit for the other tests.
         bench = null
-        await own.clear()
         over.throwIfAborted()
         if (error instanceof EngineEnded) return failedTest(test, error.message)
         throw error
       }
     }
     try {
-      return await inShares(tests, { ms: limits.testsMs, signal: caller }, judge, tooLong)
+      const shares = { ms: limits.testsMs, signal: caller, time }
+      return await inShares(tests, shares, { ready, work: judge, late: tooLong })
     } catch (error) {
       if (error instanceof EnginesBusy) throw new ConnectError(error.message, Code.ResourceExhausted)
-      if (late.aborted && !caller.aborted)
+      if (error instanceof NoTurn)
         throw new ConnectError(
           `the tests took longer than ${limits.testsMs / 1_000} s`,
           Code.DeadlineExceeded,
@@ -61,7 +66,7 @@ export function makeTestMain(options: WorkplaceOptions) {
       if (reason === null) throw error
       throw new ConnectError(reason, error instanceof EngineEnded ? Code.Internal : Code.FailedPrecondition)
     } finally {
-      await (bench as Bench | null)?.clear()
+      await (place as Workplace | null)?.clear()
     }
   }
 }
@@ -75,39 +80,10 @@ const tooLong = (test: NamedTest, durationMs: number): TestResult => ({
 })
 
 /** Where tests are judged, with all that they read. */
-interface Bench {
-  judge(test: NamedTest, signal: AbortSignal): Promise<TestResult>
-  clear(): Promise<void>
-}
-
-type Request = RunQualityTestsRequest & { lake: LakeAccess }
-
-async function openBench(
-  options: WorkplaceOptions,
-  request: Request,
-  files: readonly TextFile[],
-  tests: readonly NamedTest[],
-  signal: AbortSignal,
-): Promise<Bench> {
-  const place = await openWorkplace(options, request.lake, signal)
-  try {
-    const { drafted, ...bench } = await prepare(request, files, tests, place, signal)
-    return {
-      async judge(test, over) {
-        const own = drafted.get(test)
-        if (own === undefined) throw new Error(`test ${test.name} was not drafted`)
-        return runTest(own, { ...bench, signal: over, write: () => {} })
-      },
-      clear: place.clear,
-    }
-  } catch (error) {
-    await place.clear()
-    throw error
-  }
-}
+type Bench = Awaited<ReturnType<typeof prepare>>
 
 async function prepare(
-  { namespace, layer: text, pipelineName: name }: Request,
+  { namespace, layer: text, pipelineName: name }: RunQualityTestsRequest,
   files: readonly TextFile[],
   tests: readonly NamedTest[],
   place: Workplace,

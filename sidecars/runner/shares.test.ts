@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { inShares } from './shares.ts'
+import { inShares, NoTurn } from './shares.ts'
 
 const never = new AbortController().signal
 
@@ -32,18 +32,22 @@ function makeTime() {
 
 const LATE = 'too late'
 
-async function results(needs: Record<string, number>, ms: number) {
+/** `readyNeeds`: what comes before each turn takes so long. */
+async function results(needs: Record<string, number>, ms: number, readyNeeds: number[] = []) {
   const { time, take } = makeTime()
   const begun: string[] = []
   const found = await inShares(
     Object.keys(needs),
     { ms, signal: never, time },
-    async (name, signal) => {
-      begun.push(name)
-      await take(needs[name] ?? 0, signal)
-      return 'done'
+    {
+      ready: (signal) => take(readyNeeds.shift() ?? 0, signal),
+      async work(name, signal) {
+        begun.push(name)
+        await take(needs[name] ?? 0, signal)
+        return 'done'
+      },
+      late: (_, spent) => `${LATE} after ${spent}`,
     },
-    (_, spent) => `${LATE} after ${spent}`,
   )
   return { found, begun, took: time.now() }
 }
@@ -75,6 +79,27 @@ test('what is alone has all the time, once', async () => {
   })
 })
 
+test('what comes before a turn takes of no share, and of the time of all', async () => {
+  expect(await results({ a: 9, b: 9, c: 9 }, 60, [20, 5, 6])).toMatchObject({
+    found: ['done', 'done', 'done'],
+    begun: ['a', 'b', 'c'],
+    took: 58,
+  })
+  expect(await results({ a: 1, stuck: Infinity, b: 1 }, 60, [0, 0, 28])).toMatchObject({
+    found: ['done', expect.stringMatching(/^too late/), 'done'],
+    begun: ['a', 'stuck', 'b', 'stuck'],
+  })
+  expect(await results({ stuck: Infinity, a: 1 }, 60, [0, 1, Infinity])).toMatchObject({
+    found: [`${LATE} after 30`, 'done'],
+    took: 60,
+  })
+})
+
+test('nobody is told that it took too long who had no turn', async () => {
+  await expect(results({ a: 1 }, 60, [Infinity])).rejects.toBeInstanceOf(NoTurn)
+  await expect(results({ stuck: Infinity, a: 1 }, 60, [0, Infinity])).rejects.toBeInstanceOf(NoTurn)
+})
+
 test('whoever asked and went away ends it, and what fails otherwise is told', async () => {
   const gone = new AbortController()
   const work = async (_: string, signal: AbortSignal) => {
@@ -83,7 +108,10 @@ test('whoever asked and went away ends it, and what fails otherwise is told', as
   }
   const late = () => {}
   const { time } = makeTime()
-  await expect(inShares(['a'], { ms: 9, signal: gone.signal, time }, work, late)).rejects.toThrow('gone')
+  const shares = { ms: 9, signal: never, time }
+  await expect(inShares(['a'], { ...shares, signal: gone.signal }, { work, late })).rejects.toThrow('gone')
   const broken = () => Promise.reject(new Error('broken'))
-  await expect(inShares(['a'], { ms: 9, signal: never, time }, broken, late)).rejects.toThrow('broken')
+  await expect(inShares(['a'], shares, { work: broken, late })).rejects.toThrow('broken')
+  const ready = () => Promise.reject(new Error('not to be had'))
+  await expect(inShares(['a'], shares, { ready, work, late })).rejects.toThrow('not to be had')
 })

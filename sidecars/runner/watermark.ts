@@ -25,7 +25,7 @@ export interface Watermark {
 /** Finds the watermark, in an instance of its own: the pipeline's is locked to its input. */
 export async function watermarkOf(
   { name, table, column }: Watermarked,
-  { lake, engine: taken, directory }: Workplace,
+  { lake, engine: taken, directory }: Pick<Workplace, 'lake' | 'engine' | 'directory'>,
   signal: AbortSignal,
 ): Promise<Watermark> {
   const none = { value: null, warning: null }

@@ -20,6 +20,11 @@ export interface Workplace {
   python: InterpreterLease | null
   /** Resolves when nothing of it is left. Call it once, whatever happened. */
   clear(): Promise<void>
+  /**
+   * Clears it and opens another without Python, with the engine of its turn: nobody who waits for one comes before. Throws
+   * EngineEnded; then it is cleared.
+   */
+  reopen(signal: AbortSignal): Promise<Workplace>
 }
 
 export interface WorkplaceOptions {
@@ -34,16 +39,25 @@ export interface WorkplaceOptions {
  * with Python what Interpreters.take does.
  */
 export async function openWorkplace(
-  { openLake, pool, interpreters }: WorkplaceOptions,
+  options: WorkplaceOptions,
   access: LakeAccess,
   signal: AbortSignal,
   { needsPython = false } = {},
 ): Promise<Workplace> {
-  const python = needsPython ? await interpreters.take(signal) : null
-  const engine = await pool.take(signal).catch(async (error: unknown) => {
+  const python = needsPython ? await options.interpreters.take(signal) : null
+  const engine = await options.pool.take(signal).catch(async (error: unknown) => {
     await python?.release()
     throw error
   })
+  return placeOf(options, access, { python, engine }, signal)
+}
+
+async function placeOf(
+  options: WorkplaceOptions,
+  access: LakeAccess,
+  { python, engine }: Pick<Workplace, 'python' | 'engine'>,
+  signal: AbortSignal,
+): Promise<Workplace> {
   // An engine sees no directory but its own, and those that interpreters bring along.
   const own = python?.directory ?? join(engine.directory, randomUUID())
   const directory = python?.directory ?? join(own, 'room')
@@ -54,7 +68,8 @@ export async function openWorkplace(
     await engine.release()
     throw error
   }
-  const lake = openLake(access, signal)
+  const lake = options.openLake(access, signal)
+  const remove = () => rm(own, { recursive: true, force: true })
   return {
     lake,
     engine,
@@ -64,8 +79,13 @@ export async function openWorkplace(
     async clear() {
       // It could still ask for something.
       await python?.release()
-      await engine.release(() => rm(own, { recursive: true, force: true }))
+      await engine.release(remove)
       lake.close()
+    },
+    async reopen(signal) {
+      await python?.release()
+      const next = await engine.exchange(remove).finally(() => lake.close())
+      return placeOf(options, access, { python: null, engine: next }, signal)
     },
   }
 }
