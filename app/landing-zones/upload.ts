@@ -194,10 +194,14 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded, hearAtOn
   ): Promise<Heard> {
     const heard =
       on === sql && hearAtOnce !== null
-        ? await hearAtOnce(uploadOf(ref, file), async (tx) => {
-            const [fact] = await Promise.all([record(tx, ref, intentId, file), durable])
-            return { fact, eventId: eventOf(fact) }
-          })
+        ? await hearAtOnce(
+            uploadOf(ref, file),
+            async (tx) => {
+              const fact = await record(tx, ref, intentId, file)
+              return { fact, eventId: eventOf(fact) }
+            },
+            durable,
+          )
         : null
     if (heard !== null) return { outcome: heard.fact, isLeft: heard.isLeft }
     await durable

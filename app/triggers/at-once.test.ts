@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { until } from '../../.setup/until.ts'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
 import type { Session } from '../../drizzle/session.ts'
 import { addPipeline } from '../../workers/testing.ts'
@@ -9,7 +10,7 @@ import { formWith } from '../http/test-form.ts'
 import { newId, type PipelineId, type TriggerId } from '../ids.ts'
 import { makeLandingZoneService } from '../landing-zones/service.ts'
 import { limits } from '../limits.ts'
-import { makeLog } from '../log.ts'
+import { type Log, makeLog } from '../log.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { makeHearAtOnce } from './at-once.ts'
 import { makeTriggerService } from './service.ts'
@@ -41,7 +42,8 @@ const noObjects = {
   deleteVersion: async (path: string) => void deleted.push(path),
 } as unknown as ObjectStore
 const deleted: string[] = []
-const log = makeLog('test', 'text')
+const warnings: string[] = []
+const log: Log = { ...makeLog('test', 'text'), warn: (message) => void warnings.push(message) }
 
 let made = 0
 /** A zone with a pipeline that hears its uploads. */
@@ -261,12 +263,64 @@ test.each([
     const upload = zone.upload('a.csv').catch((error) => error)
     await isNamed.promise
     expect(await zone.files()).toHaveLength(0)
+    warnings.length = 0
     durable.reject(new Error('the disk is broken'))
     expect(String(await upload)).toContain('the disk is broken')
+    // Which is not the fault of any trigger.
+    expect(warnings).toEqual([])
     const left = [await zone.files(), await runsOf(zone.pipelineId), await eventsOf(zone)]
     expect(left.map((rows) => rows.length)).toEqual([0, 0, 0])
   },
 )
+
+test('a slow disk under one upload holds up nobody else, and the evaluator fires its triggers', async () => {
+  const disk = Promise.withResolvers<void>()
+  const durable = [disk.promise].values()
+  const objects = {
+    ...noObjects,
+    async stage(body: AsyncIterable<Uint8Array>) {
+      const its = durable.next().value ?? Promise.resolve()
+      await Array.fromAsync(body)
+      return { size: 1, name: async () => ({ versionId: '1', durable: its }), discard: async () => {} }
+    },
+  } as unknown as ObjectStore
+  const hasBegun = Promise.withResolvers<void>()
+  const zone = await newZone({
+    objects,
+    on: {
+      ...session,
+      transaction: (work) =>
+        session.transaction((tx) => {
+          hasBegun.resolve()
+          return work(tx)
+        }),
+    },
+  })
+  const other = await newZone({ firesAtOnce: false })
+  warnings.length = 0
+  const slow = zone.upload('slow.csv')
+  await hasBegun.promise
+  const quick = await zone.upload('quick.csv')
+  const { id: otherFile } = await other.upload('a.csv')
+  let isHeard = false
+  const hearing = (async () => {
+    while ((await sweep()).hasMore);
+    isHeard = true
+  })()
+  try {
+    await until(() => isHeard)
+    expect(await runsOf(zone.pipelineId)).toMatchObject([{ landing_file_id: quick.id }])
+    expect(await runsOf(other.pipelineId)).toMatchObject([{ landing_file_id: otherFile }])
+    expect(await zone.files()).toMatchObject([{ id: quick.id }])
+  } finally {
+    disk.resolve()
+    await Promise.all([slow, hearing])
+  }
+  expect(warnings).toEqual([])
+  await sweep()
+  const heard = (await runsOf(zone.pipelineId)).map((run) => run.landing_file_id)
+  expect(heard).toEqual([quick.id, (await slow).id])
+})
 
 test('of more listeners than one transaction fires the rest is left to the evaluator, and each fires once', async () => {
   const zone = await newZone()

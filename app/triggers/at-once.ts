@@ -26,12 +26,13 @@ export interface Fact<T> {
 
 /**
  * Records a fact and fires the triggers that hear it, in one transaction; `isLeft`: some are left to the evaluator. Null:
- * nothing was recorded, because that would have had to wait, or because some trigger cannot be fired, whatever is wrong with
- * it. Rejects when nobody knows whether there is a record.
+ * nothing was recorded, because that would have had to wait, also for what it tells of to be `ready`, which may have failed,
+ * or because some trigger cannot be fired, whatever is wrong with it. Rejects when nobody knows whether there is a record.
  */
 export type HearAtOnce = <T>(
   occurrence: Occurrence,
   record: (tx: SqlTx) => Promise<Fact<T>>,
+  ready: Promise<void>,
 ) => Promise<{ fact: T; isLeft: boolean } | null>
 
 export interface AtOnceDeps {
@@ -46,7 +47,7 @@ export interface AtOnceDeps {
 export function makeHearAtOnce({ on, newId, log, nudge }: AtOnceDeps): HearAtOnce {
   let isUnderWay = false
 
-  return async <T>(occurrence: Occurrence, record: (tx: SqlTx) => Promise<Fact<T>>) => {
+  return async <T>(occurrence: Occurrence, record: (tx: SqlTx) => Promise<Fact<T>>, ready: Promise<void>) => {
     if (isUnderWay) return null
     isUnderWay = true
     let recorded: Fact<T> | null = null
@@ -57,6 +58,7 @@ export function makeHearAtOnce({ on, newId, log, nudge }: AtOnceDeps): HearAtOnc
         const [written, taken] = await Promise.all([
           record(tx),
           take(tx, rowOf(tx, occurrence), { triggersMax, isPatient: false }),
+          soon(ready),
         ])
         recorded = written
         const { eventId } = written
@@ -68,6 +70,7 @@ export function makeHearAtOnce({ on, newId, log, nudge }: AtOnceDeps): HearAtOnc
         )
       })
     } catch (error) {
+      if (error instanceof NotReady) return null
       // Its commit may have happened.
       if (isConnectionLost(error)) throw error
       // Else it is undone: a trigger that is busy or odd, or a fact that cannot be recorded and will say so again. Unless the
@@ -87,6 +90,21 @@ export function makeHearAtOnce({ on, newId, log, nudge }: AtOnceDeps): HearAtOnc
 }
 
 const isBusy = (error: unknown) => error instanceof Error && 'code' in error && error.code === '55P03'
+
+/** Nothing is committed then. Why is told by whoever goes on waiting. */
+class NotReady extends Error {}
+
+async function soon(ready: Promise<void>): Promise<void> {
+  const late = Promise.withResolvers<never>()
+  const timer = setTimeout(() => late.reject(new NotReady('not soon')), limits.firingWaitMs)
+  try {
+    await Promise.race([ready, late.promise])
+  } catch (cause) {
+    throw new NotReady('not ready for its record', { cause })
+  } finally {
+    clearTimeout(timer)
+  }
+}
 
 const triggersMax = limits.firingBatch
 
