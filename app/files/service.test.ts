@@ -6,7 +6,7 @@ import { entityTag, preconditionOf } from '../http/conditions.ts'
 import type { KeyOf } from '../http/idempotency-key.ts'
 import { formWith } from '../http/test-form.ts'
 import { newId } from '../ids.ts'
-import { openParts, type Parts } from '../pipelines/test-parts.ts'
+import { onSlowDisk, openParts, type Parts } from '../pipelines/test-parts.ts'
 import { makeFileService } from './service.ts'
 
 let parts: Parts
@@ -61,6 +61,19 @@ test('32 MB are written, one byte more is refused and leaves nothing', async () 
   expect((await files().read('default/big/full.txt')).content?.size).toBe(33_554_432)
   expect(await statusOf(files().write('default/big/over.txt', `${text}x`))).toBe(413)
   expect((await files().list({ prefix: 'default/big/' }, all)).total).toBe(1)
+})
+
+test('a slow disk is waited for while no connection is held', async () => {
+  const key = { caller: '', operation: 'POST test', key: newId(), requestHash: 'same' }
+  const form = () => formWith(new File(['a'], 'a.md'), { path: 'default/slow/' })
+  const seen = await onSlowDisk(parts, async (slow) => {
+    const service = makeFileService({ ...slow, fileWritten: async () => {} })
+    await service.write('default/slow/a.md', 'a')
+    await service.write('default/slow/a.md', 'b', preconditionOf({ 'if-match': '*' }))
+    await service.upload(form())
+    await service.upload(form(), () => key)
+  })
+  expect(seen).toEqual({ files: 4, early: 0 })
 })
 
 describe('the draft of a pipeline', () => {

@@ -62,14 +62,18 @@ export const answerOnce = <Prepared, Body extends object>(
     work,
   )
 
-/** As `answerOnce`, for an upload whose bytes have arrived. Null only if that is what performing it came to. */
+/**
+ * As `answerOnce`, for an upload whose bytes have arrived; `prepare` is waited for while no connection is held. Null only if
+ * that is what performing it came to.
+ */
 export async function uploadOnce<Performed extends object | null>(
   sql: Sql,
   key: IdempotencyKey,
   perform: (tx: SqlTx) => Promise<Performed>,
+  prepare: () => Promise<void> = async () => {},
 ): Promise<Performed> {
   const outcome = await answerOnce(sql, key, {
-    prepare: async () => null,
+    prepare,
     async perform(tx) {
       const body = await perform(tx)
       return body && { status: 201, body }

@@ -7,7 +7,7 @@ import { type KeyOf, withoutKey } from '../http/idempotency-key.ts'
 import { formWith } from '../http/test-form.ts'
 import { newId } from '../ids.ts'
 import { limits } from '../limits.ts'
-import { bytes, openParts, type Parts, refusal } from '../pipelines/test-parts.ts'
+import { bytes, onSlowDisk, openParts, type Parts, refusal } from '../pipelines/test-parts.ts'
 import { makeClearUp } from './abandoned.ts'
 import type { AbandonedUpload } from './arrivals.ts'
 import type { LandingFile } from './schema.ts'
@@ -233,6 +233,18 @@ describe('an upload', () => {
     )
     expect({ status, message }).toEqual({ status: 413, message: 'file too large (max 32MB)' })
     expect(await keysUnder(prefix)).toEqual([`${prefix}20260301_064500_full.bin`])
+  })
+
+  test('under a key and of a sample waits for a slow disk while no connection is held', async () => {
+    const { ref } = await created()
+    const seen = await onSlowDisk(parts, async (slow) => {
+      const { upload, samples } = service(slow)
+      await upload(ref, file('a.csv'), keyed())
+      await upload(ref, file('b.csv', 'x'.repeat(1_048_576)), keyed())
+      await samples.upload(ref, file('a.csv'))
+      await samples.upload(ref, file('a.csv'), keyed())
+    })
+    expect(seen).toEqual({ files: 4, early: 0 })
   })
 
   test('to a zone that is deleted meanwhile is 404 and leaves nothing', async () => {

@@ -1,6 +1,7 @@
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { Clock } from '../clock.ts'
 import { AppError } from '../http/errors.ts'
+import type { IdempotencyKey } from '../http/idempotency.ts'
 import { uploadOnce } from '../http/idempotency.ts'
 import { type KeyOf, withoutKey } from '../http/idempotency-key.ts'
 import type { IncomingFile, UploadForm } from '../http/upload-form.ts'
@@ -98,6 +99,7 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded, hearAtOn
       contentType: file.contentType,
       maxBytes: limits.uploadBytes,
       key,
+      isDurableLater: true,
     })
     try {
       const [place, staged] = await Promise.all([placing, staging])
@@ -115,32 +117,33 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded, hearAtOn
   }
 
   /**
-   * Names the object and records it; where another replica has a file of that name, under a later one. Each try is made by
-   * `once`, in a transaction of its own, which may know the answer already. The object moves between two of them: what says
-   * where it is going to be must be there whatever becomes of a transaction.
+   * Names the object and records it; where another replica has a file of that name, under a later one. Each try is a
+   * transaction of its own; with a key it may know the answer already. The object moves between two of them: what says where
+   * it is going to be must be there whatever becomes of a transaction.
    */
   async function settle(
     ref: ZoneRef,
     contentType: string,
     { original, place, staged, discard }: Arrived,
-    once: Once,
+    key: IdempotencyKey | null,
   ): Promise<LandingFile> {
     let { filename, path, intentId } = place
-    let named: { versionId: string; durable: Promise<void> } | null = null
+    let isNamed = false
+    let durable = Promise.resolve()
     let versionId = ''
+    const named = async () => {
+      if (!isNamed) ({ versionId, durable } = await staged.name(path))
+      isNamed = true
+      // A disk is waited for where nothing is held; beside the first statements only for little, on a connection of their own.
+      if (key !== null || staged.size > SOON_DURABLE_BYTES) await durable
+    }
     const forget = async () => {
       await objects.deleteVersion(path, versionId)
       await forgetIntent(sql, intentId)
     }
     for (let meeting = 1; ; meeting++) {
       const tried: { recorded: Heard | null } = { recorded: null }
-      const answer = await once(async (on) => {
-        if (named === null) {
-          named = await staged.name(path)
-          versionId = named.versionId
-        }
-        // What takes long to be durable is not waited for in a transaction.
-        if (staged.size > SOON_DURABLE_BYTES) await named.durable
+      const attempt = async (on: Sql | SqlTx) => {
         const file = {
           id: newId(),
           zoneId: place.zoneId,
@@ -152,14 +155,16 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded, hearAtOn
           contentType,
         }
         // Should this fail, nobody knows whether there is a row: the intent does.
-        tried.recorded = await recorded(on, ref, intentId, file, named.durable)
+        tried.recorded = await recorded(on, ref, intentId, file, durable)
         const { outcome } = tried.recorded
         return outcome.kind === 'recorded' ? shapeOf(file, outcome.uploadedAt) : null
-      })
+      }
+      const answer =
+        key === null ? await named().then(() => attempt(sql)) : await uploadOnce(sql, key, attempt, named)
       if (answer !== null) {
         if (tried.recorded?.isLeft) eventRecorded()
         // Another request under the same key had come to its end.
-        if (tried.recorded === null) await (named === null ? discard() : forget())
+        if (tried.recorded === null) await (isNamed ? forget() : discard())
         return answer
       }
       const kind = tried.recorded?.outcome.kind
@@ -234,21 +239,12 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded, hearAtOn
       await permit()
       const key = keyOf({ filename, contentType, sha256 })
       isSettling = true
-      return await settle(
-        ref,
-        contentType,
-        arrived,
-        key === null ? (attempt) => attempt(sql) : (attempt) => uploadOnce(sql, key, attempt),
-      )
+      return await settle(ref, contentType, arrived, key)
     } finally {
       await (isSettling ? release(arrived.place) : arrived.discard())
     }
   }
 }
-
-/** A try to make an object a file: null where it did not. */
-type Attempt = (on: Sql | SqlTx) => Promise<LandingFile | null>
-type Once = (attempt: Attempt) => Promise<LandingFile | null>
 
 interface Heard {
   outcome: Recorded

@@ -32,6 +32,7 @@ const writing = new Set<FileHandle>()
 export async function writeNew(
   path: string,
   chunks: AsyncIterable<Uint8Array>,
+  sync: (file: FileHandle) => Promise<void> = (file) => file.sync(),
 ): Promise<{ size: number; synced: Promise<void> }> {
   const file = await open(path, 'wx')
   writing.add(file)
@@ -52,7 +53,7 @@ export async function writeNew(
     await close()
     throw error
   }
-  const synced = file.sync().finally(close)
+  const synced = sync(file).finally(close)
   // Whoever waits for it hears of its failure.
   synced.catch(() => {})
   return { size, synced }

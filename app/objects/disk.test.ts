@@ -86,6 +86,44 @@ test('a root that cannot be used is one clear error', async () => {
   )
 })
 
+test('what is staged is on the disk, unless whoever names it waits for that', async () => {
+  const disk = Promise.withResolvers<void>()
+  const begun = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const asked = begun.values()
+  const store = await openDiskStore(newRoot(), systemClock, () => {
+    asked.next().value?.resolve()
+    return disk.promise
+  })
+  const order: string[] = []
+  const staging = store.stage(bytes('a')).then((staged) => {
+    order.push('staged')
+    return staged
+  })
+  await begun[0]?.promise
+  const later = await store.stage(bytes('b'), { isDurableLater: true })
+  await begun[1]?.promise
+  const { versionId, durable } = await later.name('ns/b')
+  void durable.then(() => order.push('durable'))
+  expect(await store.text('ns/b', versionId)).toMatchObject({ text: 'b' })
+  order.push('the disk is there')
+  disk.resolve()
+  await Promise.all([staging, durable])
+  expect(order[0]).toBe('the disk is there')
+  await (await staging).discard()
+  await store.close()
+})
+
+test('what the disk does not take is not staged, and leaves nothing', async () => {
+  const root = newRoot()
+  const store = await openDiskStore(root, systemClock, async () => {
+    throw new Error('the disk is broken')
+  })
+  await expect(store.stage(bytes('a'))).rejects.toThrow('the disk is broken')
+  await expect(store.put('ns/a', bytes('a'))).rejects.toThrow('the disk is broken')
+  expect(await readdir(join(root, '~tmp'))).toEqual([])
+  await store.close()
+})
+
 test('versions of a key only grow, in one millisecond, when the clock steps back, and over restarts', async () => {
   const root = newRoot()
   let now = Date.UTC(2026, 0, 2)

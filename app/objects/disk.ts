@@ -1,5 +1,17 @@
 import type { Dirent } from 'node:fs'
-import { access, constants, mkdir, open, readdir, readFile, rm, rmdir, stat, unlink } from 'node:fs/promises'
+import {
+  access,
+  constants,
+  type FileHandle,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  rm,
+  rmdir,
+  stat,
+  unlink,
+} from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Clock } from '../clock.ts'
 import { limits } from '../limits.ts'
@@ -49,18 +61,27 @@ const REMEMBERED_DIRECTORIES = 10_000
 const VERSIONS_PAGE = 1_000
 
 /** Opens a directory as an object store, alone: StoreUnavailable when another process has it, or it cannot be used. */
-export async function openDiskStore(root: string, clock: Clock): Promise<ObjectStore> {
+export async function openDiskStore(
+  root: string,
+  clock: Clock,
+  sync?: (file: FileHandle) => Promise<void>,
+): Promise<ObjectStore> {
   const scratch = join(root, '~tmp')
   const release = await prepare(root, scratch)
   const nextVersion = versionCounter(clock)
   const ways = makeWays(root)
   let temporaries = 0
 
-  async function stage(body: Body, { maxBytes }: StageOptions = {}): Promise<StagedObject> {
+  async function stage(
+    body: Body,
+    { maxBytes, isDurableLater = false }: StageOptions = {},
+  ): Promise<StagedObject> {
     const temporary = join(scratch, String(temporaries++))
     const discard = () => rm(temporary, { force: true }).catch(() => {})
     try {
-      const { size, synced } = await writeNew(temporary, chunksOf(body, maxBytes))
+      const { size, synced } = await writeNew(temporary, chunksOf(body, maxBytes), sync)
+      // Whoever commits it may hold what others wait for.
+      if (!isDurableLater) await synced
       let isNamed = false
       async function name(key: string) {
         const { versionId, directory } = await moved(key, temporary, size)

@@ -59,6 +59,8 @@ export type Body = Uint8Array | AsyncIterable<Uint8Array>
 export interface StageOptions extends PutOptions {
   /** Where it will belong, when that is known already or soon: a store may then send it there at once. */
   key?: string | Promise<string>
+  /** It is to be named soon, by who waits until it is durable then: its bytes need not be so when it is staged. */
+  isDurableLater?: boolean
 }
 
 /** A body that has arrived whole, and that no reader sees yet. */

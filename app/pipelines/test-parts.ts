@@ -61,6 +61,41 @@ export async function openParts() {
 
 export type Parts = Awaited<ReturnType<typeof openParts>>
 
+/** So long that whoever does not wait for the disk is past it. */
+const QUESTIONS_PER_FILE = 50
+
+/**
+ * Does something with an object store whose disk takes as long for a file as the database for many questions. Answers how
+ * many files there were, and how many transactions began while the disk was taking one.
+ */
+export async function onSlowDisk(
+  { sql }: Parts,
+  work: (parts: Pick<Parts, 'sql' | 'objects'>) => Promise<unknown>,
+) {
+  const root = await mkdtemp(join(tmpdir(), 'sluice-slow-disk-'))
+  const seen = { files: 0, early: 0 }
+  let underWay = 0
+  const objects = await openDiskStore(root, systemClock, async () => {
+    underWay++
+    for (let asked = 0; asked < QUESTIONS_PER_FILE; asked++) await sql`select`
+    underWay--
+    seen.files++
+  })
+  const watched = new Proxy(sql, {
+    get(target, name) {
+      if (name === 'begin' && underWay > 0) seen.early++
+      return Reflect.get(target, name)
+    },
+  })
+  try {
+    await work({ sql: watched, objects })
+    return seen
+  } finally {
+    await objects.close()
+    await rm(root, { recursive: true })
+  }
+}
+
 export const bytes = (text: string) => new TextEncoder().encode(text)
 
 /** Rejects unless the promise rejects; answers what it was rejected with, for comparing status and message. */
