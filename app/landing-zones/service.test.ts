@@ -1,4 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import postgres from 'postgres'
 import { until } from '../../.setup/until.ts'
 import { performDue } from '../../workers/outbox.ts'
@@ -245,6 +247,18 @@ describe('an upload', () => {
       await samples.upload(ref, file('a.csv'), keyed())
     })
     expect(seen).toEqual({ files: 4, early: 0 })
+  })
+
+  test('whose key came with another request leaves nothing', async () => {
+    const { ref } = await created()
+    const key = { caller: '', operation: 'POST test', key: newId(), requestHash: 'one' }
+    const { s3_path: path } = await service().upload(ref, file('a.csv'), () => key)
+    const arriving = () => readdir(join(parts.root, '~tmp'))
+    const before = await arriving()
+    const another = service().upload(ref, file('b.csv'), () => ({ ...key, requestHash: 'another' }))
+    expect((await refusal(another)).status).toBe(409)
+    expect(await keysUnder(`default/landing/${ref.name}`)).toEqual([path])
+    expect(await arriving()).toEqual(before)
   })
 
   test('to a zone that is deleted meanwhile is 404 and leaves nothing', async () => {

@@ -241,7 +241,9 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded, hearAtOn
       isSettling = true
       return await settle(ref, contentType, arrived, key)
     } finally {
-      await (isSettling ? release(arrived.place) : arrived.discard())
+      if (isSettling) release(arrived.place)
+      // What has got a name stays, for whoever knows what became of it.
+      await (isSettling ? arrived.staged.discard() : arrived.discard())
     }
   }
 }
