@@ -29,6 +29,14 @@ test('no answer has more rows than anybody may ask for', () => {
   expect(isBelieved({ ...answer, rows: limits.rows + 1 })).toBe(false)
 })
 
+test('an answer is a stream no longer than asked for, or text, and not both', () => {
+  const answer = { arrow: new Uint8Array(limits.resultBytes), json: null, rows: 1, truncated: false }
+  expect(isBelieved(answer)).toBe(true)
+  expect(isBelieved({ ...answer, arrow: new Uint8Array(limits.resultBytes + 1) })).toBe(false)
+  expect(isBelieved({ ...answer, arrow: null })).toBe(false)
+  expect(isBelieved({ ...answerOf('{"a":1}', 1), arrow: new Uint8Array() })).toBe(false)
+})
+
 test('columns of an engine have a name each', () => {
   const answer = answerOf('{"a":1,"a":1}', 1)
   const [column] = answer.json.columns

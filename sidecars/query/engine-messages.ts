@@ -73,8 +73,8 @@ const JsonRows = Type.Object({
   rows: Type.Uint8Array({ maxByteLength: limits.smallJsonTextBytes }),
 })
 const Rows = Type.Object({
-  /** One of the two. */
-  arrow: Type.Union([Type.Uint8Array(), Type.Null()]),
+  /** One of the two. The stream is what its writer counts for the limit, whole. */
+  arrow: Type.Union([Type.Uint8Array({ maxByteLength: limits.resultBytes }), Type.Null()]),
   json: Type.Union([JsonRows, Type.Null()]),
   /** What is made of them takes memory for each, whatever stands in it. */
   rows: Type.Integer({ minimum: 0, maximum: limits.rows }),
@@ -109,8 +109,9 @@ export function isAnswerOf(kind: RequestKind, answer: unknown): boolean {
 }
 
 /** Text of an engine becomes part of an answer of the API: it is as many rows of those columns as it says, and nothing beside them. */
-function isWhatItSays({ json, rows }: Static<typeof Rows>): boolean {
-  if (json === null) return true
+function isWhatItSays({ arrow, json, rows }: Static<typeof Rows>): boolean {
+  if (json === null) return arrow !== null
+  if (arrow !== null) return false
   const names = json.columns.map(({ name }) => name)
   return new Set(names).size === names.length && areRows(json.rows, names, rows)
 }

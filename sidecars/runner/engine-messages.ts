@@ -3,6 +3,7 @@ import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
 import type { TableName } from '../../lake/engine/traceless.ts'
 import type { FromEngine } from '../engine-process.ts'
+import { limits } from './limits.ts'
 
 // What the runner and its engine processes say to each other. An engine runs other people's SQL: what it says is
 // checked before it is believed. What the runner says is not: it may do with an engine what it likes.
@@ -111,8 +112,8 @@ const answers = {
     samples: Type.Array(Type.String()),
   }),
   preview: Type.Object({
-    /** The first rows, as an Arrow IPC stream. */
-    arrow: Type.Uint8Array(),
+    /** The first rows, as an Arrow IPC stream: what its writer counts for the limit, whole. */
+    arrow: Type.Uint8Array({ maxByteLength: limits.previewBytes }),
     columns: Type.Array(Column),
     rowCount: Type.Integer({ minimum: 0 }),
     executeMs: Type.Number({ minimum: 0 }),
