@@ -45,11 +45,30 @@ export class JsonBytes {
     this.#at = at
   }
 
+  /** UTF-8 as it stands between the quotes of a JSON text, as JSON.stringify has it. */
+  escaped(from: Uint8Array, start: number, end: number): void {
+    let copied = start
+    for (let at = start; at < end; at += 1) {
+      const code = from[at] ?? 0
+      if (IS_ESCAPED[code] !== 1) continue
+      this.copy(from, copied, at)
+      this.ascii(ESCAPES[code] ?? '')
+      copied = at + 1
+    }
+    this.copy(from, copied, end)
+  }
+
   /** Whatever it is, as JSON.stringify has it; null where that has nothing. */
   json(value: unknown): void {
     const text = JSON.stringify(value) ?? 'null'
-    this.#room(3 * text.length)
-    this.#at += encoder.encodeInto(text, this.#bytes.subarray(this.#at)).written
+    // How long it is in UTF-8 shows when it is encoded: room for the longest it could be is thrice what most of them take.
+    for (let at = 0; at < text.length; ) {
+      const end = at + PIECE_LENGTH
+      const piece = text.substring(at, isFirstOfPair(text.charCodeAt(end - 1)) ? end - 1 : end)
+      this.#room(3 * piece.length)
+      this.#at += encoder.encodeInto(piece, this.#bytes.subarray(this.#at)).written
+      at += piece.length
+    }
   }
 
   /** NaN and infinities are null. */
@@ -121,3 +140,13 @@ const [ZERO, MINUS, POINT] = [48, 45, 46]
 const POWERS_OF_TEN = Array.from({ length: 10 }, (_, power) => 10 ** power)
 /** Fewer are copied sooner by hand. */
 const LOOP_BYTES_MAX = 32
+/** Of a text, encoded at a time. */
+const PIECE_LENGTH = 16_384
+
+const isFirstOfPair = (code: number) => (code & 0xfc00) === 0xd800
+
+/** By byte, up to U+007F. */
+const ESCAPES = Array.from({ length: 128 }, (_, code) =>
+  JSON.stringify(String.fromCharCode(code)).slice(1, -1),
+)
+const IS_ESCAPED = Uint8Array.from({ length: 256 }, (_, code) => ((ESCAPES[code] ?? '').length > 1 ? 1 : 0))
