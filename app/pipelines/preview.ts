@@ -91,6 +91,7 @@ export function makePreviewService({ db, objects, runners, readMain }: PreviewDe
       if (pipeline === null) throw noPipeline(ref)
       const [found, samples, lake] = await around
       const files = await codeOf(ref, pipeline.type, found)
+      const rowsMax = limitOf(limit ?? queryLimit, ROWS)
       const request = {
         namespace: ref.namespace,
         layer: ref.layer,
@@ -101,7 +102,7 @@ export function makePreviewService({ db, objects, runners, readMain }: PreviewDe
         sampleFiles,
         samples,
         lake,
-        limit: BigInt(limitOf(limit ?? queryLimit, ROWS)),
+        limit: BigInt(rowsMax),
       }
       // The runner keeps the time limit; this one is for a runner that has stopped answering.
       const lost = AbortSignal.timeout(limits.pipelinePreviewMs + limits.rpcTimeoutMs)
@@ -109,7 +110,7 @@ export function makePreviewService({ db, objects, runners, readMain }: PreviewDe
       const answer = await runners
         .call((runner) => runner.previewPipeline(request, options))
         .catch(refusedByRunner)
-      const { columns, rows } = arrowToArrays(answer.arrowIpc)
+      const { columns, rows } = arrowToArrays(answer.arrowIpc, rowsMax)
       return {
         columns,
         rows,

@@ -3,9 +3,10 @@
  * values becomes text at once, without a JavaScript value per cell. The text is JSON whatever the stream holds: it comes from an
  * engine.
  */
+import { isUtf8 } from 'node:buffer'
 import { type Data, DataType, type Decimal, type Field, Precision, RecordBatchReader } from 'apache-arrow'
+import { batchesOf } from './arrow-batches.ts'
 import {
-  childOf,
   DECIMAL_NUMBER_WIDTH,
   decoderOf,
   engineType,
@@ -29,15 +30,9 @@ export function arrowToJsonText(ipc: Uint8Array, rows: number): JsonRows {
   const { fields } = reader.schema
   const { columns, write } = rowWriter(fields)
   function* batches() {
-    let left = rows
-    for (const batch of reader) {
-      left -= batch.numRows
-      if (left < 0) throw new RangeError(`the stream has more than ${rows} rows`)
-      // A stream without batches reads as one that has no columns either.
-      if (batch.numRows === 0) continue
-      const children = fields.map((_, index) => childOf(batch.data, index))
+    for (const batch of batchesOf(reader, { rows, bytes: ipc.byteLength })) {
       const out = new JsonBytes()
-      write(children, batch.numRows, out)
+      write(batch.columns, batch.rows, out)
       yield out.end()
     }
   }
@@ -220,22 +215,28 @@ function writeClock(seconds: number, out: JsonBytes): void {
   out.digits(seconds - minutes * 60, 2)
 }
 
-/** What JSON does not have in a text as it is, and what stands for bytes that are no text. */
-const CHANGED = /["\\\ufffd]|[^ -\uffff]/
+/** What JSON does not have in a text as it is; bytes read as Latin-1 are enough to see that. */
+const ESCAPED = /["\\]|[^ -\u00ff]/
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
 const textWriter: Writer = ({ values, valueOffsets, length }, out) => {
-  const first = Math.max(0, valueOffsets[0] ?? 0)
-  const end = Math.min(values.length, valueOffsets[length] ?? 0)
-  const isPlain = !CHANGED.test(decoder.decode(values.subarray(first, end)))
-  const isBetweenCharacters = (at: number) =>
-    at >= first && at <= end && (at === end || (values[at] & 0xc0) !== 0x80)
+  const [first, end] = [valueOffsets[0] ?? 0, valueOffsets[length] ?? 0]
+  const bytes = Buffer.from(values.buffer, values.byteOffset + first, end - first)
+  if (!isUtf8(bytes)) return (row) => out.json(textAt(row))
+  const isPlain = !ESCAPED.test(bytes.toString('latin1'))
+  const isBetweenCharacters = (at: number) => at === end || (values[at] & 0xc0) !== 0x80
   return (row) => {
     const [from, to] = [valueOffsets[row], valueOffsets[row + 1]]
-    if (isPlain && from <= to && isBetweenCharacters(from) && isBetweenCharacters(to)) {
-      out.byte(QUOTE)
-      out.copy(values, from, to)
-      out.byte(QUOTE)
-    } else out.json(decoder.decode(values.subarray(from, to)))
+    if (!isBetweenCharacters(from) || !isBetweenCharacters(to)) {
+      out.json(textAt(row))
+      return
+    }
+    out.byte(QUOTE)
+    if (isPlain) out.copy(values, from, to)
+    else out.escaped(values, from, to)
+    out.byte(QUOTE)
+  }
+  function textAt(row: number): string {
+    return decoder.decode(values.subarray(valueOffsets[row], valueOffsets[row + 1]))
   }
 }

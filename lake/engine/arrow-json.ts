@@ -15,6 +15,7 @@ import {
   RecordBatchReader,
   type TimeUnit,
 } from 'apache-arrow'
+import { batchesOf, childOf } from './arrow-batches.ts'
 import {
   base64,
   civilDate,
@@ -46,16 +47,17 @@ export interface JsonTable<Row> {
 
 /** Rows as objects keyed by column name, as queries and table previews answer. */
 export function arrowToObjects(ipc: Uint8Array): JsonTable<JsonObject> {
-  return read(ipc, (names) => objectMaker(names))
+  return read(ipc, Number.POSITIVE_INFINITY, (names) => objectMaker(names))
 }
 
-/** Rows as arrays in the order of the columns, as pipeline previews answer. */
-export function arrowToArrays(ipc: Uint8Array): JsonTable<JsonValue[]> {
-  return read(ipc, () => (values) => values)
+/** Rows as arrays in the order of the columns, as pipeline previews answer. Throws where there are more than so many. */
+export function arrowToArrays(ipc: Uint8Array, rows: number): JsonTable<JsonValue[]> {
+  return read(ipc, rows, () => (values) => values)
 }
 
 function read<Row>(
   ipc: Uint8Array,
+  rowsMax: number,
   rowsOf: (names: string[]) => (values: JsonValue[]) => Row,
 ): JsonTable<Row> {
   const reader = RecordBatchReader.from(ipc).open()
@@ -64,11 +66,9 @@ function read<Row>(
   const decoders = fields.map(decoderOf)
   const makeRow = rowsOf(columns.map(({ name }) => name))
   const rows: Row[] = []
-  for (const batch of reader) {
-    // A stream without batches reads as one that has no columns either.
-    if (batch.numRows === 0) continue
-    const values = decoders.map((decode, index) => decode(childOf(batch.data, index)))
-    for (let row = 0; row < batch.numRows; row += 1) rows.push(makeRow(values.map((valueAt) => valueAt(row))))
+  for (const batch of batchesOf(reader, { rows: rowsMax, bytes: ipc.byteLength })) {
+    const values = batch.columns.flatMap((column, index) => decoders[index]?.(column) ?? [])
+    for (let row = 0; row < batch.rows; row += 1) rows.push(makeRow(values.map((valueAt) => valueAt(row))))
   }
   return { columns, rows }
 }
@@ -203,9 +203,7 @@ function listDecoder(type: List | FixedSizeList): Decoder {
         type instanceof FixedSizeList
           ? [index * type.listSize, (index + 1) * type.listSize]
           : [data.valueOffsets[index], data.valueOffsets[index + 1]]
-      // An engine can say that there are more than there are.
-      const length = Math.max(0, Math.min(end, items.length) - start)
-      return Array.from({ length }, (_, item) => valueAt(start + item))
+      return Array.from({ length: end - start }, (_, item) => valueAt(start + item))
     }
   }
 }
@@ -234,8 +232,7 @@ function mapDecoder({ children }: Map_): Decoder {
     const [keyAt, valueAt] = [key(childOf(entries, 0)), value(childOf(entries, 1))]
     return (index) => {
       const pairs: [string, JsonValue][] = []
-      const end = Math.min(data.valueOffsets[index + 1], entries.length)
-      for (let item = data.valueOffsets[index]; item < end; item += 1) {
+      for (let item = data.valueOffsets[index]; item < data.valueOffsets[index + 1]; item += 1) {
         const name = keyAt(item)
         pairs.push([typeof name === 'string' ? name : JSON.stringify(name), valueAt(item)])
       }
@@ -253,12 +250,6 @@ function objectMaker(names: readonly string[]): (values: JsonValue[]) => JsonObj
     for (const [index, name] of names.entries()) object[name] = values[index] ?? null
     return object
   }
-}
-
-export function childOf({ children }: Data, index: number): Data {
-  const child = children[index]
-  if (child === undefined) throw new TypeError(`the data has no column ${index}`)
-  return child
 }
 
 /** Arrow reads an empty name back as null, whatever its types say. */

@@ -1,21 +1,32 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import {
+  Binary,
   BufferType,
   Data,
   type DataType,
   DateDay,
   Decimal,
   Field,
+  FixedSizeList,
   Float64,
   Int32,
   Int64,
+  List,
+  Map_,
+  makeData,
+  Null,
+  RecordBatch,
+  RecordBatchStreamWriter,
+  Schema,
+  Struct,
   TimestampMicrosecond,
   tableFromIPC,
   Utf8,
 } from 'apache-arrow'
 import fc from 'fast-check'
 import { arrowBytes, arrowStream, ResultTooLarge } from './arrow.ts'
+import { requireSound } from './arrow-batches.ts'
 import { arrowToArrays, arrowToObjects, type JsonValue, uniqueNames } from './arrow-json.ts'
 import { arrowToJsonText, rowWriter } from './arrow-json-text.ts'
 import { JsonBytes } from './json-bytes.ts'
@@ -42,7 +53,7 @@ async function table(sql: string) {
   const ipc = await arrow(sql)
   const { columns, batches } = arrowToJsonText(ipc, 5_000)
   const objects = arrowToObjects(ipc)
-  const arrays = arrowToArrays(ipc)
+  const arrays = arrowToArrays(ipc, 5_000)
   expect([columns, arrays.columns]).toEqual([objects.columns, objects.columns])
   const names = columns.map(({ name }) => JSON.stringify(name))
   const rows = arrays.rows.map((row) => `{${row.map((v, n) => `${names[n]}:${JSON.stringify(v)}`).join()}}`)
@@ -322,7 +333,7 @@ describe('the stream', () => {
     const result = await connection.stream(`SELECT range, [range], 'x' FROM range(${there})`)
     const summary = await arrowBytes(result, { rowsLimit })
     expect([summary.rows, summary.truncated]).toEqual([rows, truncated])
-    expect(arrowToArrays(summary.bytes).rows).toHaveLength(rows)
+    expect(arrowToArrays(summary.bytes, rows).rows).toHaveLength(rows)
   })
 
   test('a result past the limit of bytes is refused', async () => {
@@ -385,17 +396,37 @@ describe('a small result', () => {
   })
 })
 
+/** As an engine could write it. */
+function ipcOf(columns: readonly Data[], length: number): Uint8Array {
+  const schema = new Schema(columns.map(({ type }, index) => new Field(`c${index}`, type, true)))
+  const data = makeData({ type: new Struct(schema.fields), length, nullCount: 0, children: [...columns] })
+  const writer = new RecordBatchStreamWriter()
+  writer.write(new RecordBatch(schema, data))
+  return writer.finish().toUint8Array(true)
+}
+const textOf = (ipc: Uint8Array, rows = 5_000) =>
+  [...arrowToJsonText(ipc, rows).batches].map((bytes) => utf8.decode(bytes)).join()
+const places = (...all: number[]) => ({ [BufferType.OFFSET]: Int32Array.from(all) })
+const bytesOf = (values: Uint8Array) => ({ [BufferType.DATA]: values })
+
 describe('a stream that makes no sense', () => {
   const ROWS = 8
+  /** Null: it is refused. */
   const written = (type: DataType, buffers: object) => {
-    const { write } = rowWriter([new Field('a', type, true)])
+    const data = new Data(type, 0, ROWS, 0, buffers)
+    try {
+      requireSound(data)
+    } catch (error) {
+      expect(error).toBeInstanceOf(RangeError)
+      return null
+    }
     const out = new JsonBytes()
-    write([new Data(type, 0, ROWS, 0, buffers)], ROWS, out)
+    rowWriter([new Field('a', type, true)]).write([data], ROWS, out)
     return utf8.decode(out.end())
   }
   const bytes = fc.uint8Array({ minLength: 0, maxLength: 16 * ROWS })
 
-  test('with texts in places where there are none is JSON all the same', () => {
+  test('with texts in places where there are none is refused, or JSON of no more than its bytes', () => {
     const place = fc.oneof(
       fc.integer({ min: -3, max: 20 }),
       fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 }),
@@ -411,44 +442,124 @@ describe('a stream that makes no sense', () => {
       bytes,
       fc.string({ unit: 'binary', maxLength: 20 }).map((text) => new TextEncoder().encode(text)),
       fc
-        .string({ unit: fc.constantFrom('a', 'é', '🦆'), maxLength: 20 })
+        .string({ unit: fc.constantFrom('a', 'é', '🦆', '"', '\n'), minLength: 5, maxLength: 20 })
         .map((text) => new TextEncoder().encode(text)),
     )
+    let read = 0
     fc.assert(
       fc.property(values, places, (values, places) => {
         const text = written(new Utf8(), {
           [BufferType.OFFSET]: Int32Array.from(places),
           [BufferType.DATA]: values,
         })
-        expect(JSON.parse(`[${text}]`)).toHaveLength(ROWS)
+        if (text === null) return
+        read += 1
+        const rows: { a: string }[] = JSON.parse(`[${text}]`)
+        expect(rows.map(({ a }) => a)).toEqual(
+          Array.from({ length: ROWS }, (_, row) =>
+            new TextDecoder('utf-8', { ignoreBOM: true }).decode(
+              values.subarray(places[row], places[row + 1]),
+            ),
+          ),
+        )
+        expect(rows.reduce((sum, { a }) => sum + a.length, 0)).toBeLessThanOrEqual(values.length)
       }),
       { numRuns: 2_000 },
     )
+    expect(read).toBeGreaterThan(0)
   })
 
-  test('with any or too few bytes is JSON all the same', () => {
+  test('with any bytes is JSON all the same, and refused with too few', () => {
     const types = [new Int32(), new Int64(), new Float64(), new DateDay(), new TimestampMicrosecond()]
     const type = fc.constantFrom<DataType>(...types, new Decimal(2, 14, 128), new Decimal(9, 15, 128))
+    const enough = fc.uint8Array({ minLength: 16 * ROWS, maxLength: 16 * ROWS })
     fc.assert(
-      fc.property(type, bytes, (type, bytes) => {
+      fc.property(type, fc.oneof(bytes, enough), (type, bytes) => {
         const { ArrayType } = type
-        const whole = bytes.slice(0, bytes.length - (bytes.length % 16))
-        const text = written(type, { [BufferType.DATA]: new ArrayType(whole.buffer) })
-        expect(JSON.parse(`[${text}]`)).toHaveLength(ROWS)
+        const whole = new ArrayType(bytes.slice(0, bytes.length - (bytes.length % 16)).buffer)
+        const data = { [BufferType.DATA]: whole }
+        const text = written(type, data)
+        const { stride } = new Data(type, 0, ROWS, 0, data)
+        if (whole.length < ROWS * stride) expect(text).toBeNull()
+        else expect(JSON.parse(`[${text}]`)).toHaveLength(ROWS)
       }),
       { numRuns: 2_000 },
     )
   })
 
-  test('with lists that are longer than all items together takes no memory for them', async () => {
+  /** Every second row has all that there is. */
+  const all = 1 << 16
+  const again = places(...Array.from({ length: 402 }, (_, index) => (index % 2) * all))
+  const items = new Data(new Int32(), 0, all, 0, { [BufferType.DATA]: new Int32Array(all) })
+  const item = new Field('item', new Int32(), true)
+  const entry = new Struct<{ key: DataType; value: DataType }>([
+    new Field('key', new Int32(), false),
+    new Field('value', new Int32(), true),
+  ])
+  const entries = makeData({ type: entry, length: all, nullCount: 0, children: [items, items] })
+  const text = new Data(new Utf8(), 0, 401, 0, { ...again, ...bytesOf(new Uint8Array(all).fill(65)) })
+  const list = (child: Data, buffers: object) =>
+    new Data(new List(new Field('item', child.type, true)), 0, 401, 0, buffers, [child])
+  const inOrder = places(...Array.from({ length: 402 }, (_, index) => index))
+  test.each<[string, Data]>([
+    ['texts', text],
+    ['blobs', new Data(new Binary(), 0, 401, 0, { ...again, ...bytesOf(new Uint8Array(all)) })],
+    ['lists', new Data(new List(item), 0, 401, 0, again, [items])],
+    ['maps', new Data(new Map_(new Field('entries', entry, false)), 0, 401, 0, again, [entries])],
+    ['arrays', new Data(new FixedSizeList(all, item), 0, 401, 0, {}, [items])],
+    ['texts in a list', list(text, inOrder)],
+    [
+      'texts in a struct',
+      makeData({ type: new Struct([new Field('t', new Utf8())]), length: 401, children: [text] }),
+    ],
+    [
+      'texts of a struct that is longer',
+      new Data(new Struct([new Field('t', new Utf8())]), 0, 401, 0, {}, [
+        new Data(new Utf8(), 0, 0, 0, { ...again, ...bytesOf(new Uint8Array(all)) }),
+      ]),
+    ],
+    [
+      'items that are only announced',
+      list(new Data(new Int32(), 0, 2 ** 31 - 1, 0, { [BufferType.DATA]: new Int32Array() }), again),
+    ],
+    ['NULLs that are only announced', list(new Data(new Null(), 0, 2 ** 31 - 1, 0), again)],
+  ])('that gives rows the bytes of others is refused: %s', (_, data) => {
+    expect(() => requireSound(data)).toThrow(RangeError)
+  })
+
+  test('is refused, and not only by itself, in an answer and in a preview', () => {
+    const ipc = ipcOf([text], 401)
+    expect(() => textOf(ipc)).toThrow('holds less than it says')
+    expect(() => arrowToArrays(ipc, 401)).toThrow('holds less than it says')
+  })
+
+  test('with lists that are longer than all items together, or than those before left, is refused', async () => {
     const ipc = await arrow('SELECT [range, range] AS l, MAP {range: range} AS m FROM range(3)')
-    const { rows } = arrowToArrays(withPlaces(ipc, [0, 2, 4, 6], [0, 2, 4, 2_147_483_647]))
-    expect(rows[2]).toEqual([[2, 2], { '2': 2 }])
-    expect(arrowToArrays(withPlaces(ipc, [0, 1, 2, 3], [0, 1, 2, 2_147_483_647])).rows).toEqual(rows)
+    expect(arrowToArrays(ipc, 3).rows[2]).toEqual([[2, 2], { '2': 2 }])
+    for (const [before, after] of [
+      [
+        [0, 2, 4, 6],
+        [0, 2, 4, 2_147_483_647],
+      ],
+      [
+        [0, 1, 2, 3],
+        [0, 1, 2, 2_147_483_647],
+      ],
+      [
+        [0, 2, 4, 6],
+        [0, 6, 0, 6],
+      ],
+      [
+        [0, 1, 2, 3],
+        [-1, 1, 2, 3],
+      ],
+    ] as const)
+      for (const read of [textOf, (bytes: Uint8Array) => arrowToArrays(bytes, 3)])
+        expect(() => read(withPlaces(ipc, before, after))).toThrow('holds less than it says')
   })
 
   /** The stream, with other places of items in lists. */
-  function withPlaces(ipc: Uint8Array, before: number[], after: number[]): Uint8Array {
+  function withPlaces(ipc: Uint8Array, before: readonly number[], after: readonly number[]): Uint8Array {
     const changed = Buffer.from(ipc)
     const at = changed.indexOf(Buffer.from(Int32Array.from(before).buffer))
     expect(at).toBeGreaterThan(0)
@@ -456,9 +567,42 @@ describe('a stream that makes no sense', () => {
     return changed
   }
 
+  test('whose columns are the same bytes is refused', () => {
+    const texts = Array.from(
+      { length: 9 },
+      (_, column) =>
+        new Data(new Utf8(), 0, 1, 0, {
+          ...places(0, 4_096),
+          ...bytesOf(new Uint8Array(4_096).fill(65 + column)),
+        }),
+    )
+    const ipc = ipcOf(texts, 1)
+    expect(textOf(ipc)).toHaveLength(9 * 4_096 + 9 * 8 + 1)
+    expect(() => textOf(sharing(ipc))).toThrow('share their bytes')
+  })
+
+  /** The stream, with every buffer of its batch from the first byte on as long as all of them together. */
+  function sharing(ipc: Uint8Array): Uint8Array {
+    const changed = Buffer.from(ipc)
+    // A buffer is its place and its length, 64 bits each: those of the texts.
+    for (let at = 0; at + 16 <= changed.length; at += 8)
+      if (changed.readBigInt64LE(at + 8) === 4_096n && changed.readBigInt64LE(at) % 64n === 0n)
+        changed.writeBigInt64LE(9n * 4_096n, at + 8)
+    return changed
+  }
+
+  test('with rows that have no columns is refused', () => {
+    const ipc = ipcOf([], 3)
+    expect(() => textOf(ipc)).toThrow('rows without columns')
+    expect(() => arrowToArrays(ipc, 3)).toThrow('rows without columns')
+    expect(textOf(ipcOf([], 0))).toBe('')
+  })
+
   test('with more rows than were announced ends there', async () => {
     const { batches } = arrowToJsonText(await arrow('SELECT range FROM range(3000)'), 2_999)
     expect(() => [...batches]).toThrow('more than 2999 rows')
+    const ipc = await arrow('SELECT range FROM range(3000)')
+    expect(() => arrowToArrays(ipc, 2_999)).toThrow('more than 2999 rows')
   })
 })
 
@@ -516,6 +660,54 @@ describe('any value', () => {
       ),
       { numRuns: 60 },
     )
+  })
+
+  test('texts are the same to the letter whatever else is among them', async () => {
+    const parts = [
+      'a',
+      'é',
+      '🦆',
+      '"',
+      '\\',
+      '/',
+      '\n',
+      '\b',
+      '\x01',
+      '\x1f',
+      '\x7f',
+      '\u2028',
+      '\ufffd',
+      '\ufeff',
+      '\x80',
+    ]
+    const text = fc.oneof(
+      fc.string({ unit: fc.constantFrom(...parts), maxLength: 80 }),
+      fc.string({ unit: fc.constantFrom('a', 'é', '🦆'), maxLength: 80 }),
+      fc.string({ unit: 'binary' }).filter((each) => !each.includes('\0')),
+    )
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.option(text), { minLength: 1, maxLength: 6 }), async (words) => {
+        const values = words.map((word) => (word === null ? '(NULL)' : `('${word.replaceAll("'", "''")}')`))
+        const { rows } = await table(
+          `SELECT t::VARCHAR, [t, 'x']::VARCHAR[] FROM (VALUES ${values.join()}) v(t)`,
+        )
+        expect(rows).toEqual(words.map((word) => [word, [word, 'x']]))
+      }),
+      { numRuns: 200 },
+    )
+    const codes = Array.from({ length: 127 }, (_, code) => String.fromCharCode(code + 1))
+    const sql = codes.map((code) => `('${code.replaceAll("'", "''")}')`).join()
+    expect((await table(`SELECT t FROM (VALUES ${sql}) v(t)`)).rows).toEqual(codes.map((code) => [code]))
+  })
+
+  test('a long text is encoded in pieces that cut no character', () => {
+    for (const before of ['', 'a', 'aa'])
+      for (const unit of ['🦆', 'é', 'a', '"']) {
+        const value = before + unit.repeat(40_000)
+        const out = new JsonBytes()
+        out.json([value])
+        expect(utf8.decode(out.end()) === JSON.stringify([value])).toBe(true)
+      }
   })
 
   test('a decimal of any width is its text', async () => {

@@ -55,7 +55,7 @@ async function preview(files: Files, { limit = 100n, code = '', signal, name = t
     },
     { signal },
   )
-  return { ...answer, ...arrowToArrays(answer.arrowIpc) }
+  return { ...answer, ...arrowToArrays(answer.arrowIpc, 1_000) }
 }
 
 const refusalOf = async (files: Files) => {

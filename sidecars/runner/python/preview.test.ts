@@ -70,7 +70,7 @@ async function preview(source: string, more: More = {}) {
   const logs = answer.logs.map(({ message }) =>
     message.replace(/\d+ ms|Python [\d.]+|sandbox: \w+/g, 'N').replace(/[\d.]+ k?B/, 'N'),
   )
-  return { ...answer, ...arrowToArrays(answer.arrowIpc), logs }
+  return { ...answer, ...arrowToArrays(answer.arrowIpc, 1_000), logs }
 }
 
 async function refusalOf(source: string, more: More = {}) {

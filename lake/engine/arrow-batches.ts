@@ -1,0 +1,73 @@
+/**
+ * The batches of an Arrow IPC stream that comes from an engine. A few bytes can say of themselves that they are any number of
+ * values: what is read of a stream here is bounded by the bytes that came.
+ */
+import { type Data, DataType, type RecordBatchReader } from 'apache-arrow'
+
+export interface StreamLimits {
+  /** Of all batches together. */
+  rows: number
+  /** Of the stream itself. */
+  bytes: number
+}
+
+export interface Batch {
+  columns: Data[]
+  rows: number
+}
+
+/** Those that have rows. Throws RangeError where the stream holds less than it says, or more than it may. */
+export function* batchesOf(reader: RecordBatchReader, { rows, bytes }: StreamLimits): Generator<Batch> {
+  const { fields } = reader.schema
+  let [rowsLeft, bytesLeft] = [rows, bytes]
+  for (const { data, numRows } of reader) {
+    rowsLeft -= numRows
+    if (rowsLeft < 0) throw new RangeError(`the stream has more than ${rows} rows`)
+    // A stream without batches reads as one that has no columns either.
+    if (numRows === 0) continue
+    if (fields.length === 0) throw new RangeError('the stream has rows without columns')
+    bytesLeft -= data.byteLength
+    if (bytesLeft < 0) throw new RangeError('columns of the stream share their bytes')
+    const columns = fields.map((_, index) => childOf(data, index))
+    for (const column of columns) if (!DataType.isNull(column.type)) requireSound(column)
+    yield { columns, rows: numRows }
+  }
+}
+
+/** Throws RangeError unless each value has bytes, or items, of its own. */
+export function requireSound(data: Data): void {
+  const { type, length, children } = data
+  if (length === 0) return
+  if (!isSound(data, type)) throw new RangeError(`a column of ${type} holds less than it says`)
+  for (const child of children) requireSound(child)
+}
+
+function isSound(data: Data, type: DataType): boolean {
+  const { length, values, valueOffsets, children, stride } = data
+  if (DataType.isUtf8(type) || DataType.isBinary(type)) return isRising(valueOffsets, length, values.length)
+  if (DataType.isList(type) || DataType.isMap(type))
+    return isRising(valueOffsets, length, childOf(data, 0).length)
+  if (DataType.isFixedSizeList(type))
+    return type.listSize > 0 && length * type.listSize <= childOf(data, 0).length
+  if (DataType.isStruct(type)) return children.length > 0 && children.every((child) => child.length >= length)
+  // Nothing tells how many there are. The engine has a type for every NULL in a list or a struct.
+  if (DataType.isNull(type)) return false
+  return length <= (DataType.isBool(type) ? 8 * values.length : values.length / stride)
+}
+
+/** Whether so many places follow each other, from 0 at least to the end at most. */
+function isRising(places: Int32Array, count: number, end: number): boolean {
+  let last = 0
+  for (let index = 0; index <= count; index += 1) {
+    const place = places[index] ?? -1
+    if (place < last) return false
+    last = place
+  }
+  return last <= end
+}
+
+export function childOf({ children }: Data, index: number): Data {
+  const child = children[index]
+  if (child === undefined) throw new TypeError(`the data has no column ${index}`)
+  return child
+}
