@@ -205,7 +205,7 @@ export function makeProcess(
       async stage(body, options) {
         // What is received and not named is nowhere: only naming it can go wrong.
         const staged = await store.stage(body, options)
-        return { ...staged, commit: guarded('put', staged.commit) }
+        return { ...staged, name: guarded('put', staged.name), commit: guarded('put', staged.commit) }
       },
       get: guarded('get', store.get),
       head: guarded('head', store.head),
