@@ -213,7 +213,7 @@ export async function composeService({
   const retention = makeRetentionService({ db, reaper: background.reaper })
   const archive = makeArchive({ sql, objects })
   const clearUpUpload = makeClearUp({ sql, objects })
-  const audit = config.audit ? makeAuditService({ sql: patient.sql, clock, newId, log }) : noAudit
+  const audit = config.audit ? makeAuditService({ sql, lists: patient.sql, clock, newId, log }) : noAudit
 
   const plugins = makePlugins(config.plugins, { sql, log, clock, observe: metrics.rpcEnded })
   const ownership =
@@ -282,6 +282,7 @@ export async function composeService({
     },
     () => feeds.wakeAll(),
   )
+  // After a standstill one fold may take its time, and until it is done all differences are summed.
   const folding = startFolding(patient.sql, (error) => log.warn('counts could not be folded', { error }))
   const gauges = setInterval(async () => {
     // While the database is away, what is known last says more than none.

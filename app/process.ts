@@ -93,7 +93,7 @@ async function start(config: Config, { serve, startBackground, startEffects }: P
     objects,
     background,
   })
-  const effects = startEffects(patient.sql, service.effects, log)
+  const effects = startEffects(sql, service.effects, log)
   const server = await serve(service.app, config)
   log.info(
     `listening on http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${config.port}`,

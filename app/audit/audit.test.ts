@@ -39,7 +39,8 @@ beforeEach(async () => {
   await opened.sql`truncate audit_entry`
 })
 
-const serviceOn = ({ sql }: Database) => makeAuditService({ sql, clock: systemClock, newId, log })
+const serviceOn = ({ sql }: Database, lists = sql) =>
+  makeAuditService({ sql, lists, clock: systemClock, newId, log })
 const things = new Elysia({ prefix: '/things' })
   .get('', () => ({}))
   .post('', ({ body }) => body, { body: t.Object({ name: t.String() }) })
@@ -204,6 +205,28 @@ describe('recording', () => {
     const { entries, inserts } = await insertsOf()
     expect(entries).toBe(300)
     expect(inserts).toBeLessThanOrEqual(2)
+  })
+
+  test('waits for none of the connections on which lists take their time', async () => {
+    const other = openDatabase(database.url, { connections: 1, rawConnections: 1, application: 'test' })
+    const audit = serviceOn(opened, other.sql)
+    const listing = Promise.withResolvers<void>()
+    const list = other.sql.begin(async (tx) => {
+      await tx`select 1`
+      await listing.promise
+    })
+    audit.record({ method: 'POST', path: '/api/v1/runs', userId: '', ip: () => '' })
+    await until(insertsOf, ({ entries }) => entries === 1)
+    let isListed = false
+    const listed = audit.list({ limit: 10, offset: 0 }).finally(() => {
+      isListed = true
+    })
+    await opened.sql`select 1`
+    expect(isListed).toBe(false)
+    listing.resolve()
+    expect((await listed).entries).toHaveLength(1)
+    await list
+    await Promise.all([audit.stop(), other.close()])
   })
 
   test('outlasts a database that is away, with the time of each request', async () => {

@@ -61,11 +61,14 @@ type Waiting = Omit<NewEntry, 'ageMs'> & { at: number }
 
 export function makeAuditService({
   sql,
+  lists,
   clock,
   newId,
   log,
 }: {
   sql: Sql
+  /** For what may take its time: entries must not wait behind it, or they are lost. */
+  lists: Sql
   clock: Clock
   newId: NewId
   log: Log
@@ -152,7 +155,7 @@ export function makeAuditService({
     record,
     async list(page) {
       if (writing !== null) await atMost(CATCH_UP_MS, caughtUp())
-      return listEntries(sql, page)
+      return listEntries(lists, page)
     },
     async stop() {
       isStopping = true
