@@ -41,7 +41,7 @@ export interface DatabaseOptions {
   application: string
   /** Session settings such as lock_timeout, in milliseconds. */
   settings?: Record<string, string | number>
-  /** Shared by pools to one database: those with long statements end them early where none of the others hears anything. */
+  /** Shared by all that is open to one database: long statements end early where no other connection hears anything. */
   pulse?: Pulse
 }
 
@@ -84,6 +84,7 @@ export function openDatabase(url: string, options: DatabaseOptions): Database {
       const session = openSession(url, {
         application: `${options.application} ${does}`,
         settings: options.settings,
+        pulse: options.pulse,
         turnMs: TURN_MS,
       })
       sessions.push(session)

@@ -4,6 +4,7 @@ import net from 'node:net'
 import { sql as statement } from 'drizzle-orm'
 import { type TestDatabase, testDatabase } from '../.setup/database.ts'
 import { type Database, openDatabase } from './client.ts'
+import { isAway } from './errors.ts'
 import { makeAnswers } from './watched-socket.ts'
 
 setDefaultTimeout(60_000)
@@ -138,6 +139,50 @@ test('a long statement goes on while another connection hears something, and end
   thaw()
   await patient.close()
 })
+
+test('what a session hears is a sign of life for long statements, too', async () => {
+  const pulse = { heardAt: 0, silenceMs: 4_000 }
+  opened = openDatabase(address.href, { connections: 1, rawConnections: 1, application: 'test', pulse })
+  const session = opened.session('does')
+  await session.transaction((tx) => tx`select 1`)
+  expect(pulse.heardAt).toBeGreaterThan(0)
+  pulse.heardAt = 0
+  await session.apart((sql) => sql`select 1`)
+  expect(pulse.heardAt).toBeGreaterThan(0)
+})
+
+test.each(['', '?sslmode=require'])(
+  'a proxy with no database behind it is a database that is away, and not tried again for nobody (%s)',
+  async (query) => {
+    let tries = 0
+    const lonely = net.createServer((client) => {
+      tries++
+      client.on('error', () => {})
+      client.end()
+    })
+    await new Promise<void>((resolve) => lonely.listen(0, '127.0.0.1', resolve))
+    const bound = lonely.address()
+    const port = typeof bound === 'object' ? bound?.port : 0
+    opened = openDatabase(`postgres://nobody@127.0.0.1:${port}/none${query}`, {
+      connections: CONNECTIONS,
+      rawConnections: CONNECTIONS,
+      application: 'test',
+    })
+    const session = opened.session('does')
+    const many = Array.from({ length: 10 * CONNECTIONS }, (_, n) => n)
+    const asked = [
+      ...many.map(() => opened.sql`select 1`),
+      ...many.map(() => opened.sql.begin((tx) => tx`select 1`)),
+      ...many.map(() => opened.db.execute(statement`select 1`)),
+      ...many.map(() => session.transaction((tx) => tx`select 1`)),
+    ]
+    const told = await Promise.all(asked.map((one) => Promise.resolve(one).catch((error) => error)))
+    expect(told.map(isAway)).toEqual(told.map(() => true))
+    // One for each connection: whoever has waited is told with the first.
+    expect(tries).toBeLessThanOrEqual(2 * CONNECTIONS + 2)
+    lonely.close()
+  },
+)
 
 test('one connection that is swallowed ends nothing but what it was asked', async () => {
   open()

@@ -3,7 +3,7 @@
 import postgres, { type PendingQuery, type Row } from 'postgres'
 import { AT_ONCE } from './lost-connections.ts'
 import type { Sql, SqlTx } from './sql.ts'
-import { silenceOf, watched } from './watched-socket.ts'
+import { type Pulse, silenceOf, watched } from './watched-socket.ts'
 
 /**
  * Of connections whose transactions begin as `read write`: what stands alone there writes nothing. The client sends a
@@ -67,6 +67,8 @@ export interface SessionOptions {
   application: string
   /** Session settings such as lock_timeout, in milliseconds. */
   settings?: Record<string, string | number>
+  /** Shared with pools to the same database. */
+  pulse?: Pulse | undefined
   /** A turn that takes this long is given up with its connection, whatever it waits for. */
   turnMs: number
   /** A connection has ended that had been opened or tried. */
@@ -88,7 +90,7 @@ export interface Connection {
 
 export function openSession(
   url: string,
-  { application, settings, turnMs, onLost = () => {} }: SessionOptions,
+  { application, settings, pulse, turnMs, onLost = () => {} }: SessionOptions,
 ): Session {
   let isClosing = false
   /** When a database was last found that says nothing: who waited then is told so, and does not wait for the same again. */
@@ -106,7 +108,7 @@ export function openSession(
         max_lifetime: null,
         onnotice: () => {},
         connect_timeout: 10,
-        ...watched({ silenceMs: silenceOf(settings), onSilent: () => answering.delete(opened) }),
+        ...watched({ silenceMs: silenceOf(settings), pulse, onSilent: () => answering.delete(opened) }),
         connection: { application_name: application, ...settings, ...more, ...AT_ONCE },
         onclose: () => lose(opened),
       }),

@@ -10,6 +10,14 @@ export class ConnectionSilent extends Error {
   }
 }
 
+/** A proxy with no database behind it takes connections, and ends them. The client would try again at once, for ever. */
+class ConnectionUnheard extends Error {
+  readonly code = 'CONNECT_ENDED'
+  constructor() {
+    super('the connection has ended before the database has said anything')
+  }
+}
+
 /** What a server that works may take beyond its limit for a statement. */
 const GRACE_MS = 2_000
 /** Where the server has no such limit. */
@@ -41,6 +49,13 @@ export function watched(how: Watch) {
       const at = attempts++ % host.length
       const address = { host: host[at] ?? 'localhost', port: port[at] ?? 5432 }
       const socket = path ? net.connect({ path }) : net.connect(address)
+      let isHeard = false
+      socket.once('data', () => {
+        isHeard = true
+      })
+      socket.on('end', () => {
+        if (!isHeard) socket.destroy(new ConnectionUnheard())
+      })
       // What is encrypted tells nobody where an answer ends.
       if (!ssl) watch(socket, how)
       // By these the client names the server, in its errors and for the server's certificate.
