@@ -107,19 +107,19 @@ result = {"a": numpy.array([1, 2]), "b": [numpy.float64(1.5), numpy.nan], "c": [
   test.each([
     [
       'import pyarrow\nresult = pyarrow.table({"a": pyarrow.array([1], pyarrow.duration("s"))})',
-      'py: column "a" holds durations',
+      'py line 2: column "a" holds durations',
     ],
-    ['import pandas\nresult = pandas.DataFrame({1: [1]})', 'py: the name of a column is 1'],
-    ['import pandas\nresult = pandas.DataFrame({"a": [object()]})', 'py: result: '],
+    ['import pandas\nresult = pandas.DataFrame({1: [1]})', 'py line 2: the name of a column is 1'],
+    ['import pandas\nresult = pandas.DataFrame({"a": [object()]})', 'py line 2: result: '],
     [
       'import pandas\nresult = pandas.DataFrame({"a": [pandas.Timestamp("2024-01-01 00:00:00.000000001")]})',
-      'py: result: ',
+      'py line 2: result: ',
     ],
-    ['import pandas\nresult = pandas.Series([1])', 'py: result is of type pandas'],
-    ['import polars\nresult = polars.LazyFrame({"a": [1]})', 'py: result is of type polars'],
+    ['import pandas\nresult = pandas.Series([1])', 'py line 2: result is of type pandas'],
+    ['import polars\nresult = polars.LazyFrame({"a": [1]})', 'py line 2: result is of type polars'],
     [
       'import pyarrow\nresult = pyarrow.table([pyarrow.array([1]), pyarrow.array([2])], names=["a", "a"])',
-      'py: two columns of result have the same name',
+      'py line 2: two columns of result have the same name',
     ],
   ])('%s', async (source, error) => expect((await run(source)).error).toStartWith(error))
 
