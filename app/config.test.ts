@@ -68,10 +68,27 @@ describe('limits', () => {
   test('of a statement are seconds', () => {
     expect(parse({}).databaseTimeoutMs).toBe(10_000)
     expect(parse({ DATABASE_TIMEOUT: '3' }).databaseTimeoutMs).toBe(3_000)
-    for (const wrong of ['0', '-1', '1.5', 'off'])
+    expect(parse({ DATABASE_TIMEOUT: '3600' }).databaseTimeoutMs).toBe(3_600_000)
+    for (const wrong of ['0', '-1', '1.5', 'off', '3601', '9999999'])
       expect(problems({ DATABASE_TIMEOUT: wrong })).toEqual([
-        `DATABASE_TIMEOUT: '${wrong}' is no number from 1 to 9999999`,
+        `DATABASE_TIMEOUT: '${wrong}' is no number from 1 to 3600`,
       ])
+  })
+
+  test.each([
+    '?statement_timeout=20000',
+    '?sslmode=require&Statement_Timeout=20000',
+    '?options=-c%20statement%5Ftimeout%3D20000',
+  ])('of a statement have one name: an address with %s is refused', (query) => {
+    for (const DATABASE_URL of ['postgres://u@one/d', 'postgres://u@one:1,two:2/d'])
+      expect(problems({ DATABASE_URL: `${DATABASE_URL}${query}` })).toEqual([
+        'DATABASE_URL: must not set statement_timeout: DATABASE_TIMEOUT does, in seconds',
+      ])
+  })
+
+  test('of a statement say nothing about other settings of an address', () => {
+    const DATABASE_URL = 'postgres://statement_timeout@one/statement_timeout?sslmode=require'
+    expect(parse({ DATABASE_URL }).databaseUrl).toBe(DATABASE_URL)
   })
 
   test('are off on loopback in the community edition and on elsewhere', () => {

@@ -94,6 +94,9 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
 
   const databaseUrl = text('DATABASE_URL', '')
   if (!/^postgres(ql)?:\/\//.test(databaseUrl)) bad('DATABASE_URL', 'must be a postgres:// address')
+  // It would be that of all connections, and who waits for their answers would not know it.
+  if (/statement_timeout/i.test(queryOf(databaseUrl)))
+    bad('DATABASE_URL', 'must not set statement_timeout: DATABASE_TIMEOUT does, in seconds')
   const dataDir = text('DATA_DIR', `${dataDirBase}/data`)
   const address = (name: string, value: string, protocol = /^https?:$/, kind = 'http') => {
     if (!URL.canParse(value) || !protocol.test(new URL(value).protocol))
@@ -121,9 +124,10 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     if (found === null) bad(name, `'${value}' is no list of addresses and networks such as 10.0.0.0/8`)
     return found ?? new BlockList()
   }
-  const count = (name: string, fallback: number) => {
+  const count = (name: string, fallback: number, most = 9_999_999) => {
     const value = text(name, String(fallback))
-    if (!/^[1-9]\d{0,6}$/.test(value)) bad(name, `'${value}' is no number from 1 to 9999999`)
+    if (!/^[1-9]\d{0,6}$/.test(value) || Number(value) > most)
+      bad(name, `'${value}' is no number from 1 to ${most}`)
     return Number(value)
   }
   /** Where `off` means that there is no limit. */
@@ -140,7 +144,8 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     publicUrl,
     shownUrl: givenUrl === '' ? null : publicUrl,
     databaseUrl,
-    databaseTimeoutMs: 1_000 * count('DATABASE_TIMEOUT', limits.databaseTimeoutSeconds),
+    databaseTimeoutMs:
+      1_000 * count('DATABASE_TIMEOUT', limits.databaseTimeoutSeconds, limits.databaseTimeoutSecondsMax),
     dataDir,
     store: parseStore(env, dataDir, bad),
     runnerUrls: addresses('RUNNER_URLS'),
@@ -173,6 +178,10 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
   if (problems.length > 0) throw new ConfigError(problems)
   return config
 }
+
+/** Its names and values in plain text. An address of several hosts is no URL. */
+const queryOf = (address: string) =>
+  [...new URLSearchParams(address.split('?').slice(1).join('?'))].flat().join(' ')
 
 type Bad = (name: string, why: string) => void
 

@@ -189,6 +189,7 @@ export const limits = {
   readinessTimeoutMs: 2_000,
   /** One statement of a request, and one of those that may take their time: lists, lineage, what nobody waits for. */
   databaseTimeoutSeconds: 10,
+  databaseTimeoutSecondsMax: 3_600,
   databasePatienceMs: 30_000,
   /** Thinking inside a transaction, such as moving the objects it is about. */
   databaseIdleMs: 60_000,
