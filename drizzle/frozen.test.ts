@@ -240,6 +240,34 @@ test('many more statements and transactions than connections are all answered', 
   expect(answers.map(([row]) => row?.n)).toEqual(Array.from({ length: 200 }, (_, n) => n))
 })
 
+test('what is cancelled while it waits leaves its place to others, and what would keep one is refused', async () => {
+  open()
+  const holding = Promise.withResolvers<void>()
+  const holders = Array.from({ length: CONNECTIONS }, () =>
+    opened.sql.begin(async (tx) => {
+      await tx`select 1`
+      await holding.promise
+    }),
+  )
+  const waiting = Array.from({ length: 2 * CONNECTIONS }, () => opened.sql`select 1`)
+  const told = waiting.map(codeOf)
+  // It is sent, or waits, from the next turn on.
+  await opened.db.execute(statement`select 1`)
+  for (const one of waiting) one.cancel()
+  expect(new Set(await Promise.all(told))).toEqual(new Set(['57014']))
+  expect(() => opened.sql`select 1`.cursor()).toThrow('transaction')
+  expect(() => opened.sql.reserve()).toThrow('transaction')
+  holding.resolve()
+  await Promise.all(holders)
+  await Promise.all(Array.from({ length: CONNECTIONS }, works))
+  const rows = await opened.sql.begin(async (tx) => {
+    const found: unknown[] = []
+    for await (const some of tx`select generate_series(1, 3) as n`.cursor()) found.push(...some)
+    return found
+  })
+  expect(rows).toEqual([{ n: 1 }, { n: 2 }, { n: 3 }])
+})
+
 describe('the answers that are owed', () => {
   const message = (kind: string, body = '') => {
     const bytes = Buffer.alloc(5 + body.length)

@@ -10,12 +10,16 @@ interface Statement extends Promise<unknown> {
   handler(statement: Statement): void
   resolve(rows: unknown): void
   reject(error: unknown): void
+  cancelled: unknown
 }
 
 interface Waiting {
   start(): void
   refuse(error: unknown): void
 }
+
+/** Instead of why a connection was lost: there was nothing to ask any more. */
+const NOT_ASKED = Symbol('not asked')
 
 /** The same client: no more statements and transactions are under way than it has connections. */
 export function withPlaces(client: Sql, connections: number): Sql {
@@ -37,7 +41,7 @@ export function withPlaces(client: Sql, connections: number): Sql {
         if (isOver) return
         isOver = true
         if (lost === null) answered++
-        else {
+        else if (lost !== NOT_ASKED) {
           // One connection may be lost for a reason of its own.
           if (answered === before && (findsOut || isAway(lost)))
             for (const one of waiting.splice(0)) one.refuse(lost)
@@ -67,6 +71,8 @@ export function withPlaces(client: Sql, connections: number): Sql {
     const { handler, resolve, reject } = statement
     statement.handler = () =>
       enter((leave) => {
+        // The client has told whoever cancelled it while it waited, and would not tell anybody again.
+        if (statement.cancelled) return leave(NOT_ASKED)
         statement.resolve = (rows) => {
           resolve(rows)
           leave(null)
@@ -77,7 +83,7 @@ export function withPlaces(client: Sql, connections: number): Sql {
         }
         handler(statement)
       }, reject)
-    return made
+    return Object.assign(made, { cursor: keepsItsConnection })
   }
 
   const begin = client.begin.bind(client) as (options: string, work: Work) => Promise<unknown>
@@ -109,10 +115,16 @@ export function withPlaces(client: Sql, connections: number): Sql {
     apply: (target, self, args) => placed(Reflect.apply(target, self, args)),
     get(target, name, receiver) {
       if (name === 'begin') return beginPlaced
+      if (name === 'reserve') return keepsItsConnection
       if (name === 'unsafe') return (...args: Parameters<Sql['unsafe']>) => placed(target.unsafe(...args))
       return Reflect.get(target, name, receiver)
     },
   })
+}
+
+/** What has no end that a place could be left at. */
+function keepsItsConnection(): never {
+  throw new Error('a cursor, or a connection of its own, is had in a transaction: use one')
 }
 
 const isOfClient = (error: unknown) =>
