@@ -108,7 +108,12 @@ export function openSession(
         max_lifetime: null,
         onnotice: () => {},
         connect_timeout: 10,
-        ...watched({ silenceMs: silenceOf(settings), pulse, onSilent: () => answering.delete(opened) }),
+        ...watched({
+          silenceMs: silenceOf(settings),
+          pulse,
+          onHeard: () => answering.add(opened),
+          onSilent: () => answering.delete(opened),
+        }),
         connection: { application_name: application, ...settings, ...more, ...AT_ONCE },
         onclose: () => lose(opened),
       }),
@@ -151,7 +156,6 @@ export function openSession(
       } finally {
         clearTimeout(timer)
         connection.onClosed = () => {}
-        if (!connection.isClosed) answering.add(connection)
       }
     })
     turns = turn.catch(() => {})

@@ -38,6 +38,8 @@ export interface Pulse {
 interface Watch {
   silenceMs: number
   pulse?: Pulse | undefined
+  /** By the first that the server says, whatever it is. */
+  onHeard?(): void
   onSilent?(): void
 }
 
@@ -52,6 +54,7 @@ export function watched(how: Watch) {
       let isHeard = false
       socket.once('data', () => {
         isHeard = true
+        how.onHeard?.()
       })
       socket.on('end', () => {
         if (!isHeard) socket.destroy(new ConnectionUnheard())

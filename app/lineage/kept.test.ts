@@ -1,7 +1,7 @@
 // What is remembered must never show: after each step of several connections with open transactions, the graph of a service
 // that has seen everything is the one that is read from the rows.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import type postgres from 'postgres'
+import postgres from 'postgres'
 import { testDatabase } from '../../.setup/database.ts'
 import { openDatabase } from '../../drizzle/client.ts'
 import { EVERYTHING, type Visible } from '../access/ports.ts'
@@ -20,11 +20,15 @@ const NAMES = ['p1', 'p2', 'p3', 'p4']
 
 let database: Awaited<ReturnType<typeof testDatabase>>
 let opened: ReturnType<typeof openDatabase>
+/** Connections that begin and end their transactions by hand. */
+let byHand: postgres.Sql
 beforeAll(async () => {
   database = await testDatabase()
   opened = openDatabase(database.url, { connections: 1, rawConnections: 8, application: 'test' })
+  byHand = postgres(database.url, { max: CONNECTIONS })
 })
 afterAll(async () => {
+  await byHand.end()
   await opened.close()
   await database.drop()
 })
@@ -255,7 +259,7 @@ test.each(SEEDS)(
     const random = randomOf(seed)
     const service = serviceOf()
     const connections = await Promise.all(
-      Array.from({ length: CONNECTIONS }, async () => ({ tx: await sql.reserve(), isOpen: false })),
+      Array.from({ length: CONNECTIONS }, async () => ({ tx: await byHand.reserve(), isOpen: false })),
     )
     const done = new Set<string>()
     let isSomethingThere = false
@@ -308,7 +312,7 @@ test('a warm graph asks only what is there, and of what has changed only what it
   const { sql } = opened
   await sql`truncate pipeline, pipeline_version, run, quality_result, main_entry, lake_content, landing_zone, landing_file cascade`
   const random = randomOf(7)
-  const tx = await sql.reserve()
+  const tx = await byHand.reserve()
   for (let n = 0; n < 60; n += 1)
     for (const what of [
       'a pipeline is created',
@@ -360,7 +364,7 @@ test('what is removed while a graph is computed has it begin again, and not for 
   const { sql } = opened
   await sql`truncate pipeline, pipeline_version, run, quality_result, main_entry, lake_content, landing_zone, landing_file cascade`
   const random = randomOf(11)
-  const tx = await sql.reserve()
+  const tx = await byHand.reserve()
   for (const what of ['a pipeline is created', 'a run is requested']) await WRITES[what]?.(tx, random)
   tx.release()
   let asked = 0
