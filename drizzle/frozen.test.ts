@@ -5,6 +5,7 @@ import { sql as statement } from 'drizzle-orm'
 import { type TestDatabase, testDatabase } from '../.setup/database.ts'
 import { type Database, openDatabase } from './client.ts'
 import { isAway } from './errors.ts'
+import { startTestProxy, type TestProxy } from './test-proxy.ts'
 import { makeAnswers } from './watched-socket.ts'
 
 setDefaultTimeout(60_000)
@@ -13,37 +14,14 @@ const CONNECTIONS = 2
 
 let database: TestDatabase
 let opened: Database
-let proxy: net.Server
-let address: URL
-/** While it is true nothing goes through, in either direction, and nobody is told. */
-let isFrozen = false
-const streams = new Set<net.Socket>()
+let proxy: TestProxy
 
 beforeAll(async () => {
   database = await testDatabase()
-  const { hostname, port } = new URL(database.url)
-  proxy = net.createServer((client) => {
-    const server = net.connect(Number(port), hostname)
-    client.pipe(server)
-    server.pipe(client)
-    for (const socket of [client, server]) {
-      streams.add(socket)
-      if (isFrozen) socket.pause()
-      socket.on('error', () => {})
-      socket.on('close', () => {
-        streams.delete(socket)
-        client.destroy()
-        server.destroy()
-      })
-    }
-  })
-  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
-  const bound = proxy.address()
-  address = new URL(database.url)
-  address.port = String(typeof bound === 'object' ? bound?.port : 0)
+  proxy = await startTestProxy(database.url)
 })
 afterEach(async () => {
-  thaw()
+  proxy.thaw()
   await opened.close()
 })
 afterAll(async () => {
@@ -52,7 +30,7 @@ afterAll(async () => {
 })
 
 const open = () => {
-  opened = openDatabase(address.href, {
+  opened = openDatabase(proxy.url, {
     connections: CONNECTIONS,
     rawConnections: CONNECTIONS,
     application: 'test',
@@ -63,16 +41,8 @@ const open = () => {
 const openBeside = () => {
   const pulse = { heardAt: 0, silenceMs: 4_000 }
   const common = { connections: CONNECTIONS, rawConnections: CONNECTIONS, application: 'test', pulse }
-  opened = openDatabase(address.href, { ...common, settings: { statement_timeout: 2_000 } })
-  return openDatabase(address.href, { ...common, settings: { statement_timeout: 600_000 } })
-}
-const freeze = () => {
-  isFrozen = true
-  for (const socket of streams) socket.pause()
-}
-const thaw = () => {
-  isFrozen = false
-  for (const socket of streams) socket.resume()
+  opened = openDatabase(proxy.url, { ...common, settings: { statement_timeout: 2_000 } })
+  return openDatabase(proxy.url, { ...common, settings: { statement_timeout: 600_000 } })
 }
 const works = async () => {
   expect(await opened.sql`select 1 as one`).toMatchObject([{ one: 1 }])
@@ -103,7 +73,7 @@ test('a database that freezes ends what is asked, what is within a transaction, 
     await tx`select 2`
   })
   await begun.promise
-  freeze()
+  proxy.freeze()
   frozen.resolve()
   const many = Array.from({ length: 4 * CONNECTIONS }, (_, n) => n)
   const asked = [
@@ -118,7 +88,7 @@ test('a database that freezes ends what is asked, what is within a transaction, 
   // By this whoever collects what is to be asked in a session knows that it is not to be asked, either.
   for (const code of await Promise.all(askedInSession))
     expect(code).toMatch(/^(CONNECTION_SILENT|CONNECT_TIMEOUT)$/)
-  thaw()
+  proxy.thaw()
   await works()
   expect(await inSession()).toMatchObject([{ one: 1 }])
   // What was sent may have arrived, as with any connection that is lost.
@@ -134,15 +104,15 @@ test('a long statement goes on while another connection hears something, and end
   expect(await long).toBe('answered')
   const ended = codeOf(patient.sql`select pg_sleep(600)`)
   await patient.db.execute(statement`select 1`)
-  freeze()
+  proxy.freeze()
   expect(await ended).toMatch(/^CONNECT/)
-  thaw()
+  proxy.thaw()
   await patient.close()
 })
 
 test('what a session hears is a sign of life for long statements, too', async () => {
   const pulse = { heardAt: 0, silenceMs: 4_000 }
-  opened = openDatabase(address.href, { connections: 1, rawConnections: 1, application: 'test', pulse })
+  opened = openDatabase(proxy.url, { connections: 1, rawConnections: 1, application: 'test', pulse })
   const session = opened.session('does')
   await session.transaction((tx) => tx`select 1`)
   expect(pulse.heardAt).toBeGreaterThan(0)
@@ -187,7 +157,7 @@ test.each(['', '?sslmode=require'])(
 test('one connection that is swallowed ends nothing but what it was asked', async () => {
   open()
   await opened.sql`select 1`
-  const [swallowed] = [...streams]
+  const [swallowed] = [...proxy.sockets]
   swallowed?.pause()
   const lost = codeOf(opened.sql`select 1`)
   // All the other connections have more to do than they can at once.

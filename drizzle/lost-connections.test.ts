@@ -1,36 +1,20 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import net from 'node:net'
 import { sql as statement } from 'drizzle-orm'
 import { type TestDatabase, testDatabase } from '../.setup/database.ts'
 import { type Database, openDatabase } from './client.ts'
+import { startTestProxy, type TestProxy } from './test-proxy.ts'
 
 setDefaultTimeout(60_000)
 
 let database: TestDatabase
 let opened: Database
-const proxied = new Set<net.Socket>()
-let proxy: net.Server
+let proxy: TestProxy
 
 /** One connection of each kind, through a proxy that can cut them off without a word. */
 beforeAll(async () => {
   database = await testDatabase()
-  const { hostname, port } = new URL(database.url)
-  proxy = net.createServer((client) => {
-    const server = net.connect(Number(port), hostname)
-    client.pipe(server)
-    server.pipe(client)
-    proxied.add(client)
-    for (const socket of [client, server]) socket.on('error', () => {})
-    client.on('close', () => {
-      proxied.delete(client)
-      server.destroy()
-    })
-  })
-  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
-  const bound = proxy.address()
-  const address = new URL(database.url)
-  address.port = String(typeof bound === 'object' ? bound?.port : 0)
-  opened = openDatabase(address.href, { connections: 1, rawConnections: 1, application: 'test' })
+  proxy = await startTestProxy(database.url)
+  opened = openDatabase(proxy.url, { connections: 1, rawConnections: 1, application: 'test' })
 })
 afterAll(async () => {
   await opened.close()
@@ -38,9 +22,6 @@ afterAll(async () => {
   await database.drop()
 })
 
-const cut = () => {
-  for (const socket of proxied) socket.destroy()
-}
 const works = async () => {
   expect(await opened.sql`select 1 as one`).toMatchObject([{ one: 1 }])
   expect(await opened.sql.begin((tx) => tx`select 2 as two`)).toMatchObject([{ two: 2 }])
@@ -53,7 +34,7 @@ describe('a connection that is lost in a transaction', () => {
   test('while a statement runs: the transaction fails, and the next one finds another connection', async () => {
     const ended = opened.sql.begin(async (tx) => {
       await tx`select 1`
-      setImmediate(cut)
+      setImmediate(proxy.cut)
       await tx`select pg_sleep(20)`
     })
     await expect(ended).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' })
@@ -65,7 +46,7 @@ describe('a connection that is lost in a transaction', () => {
     let second: Promise<unknown> = Promise.resolve()
     const ended = opened.sql.begin(async (tx) => {
       await tx`select 1`
-      cut()
+      proxy.cut()
       await woken.promise
       second = (async () => tx`select 2`)()
       await second
@@ -80,7 +61,7 @@ describe('a connection that is lost in a transaction', () => {
   test('under the typed client as well', async () => {
     const ended = opened.db.transaction(async (tx) => {
       await tx.execute(statement`select 1`)
-      setImmediate(cut)
+      setImmediate(proxy.cut)
       await tx.execute(statement`select pg_sleep(20)`)
     })
     await expect(ended).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' })
@@ -91,7 +72,7 @@ describe('a connection that is lost in a transaction', () => {
     for (let round = 0; round < 3; round++) {
       const ended = opened.sql.begin(async (tx) => {
         await Promise.all([tx`select 1`, tx`select 2`])
-        cut()
+        proxy.cut()
         await Promise.all([tx`select 3`, tx`select 4`, tx`select 5`])
       })
       await expect(ended).rejects.toThrow()

@@ -8,21 +8,19 @@ import {
   setDefaultTimeout,
   test,
 } from 'bun:test'
-import net from 'node:net'
 import { type TestDatabase, testDatabase } from '../.setup/database.ts'
 import { type Database, openDatabase } from './client.ts'
 import { isPassing } from './errors.ts'
 import { inTransaction, lastly, openSession, type Session } from './session.ts'
+import { startTestProxy, type TestProxy } from './test-proxy.ts'
 import { together } from './together.ts'
 
 setDefaultTimeout(60_000)
 
 let database: TestDatabase
 let opened: Database
-let proxy: net.Server
-let url: string
+let proxy: TestProxy
 let session: Session
-const proxied = new Set<net.Socket>()
 /** What the client has sent, one entry for each piece that reached the proxy. */
 let sent: string[] = []
 let pass = true
@@ -31,26 +29,10 @@ beforeAll(async () => {
   database = await testDatabase()
   opened = openDatabase(database.url, { connections: 1, rawConnections: 2, application: 'test' })
   await opened.sql`create table note (text text primary key)`
-  const { hostname, port } = new URL(database.url)
-  proxy = net.createServer((client) => {
-    const server = net.connect(Number(port), hostname)
-    client.on('data', (data) => {
-      sent.push(data.toString('latin1'))
-      if (pass) server.write(data)
-    })
-    server.pipe(client)
-    proxied.add(client)
-    for (const socket of [client, server]) socket.on('error', () => {})
-    client.on('close', () => {
-      proxied.delete(client)
-      server.destroy()
-    })
+  proxy = await startTestProxy(database.url, (piece) => {
+    sent.push(piece.toString('latin1'))
+    return pass
   })
-  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
-  const bound = proxy.address()
-  const address = new URL(database.url)
-  address.port = String(typeof bound === 'object' ? bound?.port : 0)
-  url = address.href
 })
 afterAll(async () => {
   proxy.close()
@@ -60,13 +42,10 @@ afterAll(async () => {
 beforeEach(async () => {
   pass = true
   await opened.sql`truncate note`
-  session = openSession(url, { application: 'session', turnMs: 10_000 })
+  session = openSession(proxy.url, { application: 'session', turnMs: 10_000 })
 })
 afterEach(() => session.close())
 
-const cut = () => {
-  for (const socket of proxied) socket.destroy()
-}
 const notes = async () => (await opened.sql`select text from note order by text`).map(({ text }) => text)
 const write = (text: string) =>
   session.transaction(async (tx) => {
@@ -251,7 +230,7 @@ describe('a connection that is lost', () => {
     const lost = session
       .transaction(async (tx) => {
         await tx`insert into note (text) values ('lost')`
-        cut()
+        proxy.cut()
         await woken.promise
         second = (async () => tx`insert into note (text) values ('outside')`)()
         await second
@@ -276,7 +255,7 @@ describe('a connection that is lost', () => {
         ])
       })
       .catch((error) => error)
-    setImmediate(cut)
+    setImmediate(proxy.cut)
     expect(isLost(await lost)).toBe(true)
     pass = true
     expect(await write('next')).toBe('1 next')
@@ -289,7 +268,7 @@ describe('a connection that is lost', () => {
       const ended = session
         .transaction(async (tx) => {
           await tx`select 1`
-          setImmediate(cut)
+          setImmediate(proxy.cut)
           const both = together(
             tx,
             [tx`one as (insert into note (text) values (${`${text} a`}))`],

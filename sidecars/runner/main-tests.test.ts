@@ -10,6 +10,7 @@ import { type EngineLease, type EnginePool, EnginesBusy } from './engine-pool.ts
 import type { LakeSession } from './lake-session.ts'
 import { limits } from './limits.ts'
 import { makeTestMain } from './main-tests.ts'
+import { noPython } from './test-no-python.ts'
 
 let directory: string
 beforeAll(async () => {
@@ -80,13 +81,7 @@ async function judge(tests: Record<string, string>, { pool, time }: ReturnType<t
     {
       openLake: () => lake,
       pool,
-      interpreters: {
-        take: () => Promise.reject(new Error('there is no Python')),
-        sandbox: () => null,
-        chosen: Promise.resolve(),
-        stop: () => Promise.resolve(),
-      },
-      pythonLimits: { memoryBytes: 1, seconds: 1 },
+      ...noPython,
     },
     time,
   )

@@ -10,6 +10,7 @@ import { chooseWall } from '../sandbox/wall.ts'
 import { type EnginePool, makeEnginePool } from './engine-pool.ts'
 import { makeLake, openInstance } from './lake-session.ts'
 import { makePreviewRooms, type PreviewRoom } from './preview-rooms.ts'
+import { noPython } from './test-no-python.ts'
 import { openWorkplace, type WorkplaceOptions } from './workplace.ts'
 
 setDefaultTimeout(60_000)
@@ -42,14 +43,7 @@ afterAll(async () => {
 const means = (): WorkplaceOptions => ({
   openLake,
   pool,
-  // Of SQL.
-  interpreters: {
-    take: () => Promise.reject(new Error('there is no Python')),
-    sandbox: () => null,
-    chosen: Promise.resolve(),
-    stop: () => Promise.resolve(),
-  },
-  pythonLimits: { memoryBytes: MIB, seconds: 1 },
+  ...noPython,
 })
 
 async function makeRoom(): Promise<PreviewRoom> {

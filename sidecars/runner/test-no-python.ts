@@ -1,0 +1,12 @@
+// For tests of SQL: a runner whose machine has no Python.
+import type { WorkplaceOptions } from './workplace.ts'
+
+export const noPython: Pick<WorkplaceOptions, 'interpreters' | 'pythonLimits'> = {
+  interpreters: {
+    take: () => Promise.reject(new Error('there is no Python')),
+    sandbox: () => null,
+    chosen: Promise.resolve(),
+    stop: () => Promise.resolve(),
+  },
+  pythonLimits: { memoryBytes: 1, seconds: 1 },
+}
