@@ -181,6 +181,7 @@ export async function composeService({
       (config.runnerUrls ?? []).map((url) => queryAt(url, metrics.rpcEnded)),
     ),
     readMain,
+    answerBytesMax: config.answerBytesMax,
   })
   const feeds = makeRunFeeds(runs, makeStreamPlaces(config))
   const inspector = makeInspectorService({
@@ -207,6 +208,7 @@ export async function composeService({
     newId,
     publicUrl: config.publicUrl,
     services: queryServices,
+    answerBytesMax: config.answerBytesMax,
   })
   const tables = makeTableService({ sql, objects, queries, metadataStore: config.metadataStore })
 

@@ -27,6 +27,8 @@ export interface Config {
   port: number
   /** Where runners and query services reach the API: PUBLIC_URL, or else this machine's own address of it. */
   publicUrl: string
+  /** Bytes of the JSON of one engine answer: a query, a table preview, a pipeline preview. */
+  answerBytesMax: number
   /** What addresses shown to clients begin with; null: the address that the client itself has used. */
   shownUrl: string | null
   databaseUrl: string
@@ -74,6 +76,7 @@ export class ConfigError extends Error {
   }
 }
 
+const MIB = 1_048_576
 const LOOPBACK = '127.0.0.0/8,::1'
 
 type Env = Record<string, string | undefined>
@@ -130,6 +133,13 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
       bad(name, `'${value}' is no number from 1 to ${most}`)
     return Number(value)
   }
+  /** A size such as 512MB or 2GB, in bytes. */
+  const bytes = (name: string, fallback: number) => {
+    const value = text(name, `${fallback / MIB}MB`)
+    const [, amount, unit] = /^(\d+(?:\.\d+)?)\s*(M|G)i?B$/i.exec(value) ?? []
+    if (!(Number(amount) > 0)) bad(name, `'${value}' is no size such as 512MB or 2GB`)
+    return Math.floor(Number(amount) * (unit?.toUpperCase() === 'G' ? 1_024 * MIB : MIB))
+  }
   /** Where `off` means that there is no limit. */
   const limit = (name: string, fallback: number | null) =>
     text(name, fallback === null ? 'off' : String(fallback)) === 'off' ? null : count(name, fallback ?? 0)
@@ -142,6 +152,7 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     host,
     port,
     publicUrl,
+    answerBytesMax: bytes('QUERY_ANSWER_LIMIT', limits.answerBytes),
     shownUrl: givenUrl === '' ? null : publicUrl,
     databaseUrl,
     databaseTimeoutMs:

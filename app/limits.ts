@@ -63,6 +63,8 @@ export const limits = {
   /** SQL text of POST /query (spec: Limits). */
   querySqlBytes: 102_400,
   queryTimeoutMs: 30_000,
+  /** JSON of one engine answer (QUERY_ANSWER_LIMIT): it is in memory as a whole, because a refusal comes before the first byte. */
+  answerBytes: 64 * 1_048_576,
   /** A token that reads main is shown again for this long. */
   mainTokenReuseMs: 60_000,
   /** A query of what turns out to be an older main is stopped after this; stopping it sooner costs a query service more. */

@@ -1,6 +1,7 @@
 import { Elysia } from 'elysia'
 import { ErrorBody, PipelinePath } from '../http/names.ts'
 import { readerBehind } from '../http/reader.ts'
+import { responseOf } from '../query/response.ts'
 import type { PreviewService } from './preview.ts'
 import { PipelinePreview, PipelinePreviewQuery, PreviewPipeline } from './preview-schema.ts'
 import { refOf } from './ref.ts'
@@ -8,13 +9,10 @@ import { refOf } from './ref.ts'
 export const previewRoutes = (previews: PreviewService) =>
   new Elysia({ prefix: '/pipelines', tags: ['pipelines'] }).post(
     '/:ns/:layer/:name/preview',
-    ({ params, query, body, request }) =>
-      previews.preview(
-        refOf(params),
-        { ...body, queryLimit: query.limit },
-        request.signal,
-        readerBehind(request),
-      ),
+    async ({ params, query, body, request }) => {
+      const asked = { ...body, queryLimit: query.limit }
+      return responseOf(await previews.preview(refOf(params), asked, request.signal, readerBehind(request)))
+    },
     {
       params: PipelinePath,
       query: PipelinePreviewQuery,

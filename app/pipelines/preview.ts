@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import type { Db } from '../../drizzle/client.ts'
-import { arrowToArrays } from '../../lake/engine/arrow-json.ts'
+import type { JsonRows } from '../../lake/engine/arrow-json.ts'
 import type { PreviewPhase } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import {
   type LakeAccessSchema,
@@ -15,6 +15,7 @@ import { invalid } from '../http/errors.ts'
 import { limitOf } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
 import type { ObjectStore, StoredObject } from '../objects/port.ts'
+import { engineRows } from '../query/engine-rows.ts'
 import type { QueryClient } from '../rpc/clients.ts'
 import type { Pool } from '../rpc/pool.ts'
 import { refusedByRunner } from '../rpc/runner-refusal.ts'
@@ -33,12 +34,17 @@ export interface PreviewDeps {
     landing: string
     reader: Reader | null
   }): Promise<MessageInitShape<typeof LakeAccessSchema>>
+  /** Bytes of JSON of the rows. */
+  answerBytesMax: number
 }
+
+/** A `PipelinePreview` whose rows are JSON already. */
+type PreviewAnswer = Omit<PipelinePreview, 'rows'> & JsonRows
 
 export type PreviewService = ReturnType<typeof makePreviewService>
 type Asked = PreviewPipeline & { queryLimit?: string }
 
-export function makePreviewService({ db, objects, runners, readMain }: PreviewDeps) {
+export function makePreviewService({ db, objects, runners, readMain, answerBytesMax }: PreviewDeps) {
   /** Source and configuration, of these files. */
   function codeOf(ref: PipelineRef, type: string, found: readonly StoredObject[]) {
     const names = [sourceFileOf(type), 'config.yaml'].map((name) => prefixOf(ref) + name)
@@ -79,7 +85,7 @@ export function makePreviewService({ db, objects, runners, readMain }: PreviewDe
       { limit, queryLimit, code = '', sample_files: sampleFiles = [] }: Asked,
       signal: AbortSignal,
       reader: Reader | null = null,
-    ): Promise<PipelinePreview> {
+    ): Promise<PreviewAnswer> {
       const around = Promise.all([
         draftObjects(objects, ref),
         samplesOf(ref, sampleFiles),
@@ -110,10 +116,14 @@ export function makePreviewService({ db, objects, runners, readMain }: PreviewDe
       const answer = await runners
         .call((runner) => runner.previewPipeline(request, options))
         .catch(refusedByRunner)
-      const { columns, rows } = arrowToArrays(answer.arrowIpc, rowsMax)
+      const rows = await engineRows(answer.arrowIpc, {
+        shape: 'arrays',
+        rows: rowsMax,
+        bytesMax: answerBytesMax,
+        signal,
+      })
       return {
-        columns,
-        rows,
+        ...rows,
         total_row_count: Number(answer.totalRowCount),
         phases: answer.phases.flatMap(phaseShapeOf),
         explain_output: answer.explainOutput,

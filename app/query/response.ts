@@ -1,46 +1,25 @@
-import { setImmediate as turn } from 'node:timers/promises'
-import type { QueryResult } from './schema.ts'
+import type { JsonRows } from '../../lake/engine/arrow-json.ts'
 
-/** A QueryResult whose rows are text already: they never become objects on their way from the engine to the client. */
-export interface QueryAnswer extends Omit<QueryResult, 'rows'> {
-  /** `{"a":1},{"a":2}` in UTF-8, some thousand rows at a time. None is empty. */
-  rowTexts: Iterable<Uint8Array>
-}
+/** A longer answer goes out in chunks, as fast as its client reads. */
+const WHOLE_BYTES_MAX = 262_144
 
-/** Texts of that many rows take some milliseconds; longer answers are written piece by piece, so that others have their turns. */
-const ROWS_AT_ONCE = 2_048
-
-/** The answer as QueryResult describes it. */
-export function responseOf({ columns, rowTexts, ...rest }: QueryAnswer): Response {
-  const pieces = piecesOf(
+/** `{"columns":[...],"rows":[...], ...}`: an answer whose rows are JSON already; its other fields become JSON here. */
+export function responseOf<Answer extends JsonRows>({ columns, chunks, ...rest }: Answer): Response {
+  const tail = JSON.stringify(rest)
+  const pieces = [
     encoder.encode(`{"columns":${JSON.stringify(columns)},"rows":[`),
-    rowTexts,
-    encoder.encode(`],${JSON.stringify(rest).slice(1)}`),
-  )
-  const body = rest.total_rows > ROWS_AT_ONCE ? streamOf(pieces) : joined([...pieces])
+    ...chunks,
+    encoder.encode(tail === '{}' ? ']}' : `],${tail.slice(1)}`),
+  ]
+  const bytes = pieces.reduce((sum, { length }) => sum + length, 0)
+  const body = bytes > WHOLE_BYTES_MAX ? streamOf(pieces) : joined(pieces, bytes)
   return new Response(body, { headers: { 'content-type': 'application/json' } })
 }
 
 const encoder = new TextEncoder()
-const COMMA = encoder.encode(',')
 
-function* piecesOf(
-  head: Uint8Array,
-  rowTexts: Iterable<Uint8Array>,
-  tail: Uint8Array,
-): Generator<Uint8Array> {
-  yield head
-  let isFirst = true
-  for (const text of rowTexts) {
-    if (!isFirst) yield COMMA
-    yield text
-    isFirst = false
-  }
-  yield tail
-}
-
-function joined(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const all = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0))
+function joined(pieces: readonly Uint8Array[], bytes: number): Uint8Array<ArrayBuffer> {
+  const all = new Uint8Array(bytes)
   let at = 0
   for (const piece of pieces) {
     all.set(piece, at)
@@ -49,16 +28,16 @@ function joined(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   return all
 }
 
-function streamOf(pieces: Generator<Uint8Array>): ReadableStream<Uint8Array> {
-  return new ReadableStream({
-    async pull(controller) {
-      await turn()
-      const { done, value } = pieces.next()
-      if (done) controller.close()
-      else controller.enqueue(value)
+function streamOf(pieces: Uint8Array<ArrayBuffer>[]): ReadableStream<Uint8Array<ArrayBuffer>> {
+  const left = pieces.values()
+  return new ReadableStream(
+    {
+      pull(controller) {
+        const { done, value } = left.next()
+        if (done) controller.close()
+        else controller.enqueue(value)
+      },
     },
-    cancel() {
-      pieces.return(undefined)
-    },
-  })
+    { highWaterMark: 0 },
+  )
 }

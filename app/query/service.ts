@@ -1,7 +1,6 @@
 import { Code, ConnectError } from '@connectrpc/connect'
-import { arrowToJsonText } from '../../lake/engine/arrow-json-text.ts'
+import type { JsonRows } from '../../lake/engine/arrow-json.ts'
 import { LAYERS } from '../../lake/pipeline/names.ts'
-import type { JsonRows } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { EVERYTHING, type Visible } from '../access/ports.ts'
 import { seesEverything, tablesSeenAt } from '../access/sight.ts'
 import { AppError, invalid, notConfigured, unavailable } from '../http/errors.ts'
@@ -10,14 +9,19 @@ import type { NewId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import type { QueryClient } from '../rpc/clients.ts'
 import type { Pool } from '../rpc/pool.ts'
+import { engineRows } from './engine-rows.ts'
 import { type MainReaderDeps, type MainView, makeMainReader } from './main-reader.ts'
-import type { QueryAnswer } from './response.ts'
-import type { ExecuteQuery } from './schema.ts'
+import type { ExecuteQuery, QueryResult } from './schema.ts'
+
+/** A `QueryResult` whose rows are JSON already: they never become objects on their way from the engine to the client. */
+export type QueryAnswer = Omit<QueryResult, 'rows'> & JsonRows
 
 export interface QueryDeps extends MainReaderDeps {
   newId: NewId
   /** Null: no query service is configured. */
   services: Pool<QueryClient> | null
+  /** Bytes of JSON of one answer; default `limits.answerBytes`. */
+  answerBytesMax?: number
 }
 
 export type QueryService = ReturnType<typeof makeQueryService>
@@ -26,7 +30,13 @@ const SERVICE = 'query service'
 /** What a request without a namespace means (specification, Naming rules). */
 const DEFAULT_NAMESPACE = 'default'
 
-export function makeQueryService({ sql, newId, services, ...deps }: QueryDeps) {
+export function makeQueryService({
+  sql,
+  newId,
+  services,
+  answerBytesMax = limits.answerBytes,
+  ...deps
+}: QueryDeps) {
   const main = makeMainReader({ sql, ...deps })
   const configured = () => {
     if (services === null) throw notConfigured(SERVICE)
@@ -64,7 +74,7 @@ export function makeQueryService({ sql, newId, services, ...deps }: QueryDeps) {
       // The service keeps the time limit; this one is for a service that has stopped answering.
       const lost = AbortSignal.timeout(limits.queryTimeoutMs + limits.rpcTimeoutMs)
       underWay += 1
-      const { arrowIpc, json, rowCount, truncated, durationMs } = await main
+      const { arrowIpc, rowCount, truncated, durationMs } = await main
         .read(async (lake, outdated) => {
           const request = {
             queryId: newId(),
@@ -72,7 +82,7 @@ export function makeQueryService({ sql, newId, services, ...deps }: QueryDeps) {
             namespace: namespace || DEFAULT_NAMESPACE,
             limit: BigInt(limitOf(limit, { fallback: limits.queryRows, max: limits.queryRowsMax })),
             timeoutMs: limits.queryTimeoutMs,
-            jsonIfSmall: true,
+            answerBytes: BigInt(answerBytesMax),
             lake,
             scope: await scopeOf(lake, visible),
           }
@@ -85,10 +95,14 @@ export function makeQueryService({ sql, newId, services, ...deps }: QueryDeps) {
           underWay -= 1
         })
       const total = Number(rowCount)
-      const { columns, batches } = json === undefined ? arrowToJsonText(arrowIpc, total) : rowsIn(json)
+      const rows = await engineRows(arrowIpc, {
+        shape: 'objects',
+        rows: total,
+        bytesMax: answerBytesMax,
+        signal,
+      })
       return {
-        columns,
-        rowTexts: batches,
+        ...rows,
         total_rows: total,
         truncated,
         duration_ms: Number(durationMs),
@@ -119,12 +133,6 @@ export function makeQueryService({ sql, newId, services, ...deps }: QueryDeps) {
     },
   }
 }
-
-/** What the service has made JSON of. */
-const rowsIn = ({ columns, rows }: JsonRows) => ({
-  columns: columns.map(({ name, type }) => ({ name, type })),
-  batches: rows.length === 0 ? [] : [rows],
-})
 
 const pathOf = (table: { namespace: string; layer: string; name: string }) =>
   `${table.namespace}.${table.layer}.${table.name}`

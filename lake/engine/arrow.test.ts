@@ -27,10 +27,11 @@ import {
 import fc from 'fast-check'
 import { arrowBytes, arrowStream, ResultTooLarge } from './arrow.ts'
 import { requireSound } from './arrow-batches.ts'
-import { arrowToArrays, arrowToObjects, type JsonValue, uniqueNames } from './arrow-json.ts'
-import { arrowToJsonText, rowWriter } from './arrow-json-text.ts'
-import { JsonBytes } from './json-bytes.ts'
-import { smallJsonOf } from './small-json.ts'
+import { arrowToJson, SchemaTooLarge } from './arrow-json.ts'
+import { JsonBytes, JsonTooLarge } from './json-bytes.ts'
+import { fieldsOf, valuesOf } from './json-cells.ts'
+import { uniqueNames } from './json-columns.ts'
+import { arraysOf, type JsonValue, textOf } from './test-json.ts'
 
 setDefaultTimeout(60_000)
 
@@ -48,25 +49,14 @@ afterAll(() => {
 
 const arrow = async (sql: string) => (await arrowBytes(await connection.stream(sql))).bytes
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-/** All ways to JSON have to agree, to the letter. */
+/** Both shapes have to agree, to the letter. */
 async function table(sql: string) {
   const ipc = await arrow(sql)
-  const { columns, batches } = arrowToJsonText(ipc, 5_000)
-  const objects = arrowToObjects(ipc)
-  const arrays = arrowToArrays(ipc, 5_000)
-  expect([columns, arrays.columns]).toEqual([objects.columns, objects.columns])
-  const names = columns.map(({ name }) => JSON.stringify(name))
+  const [objects, arrays] = [await textOf(ipc), await arraysOf(ipc)]
+  expect(arrays.columns).toEqual(objects.columns)
+  const names = objects.columns.map(({ name }) => JSON.stringify(name))
   const rows = arrays.rows.map((row) => `{${row.map((v, n) => `${names[n]}:${JSON.stringify(v)}`).join()}}`)
-  const text = [...batches].map((bytes) => utf8.decode(bytes)).join()
-  expect(text).toBe(rows.join())
-  expect(JSON.parse(`[${text}]`)).toEqual(JSON.parse(JSON.stringify(objects.rows)))
-  const small = smallJsonOf(await connection.run(sql), { bytesMax: Number.POSITIVE_INFINITY })
-  expect(small && { ...small, text: utf8.decode(small.text) }).toEqual({
-    columns,
-    text,
-    rows: objects.rows.length,
-    truncated: false,
-  })
+  expect(JSON.parse(`[${objects.text}]`)).toEqual(JSON.parse(`[${rows.join()}]`))
   return arrays
 }
 const value = async (expression: string): Promise<JsonValue | undefined> =>
@@ -333,7 +323,7 @@ describe('the stream', () => {
     const result = await connection.stream(`SELECT range, [range], 'x' FROM range(${there})`)
     const summary = await arrowBytes(result, { rowsLimit })
     expect([summary.rows, summary.truncated]).toEqual([rows, truncated])
-    expect(arrowToArrays(summary.bytes, rows).rows).toHaveLength(rows)
+    expect((await arraysOf(summary.bytes, rows)).rows).toHaveLength(rows)
   })
 
   test('a result past the limit of bytes is refused', async () => {
@@ -361,38 +351,79 @@ describe('the stream', () => {
   })
 })
 
-describe('a small result', () => {
-  const small = async (sql: string, limits: { rowsLimit?: number; bytesMax: number }) => {
-    const made = smallJsonOf(await connection.run(sql), limits)
-    return made && { ...made, text: utf8.decode(made.text) }
-  }
-
-  test('ends at the limit of rows, and says that there were more', async () => {
-    const sql = 'SELECT range AS n FROM range(5000)'
-    expect(await small(sql, { rowsLimit: 2, bytesMax: 1_000 })).toEqual({
-      columns: [{ name: 'n', type: 'BIGINT' }],
-      text: '{"n":0},{"n":1}',
-      rows: 2,
-      truncated: true,
-    })
-    expect(await small(sql, { rowsLimit: 5_000, bytesMax: 100_000 })).toMatchObject({
-      rows: 5_000,
-      truncated: false,
-    })
-    expect(await small(`${sql} WHERE n < 0`, { rowsLimit: 2, bytesMax: 1_000 })).toMatchObject({
-      text: '',
-      rows: 0,
-    })
+describe('a large answer', () => {
+  const MANY = 300_000
+  /** The pieces of one heavy value have to make the text that light ones make. */
+  const HEAVY: [name: string, sql: string][] = [
+    ['list', `SELECT range(${MANY}) AS x`],
+    ['list with NULLs', `SELECT list_transform(range(${MANY}), n -> if(n % 3 = 0, NULL, n)) AS x`],
+    ['structs', `SELECT list_transform(range(${MANY / 10}), n -> {'a': n, 'b': [n::VARCHAR, NULL]}) AS x`],
+    ['array', 'SELECT range(30000)::BIGINT[30000] AS x'],
+    ['tuples', `SELECT list_transform(range(${MANY / 10}), n -> row(n, 'é"')) AS x`],
+    ['map', `SELECT map_from_entries(list_transform(range(${MANY / 10}), n -> (n, [n]))) AS x`],
+    ['map with a heavy key', `SELECT MAP {list_transform(range(${MANY / 10}), n -> n || '"'): 'v'} AS x`],
+    ['map with a heavy text as key', `SELECT MAP {repeat('k"', ${MANY}): NULL} AS x`],
+    ['blob', `SELECT repeat('abcd', ${MANY})::BLOB AS x`],
+    ['wide row', `SELECT ${Array.from({ length: 3_000 }, (_, n) => `repeat('${n % 10}', 100) AS c${n}`)}`],
+    ['many rows', `SELECT range AS n, [range] AS l, 'text ' || range AS t FROM range(20000)`],
+    ['huge number', `SELECT repeat('9', 1000)::BIGNUM AS x FROM range(200)`],
+  ]
+  test.each(HEAVY)('pauses inside of a heavy value: %s', async (_, sql) => {
+    const ipc = await arrow(sql)
+    let turns = 0
+    const note = () => {
+      turns += 1
+      next = setImmediate(note)
+    }
+    let next = setImmediate(note)
+    const { chunks } = await arrowToJson(ipc, { shape: 'arrays', rows: 20_000 })
+    clearImmediate(next)
+    expect(turns).toBeGreaterThan(2)
+    const rows = JSON.parse(`[${Buffer.concat(chunks).toString()}]`)
+    const said = (await connection.runAndReadAll(`SELECT to_json(COLUMNS(*)) FROM (${sql})`)).getRows()
+    if (!/MAP|map|BLOB|BIGNUM|row\(/.test(sql))
+      expect(rows).toEqual(said.map((row) => row.map((json) => JSON.parse(String(json)))))
+    expect(rows).toHaveLength(said.length)
   })
 
-  test('is none once its values, or the names before them, are more than it may have', async () => {
-    for (const sql of [
-      `SELECT repeat('x', 1000) AS a`,
-      `SELECT 1 AS "${'x'.repeat(1_000)}"`,
-      'SELECT range AS n FROM range(5000)',
-      `SELECT [repeat('x', 1000)] AS list`,
-    ])
-      expect(await small(sql, { bytesMax: 1_000 })).toBeNull()
+  test('is refused as soon as its JSON passes the limit, without being written', async () => {
+    const ipc = await arrow(`SELECT list_transform(range(1000000), n -> {'${'k'.repeat(5_000)}': n}) AS x`)
+    expect(ipc.length).toBeLessThan(10_000_000)
+    const before = process.memoryUsage.rss()
+    const answer = arrowToJson(ipc, { shape: 'objects', rows: 1, bytesMax: 64 * 1_048_576 })
+    await expect(answer).rejects.toThrow(JsonTooLarge)
+    await expect(answer).rejects.toThrow('larger than 64 MB of JSON (QUERY_ANSWER_LIMIT)')
+    expect(process.memoryUsage.rss() - before).toBeLessThan(100 * 1_048_576)
+  })
+
+  test.each([
+    ['numbers', 'SELECT range AS n FROM range(100000)'],
+    ['escapes', `SELECT repeat(chr(1), 1000000) AS t`],
+    ['keys of a map', `SELECT MAP {range(300000): 1} AS m`],
+    ['a list of NULLs', `SELECT list_transform(range(400000), n -> NULL::INT) AS l`],
+  ])('is counted while it is written: %s', async (_, sql) => {
+    const ipc = await arrow(sql)
+    const { text } = await textOf(ipc)
+    const options = { shape: 'objects', rows: 100_000 } as const
+    await expect(arrowToJson(ipc, { ...options, bytesMax: text.length - 1 })).rejects.toThrow(JsonTooLarge)
+    expect((await arrowToJson(ipc, { ...options, bytesMax: text.length })).chunks.length).toBeGreaterThan(1)
+  })
+
+  test('is refused by the engine before it is sent', async () => {
+    const result = await connection.stream(`SELECT {'${'k'.repeat(1_000)}': range} AS x FROM range(1000000)`)
+    await expect(arrowBytes(result, { jsonBytesMax: 10_000_000 })).rejects.toThrow(JsonTooLarge)
+  })
+
+  test('stops when its reader goes away', async () => {
+    const ipc = await arrow('SELECT range AS n FROM range(100000)')
+    const signal = AbortSignal.abort(new Error('gone'))
+    await expect(arrowToJson(ipc, { shape: 'objects', rows: 100_000, signal })).rejects.toThrow('gone')
+  })
+
+  test('whose columns have too long names is refused before they are read', async () => {
+    const columns = Array.from({ length: 30 }, (_, n) => `1 AS "${n}${'c'.repeat(80_000)}"`)
+    const ipc = await arrow(`SELECT ${columns}`)
+    await expect(arrowToJson(ipc, { shape: 'objects', rows: 1 })).rejects.toThrow(SchemaTooLarge)
   })
 })
 
@@ -404,8 +435,6 @@ function ipcOf(columns: readonly Data[], length: number): Uint8Array {
   writer.write(new RecordBatch(schema, data))
   return writer.finish().toUint8Array(true)
 }
-const textOf = (ipc: Uint8Array, rows = 5_000) =>
-  [...arrowToJsonText(ipc, rows).batches].map((bytes) => utf8.decode(bytes)).join()
 const places = (...all: number[]) => ({ [BufferType.OFFSET]: Int32Array.from(all) })
 const bytesOf = (values: Uint8Array) => ({ [BufferType.DATA]: values })
 
@@ -420,9 +449,19 @@ describe('a stream that makes no sense', () => {
       expect(error).toBeInstanceOf(RangeError)
       return null
     }
+    const fields = [new Field('a', type, true)]
+    const rows = makeData({ type: new Struct(fields), length: ROWS, nullCount: 0, children: [data] })
     const out = new JsonBytes()
-    rowWriter([new Field('a', type, true)]).write([data], ROWS, out)
-    return utf8.decode(out.end())
+    const cells = fieldsOf(fields, false)(rows, { out, bytesMax: Number.POSITIVE_INFINITY })
+    expect([...valuesOf(cells, 0, ROWS, out)]).toHaveLength(1)
+    const text = utf8.decode(out.take())
+    // A heavy value is written in another way, to the same text.
+    for (let row = 0; row < ROWS; row += 1) {
+      if (row > 0) out.byte(','.charCodeAt(0))
+      expect([...cells.pieces(row)].length).toBeLessThan(ROWS)
+    }
+    expect(utf8.decode(out.take())).toBe(text)
+    return text
   }
   const bytes = fc.uint8Array({ minLength: 0, maxLength: 16 * ROWS })
 
@@ -527,15 +566,15 @@ describe('a stream that makes no sense', () => {
     expect(() => requireSound(data)).toThrow(RangeError)
   })
 
-  test('is refused, and not only by itself, in an answer and in a preview', () => {
+  test('is refused, and not only by itself, in an answer and in a preview', async () => {
     const ipc = ipcOf([text], 401)
-    expect(() => textOf(ipc)).toThrow('holds less than it says')
-    expect(() => arrowToArrays(ipc, 401)).toThrow('holds less than it says')
+    for (const shape of ['objects', 'arrays'] as const)
+      await expect(textOf(ipc, { shape })).rejects.toThrow('holds less than it says')
   })
 
   test('with lists that are longer than all items together, or than those before left, is refused', async () => {
     const ipc = await arrow('SELECT [range, range] AS l, MAP {range: range} AS m FROM range(3)')
-    expect(arrowToArrays(ipc, 3).rows[2]).toEqual([[2, 2], { '2': 2 }])
+    expect((await arraysOf(ipc, 3)).rows[2]).toEqual([[2, 2], { '2': 2 }])
     for (const [before, after] of [
       [
         [0, 2, 4, 6],
@@ -554,8 +593,7 @@ describe('a stream that makes no sense', () => {
         [-1, 1, 2, 3],
       ],
     ] as const)
-      for (const read of [textOf, (bytes: Uint8Array) => arrowToArrays(bytes, 3)])
-        expect(() => read(withPlaces(ipc, before, after))).toThrow('holds less than it says')
+      await expect(textOf(withPlaces(ipc, before, after))).rejects.toThrow('holds less than it says')
   })
 
   /** The stream, with other places of items in lists. */
@@ -567,7 +605,7 @@ describe('a stream that makes no sense', () => {
     return changed
   }
 
-  test('whose columns are the same bytes is refused', () => {
+  test('whose columns are the same bytes is refused', async () => {
     const texts = Array.from(
       { length: 9 },
       (_, column) =>
@@ -577,8 +615,8 @@ describe('a stream that makes no sense', () => {
         }),
     )
     const ipc = ipcOf(texts, 1)
-    expect(textOf(ipc)).toHaveLength(9 * 4_096 + 9 * 8 + 1)
-    expect(() => textOf(sharing(ipc))).toThrow('share their bytes')
+    expect((await textOf(ipc)).text).toHaveLength(9 * 4_096 + 9 * 8 + 1)
+    await expect(textOf(sharing(ipc))).rejects.toThrow('share their bytes')
   })
 
   /** The stream, with every buffer of its batch from the first byte on as long as all of them together. */
@@ -591,28 +629,24 @@ describe('a stream that makes no sense', () => {
     return changed
   }
 
-  test('with rows that have no columns is refused', () => {
-    const ipc = ipcOf([], 3)
-    expect(() => textOf(ipc)).toThrow('rows without columns')
-    expect(() => arrowToArrays(ipc, 3)).toThrow('rows without columns')
-    expect(textOf(ipcOf([], 0))).toBe('')
+  test('with rows that have no columns is refused', async () => {
+    await expect(textOf(ipcOf([], 3))).rejects.toThrow('rows without columns')
+    expect((await textOf(ipcOf([], 0))).text).toBe('')
   })
 
   test('with more rows than were announced ends there', async () => {
-    const { batches } = arrowToJsonText(await arrow('SELECT range FROM range(3000)'), 2_999)
-    expect(() => [...batches]).toThrow('more than 2999 rows')
     const ipc = await arrow('SELECT range FROM range(3000)')
-    expect(() => arrowToArrays(ipc, 2_999)).toThrow('more than 2999 rows')
+    await expect(textOf(ipc, { rows: 2_999 })).rejects.toThrow('more than 2999 rows')
   })
 })
 
 describe('rows as objects', () => {
   test('names that repeat get a number', async () => {
-    const { columns, rows } = arrowToObjects(
+    const { columns, text } = await textOf(
       await arrow('SELECT 1 AS a, 2 AS a, 3 AS a_1, 4 AS a, 5 AS "__proto__"'),
     )
     expect(columns.map(({ name }) => name)).toEqual(['a', 'a_2', 'a_1', 'a_3', '__proto__'])
-    expect(JSON.stringify(rows)).toBe('[{"a":1,"a_2":2,"a_1":3,"a_3":4,"__proto__":5}]')
+    expect(text).toBe('{"a":1,"a_2":2,"a_1":3,"a_3":4,"__proto__":5}')
   })
 
   test('every name is there once, and the first of its kind is as it was', () => {
@@ -700,13 +734,11 @@ describe('any value', () => {
     expect((await table(`SELECT t FROM (VALUES ${sql}) v(t)`)).rows).toEqual(codes.map((code) => [code]))
   })
 
-  test('a long text is encoded in pieces that cut no character', () => {
+  test('a long text is encoded in pieces that cut no character', async () => {
     for (const before of ['', 'a', 'aa'])
-      for (const unit of ['🦆', 'é', 'a', '"']) {
-        const value = before + unit.repeat(40_000)
-        const out = new JsonBytes()
-        out.json([value])
-        expect(utf8.decode(out.end()) === JSON.stringify([value])).toBe(true)
+      for (const unit of ['🦆', 'é', 'a', '"', '\x01']) {
+        const { text } = await textOf(await arrow(`SELECT '${before}' || repeat('${unit}', 200000) AS x`))
+        expect(text === `{"x":${JSON.stringify(before + unit.repeat(200_000))}}`).toBe(true)
       }
   })
 

@@ -15,6 +15,8 @@ import {
 import { makeData, RecordBatch, RecordBatchStreamWriter, Schema, Struct } from 'apache-arrow'
 import type { ArrayBufferViewInput } from 'apache-arrow/util/buffer'
 import { type ColumnReader, columnReader } from './arrow-column.ts'
+import { JsonTooLarge } from './json-bytes.ts'
+import { leastJsonBytes } from './json-size.ts'
 import { nextChunk } from './rows.ts'
 import { columnVector, listChild, type Rows, structChild, type Vector } from './vector.ts'
 
@@ -23,6 +25,8 @@ export interface ArrowLimits {
   rowsLimit?: number
   /** Of the whole stream; more is a `ResultTooLarge`. */
   bytesLimit?: number
+  /** Of the JSON that the stream's reader makes of it, as far as its shape tells; more is a `JsonTooLarge`. */
+  jsonBytesMax?: number
 }
 
 export interface ArrowSummary {
@@ -43,13 +47,13 @@ export class ResultTooLarge extends Error {
 /**
  * The stream in pieces: the schema first, then a batch per chunk of the engine (2048 rows), then the end. A streaming
  * result is computed while it is read; leaving the loop early leaves the rest uncomputed.
- * Throws `EngineError` and `ResultTooLarge`.
+ * Throws `EngineError`, `ResultTooLarge` and `JsonTooLarge`.
  */
 export async function* arrowStream(
   result: DuckDBResult,
-  { rowsLimit = Number.POSITIVE_INFINITY, bytesLimit = Number.POSITIVE_INFINITY }: ArrowLimits = {},
+  limits: ArrowLimits = {},
 ): AsyncGenerator<Uint8Array, ArrowSummary> {
-  const writer = new ChunkWriter(result, rowsLimit, bytesLimit)
+  const writer = new ChunkWriter(result, limits)
   while (!writer.summary.truncated) {
     yield* writer.take()
     const chunk = await nextChunk(result)
@@ -60,12 +64,12 @@ export async function* arrowStream(
   return writer.summary
 }
 
-/** A result that is whole in memory, at once. Throws `ResultTooLarge`. */
+/** A result that is whole in memory, at once. Throws `ResultTooLarge` and `JsonTooLarge`. */
 export function arrowOf(
   result: DuckDBMaterializedResult,
-  { rowsLimit = Number.POSITIVE_INFINITY, bytesLimit = Number.POSITIVE_INFINITY }: ArrowLimits = {},
+  limits: ArrowLimits = {},
 ): ArrowSummary & { bytes: Uint8Array } {
-  const writer = new ChunkWriter(result, rowsLimit, bytesLimit)
+  const writer = new ChunkWriter(result, limits)
   for (let index = 0; index < result.chunkCount && !writer.summary.truncated; index += 1)
     writer.add(result.getChunk(index))
   return { ...writer.summary, bytes: concat(writer.end()) }
@@ -82,7 +86,7 @@ export function arrowOfList(
     throw new TypeError(`column ${column} holds no list of structs`)
   const { entryNames, entryTypes } = type.valueType
   const columns = entryTypes.map((entryType, index) => columnReader(entryNames[index] ?? '', entryType))
-  const writer = new PieceWriter(new Schema(columns.map(({ field }) => field)), bytesLimit)
+  const writer = new PieceWriter(new Schema(columns.map(({ field }) => field)), { bytesLimit })
   const { vector: structs, size } = listChild(columnVector(result.getChunk(0), column))
   if (size > 0)
     writer.add(
@@ -94,7 +98,7 @@ export function arrowOfList(
   return concat(writer.take())
 }
 
-/** The whole stream at once. Throws `EngineError` and `ResultTooLarge`. */
+/** The whole stream at once. Throws `EngineError`, `ResultTooLarge` and `JsonTooLarge`. */
 export async function arrowBytes(
   result: DuckDBResult,
   limits: ArrowLimits = {},
@@ -115,9 +119,17 @@ class ChunkWriter {
   readonly #rowsLimit: number
   readonly summary: ArrowSummary = { rows: 0, truncated: false, rowsRead: 0 }
 
-  constructor(result: DuckDBResult, rowsLimit: number, bytesLimit: number) {
+  constructor(
+    result: DuckDBResult,
+    {
+      rowsLimit = Number.POSITIVE_INFINITY,
+      bytesLimit = Number.POSITIVE_INFINITY,
+      jsonBytesMax = Number.POSITIVE_INFINITY,
+    }: ArrowLimits,
+  ) {
     this.#columns = result.columnNames().map((name, index) => columnReader(name, result.columnType(index)))
-    this.#writer = new PieceWriter(new Schema(this.#columns.map(({ field }) => field)), bytesLimit)
+    const schema = new Schema(this.#columns.map(({ field }) => field))
+    this.#writer = new PieceWriter(schema, { bytesLimit, jsonBytesMax })
     this.#rowsLimit = rowsLimit
   }
 
@@ -149,13 +161,19 @@ class ChunkWriter {
 class PieceWriter extends RecordBatchStreamWriter {
   readonly #schema: Schema
   readonly #bytesLimit: number
+  readonly #jsonBytesMax: number
   #pieces: Uint8Array[] = []
   #bytes = 0
+  #jsonBytes = 0
 
-  constructor(schema: Schema, bytesLimit: number) {
+  constructor(
+    schema: Schema,
+    { bytesLimit, jsonBytesMax = Number.POSITIVE_INFINITY }: { bytesLimit: number; jsonBytesMax?: number },
+  ) {
     super()
     this.#schema = schema
     this.#bytesLimit = bytesLimit
+    this.#jsonBytesMax = jsonBytesMax
     this.reset(undefined, schema)
   }
 
@@ -167,6 +185,8 @@ class PieceWriter extends RecordBatchStreamWriter {
     })
     const type = new Struct(this.#schema.fields)
     const data = makeData({ type, length: rows.count, nullCount: 0, children })
+    this.#jsonBytes += leastJsonBytes(data, data)
+    if (this.#jsonBytes > this.#jsonBytesMax) throw new JsonTooLarge(this.#jsonBytesMax)
     this.write(new RecordBatch(this.#schema, data))
   }
 

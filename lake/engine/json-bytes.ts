@@ -1,22 +1,40 @@
+/** An answer becomes more JSON than the API's QUERY_ANSWER_LIMIT. */
+export class JsonTooLarge extends Error {
+  override readonly name = 'JsonTooLarge'
+  constructor(bytesMax: number) {
+    super(
+      `the answer is larger than ${Number((bytesMax / MIB).toFixed(2))} MB of JSON (QUERY_ANSWER_LIMIT): ` +
+        'select fewer columns or rows, add a LIMIT, or write the result to a table and read it in pages',
+    )
+  }
+}
+const MIB = 1_048_576
+
 /**
- * JSON text as UTF-8, a byte after the other: put together from small pieces and encoded when it is whole, a text takes longer
- * than its values.
+ * JSON text as UTF-8, written byte by byte: joining and encoding thousands of small strings takes longer than writing them.
+ * Every write throws `JsonTooLarge` once the text, chunks that were taken included, passes `bytesMax`.
  */
 export class JsonBytes {
-  #bytes: Uint8Array<ArrayBuffer>
+  #bytes = new Uint8Array(INITIAL_BYTES)
   #at = 0
+  #taken = 0
+  readonly #bytesMax: number
 
-  constructor() {
-    this.#bytes = spare ?? new Uint8Array(SPARE_BYTES)
-    spare = undefined
+  constructor(bytesMax = Number.POSITIVE_INFINITY) {
+    this.#bytesMax = bytesMax
   }
 
-  /** What has been written. Nothing can be written after it. */
-  end(): Uint8Array<ArrayBuffer> {
+  /** Bytes written since the last `take`. */
+  get length(): number {
+    return this.#at
+  }
+
+  /** The text since the last `take`, as a copy. */
+  take(): Uint8Array<ArrayBuffer> {
     const written = this.#bytes.slice(0, this.#at)
-    if (this.#bytes.length === SPARE_BYTES) spare = this.#bytes
-    this.#bytes = NOTHING
+    this.#taken += this.#at
     this.#at = 0
+    if (this.#taken > this.#bytesMax) throw new JsonTooLarge(this.#bytesMax)
     return written
   }
 
@@ -45,7 +63,7 @@ export class JsonBytes {
     this.#at = at
   }
 
-  /** UTF-8 as it stands between the quotes of a JSON text, as JSON.stringify has it. */
+  /** UTF-8 as JSON.stringify writes it between the quotes of a string. */
   escaped(from: Uint8Array, start: number, end: number): void {
     let copied = start
     for (let at = start; at < end; at += 1) {
@@ -56,19 +74,6 @@ export class JsonBytes {
       copied = at + 1
     }
     this.copy(from, copied, end)
-  }
-
-  /** Whatever it is, as JSON.stringify has it; null where that has nothing. */
-  json(value: unknown): void {
-    const text = JSON.stringify(value) ?? 'null'
-    // How long it is in UTF-8 shows when it is encoded: room for the longest it could be is thrice what most of them take.
-    for (let at = 0; at < text.length; ) {
-      const end = at + PIECE_LENGTH
-      const piece = text.substring(at, isFirstOfPair(text.charCodeAt(end - 1)) ? end - 1 : end)
-      this.#room(3 * piece.length)
-      this.#at += encoder.encodeInto(piece, this.#bytes.subarray(this.#at)).written
-      at += piece.length
-    }
   }
 
   /** NaN and infinities are null. */
@@ -122,28 +127,22 @@ export class JsonBytes {
   }
 
   #room(bytes: number): void {
-    if (this.#at + bytes <= this.#bytes.length) return
-    const larger = new Uint8Array(Math.max(2 * this.#bytes.length, this.#at + bytes))
+    const needed = this.#at + bytes
+    if (needed <= this.#bytes.length) return
+    if (this.#taken + needed > this.#bytesMax) throw new JsonTooLarge(this.#bytesMax)
+    const larger = new Uint8Array(Math.max(2 * this.#bytes.length, needed))
     larger.set(this.#bytes.subarray(0, this.#at))
     this.#bytes = larger
   }
 }
 
-const encoder = new TextEncoder()
-
-const NOTHING = new Uint8Array()
-/** Memory that has been used before is at hand; new memory costs as much as what is written into it. */
-const SPARE_BYTES = 262_144
-let spare: Uint8Array<ArrayBuffer> | undefined
+/** Most answers are smaller. */
+const INITIAL_BYTES = 16_384
 
 const [ZERO, MINUS, POINT] = [48, 45, 46]
 const POWERS_OF_TEN = Array.from({ length: 10 }, (_, power) => 10 ** power)
-/** Fewer are copied sooner by hand. */
+/** A loop copies fewer bytes faster than `set`. */
 const LOOP_BYTES_MAX = 32
-/** Of a text, encoded at a time. */
-const PIECE_LENGTH = 16_384
-
-const isFirstOfPair = (code: number) => (code & 0xfc00) === 0xd800
 
 /** By byte, up to U+007F. */
 const ESCAPES = Array.from({ length: 128 }, (_, code) =>

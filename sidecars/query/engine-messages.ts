@@ -2,7 +2,6 @@ import { type Static, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
 import type * as engineProcess from '../engine-process.ts'
-import { areRows } from './json-check.ts'
 import { limits } from './limits.ts'
 
 // What the query service and its engine processes say to each other. An engine runs other people's SQL: what it says is
@@ -36,7 +35,7 @@ export interface Run {
   /** It has no more rows than that by itself. */
   isShort: boolean
   bytesLimit: number
-  /** What of an answer's size may be JSON; 0: nothing. */
+  /** Of the JSON that the caller makes of the answer. */
   jsonBytesMax: number
 }
 
@@ -67,15 +66,8 @@ const Checked = Type.Object({
   setsSeed: Type.Boolean(),
   rowsOf: Type.Union([TableReference, Type.Null()]),
 })
-const ResultColumn = Type.Object({ name: Type.String(), type: Type.String() })
-const JsonRows = Type.Object({
-  columns: Type.Array(ResultColumn),
-  rows: Type.Uint8Array({ maxByteLength: limits.smallJsonTextBytes }),
-})
 const Rows = Type.Object({
-  /** One of the two. The stream is what its writer counts for the limit, whole. */
-  arrow: Type.Union([Type.Uint8Array({ maxByteLength: limits.resultBytes }), Type.Null()]),
-  json: Type.Union([JsonRows, Type.Null()]),
+  arrow: Type.Uint8Array({ maxByteLength: limits.resultBytes }),
   /** What is made of them takes memory for each, whatever stands in it. */
   rows: Type.Integer({ minimum: 0, maximum: limits.rows }),
   truncated: Type.Boolean(),
@@ -101,20 +93,7 @@ const answerChecks = {
   ask: TypeCompiler.Compile(answers.ask),
   keep: TypeCompiler.Compile(answers.keep),
 }
-export function isAnswerOf(kind: RequestKind, answer: unknown): boolean {
-  if (kind === 'run') return answerChecks.run.Check(answer) && isWhatItSays(answer)
-  if (kind === 'ask')
-    return answerChecks.ask.Check(answer) && (answer.rows === null || isWhatItSays(answer.rows))
-  return answerChecks[kind].Check(answer)
-}
-
-/** Text of an engine becomes part of an answer of the API: it is as many rows of those columns as it says, and nothing beside them. */
-function isWhatItSays({ arrow, json, rows }: Static<typeof Rows>): boolean {
-  if (json === null) return arrow !== null
-  if (arrow !== null) return false
-  const names = json.columns.map(({ name }) => name)
-  return new Set(names).size === names.length && areRows(json.rows, names, rows)
-}
+export const isAnswerOf = (kind: RequestKind, answer: unknown): boolean => answerChecks[kind].Check(answer)
 
 const Fault = Type.Object({
   kind: Type.Union([

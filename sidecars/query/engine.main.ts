@@ -3,6 +3,7 @@
 import { writeFile } from 'node:fs/promises'
 import { ResultTooLarge } from '../../lake/engine/arrow.ts'
 import { EngineError, engineError } from '../../lake/engine/error.ts'
+import { JsonTooLarge } from '../../lake/engine/json-bytes.ts'
 import { StatementRefused } from '../../lake/engine/statement.ts'
 import type { AnswerOf, EngineRequest, Fault, FromEngine, RequestKind, ToEngine } from './engine-messages.ts'
 import { limits } from './limits.ts'
@@ -78,7 +79,7 @@ async function answerTo(request: EngineRequest): Promise<AnswerOf<RequestKind>> 
     case 'run': {
       setsSeed = request.statement.setsSeed
       const answer = await opened().run(request)
-      heldBytes += sizeOf(answer)
+      heldBytes += answer.arrow.length
       return answer
     }
     case 'ask': {
@@ -86,15 +87,13 @@ async function answerTo(request: EngineRequest): Promise<AnswerOf<RequestKind>> 
       setsSeed = true
       const answer = await opened().ask(request)
       setsSeed = answer.rows !== null && answer.statement.setsSeed
-      heldBytes += answer.rows === null ? 0 : sizeOf(answer.rows)
+      heldBytes += answer.rows?.arrow.length ?? 0
       return answer
     }
     case 'keep':
       return opened().keep(request.view, request.bytesMax)
   }
 }
-
-const sizeOf = ({ arrow, json }: AnswerOf<'run'>) => (arrow ?? json?.rows)?.length ?? 0
 
 function opened(): QueryEngine {
   if (engine === undefined) throw new Error('the engine is not open')
@@ -110,7 +109,8 @@ function faultOf(thrown: unknown): Fault {
     return { kind: 'unreadable', message }
   if (error instanceof EngineError) return { kind: error.kind, message }
   if (thrown instanceof StatementRefused) return { kind: 'refused', message }
-  return { kind: thrown instanceof ResultTooLarge ? 'too_large' : 'other', message }
+  const isTooLarge = thrown instanceof ResultTooLarge || thrown instanceof JsonTooLarge
+  return { kind: isTooLarge ? 'too_large' : 'other', message }
 }
 
 function send(message: FromEngine): void {

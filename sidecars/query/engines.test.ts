@@ -49,7 +49,7 @@ const askOf = (lease: EngineLease, define: readonly DefinedTable[] = []) =>
       places: null,
       rowsLimit: 1,
       isShort: false,
-      jsonBytesMax: 0,
+      jsonBytesMax: 1_000_000,
       bytesLimit: MIB,
     },
     signal,

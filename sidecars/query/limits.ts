@@ -8,9 +8,6 @@ export const limits = {
   /** Rows and Arrow bytes of one answer: the API holds both, and their JSON. */
   rows: 100_000,
   resultBytes: 32 * MIB,
-  /** Values and names of an answer that an engine makes JSON of, where its caller likes that; its text is read once more before it is passed on. */
-  smallJsonBytes: MIB / 2,
-  smallJsonTextBytes: 3 * MIB,
   /** Results an engine process has answered and may still hold; then it collects them. */
   heldBytes: 8 * MIB,
   /** One query, whatever its request says. */

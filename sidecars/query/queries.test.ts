@@ -52,7 +52,7 @@ async function toldOf(rows: number) {
     sql: statement.sql,
     namespace: 'default',
     rowsLimit: 2,
-    jsonIfSmall: false,
+    jsonBytesMax: 1_000_000,
     lake,
     seen: null,
   }

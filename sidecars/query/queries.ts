@@ -15,8 +15,8 @@ export interface Query {
   sql: string
   namespace: string
   rowsLimit: number
-  /** A small answer may be JSON. */
-  jsonIfSmall: boolean
+  /** Of the JSON that the caller makes of the answer. */
+  jsonBytesMax: number
   lake: LakeView
   /** Keys of the tables that the caller sees; null: all. */
   seen: ReadonlySet<string> | null
@@ -63,7 +63,7 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
    * only been checked, since it names others.
    */
   async function runAtOnce(
-    { sql, namespace, rowsLimit, jsonIfSmall, lake }: Query,
+    { sql, namespace, rowsLimit, jsonBytesMax, lake }: Query,
     { tables, engine, relations, signal }: Means,
   ): Promise<QueryResult | null> {
     const text = quoteNamespaces(sql)
@@ -83,7 +83,8 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
         catalog: named.some((table) => table.namespace === namespace) ? catalogOf(namespace) : null,
         define,
         rowsLimit,
-        ...sizesOf(jsonIfSmall),
+        bytesLimit: limits.resultBytes,
+        jsonBytesMax,
       },
       signal,
     )
@@ -113,7 +114,7 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
   }
 
   return async function runQuery(query, signal) {
-    const { sql, namespace, rowsLimit, jsonIfSmall, lake, seen } = query
+    const { sql, namespace, rowsLimit, jsonBytesMax, lake, seen } = query
     const [all, engine] = await both(tablesAt(lake, signal), engines.take(signal))
     const tables = seen === null ? all : tablesAmong(all, seen)
     const relations: Relation[] = []
@@ -146,7 +147,8 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
           places: seen === null ? null : placesOf(tables),
           rowsLimit,
           isShort: isShort(statement, { tables, namespace, rowsLimit }),
-          ...sizesOf(jsonIfSmall),
+          bytesLimit: limits.resultBytes,
+          jsonBytesMax,
         },
         signal,
       )
@@ -202,11 +204,6 @@ function tablesAmong(all: Tables, seen: ReadonlySet<string>): Tables {
     }),
   )
 }
-
-const sizesOf = (jsonIfSmall: boolean) => ({
-  bytesLimit: limits.resultBytes,
-  jsonBytesMax: jsonIfSmall ? limits.smallJsonBytes : 0,
-})
 
 const viewsOf = (tables: Tables) => new Set([...tables.values()].map((table) => viewKey(viewOf(table))))
 

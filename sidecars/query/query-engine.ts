@@ -3,7 +3,6 @@ import { type ArrowSummary, arrowBytes, arrowOf } from '../../lake/engine/arrow.
 import { type Engine, openLocked } from '../../lake/engine/instance.ts'
 import { plannedTreeOn, type SyntaxTree } from '../../lake/engine/parser.ts'
 import { BrokenStream } from '../../lake/engine/rows.ts'
-import { type SmallJson, smallJsonOf } from '../../lake/engine/small-json.ts'
 import { checkReadOnly, limited, withOwnLines } from '../../lake/engine/statement.ts'
 import { quoteIdentifier } from '../../lake/pipeline/sql.ts'
 import {
@@ -14,7 +13,6 @@ import {
   type ViewName,
   writtenKey,
 } from './engine-messages.ts'
-import { limits } from './limits.ts'
 import { sizeInMemory } from './memory-size.ts'
 
 // One locked DuckDB instance that answers one query after the other. Only statements that read come here, so that all
@@ -133,19 +131,14 @@ export class QueryEngine {
    */
   async #answer(
     statement: Run['statement'],
-    { jsonBytesMax, isShort, ...size }: Pick<Run, 'rowsLimit' | 'isShort' | 'bytesLimit' | 'jsonBytesMax'>,
+    { isShort, ...size }: Pick<Run, 'rowsLimit' | 'isShort' | 'bytesLimit' | 'jsonBytesMax'>,
   ): Promise<AnswerOf<'run'>> {
     // One row more tells whether there are more. Where there are not, LIMIT would have its rows sought by a join.
     const sql = isShort ? statement.sql : limited(statement, size.rowsLimit + 1)
     try {
-      if (size.rowsLimit < CHUNK_ROWS) {
-        const result = await this.#engine.run(sql)
-        const { rowsLimit } = size
-        const json = jsonBytesMax > 0 ? smallJsonOf(result, { rowsLimit, bytesMax: jsonBytesMax }) : null
-        return (json === null ? null : inJson(json)) ?? inArrow(arrowOf(result, size))
-      }
+      if (size.rowsLimit < CHUNK_ROWS) return answerOf(arrowOf(await this.#engine.run(sql), size))
       const stream = await this.#engine.stream(sql)
-      return inArrow(
+      return answerOf(
         await arrowBytes(stream, size).catch(async (error: unknown) => {
           if (error instanceof BrokenStream) await this.#engine.run(sql)
           throw error
@@ -198,14 +191,8 @@ export class QueryEngine {
   }
 }
 
-/** Null: its text is none to pass on. */
-function inJson({ columns, text, rows, truncated }: SmallJson): AnswerOf<'run'> | null {
-  if (text.length > limits.smallJsonTextBytes) return null
-  return { arrow: null, json: { columns, rows: text }, rows, truncated }
-}
-const inArrow = ({ bytes, rows, truncated }: ArrowSummary & { bytes: Uint8Array }): AnswerOf<'run'> => ({
+const answerOf = ({ bytes, rows, truncated }: ArrowSummary & { bytes: Uint8Array }): AnswerOf<'run'> => ({
   arrow: bytes,
-  json: null,
   rows,
   truncated,
 })

@@ -57,30 +57,17 @@ const untilIdle = () =>
     return after.every(([pid, ticks]) => ticks - (before.get(pid) ?? 0) <= 2)
   })
 
-test('a small answer is JSON where the caller likes that, and Arrow where not or where it is large', async () => {
-  const formOf = async (sql: string, { jsonIfSmall = true, limit = 1_000 } = {}) => {
-    const lake = await queries.lake()
-    const request = { sql, limit: BigInt(limit), timeoutMs: 20_000, lake, jsonIfSmall }
-    const { json, arrowIpc, rowCount } = await queries.client.executeQuery(request)
-    return {
-      text: json && new TextDecoder().decode(json.rows),
-      isArrow: arrowIpc.length > 0,
-      rows: Number(rowCount),
-    }
-  }
-  const sql = 'SELECT id, origin FROM gold.routes'
-  const text = '{"id":1,"origin":"JFK"}'
-  // Once as a new text, once as one that is known.
-  for (let n = 0; n < 2; n += 1) expect(await formOf(sql)).toEqual({ text, isArrow: false, rows: 1 })
-  expect(await formOf(sql, { jsonIfSmall: false })).toEqual({ text: undefined, isArrow: true, rows: 1 })
-  expect(await formOf(`${sql} WHERE id > 1`)).toEqual({ text: '', isArrow: false, rows: 0 })
-  const large = `SELECT repeat('x', 1000) FROM range(1000)`
-  expect(await formOf(large)).toEqual({ text: undefined, isArrow: true, rows: 1_000 })
-  expect(await formOf('FROM bronze.flights', { limit: 10_000 })).toEqual({
-    text: undefined,
-    isArrow: true,
-    rows: 3_000,
-  })
+test('an answer whose JSON is larger than its caller accepts is refused', async () => {
+  const lake = await queries.lake()
+  const sql = `SELECT list_transform(range(100000), n -> {'${'k'.repeat(1_000)}': n}) AS x`
+  const request = { sql, limit: 1_000n, timeoutMs: 20_000, lake, answerBytes: 67_108_864n }
+  // Once as a new text, once as a known one.
+  for (let n = 0; n < 2; n += 1)
+    await expect(queries.client.executeQuery(request)).rejects.toMatchObject({
+      code: Code.InvalidArgument,
+      rawMessage: expect.stringContaining('larger than 64 MB of JSON (QUERY_ANSWER_LIMIT)'),
+    })
+  expect((await queries.client.executeQuery({ ...request, answerBytes: 0n })).rowCount).toBe(1n)
 })
 
 describe('tables are named', () => {

@@ -33,8 +33,6 @@ const BUSY_HEADER = 'sluice-busy'
 class TimeLimit extends Error {}
 class Cancelled extends Error {}
 
-const NOTHING = new Uint8Array()
-
 export function makeQueryService(deps: ServiceDeps): Partial<ServiceImpl<typeof QueryService>> {
   const { runQuery, tablesAt } = deps
   /** Queries under way, by the name their caller gave them. */
@@ -42,7 +40,7 @@ export function makeQueryService(deps: ServiceDeps): Partial<ServiceImpl<typeof 
 
   return {
     async executeQuery(request, context) {
-      const { queryId, sql, namespace, limit, timeoutMs, lake, scope, jsonIfSmall } = parsed(request)
+      const { queryId, sql, namespace, limit, timeoutMs, lake, scope, answerBytes } = parsed(request)
       if (running.has(queryId)) throw new ConnectError(`query_id: ${queryId} is in use`, Code.AlreadyExists)
       const started = performance.now()
       const stop = new AbortController()
@@ -50,13 +48,13 @@ export function makeQueryService(deps: ServiceDeps): Partial<ServiceImpl<typeof 
       const signal = AbortSignal.any([stop.signal, context.signal])
       if (queryId !== '') running.set(queryId, stop)
       try {
-        const { arrow, json, rows, truncated } = await runQuery(
-          { sql, namespace, rowsLimit: limit, jsonIfSmall, lake, seen: seenOf(scope) },
+        const jsonBytesMax = answerBytes > 0n ? Number(answerBytes) : Number.MAX_SAFE_INTEGER
+        const { arrow, rows, truncated } = await runQuery(
+          { sql, namespace, rowsLimit: limit, jsonBytesMax, lake, seen: seenOf(scope) },
           signal,
         )
         return {
-          arrowIpc: arrow ?? NOTHING,
-          json: json ?? undefined,
+          arrowIpc: arrow,
           rowCount: BigInt(rows),
           truncated,
           durationMs: BigInt(Math.round(performance.now() - started)),

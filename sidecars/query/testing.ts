@@ -9,7 +9,7 @@ import { until } from '../../.setup/until.ts'
 import { headOfMain } from '../../app/catalog/branches.ts'
 import { openTestCatalog, type TestCatalog } from '../../app/catalog/test-catalog.ts'
 import type { Layer } from '../../app/http/names.ts'
-import { arrowToObjects, type JsonObject } from '../../lake/engine/arrow-json.ts'
+import { type JsonObject, objectsOf } from '../../lake/engine/test-json.ts'
 import { Health } from '../../proto/gen/grpc/health/v1/health_pb.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { eachLine } from '../supervisor/lines.ts'
@@ -119,7 +119,7 @@ export async function startTestQueries(
       const scope = seen && { tables: seen.map(tableNamed) }
       const request = { sql, namespace, limit: BigInt(limit), timeoutMs, queryId, lake: view, scope }
       const { arrowIpc, truncated } = await client.executeQuery(request)
-      const { columns, rows } = arrowToObjects(arrowIpc)
+      const { columns, rows } = await objectsOf(arrowIpc)
       return { columns: columns.map(({ name, type }) => `${name} ${type}`), rows, truncated }
     },
     isHealthy,

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import { type Client, Code, ConnectError, createClient } from '@connectrpc/connect'
 import { createConnectTransport } from '@connectrpc/connect-web'
 import { until } from '../../.setup/until.ts'
-import { arrowToArrays } from '../../lake/engine/arrow-json.ts'
+import { arraysOf } from '../../lake/engine/test-json.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { RunStatus } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
@@ -55,7 +55,7 @@ async function preview(files: Files, { limit = 100n, code = '', signal, name = t
     },
     { signal },
   )
-  return { ...answer, ...arrowToArrays(answer.arrowIpc, 1_000) }
+  return { ...answer, ...(await arraysOf(answer.arrowIpc, 1_000)) }
 }
 
 const refusalOf = async (files: Files) => {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { type Client, Code, ConnectError, createClient } from '@connectrpc/connect'
 import { createConnectTransport } from '@connectrpc/connect-web'
 import { until } from '../../../.setup/until.ts'
-import { arrowToArrays } from '../../../lake/engine/arrow-json.ts'
+import { arraysOf } from '../../../lake/engine/test-json.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { QueryService } from '../../../proto/gen/sluice/query/v1/query_pb.ts'
 import { RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
@@ -70,7 +70,7 @@ async function preview(source: string, more: More = {}) {
   const logs = answer.logs.map(({ message }) =>
     message.replace(/\d+ ms|Python [\d.]+|sandbox: \w+/g, 'N').replace(/[\d.]+ k?B/, 'N'),
   )
-  return { ...answer, ...arrowToArrays(answer.arrowIpc, 1_000), logs }
+  return { ...answer, ...(await arraysOf(answer.arrowIpc, 1_000)), logs }
 }
 
 async function refusalOf(source: string, more: More = {}) {

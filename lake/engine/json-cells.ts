@@ -1,0 +1,513 @@
+/**
+ * Arrow values as JSON text, by the rules of the service: an integer is a number within 2^53, else a string; a DECIMAL is a
+ * number up to width 15, else a string; times are ISO 8601; a BLOB is base64; a LIST is an array; a STRUCT or a MAP is an
+ * object; NaN and infinities are null.
+ *
+ * A light value is written at once. A heavy one is a generator that pauses after each slice of its text.
+ */
+import { isUtf8 } from 'node:buffer'
+import {
+  type Data,
+  DataType,
+  type Decimal,
+  type Field,
+  type FixedSizeList,
+  type List,
+  type Map_,
+  Precision,
+} from 'apache-arrow'
+import { childOf } from './arrow-batches.ts'
+import { JsonBytes } from './json-bytes.ts'
+import { engineType, nameOf, uniqueNames } from './json-columns.ts'
+import { civilDate, decimalText, isoTime, isoTimestamp, shortFloat } from './json-values.ts'
+
+export interface Cells {
+  /** Bytes that the values from `from` up to `to` take, roughly: it decides how many are written without a pause. */
+  weight(from: number, to: number): number
+  /** Writes one value at once. */
+  write(at: number): void
+  /** Writes one value, and pauses after each slice of it. */
+  pieces(at: number): Pieces
+}
+/** Each yield is a pause: less than about `SLICE_BYTES` were written since the last one. */
+export type Pieces = Generator<undefined, void, undefined>
+
+/** Makes the cells of a column in one batch; their text goes to `out`, which never takes more than `bytesMax`. */
+export type CellsOf = (data: Data, target: Target) => Cells
+export interface Target {
+  out: JsonBytes
+  bytesMax: number
+}
+
+/** Writing this much takes 1 ms, ten at worst. */
+export const SLICE_BYTES = 65_536
+/** A number, a date or a key's punctuation counts as this much: some cost a microsecond each. */
+const PLAIN_BYTES = 16
+/** Half of the values that the first slice of a row of values may have. */
+const VALUES_FIRST = 1_024
+
+const [QUOTE, COMMA, COLON, LETTER_T] = [34, 44, 58, 84]
+const [OPENING_BRACKET, CLOSING_BRACKET, OPENING_BRACE, CLOSING_BRACE] = [91, 93, 123, 125]
+
+/** Writes the values from `from` up to `to` with commas between them, in slices. */
+export function* valuesOf(cells: Cells, from: number, to: number, out: JsonBytes): Pieces {
+  let [at, size] = [from, VALUES_FIRST]
+  while (at < to) {
+    size = Math.min(2 * size, to - at)
+    while (size > 0 && cells.weight(at, at + size) > SLICE_BYTES) size >>= 1
+    const end = at + size
+    for (; at < end; at += 1) {
+      if (at > from) out.byte(COMMA)
+      cells.write(at)
+    }
+    if (size === 0) {
+      if (at > from) out.byte(COMMA)
+      yield* cells.pieces(at)
+      at += 1
+      size = 1
+    }
+    yield
+  }
+}
+
+/** Values of an object's fields, or of an array's places. */
+export function fieldsOf(fields: readonly Field[], isArray: boolean): CellsOf {
+  const names = uniqueNames(fields.map(nameOf))
+  const makers = fields.map((field, index) => ({
+    key: encoder.encode(isArray ? '' : `${JSON.stringify(names[index])}:`),
+    cellsOf: cellsOf(field),
+  }))
+  const keysBytes = makers.reduce((sum, { key }) => sum + key.length + 1, 2)
+  const [opening, closing] = isArray ? [OPENING_BRACKET, CLOSING_BRACKET] : [OPENING_BRACE, CLOSING_BRACE]
+  return (data, target) => {
+    const { out } = target
+    const fields = makers.map(({ key, cellsOf }, index) => ({
+      key,
+      cells: cellsOf(childOf(data, index), target),
+    }))
+    return {
+      weight(from, to) {
+        let sum = keysBytes * (to - from)
+        for (const { cells } of fields) sum += cells.weight(from, to)
+        return sum
+      },
+      write(at) {
+        let before = opening
+        for (const { key, cells } of fields) {
+          out.byte(before)
+          before = COMMA
+          out.copy(key, 0, key.length)
+          cells.write(at)
+        }
+        out.byte(closing)
+      },
+      *pieces(at) {
+        let before = opening
+        let written = 0
+        for (const { key, cells } of fields) {
+          out.byte(before)
+          before = COMMA
+          out.copy(key, 0, key.length)
+          const weight = cells.weight(at, at + 1)
+          if (weight > SLICE_BYTES) yield* cells.pieces(at)
+          else cells.write(at)
+          written += key.length + weight
+          if (written < SLICE_BYTES) continue
+          yield
+          written = 0
+        }
+        out.byte(closing)
+      },
+    }
+  }
+}
+
+const encoder = new TextEncoder()
+
+export function cellsOf(field: Field): CellsOf {
+  const make = presentCellsOf(field)
+  return (data, target) => {
+    const cells = make(data, target)
+    if (data.nullCount === 0) return cells
+    const { out } = target
+    return {
+      weight: (from, to) => PLAIN_BYTES * (to - from) + cells.weight(from, to),
+      write: (at) => (data.getValid(at) ? cells.write(at) : out.ascii('null')),
+      *pieces(at) {
+        if (data.getValid(at)) yield* cells.pieces(at)
+        else out.ascii('null')
+      },
+    }
+  }
+}
+
+/** Cells that are not NULL. */
+function presentCellsOf(field: Field): CellsOf {
+  const type: DataType = field.type
+  if (DataType.isUtf8(type)) return INTEGERS_AS_TEXT.has(engineType(field)) ? integerTexts : textCells
+  if (DataType.isBinary(type)) return blobCells
+  if (DataType.isList(type) || DataType.isFixedSizeList(type)) return listCells(type)
+  if (DataType.isStruct(type))
+    return fieldsOf(
+      type.children,
+      type.children.every((child) => nameOf(child) === ''),
+    )
+  if (DataType.isMap(type)) return mapCells(type)
+  return plainCells(writerOf(type))
+}
+
+/** HUGEINT, UHUGEINT and BIGNUM travel as text, because no Arrow type holds them. */
+const INTEGERS_AS_TEXT: ReadonlySet<string> = new Set(['HUGEINT', 'UHUGEINT', 'BIGNUM'])
+
+type Write = (at: number) => void
+type WriteOf = (data: Data, out: JsonBytes) => Write
+
+/** Cells of a type whose every value is short. */
+const plainCells =
+  (writeOf: WriteOf): CellsOf =>
+  (data, { out }) => {
+    const write = writeOf(data, out)
+    return {
+      weight: (from, to) => PLAIN_BYTES * (to - from),
+      write,
+      *pieces(at) {
+        write(at)
+        yield
+      },
+    }
+  }
+
+function writerOf(type: DataType): WriteOf {
+  if (DataType.isBool(type)) return writeBooleans
+  if (DataType.isFloat(type)) return type.precision === Precision.SINGLE ? writeFloats : writeNumbers
+  if (DataType.isInt(type)) return type.bitWidth === 64 ? writeWide(type.isSigned) : writeNumbers
+  if (DataType.isDecimal(type))
+    return type.precision <= DECIMAL_NUMBER_WIDTH ? writeDecimals(type) : writeWideDecimals(type)
+  if (DataType.isDate(type)) return writeDates
+  if (DataType.isTime(type)) {
+    const digits = FRACTION_DIGITS[type.unit]
+    return ({ values }, out) =>
+      (at) =>
+        writeQuoted(isoTime(Number(values[at]), digits), out)
+  }
+  if (DataType.isTimestamp(type)) return writeTimestamps(FRACTION_DIGITS[type.unit], type.timezone ? 'Z' : '')
+  if (DataType.isNull(type)) return (_, out) => () => out.ascii('null')
+  throw new TypeError(`${type} is not a type of a query's result`)
+}
+
+const writeBooleans: WriteOf = ({ values }, out) => {
+  return (at) => out.ascii(((values[at >> 3] >> (at & 7)) & 1) === 1 ? 'true' : 'false')
+}
+
+const writeNumbers: WriteOf = ({ values }, out) => {
+  return (at) => out.number(values[at])
+}
+
+const writeFloats: WriteOf = ({ values }, out) => {
+  return (at) => out.number(shortFloat(Number(values[at])) ?? Number.NaN)
+}
+
+/**
+ * 64-bit integers read as two halves: a bigint for each would cost more than all the rest. What is no safe integer is
+ * not exact either.
+ */
+function numbersOf({ buffer, byteOffset, byteLength }: ArrayBufferView, isSigned = true) {
+  const lower = new Uint32Array(buffer, byteOffset, byteLength / 4)
+  const upper = isSigned ? new Int32Array(buffer, byteOffset, byteLength / 4) : lower
+  return (at: number) => (upper[at * 2 + 1] ?? 0) * 2 ** 32 + (lower[at * 2] ?? 0)
+}
+
+function writeWide(isSigned: boolean): WriteOf {
+  return ({ values }, out) => {
+    const numberAt = numbersOf(values, isSigned)
+    return (at) => {
+      const number = numberAt(at)
+      if (Number.isSafeInteger(number)) out.number(number)
+      else writeQuoted(`${values[at]}`, out)
+    }
+  }
+}
+
+/** A DECIMAL up to this width is exact in a double. */
+const DECIMAL_NUMBER_WIDTH = 15
+const FRACTION_DIGITS_MAX = 6
+
+/** Both numbers are exact, so their quotient is the double nearest to the decimal. */
+function writeDecimals({ scale }: Decimal): WriteOf {
+  const divisor = 10 ** scale
+  return ({ values }, out) => {
+    const numberAt = numbersOf(values)
+    if (scale <= FRACTION_DIGITS_MAX) return (at) => out.fraction(numberAt(at * 2), scale)
+    return (at) => out.number(numberAt(at * 2) / divisor)
+  }
+}
+
+function writeWideDecimals({ scale }: Decimal): WriteOf {
+  return ({ values }, out) => {
+    const words: Uint32Array = values
+    const wide = new BigInt64Array(words.buffer, words.byteOffset, words.length / 2)
+    return (at) => {
+      const low = BigInt.asUintN(64, wide[at * 2] ?? 0n)
+      writeQuoted(decimalText(((wide[at * 2 + 1] ?? 0n) << 64n) | low, scale), out)
+    }
+  }
+}
+
+/** By `TimeUnit`: digits of a second's fraction. */
+const FRACTION_DIGITS = [0, 3, 6, 9] as const
+
+/** Rows of one table often have few different days. */
+const DAYS_KNOWN = 4_096
+
+/** Memoizes dates by day. */
+function makeDates(): (day: number) => string | null {
+  const known = new Map<number, string | null>()
+  return (day) => {
+    let date = known.get(day)
+    if (date === undefined) {
+      date = civilDate(day)
+      if (known.size < DAYS_KNOWN) known.set(day, date)
+    }
+    return date
+  }
+}
+
+function writeQuoted(text: string | null, out: JsonBytes): void {
+  if (text === null) {
+    out.ascii('null')
+    return
+  }
+  out.byte(QUOTE)
+  out.ascii(text)
+  out.byte(QUOTE)
+}
+
+const writeDates: WriteOf = ({ values }, out) => {
+  const dateOf = makeDates()
+  return (at) => writeQuoted(dateOf(Number(values[at])), out)
+}
+
+function writeTimestamps(digits: number, zone: '' | 'Z'): WriteOf {
+  const perSecond = 10 ** digits
+  const perDay = 86_400 * perSecond
+  return ({ values }, out) => {
+    const dateOf = makeDates()
+    const numberAt = numbersOf(values)
+    return (at) => {
+      const units = numberAt(at)
+      if (!Number.isSafeInteger(units)) {
+        const text = isoTimestamp(BigInt(values[at]), digits)
+        writeQuoted(text === null ? null : text + zone, out)
+        return
+      }
+      const day = Math.floor(units / perDay)
+      const ofDay = units - day * perDay
+      const seconds = Math.floor(ofDay / perSecond)
+      out.byte(QUOTE)
+      out.ascii(`${dateOf(day)}`)
+      out.byte(LETTER_T)
+      if (ofDay === seconds * perSecond) writeClock(seconds, out)
+      else out.ascii(isoTime(ofDay, digits))
+      out.ascii(zone)
+      out.byte(QUOTE)
+    }
+  }
+}
+
+/** Writes the same text as `isoTime`. */
+function writeClock(seconds: number, out: JsonBytes): void {
+  const minutes = Math.floor(seconds / 60)
+  const hours = Math.floor(minutes / 60)
+  out.digits(hours, 2)
+  out.byte(COLON)
+  out.digits(minutes - hours * 60, 2)
+  out.byte(COLON)
+  out.digits(seconds - minutes * 60, 2)
+}
+
+/** Text that JSON escapes; bytes read as Latin-1 are enough to find it. */
+const ESCAPED = /["\\]|[^ -\u00ff]/
+/** Larger columns are not searched for escapes beforehand: it would take one long step. */
+const SEARCHED_BYTES = 1_048_576
+const isInside = (byte: number | undefined) => ((byte ?? 0) & 0xc0) === 0x80
+
+const textCells: CellsOf = ({ values, valueOffsets, length }, { out }) => {
+  const [first, end] = [valueOffsets[0] ?? 0, valueOffsets[length] ?? 0]
+  const bytes = Buffer.from(values.buffer, values.byteOffset + first, end - first)
+  const isValid = isUtf8(bytes)
+  const isPlain = isValid && bytes.length <= SEARCHED_BYTES && !ESCAPED.test(bytes.toString('latin1'))
+  /** Between two characters: an engine can put a text's end anywhere. */
+  const isCut = (at: number) => !isValid || (at < end && isInside(values[at]))
+  return {
+    weight: (from, to) => PLAIN_BYTES * (to - from) + valueOffsets[to] - valueOffsets[from],
+    write(at) {
+      const [from, to] = [valueOffsets[at], valueOffsets[at + 1]]
+      out.byte(QUOTE)
+      if (isPlain && !isCut(from) && !isCut(to)) out.copy(values, from, to)
+      else if (isCut(from) || isCut(to)) {
+        const repaired = encoder.encode(new TextDecoder('utf-8', LITERALLY).decode(values.subarray(from, to)))
+        out.escaped(repaired, 0, repaired.length)
+      } else out.escaped(values, from, to)
+      out.byte(QUOTE)
+    },
+    *pieces(at) {
+      const [from, to] = [valueOffsets[at], valueOffsets[at + 1]]
+      const decoder = isCut(from) || isCut(to) ? new TextDecoder('utf-8', LITERALLY) : null
+      out.byte(QUOTE)
+      for (let start = from; start < to; ) {
+        let next = Math.min(start + SLICE_BYTES, to)
+        if (decoder === null) {
+          while (next < to && isInside(values[next])) next -= 1
+          out.escaped(values, start, next)
+        } else {
+          const repaired = encoder.encode(decoder.decode(values.subarray(start, next), { stream: next < to }))
+          out.escaped(repaired, 0, repaired.length)
+        }
+        start = next
+        yield
+      }
+      out.byte(QUOTE)
+    },
+  }
+}
+
+/** Text is passed on to the letter. */
+const LITERALLY = { ignoreBOM: true }
+
+/** The longest text of a safe integer. */
+const SAFE_DIGITS = 17
+const INTEGER = /^-?\d+$/
+
+/** Integers that arrive as text: numbers where they are exact. */
+const integerTexts: CellsOf = (data, target) => {
+  const { values, valueOffsets } = data
+  const { weight, write, pieces } = textCells(data, target)
+  return {
+    weight,
+    pieces,
+    write(at) {
+      const [from, to] = [valueOffsets[at], valueOffsets[at + 1]]
+      const text = to - from <= SAFE_DIGITS ? String.fromCharCode(...values.subarray(from, to)) : ''
+      if (INTEGER.test(text) && Number.isSafeInteger(Number(text))) target.out.number(Number(text))
+      else write(at)
+    },
+  }
+}
+
+/** Three bytes are four characters, so that pieces fit together. */
+const BLOB_PIECE_BYTES = 49_152
+
+const blobCells: CellsOf = ({ values, valueOffsets }, { out }) => {
+  const base64 = (from: number, to: number) =>
+    out.ascii(Buffer.from(values.buffer, values.byteOffset + from, to - from).toString('base64'))
+  return {
+    weight: (from, to) => PLAIN_BYTES * (to - from) + 2 * (valueOffsets[to] - valueOffsets[from]),
+    write(at) {
+      out.byte(QUOTE)
+      base64(valueOffsets[at], valueOffsets[at + 1])
+      out.byte(QUOTE)
+    },
+    *pieces(at) {
+      const end = valueOffsets[at + 1]
+      out.byte(QUOTE)
+      for (let from = valueOffsets[at]; from < end; from += BLOB_PIECE_BYTES) {
+        base64(from, Math.min(from + BLOB_PIECE_BYTES, end))
+        yield
+      }
+      out.byte(QUOTE)
+    },
+  }
+}
+
+function listCells(type: List | FixedSizeList): CellsOf {
+  const itemsOf = cellsOf(type.valueField)
+  return (data, target) => {
+    const { out } = target
+    const items = itemsOf(childOf(data, 0), target)
+    const { valueOffsets } = data
+    const start = DataType.isFixedSizeList(type)
+      ? (at: number) => at * type.listSize
+      : (at: number) => valueOffsets[at] ?? 0
+    return {
+      weight: (from, to) => PLAIN_BYTES * (to - from) + items.weight(start(from), start(to)),
+      write(at) {
+        const [from, to] = [start(at), start(at + 1)]
+        out.byte(OPENING_BRACKET)
+        for (let item = from; item < to; item += 1) {
+          if (item > from) out.byte(COMMA)
+          items.write(item)
+        }
+        out.byte(CLOSING_BRACKET)
+      },
+      *pieces(at) {
+        out.byte(OPENING_BRACKET)
+        yield* valuesOf(items, start(at), start(at + 1), out)
+        out.byte(CLOSING_BRACKET)
+      },
+    }
+  }
+}
+
+/** A key that is no string is written as the string of its JSON. */
+function mapCells({ children }: Map_): CellsOf {
+  const [entry] = children
+  const [keyField, valueField] = entry?.type.children ?? []
+  if (keyField === undefined || valueField === undefined) throw new TypeError('a map has a key and a value')
+  const [keyCellsOf, valueCellsOf] = [cellsOf(keyField), cellsOf(valueField)]
+  return (data, target) => {
+    const { out, bytesMax } = target
+    const scratch = new JsonBytes(bytesMax)
+    const entries = childOf(data, 0)
+    const keys = keyCellsOf(childOf(entries, 0), { out: scratch, bytesMax })
+    const values = valueCellsOf(childOf(entries, 1), target)
+    const { valueOffsets } = data
+    const pairs: Cells = {
+      weight: (from, to) => keys.weight(from, to) + values.weight(from, to),
+      write(at) {
+        keys.write(at)
+        const key = scratch.take()
+        if (key[0] === QUOTE) out.copy(key, 0, key.length)
+        else {
+          out.byte(QUOTE)
+          out.escaped(key, 0, key.length)
+          out.byte(QUOTE)
+        }
+        out.byte(COLON)
+        values.write(at)
+      },
+      *pieces(at) {
+        yield* keys.pieces(at)
+        const key = scratch.take()
+        const isString = key[0] === QUOTE
+        if (!isString) out.byte(QUOTE)
+        for (let from = 0; from < key.length; from += SLICE_BYTES) {
+          const to = Math.min(from + SLICE_BYTES, key.length)
+          if (isString) out.copy(key, from, to)
+          else out.escaped(key, from, to)
+          yield
+        }
+        if (!isString) out.byte(QUOTE)
+        out.byte(COLON)
+        if (values.weight(at, at + 1) > SLICE_BYTES) yield* values.pieces(at)
+        else values.write(at)
+      },
+    }
+    return {
+      weight: (from, to) =>
+        PLAIN_BYTES * (to - from) + pairs.weight(valueOffsets[from] ?? 0, valueOffsets[to] ?? 0),
+      write(at) {
+        out.byte(OPENING_BRACE)
+        for (let item = valueOffsets[at]; item < valueOffsets[at + 1]; item += 1) {
+          if (item > valueOffsets[at]) out.byte(COMMA)
+          pairs.write(item)
+        }
+        out.byte(CLOSING_BRACE)
+      },
+      *pieces(at) {
+        out.byte(OPENING_BRACE)
+        yield* valuesOf(pairs, valueOffsets[at], valueOffsets[at + 1], out)
+        out.byte(CLOSING_BRACE)
+      },
+    }
+  }
+}
