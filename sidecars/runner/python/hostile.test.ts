@@ -3,6 +3,7 @@ import { chmod, chown, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { InterpreterEnded } from './interpreter.ts'
 import { ATTEMPTS, attemptsSource, REFUSED } from './test-attempts.ts'
 import { type Bench, openBench, stepsHere } from './testing.ts'
 
@@ -34,6 +35,21 @@ afterAll(async () => {
   listening.stop(true)
   await rm(directory, { recursive: true })
 })
+
+/** Writes to the runner past Python's channel, by the descriptor that the channel writes to: the last one. */
+const CHANNEL_WRITER = `
+import os, stat
+def leads_to_runner(fd):
+    try:
+        mode = os.fstat(fd).st_mode
+    except OSError:
+        return False
+    return stat.S_ISSOCK(mode) or stat.S_ISFIFO(mode)
+outgoing = max(fd for fd in range(3, 64) if leads_to_runner(fd))
+def say(data):
+    while data:
+        data = data[os.write(outgoing, data):]
+`
 
 const linesOf = (lines: readonly string[]) => new Map(lines.map((line): [string, string] => JSON.parse(line)))
 
@@ -155,6 +171,62 @@ result = [{"a": 1}]`)
           `import os\nfor fd in range(3, 20):\n  try: os.write(fd, b'${line}\\n')\n  except OSError: pass\nwhile True: pass`,
         ),
       ).rejects.toThrow('it said what makes no sense')
+  })
+
+  test('calls without reading answers, then an exit, end that interpreter alone', async () => {
+    const answer = async () => ({ value: 'x'.repeat(10_000) })
+    const flooding = bench.run(
+      `${CHANNEL_WRITER}
+call = b'{"call":1,"method":"ref","name":"a"}\\n'
+for n in range(5000):
+    say(call)
+os._exit(0)`,
+      { answer },
+    )
+    await expect(flooding).rejects.toThrow('protocol error: a call while another call was open')
+    expect('result' in (await bench.run('result = [{"a": 1}]')).outcome).toBe(true)
+  })
+
+  test('a process that is gone before its answer comes ends its run alone', async () => {
+    // The answer is larger than a pipe, so that a write meets the closed end.
+    const answer = async () => {
+      await Bun.sleep(100)
+      return { value: 'x'.repeat(4_000_000) }
+    }
+    for (const last of ['os._exit(0)', 'os.kill(os.getpid(), 9)', 'os.closerange(3, 64); os._exit(0)']) {
+      const leaving = bench.run(
+        `${CHANNEL_WRITER}\nsay(b'{"call":1,"method":"ref","name":"a"}\\n')\n${last}`,
+        { answer },
+      )
+      await expect(leaving).rejects.toThrow(InterpreterEnded)
+    }
+    expect('result' in (await bench.run('result = [{"a": 1}]')).outcome).toBe(true)
+  })
+
+  test('answers that are not read are bounded', async () => {
+    const answer = async () => ({ value: 'x'.repeat(3_000_000) })
+    const deaf = bench.run(
+      `${CHANNEL_WRITER}
+import time
+for n in range(1000):
+    say(b'{"call":%d,"method":"ref","name":"a"}\\n' % (n + 1))
+    time.sleep(0.2)`,
+      { answer },
+    )
+    await expect(deaf).rejects.toThrow('protocol error: it does not read the answers to its calls')
+  })
+
+  test('closing every descriptor ends that interpreter alone', async () => {
+    const closing = bench.run('import os\nos.closerange(0, 256)\nos._exit(0)')
+    await expect(closing).rejects.toThrow(InterpreterEnded)
+    expect('result' in (await bench.run('result = [{"a": 1}]')).outcome).toBe(true)
+  })
+
+  test('a message without an end is bounded, and half a message counts for nothing', async () => {
+    const endless = bench.run(`${CHANNEL_WRITER}\nwhile True: say(b'x' * 65536)`)
+    await expect(endless).rejects.toThrow('it printed too much')
+    const half = bench.run(`${CHANNEL_WRITER}\nsay(b'{"call":1,"method":')\nos._exit(0)`)
+    await expect(half).rejects.toThrow(InterpreterEnded)
   })
 
   test('it may use threads, its own directory, temporary files and asyncio', async () => {

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { Subprocess } from 'bun'
+import { PipeWriter } from '../../pipe-writer.ts'
 import type { Launch } from '../../sandbox/ladder.ts'
 import { type Call, type Job, type Outcome, readMessage, type Told } from './messages.ts'
 
@@ -27,7 +28,10 @@ export const PYTHON_ARGS = ['-I', '-B', '-X', 'utf8', '-c', BOOT]
 const START_MS = 20_000
 /** After its last word it ends by itself. */
 const FAREWELL_MS = 500
-const LINE_BYTES_MAX = 16 * 1_048_576
+/** One message of an interpreter. The text of a query and its parameters are the largest that a pipeline needs. */
+const MESSAGE_BYTES_MAX = 16 * 1_048_576
+/** Answers that wait in this process because the interpreter does not read. One answer is a path or a list of columns. */
+const QUEUED_BYTES_MAX = 16 * 1_048_576
 /** What waits for the others gets this long to do so. */
 const GROUP_GRACE_MS = 200
 /** Everything it says or prints in one piece of work; its own log stops far below. */
@@ -62,7 +66,12 @@ export class Interpreter {
   readonly #child: Subprocess<'pipe', 'pipe', 'pipe'>
   readonly #ready = Promise.withResolvers<void>()
   readonly #outcome = Promise.withResolvers<Outcome>()
+  readonly #incoming: PipeWriter
   #listener: Listener = MUTE
+  /** A call waits for its answer: an interpreter makes one call at a time. */
+  #isCalling = false
+  /** This process has ended it: whatever else it says is ignored. */
+  #isUnheard = false
   #saidBytes = 0
   #lastWords = ''
   #ended: string | null = null
@@ -81,6 +90,9 @@ export class Interpreter {
       // A process group of its own: what it starts, where it can, ends with it.
       detached: true,
     })
+    this.#incoming = new PipeWriter(this.#child.stdin, QUEUED_BYTES_MAX, () =>
+      this.end('protocol error: it does not read the answers to its calls'),
+    )
     this.exited = this.#settle()
     this.#send({ modules: MODULES, spec: confinement })
     const late = setTimeout(() => this.end('it did not start in time'), START_MS)
@@ -126,6 +138,7 @@ export class Interpreter {
   end(why: string): void {
     if (this.#ended !== null) return
     this.#ended = why
+    this.#isUnheard = true
     const children = this.#children()
     // With namespaces the process started is one that waits for the rest: it takes note of their end and leaves none behind.
     for (const pid of children) signal(pid)
@@ -167,23 +180,23 @@ export class Interpreter {
   }
 
   #send(message: object): void {
-    try {
-      this.#child.stdin.write(`${JSON.stringify(message)}\n`)
-      void this.#child.stdin.flush()
-    } catch {
-      // It is gone, and whoever waits for it will be told so.
-    }
+    this.#incoming.write(`${JSON.stringify(message)}\n`)
   }
 
   #hear(line: string): void {
     const message = readMessage(line)
     if (message === null) this.end('it said what makes no sense')
-    else if ('call' in message) void this.#answer(message)
-    else this.#note(message)
+    else if (!('call' in message)) this.#note(message)
+    else if (this.#isCalling) this.end('protocol error: a call while another call was open')
+    else void this.#answer(message)
   }
 
   async #answer(call: Call): Promise<void> {
-    this.#send({ answer: call.call, ...(await this.#listener.answer(call)) })
+    this.#isCalling = true
+    const answer = await this.#listener.answer(call)
+    // The interpreter may call again as soon as it has read this.
+    this.#isCalling = false
+    this.#send({ answer: call.call, ...answer })
   }
 
   #note(told: Told): void {
@@ -196,16 +209,26 @@ export class Interpreter {
 
   async #eachLine(stream: ReadableStream<Uint8Array>, take: (line: string) => void): Promise<void> {
     const decoder = new TextDecoder()
-    let begun = ''
+    /** Pieces of a line that has not ended, and their length. */
+    let begun: string[] = []
+    let length = 0
     for await (const bytes of stream) {
+      if (this.#isUnheard) return
       this.#saidBytes += bytes.length
       if (this.#saidBytes > SAID_BYTES_MAX) return this.end('it printed too much')
-      const lines = (begun + decoder.decode(bytes, { stream: true })).split('\n')
-      begun = lines.pop() ?? ''
-      if (begun.length > LINE_BYTES_MAX) return this.end('it printed too much')
-      for (const line of lines) take(line)
+      const [first = '', ...others] = decoder.decode(bytes, { stream: true }).split('\n')
+      begun.push(first)
+      length += first.length
+      if (length > MESSAGE_BYTES_MAX) return this.end('it printed too much')
+      for (const next of others) {
+        take(begun.join(''))
+        // That message may have ended the process: later ones are ignored.
+        if (this.#isUnheard) return
+        begun = [next]
+        length = next.length
+      }
     }
-    if (begun !== '') take(begun)
+    if (length > 0) take(begun.join(''))
   }
 }
 
