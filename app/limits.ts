@@ -118,9 +118,6 @@ export const limits = {
   startBatch: 16,
   /** Outcomes and lines, up to which an acceptance among them is stored by itself and at once. */
   toldByFew: 8,
-  /** Runner losses and merge conflicts a run survives. */
-  lostRunners: 3,
-  mergeConflicts: 20,
   /** Longer than any attempt; a closed branch ends what a token can do much earlier. */
   attemptTokenMs: 86_400_000,
   /** Replicas renew their sign of life this often, and are given up when it has expired. */

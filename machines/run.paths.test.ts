@@ -2,7 +2,10 @@ import { describe, expect, test } from 'bun:test'
 import { pathOf } from './advance.ts'
 import {
   isTerminal,
+  LOST_TOGETHER_BEFORE_ALONE,
   MAX_CONFLICTS,
+  MAX_LOST_ALONE,
+  MAX_LOST_ENGINES,
   MAX_LOST_RUNNERS,
   newRun,
   type RunEvent,
@@ -10,7 +13,14 @@ import {
   runColumns,
   runMachine,
 } from './run.ts'
-import { expectWhole, type Model, statesOf, walkEveryPlace, walkSimplePaths } from './test-paths.ts'
+import {
+  expectWhole,
+  type Model,
+  seenTogether,
+  statesOf,
+  walkEveryPlace,
+  walkSimplePaths,
+} from './test-paths.ts'
 
 /** Facts of the attempt that is open, of the one before it and of one that has never been. */
 const ATTEMPTS = { '': 0, ' of the attempt before': -1, ' of a later attempt': 1 }
@@ -30,7 +40,15 @@ const FACTS: Record<string, (attempt: number) => RunEvent> = {
   }),
   'execution failed': (attempt) => ({ type: 'executionFailed', attempt }),
   'execution failed, once more allowed': (attempt) => ({ type: 'executionFailed', attempt, maxRetries: 1 }),
-  'runner lost': (attempt) => ({ type: 'runnerLost', attempt }),
+  'runner lost before it began': (attempt) => ({
+    type: 'runnerLost',
+    attempt,
+    hasBegun: false,
+    hasCompany: false,
+  }),
+  'runner lost together': (attempt) => ({ type: 'runnerLost', attempt, hasBegun: true, hasCompany: true }),
+  'runner lost alone': (attempt) => ({ type: 'runnerLost', attempt, hasBegun: true, hasCompany: false }),
+  'engine lost': (attempt) => ({ type: 'engineLost', attempt }),
   merged: (attempt) => ({ type: 'merged', attempt }),
   conflicted: (attempt) => ({ type: 'conflicted', attempt }),
 }
@@ -49,10 +67,10 @@ const EVENTS: Model<typeof runMachine>['events'] = {
   ),
 }
 
-const waitingWith = (lostRunners: number, conflicts: number, retries = 0): RunSnapshot =>
+const waitingWith = (counted: Partial<RunSnapshot['context']>): RunSnapshot =>
   runMachine.resolveState({
     value: newRun().value,
-    context: { attempt: lostRunners + conflicts + retries, lostRunners, conflicts, retries },
+    context: { ...newRun().context, attempt: 1, ...counted },
     status: 'active',
   })
 
@@ -60,9 +78,12 @@ const model: Model<typeof runMachine> = {
   machine: runMachine,
   beginnings: [
     newRun(),
-    waitingWith(MAX_LOST_RUNNERS, 0),
-    waitingWith(0, MAX_CONFLICTS),
-    waitingWith(0, 0, 1),
+    waitingWith({ lostRunners: MAX_LOST_RUNNERS }),
+    waitingWith({ lostRunners: MAX_LOST_ALONE - 1, lostAlone: MAX_LOST_ALONE - 1 }),
+    waitingWith({ lostRunners: LOST_TOGETHER_BEFORE_ALONE, lostTogether: LOST_TOGETHER_BEFORE_ALONE }),
+    waitingWith({ lostEngines: MAX_LOST_ENGINES }),
+    waitingWith({ conflicts: MAX_CONFLICTS }),
+    waitingWith({ retries: 1 }),
   ],
   events: EVENTS,
   // No simple path loses two runners or conflicts twice, so what was lost before it began decides.
@@ -77,7 +98,12 @@ const model: Model<typeof runMachine> = {
     expect(isTerminal(status)).toBe(snapshot.status === 'done')
     // A run that has an attempt under way has had a first one; what ends runs is bounded.
     if (status === 'running') expect(attempt).toBeGreaterThan(0)
-    expect(snapshot.context.lostRunners).toBeLessThanOrEqual(MAX_LOST_RUNNERS)
+    // The loss that fails a run is counted as well.
+    const last = snapshot.status === 'done' ? 1 : 0
+    expect(snapshot.context.lostRunners).toBeLessThanOrEqual(MAX_LOST_RUNNERS + last)
+    expect(snapshot.context.lostAlone).toBeLessThanOrEqual(MAX_LOST_ALONE - 1 + last)
+    expect(snapshot.context.lostTogether).toBeLessThanOrEqual(LOST_TOGETHER_BEFORE_ALONE)
+    expect(snapshot.context.lostEngines).toBeLessThanOrEqual(MAX_LOST_ENGINES + last)
     expect(snapshot.context.conflicts).toBeLessThanOrEqual(MAX_CONFLICTS)
     expect(snapshot.context.retries).toBeLessThanOrEqual(1)
   },
@@ -85,28 +111,37 @@ const model: Model<typeof runMachine> = {
 
 describe('run', () => {
   const paths = walkSimplePaths(model)
-  const places = walkEveryPlace({
-    ...model,
-    beginnings: [newRun()],
-    placeOf: ({ value, context: { lostRunners, conflicts, retries } }) =>
-      `${pathOf(value)} ${lostRunners} ${conflicts} ${retries}`,
-  })
+  /** Every combination of these counters, in every state. All counters at once are millions of places. */
+  const walkEvery = (...counters: (keyof RunSnapshot['context'])[]) =>
+    walkEveryPlace({
+      ...model,
+      beginnings: [newRun()],
+      placeOf: ({ value, context }) => [pathOf(value), ...counters.map((name) => context[name])].join(' '),
+    })
+  const walks = {
+    conflicts: walkEvery('conflicts', 'retries'),
+    runners: walkEvery('lostRunners', 'lostAlone', 'lostTogether'),
+    engines: walkEvery('lostEngines', 'retries'),
+  }
 
   test('all its paths are walked', () => {
     expect(paths.paths).toBeGreaterThan(200)
   })
   test('every state is reached, every transition taken, every guard seen to hold and to fail', () => {
-    expectWhole(runMachine, paths, places)
+    expectWhole(runMachine, paths, seenTogether(Object.values(walks)))
   })
   test('with every number of lost runners, conflicts and retries, every event does what the definition says', () => {
-    expect(places.places.size).toBeGreaterThan((MAX_LOST_RUNNERS + 1) * (MAX_CONFLICTS + 1) * 2 * 7)
-    expect(places.steps).toBe(places.places.size * Object.keys(EVENTS).length)
+    expect(walks.conflicts.places.size).toBeGreaterThan((MAX_CONFLICTS + 1) * 2 * 7)
+    expect(walks.runners.places.size).toBeGreaterThan((MAX_LOST_RUNNERS + 1) * 7)
+    expect(walks.engines.places.size).toBeGreaterThan((MAX_LOST_ENGINES + 1) * 2 * 7)
+    for (const { places, steps } of Object.values(walks))
+      expect(steps).toBe(places.size * Object.keys(EVENTS).length)
   })
   test('a fact of another attempt moves it nowhere', () => {
     const stale = Object.keys(EVENTS).filter((name) =>
       / of the attempt before| of a later attempt/.test(name),
     )
     for (const state of statesOf(runMachine))
-      for (const name of stale) expect(places.refused).toContain(`${state} ${name}`)
+      for (const name of stale) expect(walks.runners.refused).toContain(`${state} ${name}`)
   })
 })

@@ -1,8 +1,12 @@
 import { describe, expect, test } from 'bun:test'
 import { accepts, advance, IllegalMove, pathOf, restore, store } from './advance.ts'
 import {
+  executesAlone,
   isTerminal,
+  LOST_TOGETHER_BEFORE_ALONE,
   MAX_CONFLICTS,
+  MAX_LOST_ALONE,
+  MAX_LOST_ENGINES,
   MAX_LOST_RUNNERS,
   migrateRun,
   newRun,
@@ -26,7 +30,10 @@ const of = (attempt: number) => ({
   unchanged: { type: 'executed', attempt, isBlocked: false, hasChanged: false } as RunEvent,
   failed: { type: 'executionFailed', attempt, maxRetries: 0 } as RunEvent,
   failedOnce: { type: 'executionFailed', attempt, maxRetries: 1 } as RunEvent,
-  lost: { type: 'runnerLost', attempt } as RunEvent,
+  lost: { type: 'runnerLost', attempt, hasBegun: true, hasCompany: false } as RunEvent,
+  lostTogether: { type: 'runnerLost', attempt, hasBegun: true, hasCompany: true } as RunEvent,
+  lostUnbegun: { type: 'runnerLost', attempt, hasBegun: false, hasCompany: false } as RunEvent,
+  engineLost: { type: 'engineLost', attempt } as RunEvent,
   merged: { type: 'merged', attempt } as RunEvent,
   conflicted: { type: 'conflicted', attempt } as RunEvent,
 })
@@ -68,6 +75,9 @@ const whileAttempting: Row = {
   failed: ['failed', 'closeBranch', 'announce'],
   failedOnce: ['running.waiting', 'closeBranch'],
   lost: ['running.waiting', 'closeBranch', 'cancelAttempt'],
+  lostTogether: ['running.waiting', 'closeBranch', 'cancelAttempt'],
+  lostUnbegun: ['running.waiting', 'closeBranch', 'cancelAttempt'],
+  engineLost: ['running.waiting', 'closeBranch'],
   cancel: ['cancelled', 'closeBranch', 'cancelAttempt', 'announce'],
 }
 const TABLE: Record<string, Row> = {
@@ -79,6 +89,8 @@ const TABLE: Record<string, Row> = {
     accepted: ['running.rendering'],
     refused: ['pending.waiting', 'closeBranch'],
     lost: ['pending.waiting', 'closeBranch', 'cancelAttempt'],
+    lostTogether: ['pending.waiting', 'closeBranch', 'cancelAttempt'],
+    lostUnbegun: ['pending.waiting', 'closeBranch', 'cancelAttempt'],
     failed: ['failed', 'closeBranch', 'announce'],
     // What cannot be submitted once cannot be submitted again.
     failedOnce: ['failed', 'closeBranch', 'announce'],
@@ -140,15 +152,46 @@ describe('attempts', () => {
     }
   })
 
-  test('a run survives three lost runners and fails with the fourth', () => {
-    const events: RunEvent[] = []
-    for (let attempt = 1; attempt <= MAX_LOST_RUNNERS; attempt++)
-      events.push(start, of(attempt).accepted, of(attempt).lost)
+  /** As many attempts, each of which ends with that. */
+  const attemptsThat = (lose: keyof ReturnType<typeof of>, count: number, from = 1): RunEvent[] =>
+    Array.from({ length: count }, (_, n) => [start, of(from + n).accepted, of(from + n)[lose]]).flat()
+
+  test('a run that loses three runners alone fails with the third', () => {
+    const twice = attemptsThat('lost', MAX_LOST_ALONE - 1)
     // From the second attempt on the run renders at once; an accepted one stays where it is.
-    expect(play(...events)).toMatchObject({ state: 'running.waiting', attempt: MAX_LOST_RUNNERS })
-    expect(play(...events, start, of(MAX_LOST_RUNNERS + 1).lost)).toMatchObject({
+    expect(play(...twice)).toMatchObject({ state: 'running.waiting', attempt: MAX_LOST_ALONE - 1 })
+    const thrice = play(...attemptsThat('lost', MAX_LOST_ALONE))
+    expect(thrice).toMatchObject({
       status: 'failed',
       effects: ['closeBranch', 'cancelAttempt', 'announce'],
+    })
+    expect(thrice.snapshot.context).toMatchObject({ lostAlone: 3, lostTogether: 0, lostRunners: 3 })
+  })
+
+  test('a run that loses runners together with others is not charged, and executes alone from then on', () => {
+    const together = attemptsThat('lostTogether', LOST_TOGETHER_BEFORE_ALONE)
+    const first = play(...together.slice(0, 3)).snapshot
+    expect([first.context.lostAlone, executesAlone(first.context)]).toEqual([0, false])
+    const suspect = play(...together).snapshot
+    expect([suspect.context.lostAlone, executesAlone(suspect.context)]).toEqual([0, true])
+    // Whoever waits for its runner meanwhile is no company.
+    const alone = attemptsThat('lostTogether', MAX_LOST_ALONE, LOST_TOGETHER_BEFORE_ALONE + 1)
+    expect(play(...together, ...alone.slice(0, -1)).status).toBe('running')
+    expect(play(...together, ...alone)).toMatchObject({ status: 'failed' })
+  })
+
+  test('a run whose attempts never began is not charged, and ends all the same', () => {
+    const unbegun = attemptsThat('lostUnbegun', MAX_LOST_RUNNERS)
+    expect(play(...unbegun)).toMatchObject({ status: 'running', waiting: true })
+    expect(play(...unbegun).snapshot.context).toMatchObject({ lostAlone: 0, lostTogether: 0 })
+    expect(play(...unbegun, ...attemptsThat('lostUnbegun', 1, MAX_LOST_RUNNERS + 1)).status).toBe('failed')
+  })
+
+  test('a run survives three lost engines and fails with the fourth', () => {
+    expect(play(...attemptsThat('engineLost', MAX_LOST_ENGINES)).state).toBe('running.waiting')
+    expect(play(...attemptsThat('engineLost', MAX_LOST_ENGINES + 1))).toMatchObject({
+      status: 'failed',
+      effects: ['closeBranch', 'announce'],
     })
   })
 
@@ -236,7 +279,8 @@ test('a run that takes too long fails wherever it is, its branch is closed and i
 
 test('a run from before retries has had none', () => {
   const { context, ...stored } = store(newRun())
-  const { retries: _, ...before } = context as RunSnapshot['context']
+  const { attempt, lostRunners, conflicts } = context as RunSnapshot['context']
+  const before = { attempt, lostRunners, conflicts }
   expect(migrateRun(1, { ...stored, context: before })).toEqual(store(newRun()))
 })
 

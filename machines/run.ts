@@ -6,17 +6,39 @@ import { makeMigrate } from './migrate.ts'
 export const { version: RUN_MACHINE_VERSION, migrate: migrateRun } = makeMigrate('run', [
   // 2: failed executions are tried again, and counted.
   (stored) => ({ ...stored, context: { ...(stored.context as RunContext), retries: 0 } }),
+  // 3: a lost runner is charged to an attempt that executed alone on it; lost engines are counted.
+  (stored) => ({
+    ...stored,
+    context: { ...(stored.context as RunContext), lostAlone: 0, lostTogether: 0, lostEngines: 0 },
+  }),
 ])
 
-/** Runners that may be lost under one run, and merge conflicts it may meet, before it fails. */
-export const MAX_LOST_RUNNERS = 3
+/** A run that was alone in execution on so many runners when they were lost is taken for the cause, and fails. */
+export const MAX_LOST_ALONE = 3
+/**
+ * After so many runners that were lost while several attempts executed on them, a run executes alone: then the next loss
+ * says whether this run is the cause. One loss is more often a restart than a hostile run, and isolation costs throughput.
+ */
+export const LOST_TOGETHER_BEFORE_ALONE = 2
+/** Runners that may be lost under one run for whatever reason, also before it executed: no run goes on for ever. */
+export const MAX_LOST_RUNNERS = 20
+/** Engine processes that may be killed or crash under one run: the next one fails it. */
+export const MAX_LOST_ENGINES = 3
+/** Merge conflicts that a run may meet before it fails. */
 export const MAX_CONFLICTS = 20
 
 /** Decision context: only what guards ask for. */
 export interface RunContext {
   /** Number of the open or latest attempt; 0 before the first. */
   attempt: number
+  /** Runners lost under the run, for whatever reason. */
   lostRunners: number
+  /** Those on which the run was alone in execution: they are charged to it. */
+  lostAlone: number
+  /** Those on which it executed beside others: nobody knows whose fault that was. */
+  lostTogether: number
+  /** Engine processes that were killed from outside, or crashed. */
+  lostEngines: number
   conflicts: number
   /** Attempts that were made because the one before had failed. */
   retries: number
@@ -32,7 +54,9 @@ export type RunEvent =
   | { type: 'executed'; attempt: number; isBlocked: boolean; hasChanged: boolean }
   /** `maxRetries` as its pipeline has it; none where nobody has read that. */
   | { type: 'executionFailed'; attempt: number; maxRetries?: number }
-  | { type: 'runnerLost'; attempt: number }
+  /** `hasBegun`: the runner had begun to execute it. `hasCompany`: other attempts may have executed there, too. */
+  | { type: 'runnerLost'; attempt: number; hasBegun: boolean; hasCompany: boolean }
+  | { type: 'engineLost'; attempt: number }
   | { type: 'merged'; attempt: number }
   | { type: 'conflicted'; attempt: number }
   | { type: 'cancelRequested' }
@@ -46,6 +70,25 @@ type OfAttempt = Extract<RunEvent, { attempt: number }>
 const isCurrent = ({ context, event }: { context: RunContext; event: RunEvent }) =>
   (event as OfAttempt).attempt === context.attempt
 
+/** Whether the attempts of a run are to execute alone on their runners. */
+export const executesAlone = ({ lostTogether }: Pick<RunContext, 'lostTogether'>): boolean =>
+  lostTogether >= LOST_TOGETHER_BEFORE_ALONE
+
+type Losses = Pick<RunContext, 'lostRunners' | 'lostAlone' | 'lostTogether'>
+
+/** An attempt that had not begun cannot be the cause; one that executed beside others is a suspect, and not charged. */
+function afterLoss(
+  { lostRunners, lostAlone, lostTogether }: Losses,
+  { hasBegun, hasCompany }: Extract<RunEvent, { type: 'runnerLost' }>,
+): Losses {
+  const wasAlone = executesAlone({ lostTogether }) || !hasCompany
+  return {
+    lostRunners: lostRunners + 1,
+    lostAlone: lostAlone + (hasBegun && wasAlone ? 1 : 0),
+    lostTogether: lostTogether + (hasBegun && !wasAlone ? 1 : 0),
+  }
+}
+
 /** What may happen to an attempt while a runner works on it, whatever its phase. */
 const whileAttempting = {
   executed: [
@@ -57,6 +100,10 @@ const whileAttempting = {
     { target: '#run.running.waiting', guard: 'mayRetry', actions: ['countRetry', 'closeBranch'] },
     { target: '#run.failed', guard: 'isCurrent', actions: ['closeBranch', 'announce'] },
   ],
+  engineLost: [
+    { target: '#run.running.waiting', guard: 'mayLoseEngine', actions: ['countLostEngine', 'closeBranch'] },
+    { target: '#run.failed', guard: 'isCurrent', actions: ['countLostEngine', 'closeBranch', 'announce'] },
+  ],
   // A runner that is lost to us may still work: it is told to stop.
   runnerLost: [
     {
@@ -64,7 +111,11 @@ const whileAttempting = {
       guard: 'mayLoseRunner',
       actions: ['countLostRunner', 'closeBranch', 'cancelAttempt'],
     },
-    { target: '#run.failed', guard: 'isCurrent', actions: ['closeBranch', 'cancelAttempt', 'announce'] },
+    {
+      target: '#run.failed',
+      guard: 'isCurrent',
+      actions: ['countLostRunner', 'closeBranch', 'cancelAttempt', 'announce'],
+    },
   ],
   cancelRequested: { target: '#run.cancelled', actions: ['closeBranch', 'cancelAttempt', 'announce'] },
   timedOut: { target: '#run.failed', actions: ['closeBranch', 'cancelAttempt', 'announce'] },
@@ -90,13 +141,21 @@ export const runMachine = setup({
       isCurrent({ context, event }) &&
       event.type === 'executionFailed' &&
       context.retries < (event.maxRetries ?? 0),
-    mayLoseRunner: ({ context, event }) =>
-      isCurrent({ context, event }) && context.lostRunners < MAX_LOST_RUNNERS,
+    mayLoseRunner: ({ context, event }) => {
+      if (!isCurrent({ context, event }) || event.type !== 'runnerLost') return false
+      const { lostRunners, lostAlone } = afterLoss(context, event)
+      return lostAlone < MAX_LOST_ALONE && lostRunners <= MAX_LOST_RUNNERS
+    },
+    mayLoseEngine: ({ context, event }) =>
+      isCurrent({ context, event }) && context.lostEngines < MAX_LOST_ENGINES,
     mayConflict: ({ context, event }) => isCurrent({ context, event }) && context.conflicts < MAX_CONFLICTS,
   },
   actions: {
     countAttempt: assign({ attempt: ({ context }) => context.attempt + 1 }),
-    countLostRunner: assign({ lostRunners: ({ context }) => context.lostRunners + 1 }),
+    countLostRunner: assign(({ context, event }) =>
+      event.type === 'runnerLost' ? afterLoss(context, event) : {},
+    ),
+    countLostEngine: assign({ lostEngines: ({ context }) => context.lostEngines + 1 }),
     countConflict: assign({ conflicts: ({ context }) => context.conflicts + 1 }),
     countRetry: assign({ retries: ({ context }) => context.retries + 1 }),
     openAttempt: () => {},
@@ -108,7 +167,15 @@ export const runMachine = setup({
   },
 }).createMachine({
   id: 'run',
-  context: { attempt: 0, lostRunners: 0, conflicts: 0, retries: 0 },
+  context: {
+    attempt: 0,
+    lostRunners: 0,
+    lostAlone: 0,
+    lostTogether: 0,
+    lostEngines: 0,
+    conflicts: 0,
+    retries: 0,
+  },
   initial: 'pending',
   states: {
     pending: {
@@ -140,7 +207,7 @@ export const runMachine = setup({
               {
                 target: '#run.failed',
                 guard: 'isCurrent',
-                actions: ['closeBranch', 'cancelAttempt', 'announce'],
+                actions: ['countLostRunner', 'closeBranch', 'cancelAttempt', 'announce'],
               },
             ],
             cancelRequested: {

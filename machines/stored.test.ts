@@ -89,6 +89,138 @@ const RUNS: Record<number, Stored[]> = {
     },
     { value: 'success', context: { attempt: 4, lostRunners: 2, conflicts: 1, retries: 0 }, status: 'done' },
   ],
+  3: [
+    {
+      value: { pending: 'waiting' },
+      context: {
+        attempt: 3,
+        lostRunners: 3,
+        lostAlone: 1,
+        lostTogether: 1,
+        lostEngines: 2,
+        conflicts: 0,
+        retries: 0,
+      },
+      status: 'active',
+    },
+    {
+      value: { pending: 'starting' },
+      context: {
+        attempt: 3,
+        lostRunners: 2,
+        lostAlone: 1,
+        lostTogether: 1,
+        lostEngines: 2,
+        conflicts: 0,
+        retries: 0,
+      },
+      status: 'active',
+    },
+    {
+      value: 'cancelled',
+      context: {
+        attempt: 4,
+        lostRunners: 2,
+        lostAlone: 1,
+        lostTogether: 1,
+        lostEngines: 2,
+        conflicts: 1,
+        retries: 0,
+      },
+      status: 'done',
+    },
+    {
+      value: { running: 'rendering' },
+      context: {
+        attempt: 4,
+        lostRunners: 2,
+        lostAlone: 1,
+        lostTogether: 1,
+        lostEngines: 2,
+        conflicts: 1,
+        retries: 0,
+      },
+      status: 'active',
+    },
+    {
+      value: 'failed',
+      context: {
+        attempt: 4,
+        lostRunners: 2,
+        lostAlone: 1,
+        lostTogether: 1,
+        lostEngines: 2,
+        conflicts: 1,
+        retries: 0,
+      },
+      status: 'done',
+    },
+    {
+      value: { running: 'executing' },
+      context: {
+        attempt: 4,
+        lostRunners: 2,
+        lostAlone: 1,
+        lostTogether: 1,
+        lostEngines: 2,
+        conflicts: 1,
+        retries: 0,
+      },
+      status: 'active',
+    },
+    {
+      value: { running: 'testing' },
+      context: {
+        attempt: 4,
+        lostRunners: 2,
+        lostAlone: 1,
+        lostTogether: 1,
+        lostEngines: 2,
+        conflicts: 1,
+        retries: 0,
+      },
+      status: 'active',
+    },
+    {
+      value: { running: 'merging' },
+      context: {
+        attempt: 4,
+        lostRunners: 2,
+        lostAlone: 1,
+        lostTogether: 1,
+        lostEngines: 2,
+        conflicts: 1,
+        retries: 0,
+      },
+      status: 'active',
+    },
+    {
+      value: { running: 'waiting' },
+      context: {
+        attempt: 4,
+        lostRunners: 2,
+        lostAlone: 1,
+        lostTogether: 1,
+        lostEngines: 2,
+        conflicts: 2,
+        retries: 0,
+      },
+      status: 'active',
+    },
+    {
+      value: 'success',
+      context: {
+        attempt: 4,
+        lostRunners: 2,
+        lostAlone: 1,
+        lostTogether: 1,
+        lostEngines: 2,
+        conflicts: 1,
+        retries: 0,
+      },
+      status: 'done',
+    },
+  ],
 }
 
 const DRAFTS: Record<number, Stored[]> = {
@@ -130,9 +262,12 @@ test('every state of every version of a machine has its snapshot here', () => {
   }
 })
 
+/** Counters that programs of earlier versions did not have. */
+const NOT_COUNTED_THEN = { retries: 0, lostAlone: 0, lostTogether: 0, lostEngines: 0 }
+
 test.each(ofVersions(RUNS))('a run of version %p that is %j goes on', (version, stored) => {
   const run = restore(runMachine, migrateRun(version, stored))
-  expect(store(run)).toEqual({ ...stored, context: { retries: 0, ...(stored.context as object) } })
+  expect(store(run)).toEqual({ ...stored, context: { ...NOT_COUNTED_THEN, ...(stored.context as object) } })
   expect(pathOf(run.value)).toBe(pathOf(stored.value))
   expect(runColumns(run).attempt).toBe(run.context.attempt)
   const cancel = { type: 'cancelRequested' } as const

@@ -36,6 +36,18 @@ export interface Seen {
   refused: Set<string>
 }
 
+/** What several walks have seen. */
+export function seenTogether(walks: readonly Seen[]): Seen {
+  const all = nothingSeen()
+  for (const { paths, steps, ...sets } of walks) {
+    all.paths += paths
+    all.steps += steps
+    for (const key of ['places', 'states', 'taken', 'guards', 'refused'] as const)
+      for (const name of sets[key]) all[key].add(name)
+  }
+  return all
+}
+
 export const nothingSeen = (): Seen => ({
   paths: 0,
   steps: 0,

@@ -35,9 +35,15 @@ export interface EngineProcessOptions<Kind extends string, Fault> {
   errorOf(fault: Fault): Error
 }
 
-/** The process is gone, and with it what was being worked on. */
+/**
+ * The process is gone, and with it what was being worked on. `isLost`: this process did not end it. It was killed from
+ * outside, as by the kernel when memory is short, or it crashed: the same work may succeed in another engine.
+ */
 export class EngineEnded extends Error {
-  constructor(readonly why: string) {
+  constructor(
+    readonly why: string,
+    readonly isLost = false,
+  ) {
     super(`engine process ended (${why})`)
   }
 }
@@ -50,6 +56,8 @@ const START_MS = 20_000
 /** Cancelled SQL stops within milliseconds; a process in which it does not is ended. */
 const CANCEL_GRACE_MS = 500
 const RESIDENT_CHECK_MS = 200
+/** From the end of its channel to that of the process, if it ends by itself. */
+const DISCONNECT_GRACE_MS = 500
 
 interface Pending<Kind> {
   kind: Kind
@@ -70,7 +78,7 @@ export class EngineProcess<
   readonly #child: Subprocess<'ignore', 'ignore', 'inherit'>
   readonly #pending = new Map<number, Pending<Request['kind']>>()
   #calls = 0
-  #ended: string | null = null
+  #ended: EngineEnded | null = null
 
   constructor(options: EngineProcessOptions<Request['kind'], Fault>) {
     this.#options = options
@@ -95,13 +103,16 @@ export class EngineProcess<
         else this.#settle(message)
       },
       onExit: (_, code, signal) => {
-        this.#ended ??= signal === null ? `exit code ${code}` : String(signal)
-        const error = new EngineEnded(this.#ended)
+        this.#ended ??= new EngineEnded(signal === null ? `exit code ${code}` : String(signal), true)
+        const error = this.#ended
         ready.reject(error)
         for (const { reject } of this.#pending.values()) reject(error)
         this.#pending.clear()
-        exited.resolve(this.#ended)
+        exited.resolve(error.why)
       },
+      // An engine that ends closes its channel, too: only one that lives on is ended for that.
+      onDisconnect: () =>
+        void setTimeout(() => this.end('it closed its channel'), DISCONNECT_GRACE_MS).unref(),
     })
     const late = setTimeout(() => this.end('it did not start in time'), START_MS)
     void this.ready.catch(() => {}).then(() => clearTimeout(late))
@@ -132,7 +143,7 @@ export class EngineProcess<
    */
   async call<R extends Request>(request: R, signal?: AbortSignal): Promise<Answers[R['kind']]> {
     signal?.throwIfAborted()
-    if (this.#ended !== null) throw new EngineEnded(this.#ended)
+    if (this.#ended !== null) throw this.#ended
     this.#calls += 1
     const id = this.#calls
     const { promise, resolve, reject } = Promise.withResolvers<unknown>()
@@ -169,7 +180,7 @@ export class EngineProcess<
   /** Ends the process at once; `why` completes "engine process ended (...)". */
   end(why: string): void {
     if (this.#ended !== null) return
-    this.#ended = why
+    this.#ended = new EngineEnded(why)
     this.#child.kill('SIGKILL')
   }
 

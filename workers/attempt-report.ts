@@ -32,6 +32,8 @@ export class AttemptReport {
   readonly handle: string
   readonly #log: KeptLog
   #runnerBoot: string | undefined
+  /** A runner tells the phases and lines of an attempt only once it executes it. */
+  #hasBegun: boolean
 
   constructor(
     readonly attempt: OpenAttempt,
@@ -40,6 +42,7 @@ export class AttemptReport {
     this.handle = handleOf(attempt.runId, attempt.attempt)
     this.#log = new KeptLog(attempt, deps.tell)
     this.#runnerBoot = attempt.runnerBoot ?? undefined
+    this.#hasBegun = this.lastLine > 0
   }
 
   /** The runner's number of the last line heard. */
@@ -74,6 +77,7 @@ export class AttemptReport {
   }
 
   entered(phase: RunPhase): void {
+    if (phase !== RunPhase.UNSPECIFIED) this.#hasBegun = true
     if (phase === RunPhase.EXECUTING)
       this.deps.report({ ...this.#which(), kind: 'entered', phase: 'executing' })
     if (phase === RunPhase.TESTING) this.deps.report({ ...this.#which(), kind: 'entered', phase: 'testing' })
@@ -81,6 +85,7 @@ export class AttemptReport {
 
   /** Keeps a line, unless it was heard before. */
   said({ seq, timestamp, level, message }: LogEntry): void {
+    this.#hasBegun = true
     const at = timestamp === undefined ? this.attempt.runStartedAt : timestampDate(timestamp)
     this.#log.keep(Number(seq), { at, level: LEVELS[level], message })
   }
@@ -98,7 +103,7 @@ export class AttemptReport {
   lost(why: string): void {
     this.#log.close()
     this.deps.onUnreachable()
-    this.deps.report({ ...this.#which(), kind: 'lost', why })
+    this.deps.report({ ...this.#which(), kind: 'lost', why, hasBegun: this.#hasBegun })
   }
 
   #which() {
@@ -144,6 +149,7 @@ const requestOf = (attempt: OpenAttempt, { lake }: ReportDeps) => ({
   lake,
   runStartedAt: timestampFromDate(attempt.runStartedAt),
   tableMetadata: attempt.tableMetadata,
+  isAlone: attempt.isAlone,
 })
 
 /** The runner's lines of one run, up to what a run may keep; one line then says how many were dropped. */
@@ -202,7 +208,8 @@ const LEVELS: Record<LogLevel, Level> = {
 function outcomeOf(
   { runId, attempt }: OpenAttempt,
   facts: GetRunStatusResponse,
-): Extract<Outcome, { kind: 'executed' | 'failed' }> {
+): Extract<Outcome, { kind: 'executed' | 'failed' | 'engineLost' }> {
+  if (facts.isEngineLost) return { runId, attempt, kind: 'engineLost', why: facts.error }
   if (facts.status === RunStatus.FAILED) {
     const retry = { max: facts.maxRetries, delaySeconds: facts.retryDelaySeconds }
     return { runId, attempt, kind: 'failed', error: facts.error, retry }

@@ -509,22 +509,80 @@ describe('runners', () => {
     },
   )
 
-  test('the fourth lost runner fails the run', async () => {
+  const executes = (id: RunId, attempt: number) =>
+    until(
+      () => rowOf(id),
+      (row) => row.attempt === attempt && row.phase === 'executing',
+    )
+
+  test('a run that loses three runners alone fails with the third', async () => {
     const never = held()
     const restarting = runner(never.script)
     dispatcher([restarting.url])
     const id = await (await pipelineNamed('unlucky')).request()
-    for (let attempt = 1; attempt <= 4; attempt++) {
-      await until(
-        () => rowOf(id),
-        (row) => row.attempt === attempt && row.phase === 'executing',
-      )
+    for (let attempt = 1; attempt <= 3; attempt++) {
+      await executes(id, attempt)
       restarting.reboot()
     }
     expect(await ended(id)).toMatchObject({
       status: 'failed',
+      attempt: 3,
+      error: expect.stringMatching(
+        /^runner lost 3 times while this run executed alone on it: the runner was/,
+      ),
+    })
+  })
+
+  test('of runs that lose runners together only the one that does so alone is failed', async () => {
+    const forever = new Promise<Facts>(() => {})
+    const restarting = runner((request, signal) =>
+      request.pipelineName === 'deadly' || !request.isAlone ? forever : merging(request, signal),
+    )
+    dispatcher([restarting.url])
+    const [deadly, neighbour] = [
+      await (await pipelineNamed('deadly')).request(),
+      await (await pipelineNamed('neighbour')).request(),
+    ]
+    for (let attempt = 1; attempt <= 2; attempt++) {
+      await executes(deadly, attempt)
+      await executes(neighbour, attempt)
+      restarting.reboot()
+    }
+    expect(await ended(neighbour)).toMatchObject({ status: 'success', attempt: 3 })
+    expect((await rowOf(neighbour)).snapshot.context).toMatchObject({ lostAlone: 0, lostTogether: 2 })
+    for (let attempt = 3; attempt <= 5; attempt++) {
+      await executes(deadly, attempt)
+      restarting.reboot()
+    }
+    expect(await ended(deadly)).toMatchObject({
+      status: 'failed',
+      attempt: 5,
+      error: expect.stringMatching(/^runner lost 3 times while this run executed alone on it/),
+    })
+    const alone = restarting.submitted.filter(({ isAlone }) => isAlone)
+    expect(new Set(alone.map(({ attempt }) => attempt))).toEqual(new Set([3, 4, 5]))
+    expect(await logOf(deadly)).toContain(
+      'this attempt executes alone on its runner: earlier ones lost theirs',
+    )
+  })
+
+  test('a run whose engine was killed from outside is executed again, three times at most', async () => {
+    const lost: Facts = {
+      status: RunStatus.FAILED,
+      error: 'executing: engine process ended (SIGKILL)',
+      isEngineLost: true,
+    }
+    const script: Script = (request, signal) =>
+      request.pipelineName === 'engine-once' && request.attempt === 2 ? merging(request, signal) : lost
+    dispatcher([runner(script).url])
+    const once = await (await pipelineNamed('engine-once')).request()
+    const always = await (await pipelineNamed('engine-always')).request()
+    expect(await ended(once)).toMatchObject({ status: 'success', attempt: 2, error: null })
+    expect(await logOf(once)).toContain('engine lost in attempt 1: executing: engine process ended (SIGKILL)')
+    expect(await ended(always)).toMatchObject({
+      status: 'failed',
       attempt: 4,
-      error: expect.stringMatching(/^runner lost 4 times/),
+      error: 'engine lost 4 times: executing: engine process ended (SIGKILL)',
     })
   })
 })

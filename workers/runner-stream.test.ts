@@ -92,6 +92,7 @@ function follow(stream: RunnerStream): Heard {
     runnerBoot: null,
     tableMetadata: '',
     status: 'pending',
+    isAlone: false,
     namespace: 'default',
     layer: 'gold',
     pipeline: 'p',

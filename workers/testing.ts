@@ -29,6 +29,7 @@ export interface Facts {
   error?: string
   tests?: { name: string; severity: Severity; passed: boolean; value: bigint }[]
   landingFileIds?: string[]
+  isEngineLost?: boolean
   archiveLandingZones?: boolean
 }
 

@@ -21,8 +21,15 @@ const MACHINES = {
 
 /** What guards ask for, either way. */
 const CONTEXTS: Record<MachineName, object[]> = {
-  run: [0, 3].flatMap((lostRunners) =>
-    [0, 20].map((conflicts) => ({ attempt: 1, lostRunners, conflicts, retries: 1 })),
+  run: [0, 20].flatMap((lostRunners) =>
+    [0, 20].map((conflicts) => ({
+      ...newRun().context,
+      attempt: 1,
+      lostRunners,
+      lostEngines: conflicts,
+      conflicts,
+      retries: 1,
+    })),
   ),
   draft: [{ revision: 1 }],
   trigger: [0, 10].flatMap((cooldownSeconds) => [null, 0].map((firedAt) => ({ cooldownSeconds, firedAt }))),
@@ -34,6 +41,8 @@ const FIELDS: Record<MachineName, Record<string, unknown[]>> = {
     isBlocked: [true, false],
     hasChanged: [true, false],
     maxRetries: [1, 2],
+    hasBegun: [true],
+    hasCompany: [true],
   },
   draft: { revision: [1, 2] },
   trigger: { at: [5_000, 20_000], cooldownSeconds: [0, 10] },

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { newRun, RUN_MACHINE_VERSION } from '../../machines/run.ts'
 import { newId } from '../ids.ts'
 import { inspectorUnderTest, TO_EXECUTING, TO_SUCCESS } from './test-inspector.ts'
 
@@ -20,10 +21,10 @@ describe('an instance', () => {
       live: false,
       snapshot: {
         value: 'success',
-        context: { attempt: 1, lostRunners: 0, conflicts: 0, retries: 0 },
+        context: { ...newRun().context, attempt: 1 },
         status: 'done',
       },
-      machine_version: 2,
+      machine_version: RUN_MACHINE_VERSION,
       is_newer: false,
       waits_for: [],
       facts: { trigger: 'manual', error: null },

@@ -68,7 +68,11 @@ test('the acceptance of a first attempt leaves the same however it is applied', 
 
 test('acceptances that come together are each judged by the state of their run', async () => {
   const [plain, again, cancelled] = [await started('plain'), await started('again'), await started('ended')]
-  await applyOutcomes(opened.sql, [{ runId: again.id, attempt: 1, kind: 'lost', why: 'gone' }], [])
+  await applyOutcomes(
+    opened.sql,
+    [{ runId: again.id, attempt: 1, kind: 'lost', why: 'gone', hasBegun: true }],
+    [],
+  )
   await start()
   await cancelled.runs.cancel(cancelled.id)
   const late = await applyOutcomes(

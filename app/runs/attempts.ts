@@ -2,7 +2,14 @@
 import type { JSONValue } from 'postgres'
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { PinnedFiles } from '../../drizzle/schema/pipeline.ts'
-import { RUN_MACHINE_VERSION, type RunStatus } from '../../machines/run.ts'
+import { restore, type Stored } from '../../machines/advance.ts'
+import {
+  executesAlone,
+  migrateRun,
+  RUN_MACHINE_VERSION,
+  type RunStatus,
+  runMachine,
+} from '../../machines/run.ts'
 import type { ClientTrace } from '../../proto/trace.ts'
 import type { RunId } from '../ids.ts'
 import { limits } from '../limits.ts'
@@ -18,6 +25,8 @@ export interface OpenAttempt extends ClientTrace {
   runnerUrl: string
   runnerBoot: string | null
   status: RunStatus
+  /** Its runner is to execute nothing beside it: earlier attempts lost their runners together with others. */
+  isAlone: boolean
   namespace: string
   layer: string
   pipeline: string
@@ -116,8 +125,9 @@ export async function openAttemptsOf(
 ): Promise<OpenAttempt[]> {
   if (ids.length === 0) return []
   const [attempts, files] = await Promise.all([
-    sql<(Omit<OpenAttempt, 'landing' | LogState> & Record<LogState, string>)[]>`
+    sql<(Omit<OpenAttempt, 'landing' | 'isAlone' | LogState> & Record<LogState, string> & StoredRun)[]>`
       select r.id as "runId", a.attempt, a.branch, a.runner_url as "runnerUrl", a.runner_boot as "runnerBoot", r.status,
+        r.snapshot, r.machine_version,
         r.namespace, r.layer, r.pipeline, r.pipeline_type as "pipelineType", r.trigger, r.traceparent, r.tracestate, r.pins,
         coalesce((select f.opened_at from run_attempt f where f.run_id = r.id and f.attempt = 1), a.opened_at) as "runStartedAt",
         coalesce((
@@ -130,7 +140,7 @@ export async function openAttemptsOf(
         log."lastSeq", log."logLines", log."logBytes"
       from run r join run_attempt a on a.run_id = r.id and a.state = 'open'
       cross join lateral (${logState(sql)}) log
-      where r.id = any(${ids as RunId[]}::uuid[])`,
+      where r.id = any(${ids as RunId[]}::uuid[]) and r.machine_version <= ${RUN_MACHINE_VERSION}`,
     sql<FrozenRow[]>`
       select f.run_id as "runId", z.namespace, z.name as zone, l.id, l.filename, l.path, l.version_id as "versionId", l.size_bytes as "sizeBytes"
       from run_attempt a
@@ -139,13 +149,19 @@ export async function openAttemptsOf(
       where a.run_id = any(${ids as RunId[]}::uuid[]) and a.state = 'open' order by l.seq`,
   ])
   const filesOf = Map.groupBy(files, (file) => file.runId)
-  return attempts.map((attempt) => ({
+  return attempts.map(({ snapshot, machine_version, ...attempt }) => ({
     ...attempt,
+    isAlone: executesAlone(restore(runMachine, migrateRun(machine_version, snapshot)).context),
     lastSeq: Number(attempt.lastSeq),
     logLines: Number(attempt.logLines),
     logBytes: Number(attempt.logBytes),
     landing: tellsInputs ? byZone(filesOf.get(attempt.runId) ?? []) : [],
   }))
+}
+
+interface StoredRun {
+  snapshot: Stored
+  machine_version: number
 }
 
 /** A file of an attempt's input, with its zone. */

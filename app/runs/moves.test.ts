@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
 import { type Database, openDatabase, type SqlTx } from '../../drizzle/client.ts'
-import { RUN_MACHINE_VERSION } from '../../machines/run.ts'
+import { newRun, RUN_MACHINE_VERSION } from '../../machines/run.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import type { RunId } from '../ids.ts'
 import { lockTriggers } from '../triggers/moves.ts'
@@ -46,7 +46,11 @@ test('a run that an older program has written goes on, and is stored as this one
   const [row] =
     await opened.sql`select snapshot, machine_version, status, phase, attempt from run where id = ${id}`
   expect(row).toEqual({
-    snapshot: { value: 'cancelled', context: { ...stored.context, retries: 0 }, status: 'done' },
+    snapshot: {
+      value: 'cancelled',
+      context: { ...stored.context, retries: 0, lostAlone: 0, lostTogether: 0, lostEngines: 0 },
+      status: 'done',
+    },
     machine_version: RUN_MACHINE_VERSION,
     status: 'cancelled',
     phase: null,
@@ -65,7 +69,7 @@ test('a run of a newer program is left alone when it is stuck, and keeps no othe
   const [newer, own] = [await requested('newer-stuck'), await requested('own-stuck')]
   const executing = {
     value: { running: 'executing' },
-    context: { attempt: 1, lostRunners: 0, conflicts: 0, retries: 0 },
+    context: { ...newRun().context, attempt: 1 },
   }
   await opened.sql`
     update run set snapshot = ${opened.sql.json({ ...executing, status: 'active' })}, status = 'running', phase = 'executing',

@@ -28,7 +28,10 @@ export type Outcome = { runId: RunId; attempt: number; runnerBoot?: string } & (
     }
   /** `retry`: what the pipeline's configuration allows, where it was read. */
   | { kind: 'failed'; error: string; retry?: { max: number; delaySeconds: number } }
-  | { kind: 'lost'; why: string }
+  /** An engine process of its runner was killed from outside, or crashed. */
+  | { kind: 'engineLost'; why: string }
+  /** `hasBegun`: the runner had begun to execute it, as far as anybody knows. */
+  | { kind: 'lost'; why: string; hasBegun: boolean }
 )
 
 export type Executed = Extract<Outcome, { kind: 'executed' }>

@@ -3,9 +3,10 @@ import type { Row } from 'postgres'
 import type { SqlTx } from '../../drizzle/client.ts'
 import { apart, inTransaction, lastly, type Transactions } from '../../drizzle/session.ts'
 import { together } from '../../drizzle/together.ts'
-import { isTerminal, type RunEvent, type RunStatus, runColumns } from '../../machines/run.ts'
+import { isTerminal, MAX_LOST_ALONE, type RunEvent, type RunStatus, runColumns } from '../../machines/run.ts'
 import { mergeBranches } from '../catalog/branches.ts'
 import type { PipelineId, RunId } from '../ids.ts'
+import { limits } from '../limits.ts'
 import { acceptFirstAttempts } from './acceptance.ts'
 import { announcedEvents, announcedPart } from './announcements.ts'
 import { branchOf } from './attempts.ts'
@@ -76,6 +77,7 @@ const applyTogether = (
       tx,
       outcomes.map(({ runId }) => runId),
     )
+    const accompanied = await accompaniedRuns(tx, outcomes)
     const told: LogLine[] = []
     const tell = (run: LockedRun, line: number, level: LogLevel, message: string) =>
       told.push({ runId: run.id, seq: seqAfter(run.snapshot.context.attempt, line), at: now, level, message })
@@ -92,7 +94,7 @@ const applyTogether = (
         outcome.runnerBoot !== undefined
       )
         boots.push({ run_id: run.id, attempt: outcome.attempt, boot: outcome.runnerBoot })
-      if (run === undefined || !moveRun(run, eventOf(outcome), 'runner', now)) {
+      if (run === undefined || !moveRun(run, eventOf(outcome, accompanied), 'runner', now)) {
         if (outcome.kind === 'accepted' && !isCurrentAttempt(run, outcome.attempt)) unwanted.push(outcome)
         continue
       }
@@ -120,8 +122,13 @@ const applyTogether = (
           break
         case 'lost':
           tell(run, 1, 'warn', `runner lost in attempt ${outcome.attempt}: ${outcome.why}`)
+          if (isTerminal(run.status)) run.error = lossError(run, outcome.why)
+          break
+        case 'engineLost':
+          tell(run, 1, 'warn', `engine lost in attempt ${outcome.attempt}: ${outcome.why}`)
           if (isTerminal(run.status))
-            run.error = `runner lost ${run.snapshot.context.lostRunners + 1} times: ${outcome.why}`
+            run.error = storableText(`engine lost ${run.snapshot.context.lostEngines} times: ${outcome.why}`)
+          else run.notBefore = new Date(now.getTime() + ENGINE_LOST_DELAY_MS)
           break
       }
     }
@@ -224,7 +231,7 @@ function nextStartOf(runs: Iterable<LockedRun>, now: Date): number | null {
   return delays.length === 0 ? null : Math.min(...delays)
 }
 
-function eventOf(outcome: Outcome): RunEvent {
+function eventOf(outcome: Outcome, accompanied: ReadonlySet<RunId>): RunEvent {
   const { attempt } = outcome
   switch (outcome.kind) {
     case 'accepted':
@@ -243,14 +250,53 @@ function eventOf(outcome: Outcome): RunEvent {
     case 'failed':
       return { type: 'executionFailed', attempt, maxRetries: outcome.retry?.max }
     case 'lost':
-      return { type: 'runnerLost', attempt }
+      return {
+        type: 'runnerLost',
+        attempt,
+        hasBegun: outcome.hasBegun,
+        hasCompany: accompanied.has(outcome.runId),
+      }
+    case 'engineLost':
+      return { type: 'engineLost', attempt }
   }
+}
+
+/**
+ * Runs that lose their runners now and were not alone there: another run executes on that runner, or did until a moment ago
+ * and has lost it, too. Other replicas may follow those, so the database is asked.
+ */
+async function accompaniedRuns(tx: SqlTx, outcomes: readonly Outcome[]): Promise<Set<RunId>> {
+  const lost = outcomes.filter(({ kind }) => kind === 'lost')
+  if (lost.length === 0) return new Set()
+  const rows = await tx<{ id: RunId }[]>`
+    select l.run_id as id
+    from unnest(${lost.map(({ runId }) => runId)}::uuid[], ${lost.map(({ attempt }) => attempt)}::int[]) l(run_id, attempt)
+    join run_attempt a on a.run_id = l.run_id and a.attempt = l.attempt
+    where exists (
+      select 1 from run r join run_attempt o on o.run_id = r.id and o.attempt = r.attempt
+      where r.status = 'running' and r.id <> a.run_id and o.runner_url = a.runner_url
+        and (o.closed_at is null or o.closed_at > clock_timestamp() - ${COMPANY_MS} * interval '1 millisecond'))`
+  return new Set(rows.map(({ id }) => id))
+}
+
+/** Two replicas notice the loss of a runner as far apart as its silence lasts, at most; twice that is safe. */
+const COMPANY_MS = 2 * limits.runnerSilenceMs
+
+/** A machine that has just killed a process for its memory gets a moment. */
+const ENGINE_LOST_DELAY_MS = 500
+
+function lossError({ snapshot }: LockedRun, why: string): string {
+  const { lostRunners, lostAlone } = snapshot.context
+  return lostAlone >= MAX_LOST_ALONE
+    ? `runner lost ${lostAlone} times while this run executed alone on it: ${why}`
+    : `runner lost ${lostRunners} times: ${why}`
 }
 
 /** Only a runner that has taken the attempt can tell this; its acceptance may have been undone by a crash of the database. */
 const impliesAcceptance = (outcome: Outcome) =>
   outcome.kind === 'entered' ||
   outcome.kind === 'executed' ||
+  outcome.kind === 'engineLost' ||
   (outcome.kind === 'failed' && outcome.retry !== undefined)
 
 /** An attempt that is told twice to have been accepted, by the follower that started it and by the one that took over. */

@@ -223,7 +223,7 @@ test('a run that waits for its next attempt ends, too, when its upload is taken 
     opened.sql,
     [
       { runId: id, attempt: 1, kind: 'accepted', runnerBoot: 'boot' },
-      { runId: id, attempt: 1, kind: 'lost', why: 'gone' },
+      { runId: id, attempt: 1, kind: 'lost', why: 'gone', hasBegun: true },
     ],
     [],
   )
@@ -321,7 +321,11 @@ test('stuck runs are failed in batches, each once; one that waits for its next a
   for (const name of ['a', 'b', 'c']) stuck.push(await runningSince(await pipelineNamed(`batch-${name}`), 10))
   const [first] = stuck
   if (first === undefined) throw new Error('no run')
-  await applyOutcomes(opened.sql, [{ runId: first, attempt: 1, kind: 'lost', why: 'gone' }], [])
+  await applyOutcomes(
+    opened.sql,
+    [{ runId: first, attempt: 1, kind: 'lost', why: 'gone', hasBegun: true }],
+    [],
+  )
   expect(await rowOf(first)).toMatchObject({ status: 'running', phase: 'waiting' })
   const fail = () => opened.sql.begin((tx) => failStuckRuns(tx, { timeoutMinutes: 5, limit: 2 }))
   const batches = [(await fail()).ids, (await fail()).ids, (await fail()).ids]

@@ -4,7 +4,7 @@ import type { SqlTx } from '../../drizzle/client.ts'
 import type { PinnedFiles } from '../../drizzle/schema/pipeline.ts'
 import { inTransaction, lastly, type Transactions } from '../../drizzle/session.ts'
 import { type Part, together } from '../../drizzle/together.ts'
-import { RUN_MACHINE_VERSION } from '../../machines/run.ts'
+import { executesAlone, RUN_MACHINE_VERSION } from '../../machines/run.ts'
 import type { ClientTrace } from '../../proto/trace.ts'
 import { openedBranchesPart } from '../catalog/branches.ts'
 import type { RunId } from '../ids.ts'
@@ -193,6 +193,7 @@ const attemptOf = (run: LockedRun, row: WaitingRow, runnerUrl: string): OpenAtte
     runnerUrl,
     runnerBoot: null,
     status: run.status,
+    isAlone: executesAlone(run.snapshot.context),
     namespace: run.namespace,
     layer: run.layer,
     pipeline: run.pipeline,
@@ -220,6 +221,7 @@ function openingLines(attempt: OpenAttempt, row: WaitingRow | undefined, now: Da
       'info',
       `attempt ${attempt.attempt}: ${version === null ? 'the draft' : `version ${version}`} on main at commit ${row.base}${files > 0 ? `, ${files} landing files` : ''}`,
     ],
+    ['info', attempt.isAlone ? 'this attempt executes alone on its runner: earlier ones lost theirs' : null],
     ['warn', version === null ? 'the pipeline has never been published: this run executes its draft' : null],
     [
       'info',

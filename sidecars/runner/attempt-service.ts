@@ -119,7 +119,7 @@ const newsOnWire = ({ handle, lines, phases, end }: News, bootId: string) => ({
   isUnknown: end === 'unknown',
 })
 
-const factsOf = ({ status, phase, error, facts }: Attempt, bootId: string) => ({
+const factsOf = ({ status, phase, error, isEngineLost, facts }: Attempt, bootId: string) => ({
   status: STATUS[status],
   phase: PHASE[phase],
   bootId,
@@ -127,6 +127,7 @@ const factsOf = ({ status, phase, error, facts }: Attempt, bootId: string) => ({
   testedCommit: facts.testedCommit,
   tests: facts.tests.map(testOnWire),
   error,
+  isEngineLost,
   landingFileIds: facts.landingFileIds,
   archiveLandingZones: facts.archiveLandingZones,
   maxRetries: facts.maxRetries,

@@ -25,8 +25,8 @@ function scripted() {
       return promise
     },
   })
-  const submit = (runId: string) =>
-    attempts.submit(create(SubmitPipelineRequestSchema, { runId, attempt: 1 }))
+  const submit = (runId: string, { isAlone = false } = {}) =>
+    attempts.submit(create(SubmitPipelineRequestSchema, { runId, attempt: 1, isAlone }))
   const of = (runId: string) => {
     const its = ends.get(runId)
     if (its === undefined) throw new Error(`${runId} has not begun`)
@@ -81,4 +81,47 @@ test('one that fails leaves its place as one that ends does', async () => {
     expect(attempt?.status).toBe('failed')
   }
   expect([began.length, attempts.room().freeSlots]).toEqual([3 * CONCURRENCY, CONCURRENCY])
+})
+
+test('an attempt that executes alone waits for the others, and nothing is taken beside it', async () => {
+  const { attempts, began, submit, of } = scripted()
+  submit('first')
+  expect(submit('alone', { isAlone: true })?.status).toBe('running')
+  await settled()
+  expect([began, attempts.room().freeSlots]).toEqual([['first'], 0])
+  expect([submit('second'), submit('another', { isAlone: true })]).toEqual([null, null])
+  of('first').end()
+  await settled()
+  // Something of it is left.
+  expect(began).toEqual(['first'])
+  of('first').clear()
+  await settled()
+  expect([began, submit('second')]).toEqual([['first', 'alone'], null])
+  of('alone').end()
+  await settled()
+  expect(attempts.room().freeSlots).toBe(CONCURRENCY)
+  submit('third')
+  submit('fourth')
+  await settled()
+  expect(began).toEqual(['first', 'alone'])
+  of('alone').clear()
+  await settled()
+  expect(began).toEqual(['first', 'alone', 'third', 'fourth'])
+})
+
+test('an attempt that is cancelled while it waits to execute alone gives back every turn', async () => {
+  const { attempts, began, submit, of } = scripted()
+  submit('first')
+  const alone = submit('alone', { isAlone: true })
+  await settled()
+  expect(await alone?.cancel()).toBe(true)
+  submit('second')
+  await settled()
+  expect([began, attempts.room().freeSlots]).toEqual([['first', 'second'], 0])
+  for (const name of ['first', 'second']) {
+    of(name).end()
+    of(name).clear()
+  }
+  await settled()
+  expect(attempts.room().freeSlots).toBe(CONCURRENCY)
 })

@@ -51,6 +51,9 @@ export type Execute = (work: Work) => Promise<{ gone: Promise<void> }>
 /** Why an attempt failed, in words for the author of the pipeline. */
 export class AttemptFailure extends Error {}
 
+/** The engine process of the attempt was killed from outside, or crashed: the attempt may be executed again. */
+export class AttemptLostEngine extends AttemptFailure {}
+
 export class Attempt {
   readonly handle: string
   readonly log = new AttemptLog()
@@ -66,6 +69,8 @@ export class Attempt {
   status: Status = 'running'
   phase: Phase = 'rendering'
   error = ''
+  isEngineLost = false
+  readonly isAlone: boolean
   /** Resolves when nothing of the attempt runs any more. */
   readonly ended: Promise<void>
   #cancel = new AbortController()
@@ -73,6 +78,7 @@ export class Attempt {
 
   constructor(request: SubmitPipelineRequest, options: AttemptsOptions) {
     this.handle = handleOf(request)
+    this.isAlone = request.isAlone
     this.ended = inClientTrace(request, () => this.#run(request, options))
   }
 
@@ -115,6 +121,7 @@ export class Attempt {
         this.status = 'cancelled'
         this.#isCancelled = true
       } else {
+        this.isEngineLost = error instanceof AttemptLostEngine
         this.error = `${this.phase}: ${error instanceof AttemptFailure ? error.message : 'internal error'}`
         if (!(error instanceof AttemptFailure))
           log.error('an attempt broke', { handle: this.handle, error: stackOf(error) })
@@ -169,8 +176,11 @@ export function makeAttempts(options: AttemptsOptions): Attempts {
   const sweep = setInterval(forgetOld, limits.finishedKeptMs / 10)
   sweep.unref()
 
-  const freeSlots = () =>
-    options.concurrency - [...running.values()].filter(({ status }) => status === 'running').length
+  /** Nothing is taken beside an attempt that executes alone, or waits for the others to end. */
+  const freeSlots = () => {
+    const working = [...running.values()].filter(({ status }) => status === 'running')
+    return working.some(({ isAlone }) => isAlone) ? 0 : options.concurrency - working.length
+  }
 
   const find = (handle: string) => running.get(handle) ?? ended.get(handle)?.attempt ?? null
   return {
@@ -195,7 +205,7 @@ export function makeAttempts(options: AttemptsOptions): Attempts {
 
 /**
  * Whoever hears that an attempt has ended sends the next one, which has its slot and begins when nothing of the other is
- * left: refused, it would be asked for again much later.
+ * left: refused, it would be asked for again much later. An attempt that executes alone takes every turn.
  */
 function inTurn({ concurrency, execute }: AttemptsOptions): Execute {
   const turns = makeTurns({
@@ -205,12 +215,17 @@ function inTurn({ concurrency, execute }: AttemptsOptions): Execute {
     gaveUp: (signal) => signal.reason,
   })
   return async (work) => {
-    await turns.enter(work.signal)
+    const turnsNeeded = work.request.isAlone ? concurrency : 1
+    let turnsHeld = 0
+    const leave = () => {
+      for (; turnsHeld > 0; turnsHeld -= 1) turns.leave()
+    }
     try {
+      for (; turnsHeld < turnsNeeded; turnsHeld += 1) await turns.enter(work.signal)
       const { gone } = await execute(work)
-      return { gone: gone.finally(turns.leave) }
+      return { gone: gone.finally(leave) }
     } catch (error) {
-      turns.leave()
+      leave()
       throw error
     }
   }

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { readFile } from 'node:fs/promises'
+import { until } from '../../.setup/until.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
-import { RunStatus } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { RunPhase, RunStatus } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { openTestService, type RunnerProcess, runToEnd, startRunner, type TestService } from './testing.ts'
 
 // What a run that fails says to the author of its pipeline.
@@ -125,3 +127,60 @@ test.each([
     /only a SELECT|disabled by configuration|does not exist|disabled through configuration|function \w+\(\) is not allowed/,
   )
 })
+
+describe('an engine process that ends', () => {
+  /** Minutes of work for one thread. */
+  const SLOW = 'select max(hash(x.range, y.range)) as a from range(200000) x, range(200000) y'
+
+  async function killed(signal: NodeJS.Signals) {
+    const submit = await service.attempt(TABLE, { 'pipeline.sql': SLOW })
+    const { handle } = await runner.client.submitPipeline(submit)
+    for await (const { phase } of runner.client.streamLogs({ handle }))
+      if (phase === RunPhase.EXECUTING) break
+    const engine = await until(
+      () => busiest(runner.engines()),
+      (found) => found !== null,
+    )
+    if (engine !== null) process.kill(engine, signal)
+    return until(
+      () => runner.client.getRunStatus({ handle }),
+      ({ status }) => status !== RunStatus.RUNNING,
+    )
+  }
+
+  test.each(['SIGKILL', 'SIGTERM', 'SIGSEGV', 'SIGBUS'] as const)(
+    'by %s from outside says so: the attempt may be executed again',
+    async (signal) => {
+      const { status, isEngineLost, error } = await killed(signal)
+      expect([status, isEngineLost]).toEqual([RunStatus.FAILED, true])
+      expect(error).toBe(`executing: engine process ended (${signal})`)
+    },
+  )
+
+  test('because its query passed the memory limit fails its run with that text', async () => {
+    const submit = await service.attempt(TABLE, {
+      'pipeline.sql': 'select array_agg(range) as all_of_them from range(50_000_000)',
+    })
+    const { facts } = await runToEnd(runner.client, submit)
+    expect([facts.isEngineLost, facts.error]).toEqual([
+      false,
+      expect.stringContaining('the query needs more memory than its engine has'),
+    ])
+  })
+})
+
+/** The process that is at work: the one that has used most processor time since a moment ago. */
+async function busiest(pids: readonly number[]): Promise<number | null> {
+  const timeOf = async (pid: number) => {
+    const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return Number(fields[11] ?? 0) + Number(fields[12] ?? 0)
+  }
+  const before = await Promise.all(pids.map(timeOf))
+  await Bun.sleep(200)
+  const used = await Promise.all(
+    pids.map(async (pid, n) => ({ pid, ticks: (await timeOf(pid)) - (before[n] ?? 0) })),
+  )
+  const [most] = used.sort((a, b) => b.ticks - a.ticks)
+  return most !== undefined && most.ticks > 10 ? most.pid : null
+}

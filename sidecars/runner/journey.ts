@@ -11,7 +11,8 @@ import {
 import { LAYERS, type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import type { Template, TemplateVariables } from '../../lake/pipeline/template.ts'
 import type { LakeAccess, SubmitPipelineRequest } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { AttemptFailure, type Execute, type TestResult, type Work } from './attempts.ts'
+import { EngineEnded } from '../engine-process.ts'
+import { AttemptFailure, AttemptLostEngine, type Execute, type TestResult, type Work } from './attempts.ts'
 import { type Draft, Inputs } from './inputs.ts'
 import { type OpenedInstance, openForTexts } from './kept-instance.ts'
 import { openInstance, type TableInput, tableExpression, viewOf } from './lake-session.ts'
@@ -48,8 +49,9 @@ export function makeJourney(options: WorkplaceOptions): Execute {
       work.signal.throwIfAborted()
       const reason = error instanceof AttemptFailure ? error.message : reasonOf(error, journey.rendered)
       if (reason === null) throw error
+      const Failure = error instanceof EngineEnded && error.isLost ? AttemptLostEngine : AttemptFailure
       // Where the work was done is nobody's business.
-      throw new AttemptFailure(reason.replaceAll(`${place.directory}/`, ''), { cause: error })
+      throw new Failure(reason.replaceAll(`${place.directory}/`, ''), { cause: error })
     }
     return { gone: place.clear() }
   }

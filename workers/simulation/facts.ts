@@ -1,5 +1,6 @@
 // Everything the database says, in one statement: what the invariants are checked on.
 import type { Sql } from '../../drizzle/client.ts'
+import type { RunContext } from '../../machines/run.ts'
 
 export interface RunFact {
   id: string
@@ -12,7 +13,7 @@ export interface RunFact {
   waiting: boolean
   snapshot: {
     value: unknown
-    context: { attempt: number; lostRunners: number; conflicts: number; retries: number }
+    context: RunContext
     status: string
   }
   follower: string | null

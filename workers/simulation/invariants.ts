@@ -4,7 +4,10 @@ import { pathOf, restore } from '../../machines/advance.ts'
 import { draftColumns, draftMachine, newDraft } from '../../machines/draft.ts'
 import {
   isTerminal,
+  LOST_TOGETHER_BEFORE_ALONE,
   MAX_CONFLICTS,
+  MAX_LOST_ALONE,
+  MAX_LOST_ENGINES,
   MAX_LOST_RUNNERS,
   type RunStatus,
   runColumns,
@@ -63,6 +66,8 @@ export interface World {
   retries: ReadonlyMap<string, Retry | undefined>
   /** Handles whose executions were stopped. */
   stopped: ReadonlySet<string>
+  /** By run: runners and engines that ended while it executed there. */
+  losses: ReadonlyMap<string, { runners: number; engines: number }>
   archives(pipeline: string): boolean
   /** Null: nothing may be removed. */
   retention(): Retention | null
@@ -513,9 +518,23 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
       if (run.chain_depth > world.depthLimit) fail(`run ${run.id} stands ${run.chain_depth} firings deep`)
       if (isEnded(run) && run.follower !== null)
         fail(`run ${run.id} has ended and is followed by ${run.follower}`)
-      const { lostRunners, conflicts } = run.snapshot.context
-      if (lostRunners > MAX_LOST_RUNNERS || conflicts > MAX_CONFLICTS)
+      const { lostRunners, lostAlone, lostTogether, lostEngines, conflicts } = run.snapshot.context
+      // The loss that fails a run is counted as well.
+      const last = isEnded(run) ? 1 : 0
+      if (
+        lostRunners > MAX_LOST_RUNNERS + last ||
+        lostAlone > MAX_LOST_ALONE - 1 + last ||
+        lostTogether > LOST_TOGETHER_BEFORE_ALONE ||
+        lostEngines > MAX_LOST_ENGINES + last ||
+        conflicts > MAX_CONFLICTS
+      )
         fail(`run ${run.id} has counted too far`)
+      const { runners, engines } = world.losses.get(run.id) ?? { runners: 0, engines: 0 }
+      if (lostAlone + lostTogether > runners)
+        fail(
+          `run ${run.id} counts ${lostAlone + lostTogether} runners that it lost at work, and lost ${runners}`,
+        )
+      if (lostEngines > engines) fail(`run ${run.id} counts ${lostEngines} lost engines, and lost ${engines}`)
     }
     const attemptsOf = of(facts.attempts, (attempt) => attempt.run_id)
     for (const run of facts.runs) {

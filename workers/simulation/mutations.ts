@@ -72,6 +72,11 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     ...NO_MUTATION,
+    name: 'charge runners to attempts that had not begun',
+    outcome: (outcome) => (outcome.kind === 'lost' ? { ...outcome, hasBegun: true } : outcome),
+  },
+  {
+    ...NO_MUTATION,
     name: 'try again without counting',
     outcome: (outcome) =>
       outcome.kind === 'failed' && outcome.retry !== undefined

@@ -19,7 +19,8 @@ export interface Execution {
   /** What it will come to. */
   plan: {
     writes: 'own' | 'shared' | 'nothing'
-    ends: 'well' | 'badly'
+    /** `deadly`: its runner ends with it. `killed`: its engine is killed from outside. */
+    ends: 'well' | 'badly' | 'deadly' | 'killed'
     isBlocked: boolean
     isWarned: boolean
     /** What its pipeline says about executions that fail. */
@@ -52,6 +53,13 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
   let attempts = new Map<string, Execution>()
   /** Attempts whose runner was given up, or rebooted in name only: they still work, and nobody listens. */
   const zombies: Execution[] = []
+  /** By run: how often its runner ended while it executed there, and how often its engine was killed. */
+  const losses = new Map<string, { runners: number; engines: number }>()
+  const lossesOf = (runId: string) => {
+    const known = losses.get(runId) ?? { runners: 0, engines: 0 }
+    losses.set(runId, known)
+    return known
+  }
   const committed: Committed[] = []
   /** Commits that were tested, and whether their tests let them pass. */
   const judged = new Map<string, { isBlocked: boolean }>()
@@ -74,8 +82,9 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
   const tell = (handle: string, what: 'executed' | 'failed') =>
     told.set(handle, (told.get(handle) ?? new Set()).add(what))
 
-  const busy = () =>
-    [...attempts.values()].filter(({ stage }) => stage !== 'done' && stage !== 'stopped').length
+  const busy = () => [...attempts.values()].filter(({ stage }) => stage !== 'done' && stage !== 'stopped')
+  const mustWait = ({ request, stage, handle }: Execution) =>
+    request.isAlone && stage === 'accepted' && busy().some((other) => other.handle !== handle)
 
   return {
     url: 'http://runner',
@@ -89,20 +98,18 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
     retries,
     stopped,
     zombies,
+    losses,
     /** Those that have ended and are still remembered. */
     ended: () => [...attempts.values()].filter(({ stage }) => stage === 'done'),
     /** Those that can go on. */
-    working: () => [
-      ...[...attempts.values()].filter(({ stage }) => stage !== 'done' && stage !== 'stopped'),
-      ...zombies,
-    ],
+    working: () => [...busy().filter((execution) => !mustWait(execution)), ...zombies],
     at: (handle: string) => attempts.get(handle) ?? null,
 
     /** Idempotent by handle, as SubmitPipeline is. */
     submit(request: OpenAttempt, isFair: boolean): { boot: string } | 'noRoom' {
       const handle = handleOf(request.runId, request.attempt)
       if (attempts.has(handle)) return { boot }
-      if (busy() >= ROOM) return 'noRoom'
+      if (busy().length >= ROOM || busy().some((other) => other.request.isAlone)) return 'noRoom'
       attempts.set(handle, {
         handle,
         runId: request.runId,
@@ -112,7 +119,10 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
         request,
         plan: {
           writes: random.weighted({ own: 6, shared: 3, nothing: 1 }),
-          ends: isFair || random.chance(0.85) ? 'well' : 'badly',
+          ends:
+            isFair || random.chance(0.8)
+              ? 'well'
+              : random.pick(['badly', 'badly', 'badly', 'killed', 'deadly']),
           isBlocked: !isFair && random.chance(0.12),
           isWarned: random.chance(0.1),
           retry: retryOf(request.runId),
@@ -134,6 +144,7 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
 
     /** Another process in its place. Some of what it was doing may still reach the catalog. */
     reboot() {
+      for (const { runId, stage } of attempts.values()) if (stage !== 'accepted') lossesOf(runId).runners += 1
       for (const execution of attempts.values())
         if (execution.stage !== 'done' && random.chance(0.5)) zombies.push(execution)
       attempts = new Map()
@@ -147,6 +158,17 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
           execution.stage = 'executing'
           return 'executes'
         case 'executing': {
+          if (execution.plan.ends === 'deadly' && !zombies.includes(execution)) {
+            this.reboot()
+            return 'ends its runner'
+          }
+          if (execution.plan.ends === 'killed') {
+            const { runId, attempt } = execution
+            lossesOf(runId).engines += 1
+            execution.facts = { runId, attempt, kind: 'engineLost', why: 'engine process ended (SIGKILL)' }
+            execution.stage = 'done'
+            return 'loses its engine'
+          }
           if (execution.plan.ends === 'badly') {
             fail(execution)
             return 'fails'

@@ -117,6 +117,7 @@ export async function simulate(
     told: runner.told,
     retries: runner.retries,
     stopped: runner.stopped,
+    losses: runner.losses,
     retention: () => stage.retention,
     now: () => time,
     holds: store.holds,

@@ -562,13 +562,13 @@ function heardOf({ runner, random, isFair }: Stage, followed: Followed): Outcome
     const answer = runner.submit(followed.attempt, isFair)
     if (answer === 'noRoom') return { ...id, kind: 'refused', retryAfterMs: 250 }
     if (!isFair && random.chance(0.05))
-      return { ...id, kind: 'lost', why: 'the runner gives no clear answer' }
+      return { ...id, kind: 'lost', why: 'the runner gives no clear answer', hasBegun: false }
     followed.boot = answer.boot
     return { ...id, kind: 'accepted', runnerBoot: answer.boot }
   }
   const execution = runner.at(handleOf(runId, attempt))
   if (execution === null || execution.boot !== followed.boot || runner.boot !== followed.boot)
-    return { ...id, kind: 'lost', why: 'the runner has restarted' }
+    return { ...id, kind: 'lost', why: 'the runner has restarted', hasBegun: followed.heard.size > 0 }
   const news = (phase: 'executing' | 'testing'): Outcome | null => {
     if (followed.heard.has(phase)) return null
     followed.heard.add(phase)

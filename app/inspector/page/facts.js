@@ -33,6 +33,8 @@ const FACTS = {
     ['Base commit', facts.base_commit],
     ['Merged as', facts.merged_commit],
     ['Lost runners', context?.lostRunners || null],
+    ['Lost while alone', context?.lostAlone || null],
+    ['Lost engines', context?.lostEngines || null],
     ['Merge conflicts', context?.conflicts || null],
     ['Retries', context?.retries || null],
     ['Not before', moment(facts.not_before)],
