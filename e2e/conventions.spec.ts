@@ -1,6 +1,6 @@
 // Specification: Common conventions, Errors, Limits.
 import { request as sendRequest } from 'node:http'
-import { gzipSync } from 'node:zlib'
+import { brotliDecompressSync, gunzipSync, gzipSync } from 'node:zlib'
 import { type APIResponse, expect, test } from '@playwright/test'
 import { rawRequest } from './raw-request.ts'
 
@@ -235,3 +235,67 @@ test('requests are counted by the pattern of their route', async ({ request }) =
   )
   expect(text).not.toContain('counted-by-pattern')
 })
+
+test('JSON is compressed as the client accepts it', async ({ baseURL }) => {
+  const sql = "select i as id, 'row ' || i as name from range(20000) t(i)"
+  const ask = (accept: string, size: number, path = '/api/v1/query') =>
+    raw(
+      `${baseURL}${path}`,
+      { 'accept-encoding': accept },
+      path === '/api/v1/query' ? { sql, limit: size } : undefined,
+    )
+  const plain = await ask('identity', 20_000)
+  expect(plain.headers).toMatchObject({ vary: expect.stringContaining('Accept-Encoding') })
+  expect(plain.headers['content-encoding']).toBeUndefined()
+  const rows = JSON.parse(plain.body.toString()).rows
+  expect(rows).toHaveLength(20_000)
+  for (const [accept, coding, decode] of [
+    ['gzip', 'gzip', gunzipSync],
+    ['br;q=0.9, gzip;q=0.1', 'br', brotliDecompressSync],
+  ] as const) {
+    const answer = await ask(accept, 20_000)
+    expect([answer.status, answer.headers['content-encoding']]).toEqual([200, coding])
+    expect(answer.headers.vary).toContain('Accept-Encoding')
+    expect(JSON.parse(decode(answer.body).toString()).rows).toEqual(rows)
+    expect(answer.body.length).toBeLessThan(plain.body.length / 3)
+  }
+  expect((await ask('gzip', 1)).headers['content-encoding']).toBeUndefined()
+  const required = await ask('gzip, identity;q=0', 1)
+  expect(JSON.parse(gunzipSync(required.body).toString()).rows).toEqual([{ id: 0, name: 'row 0' }])
+
+  const document = await ask('gzip', 0, '/swagger/json')
+  expect(JSON.parse(gunzipSync(document.body).toString()).openapi).toMatch(/^3/)
+  const head = await raw(`${baseURL}/swagger/json`, { 'accept-encoding': 'gzip' }, undefined, 'HEAD')
+  expect([head.status, head.body.length, head.headers.vary]).toEqual([
+    200,
+    0,
+    expect.stringContaining('Accept-Encoding'),
+  ])
+  const known = { 'accept-encoding': 'gzip', 'if-none-match': `${document.headers.etag}` }
+  const unchanged = await raw(`${baseURL}/swagger/json`, known)
+  expect([unchanged.status, unchanged.body.length]).toEqual([304, 0])
+})
+
+/** Bytes as they come over the wire. */
+function raw(url: string, headers: Record<string, string>, body?: object, method = body ? 'POST' : 'GET') {
+  const key: Record<string, string> = process.env.SLUICE_KEY ? { 'x-api-key': process.env.SLUICE_KEY } : {}
+  const type: Record<string, string> = body ? { 'content-type': 'application/json' } : {}
+  return new Promise<{ status: number; headers: Record<string, unknown>; body: Buffer }>(
+    (resolve, reject) => {
+      const sent = sendRequest(url, { method, headers: { ...key, ...type, ...headers } }, (response) => {
+        const chunks: Buffer[] = []
+        response.on('data', (chunk) => chunks.push(chunk))
+        response.on('end', () =>
+          resolve({
+            status: response.statusCode ?? 0,
+            headers: response.headers,
+            body: Buffer.concat(chunks),
+          }),
+        )
+        response.on('error', reject)
+      })
+      sent.on('error', reject)
+      sent.end(body && JSON.stringify(body))
+    },
+  )
+}

@@ -10,6 +10,7 @@ import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { Authenticate, Authorize } from './auth.ts'
 import type { ClientAddress, Peer } from './client-address.ts'
+import { compressed } from './compression.ts'
 import type { Cors } from './cors.ts'
 import { errorResponse, toAppError } from './error-response.ts'
 import { AppError, forbidden, methodNotAllowed, notFound } from './errors.ts'
@@ -115,7 +116,8 @@ async function exchanged(
   })
   if (failure !== undefined || !isConstant) setCommonHeaders(response.headers)
   if (arrival.allowance !== null) tellAllowance(response.headers, arrival.allowance)
-  return finished(deps, { request, requestId, route, response, failure, began })
+  const sent = isConstant ? response : await compressed(request, route, response)
+  return finished(deps, { request, requestId, route, response: sent, failure, began })
 }
 
 /** What every answer has, and what is told of it. */

@@ -35,7 +35,8 @@ export function makeStaticFiles(sources: Record<string, FileSource>, policy: str
         'content-type': TYPES[extname(name)] ?? 'application/octet-stream',
         'content-security-policy': policy,
         'cache-control': 'no-cache',
-        etag: `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`,
+        // Weak: the same file may be sent compressed.
+        etag: `W/"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`,
       },
     }
   }

@@ -1,0 +1,167 @@
+import { describe, expect, test } from 'bun:test'
+import * as zlib from 'node:zlib'
+import { compressed } from './compression.ts'
+import type { Route } from './route-table.ts'
+
+const DECODERS: Record<string, (bytes: Uint8Array) => Buffer> = {
+  gzip: zlib.gunzipSync,
+  br: zlib.brotliDecompressSync,
+  zstd: zlib.zstdDecompressSync,
+}
+const TYPE = { 'content-type': 'application/json', vary: 'Origin' }
+const rowsOf = (count: number) =>
+  JSON.stringify(Array.from({ length: count }, (_, n) => ({ n, text: `row ${n}` })))
+
+interface Asked {
+  accept?: string | null
+  method?: string
+  path?: string
+}
+
+async function sent(
+  response: Response,
+  { accept = 'gzip', method = 'GET', path = '/api/v1/runs' }: Asked = {},
+) {
+  const headers: Record<string, string> = accept === null ? {} : { 'accept-encoding': accept }
+  const request = new Request('http://sluice.test/', { method, headers })
+  const answer = await compressed(request, { pattern: path } as Route, response)
+  const coding = answer.headers.get('content-encoding')
+  const bytes = new Uint8Array(await answer.arrayBuffer())
+  const plain = coding === null ? bytes : (DECODERS[coding]?.(bytes) ?? bytes)
+  return {
+    coding,
+    vary: answer.headers.get('vary'),
+    status: answer.status,
+    length: bytes.length,
+    text: new TextDecoder().decode(plain),
+  }
+}
+
+function streamOf(text: string, pieceBytes: number, ended: () => void = () => {}) {
+  const bytes = new TextEncoder().encode(text)
+  let at = 0
+  return new ReadableStream<Uint8Array>(
+    {
+      pull(controller) {
+        if (at >= bytes.length) controller.close()
+        else controller.enqueue(bytes.slice(at, at + pieceBytes))
+        at += pieceBytes
+      },
+      cancel: ended,
+    },
+    { highWaterMark: 0 },
+  )
+}
+
+describe('an answer in JSON', () => {
+  test.each(['gzip', 'br', 'zstd'])('is the same in %s, whatever its size', async (accept) => {
+    for (const count of [50, 2_000, 30_000]) {
+      const text = rowsOf(count)
+      const whole = await sent(new Response(text, { headers: TYPE, status: 201 }), { accept })
+      expect(whole).toMatchObject({ coding: accept, vary: 'Origin, Accept-Encoding', status: 201 })
+      expect(whole.text === text).toBe(true)
+      expect(whole.length).toBeLessThan(text.length / 2)
+      const streamed = await sent(new Response(streamOf(text, 10_007), { headers: TYPE }), { accept })
+      expect([streamed.coding, streamed.text === text]).toEqual([accept, true])
+    }
+  })
+
+  test('below 1 KB goes out as it is, unless the client refuses that', async () => {
+    const text = JSON.stringify({ text: 'x'.repeat(1_024 - 12) })
+    const kept = { coding: null, vary: 'Origin, Accept-Encoding', text }
+    expect(await sent(new Response(text, { headers: TYPE }))).toMatchObject(kept)
+    const accept = 'gzip, identity;q=0'
+    expect(await sent(new Response(text, { headers: TYPE }), { accept })).toMatchObject({
+      coding: 'gzip',
+      text,
+    })
+    const longer = text.replace('x', 'xx')
+    expect(longer).toHaveLength(1_024)
+    expect((await sent(new Response(longer, { headers: TYPE }))).coding).toBe('gzip')
+  })
+
+  test('has no length but its own', async () => {
+    const text = rowsOf(100)
+    const headers = { ...TYPE, 'content-length': String(text.length) }
+    const request = new Request('http://sluice.test/', { headers: { 'accept-encoding': 'gzip' } })
+    const answer = await compressed(request, null, new Response(text, { headers }))
+    const length = answer.headers.get('content-length')
+    expect([null, String((await answer.arrayBuffer()).byteLength)]).toContain(length)
+  })
+
+  test('varies by Accept-Encoding also where it is not compressed', async () => {
+    const text = rowsOf(100)
+    for (const accept of [null, 'identity', 'gzip;q=0'])
+      expect(await sent(new Response(text, { headers: TYPE }), { accept })).toMatchObject({
+        coding: null,
+        vary: 'Origin, Accept-Encoding',
+        text,
+      })
+    expect(await sent(new Response(null, { headers: TYPE }), { method: 'HEAD' })).toMatchObject({
+      coding: null,
+      vary: 'Origin, Accept-Encoding',
+    })
+  })
+})
+
+describe('an answer stays as it is', () => {
+  const text = rowsOf(1_000)
+  test.each<[string, ResponseInit, Asked]>([
+    ['an event stream', { headers: { 'content-type': 'text/event-stream' } }, {}],
+    ['a file', { headers: { 'content-type': 'application/octet-stream' } }, {}],
+    ['Arrow', { headers: { 'content-type': 'application/vnd.apache.arrow.stream' } }, {}],
+    ['compressed already', { headers: { ...TYPE, 'content-encoding': 'identity' } }, {}],
+    ['a range', { headers: TYPE, status: 206 }, {}],
+    ['its tag names its bytes', { headers: { ...TYPE, etag: '"v1"' } }, {}],
+    ['it forbids that', { headers: { ...TYPE, 'cache-control': 'no-store, no-transform' } }, {}],
+    ['parts of the service ask', { headers: TYPE }, { path: '/catalog/v1/config' }],
+    ['it shows a webhook token', { headers: TYPE }, { path: '/api/v1/pipelines/:ns/:layer/:name/triggers' }],
+  ])('where it is %s', async (_, init, asked) => {
+    const { vary, ...answer } = await sent(new Response(text, init), asked)
+    expect(answer.text === text).toBe(true)
+    expect(vary ?? '').not.toContain('Accept-Encoding')
+  })
+
+  test.each([204, 304])('without a body: %p', async (status) => {
+    expect(await sent(new Response(null, { status, headers: TYPE }))).toMatchObject({
+      status,
+      length: 0,
+      coding: null,
+    })
+  })
+})
+
+test('a weak entity tag names the compressed bytes as well', async () => {
+  const headers = { ...TYPE, etag: 'W/"v1"' }
+  expect((await sent(new Response(rowsOf(100), { headers }))).coding).toBe('gzip')
+})
+
+test('a client that goes away ends the source of a stream', async () => {
+  const ended = Promise.withResolvers<void>()
+  // Random text, so that pieces come out before all has gone in.
+  const text = Array.from({ length: 300_000 }, () => Math.random().toString(36)).join()
+  const request = new Request('http://sluice.test/', { headers: { 'accept-encoding': 'gzip' } })
+  const answer = await compressed(
+    request,
+    null,
+    new Response(streamOf(text, 20_000, ended.resolve), { headers: TYPE }),
+  )
+  const reader = answer.body?.getReader()
+  expect((await reader?.read())?.value?.length).toBeGreaterThan(0)
+  await reader?.cancel()
+  await ended.promise
+})
+
+test('a source that fails does not look like an end', async () => {
+  let pulled = 0
+  const source = new ReadableStream<Uint8Array>({
+    pull(controller) {
+      pulled += 1
+      if (pulled > 20) controller.error(new Error('the source failed'))
+      else controller.enqueue(crypto.getRandomValues(new Uint8Array(20_000)))
+    },
+  })
+  const request = new Request('http://sluice.test/', { headers: { 'accept-encoding': 'gzip' } })
+  const answer = await compressed(request, null, new Response(source, { headers: TYPE }))
+  await expect(answer.arrayBuffer()).rejects.toThrow()
+})
