@@ -427,6 +427,14 @@ test.describe('logs', () => {
       expect((await request.post(`/api/v1/runs/${id}/cancel`)).status()).toBe(200)
     }
     expect(statusAtFirstLine).toMatch(/pending|running/)
+    const events = eventsOf(text)
+    // Its runner has stopped it when the next run has ended.
+    await ended(request, await start(request, await pipeline(request, 'select 1 as a')))
+    const { logs } = await (await request.get(`/api/v1/runs/${id}/logs`)).json()
+    expect(logs.at(-1).message).toMatch(/^cancelled: /)
+    const times = logs.map((line: { timestamp: string }) => line.timestamp)
+    expect(times).toEqual([...times].sort())
+    expect(events.filter(({ event }) => event === 'log').map(({ data }) => data)).toEqual(logs)
     expect(text.trimEnd().split('\n\n').at(-1)).toMatch(/^event: status\ndata: {"status":"cancelled"/)
   })
 })
@@ -447,7 +455,11 @@ async function stream(
     headers: { accept: 'text/event-stream', ...headers },
   })
   expect(response.status()).toBe(200)
-  const blocks = (await response.text()).split('\n\n').filter((block) => block.includes('event:'))
+  return eventsOf(await response.text())
+}
+
+function eventsOf(text: string): Event[] {
+  const blocks = text.split('\n\n').filter((block) => block.includes('event:'))
   return blocks.map((block) => {
     const fields = Object.fromEntries(
       block

@@ -36,17 +36,43 @@ export interface EngineProcessOptions<Kind extends string, Fault> {
 }
 
 /**
- * The process is gone, and with it what was being worked on. `isLost`: this process did not end it. It was killed from
- * outside, as by the kernel when memory is short, or it crashed: the same work may succeed in another engine.
+ * How an engine process ended. `ordered`: this process ended it. `killed`: somebody else did, as the kernel does when memory
+ * is short. `crashed`: the process itself went wrong.
  */
+export type EngineEnd = 'ordered' | 'killed' | 'crashed'
+
+/** The process is gone, and with it what was being worked on. */
 export class EngineEnded extends Error {
   constructor(
     readonly why: string,
-    readonly isLost = false,
+    readonly end: EngineEnd = 'ordered',
   ) {
     super(`engine process ended (${why})`)
   }
 }
+
+const isKilledFromOutside = (error: unknown): boolean =>
+  error instanceof EngineEnded && error.end === 'killed'
+
+/**
+ * Does work once more if its engine process was killed from outside: for work that changes nothing, in another engine.
+ * Throws what the work throws, and the signal's reason.
+ */
+export async function onceMoreIfKilled<Answer>(
+  work: () => Promise<Answer>,
+  signal: AbortSignal,
+): Promise<Answer> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!isKilledFromOutside(error)) throw error
+    signal.throwIfAborted()
+    return work()
+  }
+}
+
+/** Signals that are sent by somebody else. Others come from what the process did itself. */
+const KILLING: readonly string[] = ['SIGKILL', 'SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT']
 
 /** Why a process is ended that holds too much. */
 export const OUT_OF_MEMORY = 'it used up its memory'
@@ -103,7 +129,7 @@ export class EngineProcess<
         else this.#settle(message)
       },
       onExit: (_, code, signal) => {
-        this.#ended ??= new EngineEnded(signal === null ? `exit code ${code}` : String(signal), true)
+        this.#ended ??= endedBy(code, signal === null ? null : String(signal))
         const error = this.#ended
         ready.reject(error)
         for (const { reject } of this.#pending.values()) reject(error)
@@ -199,4 +225,9 @@ export class EngineProcess<
     else if (this.#options.isAnswerOf(pending.kind, message.answer)) pending.resolve(message.answer)
     else this.end('it gave an answer that is none')
   }
+}
+
+function endedBy(code: number | null, signal: string | null): EngineEnded {
+  if (signal === null) return new EngineEnded(`exit code ${code}`, 'crashed')
+  return new EngineEnded(signal, KILLING.includes(signal) ? 'killed' : 'crashed')
 }

@@ -28,12 +28,10 @@ export const seqAfter = (attempt: number, line: number) => attempt * ATTEMPT_LIN
 export const runnerLine = (attempt: number, seq: number) =>
   Math.max(0, seq - attempt * ATTEMPT_LINES - RUNNER)
 
-/** Stores lines; those that are there already are passed over, as are those of runs that are gone. */
-export async function storeLogLines(tx: Sql | SqlTx, lines: readonly LogLine[]): Promise<void> {
-  if (lines.length > 0) await insertLines(tx, lines)
-}
-
-/** The same as part of another statement. */
+/**
+ * Stores lines, as part of another statement, except those that are there already and those of runs that are gone. The log
+ * of a run ends with its end: an attempt that is cancelled still talks until its runner has stopped it.
+ */
 export const loggedPart = (tx: Sql | SqlTx, lines: readonly LogLine[]): Part[] =>
   lines.length === 0 ? [] : [tx`logged as (${insertLines(tx, lines)})`]
 
@@ -49,7 +47,9 @@ function insertLines(tx: Sql | SqlTx, lines: readonly LogLine[]) {
     insert into run_log (run_id, seq, at, level, message)
     select l.run_id, l.seq, l.at, l.level, l.message
     from jsonb_to_recordset(${tx.json(rows as unknown as JSONValue)}) as l(run_id uuid, seq bigint, at timestamptz, level text, message text)
-    cross join lateral (select 1 from run where run.id = l.run_id limit 1) known
+    cross join lateral (
+      select 1 from run where run.id = l.run_id
+        and (run.status in ('pending', 'running') or l.seq % ${ATTEMPT_LINES}::int > ${AFTERWARDS}::int) limit 1) known
     order by l.run_id, l.seq
     on conflict (run_id, seq) do nothing`
 }

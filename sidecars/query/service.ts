@@ -6,7 +6,7 @@ import type {
   QueryService,
   TableScope,
 } from '../../proto/gen/sluice/query/v1/query_pb.ts'
-import { EngineEnded, OUT_OF_MEMORY } from '../engine-process.ts'
+import { EngineEnded, OUT_OF_MEMORY, onceMoreIfKilled } from '../engine-process.ts'
 import { HttpFailure } from '../http.ts'
 import { type Log, messageOf } from '../log.ts'
 import type { CommitTable, TablesAt } from './commits.ts'
@@ -49,10 +49,8 @@ export function makeQueryService(deps: ServiceDeps): Partial<ServiceImpl<typeof 
       if (queryId !== '') running.set(queryId, stop)
       try {
         const jsonBytesMax = answerBytes > 0n ? Number(answerBytes) : Number.MAX_SAFE_INTEGER
-        const { arrow, rows, truncated } = await runQuery(
-          { sql, namespace, rowsLimit: limit, jsonBytesMax, lake, seen: seenOf(scope) },
-          signal,
-        )
+        const query = { sql, namespace, rowsLimit: limit, jsonBytesMax, lake, seen: seenOf(scope) }
+        const { arrow, rows, truncated } = await onceMoreIfKilled(() => runQuery(query, signal), signal)
         return {
           arrowIpc: arrow,
           rowCount: BigInt(rows),
@@ -162,6 +160,14 @@ function toConnectError(
   if (error instanceof EngineEnded) {
     if (error.why === OUT_OF_MEMORY) return as(Code.ResourceExhausted, outOfMemory)
     log.error('an engine process ended at work', { how: error.why })
+    if (error.end === 'killed')
+      return new ConnectError(
+        `the engine was killed from outside twice while it ran this query (${error.why}): try again`,
+        Code.Unavailable,
+        { [BUSY_HEADER]: '1' },
+        undefined,
+        error,
+      )
     return as(Code.Aborted, `the engine ended while it ran this query (${error.why})`)
   }
   if (error instanceof ConnectError) return error

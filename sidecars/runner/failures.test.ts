@@ -1,9 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { readFile } from 'node:fs/promises'
 import { until } from '../../.setup/until.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { RunPhase, RunStatus } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { openTestService, type RunnerProcess, runToEnd, startRunner, type TestService } from './testing.ts'
+import {
+  engineAtWork,
+  openTestService,
+  type RunnerProcess,
+  runToEnd,
+  startRunner,
+  type TestService,
+} from './testing.ts'
 
 // What a run that fails says to the author of its pipeline.
 
@@ -137,11 +143,7 @@ describe('an engine process that ends', () => {
     const { handle } = await runner.client.submitPipeline(submit)
     for await (const { phase } of runner.client.streamLogs({ handle }))
       if (phase === RunPhase.EXECUTING) break
-    const engine = await until(
-      () => busiest(runner.engines()),
-      (found) => found !== null,
-    )
-    if (engine !== null) process.kill(engine, signal)
+    process.kill(await engineAtWork(runner), signal)
     return until(
       () => runner.client.getRunStatus({ handle }),
       ({ status }) => status !== RunStatus.RUNNING,
@@ -168,19 +170,3 @@ describe('an engine process that ends', () => {
     ])
   })
 })
-
-/** The process that is at work: the one that has used most processor time since a moment ago. */
-async function busiest(pids: readonly number[]): Promise<number | null> {
-  const timeOf = async (pid: number) => {
-    const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return Number(fields[11] ?? 0) + Number(fields[12] ?? 0)
-  }
-  const before = await Promise.all(pids.map(timeOf))
-  await Bun.sleep(200)
-  const used = await Promise.all(
-    pids.map(async (pid, n) => ({ pid, ticks: (await timeOf(pid)) - (before[n] ?? 0) })),
-  )
-  const [most] = used.sort((a, b) => b.ticks - a.ticks)
-  return most !== undefined && most.ticks > 10 ? most.pid : null
-}

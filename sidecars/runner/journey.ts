@@ -49,7 +49,8 @@ export function makeJourney(options: WorkplaceOptions): Execute {
       work.signal.throwIfAborted()
       const reason = error instanceof AttemptFailure ? error.message : reasonOf(error, journey.rendered)
       if (reason === null) throw error
-      const Failure = error instanceof EngineEnded && error.isLost ? AttemptLostEngine : AttemptFailure
+      const Failure =
+        error instanceof EngineEnded && error.end !== 'ordered' ? AttemptLostEngine : AttemptFailure
       // Where the work was done is nobody's business.
       throw new Failure(reason.replaceAll(`${place.directory}/`, ''), { cause: error })
     }

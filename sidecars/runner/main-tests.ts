@@ -3,7 +3,7 @@ import { parseConfig, type TextFile } from '../../lake/pipeline/config.ts'
 import { LAYERS, type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { TemplateError } from '../../lake/pipeline/template.ts'
 import type { RunQualityTestsRequest } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { EngineEnded } from '../engine-process.ts'
+import { EngineEnded, onceMoreIfKilled } from '../engine-process.ts'
 import type { TestResult } from './attempts.ts'
 import { EnginesBusy } from './engine-pool.ts'
 import { Inputs } from './inputs.ts'
@@ -39,7 +39,8 @@ export function makeTestMain(options: WorkplaceOptions, time?: Shares['time']) {
       place = await (spoilt?.reopen(signal) ?? openWorkplace(options, lake, signal))
       bench = await prepare(request, files, tests, place, signal)
     }
-    const judge = async (test: NamedTest, over: AbortSignal): Promise<TestResult> => {
+    const judgeOnce = async (test: NamedTest, over: AbortSignal): Promise<TestResult> => {
+      await ready(over)
       const own = bench?.drafted.get(test)
       if (bench === null || own === undefined) throw new Error(`test ${test.name} was not drafted`)
       try {
@@ -48,6 +49,13 @@ export function makeTestMain(options: WorkplaceOptions, time?: Shares['time']) {
         // Its engine may be gone, or not fit for the other tests.
         bench = null
         over.throwIfAborted()
+        throw error
+      }
+    }
+    const judge = async (test: NamedTest, over: AbortSignal): Promise<TestResult> => {
+      try {
+        return await onceMoreIfKilled(() => judgeOnce(test, over), over)
+      } catch (error) {
         if (error instanceof EngineEnded) return failedTest(test, error.message)
         throw error
       }

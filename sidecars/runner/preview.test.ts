@@ -7,6 +7,7 @@ import type { TableName } from '../../lake/pipeline/names.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { RunStatus } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import {
+  engineAtWork,
   openTestService,
   type RunnerProcess,
   roomsOf,
@@ -316,6 +317,20 @@ test('a preview that breaks its engine says so, and the next one of that pipelin
     expect((refusal as ConnectError).rawMessage).toMatch(/it failed inside: INTERNAL Error: [^\n/]*$/)
     expect((await preview(files)).rows).toHaveLength(1)
   }
+})
+
+test('a preview whose engine is killed from outside runs once more, and then says so', async () => {
+  const slow = 'select count(*) as n from range(60000) a, range(20000) b where hash(a.range, b.range) <> 1'
+  const once = preview({ 'pipeline.sql': slow })
+  process.kill(await engineAtWork(runner), 'SIGKILL')
+  expect((await once).rows).toEqual([[1_200_000_000]])
+  const twice = preview({ 'pipeline.sql': ENDLESS }).catch((error: unknown) => ConnectError.from(error))
+  process.kill(await engineAtWork(runner), 'SIGKILL')
+  process.kill(await engineAtWork(runner), 'SIGKILL')
+  expect(await twice).toMatchObject({
+    code: Code.ResourceExhausted,
+    rawMessage: 'the engine was killed from outside twice while it ran this preview (SIGKILL): try again',
+  })
 })
 
 test('what a run could not write is refused in the same words', async () => {

@@ -5,7 +5,7 @@ import { CatalogError } from '../../lake/iceberg/client.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
 import { TemplateError } from '../../lake/pipeline/template.ts'
 import type { PreviewPipelineRequest, QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
-import { EngineEnded } from '../engine-process.ts'
+import { EngineEnded, onceMoreIfKilled } from '../engine-process.ts'
 import { HttpFailure } from '../http.ts'
 import type { Log } from '../log.ts'
 import { AttemptFailure } from './attempts.ts'
@@ -54,8 +54,14 @@ export function makePreview(options: WorkplaceOptions & { log: Log }) {
     await enter(turns[type], caller)
     const late = AbortSignal.timeout(limits.previewMs)
     try {
-      return await inPlace({ ...options, rooms }, request, AbortSignal.any([caller, late]))
+      const signal = AbortSignal.any([caller, late])
+      return await onceMoreIfKilled(() => inPlace({ ...options, rooms }, request, signal), signal)
     } catch (error) {
+      if (error instanceof EngineEnded)
+        throw new ConnectError(
+          `the engine was killed from outside twice while it ran this preview (${error.why}): try again`,
+          Code.ResourceExhausted,
+        )
       if (error instanceof EnginesBusy) throw new ConnectError(error.message, Code.Unavailable)
       if (late.aborted)
         throw new ConnectError(
@@ -152,6 +158,8 @@ class OtherInputs extends Error {}
 
 function refusalOf(error: unknown, rendered: Rendered | undefined, directory: string): unknown {
   if (error instanceof ConnectError || error instanceof EnginesBusy) return error
+  // Tried once more, by the caller.
+  if (error instanceof EngineEnded && error.end === 'killed') return error
   const isOfAuthor = error instanceof PreviewFailure || error instanceof AttemptFailure
   const reason = isOfAuthor ? error.message : reasonOf(error, rendered)
   if (reason === null) return error

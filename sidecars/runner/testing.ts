@@ -1,5 +1,5 @@
 // For tests: a runner process like any other, and what it talks to: a real catalog on Postgres over HTTP.
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -8,6 +8,7 @@ import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { type Client, createClient } from '@connectrpc/connect'
 import { createConnectTransport } from '@connectrpc/connect-web'
 import { testDatabase } from '../../.setup/database.ts'
+import { until } from '../../.setup/until.ts'
 import { headOfMain, mergeBranches, openBranches } from '../../app/catalog/branches.ts'
 import { makeCatalog } from '../../app/catalog/catalog.ts'
 import { tableAt } from '../../app/catalog/queries.ts'
@@ -276,4 +277,29 @@ export async function follow(client: RunnerClient, handle: string, afterSeq = 0n
   }
   for await (const message of client.streamLogs({ handle, afterSeq })) add(message)
   return { lines, phases }
+}
+
+/** Clock ticks of processor time; a tick is 10 ms. */
+const TICKS_OF_WORK = 10
+const LOOK_MS = 200
+
+/** The engine that has worked for most of the last moment. */
+export function engineAtWork(runner: RunnerProcess): Promise<number> {
+  const ticksOf = async (pid: number) => {
+    const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return Number(fields[11] ?? 0) + Number(fields[12] ?? 0)
+  }
+  return until(
+    async () => {
+      const before = new Map<number, number>()
+      for (const pid of runner.engines()) before.set(pid, await ticksOf(pid))
+      await Bun.sleep(LOOK_MS)
+      const [most] = await Promise.all(
+        [...before].map(async ([pid, ticks]) => ({ pid, ticks: (await ticksOf(pid)) - ticks })),
+      ).then((used) => used.sort((a, b) => b.ticks - a.ticks))
+      return most !== undefined && most.ticks >= TICKS_OF_WORK ? most.pid : 0
+    },
+    (pid) => pid > 0,
+  )
 }
