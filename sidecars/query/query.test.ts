@@ -37,8 +37,10 @@ async function usedByEach(): Promise<Map<number, number>> {
   const engines = await queries.engines()
   return new Map(await Promise.all(engines.map(async (pid) => [pid, await ticksOf(pid)] as const)))
 }
-/** Answers the engine that is at work: it uses far more than a start does, however slowly it gets that. */
-/** `ticks` of processor time, of 10 ms each: more than the start of an engine takes where one has just been killed. */
+/**
+ * Answers the engine that is at work: it uses far more than a start does, however slowly it gets that. `ticksUsed`, of 10 ms
+ * each: more where an engine has just been killed, and another one starts.
+ */
 async function untilBusy(ticksUsed = 20): Promise<number> {
   const before = await usedByEach()
   return until(
