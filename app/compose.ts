@@ -18,7 +18,7 @@ import { startFolding } from './counts/counts.ts'
 import { fileRoutes } from './files/routes.ts'
 import { makeFileService } from './files/service.ts'
 import { weakest } from './health/service.ts'
-import { makeBuckets, makeFailures } from './http/rate-limit.ts'
+import { makeBuckets, makeFailures, PROXY_WEBHOOK_FAILURES_FACTOR } from './http/rate-limit.ts'
 import { makeStreamPlaces } from './http/stream-places.ts'
 import type { NewId } from './ids.ts'
 import { makeInspectorFeeds } from './inspector/feed.ts'
@@ -136,7 +136,7 @@ export async function composeService({
       { perSecond: limits.webhookCallsPerSecond, burst: limits.webhookCallsBurst },
       { clock },
     ),
-    failures: makeFailures(config, clock),
+    failures: makeFailures(config, clock, PROXY_WEBHOOK_FAILURES_FACTOR),
   })
   const references = makeSourceReferences({ db, objects })
   const pipelines = makePipelineService({
@@ -234,7 +234,7 @@ export async function composeService({
     log,
     ownership,
     plugins,
-    audit: audit.record,
+    audit,
     clock,
     newId,
     metrics,

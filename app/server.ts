@@ -5,7 +5,7 @@ import { remember } from './access/bound.ts'
 import { makeGuard } from './access/guard.ts'
 import type { Enforcement } from './access/ports.ts'
 import type { Resources } from './access/resources.ts'
-import type { RecordRequest } from './audit/service.ts'
+import type { AuditTrail } from './audit/service.ts'
 import { makeAccessTokens } from './auth/access-tokens.ts'
 import { makeApiKeys } from './auth/api-keys.ts'
 import { makeIssuerKeys } from './auth/issuer-keys.ts'
@@ -16,7 +16,7 @@ import { healthRoutes } from './health/routes.ts'
 import { makeHealthService, type PythonHealth, type ReadinessChecks } from './health/service.ts'
 import { type Authenticate, makeAuthenticate } from './http/auth.ts'
 import { readBody } from './http/body.ts'
-import { makeClientAddress, type Peer } from './http/client-address.ts'
+import { makeSenderOf, type Peer } from './http/client-address.ts'
 import { makeCors } from './http/cors.ts'
 import { exchangeOf, makeFetch } from './http/exchange.ts'
 import { makeFailures, makeLimitRequest } from './http/rate-limit.ts'
@@ -58,8 +58,7 @@ export interface AppParts {
   plugins?: Pick<Plugins, 'auth' | 'describe'>
   /** Of the Pro edition, and only there: what is whose, and who may do what with it. */
   ownership?: { resources: Resources; enforcement: Enforcement }
-  /** Told of every answer. */
-  audit: RecordRequest
+  audit: AuditTrail
   /** Route plugins of the slices, mounted under /api/v1. */
   api: readonly AnyElysia[]
   /** As `api`, but they check a credential of their own: webhooks. */
@@ -124,7 +123,7 @@ export function buildApp(parts: AppParts): App {
       accessOf: ownership === undefined ? everythingToAll : accessBy(ownership.enforcement),
       limitRequest: makeLimitRequest(config.rateLimit, parts.clock),
       cors: makeCors(config.corsOrigins),
-      clientAddress: makeClientAddress(config.trustedProxies),
+      senderOf: makeSenderOf(config.trustedProxies),
     }),
   }
 }

@@ -1,5 +1,6 @@
 // For slice tests: the whole HTTP application around the plugins under test.
 import { BlockList } from 'node:net'
+import { noAudit } from './audit/service.ts'
 import { systemClock } from './clock.ts'
 import { newId } from './ids.ts'
 import { makeMetrics } from './metrics.ts'
@@ -45,7 +46,7 @@ export function testApp(
     newId,
     metrics: makeMetrics(),
     readiness: { postgres: answers, s3: answers, runner: answers, query: answers },
-    audit: () => {},
+    audit: noAudit,
     api: [],
     ownCredential: [],
     internal: [],

@@ -49,6 +49,7 @@ const LOCKS: Record<string, string[]> = {
   '0009_vouched': ['pipeline AccessExclusive'],
   '0010_traces': ['run AccessExclusive'],
   '0011_begun_traces': ['outbox Share', 'trigger_event AccessExclusive'],
+  '0012_audit_answers': ['audit_entry AccessExclusive'],
 }
 
 /** Takes every step with so many rows in each table that grows. */

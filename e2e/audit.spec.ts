@@ -29,8 +29,18 @@ test('every write is in the log once it is answered, whatever came of it, and no
     `put ${own}`,
     `put ${own}`,
   ])
-  for (const { action, resource, ...rest } of entries)
-    expect(rest).toEqual({ id: uuid, user_id: '', detail: '', ip: '127.0.0.1', created_at: instant })
+  expect(entries.map(({ status }) => status)).toEqual([404, 405, 404, 204, 400, 204])
+  for (const { action, resource, status, ...rest } of entries)
+    expect(rest).toEqual({
+      id: uuid,
+      user_id: '',
+      detail: '',
+      ip: '127.0.0.1',
+      peer: '127.0.0.1',
+      key: '',
+      count: 1,
+      created_at: instant,
+    })
 })
 
 test('a body that is too large is in the log too', async ({ request }) => {
@@ -46,6 +56,8 @@ test('the address is what a proxy on this machine says', async ({ request }) => 
     await request.delete(address, { headers: { 'X-Forwarded-For': forwarded } })
   const entries = await auditOf(request, (resource) => resource === address)
   expect(entries.map(({ ip }) => ip)).toEqual(['127.0.0.1', '198.51.100.8', '198.51.100.7'])
+  // Anybody may claim an address; the connection has its own beside it.
+  for (const { peer } of entries) expect(peer).toBe('127.0.0.1')
 })
 
 test('who sends a path that leads elsewhere is told too', async ({ request, baseURL }) => {

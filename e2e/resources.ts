@@ -66,6 +66,10 @@ export interface AuditEntry {
   resource: string
   detail: string
   ip: string
+  peer: string
+  status: number
+  key: string
+  count: number
   created_at: string
 }
 

@@ -6,10 +6,12 @@ import { until } from '../../.setup/until.ts'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
 import { systemClock } from '../clock.ts'
 import { networksOf } from '../http/client-address.ts'
+import type { Identity } from '../http/identity.ts'
 import { newId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { requestTo, testApp } from '../test-app.ts'
+import { FULL_ROWS_PER_ADDRESS } from './refusals.ts'
 import { auditRoutes } from './routes.ts'
 import type { AuditEntry } from './schema.ts'
 import { AUDIT_QUEUE_MAX, type AuditService, makeAuditService, noAudit } from './service.ts'
@@ -39,8 +41,15 @@ beforeEach(async () => {
   await opened.sql`truncate audit_entry`
 })
 
-const serviceOn = ({ sql }: Database, lists = sql) =>
-  makeAuditService({ sql, lists, clock: systemClock, newId, log })
+const serviceOn = ({ sql }: Database, lists = sql, placeWaitMs?: number) =>
+  makeAuditService({ sql, lists, clock: systemClock, newId, log, placeWaitMs })
+
+/** A write of an API key, as the exchange reserves and records it. */
+async function recordWrite(audit: AuditService, method: string, path: string) {
+  const hasPlace = await audit.reserve(method, path)
+  audit.record({ method, path, identity: MACHINE, status: 200, ip: '', peer: '', hasPlace })
+}
+const MACHINE: Identity = { kind: 'api-key', userId: '', name: 'ci', roles: [] }
 const things = new Elysia({ prefix: '/things' })
   .get('', () => ({}))
   .post('', ({ body }) => body, { body: t.Object({ name: t.String() }) })
@@ -51,7 +60,7 @@ const things = new Elysia({ prefix: '/things' })
   })
 const appOn = (audit: AuditService, config: { apiKey?: string } = {}) =>
   testApp({
-    audit: audit.record,
+    audit,
     api: [things, auditRoutes(audit)],
     config: { ...config, trustedProxies: networksOf(['127.0.0.1']) ?? expect.unreachable('no networks') },
   })
@@ -109,7 +118,9 @@ describe('what is recorded', () => {
     expect(calls(entries)).toEqual(
       asked.map(([method, path]) => `${method.toLowerCase()} ${path.split('?')[0]}`).reverse(),
     )
-    for (const entry of entries) expect(entry).toMatchObject({ user_id: '', detail: '', ip: '' })
+    expect(entries.map(({ status }) => status)).toEqual(asked.map(([, , , status]) => status).reverse())
+    for (const entry of entries)
+      expect(entry).toMatchObject({ user_id: '', detail: '', ip: '', peer: '', key: '', count: 1 })
   })
 
   test('has who was refused for want of a key, and never the key', async () => {
@@ -119,7 +130,20 @@ describe('what is recorded', () => {
     expect((await requestTo(app, 'DELETE', '/api/v1/none', undefined, wrong)).status).toBe(401)
     const { entries } = await logOf(app, '', { 'x-api-key': 'secret-key' })
     expect(calls(entries)).toEqual(['delete /api/v1/none', 'post /api/v1/things'])
+    for (const entry of entries) expect(entry).toMatchObject({ status: 401, key: '', count: 1 })
     expect(JSON.stringify(entries)).not.toContain('secret')
+  })
+
+  test('names the key of the caller', async () => {
+    const app = appOn(serviceOn(opened), { apiKey: 'secret-key' })
+    const headers = { 'x-api-key': 'secret-key' }
+    expect((await requestTo(app, 'PUT', '/api/v1/things/1', {}, headers)).status).toBe(200)
+    expect((await requestTo(app, 'PUT', '/api/v1/none', {}, headers)).status).toBe(404)
+    const { entries } = await logOf(app, '', headers)
+    expect(entries.map(({ key, status }) => [key, status])).toEqual([
+      ['default', 404],
+      ['default', 200],
+    ])
   })
 
   test('has no token that was sent in the address of a webhook', async () => {
@@ -145,20 +169,60 @@ describe('what is recorded', () => {
         },
       )
     const { entries } = await logOf(app)
-    expect(entries.map(({ ip }) => ip)).toEqual(['', '203.0.113.9', '198.51.100.1'])
+    expect(entries.map(({ ip, peer }) => [ip, peer])).toEqual([
+      ['', ''],
+      ['203.0.113.9', '203.0.113.9'],
+      ['198.51.100.1', '127.0.0.1'],
+    ])
   })
 
   test('can always be stored: addresses are cut, and what is no text is replaced', async () => {
     const audit = serviceOn(opened)
     const path = `/api/v1/${'x'.repeat(100_000)}`
-    for (const odd of [path, '/api/v1/\ud800', '/api/v1/\0'])
-      audit.record({ method: 'PUT', path: odd, userId: '', ip: () => '' })
+    for (const odd of [path, '/api/v1/\ud800', '/api/v1/\0']) await recordWrite(audit, 'PUT', odd)
     const { entries } = await audit.list({ limit: 10, offset: 0 })
     expect(entries.map(({ resource }) => resource)).toEqual([
       '/api/v1/\ufffd',
       '/api/v1/\ufffd',
       path.slice(0, 2_048),
     ])
+  })
+})
+
+describe('refusals without a credential', () => {
+  const key = { 'x-api-key': 'secret-key' }
+  const refuse = (app: App, address = '203.0.113.9') =>
+    app.fetch(new Request('http://x.test/api/v1/flood', { method: 'POST' }), { address })
+
+  test('of a flood are counted and push no entry of a key out', async () => {
+    const app = appOn(serviceOn(opened), { apiKey: 'secret-key' })
+    for (let n = 0; n < 20_000; n++) {
+      await refuse(app)
+      if (n % 2_000 === 0)
+        expect((await requestTo(app, 'PUT', `/api/v1/things/${n}`, {}, key)).status).toBe(200)
+    }
+    const { entries } = await logOf(app, '?limit=200', key)
+    expect(entries.filter((entry) => entry.key === 'default')).toHaveLength(10)
+    const refused = entries.filter(({ status }) => status === 401)
+    expect(refused.reduce((sum, { count }) => sum + count, 0)).toBe(20_000)
+    // A flood of more than a minute has a counting row for each.
+    expect(refused.filter(({ count }) => count > 1).length).toBeLessThanOrEqual(3)
+    for (const entry of refused)
+      expect(entry).toMatchObject({ action: 'post', resource: '/api/v1/flood', ip: '203.0.113.9', key: '' })
+  })
+
+  test('that come later are added to the entry that is there', async () => {
+    const audit = serviceOn(opened)
+    const app = appOn(audit, { apiKey: 'secret-key' })
+    const most = async () => Math.max(...(await logOf(app, '', key)).entries.map(({ count }) => count))
+    for (let n = 0; n < FULL_ROWS_PER_ADDRESS + 2; n++) await refuse(app)
+    expect(await most()).toBe(2)
+    await refuse(app)
+    expect(await most()).toBe(3)
+    await refuse(app)
+    await audit.stop()
+    expect(await most()).toBe(4)
+    expect(await opened.sql`select 1 from audit_entry`).toHaveLength(FULL_ROWS_PER_ADDRESS + 1)
   })
 })
 
@@ -215,7 +279,7 @@ describe('recording', () => {
       await tx`select 1`
       await listing.promise
     })
-    audit.record({ method: 'POST', path: '/api/v1/runs', userId: '', ip: () => '' })
+    await recordWrite(audit, 'POST', '/api/v1/runs')
     await until(insertsOf, ({ entries }) => entries === 1)
     let isListed = false
     const listed = audit.list({ limit: 10, offset: 0 }).finally(() => {
@@ -232,7 +296,7 @@ describe('recording', () => {
   test('outlasts a database that is away, with the time of each request', async () => {
     const audit = serviceOn(hasty)
     const unlock = await lockLog()
-    audit.record({ method: 'POST', path: '/api/v1/runs', userId: '', ip: () => '' })
+    await recordWrite(audit, 'POST', '/api/v1/runs')
     await until(
       async () => lines,
       (said) => said.length > 0,
@@ -249,31 +313,60 @@ describe('recording', () => {
     expect(lines).toEqual(['audit entries wait for the database'])
   })
 
-  test('is bounded: what comes when the queue is full is counted, told and lost', async () => {
+  test('lets a write wait for its place while the queue is full, and drops no entry', async () => {
     const audit = serviceOn(opened)
     const unlock = await lockLog()
-    for (let id = 0; id < AUDIT_QUEUE_MAX + 5; id++)
-      audit.record({ method: 'PUT', path: `/api/v1/things/${id}`, userId: '', ip: () => '' })
+    for (let id = 0; id < AUDIT_QUEUE_MAX; id++) await recordWrite(audit, 'PUT', `/api/v1/things/${id}`)
+    let isPlaced = false
+    const late = recordWrite(audit, 'PUT', '/api/v1/things/late').then(() => {
+      isPlaced = true
+    })
+    await opened.sql`select 1`
+    expect(isPlaced).toBe(false)
+    expect(lines).toEqual([`more than ${AUDIT_QUEUE_MAX} audit entries wait: writes wait for a place`])
     await unlock()
-    await until(insertsOf, ({ entries }) => entries >= AUDIT_QUEUE_MAX)
+    await late
     await audit.stop()
-    expect((await insertsOf()).entries).toBe(AUDIT_QUEUE_MAX)
-    expect(lines).toEqual([
-      `more than ${AUDIT_QUEUE_MAX} audit entries wait; what comes now is lost`,
-      '5 audit entries were lost',
-    ])
+    await until(insertsOf, ({ entries }) => entries > AUDIT_QUEUE_MAX)
+    expect((await insertsOf()).entries).toBe(AUDIT_QUEUE_MAX + 1)
   })
 
-  test('gives up what can never be stored, and goes on with the next', async () => {
+  test('refuses a write that gets no place in time before anything is done', async () => {
+    const audit = serviceOn(opened, opened.sql, 50)
+    let performed = 0
+    const app = testApp({
+      audit,
+      api: [
+        new Elysia().post('/counted', () => {
+          performed++
+          return {}
+        }),
+      ],
+    })
+    const unlock = await lockLog()
+    for (let id = 0; id < AUDIT_QUEUE_MAX; id++) await recordWrite(audit, 'PUT', `/api/v1/things/${id}`)
+    const response = await requestTo(app, 'POST', '/api/v1/counted', {})
+    expect(response.status).toBe(503)
+    expect(response.headers.get('retry-after')).toBe('5')
+    expect(performed).toBe(0)
+    await unlock()
+    await until(
+      () => requestTo(app, 'POST', '/api/v1/counted', {}),
+      ({ status }) => status === 200,
+    )
+    expect(performed).toBe(1)
+    await audit.stop()
+  })
+
+  test('logs an entry that can never be stored, and goes on with the next', async () => {
     const audit = serviceOn(opened)
-    const record = (path: string) => audit.record({ method: 'PUT', path, userId: '', ip: () => '' })
     await opened.sql`alter table audit_entry add constraint refuses check (resource <> '/api/v1/bad')`
-    record('/api/v1/bad')
+    await recordWrite(audit, 'PUT', '/api/v1/bad')
     await until(
       async () => lines,
-      (said) => said.includes('1 audit entries were lost'),
+      (said) => said.includes('audit entry'),
     )
-    record('/api/v1/good')
+    await recordWrite(audit, 'PUT', '/api/v1/good')
     await audit.stop()
     await opened.sql`alter table audit_entry drop constraint refuses`
     expect(await opened.sql`select resource from audit_entry`).toEqual([

@@ -9,18 +9,24 @@ export interface NewEntry {
   action: string
   resource: string
   ip: string
+  peer: string
+  status: number
+  key: string
+  /** Requests that the row stands for. */
+  count: number
   /** How long before the insert the request was answered, where that matters. */
   ageMs: number
 }
 
-/** One statement, with times in the order given; entries that are there already stay as they are. */
+/** One statement, with times in the order given. Of entries that are there already only the count changes. */
 export async function insertEntries(sql: Sql, entries: readonly NewEntry[]): Promise<void> {
   await sql`
-    insert into audit_entry (id, user_id, action, resource, ip, created_at)
-    select id, "userId", action, resource, ip, clock_timestamp() - "ageMs" * interval '1 millisecond'
+    insert into audit_entry (id, user_id, action, resource, ip, peer, status, key, count, created_at)
+    select id, "userId", action, resource, ip, peer, status, key, count, clock_timestamp() - "ageMs" * interval '1 millisecond'
     from jsonb_to_recordset(${sql.json(entries as unknown as JSONValue)})
-      as e(id uuid, "userId" text, action text, resource text, ip text, "ageMs" float8)
-    on conflict (id) do nothing`
+      as e(id uuid, "userId" text, action text, resource text, ip text, peer text, status int, key text, count int,
+        "ageMs" float8)
+    on conflict (id) do update set count = excluded.count`
 }
 
 /** Offsets beyond it are looked at from whichever end of the log is nearer. */
@@ -43,7 +49,7 @@ export async function listEntries(
     with counted as materialized (${counted()}),
     found as (select id from audit_entry ${found})
     select counted.total, e.* from counted left join (
-      select id, user_id, action, resource, detail, ip, created_at from audit_entry
+      select id, user_id, action, resource, detail, ip, peer, status, key, count, created_at from audit_entry
       where id = any(array(select id from found))) e on true
     order by e.created_at desc, e.id desc`
   return {

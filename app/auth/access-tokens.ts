@@ -35,7 +35,11 @@ export interface AccessTokens {
 
 /** For the client to read: says no more than its own token does. */
 export class TokenRefusal {
-  constructor(readonly why: string) {}
+  constructor(
+    readonly why: string,
+    /** False: the issuer has signed the token, so its bearer guesses nothing. */
+    readonly isGuess = true,
+  ) {}
 }
 
 /** Asymmetric ones only: with a shared secret, whoever may check could also sign. */
@@ -129,7 +133,7 @@ function hasPlainHeader(token: string): boolean {
 
 /** jose looks at the claims only of what was signed by the issuer: whoever reads this holds a token of his. */
 function refusalOf(error: unknown): TokenRefusal {
-  if (error instanceof errors.JWTExpired) return new TokenRefusal('the token has expired')
+  if (error instanceof errors.JWTExpired) return new TokenRefusal('the token has expired', false)
   if (error instanceof errors.JWTClaimValidationFailed)
     return new TokenRefusal(`the claim ${error.claim} of the token is not as it must be`)
   return new TokenRefusal('the token is not valid')

@@ -8,6 +8,9 @@ export interface ApiKey {
   key: string
 }
 
+/** Characters below which a key can be guessed. */
+export const KEY_LENGTH_MIN = 16
+
 export interface ApiKeys {
   /** The name of the key, or null. */
   find(presented: string): string | null

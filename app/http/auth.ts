@@ -1,18 +1,18 @@
 import type { AccessTokens } from '../auth/access-tokens.ts'
 import { TokenRefusal } from '../auth/access-tokens.ts'
-import type { ApiKeys } from '../auth/api-keys.ts'
+import { type ApiKeys, KEY_LENGTH_MIN } from '../auth/api-keys.ts'
 import { limits } from '../limits.ts'
+import type { Sender } from './client-address.ts'
 import { type AppError, unauthenticated } from './errors.ts'
 import { ANONYMOUS, type Identity } from './identity.ts'
-import { type Buckets, networkOf, tooManyRequests } from './rate-limit.ts'
+import { type Failures, tooManyRequests } from './rate-limit.ts'
 
 type Answer = Identity | AppError
 
 /**
- * Every mode of authentication is one of these; an AppError is the answer to who may not come in. `address` is the
- * client's.
+ * Every mode of authentication is one of these; an AppError is the answer to who may not come in.
  */
-export type Authenticate = (request: Request, address: () => string) => Answer | Promise<Answer>
+export type Authenticate = (request: Request, sender: Sender) => Answer | Promise<Answer>
 
 /** Whether somebody who is known may use a route at all; what it is used on is asked about later. */
 export type Authorize = (
@@ -24,8 +24,8 @@ export interface AuthenticateParts {
   /** Null: no key opens anything. */
   apiKeys: ApiKeys | null
   tokens: AccessTokens | null
-  /** Wrong credentials of one address; null: they are not counted. */
-  failures: Buckets | null
+  /** Limits of wrong credentials; null: they are not counted. */
+  failures: Failures | null
 }
 
 /**
@@ -41,58 +41,60 @@ export function makeAuthenticate({ apiKeys, tokens, failures }: AuthenticatePart
     ' or ',
   )
 
-  return ({ headers }, address) => {
+  return ({ headers }, sender) => {
     const key = apiKeys === null ? null : headers.get('x-api-key')
     const authorization = tokens === null ? null : headers.get('authorization')
     const isBearer = authorization !== null && /^bearer(?: |$)/i.test(authorization)
     if (key !== null && isBearer)
       return unauthenticated('send X-Api-Key or Authorization: Bearer, not both', schemes)
-    if (key !== null && apiKeys !== null) return ofKey(apiKeys, key, address)
-    if (tokens !== null && authorization !== null && isBearer) return ofBearer(tokens, authorization, address)
+    if (key !== null && apiKeys !== null) return ofKey(apiKeys, key, sender)
+    if (tokens !== null && authorization !== null && isBearer) return ofBearer(tokens, authorization, sender)
     return unauthenticated(`${missing} header is missing`, schemes)
   }
 
-  function ofKey(known: ApiKeys, key: string, address: () => string): Answer {
+  function ofKey(known: ApiKeys, key: string, sender: Sender): Answer {
     const name = known.find(key)
     if (name !== null) {
       const identity = proven.get(name)
       if (identity !== undefined) return identity
     }
     // A key that nobody has used yet does not come in among guesses: that answer would tell the right one.
-    if (name === null || isGuessing(address))
-      return refused(unauthenticated('X-Api-Key is not valid', schemes), address)
+    if (name === null || isGuessing(sender, key))
+      return refused(unauthenticated('X-Api-Key is not valid', schemes), sender)
     const identity: Identity = { kind: 'api-key', userId: '', name, roles: [] }
     proven.set(name, identity)
     return identity
   }
 
-  function ofBearer(
-    known: AccessTokens,
-    authorization: string,
-    address: () => string,
-  ): Answer | Promise<Answer> {
+  function ofBearer(known: AccessTokens, authorization: string, sender: Sender): Answer | Promise<Answer> {
     const token =
       authorization.length > limits.accessTokenLength + BEARER.length
         ? ''
         : (/^bearer +([\w.~+/=-]+) *$/i.exec(authorization)?.[1] ?? '')
-    const user = known.verify(token, () => isGuessing(address))
-    return user instanceof Promise ? user.then((one) => ofUser(one, address)) : ofUser(user, address)
+    const user = known.verify(token, () => isGuessing(sender, token))
+    return user instanceof Promise ? user.then((one) => ofUser(one, sender)) : ofUser(user, sender)
   }
 
-  function ofUser(user: Identity | TokenRefusal, address: () => string): Answer {
+  function ofUser(user: Identity | TokenRefusal, sender: Sender): Answer {
     if (!(user instanceof TokenRefusal)) return user
     const challenge = `${BEARER}, error="invalid_token", error_description="${user.why}"`
-    return refused(unauthenticated(user.why, challenge), address)
+    return refused(unauthenticated(user.why, challenge), sender, user.isGuess)
   }
 
-  function isGuessing(address: () => string): boolean {
-    const guessed = failures?.look(networkOf(address()))
-    return guessed !== undefined && guessed.retryAfterSeconds > 0
+  /**
+   * Whether a credential that nobody has used yet is refused because so many wrong ones came from there. Behind a proxy this
+   * holds for the client's own address, so that one attacker locks out nobody else. A short credential can be guessed from
+   * many forwarded addresses: it is also refused while its proxy sends guesses.
+   */
+  function isGuessing(sender: Sender, credential: string): boolean {
+    if (failures === null) return false
+    if (failures.look(sender).retryAfterSeconds > 0) return true
+    return credential.length < KEY_LENGTH_MIN && failures.lookAtProxy(sender).retryAfterSeconds > 0
   }
 
   /** Signatures cannot be guessed, so tokens are always looked at; who presents too many bad ones is told to wait. */
-  function refused(why: AppError, address: () => string): AppError {
-    const allowed = failures?.take(networkOf(address()))
+  function refused(why: AppError, sender: Sender, isGuess = true): AppError {
+    const allowed = failures?.take(sender, isGuess)
     return allowed && allowed.retryAfterSeconds > 0
       ? tooManyRequests('too many wrong credentials from this address', allowed.retryAfterSeconds)
       : why

@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
-import { makeClientAddress, networksOf } from './client-address.ts'
+import { makeSenderOf, networksOf } from './client-address.ts'
 
 const networks = (...texts: string[]) => networksOf(texts) ?? expect.unreachable('no networks')
-const loopback = makeClientAddress(networks('127.0.0.0/8', '::1'))
+const loopback = makeSenderOf(networks('127.0.0.0/8', '::1'))
 const from = (peer: string | null, forwarded?: string, address = loopback) =>
   address(
     new Request(
@@ -10,7 +10,7 @@ const from = (peer: string | null, forwarded?: string, address = loopback) =>
       forwarded === undefined ? {} : { headers: { 'x-forwarded-for': forwarded } },
     ),
     { address: peer },
-  )
+  ).address
 
 test('without a proxy it is the address of the connection, whatever the header claims', () => {
   expect(from('203.0.113.7')).toBe('203.0.113.7')
@@ -18,6 +18,18 @@ test('without a proxy it is the address of the connection, whatever the header c
   expect(from('127.0.0.1')).toBe('127.0.0.1')
   expect(from('::1')).toBe('::1')
   expect(from('2001:DB8::1', '10.0.0.1')).toBe('2001:db8::1')
+})
+
+test('the address of the connection is known beside the forwarded one', () => {
+  const request = new Request('http://x.test/', { headers: { 'x-forwarded-for': '203.0.113.7' } })
+  expect(loopback(request, { address: '::ffff:127.0.0.1' })).toEqual({
+    address: '203.0.113.7',
+    peer: '127.0.0.1',
+  })
+  expect(loopback(request, { address: '198.51.100.1' })).toEqual({
+    address: '198.51.100.1',
+    peer: '198.51.100.1',
+  })
 })
 
 test('a trusted proxy says who it heard from', () => {
@@ -34,7 +46,7 @@ test('what a client put into the header before a proxy saw it is not believed', 
 })
 
 test('behind a chain of proxies it is the first that is not ours, or the farthest', () => {
-  const chain = makeClientAddress(networks('10.0.0.0/8', 'fd00::/8', '127.0.0.1'))
+  const chain = makeSenderOf(networks('10.0.0.0/8', 'fd00::/8', '127.0.0.1'))
   expect(from('127.0.0.1', '203.0.113.7, fd00::5, 10.1.2.3', chain)).toBe('203.0.113.7')
   expect(from('127.0.0.1', '10.9.9.9, 10.1.2.3', chain)).toBe('10.9.9.9')
   expect(from('127.0.0.2', '203.0.113.7', chain)).toBe('127.0.0.2')

@@ -20,19 +20,28 @@ export function networksOf(texts: readonly string[]): BlockList | null {
   return networks
 }
 
-export type ClientAddress = (request: Request, peer: Peer) => string
+/** Both are plain addresses, without a port; empty when unknown. */
+export interface Sender {
+  /** Address of the client: the connection's, or the one that trusted proxies forward. */
+  readonly address: string
+  /** Address of the connection itself. */
+  readonly peer: string
+}
 
-/**
- * The address a request came from: the connection's, unless that is one of ours; then the last one in X-Forwarded-For that
- * is not. Empty when nobody knows.
- */
-export function makeClientAddress(trustedProxies: BlockList): ClientAddress {
+/** A trusted proxy sent the request for somebody else. */
+export const isForwarded = ({ address, peer }: Sender) => address !== peer
+
+export type SenderOf = (request: Request, peer: Peer) => Sender
+
+/** Reads the sender of a request. The client is the last address in X-Forwarded-For that is no trusted proxy. */
+export function makeSenderOf(trustedProxies: BlockList): SenderOf {
   const hasProxies = trustedProxies.rules.length > 0
   const isTrusted = (address: string) =>
     hasProxies && trustedProxies.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
 
-  return ({ headers }, { address: peer }) => {
-    let client = plain(peer ?? '')
+  return ({ headers }, connection) => {
+    const peer = plain(connection.address ?? '')
+    let client = peer
     const forwarded = client !== '' && isTrusted(client) ? headers.get('x-forwarded-for') : null
     // Each proxy appends whom it heard from: what stands left of one that is not ours is anybody's claim.
     for (const hop of forwarded?.split(',').reverse() ?? []) {
@@ -41,7 +50,7 @@ export function makeClientAddress(trustedProxies: BlockList): ClientAddress {
       client = address
       if (!isTrusted(address)) break
     }
-    return client
+    return { address: client, peer }
   }
 }
 

@@ -3,13 +3,13 @@
 import { inTrace, requestIdIn, traceIdOf, traceOf, traceparentIn } from '../../proto/trace.ts'
 import type { AccessOf } from '../access/access.ts'
 import { type Access, UNLIMITED, type Visible } from '../access/ports.ts'
-import type { RecordRequest } from '../audit/service.ts'
+import type { AuditTrail } from '../audit/service.ts'
 import type { Clock } from '../clock.ts'
 import type { NewId } from '../ids.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { Authenticate, Authorize } from './auth.ts'
-import type { ClientAddress, Peer } from './client-address.ts'
+import type { Peer, Sender, SenderOf } from './client-address.ts'
 import { compressed } from './compression.ts'
 import type { Cors } from './cors.ts'
 import { errorResponse, toAppError } from './error-response.ts'
@@ -33,9 +33,9 @@ export interface ExchangeDeps {
   clock: Clock
   newId: NewId
   metrics: Metrics
-  /** Told of every answer; it decides what belongs into the audit log. */
-  audit: RecordRequest
-  clientAddress: ClientAddress
+  /** Decides which requests belong into the audit log. */
+  audit: AuditTrail
+  senderOf: SenderOf
 }
 
 /** What is known about a request besides itself. */
@@ -48,6 +48,7 @@ export interface Exchange {
   access: Access
   /** The client's address; empty when nobody knows it. */
   client(): string
+  sender: Sender
 }
 
 const exchanges = new WeakMap<Request, Exchange>()
@@ -97,9 +98,19 @@ async function exchanged(
 ): Promise<Response> {
   const isConstant = route !== null && route.constant !== null
   // Whoever is answered later may be gone by then, and its address with it.
-  const address = deps.clientAddress(request, peer)
-  const client = () => address
-  const arrival: Arrival = { request, requestId, target, route, identity: null, allowance: null, client }
+  const sender = deps.senderOf(request, peer)
+  const client = () => sender.address
+  const arrival: Arrival = {
+    request,
+    requestId,
+    target,
+    route,
+    identity: null,
+    hasPlace: false,
+    allowance: null,
+    client,
+    sender,
+  }
   // What is always the same asks nobody.
   const answered = isConstant
     ? answer(deps, arrival)
@@ -108,11 +119,14 @@ async function exchanged(
         () => answer(deps, arrival),
       )
   const { response, failure } = answered instanceof Promise ? await answered : answered
-  deps.audit({
+  deps.audit.record({
     method: request.method,
     path: target.path,
-    userId: arrival.identity?.userId ?? '',
-    ip: client,
+    identity: arrival.identity,
+    status: response.status,
+    ip: sender.address,
+    peer: sender.peer,
+    hasPlace: arrival.hasPlace,
   })
   if (failure !== undefined || !isConstant) setCommonHeaders(response.headers)
   if (arrival.allowance !== null) tellAllowance(response.headers, arrival.allowance)
@@ -145,6 +159,9 @@ interface Arrival extends Found {
   /** Of the client's bucket, where requests are counted. */
   allowance: Allowance | null
   client: Exchange['client']
+  sender: Sender
+  /** In the queue of the audit log. */
+  hasPlace: boolean
 }
 
 interface Answered {
@@ -171,12 +188,12 @@ function refusedWith(error: unknown): Answered {
 
 /** Credentials come first: an address that does not exist is 401 before it is 404. */
 function admit(deps: ExchangeDeps, arrival: Arrival): Response | Promise<Response> {
-  const { request, target, route, client } = arrival
+  const { request, target, route } = arrival
   if (request.method === 'OPTIONS' && route === null) {
     const methods = deps.routes.methods(target.path)
     if (methods.length > 0) return new Response(null, { status: 204, headers: { allow: methods.join(', ') } })
   }
-  const identity = needsIdentity(route) ? deps.authenticate(request, client) : null
+  const identity = needsIdentity(route) ? deps.authenticate(request, arrival.sender) : null
   return identity instanceof Promise
     ? identity.then((one) => enter(deps, arrival, one))
     : enter(deps, arrival, identity)
@@ -194,6 +211,24 @@ function enter(
   arrival.allowance = allowance
   if (allowance !== null && allowance.retryAfterSeconds > 0)
     throw tooManyRequests('too many requests', allowance.retryAfterSeconds)
+  const place = deps.audit.reserve(request.method, target.path)
+  if (!(place instanceof Promise)) {
+    arrival.hasPlace = place
+    return recordable(deps, arrival, identity)
+  }
+  return place.then((hasPlace) => {
+    arrival.hasPlace = hasPlace
+    return recordable(deps, arrival, identity)
+  })
+}
+
+/** Whatever comes of the request from here on, the audit log has a place for it. */
+function recordable(
+  deps: ExchangeDeps,
+  arrival: Arrival,
+  identity: Identity | null,
+): Response | Promise<Response> {
+  const { request, target, route } = arrival
   if (route === null) {
     const methods = deps.routes.methods(target.path)
     throw methods.length > 0 ? methodNotAllowed(request.method, methods) : notFound('route')
@@ -217,10 +252,10 @@ function served(deps: ExchangeDeps, arrival: Arrival, route: Route): Response | 
 }
 
 async function performed(deps: ExchangeDeps, arrival: Arrival, route: Route): Promise<Response> {
-  const { request, requestId, identity, client } = arrival
+  const { request, requestId, identity, client, sender } = arrival
   const routed = asRouted(request, route)
   const access = identity === null ? UNLIMITED : deps.accessOf(identity)
-  exchanges.set(routed, { requestId, route, identity, access, client })
+  exchanges.set(routed, { requestId, route, identity, access, client, sender })
   const response = await deps.perform(routed)
   return request.method === 'HEAD' ? headOf(response) : response
 }

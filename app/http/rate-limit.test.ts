@@ -3,7 +3,7 @@ import { Elysia } from 'elysia'
 import { makeApiKeys } from '../auth/api-keys.ts'
 import { requestTo, testApp } from '../test-app.ts'
 import { makeAuthenticate } from './auth.ts'
-import { makeBuckets, networkOf } from './rate-limit.ts'
+import { makeBuckets, makeFailures, networkOf } from './rate-limit.ts'
 
 function clockAt() {
   const clock = { ms: 0, now: () => new Date(), elapsed: () => clock.ms }
@@ -136,19 +136,23 @@ describe('requests', () => {
 })
 
 describe('wrong keys', () => {
+  /** Too long to be guessed. */
+  const LONG = 'key-of-16-letters'
+  const PROXY = '127.0.0.1'
   const guard = () => {
     const clock = clockAt()
     const authenticate = makeAuthenticate({
       apiKeys: makeApiKeys([
         { name: 'a', key: 'key-a' },
         { name: 'b', key: 'key-b' },
+        { name: 'long', key: LONG },
       ]),
       tokens: null,
-      failures: makeBuckets({ perSecond: 1, burst: 3 }, { clock }),
+      failures: makeFailures({ authFailures: 3 }, clock),
     })
-    const statusOf = async (key: string | null, address = '203.0.113.7') => {
+    const statusOf = async (key: string | null, address = '203.0.113.7', peer = address) => {
       const request = new Request('http://x.test', { headers: key === null ? {} : { 'x-api-key': key } })
-      const answer = await authenticate(request, () => address)
+      const answer = await authenticate(request, { address, peer })
       return 'kind' in answer ? answer.name : answer.status
     }
     return { clock, statusOf }
@@ -158,7 +162,7 @@ describe('wrong keys', () => {
     const { statusOf, clock } = guard()
     for (const answer of [401, 401, 401, 429, 429]) expect<unknown>(await statusOf('wrong')).toBe(answer)
     expect(await statusOf('wrong', '203.0.113.8')).toBe(401)
-    clock.ms += 1_000
+    clock.ms += 20_000
     expect([await statusOf('wrong'), await statusOf('wrong')]).toEqual([401, 429])
   })
 
@@ -175,6 +179,29 @@ describe('wrong keys', () => {
     expect(await statusOf('key-b')).toBe('b')
     clock.ms += 60_000
     expect(await statusOf('wrong')).toBe(401)
+  })
+
+  test('are counted for the proxy too, whatever addresses it forwards', async () => {
+    const { statusOf } = guard()
+    const answers: unknown[] = []
+    for (let n = 0; n < 8; n++) answers.push(await statusOf('wrong', `203.0.113.${n}`, PROXY))
+    expect(answers).toEqual([401, 401, 401, 401, 401, 401, 429, 429])
+    expect(await statusOf('wrong', '198.51.100.1')).toBe(401)
+  })
+
+  test('of one client do not use up the limit of its proxy', async () => {
+    const { statusOf } = guard()
+    for (let n = 0; n < 50; n++) await statusOf('wrong', '203.0.113.7', PROXY)
+    expect(await statusOf('wrong', '203.0.113.8', PROXY)).toBe(401)
+  })
+
+  test('lock nobody else behind the proxy out, and a short key cannot be guessed from there', async () => {
+    const { statusOf } = guard()
+    expect(await statusOf('key-a', '198.51.100.1')).toBe('a')
+    for (let n = 0; n < 8; n++) await statusOf('wrong', `203.0.113.${n}`, PROXY)
+    expect(await statusOf(LONG, '203.0.113.100', PROXY)).toBe('long')
+    expect(await statusOf('key-a', '203.0.113.100', PROXY)).toBe('a')
+    expect(await statusOf('key-b', '203.0.113.100', PROXY)).toBe(429)
   })
 
   test('are not what is missing', async () => {

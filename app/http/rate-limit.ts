@@ -2,6 +2,7 @@
 // forgotten is full.
 import type { Clock } from '../clock.ts'
 import { limits } from '../limits.ts'
+import { isForwarded, type Sender } from './client-address.ts'
 import { AppError } from './errors.ts'
 import type { Identity } from './identity.ts'
 import type { Route } from './route-table.ts'
@@ -63,12 +64,45 @@ export function makeBuckets(
   }
 }
 
-/** Counts wrong credentials: by address, each of them as often at once as in a minute. */
-export const makeFailures = (
+/**
+ * Wrong credentials of all clients behind one proxy, as a multiple of those of one client. One client cannot use up the
+ * limit of its proxy alone; two can, and then wrong credentials from there are 429. Right ones still pass.
+ */
+const PROXY_FAILURES_FACTOR = 2
+/** The same for webhook tokens. They have 256 random bits, and systems of many owners call them through one proxy. */
+export const PROXY_WEBHOOK_FAILURES_FACTOR = 10
+
+/** Limits of wrong credentials per minute: of a client's address, and of the connection that forwards it. */
+export interface Failures {
+  /** Counts a wrong credential. `isGuess` is false for a credential that cannot be a guess, such as an expired token. */
+  take(sender: Sender, isGuess?: boolean): Allowance
+  /** The limit of the client's address, without counting. */
+  look(sender: Sender): Allowance
+  /** The limit of the connection that forwards for others, without counting. */
+  lookAtProxy(sender: Sender): Allowance
+}
+
+export function makeFailures(
   { authFailures }: { authFailures: number | null },
   clock: Clock,
-): Buckets | null =>
-  authFailures === null ? null : makeBuckets({ perSecond: authFailures / 60, burst: authFailures }, { clock })
+  proxyFactor = PROXY_FAILURES_FACTOR,
+): Failures | null {
+  if (authFailures === null) return null
+  const bucketsOf = (perMinute: number) =>
+    makeBuckets({ perSecond: perMinute / 60, burst: perMinute }, { clock })
+  const clients = bucketsOf(authFailures)
+  const proxies = bucketsOf(authFailures * proxyFactor)
+  return {
+    take(sender, isGuess = true) {
+      const allowed = clients.take(networkOf(sender.address))
+      if (allowed.retryAfterSeconds > 0 || !isGuess || !isForwarded(sender)) return allowed
+      const ofProxy = proxies.take(networkOf(sender.peer))
+      return ofProxy.retryAfterSeconds > 0 ? ofProxy : allowed
+    },
+    look: ({ address }) => clients.look(networkOf(address)),
+    lookAtProxy: (sender) => proxies.look(isForwarded(sender) ? networkOf(sender.peer) : ''),
+  }
+}
 
 /** What a request is allowed; null: it is not counted. */
 export type LimitRequest = (

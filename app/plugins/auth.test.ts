@@ -44,7 +44,11 @@ function appBehind(settings: { url?: string; admins?: string[]; authFailures?: n
     clock,
     log,
     metrics,
-    audit: ({ userId, path, method }) => void audited.push(JSON.stringify({ userId, path, method })),
+    audit: {
+      reserve: () => true,
+      record: ({ identity, path, method }) =>
+        void audited.push(JSON.stringify({ userId: identity?.userId ?? '', path, method })),
+    },
     config: { apiKey: 'a-key-of-a-machine', authFailures },
     plugins: { auth, describe: async () => ({}) },
     api: [

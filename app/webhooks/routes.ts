@@ -8,7 +8,7 @@ export const webhookRoutes = (webhooks: WebhookService) =>
   new Elysia({ prefix: '/webhooks', tags: ['triggers'] }).post(
     '',
     async ({ request, status }) =>
-      status(201, await webhooks.call(tokenOf(request.headers), exchangeOf(request).client())),
+      status(201, await webhooks.call(tokenOf(request.headers), exchangeOf(request).sender)),
     {
       response: { 201: t.Object({ run_id: Uuid }), 400: ErrorBody, 404: ErrorBody, 429: ErrorBody },
       detail: {

@@ -1,7 +1,8 @@
 import type { Transactions } from '../../drizzle/session.ts'
 import { clientTrace } from '../../proto/trace.ts'
+import type { Sender } from '../http/client-address.ts'
 import { AppError, invalid } from '../http/errors.ts'
-import { type Buckets, networkOf, tooManyRequests } from '../http/rate-limit.ts'
+import { type Buckets, type Failures, tooManyRequests } from '../http/rate-limit.ts'
 import type { NewId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import { hashOfToken } from '../triggers/service.ts'
@@ -13,9 +14,9 @@ export interface WebhookDeps {
   newId: NewId
   /** A hint for the dispatcher; the sweep finds what a lost one missed. */
   nudge(): void
-  /** Calls of one webhook, and unknown tokens of one address; null: they are not counted. */
+  /** Calls of one webhook, and unknown tokens of one sender; null: they are not counted. */
   calls?: Buckets | null
-  failures?: Buckets | null
+  failures?: Failures | null
 }
 
 export type WebhookService = ReturnType<typeof makeWebhookService>
@@ -27,18 +28,18 @@ export function makeWebhookService({ sql, newId, nudge, calls = null, failures =
   const proven = new Set<string>()
 
   /** A null token: the call carries none. The token itself goes no further than its hash. */
-  async function call(token: string | null, address = '') {
+  async function call(token: string | null, sender: Sender = UNKNOWN) {
     if (token === null)
       throw invalid('X-Webhook-Token', 'is required (or Authorization: Bearer with the token)')
     const hash = hashOfToken(token)
     refuseBeyond(calls?.take(hash), 'too many calls of this webhook')
-    if (!proven.has(hash)) refuseBeyond(failures?.look(networkOf(address)), TOO_MANY_UNKNOWN)
+    if (!proven.has(hash)) refuseBeyond(failures?.look(sender), TOO_MANY_UNKNOWN)
     const asked = ask({ hash, trace: clientTrace() })
     if (asked === null) throw tooManyRequests('too many webhook calls are waiting', 1)
     const answer = await asked
     if (answer.kind === 'unknown') {
       proven.delete(hash)
-      refuseBeyond(failures?.take(networkOf(address)), TOO_MANY_UNKNOWN)
+      refuseBeyond(failures?.take(sender), TOO_MANY_UNKNOWN)
     } else remember(hash)
     switch (answer.kind) {
       case 'requested':
@@ -71,6 +72,7 @@ export function makeWebhookService({ sql, newId, nudge, calls = null, failures =
   return { call }
 }
 
+const UNKNOWN: Sender = { address: '', peer: '' }
 const TOO_MANY_UNKNOWN = 'too many unknown webhook tokens from this address'
 
 function refuseBeyond(allowed: ReturnType<Buckets['take']> | undefined, why: string) {

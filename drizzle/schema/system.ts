@@ -72,7 +72,10 @@ export const idempotencyKeys = pgTable(
   ],
 )
 
-/** Every POST, PUT and DELETE under /api/v1, whatever its outcome. */
+/**
+ * Every POST, PUT and DELETE under /api/v1 of a caller with a credential, whatever its outcome. Refusals of callers without
+ * one are counted: a row may stand for many of them.
+ */
 export const auditEntries = pgTable(
   'audit_entry',
   {
@@ -84,6 +87,14 @@ export const auditEntries = pgTable(
     resource: text('resource').notNull(),
     detail: text('detail').notNull().default(''),
     ip: text('ip').notNull(),
+    /** Address of the connection itself. */
+    peer: text('peer').notNull().default(''),
+    /** HTTP status of the answer; 0 in rows that were stored before this column existed. */
+    status: integer('status').notNull().default(0),
+    /** Name of the API key. */
+    key: text('key').notNull().default(''),
+    /** Requests that this row stands for. */
+    count: integer('count').notNull().default(1),
     createdAt: createdAt(),
   },
   (t) => [index('audit_entry_created').on(t.createdAt, t.id)],

@@ -1,0 +1,84 @@
+import { expect, test } from 'bun:test'
+import { newId } from '../ids.ts'
+import { FULL_ROWS_PER_ADDRESS, makeRefusals, OTHER_ADDRESSES, REFRESH_MS, type Refusal } from './refusals.ts'
+
+const refusal = (changes: Partial<Refusal> = {}): Refusal => ({
+  action: 'post',
+  resource: '/api/v1/runs',
+  ip: '203.0.113.7',
+  peer: '127.0.0.1',
+  status: 401,
+  userId: '',
+  key: '',
+  ...changes,
+})
+
+function stored(refusals: ReturnType<typeof makeRefusals>, nowMs: number) {
+  const rows = refusals.due(nowMs, true)
+  refusals.stored(rows, nowMs)
+  return rows
+}
+
+test('the first refusals of an address have rows of their own, the rest one row per status', () => {
+  const refusals = makeRefusals(newId)
+  for (let n = 0; n < FULL_ROWS_PER_ADDRESS; n++) refusals.add(refusal({ resource: `/api/v1/${n}` }), 0)
+  for (let n = 0; n < 5; n++) refusals.add(refusal(), 0)
+  for (let n = 0; n < 3; n++) refusals.add(refusal({ status: 429 }), 0)
+  const rows = stored(refusals, 0)
+  expect(rows.slice(0, FULL_ROWS_PER_ADDRESS).map(({ count }) => count)).toEqual(
+    Array.from({ length: FULL_ROWS_PER_ADDRESS }, () => 1),
+  )
+  expect(rows.slice(FULL_ROWS_PER_ADDRESS)).toMatchObject([
+    { status: 401, count: 5, ip: '203.0.113.7', peer: '127.0.0.1' },
+    { status: 429, count: 3 },
+  ])
+  expect(refusals.hasChanges()).toBe(false)
+})
+
+test('a count that only grew is due after a pause, a new row at once', () => {
+  const refusals = makeRefusals(newId)
+  for (let n = 0; n <= FULL_ROWS_PER_ADDRESS; n++) refusals.add(refusal(), 0)
+  stored(refusals, 0)
+  refusals.add(refusal(), 10)
+  refusals.add(refusal({ ip: '198.51.100.1' }), 10)
+  expect(refusals.due(10, false)).toMatchObject([{ ip: '198.51.100.1' }])
+  expect(refusals.due(10, true)).toHaveLength(2)
+  expect(refusals.due(REFRESH_MS, false)).toMatchObject([{ count: 2 }, { count: 1 }])
+})
+
+test('a count that grows while it is stored stays due', () => {
+  const refusals = makeRefusals(newId)
+  for (let n = 0; n <= FULL_ROWS_PER_ADDRESS; n++) refusals.add(refusal(), 0)
+  const rows = refusals.due(0, true)
+  refusals.add(refusal(), 1)
+  refusals.stored(rows, 2)
+  expect(stored(refusals, 3)).toMatchObject([{ count: 2 }])
+})
+
+test('a minute later the counting begins anew', () => {
+  const refusals = makeRefusals(newId)
+  for (let n = 0; n < 50; n++) refusals.add(refusal(), 0)
+  stored(refusals, 0)
+  refusals.add(refusal(), 60_000)
+  expect(stored(refusals, 60_000)).toMatchObject([{ count: 1, at: 60_000 }])
+})
+
+test('made-up addresses are bounded: the rest share one row, and no request is uncounted', () => {
+  const refusals = makeRefusals(newId)
+  for (let n = 0; n < 100_000; n++)
+    refusals.add(refusal({ ip: `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}` }), 0)
+  const rows = stored(refusals, 0)
+  expect(rows.length).toBeLessThanOrEqual(301)
+  expect(rows.reduce((sum, { count }) => sum + count, 0)).toBe(100_000)
+  expect(rows.find(({ ip }) => ip === OTHER_ADDRESSES)).toMatchObject({ count: 99_700, peer: '' })
+})
+
+test('while nothing is stored the number of rows stays bounded', () => {
+  const refusals = makeRefusals(newId)
+  for (let minute = 0; minute < 100; minute++)
+    for (let n = 0; n < 1_000; n++)
+      refusals.add(refusal({ ip: `10.0.${n >> 8}.${n & 255}` }), minute * 60_000)
+  const rows = refusals.due(100 * 60_000, true)
+  expect(rows.length).toBeLessThanOrEqual(1_500)
+  expect(rows.reduce((sum, { count }) => sum + count, 0)).toBe(100_000)
+})

@@ -1,0 +1,111 @@
+// Attack class: floods of the audit log. Refused requests without a credential push no entry of a caller with one out, and
+// leave a bounded number of rows.
+import { Agent, request as send } from 'node:http'
+import { type APIRequestContext, expect, test } from '@playwright/test'
+import { type OwnService, startOwnService } from '../own-service.ts'
+import { type AuditEntry, fresh } from '../resources.ts'
+
+const KEY = 'a-key-of-the-audit-flood'
+const keyed = { 'x-api-key': KEY }
+const FLOOD = 20_000
+const CONNECTIONS = 64
+const WRITES = 13
+
+let service: OwnService
+const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS })
+
+test.describe.configure({ mode: 'serial' })
+test.beforeAll(async () => {
+  service = await startOwnService({
+    PLATFORM_API_KEYS: `robot:${KEY}`,
+    RUNNER_URLS: 'none',
+    QUERY_URLS: 'none',
+  })
+})
+test.afterAll(async () => {
+  agent.destroy()
+  await service?.stop()
+})
+
+/** A POST without a credential, by connections that are used again. */
+const post = (path: string, headers: Record<string, string> = {}) =>
+  new Promise<number>((resolve, reject) => {
+    send(`${service.url}${path}`, { agent, method: 'POST', headers }, (response) => {
+      response.resume()
+      response.once('end', () => resolve(response.statusCode ?? 0))
+    })
+      .once('error', reject)
+      .end()
+  })
+
+async function flood(count: number, headersOf: (n: number) => Record<string, string>) {
+  let sent = 0
+  const statuses = new Set<number>()
+  const client = async () => {
+    while (sent < count) {
+      const n = sent++
+      statuses.add(await post(`/api/v1/flood/${n}`, headersOf(n)))
+    }
+  }
+  await Promise.all(Array.from({ length: CONNECTIONS }, client))
+  return statuses
+}
+
+async function auditOf(request: APIRequestContext): Promise<AuditEntry[]> {
+  const all: AuditEntry[] = []
+  for (let offset = 0; ; offset += 200) {
+    const response = await request.get(`${service.url}/api/v1/audit`, {
+      headers: keyed,
+      params: { limit: 200, offset },
+    })
+    expect(response.status()).toBe(200)
+    const entries: AuditEntry[] = await response.json()
+    all.push(...entries)
+    if (entries.length < 200) return all
+  }
+}
+
+const total = (entries: AuditEntry[]) => entries.reduce((sum, { count }) => sum + count, 0)
+
+test('20,000 anonymous POSTs push no entry of a key out and are counted', async ({ request }) => {
+  const names = Array.from({ length: WRITES }, () => fresh('flooded'))
+  const flooding = flood(FLOOD, () => ({}))
+  for (const name of names) {
+    const response = await request.post(`${service.url}/api/v1/namespaces`, {
+      headers: keyed,
+      data: { name },
+    })
+    expect(response.status()).toBe(201)
+  }
+  expect([...(await flooding)]).toEqual([401])
+  const entries = await auditOf(request)
+  const ours = entries.filter(({ key }) => key === 'robot')
+  expect(ours).toHaveLength(WRITES)
+  for (const entry of ours) expect(entry).toMatchObject({ status: 201, count: 1, peer: '127.0.0.1' })
+  const refused = entries.filter(({ status }) => status === 401)
+  expect(total(refused)).toBe(FLOOD)
+  // At most eleven rows of an address in a minute; a slow machine takes some minutes.
+  expect(refused.length).toBeLessThan(100)
+})
+
+test('addresses that are made up share a bounded number of rows', async ({ request }) => {
+  const before = await auditOf(request)
+  expect([
+    ...(await flood(FLOOD, (n) => ({ 'X-Forwarded-For': `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}` }))),
+  ]).toEqual([401])
+  const after = await auditOf(request)
+  expect(total(after) - total(before)).toBe(FLOOD)
+  // 301 a minute.
+  expect(after.length - before.length).toBeLessThan(2_000)
+  const other = after.find(({ ip }) => ip === 'other')
+  expect(other).toMatchObject({ status: 401, key: '', user_id: '' })
+})
+
+test('the refusal of a caller with a key has an entry of its own', async ({ request }) => {
+  const path = `/api/v1/namespaces/${fresh('missing')}`
+  for (let n = 0; n < 30; n++)
+    expect((await request.delete(service.url + path, { headers: keyed })).status()).toBe(404)
+  const entries = (await auditOf(request)).filter(({ resource }) => resource === path)
+  expect(entries).toHaveLength(30)
+  for (const entry of entries) expect(entry).toMatchObject({ status: 404, key: 'robot', count: 1 })
+})

@@ -1,0 +1,37 @@
+// Attack class: guessed credentials. The limit of wrong ones holds whatever addresses a sender claims, and keys that can be
+// guessed open nothing that others reach.
+import { expect, test } from '@playwright/test'
+import { startOwnService } from '../own-service.ts'
+
+const KEY = 'a-key-of-the-credentials'
+const OTHER_KEY = 'another-key-of-the-credentials'
+const parts = { RUNNER_URLS: 'none', QUERY_URLS: 'none' }
+
+test('forwarded addresses that change with each guess do not go around the limit of wrong keys', async ({
+  request,
+}) => {
+  const service = await startOwnService({
+    ...parts,
+    PLATFORM_API_KEY: KEY,
+    PLATFORM_API_KEYS: `other:${OTHER_KEY}`,
+  })
+  const statusOf = async (key: string, address: string) =>
+    (
+      await request.get(`${service.url}/api/v1/namespaces`, {
+        headers: { 'x-api-key': key, 'x-forwarded-for': address },
+      })
+    ).status()
+  try {
+    expect(await statusOf(KEY, '203.0.113.1')).toBe(200)
+    const answers: number[] = []
+    for (let n = 0; n < 250; n++) answers.push(await statusOf(`guess-number-${n}`, `198.51.100.${n + 1}`))
+    expect(answers.slice(0, 60).every((status) => status === 401)).toBe(true)
+    // The connection has twice the 60 a minute of an address; two come back in a second.
+    expect(answers.filter((status) => status === 429).length).toBeGreaterThan(20)
+    // Others behind the same proxy are let in, also with a key that nobody has used yet.
+    expect(await statusOf(KEY, '203.0.113.2')).toBe(200)
+    expect(await statusOf(OTHER_KEY, '203.0.113.3')).toBe(200)
+  } finally {
+    await service.stop()
+  }
+})
