@@ -4,7 +4,7 @@
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, linkSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -57,19 +57,52 @@ function installBun() {
   writeFileSync(bunVersionFile, bunVersion())
 }
 
+/**
+ * Installs Bun's binary from a tarball whose hash this repository pins. The `bun` package itself only chooses among the
+ * packages of the platforms by an install script, so it is not needed.
+ */
 function fetchBun() {
-  rmSync(join(home, 'node_modules'), { recursive: true, force: true })
-  const npm = npmCommand()
-  const options = ['--no-save', '--no-package-lock', '--no-audit', '--no-fund', '--include=optional']
-  // Install scripts may be switched off, so we never count on them: what Bun's does is the link made below.
-  const quick = ['--ignore-scripts', '--fetch-retries=1', '--loglevel=error']
-  insisting(() => run([...npm, 'install', `--prefix=${home}`, ...options, ...quick, `bun@${bunVersion()}`]))
-  const vendor = join(home, 'node_modules', '@oven')
-  const candidates = existsSync(vendor) ? readdirSync(vendor) : []
-  const binary = candidates.map((name) => join(vendor, name, 'bin', 'bun')).find(runs)
-  if (!binary) throw new Error(`Bun has no binary that runs on ${process.platform}-${process.arch}`)
-  rmSync(bunPath, { force: true })
-  linkSync(binary, bunPath)
+  const version = bunVersion()
+  const pinned = JSON.parse(read(join(root, '.setup', 'bun-integrity.json')))
+  if (pinned.version !== version)
+    throw new Error(
+      `.setup/bun-integrity.json has the hashes of Bun ${pinned.version}, not ${version}: replace them (npm view @oven/bun-<platform>@${version} dist.integrity)`,
+    )
+  for (const name of packagesOf(process.platform, process.arch)) {
+    const integrity = pinned.packages[name]
+    if (integrity === undefined) continue
+    installPackage(name, { version, integrity })
+    const binary = join(home, 'node_modules', name, 'bin', 'bun')
+    if (!runs(binary)) continue
+    mkdirSync(dirname(bunPath), { recursive: true })
+    linkSync(binary, bunPath)
+    return
+  }
+  throw new Error(`Bun has no binary that runs on ${process.platform}-${process.arch}`)
+}
+
+/** Bun's packages for a platform, the likelier one first: on Linux the C library decides. */
+export function packagesOf(platform, arch) {
+  const name = `@oven/bun-${platform}-${arch === 'arm64' ? 'aarch64' : arch}`
+  return platform === 'linux' ? [name, `${name}-musl`] : [name]
+}
+
+/** npm compares a tarball with the hash in its lockfile, which is made here from the pinned one and names no registry. */
+function installPackage(name, { version, integrity }) {
+  const dependencies = { [name]: version }
+  const packages = { '': { dependencies }, [`node_modules/${name}`]: { version, integrity } }
+  writeFileSync(join(home, 'package.json'), JSON.stringify({ private: true, dependencies }))
+  writeFileSync(join(home, 'package-lock.json'), JSON.stringify({ lockfileVersion: 3, packages }))
+  // Install scripts may be switched off, so we never count on them. A musl package must be tried where npm sees no musl.
+  const options = [
+    '--ignore-scripts',
+    '--no-audit',
+    '--no-fund',
+    '--force',
+    '--fetch-retries=1',
+    '--loglevel=error',
+  ]
+  insisting(() => run([...npmCommand(), 'ci', `--prefix=${home}`, ...options]))
 }
 
 function installDependencies() {
@@ -77,12 +110,16 @@ function installDependencies() {
   writeFileSync(dependenciesStamp, dependenciesHash())
 }
 
+/** A registry that hands out something else does so again. */
+class WrongPackage extends Error {}
+
 /** Does it, and again after a pause when it fails; throws what the last attempt threw. */
 function insisting(work) {
   for (const pauseMs of PAUSES_MS) {
     try {
       return work()
-    } catch {
+    } catch (error) {
+      if (error instanceof WrongPackage) throw error
       pause(pauseMs)
     }
   }
@@ -118,6 +155,10 @@ function run([command, ...args]) {
       'the package registry cannot be reached: connect to the network, or point npm at a mirror',
     )
   }
+  if (/EINTEGRITY/.test(output))
+    throw new WrongPackage(
+      'a package of the registry is not the one whose hash is pinned in .setup/bun-integrity.json: do not use this registry',
+    )
   throw new Error(
     firstError(output) ?? `${basename(command)} ended with ${done.signal ?? `code ${done.status}`}`,
   )
