@@ -1,5 +1,5 @@
 /** The real service for end-to-end tests: the whole supervised tree on a free port with a data directory of its own. */
-import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { eachLine } from '../sidecars/supervisor/lines.ts'
@@ -34,8 +34,6 @@ export async function startService(
   onLine: (line: string) => void = () => {},
 ): Promise<Service> {
   const dataDir = await mkdtemp(join(tmpdir(), 'sluice-e2e-'))
-  // As root, Postgres runs as another user, which must be able to reach its directory.
-  await chmod(dataDir, 0o755)
   const port = await freePort()
   const child = Bun.spawn([process.execPath, 'sidecars/supervisor/main.ts'], {
     cwd: root,

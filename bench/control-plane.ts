@@ -1,7 +1,7 @@
 // What the service itself costs of a run: a runner that does nothing, 32 callers who each wait for the success of their run
 // before they ask for the next. Beside it in the same run, on the same Postgres: three durable commits per run through
 // the same database client, and graphile-worker with a task that does nothing.
-import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Logger, run as runGraphileWorker } from 'graphile-worker'
@@ -29,7 +29,6 @@ const MEASURE_MS = 8_000
 
 export async function benchControlPlane() {
   const dataDir = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
-  await chmod(dataDir, 0o755)
   const server = await startPostgres({ dataDir, log: () => {} })
   const rates: Record<string, Rate> = {}
   const latencies: Record<string, Figures> = {}

@@ -1,7 +1,7 @@
 // One tick of the scheduler among 100,000 schedules of which 1% is due, each of a pipeline of its own, on durable commits.
 // Beside it in the same run: the raw UPDATE of as many schedules with a raw INSERT of as many runs, in one transaction, which
 // is what the tick cannot do without.
-import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { newId } from '../app/ids.ts'
@@ -25,7 +25,6 @@ const quiet: Log = { info: () => {}, warn: () => {}, error: () => {}, named: () 
 
 export async function benchSchedulerTick() {
   const dataDir = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
-  await chmod(dataDir, 0o755)
   const server = await startPostgres({ dataDir, log: () => {} })
   try {
     await migrate(server.url)

@@ -1,6 +1,6 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
-import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -27,8 +27,6 @@ export async function startOwnService(
   whenSaid = 'Sluice is ready on',
 ): Promise<OwnService> {
   const dataDir = await mkdtemp(join(tmpdir(), 'sluice-own-'))
-  // As root, Postgres runs as another user, which must be able to reach its directory.
-  await chmod(dataDir, 0o755)
   const port = await freePort()
   const child = spawn(process.execPath, ['.setup/bun.mjs', 'sidecars/supervisor/main.ts'], {
     cwd: ROOT,

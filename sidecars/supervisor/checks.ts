@@ -1,6 +1,6 @@
 /** What must hold before anything is started. Each throws a Refusal that says what is wrong and what to do. */
 import { Database } from 'bun:sqlite'
-import { accessSync, constants, mkdirSync } from 'node:fs'
+import { accessSync, chmodSync, constants, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import { type HeldPort, holdPort } from './ports.ts'
@@ -18,6 +18,8 @@ export function claimDataDirectory(dataDir: string, describeOwner: () => string)
   const run = join(dataDir, 'run')
   let lock: Database
   try {
+    mkdirSync(dataDir, { recursive: true, mode: CLOSED })
+    closeToOthers(dataDir)
     mkdirSync(run, { recursive: true })
     for (const directory of [dataDir, run]) accessSync(directory, constants.W_OK)
     lock = new Database(join(run, 'lock'), { create: true })
@@ -34,6 +36,21 @@ export function claimDataDirectory(dataDir: string, describeOwner: () => string)
     throw new Refusal(`the data directory ${dataDir} cannot be written (${messageOf(error)}): set DATA_DIR`)
   }
   return { release: () => lock.close() }
+}
+
+const CLOSED = 0o700
+const OTHERS = 0o077
+const STICKY = 0o1000
+
+/**
+ * Closes a data directory to all other users, also one that was made by hand or by an earlier version. A directory that
+ * belongs to another user, is shared (sticky, such as /tmp) or holds foreign files stays as it is.
+ */
+function closeToOthers(dataDir: string) {
+  const { uid, mode } = statSync(dataDir)
+  if (uid !== process.getuid?.() || (mode & OTHERS) === 0 || (mode & STICKY) !== 0) return
+  const isOurs = existsSync(join(dataDir, 'run', 'lock')) || readdirSync(dataDir).length === 0
+  if (isOurs) chmodSync(dataDir, CLOSED)
 }
 
 /** Holds the address of the service until the service itself takes it. */

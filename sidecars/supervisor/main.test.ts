@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { chmod, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { checkDatabase, claimDataDirectory } from './checks.ts'
 import { freePort, holdPort } from './ports.ts'
@@ -99,6 +99,30 @@ test.if(process.getuid?.() === 0)('a data directory of somebody else is named', 
   expect(await refusal({ DATA_DIR: foreign }, { uid: 65534, gid: 65534 })).toContain(
     `the data directory ${foreign} cannot be written`,
   )
+})
+
+test('a data directory is closed to other users, also one that was open before', async () => {
+  const modeOf = async (path: string) => (await stat(path)).mode & 0o7777
+  const made = join(directory.path, 'made')
+  claimDataDirectory(made, () => '').release()
+  expect(await modeOf(made)).toBe(0o700)
+  await chmod(made, 0o755)
+  claimDataDirectory(made, () => '').release()
+  expect(await modeOf(made)).toBe(0o700)
+})
+
+test('a directory that is shared or holds foreign files keeps its mode', async () => {
+  for (const [name, mode] of [
+    ['shared', 0o1777],
+    ['foreign-files', 0o755],
+  ] as const) {
+    const path = join(directory.path, name)
+    await mkdir(path)
+    if (name === 'foreign-files') await writeFile(join(path, 'a file'), '')
+    await chmod(path, mode)
+    claimDataDirectory(path, () => '').release()
+    expect([name, (await stat(path)).mode & 0o7777]).toEqual([name, mode])
+  }
 })
 
 test('a data directory that another Sluice works on is refused', async () => {

@@ -3,7 +3,7 @@
  * TCP and not a socket, because postgres.js cannot be given a socket directory in a URL (ADR 0001).
  */
 import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
+import { closeSync, constants, existsSync, openSync } from 'node:fs'
 import {
   chown,
   mkdir,
@@ -16,7 +16,7 @@ import {
   stat,
   writeFile,
 } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { eachLine } from './lines.ts'
 import { freePort } from './ports.ts'
 import {
@@ -93,7 +93,8 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
   const binaries = embeddedBinaries()
   await mkdir(options.dataDir, { recursive: true })
   const dataDir = await realpath(options.dataDir)
-  const account = unprivilegedAccount([binaries.postgres, dataDir])
+  // On Linux another user gets the cluster by a descriptor, so nobody else needs a way through the data directory.
+  const account = unprivilegedAccount(HAS_DESCRIPTORS ? [binaries.postgres] : [binaries.postgres, dataDir])
   const cluster = join(dataDir, 'postgres')
   if (!existsSync(cluster)) await initialise(cluster, binaries, account, options.durable !== false)
   if ((await stat(cluster)).uid !== account.owner.uid) await giveTo(account, cluster)
@@ -116,37 +117,66 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
   throw new Error(`the embedded Postgres did not start: ${failure}`)
 }
 
+/** Directories can be entered by `/proc/self/fd`, whatever the modes of the directories above them. */
+const HAS_DESCRIPTORS = process.platform === 'linux'
+/** The descriptor after standard input, output and error. */
+const BY_DESCRIPTOR = '/proc/self/fd/3'
+
+/**
+ * Starts a program of Postgres that works in `cluster`. `argvOf` gets the path by which the program reaches it: as another
+ * user it inherits a descriptor, because `DATA_DIR` is closed to that user.
+ */
+function spawnIn(
+  cluster: string,
+  account: Account,
+  argvOf: (reached: string) => string[],
+  { input, env }: { input?: string; env?: Record<string, string> } = {},
+) {
+  const isOther = HAS_DESCRIPTORS && account.spawn.uid !== undefined
+  const descriptor = isOther ? openSync(cluster, constants.O_RDONLY | constants.O_DIRECTORY) : null
+  try {
+    return Bun.spawn(account.command(argvOf(descriptor === null ? cluster : BY_DESCRIPTOR)), {
+      ...account.spawn,
+      // A session of its own: Ctrl-C in a terminal must reach the supervisor only, which stops Postgres last.
+      detached: true,
+      env: { PATH: process.env.PATH, TZ: 'UTC', ...env },
+      cwd: '/',
+      stdio: [
+        input === undefined ? 'ignore' : new Blob([input]),
+        'ignore',
+        'pipe',
+        ...(descriptor === null ? [] : [descriptor]),
+      ],
+    })
+  } finally {
+    if (descriptor !== null) closeSync(descriptor)
+  }
+}
+
 /** What Postgres says at each start and stop; the rest is worth reading. */
 export const isRoutine = (line: string) => ROUTINE.test(line)
 const ROUTINE =
   /^LOG: {2}(starting PostgreSQL|listening on|database system (was|is) shut down|database system is ready|received (fast|smart) shutdown|aborting any active|shutting down|background worker "logical)/
 
 /** Whoever knows how may reach a throw-away cluster by a socket too: over TCP a short statement costs a tenth more. */
-const throwAway = (directory: string) =>
+const throwAway = (directory: string, reached: string) =>
   Buffer.byteLength(directory) > SOCKET_DIRECTORY_BYTES
     ? THROW_AWAY
-    : { ...THROW_AWAY, unix_socket_directories: directory }
+    : { ...THROW_AWAY, unix_socket_directories: reached }
 
 type Launch = { binaries: Binaries; account: Account; data: string; port: number; options: PostgresOptions }
 
 type Launched = { server: Pick<Postgres, 'pid' | 'exited' | 'stop'> } | { failure: string }
 
 async function launch({ binaries, account, data, port, options }: Launch): Promise<Launched> {
-  const settings = {
-    ...SETTINGS,
-    ...(options.durable === false ? throwAway(dirname(data)) : {}),
-    port: String(port),
-  }
-  const argv = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
-  const child = Bun.spawn(account.command([binaries.postgres, '-D', data, ...argv]), {
-    ...account.spawn,
-    // A session of its own: Ctrl-C in a terminal must reach the supervisor only, which stops Postgres last.
-    detached: true,
-    env: { PATH: process.env.PATH, TZ: 'UTC' },
-    cwd: '/',
-    stdin: 'ignore',
-    stdout: 'ignore',
-    stderr: 'pipe',
+  const child = spawnIn(dirname(data), account, (reached) => {
+    const settings = {
+      ...SETTINGS,
+      ...(options.durable === false ? throwAway(dirname(data), reached) : {}),
+      port: String(port),
+    }
+    const argv = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+    return [binaries.postgres, '-D', join(reached, basename(data)), ...argv]
   })
   const ready = Promise.withResolvers<'ready'>()
   const lastLines: string[] = []
@@ -197,12 +227,11 @@ async function initialise(cluster: string, binaries: Binaries, account: Account,
   const password = join(unfinished, 'password')
   await writeFile(password, `${randomBytes(32).toString('base64url')}\n`, { mode: 0o600 })
   for (const path of [unfinished, password]) await chown(path, account.owner.uid, account.owner.gid)
-  const data = join(unfinished, 'data')
-  await run(account, [
+  await run(unfinished, account, (reached) => [
     binaries.initdb,
-    `--pgdata=${data}`,
+    `--pgdata=${join(reached, 'data')}`,
     `--username=${USER}`,
-    `--pwfile=${password}`,
+    `--pwfile=${join(reached, 'password')}`,
     '--auth=scram-sha-256',
     // The password is 256 random bits: stretching it would only slow each connection down.
     '--set=scram_iterations=16',
@@ -212,20 +241,13 @@ async function initialise(cluster: string, binaries: Binaries, account: Account,
     '--builtin-locale=C.UTF-8',
     ...(durable ? [] : ['--no-sync']),
   ])
-  await run(account, [binaries.postgres, '--single', '-D', data, 'postgres'], `CREATE DATABASE ${USER};\n`)
+  const single = (reached: string) => [binaries.postgres, '--single', '-D', join(reached, 'data'), 'postgres']
+  await run(unfinished, account, single, `CREATE DATABASE ${USER};\n`)
   await rename(unfinished, cluster)
 }
 
-async function run(account: Account, argv: string[], input = '') {
-  const child = Bun.spawn(account.command(argv), {
-    ...account.spawn,
-    detached: true,
-    env: { PATH: process.env.PATH, TZ: 'UTC', LC_ALL: 'C' },
-    cwd: '/',
-    stdin: new Blob([input]),
-    stdout: 'ignore',
-    stderr: 'pipe',
-  })
+async function run(cluster: string, account: Account, argvOf: (reached: string) => string[], input = '') {
+  const child = spawnIn(cluster, account, argvOf, { input, env: { LC_ALL: 'C' } })
   const [code, complaint] = await Promise.all([child.exited, new Response(child.stderr).text()])
   if (code !== 0) throw new Error(`the embedded Postgres could not be set up: ${complaint.trim()}`)
 }

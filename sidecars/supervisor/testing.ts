@@ -1,5 +1,5 @@
 /** What the tests of this folder share. */
-import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { kernelStartTime } from './registry.ts'
@@ -7,9 +7,8 @@ import { kernelStartTime } from './registry.ts'
 /** A process that has ended but that nobody has buried yet is not alive. */
 export const isAlive = (pid: number) => kernelStartTime(pid) !== null
 
-/** A directory another user may pass through, as embedded Postgres needs when the tests run as root. */
+/** A directory that is closed to other users, as a data directory is. */
 export async function temporaryDirectory() {
   const path = await mkdtemp(join(tmpdir(), 'sluice-test-'))
-  await chmod(path, 0o755)
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
 }
