@@ -19,14 +19,19 @@ function problems(env: Record<string, string>) {
 const CLAIMS = { type: 'team', expires_at: '2999-01-01T00:00:00Z', max_users: 5 }
 const licensed = (claims: object = CLAIMS, header?: object) => {
   const { license, publicKey } = testLicense(claims, header)
-  return { EDITION: 'pro', LICENSE: license, LICENSE_PUBLIC_KEY: publicKey, PLATFORM_API_KEY: 'key' }
+  return {
+    EDITION: 'pro',
+    LICENSE: license,
+    LICENSE_PUBLIC_KEY: publicKey,
+    PLATFORM_API_KEY: 'a-key-of-16-letters',
+  }
 }
 
 describe('an address that is not loopback', () => {
   test('needs a key, or the word that it is meant to be open', () => {
     for (const HOST of ['0.0.0.0', '::', '192.168.1.5', '127.evil.test', 'example.org']) {
       expect([HOST, problems({ HOST })]).toEqual([HOST, [expect.stringContaining('PLATFORM_API_KEY')]])
-      expect(parse({ HOST, PLATFORM_API_KEY: 'k' }).isOpenToNetwork).toBe(false)
+      expect(parse({ HOST, PLATFORM_API_KEY: '0123456789abcdef' }).isOpenToNetwork).toBe(false)
       expect(parse({ HOST, PLATFORM_API_KEYS: 'ci:0123456789abcdef' }).isOpenToNetwork).toBe(false)
       expect(parse({ HOST, ALLOW_OPEN: 'true' }).isOpenToNetwork).toBe(true)
       expect(problems({ HOST, ALLOW_OPEN: 'yes' })).toHaveLength(1)
@@ -48,6 +53,16 @@ describe('keys', () => {
       { name: 'ops', key: 'a:b:0123456789abc' },
     ])
   })
+  test('a short PLATFORM_API_KEY is refused beyond loopback, and known as weak there', () => {
+    for (const HOST of ['0.0.0.0', '192.168.1.10', 'sluice.example.com'])
+      for (const PLATFORM_API_KEY of ['k', '0123456789abcde'])
+        expect(problems({ HOST, PLATFORM_API_KEY })).toEqual([
+          `PLATFORM_API_KEY: has fewer than 16 characters, and HOST ${HOST} is not loopback: set a longer key`,
+        ])
+    expect(parse({ PLATFORM_API_KEY: '0123456789abcde' }).isWeakKey).toBe(true)
+    expect(parse({ PLATFORM_API_KEY: '0123456789abcdef' }).isWeakKey).toBe(false)
+  })
+
   test('that are badly named, short or there twice are refused without being shown', () => {
     for (const keys of ['0123456789abcdef', 'a b:0123456789abcdef', 'ci:short-secret', ':0123456789abcdef']) {
       const [problem = '', ...more] = problems({ PLATFORM_API_KEYS: keys })
@@ -93,7 +108,10 @@ describe('limits', () => {
 
   test('are off on loopback in the community edition and on elsewhere', () => {
     expect(parse({}).rateLimit).toBeNull()
-    expect(parse({ HOST: '0.0.0.0', PLATFORM_API_KEY: 'k' }).rateLimit).toEqual({ perSecond: 50, burst: 100 })
+    expect(parse({ HOST: '0.0.0.0', PLATFORM_API_KEY: '0123456789abcdef' }).rateLimit).toEqual({
+      perSecond: 50,
+      burst: 100,
+    })
     expect(parse(licensed()).rateLimit).toEqual({ perSecond: 50, burst: 100 })
     expect(parse({ RATE_LIMIT: '7' }).rateLimit).toEqual({ perSecond: 7, burst: 14 })
     expect(parse({ RATE_LIMIT: '7', RATE_BURST: '8' }).rateLimit).toEqual({ perSecond: 7, burst: 8 })

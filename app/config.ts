@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { BlockList } from 'node:net'
 import type { OidcSettings } from './auth/access-tokens.ts'
-import type { ApiKey } from './auth/api-keys.ts'
+import { type ApiKey, KEY_LENGTH_MIN } from './auth/api-keys.ts'
 import { LICENSE_PUBLIC_KEY, type License, readLicense } from './auth/license.ts'
 import { isLoopback, isSafeAddress } from './auth/safe-address.ts'
 import { networksOf } from './http/client-address.ts'
@@ -50,6 +50,8 @@ export interface Config {
   license: License | null
   /** Anybody who reaches this address may do everything: the operator has allowed it. */
   isOpenToNetwork: boolean
+  /** `PLATFORM_API_KEY` can be guessed; allowed on loopback only. */
+  isWeakKey: boolean
   /** Null: requests are not counted. */
   rateLimit: RateLimit | null
   /** Wrong credentials of one address in a minute; null: they are not counted. */
@@ -91,6 +93,12 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
   if (!Number.isInteger(port) || port < 1 || port > 65_535) bad('PORT', 'must be a port number')
   const host = text('HOST', '127.0.0.1')
   const access = parseAccess(env, bad)
+  const isWeakKey = access.apiKeys.some(({ key }) => key.length < KEY_LENGTH_MIN)
+  if (isWeakKey && !isLoopback(host))
+    bad(
+      'PLATFORM_API_KEY',
+      `has fewer than ${KEY_LENGTH_MIN} characters, and HOST ${host} is not loopback: set a longer key`,
+    )
   const isOpenToNetwork = !isLoopback(host) && access.isOpen
   if (isOpenToNetwork && env.ALLOW_OPEN !== 'true')
     bad('HOST', `${host} is not loopback and no PLATFORM_API_KEY is set; set one, or ALLOW_OPEN=true`)
@@ -167,6 +175,7 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     edition: access.edition,
     license: access.license,
     isOpenToNetwork,
+    isWeakKey,
     rateLimit:
       perSecond === null
         ? null
@@ -225,9 +234,8 @@ function parseAccess(env: Env, bad: Bad) {
   }
 }
 
-/** Names are shown; a key shorter than this can be guessed. */
+/** Names are shown. */
 const KEY_NAME = /^[\w.-]{1,64}$/
-const KEY_LENGTH = 16
 
 function parseApiKeys(env: Env, bad: Bad): ApiKey[] {
   const single = env.PLATFORM_API_KEY?.trim()
@@ -239,8 +247,8 @@ function parseApiKeys(env: Env, bad: Bad): ApiKey[] {
     const key = rest.join(':').trim()
     if (rest.length === 0 || !KEY_NAME.test(name)) bad('PLATFORM_API_KEYS', `entry ${at + 1} is not name:key`)
     else if (keys.some((other) => other.name === name)) bad('PLATFORM_API_KEYS', `'${name}' is there twice`)
-    else if (key.length < KEY_LENGTH)
-      bad('PLATFORM_API_KEYS', `the key '${name}' has fewer than ${KEY_LENGTH} characters`)
+    else if (key.length < KEY_LENGTH_MIN)
+      bad('PLATFORM_API_KEYS', `the key '${name}' has fewer than ${KEY_LENGTH_MIN} characters`)
     else keys.push({ name, key })
   }
   return keys

@@ -4,6 +4,7 @@ import process from 'node:process'
 import { type Database, migrate, openDatabase, type Sql } from '../drizzle/client.ts'
 import { silenceOf } from '../drizzle/watched-socket.ts'
 import { endInOrder, endWithParent } from '../proto/lifeline.ts'
+import { KEY_LENGTH_MIN } from './auth/api-keys.ts'
 import type { RunningBackground } from './background.ts'
 import { LAKE_FILE_BYTES_MAX } from './catalog/gateway.ts'
 import { systemClock as clock } from './clock.ts'
@@ -63,6 +64,7 @@ export async function runProcess(parts: ProcessParts): Promise<void> {
   try {
     const config = parseConfig(parts.env, process.cwd())
     if (config.isOpenToNetwork) process.stderr.write(openWarning(config.host))
+    if (config.isWeakKey) process.stderr.write(WEAK_KEY_WARNING)
     // While it starts there is nothing to end in order, and what it waits for may never come.
     endWithParent(parts.env, () => {})
     const running = await start(config, parts)
@@ -111,6 +113,8 @@ async function start(config: Config, { serve, startBackground, startEffects }: P
     },
   }
 }
+
+const WEAK_KEY_WARNING = `WARNING: PLATFORM_API_KEY has fewer than ${KEY_LENGTH_MIN} characters and can be guessed; set a longer one.\n`
 
 function openWarning(host: string) {
   const frame = '!'.repeat(100)

@@ -1,5 +1,6 @@
 // Attack class: guessed credentials. The limit of wrong ones holds whatever addresses a sender claims, and keys that can be
 // guessed open nothing that others reach.
+import { stat } from 'node:fs/promises'
 import { expect, test } from '@playwright/test'
 import { startOwnService } from '../own-service.ts'
 
@@ -31,6 +32,25 @@ test('forwarded addresses that change with each guess do not go around the limit
     // Others behind the same proxy are let in, also with a key that nobody has used yet.
     expect(await statusOf(KEY, '203.0.113.2')).toBe(200)
     expect(await statusOf(OTHER_KEY, '203.0.113.3')).toBe(200)
+  } finally {
+    await service.stop()
+  }
+})
+
+test('a short key does not start where others reach it, and is warned of on loopback', async ({
+  request,
+}) => {
+  await expect(startOwnService({ ...parts, HOST: '0.0.0.0', PLATFORM_API_KEY: 'short-key' })).rejects.toThrow(
+    /PLATFORM_API_KEY: has fewer than 16 characters/,
+  )
+  const service = await startOwnService({ ...parts, PLATFORM_API_KEY: 'short-key' })
+  try {
+    expect(service.log()).toContain('WARNING: PLATFORM_API_KEY has fewer than 16 characters')
+    expect(service.log()).not.toContain('short-key')
+    const headers = { 'x-api-key': 'short-key' }
+    expect((await request.get(`${service.url}/api/v1/namespaces`, { headers })).status()).toBe(200)
+    // Beside it: the data directory is closed to other users of the machine.
+    expect((await stat(service.dataDir)).mode & 0o777).toBe(0o700)
   } finally {
     await service.stop()
   }
