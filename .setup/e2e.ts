@@ -80,6 +80,7 @@ const PLANTED = {
   S3_SECRET_ACCESS_KEY: 'canary-object-key',
   OIDC_CLIENT_SECRET: 'canary-client-secret',
   PLUGIN_TOKEN: 'canary-plugin-token',
+  SIDECAR_TOKEN: 'canary-sidecar-token-0123456789abcdef',
   ANYTHING_ELSE: 'canary-environment',
 }
 

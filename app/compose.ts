@@ -51,7 +51,7 @@ import { queryRoutes, schemaRoutes } from './query/routes.ts'
 import { makeQueryService } from './query/service.ts'
 import { retentionRoutes } from './retention/routes.ts'
 import { makeRetentionService } from './retention/service.ts'
-import { queryAt, runnerAt } from './rpc/clients.ts'
+import { queryAt, runnerAt, type SidecarAccess } from './rpc/clients.ts'
 import { makePool } from './rpc/pool.ts'
 import { makeRunnerPort } from './rpc/runner-port.ts'
 import { makeRunFeeds } from './runs/feed.ts'
@@ -101,9 +101,10 @@ export async function composeService({
   background,
 }: ServiceParts) {
   const tokens = makeTokens(await tokenSecret())
+  const access: SidecarAccess = { token: config.sidecarToken, publicUrl: config.publicUrl }
   const runners = makePool(
     'runner',
-    (config.runnerUrls ?? []).map((url) => runnerAt(url, metrics.rpcEnded)),
+    (config.runnerUrls ?? []).map((url) => runnerAt(url, metrics.rpcEnded, access)),
   )
   const runner = makeRunnerPort(runners)
 
@@ -178,7 +179,7 @@ export async function composeService({
     objects,
     runners: makePool(
       'runner',
-      (config.runnerUrls ?? []).map((url) => queryAt(url, metrics.rpcEnded)),
+      (config.runnerUrls ?? []).map((url) => queryAt(url, metrics.rpcEnded, access)),
     ),
     readMain,
     answerBytesMax: config.answerBytesMax,
@@ -199,7 +200,7 @@ export async function composeService({
       ? null
       : makePool(
           'query service',
-          config.queryUrls.map((url) => queryAt(url, metrics.rpcEnded)),
+          config.queryUrls.map((url) => queryAt(url, metrics.rpcEnded, access)),
         )
   const queries = makeQueryService({
     sql,
@@ -305,6 +306,7 @@ export async function composeService({
       catalogUrl: `${config.publicUrl}/catalog`,
       objectsUrl: `${config.publicUrl}/lake/objects`,
       warehouse: 'sluice',
+      catalogId: tokens.catalogId,
       token: tokens.read({ commit, expiresAt, landing, reader: reader ?? undefined }),
     }
   }

@@ -42,6 +42,15 @@ describe('an address that is not loopback', () => {
   })
 })
 
+test('the token of sidecars may be left out, and is refused without being shown when it is short', () => {
+  expect(parse({}).sidecarToken).toBeNull()
+  const token = '0123456789abcdef0123456789abcdef'
+  expect(parse({ SIDECAR_TOKEN: token }).sidecarToken).toBe(token)
+  const [problem, ...more] = problems({ SIDECAR_TOKEN: 'a-short-one' })
+  expect(problem).toStartWith('SIDECAR_TOKEN: must be 32 to 1024 printable characters')
+  expect([problem?.includes('a-short-one'), more]).toEqual([false, []])
+})
+
 describe('keys', () => {
   test('are one without a name and any number with one', () => {
     expect(

@@ -1,6 +1,7 @@
 // The environment is parsed here, once, and nowhere else; values are passed in from there.
 import { readFileSync } from 'node:fs'
 import { BlockList } from 'node:net'
+import { isSidecarToken, SIDECAR_TOKEN_RULE } from '../proto/sidecar-token.ts'
 import type { OidcSettings } from './auth/access-tokens.ts'
 import { type ApiKey, KEY_LENGTH_MIN } from './auth/api-keys.ts'
 import { LICENSE_PUBLIC_KEY, type License, readLicense } from './auth/license.ts'
@@ -39,6 +40,8 @@ export interface Config {
   /** Null: the part is switched off (`none`). */
   runnerUrls: string[] | null
   queryUrls: string[] | null
+  /** The secret that runners and query services know this API by; null: calls carry none. */
+  sidecarToken: string | null
   /** Keys that open the API; empty: none does. */
   apiKeys: ApiKey[]
   /** Whose access tokens open it. */
@@ -120,6 +123,8 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
       ? null
       : value.split(',').map((url) => address(name, url.trim(), RPC_PROTOCOL, 'http or grpc'))
   }
+  const sidecarToken = text('SIDECAR_TOKEN', '')
+  if (sidecarToken !== '' && !isSidecarToken(sidecarToken)) bad('SIDECAR_TOKEN', SIDECAR_TOKEN_RULE)
   const givenUrl = text('PUBLIC_URL', '')
   const localUrl = text('LOCAL_URL', `http://${host.includes(':') ? `[${host}]` : host}:${port}`)
   const publicUrl = address('PUBLIC_URL', givenUrl || localUrl)
@@ -169,6 +174,7 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     store: parseStore(env, dataDir, bad),
     runnerUrls: addresses('RUNNER_URLS'),
     queryUrls: addresses('QUERY_URLS'),
+    sidecarToken: sidecarToken === '' ? null : sidecarToken,
     apiKeys: access.apiKeys,
     oidc: access.oidc,
     plugins: access.plugins,

@@ -26,7 +26,7 @@ self.onmessage = async ({ data }: MessageEvent<{ start: string } | 'nudge' | 'st
     sql: database.sql,
     starts: database.session('starts'),
     moves: database.session('moves'),
-    runners: makeRunners(['no-op:'], () => {}, noOpInProcess),
+    runners: makeRunners(['no-op:'], noOpInProcess),
     tokens: makeTokens('secret'),
     clock: systemClock,
     log: makeLog('dispatcher', 'text'),

@@ -13,6 +13,7 @@ const oneByOne = { submitPipelines: refuse, followRuns: refuse, updateFollowing:
 const server = serveConnect({
   host: '127.0.0.1',
   port: 0,
+  admit: null,
   services: [RunnerService],
   isServing: () => true,
   readMaxBytes: 10_000_000,

@@ -26,6 +26,7 @@ const attempts = makeAttempts({
 const server = serveConnect({
   host: '127.0.0.1',
   port: 0,
+  admit: null,
   services: [RunnerService],
   isServing: () => true,
   readMaxBytes: 1_000_000,

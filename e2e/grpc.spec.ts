@@ -4,15 +4,23 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, type PlaywrightWorkerArgs, test } from '@playwright/test'
-import { type OwnService, startOwnService } from './own-service.ts'
+import { freePort, type OwnService, startOwnService } from './own-service.ts'
 import { newPipeline, readiness, writeFile } from './resources.ts'
 
 const ROOT = join(import.meta.dirname, '..')
+const TOKEN = 'sidecar-token-of-this-test-0123456789'
 
-/** A sidecar on its own, and the address of its native gRPC. */
-async function startSidecar(name: 'runner' | 'query') {
+/** A sidecar on its own for the API at this port, and the address of its native gRPC. */
+async function startSidecar(name: 'runner' | 'query', apiPort: number) {
   const scratch = await mkdtemp(join(tmpdir(), `sluice-grpc-${name}-`))
-  const env = { PATH: process.env.PATH, HOME: process.env.HOME, PORT: '0', SCRATCH_DIR: scratch }
+  const env = {
+    PATH: process.env.PATH,
+    HOME: process.env.HOME,
+    PORT: '0',
+    SCRATCH_DIR: scratch,
+    SIDECAR_TOKEN: TOKEN,
+    API_URLS: `http://127.0.0.1:${apiPort}`,
+  }
   const child: ChildProcess = spawn(process.execPath, ['.setup/bun.mjs', `sidecars/${name}/main.ts`], {
     cwd: ROOT,
     env,
@@ -46,9 +54,15 @@ const requests = (playwright: PlaywrightWorkerArgs['playwright']) =>
   playwright.request.newContext({ baseURL: service.url })
 
 test.beforeAll(async () => {
-  const [runner, query] = await Promise.all([startSidecar('runner'), startSidecar('query')])
+  const port = await freePort()
+  const [runner, query] = await Promise.all([startSidecar('runner', port), startSidecar('query', port)])
   started.push(runner, query)
-  service = await startOwnService({ RUNNER_URLS: runner.url, QUERY_URLS: query.url })
+  service = await startOwnService({
+    PORT: String(port),
+    SIDECAR_TOKEN: TOKEN,
+    RUNNER_URLS: runner.url,
+    QUERY_URLS: query.url,
+  })
   started.unshift(service)
 })
 test.afterAll(async () => {

@@ -20,14 +20,14 @@ export interface OwnService {
   stop(): Promise<void>
 }
 
-/** A service beside the one under test, for what is decided by its environment. */
+/** A service beside the one under test, for what is decided by its environment; on any free port unless `PORT` names one. */
 export async function startOwnService(
   env: Record<string, string> = {},
   /** What it says when it answers; one whose parts do not answer is never ready. */
   whenSaid = 'Sluice is ready on',
 ): Promise<OwnService> {
   const dataDir = await mkdtemp(join(tmpdir(), 'sluice-own-'))
-  const port = await freePort()
+  const port = env.PORT ?? (await freePort())
   const child = spawn(process.execPath, ['.setup/bun.mjs', 'sidecars/supervisor/main.ts'], {
     cwd: ROOT,
     // A killed test takes its service along: the supervisor ends with its stdin.
@@ -88,7 +88,7 @@ function within<T>(limitMs: number, work: Promise<T>, message: () => string): Pr
 }
 
 /** Below those that connections are given: none of theirs takes it, neither before the service has it nor while it starts again. */
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await listenedOn(randomInt(10_100, 32_768))

@@ -10,6 +10,8 @@ import {
   HealthCheckResponse_ServingStatus as ServingStatus,
 } from '../proto/gen/grpc/health/v1/health_pb.ts'
 import { takesTrace } from '../proto/trace.ts'
+import { type Admit, answerOf } from './admission.ts'
+import { unknownApi } from './api-addresses.ts'
 import { isPlain, plainCallsOf } from './plain-call.ts'
 import { answerWhole, isWhole } from './whole-call.ts'
 
@@ -22,6 +24,8 @@ export interface ServedServices {
   isServing(): boolean
   /** What confines engine processes here, told with each health check. */
   engineSandbox?: string
+  /** Whether this is a known address of the API; without it all are. A health check refuses a caller that names another one. */
+  knowsApi?(url: string): boolean
   /** One request message, in bytes. */
   readMaxBytes: number
 }
@@ -30,6 +34,8 @@ export interface ConnectServerOptions extends ServedServices {
   host: string
   /** 0: any free port. */
   port: number
+  /** Asked before anything else is done for a call, the health check included. Null: everyone may call (tests, benchmarks). */
+  admit: Admit | null
 }
 
 export interface ConnectServer {
@@ -41,6 +47,8 @@ export interface ConnectServer {
 
 /** The name under which `engineSandbox` travels. */
 const ENGINE_SANDBOX_HEADER = 'engine-sandbox'
+/** An API names its own address in this header of a health check. */
+const API_ADDRESS_HEADER = 'sluice-api-address'
 
 /** A stream has a heartbeat every 2 s and unary calls have deadlines: a connection silent for longer is dead. */
 const IDLE_TIMEOUT_SECONDS = 120
@@ -76,6 +84,11 @@ export function serveConnect(options: ConnectServerOptions): ConnectServer {
     // The protocol's own check comes first: it answers in words.
     maxRequestBodySize: 2 * options.readMaxBytes,
     fetch: (request) => {
+      const refusal = options.admit?.(headersOf(request)) ?? null
+      if (refusal !== null) {
+        const { status, headers, body } = answerOf(refusal, request.headers.get('content-type'))
+        return new Response(body, { status, headers })
+      }
       const handler = handlers.get(new URL(request.url).pathname)
       return handler === undefined ? new Response('not found\n', { status: 404 }) : handler(request)
     },
@@ -96,6 +109,11 @@ export function serveConnect(options: ConnectServerOptions): ConnectServer {
   }
 }
 
+const headersOf = ({ headers }: Request) => ({
+  hosts: [headers.get('host')],
+  authorization: headers.get('authorization'),
+})
+
 /** The services and, beside them, the standard health service. */
 export function registerAll(router: ConnectRouter, options: ConnectServerOptions, shutdown: AbortSignal) {
   options.register(router)
@@ -105,7 +123,9 @@ export function registerAll(router: ConnectRouter, options: ConnectServerOptions
 function registerHealth(router: ConnectRouter, options: ConnectServerOptions, shutdown: AbortSignal): void {
   const names = new Set(['', Health.typeName, ...options.services.map(({ typeName }) => typeName)])
   router.service(Health, {
-    check: ({ service }, { responseHeader }) => {
+    check: ({ service }, { requestHeader, responseHeader }) => {
+      const api = requestHeader.get(API_ADDRESS_HEADER)
+      if (api !== null && options.knowsApi?.(api) === false) throw unknownApi()
       if (!names.has(service)) throw new ConnectError(`unknown service ${service}`, Code.NotFound)
       if (options.engineSandbox !== undefined)
         responseHeader.set(ENGINE_SANDBOX_HEADER, options.engineSandbox)

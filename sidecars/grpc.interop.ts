@@ -34,6 +34,7 @@ beforeAll(async () => {
   server = await serveGrpc({
     host: '127.0.0.1',
     port: 0,
+    admit: null,
     services: [RunnerService],
     isServing: () => true,
     readMaxBytes: 10_000,

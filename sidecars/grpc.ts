@@ -1,11 +1,17 @@
 // The services of a sidecar over native gRPC, which is HTTP/2 and so has a port of its own: for callers, and for runners, in
 // other languages.
 import { once } from 'node:events'
-import { createServer, type ServerHttp2Session } from 'node:http2'
+import {
+  createServer,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+  type ServerHttp2Session,
+} from 'node:http2'
 import type { AddressInfo, Socket } from 'node:net'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { connectNodeAdapter } from '@connectrpc/connect-node'
 import { takesTrace } from '../proto/trace.ts'
+import { answerOf } from './admission.ts'
 import { type ConnectServer, type ConnectServerOptions, registerAll } from './connect.ts'
 
 /** Serves without TLS. Rejects when the port is taken. */
@@ -17,7 +23,11 @@ export async function serveGrpc(options: ConnectServerOptions): Promise<ConnectS
     readMaxBytes: options.readMaxBytes,
     shutdownSignal: shutdown.signal,
   })
-  const server = createServer(handler)
+  const server = createServer((request, response) => {
+    const refusal = options.admit?.(headersOf(request)) ?? null
+    if (refusal === null) return handler(request, response)
+    refuse(response, answerOf(refusal, request.headers['content-type']))
+  })
   const sessions = new Set<ServerHttp2Session>()
   const connections = new Set<Socket>()
   server.on('connection', (connection) => {
@@ -49,4 +59,15 @@ export async function serveGrpc(options: ConnectServerOptions): Promise<ConnectS
       for (const connection of connections) connection.destroy()
     },
   }
+}
+
+const headersOf = ({ headers }: Http2ServerRequest) => ({
+  hosts: [headers[':authority'], headers.host],
+  authorization: headers.authorization,
+})
+
+/** Answers and closes the stream: the rest of the request is not read. */
+function refuse(response: Http2ServerResponse, { status, headers, body }: ReturnType<typeof answerOf>) {
+  response.writeHead(status, headers)
+  response.end(body, () => response.stream?.close())
 }

@@ -23,7 +23,7 @@ beforeEach(async () => {
   failures = []
   directory = await mkdtemp(join(tmpdir(), 'sluice-lake-'))
   const cache = await openObjectCache(join(directory, 'cache'), 1_000_000)
-  gateway = { url: `http://127.0.0.1:${server.port}/lake/objects`, token: 'the-token', cache }
+  gateway = { url: `http://127.0.0.1:${server.port}/lake/objects`, token: 'the-token', authority: 'a', cache }
 })
 afterEach(() => rm(directory, { recursive: true }))
 

@@ -129,6 +129,8 @@ export interface Gateway {
   /** Base of the object routes, without a slash at the end. */
   url: string
   token: string
+  /** By whose right copies are cached. */
+  authority: string
   cache: ObjectCache
   signal?: AbortSignal
 }
@@ -140,7 +142,7 @@ export function openObject(
   version: string,
   sizeBytes?: number,
 ): Promise<Lease> {
-  return gateway.cache.acquire({ key, version, sizeBytes }, (path) =>
+  return gateway.cache.acquire({ authority: gateway.authority, key, version, sizeBytes }, (path) =>
     patiently(
       async (signal) => {
         const query = version === '' ? '' : `?version=${encodeURIComponent(version)}`

@@ -10,7 +10,12 @@ beforeEach(async () => {
 })
 afterEach(() => rm(directory, { recursive: true }))
 
-const object = (key: string, version = '', sizeBytes?: number) => ({ key, version, sizeBytes })
+const object = (key: string, version = '', sizeBytes?: number) => ({
+  authority: 'one',
+  key,
+  version,
+  sizeBytes,
+})
 const writing = (content: string) => (path: string) => writeFile(path, content)
 const refused = () => Promise.reject(new Error('not to be downloaded'))
 
@@ -22,6 +27,15 @@ test('an object is downloaded once, per version', async () => {
   expect(again.path).toBe(first.path)
   expect(await readFile(first.path, 'utf8')).toBe('one')
   expect(await readFile(other.path, 'utf8')).toBe('two')
+})
+
+test('an object that one authority has downloaded answers no other', async () => {
+  const cache = await openObjectCache(directory, 1_000)
+  await cache.acquire(object('a', '1'), writing('for one'))
+  const others = { ...object('a', '1'), authority: 'another' }
+  await expect(cache.acquire(others, refused)).rejects.toThrow('not to be downloaded')
+  const own = await cache.acquire(others, writing('for another'))
+  expect(await readFile(own.path, 'utf8')).toBe('for another')
 })
 
 test('callers at the same time share one download', async () => {

@@ -3,9 +3,11 @@ import { unlinkSync } from 'node:fs'
 import { chmod, mkdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 
-// Local copies of immutable objects: one file per key and version, downloaded once, evicted when unused for longest.
+// Local copies of immutable objects: one file per authority, key and version, downloaded once, evicted when unused for longest.
 
 export interface CachedObject {
+  /** A copy answers only requests of the authority that downloaded it (`authorityOf` in api-addresses.ts). */
+  authority: string
   key: string
   /** '' for lake files: their names are unique. */
   version: string
@@ -93,7 +95,9 @@ export async function openObjectCache(directory: string, maxBytes: number): Prom
 
   return {
     async acquire(object, download) {
-      const name = createHash('sha256').update(`${object.key}\0${object.version}`).digest('hex')
+      const name = createHash('sha256')
+        .update(`${object.authority}\0${object.key}\0${object.version}`)
+        .digest('hex')
       for (;;) {
         const lease = take(name)
         if (lease !== null) return lease

@@ -1,12 +1,19 @@
 // What the environments of the runner and of the query service have in common, and how their values are read.
 import { mkdir, realpath } from 'node:fs/promises'
 import type { EngineSize } from '../lake/engine/instance.ts'
+import { isSidecarToken, SIDECAR_TOKEN_RULE } from '../proto/sidecar-token.ts'
 
 export interface Settings {
   host: string
   port: number
   /** The port of native gRPC; 0: any free one, null: not served. */
   grpcPort: number | null
+  /** The secret that every call carries. */
+  token: string
+  /** Names by which clients reach this sidecar, besides `host` and loopback. */
+  otherHosts: string[]
+  /** Base addresses of the API's replicas: the only ones that are called. */
+  apiUrls: string[]
   /** A directory of this process alone: what it holds is removed at start. */
   scratchDir: string
   /** The directory of the API's disk store, where the disk is shared with it. */
@@ -32,6 +39,8 @@ export interface Machine {
 }
 
 const PORTS = { min: 0, max: 65_535 }
+/** Where an API without settings of its own listens. */
+const API_URL = 'http://127.0.0.1:8080'
 
 export const MIB = 1_048_576
 export const GIB = 1_024 * MIB
@@ -78,13 +87,29 @@ export function readSettings(
       return known ?? words[0]
     },
   }
+  const list = (name: string, fallback: string) =>
+    (text(name) ?? fallback)
+      .split(',')
+      .map((one) => one.trim())
+      .filter((one) => one !== '')
   const ofItsOwn = own(read)
+  const token = text('SIDECAR_TOKEN') ?? ''
+  if (!isSidecarToken(token)) problems.push(`SIDECAR_TOKEN ${SIDECAR_TOKEN_RULE}`)
+  const otherHosts = list('SIDECAR_HOSTS', '')
+  if (!otherHosts.every((name) => HOST_NAME.test(name)))
+    problems.push('SIDECAR_HOSTS must be names or addresses without ports, separated by commas')
+  const apiUrls = list('API_URLS', API_URL)
+  if (apiUrls.length === 0 || !apiUrls.every(isHttpAddress))
+    problems.push('API_URLS must be http or https addresses, separated by commas')
   const scratchDir = text('SCRATCH_DIR')
   if (scratchDir === undefined) problems.push('SCRATCH_DIR must name a directory')
   const settings: Settings = {
     host: text('HOST') ?? '127.0.0.1',
     port: read.number('PORT', port, PORTS),
     grpcPort: text(grpcPort)?.toLowerCase() === 'none' ? null : read.number(grpcPort, 0, PORTS),
+    token,
+    otherHosts,
+    apiUrls,
     scratchDir: scratchDir ?? '',
     lakeDir: text('LAKE_DIR') ?? null,
     ...ofItsOwn,
@@ -92,6 +117,15 @@ export function readSettings(
   }
   if (problems.length > 0) throw new SettingsError(`invalid configuration: ${problems.join('; ')}`)
   return settings
+}
+
+/** A DNS name, an IPv4 address, or an IPv6 address with or without brackets. */
+const HOST_NAME = /^([\w.-]+|\[?[\da-f]*:[\da-f:.]+\]?)$/i
+
+function isHttpAddress(text: string): boolean {
+  if (!URL.canParse(text)) return false
+  const { protocol, search, hash } = new URL(text)
+  return /^https?:$/.test(protocol) && search === '' && hash === ''
 }
 
 /**

@@ -16,7 +16,7 @@ import type { RunnerRoom } from './runners.ts'
 
 export interface ReportDeps {
   /** The token and addresses with which the attempt reaches the lake. */
-  lake: { catalogUrl: string; objectsUrl: string; warehouse: string; token: string }
+  lake: { catalogUrl: string; objectsUrl: string; warehouse: string; token: string; catalogId: string }
   report(outcome: Outcome): void
   tell(line: LogLine): void
   /** The runner's room after it took this attempt. */

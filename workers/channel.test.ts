@@ -20,7 +20,13 @@ const toDispatcher: OfEach<ToDispatcher> = {
   start: [
     {
       type: 'start',
-      settings: { ...THREAD, runnerUrls: ['http://r'], publicUrl: 'http://a', tellsInputs: true },
+      settings: {
+        ...THREAD,
+        runnerUrls: ['http://r'],
+        publicUrl: 'http://a',
+        sidecarToken: 'a secret',
+        tellsInputs: true,
+      },
     },
   ],
   nudge: [

@@ -18,6 +18,8 @@ export const DispatcherSettings = t.Composite([
     runnerUrls: t.Array(t.String()),
     /** Where runners reach the catalog and the object gateway. */
     publicUrl: t.String(),
+    /** What runners know this API by; null: calls carry none. */
+    sidecarToken: t.Union([t.String(), t.Null()]),
     /** Whether attempts are told their landing files; else their runner asks the catalog, which knows who sees which zone. */
     tellsInputs: t.Boolean(),
   }),

@@ -16,6 +16,7 @@ import { makeTokens } from '../app/catalog/tokens.ts'
 import { systemClock } from '../app/clock.ts'
 import { newId, type RunId } from '../app/ids.ts'
 import { makeLog } from '../app/log.ts'
+import { runnerAt } from '../app/rpc/clients.ts'
 import { applyOutcomes } from '../app/runs/outcomes.ts'
 import { type Database, openDatabase } from '../drizzle/client.ts'
 import { advance, store } from '../machines/advance.ts'
@@ -23,6 +24,7 @@ import { newRun, runColumns, runMachine } from '../machines/run.ts'
 import { RunStatus, Severity } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { begunTrace, inTrace, NO_TRACE } from '../proto/trace.ts'
 import { holdPort } from '../sidecars/supervisor/ports.ts'
+import { testAccess } from '../sidecars/testing.ts'
 import { type Dispatcher, startDispatcher } from './dispatcher.ts'
 import { makeRunners } from './runners.ts'
 import {
@@ -66,7 +68,7 @@ function dispatcher(urls: string[], replica: string = newId()): Dispatcher & { r
     sql: database.sql,
     starts,
     moves,
-    runners: makeRunners(urls, () => {}),
+    runners: makeRunners(urls, (url) => runnerAt(url, () => {}, testAccess('http://127.0.0.1:1'))),
     tokens: makeTokens('secret'),
     clock: systemClock,
     log: makeLog('test', 'text', () => true),
@@ -432,6 +434,26 @@ describe('runners', () => {
           [begunTrace(untraced, NO_TRACE).traceparent ?? '', ''],
         ],
       ])
+    },
+  )
+
+  test.each([Code.Unauthenticated, Code.PermissionDenied])(
+    'a runner that refuses this API (code %p) leaves a run pending, and takes no attempt from it',
+    async (code) => {
+      let isRefusing = true
+      const strict = runner(merging, () => {
+        if (isRefusing) throw new ConnectError('not for you', code)
+      })
+      dispatcher([strict.url])
+      const id = await (await pipelineNamed(`refused-with-${code}`)).request()
+      await until(
+        () => historyOf(id),
+        (history) => history.includes('refused pending.waiting'),
+      )
+      expect((await rowOf(id)).status).toBe('pending')
+      isRefusing = false
+      expect((await ended(id)).status).toBe('success')
+      expect((await historyOf(id)).join()).not.toContain('lost')
     },
   )
 

@@ -252,6 +252,7 @@ export function startDispatcher({
     catalogUrl: `${publicUrl}/catalog`,
     objectsUrl: `${publicUrl}/lake/objects`,
     warehouse: `sluice@${branch}`,
+    catalogId: tokens.catalogId,
     token: tokens.attempt({
       branch,
       runId,

@@ -3,6 +3,7 @@ import { makeTokens } from '../app/catalog/tokens.ts'
 import { systemClock } from '../app/clock.ts'
 import { newId } from '../app/ids.ts'
 import { makeLog } from '../app/log.ts'
+import { runnerAt } from '../app/rpc/clients.ts'
 import { openDatabase } from '../drizzle/client.ts'
 import {
   assertNever,
@@ -37,7 +38,12 @@ async function start(settings: DispatcherSettings) {
     sql: database.sql,
     starts: database.session('starts'),
     moves: database.session('moves'),
-    runners: makeRunners(settings.runnerUrls, (call) => post({ type: 'rpcEnded', ...call })),
+    runners: makeRunners(settings.runnerUrls, (url) =>
+      runnerAt(url, (call) => post({ type: 'rpcEnded', ...call }), {
+        token: settings.sidecarToken,
+        publicUrl: settings.publicUrl,
+      }),
+    ),
     tokens: makeTokens(secret.value),
     clock: systemClock,
     log,

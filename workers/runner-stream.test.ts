@@ -13,6 +13,7 @@ import { type ConnectServer, serveConnect } from '../sidecars/connect.ts'
 import { makeAttemptService } from '../sidecars/runner/attempt-service.ts'
 import { type Attempts, makeAttempts, type Work } from '../sidecars/runner/attempts.ts'
 import { followLimits } from '../sidecars/runner/followings.ts'
+import { testAccess } from '../sidecars/testing.ts'
 import { AttemptReport } from './attempt-report.ts'
 import { type Followed, openRunnerStream, type RunnerStream } from './runner-stream.ts'
 
@@ -56,6 +57,7 @@ function serveRunner({ concurrency = 100, ...changed }: { concurrency?: number }
   const server = serveConnect({
     host: '127.0.0.1',
     port: 0,
+    admit: null,
     services: [RunnerService],
     isServing: () => true,
     readMaxBytes: 1_000_000,
@@ -67,7 +69,7 @@ function serveRunner({ concurrency = 100, ...changed }: { concurrency?: number }
 type Service = ServiceImpl<typeof RunnerService>
 
 async function streamTo(stored = async () => {}): Promise<RunnerStream> {
-  const runner = runnerAt(network.url, () => {})
+  const runner = runnerAt(network.url, () => {}, testAccess('http://127.0.0.1:1'))
   const stream = openRunnerStream({ runner, stored, signal: stopping.signal })
   await until(
     async () => stream.isOpen(),
@@ -110,7 +112,7 @@ function follow(stream: RunnerStream): Heard {
   const outcomes: Outcome[] = []
   const lines: LogLine[] = []
   const report = new AttemptReport(attempt, {
-    lake: { catalogUrl: '', objectsUrl: '', warehouse: '', token: '' },
+    lake: { catalogUrl: '', objectsUrl: '', warehouse: '', token: '', catalogId: '' },
     report: (outcome) => outcomes.push(outcome),
     tell: (line) => lines.push(line),
     onAccepted() {},
@@ -266,7 +268,7 @@ test('a runner that offers no batches leaves its attempts to those who go one by
   }
   serveRunner({ submitPipelines: refuse, updateFollowing: refuse, followRuns })
   const stream = openRunnerStream({
-    runner: runnerAt(network.url, () => {}),
+    runner: runnerAt(network.url, () => {}, testAccess('http://127.0.0.1:1')),
     stored: async () => {},
     signal: stopping.signal,
   })

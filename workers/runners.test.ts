@@ -6,11 +6,7 @@ const SLOTS = 4
 
 function known() {
   const remote = { url: URL_A, check: async () => {} } as never
-  const runners = makeRunners(
-    [URL_A],
-    () => {},
-    () => remote,
-  )
+  const runners = makeRunners([URL_A], () => remote)
   const says = (room: RunnerRoom) => runners.accepted(URL_A, room)
   const take = (max = 100) => runners.takePlaces(max).length
   return { runners, says, take }

@@ -1,5 +1,5 @@
 import { limits } from '../app/limits.ts'
-import { type Remote, type RpcObserver, type RunnerClient, runnerAt } from '../app/rpc/clients.ts'
+import type { Remote, RunnerClient } from '../app/rpc/clients.ts'
 
 /** Before a runner has said how much room it has. */
 const UNKNOWN_ROOM = 4
@@ -36,15 +36,11 @@ export interface RunnerRoom {
 const roomOf = ({ held, slots }: Runner, free: number): number =>
   Math.max(0, slots === null ? free : Math.min(free, slots - held))
 
-/** The runners this replica knows, and where there is room. `reach` may be another way than over the network. */
-export function makeRunners(
-  urls: readonly string[],
-  observe: RpcObserver,
-  reach: (url: string, observe: RpcObserver) => Remote<RunnerClient> = runnerAt,
-) {
+/** The runners this replica knows, and where there is room. `reach` makes the client of one of them. */
+export function makeRunners(urls: readonly string[], reach: (url: string) => Remote<RunnerClient>) {
   const runners = urls.map(
     (url): Runner => ({
-      remote: reach(url, observe),
+      remote: reach(url),
       isUp: true,
       room: UNKNOWN_ROOM,
       held: 0,
@@ -100,7 +96,7 @@ export function makeRunners(
       runner.room = roomOf(runner, runner.room + 1)
     },
     /** Also one that is no longer configured: what runs there is followed to its end. */
-    remoteAt: (url: string) => runnerOf(url)?.remote ?? reach(url, observe),
+    remoteAt: (url: string) => runnerOf(url)?.remote ?? reach(url),
     /** A runner has taken an attempt, and perhaps said how many more it would. True: one more. */
     accepted(url: string, { freeSlots, slots }: RunnerRoom): boolean {
       const runner = runnerOf(url)

@@ -156,6 +156,7 @@ export function startScriptedRunner(
 
   const server = serveConnect({
     host: '127.0.0.1',
+    admit: null,
     port,
     services: [RunnerService],
     isServing: () => true,

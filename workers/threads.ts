@@ -17,7 +17,10 @@ import { startReaper } from './reaper-host.ts'
 import { superviseWorker } from './supervise.ts'
 
 export interface ThreadsOptions {
-  config: Pick<Config, 'databaseUrl' | 'edition' | 'logFormat' | 'publicUrl' | 'reaper' | 'runnerUrls'>
+  config: Pick<
+    Config,
+    'databaseUrl' | 'edition' | 'logFormat' | 'publicUrl' | 'reaper' | 'runnerUrls' | 'sidecarToken'
+  >
   /** Unique to this start of the process: what its earlier threads held is its own. */
   processId: string
   /** For the reaper: when it is due, and the objects that it removes. */
@@ -59,6 +62,7 @@ export function startThreads({ config, processId, sql, answerObjectCall, log, co
       ...settings,
       runnerUrls: config.runnerUrls ?? [],
       publicUrl: config.publicUrl,
+      sidecarToken: config.sidecarToken,
       tellsInputs: config.edition === 'community',
     },
   })

@@ -40,6 +40,8 @@ export interface TestCatalog {
   tokens: Tokens
   /** Without a slash at the end. */
   url: string
+  /** `GET /catalog/...`: what has been asked over HTTP so far, in order. */
+  requests: string[]
   fetch(path: string, token: string | null, init?: RequestInit): Promise<Response>
   /** Opens a branch on main's head, and what its attempt needs. */
   attempt(table: TableName): Promise<TestAttempt>
@@ -85,7 +87,15 @@ export async function openTestCatalog(sight?: CodeSight): Promise<TestCatalog> {
     log: testLog,
   })
   const app = testApp({ internal: [routes, objectRoutes] })
-  const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: (request) => app.fetch(request) })
+  const requests: string[] = []
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch(request) {
+      requests.push(`${request.method} ${new URL(request.url).pathname}`)
+      return app.fetch(request)
+    },
+  })
   const url = `http://127.0.0.1:${server.port}`
   const instance = await DuckDBInstance.create(':memory:', { threads: '1' })
   const duckdb = await instance.connect()
@@ -167,6 +177,7 @@ export async function openTestCatalog(sight?: CodeSight): Promise<TestCatalog> {
     objectsRoot: join(directory, 'objects'),
     tokens,
     url,
+    requests,
     fetch: request,
     attempt,
     reader: async () => {

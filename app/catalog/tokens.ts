@@ -35,6 +35,8 @@ type Unsigned<C extends Claims> = Omit<C, 'kind' | 'expiresAt'> & { expiresAt: D
 const TOKEN_LENGTH_MAX = 12_288
 /** Part of what is signed: raised when the claims change shape, so that older tokens are refused and not misread. */
 const SHAPE = 'sluice-token-1.'
+/** No token begins like this, so that no token is ever signed by it. */
+const CATALOG_ID = 'sluice-catalog-1'
 
 export type Tokens = ReturnType<typeof makeTokens>
 
@@ -49,6 +51,12 @@ export function makeTokens(secret: string) {
     return `${payload}.${mac(payload).toString('base64url')}`
   }
   return {
+    /**
+     * Names this catalog to sidecars, the same from every replica, and proves that an API of this catalog names it: sidecars key
+     * their caches by it.
+     */
+    catalogId: createHmac('sha256', secret).update(CATALOG_ID).digest('base64url'),
+
     /** What an attempt shows to the catalog and to the object gateway. */
     attempt: (claims: Unsigned<AttemptClaims>) =>
       sign({ kind: 'attempt', ...claims, expiresAt: claims.expiresAt.getTime() }),

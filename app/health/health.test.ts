@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import type { Log } from '../log.ts'
+import { SidecarRefusal } from '../rpc/clients.ts'
 import { requestTo, testApp, testLog } from '../test-app.ts'
 import { makeHealthService, type PythonHealth, type ReadinessChecks, weakest } from './service.ts'
 
@@ -87,6 +88,15 @@ test('the reason of an error that stands for several is that of the first', asyn
   const { lines, ask } = watched()
   await ask(new AggregateError([new AggregateError([new Error('connect ECONNREFUSED ::1:80')])]))
   expect(lines).toEqual([['runner is not ready', { error: 'connect ECONNREFUSED ::1:80' }]])
+})
+
+test('a sidecar that refuses this API says in details what to set, whatever others are away', async () => {
+  const refusal = new SidecarRefusal('refuses the token: set the same SIDECAR_TOKEN there and here')
+  for (const error of [refusal, new AggregateError([new Error('connect ECONNREFUSED 10.0.0.1'), refusal])])
+    expect(await readyWith({ runner: () => Promise.reject(error) })).toMatchObject({
+      status: 503,
+      body: { details: { runner: refusal.message } },
+    })
 })
 
 test('parts that never answer are asked together and given up together', async () => {

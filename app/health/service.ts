@@ -1,5 +1,6 @@
 import { limits } from '../limits.ts'
 import type { Log } from '../log.ts'
+import { SidecarRefusal } from '../rpc/clients.ts'
 
 /** Resolves when the part answers; sidecars tell what their engines run behind. The signal ends the wait. */
 export type ReadinessCheck = (signal: AbortSignal) => Promise<unknown>
@@ -83,7 +84,9 @@ export function makeHealthService({
       return {
         healthy: false,
         required: true,
-        detail: signal.aborted ? `no answer within ${timeoutMs} ms` : 'does not answer',
+        detail:
+          refusalIn(error)?.message ??
+          (signal.aborted ? `no answer within ${timeoutMs} ms` : 'does not answer'),
       }
     }
   }
@@ -125,6 +128,14 @@ export function makeHealthService({
     },
   }
 }
+
+/** Of several equal services, one that refuses this API says more than those that are away. */
+const refusalIn = (error: unknown): SidecarRefusal | undefined =>
+  error instanceof AggregateError
+    ? error.errors.map(refusalIn).find((one) => one !== undefined)
+    : error instanceof SidecarRefusal
+      ? error
+      : undefined
 
 /** One that stands for many (a name with two addresses, two runners) often has no words of its own. */
 const reasonOf = (error: unknown): string => {

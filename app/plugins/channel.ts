@@ -1,15 +1,9 @@
 // The way to one plugin. Every call carries the shared token, is bounded in time, in number and in what is read of its answer,
 // and whatever goes wrong comes to the same: nobody has answered, so nothing is allowed.
 import type { DescService } from '@bufbuild/protobuf'
-import {
-  type CallOptions,
-  type Client,
-  Code,
-  ConnectError,
-  createClient,
-  type Interceptor,
-} from '@connectrpc/connect'
+import { type CallOptions, type Client, Code, ConnectError, createClient } from '@connectrpc/connect'
 import { PluginService, PluginStatus } from '../../proto/gen/sluice/plugin/v1/plugin_pb.ts'
+import { sendsToken } from '../../proto/sidecar-token.ts'
 import { isPlainText } from '../auth/access-tokens.ts'
 import type { Clock } from '../clock.ts'
 import { AppError, unavailable } from '../http/errors.ts'
@@ -55,7 +49,7 @@ export function makeChannel(
   const readMaxBytes = limits.pluginAnswerBytes
   // JSON, so that a plugin needs no more than an HTTP server.
   const bounds = { isJson: true, fetch: boundedFetch(readMaxBytes), readMaxBytes }
-  const transport = transportTo(url, [signedWith(token), observed(observe)], bounds)
+  const transport = transportTo(url, [sendsToken(token), observed(observe)], bounds)
   const slots = makeSlots(limits.pluginCallsUnderWay, limits.pluginCallsWaiting)
   const health = createClient(PluginService, transport)
   const report = makeReport(kind, { log, clock })
@@ -99,14 +93,6 @@ export function makeChannel(
     },
   }
 }
-
-const signedWith =
-  (token: string): Interceptor =>
-  (next) =>
-  (request) => {
-    request.header.set('authorization', `Bearer ${token}`)
-    return next(request)
-  }
 
 /** In words of ours only: an answer may repeat the credential that it was asked about. */
 function reasonOf(error: unknown): string {

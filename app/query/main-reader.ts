@@ -13,6 +13,8 @@ export interface MainView {
   catalogUrl: string
   objectsUrl: string
   token: string
+  /** See Tokens.catalogId. */
+  catalogId: string
 }
 
 export interface MainReaderDeps {
@@ -48,7 +50,8 @@ export function makeMainReader({ sql, tokens, clock, publicUrl }: MainReaderDeps
     if (last !== null && isSteady && lasts(last)) return last.view
     const expiresAt = neededUntil() + limits.mainTokenReuseMs
     const token = tokens.read({ commit, expiresAt: new Date(expiresAt) })
-    last = { view: { commit: BigInt(commit), catalogUrl, objectsUrl, token }, expiresAt }
+    const { catalogId } = tokens
+    last = { view: { commit: BigInt(commit), catalogUrl, objectsUrl, token, catalogId }, expiresAt }
     return last.view
   }
 

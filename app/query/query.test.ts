@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { until } from '../../.setup/until.ts'
 import { startTestQueries, type TestQueries } from '../../sidecars/query/testing.ts'
+import { testAccess } from '../../sidecars/testing.ts'
 import { systemClock } from '../clock.ts'
 import { newId } from '../ids.ts'
 import type { QueryClient } from '../rpc/clients.ts'
@@ -24,7 +25,8 @@ beforeAll(async () => {
 })
 afterAll(() => queries.close())
 
-const poolAt = (url: string) => makePool('query service', [queryAt(url, () => {})])
+const poolAt = (url: string) =>
+  makePool('query service', [queryAt(url, () => {}, testAccess(queries.catalog.url))])
 function serviceWith(services: Pool<QueryClient> | null, answerBytesMax?: number) {
   const { sql, tokens, url: publicUrl } = queries.catalog
   return makeQueryService({ sql, tokens, clock: systemClock, newId, publicUrl, services, answerBytesMax })

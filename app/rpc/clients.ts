@@ -9,6 +9,7 @@ import {
 import { Health, HealthCheckResponse_ServingStatus } from '../../proto/gen/grpc/health/v1/health_pb.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { sendsToken } from '../../proto/sidecar-token.ts'
 import { transportTo } from './transport.ts'
 
 /** Told of every call that has ended: its method (`RunnerService/SubmitPipeline`), code and seconds. */
@@ -21,6 +22,19 @@ export type QueryClient = Client<typeof QueryService>
 export const ENGINE_SANDBOXES = ['none', 'seccomp', 'landlock'] as const
 export type EngineSandbox = (typeof ENGINE_SANDBOXES)[number]
 const ENGINE_SANDBOX_HEADER = 'engine-sandbox'
+/** A health check names the API's address in this header: the sidecar refuses if it may not call that address. */
+const API_ADDRESS_HEADER = 'sluice-api-address'
+
+/** What sidecars need to know of this API. */
+export interface SidecarAccess {
+  /** SIDECAR_TOKEN; null: calls carry none, for runners in other languages that check none. */
+  token: string | null
+  /** PUBLIC_URL: where sidecars reach this API. */
+  publicUrl: string
+}
+
+/** A sidecar that answers, but not to this API. The message holds no address: anybody may read it at /health/ready. */
+export class SidecarRefusal extends Error {}
 
 export interface Remote<Service> {
   url: string
@@ -29,27 +43,44 @@ export interface Remote<Service> {
   check(signal?: AbortSignal): Promise<EngineSandbox | null>
 }
 
-export function runnerAt(url: string, observe: RpcObserver): Remote<RunnerClient> {
-  const transport = transportTo(url, [observed(observe)])
-  return { url, service: createClient(RunnerService, transport), check: checkOver(transport) }
+export function runnerAt(url: string, observe: RpcObserver, access: SidecarAccess): Remote<RunnerClient> {
+  const transport = transportOf(url, observe, access)
+  return { url, service: createClient(RunnerService, transport), check: checkOver(transport, access) }
 }
 
-export function queryAt(url: string, observe: RpcObserver): Remote<QueryClient> {
-  const transport = transportTo(url, [observed(observe)])
-  return { url, service: createClient(QueryService, transport), check: checkOver(transport) }
+export function queryAt(url: string, observe: RpcObserver, access: SidecarAccess): Remote<QueryClient> {
+  const transport = transportOf(url, observe, access)
+  return { url, service: createClient(QueryService, transport), check: checkOver(transport, access) }
 }
 
-const checkOver = (transport: Transport) => {
+const transportOf = (url: string, observe: RpcObserver, { token }: SidecarAccess) =>
+  transportTo(url, [...(token === null ? [] : [sendsToken(token)]), observed(observe)])
+
+const checkOver = (transport: Transport, { publicUrl }: SidecarAccess) => {
   const health = createClient(Health, transport)
+  const headers = { [API_ADDRESS_HEADER]: publicUrl }
   return async (signal?: AbortSignal) => {
     let told: string | null = null
     const onHeader = (headers: Headers) => {
       told = headers.get(ENGINE_SANDBOX_HEADER)
     }
-    const { status } = await health.check({ service: '' }, { signal, onHeader })
+    const { status } = await health.check({ service: '' }, { signal, headers, onHeader }).catch(explain)
     if (status !== HealthCheckResponse_ServingStatus.SERVING) throw new Error('not serving')
     return ENGINE_SANDBOXES.find((known) => known === told) ?? null
   }
+}
+
+/** Throws the error, or in words of ours what has to be set right. */
+function explain(error: unknown): never {
+  const { code } = ConnectError.from(error)
+  if (code === Code.Unauthenticated)
+    throw new SidecarRefusal('refuses the token: set the same SIDECAR_TOKEN there and here', { cause: error })
+  if (code === Code.PermissionDenied)
+    throw new SidecarRefusal(
+      'refuses this API: its API_URLS must list our PUBLIC_URL, and its SIDECAR_HOSTS the name we call it by',
+      { cause: error },
+    )
+  throw error
 }
 
 /** Tells of each call. */
@@ -74,7 +105,10 @@ export const observed =
     }
   }
 
-/** What a failed call tells: only `noRoom`, `unreachable` and `notOffered` are certain not to have been acted upon. */
+/**
+ * What a failed call tells: only `noRoom`, `unreachable` and `notOffered` are certain not to have been acted upon. A sidecar that
+ * refuses this API (SIDECAR_TOKEN, API_URLS, SIDECAR_HOSTS) is as good as unreachable until somebody sets that right.
+ */
 export type RpcFailure = 'noRoom' | 'unreachable' | 'unknownHandle' | 'notOffered' | 'unclear'
 
 export function failureOf(error: unknown): RpcFailure {
@@ -82,6 +116,11 @@ export function failureOf(error: unknown): RpcFailure {
   if (code === Code.ResourceExhausted) return 'noRoom'
   if (code === Code.NotFound) return 'unknownHandle'
   if (code === Code.Unimplemented) return 'notOffered'
+  if (isRefusedCaller(code)) return 'unreachable'
   const reason = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
   return reason === 'ConnectionRefused' || reason === 'ECONNREFUSED' ? 'unreachable' : 'unclear'
 }
+
+/** Codes of a sidecar that does not serve this caller. The call had no effect. */
+export const isRefusedCaller = (code: Code): boolean =>
+  code === Code.Unauthenticated || code === Code.PermissionDenied

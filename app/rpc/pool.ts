@@ -1,6 +1,6 @@
 import { Code, ConnectError } from '@connectrpc/connect'
 import { unavailable } from '../http/errors.ts'
-import { ENGINE_SANDBOXES, type EngineSandbox, type Remote } from './clients.ts'
+import { ENGINE_SANDBOXES, type EngineSandbox, isRefusedCaller, type Remote } from './clients.ts'
 
 /** Several equal services, asked in turn; one that cannot be reached is passed over. */
 export interface Pool<Service> {
@@ -47,8 +47,8 @@ export function makePool<Service>(name: string, remotes: readonly Remote<Service
   }
 }
 
-/** Unavailable says so itself; a failed connection has no code of the protocol. */
+/** Unavailable says so itself; a failed connection has no code of the protocol; one that refuses this API is of no use either. */
 function isUnreachable(error: unknown): boolean {
   const { code } = ConnectError.from(error)
-  return code === Code.Unavailable || code === Code.Unknown
+  return code === Code.Unavailable || code === Code.Unknown || isRefusedCaller(code)
 }

@@ -1,6 +1,7 @@
 // A client's trace on its whole way: into the query service, a process of its own, and from there into the catalog.
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { startTestQueries, type TestQueries } from '../../sidecars/query/testing.ts'
+import { testAccess } from '../../sidecars/testing.ts'
 import { systemClock } from '../clock.ts'
 import { newId } from '../ids.ts'
 import { queryRoutes } from '../query/routes.ts'
@@ -23,7 +24,6 @@ let heard: Headers[] = []
 let isRefusing = false
 
 beforeAll(async () => {
-  queries = await startTestQueries()
   catalog = Bun.serve({
     port: 0,
     fetch(request) {
@@ -33,8 +33,9 @@ beforeAll(async () => {
       return fetch(`${queries.catalog.url}${pathname}${search}`, { headers: request.headers })
     },
   })
+  queries = await startTestQueries({ API_URLS: catalog.url.origin })
   const { sql, tokens } = queries.catalog
-  const services = makePool('query service', [queryAt(queries.url, () => {})])
+  const services = makePool('query service', [queryAt(queries.url, () => {}, testAccess(catalog.url.origin))])
   const publicUrl = catalog.url.origin
   app = testApp({
     api: [queryRoutes(makeQueryService({ sql, tokens, clock: systemClock, newId, publicUrl, services }))],

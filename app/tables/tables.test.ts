@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { startTestQueries, type TestQueries } from '../../sidecars/query/testing.ts'
+import { testAccess } from '../../sidecars/testing.ts'
 import { systemClock } from '../clock.ts'
 import { newId } from '../ids.ts'
 import { makeQueryService } from '../query/service.ts'
@@ -29,7 +30,8 @@ beforeEach(async () => {
   await objects.delete('default/pipelines/gold/routes/.meta.yaml')
 })
 
-const poolAt = (url: string) => makePool('query service', [queryAt(url, () => {})])
+const poolAt = (url: string) =>
+  makePool('query service', [queryAt(url, () => {}, testAccess(queries.catalog.url))])
 function appWith(services: Pool<QueryClient> | null, metadataStore = true) {
   const { sql, tokens, objects, url: publicUrl } = queries.catalog
   const service = makeQueryService({ sql, tokens, clock: systemClock, newId, publicUrl, services })

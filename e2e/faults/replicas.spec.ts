@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect, test } from '@playwright/test'
 import postgres from 'postgres'
 import { startTestStore, type TestStore } from '../object-store.ts'
-import { type OwnService, startOwnService } from '../own-service.ts'
+import { freePort, type OwnService, startOwnService } from '../own-service.ts'
 import { holding, until } from './tree.ts'
 
 const FILES = 12
@@ -20,11 +20,20 @@ let sql: postgres.Sql
 
 test.beforeAll(async () => {
   store = await startTestStore()
-  const one = await startOwnService(store.env)
+  // The sidecars of the first replica serve both: they share a token, and may call the second one too.
+  const secondPort = await freePort()
+  const SIDECAR_TOKEN = 'sidecar-token-of-both-replicas-0123456789'
+  const API_URLS = `http://127.0.0.1:${secondPort}`
+  const one = await startOwnService({ ...store.env, SIDECAR_TOKEN, API_URLS })
   databaseUrl = (await registryOf(one)).database_url
   const urlOf = (part: string) => new RegExp(`${part} +listening on (http://\\S+)`).exec(one.log())?.[1] ?? ''
-  const shared = { DATABASE_URL: databaseUrl, RUNNER_URLS: urlOf('runner'), QUERY_URLS: urlOf('query') }
-  replicas = [one, await startOwnService({ ...store.env, ...shared })]
+  const shared = {
+    DATABASE_URL: databaseUrl,
+    RUNNER_URLS: urlOf('runner'),
+    QUERY_URLS: urlOf('query'),
+    SIDECAR_TOKEN,
+  }
+  replicas = [one, await startOwnService({ ...store.env, ...shared, PORT: String(secondPort) })]
   sql = postgres(databaseUrl, { max: 2, onnotice: () => {} })
 })
 test.afterAll(async () => {

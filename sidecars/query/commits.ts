@@ -3,12 +3,14 @@ import { Value } from '@sinclair/typebox/value'
 import { LAYERS, tableKey } from '../../lake/pipeline/names.ts'
 import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { traceHeaders } from '../../proto/trace.ts'
+import { authorityOf } from '../api-addresses.ts'
 import { accepted, patiently } from '../http.ts'
 import { limits } from './limits.ts'
 import { Lru } from './lru.ts'
 
 // Main as of its commits. A commit never changes, so what is known of one is true for good; a newer one is asked for as
-// what changed since the nearest one known.
+// what changed since the nearest one known. Commits are known per authority: the number of a commit means nothing without its
+// catalog, and an answer to one token is none to another.
 
 const TableName = {
   namespace: Type.String(),
@@ -36,42 +38,54 @@ export type Tables = ReadonlyMap<string, CommitTable>
 export type TablesAt = (lake: LakeView, signal: AbortSignal) => Promise<Tables>
 
 export function makeCommits(): TablesAt {
-  const known = new Lru<number, Tables>(limits.commits)
-  const underway = new Map<number, Promise<Tables>>()
+  const known = new Lru<string, { authority: string; commit: number; tables: Tables }>(limits.commits)
+  const underway = new Map<string, Promise<Tables>>()
+
+  /** The nearest older commit that is known to the same authority. */
+  function baseOf(authority: string, commit: number) {
+    const older = [...known.values()].filter((one) => one.authority === authority && one.commit < commit)
+    return older.reduce<(typeof older)[number] | undefined>(
+      (nearest, one) => (nearest !== undefined && nearest.commit > one.commit ? nearest : one),
+      undefined,
+    )
+  }
 
   async function fetchTables(lake: LakeView, commit: number, signal: AbortSignal): Promise<Tables> {
-    const since = Math.max(-1, ...[...known.keys()].filter((other) => other < commit))
-    const base = known.get(since)
-    const { tables, dropped } = await changesOf(lake, { commit, since: base && since }, signal)
-    const result = new Map(base)
+    const authority = authorityOf(lake)
+    const base = baseOf(authority, commit)
+    const { tables, dropped } = await changesOf(lake, { commit, since: base?.commit }, signal)
+    const result = new Map(base?.tables)
     for (const table of dropped) result.delete(tableKey(table))
     for (const table of tables) result.set(tableKey(table), table)
-    known.set(commit, result)
+    known.set(keyOf(authority, commit), { authority, commit, tables: result })
     return result
   }
 
   return async function tablesAt(lake, signal) {
     const commit = Number(lake.commit)
+    const key = keyOf(authorityOf(lake), commit)
     for (;;) {
       signal.throwIfAborted()
-      const tables = known.get(commit)
-      if (tables !== undefined) return tables
-      const others = underway.get(commit)
+      const found = known.get(key)
+      if (found !== undefined) return found.tables
+      const others = underway.get(key)
       if (others !== undefined) {
         // Should their call fail, ours may not: the loop tries it.
         await others.catch(() => {})
         continue
       }
       const own = fetchTables(lake, commit, signal)
-      underway.set(commit, own)
+      underway.set(key, own)
       try {
         return await own
       } finally {
-        underway.delete(commit)
+        underway.delete(key)
       }
     }
   }
 }
+
+const keyOf = (authority: string, commit: number) => `${commit} ${authority}`
 
 async function changesOf(
   lake: LakeView,

@@ -33,7 +33,7 @@ export class Lru<Key, Value> {
   }
 
   /** Without counting as a use. */
-  keys(): Iterable<Key> {
-    return this.#entries.keys()
+  *values(): Iterable<Value> {
+    for (const { value } of this.#entries.values()) yield value
   }
 }

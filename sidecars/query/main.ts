@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { LAKE_PREFIX } from '../../lake/iceberg/location.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { endInOrder } from '../../proto/lifeline.ts'
+import { makeApiAddresses } from '../api-addresses.ts'
 import { makeLog, messageOf } from '../log.ts'
 import { openObjectCache } from '../object-cache.ts'
 import { serveRpc } from '../rpc-server.ts'
@@ -44,7 +45,13 @@ async function start(settings: Settings & { sandbox: SandboxMode }) {
   const tablesAt = makeCommits()
   const openRelation = makeRelations({ lakeDir, cache })
   const runQuery = makeQueries({ tablesAt, openRelation, engines })
-  const service = makeQueryService({ runQuery, tablesAt, memoryLimitBytes: size.memoryLimitBytes, log })
+  const service = makeQueryService({
+    runQuery,
+    tablesAt,
+    apis: makeApiAddresses(settings.apiUrls),
+    memoryLimitBytes: size.memoryLimitBytes,
+    log,
+  })
   const server = await serveRpc(settings, {
     services: [QueryService],
     register: (router) => router.service(QueryService, service),

@@ -342,6 +342,64 @@ test('what is no read token is refused by the catalog', async () => {
   expect((await refusalOf('SELECT 1', { lake })).code).toBe(Code.Internal)
 })
 
+describe('what is remembered of a commit', () => {
+  const sql = 'SELECT count(*)::INTEGER AS n FROM bronze.flights'
+
+  test('answers no token that the catalog does not accept', async () => {
+    const known = await queries.lake()
+    expect(await rowsOf(sql, { lake: known })).toEqual([{ n: 3_000 }])
+    const forged = [
+      { token: '', catalogId: '' },
+      { token: 'forged', catalogId: '' },
+      { token: `${known.token}x`, catalogId: 'forged' },
+    ]
+    for (const credentials of forged) {
+      const lake = { ...known, ...credentials }
+      expect((await refusalOf(sql, { lake })).rawMessage).toContain('HTTP 401')
+      await expect(queries.client.getSchema({ lake })).rejects.toThrow('HTTP 401')
+    }
+  })
+
+  test('answers every replica that names the catalog, and without its name each token for itself', async () => {
+    const readings = () => queries.catalog.requests.filter((path) => path.includes('/commits/')).length
+    const [one, other] = [await queries.lake(), await queries.lake()]
+    expect(await rowsOf(sql, { lake: one })).toEqual([{ n: 3_000 }])
+    const before = readings()
+    expect(await rowsOf(sql, { lake: { ...one, token: other.token } })).toEqual([{ n: 3_000 }])
+    expect(readings()).toBe(before)
+    for (const { token } of [one, { token: await queries.catalog.reader().then(({ token }) => token) }])
+      for (let n = 0; n < 2; n += 1)
+        expect(await rowsOf(sql, { lake: { ...one, token, catalogId: '' } })).toEqual([{ n: 3_000 }])
+    expect(readings()).toBe(before + 2)
+  })
+})
+
+test('an address that the configuration does not list is refused and not called', async () => {
+  let calls = 0
+  const stranger = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch() {
+      calls += 1
+      return new Response('{"tables":[],"dropped":[]}')
+    },
+  })
+  const elsewhere = stranger.url.origin
+  const known = await queries.lake()
+  for (const lake of [
+    { ...known, catalogUrl: `${elsewhere}/catalog`, objectsUrl: `${elsewhere}/lake/objects` },
+    { ...known, catalogUrl: `${elsewhere}/catalog` },
+    { ...known, objectsUrl: `${elsewhere}/lake/objects` },
+    { ...known, catalogUrl: '', objectsUrl: '' },
+  ]) {
+    expect((await refusalOf('SELECT 1', { lake })).code).toBe(Code.PermissionDenied)
+    const schema = await queries.client.getSchema({ lake }).catch((error: unknown) => error)
+    expect(ConnectError.from(schema).code).toBe(Code.PermissionDenied)
+  }
+  expect(calls).toBe(0)
+  await stranger.stop(true)
+})
+
 test('the schema lists the columns of every table, or of those asked for', async () => {
   const lake = await queries.lake()
   const { tables } = await queries.client.getSchema({ lake })

@@ -5,6 +5,7 @@ import { dataFilesOf, type ManifestReader, makeManifestReader } from '../../lake
 import { quoteName, readTable } from '../../lake/iceberg/sql.ts'
 import type { Schema } from '../../lake/iceberg/types.ts'
 import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import { authorityOf } from '../api-addresses.ts'
 import { gatewayLake, LAKE_ROOT, type LakeFiles, sharedLake } from '../lake-access.ts'
 import type { Lease, ObjectCache } from '../object-cache.ts'
 import type { CommitTable } from './commits.ts'
@@ -43,11 +44,14 @@ export function makeRelations({ lakeDir, cache }: RelationOptions): OpenRelation
   const known = new Lru<string, Content>(limits.dataFiles)
 
   return async function openRelation(table, lake, signal) {
-    const files = shared ?? gatewayLake({ url: lake.objectsUrl, token: lake.token, cache, signal })
-    let content = known.get(table.content_id)
+    const authority = authorityOf(lake)
+    const { objectsUrl: url, token } = lake
+    const files = shared ?? gatewayLake({ url, token, authority, cache, signal })
+    const key = `${authority} ${table.content_id}`
+    let content = known.get(key)
     if (content === undefined) {
       content = await contentOf(table, files, sharedReader ?? readerOf(files))
-      known.set(table.content_id, content, 1 + content.files.length)
+      known.set(key, content, 1 + content.files.length)
     }
     signal.throwIfAborted()
     const { schema } = content

@@ -6,6 +6,7 @@ import type {
   QueryService,
   TableScope,
 } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import type { ApiAddresses } from '../api-addresses.ts'
 import { EngineEnded, OUT_OF_MEMORY, onceMoreIfKilled } from '../engine-process.ts'
 import { HttpFailure } from '../http.ts'
 import { type Log, messageOf } from '../log.ts'
@@ -21,6 +22,8 @@ import { NoTurn } from './turns.ts'
 export interface ServiceDeps {
   runQuery: RunQuery
   tablesAt: TablesAt
+  /** The addresses that requests may choose from. */
+  apis: ApiAddresses
   /** Of one query, for the message of one that needed more. */
   memoryLimitBytes: number
   log: Log
@@ -34,13 +37,14 @@ class TimeLimit extends Error {}
 class Cancelled extends Error {}
 
 export function makeQueryService(deps: ServiceDeps): Partial<ServiceImpl<typeof QueryService>> {
-  const { runQuery, tablesAt } = deps
+  const { runQuery, tablesAt, apis } = deps
   /** Queries under way, by the name their caller gave them. */
   const running = new Map<string, AbortController>()
 
   return {
     async executeQuery(request, context) {
-      const { queryId, sql, namespace, limit, timeoutMs, lake, scope, answerBytes } = parsed(request)
+      const { queryId, sql, namespace, limit, timeoutMs, scope, answerBytes, ...given } = parsed(request)
+      const lake = apis.checked(given.lake)
       if (running.has(queryId)) throw new ConnectError(`query_id: ${queryId} is in use`, Code.AlreadyExists)
       const started = performance.now()
       const stop = new AbortController()
@@ -72,7 +76,7 @@ export function makeQueryService(deps: ServiceDeps): Partial<ServiceImpl<typeof 
     },
 
     async getSchema({ lake, tables: wanted, scope }, context) {
-      const view = required(lake)
+      const view = apis.checked(required(lake))
       const seen = seenOf(scope)
       try {
         const tables = await tablesAt(view, context.signal)

@@ -4,7 +4,6 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Client, createClient } from '@connectrpc/connect'
-import { createConnectTransport } from '@connectrpc/connect-web'
 import { until } from '../../.setup/until.ts'
 import { headOfMain } from '../../app/catalog/branches.ts'
 import { openTestCatalog, type TestCatalog } from '../../app/catalog/test-catalog.ts'
@@ -13,6 +12,7 @@ import { type JsonObject, objectsOf } from '../../lake/engine/test-json.ts'
 import { Health } from '../../proto/gen/grpc/health/v1/health_pb.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { eachLine } from '../supervisor/lines.ts'
+import { TEST_TOKEN, transportToSidecar } from '../testing.ts'
 
 export interface TestQueries {
   catalog: TestCatalog
@@ -37,6 +37,7 @@ export interface TestLakeView {
   catalogUrl: string
   objectsUrl: string
   token: string
+  catalogId: string
 }
 
 export interface QueryOptions {
@@ -52,7 +53,7 @@ export interface QueryOptions {
 
 const MAIN = join(import.meta.dirname, 'main.ts')
 
-/** `through`: a command that starts the service, and ends with it. */
+/** `env.API_URLS`: addresses besides the catalog's own. `through`: a command that starts the service, and ends with it. */
 export async function startTestQueries(
   env: Record<string, string> = {},
   through: readonly string[] = [],
@@ -62,7 +63,15 @@ export async function startTestQueries(
     mkdtemp(join(tmpdir(), 'sluice-query-')),
   ])
   const child = Bun.spawn([...through, process.execPath, MAIN], {
-    env: { PATH: process.env.PATH, SUPERVISED: '1', PORT: '0', SCRATCH_DIR: directory, ...env },
+    env: {
+      PATH: process.env.PATH,
+      SUPERVISED: '1',
+      PORT: '0',
+      SCRATCH_DIR: directory,
+      SIDECAR_TOKEN: TEST_TOKEN,
+      ...env,
+      API_URLS: [catalog.url, env.API_URLS ?? ''].join(','),
+    },
     stdin: 'pipe',
     stdout: 'pipe',
     stderr: 'inherit',
@@ -76,7 +85,7 @@ export async function startTestQueries(
   })
   void child.exited.then((code) => address.reject(new Error(`the query service ended with ${code}`)))
   const url = await address.promise
-  const transport = createConnectTransport({ baseUrl: url, useBinaryFormat: true })
+  const transport = transportToSidecar(url)
   const client = createClient(QueryService, transport)
   const health = createClient(Health, transport)
 
@@ -95,6 +104,7 @@ export async function startTestQueries(
       catalogUrl: `${catalog.url}/catalog`,
       objectsUrl: `${catalog.url}/lake/objects`,
       token: catalog.tokens.read({ commit, expiresAt: new Date(Date.now() + 60_000) }),
+      catalogId: catalog.tokens.catalogId,
     }
   }
   return {

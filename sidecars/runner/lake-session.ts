@@ -12,6 +12,7 @@ import { quoteName, readTable } from '../../lake/iceberg/sql.ts'
 import type { Schema } from '../../lake/iceberg/types.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import type { LakeAccess } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { authorityOf } from '../api-addresses.ts'
 import { type Gateway, gatewayLake, LAKE_ROOT, type LakeFiles, sharedLake } from '../lake-access.ts'
 import type { ObjectCache } from '../object-cache.ts'
 import { type BranchCatalog, openBranchCatalog } from './branch-catalog.ts'
@@ -59,7 +60,13 @@ export function makeLake({ lakeDir, cache }: LakeOptions) {
   const sharedReader = shared && readerOf(shared)
 
   return function openLake(lake: LakeAccess, signal: AbortSignal): LakeSession {
-    const gateway: Gateway = { url: lake.objectsUrl, token: lake.token, cache, signal }
+    const gateway: Gateway = {
+      url: lake.objectsUrl,
+      token: lake.token,
+      authority: authorityOf(lake),
+      cache,
+      signal,
+    }
     const files = shared ?? gatewayLake(gateway)
     const reader = sharedReader ?? readerOf(files)
     const releases: (() => void)[] = []

@@ -1,11 +1,12 @@
-// The runner process: takes attempts of runs over RPC and executes them in engine processes. It holds no secret: what
-// an attempt may reach comes with it, as a token.
+// The runner process: takes attempts of runs over RPC and executes them in engine processes. Its only secret is the token of its
+// own port. An attempt brings the token for what the attempt may reach.
 import { mkdir, rm } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { endInOrder } from '../../proto/lifeline.ts'
+import { makeApiAddresses } from '../api-addresses.ts'
 import { makeLog, messageOf } from '../log.ts'
 import { openObjectCache } from '../object-cache.ts'
 import { serveRpc } from '../rpc-server.ts'
@@ -88,13 +89,14 @@ async function run(settings: RunnerSettings): Promise<void> {
     execute: makeJourney(places),
     log,
   })
-  const service = makeRunnerService({ attempts, testMain: makeTestMain(places), interpreters })
+  const apis = makeApiAddresses(settings.apiUrls)
+  const service = makeRunnerService({ apis, attempts, testMain: makeTestMain(places), interpreters })
   const server = await serveRpc(settings, {
     services: [RunnerService, QueryService],
     register: (router) =>
       router
         .service(RunnerService, service)
-        .service(QueryService, makePreviewService(makePreview({ ...places, log }))),
+        .service(QueryService, makePreviewService(makePreview({ ...places, log }), apis)),
     isServing: () => pool.isServing(),
     engineSandbox: wall.step,
     readMaxBytes: limits.requestBytes,

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { type Client, Code, ConnectError, createClient } from '@connectrpc/connect'
-import { createConnectTransport } from '@connectrpc/connect-web'
 import { until } from '../../.setup/until.ts'
 import { arraysOf } from '../../lake/engine/test-json.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { RunStatus } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { transportToSidecar } from '../testing.ts'
 import {
   engineAtWork,
   openTestService,
@@ -26,7 +26,7 @@ let client: Client<typeof QueryService>
 beforeAll(async () => {
   service = await openTestService()
   runner = await startRunner({ RUNNER_CONCURRENCY: '1', ENGINE_MEMORY_LIMIT: '200MB' })
-  client = createClient(QueryService, createConnectTransport({ baseUrl: runner.url, useBinaryFormat: true }))
+  client = createClient(QueryService, transportToSidecar(runner.url))
 })
 afterAll(async () => {
   await runner.stop()

@@ -5,6 +5,7 @@ import { CatalogError } from '../../lake/iceberg/client.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
 import { TemplateError } from '../../lake/pipeline/template.ts'
 import type { PreviewPipelineRequest, QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import { type ApiAddresses, authorityOf } from '../api-addresses.ts'
 import { EngineEnded, onceMoreIfKilled } from '../engine-process.ts'
 import { HttpFailure } from '../http.ts'
 import type { Log } from '../log.ts'
@@ -123,7 +124,9 @@ async function inPlace(
   }
 }
 
-const keyOf = (request: PreviewPipelineRequest) => tableKey(previewedTable(request))
+/** A room is of one pipeline in one catalog. */
+const keyOf = (request: PreviewPipelineRequest) =>
+  `${tableKey(previewedTable(request))} ${authorityOf(accessOf(request))}`
 
 /** A preview where the one before was. Null: it has to be somewhere else. */
 async function inRoom(
@@ -341,6 +344,8 @@ interface Prepared {
 /** The one call of QueryService that runners answer. */
 export const makePreviewService = (
   previewPipeline: PreviewPipeline,
+  apis: ApiAddresses,
 ): Partial<ServiceImpl<typeof QueryService>> => ({
-  previewPipeline: (request, { signal }) => previewPipeline(request, signal),
+  previewPipeline: async (request, { signal }) =>
+    previewPipeline({ ...request, lake: apis.checked(accessOf(request)) }, signal),
 })

@@ -6,6 +6,7 @@ import type {
   SourceFile,
   ValidatePipelineRequest,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import type { ApiAddresses } from '../api-addresses.ts'
 import { makeAttemptService, testOnWire } from './attempt-service.ts'
 import type { Attempts } from './attempts.ts'
 import type { TestMain } from './main-tests.ts'
@@ -16,19 +17,22 @@ import type { Interpreters } from './python/interpreters.ts'
 // RunnerService of proto/sluice/runner/v1/runner.proto: what it says in the terms of this process.
 
 export interface ServiceDeps {
+  /** The addresses that requests may choose from. */
+  apis: ApiAddresses
   attempts: Attempts
   testMain: TestMain
   interpreters: Interpreters
 }
 
 export function makeRunnerService({
+  apis,
   attempts,
   testMain,
   interpreters,
 }: ServiceDeps): ServiceImpl<typeof RunnerService> {
   const checkSyntax = makeSyntaxCheck(interpreters)
   return {
-    ...makeAttemptService(attempts),
+    ...makeAttemptService(inKnownLake(attempts, apis)),
 
     async validatePipeline(request, { signal }) {
       const input = publishInput(request)
@@ -47,10 +51,17 @@ export function makeRunnerService({
 
     async runQualityTests(request, { signal }) {
       const files = request.files.map((file) => textFile(file, prefixOf(request)))
-      return { results: (await testMain(request, files, signal)).map(testOnWire) }
+      const lake = request.lake && apis.checked(request.lake)
+      return { results: (await testMain({ ...request, lake }, files, signal)).map(testOnWire) }
     },
   }
 }
+
+/** The same attempts, for requests whose addresses are known ones. */
+const inKnownLake = (attempts: Attempts, apis: ApiAddresses): Attempts => ({
+  ...attempts,
+  submit: (request) => attempts.submit({ ...request, lake: request.lake && apis.checked(request.lake) }),
+})
 
 function publishInput(request: ValidatePipelineRequest): Parameters<typeof validatePublish>[0] {
   const { namespace, pipelineName: name, type } = request

@@ -1,14 +1,19 @@
 import { expect, test } from 'bun:test'
+import { TEST_TOKEN } from '../testing.ts'
 import { parseSettings } from './settings.ts'
 
+const NEEDED = { SCRATCH_DIR: '/scratch', SIDECAR_TOKEN: TEST_TOKEN }
 const GIB = 1_073_741_824
 const machine = { cores: 8, memoryBytes: 64 * GIB }
 
-test('a scratch directory is all that must be said', () => {
-  expect(parseSettings({ SCRATCH_DIR: '/scratch' }, machine)).toEqual({
+test('a scratch directory and the token are all that is required', () => {
+  expect(parseSettings(NEEDED, machine)).toEqual({
     host: '127.0.0.1',
     port: 8081,
     grpcPort: 0,
+    token: TEST_TOKEN,
+    otherHosts: [],
+    apiUrls: ['http://127.0.0.1:8080'],
     scratchDir: '/scratch',
     lakeDir: null,
     concurrency: 4,
@@ -22,7 +27,7 @@ test('a scratch directory is all that must be said', () => {
 
 test('a process of Python has a part of the memory, and as much time as it is given', () => {
   const env = {
-    SCRATCH_DIR: '/scratch',
+    ...NEEDED,
     PYTHON_TIMEOUT: '60',
     PYTHON_BIN: '/opt/python3',
     SANDBOX: 'required',
@@ -31,13 +36,13 @@ test('a process of Python has a part of the memory, and as much time as it is gi
     sandbox: 'required',
     python: { bin: '/opt/python3', memoryBytes: GIB / 2, seconds: 60, cpuSeconds: 65 },
   })
-  expect(() => parseSettings({ SCRATCH_DIR: '/scratch', SANDBOX: 'yes' }, machine)).toThrow(
+  expect(() => parseSettings({ ...NEEDED, SANDBOX: 'yes' }, machine)).toThrow(
     'SANDBOX must be auto, required, off',
   )
 })
 
 test('engines share the threads and a part of the memory', () => {
-  const env = { SCRATCH_DIR: '/scratch', RUNNER_CONCURRENCY: '2' }
+  const env = { ...NEEDED, RUNNER_CONCURRENCY: '2' }
   expect(parseSettings({ ...env, ENGINE_THREADS: '6' }, machine).engine.threads).toBe(3)
   expect(parseSettings(env, { cores: 1, memoryBytes: GIB }).engine).toMatchObject({
     threads: 1,
@@ -51,13 +56,13 @@ test('engines share the threads and a part of the memory', () => {
 test('every bad name is listed', () => {
   const env = { PORT: 'x', RUNNER_CONCURRENCY: '0', ENGINE_MEMORY_LIMIT: 'lots', ENGINE_TEMP_LIMIT: '0MB' }
   expect(() => parseSettings(env, machine)).toThrow(
-    /^invalid configuration: RUNNER_CONCURRENCY .*; ENGINE_MEMORY_LIMIT .*; ENGINE_TEMP_LIMIT .*; SCRATCH_DIR .*; PORT /,
+    /^invalid configuration: RUNNER_CONCURRENCY .*; ENGINE_MEMORY_LIMIT .*; ENGINE_TEMP_LIMIT .*; SIDECAR_TOKEN .*; SCRATCH_DIR .*; PORT /,
   )
 })
 
 test('native gRPC has a port of its own, or none', () => {
   const grpcPortOf = (value: string) =>
-    parseSettings({ SCRATCH_DIR: '/scratch', RUNNER_GRPC_PORT: value }, machine).grpcPort
+    parseSettings({ ...NEEDED, RUNNER_GRPC_PORT: value }, machine).grpcPort
   expect([grpcPortOf('50051'), grpcPortOf('none'), grpcPortOf('')]).toEqual([50051, null, 0])
   expect(() => grpcPortOf('65536')).toThrow('RUNNER_GRPC_PORT must be a whole number from 0 to 65535')
 })

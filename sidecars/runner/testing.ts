@@ -6,7 +6,6 @@ import { fileURLToPath } from 'node:url'
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { type Client, createClient } from '@connectrpc/connect'
-import { createConnectTransport } from '@connectrpc/connect-web'
 import { testDatabase } from '../../.setup/database.ts'
 import { until } from '../../.setup/until.ts'
 import { headOfMain, mergeBranches, openBranches } from '../../app/catalog/branches.ts'
@@ -29,6 +28,7 @@ import {
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { eachLine } from '../supervisor/lines.ts'
 import { holdPort } from '../supervisor/ports.ts'
+import { TEST_TOKEN, transportToSidecar } from '../testing.ts'
 
 export type RunnerClient = Client<typeof RunnerService>
 type Submit = MessageInitShape<typeof SubmitPipelineRequestSchema>
@@ -43,6 +43,9 @@ export interface RunnerProcess {
   stop(): Promise<void>
 }
 
+/** Of the test services that this process has opened: its runners may call them. */
+const apiUrls: string[] = []
+
 /**
  * Starts `sidecars/runner/main.ts` on a free port; resolves when it listens. `through`: a command that starts it, and ends
  * with it.
@@ -55,7 +58,15 @@ export async function startRunner(
   const child = Bun.spawn(
     [...through, process.execPath, fileURLToPath(new URL('./main.ts', import.meta.url))],
     {
-      env: { PATH: process.env.PATH ?? '', HOST: '127.0.0.1', PORT: '0', SCRATCH_DIR: scratch, ...env },
+      env: {
+        PATH: process.env.PATH ?? '',
+        HOST: '127.0.0.1',
+        PORT: '0',
+        SCRATCH_DIR: scratch,
+        SIDECAR_TOKEN: TEST_TOKEN,
+        API_URLS: apiUrls.join(','),
+        ...env,
+      },
       stdin: 'ignore',
       stdout: 'pipe',
       stderr: 'inherit',
@@ -70,7 +81,7 @@ export async function startRunner(
   void child.exited.then((code) => reject(new Error(`the runner ended with ${code}`)))
   const url = await promise
   return {
-    client: createClient(RunnerService, createConnectTransport({ baseUrl: url, useBinaryFormat: true })),
+    client: createClient(RunnerService, transportToSidecar(url)),
     url,
     pid: child.pid,
     scratchDir: scratch,
@@ -132,8 +143,13 @@ export async function openTestService() {
   }
   let server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: answer })
   const url = `http://127.0.0.1:${server.port}`
+  apiUrls.push(url)
   const expiresAt = new Date(Date.now() + 3_600_000)
-  const access = { catalogUrl: `${url}/catalog`, objectsUrl: `${url}/lake/objects` }
+  const access = {
+    catalogUrl: `${url}/catalog`,
+    objectsUrl: `${url}/lake/objects`,
+    catalogId: tokens.catalogId,
+  }
 
   /** Stores files of a pipeline and opens a run of it with one attempt: what a runner is then asked to do. */
   async function attempt(

@@ -3,11 +3,11 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createClient } from '@connectrpc/connect'
-import { createConnectTransport } from '@connectrpc/connect-web'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { makeLog } from '../log.ts'
 import { startTestQueries } from '../query/testing.ts'
 import { openTestService, runToEnd, startRunner, type TestService } from '../runner/testing.ts'
+import { transportToSidecar } from '../testing.ts'
 import { chooseWall } from './wall.ts'
 
 // What engine processes really did, as the kernel saw it: of a run, a preview and a query, harmless and hostile ones.
@@ -139,10 +139,7 @@ test.if(canTrace)('engines of runs and previews open what is theirs, and do noth
     const failed = await runToEnd(runner.client, await service.attempt(table, { 'pipeline.sql': sql }))
     expect(failed.facts.error).not.toBe('')
   }
-  const previews = createClient(
-    QueryService,
-    createConnectTransport({ baseUrl: runner.url, useBinaryFormat: true }),
-  )
+  const previews = createClient(QueryService, transportToSidecar(runner.url))
   for (const sql of ['select 1 as a', ...HOSTILE])
     await previews
       .previewPipeline({

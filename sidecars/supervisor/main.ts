@@ -82,7 +82,7 @@ async function start() {
     return end(1)
   })
   await supervised.start()
-  await untilReady(settings.localUrl, described.sidecarPorts, own)
+  await untilReady(settings, described.sidecarPorts, own)
   isReady = true
   own(`Sluice is ready on ${settings.localUrl} (${(performance.now() / 1000).toFixed(1)} s)`)
 }

@@ -9,6 +9,7 @@ function serve(asked: string[], answers: Record<string, { status?: number; body:
     fetch(request) {
       const { pathname } = new URL(request.url)
       asked.push(pathname)
+      if (pathname === CHECK) expect(request.headers.get('authorization')).toBe('Bearer the secret')
       const left = answers[pathname] ?? []
       const answer = left.length > 1 ? left.shift() : left[0]
       return new Response(answer?.body, { status: answer?.status ?? 200 })
@@ -27,7 +28,11 @@ test('the API is asked about its dependencies only when the sidecars are serving
     '/health': [{ status: 503, body: '' }, { body: '{}' }],
     '/health/ready': [{ status: 503, body: '{"status":"degraded"}' }, { body: '{"status":"ok"}' }],
   })
-  await untilReady(`http://127.0.0.1:${api.port}`, [sidecar.port ?? 0], () => {})
+  await untilReady(
+    { localUrl: `http://127.0.0.1:${api.port}`, sidecarToken: 'the secret' },
+    [sidecar.port ?? 0],
+    () => {},
+  )
   expect(asked).toEqual(['/health', '/health', CHECK, CHECK, '/health/ready', '/health/ready'])
   await Promise.all([api.stop(true), sidecar.stop(true)])
 })

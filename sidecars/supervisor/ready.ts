@@ -1,5 +1,7 @@
 /** When the tree is ready: children are told nothing and need to tell us nothing, their health is asked. */
+import { bearerOf } from '../../proto/sidecar-token.ts'
 import { messageOf } from './refusal.ts'
+import type { Settings } from './settings.ts'
 
 const POLL_MS = 50
 /** After this time we say what is missing. */
@@ -10,7 +12,11 @@ const ANSWER_LIMIT_MS = 5_000
  * Resolves when the API runs, the sidecar at each of `sidecarPorts` is serving and `/health/ready`, which knows all
  * dependencies, agrees.
  */
-export async function untilReady(url: string, sidecarPorts: number[], warn: (message: string) => void) {
+export async function untilReady(
+  { localUrl: url, sidecarToken }: Pick<Settings, 'localUrl' | 'sidecarToken'>,
+  sidecarPorts: number[],
+  warn: (message: string) => void,
+) {
   let problem: string | undefined
   const patience = setTimeout(() => warn(`still not ready: ${problem}`), PATIENCE_MS)
   const wait = async (ask: () => Promise<string | undefined>) => {
@@ -22,18 +28,17 @@ export async function untilReady(url: string, sidecarPorts: number[], warn: (mes
   }
   await wait(() => problemAt(`${url}/health`))
   // Asked before the API asks them, whose log would tell of every sidecar that takes a moment longer to start.
-  for (const port of sidecarPorts) await wait(() => problemOfSidecar(port))
+  for (const port of sidecarPorts) await wait(() => problemOfSidecar(port, sidecarToken))
   await wait(() => problemAt(`${url}/health/ready`))
   clearTimeout(patience)
 }
 
 /** The standard health service, in the JSON of the Connect protocol. */
-const problemOfSidecar = (port: number) =>
-  problemAt(
-    `http://127.0.0.1:${port}/grpc.health.v1.Health/Check`,
-    { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' },
-    '"SERVING"',
-  )
+function problemOfSidecar(port: number, token: string) {
+  const headers = { 'content-type': 'application/json', authorization: bearerOf(token) }
+  const url = `http://127.0.0.1:${port}/grpc.health.v1.Health/Check`
+  return problemAt(url, { method: 'POST', headers, body: '{}' }, '"SERVING"')
+}
 
 async function problemAt(url: string, request?: RequestInit, expected = ''): Promise<string | undefined> {
   try {

@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { isSidecarToken } from '../../proto/sidecar-token.ts'
 import { apiEnv, readSettings, sidecarEnv } from './settings.ts'
 
 const user = {
@@ -16,7 +17,8 @@ const user = {
 }
 
 test('a sidecar gets no address of the database and no key', () => {
-  const env = sidecarEnv(user, readSettings(user, '/srv'), { name: 'runner', port: 4711 })
+  const settings = readSettings(user, '/srv')
+  const env = sidecarEnv(user, settings, { name: 'runner', port: 4711 })
   expect<Record<string, string | undefined>>(env).toEqual({
     PATH: '/bin',
     LANG: 'C',
@@ -25,6 +27,8 @@ test('a sidecar gets no address of the database and no key', () => {
     SANDBOX: 'required',
     HOST: '127.0.0.1',
     PORT: '4711',
+    SIDECAR_TOKEN: settings.sidecarToken,
+    API_URLS: 'http://127.0.0.1:8080',
     DATA_DIR: '/srv/data',
     SCRATCH_DIR: '/srv/data/scratch/runner',
   })
@@ -33,6 +37,32 @@ test('a sidecar gets no address of the database and no key', () => {
 test('a sidecar finds the lake on disk unless there is an object store', () => {
   const env = sidecarEnv({}, readSettings({ DATA_DIR: '/data' }, '/srv'), { name: 'query', port: 4711 })
   expect(env).toMatchObject({ LAKE_DIR: '/data/objects', SCRATCH_DIR: '/data/scratch/query' })
+})
+
+test('API and sidecars share a token: a new one for each start, or the one that is set', () => {
+  const tokensOf = (env: Record<string, string>) => {
+    const settings = readSettings(env, '/srv')
+    const chosen = { databaseUrl: '', runnerUrls: '', queryUrls: '' }
+    return [
+      apiEnv(env, settings, chosen).SIDECAR_TOKEN,
+      ...['runner', 'query'].map((name) =>
+        new Map(Object.entries(sidecarEnv(env, settings, { name, port: 1 }))).get('SIDECAR_TOKEN'),
+      ),
+    ]
+  }
+  const [one = '', ...others] = tokensOf({})
+  expect(isSidecarToken(one)).toBe(true)
+  expect(others).toEqual([one, one])
+  expect(tokensOf({})).not.toContain(one)
+  expect(tokensOf({ SIDECAR_TOKEN: 'as it is set' })).toEqual(Array(3).fill('as it is set'))
+})
+
+test('sidecars may call this API at PUBLIC_URL and, where they are listed, other replicas', () => {
+  const urlsOf = (env: Record<string, string>) => readSettings(env, '/srv').apiUrls.join(',')
+  expect(urlsOf({ HOST: '0.0.0.0', PORT: '81' })).toBe('http://127.0.0.1:81')
+  expect(urlsOf({ PUBLIC_URL: 'https://a', API_URLS: 'https://b,https://c' })).toBe(
+    'https://a,https://b,https://c',
+  )
 })
 
 test('the API process gets everything the user set, and what was chosen', () => {

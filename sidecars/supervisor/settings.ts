@@ -1,4 +1,5 @@
 /** What the supervisor itself reads from the environment, and the environment each of its children gets. */
+import { randomBytes } from 'node:crypto'
 import { join, resolve } from 'node:path'
 import { Refusal } from './refusal.ts'
 
@@ -15,6 +16,10 @@ export type Settings = {
   /** Set by the user: addresses or `none`. Undefined: start that sidecar. */
   runnerUrls?: string
   queryUrls?: string
+  /** The secret that API, runner and query service share: the user's, or a new one for this start. */
+  sidecarToken: string
+  /** Addresses by which sidecars may call the API: this one and, where the user lists them, other replicas. */
+  apiUrls: string[]
   isDiskStore: boolean
   /** What executes the API process; everything else runs on Bun. */
   apiRuntime: ApiRuntime
@@ -23,6 +28,9 @@ export type Settings = {
 
 const API_RUNTIMES = ['bun', 'node', 'deno'] as const
 export type ApiRuntime = (typeof API_RUNTIMES)[number]
+
+/** Nobody guesses 256 bits. */
+const SIDECAR_TOKEN_BYTES = 32
 
 /** Reads only what starting needs; the API process judges the rest (exit code 78). */
 export function readSettings(env: Env, workingDirectory: string): Settings {
@@ -46,6 +54,8 @@ export function readSettings(env: Env, workingDirectory: string): Settings {
     databaseUrl: value('DATABASE_URL'),
     runnerUrls: value('RUNNER_URLS'),
     queryUrls: value('QUERY_URLS'),
+    sidecarToken: value('SIDECAR_TOKEN') ?? randomBytes(SIDECAR_TOKEN_BYTES).toString('hex'),
+    apiUrls: [value('PUBLIC_URL') ?? localUrl, ...(value('API_URLS')?.split(',') ?? [])],
     isDiskStore: value('S3_ENDPOINT') === undefined,
     apiRuntime,
     logFormat: value('LOG_FORMAT') === 'json' ? 'json' : 'text',
@@ -66,16 +76,19 @@ export const apiEnv = (
   DATABASE_URL: chosen.databaseUrl,
   RUNNER_URLS: chosen.runnerUrls,
   QUERY_URLS: chosen.queryUrls,
+  SIDECAR_TOKEN: settings.sidecarToken,
 })
 
 /** Sidecars run other people's code: no address of the database, no key of the store or of the API reaches them. */
 const SIDECAR_NAMES =
-  /^(PATH|HOME|TZ|LANG|TMPDIR|LOG_FORMAT|SANDBOX|RUN_TIMEOUT|(RUNNER|QUERY|ENGINE|PYTHON)_(?!URLS$)\w+)$/
+  /^(PATH|HOME|TZ|LANG|TMPDIR|LOG_FORMAT|SANDBOX|SIDECAR_HOSTS|RUN_TIMEOUT|(RUNNER|QUERY|ENGINE|PYTHON)_(?!URLS$)\w+)$/
 
 export const sidecarEnv = (env: Env, settings: Settings, sidecar: { name: string; port: number }) => ({
   ...Object.fromEntries(Object.entries(env).filter(([name]) => SIDECAR_NAMES.test(name))),
   HOST: '127.0.0.1',
   PORT: String(sidecar.port),
+  SIDECAR_TOKEN: settings.sidecarToken,
+  API_URLS: settings.apiUrls.join(','),
   DATA_DIR: settings.dataDir,
   SCRATCH_DIR: join(settings.dataDir, 'scratch', sidecar.name),
   ...(settings.isDiskStore ? { LAKE_DIR: join(settings.dataDir, 'objects') } : {}),

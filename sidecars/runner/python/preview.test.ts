@@ -2,12 +2,12 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Client, Code, ConnectError, createClient } from '@connectrpc/connect'
-import { createConnectTransport } from '@connectrpc/connect-web'
 import { until } from '../../../.setup/until.ts'
 import { arraysOf } from '../../../lake/engine/test-json.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { QueryService } from '../../../proto/gen/sluice/query/v1/query_pb.ts'
 import { RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { transportToSidecar } from '../../testing.ts'
 import { openTestService, type RunnerProcess, runToEnd, startRunner, type TestService } from '../testing.ts'
 import { stepsHere } from './testing.ts'
 
@@ -33,8 +33,7 @@ afterAll(async () => {
   await rm(walkable, { recursive: true })
 })
 
-const clientOf = ({ url }: RunnerProcess) =>
-  createClient(QueryService, createConnectTransport({ baseUrl: url, useBinaryFormat: true }))
+const clientOf = ({ url }: RunnerProcess) => createClient(QueryService, transportToSidecar(url))
 
 const table: TableName = { namespace: 'default', layer: 'silver', name: 'previewed' }
 type More = {

@@ -1,0 +1,13 @@
+/** How tests start sidecars and call them. */
+import type { Transport } from '@connectrpc/connect'
+import { createConnectTransport } from '@connectrpc/connect-web'
+import { sendsToken } from '../proto/sidecar-token.ts'
+
+export const TEST_TOKEN = 'a-token-of-the-tests-0123456789abcdef'
+
+/** The way to a sidecar that was started with the token of the tests. */
+export const transportToSidecar = (baseUrl: string): Transport =>
+  createConnectTransport({ baseUrl, useBinaryFormat: true, interceptors: [sendsToken(TEST_TOKEN)] })
+
+/** What an API of a test is to sidecars that were started with the token of the tests. */
+export const testAccess = (publicUrl: string) => ({ token: TEST_TOKEN, publicUrl })
