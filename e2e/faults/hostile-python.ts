@@ -1,0 +1,51 @@
+// Pipelines in Python that attack their runner over the channel between the two. Each must fail alone.
+
+/** Writes to the runner past Python's own channel: to the last descriptor, which is the one that leads there. */
+const CHANNEL = `
+import os, stat, time
+def leads_to_runner(fd):
+    try:
+        mode = os.fstat(fd).st_mode
+    except OSError:
+        return False
+    return stat.S_ISSOCK(mode) or stat.S_ISFIFO(mode)
+outgoing = max(fd for fd in range(3, 64) if leads_to_runner(fd))
+def say(data):
+    while data:
+        data = data[os.write(outgoing, data):]
+def call(number, sql="select 1"):
+    say(b'{"call":%d,"method":"relate","sql":"%s","params":[]}\\n' % (number, sql.encode()))
+`
+
+/** By name: a source that runs, and does not end well. */
+export const HOSTILE_PYTHON: Record<string, string> = {
+  'calls without reading an answer, then an exit': `${CHANNEL}
+for n in range(5000):
+    call(n + 1)
+os._exit(0)`,
+  'a call, then an exit': `${CHANNEL}
+call(1, "select range from range(1000000)")
+os._exit(0)`,
+  'a call, then SIGKILL of itself': `${CHANNEL}
+call(1)
+os.kill(os.getpid(), 9)`,
+  'half a message, then an exit': `${CHANNEL}
+say(b'{"call":1,"method":"rel')
+os._exit(0)`,
+  'a message without an end': `${CHANNEL}
+while True:
+    say(b"[" * 65536)`,
+  'messages that make no sense': `${CHANNEL}
+for n in range(5000):
+    say(b'{"result":{"kind":"parquet"}}\\n')
+time.sleep(60)`,
+  'calls while every descriptor is closed': `${CHANNEL}
+call(1)
+os.closerange(0, 256)
+os._exit(0)`,
+  'calls that are never read, slowly': `${CHANNEL}
+for n in range(40):
+    call(n + 1, "select " + ", ".join(f"1 as column_{i}" for i in range(500)))
+    time.sleep(0.05)
+os._exit(1)`,
+}
