@@ -12,6 +12,7 @@ import { serveRpc } from '../rpc-server.ts'
 import type { SandboxMode } from '../sandbox/ladder.ts'
 import { chooseWall, lakePlaces, NoWall } from '../sandbox/wall.ts'
 import { EX_CONFIG, type Settings, SettingsError, withRealDirectories } from '../settings.ts'
+import { surviveUndecodableMessages } from '../undecodable.ts'
 import { makeCommits } from './commits.ts'
 import { makeEngines } from './engines.ts'
 import { limits } from './limits.ts'
@@ -23,6 +24,7 @@ import { parseSettings } from './settings.ts'
 async function start(settings: Settings & { sandbox: SandboxMode }) {
   const { engine: size, lakeDir } = settings
   const log = makeLog('query', settings.logFormat)
+  surviveUndecodableMessages(log)
   const { scratchDir: scratch } = settings
   const enginesDirectory = join(scratch, 'engines')
   const cacheDirectory = join(scratch, 'lake')

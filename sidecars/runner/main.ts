@@ -12,6 +12,7 @@ import { openObjectCache } from '../object-cache.ts'
 import { serveRpc } from '../rpc-server.ts'
 import { chooseWall, type EngineView, lakePlaces, NoWall } from '../sandbox/wall.ts'
 import { EX_CONFIG, SettingsError, withRealDirectories } from '../settings.ts'
+import { surviveUndecodableMessages } from '../undecodable.ts'
 import { makeAttempts } from './attempts.ts'
 import { makeEnginePool } from './engine-pool.ts'
 import { Inputs, type InputsOptions } from './inputs.ts'
@@ -32,6 +33,7 @@ const FIRST: InputsOptions = {
 
 async function run(settings: RunnerSettings): Promise<void> {
   const log = makeLog('runner', settings.logFormat)
+  surviveUndecodableMessages(log)
   const directories = {
     cache: join(settings.scratchDir, 'cache'),
     engines: join(settings.scratchDir, 'engines'),

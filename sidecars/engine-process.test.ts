@@ -1,0 +1,28 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+setDefaultTimeout(60_000)
+
+const SERVICE = fileURLToPath(new URL('./engine-process.child.ts', import.meta.url))
+let directory: string
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'sluice-engine-process-'))
+})
+afterAll(() => rm(directory, { recursive: true, force: true }))
+
+/** Frames of the channel: a kind, the length of what follows in four bytes, little-endian, and that. */
+test.each([
+  ['a frame of no known kind', 'ff'.repeat(24), 'it closed its channel'],
+  ['a value that cannot be decoded', `0210000000${'00'.repeat(16)}`, 'it closed its channel'],
+  ['the end of the channel', 'close', 'it closed its channel'],
+])('an engine that sends %s is ended, and its service goes on', async (_, attack, how) => {
+  const service = Bun.spawn([process.execPath, SERVICE, directory, attack], {
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  const [said, code] = await Promise.all([new Response(service.stdout).text(), service.exited])
+  expect([said.trim().split('\n').at(-1), code]).toEqual([how, 0])
+})
