@@ -22,6 +22,7 @@ import { exchangeOf, makeFetch } from './http/exchange.ts'
 import { makeFailures, makeLimitRequest } from './http/rate-limit.ts'
 import { makeRouteTable, type Route } from './http/route-table.ts'
 import { routesOf } from './http/routes-of.ts'
+import { refuseMisspelt } from './http/unknown-fields.ts'
 import type { NewId } from './ids.ts'
 import { inspectorPage } from './inspector/page/routes.ts'
 import type { Log } from './log.ts'
@@ -98,7 +99,12 @@ export function buildApp(parts: AppParts): App {
   const open = together([health, swagger, inspectorPage()])
 
   const elysia = new Elysia({ strictPath: true })
-    .onParse({ as: 'global' }, ({ request }) => readBody(request, exchangeOf(request).route))
+    .onParse({ as: 'global' }, async ({ request }) => {
+      const { route } = exchangeOf(request)
+      const body = await readBody(request, route)
+      if (route.fields !== null) refuseMisspelt(body, route.fields)
+      return body
+    })
     .onError({ as: 'global' }, ({ error, request }) => {
       // Errors travel on to the exchange, which alone knows what they mean in HTTP.
       if (!exchangeOf(request).route.answersOwnErrors) throw error

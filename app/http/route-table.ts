@@ -1,3 +1,5 @@
+import type { BodyFields } from './unknown-fields.ts'
+
 // What exists, known before Elysia is asked: whether a path is known for another method (405), who may come in, what body
 // is read, and the pattern that stands for the path in metrics and logs.
 
@@ -11,6 +13,8 @@ export interface Route {
   access: Access
   body: BodyKind
   bodyBytesMax: number
+  /** The fields that its body may have; null: any field that is unknown is ignored. */
+  fields: BodyFields | null
   /** Its plugin answers every error itself, in a shape of its own (the Iceberg routes do). */
   answersOwnErrors: boolean
   /** The JSON it always answers; null: it has a handler. */

@@ -1,0 +1,135 @@
+// A misspelt field would be ignored in silence, as every unknown field is. A field that is nearly one of the route's own is
+// refused instead, with the name that was probably meant.
+import { AppError } from './errors.ts'
+
+/** The part of a JSON schema that names fields. */
+interface Schema {
+  properties?: Readonly<Record<string, unknown>>
+  patternProperties?: unknown
+  additionalProperties?: unknown
+  items?: unknown
+  anyOf?: readonly unknown[]
+  oneOf?: readonly unknown[]
+  allOf?: readonly unknown[]
+}
+
+/** The fields of one level of a body. */
+export interface BodyFields {
+  /** What clients may write, with the fields below; null: nothing below is checked. */
+  readonly written: ReadonlyMap<string, BodyFields | null>
+  /** What the service answers at this level: clients may send back what they have read. */
+  readonly read: ReadonlySet<string>
+}
+
+/** Letters by which an unknown field may differ from the one that was meant. */
+const DISTANCE_MAX = 2
+/** Unknown names compared in one body: each costs microseconds, and a body may have 100,000. */
+const NAMES_COMPARED_MAX = 200
+/** No field of ours is longer. */
+const NAME_CHARACTERS_MAX = 64
+
+/**
+ * The fields of bodies with this JSON schema; `answers` are the schemas of what the same address answers. Null: there are
+ * none, or clients choose the names themselves.
+ */
+export function bodyFieldsOf(body: unknown, answers: readonly unknown[] = []): BodyFields | null {
+  return levelOf([body], answers)
+}
+
+function levelOf(bodies: readonly unknown[], answers: readonly unknown[]): BodyFields | null {
+  const objects = bodies.flatMap(objectsIn)
+  if (objects.length === 0 || objects.some(hasFreeNames)) return null
+  const answered = answers.flatMap(objectsIn)
+  const written = namesOf(objects).map(
+    (name) => [name, levelOf(below(objects, name), below(answered, name))] as const,
+  )
+  return { written: new Map(written), read: new Set(namesOf(answered)) }
+}
+
+/** The objects that a schema allows, in lists and among alternatives too. */
+function objectsIn(schema: unknown): Schema[] {
+  if (!isSchema(schema)) return []
+  const inner = [...(schema.anyOf ?? []), ...(schema.oneOf ?? []), ...(schema.allOf ?? []), schema.items]
+  const own = schema.properties !== undefined || schema.patternProperties !== undefined ? [schema] : []
+  return [...own, ...inner.flatMap(objectsIn)]
+}
+
+const hasFreeNames = ({ patternProperties, additionalProperties }: Schema) =>
+  patternProperties !== undefined || additionalProperties === true || isSchema(additionalProperties)
+
+const namesOf = (objects: readonly Schema[]) => [
+  ...new Set(objects.flatMap(({ properties }) => Object.keys(properties ?? {}))),
+]
+
+const below = (objects: readonly Schema[], name: string) =>
+  objects.flatMap(({ properties }) => properties?.[name] ?? [])
+
+const isSchema = (value: unknown): value is Schema => typeof value === 'object' && value !== null
+
+/** Throws 400 where a field of the body is unknown, and nearly the name of one that the route takes. */
+export function refuseMisspelt(body: object, fields: BodyFields): void {
+  const open: { value: unknown; fields: BodyFields; path: string }[] = [{ value: body, fields, path: '' }]
+  const compared = new Set<string>()
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const { value, fields, path } = next
+    if (Array.isArray(value)) for (const item of value) open.push({ value: item, fields, path })
+    else if (typeof value === 'object' && value !== null)
+      for (const [name, inner] of Object.entries(value)) {
+        const known = fields.written.get(name)
+        if (known) open.push({ value: inner, fields: known, path: `${path}${name}.` })
+        if (known !== undefined || fields.read.has(name)) continue
+        const key = path + name
+        if (compared.has(key) || compared.size === NAMES_COMPARED_MAX) continue
+        compared.add(key)
+        const meant = nearestOf(name, fields.written.keys())
+        if (meant !== null)
+          throw new AppError(
+            400,
+            'INVALID_ARGUMENT',
+            `unknown field \`${key}\`, did you mean \`${path}${meant}\`?`,
+          )
+      }
+  }
+}
+
+/** The known name that is most like an unknown one; null: none is near. Of a short name most letters have to be right. */
+export function nearestOf(name: string, known: Iterable<string>): string | null {
+  let nearest: string | null = null
+  let least = DISTANCE_MAX + 1
+  if (name.length > NAME_CHARACTERS_MAX) return null
+  for (const candidate of known) {
+    const most = Math.min(least - 1, Math.ceil(Math.min(name.length, candidate.length) / 2) - 1)
+    if (Math.abs(name.length - candidate.length) > most) continue
+    const distance = distanceOf(name, candidate)
+    if (distance > most) continue
+    nearest = candidate
+    least = distance
+  }
+  return nearest
+}
+
+/** Damerau-Levenshtein (optimal string alignment): letters added, left out, replaced, or swapped with their neighbour. */
+function distanceOf(a: string, b: string): number {
+  let beforeLast: number[] = []
+  let last = Array.from({ length: b.length + 1 }, (_, column) => column)
+  for (let row = 1; row <= a.length; row++) {
+    const current = [row]
+    for (let column = 1; column <= b.length; column++) {
+      const isSame = a[row - 1] === b[column - 1]
+      const isSwapped = row > 1 && column > 1 && a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1]
+      current.push(
+        Math.min(
+          at(last, column) + 1,
+          at(current, column - 1) + 1,
+          at(last, column - 1) + (isSame ? 0 : 1),
+          isSwapped ? at(beforeLast, column - 2) + 1 : Number.POSITIVE_INFINITY,
+        ),
+      )
+    }
+    beforeLast = last
+    last = current
+  }
+  return at(last, b.length)
+}
+
+const at = (row: readonly number[], column: number) => row[column] ?? Number.POSITIVE_INFINITY
