@@ -7,6 +7,8 @@ export const limits = {
   listCap: 10_000,
   /** `Link` of a list: with all other headers it fits the 4 KiB that proxies keep for those of an answer. */
   linkHeaderBytes: 3_072,
+  /** Versions that a pipeline may keep: each holds the path and version of every file. */
+  versionsPerPipeline: 1_000,
   /** Uploads and pipeline files: 32 MB of the file part (spec: Limits). */
   uploadBytes: 33_554_432,
   /** Of the path of a file; the router of Bun looks at a hundred segments of an address. */

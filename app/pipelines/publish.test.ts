@@ -186,11 +186,15 @@ describe('versions', () => {
 
   test('only the newest max_versions are kept', async () => {
     const { ref } = await created()
-    await parts.sql`update pipeline set max_versions = 3 where name = ${ref.name}`
+    expect(await parts.pipelines().update(ref, { max_versions: 3 })).toMatchObject({ max_versions: 3 })
     for (let turn = 0; turn < 5; turn++) await parts.pipelines().publish(ref)
     expect(await numbersOf(ref)).toEqual([5, 4, 3])
     expect((await refusal(parts.pipelines().rollback(ref, { version: 2 }))).status).toBe(404)
     expect((await refusal(parts.pipelines().rollback(ref, { version: 2 ** 40 }))).status).toBe(404)
+    await parts.pipelines().update(ref, { max_versions: 1 })
+    expect(await numbersOf(ref)).toEqual([5, 4, 3])
+    await parts.pipelines().publish(ref)
+    expect(await numbersOf(ref)).toEqual([6])
   })
 
   test.each([

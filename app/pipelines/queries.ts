@@ -125,7 +125,7 @@ export async function insertPipeline(tx: Tx, pipeline: NewPipeline): Promise<boo
 export async function changePipeline(
   db: Queryable,
   ref: PipelineRef,
-  change: { description?: string; type?: string; owner?: string | null },
+  change: { description?: string; type?: string; owner?: string | null; maxVersions?: number },
 ): Promise<boolean> {
   const changed = await db
     .update(pipelines)

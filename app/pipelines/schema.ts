@@ -7,6 +7,12 @@ const Description = t.String({ maxLength: limits.textCharacters, examples: ['Cle
 const Message = t.String({ maxLength: limits.textCharacters, examples: ['First version'] })
 const Owner = t.String({ maxLength: 255 })
 const PipelineType = t.Union([t.Literal('sql'), t.Literal('python')])
+const MaxVersions = t.Integer({
+  minimum: 1,
+  maximum: limits.versionsPerPipeline,
+  description: 'How many versions are kept; older ones are removed at the next publish or rollback',
+  examples: [50],
+})
 const VersionNumber = t.Integer({ minimum: 1 })
 const Pins = t.Record(t.String(), t.String(), {
   description: 'Path of each file to its version id in the object store',
@@ -29,7 +35,7 @@ const listed = {
   draft_dirty: t.Boolean({ description: 'Whether files were written since the last publish' }),
   published_version: nullable(VersionNumber),
   published_at: nullable(Instant),
-  max_versions: t.Integer(),
+  max_versions: MaxVersions,
   created_at: Instant,
   updated_at: Instant,
   last_run: nullable(LastRun),
@@ -67,6 +73,7 @@ export const CreatePipeline = t.Object({
       maxLength: 512,
     }),
   ),
+  max_versions: t.Optional(MaxVersions),
   unique_key: t.Optional(
     t.String({ description: 'Deduplication key column, or several, comma-separated', maxLength: 2_048 }),
   ),
@@ -81,6 +88,7 @@ export const UpdatePipeline = t.Object({
   description: t.Optional(Description),
   type: t.Optional(PipelineType),
   owner: t.Optional(nullable(Owner)),
+  max_versions: t.Optional(MaxVersions),
 })
 export type UpdatePipeline = typeof UpdatePipeline.static
 

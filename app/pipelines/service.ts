@@ -76,7 +76,7 @@ export function makePipelineService(deps: PipelineDeps) {
    * overwrites.
    */
   async function create(body: CreatePipeline, owner: string | null = null, visible: Visible = EVERYTHING) {
-    const { namespace, layer, name, type = 'sql', description = '' } = body
+    const { namespace, layer, name, type = 'sql', description = '', max_versions: maxVersions } = body
     const ref = { namespace, layer, name }
     await requireNamespace(namespace)
     const source = await chosenSource(body, visible)
@@ -85,8 +85,8 @@ export function makePipelineService(deps: PipelineDeps) {
     )
     const prefix = prefixOf(ref)
     await db.transaction(async (tx) => {
-      if (!(await insertPipeline(tx, { id: newId(), ...ref, type, owner, description, ...firstDraft() })))
-        throw alreadyExists(`pipeline ${namespace}.${layer}.${name}`)
+      const pipeline = { id: newId(), ...ref, type, owner, description, maxVersions, ...firstDraft() }
+      if (!(await insertPipeline(tx, pipeline))) throw alreadyExists(`pipeline ${namespace}.${layer}.${name}`)
       await removeLeftFiles(tx, objects, prefix)
       await putAll(objects, prefix, files)
       if (owner !== null) await forgetOthers(tx, `pipeline:${namespace}.${layer}.${name}`, owner)
@@ -108,7 +108,9 @@ export function makePipelineService(deps: PipelineDeps) {
   }
 
   /** `by` decides whether the owner may be changed; who was it keeps nothing that came with it. */
-  async function update(ref: PipelineRef, change: UpdatePipeline, by: Access = UNLIMITED) {
+  async function update(ref: PipelineRef, body: UpdatePipeline, by: Access = UNLIMITED) {
+    const { max_versions: maxVersions, ...rest } = body
+    const change = maxVersions === undefined ? rest : { ...rest, maxVersions }
     if (Object.keys(change).length === 0) return shapeOf(await existing(ref))
     await db.transaction(async (tx) => {
       const before = change.owner === undefined ? null : await lockPipeline(tx, ref)

@@ -64,7 +64,7 @@ export const startWaiting = (
         order by id for share)
       select ${rowColumns(tx)}, r.pipeline_type, r.trigger, r.version_number, r.pins, r.landing_zones,
         r.traceparent, r.tracestate, clock_timestamp() as now, (select number from lake_ref where name = 'main') as base,
-        coalesce((select max(seq) from landing_file), 0) as watermark, p.published_version, p.id is not null as is_live,
+        coalesce((select max(seq) from landing_file), 0) as watermark, p.published_version, p.draft_dirty, p.id is not null as is_live,
         coalesce((
           select c.metadata_location from main_entry e join lake_content c on c.id = e.content_id
           where e.namespace = r.namespace and e.layer = r.layer and e.name = r.pipeline and e.to_commit is null limit 1
@@ -73,7 +73,7 @@ export const startWaiting = (
       from run r
       left join inputs i on i.id = r.landing_file_id
       left join lateral (
-        select p.id, p.published_version from pipeline p where p.id = r.pipeline_id and p.deleted_at is null limit 1) p on true
+        select p.id, p.published_version, p.draft_dirty from pipeline p where p.id = r.pipeline_id and p.deleted_at is null limit 1) p on true
       where r.id = any(array(select id from chosen)) and r.waiting
       order by r.created_at, r.id for update of r skip locked`
     const [first] = rows
@@ -147,6 +147,7 @@ interface WaitingRow extends RunRow, ClientTrace {
   base: string
   watermark: string
   published_version: number | null
+  draft_dirty: boolean | null
   is_live: boolean
   /** Of main as of `base`: one statement has one view of both. */
   table_metadata: string
@@ -214,7 +215,7 @@ const attemptOf = (run: LockedRun, row: WaitingRow, runnerUrl: string): OpenAtte
 /** What a reader of the log wants to know first. The attempt's log holds them from now on. */
 function openingLines(attempt: OpenAttempt, row: WaitingRow | undefined, now: Date): LogLine[] {
   if (row === undefined) return []
-  const { version_number: version, published_version: published } = row
+  const { version_number: version, published_version: published, draft_dirty: isDraftDirty } = row
   const files = attempt.landing.reduce((sum, zone) => sum + zone.files.length, 0)
   const told: [LogLevel, string | null][] = [
     [
@@ -227,6 +228,12 @@ function openingLines(attempt: OpenAttempt, row: WaitingRow | undefined, now: Da
       'info',
       version !== null && published !== null && published > version
         ? `version ${published} has been published since this run was requested`
+        : null,
+    ],
+    [
+      'info',
+      version !== null && isDraftDirty
+        ? `the draft differs from version ${version}, which this run executes: publish to run the draft`
         : null,
     ],
   ]

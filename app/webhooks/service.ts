@@ -51,7 +51,7 @@ export function makeWebhookService({ sql, newId, nudge, calls = null, failures =
         throw new AppError(
           400,
           'INVALID_ARGUMENT',
-          `pipeline ${answer.pipeline} has never been published, so nothing but people can run it`,
+          `pipeline ${answer.pipeline} has never been published: publish it first (POST ${publishPath(answer.pipeline)}), then call the webhook again`,
         )
       case 'cooling':
         throw tooManyRequests('the trigger is cooling down', answer.retryAfterSeconds)
@@ -73,6 +73,10 @@ export function makeWebhookService({ sql, newId, nudge, calls = null, failures =
 }
 
 const UNKNOWN: Sender = { address: '', peer: '' }
+
+/** Of a pipeline `ns.layer.name`: names hold no dots. */
+const publishPath = (pipeline: string) => `/api/v1/pipelines/${pipeline.replaceAll('.', '/')}/publish`
+
 const TOO_MANY_UNKNOWN = 'too many unknown webhook tokens from this address'
 
 function refuseBeyond(allowed: ReturnType<Buckets['take']> | undefined, why: string) {

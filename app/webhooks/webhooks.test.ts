@@ -152,7 +152,10 @@ describe('a call is refused', () => {
     for (let time = 0; time < 2; time++)
       expect(await call({ 'x-webhook-token': token })).toMatchObject({
         status: 400,
-        error: { code: 'INVALID_ARGUMENT', message: expect.stringContaining('never been published') },
+        error: {
+          code: 'INVALID_ARGUMENT',
+          message: expect.stringMatching(/never been published: publish it .*\/publish\)/),
+        },
       })
     expect(await runsOf(pipelineId)).toHaveLength(0)
     await opened.sql`update pipeline set published_version = 1 where id = ${pipelineId}`
