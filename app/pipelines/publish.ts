@@ -14,7 +14,15 @@ import { lockPipeline, moveDraft } from './draft.ts'
 import { draftObjects, pinsOf, readCode, sourceFileOf } from './draft-files.ts'
 import { addVersion, livePipeline, type PipelineRow } from './queries.ts'
 import { noPipeline, type PipelineRef, prefixOf } from './ref.ts'
-import { existing, landingZonesOf, type Named, namedBy, tableNamed } from './references.ts'
+import {
+  existing,
+  landingZonesOf,
+  type Named,
+  namedBy,
+  tableNamed,
+  tablesCalled,
+  wordsIn,
+} from './references.ts'
 import type { Published, PublishRefused } from './schema.ts'
 import { nextVersion, published } from './versions.ts'
 
@@ -90,7 +98,12 @@ async function makeReady(
   const source = `${prefixOf(ref)}${sourceFileOf(draft.type)}`
   if (!listed.some(({ key }) => key === source)) return refused([missing(source, draft.type)])
 
-  const known = await existing(db, await seenAmong(sql, namedBy(code, ref), visible))
+  const named = namedBy(code, ref)
+  const called = await tablesCalled(db, ref, wordsIn(code))
+  const known = await existing(
+    db,
+    await seenAmong(sql, { ...named, tables: [...new Set([...named.tables, ...called])] }, visible),
+  )
   const request = {
     namespace: ref.namespace,
     layer: ref.layer,

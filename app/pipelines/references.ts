@@ -53,6 +53,39 @@ const callsOf = ({ name, text }: DraftFile): Call[] => {
   return name.endsWith('.sql') ? sqlReferences(text).calls : []
 }
 
+/** Words looked up in one draft, and letters of one: names of tables are no longer. */
+const WORDS_MAX = 5_000
+const WORD = /[a-z0-9_-]{1,128}/gi
+
+/** Words of the code that may be names of tables, in lower case. Which of them name one is for the parser of the code. */
+export const wordsIn = (files: readonly DraftFile[]): string[] => {
+  const words = new Set<string>()
+  for (const { name, text } of files) {
+    if (name === 'config.yaml') continue
+    for (const [word] of text.matchAll(WORD)) {
+      words.add(word.toLowerCase())
+      if (words.size === WORDS_MAX) return [...words]
+    }
+  }
+  return [...words]
+}
+
+/** Tables of the namespace with these names that exist, on main or as a pipeline that will make one, as `ns.layer.name`. */
+export async function tablesCalled(
+  db: Queryable,
+  { namespace }: PipelineRef,
+  names: readonly string[],
+): Promise<string[]> {
+  const rows = await db.execute<{ path: string }>(sql`
+    select p.namespace || '.' || p.layer || '.' || p.name as path from pipeline p
+    where p.deleted_at is null and p.namespace = ${namespace} and p.name = any(${textArray([...names])})
+    union
+    select e.namespace || '.' || e.layer || '.' || e.name from main_entry e
+    where e.to_commit is null and e.namespace = ${namespace} and e.name = any(${textArray([...names])})
+    order by path limit ${WORDS_MAX}`)
+  return rows.map(({ path }) => path)
+}
+
 /** The table of a key: names hold no dots, and parsing has checked the layer. */
 export function tableNamed(key: string): TableName {
   const [namespace = '', layer, name = ''] = key.split('.')

@@ -36,12 +36,31 @@ export type JsonObject = { [key: string]: Json }
 export const isObject = (value: Json | undefined): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
+/** A text that does not parse; `at` is the offset of the fault in the text, where the parser says one. */
+export interface SyntaxFault {
+  message: string
+  at: number | undefined
+}
+
 /**
  * The trees of the statements; undefined when one of them is no SELECT (DESCRIBE and SHOW are, to the parser).
  * Throws `EngineError` (syntax).
  */
 export async function parse(tree: SyntaxTree, sql: string): Promise<JsonObject[] | undefined> {
-  if (sql.includes('\0')) throw new EngineError('syntax', 'Parser Error: the text holds a null byte')
+  const parsed = await tryParse(tree, sql)
+  if (parsed === undefined || Array.isArray(parsed)) return parsed
+  const { message, at } = parsed
+  const line = at === undefined ? undefined : sql.slice(0, at).split('\n').length
+  const place = line === undefined ? '' : ` (line ${line})`
+  throw new EngineError('syntax', `Parser Error: ${message}${place}`, line)
+}
+
+/** As `parse`, with a fault of the syntax as a value. */
+export async function tryParse(
+  tree: SyntaxTree,
+  sql: string,
+): Promise<JsonObject[] | SyntaxFault | undefined> {
+  if (sql.includes('\0')) return { message: 'the text holds a null byte', at: sql.indexOf('\0') }
   const text = await tree(sql).catch((error: unknown) => {
     throw engineError(error)
   })
@@ -50,9 +69,9 @@ export async function parse(tree: SyntaxTree, sql: string): Promise<JsonObject[]
   if (answer.error !== true) return Array.isArray(answer.statements) ? answer.statements.filter(isObject) : []
   if (answer.error_type === 'not implemented') return undefined
   const position = Number(answer.position)
-  const line = Number.isNaN(position) ? undefined : lineAt(sql, position)
-  const place = line === undefined ? '' : ` (line ${line})`
-  throw new EngineError('syntax', `Parser Error: ${String(answer.error_message)}${place}`, line)
+  // Of a fault the parser counts characters, of everything else bytes.
+  const at = Number.isNaN(position) ? undefined : [...sql].slice(0, position).join('').length
+  return { message: String(answer.error_message), at }
 }
 
 /** As the engine compares names: letters beyond ASCII, like the sign of Kelvin, are themselves alone. */
@@ -67,6 +86,6 @@ function jsonOf(tree: string): Json {
   return JSON.parse(tree.replace(NO_JSON, (token) => (token.startsWith('"') ? token : 'null')))
 }
 
-/** The parser counts bytes. */
-const lineAt = (sql: string, byte: number): number =>
-  new TextDecoder().decode(new TextEncoder().encode(sql).subarray(0, byte)).split('\n').length
+/** The offset in the text of a position in its UTF-8, in which the engine counts where a name stands. */
+export const offsetOf = (sql: string, byte: number): number =>
+  new TextDecoder('utf-8', { ignoreBOM: true }).decode(new TextEncoder().encode(sql).subarray(0, byte)).length

@@ -117,7 +117,7 @@ export async function readStatement(
 /** The SQL that gives at most so many rows of a checked statement, in its order; EXPLAIN is short as it is. */
 export function limited({ sql, kind }: Pick<ReadStatement, 'sql' | 'kind'>, rowsLimit: number): string {
   if (kind === 'explain') return sql
-  const [text = sql] = splitStatements(sql)
+  const [text = sql] = splitStatements(sql).map((statement) => statement.text)
   // The line breaks end a comment that the statement ends with.
   return `SELECT * FROM (\n${text}\n) LIMIT ${rowsLimit}`
 }
@@ -156,6 +156,25 @@ function readTree(
   const tables = new Map<string, TableReference>()
   let listsTables = false
   const functions = new Set<string>()
+  visitTree(statement, (node, isCte) => {
+    if (node.type === 'BASE_TABLE') {
+      const table = referenceOf(node)
+      if (isInformation(table)) listsTables = true
+      else if (!isCte(table)) tables.set(foldName(nameOf(table)), table)
+    } else if (node.type === 'SHOW_REF' && !isObject(node.query)) {
+      checkListing(node)
+      listsTables = true
+    } else checkNode(node)
+    if (textOf(node.function_name) !== '') functions.add(textOf(node.function_name).toLowerCase())
+  })
+  return { tables: [...tables.values()], listsTables, functions }
+}
+
+/** Visits every node of a statement's tree. `isCte` says whether a table's name means a CTE where the node stands. */
+export function visitTree(
+  statement: JsonObject,
+  visit: (node: JsonObject, isCte: (table: TableReference) => boolean) => void,
+): void {
   const open: { node: Json; scope: Scope }[] = [{ node: statement, scope: undefined }]
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     const { node } = next
@@ -171,16 +190,8 @@ function readTree(
         scope = { name, outer: scope }
       }
     }
-    if (node.type === 'BASE_TABLE') {
-      const table = referenceOf(node)
-      const isCte = table.catalog === '' && table.schema === '' && isInScope(scope, table.name)
-      if (isInformation(table)) listsTables = true
-      else if (!isCte) tables.set(foldName(nameOf(table)), table)
-    } else if (node.type === 'SHOW_REF' && !isObject(node.query)) {
-      checkListing(node)
-      listsTables = true
-    } else checkNode(node)
-    if (textOf(node.function_name) !== '') functions.add(textOf(node.function_name).toLowerCase())
+    const inner = scope
+    visit(node, ({ catalog, schema, name }) => catalog === '' && schema === '' && isInScope(inner, name))
     for (const [key, child] of Object.entries(node)) {
       if (key === 'cte_map') continue
       // What a recursive query begins with does not see itself: the name means a table there, or a file.
@@ -191,7 +202,6 @@ function readTree(
       })
     }
   }
-  return { tables: [...tables.values()], listsTables, functions }
 }
 
 function ctesOf(map: JsonObject): { name: string; query: Json }[] {
@@ -230,13 +240,13 @@ function checkListing(node: JsonObject): void {
 const isInformation = ({ schema, name }: TableReference): boolean =>
   schema.toLowerCase() === 'information_schema' && INFORMATION_TABLES.has(name.toLowerCase())
 
-const referenceOf = (node: JsonObject): TableReference => ({
+export const referenceOf = (node: JsonObject): TableReference => ({
   catalog: textOf(node.catalog_name),
   schema: textOf(node.schema_name),
   name: textOf(node.table_name),
 })
 
-const nameOf = ({ catalog, schema, name }: TableReference): string =>
+export const nameOf = ({ catalog, schema, name }: TableReference): string =>
   [catalog, schema, name].filter((part) => part !== '').join('.')
 
 export const textOf = (value: Json | undefined): string => (typeof value === 'string' ? value : '')
@@ -281,9 +291,9 @@ function skipBlank(sql: string, start: number): number {
 const PIECE =
   /[eE]'(?:[^'\\]|\\[\s\S]|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$([A-Za-z_]\w*)?\$|--[^\n]*|\/\*|;/g
 
-/** Cuts at the semicolons between statements. */
-function splitStatements(sql: string): string[] {
-  const texts: string[] = []
+/** Cuts at the semicolons between statements. `at`: where a statement begins in the text. */
+export function splitStatements(sql: string): { text: string; at: number }[] {
+  const pieces: { text: string; at: number }[] = []
   let start = 0
   let at = 0
   for (;;) {
@@ -292,13 +302,17 @@ function splitStatements(sql: string): string[] {
     if (piece === null) break
     at = piece.index + piece[0].length
     if (piece[0] === ';') {
-      texts.push(sql.slice(start, piece.index))
+      pieces.push({ text: sql.slice(start, piece.index), at: start })
       start = at
     } else if (piece[0] === '/*') at = after(sql, '*/', at)
     else if (piece[0].startsWith('$')) at = after(sql, piece[0], at)
   }
-  texts.push(sql.slice(start))
-  return texts.map((text) => text.slice(skipBlank(text, 0)).trimEnd()).filter((text) => text !== '')
+  pieces.push({ text: sql.slice(start), at: start })
+  return pieces.flatMap(({ text, at }) => {
+    const blank = skipBlank(text, 0)
+    const own = text.slice(blank).trimEnd()
+    return own === '' ? [] : [{ text: own, at: at + blank }]
+  })
 }
 
 function after(sql: string, closing: string, from: number): number {

@@ -37,6 +37,7 @@ const BARE = /(ref|landing_zone)\s*\(/y
 const SPACE = /\s/
 const WORD = /[\p{L}\p{N}_]+/uy
 const RAW = /\{%[-+]?\s*raw\s*[-+]?%\}/y
+const TAG = /\{[{%#]/g
 const END_RAW = /\{%[-+]?\s*endraw\s*[-+]?%\}/g
 /** What a scanner of plain SQL stops at, outside and inside of its comments and quoted texts. */
 const SQL_STOPS = {
@@ -94,6 +95,19 @@ export function sqlReferences(source: string): SqlReferences {
       if (bare !== null && !followsDot(source, stop.index))
         found.bare.push({ function: functionOf(bare), ...positionOf(stop.index) })
     }
+  }
+}
+
+/** The pieces of a template that stand outside of its delimiters, in order: from `start` up to `end`. */
+export function literalsOf(source: string): { start: number; end: number }[] {
+  const literals: { start: number; end: number }[] = []
+  let start = 0
+  for (;;) {
+    const tag = matchFrom(TAG, source, start)
+    const end = tag?.index ?? source.length
+    if (end > start) literals.push({ start, end })
+    if (tag === null) return literals
+    start = templateTag(source, tag.index, () => {})
   }
 }
 
@@ -230,7 +244,7 @@ function matchFrom(pattern: RegExp, source: string, at: number): RegExpExecArray
 }
 
 /** Positions of growing indexes in one pass over the text, however many are asked for in one line. */
-function lineCounter(source: string): (index: number) => Position {
+export function lineCounter(source: string): (index: number) => Position {
   let line = 1
   let lineStart = 0
   let lineEnd = endOf(source, '\n', 0)

@@ -1,6 +1,7 @@
 import type { DuckDBDataChunk, DuckDBPreparedStatement, DuckDBValue } from '@duckdb/node-api'
 import { EngineError, mapped } from '../../lake/engine/error.ts'
 import { type Engine, type PreparedEngine, prepareEngine } from '../../lake/engine/instance.ts'
+import { readQueryText } from '../../lake/engine/query-text.ts'
 import { nextChunk } from '../../lake/engine/rows.ts'
 import { isTraceless, type TableName } from '../../lake/engine/traceless.ts'
 import { parseDuckType, renderDuckType } from '../../lake/iceberg/duckdb-type.ts'
@@ -124,6 +125,10 @@ export class EngineInstance {
   async copy({ sql }: Input<'copy'>): Promise<unknown> {
     const result = await this.#ours(sql, (text) => this.#open.read(text))
     return result.getRowObjectsJS()
+  }
+
+  parse({ sql }: Input<'parse'>): Promise<AnswerOf<'parse'>> {
+    return readQueryText(this.#open.connection, sql)
   }
 
   async judge({ sql, sampleRows }: Input<'judge'>): Promise<AnswerOf<'judge'>> {

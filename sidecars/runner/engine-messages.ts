@@ -44,6 +44,8 @@ export type EngineRequest =
   | { kind: 'copy'; number: number; sql: string }
   /** Forgets the result, and shows these tables from here on: their files were named when the instance was opened. */
   | { kind: 'show'; number: number; tables: readonly TableView[] }
+  /** Parses a text, in any open instance, and binds nothing: what is wrong with it as a query, and which tables it names. */
+  | { kind: 'parse'; number: number; sql: string }
   /** Runs one SELECT and reads it to its end. */
   | { kind: 'judge'; number: number; sql: string; sampleRows: number }
   /** Runs one SELECT to its end and keeps the first rows, in an instance that was opened with `profilePath`. */
@@ -103,6 +105,20 @@ const answers = {
     }),
   ),
   show: Type.Null(),
+  parse: Type.Object({
+    fault: Type.Union([
+      Type.Null(),
+      Type.Object({ message: Type.String(), at: Type.Optional(Type.Integer({ minimum: 0 })) }),
+    ]),
+    tables: Type.Array(
+      Type.Object({
+        catalog: Type.String(),
+        schema: Type.String(),
+        name: Type.String(),
+        at: Type.Integer({ minimum: 0 }),
+      }),
+    ),
+  }),
   judge: Type.Object({
     columnTypes: Type.Array(Type.String()),
     rowCount: Type.Integer({ minimum: 0 }),

@@ -89,6 +89,8 @@ async function answerTo(request: EngineRequest): Promise<unknown> {
       return instanceOf(number).copy(request)
     case 'show':
       return instanceOf(number).show(request)
+    case 'parse':
+      return instanceOf(number).parse(request)
     case 'judge':
       return instanceOf(number).judge(request)
     case 'preview':

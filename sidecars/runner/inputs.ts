@@ -7,6 +7,7 @@ import {
   type TableName,
   tableKey,
 } from '../../lake/pipeline/names.ts'
+import { quoteLiteral } from '../../lake/pipeline/sql.ts'
 import {
   renderTemplate,
   type Template,
@@ -17,6 +18,7 @@ import type { LandingFile } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { type LakeSession, type TableInput, tableExpression } from './lake-session.ts'
 import { bringLanding, type LandingOptions, type LandingPlace } from './landing.ts'
 import { limits } from './limits.ts'
+import type { RefusedText } from './slips.ts'
 
 // What templates ask for, and what of it there is. How SQL will name a table or a zone is known before either is
 // found, so a template is rendered once, ahead; only where something is missing is it rendered again, for the line.
@@ -48,8 +50,11 @@ export class Inputs {
     this.#options = options
   }
 
-  /** Renders a template, noting what it asks for. Throws TemplateError. */
-  draft(template: Template): Draft {
+  /**
+   * Renders a template, noting what it asks for. `inserted` makes another text of the path of a landing zone. Throws
+   * TemplateError.
+   */
+  draft(template: Template, inserted = (path: string) => path): Draft {
     const tables = new Map<string, TableName>()
     const zones = new Set<string>()
     const checkRoom = () => {
@@ -67,10 +72,22 @@ export class Inputs {
         const zone = parseZoneName(name)
         zones.add(zone)
         checkRoom()
-        return this.#pathOf(zone)
+        return inserted(this.#pathOf(zone))
       },
     })
     return { template, sql, tables: [...tables.values()], zones: [...zones] }
+  }
+
+  /** The text of a draft and what it was given. `own`: the table that `this` means. */
+  textOf({ template, sql, tables, zones }: Draft, own: TableName): RefusedText {
+    return {
+      language: 'sql',
+      namespace: this.#options.namespace,
+      tables: [...tables, own],
+      zones: new Map(zones.map((zone) => [this.#pathOf(zone), zone])),
+      sql,
+      quotedSql: zones.length === 0 ? null : this.draft(template, quoteLiteral).sql,
+    }
   }
 
   /** The SQL of a draft, now that all has been found that there is. Throws TemplateError where something is missing. */
@@ -142,6 +159,12 @@ export class Inputs {
   /** What `landing_zone()` gives; null: there is no such zone. */
   landingPath(zone: string): string | null {
     return this.#landings.get(zone) ? this.#pathOf(zone) : null
+  }
+
+  /** Of every zone that was found: zone by path. */
+  landingPaths(): Map<string, string> {
+    const zones = [...this.#landings].flatMap(([zone, files]) => (files === null ? [] : [zone]))
+    return new Map(zones.map((zone) => [this.#pathOf(zone), zone]))
   }
 
   landing(zone: string): LandingFile[] {

@@ -23,6 +23,7 @@ import { InterpreterEnded } from './python/interpreter.ts'
 import { type InterpreterLease, NoPython } from './python/interpreters.ts'
 import { type PythonLimits, runPython } from './python/run.ts'
 import { type DraftedTest, draftsOf, draftTests, runTests, tally } from './quality-gate.ts'
+import { explained, findIn, type ParsedIn, type RefusedText } from './slips.ts'
 import { commitResult, type StoredResult, storeResult, writeResult } from './table-write.ts'
 import { watermarkOf } from './watermark.ts'
 import { counted, type Rendered, reasonOf, since, sized } from './wording.ts'
@@ -73,6 +74,7 @@ interface PythonGiven {
   variables: TemplateVariables
   inputs: Inputs
   template: Template
+  own: TableName
   table: TableMetadata | null
 }
 
@@ -122,10 +124,10 @@ class Journey {
     const opened = await this.#openFor(draft, target, inputs, texts)
     const { number: instance } = opened
     const own = python
-      ? await this.#runPython(python, { instance, config, variables, inputs, template, table })
+      ? await this.#runPython(python, { instance, config, variables, inputs, template, own: name, table })
       : { sql }
     const rendered = { ...template, ...own }
-    const change = await this.#execute(rendered, instance, target)
+    const change = await this.#execute(rendered, instance, target, python ? null : inputs.textOf(draft, name))
     const stored = this.#store(change)
     // What is tested are the very files that are committed meanwhile. The engine has its work before we do ours.
     const [tested, commit] = await Promise.allSettled([
@@ -251,12 +253,13 @@ class Journey {
       engine,
       instance: given.instance,
       inputs,
-      namespace: request.namespace,
+      own: given.own,
       source: { file: template.file, text: template.source },
       config: given.config,
       variables: given.variables,
       schema: table && currentSchema(table),
       log,
+      find: findIn(lake, request.namespace),
       findLate: {
         async table(name) {
           const metadata = await lake.catalog.load(name)
@@ -280,7 +283,13 @@ class Journey {
     return { namespace: request.namespace, frozen: request.landing, access: lakeOf(request), gateway }
   }
 
-  async #execute(rendered: Rendered, instance: number, target: Target): Promise<TableChange> {
+  /** `text`: the author's SQL; null for Python. */
+  async #execute(
+    rendered: Rendered,
+    instance: number,
+    target: Target,
+    text: RefusedText | null,
+  ): Promise<TableChange> {
     const { engine, directory, lake, python } = this.#place
     const started = performance.now()
     // Of a pipeline in Python the SQL is ours: it asks for the result that was set.
@@ -290,10 +299,18 @@ class Journey {
       { sql: rendered.sql, name, table, rules, at },
       { engine, instance, directory, lake, warn: (message) => this.#work.log.write('warn', message) },
       this.#work.signal,
-    )
+    ).catch(async (error: unknown) => {
+      throw text === null ? error : await explained(error, text, this.#parsedIn(instance))
+    })
     this.rendered = undefined
     this.#say(`${whatChanges(change)} in ${since(started)}`)
     return change
+  }
+
+  #parsedIn(instance: number): ParsedIn {
+    const { request, signal } = this.#work
+    const { engine, lake } = this.#place
+    return { engine, instance, find: findIn(lake, request.namespace), signal }
   }
 
   /** Null: nothing changes. */
@@ -327,7 +344,8 @@ class Journey {
       own !== null && engine.call({ kind: 'show', number: own.number, tables: shown.map(own.viewOf) }, signal)
     if (ready) ready.catch(() => {})
     const instance = own?.number ?? (await openInstance(engine, shown, directory, signal))
-    const results = await runTests(tests, { inputs, engine, instance, signal, write: log.write.bind(log) })
+    const bench = { ...this.#parsedIn(instance), inputs, own: name, write: log.write.bind(log) }
+    const results = await runTests(tests, bench)
     await ready
     this.#say(`${tally(results)} in ${since(started)}`)
     return results

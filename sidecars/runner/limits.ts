@@ -58,6 +58,9 @@ export const limits = {
   pythonDirectoryCheckMs: 1_000,
   /** Calls of sql() in one run: each stays known to its end. */
   pythonRelations: 10_000,
+  /** Parsing the SQL of a draft before it is published: so many at once, and so long with the wait for an engine. */
+  sqlChecks: 1,
+  sqlCheckMs: 10_000,
   /** Compiling a source before it is published: so long, and so many at once. */
   pythonChecks: 2,
   pythonCheckMs: 10_000,

@@ -13,6 +13,7 @@ import { limits } from './limits.ts'
 import { type NamedTest, testsIn } from './pipeline-files.ts'
 import { type DraftedTest, draftsOf, draftTests, failedTest, runTest } from './quality-gate.ts'
 import { inShares, NoTurn, type Shares } from './shares.ts'
+import { findIn } from './slips.ts'
 import { watermarkOf } from './watermark.ts'
 import { reasonOf } from './wording.ts'
 import { openWorkplace, type Workplace, type WorkplaceOptions } from './workplace.ts'
@@ -133,6 +134,8 @@ async function prepare(
   return {
     drafted: new Map(drafted.map((each) => [each.test, each])),
     inputs,
+    own,
+    find: findIn(lake, namespace),
     engine,
     instance: opened.number,
   }

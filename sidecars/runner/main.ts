@@ -24,6 +24,7 @@ import { makePreview, makePreviewService } from './preview.ts'
 import { makeInterpreters, walkable } from './python/interpreters.ts'
 import { makeRunnerService } from './service.ts'
 import { parseSettings, type RunnerSettings } from './settings.ts'
+import { makeSqlCheck } from './sql-check.ts'
 
 const FIRST: InputsOptions = {
   namespace: 'default',
@@ -58,9 +59,14 @@ async function run(settings: RunnerSettings): Promise<void> {
     directory: directories.engines,
     inputs: directories.inputs,
     size: settings.engine,
-    // One more than attempts, previews and what these keep: quality tests outside of runs find an engine too.
+    // One more than attempts, previews, what these keep and checks: quality tests outside of runs find an engine too.
     leasesMax:
-      settings.concurrency + limits.previewsAtOnce + limits.previewRooms + limits.pythonPreviewsAtOnce + 1,
+      settings.concurrency +
+      limits.previewsAtOnce +
+      limits.previewRooms +
+      limits.pythonPreviewsAtOnce +
+      limits.sqlChecks +
+      1,
     wall,
     log,
   })
@@ -91,8 +97,13 @@ async function run(settings: RunnerSettings): Promise<void> {
     execute: makeJourney(places),
     log,
   })
-  const apis = makeApiAddresses(settings.apiUrls)
-  const service = makeRunnerService({ apis, attempts, testMain: makeTestMain(places), interpreters })
+  const service = makeRunnerService({
+    apis: makeApiAddresses(settings.apiUrls),
+    attempts,
+    testMain: makeTestMain(places),
+    interpreters,
+    checkSql: makeSqlCheck(pool),
+  })
   const server = await serveRpc(settings, {
     services: [RunnerService, QueryService],
     register: (router) =>

@@ -30,6 +30,7 @@ import { makePreviewRooms, type PreviewRoom, type PreviewRooms } from './preview
 import { InterpreterEnded } from './python/interpreter.ts'
 import { NoPython } from './python/interpreters.ts'
 import { previewPython } from './python/preview.ts'
+import { explained, findIn, type RefusedText } from './slips.ts'
 import { watermarkOf } from './watermark.ts'
 import { counted, type Rendered, reasonOf, since } from './wording.ts'
 import { openWorkplace, type Workplace, type WorkplaceOptions } from './workplace.ts'
@@ -272,11 +273,17 @@ class Preview {
       landing_zones: draft.zones,
     })
     this.#report.say('info', `rendered ${source.path} in ${since(started)}`)
-    return { rendered: { ...template, sql }, inputs, target, zones: draft.zones }
+    return {
+      rendered: { ...template, sql },
+      inputs,
+      target,
+      zones: draft.zones,
+      text: () => inputs.textOf(draft, own),
+    }
   }
 
-  async #execute({ rendered, inputs, zones }: Prepared) {
-    const { directory, engine, landing } = this.#place
+  async #execute({ rendered, inputs, zones, text }: Prepared) {
+    const { directory, engine, landing, lake } = this.#place
     const started = performance.now()
     const profilePath = join(directory, 'profile.json')
     const found = inputs.found()
@@ -288,19 +295,24 @@ class Preview {
       this.#room?.instance ??
       (await openInstance(engine, found, directory, this.#signal, { profilePath, landing }))
     this.rendered = rendered
-    const outcome = await engine.call(
-      {
-        kind: 'preview',
-        number: instance,
-        sql: rendered.sql,
-        profilePath,
-        rowsLimit: Number(this.#request.limit),
-        bytesLimit: limits.previewBytes,
-        kept: this.#room?.kept,
-        seed: this.#room === null ? undefined : randomInt(2 ** 31) / 2 ** 31,
-      },
-      this.#signal,
-    )
+    const outcome = await engine
+      .call(
+        {
+          kind: 'preview',
+          number: instance,
+          sql: rendered.sql,
+          profilePath,
+          rowsLimit: Number(this.#request.limit),
+          bytesLimit: limits.previewBytes,
+          kept: this.#room?.kept,
+          seed: this.#room === null ? undefined : randomInt(2 ** 31) / 2 ** 31,
+        },
+        this.#signal,
+      )
+      .catch(async (error: unknown) => {
+        const find = findIn(lake, this.#request.namespace)
+        throw await explained(error, text(), { engine, instance, find, signal: this.#signal })
+      })
     this.rendered = undefined
     const landings = new Map(zones.map((zone) => [zone, inputs.landing(zone)]))
     this.#keep(rendered.sql, inputs, landings, { instance, tables })
@@ -339,6 +351,8 @@ interface Prepared {
   inputs: Inputs
   target: Promise<WriteTarget>
   zones: readonly string[]
+  /** The author's SQL, for what is wrong with it. */
+  text(): RefusedText
 }
 
 /** The one call of QueryService that runners answer. */

@@ -1,13 +1,14 @@
 import { problemText } from '../../lake/pipeline/config.ts'
+import type { TableName } from '../../lake/pipeline/names.ts'
 import { parseTest, testValue } from '../../lake/pipeline/quality.ts'
 import { TemplateError } from '../../lake/pipeline/template.ts'
 import type { Level } from './attempt-log.ts'
 import type { TestResult } from './attempts.ts'
 import { EngineFault } from './engine-messages.ts'
-import type { EngineLease } from './engine-pool.ts'
 import type { Draft, Inputs } from './inputs.ts'
 import { limits } from './limits.ts'
 import type { NamedTest } from './pipeline-files.ts'
+import { explained, type ParsedIn } from './slips.ts'
 import { counted, reasonOf, since } from './wording.ts'
 
 // Quality tests judge data before any reader can see it. A test that cannot be evaluated has failed, with its own
@@ -36,12 +37,11 @@ export function draftTests(tests: readonly NamedTest[], inputs: Inputs): Drafted
 export const draftsOf = (tests: readonly DraftedTest[]): Draft[] =>
   tests.flatMap(({ draft }) => (draft instanceof TemplateError ? [] : [draft]))
 
-export interface Bench {
+/** An open instance in which every table the tests read can be found. */
+export interface Bench extends ParsedIn {
   inputs: Inputs
-  engine: EngineLease
-  /** An open instance in which every table the tests read can be found. */
-  instance: number
-  signal: AbortSignal
+  /** The table that is tested. */
+  own: TableName
   write: WriteLog
 }
 
@@ -80,7 +80,12 @@ export async function runTest(
     return { ...ended(), passed: value === 0, value: BigInt(value), error: '', samples }
   } catch (error) {
     signal.throwIfAborted()
-    const reason = faultOf(error, draft)
+    const reason = faultOf(
+      draft instanceof TemplateError
+        ? error
+        : await explained(error, bench.inputs.textOf(draft, bench.own), bench),
+      draft,
+    )
     if (reason === null) throw error
     write(failing, `test ${name}: failed, it has an error (severity ${severity}): ${reason}`)
     return { ...ended(), passed: false, value: 0n, error: reason, samples: [] }

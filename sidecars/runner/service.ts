@@ -13,6 +13,7 @@ import type { TestMain } from './main-tests.ts'
 import { prefixOf } from './pipeline-files.ts'
 import { makeSyntaxCheck, type SyntaxReport } from './python/check.ts'
 import type { Interpreters } from './python/interpreters.ts'
+import type { CheckSql } from './sql-check.ts'
 
 // RunnerService of proto/sluice/runner/v1/runner.proto: what it says in the terms of this process.
 
@@ -22,6 +23,7 @@ export interface ServiceDeps {
   attempts: Attempts
   testMain: TestMain
   interpreters: Interpreters
+  checkSql: CheckSql
 }
 
 export function makeRunnerService({
@@ -29,6 +31,7 @@ export function makeRunnerService({
   attempts,
   testMain,
   interpreters,
+  checkSql,
 }: ServiceDeps): ServiceImpl<typeof RunnerService> {
   const checkSyntax = makeSyntaxCheck(interpreters)
   return {
@@ -36,7 +39,7 @@ export function makeRunnerService({
 
     async validatePipeline(request, { signal }) {
       const input = publishInput(request)
-      const report = validatePublish(input)
+      const report = await checkSql(input, validatePublish(input), signal)
       const source = input.files.find(({ path }) => path === 'pipeline.py')
       if (input.pipeline.type !== 'python' || source === undefined) return report
       return withSyntax(report, source.path, await checkSyntax(source.text, signal))

@@ -8,6 +8,7 @@ import { Inputs } from '../inputs.ts'
 import { openInstance, tableExpression } from '../lake-session.ts'
 import { limits } from '../limits.ts'
 import { accessOf, type PreviewAnswer, PreviewReport, previewedTable, sourcesOf } from '../preview-report.ts'
+import { findIn } from '../slips.ts'
 import { watermarkOf } from '../watermark.ts'
 import { counted, reasonOf, since } from '../wording.ts'
 import type { Workplace } from '../workplace.ts'
@@ -88,7 +89,7 @@ export async function previewPython(
     engine,
     instance,
     inputs,
-    namespace: own.namespace,
+    own,
     source: { file: source.path, text: source.text },
     config,
     variables,
@@ -97,6 +98,7 @@ export async function previewPython(
       write: (level, message) => report.say(level, message),
       drop: (lines) => report.drop(lines),
     },
+    find: findIn(lake, own.namespace),
     findLate: {
       async table(name) {
         const metadata = await lake.catalog.load(name)

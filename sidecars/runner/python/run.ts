@@ -3,7 +3,14 @@ import { join } from 'node:path'
 import { quoteName, quoteText, readTable } from '../../../lake/iceberg/sql.ts'
 import type { Schema } from '../../../lake/iceberg/types.ts'
 import { MERGE_STRATEGIES, type PipelineConfig } from '../../../lake/pipeline/config.ts'
-import { NameError, parseTableName, parseZoneName, tableKey } from '../../../lake/pipeline/names.ts'
+import {
+  NameError,
+  parseTableName,
+  parseZoneName,
+  type TableName,
+  tableKey,
+} from '../../../lake/pipeline/names.ts'
+import { quoteLiteral } from '../../../lake/pipeline/sql.ts'
 import type { TemplateVariables } from '../../../lake/pipeline/template.ts'
 import { changesUser } from '../../sandbox/ladder.ts'
 import type { AttemptLog } from '../attempt-log.ts'
@@ -13,6 +20,7 @@ import type { EngineLease } from '../engine-pool.ts'
 import type { Inputs } from '../inputs.ts'
 import { tableExpression } from '../lake-session.ts'
 import { limits } from '../limits.ts'
+import { explained, type FindTables } from '../slips.ts'
 import { sized, sqlWords } from '../wording.ts'
 import { CPU_USED_UP, InterpreterEnded } from './interpreter.ts'
 import type { InterpreterLease } from './interpreters.ts'
@@ -45,13 +53,15 @@ export interface PythonRun {
   /** An open instance that reads the run's directory, and shows the tables found so far. */
   instance: number
   inputs: Inputs
-  namespace: string
+  /** The table it writes. */
+  own: TableName
   source: { file: string; text: string }
   config: PipelineConfig
   variables: TemplateVariables
   /** Of the table it writes: null, if that does not exist. */
   schema: Schema | null
   log: Pick<AttemptLog, 'write' | 'drop'>
+  find: FindTables
   /** Looks a table up that the source does not name in quotes, or a landing zone. Null: there is none. */
   findLate: {
     table(name: ReturnType<typeof parseTableName>): Promise<{ schema: Schema; paths: string[] } | null>
@@ -164,7 +174,7 @@ class PythonService {
   failure: unknown = null
   readonly #run: PythonRun
   readonly #relations = new Map<number, RelationColumn[]>()
-  readonly #late = new Set<string>()
+  readonly #late = new Map<string, TableName>()
   #fetched: string | null = null
   #files = 0
 
@@ -198,14 +208,14 @@ class PythonService {
   }
 
   async #ref(text: string): Promise<string> {
-    const { inputs, namespace, findLate } = this.#run
-    const name = parseTableName(text, namespace)
+    const { inputs, own, findLate } = this.#run
+    const name = parseTableName(text, own.namespace)
     const key = tableKey(name)
     if (inputs.table(name) === null && !this.#late.has(key)) {
       const found = await findLate.table(name)
       if (found === null) throw new Missing(`table ${key} does not exist`)
       await this.#show(name, found)
-      this.#late.add(key)
+      this.#late.set(key, name)
     }
     return tableExpression(name)
   }
@@ -232,14 +242,14 @@ class PythonService {
   }
 
   async #landingZone(text: string): Promise<string> {
-    const { inputs, namespace, findLate, lease } = this.#run
+    const { inputs, own, findLate, lease } = this.#run
     const zone = parseZoneName(text)
     if (!inputs.knowsLanding(zone)) {
       await findLate.zone(zone)
       if (changesUser(lease.sandbox.step)) await openToAll(lease.rooms.inputs)
     }
     const path = inputs.landingPath(zone)
-    if (path === null) throw new Missing(`landing zone ${zone} does not exist in ${namespace}`)
+    if (path === null) throw new Missing(`landing zone ${zone} does not exist in ${own.namespace}`)
     if (inputs.landing(zone).length === 0) throw new Missing(`landing zone ${zone} has no files`)
     return path
   }
@@ -251,9 +261,26 @@ class PythonService {
       throw new Missing(`a pipeline may make ${limits.pythonRelations} queries, and this is one more`)
     const name = relationName(relation)
     const request = { kind: 'relate', number: instance, name, sql, params } as const
-    const columns = (await engine.call(request, signal)).map(relationColumn)
+    const columns = (await engine.call(request, signal).catch((error) => this.#explained(error, sql))).map(
+      relationColumn,
+    )
     this.#relations.set(relation, columns)
     return { relation, columns }
+  }
+
+  async #explained(error: unknown, sql: string): Promise<never> {
+    const { engine, instance, find, signal, inputs, own } = this.#run
+    const zones = inputs.landingPaths()
+    const quoted = [...zones.keys()].reduce((text, path) => text.replaceAll(path, quoteLiteral(path)), sql)
+    const text = {
+      language: 'python',
+      namespace: own.namespace,
+      tables: [own, ...inputs.found().map(({ name }) => name), ...this.#late.values()],
+      zones,
+      sql,
+      quotedSql: quoted === sql ? null : quoted,
+    } as const
+    throw await explained(error, text, { engine, instance, find, signal })
   }
 
   async #fetch({ relation, form }: Call & { method: 'fetch' }): Promise<{ path: string }> {

@@ -1,0 +1,167 @@
+// What newcomers write, and what the service says: what is wrong, where, and what to write instead.
+import { type APIRequestContext, expect, test } from '@playwright/test'
+import { fresh, type MadePipeline, newPipeline, writeFile } from './resources.ts'
+import { newTable } from './tables.ts'
+
+/** The report of a file of the draft, and the status of the publish. */
+async function published(request: APIRequestContext, { url, prefix }: MadePipeline, file: string) {
+  const response = await request.post(`${url}/publish`)
+  const { validation, error } = await response.json()
+  const report = validation.files.find(({ path }: { path: string }) => path === prefix + file)
+  return { status: response.status(), error, errors: report.errors, warnings: report.warnings }
+}
+
+async function errorOfRun(request: APIRequestContext, { namespace, layer, name }: MadePipeline) {
+  const asked = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
+  const { run_id } = await asked.json()
+  const run = async () => (await request.get(`/api/v1/runs/${run_id}`)).json()
+  await expect.poll(async () => (await run()).finished_at, { intervals: [50, 100, 200] }).not.toBeNull()
+  return (await run()).error
+}
+
+async function errorOfPreview(request: APIRequestContext, { url }: MadePipeline) {
+  const response = await request.post(`${url}/preview`)
+  expect(response.status()).toBe(400)
+  return (await response.json()).error.message
+}
+
+async function withSource(request: APIRequestContext, sql: string) {
+  const pipeline = await newPipeline(request, { layer: 'gold' })
+  await writeFile(request, `${pipeline.prefix}pipeline.sql`, sql)
+  return pipeline
+}
+
+/** `<t>` is the name of a table in gold. */
+const BARE: [sql: string, place: string, written: string, advice: string][] = [
+  ['select * from gold.<t>', 'line 1 column 15', 'gold.<t>', "{{ ref('gold.<t>') }}"],
+  ['select 1 as a,\n  b\nfrom <t> as x', 'line 3 column 6', '<t>', "{{ ref('gold.<t>') }}"],
+  ['from default.gold.<t>', 'line 1 column 6', 'default.gold.<t>', "{{ ref('gold.<t>') }}"],
+  ['from other.silver.<t>', 'line 1 column 6', 'other.silver.<t>', "{{ ref('other.silver.<t>') }}"],
+  ['from gold.nothing_here', 'line 1 column 6', 'gold.nothing_here', "{{ ref('gold.nothing_here') }}"],
+  ['from nothing_here', 'line 1 column 6', 'nothing_here', "{{ ref('layer.nothing_here') }}"],
+]
+
+test('a bare table name is a warning of publish and the error of preview and run, with what to write', async ({
+  request,
+}) => {
+  const { name } = await newTable(
+    request,
+    { namespace: 'default', layer: 'gold', name: fresh('t').replaceAll('-', '_') },
+    'select 1 as b',
+  )
+  for (const [sql, place, written, advice] of BARE) {
+    const filled = (text: string) => text.replaceAll('<t>', name)
+    const pipeline = await withSource(request, filled(sql))
+    const message = filled(`${written} is a bare table name, which a run cannot read: write ${advice}`)
+    const report = await published(request, pipeline, 'pipeline.sql')
+    expect(report).toMatchObject({
+      status: 200,
+      errors: [],
+      warnings: [expect.stringContaining(`${place}: ${message}`)],
+    })
+    for (const error of [await errorOfPreview(request, pipeline), await errorOfRun(request, pipeline)]) {
+      expect(error).toContain(message)
+      expect(error).toContain(place.split(' column')[0])
+      expect(error).not.toMatch(/Did you mean|pg_|duckdb_/)
+    }
+  }
+})
+
+test('CTEs, aliases, table functions and references are no bare names', async ({ request }) => {
+  const source = await newTable(request, { namespace: 'default', layer: 'gold' }, 'select 1 as b')
+  const pipeline = await withSource(
+    request,
+    `with recursive a as (select 1 as n union all select n + 1 from a where n < 3), b as (from a)
+select b.n, x.i, s.b from b, range(3) as x(i), {{ ref('gold.${source.name}') }} as s, (values (1)) as v(c)`,
+  )
+  expect(await published(request, pipeline, 'pipeline.sql')).toMatchObject({ status: 200, warnings: [] })
+  expect(await errorOfRun(request, pipeline)).toBeNull()
+})
+
+test('a quality test with a bare table name says what to write, at publish and in the run', async ({
+  request,
+}) => {
+  const pipeline = await withSource(request, 'select 1 as b')
+  await writeFile(
+    request,
+    `${pipeline.prefix}tests/quality/bare.sql`,
+    `select * from gold.${pipeline.name}_x`,
+  )
+  const advice = `{{ ref('gold.${pipeline.name.split('-')[0]}`
+  const report = await published(request, pipeline, 'tests/quality/bare.sql')
+  expect(report.status).toBe(422)
+  expect(report.errors).toEqual([expect.stringMatching(/^line 1 column \d+: syntax error at or near "-"$/)])
+  await writeFile(
+    request,
+    `${pipeline.prefix}tests/quality/bare.sql`,
+    `-- @severity: error\nselect * from gold."${pipeline.name}"`,
+  )
+  expect(await published(request, pipeline, 'tests/quality/bare.sql')).toMatchObject({
+    status: 200,
+    warnings: [expect.stringContaining(`line 2 column 15: gold.${pipeline.name} is a bare table name`)],
+  })
+  expect(await errorOfRun(request, pipeline)).toContain(advice)
+})
+
+const NOT_QUERIES: [sql: string, error: string][] = [
+  ['selct 1', 'line 1 column 1: syntax error at or near "selct"'],
+  ['select 1 as a\nfrom {{ this }} where\n  b = = 2', 'line 3 column 7: syntax error at or near "="'],
+  ['select (\n  1 + 2', 'line 2 column 8: syntax error at end of input'],
+  ['-- rows\ninsert into a values (1)', 'line 2 column 1: only a SELECT can be run, not INSERT'],
+  ['create table a as select 1', 'line 1 column 1: only a SELECT can be run, not CREATE'],
+  ['select 1;\nselect 2', 'line 2 column 1: one SELECT statement is expected, not 2'],
+  [
+    "{% for c in ['a', 'b'] %}{% if loop.first %}select {% endif %}1 as {{ c }},\n{% endfor %}2 as d fro m",
+    'line 2 column 20: syntax error at or near "fro"',
+  ],
+  [
+    '{% if watermark_value %}select 1 as a wher b{% else %}select 1 as a{% endif %}',
+    'line 1 column 39: syntax error at or near "wher"',
+  ],
+  [
+    '-- @merge_strategy: append_only\nselect 1 as a{% if is_append_only() %} fro m{% endif %}',
+    'line 2 column 40: syntax error at or near "fro"',
+  ],
+]
+
+test('a draft that is no query is 422 with line and column in the file', async ({ request }) => {
+  for (const [sql, error] of NOT_QUERIES) {
+    const pipeline = await withSource(request, sql)
+    const report = await published(request, pipeline, 'pipeline.sql')
+    expect(report).toMatchObject({ status: 422, errors: [error] })
+    expect(report.error).toContain(error)
+    const { published_version } = await (await request.get(pipeline.url)).json()
+    expect(published_version).toBeNull()
+  }
+})
+
+test('landing_zone() without quotes or a reader says how to read it', async ({ request }) => {
+  const zone = fresh('zone')
+  await request.post('/api/v1/landing-zones', { data: { namespace: 'default', name: zone } })
+  await request.post(`/api/v1/landing-zones/default/${zone}/files`, {
+    multipart: { file: { name: 'a.csv', mimeType: 'text/csv', buffer: Buffer.from('a\n1\n') } },
+  })
+  const advice = `write read_csv('{{ landing_zone("${zone}") }}')`
+  for (const [sql, status] of [
+    [`select * from {{ landing_zone("${zone}") }}`, 422],
+    [`select *\nfrom read_csv({{ landing_zone('${zone}') }})`, 422],
+    [`from '{{ landing_zone("${zone}") }}'`, 200],
+  ] as const) {
+    const pipeline = await withSource(request, sql)
+    const report = await published(request, pipeline, 'pipeline.sql')
+    expect(report.status).toBe(status)
+    const [said] = [...report.errors, ...report.warnings]
+    expect(said).toMatch(/^line \d column \d+: landing_zone\(\) gives the path/)
+    expect(said).toContain(advice)
+    expect(await errorOfPreview(request, pipeline)).toContain(advice)
+    expect(await errorOfRun(request, pipeline)).toContain(advice)
+  }
+})
+
+test('a reference to a table that nothing makes is a warning', async ({ request }) => {
+  const pipeline = await withSource(request, "select * from {{ ref('gold.nothing_makes_it') }}")
+  expect(await published(request, pipeline, 'pipeline.sql')).toMatchObject({
+    status: 200,
+    warnings: ['line 1 column 18: there is no table "gold.nothing_makes_it"'],
+  })
+})

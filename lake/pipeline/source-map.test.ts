@@ -1,0 +1,35 @@
+import { expect, test } from 'bun:test'
+import { sourceMapOf } from './source-map.ts'
+import { renderTemplate } from './template.ts'
+
+function placeOf(source: string, word: string) {
+  const render = (text: string) =>
+    renderTemplate(
+      { file: 'pipeline.sql', source: text },
+      { strategy: 'incremental', this: 'own', runStartedAt: '', watermarkValue: null },
+      { ref: (name) => `"a\n${name}"`, landingZone: (name) => name },
+    )
+  const rendered = render(source)
+  const at = rendered.indexOf(word)
+  expect(at).toBeGreaterThanOrEqual(0)
+  const place = sourceMapOf(source, rendered, render)(at)
+  return place && `${place.line}:${place.column}`
+}
+
+test.each([
+  ['select nope from a', 'nope', '1:8'],
+  ["select 1 from {{ ref('gold.a') }} where nope", 'nope', '1:41'],
+  ["select 1\nfrom {{ ref('gold.a') }},\n  {{ ref('gold.b') }}, nope", 'nope', '3:24'],
+  ['{% for i in range(3) %}\n{{ i }},\n{% endfor %}\nnope', 'nope', '4:1'],
+  ['{% for i in range(3) -%}\n   nope{{ i }},\n{% endfor %}', 'nope2', '2:4'],
+  ['{% if is_incremental() %}\nnope\n{% else %}\nother\n{% endif %}', 'nope', '2:1'],
+  ['{% raw %}{{ x }}{% endraw %} é nope', 'nope', '1:32'],
+  ["select\n{{ ref('gold.a') }}", 'gold.a', '2:1'],
+])('in %p the word %s stands at %s', (source, word, place) => {
+  expect(placeOf(source, word)).toBe(place)
+})
+
+test('a template that looks at its own text is not followed', () => {
+  expect(placeOf('{% set a %}x{% endset %}{{ a | length }} nope', 'nope')).toBeNull()
+  expect(placeOf('\u{f0001} {{ this }} nope', 'nope')).toBeNull()
+})
