@@ -97,8 +97,9 @@ async function run(settings: RunnerSettings): Promise<void> {
     execute: makeJourney(places),
     log,
   })
+  const apis = makeApiAddresses(settings.apiUrls)
   const service = makeRunnerService({
-    apis: makeApiAddresses(settings.apiUrls),
+    apis,
     attempts,
     testMain: makeTestMain(places),
     interpreters,

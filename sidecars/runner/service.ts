@@ -39,10 +39,13 @@ export function makeRunnerService({
 
     async validatePipeline(request, { signal }) {
       const input = publishInput(request)
-      const report = await checkSql(input, validatePublish(input), signal)
+      const report = validatePublish(input)
       const source = input.files.find(({ path }) => path === 'pipeline.py')
-      if (input.pipeline.type !== 'python' || source === undefined) return report
-      return withSyntax(report, source.path, await checkSyntax(source.text, signal))
+      if (input.pipeline.type !== 'python' || source === undefined)
+        return checkSql({ input, queries: [], report }, signal)
+      const syntax = await checkSyntax(source.text, signal)
+      const queries = 'queries' in syntax ? syntax.queries : []
+      return checkSql({ input, queries, report: withSyntax(report, source.path, syntax) }, signal)
     },
 
     async describeRunner() {
@@ -84,7 +87,7 @@ function publishInput(request: ValidatePipelineRequest): Parameters<typeof valid
 }
 
 function withSyntax(report: ValidationReport, path: string, syntax: SyntaxReport): ValidationReport {
-  if (syntax === null) return report
+  if ('queries' in syntax) return report
   const files = report.files.map((file) => {
     if (file.path !== path) return file
     return 'error' in syntax

@@ -1,8 +1,10 @@
 import { join } from 'node:path'
 import { type PipelineConfig, parseConfig, type TextFile } from '../../lake/pipeline/config.ts'
+import { NameError, parseTableName, parseZoneName, type TableName } from '../../lake/pipeline/names.ts'
 import { testNameOf } from '../../lake/pipeline/quality.ts'
 import { lineCounter, type Position, sqlReferences } from '../../lake/pipeline/references.ts'
 import { type SourceMap, sourceMapOf } from '../../lake/pipeline/source-map.ts'
+import { quoteLiteral } from '../../lake/pipeline/sql.ts'
 import { TemplateError } from '../../lake/pipeline/template.ts'
 import type { FileReport, PublishInput, ValidationReport } from '../../lake/pipeline/validate.ts'
 import { EngineEnded } from '../engine-process.ts'
@@ -12,6 +14,7 @@ import { type Draft, Inputs } from './inputs.ts'
 import { tableExpression } from './lake-session.ts'
 import { landingIn } from './landing.ts'
 import { limits } from './limits.ts'
+import type { WrittenQuery } from './python/messages.ts'
 import { type FindTables, hasBarePath, type RefusedText, readerFor, slipsIn } from './slips.ts'
 
 // Before a draft is published, the engine's parser reads what its templates render. Nothing is bound: tables may come later.
@@ -19,25 +22,31 @@ import { type FindTables, hasBarePath, type RefusedText, readerFor, slipsIn } fr
 type Found = Pick<FileReport, 'errors' | 'warnings'>
 type Parse = (sql: string) => Promise<AnswerOf<'parse'>>
 
+export interface CheckInput {
+  input: PublishInput
+  /** That stand in the source of a pipeline in Python. */
+  queries: readonly WrittenQuery[]
+  report: ValidationReport
+}
+
 /** Adds to a report what the engine's parser finds in the SQL of a draft. Throws the signal's reason. */
-export type CheckSql = (
-  input: PublishInput,
-  report: ValidationReport,
-  signal: AbortSignal,
-) => Promise<ValidationReport>
+export type CheckSql = (check: CheckInput, signal: AbortSignal) => Promise<ValidationReport>
 
 /** A hostile text can end a parser, so texts are parsed where pipelines run. */
 export function makeSqlCheck(pool: Pick<EnginePool, 'take'>): CheckSql {
   const turns = makeTurns(limits.sqlChecks)
-  return async (input, report, caller) => {
+  return async ({ input, queries, report }, caller) => {
     const files = sqlFilesOf(input)
-    if (files.length === 0) return report
+    if (files.length === 0 && queries.length === 0) return report
     const late = AbortSignal.timeout(limits.sqlCheckMs)
     const signal = AbortSignal.any([caller, late])
     try {
       await turns.enter(signal)
       try {
-        const found = await inEngine(pool, signal, (parse) => foundIn(files, input, parse))
+        const found = await inEngine(pool, signal, async (parse) => {
+          const ofPython = await judgedQueries(queries, input, parse)
+          return (await foundIn(files, input, parse)).set(PYTHON, ofPython)
+        })
         return withFound(report, found)
       } finally {
         turns.leave()
@@ -51,7 +60,8 @@ export function makeSqlCheck(pool: Pick<EnginePool, 'take'>): CheckSql {
         ? `no engine has parsed it within ${limits.sqlCheckMs / 1_000} s`
         : error.message
       const unchecked = { errors: [], warnings: [`its SQL was not checked: ${why}`] }
-      return withFound(report, new Map(files.map(({ path }) => [path, unchecked])))
+      const paths = [...files.map(({ path }) => path), ...(queries.length > 0 ? [PYTHON] : [])]
+      return withFound(report, new Map(paths.map((path) => [path, unchecked])))
     }
   }
 }
@@ -141,6 +151,62 @@ async function judged(
     else errors.add((await barePath(file, text, parse)) ?? place(fault.at) + fault.message)
   }
   return { errors: [...errors], warnings: [...warnings] }
+}
+
+const PYTHON = 'pipeline.py'
+
+/** Whether a query is reached shows when it runs, so all that is found is a warning. */
+async function judgedQueries(
+  queries: readonly WrittenQuery[],
+  { pipeline, known }: PublishInput,
+  parse: Parse,
+): Promise<Found> {
+  const warnings = new Set<string>()
+  for (const query of queries) {
+    const text = textOf(query, pipeline)
+    if (text === null) continue
+    const place = (at = 0) => {
+      const { line } = lineCounter(text.sql)(at)
+      return `line ${query.isInPlace ? query.line + line - 1 : query.line}: `
+    }
+    const { fault, tables } = await parse(text.sql)
+    if (fault === null)
+      for (const { at, message } of await slipsIn(tables, text, among(known?.tables, pipeline.namespace)))
+        warnings.add(place(at) + message)
+    else {
+      const [zone = ''] = text.zones.values()
+      const isPath = await hasBarePath(text, parse)
+      warnings.add(place(fault.at) + (isPath ? readerFor(zone, 'python') : `sql(): ${fault.message}`))
+    }
+  }
+  return { errors: [], warnings: [...warnings] }
+}
+
+/** Null: a name in it cannot be one, and that is reported already. */
+function textOf({ pieces }: WrittenQuery, own: TableName): RefusedText | null {
+  const tables = [own]
+  const zones = new Map<string, string>()
+  const render = (inserted: (path: string) => string) =>
+    pieces.map(({ kind, value }) => {
+      if (kind === 'text') return value
+      if (kind === 'this') return tableExpression(own)
+      if (kind === 'landing_zone') {
+        const path = `/landing/${parseZoneName(value)}/*`
+        zones.set(path, value)
+        return inserted(path)
+      }
+      const table = parseTableName(value, own.namespace)
+      tables.push(table)
+      return tableExpression(table)
+    })
+  try {
+    const sql = render((path) => path).join('')
+    const quotedSql = zones.size === 0 ? null : render(quoteLiteral).join('')
+    return { language: 'python', namespace: own.namespace, tables, zones, sql, quotedSql }
+  } catch (error) {
+    if (error instanceof NameError) return null
+    throw error
+  }
 }
 
 const RUN_STARTED_AT = '1970-01-01T00:00:00.000Z'

@@ -5,12 +5,13 @@ import { EnginesBusy, makeTurns } from '../engine-pool.ts'
 import { limits } from '../limits.ts'
 import { InterpreterEnded } from './interpreter.ts'
 import { type Interpreters, NoPython } from './interpreters.ts'
+import type { WrittenQuery } from './messages.ts'
 
-/** `unchecked`: why nobody could look. */
-export type SyntaxReport = { error: string } | { unchecked: string } | null
+/** `unchecked`: why nobody could look. Of a source that compiles, the queries that stand in it. */
+export type SyntaxReport = { error: string } | { unchecked: string } | { queries: readonly WrittenQuery[] }
 
 /**
- * Makes the function that says whether a source in Python compiles; null: it does. A hostile source can end a compiler, so it is compiled where
+ * Makes the function that says whether a source in Python compiles. A hostile source can end a compiler, so it is compiled where
  * pipelines run. Throws the signal's reason.
  */
 export function makeSyntaxCheck(interpreters: Interpreters) {
@@ -49,9 +50,11 @@ async function checkSyntax(
         isConfined: true,
       } as const
       const outcome = await lease.interpreter.work(job, SILENT, AbortSignal.any([signal, late]))
-      if (!('checked' in outcome) || outcome.checked === null) return null
-      const { line, message } = outcome.checked
-      return { error: line === null ? message : `line ${line}: ${message}` }
+      if (!('checked' in outcome)) return { queries: [] }
+      if (outcome.checked === null) return { queries: outcome.queries }
+      const { line, column, message } = outcome.checked
+      const place = column === null ? `line ${line}` : `line ${line} column ${column}`
+      return { error: line === null ? message : `${place}: ${message}` }
     } finally {
       await lease.release()
     }

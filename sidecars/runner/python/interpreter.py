@@ -16,6 +16,7 @@ import threading
 import traceback
 
 import confine
+import queries
 import values
 
 SOURCE = "pipeline.py"
@@ -404,12 +405,20 @@ class Work:
         return compile(source, SOURCE, "exec", dont_inherit=True)
 
     def check(self):
-        """Whether it compiles; nothing of it runs."""
+        """Whether it compiles, and which queries stand in it; nothing of it runs."""
         try:
             self.compiled()
-            self.channel.tell({"checked": None})
         except BaseException as error:
-            self.channel.tell({"checked": self.failure(error, isTold=False)})
+            column = error.offset if isinstance(error, SyntaxError) and error.filename == SOURCE else None
+            failure = self.failure(error, isTold=False)
+            self.channel.tell({"checked": {**failure, "column": column or None}, "queries": []})
+            return
+        try:
+            found = queries.queries_in(self.source)
+        except (RecursionError, MemoryError, SyntaxError, ValueError):
+            # What is nested too deeply to be read still compiles.
+            found = []
+        self.channel.tell({"checked": None, "queries": found})
 
     # What a result can be -------------------------------------------------------------------------------------------
 

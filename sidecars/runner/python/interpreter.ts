@@ -11,6 +11,7 @@ const source = (path: string) => readFileSync(new URL(path, import.meta.url), 'u
 const MODULES = {
   confine: source('../../sandbox/confine.py'),
   values: source('./values.py'),
+  queries: source('./queries.py'),
   interpreter: source('./interpreter.py'),
 }
 const BOOT = `

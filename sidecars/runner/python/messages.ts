@@ -128,6 +128,29 @@ export type JsonResult = Extract<Result, { kind: 'json' }>
 const Failure = Type.Object({ line, message: Type.String() })
 export type Failure = Static<typeof Failure>
 
+/** `column`: 1-based; null where there is none. */
+const SyntaxFailure = Type.Composite([Failure, Type.Object({ column: line })])
+
+/** A query whose text stands in the source. */
+const WrittenQuery = Type.Object({
+  /** Where its text begins. */
+  line: Type.Integer({ minimum: 1 }),
+  /** Whether each line of it is a line of the source. */
+  isInPlace: Type.Boolean(),
+  pieces: Type.Array(
+    Type.Object({
+      kind: Type.Union([
+        Type.Literal('text'),
+        Type.Literal('ref'),
+        Type.Literal('landing_zone'),
+        Type.Literal('this'),
+      ]),
+      value: Type.String(),
+    }),
+  ),
+})
+export type WrittenQuery = Static<typeof WrittenQuery>
+
 const Level = Type.Union([
   Type.Literal('debug'),
   Type.Literal('info'),
@@ -141,7 +164,7 @@ const Told = Type.Union([
   Type.Object({ dropped: count }),
   Type.Object({ result: Result }),
   Type.Object({ failed: Failure }),
-  Type.Object({ checked: Type.Union([Type.Null(), Failure]) }),
+  Type.Object({ checked: Type.Union([Type.Null(), SyntaxFailure]), queries: Type.Array(WrittenQuery) }),
 ])
 export type Told = Static<typeof Told>
 

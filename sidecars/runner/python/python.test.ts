@@ -330,7 +330,7 @@ described('a failure says what to mend', () => {
     ['result = [{"a": "\\ud800"}]', /a text of the result is no Unicode/],
     [
       '\nsql("select * from nothing")',
-      /^pipeline.py line 2: Catalog Error: Table with name nothing does not exist!/,
+      /^pipeline.py line 2: nothing is a bare table name, which a run cannot read: write sql\("... " \+ ref\('layer.nothing'\)\)/,
     ],
     ['sql("""select\n1 as a,\nfro""")', /^pipeline.py line 1: Binder Error: .* \(line 3 of the query\)$/],
     ['sql("drop table x; select 1")', 'pipeline.py line 1: one SELECT statement is expected, not 2'],
@@ -468,7 +468,7 @@ described('validation', () => {
     expect(await validate('result = 1 / 0')).toEqual({ valid: true, errors: [], warnings: [] })
     expect(await validate('x = 1\nif x\n  pass')).toEqual({
       valid: false,
-      errors: ["line 2: SyntaxError: expected ':'"],
+      errors: ["line 2 column 5: SyntaxError: expected ':'"],
       warnings: [],
     })
     expect((await validate('x\0y')).errors?.[0]).toMatch(/null bytes/)
@@ -477,6 +477,29 @@ described('validation', () => {
       valid: true,
       warnings: [expect.stringContaining('there is no table "silver.nothing"')],
     })
+  })
+
+  test('finds bare table names in the queries that stand in the source', async () => {
+    const source = [
+      'result = sql("select * from gold.squares")',
+      'name = ref("gold.squares")',
+      'sql(f"select * from {name}, {this}").rows()',
+      'duckdb_conn.execute("with a as (select 1) from a, range(3), " + ref("silver.b"))',
+      'rows = sql("""select 1',
+      '  from other""")',
+      'sql("from " + landing_zone("drops"))',
+      'sql("from read_csv(\'" + landing_zone("drops") + "\')")',
+      'sql("selct 1")',
+      'sql(made_elsewhere + "from b")',
+    ].join('\n')
+    const { valid, warnings } = await validate(source)
+    expect(valid).toBe(true)
+    expect(warnings?.filter((warning) => !warning.includes('there is no'))).toEqual([
+      `line 1: gold.squares is a bare table name, which a run cannot read: write sql("... " + ref('gold.squares'))`,
+      expect.stringMatching(/^line 6: other is a bare table name/),
+      `line 7: landing_zone() gives the path of the zone's files, as a text: write sql("... read_csv('" + landing_zone("drops") + "')")`,
+      'line 9: sql(): syntax error at or near "selct"',
+    ])
   })
 
   test('without Python everything else works, and Python says what is missing', async () => {

@@ -1,0 +1,99 @@
+"""The queries that stand in the source of a pipeline, as far as they can be read without running it."""
+
+import ast
+
+QUERIES_MAX = 200
+CHARACTERS_MAX = 100_000
+# Expressions within expressions: names and sums of texts.
+DEPTH_MAX = 50
+
+
+def queries_in(source):
+    """Of each call of sql() whose text is made of literals, ref(), landing_zone() and `this`: its pieces and its lines."""
+    tree = ast.parse(source)
+    names = assigned_once(tree)
+    found = []
+    characters = 0
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and node.args and is_query(node.func)):
+            continue
+        text = node.args[0]
+        pieces = pieces_of(text, names, 0)
+        if pieces is None:
+            continue
+        characters += sum(len(value) for _, value in pieces)
+        if len(found) == QUERIES_MAX or characters > CHARACTERS_MAX:
+            break
+        breaks = sum(value.count("\n") for kind, value in pieces if kind == "text")
+        found.append({
+            "line": text.lineno,
+            # Then a line of the query is a line of the source.
+            "isInPlace": breaks > 0 and text.end_lineno - text.lineno == breaks,
+            "pieces": [{"kind": kind, "value": value} for kind, value in pieces],
+        })
+    return found
+
+
+def is_query(function):
+    if isinstance(function, ast.Name):
+        return function.id == "sql"
+    return (
+        isinstance(function, ast.Attribute)
+        and function.attr in ("sql", "execute")
+        and isinstance(function.value, ast.Name)
+        and function.value.id == "duckdb_conn"
+    )
+
+
+def assigned_once(tree):
+    """The values of names that are bound in one place, by a plain assignment."""
+    stored = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            stored[node.id] = stored.get(node.id, 0) + 1
+        elif isinstance(node, ast.arg):
+            stored[node.arg] = 2
+    return {
+        node.targets[0].id: node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        and len(node.targets) == 1
+        and isinstance(node.targets[0], ast.Name)
+        and stored[node.targets[0].id] == 1
+    }
+
+
+def pieces_of(node, names, depth):
+    """(kind, value) of each piece; None where something is computed."""
+    if depth == DEPTH_MAX:
+        return None
+    if isinstance(node, ast.Constant):
+        return [("text", node.value)] if isinstance(node.value, str) else None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return joined([node.left, node.right], names, depth)
+    if isinstance(node, ast.JoinedStr):
+        return joined(node.values, names, depth)
+    if isinstance(node, ast.FormattedValue) and node.conversion == -1 and node.format_spec is None:
+        return pieces_of(node.value, names, depth + 1)
+    if isinstance(node, ast.Name):
+        if node.id in names:
+            return pieces_of(names[node.id], names, depth + 1)
+        return [("this", "")] if node.id == "this" else None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("ref", "landing_zone"):
+        argument = node.args[0] if len(node.args) == 1 and not node.keywords else None
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+            return [(node.func.id, argument.value)]
+    return None
+
+
+def joined(nodes, names, depth):
+    pieces = []
+    for node in nodes:
+        more = pieces_of(node, names, depth + 1)
+        if more is None:
+            return None
+        pieces += more
+        # A sum of one name with itself, again and again, is long.
+        if len(pieces) > QUERIES_MAX:
+            return None
+    return pieces
