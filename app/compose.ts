@@ -29,6 +29,7 @@ import { makeArchive } from './landing-zones/archive.ts'
 import type { AbandonedUpload } from './landing-zones/arrivals.ts'
 import { landingZoneRoutes } from './landing-zones/routes.ts'
 import { makeLandingZoneService } from './landing-zones/service.ts'
+import { makeLicensing } from './licensing/service.ts'
 import { limits } from './limits.ts'
 import { lineageRoutes } from './lineage/routes.ts'
 import { makeLineageService } from './lineage/service.ts'
@@ -227,6 +228,10 @@ export async function composeService({
           sharing: plugins.sharingOr(makeSharing({ sql, newId })),
         }
       : undefined
+  const licensing =
+    config.license === null
+      ? undefined
+      : makeLicensing({ license: config.license, sql, clock, log, admins: config.plugins.admins })
   const sight = ownership && makeCodeSight({ sql, ...ownership, admins: config.plugins.admins })
   const catalog = makeCatalog({ sql, objects, tokens, clock, newId, log, sight })
 
@@ -234,6 +239,7 @@ export async function composeService({
     config,
     log,
     ownership,
+    licensing,
     plugins,
     audit,
     clock,
@@ -329,6 +335,7 @@ export async function composeService({
     /** Ends open event streams; requests are answered on. */
     endStreams() {
       clearInterval(gauges)
+      licensing?.stop()
       feeds.stop()
       inspectorFeeds.stop()
     },

@@ -25,6 +25,7 @@ import { routesOf } from './http/routes-of.ts'
 import { refuseMisspelt } from './http/unknown-fields.ts'
 import type { NewId } from './ids.ts'
 import { inspectorPage } from './inspector/page/routes.ts'
+import type { Licensing } from './licensing/service.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 import type { Plugins } from './plugins/plugins.ts'
@@ -57,6 +58,8 @@ export interface AppParts {
   describePython?: (signal: AbortSignal) => Promise<PythonHealth | null>
   /** What answers in place of what is built in. */
   plugins?: Pick<Plugins, 'auth' | 'describe'>
+  /** Of the Pro edition: whom the licence allows. */
+  licensing?: Pick<Licensing, 'admit' | 'hasEnded'>
   /** Of the Pro edition, and only there: what is whose, and who may do what with it. */
   ownership?: { resources: Resources; enforcement: Enforcement }
   audit: AuditTrail
@@ -83,7 +86,10 @@ export function buildApp(parts: AppParts): App {
   if ((config.edition === 'pro') !== (ownership !== undefined))
     throw new Error('ownership belongs to the Pro edition, which does not start without it')
   const health = healthRoutes(makeHealthService(parts), metrics, config)
-  const plainApi = together([...parts.api, featureRoutes(config, describePlugins)], '/api/v1')
+  const plainApi = together(
+    [...parts.api, featureRoutes({ ...config, hasLicenseEnded: parts.licensing?.hasEnded }, describePlugins)],
+    '/api/v1',
+  )
   const apiRoutes = routesOf(plainApi, 'identity')
   const api = ownership === undefined ? plainApi : guarded(plainApi, apiRoutes, ownership.resources)
   const ownCredential = together(parts.ownCredential, '/api/v1')
@@ -126,6 +132,7 @@ export function buildApp(parts: AppParts): App {
       perform: async (request) => await elysia.fetch(request),
       authenticate,
       authorize: auth?.authorize ?? null,
+      admitUser: parts.licensing?.admit ?? null,
       accessOf: ownership === undefined ? everythingToAll : accessBy(ownership.enforcement),
       limitRequest: makeLimitRequest(config.rateLimit, parts.clock),
       cors: makeCors(config.corsOrigins),

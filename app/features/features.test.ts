@@ -62,7 +62,7 @@ test('the Pro edition has users, sharing and a licence, which it shows', () => {
       enforcement: { enabled: true },
     },
     multi_user: true,
-    license: { type: 'team', expires_at: '2030-01-01T00:00:00Z', max_users: 25 },
+    license: { type: 'team', expires_at: '2030-01-01T00:00:00Z', max_users: 25, expired: false },
   })
 })
 

@@ -17,7 +17,8 @@ const Plugin = t.Object({
 const License = t.Object({
   type: t.String(),
   expires_at: t.String(),
-  max_users: t.Integer(),
+  max_users: t.Integer({ description: 'Distinct users in 30 days' }),
+  expired: t.Boolean({ description: 'The licence has ended: users are refused, API keys are not' }),
 })
 const Features = t.Object({
   edition: t.Union([t.Literal('community'), t.Literal('pro')]),
@@ -35,7 +36,11 @@ const Features = t.Object({
 })
 type Features = typeof Features.static
 
-type Settings = Pick<Config, 'apiKeys' | 'audit' | 'edition' | 'license' | 'oidc' | 'plugins' | 'runnerUrls'>
+interface Settings
+  extends Pick<Config, 'apiKeys' | 'audit' | 'edition' | 'license' | 'oidc' | 'plugins' | 'runnerUrls'> {
+  /** Without it the licence has not ended. */
+  hasLicenseEnded?: () => boolean
+}
 type DescribePlugins = PluginsHealth['describe']
 
 /** What this installation can do, so that a client need not find out by failing. */
@@ -82,6 +87,7 @@ export function featuresOf(settings: Settings, found: Awaited<ReturnType<Describ
       type: license.type,
       expires_at: license.expiresAt,
       max_users: license.maxUsers,
+      expired: settings.hasLicenseEnded?.() ?? false,
     },
   }
 }

@@ -1,3 +1,4 @@
+import type { Licensing } from '../licensing/service.ts'
 import { limits } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { SidecarRefusal } from '../rpc/clients.ts'
@@ -43,7 +44,7 @@ export interface Readiness {
   ready: boolean
   services: Record<Exclude<Part, PluginPart>, Word> & Partial<Record<PluginPart, Word>>
   /** Why a part is unhealthy. */
-  details: Partial<Record<Part, string>>
+  details: Partial<Record<Part | 'license', string>>
   /** Absent where nobody knows. */
   python?: PythonHealth | null
   /** What engine processes run behind, the weakest of all that have told: `landlock`, `seccomp` or `none`. */
@@ -56,6 +57,8 @@ interface Deps {
   readiness: ReadinessChecks
   /** Asks the runners that answer. */
   describePython?: (signal: AbortSignal) => Promise<PythonHealth | null>
+  /** Of the Pro edition. */
+  licensing?: Pick<Licensing, 'hasEnded'>
   log: Log
   timeoutMs?: number
 }
@@ -63,6 +66,7 @@ interface Deps {
 export function makeHealthService({
   readiness,
   describePython,
+  licensing,
   log,
   timeoutMs = limits.readinessTimeoutMs,
 }: Deps) {
@@ -112,6 +116,8 @@ export function makeHealthService({
       ]
       const details: Readiness['details'] = {}
       for (const [part, finding] of found) if (!finding.healthy) details[part] = finding.detail
+      // The installation goes on for machines, so this fails nothing.
+      if (licensing?.hasEnded()) details.license = 'has ended: users are refused'
       return {
         ready: found.every(([, finding]) => finding.healthy || !finding.required),
         services: {

@@ -20,6 +20,9 @@ export type Authorize = (
   route: { method: string; pattern: string },
 ) => boolean | Promise<boolean>
 
+/** Throws an AppError for a user whom the licence does not allow. No promise where the answer is known. */
+export type AdmitUser = (user: Identity) => undefined | Promise<undefined>
+
 export interface AuthenticateParts {
   /** Null: no key opens anything. */
   apiKeys: ApiKeys | null

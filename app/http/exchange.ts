@@ -8,7 +8,7 @@ import type { Clock } from '../clock.ts'
 import type { NewId } from '../ids.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
-import type { Authenticate, Authorize } from './auth.ts'
+import type { AdmitUser, Authenticate, Authorize } from './auth.ts'
 import type { Peer, Sender, SenderOf } from './client-address.ts'
 import { compressed } from './compression.ts'
 import type { Cors } from './cors.ts'
@@ -27,6 +27,8 @@ export interface ExchangeDeps {
   /** A plugin's. Null: only what a route is called on decides. */
   authorize: Authorize | null
   accessOf: AccessOf
+  /** Of the licence. Null: the edition has none. */
+  admitUser: AdmitUser | null
   limitRequest: LimitRequest
   cors: Cors
   log: Log
@@ -224,6 +226,18 @@ function enter(
 
 /** Whatever comes of the request from here on, the audit log has a place for it. */
 function recordable(
+  deps: ExchangeDeps,
+  arrival: Arrival,
+  identity: Identity | null,
+): Response | Promise<Response> {
+  if (deps.admitUser === null || identity?.kind !== 'user') return routed(deps, arrival, identity)
+  const admitted = deps.admitUser(identity)
+  return admitted instanceof Promise
+    ? admitted.then(() => routed(deps, arrival, identity))
+    : routed(deps, arrival, identity)
+}
+
+function routed(
   deps: ExchangeDeps,
   arrival: Arrival,
   identity: Identity | null,

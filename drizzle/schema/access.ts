@@ -1,6 +1,14 @@
 import { sql } from 'drizzle-orm'
 import { check, index, pgTable, text, unique, uuid } from 'drizzle-orm/pg-core'
-import { createdAt } from './columns.ts'
+import { createdAt, instant } from './columns.ts'
+
+/** Users who have a place in the licence (Pro). */
+export const licensedUsers = pgTable('licensed_user', {
+  /** Subject of a token. */
+  userId: text('user_id').primaryKey(),
+  /** Within an hour. */
+  seenAt: instant('seen_at').notNull(),
+})
 
 /**
  * Who may use what is another's. Without a foreign key, since what is shared is of three kinds: whoever deletes one of

@@ -45,7 +45,10 @@ const signed = (header: object, claims: object, key: KeyObject) => {
 }
 
 /** Runners and query services are off unless `env` says otherwise: who may do what is decided before they are asked. */
-export async function startProService(env: Record<string, string> = {}): Promise<ProService> {
+export async function startProService(
+  env: Record<string, string> = {},
+  licensed: { expires_at?: string; max_users?: number } = {},
+): Promise<ProService> {
   const keys = generateKeyPairSync('rsa', { modulusLength: 2048 })
   const vendor = generateKeyPairSync('ed25519')
   const provider = createServer((request, response) => {
@@ -57,7 +60,7 @@ export async function startProService(env: Record<string, string> = {}): Promise
   })
   await new Promise<void>((resolve) => provider.listen(0, '127.0.0.1', resolve))
   const issuer = `http://127.0.0.1:${(provider.address() as AddressInfo).port}`
-  const license = { type: 'team', expires_at: '2999-01-01T00:00:00Z', max_users: 50 }
+  const license = { type: 'team', expires_at: '2999-01-01T00:00:00Z', max_users: 10_000, ...licensed }
   const service = await startOwnService({
     EDITION: 'pro',
     LICENSE: signed(

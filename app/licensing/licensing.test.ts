@@ -1,0 +1,139 @@
+import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
+import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { type Database, openDatabase } from '../../drizzle/client.ts'
+import type { Clock } from '../clock.ts'
+import { AppError } from '../http/errors.ts'
+import type { Identity } from '../http/identity.ts'
+import type { Log } from '../log.ts'
+import { type Licensing, makeLicensing } from './service.ts'
+
+setDefaultTimeout(60_000)
+
+let database: TestDatabase
+let opened: Database
+beforeAll(async () => {
+  database = await testDatabase()
+  opened = openDatabase(database.url, { connections: 1, rawConnections: 6, application: 'test' })
+})
+afterAll(async () => {
+  await opened.close()
+  await database.drop()
+})
+
+const NOW = Date.parse('2026-06-01T00:00:00Z')
+const DAY_MS = 86_400_000
+let nowMs: number
+let elapsedMs: number
+let lines: string[]
+const clock: Clock = { now: () => new Date(nowMs), elapsed: () => elapsedMs }
+const hear = (line: string) => void lines.push(line)
+const log: Log = { info: hear, warn: hear, error: hear, named: () => log }
+const all: Licensing[] = []
+beforeEach(async () => {
+  nowMs = NOW
+  elapsedMs = 0
+  lines = []
+  for (const one of all.splice(0)) one.stop()
+  await opened.sql`truncate licensed_user`
+})
+afterAll(() => all.forEach((one) => void one.stop()))
+
+function licensed(maxUsers: number, { admins = [] as string[], expiresAt = '2999-01-01T00:00:00Z' } = {}) {
+  const license = { type: 'team', expiresAt, maxUsers }
+  const licensing = makeLicensing({ license, sql: opened.sql, clock, log, admins })
+  all.push(licensing)
+  return licensing
+}
+
+const user = (userId: string): Identity => ({ kind: 'user', userId, name: userId, roles: [] })
+
+async function isAdmitted(licensing: Licensing, userId: string) {
+  try {
+    await licensing.admit(user(userId))
+    return true
+  } catch (error) {
+    expect(error).toBeInstanceOf(AppError)
+    expect(error).toMatchObject({ status: 403 })
+    return false
+  }
+}
+
+const age = (userId: string, days: number) =>
+  opened.sql`update licensed_user set seen_at = now() - make_interval(days => ${days}) where user_id = ${userId}`
+
+test('the first users get the places of the licence, the next is 403 in words that say so', async () => {
+  const licensing = licensed(2)
+  for (const one of ['ada', 'bob', 'ada'])
+    expect([one, await isAdmitted(licensing, one)]).toEqual([one, true])
+  await expect((async () => licensing.admit(user('eve')))()).rejects.toThrow(
+    'the licence allows 2 users, and as many others were here in the last 30 days',
+  )
+  expect(await isAdmitted(licensing, 'bob')).toBe(true)
+})
+
+test('users who come at the same time, on two replicas, get no more places than there are', async () => {
+  const replicas = [licensed(5), licensed(5)]
+  const answers = await Promise.all(
+    Array.from({ length: 40 }, (_, n) =>
+      isAdmitted(replicas[n % 2] ?? expect.unreachable(), `user ${n >> 1}`),
+    ),
+  )
+  // Each user came to both.
+  expect(answers.filter((is) => is)).toHaveLength(10)
+  expect(await opened.sql`select 1 from licensed_user`).toHaveLength(5)
+})
+
+test('a user who has a place costs no statement, for an hour', async () => {
+  const licensing = licensed(1)
+  expect(await isAdmitted(licensing, 'ada')).toBe(true)
+  expect(licensing.admit(user('ada'))).toBeUndefined()
+  elapsedMs += 3_600_000
+  expect(licensing.admit(user('ada'))).toBeInstanceOf(Promise)
+})
+
+test('a place is free again after 30 days, and not before', async () => {
+  const licensing = licensed(1)
+  expect(await isAdmitted(licensing, 'ada')).toBe(true)
+  await age('ada', 29)
+  expect(await isAdmitted(licensed(1), 'bob')).toBe(false)
+  await age('ada', 31)
+  expect(await isAdmitted(licensing, 'bob')).toBe(true)
+  expect(await isAdmitted(licensed(1), 'ada')).toBe(false)
+})
+
+test('a refused user is let in soon after a place came free', async () => {
+  const licensing = licensed(1)
+  await isAdmitted(licensing, 'ada')
+  expect(await isAdmitted(licensing, 'bob')).toBe(false)
+  await age('ada', 31)
+  expect(await isAdmitted(licensing, 'bob')).toBe(false)
+  elapsedMs += 10_000
+  expect(await isAdmitted(licensing, 'bob')).toBe(true)
+})
+
+test('a named administrator is let in beyond the number', async () => {
+  const licensing = licensed(1, { admins: ['root'] })
+  expect(await isAdmitted(licensing, 'ada')).toBe(true)
+  expect(await isAdmitted(licensing, 'root')).toBe(true)
+  expect(await isAdmitted(licensing, 'bob')).toBe(false)
+})
+
+test('a licence that ends while the service runs lets no user in, also one with a place', async () => {
+  const licensing = licensed(5, { expiresAt: '2026-06-02T00:00:00Z', admins: ['root'] })
+  expect(await isAdmitted(licensing, 'ada')).toBe(true)
+  expect(licensing.hasEnded()).toBe(false)
+  nowMs += DAY_MS
+  expect(licensing.hasEnded()).toBe(true)
+  expect(() => licensing.admit(user('ada'))).toThrow('the licence ended on 2026-06-02T00:00:00Z')
+  expect(await isAdmitted(licensing, 'root')).toBe(false)
+})
+
+test('the log warns in the last 30 days and says when the licence has ended', () => {
+  licensed(5, { expiresAt: '2026-07-02T00:00:00Z' })
+  expect(lines).toEqual([])
+  licensed(5, { expiresAt: '2026-06-30T12:00:00Z' })
+  expect(lines).toEqual(['the licence ends in 30 days: users are refused then'])
+  nowMs += 60 * DAY_MS
+  licensed(5, { expiresAt: '2026-06-30T12:00:00Z' })
+  expect(lines[1]).toBe('the licence has ended: users are refused')
+})

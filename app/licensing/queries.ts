@@ -1,0 +1,25 @@
+import type { Sql } from '../../drizzle/client.ts'
+
+/** A user who has not been seen for this long uses up no place of the licence. */
+export const SEEN_DAYS = 30
+
+/** Notes that a user was seen; false for a user who has no place. */
+export async function touchUser(sql: Sql, userId: string): Promise<boolean> {
+  const rows = await sql`
+    update licensed_user set seen_at = now()
+    where user_id = ${userId} and seen_at > now() - make_interval(days => ${SEEN_DAYS}) returning 1`
+  return rows.length > 0
+}
+
+/** Gives a user a place if one of `maxUsers` is free. Requests that race, of other replicas too, take turns. */
+export const placeUser = (sql: Sql, { userId, maxUsers }: { userId: string; maxUsers: number }) =>
+  sql.begin(async (tx) => {
+    await tx`lock table licensed_user in share row exclusive mode`
+    await tx`delete from licensed_user where seen_at <= now() - make_interval(days => ${SEEN_DAYS})`
+    const rows = await tx`
+      insert into licensed_user (user_id, seen_at)
+      select ${userId}, now() where (select count(*) from licensed_user) < ${maxUsers}
+        or exists (select from licensed_user where user_id = ${userId})
+      on conflict (user_id) do update set seen_at = excluded.seen_at returning 1`
+    return rows.length > 0
+  })

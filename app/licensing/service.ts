@@ -1,0 +1,107 @@
+// What the licence of the Pro edition allows while the service runs: a number of users, until a day. Users are subjects of
+// tokens; API keys are machines, which need no place and go on after the end, as do runs and schedules.
+import type { Sql } from '../../drizzle/client.ts'
+import type { License } from '../auth/license.ts'
+import type { Clock } from '../clock.ts'
+import type { AdmitUser } from '../http/auth.ts'
+import { forbidden } from '../http/errors.ts'
+import type { Log } from '../log.ts'
+import { placeUser, SEEN_DAYS, touchUser } from './queries.ts'
+
+/** A user who has a place is noted in the database once in this time, not with each request. */
+const PLACED_MS = 3_600_000
+/** A refused user asks the database again after this time: a place may have come free. */
+const REFUSED_MS = 10_000
+/** Users whose answer is remembered. More than these cost a statement each. */
+const KNOWN_USERS = 10_000
+/** The log warns on each of the last days: a new licence takes time to buy. */
+const WARNING_DAYS = 30
+const DAY_MS = 86_400_000
+/** Looks at the end of the licence this often; the log gets a line a day. */
+const WATCH_MS = 3_600_000
+
+export interface Licensing {
+  /** Throws an AppError (403) for a user whom the licence does not allow. */
+  admit: AdmitUser
+  /** Whether the licence has ended. */
+  hasEnded(): boolean
+  /** Ends the watch over the end of the licence. */
+  stop(): void
+}
+
+interface LicensingDeps {
+  license: License
+  sql: Sql
+  clock: Clock
+  log: Log
+  /** Subjects that are let in beyond the number of users, so that somebody can repair the installation. */
+  admins: readonly string[]
+}
+
+interface Known {
+  isPlaced: boolean
+  untilMs: number
+}
+
+export function makeLicensing({ license, sql, clock, log, admins }: LicensingDeps): Licensing {
+  const endMs = Date.parse(license.expiresAt)
+  const adminIds = new Set(admins)
+  /** Oldest answer first. */
+  const known = new Map<string, Known>()
+  /** Requests of one user that come together ask once. */
+  const asking = new Map<string, Promise<boolean>>()
+  let warnedDay = -1
+
+  const leftMs = () => endMs - clock.now().getTime()
+  const hasEnded = () => leftMs() <= 0
+
+  async function ask(userId: string): Promise<boolean> {
+    const isPlaced =
+      (await touchUser(sql, userId)) || (await placeUser(sql, { userId, maxUsers: license.maxUsers }))
+    known.delete(userId)
+    known.set(userId, { isPlaced, untilMs: clock.elapsed() + (isPlaced ? PLACED_MS : REFUSED_MS) })
+    if (known.size > KNOWN_USERS) known.delete(known.keys().next().value ?? '')
+    return isPlaced
+  }
+
+  function askOnce(userId: string): Promise<boolean> {
+    const asked = asking.get(userId)
+    if (asked !== undefined) return asked
+    const answer = ask(userId).finally(() => asking.delete(userId))
+    asking.set(userId, answer)
+    return answer
+  }
+
+  function conclude(userId: string, isPlaced: boolean): undefined {
+    if (isPlaced || adminIds.has(userId)) return undefined
+    throw forbidden(
+      `the licence allows ${license.maxUsers} users, and as many others were here in the last ${SEEN_DAYS} days: ask the operator for a larger licence`,
+    )
+  }
+
+  function watch() {
+    const daysLeft = Math.ceil(leftMs() / DAY_MS)
+    const today = Math.floor(clock.now().getTime() / DAY_MS)
+    if (daysLeft > WARNING_DAYS || today === warnedDay) return
+    warnedDay = today
+    if (daysLeft > 0)
+      log.warn(`the licence ends in ${daysLeft} days: users are refused then`, {
+        expires_at: license.expiresAt,
+      })
+    else log.error('the licence has ended: users are refused', { expires_at: license.expiresAt })
+  }
+  watch()
+  const timer = setInterval(watch, WATCH_MS)
+
+  return {
+    admit({ userId }) {
+      if (hasEnded())
+        throw forbidden(`the licence ended on ${license.expiresAt}: ask the operator to set a new one`)
+      const found = known.get(userId)
+      if (found !== undefined && found.untilMs > clock.elapsed()) return conclude(userId, found.isPlaced)
+      return askOnce(userId).then((isPlaced) => conclude(userId, isPlaced))
+    },
+    hasEnded,
+    stop: () => clearInterval(timer),
+  }
+}

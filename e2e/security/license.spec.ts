@@ -1,0 +1,52 @@
+// Attack class: use beyond the licence. More users than it allows, and users after its end, are refused while the service runs.
+import { expect, test } from '@playwright/test'
+import type { AuditEntry } from '../resources.ts'
+import { startProService } from './pro-service.ts'
+
+const PATH = '/api/v1/namespaces'
+/** Longer than a start takes on a busy machine. */
+const LICENSED_MS = 45_000
+
+test('the user beyond the number of the licence is 403, however many come at once', async () => {
+  const service = await startProService({}, { max_users: 3 })
+  try {
+    const come = async (name: string) => (await service.ask(service.user(name), 'GET', PATH)).status
+    const statuses = await Promise.all(Array.from({ length: 40 }, (_, n) => come(`racer-${n % 20}`)))
+    expect(statuses.filter((status) => status === 200)).toHaveLength(6)
+    expect(statuses.filter((status) => status === 403)).toHaveLength(34)
+    const refused = await service.ask(service.user('one-more'), 'POST', PATH, { name: 'one-more' })
+    expect(refused.status).toBe(403)
+    expect(refused.json).toMatchObject({
+      error: { code: 'AUTHORIZATION', message: expect.stringContaining('the licence allows 3 users') },
+    })
+    // A role in a token makes no place; keys are machines and need none.
+    expect((await service.ask(service.root, 'GET', PATH)).status).toBe(403)
+    const audit = await service.ask(service.machine, 'GET', '/api/v1/audit')
+    expect(audit.status).toBe(200)
+    expect((audit.json as AuditEntry[])[0]).toMatchObject({ user_id: 'one-more', status: 403, count: 1 })
+  } finally {
+    await service.stop()
+  }
+})
+
+test('a licence that ends refuses users at once, and keys go on', async () => {
+  const end = new Date(Date.now() + LICENSED_MS)
+  const service = await startProService({}, { expires_at: end.toISOString() })
+  const license = async () =>
+    (await service.must(200, service.machine, 'GET', '/api/v1/features')).license as { expired: boolean }
+  try {
+    const ada = service.user('ada')
+    expect((await service.ask(ada, 'GET', PATH)).status).toBe(200)
+    expect(await license()).toMatchObject({ expires_at: end.toISOString(), expired: false })
+    await expect.poll(async () => (await license()).expired).toBe(true)
+    const refused = await service.ask(ada, 'GET', PATH)
+    expect(refused.status).toBe(403)
+    expect(refused.text).toContain(`the licence ended on ${end.toISOString()}`)
+    expect((await service.ask(service.machine, 'POST', PATH, { name: 'after-the-end' })).status).toBe(201)
+    const ready = await service.ask({}, 'GET', '/health/ready')
+    expect(ready.status).toBe(200)
+    expect(ready.json).toMatchObject({ details: { license: 'has ended: users are refused' } })
+  } finally {
+    await service.stop()
+  }
+})
