@@ -74,6 +74,12 @@ describe.each(kinds)('lake files %s', (_, open) => {
 
 const modeOf = async (path: string) => (await stat(path)).mode & 0o777
 
+test('no key leads to another route of the API', async () => {
+  for (const key of ['../../api/v1/runs', 'default/../../x', './a', 'a//b', '/a', ''])
+    await expect(openObject(gateway, key, '')).rejects.toThrow('is no key')
+  expect(asked).toEqual([])
+})
+
 test('what has a second name in the directory of a run cannot be opened for writing', async () => {
   const lake = sharedLake(join(directory, 'lake'))
   const local = join(directory, 'result.parquet')

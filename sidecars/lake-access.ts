@@ -185,5 +185,14 @@ export function gatewayLake(gateway: Gateway): LakeFiles {
   }
 }
 
-const urlOf = ({ url }: Gateway, key: string) => `${url}/${key.split('/').map(encodeURIComponent).join('/')}`
+const urlOf = ({ url }: Gateway, key: string) => `${url}/${pathIn(key)}`
+
+/** A key, or names joined by slashes, as the path of an address. Throws for `.` and `..`, which would lead to another route. */
+export function pathIn(key: string): string {
+  const segments = key.split('/')
+  if (segments.some((segment) => /^\.{0,2}$/.test(segment)))
+    throw new Error(`${JSON.stringify(key)} is no key`)
+  return segments.map(encodeURIComponent).join('/')
+}
+
 const authorization = ({ token }: Gateway) => ({ ...traceHeaders(), authorization: `Bearer ${token}` })

@@ -9,7 +9,7 @@ import {
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { traceHeaders } from '../../proto/trace.ts'
 import { accepted, HttpFailure, patiently } from '../http.ts'
-import { type Gateway, openObject } from '../lake-access.ts'
+import { type Gateway, openObject, pathIn } from '../lake-access.ts'
 
 // The files of landing zones, as they were frozen for an attempt, on this machine.
 
@@ -88,7 +88,7 @@ async function freeze(
   zone: string,
   { namespace, access, gateway }: LandingOptions,
 ): Promise<LandingInput | null> {
-  const url = `${access.catalogUrl}/sluice/v1/landing/${namespace}/${zone}`
+  const url = `${access.catalogUrl}/sluice/v1/landing/${pathIn(`${namespace}/${zone}`)}`
   try {
     const text = await patiently(
       async (signal) => {
