@@ -7,6 +7,7 @@ import { endInOrder, endWithParent } from '../proto/lifeline.ts'
 import { KEY_LENGTH_MIN } from './auth/api-keys.ts'
 import type { RunningBackground } from './background.ts'
 import { LAKE_FILE_BYTES_MAX } from './catalog/gateway.ts'
+import { withCheckout } from './checkout.ts'
 import { systemClock as clock } from './clock.ts'
 import { composeService, type Service } from './compose.ts'
 import { type Config, ConfigError, parseConfig } from './config.ts'
@@ -62,7 +63,7 @@ export interface BackgroundParts {
 /** Runs until a signal, or the end of the supervisor, ends the process. */
 export async function runProcess(parts: ProcessParts): Promise<void> {
   try {
-    const config = parseConfig(parts.env, process.cwd())
+    const config = withCheckout(parseConfig(parts.env, process.cwd()))
     if (config.isOpenToNetwork) process.stderr.write(openWarning(config.host))
     if (config.isWeakKey) process.stderr.write(WEAK_KEY_WARNING)
     // While it starts there is nothing to end in order, and what it waits for may never come.
