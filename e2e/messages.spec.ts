@@ -158,6 +158,23 @@ test('landing_zone() without quotes or a reader says how to read it', async ({ r
   }
 })
 
+test('a bad CSV file is named with line and column, in one line, in runs and previews', async ({
+  request,
+}) => {
+  const zone = fresh('zone')
+  await request.post('/api/v1/landing-zones', { data: { namespace: 'default', name: zone } })
+  const content = `day,visitors\n${'2026-06-01,1\n'.repeat(30_000)}2026-06-02,many\n`
+  await request.post(`/api/v1/landing-zones/default/${zone}/files`, {
+    multipart: { file: { name: 'visits.csv', mimeType: 'text/csv', buffer: Buffer.from(content) } },
+  })
+  const pipeline = await withSource(request, `select *\nfrom read_csv('{{ landing_zone("${zone}") }}')`)
+  const said = new RegExp(
+    `pipeline\\.sql line 2: landing/${zone}/[0-9_]+visits\\.csv line 30002, column "visitors": "many" is not of type BIGINT: correct the file, or read the column as text[^\\n]*$`,
+  )
+  expect(await errorOfPreview(request, pipeline)).toMatch(said)
+  expect(await errorOfRun(request, pipeline)).toMatch(said)
+})
+
 test('a reference to a table that nothing makes is a warning', async ({ request }) => {
   const pipeline = await withSource(request, "select * from {{ ref('gold.nothing_makes_it') }}")
   expect(await published(request, pipeline, 'pipeline.sql')).toMatchObject({

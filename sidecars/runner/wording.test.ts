@@ -64,7 +64,9 @@ test('a landing file that cannot be read has the line that reads its zone, if on
     reasonOf(new EngineFault({ kind: 'other', message }), { file: 'pipeline.sql', source, sql })
   const source = "select *\nfrom read_csv('{{ landing_zone('drops') }}')"
   const once = "select *\nfrom read_csv('landing/drops/*')"
-  expect(said(source, once)).toStartWith('pipeline.sql line 2: Conversion Error')
-  expect(said('{{ both }}', `${once} union all\n${once}`)).toStartWith('pipeline.sql: Conversion Error')
-  expect(said(source, "select *\nfrom read_csv('landing/drops-2/*')")).toStartWith('pipeline.sql: Conversion')
+  expect(said(source, once)).toStartWith('pipeline.sql line 2: landing/drops/20260101_000000_a.csv line 9: ')
+  expect(said('{{ both }}', `${once} union all\n${once}`)).toStartWith('pipeline.sql: landing/drops/')
+  expect(said(source, "select *\nfrom read_csv('landing/drops-2/*')")).toStartWith(
+    'pipeline.sql: landing/drops/',
+  )
 })

@@ -7,6 +7,7 @@ import { UnsupportedColumn } from '../../lake/iceberg/types.ts'
 import { TemplateError } from '../../lake/pipeline/template.ts'
 import { EngineEnded } from '../engine-process.ts'
 import { HttpFailure } from '../http.ts'
+import { csvFault } from './csv-fault.ts'
 import { EngineFault } from './engine-messages.ts'
 
 // What a run says to the author of its pipeline.
@@ -44,6 +45,7 @@ export function sqlWords(fault: EngineFault): string {
 
 /** The engine's words without its excerpt of the SQL, which shows paths of this machine as well as the author's text. */
 const wordsOf = ({ kind, message }: EngineFault) =>
+  csvFault(message) ??
   (kind === 'broken'
     ? `the engine cannot run this, it failed inside: ${upTo(message, /\n/)}`
     : upTo(message, /\nLINE \d+:/)
