@@ -1,5 +1,7 @@
 import { expect, test } from 'bun:test'
-import { breakingChanges, type Json } from './openapi-diff.ts'
+import { uncorrected } from './openapi-corrections.ts'
+import { breakingChanges } from './openapi-diff.ts'
+import type { Json } from './openapi-schema.ts'
 
 interface Parts {
   request?: Json
@@ -143,7 +145,7 @@ test('alternatives are compared by what they take, not by their order', () => {
   const [a, b, c] = [text, { type: 'integer' }, { type: 'boolean' }]
   expect(request({ anyOf: [a, b] }, { anyOf: [c, b, a] })).toEqual([])
   expect(request({ anyOf: [a, b] }, { anyOf: [b] })).toEqual([
-    `${at}: body no longer takes one of its alternatives as it was`,
+    `${at}: body no longer takes its alternative '1' as it was`,
   ])
   expect(response({ anyOf: [a, b] }, a)).toEqual([])
   expect(response(a, { anyOf: [a, b] })).toEqual([`${at}: response 200 has an alternative that it had not`])
@@ -162,4 +164,53 @@ test('references are followed, also those that lead back', () => {
   expect(breakingChanges(tree(text), tree({ type: 'integer' }))).toEqual([
     `${at}: response 200.name was string and is integer`,
   ])
+})
+
+test('null and constants of 3.1 are those of 3.0', () => {
+  const was = object({
+    a: { ...text, nullable: true },
+    b: { ...text, enum: ['x'] },
+    c: { ...text, nullable: true },
+  })
+  const is = object({
+    a: { type: ['string', 'null'] },
+    b: { ...text, const: 'x' },
+    c: { anyOf: [text, { type: 'null' }] },
+  })
+  expect([...request(was, is), ...response(was, is)]).toEqual([])
+  expect(request(was, object({ a: text, b: { ...text, const: 'y' }, c: text }))).toEqual([
+    `${at}: body.a may no longer be null`,
+    `${at}: body.b no longer takes 'x'`,
+    `${at}: body.c may no longer be null`,
+  ])
+})
+
+test('an object that has become one for each value of a field is compared value by value', () => {
+  const of = (kind: string, more: Json = {}, required: string[] = []) =>
+    object({ kind: { ...text, const: kind }, id: text, ...more }, ['kind', 'id', ...required])
+  const union = (...alternatives: Json[]) => ({
+    oneOf: alternatives,
+    discriminator: { propertyName: 'kind' },
+  })
+  const was = object({ kind: { ...text, enum: ['a', 'b'] }, id: text, url: text }, ['kind', 'id'])
+  const is = union(of('a', { url: text }), of('b'))
+  // The optional field is left to one of the values.
+  expect(response(was, is)).toEqual([])
+  expect(response(was, union(of('a'), of('b')))).toEqual([
+    `${at}: response 200[kind=a] lost its field 'url'`,
+    `${at}: response 200[kind=b] lost its field 'url'`,
+  ])
+  expect(request(was, union(of('a', { url: text }), of('b', { url: text })))).toEqual([])
+  expect(request(was, union(of('a', { url: text }, ['url'])))).toEqual([
+    `${at}: body.kind no longer takes 'b'`,
+    `${at}: body[kind=a] needs its field 'url' now`,
+  ])
+})
+
+test('a correction accepts the change it names, and fails when it names none', () => {
+  const corrections = [{ change: /: body\.a was string/, reason: 'It was an integer all along.' }]
+  expect(uncorrected(['x: body.a was string and is integer', 'x: body.b is gone'], corrections)).toEqual([
+    'x: body.b is gone',
+  ])
+  expect(uncorrected([], corrections)[0]).toContain('corrects nothing')
 })

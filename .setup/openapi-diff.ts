@@ -1,9 +1,19 @@
 /**
  * What a client of one OpenAPI document would miss or be refused under another. Documents are those that this program
- * writes: 3.0, references to components only. An answer may gain fields and enum values, a request optional fields.
+ * writes or has written: 3.0 or 3.1, references to components only. An answer may gain fields and enum values, a request
+ * optional fields. Names of components mean nothing on the wire.
  */
 
-export type Json = Record<string, unknown>
+import {
+  alternativesOf,
+  entriesOf,
+  fieldOf,
+  isJson,
+  type Json,
+  referenceOf,
+  resolved,
+  schemaOf,
+} from './openapi-schema.ts'
 
 const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace']
 
@@ -129,27 +139,35 @@ function compareSchemas(
     if (seen.has(references)) return
     seen = new Set([...seen, references])
   }
-  const was = resolved(context.before, before)
-  const is = resolved(context.after, after)
+  const was = schemaOf(context.before, before)
+  const is = schemaOf(context.after, after)
   const report = (what: string) => context.found.push(`${at} ${what}`)
   const inner = (name: string, a: unknown, b: unknown) =>
     compareSchemas(context, direction, `${at}${name}`, a, b, seen)
 
+  if (direction === 'request' && was.nullable === true && is.nullable !== true)
+    report('may no longer be null')
+  if (direction === 'response' && was.nullable !== true && is.nullable === true) report('may now be null')
   const [old, now] = [alternativesOf(was), alternativesOf(is)]
+  const field = fieldOf(is, 'discriminator')?.propertyName
+  if (!old && now && typeof field === 'string') {
+    compareByValue(context, { direction, at, seen, field }, was, now)
+    return
+  }
   if (old || now) {
     compareAlternatives(context, { direction, at, seen }, old ?? [was], now ?? [is])
+    // The fields of a single object have been compared with each alternative.
+    if (!old || !now) return
   } else if (was.type !== is.type) {
     const isWidened = was.type === 'integer' && is.type === 'number' && direction === 'request'
     const isNarrowed = was.type === 'number' && is.type === 'integer' && direction === 'response'
     const isOpened = is.type === undefined && direction === 'request'
-    if (!isWidened && !isNarrowed && !isOpened) {
+    const isClosed = was.type === undefined && direction === 'response'
+    if (!isWidened && !isNarrowed && !isOpened && !isClosed) {
       report(`was ${was.type ?? 'anything'} and is ${is.type ?? 'anything'}`)
       return
     }
   }
-  if (direction === 'request' && was.nullable === true && is.nullable !== true)
-    report('may no longer be null')
-  if (direction === 'response' && was.nullable !== true && is.nullable === true) report('may now be null')
   compareValues(direction, report, was, is)
   if (direction === 'request') compareLimits(report, was, is)
   if (isJson(was.items) && isJson(is.items)) inner('[]', was.items, is.items)
@@ -168,16 +186,47 @@ function compareAlternatives(
     return trial.found
   }
   // Each old request must be taken by some alternative; each new answer must be one that there was.
-  const fits =
-    direction === 'request'
-      ? old.every((a) => now.some((b) => problemsOf(a, b).length === 0))
-      : now.every((b) => old.some((a) => problemsOf(a, b).length === 0))
-  if (!fits)
-    context.found.push(
-      direction === 'request'
-        ? `${at} no longer takes one of its alternatives as it was`
-        : `${at} has an alternative that it had not`,
-    )
+  if (direction === 'request') {
+    for (const [index, a] of old.entries())
+      if (!now.some((b) => problemsOf(a, b).length === 0))
+        context.found.push(`${at} no longer takes its alternative '${nameOf(a) ?? index + 1}' as it was`)
+  } else if (!now.every((b) => old.some((a) => problemsOf(a, b).length === 0)))
+    context.found.push(`${at} has an alternative that it had not`)
+}
+
+const nameOf = (schema: unknown) => (isJson(schema) ? schema.title : undefined)
+
+/** One object has become one for each value of `field`: each is compared with the old object of that value. */
+function compareByValue(
+  context: Context,
+  { direction, at, seen, field }: { direction: Direction; at: string; seen: Set<string>; field: string },
+  was: Json,
+  now: unknown[],
+) {
+  const alternatives = now.map((one) => schemaOf(context.after, one))
+  const constantOf = (schema: Json) => {
+    const { enum: values } = schemaOf(context.after, fieldOf(schema.properties, field))
+    return Array.isArray(values) ? values[0] : undefined
+  }
+  const { enum: oldValues } = schemaOf(context.before, fieldOf(was.properties, field))
+  const values = alternatives.map(constantOf)
+  if (direction === 'request')
+    for (const value of Array.isArray(oldValues) ? oldValues : [])
+      if (!values.includes(value)) context.found.push(`${at}.${field} no longer takes '${value}'`)
+  const required = new Set(Array.isArray(was.required) ? was.required : [])
+  for (const [index, alternative] of alternatives.entries()) {
+    // An answer's optional field may be left to the values that have it.
+    const isElsewhere = (name: string) =>
+      direction === 'response' &&
+      !required.has(name) &&
+      fieldOf(alternative.properties, name) === undefined &&
+      alternatives.some(({ properties }) => fieldOf(properties, name) !== undefined)
+    const properties = entriesOf(was.properties)
+      .filter(([name]) => !isElsewhere(name))
+      .map(([name, schema]) => [name, name === field ? { ...schema, enum: [values[index]] } : schema])
+    const narrowed = { ...was, properties: Object.fromEntries(properties) }
+    compareSchemas(context, direction, `${at}[${field}=${values[index]}]`, narrowed, alternative, seen)
+  }
 }
 
 function compareValues(direction: Direction, report: (what: string) => void, was: Json, is: Json) {
@@ -245,31 +294,3 @@ function compareFields(
   if (isJson(was.additionalProperties) && isJson(is.additionalProperties))
     inner('.*', was.additionalProperties, is.additionalProperties)
 }
-
-const isJson = (value: unknown): value is Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
-const entriesOf = (value: unknown): [string, Json][] =>
-  isJson(value) ? Object.entries(value).filter((entry): entry is [string, Json] => isJson(entry[1])) : []
-
-const fieldOf = (value: unknown, name: string): Json | undefined => {
-  const field = isJson(value) && Object.hasOwn(value, name) ? value[name] : undefined
-  return isJson(field) ? field : undefined
-}
-
-const referenceOf = (value: unknown) => (isJson(value) && typeof value.$ref === 'string' ? value.$ref : '')
-
-/** What `#/components/...` leads to; what is no reference is itself. */
-function resolved(document: Json, value: unknown): Json {
-  const reference = referenceOf(value)
-  if (reference === '') return isJson(value) ? value : {}
-  const found = reference
-    .slice(2)
-    .split('/')
-    .reduce<Json | undefined>((at, name) => fieldOf(at, name), document)
-  if (found === undefined) throw new Error(`${reference} leads nowhere`)
-  return resolved(document, found)
-}
-
-const alternativesOf = (schema: Json): unknown[] | undefined =>
-  [schema.anyOf, schema.oneOf].find((list): list is unknown[] => Array.isArray(list))

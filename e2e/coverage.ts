@@ -1620,7 +1620,7 @@ export const COVERAGE: Section[] = [
       {
         id: 'versioning.v1',
         text: 'The API is below /api/v1; its document tells no other path',
-        test: 'swagger.spec.ts › it is OpenAPI 3.0 and describes every endpoint of this service',
+        test: 'swagger.spec.ts › it is OpenAPI 3.1 and describes every endpoint of this service',
       },
     ],
   },

@@ -3,9 +3,9 @@ import { Ajv } from 'ajv'
 
 export type Json = Record<string, unknown>
 export interface Schema {
-  type?: string
+  type?: string | string[]
   enum?: unknown[]
-  nullable?: boolean
+  const?: unknown
   required?: string[]
   properties?: Record<string, Schema>
   additionalProperties?: Schema | boolean
@@ -21,7 +21,7 @@ export interface Schema {
   minItems?: number
   maxItems?: number
   uniqueItems?: boolean
-  example?: unknown
+  examples?: unknown[]
   $ref?: string
 }
 export interface Parameter {
@@ -42,7 +42,9 @@ export interface Operation {
 /** What is wrong with an answer's body, or an empty text; null where the document says nothing of it. */
 export type ValidatorOf = (operation: Operation, status: string) => ((body: unknown) => string) | null
 
-export function operationsOf(document: { paths: Record<string, Record<string, Json>> }): Operation[] {
+/** The operations, with each reference replaced by the schema that it leads to. */
+export function operationsOf(given: { paths: Record<string, Record<string, Json>> }): Operation[] {
+  const document = withoutReferences(given, given) as typeof given
   return Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]): Operation => {
       const { content, required } = (operation.requestBody ?? {}) as {
@@ -69,16 +71,15 @@ export function newAjv() {
   return new Ajv({ strict: false, allErrors: false, validateFormats: false, logger: false })
 }
 
-export function validatorsOf(document: Json): ValidatorOf {
+export function validatorsOf(): ValidatorOf {
   const ajv = newAjv()
   const made = new Map<string, ReturnType<ValidatorOf>>()
-  const components = jsonSchemaOf(document.components)
   const make = (operation: Operation, status: string): ReturnType<ValidatorOf> => {
     const content = operation.responses[status]?.content
     const schema = content?.['application/json']?.schema
     if (content === undefined) return (body) => (body === '' ? '' : 'there is a body')
     if (schema === undefined) return null
-    const validate = ajv.compile({ ...(jsonSchemaOf(schema) as Json), components })
+    const validate = ajv.compile(schema)
     return (body) => (validate(body) ? '' : ajv.errorsText(validate.errors))
   }
   return (operation, status) => {
@@ -88,20 +89,26 @@ export function validatorsOf(document: Json): ValidatorOf {
   }
 }
 
-/** OpenAPI 3.0 says null by `nullable`, which a validator of JSON schemas takes for a note. */
-export function jsonSchemaOf(schema: unknown): object {
-  if (Array.isArray(schema)) return schema.map((inner) => (isObject(inner) ? jsonSchemaOf(inner) : inner))
-  if (!isObject(schema)) return {}
-  const { nullable, example: _, ...rest } = schema
-  const inner = Object.fromEntries(
-    Object.entries(rest).map(([key, value]) => [
-      key,
-      typeof value === 'object' && value !== null && key !== 'enum' && key !== 'required'
-        ? jsonSchemaOf(value)
-        : value,
-    ]),
+/** Schemas of the document do not refer to themselves, so that every reference can be replaced. */
+function withoutReferences(document: Json, value: unknown): unknown {
+  if (Array.isArray(value)) return value.map((one) => withoutReferences(document, one))
+  if (!isObject(value)) return value
+  if (typeof value.$ref === 'string') return withoutReferences(document, targetOf(document, value.$ref))
+  return Object.fromEntries(
+    // The mapping of a discriminator names components, and is no schema.
+    Object.entries(value).flatMap(([key, inner]) =>
+      key === 'discriminator' ? [] : [[key, withoutReferences(document, inner)]],
+    ),
   )
-  return nullable === true ? { anyOf: [inner, { type: 'null' }] } : inner
+}
+
+function targetOf(document: Json, reference: string): unknown {
+  const target = reference
+    .slice('#/'.length)
+    .split('/')
+    .reduce<unknown>((at, key) => (isObject(at) ? at[key] : undefined), document)
+  if (target === undefined) throw new Error(`${reference} leads nowhere`)
+  return target
 }
 
 const isObject = (value: unknown): value is Json =>

@@ -6,7 +6,6 @@ import { type APIRequestContext, expect, request as newRequest, test } from '@pl
 import fc from 'fast-check'
 import {
   type Json,
-  jsonSchemaOf,
   newAjv,
   type Operation,
   operationsOf,
@@ -54,7 +53,7 @@ test.beforeAll(async () => {
   request = await newRequest.newContext({ baseURL: service.url })
   const document = await (await request.get('/swagger/json')).json()
   operations = operationsOf(document)
-  validatorOf = validatorsOf(document)
+  validatorOf = validatorsOf()
   await populate()
 })
 test.afterAll(async () => {
@@ -103,13 +102,12 @@ test('every example of the document is a value of its schema', () => {
   const ajv = newAjv()
   for (const { method, path, parameters, body } of operations) {
     for (const { name, schema, example } of parameters)
-      if (example !== undefined && !ajv.validate(jsonSchemaOf(schema), example))
+      if (example !== undefined && !ajv.validate(schema, example))
         problems.push(`${method} ${path} ${name}: ${ajv.errorsText()}`)
     if (body?.type !== 'application/json') continue
     const { example } = body as { example?: unknown }
     if (example === undefined) problems.push(`${method} ${path}: the body has no example`)
-    else if (!ajv.validate(jsonSchemaOf(body.schema), example))
-      problems.push(`${method} ${path}: ${ajv.errorsText()}`)
+    else if (!ajv.validate(body.schema, example)) problems.push(`${method} ${path}: ${ajv.errorsText()}`)
   }
   expect(problems).toEqual([])
 })
@@ -392,8 +390,14 @@ function bodyOf({ method, body }: Operation, names: typeof known): fc.Arbitrary<
   )
 }
 
+/** The type beside `null`. */
+const typeOf = ({ type }: Schema) => (Array.isArray(type) ? type.find((one) => one !== 'null') : type)
+const isNullable = ({ type }: Schema) => Array.isArray(type) && type.includes('null')
+
 /** A fitting body with one of its fields made wrong, surely or perhaps. */
-function faulty(schema: Schema, value: unknown): fc.Arbitrary<[unknown, Sent['fault']]> {
+function faulty(given: Schema, value: unknown): fc.Arbitrary<[unknown, Sent['fault']]> {
+  // The alternatives of a body have the same fields: the first stands for all of them.
+  const schema = given.oneOf?.[0] ?? given
   const fields = Object.entries(schema.properties ?? {})
   if (fields.length === 0 || typeof value !== 'object') return fc.constant([value, null])
   return fc.constantFrom(...fields).chain(([field, inner]) => {
@@ -401,16 +405,17 @@ function faulty(schema: Schema, value: unknown): fc.Arbitrary<[unknown, Sent['fa
     const fault = (isSure: boolean): Sent['fault'] => ({ place: 'body', field, isSure })
     const options: fc.Arbitrary<[unknown, Sent['fault']]>[] = []
     // What the document leaves open by alternatives is judged by the service alone.
-    const wrong = inner.anyOf || inner.oneOf || inner.type === undefined ? undefined : WRONG[inner.type]
+    const kind = typeOf(inner)
+    const wrong = inner.anyOf || inner.oneOf || kind === undefined ? undefined : WRONG[kind]
     if (wrong) options.push(wrong.map((bad) => [put(bad), fault(true)]))
-    if (wrong && inner.nullable !== true) options.push(fc.constant([put(null), fault(true)]))
+    if (wrong && !isNullable(inner)) options.push(fc.constant([put(null), fault(true)]))
     if (schema.required?.includes(field)) {
       const { [field]: _, ...rest } = value as Json
       options.push(fc.constant([rest, fault(true)]))
     }
-    if (inner.type === 'string')
+    if (kind === 'string')
       options.push(fc.constantFrom(...ODD_TEXTS).map((text) => [put(text), fault(surelyNot(inner, text))]))
-    if (inner.type === 'integer')
+    if (kind === 'integer')
       options.push(fc.constantFrom(...ODD_NUMBERS).map((one) => [put(one), fault(surelyNot(inner, one))]))
     options.push(fc.constant([{ ...(value as Json), 'a field of no meaning': '\u0007' }, null]))
     return fc.oneof(...options)
@@ -420,7 +425,7 @@ function faulty(schema: Schema, value: unknown): fc.Arbitrary<[unknown, Sent['fa
 const judge = newAjv()
 const judges = new WeakMap<Schema, (value: unknown) => boolean>()
 function surelyNot(schema: Schema, value: unknown): boolean {
-  const validate = judges.get(schema) ?? judge.compile(jsonSchemaOf(schema))
+  const validate = judges.get(schema) ?? judge.compile(schema)
   judges.set(schema, validate)
   return !validate(value)
 }
@@ -460,11 +465,12 @@ function formOf(schema: Schema, names: typeof known): fc.Arbitrary<Content> {
 /** A value that the schema takes; by its field's name one that leads somewhere, if there is any. */
 function fitting(schema: Schema, names: typeof known, field = ''): fc.Arbitrary<unknown> {
   const there = names[field]
-  if (there && there.length > 0 && schema.type === 'string') return fc.constantFrom<unknown>(...there)
+  if (schema.const !== undefined) return fc.constant(schema.const)
+  if (there && there.length > 0 && typeOf(schema) === 'string') return fc.constantFrom<unknown>(...there)
   const [alternatives] = [schema.oneOf, schema.anyOf].filter((list) => list !== undefined)
   if (alternatives) return fc.oneof(...alternatives.map((one) => fitting(one, names)))
   if (schema.enum) return fc.constantFrom(...schema.enum)
-  switch (schema.type) {
+  switch (typeOf(schema)) {
     case 'object': {
       const required = new Set(schema.required)
       const fields = Object.entries(schema.properties ?? {}).map(([name, inner]) => {
@@ -488,12 +494,14 @@ function fitting(schema: Schema, names: typeof known, field = ''): fc.Arbitrary<
     case 'boolean':
       return fc.boolean()
     default:
-      return fittingText(schema, schema.example)
+      return fittingText(schema, schema.examples?.[0])
   }
 }
 
 function fittingText(schema: Schema, example: unknown): fc.Arbitrary<string> {
   if (schema.enum) return fc.constantFrom(...schema.enum.map(String))
+  if (typeOf(schema) === 'integer')
+    return fc.integer({ min: schema.minimum ?? 0, max: Math.min(schema.maximum ?? 1000, 1000) }).map(String)
   const sample = fc.constant(typeof example === 'string' ? example : 'text')
   // Names that nothing has, of every length that a name may have.
   if (schema.pattern) return fc.oneof(sample, fc.stringMatching(new RegExp(schema.pattern)))

@@ -40,8 +40,8 @@ function* objectsIn(value: unknown, at = '#'): Generator<[string, Json]> {
   for (const [key, inner] of Object.entries(value)) yield* objectsIn(inner, `${at}/${key}`)
 }
 
-test('it is OpenAPI 3.0 and describes every endpoint of this service', () => {
-  expect(document.openapi).toMatch(/^3\.0\.\d$/)
+test('it is OpenAPI 3.1 and describes every endpoint of this service', () => {
+  expect(document.openapi).toMatch(/^3\.1\.\d$/)
   const pipeline = '/pipelines/{ns}/{layer}/{name}'
   const zone = '/landing-zones/{ns}/{name}'
   const table = '/tables/{ns}/{layer}/{name}'
@@ -138,27 +138,80 @@ test('every body has a schema, and uploads are forms', () => {
   for (const { at, operation } of operations()) {
     for (const [type, { schema }] of Object.entries(operation.requestBody?.content ?? {})) {
       expect(schema, at).toBeTruthy()
-      const isForm = JSON.stringify(schema).includes('"binary"')
+      const isForm = /Upload(File|LandingFile)"/.test(JSON.stringify(schema))
       expect(type, at).toBe(isForm ? 'multipart/form-data' : 'application/json')
     }
   }
 })
 
-const FOREIGN = ['const', 'patternProperties', 'examples', '$id', '$defs', 'prefixItems']
+const FOREIGN = ['nullable', 'example', 'patternProperties', 'documented', '$id', '$defs']
 
-test('every reference leads somewhere, and no keyword is foreign to 3.0', () => {
+test('every reference leads somewhere, and schemas have the keywords of 3.1', () => {
   const problems: string[] = []
   for (const [at, object] of objectsIn(document)) {
     if (typeof object.$ref === 'string' && !at.endsWith('/properties') && !resolves(object.$ref))
       problems.push(`${at}: ${object.$ref} leads nowhere`)
-    // Under `properties` the keys are names of fields.
-    if (at.endsWith('/properties')) continue
-    for (const keyword of FOREIGN) if (keyword in object) problems.push(`${at}: ${keyword} is not of 3.0`)
-    if (object.type === 'null' || Array.isArray(object.type))
-      problems.push(`${at}: ${object.type} is not of 3.0`)
-    if (object.type === 'array' && !('items' in object)) problems.push(`${at}: an array of what?`)
+    // The keys under `properties` are names of fields.
+    if (at.endsWith('/properties') || !isSchema(at)) continue
+    for (const keyword of FOREIGN)
+      if (keyword in object) problems.push(`${at}: ${keyword} is not a keyword of schemas in 3.1`)
+    if (object.type === 'array' && !('items' in object)) problems.push(`${at}: the array has no items`)
   }
   expect(problems).toEqual([])
+})
+
+/** Media types and parameters may have an `example`. */
+const isSchema = (at: string) =>
+  /^#\/components\/schemas\/\w|\/(content\/.+|parameters\/\d+)\/schema(\/|$)/.test(at) &&
+  !/\/examples?(\/|$)/.test(at)
+
+test('every resource is a component that answers refer to', () => {
+  const inline = operations().flatMap(({ at, operation }) =>
+    Object.entries(operation.responses).flatMap(([status, { content }]) => {
+      const schema = content?.['application/json']?.schema
+      const refers = schema === undefined || '$ref' in schema || '$ref' in ((schema.items ?? {}) as Json)
+      return refers ? [] : [`${at} ${status}`]
+    }),
+  )
+  expect(inline).toEqual([])
+})
+
+test('the operations have the names that a person would choose', () => {
+  const names = operations().map(({ operation }) => operation.operationId ?? '')
+  expect(names).toEqual(expect.arrayContaining(['publishPipeline', 'listRuns', 'getRun', 'cancelRun']))
+  expect(names.filter((name) => !/^[a-z]+([A-Z][a-z]+)+$/.test(name) || name.includes('By'))).toEqual([])
+})
+
+test('numbers are integers, choices are enums, and a config belongs to its type', () => {
+  const parameter = (path: string, name: string) => {
+    const found = document.paths[path]?.get?.parameters?.find((one) => one.name === name)?.schema ?? {}
+    const { $ref } = found
+    const component = typeof $ref === 'string' ? $ref.split('/').at(-1) : undefined
+    return component === undefined ? found : ((document.components.schemas as Json)[component] as Json)
+  }
+  const runs = '/api/v1/runs'
+  expect(parameter(runs, 'limit')).toMatchObject({ type: 'integer', minimum: 1, maximum: 200 })
+  expect(parameter(runs, 'offset')).toMatchObject({ type: 'integer', minimum: 0 })
+  expect(parameter(runs, 'order').enum).toEqual(['asc', 'desc'])
+  expect(parameter(runs, 'sort').enum).toContain('started_at')
+  expect(parameter(runs, 'status').enum).toContain('cancelled')
+  const { schemas } = document.components as { schemas: Record<string, Json> }
+  for (const name of ['Trigger', 'CreateTrigger']) {
+    expect(schemas[name]?.oneOf, name).toHaveLength(6)
+    expect(schemas[name]?.discriminator, name).toMatchObject({ propertyName: 'type' })
+  }
+  const { properties } = schemas.CreateCronTrigger as { properties: Record<string, Json> }
+  expect(properties.type?.const).toBe('cron')
+  expect(properties.config).toEqual({ $ref: '#/components/schemas/CronConfig' })
+})
+
+test('event streams and uploads are described', () => {
+  const logs = document.paths['/api/v1/runs/{id}/logs']?.get?.responses['200']?.content
+  expect(JSON.stringify(logs?.['text/event-stream']?.schema)).toContain('#/components/schemas/LogEntry')
+  const form = document.paths['/api/v1/files/upload']?.post?.requestBody?.content['multipart/form-data']
+  expect(form?.schema).toEqual({ $ref: '#/components/schemas/UploadFile' })
+  const { UploadFile } = document.components.schemas as Record<string, { properties: Record<string, Json> }>
+  expect(UploadFile?.properties.file).toMatchObject({ type: 'string', format: 'binary' })
 })
 
 const resolves = (reference: string) =>

@@ -17,6 +17,7 @@ export const auditRoutes = (audit: AuditService) =>
       query: PageQuery,
       response: { 200: AuditLog, 404: ErrorBody },
       detail: {
+        operationId: 'listAuditEntries',
         summary: 'List the audit log',
         description:
           'Every POST, PUT and DELETE request, newest first. Of requests without a valid credential the first ten of an address in a minute have entries of their own; further ones are counted in one entry per status. 404 when the log is switched off.',

@@ -1,39 +1,51 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'
-import { ErrorBody, nullable } from '../http/names.ts'
+import { ErrorBody, literals, nullable } from '../http/names.ts'
 import type { PluginsHealth } from '../plugins/health.ts'
 
-const Plugin = t.Object({
-  enabled: t.Boolean(),
-  type: t.Optional(t.String({ description: '`plugin`: what is built in is replaced' })),
-  status: t.Optional(
-    t.Union([t.Literal('healthy'), t.Literal('unhealthy')], {
-      description: 'Of a plugin, as it was found within the last seconds',
-    }),
-  ),
-  version: t.Optional(t.String({ description: 'What a plugin says of itself' })),
-})
-const License = t.Object({
-  type: t.String(),
-  expires_at: t.String(),
-  max_users: t.Integer({ description: 'Distinct users in 30 days' }),
-  expired: t.Boolean({ description: 'The licence has ended: users are refused, API keys are not' }),
-})
-const Features = t.Object({
-  edition: t.Union([t.Literal('community'), t.Literal('pro')]),
-  plugins: t.Object({
-    auth: Plugin,
-    sharing: Plugin,
-    executor: Plugin,
-    audit: Plugin,
-    enforcement: Plugin,
-  }),
-  namespaces: t.Boolean(),
-  multi_user: t.Boolean(),
-  landing_zones: t.Boolean(),
-  license: nullable(License),
-})
+const Plugin = t.Object(
+  {
+    enabled: t.Boolean(),
+    type: t.Optional(
+      literals(['plugin', 'oidc', 'api_key', 'runner'], {
+        title: 'PluginType',
+        description: '`plugin`: an external plugin replaces the built-in part',
+      }),
+    ),
+    status: t.Optional(
+      literals(['healthy', 'unhealthy'], {
+        title: 'HealthState',
+        description: 'As it was found within the last seconds',
+      }),
+    ),
+    version: t.Optional(t.String({ description: 'What a plugin says of itself' })),
+  },
+  { title: 'PluginFeature' },
+)
+const License = t.Object(
+  {
+    type: t.String(),
+    expires_at: t.String(),
+    max_users: t.Integer({ description: 'Distinct users in 30 days' }),
+    expired: t.Boolean({ description: 'The licence has ended: users are refused, API keys are not' }),
+  },
+  { title: 'License' },
+)
+const Features = t.Object(
+  {
+    edition: literals(['community', 'pro'], { title: 'Edition' }),
+    plugins: t.Object(
+      { auth: Plugin, sharing: Plugin, executor: Plugin, audit: Plugin, enforcement: Plugin },
+      { title: 'PluginFeatures' },
+    ),
+    namespaces: t.Boolean(),
+    multi_user: t.Boolean(),
+    landing_zones: t.Boolean(),
+    license: nullable(License),
+  },
+  { title: 'Features' },
+)
 type Features = typeof Features.static
 
 interface Settings
@@ -50,7 +62,11 @@ export const featureRoutes = (settings: Settings, describePlugins: DescribePlugi
     async () => featuresOf(settings, await describePlugins()),
     {
       response: { 200: Features, 401: ErrorBody },
-      detail: { summary: 'What this installation can do' },
+      detail: {
+        operationId: 'getFeatures',
+        summary: 'Get the features of this installation',
+        description: 'The edition, the plugins and the licence.',
+      },
     },
   )
 

@@ -2,11 +2,12 @@ import { Elysia } from 'elysia'
 import type { MayWriteFile } from '../access/guard.ts'
 import { largeTextOf } from '../http/body.ts'
 import { entityTag, isKnown, preconditionOf, ReadConditions, WriteConditions } from '../http/conditions.ts'
+import { described } from '../http/documented.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { ErrorBody } from '../http/names.ts'
 import { pageOf, setLink } from '../http/pagination.ts'
-import { formDocument, REPEATED_UPLOAD, uploadFormOf } from '../http/upload-form.ts'
+import { REPEATED_UPLOAD, uploadFormOf } from '../http/upload-form.ts'
 import { limits } from '../limits.ts'
 import { pathFromUrl } from './paths.ts'
 import {
@@ -38,6 +39,7 @@ export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async ()
         query: FileQuery,
         response: { 200: FileList, 400: ErrorBody },
         detail: {
+          operationId: 'listFiles',
           summary: 'List files',
           tags,
           description: 'The newest version of every file whose path starts with the prefix.',
@@ -59,7 +61,8 @@ export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async ()
         headers: IdempotencyHeaders,
         response: { 201: FileUploaded, 400: ErrorBody, 409: ErrorBody, 413: ErrorBody },
         detail: {
-          ...formDocument(UploadFile),
+          ...described({ form: UploadFile }),
+          operationId: 'uploadFile',
           summary: 'Upload a file',
           tags,
           description: `\`path\` is the full path; when it ends in \`/\`, the file's base name is appended. ${REPEATED_UPLOAD}`,
@@ -81,6 +84,7 @@ export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async ()
         headers: ReadConditions,
         response: { 200: FileContent, 304: NotModified, 400: ErrorBody, 404: ErrorBody, 413: ErrorBody },
         detail: {
+          operationId: 'readFile',
           summary: 'Read a file',
           tags,
           description:
@@ -102,6 +106,7 @@ export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async ()
         headers: WriteConditions,
         response: { 200: FileWritten, 400: ErrorBody, 412: ErrorBody, 413: ErrorBody },
         detail: {
+          operationId: 'writeFile',
           summary: 'Write a file',
           tags,
           description:
@@ -119,6 +124,7 @@ export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async ()
         headers: WriteConditions,
         response: { 204: NoContent, 400: ErrorBody, 412: ErrorBody },
         detail: {
+          operationId: 'deleteFile',
           summary: 'Delete a file',
           tags,
           description:

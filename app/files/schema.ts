@@ -1,7 +1,7 @@
 import { Type as t } from '@sinclair/typebox'
 import { t as elysiaTypes } from 'elysia'
-import { Instant, NamespaceName } from '../http/names.ts'
-import { PageQuery } from '../http/pagination.ts'
+import { Instant, literals, NamespaceName } from '../http/names.ts'
+import { WholeListQuery } from '../http/pagination.ts'
 
 const Path = t.String({
   description: 'Path in the object store, starting with a namespace',
@@ -9,10 +9,10 @@ const Path = t.String({
 })
 const VersionId = t.String({ description: 'Version id of the object store' })
 
-export const FileTypeName = t.String({
-  description: 'pipeline-sql, pipeline-py, config, meta, doc, test, hook or empty',
-  examples: ['pipeline-sql'],
-})
+export const FileTypeName = literals(
+  ['pipeline-sql', 'pipeline-py', 'config', 'meta', 'doc', 'test', 'hook', ''],
+  { title: 'FileType', description: 'Kind of file, by its path; empty: none of them' },
+)
 
 /** The binary part of a multipart upload; it is read as a stream (app/http/upload-form.ts). */
 export const FilePart = elysiaTypes.File({ description: 'The file, at most 32 MB' })
@@ -25,43 +25,59 @@ export const FileQuery = t.Composite([
       t.String({ description: 'Path segments, comma-separated: files that have one of them are left out' }),
     ),
   }),
-  PageQuery,
+  WholeListQuery,
 ])
 export type FileQuery = typeof FileQuery.static
 
-export const FileEntry = t.Object({
-  path: Path,
-  size: t.Integer(),
-  modified: Instant,
-  type: FileTypeName,
-  version_id: VersionId,
-})
-export const FileList = t.Object({ files: t.Array(FileEntry), total: t.Integer() })
+export const FileEntry = t.Object(
+  {
+    path: Path,
+    size: t.Integer(),
+    modified: Instant,
+    type: FileTypeName,
+    version_id: VersionId,
+  },
+  { title: 'FileEntry' },
+)
+export const FileList = t.Object({ files: t.Array(FileEntry), total: t.Integer() }, { title: 'FileList' })
 
-export const FileContent = t.Object({
-  path: Path,
-  content: t.String(),
-  encoding: t.Union([t.Literal('utf-8'), t.Literal('base64')], {
-    description: 'base64 when the file is not UTF-8 text',
-  }),
-  size: t.Integer(),
-  modified: Instant,
-  version_id: VersionId,
-})
+export const FileContent = t.Object(
+  {
+    path: Path,
+    content: t.String(),
+    encoding: literals(['utf-8', 'base64'], {
+      title: 'FileEncoding',
+      description: 'base64 when the file is not UTF-8 text',
+    }),
+    size: t.Integer(),
+    modified: Instant,
+    version_id: VersionId,
+  },
+  { title: 'FileContent' },
+)
 
-export const WriteFile = t.Object({
-  content: t.String({ description: 'Text, at most 32 MB', examples: ['select 1 as a'] }),
-})
-export const FileWritten = t.Object({ path: Path, status: t.Literal('written'), version_id: VersionId })
+export const WriteFile = t.Object(
+  {
+    content: t.String({ description: 'Text, at most 32 MB', examples: ['select 1 as a'] }),
+  },
+  { title: 'WriteFile' },
+)
+export const FileWritten = t.Object(
+  { path: Path, status: t.Literal('written'), version_id: VersionId },
+  { title: 'FileWritten' },
+)
 
-export const UploadFile = t.Object({ path: Path, file: FilePart })
-export const FileUploaded = t.Object({
-  path: Path,
-  filename: t.String(),
-  size: t.Integer(),
-  status: t.Literal('uploaded'),
-  version_id: VersionId,
-})
+export const UploadFile = t.Object({ path: Path, file: FilePart }, { title: 'UploadFile' })
+export const FileUploaded = t.Object(
+  {
+    path: Path,
+    filename: t.String(),
+    size: t.Integer(),
+    status: t.Literal('uploaded'),
+    version_id: VersionId,
+  },
+  { title: 'FileUploaded' },
+)
 export type FileUploaded = typeof FileUploaded.static
 
 /** A file that the reader has already. */

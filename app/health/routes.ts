@@ -2,44 +2,64 @@ import process from 'node:process'
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'
+import { literals } from '../http/names.ts'
 import type { Metrics } from '../metrics.ts'
 import type { HealthService } from './service.ts'
 
-const State = t.Union([t.Literal('healthy'), t.Literal('unhealthy')])
-const Alive = t.Object({ status: t.Literal('healthy') })
-const Live = t.Object({
-  status: t.Literal('healthy'),
-  version: t.String(),
-  go_version: t.String({ description: 'The runtime and its version', examples: ['bun1.4.5'] }),
-  build_time: t.String(),
-  git_commit: t.String(),
+const State = literals(['healthy', 'unhealthy'], {
+  title: 'HealthState',
+  description: 'As it was found within the last seconds',
 })
-const Ready = t.Object({
-  status: t.Union([t.Literal('ok'), t.Literal('degraded')]),
-  services: t.Object({
-    postgres: State,
-    s3: State,
-    runner: State,
-    query: State,
-    auth_plugin: t.Optional(State),
-    sharing_plugin: t.Optional(State),
-    enforcement_plugin: t.Optional(State),
-  }),
-  python: t.Optional(
-    t.Union([t.Null(), t.Object({ sandbox: t.String(), version: t.String() })], {
-      description:
-        'What pipelines in Python run in, the weakest of all runners: bubblewrap, landlock or none. Null: they cannot run',
+const Alive = t.Object({ status: t.Literal('healthy') }, { title: 'Health' })
+const Live = t.Object(
+  {
+    status: t.Literal('healthy'),
+    version: t.String(),
+    go_version: t.String({ description: 'The runtime and its version', examples: ['bun1.4.5'] }),
+    build_time: t.String(),
+    git_commit: t.String(),
+  },
+  { title: 'Liveness' },
+)
+const Ready = t.Object(
+  {
+    status: literals(['ok', 'degraded'], { title: 'ReadinessStatus' }),
+    services: t.Object(
+      {
+        postgres: State,
+        s3: State,
+        runner: State,
+        query: State,
+        auth_plugin: t.Optional(State),
+        sharing_plugin: t.Optional(State),
+        enforcement_plugin: t.Optional(State),
+      },
+      { title: 'ServiceStates' },
+    ),
+    python: t.Optional(
+      t.Union(
+        [t.Null(), t.Object({ sandbox: t.String(), version: t.String() }, { title: 'PythonSandbox' })],
+        {
+          description:
+            'What pipelines in Python run in, the weakest of all runners: bubblewrap, landlock or none. Null: they cannot run',
+        },
+      ),
+    ),
+    engines: t.Object(
+      { runner: t.Optional(t.String()), query: t.Optional(t.String()) },
+      {
+        title: 'EngineSandboxes',
+        description:
+          'What the processes that execute SQL run behind, beside the lock of the engine itself: landlock, seccomp or none',
+      },
+    ),
+    details: t.Record(t.String(), t.String(), {
+      title: 'ReadinessDetails',
+      description: 'Why a service is unhealthy',
     }),
-  ),
-  engines: t.Object(
-    { runner: t.Optional(t.String()), query: t.Optional(t.String()) },
-    {
-      description:
-        'What the processes that execute SQL run behind, beside the lock of the engine itself: landlock, seccomp or none',
-    },
-  ),
-  details: t.Record(t.String(), t.String(), { description: 'Why a service is unhealthy' }),
-})
+  },
+  { title: 'Readiness' },
+)
 
 type Build = Pick<Config, 'version' | 'gitCommit' | 'buildTime'>
 
@@ -48,11 +68,19 @@ export const healthRoutes = (health: HealthService, metrics: Metrics, build: Bui
   new Elysia({ strictPath: true, tags: ['health'] })
     .get('/health', { status: 'healthy' } as const, {
       response: { 200: Alive },
-      detail: { summary: 'Whether the process runs' },
+      detail: {
+        operationId: 'getHealth',
+        summary: 'Check that the process runs',
+        description: 'Checks no dependency. Needs no credential.',
+      },
     })
     .get('/health/live', () => liveness(build), {
       response: { 200: Live },
-      detail: { summary: 'Whether the process runs, and which build it is' },
+      detail: {
+        operationId: 'getLiveness',
+        summary: 'Get the build that runs',
+        description: 'The version, the runtime, the commit and the build time.',
+      },
     })
     .get(
       '/health/ready',
@@ -63,7 +91,8 @@ export const healthRoutes = (health: HealthService, metrics: Metrics, build: Bui
       {
         response: { 200: Ready, 503: Ready },
         detail: {
-          summary: 'Whether everything the service depends on answers',
+          operationId: 'getReadiness',
+          summary: 'Check every dependency',
           description: 'A part that is switched off is shown as unhealthy but is not required.',
         },
       },
@@ -74,7 +103,14 @@ export const healthRoutes = (health: HealthService, metrics: Metrics, build: Bui
         set.headers['content-type'] = metrics.contentType
         return await metrics.text()
       },
-      { response: { 200: t.String() }, detail: { summary: 'Metrics in the Prometheus text format' } },
+      {
+        response: { 200: t.String() },
+        detail: {
+          operationId: 'getMetrics',
+          summary: 'Get the metrics',
+          description: 'In the Prometheus text format.',
+        },
+      },
     )
 
 const liveness = ({ version, gitCommit, buildTime }: Build) => ({

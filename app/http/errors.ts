@@ -19,15 +19,17 @@ export const TYPE_OF = {
 } as const
 
 export type ErrorStatus = keyof typeof TYPE_OF
-export type ErrorCode =
-  | 'INVALID_ARGUMENT'
-  | 'NOT_FOUND'
-  | 'ALREADY_EXISTS'
-  | 'INTERNAL'
-  | 'UNAVAILABLE'
-  | 'AUTHENTICATION'
-  | 'AUTHORIZATION'
-  | 'RATE_LIMITED'
+export const ERROR_CODES = [
+  'INVALID_ARGUMENT',
+  'NOT_FOUND',
+  'ALREADY_EXISTS',
+  'INTERNAL',
+  'UNAVAILABLE',
+  'AUTHENTICATION',
+  'AUTHORIZATION',
+  'RATE_LIMITED',
+] as const
+export type ErrorCode = (typeof ERROR_CODES)[number]
 
 export class AppError extends Error {
   constructor(

@@ -1,4 +1,5 @@
-import { type SchemaOptions, type TSchema, Type as t } from '@sinclair/typebox'
+import { type SchemaOptions, type TLiteral, type TSchema, type TUnion, Type as t } from '@sinclair/typebox'
+import { ERROR_CODES, TYPE_OF } from './errors.ts'
 
 // Names are parsed here, at the edge; past it nobody checks them again. Rules: specification, Naming rules.
 
@@ -23,6 +24,7 @@ export const TestName = t.String({
   examples: ['no-null-keys'],
 })
 export const Layer = t.Union([t.Literal('bronze'), t.Literal('silver'), t.Literal('gold')], {
+  title: 'Layer',
   description: 'Data layer',
   examples: ['silver'],
 })
@@ -32,10 +34,23 @@ export const Uuid = t.String({
   description: 'UUID',
   examples: ['0198f0c2-7a4e-7c1b-9d0a-5b1f6c2e8d43'],
 })
+/** One of the texts of a list. */
+export const literals = <const Texts extends readonly string[]>(texts: Texts, options: SchemaOptions = {}) =>
+  t.Union(
+    texts.map((text) => t.Literal(text)),
+    options,
+  ) as TUnion<{ -readonly [At in keyof Texts]: TLiteral<Texts[At]> }>
+
 export const Instant = t.String({ format: 'date-time', description: 'ISO 8601, UTC' })
 
 export const nullable = <S extends TSchema>(schema: S, options: SchemaOptions = {}) =>
   t.Union([schema, t.Null()], options)
+
+/** Values that depend on the data, so that nothing is known of their fields. */
+export const AnyObject = t.Record(t.String(), t.Unknown(), {
+  title: 'AnyObject',
+  description: 'An object with any fields',
+})
 
 /** `{ns}/{layer}/{name}` in a path. */
 export const PipelinePath = t.Object({ ns: NamespaceName, layer: Layer, name: PipelineName })
@@ -43,11 +58,20 @@ export type PipelinePath = typeof PipelinePath.static
 
 export const ErrorBody = t.Object(
   {
-    error: t.Object({
-      code: t.String({ examples: ['INVALID_ARGUMENT'] }),
-      type: t.String({ examples: ['VALIDATION'] }),
-      message: t.String(),
-    }),
+    error: t.Object(
+      {
+        code: literals(ERROR_CODES, { title: 'ErrorCode' }),
+        type: literals([...new Set(Object.values(TYPE_OF))], {
+          title: 'ErrorType',
+          description: 'Follows from the status',
+        }),
+        message: t.String({
+          description: 'Names the field or the resource',
+          examples: ['pipeline default.silver.flights not found'],
+        }),
+      },
+      { title: 'ErrorDetail' },
+    ),
   },
   { title: 'Error', description: 'The error envelope' },
 )

@@ -1,16 +1,46 @@
-import { Type as t } from '@sinclair/typebox'
+import { type IntegerOptions, Type as t } from '@sinclair/typebox'
 import { limits } from '../limits.ts'
-import { invalid } from './errors.ts'
+import { documentedAs } from './documented.ts'
+import { literals } from './names.ts'
 
-/** Query parameters of every list. Text on purpose: a number that is none means the default, not an error. */
+/** A number in a query. It is read as text: a text that is no number means the default, not an error. */
+export const numberText = (options: IntegerOptions) => documentedAs(t.String(), t.Integer(options))
+
+const Offset = t.Optional(numberText({ minimum: 0, description: 'Items to skip; default 0', examples: [0] }))
+/** Query parameters of lists with a default page. */
 export const PageQuery = t.Object({
-  limit: t.Optional(t.String({ description: 'Page size; default 50, at most 200', examples: ['50'] })),
-  offset: t.Optional(t.String({ description: 'Items to pass over; default 0', examples: ['0'] })),
+  limit: t.Optional(
+    numberText({
+      minimum: 1,
+      maximum: limits.pageSizeMax,
+      description: `Page size; default ${limits.pageSize}, at most ${limits.pageSizeMax}`,
+      examples: [limits.pageSize],
+    }),
+  ),
+  offset: Offset,
 })
-export const SortQuery = t.Object({
-  sort: t.Optional(t.String({ description: 'Sort key; default created_at' })),
-  order: t.Optional(t.String({ description: 'asc or desc; default desc' })),
+/** Query parameters of lists that answer everything, up to `limits.listCap`, unless a page size is given. */
+export const WholeListQuery = t.Object({
+  limit: t.Optional(
+    numberText({
+      minimum: 1,
+      maximum: limits.pageSizeMax,
+      description: `Page size, at most ${limits.pageSizeMax}; without it the first ${limits.listCap} items`,
+      examples: [limits.pageSize],
+    }),
+  ),
+  offset: Offset,
 })
+
+/** Query parameters of a list that is sorted by one of `keys`, in descending order unless `order` says otherwise. */
+export const sortQuery = <const Keys extends readonly string[]>(
+  keys: Keys,
+  { title, fallback }: { title: string; fallback: Keys[number] },
+) =>
+  t.Object({
+    sort: t.Optional(literals(keys, { title, description: `Sort key; default ${fallback}` })),
+    order: t.Optional(literals(['asc', 'desc'], { title: 'SortOrder', description: 'Default desc' })),
+  })
 
 export interface Page {
   limit: number
@@ -38,19 +68,10 @@ export function limitOf(
 const wholeNumber = (text: string | undefined) =>
   text !== undefined && /^-?\d+$/.test(text.trim()) ? Number(text) : null
 
-/** The chosen key of `keys` and direction, or 400 naming the parameter. */
-export function sortOf<Key extends string>(
-  query: { sort?: string; order?: string },
-  keys: readonly Key[],
-  fallback: Key,
-) {
-  const sort = query.sort ?? fallback
-  const order = query.order ?? 'desc'
-  const key = keys.find((candidate) => candidate === sort)
-  if (key === undefined) throw invalid('sort', `must be one of ${keys.join(', ')}`)
-  if (order !== 'asc' && order !== 'desc') throw invalid('order', 'must be asc or desc')
-  return { key, descending: order === 'desc' }
-}
+export const sortOf = <Key extends string>(query: { sort?: Key; order?: 'asc' | 'desc' }, fallback: Key) => ({
+  key: query.sort ?? fallback,
+  descending: query.order !== 'asc',
+})
 
 /**
  * RFC 8288: first, prev, next, last of a list of `total` items, relative to the request's own address. Beyond the end of

@@ -3,7 +3,6 @@
 import { Buffer } from 'node:buffer'
 import { createHash, type Hash } from 'node:crypto'
 import { Busboy, type BusboyFileStream, type BusboyInstance } from '@fastify/busboy'
-import { type TObject, type TProperties, Type as t } from '@sinclair/typebox'
 import { limits } from '../limits.ts'
 import { checkCoding, giveBack, malformed, mediaType, passOver, refuseText } from './body.ts'
 import { invalid, tooLarge } from './errors.ts'
@@ -65,14 +64,6 @@ export interface FormOptions {
 /** The form that a request brings; nothing is read yet. */
 export const uploadFormOf = (request: Request, options: FormOptions): UploadForm => ({
   receive: (store) => receive(request, options, store),
-})
-
-/** How a route says that it takes a form: it has no `body` schema, because nothing reads the body before it. */
-export const formDocument = <Fields extends TProperties>(schema: TObject<Fields>) => ({
-  requestBody: {
-    required: true,
-    content: { 'multipart/form-data': { schema: t.Unsafe<object>(schema) } },
-  },
 })
 
 /** For the descriptions of routes that take an upload. */

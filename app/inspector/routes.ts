@@ -2,6 +2,7 @@ import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { askAgain } from '../access/bound.ts'
 import { notFound } from '../http/errors.ts'
+import { eventsText } from '../http/event-schema.ts'
 import { eventStream, lastEventId } from '../http/event-stream.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { ErrorBody } from '../http/names.ts'
@@ -17,15 +18,16 @@ import {
   FollowQuery,
   HistoryQuery,
   InstanceBody,
+  InstanceEvents,
   InstancePath,
   InstanceQuery,
   Instances,
+  ListEvents,
   MachinePath,
 } from './schema.ts'
 import type { InspectorService } from './service.ts'
 
-const SVG = t.String({ description: 'image/svg+xml' })
-const EVENTS = t.String({ description: 'text/event-stream' })
+const SVG = t.String({ contentMediaType: 'image/svg+xml' })
 
 /** What the page of /inspector shows. Unlike the page it says what is in an installation, so it takes credentials. */
 export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFeeds) =>
@@ -33,6 +35,7 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
     .get('/machines', () => inspector.definitions(), {
       response: { 200: Definitions },
       detail: {
+        operationId: 'listMachines',
         summary: 'Get the statecharts',
         description: 'States, transitions, guards and effects of each machine.',
       },
@@ -48,7 +51,11 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
         params: DrawingPath,
         query: DrawingQuery,
         response: { 200: SVG, 400: ErrorBody, 404: ErrorBody },
-        detail: { summary: 'Draw a statechart' },
+        detail: {
+          operationId: 'drawMachine',
+          summary: 'Draw a statechart',
+          description: 'As SVG, with an active state or a transition highlighted.',
+        },
       },
     )
     .get(
@@ -63,6 +70,7 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
         query: InstanceQuery,
         response: { 200: Instances, 400: ErrorBody, 404: ErrorBody },
         detail: {
+          operationId: 'listInstances',
           summary: 'List instances of a machine',
           description: 'What has not ended first, then the newest; with how many there are in each state.',
         },
@@ -76,8 +84,9 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
       },
       {
         params: MachinePath,
-        response: { 200: EVENTS, 404: ErrorBody, 429: ErrorBody },
+        response: { 200: eventsText(ListEvents), 404: ErrorBody, 429: ErrorBody },
         detail: {
+          operationId: 'followInstances',
           summary: 'Follow the list of a machine',
           description:
             'Event `changed`, at most once a second: the list should be read again. To who sees only some pipelines it comes every three seconds, whatever happens.',
@@ -92,6 +101,7 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
         query: HistoryQuery,
         response: { 200: InstanceBody, 400: ErrorBody, 404: ErrorBody },
         detail: {
+          operationId: 'getInstance',
           summary: 'Get an instance',
           description: 'Its state, what it waits for, and its history with the time spent in each state.',
         },
@@ -111,8 +121,9 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
       {
         params: InstancePath,
         query: FollowQuery,
-        response: { 200: EVENTS, 400: ErrorBody, 404: ErrorBody, 429: ErrorBody },
+        response: { 200: eventsText(InstanceEvents), 400: ErrorBody, 404: ErrorBody, 429: ErrorBody },
         detail: {
+          operationId: 'followInstance',
           summary: 'Follow an instance',
           description:
             'Events `transition` (a step of history, its id as the event id) and `snapshot`; ends with a final state. `Last-Event-ID` resumes.',
@@ -129,6 +140,7 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
         params: InstancePath,
         response: { 200: ExportBody, 404: ErrorBody },
         detail: {
+          operationId: 'exportInstance',
           summary: 'Export an instance as JSON',
           description: 'With its statechart and its history.',
         },
@@ -146,6 +158,7 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
         query: ExportQuery,
         response: { 200: SVG, 400: ErrorBody, 404: ErrorBody },
         detail: {
+          operationId: 'exportInstanceDrawing',
           summary: 'Export an instance as SVG',
           description: 'Its statechart, lit as it was after a step.',
         },

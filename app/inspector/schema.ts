@@ -1,41 +1,57 @@
 import { Type as t } from '@sinclair/typebox'
-import { Instant, Layer, nullable, Uuid } from '../http/names.ts'
-import { PageQuery } from '../http/pagination.ts'
+import { documentedAs } from '../http/documented.ts'
+import { eventsOf, StreamError } from '../http/event-schema.ts'
+import { AnyObject, Instant, Layer, literals, nullable, Uuid } from '../http/names.ts'
+import { numberText, PageQuery } from '../http/pagination.ts'
+import { limits } from '../limits.ts'
 
-export const Machine = t.Union([t.Literal('run'), t.Literal('draft'), t.Literal('trigger')], {
+export const Machine = literals(['run', 'draft', 'trigger'], {
+  title: 'Machine',
   description: 'Which state machine',
   examples: ['run'],
 })
 
 const State = t.String({ description: 'Dotted path of a state', examples: ['running.executing'] })
 
-const StateDefinition = t.Object({
-  path: State,
-  name: t.String(),
-  parent: nullable(t.String()),
-  kind: t.Union([t.Literal('atomic'), t.Literal('compound'), t.Literal('final')]),
-  initial: t.Boolean({ description: 'Entered when its parent, or the machine, is' }),
-  description: t.String(),
-})
-const TransitionDefinition = t.Object({
-  id: t.String(),
-  event: t.String(),
-  from: State,
-  to: State,
-  enters: t.String({ description: 'The innermost state that is entered' }),
-  guard: nullable(t.String()),
-  updates: t.Array(t.String(), { description: 'Changes of the decision context' }),
-  effects: t.Array(t.String(), { description: 'What is done about it, in order' }),
-})
-export const DefinitionBody = t.Object({
-  machine: Machine,
-  version: t.Integer(),
-  summary: t.String(),
-  initial: State,
-  states: t.Array(StateDefinition),
-  transitions: t.Array(TransitionDefinition),
-})
-export const Definitions = t.Object({ machines: t.Array(DefinitionBody), total: t.Integer() })
+const StateDefinition = t.Object(
+  {
+    path: State,
+    name: t.String(),
+    parent: nullable(t.String()),
+    kind: literals(['atomic', 'compound', 'final'], { title: 'StateKind' }),
+    initial: t.Boolean({ description: 'Entered when its parent, or the machine, is' }),
+    description: t.String(),
+  },
+  { title: 'StateDefinition' },
+)
+const TransitionDefinition = t.Object(
+  {
+    id: t.String(),
+    event: t.String(),
+    from: State,
+    to: State,
+    enters: t.String({ description: 'The innermost state that is entered' }),
+    guard: nullable(t.String()),
+    updates: t.Array(t.String(), { description: 'Changes of the decision context' }),
+    effects: t.Array(t.String(), { description: 'What is done about it, in order' }),
+  },
+  { title: 'TransitionDefinition' },
+)
+export const DefinitionBody = t.Object(
+  {
+    machine: Machine,
+    version: t.Integer(),
+    summary: t.String(),
+    initial: State,
+    states: t.Array(StateDefinition),
+    transitions: t.Array(TransitionDefinition),
+  },
+  { title: 'MachineDefinition' },
+)
+export const Definitions = t.Object(
+  { machines: t.Array(DefinitionBody), total: t.Integer() },
+  { title: 'MachineList' },
+)
 
 export const MachinePath = t.Object({ machine: Machine })
 export const InstancePath = t.Object({ machine: Machine, id: Uuid })
@@ -47,7 +63,8 @@ export const DrawingPath = t.Object({
   }),
 })
 
-const Detail = t.Union([t.Literal('full'), t.Literal('events'), t.Literal('states')], {
+const Detail = literals(['full', 'events', 'states'], {
+  title: 'DrawingDetail',
   description: 'What arrows say: event, guard and effects; event and guard; nothing. Default full',
 })
 export const DrawingQuery = t.Object({
@@ -56,7 +73,8 @@ export const DrawingQuery = t.Object({
   counts: t.Optional(t.String({ description: '1: with how many instances are in each state now' })),
   detail: t.Optional(Detail),
   style: t.Optional(
-    t.Union([t.Literal('inline'), t.Literal('none')], {
+    literals(['inline', 'none'], {
+      title: 'DrawingStyle',
       description: 'none: without rules of its own, for a page that has them. Default inline',
     }),
   ),
@@ -74,110 +92,162 @@ export const InstanceQuery = t.Object({
 })
 export type InstanceQuery = typeof InstanceQuery.static
 
-export const Listed = t.Object({
-  id: Uuid,
-  state: State,
-  live: t.Boolean({ description: 'Not in a final state' }),
-  namespace: t.String(),
-  layer: t.String(),
-  pipeline: t.String(),
-  note: t.String({
-    description: 'Of a run what asked for it, of a trigger its type, of a draft its version',
-  }),
-  attempt: nullable(t.Integer({ description: 'Of a run' })),
-  created_at: Instant,
-  moved_at: nullable(
-    t.String({ format: 'date-time', description: 'Of its latest transition; null when that is not kept' }),
-  ),
-  duration_ms: nullable(t.Integer({ description: 'Of a run that has ended' })),
-})
+export const Listed = t.Object(
+  {
+    id: Uuid,
+    state: State,
+    live: t.Boolean({ description: 'Not in a final state' }),
+    namespace: t.String(),
+    layer: documentedAs(t.String(), Layer),
+    pipeline: t.String(),
+    note: t.String({
+      description: 'Of a run what asked for it, of a trigger its type, of a draft its version',
+    }),
+    attempt: nullable(t.Integer({ description: 'Of a run' })),
+    created_at: Instant,
+    moved_at: nullable(
+      t.String({ format: 'date-time', description: 'Of its latest transition; null when that is not kept' }),
+    ),
+    duration_ms: nullable(t.Integer({ description: 'Of a run that has ended' })),
+  },
+  { title: 'ListedInstance' },
+)
 export type Listed = typeof Listed.static
 
-export const Counts = t.Record(t.String(), t.Object({ count: t.Integer(), more: t.Boolean() }), {
-  description: 'By state; `more` says that counting stopped at its limit',
-})
+export const Counts = t.Record(
+  t.String(),
+  t.Object({ count: t.Integer(), more: t.Boolean() }, { title: 'StateCount' }),
+  {
+    title: 'StateCounts',
+    description: 'By state; `more` says that counting stopped at its limit',
+  },
+)
 export type Counts = typeof Counts.static
 
-export const Instances = t.Object({
-  instances: t.Array(Listed),
-  total: t.Integer(),
-  total_is_exact: t.Boolean({ description: 'False: there are more; counting stopped at its limit' }),
-  counts: Counts,
-  now: Instant,
-})
+export const Instances = t.Object(
+  {
+    instances: t.Array(Listed),
+    total: t.Integer(),
+    total_is_exact: t.Boolean({ description: 'False: there are more; counting stopped at its limit' }),
+    counts: Counts,
+    now: Instant,
+  },
+  { title: 'InstanceList' },
+)
 
-export const Reason = t.Object({
-  code: t.String({ examples: ['older_runs'] }),
-  text: t.String(),
-  until: nullable(Instant),
-  run_id: nullable(Uuid),
-})
+export const Reason = t.Object(
+  {
+    code: t.String({ examples: ['older_runs'] }),
+    text: t.String(),
+    until: nullable(Instant),
+    run_id: nullable(Uuid),
+  },
+  { title: 'Reason' },
+)
 export type Reason = typeof Reason.static
 
-export const Snapshot = t.Object({
-  machine: Machine,
-  id: Uuid,
-  state: State,
-  live: t.Boolean(),
-  namespace: t.String(),
-  layer: t.String(),
-  pipeline: t.String(),
-  pipeline_id: Uuid,
-  pipeline_deleted: t.Boolean(),
-  note: t.String(),
-  created_at: Instant,
-  snapshot: t.Object({ value: t.Unknown(), context: t.Unknown(), status: t.String() }),
-  machine_version: t.Integer(),
-  is_newer: t.Boolean({ description: 'A newer program wrote it; this one leaves it alone' }),
-  facts: t.Record(t.String(), t.Unknown(), { description: 'Columns of this kind of instance' }),
-  waits_for: t.Array(Reason),
-  now: Instant,
-})
+export const Snapshot = t.Object(
+  {
+    machine: Machine,
+    id: Uuid,
+    state: State,
+    live: t.Boolean(),
+    namespace: t.String(),
+    layer: documentedAs(t.String(), Layer),
+    pipeline: t.String(),
+    pipeline_id: Uuid,
+    pipeline_deleted: t.Boolean(),
+    note: t.String(),
+    created_at: Instant,
+    snapshot: t.Object(
+      {
+        value: t.Unknown(),
+        context: t.Unknown(),
+        status: documentedAs(
+          t.String(),
+          literals(['active', 'done', 'error', 'stopped'], { title: 'SnapshotStatus' }),
+        ),
+      },
+      { title: 'MachineSnapshot' },
+    ),
+    machine_version: t.Integer(),
+    is_newer: t.Boolean({ description: 'A newer program wrote it; this one leaves it alone' }),
+    facts: AnyObject,
+    waits_for: t.Array(Reason),
+    now: Instant,
+  },
+  { title: 'Snapshot' },
+)
 export type Snapshot = typeof Snapshot.static
 
-export const Step = t.Object({
-  id: t.Integer({ description: 'Of the row of history; 0 for a beginning that has none' }),
-  step: t.Integer({ description: 'Place among what is kept, from 1' }),
-  at: Instant,
-  event: t.String(),
-  from: t.String(),
-  to: State,
-  effects: t.Array(t.String()),
-  cause: t.String(),
-  transition: nullable(
-    t.String({ description: 'Id in the definition; null: not in this version of the machine' }),
-  ),
-  duration_ms: nullable(t.Integer({ description: 'Until the next step; null for the latest' })),
-})
+export const Step = t.Object(
+  {
+    id: t.Integer({ description: 'Of the row of history; 0 for a beginning that has none' }),
+    step: t.Integer({ description: 'Place among what is kept, from 1' }),
+    at: Instant,
+    event: t.String(),
+    from: t.String(),
+    to: State,
+    effects: t.Array(t.String()),
+    cause: t.String(),
+    transition: nullable(
+      t.String({ description: 'Id in the definition; null: not in this version of the machine' }),
+    ),
+    duration_ms: nullable(t.Integer({ description: 'Until the next step; null for the latest' })),
+  },
+  { title: 'Step' },
+)
 export type Step = typeof Step.static
 
-export const History = t.Object({
-  steps: t.Array(Step, { description: 'Oldest first' }),
-  total: t.Integer(),
-  is_whole: t.Boolean({ description: 'False: older steps have been removed by retention' }),
-})
+export const History = t.Object(
+  {
+    steps: t.Array(Step, { description: 'Oldest first' }),
+    total: t.Integer(),
+    is_whole: t.Boolean({ description: 'False: older steps have been removed by retention' }),
+  },
+  { title: 'History' },
+)
 export type History = typeof History.static
 
-export const HistoryQuery = t.Object({
-  limit: t.Optional(t.String({ description: 'Steps; default and maximum 500' })),
-  before: t.Optional(
-    t.String({ pattern: '^\\d{1,15}$', description: 'Only steps before the one with this id' }),
-  ),
-})
-export const InstanceBody = t.Object({ ...Snapshot.properties, history: History })
+/** A step's id in a query, which is text. */
+const stepId = (description: string) =>
+  documentedAs(
+    t.String({ pattern: '^\\d{1,15}$' }),
+    t.Integer({ minimum: 0, maximum: 999_999_999_999_999, description }),
+  )
 
-export const FollowQuery = t.Object({
-  after: t.Optional(
-    t.String({
-      pattern: '^\\d{1,15}$',
-      description: 'Only steps after the one with this id; or Last-Event-ID',
+export const HistoryQuery = t.Object({
+  limit: t.Optional(
+    numberText({
+      minimum: 1,
+      maximum: limits.inspectorSteps,
+      description: `Steps; default and maximum ${limits.inspectorSteps}`,
     }),
   ),
+  before: t.Optional(stepId('Only steps before the one with this id')),
+})
+export const InstanceBody = t.Object({ ...Snapshot.properties, history: History }, { title: 'Instance' })
+
+export const FollowQuery = t.Object({
+  after: t.Optional(stepId('Only steps after the one with this id; or Last-Event-ID')),
 })
 
-export const ExportBody = t.Object({ definition: DefinitionBody, instance: Snapshot, history: History })
+export const ExportBody = t.Object(
+  { definition: DefinitionBody, instance: Snapshot, history: History },
+  { title: 'InstanceExport' },
+)
 export const ExportQuery = t.Object({
-  step: t.Optional(
-    t.String({ pattern: '^\\d{1,15}$', description: 'Id of the step to show; default the latest' }),
-  ),
+  step: t.Optional(stepId('Id of the step to show; default the latest')),
+})
+
+/** Events of `/instances/{id}/events`. */
+export const InstanceEvents = eventsOf({
+  transition: Step,
+  snapshot: Snapshot,
+  gone: StreamError,
+  error: StreamError,
+})
+/** Events of `/{machine}/events`. */
+export const ListEvents = eventsOf({
+  changed: t.Object({ machine: Machine }, { title: 'ListChanged' }),
 })

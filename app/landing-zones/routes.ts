@@ -1,11 +1,12 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { askAgain, boundId } from '../access/bound.ts'
+import { described } from '../http/documented.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { ErrorBody } from '../http/names.ts'
-import { PageQuery, pageOf, setLink } from '../http/pagination.ts'
-import { formDocument, REPEATED_UPLOAD, uploadFormOf } from '../http/upload-form.ts'
+import { pageOf, setLink, WholeListQuery } from '../http/pagination.ts'
+import { REPEATED_UPLOAD, uploadFormOf } from '../http/upload-form.ts'
 import { limits } from '../limits.ts'
 import type { ZoneRef } from './queries.ts'
 import {
@@ -43,7 +44,11 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
       {
         query: ZoneQuery,
         response: { 200: ZoneList, 400: ErrorBody },
-        detail: { summary: 'List landing zones', description: 'By namespace and name.' },
+        detail: {
+          operationId: 'listLandingZones',
+          summary: 'List landing zones',
+          description: 'By namespace and name.',
+        },
       },
     )
     .post(
@@ -53,13 +58,21 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
       {
         body: CreateZone,
         response: { 201: ZoneCreated, 400: ErrorBody, 403: ErrorBody, 409: ErrorBody },
-        detail: { summary: 'Create a landing zone' },
+        detail: {
+          operationId: 'createLandingZone',
+          summary: 'Create a landing zone',
+          description: 'The zone is empty. Uploads fill it, and pipelines read it with `landing_zone()`.',
+        },
       },
     )
     .get('/:ns/:name', ({ params }) => zones.get(refOf(params)), {
       params: ZonePath,
       response: { 200: Zone, 404: ErrorBody },
-      detail: { summary: 'Get a landing zone' },
+      detail: {
+        operationId: 'getLandingZone',
+        summary: 'Get a landing zone',
+        description: 'With the number and the size of its active files.',
+      },
     })
     .put(
       '/:ns/:name',
@@ -69,6 +82,7 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
         body: UpdateZone,
         response: { 200: Zone, 400: ErrorBody, 404: ErrorBody },
         detail: {
+          operationId: 'updateLandingZone',
           summary: 'Update a landing zone',
           description:
             'Changes the fields that are given; null clears the owner or the expected schema, as an empty schema does.',
@@ -85,6 +99,7 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
         params: ZonePath,
         response: { 204: t.Void(), 404: ErrorBody },
         detail: {
+          operationId: 'deleteLandingZone',
           summary: 'Delete a landing zone',
           description: 'With all its files, samples and archived ones too.',
         },
@@ -100,9 +115,13 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
       },
       {
         params: ZonePath,
-        query: PageQuery,
+        query: WholeListQuery,
         response: { 200: LandingFileList, 404: ErrorBody },
-        detail: { summary: 'List the active files of a zone', description: 'Newest first.' },
+        detail: {
+          operationId: 'listLandingFiles',
+          summary: 'List the active files of a zone',
+          description: 'Newest first.',
+        },
       },
     )
     .post(
@@ -117,7 +136,8 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
         headers: IdempotencyHeaders,
         response: { 201: LandingFile, ...UPLOAD_ERRORS },
         detail: {
-          ...formDocument(UploadLandingFile),
+          ...described({ form: UploadLandingFile }),
+          operationId: 'uploadLandingFile',
           summary: 'Upload a file to a zone',
           description: `Its stored name is prefixed with the UTC time; a name that is taken gets the next free second. ${REPEATED_UPLOAD}`,
         },
@@ -126,7 +146,11 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
     .get('/:ns/:name/files/:id', ({ params }) => zones.file(refOf(params), params.id), {
       params: ZoneFilePath,
       response: { 200: LandingFile, 404: ErrorBody },
-      detail: { summary: 'Get a file of a zone' },
+      detail: {
+        operationId: 'getLandingFile',
+        summary: 'Get a file of a zone',
+        description: 'Answers what is known about the file; `GET /files/{path}` reads its content.',
+      },
     })
     .delete(
       '/:ns/:name/files/:id',
@@ -137,7 +161,11 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
       {
         params: ZoneFilePath,
         response: { 204: t.Void(), 404: ErrorBody },
-        detail: { summary: 'Delete a file of a zone' },
+        detail: {
+          operationId: 'deleteLandingFile',
+          summary: 'Delete a file of a zone',
+          description: 'Removes the file and its content.',
+        },
       },
     )
     .get(
@@ -150,9 +178,10 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
       },
       {
         params: ZonePath,
-        query: PageQuery,
+        query: WholeListQuery,
         response: { 200: SampleList, 404: ErrorBody },
         detail: {
+          operationId: 'listSamples',
           summary: 'List the samples of a zone',
           description: 'Previews read them where the zone has no active files.',
         },
@@ -170,7 +199,8 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
         headers: IdempotencyHeaders,
         response: { 201: SampleUploaded, ...UPLOAD_ERRORS },
         detail: {
-          ...formDocument(UploadLandingFile),
+          ...described({ form: UploadLandingFile }),
+          operationId: 'uploadSample',
           summary: 'Upload a sample to a zone',
           description: `Its name is that of the file; a sample of that name is replaced. ${REPEATED_UPLOAD}`,
         },
@@ -185,13 +215,21 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
       {
         params: SamplePath,
         response: { 204: t.Void(), 400: ErrorBody, 404: ErrorBody },
-        detail: { summary: 'Delete a sample of a zone' },
+        detail: {
+          operationId: 'deleteSample',
+          summary: 'Delete a sample of a zone',
+          description: 'Removes the sample and its content.',
+        },
       },
     )
     .get('/:ns/:name/lifecycle', ({ params }) => zones.lifecycle(refOf(params)), {
       params: ZonePath,
       response: { 200: Lifecycle, 404: ErrorBody },
-      detail: { summary: 'How long a zone keeps what runs have archived' },
+      detail: {
+        operationId: 'getLifecycle',
+        summary: 'Get the lifecycle of a zone',
+        description: 'How long the zone keeps files that runs have archived.',
+      },
     })
     .put(
       '/:ns/:name/lifecycle',
@@ -204,7 +242,8 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
         body: UpdateLifecycle,
         response: { 204: t.Void(), 400: ErrorBody, 404: ErrorBody },
         detail: {
-          summary: 'Change how long a zone keeps what runs have archived',
+          operationId: 'updateLifecycle',
+          summary: 'Update the lifecycle of a zone',
           description: 'Changes the fields that are given. Active files are never deleted by age.',
         },
       },

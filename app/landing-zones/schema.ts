@@ -1,7 +1,7 @@
 import { Type as t } from '@sinclair/typebox'
 import { FilePart, FileTypeName } from '../files/schema.ts'
 import { Instant, NamespaceName, nullable, Uuid, ZoneName } from '../http/names.ts'
-import { PageQuery } from '../http/pagination.ts'
+import { WholeListQuery } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
 
 const Description = t.String({
@@ -14,81 +14,109 @@ const ExpectedSchema = t.String({
   examples: ['code:VARCHAR,delay:INTEGER'],
 })
 
-export const Zone = t.Object({
-  id: Uuid,
-  namespace: NamespaceName,
-  name: ZoneName,
-  description: t.String(),
-  owner: nullable(t.String()),
-  expected_schema: nullable(t.String()),
-  file_count: t.Integer({ description: 'Active files' }),
-  total_bytes: t.Integer({ description: 'Of the active files' }),
-  created_at: Instant,
-  updated_at: Instant,
-})
-export const ZoneList = t.Object({ zones: t.Array(Zone), total: t.Integer() })
-export const ZoneQuery = t.Composite([t.Object({ namespace: t.Optional(NamespaceName) }), PageQuery])
+export const Zone = t.Object(
+  {
+    id: Uuid,
+    namespace: NamespaceName,
+    name: ZoneName,
+    description: t.String(),
+    owner: nullable(t.String()),
+    expected_schema: nullable(t.String()),
+    file_count: t.Integer({ description: 'Active files' }),
+    total_bytes: t.Integer({ description: 'Of the active files' }),
+    created_at: Instant,
+    updated_at: Instant,
+  },
+  { title: 'LandingZone' },
+)
+export const ZoneList = t.Object({ zones: t.Array(Zone), total: t.Integer() }, { title: 'LandingZoneList' })
+export const ZoneQuery = t.Composite([t.Object({ namespace: t.Optional(NamespaceName) }), WholeListQuery])
 
-export const CreateZone = t.Object({
-  namespace: NamespaceName,
-  name: ZoneName,
-  description: t.Optional(Description),
-})
+export const CreateZone = t.Object(
+  {
+    namespace: NamespaceName,
+    name: ZoneName,
+    description: t.Optional(Description),
+  },
+  { title: 'CreateLandingZone' },
+)
 export type CreateZone = typeof CreateZone.static
-export const ZoneCreated = t.Pick(Zone, ['id', 'namespace', 'name', 'description', 'created_at'])
-
-export const UpdateZone = t.Object({
-  description: t.Optional(Description),
-  owner: t.Optional(nullable(t.String({ maxLength: 255 }))),
-  expected_schema: t.Optional(nullable(ExpectedSchema)),
+export const ZoneCreated = t.Pick(Zone, ['id', 'namespace', 'name', 'description', 'created_at'], {
+  title: 'LandingZoneCreated',
 })
+
+export const UpdateZone = t.Object(
+  {
+    description: t.Optional(Description),
+    owner: t.Optional(nullable(t.String({ maxLength: 255 }))),
+    expected_schema: t.Optional(nullable(ExpectedSchema)),
+  },
+  { title: 'UpdateLandingZone' },
+)
 export type UpdateZone = typeof UpdateZone.static
 
 /** A hundred years: what a date can be reckoned back by, and more than anybody means. */
 const AGE_DAYS_MAX = 36_500
 
-export const Lifecycle = t.Object({
-  processed_max_age_days: t.Integer({
-    minimum: 0,
-    maximum: AGE_DAYS_MAX,
-    description: 'Days an archived file is kept when `auto_purge` is on; 30 unless set',
-    examples: [30],
-  }),
-  auto_purge: t.Boolean({ description: 'Whether archived files are deleted at that age; false unless set' }),
-})
+export const Lifecycle = t.Object(
+  {
+    processed_max_age_days: t.Integer({
+      minimum: 0,
+      maximum: AGE_DAYS_MAX,
+      description: 'Days an archived file is kept when `auto_purge` is on; 30 unless set',
+      examples: [30],
+    }),
+    auto_purge: t.Boolean({
+      description: 'Whether archived files are deleted at that age; false unless set',
+    }),
+  },
+  { title: 'Lifecycle' },
+)
 export type Lifecycle = typeof Lifecycle.static
-export const UpdateLifecycle = t.Partial(Lifecycle)
+export const UpdateLifecycle = t.Partial(Lifecycle, { title: 'UpdateLifecycle' })
 export type UpdateLifecycle = typeof UpdateLifecycle.static
 
 export const ZonePath = t.Object({ ns: NamespaceName, name: ZoneName })
 export const ZoneFilePath = t.Composite([ZonePath, t.Object({ id: Uuid })])
 
-export const LandingFile = t.Object({
-  id: Uuid,
-  zone_id: Uuid,
-  filename: t.String({ examples: ['20260301_064500_flights.csv'] }),
-  s3_path: t.String({ examples: ['default/landing/flights/20260301_064500_flights.csv'] }),
-  size_bytes: t.Integer(),
-  content_type: t.String({ examples: ['text/csv'] }),
-  uploaded_at: Instant,
-})
+export const LandingFile = t.Object(
+  {
+    id: Uuid,
+    zone_id: Uuid,
+    filename: t.String({ examples: ['20260301_064500_flights.csv'] }),
+    s3_path: t.String({ examples: ['default/landing/flights/20260301_064500_flights.csv'] }),
+    size_bytes: t.Integer(),
+    content_type: t.String({ examples: ['text/csv'] }),
+    uploaded_at: Instant,
+  },
+  { title: 'LandingFile' },
+)
 export type LandingFile = typeof LandingFile.static
-export const LandingFileList = t.Object({ files: t.Array(LandingFile), total: t.Integer() })
-export const UploadLandingFile = t.Object({ file: FilePart })
+export const LandingFileList = t.Object(
+  { files: t.Array(LandingFile), total: t.Integer() },
+  { title: 'LandingFileList' },
+)
+export const UploadLandingFile = t.Object({ file: FilePart }, { title: 'UploadLandingFile' })
 
-export const Sample = t.Object({
-  path: t.String({ examples: ['default/landing/flights/_samples/flights.csv'] }),
-  size: t.Integer(),
-  modified: Instant,
-  type: FileTypeName,
-})
-export const SampleList = t.Object({ files: t.Array(Sample), total: t.Integer() })
-export const SampleUploaded = t.Object({
-  path: Sample.properties.path,
-  filename: t.String({ examples: ['flights.csv'] }),
-  size: t.Integer(),
-  status: t.Literal('uploaded'),
-})
+export const Sample = t.Object(
+  {
+    path: t.String({ examples: ['default/landing/flights/_samples/flights.csv'] }),
+    size: t.Integer(),
+    modified: Instant,
+    type: FileTypeName,
+  },
+  { title: 'Sample' },
+)
+export const SampleList = t.Object({ files: t.Array(Sample), total: t.Integer() }, { title: 'SampleList' })
+export const SampleUploaded = t.Object(
+  {
+    path: Sample.properties.path,
+    filename: t.String({ examples: ['flights.csv'] }),
+    size: t.Integer(),
+    status: t.Literal('uploaded'),
+  },
+  { title: 'SampleUploaded' },
+)
 export type SampleUploaded = typeof SampleUploaded.static
 export const SamplePath = t.Composite([
   ZonePath,

@@ -16,6 +16,7 @@ export const lineageRoutes = (lineage: LineageService) =>
       query: LineageQuery,
       response: { 200: LineageGraph, 400: ErrorBody, 503: ErrorBody },
       detail: {
+        operationId: 'getLineage',
         summary: 'Get the lineage graph',
         tags: ['lineage'],
         description:

@@ -1,5 +1,14 @@
 import { Type as t } from '@sinclair/typebox'
-import { Instant, Layer, NamespaceName, nullable, PipelineName, Uuid, ZoneName } from '../http/names.ts'
+import {
+  Instant,
+  Layer,
+  literals,
+  NamespaceName,
+  nullable,
+  PipelineName,
+  Uuid,
+  ZoneName,
+} from '../http/names.ts'
 import { RunStatus } from '../runs/schema.ts'
 
 export const LineageQuery = t.Object({ namespace: t.Optional(NamespaceName) })
@@ -13,15 +22,21 @@ const PipelineNode = t.Object(
     layer: Layer,
     name: PipelineName,
     latest_run: nullable(
-      t.Object({
-        id: Uuid,
-        status: RunStatus,
-        started_at: nullable(Instant),
-        duration_ms: nullable(t.Integer()),
-      }),
+      t.Object(
+        {
+          id: Uuid,
+          status: RunStatus,
+          started_at: nullable(Instant),
+          duration_ms: nullable(t.Integer()),
+        },
+        { title: 'LatestRun' },
+      ),
     ),
     quality: nullable(
-      t.Object({ total: t.Integer(), passed: t.Integer(), failed: t.Integer(), warned: t.Integer() }),
+      t.Object(
+        { total: t.Integer(), passed: t.Integer(), failed: t.Integer(), warned: t.Integer() },
+        { title: 'QualitySummary' },
+      ),
       {
         description:
           'Results of the latest run: `failed` counts tests of severity error, `warned` those of severity warn',
@@ -38,9 +53,12 @@ const TableNode = t.Object(
     namespace: NamespaceName,
     layer: Layer,
     name: PipelineName,
-    table_stats: nullable(t.Object({ row_count: t.Integer(), size_bytes: t.Integer() }), {
-      description: 'Null while main has no such table',
-    }),
+    table_stats: nullable(
+      t.Object({ row_count: t.Integer(), size_bytes: t.Integer() }, { title: 'TableStats' }),
+      {
+        description: 'Null while main has no such table',
+      },
+    ),
   },
   { title: 'TableNode' },
 )
@@ -51,21 +69,32 @@ const ZoneNode = t.Object(
     type: t.Literal('landing_zone'),
     namespace: NamespaceName,
     name: ZoneName,
-    landing_info: t.Object({ file_count: t.Integer() }),
+    landing_info: t.Object({ file_count: t.Integer() }, { title: 'LandingInfo' }),
   },
   { title: 'LandingZoneNode' },
 )
 
-const Edge = t.Object({
-  source: t.String({ description: 'Id of a node', examples: ['table:default.bronze.flights'] }),
-  target: t.String({ description: 'Id of a node', examples: ['pipeline:default.silver.flights'] }),
-  type: t.Union([t.Literal('ref'), t.Literal('produces'), t.Literal('landing_input')]),
-})
+const Edge = t.Object(
+  {
+    source: t.String({ description: 'Id of a node', examples: ['table:default.bronze.flights'] }),
+    target: t.String({ description: 'Id of a node', examples: ['pipeline:default.silver.flights'] }),
+    type: literals(['ref', 'produces', 'landing_input'], { title: 'LineageEdgeType' }),
+  },
+  { title: 'LineageEdge' },
+)
 
-export const LineageGraph = t.Object({
-  nodes: t.Array(t.Union([PipelineNode, TableNode, ZoneNode])),
-  edges: t.Array(Edge),
-})
+export const LineageGraph = t.Object(
+  {
+    nodes: t.Array(
+      t.Union([PipelineNode, TableNode, ZoneNode], {
+        title: 'LineageNode',
+        discriminator: { propertyName: 'type' },
+      }),
+    ),
+    edges: t.Array(Edge),
+  },
+  { title: 'LineageGraph' },
+)
 export type LineageGraph = typeof LineageGraph.static
 export type PipelineNode = typeof PipelineNode.static
 export type TableNode = typeof TableNode.static

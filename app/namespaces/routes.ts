@@ -3,7 +3,7 @@ import { Elysia } from 'elysia'
 import { boundId } from '../access/bound.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { ErrorBody } from '../http/names.ts'
-import { PageQuery, pageOf, setLink } from '../http/pagination.ts'
+import { pageOf, setLink, WholeListQuery } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
 import { CreateNamespace, Namespace, NamespaceList, NamespaceParams, UpdateNamespace } from './schema.ts'
 import type { NamespaceService } from './service.ts'
@@ -19,9 +19,9 @@ export const namespaceRoutes = (namespaces: NamespaceService) =>
         return list
       },
       {
-        query: PageQuery,
+        query: WholeListQuery,
         response: { 200: NamespaceList },
-        detail: { summary: 'List namespaces', description: 'By name.' },
+        detail: { operationId: 'listNamespaces', summary: 'List namespaces', description: 'By name.' },
       },
     )
     .post(
@@ -31,7 +31,11 @@ export const namespaceRoutes = (namespaces: NamespaceService) =>
       {
         body: CreateNamespace,
         response: { 201: Namespace, 400: ErrorBody, 403: ErrorBody, 409: ErrorBody },
-        detail: { summary: 'Create a namespace' },
+        detail: {
+          operationId: 'createNamespace',
+          summary: 'Create a namespace',
+          description: 'Pipelines, tables and landing zones of other namespaces may have the same names.',
+        },
       },
     )
     .put(
@@ -44,7 +48,11 @@ export const namespaceRoutes = (namespaces: NamespaceService) =>
         params: NamespaceParams,
         body: UpdateNamespace,
         response: { 204: t.Void(), 400: ErrorBody, 404: ErrorBody },
-        detail: { summary: 'Describe a namespace' },
+        detail: {
+          operationId: 'updateNamespace',
+          summary: 'Update a namespace',
+          description: 'Replaces its description.',
+        },
       },
     )
     .delete(
@@ -57,6 +65,7 @@ export const namespaceRoutes = (namespaces: NamespaceService) =>
         params: NamespaceParams,
         response: { 204: t.Void(), 403: ErrorBody, 404: ErrorBody },
         detail: {
+          operationId: 'deleteNamespace',
           summary: 'Delete a namespace',
           description: 'What it contains stays and keeps working. `default` cannot be deleted.',
         },

@@ -19,6 +19,7 @@ export const previewRoutes = (previews: PreviewService) =>
       body: PreviewPipeline,
       response: { 200: PipelinePreview, 400: ErrorBody, 404: ErrorBody, 503: ErrorBody },
       detail: {
+        operationId: 'previewPipeline',
         summary: 'Preview the draft',
         description:
           'Executes the draft once on what the caller sees now, and writes nothing. A landing zone without files shows its samples.',

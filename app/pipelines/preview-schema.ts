@@ -1,4 +1,7 @@
 import { Type as t } from '@sinclair/typebox'
+import { documentedAs } from '../http/documented.ts'
+import { AnyObject, literals } from '../http/names.ts'
+import { numberText } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
 import { Column } from '../query/schema.ts'
 import { LogEntry } from '../runs/schema.ts'
@@ -6,51 +9,73 @@ import { LogEntry } from '../runs/schema.ts'
 const rows = `default ${limits.pipelinePreviewRows}, at most ${limits.previewRowsMax}`
 
 export const PipelinePreviewQuery = t.Object({
-  limit: t.Optional(t.String({ description: `Rows; ${rows}`, examples: [`${limits.pipelinePreviewRows}`] })),
+  limit: t.Optional(
+    numberText({
+      minimum: 1,
+      maximum: limits.previewRowsMax,
+      description: `Rows; ${rows}`,
+      examples: [limits.pipelinePreviewRows],
+    }),
+  ),
 })
 
 export const PreviewPipeline = t.Optional(
-  t.Object({
-    limit: t.Optional(
-      t.Integer({
-        description: `Rows, before that of the query; ${rows}`,
-        examples: [limits.pipelinePreviewRows],
-      }),
-    ),
-    code: t.Optional(
-      t.String({
-        minLength: 1,
-        description: 'Takes the place of the source file, with its annotations',
-        examples: ["select * from {{ ref('bronze.flights') }}"],
-      }),
-    ),
-    sample_files: t.Optional(
-      t.Array(t.String(), {
-        maxItems: limits.previewSampleFiles,
-        description:
-          'Paths of files of landing zones in the namespace, samples or others: `landing_zone()` covers these of its zone',
-        examples: [['default/landing/flights/_samples/flights.csv']],
-      }),
-    ),
-  }),
+  t.Object(
+    {
+      limit: t.Optional(
+        t.Integer({
+          description: `Rows, before that of the query; ${rows}`,
+          examples: [limits.pipelinePreviewRows],
+        }),
+      ),
+      code: t.Optional(
+        t.String({
+          minLength: 1,
+          description: 'Takes the place of the source file, with its annotations',
+          examples: ["select * from {{ ref('bronze.flights') }}"],
+        }),
+      ),
+      sample_files: t.Optional(
+        t.Array(t.String(), {
+          maxItems: limits.previewSampleFiles,
+          description:
+            'Paths of files of landing zones in the namespace, samples or others: `landing_zone()` covers these of its zone',
+          examples: [['default/landing/flights/_samples/flights.csv']],
+        }),
+      ),
+    },
+    { title: 'PreviewPipeline' },
+  ),
 )
 export type PreviewPipeline = typeof PreviewPipeline.static
 
-const Phase = t.Object({
-  name: t.Union([t.Literal('template_render'), t.Literal('sql_execute'), t.Literal('profiling')]),
-  duration_ms: t.Integer(),
-  metadata: t.Record(t.String(), t.Unknown(), { examples: [{ rows: 25_000, columns: 2 }] }),
-})
+const Phase = t.Object(
+  {
+    name: literals(['template_render', 'sql_execute', 'profiling'], { title: 'PreviewPhaseName' }),
+    duration_ms: t.Integer(),
+    metadata: AnyObject,
+  },
+  { title: 'PreviewPhase' },
+)
 
-export const PipelinePreview = t.Object({
-  columns: t.Array(Column),
-  /** Rows are what the engine answered: there is nothing to check. */
-  rows: t.Array(t.Unknown(), { description: 'Arrays, in the order of the columns', examples: [[1, 'a']] }),
-  total_row_count: t.Integer({ description: 'Rows before the limit' }),
-  phases: t.Array(Phase),
-  explain_output: t.String({ description: 'The operators of the execution, with rows and time of each' }),
-  memory_peak_bytes: t.Integer({ description: "Of the engine's buffers during the execution" }),
-  logs: t.Array(LogEntry),
-  warnings: t.Array(t.String()),
-})
+export const PipelinePreview = t.Object(
+  {
+    columns: t.Array(Column),
+    /** Rows are what the engine answered: there is nothing to check. */
+    rows: documentedAs(
+      t.Array(t.Unknown()),
+      t.Array(t.Array(t.Unknown()), {
+        description: 'Arrays, in the order of the columns',
+        examples: [[[1, 'a']]],
+      }),
+    ),
+    total_row_count: t.Integer({ description: 'Rows before the limit' }),
+    phases: t.Array(Phase),
+    explain_output: t.String({ description: 'The operators of the execution, with rows and time of each' }),
+    memory_peak_bytes: t.Integer({ description: "Of the engine's buffers during the execution" }),
+    logs: t.Array(LogEntry),
+    warnings: t.Array(t.String()),
+  },
+  { title: 'PipelinePreview' },
+)
 export type PipelinePreview = typeof PipelinePreview.static

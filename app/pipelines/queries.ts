@@ -13,6 +13,7 @@ import type { Layer } from '../http/names.ts'
 import type { Page } from '../http/pagination.ts'
 import type { PipelineId } from '../ids.ts'
 import type { PipelineRef } from './ref.ts'
+import type { PipelineSortKey } from './schema.ts'
 
 export type VersionRow = typeof pipelineVersions.$inferSelect
 export type NewPipeline = typeof pipelines.$inferInsert
@@ -32,9 +33,8 @@ export interface PipelineFilter {
   seen?: Visible['pipelines']
 }
 
-export const SORT_KEYS = ['created_at', 'updated_at', 'name'] as const
 export interface PipelineOrder {
-  key: (typeof SORT_KEYS)[number]
+  key: PipelineSortKey
   descending: boolean
 }
 const SORT_COLUMN = { created_at: 'createdAt', updated_at: 'updatedAt', name: 'name' } as const

@@ -3,7 +3,7 @@ import { Elysia } from 'elysia'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { ErrorBody, PipelinePath } from '../http/names.ts'
-import { PageQuery, pageOf, setLink } from '../http/pagination.ts'
+import { pageOf, setLink, WholeListQuery } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
 import { refOf } from './ref.ts'
 import {
@@ -36,7 +36,11 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
       {
         query: PipelineQuery,
         response: { 200: PipelineList, 400: ErrorBody },
-        detail: { summary: 'List pipelines', description: 'Each with its latest run.' },
+        detail: {
+          operationId: 'listPipelines',
+          summary: 'List pipelines',
+          description: 'Each with its latest run.',
+        },
       },
     )
     .post(
@@ -47,6 +51,7 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
         body: CreatePipeline,
         response: { 201: PipelineCreated, 400: ErrorBody, 403: ErrorBody, 409: ErrorBody },
         detail: {
+          operationId: 'createPipeline',
           summary: 'Create a pipeline',
           description: 'Writes a source that publishes and runs as it is, and `config.yaml`.',
         },
@@ -55,7 +60,11 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
     .get('/:ns/:layer/:name', ({ params }) => pipelines.get(refOf(params)), {
       params: PipelinePath,
       response: { 200: Pipeline, 404: ErrorBody },
-      detail: { summary: 'Get a pipeline' },
+      detail: {
+        operationId: 'getPipeline',
+        summary: 'Get a pipeline',
+        description: 'With its owner, its published version and its latest run.',
+      },
     })
     .put(
       '/:ns/:layer/:name',
@@ -64,7 +73,11 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
         params: PipelinePath,
         body: UpdatePipeline,
         response: { 200: Pipeline, 400: ErrorBody, 404: ErrorBody },
-        detail: { summary: 'Update a pipeline', description: 'Changes the fields that are given.' },
+        detail: {
+          operationId: 'updatePipeline',
+          summary: 'Update a pipeline',
+          description: 'Changes the fields that are given.',
+        },
       },
     )
     .delete(
@@ -77,6 +90,7 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
         params: PipelinePath,
         response: { 204: t.Void(), 404: ErrorBody },
         detail: {
+          operationId: 'deletePipeline',
           summary: 'Delete a pipeline',
           description:
             'Cancels its runs and removes its files; its table stays. The name can be used again at once.',
@@ -103,6 +117,7 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
         headers: IdempotencyHeaders,
         response: { 200: Published, 400: ErrorBody, 404: ErrorBody, 409: ErrorBody, 422: PublishRefused },
         detail: {
+          operationId: 'publishPipeline',
           summary: 'Publish the draft',
           description:
             'Pins the present version of every file as the next version, which runs execute from now on. With an `Idempotency-Key`, a request that is sent again within 24 hours gets the version that it has made; the key with another request is 409.',
@@ -119,9 +134,9 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
       },
       {
         params: PipelinePath,
-        query: PageQuery,
+        query: WholeListQuery,
         response: { 200: VersionList, 404: ErrorBody },
-        detail: { summary: 'List versions', description: 'Newest first.' },
+        detail: { operationId: 'listVersions', summary: 'List versions', description: 'Newest first.' },
       },
     )
     .get(
@@ -130,7 +145,11 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
       {
         params: VersionPath,
         response: { 200: Version, 400: ErrorBody, 404: ErrorBody },
-        detail: { summary: 'Get a version' },
+        detail: {
+          operationId: 'getVersion',
+          summary: 'Get a version',
+          description: 'With the version id of every file that it pins.',
+        },
       },
     )
     .post('/:ns/:layer/:name/rollback', ({ params, body }) => pipelines.rollback(refOf(params), body), {
@@ -138,6 +157,7 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
       body: RollbackPipeline,
       response: { 200: RolledBack, 400: ErrorBody, 404: ErrorBody },
       detail: {
+        operationId: 'rollbackPipeline',
         summary: 'Roll back',
         description:
           'Publishes the files of an earlier version as a new version. History and draft stay as they are.',

@@ -1,12 +1,26 @@
 import { Type as t } from '@sinclair/typebox'
-import { Instant, Layer, NamespaceName, nullable, PipelineName, PipelinePath, Uuid } from '../http/names.ts'
-import { PageQuery, SortQuery } from '../http/pagination.ts'
+import { documentedAs } from '../http/documented.ts'
+import {
+  Instant,
+  Layer,
+  literals,
+  NamespaceName,
+  nullable,
+  PipelineName,
+  PipelinePath,
+  Uuid,
+} from '../http/names.ts'
+import { PageQuery, sortQuery } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
+import { RunStatus } from '../runs/schema.ts'
+
+export const PIPELINE_SORT_KEYS = ['created_at', 'updated_at', 'name'] as const
+export type PipelineSortKey = (typeof PIPELINE_SORT_KEYS)[number]
 
 const Description = t.String({ maxLength: limits.textCharacters, examples: ['Cleaned flights of 2001'] })
 const Message = t.String({ maxLength: limits.textCharacters, examples: ['First version'] })
 const Owner = t.String({ maxLength: 255 })
-const PipelineType = t.Union([t.Literal('sql'), t.Literal('python')])
+const PipelineType = literals(['sql', 'python'], { title: 'PipelineType' })
 const MaxVersions = t.Integer({
   minimum: 1,
   maximum: limits.versionsPerPipeline,
@@ -15,14 +29,14 @@ const MaxVersions = t.Integer({
 })
 const VersionNumber = t.Integer({ minimum: 1 })
 const Pins = t.Record(t.String(), t.String(), {
+  title: 'FileVersions',
   description: 'Path of each file to its version id in the object store',
 })
 
-export const LastRun = t.Object({
-  run_id: Uuid,
-  status: t.String({ examples: ['success'] }),
-  finished_at: nullable(Instant),
-})
+export const LastRun = t.Object(
+  { run_id: Uuid, status: documentedAs(t.String(), RunStatus), finished_at: nullable(Instant) },
+  { title: 'LastRun' },
+)
 
 const listed = {
   id: Uuid,
@@ -40,11 +54,11 @@ const listed = {
   updated_at: Instant,
   last_run: nullable(LastRun),
 }
-export const ListedPipeline = t.Object(listed)
-export const Pipeline = t.Object({
-  ...listed,
-  s3_path: t.String({ examples: ['default/pipelines/silver/flights/'] }),
-})
+export const ListedPipeline = t.Object(listed, { title: 'ListedPipeline' })
+export const Pipeline = t.Object(
+  { ...listed, s3_path: t.String({ examples: ['default/pipelines/silver/flights/'] }) },
+  { title: 'Pipeline' },
+)
 export type Pipeline = typeof Pipeline.static
 
 export const PipelineQuery = t.Composite([
@@ -53,94 +67,126 @@ export const PipelineQuery = t.Composite([
     layer: t.Optional(Layer),
     search: t.Optional(t.String({ description: 'Part of the name', maxLength: 128 })),
   }),
-  SortQuery,
+  sortQuery(PIPELINE_SORT_KEYS, { title: 'PipelineSortKey', fallback: 'created_at' }),
   PageQuery,
 ])
 export type PipelineQuery = typeof PipelineQuery.static
-export const PipelineList = t.Object({ pipelines: t.Array(ListedPipeline), total: t.Integer() })
+export const PipelineList = t.Object(
+  { pipelines: t.Array(ListedPipeline), total: t.Integer() },
+  { title: 'PipelineList' },
+)
 
-export const CreatePipeline = t.Object({
-  namespace: NamespaceName,
-  layer: Layer,
-  name: PipelineName,
-  type: t.Optional(PipelineType),
-  description: t.Optional(Description),
-  source: t.Optional(
-    t.String({
-      description:
-        'What the first source reads: a table (`layer.name`, `ns.layer.name`) or a landing zone (`name`)',
-      examples: ['bronze.flights'],
-      maxLength: 512,
-    }),
-  ),
-  max_versions: t.Optional(MaxVersions),
-  unique_key: t.Optional(
-    t.String({ description: 'Deduplication key column, or several, comma-separated', maxLength: 2_048 }),
-  ),
-})
+export const CreatePipeline = t.Object(
+  {
+    namespace: NamespaceName,
+    layer: Layer,
+    name: PipelineName,
+    type: t.Optional(PipelineType),
+    description: t.Optional(Description),
+    source: t.Optional(
+      t.String({
+        description:
+          'What the first source reads: a table (`layer.name`, `ns.layer.name`) or a landing zone (`name`)',
+        examples: ['bronze.flights'],
+        maxLength: 512,
+      }),
+    ),
+    max_versions: t.Optional(MaxVersions),
+    unique_key: t.Optional(
+      t.String({ description: 'Deduplication key column, or several, comma-separated', maxLength: 2_048 }),
+    ),
+  },
+  { title: 'CreatePipeline' },
+)
 export type CreatePipeline = typeof CreatePipeline.static
-export const PipelineCreated = t.Composite([
-  t.Omit(Pipeline, ['last_run']),
-  t.Object({ files_created: t.Array(t.String()) }),
-])
+export const PipelineCreated = t.Composite(
+  [t.Omit(Pipeline, ['last_run']), t.Object({ files_created: t.Array(t.String()) })],
+  { title: 'PipelineCreated' },
+)
 
-export const UpdatePipeline = t.Object({
-  description: t.Optional(Description),
-  type: t.Optional(PipelineType),
-  owner: t.Optional(nullable(Owner)),
-  max_versions: t.Optional(MaxVersions),
-})
+export const UpdatePipeline = t.Object(
+  {
+    description: t.Optional(Description),
+    type: t.Optional(PipelineType),
+    owner: t.Optional(nullable(Owner)),
+    max_versions: t.Optional(MaxVersions),
+  },
+  { title: 'UpdatePipeline' },
+)
 export type UpdatePipeline = typeof UpdatePipeline.static
 
-export const PublishPipeline = t.Optional(t.Object({ message: t.Optional(Message) }))
-const Validation = t.Object({
-  valid: t.Boolean(),
-  files: t.Array(
-    t.Object({
-      path: t.String(),
-      valid: t.Boolean(),
-      errors: t.Array(t.String()),
-      warnings: t.Array(t.String()),
-    }),
-  ),
-})
+export const PublishPipeline = t.Optional(
+  t.Object({ message: t.Optional(Message) }, { title: 'PublishPipeline' }),
+)
+const Validation = t.Object(
+  {
+    valid: t.Boolean(),
+    files: t.Array(
+      t.Object(
+        {
+          path: t.String(),
+          valid: t.Boolean(),
+          errors: t.Array(t.String()),
+          warnings: t.Array(t.String()),
+        },
+        { title: 'FileValidation' },
+      ),
+    ),
+  },
+  { title: 'Validation' },
+)
 
-export const Published = t.Object({
-  status: t.Literal('published'),
-  version: VersionNumber,
-  message: t.String(),
-  versions: Pins,
-  validation: nullable(Validation, { description: 'Warnings by file; null when no runner could be asked' }),
-})
+export const Published = t.Object(
+  {
+    status: t.Literal('published'),
+    version: VersionNumber,
+    message: t.String(),
+    versions: Pins,
+    validation: nullable(Validation, { description: 'Warnings by file; null when no runner could be asked' }),
+  },
+  { title: 'Published' },
+)
 export type Published = typeof Published.static
 
 /** The one error that has a shape of its own (specification: Publish). */
 export const PublishRefused = t.Object(
   { error: t.String(), validation: Validation },
-  { description: 'The draft is not valid; nothing was published' },
+  { title: 'PublishRefused', description: 'The draft is not valid; nothing was published' },
 )
 export type PublishRefused = typeof PublishRefused.static
 
-export const Version = t.Object({
-  id: Uuid,
-  pipeline_id: Uuid,
-  version_number: VersionNumber,
-  message: t.String(),
-  published_versions: Pins,
-  created_at: Instant,
-})
-export const VersionList = t.Object({ versions: t.Array(Version), total: t.Integer() })
-/** Text on purpose: what is no number is a bad request here, not an unknown address (specification: Get version). */
+export const Version = t.Object(
+  {
+    id: Uuid,
+    pipeline_id: Uuid,
+    version_number: VersionNumber,
+    message: t.String(),
+    published_versions: Pins,
+    created_at: Instant,
+  },
+  { title: 'Version' },
+)
+export const VersionList = t.Object(
+  { versions: t.Array(Version), total: t.Integer() },
+  { title: 'VersionList' },
+)
+/** Checked as text: a text that is no number is 400 here, not an unknown address (specification: Get version). */
 export const VersionPath = t.Composite([
   PipelinePath,
-  t.Object({ number: t.String({ description: 'From 1', examples: ['1'] }) }),
+  t.Object({ number: documentedAs(t.String(), t.Integer({ minimum: 1, examples: [1] })) }),
 ])
 
-export const RollbackPipeline = t.Object({ version: VersionNumber, message: t.Optional(Message) })
+export const RollbackPipeline = t.Object(
+  { version: VersionNumber, message: t.Optional(Message) },
+  { title: 'RollbackPipeline' },
+)
 export type RollbackPipeline = typeof RollbackPipeline.static
-export const RolledBack = t.Object({
-  status: t.Literal('rolled_back'),
-  from_version: VersionNumber,
-  new_version: VersionNumber,
-  message: t.String(),
-})
+export const RolledBack = t.Object(
+  {
+    status: t.Literal('rolled_back'),
+    from_version: VersionNumber,
+    new_version: VersionNumber,
+    message: t.String(),
+  },
+  { title: 'RolledBack' },
+)

@@ -28,7 +28,6 @@ import {
   type PipelineType,
   type PipelineWithLastRun,
   publishedPipeline,
-  SORT_KEYS,
   type VersionRow,
   versionsOf,
 } from './queries.ts'
@@ -134,7 +133,7 @@ export function makePipelineService(deps: PipelineDeps) {
   async function list(query: PipelineQuery, visible = EVERYTHING) {
     const page = pageOf(query)
     const filter = { ...query, seen: visible.pipelines }
-    const { items, total } = await livePipelines(db, filter, sortOf(query, SORT_KEYS, 'created_at'), page)
+    const { items, total } = await livePipelines(db, filter, sortOf(query, 'created_at'), page)
     return { pipelines: items.map(listShapeOf), total, page }
   }
 

@@ -1,7 +1,7 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { ErrorBody, PipelinePath } from '../http/names.ts'
-import { PageQuery, pageOf, setLink } from '../http/pagination.ts'
+import { pageOf, setLink, WholeListQuery } from '../http/pagination.ts'
 import { readerBehind } from '../http/reader.ts'
 import { limits } from '../limits.ts'
 import { refOf } from '../pipelines/ref.ts'
@@ -20,16 +20,24 @@ export const qualityTestRoutes = (tests: QualityTestService) =>
       },
       {
         params: PipelinePath,
-        query: PageQuery,
+        query: WholeListQuery,
         response: { 200: QualityTestList, 404: ErrorBody },
-        detail: { summary: 'List quality tests', description: 'Those of the draft, by name.' },
+        detail: {
+          operationId: 'listQualityTests',
+          summary: 'List quality tests',
+          description: 'Those of the draft, by name.',
+        },
       },
     )
     .post('', async ({ params, body, status }) => status(201, await tests.create(refOf(params), body)), {
       params: PipelinePath,
       body: CreateTest,
       response: { 201: TestCreated, 400: ErrorBody, 404: ErrorBody, 409: ErrorBody },
-      detail: { summary: 'Create a quality test', description: 'Gates runs from the next publish on.' },
+      detail: {
+        operationId: 'createQualityTest',
+        summary: 'Create a quality test',
+        description: 'Gates runs from the next publish on.',
+      },
     })
     .delete(
       '/:testName',
@@ -40,13 +48,19 @@ export const qualityTestRoutes = (tests: QualityTestService) =>
       {
         params: TestPath,
         response: { 204: t.Void(), 404: ErrorBody },
-        detail: { summary: 'Delete a quality test' },
+        detail: {
+          operationId: 'deleteQualityTest',
+          summary: 'Delete a quality test',
+          description:
+            'Removes the file of the test. Published versions keep the tests that they have pinned.',
+        },
       },
     )
     .post('/run', ({ params, request }) => tests.run(refOf(params), request.signal, readerBehind(request)), {
       params: PipelinePath,
       response: { 200: TestResults, 400: ErrorBody, 404: ErrorBody, 503: ErrorBody },
       detail: {
+        operationId: 'runQualityTests',
         summary: 'Run all quality tests',
         description: "The draft's tests against what the caller sees now.",
       },

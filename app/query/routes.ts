@@ -18,6 +18,7 @@ export const queryRoutes = (queries: QueryService) =>
       body: ExecuteQuery,
       response: { 200: QueryResult, 400: ErrorBody, 500: ErrorBody, 503: ErrorBody },
       detail: {
+        operationId: 'executeQuery',
         summary: 'Execute a query',
         tags,
         description:
@@ -38,6 +39,11 @@ export const schemaRoutes = (queries: QueryService) =>
     {
       query: SchemaQuery,
       response: { 200: SchemaList, 500: ErrorBody, 503: ErrorBody },
-      detail: { summary: 'Columns of every table', tags, description: 'Of all namespaces.' },
+      detail: {
+        operationId: 'getSchema',
+        summary: 'List the columns of every table',
+        tags,
+        description: 'Of all namespaces.',
+      },
     },
   )

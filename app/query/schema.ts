@@ -1,52 +1,71 @@
 import { Type as t } from '@sinclair/typebox'
-import { Layer, NamespaceName, PipelineName } from '../http/names.ts'
-import { PageQuery } from '../http/pagination.ts'
+import { documentedAs } from '../http/documented.ts'
+import { AnyObject, Layer, NamespaceName, PipelineName } from '../http/names.ts'
+import { WholeListQuery } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
 
-export const Column = t.Object({
-  name: t.String(),
-  type: t.String({ description: "The engine's name of the type", examples: ['DECIMAL(14,2)'] }),
-})
+export const Column = t.Object(
+  {
+    name: t.String(),
+    type: t.String({ description: "The engine's name of the type", examples: ['DECIMAL(14,2)'] }),
+  },
+  { title: 'Column' },
+)
 
-export const ExecuteQuery = t.Object({
-  sql: t.String({
-    description: `One read-only statement of at most ${limits.querySqlBytes} bytes`,
-    examples: ['SELECT * FROM gold.route_delays LIMIT 10'],
-  }),
-  namespace: t.Optional(
-    t.String({
-      pattern: '^([a-z][a-z0-9-]{2,62})?$',
-      description: 'A namespace, where `layer.table` is looked up; default `default`',
-      examples: ['default'],
+export const ExecuteQuery = t.Object(
+  {
+    sql: t.String({
+      description: `One read-only statement of at most ${limits.querySqlBytes} bytes`,
+      examples: ['SELECT * FROM gold.route_delays LIMIT 10'],
     }),
-  ),
-  limit: t.Optional(
-    t.Integer({
-      description: `Rows answered; default ${limits.queryRows}, also below 1; at most ${limits.queryRowsMax}`,
-      examples: [limits.queryRows],
-    }),
-  ),
-})
+    namespace: t.Optional(
+      t.String({
+        pattern: '^([a-z][a-z0-9-]{2,62})?$',
+        description: 'A namespace, where `layer.table` is looked up; default `default`',
+        examples: ['default'],
+      }),
+    ),
+    limit: t.Optional(
+      t.Integer({
+        description: `Rows answered; default ${limits.queryRows}, also below 1; at most ${limits.queryRowsMax}`,
+        examples: [limits.queryRows],
+      }),
+    ),
+  },
+  { title: 'ExecuteQuery' },
+)
 export type ExecuteQuery = typeof ExecuteQuery.static
 
 /** Rows are what the engine answered: checking each value again would cost more than the query. */
-const Rows = t.Array(t.Unknown(), {
-  description: 'Objects keyed by column name; a name that is there already gets `_1`, `_2`',
-})
+const Rows = documentedAs(
+  t.Array(t.Unknown()),
+  t.Array(AnyObject, {
+    description: 'Objects keyed by column name; a name that is there already gets `_1`, `_2`',
+  }),
+)
 
-export const QueryResult = t.Object({
-  columns: t.Array(Column),
-  rows: Rows,
-  total_rows: t.Integer({ description: 'The rows answered' }),
-  truncated: t.Boolean({ description: 'Whether there were more' }),
-  duration_ms: t.Integer(),
-})
+export const QueryResult = t.Object(
+  {
+    columns: t.Array(Column),
+    rows: Rows,
+    total_rows: t.Integer({ description: 'The rows answered' }),
+    truncated: t.Boolean({ description: 'Whether there were more' }),
+    duration_ms: t.Integer(),
+  },
+  { title: 'QueryResult' },
+)
 export type QueryResult = typeof QueryResult.static
 
-export const SchemaQuery = PageQuery
-export const SchemaList = t.Object({
-  tables: t.Array(
-    t.Object({ namespace: NamespaceName, layer: Layer, name: PipelineName, columns: t.Array(Column) }),
-  ),
-  total: t.Integer(),
-})
+export const SchemaQuery = WholeListQuery
+export const SchemaList = t.Object(
+  {
+    tables: t.Array(
+      t.Object(
+        { namespace: NamespaceName, layer: Layer, name: PipelineName, columns: t.Array(Column) },
+        { title: 'TableColumns' },
+      ),
+    ),
+    total: t.Integer(),
+  },
+  { title: 'SchemaList' },
+)

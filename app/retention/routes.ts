@@ -16,31 +16,45 @@ export const retentionRoutes = (retention: RetentionService) =>
   new Elysia({ tags: ['retention'] })
     .get('/admin/retention/config', async () => ({ config: await retention.config() }), {
       response: { 200: RetentionConfigBody },
-      detail: { summary: 'How long things are kept' },
+      detail: {
+        operationId: 'getRetentionConfig',
+        summary: 'Get the retention settings',
+        description: 'How long the service keeps runs, logs, results and files.',
+      },
     })
     .put('/admin/retention/config', ({ body }) => retention.update(body), {
       body: UpdateRetentionConfig,
       response: { 200: RetentionConfigUpdated, 400: ErrorBody },
       detail: {
-        summary: 'Change how long things are kept',
+        operationId: 'updateRetentionConfig',
+        summary: 'Update the retention settings',
         description: 'Changes the fields that are given. It counts from the next tick of the reaper on.',
       },
     })
     .get('/admin/retention/status', () => retention.status(), {
       response: { 200: ReaperStatus },
-      detail: { summary: 'What the last tick of the reaper did' },
+      detail: {
+        operationId: 'getRetentionStatus',
+        summary: 'Get the status of the reaper',
+        description: 'When the reaper last ran, and how many things it removed.',
+      },
     })
     .post('/admin/retention/run', async ({ status }) => status(202, await retention.run()), {
       response: { 202: ReaperStatus, 503: ErrorBody },
       detail: {
-        summary: 'Let the reaper clear up now',
+        operationId: 'runRetention',
+        summary: 'Run the reaper now',
         description: 'Answers when it has finished. A tick that is under way already is waited for first.',
       },
     })
     .get('/pipelines/:ns/:layer/:name/retention', ({ params }) => retention.ofPipeline(refOf(params)), {
       params: PipelinePath,
       response: { 200: PipelineRetention, 404: ErrorBody },
-      detail: { summary: 'How long the runs of a pipeline are kept' },
+      detail: {
+        operationId: 'getPipelineRetention',
+        summary: 'Get the retention settings of a pipeline',
+        description: 'The settings of the service, the overrides of the pipeline, and both together.',
+      },
     })
     .put(
       '/pipelines/:ns/:layer/:name/retention',
@@ -53,7 +67,8 @@ export const retentionRoutes = (retention: RetentionService) =>
         body: RetentionOverrides,
         response: { 204: t.Void(), 400: ErrorBody, 404: ErrorBody },
         detail: {
-          summary: 'Keep the runs of a pipeline for longer or shorter',
+          operationId: 'updatePipelineRetention',
+          summary: 'Update the retention settings of a pipeline',
           description: 'Replaces all overrides of the pipeline; an empty object clears them.',
         },
       },

@@ -19,52 +19,63 @@ const OVERRIDABLE = {
   quality_results_max_per_test: count(0, 100),
 }
 
-export const RetentionConfig = t.Object({
-  ...OVERRIDABLE,
-  soft_delete_purge_days: age(DAYS_MAX, 30),
-  stuck_run_timeout_minutes: age(MINUTES_MAX, 120),
-  audit_log_max_age_days: age(DAYS_MAX, 365),
-  nessie_orphan_branch_max_age_hours: age(HOURS_MAX, 6),
-  reaper_interval_minutes: age(MINUTES_MAX, 60, 1),
-  iceberg_snapshot_max_age_days: age(DAYS_MAX, 7),
-  iceberg_orphan_file_max_age_days: age(DAYS_MAX, 3),
-})
+export const RetentionConfig = t.Object(
+  {
+    ...OVERRIDABLE,
+    soft_delete_purge_days: age(DAYS_MAX, 30),
+    stuck_run_timeout_minutes: age(MINUTES_MAX, 120),
+    audit_log_max_age_days: age(DAYS_MAX, 365),
+    nessie_orphan_branch_max_age_hours: age(HOURS_MAX, 6),
+    reaper_interval_minutes: age(MINUTES_MAX, 60, 1),
+    iceberg_snapshot_max_age_days: age(DAYS_MAX, 7),
+    iceberg_orphan_file_max_age_days: age(DAYS_MAX, 3),
+  },
+  { title: 'RetentionConfig' },
+)
 export type RetentionConfig = typeof RetentionConfig.static
 
-export const RetentionConfigBody = t.Object({ config: RetentionConfig })
-export const UpdateRetentionConfig = t.Partial(RetentionConfig)
+export const RetentionConfigBody = t.Object({ config: RetentionConfig }, { title: 'RetentionConfigBody' })
+export const UpdateRetentionConfig = t.Partial(RetentionConfig, { title: 'UpdateRetentionConfig' })
 export type UpdateRetentionConfig = typeof UpdateRetentionConfig.static
 /** Both readings of the specification: the settings themselves, and the settings under `config`. */
-export const RetentionConfigUpdated = t.Composite([RetentionConfig, RetentionConfigBody])
+export const RetentionConfigUpdated = t.Composite([RetentionConfig, RetentionConfigBody], {
+  title: 'RetentionConfigUpdated',
+})
 
-export const RetentionOverrides = t.Partial(t.Object(OVERRIDABLE))
+export const RetentionOverrides = t.Partial(t.Object(OVERRIDABLE), { title: 'RetentionOverrides' })
 export type RetentionOverrides = typeof RetentionOverrides.static
 
-export const PipelineRetention = t.Object({
-  system: RetentionConfig,
-  overrides: nullable(RetentionOverrides, {
-    description: 'What the pipeline does differently; null: nothing',
-  }),
-  effective: RetentionConfig,
-})
+export const PipelineRetention = t.Object(
+  {
+    system: RetentionConfig,
+    overrides: nullable(RetentionOverrides, {
+      description: 'What the pipeline does differently; null: nothing',
+    }),
+    effective: RetentionConfig,
+  },
+  { title: 'PipelineRetention' },
+)
 export type PipelineRetention = typeof PipelineRetention.static
 
 const counter = (description: string) => t.Integer({ description })
 
-export const ReaperStatus = t.Object({
-  last_run_at: nullable(Instant, { description: 'When the last tick began; null before the first one' }),
-  runs_pruned: counter('Runs removed by count or age'),
-  logs_pruned: counter('Log lines removed, those of removed runs too'),
-  quality_pruned: counter('Quality results removed by count'),
-  pipelines_purged: counter('Deleted pipelines removed for good'),
-  runs_failed: counter('Runs failed because they had been running for too long'),
-  branches_cleaned: counter('Branches of the catalog removed'),
-  lz_files_cleaned: counter('Archived landing files removed'),
-  audit_pruned: counter('Audit entries removed'),
-  history_pruned: counter('Rows of history, events and remembered answers removed'),
-  snapshots_expired: counter('Snapshots of lake tables expired'),
-  lake_files_removed: counter('Files of the lake removed'),
-  failures: t.Array(t.String(), { description: 'Duties of the last tick that failed; the log says why' }),
-  updated_at: Instant,
-})
+export const ReaperStatus = t.Object(
+  {
+    last_run_at: nullable(Instant, { description: 'When the last tick began; null before the first one' }),
+    runs_pruned: counter('Runs removed by count or age'),
+    logs_pruned: counter('Log lines removed, those of removed runs too'),
+    quality_pruned: counter('Quality results removed by count'),
+    pipelines_purged: counter('Deleted pipelines removed for good'),
+    runs_failed: counter('Runs failed because they had been running for too long'),
+    branches_cleaned: counter('Branches of the catalog removed'),
+    lz_files_cleaned: counter('Archived landing files removed'),
+    audit_pruned: counter('Audit entries removed'),
+    history_pruned: counter('Rows of history, events and remembered answers removed'),
+    snapshots_expired: counter('Snapshots of lake tables expired'),
+    lake_files_removed: counter('Files of the lake removed'),
+    failures: t.Array(t.String(), { description: 'Duties of the last tick that failed; the log says why' }),
+    updated_at: Instant,
+  },
+  { title: 'ReaperStatus' },
+)
 export type ReaperStatus = typeof ReaperStatus.static

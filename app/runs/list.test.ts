@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import postgres from 'postgres'
 import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
-import { listRuns, RUN_SORT_KEYS, type RunFilter, type RunSortKey } from './list.ts'
+import { listRuns, type RunFilter } from './list.ts'
+import { RUN_SORT_KEYS, type RunSortKey } from './schema.ts'
 
 setDefaultTimeout(60_000)
 

@@ -5,17 +5,7 @@ import type { Visible } from '../access/ports.ts'
 import { andSeenId } from '../access/sight.ts'
 import type { Page } from '../http/pagination.ts'
 import { listed, type RunRow, runColumns } from './queries.ts'
-import type { RunListed } from './schema.ts'
-
-export const RUN_SORT_KEYS = [
-  'created_at',
-  'started_at',
-  'finished_at',
-  'duration_ms',
-  'status',
-  'trigger',
-] as const
-export type RunSortKey = (typeof RUN_SORT_KEYS)[number]
+import type { RunListed, RunSortKey } from './schema.ts'
 
 export interface RunFilter {
   namespace?: string

@@ -1,11 +1,22 @@
 import { Elysia } from 'elysia'
+import { described } from '../http/documented.ts'
 import { acceptsEvents, eventStream, lastEventId } from '../http/event-stream.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { ErrorBody } from '../http/names.ts'
 import { setLink } from '../http/pagination.ts'
 import type { RunFeeds } from './feed.ts'
-import { CreateRun, Run, RunAccepted, RunCancelled, RunList, RunLogs, RunPath, RunQuery } from './schema.ts'
+import {
+  CreateRun,
+  Run,
+  RunAccepted,
+  RunCancelled,
+  RunList,
+  RunLogEvents,
+  RunLogs,
+  RunPath,
+  RunQuery,
+} from './schema.ts'
 import type { RunService } from './service.ts'
 
 export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
@@ -20,7 +31,11 @@ export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
       {
         query: RunQuery,
         response: { 200: RunList, 400: ErrorBody },
-        detail: { summary: 'List runs', description: 'Newest first unless sorted otherwise.' },
+        detail: {
+          operationId: 'listRuns',
+          summary: 'List runs',
+          description: 'Newest first unless sorted otherwise.',
+        },
       },
     )
     .post(
@@ -32,6 +47,7 @@ export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
         headers: IdempotencyHeaders,
         response: { 202: RunAccepted, 400: ErrorBody, 404: ErrorBody, 409: ErrorBody, 429: ErrorBody },
         detail: {
+          operationId: 'createRun',
           summary: 'Request a run',
           description:
             'Pins the published version (or, while there is none, the draft) and queues the run. Runs of one pipeline execute one at a time, oldest first. With an `Idempotency-Key`, a request that is sent again within 24 hours gets the run it has got already; the key with another request is 409.',
@@ -41,12 +57,20 @@ export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
     .get('/:id', ({ params }) => runs.get(params.id), {
       params: RunPath,
       response: { 200: Run, 404: ErrorBody },
-      detail: { summary: 'Get a run' },
+      detail: {
+        operationId: 'getRun',
+        summary: 'Get a run',
+        description: 'With its error, and the commits of main that it read and became.',
+      },
     })
     .post('/:id/cancel', ({ params }) => runs.cancel(params.id), {
       params: RunPath,
       response: { 200: RunCancelled, 404: ErrorBody, 409: ErrorBody },
-      detail: { summary: 'Cancel a run', description: 'Interrupts its SQL and closes its branch.' },
+      detail: {
+        operationId: 'cancelRun',
+        summary: 'Cancel a run',
+        description: 'Interrupts its SQL and closes its branch.',
+      },
     })
     .get(
       '/:id/logs',
@@ -66,7 +90,8 @@ export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
         params: RunPath,
         response: { 200: RunLogs, 404: ErrorBody, 429: ErrorBody },
         detail: {
-          'x-event-stream': true,
+          ...described({ events: RunLogEvents }),
+          operationId: 'getRunLogs',
           summary: 'Read or follow the log of a run',
           description:
             'JSON, or with `Accept: text/event-stream` a stream of `log` events, live while the run is active, and one `status` event at its end. `Last-Event-ID` resumes.',

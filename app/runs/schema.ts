@@ -1,28 +1,36 @@
 import { Type as t } from '@sinclair/typebox'
-import { Instant, Layer, NamespaceName, nullable, PipelineName, Uuid } from '../http/names.ts'
-import { PageQuery, SortQuery } from '../http/pagination.ts'
+import { documentedAs } from '../http/documented.ts'
+import { eventsOf, StreamError } from '../http/event-schema.ts'
+import { Instant, Layer, literals, NamespaceName, nullable, PipelineName, Uuid } from '../http/names.ts'
+import { PageQuery, sortQuery } from '../http/pagination.ts'
 
-export const RunStatus = t.Union(
-  [
-    t.Literal('pending'),
-    t.Literal('running'),
-    t.Literal('success'),
-    t.Literal('failed'),
-    t.Literal('cancelled'),
-  ],
-  { description: 'pending and running runs are active; the others have ended' },
-)
+export const RUN_SORT_KEYS = [
+  'created_at',
+  'started_at',
+  'finished_at',
+  'duration_ms',
+  'status',
+  'trigger',
+] as const
+export type RunSortKey = (typeof RUN_SORT_KEYS)[number]
+
+export const RunStatus = literals(['pending', 'running', 'success', 'failed', 'cancelled'], {
+  title: 'RunStatus',
+  description: 'pending and running runs are active; the others have ended',
+})
+const RunPhase = literals(['rendering', 'executing', 'testing', 'merging', 'waiting'], {
+  title: 'RunPhase',
+  description: 'Part of the execution',
+})
 
 const Fields = {
   id: Uuid,
   pipeline_id: Uuid,
   namespace: t.String(),
-  layer: t.String(),
+  layer: documentedAs(t.String(), Layer),
   pipeline: t.String(),
   status: RunStatus,
-  phase: nullable(
-    t.String({ description: 'rendering, executing, testing, merging or waiting, while running' }),
-  ),
+  phase: documentedAs(nullable(t.String()), nullable(RunPhase, { description: 'Null unless running' })),
   trigger: t.String({ examples: ['manual', 'schedule:hourly', 'webhook'] }),
   attempt: t.Integer({ description: 'Number of the latest attempt; 0 before the first' }),
   version_number: nullable(t.Integer({ description: 'The version executed; null for a draft' })),
@@ -33,27 +41,30 @@ const Fields = {
   created_at: Instant,
 }
 
-export const RunListed = t.Object(Fields)
+export const RunListed = t.Object(Fields, { title: 'ListedRun' })
 export type RunListed = typeof RunListed.static
 
-export const Run = t.Object({
-  ...Fields,
-  error: nullable(t.String()),
-  base_commit: nullable(
-    t.Integer({ description: 'The commit of main the latest attempt was computed from' }),
-  ),
-  merged_commit: nullable(t.Integer({ description: 'The commit of main this run became' })),
-  trace_id: nullable(
-    t.String({
-      description:
-        'W3C Trace Context: the trace of the request that asked for it, of the upload or webhook call that fired its trigger, or of the run whose success did; else its own',
-      examples: ['4bf92f3577b34da6a3ce929d0e0e4736'],
-    }),
-  ),
-})
+export const Run = t.Object(
+  {
+    ...Fields,
+    error: nullable(t.String()),
+    base_commit: nullable(
+      t.Integer({ description: 'The commit of main the latest attempt was computed from' }),
+    ),
+    merged_commit: nullable(t.Integer({ description: 'The commit of main this run became' })),
+    trace_id: nullable(
+      t.String({
+        description:
+          'W3C Trace Context: the trace of the request that asked for it, of the upload or webhook call that fired its trigger, or of the run whose success did; else its own',
+        examples: ['4bf92f3577b34da6a3ce929d0e0e4736'],
+      }),
+    ),
+  },
+  { title: 'Run' },
+)
 export type Run = typeof Run.static
 
-export const RunList = t.Object({ runs: t.Array(RunListed), total: t.Integer() })
+export const RunList = t.Object({ runs: t.Array(RunListed), total: t.Integer() }, { title: 'RunList' })
 
 export const CreateRun = t.Object(
   {
@@ -67,13 +78,16 @@ export const CreateRun = t.Object(
       description: 'Who or what asks for the run',
     }),
   },
-  { examples: [{ namespace: 'default', layer: 'gold', pipeline: 'route_delays' }] },
+  { title: 'CreateRun', examples: [{ namespace: 'default', layer: 'gold', pipeline: 'route_delays' }] },
 )
 export type CreateRun = typeof CreateRun.static
 
-export const RunAccepted = t.Object({ run_id: Uuid, status: t.Literal('pending') })
+export const RunAccepted = t.Object({ run_id: Uuid, status: t.Literal('pending') }, { title: 'RunAccepted' })
 export type RunAccepted = typeof RunAccepted.static
-export const RunCancelled = t.Object({ run_id: Uuid, status: t.Literal('cancelled') })
+export const RunCancelled = t.Object(
+  { run_id: Uuid, status: t.Literal('cancelled') },
+  { title: 'RunCancelled' },
+)
 export const RunPath = t.Object({ id: Uuid })
 
 export const RunQuery = t.Object({
@@ -83,7 +97,7 @@ export const RunQuery = t.Object({
   status: t.Optional(RunStatus),
   from: t.Optional(t.String({ description: 'Created at or after, ISO 8601' })),
   to: t.Optional(t.String({ description: 'Created before, ISO 8601' })),
-  ...SortQuery.properties,
+  ...sortQuery(RUN_SORT_KEYS, { title: 'RunSortKey', fallback: 'created_at' }).properties,
   ...PageQuery.properties,
 })
 export type RunQuery = typeof RunQuery.static
@@ -94,9 +108,22 @@ export const RunQueryNames = t.Object({
   pipeline: t.Optional(PipelineName),
 })
 
-export const LogEntry = t.Object({
-  timestamp: Instant,
-  level: t.Union([t.Literal('debug'), t.Literal('info'), t.Literal('warn'), t.Literal('error')]),
-  message: t.String(),
+export const LogEntry = t.Object(
+  {
+    timestamp: Instant,
+    level: literals(['debug', 'info', 'warn', 'error'], { title: 'LogLevel' }),
+    message: t.String(),
+  },
+  { title: 'LogEntry' },
+)
+export const RunLogs = t.Object({ logs: t.Array(LogEntry), status: RunStatus }, { title: 'RunLogs' })
+
+/** Events of the stream of a run's log. */
+export const RunLogEvents = eventsOf({
+  log: LogEntry,
+  status: t.Object(
+    { status: RunStatus, rows_written: nullable(t.Integer()), duration_ms: nullable(t.Integer()) },
+    { title: 'RunEnd' },
+  ),
+  error: StreamError,
 })
-export const RunLogs = t.Object({ logs: t.Array(LogEntry), status: RunStatus })

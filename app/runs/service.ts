@@ -10,7 +10,7 @@ import { refusalOfValue } from '../http/validation.ts'
 import type { PipelineId, RunId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import { makeIntake } from './intake.ts'
-import { listRuns, RUN_SORT_KEYS } from './list.ts'
+import { listRuns } from './list.ts'
 import { completedOf } from './moves.ts'
 import type { Notices } from './notices.ts'
 import { makeRequestOnce, type OnceDeps } from './once.ts'
@@ -122,7 +122,7 @@ export function makeRunService({
       to: instant('to', query.to),
       seen: visible.pipelines,
     }
-    return { ...(await listRuns(lists, filter, sortOf(query, RUN_SORT_KEYS, 'created_at'), page)), page }
+    return { ...(await listRuns(lists, filter, sortOf(query, 'created_at'), page)), page }
   }
 
   async function logs(id: string) {

@@ -2,7 +2,7 @@ import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { visibleTo } from '../http/exchange.ts'
 import { ErrorBody } from '../http/names.ts'
-import { PageQuery, pageOf, setLink } from '../http/pagination.ts'
+import { pageOf, setLink, WholeListQuery } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
 import {
   CreateSchedule,
@@ -25,15 +25,16 @@ export const scheduleRoutes = (schedules: ScheduleService) =>
         return list
       },
       {
-        query: PageQuery,
+        query: WholeListQuery,
         response: { 200: ScheduleList },
-        detail: { summary: 'List schedules', description: 'Oldest first.' },
+        detail: { operationId: 'listSchedules', summary: 'List schedules', description: 'Oldest first.' },
       },
     )
     .post('', async ({ body, status }) => status(201, await schedules.create(body)), {
       body: CreateSchedule,
       response: { 201: ScheduleCreated, 400: ErrorBody, 404: ErrorBody },
       detail: {
+        operationId: 'createSchedule',
         summary: 'Create a schedule',
         description: [
           'The older way to run a pipeline by the clock; a `cron` trigger is the newer one. Looked at every 30 seconds.',
@@ -45,13 +46,18 @@ export const scheduleRoutes = (schedules: ScheduleService) =>
     .get('/:id', ({ params }) => schedules.get(params.id), {
       params: SchedulePath,
       response: { 200: Schedule, 404: ErrorBody },
-      detail: { summary: 'Get a schedule' },
+      detail: {
+        operationId: 'getSchedule',
+        summary: 'Get a schedule',
+        description: 'With its last and its next time.',
+      },
     })
     .put('/:id', ({ params, body }) => schedules.update(params.id, body), {
       params: SchedulePath,
       body: UpdateSchedule,
       response: { 200: Schedule, 400: ErrorBody, 404: ErrorBody },
       detail: {
+        operationId: 'updateSchedule',
         summary: 'Update a schedule',
         description: 'Another cron text, and the end of a pause, count from now on.',
       },
@@ -65,6 +71,10 @@ export const scheduleRoutes = (schedules: ScheduleService) =>
       {
         params: SchedulePath,
         response: { 204: t.Void(), 404: ErrorBody },
-        detail: { summary: 'Delete a schedule' },
+        detail: {
+          operationId: 'deleteSchedule',
+          summary: 'Delete a schedule',
+          description: 'Runs that it has requested go on.',
+        },
       },
     )

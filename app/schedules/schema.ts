@@ -8,44 +8,59 @@ const CronText = t.String({
 })
 
 /** As a schedule is answered when it is created: nothing has looked at it yet. */
-export const ScheduleCreated = t.Object({
-  id: Uuid,
-  namespace: NamespaceName,
-  layer: Layer,
-  pipeline: PipelineName,
-  cron: CronText,
-  enabled: t.Boolean(),
-  created_at: Instant,
-  updated_at: Instant,
-})
+export const ScheduleCreated = t.Object(
+  {
+    id: Uuid,
+    namespace: NamespaceName,
+    layer: Layer,
+    pipeline: PipelineName,
+    cron: CronText,
+    enabled: t.Boolean(),
+    created_at: Instant,
+    updated_at: Instant,
+  },
+  { title: 'ScheduleCreated' },
+)
 export type ScheduleCreated = typeof ScheduleCreated.static
 
-export const Schedule = t.Composite([
-  ScheduleCreated,
-  t.Object({
-    last_run_at: nullable(Instant, { description: 'When it last requested a run' }),
-    next_run_at: nullable(Instant, {
-      description: 'When it is due next; null until the scheduler has seen it, and while it is disabled',
+export const Schedule = t.Composite(
+  [
+    ScheduleCreated,
+    t.Object({
+      last_run_at: nullable(Instant, { description: 'When it last requested a run' }),
+      next_run_at: nullable(Instant, {
+        description: 'When it is due next; null until the scheduler has seen it, and while it is disabled',
+      }),
     }),
-  }),
-])
+  ],
+  { title: 'Schedule' },
+)
 export type Schedule = typeof Schedule.static
 
-export const ScheduleList = t.Object({ schedules: t.Array(Schedule), total: t.Integer() })
+export const ScheduleList = t.Object(
+  { schedules: t.Array(Schedule), total: t.Integer() },
+  { title: 'ScheduleList' },
+)
 
 export const SchedulePath = t.Object({ id: Uuid })
 
-export const CreateSchedule = t.Object({
-  namespace: NamespaceName,
-  layer: Layer,
-  pipeline: PipelineName,
-  cron: CronText,
-  enabled: t.Optional(t.Boolean({ default: true })),
-})
+export const CreateSchedule = t.Object(
+  {
+    namespace: NamespaceName,
+    layer: Layer,
+    pipeline: PipelineName,
+    cron: CronText,
+    enabled: t.Optional(t.Boolean({ default: true })),
+  },
+  { title: 'CreateSchedule' },
+)
 export type CreateSchedule = typeof CreateSchedule.static
 
-export const UpdateSchedule = t.Object({
-  cron: t.Optional(CronText),
-  enabled: t.Optional(t.Boolean()),
-})
+export const UpdateSchedule = t.Object(
+  {
+    cron: t.Optional(CronText),
+    enabled: t.Optional(t.Boolean()),
+  },
+  { title: 'UpdateSchedule' },
+)
 export type UpdateSchedule = typeof UpdateSchedule.static

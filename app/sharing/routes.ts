@@ -1,16 +1,16 @@
 // Sharing belongs to the Pro edition (specification: Sharing). The community edition knows the addresses and says so.
-import { type TSchema, Type as t } from '@sinclair/typebox'
+import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { described } from '../http/documented.ts'
 import { AppError } from '../http/errors.ts'
 import { exchangeOf } from '../http/exchange.ts'
-import { ErrorBody, Uuid } from '../http/names.ts'
+import { ErrorBody } from '../http/names.ts'
 import {
   AccessGrant,
   CreateGrant,
   GrantList,
   GrantPath,
   GrantQuery,
-  ResourceType,
   Transfer,
   Transferred,
 } from './schema.ts'
@@ -22,6 +22,7 @@ const PRO = 'Pro edition; the community edition answers 501.'
 const GRANT = {
   response: { 201: AccessGrant, ...REFUSALS },
   detail: {
+    operationId: 'createGrant',
     summary: 'Grant access to a resource',
     description: `Needs admin on it. What the same user has given the same user on it before is replaced. ${PRO}`,
   },
@@ -29,6 +30,7 @@ const GRANT = {
 const LIST = {
   response: { 200: GrantList, 400: ErrorBody, 401: ErrorBody, 501: ErrorBody },
   detail: {
+    operationId: 'listGrants',
     summary: 'List the grants of a resource',
     description: `Oldest first. Who has no admin on it sees what they have given and got. ${PRO}`,
   },
@@ -36,6 +38,7 @@ const LIST = {
 const REVOKE = {
   response: { 204: t.Void(), 401: ErrorBody, 403: ErrorBody, 404: ErrorBody, 501: ErrorBody },
   detail: {
+    operationId: 'deleteGrant',
     summary: 'Revoke a grant',
     description: `By who created it, or the owner of the resource. Counts from the next request on. ${PRO}`,
   },
@@ -43,6 +46,7 @@ const REVOKE = {
 const TRANSFER = {
   response: { 200: Transferred, ...REFUSALS },
   detail: {
+    operationId: 'transferPipeline',
     summary: 'Hand a pipeline over to another owner',
     description: `By its owner. The old owner keeps nothing but what was granted to them below admin. ${PRO}`,
   },
@@ -79,38 +83,19 @@ const proRoutes = (sharing: SharingService) =>
 /** Whatever is sent, the answer is the same: so what is sent is described for the document only. */
 const communityRoutes = () =>
   new Elysia({ prefix: '/sharing', tags: ['sharing'] })
-    .post('', refuse, { ...GRANT, detail: { ...GRANT.detail, ...jsonDocument(CreateGrant) } })
+    .post('', refuse, { ...GRANT, detail: { ...GRANT.detail, ...described({ body: CreateGrant }) } })
     .get('', refuse, {
       ...LIST,
-      detail: {
-        ...LIST.detail,
-        parameters: [
-          parameterDocument('query', 'resource_type', ResourceType),
-          parameterDocument('query', 'resource_id', Uuid),
-        ],
-      },
+      detail: { ...LIST.detail, ...described({ query: GrantQuery }) },
     })
     .delete('/:id', refuse, {
       ...REVOKE,
-      detail: { ...REVOKE.detail, parameters: [parameterDocument('path', 'id', Uuid)] },
+      detail: { ...REVOKE.detail, ...described({ params: GrantPath }) },
     })
-    .post('/transfer', refuse, { ...TRANSFER, detail: { ...TRANSFER.detail, ...jsonDocument(Transfer) } })
-
-const jsonDocument = (schema: TSchema) => ({
-  requestBody: { required: true, content: { 'application/json': { schema: t.Unsafe<object>(schema) } } },
-})
-const parameterDocument = (
-  place: 'path' | 'query',
-  name: string,
-  { description, examples, ...schema }: TSchema,
-) => ({
-  in: place,
-  name,
-  required: true,
-  description,
-  example: Array.isArray(examples) ? examples[0] : undefined,
-  schema: t.Unsafe<object>(schema),
-})
+    .post('/transfer', refuse, {
+      ...TRANSFER,
+      detail: { ...TRANSFER.detail, ...described({ body: Transfer }) },
+    })
 
 function refuse(): never {
   throw new AppError(501, 'UNAVAILABLE', 'sharing is not available in the community edition')

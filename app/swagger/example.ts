@@ -1,26 +1,31 @@
 // A value that a schema accepts, put together from the examples of its fields.
 import { isJsonObject } from './schema.ts'
 
+/** The schema that a reference leads to. */
+export type Resolve = (schema: unknown) => unknown
+
 /** Lists of requests may be empty; those of answers show what is in them. */
 export type ExampleOf = 'request' | 'answer'
 
 const ANY_TEXT = 'text'
 
-/** `schema` is of OpenAPI 3.0. Its own example, else one field by field: required ones, and those that show an example. */
-export function exampleOf(schema: unknown, of: ExampleOf = 'request'): unknown {
+/** `given` is a schema of the document. Its own example, else its required fields and those that show an example. */
+export function exampleOf(given: unknown, resolve: Resolve, of: ExampleOf = 'request'): unknown {
+  const schema = resolve(given)
   if (!isJsonObject(schema)) return null
-  if (schema.example !== undefined) return schema.example
+  if (Array.isArray(schema.examples)) return schema.examples[0]
   if (schema.default !== undefined) return schema.default
+  if (schema.const !== undefined) return schema.const
   if (Array.isArray(schema.enum)) return schema.enum[0]
   const [first] = [schema.anyOf, schema.oneOf].find(Array.isArray) ?? []
-  if (first !== undefined) return exampleOf(first, of)
-  switch (schema.type) {
+  if (first !== undefined) return exampleOf(first, resolve, of)
+  switch (Array.isArray(schema.type) ? schema.type[0] : schema.type) {
     case 'object':
-      return exampleOfObject(schema, of)
+      return exampleOfObject(schema, resolve, of)
     case 'array':
-      return of === 'request' && schema.minItems === undefined && !hasExample(schema.items)
+      return of === 'request' && schema.minItems === undefined && !hasExample(resolve(schema.items))
         ? []
-        : [exampleOf(schema.items, of)]
+        : [exampleOf(schema.items, resolve, of)]
     case 'string':
       return schema.format === 'date-time' ? '2026-03-01T06:45:00.000Z' : ANY_TEXT
     case 'integer':
@@ -33,16 +38,20 @@ export function exampleOf(schema: unknown, of: ExampleOf = 'request'): unknown {
   }
 }
 
-function exampleOfObject({ properties, required }: Record<string, unknown>, of: ExampleOf) {
+function exampleOfObject({ properties, required }: Record<string, unknown>, resolve: Resolve, of: ExampleOf) {
   if (!isJsonObject(properties)) return {}
   const needed = new Set(Array.isArray(required) ? required : [])
-  const shown = Object.entries(properties).filter(([name, field]) => needed.has(name) || hasExample(field))
+  const shown = Object.entries(properties).filter(
+    ([name, field]) => needed.has(name) || hasExample(resolve(field)),
+  )
   // Where nothing is required, everything is shown: an empty body says nothing.
   const fields = shown.length > 0 ? shown : Object.entries(properties)
-  return Object.fromEntries(fields.map(([name, field]) => [name, exampleOfField(name, field, of)]))
+  return Object.fromEntries(
+    fields.map(([name, field]) => [name, exampleOfField(name, exampleOf(field, resolve, of))]),
+  )
 }
 
-/** Of texts that the schema leaves open: what they are called says what they are. */
+/** Examples of texts that the schema leaves open, by the name of their field. */
 const BY_NAME: Record<string, string> = {
   namespace: 'default',
   layer: 'silver',
@@ -50,9 +59,7 @@ const BY_NAME: Record<string, string> = {
   name: 'flights',
 }
 
-function exampleOfField(name: string, field: unknown, of: ExampleOf) {
-  const example = exampleOf(field, of)
-  return example === ANY_TEXT ? (BY_NAME[name] ?? example) : example
-}
+const exampleOfField = (name: string, example: unknown) =>
+  example === ANY_TEXT ? (BY_NAME[name] ?? example) : example
 
-const hasExample = (schema: unknown) => isJsonObject(schema) && schema.example !== undefined
+const hasExample = (schema: unknown) => isJsonObject(schema) && Array.isArray(schema.examples)

@@ -1,47 +1,121 @@
-// JSON Schema as TypeBox writes it, in the dialect of OpenAPI 3.0.
+// Schemas as OpenAPI 3.1 shows them: JSON Schema, where a schema with a title is a component that others refer to.
 
 export type Json = Record<string, unknown>
 
 export const isJsonObject = (value: unknown): value is Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-export function toOpenApiSchema(schema: unknown): unknown {
-  if (Array.isArray(schema)) return schema.map(toOpenApiSchema)
-  if (!isJsonObject(schema)) return schema
-  if (Array.isArray(schema.anyOf)) return unionOf(schema, schema.anyOf)
-  const { const: constant, examples, patternProperties, properties, default: fallback, ...rest } = schema
-  const converted: Json = {}
-  for (const [key, value] of Object.entries(rest)) {
-    if (value !== undefined) converted[key] = NESTED.has(key) ? toOpenApiSchema(value) : value
-  }
-  if (constant !== undefined) converted.enum = [constant]
-  if (Array.isArray(examples)) converted.example = examples[0]
-  // A file has no default: TypeBox writes the word `File` there.
-  if (fallback !== undefined && schema.format !== 'binary') converted.default = fallback
-  if (isJsonObject(properties)) converted.properties = mapValues(properties, toOpenApiSchema)
-  if (isJsonObject(patternProperties))
-    converted.additionalProperties = toOpenApiSchema(Object.values(patternProperties)[0])
-  return converted
+export interface SchemaWriter {
+  /** `schema` as TypeBox writes it; a reference where it has a title. */
+  write(schema: unknown): Json
+  /** `#/components/schemas`, in order of name: the titled schemas that were written. */
+  components(): Json
+  /** The schema that a reference leads to; any other schema is its own. */
+  resolve(schema: unknown): unknown
 }
 
-const NESTED = new Set(['items', 'allOf', 'oneOf', 'not', 'additionalProperties'])
+const COMPONENTS = '#/components/schemas/'
 
-/** 3.0 knows neither `const` nor the type `null`: literals are an enum, and null is `nullable`. */
-function unionOf({ anyOf: _, examples, ...rest }: Json, anyOf: unknown[]): Json {
-  const members = anyOf.filter(isJsonObject)
-  const values = members.filter((member) => member.type !== 'null')
-  const common: Json = {
-    ...rest,
-    ...(Array.isArray(examples) ? { example: examples[0] } : {}),
-    ...(values.length < members.length ? { nullable: true } : {}),
+export function makeSchemaWriter(): SchemaWriter {
+  const components = new Map<string, Json>()
+
+  function write(schema: unknown): Json {
+    if (!isJsonObject(schema)) return {}
+    const shown = isJsonObject(schema.documented) ? schema.documented : schema
+    const { title } = shown
+    return typeof title === 'string' ? reference(title, shown) : inline(shown)
   }
-  if (values.length > 0 && values.every((value) => value.const !== undefined))
-    return { ...common, type: typeof values[0]?.const, enum: values.map((value) => value.const) }
-  const [only, ...others] = values.map(toOpenApiSchema)
-  return isJsonObject(only) && others.length === 0
-    ? { ...only, ...common }
-    : { ...common, anyOf: [only, ...others] }
+
+  /** Two schemas of one title would be one class in a generated client, so they must be equal. */
+  function reference(title: string, schema: Json): Json {
+    const { title: _, ...rest } = schema
+    const written = inline(rest)
+    const known = components.get(title)
+    if (known === undefined) components.set(title, written)
+    else if (JSON.stringify(known) !== JSON.stringify(written))
+      throw new Error(`two schemas have the title ${title}: give one of them another title`)
+    return { $ref: `${COMPONENTS}${title}` }
+  }
+
+  function inline(schema: Json): Json {
+    if (Array.isArray(schema.anyOf)) return unionOf(schema, schema.anyOf)
+    const {
+      patternProperties,
+      properties,
+      required,
+      default: fallback,
+      items,
+      additionalProperties,
+      ...rest
+    } = schema
+    const written = own(rest)
+    const needed = Array.isArray(required)
+      ? required.filter((name) => !isJsonObject(properties) || !hasDefault(properties[name]))
+      : []
+    if (needed.length > 0) written.required = needed
+    if (hasDefault(schema)) written.default = fallback
+    if (items !== undefined) written.items = write(items)
+    if (isJsonObject(properties)) written.properties = mapValues(properties, write)
+    const others = isJsonObject(patternProperties)
+      ? Object.values(patternProperties)[0]
+      : additionalProperties
+    if (others !== undefined) written.additionalProperties = isJsonObject(others) ? write(others) : others
+    return written
+  }
+
+  /** Literals are an enum. A nullable value is one schema of two types; a nullable component is an alternative. */
+  function unionOf({ anyOf: _, discriminator, ...rest }: Json, anyOf: unknown[]): Json {
+    const members = anyOf.filter(isJsonObject)
+    if (isJsonObject(discriminator))
+      return { ...own(rest), ...discriminated(members, String(discriminator.propertyName)) }
+    const values = members.filter((member) => member.type !== 'null')
+    const isNullable = values.length < members.length
+    const literals = values.flatMap((value) => (value.const === undefined ? [] : [value.const]))
+    const written =
+      literals.length === values.length
+        ? [{ type: typeof literals[0], enum: literals } as Json]
+        : values.map(write)
+    const [only, ...others] = written
+    if (only && others.length === 0) {
+      if (!isNullable) return { ...own(rest), ...only }
+      if (isOneType(only)) return { ...only, ...own(rest), type: [only.type, 'null'] }
+    }
+    return { ...own(rest), anyOf: isNullable ? [...written, { type: 'null' }] : written }
+  }
+
+  /** Alternatives that a constant field tells apart. */
+  function discriminated(members: readonly Json[], propertyName: string): Json {
+    const constantOf = ({ properties }: Json) => {
+      const field = isJsonObject(properties) ? properties[propertyName] : undefined
+      return isJsonObject(field) ? String(field.const) : ''
+    }
+    const written = members.map((member) => [constantOf(member), write(member)] as const)
+    const mapping = Object.fromEntries(written.map(([value, { $ref }]) => [value, $ref]))
+    return { oneOf: written.map(([, schema]) => schema), discriminator: { propertyName, mapping } }
+  }
+
+  return {
+    write,
+    components: () => Object.fromEntries([...components].toSorted(([a], [b]) => (a < b ? -1 : 1))),
+    resolve: (schema) =>
+      isJsonObject(schema) && typeof schema.$ref === 'string'
+        ? components.get(schema.$ref.slice(COMPONENTS.length))
+        : schema,
+  }
 }
 
-const mapValues = (object: Json, change: (value: unknown) => unknown): Json =>
+/**
+ * A field with a default is not required: the check of a body fills it in first. The default of a file is not one: the
+ * framework puts the word `File` there.
+ */
+const hasDefault = (schema: unknown) =>
+  isJsonObject(schema) && schema.default !== undefined && schema.format !== 'binary'
+
+/** Without the symbols by which TypeBox knows its schemas. */
+const own = (schema: Json): Json => Object.fromEntries(Object.entries(schema))
+
+const isOneType = ({ type, enum: values, const: constant }: Json) =>
+  typeof type === 'string' && type !== 'object' && values === undefined && constant === undefined
+
+const mapValues = (object: Json, change: (value: unknown) => Json): Json =>
   Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(value)]))

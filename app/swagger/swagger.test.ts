@@ -1,17 +1,21 @@
 import { describe, expect, test } from 'bun:test'
 import { Type as t } from '@sinclair/typebox'
 import { Elysia, t as elysiaType } from 'elysia'
+import { documentedAs } from '../http/documented.ts'
 import { ErrorBody, Layer, NamespaceName, nullable } from '../http/names.ts'
 import { requestTo, testApp } from '../test-app.ts'
 
 const things = new Elysia({ prefix: '/things', tags: ['things'] })
   .get('', () => ({ things: [] }), {
-    query: t.Object({ search: t.Optional(t.String({ description: 'Part of a name', examples: ['fli'] })) }),
+    query: t.Object({
+      search: t.Optional(t.String({ description: 'Part of a name', examples: ['fli'] })),
+      limit: t.Optional(documentedAs(t.String(), t.Integer({ minimum: 1 }))),
+    }),
     response: {
       200: t.Object({ things: t.Array(t.Object({ owner: nullable(t.String()) })) }),
       400: ErrorBody,
     },
-    detail: { summary: 'List' },
+    detail: { operationId: 'listThings', summary: 'List' },
   })
   .post('/:ns/:layer', ({ status }) => status(201, { rows: {} }), {
     params: t.Object({ ns: NamespaceName, layer: Layer }),
@@ -43,6 +47,7 @@ interface Document {
   security: object[]
   tags: { name: string }[]
   paths: Record<string, Record<string, Operation>>
+  components: { schemas: Record<string, object>; securitySchemes: object }
 }
 
 const documentOf = async (apiKey: string | null = null) => {
@@ -57,10 +62,10 @@ const operation = async (path: string, method: string) => {
 }
 
 describe('the document', () => {
-  test('is OpenAPI 3.0 of this server, with the routes under their tags', async () => {
+  test('is OpenAPI 3.1 of this server, with the routes under their tags', async () => {
     const { openapi, servers, tags, paths } = await documentOf()
-    expect(openapi).toBe('3.0.3')
-    expect(servers).toEqual([{ url: '/' }])
+    expect(openapi).toBe('3.1.0')
+    expect(servers).toMatchObject([{ url: '/' }])
     expect(tags.map(({ name }) => name)).toEqual(['features', 'health', 'things'])
     expect(Object.keys(paths)).toContain('/health/ready')
     expect(Object.keys(paths).filter((path) => path.startsWith('/swagger'))).toEqual([])
@@ -87,8 +92,8 @@ describe('the document', () => {
   })
   test('describes parameters with their examples', async () => {
     const { parameters, operationId } = await operation('', 'get')
-    expect(operationId).toBe('getThings')
-    expect(parameters).toEqual([
+    expect(operationId).toBe('listThings')
+    expect(parameters?.slice(0, 1)).toEqual([
       {
         in: 'query',
         name: 'search',
@@ -99,13 +104,17 @@ describe('the document', () => {
       },
     ] as never)
   })
-  test('says literals as enums and null as nullable', async () => {
+  test('writes literals as enums and null as a type', async () => {
     const { parameters } = await operation('/{ns}/{layer}', 'post')
-    const layer = { type: 'string', enum: ['bronze', 'silver', 'gold'] }
+    const layer = { $ref: '#/components/schemas/Layer' }
     expect(parameters?.find(({ name }) => name === 'layer')?.schema).toEqual(layer)
+    expect((await documentOf()).components.schemas.Layer).toMatchObject({
+      type: 'string',
+      enum: ['bronze', 'silver', 'gold'],
+    })
     const list = (await operation('', 'get')).responses['200']?.content?.['application/json']?.schema
     expect(list).toMatchObject({
-      properties: { things: { items: { properties: { owner: { type: 'string', nullable: true } } } } },
+      properties: { things: { items: { properties: { owner: { type: ['string', 'null'] } } } } },
     })
   })
   test('declares what any request may be refused with, each with an example', async () => {
@@ -137,13 +146,13 @@ describe('the document', () => {
     expect(requestBody?.required).toBe(true)
     expect(requestBody?.content['application/json']?.schema).toMatchObject({
       properties: {
-        kind: { type: 'string', enum: ['a'] },
+        kind: { type: 'string', const: 'a' },
         size: { type: 'integer', minimum: 1, default: 5 },
         names: { type: 'object', additionalProperties: { type: 'string' } },
       },
     })
     expect(responses['201']?.content?.['application/json']?.schema).toMatchObject({
-      properties: { rows: { additionalProperties: { type: 'integer', nullable: true } } },
+      properties: { rows: { additionalProperties: { type: ['integer', 'null'] } } },
     })
   })
   test('knows optional bodies, text answers and answers without a body', async () => {
@@ -177,6 +186,16 @@ describe('the document', () => {
         schema: { type: 'string' },
       },
     ] as never)
+  })
+  test('shows what clients should send where the check is looser', async () => {
+    const { parameters } = await operation('', 'get')
+    expect(parameters?.find(({ name }) => name === 'limit')?.schema).toEqual({ type: 'integer', minimum: 1 })
+  })
+  test('shows only the credentials that open the installation, beside those of webhooks', async () => {
+    const schemesOf = async (key: string | null) =>
+      Object.keys((await documentOf(key)).components.securitySchemes)
+    expect(await schemesOf(null)).toEqual(['WebhookToken', 'WebhookBearer'])
+    expect(await schemesOf('secret')).toEqual(['ApiKey', 'WebhookToken', 'WebhookBearer'])
   })
   test('refers to the error envelope once', async () => {
     const { responses } = await operation('', 'get')

@@ -24,13 +24,19 @@ export const tableRoutes = (tables: TableService) =>
       {
         query: TableQuery,
         response: { 200: TableList, 400: ErrorBody, 500: ErrorBody, 503: ErrorBody },
-        detail: { summary: 'List tables', tags, description: 'Tables of main, in order of name.' },
+        detail: {
+          operationId: 'listTables',
+          summary: 'List tables',
+          tags,
+          description: 'Tables of main, in order of name.',
+        },
       },
     )
     .get('/:ns/:layer/:name', ({ params }) => tables.get(nameOf(params)), {
       params: PipelinePath,
       response: { 200: Table, 404: ErrorBody, 500: ErrorBody, 503: ErrorBody },
       detail: {
+        operationId: 'getTable',
         summary: 'Get a table',
         tags,
         description: 'Descriptions come from the stored metadata, else from `.meta.yaml` of the pipeline.',
@@ -44,7 +50,12 @@ export const tableRoutes = (tables: TableService) =>
         params: PipelinePath,
         query: PreviewQuery,
         response: { 200: QueryResult, 404: ErrorBody, 500: ErrorBody, 503: ErrorBody },
-        detail: { summary: 'Preview a table', tags, description: 'Some of its rows.' },
+        detail: {
+          operationId: 'previewTable',
+          summary: 'Preview a table',
+          tags,
+          description: 'Some of its rows.',
+        },
       },
     )
     .put('/:ns/:layer/:name/metadata', ({ params, body }) => tables.describe(nameOf(params), body), {
@@ -52,6 +63,7 @@ export const tableRoutes = (tables: TableService) =>
       body: UpdateTableMetadata,
       response: { 200: TableMetadata, 400: ErrorBody, 404: ErrorBody, 503: ErrorBody },
       detail: {
+        operationId: 'updateTableMetadata',
         summary: 'Describe a table',
         tags,
         description:

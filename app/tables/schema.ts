@@ -1,8 +1,9 @@
 import { Type as t } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { documentedAs } from '../http/documented.ts'
 import { invalid } from '../http/errors.ts'
 import { Layer, NamespaceName, nullable, PipelineName } from '../http/names.ts'
-import { PageQuery } from '../http/pagination.ts'
+import { numberText, WholeListQuery } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
 
 const OWNER_CHARACTERS = 255
@@ -15,62 +16,77 @@ const listed = {
   size_bytes: t.Integer(),
   description: nullable(t.String()),
 }
-export const ListedTable = t.Object(listed)
-export const TableList = t.Object({ tables: t.Array(ListedTable), total: t.Integer() })
+export const ListedTable = t.Object(listed, { title: 'ListedTable' })
+export const TableList = t.Object(
+  { tables: t.Array(ListedTable), total: t.Integer() },
+  { title: 'TableList' },
+)
 
-export const Table = t.Object({
-  ...listed,
-  owner: nullable(t.String()),
-  columns: t.Array(
-    t.Object({
-      name: t.String(),
-      type: t.String({ description: "The engine's name of the type", examples: ['DECIMAL(14,2)'] }),
-      description: nullable(t.String()),
-    }),
-  ),
-})
+export const Table = t.Object(
+  {
+    ...listed,
+    owner: nullable(t.String()),
+    columns: t.Array(
+      t.Object(
+        {
+          name: t.String(),
+          type: t.String({ description: "The engine's name of the type", examples: ['DECIMAL(14,2)'] }),
+          description: nullable(t.String()),
+        },
+        { title: 'TableColumn' },
+      ),
+    ),
+  },
+  { title: 'Table' },
+)
 export type Table = typeof Table.static
 
 export const TableQuery = t.Composite([
   t.Object({ namespace: t.Optional(NamespaceName), layer: t.Optional(Layer) }),
-  PageQuery,
+  WholeListQuery,
 ])
 export type TableQuery = typeof TableQuery.static
 
-/** Text on purpose: a number that is none means the default, not an error. */
 export const PreviewQuery = t.Object({
   limit: t.Optional(
-    t.String({
+    numberText({
+      minimum: 1,
+      maximum: limits.previewRowsMax,
       description: `Rows; default ${limits.previewRows}, at most ${limits.previewRowsMax}`,
-      examples: [String(limits.previewRows)],
+      examples: [limits.previewRows],
     }),
   ),
 })
 
 const Description = t.String({ maxLength: limits.textCharacters, examples: ['Delays by route and hour'] })
-const ColumnDescriptions = t.Record(t.String(), t.String({ maxLength: limits.textCharacters }))
-
-export const UpdateTableMetadata = t.Object({
-  description: t.Optional(Description),
-  owner: t.Optional(nullable(t.String({ maxLength: OWNER_CHARACTERS }))),
-  // Elysia makes a record of anything before it checks it, so a text would pass for one.
-  column_descriptions: t.Optional(
-    t.Unknown({
-      description: 'Object of column name to description',
-      examples: [{ origin: 'Airport of departure, IATA code' }],
-    }),
-  ),
+const ColumnDescriptions = t.Record(t.String(), t.String({ maxLength: limits.textCharacters }), {
+  title: 'ColumnDescriptions',
+  description: 'Column name to description',
+  examples: [{ origin: 'Airport of departure, IATA code' }],
 })
+
+export const UpdateTableMetadata = t.Object(
+  {
+    description: t.Optional(Description),
+    owner: t.Optional(nullable(t.String({ maxLength: OWNER_CHARACTERS }))),
+    // Elysia makes a record of anything before it checks it, so a text would pass for one.
+    column_descriptions: t.Optional(documentedAs(t.Unknown(), ColumnDescriptions)),
+  },
+  { title: 'UpdateTableMetadata' },
+)
 export type UpdateTableMetadata = typeof UpdateTableMetadata.static
 
-export const TableMetadata = t.Object({
-  namespace: NamespaceName,
-  layer: Layer,
-  name: PipelineName,
-  description: t.String(),
-  owner: nullable(t.String()),
-  column_descriptions: ColumnDescriptions,
-})
+export const TableMetadata = t.Object(
+  {
+    namespace: NamespaceName,
+    layer: Layer,
+    name: PipelineName,
+    description: t.String(),
+    owner: nullable(t.String()),
+    column_descriptions: ColumnDescriptions,
+  },
+  { title: 'TableMetadata' },
+)
 export type TableMetadata = typeof TableMetadata.static
 
 /** The column descriptions of a body; undefined where they are left out. 400 naming the field. */

@@ -1,7 +1,7 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { ErrorBody, PipelinePath } from '../http/names.ts'
-import { PageQuery, pageOf, setLink } from '../http/pagination.ts'
+import { pageOf, setLink, WholeListQuery } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
 import { refOf } from '../pipelines/ref.ts'
 import { CreateTrigger, Trigger, TriggerCreated, TriggerList, TriggerPath, UpdateTrigger } from './schema.ts'
@@ -25,9 +25,13 @@ export const triggerRoutes = (triggers: TriggerService, { shownUrl }: { shownUrl
       },
       {
         params: PipelinePath,
-        query: PageQuery,
+        query: WholeListQuery,
         response: { 200: TriggerList, 404: ErrorBody },
-        detail: { summary: 'List triggers', description: 'Those of the pipeline, oldest first.' },
+        detail: {
+          operationId: 'listTriggers',
+          summary: 'List triggers',
+          description: 'Those of the pipeline, oldest first.',
+        },
       },
     )
     .post(
@@ -39,6 +43,7 @@ export const triggerRoutes = (triggers: TriggerService, { shownUrl }: { shownUrl
         body: CreateTrigger,
         response: { 201: TriggerCreated, 400: ErrorBody, 404: ErrorBody },
         detail: {
+          operationId: 'createTrigger',
           summary: 'Create a trigger',
           description: [
             'Starts runs of the published version by itself:',
@@ -56,7 +61,11 @@ export const triggerRoutes = (triggers: TriggerService, { shownUrl }: { shownUrl
       {
         params: TriggerPath,
         response: { 200: Trigger, 404: ErrorBody },
-        detail: { summary: 'Get a trigger' },
+        detail: {
+          operationId: 'getTrigger',
+          summary: 'Get a trigger',
+          description: 'With its configuration and its state.',
+        },
       },
     )
     .put(
@@ -68,6 +77,7 @@ export const triggerRoutes = (triggers: TriggerService, { shownUrl }: { shownUrl
         body: UpdateTrigger,
         response: { 200: Trigger, 400: ErrorBody, 404: ErrorBody },
         detail: {
+          operationId: 'updateTrigger',
           summary: 'Update a trigger',
           description:
             'Changes the fields that are given; `config` as a whole. The type and the token of a webhook never change. A pause does not shorten a cooldown.',
@@ -84,6 +94,7 @@ export const triggerRoutes = (triggers: TriggerService, { shownUrl }: { shownUrl
         params: TriggerPath,
         response: { 204: t.Void(), 404: ErrorBody },
         detail: {
+          operationId: 'deleteTrigger',
           summary: 'Delete a trigger',
           description: 'Runs it has requested go on. The token of a webhook is unknown from now on.',
         },

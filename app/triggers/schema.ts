@@ -1,8 +1,10 @@
-import { Type as t } from '@sinclair/typebox'
+import { type ObjectOptions, type TProperties, type TSchema, Type as t } from '@sinclair/typebox'
 import { GLOB_LENGTH_MAX } from '../../machines/glob.ts'
+import { documentedAs } from '../http/documented.ts'
 import {
   Instant,
   Layer,
+  literals,
   NamespaceName,
   nullable,
   PipelineName,
@@ -26,15 +28,15 @@ const exactly = <P extends Parameters<typeof t.Object>[0]>(title: string, proper
 
 /** Per type what clients send: all fields, and no others. */
 export const CONFIGS = {
-  landing_zone_upload: exactly('landing_zone_upload', { namespace: NamespaceName, zone_name: ZoneName }),
-  cron: exactly('cron', { cron_expr: CronExpr }),
-  pipeline_success: exactly('pipeline_success', {
+  landing_zone_upload: exactly('LandingZoneUploadConfig', { namespace: NamespaceName, zone_name: ZoneName }),
+  cron: exactly('CronConfig', { cron_expr: CronExpr }),
+  pipeline_success: exactly('PipelineSuccessConfig', {
     namespace: NamespaceName,
     layer: Layer,
     pipeline: PipelineName,
   }),
-  webhook: exactly('webhook', {}),
-  file_pattern: exactly('file_pattern', {
+  webhook: exactly('WebhookConfig', {}),
+  file_pattern: exactly('FilePatternConfig', {
     namespace: NamespaceName,
     zone_name: ZoneName,
     pattern: t.String({
@@ -44,7 +46,7 @@ export const CONFIGS = {
       examples: ['*.csv'],
     }),
   }),
-  cron_dependency: exactly('cron_dependency', {
+  cron_dependency: exactly('CronDependencyConfig', {
     cron_expr: CronExpr,
     dependencies: t.Array(Dependency, {
       minItems: 1,
@@ -54,17 +56,15 @@ export const CONFIGS = {
   }),
 } as const
 
-export const TriggerType = t.Union(
-  [
-    t.Literal('landing_zone_upload'),
-    t.Literal('cron'),
-    t.Literal('pipeline_success'),
-    t.Literal('webhook'),
-    t.Literal('file_pattern'),
-    t.Literal('cron_dependency'),
-  ],
-  { examples: ['file_pattern'] },
-)
+export const TRIGGER_TYPES = [
+  'landing_zone_upload',
+  'cron',
+  'pipeline_success',
+  'webhook',
+  'file_pattern',
+  'cron_dependency',
+] as const
+export const TriggerType = literals(TRIGGER_TYPES, { title: 'TriggerType', examples: ['file_pattern'] })
 export type TriggerType = typeof TriggerType.static
 
 /** A configuration that has passed the check of its type. */
@@ -73,22 +73,14 @@ export type TypedConfig = {
 }[TriggerType]
 
 /**
- * Open here, since its type's own schema judges it as it was sent: the framework would drop unknown fields, and make an
- * object of a number. What is said here is for readers of the document.
+ * Unchecked here: the service checks it by the schema of its type, as it was sent. The framework would drop unknown fields,
+ * and make an object of a number.
  */
-const Config = t.Unknown({
-  description: 'All fields of its type, and no others',
-  oneOf: Object.values(CONFIGS),
-  examples: [{ namespace: 'default', zone_name: 'flights', pattern: '*.csv' }],
-})
-const StoredConfig = t.Object(
-  {},
-  {
-    additionalProperties: true,
-    description: 'As it was given; of a webhook `token_hash`, the SHA-256 of its token',
-    examples: [{ namespace: 'default', zone_name: 'flights', pattern: '*.csv' }],
-  },
+const Config = documentedAs(
+  t.Unknown(),
+  t.Union(Object.values(CONFIGS), { description: 'All fields of its type, and no others' }),
 )
+const StoredConfig = t.Object({}, { additionalProperties: true })
 const CooldownSeconds = t.Integer({
   minimum: 0,
   maximum: limits.cooldownSecondsMax,
@@ -96,14 +88,28 @@ const CooldownSeconds = t.Integer({
   examples: [60],
 })
 
-export const CreateTrigger = t.Object(
-  {
-    type: TriggerType,
-    config: Config,
-    enabled: t.Optional(t.Boolean({ default: true })),
-    cooldown_seconds: t.Optional(CooldownSeconds),
-  },
-  {
+/** One schema for each type, which ties `config` to `type`. */
+const ofEachType = (
+  title: string,
+  schemaOf: (type: TriggerType, config: TSchema) => TProperties,
+  options: ObjectOptions = {},
+) =>
+  t.Union(
+    TRIGGER_TYPES.map((type) => {
+      const config = CONFIGS[type]
+      const name = `${title.replace('Trigger', '')}${String(config.title).replace(/Config$/, '')}Trigger`
+      return t.Object(schemaOf(type, config), { title: name })
+    }),
+    { ...options, title, discriminator: { propertyName: 'type' } },
+  )
+
+const settings = {
+  enabled: t.Optional(t.Boolean({ default: true })),
+  cooldown_seconds: t.Optional(CooldownSeconds),
+}
+export const CreateTrigger = documentedAs(
+  t.Object({ type: TriggerType, config: Config, ...settings }),
+  ofEachType('CreateTrigger', (type, config) => ({ type: t.Literal(type), config, ...settings }), {
     examples: [
       {
         type: 'file_pattern',
@@ -111,19 +117,19 @@ export const CreateTrigger = t.Object(
         cooldown_seconds: 60,
       },
     ],
-  },
+  }),
 )
 export type CreateTrigger = typeof CreateTrigger.static
 
 export const UpdateTrigger = t.Object(
   {
-    /** Never changes; taken only because clients send back what they have got. */
+    /** Must be the type of the trigger; accepted because clients send a trigger back as they read it. */
     type: t.Optional(TriggerType),
     config: t.Optional(Config),
     enabled: t.Optional(t.Boolean()),
     cooldown_seconds: t.Optional(CooldownSeconds),
   },
-  { examples: [{ enabled: false }] },
+  { title: 'UpdateTrigger', examples: [{ enabled: false }] },
 )
 export type UpdateTrigger = typeof UpdateTrigger.static
 
@@ -134,7 +140,7 @@ const fields = {
   config: StoredConfig,
   enabled: t.Boolean(),
   cooldown_seconds: t.Integer(),
-  state: t.Union([t.Literal('armed'), t.Literal('cooling'), t.Literal('disabled')]),
+  state: literals(['armed', 'cooling', 'disabled'], { title: 'TriggerState' }),
   cooling_until: nullable(Instant, { description: 'What happens before is ignored' }),
   next_due_at: nullable(Instant, { description: 'Of cron and cron_dependency; null while disabled' }),
   last_triggered_at: nullable(Instant),
@@ -145,14 +151,40 @@ const fields = {
     t.String({ description: 'Of webhooks', examples: ['https://sluice.example/api/v1/webhooks'] }),
   ),
 }
-export const Trigger = t.Object(fields)
-export type Trigger = typeof Trigger.static
-export const TriggerList = t.Object({ triggers: t.Array(Trigger), total: t.Integer() })
-export const TriggerCreated = t.Object({
-  ...fields,
-  webhook_token: t.Optional(
-    t.String({ description: 'Of webhooks; shown here and never again', pattern: '^[0-9a-f]{64}$' }),
-  ),
+const webhookToken = t.Optional(
+  t.String({
+    description: 'Only in the answer that creates the trigger, and never again',
+    pattern: '^[0-9a-f]{64}$',
+  }),
+)
+/** Config of a stored webhook: its token is stored as a hash. */
+const WebhookStoredConfig = t.Object(
+  { token_hash: t.String({ description: 'SHA-256 of the token', pattern: '^[0-9a-f]{64}$' }) },
+  { title: 'StoredWebhookConfig' },
+)
+const TriggerDocument = ofEachType('Trigger', (type, config) => {
+  const { webhook_url, ...common } = fields
+  return type === 'webhook'
+    ? {
+        ...common,
+        type: t.Literal(type),
+        config: WebhookStoredConfig,
+        webhook_url,
+        webhook_token: webhookToken,
+      }
+    : { ...common, type: t.Literal(type), config }
 })
+
+const CheckedTrigger = t.Object(fields)
+export type Trigger = typeof CheckedTrigger.static
+export const Trigger = documentedAs(CheckedTrigger, TriggerDocument)
+export const TriggerList = t.Object(
+  { triggers: t.Array(Trigger), total: t.Integer() },
+  { title: 'TriggerList' },
+)
+export const TriggerCreated = documentedAs(
+  t.Object({ ...fields, webhook_token: webhookToken }),
+  TriggerDocument,
+)
 
 export const TriggerPath = t.Composite([PipelinePath, t.Object({ id: Uuid })])

@@ -10,8 +10,14 @@ export const webhookRoutes = (webhooks: WebhookService) =>
     async ({ request, status }) =>
       status(201, await webhooks.call(tokenOf(request.headers), exchangeOf(request).sender)),
     {
-      response: { 201: t.Object({ run_id: Uuid }), 400: ErrorBody, 404: ErrorBody, 429: ErrorBody },
+      response: {
+        201: t.Object({ run_id: Uuid }, { title: 'WebhookCalled' }),
+        400: ErrorBody,
+        404: ErrorBody,
+        429: ErrorBody,
+      },
       detail: {
+        operationId: 'callWebhook',
         summary: 'Call a webhook',
         description:
           'Fires the webhook trigger of the token, whatever the body. 400 without a token, and when the pipeline has never been published; 404 when the token is unknown or its trigger disabled; 429 with `Retry-After` while the trigger cools down.',

@@ -40,11 +40,11 @@ test('operations are executed and their answers shown, with no request to anothe
 }) => {
   const { elsewhere, complaints } = await openPage(page, baseURL)
 
-  const list = await execute(page, 'getNamespaces', async () => {})
+  const list = await execute(page, 'listNamespaces', async () => {})
   await expect(list.status).toContainText('200')
   await expect(list.body).toContainText('"default"')
 
-  const created = await execute(page, 'postNamespaces', (form) =>
+  const created = await execute(page, 'createNamespace', (form) =>
     form.locator('textarea.body-param__text').fill(JSON.stringify({ name: NAMESPACE })),
   )
   await expect(created.status).toContainText(/201|409/)
@@ -57,19 +57,19 @@ test('operations are executed and their answers shown, with no request to anothe
 test('a path with slashes and spaces is written and read back', async ({ page, baseURL }) => {
   await openPage(page, baseURL)
   const path = (form: ReturnType<typeof operation>) => form.getByPlaceholder('path').fill(FILE)
-  const written = await execute(page, 'putFilesByPath', async (form) => {
+  const written = await execute(page, 'writeFile', async (form) => {
     await path(form)
     await form.locator('textarea.body-param__text').fill(JSON.stringify({ content: 'written by hand' }))
   })
   await expect(written.status).toContainText('200')
-  const read = await execute(page, 'getFilesByPath', path)
+  const read = await execute(page, 'readFile', path)
   await expect(read.status).toContainText('200')
   await expect(read.body).toContainText('written by hand')
 })
 
 test('a file is uploaded from a form', async ({ page, baseURL }) => {
   await openPage(page, baseURL)
-  const uploaded = await execute(page, 'postFilesUpload', async (form) => {
+  const uploaded = await execute(page, 'uploadFile', async (form) => {
     await form.locator('tr[data-property-name="path"] input[type="text"]').fill(`${NAMESPACE}/notes/`)
     await form
       .locator('input[type="file"]')
@@ -104,9 +104,9 @@ test('with the key of the Authorize button a file is uploaded and the log of a r
 
     const { elsewhere, complaints } = await openPage(page, locked.url)
     await authorize(page, 'X-Api-Key', key)
-    const list = await execute(page, 'getNamespaces', async () => {})
+    const list = await execute(page, 'listNamespaces', async () => {})
     await expect(list.status).toContainText('200')
-    const uploaded = await execute(page, 'postFilesUpload', async (form) => {
+    const uploaded = await execute(page, 'uploadFile', async (form) => {
       await form.locator('tr[data-property-name="path"] input[type="text"]').fill(pipeline.prefix)
       await form
         .locator('input[type="file"]')
@@ -114,7 +114,7 @@ test('with the key of the Authorize button a file is uploaded and the log of a r
     })
     await expect(uploaded.status).toContainText('201')
     await expect(uploaded.body).toContainText(`${pipeline.prefix}upload.md`)
-    const stream = await execute(page, 'getRunsByIdLogs', async (form) => {
+    const stream = await execute(page, 'getRunLogs', async (form) => {
       await form.getByPlaceholder('id', { exact: true }).fill(run_id)
       await form.locator('tr[data-code="200"] select.content-type').selectOption('text/event-stream')
     })
@@ -135,7 +135,7 @@ test('with an access token operations are executed as its user', async ({ page }
     const { elsewhere } = await openPage(page, pro.url)
     const [, token = ''] = pro.user('ann').authorization?.split(' ') ?? []
     await authorize(page, 'AccessToken', token)
-    const created = await execute(page, 'postLandingZones', (form) =>
+    const created = await execute(page, 'createLandingZone', (form) =>
       form
         .locator('textarea.body-param__text')
         .fill(JSON.stringify({ namespace: 'default', name: 'from-the-page' })),

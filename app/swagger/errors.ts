@@ -1,0 +1,197 @@
+// Statuses of the document: which an operation may answer beside its own, and an example of each as the service says it.
+import { type ErrorStatus, TYPE_OF } from '../http/errors.ts'
+import { isJsonObject, type Json } from './schema.ts'
+
+/** An operation, as far as its errors depend on it. */
+export interface Failing {
+  operationId: string
+  /** As the document writes it: `/api/v1/runs/{id}`. */
+  path: string
+  isWrite: boolean
+  /** The webhook has a token of its own, so that nobody is asked for a key. */
+  needsIdentity: boolean
+  /** The resolved schema of its JSON body; null: it takes none. */
+  body: Json | null
+  isForm: boolean
+  /** Values of the parameters in their examples, by name. */
+  parameters: Record<string, unknown>
+}
+
+export const isErrorStatus = (status: string): status is `${ErrorStatus}` => status in TYPE_OF
+
+/** Statuses that the service answers before and beside the handler of the operation. */
+export function commonErrors({ path, body, isForm, needsIdentity }: Failing): ErrorStatus[] {
+  // A malformed address or Host header is refused everywhere.
+  if (!path.startsWith('/api/')) return [400]
+  return [
+    400,
+    ...(needsIdentity ? ([401] as const) : []),
+    403,
+    ...(path.includes('{') ? ([404] as const) : []),
+    ...(body !== null || isForm ? ([413] as const) : []),
+    429,
+    500,
+    503,
+  ]
+}
+
+/** A response with the envelope and an example of what it says for this operation. */
+export function errorResponse(status: `${ErrorStatus}`, failing: Failing): Json {
+  const error = { code: CODES[status], type: TYPE_OF[status], message: messageOf(status, failing) }
+  return {
+    description: DESCRIPTIONS[status],
+    content: { 'application/json': { schema: ERROR, example: { error } } },
+  }
+}
+
+const ERROR = { $ref: '#/components/schemas/Error' }
+
+/** For statuses that a later version may add. */
+export const ANY_ERROR: Json = {
+  description: 'Any other error, in the same envelope',
+  content: { 'application/json': { schema: ERROR } },
+}
+
+export const DESCRIPTIONS: Record<string, string> = {
+  '200': 'Done',
+  '201': 'Created',
+  '202': 'Accepted',
+  '204': 'Done; the answer has no body',
+  '304': 'The client has the present version',
+  '400': 'A field, a parameter or a header is missing or wrong; the message names it',
+  '401': 'Credentials are missing or wrong',
+  '403': 'The caller lacks the permission, or a page of another site sent the request',
+  '404': 'The resource does not exist, or the caller may not see it',
+  '405': 'The path has no such method',
+  '409': 'The resource exists already, or its state forbids the operation',
+  '412': 'The file is not the version that the request names',
+  '413': 'The body is too large',
+  '422': 'The request is well-formed, but its content is not valid',
+  '429': 'Too many requests; `Retry-After` says when to try again',
+  '500': 'An unexpected error',
+  '501': 'Not available in this edition',
+  '503': 'A dependency does not answer',
+}
+
+const CODES: Record<ErrorStatus, string> = {
+  400: 'INVALID_ARGUMENT',
+  401: 'AUTHENTICATION',
+  403: 'AUTHORIZATION',
+  404: 'NOT_FOUND',
+  405: 'INVALID_ARGUMENT',
+  409: 'ALREADY_EXISTS',
+  412: 'ALREADY_EXISTS',
+  413: 'INVALID_ARGUMENT',
+  422: 'INVALID_ARGUMENT',
+  429: 'RATE_LIMITED',
+  500: 'INTERNAL',
+  501: 'UNAVAILABLE',
+  503: 'UNAVAILABLE',
+}
+
+/** Messages that only one operation has. */
+const OWN_MESSAGES: Record<string, Partial<Record<ErrorStatus, string>>> = {
+  createPipeline: { 409: 'pipeline default.silver.flights already exists' },
+  publishPipeline: { 409: 'Idempotency-Key: was used with another request' },
+  createRun: {
+    404: 'pipeline default.gold.route_delays not found',
+    409: 'Idempotency-Key: was used with another request',
+  },
+  cancelRun: { 409: 'run 0198f0c2-7a4e-7c1b-9d0a-5b1f6c2e8d43 has already ended' },
+  getRunLogs: { 429: 'too many event streams are open' },
+  createQualityTest: { 409: 'test no-null-keys already exists' },
+  callWebhook: { 404: 'no webhook has this token', 429: 'the trigger is cooling down' },
+  createSchedule: { 404: 'pipeline default.silver.flights not found' },
+  uploadFile: { 409: 'Idempotency-Key: was used with another request' },
+  writeFile: { 413: 'file too large (max 32MB)' },
+  createLandingZone: { 409: 'landing zone default.flights already exists' },
+  uploadLandingFile: { 409: 'Idempotency-Key: was used with another request' },
+  uploadSample: { 409: 'Idempotency-Key: was used with another request' },
+  createNamespace: { 409: 'namespace air-traffic already exists' },
+  deleteNamespace: { 403: 'namespace default cannot be deleted' },
+  runRetention: { 503: 'the reaper is not available' },
+  createGrant: { 404: 'pipeline 0198f0c2-7a4e-7c1b-9d0a-5b1f6c2e8d43 not found' },
+  transferPipeline: { 404: 'pipeline 0198f0c2-7a4e-7c1b-9d0a-5b1f6c2e8d43 not found' },
+  listAuditEntries: { 404: 'audit log not found' },
+  drawMachine: { 404: 'drawing not found' },
+  followInstances: { 429: 'too many event streams are open' },
+  followInstance: { 429: 'too many event streams are open' },
+  executeQuery: { 503: 'query service is not available' },
+  getSchema: { 503: 'query service is not available' },
+  previewTable: { 503: 'query service is not available' },
+  updateTableMetadata: { 503: 'metadata store is not available' },
+  previewPipeline: { 503: 'runner is not available' },
+  runQualityTests: { 503: 'runner is not available' },
+}
+
+function messageOf(status: `${ErrorStatus}`, failing: Failing): string {
+  const own = OWN_MESSAGES[failing.operationId]?.[status]
+  if (own !== undefined) return own
+  switch (status) {
+    case '400':
+      return problemOf(failing)
+    case '401':
+      return 'X-Api-Key header is missing'
+    case '403':
+      return failing.isWrite
+        ? `this needs the right to write ${KINDS.find(([part]) => failing.path.includes(part))?.[1] ?? 'it'}`
+        : 'this is not open to you'
+    case '404':
+      return `${missingThing(failing)} not found`
+    case '405':
+      return 'PATCH is not allowed here'
+    case '409':
+      return 'it exists already'
+    case '412':
+      return 'the file is not, or no longer, what the request expects'
+    case '413':
+      return failing.isForm ? 'file too large (max 32MB)' : 'body too large (max 1MiB)'
+    case '422':
+      return 'the template is not valid'
+    case '429':
+      return 'too many requests'
+    case '500':
+      return 'internal error'
+    case '501':
+      return 'sharing is not available in the community edition'
+    case '503':
+      return 'a dependency of the service is not available'
+  }
+}
+
+/** What is wrong with a request that lacks its first field, or has a field of the wrong kind. */
+function problemOf({ body, isForm, parameters }: Failing): string {
+  if (isForm) return 'file: is required'
+  const [required] = Array.isArray(body?.required) ? body.required : []
+  if (required !== undefined) return `${required}: is required`
+  const [field] = isJsonObject(body?.properties) ? Object.keys(body.properties) : []
+  if (field !== undefined) return `${field}: is not valid`
+  if ('order' in parameters) return 'order: must be one of asc, desc'
+  return 'query: is not valid percent-encoding'
+}
+
+/** By a part of the path, the most specific first. */
+const KINDS: [part: string, kind: string][] = [
+  ['/triggers/{id}', 'trigger'],
+  ['/tests/{testName}', 'test'],
+  ['/versions/{number}', 'version'],
+  ['/samples/{filename}', 'sample'],
+  ['/files/{id}', 'file'],
+  ['/files/{path}', 'file'],
+  ['/instances/{id}', 'run'],
+  ['/landing-zones', 'landing zone'],
+  ['/pipelines', 'pipeline'],
+  ['/tables', 'table'],
+  ['/runs', 'run'],
+  ['/schedules', 'schedule'],
+  ['/namespaces', 'namespace'],
+  ['/sharing', 'grant'],
+]
+
+/** The thing that the path names, with the values of its example. */
+function missingThing({ path, parameters }: Failing): string {
+  const [part = '', kind = 'resource'] = KINDS.find(([part]) => path.includes(part)) ?? []
+  const name = /\{(\w+)\}$/.exec(part)?.[1]
+  const names = name === undefined ? ['ns', 'layer', 'name', 'id'] : [name]
+  return `${kind} ${names.flatMap((one) => (one in parameters ? [parameters[one]] : [])).join('.')}`
+}
