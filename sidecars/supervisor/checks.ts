@@ -1,6 +1,6 @@
 /** What must hold before anything is started. Each throws a Refusal that says what is wrong and what to do. */
 import { Database } from 'bun:sqlite'
-import { accessSync, chmodSync, constants, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs'
+import { accessSync, chmodSync, constants, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import { type HeldPort, holdPort } from './ports.ts'
@@ -14,12 +14,16 @@ const DATABASE_ANSWER_MS = 5_000
  * Claims a data directory until this process ends, however it ends. The lock is SQLite's, because it is the one lock of the
  * operating system that Bun can reach, and the operating system forgets it with its owner.
  */
-export function claimDataDirectory(dataDir: string, describeOwner: () => string): { release: () => void } {
+export function claimDataDirectory(
+  dataDir: string,
+  describeOwner: () => string,
+): { release: () => void; openBecause: string | null } {
   const run = join(dataDir, 'run')
   let lock: Database
+  let openBecause: string | null
   try {
     mkdirSync(dataDir, { recursive: true, mode: CLOSED })
-    closeToOthers(dataDir)
+    openBecause = closeToOthers(dataDir)
     mkdirSync(run, { recursive: true })
     for (const directory of [dataDir, run]) accessSync(directory, constants.W_OK)
     lock = new Database(join(run, 'lock'), { create: true })
@@ -35,22 +39,29 @@ export function claimDataDirectory(dataDir: string, describeOwner: () => string)
     }
     throw new Refusal(`the data directory ${dataDir} cannot be written (${messageOf(error)}): set DATA_DIR`)
   }
-  return { release: () => lock.close() }
+  return { release: () => lock.close(), openBecause }
 }
 
 const CLOSED = 0o700
 const OTHERS = 0o077
 const STICKY = 0o1000
 
+/** Entries of a data directory, and those that a file system or a shell makes where it likes. */
+const OWN_ENTRIES = /^(\.|lost\+found$|postgres(\.new)?$|objects$|run$|scratch)/
+
 /**
- * Closes a data directory to all other users, also one that was made by hand or by an earlier version. A directory that
- * belongs to another user, is shared (sticky, such as /tmp) or holds foreign files stays as it is.
+ * Closes a data directory to all other users, also one that was made by hand or by an earlier version. A directory that is not
+ * Sluice's alone keeps its mode, since others may need it (`/`, `/tmp`); then the answer says why it stays open.
  */
-function closeToOthers(dataDir: string) {
+function closeToOthers(dataDir: string): string | null {
   const { uid, mode } = statSync(dataDir)
-  if (uid !== process.getuid?.() || (mode & OTHERS) === 0 || (mode & STICKY) !== 0) return
-  const isOurs = existsSync(join(dataDir, 'run', 'lock')) || readdirSync(dataDir).length === 0
-  if (isOurs) chmodSync(dataDir, CLOSED)
+  if ((mode & OTHERS) === 0) return null
+  if (uid !== process.getuid?.()) return 'it belongs to another user'
+  if ((mode & STICKY) !== 0) return 'it is shared (sticky)'
+  const foreign = readdirSync(dataDir).find((name) => !OWN_ENTRIES.test(name))
+  if (foreign !== undefined) return `it holds '${foreign}', which is not Sluice's`
+  chmodSync(dataDir, CLOSED)
+  return null
 }
 
 /** Holds the address of the service until the service itself takes it. */

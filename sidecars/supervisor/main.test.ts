@@ -111,18 +111,33 @@ test('a data directory is closed to other users, also one that was open before',
   expect(await modeOf(made)).toBe(0o700)
 })
 
-test('a directory that is shared or holds foreign files keeps its mode', async () => {
-  for (const [name, mode] of [
-    ['shared', 0o1777],
-    ['foreign-files', 0o755],
+test('a directory that is not its own keeps its mode, at each start, and the answer says why', async () => {
+  for (const [name, mode, why] of [
+    ['shared', 0o1777, 'it is shared (sticky)'],
+    ['foreign-files', 0o755, "it holds 'a file', which is not Sluice's"],
   ] as const) {
     const path = join(directory.path, name)
     await mkdir(path)
     if (name === 'foreign-files') await writeFile(join(path, 'a file'), '')
     await chmod(path, mode)
-    claimDataDirectory(path, () => '').release()
+    for (const start of [1, 2]) {
+      const claim = claimDataDirectory(path, () => '')
+      expect([name, start, claim.openBecause]).toEqual([name, start, why])
+      claim.release()
+    }
     expect([name, (await stat(path)).mode & 0o7777]).toEqual([name, mode])
   }
+})
+
+test('entries that a file system or a shell makes do not keep a data directory open', async () => {
+  const path = join(directory.path, 'volume')
+  await mkdir(join(path, 'lost+found'), { recursive: true })
+  await mkdir(join(path, '.cache'))
+  await chmod(path, 0o755)
+  const claim = claimDataDirectory(path, () => '')
+  expect(claim.openBecause).toBeNull()
+  expect((await stat(path)).mode & 0o777).toBe(0o700)
+  claim.release()
 })
 
 test('a data directory that another Sluice works on is refused', async () => {

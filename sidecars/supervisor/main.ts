@@ -53,6 +53,10 @@ async function start() {
     () => `another Sluice (${readRegistry(dataDir)?.url ?? 'starting'})`,
   )
   farewell = claim.release
+  if (claim.openBecause !== null)
+    own(
+      `warning: other users may look into ${dataDir}, because ${claim.openBecause}: set DATA_DIR, or chmod 700 it`,
+    )
   const previous = readRegistry(dataDir)
   if (previous) await endLeftovers(previous, own)
   const servicePort = await holdServicePort(settings.host, settings.port)
