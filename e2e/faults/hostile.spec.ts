@@ -76,6 +76,54 @@ test('engine processes that are killed at random fail no run', async () => {
   expect(await tree.pidOf('runner')).toBe(runner)
 })
 
+test('runs that lose two runners together execute alone then, one after the other, and end in success', async () => {
+  const names = ['suspect_one', 'suspect_two']
+  // Enough work for a run to meet two kills.
+  for (const name of names) await publish(name, 'pipeline.sql', SLOW.replace('6000', '20000'))
+  const ids = await Promise.all(names.map(request))
+  for (let attempt = 1; attempt <= 2; attempt++) {
+    await until(
+      () => Promise.all(ids.map(run)),
+      (all) => all.every((one) => one.phase === 'executing' && one.attempt === attempt),
+    )
+    process.kill(await tree.pidOf('runner'), 'SIGKILL')
+  }
+  const executing: number[] = []
+  await until(
+    async () => {
+      const all = await Promise.all(ids.map(run))
+      executing.push(all.filter(({ phase, attempt }) => phase === 'executing' && attempt > 2).length)
+      return all
+    },
+    (all) => all.every(isOver),
+  )
+  expect(Math.max(...executing)).toBe(1)
+  for (const id of ids) {
+    expect(await run(id), tree.log()).toMatchObject({ status: 'success', error: null })
+    const { body } = await tree.call<{ logs: { message: string }[] }>('GET', `/runs/${id}/logs`)
+    expect(body.logs.map(({ message }) => message)).toContain(
+      'this attempt executes alone on its runner: earlier ones lost theirs',
+    )
+  }
+})
+
+test('a run that loses three runners while nothing else executes fails with that reason', async () => {
+  await publish('lonely', 'pipeline.sql', SLOW.replace('6000', '20000'))
+  const id = await request('lonely')
+  for (let attempt = 1; attempt <= 3; attempt++) {
+    await until(
+      () => run(id),
+      (one) => one.phase === 'executing' && one.attempt === attempt,
+    )
+    process.kill(await tree.pidOf('runner'), 'SIGKILL')
+  }
+  const { status, error } = await ended(id)
+  expect([status, error], tree.log()).toEqual([
+    'failed',
+    expect.stringMatching(/^runner lost 3 times while this run executed alone on it: /),
+  ])
+})
+
 /** Engine processes below the runner. */
 function enginesOf(runner: number): number[] {
   return readdirSync('/proc').flatMap((entry) => {
