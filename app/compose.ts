@@ -1,6 +1,7 @@
 // The parts of the service put together around one database and one object store, for any runtime: what serves the
 // application and does the work beside requests is handed in or handed out.
 import type { Database } from '../drizzle/client.ts'
+import { makeDiskFloor } from '../lake/disk-floor.ts'
 import { makeCodeSight, type Reader } from './access/code-sight.ts'
 import { makeEnforcement } from './access/enforcement.ts'
 import { fileWriting } from './access/guard.ts'
@@ -235,6 +236,8 @@ export async function composeService({
   const sight = ownership && makeCodeSight({ sql, ...ownership, admins: config.plugins.admins })
   const catalog = makeCatalog({ sql, objects, tokens, clock, newId, log, sight })
 
+  const storeFloor =
+    config.store.kind === 'disk' ? makeDiskFloor(config.store.root, config.store.floorBytes ?? null) : null
   const app = buildApp({
     config,
     log,
@@ -251,6 +254,13 @@ export async function composeService({
       runner: config.runnerUrls === null ? null : runners.check,
       query: queryServices === null ? null : queryServices.check,
       ...plugins.checks,
+    },
+    async shortages() {
+      const [runs, files] = [runners.waitsFor(), await storeFloor?.shortage()]
+      return {
+        ...(runs !== null && { runner: `runs wait: ${runs}` }),
+        ...(files && { s3: `uploads are refused: ${files}` }),
+      }
     },
     describePython: async (signal) =>
       weakest(

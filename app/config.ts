@@ -13,7 +13,8 @@ import type { PluginSettings } from './plugins/settings.ts'
 import { RPC_PROTOCOL } from './rpc/protocol.ts'
 
 export type StoreSettings =
-  | { kind: 'disk'; root: string }
+  /** `floorBytes`: DISK_FLOOR; null: the default, 0: none. */
+  | { kind: 'disk'; root: string; floorBytes?: number | null }
   | {
       kind: 's3'
       endpoint: string
@@ -153,6 +154,8 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     if (!(Number(amount) > 0)) bad(name, `'${value}' is no size such as 512MB or 2GB`)
     return Math.floor(Number(amount) * (unit?.toUpperCase() === 'G' ? 1_024 * MIB : MIB))
   }
+  const floor = text('DISK_FLOOR', '')
+  const floorBytes = floor === '' ? null : floor === 'off' ? 0 : bytes('DISK_FLOOR', 0)
   /** Where `off` means that there is no limit. */
   const limit = (name: string, fallback: number | null) =>
     text(name, fallback === null ? 'off' : String(fallback)) === 'off' ? null : count(name, fallback ?? 0)
@@ -171,7 +174,7 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     databaseTimeoutMs:
       1_000 * count('DATABASE_TIMEOUT', limits.databaseTimeoutSeconds, limits.databaseTimeoutSecondsMax),
     dataDir,
-    store: parseStore(env, dataDir, bad),
+    store: parseStore(env, dataDir, bad, floorBytes),
     runnerUrls: addresses('RUNNER_URLS'),
     queryUrls: addresses('QUERY_URLS'),
     sidecarToken: sidecarToken === '' ? null : sidecarToken,
@@ -351,9 +354,9 @@ function parseLicense(env: Env, bad: Bad): License | null {
   return null
 }
 
-function parseStore(env: Env, dataDir: string, bad: Bad): StoreSettings {
+function parseStore(env: Env, dataDir: string, bad: Bad, floorBytes: number | null): StoreSettings {
   const endpoint = env.S3_ENDPOINT?.trim()
-  if (!endpoint) return { kind: 'disk', root: `${dataDir}/objects` }
+  if (!endpoint) return { kind: 'disk', root: `${dataDir}/objects`, floorBytes }
   const required = (name: string) => {
     const value = env[name]?.trim()
     if (!value) bad(name, 'is required with S3_ENDPOINT')

@@ -13,7 +13,12 @@ import type { Clock } from './clock.ts'
 import type { Config } from './config.ts'
 import { featureRoutes } from './features/routes.ts'
 import { healthRoutes } from './health/routes.ts'
-import { makeHealthService, type PythonHealth, type ReadinessChecks } from './health/service.ts'
+import {
+  makeHealthService,
+  type PythonHealth,
+  type Readiness,
+  type ReadinessChecks,
+} from './health/service.ts'
 import { type Authenticate, makeAuthenticate } from './http/auth.ts'
 import { readBody } from './http/body.ts'
 import { makeSenderOf, type Peer } from './http/client-address.ts'
@@ -55,6 +60,7 @@ export interface AppParts {
   newId: NewId
   metrics: Metrics
   readiness: ReadinessChecks
+  shortages?: () => Promise<Readiness['details']>
   describePython?: (signal: AbortSignal) => Promise<PythonHealth | null>
   /** What answers in place of what is built in. */
   plugins?: Pick<Plugins, 'auth' | 'describe'>

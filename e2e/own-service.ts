@@ -15,6 +15,8 @@ const KEPT = 20_000
 export interface OwnService {
   url: string
   dataDir: string
+  /** Its root directory, as this process reaches it: a service with mounts of its own sees other disks. */
+  root: string
   /** All that it has written so far. */
   log(): string
   stop(): Promise<void>
@@ -25,10 +27,17 @@ export async function startOwnService(
   env: Record<string, string> = {},
   /** What it says when it answers; one whose parts do not answer is never ready. */
   whenSaid = 'Sluice is ready on',
+  /** Shell commands before its start that mount file systems, for it alone; `$DATA_DIR` is there. */
+  mounts = '',
 ): Promise<OwnService> {
   const dataDir = await mkdtemp(join(tmpdir(), 'sluice-own-'))
   const port = env.PORT ?? (await freePort())
-  const child = spawn(process.execPath, ['.setup/bun.mjs', 'sidecars/supervisor/main.ts'], {
+  const start = [process.execPath, '.setup/bun.mjs', 'sidecars/supervisor/main.ts']
+  const unshare =
+    process.getuid?.() === 0 ? ['unshare', '--mount'] : ['unshare', '--map-root-user', '--mount']
+  const [program = '', ...args] =
+    mounts === '' ? start : [...unshare, 'sh', '-ec', `${mounts}\nexec "$@"`, 'sh', ...start]
+  const child = spawn(program, args, {
     cwd: ROOT,
     // A killed test takes its service along: the supervisor ends with its stdin.
     env: { ...passedOn(), PORT: String(port), DATA_DIR: dataDir, SUPERVISED: '1', ...env },
@@ -53,7 +62,7 @@ export async function startOwnService(
     await stop()
     throw error
   }
-  return { url: `http://127.0.0.1:${port}`, dataDir, log, stop }
+  return { url: `http://127.0.0.1:${port}`, dataDir, root: `/proc/${child.pid}/root`, log, stop }
 }
 
 /** What any program needs, and the runtime that these tests are about. */

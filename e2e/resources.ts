@@ -30,6 +30,7 @@ const MEANING = {
   500: { code: 'INTERNAL', type: 'INTERNAL' },
   501: { code: 'UNAVAILABLE', type: 'UNAVAILABLE' },
   503: { code: 'UNAVAILABLE', type: 'UNAVAILABLE' },
+  507: { code: 'UNAVAILABLE', type: 'UNAVAILABLE' },
 } as const
 
 interface Readiness {

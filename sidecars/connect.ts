@@ -26,6 +26,8 @@ export interface ServedServices {
   engineSandbox?: string
   /** Whether this is a known address of the API; without it all are. A health check refuses a caller that names another one. */
   knowsApi?(url: string): boolean
+  /** Why new work waits here, told with each health check: a part that serves may be short of disk space. */
+  waitsFor?(): string | null
   /** One request message, in bytes. */
   readMaxBytes: number
 }
@@ -49,6 +51,8 @@ export interface ConnectServer {
 const ENGINE_SANDBOX_HEADER = 'engine-sandbox'
 /** An API names its own address in this header of a health check. */
 const API_ADDRESS_HEADER = 'sluice-api-address'
+/** The name under which `waitsFor` travels. */
+const WAITS_FOR_HEADER = 'waits-for'
 
 /** A stream has a heartbeat every 2 s and unary calls have deadlines: a connection silent for longer is dead. */
 const IDLE_TIMEOUT_SECONDS = 120
@@ -129,6 +133,8 @@ function registerHealth(router: ConnectRouter, options: ConnectServerOptions, sh
       if (!names.has(service)) throw new ConnectError(`unknown service ${service}`, Code.NotFound)
       if (options.engineSandbox !== undefined)
         responseHeader.set(ENGINE_SANDBOX_HEADER, options.engineSandbox)
+      const waitsFor = options.waitsFor?.() ?? null
+      if (waitsFor !== null) responseHeader.set(WAITS_FOR_HEADER, waitsFor)
       const serving = !shutdown.aborted && options.isServing()
       return { status: serving ? ServingStatus.SERVING : ServingStatus.NOT_SERVING }
     },

@@ -1,6 +1,16 @@
 import { randomUUID } from 'node:crypto'
-import { chmodSync, closeSync, fsync, linkSync, mkdirSync, openSync, statSync, writeFileSync } from 'node:fs'
-import { copyFile, readFile, rename } from 'node:fs/promises'
+import {
+  chmodSync,
+  closeSync,
+  fsync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  statSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { copyFile, readFile, rename, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { traceHeaders } from '../proto/trace.ts'
@@ -69,7 +79,7 @@ export function sharedLake(directory: string, sync: Sync = promisify(fsync)): La
           async ([parent, own]) => {
             await makeDirectory(parent)
             await durably(sync, (open) => {
-              for (const { key, bytes } of own) writeFileSync(open(pathOf(key), 'wx'), bytes)
+              for (const { key, bytes } of own) writeWhole(pathOf(key), open(pathOf(key), 'wx'), bytes)
               open(parent, 'r')
             })
           },
@@ -86,8 +96,13 @@ export function sharedLake(directory: string, sync: Sync = promisify(fsync)): La
         // Another disk, or one without links.
         if (!(error instanceof Error && 'code' in error && NO_LINK.has(String(error.code)))) throw error
         const temporary = join(dirname(target), `~${randomUUID()}`)
-        await copyFile(path, temporary)
-        await rename(temporary, target)
+        try {
+          await copyFile(path, temporary)
+          await rename(temporary, target)
+        } catch (error) {
+          await rm(temporary, { force: true })
+          throw error
+        }
       }
       await durably(sync, (open) => {
         open(target, 'r')
@@ -95,6 +110,16 @@ export function sharedLake(directory: string, sync: Sync = promisify(fsync)): La
       })
       return target
     },
+  }
+}
+
+/** A full disk leaves no part of it. */
+function writeWhole(path: string, descriptor: number, bytes: Uint8Array): void {
+  try {
+    writeFileSync(descriptor, bytes)
+  } catch (error) {
+    unlinkSync(path)
+    throw error
   }
 }
 

@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { until } from '../.setup/until.ts'
 import { makeRunners, type RunnerRoom } from './runners.ts'
 
 const URL_A = 'http://a'
@@ -63,4 +64,16 @@ test('a place that was refused is none, and one that is refused without a place 
   expect(take()).toBe(0)
   says({ slots: SLOTS, freeSlots: 2 })
   expect(take()).toBe(2)
+})
+
+test('a runner whose new work waits is sent nothing until it says that it goes on', async () => {
+  let reason: string | null = '1 MB of disk space are free'
+  const remote = { url: URL_A, check: async () => {}, waitsFor: () => reason } as never
+  const runners = makeRunners([URL_A], () => remote)
+  expect(runners.takePlaces(100)).toHaveLength(SLOTS)
+  expect(await runners.probe()).toBe(false)
+  expect(runners.takePlaces(100)).toEqual([])
+  reason = null
+  await until(() => runners.probe())
+  expect(runners.takePlaces(100)).toEqual([URL_A])
 })

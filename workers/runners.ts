@@ -80,6 +80,11 @@ export function makeRunners(urls: readonly string[], reach: (url: string) => Rem
       return false
     }
     runner.isUp = true
+    // Runs stay pending: sent there, each would come back.
+    if ((runner.remote.waitsFor?.() ?? null) !== null) {
+      runner.room = 0
+      return false
+    }
     runner.room = Math.max(runner.room, roomOf(runner, 1))
     return runner.room > 0
   }

@@ -59,7 +59,7 @@ export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async ()
       },
       {
         headers: IdempotencyHeaders,
-        response: { 201: FileUploaded, 400: ErrorBody, 409: ErrorBody, 413: ErrorBody },
+        response: { 201: FileUploaded, 400: ErrorBody, 409: ErrorBody, 413: ErrorBody, 507: ErrorBody },
         detail: {
           ...described({ form: UploadFile }),
           operationId: 'uploadFile',
@@ -104,7 +104,7 @@ export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async ()
       {
         body: WriteFile,
         headers: WriteConditions,
-        response: { 200: FileWritten, 400: ErrorBody, 412: ErrorBody, 413: ErrorBody },
+        response: { 200: FileWritten, 400: ErrorBody, 412: ErrorBody, 413: ErrorBody, 507: ErrorBody },
         detail: {
           operationId: 'writeFile',
           summary: 'Write a file',

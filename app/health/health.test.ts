@@ -34,6 +34,16 @@ test('it is ready when all parts answer', async () => {
   })
 })
 
+test('a lack of disk space is told, and what reads goes on', async () => {
+  const readiness = { postgres: answers, s3: answers, runner: answers, query: answers }
+  const shortages = async () => ({ runner: 'runs wait: 1 MB of disk space are free' })
+  const response = await requestTo(testApp({ readiness, shortages }), 'GET', '/health/ready')
+  expect([response.status, await response.json()]).toEqual([
+    200,
+    { status: 'ok', services: allHealthy, details: await shortages(), engines: {} },
+  ])
+})
+
 test('one failing part degrades it, and is named without what its error said', async () => {
   for (const part of ['postgres', 's3', 'runner', 'query'] as const) {
     const { status, body } = await readyWith({ [part]: refuses })

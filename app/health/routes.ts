@@ -55,7 +55,7 @@ const Ready = t.Object(
     ),
     details: t.Record(t.String(), t.String(), {
       title: 'ReadinessDetails',
-      description: 'Why a service is unhealthy',
+      description: 'Why a service is unhealthy, or healthy and begins nothing new (a lack of disk space)',
     }),
   },
   { title: 'Readiness' },

@@ -43,7 +43,7 @@ type Finding = { healthy: true; told: unknown } | { healthy: false; required: bo
 export interface Readiness {
   ready: boolean
   services: Record<Exclude<Part, PluginPart>, Word> & Partial<Record<PluginPart, Word>>
-  /** Why a part is unhealthy. */
+  /** Why a part is unhealthy, or healthy and begins nothing new. */
   details: Partial<Record<Part | 'license', string>>
   /** Absent where nobody knows. */
   python?: PythonHealth | null
@@ -55,6 +55,8 @@ export type HealthService = ReturnType<typeof makeHealthService>
 
 interface Deps {
   readiness: ReadinessChecks
+  /** Why parts that answer begin nothing new, such as a lack of disk space. */
+  shortages?: () => Promise<Readiness['details']>
   /** Asks the runners that answer. */
   describePython?: (signal: AbortSignal) => Promise<PythonHealth | null>
   /** Of the Pro edition. */
@@ -65,6 +67,7 @@ interface Deps {
 
 export function makeHealthService({
   readiness,
+  shortages,
   describePython,
   licensing,
   log,
@@ -114,7 +117,7 @@ export function makeHealthService({
         ['query', query] as const,
         ...plugins,
       ]
-      const details: Readiness['details'] = {}
+      const details: Readiness['details'] = { ...(await shortages?.()) }
       for (const [part, finding] of found) if (!finding.healthy) details[part] = finding.detail
       // The installation goes on for machines, so this fails nothing.
       if (licensing?.hasEnded()) details.license = 'has ended: users are refused'

@@ -2,8 +2,9 @@
 // tables, files or secrets.
 import { NotFoundError, ParseError, ValidationError } from 'elysia'
 import { isOfConnection } from '../../drizzle/errors.ts'
+import { isDiskFull } from '../../lake/disk-floor.ts'
 import { limits } from '../limits.ts'
-import { AppError, invalid, notFound, TYPE_OF } from './errors.ts'
+import { AppError, diskFull, invalid, notFound, TYPE_OF } from './errors.ts'
 import { refusalOf } from './validation.ts'
 
 /** The envelope of the specification, with the error's own headers. */
@@ -37,6 +38,8 @@ const UNAVAILABLE = new Set([
   '57P03', // cannot_connect_now
 ])
 
+const DATABASE_DISK_FULL = '53100'
+
 /** Values that no column can hold. Schemas refuse them first; these are what a schema was not strict enough for. */
 const UNSTORABLE = new Set([
   '22003', // numeric_value_out_of_range
@@ -49,6 +52,8 @@ function fromDependency(error: unknown): AppError | null {
   if (isOfConnection(error)) return away(error)
   for (let cause = error; isError(cause); cause = cause.cause) {
     const code = 'code' in cause ? String(cause.code) : ''
+    if (isDiskFull(cause)) return diskFull('the disk is full', error)
+    if (code === DATABASE_DISK_FULL) return diskFull('the disk of the database is full', error)
     if (UNAVAILABLE.has(code) || code.startsWith('08')) return away(error)
     if (UNSTORABLE.has(code))
       return new AppError(400, 'INVALID_ARGUMENT', 'a value is out of range', { cause: error })

@@ -16,6 +16,7 @@ export const TYPE_OF = {
   500: 'INTERNAL',
   501: 'UNAVAILABLE',
   503: 'UNAVAILABLE',
+  507: 'UNAVAILABLE',
 } as const
 
 export type ErrorStatus = keyof typeof TYPE_OF
@@ -63,4 +64,9 @@ export const tooLarge = (message = 'file too large (max 32MB)') =>
   new AppError(413, 'INVALID_ARGUMENT', message)
 export const unavailable = (what: string, cause?: unknown) =>
   new AppError(503, 'UNAVAILABLE', `${what} is not available`, { cause })
+/** The disk has no room for what the request brings. `why` names the free space, where it is known. */
+export const diskFull = (why: string, cause?: unknown) =>
+  new AppError(507, 'UNAVAILABLE', `not enough disk space: ${why}; free some space and send it again`, {
+    cause,
+  })
 export const notConfigured = (what: string) => new AppError(500, 'INTERNAL', `${what} is not configured`)

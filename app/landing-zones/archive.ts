@@ -69,7 +69,8 @@ export function makeArchive({ sql, objects }: { sql: Sql; objects: ObjectStore }
     if (earlier?.size === Number(file.sizeBytes)) return earlier.versionId
     const source = await objects.get(file.path, file.versionId)
     if (source === null) return null
-    return (await objects.put(key, source.body, { contentType: file.contentType })).versionId
+    return (await objects.put(key, source.body, { contentType: file.contentType, usesReserve: true }))
+      .versionId
   }
 
   return {

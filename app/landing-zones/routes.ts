@@ -29,7 +29,14 @@ import {
 } from './schema.ts'
 import type { LandingZoneService } from './service.ts'
 
-const UPLOAD_ERRORS = { 400: ErrorBody, 404: ErrorBody, 409: ErrorBody, 413: ErrorBody, 429: ErrorBody }
+const UPLOAD_ERRORS = {
+  400: ErrorBody,
+  404: ErrorBody,
+  409: ErrorBody,
+  413: ErrorBody,
+  429: ErrorBody,
+  507: ErrorBody,
+}
 
 export const landingZoneRoutes = (zones: LandingZoneService) =>
   new Elysia({ prefix: '/landing-zones', tags: ['landing zones'] })

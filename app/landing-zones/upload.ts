@@ -220,7 +220,7 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded, hearAtOn
   ) {
     const source = await objects.get(path, versionId)
     if (source === null) throw new Error(`the upload ${path} went away before it was recorded`)
-    const there = await objects.put(to, source.body, { contentType })
+    const there = await objects.put(to, source.body, { contentType, usesReserve: true })
     await objects.deleteVersion(path, versionId)
     return there.versionId
   }

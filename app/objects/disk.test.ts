@@ -124,6 +124,51 @@ test('what the disk does not take is not staged, and leaves nothing', async () =
   await store.close()
 })
 
+test('a body is refused with 507 below the floor of free space, and leaves nothing', async () => {
+  const root = newRoot()
+  let shortage: string | null = null
+  let looks = 0
+  const floor = {
+    shortage: async () => {
+      looks += 1
+      return shortage
+    },
+  }
+  const store = await openDiskStore(root, systemClock, undefined, floor)
+  const { versionId } = await store.put('ns/a', bytes('a'))
+  shortage = '12 MB of disk space are free, and DISK_FLOOR is 1024 MB'
+  const refusal = {
+    status: 507,
+    code: 'UNAVAILABLE',
+    message: `not enough disk space: ${shortage}; free some space and send it again`,
+  }
+  await expect(store.put('ns/a', bytes('b'))).rejects.toMatchObject(refusal)
+  await expect(store.stage(bytes('b'))).rejects.toMatchObject(refusal)
+  // Runs under way end, and what frees space goes on.
+  await store.put('_lake/x/data.parquet', bytes('rows'))
+  await store.put('ns/_processed/a', bytes('a'), { usesReserve: true })
+  await store.delete('ns/a')
+  await store.deleteVersion('ns/a', versionId)
+
+  shortage = null
+  looks = 0
+  let isCancelled = false
+  async function* large() {
+    try {
+      for (let n = 0; n < 64; n += 1) {
+        if (n === 32) shortage = '1 MB of disk space are free, and DISK_FLOOR is 1024 MB'
+        yield new Uint8Array(262_144)
+      }
+    } finally {
+      isCancelled = true
+    }
+  }
+  await expect(store.stage(large())).rejects.toMatchObject({ status: 507 })
+  expect([looks, isCancelled]).toEqual([3, true])
+  expect(await readdir(join(root, '~tmp'))).toEqual([])
+  await store.close()
+})
+
 test('versions of a key only grow, in one millisecond, when the clock steps back, and over restarts', async () => {
   const root = newRoot()
   let now = Date.UTC(2026, 0, 2)

@@ -13,7 +13,9 @@ import {
   unlink,
 } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { type DiskFloor, makeDiskFloor } from '../../lake/disk-floor.ts'
 import type { Clock } from '../clock.ts'
+import { diskFull } from '../http/errors.ts'
 import { limits } from '../limits.ts'
 import { chunksOf, textOf } from './body.ts'
 import {
@@ -60,11 +62,18 @@ const REMEMBERED_DIRECTORIES = 10_000
 /** A page of versions ends with the key that fills it. */
 const VERSIONS_PAGE = 1_000
 
-/** Opens a directory as an object store, alone: StoreUnavailable when another process has it, or it cannot be used. */
+/** Bytes of one body between two looks at the free space. */
+const FLOOR_EVERY_BYTES = 4 * 1_048_576
+
+/**
+ * Opens a directory as an object store, alone: StoreUnavailable when another process has it, or it cannot be used. Bodies are
+ * refused with 507 when less than `floor` is free.
+ */
 export async function openDiskStore(
   root: string,
   clock: Clock,
   sync?: (file: FileHandle) => Promise<void>,
+  floor: DiskFloor = makeDiskFloor(root, null),
 ): Promise<ObjectStore> {
   const scratch = join(root, '~tmp')
   const release = await prepare(root, scratch)
@@ -74,12 +83,13 @@ export async function openDiskStore(
 
   async function stage(
     body: Body,
-    { maxBytes, isDurableLater = false }: StageOptions = {},
+    { maxBytes, isDurableLater = false, usesReserve = false }: StageOptions = {},
   ): Promise<StagedObject> {
     const temporary = join(scratch, String(temporaries++))
     const discard = () => rm(temporary, { force: true }).catch(() => {})
     try {
-      const { size, synced } = await writeNew(temporary, chunksOf(body, maxBytes), sync)
+      const chunks = chunksOf(body, maxBytes)
+      const { size, synced } = await writeNew(temporary, usesReserve ? chunks : aboveFloor(chunks), sync)
       // Whoever commits it may hold what others wait for.
       if (!isDurableLater) await synced
       let isNamed = false
@@ -109,6 +119,20 @@ export async function openDiskStore(
     }
   }
 
+  /** The chunks, while there is space for them. */
+  async function* aboveFloor(chunks: AsyncIterable<Uint8Array>) {
+    let unchecked = FLOOR_EVERY_BYTES
+    for await (const chunk of chunks) {
+      unchecked += chunk.byteLength
+      if (unchecked >= FLOOR_EVERY_BYTES) {
+        unchecked = 0
+        const shortage = await floor.shortage()
+        if (shortage !== null) throw diskFull(shortage)
+      }
+      yield chunk
+    }
+  }
+
   async function moved(key: string, temporary: string, size: number) {
     checkKey(key)
     const place = placeOf(root, key)
@@ -124,7 +148,9 @@ export async function openDiskStore(
 
   async function put(key: string, body: Body, options: PutOptions = {}) {
     checkKey(key)
-    const staged = await stage(body, options)
+    // Runs under way store their results.
+    const usesReserve = options.usesReserve ?? isLakeKey(key)
+    const staged = await stage(body, { ...options, usesReserve })
     try {
       const { versionId } = await staged.commit(key)
       return { versionId, size: staged.size }

@@ -1,3 +1,4 @@
+import { makeDiskFloor } from '../../lake/disk-floor.ts'
 import { type Clock, systemClock } from '../clock.ts'
 import type { StoreSettings } from '../config.ts'
 import type { ObjectStore } from './port.ts'
@@ -12,7 +13,12 @@ export async function openObjectStore(
 ): Promise<ObjectStore> {
   switch (settings.kind) {
     case 'disk':
-      return (await import('./disk.ts')).openDiskStore(settings.root, clock)
+      return (await import('./disk.ts')).openDiskStore(
+        settings.root,
+        clock,
+        undefined,
+        makeDiskFloor(settings.root, settings.floorBytes ?? null),
+      )
     case 's3':
       return (await import('./s3.ts')).openS3Store(settings)
   }

@@ -48,6 +48,8 @@ export interface PutOptions {
   contentType?: string
   /** A longer body is refused with ObjectTooLarge and leaves nothing behind. */
   maxBytes?: number
+  /** It may use the space that DISK_FLOOR reserves: work under way that frees space, or moves what is stored. */
+  usesReserve?: boolean
 }
 
 /**

@@ -49,7 +49,7 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
         status(201, await pipelines.create(body, exchangeOf(request).access.owner, await visibleTo(request))),
       {
         body: CreatePipeline,
-        response: { 201: PipelineCreated, 400: ErrorBody, 403: ErrorBody, 409: ErrorBody },
+        response: { 201: PipelineCreated, 400: ErrorBody, 403: ErrorBody, 409: ErrorBody, 507: ErrorBody },
         detail: {
           operationId: 'createPipeline',
           summary: 'Create a pipeline',

@@ -32,7 +32,7 @@ export const qualityTestRoutes = (tests: QualityTestService) =>
     .post('', async ({ params, body, status }) => status(201, await tests.create(refOf(params), body)), {
       params: PipelinePath,
       body: CreateTest,
-      response: { 201: TestCreated, 400: ErrorBody, 404: ErrorBody, 409: ErrorBody },
+      response: { 201: TestCreated, 400: ErrorBody, 404: ErrorBody, 409: ErrorBody, 507: ErrorBody },
       detail: {
         operationId: 'createQualityTest',
         summary: 'Create a quality test',

@@ -24,6 +24,7 @@ export type EngineSandbox = (typeof ENGINE_SANDBOXES)[number]
 const ENGINE_SANDBOX_HEADER = 'engine-sandbox'
 /** A health check names the API's address in this header: the sidecar refuses if it may not call that address. */
 const API_ADDRESS_HEADER = 'sluice-api-address'
+const WAITS_FOR_HEADER = 'waits-for'
 
 /** What sidecars need to know of this API. */
 export interface SidecarAccess {
@@ -41,16 +42,18 @@ export interface Remote<Service> {
   service: Service
   /** Resolves when the service says it is serving, to what it says its engines run behind; else throws. */
   check(signal?: AbortSignal): Promise<EngineSandbox | null>
+  /** Why new work waits there, as of the last check; null: it does not. */
+  waitsFor?(): string | null
 }
 
 export function runnerAt(url: string, observe: RpcObserver, access: SidecarAccess): Remote<RunnerClient> {
   const transport = transportOf(url, observe, access)
-  return { url, service: createClient(RunnerService, transport), check: checkOver(transport, access) }
+  return { url, service: createClient(RunnerService, transport), ...checkOver(transport, access) }
 }
 
 export function queryAt(url: string, observe: RpcObserver, access: SidecarAccess): Remote<QueryClient> {
   const transport = transportOf(url, observe, access)
-  return { url, service: createClient(QueryService, transport), check: checkOver(transport, access) }
+  return { url, service: createClient(QueryService, transport), ...checkOver(transport, access) }
 }
 
 const transportOf = (url: string, observe: RpcObserver, { token }: SidecarAccess) =>
@@ -59,16 +62,21 @@ const transportOf = (url: string, observe: RpcObserver, { token }: SidecarAccess
 const checkOver = (transport: Transport, { publicUrl }: SidecarAccess) => {
   const health = createClient(Health, transport)
   const headers = { [API_ADDRESS_HEADER]: publicUrl }
-  return async (signal?: AbortSignal) => {
+  let waitsFor: string | null = null
+  const check = async (signal?: AbortSignal) => {
     let told: string | null = null
     const onHeader = (headers: Headers) => {
       told = headers.get(ENGINE_SANDBOX_HEADER)
+      waitsFor = headers.get(WAITS_FOR_HEADER)?.slice(0, WAITS_FOR_LENGTH) ?? null
     }
     const { status } = await health.check({ service: '' }, { signal, headers, onHeader }).catch(explain)
     if (status !== HealthCheckResponse_ServingStatus.SERVING) throw new Error('not serving')
     return ENGINE_SANDBOXES.find((known) => known === told) ?? null
   }
+  return { check, waitsFor: () => waitsFor }
 }
+/** Of a reason that is shown to operators. */
+const WAITS_FOR_LENGTH = 200
 
 /** Throws the error, or in words of ours what has to be set right. */
 function explain(error: unknown): never {

@@ -10,6 +10,8 @@ export interface Pool<Service> {
   askAll<Answer>(ask: (service: Service) => Promise<Answer>): Promise<Answer[]>
   /** Resolves when one of them is serving, to the weakest of the walls that engines run behind, as far as they have told. */
   check(signal: AbortSignal): Promise<EngineSandbox | null>
+  /** Why new work waits at one of them, as of the last check; null: it waits nowhere. */
+  waitsFor(): string | null
 }
 
 export function makePool<Service>(name: string, remotes: readonly Remote<Service>[]): Pool<Service> {
@@ -35,6 +37,7 @@ export function makePool<Service>(name: string, remotes: readonly Remote<Service
       const asked = await Promise.allSettled(remotes.map(({ service }) => ask(service)))
       return asked.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
     },
+    waitsFor: () => remotes.map((remote) => remote.waitsFor?.() ?? null).find((why) => why !== null) ?? null,
     async check(signal) {
       await Promise.any(
         remotes.map(async (remote) => {

@@ -71,6 +71,7 @@ export const DESCRIPTIONS: Record<string, string> = {
   '500': 'An unexpected error',
   '501': 'Not available in this edition',
   '503': 'A dependency does not answer',
+  '507': 'The disk has too little free space; nothing is stored',
 }
 
 const CODES: Record<ErrorStatus, string> = {
@@ -87,6 +88,7 @@ const CODES: Record<ErrorStatus, string> = {
   500: 'INTERNAL',
   501: 'UNAVAILABLE',
   503: 'UNAVAILABLE',
+  507: 'UNAVAILABLE',
 }
 
 /** Messages that only one operation has. */
@@ -156,6 +158,8 @@ function messageOf(status: `${ErrorStatus}`, failing: Failing): string {
       return 'sharing is not available in the community edition'
     case '503':
       return 'a dependency of the service is not available'
+    case '507':
+      return 'not enough disk space: 12 MB of disk space are free, and DISK_FLOOR is 1024 MB; free some space and send it again'
   }
 }
 

@@ -156,6 +156,8 @@ export interface AttemptsOptions {
   /** What one attempt may take, by the clock; without it, as long as it likes. */
   seconds?: number
   execute: Execute
+  /** Why no attempt begins now, whatever room there is; null: nothing is in the way. */
+  waitsFor?(): string | null
   log: Log
 }
 
@@ -178,6 +180,7 @@ export function makeAttempts(options: AttemptsOptions): Attempts {
 
   /** Nothing is taken beside an attempt that executes alone, or waits for the others to end. */
   const freeSlots = () => {
+    if ((options.waitsFor?.() ?? null) !== null) return 0
     const working = [...running.values()].filter(({ status }) => status === 'running')
     return working.some(({ isAlone }) => isAlone) ? 0 : options.concurrency - working.length
   }

@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { currentSchema, type TableMetadata } from '../../lake/iceberg/metadata.ts'
 import type { TableChange, WriteRules } from '../../lake/iceberg/strategy.ts'
@@ -17,6 +18,7 @@ import { type Draft, Inputs } from './inputs.ts'
 import { type OpenedInstance, openForTexts } from './kept-instance.ts'
 import { openInstance, type TableInput, tableExpression, viewOf } from './lake-session.ts'
 import type { LandingOptions } from './landing.ts'
+import { withinOutput } from './output-limit.ts'
 import { fetchPipelineFiles, type PipelineFiles } from './pipeline-files.ts'
 import { pythonDraft } from './python/draft.ts'
 import { InterpreterEnded } from './python/interpreter.ts'
@@ -31,8 +33,13 @@ import { openWorkplace, type Workplace, type WorkplaceOptions } from './workplac
 
 // One attempt from its pinned files to its facts: render, execute, commit once to the branch, judge the branch.
 
+export interface JourneyOptions extends WorkplaceOptions {
+  /** Files that the result of one attempt may write, in bytes; left out, any number. */
+  outputBytes?: number
+}
+
 /** Makes the function that executes attempts. It throws AttemptFailure, and the signal's reason. */
-export function makeJourney(options: WorkplaceOptions): Execute {
+export function makeJourney(options: JourneyOptions): Execute {
   return async function execute(work: Work) {
     const needsPython = work.request.type === 'python'
     const place = await openWorkplace(options, lakeOf(work.request), work.signal, { needsPython }).catch(
@@ -42,7 +49,7 @@ export function makeJourney(options: WorkplaceOptions): Execute {
         throw isAboutPython ? new AttemptFailure(`python: ${error.message}`, { cause: error }) : error
       },
     )
-    const journey = new Journey(work, place, options.pythonLimits)
+    const journey = new Journey(work, place, options)
     try {
       await journey.go()
     } catch (error) {
@@ -84,11 +91,17 @@ class Journey {
   readonly #work: Work
   readonly #place: Workplace
   readonly #pythonLimits: PythonLimits
+  readonly #outputBytes: number
 
-  constructor(work: Work, place: Workplace, pythonLimits: PythonLimits) {
+  constructor(
+    work: Work,
+    place: Workplace,
+    { pythonLimits, outputBytes = Number.POSITIVE_INFINITY }: JourneyOptions,
+  ) {
     this.#work = work
     this.#place = place
     this.#pythonLimits = pythonLimits
+    this.#outputBytes = outputBytes
   }
 
   async go(): Promise<void> {
@@ -295,10 +308,22 @@ class Journey {
     // Of a pipeline in Python the SQL is ours: it asks for the result that was set.
     this.rendered = python === null ? rendered : { ...rendered, sql: '' }
     const { name, table, rules, runStartedAt: at } = target
-    const change = await writeResult(
-      { sql: rendered.sql, name, table, rules, at },
-      { engine, instance, directory, lake, warn: (message) => this.#work.log.write('warn', message) },
-      this.#work.signal,
+    const own = join(directory, 'written')
+    const change = await withinOutput(
+      { directory: own, bytes: this.#outputBytes, signal: this.#work.signal },
+      (signal) =>
+        writeResult(
+          { sql: rendered.sql, name, table, rules, at },
+          {
+            engine,
+            instance,
+            directory,
+            own,
+            lake,
+            warn: (message) => this.#work.log.write('warn', message),
+          },
+          signal,
+        ),
     ).catch(async (error: unknown) => {
       throw text === null ? error : await explained(error, text, this.#parsedIn(instance))
     })

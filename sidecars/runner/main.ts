@@ -14,6 +14,7 @@ import { chooseWall, type EngineView, lakePlaces, NoWall } from '../sandbox/wall
 import { EX_CONFIG, SettingsError, withRealDirectories } from '../settings.ts'
 import { surviveUndecodableMessages } from '../undecodable.ts'
 import { makeAttempts } from './attempts.ts'
+import { watchDisks } from './disk-watch.ts'
 import { makeEnginePool } from './engine-pool.ts'
 import { Inputs, type InputsOptions } from './inputs.ts'
 import { makeJourney } from './journey.ts'
@@ -85,6 +86,10 @@ async function run(settings: RunnerSettings): Promise<void> {
   })
   // The template engine takes 0.1 s to load: now, while the first engine process starts, and not in the first run.
   new Inputs(FIRST).draft({ file: 'pipeline.sql', source: '{{ this }}' })
+  const disks = await watchDisks(
+    settings.lakeDir === null ? [settings.scratchDir] : [settings.scratchDir, settings.lakeDir],
+    { floorBytes: settings.floorBytes, log },
+  )
   const places = {
     openLake: makeLake({ lakeDir: settings.lakeDir, cache }),
     pool,
@@ -94,7 +99,8 @@ async function run(settings: RunnerSettings): Promise<void> {
   const attempts = makeAttempts({
     concurrency: settings.concurrency,
     seconds: settings.runSeconds,
-    execute: makeJourney(places),
+    execute: makeJourney({ ...places, outputBytes: settings.outputBytes }),
+    waitsFor: disks.shortage,
     log,
   })
   const apis = makeApiAddresses(settings.apiUrls)
@@ -113,6 +119,7 @@ async function run(settings: RunnerSettings): Promise<void> {
         .service(QueryService, makePreviewService(makePreview({ ...places, log }), apis)),
     isServing: () => pool.isServing(),
     engineSandbox: wall.step,
+    waitsFor: disks.shortage,
     readMaxBytes: limits.requestBytes,
   })
   log.info(`listening on ${server.urls.join(' and ')}`, {
@@ -124,6 +131,7 @@ async function run(settings: RunnerSettings): Promise<void> {
   endInOrder(process.env, async () => {
     // Followers must see the process leave, not its attempts fail.
     await server.stop(limits.drainMs)
+    disks.stop()
     await Promise.all([pool.stop(), interpreters.stop()])
     await sweep()
   })

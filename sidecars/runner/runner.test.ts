@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { until } from '../../.setup/until.ts'
+import { runnerAt } from '../../app/rpc/clients.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { RunPhase, RunStatus, Severity } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { testAccess } from '../testing.ts'
 import {
   filesOf,
   follow,
@@ -514,6 +516,51 @@ describe('the process', () => {
     const next = await runToEnd(short.client, await service.attempt(aTable(), sqlFiles('select 1 as a')))
     expect(next.facts.status).toBe(RunStatus.COMPLETED)
     await short.stop()
+  })
+
+  test('stops a run whose result writes more files than it may, and keeps none of them', async () => {
+    const small = await startRunner({ RUN_OUTPUT_LIMIT: '2MB' })
+    // Random texts, which nothing makes shorter.
+    const sql = 'select i, md5(i::varchar) || md5((i + 0.5)::varchar) as t from range($) r(i)'
+    const table = aTable()
+    const filesOfTable = async () =>
+      (await service.objects.list('_lake/', { limit: 10_000 })).objects.filter(({ key }) =>
+        key.includes(table.name),
+      )
+    for (const rows of ['200_000', '200_000_000']) {
+      const { facts } = await runToEnd(
+        small.client,
+        await service.attempt(table, sqlFiles(sql.replace('$', rows))),
+      )
+      expect(facts.error).toBe(
+        'executing: the result needs more than 2 MB of files (RUN_OUTPUT_LIMIT): write fewer rows or columns, or raise the limit',
+      )
+      expect(await filesOf(small)).toEqual([])
+      expect(await filesOfTable()).toEqual([])
+    }
+    const next = await runToEnd(small.client, await service.attempt(table, sqlFiles(sql.replace('$', '100'))))
+    expect(next.facts.status).toBe(RunStatus.COMPLETED)
+    await small.stop()
+  })
+
+  test('begins no run on a disk that is nearly full, and says so', async () => {
+    const full = await startRunner({ DISK_FLOOR: '8000000GB' })
+    const submit = await service.attempt(aTable(), sqlFiles('select 1 as a'))
+    await expect(full.client.submitPipeline(submit)).rejects.toMatchObject({ code: Code.ResourceExhausted })
+    const { check, waitsFor } = runnerAt(
+      full.url,
+      () => {},
+      testAccess(new URL(submit.lake?.objectsUrl ?? '').origin),
+    )
+    // It listens before its first engine is warm.
+    await until(() =>
+      check().then(
+        () => true,
+        () => false,
+      ),
+    )
+    expect(waitsFor?.()).toContain('of disk space are free, and DISK_FLOOR is')
+    await full.stop()
   })
 
   test('survives its engines: a killed one fails its run only', async () => {

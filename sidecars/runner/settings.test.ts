@@ -20,6 +20,8 @@ test('a scratch directory and the token are all that is required', () => {
     engine: { memoryLimitBytes: GIB, tempLimitBytes: 16 * GIB, threads: 1 },
     logFormat: 'text',
     runSeconds: 21_600,
+    outputBytes: 64 * GIB,
+    floorBytes: null,
     sandbox: 'auto',
     python: { bin: null, memoryBytes: 2 * GIB, seconds: 3_600, cpuSeconds: 3_605 },
   })

@@ -22,10 +22,16 @@ const DAY_SECONDS = 86_400
 /** A loop that uses one processor reaches the limit by the clock first, and is told of that one; a start counts too. */
 const PYTHON_CPU_MARGIN_SECONDS = 5
 const RUN_SECONDS = 21_600
+/** Parquet of one run: far more than a machine of one disk computes on purpose. */
+const RUN_OUTPUT_BYTES = 64 * GIB
 
 export interface RunnerSettings extends Settings {
   /** One execution of a run, from its acceptance to its facts, by the clock. */
   runSeconds: number
+  /** Files that the result of one run may write. */
+  outputBytes: number
+  /** DISK_FLOOR, in bytes: less free space, and runs wait. Null: the default, 0: no floor. */
+  floorBytes: number | null
   /** What pipelines in Python run in. */
   sandbox: SandboxMode
   python: {
@@ -42,7 +48,9 @@ export interface RunnerSettings extends Settings {
 
 /** Reads the environment. Throws one SettingsError that lists every bad name. */
 export function parseSettings(env: Env, machine: Machine): RunnerSettings {
-  let own: Pick<RunnerSettings, 'runSeconds' | 'sandbox' | 'python'> | undefined
+  let own:
+    | Pick<RunnerSettings, 'runSeconds' | 'outputBytes' | 'floorBytes' | 'sandbox' | 'python'>
+    | undefined
   const common = readSettings(
     env,
     { port: PORT, grpcPort: 'RUNNER_GRPC_PORT' },
@@ -53,6 +61,8 @@ export function parseSettings(env: Env, machine: Machine): RunnerSettings {
       const pythonMemory = Math.floor((machine.memoryBytes * PYTHON_MEMORY_SHARE) / concurrency)
       own = {
         runSeconds: number('RUN_TIMEOUT', RUN_SECONDS, { min: 1, max: 7 * DAY_SECONDS }),
+        outputBytes: bytes('RUN_OUTPUT_LIMIT', RUN_OUTPUT_BYTES),
+        floorBytes: floorIn(env, bytes),
         sandbox: oneOf('SANDBOX', SANDBOX_MODES),
         python: {
           bin: env.PYTHON_BIN?.trim() || null,
@@ -81,4 +91,10 @@ export function parseSettings(env: Env, machine: Machine): RunnerSettings {
   )
   if (own === undefined) throw new Error('the settings were not read')
   return { ...common, ...own }
+}
+
+function floorIn(env: Env, bytes: (name: string, fallback: number) => number): number | null {
+  const text = env.DISK_FLOOR?.trim() ?? ''
+  if (text === '') return null
+  return text === 'off' ? 0 : bytes('DISK_FLOOR', 0)
 }

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
-import { join } from 'node:path'
 import { dataLocation, keyOf, tableLocation } from '../../lake/iceberg/location.ts'
 import type { WriteEngine } from '../../lake/iceberg/merge.ts'
 import { currentSchema, type TableMetadata } from '../../lake/iceberg/metadata.ts'
@@ -41,6 +40,8 @@ export interface WriteMeans {
   instance: number
   /** Of the attempt: engines can write in it. */
   directory: string
+  /** A directory in it that does not exist yet, for the files of the result. */
+  own: string
   lake: LakeSession
   /** Hears what the author of the pipeline should know. */
   warn(message: string): void
@@ -52,14 +53,13 @@ export interface WriteMeans {
  */
 export async function writeResult(
   { sql, name, table, rules, at }: Write,
-  { engine, instance, directory, lake, warn }: WriteMeans,
+  { engine, instance, directory, own, lake, warn }: WriteMeans,
   signal: AbortSignal,
 ): Promise<TableChange> {
   const defined = await engine.call({ kind: 'define', number: instance, sql }, signal)
   const { result, columns } = BARE_NULL.test(sql)
     ? await withTypesOfTable(defined, table, { engine, number: instance, warn }, signal)
     : { result: RESULT, columns: defined }
-  const own = join(directory, 'written')
   mkdirSync(own)
   return writeByStrategy({
     rules,

@@ -1,3 +1,4 @@
+import { isDiskFull } from '../../lake/disk-floor.ts'
 import { CatalogError } from '../../lake/iceberg/client.ts'
 import { IncompatibleColumn } from '../../lake/iceberg/evolution.ts'
 import { UnsupportedTable } from '../../lake/iceberg/metadata.ts'
@@ -31,6 +32,7 @@ export function reasonOf(error: unknown, rendered?: Rendered): string | null {
     error instanceof UnsupportedPartition
   )
     return rendered ? `${rendered.file}: ${error.message}` : error.message
+  if (isDiskFull(error)) return DISK_FULL
   if (error instanceof CatalogError) return `the catalog: ${error.message}`
   if (error instanceof HttpFailure) return error.message
   if (error instanceof Error && error.name === 'TimeoutError') return 'the service does not answer'
@@ -84,6 +86,7 @@ function sqlReason(fault: EngineFault, { file, source, sql }: Rendered): string 
     const which = upTo(words, /\n[ \t]*(?:Possible solutions:|This limit was set by)/).trim()
     return `${file}: the query needs more ${what} than its engine has: ${which}`
   }
+  if (NO_SPACE.test(words)) return `${file}: ${DISK_FULL}`
   const said = `${words}${hintFor(words)}`
   if (sql === '') return `${file}: ${said}`
   const place = line ?? endOf(words, sql) ?? readerOf(words, sql)
@@ -93,6 +96,10 @@ function sqlReason(fault: EngineFault, { file, source, sql }: Rendered): string 
     ? `${file} (line ${place} of the rendered SQL): ${said}`
     : `${file} line ${own}: ${said}`
 }
+
+/** The engine quotes the system. */
+const NO_SPACE = /No space left on device|Disk quota exceeded/
+const DISK_FULL = 'the disk of the runner is full: free some space on it, or write fewer rows'
 
 /** The last line of a text that ends too soon: the engine counts none for that. Null: it is something else. */
 const endOf = (words: string, sql: string): number | null =>

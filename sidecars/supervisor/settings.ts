@@ -81,7 +81,7 @@ export const apiEnv = (
 
 /** Sidecars run other people's code: no address of the database, no key of the store or of the API reaches them. */
 const SIDECAR_NAMES =
-  /^(PATH|HOME|TZ|LANG|TMPDIR|LOG_FORMAT|SANDBOX|SIDECAR_HOSTS|RUN_TIMEOUT|(RUNNER|QUERY|ENGINE|PYTHON)_(?!URLS$)\w+)$/
+  /^(PATH|HOME|TZ|LANG|TMPDIR|LOG_FORMAT|SANDBOX|SIDECAR_HOSTS|RUN_TIMEOUT|RUN_OUTPUT_LIMIT|DISK_FLOOR|(RUNNER|QUERY|ENGINE|PYTHON)_(?!URLS$)\w+)$/
 
 export const sidecarEnv = (env: Env, settings: Settings, sidecar: { name: string; port: number }) => ({
   ...Object.fromEntries(Object.entries(env).filter(([name]) => SIDECAR_NAMES.test(name))),

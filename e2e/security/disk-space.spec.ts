@@ -1,0 +1,130 @@
+// Attack class: resource exhaustion. A disk that runs full stops what is new, with words, and breaks nothing that is there. The disks
+// are small file systems of the service alone.
+import { open, readdir, rm, statfs } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from '@playwright/test'
+import { type OwnService, startOwnService } from '../own-service.ts'
+import { expectError, writeFile } from '../resources.ts'
+import { newZone, publishedPipeline } from '../triggers.ts'
+import { ended, started } from './attempts.ts'
+
+const MIB = 1_048_576
+const DISK_BYTES = 96 * MIB
+const MOUNTS = `
+mkdir -p "$DATA_DIR/objects" "$DATA_DIR/scratch/runner"
+mount -t tmpfs -o size=${DISK_BYTES} objects "$DATA_DIR/objects"
+mount -t tmpfs -o size=${DISK_BYTES} scratch "$DATA_DIR/scratch/runner"`
+
+/** Another tenant of the disk: takes all of it but so many bytes. */
+async function fill({ root, dataDir }: OwnService, leftBytes: number) {
+  const objects = join(root, dataDir, 'objects')
+  const path = join(objects, '~filler')
+  const { bavail, bsize } = await statfs(objects)
+  const file = await open(path, 'w')
+  const piece = new Uint8Array(MIB / 4)
+  for (let left = bavail * bsize - leftBytes; left >= piece.length; left -= piece.length)
+    await file.write(piece)
+  await file.close()
+  return () => rm(path)
+}
+
+const unfinishedIn = async ({ root, dataDir }: OwnService) => {
+  const objects = join(root, dataDir, 'objects')
+  const lake = await readdir(join(objects, '_lake'), { recursive: true }).catch(() => [])
+  return [...(await readdir(join(objects, '~tmp'))), ...lake.filter((path) => /(^|\/)~/.test(path))]
+}
+
+const fileOf = (bytes: number) => ({
+  file: { name: 'large.csv', mimeType: 'text/csv', buffer: Buffer.alloc(bytes, 'a,b\n') },
+})
+
+test.describe('a disk that runs full', () => {
+  test('has new runs wait and refuses what is written, until there is space again', async ({
+    playwright,
+  }) => {
+    const service = await startOwnService({ DISK_FLOOR: '32MB' }, undefined, MOUNTS)
+    const request = await playwright.request.newContext({ baseURL: service.url })
+    try {
+      const pipeline = await publishedPipeline(request)
+      const zone = await newZone(request)
+      await zone.upload('small.csv')
+      const release = await fill(service, 16 * MIB)
+
+      const refused =
+        /^not enough disk space: \d+ MB of disk space are free, and DISK_FLOOR is 32 MB; free some space/
+      const path = `${pipeline.prefix}pipeline.sql`
+      await expectError(await request.post(`${zone.url}/files`, { multipart: fileOf(100) }), 507, refused)
+      await expectError(await request.post(`${zone.url}/samples`, { multipart: fileOf(100) }), 507, refused)
+      await expectError(
+        await request.put(`/api/v1/files/${path}`, { data: { content: 'select 2' } }),
+        507,
+        refused,
+      )
+      expect(await unfinishedIn(service)).toEqual([])
+
+      // The runner looks at its disk once a second.
+      await expect
+        .poll(async () => (await (await request.get('/health/ready')).json()).details)
+        .toEqual({
+          runner: expect.stringMatching(
+            /^runs wait: \d+ MB of disk space are free, and DISK_FLOOR is 32 MB$/,
+          ),
+          s3: expect.stringMatching(/^uploads are refused: \d+ MB of disk space are free/),
+        })
+      expect((await request.get('/health/ready')).status()).toBe(200)
+      expect(service.log()).toContain('runs wait: ')
+      const run = await started(request, pipeline)
+      await expect
+        .poll(async () => (await (await request.get(`/api/v1/runs/${run}`)).json()).status)
+        .toBe('pending')
+      // Reading goes on.
+      expect((await request.get(`/api/v1/files/${path}`)).status()).toBe(200)
+
+      await release()
+      expect((await ended(request, run)).status).toBe('success')
+      await zone.upload('again.csv')
+      await writeFile(request, path, 'select 2 as a')
+      await expect.poll(async () => (await (await request.get('/health/ready')).json()).details).toEqual({})
+    } finally {
+      await request.dispose()
+      await service.stop()
+    }
+  })
+
+  test('in the middle of an upload or a run leaves nothing of either', async ({ playwright }) => {
+    const service = await startOwnService({ DISK_FLOOR: 'off' }, undefined, MOUNTS)
+    const request = await playwright.request.newContext({ baseURL: service.url })
+    try {
+      const sql = 'select i, md5(i::varchar) || md5((i + 0.5)::varchar) as t from range(300000) r(i)'
+      const pipeline = await publishedPipeline(request, sql)
+      const zone = await newZone(request)
+      const release = await fill(service, 4 * MIB)
+      const objects = join(service.root, service.dataDir, 'objects')
+      const before = (await statfs(objects)).bavail
+
+      await expectError(
+        await request.post(`${zone.url}/files`, { multipart: fileOf(24 * MIB) }),
+        507,
+        /^not enough disk space: the disk is full; free/,
+      )
+      expect(await unfinishedIn(service)).toEqual([])
+      expect((await statfs(objects)).bavail).toBe(before)
+      const { files } = await (await request.get(`${zone.url}/files`)).json()
+      expect(files).toEqual([])
+
+      const failed = await ended(request, await started(request, pipeline))
+      expect([failed.status, failed.error]).toEqual([
+        'failed',
+        expect.stringContaining('the disk of the runner is full'),
+      ])
+      expect(await unfinishedIn(service)).toEqual([])
+
+      await release()
+      await zone.upload('again.csv')
+      expect((await ended(request, await started(request, pipeline))).status).toBe('success')
+    } finally {
+      await request.dispose()
+      await service.stop()
+    }
+  })
+})

@@ -1,0 +1,47 @@
+import { expect, test } from 'bun:test'
+import { tmpdir } from 'node:os'
+import { makeDiskFloor } from './disk-floor.ts'
+
+const MIB = 1_048_576
+const GIB = 1_024 * MIB
+
+/** What is wrong with a disk of this size, with this much of it free. */
+const shortageOf = (size: number, free: number, floorBytes: number | null) =>
+  makeDiskFloor('/data', floorBytes, async () => ({
+    bsize: 4_096,
+    blocks: size / 4_096,
+    bavail: Math.floor(free / 4_096),
+  })).shortage()
+
+test.each<[name: string, size: number, free: number, floor: number | null, shortage: string | null]>([
+  ['above the floor', 100 * GIB, 300 * MIB, 300 * MIB, null],
+  [
+    'below the floor',
+    100 * GIB,
+    300 * MIB - 4_096,
+    300 * MIB,
+    '299 MB of disk space are free, and DISK_FLOOR is 300 MB',
+  ],
+  [
+    '1 GB by default',
+    100 * GIB,
+    GIB - 4_096,
+    null,
+    '1023 MB of disk space are free, and DISK_FLOOR is 1024 MB',
+  ],
+  ['above the default', 100 * GIB, GIB, null, null],
+  ['2 % of a small disk by default', 10 * GIB, 205 * MIB, null, null],
+  ['below that', 10 * GIB, 204 * MIB, null, '204 MB of disk space are free, and DISK_FLOOR is 204 MB'],
+  ['no floor', 100 * GIB, 0, 0, null],
+])('a disk with space %s', async (_, size, free, floor, shortage) => {
+  expect(await shortageOf(size, free, floor)).toBe(shortage)
+})
+
+test('a real disk says how much of it is free, and one that cannot say has enough', async () => {
+  expect(await makeDiskFloor(tmpdir(), Number.MAX_SAFE_INTEGER).shortage()).toContain(
+    'of disk space are free',
+  )
+  expect(
+    await makeDiskFloor(`${tmpdir()}/there-is-no-such-directory`, Number.MAX_SAFE_INTEGER).shortage(),
+  ).toBeNull()
+})
