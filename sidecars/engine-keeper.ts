@@ -1,8 +1,8 @@
 import { mkdirSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { EngineEnded } from './engine-process.ts'
 import { type Log, messageOf } from './log.ts'
+import { clearAway, randomName } from './scratch.ts'
 
 // Engine processes that are kept from one piece of work to the next: one is always warm, more are started when they are
 // asked for and end when they have been idle for a while. What works in them, and whether it may go on, is their owner's.
@@ -58,8 +58,7 @@ export function makeEngineKeeper<Process extends Ending, Known>(
   const idle: { engine: Engine; since: number }[] = []
   const all = new Set<Engine>()
   /** Each resolves when a process and its directory are gone. */
-  const leaving = new Set<Promise<void>>()
-  let started = 0
+  const leaving = new Set<Promise<unknown>>()
   let stopped: string | null = null
   let isServing = false
   let isAgain = false
@@ -69,14 +68,13 @@ export function makeEngineKeeper<Process extends Ending, Known>(
 
   function start(): Engine {
     if (stopped !== null) throw new EngineEnded(stopped)
-    started += 1
-    const own = join(directory, String(started))
+    const own = join(directory, randomName())
     // Nothing comes between this and being known: whoever stops the keeper ends it.
     mkdirSync(own, { recursive: true })
     const engine: Engine = { ...options.start(own), directory: own }
     const { process, ready } = engine
     all.add(engine)
-    const gone = process.exited.then(() => rm(own, { recursive: true, force: true }))
+    const gone = process.exited.then(() => clearAway(own, log))
     leaving.add(gone)
     void gone.finally(() => leaving.delete(gone))
     let wasReady = false

@@ -1,5 +1,4 @@
 // Entry of the query service: reads the environment, puts the parts together, serves, and ends in order.
-import { mkdir, rm } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { LAKE_PREFIX } from '../../lake/iceberg/location.ts'
@@ -11,6 +10,7 @@ import { openObjectCache } from '../object-cache.ts'
 import { serveRpc } from '../rpc-server.ts'
 import type { SandboxMode } from '../sandbox/ladder.ts'
 import { chooseWall, lakePlaces, NoWall } from '../sandbox/wall.ts'
+import { openScratch } from '../scratch.ts'
 import { EX_CONFIG, type Settings, SettingsError, withRealDirectories } from '../settings.ts'
 import { surviveUndecodableMessages } from '../undecodable.ts'
 import { makeCommits } from './commits.ts'
@@ -28,8 +28,7 @@ async function start(settings: Settings & { sandbox: SandboxMode }) {
   const { scratchDir: scratch } = settings
   const enginesDirectory = join(scratch, 'engines')
   const cacheDirectory = join(scratch, 'lake')
-  await rm(enginesDirectory, { recursive: true, force: true })
-  await mkdir(enginesDirectory, { recursive: true })
+  await openScratch(scratch, ['engines', 'lake'], log)
   const cache = await openObjectCache(cacheDirectory, limits.cacheBytes)
   const readable = [...(await lakePlaces(lakeDir)), cacheDirectory]
   const wall = await chooseWall(settings.sandbox, { readable, writable: [] }, log)

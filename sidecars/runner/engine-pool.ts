@@ -7,6 +7,7 @@ import { type KeptEngine, makeEngineKeeper } from '../engine-keeper.ts'
 import { EngineProcess } from '../engine-process.ts'
 import type { Log } from '../log.ts'
 import type { Wall } from '../sandbox/wall.ts'
+import { clearAway, removeTree } from '../scratch.ts'
 import { makeTurns as makeAnyTurns, type Turns } from '../turns.ts'
 import {
   type AnswerOf,
@@ -143,7 +144,7 @@ export function makeEnginePool({
         runs: 0,
       }
       mkdirSync(known.inputs, { recursive: true })
-      void process.exited.then(() => rm(known.inputs, { recursive: true, force: true }))
+      void process.exited.then(() => clearAway(known.inputs, log))
       prepareAhead({ process, known, directory: own })
       return { process, ready: process.ready, known }
     },
@@ -224,7 +225,7 @@ export function makeEnginePool({
       }
       known.kept = null
       await close(number)
-      await rm(spillOf(engine, number), { recursive: true, force: true })
+      await removeTree(spillOf(engine, number))
     }
 
     async function giveBack(clear?: () => Promise<void>): Promise<void> {

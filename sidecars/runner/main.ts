@@ -1,6 +1,5 @@
 // The runner process: takes attempts of runs over RPC and executes them in engine processes. Its only secret is the token of its
 // own port. An attempt brings the token for what the attempt may reach.
-import { mkdir, rm } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
@@ -11,6 +10,7 @@ import { makeLog, messageOf } from '../log.ts'
 import { openObjectCache } from '../object-cache.ts'
 import { serveRpc } from '../rpc-server.ts'
 import { chooseWall, type EngineView, lakePlaces, NoWall } from '../sandbox/wall.ts'
+import { clearAway, openScratch } from '../scratch.ts'
 import { EX_CONFIG, SettingsError, withRealDirectories } from '../settings.ts'
 import { surviveUndecodableMessages } from '../undecodable.ts'
 import { makeAttempts } from './attempts.ts'
@@ -42,14 +42,10 @@ async function run(settings: RunnerSettings): Promise<void> {
     inputs: join(settings.scratchDir, 'inputs'),
     python: join(settings.scratchDir, 'python'),
   }
-  const sweep = async () => {
-    for (const directory of Object.values(directories)) await rm(directory, { recursive: true, force: true })
-  }
-  // What an earlier process left is of no more use: its attempts are lost with it.
-  await sweep()
-  for (const directory of Object.values(directories)) await mkdir(directory, { recursive: true })
+  // The attempts of an earlier process are lost, so nothing reads its files.
+  await openScratch(settings.scratchDir, Object.keys(directories), log)
   const cache = await openObjectCache(directories.cache, limits.cacheBytes)
-  const elsewhere = await walkable(directories.python)
+  const elsewhere = await walkable(directories.python, log)
   const view: EngineView = {
     readable: [...(await lakePlaces(settings.lakeDir)), directories.cache, directories.inputs],
     // Results of interpreters are read, and rows for them written, where both can reach them.
@@ -133,7 +129,7 @@ async function run(settings: RunnerSettings): Promise<void> {
     await server.stop(limits.drainMs)
     disks.stop()
     await Promise.all([pool.stop(), interpreters.stop()])
-    await sweep()
+    for (const directory of Object.values(directories)) await clearAway(directory, log)
   })
 }
 

@@ -1,8 +1,7 @@
-import { randomUUID } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { LakeAccess } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { randomName, removeTree } from '../scratch.ts'
 import type { EngineLease, EnginePool } from './engine-pool.ts'
 import type { LakeSession } from './lake-session.ts'
 import { type LandingPlace, landingIn, landingOfPython } from './landing.ts'
@@ -59,7 +58,7 @@ async function placeOf(
   signal: AbortSignal,
 ): Promise<Workplace> {
   // An engine sees no directory but its own, and those that interpreters bring along.
-  const own = python?.directory ?? join(engine.directory, randomUUID())
+  const own = python?.directory ?? join(engine.directory, randomName())
   const directory = python?.directory ?? join(own, 'room')
   try {
     mkdirSync(directory, { recursive: true })
@@ -69,7 +68,7 @@ async function placeOf(
     throw error
   }
   const lake = options.openLake(access, signal)
-  const remove = () => rm(own, { recursive: true, force: true })
+  const remove = () => removeTree(own)
   return {
     lake,
     engine,

@@ -58,8 +58,6 @@ export interface Sandbox {
   python: Python
 }
 
-/** Nobody else's: a process with it owns no file and can signal no process of the machine. */
-const USER = [65_432, 65_432] as const
 export const DEVICES = ['/dev/null', '/dev/zero', '/dev/urandom', '/dev/random']
 const OPEN_FILES = 256
 /** Processes are refused altogether; these are threads. */
@@ -67,17 +65,19 @@ const THREADS = 512
 
 const isRoot = () => process.getuid?.() === 0
 
-/** Whether the process becomes another user, so that the rooms must be open to that user. */
+/** Whether processes become other users (users.ts), so that the rooms must be open to those. */
 export const changesUser = (step: SandboxStep): boolean => step !== 'none' && isRoot()
-export const sandboxUser = USER
+
+export interface LaunchOptions {
+  rooms: Rooms
+  limits: ProcessLimits
+  /** The user that the process becomes; null: it stays that of the service. */
+  user: number | null
+  args: readonly string[]
+}
 
 /** How to start Python with these arguments in the sandbox. */
-export function launchOf(
-  { step, python }: Sandbox,
-  rooms: Rooms,
-  limits: ProcessLimits,
-  args: readonly string[],
-): Launch {
+export function launchOf({ step, python }: Sandbox, { rooms, limits, user, args }: LaunchOptions): Launch {
   const command = [python.executable, ...args]
   return {
     command: step === 'bubblewrap' ? [...bubblewrap(python, rooms), ...command] : command,
@@ -90,9 +90,9 @@ export function launchOf(
         CORE: 0,
         MSGQUEUE: 0,
         // Counted for all processes of a user: a limit for a user that has others would hit those.
-        ...(step === 'bubblewrap' || changesUser(step) ? { NPROC: THREADS } : {}),
+        ...(step === 'bubblewrap' || user !== null ? { NPROC: THREADS } : {}),
       },
-      user: changesUser(step) ? USER : null,
+      user: user === null ? null : [user, user],
       readable: [...python.readable, rooms.inputs],
       writable: [rooms.own],
       devices: DEVICES,

@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { chmod, chown, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { changesUser } from '../../sandbox/ladder.ts'
 import { InterpreterEnded } from './interpreter.ts'
 import { ATTEMPTS, attemptsSource, REFUSED } from './test-attempts.ts'
+import { attackNeighbour, NEIGHBOUR_ATTEMPTS } from './test-neighbour.ts'
 import { type Bench, openBench, stepsHere } from './testing.ts'
 
 // Code that wants out of its sandbox, on every step of the ladder that this machine has (REQUIRE_SANDBOXES: that it must). What Python's own checks say
@@ -234,7 +236,7 @@ for n in range(1000):
 import asyncio, os, tempfile, threading, shutil, sqlite3, json, csv, zoneinfo, random, secrets
 with tempfile.TemporaryDirectory() as d:
     open(os.path.join(d, "a"), "w").write("x")
-    shutil.copy(os.path.join(d, "a"), "b") if os.getuid() == 65432 else shutil.copyfile(os.path.join(d, "a"), "b")
+    shutil.copy(os.path.join(d, "a"), "b") if os.getuid() >= 65432 else shutil.copyfile(os.path.join(d, "a"), "b")
 os.rename("b", "c")
 t = threading.Thread(target=lambda: None); t.start(); t.join()
 asyncio.run(asyncio.sleep(0))
@@ -252,6 +254,29 @@ result = [{"a": secrets.token_hex(2)}]
     await Promise.all(leases.map((lease) => lease.release()))
   })
 
+  test('a run reaches neither the files nor the process of another run', async () => {
+    expect(await attackNeighbour(bench)).toEqual(NEIGHBOUR_HOLDS)
+  })
+
+  test('runs at one time have names that nobody can guess, and users of their own where the runner is root', async () => {
+    const leases = await Promise.all([bench.interpreters.take(), bench.interpreters.take()])
+    for (const { directory } of leases) expect(directory).toMatch(/\/[0-9a-f]{32}\/run$/)
+    const owners = await Promise.all(leases.map(({ rooms }) => stat(rooms.own)))
+    expect(new Set(owners.map(({ uid }) => uid)).size).toBe(changesUser(step) ? 2 : 1)
+    await Promise.all(leases.map((lease) => lease.release()))
+  })
+
+  test('closed directories and a chain beyond PATH_MAX are removed with their run', async () => {
+    let place = ''
+    const { outcome } = await bench.run(HOSTILE_TREE, {
+      onLease: ({ directory }) => {
+        place = dirname(directory)
+      },
+    })
+    expect('result' in outcome).toBe(true)
+    expect(await stat(place).catch(() => null)).toBeNull()
+  })
+
   test('nothing of a run is left', async () => {
     const lease = await bench.interpreters.take()
     const { pid } = lease.interpreter
@@ -260,6 +285,29 @@ result = [{"a": secrets.token_hex(2)}]
     expect(() => process.kill(-pid, 0)).toThrow('ESRCH')
   })
 })
+
+/** Relative calls make a chain longer than a path may be; the modes of mkdir() need no right to change modes. */
+const HOSTILE_TREE = `
+import os
+home = os.open(".", os.O_RDONLY)
+os.mkdir("closed", 0o300)
+os.makedirs("none/inner")
+open("none/inner/file", "w").write("x")
+os.mkdir("none/closed", 0)
+for n in range(60):
+    os.mkdir("d" * 200)
+    os.chdir("d" * 200)
+open("deep", "w").write("x")
+os.mkdir("last", 0o300)
+os.fchdir(home)
+result = [{"a": 1}]`
+
+const NEIGHBOUR_HOLDS = {
+  tried: Object.keys(NEIGHBOUR_ATTEMPTS).length,
+  reached: [],
+  attacker: 'result',
+  victim: 'result',
+}
 
 const USER = '65431'
 const CHILD = fileURLToPath(new URL('./unprivileged.child.ts', import.meta.url))
@@ -282,24 +330,44 @@ const canBeUser =
 
 describe.skipIf(!canBeUser)('of a runner that is not root', () => {
   test.each(steps)('every attempt is refused in %s', async (step) => {
-    const temporary = join(directory, `of-user-${step}`)
-    await mkdir(temporary)
-    await chmod(directory, 0o755)
-    await chown(temporary, Number(USER), Number(USER))
-    // The runner's own process is of the same user there: what it must not be reached by is its own child.
-    const child = Bun.spawn(asUser(process.execPath, CHILD, step, attemptAll('os.getppid() or 1')), {
-      env: { PATH: '/usr/bin:/bin', TMPDIR: temporary, HOME: temporary },
-      stdout: 'pipe',
-      cwd: temporary,
-    })
-    const told = JSON.parse(await new Response(child.stdout).text())
+    const told = await runAsUser(step, attemptAll('os.getppid() or 1'))
     expect(told).toMatchObject({ uid: Number(USER), found: { step }, ran: { outcome: { result: {} } } })
     const outcomes = linesOf(told.ran.lines)
     expect([...outcomes.keys()]).toEqual(Object.keys(ATTEMPTS))
     expect([...outcomes].filter(([, said]) => !REFUSED.test(said))).toEqual([])
     expect(await readFile(secret, 'utf8')).toBe('the address of the database')
-    await rm(temporary, { recursive: true })
   })
+
+  test.each(steps)('a run reaches neither the files nor the process of another run in %s', async (step) => {
+    expect(await runAsUser(step, 'neighbour')).toMatchObject({ uid: Number(USER), ran: NEIGHBOUR_HOLDS })
+  })
+
+  test.each(steps)(
+    'closed directories and a chain beyond PATH_MAX are removed with their run in %s',
+    async (step) => {
+      expect(await runAsUser(step, HOSTILE_TREE)).toMatchObject({
+        ran: { outcome: { result: {} } },
+        left: [],
+      })
+    },
+  )
+
+  async function runAsUser(step: string, source: string) {
+    const temporary = join(directory, `of-user-${step}`)
+    await mkdir(temporary)
+    await chmod(directory, 0o755)
+    await chown(temporary, Number(USER), Number(USER))
+    // The runner's own process is of the same user there: what it must not be reached by is its own child.
+    const child = Bun.spawn(asUser(process.execPath, CHILD, step, source), {
+      env: { PATH: '/usr/bin:/bin', TMPDIR: temporary, HOME: temporary },
+      stdout: 'pipe',
+      cwd: temporary,
+    })
+    const told = JSON.parse(await new Response(child.stdout).text())
+    const left = (await readdir(temporary)).filter((name) => name.startsWith('sluice-'))
+    await rm(temporary, { recursive: true })
+    return { ...told, left }
+  }
 })
 
 test('nothing was left outside', async () => {

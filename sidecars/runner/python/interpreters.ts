@@ -1,6 +1,6 @@
-import { chmod, chown, mkdir, mkdtemp, rm, stat } from 'node:fs/promises'
+import { chmod, chown, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import type { Log } from '../../log.ts'
 import {
   changesUser,
@@ -12,9 +12,10 @@ import {
   type SandboxMode,
   type SandboxStep,
   STEPS_OF,
-  sandboxUser,
 } from '../../sandbox/ladder.ts'
 import { findPythons } from '../../sandbox/python.ts'
+import { makeUsers } from '../../sandbox/users.ts'
+import { clearAway, randomName } from '../../scratch.ts'
 import { limits } from '../limits.ts'
 import { Interpreter, InterpreterEnded, PYTHON_ARGS } from './interpreter.ts'
 
@@ -67,48 +68,75 @@ const STOP_MS = 1_000
 export function makeInterpreters(options: InterpretersOptions): Interpreters {
   const { log, mode } = options
   const all = new Set<InterpreterLease>()
-  let started = 0
+  const users = makeUsers()
   let isStopped = false
   let known: Sandbox | { reason: string } | null = null
   let spare: Promise<InterpreterLease> | null = null
   let elsewhere: Promise<string> | null = null
 
   async function start(sandbox: Sandbox): Promise<InterpreterLease> {
-    started += 1
-    const name = String(started)
-    const place = join(await rootFor(sandbox), name)
+    const user = changesUser(sandbox.step) ? await users.acquire() : null
+    const place = join(await rootFor(sandbox), randomName())
+    const leave = async () => {
+      const isGone = await clearAway(place, log)
+      // A user that still owns files is never given to another process.
+      if (user !== null && isGone) users.release(user)
+    }
+    try {
+      return await startIn(place, sandbox, user, leave)
+    } catch (error) {
+      await leave()
+      throw error
+    }
+  }
+
+  /** `leave` removes the place. Rejects when the process is gone; the place is the caller's then. */
+  async function startIn(
+    place: string,
+    sandbox: Sandbox,
+    user: number | null,
+    leave: () => Promise<void>,
+  ): Promise<InterpreterLease> {
     const directory = join(place, 'run')
     const rooms = { inputs: join(directory, 'in'), own: join(place, 'own') }
     await mkdir(rooms.inputs, { recursive: true })
     await mkdir(rooms.own)
-    if (changesUser(sandbox.step)) {
-      // On their way to the rooms others may pass, and see nothing.
-      for (const path of [place, directory]) await chmod(path, 0o711)
+    if (user !== null) {
+      // On its way to the rooms this user may pass, and see nothing; nobody else may pass.
+      await chown(place, -1, user)
+      await chmod(place, 0o710)
+      await chmod(directory, 0o711)
       await chmod(rooms.inputs, 0o755)
-      await chown(rooms.own, ...sandboxUser)
+      // bubblewrap enters it before it changes its user.
+      await chmod(rooms.own, 0o711)
+      await chown(rooms.own, user, user)
     }
     const interpreter = new Interpreter({
-      ...launchOf(sandbox, rooms, options.processLimits, PYTHON_ARGS),
+      ...launchOf(sandbox, { rooms, user, limits: options.processLimits, args: PYTHON_ARGS }),
       niceness: NICENESS,
       env: environment(rooms.own, options.threads),
     })
+    let released: Promise<void> | null = null
+    const end = async () => {
+      interpreter.end('its run is over')
+      await interpreter.exited
+      await leave()
+      all.delete(lease)
+    }
     const lease: InterpreterLease = {
       interpreter,
       sandbox,
       directory,
       rooms,
-      async release() {
-        interpreter.end('its run is over')
-        await interpreter.exited
-        await rm(place, { recursive: true, force: true })
-        all.delete(lease)
-      },
+      release: () => (released ??= end()),
     }
     all.add(lease)
     try {
       await interpreter.ready
     } catch (error) {
-      await lease.release()
+      interpreter.end('it did not start')
+      await interpreter.exited
+      all.delete(lease)
       throw error
     }
     return lease
@@ -118,7 +146,7 @@ export function makeInterpreters(options: InterpretersOptions): Interpreters {
   function rootFor({ step }: Sandbox): Promise<string> | string {
     if (step !== 'landlock' || !changesUser(step)) return options.directory
     elsewhere ??=
-      options.walkable === undefined ? walkable(options.directory) : Promise.resolve(options.walkable)
+      options.walkable === undefined ? walkable(options.directory, log) : Promise.resolve(options.walkable)
     return elsewhere
   }
 
@@ -183,7 +211,7 @@ export function makeInterpreters(options: InterpretersOptions): Interpreters {
       await Promise.race([chosen.then(() => spare?.catch(() => {})), Bun.sleep(STOP_MS)])
       await Promise.all([...all].map((lease) => lease.release()))
       const made = options.walkable ?? (await elsewhere) ?? options.directory
-      if (made !== options.directory) await rm(made, { recursive: true, force: true })
+      if (made !== options.directory) await clearAway(made, log)
     },
   }
 }
@@ -195,13 +223,27 @@ function refusalOf(mode: SandboxMode, reason: string): string {
   return `there is no sandbox for Python here (${reason}): install bubblewrap, or set SANDBOX=off where every author of pipelines is trusted with this machine`
 }
 
-/** The directory, or a new one where the user that root's sandboxes become cannot reach it. */
-export async function walkable(directory: string): Promise<string> {
+/**
+ * The directory, or a new one where the users that root's sandboxes become cannot reach it. Removes the new one of an
+ * earlier process that was killed: a file beside the directory names it. Neither can be listed without its owner's rights
+ * over modes: who may write there finds no room whose name he does not know.
+ */
+export async function walkable(directory: string, log: Log): Promise<string> {
+  const note = `${directory}-elsewhere`
+  const earlier = await readFile(note, 'utf8').catch(() => '')
+  if (basename(earlier).startsWith(ELSEWHERE)) await clearAway(earlier, log)
+  await rm(note, { force: true })
+  await chmod(directory, UNLISTED)
   if (!changesUser('landlock') || (await isOpenToAll(directory))) return directory
-  const made = await mkdtemp(join(tmpdir(), 'sluice-python-'))
-  await chmod(made, 0o711)
+  const made = join(tmpdir(), `${ELSEWHERE}${randomName()}`)
+  await writeFile(note, made)
+  await mkdir(made)
+  await chmod(made, UNLISTED)
   return made
 }
+
+const ELSEWHERE = 'sluice-python-'
+const UNLISTED = 0o311
 
 async function isOpenToAll(directory: string): Promise<boolean> {
   const OTHERS_SEARCH = 0o001

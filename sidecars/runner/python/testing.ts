@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { Log } from '../../log.ts'
 import { type ProcessLimits, type SandboxStep, STEPS_OF } from '../../sandbox/ladder.ts'
 import { findPythons } from '../../sandbox/python.ts'
-import { type Interpreters, makeInterpreters } from './interpreters.ts'
+import { type InterpreterLease, type Interpreters, makeInterpreters } from './interpreters.ts'
 import type { Call, Job, Outcome } from './messages.ts'
 
 const MIB = 1_048_576
@@ -23,6 +23,7 @@ export interface RunOptions {
   answer?: (call: Call) => Promise<{ value: unknown } | { error: string }>
   signal?: AbortSignal
   onLine?: (line: string) => void
+  onLease?: (lease: InterpreterLease) => void
 }
 
 export interface Ran {
@@ -59,9 +60,10 @@ export async function openBench(
   await interpreters.chosen
   return {
     interpreters,
-    async run(source, { answer, signal, onLine } = {}) {
+    async run(source, { answer, signal, onLine, onLease } = {}) {
       const started = performance.now()
       const lease = await interpreters.take()
+      onLease?.(lease)
       const ran: Omit<Ran, 'outcome' | 'ms'> = { lines: [], dropped: 0 }
       try {
         const path = join(lease.rooms.inputs, 'pipeline.py')

@@ -2,8 +2,9 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import { chmod, chown, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { changesUser, launchOf, sandboxUser } from '../../sandbox/ladder.ts'
+import { changesUser, launchOf } from '../../sandbox/ladder.ts'
 import { findPythons } from '../../sandbox/python.ts'
+import { FIRST_USER } from '../../sandbox/users.ts'
 import { Interpreter, PYTHON_ARGS } from './interpreter.ts'
 import { attemptsSource } from './test-attempts.ts'
 import { stepsHere, TEST_LIMITS, VARIABLES } from './testing.ts'
@@ -27,14 +28,18 @@ describe.each(steps)('traced in %s', (step) => {
     const rooms = { inputs: join(place, 'run', 'in'), own: join(place, 'own') }
     await mkdir(rooms.inputs, { recursive: true })
     await mkdir(rooms.own)
-    if (changesUser(step)) await chown(rooms.own, ...sandboxUser)
+    const user = changesUser(step) ? FIRST_USER : null
+    if (user !== null) await chown(rooms.own, user, user)
     const source = join(rooms.inputs, 'pipeline.py')
     await writeFile(source, attemptsSource({ secret: import.meta.path, port: 1 }))
     // The machine's own: others may not be open to every user.
     const { pythons } = await findPythons('/usr/bin/python3')
     const [python] = pythons
     if (python === undefined) throw new Error('there is no /usr/bin/python3')
-    const { command, confinement } = launchOf({ step, python }, rooms, TEST_LIMITS, PYTHON_ARGS)
+    const { command, confinement } = launchOf(
+      { step, python },
+      { rooms, user, limits: TEST_LIMITS, args: PYTHON_ARGS },
+    )
     const trace = join(place, 'trace')
     const interpreter = new Interpreter({
       command: ['strace', '-f', '-qq', '-s', '4096', '-e', `trace=${TRACED}`, '-o', trace, ...command],
