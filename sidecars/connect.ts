@@ -28,6 +28,8 @@ export interface ServedServices {
   knowsApi?(url: string): boolean
   /** Why new work waits here, told with each health check: a part that serves may be short of disk space. */
   waitsFor?(): string | null
+  /** Why no engine process may be started here, told with each health check. No path, no address. */
+  refusal?: string
   /** One request message, in bytes. */
   readMaxBytes: number
 }
@@ -53,6 +55,8 @@ const ENGINE_SANDBOX_HEADER = 'engine-sandbox'
 const API_ADDRESS_HEADER = 'sluice-api-address'
 /** The name under which `waitsFor` travels. */
 const WAITS_FOR_HEADER = 'waits-for'
+/** The name under which `refusal` travels. */
+const ENGINE_REFUSAL_HEADER = 'engine-refusal'
 
 /** A stream has a heartbeat every 2 s and unary calls have deadlines: a connection silent for longer is dead. */
 const IDLE_TIMEOUT_SECONDS = 120
@@ -135,6 +139,7 @@ function registerHealth(router: ConnectRouter, options: ConnectServerOptions, sh
         responseHeader.set(ENGINE_SANDBOX_HEADER, options.engineSandbox)
       const waitsFor = options.waitsFor?.() ?? null
       if (waitsFor !== null) responseHeader.set(WAITS_FOR_HEADER, waitsFor)
+      if (options.refusal !== undefined) responseHeader.set(ENGINE_REFUSAL_HEADER, options.refusal)
       const serving = !shutdown.aborted && options.isServing()
       return { status: serving ? ServingStatus.SERVING : ServingStatus.NOT_SERVING }
     },

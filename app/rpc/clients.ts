@@ -36,6 +36,9 @@ export interface SidecarAccess {
 
 /** A sidecar that answers, but not to this API. The message holds no address: anybody may read it at /health/ready. */
 export class SidecarRefusal extends Error {}
+const ENGINE_REFUSAL_HEADER = 'engine-refusal'
+/** As our sidecars write it: no path, no address, no control character. Anybody may read it in /health/ready. */
+const REFUSAL = /^[\w ,.:;=()-]{1,300}$/
 
 export interface Remote<Service> {
   url: string
@@ -65,11 +68,14 @@ const checkOver = (transport: Transport, { publicUrl }: SidecarAccess) => {
   let waitsFor: string | null = null
   const check = async (signal?: AbortSignal) => {
     let told: string | null = null
+    let refusal = ''
     const onHeader = (headers: Headers) => {
       told = headers.get(ENGINE_SANDBOX_HEADER)
       waitsFor = headers.get(WAITS_FOR_HEADER)?.slice(0, WAITS_FOR_LENGTH) ?? null
+      refusal = headers.get(ENGINE_REFUSAL_HEADER) ?? ''
     }
     const { status } = await health.check({ service: '' }, { signal, headers, onHeader }).catch(explain)
+    if (REFUSAL.test(refusal)) throw new SidecarRefusal(`executes nothing: ${refusal}`)
     if (status !== HealthCheckResponse_ServingStatus.SERVING) throw new Error('not serving')
     return ENGINE_SANDBOXES.find((known) => known === told) ?? null
   }

@@ -9,7 +9,7 @@ import { fresh, type MadePipeline, newPipeline, readiness, writeFile } from '../
 const CANARY = /canary-[a-z0-9-]+/g
 const MADE: string[] = JSON.parse(process.env.SLUICE_SECRETS ?? '[]')
 const OF_THE_MACHINE =
-  /postgres(?:ql)?:\/\/|root:|BEGIN [A-Z ]*PRIVATE KEY|node_modules|\/scratch\/|\/engines\/\d|\/inputs\/\d|objects\/_lake|Bearer |eyJ[\w-]{20}|at .*\.ts:\d+/
+  /postgres(?:ql)?:\/\/|root:|BEGIN [A-Z ]*PRIVATE KEY|node_modules|\/scratch\/|\/engines\/[\da-f]|\/inputs\/[\da-f]|objects\/_lake|Bearer |eyJ[\w-]{20}|at .*\.ts:\d+/
 
 export const secretsIn = (text: string) => [
   ...(text.match(CANARY) ?? []),

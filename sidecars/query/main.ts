@@ -5,11 +5,12 @@ import { LAKE_PREFIX } from '../../lake/iceberg/location.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { endInOrder } from '../../proto/lifeline.ts'
 import { makeApiAddresses } from '../api-addresses.ts'
-import { makeLog, messageOf } from '../log.ts'
+import { type Log, makeLog, messageOf } from '../log.ts'
 import { openObjectCache } from '../object-cache.ts'
+import { serveRefusal } from '../refusal-server.ts'
 import { serveRpc } from '../rpc-server.ts'
 import type { SandboxMode } from '../sandbox/ladder.ts'
-import { chooseWall, lakePlaces, NoWall } from '../sandbox/wall.ts'
+import { chooseWall, FailedWall, lakePlaces, NoWall } from '../sandbox/wall.ts'
 import { openScratch } from '../scratch.ts'
 import { EX_CONFIG, type Settings, SettingsError, withRealDirectories } from '../settings.ts'
 import { surviveUndecodableMessages } from '../undecodable.ts'
@@ -21,9 +22,10 @@ import { makeRelations } from './relations.ts'
 import { makeQueryService } from './service.ts'
 import { parseSettings } from './settings.ts'
 
-async function start(settings: Settings & { sandbox: SandboxMode }) {
+const SERVED = { services: [QueryService], readMaxBytes: limits.requestBytes }
+
+async function start(settings: Settings & { sandbox: SandboxMode }, log: Log) {
   const { engine: size, lakeDir } = settings
-  const log = makeLog('query', settings.logFormat)
   surviveUndecodableMessages(log)
   const { scratchDir: scratch } = settings
   const enginesDirectory = join(scratch, 'engines')
@@ -54,11 +56,10 @@ async function start(settings: Settings & { sandbox: SandboxMode }) {
     log,
   })
   const server = await serveRpc(settings, {
-    services: [QueryService],
+    ...SERVED,
     register: (router) => router.service(QueryService, service),
     isServing: engines.isServing,
     engineSandbox: wall.step,
-    readMaxBytes: limits.requestBytes,
   })
   log.info(`listening on ${server.urls.join(' and ')}`)
   return async () => {
@@ -69,7 +70,18 @@ async function start(settings: Settings & { sandbox: SandboxMode }) {
 
 try {
   const machine = { cores: availableParallelism(), memoryBytes: totalmem() }
-  endInOrder(process.env, await start(await withRealDirectories(parseSettings(process.env, machine))))
+  const settings = await withRealDirectories(parseSettings(process.env, machine))
+  const log = makeLog('query', settings.logFormat)
+  const stop = await start(settings, log).catch(async (error: unknown) => {
+    if (!(error instanceof FailedWall)) throw error
+    log.error('no code of users is executed: SANDBOX=off would execute it without a wall', {
+      reason: error.message,
+    })
+    const server = await serveRefusal(settings, SERVED, error.message)
+    log.info(`listening on ${server.urls.join(' and ')}`)
+    return () => server.stop(limits.drainMs)
+  })
+  endInOrder(process.env, stop)
 } catch (error) {
   process.stderr.write(`${messageOf(error)}\n`)
   process.exit(error instanceof SettingsError || error instanceof NoWall ? EX_CONFIG : 1)

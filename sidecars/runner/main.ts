@@ -6,10 +6,11 @@ import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { endInOrder } from '../../proto/lifeline.ts'
 import { makeApiAddresses } from '../api-addresses.ts'
-import { makeLog, messageOf } from '../log.ts'
+import { type Log, makeLog, messageOf } from '../log.ts'
 import { openObjectCache } from '../object-cache.ts'
+import { serveRefusal } from '../refusal-server.ts'
 import { serveRpc } from '../rpc-server.ts'
-import { chooseWall, type EngineView, lakePlaces, NoWall } from '../sandbox/wall.ts'
+import { chooseWall, type EngineView, FailedWall, lakePlaces, NoWall } from '../sandbox/wall.ts'
 import { clearAway, openScratch } from '../scratch.ts'
 import { EX_CONFIG, SettingsError, withRealDirectories } from '../settings.ts'
 import { surviveUndecodableMessages } from '../undecodable.ts'
@@ -33,8 +34,9 @@ const FIRST: InputsOptions = {
   landing: null,
 }
 
-async function run(settings: RunnerSettings): Promise<void> {
-  const log = makeLog('runner', settings.logFormat)
+const SERVED = { services: [RunnerService, QueryService], readMaxBytes: limits.requestBytes }
+
+async function run(settings: RunnerSettings, log: Log): Promise<void> {
   surviveUndecodableMessages(log)
   const directories = {
     cache: join(settings.scratchDir, 'cache'),
@@ -108,7 +110,7 @@ async function run(settings: RunnerSettings): Promise<void> {
     checkSql: makeSqlCheck(pool),
   })
   const server = await serveRpc(settings, {
-    services: [RunnerService, QueryService],
+    ...SERVED,
     register: (router) =>
       router
         .service(RunnerService, service)
@@ -116,7 +118,6 @@ async function run(settings: RunnerSettings): Promise<void> {
     isServing: () => pool.isServing(),
     engineSandbox: wall.step,
     waitsFor: disks.shortage,
-    readMaxBytes: limits.requestBytes,
   })
   log.info(`listening on ${server.urls.join(' and ')}`, {
     concurrency: settings.concurrency,
@@ -135,7 +136,17 @@ async function run(settings: RunnerSettings): Promise<void> {
 
 try {
   const machine = { cores: availableParallelism(), memoryBytes: totalmem() }
-  await run(await withRealDirectories(parseSettings(process.env, machine)))
+  const settings = await withRealDirectories(parseSettings(process.env, machine))
+  const log = makeLog('runner', settings.logFormat)
+  await run(settings, log).catch(async (error: unknown) => {
+    if (!(error instanceof FailedWall)) throw error
+    log.error('no code of users is executed: SANDBOX=off would execute it without a wall', {
+      reason: error.message,
+    })
+    const server = await serveRefusal(settings, SERVED, error.message)
+    log.info(`listening on ${server.urls.join(' and ')}`)
+    endInOrder(process.env, () => server.stop(limits.drainMs))
+  })
 } catch (error) {
   process.stderr.write(`runner: ${messageOf(error)}\n`)
   process.exit(error instanceof SettingsError || error instanceof NoWall ? EX_CONFIG : 1)

@@ -1,7 +1,7 @@
 // What an engine process is first: it takes from itself what engines must not have, and becomes the engine. Landlock
 // judges threads, and what they become: a program that is restricted before it begins has no thread that is not.
 import { writeFileSync } from 'node:fs'
-import { setPriority } from 'node:os'
+import { getPriority, setPriority } from 'node:os'
 import { openKernel } from './kernel.ts'
 import type { WallSpec } from './wall.ts'
 
@@ -12,7 +12,10 @@ try {
   try {
     writeFileSync('/proc/self/oom_score_adj', '1000')
   } catch {}
-  setPriority(spec.niceness)
+  // A service that was started with `nice` may not raise the priority of its engines again.
+  try {
+    if (getPriority() < spec.niceness) setPriority(spec.niceness)
+  } catch {}
   for (const [name, value] of spec.limits) kernel.limit(name, value)
   kernel.dropCapabilities()
   kernel.settle()

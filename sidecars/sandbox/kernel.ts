@@ -1,5 +1,6 @@
 import { dlopen, type Pointer, ptr, read } from 'bun:ffi'
 import { closeSync, openSync, statSync } from 'node:fs'
+import { constants } from 'node:os'
 import { type Instruction, OWN_PID } from './system-calls.ts'
 
 // What a process asks of the kernel to take rights away from itself, for good: Landlock, capabilities, the system call
@@ -27,6 +28,8 @@ const PR_CAP_AMBIENT_CLEAR_ALL = 4
 const SIGKILL = 9
 const CAPABILITY_VERSION_3 = 0x20080522
 const SECCOMP_SET_MODE_FILTER = 1
+const SECCOMP_GET_ACTION_AVAIL = 2
+const SECCOMP_RET_ERRNO = 0x00050000
 const SECCOMP_FILTER_FLAG_TSYNC = 1
 const CLOSE_RANGE_CLOEXEC = 4
 const F_SETFD = 2
@@ -74,17 +77,22 @@ export function openKernel() {
   if (process.platform !== 'linux' || numbers === undefined)
     throw new Unavailable(`not on ${process.platform} on ${process.arch}`)
   const { symbols: libc } = openLibc()
-  const errno = () => read.i32(libc.__errno_location() as Pointer, 0)
+  /** `EPERM (1)`. */
+  const errnoName = () => {
+    const errno = read.i32(libc.__errno_location() as Pointer, 0)
+    const name = Object.entries(constants.errno).find(([, number]) => number === errno)?.[0]
+    return `${name ?? 'error'} (${errno})`
+  }
 
   const syscall = (what: string, number: number, ...args: (number | bigint)[]): number => {
     const [a = 0, b = 0, c = 0, d = 0] = args.map(BigInt)
     const result = Number(libc.syscall(BigInt(number), BigInt(a), BigInt(b), BigInt(c), BigInt(d)))
-    if (result < 0) throw new Unavailable(`${what}: error ${errno()}`)
+    if (result < 0) throw new Unavailable(`${what}: ${errnoName()}`)
     return result
   }
   const prctl = (what: string, option: number, first: number, second = 0) => {
     if (libc.prctl(option, BigInt(first), BigInt(second), 0n, 0n) !== 0)
-      throw new Unavailable(`${what}: error ${errno()}`)
+      throw new Unavailable(`${what}: ${errnoName()}`)
   }
 
   function addPlace(ruleset: number, path: string, access: number): void {
@@ -99,13 +107,26 @@ export function openKernel() {
       const rule = Buffer.alloc(12)
       rule.writeBigUInt64LE(BigInt(rights), 0)
       rule.writeInt32LE(place, 8)
-      syscall('Landlock', LANDLOCK_ADD, ruleset, 1, pointerTo(rule))
+      syscall('landlock_add_rule', LANDLOCK_ADD, ruleset, 1, pointerTo(rule))
     } finally {
       closeSync(place)
     }
   }
 
   return {
+    /** Whether the kernel says that it has Landlock. */
+    hasLandlock(): boolean {
+      return Number(libc.syscall(BigInt(LANDLOCK_CREATE), 0n, 0n, 1n, 0n)) >= 1
+    },
+
+    /** Whether the kernel says that it has system call filters. */
+    hasFilters(): boolean {
+      const action = new Uint32Array([SECCOMP_RET_ERRNO])
+      const call = [SECCOMP_GET_ACTION_AVAIL, 0, pointerTo(action), 0].map(BigInt)
+      const [operation = 0n, flags = 0n, address = 0n, none = 0n] = call
+      return libc.syscall(BigInt(numbers.seccomp), operation, flags, address, none) === 0n
+    },
+
     /** No program this process becomes can have more rights than it has. It and what it becomes end with its parent. */
     settle(): void {
       prctl('no_new_privs', PR_SET_NO_NEW_PRIVS, 1)
@@ -118,7 +139,7 @@ export function openKernel() {
       libc.getrlimit(RLIMITS[name], ptr(was))
       const hard = was[1] ?? 0n
       if (hard < (both[1] ?? 0n)) both.fill(hard)
-      if (libc.setrlimit(RLIMITS[name], ptr(both)) !== 0) throw new Unavailable(`${name}: error ${errno()}`)
+      if (libc.setrlimit(RLIMITS[name], ptr(both)) !== 0) throw new Unavailable(`${name}: ${errnoName()}`)
     },
 
     /** What root can and others cannot. Where there is none of it this does nothing. */
@@ -134,7 +155,7 @@ export function openKernel() {
 
     /** This thread, what it starts and what it becomes see these places of the file system and no other, no network either. */
     seeOnly({ readable, executable, writable, devices }: Places): void {
-      const version = syscall('Landlock', LANDLOCK_CREATE, 0, 0, 1)
+      const version = syscall('landlock_create_ruleset', LANDLOCK_CREATE, 0, 0, 1)
       if (version < 1) throw new Unavailable('Landlock: the kernel has none')
       const handled = FILE_ACCESS[Math.min(version, FILE_ACCESS.length) - 1] ?? 0
       const attributes = new BigUint64Array([
@@ -142,12 +163,17 @@ export function openKernel() {
         ...(version >= 4 ? [BIND_AND_CONNECT] : []),
         ...(version >= 6 ? [ABSTRACT_SOCKETS_AND_SIGNALS] : []),
       ])
-      const ruleset = syscall('Landlock', LANDLOCK_CREATE, pointerTo(attributes), attributes.byteLength)
+      const ruleset = syscall(
+        'landlock_create_ruleset',
+        LANDLOCK_CREATE,
+        pointerTo(attributes),
+        attributes.byteLength,
+      )
       for (const path of readable) addPlace(ruleset, path, READ & handled)
       for (const path of executable) addPlace(ruleset, path, (READ | EXECUTE) & handled)
       for (const path of writable) addPlace(ruleset, path, WRITE & handled)
       for (const path of devices) addPlace(ruleset, path, READ_FILE | WRITE_FILE)
-      syscall('Landlock', LANDLOCK_RESTRICT, ruleset, 0)
+      syscall('landlock_restrict_self', LANDLOCK_RESTRICT, ruleset, 0)
       closeSync(ruleset)
     },
 
@@ -184,7 +210,7 @@ export function openKernel() {
       const table = (list: readonly Buffer[]) => new BigUint64Array([...list.map(pointerTo), 0n])
       const [argv, envp] = [table(args), table(variables)]
       libc.execve(ptr(path[0] as Buffer), ptr(argv), ptr(envp))
-      throw new Unavailable(`${program} cannot be started: error ${errno()}`)
+      throw new Unavailable(`execve: ${errnoName()}`)
     },
   }
 }

@@ -6,7 +6,15 @@ import { fileURLToPath } from 'node:url'
 import { makeLog } from '../log.ts'
 import { SANDBOX_MODES } from './ladder.ts'
 import type { Answers, Targets } from './wall.child.ts'
-import { chooseWall, type EngineView, NoWall, WALL_STEPS_OF, type WallStep, wallOf } from './wall.ts'
+import {
+  chooseWall,
+  type EngineView,
+  FailedWall,
+  NoWall,
+  WALL_STEPS_OF,
+  type WallStep,
+  wallOf,
+} from './wall.ts'
 
 const CHILD = fileURLToPath(new URL('./wall.child.ts', import.meta.url))
 const silent = makeLog('test', 'text', () => {})
@@ -94,6 +102,14 @@ async function works(step: WallStep): Promise<boolean> {
 
 const hasLandlock = process.platform === 'linux' && (await works('landlock'))
 
+const USER = process.getuid?.() === 0 ? 65_431 : process.getuid?.()
+/** Root becomes another user, where that one can read the checkout. */
+const asUser = (...command: string[]) =>
+  process.getuid?.() === 0
+    ? ['setpriv', '--reuid', `${USER}`, '--regid', `${USER}`, '--clear-groups', ...command]
+    : command
+const canBeUser = Bun.spawnSync(asUser('test', '-r', CHILD)).exitCode === 0
+
 test.if(Boolean(process.env.REQUIRE_SANDBOXES))('this machine has all that walls are made of', () => {
   expect(hasLandlock).toBe(true)
 })
@@ -154,17 +170,48 @@ describe('the wall in use', () => {
     process.execPath = '/bin/false'
     try {
       await expect(chooseWall('required', nothing, silent)).rejects.toThrow(NoWall)
-      const lines: string[] = []
-      const wall = await chooseWall(
-        'auto',
-        nothing,
-        makeLog('test', 'text', (line) => lines.push(line)),
-      )
-      expect(wall.step).toBe('none')
-      expect(lines.join()).toContain('landlock: it ended with 1')
     } finally {
       process.execPath = bun
     }
     expect(SANDBOX_MODES).toEqual(['auto', 'required', 'off'])
   })
+  test.if(hasLandlock)(
+    'is not replaced by a weaker wall where the kernel offers it and it fails',
+    async () => {
+      const bun = process.execPath
+      process.execPath = '/bin/false'
+      try {
+        const refused = chooseWall('auto', nothing, silent)
+        await expect(refused).rejects.toThrow(FailedWall)
+        await expect(refused).rejects.toThrow(
+          'engine processes cannot be confined: landlock: it ended with 1',
+        )
+      } finally {
+        process.execPath = bun
+      }
+    },
+  )
+
+  test.if(hasLandlock && canBeUser)(
+    'holds for a user without privileges that was started with nice',
+    async () => {
+      const child = Bun.spawn(['nice', '-n', '15', ...asUser(process.execPath, '-e', CHOOSE)], {
+        env: { PATH: '/usr/bin:/bin' },
+        cwd: '/',
+        stdout: 'pipe',
+      })
+      expect(JSON.parse(await new Response(child.stdout).text())).toEqual({
+        uid: USER,
+        nice: 15,
+        step: 'landlock',
+      })
+    },
+  )
 })
+
+/** Chooses a wall whose engines have a higher priority than the service. */
+const CHOOSE = `
+  const { chooseWall } = await import(${JSON.stringify(join(import.meta.dirname, 'wall.ts'))})
+  const silent = { info() {}, warn() {}, error() {} }
+  const { step } = await chooseWall('auto', { readable: [], writable: [] }, silent)
+  console.log(JSON.stringify({ uid: process.getuid(), nice: require('node:os').getPriority(), step }))`

@@ -4,7 +4,7 @@ import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { LAKE_PREFIX } from '../../lake/iceberg/location.ts'
 import type { Log } from '../log.ts'
-import type { LimitName, Places } from './kernel.ts'
+import { type LimitName, openKernel, type Places, Unavailable } from './kernel.ts'
 import { DEVICES, type SandboxMode } from './ladder.ts'
 
 // The second wall around engine processes (docs/adr/0022-engine-wall.md). DuckDB's own lock is the first; whoever gets
@@ -13,7 +13,8 @@ import { DEVICES, type SandboxMode } from './ladder.ts'
 
 /**
  * `landlock`: Landlock, seccomp, no capabilities, limits. `seccomp`: the same without Landlock, where the kernel has none:
- * files are then kept apart by their modes alone. `none`: the engine's own lock alone.
+ * files are then kept apart by their modes alone. `none`: the engine's own lock alone, with SANDBOX=off and on systems that
+ * offer neither.
  */
 export type WallStep = 'landlock' | 'seccomp' | 'none'
 
@@ -65,7 +66,8 @@ const ROOT = here('../..')
 const LAUNCHER = here('./engine-wall.main.ts')
 const FILTER = here('./engine-filter.preload.ts')
 const PROBE = here('./wall-probe.main.ts')
-const PROBE_MS = 20_000
+/** A start takes 0.2 s. A wall that is not up by then counts as failed, and the service executes no code until it is restarted. */
+const PROBE_MS = 60_000
 /** Where Bun.spawn puts the channel of a child with three standard descriptors. */
 const CHANNEL = 3
 const OPEN_FILES = 8_192
@@ -142,7 +144,10 @@ function modulePaths(): string[] {
   }
 }
 
-/** The strongest wall of the mode that works here. Throws NoWall where none does. */
+/**
+ * The strongest wall of the mode that works here. Throws NoWall where the mode requires a wall that does not work, and
+ * FailedWall where the kernel offers a wall that could not be built: nothing weaker takes its place.
+ */
 export async function chooseWall(mode: SandboxMode, view: EngineView, log: Log): Promise<Wall> {
   const reasons: string[] = []
   for (const step of WALL_STEPS_OF[mode]) {
@@ -150,6 +155,7 @@ export async function chooseWall(mode: SandboxMode, view: EngineView, log: Log):
     const reason = step === 'none' ? null : await tryOut(wall)
     if (reason !== null) {
       reasons.push(`${step}: ${reason}`)
+      if (mode === 'auto' && isOffered(step)) throw new FailedWall(reasons)
       continue
     }
     const fields = reasons.length === 0 ? undefined : { reason: reasons.join('; ') }
@@ -176,6 +182,24 @@ export async function lakePlaces(lakeDir: string | null): Promise<string[]> {
 /** The configuration asks for a wall that cannot be had here. */
 export class NoWall extends Error {}
 
+/** The kernel offers a wall, and engine processes could not be put behind it. The message names no path. */
+export class FailedWall extends Error {
+  constructor(reasons: readonly string[]) {
+    super(`engine processes cannot be confined: ${reasons.join('; ')}`)
+  }
+}
+
+/** Whether the kernel says that it has all parts of a wall. */
+function isOffered(step: WallStep): boolean {
+  try {
+    const kernel = openKernel()
+    return kernel.hasFilters() && (step !== 'landlock' || kernel.hasLandlock())
+  } catch (error) {
+    if (error instanceof Unavailable) return false
+    throw error
+  }
+}
+
 /** Null: it works. */
 async function tryOut(wall: Wall): Promise<string | null> {
   const child = Bun.spawn(
@@ -195,5 +219,6 @@ async function tryOut(wall: Wall): Promise<string | null> {
   )
   const [complaint, code] = await Promise.all([new Response(child.stderr).text(), child.exited])
   if (code === 0) return null
-  return complaint.trim().split('\n').at(-1)?.replace('engine process: ', '') || `it ended with ${code}`
+  // Anything else may hold paths, and anybody may ask for the reason.
+  return /^engine process: (.*)$/m.exec(complaint)?.[1] ?? `it ended with ${child.signalCode ?? code}`
 }

@@ -1,0 +1,18 @@
+// Starts the command it is given and ends with it, on a kernel that says it has Landlock and refuses to apply it (EPERM). For tests.
+import { openKernel } from './kernel.ts'
+import type { Instruction } from './system-calls.ts'
+
+const LANDLOCK_RESTRICT_SELF = 446
+const refuseLandlock: Instruction[] = [
+  // The number of the system call.
+  [0x20, 0, 0, 0],
+  [0x15, 0, 1, LANDLOCK_RESTRICT_SELF],
+  // EPERM; everything else is allowed.
+  [0x06, 0, 0, 0x00050001],
+  [0x06, 0, 0, 0x7fff0000],
+]
+const kernel = openKernel()
+kernel.settle()
+kernel.filter(refuseLandlock)
+const child = Bun.spawn(process.argv.slice(2), { stdio: ['ignore', 'inherit', 'inherit'] })
+process.exit(await child.exited)
