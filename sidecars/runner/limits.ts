@@ -52,8 +52,7 @@ export const limits = {
   pythonSpareDelayMs: 50,
   /** One file that a pipeline in Python writes, its result too. */
   pythonFileBytes: 4 * 1_024 * MIB,
-  /** Its directory as a whole, and how often that is looked at. */
-  pythonDirectoryBytes: 8 * 1_024 * MIB,
+  /** Files of its directory, and how often that is looked at (bytes: PYTHON_DISK_LIMIT). */
   pythonDirectoryFiles: 100_000,
   pythonDirectoryCheckMs: 1_000,
   /** Calls of sql() in one run: each stays known to its end. */

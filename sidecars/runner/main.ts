@@ -78,6 +78,8 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
       memoryBytes: settings.python.memoryBytes,
       cpuSeconds: settings.python.cpuSeconds,
       fileBytes: limits.pythonFileBytes,
+      disk: settings.python.disk,
+      files: limits.pythonDirectoryFiles,
     },
     threads: settings.engine.threads,
     log,

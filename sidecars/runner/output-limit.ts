@@ -1,5 +1,5 @@
 import { AttemptFailure } from './attempts.ts'
-import { holdsMore, watchRoom } from './python/room.ts'
+import { usageOfDirectory, watchRoom } from './python/room.ts'
 
 /** How often the files are looked at: an engine writes some hundred MB a second. */
 const LOOK_MS = 250
@@ -14,11 +14,12 @@ export async function withinOutput<Result>(
 ): Promise<Result> {
   const limit = { bytes, files: Number.POSITIVE_INFINITY }
   const full = new AbortController()
-  const endWatch = watchRoom(directory, { ...limit, everyMs: LOOK_MS }, () => full.abort(tooMuch(bytes)))
+  const usage = () => usageOfDirectory(directory, limit)
+  const endWatch = watchRoom(usage, { ...limit, everyMs: LOOK_MS }, () => full.abort(tooMuch(bytes)))
   try {
     const result = await write(AbortSignal.any([signal, full.signal]))
     // The last files may have come since the last look.
-    if (await holdsMore(directory, limit)) throw tooMuch(bytes)
+    if ((await usage()).bytes > bytes) throw tooMuch(bytes)
     return result
   } finally {
     endWatch()

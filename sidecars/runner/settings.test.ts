@@ -23,7 +23,13 @@ test('a scratch directory and the token are all that is required', () => {
     outputBytes: 64 * GIB,
     floorBytes: null,
     sandbox: 'auto',
-    python: { bin: null, memoryBytes: 2 * GIB, seconds: 3_600, cpuSeconds: 3_605 },
+    python: {
+      bin: null,
+      memoryBytes: 2 * GIB,
+      disk: { inMemory: Math.floor((machine.memoryBytes * 0.1) / 4), onDisk: 8 * GIB },
+      seconds: 3_600,
+      cpuSeconds: 3_605,
+    },
   })
 })
 
@@ -41,6 +47,14 @@ test('a process of Python has a part of the memory, and as much time as it is gi
   expect(() => parseSettings({ ...NEEDED, SANDBOX: 'yes' }, machine)).toThrow(
     'SANDBOX must be auto, required, off',
   )
+})
+
+test('the directory of a process in Python has one limit, or one by where it is', () => {
+  const diskOf = (env: Record<string, string>, memoryBytes: number) =>
+    parseSettings({ ...NEEDED, ...env }, { cores: 1, memoryBytes }).python.disk
+  expect(diskOf({ PYTHON_DISK_LIMIT: '3GB' }, GIB)).toEqual({ inMemory: 3 * GIB, onDisk: 3 * GIB })
+  expect(diskOf({}, GIB)).toEqual({ inMemory: GIB / 16, onDisk: 8 * GIB })
+  expect(diskOf({ RUNNER_CONCURRENCY: '1' }, 1_024 * GIB)).toEqual({ inMemory: 8 * GIB, onDisk: 8 * GIB })
 })
 
 test('engines share the threads and a part of the memory', () => {

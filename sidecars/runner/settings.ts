@@ -1,5 +1,5 @@
 // The runner's part of the environment is parsed here, once; values are passed in from there.
-import { SANDBOX_MODES, type SandboxMode } from '../sandbox/ladder.ts'
+import { type DiskLimit, SANDBOX_MODES, type SandboxMode } from '../sandbox/ladder.ts'
 import {
   CONCURRENCY_MAX,
   type Env,
@@ -18,6 +18,11 @@ const MEMORY_SHARE = 0.6
 /** Python has what it makes of an engine's rows beside the engine itself; below this libraries do not even load. */
 const PYTHON_MEMORY_SHARE = 0.25
 const PYTHON_MEMORY_MIN = 512 * MIB
+/** With bubblewrap files of a run are in memory: all runs together take a tenth of it, beside engines and interpreters. */
+const PYTHON_DISK_MEMORY_SHARE = 0.1
+const PYTHON_DISK_MEMORY_MIN = 64 * MIB
+/** Without it they are on the disk. */
+const PYTHON_DISK = 8 * GIB
 const DAY_SECONDS = 86_400
 /** A loop that uses one processor reaches the limit by the clock first, and is told of that one; a start counts too. */
 const PYTHON_CPU_MARGIN_SECONDS = 5
@@ -39,6 +44,8 @@ export interface RunnerSettings extends Settings {
     bin: string | null
     /** Of the address space of one process. */
     memoryBytes: number
+    /** Of the directory of one process. */
+    disk: DiskLimit
     /** One run, by the clock. */
     seconds: number
     /** One run, of processor time. */
@@ -59,6 +66,8 @@ export function parseSettings(env: Env, machine: Machine): RunnerSettings {
       const threads = number('ENGINE_THREADS', Math.max(1, machine.cores - 1), { min: 1, max: THREADS_MAX })
       const seconds = number('PYTHON_TIMEOUT', 3_600, { min: 1, max: DAY_SECONDS })
       const pythonMemory = Math.floor((machine.memoryBytes * PYTHON_MEMORY_SHARE) / concurrency)
+      const inMemory = Math.floor((machine.memoryBytes * PYTHON_DISK_MEMORY_SHARE) / concurrency)
+      const disk = bytes('PYTHON_DISK_LIMIT', 0)
       own = {
         runSeconds: number('RUN_TIMEOUT', RUN_SECONDS, { min: 1, max: 7 * DAY_SECONDS }),
         outputBytes: bytes('RUN_OUTPUT_LIMIT', RUN_OUTPUT_BYTES),
@@ -70,6 +79,10 @@ export function parseSettings(env: Env, machine: Machine): RunnerSettings {
             'PYTHON_MEMORY_LIMIT',
             Math.min(2 * GIB, Math.max(PYTHON_MEMORY_MIN, pythonMemory)),
           ),
+          disk: {
+            inMemory: disk || Math.min(PYTHON_DISK, Math.max(PYTHON_DISK_MEMORY_MIN, inMemory)),
+            onDisk: disk || PYTHON_DISK,
+          },
           seconds,
           cpuSeconds: number('PYTHON_CPU_LIMIT', seconds + PYTHON_CPU_MARGIN_SECONDS, {
             min: 1,

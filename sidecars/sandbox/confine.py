@@ -26,7 +26,7 @@ def confine(spec):
 
     `limits`: {resource name: value}. `user`: [uid, gid] to become, or None. `readable`, `writable`: absolute paths;
     `devices`: special files. `landlock`: whether to use it; `seccomp`: the filter and the architecture it is for, or
-    None. What is asked for and missing raises Unavailable.
+    None. `isOpenToItsUser`: whether its user may look into its /proc. What is asked for and missing raises Unavailable.
     """
     for name, value in spec["limits"].items():
         limit_resource(name, value)
@@ -43,7 +43,7 @@ def confine(spec):
     prctl(libc, SET_NO_NEW_PRIVS, 1)
     # After the change of user, which forgets it.
     prctl(libc, SET_PDEATHSIG, 9)
-    prctl(libc, SET_DUMPABLE, 0)
+    prctl(libc, SET_DUMPABLE, 1 if spec["isOpenToItsUser"] else 0)
     if ruleset is not None:
         if libc.syscall(LANDLOCK_RESTRICT, ruleset, 0) != 0:
             raise Unavailable("Landlock: " + os.strerror(ctypes.get_errno()))

@@ -4,7 +4,7 @@ import { openKernel } from './kernel.ts'
 import { filterProgram } from './system-calls.ts'
 
 try {
-  const program = filterProgram(process.arch, { ownsOthers: true })
+  const program = filterProgram(process.arch, { ownsOthers: true, passesFiles: true })
   if (program === null) throw new Error(`no system call filter for ${process.arch}`)
   openKernel().filter(program)
 } catch (error) {

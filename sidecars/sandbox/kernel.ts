@@ -14,9 +14,9 @@ const LANDLOCK_CREATE = 444
 const LANDLOCK_ADD = 445
 const LANDLOCK_RESTRICT = 446
 const CLOSE_RANGE = 436
-const PER_ARCH: Record<string, { capset: number; seccomp: number }> = {
-  x64: { capset: 126, seccomp: 317 },
-  arm64: { capset: 91, seccomp: 277 },
+const PER_ARCH: Record<string, { capset: number; seccomp: number; setfsuid: number; setfsgid: number }> = {
+  x64: { capset: 126, seccomp: 317, setfsuid: 122, setfsgid: 123 },
+  arm64: { capset: 91, seccomp: 277, setfsuid: 151, setfsgid: 152 },
 }
 
 const PR_SET_PDEATHSIG = 1
@@ -125,6 +125,24 @@ export function openKernel() {
       const call = [SECCOMP_GET_ACTION_AVAIL, 0, pointerTo(action), 0].map(BigInt)
       const [operation = 0n, flags = 0n, address = 0n, none = 0n] = call
       return libc.syscall(BigInt(numbers.seccomp), operation, flags, address, none) === 0n
+    },
+
+    /**
+     * Does synchronous work with the rights over files that another user and the group of the same number have. They are
+     * rights of this thread. For root, which gets its own back. Only the user of a process may look into its /proc where
+     * root has no CAP_SYS_PTRACE.
+     */
+    asUser<Result>(user: number, work: () => Result): Result {
+      const become = (uid: number, gid: number) => {
+        libc.syscall(BigInt(numbers.setfsgid), BigInt(gid), 0n, 0n, 0n)
+        libc.syscall(BigInt(numbers.setfsuid), BigInt(uid), 0n, 0n, 0n)
+      }
+      become(user, user)
+      try {
+        return work()
+      } finally {
+        become(process.geteuid?.() ?? 0, process.getegid?.() ?? 0)
+      }
     },
 
     /** No program this process becomes can have more rights than it has. It and what it becomes end with its parent. */

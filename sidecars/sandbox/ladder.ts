@@ -26,12 +26,33 @@ export interface ProcessLimits {
   cpuSeconds: number
   /** Of one file it writes. */
   fileBytes: number
+  /** Of all files it writes beside its result. */
+  disk: DiskLimit
+  /** Files and directories in its directory. */
+  files: number
 }
+
+/** Bytes of a working directory. */
+export interface DiskLimit {
+  /** With bubblewrap: a file system in memory. */
+  inMemory: number
+  /** With other steps: a directory. */
+  onDisk: number
+}
+
+/** What a working directory may hold with this step, in bytes. */
+export const diskBytesOf = (step: SandboxStep, { inMemory, onDisk }: DiskLimit): number =>
+  step === 'bubblewrap' ? inMemory : onDisk
+
+/** The name of the result in the working directory of a process. */
+export const RESULT = '.result'
 
 /** Where a sandboxed process finds its input and may write. Both are absolute. */
 export interface Rooms {
   inputs: string
   own: string
+  /** The file of the result as the service sees it. With bubblewrap it exists before, and appears as RESULT in `own`. */
+  result: string
 }
 
 /** What confine.py is told. */
@@ -42,6 +63,8 @@ export interface Confinement {
   writable: readonly string[]
   devices: readonly string[]
   landlock: boolean
+  /** Whether its user may look into its /proc, as the service must to see which removed files it holds. */
+  isOpenToItsUser: boolean
   /** `program` null: there is no filter for this architecture, and the process refuses to go on without one. */
   seccomp: { architecture: string; program: readonly Instruction[] | null } | null
   own: string
@@ -80,14 +103,16 @@ export interface LaunchOptions {
 export function launchOf({ step, python }: Sandbox, { rooms, limits, user, args }: LaunchOptions): Launch {
   const command = [python.executable, ...args]
   return {
-    command: step === 'bubblewrap' ? [...bubblewrap(python, rooms), ...command] : command,
+    command:
+      step === 'bubblewrap' ? [...bubblewrap(python, rooms, limits.disk.inMemory), ...command] : command,
     confinement: {
       limits: {
         AS: limits.memoryBytes,
         CPU: limits.cpuSeconds,
         FSIZE: limits.fileBytes,
         NOFILE: OPEN_FILES,
-        CORE: 0,
+        // 1 also keeps the kernel from giving a core file to a program; 0 does not.
+        CORE: 1,
         MSGQUEUE: 0,
         // Counted for all processes of a user: a limit for a user that has others would hit those.
         ...(step === 'bubblewrap' || user !== null ? { NPROC: THREADS } : {}),
@@ -97,6 +122,7 @@ export function launchOf({ step, python }: Sandbox, { rooms, limits, user, args 
       writable: [rooms.own],
       devices: DEVICES,
       landlock: step !== 'none',
+      isOpenToItsUser: step !== 'bubblewrap',
       seccomp: step === 'none' ? null : { architecture: process.arch, program: filterOf(step) },
       own: rooms.own,
     },
@@ -104,9 +130,13 @@ export function launchOf({ step, python }: Sandbox, { rooms, limits, user, args 
 }
 
 const filterOf = (step: SandboxStep) =>
-  filterProgram(process.arch, { ownsOthers: step === 'landlock' && !isRoot() })
+  filterProgram(process.arch, {
+    ownsOthers: step === 'landlock' && !isRoot(),
+    // A file that was removed and passed on would count nowhere.
+    passesFiles: step !== 'landlock',
+  })
 
-function bubblewrap(python: Python, { inputs, own }: Rooms): string[] {
+function bubblewrap(python: Python, { inputs, own, result }: Rooms, diskBytes: number): string[] {
   const shown = python.readable.filter(
     (path) => !SYSTEM.some((one) => path === one || path.startsWith(`${one}/`)),
   )
@@ -134,7 +164,10 @@ function bubblewrap(python: Python, { inputs, own }: Rooms): string[] {
     ...DEVICES.flatMap((path) => ['--dev-bind', path, path]),
     ...shown.flatMap((path) => ['--ro-bind', path, path]),
     ...['--ro-bind', inputs, inputs],
-    ...['--bind', own, own],
+    // A file system of its own: the kernel counts what it holds, whatever was removed, closed or nested.
+    ...['--perms', '0777', '--size', String(diskBytes), '--tmpfs', own],
+    // The result alone is on the disk; the limit of a file's size bounds it.
+    ...['--bind', result, `${own}/${RESULT}`],
     '--chdir',
     own,
     '--',

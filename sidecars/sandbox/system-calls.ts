@@ -31,7 +31,6 @@ const ALLOWED: Record<string, Call> = {
   fsync: [74, 82],
   fdatasync: [75, 83],
   ftruncate: [77, 46],
-  fallocate: [285, 47],
   fadvise64: [221, 223],
   sync_file_range: [277, 84],
   copy_file_range: [326, 285],
@@ -154,7 +153,6 @@ const ALLOWED: Record<string, Call> = {
   // the ends of a socketpair, which asyncio needs; no other socket can come to be
   sendto: [44, 206],
   recvfrom: [45, 207],
-  sendmsg: [46, 211],
   recvmsg: [47, 212],
   getsockopt: [55, 209],
   setsockopt: [54, 208],
@@ -183,6 +181,9 @@ const METADATA: Record<string, Call> = {
   utimensat: [280, 88],
 }
 
+/** It passes open files to the other end of a socket, where they are in no table of open files. */
+const SENDMSG: Record<string, Call> = { sendmsg: [46, 211] }
+
 // Allowed with certain arguments only.
 const SOCKETPAIR: Call = [53, 199]
 const CLONE: Call = [56, 220]
@@ -194,14 +195,18 @@ const IOCTL: Call = [16, 29]
 const FCNTL: Call = [72, 25]
 const PRLIMIT64: Call = [302, 261]
 const SCHED_SETAFFINITY: Call = [203, 122]
+const FALLOCATE: Call = [285, 47]
 
 const PR_SET_NAME = 15
 const PR_GET_NAME = 16
 const PR_SET_VMA = 0x53564d41
+const CLONE_FILES = 0x00000400
 const CLONE_THREAD = 0x00010000
 const SOCKET_TYPE = 0xf
 const AF_UNIX = 1
 const SOCK_STREAM = 1
+/** To make a file longer, and to make holes. Others allocate beyond its length, where no limit of a file's size applies. */
+const FALLOCATE_MODES = [0, 3]
 /** Whether it is a terminal, how much can be read, and close-on-exec. */
 const IOCTLS = [0x5401, 0x5413, 0x541b, 0x5421, 0x5450, 0x5451]
 /** Who gets a signal when a file is ready: anybody of the same user. */
@@ -250,10 +255,11 @@ const never = (index: number, values: readonly Operand[]) => oneOf(index, values
 /**
  * The filter for a process on this architecture (process.arch); null: there is none for it. What it refuses fails with
  * EPERM; another architecture's call ends the process. `ownsOthers`: whether files elsewhere belong to the same user.
+ * `passesFiles`: whether it may pass open files on.
  */
 export function filterProgram(
   architecture: string,
-  { ownsOthers }: { ownsOthers: boolean },
+  { ownsOthers, passesFiles }: { ownsOthers: boolean; passesFiles: boolean },
 ): Instruction[] | null {
   const known = ARCHITECTURES[architecture]
   if (known === undefined) return null
@@ -269,11 +275,20 @@ export function filterProgram(
     [RETURN, 0, 0, KILL_PROCESS],
     [LOAD, 0, 0, NUMBER],
     ...(column === 0 ? [[AT_LEAST, 0, 1, X32_BIT] as const, refuse] : []),
-    ...Object.values({ ...ALLOWED, ...(ownsOthers ? {} : METADATA) }).flatMap((call) =>
-      judged(call, [allow]),
-    ),
-    // Threads, not processes. Of clone3 the arguments cannot be seen: without it the C library falls back to clone.
-    ...judged(CLONE, [argument(0), [ANY_BIT, 0, 1, CLONE_THREAD], allow, refuse]),
+    ...Object.values({
+      ...ALLOWED,
+      ...(ownsOthers ? {} : METADATA),
+      ...(passesFiles ? SENDMSG : {}),
+    }).flatMap((call) => judged(call, [allow])),
+    // Threads, not processes, with one table of open files. Of clone3 the arguments cannot be seen: without it the C library
+    // falls back to clone.
+    ...judged(CLONE, [
+      argument(0),
+      [ANY_BIT, 0, 2, CLONE_THREAD],
+      [ANY_BIT, 0, 1, CLONE_FILES],
+      allow,
+      refuse,
+    ]),
     ...judged(CLONE3, [[RETURN, 0, 0, FAIL_WITH | ENOSYS]]),
     // A datagram socket could name another one to send to.
     ...judged(SOCKETPAIR, [
@@ -286,6 +301,7 @@ export function filterProgram(
       refuse,
       allow,
     ]),
+    ...judged(FALLOCATE, only(1, FALLOCATE_MODES)),
     ...judged(KILL, only(0, [OWN_PID])),
     ...judged(TGKILL, only(0, [OWN_PID])),
     ...judged(PRCTL, only(0, [PR_SET_NAME, PR_GET_NAME, PR_SET_VMA])),

@@ -47,6 +47,7 @@ async function checkSyntax(
         source: path,
         logLimits: { lines: 0, bytes: 0 },
         memory: '',
+        disk: null,
         isConfined: true,
       } as const
       const outcome = await lease.interpreter.work(job, SILENT, AbortSignal.any([signal, late]))

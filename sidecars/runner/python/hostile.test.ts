@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { changesUser } from '../../sandbox/ladder.ts'
 import { InterpreterEnded } from './interpreter.ts'
 import { ATTEMPTS, attemptsSource, REFUSED } from './test-attempts.ts'
+import { DISK_ATTEMPTS, diskSource, HIDDEN_HOLDERS, PASSED_ON } from './test-disk.ts'
 import { attackNeighbour, NEIGHBOUR_ATTEMPTS } from './test-neighbour.ts'
 import { type Bench, openBench, stepsHere } from './testing.ts'
 
@@ -277,6 +278,26 @@ result = [{"a": secrets.token_hex(2)}]
     expect(await stat(place).catch(() => null)).toBeNull()
   })
 
+  test.each(Object.keys(DISK_ATTEMPTS))(
+    'its directory does not hold more than its limit in %s',
+    async (attempt) => {
+      const ended = await bench.run(diskSource(attempt)).then(
+        ({ outcome }) => ('failed' in outcome ? outcome.failed.message : 'NOT REFUSED'),
+        (error: Error) => error.message,
+      )
+      expect(ended).toMatch(OVER_ITS_LIMIT)
+    },
+  )
+
+  test.each(Object.entries(HIDDEN_HOLDERS))('it cannot make %s', async (_, source) => {
+    const { outcome } = await bench.run(`${source}\nresult = [{"a": 1}]`)
+    expect(outcome).toMatchObject({ result: {} })
+  })
+
+  test.if(step === 'landlock')('it passes no open file on', async () => {
+    expect((await bench.run(PASSED_ON)).outcome).toMatchObject({ result: {} })
+  })
+
   test('nothing of a run is left', async () => {
     const lease = await bench.interpreters.take()
     const { pid } = lease.interpreter
@@ -285,6 +306,9 @@ result = [{"a": secrets.token_hex(2)}]
     expect(() => process.kill(-pid, 0)).toThrow('ESRCH')
   })
 })
+
+/** By the kernel, or by the watch. */
+const OVER_ITS_LIMIT = /No space left on device|its directory is full/
 
 /** Relative calls make a chain longer than a path may be; the modes of mkdir() need no right to change modes. */
 const HOSTILE_TREE = `
@@ -349,6 +373,14 @@ describe.skipIf(!canBeUser)('of a runner that is not root', () => {
         ran: { outcome: { result: {} } },
         left: [],
       })
+    },
+  )
+
+  test.each(steps.flatMap((step) => Object.keys(DISK_ATTEMPTS).map((attempt) => [step, attempt] as const)))(
+    'in %s its directory does not hold more than its limit in %s',
+    async (step, attempt) => {
+      const { ran } = await runAsUser(step, diskSource(attempt))
+      expect(JSON.stringify(ran)).toMatch(OVER_ITS_LIMIT)
     },
   )
 

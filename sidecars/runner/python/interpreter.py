@@ -20,6 +20,8 @@ import queries
 import values
 
 SOURCE = "pipeline.py"
+# In its own directory. With bubblewrap the file exists already, and cannot be removed.
+RESULT = ".result"
 MESSAGE_CHARACTERS = 16_384
 TRACEBACK_FRAMES = 20
 CAUSES_TOLD = 5
@@ -469,10 +471,10 @@ class Work:
         return lines.pop() if len(lines) == 1 else None
 
     def columns(self, columns):
-        path = os.path.join(self.own, "result.json")
+        path = os.path.join(self.own, RESULT)
         if not columns or not any(columns.values()):
             return {"result": {"kind": "empty", "columns": [str(name) for name in columns]}}
-        return {"result": {"kind": "json", "file": "result.json", **values.write_columns(columns, path)}}
+        return {"result": {"kind": "json", **values.write_columns(columns, path)}}
 
     def arrow(self, table):
         import pyarrow
@@ -488,11 +490,11 @@ class Work:
             raise values.BadResult("two columns of result have the same name")
         try:
             parquet.write_table(
-                table, os.path.join(self.own, "result.parquet"), coerce_timestamps="us", allow_truncated_timestamps=False
+                table, os.path.join(self.own, RESULT), coerce_timestamps="us", allow_truncated_timestamps=False
             )
         except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
             raise values.BadResult("result: " + str(error)) from None
-        return {"result": {"kind": "parquet", "file": "result.parquet", "rows": table.num_rows, "nullColumns": nulls}}
+        return {"result": {"kind": "parquet", "rows": table.num_rows, "nullColumns": nulls}}
 
     def pandas(self, frame):
         names = list(frame.columns)
@@ -523,8 +525,8 @@ class Work:
         nanoseconds = [name for name, kind in frame.schema.items() if isinstance(kind, polars.Datetime) and kind.time_unit == "ns"]
         if nanoseconds:
             frame = frame.with_columns(polars.col(nanoseconds).dt.cast_time_unit("us"))
-        frame.write_parquet(os.path.join(self.own, "result.parquet"), use_pyarrow=False)
-        return {"result": {"kind": "parquet", "file": "result.parquet", "rows": frame.height, "nullColumns": nulls}}
+        frame.write_parquet(os.path.join(self.own, RESULT), use_pyarrow=False)
+        return {"result": {"kind": "parquet", "rows": frame.height, "nullColumns": nulls}}
 
     # What went wrong ------------------------------------------------------------------------------------------------
 
@@ -577,6 +579,8 @@ class Work:
             return text + " (the sandbox does not allow it)"
         if isinstance(error, OSError) and error.errno == errno.EFBIG:
             return text + " (the sandbox bounds the size of a file)"
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC and self.job["disk"]:
+            return text + ": its directory may hold " + self.job["disk"] + " (PYTHON_DISK_LIMIT)"
         # Of a group its message says how many there are, and not what.
         if isinstance(error, getattr(builtins, "BaseExceptionGroup", ())):
             parts = ["".join(traceback.format_exception_only(type(part), part)).strip() for part in error.exceptions[:CAUSES_TOLD]]

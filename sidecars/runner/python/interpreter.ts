@@ -104,6 +104,11 @@ export class Interpreter {
     return this.#child.pid
   }
 
+  /** A process within its namespaces, where it has some; else the process itself. */
+  get innerPid(): number {
+    return this.#children()[0] ?? this.pid
+  }
+
   get hasEnded(): boolean {
     return this.#ended !== null || this.#child.exitCode !== null || this.#child.signalCode !== null
   }

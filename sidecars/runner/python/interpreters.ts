@@ -5,8 +5,10 @@ import type { Log } from '../../log.ts'
 import {
   changesUser,
   chooseSandbox,
+  diskBytesOf,
   launchOf,
   type ProcessLimits,
+  RESULT,
   type Rooms,
   type Sandbox,
   type SandboxMode,
@@ -18,6 +20,7 @@ import { makeUsers } from '../../sandbox/users.ts'
 import { clearAway, randomName } from '../../scratch.ts'
 import { limits } from '../limits.ts'
 import { Interpreter, InterpreterEnded, PYTHON_ARGS } from './interpreter.ts'
+import { type Usage, usageOfFileSystem, usageOfProcess, watchRoom } from './room.ts'
 
 // Sandboxed interpreters, each for one run. One is kept started and confined, because a start takes 50 ms; whoever
 // takes it has it to himself, and it is thrown away afterwards.
@@ -32,6 +35,10 @@ export interface InterpreterLease {
   /** Of the run: engines work in it. The sandbox sees no more of it than `inputs`. */
   directory: string
   rooms: Rooms
+  /** What its own directory may hold. */
+  disk: Usage
+  /** Calls `onFull` once, when it holds more. Answers what ends the watch. */
+  watchDisk(onFull: () => void): () => void
   /** Ends the process. Resolves when nothing of it is left, directories included. */
   release(): Promise<void>
 }
@@ -98,9 +105,13 @@ export function makeInterpreters(options: InterpretersOptions): Interpreters {
     leave: () => Promise<void>,
   ): Promise<InterpreterLease> {
     const directory = join(place, 'run')
-    const rooms = { inputs: join(directory, 'in'), own: join(place, 'own') }
+    const own = join(place, 'own')
+    const hasOwnDisk = sandbox.step === 'bubblewrap'
+    const result = hasOwnDisk ? join(place, 'result') : join(own, RESULT)
+    const rooms = { inputs: join(directory, 'in'), own, result }
     await mkdir(rooms.inputs, { recursive: true })
     await mkdir(rooms.own)
+    if (hasOwnDisk) await writeFile(rooms.result, '', { mode: 0o600 })
     if (user !== null) {
       // On its way to the rooms this user may pass, and see nothing; nobody else may pass.
       await chown(place, -1, user)
@@ -110,12 +121,17 @@ export function makeInterpreters(options: InterpretersOptions): Interpreters {
       // bubblewrap enters it before it changes its user.
       await chmod(rooms.own, 0o711)
       await chown(rooms.own, user, user)
+      if (hasOwnDisk) await chown(rooms.result, user, user)
     }
     const interpreter = new Interpreter({
       ...launchOf(sandbox, { rooms, user, limits: options.processLimits, args: PYTHON_ARGS }),
       niceness: NICENESS,
       env: environment(rooms.own, options.threads),
     })
+    const disk = {
+      bytes: diskBytesOf(sandbox.step, options.processLimits.disk),
+      files: options.processLimits.files,
+    }
     let released: Promise<void> | null = null
     const end = async () => {
       interpreter.end('its run is over')
@@ -128,6 +144,20 @@ export function makeInterpreters(options: InterpretersOptions): Interpreters {
       sandbox,
       directory,
       rooms,
+      disk,
+      watchDisk: (onFull) =>
+        watchRoom(
+          () =>
+            hasOwnDisk
+              ? usageOfFileSystem(interpreter.innerPid, own)
+              : usageOfProcess(
+                  own,
+                  { pid: interpreter.pid, user, fileBytes: options.processLimits.fileBytes },
+                  disk,
+                ),
+          { ...disk, everyMs: limits.pythonDirectoryCheckMs },
+          onFull,
+        ),
       release: () => (released ??= end()),
     }
     all.add(lease)

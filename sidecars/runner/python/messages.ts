@@ -7,7 +7,14 @@ import type { MergeStrategy } from '../../../lake/pipeline/config.ts'
 
 /** What an interpreter is given to do; it is used once. */
 export type Job =
-  | { kind: 'check'; source: string; logLimits: LogLimits; memory: string; isConfined: boolean }
+  | {
+      kind: 'check'
+      source: string
+      logLimits: LogLimits
+      memory: string
+      disk: null
+      isConfined: boolean
+    }
   | {
       kind: 'run'
       /** Absolute path of the file in its inputs. */
@@ -16,6 +23,8 @@ export type Job =
       logLimits: LogLimits
       /** For people: `1 GiB`. */
       memory: string
+      /** The limit of its directory, for people, where the kernel keeps it: `1 GiB`. */
+      disk: string | null
       isConfined: boolean
     }
 
@@ -108,7 +117,6 @@ const Result = Type.Union([
   Type.Object({
     kind: Type.Literal('json'),
     line,
-    file: Type.Literal('result.json'),
     columns: Type.Array(Type.Object({ name: Type.String(), type: ValueType }), { minItems: 1 }),
     rows: count,
     longestBytes: count,
@@ -116,7 +124,6 @@ const Result = Type.Union([
   Type.Object({
     kind: Type.Literal('parquet'),
     line,
-    file: Type.Literal('result.parquet'),
     rows: count,
     /** Columns with neither a type nor a value. */
     nullColumns: Type.Array(Type.String()),

@@ -1,34 +1,62 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { holdsMore, watchRoom } from './room.ts'
+import { usageOfDirectory, usageOfFileSystem, watchRoom } from './room.ts'
 
+const ENOUGH = { bytes: 1 << 30, files: 1_000 }
+const MIB = 1_048_576
 let directory: string
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'sluice-room-'))
   await mkdir(join(directory, 'a', 'b'), { recursive: true })
-  await writeFile(join(directory, 'a', 'b', 'c'), 'x'.repeat(100))
-  await writeFile(join(directory, 'd'), 'x'.repeat(50))
+  await writeFile(join(directory, 'a', 'b', 'c'), new Uint8Array(MIB).fill(1))
+  await chmod(join(directory, 'a'), 0o300)
   await symlink('/', join(directory, 'elsewhere'))
 })
 afterAll(() => rm(directory, { recursive: true }))
 
-test('everything below counts, and a link counts as itself', async () => {
-  expect(await holdsMore(directory, { bytes: 151, files: 5 })).toBe(false)
-  expect(await holdsMore(directory, { bytes: 149, files: 5 })).toBe(true)
-  expect(await holdsMore(directory, { bytes: 1_000, files: 4 })).toBe(true)
-  expect(await holdsMore(join(directory, 'nowhere'), { bytes: 0, files: 0 })).toBe(false)
+test('counts files in closed directories, and a link as itself', async () => {
+  const { bytes, files } = await usageOfDirectory(directory, ENOUGH)
+  expect(files).toBe(4)
+  expect(bytes).toBeGreaterThanOrEqual(MIB)
+  expect(bytes).toBeLessThan(MIB + 100_000)
 })
 
-test('whoever watches is told once', async () => {
+test('counts blocks, not lengths', async () => {
+  const sparse = join(directory, 'sparse')
+  await writeFile(sparse, '')
+  await truncate(sparse, 100 * MIB)
+  expect((await usageOfDirectory(directory, ENOUGH)).bytes).toBeLessThan(2 * MIB)
+  await rm(sparse)
+})
+
+test('stops to count when it is too much', async () => {
+  expect((await usageOfDirectory(directory, { ...ENOUGH, files: 1 })).files).toBeLessThan(4)
+})
+
+test('a directory that does not exist holds nothing', async () => {
+  expect(await usageOfDirectory(join(directory, 'nowhere'), ENOUGH)).toEqual({ bytes: 0, files: 0 })
+})
+
+test.if(process.platform === 'linux')('a file system says itself what it holds', async () => {
+  const { bytes, files } = await usageOfFileSystem(process.pid, '/dev/shm')
+  expect(bytes).toBeGreaterThanOrEqual(0)
+  expect(files).toBeGreaterThan(0)
+})
+
+test('reports once that a limit is exceeded', async () => {
   const { promise, resolve } = Promise.withResolvers<void>()
-  let told = 0
-  const end = watchRoom(directory, { bytes: 1, files: 9, everyMs: 1 }, () => {
-    told += 1
-    resolve()
-  })
+  let calls = 0
+  const end = watchRoom(
+    () => usageOfDirectory(directory, ENOUGH),
+    { bytes: 1, files: 9, everyMs: 1 },
+    () => {
+      calls += 1
+      resolve()
+    },
+  )
   await promise
   end()
-  expect(told).toBe(1)
+  expect(calls).toBe(1)
 })

@@ -1,4 +1,4 @@
-import { chmod, copyFile, link, lstat, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { chmod, chown, copyFile, link, lstat, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { quoteName, quoteText, readTable } from '../../../lake/iceberg/sql.ts'
 import type { Schema } from '../../../lake/iceberg/types.ts'
@@ -25,7 +25,6 @@ import { sized, sqlWords } from '../wording.ts'
 import { CPU_USED_UP, InterpreterEnded } from './interpreter.ts'
 import type { InterpreterLease } from './interpreters.ts'
 import type { Call, Failure, Job, Result } from './messages.ts'
-import { watchRoom } from './room.ts'
 import {
   type RelationColumn,
   type ResultSql,
@@ -84,7 +83,7 @@ export async function runPython(run: PythonRun): Promise<PythonResult> {
   const late = AbortSignal.timeout(run.limits.seconds * 1_000)
   const service = new PythonService(run)
   let isFull = false
-  const endWatch = watchRoom(lease.rooms.own, ROOM, () => {
+  const endWatch = lease.watchDisk(() => {
     isFull = true
     lease.interpreter.end('its directory is full')
   })
@@ -102,6 +101,7 @@ export async function runPython(run: PythonRun): Promise<PythonResult> {
     },
     logLimits: { lines: limits.logLines, bytes: limits.logBytes },
     memory: sized(run.limits.memoryBytes),
+    disk: lease.sandbox.step === 'bubblewrap' ? sized(lease.disk.bytes) : null,
     isConfined: lease.sandbox.step !== 'none',
   }
   try {
@@ -123,7 +123,7 @@ export async function runPython(run: PythonRun): Promise<PythonResult> {
     if (service.failure !== null) throw service.failure
     if (isFull)
       throw new AttemptFailure(
-        `${SOURCE}: its directory held more than ${sized(ROOM.bytes)} or ${ROOM.files} files`,
+        `${SOURCE}: its directory held more than ${sized(lease.disk.bytes)} (PYTHON_DISK_LIMIT), more than ${lease.disk.files} files, or paths that are too long`,
       )
     if (late.aborted)
       throw new AttemptFailure(`${SOURCE}: it took longer than ${run.limits.seconds} s, the time limit`)
@@ -135,11 +135,6 @@ export async function runPython(run: PythonRun): Promise<PythonResult> {
 }
 
 const SOURCE = 'pipeline.py'
-const ROOM = {
-  bytes: limits.pythonDirectoryBytes,
-  files: limits.pythonDirectoryFiles,
-  everyMs: limits.pythonDirectoryCheckMs,
-}
 /** Its directories as it sees them from its own. */
 const withoutPlaces = (text: string, { rooms, directory }: InterpreterLease): string =>
   [rooms.own, directory].reduce(
@@ -321,17 +316,17 @@ async function sqlOf(result: Result, run: PythonRun): Promise<ResultSql> {
       return { sql: selectNothing(schema, own), warnings: [] }
     }
     case 'json':
-      return selectFromJson(result, await taken(result.file, run), target)
+      return selectFromJson(result, await taken('result.json', run), target)
     case 'parquet':
-      return selectFromParquet(await taken(result.file, run), result.nullColumns, target)
+      return selectFromParquet(await taken('result.parquet', run), result.nullColumns, target)
   }
 }
 
-/** Moves a file out of the sandbox's reach, then looks at what it is. */
+/** Moves the file of the result out of the sandbox's reach, under this name, then looks at what it is. */
 async function taken(file: string, { lease }: PythonRun): Promise<string> {
   const path = join(lease.directory, file)
   try {
-    await rename(join(lease.rooms.own, file), path)
+    await rename(lease.rooms.result, path)
   } catch {
     throw new AttemptFailure(`${SOURCE}: it took away the file of its result`)
   }
@@ -345,5 +340,10 @@ async function taken(file: string, { lease }: PythonRun): Promise<string> {
     throw new AttemptFailure(
       `${SOURCE}: its result is ${sized(size)}, and ${sized(limits.pythonFileBytes)} is the most`,
     )
+  // Engines of root have no right over files of others.
+  if (changesUser(lease.sandbox.step)) {
+    await chown(path, process.getuid?.() ?? 0, process.getgid?.() ?? 0)
+    await chmod(path, 0o600)
+  }
   return path
 }

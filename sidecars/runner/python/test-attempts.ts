@@ -42,8 +42,7 @@ export const ATTEMPTS: Record<string, string> = {
   'makes a symbolic link': 'os.symlink(SECRET, "link"); result = [{"a": open("link").read()}]',
   'makes a symbolic link by system call':
     'must(libc.symlink(SECRET.encode(), b"link")); result = [{"a": open("link").read()}]',
-  'makes its result a symbolic link':
-    'must(libc.symlink(SECRET.encode(), b"result.json")); result = [{"a": 1}]',
+  'makes its result a symbolic link': 'must(libc.symlink(SECRET.encode(), b".result")); result = [{"a": 1}]',
   'makes a hard link': 'os.link(SECRET, "link"); result = [{"a": open("link").read()}]',
   'makes a pipe with a name': 'os.mkfifo("pipe"); result = [{"a": 1}]',
   'makes a device': 'os.mknod("disk", 0o60666, os.makedev(254, 0)); result = [{"a": 1}]',

@@ -8,7 +8,15 @@ import { type InterpreterLease, type Interpreters, makeInterpreters } from './in
 import type { Call, Job, Outcome } from './messages.ts'
 
 const MIB = 1_048_576
-export const TEST_LIMITS: ProcessLimits = { memoryBytes: 512 * MIB, cpuSeconds: 20, fileBytes: 8 * MIB }
+export const TEST_LIMITS: ProcessLimits = {
+  memoryBytes: 512 * MIB,
+  cpuSeconds: 20,
+  fileBytes: 8 * MIB,
+  disk: { inMemory: 32 * MIB, onDisk: 32 * MIB },
+  files: 2_000,
+}
+
+export const DIRECTORY_IS_FULL = 'its directory is full'
 
 const silent: Log = { info: () => {}, warn: () => {}, error: () => {} }
 
@@ -74,6 +82,7 @@ export async function openBench(
           variables: VARIABLES,
           logLimits: { lines: 200, bytes: 100_000 },
           memory: '512 MB',
+          disk: '32 MB',
           isConfined: lease.sandbox.step !== 'none',
         }
         const listener = {
@@ -86,7 +95,10 @@ export async function openBench(
             ran.dropped += lines
           },
         }
-        const outcome = await lease.interpreter.work(job, listener, signal ?? AbortSignal.timeout(30_000))
+        const endWatch = lease.watchDisk(() => lease.interpreter.end(DIRECTORY_IS_FULL))
+        const outcome = await lease.interpreter
+          .work(job, listener, signal ?? AbortSignal.timeout(30_000))
+          .finally(endWatch)
         return { ...ran, outcome, ms: performance.now() - started }
       } finally {
         await lease.release()

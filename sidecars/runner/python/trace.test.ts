@@ -25,9 +25,11 @@ describe.each(steps)('traced in %s', (step) => {
   afterAll(() => rm(place, { recursive: true }))
 
   test('every file opened is one of Python or of its own, and nothing was started or reached', async () => {
-    const rooms = { inputs: join(place, 'run', 'in'), own: join(place, 'own') }
+    const rooms = { inputs: join(place, 'run', 'in'), own: join(place, 'own'), result: join(place, 'result') }
     await mkdir(rooms.inputs, { recursive: true })
     await mkdir(rooms.own)
+    await writeFile(rooms.result, '')
+    await chmod(rooms.result, 0o666)
     const user = changesUser(step) ? FIRST_USER : null
     if (user !== null) await chown(rooms.own, user, user)
     const source = join(rooms.inputs, 'pipeline.py')
@@ -50,7 +52,7 @@ describe.each(steps)('traced in %s', (step) => {
     const logLimits = { lines: 1_000, bytes: 1_000_000 }
     const silent = { answer: async () => ({ error: 'no' }), say: () => {}, dropped: () => {} }
     const outcome = await interpreter.work(
-      { kind: 'run', source, variables: VARIABLES, logLimits, memory: '', isConfined: true },
+      { kind: 'run', source, variables: VARIABLES, logLimits, memory: '', disk: null, isConfined: true },
       silent,
       AbortSignal.timeout(40_000),
     )

@@ -7,7 +7,10 @@ import { openBench } from './testing.ts'
 const [step, source] = process.argv.slice(2)
 const bench = await openBench(step as SandboxStep)
 const found = bench.interpreters.sandbox()
-const work = () => (source === 'neighbour' ? attackNeighbour(bench) : bench.run(source ?? ''))
+const work = () =>
+  source === 'neighbour'
+    ? attackNeighbour(bench)
+    : bench.run(source ?? '').catch((error: Error) => ({ error: error.message }))
 const ran = found !== null && 'step' in found ? await work() : null
 await bench.close()
 process.stdout.write(JSON.stringify({ uid: process.getuid?.(), found, ran }))
