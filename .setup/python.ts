@@ -8,8 +8,11 @@ import { run } from './run.ts'
 const LIBRARIES = ['pyarrow==26.0.1', 'pandas==3.1.1', 'polars==2.1.0', 'grpcio==1.85.1']
 const LIMIT_MS = 5 * 60_000
 
-/** Makes a virtual environment with what pipelines may give as results, and gRPC's own client; answers its interpreter. */
-export async function pythonWithLibraries(): Promise<string> {
+/** An environment with the libraries whose data pipelines may return, and with gRPC's own client. */
+export const pythonWithLibraries = () => pythonWith(LIBRARIES)
+
+/** Makes a virtual environment with packages, named with their versions; resolves with its interpreter. */
+export async function pythonWith(packages: readonly string[]): Promise<string> {
   const python = Bun.which('python3') ?? (await installed('python3', () => Bun.which('python3')))
   const directory = await mkdtemp(join(tmpdir(), 'sluice-venv-'))
   // Pipelines run as another user.
@@ -20,7 +23,7 @@ export async function pythonWithLibraries(): Promise<string> {
     await installed('python3-venv', async () => (await make()).code === 0 || null)
   await insisting('pip install', async () => {
     const { code, output } = await run({
-      command: [bin, '-m', 'pip', 'install', '--quiet', ...LIBRARIES],
+      command: [bin, '-m', 'pip', 'install', '--quiet', ...packages],
       limitMs: LIMIT_MS,
     })
     if (code !== 0) throw new Error(`pip ended with code ${code}\n${output}`)
