@@ -27,7 +27,8 @@ export function commonErrors({ path, body, isForm, needsIdentity }: Failing): Er
     400,
     ...(needsIdentity ? ([401] as const) : []),
     403,
-    ...(path.includes('{') ? ([404] as const) : []),
+    // A path of a file can be written whether or not the file exists.
+    ...(path.replace('{path}', '').includes('{') ? ([404] as const) : []),
     ...(body !== null || isForm ? ([413] as const) : []),
     429,
     500,
@@ -135,9 +136,7 @@ function messageOf(status: `${ErrorStatus}`, failing: Failing): string {
     case '401':
       return 'X-Api-Key header is missing'
     case '403':
-      return failing.isWrite
-        ? `this needs the right to write ${KINDS.find(([part]) => failing.path.includes(part))?.[1] ?? 'it'}`
-        : 'this is not open to you'
+      return rightOf(failing)
     case '404':
       return `${missingThing(failing)} not found`
     case '405':
@@ -161,6 +160,20 @@ function messageOf(status: `${ErrorStatus}`, failing: Failing): string {
     case '507':
       return 'not enough disk space: 12 MB of disk space are free, and DISK_FLOOR is 1024 MB; free some space and send it again'
   }
+}
+
+/** What the rules of the Pro edition ask for (app/access/rules.ts). */
+function rightOf({ path, isWrite }: Failing): string {
+  if (path.includes('/admin/')) return 'this is for administrators only'
+  if (!isWrite) return 'this is not open to you'
+  const resource = path.includes('/files/{path}')
+    ? 'what the file belongs to'
+    : path.includes('/landing-zones/')
+      ? 'the landing zone'
+      : path.includes('/namespaces')
+        ? 'the namespace'
+        : 'the pipeline'
+  return `this needs the right to write ${resource}`
 }
 
 /** What is wrong with a request that lacks its first field, or has a field of the wrong kind. */
