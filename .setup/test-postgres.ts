@@ -38,11 +38,12 @@ export async function startTestPostgres(): Promise<TestPostgres> {
 
 if (import.meta.main) {
   const dataDir = await mkdtemp(join(tmpdir(), 'sluice-test-'))
-  // As root, Postgres runs as another user, which must be able to reach its directory.
+  // As root, Postgres runs as another user, which must be able to make its socket in this directory.
   await chmod(dataDir, 0o755)
   const lines: string[] = []
   try {
-    const server = await startPostgres({ dataDir, durable: false, log: (line) => lines.push(line) })
+    const log = (line: string) => lines.push(line)
+    const server = await startPostgres({ dataDir, durable: false, hasSocket: true, log })
     console.log(server.url)
     for await (const _ of Bun.stdin.stream()) {
       // Nothing is said to us; only the end matters.

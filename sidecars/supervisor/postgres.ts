@@ -45,6 +45,11 @@ export type PostgresOptions = {
   port?: number
   /** `false` gives up crash safety for speed: throw-away test clusters only. */
   durable?: boolean
+  /**
+   * Listens on a socket in the cluster's directory, too: over TCP a short statement costs a tenth more. The server's user
+   * and every client must be able to enter `dataDir`.
+   */
+  hasSocket?: boolean
 }
 
 const USER = 'sluice'
@@ -158,11 +163,9 @@ export const isRoutine = (line: string) => ROUTINE.test(line)
 const ROUTINE =
   /^LOG: {2}(starting PostgreSQL|listening on|database system (was|is) shut down|database system is ready|received (fast|smart) shutdown|aborting any active|shutting down|background worker "logical)/
 
-/** Whoever knows how may reach a throw-away cluster by a socket too: over TCP a short statement costs a tenth more. */
-const throwAway = (directory: string, reached: string) =>
-  Buffer.byteLength(directory) > SOCKET_DIRECTORY_BYTES
-    ? THROW_AWAY
-    : { ...THROW_AWAY, unix_socket_directories: reached }
+/** Clients read this setting to find the socket, so the path must mean the same directory in every process. */
+const socketSettings = (cluster: string) =>
+  Buffer.byteLength(cluster) > SOCKET_DIRECTORY_BYTES ? {} : { unix_socket_directories: cluster }
 
 type Launch = { binaries: Binaries; account: Account; data: string; port: number; options: PostgresOptions }
 
@@ -172,7 +175,8 @@ async function launch({ binaries, account, data, port, options }: Launch): Promi
   const child = spawnIn(dirname(data), account, (reached) => {
     const settings = {
       ...SETTINGS,
-      ...(options.durable === false ? throwAway(dirname(data), reached) : {}),
+      ...(options.durable === false ? THROW_AWAY : {}),
+      ...(options.hasSocket ? socketSettings(dirname(data)) : {}),
       port: String(port),
     }
     const argv = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
