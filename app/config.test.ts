@@ -88,6 +88,48 @@ describe('keys', () => {
   })
 })
 
+describe('hosts and origins', () => {
+  test('an open service has this machine, its own addresses and the names that are listed', () => {
+    expect(parse({}).allowedHosts).toEqual(['localhost', '127.0.0.1', '[::1]'])
+    expect(
+      parse({
+        HOST: 'fd00::1',
+        ALLOW_OPEN: 'true',
+        PUBLIC_URL: 'https://Sluice.example.com:8443/base',
+        ALLOWED_HOSTS: ' Other.example.com:80, 10.0.0.7 ,,localhost',
+      }).allowedHosts,
+    ).toEqual([
+      'localhost',
+      '127.0.0.1',
+      '[::1]',
+      '[fd00::1]',
+      'sluice.example.com',
+      'other.example.com',
+      '10.0.0.7',
+    ])
+    expect(problems({ ALLOWED_HOSTS: 'http://a.example.com' })).toEqual([
+      "ALLOWED_HOSTS: 'http://a.example.com' is not a host name such as sluice.example.com, and not *",
+    ])
+  })
+  test('a service with a key, or with ALLOWED_HOSTS=*, accepts every name', () => {
+    expect(parse({ PLATFORM_API_KEY: 'a-key-0123456789' }).allowedHosts).toBeNull()
+    expect(parse(licensed()).allowedHosts).toBeNull()
+    expect(parse({ ALLOWED_HOSTS: '*' }).allowedHosts).toBeNull()
+  })
+  test('no other site may use the API unless it is listed', () => {
+    expect(parse({}).corsOrigins).toEqual([])
+    expect(parse({ CORS_ORIGINS: 'https://App.example.com/, http://localhost:3000' }).corsOrigins).toEqual([
+      'https://app.example.com',
+      'http://localhost:3000',
+    ])
+    expect(parse({ CORS_ORIGINS: '*' }).corsOrigins).toEqual(['*'])
+    for (const wrong of ['localhost:3000', 'https://a.example.com/path', 'https://*.example.com'])
+      expect(problems({ CORS_ORIGINS: wrong })).toEqual([
+        `CORS_ORIGINS: '${wrong}' is not an origin such as https://app.example.com, and not *`,
+      ])
+  })
+})
+
 describe('limits', () => {
   test('of a statement are seconds', () => {
     expect(parse({}).databaseTimeoutMs).toBe(10_000)

@@ -7,6 +7,7 @@ import { type ApiKey, KEY_LENGTH_MIN } from './auth/api-keys.ts'
 import { LICENSE_PUBLIC_KEY, type License, readLicense } from './auth/license.ts'
 import { isLoopback, isSafeAddress } from './auth/safe-address.ts'
 import { networksOf } from './http/client-address.ts'
+import { hostName } from './http/own-host.ts'
 import type { RateLimit } from './http/rate-limit.ts'
 import { limits } from './limits.ts'
 import type { PluginSettings } from './plugins/settings.ts'
@@ -65,7 +66,10 @@ export interface Config {
   reaper: boolean
   /** Whose X-Forwarded-For is believed. */
   trustedProxies: BlockList
+  /** Origins of other sites whose pages may use the API; `*` stands for all of them. */
   corsOrigins: string[]
+  /** Host names under which an open service answers; null: every name, because a credential protects the service. */
+  allowedHosts: string[] | null
   /** Event streams of run logs that may be open, in all and of one client address. */
   streamsPerProcess: number
   streamsPerClient: number
@@ -194,9 +198,8 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     audit: isOn('AUDIT'),
     reaper: isOn('REAPER'),
     trustedProxies: networks('TRUSTED_PROXIES', LOOPBACK),
-    corsOrigins: text('CORS_ORIGINS', 'http://localhost:3000')
-      .split(',')
-      .map((origin) => origin.trim()),
+    corsOrigins: parseOrigins(env, bad),
+    allowedHosts: access.isOpen ? parseAllowedHosts(env, [host, publicUrl], bad) : null,
     streamsPerProcess: count('SSE_STREAMS', 10_000),
     streamsPerClient: count('SSE_STREAMS_PER_CLIENT', 1_000),
     logFormat: logFormat === 'json' ? 'json' : 'text',
@@ -352,6 +355,40 @@ function parseLicense(env: Env, bad: Bad): License | null {
   if (typeof license !== 'string') return license
   bad(env.LICENSE?.trim() ? 'LICENSE' : 'LICENSE_FILE', license)
   return null
+}
+
+/** The values of a list that is separated by commas. */
+const listed = (text = '') =>
+  text
+    .split(',')
+    .map((value) => value.trim())
+    .filter((value) => value !== '')
+
+/** A scheme and a host, as browsers send it in `Origin`: no path, no user. */
+const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@*]+$/
+
+function parseOrigins(env: Env, bad: Bad): string[] {
+  const origins = listed(env.CORS_ORIGINS).map((origin) => origin.replace(/\/+$/, '').toLowerCase())
+  for (const origin of origins)
+    if (origin !== '*' && !ORIGIN.test(origin))
+      bad('CORS_ORIGINS', `'${origin}' is not an origin such as https://app.example.com, and not *`)
+  return origins
+}
+
+/** This machine, its own addresses, and the names in ALLOWED_HOSTS; null where that is `*`. */
+function parseAllowedHosts(env: Env, [host = '', publicUrl = '']: string[], bad: Bad): string[] | null {
+  const extra = listed(env.ALLOWED_HOSTS)
+  if (extra.includes('*')) return null
+  const publicHost = URL.canParse(publicUrl) ? new URL(publicUrl).host : ''
+  const ownHost = host.includes(':') ? `[${host}]` : host
+  const names = ['localhost', '127.0.0.1', '[::1]', ownHost, publicHost].flatMap((own) => hostName(own) ?? [])
+  for (const text of extra) {
+    const name = hostName(text)
+    if (name === null)
+      bad('ALLOWED_HOSTS', `'${text}' is not a host name such as sluice.example.com, and not *`)
+    else names.push(name)
+  }
+  return [...new Set(names)]
 }
 
 function parseStore(env: Env, dataDir: string, bad: Bad, floorBytes: number | null): StoreSettings {

@@ -3,6 +3,7 @@ import process from 'node:process'
 import { startEffects } from '../workers/effects.ts'
 import { joinWorkers, linkFrom } from '../workers/link.ts'
 import { asSent } from './file-addresses.ts'
+import { namesOneHost } from './http/own-host.ts'
 import { runProcess } from './process.ts'
 
 /** What is used of Deno here. */
@@ -36,8 +37,9 @@ const refusal = (status: number, code: string, message: string) =>
   Response.json({ error: { code, type: 'VALIDATION', message } }, { status })
 
 /** What servers of other runtimes refuse before the application is asked. */
-function refused({ headers }: Request): Response | null {
-  if (!HOST.test(headers.get('host') ?? ''))
+function refused({ headers, url }: Request): Response | null {
+  const host = headers.get('host') ?? ''
+  if (!HOST.test(host) || !namesOneHost(url, host))
     return refusal(400, 'INVALID_ARGUMENT', 'Host: must be a host, with or without a port')
   let bytes = 0
   for (const [name, value] of headers) bytes += name.length + value.length + LINE_BYTES
@@ -62,7 +64,13 @@ await runProcess({
           onListen: () => resolve({ drain: () => server.shutdown(), close: async () => {} }),
         },
         async (request, { remoteAddr }) =>
-          refused(request) ?? app.fetch(asSent(request), { address: remoteAddr.hostname ?? null }),
+          refused(request) ??
+          app.fetch(asSent(request), {
+            address: remoteAddr.hostname ?? null,
+            get isGone() {
+              return request.signal.aborted
+            },
+          }),
       )
     })
   },

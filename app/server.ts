@@ -24,6 +24,7 @@ import { readBody } from './http/body.ts'
 import { makeSenderOf, type Peer } from './http/client-address.ts'
 import { makeCors } from './http/cors.ts'
 import { exchangeOf, makeFetch } from './http/exchange.ts'
+import { makeCheckHost } from './http/own-host.ts'
 import { makeFailures, makeLimitRequest } from './http/rate-limit.ts'
 import { makeRouteTable, type Route } from './http/route-table.ts'
 import { routesOf } from './http/routes-of.ts'
@@ -40,6 +41,7 @@ import { swaggerRoutes } from './swagger/routes.ts'
 export interface AppParts {
   config: Pick<
     Config,
+    | 'allowedHosts'
     | 'apiKeys'
     | 'audit'
     | 'authFailures'
@@ -52,6 +54,7 @@ export interface AppParts {
     | 'plugins'
     | 'rateLimit'
     | 'runnerUrls'
+    | 'shownUrl'
     | 'trustedProxies'
     | 'version'
   >
@@ -89,6 +92,7 @@ export function buildApp(parts: AppParts): App {
   const { config, metrics, ownership } = parts
   const { auth = null, describe: describePlugins } = parts.plugins ?? {}
   const authenticate = authenticateBy(parts)
+  const isOpen = config.apiKeys.length === 0 && config.oidc === null && auth === null
   if ((config.edition === 'pro') !== (ownership !== undefined))
     throw new Error('ownership belongs to the Pro edition, which does not start without it')
   const health = healthRoutes(makeHealthService(parts), metrics, config)
@@ -141,7 +145,8 @@ export function buildApp(parts: AppParts): App {
       admitUser: parts.licensing?.admit ?? null,
       accessOf: ownership === undefined ? everythingToAll : accessBy(ownership.enforcement),
       limitRequest: makeLimitRequest(config.rateLimit, parts.clock),
-      cors: makeCors(config.corsOrigins),
+      cors: makeCors({ origins: config.corsOrigins, publicUrl: config.shownUrl, isOpen }),
+      checkHost: makeCheckHost(config.allowedHosts),
       senderOf: makeSenderOf(config.trustedProxies),
     }),
   }

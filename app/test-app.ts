@@ -8,6 +8,7 @@ import { NO_PLUGINS } from './plugins/settings.ts'
 import { type App, type AppParts, buildApp } from './server.ts'
 
 export const testConfig: AppParts['config'] = {
+  allowedHosts: null,
   apiKeys: [],
   audit: true,
   authFailures: null,
@@ -18,6 +19,7 @@ export const testConfig: AppParts['config'] = {
   plugins: NO_PLUGINS,
   rateLimit: null,
   runnerUrls: ['http://127.0.0.1:1'],
+  shownUrl: null,
   trustedProxies: new BlockList(),
   version: '0.0.0-test',
   gitCommit: 'test',

@@ -72,7 +72,7 @@ test('who sends a path that leads elsewhere is told too', async ({ request, base
   for (const line of sent)
     await rawRequest(baseURL ?? '', [
       `${line} HTTP/1.1`,
-      'Host: sluice',
+      'Host: sluice.test',
       `X-Forwarded-For: ${sender}`,
       'Content-Length: 0',
     ])
@@ -85,7 +85,7 @@ test('the token of a webhook is never in the log', async ({ request, baseURL }) 
   await request.post('/api/v1/webhooks', { headers: { 'X-Webhook-Token': token } })
   await rawRequest(baseURL ?? '', [
     'POST /api/v1/webhooks HTTP/1.1',
-    'Host: sluice',
+    'Host: sluice.test',
     `Authorization: Bearer ${token}`,
     'Content-Length: 0',
   ])

@@ -118,7 +118,7 @@ test('an address is judged as it was sent: what a server would resolve is 400', 
 }) => {
   const folder = `default/notes/${fresh('sent')}`
   await writeFile(request, `${folder}/y`, 'kept')
-  for (const host of ['localhost', 'a', ''])
+  for (const host of ['localhost', 'a'])
     for (const target of asSent)
       for (const method of ['GET', 'PUT', 'DELETE']) {
         const { status, body } = await rawRequest(
@@ -160,7 +160,7 @@ test('an address that servers resolve to one of a file is none', async ({ reques
     `/health/%2E./api/v1/files/${namespace}/y`,
     `/api/v1/%66iles/${namespace}/y`,
   ])
-    for (const host of ['localhost', 'a', ''])
+    for (const host of ['localhost', 'a'])
       for (const method of ['GET', 'PUT', 'DELETE'])
         expect([400, 404], `${method} ${target} of '${host}'`).toContain(await statusOf(host, method, target))
   expect(await statusOf('localhost', 'GET', `http://localhost/api/v1/files/${namespace}/y`)).toBe(200)

@@ -260,7 +260,7 @@ test.describe('a request with an Idempotency-Key', () => {
         baseURL ?? '',
         [
           'POST /api/v1/runs HTTP/1.1',
-          'Host: sluice',
+          'Host: sluice.test',
           'Content-Type: application/json',
           `Content-Length: ${text.length}`,
           `Idempotency-Key: ${key}`,

@@ -3,7 +3,9 @@ import { BlockList, isIP } from 'node:net'
 
 /** What the server knows about the connection; other runtimes may know nothing. */
 export interface Peer {
-  address: string | null
+  readonly address: string | null
+  /** The client has closed the connection: nobody receives the answer. */
+  readonly isGone?: boolean
 }
 
 /** Addresses (`10.1.2.3`) and networks (`10.0.0.0/8`, `fd00::/8`); null: one of them is neither. */

@@ -18,25 +18,40 @@ const RESPONSE_HEADERS =
 const PREFLIGHT_SECONDS = '600'
 
 export interface Cors {
-  /** Adds what lets a listed origin read the answer. One that is not listed gets nothing, and its browser refuses. */
+  /** Adds the headers that let a listed origin read the answer. Any other origin gets nothing, and its browser refuses. */
   allow(request: Request, headers: Headers): void
-  /** A write that a page of another site makes its reader's browser send. An open service on loopback must not obey it. */
+  /**
+   * Whether a page of another site makes its reader's browser send this write: forms and simple content types need no
+   * preflight. Native clients, sidecars and webhook senders have no `Origin` and pass.
+   */
   isForgery(request: Request): boolean
 }
 
 const SAFE = new Set(['GET', 'HEAD', 'OPTIONS'])
 
-/** `origins` are exact, or the one entry `*`. */
-export function makeCors(origins: readonly string[]): Cors {
+export interface CorsSettings {
+  /** Exact, or the one entry `*`. */
+  origins: readonly string[]
+  /** Its origin is ours: a proxy may change `Host`. */
+  publicUrl: string | null
+  /** No request needs a credential, so a page of any site could write. Otherwise the site would have to know one. */
+  isOpen: boolean
+}
+
+/** Our own origins are the host that the request names (`checkHost` decides which names those are) and `publicUrl`. */
+export function makeCors({ origins, publicUrl, isOpen }: CorsSettings): Cors {
   const listed = new Set(origins)
+  const publicOrigin = publicUrl === null ? null : new URL(publicUrl).origin
   const isListed = (origin: string | null): origin is string =>
     origin !== null && (listed.has(origin) || listed.has('*'))
   return { allow, isForgery }
 
   function isForgery({ method, headers }: Request) {
-    // Forms and empty bodies need no preflight. Every browser says where such a request comes from; other clients do not.
+    const origin = headers.get('origin')
+    if (SAFE.has(method) || isListed(origin)) return false
+    if (headers.get('sec-fetch-site') === 'cross-site') return true
     return (
-      !SAFE.has(method) && headers.get('sec-fetch-site') === 'cross-site' && !isListed(headers.get('origin'))
+      isOpen && origin !== null && origin !== publicOrigin && !isOfHost(origin, headers.get('host') ?? '')
     )
   }
 
@@ -50,4 +65,12 @@ export function makeCors(origins: readonly string[]): Cors {
     headers.set('access-control-allow-headers', REQUEST_HEADERS)
     headers.set('access-control-max-age', PREFLIGHT_SECONDS)
   }
+}
+
+/** Whether an origin is the site of a `Host`, under http or https: a proxy may add TLS. */
+function isOfHost(origin: string, host: string) {
+  const [scheme] = origin.split('://', 1)
+  if (scheme !== 'http' && scheme !== 'https') return false
+  const own = `${scheme}://${host}`
+  return URL.canParse(own) && URL.canParse(origin) && new URL(own).origin === new URL(origin).origin
 }

@@ -11,8 +11,10 @@ export const TYPE_OF = {
   409: 'CONFLICT',
   412: 'CONFLICT',
   413: 'VALIDATION',
+  421: 'VALIDATION',
   422: 'VALIDATION',
   429: 'RATE_LIMIT',
+  499: 'UNAVAILABLE',
   500: 'INTERNAL',
   501: 'UNAVAILABLE',
   503: 'UNAVAILABLE',
@@ -20,6 +22,8 @@ export const TYPE_OF = {
 } as const
 
 export type ErrorStatus = keyof typeof TYPE_OF
+/** Statuses that depend on a route. 421 is decided before the route, and nobody receives 499. */
+export type RouteStatus = Exclude<ErrorStatus, 421 | 499>
 export const ERROR_CODES = [
   'INVALID_ARGUMENT',
   'NOT_FOUND',
@@ -62,6 +66,9 @@ export const unauthenticated = (why: string, challenge: string) =>
   new AppError(401, 'AUTHENTICATION', why, { headers: { 'www-authenticate': challenge } })
 export const tooLarge = (message = 'file too large (max 32MB)') =>
   new AppError(413, 'INVALID_ARGUMENT', message)
+/** The client closed the connection before its answer: nobody reads this error, but the log and the metrics show its status. */
+export const clientGone = (cause?: unknown) =>
+  new AppError(499, 'UNAVAILABLE', 'client closed the connection before the answer', { cause })
 export const unavailable = (what: string, cause?: unknown) =>
   new AppError(503, 'UNAVAILABLE', `${what} is not available`, { cause })
 /** The disk has no room for what the request brings. `why` names the free space, where it is known. */

@@ -406,14 +406,36 @@ describe('headers', () => {
     expect((await call('OPTIONS', '/nope', undefined, headers)).status).toBe(404)
   })
   test('a write that a page of another site sends is refused, unless its origin is listed', async () => {
-    const from = (origin: string, site: string, method = 'POST') =>
-      call(method, '/api/v1/things/1/cancel', undefined, { origin, 'sec-fetch-site': site })
-    const refused = await from('http://evil.example', 'cross-site')
+    const from = (headers: Record<string, string>) =>
+      call('POST', '/api/v1/things/1/cancel', undefined, { host: 'sluice.test:8080', ...headers })
+    const refused = await from({ origin: 'http://evil.example', 'sec-fetch-site': 'cross-site' })
     expect(refused.status).toBe(403)
-    expect((await errorOf(refused)).type).toBe('AUTHORIZATION')
-    expect((await from('null', 'cross-site')).status).toBe(403)
-    expect((await from('http://localhost:3000', 'cross-site')).status).toBe(200)
-    expect((await from('http://sluice.test', 'same-origin')).status).toBe(200)
+    expect(await errorOf(refused)).toEqual({
+      code: 'AUTHORIZATION',
+      type: 'AUTHORIZATION',
+      message: 'Origin: pages of another site may not write; list the site in CORS_ORIGINS',
+    })
+    for (const origin of [
+      'null',
+      'http://evil.example',
+      'http://sluice.test:3000',
+      'http://sluice.test:8080.evil.example',
+      'http://evil.example/sluice.test:8080',
+      'http://user@sluice.test:8080.evil.example',
+      'file://sluice.test:8080',
+      'http://localhost:3000 http://sluice.test:8080',
+      'sluice.test:8080',
+    ])
+      expect([origin, (await from({ origin })).status]).toEqual([origin, 403])
+    expect((await from({ 'sec-fetch-site': 'cross-site' })).status).toBe(403)
+    for (const origin of ['http://localhost:3000', 'http://sluice.test:8080', 'https://sluice.test:8080'])
+      expect([origin, (await from({ origin, 'sec-fetch-site': 'same-origin' })).status]).toEqual([
+        origin,
+        200,
+      ])
+    expect((await from({ origin: 'http://localhost:3000', 'sec-fetch-site': 'cross-site' })).status).toBe(200)
+    expect((await from({})).status).toBe(200)
+    expect((await from({ host: 'sluice.test', origin: 'http://sluice.test:80' })).status).toBe(200)
     const read = { origin: 'http://evil.example', 'sec-fetch-site': 'cross-site' }
     expect((await call('GET', '/api/v1/things', undefined, read)).status).toBe(200)
   })

@@ -13,11 +13,12 @@ import type { Peer, Sender, SenderOf } from './client-address.ts'
 import { compressed } from './compression.ts'
 import type { Cors } from './cors.ts'
 import { errorResponse, toAppError } from './error-response.ts'
-import { AppError, forbidden, methodNotAllowed, notFound } from './errors.ts'
+import { AppError, clientGone, forbidden, methodNotAllowed, notFound } from './errors.ts'
 import type { Identity } from './identity.ts'
+import type { CheckHost } from './own-host.ts'
 import { type Allowance, type LimitRequest, tellAllowance, tooManyRequests } from './rate-limit.ts'
 import type { Route, RouteTable } from './route-table.ts'
-import { checkEncoding, checkHost, targetOf, withPlainHost } from './target.ts'
+import { checkEncoding, targetOf, withPlainHost } from './target.ts'
 
 export interface ExchangeDeps {
   routes: RouteTable
@@ -31,6 +32,7 @@ export interface ExchangeDeps {
   admitUser: AdmitUser | null
   limitRequest: LimitRequest
   cors: Cors
+  checkHost: CheckHost
   log: Log
   clock: Clock
   newId: NewId
@@ -133,7 +135,14 @@ async function exchanged(
   if (failure !== undefined || !isConstant) setCommonHeaders(response.headers)
   if (arrival.allowance !== null) tellAllowance(response.headers, arrival.allowance)
   const sent = isConstant ? response : await compressed(request, route, response)
-  return finished(deps, { request, requestId, route, response: sent, failure, began })
+  return finished(deps, { request, requestId, route, began, ...received({ response: sent, failure }, peer) })
+}
+
+/** The answer, or 499 where the client has closed the connection: that is its end of the exchange and no fault of ours. */
+function received(answered: Answered, peer: Peer): Answered {
+  if (peer.isGone !== true) return answered
+  void answered.response.body?.cancel().catch(() => {})
+  return refusedWith(clientGone(answered.failure))
 }
 
 /** What every answer has, and what is told of it. */
@@ -191,6 +200,7 @@ function refusedWith(error: unknown): Answered {
 /** Credentials come first: an address that does not exist is 401 before it is 404. */
 function admit(deps: ExchangeDeps, arrival: Arrival): Response | Promise<Response> {
   const { request, target, route } = arrival
+  deps.checkHost(request, route?.pattern ?? null)
   if (request.method === 'OPTIONS' && route === null) {
     const methods = deps.routes.methods(target.path)
     if (methods.length > 0) return new Response(null, { status: 204, headers: { allow: methods.join(', ') } })
@@ -247,8 +257,8 @@ function routed(
     const methods = deps.routes.methods(target.path)
     throw methods.length > 0 ? methodNotAllowed(request.method, methods) : notFound('route')
   }
-  if (deps.cors.isForgery(request)) throw forbidden('pages of other sites may not write')
-  checkHost(request)
+  if (deps.cors.isForgery(request))
+    throw forbidden('Origin: pages of another site may not write; list the site in CORS_ORIGINS')
   checkEncoding(target)
   if (identity === null || deps.authorize === null) return served(deps, arrival, route)
   return authorized(deps.authorize(identity, route), () => served(deps, arrival, route))

@@ -29,17 +29,8 @@ export function withPlainHost(request: Request): Request {
   return plain
 }
 
-/** Refuses an address that is none: the links of a list and the address of a webhook are made from it. */
-export function checkHost({ headers }: Request): void {
-  const host = headers.get('host') ?? ''
-  if (host === usable) return
-  if (!/^[^\s/?#\\@]*$/.test(host) || !URL.canParse(`http://${host || 'localhost'}/`))
-    throw invalid('Host', 'must be a host, with or without a port')
-  usable = host
-}
-
-/** Nearly all requests say the same one. */
-let usable = ''
+/** The host of a whole address, with its port and user; empty where there is none. */
+export const targetHost = (url: string): string => /^[a-z]+:\/\/([^/?#]*)/i.exec(url)?.[1] ?? ''
 
 /** Refuses what no route can read: broken percent-encoding, and NUL, which Postgres cannot store. */
 export function checkEncoding({ path, query }: Target): void {

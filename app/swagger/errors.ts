@@ -1,5 +1,5 @@
 // Statuses of the document: which an operation may answer beside its own, and an example of each as the service says it.
-import { type ErrorStatus, TYPE_OF } from '../http/errors.ts'
+import { type RouteStatus, TYPE_OF } from '../http/errors.ts'
 import { isJsonObject, type Json } from './schema.ts'
 
 /** An operation, as far as its errors depend on it. */
@@ -17,10 +17,10 @@ export interface Failing {
   parameters: Record<string, unknown>
 }
 
-export const isErrorStatus = (status: string): status is `${ErrorStatus}` => status in TYPE_OF
+export const isErrorStatus = (status: string): status is `${RouteStatus}` => status in TYPE_OF
 
 /** Statuses that the service answers before and beside the handler of the operation. */
-export function commonErrors({ path, body, isForm, needsIdentity }: Failing): ErrorStatus[] {
+export function commonErrors({ path, body, isForm, needsIdentity }: Failing): RouteStatus[] {
   // A malformed address or Host header is refused everywhere.
   if (!path.startsWith('/api/')) return [400]
   return [
@@ -37,7 +37,7 @@ export function commonErrors({ path, body, isForm, needsIdentity }: Failing): Er
 }
 
 /** A response with the envelope and an example of what it says for this operation. */
-export function errorResponse(status: `${ErrorStatus}`, failing: Failing): Json {
+export function errorResponse(status: `${RouteStatus}`, failing: Failing): Json {
   const error = { code: CODES[status], type: TYPE_OF[status], message: messageOf(status, failing) }
   return {
     description: DESCRIPTIONS[status],
@@ -75,7 +75,7 @@ export const DESCRIPTIONS: Record<string, string> = {
   '507': 'The disk has too little free space; nothing is stored',
 }
 
-const CODES: Record<ErrorStatus, string> = {
+const CODES: Record<RouteStatus, string> = {
   400: 'INVALID_ARGUMENT',
   401: 'AUTHENTICATION',
   403: 'AUTHORIZATION',
@@ -93,7 +93,7 @@ const CODES: Record<ErrorStatus, string> = {
 }
 
 /** Messages that only one operation has. */
-const OWN_MESSAGES: Record<string, Partial<Record<ErrorStatus, string>>> = {
+const OWN_MESSAGES: Record<string, Partial<Record<RouteStatus, string>>> = {
   createPipeline: { 409: 'pipeline default.silver.flights already exists' },
   publishPipeline: { 409: 'Idempotency-Key: was used with another request' },
   createRun: {
@@ -127,7 +127,7 @@ const OWN_MESSAGES: Record<string, Partial<Record<ErrorStatus, string>>> = {
   runQualityTests: { 503: 'runner is not available' },
 }
 
-function messageOf(status: `${ErrorStatus}`, failing: Failing): string {
+function messageOf(status: `${RouteStatus}`, failing: Failing): string {
   const own = OWN_MESSAGES[failing.operationId]?.[status]
   if (own !== undefined) return own
   switch (status) {

@@ -1,0 +1,185 @@
+// Attack class: a page of another site uses the browser of somebody who can reach an open service. It has a name that
+// resolves to our address (DNS rebinding), or it sends writes that need no preflight (cross-site request forgery).
+import { expect, test } from '@playwright/test'
+import { type OwnService, startOwnService } from '../own-service.ts'
+import { rawRequest } from '../raw-request.ts'
+
+const PORTAL = 'https://portal.example.com'
+let service: OwnService
+/** `127.0.0.1:<port>`, the host that clients of the service use. */
+let own: string
+
+test.describe.configure({ mode: 'serial' })
+test.beforeAll(async () => {
+  service = await startOwnService({
+    RUNNER_URLS: 'none',
+    QUERY_URLS: 'none',
+    ALLOWED_HOSTS: 'sluice.example.com',
+    CORS_ORIGINS: PORTAL,
+    // Nobody may let the forwarded host of a proxy decide.
+    TRUSTED_PROXIES: '127.0.0.0/8',
+  })
+  own = new URL(service.url).host
+})
+test.afterAll(() => service?.stop())
+
+const STRANGE = [
+  'evil.test',
+  'localhost.evil.test',
+  'evil.test.',
+  '127.0.0.1.nip.io',
+  'sluice.example.com.evil.test',
+  'x.sluice.example.com',
+  '10.1.2.3',
+  '[::ffff:10.1.2.3]',
+  '0.0.0.0',
+]
+
+test('a host that is not ours is 421, whatever is sent to it', async () => {
+  const lines = [
+    'GET /api/v1/namespaces',
+    'POST /api/v1/namespaces',
+    'DELETE /api/v1/namespaces/default',
+    'OPTIONS /api/v1/namespaces',
+    'HEAD /api/v1/namespaces',
+    'GET /nowhere',
+    'GET /',
+    'GET /metrics',
+    'GET /swagger',
+    'GET /inspector',
+    'GET /catalog/v1/config',
+    'GET /lake/objects/default/x',
+    'POST /api/v1/webhooks',
+  ]
+  const port = new URL(service.url).port
+  for (const host of STRANGE)
+    for (const line of lines) {
+      const head = [
+        `${line} HTTP/1.1`,
+        `Host: ${host}:${port}`,
+        `X-Forwarded-Host: ${own}`,
+        `Forwarded: host=${own}`,
+      ]
+      const { status, body } = await rawRequest(service.url, [...head, 'Content-Length: 0'])
+      expect([host, line, status]).toEqual([host, line, 421])
+      if (!line.startsWith('HEAD'))
+        expect(JSON.parse(body).error).toEqual({
+          code: 'INVALID_ARGUMENT',
+          type: 'VALIDATION',
+          message: expect.stringContaining('ALLOWED_HOSTS'),
+        })
+    }
+})
+
+test('our own names are accepted in every spelling, and health under any name', async () => {
+  const port = new URL(service.url).port
+  for (const host of [
+    own,
+    '127.0.0.1',
+    `localhost:${port}`,
+    'LocalHost',
+    'localhost.',
+    `[::1]:${port}`,
+    'Sluice.Example.com:443',
+    // A port that is forwarded to ours.
+    'localhost:9999',
+  ]) {
+    const { status } = await rawRequest(service.url, ['GET /api/v1/namespaces HTTP/1.1', `Host: ${host}`])
+    expect([host, status]).toEqual([host, 200])
+  }
+  for (const path of ['/health', '/health/live', '/health/ready'])
+    expect((await rawRequest(service.url, [`GET ${path} HTTP/1.1`, 'Host: 10.1.2.3:8080'])).status).toBe(200)
+})
+
+test('a request cannot have two hosts, none, or one in its target beside ours', async () => {
+  const refusals = [
+    ['GET /api/v1/namespaces HTTP/1.1', `Host: ${own}`, 'Host: evil.test'],
+    ['GET /api/v1/namespaces HTTP/1.1', 'Host: evil.test', `Host: ${own}`],
+    ['GET /api/v1/namespaces HTTP/1.1', `Host: ${own}, evil.test`],
+    ['GET /api/v1/namespaces HTTP/1.1', `Host: evil.test@${own}`],
+    ['GET /api/v1/namespaces HTTP/1.1', `Host: ${own}@evil.test`],
+    ['GET /api/v1/namespaces HTTP/1.1', 'Host:'],
+    ['GET /api/v1/namespaces HTTP/1.1'],
+    ['GET /api/v1/namespaces HTTP/1.0'],
+    ['GET http://evil.test/api/v1/namespaces HTTP/1.1', `Host: ${own}`],
+    [`GET http://${own}/api/v1/namespaces HTTP/1.1`, 'Host: evil.test'],
+    [`GET http://evil.test@${own}/api/v1/namespaces HTTP/1.1`, 'Host: evil.test'],
+  ]
+  for (const lines of refusals) {
+    const { status, body } = await rawRequest(service.url, lines)
+    expect([lines, [400, 421].includes(status)]).toEqual([lines, true])
+    expect(body).not.toContain('default')
+  }
+})
+
+/** Content types that a form, an image or a beacon sends without a preflight, and none. */
+const SIMPLE = [
+  'text/plain',
+  'application/x-www-form-urlencoded',
+  'multipart/form-data; boundary=x',
+  'application/json',
+  '',
+]
+const WRITES = [
+  'POST /api/v1/namespaces',
+  'PUT /api/v1/files/default/forged.txt',
+  'PATCH /api/v1/namespaces/default',
+  'DELETE /api/v1/namespaces/forged',
+  'POST /api/v1/webhooks',
+  'POST /api/v1/admin/retention/run',
+]
+const FOREIGN = [
+  'https://evil.test',
+  'null',
+  'http://localhost:1',
+  'http://127.0.0.1',
+  'file://',
+  `${PORTAL}.evil.test`,
+]
+
+test('a write from a page of another site is 403, and nothing happens', async ({ request }) => {
+  const body = '{"name":"forged","content":"x"}'
+  for (const line of WRITES)
+    for (const type of SIMPLE)
+      for (const mark of [...FOREIGN.map((origin) => `Origin: ${origin}`), 'Sec-Fetch-Site: cross-site']) {
+        const answer = await rawRequest(
+          service.url,
+          [
+            `${line} HTTP/1.1`,
+            `Host: ${own}`,
+            mark,
+            `Content-Length: ${body.length}`,
+            ...(type === '' ? [] : [`Content-Type: ${type}`]),
+          ],
+          body,
+        )
+        // A path that does not know the method has nothing to forge.
+        const isKnown = answer.status !== 405
+        expect([line, type, mark, isKnown ? answer.status : 403]).toEqual([line, type, mark, 403])
+        if (isKnown) expect(JSON.parse(answer.body).error).toMatchObject({ type: 'AUTHORIZATION' })
+        expect(answer.head.toLowerCase()).not.toContain('access-control-allow-origin')
+      }
+  const { namespaces } = await (await request.get(`${service.url}/api/v1/namespaces`)).json()
+  expect(namespaces.map(({ name }: { name: string }) => name)).toEqual(['default'])
+  expect((await request.get(`${service.url}/api/v1/files/default/forged.txt`)).status()).toBe(404)
+})
+
+test('our own page, a listed portal and clients without an origin may write', async ({ request }) => {
+  const senders: Record<string, string>[] = [
+    { origin: service.url, 'sec-fetch-site': 'same-origin' },
+    { origin: PORTAL, 'sec-fetch-site': 'cross-site' },
+    {},
+  ]
+  for (const [index, headers] of senders.entries()) {
+    const data = { name: `allowed-${index}` }
+    const response = await request.post(`${service.url}/api/v1/namespaces`, { data, headers })
+    expect([headers, response.status()]).toEqual([headers, 201])
+  }
+})
+
+test('without CORS_ORIGINS no other site may read', async ({ request }) => {
+  for (const origin of ['http://localhost:3000', 'http://localhost:5173', ...FOREIGN]) {
+    const response = await request.get(`${service.url}/api/v1/namespaces`, { headers: { origin } })
+    expect([origin, response.headers()['access-control-allow-origin']]).toEqual([origin, undefined])
+  }
+})
