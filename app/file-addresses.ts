@@ -2,7 +2,6 @@
 // of files would then judge another path than the one that was sent: such an address is handed on in a spelling that leaves
 // it as it is, and that the rules refuse.
 import { targetOf } from './http/target.ts'
-import { limits } from './limits.ts'
 
 const FILES = '/api/v1/files'
 
@@ -18,33 +17,6 @@ export function unresolved(address: string): string {
 export function asSent(request: Request): Request {
   const address = unresolved(request.url)
   return address === request.url ? request : at(address, request)
-}
-
-type Answered = Response | Promise<Response>
-/** Servers know of `sent` who sent it, and of no copy. */
-type Answer<Server> = (request: Request, server: Server, sent: Request) => Answered
-/** As a router of Bun hands it out, with what it has read of the address. */
-type Routed = Request & { params: Record<string, string> }
-
-/** All addresses lead to the same answer, for a server that tells nobody but its router what was sent. */
-export function unresolvedRoutes<Server>(answer: Answer<Server>) {
-  const routes: Record<string, (request: Routed, server: Server) => Answered> = {}
-  let pattern = FILES
-  for (let count = 1; count <= limits.pathSegments; count++) {
-    pattern += `/:s${count}`
-    routes[pattern] = (request, server) => {
-      const segments = Object.values(request.params)
-      const handedOn = segments.some(isResolved) ? at(inOneSegment(segments.join('/')), request) : request
-      return answer(handedOn, server, request)
-    }
-  }
-  // What comes here has an empty segment, or too many: no file is called so, but what it resolves to may be one.
-  routes[`${FILES}/*`] = (request, server) =>
-    answer(isRefused(request.url) ? request : at(REFUSED, request), server, request)
-  // Whatever was sent as an address of a file has met a route: here, one was sent as something else.
-  const fetch = (request: Request, server: Server) =>
-    answer(isOfFile(targetOf(request.url).path) ? at(REFUSED, request) : request, server, request)
-  return { routes, fetch }
 }
 
 const isOfFile = (path: string) => path.startsWith(`${FILES}/`)
@@ -64,9 +36,3 @@ const at = (path: string, request: Request) => new Request(`http://localhost${pa
 const inOneSegment = (path: string) => `${FILES}/${encodeURIComponent(`${path}/`)}`
 
 const REFUSED = inOneSegment('..')
-
-function isRefused(address: string) {
-  const { pathname } = new URL(targetOf(address).path, 'http://localhost')
-  const segments = pathname.slice(FILES.length + 1).split('/')
-  return isOfFile(pathname) && (segments.includes('') || segments.length > limits.pathSegments)
-}

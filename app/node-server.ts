@@ -1,8 +1,10 @@
-// The HTTP server of Node as one of web requests and answers. srvx translates; what is decided here is how a body is read:
-// at the pace of its reader, and an answer that comes before its end leaves the connection usable.
+// The HTTP server of `node:http`, on Node and on Bun, as one of web requests and answers. srvx translates. This file decides
+// how a body is read: at the pace of its reader, and an answer that comes before its end leaves the connection usable.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { NodeRequest, NodeResponse, patchGlobalRequest, sendNodeResponse } from 'srvx/node'
 import { unresolved } from './file-addresses.ts'
+import type { Peer } from './http/client-address.ts'
+import { namesOneHost } from './http/own-host.ts'
 import { HEADERS_SECONDS, IDLE_SECONDS, type Serving } from './process.ts'
 import type { App } from './server.ts'
 
@@ -19,7 +21,11 @@ export async function serveOnNode(
   patchGlobalRequest()
   // Answers that were made from a text then say how long they are, as they do on other runtimes.
   Object.assign(globalThis, { Response: NodeResponse })
-  const server = createServer((incoming, outgoing) => void answer(app, incoming, outgoing))
+  const take = (incoming: IncomingMessage, outgoing: ServerResponse) => void answer(app, incoming, outgoing)
+  const server = createServer(take)
+  // An expectation that nobody knows is ignored, so that the credential is checked first.
+  server.on('checkExpectation', take)
+  server.on('connect', (_, socket) => socket.end(refusal(405, 'Method Not Allowed')))
   // An upload may take as long as it sends something: whoever reads it watches that.
   server.requestTimeout = 0
   server.headersTimeout = HEADERS_SECONDS * 1_000
@@ -35,13 +41,41 @@ export async function serveOnNode(
 }
 
 async function answer(app: App, incoming: IncomingMessage, outgoing: ServerResponse) {
+  // Proxies between us and the client may choose another one than we do (RFC 9112, 3.2).
+  if (hostsIn(incoming) > 1 || !namesOneHost(incoming.url ?? '/', incoming.headers.host ?? '')) {
+    incoming.socket.end(refusal(400, 'Bad Request'))
+    return
+  }
   incoming.url = unresolved(incoming.url ?? '/')
   const request = new RequestOfNode(incoming, outgoing)
-  const response = await app.fetch(request, { address: incoming.socket.remoteAddress ?? null })
+  const response = await app.fetch(request, new PeerOfNode(incoming, outgoing))
   await sendNodeResponse(outgoing, isWithoutBody(response) ? bare(response) : response).catch(() =>
     outgoing.destroy(),
   )
   if (!incoming.complete && !incoming.destroyed) passOver(incoming)
+}
+
+/** An answer to what never reaches the application; the connection closes behind it. */
+const refusal = (status: number, reason: string) =>
+  `HTTP/1.1 ${status} ${reason}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`
+
+/** The number of `Host` headers. Names and values alternate. */
+const hostsIn = ({ rawHeaders }: IncomingMessage) =>
+  rawHeaders.reduce((count, text, at) => (at % 2 === 0 && /^host$/i.test(text) ? count + 1 : count), 0)
+
+class PeerOfNode implements Peer {
+  constructor(
+    private readonly incoming: IncomingMessage,
+    private readonly outgoing: ServerResponse,
+  ) {}
+
+  get address() {
+    return this.incoming.socket.remoteAddress ?? null
+  }
+
+  get isGone() {
+    return this.outgoing.destroyed || this.incoming.socket.destroyed
+  }
 }
 
 type Bytes = ReadableStream<Uint8Array<ArrayBuffer>>

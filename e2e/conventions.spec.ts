@@ -3,6 +3,7 @@ import { request as sendRequest } from 'node:http'
 import { brotliDecompressSync, gunzipSync, gzipSync } from 'node:zlib'
 import { type APIResponse, expect, test } from '@playwright/test'
 import { rawRequest } from './raw-request.ts'
+import { fresh } from './resources.ts'
 
 const expectError = async (response: APIResponse, status: number, expected: Record<string, unknown>) => {
   expect(response.status()).toBe(status)
@@ -19,7 +20,7 @@ const invalid = (message: RegExp) => ({
 })
 
 test('an unknown route is 404 in the envelope', async ({ request }) => {
-  for (const path of ['/', '/nope', '/api/v1/nope', '/api/v2/namespaces', '/api/v1/namespaces/default/nope'])
+  for (const path of ['/nope', '/api/v1/nope', '/api/v2/namespaces', '/api/v1/namespaces/default/nope'])
     await expectError(await request.get(path), 404, { code: 'NOT_FOUND', type: 'NOT_FOUND' })
 })
 
@@ -101,7 +102,7 @@ test('a Host that is none is 400, never a 500', async ({ baseURL }) => {
     expect([host, status]).toEqual([host, 400])
     expect(JSON.parse(body).error).toMatchObject({ message: expect.stringMatching(/^Host: /) })
   }
-  for (const host of ['', 'a', 'sluice.test:8080', '[::1]:80', 'A_b.c'])
+  for (const host of ['a', 'A:1', 'sluice.test:8080', '[::1]:80', 'localhost'])
     expect(
       (await rawRequest(baseURL ?? '', ['GET /api/v1/namespaces HTTP/1.1', `Host: ${host}`])).status,
     ).toBe(200)

@@ -1,0 +1,138 @@
+// HTTP on the level of a connection: pipelining, HEAD, and clients that leave.
+import { connect } from 'node:net'
+import { expect, test } from '@playwright/test'
+import { rawRequest } from './raw-request.ts'
+import { fresh } from './resources.ts'
+
+/** Requests in one write on one connection; the last one closes it. Resolves with the status and the id of each answer. */
+async function pipelined(baseURL: string, requests: readonly string[][]) {
+  const named = requests.map(([line = '', ...rest], index) => {
+    const blank = rest.indexOf('')
+    const headers = blank === -1 ? rest : rest.slice(0, blank)
+    const body = blank === -1 ? [] : rest.slice(blank + 1)
+    return {
+      head: [line, 'Host: localhost', `X-Request-ID: piped-${index}`, ...headers],
+      body: body.join(''),
+    }
+  })
+  const earlier = named.slice(0, -1).map(({ head, body }) => `${head.join('\r\n')}\r\n\r\n${body}`)
+  const last = named.at(-1)
+  const { head, body } = await rawRequest(
+    baseURL,
+    [earlier.join('') + (last?.head.join('\r\n') ?? '')],
+    last?.body,
+  )
+  const text = `${head}\r\n\r\n${body}`
+  const all = (pattern: RegExp) => [...text.matchAll(pattern)].map(([, found]) => found)
+  return { statuses: all(/HTTP\/1\.1 (\d+) /g), ids: all(/^x-request-id: (\S+)/gim) }
+}
+
+test('pipelined requests are all answered, in order, however long each takes', async ({
+  request,
+  baseURL,
+}) => {
+  const url = baseURL ?? ''
+  const lines = [
+    'GET /health',
+    'GET /health/ready',
+    'GET /api/v1/namespaces',
+    'GET /nope',
+    'GET /swagger/json',
+  ]
+  for (const count of [2, 20]) {
+    const requests = Array.from({ length: count }, (_, index) => [`${lines[index % lines.length]} HTTP/1.1`])
+    const { statuses, ids } = await pipelined(url, requests)
+    const expected = ['200', '200', '200', '404', '200']
+    expect(statuses).toEqual(requests.map((_, index) => expected[index % lines.length]))
+    expect(ids).toEqual(requests.map((_, index) => `piped-${index}`))
+  }
+  const [first, second] = [fresh('piped'), fresh('piped')].map((name) => JSON.stringify({ name }))
+  const created = (text = '') => [
+    'POST /api/v1/namespaces HTTP/1.1',
+    'Content-Type: application/json',
+    `Content-Length: ${text.length}`,
+    '',
+    text,
+  ]
+  const written = await pipelined(url, [
+    created(first),
+    created(second),
+    ['GET /api/v1/namespaces HTTP/1.1'],
+    created(first),
+  ])
+  expect(written.statuses).toEqual(['201', '201', '200', '409'])
+  expect(written.ids).toEqual(['piped-0', 'piped-1', 'piped-2', 'piped-3'])
+  const { namespaces } = await (await request.get('/api/v1/namespaces')).json()
+  const names = namespaces.map(({ name }: { name: string }) => name)
+  for (const text of [first, second]) expect(names).toContain(JSON.parse(text ?? '').name)
+})
+
+test('HEAD never names another length than GET has, on any route', async ({ request, baseURL }) => {
+  const { paths } = await (await request.get('/swagger/json')).json()
+  const documented = Object.entries<Record<string, { responses?: Record<string, { content?: object }> }>>(
+    paths,
+  )
+    .filter(([, methods]) => methods.get !== undefined)
+    .filter(([path]) => !path.endsWith('/events'))
+    .map(([path]) =>
+      path
+        .replace('{drawing}', 'run.svg')
+        .replace('{machine}', 'run')
+        .replaceAll(/\{\w+\}/g, 'absent'),
+    )
+  for (const path of [
+    ...documented,
+    '/nope',
+    '/swagger',
+    '/swagger/json',
+    '/inspector',
+    '/inspector/page.css',
+  ]) {
+    const answer = await request.get(path)
+    const length = (await answer.body()).length
+    const { status, head, body } = await rawRequest(baseURL ?? '', [
+      `HEAD ${path} HTTP/1.1`,
+      'Host: localhost',
+    ])
+    expect([path, status, body]).toEqual([path, answer.status(), ''])
+    const told = /^content-length: (\d+)/im.exec(head)?.[1]
+    // Metrics count the requests between the two.
+    if (told !== undefined && path !== '/metrics') expect([path, Number(told)]).toEqual([path, length])
+    if (length > 0) expect([path, told]).not.toEqual([path, '0'])
+  }
+})
+
+test('a client that goes away is 499 in the metrics, and no fault of the service', async ({
+  request,
+  baseURL,
+}) => {
+  const { hostname, port } = new URL(baseURL ?? '')
+  const statuses = async (path: string) => {
+    const text = await (await request.get('/metrics')).text()
+    const pattern = new RegExp(`http_requests_total\\{method="POST",path="${path}",status="(\\d+)"\\}`, 'g')
+    return [...text.matchAll(pattern)].map(([, status]) => status)
+  }
+  const sql = JSON.stringify({
+    sql: 'select count(*) from range(100000) a, range(100000) b where a.range % 7 = b.range % 11',
+  })
+  for (const [path, length, body] of [
+    ['/api/v1/query', sql.length, sql],
+    // The body breaks off.
+    ['/api/v1/pipelines', 1_000, '{"namespace":'],
+  ] as const) {
+    const socket = connect(Number(port), hostname)
+    socket.on('error', () => {})
+    const head = [
+      `POST ${path} HTTP/1.1`,
+      'Host: localhost',
+      'Content-Type: application/json',
+      `Content-Length: ${length}`,
+    ]
+    socket.write(`${head.join('\r\n')}\r\n\r\n${body}`)
+    // The service has begun with it before the client leaves.
+    await expect.poll(async () => (await request.get('/health')).status()).toBe(200)
+    socket.destroy()
+    await expect.poll(() => statuses(path), { message: path }).toContain('499')
+    expect(await statuses(path)).not.toContain('503')
+  }
+})
