@@ -3,6 +3,7 @@ import process from 'node:process'
 import { startEffects } from '../workers/effects.ts'
 import { joinWorkers, linkFrom } from '../workers/link.ts'
 import { asSent } from './file-addresses.ts'
+import type { Peer } from './http/client-address.ts'
 import { namesOneHost } from './http/own-host.ts'
 import { runProcess } from './process.ts'
 
@@ -48,6 +49,12 @@ function refused({ headers, url }: Request): Response | null {
     : null
 }
 
+/** Deno says that an answer without a body has the length 0, also to HEAD, where it would be the length that GET answers. */
+const ofUnknownLength = (response: Response) =>
+  response.body === null && !response.headers.has('content-length')
+    ? new Response(new ReadableStream({ start: (controller) => controller.close() }), response)
+    : response
+
 /** A colon, a space, and the end of the line. */
 const LINE_BYTES = 4
 
@@ -63,14 +70,16 @@ await runProcess({
           port,
           onListen: () => resolve({ drain: () => server.shutdown(), close: async () => {} }),
         },
-        async (request, { remoteAddr }) =>
-          refused(request) ??
-          app.fetch(asSent(request), {
+        async (request, { remoteAddr }) => {
+          const peer: Peer = {
             address: remoteAddr.hostname ?? null,
             get isGone() {
               return request.signal.aborted
             },
-          }),
+          }
+          const response = refused(request) ?? (await app.fetch(asSent(request), peer))
+          return request.method === 'HEAD' ? ofUnknownLength(response) : response
+        },
       )
     })
   },
