@@ -3,7 +3,6 @@ import { request as sendRequest } from 'node:http'
 import { brotliDecompressSync, gunzipSync, gzipSync } from 'node:zlib'
 import { type APIResponse, expect, test } from '@playwright/test'
 import { rawRequest } from './raw-request.ts'
-import { fresh } from './resources.ts'
 
 const expectError = async (response: APIResponse, status: number, expected: Record<string, unknown>) => {
   expect(response.status()).toBe(status)
