@@ -33,7 +33,9 @@ async function presentDocument(): Promise<Json> {
     background: nothing as ServiceParts['background'],
   })
   try {
-    const response = await service.app.fetch(new Request('http://sluice.test/swagger/json'))
+    const response = await service.app.fetch(
+      new Request('http://localhost/swagger/json', { headers: { host: 'localhost' } }),
+    )
     return (await response.json()) as Json
   } finally {
     service.endStreams()
