@@ -14,11 +14,12 @@ import type { Config } from './config.ts'
 import { featureRoutes } from './features/routes.ts'
 import { healthRoutes } from './health/routes.ts'
 import {
-  makeHealthService,
-  type PythonHealth,
+  makeHealthService,makeHealthService, 
+  type PythonHealth,type PythonHealth, 
   type Readiness,
-  type ReadinessChecks,
+  type ReadinessChecks,type ReadinessChecks 
 } from './health/service.ts'
+import { homeRoutes } from './home/routes.ts'
 import { type Authenticate, makeAuthenticate } from './http/auth.ts'
 import { readBody } from './http/body.ts'
 import { makeSenderOf, type Peer } from './http/client-address.ts'
@@ -112,7 +113,7 @@ export function buildApp(parts: AppParts): App {
       hasTokens: config.oidc !== null || auth !== null,
     }),
   )
-  const open = together([health, swagger, inspectorPage()])
+  const open = together([homeRoutes(), health, swagger, inspectorPage()])
 
   const elysia = new Elysia({ strictPath: true })
     .onParse({ as: 'global' }, async ({ request }) => {

@@ -35,6 +35,19 @@ test('without it every address of the API is 401, existing or not', async ({ req
     }
 })
 
+test('without it an address that is nearly a route gets no hint', async ({ request }) => {
+  for (const path of ['/runs', '/api/v1/runs/', '/nope']) {
+    const answer = await request.get(service.url + path)
+    expect([path, answer.status(), await answer.text()]).toEqual([
+      path,
+      401,
+      expect.not.stringContaining('mean'),
+    ])
+  }
+  const known = await request.get(`${service.url}/runs`, keyed)
+  expect((await known.json()).error.message).toContain('/api/v1/runs')
+})
+
 test('a wrong key is 401', async ({ request }) => {
   for (const key of ['', 'wrong', KEY.slice(1), `${KEY}0`, `${KEY}, ${KEY}`]) {
     const response = await request.get(`${service.url}/api/v1/namespaces`, { headers: { 'x-api-key': key } })
@@ -74,6 +87,7 @@ test('no way of writing the address goes around the key', async () => {
 
 test('health, metrics and the Swagger page need no key; preflights neither', async ({ request }) => {
   for (const path of [
+    '/',
     '/health',
     '/health/live',
     '/health/ready',

@@ -23,6 +23,30 @@ test('an unknown route is 404 in the envelope', async ({ request }) => {
     await expectError(await request.get(path), 404, { code: 'NOT_FOUND', type: 'NOT_FOUND' })
 })
 
+test('an unknown route that is nearly one says which was meant', async ({ request }) => {
+  for (const [path, meant] of [
+    ['/api/v1/runs/', '/api/v1/runs'],
+    ['/runs', '/api/v1/runs'],
+    ['/pipelines/default/gold/a/', '/api/v1/pipelines/default/gold/a'],
+    ['/api/namespaces', '/api/v1/namespaces'],
+  ] as const) {
+    const message = `route not found: did you mean ${meant}?`
+    await expectError(await request.get(path), 404, { code: 'NOT_FOUND', message })
+  }
+  await expectError(await request.get('/nope/'), 404, { message: 'route not found' })
+})
+
+test('the address without a path leads on: a page for browsers, JSON for others', async ({ request }) => {
+  const page = await request.get('/', { headers: { accept: 'text/html,*/*;q=0.8' } })
+  expect([page.status(), page.headers()['content-type']]).toEqual([200, 'text/html; charset=utf-8'])
+  expect(await page.text()).toContain('href="inspector"')
+  const answer = await request.get('/', { headers: { accept: '*/*' } })
+  expect(answer.status()).toBe(200)
+  for (const path of Object.values<string>((await answer.json()).links))
+    expect([path, (await request.get(path)).status()]).toEqual([path, 200])
+  expect((await request.head('/')).status()).toBe(200)
+})
+
 test('a known path with another method is 405 and names the methods it knows', async ({ request }) => {
   const response = await request.patch('/api/v1/namespaces', { data: {} })
   await expectError(response, 405, invalid(/PATCH/))

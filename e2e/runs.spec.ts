@@ -410,6 +410,20 @@ test.describe('logs', () => {
     )
   })
 
+  test('are sent as the weights of Accept say', async ({ request }) => {
+    const id = await start(request, await pipeline(request, 'select 1 as a'))
+    await ended(request, id)
+    for (const [accept, type] of [
+      ['*/*', 'application/json'],
+      ['text/event-stream;q=0, application/json', 'application/json'],
+      ['text/event-stream;q=0.5, application/json', 'application/json'],
+      ['application/json;q=0.5, text/event-stream', 'text/event-stream'],
+    ] as const) {
+      const answer = await request.get(`/api/v1/runs/${id}/logs`, { headers: { accept } })
+      expect([accept, answer.headers()['content-type']]).toEqual([accept, expect.stringContaining(type)])
+    }
+  })
+
   test('of an active run arrive while it runs', async ({ request, baseURL }) => {
     const id = await start(request, await pipeline(request, ENDLESS))
     const response = await fetch(`${baseURL}/api/v1/runs/${id}/logs`, {

@@ -53,6 +53,9 @@ export class AppError extends Error {
 export const invalid = (field: string, why: string) =>
   new AppError(400, 'INVALID_ARGUMENT', `${field}: ${why}`)
 export const notFound = (what: string) => new AppError(404, 'NOT_FOUND', `${what} not found`)
+/** `hint` is the address of a route that the caller probably meant. */
+export const routeNotFound = (hint: string | null) =>
+  new AppError(404, 'NOT_FOUND', hint === null ? 'route not found' : `route not found: did you mean ${hint}?`)
 export const alreadyExists = (what: string) => new AppError(409, 'ALREADY_EXISTS', `${what} already exists`)
 export const alreadyEnded = (id: RunId) => new AppError(409, 'ALREADY_EXISTS', `run ${id} has already ended`)
 /** `allowed` are the methods the path knows. */

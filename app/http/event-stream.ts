@@ -1,4 +1,5 @@
 // What all streams of server-sent events have in common.
+import { prefers } from './accept.ts'
 import { AppError } from './errors.ts'
 
 /** The answer that carries a stream; 429 when there was no place for it (null). */
@@ -20,9 +21,6 @@ export function eventStream(stream: ReadableStream<Uint8Array> | null): Response
 export const lastEventId = (text: string | undefined) =>
   text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : 0
 
-/** Whether an `Accept` header names event streams, and not to refuse them. */
-export const acceptsEvents = (accept = '') =>
-  accept.split(',').some((range) => {
-    const [type = '', ...parameters] = range.toLowerCase().split(';')
-    return type.trim() === 'text/event-stream' && !parameters.some((one) => /^\s*q=0(?:\.0*)?\s*$/.test(one))
-  })
+/** Whether a client prefers a stream of events to JSON. */
+export const acceptsEvents = (accept: string | undefined) =>
+  prefers(accept, 'text/event-stream', 'application/json')

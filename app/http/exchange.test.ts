@@ -105,12 +105,10 @@ async function errorOf(response: Response) {
 describe('unknown addresses', () => {
   test('an unknown route is 404 in the envelope', async () => {
     for (const path of [
-      '/',
       '/nope',
       '/api/v1',
       '/api/v1/nope',
       '/api/v1/things/1/nope',
-      '/api/v1/things/',
       '//api/v1/things',
       '/API/v1/things',
       '/api%2Fv1/things',

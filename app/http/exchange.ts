@@ -13,10 +13,11 @@ import type { Peer, Sender, SenderOf } from './client-address.ts'
 import { compressed } from './compression.ts'
 import type { Cors } from './cors.ts'
 import { errorResponse, toAppError } from './error-response.ts'
-import { AppError, clientGone, forbidden, methodNotAllowed, notFound } from './errors.ts'
+import { AppError, clientGone, forbidden, methodNotAllowed, routeNotFound } from './errors.ts'
 import type { Identity } from './identity.ts'
 import type { CheckHost } from './own-host.ts'
 import { type Allowance, type LimitRequest, tellAllowance, tooManyRequests } from './rate-limit.ts'
+import { hintFor } from './route-hint.ts'
 import type { Route, RouteTable } from './route-table.ts'
 import { checkEncoding, targetOf, withPlainHost } from './target.ts'
 
@@ -255,7 +256,9 @@ function routed(
   const { request, target, route } = arrival
   if (route === null) {
     const methods = deps.routes.methods(target.path)
-    throw methods.length > 0 ? methodNotAllowed(request.method, methods) : notFound('route')
+    throw methods.length > 0
+      ? methodNotAllowed(request.method, methods)
+      : routeNotFound(hintFor(target.path, deps.routes))
   }
   if (deps.cors.isForgery(request))
     throw forbidden('Origin: pages of another site may not write; list the site in CORS_ORIGINS')

@@ -1,0 +1,36 @@
+import { join } from 'node:path'
+import { Elysia } from 'elysia'
+import { prefers } from '../http/accept.ts'
+import { makeStaticFiles } from '../http/static-files.ts'
+
+/** No inline script or style, no other origin, no frame. */
+const POLICY =
+  "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+/** Where to go from `/`; the page has the same links. */
+export const LINKS = {
+  inspector: '/inspector',
+  swagger: '/swagger',
+  openapi: '/swagger/json',
+  health: '/health/ready',
+  metrics: '/metrics',
+}
+
+const PAGE = join(import.meta.dirname, 'page')
+
+/** The address without a path: a page for browsers, JSON for everybody else. It is open and holds no data. */
+export const homeRoutes = () => {
+  const serve = makeStaticFiles(
+    { 'index.html': { path: join(PAGE, 'index.html') }, 'home.css': { path: join(PAGE, 'home.css') } },
+    POLICY,
+  )
+  return new Elysia({ strictPath: true })
+    .get('/', async ({ request, headers }) => {
+      const response = prefers(headers.accept, 'text/html', 'application/json')
+        ? await serve('index.html', request)
+        : Response.json({ service: 'sluice', links: LINKS })
+      response.headers.set('vary', 'Accept, Origin')
+      return response
+    })
+    .get('/home.css', ({ request }) => serve('home.css', request))
+}
