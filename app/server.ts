@@ -14,10 +14,10 @@ import type { Config } from './config.ts'
 import { featureRoutes } from './features/routes.ts'
 import { healthRoutes } from './health/routes.ts'
 import {
-  makeHealthService,makeHealthService, 
-  type PythonHealth,type PythonHealth, 
+  makeHealthService,
+  type PythonHealth,
   type Readiness,
-  type ReadinessChecks,type ReadinessChecks 
+  type ReadinessChecks,
 } from './health/service.ts'
 import { homeRoutes } from './home/routes.ts'
 import { type Authenticate, makeAuthenticate } from './http/auth.ts'

@@ -65,7 +65,7 @@ test('every route asks for a credential but probes, metrics and webhooks', async
 })
 
 test('so does every path that is none, beside each of them', async () => {
-  for (const path of ['/', '/api', '/api/', '/api/v1', '/api/v1/', '/api/v2/namespaces', '/admin', '/.env'])
+  for (const path of ['/api', '/api/', '/api/v1', '/api/v1/', '/api/v2/namespaces', '/admin', '/.env'])
     expect([path, (await anybody.get(path)).status()]).toEqual([path, 401])
   for (const path of closed) {
     const beside = `${path.replace(/\/[^/]+$/, '')}/nothing-like-it/at/all`
