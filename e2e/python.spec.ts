@@ -132,11 +132,11 @@ test('a preview shows its rows and what it says, without a run', async ({ reques
   expect(await runs.json()).toEqual({ runs: [], total: 0 })
 })
 
-test('a syntax error fails publish with its line', async ({ request }) => {
+test('a syntax error fails publish with its line and column', async ({ request }) => {
   const pipeline = await newPython(request, 'x = 1\nfor x in\n')
   const refused = await request.post(`${pipeline.url}/publish`)
   expect(refused.status()).toBe(422)
-  expect(await refused.text()).toContain('line 2: SyntaxError: invalid syntax')
+  expect(await refused.text()).toContain('line 2 column 9: SyntaxError: invalid syntax')
 })
 
 test('what wants out of the sandbox fails, and the service goes on', async ({ request }) => {
