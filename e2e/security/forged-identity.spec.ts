@@ -151,6 +151,11 @@ test.describe('tokens of attempts', () => {
           response.write(heartbeat)
           return response.on('close', () => clearInterval(beat))
         }
+        if (asked.url?.endsWith('/grpc.health.v1.Health/Check')) {
+          // SERVING. A runner that does not say so gets no attempt once it was asked, as it is when a start takes long.
+          response.setHeader('content-type', 'application/proto')
+          return response.end(Buffer.from([8, 1]))
+        }
         response.statusCode = 404
         response.setHeader('content-type', 'application/json')
         response.end(JSON.stringify({ code: 'unimplemented', message: 'not here' }))
