@@ -103,7 +103,11 @@ export async function composeService({
   background,
 }: ServiceParts) {
   const tokens = makeTokens(await tokenSecret())
-  const access: SidecarAccess = { token: config.sidecarToken, publicUrl: config.publicUrl }
+  const access: SidecarAccess = {
+    token: config.sidecarToken,
+    tokenUrls: config.sidecarTokenUrls,
+    publicUrl: config.publicUrl,
+  }
   const runners = makePool(
     'runner',
     (config.runnerUrls ?? []).map((url) => runnerAt(url, metrics.rpcEnded, access)),

@@ -44,6 +44,8 @@ export interface Config {
   queryUrls: string[] | null
   /** The secret that runners and query services know this API by; null: calls carry none. */
   sidecarToken: string | null
+  /** The only addresses that get the token, set by the supervisor for a token of its own; null: every sidecar gets it. */
+  sidecarTokenUrls: string[] | null
   /** Keys that open the API; empty: none does. */
   apiKeys: ApiKey[]
   /** Whose access tokens open it. */
@@ -182,6 +184,7 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     runnerUrls: addresses('RUNNER_URLS'),
     queryUrls: addresses('QUERY_URLS'),
     sidecarToken: sidecarToken === '' ? null : sidecarToken,
+    sidecarTokenUrls: addresses('SIDECAR_TOKEN_URLS'),
     apiKeys: access.apiKeys,
     oidc: access.oidc,
     plugins: access.plugins,

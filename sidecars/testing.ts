@@ -10,4 +10,4 @@ export const transportToSidecar = (baseUrl: string): Transport =>
   createConnectTransport({ baseUrl, useBinaryFormat: true, interceptors: [sendsToken(TEST_TOKEN)] })
 
 /** What an API of a test is to sidecars that were started with the token of the tests. */
-export const testAccess = (publicUrl: string) => ({ token: TEST_TOKEN, publicUrl })
+export const testAccess = (publicUrl: string) => ({ token: TEST_TOKEN, tokenUrls: null, publicUrl })

@@ -25,6 +25,7 @@ const toDispatcher: OfEach<ToDispatcher> = {
         runnerUrls: ['http://r'],
         publicUrl: 'http://a',
         sidecarToken: 'a secret',
+        sidecarTokenUrls: ['http://r'],
         tellsInputs: true,
       },
     },

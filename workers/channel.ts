@@ -20,6 +20,8 @@ export const DispatcherSettings = t.Composite([
     publicUrl: t.String(),
     /** What runners know this API by; null: calls carry none. */
     sidecarToken: t.Union([t.String(), t.Null()]),
+    /** The only addresses that get it; null: all. */
+    sidecarTokenUrls: t.Union([t.Array(t.String()), t.Null()]),
     /** Whether attempts are told their landing files; else their runner asks the catalog, which knows who sees which zone. */
     tellsInputs: t.Boolean(),
   }),

@@ -41,6 +41,7 @@ async function start(settings: DispatcherSettings) {
     runners: makeRunners(settings.runnerUrls, (url) =>
       runnerAt(url, (call) => post({ type: 'rpcEnded', ...call }), {
         token: settings.sidecarToken,
+        tokenUrls: settings.sidecarTokenUrls,
         publicUrl: settings.publicUrl,
       }),
     ),

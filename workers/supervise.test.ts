@@ -18,6 +18,7 @@ const START: ToDispatcher = {
     runnerUrls: [],
     publicUrl: 'http://127.0.0.1:1',
     sidecarToken: null,
+    sidecarTokenUrls: null,
     tellsInputs: true,
     logFormat: 'text',
   },

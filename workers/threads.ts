@@ -19,7 +19,14 @@ import { superviseWorker } from './supervise.ts'
 export interface ThreadsOptions {
   config: Pick<
     Config,
-    'databaseUrl' | 'edition' | 'logFormat' | 'publicUrl' | 'reaper' | 'runnerUrls' | 'sidecarToken'
+    | 'databaseUrl'
+    | 'edition'
+    | 'logFormat'
+    | 'publicUrl'
+    | 'reaper'
+    | 'runnerUrls'
+    | 'sidecarToken'
+    | 'sidecarTokenUrls'
   >
   /** Unique to this start of the process: what its earlier threads held is its own. */
   processId: string
@@ -63,6 +70,7 @@ export function startThreads({ config, processId, sql, answerObjectCall, log, co
       runnerUrls: config.runnerUrls ?? [],
       publicUrl: config.publicUrl,
       sidecarToken: config.sidecarToken,
+      sidecarTokenUrls: config.sidecarTokenUrls,
       tellsInputs: config.edition === 'community',
     },
   })

@@ -42,8 +42,9 @@ test('calls with the token are answered, over Connect and gRPC', async () => {
 })
 
 test.each([
-  ['no token', { token: null, publicUrl: API }, 'SIDECAR_TOKEN'],
-  ['another token', { token: `${TEST_TOKEN}x`, publicUrl: API }, 'SIDECAR_TOKEN'],
+  ['no token', { ...testAccess(API), token: null }, 'SIDECAR_TOKEN'],
+  ['another token', { ...testAccess(API), token: `${TEST_TOKEN}x` }, 'SIDECAR_TOKEN'],
+  ['a token for other addresses', { ...testAccess(API), tokenUrls: ['http://127.0.0.1:1'] }, 'SIDECAR_TOKEN'],
   ['an unknown address', testAccess('http://api-2:8080'), 'API_URLS'],
 ])('a check with %s says what has to be set', async (_, access, variable) => {
   for (const { url } of servers) {
@@ -54,9 +55,15 @@ test.each([
   }
 })
 
+test('a token for listed addresses opens these', async () => {
+  const tokenUrls = servers.map(({ url }) => url)
+  for (const url of tokenUrls)
+    expect(await runnerAt(url, () => {}, { ...testAccess(API), tokenUrls }).check()).toBeNull()
+})
+
 test('a call that is refused was not acted upon, and its runner is one that cannot be reached', async () => {
   for (const { url } of servers) {
-    const remote = runnerAt(url, () => {}, { token: null, publicUrl: API })
+    const remote = runnerAt(url, () => {}, { ...testAccess(API), token: null })
     expect(failureOf(await failureIn(remote.service.cancelRun({})))).toBe('unreachable')
     const refused = await failureIn(makePool('runner', [remote]).call((runner) => runner.cancelRun({})))
     expect(refused instanceof AppError && refused.status).toBe(503)

@@ -30,6 +30,8 @@ const WAITS_FOR_HEADER = 'waits-for'
 export interface SidecarAccess {
   /** SIDECAR_TOKEN; null: calls carry none, for runners in other languages that check none. */
   token: string | null
+  /** The only addresses that get the token; null: all. */
+  tokenUrls: readonly string[] | null
   /** PUBLIC_URL: where sidecars reach this API. */
   publicUrl: string
 }
@@ -59,8 +61,10 @@ export function queryAt(url: string, observe: RpcObserver, access: SidecarAccess
   return { url, service: createClient(QueryService, transport), ...checkOver(transport, access) }
 }
 
-const transportOf = (url: string, observe: RpcObserver, { token }: SidecarAccess) =>
-  transportTo(url, [...(token === null ? [] : [sendsToken(token)]), observed(observe)])
+function transportOf(url: string, observe: RpcObserver, { token, tokenUrls }: SidecarAccess) {
+  const isSent = token !== null && (tokenUrls === null || tokenUrls.includes(url))
+  return transportTo(url, [...(isSent ? [sendsToken(token)] : []), observed(observe)])
+}
 
 const checkOver = (transport: Transport, { publicUrl }: SidecarAccess) => {
   const health = createClient(Health, transport)

@@ -407,3 +407,28 @@ test('an API with another token, or at an unknown address, is told so by /health
     'refuses this API: its API_URLS must list our PUBLIC_URL, and its SIDECAR_HOSTS the name we call it by',
   ])
 })
+
+test('the token that a start has made is not sent to sidecars that were not started by it', async ({
+  playwright,
+}) => {
+  const credentials: (string | undefined)[] = []
+  const foreign = createServer((asked, response) => {
+    credentials.push(asked.headers.authorization)
+    response.writeHead(404).end()
+  })
+  await new Promise<void>((resolve) => foreign.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(foreign.address() as AddressInfo).port}`
+  const other = await startOwnService({ RUNNER_URLS: url }, 'runner is not ready')
+  const anybody = await playwright.request.newContext({ baseURL: other.url })
+  try {
+    // Its own query service is opened by that token.
+    const query = async () => (await (await anybody.get('/health/ready')).json()).services.query
+    await expect.poll(query).toBe('healthy')
+    expect(credentials.length).toBeGreaterThan(0)
+    expect(new Set(credentials)).toEqual(new Set([undefined]))
+  } finally {
+    await anybody.dispose()
+    await other.stop()
+    foreign.close()
+  }
+})

@@ -125,11 +125,13 @@ async function describeTree(settings: Settings, servicePort: HeldPort, log: Writ
       }),
     )
   const { runtime, workers } = await describeRuntime(settings)
+  const sidecarPorts = [runnerPort, queryPort].flatMap((held) => held?.port ?? [])
   const environment = () => ({
     ...apiEnv(process.env, settings, {
       databaseUrl,
       runnerUrls: settings.runnerUrls ?? `http://127.0.0.1:${runnerPort?.port}`,
       queryUrls: settings.queryUrls ?? `http://127.0.0.1:${queryPort?.port}`,
+      ownSidecars: sidecarPorts.map((port) => `http://127.0.0.1:${port}`),
     }),
     ...workers?.env,
   })
@@ -157,7 +159,6 @@ async function describeTree(settings: Settings, servicePort: HeldPort, log: Writ
         ]
       : [],
   ]
-  const sidecarPorts = [runnerPort, queryPort].flatMap((held) => held?.port ?? [])
   return { stages, sidecarPorts, databaseUrl: () => databaseUrl }
 }
 

@@ -42,9 +42,9 @@ test('a sidecar finds the lake on disk unless there is an object store', () => {
 test('API and sidecars share a token: a new one for each start, or the one that is set', () => {
   const tokensOf = (env: Record<string, string>) => {
     const settings = readSettings(env, '/srv')
-    const chosen = { databaseUrl: '', runnerUrls: '', queryUrls: '' }
+    const chosen = { databaseUrl: '', runnerUrls: '', queryUrls: '', ownSidecars: ['http://127.0.0.1:1'] }
     return [
-      apiEnv(env, settings, chosen).SIDECAR_TOKEN,
+      new Map(Object.entries(apiEnv(env, settings, chosen))).get('SIDECAR_TOKEN'),
       ...['runner', 'query'].map((name) =>
         new Map(Object.entries(sidecarEnv(env, settings, { name, port: 1 }))).get('SIDECAR_TOKEN'),
       ),
@@ -57,6 +57,19 @@ test('API and sidecars share a token: a new one for each start, or the one that 
   expect(tokensOf({ SIDECAR_TOKEN: 'as it is set' })).toEqual(Array(3).fill('as it is set'))
 })
 
+test('a token that was made for this start goes to the sidecars of this start only, one that is set to all', () => {
+  const sentBy = (env: Record<string, string>, ownSidecars: string[]) => {
+    const settings = readSettings(env, '/srv')
+    const chosen = { databaseUrl: '', runnerUrls: 'http://far:1', queryUrls: 'http://far:2', ownSidecars }
+    const given = new Map(Object.entries(apiEnv(env, settings, chosen)))
+    return [given.get('SIDECAR_TOKEN') === settings.sidecarToken, given.get('SIDECAR_TOKEN_URLS')]
+  }
+  const own = ['http://127.0.0.1:1', 'http://127.0.0.1:2']
+  expect(sentBy({}, own)).toEqual([true, own.join(',')])
+  expect(sentBy({}, [])).toEqual([false, undefined])
+  expect(sentBy({ SIDECAR_TOKEN: 'as it is set' }, own)).toEqual([true, undefined])
+})
+
 test('sidecars may call this API at PUBLIC_URL and, where they are listed, other replicas', () => {
   const urlsOf = (env: Record<string, string>) => readSettings(env, '/srv').apiUrls.join(',')
   expect(urlsOf({ HOST: '0.0.0.0', PORT: '81' })).toBe('http://127.0.0.1:81')
@@ -66,7 +79,12 @@ test('sidecars may call this API at PUBLIC_URL and, where they are listed, other
 })
 
 test('the API process gets everything the user set, and what was chosen', () => {
-  const chosen = { databaseUrl: 'postgres://chosen', runnerUrls: 'http://r', queryUrls: 'none' }
+  const chosen = {
+    databaseUrl: 'postgres://chosen',
+    runnerUrls: 'http://r',
+    queryUrls: 'none',
+    ownSidecars: [],
+  }
   expect(apiEnv({ ...user, HOST: '' }, readSettings(user, '/srv'), chosen)).toMatchObject({
     PLATFORM_API_KEY: 'secret',
     DATABASE_URL: 'postgres://chosen',

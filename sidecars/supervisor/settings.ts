@@ -18,6 +18,8 @@ export type Settings = {
   queryUrls?: string
   /** The secret that API, runner and query service share: the user's, or a new one for this start. */
   sidecarToken: string
+  /** The token was made for this start: it is a secret of the sidecars that the supervisor starts. */
+  isTokenMade: boolean
   /** Addresses by which sidecars may call the API: this one and, where the user lists them, other replicas. */
   apiUrls: string[]
   isDiskStore: boolean
@@ -55,6 +57,7 @@ export function readSettings(env: Env, workingDirectory: string): Settings {
     runnerUrls: value('RUNNER_URLS'),
     queryUrls: value('QUERY_URLS'),
     sidecarToken: value('SIDECAR_TOKEN') ?? randomBytes(SIDECAR_TOKEN_BYTES).toString('hex'),
+    isTokenMade: value('SIDECAR_TOKEN') === undefined,
     apiUrls: [value('PUBLIC_URL') ?? localUrl, ...(value('API_URLS')?.split(',') ?? [])],
     isDiskStore: value('S3_ENDPOINT') === undefined,
     apiRuntime,
@@ -62,12 +65,17 @@ export function readSettings(env: Env, workingDirectory: string): Settings {
   }
 }
 
+/** The addresses chosen at this start. */
+interface Chosen {
+  databaseUrl: string
+  runnerUrls: string
+  queryUrls: string
+  /** Of the sidecars that the supervisor starts. */
+  ownSidecars: readonly string[]
+}
+
 /** The API process gets everything the user set, and the addresses chosen here. */
-export const apiEnv = (
-  env: Env,
-  settings: Settings,
-  chosen: { databaseUrl: string; runnerUrls: string; queryUrls: string },
-) => ({
+export const apiEnv = (env: Env, settings: Settings, chosen: Chosen) => ({
   ...env,
   HOST: settings.host,
   PORT: String(settings.port),
@@ -76,8 +84,15 @@ export const apiEnv = (
   DATABASE_URL: chosen.databaseUrl,
   RUNNER_URLS: chosen.runnerUrls,
   QUERY_URLS: chosen.queryUrls,
-  SIDECAR_TOKEN: settings.sidecarToken,
+  ...tokenEnv(settings, chosen),
 })
+
+/** A token that was made here is sent to the sidecars that are started here: others may be on other machines. */
+function tokenEnv({ sidecarToken, isTokenMade }: Settings, { ownSidecars }: Chosen) {
+  if (!isTokenMade) return { SIDECAR_TOKEN: sidecarToken }
+  if (ownSidecars.length === 0) return {}
+  return { SIDECAR_TOKEN: sidecarToken, SIDECAR_TOKEN_URLS: ownSidecars.join(',') }
+}
 
 /** Sidecars run other people's code: no address of the database, no key of the store or of the API reaches them. */
 const SIDECAR_NAMES =
