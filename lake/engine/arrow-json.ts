@@ -36,22 +36,30 @@ export async function arrowToJson(
   ipc: Uint8Array,
   { shape, rows, bytesMax = Number.POSITIVE_INFINITY, signal }: JsonOptions,
 ): Promise<JsonRows> {
-  requireShortSchema(ipc)
+  const schemaBytes = schemaBytesOf(ipc)
+  /** Each step on a schema of many columns takes up to a tenth of a second: others have a turn between two steps. */
+  const pauseIfWide = async () => {
+    if (schemaBytes > WIDE_SCHEMA_BYTES) await turn()
+  }
   const reader = RecordBatchReader.from(ipc).open()
   const { fields } = reader.schema
+  await pauseIfWide()
   const columns = jsonColumns(fields)
   const rowsOf = fieldsOf(fields, shape === 'arrays')
+  await pauseIfWide()
   const out = new JsonBytes(bytesMax)
   const chunks: Uint8Array<ArrayBuffer>[] = []
   let least = 0
   let isFirst = true
   for (const batch of batchesOf(reader, { rows, bytes: ipc.byteLength })) {
+    await pauseIfWide()
     const data = asStruct(fields, batch)
     least += shape === 'objects' ? leastJsonBytes(data, data) : 0
     if (least > bytesMax) throw new JsonTooLarge(bytesMax)
     if (!isFirst) out.byte(COMMA)
     isFirst = false
     const slices = valuesOf(rowsOf(data, { out, bytesMax }), 0, batch.rows, out)
+    await pauseIfWide()
     while (!slices.next().done) {
       if (out.length >= CHUNK_BYTES) chunks.push(out.take())
       await turn()
@@ -69,16 +77,24 @@ const CHUNK_BYTES = 65_536
 /** Arrow reads a schema in one step: this much takes 30 ms. Ten thousand plain columns need 1.5 MB. */
 export const SCHEMA_BYTES_MAX = 2 * 1_048_576
 /** What precedes the length of a message in the stream (https://arrow.apache.org/docs/format/Columnar.html). */
+const CONTINUATION = -1
 const CONTINUATION_BYTES = 4
 
-/** The schema is the first message of a stream, behind its length. */
-function requireShortSchema(ipc: Uint8Array): void {
-  if (ipc.byteLength < 2 * CONTINUATION_BYTES) return
-  const length = new DataView(ipc.buffer, ipc.byteOffset).getInt32(CONTINUATION_BYTES, true)
+/** Steps on this much of a schema, 400 plain columns, take a few milliseconds. */
+const WIDE_SCHEMA_BYTES = 65_536
+
+/** The length of the stream's schema, which is its first message, behind that length. Throws SchemaTooLarge. */
+function schemaBytesOf(ipc: Uint8Array): number {
+  if (ipc.byteLength < 2 * CONTINUATION_BYTES) return 0
+  const start = new DataView(ipc.buffer, ipc.byteOffset)
+  const first = start.getInt32(0, true)
+  // Arrow also reads streams of its first format, in which nothing precedes the length.
+  const length = first === CONTINUATION ? start.getInt32(CONTINUATION_BYTES, true) : first
   if (length > SCHEMA_BYTES_MAX)
     throw new SchemaTooLarge(
       `names and types of the columns need ${length} bytes, ${SCHEMA_BYTES_MAX} at most`,
     )
+  return length
 }
 
 /** The batch as one column of objects. */

@@ -363,6 +363,7 @@ describe('a large answer', () => {
     ['map', `SELECT map_from_entries(list_transform(range(${MANY / 10}), n -> (n, [n]))) AS x`],
     ['map with a heavy key', `SELECT MAP {list_transform(range(${MANY / 10}), n -> n || '"'): 'v'} AS x`],
     ['map with a heavy text as key', `SELECT MAP {repeat('k"', ${MANY}): NULL} AS x`],
+    ['maps in keys of maps', `SELECT ${'MAP {'.repeat(16)}1${': 1}'.repeat(16)} AS x`],
     ['blob', `SELECT repeat('abcd', ${MANY})::BLOB AS x`],
     ['wide row', `SELECT ${Array.from({ length: 3_000 }, (_, n) => `repeat('${n % 10}', 100) AS c${n}`)}`],
     ['many rows', `SELECT range AS n, [range] AS l, 'text ' || range AS t FROM range(20000)`],
@@ -424,6 +425,23 @@ describe('a large answer', () => {
     const columns = Array.from({ length: 30 }, (_, n) => `1 AS "${n}${'c'.repeat(80_000)}"`)
     const ipc = await arrow(`SELECT ${columns}`)
     await expect(arrowToJson(ipc, { shape: 'objects', rows: 1 })).rejects.toThrow(SchemaTooLarge)
+    const inFirstFormat = ipc.slice(4)
+    await expect(arrowToJson(inFirstFormat, { shape: 'objects', rows: 1 })).rejects.toThrow(SchemaTooLarge)
+  })
+
+  test('of many columns pauses between its steps', async () => {
+    const ipc = await arrow(`SELECT ${Array.from({ length: 2_000 }, (_, n) => `MAP {1: ${n}} AS c${n}`)}`)
+    let turns = 0
+    const note = () => {
+      turns += 1
+      next = setImmediate(note)
+    }
+    let next = setImmediate(note)
+    const { columns } = await arrowToJson(ipc, { shape: 'objects', rows: 1 })
+    clearImmediate(next)
+    expect(columns).toHaveLength(2_000)
+    // Schema, columns, batch, cells, and the slices of the one row.
+    expect(turns).toBeGreaterThan(6)
   })
 })
 

@@ -15,12 +15,13 @@ const MIB = 1_048_576
  * Every write throws `JsonTooLarge` once the text, chunks that were taken included, passes `bytesMax`.
  */
 export class JsonBytes {
-  #bytes = new Uint8Array(INITIAL_BYTES)
+  #bytes: Uint8Array<ArrayBuffer>
   #at = 0
   #taken = 0
   readonly #bytesMax: number
 
-  constructor(bytesMax = Number.POSITIVE_INFINITY) {
+  constructor(bytesMax = Number.POSITIVE_INFINITY, initialBytes = INITIAL_BYTES) {
+    this.#bytes = new Uint8Array(initialBytes)
     this.#bytesMax = bytesMax
   }
 

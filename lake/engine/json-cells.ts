@@ -43,6 +43,10 @@ export interface Target {
 export const SLICE_BYTES = 65_536
 /** A number, a date or a key's punctuation counts as this much: some cost a microsecond each. */
 const PLAIN_BYTES = 16
+/** Most keys of a map are shorter; a result may have thousands of maps. */
+const KEY_BYTES = 64
+/** A key that is JSON is escaped once more at each level of maps in it: its quotes and backslashes double. */
+const KEY_GROWTH = 2
 /** Half of the values that the first slice of a row of values may have. */
 const VALUES_FIRST = 1_024
 
@@ -456,13 +460,13 @@ function mapCells({ children }: Map_): CellsOf {
   const [keyCellsOf, valueCellsOf] = [cellsOf(keyField), cellsOf(valueField)]
   return (data, target) => {
     const { out, bytesMax } = target
-    const scratch = new JsonBytes(bytesMax)
+    const scratch = new JsonBytes(bytesMax, KEY_BYTES)
     const entries = childOf(data, 0)
     const keys = keyCellsOf(childOf(entries, 0), { out: scratch, bytesMax })
     const values = valueCellsOf(childOf(entries, 1), target)
     const { valueOffsets } = data
     const pairs: Cells = {
-      weight: (from, to) => keys.weight(from, to) + values.weight(from, to),
+      weight: (from, to) => KEY_GROWTH * keys.weight(from, to) + values.weight(from, to),
       write(at) {
         keys.write(at)
         const key = scratch.take()
