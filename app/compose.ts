@@ -49,6 +49,7 @@ import { makeSourceReferences } from './pipelines/source-references.ts'
 import { makePlugins } from './plugins/plugins.ts'
 import { qualityTestRoutes } from './quality-tests/routes.ts'
 import { makeQualityTestService } from './quality-tests/service.ts'
+import { makeEngineRows } from './query/engine-rows.ts'
 import { queryRoutes, schemaRoutes } from './query/routes.ts'
 import { makeQueryService } from './query/service.ts'
 import { retentionRoutes } from './retention/routes.ts'
@@ -180,6 +181,7 @@ export async function composeService({
     runQualityTests: runner.runQualityTests,
     readMain,
   })
+  const engineRows = makeEngineRows()
   const previews = makePreviewService({
     db,
     objects,
@@ -189,6 +191,7 @@ export async function composeService({
     ),
     readMain,
     answerBytesMax: config.answerBytesMax,
+    engineRows,
   })
   const feeds = makeRunFeeds(runs, makeStreamPlaces(config))
   const inspector = makeInspectorService({
@@ -216,6 +219,7 @@ export async function composeService({
     publicUrl: config.publicUrl,
     services: queryServices,
     answerBytesMax: config.answerBytesMax,
+    engineRows,
   })
   const tables = makeTableService({ sql, objects, queries, metadataStore: config.metadataStore })
 

@@ -67,6 +67,10 @@ export const limits = {
   queryTimeoutMs: 30_000,
   /** JSON of one engine answer (QUERY_ANSWER_LIMIT): it is in memory as a whole, because a refusal comes before the first byte. */
   answerBytes: 64 * 1_048_576,
+  /** Answers of more than 1 MB of JSON that are written at once: each takes up to `answerBytes`, and 32 MB of Arrow. */
+  largeAnswersWritten: 4,
+  /** Those that wait for that, each with its Arrow; the next one is 503. */
+  largeAnswersWaiting: 32,
   /** A token that reads main is shown again for this long. */
   mainTokenReuseMs: 60_000,
   /** A query of what turns out to be an older main is stopped after this; stopping it sooner costs a query service more. */

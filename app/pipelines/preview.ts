@@ -15,7 +15,7 @@ import { invalid } from '../http/errors.ts'
 import { limitOf } from '../http/pagination.ts'
 import { limits } from '../limits.ts'
 import type { ObjectStore, StoredObject } from '../objects/port.ts'
-import { engineRows } from '../query/engine-rows.ts'
+import { type EngineRows, makeEngineRows } from '../query/engine-rows.ts'
 import type { QueryClient } from '../rpc/clients.ts'
 import type { Pool } from '../rpc/pool.ts'
 import { refusedByRunner } from '../rpc/runner-refusal.ts'
@@ -36,6 +36,8 @@ export interface PreviewDeps {
   }): Promise<MessageInitShape<typeof LakeAccessSchema>>
   /** Bytes of JSON of the rows. */
   answerBytesMax: number
+  /** Shared by all that answer rows; default: its own. */
+  engineRows?: EngineRows
 }
 
 /** A `PipelinePreview` whose rows are JSON already. */
@@ -44,7 +46,14 @@ type PreviewAnswer = Omit<PipelinePreview, 'rows'> & JsonRows
 export type PreviewService = ReturnType<typeof makePreviewService>
 type Asked = PreviewPipeline & { queryLimit?: string }
 
-export function makePreviewService({ db, objects, runners, readMain, answerBytesMax }: PreviewDeps) {
+export function makePreviewService({
+  db,
+  objects,
+  runners,
+  readMain,
+  answerBytesMax,
+  engineRows = makeEngineRows(),
+}: PreviewDeps) {
   /** Source and configuration, of these files. */
   function codeOf(ref: PipelineRef, type: string, found: readonly StoredObject[]) {
     const names = [sourceFileOf(type), 'config.yaml'].map((name) => prefixOf(ref) + name)

@@ -11,9 +11,9 @@ import { limits } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { observed, type RpcObserver } from '../rpc/clients.ts'
 import { transportTo } from '../rpc/transport.ts'
+import { makeSlots, TooMany } from '../slots.ts'
 import { boundedFetch } from './bounded-fetch.ts'
 import { Unusable } from './messages.ts'
-import { makeSlots, TooMany } from './slots.ts'
 
 export type PluginKind = 'auth' | 'sharing' | 'enforcement'
 

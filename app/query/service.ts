@@ -9,7 +9,7 @@ import type { NewId } from '../ids.ts'
 import { limits } from '../limits.ts'
 import type { QueryClient } from '../rpc/clients.ts'
 import type { Pool } from '../rpc/pool.ts'
-import { engineRows } from './engine-rows.ts'
+import { type EngineRows, makeEngineRows } from './engine-rows.ts'
 import { type MainReaderDeps, type MainView, makeMainReader } from './main-reader.ts'
 import type { ExecuteQuery, QueryResult } from './schema.ts'
 
@@ -22,6 +22,8 @@ export interface QueryDeps extends MainReaderDeps {
   services: Pool<QueryClient> | null
   /** Bytes of JSON of one answer; default `limits.answerBytes`. */
   answerBytesMax?: number
+  /** Shared by all that answer rows; default: its own. */
+  engineRows?: EngineRows
 }
 
 export type QueryService = ReturnType<typeof makeQueryService>
@@ -35,6 +37,7 @@ export function makeQueryService({
   newId,
   services,
   answerBytesMax = limits.answerBytes,
+  engineRows = makeEngineRows(),
   ...deps
 }: QueryDeps) {
   const main = makeMainReader({ sql, ...deps })
@@ -74,38 +77,39 @@ export function makeQueryService({
       // The service keeps the time limit; this one is for a service that has stopped answering.
       const lost = AbortSignal.timeout(limits.queryTimeoutMs + limits.rpcTimeoutMs)
       underWay += 1
-      const { arrowIpc, rowCount, truncated, durationMs } = await main
-        .read(async (lake, outdated) => {
-          const request = {
-            queryId: newId(),
-            sql: text,
-            namespace: namespace || DEFAULT_NAMESPACE,
-            limit: BigInt(limitOf(limit, { fallback: limits.queryRows, max: limits.queryRowsMax })),
-            timeoutMs: limits.queryTimeoutMs,
-            answerBytes: BigInt(answerBytesMax),
-            lake,
-            scope: await scopeOf(lake, visible),
-          }
-          const ends = outdated === null ? [signal, lost] : [signal, lost, outdated]
-          const options = { signal: AbortSignal.any(ends) }
-          return pool.call((service) => service.executeQuery(request, options))
+      try {
+        const { arrowIpc, rowCount, truncated, durationMs } = await main
+          .read(async (lake, outdated) => {
+            const request = {
+              queryId: newId(),
+              sql: text,
+              namespace: namespace || DEFAULT_NAMESPACE,
+              limit: BigInt(limitOf(limit, { fallback: limits.queryRows, max: limits.queryRowsMax })),
+              timeoutMs: limits.queryTimeoutMs,
+              answerBytes: BigInt(answerBytesMax),
+              lake,
+              scope: await scopeOf(lake, visible),
+            }
+            const ends = outdated === null ? [signal, lost] : [signal, lost, outdated]
+            const options = { signal: AbortSignal.any(ends) }
+            return pool.call((service) => service.executeQuery(request, options))
+          })
+          .catch(refuse)
+        const total = Number(rowCount)
+        const rows = await engineRows(arrowIpc, {
+          shape: 'objects',
+          rows: total,
+          bytesMax: answerBytesMax,
+          signal,
         })
-        .catch(refuse)
-        .finally(() => {
-          underWay -= 1
-        })
-      const total = Number(rowCount)
-      const rows = await engineRows(arrowIpc, {
-        shape: 'objects',
-        rows: total,
-        bytesMax: answerBytesMax,
-        signal,
-      })
-      return {
-        ...rows,
-        total_rows: total,
-        truncated,
-        duration_ms: Number(durationMs),
+        return {
+          ...rows,
+          total_rows: total,
+          truncated,
+          duration_ms: Number(durationMs),
+        }
+      } finally {
+        underWay -= 1
       }
     },
 

@@ -23,6 +23,8 @@ export interface JsonOptions {
   rows: number
   /** Of the text; left out, it is not bounded. */
   bytesMax?: number
+  /** Awaited once, when the text has become larger than 1 MB: its caller may bound how many such texts are written at once. */
+  beforeLarge?: () => Promise<void>
   signal?: AbortSignal
 }
 
@@ -34,7 +36,7 @@ export class SchemaTooLarge extends Error {
 /** Throws `JsonTooLarge`, `SchemaTooLarge`, RangeError where the stream is not what it says, and the signal's reason. */
 export async function arrowToJson(
   ipc: Uint8Array,
-  { shape, rows, bytesMax = Number.POSITIVE_INFINITY, signal }: JsonOptions,
+  { shape, rows, bytesMax = Number.POSITIVE_INFINITY, beforeLarge, signal }: JsonOptions,
 ): Promise<JsonRows> {
   const schemaBytes = schemaBytesOf(ipc)
   /** Each step on a schema of many columns takes up to a tenth of a second: others have a turn between two steps. */
@@ -49,6 +51,7 @@ export async function arrowToJson(
   await pauseIfWide()
   const out = new JsonBytes(bytesMax)
   const chunks: Uint8Array<ArrayBuffer>[] = []
+  let [bytes, isLarge] = [0, false]
   let least = 0
   let isFirst = true
   for (const batch of batchesOf(reader, { rows, bytes: ipc.byteLength })) {
@@ -61,7 +64,14 @@ export async function arrowToJson(
     const slices = valuesOf(rowsOf(data, { out, bytesMax }), 0, batch.rows, out)
     await pauseIfWide()
     while (!slices.next().done) {
-      if (out.length >= CHUNK_BYTES) chunks.push(out.take())
+      if (out.length >= CHUNK_BYTES) {
+        bytes += out.length
+        chunks.push(out.take())
+      }
+      if (!isLarge && bytes > LARGE_BYTES) {
+        isLarge = true
+        await beforeLarge?.()
+      }
       await turn()
       signal?.throwIfAborted()
     }
@@ -73,6 +83,7 @@ export async function arrowToJson(
 const COMMA = 44
 /** Large enough to be worth a write to the network, small enough to be compressed in a few milliseconds. */
 const CHUNK_BYTES = 65_536
+const LARGE_BYTES = 1_048_576
 
 /** Arrow reads a schema in one step: this much takes 30 ms. Ten thousand plain columns need 1.5 MB. */
 export const SCHEMA_BYTES_MAX = 2 * 1_048_576

@@ -1,0 +1,44 @@
+import { expect, test } from 'bun:test'
+import { tableFromArrays, tableToIPC } from 'apache-arrow'
+import { makeSlots } from '../slots.ts'
+import { makeEngineRows } from './engine-rows.ts'
+
+const ROWS = 100_000
+const arrowOf = (rows: number) =>
+  tableToIPC(tableFromArrays({ number: new Float64Array(rows).fill(0.123456789) }), 'stream')
+const large = arrowOf(ROWS)
+const { signal } = new AbortController()
+const options = { shape: 'objects', rows: ROWS, bytesMax: 10_000_000, signal } as const
+
+test('only so many large answers are written at once, and small ones do not wait for them', async () => {
+  const writing = makeSlots(1, 1)
+  const engineRows = makeEngineRows(writing)
+  const leave = await writing.take(signal)
+  let isWritten = false
+  const waiting = engineRows(large, options).then((rows) => {
+    isWritten = true
+    return rows
+  })
+  expect((await engineRows(arrowOf(1_000), options)).columns).toHaveLength(1)
+  await expect(engineRows(large, options)).rejects.toMatchObject({ status: 503, code: 'UNAVAILABLE' })
+  expect(isWritten).toBe(false)
+  leave()
+  expect((await waiting).chunks.length).toBeGreaterThan(10)
+})
+
+test('an answer that fails or whose reader goes away leaves its place to the next', async () => {
+  const writing = makeSlots(1, 0)
+  const engineRows = makeEngineRows(writing)
+  await expect(engineRows(large, { ...options, bytesMax: 2_000_000 })).rejects.toMatchObject({ status: 400 })
+  const reader = new AbortController()
+  const leavesWhileWritten = {
+    async take(signal: AbortSignal) {
+      const leave = await writing.take(signal)
+      reader.abort(new Error('gone'))
+      return leave
+    },
+  }
+  const left = makeEngineRows(leavesWhileWritten)(large, { ...options, signal: reader.signal })
+  await expect(left).rejects.toThrow('gone')
+  expect((await engineRows(large, options)).columns).toHaveLength(1)
+})
