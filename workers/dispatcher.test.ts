@@ -642,6 +642,30 @@ describe('cancelling', () => {
     await expect(pipeline.runs.cancel(id)).rejects.toThrow('already ended')
   })
 
+  test('is asked for again of a runner that refuses this API for a while', async () => {
+    const forever = held()
+    const refused: string[] = []
+    const strict = runner(forever.script, () => {}, {
+      onCancel(handle) {
+        if (refused.push(handle) === 1) throw new ConnectError('not for you', Code.Unauthenticated)
+      },
+    })
+    dispatcher([strict.url])
+    const pipeline = await pipelineNamed('cancelled-later')
+    const id = await pipeline.request()
+    await until(
+      () => rowOf(id),
+      (row) => row.phase === 'executing',
+    )
+    await pipeline.runs.cancel(id)
+    await until(
+      async () => strict.cancelled,
+      (handles) => handles.includes(`${id}:1`),
+    )
+    expect(refused).toEqual([`${id}:1`, `${id}:1`])
+    forever.release()
+  })
+
   test('against a merge: whichever commits first wins, and main agrees with it', async () => {
     dispatcher([runner(merging).url])
     for (let round = 0; round < 10; round++) {

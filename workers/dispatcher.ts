@@ -1,12 +1,13 @@
 // The dispatcher starts what waits, follows what runs and ends what is done, in batches. It decides nothing: machines do.
 
+import { ConnectError } from '@connectrpc/connect'
 import type { Tokens } from '../app/catalog/tokens.ts'
 import type { Clock } from '../app/clock.ts'
 import type { Layer } from '../app/http/names.ts'
 import type { RunId } from '../app/ids.ts'
 import { limits } from '../app/limits.ts'
 import type { Log } from '../app/log.ts'
-import { failureOf } from '../app/rpc/clients.ts'
+import { failureOf, isRefusedCaller } from '../app/rpc/clients.ts'
 import {
   adoptOrphans,
   attemptsFollowedBy,
@@ -314,8 +315,8 @@ export function startDispatcher({
           { signal: AbortSignal.timeout(limits.cancelTimeoutMs) },
         )
     } catch (error) {
-      // A runner that is gone has no attempt left to stop.
-      if (failureOf(error) !== 'unreachable') throw error
+      // A runner that is gone has no attempt left to stop. One that refuses this API may still execute it.
+      if (failureOf(error) !== 'unreachable' || isRefusedCaller(ConnectError.from(error).code)) throw error
     }
   }
 

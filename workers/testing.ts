@@ -50,12 +50,16 @@ export type Script = (request: SubmitPipelineRequest, signal: AbortSignal) => Pr
 
 /**
  * Throw ConnectError(ResourceExhausted) from `onSubmit` to refuse. `isPlain`: it has the calls that every runner has, and
- * takes and tells attempts one by one.
+ * takes and tells attempts one by one. `onCancel` may throw a ConnectError, too.
  */
 export function startScriptedRunner(
   script: Script,
   onSubmit: (request: SubmitPipelineRequest) => void = () => {},
-  { port = 0, isPlain = false }: { port?: number; isPlain?: boolean } = {},
+  {
+    port = 0,
+    isPlain = false,
+    onCancel = () => {},
+  }: { port?: number; isPlain?: boolean; onCancel?: (handle: string) => void } = {},
 ): ScriptedRunner {
   let bootId = newId()
   let attempts = new Map<string, { facts: Promise<Facts>; stop: AbortController }>()
@@ -175,6 +179,7 @@ export function startScriptedRunner(
         getRunStatus: ({ handle }) => factsOf(handle),
         ...(isPlain ? {} : together()),
         cancelRun({ handle }) {
+          onCancel(handle)
           cancelled.push(handle)
           attempts.get(handle)?.stop.abort()
           return { interrupted: attempts.has(handle) }
