@@ -1,6 +1,13 @@
 import { expect, test } from 'bun:test'
 import { newId } from '../ids.ts'
-import { FULL_ROWS_PER_ADDRESS, makeRefusals, OTHER_ADDRESSES, REFRESH_MS, type Refusal } from './refusals.ts'
+import {
+  FULL_ROWS_PER_ADDRESS,
+  makeRefusals,
+  OTHER_ADDRESSES,
+  REFRESH_MS,
+  RESOURCE_LENGTH,
+  type Refusal,
+} from './refusals.ts'
 
 const refusal = (changes: Partial<Refusal> = {}): Refusal => ({
   action: 'post',
@@ -33,6 +40,12 @@ test('the first refusals of an address have rows of their own, the rest one row 
     { status: 429, count: 3 },
   ])
   expect(refusals.hasChanges()).toBe(false)
+})
+
+test('a row has the beginning of a long path, well-formed', () => {
+  const refusals = makeRefusals(newId)
+  refusals.add(refusal({ resource: `${'x'.repeat(RESOURCE_LENGTH - 1)}\u{1f600}${'y'.repeat(2_000)}` }), 0)
+  expect(stored(refusals, 0)).toMatchObject([{ resource: `${'x'.repeat(RESOURCE_LENGTH - 1)}\ufffd` }])
 })
 
 test('a count that only grew is due after a pause, a new row at once', () => {

@@ -13,6 +13,8 @@ const FULL_ROWS = 100
 const COUNTING_ROWS = 200
 /** Rows that wait for the database. While there are so many, the minute does not end, so that their number is bounded. */
 const WAITING_ROWS = 1_000
+/** Of the path: anyone can fill 300 rows a minute, for as long as entries are kept. Paths of this API are shorter. */
+export const RESOURCE_LENGTH = 256
 /** `ip` of the row in which further addresses are counted. */
 export const OTHER_ADDRESSES = 'other'
 /** A count that only grew is stored again after this time: each update leaves a dead row behind. */
@@ -69,7 +71,7 @@ export function makeRefusals(newId: NewId) {
 
   function rowFor(refusal: Refusal, nowMs: number): Counted {
     return {
-      row: { ...refusal, id: newId(), at: nowMs, count: 1 },
+      row: { ...refusal, resource: beginningOf(refusal.resource), id: newId(), at: nowMs, count: 1 },
       storedAt: Number.NEGATIVE_INFINITY,
     }
   }
@@ -114,3 +116,5 @@ export function makeRefusals(newId: NewId) {
     },
   }
 }
+
+const beginningOf = (resource: string) => resource.slice(0, RESOURCE_LENGTH).toWellFormed()
