@@ -6,11 +6,12 @@ import { makeAttempts } from './attempts.ts'
 const CONCURRENCY = 2
 
 /** Attempts whose end and whose clearing away are up to the test. */
-function scripted() {
+function scripted({ seconds }: { seconds?: number } = {}) {
   const began: string[] = []
   const ends = new Map<string, { end(): void; fail(): void; clear(): void }>()
   const attempts = makeAttempts({
     concurrency: CONCURRENCY,
+    seconds,
     log: { info() {}, warn() {}, error() {} },
     execute: ({ request: { runId }, signal }) => {
       began.push(runId)
@@ -107,6 +108,37 @@ test('an attempt that executes alone waits for the others, and nothing is taken 
   of('alone').clear()
   await settled()
   expect(began).toEqual(['first', 'alone', 'third', 'fourth'])
+})
+
+test('while an attempt executes alone, its runner says why new ones wait', async () => {
+  const { attempts, submit, of } = scripted()
+  submit('first')
+  expect(attempts.waitsFor()).toBe(null)
+  submit('alone', { isAlone: true })
+  expect(attempts.waitsFor()).toBe('a run executes alone, because its earlier attempts lost their runners')
+  await settled()
+  of('first').end()
+  of('first').clear()
+  await settled()
+  of('alone').end()
+  await settled()
+  expect(attempts.waitsFor()).toBe(null)
+})
+
+test('the time limit of an attempt does not count its wait for the others', async () => {
+  const { submit, of } = scripted({ seconds: 0.2 })
+  const first = submit('first')
+  const alone = submit('alone', { isAlone: true })
+  await first?.ended
+  expect([first?.error, alone?.status]).toEqual([
+    'rendering: stopped at its time limit of 0.2 s (RUN_TIMEOUT)',
+    'running',
+  ])
+  await settled()
+  of('alone').end()
+  of('alone').clear()
+  await alone?.ended
+  expect(alone?.status).toBe('completed')
 })
 
 test('an attempt that is cancelled while it waits to execute alone gives back every turn', async () => {

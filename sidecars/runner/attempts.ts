@@ -76,7 +76,7 @@ export class Attempt {
   #cancel = new AbortController()
   #isCancelled = false
 
-  constructor(request: SubmitPipelineRequest, options: AttemptsOptions) {
+  constructor(request: SubmitPipelineRequest, options: AttemptOptions) {
     this.handle = handleOf(request)
     this.isAlone = request.isAlone
     this.ended = inClientTrace(request, () => this.#run(request, options))
@@ -90,26 +90,23 @@ export class Attempt {
     return this.#isCancelled
   }
 
-  async #run(request: SubmitPipelineRequest, { execute, log, seconds }: AttemptsOptions): Promise<void> {
+  async #run(request: SubmitPipelineRequest, { execute, log, seconds }: AttemptOptions): Promise<void> {
     const cancel = this.#cancel
-    const late =
-      seconds !== undefined &&
-      setTimeout(
-        () => cancel.abort(new AttemptFailure(`stopped at its time limit of ${seconds} s (RUN_TIMEOUT)`)),
-        seconds * 1_000,
-      )
+    let late: ReturnType<typeof setTimeout> | undefined
+    // An attempt that executes alone may wait for its turn as long as the others take.
+    const begin = () => {
+      if (seconds === undefined) return
+      const stop = () =>
+        cancel.abort(new AttemptFailure(`stopped at its time limit of ${seconds} s (RUN_TIMEOUT)`))
+      late = setTimeout(stop, seconds * 1_000)
+    }
     const enter = (phase: Phase) => {
       this.phase = phase
       this.log.enter(phase)
     }
     try {
-      const { gone } = await execute({
-        request,
-        log: this.log,
-        facts: this.facts,
-        signal: cancel.signal,
-        enter,
-      })
+      const work = { request, log: this.log, facts: this.facts, signal: cancel.signal, enter }
+      const { gone } = await execute(work, begin)
       this.status = 'completed'
       this.log.end()
       await gone.catch((error: unknown) =>
@@ -129,7 +126,7 @@ export class Attempt {
         this.status = 'failed'
       }
     } finally {
-      if (late !== false) clearTimeout(late)
+      clearTimeout(late)
       this.log.end()
     }
   }
@@ -148,18 +145,26 @@ export interface Attempts {
   find(handle: string): Attempt | null
   /** How many it executes at once, and how many more it would take now. */
   room(): { slots: number; freeSlots: number }
+  /** Why no attempt is taken now, whatever room there is; null: nothing is in the way. */
+  waitsFor(): string | null
 }
 
 export interface AttemptsOptions {
   /** Attempts that execute at once. */
   concurrency: number
-  /** What one attempt may take, by the clock; without it, as long as it likes. */
+  /** What one attempt may take from its turn on, by the clock; without it, as long as it likes. */
   seconds?: number
   execute: Execute
   /** Why no attempt begins now, whatever room there is; null: nothing is in the way. */
   waitsFor?(): string | null
   log: Log
 }
+
+const ALONE = 'a run executes alone, because its earlier attempts lost their runners'
+
+/** Calls `begin` when the attempt has its turn. */
+type ExecuteInTurn = (work: Work, begin: () => void) => ReturnType<Execute>
+type AttemptOptions = Pick<AttemptsOptions, 'log' | 'seconds'> & { execute: ExecuteInTurn }
 
 export function makeAttempts(options: AttemptsOptions): Attempts {
   /** Those that have ended and are still being cleared away among them. */
@@ -178,18 +183,17 @@ export function makeAttempts(options: AttemptsOptions): Attempts {
   const sweep = setInterval(forgetOld, limits.finishedKeptMs / 10)
   sweep.unref()
 
+  const working = () => [...running.values()].filter(({ status }) => status === 'running')
   /** Nothing is taken beside an attempt that executes alone, or waits for the others to end. */
-  const freeSlots = () => {
-    if ((options.waitsFor?.() ?? null) !== null) return 0
-    const working = [...running.values()].filter(({ status }) => status === 'running')
-    return working.some(({ isAlone }) => isAlone) ? 0 : options.concurrency - working.length
-  }
+  const waitsFor = () => options.waitsFor?.() ?? (working().some(({ isAlone }) => isAlone) ? ALONE : null)
+  const freeSlots = () => (waitsFor() === null ? options.concurrency - working().length : 0)
 
   const find = (handle: string) => running.get(handle) ?? ended.get(handle)?.attempt ?? null
   return {
     bootId: randomUUID(),
     find,
     room: () => ({ slots: options.concurrency, freeSlots: freeSlots() }),
+    waitsFor,
     submit(request) {
       const known = find(handleOf(request))
       if (known !== null) return known
@@ -210,14 +214,14 @@ export function makeAttempts(options: AttemptsOptions): Attempts {
  * Whoever hears that an attempt has ended sends the next one, which has its slot and begins when nothing of the other is
  * left: refused, it would be asked for again much later. An attempt that executes alone takes every turn.
  */
-function inTurn({ concurrency, execute }: AttemptsOptions): Execute {
+function inTurn({ concurrency, execute }: AttemptsOptions): ExecuteInTurn {
   const turns = makeTurns({
     max: concurrency,
     waitingMax: concurrency,
     full: (waiting) => new Error(`${waiting} attempts wait for their turn already`),
     gaveUp: (signal) => signal.reason,
   })
-  return async (work) => {
+  return async (work, begin) => {
     const turnsNeeded = work.request.isAlone ? concurrency : 1
     let turnsHeld = 0
     const leave = () => {
@@ -225,6 +229,7 @@ function inTurn({ concurrency, execute }: AttemptsOptions): Execute {
     }
     try {
       for (; turnsHeld < turnsNeeded; turnsHeld += 1) await turns.enter(work.signal)
+      begin()
       const { gone } = await execute(work)
       return { gone: gone.finally(leave) }
     } catch (error) {

@@ -119,7 +119,7 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
         .service(QueryService, makePreviewService(makePreview({ ...places, log }), apis)),
     isServing: () => pool.isServing(),
     engineSandbox: wall.step,
-    waitsFor: disks.shortage,
+    waitsFor: attempts.waitsFor,
   })
   log.info(`listening on ${server.urls.join(' and ')}`, {
     concurrency: settings.concurrency,
