@@ -263,7 +263,7 @@ function eventOf(outcome: Outcome, accompanied: ReadonlySet<RunId>): RunEvent {
 
 /**
  * Runs that lose their runners now and were not alone there: another run executes on that runner, or did until a moment ago
- * and has lost it, too. Other replicas may follow those, so the database is asked.
+ * and has lost it, too. Other replicas may follow those, and may have started them elsewhere, so the database is asked.
  */
 async function accompaniedRuns(tx: SqlTx, outcomes: readonly Outcome[]): Promise<Set<RunId>> {
   const lost = outcomes.filter(({ kind }) => kind === 'lost')
@@ -273,7 +273,7 @@ async function accompaniedRuns(tx: SqlTx, outcomes: readonly Outcome[]): Promise
     from unnest(${lost.map(({ runId }) => runId)}::uuid[], ${lost.map(({ attempt }) => attempt)}::int[]) l(run_id, attempt)
     join run_attempt a on a.run_id = l.run_id and a.attempt = l.attempt
     where exists (
-      select 1 from run r join run_attempt o on o.run_id = r.id and o.attempt = r.attempt
+      select 1 from run r join run_attempt o on o.run_id = r.id
       where r.status = 'running' and r.id <> a.run_id and o.runner_url = a.runner_url
         and (o.closed_at is null or o.closed_at > clock_timestamp() - ${COMPANY_MS} * interval '1 millisecond'))`
   return new Set(rows.map(({ id }) => id))

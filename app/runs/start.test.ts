@@ -233,6 +233,23 @@ test('a run that waits for its next attempt ends, too, when its upload is taken 
   expect(await opened.sql`select 1 from run_attempt where state = 'open'`).toHaveLength(0)
 })
 
+test('a run is no suspect for the loss of a runner that a neighbour has lost and left before', async () => {
+  const first = await (await pipelineNamed('leaves')).request()
+  const second = await (await pipelineNamed('stays')).request()
+  const accepted = (runId: RunId, attempt: number) =>
+    ({ runId, attempt, kind: 'accepted', runnerBoot: 'boot' }) as const
+  const lost = (runId: RunId) =>
+    applyOutcomes(opened.sql, [{ runId, attempt: 1, kind: 'lost', why: 'gone', hasBegun: true }], [])
+  await start()
+  await applyOutcomes(opened.sql, [accepted(first, 1), accepted(second, 1)], [])
+  await lost(first)
+  await startWaiting(opened.sql, ['http://127.0.0.1:2'], 'another replica')
+  await applyOutcomes(opened.sql, [accepted(first, 2)], [])
+  await lost(second)
+  for (const id of [first, second])
+    expect((await rowOf(id)).snapshot.context).toMatchObject({ lostTogether: 1, lostAlone: 0 })
+})
+
 test('a success that archives leaves the objects to be moved, once per run; a file that another has taken stays its', async () => {
   const files = [await zoneWithFile('inputs'), await zoneWithFile('others')]
   const zones = ['default.inputs', 'default.others']
