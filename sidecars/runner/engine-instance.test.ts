@@ -34,3 +34,20 @@ test.each([
   )
   await instance.show({ tables: [] })
 })
+
+test('the value of a judged query is told in few characters, however large it is', async () => {
+  const judged = await instance.judge({ sql: "select repeat('x', 1000000) as text", sampleRows: 3 })
+  expect(judged).toMatchObject({ rowCount: 1, columnTypes: ['VARCHAR'] })
+  expect(JSON.stringify(judged).length).toBeLessThan(70_000)
+  const number = await instance.judge({ sql: 'select -(10::decimal(38, 4))/1 as number', sampleRows: 0 })
+  expect(Number(number.first)).toBe(-10)
+  const large = await instance.judge({ sql: "select ('-' || repeat('9', 1000))::bignum", sampleRows: 0 })
+  expect(Number(large.first)).toBe(-Infinity)
+})
+
+test('the message of an error is bounded, whatever the author puts into it', async () => {
+  const failing = instance.run({ sql: "select error(repeat('long ', 1000000))" })
+  const message = await failing.then(String, (error: Error) => error.message)
+  expect(message).toContain('long long')
+  expect(message.length).toBeLessThan(20_000)
+})

@@ -15,6 +15,7 @@ import {
   type SqlParameters,
 } from './engine-messages.ts'
 import { InstancePreviews } from './instance-previews.ts'
+import { limits } from './limits.ts'
 import { columnsOf, namesOf, Refused, refuseParameters, refuseTwins, selectOf } from './select.ts'
 
 // One DuckDB instance. It is made ahead of its use; before it sees a word of the user's it is given its input and locked, for
@@ -148,11 +149,11 @@ export class EngineInstance {
       await mapped(() => statement.run())
       throw error
     }
-    const first = head[0]?.[0]
+    const value = rowCount === 1 && names.length === 1 ? (head[0]?.[0] ?? null) : null
     return {
       columnTypes: result.columnTypes().map(String),
       rowCount,
-      first: first === undefined || first === null ? null : String(first),
+      first: value === null ? null : String(value).slice(0, limits.valueCharacters + 1),
       samples: head.slice(0, sampleRows).map((row) => sampleOf(names, row)),
     }
   }

@@ -122,7 +122,10 @@ const answers = {
   judge: Type.Object({
     columnTypes: Type.Array(Type.String()),
     rowCount: Type.Integer({ minimum: 0 }),
-    /** The first column of the first row as text; null where it is NULL or there is no row. */
+    /**
+     * The value as text where the result is one row of one column, cut behind `limits.valueCharacters`; null where it is NULL, and
+     * for other results.
+     */
     first: Type.Union([Type.String(), Type.Null()]),
     /** The first rows, for people. */
     samples: Type.Array(Type.String()),

@@ -69,6 +69,8 @@ export const limits = {
   drainMs: 3_000,
   /** Failing rows of a test that its log shows. */
   sampleRows: 3,
+  /** Text of the value of a test, or of a watermark: the process that serves all runs reads it as a whole. */
+  valueCharacters: 65_536,
   /** Local copies of objects, when the lake is not on a shared disk. */
   cacheBytes: 4_096 * MIB,
 } as const

@@ -42,7 +42,10 @@ afterAll(async () => {
 
 test('finding a watermark leaves nothing with the engine, which may see many previews', async () => {
   const attempt = await catalog.attempt(name)
-  const { metadata: table } = await attempt.write('SELECT range AS id FROM range(10)', 'overwrite')
+  const { metadata: table } = await attempt.write(
+    `SELECT range AS id, repeat('x', 65_537) AS text FROM range(10)`,
+    'overwrite',
+  )
   const { signal } = new AbortController()
   const cache = await openObjectCache(join(directory, 'cache'), MIB)
   const lake = makeLake({ lakeDir: null, cache })(
@@ -64,6 +67,10 @@ test('finding a watermark leaves nothing with the engine, which may see many pre
   // The first of the lease.
   const again = engine.call({ kind: 'judge', number: 2, sql: 'SELECT 1', sampleRows: 0 })
   await expect(again).rejects.toThrow('there is no instance 2')
+  expect(await watermarkOf({ name, table, column: 'text' }, place, signal)).toEqual({
+    value: null,
+    warning: 'watermark_value is none: the largest value of column "text" is longer than 65536 characters',
+  })
   lake.close()
   await engine.release()
   // What was closed before is not closed once more.

@@ -4,6 +4,7 @@ import { dataFilesOf } from '../../lake/iceberg/scan.ts'
 import { quoteName } from '../../lake/iceberg/sql.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { openInstance, tableExpression } from './lake-session.ts'
+import { limits } from './limits.ts'
 import type { Workplace } from './workplace.ts'
 
 /** The table a pipeline writes, and its column that says how far it has come. */
@@ -49,7 +50,9 @@ export async function watermarkOf(
   const sql = `SELECT max(${quoteName(field.name)}) FROM ${tableExpression(name)}`
   try {
     const { first } = await engine.call({ kind: 'judge', number, sql, sampleRows: 0 }, signal)
-    return { value: first, warning: null }
+    if (first === null || first.length <= limits.valueCharacters) return { value: first, warning: null }
+    const warning = `watermark_value is none: the largest value of column ${JSON.stringify(column)} is longer than ${limits.valueCharacters} characters`
+    return { value: null, warning }
   } finally {
     // One engine may see many previews. What cannot be closed is not forgotten by its lease.
     await engine.close(number).catch(() => {})
