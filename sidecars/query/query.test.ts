@@ -320,7 +320,7 @@ describe('limits', () => {
 
 test('a query whose engine is killed from outside runs once more, and then says so', async () => {
   const refusal = refusalOf(ENDLESS)
-  process.kill(await untilBusy(), 'SIGKILL')
+  process.kill(await untilBusy(100), 'SIGKILL')
   process.kill(await untilBusy(100), 'SIGKILL')
   const { code, rawMessage } = await refusal
   expect([code, rawMessage]).toEqual([
@@ -331,7 +331,7 @@ test('a query whose engine is killed from outside runs once more, and then says 
   const slow = rowsOf(
     'SELECT count(*) AS n FROM range(60_000) a, range(20_000) b WHERE hash(a.range, b.range) <> 1',
   )
-  process.kill(await untilBusy(), 'SIGKILL')
+  process.kill(await untilBusy(100), 'SIGKILL')
   expect(await slow).toEqual([{ n: 1_200_000_000 }])
   expect(await rowsOf('FROM ops.silver.crews')).toEqual([{ crew: 7 }])
   expect(await queries.isHealthy()).toBe(true)

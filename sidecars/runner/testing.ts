@@ -295,27 +295,22 @@ export async function follow(client: RunnerClient, handle: string, afterSeq = 0n
   return { lines, phases }
 }
 
-/** Clock ticks of processor time; a tick is 10 ms. */
-const TICKS_OF_WORK = 10
-const LOOK_MS = 200
+/** A second of processor time, in clock ticks: an engine that only starts, or prepares an instance, uses less. */
+const TICKS_OF_WORK = 100
 
-/** The engine that has worked for most of the last moment. */
-export function engineAtWork(runner: RunnerProcess): Promise<number> {
+/** The first engine that uses a second of processor time from now on: it executes something. */
+export async function engineAtWork(runner: RunnerProcess): Promise<number> {
   const ticksOf = async (pid: number) => {
     const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     return Number(fields[11] ?? 0) + Number(fields[12] ?? 0)
   }
+  const usedByEach = () =>
+    Promise.all(runner.engines().map(async (pid) => [pid, await ticksOf(pid)] as const))
+  const before = new Map(await usedByEach())
   return until(
-    async () => {
-      const before = new Map<number, number>()
-      for (const pid of runner.engines()) before.set(pid, await ticksOf(pid))
-      await Bun.sleep(LOOK_MS)
-      const [most] = await Promise.all(
-        [...before].map(async ([pid, ticks]) => ({ pid, ticks: (await ticksOf(pid)) - ticks })),
-      ).then((used) => used.sort((a, b) => b.ticks - a.ticks))
-      return most !== undefined && most.ticks >= TICKS_OF_WORK ? most.pid : 0
-    },
+    async () =>
+      (await usedByEach()).find(([pid, ticks]) => ticks - (before.get(pid) ?? 0) >= TICKS_OF_WORK)?.[0] ?? 0,
     (pid) => pid > 0,
   )
 }
