@@ -1,11 +1,13 @@
 import { expect, test } from 'bun:test'
 import { Type as t } from '@sinclair/typebox'
+import { documentedAs } from './documented.ts'
 import { AppError } from './errors.ts'
 import { bodyFieldsOf, nearestOf, refuseMisspelt } from './unknown-fields.ts'
 
-const Config = t.Unknown({
-  oneOf: [t.Object({ cron_expr: t.String() }), t.Object({ zone_name: t.String(), pattern: t.String() })],
-})
+const Config = documentedAs(
+  t.Unknown(),
+  t.Union([t.Object({ cron_expr: t.String() }), t.Object({ zone_name: t.String(), pattern: t.String() })]),
+)
 const Body = t.Object({
   enabled: t.Optional(t.Boolean()),
   type: t.String(),

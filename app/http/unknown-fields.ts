@@ -11,6 +11,8 @@ interface Schema {
   anyOf?: readonly unknown[]
   oneOf?: readonly unknown[]
   allOf?: readonly unknown[]
+  /** The stricter schema of `documentedAs`: it names fields where the checked schema accepts anything. */
+  documented?: unknown
 }
 
 /** The fields of one level of a body. */
@@ -46,9 +48,10 @@ function levelOf(bodies: readonly unknown[], answers: readonly unknown[]): BodyF
   return { written: new Map(written), read: new Set(namesOf(answered)) }
 }
 
-/** The objects that a schema allows, in lists and among alternatives too. */
+/** The objects that a schema documents, in lists and among alternatives too. */
 function objectsIn(schema: unknown): Schema[] {
   if (!isSchema(schema)) return []
+  if (schema.documented !== undefined) return objectsIn(schema.documented)
   const inner = [...(schema.anyOf ?? []), ...(schema.oneOf ?? []), ...(schema.allOf ?? []), schema.items]
   const own = schema.properties !== undefined || schema.patternProperties !== undefined ? [schema] : []
   return [...own, ...inner.flatMap(objectsIn)]
