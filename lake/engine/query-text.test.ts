@@ -31,7 +31,8 @@ test.each([
   ["select (select max(b) from c) from range(3), read_csv('x'), (values (1)) w(a)", ['c@27']],
   ["from 'landing/x/*'", ['landing/x/*@5']],
   ['from duckdb_tables, information_schema.tables, pg_catalog.pg_class, a', ['a@68']],
-  ['describe a', ['a@9']],
+  ['from (describe a)', ['a@15']],
+  ['(summarize a)', ['a@11']],
   ['select ? as a', []],
 ])('finds the tables of %s', async (sql, tables) => {
   expect(await read(sql)).toEqual(tables)
@@ -46,6 +47,9 @@ test.each([
   ['', 'there is no SELECT statement@undefined'],
   ['-- nothing\n', 'there is no SELECT statement@undefined'],
   ['-- a\ninsert into a values (1)', 'only a SELECT can be run, not INSERT@5'],
+  ['describe a', 'only a SELECT can be run, not DESCRIBE@0'],
+  ['-- a\nsummarize select 1 as b', 'only a SELECT can be run, not SUMMARIZE@5'],
+  ['show tables', 'only a SELECT can be run, not SHOW@0'],
   ['create table a (b int)', 'only a SELECT can be run, not CREATE@0'],
   ["select ';';\n-- b\nselect 2;", 'one SELECT statement is expected, not 2@17'],
   ['select 1; drop table a', 'one SELECT statement is expected, not 2@10'],

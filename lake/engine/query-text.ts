@@ -1,7 +1,15 @@
 /** What the engine's parser finds in a text that should be one query: its faults and the tables it names. Nothing is bound or run. */
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { mapped } from './error.ts'
-import { foldName, type JsonObject, offsetOf, type SyntaxFault, treeOn, tryParse } from './parser.ts'
+import {
+  foldName,
+  isObject,
+  type JsonObject,
+  offsetOf,
+  type SyntaxFault,
+  treeOn,
+  tryParse,
+} from './parser.ts'
 import { referenceOf, splitStatements, type TableReference, visitTree } from './statement.ts'
 
 /** A table as written, and the offset in the text where it is. */
@@ -24,6 +32,7 @@ export async function readQueryText(connection: DuckDBConnection, sql: string): 
   const [statement, second] = parsed
   if (statement === undefined) return faulty({ message: 'there is no SELECT statement', at: undefined })
   if (second !== undefined) return faulty(tooMany(sql, parsed.length))
+  if (isListing(statement) && !(await isViewBody(connection, sql))) return faulty(notSelect(sql))
   const own = await ownTables(connection)
   const tables = tablesIn(statement, sql).map((table) =>
     quoted.has(table.at) ? { ...table, catalog: DEFAULT } : table,
@@ -59,11 +68,25 @@ const isNamespace = (sql: string, at: number) => {
 
 async function notQuery(connection: DuckDBConnection, sql: string): Promise<SyntaxFault> {
   const { count } = await mapped(() => connection.extractStatements(sql))
-  if (count !== 1) return tooMany(sql, count)
+  return count === 1 ? notSelect(sql) : tooMany(sql, count)
+}
+
+function notSelect(sql: string): SyntaxFault {
   const [statement] = splitStatements(sql)
   const word = /^[a-z]+/i.exec(statement?.text ?? '')?.[0].toUpperCase() ?? 'this'
   return { message: `only a SELECT can be run, not ${word}`, at: statement?.at }
 }
+
+/** DESCRIBE, SUMMARIZE and SHOW are SELECTs to the parser, but only in parentheses can they stand where a query does. */
+const isListing = ({ node }: JsonObject) =>
+  isObject(node) && isObject(node.from_table) && node.from_table.type === 'SHOW_REF'
+
+/** Runs make a view of a query. The text is parsed and not executed. */
+const isViewBody = (connection: DuckDBConnection, sql: string): Promise<boolean> =>
+  connection.extractStatements(`CREATE TEMP VIEW query AS\n${sql}`).then(
+    () => true,
+    () => false,
+  )
 
 /** The engine's parser makes two statements of a PIVOT without values: the first one finds them. */
 function tooMany(sql: string, count: number): SyntaxFault {
