@@ -494,6 +494,21 @@ described('validation', () => {
     ])
   })
 
+  test('does not warn of calls of a sql() that the pipeline defines itself', async () => {
+    for (const definition of ['def sql(text): return text', 'from made import render as sql'])
+      expect(await validate(`${definition}\nsql("hello, world")\nresult = []`)).toMatchObject({
+        valid: true,
+        warnings: [],
+      })
+  })
+
+  test('publishes names that are made of names, however often they multiply', async () => {
+    const levels = Array.from({ length: 14 }, (_, level) => `a${level + 1} = f"${`{a${level}}`.repeat(10)}"`)
+    const circle = ['b = c + c', 'c = b + b']
+    const source = ['a0 = f""', ...levels, ...circle, 'sql(a14)', 'sql(b)', 'result = []']
+    expect(await validate(source.join('\n'))).toMatchObject({ valid: true })
+  })
+
   test('without Python everything else works, and Python says what is missing', async () => {
     const without = await startRunner({ PYTHON_BIN: '/nowhere/python3' })
     const missing = 'PYTHON_BIN: there is no /nowhere/python3 on this machine'

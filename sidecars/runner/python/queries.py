@@ -6,12 +6,19 @@ QUERIES_MAX = 200
 CHARACTERS_MAX = 100_000
 # Expressions within expressions: names and sums of texts.
 DEPTH_MAX = 50
+# Names that a pipeline finds defined. Where it defines one itself, nobody knows what a call of it does.
+GIVEN = frozenset(("sql", "ref", "landing_zone", "duckdb_conn"))
+# Names of names multiply: ten assignments of ten names each would be 10**10 expressions.
+VISITS_MAX = 20_000
 
 
 def queries_in(source):
     """Of each call of sql() whose text is made of literals, ref(), landing_zone() and `this`: its pieces and its lines."""
     tree = ast.parse(source)
-    names = assigned_once(tree)
+    bound = bindings(tree)
+    if not GIVEN.isdisjoint(bound):
+        return []
+    names = assigned_once(tree, bound)
     found = []
     characters = 0
     for node in ast.walk(tree):
@@ -45,26 +52,42 @@ def is_query(function):
     )
 
 
-def assigned_once(tree):
-    """The values of names that are bound in one place, by a plain assignment."""
-    stored = {}
+def bindings(tree):
+    """How often each name is bound, in any scope. A parameter counts twice, because each call binds it."""
+    bound = {}
+
+    def add(name, count=1):
+        if name is not None:
+            bound[name] = bound.get(name, 0) + count
+
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            stored[node.id] = stored.get(node.id, 0) + 1
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            add(node.id)
         elif isinstance(node, ast.arg):
-            stored[node.arg] = 2
+            add(node.arg, 2)
+        elif isinstance(node, ast.alias):
+            add((node.asname or node.name).split(".")[0])
+        elif not isinstance(node, (ast.Name, ast.Attribute)):
+            # Functions, classes, exceptions and patterns.
+            name = getattr(node, "name", None)
+            add(name if isinstance(name, str) else None)
+    return bound
+
+
+def assigned_once(tree, bound):
+    """The values of names that are bound in one place, by a plain assignment."""
     return {
         node.targets[0].id: node.value
         for node in ast.walk(tree)
         if isinstance(node, ast.Assign)
         and len(node.targets) == 1
         and isinstance(node.targets[0], ast.Name)
-        and stored[node.targets[0].id] == 1
+        and bound[node.targets[0].id] == 1
     }
 
 
 def pieces_of(node, names, depth):
-    """(kind, value) of each piece; None where something is computed."""
+    """(kind, value) of each piece; None where something is computed. `names` gets the pieces of each name that is read."""
     if depth == DEPTH_MAX:
         return None
     if isinstance(node, ast.Constant):
@@ -77,7 +100,12 @@ def pieces_of(node, names, depth):
         return pieces_of(node.value, names, depth + 1)
     if isinstance(node, ast.Name):
         if node.id in names:
-            return pieces_of(names[node.id], names, depth + 1)
+            value = names[node.id]
+            if isinstance(value, ast.AST):
+                # Each name is read once: sums of sums would multiply. A name that is made of itself has no text.
+                names[node.id] = None
+                names[node.id] = pieces_of(value, names, depth + 1)
+            return names[node.id]
         return [("this", "")] if node.id == "this" else None
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("ref", "landing_zone"):
         argument = node.args[0] if len(node.args) == 1 and not node.keywords else None
