@@ -5,6 +5,7 @@ import { runnerAt } from '../../app/rpc/clients.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { RunPhase, RunStatus, Severity } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { testAccess } from '../testing.ts'
+import { SLIPS_MAX } from './slips.ts'
 import {
   filesOf,
   follow,
@@ -662,6 +663,18 @@ describe('a runner that ends', () => {
     await until(() => !isAlive(engine))
     await own.stop()
   })
+})
+
+test('a draft with thousands of bare table names is validated at once', async () => {
+  const content = 'select {% for n in range(3000) %}(from t_{{ n }}), {% endfor %}1 as a'
+  const draft = { namespace: 'default', layer: 'silver', pipelineName: 'x', type: 'sql' }
+  const { valid, files } = await runner.client.validatePipeline({
+    ...draft,
+    files: [{ path: 'pipeline.sql', content }],
+  })
+  expect([valid, files[0]?.errors]).toEqual([true, []])
+  expect(files[0]?.warnings).toHaveLength(SLIPS_MAX)
+  expect(files[0]?.warnings[0]).toStartWith('line 1 column 40: t_0 is a bare table name')
 })
 
 test('a draft is validated without being run', async () => {

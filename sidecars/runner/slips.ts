@@ -25,7 +25,10 @@ export interface Slip {
 /** Answers the tables of the pipeline's namespace that have this name, as `layer.name`. */
 export type FindTables = (name: string) => Promise<readonly string[]>
 
-/** Every table of a text that no reference has given it, with what to write instead. */
+/** Slips reported of one text. Each takes a search of the catalog in a run, and a line in the answer to a publish. */
+export const SLIPS_MAX = 100
+
+/** The first SLIPS_MAX tables of a text that no reference has given it, with what to write instead. */
 export async function slipsIn(
   tables: readonly WrittenTable[],
   text: ReadText,
@@ -34,6 +37,7 @@ export async function slipsIn(
   const given = new Set(text.tables.map((table) => keyOf({ schema: schemaOf(table), name: table.name })))
   const slips: Slip[] = []
   for (const table of tables) {
+    if (slips.length === SLIPS_MAX) break
     const zone = text.zones.get(table.name)
     if (zone !== undefined) slips.push({ at: table.at, message: readerFor(zone, text.language) })
     else if (!isFile(table) && !(table.catalog === '' && given.has(keyOf(table))))

@@ -143,8 +143,13 @@ async function judged(
     texts.add(draft.sql)
     const text = inputs.textOf(draft, pipeline)
     const { fault, tables } = await parse(text.sql)
-    const place = (at: number | undefined) =>
-      at === undefined ? '' : `${placeOf(at, file, draft, inputs)}: `
+    // Following a template renders it anew: once for a text, however much is found in it.
+    let map: SourceMap | undefined
+    const place = (at: number | undefined) => {
+      if (at === undefined) return ''
+      map ??= sourceMapOf(file.text, draft.sql, (source) => inputs.draft({ file: file.path, source }).sql)
+      return `${placeOf(at, map, draft)}: `
+    }
     if (fault === null)
       for (const { at, message } of await slipsIn(tables, text, among(known?.tables, pipeline.namespace)))
         warnings.add(place(at) + message)
@@ -222,8 +227,7 @@ function draftOf(inputs: Inputs, { path, text }: TextFile): Draft | null {
 }
 
 /** In the author's file, or in the text that became of it where nobody can say. */
-function placeOf(at: number, { path, text }: TextFile, { sql }: Draft, inputs: Inputs): string {
-  const map: SourceMap = sourceMapOf(text, sql, (source) => inputs.draft({ file: path, source }).sql)
+function placeOf(at: number, map: SourceMap, { sql }: Draft): string {
   const own = map(at)
   if (own !== null) return shownPlace(own)
   return `${shownPlace(lineCounter(sql)(at))} of the rendered SQL`
