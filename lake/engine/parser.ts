@@ -81,7 +81,8 @@ export const foldName = (name: string): string => name.replace(/[A-Z]+/g, (lette
 const NO_JSON = /"(?:[^"\\]|\\.)*"|-?\b(?:Infinity|NaN)\b/g
 const NO_JSON_WORD = /Infinity|NaN/
 
-function jsonOf(tree: string): Json {
+/** The engine's tree as a value. */
+export function jsonOf(tree: string): Json {
   if (!NO_JSON_WORD.test(tree)) return JSON.parse(tree)
   return JSON.parse(tree.replace(NO_JSON, (token) => (token.startsWith('"') ? token : 'null')))
 }

@@ -9,6 +9,7 @@ import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { EngineError, mapped } from '../../lake/engine/error.ts'
 import type { Engine } from '../../lake/engine/instance.ts'
+import { jsonOf } from '../../lake/engine/parser.ts'
 import { nextChunk } from '../../lake/engine/rows.ts'
 import { typeName } from '../../lake/engine/type-name.ts'
 import { quoteText } from '../../lake/iceberg/sql.ts'
@@ -184,7 +185,7 @@ function columnsOfList(result: DuckDBResult, column: number) {
 
 /** Whether a tree is of one SELECT without parameters. What it cannot tell is not plain. */
 const isPlainSelect = (tree: string): boolean =>
-  isOneSelect.Check(JSON.parse(tree)) && !tree.includes('"class":"PARAMETER"')
+  isOneSelect.Check(jsonOf(tree)) && !tree.includes('"class":"PARAMETER"')
 
 /** Of json_serialize_sql: anything but SELECTs is an error there. */
 const isOneSelect = TypeCompiler.Compile(

@@ -352,3 +352,7 @@ test('a plan of nothing but values has no profile, and is shown all the same', a
     explainOutput: '',
   })
 })
+
+test('a number beyond a DOUBLE in the text is no fault of the preview', async () => {
+  expect(await preview({ 'pipeline.sql': 'select 1 as a where 1e400 > 1' })).toMatchObject({ rows: [[1]] })
+})
