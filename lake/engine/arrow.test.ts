@@ -31,7 +31,7 @@ import { arrowToJson, SchemaTooLarge } from './arrow-json.ts'
 import { JsonBytes, JsonTooLarge } from './json-bytes.ts'
 import { fieldsOf, valuesOf } from './json-cells.ts'
 import { uniqueNames } from './json-columns.ts'
-import { arraysOf, type JsonValue, textOf } from './test-json.ts'
+import { arraysOf, type JsonValue, objectsOf, textOf } from './test-json.ts'
 
 setDefaultTimeout(60_000)
 
@@ -659,6 +659,14 @@ describe('a stream that makes no sense', () => {
 })
 
 describe('rows as objects', () => {
+  test('names that repeat with other types lose no row', async () => {
+    const ipc = await arrow(`SELECT 'x' AS f, 2 AS f, 1.5 AS f, 3 AS f_1 FROM range(3000)`)
+    const { columns, rows } = await objectsOf(ipc)
+    expect(columns.map(({ name }) => name)).toEqual(['f', 'f_2', 'f_3', 'f_1'])
+    expect(rows).toHaveLength(3_000)
+    expect(rows[0]).toEqual({ f: 'x', f_2: 2, f_3: 1.5, f_1: 3 })
+  })
+
   test('names that repeat get a number', async () => {
     const { columns, text } = await textOf(
       await arrow('SELECT 1 AS a, 2 AS a, 3 AS a_1, 4 AS a, 5 AS "__proto__"'),

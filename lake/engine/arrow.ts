@@ -16,6 +16,7 @@ import { makeData, RecordBatch, RecordBatchStreamWriter, Schema, Struct } from '
 import type { ArrayBufferViewInput } from 'apache-arrow/util/buffer'
 import { type ColumnReader, columnReader } from './arrow-column.ts'
 import { JsonTooLarge } from './json-bytes.ts'
+import { uniqueNames } from './json-columns.ts'
 import { leastJsonBytes } from './json-size.ts'
 import { nextChunk } from './rows.ts'
 import { columnVector, listChild, type Rows, structChild, type Vector } from './vector.ts'
@@ -127,7 +128,9 @@ class ChunkWriter {
       jsonBytesMax = Number.POSITIVE_INFINITY,
     }: ArrowLimits,
   ) {
-    this.#columns = result.columnNames().map((name, index) => columnReader(name, result.columnType(index)))
+    // Arrow's record batches tell columns apart by name: one that repeats with another type would end the stream.
+    const names = uniqueNames(result.columnNames())
+    this.#columns = names.map((name, index) => columnReader(name, result.columnType(index)))
     const schema = new Schema(this.#columns.map(({ field }) => field))
     this.#writer = new PieceWriter(schema, { bytesLimit, jsonBytesMax })
     this.#rowsLimit = rowsLimit
