@@ -9,6 +9,10 @@ interface Correction {
 
 const CORRECTIONS: Correction[] = [
   {
+    change: /inspector\/machines\/\{drawing\}: the path is gone$/,
+    reason: 'Each drawing has its own path: the same addresses answer.',
+  },
+  {
     change: /: operationId '(get|post|put|delete)[A-Z]\w*' has become '/,
     reason: 'Names made from method and path became names by people. No request carries them.',
   },

@@ -239,7 +239,8 @@ test('runs, their logs, tables, queries and lineage answer as specified', async 
 
   const machine = { machine: 'run' }
   await ok(request, 'GET /api/v1/inspector/machines', 200)
-  await ok(request, 'GET /api/v1/inspector/machines/{drawing}', 200, { at: { drawing: 'run.svg' } })
+  for (const name of ['run', 'draft', 'trigger'])
+    await ok(request, `GET /api/v1/inspector/machines/${name}.svg`, 200)
   await ok(request, 'GET /api/v1/inspector/{machine}/instances', 200, { at: machine })
   await ok(request, `GET ${INSTANCE}`, 200, { at: { ...machine, id } })
   await ok(request, `GET ${INSTANCE}/export.json`, 200, { at: { ...machine, id } })

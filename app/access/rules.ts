@@ -361,7 +361,9 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'GET /api/v1/lineage': SEEN,
 
   'GET /api/v1/inspector/machines': ANYBODY,
-  'GET /api/v1/inspector/machines/:drawing': countsAreOfAll,
+  'GET /api/v1/inspector/machines/run.svg': countsAreOfAll,
+  'GET /api/v1/inspector/machines/draft.svg': countsAreOfAll,
+  'GET /api/v1/inspector/machines/trigger.svg': countsAreOfAll,
   [`GET ${I}/instances`]: SEEN,
   [`GET ${I}/events`]: SEEN,
   [`GET ${I}/instances/:id`]: instance,

@@ -1,7 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { askAgain } from '../access/bound.ts'
-import { notFound } from '../http/errors.ts'
 import { eventsText } from '../http/event-schema.ts'
 import { eventStream, lastEventId } from '../http/event-stream.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
@@ -11,7 +10,6 @@ import { MACHINE_NAMES } from './definitions.ts'
 import type { InspectorFeeds } from './feed.ts'
 import {
   Definitions,
-  DrawingPath,
   DrawingQuery,
   ExportBody,
   ExportQuery,
@@ -40,24 +38,7 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
         description: 'States, transitions, guards and effects of each machine.',
       },
     })
-    .get(
-      '/machines/:drawing',
-      async ({ params, query, request }) => {
-        const machine = MACHINE_NAMES.find((name) => params.drawing === `${name}.svg`)
-        if (machine === undefined) throw notFound('drawing')
-        return drawing(await inspector.draw(machine, query, await visibleTo(request)))
-      },
-      {
-        params: DrawingPath,
-        query: DrawingQuery,
-        response: { 200: SVG, 400: ErrorBody, 404: ErrorBody },
-        detail: {
-          operationId: 'drawMachine',
-          summary: 'Draw a statechart',
-          description: 'As SVG, with an active state or a transition highlighted.',
-        },
-      },
-    )
+    .use(drawingRoutes(inspector))
     .get(
       '/:machine/instances',
       async ({ params, query, request, set }) => {
@@ -164,6 +145,26 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
         },
       },
     )
+
+/** A path for each machine: `/machines/{drawing}` would also match `/{machine}/instances` in the API's document. */
+const drawingRoutes = (inspector: InspectorService) => {
+  const routes = new Elysia({ tags: ['inspector'] })
+  for (const machine of MACHINE_NAMES)
+    routes.get(
+      `/machines/${machine}.svg`,
+      async ({ query, request }) => drawing(await inspector.draw(machine, query, await visibleTo(request))),
+      {
+        query: DrawingQuery,
+        response: { 200: SVG, 400: ErrorBody },
+        detail: {
+          operationId: `draw${machine[0]?.toUpperCase()}${machine.slice(1)}Machine`,
+          summary: `Draw the statechart of a ${machine}`,
+          description: 'As SVG, with an active state or a transition highlighted.',
+        },
+      },
+    )
+  return routes
+}
 
 /** A drawing has rules of its own, and nothing else. */
 const drawing = (svg: string, filename?: string) =>

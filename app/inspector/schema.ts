@@ -55,13 +55,6 @@ export const Definitions = t.Object(
 
 export const MachinePath = t.Object({ machine: Machine })
 export const InstancePath = t.Object({ machine: Machine, id: Uuid })
-export const DrawingPath = t.Object({
-  drawing: t.String({
-    pattern: '^(run|draft|trigger)\\.svg$',
-    description: 'run.svg, draft.svg or trigger.svg',
-    examples: ['run.svg'],
-  }),
-})
 
 const Detail = literals(['full', 'events', 'states'], {
   title: 'DrawingDetail',

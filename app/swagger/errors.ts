@@ -116,7 +116,6 @@ const OWN_MESSAGES: Record<string, Partial<Record<RouteStatus, string>>> = {
   createGrant: { 404: 'pipeline 0198f0c2-7a4e-7c1b-9d0a-5b1f6c2e8d43 not found' },
   transferPipeline: { 404: 'pipeline 0198f0c2-7a4e-7c1b-9d0a-5b1f6c2e8d43 not found' },
   listAuditEntries: { 404: 'audit log not found' },
-  drawMachine: { 404: 'drawing not found' },
   followInstances: { 429: 'too many event streams are open' },
   followInstance: { 429: 'too many event streams are open' },
   executeQuery: { 503: 'query service is not available' },

@@ -177,10 +177,9 @@ const ROUTES: Record<string, Asked> = {
   [`PUT ${T}/metadata`]: { expected: thing('write'), body: () => ({ description: 'x' }), isAbsent: true },
   'GET /api/v1/lineage': { expected: 'anybody' },
   'GET /api/v1/inspector/machines': { expected: 'anybody' },
-  'GET /api/v1/inspector/machines/{drawing}': {
-    expected: 'anybody',
-    path: () => '/api/v1/inspector/machines/run.svg',
-  },
+  'GET /api/v1/inspector/machines/run.svg': { expected: 'anybody' },
+  'GET /api/v1/inspector/machines/draft.svg': { expected: 'anybody' },
+  'GET /api/v1/inspector/machines/trigger.svg': { expected: 'anybody' },
   [`GET ${I}/instances`]: { expected: 'anybody' },
   [`GET ${I}/events`]: { expected: 'anybody' },
   [`GET ${I}/instances/{id}`]: { expected: thing('read') },
