@@ -5,6 +5,7 @@ import { NodeRequest, NodeResponse, patchGlobalRequest, sendNodeResponse } from 
 import { unresolved } from './file-addresses.ts'
 import type { Peer } from './http/client-address.ts'
 import { namesOneHost } from './http/own-host.ts'
+import { closeStalledAnswers } from './http/stalled-answers.ts'
 import { HEADERS_SECONDS, IDLE_SECONDS, type Serving } from './process.ts'
 import type { App } from './server.ts'
 
@@ -21,7 +22,14 @@ export async function serveOnNode(
   patchGlobalRequest()
   // Answers that were made from a text then say how long they are, as they do on other runtimes.
   Object.assign(globalThis, { Response: NodeResponse })
-  const take = (incoming: IncomingMessage, outgoing: ServerResponse) => void answer(app, incoming, outgoing)
+  const stalled = closeStalledAnswers(IDLE_SECONDS * 1_000)
+  const take = (incoming: IncomingMessage, outgoing: ServerResponse) => {
+    stalled.add(outgoing)
+    // A request that nobody can answer must not end the process.
+    void answer(app, incoming, outgoing)
+      .catch(() => incoming.socket.destroy())
+      .finally(() => stalled.delete(outgoing))
+  }
   const server = createServer(take)
   // An expectation that nobody knows is ignored, so that the credential is checked first.
   server.on('checkExpectation', take)
@@ -36,7 +44,10 @@ export async function serveOnNode(
   })
   return {
     drain: () => new Promise((resolve) => server.close(resolve)),
-    close: async () => server.closeAllConnections(),
+    async close() {
+      stalled.stop()
+      server.closeAllConnections()
+    },
   }
 }
 
