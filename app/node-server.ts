@@ -54,7 +54,8 @@ export async function serveOnNode(
 async function answer(app: App, incoming: IncomingMessage, outgoing: ServerResponse) {
   // Proxies between us and the client may choose another one than we do (RFC 9112, 3.2).
   if (hostsIn(incoming) > 1 || !namesOneHost(incoming.url ?? '/', incoming.headers.host ?? '')) {
-    incoming.socket.end(refusal(400, 'Bad Request'))
+    // Not on the socket itself, where it would overtake the answers to earlier requests.
+    outgoing.writeHead(400, { connection: 'close', 'content-length': 0 }).end()
     return
   }
   incoming.url = unresolved(incoming.url ?? '/')

@@ -67,6 +67,21 @@ test('pipelined requests are all answered, in order, however long each takes', a
   for (const text of [first, second]) expect(names).toContain(JSON.parse(text ?? '').name)
 })
 
+test('a request with two hosts is refused after the answers to the requests before it', async ({
+  baseURL,
+}) => {
+  const text = JSON.stringify({ name: fresh('piped') })
+  const first = [
+    'POST /api/v1/namespaces HTTP/1.1',
+    'Content-Type: application/json',
+    `Content-Length: ${text.length}`,
+    '',
+    text,
+  ]
+  const twoHosts = ['GET /health HTTP/1.1', 'Host: other']
+  expect((await pipelined(baseURL ?? '', [first, twoHosts])).statuses).toEqual(['201', '400'])
+})
+
 test('HEAD never names another length than GET has, on any route', async ({ request, baseURL }) => {
   const { paths } = await (await request.get('/swagger/json')).json()
   const documented = Object.entries<Record<string, { responses?: Record<string, { content?: object }> }>>(
