@@ -38,7 +38,7 @@ async function ask(request: APIRequestContext, sql: string, tests: Record<string
   return started(request, pipeline)
 }
 
-const NOT_THERE = /does not exist/
+const NOT_THERE = /does not exist|is a bare table name/
 const LOCKED = /disabled by configuration|Permission Error|does not exist/
 const ONLY_SELECT = /only a SELECT can be run|one SELECT statement is expected|does not exist/
 const NOTHING_LEFT = /nothing is left/
