@@ -1,6 +1,7 @@
 // The HTTP server of `node:http`, on Node and on Bun, as one of web requests and answers. srvx translates. This file decides
 // how a body is read: at the pace of its reader, and an answer that comes before its end leaves the connection usable.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import { NodeRequest, NodeResponse, patchGlobalRequest, sendNodeResponse } from 'srvx/node'
 import { unresolved } from './file-addresses.ts'
 import type { Peer } from './http/client-address.ts'
@@ -23,12 +24,23 @@ export async function serveOnNode(
   // Answers that were made from a text then say how long they are, as they do on other runtimes.
   Object.assign(globalThis, { Response: NodeResponse })
   const stalled = closeStalledAnswers(IDLE_SECONDS * 1_000)
+  /**
+   * The end of the latest answer of each connection. Pipelined requests wait for it: a server may execute them side by side
+   * only where all have safe methods (RFC 9112, 9.3.2).
+   */
+  const turns = new WeakMap<Socket, Promise<void>>()
   const take = (incoming: IncomingMessage, outgoing: ServerResponse) => {
-    stalled.add(outgoing)
-    // A request that nobody can answer must not end the process.
-    void answer(app, incoming, outgoing)
-      .catch(() => incoming.socket.destroy())
+    const { socket } = incoming
+    const answered = (turns.get(socket) ?? Promise.resolve())
+      .then(() => {
+        if (socket.destroyed) return
+        stalled.add(outgoing)
+        return answer(app, incoming, outgoing)
+      })
+      // A request that nobody can answer must not end the process.
+      .catch(() => void socket.destroy())
       .finally(() => stalled.delete(outgoing))
+    turns.set(socket, answered)
   }
   const server = createServer(take)
   // An expectation that nobody knows is ignored, so that the credential is checked first.
