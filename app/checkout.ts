@@ -24,7 +24,7 @@ export function withCheckout<C extends Build>(config: C, root = ROOT): C {
   return { ...config, gitCommit: checkout.commit, buildTime }
 }
 
-/** What is checked out in a directory; null: it is no checkout, or one that cannot be read. */
+/** The checkout in a directory; null without a readable one. */
 export function checkoutIn(root: string): Checkout | null {
   try {
     const directory = gitDirectory(root)

@@ -53,7 +53,7 @@ export interface Config {
   /** What answers in place of what is built in. */
   plugins: PluginSettings
   edition: 'community' | 'pro'
-  /** Of the Pro edition. */
+  /** Pro edition only. */
   license: License | null
   /** Anybody who reaches this address may do everything: the operator has allowed it. */
   isOpenToNetwork: boolean

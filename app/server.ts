@@ -68,7 +68,7 @@ export interface AppParts {
   describePython?: (signal: AbortSignal) => Promise<PythonHealth | null>
   /** What answers in place of what is built in. */
   plugins?: Pick<Plugins, 'auth' | 'describe'>
-  /** Of the Pro edition: whom the licence allows. */
+  /** Pro edition only: the users that the licence allows. */
   licensing?: Pick<Licensing, 'admit' | 'hasEnded'>
   /** Of the Pro edition, and only there: what is whose, and who may do what with it. */
   ownership?: { resources: Resources; enforcement: Enforcement }

@@ -1,4 +1,4 @@
-// What newcomers write, and what the service says: what is wrong, where, and what to write instead.
+// Common mistakes of newcomers: the message names the fault, its place and the text to write instead.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { fresh, type MadePipeline, newPipeline, writeFile } from './resources.ts'
 import { newTable } from './tables.ts'

@@ -5,7 +5,7 @@ import { makeDiskFloor } from './disk-floor.ts'
 const MIB = 1_048_576
 const GIB = 1_024 * MIB
 
-/** What is wrong with a disk of this size, with this much of it free. */
+/** The fault of a disk of this size with this much free space; null without one. */
 const shortageOf = (size: number, free: number, floorBytes: number | null) =>
   makeDiskFloor('/data', floorBytes, async () => ({
     bsize: 4_096,

@@ -174,7 +174,7 @@ describe('attempts', () => {
     expect([first.context.lostAlone, executesAlone(first.context)]).toEqual([0, false])
     const suspect = play(...together).snapshot
     expect([suspect.context.lostAlone, executesAlone(suspect.context)]).toEqual([0, true])
-    // Whoever waits for its runner meanwhile is no company.
+    // A run that waits for its runner executes nothing there.
     const alone = attemptsThat('lostTogether', MAX_LOST_ALONE, LOST_TOGETHER_BEFORE_ALONE + 1)
     expect(play(...together, ...alone.slice(0, -1)).status).toBe('running')
     expect(play(...together, ...alone)).toMatchObject({ status: 'failed' })

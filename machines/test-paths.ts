@@ -36,7 +36,7 @@ export interface Seen {
   refused: Set<string>
 }
 
-/** What several walks have seen. */
+/** Results of several walks. */
 export function seenTogether(walks: readonly Seen[]): Seen {
   const all = nothingSeen()
   for (const { paths, steps, ...sets } of walks) {

@@ -1,4 +1,4 @@
-// What an engine process might do whose SQL has broken out of the engine: attacks the channel to its service.
+// Attacks an engine process could make on the channel to its service after SQL has broken out of the engine.
 import { closeSync, readFileSync, writeSync } from 'node:fs'
 
 /** Where Bun.spawn puts the channel of a child with three standard descriptors. */

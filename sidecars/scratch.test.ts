@@ -82,7 +82,7 @@ test.if(isRoot && canBeUser)(
     await chmod(root, 0o755)
     await chown(root, USER, USER)
     const start = () => asUser([process.execPath, '-e', OPEN, root], '/')
-    /** What an earlier start as root left. */
+    /** Files that an earlier start as root left. */
     const leave = async () => {
       await mkdir(join(root, 'work', 'of-root'), { recursive: true })
       await writeFile(join(root, 'work', 'of-root', 'file'), '')

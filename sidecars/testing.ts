@@ -9,5 +9,5 @@ export const TEST_TOKEN = 'a-token-of-the-tests-0123456789abcdef'
 export const transportToSidecar = (baseUrl: string): Transport =>
   createConnectTransport({ baseUrl, useBinaryFormat: true, interceptors: [sendsToken(TEST_TOKEN)] })
 
-/** What an API of a test is to sidecars that were started with the token of the tests. */
+/** The access of a test's API to sidecars that use the tests' token. */
 export const testAccess = (publicUrl: string) => ({ token: TEST_TOKEN, tokenUrls: null, publicUrl })

@@ -18,7 +18,7 @@ export const DispatcherSettings = t.Composite([
     runnerUrls: t.Array(t.String()),
     /** Where runners reach the catalog and the object gateway. */
     publicUrl: t.String(),
-    /** What runners know this API by; null: calls carry none. */
+    /** The token that runners accept from this API; null: calls carry none. */
     sidecarToken: t.Union([t.String(), t.Null()]),
     /** The only addresses that get it; null: all. */
     sidecarTokenUrls: t.Union([t.Array(t.String()), t.Null()]),

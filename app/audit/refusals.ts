@@ -13,7 +13,7 @@ const FULL_ROWS = 100
 const COUNTING_ROWS = 200
 /** Rows that wait for the database. While there are so many, the minute does not end, so that their number is bounded. */
 const WAITING_ROWS = 1_000
-/** Of the path: anyone can fill 300 rows a minute, for as long as entries are kept. Paths of this API are shorter. */
+/** Longest path in a refusal's row: anyone can fill 300 rows a minute. Paths of this API are shorter. */
 export const RESOURCE_LENGTH = 256
 /** `ip` of the row in which further addresses are counted. */
 export const OTHER_ADDRESSES = 'other'

@@ -255,7 +255,7 @@ export function makeAuditService({
     },
   }
 
-  /** What has been recorded so far is stored, or logged. */
+  /** Resolves when all recorded entries are stored or logged. */
   async function caughtUp() {
     const upTo = recorded
     // The next batch has all counts of this moment.

@@ -59,7 +59,7 @@ interface Deps {
   shortages?: () => Promise<Readiness['details']>
   /** Asks the runners that answer. */
   describePython?: (signal: AbortSignal) => Promise<PythonHealth | null>
-  /** Of the Pro edition. */
+  /** Pro edition only. */
   licensing?: Pick<Licensing, 'hasEnded'>
   log: Log
   timeoutMs?: number
@@ -138,7 +138,7 @@ export function makeHealthService({
   }
 }
 
-/** Of several equal services, one that refuses this API says more than those that are away. */
+/** Among equal services, a refusal is more informative than an unreachable service. */
 const refusalIn = (error: unknown): SidecarRefusal | undefined =>
   error instanceof AggregateError
     ? error.errors.map(refusalIn).find((one) => one !== undefined)

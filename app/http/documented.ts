@@ -1,4 +1,4 @@
-// What the API's document shows where the schema that checks a request is looser than what clients should send.
+// The API's document shows a stricter schema where the schema that checks a request is looser than clients should send.
 import type { TSchema } from '@sinclair/typebox'
 
 /** `checked` decides what is accepted; the document shows `documented`, which accepts nothing that `checked` refuses. */

@@ -29,7 +29,7 @@ export interface ExchangeDeps {
   /** A plugin's. Null: only what a route is called on decides. */
   authorize: Authorize | null
   accessOf: AccessOf
-  /** Of the licence. Null: the edition has none. */
+  /** Admits users by the licence; null in an edition without one. */
   admitUser: AdmitUser | null
   limitRequest: LimitRequest
   cors: Cors
@@ -235,7 +235,7 @@ function enter(
   })
 }
 
-/** Whatever comes of the request from here on, the audit log has a place for it. */
+/** From here on the audit queue has a place reserved for this request. */
 function recordable(
   deps: ExchangeDeps,
   arrival: Arrival,

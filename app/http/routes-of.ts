@@ -5,7 +5,7 @@ import { bodyFieldsOf } from './unknown-fields.ts'
 
 /** What a plugin's routes declared, as the route table wants it. */
 export const routesOf = (plugin: AnyElysia, access: Access): Route[] => {
-  /** What each path answers, whatever the method: a client may write back what it has read. */
+  /** Answer schemas by path, for all methods: a client may write back the fields it has read. */
   const answers = new Map<string, unknown[]>()
   for (const { path, hooks } of plugin.routes)
     answers.set(path, [...(answers.get(path) ?? []), ...answersOf(hooks)])

@@ -17,9 +17,9 @@ interface Schema {
 
 /** The fields of one level of a body. */
 export interface BodyFields {
-  /** What clients may write, with the fields below; null: nothing below is checked. */
+  /** Fields that clients may write, with the fields below; null: nothing below is checked. */
   readonly written: ReadonlyMap<string, BodyFields | null>
-  /** What the service answers at this level: clients may send back what they have read. */
+  /** Fields that the service answers at this level: clients may send them back. */
   readonly read: ReadonlySet<string>
 }
 

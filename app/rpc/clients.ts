@@ -26,7 +26,7 @@ const ENGINE_SANDBOX_HEADER = 'engine-sandbox'
 const API_ADDRESS_HEADER = 'sluice-api-address'
 const WAITS_FOR_HEADER = 'waits-for'
 
-/** What sidecars need to know of this API. */
+/** The settings that sidecars need from this API. */
 export interface SidecarAccess {
   /** SIDECAR_TOKEN; null: calls carry none, for runners in other languages that check none. */
   token: string | null
@@ -85,7 +85,7 @@ const checkOver = (transport: Transport, { publicUrl }: SidecarAccess) => {
   }
   return { check, waitsFor: () => waitsFor }
 }
-/** Of a reason that is shown to operators. */
+/** Longest reason shown to operators. */
 const WAITS_FOR_LENGTH = 200
 
 /** Throws the error, or in words of ours what has to be set right. */

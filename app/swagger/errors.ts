@@ -161,7 +161,7 @@ function messageOf(status: `${RouteStatus}`, failing: Failing): string {
   }
 }
 
-/** What the rules of the Pro edition ask for (app/access/rules.ts). */
+/** The 403 message of a rule of the Pro edition (app/access/rules.ts). */
 function rightOf({ path, isWrite }: Failing): string {
   if (path.includes('/admin/')) return 'this is for administrators only'
   if (!isWrite) return 'this is not open to you'
@@ -175,7 +175,7 @@ function rightOf({ path, isWrite }: Failing): string {
   return `this needs the right to write ${resource}`
 }
 
-/** What is wrong with a request that lacks its first field, or has a field of the wrong kind. */
+/** The validation message for a request without its first field, or with a field of the wrong kind. */
 function problemOf({ body, isForm, parameters }: Failing): string {
   if (isForm) return 'file: is required'
   const [required] = Array.isArray(body?.required) ? body.required : []

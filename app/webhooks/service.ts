@@ -74,7 +74,7 @@ export function makeWebhookService({ sql, newId, nudge, calls = null, failures =
 
 const UNKNOWN: Sender = { address: '', peer: '' }
 
-/** Of a pipeline `ns.layer.name`: names hold no dots. */
+/** The address that publishes `ns.layer.name`: names hold no dots. */
 const publishPath = (pipeline: string) => `/api/v1/pipelines/${pipeline.replaceAll('.', '/')}/publish`
 
 const TOO_MANY_UNKNOWN = 'too many unknown webhook tokens from this address'

@@ -10,7 +10,7 @@ const HEALTH_EVERY_MS = 100
 const REPORT_EVERY_MS = 60_000
 const WATCH_EVERY_MS = 1_000
 const MINUTES_MAX = 240
-/** Of each kind, one after the other; the machine is shared with the service. */
+/** Runs per kind, one after the other: the machine is shared with the service. */
 const NORMAL_AT_ONCE = 3
 const HOSTILE_AT_ONCE = 2
 const TRAFFIC_AT_ONCE = 2
@@ -49,7 +49,7 @@ interface Run {
 }
 
 const counts = { normal: 0, hostile: 0, requests: 0, unanswered: 0 }
-/** What must not be: one line each. */
+/** Violated bars, one line each. */
 const problems: string[] = []
 const healthMs: number[] = []
 

@@ -364,7 +364,7 @@ test('the token is in no command line, and no engine has it in its environment',
   expect(engines).toBeGreaterThan(1)
 })
 
-/** Of a process that has ended meanwhile: nothing. */
+/** Empty for a process that has ended meanwhile. */
 const environmentOf = (pid: number) => readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '')
 
 async function descendantsOf(pid: number): Promise<number[]> {

@@ -21,7 +21,7 @@ export interface JsonOptions {
   shape: 'objects' | 'arrays'
   /** The stream may hold so many rows. */
   rows: number
-  /** Of the text; left out, it is not bounded. */
+  /** Longest text; left out, the text is unbounded. */
   bytesMax?: number
   /** Awaited once, when the text has become larger than 1 MB: its caller may bound how many such texts are written at once. */
   beforeLarge?: () => Promise<void>
@@ -87,7 +87,7 @@ const LARGE_BYTES = 1_048_576
 
 /** Arrow reads a schema in one step: this much takes 30 ms. Ten thousand plain columns need 1.5 MB. */
 export const SCHEMA_BYTES_MAX = 2 * 1_048_576
-/** What precedes the length of a message in the stream (https://arrow.apache.org/docs/format/Columnar.html). */
+/** Marker before the length of a message in the stream (https://arrow.apache.org/docs/format/Columnar.html). */
 const CONTINUATION = -1
 const CONTINUATION_BYTES = 4
 

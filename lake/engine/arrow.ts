@@ -26,7 +26,7 @@ export interface ArrowLimits {
   rowsLimit?: number
   /** Of the whole stream; more is a `ResultTooLarge`. */
   bytesLimit?: number
-  /** Of the JSON that the stream's reader makes of it, as far as its shape tells; more is a `JsonTooLarge`. */
+  /** Most bytes of JSON that the stream may become, as far as its shape tells; more is a `JsonTooLarge`. */
   jsonBytesMax?: number
 }
 

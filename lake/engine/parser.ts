@@ -69,7 +69,7 @@ export async function tryParse(
   if (answer.error !== true) return Array.isArray(answer.statements) ? answer.statements.filter(isObject) : []
   if (answer.error_type === 'not implemented') return undefined
   const position = Number(answer.position)
-  // Of a fault the parser counts characters, of everything else bytes.
+  // The parser counts characters for a fault, and bytes for everything else.
   const at = Number.isNaN(position) ? undefined : [...sql].slice(0, position).join('').length
   return { message: String(answer.error_message), at }
 }

@@ -1,4 +1,4 @@
-/** What the engine's parser finds in a text that should be one query: its faults and the tables it names. Nothing is bound or run. */
+/** Faults and table names that the engine's parser finds in one query. Nothing is bound or run. */
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { mapped } from './error.ts'
 import {

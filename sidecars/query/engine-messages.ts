@@ -35,7 +35,7 @@ export interface Run {
   /** It has no more rows than that by itself. */
   isShort: boolean
   bytesLimit: number
-  /** Of the JSON that the caller makes of the answer. */
+  /** Most bytes of JSON that the caller accepts for the answer. */
   jsonBytesMax: number
 }
 

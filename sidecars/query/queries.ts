@@ -15,7 +15,7 @@ export interface Query {
   sql: string
   namespace: string
   rowsLimit: number
-  /** Of the JSON that the caller makes of the answer. */
+  /** Most bytes of JSON that the caller accepts for the answer. */
   jsonBytesMax: number
   lake: LakeView
   /** Keys of the tables that the caller sees; null: all. */

@@ -152,7 +152,7 @@ export interface Attempts {
 export interface AttemptsOptions {
   /** Attempts that execute at once. */
   concurrency: number
-  /** What one attempt may take from its turn on, by the clock; without it, as long as it likes. */
+  /** Time limit of one attempt from its turn on, by the clock; unlimited if left out. */
   seconds?: number
   execute: Execute
   /** Why no attempt begins now, whatever room there is; null: nothing is in the way. */

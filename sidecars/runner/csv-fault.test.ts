@@ -22,7 +22,7 @@ const MANY = `day,visitors\n${'2026-06-01,1\n'.repeat(30_000)}`
 const FEW = 'day,visitors\n2026-06-01,1\n'
 const TYPED = "columns = {'day': 'DATE', 'visitors': 'INTEGER'}"
 
-/** What is said of a file with this content. */
+/** The message for a file with this content. */
 async function said(content: string | Uint8Array, options = ''): Promise<string | null> {
   const path = join(directory, 'landing', 'drops', '20260101_000000_a b.csv')
   writeFileSync(path, content)

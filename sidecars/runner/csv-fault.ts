@@ -2,7 +2,7 @@ import { shown } from '../../lake/pipeline/names.ts'
 
 // The engine explains a bad CSV file in twenty lines, most of them its settings. People need file, line, column and reason.
 
-/** What the engine says of a CSV file, in one line with what to do; null: it says something else. */
+/** The engine's CSV error in one line, with the remedy; null for any other error. */
 export function csvFault(message: string): string | null {
   const sniffed = /Error when sniffing file "([^"\n]+)"/.exec(message)?.[1]
   if (sniffed !== undefined)

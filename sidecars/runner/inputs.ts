@@ -161,7 +161,7 @@ export class Inputs {
     return this.#landings.get(zone) ? this.#pathOf(zone) : null
   }
 
-  /** Of every zone that was found: zone by path. */
+  /** Zone by path, for every zone that was found. */
   landingPaths(): Map<string, string> {
     const zones = [...this.#landings].flatMap(([zone, files]) => (files === null ? [] : [zone]))
     return new Map(zones.map((zone) => [this.#pathOf(zone), zone]))

@@ -44,7 +44,7 @@ export interface RunnerSettings extends Settings {
     bin: string | null
     /** Of the address space of one process. */
     memoryBytes: number
-    /** Of the directory of one process. */
+    /** Limits of one process's directory. */
     disk: DiskLimit
     /** One run, by the clock. */
     seconds: number

@@ -4,7 +4,7 @@ import { type AnswerOf, EngineFault } from './engine-messages.ts'
 import type { EngineLease } from './engine-pool.ts'
 import { type LakeSession, schemaOf } from './lake-session.ts'
 
-// What newcomers write for ref() and landing_zone(), found in the engine's tree of a text, and what to write instead.
+// Finds table and zone names without ref() or landing_zone() in the engine's tree of a text, and says how to write them.
 
 /** A text for the engine, and what ref() and landing_zone() have given it. */
 export interface ReadText {

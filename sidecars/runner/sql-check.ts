@@ -120,7 +120,7 @@ function configOf({ pipeline, files }: PublishInput): PipelineConfig {
  */
 const WATERMARKS = [null, '0']
 
-/** Of each text that the template renders to: the first run's, and the later ones'. */
+/** One entry per text the template renders to: the first run's and the later runs'. */
 async function judged(
   file: TextFile,
   { mergeStrategy: strategy }: PipelineConfig,

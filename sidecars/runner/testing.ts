@@ -43,7 +43,7 @@ export interface RunnerProcess {
   stop(): Promise<void>
 }
 
-/** Of the test services that this process has opened: its runners may call them. */
+/** Addresses of the test services in this process: its runners may call them. */
 const apiUrls: string[] = []
 
 /**

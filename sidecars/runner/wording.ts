@@ -54,7 +54,7 @@ const wordsOf = ({ kind, message }: EngineFault) =>
   )
     // Names of the engine's functions that sound like ours.
     .replace(/(Function with name (?:ref|landing_zone) does not exist)![\s\S]*$/, '$1')
-    // What the engine suggests for a table are tables of its own.
+    // The engine suggests its own internal tables.
     .replace(/^(Catalog Error: Table with name [^\n]+ does not exist)!\nDid you mean [^\n]+/, '$1')
     .replace(PATHS, withoutPlace)
     .trim()

@@ -26,7 +26,7 @@ export interface ProcessLimits {
   cpuSeconds: number
   /** Of one file it writes. */
   fileBytes: number
-  /** Of all files it writes beside its result. */
+  /** Most bytes in all files beside its result. */
   disk: DiskLimit
   /** Files and directories in its directory. */
   files: number
@@ -40,7 +40,7 @@ export interface DiskLimit {
   onDisk: number
 }
 
-/** What a working directory may hold with this step, in bytes. */
+/** Most bytes in a working directory with this step. */
 export const diskBytesOf = (step: SandboxStep, { inMemory, onDisk }: DiskLimit): number =>
   step === 'bubblewrap' ? inMemory : onDisk
 

@@ -70,7 +70,7 @@ interface Chosen {
   databaseUrl: string
   runnerUrls: string
   queryUrls: string
-  /** Of the sidecars that the supervisor starts. */
+  /** Addresses of the sidecars that the supervisor starts. */
   ownSidecars: readonly string[]
 }
 

@@ -35,7 +35,7 @@ export interface InterpreterLease {
   /** Of the run: engines work in it. The sandbox sees no more of it than `inputs`. */
   directory: string
   rooms: Rooms
-  /** What its own directory may hold. */
+  /** Most bytes and files in its own directory. */
   disk: Usage
   /** Calls `onFull` once, when it holds more. Answers what ends the watch. */
   watchDisk(onFull: () => void): () => void

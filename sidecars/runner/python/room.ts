@@ -93,7 +93,7 @@ export async function usageOfDirectory(directory: string, limits: Usage): Promis
       if (path.length > PATH_BYTES_MAX) return TOO_MUCH
       // A look takes 3 µs, a turn of another thread some 50.
       if (place % AT_ONCE === AT_ONCE - 1) await new Promise(setImmediate)
-      // What is gone by now takes no room.
+      // A removed file takes no space.
       const found = lstatSync(path, { throwIfNoEntry: false })
       if (found?.isDirectory()) open.push(path)
       bytes += (found?.blocks ?? 0) * BLOCK_BYTES
