@@ -2,7 +2,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Config } from './config.ts'
+import type { Config } from './core/config.ts'
 
 export interface Checkout {
   commit: string

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
+import { pathFromUrl } from './core/paths.ts'
 import { asSent, unresolved } from './file-addresses.ts'
-import { pathFromUrl } from './files/paths.ts'
 
 const FILES = '/api/v1/files/'
 const RESOLVED = [

@@ -1,7 +1,7 @@
 // Servers resolve `..` and `%2e%2e` of an address, and take `\` for `/`, before they hand a request out. The rules for paths
 // of files would then judge another path than the one that was sent: such an address is handed on in a spelling that leaves
 // it as it is, and that the rules refuse.
-import { targetOf } from './http/target.ts'
+import { targetOf } from './core/target.ts'
 
 const FILES = '/api/v1/files'
 

@@ -1,10 +1,10 @@
 // Entry of the API process on Deno: the work beside requests is done by the Bun process at workers/main.ts.
 import process from 'node:process'
-import { startEffects } from '../workers/effects.ts'
-import { joinWorkers, linkFrom } from '../workers/link.ts'
+import { startEffects } from '../workers/dispatcher/effects.ts'
+import { joinWorkers, linkFrom } from '../workers/runtime/link.ts'
+import type { Peer } from './core/client-address.ts'
+import { namesOneHost } from './core/own-host.ts'
 import { asSent } from './file-addresses.ts'
-import type { Peer } from './http/client-address.ts'
-import { namesOneHost } from './http/own-host.ts'
 import { runProcess } from './process.ts'
 
 /** What is used of Deno here. */

@@ -1,9 +1,9 @@
 // Entry of the API process on Bun: the work beside requests is done in threads of the same process.
 
-import { countInto } from '../workers/counted.ts'
-import { startEffects } from '../workers/effects.ts'
-import { answerObjectCall } from '../workers/object-calls.ts'
-import { startThreads } from '../workers/threads.ts'
+import { startEffects } from '../workers/dispatcher/effects.ts'
+import { answerObjectCall } from '../workers/runtime/object-calls.ts'
+import { countInto } from '../workers/threads/counted.ts'
+import { startThreads } from '../workers/threads/threads.ts'
 import { serveOnNode } from './node-server.ts'
 import { runProcess } from './process.ts'
 

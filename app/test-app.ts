@@ -1,10 +1,10 @@
 // For slice tests: the whole HTTP application around the plugins under test.
 import { BlockList } from 'node:net'
 import { noAudit } from './audit/service.ts'
-import { systemClock } from './clock.ts'
-import { newId } from './ids.ts'
-import { makeMetrics } from './metrics.ts'
-import { NO_PLUGINS } from './plugins/settings.ts'
+import { systemClock } from './core/clock.ts'
+import { newId } from './core/ids.ts'
+import { makeMetrics } from './core/metrics.ts'
+import { NO_PLUGINS } from './core/plugin-settings.ts'
 import { type App, type AppParts, buildApp } from './server.ts'
 
 export const testConfig: AppParts['config'] = {

@@ -4,8 +4,8 @@
 // told, and the servers are compared by the CPU that a request costs them, too.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Service, startService } from '../.setup/service.ts'
 import { eachLine } from '../sidecars/supervisor/lines.ts'
+import { type Service, startService } from '../tools/test/service.ts'
 
 const CONNECTIONS = 64
 const ROUNDS = 7

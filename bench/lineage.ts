@@ -4,12 +4,12 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import postgres from 'postgres'
-import { startService } from '../.setup/service.ts'
-import { marksOf } from '../app/lineage/queries.ts'
 import type { LineageGraph } from '../app/lineage/schema.ts'
+import { marksOf } from '../app/lineage/store.ts'
 import { store } from '../machines/advance.ts'
 import { DRAFT_MACHINE_VERSION, newDraft } from '../machines/draft.ts'
 import { readRegistry } from '../sidecars/supervisor/registry.ts'
+import { startService } from '../tools/test/service.ts'
 import { type Figures, figuresOf, printFigures, timed } from './figures.ts'
 
 const PIPELINES = 5_000

@@ -4,8 +4,8 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import postgres from 'postgres'
-import { startService } from '../.setup/service.ts'
 import { openDatabase } from '../drizzle/client.ts'
+import { startService } from '../tools/test/service.ts'
 import { type Figures, figuresOf, printFigures } from './figures.ts'
 
 const RUNS = 1_000_000

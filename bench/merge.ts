@@ -5,7 +5,7 @@ import { mkdtemp, readdir, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
-import { startService } from '../.setup/service.ts'
+import { startService } from '../tools/test/service.ts'
 import { figuresOf } from './figures.ts'
 
 const SIZES = [1_000_000, 10_000_000]

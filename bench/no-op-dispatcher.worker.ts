@@ -1,10 +1,10 @@
 // The dispatcher's thread as the service runs it, with a runner that answers in the same process.
 import { makeTokens } from '../app/catalog/tokens.ts'
-import { systemClock } from '../app/clock.ts'
-import { makeLog } from '../app/log.ts'
+import { systemClock } from '../app/core/clock.ts'
+import { makeLog } from '../app/core/log.ts'
 import { openDatabase } from '../drizzle/client.ts'
-import { DISPATCHER_SESSION, startDispatcher } from '../workers/dispatcher.ts'
-import { makeRunners } from '../workers/runners.ts'
+import { DISPATCHER_SESSION, startDispatcher } from '../workers/dispatcher/dispatcher.ts'
+import { makeRunners } from '../workers/dispatcher/runners.ts'
 import { noOpInProcess } from './no-op-runner.ts'
 
 declare const self: Worker

@@ -2,7 +2,7 @@
 // `one-by-one` it offers the four calls that every runner has, and no batches.
 import { Code, ConnectError } from '@connectrpc/connect'
 import { RunnerService } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { serveConnect } from '../sidecars/connect.ts'
+import { serveConnect } from '../sidecars/rpc/connect.ts'
 import { noOpService } from './no-op-runner.ts'
 
 const refuse = () => {

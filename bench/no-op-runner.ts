@@ -8,8 +8,8 @@ import {
   StreamLogsResponseSchema,
   SubmitPipelineResponseSchema,
 } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { makeAttemptService } from '../sidecars/runner/attempt-service.ts'
-import { makeAttempts } from '../sidecars/runner/attempts.ts'
+import { makeAttemptService } from '../sidecars/runner/attempt/attempt-service.ts'
+import { makeAttempts } from '../sidecars/runner/attempt/attempts.ts'
 
 /** As many as anybody sends. */
 const ROOM = 1_000

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import postgres from 'postgres'
-import { startService } from '../.setup/service.ts'
+import { startService } from '../tools/test/service.ts'
 import { countCpu } from './cpu.ts'
 import { listenToRuns } from './news.ts'
 

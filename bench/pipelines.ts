@@ -1,4 +1,4 @@
-import { newId } from '../app/ids.ts'
+import { newId } from '../app/core/ids.ts'
 import type { Sql } from '../drizzle/client.ts'
 import { store } from '../machines/advance.ts'
 import { DRAFT_MACHINE_VERSION, newDraft } from '../machines/draft.ts'

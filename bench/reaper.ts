@@ -7,7 +7,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import postgres from 'postgres'
-import { startService } from '../.setup/service.ts'
+import { startService } from '../tools/test/service.ts'
 import { figuresOf, printFigures } from './figures.ts'
 import { addPublished } from './pipelines.ts'
 import type { Caller } from './requests.ts'

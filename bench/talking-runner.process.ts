@@ -1,9 +1,9 @@
 // A runner whose attempts write a line a second and do nothing else, behind a real Connect server in a process of its own.
 import { RunnerService } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { serveConnect } from '../sidecars/connect.ts'
 import { makeLog } from '../sidecars/log.ts'
-import { makeAttemptService } from '../sidecars/runner/attempt-service.ts'
-import { makeAttempts } from '../sidecars/runner/attempts.ts'
+import { serveConnect } from '../sidecars/rpc/connect.ts'
+import { makeAttemptService } from '../sidecars/runner/attempt/attempt-service.ts'
+import { makeAttempts } from '../sidecars/runner/attempt/attempts.ts'
 import { LINE_MS } from './sse-task.ts'
 
 const attempts = makeAttempts({

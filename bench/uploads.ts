@@ -3,8 +3,8 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { systemClock } from '../app/clock.ts'
-import { limits } from '../app/limits.ts'
+import { systemClock } from '../app/core/clock.ts'
+import { limits } from '../app/core/limits.ts'
 import { openDiskStore } from '../app/objects/disk.ts'
 import { startNoOpService } from './no-op-service.ts'
 

@@ -18,7 +18,7 @@ export type Queryable = Db | Tx
 
 /**
  * A transaction that holds only while its caller leads: null when it does not (any more), and then nothing was done.
- * workers/leadership.ts makes one; a test may pass `(work) => sql.begin(work)`.
+ * workers/leadership/leadership.ts makes one; a test may pass `(work) => sql.begin(work)`.
  */
 export type Fenced = <T>(work: (tx: SqlTx) => Promise<T>) => Promise<T | null>
 

@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import net from 'node:net'
 import { sql as statement } from 'drizzle-orm'
-import { type TestDatabase, testDatabase } from '../.setup/database.ts'
+import { type TestDatabase, testDatabase } from '../tools/test/database.ts'
 import { type Database, openDatabase } from './client.ts'
 import { isAway } from './errors.ts'
 import { startTestProxy, type TestProxy } from './test-proxy.ts'

@@ -8,7 +8,7 @@ import {
   setDefaultTimeout,
   test,
 } from 'bun:test'
-import { type TestDatabase, testDatabase } from '../.setup/database.ts'
+import { type TestDatabase, testDatabase } from '../tools/test/database.ts'
 import { type Database, openDatabase } from './client.ts'
 import { isPassing } from './errors.ts'
 import { inTransaction, lastly, openSession, type Session } from './session.ts'

@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import postgres from 'postgres'
-import { type TestDatabase, testDatabase } from '../.setup/database.ts'
+import { type TestDatabase, testDatabase } from '../tools/test/database.ts'
 import journal from './migrations/meta/_journal.json'
 
 /** Rows of a table that does not grow. */

@@ -20,7 +20,7 @@ export default defineConfig({
   timeout: 300_000,
   expect: { timeout: 120_000 },
   forbidOnly: Boolean(process.env.CI),
-  // What passes then is told all the same: `.setup/tally.ts`.
+  // What passes then is told all the same: `tools/test/tally.ts`.
   retries: process.env.CI ? 1 : 0,
   reporter: 'list',
   use: {

@@ -1,19 +1,19 @@
 // Entry of the dispatcher's thread: starts what it is told to start, and says nothing but what the channel allows.
 import { makeTokens } from '../app/catalog/tokens.ts'
-import { systemClock } from '../app/clock.ts'
-import { newId } from '../app/ids.ts'
-import { makeLog } from '../app/log.ts'
+import { systemClock } from '../app/core/clock.ts'
+import { newId } from '../app/core/ids.ts'
+import { makeLog } from '../app/core/log.ts'
 import { runnerAt } from '../app/rpc/clients.ts'
 import { openDatabase } from '../drizzle/client.ts'
+import { DISPATCHER_SESSION, type Dispatcher, startDispatcher } from './dispatcher/dispatcher.ts'
+import { makeRunners } from './dispatcher/runners.ts'
 import {
   assertNever,
   type DispatcherSettings,
   type FromWorker,
   parseMessage,
   ToDispatcher,
-} from './channel.ts'
-import { DISPATCHER_SESSION, type Dispatcher, startDispatcher } from './dispatcher.ts'
-import { makeRunners } from './runners.ts'
+} from './threads/channel.ts'
 
 declare const self: Worker
 

@@ -1,12 +1,12 @@
 // Entry of the background work beside an API process that does not run on Bun: dispatcher, scheduler, triggers and reaper.
-import { parseConfig } from '../app/config.ts'
-import { newId } from '../app/ids.ts'
-import { makeLog } from '../app/log.ts'
+import { parseConfig } from '../app/core/config.ts'
+import { newId } from '../app/core/ids.ts'
+import { makeLog } from '../app/core/log.ts'
 import { fail } from '../app/process.ts'
 import { migrate, openDatabase } from '../drizzle/client.ts'
 import { endInOrder } from '../proto/lifeline.ts'
-import { linkFrom, serveLink } from './link.ts'
-import { startThreads, type Threads } from './threads.ts'
+import { linkFrom, serveLink } from './runtime/link.ts'
+import { startThreads, type Threads } from './threads/threads.ts'
 
 try {
   const config = parseConfig(process.env, process.cwd())

@@ -1,12 +1,12 @@
 // Entry of the reaper's thread: it lives for one tick, and makes it on the replica that leads.
-import { newId } from '../app/ids.ts'
+import { newId } from '../app/core/ids.ts'
 import { makeNotices } from '../app/runs/notices.ts'
 import { openDatabase } from '../drizzle/client.ts'
-import { ToReaper } from './channel.ts'
-import { startLeadership } from './leadership.ts'
-import { makeObjectCalls } from './object-calls.ts'
-import { lookAtTime, TickEnded, tick } from './reaper.ts'
-import { serveThread } from './serve-thread.ts'
+import { startLeadership } from './leadership/leadership.ts'
+import { lookAtTime, TickEnded, tick } from './reaper/reaper.ts'
+import { makeObjectCalls } from './runtime/object-calls.ts'
+import { ToReaper } from './threads/channel.ts'
+import { serveThread } from './threads/serve-thread.ts'
 
 /** Until this replica leads, it looks this often whether another one's tick has left it anything to do. */
 const LOOK_MS = 1_000

@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { type TestDatabase, testDatabase } from '../.setup/database.ts'
-import { until } from '../.setup/until.ts'
-import type { Log } from '../app/log.ts'
+import type { Log } from '../app/core/log.ts'
 import { type Database, openDatabase } from '../drizzle/client.ts'
-import type { FromWorker, ToScheduler } from './channel.ts'
-import { type RestartReason, type SupervisedWorker, superviseWorker } from './supervise.ts'
+import { type TestDatabase, testDatabase } from '../tools/test/database.ts'
+import { until } from '../tools/test/until.ts'
 import { addPipeline } from './testing.ts'
+import type { FromWorker, ToScheduler } from './threads/channel.ts'
+import { type RestartReason, type SupervisedWorker, superviseWorker } from './threads/supervise.ts'
 
 setDefaultTimeout(60_000)
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
-import { type TestDatabase, testDatabase } from '../.setup/database.ts'
-import { newId, type PipelineId } from '../app/ids.ts'
-import type { Log } from '../app/log.ts'
+import { newId, type PipelineId } from '../app/core/ids.ts'
+import type { Log } from '../app/core/log.ts'
 import { type Database, type Fenced, openDatabase } from '../drizzle/client.ts'
+import { type TestDatabase, testDatabase } from '../tools/test/database.ts'
 import { tickSchedules } from './scheduler.ts'
 import { addPipeline } from './testing.ts'
 

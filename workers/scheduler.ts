@@ -1,7 +1,7 @@
 // The scheduler: every 30 seconds, on the replica that leads, schedules that are due become runs.
-import type { NewId } from '../app/ids.ts'
-import { limits } from '../app/limits.ts'
-import type { Log } from '../app/log.ts'
+import type { NewId } from '../app/core/ids.ts'
+import { limits } from '../app/core/limits.ts'
+import type { Log } from '../app/core/log.ts'
 import { type Taken, takeDue } from '../app/schedules/due.ts'
 import type { Fenced } from '../drizzle/client.ts'
 

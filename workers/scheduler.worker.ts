@@ -1,11 +1,11 @@
 // Entry of the scheduler's thread: it runs on every replica, and looks at the schedules on the one that leads.
-import { newId } from '../app/ids.ts'
-import { limits } from '../app/limits.ts'
-import { assertNever, ToScheduler } from './channel.ts'
-import { startLeadership } from './leadership.ts'
-import { startLoop } from './loop.ts'
+import { newId } from '../app/core/ids.ts'
+import { limits } from '../app/core/limits.ts'
+import { startLeadership } from './leadership/leadership.ts'
 import { tickSchedules } from './scheduler.ts'
-import { serveThread } from './serve-thread.ts'
+import { assertNever, ToScheduler } from './threads/channel.ts'
+import { startLoop } from './threads/loop.ts'
+import { serveThread } from './threads/serve-thread.ts'
 
 serveThread('scheduler', ToScheduler, async ({ databaseUrl, processId }, { post, log }) => {
   const leadership = startLeadership({

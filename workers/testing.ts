@@ -3,8 +3,8 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
-import { commitToBranch, findBranch } from '../app/catalog/queries.ts'
-import { newId, type PipelineId, type RunId } from '../app/ids.ts'
+import { commitToBranch, findBranch } from '../app/catalog/store.ts'
+import { newId, type PipelineId, type RunId } from '../app/core/ids.ts'
 import { makeNotices } from '../app/runs/notices.ts'
 import { makeRunService } from '../app/runs/service.ts'
 import type { Sql } from '../drizzle/client.ts'
@@ -19,7 +19,7 @@ import {
   type Severity,
   type SubmitPipelineRequest,
 } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { serveConnect } from '../sidecars/connect.ts'
+import { serveConnect } from '../sidecars/rpc/connect.ts'
 
 /** What an attempt comes to: facts, or a promise of them, which keeps it executing. */
 export interface Facts {

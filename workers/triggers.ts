@@ -1,8 +1,8 @@
 // The evaluator: turns recorded events and due times into runs, on the one replica that leads. It decides nothing: machines do.
 
-import type { NewId, TriggerId } from '../app/ids.ts'
-import { limits } from '../app/limits.ts'
-import type { Log } from '../app/log.ts'
+import type { NewId, TriggerId } from '../app/core/ids.ts'
+import { limits } from '../app/core/limits.ts'
+import type { Log } from '../app/core/log.ts'
 import { endCooldowns } from '../app/triggers/cooling.ts'
 import {
   type DuePlace,
@@ -17,8 +17,8 @@ import { hearEvents, passOver } from '../app/triggers/events.ts'
 import { type Note, tellNotes } from '../app/triggers/notes.ts'
 import type { Fenced, Sql } from '../drizzle/client.ts'
 import { isPassing } from '../drizzle/errors.ts'
-import type { FromWorker } from './channel.ts'
-import { startLoop } from './loop.ts'
+import type { FromWorker } from './threads/channel.ts'
+import { startLoop } from './threads/loop.ts'
 
 export interface EvaluatorDeps {
   /** For reading only. */

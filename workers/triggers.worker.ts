@@ -1,10 +1,10 @@
 // Entry of the evaluator's thread: it runs on every replica, and evaluates on the one that leads.
-import { newId } from '../app/ids.ts'
+import { newId } from '../app/core/ids.ts'
 import { EVENT_RECORDED } from '../app/runs/notices.ts'
 import { openDatabase } from '../drizzle/client.ts'
-import { type FromWorker, ToTriggers } from './channel.ts'
-import { startLeadership } from './leadership.ts'
-import { serveThread } from './serve-thread.ts'
+import { startLeadership } from './leadership/leadership.ts'
+import { type FromWorker, ToTriggers } from './threads/channel.ts'
+import { serveThread } from './threads/serve-thread.ts'
 import { startTriggers } from './triggers.ts'
 
 serveThread('triggers', ToTriggers, async ({ databaseUrl, processId }, { post, log }) => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import type { Identity } from '../http/identity.ts'
-import type { Resource } from './ports.ts'
+import type { Resource } from '../core/access.ts'
+import type { Identity } from '../core/identity.ts'
 import { identityOf, openPro, type ProEdition } from './testing.ts'
 
 setDefaultTimeout(60_000)

@@ -1,6 +1,7 @@
 // What the caller of one request may do, asked of the Enforcement no more often than needed.
-import { type Identity, isAdmin } from '../http/identity.ts'
-import { type Access, type Enforcement, UNLIMITED, type Visible } from './ports.ts'
+
+import { type Access, type Enforcement, UNLIMITED, type Visible } from '../core/access.ts'
+import { type Identity, isAdmin } from '../core/identity.ts'
 
 export type AccessOf = (identity: Identity) => Access
 

@@ -1,8 +1,8 @@
 // What people's code may read. Code that answers somebody at once (a preview, quality tests on main) sees what that caller
 // sees; code that works in the background (a run) sees what the owner of its pipeline sees, whoever asked for it.
 import type { Sql } from '../../drizzle/client.ts'
-import type { Identity } from '../http/identity.ts'
-import { type Access, type Enforcement, EVERYTHING, type Resource, type Visible } from './ports.ts'
+import { type Access, type Enforcement, EVERYTHING, type Resource, type Visible } from '../core/access.ts'
+import type { Identity } from '../core/identity.ts'
 
 /** A caller who does not see everything, as a token of the lake carries them. */
 export type Reader = Pick<Identity, 'userId' | 'roles'>

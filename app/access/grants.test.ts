@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { type Access, EVERYTHING } from '../core/access.ts'
 import { refusal } from '../pipelines/test-parts.ts'
 import { makeSharingService } from '../sharing/service.ts'
-import { type Access, EVERYTHING } from './ports.ts'
 import { makeResources } from './resources.ts'
 import { makeSharing } from './sharing.ts'
 import { openPro, type ProEdition } from './testing.ts'

@@ -1,7 +1,8 @@
 // Asks the rule of each route before its handler runs.
-import { forbidden } from '../http/errors.ts'
-import type { Route } from '../http/route-table.ts'
-import type { Access } from './ports.ts'
+
+import type { Access } from '../core/access.ts'
+import { forbidden } from '../core/errors.ts'
+import type { Route } from '../core/route-table.ts'
 import type { Resources } from './resources.ts'
 import { type Asked, RULES, type Rule } from './rules.ts'
 

@@ -2,8 +2,8 @@
 import { and, type Column, eq, isNull, sql } from 'drizzle-orm'
 import type { Tx } from '../../drizzle/client.ts'
 import { accessGrants, landingZones, pipelines } from '../../drizzle/schema/index.ts'
-import { forbidden } from '../http/errors.ts'
-import type { Access, Resource } from './ports.ts'
+import type { Access, Resource } from '../core/access.ts'
+import { forbidden } from '../core/errors.ts'
 
 /**
  * To be called for a locked row, before its owner changes. 403 unless `by` is its owner or an administrator. What others

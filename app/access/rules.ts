@@ -1,11 +1,12 @@
 // Who may use each route of the API, in one table: what a request is about, and which right on it is needed. The server
 // asks before a handler runs, and does not start with a route that is not here. See docs/adr/0026-central-rules.md.
-import { filePath, pathFromUrl } from '../files/paths.ts'
-import { type AppError, alreadyExists, forbidden, invalid, notFound } from '../http/errors.ts'
-import { noZone } from '../landing-zones/arrivals.ts'
-import { noPipeline, type PipelineRef } from '../pipelines/ref.ts'
-import { bindTo } from './bound.ts'
-import type { Access, Permission, Resource } from './ports.ts'
+
+import type { Access, Permission, Resource } from '../core/access.ts'
+import { bindTo } from '../core/bound.ts'
+import { type AppError, alreadyExists, forbidden, invalid, notFound } from '../core/errors.ts'
+import { filePath, pathFromUrl } from '../core/paths.ts'
+import { noPipeline, type PipelineRef } from '../core/pipeline-ref.ts'
+import { noZone } from '../core/zone-ref.ts'
 import type { PipelinePart, Resources } from './resources.ts'
 
 /** One request, after its parts have the shapes that its route declares. */

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { newId } from '../ids.ts'
-import { zones } from '../landing-zones/queries.ts'
+import type { Visible } from '../core/access.ts'
+import { newId } from '../core/ids.ts'
+import { zones } from '../landing-zones/store.ts'
 import { makeNamespaceService } from '../namespaces/service.ts'
 import { openParts, type Parts } from '../pipelines/test-parts.ts'
-import type { Visible } from './ports.ts'
 
 let parts: Parts
 beforeAll(async () => {

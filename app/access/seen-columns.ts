@@ -1,7 +1,7 @@
 // What a caller sees of many things at once, for statements made by drizzle; of others see sight.ts.
 import { type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
-import type { Visible } from './ports.ts'
+import type { Visible } from '../core/access.ts'
 
 type Seen = Visible['pipelines'] | undefined
 

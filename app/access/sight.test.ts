@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
-import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
-import { newId } from '../ids.ts'
+import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import { EVERYTHING, type Visible } from '../core/access.ts'
+import { newId } from '../core/ids.ts'
 import { listRuns } from '../runs/list.ts'
 import { makeCodeSight } from './code-sight.ts'
 import { makeEnforcement } from './enforcement.ts'
-import { EVERYTHING, type Visible } from './ports.ts'
 import { tablesSeen, tablesSeenAt, zonesSeen } from './sight.ts'
 
 let database: TestDatabase

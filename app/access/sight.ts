@@ -3,7 +3,7 @@
 import type { PendingQuery, Row } from 'postgres'
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
-import type { Visible } from './ports.ts'
+import type { Visible } from '../core/access.ts'
 
 /** Part of a statement. It must not be awaited: that would perform it. */
 export type Fragment = PendingQuery<Row[]>

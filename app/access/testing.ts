@@ -2,7 +2,7 @@
 // is an administrator, and `key` calls with an API key.
 import { expect } from 'bun:test'
 import type { User } from '../auth/access-tokens.ts'
-import { systemClock } from '../clock.ts'
+import { systemClock } from '../core/clock.ts'
 import { fileRoutes } from '../files/routes.ts'
 import { makeFileService } from '../files/service.ts'
 import { landingZoneRoutes } from '../landing-zones/routes.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { newId } from '../ids.ts'
+import { newId } from '../core/ids.ts'
 import {
   FULL_ROWS_PER_ADDRESS,
   makeRefusals,

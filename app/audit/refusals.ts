@@ -1,7 +1,8 @@
 // Requests that were refused before anybody was known as their sender. Anyone can send any number of them, so they are
 // counted: the number of their rows in a minute is bounded, whatever the number of requests and addresses.
-import { networkOf } from '../http/rate-limit.ts'
-import type { NewId } from '../ids.ts'
+
+import type { NewId } from '../core/ids.ts'
+import { networkOf } from '../core/rate-limit.ts'
 
 /** After it the counting begins anew. */
 const MINUTE_MS = 60_000

@@ -1,6 +1,6 @@
 import { Elysia } from 'elysia'
-import { ErrorBody } from '../http/names.ts'
-import { PageQuery, pageOf, setLink } from '../http/pagination.ts'
+import { ErrorBody } from '../core/names.ts'
+import { PageQuery, pageOf, setLink } from '../core/pagination.ts'
 import { AuditLog } from './schema.ts'
 import type { AuditService } from './service.ts'
 

@@ -1,5 +1,5 @@
 import { Type as t } from '@sinclair/typebox'
-import { Instant, literals, Uuid } from '../http/names.ts'
+import { Instant, literals, Uuid } from '../core/names.ts'
 
 export const AuditEntry = t.Object(
   {

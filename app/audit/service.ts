@@ -2,14 +2,14 @@
 // entry is never dropped. Answers do not wait for the insert: the first entry is stored at once, later ones together.
 import type { Sql } from '../../drizzle/client.ts'
 import { isPassing } from '../../drizzle/errors.ts'
-import type { Clock } from '../clock.ts'
-import { AppError, notFound } from '../http/errors.ts'
-import type { Identity } from '../http/identity.ts'
-import type { Page } from '../http/pagination.ts'
-import type { NewId } from '../ids.ts'
-import type { Log } from '../log.ts'
-import { insertEntries, listEntries, type NewEntry } from './queries.ts'
+import type { Clock } from '../core/clock.ts'
+import { AppError, notFound } from '../core/errors.ts'
+import type { Identity } from '../core/identity.ts'
+import type { NewId } from '../core/ids.ts'
+import type { Log } from '../core/log.ts'
+import type { Page } from '../core/pagination.ts'
 import { makeRefusals, REFRESH_MS } from './refusals.ts'
+import { insertEntries, listEntries, type NewEntry } from './store.ts'
 
 /** Entries that wait for the database, and places of writes under way; further writes wait for a place. */
 export const AUDIT_QUEUE_MAX = 10_000

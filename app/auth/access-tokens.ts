@@ -2,20 +2,11 @@
 // signature's key id and algorithm comes from the configuration, never from the token.
 import { hash } from 'node:crypto'
 import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from 'jose'
-import type { Clock } from '../clock.ts'
-import { AppError } from '../http/errors.ts'
-import { limits } from '../limits.ts'
+import type { Clock } from '../core/clock.ts'
+import type { OidcSettings } from '../core/config.ts'
+import { AppError } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
 import type { IssuerKeys } from './issuer-keys.ts'
-
-export interface OidcSettings {
-  issuer: string
-  audience: string
-  clockSkewSeconds: number
-  /** Name of the claim, or its path with dots: `realm_access.roles`. */
-  rolesClaim: string
-  /** Subjects that are administrators whatever their roles. */
-  admins: readonly string[]
-}
 
 /** What a token says about its bearer. */
 export interface User {

@@ -1,15 +1,7 @@
 // Keys of machines. They are known by their digests, all of which are compared with each key that is presented: how long that
 // takes says neither which key was nearly right nor how many there are before the right one.
 import { hash, timingSafeEqual } from 'node:crypto'
-
-export interface ApiKey {
-  /** Shown in logs and to people; several keys let one be replaced while the others still open. */
-  name: string
-  key: string
-}
-
-/** Characters below which a key can be guessed. */
-export const KEY_LENGTH_MIN = 16
+import type { ApiKey } from '../core/config.ts'
 
 export interface ApiKeys {
   /** The name of the key, or null. */

@@ -9,10 +9,10 @@ import {
   type JSONWebKeySet,
   type JWSHeaderParameters,
 } from 'jose'
-import type { Clock } from '../clock.ts'
-import { unavailable } from '../http/errors.ts'
-import { limits } from '../limits.ts'
-import { isSafeAddress } from './safe-address.ts'
+import type { Clock } from '../core/clock.ts'
+import { unavailable } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
+import { isSafeAddress } from '../core/safe-address.ts'
 
 export interface IssuerKeys {
   /** The key a token's header names. Throws a JOSEError when there is none, an AppError (503) while no keys are known. */

@@ -2,11 +2,11 @@
 import type { Sql } from '../../drizzle/client.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import type { CodeSight } from '../access/code-sight.ts'
-import { EVERYTHING, type Resource, type Visible } from '../access/ports.ts'
 import { seesEverything } from '../access/sight.ts'
-import type { Clock } from '../clock.ts'
+import { EVERYTHING, type Resource, type Visible } from '../core/access.ts'
+import type { Clock } from '../core/clock.ts'
 import { badRequest, forbidden, noSuch, notAuthorized } from './errors.ts'
-import { type Branch, findBranch, findBranchOf, type View } from './queries.ts'
+import { type Branch, findBranch, findBranchOf, type View } from './store.ts'
 import type { AttemptClaims, Claims, Tokens } from './tokens.ts'
 
 /** Main's warehouse; a branch's is `sluice@<branch>`. */

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
 import { type Database, openDatabase, type SqlTx } from '../../drizzle/client.ts'
-import { newId } from '../ids.ts'
+import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import { newId } from '../core/ids.ts'
 import { closeBranches, headOfMain, type MergeOutcome, mergeBranches, openBranches } from './branches.ts'
-import { catalogAt, changesSince, commitToBranch, findBranch, tableAt, tableIn, tablesIn } from './queries.ts'
+import { catalogAt, changesSince, commitToBranch, findBranch, tableAt, tableIn, tablesIn } from './store.ts'
 
 let postgres: TestDatabase
 let database: Database

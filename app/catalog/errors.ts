@@ -1,11 +1,11 @@
 // Errors as Iceberg clients know them. Source: Iceberg REST catalog OpenAPI, IcebergErrorResponse.
-import { BadLocation } from '../../lake/iceberg/location.ts'
-import { CommitFailed } from '../../lake/iceberg/requirements.ts'
-import { UnsupportedColumn } from '../../lake/iceberg/types.ts'
-import { BadUpdate } from '../../lake/iceberg/wire.ts'
+import { BadLocation } from '../../lake/iceberg/format/location.ts'
+import { CommitFailed } from '../../lake/iceberg/format/requirements.ts'
+import { UnsupportedColumn } from '../../lake/iceberg/format/types.ts'
+import { BadUpdate } from '../../lake/iceberg/format/wire.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
-import { toAppError } from '../http/error-response.ts'
-import type { Log } from '../log.ts'
+import { toAppError } from '../core/error-response.ts'
+import type { Log } from '../core/log.ts'
 
 export class CatalogError extends Error {
   constructor(

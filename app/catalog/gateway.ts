@@ -1,15 +1,15 @@
 /** The object store as the bearer of a token may use it: reads its inputs and the lake, adds files to its own table. */
 import type { Sql } from '../../drizzle/client.ts'
-import { LAKE_PREFIX } from '../../lake/iceberg/location.ts'
+import { LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
 import type { CodeSight } from '../access/code-sight.ts'
-import { AppError, forbidden, notFound } from '../http/errors.ts'
+import { AppError, forbidden, notFound } from '../core/errors.ts'
 import { chunksOf } from '../objects/body.ts'
 import type { ObjectBody, ObjectInfo, ObjectStore } from '../objects/port.ts'
 import { seenBy } from './access.ts'
 import { isTableFile } from './lake-keys.ts'
 import { isFrozenInput, isInSeenZone, pinnedVersion } from './landing.ts'
-import { findBranch } from './queries.ts'
+import { findBranch } from './store.ts'
 import type { AttemptClaims, Claims } from './tokens.ts'
 
 /** One data file of a table: an engine splits its output long before. */

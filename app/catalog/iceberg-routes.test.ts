@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { AlreadyExists, Conflict, NotFound, Unauthorized } from '../../lake/iceberg/client.ts'
-import { schemaForReplace } from '../../lake/iceberg/evolution.ts'
-import { keyOf } from '../../lake/iceberg/location.ts'
-import { currentSnapshot } from '../../lake/iceberg/metadata.ts'
+import { keyOf } from '../../lake/iceberg/format/location.ts'
+import { currentSnapshot } from '../../lake/iceberg/format/metadata.ts'
+import { AlreadyExists, Conflict, NotFound, Unauthorized } from '../../lake/iceberg/read/client.ts'
+import { schemaForReplace } from '../../lake/iceberg/write/evolution.ts'
 import { closeBranches } from './branches.ts'
-import { tableAt } from './queries.ts'
+import { tableAt } from './store.ts'
 import { openTestCatalog, ROOT, type TestCatalog } from './test-catalog.ts'
 
 let catalog: TestCatalog

@@ -1,9 +1,9 @@
 // The routes of Iceberg's REST catalog that a run needs. A branch is the warehouse `sluice@<branch>`.
 // Source: https://iceberg.apache.org/rest-catalog-spec/
 import { Elysia } from 'elysia'
-import { BRIEF } from '../../lake/iceberg/client.ts'
-import { parseJson } from '../../lake/iceberg/json.ts'
-import type { Log } from '../log.ts'
+import { parseJson } from '../../lake/iceberg/format/json.ts'
+import { BRIEF } from '../../lake/iceberg/read/client.ts'
+import type { Log } from '../core/log.ts'
 import { chunksOf } from '../objects/body.ts'
 import type { Access } from './access.ts'
 import { badRequest, errorResponse, noSuchNamespace, noSuchTable } from './errors.ts'

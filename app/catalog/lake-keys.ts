@@ -1,4 +1,4 @@
-import { LAKE_PREFIX } from '../../lake/iceberg/location.ts'
+import { LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 
 // A table's files are in `_lake/<namespace>/<layer>/<name>-<8 digits>/{data,metadata}/`. Names may contain hyphens: the

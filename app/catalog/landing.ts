@@ -1,7 +1,7 @@
 import type { Sql } from '../../drizzle/client.ts'
-import type { Resource, Visible } from '../access/ports.ts'
 import { andSeenId } from '../access/sight.ts'
-import { limits } from '../limits.ts'
+import type { Resource, Visible } from '../core/access.ts'
+import { limits } from '../core/limits.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import type { AttemptClaims } from './tokens.ts'
 

@@ -1,5 +1,5 @@
-import { keyOf, metadataLocation } from '../../lake/iceberg/location.ts'
-import type { NewId } from '../ids.ts'
+import { keyOf, metadataLocation } from '../../lake/iceberg/format/location.ts'
+import type { NewId } from '../core/ids.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { TextCache } from './text-cache.ts'
 

@@ -1,29 +1,29 @@
 /** The catalog as Iceberg clients see it: tables of main, and of the one branch their token is for. See ADR 0008. */
 import { randomUUID } from 'node:crypto'
 import type { Sql } from '../../drizzle/client.ts'
-import { keyOf, tableLocation } from '../../lake/iceberg/location.ts'
+import { keyOf, tableLocation } from '../../lake/iceberg/format/location.ts'
 import {
   currentSchema,
   currentSnapshot,
   parseMetadata,
   serializeMetadata,
   type TableMetadata,
-} from '../../lake/iceberg/metadata.ts'
-import { newTable } from '../../lake/iceberg/new-table.ts'
-import { CommitFailed, checkRequirements } from '../../lake/iceberg/requirements.ts'
-import { columnsOf } from '../../lake/iceberg/types.ts'
-import { applyUpdates } from '../../lake/iceberg/updates.ts'
-import { parseCommitRequest, parseCreateTable, type TableUpdate } from '../../lake/iceberg/wire.ts'
+} from '../../lake/iceberg/format/metadata.ts'
+import { CommitFailed, checkRequirements } from '../../lake/iceberg/format/requirements.ts'
+import { columnsOf } from '../../lake/iceberg/format/types.ts'
+import { applyUpdates } from '../../lake/iceberg/format/updates.ts'
+import { parseCommitRequest, parseCreateTable, type TableUpdate } from '../../lake/iceberg/format/wire.ts'
+import { newTable } from '../../lake/iceberg/write/new-table.ts'
 import { LAYERS, type TableName, tableKey } from '../../lake/pipeline/names.ts'
-import { EVERYTHING, type Visible } from '../access/ports.ts'
 import { seesEverything } from '../access/sight.ts'
-import type { Clock } from '../clock.ts'
-import type { NewId } from '../ids.ts'
+import { EVERYTHING, type Visible } from '../core/access.ts'
+import type { Clock } from '../core/clock.ts'
+import type { NewId } from '../core/ids.ts'
 import type { Session, Writer } from './access.ts'
 import { badRequest, forbidden, noSuchNamespace, noSuchTable, tableExists } from './errors.ts'
 import { isTableDirectory, isTableFile } from './lake-keys.ts'
 import { LAKE_ROOT, type MetadataFiles } from './metadata-files.ts'
-import { commitToBranch, findBranch, namespaceNames, tableIn, tablesIn } from './queries.ts'
+import { commitToBranch, findBranch, namespaceNames, tableIn, tablesIn } from './store.ts'
 
 export type LoadedTable = {
   /** Undefined: the table is staged, its first commit will create it. */

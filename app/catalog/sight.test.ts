@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { CodeSight } from '../access/code-sight.ts'
-import { EVERYTHING, type Visible } from '../access/ports.ts'
-import { newId } from '../ids.ts'
+import { EVERYTHING, type Visible } from '../core/access.ts'
+import { newId } from '../core/ids.ts'
 import { openTestCatalog, type TestCatalog } from './test-catalog.ts'
 
 // What code reads through its token, where not everybody sees everything.

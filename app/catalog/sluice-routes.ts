@@ -3,11 +3,11 @@
 import { create, toJson } from '@bufbuild/protobuf'
 import { Elysia } from 'elysia'
 import { LandingInputSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import type { Log } from '../log.ts'
+import type { Log } from '../core/log.ts'
 import { type Access, commitNumber } from './access.ts'
 import { badRequest, errorResponse, noSuch } from './errors.ts'
 import { frozenFiles, type LandingDeps, presentFiles } from './landing.ts'
-import { type CatalogTable, catalogAt, changesSince } from './queries.ts'
+import { type CatalogTable, catalogAt, changesSince } from './store.ts'
 
 type SluiceDeps = LandingDeps & { log: Log }
 

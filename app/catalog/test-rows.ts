@@ -1,6 +1,6 @@
 // Rows that other slices write, for tests of the catalog.
 import type { Sql } from '../../drizzle/client.ts'
-import { newId } from '../ids.ts'
+import { newId } from '../core/ids.ts'
 import type { TestAttempt, TestCatalog } from './test-catalog.ts'
 
 export type TestZone = { id: string; name: string }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { directObjects } from '../../workers/object-calls.ts'
+import { directObjects } from '../../workers/runtime/object-calls.ts'
 import type { ReaperObjects } from '../retention/reaping.ts'
 import { agingLake, type SomeTable } from './test-aging-lake.ts'
 import type { TestAttempt } from './test-catalog.ts'

@@ -3,13 +3,13 @@
  * A file that nothing names stays so: new states name what their base names and what their own attempt has written, and
  * that is younger than anything removed here. So what is found in peace may be removed in peace. See ADR 0018.
  */
-import { keyOf, LAKE_PREFIX } from '../../lake/iceberg/location.ts'
-import { currentSnapshot, parseMetadata, type TableMetadata } from '../../lake/iceberg/metadata.ts'
-import { liveFiles, type ManifestReader, makeManifestReader } from '../../lake/iceberg/scan.ts'
-import type { Snapshot } from '../../lake/iceberg/wire.ts'
+import { keyOf, LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
+import { currentSnapshot, parseMetadata, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
+import type { Snapshot } from '../../lake/iceberg/format/wire.ts'
+import { liveFiles, type ManifestReader, makeManifestReader } from '../../lake/iceberg/read/scan.ts'
 import { LAYERS, type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { LAKE_GRACE_MS } from '../../machines/retention.ts'
-import { limits } from '../limits.ts'
+import { limits } from '../core/limits.ts'
 import type { StoredObject } from '../objects/port.ts'
 import type { Reaping } from '../retention/reaping.ts'
 import { replacedAt } from './expiry.ts'

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
 import fc from 'fast-check'
 import postgres from 'postgres'
-import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
-import { until } from '../../.setup/until.ts'
 import type { Sql } from '../../drizzle/client.ts'
-import { newId } from '../ids.ts'
+import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import { until } from '../../tools/test/until.ts'
+import { newId } from '../core/ids.ts'
 import { foldCounts } from './counts.ts'
 
 setDefaultTimeout(60_000)

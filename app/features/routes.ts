@@ -1,7 +1,7 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import type { Config } from '../config.ts'
-import { ErrorBody, literals, nullable } from '../http/names.ts'
+import type { Config } from '../core/config.ts'
+import { ErrorBody, literals, nullable } from '../core/names.ts'
 import type { PluginsHealth } from '../plugins/health.ts'
 
 const Plugin = t.Object(

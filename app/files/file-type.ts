@@ -1,4 +1,4 @@
-import { pipelineFolderOf } from './paths.ts'
+import { pipelineFolderOf } from '../core/paths.ts'
 
 /** What a file is by its path (specification: Storage). The first kind that matches counts; '' is none of them. */
 export type FileType = 'test' | 'hook' | 'meta' | 'config' | 'pipeline-sql' | 'pipeline-py' | 'doc' | ''

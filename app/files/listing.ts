@@ -1,4 +1,4 @@
-import { limits } from '../limits.ts'
+import { limits } from '../core/limits.ts'
 import type { ObjectStore, StoredObject } from '../objects/port.ts'
 
 /** Every object under a prefix, page by page, in the order of the keys. */

@@ -1,15 +1,15 @@
 import { Elysia } from 'elysia'
 import type { MayWriteFile } from '../access/guard.ts'
+import { described } from '../core/documented.ts'
+import { limits } from '../core/limits.ts'
+import { ErrorBody } from '../core/names.ts'
+import { pageOf, setLink } from '../core/pagination.ts'
+import { pathFromUrl } from '../core/paths.ts'
 import { largeTextOf } from '../http/body.ts'
 import { entityTag, isKnown, preconditionOf, ReadConditions, WriteConditions } from '../http/conditions.ts'
-import { described } from '../http/documented.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
-import { ErrorBody } from '../http/names.ts'
-import { pageOf, setLink } from '../http/pagination.ts'
 import { REPEATED_UPLOAD, uploadFormOf } from '../http/upload-form.ts'
-import { limits } from '../limits.ts'
-import { pathFromUrl } from './paths.ts'
 import {
   FileContent,
   FileList,

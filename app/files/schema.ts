@@ -1,7 +1,7 @@
 import { Type as t } from '@sinclair/typebox'
 import { t as elysiaTypes } from 'elysia'
-import { Instant, literals, NamespaceName } from '../http/names.ts'
-import { WholeListQuery } from '../http/pagination.ts'
+import { Instant, literals, NamespaceName } from '../core/names.ts'
+import { WholeListQuery } from '../core/pagination.ts'
 
 const Path = t.String({
   description: 'Path in the object store, starting with a namespace',

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Visible } from '../access/ports.ts'
+import type { Visible } from '../core/access.ts'
+import { newId } from '../core/ids.ts'
 import { entityTag, preconditionOf } from '../http/conditions.ts'
 import type { KeyOf } from '../http/idempotency-key.ts'
 import { formWith } from '../http/test-form.ts'
-import { newId } from '../ids.ts'
 import { onSlowDisk, openParts, type Parts } from '../pipelines/test-parts.ts'
 import { makeFileService } from './service.ts'
 

@@ -1,16 +1,8 @@
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
-import { EVERYTHING } from '../access/ports.ts'
-import type { Precondition } from '../http/conditions.ts'
-import { invalid, notFound, tooLarge } from '../http/errors.ts'
-import { uploadOnce } from '../http/idempotency.ts'
-import { type KeyOf, withoutKey } from '../http/idempotency-key.ts'
-import type { Page } from '../http/pagination.ts'
-import type { FormFields, UploadForm } from '../http/upload-form.ts'
-import { limits } from '../limits.ts'
-import type { ObjectBody, ObjectStore, StagedObject } from '../objects/port.ts'
-import { makeCommits } from './commits.ts'
-import { fileTypeOf } from './file-type.ts'
-import { everyObject } from './listing.ts'
+import { EVERYTHING } from '../core/access.ts'
+import { invalid, notFound, tooLarge } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
+import type { Page } from '../core/pagination.ts'
 import {
   baseName,
   filePath,
@@ -18,7 +10,15 @@ import {
   listPrefix,
   type PipelineFolder,
   pipelineFolderOf,
-} from './paths.ts'
+} from '../core/paths.ts'
+import type { Precondition } from '../http/conditions.ts'
+import { uploadOnce } from '../http/idempotency.ts'
+import { type KeyOf, withoutKey } from '../http/idempotency-key.ts'
+import type { FormFields, UploadForm } from '../http/upload-form.ts'
+import type { ObjectBody, ObjectStore, StagedObject } from '../objects/port.ts'
+import { makeCommits } from './commits.ts'
+import { fileTypeOf } from './file-type.ts'
+import { everyObject } from './listing.ts'
 import type { FileUploaded } from './schema.ts'
 import { pathsSeen } from './sight.ts'
 

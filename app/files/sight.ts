@@ -1,8 +1,8 @@
 // Whose files a caller sees: those of a pipeline and of a zone follow it, all others their namespace.
 import type { Sql } from '../../drizzle/client.ts'
-import type { Visible } from '../access/ports.ts'
 import { seesEverything } from '../access/sight.ts'
-import { pipelineFolderOf } from './paths.ts'
+import type { Visible } from '../core/access.ts'
+import { pipelineFolderOf } from '../core/paths.ts'
 
 const ZONE = /^[^/]+\/landing\/([^/]+)\/./
 

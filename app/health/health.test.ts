@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import type { Log } from '../log.ts'
+import type { Log } from '../core/log.ts'
 import { SidecarRefusal } from '../rpc/clients.ts'
 import { requestTo, testApp, testLog } from '../test-app.ts'
 import { makeHealthService, type PythonHealth, type ReadinessChecks, weakest } from './service.ts'

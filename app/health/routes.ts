@@ -1,9 +1,9 @@
 import process from 'node:process'
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import type { Config } from '../config.ts'
-import { literals } from '../http/names.ts'
-import type { Metrics } from '../metrics.ts'
+import type { Config } from '../core/config.ts'
+import type { Metrics } from '../core/metrics.ts'
+import { literals } from '../core/names.ts'
 import type { HealthService } from './service.ts'
 
 const State = literals(['healthy', 'unhealthy'], {

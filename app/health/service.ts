@@ -1,6 +1,6 @@
+import { limits } from '../core/limits.ts'
+import type { Log } from '../core/log.ts'
 import type { Licensing } from '../licensing/service.ts'
-import { limits } from '../limits.ts'
-import type { Log } from '../log.ts'
 import { SidecarRefusal } from '../rpc/clients.ts'
 
 /** Resolves when the part answers; sidecars tell what their engines run behind. The signal ends the wait. */

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { Elysia } from 'elysia'
+import { makeStaticFiles } from '../core/static-files.ts'
 import { prefers } from '../http/accept.ts'
-import { makeStaticFiles } from '../http/static-files.ts'
 
 /** No inline script or style, no other origin, no frame. */
 const POLICY =

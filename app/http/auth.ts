@@ -1,11 +1,12 @@
 import type { AccessTokens } from '../auth/access-tokens.ts'
 import { TokenRefusal } from '../auth/access-tokens.ts'
-import { type ApiKeys, KEY_LENGTH_MIN } from '../auth/api-keys.ts'
-import { limits } from '../limits.ts'
-import type { Sender } from './client-address.ts'
-import { type AppError, unauthenticated } from './errors.ts'
-import { ANONYMOUS, type Identity } from './identity.ts'
-import { type Failures, tooManyRequests } from './rate-limit.ts'
+import type { ApiKeys } from '../auth/api-keys.ts'
+import type { Sender } from '../core/client-address.ts'
+import { KEY_LENGTH_MIN } from '../core/config.ts'
+import { type AppError, unauthenticated } from '../core/errors.ts'
+import { ANONYMOUS, type Identity } from '../core/identity.ts'
+import { limits } from '../core/limits.ts'
+import { type Failures, tooManyRequests } from '../core/rate-limit.ts'
 
 type Answer = Identity | AppError
 

@@ -1,7 +1,7 @@
-import { limits } from '../limits.ts'
-import { AppError, invalid, tooLarge } from './errors.ts'
+import { AppError, invalid, tooLarge } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
+import type { Route } from '../core/route-table.ts'
 import { takeOut } from './large-text.ts'
-import type { Route } from './route-table.ts'
 
 type ReadableRoute = Pick<Route, 'body' | 'bodyBytesMax'>
 

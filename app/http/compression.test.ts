@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import * as zlib from 'node:zlib'
+import type { Route } from '../core/route-table.ts'
 import { compressed } from './compression.ts'
-import type { Route } from './route-table.ts'
 
 const DECODERS: Record<string, (bytes: Uint8Array) => Buffer> = {
   gzip: zlib.gunzipSync,

@@ -1,8 +1,8 @@
 // Compressed answers: JSON of some size, for clients that accept a coding.
 import { pipeline, Readable, type Transform } from 'node:stream'
 import * as zlib from 'node:zlib'
+import type { Route } from '../core/route-table.ts'
 import { acceptedCoding, CODINGS, type Coding } from './accept-encoding.ts'
-import type { Route } from './route-table.ts'
 
 /** Below this the headers weigh as much as what is saved. */
 const BYTES_MIN = 1_024

@@ -1,6 +1,6 @@
 // Conditional requests (RFC 9110, section 13): the entity tag of a thing is its version id.
 import { Type as t } from '@sinclair/typebox'
-import { AppError, invalid } from './errors.ts'
+import { AppError, invalid } from '../core/errors.ts'
 
 /** Declared as `headers` by routes that answer with an entity tag. */
 export const ReadConditions = t.Object({

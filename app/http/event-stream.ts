@@ -1,6 +1,7 @@
 // What all streams of server-sent events have in common.
+
+import { AppError } from '../core/errors.ts'
 import { prefers } from './accept.ts'
-import { AppError } from './errors.ts'
 
 /** The answer that carries a stream; 429 when there was no place for it (null). */
 export function eventStream(stream: ReadableStream<Uint8Array> | null): Response {

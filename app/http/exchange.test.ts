@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'bun:test'
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { limits } from '../limits.ts'
-import type { Log } from '../log.ts'
-import { makeMetrics } from '../metrics.ts'
+import { AppError, notFound, unavailable } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
+import type { Log } from '../core/log.ts'
+import { makeMetrics } from '../core/metrics.ts'
+import { Layer, NamespaceName, nullable } from '../core/names.ts'
+import { decodePath } from '../core/target.ts'
 import { requestTo, testApp } from '../test-app.ts'
 import { largeTextOf } from './body.ts'
-import { AppError, notFound, unavailable } from './errors.ts'
 import { exchangeOf } from './exchange.ts'
-import { Layer, NamespaceName, nullable } from './names.ts'
-import { decodePath } from './target.ts'
 
 const Thing = t.Object({
   namespace: NamespaceName,

@@ -1,9 +1,9 @@
 // The edge of idempotency: what the header may be, and which requests are the same.
 import { createHash } from 'node:crypto'
 import { Type as t } from '@sinclair/typebox'
+import { targetOf } from '../core/target.ts'
 import { exchangeOf } from './exchange.ts'
 import type { IdempotencyKey } from './idempotency.ts'
-import { targetOf } from './target.ts'
 
 /** Declared as `headers` by every route that takes the key. */
 export const IdempotencyHeaders = t.Object({

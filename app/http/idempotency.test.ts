@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { join } from 'node:path'
-import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
-import { until } from '../../.setup/until.ts'
 import { type Database, openDatabase, type SqlTx } from '../../drizzle/client.ts'
 import { secrets } from '../../drizzle/schema/index.ts'
-import { newId } from '../ids.ts'
+import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import { until } from '../../tools/test/until.ts'
+import { newId } from '../core/ids.ts'
 import { answerOnce, answerOnceTyped, type IdempotencyKey } from './idempotency.ts'
 
 setDefaultTimeout(60_000)

@@ -2,7 +2,7 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { PgDialect } from 'drizzle-orm/pg-core'
 import type { Db, Sql, SqlTx, Tx } from '../../drizzle/client.ts'
-import { AppError } from './errors.ts'
+import { AppError } from '../core/errors.ts'
 
 /** A key counts within what one caller asks of one operation. */
 export interface IdempotencyKey {

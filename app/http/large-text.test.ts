@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { AppError } from './errors.ts'
+import { AppError } from '../core/errors.ts'
 import { takeOut } from './large-text.ts'
 
 const LARGE = 'x'.repeat(70_000)

@@ -1,8 +1,8 @@
 // One large text in a JSON body, taken out as bytes: as texts, the body, what is parsed of it and what is stored of it would
 // be in memory at the same time, each as large as the file.
 import { isUtf8 } from 'node:buffer'
-import { limits } from '../limits.ts'
-import { AppError, invalid } from './errors.ts'
+import { AppError, invalid } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
 
 export interface TakenOut {
   /** The body with an empty text in the place of the large one. */

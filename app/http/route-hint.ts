@@ -1,4 +1,4 @@
-import type { RouteTable } from './route-table.ts'
+import type { RouteTable } from '../core/route-table.ts'
 
 const API = '/api/v1'
 /** Beginnings that callers write in place of `/api/v1`. */

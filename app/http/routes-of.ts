@@ -1,7 +1,7 @@
 import type { AnyElysia } from 'elysia'
+import type { Access, BodyKind, Route } from '../core/route-table.ts'
+import { bodyFieldsOf } from '../core/unknown-fields.ts'
 import { bodyBytesMax } from './body.ts'
-import type { Access, BodyKind, Route } from './route-table.ts'
-import { bodyFieldsOf } from './unknown-fields.ts'
 
 /** What a plugin's routes declared, as the route table wants it. */
 export const routesOf = (plugin: AnyElysia, access: Access): Route[] => {

@@ -3,9 +3,9 @@
 import { Buffer } from 'node:buffer'
 import { createHash, type Hash } from 'node:crypto'
 import { Busboy, type BusboyFileStream, type BusboyInstance } from '@fastify/busboy'
-import { limits } from '../limits.ts'
+import { invalid, tooLarge } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
 import { checkCoding, giveBack, malformed, mediaType, passOver, refuseText } from './body.ts'
-import { invalid, tooLarge } from './errors.ts'
 
 /** A file while it arrives. */
 export interface IncomingFile {

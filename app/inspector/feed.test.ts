@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'bun:test'
-import { until } from '../../.setup/until.ts'
-import { makeStreamPlaces } from '../http/stream-places.ts'
-import { limits } from '../limits.ts'
+import { until } from '../../tools/test/until.ts'
+import { limits } from '../core/limits.ts'
+import { makeStreamPlaces } from '../core/stream-places.ts'
 import { type InspectorFeeds, makeInspectorFeeds } from './feed.ts'
 import type { Snapshot, Step } from './schema.ts'
 

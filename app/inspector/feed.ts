@@ -1,7 +1,8 @@
 // Server-sent events of instances and lists: however many watch one, it is read once. Runs tell when they move; drafts,
 // triggers and what a lost notice missed are found by asking, in one query for all that are watched.
-import type { StreamPlaces } from '../http/stream-places.ts'
-import { limits } from '../limits.ts'
+
+import { limits } from '../core/limits.ts'
+import type { StreamPlaces } from '../core/stream-places.ts'
 import { MACHINE_NAMES, type MachineName } from './definitions.ts'
 import type { Snapshot } from './schema.ts'
 import type { InspectorService } from './service.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { systemClock } from '../clock.ts'
-import { newId } from '../ids.ts'
+import { systemClock } from '../core/clock.ts'
+import { newId } from '../core/ids.ts'
 import { requestTo, testApp } from '../test-app.ts'
 import { inspectorRoutes } from './routes.ts'
 import { makeInspectorService } from './service.ts'

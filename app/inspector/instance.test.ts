@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { newRun, RUN_MACHINE_VERSION } from '../../machines/run.ts'
-import { newId } from '../ids.ts'
+import { newId } from '../core/ids.ts'
 import { inspectorUnderTest, TO_EXECUTING, TO_SUCCESS } from './test-inspector.ts'
 
 const { under, get, instance, pipeline, move, trigger } = inspectorUnderTest()

@@ -1,7 +1,7 @@
 // Why nothing happens: what an instance waits for, in words, the most decisive reason first.
 import type { Sql } from '../../drizzle/client.ts'
-import { type Holdups, holdupsOf, type InstanceRow, staleDependencies } from './queries.ts'
 import type { Reason } from './schema.ts'
+import { type Holdups, holdupsOf, type InstanceRow, staleDependencies } from './store.ts'
 
 export type RunnerState = 'off' | 'silent' | 'serving'
 

@@ -1,9 +1,9 @@
 import { Type as t } from '@sinclair/typebox'
-import { documentedAs } from '../http/documented.ts'
-import { eventsOf, StreamError } from '../http/event-schema.ts'
-import { AnyObject, Instant, Layer, literals, nullable, Uuid } from '../http/names.ts'
-import { numberText, PageQuery } from '../http/pagination.ts'
-import { limits } from '../limits.ts'
+import { documentedAs } from '../core/documented.ts'
+import { eventsOf, StreamError } from '../core/event-schema.ts'
+import { limits } from '../core/limits.ts'
+import { AnyObject, Instant, Layer, literals, nullable, Uuid } from '../core/names.ts'
+import { numberText, PageQuery } from '../core/pagination.ts'
 
 export const Machine = literals(['run', 'draft', 'trigger'], {
   title: 'Machine',

@@ -1,11 +1,11 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { pathOf } from '../../machines/advance.ts'
-import { EVERYTHING } from '../access/ports.ts'
-import type { Clock } from '../clock.ts'
+import { EVERYTHING } from '../core/access.ts'
+import type { Clock } from '../core/clock.ts'
+import { invalid, notFound } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
+import { type Page, pageOf } from '../core/pagination.ts'
 import type { ReadinessCheck } from '../health/service.ts'
-import { invalid, notFound } from '../http/errors.ts'
-import { type Page, pageOf } from '../http/pagination.ts'
-import { limits } from '../limits.ts'
 import {
   CREATED,
   type Definition,
@@ -19,6 +19,8 @@ import {
 } from './definitions.ts'
 import { drawingOf } from './drawing.ts'
 import type { Detail } from './layout.ts'
+import { type RunnerState, reasonsOfDraft, reasonsOfRun, reasonsOfTrigger } from './reasons.ts'
+import type { Counts, History, InstanceQuery, Listed, Snapshot, Step } from './schema.ts'
 import {
   countStates,
   findInstance,
@@ -31,9 +33,7 @@ import {
   seenOf,
   stepsAfter,
   stepsBefore,
-} from './queries.ts'
-import { type RunnerState, reasonsOfDraft, reasonsOfRun, reasonsOfTrigger } from './reasons.ts'
-import type { Counts, History, InstanceQuery, Listed, Snapshot, Step } from './schema.ts'
+} from './store.ts'
 
 export interface InspectorDeps {
   sql: Sql

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { systemClock } from '../clock.ts'
+import { systemClock } from '../core/clock.ts'
 import { makeInspectorService } from './service.ts'
 import { inspectorUnderTest } from './test-inspector.ts'
 

@@ -1,9 +1,9 @@
 // An upload is announced where triggers hear it: a row in the transaction of the file's own, so that none is ever missed.
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { clientTrace } from '../../proto/trace.ts'
+import type { ZoneRef } from '../core/zone-ref.ts'
 import type { Occurrence } from '../triggers/at-once.ts'
 import { zoneSource } from '../triggers/config.ts'
-import type { ZoneRef } from './queries.ts'
 
 /** What triggers hear of an upload. */
 export const uploadOf = (ref: ZoneRef, { id, original }: { id: string; original: string }): Occurrence => ({

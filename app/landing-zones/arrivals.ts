@@ -1,9 +1,8 @@
 // The two statements of an upload: one writes down where an object is going to be, one makes it a file of the zone.
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
-import { notFound } from '../http/errors.ts'
-import { limits } from '../limits.ts'
+import { limits } from '../core/limits.ts'
+import { noZone, type ZoneRef } from '../core/zone-ref.ts'
 import { announced } from './announcements.ts'
-import type { ZoneRef } from './queries.ts'
 
 /** The effect that clears up after an upload that was killed; its payload is an `AbandonedUpload`. */
 export const ABANDONED_UPLOAD = 'abandonedUpload'
@@ -17,8 +16,6 @@ export interface AbandonedUpload {
   filename: string
   path: string
 }
-
-export const noZone = ({ namespace, name }: ZoneRef) => notFound(`landing zone ${namespace}.${name}`)
 
 export interface Intended {
   zoneId: string

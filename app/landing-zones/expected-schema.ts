@@ -1,4 +1,4 @@
-import { invalid } from '../http/errors.ts'
+import { invalid } from '../core/errors.ts'
 
 const COLUMN = /^[^\s:,()]+$/
 /** `VARCHAR`, `DECIMAL(14,2)`, `TIMESTAMP WITH TIME ZONE`, `INTEGER[]`. */

@@ -1,5 +1,5 @@
-import { baseName, filePath, isControlFree, isPlainName } from '../files/paths.ts'
-import { invalid } from '../http/errors.ts'
+import { invalid } from '../core/errors.ts'
+import { baseName, filePath, isControlFree, isPlainName } from '../core/paths.ts'
 
 /** Leaves room in a key of 1,024 bytes for the zone's prefix, the time and the folder of archived files. */
 const NAME_BYTES = 512

@@ -1,14 +1,14 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { askAgain, boundId } from '../access/bound.ts'
-import { described } from '../http/documented.ts'
+import { askAgain, boundId } from '../core/bound.ts'
+import { described } from '../core/documented.ts'
+import { limits } from '../core/limits.ts'
+import { ErrorBody } from '../core/names.ts'
+import { pageOf, setLink, WholeListQuery } from '../core/pagination.ts'
+import type { ZoneRef } from '../core/zone-ref.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
-import { ErrorBody } from '../http/names.ts'
-import { pageOf, setLink, WholeListQuery } from '../http/pagination.ts'
 import { REPEATED_UPLOAD, uploadFormOf } from '../http/upload-form.ts'
-import { limits } from '../limits.ts'
-import type { ZoneRef } from './queries.ts'
 import {
   CreateZone,
   LandingFile,

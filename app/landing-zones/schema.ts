@@ -1,8 +1,8 @@
 import { Type as t } from '@sinclair/typebox'
+import { limits } from '../core/limits.ts'
+import { Instant, NamespaceName, nullable, Uuid, ZoneName } from '../core/names.ts'
+import { WholeListQuery } from '../core/pagination.ts'
 import { FilePart, FileTypeName } from '../files/schema.ts'
-import { Instant, NamespaceName, nullable, Uuid, ZoneName } from '../http/names.ts'
-import { WholeListQuery } from '../http/pagination.ts'
-import { limits } from '../limits.ts'
 
 const Description = t.String({
   maxLength: limits.textCharacters,

@@ -1,12 +1,14 @@
 import type { Db } from '../../drizzle/client.ts'
 import { deleteGrantsOf, handOver } from '../access/hand-over.ts'
-import { type Access, EVERYTHING, UNLIMITED } from '../access/ports.ts'
-import { alreadyExists, notFound } from '../http/errors.ts'
-import type { Page } from '../http/pagination.ts'
+import { type Access, EVERYTHING, UNLIMITED } from '../core/access.ts'
+import { alreadyExists, notFound } from '../core/errors.ts'
+import type { Page } from '../core/pagination.ts'
+import { noZone, type ZoneRef } from '../core/zone-ref.ts'
 import { zoneSource } from '../triggers/config.ts'
 import { forgetOthers } from '../triggers/listeners.ts'
-import { noZone } from './arrivals.ts'
 import { checkExpectedSchema } from './expected-schema.ts'
+import { makeSamples } from './samples.ts'
+import type { CreateZone, Lifecycle, UpdateLifecycle, UpdateZone } from './schema.ts'
 import {
   activeFiles,
   changeLifecycle,
@@ -19,13 +21,10 @@ import {
   lockZone,
   removeFile,
   removeZone,
-  type ZoneRef,
   type ZoneWithFiles,
   zoneOf,
   zones,
-} from './queries.ts'
-import { makeSamples } from './samples.ts'
-import type { CreateZone, Lifecycle, UpdateLifecycle, UpdateZone } from './schema.ts'
+} from './store.ts'
 import { makeUpload, type UploadDeps, zonePrefix } from './upload.ts'
 
 export interface LandingZoneDeps extends UploadDeps {

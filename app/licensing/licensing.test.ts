@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
-import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
-import type { Clock } from '../clock.ts'
-import { AppError } from '../http/errors.ts'
-import type { Identity } from '../http/identity.ts'
-import type { Log } from '../log.ts'
+import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import type { Clock } from '../core/clock.ts'
+import { AppError } from '../core/errors.ts'
+import type { Identity } from '../core/identity.ts'
+import type { Log } from '../core/log.ts'
 import { type Licensing, makeLicensing } from './service.ts'
 
 setDefaultTimeout(60_000)

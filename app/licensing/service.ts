@@ -1,12 +1,12 @@
 // What the licence of the Pro edition allows while the service runs: a number of users, until a day. Users are subjects of
 // tokens; API keys are machines, which need no place and go on after the end, as do runs and schedules.
 import type { Sql } from '../../drizzle/client.ts'
-import type { License } from '../auth/license.ts'
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../core/clock.ts'
+import { forbidden } from '../core/errors.ts'
+import type { License } from '../core/license.ts'
+import type { Log } from '../core/log.ts'
 import type { AdmitUser } from '../http/auth.ts'
-import { forbidden } from '../http/errors.ts'
-import type { Log } from '../log.ts'
-import { placeUser, SEEN_DAYS, touchUser } from './queries.ts'
+import { placeUser, SEEN_DAYS, touchUser } from './store.ts'
 
 /** A user who has a place is noted in the database once in this time, not with each request. */
 const PLACED_MS = 3_600_000

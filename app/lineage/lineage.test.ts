@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { newId } from '../ids.ts'
-import { limits } from '../limits.ts'
+import { newId } from '../core/ids.ts'
+import { limits } from '../core/limits.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { makeSourceReferences } from '../pipelines/source-references.ts'
 import { bytes, openParts, type Parts, quietLog } from '../pipelines/test-parts.ts'

@@ -1,6 +1,6 @@
 import { Elysia } from 'elysia'
+import { ErrorBody } from '../core/names.ts'
 import { visibleTo } from '../http/exchange.ts'
-import { ErrorBody } from '../http/names.ts'
 import { LineageGraph, LineageQuery } from './schema.ts'
 import type { LineageService } from './service.ts'
 

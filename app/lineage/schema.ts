@@ -8,7 +8,7 @@ import {
   PipelineName,
   Uuid,
   ZoneName,
-} from '../http/names.ts'
+} from '../core/names.ts'
 import { RunStatus } from '../runs/schema.ts'
 
 export const LineageQuery = t.Object({ namespace: t.Optional(NamespaceName) })

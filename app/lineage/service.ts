@@ -1,12 +1,13 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
-import { EVERYTHING } from '../access/ports.ts'
 import { seesEverything } from '../access/sight.ts'
-import { limits } from '../limits.ts'
-import type { Log } from '../log.ts'
+import { EVERYTHING } from '../core/access.ts'
+import { limits } from '../core/limits.ts'
+import type { Log } from '../core/log.ts'
 import { type Named, tableNamed } from '../pipelines/references.ts'
 import type { SourceReferences } from '../pipelines/source-references.ts'
 import { afterId, idIn, makeKept } from './kept.ts'
+import type { Edge, LineageGraph, LineageQuery, PipelineNode, TableNode, ZoneNode } from './schema.ts'
 import {
   contentsOf,
   type Marks,
@@ -18,8 +19,7 @@ import {
   type Scope,
   type Stats,
   tablesNamed,
-} from './queries.ts'
-import type { Edge, LineageGraph, LineageQuery, PipelineNode, TableNode, ZoneNode } from './schema.ts'
+} from './store.ts'
 
 export interface LineageDeps {
   sql: Sql

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
 import type { App } from '../server.ts'
 import { requestTo, testApp } from '../test-app.ts'
 import { namespaceRoutes } from './routes.ts'

@@ -1,6 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
-import { Instant, NamespaceName, nullable, Uuid } from '../http/names.ts'
-import { limits } from '../limits.ts'
+import { limits } from '../core/limits.ts'
+import { Instant, NamespaceName, nullable, Uuid } from '../core/names.ts'
 
 const Description = t.String({
   description: `At most ${limits.textCharacters} characters`,

@@ -1,9 +1,10 @@
 import type { Db } from '../../drizzle/client.ts'
 import { deleteGrantsOf, leaveToOwner } from '../access/hand-over.ts'
-import { EVERYTHING } from '../access/ports.ts'
-import { alreadyExists, forbidden, invalid, notFound } from '../http/errors.ts'
-import type { Page } from '../http/pagination.ts'
-import { limits } from '../limits.ts'
+import { EVERYTHING } from '../core/access.ts'
+import { alreadyExists, forbidden, invalid, notFound } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
+import type { Page } from '../core/pagination.ts'
+import type { CreateNamespace, UpdateNamespace } from './schema.ts'
 import {
   describeNamespace,
   insertNamespace,
@@ -12,8 +13,7 @@ import {
   namespaceCount,
   namespacesOn,
   removeNamespace,
-} from './queries.ts'
-import type { CreateNamespace, UpdateNamespace } from './schema.ts'
+} from './store.ts'
 
 export type NamespaceService = ReturnType<typeof makeNamespaceService>
 

@@ -1,4 +1,4 @@
-import { limits } from '../limits.ts'
+import { limits } from '../core/limits.ts'
 import { type Body, type ObjectBody, type ObjectText, ObjectTooLarge } from './port.ts'
 
 /**

@@ -14,9 +14,9 @@ import {
 } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type DiskFloor, makeDiskFloor } from '../../lake/disk-floor.ts'
-import type { Clock } from '../clock.ts'
-import { diskFull } from '../http/errors.ts'
-import { limits } from '../limits.ts'
+import type { Clock } from '../core/clock.ts'
+import { diskFull } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
 import { chunksOf, textOf } from './body.ts'
 import {
   makeDirectory,

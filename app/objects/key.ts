@@ -1,4 +1,4 @@
-import { AppError } from '../http/errors.ts'
+import { AppError } from '../core/errors.ts'
 
 /** Longest key in UTF-8 bytes; S3 has the same limit. */
 const KEY_LIMIT_BYTES = 1024

@@ -1,4 +1,4 @@
-import { AppError } from '../http/errors.ts'
+import { AppError } from '../core/errors.ts'
 
 // Where files live: pipeline sources, landing files, and the lake. Two implementations, one suite (suite.ts).
 //

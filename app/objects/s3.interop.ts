@@ -10,7 +10,7 @@ import { openObjectStore } from './open.ts'
 import { StoreUnavailable } from './port.ts'
 import { bytes, objectStoreSuite, streamed } from './suite.ts'
 
-// Needs a real server, so `npm run test:interop` runs it (.setup/s3-server.ts starts one), not plain `bun test`.
+// Needs a real server, so `npm run test:interop` runs it (tools/test/s3-server.ts starts one), not plain `bun test`.
 
 // A busy machine may take its time; a server that hangs is given up on by the client.
 setDefaultTimeout(60_000)

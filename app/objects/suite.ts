@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { limits } from '../limits.ts'
+import { limits } from '../core/limits.ts'
 import { compareKeys } from './key.ts'
 import { type ObjectStore, ObjectTooLarge } from './port.ts'
 

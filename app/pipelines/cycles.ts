@@ -1,6 +1,6 @@
 import { cycleOf } from '../../lake/pipeline/validate.ts'
-import { EVERYTHING } from '../access/ports.ts'
-import { limits } from '../limits.ts'
+import { EVERYTHING } from '../core/access.ts'
+import { limits } from '../core/limits.ts'
 import { sourceFileOf } from './draft-files.ts'
 import type { PublishDeps } from './publish.ts'
 import { readBy } from './references.ts'

@@ -2,11 +2,11 @@ import { and, eq, sql } from 'drizzle-orm'
 import type { Db, Tx } from '../../drizzle/client.ts'
 import { outbox } from '../../drizzle/schema/index.ts'
 import { deleteGrantsOf } from '../access/hand-over.ts'
+import type { PipelineId } from '../core/ids.ts'
+import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import { everyObject } from '../files/listing.ts'
-import type { PipelineId } from '../ids.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { lockPipeline, moveDraft } from './draft.ts'
-import { noPipeline, type PipelineRef, prefixOf } from './ref.ts'
 
 // A deleted pipeline's name can be used again at once, so its files may be removed late, but never after another
 // pipeline of that name has written its own. The prefix in the outbox row is the right to remove them: whoever takes it (the

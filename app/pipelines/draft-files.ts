@@ -1,9 +1,9 @@
 import type { PinnedFiles } from '../../drizzle/schema/index.ts'
+import { invalid } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
+import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import { everyObject } from '../files/listing.ts'
-import { invalid } from '../http/errors.ts'
-import { limits } from '../limits.ts'
 import type { ObjectStore, StoredObject } from '../objects/port.ts'
-import { noPipeline, type PipelineRef, prefixOf } from './ref.ts'
 
 /** Files whose content decides what a pipeline does; everything else beside them is only pinned. */
 const CODE = /^(pipeline\.(sql|py)|config\.yaml|tests\/quality\/[^/]+\.sql)$/

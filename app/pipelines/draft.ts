@@ -12,8 +12,8 @@ import {
   migrateDraft,
   newDraft,
 } from '../../machines/draft.ts'
-import { isLive, type PipelineRow } from './queries.ts'
-import type { PipelineRef } from './ref.ts'
+import type { PipelineRef } from '../core/pipeline-ref.ts'
+import { isLive, type PipelineRow } from './store.ts'
 
 // The one door to a pipeline's draft: lock the row, ask the machine, save state and history in the same transaction.
 

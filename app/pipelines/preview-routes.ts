@@ -1,10 +1,10 @@
 import { Elysia } from 'elysia'
-import { ErrorBody, PipelinePath } from '../http/names.ts'
+import { ErrorBody, PipelinePath } from '../core/names.ts'
+import { refOf } from '../core/pipeline-ref.ts'
 import { readerBehind } from '../http/reader.ts'
 import { responseOf } from '../query/response.ts'
 import type { PreviewService } from './preview.ts'
 import { PipelinePreview, PipelinePreviewQuery, PreviewPipeline } from './preview-schema.ts'
-import { refOf } from './ref.ts'
 
 export const previewRoutes = (previews: PreviewService) =>
   new Elysia({ prefix: '/pipelines', tags: ['pipelines'] }).post(

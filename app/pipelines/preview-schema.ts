@@ -1,8 +1,8 @@
 import { Type as t } from '@sinclair/typebox'
-import { documentedAs } from '../http/documented.ts'
-import { AnyObject, literals } from '../http/names.ts'
-import { numberText } from '../http/pagination.ts'
-import { limits } from '../limits.ts'
+import { documentedAs } from '../core/documented.ts'
+import { limits } from '../core/limits.ts'
+import { AnyObject, literals } from '../core/names.ts'
+import { numberText } from '../core/pagination.ts'
 import { Column } from '../query/schema.ts'
 import { LogEntry } from '../runs/schema.ts'
 

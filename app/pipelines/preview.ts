@@ -10,10 +10,11 @@ import {
   LogLevel,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { Reader } from '../access/code-sight.ts'
-import { filePath } from '../files/paths.ts'
-import { invalid } from '../http/errors.ts'
-import { limitOf } from '../http/pagination.ts'
-import { limits } from '../limits.ts'
+import { invalid } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
+import { limitOf } from '../core/pagination.ts'
+import { filePath } from '../core/paths.ts'
+import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import type { ObjectStore, StoredObject } from '../objects/port.ts'
 import { type EngineRows, makeEngineRows } from '../query/engine-rows.ts'
 import type { QueryClient } from '../rpc/clients.ts'
@@ -21,8 +22,7 @@ import type { Pool } from '../rpc/pool.ts'
 import { refusedByRunner } from '../rpc/runner-refusal.ts'
 import { draftObjects, readCode, sourceFileOf } from './draft-files.ts'
 import type { PipelinePreview, PreviewPipeline } from './preview-schema.ts'
-import { livePipeline } from './queries.ts'
-import { noPipeline, type PipelineRef, prefixOf } from './ref.ts'
+import { livePipeline } from './store.ts'
 
 export interface PreviewDeps {
   db: Db

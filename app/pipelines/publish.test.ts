@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { create } from '@bufbuild/protobuf'
 import { ValidatePipelineResponseSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { type Access, EVERYTHING, UNLIMITED } from '../access/ports.ts'
+import { type Access, EVERYTHING, UNLIMITED } from '../core/access.ts'
 import type { PublishDeps } from './publish.ts'
 import { bytes, openParts, type Parts, refusal } from './test-parts.ts'
 

@@ -5,15 +5,14 @@ import type {
   ValidatePipelineRequestSchema,
   ValidatePipelineResponse,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { type Access, EVERYTHING, UNLIMITED, type Visible } from '../access/ports.ts'
 import { seesEverything, tablesSeen, zonesSeen } from '../access/sight.ts'
+import { type Access, EVERYTHING, UNLIMITED, type Visible } from '../core/access.ts'
+import type { NewId } from '../core/ids.ts'
+import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import { answerOnceTyped, type IdempotencyKey } from '../http/idempotency.ts'
-import type { NewId } from '../ids.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { lockPipeline, moveDraft } from './draft.ts'
 import { draftObjects, pinsOf, readCode, sourceFileOf } from './draft-files.ts'
-import { addVersion, livePipeline, type PipelineRow } from './queries.ts'
-import { noPipeline, type PipelineRef, prefixOf } from './ref.ts'
 import {
   existing,
   landingZonesOf,
@@ -24,6 +23,7 @@ import {
   wordsIn,
 } from './references.ts'
 import type { Published, PublishRefused } from './schema.ts'
+import { addVersion, livePipeline, type PipelineRow } from './store.ts'
 import { nextVersion, published } from './versions.ts'
 
 export interface PublishDeps {

@@ -8,8 +8,8 @@ import {
   tableKey,
 } from '../../lake/pipeline/names.ts'
 import { type Call, pythonReferences, sqlReferences } from '../../lake/pipeline/references.ts'
+import type { PipelineRef } from '../core/pipeline-ref.ts'
 import { type DraftFile, sourceFileOf } from './draft-files.ts'
-import type { PipelineRef } from './ref.ts'
 
 /** What files name by literal calls: tables as `ns.layer.name`, zones as `ns.zone`. */
 export interface Named {

@@ -1,11 +1,11 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { limits } from '../core/limits.ts'
+import { ErrorBody, PipelinePath } from '../core/names.ts'
+import { pageOf, setLink, WholeListQuery } from '../core/pagination.ts'
+import { refOf } from '../core/pipeline-ref.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
-import { ErrorBody, PipelinePath } from '../http/names.ts'
-import { pageOf, setLink, WholeListQuery } from '../http/pagination.ts'
-import { limits } from '../limits.ts'
-import { refOf } from './ref.ts'
 import {
   CreatePipeline,
   Pipeline,

@@ -1,5 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
-import { documentedAs } from '../http/documented.ts'
+import { documentedAs } from '../core/documented.ts'
+import { limits } from '../core/limits.ts'
 import {
   Instant,
   Layer,
@@ -9,9 +10,8 @@ import {
   PipelineName,
   PipelinePath,
   Uuid,
-} from '../http/names.ts'
-import { PageQuery, sortQuery } from '../http/pagination.ts'
-import { limits } from '../limits.ts'
+} from '../core/names.ts'
+import { PageQuery, sortQuery } from '../core/pagination.ts'
 import { RunStatus } from '../runs/schema.ts'
 
 export const PIPELINE_SORT_KEYS = ['created_at', 'updated_at', 'name'] as const

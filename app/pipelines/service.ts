@@ -1,13 +1,14 @@
 import type { Db, Sql } from '../../drizzle/client.ts'
 import type { LandingZoneNames, PinnedFiles } from '../../drizzle/schema/index.ts'
 import { handOver } from '../access/hand-over.ts'
-import { type Access, EVERYTHING, UNLIMITED, type Visible } from '../access/ports.ts'
 import { zonesSeen } from '../access/sight.ts'
-import { alreadyExists } from '../http/errors.ts'
+import { type Access, EVERYTHING, UNLIMITED, type Visible } from '../core/access.ts'
+import { alreadyExists } from '../core/errors.ts'
+import type { NewId, PipelineId } from '../core/ids.ts'
+import type { Log } from '../core/log.ts'
+import { type Page, pageOf, sortOf } from '../core/pagination.ts'
+import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import type { IdempotencyKey } from '../http/idempotency.ts'
-import { type Page, pageOf, sortOf } from '../http/pagination.ts'
-import type { NewId, PipelineId } from '../ids.ts'
-import type { Log } from '../log.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { forgetOthers } from '../triggers/listeners.ts'
 import {
@@ -20,6 +21,9 @@ import {
 import { firstDraft, lockPipeline, moveDraft } from './draft.ts'
 import { draftObjects, pinsOf, readCode } from './draft-files.ts'
 import { type PublishDeps, publish } from './publish.ts'
+import { landingZonesOf } from './references.ts'
+import type { CreatePipeline, PipelineQuery, RollbackPipeline, UpdatePipeline } from './schema.ts'
+import { readerOf, type Source, sourceOf, starterFiles, uniqueKeyOf } from './starter.ts'
 import {
   changePipeline,
   insertPipeline,
@@ -30,11 +34,7 @@ import {
   publishedPipeline,
   type VersionRow,
   versionsOf,
-} from './queries.ts'
-import { noPipeline, type PipelineRef, prefixOf } from './ref.ts'
-import { landingZonesOf } from './references.ts'
-import type { CreatePipeline, PipelineQuery, RollbackPipeline, UpdatePipeline } from './schema.ts'
-import { readerOf, type Source, sourceOf, starterFiles, uniqueKeyOf } from './starter.ts'
+} from './store.ts'
 import { existingVersion, rollback, versionNumber } from './versions.ts'
 
 export interface PipelineDeps extends PublishDeps, DeletionDeps {

@@ -1,11 +1,11 @@
 import { sql } from 'drizzle-orm'
 import type { Queryable } from '../../drizzle/client.ts'
-import type { Visible } from '../access/ports.ts'
 import { isSeenId } from '../access/seen-columns.ts'
-import { limits } from '../limits.ts'
+import type { Visible } from '../core/access.ts'
+import { limits } from '../core/limits.ts'
+import { type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import { type ObjectStore, ObjectTooLarge } from '../objects/port.ts'
 import { sourceFileOf } from './draft-files.ts'
-import { type PipelineRef, prefixOf } from './ref.ts'
 import { type Named, readBy } from './references.ts'
 
 // What pipelines read, by their sources. A version of an object never changes, so it is read and parsed once.

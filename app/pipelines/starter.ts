@@ -3,10 +3,10 @@ import { splitList } from '../../lake/pipeline/annotations.ts'
 import { parseConfig } from '../../lake/pipeline/config.ts'
 import { NameError, parseTableName, parseZoneName, tableKey } from '../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../lake/pipeline/sql.ts'
-import { AppError, invalid } from '../http/errors.ts'
+import { AppError, invalid } from '../core/errors.ts'
+import type { PipelineRef } from '../core/pipeline-ref.ts'
 import { sourceFileOf } from './draft-files.ts'
-import type { PipelineType } from './queries.ts'
-import type { PipelineRef } from './ref.ts'
+import type { PipelineType } from './store.ts'
 
 /** What a new pipeline reads. `layer.name` and `ns.layer.name` are tables, a bare name is a landing zone. */
 export type Source =

@@ -1,11 +1,11 @@
 import { sql } from 'drizzle-orm'
 import type { Db } from '../../drizzle/client.ts'
-import { invalid, notFound } from '../http/errors.ts'
-import type { NewId } from '../ids.ts'
+import { invalid, notFound } from '../core/errors.ts'
+import type { NewId } from '../core/ids.ts'
+import { noPipeline, type PipelineRef } from '../core/pipeline-ref.ts'
 import { lockPipeline, moveDraft } from './draft.ts'
-import { addVersion, type PipelineRow, type VersionRow, versionOf } from './queries.ts'
-import { noPipeline, type PipelineRef } from './ref.ts'
 import type { RollbackPipeline } from './schema.ts'
+import { addVersion, type PipelineRow, type VersionRow, versionOf } from './store.ts'
 
 /** Versions are 1..n whatever races: the number is taken under the pipeline's lock, and the published one is the greatest. */
 export const nextVersion = ({ publishedVersion }: PipelineRow) => (publishedVersion ?? 0) + 1

@@ -1,10 +1,10 @@
 // Who a plugin lets in, how long that is believed, and what of it can be seen: the whole application, and a real server that decides.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { Elysia } from 'elysia'
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../core/clock.ts'
+import { limits } from '../core/limits.ts'
+import { makeMetrics } from '../core/metrics.ts'
 import { exchangeOf } from '../http/exchange.ts'
-import { limits } from '../limits.ts'
-import { makeMetrics } from '../metrics.ts'
 import { requestTo, testApp } from '../test-app.ts'
 import { makeAuthPlugin } from './auth.ts'
 import { channelTo, keptLog, PLUGIN_TOKEN, says, startTestPlugin, type TestPlugin } from './testing.ts'

@@ -1,8 +1,8 @@
 // What users may do with single things, as a plugin says it. It may speak of owners and namespaces: which things those are is
 // looked up here, since it cannot know.
 import { EnforcementService, type Extent } from '../../proto/gen/sluice/enforcement/v1/enforcement_pb.ts'
-import type { Enforcement, Resource } from '../access/ports.ts'
-import { isUuid } from '../ids.ts'
+import type { Enforcement, Resource } from '../core/access.ts'
+import { isUuid } from '../core/ids.ts'
 import type { Channel } from './channel.ts'
 import { isAllowed, permissionMessage, typeMessage, Unusable, userMessage } from './messages.ts'
 import type { Meant, Things } from './things.ts'

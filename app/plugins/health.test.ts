@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { systemClock } from '../clock.ts'
+import { systemClock } from '../core/clock.ts'
 import { requestTo, testApp } from '../test-app.ts'
 import { makePluginsHealth } from './health.ts'
 import { channelTo, says, startTestPlugin, type TestPlugin } from './testing.ts'

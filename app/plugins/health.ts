@@ -1,6 +1,6 @@
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../core/clock.ts'
+import { limits } from '../core/limits.ts'
 import type { ReadinessCheck } from '../health/service.ts'
-import { limits } from '../limits.ts'
 import type { Channel, PluginKind } from './channel.ts'
 
 /** What a plugin says of itself. */

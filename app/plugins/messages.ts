@@ -4,8 +4,8 @@ import {
   Permission as WirePermission,
   ResourceType as WireResourceType,
 } from '../../proto/gen/sluice/plugin/v1/plugin_pb.ts'
-import type { Permission, ResourceType } from '../access/ports.ts'
-import type { Identity } from '../http/identity.ts'
+import type { Permission, ResourceType } from '../core/access.ts'
+import type { Identity } from '../core/identity.ts'
 
 /** The plugin has answered, and what it says is none of the answers that there are. `message` has nothing of the plugin's in it. */
 export class Unusable extends Error {}

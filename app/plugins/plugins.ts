@@ -1,12 +1,12 @@
 // What plugins there are, by the configuration.
 import type { Sql } from '../../drizzle/client.ts'
-import type { Enforcement, Sharing } from '../access/ports.ts'
+import type { Enforcement, Sharing } from '../core/access.ts'
+import type { PluginSettings } from '../core/plugin-settings.ts'
 import type { ReadinessChecks } from '../health/service.ts'
 import { type AuthPlugin, makeAuthPlugin } from './auth.ts'
 import { type ChannelDeps, makeChannel, type PluginKind } from './channel.ts'
 import { makeEnforcementPlugin } from './enforcement.ts'
 import { makePluginsHealth, type PluginsHealth } from './health.ts'
-import type { PluginSettings } from './settings.ts'
 import { makeSharingPlugin, noSharing } from './sharing.ts'
 import { makeThings } from './things.ts'
 

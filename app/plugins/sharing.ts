@@ -7,11 +7,11 @@ import {
   RevokeOutcome,
   SharingService,
 } from '../../proto/gen/sluice/sharing/v1/sharing_pb.ts'
-import type { Grant, Sharing } from '../access/ports.ts'
 import { isPlainText } from '../auth/access-tokens.ts'
-import { AppError, invalid } from '../http/errors.ts'
-import { isUuid } from '../ids.ts'
-import { limits } from '../limits.ts'
+import type { Grant, Sharing } from '../core/access.ts'
+import { AppError, invalid } from '../core/errors.ts'
+import { isUuid } from '../core/ids.ts'
+import { limits } from '../core/limits.ts'
 import type { Channel } from './channel.ts'
 import { isAllowed, permissionMessage, permissionOf, typeMessage, typeOf, Unusable } from './messages.ts'
 

@@ -1,6 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
-import { literals, nullable, PipelinePath, TestName } from '../http/names.ts'
-import { limits } from '../limits.ts'
+import { limits } from '../core/limits.ts'
+import { literals, nullable, PipelinePath, TestName } from '../core/names.ts'
 
 const Severity = literals(['error', 'warn'], {
   title: 'Severity',

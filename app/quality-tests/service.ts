@@ -7,10 +7,10 @@ import {
   Severity,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { Reader } from '../access/code-sight.ts'
-import { alreadyExists, notFound, unavailable } from '../http/errors.ts'
-import type { Page } from '../http/pagination.ts'
+import { alreadyExists, notFound, unavailable } from '../core/errors.ts'
+import type { Page } from '../core/pagination.ts'
+import { type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import type { ObjectStore } from '../objects/port.ts'
-import { type PipelineRef, prefixOf } from '../pipelines/ref.ts'
 import type { PipelineService } from '../pipelines/service.ts'
 import type { CreateTest } from './schema.ts'
 import { readTestFile, testFile } from './test-file.ts'

@@ -1,8 +1,8 @@
 import { arrowToJson, type JsonOptions, type JsonRows, SchemaTooLarge } from '../../lake/engine/arrow-json.ts'
 import { JsonTooLarge } from '../../lake/engine/json-bytes.ts'
-import { AppError } from '../http/errors.ts'
-import { limits } from '../limits.ts'
-import { makeSlots, type Slots, TooMany } from '../slots.ts'
+import { AppError } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
+import { makeSlots, type Slots, TooMany } from '../core/slots.ts'
 
 /** Makes the rows of an engine's answer JSON. Throws AppError: 400 for more than the API answers, 503 while it writes too many. */
 export type EngineRows = (

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import type { Sql } from '../../drizzle/client.ts'
 import { makeTokens } from '../catalog/tokens.ts'
-import { systemClock } from '../clock.ts'
+import { systemClock } from '../core/clock.ts'
 import { type MainView, makeMainReader } from './main-reader.ts'
 
 /** Postgres, which answers when and what the test says. */

@@ -1,8 +1,8 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { headOfMain } from '../catalog/branches.ts'
 import type { Tokens } from '../catalog/tokens.ts'
-import type { Clock } from '../clock.ts'
-import { limits } from '../limits.ts'
+import type { Clock } from '../core/clock.ts'
+import { limits } from '../core/limits.ts'
 
 // Main as it is when somebody asks. Postgres alone knows, and is asked every time; work that reads main begins before its
 // answer where the last two answers were the same, and counts only if this one is as well.

@@ -1,8 +1,8 @@
 import { Type as t } from '@sinclair/typebox'
-import { documentedAs } from '../http/documented.ts'
-import { AnyObject, Layer, NamespaceName, PipelineName } from '../http/names.ts'
-import { WholeListQuery } from '../http/pagination.ts'
-import { limits } from '../limits.ts'
+import { documentedAs } from '../core/documented.ts'
+import { limits } from '../core/limits.ts'
+import { AnyObject, Layer, NamespaceName, PipelineName } from '../core/names.ts'
+import { WholeListQuery } from '../core/pagination.ts'
 
 export const Column = t.Object(
   {

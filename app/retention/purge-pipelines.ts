@@ -2,8 +2,8 @@
 // files that the bucket still keeps. A name may be in use again: what another pipeline of that name has pinned stays, and
 // so does whatever has been written since.
 
+import { type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import type { ObjectVersion } from '../objects/port.ts'
-import { type PipelineRef, prefixOf } from '../pipelines/ref.ts'
 import { pruneAllRunsOf } from './prune-runs.ts'
 import { BATCH_ROWS, inBatches, PAGE, type Reaping } from './reaping.ts'
 

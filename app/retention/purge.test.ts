@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { directObjects } from '../../workers/object-calls.ts'
+import { directObjects } from '../../workers/runtime/object-calls.ts'
 import type { ObjectVersion } from '../objects/port.ts'
 import { bytes, openParts, type Parts } from '../pipelines/test-parts.ts'
 import { purgeDeletedPipelines, removableVersions } from './purge-pipelines.ts'

@@ -1,7 +1,7 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { ErrorBody, PipelinePath } from '../http/names.ts'
-import { refOf } from '../pipelines/ref.ts'
+import { ErrorBody, PipelinePath } from '../core/names.ts'
+import { refOf } from '../core/pipeline-ref.ts'
 import {
   PipelineRetention,
   ReaperStatus,

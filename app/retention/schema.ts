@@ -1,5 +1,5 @@
 import { Type as t } from '@sinclair/typebox'
-import { Instant, nullable } from '../http/names.ts'
+import { Instant, nullable } from '../core/names.ts'
 
 /** A hundred years, in the units the settings have. */
 const DAYS_MAX = 36_500

@@ -1,14 +1,14 @@
-// How long things are kept, and the way to the reaper. What the reaper does is in workers/reaper.ts.
+// How long things are kept, and the way to the reaper. What the reaper does is in workers/reaper/reaper.ts.
 import type { Db } from '../../drizzle/client.ts'
 import {
   effectiveRetention,
   type RetentionConfig,
   type RetentionOverrides,
 } from '../../machines/retention.ts'
-import { unavailable } from '../http/errors.ts'
-import { noPipeline, type PipelineRef } from '../pipelines/ref.ts'
-import { changeRetention, lastTick, overridesOf, replaceOverrides, systemRetention } from './queries.ts'
+import { unavailable } from '../core/errors.ts'
+import { noPipeline, type PipelineRef } from '../core/pipeline-ref.ts'
 import type * as Wire from './schema.ts'
+import { changeRetention, lastTick, overridesOf, replaceOverrides, systemRetention } from './store.ts'
 
 export interface RetentionDeps {
   db: Db

@@ -1,7 +1,7 @@
 // For tests: rows as old as a test wants them, and a reaper that writes without a leader.
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { cutoffsAt } from '../../machines/retention.ts'
-import type { PipelineRef } from '../pipelines/ref.ts'
+import type { PipelineRef } from '../core/pipeline-ref.ts'
 import { nothingReaped, type ReaperObjects, type Reaping } from './reaping.ts'
 import { tickState } from './tick-record.ts'
 

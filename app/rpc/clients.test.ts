@@ -1,11 +1,11 @@
 // A real sidecar server and the API's clients: what they make of one that refuses this API.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { makeAdmission } from '../../sidecars/admission.ts'
-import { type ConnectServer, serveConnect } from '../../sidecars/connect.ts'
-import { serveGrpc } from '../../sidecars/grpc.ts'
+import { makeAdmission } from '../../sidecars/rpc/admission.ts'
+import { type ConnectServer, serveConnect } from '../../sidecars/rpc/connect.ts'
+import { serveGrpc } from '../../sidecars/rpc/grpc.ts'
 import { TEST_TOKEN, testAccess } from '../../sidecars/testing.ts'
-import { AppError } from '../http/errors.ts'
+import { AppError } from '../core/errors.ts'
 import { failureOf, runnerAt, SidecarRefusal } from './clients.ts'
 import { makePool } from './pool.ts'
 

@@ -1,5 +1,5 @@
 import { Code, ConnectError } from '@connectrpc/connect'
-import { unavailable } from '../http/errors.ts'
+import { unavailable } from '../core/errors.ts'
 import { ENGINE_SANDBOXES, type EngineSandbox, isRefusedCaller, type Remote } from './clients.ts'
 
 /** Several equal services, asked in turn; one that cannot be reached is passed over. */

@@ -6,8 +6,8 @@ import type {
   ValidatePipelineRequestSchema,
   ValidatePipelineResponse,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { AppError } from '../http/errors.ts'
-import { limits } from '../limits.ts'
+import { AppError } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
 import type { RunnerClient } from './clients.ts'
 import type { Pool } from './pool.ts'
 import { refusedByRunner } from './runner-refusal.ts'

@@ -1,5 +1,5 @@
 import { Code, ConnectError } from '@connectrpc/connect'
-import { AppError, unavailable } from '../http/errors.ts'
+import { AppError, unavailable } from '../core/errors.ts'
 
 /** What the pipeline itself is to blame for. */
 const OF_THE_PIPELINE: ReadonlySet<Code> = new Set([

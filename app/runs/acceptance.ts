@@ -3,7 +3,7 @@ import type { JSONValue } from 'postgres'
 import type { Sql } from '../../drizzle/client.ts'
 import { advance, type Stored, store } from '../../machines/advance.ts'
 import { newRun, RUN_MACHINE_VERSION, runColumns, runMachine } from '../../machines/run.ts'
-import type { RunId } from '../ids.ts'
+import type { RunId } from '../core/ids.ts'
 import { hasRoom, RUN_CHANGED } from './notices.ts'
 
 /** Every run whose first attempt has just been started is in this one state, so the machine is asked once for all of them. */

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
 import { together } from '../../drizzle/together.ts'
+import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
 import { addPipeline } from '../../workers/testing.ts'
-import { newId, type RunId } from '../ids.ts'
+import { newId, type RunId } from '../core/ids.ts'
 import { announcedPart } from './announcements.ts'
 import type { LockedRun } from './moves.ts'
 

@@ -11,8 +11,8 @@ import {
   runMachine,
 } from '../../machines/run.ts'
 import type { ClientTrace } from '../../proto/trace.ts'
-import type { RunId } from '../ids.ts'
-import { limits } from '../limits.ts'
+import type { RunId } from '../core/ids.ts'
+import { limits } from '../core/limits.ts'
 
 export const branchOf = (runId: RunId, attempt: number) => `run-${runId}-${attempt}`
 export const handleOf = (runId: RunId, attempt: number) => `${runId}:${attempt}`

@@ -1,8 +1,8 @@
 // Server-sent events of run logs: however many follow a run, its new lines are read from the database once, encoded once, and
 // kept for a while for those who come back.
 import { isTerminal } from '../../machines/run.ts'
-import type { StreamPlaces } from '../http/stream-places.ts'
-import { limits } from '../limits.ts'
+import { limits } from '../core/limits.ts'
+import type { StreamPlaces } from '../core/stream-places.ts'
 import type { RunService } from './service.ts'
 
 /** Bytes a stream may have waiting for a slow reader before it is given no more. */

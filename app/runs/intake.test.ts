@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
 import { addPipeline } from '../../workers/testing.ts'
-import { newId, type RunId } from '../ids.ts'
-import { limits } from '../limits.ts'
+import { newId, type RunId } from '../core/ids.ts'
+import { limits } from '../core/limits.ts'
 import { makeIntake } from './intake.ts'
 
 setDefaultTimeout(60_000)

@@ -1,8 +1,8 @@
 // Requests that arrive while others are being stored are stored together, in the next statement: one durable commit for all.
 import { isAway, isPassing } from '../../drizzle/errors.ts'
 import { apart, type Transactions } from '../../drizzle/session.ts'
-import type { RunId } from '../ids.ts'
-import { limits } from '../limits.ts'
+import type { RunId } from '../core/ids.ts'
+import { limits } from '../core/limits.ts'
 import { type NamedRequest, type RequestOutcome, requestNamed } from './requests.ts'
 
 interface Asked {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import postgres from 'postgres'
-import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
+import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
 import { listRuns, type RunFilter } from './list.ts'
 import { RUN_SORT_KEYS, type RunSortKey } from './schema.ts'
 

@@ -1,11 +1,11 @@
 // Lists of runs, with their exact totals. There may be millions of runs, and a list may be asked for from any place on.
 import type { PendingQuery, Row } from 'postgres'
 import type { Sql } from '../../drizzle/client.ts'
-import type { Visible } from '../access/ports.ts'
 import { andSeenId } from '../access/sight.ts'
-import type { Page } from '../http/pagination.ts'
-import { listed, type RunRow, runColumns } from './queries.ts'
+import type { Visible } from '../core/access.ts'
+import type { Page } from '../core/pagination.ts'
 import type { RunListed, RunSortKey } from './schema.ts'
+import { listed, type RunRow, runColumns } from './store.ts'
 
 export interface RunFilter {
   namespace?: string

@@ -2,8 +2,8 @@
 import type { JSONValue } from 'postgres'
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { Part } from '../../drizzle/together.ts'
-import type { RunId } from '../ids.ts'
-import { limits } from '../limits.ts'
+import type { RunId } from '../core/ids.ts'
+import { limits } from '../core/limits.ts'
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 

@@ -14,7 +14,7 @@ import {
   runColumns,
   runMachine,
 } from '../../machines/run.ts'
-import type { PipelineId, RunId } from '../ids.ts'
+import type { PipelineId, RunId } from '../core/ids.ts'
 import type { RunCompleted } from './notices.ts'
 
 /** Thousands of runs go the same way. */

@@ -4,7 +4,7 @@ import type { JSONValue } from 'postgres'
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { Part } from '../../drizzle/together.ts'
 import type { TerminalStatus } from '../../machines/run.ts'
-import type { PipelineId, RunId } from '../ids.ts'
+import type { PipelineId, RunId } from '../core/ids.ts'
 
 export const RUN_CHANGED = 'sluice_run_changed'
 export const RUN_COMPLETED = 'sluice_run_completed'

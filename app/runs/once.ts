@@ -1,10 +1,10 @@
 // A request for a run that came with an Idempotency-Key: in a transaction of its own, since the key's row and the run's are one fact.
 import type { Sql } from '../../drizzle/client.ts'
 import { clientTrace } from '../../proto/trace.ts'
+import type { NewId, RunId } from '../core/ids.ts'
 import { answerOnce, type IdempotencyKey } from '../http/idempotency.ts'
-import type { NewId, RunId } from '../ids.ts'
-import { insertRun, type NewRun } from './queries.ts'
 import type { CreateRun, RunAccepted } from './schema.ts'
+import { insertRun, type NewRun } from './store.ts'
 
 /** What a pipeline's runs execute now. */
 type Runnable = Pick<NewRun, 'pipelineId' | 'pipelineType' | 'versionNumber' | 'pins' | 'landingZones'>

@@ -1,5 +1,5 @@
 // What becomes of an attempt, as whoever follows it tells it.
-import type { RunId } from '../ids.ts'
+import type { RunId } from '../core/ids.ts'
 
 export interface TestResult {
   name: string

@@ -5,8 +5,8 @@ import type { Part } from '../../drizzle/together.ts'
 import { store } from '../../machines/advance.ts'
 import { newRun, RUN_MACHINE_VERSION } from '../../machines/run.ts'
 import { begunTrace, type ClientTrace } from '../../proto/trace.ts'
-import type { PipelineId, RunId } from '../ids.ts'
-import { limits } from '../limits.ts'
+import type { PipelineId, RunId } from '../core/ids.ts'
+import { limits } from '../core/limits.ts'
 
 export interface RunRequest {
   id: RunId

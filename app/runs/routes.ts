@@ -1,10 +1,10 @@
 import { Elysia } from 'elysia'
-import { described } from '../http/documented.ts'
+import { described } from '../core/documented.ts'
+import { ErrorBody } from '../core/names.ts'
+import { setLink } from '../core/pagination.ts'
 import { acceptsEvents, eventStream, lastEventId } from '../http/event-stream.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
-import { ErrorBody } from '../http/names.ts'
-import { setLink } from '../http/pagination.ts'
 import type { RunFeeds } from './feed.ts'
 import {
   CreateRun,

@@ -1,8 +1,8 @@
 import { Type as t } from '@sinclair/typebox'
-import { documentedAs } from '../http/documented.ts'
-import { eventsOf, StreamError } from '../http/event-schema.ts'
-import { Instant, Layer, literals, NamespaceName, nullable, PipelineName, Uuid } from '../http/names.ts'
-import { PageQuery, sortQuery } from '../http/pagination.ts'
+import { documentedAs } from '../core/documented.ts'
+import { eventsOf, StreamError } from '../core/event-schema.ts'
+import { Instant, Layer, literals, NamespaceName, nullable, PipelineName, Uuid } from '../core/names.ts'
+import { PageQuery, sortQuery } from '../core/pagination.ts'
 
 export const RUN_SORT_KEYS = [
   'created_at',

@@ -4,7 +4,7 @@ import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../drizzle/client.ts'
 import { BadCron, nextAfter } from '../../machines/cron.ts'
 import { NO_TRACE } from '../../proto/trace.ts'
-import type { NewId, PipelineId, RunId } from '../ids.ts'
+import type { NewId, PipelineId, RunId } from '../core/ids.ts'
 import { outcomesOf, type RequestOutcome, type RunRequest, requestedRuns } from '../runs/requests.ts'
 
 /** Why a due time passed without a run. */

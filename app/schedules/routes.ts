@@ -1,9 +1,9 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { limits } from '../core/limits.ts'
+import { ErrorBody } from '../core/names.ts'
+import { pageOf, setLink, WholeListQuery } from '../core/pagination.ts'
 import { visibleTo } from '../http/exchange.ts'
-import { ErrorBody } from '../http/names.ts'
-import { pageOf, setLink, WholeListQuery } from '../http/pagination.ts'
-import { limits } from '../limits.ts'
 import {
   CreateSchedule,
   Schedule,

@@ -1,5 +1,5 @@
 import { Type as t } from '@sinclair/typebox'
-import { Instant, Layer, NamespaceName, nullable, PipelineName, Uuid } from '../http/names.ts'
+import { Instant, Layer, NamespaceName, nullable, PipelineName, Uuid } from '../core/names.ts'
 
 const CronText = t.String({
   description:

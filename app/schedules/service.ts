@@ -1,11 +1,12 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { BadCron, checkCron } from '../../machines/cron.ts'
-import { EVERYTHING } from '../access/ports.ts'
-import type { Clock } from '../clock.ts'
-import { invalid, notFound } from '../http/errors.ts'
-import type { Page } from '../http/pagination.ts'
-import type { NewId } from '../ids.ts'
-import { noPipeline } from '../pipelines/ref.ts'
+import { EVERYTHING } from '../core/access.ts'
+import type { Clock } from '../core/clock.ts'
+import { invalid, notFound } from '../core/errors.ts'
+import type { NewId } from '../core/ids.ts'
+import type { Page } from '../core/pagination.ts'
+import { noPipeline } from '../core/pipeline-ref.ts'
+import type { CreateSchedule, Schedule, ScheduleCreated, UpdateSchedule } from './schema.ts'
 import {
   changeSchedule,
   insertSchedule,
@@ -14,8 +15,7 @@ import {
   scheduleById,
   scheduleCount,
   schedulesOn,
-} from './queries.ts'
-import type { CreateSchedule, Schedule, ScheduleCreated, UpdateSchedule } from './schema.ts'
+} from './store.ts'
 
 export interface ScheduleDeps {
   sql: Sql

@@ -1,10 +1,10 @@
 // Sharing belongs to the Pro edition (specification: Sharing). The community edition knows the addresses and says so.
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { described } from '../http/documented.ts'
-import { AppError } from '../http/errors.ts'
+import { described } from '../core/documented.ts'
+import { AppError } from '../core/errors.ts'
+import { ErrorBody } from '../core/names.ts'
 import { exchangeOf } from '../http/exchange.ts'
-import { ErrorBody } from '../http/names.ts'
 import {
   AccessGrant,
   CreateGrant,

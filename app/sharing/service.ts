@@ -1,6 +1,6 @@
-import type { Access, Grant, Resource, Sharing } from '../access/ports.ts'
 import type { Resources } from '../access/resources.ts'
-import { forbidden, notFound } from '../http/errors.ts'
+import type { Access, Grant, Resource, Sharing } from '../core/access.ts'
+import { forbidden, notFound } from '../core/errors.ts'
 import type { AccessGrant, CreateGrant, GrantList, GrantQuery, Transfer, Transferred } from './schema.ts'
 
 export interface SharingDeps {

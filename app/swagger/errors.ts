@@ -1,5 +1,5 @@
 // Statuses of the document: which an operation may answer beside its own, and an example of each as the service says it.
-import { type RouteStatus, TYPE_OF } from '../http/errors.ts'
+import { type RouteStatus, TYPE_OF } from '../core/errors.ts'
 import { isJsonObject, type Json } from './schema.ts'
 
 /** An operation, as far as its errors depend on it. */

@@ -5,9 +5,9 @@ import { filterPaths, registerSchemaPath } from '@elysiajs/swagger/utils'
 import { KindGuard, type TSchema, Type as t } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { AnyElysia } from 'elysia'
-import { DESCRIBED, type Described } from '../http/documented.ts'
-import { ErrorBody } from '../http/names.ts'
-import { documentedPath } from '../http/route-table.ts'
+import { DESCRIBED, type Described } from '../core/documented.ts'
+import { ErrorBody } from '../core/names.ts'
+import { documentedPath } from '../core/route-table.ts'
 import {
   ANY_ERROR,
   commonErrors,

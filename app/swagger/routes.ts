@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Elysia } from 'elysia'
-import { makeStaticFiles } from '../http/static-files.ts'
+import { makeStaticFiles } from '../core/static-files.ts'
 import type { Json } from './schema.ts'
 
 /** Everything comes from here: no inline script, no other origin, no frame. Swagger UI's icons are data addresses. */

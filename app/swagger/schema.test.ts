@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { Type as t } from '@sinclair/typebox'
-import { documentedAs } from '../http/documented.ts'
-import { literals, nullable } from '../http/names.ts'
+import { documentedAs } from '../core/documented.ts'
+import { literals, nullable } from '../core/names.ts'
 import { makeSchemaWriter } from './schema.ts'
 
 const Size = literals(['small', 'large'], { title: 'Size' })

@@ -1,10 +1,10 @@
 import { Type as t } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { documentedAs } from '../http/documented.ts'
-import { invalid } from '../http/errors.ts'
-import { Layer, NamespaceName, nullable, PipelineName } from '../http/names.ts'
-import { numberText, WholeListQuery } from '../http/pagination.ts'
-import { limits } from '../limits.ts'
+import { documentedAs } from '../core/documented.ts'
+import { invalid } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
+import { Layer, NamespaceName, nullable, PipelineName } from '../core/names.ts'
+import { numberText, WholeListQuery } from '../core/pagination.ts'
 
 const OWNER_CHARACTERS = 255
 

@@ -1,21 +1,13 @@
 import type { Sql } from '../../drizzle/client.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../lake/pipeline/sql.ts'
-import { EVERYTHING } from '../access/ports.ts'
-import { notFound, unavailable } from '../http/errors.ts'
-import { type Page, pageOf } from '../http/pagination.ts'
-import { limits } from '../limits.ts'
+import { EVERYTHING } from '../core/access.ts'
+import { notFound, unavailable } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
+import { type Page, pageOf } from '../core/pagination.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import type { QueryService } from '../query/service.ts'
 import { type MetaFile, readMetaFile } from './meta-file.ts'
-import {
-  countTablesOfMain,
-  metadataOf,
-  type StoredMetadata,
-  storeMetadata,
-  tableOfMain,
-  tablesOfMain,
-} from './queries.ts'
 import {
   columnDescriptionsOf,
   type Table,
@@ -23,6 +15,14 @@ import {
   type TableQuery,
   type UpdateTableMetadata,
 } from './schema.ts'
+import {
+  countTablesOfMain,
+  metadataOf,
+  type StoredMetadata,
+  storeMetadata,
+  tableOfMain,
+  tablesOfMain,
+} from './store.ts'
 
 export interface TableDeps {
   sql: Sql

@@ -3,8 +3,8 @@ import type { Static, TSchema } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import { BadCron, checkCron } from '../../machines/cron.ts'
 import { BadGlob, checkGlob } from '../../machines/glob.ts'
-import { AppError, invalid } from '../http/errors.ts'
-import { refusalOfValue } from '../http/validation.ts'
+import { AppError, invalid } from '../core/errors.ts'
+import { refusalOfValue } from '../core/validation.ts'
 import { CONFIGS, type TriggerType, type TypedConfig } from './schema.ts'
 
 const checks = new Map<TriggerType, TypeCheck<TSchema>>()

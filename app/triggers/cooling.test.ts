@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type TestDatabase, testDatabase } from '../../.setup/database.ts'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
 import { addPipeline } from '../../workers/testing.ts'
-import { newId } from '../ids.ts'
+import { newId } from '../core/ids.ts'
 import { endCooldowns } from './cooling.ts'
 import { makeTriggerService } from './service.ts'
 

@@ -5,7 +5,7 @@ import { type Part, together } from '../../drizzle/together.ts'
 import { store } from '../../machines/advance.ts'
 import { TRIGGER_MACHINE_VERSION, type TriggerSnapshot, triggerColumns } from '../../machines/trigger.ts'
 import type { ClientTrace } from '../../proto/trace.ts'
-import type { NewId, RunId } from '../ids.ts'
+import type { NewId, RunId } from '../core/ids.ts'
 import { outcomesOf, type RequestOutcome, requestedRuns } from '../runs/requests.ts'
 import { type LockedTrigger, type Move, tryMove } from './moves.ts'
 

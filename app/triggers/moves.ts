@@ -19,7 +19,7 @@ import {
   triggerColumns,
   triggerMachine,
 } from '../../machines/trigger.ts'
-import type { PipelineId, RunId, TriggerId } from '../ids.ts'
+import type { PipelineId, RunId, TriggerId } from '../core/ids.ts'
 import type { TypedConfig } from './schema.ts'
 
 /** A row of `trigger` as the driver gives it. */

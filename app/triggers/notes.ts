@@ -1,4 +1,4 @@
-import type { Log } from '../log.ts'
+import type { Log } from '../core/log.ts'
 import type { Fired, Firing } from './firing.ts'
 import type { LockedTriggers } from './moves.ts'
 

@@ -1,9 +1,9 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { ErrorBody, PipelinePath } from '../http/names.ts'
-import { pageOf, setLink, WholeListQuery } from '../http/pagination.ts'
-import { limits } from '../limits.ts'
-import { refOf } from '../pipelines/ref.ts'
+import { limits } from '../core/limits.ts'
+import { ErrorBody, PipelinePath } from '../core/names.ts'
+import { pageOf, setLink, WholeListQuery } from '../core/pagination.ts'
+import { refOf } from '../core/pipeline-ref.ts'
 import { CreateTrigger, Trigger, TriggerCreated, TriggerList, TriggerPath, UpdateTrigger } from './schema.ts'
 import type { TriggerService } from './service.ts'
 

@@ -1,6 +1,7 @@
 import { type ObjectOptions, type TProperties, type TSchema, Type as t } from '@sinclair/typebox'
 import { GLOB_LENGTH_MAX } from '../../machines/glob.ts'
-import { documentedAs } from '../http/documented.ts'
+import { documentedAs } from '../core/documented.ts'
+import { limits } from '../core/limits.ts'
 import {
   Instant,
   Layer,
@@ -11,8 +12,7 @@ import {
   PipelinePath,
   Uuid,
   ZoneName,
-} from '../http/names.ts'
-import { limits } from '../limits.ts'
+} from '../core/names.ts'
 
 const CronExpr = t.String({
   description: 'Minute, hour, day of month, month, weekday; UTC',

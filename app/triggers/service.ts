@@ -2,13 +2,14 @@ import { createHash, randomBytes } from 'node:crypto'
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { nextAfter } from '../../machines/cron.ts'
 import { newTrigger } from '../../machines/trigger.ts'
-import { AppError, invalid, notFound } from '../http/errors.ts'
-import type { Page } from '../http/pagination.ts'
-import type { NewId, PipelineId, TriggerId } from '../ids.ts'
-import { limits } from '../limits.ts'
-import { noPipeline, type PipelineRef } from '../pipelines/ref.ts'
+import { AppError, invalid, notFound } from '../core/errors.ts'
+import type { NewId, PipelineId, TriggerId } from '../core/ids.ts'
+import { limits } from '../core/limits.ts'
+import type { Page } from '../core/pagination.ts'
+import { noPipeline, type PipelineRef } from '../core/pipeline-ref.ts'
 import { cronOf, dependenciesOf, noSource, parseConfig, sourceOf } from './config.ts'
 import { lockedTrigger, lockedTriggers, moveTrigger, saveTriggers, setDue, type TriggerRow } from './moves.ts'
+import type { CreateTrigger, Trigger, TypedConfig, UpdateTrigger } from './schema.ts'
 import {
   changeTrigger,
   enabledTriggersOf,
@@ -21,8 +22,7 @@ import {
   setDependencies,
   triggerOf,
   triggersOf,
-} from './queries.ts'
-import type { CreateTrigger, Trigger, TypedConfig, UpdateTrigger } from './schema.ts'
+} from './store.ts'
 
 export interface TriggerDeps {
   sql: Sql

@@ -1,7 +1,7 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { ErrorBody, Uuid } from '../core/names.ts'
 import { exchangeOf } from '../http/exchange.ts'
-import { ErrorBody, Uuid } from '../http/names.ts'
 import type { WebhookService } from './service.ts'
 
 export const webhookRoutes = (webhooks: WebhookService) =>

@@ -188,7 +188,14 @@ const sleepUntil = (at: number) =>
 
 const writer = async (holder: string, mode: 'steadily' | 'slowly') => {
   if (mode === 'slowly') await sql`truncate firing`
-  return start('workers/leadership.child.ts', await databaseUrl(), 'firing', holder, String(LEASE_MS), mode)
+  return start(
+    'workers/leadership/leadership.child.ts',
+    await databaseUrl(),
+    'firing',
+    holder,
+    String(LEASE_MS),
+    mode,
+  )
 }
 
 /** A process of ours that tells its pid first. */

@@ -3,15 +3,15 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { icebergRead } from 'icebird'
-import { decodeBound } from './bounds.ts'
-import { IncompatibleColumn } from './evolution.ts'
-import type { ColumnMetrics } from './manifest.ts'
-import { currentSchema, currentSnapshot, type TableMetadata } from './metadata.ts'
-import { dataFilesOf } from './scan.ts'
+import { decodeBound } from './format/bounds.ts'
+import type { ColumnMetrics } from './format/manifest.ts'
+import { currentSchema, currentSnapshot, type TableMetadata } from './format/metadata.ts'
+import { columnsOf, UnsupportedColumn } from './format/types.ts'
+import { dataFilesOf } from './read/scan.ts'
 import { quoteName } from './sql.ts'
-import { copyResultFrom } from './stats.ts'
 import { openTestLake, type TestLake } from './test-lake.ts'
-import { columnsOf, UnsupportedColumn } from './types.ts'
+import { IncompatibleColumn } from './write/evolution.ts'
+import { copyResultFrom } from './write/stats.ts'
 
 let lake: TestLake
 beforeAll(async () => {

@@ -1,8 +1,7 @@
 // The pieces of DuckDB SQL that write and read the data files of an Iceberg table.
 // Names and texts come from users: every one of them is quoted here and nowhere else.
 
-import { renderDuckType } from './duckdb-type.ts'
-import { byName } from './evolution.ts'
+import { renderDuckType } from './format/duckdb-type.ts'
 import {
   type Column,
   type IcebergType,
@@ -10,7 +9,8 @@ import {
   parseColumn,
   type Schema,
   toDuckDb,
-} from './types.ts'
+} from './format/types.ts'
+import { byName } from './write/evolution.ts'
 
 /** A name as SQL: `a "b"` becomes `"a ""b"""`. */
 export const quoteName = (name: string): string => `"${name.replaceAll('"', '""')}"`

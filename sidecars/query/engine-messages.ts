@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
-import type * as engineProcess from '../engine-process.ts'
+import type * as engineProcess from '../engine/engine-process.ts'
 import { limits } from './limits.ts'
 
 // What the query service and its engine processes say to each other. An engine runs other people's SQL: what it says is

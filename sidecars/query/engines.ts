@@ -1,8 +1,8 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
-import { type KeptEngine, makeEngineKeeper } from '../engine-keeper.ts'
-import { EngineProcess } from '../engine-process.ts'
+import { type KeptEngine, makeEngineKeeper } from '../engine/engine-keeper.ts'
+import { EngineProcess } from '../engine/engine-process.ts'
 import { type Log, messageOf } from '../log.ts'
 import type { Wall } from '../sandbox/wall.ts'
 import {

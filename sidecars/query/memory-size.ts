@@ -1,5 +1,5 @@
 import type { Column } from '../../lake/engine/instance.ts'
-import { type DuckType, parseDuckType } from '../../lake/iceberg/duckdb-type.ts'
+import { type DuckType, parseDuckType } from '../../lake/iceberg/format/duckdb-type.ts'
 import { quoteIdentifier, quoteLiteral } from '../../lake/pipeline/sql.ts'
 
 // What rows take as a table of the engine, as SQL that computes it without making texts of them: a value that repeats is in

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { Code, ConnectError } from '@connectrpc/connect'
-import { until } from '../../.setup/until.ts'
+import { until } from '../../tools/test/until.ts'
 import { type QueryOptions, startTestQueries, type TestQueries, tableNamed } from './testing.ts'
 
 setDefaultTimeout(60_000)

@@ -1,15 +1,15 @@
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
-import { UnsupportedTable } from '../../lake/iceberg/metadata.ts'
+import { UnsupportedTable } from '../../lake/iceberg/format/metadata.ts'
 import type {
   ExecuteQueryRequest,
   LakeView,
   QueryService,
   TableScope,
 } from '../../proto/gen/sluice/query/v1/query_pb.ts'
-import type { ApiAddresses } from '../api-addresses.ts'
-import { EngineEnded, OUT_OF_MEMORY, onceMoreIfKilled } from '../engine-process.ts'
-import { HttpFailure } from '../http.ts'
+import { EngineEnded, OUT_OF_MEMORY, onceMoreIfKilled } from '../engine/engine-process.ts'
 import { type Log, messageOf } from '../log.ts'
+import type { ApiAddresses } from '../rpc/api-addresses.ts'
+import { HttpFailure } from '../rpc/http.ts'
 import type { CommitTable, TablesAt } from './commits.ts'
 import { EngineFault } from './engine-messages.ts'
 import { limits } from './limits.ts'

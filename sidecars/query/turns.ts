@@ -1,4 +1,4 @@
-import { makeTurns as makeAnyTurns, type Turns } from '../turns.ts'
+import { makeTurns as makeAnyTurns, type Turns } from '../engine/turns.ts'
 import { limits } from './limits.ts'
 
 /** There is no engine for a query: too many wait already, it has waited too long, or none can be started. */

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Code, ConnectError } from '@connectrpc/connect'
-import { until } from '../../.setup/until.ts'
 import { runnerAt } from '../../app/rpc/clients.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { RunPhase, RunStatus, Severity } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { until } from '../../tools/test/until.ts'
 import { testAccess } from '../testing.ts'
-import { SLIPS_MAX } from './slips.ts'
+import { SLIPS_MAX } from './author/slips.ts'
 import {
   filesOf,
   follow,

@@ -6,14 +6,14 @@ import type {
   SourceFile,
   ValidatePipelineRequest,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import type { ApiAddresses } from '../api-addresses.ts'
-import { makeAttemptService, testOnWire } from './attempt-service.ts'
-import type { Attempts } from './attempts.ts'
-import type { TestMain } from './main-tests.ts'
-import { prefixOf } from './pipeline-files.ts'
+import type { ApiAddresses } from '../rpc/api-addresses.ts'
+import { makeAttemptService, testOnWire } from './attempt/attempt-service.ts'
+import type { Attempts } from './attempt/attempts.ts'
+import { prefixOf } from './attempt/pipeline-files.ts'
+import type { CheckSql } from './author/sql-check.ts'
 import { makeSyntaxCheck, type SyntaxReport } from './python/check.ts'
 import type { Interpreters } from './python/interpreters.ts'
-import type { CheckSql } from './sql-check.ts'
+import type { TestMain } from './write/main-tests.ts'
 
 // RunnerService of proto/sluice/runner/v1/runner.proto: what it says in the terms of this process.
 

@@ -1,5 +1,5 @@
 // For tests of SQL: a runner whose machine has no Python.
-import type { WorkplaceOptions } from './workplace.ts'
+import type { WorkplaceOptions } from './attempt/workplace.ts'
 
 export const noPython: Pick<WorkplaceOptions, 'interpreters' | 'pythonLimits'> = {
   interpreters: {

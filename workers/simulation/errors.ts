@@ -1,4 +1,4 @@
-import { AppError } from '../../app/http/errors.ts'
+import { AppError } from '../../app/core/errors.ts'
 import { isPassing } from '../../drizzle/errors.ts'
 
 /** Whether an error is one that nothing in a simulation may cause: neither an answer to a client nor a fault. */

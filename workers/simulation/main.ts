@@ -2,7 +2,7 @@
 // `npm run simulate -- --seed 4711 --verbose`: one seed again, step by step, as it was.
 // `npm run simulate -- --mutations`: takes the product's protections away one at a time, and looks whether it is missed.
 import { parseArgs } from 'node:util'
-import { startTestPostgres } from '../../.setup/test-postgres.ts'
+import { startTestPostgres } from '../../tools/test/test-postgres.ts'
 import { MUTATIONS, NO_MUTATION } from './mutations.ts'
 import { playAll, playPart, tell } from './parts.ts'
 import { type Bench, closeBench, openBench, type Result, simulate } from './simulate.ts'

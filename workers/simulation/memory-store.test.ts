@@ -1,4 +1,4 @@
-import { systemClock } from '../../app/clock.ts'
+import { systemClock } from '../../app/core/clock.ts'
 import { objectStoreSuite } from '../../app/objects/suite.ts'
 import { openMemoryStore } from './memory-store.ts'
 

@@ -1,7 +1,7 @@
 // An object store in memory: as quick as a simulation needs, with version ids that a replay makes again. It passes the
 // suite that every store passes.
-import type { Clock } from '../../app/clock.ts'
-import { limits } from '../../app/limits.ts'
+import type { Clock } from '../../app/core/clock.ts'
+import { limits } from '../../app/core/limits.ts'
 import { chunksOf } from '../../app/objects/body.ts'
 import { checkFolder, checkKey, checkPrefix, compareKeys, isLakeKey } from '../../app/objects/key.ts'
 import { type Body, type ObjectInfo, type ObjectStore, ObjectTooLarge } from '../../app/objects/port.ts'

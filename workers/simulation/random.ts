@@ -46,7 +46,7 @@ export function makeRandom(seed: number) {
   }
 }
 
-/** A version 7 UUID of a time, as app/ids.ts makes them, with chance from the seed. */
+/** A version 7 UUID of a time, as app/core/ids.ts makes them, with chance from the seed. */
 export function seededId(random: Random, at: Date): string {
   const time = at.getTime().toString(16).padStart(12, '0')
   const variant = (8 + random.int(0, 3)).toString(16)

@@ -1,14 +1,14 @@
 // One simulated API process with all that it does: the product's services and ticks over the process's own connections,
 // and the memory of its dispatcher, which is lost with it.
 import { expireLakeHistory } from '../../app/catalog/expiry.ts'
-import type { Clock } from '../../app/clock.ts'
+import type { Clock } from '../../app/core/clock.ts'
+import type { NewId, RunId } from '../../app/core/ids.ts'
+import { limits } from '../../app/core/limits.ts'
+import type { Log } from '../../app/core/log.ts'
 import { makeFileService } from '../../app/files/service.ts'
-import type { NewId, RunId } from '../../app/ids.ts'
 import { makeArchive } from '../../app/landing-zones/archive.ts'
 import { purgeArchivedFiles, queueArchiving } from '../../app/landing-zones/archive-purge.ts'
 import { makeLandingZoneService } from '../../app/landing-zones/service.ts'
-import { limits } from '../../app/limits.ts'
-import type { Log } from '../../app/log.ts'
 import type { PipelineDeleted } from '../../app/pipelines/deletion.ts'
 import { makePipelineService } from '../../app/pipelines/service.ts'
 import { pruneIdempotencyKeys } from '../../app/retention/prune-history.ts'
@@ -40,8 +40,8 @@ import { makeWebhookService } from '../../app/webhooks/service.ts'
 import type { Fenced } from '../../drizzle/client.ts'
 import { isPassing } from '../../drizzle/errors.ts'
 import { cutoffsAt } from '../../machines/retention.ts'
-import { performDue } from '../outbox.ts'
-import { makeOutcomeQueue } from '../outcome-queue.ts'
+import { performDue } from '../dispatcher/outbox.ts'
+import { makeOutcomeQueue } from '../dispatcher/outcome-queue.ts'
 import { tickSchedules } from '../scheduler.ts'
 import { makeEvaluator } from '../triggers.ts'
 import type { SimulatedProcess } from './process.ts'
@@ -50,7 +50,7 @@ import type { Runner } from './runner.ts'
 /** `stuck_run_timeout_minutes` */
 const STUCK_MINUTES = 120
 
-/** The reaper's duties, each a step of its own, by the names of workers/reaper.ts. That which moves runs is `failStuck`. */
+/** The reaper's duties, each a step of its own, by the names of workers/reaper/reaper.ts. That which moves runs is `failStuck`. */
 export const DUTIES = {
   logs: pruneLogs,
   runs: pruneRuns,
@@ -125,7 +125,7 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
       const epoch = seats.get(role)
       if (epoch === undefined) return null
       const done = await sql.begin(async (tx) => {
-        // As workers/leadership.ts begins every transaction of a leader.
+        // As workers/leadership/leadership.ts begins every transaction of a leader.
         const [isLeader] = await tx`select 1 from leader where role = ${role} and epoch = ${epoch} for share`
         if (isLeader === undefined) return null
         const value = await work(tx)
@@ -190,7 +190,7 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
     }
   }
 
-  /** What the API process performs and what its dispatcher does, as app/main.ts and workers/dispatcher.ts say. */
+  /** What the API process performs and what its dispatcher does, as app/main.ts and workers/dispatcher/dispatcher.ts say. */
   const effects = {
     cancelAttempt: async ({ handle }: Record<string, unknown>) => runner.cancel(String(handle)),
     pipelineDeleted: (payload: unknown) => pipelines.finishDeletion(payload as PipelineDeleted),
@@ -269,7 +269,7 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
     evaluator: makeEvaluator({ sql, write: writeAs('triggers'), newId, log, post: nothing }),
     tickSchedules: () =>
       tickSchedules({ write: writeAs('scheduler'), newId, log: { ...log, info: nothing } }),
-    /** Of the reaper's duties the one that moves runs, as workers/reaper.ts performs it. */
+    /** Of the reaper's duties the one that moves runs, as workers/reaper/reaper.ts performs it. */
     failStuck: () =>
       writeAs('reaper')((tx) => failStuckRuns(tx, { timeoutMinutes: STUCK_MINUTES, limit: 64 })),
     reap,

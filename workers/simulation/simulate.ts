@@ -1,7 +1,7 @@
 // One seed: two replicas, a runner and clients take steps in an order that chance decides, with faults on the way; after
 // every step the invariants are checked, and at the end everything must come to rest.
 import { createHash } from 'node:crypto'
-import { limits } from '../../app/limits.ts'
+import { limits } from '../../app/core/limits.ts'
 import { type Kept, LOCK_TIMEOUT_MS, openSimulatedDatabase, type SimulatedDatabase } from './database.ts'
 import { isIllegal } from './errors.ts'
 import { type Facts, readFacts } from './facts.ts'

@@ -1,8 +1,8 @@
 // The steps that the parts of a simulated world can take, and how often each is chosen.
-import type { Clock } from '../../app/clock.ts'
+import type { Clock } from '../../app/core/clock.ts'
+import type { RunId } from '../../app/core/ids.ts'
+import { limits } from '../../app/core/limits.ts'
 import { formWith } from '../../app/http/test-form.ts'
-import type { RunId } from '../../app/ids.ts'
-import { limits } from '../../app/limits.ts'
 import { handleOf } from '../../app/runs/attempts.ts'
 import { seqOfRunner } from '../../app/runs/logs.ts'
 import type { Outcome } from '../../app/runs/outcome.ts'
@@ -599,7 +599,7 @@ function progression(stage: Stage, replica: Replica, execution: Execution): Step
   }
 }
 
-/** As workers/leadership.ts renews and challenges, without its connection. */
+/** As workers/leadership/leadership.ts renews and challenges, without its connection. */
 function leading(stage: Stage, replica: Replica, role: Role): Step {
   const { sql, seats, name } = replica
   const lease = limits.leaderLeaseMs

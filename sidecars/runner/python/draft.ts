@@ -7,7 +7,7 @@ import {
 } from '../../../lake/pipeline/names.ts'
 import { pythonReferences } from '../../../lake/pipeline/references.ts'
 import type { Template } from '../../../lake/pipeline/template.ts'
-import type { Draft } from '../inputs.ts'
+import type { Draft } from '../attempt/inputs.ts'
 
 /** What a source in Python asks for with names in quotes. Names that are none fail when they are asked for. */
 export function pythonDraft(template: Template, namespace: string): Draft {

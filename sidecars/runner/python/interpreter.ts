@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { Subprocess } from 'bun'
-import { PipeWriter } from '../../pipe-writer.ts'
+import { PipeWriter } from '../../engine/pipe-writer.ts'
 import type { Launch } from '../../sandbox/ladder.ts'
 import { type Call, type Job, type Outcome, readMessage, type Told } from './messages.ts'
 

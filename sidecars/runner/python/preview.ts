@@ -1,17 +1,23 @@
 import { join } from 'node:path'
-import { currentSchema } from '../../../lake/iceberg/metadata.ts'
+import { currentSchema } from '../../../lake/iceberg/format/metadata.ts'
 import { tableKey } from '../../../lake/pipeline/names.ts'
 import type { PreviewPipelineRequest } from '../../../proto/gen/sluice/query/v1/query_pb.ts'
-import { AttemptFailure } from '../attempts.ts'
-import { EngineFault } from '../engine-messages.ts'
-import { Inputs } from '../inputs.ts'
-import { openInstance, tableExpression } from '../lake-session.ts'
+import { AttemptFailure } from '../attempt/attempts.ts'
+import { Inputs } from '../attempt/inputs.ts'
+import { openInstance, tableExpression } from '../attempt/lake-session.ts'
+import type { Workplace } from '../attempt/workplace.ts'
+import { findIn } from '../author/slips.ts'
+import { counted, reasonOf, since } from '../author/wording.ts'
+import { EngineFault } from '../engine/engine-messages.ts'
 import { limits } from '../limits.ts'
-import { accessOf, type PreviewAnswer, PreviewReport, previewedTable, sourcesOf } from '../preview-report.ts'
-import { findIn } from '../slips.ts'
-import { watermarkOf } from '../watermark.ts'
-import { counted, reasonOf, since } from '../wording.ts'
-import type { Workplace } from '../workplace.ts'
+import {
+  accessOf,
+  type PreviewAnswer,
+  PreviewReport,
+  previewedTable,
+  sourcesOf,
+} from '../preview/preview-report.ts'
+import { watermarkOf } from '../write/watermark.ts'
 import { pythonDraft } from './draft.ts'
 import type { InterpreterLease } from './interpreters.ts'
 import { type PythonLimits, runPython } from './run.ts'

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { until } from '../../../.setup/until.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { until } from '../../../tools/test/until.ts'
 import {
   openTestService,
   type RunnerProcess,

@@ -1,7 +1,7 @@
-import { type DuckType, parseDuckType, renderDuckType } from '../../../lake/iceberg/duckdb-type.ts'
+import { type DuckType, parseDuckType, renderDuckType } from '../../../lake/iceberg/format/duckdb-type.ts'
+import type { Schema } from '../../../lake/iceberg/format/types.ts'
+import { toDuckDb } from '../../../lake/iceberg/format/types.ts'
 import { quoteName, quoteText } from '../../../lake/iceberg/sql.ts'
-import type { Schema } from '../../../lake/iceberg/types.ts'
-import { toDuckDb } from '../../../lake/iceberg/types.ts'
 import type { JsonResult, ValueType } from './messages.ts'
 
 // How rows of the engine become files that Python reads, and how files that Python wrote become rows.

@@ -1,0 +1,61 @@
+import type { JSONValue } from 'postgres'
+import type { Sql } from '../../drizzle/client.ts'
+import type { Page } from '../core/pagination.ts'
+import type { AuditEntry } from './schema.ts'
+
+export interface NewEntry {
+  id: string
+  userId: string
+  action: string
+  resource: string
+  ip: string
+  peer: string
+  status: number
+  key: string
+  /** Requests that the row stands for. */
+  count: number
+  /** How long before the insert the request was answered, where that matters. */
+  ageMs: number
+}
+
+/** One statement, with times in the order given. Of entries that are there already only the count changes. */
+export async function insertEntries(sql: Sql, entries: readonly NewEntry[]): Promise<void> {
+  await sql`
+    insert into audit_entry (id, user_id, action, resource, ip, peer, status, key, count, created_at)
+    select id, "userId", action, resource, ip, peer, status, key, count, clock_timestamp() - "ageMs" * interval '1 millisecond'
+    from jsonb_to_recordset(${sql.json(entries as unknown as JSONValue)})
+      as e(id uuid, "userId" text, action text, resource text, ip text, peer text, status int, key text, count int,
+        "ageMs" float8)
+    on conflict (id) do update set count = excluded.count`
+}
+
+/** Offsets beyond it are looked at from whichever end of the log is nearer. */
+const FAR = 1_000
+
+/** Newest first, and how many there are. Entries that are passed over are passed over in the index. */
+export async function listEntries(
+  sql: Sql,
+  { limit, offset }: Page,
+): Promise<{ entries: AuditEntry[]; total: number }> {
+  const counted = () =>
+    sql`select coalesce(sum(rows), 0)::bigint as total from row_count where of = 'audit_entry'`
+  const [known] = offset > FAR ? await sql<{ total: string }[]>`${counted()}` : []
+  const isFromEnd = known !== undefined && offset > Number(known.total) / 2
+  const found = isFromEnd
+    ? sql`order by created_at, id limit greatest(0, least(${limit}, (select total from counted) - ${offset}))
+        offset greatest(0, (select total from counted) - ${offset} - ${limit})`
+    : sql`order by created_at desc, id desc limit ${limit} offset ${offset}`
+  const rows = await sql<(Omit<AuditEntry, 'created_at'> & { created_at: Date; total: string })[]>`
+    with counted as materialized (${counted()}),
+    found as (select id from audit_entry ${found})
+    select counted.total, e.* from counted left join (
+      select id, user_id, action, resource, detail, ip, peer, status, key, count, created_at from audit_entry
+      where id = any(array(select id from found))) e on true
+    order by e.created_at desc, e.id desc`
+  return {
+    entries: rows.flatMap(({ total: _, created_at, ...entry }) =>
+      entry.id === null ? [] : [{ ...entry, created_at: created_at.toISOString() }],
+    ),
+    total: Number(rows[0]?.total ?? 0),
+  }
+}

@@ -1,0 +1,319 @@
+import { describe, expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { testLicense } from '../auth/testing.ts'
+import { ConfigError, parseConfig } from './config.ts'
+
+const parse = (env: Record<string, string>) =>
+  parseConfig({ DATABASE_URL: 'postgres://u@h/d', ...env }, '/srv')
+function problems(env: Record<string, string>) {
+  try {
+    parse(env)
+    return []
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems
+    throw error
+  }
+}
+const CLAIMS = { type: 'team', expires_at: '2999-01-01T00:00:00Z', max_users: 5 }
+const licensed = (claims: object = CLAIMS, header?: object) => {
+  const { license, publicKey } = testLicense(claims, header)
+  return {
+    EDITION: 'pro',
+    LICENSE: license,
+    LICENSE_PUBLIC_KEY: publicKey,
+    PLATFORM_API_KEY: 'a-key-of-16-letters',
+  }
+}
+
+describe('an address that is not loopback', () => {
+  test('needs a key, or the word that it is meant to be open', () => {
+    for (const HOST of ['0.0.0.0', '::', '192.168.1.5', '127.evil.test', 'example.org']) {
+      expect([HOST, problems({ HOST })]).toEqual([HOST, [expect.stringContaining('PLATFORM_API_KEY')]])
+      expect(parse({ HOST, PLATFORM_API_KEY: '0123456789abcdef' }).isOpenToNetwork).toBe(false)
+      expect(parse({ HOST, PLATFORM_API_KEYS: 'ci:0123456789abcdef' }).isOpenToNetwork).toBe(false)
+      expect(parse({ HOST, ALLOW_OPEN: 'true' }).isOpenToNetwork).toBe(true)
+      expect(problems({ HOST, ALLOW_OPEN: 'yes' })).toHaveLength(1)
+      expect(problems({ HOST, PLATFORM_API_KEY: ' ' })).toHaveLength(1)
+    }
+    for (const HOST of ['127.0.0.1', '127.1.2.3', '::1', 'localhost'])
+      expect([HOST, parse({ HOST }).isOpenToNetwork]).toEqual([HOST, false])
+  })
+})
+
+test('the token of sidecars may be left out, and is refused without being shown when it is short', () => {
+  expect(parse({}).sidecarToken).toBeNull()
+  const token = '0123456789abcdef0123456789abcdef'
+  expect(parse({ SIDECAR_TOKEN: token }).sidecarToken).toBe(token)
+  const [problem, ...more] = problems({ SIDECAR_TOKEN: 'a-short-one' })
+  expect(problem).toStartWith('SIDECAR_TOKEN: must be 32 to 1024 printable characters')
+  expect([problem?.includes('a-short-one'), more]).toEqual([false, []])
+})
+
+describe('keys', () => {
+  test('are one without a name and any number with one', () => {
+    expect(
+      parse({ PLATFORM_API_KEY: 'k', PLATFORM_API_KEYS: 'ci:0123456789abcdef, ops:a:b:0123456789abc,' })
+        .apiKeys,
+    ).toEqual([
+      { name: 'default', key: 'k' },
+      { name: 'ci', key: '0123456789abcdef' },
+      { name: 'ops', key: 'a:b:0123456789abc' },
+    ])
+  })
+  test('a short PLATFORM_API_KEY is refused beyond loopback, and known as weak there', () => {
+    for (const HOST of ['0.0.0.0', '192.168.1.10', 'sluice.example.com'])
+      for (const PLATFORM_API_KEY of ['k', '0123456789abcde'])
+        expect(problems({ HOST, PLATFORM_API_KEY })).toEqual([
+          `PLATFORM_API_KEY: has fewer than 16 characters, and HOST ${HOST} is not loopback: set a longer key`,
+        ])
+    expect(parse({ PLATFORM_API_KEY: '0123456789abcde' }).isWeakKey).toBe(true)
+    expect(parse({ PLATFORM_API_KEY: '0123456789abcdef' }).isWeakKey).toBe(false)
+  })
+
+  test('that are badly named, short or there twice are refused without being shown', () => {
+    for (const keys of ['0123456789abcdef', 'a b:0123456789abcdef', 'ci:short-secret', ':0123456789abcdef']) {
+      const [problem = '', ...more] = problems({ PLATFORM_API_KEYS: keys })
+      expect([
+        keys,
+        more.length,
+        problem.includes('0123456789abcdef'),
+        problem.includes('short-secret'),
+      ]).toEqual([keys, 0, false, false])
+    }
+    expect(problems({ PLATFORM_API_KEYS: 'ci:0123456789abcdef,ci:fedcba9876543210' })).toEqual([
+      "PLATFORM_API_KEYS: 'ci' is there twice",
+    ])
+  })
+})
+
+describe('hosts and origins', () => {
+  test('an open service has this machine, its own addresses and the names that are listed', () => {
+    expect(parse({}).allowedHosts).toEqual(['localhost', '127.0.0.1', '[::1]'])
+    expect(
+      parse({
+        HOST: 'fd00::1',
+        ALLOW_OPEN: 'true',
+        PUBLIC_URL: 'https://Sluice.example.com:8443/base',
+        ALLOWED_HOSTS: ' Other.example.com:80, 10.0.0.7 ,,localhost',
+      }).allowedHosts,
+    ).toEqual([
+      'localhost',
+      '127.0.0.1',
+      '[::1]',
+      '[fd00::1]',
+      'sluice.example.com',
+      'other.example.com',
+      '10.0.0.7',
+    ])
+    expect(problems({ ALLOWED_HOSTS: 'http://a.example.com' })).toEqual([
+      "ALLOWED_HOSTS: 'http://a.example.com' is not a host name such as sluice.example.com, and not *",
+    ])
+  })
+  test('a service with a key, or with ALLOWED_HOSTS=*, accepts every name', () => {
+    expect(parse({ PLATFORM_API_KEY: 'a-key-0123456789' }).allowedHosts).toBeNull()
+    expect(parse(licensed()).allowedHosts).toBeNull()
+    expect(parse({ ALLOWED_HOSTS: '*' }).allowedHosts).toBeNull()
+  })
+  test('no other site may use the API unless it is listed', () => {
+    expect(parse({}).corsOrigins).toEqual([])
+    expect(parse({ CORS_ORIGINS: 'https://App.example.com/, http://localhost:3000' }).corsOrigins).toEqual([
+      'https://app.example.com',
+      'http://localhost:3000',
+    ])
+    expect(parse({ CORS_ORIGINS: '*' }).corsOrigins).toEqual(['*'])
+    for (const wrong of ['localhost:3000', 'https://a.example.com/path', 'https://*.example.com'])
+      expect(problems({ CORS_ORIGINS: wrong })).toEqual([
+        `CORS_ORIGINS: '${wrong}' is not an origin such as https://app.example.com, and not *`,
+      ])
+  })
+})
+
+describe('limits', () => {
+  test('of a statement are seconds', () => {
+    expect(parse({}).databaseTimeoutMs).toBe(10_000)
+    expect(parse({ DATABASE_TIMEOUT: '3' }).databaseTimeoutMs).toBe(3_000)
+    expect(parse({ DATABASE_TIMEOUT: '3600' }).databaseTimeoutMs).toBe(3_600_000)
+    for (const wrong of ['0', '-1', '1.5', 'off', '3601', '9999999'])
+      expect(problems({ DATABASE_TIMEOUT: wrong })).toEqual([
+        `DATABASE_TIMEOUT: '${wrong}' is no number from 1 to 3600`,
+      ])
+  })
+
+  test.each([
+    '?statement_timeout=20000',
+    '?sslmode=require&Statement_Timeout=20000',
+    '?options=-c%20statement%5Ftimeout%3D20000',
+  ])('of a statement have one name: an address with %s is refused', (query) => {
+    for (const DATABASE_URL of ['postgres://u@one/d', 'postgres://u@one:1,two:2/d'])
+      expect(problems({ DATABASE_URL: `${DATABASE_URL}${query}` })).toEqual([
+        'DATABASE_URL: must not set statement_timeout: DATABASE_TIMEOUT does, in seconds',
+      ])
+  })
+
+  test('of a statement say nothing about other settings of an address', () => {
+    const DATABASE_URL = 'postgres://statement_timeout@one/statement_timeout?sslmode=require'
+    expect(parse({ DATABASE_URL }).databaseUrl).toBe(DATABASE_URL)
+  })
+
+  test('are off on loopback in the community edition and on elsewhere', () => {
+    expect(parse({}).rateLimit).toBeNull()
+    expect(parse({ HOST: '0.0.0.0', PLATFORM_API_KEY: '0123456789abcdef' }).rateLimit).toEqual({
+      perSecond: 50,
+      burst: 100,
+    })
+    expect(parse(licensed()).rateLimit).toEqual({ perSecond: 50, burst: 100 })
+    expect(parse({ RATE_LIMIT: '7' }).rateLimit).toEqual({ perSecond: 7, burst: 14 })
+    expect(parse({ RATE_LIMIT: '7', RATE_BURST: '8' }).rateLimit).toEqual({ perSecond: 7, burst: 8 })
+    expect(parse({ ...licensed(), RATE_LIMIT: 'off' }).rateLimit).toBeNull()
+    expect(parse({}).authFailures).toBe(60)
+    expect(parse({ AUTH_FAILURES: 'off' }).authFailures).toBeNull()
+    for (const wrong of ['-1', '1.5', 'many', '0']) expect(problems({ RATE_LIMIT: wrong })).toHaveLength(1)
+  })
+})
+
+describe('the Pro edition', () => {
+  test('starts with a licence, from a variable or a file', () => {
+    const license = { type: 'team', expiresAt: '2999-01-01T00:00:00Z', maxUsers: 5 }
+    expect(parse(licensed())).toMatchObject({ edition: 'pro', license })
+    const { LICENSE, ...more } = licensed()
+    const LICENSE_FILE = join(tmpdir(), `sluice-license-${process.pid}`)
+    writeFileSync(LICENSE_FILE, `${LICENSE}\n`)
+    expect(parse({ ...more, LICENSE_FILE })).toMatchObject({ edition: 'pro', license })
+  })
+  test('does not start without one, or with one that has ended, is not ours or was changed: one line says so', () => {
+    const { LICENSE, ...bare } = licensed()
+    const [header, , signature] = LICENSE.split('.')
+    const changed = Buffer.from(JSON.stringify({ ...CLAIMS, max_users: 500 })).toString('base64url')
+    for (const [env, why] of [
+      [bare, 'EDITION: pro needs a licence: set LICENSE or LICENSE_FILE'],
+      [{ ...bare, LICENSE_FILE: '/nowhere/at/all' }, 'LICENSE_FILE: /nowhere/at/all cannot be read'],
+      [
+        licensed({ ...CLAIMS, expires_at: '2020-01-01T00:00:00Z' }),
+        'LICENSE: expired on 2020-01-01T00:00:00Z',
+      ],
+      [{ ...licensed(), LICENSE }, 'LICENSE: is not signed by the vendor, or was changed'],
+      [{ ...licensed(), LICENSE_PUBLIC_KEY: '' }, 'LICENSE: is not signed by the vendor, or was changed'],
+      [
+        { ...licensed(), LICENSE_PUBLIC_KEY: 'x' },
+        'LICENSE: cannot be checked: LICENSE_PUBLIC_KEY is no Ed25519 key',
+      ],
+      [
+        { ...bare, LICENSE: `${header}.${changed}.${signature}` },
+        'LICENSE: is not signed by the vendor, or was changed',
+      ],
+      [{ ...bare, LICENSE: 'x' }, 'LICENSE: is no signed licence'],
+      [{ ...bare, LICENSE: `${header}.${changed}.` }, 'LICENSE: is no signed licence'],
+      [licensed(CLAIMS, { alg: 'none' }), 'LICENSE: is no licence signed with EdDSA'],
+      [licensed({ ...CLAIMS, max_users: 0 }), 'LICENSE: names no number of users'],
+      [licensed({ ...CLAIMS, expires_at: 5 }), 'LICENSE: names no time of its end'],
+      [licensed({ ...CLAIMS, type: '' }), 'LICENSE: names no type'],
+    ] as [Record<string, string>, string][])
+      expect(problems(env)).toEqual([why])
+  })
+  test('needs somebody to let in, and the community edition has no users', () => {
+    const { PLATFORM_API_KEY, ...nobody } = licensed()
+    expect(problems(nobody)).toEqual([expect.stringContaining('EDITION: pro needs somebody to let in')])
+    const oidc = { OIDC_ISSUER: 'https://id.test', OIDC_AUDIENCE: 'sluice' }
+    expect(parse({ ...nobody, ...oidc, PRO_ADMINS: 'ada, ,bob' }).oidc).toEqual({
+      issuer: 'https://id.test',
+      audience: 'sluice',
+      clockSkewSeconds: 30,
+      rolesClaim: 'roles',
+      admins: ['ada', 'bob'],
+    })
+    expect(problems(oidc)).toEqual([expect.stringContaining('set EDITION=pro')])
+    expect(problems({ EDITION: 'enterprise' })).toEqual([
+      expect.stringContaining("'enterprise' is no edition"),
+    ])
+  })
+  test('trusts a provider over https or on this machine only', () => {
+    const withIssuer = (issuer: string) =>
+      problems({ ...licensed(), OIDC_ISSUER: issuer, OIDC_AUDIENCE: 'x' })
+    for (const issuer of [
+      'https://id.test',
+      'https://id.test/realms/a',
+      'http://127.0.0.1:9000',
+      'http://[::1]:9',
+      'http://localhost',
+    ])
+      expect([issuer, withIssuer(issuer)]).toEqual([issuer, []])
+    for (const issuer of [
+      'http://id.test',
+      'http://127.0.0.1.evil.test',
+      'http://127.evil.test',
+      'ftp://localhost',
+      'https://u:p@id.test',
+      'id.test',
+      'file:///etc/passwd',
+    ])
+      expect([issuer, withIssuer(issuer).length]).toEqual([issuer, 1])
+    expect(problems({ ...licensed(), OIDC_ISSUER: 'https://id.test' })).toEqual([
+      expect.stringContaining('OIDC_AUDIENCE'),
+    ])
+    for (const skew of ['-1', '301', '1.5', 'x'])
+      expect(
+        problems({
+          ...licensed(),
+          OIDC_ISSUER: 'https://id.test',
+          OIDC_AUDIENCE: 'x',
+          OIDC_CLOCK_SKEW_SECONDS: skew,
+        }),
+      ).toHaveLength(1)
+  })
+})
+
+describe('plugins', () => {
+  const PLUGIN_TOKEN = 'known-to-us-and-to-them'
+  const withPlugins = (env: Record<string, string>) => ({ ...licensed(), PLUGIN_TOKEN, ...env })
+  const url = 'https://plugins.test/sluice'
+  test('are asked at their addresses, with the token that they know us by', () => {
+    const env = {
+      AUTH_PLUGIN_URL: `${url}/`,
+      SHARING_PLUGIN_URL: 'grpcs://plugins.test',
+      ENFORCEMENT_PLUGIN_URL: 'grpc://127.0.0.1:9',
+    }
+    expect(parse({ ...withPlugins(env), PRO_ADMINS: 'ada' }).plugins).toEqual({
+      auth: url,
+      sharing: 'grpcs://plugins.test',
+      enforcement: 'grpc://127.0.0.1:9',
+      token: PLUGIN_TOKEN,
+      admins: ['ada'],
+    })
+    const { PLATFORM_API_KEY, ...nobody } = withPlugins({ AUTH_PLUGIN_URL: url })
+    expect(problems(nobody)).toEqual([])
+  })
+  test('belong to the Pro edition, need a token, and take the place of what they replace', () => {
+    expect(problems({ AUTH_PLUGIN_URL: url, PLUGIN_TOKEN })).toEqual([
+      expect.stringContaining('AUTH_PLUGIN_URL: plugins are a part of the Pro edition'),
+    ])
+    for (const token of ['', 'short', 'with a space in it', 'tøken-of-sixteen-and-more'])
+      expect(problems(withPlugins({ ENFORCEMENT_PLUGIN_URL: url, PLUGIN_TOKEN: token }))).toEqual([
+        expect.stringMatching(/^PLUGIN_TOKEN: is required(?!.*short)/),
+      ])
+    const oidc = { OIDC_ISSUER: 'https://id.test', OIDC_AUDIENCE: 'sluice' }
+    expect(problems(withPlugins({ AUTH_PLUGIN_URL: url, ...oidc }))).toEqual([
+      expect.stringContaining('set one of them'),
+    ])
+    expect(problems(withPlugins({ SHARING_PLUGIN_URL: url }))).toEqual([
+      expect.stringContaining('needs ENFORCEMENT_PLUGIN_URL'),
+    ])
+  })
+  test('are sent credentials, so they are reached safely or on this machine, and what is wrong is told without the text', () => {
+    const env = (AUTH_PLUGIN_URL: string) => withPlugins({ AUTH_PLUGIN_URL })
+    for (const plain of ['http://plugins.test', 'grpc://10.0.0.7:90', 'http://127.0.0.1.evil.test']) {
+      expect([plain, problems(env(plain)).length]).toEqual([plain, 1])
+      expect([plain, problems({ ...env(plain), ALLOW_PLAIN_PLUGINS: 'true' })]).toEqual([plain, []])
+    }
+    for (const wrong of [
+      'plugins.test',
+      'ftp://plugins.test',
+      'https://u:canary@plugins.test',
+      `${url}?q=canary`,
+    ]) {
+      const [problem, ...more] = problems({ ...env(wrong), ALLOW_PLAIN_PLUGINS: 'true' })
+      expect([wrong, more, problem?.includes('canary')]).toEqual([wrong, [], false])
+    }
+  })
+})

@@ -1,0 +1,70 @@
+// The one place that turns whatever was thrown into the error envelope. Nothing of an unexpected error is shown: it may name
+// tables, files or secrets.
+import { NotFoundError, ParseError, ValidationError } from 'elysia'
+import { isOfConnection } from '../../drizzle/errors.ts'
+import { isDiskFull } from '../../lake/disk-floor.ts'
+import { AppError, diskFull, invalid, notFound, TYPE_OF } from './errors.ts'
+import { limits } from './limits.ts'
+import { refusalOf } from './validation.ts'
+
+/** The envelope of the specification, with the error's own headers. */
+export const errorResponse = (error: AppError): Response =>
+  Response.json(
+    { error: { code: error.code, type: TYPE_OF[error.status], message: error.message } },
+    { status: error.status, headers: error.headers },
+  )
+
+/** What an error means to the client. The original is kept as `cause` of every 5xx, for the log. */
+export function toAppError(error: unknown): AppError {
+  if (error instanceof AppError) return error
+  if (error instanceof ParseError)
+    return isError(error.cause) ? toAppError(error.cause) : invalid('body', 'cannot be read')
+  if (error instanceof ValidationError) return error.type === 'response' ? internal(error) : refusalOf(error)
+  if (error instanceof NotFoundError) return notFound('route')
+  return fromDependency(error) ?? internal(error)
+}
+
+const internal = (cause: unknown) => new AppError(500, 'INTERNAL', 'internal error', { cause })
+
+/** A Postgres that takes or keeps no connection, and work that it gave up. */
+const UNAVAILABLE = new Set([
+  '40001', // serialization_failure
+  '40P01', // deadlock_detected
+  '53300', // too_many_connections
+  '55P03', // lock_not_available
+  '57014', // query_canceled
+  '57P01', // admin_shutdown
+  '57P02', // crash_shutdown
+  '57P03', // cannot_connect_now
+])
+
+const DATABASE_DISK_FULL = '53100'
+
+/** Values that no column can hold. Schemas refuse them first; these are what a schema was not strict enough for. */
+const UNSTORABLE = new Set([
+  '22003', // numeric_value_out_of_range
+  '22008', // datetime_field_overflow
+  '22021', // character_not_in_repertoire
+  '22P05', // untranslatable_character
+])
+
+function fromDependency(error: unknown): AppError | null {
+  if (isOfConnection(error)) return away(error)
+  for (let cause = error; isError(cause); cause = cause.cause) {
+    const code = 'code' in cause ? String(cause.code) : ''
+    if (isDiskFull(cause)) return diskFull('the disk is full', error)
+    if (code === DATABASE_DISK_FULL) return diskFull('the disk of the database is full', error)
+    if (UNAVAILABLE.has(code) || code.startsWith('08')) return away(error)
+    if (UNSTORABLE.has(code))
+      return new AppError(400, 'INVALID_ARGUMENT', 'a value is out of range', { cause: error })
+  }
+  return null
+}
+
+const away = (cause: unknown) =>
+  new AppError(503, 'UNAVAILABLE', 'a dependency of the service is not available', {
+    cause,
+    headers: { 'retry-after': String(limits.retryAfterSeconds) },
+  })
+
+const isError = (value: unknown): value is Error => value instanceof Error

@@ -1,0 +1,55 @@
+import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { makeAnswers, SECONDS } from './answers.ts'
+
+const PREFIX = 'sluice_'
+
+type RunStatus = 'success' | 'failed' | 'cancelled'
+
+/** What the service counts about itself, in a registry of its own so that two apps in one process do not meet. */
+export function makeMetrics() {
+  const registry = new Registry()
+  const registers = [registry]
+  const counter = <Label extends string = never>(name: string, help: string, labelNames: Label[] = []) =>
+    new Counter<Label>({ name: `${PREFIX}${name}`, help, labelNames, registers })
+  const histogram = <Label extends string>(name: string, help: string, labelNames: Label[]) =>
+    new Histogram<Label>({ name: `${PREFIX}${name}`, help, labelNames, buckets: SECONDS, registers })
+
+  const runs = counter('runs_total', 'Runs ended, by status', ['status'])
+  const pipelineRuns = counter('pipeline_runs_total', 'Runs ended, by status', ['status'])
+  const grpcRequests = counter('grpc_requests_total', 'Calls to sidecars', ['method', 'code'])
+  const grpcSeconds = histogram('grpc_request_duration_seconds', 'Time of calls to sidecars', ['method'])
+  const answers = makeAnswers({
+    requests: `${PREFIX}http_requests_total`,
+    duration: `${PREFIX}http_request_duration_seconds`,
+  })
+
+  return {
+    httpAnswered: answers.count,
+    /** The specification gives the number of ended runs two names. */
+    runsEnded(status: RunStatus, count = 1) {
+      runs.inc({ status }, count)
+      pipelineRuns.inc({ status }, count)
+    },
+    activeRuns: new Gauge({
+      name: `${PREFIX}active_runs`,
+      help: 'Runs that are pending or running',
+      registers,
+    }),
+    schedulerTicks: counter('scheduler_ticks_total', 'Times the scheduler looked for due schedules'),
+    schedulerRuns: counter('scheduler_runs_triggered_total', 'Runs requested by schedules'),
+    /** `method` is `Service/Method`. */
+    rpcEnded({ method, code, seconds }: { method: string; code: string; seconds: number }) {
+      grpcRequests.inc({ method, code })
+      grpcSeconds.observe({ method }, seconds)
+    },
+    workerRestarts: counter('worker_restarts_total', 'Worker threads that ended unasked', [
+      'worker',
+      'reason',
+    ]),
+    contentType: registry.contentType,
+    /** The text exposition format. */
+    text: async () => `${await registry.metrics()}\n${answers.text()}`,
+  }
+}
+
+export type Metrics = ReturnType<typeof makeMetrics>

@@ -1,0 +1,99 @@
+import { type IntegerOptions, Type as t } from '@sinclair/typebox'
+import { documentedAs } from './documented.ts'
+import { limits } from './limits.ts'
+import { literals } from './names.ts'
+
+/** A number in a query. It is read as text: a text that is no number means the default, not an error. */
+export const numberText = (options: IntegerOptions) => documentedAs(t.String(), t.Integer(options))
+
+const Offset = t.Optional(numberText({ minimum: 0, description: 'Items to skip; default 0', examples: [0] }))
+/** Query parameters of lists with a default page. */
+export const PageQuery = t.Object({
+  limit: t.Optional(
+    numberText({
+      minimum: 1,
+      maximum: limits.pageSizeMax,
+      description: `Page size; default ${limits.pageSize}, at most ${limits.pageSizeMax}`,
+      examples: [limits.pageSize],
+    }),
+  ),
+  offset: Offset,
+})
+/** Query parameters of lists that answer everything, up to `limits.listCap`, unless a page size is given. */
+export const WholeListQuery = t.Object({
+  limit: t.Optional(
+    numberText({
+      minimum: 1,
+      maximum: limits.pageSizeMax,
+      description: `Page size, at most ${limits.pageSizeMax}; without it the first ${limits.listCap} items`,
+      examples: [limits.pageSize],
+    }),
+  ),
+  offset: Offset,
+})
+
+/** Query parameters of a list that is sorted by one of `keys`, in descending order unless `order` says otherwise. */
+export const sortQuery = <const Keys extends readonly string[]>(
+  keys: Keys,
+  { title, fallback }: { title: string; fallback: Keys[number] },
+) =>
+  t.Object({
+    sort: t.Optional(literals(keys, { title, description: `Sort key; default ${fallback}` })),
+    order: t.Optional(literals(['asc', 'desc'], { title: 'SortOrder', description: 'Default desc' })),
+  })
+
+export interface Page {
+  limit: number
+  offset: number
+}
+
+/** A negative offset is 0. `fallback` is the page of a list that has no default of its own in the specification. */
+export function pageOf(query: { limit?: string; offset?: string }, fallback: number = limits.pageSize): Page {
+  const offset = wholeNumber(query.offset)
+  return {
+    limit: limitOf(query.limit, { fallback, max: limits.pageSizeMax }),
+    offset: offset === null || offset < 0 ? 0 : Math.min(offset, Number.MAX_SAFE_INTEGER),
+  }
+}
+
+/** Of items or rows: above the maximum is clamped; below 1 or not a number is the default. */
+export function limitOf(
+  asked: number | string | undefined,
+  { fallback, max }: { fallback: number; max: number },
+) {
+  const limit = typeof asked === 'number' ? asked : wholeNumber(asked)
+  return limit === null || limit < 1 ? fallback : Math.min(limit, max)
+}
+
+const wholeNumber = (text: string | undefined) =>
+  text !== undefined && /^-?\d+$/.test(text.trim()) ? Number(text) : null
+
+export const sortOf = <Key extends string>(query: { sort?: Key; order?: 'asc' | 'desc' }, fallback: Key) => ({
+  key: query.sort ?? fallback,
+  descending: query.order !== 'asc',
+})
+
+/**
+ * RFC 8288: first, prev, next, last of a list of `total` items, relative to the request's own address. Beyond the end of
+ * the list prev is its last page. Filters may be long, and proxies refuse answers with long headers: where the four are too
+ * long there is `next` alone, and where that is, none.
+ */
+export function setLink(set: { headers: { link?: string } }, url: string, page: Page, total: number) {
+  const at = (offset: number, rel: string) => {
+    const target = new URL(url)
+    target.searchParams.set('limit', String(page.limit))
+    target.searchParams.set('offset', String(offset))
+    return `<${target.pathname}${target.search}>; rel="${rel}"`
+  }
+  const last = lastOffset(total, page.limit)
+  const prev = Math.min(Math.max(0, page.offset - page.limit), last)
+  const next = page.offset + page.limit < total ? [at(page.offset + page.limit, 'next')] : []
+  const all = [at(0, 'first'), ...(page.offset > 0 ? [at(prev, 'prev')] : []), ...next, at(last, 'last')]
+  const link = [all, next]
+    .map((links) => links.join(', '))
+    .find((text) => text.length <= limits.linkHeaderBytes)
+  if (link) set.headers.link = link
+}
+
+const lastOffset = (total: number, limit: number) =>
+  total === 0 ? 0 : Math.floor((total - 1) / limit) * limit

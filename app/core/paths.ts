@@ -1,0 +1,99 @@
+import { LAYERS, type Layer } from '../../lake/pipeline/names.ts'
+import { invalid } from './errors.ts'
+import { limits } from './limits.ts'
+import { decodePath } from './target.ts'
+
+// Paths of the object store as clients write them. Specification: Storage, Path validation; the rules hold after every
+// level of percent-decoding, because something behind us may decode once more.
+
+const NAMESPACE = /^[a-z][a-z0-9-]{2,62}$/
+const CONTROL = /\p{Cc}/u
+/** A decoded text is at least two characters shorter each time, so this ends by itself; the limit is for the reader. */
+const DECODING_LEVELS = 16
+
+/** Which pipeline's files a path is among. */
+export interface PipelineFolder {
+  namespace: string
+  layer: Layer
+  name: string
+}
+
+/** The path named by the rest of a request's address, still percent-encoded. 400 when it breaks a rule. */
+export const pathFromUrl = (encoded: string): string => filePath(decodePath(encoded))
+
+/** A path that names a file, or 400. */
+export function filePath(path: string, field = 'path'): string {
+  checkRules(path, field)
+  const segments = path.split('/')
+  if (segments.length < 2) throw invalid(field, 'must name a file inside a namespace')
+  if (segments.some((segment) => segment === '' || segment === '.'))
+    throw invalid(field, 'must not have empty or relative segments')
+  if (segments.length > limits.pathSegments)
+    throw invalid(field, `must have at most ${limits.pathSegments} segments`)
+  return path
+}
+
+/** The prefix of a listing, or 400. One that is a namespace's name alone means all of that namespace, no other. */
+export function listPrefix(prefix: string): string {
+  checkRules(prefix, 'prefix')
+  const segments = prefix.split('/')
+  if (segments.slice(0, -1).some((segment) => segment === '' || segment === '.'))
+    throw invalid('prefix', 'must not have empty or relative segments')
+  return segments.length === 1 ? `${prefix}/` : prefix
+}
+
+/**
+ * The last segment of a name as clients send it, whichever separator their system has. A part of a form with an empty
+ * file name has no name at all when it arrives.
+ */
+export const baseName = (name = '') => name.slice(Math.max(name.lastIndexOf('/'), name.lastIndexOf('\\')) + 1)
+
+export const isControlFree = (text: string) => !CONTROL.test(text)
+
+/** Whether a file name is no more than that at every level of percent-decoding. */
+export function isPlainName(name: string): boolean {
+  let text = name
+  for (let level = 0; level < DECODING_LEVELS; level++) {
+    if (/[/\\]/.test(text) || !isControlFree(text)) return false
+    const decoded = decodeAscii(text)
+    if (decoded === text) return true
+    text = decoded
+  }
+  return false
+}
+
+const PIPELINE = /^([^/]+)\/pipelines\/([^/]+)\/([^/]+)\/./
+
+/** The pipeline under whose prefix a path is, whether one of that name exists or not. */
+export function pipelineFolderOf(path: string): PipelineFolder | null {
+  const [, namespace, layerText, name] = PIPELINE.exec(path) ?? []
+  const layer = LAYERS.find((known) => known === layerText)
+  return namespace === undefined || name === undefined || layer === undefined
+    ? null
+    : { namespace, layer, name }
+}
+
+function checkRules(path: string, field: string) {
+  let text = path
+  for (let level = 0; level < DECODING_LEVELS; level++) {
+    checkLevel(text, field)
+    const decoded = decodeAscii(text)
+    if (decoded === text) return
+    text = decoded
+  }
+  throw invalid(field, 'is percent-encoded too many times')
+}
+
+function checkLevel(path: string, field: string) {
+  if (path === '') throw invalid(field, 'must not be empty')
+  if (path.startsWith('/')) throw invalid(field, 'must be relative, without a leading /')
+  if (path.includes('..')) throw invalid(field, "must not contain '..'")
+  if (path.includes('\\')) throw invalid(field, 'must not contain a backslash')
+  if (!isControlFree(path)) throw invalid(field, 'must not contain null bytes or other control characters')
+  const [namespace = ''] = path.split('/', 1)
+  if (!NAMESPACE.test(namespace)) throw invalid(field, 'must start with a valid namespace')
+}
+
+/** Decodes what could spell a dot, a separator or a control character; anything else, malformed or not, stays as it is. */
+const decodeAscii = (text: string) =>
+  text.replace(/%([0-7][0-9a-f])/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))

@@ -1,0 +1,172 @@
+// Token buckets: each client has one, which fills again as time passes. They are few enough to be kept, and one that was
+// forgotten is full.
+
+import { isForwarded, type Sender } from './client-address.ts'
+import type { Clock } from './clock.ts'
+import { AppError } from './errors.ts'
+import type { Identity } from './identity.ts'
+import { limits } from './limits.ts'
+import type { Route } from './route-table.ts'
+
+export interface RateLimit {
+  /** Requests per second that a client may go on making, and those it may make at once. */
+  perSecond: number
+  burst: number
+}
+
+export interface Allowance {
+  limit: number
+  remaining: number
+  /** 0: the request may be answered. */
+  retryAfterSeconds: number
+}
+
+export interface Buckets {
+  /** Takes one, if there is one. */
+  take(client: string): Allowance
+  /** How it stands, without taking. */
+  look(client: string): Allowance
+}
+
+export function makeBuckets(
+  { perSecond, burst }: RateLimit,
+  { clock, kept = limits.bucketsKept }: { clock: Clock; kept?: number },
+): Buckets {
+  /** Least recently used first. */
+  const buckets = new Map<string, { tokens: number; atMs: number }>()
+
+  function tokensOf(client: string, nowMs: number) {
+    const bucket = buckets.get(client)
+    if (bucket === undefined) return burst
+    return Math.min(burst, bucket.tokens + (Math.max(0, nowMs - bucket.atMs) / 1_000) * perSecond)
+  }
+
+  const allowance = (tokens: number, isGranted: boolean): Allowance => ({
+    limit: burst,
+    remaining: Math.max(0, Math.floor(tokens)),
+    retryAfterSeconds: isGranted ? 0 : Math.max(1, Math.ceil((1 - tokens) / perSecond)),
+  })
+
+  return {
+    take(client) {
+      const nowMs = clock.elapsed()
+      const tokens = tokensOf(client, nowMs)
+      const isGranted = tokens >= 1
+      const left = isGranted ? tokens - 1 : tokens
+      buckets.delete(client)
+      buckets.set(client, { tokens: left, atMs: nowMs })
+      if (buckets.size > kept) buckets.delete(buckets.keys().next().value ?? '')
+      return allowance(left, isGranted)
+    },
+    look(client) {
+      const tokens = tokensOf(client, clock.elapsed())
+      return allowance(tokens, tokens >= 1)
+    },
+  }
+}
+
+/**
+ * Wrong credentials of all clients behind one proxy, as a multiple of those of one client. One client cannot use up the
+ * limit of its proxy alone; two can, and then wrong credentials from there are 429. Right ones still pass.
+ */
+const PROXY_FAILURES_FACTOR = 2
+/** The same for webhook tokens. They have 256 random bits, and systems of many owners call them through one proxy. */
+export const PROXY_WEBHOOK_FAILURES_FACTOR = 10
+
+/** Limits of wrong credentials per minute: of a client's address, and of the connection that forwards it. */
+export interface Failures {
+  /** Counts a wrong credential. `isGuess` is false for a credential that cannot be a guess, such as an expired token. */
+  take(sender: Sender, isGuess?: boolean): Allowance
+  /** The limit of the client's address, without counting. */
+  look(sender: Sender): Allowance
+  /** The limit of the connection that forwards for others, without counting. */
+  lookAtProxy(sender: Sender): Allowance
+}
+
+export function makeFailures(
+  { authFailures }: { authFailures: number | null },
+  clock: Clock,
+  proxyFactor = PROXY_FAILURES_FACTOR,
+): Failures | null {
+  if (authFailures === null) return null
+  const bucketsOf = (perMinute: number) =>
+    makeBuckets({ perSecond: perMinute / 60, burst: perMinute }, { clock })
+  const clients = bucketsOf(authFailures)
+  const proxies = bucketsOf(authFailures * proxyFactor)
+  return {
+    take(sender, isGuess = true) {
+      const allowed = clients.take(networkOf(sender.address))
+      if (allowed.retryAfterSeconds > 0 || !isGuess || !isForwarded(sender)) return allowed
+      const ofProxy = proxies.take(networkOf(sender.peer))
+      return ofProxy.retryAfterSeconds > 0 ? ofProxy : allowed
+    },
+    look: ({ address }) => clients.look(networkOf(address)),
+    lookAtProxy: (sender) => proxies.look(isForwarded(sender) ? networkOf(sender.peer) : ''),
+  }
+}
+
+/** What a request is allowed; null: it is not counted. */
+export type LimitRequest = (
+  route: Route | null,
+  identity: Identity | null,
+  address: () => string,
+) => Allowance | null
+
+/** Each of these keeps an engine busy: they have buckets of their own, a fifth as large, beside the one of all requests. */
+export const COSTLY = new Set([
+  'POST /api/v1/query',
+  'POST /api/v1/pipelines/:ns/:layer/:name/preview',
+  'GET /api/v1/tables/:ns/:layer/:name/preview',
+  'POST /api/v1/pipelines/:ns/:layer/:name/tests/run',
+])
+const COSTLY_SHARE = 5
+
+/** Counts what a client asks of the API; probes, pages, runners and webhooks have limits of their own or need none. */
+export function makeLimitRequest(rateLimit: RateLimit | null, clock: Clock): LimitRequest {
+  if (rateLimit === null) return () => null
+  const all = makeBuckets(rateLimit, { clock })
+  const costly = makeBuckets(
+    {
+      perSecond: rateLimit.perSecond / COSTLY_SHARE,
+      burst: Math.max(1, Math.floor(rateLimit.burst / COSTLY_SHARE)),
+    },
+    { clock },
+  )
+  return (route, identity, address) => {
+    if (identity === null) return null
+    const client = clientOf(identity, address)
+    const allowed = all.take(client)
+    if (allowed.retryAfterSeconds > 0 || route === null) return allowed
+    return COSTLY.has(`${route.method} ${route.pattern}`) ? costly.take(client) : allowed
+  }
+}
+
+function clientOf({ kind, userId, name }: Identity, address: () => string) {
+  switch (kind) {
+    case 'user':
+      return `user ${userId}`
+    case 'api-key':
+      return `key ${name}`
+    case 'anonymous':
+      return networkOf(address())
+  }
+}
+
+/** An IPv6 client has 2^64 addresses: what is counted is its network. */
+export function networkOf(address: string): string {
+  if (!address.includes(':')) return address
+  const [head = '', tail] = address.split('::')
+  const groups = head === '' ? [] : head.split(':')
+  const after = tail === undefined || tail === '' ? [] : tail.split(':')
+  const zeros = tail === undefined ? 0 : Math.max(0, 8 - groups.length - after.length)
+  return [...groups, ...Array.from({ length: zeros }, () => '0'), ...after].slice(0, 4).join(':')
+}
+
+export const tooManyRequests = (why: string, retryAfterSeconds: number) =>
+  new AppError(429, 'RATE_LIMITED', why, { headers: { 'retry-after': String(retryAfterSeconds) } })
+
+/** What an answer tells about its client's bucket. */
+export function tellAllowance(headers: Headers, { limit, remaining }: Allowance) {
+  headers.set('ratelimit-limit', String(limit))
+  headers.set('ratelimit-remaining', String(remaining))
+}

@@ -1,0 +1,37 @@
+import { join } from 'node:path'
+import { Elysia } from 'elysia'
+import { type FileSource, makeStaticFiles } from '../core/static-files.ts'
+import { pageStyle } from './chart-style.ts'
+
+/** Everything comes from here: no inline script or style, no other origin, no frame. */
+const POLICY =
+  "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+const NAMES = [
+  'index.html',
+  'page.css',
+  'main.js',
+  'api.js',
+  'chart.js',
+  'facts.js',
+  'instance.js',
+  'list.js',
+  'log.js',
+  'moments.js',
+  'elements.js',
+  'theme.js',
+  'icon.svg',
+]
+
+/** The page is open: it holds nothing of an installation, and asks for the key that its requests take. */
+export const inspectorPage = () => {
+  const files = NAMES.map((name): [string, FileSource] => [
+    name,
+    { path: join(import.meta.dirname, '..', '..', 'inspector', name) },
+  ])
+  const serve = makeStaticFiles({ ...Object.fromEntries(files), 'chart.css': { content: pageStyle } }, POLICY)
+  return new Elysia({ strictPath: true })
+    .get('/inspector', ({ request }) => serve('index.html', request))
+    .get('/inspector/', ({ redirect }) => redirect('../inspector', 301))
+    .get('/inspector/:file', ({ params, request }) => serve(params.file, request))
+}

@@ -1,0 +1,170 @@
+import { and, asc, desc, eq, isNull, sql } from 'drizzle-orm'
+import type { Queryable, Tx } from '../../drizzle/client.ts'
+import { landingFiles, landingZones } from '../../drizzle/schema/index.ts'
+import { isSeenId } from '../access/seen-columns.ts'
+import type { Visible } from '../core/access.ts'
+import type { Page } from '../core/pagination.ts'
+import type { ZoneRef } from '../core/zone-ref.ts'
+import type { UpdateLifecycle, UpdateZone } from './schema.ts'
+
+export type ZoneRow = typeof landingZones.$inferSelect
+export type FileRow = typeof landingFiles.$inferSelect
+export interface ZoneWithFiles extends ZoneRow {
+  fileCount: number
+  totalBytes: number
+}
+
+const isActive = isNull(landingFiles.archivedByRun)
+const named = (ref: ZoneRef) =>
+  and(
+    eq(landingZones.namespace, ref.namespace),
+    eq(landingZones.name, ref.name),
+    ref.boundTo === undefined ? undefined : eq(landingZones.id, ref.boundTo),
+  )
+
+/** By namespace and name, of those the caller sees. */
+export async function zones(
+  db: Queryable,
+  { namespace, seen }: { namespace: string | undefined; seen: Visible['zones'] },
+  { limit, offset }: Page,
+): Promise<{ items: ZoneWithFiles[]; total: number }> {
+  const where = and(
+    namespace === undefined ? undefined : eq(landingZones.namespace, namespace),
+    isSeenId(landingZones.id, seen),
+  )
+  const page = db
+    .select()
+    .from(landingZones)
+    .where(where)
+    .orderBy(asc(landingZones.namespace), asc(landingZones.name))
+    .limit(limit)
+    .offset(offset)
+    .as('page')
+  const [items, total] = await Promise.all([
+    withFiles(db, page).orderBy(asc(page.namespace), asc(page.name)),
+    db.$count(landingZones, where),
+  ])
+  return { items: items.map(flat), total }
+}
+
+export async function zoneOf(db: Queryable, ref: ZoneRef): Promise<ZoneWithFiles | null> {
+  const [item] = await withFiles(db, oneZone(db, ref))
+  return item === undefined ? null : flat(item)
+}
+
+const oneZone = (db: Queryable, ref: ZoneRef) => db.select().from(landingZones).where(named(ref)).as('page')
+
+/** What is archived counts no more. The page is cut before files are counted. */
+function withFiles(db: Queryable, page: ReturnType<typeof oneZone>) {
+  const active = db
+    .select({
+      fileCount: sql<number>`count(*)::int`.as('file_count'),
+      totalBytes: sql<number>`coalesce(sum(${landingFiles.sizeBytes}), 0)::float8`.as('total_bytes'),
+    })
+    .from(landingFiles)
+    .where(and(eq(landingFiles.zoneId, page.id), isActive))
+    .as('active')
+  return db.select().from(page).innerJoinLateral(active, sql`true`)
+}
+
+type JoinedRow = Awaited<ReturnType<typeof withFiles>>[number]
+const flat = ({ page, active }: JoinedRow): ZoneWithFiles => ({ ...page, ...active })
+
+/** Null when the name is taken. */
+export async function insertZone(
+  db: Queryable,
+  zone: ZoneRef & { id: string; description: string; owner: string | null },
+): Promise<ZoneRow | null> {
+  const [row] = await db.insert(landingZones).values(zone).onConflictDoNothing().returning()
+  return row ?? null
+}
+
+/** Locked until the transaction ends; null: there is no such zone. */
+export async function lockedZone(tx: Tx, ref: ZoneRef): Promise<ZoneRow | null> {
+  const [row] = await tx.select().from(landingZones).where(named(ref)).for('no key update')
+  return row ?? null
+}
+
+/** Whether there is such a zone. */
+export async function changeZone(db: Queryable, ref: ZoneRef, change: UpdateZone): Promise<boolean> {
+  const { description, owner, expected_schema: schema } = change
+  const changed = await db
+    .update(landingZones)
+    .set({
+      description,
+      owner,
+      expectedSchema: schema === '' ? null : schema,
+      updatedAt: sql`clock_timestamp()`,
+    })
+    .where(named(ref))
+    .returning({ id: landingZones.id })
+  return changed.length > 0
+}
+
+/** Null: there is no such zone. */
+export async function lifecycleOf(
+  db: Queryable,
+  ref: ZoneRef,
+): Promise<Pick<ZoneRow, 'processedMaxAgeDays' | 'autoPurge'> | null> {
+  const { processedMaxAgeDays, autoPurge } = landingZones
+  const [row] = await db.select({ processedMaxAgeDays, autoPurge }).from(landingZones).where(named(ref))
+  return row ?? null
+}
+
+/** Whether there is such a zone. */
+export async function changeLifecycle(
+  db: Queryable,
+  ref: ZoneRef,
+  change: UpdateLifecycle,
+): Promise<boolean> {
+  const { processed_max_age_days: processedMaxAgeDays, auto_purge: autoPurge } = change
+  const changed = await db
+    .update(landingZones)
+    .set({ processedMaxAgeDays, autoPurge, updatedAt: sql`clock_timestamp()` })
+    .where(named(ref))
+    .returning({ id: landingZones.id })
+  return changed.length > 0
+}
+
+/** Keeps the zone as it is, uploads included, until the transaction ends; false when it is gone. */
+export async function lockZone(tx: Tx, id: string, how: 'update' | 'key share'): Promise<boolean> {
+  const rows = await tx
+    .select({ id: landingZones.id })
+    .from(landingZones)
+    .where(eq(landingZones.id, id))
+    .for(how)
+  return rows.length > 0
+}
+
+export const removeZone = (tx: Tx, id: string) => tx.delete(landingZones).where(eq(landingZones.id, id))
+
+/** Active files, newest first. */
+export async function activeFiles(
+  db: Queryable,
+  zoneId: string,
+  page: Page,
+): Promise<{ items: FileRow[]; total: number }> {
+  const where = and(eq(landingFiles.zoneId, zoneId), isActive)
+  const [items, total] = await Promise.all([
+    db
+      .select()
+      .from(landingFiles)
+      .where(where)
+      .orderBy(desc(landingFiles.seq))
+      .limit(page.limit)
+      .offset(page.offset),
+    db.$count(landingFiles, where),
+  ])
+  return { items, total }
+}
+
+export async function fileOf(db: Queryable, zoneId: string, id: string): Promise<FileRow | null> {
+  const [row] = await db
+    .select()
+    .from(landingFiles)
+    .where(and(eq(landingFiles.zoneId, zoneId), eq(landingFiles.id, id)))
+  return row ?? null
+}
+
+export const removeFile = (db: Queryable, id: string) =>
+  db.delete(landingFiles).where(eq(landingFiles.id, id))

@@ -1,0 +1,87 @@
+import { and, asc, count, eq } from 'drizzle-orm'
+import type { Queryable } from '../../drizzle/client.ts'
+import { namespaces } from '../../drizzle/schema/index.ts'
+import { isSeenName } from '../access/seen-columns.ts'
+import type { Visible } from '../core/access.ts'
+import type { Page } from '../core/pagination.ts'
+import type { CreateNamespace, Namespace } from './schema.ts'
+
+type Row = typeof namespaces.$inferSelect
+export interface NamespaceRef {
+  name: string
+  /** Then only the namespace with this id is meant: what the caller's right was looked up for. */
+  boundTo?: string
+}
+type Seen = Visible['namespaces']
+
+/** By name, of those the caller sees. */
+export async function namespacesOn(db: Queryable, { limit, offset }: Page, seen: Seen = 'all') {
+  const rows = await db
+    .select()
+    .from(namespaces)
+    .where(isSeenName(namespaces.name, seen))
+    .orderBy(asc(namespaces.name))
+    .limit(limit)
+    .offset(offset)
+  return rows.map(shapeOf)
+}
+
+export async function namespaceCount(db: Queryable, seen: Seen = 'all'): Promise<number> {
+  const [row] = await db.select({ total: count() }).from(namespaces).where(isSeenName(namespaces.name, seen))
+  return row?.total ?? 0
+}
+
+export async function isNamespace(db: Queryable, name: string): Promise<boolean> {
+  const rows = await db.select({ name: namespaces.name }).from(namespaces).where(eq(namespaces.name, name))
+  return rows.length > 0
+}
+
+/** Null when the name is taken. */
+export async function insertNamespace(
+  db: Queryable,
+  { name, description = '' }: CreateNamespace,
+  owner: string | null,
+): Promise<Namespace | null> {
+  const [row] = await db
+    .insert(namespaces)
+    .values({ name, description, owner })
+    .onConflictDoNothing()
+    .returning()
+  return row ? shapeOf(row) : null
+}
+
+const named = ({ name, boundTo }: NamespaceRef) =>
+  and(eq(namespaces.name, name), boundTo === undefined ? undefined : eq(namespaces.id, boundTo))
+
+/** Whether there was one. */
+export async function describeNamespace(
+  db: Queryable,
+  { name, boundTo, description }: NamespaceRef & { description: string },
+): Promise<boolean> {
+  const rows = await db
+    .update(namespaces)
+    .set({ description })
+    .where(named({ name, boundTo }))
+    .returning({ name: namespaces.name })
+  return rows.length > 0
+}
+
+/** What it was; null: there was none. */
+export async function removeNamespace(
+  db: Queryable,
+  ref: NamespaceRef,
+): Promise<Pick<Row, 'id' | 'owner'> | null> {
+  const [row] = await db
+    .delete(namespaces)
+    .where(named(ref))
+    .returning({ id: namespaces.id, owner: namespaces.owner })
+  return row ?? null
+}
+
+const shapeOf = (row: Row): Namespace => ({
+  id: row.id,
+  name: row.name,
+  owner: row.owner,
+  description: row.description,
+  created_at: row.createdAt.toISOString(),
+})

@@ -1,0 +1,206 @@
+import { and, asc, desc, eq, ilike, isNull, lte, sql } from 'drizzle-orm'
+import type { Queryable, Sql, Tx } from '../../drizzle/client.ts'
+import {
+  type LandingZoneNames,
+  type PinnedFiles,
+  pipelines,
+  pipelineVersions,
+  runs,
+} from '../../drizzle/schema/index.ts'
+import { isSeenId } from '../access/seen-columns.ts'
+import type { Visible } from '../core/access.ts'
+import type { PipelineId } from '../core/ids.ts'
+import type { Layer } from '../core/names.ts'
+import type { Page } from '../core/pagination.ts'
+import type { PipelineRef } from '../core/pipeline-ref.ts'
+import type { PipelineSortKey } from './schema.ts'
+
+export type VersionRow = typeof pipelineVersions.$inferSelect
+export type NewPipeline = typeof pipelines.$inferInsert
+export type PipelineType = 'sql' | 'python'
+export type PipelineRow = typeof pipelines.$inferSelect
+
+export interface PipelineWithLastRun extends PipelineRow {
+  layer: Layer
+  type: PipelineType
+  lastRun: { id: string; status: string; finishedAt: Date | null } | null
+}
+export interface PipelineFilter {
+  namespace?: string
+  layer?: string
+  search?: string
+  /** Which of them the caller sees; left out, all. */
+  seen?: Visible['pipelines']
+}
+
+export interface PipelineOrder {
+  key: PipelineSortKey
+  descending: boolean
+}
+const SORT_COLUMN = { created_at: 'createdAt', updated_at: 'updatedAt', name: 'name' } as const
+
+/** One page of the live pipelines, each with its latest run. */
+export async function livePipelines(
+  db: Queryable,
+  filter: PipelineFilter,
+  order: PipelineOrder,
+  { limit, offset }: Page,
+): Promise<{ items: PipelineWithLastRun[]; total: number }> {
+  const where = and(
+    isNull(pipelines.deletedAt),
+    isSeenId(pipelines.id, filter.seen),
+    filter.namespace === undefined ? undefined : eq(pipelines.namespace, filter.namespace),
+    filter.layer === undefined ? undefined : eq(pipelines.layer, filter.layer),
+    filter.search === undefined ? undefined : ilike(pipelines.name, `%${likeText(filter.search)}%`),
+  )
+  const direction = order.descending ? desc : asc
+  const column = SORT_COLUMN[order.key]
+  const page = db
+    .select()
+    .from(pipelines)
+    .where(where)
+    .orderBy(direction(pipelines[column]), direction(pipelines.id))
+    .limit(limit)
+    .offset(offset)
+    .as('page')
+  const [items, total] = await Promise.all([
+    withLastRun(db, page).orderBy(direction(page[column]), direction(page.id)),
+    db.$count(pipelines, where),
+  ])
+  return { items: items.map(flat), total }
+}
+
+export async function livePipeline(db: Queryable, ref: PipelineRef): Promise<PipelineWithLastRun | null> {
+  const [item] = await withLastRun(db, liveOne(db, ref))
+  return item === undefined ? null : flat(item)
+}
+
+export const isLive = (ref: PipelineRef) =>
+  and(
+    eq(pipelines.namespace, ref.namespace),
+    eq(pipelines.layer, ref.layer),
+    eq(pipelines.name, ref.name),
+    isNull(pipelines.deletedAt),
+    ref.boundTo === undefined ? undefined : eq(pipelines.id, ref.boundTo),
+  )
+
+const liveOne = (db: Queryable, ref: PipelineRef) => db.select().from(pipelines).where(isLive(ref)).as('page')
+
+/** The page is cut before the runs are looked up: sorting thousands of pipelines must not look up the runs of each. */
+function withLastRun(db: Queryable, page: PipelinePage) {
+  const lastRun = db
+    .select({ id: runs.id, status: runs.status, finishedAt: runs.finishedAt })
+    .from(runs)
+    .where(eq(runs.pipelineId, page.id))
+    .orderBy(desc(runs.createdAt), desc(runs.id))
+    .limit(1)
+    .as('last_run')
+  return db.select().from(page).leftJoinLateral(lastRun, sql`true`)
+}
+
+type PipelinePage = ReturnType<typeof liveOne>
+type JoinedRow = Awaited<ReturnType<typeof withLastRun>>[number]
+const flat = ({ page, last_run: lastRun }: JoinedRow): PipelineWithLastRun => ({
+  ...page,
+  // The table checks both.
+  layer: page.layer as Layer,
+  type: page.type as PipelineType,
+  lastRun,
+})
+
+/** `%` and `_` of a search are letters like any other. */
+const likeText = (text: string) => text.replace(/[\\%_]/g, '\\$&')
+
+/** False when a live pipeline has the name. Waits for another transaction that is about to take or to free it. */
+export async function insertPipeline(tx: Tx, pipeline: NewPipeline): Promise<boolean> {
+  const inserted = await tx
+    .insert(pipelines)
+    .values(pipeline)
+    .onConflictDoNothing()
+    .returning({ id: pipelines.id })
+  return inserted.length > 0
+}
+
+/** False when there is no such pipeline. */
+export async function changePipeline(
+  db: Queryable,
+  ref: PipelineRef,
+  change: { description?: string; type?: string; owner?: string | null; maxVersions?: number },
+): Promise<boolean> {
+  const changed = await db
+    .update(pipelines)
+    .set({ ...change, updatedAt: sql`clock_timestamp()` })
+    .where(isLive(ref))
+    .returning({ id: pipelines.id })
+  return changed.length > 0
+}
+
+export async function versionsOf(
+  db: Queryable,
+  pipelineId: string,
+  page: Page,
+): Promise<{ items: VersionRow[]; total: number }> {
+  const ofPipeline = eq(pipelineVersions.pipelineId, pipelineId)
+  const [items, total] = await Promise.all([
+    db
+      .select()
+      .from(pipelineVersions)
+      .where(ofPipeline)
+      .orderBy(desc(pipelineVersions.versionNumber))
+      .limit(page.limit)
+      .offset(page.offset),
+    db.$count(pipelineVersions, ofPipeline),
+  ])
+  return { items, total }
+}
+
+export async function versionOf(
+  db: Queryable,
+  pipelineId: string,
+  versionNumber: number,
+): Promise<VersionRow | null> {
+  const [row] = await db
+    .select()
+    .from(pipelineVersions)
+    .where(
+      and(eq(pipelineVersions.pipelineId, pipelineId), eq(pipelineVersions.versionNumber, versionNumber)),
+    )
+  return row ?? null
+}
+
+/** Adds a version and removes those that are then too old. Runs are not hurt: they carry their own pins. */
+export async function addVersion(
+  tx: Tx,
+  version: Omit<VersionRow, 'createdAt'>,
+  maxVersions: number,
+): Promise<void> {
+  await tx.insert(pipelineVersions).values(version)
+  await tx
+    .delete(pipelineVersions)
+    .where(
+      and(
+        eq(pipelineVersions.pipelineId, version.pipelineId),
+        lte(pipelineVersions.versionNumber, version.versionNumber - maxVersions),
+      ),
+    )
+}
+
+export interface PublishedPipeline {
+  pipelineId: PipelineId
+  type: PipelineType
+  versionNumber: number | null
+  pins: PinnedFiles | null
+  landingZones: LandingZoneNames | null
+}
+
+/** What a run of a pipeline executes; hot, so it is one prepared statement. Null pins: never published. */
+export async function publishedPipeline(sql: Sql, ref: PipelineRef): Promise<PublishedPipeline | null> {
+  const [row] = await sql<PublishedPipeline[]>`
+    select p.id as "pipelineId", coalesce(v.pipeline_type, p.type) as type, v.version_number as "versionNumber",
+      v.published_versions as pins, v.landing_zones as "landingZones"
+    from pipeline p
+    left join pipeline_version v on v.pipeline_id = p.id and v.version_number = p.published_version
+    where p.namespace = ${ref.namespace} and p.layer = ${ref.layer} and p.name = ${ref.name}
+      and p.deleted_at is null ${ref.boundTo === undefined ? sql`` : sql`and p.id = ${ref.boundTo}`}`
+  return row ?? null
+}

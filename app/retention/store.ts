@@ -1,0 +1,75 @@
+import { and, eq, isNull, sql } from 'drizzle-orm'
+import type { Queryable, Tx } from '../../drizzle/client.ts'
+import { pipelines, reaperStatus, retentionConfig, retentionOverrides } from '../../drizzle/schema/index.ts'
+import { OVERRIDABLE, type RetentionConfig, type RetentionOverrides } from '../../machines/retention.ts'
+import type { PipelineRef } from '../core/pipeline-ref.ts'
+
+/** The system's settings; the migration that creates the table puts the defaults there. */
+export async function systemRetention(db: Queryable): Promise<RetentionConfig> {
+  const [row] = await db.select().from(retentionConfig)
+  if (row === undefined) throw new Error('the database holds no retention settings')
+  const { isOnly: _, updatedAt: __, ...config } = row
+  return config
+}
+
+/** Changes what is given, and answers everything. */
+export async function changeRetention(
+  db: Queryable,
+  change: Partial<RetentionConfig>,
+): Promise<RetentionConfig> {
+  await db.update(retentionConfig).set({ ...change, updatedAt: sql`clock_timestamp()` })
+  return systemRetention(db)
+}
+
+/** A live pipeline's overrides: null for none; undefined: there is no such pipeline. */
+export async function overridesOf(
+  db: Queryable,
+  ref: PipelineRef,
+): Promise<RetentionOverrides | null | undefined> {
+  const [row] = await db
+    .select({ overrides: retentionOverrides })
+    .from(pipelines)
+    .leftJoin(retentionOverrides, eq(retentionOverrides.pipelineId, pipelines.id))
+    .where(isLive(ref))
+  if (row === undefined) return undefined
+  const { overrides } = row
+  const set = OVERRIDABLE.filter((name) => overrides?.[name] != null)
+  return set.length === 0 ? null : Object.fromEntries(set.map((name) => [name, overrides?.[name]]))
+}
+
+/** Replaces all overrides of a live pipeline; false: there is no such pipeline. */
+export async function replaceOverrides(
+  tx: Tx,
+  ref: PipelineRef,
+  overrides: RetentionOverrides,
+): Promise<boolean> {
+  const [pipeline] = await tx.select({ id: pipelines.id }).from(pipelines).where(isLive(ref)).for('key share')
+  if (pipeline === undefined) return false
+  await tx.delete(retentionOverrides).where(eq(retentionOverrides.pipelineId, pipeline.id))
+  if (OVERRIDABLE.some((name) => overrides[name] != null))
+    await tx
+      .insert(retentionOverrides)
+      .values({ pipelineId: pipeline.id, ...overrides })
+      // Of two that replace them at once, the later one counts.
+      .onConflictDoUpdate({
+        target: retentionOverrides.pipelineId,
+        set: Object.fromEntries(OVERRIDABLE.map((name) => [name, overrides[name] ?? null])),
+      })
+  return true
+}
+
+const isLive = ({ namespace, layer, name, boundTo }: PipelineRef) =>
+  and(
+    eq(pipelines.namespace, namespace),
+    eq(pipelines.layer, layer),
+    eq(pipelines.name, name),
+    isNull(pipelines.deletedAt),
+    boundTo === undefined ? undefined : eq(pipelines.id, boundTo),
+  )
+
+/** What the last tick of the reaper did. */
+export async function lastTick(db: Queryable): Promise<typeof reaperStatus.$inferSelect> {
+  const [row] = await db.select().from(reaperStatus)
+  if (row === undefined) throw new Error('the database holds no status of the reaper')
+  return row
+}

@@ -1,0 +1,88 @@
+import type { Sql } from '../../drizzle/client.ts'
+import type { ContentColumns } from '../../drizzle/schema/catalog.ts'
+import type { TableName } from '../../lake/pipeline/names.ts'
+import { andTableSeen } from '../access/sight.ts'
+import type { Visible } from '../core/access.ts'
+import type { Page } from '../core/pagination.ts'
+
+/** What is stored about a table, by people. */
+export type StoredMetadata = {
+  description: string
+  owner: string | null
+  columnDescriptions: Record<string, string>
+}
+
+export type MainTable = TableName & { rowCount: number; sizeBytes: number }
+
+/** Of those that the caller sees. */
+export type TableFilter = { namespace?: string; layer?: string; visible: Visible }
+
+/** Tables of main, in order of name. */
+export async function tablesOfMain(sql: Sql, filter: TableFilter, page: Page): Promise<MainTable[]> {
+  const rows = await sql<(TableName & { rowCount: string; sizeBytes: string })[]>`
+    select entry.namespace, entry.layer, entry.name,
+      content.row_count as "rowCount", content.size_bytes as "sizeBytes"
+    from main_entry entry join lake_content content on content.id = entry.content_id
+    where ${isLive(sql, filter)}
+    order by entry.namespace, entry.layer, entry.name
+    limit ${page.limit} offset ${page.offset}`
+  return rows.map((row) => ({ ...row, rowCount: Number(row.rowCount), sizeBytes: Number(row.sizeBytes) }))
+}
+
+export async function countTablesOfMain(sql: Sql, filter: TableFilter): Promise<number> {
+  const [row] = await sql<{ total: string }[]>`
+    select count(*) as total from main_entry entry where ${isLive(sql, filter)}`
+  return Number(row?.total ?? 0)
+}
+
+/** A table of main with its columns; null when there is none. */
+export async function tableOfMain(
+  sql: Sql,
+  { namespace, layer, name }: TableName,
+): Promise<(MainTable & { columns: ContentColumns }) | null> {
+  const [row] = await sql<(TableName & { rowCount: string; sizeBytes: string; columns: ContentColumns })[]>`
+    select entry.namespace, entry.layer, entry.name, content.columns,
+      content.row_count as "rowCount", content.size_bytes as "sizeBytes"
+    from main_entry entry join lake_content content on content.id = entry.content_id
+    where entry.to_commit is null
+      and entry.namespace = ${namespace} and entry.layer = ${layer} and entry.name = ${name}`
+  return row ? { ...row, rowCount: Number(row.rowCount), sizeBytes: Number(row.sizeBytes) } : null
+}
+
+const isLive = (sql: Sql, { namespace, layer, visible }: TableFilter) => sql`
+  entry.to_commit is null
+  ${namespace === undefined ? sql`` : sql`and entry.namespace = ${namespace}`}
+  ${layer === undefined ? sql`` : sql`and entry.layer = ${layer}`}
+  ${andTableSeen(sql, visible)}`
+
+/** What is stored about these tables, in their order; null where nothing is. */
+export async function metadataOf(sql: Sql, tables: readonly TableName[]): Promise<(StoredMetadata | null)[]> {
+  const column = (key: keyof TableName) => tables.map((table) => table[key])
+  const rows = await sql<({ place: number } & StoredMetadata)[]>`
+    select wanted.place::int, stored.description, stored.owner, stored.column_descriptions as "columnDescriptions"
+    from unnest(${column('namespace')}::text[], ${column('layer')}::text[], ${column('name')}::text[])
+      with ordinality as wanted (namespace, layer, name, place)
+    join table_metadata stored using (namespace, layer, name)`
+  const found = new Map(rows.map(({ place, ...stored }) => [place - 1, stored]))
+  return tables.map((_, index) => found.get(index) ?? null)
+}
+
+/** Changes what is given, and answers what is stored then. */
+export async function storeMetadata(
+  sql: Sql,
+  { namespace, layer, name }: TableName,
+  { description, owner, columnDescriptions }: Partial<StoredMetadata>,
+): Promise<StoredMetadata> {
+  const columns = columnDescriptions === undefined ? null : sql.json(columnDescriptions)
+  const [stored] = await sql<StoredMetadata[]>`
+    insert into table_metadata as stored (namespace, layer, name, description, owner, column_descriptions)
+    values (${namespace}, ${layer}, ${name}, ${description ?? ''}, ${owner ?? null}, coalesce(${columns}::jsonb, '{}'))
+    on conflict (namespace, layer, name) do update set
+      description = coalesce(${description ?? null}, stored.description),
+      owner = case when ${owner !== undefined} then excluded.owner else stored.owner end,
+      column_descriptions = coalesce(${columns}::jsonb, stored.column_descriptions),
+      updated_at = clock_timestamp()
+    returning description, owner, column_descriptions as "columnDescriptions"`
+  if (stored === undefined) throw new Error('an upsert answers its row')
+  return stored
+}

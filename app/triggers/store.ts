@@ -1,0 +1,171 @@
+import type { JSONValue } from 'postgres'
+import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import { store } from '../../machines/advance.ts'
+import { TRIGGER_MACHINE_VERSION, type TriggerSnapshot, triggerColumns } from '../../machines/trigger.ts'
+import type { PipelineId, TriggerId } from '../core/ids.ts'
+import type { Page } from '../core/pagination.ts'
+import type { PipelineRef } from '../core/pipeline-ref.ts'
+import { latestSuccess } from './due.ts'
+import { rowColumns, type TriggerRow } from './moves.ts'
+import type { TypedConfig } from './schema.ts'
+
+export async function livePipelineId(sql: Sql | SqlTx, ref: PipelineRef): Promise<PipelineId | null> {
+  const [row] = await sql<{ id: PipelineId }[]>`
+    select id from pipeline p
+    where ${isLive(sql, ref)}`
+  return row?.id ?? null
+}
+
+/** For statements in which the pipeline is `p`. */
+const isLive = (sql: Sql | SqlTx, { namespace, layer, name, boundTo }: PipelineRef) => sql`
+  p.namespace = ${namespace} and p.layer = ${layer} and p.name = ${name} and p.deleted_at is null
+  ${boundTo === undefined ? sql`` : sql`and p.id = ${boundTo}`}`
+
+/** Keeps the pipeline live, and its number of triggers as it is, until the transaction ends; `now` is read after that. */
+export async function lockForTriggers(
+  tx: SqlTx,
+  ref: PipelineRef,
+): Promise<{ pipelineId: PipelineId; triggers: number; now: Date } | null> {
+  const locked = await tx<{ id: PipelineId }[]>`
+    select id from pipeline p
+    where ${isLive(tx, ref)}
+    for no key update`
+  const [pipeline] = locked
+  if (pipeline === undefined) return null
+  const [counted] = await tx<{ triggers: number; now: Date }[]>`
+    select count(*)::int as triggers, clock_timestamp() as now from trigger where pipeline_id = ${pipeline.id}`
+  if (counted === undefined) throw new Error('a count has no row')
+  return { pipelineId: pipeline.id, ...counted }
+}
+
+/** Oldest first. */
+export async function triggersOf(
+  sql: Sql,
+  pipelineId: PipelineId,
+  { limit, offset }: Page,
+): Promise<{ items: TriggerRow[]; total: number }> {
+  const [items, [counted]] = await Promise.all([
+    sql<TriggerRow[]>`
+      select ${rowColumns(sql)} from trigger t where pipeline_id = ${pipelineId} order by created_at, id limit ${limit} offset ${offset}`,
+    sql<{ total: number }[]>`select count(*)::int as total from trigger where pipeline_id = ${pipelineId}`,
+  ])
+  return { items, total: counted?.total ?? 0 }
+}
+
+export async function triggerOf(sql: Sql, ref: PipelineRef, id: string): Promise<TriggerRow | null> {
+  const [row] = await sql<TriggerRow[]>`
+    select ${rowColumns(sql)} from trigger t join pipeline p on p.id = t.pipeline_id
+    where t.id = ${id} and ${isLive(sql, ref)}`
+  return row ?? null
+}
+
+/** The row, locked, and the database's time after that; null when this pipeline has no such trigger. */
+export async function lockTriggerOf(
+  tx: SqlTx,
+  ref: PipelineRef,
+  id: string,
+): Promise<{ row: TriggerRow; now: Date } | null> {
+  const [rows, [clock]] = await Promise.all([
+    tx<TriggerRow[]>`
+      select ${rowColumns(tx)} from trigger t join pipeline p on p.id = t.pipeline_id
+      where t.id = ${id} and ${isLive(tx, ref)}
+      for update of t`,
+    tx<{ now: Date }[]>`select clock_timestamp() as now`,
+  ])
+  const [row] = rows
+  return row === undefined || clock === undefined ? null : { row, now: clock.now }
+}
+
+export interface NewTrigger {
+  id: TriggerId
+  pipelineId: PipelineId
+  typed: TypedConfig
+  snapshot: TriggerSnapshot
+  source: string | null
+  dueAt: Date | null
+  tokenHash: string | null
+  now: Date
+}
+
+/** With its first line of history. */
+export async function insertTrigger(tx: SqlTx, trigger: NewTrigger): Promise<TriggerRow> {
+  const { state, cooldownSeconds } = triggerColumns(trigger.snapshot)
+  const [[row]] = await Promise.all([
+    tx<TriggerRow[]>`
+      insert into trigger as t (id, pipeline_id, type, config, cooldown_seconds, snapshot, machine_version, state, source, due_at,
+        token_hash, created_at, updated_at)
+      values (${trigger.id}, ${trigger.pipelineId}, ${trigger.typed.type}, ${tx.json(trigger.typed.config)},
+        ${cooldownSeconds}, ${tx.json(store(trigger.snapshot) as unknown as JSONValue)}, ${TRIGGER_MACHINE_VERSION},
+        ${state}, ${trigger.source}, ${trigger.dueAt}, ${trigger.tokenHash}, ${trigger.now}, ${trigger.now})
+      returning ${rowColumns(tx)}`,
+    tx`
+      insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
+      values ('trigger', ${trigger.id}, ${trigger.now}, 'created', '', ${state}, '[]', 'created')`,
+  ])
+  if (row === undefined) throw new Error('an inserted trigger has no row')
+  return row
+}
+
+/** What a client may change besides what the machine decides. */
+export async function changeTrigger(
+  tx: SqlTx,
+  id: TriggerId,
+  { config, source, now }: { config: TypedConfig['config']; source: string | null; now: Date },
+): Promise<TriggerRow> {
+  const [row] = await tx<TriggerRow[]>`
+    update trigger t set config = ${tx.json(config)}, source = ${source}, updated_at = ${now} where id = ${id}
+    returning ${rowColumns(tx)}`
+  if (row === undefined) throw new Error('a locked trigger is gone')
+  return row
+}
+
+/**
+ * The dependencies of a cron_dependency trigger are these from now on. Those it had keep what they remember. A new one's
+ * success counts as used when it is older than the last firing; before the first firing every success is news.
+ */
+export async function setDependencies(tx: SqlTx, id: TriggerId, sources: readonly string[]): Promise<void> {
+  await tx`delete from trigger_dependency where trigger_id = ${id} and source <> all(${sources as string[]}::text[])`
+  if (sources.length === 0) return
+  await tx`
+    insert into trigger_dependency (trigger_id, source, used_run)
+    select t.id, d.source, case when latest.finished_at <= t.last_triggered_at then latest.id end
+    from unnest(${sources as string[]}::text[]) as d(source)
+    join trigger t on t.id = ${id}
+    ${latestSuccess(tx)}
+    on conflict (trigger_id, source) do nothing`
+}
+
+export async function removeTrigger(sql: Sql, ref: PipelineRef, id: string): Promise<boolean> {
+  const removed = await sql`
+    delete from trigger t using pipeline p
+    where t.id = ${id} and p.id = t.pipeline_id and ${isLive(sql, ref)}
+    returning t.id`
+  return removed.length > 0
+}
+
+/** Of these sources, those that name no landing zone and no pipeline. */
+export async function missingSources(sql: Sql | SqlTx, sources: readonly string[]): Promise<string[]> {
+  if (sources.length === 0) return []
+  const rows = await sql<{ source: string }[]>`
+    select s.source from unnest(${sources as string[]}::text[]) as s(source)
+    where not exists (
+        select 1 from landing_zone z where s.source like 'zone:%'
+          and z.namespace = split_part(substr(s.source, 6), '.', 1) and z.name = split_part(substr(s.source, 6), '.', 2))
+      and not exists (
+        select 1 from pipeline p where s.source like 'pipeline:%' and p.deleted_at is null
+          and p.namespace = split_part(substr(s.source, 10), '.', 1)
+          and p.layer = split_part(substr(s.source, 10), '.', 2) and p.name = split_part(substr(s.source, 10), '.', 3))`
+  return rows.map(({ source }) => source)
+}
+
+/** Some triggers of a pipeline that are not disabled. */
+export async function enabledTriggersOf(
+  tx: SqlTx,
+  pipelineId: PipelineId,
+  limit: number,
+): Promise<TriggerRow[]> {
+  return tx<TriggerRow[]>`
+    select ${rowColumns(tx)} from trigger t where pipeline_id = ${pipelineId} and state <> 'disabled'
+      and machine_version <= ${TRIGGER_MACHINE_VERSION}
+    order by id limit ${limit} for update`
+}

@@ -1,0 +1,52 @@
+import { expect, test } from 'bun:test'
+import { quoteName } from '../sql.ts'
+import { parseDuckType, renderDuckType } from './duckdb-type.ts'
+
+test.each([
+  'INTEGER',
+  'DECIMAL(38,0)',
+  'TIMESTAMP WITH TIME ZONE',
+  'INTEGER[]',
+  'VARCHAR[3][]',
+  'MAP(VARCHAR, DOUBLE)',
+  'STRUCT("a" INTEGER, "b c" VARCHAR[])',
+  'STRUCT("q""x" STRUCT("z" DECIMAL(5,1))[], "it\'s" MAP(INTEGER, TIMESTAMP WITH TIME ZONE))',
+])('%s reads and writes as itself', (text) => {
+  expect(renderDuckType(parseDuckType(text), quoteName)).toBe(text)
+})
+
+test('a type with arguments of no meaning here is its name', () => {
+  expect(parseDuckType("ENUM('a', 'b''c)')")).toEqual({ kind: 'scalar', name: 'ENUM' })
+  expect(parseDuckType('UNION(a INTEGER, b STRUCT(c INTEGER))[]')).toEqual({
+    kind: 'list',
+    element: { kind: 'scalar', name: 'UNION' },
+  })
+})
+
+test('DuckDB writes an untyped NULL as a quoted name', () => {
+  expect(parseDuckType('"NULL"')).toEqual({ kind: 'scalar', name: 'NULL' })
+})
+
+test('fields without a name have an empty one', () => {
+  const struct = parseDuckType('STRUCT(INTEGER, DECIMAL(4,1)[])')
+  expect(struct.kind === 'struct' && struct.fields.map((field) => field.name)).toEqual(['', ''])
+})
+
+test.each([
+  '',
+  '(',
+  'STRUCT(',
+  'STRUCT()',
+  'MAP(INTEGER)',
+  'DECIMAL(a,b)',
+  'INTEGER]',
+  "ENUM('a'",
+  'a;b',
+  '"',
+  'INTEGER[x]',
+])('refuses %j', (text) => expect(() => parseDuckType(text)).toThrow(SyntaxError))
+
+test('refuses nesting that would exhaust the stack', () => {
+  const deep = `${'STRUCT(a '.repeat(100_000)}INTEGER${')'.repeat(100_000)}`
+  expect(() => parseDuckType(deep)).toThrow('nested deeper')
+})

@@ -1,0 +1,265 @@
+// A thin client of an Iceberg REST catalog: the calls a run needs.
+// Source: Iceberg REST catalog OpenAPI.
+
+import { setTimeout as wait } from 'node:timers/promises'
+import { traceHeaders } from '../../../proto/trace.ts'
+import { parseJson, stringifyJson } from '../format/json.ts'
+import { metadataFrom, type TableMetadata } from '../format/metadata.ts'
+import type { Schema } from '../format/types.ts'
+import type { CommitRequest } from '../format/wire.ts'
+
+/** Attempts of a call that changes nothing, and the pause before the second one (it doubles). */
+export const ATTEMPTS_LIMIT = 3
+const FIRST_PAUSE_MS = 100
+/** One attempt of one call. */
+export const CALL_TIMEOUT_MS = 30_000
+
+/** The catalog answered with an error, or not at all (status 0). */
+export class CatalogError extends Error {
+  override readonly name: string = 'CatalogError'
+  constructor(
+    readonly status: number,
+    /** The catalog's name for the error, such as NoSuchTableException. */
+    readonly type: string,
+    message: string,
+    options?: ErrorOptions,
+  ) {
+    super(message, options)
+  }
+}
+/** 404: no such table, namespace or warehouse. */
+export class NotFound extends CatalogError {
+  override readonly name = 'NotFound'
+}
+/** 409: the table has changed since the commit was computed. */
+export class Conflict extends CatalogError {
+  override readonly name = 'Conflict'
+}
+/** 409: the table or namespace exists. */
+export class AlreadyExists extends CatalogError {
+  override readonly name = 'AlreadyExists'
+}
+/** 401, 403, 419: the token is missing, expired, or not for this. */
+export class Unauthorized extends CatalogError {
+  override readonly name = 'Unauthorized'
+}
+/** 5xx, 429, no answer, or an answer that is not one. A commit that ends so may have happened: load the table to see. */
+export class ServerError extends CatalogError {
+  override readonly name = 'ServerError'
+}
+
+export interface ClientOptions {
+  /** Where the catalog's `/v1` is, without a slash at the end: `http://127.0.0.1:8080/catalog`. */
+  readonly baseUrl: string
+  /** `sluice@<branch>`. */
+  readonly warehouse: string
+  /** Where the warehouse's routes are, as its configuration would say; without one the catalog is asked for it. */
+  readonly prefix?: string
+  /** Sent as a bearer token. */
+  readonly token?: string
+  /** Ends every call, and the pauses between attempts. */
+  readonly signal?: AbortSignal
+  readonly timeoutMs?: number
+  readonly fetch?: (url: string, init: RequestInit) => Promise<Response>
+}
+
+export interface CatalogConfig {
+  readonly defaults: Readonly<Record<string, string>>
+  readonly overrides: Readonly<Record<string, string>>
+}
+
+/** A table by its namespace levels and name. */
+export interface TableIdentifier {
+  readonly namespace: readonly string[]
+  readonly name: string
+}
+
+export interface LoadedTable {
+  readonly metadata: TableMetadata
+  /** Absent for a staged table: it has no metadata file yet. */
+  readonly metadataLocation?: string
+  readonly config: Readonly<Record<string, string>>
+}
+
+export interface CreateTable {
+  readonly schema: Schema
+  readonly properties?: Readonly<Record<string, string>>
+  /** Only prepares the table: it exists when the first commit (with `assert-create`) succeeds. */
+  readonly isStaged: boolean
+}
+
+export interface CatalogClient {
+  readonly config: CatalogConfig
+  /** @throws NotFound */
+  loadTable(table: TableIdentifier): Promise<LoadedTable>
+  /** @throws AlreadyExists, NotFound (namespace) */
+  createTable(table: TableIdentifier, create: CreateTable): Promise<LoadedTable>
+  /** @throws Conflict, NotFound */
+  commit(
+    table: TableIdentifier,
+    commit: Pick<CommitRequest, 'requirements' | 'updates'>,
+  ): Promise<LoadedTable>
+  /**
+   * As `commit`, but asks the catalog to leave the metadata out of its answer (RFC 7240); answers the table's config.
+   * @throws Conflict, NotFound
+   */
+  commitBriefly(
+    table: TableIdentifier,
+    commit: Pick<CommitRequest, 'requirements' | 'updates'>,
+  ): Promise<LoadedTable['config']>
+  namespaceExists(namespace: readonly string[]): Promise<boolean>
+  /** @throws AlreadyExists */
+  createNamespace(namespace: readonly string[]): Promise<void>
+}
+
+/** Gives a client for one warehouse. Asks the catalog for its configuration, if need be. @throws CatalogError */
+export async function connectCatalog(options: ClientOptions): Promise<CatalogClient> {
+  const call = caller(options)
+  const config: CatalogConfig =
+    options.prefix === undefined
+      ? configFrom(await call('GET', `/v1/config?warehouse=${encodeURIComponent(options.warehouse)}`))
+      : { defaults: {}, overrides: { prefix: options.prefix } }
+  const prefix = config.overrides.prefix ?? config.defaults.prefix
+  const root = prefix === undefined ? '/v1/namespaces' : `/v1/${prefix}/namespaces`
+  const tables = (namespace: readonly string[]) => `${root}/${encodeNamespace(namespace)}/tables`
+  const pathOf = ({ namespace, name }: TableIdentifier) => `${tables(namespace)}/${encodeURIComponent(name)}`
+  return {
+    config,
+    loadTable: async (table) => tableFrom(await call('GET', pathOf(table))),
+    createTable: async ({ namespace, name }, { schema, properties, isStaged }) =>
+      tableFrom(
+        await call('POST', tables(namespace), {
+          name,
+          schema,
+          'stage-create': isStaged,
+          ...(properties && { properties }),
+        }),
+      ),
+    commit: async (table, { requirements, updates }) => {
+      const identifier = { namespace: table.namespace, name: table.name }
+      return tableFrom(await call('POST', pathOf(table), { identifier, requirements, updates }))
+    },
+    commitBriefly: async (table, { requirements, updates }) => {
+      const identifier = { namespace: table.namespace, name: table.name }
+      const body = { identifier, requirements, updates }
+      return textsFrom(member(await call('POST', pathOf(table), body, { prefer: BRIEF }), 'config'))
+    },
+    namespaceExists: (namespace) =>
+      call('HEAD', `${root}/${encodeNamespace(namespace)}`).then(
+        () => true,
+        (error) => {
+          if (error instanceof NotFound) return false
+          throw error
+        },
+      ),
+    createNamespace: async (namespace) => {
+      await call('POST', root, { namespace, properties: {} })
+    },
+  }
+}
+
+/** The levels of a namespace in a path: joined by the unit separator. */
+export const encodeNamespace = (levels: readonly string[]): string => encodeURIComponent(levels.join('\x1f'))
+
+type Method = 'GET' | 'HEAD' | 'POST'
+type Headers = Readonly<Record<string, string>>
+type Call = (method: Method, path: string, body?: object, headers?: Headers) => Promise<unknown>
+
+/** Of the header `prefer`: an answer without what the client has sent. */
+export const BRIEF = 'return=minimal'
+
+function caller(options: ClientOptions): Call {
+  return async (method, path, body, headers) => {
+    const attempts = method === 'POST' ? 1 : ATTEMPTS_LIMIT
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await callOnce(options, method, path, body, headers)
+      } catch (error) {
+        if (!(error instanceof ServerError) || attempt >= attempts) throw error
+        await wait(FIRST_PAUSE_MS * 2 ** (attempt - 1), undefined, { signal: options.signal })
+      }
+    }
+  }
+}
+
+async function callOnce(
+  options: ClientOptions,
+  method: Method,
+  path: string,
+  body?: object,
+  more?: Headers,
+): Promise<unknown> {
+  const { baseUrl, token, signal, timeoutMs = CALL_TIMEOUT_MS, fetch = globalThis.fetch } = options
+  const timeout = AbortSignal.timeout(timeoutMs)
+  try {
+    const response = await fetch(`${baseUrl}${path}`, {
+      method,
+      headers: {
+        accept: 'application/json',
+        ...traceHeaders(),
+        ...more,
+        ...(body && { 'content-type': 'application/json' }),
+        ...(token !== undefined && { authorization: `Bearer ${token}` }),
+      },
+      ...(body && { body: stringifyJson(body) }),
+      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+    })
+    const text = await response.text()
+    if (!response.ok) throw errorFrom(response.status, text)
+    return text === '' ? undefined : parseJson(text)
+  } catch (cause) {
+    if (cause instanceof CatalogError || signal?.aborted) throw cause
+    const what = timeout.aborted ? `no answer within ${timeoutMs} ms` : messageOf(cause)
+    throw new ServerError(0, 'NoAnswer', `the catalog does not answer ${method} ${path}: ${what}`, { cause })
+  }
+}
+
+const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause))
+
+function errorFrom(status: number, text: string): CatalogError {
+  const { message = `the catalog answered ${status}`, type = '' } = errorBody(text)
+  if (status === 404) return new NotFound(status, type, message)
+  if (status === 409)
+    return new (type.startsWith('AlreadyExists') ? AlreadyExists : Conflict)(status, type, message)
+  if (status === 401 || status === 403 || status === 419) return new Unauthorized(status, type, message)
+  if (status >= 500 || status === 429) return new ServerError(status, type, message)
+  return new CatalogError(status, type, message)
+}
+
+/** `{error: {message, type, code}}`; anything else is an error of something in between. */
+function errorBody(text: string): { message?: string; type?: string } {
+  try {
+    const error = member(parseJson(text), 'error')
+    const [message, type] = [member(error, 'message'), member(error, 'type')]
+    return { ...(typeof message === 'string' && { message }), ...(typeof type === 'string' && { type }) }
+  } catch {
+    return {}
+  }
+}
+
+const member = (value: unknown, name: string): unknown =>
+  typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
+
+function configFrom(value: unknown): CatalogConfig {
+  return { defaults: textsFrom(member(value, 'defaults')), overrides: textsFrom(member(value, 'overrides')) }
+}
+
+function tableFrom(value: unknown): LoadedTable {
+  const metadata = member(value, 'metadata')
+  if (typeof metadata !== 'object' || metadata === null) {
+    throw new ServerError(200, 'BadAnswer', 'the catalog answered without table metadata')
+  }
+  const metadataLocation = member(value, 'metadata-location')
+  return {
+    metadata: metadataFrom(metadata),
+    ...(typeof metadataLocation === 'string' && { metadataLocation }),
+    config: textsFrom(member(value, 'config')),
+  }
+}
+
+function textsFrom(value: unknown): Record<string, string> {
+  const entries = typeof value === 'object' && value !== null ? Object.entries(value) : []
+  return Object.fromEntries(
+    entries.filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
+  )
+}

@@ -1,0 +1,68 @@
+// Pruning may keep what is not needed, and never the other way round.
+
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { type BoundValue, compareBounds, encodeBound, lowerBound, upperBound } from '../format/bounds.ts'
+import type { DataFile } from '../format/manifest.ts'
+import { filesWithMaximum } from './prune.ts'
+
+const column = (type: string) => ({ id: 1, name: 'v', required: false, type })
+
+/** A file with these values; null is NULL. */
+function fileWith(type: string, location: string, values: readonly (BoundValue | null)[]): DataFile {
+  const known = values.filter((value) => value !== null).sort((a, b) => (a < b ? -1 : 1))
+  const [least, greatest] = [known[0], known.at(-1)]
+  const upper = greatest === undefined ? undefined : upperBound(type, greatest)
+  return {
+    content: 'data',
+    location,
+    format: 'PARQUET',
+    partition: {},
+    recordCount: values.length,
+    sizeBytes: 1,
+    columns: new Map([
+      [
+        1,
+        {
+          valueCount: values.length,
+          nullCount: values.length - known.length,
+          nanCount: 0,
+          ...(least !== undefined && { lower: encodeBound(type, lowerBound(type, least)) }),
+          ...(upper !== undefined && { upper: encodeBound(type, upper) }),
+        },
+      ],
+    ]),
+  }
+}
+
+describe('the files that may hold the greatest value', () => {
+  const word = fc.constantFrom('a', 'b', 'one long beginning of many 1', 'one long beginning of many 2', 'z')
+  test.each([
+    ['long', fc.bigInt({ min: -5n, max: 5n })],
+    ['double', fc.double({ noNaN: true })],
+    ['string', word],
+  ] as [string, fc.Arbitrary<BoundValue>][])('always include the one that has it: %s', (type, value) => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.array(fc.option(value), { minLength: 1, maxLength: 4 }), { maxLength: 6 }),
+        (contents) => {
+          const files = contents.map((values, i) => fileWith(type, String(i), values))
+          const all = contents.flat().filter((one) => one !== null)
+          const greatest = all.reduce((a, b) => (compareBounds(b, a) > 0 ? b : a), all[0] ?? 0)
+          const chosen = new Set(filesWithMaximum(files, column(type)).map(({ location }) => location))
+          const holds = contents.flatMap((values, i) => (values.includes(greatest) ? [String(i)] : []))
+          if (all.length > 0) expect(holds.every((location) => chosen.has(location))).toBe(true)
+          else expect(chosen.size).toBe(0)
+        },
+      ),
+    )
+  })
+
+  test('are few where values are side by side, and all where nothing is known of them', () => {
+    const files = [0, 10, 20, 30].map((from) => fileWith('int', `f${from}`, [from, from + 9]))
+    expect(filesWithMaximum(files, column('int')).map(({ location }) => location)).toEqual(['f30'])
+    const unknown = files.map((file) => ({ ...file, columns: new Map() }))
+    expect(filesWithMaximum(unknown, column('int'))).toHaveLength(4)
+    expect(filesWithMaximum(files, { ...column('int'), id: 2 })).toHaveLength(4)
+  })
+})

@@ -1,0 +1,229 @@
+// Which files of a table may hold rows with one of a batch's keys: decided from what manifest lists say of manifests and
+// manifests of files, before any file is touched. The engine compares, so its order of values is the only one.
+
+import { type BoundValue, compareBounds, decodeBound } from '../format/bounds.ts'
+import type { DataFile, ManifestFile } from '../format/manifest.ts'
+import type { PartitionSpec, TableMetadata } from '../format/metadata.ts'
+import { type ComputedPartition, computedPartitions, tupleValue } from '../format/partition.ts'
+import { decimalOf, type NestedField, type Schema } from '../format/types.ts'
+import { quoteName, quoteText, sqlType } from '../sql.ts'
+import type { TableFile } from './scan.ts'
+
+/** Runs SQL of ours. */
+export type Query = (sql: string) => Promise<readonly (readonly (string | null)[])[]>
+
+export interface Keys {
+  /** A relation that has the columns of `fields`. */
+  readonly relation: string
+  readonly fields: readonly NestedField[]
+}
+
+/** What is known of the values of one expression in some rows. */
+interface Range {
+  readonly lower?: BoundValue | undefined
+  readonly upper?: BoundValue | undefined
+  readonly hasNull: boolean
+  readonly hasValues: boolean
+}
+
+/** Something of which ranges are known: a key column, or the transform of one. */
+interface Measure {
+  /** Index of the key column. */
+  readonly key: number
+  readonly type: string
+  readonly of: (expression: string) => string
+}
+
+const UNKNOWN: Range = { hasNull: true, hasValues: true }
+/** The keys of a batch are compared as so many ranges at most: exactly, for a batch of fewer rows. */
+export const ZONES_LIMIT = 1_024
+
+/** The manifests whose partitions may hold one of the keys. */
+export async function pruneManifests(
+  manifests: readonly ManifestFile[],
+  metadata: TableMetadata,
+  schema: Schema,
+  keys: Keys,
+  query: Query,
+): Promise<ManifestFile[]> {
+  if (manifests.length < 2) return [...manifests]
+  const measures: Measure[] = []
+  const columns: ((manifest: ManifestFile) => Range)[] = []
+  for (const spec of metadata['partition-specs'])
+    for (const partition of partitionsOfKeys(spec, schema, keys)) {
+      const place = spec.fields.findIndex((field) => field['field-id'] === partition.id)
+      measures.push(partition)
+      columns.push((manifest) =>
+        manifest.specId === spec['spec-id'] ? summaryRange(manifest, place, partition.type) : UNKNOWN,
+      )
+    }
+  return overlapping(manifests, { measures, columns }, keys, query)
+}
+
+/** The files that may hold one of the keys, by their bounds and partitions. */
+export async function pruneFiles(
+  files: readonly TableFile[],
+  metadata: TableMetadata,
+  schema: Schema,
+  keys: Keys,
+  query: Query,
+): Promise<TableFile[]> {
+  const measures: Measure[] = []
+  const columns: ((file: TableFile) => Range)[] = []
+  for (const [key, { id, type }] of keys.fields.entries())
+    if (typeof type === 'string') {
+      measures.push({ key, type, of: (expression) => expression })
+      columns.push(({ file }) => boundsRange(file, id, type))
+    }
+  const used = new Set(files.map(({ specId }) => specId))
+  for (const spec of metadata['partition-specs'].filter((known) => used.has(known['spec-id'])))
+    for (const partition of partitionsOfKeys(spec, schema, keys)) {
+      measures.push(partition)
+      columns.push(({ specId, file }) => (specId === spec['spec-id'] ? tupleRange(file, partition) : UNKNOWN))
+    }
+  return overlapping(files, { measures, columns }, keys, query)
+}
+
+/** The files that may hold the greatest value of a column: what ends below the beginning of another one does not. */
+export function filesWithMaximum(files: readonly DataFile[], { id, type }: NestedField): DataFile[] {
+  if (typeof type !== 'string') return [...files]
+  const ranges = files.map((file) => boundsRange(file, id, type))
+  const lowers = ranges.map(({ lower }) => lower).filter((lower) => lower !== undefined)
+  const [first] = lowers
+  if (first === undefined) return files.filter((_, i) => ranges[i]?.hasValues)
+  const floor = lowers.reduce((a, b) => (compareBounds(b, a) > 0 ? b : a), first)
+  return files.filter((_, i) => {
+    const { upper, hasValues } = ranges[i] ?? UNKNOWN
+    return hasValues && (upper === undefined || compareBounds(upper, floor) >= 0)
+  })
+}
+
+function partitionsOfKeys(spec: PartitionSpec, schema: Schema, { fields }: Keys) {
+  return computedPartitions(spec, schema).flatMap((partition) => {
+    const key = fields.findIndex(({ id }) => id === partition.sourceId)
+    return key < 0 ? [] : [{ ...partition, key }]
+  })
+}
+
+function boundsRange({ columns, recordCount }: DataFile, id: number, type: string): Range {
+  const metrics = columns.get(id)
+  if (metrics === undefined) return UNKNOWN
+  const { lower, upper, nullCount, nanCount } = metrics
+  // NaN is the greatest number to the engine, and no bound says that it is there.
+  const isBounded = (type !== 'float' && type !== 'double') || nanCount === 0
+  return {
+    lower: lower && decoded(type, lower),
+    upper: isBounded && upper ? decoded(type, upper) : undefined,
+    hasNull: nullCount !== 0,
+    hasValues: nullCount === undefined || nullCount < recordCount,
+  }
+}
+
+function summaryRange({ partitions }: ManifestFile, place: number, type: string): Range {
+  const summary = partitions?.[place]
+  if (summary === undefined) return UNKNOWN
+  const { containsNull: hasNull, lower, upper } = summary
+  return {
+    lower: lower && decoded(type, lower),
+    upper: upper && decoded(type, upper),
+    hasNull,
+    hasValues: lower !== undefined || upper !== undefined,
+  }
+}
+
+function tupleRange({ partition }: DataFile, field: ComputedPartition): Range {
+  if (partition[field.id] === undefined) return UNKNOWN
+  const value = tupleValue(partition, field)
+  if (value === null) return { hasNull: true, hasValues: false }
+  return { lower: value, upper: value, hasNull: false, hasValues: true }
+}
+
+/** Another writer may have cut a text in the middle of a character: then nothing is known. */
+export function decoded(type: string, bytes: Uint8Array): BoundValue | undefined {
+  try {
+    return decodeBound(type, bytes)
+  } catch {
+    return undefined
+  }
+}
+
+async function overlapping<T>(
+  items: readonly T[],
+  { measures, columns }: { measures: readonly Measure[]; columns: readonly ((item: T) => Range)[] },
+  { relation, fields }: Keys,
+  query: Query,
+): Promise<T[]> {
+  if (measures.length === 0 || items.length === 0) return [...items]
+  const keys = fields.map(({ name }) => quoteName(name))
+  const rows = items.map((item, i) => {
+    const ranges = columns.flatMap((column, m) => rangeSql(column(item), measures[m]?.type ?? ''))
+    return `(${[i, ...ranges].join(', ')})`
+  })
+  const names = measures.flatMap((_, m) => [`lower${m}`, `upper${m}`, `null${m}`, `some${m}`])
+  const conditions = measures.map(({ key, of }, m) => {
+    const isNotBelow = `(r.lower${m} IS NULL OR ${of(`z.upper${key}`)} >= r.lower${m})`
+    const isNotAbove = `(r.upper${m} IS NULL OR ${of(`z.lower${key}`)} <= r.upper${m})`
+    const isWithin = `r.some${m} AND z.lower${key} IS NOT NULL AND ${isNotBelow} AND ${isNotAbove}`
+    return `((r.null${m} AND z.null${key}) OR (${isWithin}))`
+  })
+  const zones = keys.map(
+    (k, i) => `min(${k}) AS lower${i}, max(${k}) AS upper${i}, bool_or(${k} IS NULL) AS null${i}`,
+  )
+  const found = await query(
+    `WITH zones AS (
+       SELECT ${zones.join(', ')}
+       FROM (SELECT ${keys.join(', ')}, ntile(${ZONES_LIMIT}) OVER (ORDER BY ${keys.join(', ')}) AS zone FROM ${relation})
+       GROUP BY zone),
+     ranges(i, ${names.join(', ')}) AS (VALUES ${rows.join(', ')})
+     SELECT DISTINCT r.i FROM ranges r JOIN zones z ON ${conditions.join(' AND ')}`,
+  )
+  const chosen = new Set(found.map(([i]) => Number(i)))
+  return items.filter((_, i) => chosen.has(i))
+}
+
+const rangeSql = ({ lower, upper, hasNull, hasValues }: Range, type: string): string[] => [
+  valueSql(type, lower),
+  valueSql(type, upper),
+  String(hasNull),
+  String(hasValues),
+]
+
+/** A value of an Iceberg type as SQL of that type; NULL for none, and for what SQL text cannot hold. */
+export function valueSql(type: string, value: BoundValue | null | undefined): string {
+  const duck = sqlType(type)
+  const none = `CAST(NULL AS ${duck})`
+  if (value === undefined || value === null) return none
+  const decimal = decimalOf(type)
+  if (decimal) return `CAST('${decimalText(BigInt(String(value)), decimal.scale)}' AS ${duck})`
+  switch (type) {
+    case 'date':
+      return `(DATE '1970-01-01' + CAST(${value} AS INTEGER))`
+    case 'time':
+      return `CAST('${timeText(BigInt(String(value)))}' AS TIME)`
+    case 'timestamp':
+      return `make_timestamp(${value})`
+    case 'timestamptz':
+      return `(make_timestamp(${value}) AT TIME ZONE 'UTC')`
+    case 'string':
+      return String(value).includes('\0') ? none : quoteText(String(value))
+    case 'float':
+    case 'double':
+      return `CAST('${value}' AS ${duck})`
+    default:
+      return value instanceof Uint8Array
+        ? `unhex('${Buffer.from(value).toString('hex')}')`
+        : `CAST('${value}' AS ${duck})`
+  }
+}
+
+function decimalText(unscaled: bigint, scale: number): string {
+  const digits = String(unscaled < 0n ? -unscaled : unscaled).padStart(scale + 1, '0')
+  const text = scale === 0 ? digits : `${digits.slice(0, -scale)}.${digits.slice(-scale)}`
+  return unscaled < 0n ? `-${text}` : text
+}
+
+function timeText(micros: bigint): string {
+  const part = (divisor: bigint, modulus: bigint, width: number) =>
+    String((micros / divisor) % modulus).padStart(width, '0')
+  return `${part(3_600_000_000n, 25n, 2)}:${part(60_000_000n, 60n, 2)}:${part(1_000_000n, 60n, 2)}.${part(1n, 1_000_000n, 6)}`
+}

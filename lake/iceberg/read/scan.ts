@@ -1,0 +1,162 @@
+// Which data files a snapshot consists of.
+
+import { BadAvro } from '../format/avro.ts'
+import {
+  type DataFile,
+  type ManifestEntry,
+  type ManifestFile,
+  readManifest,
+  readManifestList,
+} from '../format/manifest.ts'
+import { snapshotById, type TableMetadata, UnsupportedTable } from '../format/metadata.ts'
+import type { Snapshot } from '../format/wire.ts'
+
+/** Reads a whole object of the lake by its location. */
+export type ReadObject = (location: string) => Promise<Uint8Array>
+
+/** Objects read at the same time. */
+export const READS_AT_ONCE_LIMIT = 16
+/** Column metrics kept in memory (some 300 bytes each); a file weighs as much as it has columns. */
+export const CACHED_METRICS_LIMIT = 100_000
+
+/** Reads manifest lists and manifests, and remembers manifests: they never change. One reader serves many tables. */
+export interface ManifestReader {
+  manifests(snapshot: Snapshot): Promise<ManifestFile[]>
+  /** All entries, deleted ones too. */
+  entries(manifest: ManifestFile): Promise<readonly ManifestEntry[]>
+}
+
+export function makeManifestReader(
+  readObject: ReadObject,
+  cachedMetricsLimit = CACHED_METRICS_LIMIT,
+): ManifestReader {
+  const cache = new WeightedLru<readonly ManifestEntry[]>(cachedMetricsLimit)
+  return {
+    manifests: async (snapshot) => readManifestList(await readObject(snapshot['manifest-list'])),
+    entries: async (manifest) => {
+      const known = cache.get(manifest.location)
+      if (known) return known
+      const bytes = await readObject(manifest.location)
+      // One that is cut off between two blocks is a whole Avro file, with fewer rows.
+      if (bytes.length !== manifest.sizeBytes)
+        throw new BadAvro(`${manifest.location} has ${bytes.length} bytes, not ${manifest.sizeBytes}`)
+      const entries = readManifest(bytes, manifest)
+      cache.set(manifest.location, entries, weightOf(entries))
+      return entries
+    },
+  }
+}
+
+const weightOf = (entries: readonly ManifestEntry[]): number =>
+  entries.reduce((sum, entry) => sum + 1 + entry.file.columns.size, 1)
+
+/**
+ * The data files of a snapshot, in the order in which they were added.
+ * @throws UnsupportedTable for row-level deletes (another engine's) and formats other than Parquet
+ */
+export async function dataFilesOf(
+  metadata: TableMetadata,
+  snapshotId: bigint,
+  reader: ManifestReader,
+): Promise<DataFile[]> {
+  const manifests = await dataManifestsOf(metadata, snapshotId, reader)
+  return (await tableFilesOf(manifests, reader)).map(({ file }) => file)
+}
+
+/**
+ * The manifests of a snapshot that have live data files.
+ * @throws UnsupportedTable for row-level deletes (another engine's)
+ */
+export async function dataManifestsOf(
+  metadata: TableMetadata,
+  snapshotId: bigint,
+  reader: ManifestReader,
+): Promise<ManifestFile[]> {
+  const snapshot = snapshotById(metadata, snapshotId)
+  if (!snapshot) throw new UnsupportedTable(`the table has no snapshot ${snapshotId}`)
+  const manifests = (await reader.manifests(snapshot)).filter((manifest) => liveFiles(manifest) > 0)
+  if (manifests.some(({ content }) => content === 'deletes')) {
+    throw new UnsupportedTable('the table has row-level deletes: compact it first')
+  }
+  return manifests
+}
+
+/** A live data file and where the table says so. */
+export interface TableFile {
+  /** Location of its manifest. */
+  readonly manifest: string
+  readonly specId: number
+  readonly file: DataFile
+}
+
+/** The live files of manifests. @throws UnsupportedTable for formats other than Parquet */
+export async function tableFilesOf(
+  manifests: readonly ManifestFile[],
+  reader: ManifestReader,
+): Promise<TableFile[]> {
+  const lists = await mapBounded(manifests, async (manifest) => {
+    const { location, specId } = manifest
+    const entries = await reader.entries(manifest)
+    return entries
+      .filter(({ status }) => status !== 'deleted')
+      .map(({ file }): TableFile => ({ manifest: location, specId, file }))
+  })
+  const files = lists.flat()
+  const other = files.find(({ file }) => file.format !== 'PARQUET')
+  if (other)
+    throw new UnsupportedTable(`${other.file.format} files are not supported: ${other.file.location}`)
+  return files
+}
+
+/** Files that a manifest adds or keeps. */
+export const liveFiles = (manifest: ManifestFile): number => manifest.addedFiles + manifest.existingFiles
+
+/** The entries that are not deleted, of the data manifests among these. */
+export async function liveEntries(
+  manifests: readonly ManifestFile[],
+  reader: ManifestReader,
+): Promise<ManifestEntry[]> {
+  const live = manifests.filter((manifest) => manifest.content === 'data' && liveFiles(manifest) > 0)
+  const lists = await mapBounded(live, (manifest) => reader.entries(manifest))
+  return lists.flat().filter((entry) => entry.status !== 'deleted')
+}
+
+async function mapBounded<A, B>(items: readonly A[], map: (item: A) => Promise<B>): Promise<B[]> {
+  const results: B[] = []
+  for (let from = 0; from < items.length; from += READS_AT_ONCE_LIMIT) {
+    results.push(...(await Promise.all(items.slice(from, from + READS_AT_ONCE_LIMIT).map(map))))
+  }
+  return results
+}
+
+/** Forgets what was used least recently once the sum of the weights passes the limit. */
+class WeightedLru<V> {
+  private readonly items = new Map<string, { readonly value: V; readonly weight: number }>()
+  private weight = 0
+
+  constructor(private readonly limit: number) {}
+
+  get(key: string): V | undefined {
+    const item = this.items.get(key)
+    if (!item) return undefined
+    this.items.delete(key)
+    this.items.set(key, item)
+    return item.value
+  }
+
+  set(key: string, value: V, weight: number) {
+    this.delete(key)
+    if (weight > this.limit) return
+    this.items.set(key, { value, weight })
+    this.weight += weight
+    for (const oldest of this.items.keys()) {
+      if (this.weight <= this.limit) return
+      this.delete(oldest)
+    }
+  }
+
+  private delete(key: string) {
+    this.weight -= this.items.get(key)?.weight ?? 0
+    this.items.delete(key)
+  }
+}

@@ -1,0 +1,254 @@
+// What a table's schema becomes when a pipeline replaces its data or appends to it.
+// Columns are matched without regard to case, as DuckDB does. Columns written by a pipeline are always optional:
+// no result of a query promises that there are no nulls.
+// Source: https://iceberg.apache.org/spec/#schema-evolution
+
+import type { DuckType, StructField } from '../format/duckdb-type.ts'
+import {
+  type Column,
+  decimalOf,
+  duckText,
+  fieldsOf,
+  type IcebergType,
+  type NestedField,
+  primitiveOf,
+  type Schema,
+  storedTypes,
+  toDuckDb,
+  toIceberg,
+} from '../format/types.ts'
+
+/** A column whose type cannot be brought together with the table's. */
+export class IncompatibleColumn extends Error {
+  override readonly name = 'IncompatibleColumn'
+  constructor(
+    readonly column: string,
+    readonly tableType: string,
+    readonly newType: string,
+  ) {
+    super(
+      `column ${JSON.stringify(column)} is ${tableType} in the table and ${newType} in the new rows: ` +
+        'cast it to the type of the table, or use full_refresh to replace the schema',
+    )
+  }
+}
+
+export interface NextSchema {
+  readonly schema: Schema
+  /** The greatest field id ever given in this table; ids are never used twice. */
+  readonly lastColumnId: number
+  /** False when `schema` is the very schema the table has. */
+  readonly isChanged: boolean
+}
+
+export interface PreviousSchema {
+  readonly schema: Schema
+  readonly lastColumnId: number
+}
+
+type NextId = () => number
+
+/**
+ * The schema of a table whose rows are all replaced. A column keeps its id while files written before can be read as
+ * the new type (so that a rollback still reads them); otherwise it is a new column under the same name.
+ * @throws UnsupportedColumn
+ */
+export function schemaForReplace(columns: readonly Column[], previous?: PreviousSchema): NextSchema {
+  const ids = idsAfter(previous?.lastColumnId ?? 0)
+  const fields = replacedFields(storedTypes(columns), previous?.schema.fields ?? [], ids.next)
+  return nextSchema(fields, ids.last(), previous)
+}
+
+/**
+ * The schema of a table that gets more rows: new columns are added, columns missing from the new rows stay (and are
+ * null), and a type is widened where Iceberg allows it (int -> long, float -> double, decimal precision). New rows of a
+ * narrower type take the table's.
+ * @throws UnsupportedColumn, IncompatibleColumn
+ */
+export function schemaForAppend(columns: readonly Column[], current: PreviousSchema): NextSchema {
+  const ids = idsAfter(current.lastColumnId)
+  const fields = appendedFields(storedTypes(columns), current.schema.fields, '', ids.next)
+  return nextSchema(fields, ids.last(), current)
+}
+
+/** Fields by their name as DuckDB compares names. */
+export const byName = <F extends { readonly name: string }>(fields: readonly F[]): Map<string, F> =>
+  new Map(fields.map((field) => [field.name.toLowerCase(), field]))
+
+function idsAfter(last: number): { next: NextId; last: () => number } {
+  let id = last
+  const next = () => {
+    id += 1
+    return id
+  }
+  return { next, last: () => id }
+}
+
+function nextSchema(fields: NestedField[], lastColumnId: number, previous?: PreviousSchema): NextSchema {
+  if (previous && sameFields(fields, previous.schema.fields)) {
+    return { schema: previous.schema, lastColumnId, isChanged: false }
+  }
+  // Identifier fields must be required, which no column written by a pipeline is: they are not carried over.
+  const schema: Schema = { type: 'struct', 'schema-id': (previous?.schema['schema-id'] ?? -1) + 1, fields }
+  return { schema, lastColumnId, isChanged: true }
+}
+
+/** Same names, ids, types and order, nested ones too. */
+export function sameFields(a: readonly NestedField[], b: readonly NestedField[]): boolean {
+  return a.length === b.length && describeFields(a) === describeFields(b)
+}
+
+function describeFields(fields: readonly NestedField[]): string {
+  const flat = [...fieldsOf({ type: 'struct', fields })]
+  const types = flat.map(({ id, path, type }) => [
+    id,
+    path,
+    typeof type === 'string' ? normal(type) : type.type,
+  ])
+  return JSON.stringify([types, requiredness({ type: 'struct', fields })])
+}
+
+const normal = (primitive: string): string => primitive.replaceAll(' ', '')
+
+function requiredness(type: IcebergType): unknown {
+  if (typeof type === 'string') return 0
+  switch (type.type) {
+    case 'struct':
+      return type.fields.map((f) => [f.required, f.doc, requiredness(f.type)])
+    case 'list':
+      return [type['element-required'], requiredness(type.element)]
+    case 'map':
+      return [requiredness(type.key), type['value-required'], requiredness(type.value)]
+  }
+}
+
+function replacedFields(stored: readonly StructField[], previous: readonly NestedField[], nextId: NextId) {
+  const known = byName(previous)
+  return stored.map(({ name, type }): NestedField => {
+    const old = known.get(name.toLowerCase())
+    return old && isReadableAs(old.type, type)
+      ? { ...keptDoc(old), id: old.id, name, required: false, type: replacedType(type, old.type, nextId) }
+      : { id: nextId(), name, required: false, type: toIceberg(type, nextId) }
+  })
+}
+
+const keptDoc = ({ doc }: NestedField) => (doc === undefined ? {} : { doc })
+
+function replacedType(stored: DuckType, old: IcebergType, nextId: NextId): IcebergType {
+  if (typeof old === 'string') return toIceberg(stored, nextId)
+  if (old.type === 'struct' && stored.kind === 'struct') {
+    return { type: 'struct', fields: replacedFields(stored.fields, old.fields, nextId) }
+  }
+  if (old.type === 'list' && stored.kind === 'list') {
+    return { ...old, 'element-required': false, element: replacedType(stored.element, old.element, nextId) }
+  }
+  if (old.type === 'map' && stored.kind === 'map') {
+    return {
+      ...old,
+      'value-required': false,
+      key: replacedType(stored.key, old.key, nextId),
+      value: replacedType(stored.value, old.value, nextId),
+    }
+  }
+  throw new Error(`${duckText(stored)} does not replace a ${old.type}`)
+}
+
+/** Whether a file that holds `old` can be read as `stored`. Struct fields are judged one by one, so any struct can. */
+function isReadableAs(old: IcebergType, stored: DuckType): boolean {
+  if (typeof old === 'string') {
+    return (stored.kind === 'scalar' || stored.kind === 'decimal') && isPromotable(old, primitiveOf(stored))
+  }
+  if (old.type === 'struct') return stored.kind === 'struct'
+  if (old.type === 'list') return stored.kind === 'list' && isReadableAs(old.element, stored.element)
+  return stored.kind === 'map' && isReadableAs(old.key, stored.key) && isReadableAs(old.value, stored.value)
+}
+
+function appendedFields(
+  stored: readonly StructField[],
+  current: readonly NestedField[],
+  path: string,
+  nextId: NextId,
+): NestedField[] {
+  const incoming = byName(stored)
+  const known = byName(current)
+  const kept = current.map((field): NestedField => {
+    const column = path === '' ? field.name : `${path}.${field.name}`
+    const type = incoming.get(field.name.toLowerCase())?.type
+    const merged = type ? appendedType(type, field.type, column, nextId) : field.type
+    return { ...field, required: false, type: merged }
+  })
+  const added = stored
+    .filter(({ name }) => !known.has(name.toLowerCase()))
+    .map(
+      ({ name, type }): NestedField => ({
+        id: nextId(),
+        name,
+        required: false,
+        type: toIceberg(type, nextId),
+      }),
+    )
+  return [...kept, ...added]
+}
+
+function appendedType(stored: DuckType, current: IcebergType, column: string, nextId: NextId): IcebergType {
+  if (typeof current === 'string') {
+    if (stored.kind !== 'scalar' && stored.kind !== 'decimal') throw incompatible(column, current, stored)
+    const type = together(current, primitiveOf(stored))
+    if (type === null) throw incompatible(column, current, stored)
+    return type
+  }
+  if (current.type === 'struct' && stored.kind === 'struct') {
+    return { type: 'struct', fields: appendedFields(stored.fields, current.fields, column, nextId) }
+  }
+  if (current.type === 'list' && stored.kind === 'list') {
+    const element = appendedType(stored.element, current.element, `${column}.element`, nextId)
+    return { ...current, 'element-required': false, element }
+  }
+  if (current.type === 'map' && stored.kind === 'map') {
+    // Two keys that differ only by an added field would be two entries to old readers: keys never evolve.
+    if (duckText(stored.key) !== duckText(toDuckDb(current.key))) throw incompatible(column, current, stored)
+    const value = appendedType(stored.value, current.value, `${column}.value`, nextId)
+    return { ...current, 'value-required': false, value }
+  }
+  throw incompatible(column, current, stored)
+}
+
+const incompatible = (column: string, current: IcebergType, stored: DuckType) =>
+  new IncompatibleColumn(column, duckText(toDuckDb(current)), duckText(stored))
+
+/**
+ * The type of a column that holds its own values and new ones, each exactly: the new ones are cast as they are written, what is
+ * in files already has to be promotable. Null: there is none.
+ */
+function together(current: string, incoming: string): string | null {
+  if (isPromotable(incoming, current)) return current
+  if (isPromotable(current, incoming)) return incoming
+  const digits = digitsOf(incoming)
+  if (current === 'timestamp' && incoming === 'date') return current
+  if (current === 'double' && digits && digits.precision <= DOUBLE_DIGITS) return current
+  const decimal = decimalOf(current)
+  if (!decimal || !digits || digits.scale > decimal.scale) return null
+  const precision = Math.max(decimal.precision, digits.precision - digits.scale + decimal.scale)
+  return precision > DECIMAL_DIGITS ? null : `decimal(${precision}, ${decimal.scale})`
+}
+
+/** So many digits of a decimal number come back from a double as they were. */
+const DOUBLE_DIGITS = 15
+const DECIMAL_DIGITS = 38
+
+/** What a decimal has to have room for. */
+function digitsOf(type: string): { precision: number; scale: number } | undefined {
+  if (type === 'int') return { precision: 10, scale: 0 }
+  if (type === 'long') return { precision: 19, scale: 0 }
+  return decimalOf(type)
+}
+
+/** Whether every value of `from` is a value of `to` for every reader of the format. */
+function isPromotable(from: string, to: string): boolean {
+  if (normal(from) === normal(to)) return true
+  if (from === 'int') return to === 'long'
+  if (from === 'float') return to === 'double'
+  const narrow = decimalOf(from)
+  const wide = decimalOf(to)
+  return Boolean(narrow && wide && narrow.scale === wide.scale && narrow.precision <= wide.precision)
+}

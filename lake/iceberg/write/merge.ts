@@ -1,0 +1,475 @@
+// Brings a batch of rows into the files of a table, copy-on-write: only files that hold affected rows are written anew
+// (docs/adr, "Copy-on-write"). The engine decides what is equal; everything here is SQL for it, and the order of steps.
+
+import { type BoundValue, InfiniteValue, valueFromText } from '../format/bounds.ts'
+import { cut, PARTITIONS_LIMIT } from '../format/layout.ts'
+import type { PartitionTuple } from '../format/manifest.ts'
+import type { PartitionSpec } from '../format/metadata.ts'
+import {
+  type ComputedPartition,
+  computedPartitions,
+  tupleValue,
+  UnsupportedPartition,
+} from '../format/partition.ts'
+import type { NestedField, Schema } from '../format/types.ts'
+import { decoded, type Query, valueSql } from '../read/prune.ts'
+import type { TableFile } from '../read/scan.ts'
+import { fieldIdsLiteral, quoteName, quoteText, readTable } from '../sql.ts'
+import { type CopyResult, type FileMetrics, metricsOf } from './stats.ts'
+
+/** An instance of the engine, for SQL of ours. */
+export interface WriteEngine {
+  run(sql: string): Promise<void>
+  /** Small results, as text. */
+  query: Query
+  /** Runs a COPY with RETURN_STATS. */
+  copy(sql: string): Promise<readonly CopyResult[]>
+}
+
+/** A Parquet file on this machine, on its way into the table. */
+export interface WrittenFile extends FileMetrics {
+  readonly path: string
+  readonly partition: PartitionTuple
+}
+
+/** What the rows of a batch do to those of the table. */
+export interface MergeRules {
+  /** Rows of the table with these values of a row of the batch are affected. Never empty. */
+  readonly keys: readonly NestedField[]
+  /** Affected rows are closed instead of replaced, and only where their values differ. */
+  readonly history: History | null
+}
+
+export interface History {
+  readonly from: NestedField
+  readonly to: NestedField
+  /** The columns whose change makes a new version. */
+  readonly values: readonly NestedField[]
+  /** ISO 8601. */
+  readonly at: string
+}
+
+export interface Target {
+  readonly schema: Schema
+  /** With the ids that the fields will have. */
+  readonly spec: PartitionSpec
+  /** Rows of a new file. */
+  readonly fileRows: number
+  /** New files are made in it. */
+  readonly directory: string
+}
+
+/** The batch, as a temporary table of the engine: every column of the schema, and `row`, its place in the result. */
+export const BATCH = 'sluice_batch'
+
+/** A sorted relation, as a temporary table of the engine. */
+export const SORTED = 'sluice_sorted'
+
+export interface Merged {
+  readonly files: readonly WrittenFile[]
+  readonly replaced: readonly TableFile[]
+  /** Rows inserted or changed. */
+  readonly rowsWritten: number
+}
+
+/** A file of the table that may be affected, on this machine. */
+export interface Candidate {
+  readonly file: TableFile
+  readonly path: string
+  /** It is small, and written anew together with new rows if there are any. */
+  readonly isGathered: boolean
+}
+
+/** Names of ours beside columns of the table. */
+export interface OwnNames {
+  readonly row: string
+  readonly file: string
+  readonly part: string
+}
+
+export function ownNames({ fields }: Schema): OwnNames {
+  const taken = new Set(fields.map(({ name }) => name.toLowerCase()))
+  const free = (name: string): string => (taken.has(name) ? free(`${name}_`) : name)
+  return { row: free('sluice_row'), file: free('sluice_file'), part: free('sluice_part') }
+}
+
+/** Writes relations to files, each no larger than it may be and in one partition. */
+export class FileWriter {
+  readonly files: WrittenFile[] = []
+  readonly #engine: WriteEngine
+  readonly #target: Target
+  /** The columns of the table, quoted. */
+  readonly #names: readonly string[]
+  readonly #partitions: readonly ComputedPartition[]
+  readonly #written: number
+
+  /** `written`: how many files another writer has written to the same directory. */
+  constructor(engine: WriteEngine, target: Target, written = 0) {
+    this.#engine = engine
+    this.#target = target
+    this.#written = written
+    this.#names = target.schema.fields.map(({ name }) => quoteName(name))
+    this.#partitions = computedPartitions(target.spec, target.schema)
+  }
+
+  /**
+   * `from` is a relation with the columns of the schema, of so many rows; `order` names columns of it, which may be
+   * more than the schema's.
+   */
+  async write(from: string, rows: number, order: readonly string[]): Promise<void> {
+    if (rows === 0) return
+    const isOne = this.#partitions.length === 0 && cut(rows, this.#target.fileRows).length === 1
+    if (isOne) {
+      const columns = this.#names.map((name) => `s.${name}`).join(', ')
+      return this.#copy(`SELECT ${columns} FROM ${from} s ${orderBy(order.map((name) => `s.${name}`))}`, {})
+    }
+    await this.sort(from, order)
+    await this.cutSorted(rows)
+  }
+
+  /** Files of what `sort` has sorted. */
+  async cutSorted(rows: number): Promise<void> {
+    const columns = this.#sortedColumns()
+    for (const { tuple, first, count } of await this.#partitionsOf(rows))
+      for (const slice of cut(count, this.#target.fileRows))
+        await this.#copy(
+          `SELECT ${columns} FROM ${SORTED}
+           WHERE rowid >= ${first + slice.from} AND rowid < ${first + slice.to}`,
+          tuple,
+        )
+    await this.#engine.run(`DROP TABLE ${SORTED}`)
+  }
+
+  /** One file of what `sort` has sorted, in the order of its column `row`. */
+  async copySorted(): Promise<void> {
+    await this.#copy(`SELECT ${this.#sortedColumns()} FROM ${SORTED} ORDER BY r`, {})
+  }
+
+  #sortedColumns = (): string => this.#names.map((name, i) => `c${i} AS ${name}`).join(', ')
+
+  /**
+   * Sorts a relation into the table SORTED. Its columns get names of ours, since the table's could hide `rowid`: c0, c1
+   * and so on in the order of the schema, and r for `row`, if that is given.
+   */
+  async sort(from: string, order: readonly string[], row?: string): Promise<void> {
+    const columns = this.#names.map((name, i) => `s.${name} AS c${i}`)
+    const names = new Map(this.#target.schema.fields.map(({ id }, i) => [id, this.#names[i] ?? 'NULL']))
+    const parts = this.#partitions.map(({ sourceId, of }, i) => `${of(`s.${names.get(sourceId)}`)} AS p${i}`)
+    const places = parts.map((_, i) => String(columns.length + i + 1))
+    const rows = row === undefined ? [] : [`s.${row} AS r`]
+    await this.#engine.run(
+      `CREATE OR REPLACE TEMP TABLE ${SORTED} AS
+       SELECT ${[...columns, ...parts, ...rows].join(', ')} FROM ${from} s
+       ${orderBy([...places, ...order.map((name) => `s.${name}`)])}`,
+    )
+  }
+
+  /** Where the rows of each partition are in the sorted table. */
+  async #partitionsOf(rows: number): Promise<{ tuple: PartitionTuple; first: number; count: number }[]> {
+    if (this.#partitions.length === 0) return [{ tuple: {}, first: 0, count: rows }]
+    const texts = this.#partitions.map(({ type }, i) =>
+      type === 'binary' ? `hex(p${i})` : `CAST(p${i} AS VARCHAR)`,
+    )
+    const found = await this.#engine.query(
+      `SELECT ${texts.join(', ')}, CAST(min(rowid) AS VARCHAR), CAST(count(*) AS VARCHAR) FROM ${SORTED}
+       GROUP BY ${this.#partitions.map((_, i) => `p${i}`).join(', ')}
+       ORDER BY min(rowid) LIMIT ${PARTITIONS_LIMIT + 1}`,
+    )
+    if (found.length > PARTITIONS_LIMIT)
+      throw new UnsupportedPartition(
+        `partition_by: the rows fall into more than ${PARTITIONS_LIMIT} partitions: use a coarser transform`,
+      )
+    return found.map((row) => ({
+      tuple: Object.fromEntries(
+        this.#partitions.map(({ id, type }, i) => [id, partitionValue(type, row[i] ?? null)]),
+      ),
+      first: Number(row[this.#partitions.length]),
+      count: Number(row[this.#partitions.length + 1]),
+    }))
+  }
+
+  async #copy(select: string, partition: PartitionTuple): Promise<void> {
+    const { directory, schema } = this.#target
+    const path = `${directory}/part-${this.#written + this.files.length}.parquet`
+    const copied = await this.#engine.copy(
+      `COPY (${select}) TO ${quoteText(path)}
+       (FORMAT parquet, COMPRESSION zstd, FIELD_IDS ${fieldIdsLiteral(schema.fields)}, RETURN_STATS)`,
+    )
+    for (const file of copied) this.files.push({ ...metricsOf(schema, file), path: file.filename, partition })
+  }
+}
+
+const orderBy = (terms: readonly string[]): string =>
+  terms.length === 0 ? '' : `ORDER BY ${terms.join(', ')}`
+
+function partitionValue(type: string, text: string | null): BoundValue | null {
+  try {
+    return text === null ? null : valueFromText(type, text)
+  } catch (cause) {
+    if (!(cause instanceof InfiniteValue)) throw cause
+    throw new UnsupportedPartition(`partition_by: a value is ${text}, which no table can hold: replace it`, {
+      cause,
+    })
+  }
+}
+
+/**
+ * Merges BATCH, which holds one row per key where there is a history. The candidates are all files that may hold
+ * affected rows; the others stay as they are.
+ */
+export async function mergeBatch(
+  engine: WriteEngine,
+  rules: MergeRules,
+  target: Target,
+  candidates: readonly Candidate[],
+): Promise<Merged> {
+  if (candidates.length === 0) return insertBatch(engine, rules, target)
+  const merge = new Merge(engine, rules, target, candidates)
+  await merge.findHits()
+  await merge.place()
+  return merge.rewrite()
+}
+
+/** No file of the table can hold a key of the batch. */
+async function insertBatch(engine: WriteEngine, { keys }: MergeRules, target: Target): Promise<Merged> {
+  const [counts] = await engine.query(`SELECT CAST(count(*) AS VARCHAR) FROM ${BATCH}`)
+  const rowsWritten = Number(counts?.[0] ?? 0)
+  const writer = new FileWriter(engine, target)
+  await writer.write(
+    BATCH,
+    rowsWritten,
+    keys.map(({ name }) => quoteName(name)),
+  )
+  return { files: writer.files, replaced: [], rowsWritten }
+}
+
+class Merge {
+  readonly #engine: WriteEngine
+  readonly #rules: MergeRules
+  readonly #target: Target
+  readonly #candidates: readonly Candidate[]
+  readonly #names: OwnNames
+  readonly #columns: readonly string[]
+  readonly #keys: readonly string[]
+  readonly #partitions: readonly ComputedPartition[]
+
+  constructor(engine: WriteEngine, rules: MergeRules, target: Target, candidates: readonly Candidate[]) {
+    this.#engine = engine
+    this.#rules = rules
+    this.#target = target
+    this.#candidates = candidates
+    this.#names = ownNames(target.schema)
+    this.#columns = target.schema.fields.map(({ name }) => quoteName(name))
+    this.#keys = rules.keys.map(({ name }) => quoteName(name))
+    this.#partitions = computedPartitions(target.spec, target.schema)
+  }
+
+  /** sluice_hits: for each file and key, how many rows are affected; with a history, also where nothing is. */
+  async findHits(): Promise<void> {
+    const { history } = this.#rules
+    await this.#engine.run(
+      `CREATE TEMP TABLE sluice_files AS FROM (VALUES ${this.#filesSql()}) f(file, path, lower, upper, part)`,
+    )
+    const keys = this.#keys.map((key, i) => `t.${key} AS k${i}`)
+    const rows = this.#read(this.#candidates)
+    const found =
+      history === null
+        ? `SELECT t.${this.#file} AS path, ${keys.join(', ')}, true AS is_changed
+           FROM ${rows} t SEMI JOIN ${BATCH} b ON ${this.#equal('t', 'b')}`
+        : `SELECT t.${this.#file} AS path, ${keys.join(', ')}, ${differs(history)} AS is_changed
+           FROM ${rows} t JOIN ${BATCH} b ON ${this.#equal('t', 'b')} WHERE t.${quoteName(history.to.name)} IS NULL`
+    const names = this.#keys.map((_, i) => `k${i}`).join(', ')
+    await this.#engine.run(
+      `CREATE TEMP TABLE sluice_hits AS
+       SELECT file, ${names}, count(*) FILTER (is_changed) AS changed, count(*) FILTER (NOT is_changed) AS same
+       FROM (${found}) JOIN sluice_files USING (path) GROUP BY file, ${names} ORDER BY file`,
+    )
+    const isKept = `SELECT ${names} FROM sluice_hits WHERE same > 0`
+    await this.#engine.run(
+      history === null
+        ? `CREATE TEMP VIEW sluice_new AS FROM ${BATCH}`
+        : `CREATE TEMP TABLE sluice_new AS FROM ${BATCH} b ANTI JOIN (${isKept}) h ON ${this.#equalsHit('b')}`,
+    )
+  }
+
+  /**
+   * sluice_home: the affected file that a new row goes to, if there is one: where its key was, or where its key would
+   * have been. So files stay as clustered as they were.
+   */
+  async place(): Promise<void> {
+    const row = quoteName(this.#names.row)
+    const part = quoteName(this.#names.part)
+    const [first] = this.#rules.keys
+    await this.#engine.run(
+      `CREATE TEMP TABLE sluice_matched AS
+       SELECT b.${row}, min(h.file) AS file
+       FROM sluice_new b JOIN sluice_hits h ON ${this.#equalsHit('b')} JOIN sluice_files f ON f.file = h.file
+       WHERE h.changed > 0 AND f.part = ${this.#partSql('b.')} GROUP BY ALL`,
+    )
+    // Nested values have no bounds.
+    const near =
+      typeof first?.type !== 'string'
+        ? ''
+        : `UNION ALL
+           SELECT b.${row}, f.file
+           FROM (SELECT ${row}, ${quoteName(first.name)} AS k, ${this.#partSql('')} AS ${part}
+                 FROM sluice_new ANTI JOIN sluice_matched USING (${row})) b
+           ASOF JOIN (FROM sluice_files WHERE lower IS NOT NULL
+                      AND file IN (SELECT file FROM sluice_hits WHERE changed > 0)) f
+           ON b.${part} = f.part AND b.k >= f.lower
+           WHERE f.upper IS NULL OR b.k <= f.upper`
+    await this.#engine.run(`CREATE TEMP TABLE sluice_home AS FROM sluice_matched ${near}`)
+    await this.#sortByFile()
+  }
+
+  /** The rows that each file gets, and those that close some of its own: in the order of files, so that each reads its few. */
+  async #sortByFile(): Promise<void> {
+    const row = quoteName(this.#names.row)
+    await this.#engine.run(
+      `CREATE TEMP TABLE sluice_homed AS
+       SELECT b.*, h.file AS ${this.#file} FROM sluice_new b JOIN sluice_home h ON h.${row} = b.${row} ORDER BY h.file`,
+    )
+    if (this.#rules.history !== null)
+      await this.#engine.run(
+        `CREATE TEMP TABLE sluice_closing AS
+         SELECT b.*, h.file AS ${this.#file} FROM ${BATCH} b JOIN sluice_hits h ON ${this.#equalsHit('b')}
+         WHERE h.changed > 0 ORDER BY h.file`,
+      )
+  }
+
+  async rewrite(): Promise<Merged> {
+    const { history } = this.#rules
+    const row = quoteName(this.#names.row)
+    const [totals] = await this.#engine.query(
+      `SELECT CAST((SELECT count(*) FROM sluice_new) AS VARCHAR),
+              CAST((SELECT count(*) FROM sluice_new ANTI JOIN sluice_home USING (${row})) AS VARCHAR)`,
+    )
+    const [inserted = 0, homeless = 0] = totals?.map(Number) ?? []
+    const perFile = await this.#engine.query(
+      `SELECT CAST(file AS VARCHAR), CAST(sum(changed) AS VARCHAR), CAST(any_value(homes) AS VARCHAR)
+       FROM sluice_hits
+       LEFT JOIN (SELECT file, count(*) AS homes FROM sluice_home GROUP BY file) USING (file)
+       WHERE changed > 0 GROUP BY file ORDER BY file`,
+    )
+    const hits = new Map(
+      perFile.map(([file, changed, homes]) => [
+        Number(file),
+        { changed: Number(changed), homes: Number(homes ?? 0) },
+      ]),
+    )
+    const writer = new FileWriter(this.#engine, this.#target)
+    const order = this.#keys
+    const replaced: TableFile[] = []
+    const together: string[] = []
+    let togetherRows = 0
+    for (const [i, candidate] of this.#candidates.entries()) {
+      const hit = hits.get(i)
+      const isGathered = candidate.isGathered && homeless > 0
+      if (hit === undefined && !isGathered) continue
+      replaced.push(candidate.file)
+      const { changed, homes } = hit ?? { changed: 0, homes: 0 }
+      const kept = candidate.file.file.recordCount - (history === null ? changed : 0)
+      const relation = this.#rewritten(candidate, i, {
+        isHit: hit !== undefined,
+        hasKept: kept > 0,
+        hasNew: homes > 0,
+      })
+      if (relation === null) continue
+      if (isGathered) {
+        together.push(relation)
+        togetherRows += kept + homes
+      } else await writer.write(`(${relation})`, kept + homes, order)
+    }
+    if (homeless > 0) {
+      const columns = this.#columns.join(', ')
+      together.push(`SELECT ${columns} FROM sluice_new ANTI JOIN sluice_home USING (${row})`)
+      await writer.write(`(${together.join(' UNION ALL ')})`, togetherRows + homeless, order)
+    }
+    const closed = history === null ? 0 : [...hits.values()].reduce((sum, { changed }) => sum + changed, 0)
+    return { files: writer.files, replaced, rowsWritten: inserted + closed }
+  }
+
+  /** What a file becomes; null: nothing is left of it. */
+  #rewritten(
+    candidate: Candidate,
+    i: number,
+    { isHit, hasKept, hasNew }: { isHit: boolean; hasKept: boolean; hasNew: boolean },
+  ): string | null {
+    const parts: string[] = []
+    if (hasKept)
+      parts.push(
+        isHit
+          ? this.#kept(candidate, i)
+          : `SELECT ${this.#columns.join(', ')} FROM ${this.#read([candidate])}`,
+      )
+    if (hasNew) parts.push(`SELECT ${this.#columns.join(', ')} FROM sluice_homed WHERE ${this.#file} = ${i}`)
+    return parts.length === 0 ? null : parts.join(' UNION ALL ')
+  }
+
+  #kept(candidate: Candidate, i: number): string {
+    const { history } = this.#rules
+    const rows = this.#read([candidate])
+    if (history === null) {
+      const columns = this.#columns.map((column) => `t.${column}`).join(', ')
+      return `SELECT ${columns} FROM ${rows} t
+              ANTI JOIN (FROM sluice_hits WHERE file = ${i}) h ON ${this.#equalsHit('t')}`
+    }
+    const to = quoteName(history.to.name)
+    const isClosed = `t.${to} IS NULL AND b.${quoteName(this.#names.row)} IS NOT NULL AND ${differs(history)}`
+    const columns = this.#columns.map((column) =>
+      column === to
+        ? `CASE WHEN ${isClosed} THEN ${instantSql(history)} ELSE t.${to} END AS ${to}`
+        : `t.${column}`,
+    )
+    const closing = `(FROM sluice_closing WHERE ${this.#file} = ${i})`
+    return `SELECT ${columns.join(', ')} FROM ${rows} t LEFT JOIN ${closing} b ON ${this.#equal('t', 'b')}`
+  }
+
+  get #file(): string {
+    return quoteName(this.#names.file)
+  }
+
+  #read(candidates: readonly Candidate[]): string {
+    const paths = candidates.map(({ path }) => path)
+    return readTable(this.#target.schema, paths, this.#names.file)
+  }
+
+  #equal = (a: string, b: string): string =>
+    this.#keys.map((key) => `${a}.${key} IS NOT DISTINCT FROM ${b}.${key}`).join(' AND ')
+
+  #equalsHit = (a: string): string =>
+    this.#keys.map((key, i) => `${a}.${key} IS NOT DISTINCT FROM h.k${i}`).join(' AND ')
+
+  /** One text per partition of the target's spec; it only decides which file a row goes to. */
+  #partSql(prefix: string): string {
+    const names = new Map(this.#target.schema.fields.map(({ id, name }) => [id, quoteName(name)]))
+    return partText(this.#partitions.map(({ sourceId, of }) => of(`${prefix}${names.get(sourceId)}`)))
+  }
+
+  #filesSql(): string {
+    const [first] = this.#rules.keys
+    const { id = 0, type: keyType = 'int' } = first ?? {}
+    const type = typeof keyType === 'string' ? keyType : 'int'
+    const files = this.#candidates.map(({ file: { file, specId }, path }, i) => {
+      const bounds = typeof keyType === 'string' ? file.columns.get(id) : undefined
+      const bound = (bytes: Uint8Array | undefined) => valueSql(type, bytes && decoded(type, bytes))
+      const values = this.#partitions.map((field) => valueSql(field.type, tupleValue(file.partition, field)))
+      const part = specId === this.#target.spec['spec-id'] ? partText(values) : 'CAST(NULL AS VARCHAR)'
+      return `(${[i, quoteText(path), bound(bounds?.lower), bound(bounds?.upper), part].join(', ')})`
+    })
+    return files.join(', ')
+  }
+}
+
+const partText = (values: readonly string[]): string =>
+  values.length === 0
+    ? "''"
+    : `concat_ws(',', ${values.map((value) => `coalesce(CAST(${value} AS VARCHAR), '-')`).join(', ')})`
+
+const differs = ({ values }: History): string =>
+  values.length === 0
+    ? 'false'
+    : `(${values.map(({ name }) => `t.${quoteName(name)} IS DISTINCT FROM b.${quoteName(name)}`).join(' OR ')})`
+
+/** The instant of a history as SQL. */
+export const instantSql = ({ at }: Pick<History, 'at'>): string => `CAST(${quoteText(at)} AS TIMESTAMPTZ)`

@@ -1,0 +1,74 @@
+// The metadata of a table that does not exist yet, and the updates that make it.
+
+import { withUsableIds } from '../format/fresh-ids.ts'
+import { currentSchema, defaultSpec, type TableMetadata } from '../format/metadata.ts'
+import type { Schema } from '../format/types.ts'
+import { applyUpdates } from '../format/updates.ts'
+import { BadUpdate, type SortOrder, type TableUpdate, type UnboundSpec } from '../format/wire.ts'
+
+export interface NewTable {
+  readonly uuid: string
+  readonly location: string
+  readonly schema: Omit<Schema, 'schema-id'>
+  readonly partitionSpec?: UnboundSpec | undefined
+  readonly sortOrder?: SortOrder | undefined
+  readonly properties?: Readonly<Record<string, string>> | undefined
+  /** Milliseconds since the epoch. */
+  readonly at: number
+}
+
+/**
+ * The metadata of a table that does not exist yet. Field ids are kept when they are usable (unique and above 0) and
+ * otherwise given anew, as the REST specification allows: a client uses the schema it is answered.
+ * @throws BadUpdate for a schema, specification or property that cannot be
+ */
+export function newTable({
+  uuid,
+  location,
+  schema,
+  partitionSpec,
+  sortOrder,
+  properties,
+  at,
+}: NewTable): TableMetadata {
+  const { 'format-version': version = '2', ...kept } = properties ?? {}
+  if (version !== '2')
+    throw new BadUpdate(`format-version ${version} is not supported: tables have version 2`)
+  const usable = withUsableIds({
+    schema,
+    partitionSpec: partitionSpec ?? { fields: [] },
+    sortOrder: sortOrder ?? { 'order-id': 0, fields: [] },
+  })
+  return applyUpdates(null, creation({ uuid, location, properties: kept, ...usable }), { at })
+}
+
+/** The updates that make a staged table: what a client commits with `assert-create`. */
+export function creationUpdates(staged: TableMetadata): TableUpdate[] {
+  const sortOrder = staged['sort-orders'].find(
+    (order) => order['order-id'] === staged['default-sort-order-id'],
+  )
+  if (!sortOrder) throw new SyntaxError('the staged table has no default sort order')
+  return creation({
+    uuid: staged['table-uuid'],
+    location: staged.location,
+    schema: currentSchema(staged),
+    partitionSpec: { fields: [...defaultSpec(staged).fields] },
+    sortOrder,
+    properties: staged.properties,
+  })
+}
+
+const creation = (
+  table: Required<Omit<NewTable, 'at'>> & { partitionSpec: UnboundSpec; sortOrder: SortOrder },
+): TableUpdate[] => [
+  { action: 'assign-uuid', uuid: table.uuid },
+  { action: 'upgrade-format-version', 'format-version': 2 },
+  { action: 'set-location', location: table.location },
+  { action: 'add-schema', schema: table.schema },
+  { action: 'set-current-schema', 'schema-id': -1 },
+  { action: 'add-spec', spec: table.partitionSpec },
+  { action: 'set-default-spec', 'spec-id': -1 },
+  { action: 'add-sort-order', 'sort-order': table.sortOrder },
+  { action: 'set-default-sort-order', 'sort-order-id': -1 },
+  { action: 'set-properties', updates: { ...table.properties } },
+]

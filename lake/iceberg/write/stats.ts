@@ -1,0 +1,96 @@
+// From the statistics of DuckDB's COPY (RETURN_STATS) to the metrics of an Iceberg data file.
+
+import { boundsFromText, InfiniteValue } from '../format/bounds.ts'
+import type { ColumnMetrics } from '../format/manifest.ts'
+import { fieldsOf, type LeafOrBranch, type StructType, UnsupportedColumn } from '../format/types.ts'
+import { quoteName, sqlType } from '../sql.ts'
+
+/**
+ * One row of COPY's result, as DuckDBResultReader.getRowObjectsJS() gives it (maps are lists of entries).
+ * The keys of the statistics are quoted paths: `"l"."element"`.
+ */
+export interface CopyResult {
+  readonly filename: string
+  readonly count: bigint
+  readonly file_size_bytes: bigint
+  readonly column_statistics: readonly Entry<readonly Entry<string>[]>[]
+}
+
+interface Entry<V> {
+  readonly key: string
+  readonly value: V
+}
+
+/** One row of COPY's result, checked. @throws TypeError for a row that is not one (RETURN_STATS left out) */
+export function copyResultFrom(row: Readonly<Record<string, unknown>>): CopyResult {
+  const { filename, count, file_size_bytes, column_statistics } = row
+  if (
+    typeof filename !== 'string' ||
+    typeof count !== 'bigint' ||
+    typeof file_size_bytes !== 'bigint' ||
+    !Array.isArray(column_statistics)
+  ) {
+    throw new TypeError('not a result of COPY with RETURN_STATS')
+  }
+  return { filename, count, file_size_bytes, column_statistics }
+}
+
+/** A written file, before it has a place in the lake. */
+export interface FileMetrics {
+  readonly recordCount: number
+  readonly sizeBytes: number
+  /** By field id. */
+  readonly columns: ReadonlyMap<number, ColumnMetrics>
+}
+
+/**
+ * The metrics of a file that COPY wrote with the fields of `written`.
+ * @throws UnsupportedColumn for an infinite date or timestamp, which the table could not hold
+ */
+export function metricsOf(written: StructType, result: CopyResult): FileMetrics {
+  const statistics = new Map(result.column_statistics.map(({ key, value }) => [key, value]))
+  const columns = new Map<number, ColumnMetrics>()
+  for (const field of fieldsOf(written)) {
+    const entries = statistics.get(field.path.map(quoteName).join('.'))
+    if (entries)
+      columns.set(field.id, columnMetrics(field, new Map(entries.map(({ key, value }) => [key, value]))))
+  }
+  return { recordCount: Number(result.count), sizeBytes: Number(result.file_size_bytes), columns }
+}
+
+function columnMetrics(field: LeafOrBranch, statistics: ReadonlyMap<string, string>): ColumnMetrics {
+  const count = (name: string) => {
+    const text = statistics.get(name)
+    return text === undefined ? undefined : Number(text)
+  }
+  return {
+    sizeBytes: count('column_size_bytes'),
+    valueCount: count('num_values'),
+    nullCount: count('null_count'),
+    // DuckDB says whether there are NaNs, not how many.
+    nanCount: statistics.get('has_nan') === 'false' ? 0 : undefined,
+    ...bounds(field, statistics),
+  }
+}
+
+function bounds(field: LeafOrBranch, statistics: ReadonlyMap<string, string>) {
+  const min = statistics.get('min')
+  const max = statistics.get('max')
+  if (min === undefined || max === undefined || typeof field.type !== 'string') return {}
+  // Iceberg's bounds leave NaN out, but to DuckDB it is the greatest number: bounds that everyone may prune by are none.
+  if (statistics.get('has_nan') === 'true') return {}
+  try {
+    const found = boundsFromText(field.type, min, max)
+    // Bounds of repeated values would not bound rows: readers expect none.
+    return field.isRepeated ? {} : found
+  } catch (cause) {
+    if (!(cause instanceof InfiniteValue)) throw cause
+    const type = sqlType(field.type)
+    throw new UnsupportedColumn(
+      field.path.join('.'),
+      `infinite ${type}`,
+      null,
+      'replace it, for example by NULL',
+    )
+  }
+}

@@ -1,0 +1,428 @@
+// The write strategies: from the result of a pipeline to the files that its table gains and loses (docs/semantics.md).
+
+import {
+  FILE_BYTES,
+  FILE_ROWS,
+  fileRowsFor,
+  GATHERED_BYTES,
+  SMALL_BYTES,
+  SMALL_FILES_LIMIT,
+  SMALL_SHARE,
+} from '../format/layout.ts'
+import { tupleText } from '../format/manifest.ts'
+import { currentSchema, currentSnapshot, type TableMetadata } from '../format/metadata.ts'
+import { type PartitionColumn, partitionSpecOf } from '../format/partition.ts'
+import type { Column, NestedField, Schema } from '../format/types.ts'
+import type { UnboundSpec } from '../format/wire.ts'
+import { pruneFiles, pruneManifests } from '../read/prune.ts'
+import { dataManifestsOf, type ManifestReader, type TableFile, tableFilesOf } from '../read/scan.ts'
+import {
+  fieldIdsLiteral,
+  fieldsWritten,
+  quoteName,
+  quoteText,
+  readTable,
+  selectForTable,
+  selectForWrite,
+} from '../sql.ts'
+import { byName, type NextSchema, schemaForAppend, schemaForReplace } from './evolution.ts'
+import {
+  BATCH,
+  type Candidate,
+  FileWriter,
+  instantSql,
+  type MergeRules,
+  mergeBatch,
+  ownNames,
+  SORTED,
+  type Target,
+  type WriteEngine,
+  type WrittenFile,
+} from './merge.ts'
+import { metricsOf } from './stats.ts'
+import { shapeOf } from './write.ts'
+
+/** What a pipeline says about how it writes. */
+export interface WriteRules {
+  readonly mergeStrategy:
+    | 'full_refresh'
+    | 'append_only'
+    | 'incremental'
+    | 'delete_insert'
+    | 'scd2'
+    | 'snapshot'
+  readonly uniqueKey: readonly string[]
+  /** Empty: none. */
+  readonly partitionColumn: string
+  readonly partitionBy: readonly PartitionColumn[]
+  readonly scdValidFrom: string
+  readonly scdValidTo: string
+}
+
+/** A result that its strategy cannot write. */
+export class UnsupportedWrite extends Error {
+  override readonly name = 'UnsupportedWrite'
+}
+
+export interface ResultWrite {
+  readonly rules: WriteRules
+  /** A relation of the engine, in the result's order. */
+  readonly result: string
+  readonly columns: readonly Column[]
+  /** Null: it does not exist yet. */
+  readonly table: TableMetadata | null
+  /** Metadata of the table that is made where there is none. */
+  readonly stage: (shape: { schema: Schema; partitionSpec: UnboundSpec }) => TableMetadata
+  /** ISO 8601: when a new version of a row begins. */
+  readonly at: string
+  /** Absolute; both engines may write in it, and it holds nothing yet. */
+  readonly directory: string
+  readonly reader: ManifestReader
+  readonly engine: WriteEngine
+  /** Another engine, which can read these files of the table; answers where they are. */
+  readonly open: (files: readonly TableFile[]) => Promise<{ engine: WriteEngine; paths: readonly string[] }>
+  /** Rows of a new file in a table of so many rows. */
+  readonly fileRows?: (tableRows: number) => number
+}
+
+export interface TableChange {
+  readonly metadata: TableMetadata
+  readonly schema: NextSchema
+  readonly partitionSpec: UnboundSpec
+  /** Null: the table stays as it is. */
+  readonly operation: 'append' | 'overwrite' | 'rewrite' | null
+  readonly files: readonly WrittenFile[]
+  /** Files of the table that `rewrite` replaces. */
+  readonly replaced: readonly TableFile[]
+  /** Rows inserted or changed. */
+  readonly rowsWritten: number
+}
+
+/**
+ * Writes a result by its strategy. Nothing is stored: the files are local, and the table is as it was.
+ * @throws UnsupportedWrite, UnsupportedColumn, IncompatibleColumn, UnsupportedPartition, UnsupportedTable
+ */
+export async function writeByStrategy(write: ResultWrite): Promise<TableChange> {
+  const shape = shapeOfResult(write)
+  const { mergeStrategy } = write.rules
+  const isPlain = shape.order.length === 0 && shape.spec.fields.length === 0
+  if (mergeStrategy !== 'full_refresh' && mergeStrategy !== 'append_only') return mergeResult(write, shape)
+  const files = isPlain ? await copyResult(write, shape) : await sortResult(write, shape)
+  const rowsWritten = files.reduce((sum, { recordCount }) => sum + recordCount, 0)
+  if (mergeStrategy === 'full_refresh')
+    return { ...shape.change, files, replaced: [], rowsWritten, operation: 'overwrite' }
+  if (write.table !== null && rowsWritten === 0)
+    return { ...shape.change, files, replaced: [], rowsWritten, operation: null }
+  const gathered = await gatherSmall(write, shape, files.length)
+  return {
+    ...shape.change,
+    files: [...files, ...gathered.files],
+    replaced: gathered.replaced,
+    rowsWritten,
+    operation: gathered.replaced.length > 0 ? 'rewrite' : 'append',
+  }
+}
+
+/**
+ * What is wrong with writing a result of these columns, before there are any rows: what `writeByStrategy` would throw of
+ * them. `table`: null, where there is none yet.
+ * @throws UnsupportedWrite, UnsupportedColumn, IncompatibleColumn, UnsupportedPartition, UnsupportedTable
+ */
+export function checkWrite(write: Pick<ResultWrite, 'rules' | 'columns' | 'table' | 'stage' | 'at'>): void {
+  shapeOfResult(write)
+}
+
+interface Shape {
+  readonly schema: Schema
+  readonly spec: Target['spec']
+  readonly change: Pick<TableChange, 'metadata' | 'schema' | 'partitionSpec'>
+  /** Rows of the table before. */
+  readonly tableRows: number
+  /** What rows are matched by; null: they are not. */
+  readonly merge: MergeRules | null
+  /** Columns that rows of large files are ordered by. */
+  readonly order: readonly NestedField[]
+}
+
+function shapeOfResult({
+  rules,
+  columns,
+  table,
+  stage,
+  at,
+}: Pick<ResultWrite, 'rules' | 'columns' | 'table' | 'stage' | 'at'>): Shape {
+  const isHistory = rules.mergeStrategy === 'scd2'
+  const own = isHistory ? historyColumns(rules, columns) : []
+  const previous = table ? { schema: currentSchema(table), lastColumnId: table['last-column-id'] } : undefined
+  const all = [...columns, ...own]
+  const next =
+    previous && rules.mergeStrategy !== 'full_refresh'
+      ? schemaForAppend(all, previous)
+      : schemaForReplace(all, previous)
+  const partitionSpec = partitionSpecOf(rules.partitionBy, next.schema)
+  const metadata = table ?? stage({ schema: next.schema, partitionSpec })
+  const { schema, spec } = shapeOf({ metadata, schema: next.schema, partitionSpec })
+  const fields = byName(schema.fields)
+  const fieldOf = (name: string): NestedField => {
+    const field = fields.get(name.toLowerCase())
+    if (field === undefined) throw new Error(`the schema has no column ${name}`)
+    return field
+  }
+  const keys = keysOf(rules, columns)
+  const isMerge = rules.mergeStrategy !== 'full_refresh' && rules.mergeStrategy !== 'append_only'
+  const keyNames = new Set(keys.map((name) => name.toLowerCase()))
+  const history = isHistory
+    ? {
+        from: fieldOf(rules.scdValidFrom),
+        to: fieldOf(rules.scdValidTo),
+        values: columns
+          .map(({ name }) => fieldOf(name))
+          .filter(({ name }) => !keyNames.has(name.toLowerCase())),
+        at,
+      }
+    : null
+  return {
+    schema,
+    spec,
+    change: { metadata, schema: next, partitionSpec },
+    tableRows: table ? Number(currentSnapshot(table)?.summary['total-records'] ?? 0) : 0,
+    merge: isMerge ? { keys: keys.map(fieldOf), history } : null,
+    order: keys.map(fieldOf),
+  }
+}
+
+/** The columns that rows are matched and clustered by, as the result has them. */
+function keysOf(rules: WriteRules, columns: readonly Column[]): string[] {
+  const [key, names] =
+    rules.mergeStrategy === 'snapshot'
+      ? (['partition_column', [rules.partitionColumn]] as const)
+      : (['unique_key', rules.uniqueKey] as const)
+  const present = byName(columns)
+  const isNeeded = rules.mergeStrategy !== 'full_refresh' && rules.mergeStrategy !== 'append_only'
+  const found = names.flatMap((name) => present.get(name.toLowerCase())?.name ?? [])
+  const missing = names.find((name) => !present.has(name.toLowerCase()))
+  if (isNeeded && (missing !== undefined || names.every((name) => name === '')))
+    throw new UnsupportedWrite(
+      missing
+        ? `${key}: the result has no column ${JSON.stringify(missing)}, it has ${columns.map(({ name }) => name).join(', ')}`
+        : `merge_strategy ${rules.mergeStrategy} needs ${key}`,
+    )
+  return found
+}
+
+const INSTANT = 'TIMESTAMP WITH TIME ZONE'
+
+function historyColumns({ scdValidFrom, scdValidTo }: WriteRules, columns: readonly Column[]): Column[] {
+  if (scdValidFrom.toLowerCase() === scdValidTo.toLowerCase())
+    throw new UnsupportedWrite('scd_valid_from and scd_valid_to name the same column')
+  const present = byName(columns)
+  for (const [key, name] of [
+    ['scd_valid_from', scdValidFrom],
+    ['scd_valid_to', scdValidTo],
+  ] as const)
+    if (present.has(name.toLowerCase()))
+      throw new UnsupportedWrite(
+        `column ${JSON.stringify(name)} is written by scd2: leave it out of the result, or choose another ${key}`,
+      )
+  return [scdValidFrom, scdValidTo].map((name) => ({ name, type: INSTANT }))
+}
+
+/** Rows in the result's order, straight into files. Columns the result lacks are left out: they read as null. */
+async function copyResult(
+  { columns, result, directory, engine }: ResultWrite,
+  { schema, tableRows }: Shape,
+): Promise<WrittenFile[]> {
+  const fields = fieldsWritten(columns, schema)
+  const groups = Math.round(fileRowsFor(tableRows) / FILE_ROWS)
+  const copied = await engine.copy(
+    `COPY (SELECT ${selectForWrite(columns, schema)} FROM ${result}) TO ${quoteText(`${directory}/result`)}
+     (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE ${FILE_ROWS}, ROW_GROUPS_PER_FILE ${groups},
+      FILE_SIZE_BYTES ${FILE_BYTES}, FIELD_IDS ${fieldIdsLiteral(fields)}, RETURN_STATS)`,
+  )
+  return copied
+    .filter(({ count }) => count > 0n)
+    .map((file) => ({ ...metricsOf({ type: 'struct', fields }, file), path: file.filename, partition: {} }))
+}
+
+/**
+ * All rows of a table with a key or partitions: large results are clustered, small ones stay in their order. What merges
+ * has one row per key, where its strategy says so.
+ */
+async function sortResult(write: ResultWrite, shape: Shape): Promise<WrittenFile[]> {
+  const { engine, rules } = write
+  const row = quoteName(ownNames(shape.schema).row)
+  const keys = shape.order.map(({ name }) => quoteName(name))
+  await new FileWriter(engine, targetOf(write, shape, 0)).sort(selectBatch(write, shape), [...keys, row], row)
+  const rows = await count(engine, SORTED)
+  if (rows === 0) return []
+  const target = targetOf(write, shape, rows)
+  const writer = new FileWriter(engine, target)
+  const unique = isUnique(rules) ? await count(engine, lastSorted(shape)) : rows
+  if (unique < rows) {
+    await engine.run(
+      `CREATE TEMP TABLE ${BATCH} AS ${unsorted(shape)} SEMI JOIN ${lastSorted(shape)} USING (r)`,
+    )
+    await engine.run(`DROP TABLE ${SORTED}`)
+    await writer.write(BATCH, unique, keys)
+  } else if (shape.merge === null && shape.spec.fields.length === 0 && rows <= target.fileRows)
+    await writer.copySorted()
+  else await writer.cutSorted(rows)
+  return writer.files
+}
+
+const isUnique = ({ mergeStrategy }: WriteRules): boolean =>
+  mergeStrategy === 'incremental' || mergeStrategy === 'scd2'
+
+/** Of the table SORTED, where the last row of each key was in the result. */
+function lastSorted({ schema, order }: Shape): string {
+  const keys = order.map((field) => `c${schema.fields.indexOf(field)}`)
+  return `(SELECT max(r) AS r FROM ${SORTED} GROUP BY ${keys.join(', ')})`
+}
+
+const unsorted = ({ schema }: Shape): string =>
+  `SELECT ${schema.fields.map(({ name }, i) => `c${i} AS ${quoteName(name)}`).join(', ')} FROM ${SORTED}`
+
+async function mergeResult(write: ResultWrite, shape: Shape): Promise<TableChange> {
+  const { engine, table, rules, directory } = write
+  const { merge, change } = shape
+  if (merge === null) throw new Error(`${rules.mergeStrategy} does not merge`)
+  if (table === null) {
+    const files = await sortResult(write, shape)
+    const rowsWritten = files.reduce((sum, { recordCount }) => sum + recordCount, 0)
+    return { ...change, operation: 'append', files, replaced: [], rowsWritten }
+  }
+  let rows = await stageBatch(write, shape)
+  if (rows === 0) return { ...change, operation: null, files: [], replaced: [], rowsWritten: 0 }
+  if (isUnique(rules)) rows = await keepLastPerKey(engine, shape, rows)
+  const target = targetOf(write, shape, rows)
+  const candidates = await candidatesOf(table, shape, target.fileRows, write)
+  const opened = await handOver({ engine, open: write.open, directory }, candidates)
+  const { files, replaced, rowsWritten } = await mergeBatch(opened.engine, merge, target, opened.candidates)
+  const isNothing = files.length === 0 && replaced.length === 0
+  const operation = replaced.length > 0 ? 'rewrite' : 'append'
+  return { ...change, operation: isNothing ? null : operation, files, replaced, rowsWritten }
+}
+
+const targetOf = (
+  { directory, fileRows = fileRowsFor }: ResultWrite,
+  { schema, spec, tableRows }: Shape,
+  rows: number,
+): Target => ({ schema, spec, fileRows: fileRows(tableRows + rows), directory })
+
+/** The result as the table BATCH, in the types of its table. Answers its number of rows. */
+async function stageBatch(write: ResultWrite, shape: Shape): Promise<number> {
+  await write.engine.run(`CREATE TEMP TABLE ${BATCH} AS FROM ${selectBatch(write, shape)}`)
+  return count(write.engine, BATCH)
+}
+
+/** The result with every column of the schema, and each row's place in it. */
+function selectBatch({ columns, result }: ResultWrite, { schema, merge }: Shape): string {
+  const instead = new Map(merge?.history ? [[merge.history.from.id, instantSql(merge.history)]] : [])
+  const row = quoteName(ownNames(schema).row)
+  return `(SELECT ${selectForTable(columns, schema, instead)}, row_number() OVER () AS ${row} FROM ${result})`
+}
+
+async function count(engine: WriteEngine, relation: string): Promise<number> {
+  const [row] = await engine.query(`SELECT CAST(count(*) AS VARCHAR) FROM ${relation}`)
+  return Number(row?.[0] ?? 0)
+}
+
+/** Later rows of the result win. */
+async function keepLastPerKey(engine: WriteEngine, { schema, order }: Shape, rows: number): Promise<number> {
+  const row = quoteName(ownNames(schema).row)
+  const keys = order.map(({ name }) => quoteName(name)).join(', ')
+  const last = `(SELECT max(${row}) AS ${row} FROM ${BATCH} GROUP BY ${keys})`
+  const kept = await count(engine, last)
+  if (kept === rows) return rows
+  await engine.run(`CREATE TEMP TABLE sluice_last AS FROM ${BATCH} SEMI JOIN ${last} USING (${row})`)
+  await engine.run(`DROP TABLE ${BATCH}`)
+  await engine.run(`ALTER TABLE sluice_last RENAME TO ${BATCH}`)
+  return kept
+}
+
+type Chosen = Omit<Candidate, 'path'>
+
+/** The files that may hold keys of the batch; and small ones, where they have become many. */
+async function candidatesOf(
+  table: TableMetadata,
+  { schema, order }: Shape,
+  fileRows: number,
+  { engine, reader }: ResultWrite,
+): Promise<Chosen[]> {
+  const id = currentSnapshot(table)?.['snapshot-id']
+  if (id === undefined) return []
+  const keys = { relation: BATCH, fields: order }
+  const query = engine.query
+  const manifests = await dataManifestsOf(table, id, reader)
+  const chosen = await pruneManifests(manifests, table, schema, keys, query)
+  const files = await tableFilesOf(chosen, reader)
+  const held = new Set(await pruneFiles(files, table, schema, keys, query))
+  const gathered = smallFiles(files, fileRows)
+  return files
+    .filter((file) => held.has(file) || gathered.has(file))
+    .map((file) => ({ file, isGathered: gathered.has(file) }))
+}
+
+/**
+ * Small files of a table that rows are only added to, written anew as large ones once they have become many: in the same
+ * commit as the new rows, so that readers of the one before keep theirs. `written`: files there are in the directory.
+ */
+async function gatherSmall(
+  write: ResultWrite,
+  shape: Shape,
+  written: number,
+): Promise<{ files: readonly WrittenFile[]; replaced: readonly TableFile[] }> {
+  const nothing = { files: [], replaced: [] }
+  const { table, reader } = write
+  const snapshot = table ? currentSnapshot(table) : undefined
+  if (table === null || snapshot === undefined) return nothing
+  if (Number(snapshot.summary['total-data-files'] ?? Number.POSITIVE_INFINITY) <= SMALL_FILES_LIMIT)
+    return nothing
+  const files = await tableFilesOf(await dataManifestsOf(table, snapshot['snapshot-id'], reader), reader)
+  const target = targetOf(write, shape, 0)
+  const replaced = [...smallFiles(files, target.fileRows)]
+  if (replaced.length === 0) return nothing
+  const { engine, paths } = await write.open(replaced)
+  const rows = replaced.reduce((sum, { file }) => sum + file.recordCount, 0)
+  const writer = new FileWriter(engine, target, written)
+  const order = shape.order.map(({ name }) => quoteName(name))
+  await writer.write(readTable(shape.schema, paths), rows, order)
+  return { files: writer.files, replaced }
+}
+
+/** Of each partition with many small files, as many as make a full one. */
+function smallFiles(files: readonly TableFile[], fileRows: number): Set<TableFile> {
+  const small = files.filter(
+    ({ file }) => file.recordCount < fileRows * SMALL_SHARE && file.sizeBytes < SMALL_BYTES,
+  )
+  const chosen = new Set<TableFile>()
+  for (const group of Map.groupBy(
+    small,
+    ({ specId, file }) => `${specId} ${tupleText(file.partition)}`,
+  ).values()) {
+    if (group.length <= SMALL_FILES_LIMIT) continue
+    let rows = 0
+    let bytes = 0
+    for (const file of group.toSorted((a, b) => a.file.recordCount - b.file.recordCount)) {
+      rows += file.file.recordCount
+      bytes += file.file.sizeBytes
+      if (rows > fileRows || bytes > GATHERED_BYTES) break
+      chosen.add(file)
+    }
+  }
+  return chosen
+}
+
+/** The engine that ran the author's SQL sees no file of the table: the batch goes to another one that does. */
+async function handOver(
+  { engine, open, directory }: Pick<ResultWrite, 'engine' | 'open' | 'directory'>,
+  chosen: readonly Chosen[],
+): Promise<{ engine: WriteEngine; candidates: Candidate[] }> {
+  if (chosen.length === 0) return { engine, candidates: [] }
+  const path = quoteText(`${directory}/batch.parquet`)
+  await engine.copy(`COPY ${BATCH} TO ${path} (FORMAT parquet, COMPRESSION lz4, RETURN_STATS)`)
+  const opened = await open(chosen.map(({ file }) => file))
+  await opened.engine.run(`CREATE TEMP TABLE ${BATCH} AS FROM read_parquet(${path})`)
+  const candidates = chosen.map((one, i): Candidate => ({ ...one, path: opened.paths[i] ?? '' }))
+  return { engine: opened.engine, candidates }
+}

@@ -1,0 +1,475 @@
+// Computes a commit: from the table as it is and the data files just written, the manifests to store and the request
+// to send. Nothing is stored or sent here, so a commit that loses a race leaves only objects that nobody refers to.
+// Sources: https://iceberg.apache.org/spec/#snapshots, #sequence-numbers, #optional-snapshot-summary-fields
+
+import { manifestListLocation, manifestLocation } from '../format/location.ts'
+import {
+  type DataFile,
+  describeManifest,
+  type ManifestEntry,
+  type ManifestFile,
+  type PartitionTuple,
+  tupleText,
+  writeManifest,
+  writeManifestList,
+} from '../format/manifest.ts'
+import { partitionTypes } from '../format/manifest-schema.ts'
+import {
+  currentSchema,
+  currentSnapshot,
+  defaultSpec,
+  type PartitionSpec,
+  type TableMetadata,
+  UnsupportedTable,
+} from '../format/metadata.ts'
+import { fieldsOf, type Schema } from '../format/types.ts'
+import { applyUpdates, MAIN, schemaIdIn } from '../format/updates.ts'
+import type { Snapshot, TableRequirement, TableUpdate, UnboundSpec } from '../format/wire.ts'
+import { liveEntries, liveFiles, type ManifestReader, type TableFile } from '../read/scan.ts'
+import { creationUpdates } from './new-table.ts'
+import type { FileMetrics } from './stats.ts'
+
+/** Manifests with fewer files than this are small; merging fills them up to it. */
+export const MANIFEST_FILES_LIMIT = 5_000
+/** So many small manifests are merged: a reader opens each of them. */
+export const SMALL_MANIFESTS_LIMIT = 100
+/**
+ * Snapshots kept in the metadata: 0.7 KB each, which every commit reads, sends and writes whole. Commits of the catalog
+ * outlive them.
+ */
+export const SNAPSHOTS_KEPT_LIMIT = 25
+
+/** A data file that has been stored. */
+export interface NewDataFile extends FileMetrics {
+  readonly location: string
+  readonly partition?: PartitionTuple
+}
+
+export interface Write {
+  readonly metadata: TableMetadata
+  /** The metadata is of a table created with `stage-create`: it exists only once this commit succeeds. */
+  readonly isStaged: boolean
+  /** `append` keeps the files there are; `overwrite` replaces all of them, also by none; `rewrite` replaces some. */
+  readonly operation: 'append' | 'overwrite' | 'rewrite'
+  /** What a rewrite replaces: locations of data files, by the location of the manifest that has them. */
+  readonly replaced?: ReplacedFiles
+  /** The schema of the new files, from schemaForReplace or schemaForAppend; by default the table's own. */
+  readonly schema?: Schema
+  /** How the new files are partitioned; by default as the table is. */
+  readonly partitionSpec?: UnboundSpec
+  readonly files: readonly NewDataFile[]
+  /** Milliseconds since the epoch. */
+  readonly at: number
+  /** Unique to this attempt: it names the objects and the snapshot. */
+  readonly uuid: string
+  readonly reader: ManifestReader
+  /** More lines for the snapshot's summary, for example the id of the run. */
+  readonly summary?: Readonly<Record<string, string>>
+}
+
+export type ReplacedFiles = ReadonlyMap<string, ReadonlySet<string>>
+
+/** Files of a table as a rewrite names them. */
+export function replacedFiles(files: readonly TableFile[]): ReplacedFiles {
+  const byManifest = Map.groupBy(files, ({ manifest }) => manifest)
+  return new Map(
+    Array.from(byManifest, ([manifest, own]) => [manifest, new Set(own.map(({ file }) => file.location))]),
+  )
+}
+
+export interface CommitPlan {
+  /** To be stored, in this order, before the request is sent. */
+  readonly objects: readonly StoredObject[]
+  readonly requirements: readonly TableRequirement[]
+  readonly updates: readonly TableUpdate[]
+  readonly snapshot: Snapshot
+}
+
+export interface StoredObject {
+  readonly location: string
+  readonly bytes: Uint8Array
+}
+
+/** @throws BadAvro for manifests that cannot be read, BadUpdate for a partition spec that cannot be */
+export async function planCommit(write: Write): Promise<CommitPlan> {
+  const { metadata, operation, files, reader } = write
+  const parent = currentSnapshot(metadata)
+  const context = contextOf(write)
+  const objects = new ManifestWriter(context)
+
+  const before = parent ? await reader.manifests(parent) : []
+  const added = files.map((file) => addedEntry(file, context.snapshotId))
+  const removed = await keepOrRemove(write, before, objects, added)
+
+  const kept = operation !== 'overwrite' && parent ? await totalsOf(parent, before, reader) : NOTHING
+  const snapshot = snapshotOf(write, context, parent, {
+    operation: operationName(files, removed, operation),
+    ...summaryOf(kept, totalOf(files), totalOf(removed), operation === 'rewrite'),
+    'changed-partition-count': String(partitionsIn([...files, ...removed]).size),
+    ...(operation === 'append' && parent && rowLevelDeletes(parent)),
+    ...write.summary,
+  })
+  const list = writeManifestList({ ...context, parentSnapshotId: parent?.['snapshot-id'] }, objects.manifests)
+  return {
+    objects: [...objects.stored, { location: snapshot['manifest-list'], bytes: list }],
+    requirements: requirementsOf(write, parent),
+    updates: updatesOf(write, context, snapshot),
+    snapshot,
+  }
+}
+
+function operationName(
+  added: readonly unknown[],
+  removed: readonly unknown[],
+  asked: Write['operation'],
+): 'append' | 'overwrite' | 'delete' {
+  if (removed.length === 0) return asked === 'overwrite' ? 'overwrite' : 'append'
+  return added.length === 0 ? 'delete' : 'overwrite'
+}
+
+interface Context {
+  readonly snapshotId: bigint
+  readonly sequenceNumber: number
+  readonly schema: Schema
+  readonly isNewSchema: boolean
+  /** The number the catalog will give to the spec of the new files. */
+  readonly spec: PartitionSpec
+  readonly table: TableMetadata
+  readonly uuid: string
+}
+
+function contextOf(write: Write): Context {
+  const { metadata, uuid } = write
+  return {
+    ...shapeOf(write),
+    snapshotId: snapshotIdOf(uuid),
+    sequenceNumber: metadata['last-sequence-number'] + 1,
+    table: metadata,
+    uuid,
+  }
+}
+
+/**
+ * The schema and the spec of the new files, under the numbers that the catalog will give them.
+ * @throws BadUpdate for a spec that the schema cannot have
+ */
+export function shapeOf({
+  metadata,
+  schema = currentSchema(metadata),
+  partitionSpec,
+}: Pick<Write, 'metadata' | 'schema' | 'partitionSpec'>): Pick<Context, 'schema' | 'isNewSchema' | 'spec'> {
+  const id = schemaIdIn(metadata.schemas, schema)
+  const numbered = { ...schema, 'schema-id': id }
+  const isNewSchema = id !== metadata['current-schema-id']
+  const updates = shapeUpdates({ schema: numbered, isNewSchema, ...(partitionSpec && { partitionSpec }) })
+  const after = applyUpdates(metadata, updates, { at: metadata['last-updated-ms'] })
+  return { schema: numbered, isNewSchema, spec: defaultSpec(after) }
+}
+
+/** What changes the shape of the table before its rows. */
+function shapeUpdates({
+  schema,
+  isNewSchema,
+  partitionSpec,
+}: Pick<Context, 'schema' | 'isNewSchema'> & Pick<Write, 'partitionSpec'>): TableUpdate[] {
+  return [
+    ...(isNewSchema
+      ? ([
+          { action: 'add-schema', schema },
+          { action: 'set-current-schema', 'schema-id': -1 },
+        ] satisfies TableUpdate[])
+      : []),
+    ...(partitionSpec
+      ? ([
+          { action: 'add-spec', spec: partitionSpec },
+          { action: 'set-default-spec', 'spec-id': -1 },
+        ] satisfies TableUpdate[])
+      : []),
+  ]
+}
+
+/** A positive 63-bit id out of the 128 bits of a uuid. */
+export function snapshotIdOf(uuid: string): bigint {
+  const bits = BigInt(`0x${uuid.replaceAll('-', '')}`)
+  const folded = BigInt.asUintN(63, bits ^ (bits >> 64n))
+  return folded === 0n ? 1n : folded
+}
+
+/** Takes the manifests there are into the snapshot, without the files that go, and those that come. Answers what goes. */
+async function keepOrRemove(
+  { operation, replaced, reader }: Write,
+  before: readonly ManifestFile[],
+  objects: ManifestWriter,
+  added: readonly ManifestEntry[],
+): Promise<DataFile[]> {
+  switch (operation) {
+    case 'append':
+      await carryOver(before, reader, objects)
+      objects.add(added)
+      return []
+    case 'overwrite':
+      return objects.replace(before, reader, added)
+    case 'rewrite': {
+      const hasReplaced = (manifest: ManifestFile) => (replaced?.get(manifest.location)?.size ?? 0) > 0
+      await carryOver(
+        before.filter((manifest) => !hasReplaced(manifest)),
+        reader,
+        objects,
+      )
+      const gone = new Set([...(replaced?.values() ?? [])].flatMap((locations) => [...locations]))
+      const removed = await objects.remove(before.filter(hasReplaced), reader, ({ file }) =>
+        gone.has(file.location),
+      )
+      objects.add(added)
+      return removed
+    }
+  }
+}
+
+/** Keeps the manifests of an append; merges the small ones when they have become many. */
+async function carryOver(before: readonly ManifestFile[], reader: ManifestReader, objects: ManifestWriter) {
+  const live = before.filter((manifest) => liveFiles(manifest) > 0)
+  const small = new Set(
+    live.filter((manifest) => manifest.content === 'data' && liveFiles(manifest) < MANIFEST_FILES_LIMIT),
+  )
+  if (small.size < SMALL_MANIFESTS_LIMIT) return objects.keep(live)
+  objects.keep(live.filter((manifest) => !small.has(manifest)))
+  await objects.rewrite([...small], reader, asExisting)
+}
+
+/** Nobody prunes by the metrics of a file that is gone. */
+const asDeleted = (entry: ManifestEntry, snapshotId: bigint): ManifestEntry => ({
+  ...entry,
+  status: 'deleted',
+  snapshotId,
+  file: { ...entry.file, columns: new Map() },
+})
+
+const asExisting = (entry: ManifestEntry): ManifestEntry => ({ ...entry, status: 'existing' })
+
+const addedEntry = (
+  { location, partition = {}, recordCount, sizeBytes, columns }: NewDataFile,
+  snapshotId: bigint,
+) =>
+  ({
+    status: 'added',
+    snapshotId,
+    sequenceNumber: null,
+    fileSequenceNumber: null,
+    file: { content: 'data', location, format: 'PARQUET', partition, recordCount, sizeBytes, columns },
+  }) satisfies ManifestEntry
+
+/** Collects the manifests of a snapshot: those kept, and those written for it. */
+class ManifestWriter {
+  readonly manifests: ManifestFile[] = []
+  readonly stored: StoredObject[] = []
+
+  constructor(private readonly context: Context) {}
+
+  keep(manifests: readonly ManifestFile[]) {
+    this.manifests.push(...manifests)
+  }
+
+  /** Writes the live entries of manifests anew, changed, and gives them as they were. A manifest has one spec. */
+  async rewrite(
+    manifests: readonly ManifestFile[],
+    reader: ManifestReader,
+    change: (entry: ManifestEntry) => ManifestEntry,
+  ): Promise<ManifestEntry[]> {
+    const all: ManifestEntry[] = []
+    for (const [specId, group] of Map.groupBy(manifests, (manifest) => manifest.specId)) {
+      const entries = await liveEntries(group, reader)
+      this.add(entries.map(change), specId)
+      all.push(...entries)
+    }
+    return all
+  }
+
+  /** Writes manifests anew in which some of their files are deleted. Answers those. */
+  async remove(
+    manifests: readonly ManifestFile[],
+    reader: ManifestReader,
+    isRemoved: (entry: ManifestEntry) => boolean,
+  ): Promise<DataFile[]> {
+    const { snapshotId } = this.context
+    const before = await this.rewrite(manifests, reader, (entry) =>
+      isRemoved(entry) ? asDeleted(entry, snapshotId) : asExisting(entry),
+    )
+    return before.filter(isRemoved).map((entry) => entry.file)
+  }
+
+  /** All files that there are go, and others come: one manifest says both of those that are partitioned alike. Answers what goes. */
+  async replace(
+    manifests: readonly ManifestFile[],
+    reader: ManifestReader,
+    added: readonly ManifestEntry[],
+  ): Promise<DataFile[]> {
+    const { snapshotId, spec } = this.context
+    const own = spec['spec-id']
+    const isAlike = ({ specId }: ManifestFile) => specId === own
+    const others = await this.remove(
+      manifests.filter((manifest) => !isAlike(manifest)),
+      reader,
+      () => true,
+    )
+    const gone = await liveEntries(manifests.filter(isAlike), reader)
+    this.add([...gone.map((entry) => asDeleted(entry, snapshotId)), ...added])
+    return [...others, ...gone.map((entry) => entry.file)]
+  }
+
+  add(entries: readonly ManifestEntry[], specId = this.context.spec['spec-id']) {
+    const { table, snapshotId, sequenceNumber, uuid } = this.context
+    const spec = this.specOf(specId)
+    const schema = this.schemaOf(spec)
+    const partitions = partitionTypes(spec, schema)
+    for (let from = 0; from < entries.length; from += MANIFEST_FILES_LIMIT) {
+      const part = entries.slice(from, from + MANIFEST_FILES_LIMIT)
+      const location = manifestLocation(table.location, uuid, this.stored.length)
+      const bytes = writeManifest({ schema, spec }, part)
+      const size = { location, sizeBytes: bytes.length, specId, snapshotId, sequenceNumber, partitions }
+      this.stored.push({ location, bytes })
+      this.manifests.push(describeManifest(part, size))
+    }
+  }
+
+  private specOf(id: number): PartitionSpec {
+    const { spec, table } = this.context
+    const found =
+      id === spec['spec-id'] ? spec : table['partition-specs'].find((known) => known['spec-id'] === id)
+    if (!found) throw new UnsupportedTable(`the table has no partition spec ${id}`)
+    return found
+  }
+
+  /** The newest schema that has the columns of a spec: an old spec may be about columns that are no more. */
+  private schemaOf({ fields }: PartitionSpec): Schema {
+    const { schema, table } = this.context
+    const hasSources = (candidate: Schema) => {
+      const ids = new Set([...fieldsOf(candidate)].map(({ id }) => id))
+      return fields.every((field) => ids.has(field['source-id']))
+    }
+    return [schema, ...table.schemas.toReversed()].find(hasSources) ?? schema
+  }
+}
+
+/** The partitions that files belong to, each as a text of its own. */
+const partitionsIn = (files: readonly Pick<NewDataFile, 'partition'>[]): Set<string> =>
+  new Set(files.map(({ partition = {} }) => tupleText(partition)))
+
+interface Totals {
+  readonly files: number
+  readonly records: number
+  readonly bytes: number
+}
+
+const NOTHING: Totals = { files: 0, records: 0, bytes: 0 }
+
+const totalOf = (files: readonly Pick<DataFile, 'recordCount' | 'sizeBytes'>[]): Totals => ({
+  files: files.length,
+  records: files.reduce((sum, file) => sum + file.recordCount, 0),
+  bytes: files.reduce((sum, file) => sum + file.sizeBytes, 0),
+})
+
+/** The totals of a snapshot: from its summary, or counted where another engine left them out. */
+async function totalsOf(
+  snapshot: Snapshot,
+  manifests: readonly ManifestFile[],
+  reader: ManifestReader,
+): Promise<Totals> {
+  const said = (name: string) => Number.parseInt(snapshot.summary[name] ?? '', 10)
+  const [files, records, bytes] = [said('total-data-files'), said('total-records'), said('total-files-size')]
+  if (Number.isSafeInteger(files + records + bytes)) return { files, records, bytes }
+  return totalOf((await liveEntries(manifests, reader)).map((entry) => entry.file))
+}
+
+function summaryOf(
+  before: Totals,
+  added: Totals,
+  removed: Totals,
+  isPartial: boolean,
+): Record<string, string> {
+  // What an overwrite removes is not among the totals before it.
+  const gone = isPartial ? removed : NOTHING
+  const counts = {
+    'added-data-files': added.files,
+    'added-records': added.records,
+    'added-files-size': added.bytes,
+    'deleted-data-files': removed.files,
+    'deleted-records': removed.records,
+    'removed-files-size': removed.bytes,
+    'total-data-files': before.files - gone.files + added.files,
+    'total-records': before.records - gone.records + added.records,
+    'total-files-size': before.bytes - gone.bytes + added.bytes,
+    'total-delete-files': 0,
+    'total-position-deletes': 0,
+    'total-equality-deletes': 0,
+  }
+  return Object.fromEntries(Object.entries(counts).map(([name, count]) => [name, String(count)]))
+}
+
+/** Row-level deletes are another engine's; an append keeps them. */
+const rowLevelDeletes = ({ summary }: Snapshot): Record<string, string> =>
+  Object.fromEntries(Object.entries(summary).filter(([name]) => DELETE_TOTALS.has(name)))
+
+const DELETE_TOTALS: ReadonlySet<string> = new Set([
+  'total-delete-files',
+  'total-position-deletes',
+  'total-equality-deletes',
+])
+
+function snapshotOf(
+  { metadata, at, uuid }: Write,
+  { snapshotId, sequenceNumber, schema }: Context,
+  parent: Snapshot | undefined,
+  summary: Snapshot['summary'],
+): Snapshot {
+  return {
+    'snapshot-id': snapshotId,
+    ...(parent && { 'parent-snapshot-id': parent['snapshot-id'] }),
+    'sequence-number': sequenceNumber,
+    // Clocks differ between machines; history never runs backwards.
+    'timestamp-ms': Math.max(at, metadata['last-updated-ms']),
+    'manifest-list': manifestListLocation(metadata.location, snapshotId, uuid),
+    summary,
+    'schema-id': schema['schema-id'],
+  }
+}
+
+function requirementsOf({ metadata, isStaged }: Write, parent: Snapshot | undefined): TableRequirement[] {
+  if (isStaged) return [{ type: 'assert-create' }]
+  return [
+    { type: 'assert-table-uuid', uuid: metadata['table-uuid'] },
+    { type: 'assert-ref-snapshot-id', ref: MAIN, 'snapshot-id': parent?.['snapshot-id'] ?? null },
+    { type: 'assert-current-schema-id', 'current-schema-id': metadata['current-schema-id'] },
+    { type: 'assert-last-assigned-field-id', 'last-assigned-field-id': metadata['last-column-id'] },
+    { type: 'assert-default-spec-id', 'default-spec-id': metadata['default-spec-id'] },
+    {
+      type: 'assert-last-assigned-partition-id',
+      'last-assigned-partition-id': metadata['last-partition-id'],
+    },
+  ]
+}
+
+function updatesOf(
+  { metadata, isStaged, partitionSpec }: Write,
+  { schema, isNewSchema, spec }: Context,
+  snapshot: Snapshot,
+): TableUpdate[] {
+  const expired = expiredSnapshots(metadata)
+  const isNewSpec = spec['spec-id'] !== metadata['default-spec-id']
+  return [
+    ...(isStaged ? creationUpdates(metadata) : []),
+    ...shapeUpdates({ schema, isNewSchema, ...(isNewSpec && partitionSpec && { partitionSpec }) }),
+    { action: 'add-snapshot', snapshot },
+    { action: 'set-snapshot-ref', 'ref-name': MAIN, type: 'branch', 'snapshot-id': snapshot['snapshot-id'] },
+    ...(expired.length > 0 ? [{ action: 'remove-snapshots' as const, 'snapshot-ids': expired }] : []),
+  ]
+}
+
+/** The oldest snapshots beyond the limit, except those that a branch or tag names. */
+function expiredSnapshots({ snapshots, refs }: TableMetadata): bigint[] {
+  const named = new Set(Object.values(refs).map((ref) => ref['snapshot-id']))
+  return snapshots
+    .slice(0, Math.max(0, snapshots.length + 1 - SNAPSHOTS_KEPT_LIMIT))
+    .map((snapshot) => snapshot['snapshot-id'])
+    .filter((id) => !named.has(id))
+}

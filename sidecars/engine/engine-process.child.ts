@@ -1,0 +1,22 @@
+// A service of engine processes whose only engine attacks it: `<directory> <attack>`. It prints how the engine ended.
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { makeLog } from '../log.ts'
+import { surviveUndecodableMessages } from '../rpc/undecodable.ts'
+import { wallOf } from '../sandbox/wall.ts'
+import { EngineProcess } from './engine-process.ts'
+
+const [directory = '', attack = ''] = process.argv.slice(2)
+writeFileSync(join(directory, 'attack'), attack)
+surviveUndecodableMessages(makeLog('test', 'text'))
+const engine = new EngineProcess<{ kind: 'none' }, { none: null }, never>({
+  entry: new URL('./hostile-engine.child.ts', import.meta.url),
+  directory,
+  niceness: 0,
+  wall: wallOf('none', { readable: [], writable: [] }),
+  residentBytesMax: Number.MAX_SAFE_INTEGER,
+  isFromEngine: (_): _ is never => false,
+  isAnswerOf: () => false,
+  errorOf: () => new Error('none'),
+})
+process.stdout.write(`${await engine.exited}\n`)

@@ -1,0 +1,86 @@
+// Decides who may call a sidecar. The decision needs only headers, and comes before anything else of a request is read.
+import { isIP } from 'node:net'
+import { Code, ConnectError } from '@connectrpc/connect'
+import { errorToJsonBytes } from '@connectrpc/connect/protocol-connect'
+import { makeTokenCheck } from '../../proto/sidecar-token.ts'
+
+export interface AdmissionOptions {
+  token: string
+  /** The address that the servers listen on. */
+  host: string
+  /** Further names by which clients reach them, without ports. */
+  otherHosts: readonly string[]
+}
+
+/** The headers of a call that decide. HTTP/2 names the host in `:authority`, in `host`, or in both. */
+export interface CallHeaders {
+  hosts: readonly (string | null | undefined)[]
+  authorization: string | null | undefined
+}
+
+export interface Refusal {
+  /** 421: the Host is unknown. 401: the token is missing or wrong. */
+  status: 401 | 421
+  code: Code
+  message: string
+}
+
+/** Answers null where the call may come in. */
+export type Admit = (call: CallHeaders) => Refusal | null
+
+/** Every machine calls itself by these. A page in a browser cannot point them elsewhere (DNS rebinding). */
+const LOOPBACK_NAMES = ['localhost', '127.0.0.1', '[::1]']
+
+const UNKNOWN_HOST: Refusal = {
+  status: 421,
+  code: Code.PermissionDenied,
+  message: 'unknown Host: add its name to SIDECAR_HOSTS of this sidecar',
+}
+const WRONG_TOKEN: Refusal = {
+  status: 401,
+  code: Code.Unauthenticated,
+  message: 'missing or wrong bearer token: set the SIDECAR_TOKEN of this sidecar',
+}
+
+export function makeAdmission({ token, host, otherHosts }: AdmissionOptions): Admit {
+  const known = new Set([...LOOPBACK_NAMES, ...[host, ...otherHosts].map(asInHeader)])
+  const isKnown = (given: string) => known.has(nameIn(given))
+  const isTokenRight = makeTokenCheck(token)
+  return ({ hosts, authorization }) => {
+    const given = hosts.filter((name) => name != null)
+    if (given.length === 0 || !given.every(isKnown)) return UNKNOWN_HOST
+    return isTokenRight(authorization) ? null : WRONG_TOKEN
+  }
+}
+
+/** A name or address as the Host header writes it. */
+const asInHeader = (host: string) => (isIP(host) === 6 ? `[${host}]` : host).toLowerCase()
+
+/** The Host header without its port. */
+const nameIn = (header: string) => header.toLowerCase().replace(/:\d{1,5}$/, '')
+
+/** A refusal in the protocol of the call: gRPC and gRPC-web carry it in headers, Connect in a JSON body. */
+export function answerOf(
+  { status, code, message }: Refusal,
+  contentType: string | null | undefined,
+): { status: number; headers: Record<string, string>; body: Uint8Array<ArrayBuffer> } {
+  const [grpc] = /^application\/grpc(-web)?(-text)?/.exec(contentType ?? '') ?? []
+  if (grpc !== undefined)
+    return {
+      status: 200,
+      headers: {
+        'content-type': grpc,
+        'grpc-status': String(code),
+        'grpc-message': encodeURIComponent(message),
+      },
+      body: new Uint8Array(),
+    }
+  return {
+    status,
+    headers: {
+      'content-type': 'application/json',
+      ...(status === 401 && { 'www-authenticate': 'Bearer realm="sluice sidecar"' }),
+    },
+    body: new Uint8Array(errorToJsonBytes(new ConnectError(message, code), undefined)),
+  }
+}

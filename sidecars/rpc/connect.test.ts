@@ -1,0 +1,413 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { create, toBinary } from '@bufbuild/protobuf'
+import { Code, ConnectError, createClient, type Interceptor, type Transport } from '@connectrpc/connect'
+import { createGrpcTransport } from '@connectrpc/connect-node'
+import { createConnectTransport, createGrpcWebTransport } from '@connectrpc/connect-web'
+import {
+  Health,
+  HealthCheckResponse_ServingStatus as ServingStatus,
+} from '../../proto/gen/grpc/health/v1/health_pb.ts'
+import { CancelRunRequestSchema, RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { sendsToken } from '../../proto/sidecar-token.ts'
+import { traceHeaders } from '../../proto/trace.ts'
+import { TEST_TOKEN } from '../testing.ts'
+import { makeAdmission } from './admission.ts'
+import { type ConnectServer, type ConnectServerOptions, serveConnect } from './connect.ts'
+import { serveGrpc } from './grpc.ts'
+
+/** Resolved when a call that waits has come, and by a test when it may go on. */
+let arrived = Promise.withResolvers<void>()
+let gate = Promise.withResolvers<void>()
+let streamEnded = Promise.withResolvers<void>()
+/** Resolved when a call that stays is told to stop. */
+let left = Promise.withResolvers<void>()
+let traced: Record<string, string> = {}
+/** Of the last call. */
+let lastSignal: AbortSignal | null = null
+let isServing = true
+
+const serve = (): ConnectServer => serveConnect(options())
+
+function options(): ConnectServerOptions {
+  return {
+    host: '127.0.0.1',
+    port: 0,
+    admit: null,
+    services: [RunnerService],
+    isServing: () => isServing,
+    readMaxBytes: 10_000,
+    register: (router) =>
+      router.service(RunnerService, {
+        cancelRun: async ({ handle }, { signal, responseHeader, responseTrailer }) => {
+          lastSignal = signal
+          if (handle === 'waits') {
+            arrived.resolve()
+            await gate.promise
+          }
+          if (handle === 'unknown') throw new ConnectError('no such attempt', Code.NotFound)
+          if (handle === 'refuses') throw new ConnectError('no', Code.ResourceExhausted, { told: 'why' })
+          if (handle === 'tells') {
+            responseHeader.set('told', 'more')
+            responseTrailer.set('after', 'and more')
+          }
+          if (handle === 'traces') traced = traceHeaders()
+          if (handle === 'stays') {
+            signal.addEventListener('abort', () => left.resolve())
+            arrived.resolve()
+            await left.promise
+          }
+          if (handle === 'broken') throw new Error('a secret of the implementation')
+          return { interrupted: true }
+        },
+        async *streamLogs({ handle }, { signal }) {
+          try {
+            for (let seq = 1n; seq <= 3n; seq += 1n) yield { bootId: 'b', entry: { seq, message: handle } }
+            if (handle !== 'endless') return
+            await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+          } finally {
+            streamEnded.resolve()
+          }
+        },
+      }),
+  }
+}
+
+let server: ConnectServer
+let grpc: ConnectServer
+beforeAll(async () => {
+  server = serve()
+  grpc = await serveGrpc(options())
+})
+afterAll(() => Promise.all([server.stop(0), grpc.stop(0)]))
+
+const overGrpc = (url: string, interceptors: Interceptor[] = []) =>
+  createGrpcTransport({ baseUrl: url.replace('grpc:', 'http:'), interceptors })
+
+const transports: [name: string, transport: () => Transport][] = [
+  ['connect with JSON', () => createConnectTransport({ baseUrl: server.url })],
+  ['connect with protobuf', () => createConnectTransport({ baseUrl: server.url, useBinaryFormat: true })],
+  ['gRPC-web', () => createGrpcWebTransport({ baseUrl: server.url })],
+  ['gRPC', () => overGrpc(grpc.url)],
+]
+
+describe.each(transports)('over %s', (_, transport) => {
+  const runner = () => createClient(RunnerService, transport())
+
+  test('calls are answered, and refused with their code', async () => {
+    expect(await runner().cancelRun({ handle: 'a' })).toMatchObject({ interrupted: true })
+    expect(await failure(runner().cancelRun({ handle: 'unknown' }))).toMatchObject({
+      code: Code.NotFound,
+      rawMessage: 'no such attempt',
+    })
+    expect((await failure(runner().getRunStatus({}))).code).toBe(Code.Unimplemented)
+    expect((await failure(runner().cancelRun({ handle: 'x'.repeat(12_000) }))).code).toBe(
+      Code.ResourceExhausted,
+    )
+  })
+
+  test('what breaks inside stays inside', async () => {
+    expect((await failure(runner().cancelRun({ handle: 'broken' }))).message).not.toContain('secret')
+  })
+
+  test('streams arrive message by message and end', async () => {
+    const messages: string[] = []
+    for await (const { entry } of runner().streamLogs({ handle: 'h' }))
+      messages.push(`${entry?.message}${entry?.seq}`)
+    expect(messages).toEqual(['h1', 'h2', 'h3'])
+  })
+
+  test('a stream that its reader leaves ends on this side too', async () => {
+    streamEnded = Promise.withResolvers()
+    const leave = new AbortController()
+    let read = 0
+    const reading = (async () => {
+      for await (const _ of runner().streamLogs({ handle: 'endless' }, { signal: leave.signal })) {
+        read += 1
+        if (read === 3) leave.abort()
+      }
+    })()
+    expect((await failure(reading)).code).toBe(Code.Canceled)
+    await streamEnded.promise
+  })
+})
+
+test.each([
+  ['Connect', () => createConnectTransport({ baseUrl: server.url })],
+  ['gRPC', () => overGrpc(grpc.url)],
+] as const)('the health of the process and of each service can be asked over %s', async (_, transport) => {
+  const health = createClient(Health, transport())
+  for (const service of ['', RunnerService.typeName, Health.typeName])
+    expect((await health.check({ service })).status).toBe(ServingStatus.SERVING)
+  expect((await failure(health.check({ service: 'another' }))).code).toBe(Code.NotFound)
+  isServing = false
+  expect((await health.check({})).status).toBe(ServingStatus.NOT_SERVING)
+  isServing = true
+})
+
+describe('one message and one answer', () => {
+  const path = '/sluice.runner.v1.RunnerService/CancelRun'
+  const json = { 'content-type': 'application/json' }
+  const message = JSON.stringify({ handle: 'a' })
+  const call = (body: BodyInit, headers: Record<string, string> = {}) =>
+    fetch(server.url + path, { method: 'POST', headers: { ...json, ...headers }, body })
+
+  test('are the same whether the message says its length or comes in pieces', async () => {
+    const pieces = new ReadableStream<Uint8Array>({
+      start(controller) {
+        for (const part of [message.slice(0, 5), message.slice(5)])
+          controller.enqueue(new TextEncoder().encode(part))
+        controller.close()
+      },
+    })
+    for (const body of [message, pieces]) {
+      const answer = await call(body)
+      expect([answer.status, await answer.json()]).toEqual([200, { interrupted: true }])
+    }
+  })
+
+  test('of protobuf are the same whether something of them is up for negotiation or not', async () => {
+    const proto = { 'content-type': 'application/proto' }
+    const told = async (handle: string | null, headers: Record<string, string>) => {
+      const message = toBinary(
+        CancelRunRequestSchema,
+        create(CancelRunRequestSchema, { handle: handle ?? '' }),
+      )
+      const answer = await call(handle === null ? new Uint8Array([255]) : message.slice(), {
+        ...proto,
+        ...headers,
+      })
+      const body = new Uint8Array(await answer.arrayBuffer())
+      const said = ['content-type', 'told', 'trailer-after', 'connect-content-encoding'].map((name) =>
+        answer.headers.get(name),
+      )
+      return [answer.status, ...said, Buffer.from(body).toString('latin1')]
+    }
+    for (const handle of ['a', 'unknown', 'broken', 'tells', 'refuses', null])
+      expect([handle, await told(handle, {})]).toEqual([
+        handle,
+        await told(handle, { 'connect-timeout-ms': '20000' }),
+      ])
+    expect(await told('tells', {})).toEqual([200, 'application/proto', 'more', 'and more', null, '\x08\x01'])
+    expect((await told('refuses', {})).slice(0, 3)).toEqual([429, 'application/json', 'why'])
+  })
+
+  test('know the trace they belong to, and end when their caller goes', async () => {
+    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
+    const headers = { 'x-request-id': 'asked', traceparent }
+    for (const binary of [true, false]) {
+      const client = createClient(
+        RunnerService,
+        createConnectTransport({ baseUrl: server.url, useBinaryFormat: binary }),
+      )
+      await client.cancelRun({ handle: 'traces' }, { headers })
+      expect(traced).toMatchObject({ 'x-request-id': 'asked', traceparent })
+      arrived = Promise.withResolvers()
+      left = Promise.withResolvers()
+      const leave = new AbortController()
+      const waiting = failure(client.cancelRun({ handle: 'stays' }, { signal: leave.signal }))
+      await arrived.promise
+      leave.abort()
+      expect((await waiting).code).toBe(Code.Canceled)
+      await left.promise
+    }
+  })
+
+  test('hold on to nothing that listens to their end, once they are answered', async () => {
+    for (const useBinaryFormat of [true, false]) {
+      const transport = createConnectTransport({ baseUrl: server.url, useBinaryFormat })
+      const client = createClient(RunnerService, transport)
+      for (const handle of ['a', 'unknown']) {
+        await client.cancelRun({ handle }).catch(() => {})
+        expect([useBinaryFormat, handle, lastSignal?.aborted]).toEqual([useBinaryFormat, handle, true])
+      }
+    }
+  })
+
+  test('are refused by what the message is encoded in, and by its length before it is there', async () => {
+    expect((await call(message, { 'content-encoding': 'br' })).status).toBe(501)
+    const socket = await rawSocket(server.url)
+    socket.write(
+      `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 12000\r\n\r\n{`,
+    )
+    expect(await socket.heard).toContain('429')
+    socket.end()
+  })
+})
+
+test('other paths, methods and content types are no calls', async () => {
+  const call = `${server.url}/${RunnerService.typeName}/CancelRun`
+  expect((await fetch(`${server.url}/elsewhere`)).status).toBe(404)
+  expect((await fetch(call)).status).toBe(405)
+  expect(
+    (await fetch(call, { method: 'POST', headers: { 'content-type': 'text/plain' }, body: 'x' })).status,
+  ).toBe(415)
+})
+
+describe('a caller who is not admitted', () => {
+  const admitted = { token: TEST_TOKEN, host: '127.0.0.1', otherHosts: [] }
+  let own: ConnectServer
+  let ownGrpc: ConnectServer
+  let calls = 0
+  beforeAll(async () => {
+    const closed: ConnectServerOptions = {
+      ...options(),
+      admit: makeAdmission(admitted),
+      register: (router) =>
+        router.service(RunnerService, {
+          cancelRun() {
+            calls += 1
+            return { interrupted: true }
+          },
+          async *streamLogs() {
+            calls += 1
+            yield { bootId: 'b' }
+          },
+        }),
+    }
+    own = serveConnect(closed)
+    ownGrpc = await serveGrpc(closed)
+  })
+  afterAll(() => Promise.all([own.stop(0), ownGrpc.stop(0)]))
+
+  const ways: [string, (interceptors: Interceptor[]) => Transport][] = [
+    ['Connect with JSON', (interceptors) => createConnectTransport({ baseUrl: own.url, interceptors })],
+    [
+      'Connect with protobuf',
+      (interceptors) => createConnectTransport({ baseUrl: own.url, useBinaryFormat: true, interceptors }),
+    ],
+    ['gRPC-web', (interceptors) => createGrpcWebTransport({ baseUrl: own.url, interceptors })],
+    ['gRPC', (interceptors) => overGrpc(ownGrpc.url, interceptors)],
+  ]
+
+  test.each(ways)('over %s is refused by every call, streams and health included', async (_, transport) => {
+    const wrong = [[], [sendsToken(`${TEST_TOKEN}x`)], [sendsToken('')]]
+    for (const interceptors of wrong) {
+      const runner = createClient(RunnerService, transport(interceptors))
+      const health = createClient(Health, transport(interceptors))
+      const reading = async () => {
+        for await (const _ of runner.streamLogs({ handle: 'h' })) calls += 1
+      }
+      for (const call of [() => runner.cancelRun({ handle: 'a' }), reading, () => health.check({})]) {
+        const { code, rawMessage } = await failure(call())
+        expect([code, rawMessage]).toEqual([Code.Unauthenticated, expect.stringMatching(/token|401/)])
+      }
+    }
+    expect(calls).toBe(0)
+    const right = [sendsToken(TEST_TOKEN)]
+    expect(await createClient(RunnerService, transport(right)).cancelRun({})).toMatchObject({
+      interrupted: true,
+    })
+    calls = 0
+  })
+
+  test('by another Host is refused, even with the token', async () => {
+    const call = (host: string) =>
+      fetch(`${own.url}/${RunnerService.typeName}/CancelRun`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', authorization: `Bearer ${TEST_TOKEN}`, host },
+        body: '{}',
+      })
+    const answer = await call('evil.example')
+    expect([answer.status, await answer.json()]).toEqual([
+      421,
+      { code: 'permission_denied', message: expect.stringContaining('SIDECAR_HOSTS') },
+    ])
+    expect((await call('localhost')).status).toBe(200)
+  })
+
+  test('learns nothing of paths, and need not send the message', async () => {
+    for (const path of ['/', '/elsewhere', `/${RunnerService.typeName}/CancelRun`])
+      expect((await fetch(own.url + path)).status).toBe(401)
+    const socket = await rawSocket(own.url)
+    socket.write(
+      `POST /${RunnerService.typeName}/CancelRun HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9000\r\n\r\n{`,
+    )
+    expect(await socket.heard).toContain('401')
+    socket.end()
+  })
+})
+
+test('a health check refuses an API whose address this sidecar may not call', async () => {
+  const own = serveConnect({ ...options(), knowsApi: (url) => url === 'http://known' })
+  const health = createClient(Health, createConnectTransport({ baseUrl: own.url }))
+  const check = (url?: string) =>
+    health.check({}, { headers: url === undefined ? {} : { 'sluice-api-address': url } })
+  expect((await check('http://known')).status).toBe(ServingStatus.SERVING)
+  expect((await check()).status).toBe(ServingStatus.SERVING)
+  const refused = await failure(check('http://other'))
+  expect([refused.code, refused.rawMessage]).toEqual([
+    Code.PermissionDenied,
+    expect.stringContaining('API_URLS'),
+  ])
+  await own.stop(0)
+})
+
+const protocols: [string, () => Promise<{ own: ConnectServer; transport: Transport }>][] = [
+  [
+    'Connect',
+    async () => {
+      const own = serve()
+      return { own, transport: createConnectTransport({ baseUrl: own.url }) }
+    },
+  ],
+  [
+    'gRPC',
+    async () => {
+      const own = await serveGrpc(options())
+      return { own, transport: overGrpc(own.url) }
+    },
+  ],
+]
+
+test.each(protocols)('stopping %s ends streams, lets calls finish, and takes no more', async (_, start) => {
+  const { own, transport } = await start()
+  const client = createClient(RunnerService, transport)
+  arrived = Promise.withResolvers()
+  gate = Promise.withResolvers()
+  streamEnded = Promise.withResolvers()
+  const waiting = client.cancelRun({ handle: 'waits' })
+  const first = Promise.withResolvers<void>()
+  const reading = (async () => {
+    for await (const _ of client.streamLogs({ handle: 'endless' })) first.resolve()
+  })()
+  await Promise.all([first.promise, arrived.promise])
+  const stopped = own.stop(10_000)
+  expect((await failure(reading)).code).toBe(Code.Unavailable)
+  gate.resolve()
+  expect(await waiting).toMatchObject({ interrupted: true })
+  await stopped
+  await failure(client.cancelRun({ handle: 'a' }))
+})
+
+test.each(protocols)('stopping %s waits no longer than it may', async (_, start) => {
+  const { own, transport } = await start()
+  const client = createClient(RunnerService, transport)
+  arrived = Promise.withResolvers()
+  gate = Promise.withResolvers()
+  const waiting = failure(client.cancelRun({ handle: 'waits' }))
+  await arrived.promise
+  await own.stop(10)
+  await waiting
+  gate.resolve()
+})
+
+async function failure(call: Promise<unknown>): Promise<ConnectError> {
+  return call.then(
+    () => {
+      throw new Error('the call succeeded')
+    },
+    (error: unknown) => ConnectError.from(error),
+  )
+}
+
+/** A connection that a test writes to byte by byte; `heard` is the first part of what comes back. */
+async function rawSocket(url: string) {
+  const { hostname, port } = new URL(url)
+  const { promise: heard, resolve } = Promise.withResolvers<string>()
+  const socket = await Bun.connect({
+    hostname,
+    port: Number(port),
+    socket: { data: (_, bytes) => resolve(bytes.toString()) },
+  })
+  return { heard, write: (text: string) => socket.write(text), end: () => socket.end() }
+}

@@ -1,0 +1,147 @@
+/**
+ * Serves Connect services over HTTP/1.1: connect-json, connect-binary and gRPC-web, unary and server streaming,
+ * with the standard health service beside them.
+ */
+import type { DescService } from '@bufbuild/protobuf'
+import { Code, ConnectError, type ConnectRouter, createConnectRouter } from '@connectrpc/connect'
+import { createFetchHandler } from '@connectrpc/connect/protocol'
+import {
+  Health,
+  HealthCheckResponse_ServingStatus as ServingStatus,
+} from '../../proto/gen/grpc/health/v1/health_pb.ts'
+import { takesTrace } from '../../proto/trace.ts'
+import { type Admit, answerOf } from './admission.ts'
+import { unknownApi } from './api-addresses.ts'
+import { isPlain, plainCallsOf } from './plain-call.ts'
+import { answerWhole, isWhole } from './whole-call.ts'
+
+/** What a sidecar serves, over whatever protocol. */
+export interface ServedServices {
+  /** The services answered for by the health check; `register` gives the router their implementations. */
+  services: readonly DescService[]
+  register(router: ConnectRouter): void
+  /** False: the health check answers NOT_SERVING. */
+  isServing(): boolean
+  /** What confines engine processes here, told with each health check. */
+  engineSandbox?: string
+  /** Whether this is a known address of the API; without it all are. A health check refuses a caller that names another one. */
+  knowsApi?(url: string): boolean
+  /** Why new work waits here, told with each health check: a part that serves may be short of disk space. */
+  waitsFor?(): string | null
+  /** Why no engine process may be started here, told with each health check. No path, no address. */
+  refusal?: string
+  /** One request message, in bytes. */
+  readMaxBytes: number
+}
+
+export interface ConnectServerOptions extends ServedServices {
+  host: string
+  /** 0: any free port. */
+  port: number
+  /** Asked before anything else is done for a call, the health check included. Null: everyone may call (tests, benchmarks). */
+  admit: Admit | null
+}
+
+export interface ConnectServer {
+  port: number
+  url: string
+  /** Takes no new connections, ends streams as UNAVAILABLE, gives unary calls `drainMs` and then closes what is left. */
+  stop(drainMs: number): Promise<void>
+}
+
+/** The name under which `engineSandbox` travels. */
+const ENGINE_SANDBOX_HEADER = 'engine-sandbox'
+/** An API names its own address in this header of a health check. */
+const API_ADDRESS_HEADER = 'sluice-api-address'
+/** The name under which `waitsFor` travels. */
+const WAITS_FOR_HEADER = 'waits-for'
+/** The name under which `refusal` travels. */
+const ENGINE_REFUSAL_HEADER = 'engine-refusal'
+
+/** A stream has a heartbeat every 2 s and unary calls have deadlines: a connection silent for longer is dead. */
+const IDLE_TIMEOUT_SECONDS = 120
+
+export function serveConnect(options: ConnectServerOptions): ConnectServer {
+  const shutdown = new AbortController()
+  const router = createConnectRouter({
+    grpc: false,
+    interceptors: [takesTrace],
+    readMaxBytes: options.readMaxBytes,
+    shutdownSignal: shutdown.signal,
+  })
+  const plain = plainCallsOf(router, { readMaxBytes: options.readMaxBytes, shutdown: shutdown.signal })
+  registerAll(plain.router, options, shutdown.signal)
+  const handlers = new Map(
+    router.handlers.map((handler) => {
+      const inStreams = createFetchHandler(handler, { httpVersion: '1.1' })
+      const plainCall = plain.calls.get(handler.requestPath)
+      const answer = (request: Request) => {
+        if (!isWhole(handler, request, options.readMaxBytes)) return inStreams(request)
+        return plainCall !== undefined && isPlain(request)
+          ? plainCall(request)
+          : answerWhole(handler, request)
+      }
+      return [handler.requestPath, answer]
+    }),
+  )
+
+  const server = Bun.serve({
+    hostname: options.host,
+    port: options.port,
+    idleTimeout: IDLE_TIMEOUT_SECONDS,
+    // The protocol's own check comes first: it answers in words.
+    maxRequestBodySize: 2 * options.readMaxBytes,
+    fetch: (request) => {
+      const refusal = options.admit?.(headersOf(request)) ?? null
+      if (refusal !== null) {
+        const { status, headers, body } = answerOf(refusal, request.headers.get('content-type'))
+        return new Response(body, { status, headers })
+      }
+      const handler = handlers.get(new URL(request.url).pathname)
+      return handler === undefined ? new Response('not found\n', { status: 404 }) : handler(request)
+    },
+    error: () => new Response('internal error\n', { status: 500 }),
+  })
+
+  return {
+    port: server.port ?? options.port,
+    url: server.url.origin,
+    stop: async (drainMs) => {
+      shutdown.abort(new ConnectError('the process is stopping', Code.Unavailable))
+      const { promise: drained, resolve } = Promise.withResolvers<void>()
+      const deadline = setTimeout(resolve, drainMs)
+      await Promise.race([server.stop(), drained])
+      clearTimeout(deadline)
+      await server.stop(true)
+    },
+  }
+}
+
+const headersOf = ({ headers }: Request) => ({
+  hosts: [headers.get('host')],
+  authorization: headers.get('authorization'),
+})
+
+/** The services and, beside them, the standard health service. */
+export function registerAll(router: ConnectRouter, options: ConnectServerOptions, shutdown: AbortSignal) {
+  options.register(router)
+  registerHealth(router, options, shutdown)
+}
+
+function registerHealth(router: ConnectRouter, options: ConnectServerOptions, shutdown: AbortSignal): void {
+  const names = new Set(['', Health.typeName, ...options.services.map(({ typeName }) => typeName)])
+  router.service(Health, {
+    check: ({ service }, { requestHeader, responseHeader }) => {
+      const api = requestHeader.get(API_ADDRESS_HEADER)
+      if (api !== null && options.knowsApi?.(api) === false) throw unknownApi()
+      if (!names.has(service)) throw new ConnectError(`unknown service ${service}`, Code.NotFound)
+      if (options.engineSandbox !== undefined)
+        responseHeader.set(ENGINE_SANDBOX_HEADER, options.engineSandbox)
+      const waitsFor = options.waitsFor?.() ?? null
+      if (waitsFor !== null) responseHeader.set(WAITS_FOR_HEADER, waitsFor)
+      if (options.refusal !== undefined) responseHeader.set(ENGINE_REFUSAL_HEADER, options.refusal)
+      const serving = !shutdown.aborted && options.isServing()
+      return { status: serving ? ServingStatus.SERVING : ServingStatus.NOT_SERVING }
+    },
+  })
+}

@@ -1,0 +1,44 @@
+import type { DescService } from '@bufbuild/protobuf'
+import { Code, ConnectError, type ConnectRouter, type ServiceImpl } from '@connectrpc/connect'
+import type { Settings } from '../settings.ts'
+import type { ServedServices } from './connect.ts'
+import { serveRpc } from './rpc-server.ts'
+
+// A sidecar whose engine processes cannot be confined executes no code of users: every call is refused with the reason, and
+// the health check answers NOT_SERVING with it.
+
+/** The call that starts a run: RESOURCE_EXHAUSTED leaves the run in the queue, for another runner or a later try. */
+const STARTS_A_RUN = 'submitPipeline'
+
+export function serveRefusal(
+  settings: Settings,
+  { services, readMaxBytes }: Pick<ServedServices, 'services' | 'readMaxBytes'>,
+  reason: string,
+) {
+  return serveRpc(settings, {
+    services,
+    readMaxBytes,
+    register: (router) => {
+      for (const service of services) refuseAll(router, service, reason)
+    },
+    isServing: () => false,
+    refusal: reason,
+  })
+}
+
+function refuseAll(router: ConnectRouter, service: DescService, reason: string): void {
+  const refuse = (method: string): never => {
+    throw new ConnectError(reason, method === STARTS_A_RUN ? Code.ResourceExhausted : Code.Unavailable)
+  }
+  const methods = service.methods.map(({ localName, methodKind }) => [
+    localName,
+    methodKind === 'unary'
+      ? async () => refuse(localName)
+      : // biome-ignore lint/correctness/useYield: the stream ends before its first message
+        async function* () {
+          refuse(localName)
+        },
+  ])
+  // Which methods there are is known at run time only.
+  router.service(service, Object.fromEntries(methods) as ServiceImpl<DescService>)
+}

@@ -1,0 +1,25 @@
+import type { Settings } from '../settings.ts'
+import { makeAdmission } from './admission.ts'
+import { makeApiAddresses } from './api-addresses.ts'
+import { type ServedServices, serveConnect } from './connect.ts'
+import { serveGrpc } from './grpc.ts'
+
+/**
+ * Serves over Connect and, unless that is switched off, over native gRPC on a port of its own. Only callers with the token and a
+ * known Host are admitted.
+ */
+export async function serveRpc(
+  { host, port, grpcPort, token, otherHosts, apiUrls }: Settings,
+  services: ServedServices,
+) {
+  const admit = makeAdmission({ token, host, otherHosts })
+  const served = { ...services, knowsApi: makeApiAddresses(apiUrls).includes, host, admit }
+  const servers = [serveConnect({ ...served, port })]
+  if (grpcPort !== null) servers.push(await serveGrpc({ ...served, port: grpcPort }))
+  return {
+    urls: servers.map(({ url }) => url),
+    async stop(drainMs: number) {
+      await Promise.all(servers.map((server) => server.stop(drainMs)))
+    },
+  }
+}

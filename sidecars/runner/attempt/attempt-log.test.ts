@@ -1,0 +1,79 @@
+import { expect, test } from 'bun:test'
+import { limits } from '../limits.ts'
+import { AttemptLog, type Told } from './attempt-log.ts'
+
+const never = new AbortController().signal
+
+async function read(log: AttemptLog, afterSeq = 0): Promise<Told[]> {
+  const told: Told[] = []
+  for await (const one of log.follow(afterSeq, never)) told.push(one)
+  return told
+}
+
+const text = (told: Told) => (told.kind === 'line' ? `${told.line.seq} ${told.line.message}` : told.kind)
+
+test('a follower gets what was told before it came and what is told after', async () => {
+  const log = new AttemptLog()
+  log.write('info', 'before')
+  const following = read(log)
+  log.enter('executing')
+  log.write('warn', 'after')
+  log.end()
+  expect((await following).map(text)).toEqual(['1 before', 'phase', '2 after'])
+  expect((await read(log)).map(text)).toEqual(['1 before', 'phase', '2 after'])
+})
+
+test('a follower that comes back gets the lines it does not have, and every phase', async () => {
+  const log = new AttemptLog()
+  for (const message of ['a', 'b', 'c']) log.write('info', message)
+  log.enter('testing')
+  log.end()
+  expect((await read(log, 2)).map(text)).toEqual(['3 c', 'phase'])
+  expect((await read(log, 99)).map(text)).toEqual(['phase'])
+})
+
+test('while nothing is told there are heartbeats', async () => {
+  const log = new AttemptLog()
+  const follower = log.follow(0, never)
+  expect((await follower.next()).value).toEqual({ kind: 'heartbeat' })
+  log.write('info', 'a')
+  expect((await follower.next()).value).toMatchObject({ kind: 'line' })
+})
+
+test('a follower leaves when its signal is aborted', async () => {
+  const log = new AttemptLog()
+  const leave = new AbortController()
+  const next = log.follow(0, leave.signal).next()
+  leave.abort(new Error('left'))
+  await expect(next).rejects.toThrow('left')
+})
+
+test('lines beyond the limit are dropped, and the last line says how many', async () => {
+  const log = new AttemptLog()
+  for (let line = 0; line < limits.logLines + 5; line += 1) log.write('info', 'x')
+  log.end()
+  const lines = await read(log)
+  expect(lines).toHaveLength(limits.logLines)
+  expect(text(lines[limits.logLines - 1] as Told)).toBe(
+    `${limits.logLines} 6 more log lines were dropped: a run keeps ${limits.logLines} lines or 8 MiB`,
+  )
+})
+
+test('so are lines beyond the limit of bytes, and one line is cut', async () => {
+  const log = new AttemptLog()
+  const long = 'ä'.repeat(limits.logMessageCharacters * 2)
+  for (let line = 0; line < 300; line += 1) log.write('info', long)
+  log.end()
+  const lines = await read(log)
+  const kept = Math.floor(limits.logBytes / (2 * limits.logMessageCharacters))
+  expect(lines).toHaveLength(kept + 1)
+  expect(text(lines[kept] as Told)).toContain(`${300 - kept} more log lines were dropped`)
+})
+
+test('nothing is told after the end', async () => {
+  const log = new AttemptLog()
+  log.end()
+  log.write('info', 'late')
+  log.end()
+  expect(await read(log)).toEqual([])
+})

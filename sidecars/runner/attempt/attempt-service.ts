@@ -1,0 +1,181 @@
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
+import {
+  type FollowedAttempt,
+  LogLevel,
+  type RunnerService,
+  RunPhase,
+  RunStatus,
+  Severity,
+  type SubmitPipelineRequest,
+} from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import type { Line, Told } from './attempt-log.ts'
+import type { Attempt, Attempts, TestResult } from './attempts.ts'
+import { makeFollowings, type News, type Position, TooMuch } from './followings.ts'
+
+// What RunnerService of proto/sluice/runner/v1/runner.proto says of attempts, whatever they execute.
+
+type AttemptService = Pick<
+  ServiceImpl<typeof RunnerService>,
+  | 'submitPipeline'
+  | 'submitPipelines'
+  | 'getRunStatus'
+  | 'streamLogs'
+  | 'followRuns'
+  | 'updateFollowing'
+  | 'cancelRun'
+>
+
+export function makeAttemptService(attempts: Attempts): AttemptService {
+  const { bootId } = attempts
+  const followings = makeFollowings(attempts)
+  const known = (handle: string): Attempt => {
+    const attempt = attempts.find(handle)
+    if (attempt === null) throw new ConnectError(`attempt ${handle} is not known here`, Code.NotFound)
+    return attempt
+  }
+  function submit(request: SubmitPipelineRequest): Attempt {
+    checkSubmit(request)
+    const attempt = attempts.submit(request)
+    if (attempt === null) throw new ConnectError('no room for another attempt now', Code.ResourceExhausted)
+    return attempt
+  }
+  function submitOneOf(request: SubmitPipelineRequest) {
+    try {
+      return { handle: submit(request).handle }
+    } catch (error) {
+      const { code, rawMessage } = ConnectError.from(error)
+      return { handle: '', code, message: rawMessage }
+    }
+  }
+  /** What has been taken is taken, even if the stream cannot tell of it. */
+  function tryToFollow(streamId: string, taken: readonly Position[]): boolean {
+    try {
+      return followings.add(streamId, taken)
+    } catch (error) {
+      if (error instanceof TooMuch) return false
+      throw error
+    }
+  }
+  return {
+    submitPipeline: (request) => ({
+      handle: submit(request).handle,
+      bootId,
+      ...attempts.room(),
+    }),
+
+    submitPipelines({ requests, streamId }) {
+      const results = requests.map(submitOneOf)
+      const taken = results.flatMap(({ handle }) => (handle === '' ? [] : { handle, afterSeq: 0 }))
+      return { results, bootId, ...attempts.room(), isFollowed: tryToFollow(streamId, taken) }
+    },
+
+    getRunStatus: ({ handle }) => factsOf(known(handle), bootId),
+
+    async *streamLogs({ handle, afterSeq }, { signal }) {
+      const attempt = known(handle)
+      for await (const told of attempt.log.follow(Number(afterSeq), signal)) yield { bootId, ...onWire(told) }
+      if (attempt.status !== 'running') yield { bootId, facts: factsOf(attempt, bootId) }
+    },
+
+    async *followRuns({ streamId, attempts: followed, replaces }, { signal }) {
+      if (streamId === '') throw new ConnectError('stream_id is empty', Code.InvalidArgument)
+      const news = followings.follow(streamId, followed.map(positionOf), { replaces, signal })
+      try {
+        for await (const some of news) yield { bootId, news: some?.map((one) => newsOnWire(one, bootId)) }
+      } catch (error) {
+        throw asTooMuch(error)
+      }
+    },
+
+    updateFollowing: ({ streamId, attempts: followed }) => ({
+      isOpen: orTooMuch(() => followings.add(streamId, followed.map(positionOf))),
+    }),
+
+    async cancelRun({ handle }) {
+      return { interrupted: (await attempts.find(handle)?.cancel()) ?? false }
+    },
+  }
+}
+
+const positionOf = ({ handle, afterSeq }: FollowedAttempt) => ({ handle, afterSeq: Number(afterSeq) })
+
+const asTooMuch = (error: unknown) =>
+  error instanceof TooMuch ? new ConnectError(error.message, Code.ResourceExhausted) : error
+
+function orTooMuch<Answer>(ask: () => Answer): Answer {
+  try {
+    return ask()
+  } catch (error) {
+    throw asTooMuch(error)
+  }
+}
+
+const newsOnWire = ({ handle, lines, phases, end }: News, bootId: string) => ({
+  handle,
+  entries: lines.map(lineOnWire),
+  phases: phases.map((phase) => PHASE[phase]),
+  facts: end === null || end === 'unknown' ? undefined : factsOf(end, bootId),
+  isUnknown: end === 'unknown',
+})
+
+const factsOf = ({ status, phase, error, isEngineLost, facts }: Attempt, bootId: string) => ({
+  status: STATUS[status],
+  phase: PHASE[phase],
+  bootId,
+  rowsWritten: BigInt(facts.rowsWritten),
+  testedCommit: facts.testedCommit,
+  tests: facts.tests.map(testOnWire),
+  error,
+  isEngineLost,
+  landingFileIds: facts.landingFileIds,
+  archiveLandingZones: facts.archiveLandingZones,
+  maxRetries: facts.maxRetries,
+  retryDelaySeconds: facts.retryDelaySeconds,
+})
+
+const STATUS = {
+  running: RunStatus.RUNNING,
+  completed: RunStatus.COMPLETED,
+  failed: RunStatus.FAILED,
+  cancelled: RunStatus.CANCELLED,
+}
+const PHASE = { rendering: RunPhase.RENDERING, executing: RunPhase.EXECUTING, testing: RunPhase.TESTING }
+const LEVEL = { debug: LogLevel.DEBUG, info: LogLevel.INFO, warn: LogLevel.WARN, error: LogLevel.ERROR }
+
+function onWire(told: Told) {
+  switch (told.kind) {
+    case 'heartbeat':
+      return {}
+    case 'phase':
+      return { phase: PHASE[told.phase] }
+    case 'line':
+      return { entry: lineOnWire(told.line) }
+  }
+}
+
+const lineOnWire = ({ seq, at, level, message }: Line) => ({
+  seq: BigInt(seq),
+  timestamp: timestampFromDate(at),
+  level: LEVEL[level],
+  message,
+})
+
+export const testOnWire = ({ name, severity, passed, value, durationMs, error, samples }: TestResult) => ({
+  name,
+  severity: severity === 'warn' ? Severity.WARN : Severity.ERROR,
+  passed,
+  value,
+  durationMs: BigInt(durationMs),
+  error,
+  samples,
+})
+
+function checkSubmit({ runId, attempt, type, lake }: SubmitPipelineRequest): void {
+  const problem =
+    (runId === '' && 'run_id is empty') ||
+    (attempt < 1 && 'attempt must be at least 1') ||
+    (type !== 'sql' && type !== 'python' && `type '${type}' is neither sql nor python`) ||
+    (lake === undefined && 'lake is missing')
+  if (problem) throw new ConnectError(problem, Code.InvalidArgument)
+}

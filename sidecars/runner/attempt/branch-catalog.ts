@@ -1,0 +1,122 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { snapshotById, type TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
+import {
+  type CatalogClient,
+  CatalogError,
+  Conflict,
+  connectCatalog,
+  type LoadedTable,
+  NotFound,
+  ServerError,
+} from '../../../lake/iceberg/read/client.ts'
+import type { CommitPlan } from '../../../lake/iceberg/write/write.ts'
+import type { TableName } from '../../../lake/pipeline/names.ts'
+import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { messageOf } from '../../log.ts'
+import { accepted, httpLimits, patiently } from '../../rpc/http.ts'
+
+// The catalog as one attempt sees it: its branch, through its token. The API may restart under a running attempt, so
+// reads wait for it to come back, and a commit without a clear answer is looked up before it is sent again.
+
+export interface BranchCatalog {
+  /** Null: there is no such table. */
+  load(table: TableName): Promise<TableMetadata | null>
+  /** Commits once, whatever is asked twice. Answers the branch's commit. Throws Conflict when the table has moved. */
+  commit(table: TableName, plan: CommitPlan): Promise<string>
+}
+
+/** Where the catalog tells which commit of the branch holds the table as it answers it. */
+const COMMIT = 'x-sluice-commit'
+
+/** All calls throw CatalogError. */
+export function openBranchCatalog(lake: LakeAccess, signal: AbortSignal): BranchCatalog {
+  const connected = connectCatalog({
+    baseUrl: lake.catalogUrl,
+    warehouse: lake.warehouse,
+    // As Sluice's own catalog would say: a call less for every attempt.
+    prefix: encodeURIComponent(lake.warehouse),
+    token: lake.token,
+    signal,
+    // The client's deadline spans all our tries of a read.
+    timeoutMs: httpLimits.patienceMs + httpLimits.timeoutMs,
+    fetch: (url, init) =>
+      init.method === 'GET'
+        ? readPatiently(url, init, signal)
+        : fetch(url, {
+            ...init,
+            signal: AbortSignal.any([signal, AbortSignal.timeout(httpLimits.timeoutMs)]),
+          }),
+  })
+  // Whoever calls learns of it.
+  connected.catch(() => {})
+  return {
+    load: async (table) => (await loaded(await connected, table))?.metadata ?? null,
+    commit: async (table, plan) => commitOnce(await connected, table, plan, signal),
+  }
+}
+
+/** Throws an error that the client does not answer with further tries of its own. */
+async function readPatiently(url: string, init: RequestInit, signal: AbortSignal): Promise<Response> {
+  try {
+    return await patiently(
+      async (deadline) => {
+        const response = await fetch(url, { ...init, signal: deadline })
+        return response.status < 500 ? response : accepted(response, 'reading a table')
+      },
+      { signal },
+    )
+  } catch (error) {
+    signal.throwIfAborted()
+    throw new CatalogError(0, 'NoAnswer', `the catalog does not answer: ${messageOf(error)}`, {
+      cause: error,
+    })
+  }
+}
+
+async function loaded(client: CatalogClient, table: TableName): Promise<LoadedTable | null> {
+  try {
+    return await client.loadTable(identifierOf(table))
+  } catch (error) {
+    if (error instanceof NotFound && error.type === 'NoSuchTableException') return null
+    throw error
+  }
+}
+
+async function commitOnce(client: CatalogClient, table: TableName, plan: CommitPlan, signal: AbortSignal) {
+  const giveUpAt = performance.now() + httpLimits.patienceMs
+  for (let wait: number = httpLimits.firstPauseMs, isUnclear = false; ; ) {
+    try {
+      return commitOf(await client.commitBriefly(identifierOf(table), plan))
+    } catch (error) {
+      signal.throwIfAborted()
+      const isOwnWork = isUnclear && error instanceof Conflict
+      if (!isOwnWork && !(error instanceof ServerError)) throw error
+      const landed = await landedCommit(client, table, plan)
+      if (landed !== null) return landed
+      if (isOwnWork || performance.now() + wait > giveUpAt) throw error
+      isUnclear = true
+    }
+    await pause(wait, undefined, { signal })
+    wait = Math.min(2 * wait, httpLimits.longestPauseMs)
+  }
+}
+
+/** The branch's commit, if the table on it has the plan's snapshot. */
+async function landedCommit(
+  client: CatalogClient,
+  table: TableName,
+  plan: CommitPlan,
+): Promise<string | null> {
+  const found = await loaded(client, table)
+  const isLanded = found !== null && snapshotById(found.metadata, plan.snapshot['snapshot-id']) !== undefined
+  return isLanded ? commitOf(found.config) : null
+}
+
+function commitOf(config: LoadedTable['config']): string {
+  const commit = config[COMMIT]
+  if (commit === undefined)
+    throw new ServerError(200, 'BadAnswer', 'the catalog did not say which commit this is')
+  return commit
+}
+
+const identifierOf = ({ namespace, layer, name }: TableName) => ({ namespace: [namespace, layer], name })

@@ -1,0 +1,36 @@
+import { type DiskFloor, makeDiskFloor } from '../../../lake/disk-floor.ts'
+import { type Log, messageOf } from '../../log.ts'
+
+// Runs wait while one of the runner's disks is nearly full: an attempt that begins then would fail in the middle.
+
+/** How often the disks are looked at. */
+const LOOK_MS = 1_000
+
+export interface DiskWatch {
+  /** Why runs wait; null: they do not. */
+  shortage(): string | null
+  stop(): void
+}
+
+/** `directories`: where attempts write, on one disk or several. */
+export async function watchDisks(
+  directories: readonly string[],
+  { floorBytes, log }: { floorBytes: number | null; log: Log },
+): Promise<DiskWatch> {
+  const floors: DiskFloor[] = directories.map((directory) => makeDiskFloor(directory, floorBytes))
+  let shortage: string | null = null
+
+  async function look() {
+    const found =
+      (await Promise.all(floors.map((floor) => floor.shortage()))).find((one) => one !== null) ?? null
+    if (found !== null && shortage === null) log.warn(`runs wait: ${found}`)
+    if (found === null && shortage !== null) log.info('runs go on: there is disk space again')
+    shortage = found
+  }
+  await look()
+  const timer = setInterval(() => {
+    look().catch((error: unknown) => log.error('the free space is not known', { error: messageOf(error) }))
+  }, LOOK_MS)
+  timer.unref()
+  return { shortage: () => shortage, stop: () => clearInterval(timer) }
+}

@@ -1,0 +1,172 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { TableName } from '../../../lake/pipeline/names.ts'
+import { RunPhase, RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { until } from '../../../tools/test/until.ts'
+import {
+  engineAtWork,
+  openTestService,
+  type RunnerProcess,
+  runToEnd,
+  startRunner,
+  type TestService,
+} from '../testing.ts'
+
+// What a run that fails says to the author of its pipeline.
+
+let service: TestService
+let runner: RunnerProcess
+beforeAll(async () => {
+  service = await openTestService()
+  runner = await startRunner({ RUNNER_CONCURRENCY: '1', ENGINE_MEMORY_LIMIT: '200MB' })
+})
+afterAll(async () => {
+  await runner.stop()
+  await service.close()
+})
+
+const TABLE: TableName = { namespace: 'default', layer: 'bronze', name: 'failing' }
+
+async function failureOf(sql: string): Promise<string> {
+  const submit = await service.attempt(TABLE, { 'pipeline.sql': sql })
+  const { facts, lines } = await runToEnd(runner.client, submit)
+  expect(facts.status).toBe(RunStatus.FAILED)
+  // Whoever stores the log closes it with the error: told here too, it would be there twice.
+  expect(lines).not.toContain(facts.error)
+  return facts.error
+}
+
+describe('a failure says what to mend', () => {
+  test.each([
+    [
+      'select 1 as a,\n  nope as b',
+      /^executing: pipeline.sql line 2: Binder Error: Referenced column "nope" was not found/,
+    ],
+    // A mistake of the engine's; should a new version not make it, it needs another one here.
+    [
+      'select is_histogram_other_bin((select max(a) from range(0) t(a))) as b',
+      /^executing: pipeline.sql: the engine cannot run this, it failed inside: INTERNAL Error: [^\n/]*$/,
+    ],
+    ['selec 1', /^executing: pipeline.sql line 1: Parser Error: syntax error at or near "selec"$/],
+    ['', /^executing: pipeline.sql: there is no SELECT statement$/],
+    ['select 1; select 2', /^executing: pipeline.sql: one SELECT statement is expected, not 2$/],
+    [
+      "select '{{ a_variable }}' as a",
+      /^rendering: pipeline.sql line 1 column \d+: "a_variable" is undefined$/,
+    ],
+    [
+      "select * from {{ ref('bronze.no_such') }}",
+      /^rendering: .* table default.bronze.no_such does not exist$/,
+    ],
+    [
+      'select interval 1 day as i',
+      /^executing: pipeline.sql: column "i": INTERVAL cannot be stored in a table; cast it/,
+    ],
+    [
+      'select 1 as a, 2 as b, 3 as a',
+      /^executing: pipeline.sql: two columns are named "a": give one of them another name$/,
+    ],
+    ['select 1 as day, 2 as "Day"', /^executing: pipeline.sql: two columns are named "Day": /],
+    ['select * from (select 1 as id) x, (select 2 as id) y', /: two columns are named "id": /],
+    [
+      "select 'x'::integer as a",
+      /^executing: pipeline.sql line 1: Conversion Error: Could not convert string 'x'/,
+    ],
+    [
+      "select 'ä€' as a,\n  cast(b as integer) as b\nfrom (values ('1'), ('x')) t(b)",
+      /^executing: pipeline.sql line 2: Conversion Error: Could not convert string 'x'/,
+    ],
+    [
+      "-- @merge_strategy: incremental\n-- @unique_key: b\nselect 1 as a,\n  cast(b as integer) as b\nfrom (values ('1'), ('x')) t(b)",
+      /^executing: pipeline.sql line 4: Conversion Error: Could not convert string 'x'/,
+    ],
+    // The text of the author has no such cast: it is the table's type that the value does not fit.
+    [
+      'select 1 as a,\n  170141183460469231731687303715884105727::hugeint as b',
+      /^executing: pipeline.sql: Conversion Error: Could not cast value 170141183460469231731687303715884105727/,
+    ],
+    ['select (\n 1 as a', /^executing: pipeline.sql line 2: Parser Error: syntax error at or near "as"/],
+    ['select (\n 1 +\n', /^executing: pipeline.sql line 2: Parser Error: syntax error at end of input$/],
+    [
+      'select array_agg(range) as all_of_them from range(50_000_000)',
+      /^executing: pipeline.sql: the query needs more memory than its engine has: Out of Memory Error/,
+    ],
+    ['-- @merge_strategy: upsert\nselect 1', /^rendering: pipeline.sql line 1: merge_strategy: .*"upsert"/],
+    [
+      '-- @merge_strategy: scd2\nselect 1',
+      /^rendering: pipeline.sql line 1: merge_strategy scd2 needs unique_key$/,
+    ],
+    [
+      '-- @merge_strategy: incremental\n-- @unique_key: id\nselect 1 as a, 2 as b',
+      /^executing: pipeline.sql: unique_key: the result has no column "id", it has a, b$/,
+    ],
+    [
+      '-- @partition_by: [{column: a, transform: hour}]\nselect current_date as a',
+      /^executing: pipeline.sql: partition_by: column "a" is DATE, which has no hour: use a TIMESTAMP$/,
+    ],
+  ])('%j', async (sql, expected) => {
+    const error = await failureOf(sql)
+    expect(error).toMatch(expected)
+    expect(error).not.toMatch(/at .*\.ts:|sluice-runner-/)
+  })
+})
+
+test.each([
+  "select * from read_csv('/etc/passwd')",
+  "select * from read_text('/proc/self/environ')",
+  "select * from glob('/**')",
+  "copy (select 1) to '/tmp/sluice-hostile.csv'",
+  "attach '/tmp/sluice-hostile.db' as h",
+  'install httpfs',
+  "select getenv('HOME') as home",
+  "set memory_limit = '10GB'",
+  "select * from 'http://127.0.0.1:1/a.csv'",
+  'create table t as select 1',
+  "select * from enable_logging('QueryLog', storage = 'stdout')",
+  'select (select count(*) from system.main."ENABLE_PEG_PARSER" /* /* */ */ ()) as a',
+  "select * from query('from enable_' || 'logging()')",
+  'from arrow_scan(1::POINTER, 2::POINTER, 3::POINTER)',
+  "select json_serialize_plan('from arrow_scan(1::POINTER, 2::POINTER, 3::POINTER)') as a",
+  'describe from disable_logging()',
+])('hostile SQL is refused: %s', async (sql) => {
+  const error = await failureOf(sql)
+  expect(error).toMatch(
+    /only a SELECT|disabled by configuration|does not exist|disabled through configuration|function \w+\(\) is not allowed/,
+  )
+})
+
+describe('an engine process that ends', () => {
+  /** Minutes of work for one thread. */
+  const SLOW = 'select max(hash(x.range, y.range)) as a from range(200000) x, range(200000) y'
+
+  async function killed(signal: NodeJS.Signals) {
+    const submit = await service.attempt(TABLE, { 'pipeline.sql': SLOW })
+    const { handle } = await runner.client.submitPipeline(submit)
+    for await (const { phase } of runner.client.streamLogs({ handle }))
+      if (phase === RunPhase.EXECUTING) break
+    process.kill(await engineAtWork(runner), signal)
+    return until(
+      () => runner.client.getRunStatus({ handle }),
+      ({ status }) => status !== RunStatus.RUNNING,
+    )
+  }
+
+  test.each(['SIGKILL', 'SIGTERM', 'SIGSEGV', 'SIGBUS'] as const)(
+    'by %s from outside says so: the attempt may be executed again',
+    async (signal) => {
+      const { status, isEngineLost, error } = await killed(signal)
+      expect([status, isEngineLost]).toEqual([RunStatus.FAILED, true])
+      expect(error).toBe(`executing: engine process ended (${signal})`)
+    },
+  )
+
+  test('because its query passed the memory limit fails its run with that text', async () => {
+    const submit = await service.attempt(TABLE, {
+      'pipeline.sql': 'select array_agg(range) as all_of_them from range(50_000_000)',
+    })
+    const { facts } = await runToEnd(runner.client, submit)
+    expect([facts.isEngineLost, facts.error]).toEqual([
+      false,
+      expect.stringContaining('the query needs more memory than its engine has'),
+    ])
+  })
+})

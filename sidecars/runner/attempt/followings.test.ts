@@ -1,0 +1,185 @@
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { create } from '@bufbuild/protobuf'
+import { SubmitPipelineRequestSchema } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { type Attempts, makeAttempts, type Work } from './attempts.ts'
+import { followLimits, makeFollowings, type News, type Position, TooMuch } from './followings.ts'
+
+let work: Map<string, { work: Work; end(): void }>
+let attempts: Attempts
+let followings: ReturnType<typeof makeFollowings>
+let leave: AbortController
+
+beforeEach(() => {
+  work = new Map()
+  attempts = makeAttempts({
+    concurrency: 100,
+    seconds: 3_600,
+    log: { info() {}, warn() {}, error() {} },
+    execute: (its) =>
+      new Promise((resolve) => {
+        const end = () => resolve({ gone: Promise.resolve() })
+        work.set(`${its.request.runId}:${its.request.attempt}`, { work: its, end })
+      }),
+  })
+  followings = makeFollowings(attempts)
+  leave = new AbortController()
+})
+afterEach(() => leave.abort())
+
+/** A new attempt that has begun, and where its reader is with it. */
+async function submitted(runId: string): Promise<Position> {
+  attempts.submit(create(SubmitPipelineRequestSchema, { runId, attempt: 1 }))
+  await new Promise((resolve) => setImmediate(resolve))
+  return { handle: `${runId}:1`, afterSeq: 0 }
+}
+const of = ({ handle }: Position) => {
+  const its = work.get(handle)
+  if (its === undefined) throw new Error('no such attempt')
+  return its
+}
+const say = (at: Position, ...lines: string[]) => {
+  for (const line of lines) of(at).work.log.write('info', line)
+}
+
+function follow(streamId: string, positions: Position[], replaces = '') {
+  const stream = followings.follow(streamId, positions, { replaces, signal: leave.signal })
+  const next = async (): Promise<News[] | null | 'ended'> => {
+    const { value, done } = await stream.next()
+    return done ? 'ended' : value
+  }
+  return { next, stream }
+}
+const textsOf = (news: News[] | null | 'ended', at: Position) =>
+  Array.isArray(news)
+    ? news.flatMap(({ handle, lines }) => (handle === at.handle ? lines.map((line) => line.message) : []))
+    : []
+
+test('one stream tells of many attempts: a beat first, then lines and phases, and the end once', async () => {
+  const [one, two] = [await submitted('one'), await submitted('two')]
+  const { next } = follow('s', [one, two])
+  expect(await next()).toBeNull()
+  of(one).work.enter('executing')
+  say(one, 'a', 'b')
+  say(two, 'c')
+  const news = await next()
+  expect(news).toMatchObject([
+    { handle: 'one:1', phases: ['executing'], end: null },
+    { handle: 'two:1', phases: [], end: null },
+  ])
+  expect([textsOf(news, one), textsOf(news, two)]).toEqual([['a', 'b'], ['c']])
+  of(one).end()
+  expect(await next()).toMatchObject([{ handle: 'one:1', lines: [], end: { status: 'completed' } }])
+  say(two, 'd')
+  expect(await next()).toMatchObject([{ handle: 'two:1', end: null }])
+})
+
+test('what is said one after the other, a moment apart, is told together', async () => {
+  const one = await submitted('one')
+  const { next } = follow('s', [one])
+  await next()
+  const heard = next()
+  for (const line of ['a', 'b', 'c']) {
+    say(one, line)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  expect(textsOf(await heard, one)).toEqual(['a', 'b', 'c'])
+})
+
+test('attempts are added to a stream that is open, and to no other', async () => {
+  const { next } = follow('s', [])
+  await next()
+  const late = await submitted('late')
+  say(late, 'before')
+  expect(followings.add('another', [late])).toBe(false)
+  expect(followings.add('s', [late])).toBe(true)
+  expect(textsOf(await next(), late)).toEqual(['before'])
+})
+
+test('a handle that is not known is told as that', async () => {
+  const { next } = follow('s', [{ handle: 'gone:1', afterSeq: 3 }])
+  await next()
+  expect(await next()).toMatchObject([{ handle: 'gone:1', end: 'unknown' }])
+})
+
+test('a reader that comes back goes on where it was, and the stream it had before ends', async () => {
+  const one = await submitted('one')
+  say(one, 'a', 'b', 'c')
+  const before = follow('before', [one])
+  await before.next()
+  expect(textsOf(await before.next(), one)).toEqual(['a', 'b', 'c'])
+  const after = follow('after', [{ ...one, afterSeq: 2 }], 'before')
+  await after.next()
+  expect(textsOf(await after.next(), one)).toEqual(['c'])
+  expect(await before.next()).toBe('ended')
+  expect(followings.add('before', [one])).toBe(false)
+})
+
+test('an attempt that talks a lot takes turns with the others', async () => {
+  const [chatty, quiet] = [await submitted('chatty'), await submitted('quiet')]
+  const { next } = follow('s', [chatty, quiet])
+  await next()
+  say(chatty, ...Array.from({ length: 100 }, () => 'x'.repeat(2_000)))
+  say(quiet, 'I am here')
+  const news = await next()
+  const handles = Array.isArray(news) ? news.map(({ handle }) => handle) : []
+  expect(handles.indexOf('quiet:1')).toBe(1)
+  expect(textsOf(news, quiet)).toEqual(['I am here'])
+  const turn = Array.isArray(news) ? news[0]?.lines.reduce((sum, { bytes }) => sum + bytes, 0) : 0
+  expect(turn).toBeGreaterThan(0)
+  expect(turn).toBeLessThanOrEqual(followLimits.turnBytes)
+})
+
+test('no more is told than fits until the reader says what is stored; then the rest, once, and the end after it', async () => {
+  const [chatty, quiet] = [await submitted('chatty'), await submitted('quiet')]
+  const { next } = follow('s', [chatty, quiet])
+  await next()
+  const said = Array.from({ length: 1_000 }, (_, n) => `${n} ${'x'.repeat(1_000)}`)
+  say(chatty, ...said)
+  of(chatty).end()
+  const heard: string[] = []
+  let stored = 0
+  for (let hasEnded = false; !hasEnded; ) {
+    // Everything it tells before it waits: the quiet one is heard even then.
+    for (let bytes = 0; ; ) {
+      say(quiet, 'still here')
+      const news = await next()
+      expect(textsOf(news, quiet)).toEqual(['still here'])
+      const lines = textsOf(news, chatty)
+      heard.push(...lines)
+      hasEnded = Array.isArray(news) && news.some(({ handle, end }) => handle === 'chatty:1' && end !== null)
+      bytes += lines.reduce((sum, line) => sum + line.length, 0)
+      expect(bytes).toBeLessThanOrEqual(followLimits.windowBytes)
+      if (lines.length === 0 || hasEnded) break
+    }
+    expect(heard.length).toBeGreaterThan(stored)
+    stored = heard.length
+    followings.add('s', [{ ...chatty, afterSeq: stored }])
+  }
+  expect(heard).toEqual(said)
+})
+
+test('streams, and attempts on each, have a limit', async () => {
+  const open = Array.from({ length: followLimits.streams }, (_, n) => follow(`s${n}`, []))
+  for (const { next } of open) await next()
+  await expect(follow('one more', []).next()).rejects.toThrow(TooMuch)
+  const [first] = open
+  await first?.stream.return(undefined)
+  expect(await follow('one more', []).next()).toBeNull()
+  const many = Array.from({ length: followLimits.attemptsPerStream + 1 }, (_, n) => ({
+    handle: `${n}:1`,
+    afterSeq: 0,
+  }))
+  expect(() => followings.add('s1', many)).toThrow(TooMuch)
+})
+
+test('a stream that is full still hears what is stored', async () => {
+  const one = await submitted('one')
+  const fill = Array.from({ length: followLimits.attemptsPerStream - 1 }, (_, n) => ({
+    handle: `${n}:1`,
+    afterSeq: 0,
+  }))
+  const { next } = follow('s', [one, ...fill])
+  expect(await next()).toBeNull()
+  expect(() => followings.add('s', [{ handle: 'another:1', afterSeq: 0 }])).toThrow(TooMuch)
+  expect(followings.add('s', [one])).toBe(true)
+})

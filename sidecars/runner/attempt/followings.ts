@@ -1,0 +1,236 @@
+import { limits } from '../limits.ts'
+import { happensWithin, type Line, type Phase } from './attempt-log.ts'
+import type { Attempt, Attempts } from './attempts.ts'
+
+// One stream for all the attempts that a reader follows. Attempts take turns on it, so one that talks a lot keeps nobody
+// from being heard; and of each only so much is told before the reader says that it is stored, so that neither a chatty
+// attempt nor a slow reader fills memory, here, on the wire or there.
+
+export const followLimits = {
+  /** Lines of one attempt that were told and are not known to be stored, in bytes; always at least one line. */
+  windowBytes: 262_144,
+  /** What one attempt tells before it is another one's turn. */
+  turnBytes: 16_384,
+  /** What comes within this time is told together, unless an attempt ends: its reader stores it together, too. */
+  gatherMs: 15,
+  /** One message: it is encoded, sent and read as a whole. */
+  messageBytes: 262_144,
+  /** Streams of one process: a replica of the service has one. */
+  streams: 256,
+  /** Attempts on one stream; a process knows hardly more (`concurrency`, `finishedKept`). */
+  attemptsPerStream: 20_000,
+} as const
+
+/** What one attempt has told since it was last heard. */
+export interface News {
+  handle: string
+  lines: Line[]
+  phases: Phase[]
+  /** The attempt when it has ended and told all; `unknown`: there is no such attempt here. */
+  end: Attempt | 'unknown' | null
+}
+
+/** How far a reader is with an attempt: it has everything up to this line. */
+export interface Position {
+  handle: string
+  afterSeq: number
+}
+
+export type Followings = ReturnType<typeof makeFollowings>
+
+export function makeFollowings(attempts: Pick<Attempts, 'find'>) {
+  const open = new Map<string, Following>()
+
+  return {
+    /**
+     * News of these attempts and of those that are added, as they come: null is a heartbeat, and the first thing told.
+     * It ends when another stream replaces it, and throws the signal's reason. Throws TooMuch.
+     */
+    async *follow(
+      streamId: string,
+      positions: readonly Position[],
+      { replaces, signal }: { replaces: string; signal: AbortSignal },
+    ): AsyncGenerator<News[] | null> {
+      open.get(replaces)?.end()
+      open.get(streamId)?.end()
+      if (open.size >= followLimits.streams) throw new TooMuch(`${open.size} streams are open already`)
+      const following = new Following(attempts)
+      open.set(streamId, following)
+      try {
+        following.add(positions)
+        yield null
+        yield* following.news(signal)
+      } finally {
+        following.end()
+        if (open.get(streamId) === following) open.delete(streamId)
+      }
+    },
+
+    /** Adds attempts, and makes room for more of those that are there. False: there is no such stream. Throws TooMuch. */
+    add(streamId: string, positions: readonly Position[]): boolean {
+      const following = open.get(streamId)
+      if (following === undefined) return false
+      following.add(positions)
+      return true
+    },
+  }
+}
+
+/** A reader asks for more than a process can keep. */
+export class TooMuch extends Error {}
+
+class Following {
+  #followed = new Map<string, Followed>()
+  #unknown = new Set<string>()
+  /** Those that have something to tell, in the order of their turns. */
+  #ready = new Set<Followed>()
+  #changed = Promise.withResolvers<void>()
+  /** Something is not to wait for more. */
+  #pressing = Promise.withResolvers<void>()
+  #hasEnded = false
+
+  constructor(readonly attempts: Pick<Attempts, 'find'>) {}
+
+  add(positions: readonly Position[]): void {
+    // Positions of those that are followed already say what is stored: they add nothing.
+    const added = positions.filter(({ handle }) => !this.#followed.has(handle) && !this.#unknown.has(handle))
+    if (
+      added.length > 0 &&
+      this.#followed.size + this.#unknown.size + added.length > followLimits.attemptsPerStream
+    )
+      throw new TooMuch(`one stream tells of ${followLimits.attemptsPerStream} attempts at most`)
+    for (const { handle, afterSeq } of positions) {
+      let followed = this.#followed.get(handle)
+      if (followed !== undefined) followed.stored(afterSeq)
+      else {
+        const attempt = this.attempts.find(handle)
+        if (attempt === null) {
+          this.#unknown.add(handle)
+          continue
+        }
+        followed = this.#join(attempt, afterSeq)
+      }
+      this.#ready.add(followed)
+    }
+    this.#press()
+  }
+
+  async *news(signal: AbortSignal): AsyncGenerator<News[] | null> {
+    const press = () => this.#press()
+    signal.addEventListener('abort', press, { once: true })
+    try {
+      while (!this.#hasEnded) {
+        signal.throwIfAborted()
+        const [changed, pressing] = [this.#changed.promise, this.#pressing.promise]
+        const news = this.#take()
+        if (news.length > 0) yield news
+        else if (await happensWithin(limits.heartbeatMs, changed))
+          await happensWithin(followLimits.gatherMs, pressing)
+        else yield null
+      }
+    } finally {
+      signal.removeEventListener('abort', press)
+    }
+  }
+
+  end(): void {
+    this.#hasEnded = true
+    for (const followed of this.#followed.values()) followed.leave()
+    this.#followed.clear()
+    this.#press()
+  }
+
+  #join(attempt: Attempt, afterSeq: number): Followed {
+    const followed = new Followed(attempt, afterSeq)
+    followed.leave = attempt.log.onChange(() => {
+      this.#ready.add(followed)
+      if (attempt.log.hasEnded) this.#press()
+      else this.#wake()
+    })
+    this.#followed.set(attempt.handle, followed)
+    return followed
+  }
+
+  #take(): News[] {
+    const all: News[] = [...this.#unknown].map((handle) => ({
+      handle,
+      lines: [],
+      phases: [],
+      end: 'unknown',
+    }))
+    this.#unknown.clear()
+    let room: number = followLimits.messageBytes
+    // One that has more to tell is put back, behind the others, and comes again in this very loop.
+    for (const followed of this.#ready) {
+      if (room <= 0) break
+      this.#ready.delete(followed)
+      const { news, bytes, hasMore } = followed.take(Math.min(room, followLimits.turnBytes))
+      room -= bytes
+      if (news !== null) all.push(news)
+      if (news !== null && news.end !== null) {
+        followed.leave()
+        this.#followed.delete(news.handle)
+      } else if (hasMore) this.#ready.add(followed)
+    }
+    return all
+  }
+
+  #wake(): void {
+    this.#changed.resolve()
+    this.#changed = Promise.withResolvers()
+  }
+
+  #press(): void {
+    this.#pressing.resolve()
+    this.#pressing = Promise.withResolvers()
+    this.#wake()
+  }
+}
+
+/** One attempt on one stream. */
+class Followed {
+  leave: () => void = () => {}
+  /** The next one of what the attempt has told. */
+  #next = 0
+  /** Lines told that are not known to be stored. */
+  #unstored: { seq: number; bytes: number }[] = []
+  #unstoredBytes = 0
+
+  constructor(
+    readonly attempt: Attempt,
+    readonly afterSeq: number,
+  ) {}
+
+  stored(seq: number): void {
+    const kept = this.#unstored.filter((line) => line.seq > seq)
+    this.#unstored = kept
+    this.#unstoredBytes = kept.reduce((sum, { bytes }) => sum + bytes, 0)
+  }
+
+  /** Up to so many bytes of lines, or one; `news` is null when there is nothing to tell now. */
+  take(bytesMax: number): { news: News | null; bytes: number; hasMore: boolean } {
+    const { handle, log } = this.attempt
+    const news: News = { handle, lines: [], phases: [], end: null }
+    let bytes = 0
+    let isFull = false
+    for (; this.#next < log.told.length; this.#next += 1) {
+      const told = log.told[this.#next]
+      if (told?.kind === 'phase') news.phases.push(told.phase)
+      if (told?.kind !== 'line' || told.line.seq <= this.afterSeq) continue
+      const size = told.line.bytes + LINE_OVERHEAD_BYTES
+      const isTooMuch = this.#unstored.length > 0 && this.#unstoredBytes + size > followLimits.windowBytes
+      isFull = bytes > 0 && bytes + size > bytesMax
+      if (isTooMuch || isFull) break
+      bytes += size
+      news.lines.push(told.line)
+      this.#unstored.push({ seq: told.line.seq, bytes: size })
+      this.#unstoredBytes += size
+    }
+    if (log.hasEnded && this.#next === log.told.length) news.end = this.attempt
+    const isNews = news.lines.length > 0 || news.phases.length > 0 || news.end !== null
+    return { news: isNews ? news : null, bytes, hasMore: isFull }
+  }
+}
+
+/** What a line is on the wire besides its text. */
+const LINE_OVERHEAD_BYTES = 32

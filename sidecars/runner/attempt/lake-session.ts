@@ -1,0 +1,160 @@
+import { join } from 'node:path'
+import { keyOf } from '../../../lake/iceberg/format/location.ts'
+import type { DataFile } from '../../../lake/iceberg/format/manifest.ts'
+import {
+  currentSchema,
+  currentSnapshot,
+  parseMetadata,
+  type TableMetadata,
+} from '../../../lake/iceberg/format/metadata.ts'
+import type { Schema } from '../../../lake/iceberg/format/types.ts'
+import { dataFilesOf, type ManifestReader, makeManifestReader } from '../../../lake/iceberg/read/scan.ts'
+import { quoteName, readTable } from '../../../lake/iceberg/sql.ts'
+import type { TableName } from '../../../lake/pipeline/names.ts'
+import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { type Gateway, gatewayLake, LAKE_ROOT, type LakeFiles, sharedLake } from '../../lake-access.ts'
+import type { ObjectCache } from '../../object-cache.ts'
+import { authorityOf } from '../../rpc/api-addresses.ts'
+import type { TableView } from '../engine/engine-messages.ts'
+import type { EngineLease } from '../engine/engine-pool.ts'
+import { type BranchCatalog, openBranchCatalog } from './branch-catalog.ts'
+import type { LandingPlace } from './landing.ts'
+
+// The lake as one piece of work sees it, through its token: tables of its branch, and their files on this machine.
+
+/** A table as SQL can read it: its columns, and local files that stay until the session is closed. */
+export interface TableInput {
+  name: TableName
+  schema: Schema
+  paths: string[]
+  /** In the lake, of the files of `paths`. */
+  locations: string[]
+  rowCount: number
+}
+
+export interface LakeSession {
+  catalog: BranchCatalog
+  files: LakeFiles
+  gateway: Gateway
+  reader: ManifestReader
+  /** What a metadata file says. */
+  metadataAt(location: string): Promise<TableMetadata>
+  /** The data files of a table's current state, made local. */
+  open(name: TableName, metadata: TableMetadata): Promise<TableInput>
+  /** Makes data files local; answers where each is. */
+  openFiles(files: readonly DataFile[]): Promise<string[]>
+  close(): void
+}
+
+export interface LakeOptions {
+  /** The directory of the API's disk store, where it is shared. */
+  lakeDir: string | null
+  cache: ObjectCache
+}
+
+/** Makes the function that opens sessions. Manifests of a shared lake are remembered across them. */
+export function makeLake({ lakeDir, cache }: LakeOptions) {
+  const shared = lakeDir === null ? null : sharedLake(lakeDir)
+  const readerOf = (files: LakeFiles) =>
+    makeManifestReader((location) => files.read(keyOf(LAKE_ROOT, location)))
+  const sharedReader = shared && readerOf(shared)
+
+  return function openLake(lake: LakeAccess, signal: AbortSignal): LakeSession {
+    const gateway: Gateway = {
+      url: lake.objectsUrl,
+      token: lake.token,
+      authority: authorityOf(lake),
+      cache,
+      signal,
+    }
+    const files = shared ?? gatewayLake(gateway)
+    const reader = sharedReader ?? readerOf(files)
+    const releases: (() => void)[] = []
+    const openFiles = async (dataFiles: readonly DataFile[]) => {
+      const leases = await Promise.all(
+        dataFiles.map(({ location, sizeBytes }) => files.open(keyOf(LAKE_ROOT, location), sizeBytes)),
+      )
+      releases.push(...leases.map(({ release }) => release))
+      return leases.map(({ path }) => path)
+    }
+    return {
+      catalog: openBranchCatalog(lake, signal),
+      files,
+      gateway,
+      reader,
+      async metadataAt(location) {
+        return parseMetadata(new TextDecoder().decode(await files.read(keyOf(LAKE_ROOT, location))))
+      },
+      async open(name, metadata) {
+        const snapshot = currentSnapshot(metadata)
+        const dataFiles = snapshot ? await dataFilesOf(metadata, snapshot['snapshot-id'], reader) : []
+        return {
+          name,
+          schema: currentSchema(metadata),
+          paths: await openFiles(dataFiles),
+          locations: dataFiles.map(({ location }) => location),
+          rowCount: dataFiles.reduce((sum, { recordCount }) => sum + recordCount, 0),
+        }
+      },
+      openFiles,
+      close() {
+        for (const release of releases.splice(0)) release()
+      },
+    }
+  }
+}
+
+/** How SQL names a table. Its last part is the table's own name, so that `name.column` works without an alias. */
+export const tableExpression = (table: TableName): string =>
+  `${quoteName(schemaOf(table))}.${quoteName(table.name)}`
+
+export interface InstanceOptions {
+  /** More files that it may read. */
+  paths?: readonly string[]
+  profilePath?: string
+  /** The zones that it may read. */
+  landing?: LandingPlace
+}
+
+/**
+ * Opens an instance that sees these tables and files, and those in `directory`; it spills there too. Answers its number.
+ * Throws EngineFault, EngineEnded.
+ */
+export async function openInstance(
+  engine: EngineLease,
+  tables: readonly TableInput[],
+  directory: string,
+  signal: AbortSignal,
+  { paths = [], profilePath, landing }: InstanceOptions = {},
+): Promise<number> {
+  const number = await engine.instance()
+  try {
+    await engine.call(
+      {
+        kind: 'open',
+        number,
+        directory: landing?.from ?? undefined,
+        tempDirectory: join(directory, `spill-${number}`),
+        allowedDirectories: [directory, ...(landing ? [landing.directory] : [])],
+        allowedPaths: [...paths, ...tables.flatMap((table) => table.paths)],
+        profilePath,
+        tables: tables.map(viewOf),
+      },
+      signal,
+    )
+    return number
+  } catch (error) {
+    // Nobody else knows it.
+    await engine.close(number).catch(() => {})
+    throw error
+  }
+}
+
+/** What an instance shows a table as. */
+export const viewOf = ({ name, schema, paths }: TableInput): TableView => ({
+  schema: schemaOf(name),
+  name: name.name,
+  from: readTable(schema, paths),
+})
+
+export const schemaOf = ({ namespace, layer }: TableName) => `${namespace}.${layer}`

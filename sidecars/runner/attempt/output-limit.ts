@@ -1,0 +1,34 @@
+import { usageOfDirectory, watchRoom } from '../python/room.ts'
+import { AttemptFailure } from './attempts.ts'
+
+/** How often the files are looked at: an engine writes some hundred MB a second. */
+const LOOK_MS = 250
+
+/**
+ * Runs `write` with a signal that aborts it when the directory holds more than `bytes`. Throws AttemptFailure then, and what
+ * `write` throws. What was written stays for the caller to remove.
+ */
+export async function withinOutput<Result>(
+  { directory, bytes, signal }: { directory: string; bytes: number; signal: AbortSignal },
+  write: (signal: AbortSignal) => Promise<Result>,
+): Promise<Result> {
+  const limit = { bytes, files: Number.POSITIVE_INFINITY }
+  const full = new AbortController()
+  const usage = () => usageOfDirectory(directory, limit)
+  const endWatch = watchRoom(usage, { ...limit, everyMs: LOOK_MS }, () => full.abort(tooMuch(bytes)))
+  try {
+    const result = await write(AbortSignal.any([signal, full.signal]))
+    // The last files may have come since the last look.
+    if ((await usage()).bytes > bytes) throw tooMuch(bytes)
+    return result
+  } finally {
+    endWatch()
+  }
+}
+
+const MIB = 1_048_576
+
+const tooMuch = (bytes: number) =>
+  new AttemptFailure(
+    `the result needs more than ${Math.round(bytes / MIB)} MB of files (RUN_OUTPUT_LIMIT): write fewer rows or columns, or raise the limit`,
+  )

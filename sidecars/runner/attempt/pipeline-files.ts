@@ -1,0 +1,65 @@
+import { readFileSync } from 'node:fs'
+import type { TextFile } from '../../../lake/pipeline/config.ts'
+import { testNameOf } from '../../../lake/pipeline/quality.ts'
+import type { SubmitPipelineRequest } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { type Gateway, openObject } from '../../lake-access.ts'
+import { limits } from '../limits.ts'
+import { AttemptFailure } from './attempts.ts'
+
+/** The files of a pipeline that a run reads, by their path below the pipeline's prefix. */
+export interface PipelineFiles {
+  source: TextFile
+  config?: TextFile
+  tests: NamedTest[]
+}
+
+export interface NamedTest {
+  name: string
+  file: TextFile
+}
+
+type PipelineRef = { namespace: string; layer: string; pipelineName: string }
+
+/** What stands before every path of a pipeline. */
+export const prefixOf = ({ namespace, layer, pipelineName }: PipelineRef): string =>
+  `${namespace}/pipelines/${layer}/${pipelineName}/`
+
+/** Fetches the pinned files. Throws AttemptFailure if the source is not among them, and HttpFailure. */
+export async function fetchPipelineFiles(
+  request: SubmitPipelineRequest,
+  gateway: Gateway,
+): Promise<PipelineFiles> {
+  const sourcePath = request.type === 'python' ? 'pipeline.py' : 'pipeline.sql'
+  const prefix = prefixOf(request)
+  const needed = request.files
+    .map((object) => ({ object, path: object.path.slice(prefix.length) }))
+    .filter(({ object, path }) => object.path.startsWith(prefix) && isRead(path, sourcePath))
+  const files = await Promise.all(
+    needed.map(async ({ object, path }) => {
+      // A size of 0 stands for an unknown one.
+      const sizeBytes = Number(object.sizeBytes) || undefined
+      const { path: local, release } = await openObject(gateway, object.path, object.versionId, sizeBytes)
+      try {
+        return { path, text: readFileSync(local, 'utf8') }
+      } finally {
+        release()
+      }
+    }),
+  )
+  const source = files.find(({ path }) => path === sourcePath)
+  if (source === undefined) throw new AttemptFailure(`the pipeline has no ${sourcePath}`)
+  if (source.text.length > limits.sourceBytes) throw new AttemptFailure(`${sourcePath} is too large`)
+  return { source, config: files.find(({ path }) => path === 'config.yaml'), tests: testsIn(files) }
+}
+
+const isRead = (path: string, sourcePath: string) =>
+  path === sourcePath || path === 'config.yaml' || testNameOf(path) !== undefined
+
+/** The quality tests among files, by name. */
+export const testsIn = (files: readonly TextFile[]): NamedTest[] =>
+  files
+    .flatMap((file) => {
+      const name = testNameOf(file.path)
+      return name === undefined ? [] : [{ name, file }]
+    })
+    .sort((a, b) => (a.name < b.name ? -1 : 1))

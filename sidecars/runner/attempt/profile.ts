@@ -1,0 +1,104 @@
+import { basename } from 'node:path'
+import { type Static, Type } from '@sinclair/typebox'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { counted } from '../author/wording.ts'
+
+// What the engine's profile of one execution says, for people: a tree of operators with the rows and the time of each.
+
+export interface Profile {
+  /** Of the engine's buffers. */
+  memoryPeakBytes: number
+  /** What was spilled, at most. */
+  diskPeakBytes: number
+  operators: number
+  /** A line per operator, and below it what the engine tells of it. */
+  tree: string
+}
+
+const Operator = Type.Recursive((Self) =>
+  Type.Object({
+    operator_name: Type.String(),
+    operator_cardinality: Type.Number(),
+    operator_timing: Type.Number(),
+    extra_info: Type.Record(Type.String(), Type.Union([Type.String(), Type.Array(Type.String())])),
+    children: Type.Array(Self),
+  }),
+)
+type Operator = Static<typeof Operator>
+
+const profileOf = TypeCompiler.Compile(
+  Type.Object({
+    system_peak_buffer_memory: Type.Number({ minimum: 0 }),
+    system_peak_temp_dir_size: Type.Number({ minimum: 0 }),
+    children: Type.Array(Operator),
+  }),
+)
+
+/** Plans of more operators are shown to here. */
+const OPERATORS_SHOWN = 500
+/** A list of values, or a long condition, is shown to here. */
+const DETAIL_CHARACTERS = 300
+
+/**
+ * @param text the profile as the engine wrote it; throws when it is none.
+ * @param isCounted it begins with the operators that count the rows and keep the first, which are none of the author's.
+ */
+export function readProfile(text: string, { isCounted = false } = {}): Profile {
+  const profile: unknown = JSON.parse(text)
+  if (!profileOf.Check(profile)) throw new Error('the engine wrote a profile of another shape')
+  const lines: string[] = []
+  let operators = 0
+  const show = (operator: Operator, first: string, rest: string) => {
+    operators += 1
+    if (operators <= OPERATORS_SHOWN) {
+      lines.push(first + headOf(operator))
+      const { children } = operator
+      const stem = children.length > 0 ? '│ ' : '  '
+      lines.push(...detailsOf(operator).map((detail) => `${rest}${stem}${detail}`))
+    }
+    for (const [index, child] of operator.children.entries()) {
+      const isLast = index === operator.children.length - 1
+      show(child, `${rest}${isLast ? '└─ ' : '├─ '}`, `${rest}${isLast ? '   ' : '│  '}`)
+    }
+  }
+  for (const operator of isCounted ? profile.children.flatMap(belowCounting) : profile.children)
+    show(operator, '', '')
+  if (operators > OPERATORS_SHOWN) lines.push(`... ${operators - OPERATORS_SHOWN} more operators`)
+  return {
+    memoryPeakBytes: profile.system_peak_buffer_memory,
+    diskPeakBytes: profile.system_peak_temp_dir_size,
+    operators,
+    tree: lines.join('\n'),
+  }
+}
+
+/** Below the aggregate that counts the rows and keeps the first, down to the window that numbers them. */
+function belowCounting(root: Operator): Operator[] {
+  let [at] = root.children
+  while (at !== undefined && at.operator_name.trim() === 'PROJECTION' && at.children.length === 1)
+    at = at.children[0]
+  if (at === undefined) return []
+  // A plan that yields nothing has no window.
+  return at.operator_name.trim().endsWith('WINDOW') ? at.children : [at]
+}
+
+const headOf = ({ operator_name: name, operator_cardinality: rows, operator_timing: seconds }: Operator) =>
+  `${name.trim()}  ${counted(rows, 'row')}, ${(seconds * 1_000).toFixed(2)} ms`
+
+const detailsOf = ({ extra_info: info }: Operator): string[] =>
+  Object.entries(info)
+    .map(
+      ([key, value]) => [key, [value].flat().map(key === 'Filename(s)' ? withoutFolders : String)] as const,
+    )
+    .filter(([, values]) => values.some((value) => value !== ''))
+    .map(([key, values]) => `${key}: ${shortened(values.join(', ').replaceAll('\n', ', '))}`)
+
+/** Where files are on this machine is nobody's business. */
+const withoutFolders = (paths: string) =>
+  paths
+    .split(/,\s*/)
+    .map((path) => basename(path))
+    .join(', ')
+
+const shortened = (text: string) =>
+  text.length <= DETAIL_CHARACTERS ? text : `${text.slice(0, DETAIL_CHARACTERS)}…`

@@ -1,0 +1,263 @@
+import { join } from 'node:path'
+import { type PipelineConfig, parseConfig, type TextFile } from '../../../lake/pipeline/config.ts'
+import { NameError, parseTableName, parseZoneName, type TableName } from '../../../lake/pipeline/names.ts'
+import { testNameOf } from '../../../lake/pipeline/quality.ts'
+import { lineCounter, type Position, sqlReferences } from '../../../lake/pipeline/references.ts'
+import { type SourceMap, sourceMapOf } from '../../../lake/pipeline/source-map.ts'
+import { quoteLiteral } from '../../../lake/pipeline/sql.ts'
+import { TemplateError } from '../../../lake/pipeline/template.ts'
+import type { FileReport, PublishInput, ValidationReport } from '../../../lake/pipeline/validate.ts'
+import { EngineEnded } from '../../engine/engine-process.ts'
+import { type Draft, Inputs } from '../attempt/inputs.ts'
+import { tableExpression } from '../attempt/lake-session.ts'
+import { landingIn } from '../attempt/landing.ts'
+import { type AnswerOf, EngineFault } from '../engine/engine-messages.ts'
+import { type EngineLease, type EnginePool, EnginesBusy, makeTurns } from '../engine/engine-pool.ts'
+import { limits } from '../limits.ts'
+import type { WrittenQuery } from '../python/messages.ts'
+import { type FindTables, hasBarePath, type RefusedText, readerFor, slipsIn } from './slips.ts'
+
+// Before a draft is published, the engine's parser reads what its templates render. Nothing is bound: tables may come later.
+
+type Found = Pick<FileReport, 'errors' | 'warnings'>
+type Parse = (sql: string) => Promise<AnswerOf<'parse'>>
+
+export interface CheckInput {
+  input: PublishInput
+  /** That stand in the source of a pipeline in Python. */
+  queries: readonly WrittenQuery[]
+  report: ValidationReport
+}
+
+/** Adds to a report what the engine's parser finds in the SQL of a draft. Throws the signal's reason. */
+export type CheckSql = (check: CheckInput, signal: AbortSignal) => Promise<ValidationReport>
+
+/** A hostile text can end a parser, so texts are parsed where pipelines run. */
+export function makeSqlCheck(pool: Pick<EnginePool, 'take'>): CheckSql {
+  const turns = makeTurns(limits.sqlChecks)
+  return async ({ input, queries, report }, caller) => {
+    const files = sqlFilesOf(input)
+    if (files.length === 0 && queries.length === 0) return report
+    const late = AbortSignal.timeout(limits.sqlCheckMs)
+    const signal = AbortSignal.any([caller, late])
+    try {
+      await turns.enter(signal)
+      try {
+        const found = await inEngine(pool, signal, async (parse) => {
+          const ofPython = await judgedQueries(queries, input, parse)
+          return (await foundIn(files, input, parse)).set(PYTHON, ofPython)
+        })
+        return withFound(report, found)
+      } finally {
+        turns.leave()
+      }
+    } catch (error) {
+      caller.throwIfAborted()
+      const isElsewhere =
+        error instanceof EngineEnded || error instanceof EngineFault || error instanceof EnginesBusy
+      if (!(error instanceof Error) || (!late.aborted && !isElsewhere)) throw error
+      const why = late.aborted
+        ? `no engine has parsed it within ${limits.sqlCheckMs / 1_000} s`
+        : error.message
+      const unchecked = { errors: [], warnings: [`its SQL was not checked: ${why}`] }
+      const paths = [...files.map(({ path }) => path), ...(queries.length > 0 ? [PYTHON] : [])]
+      return withFound(report, new Map(paths.map((path) => [path, unchecked])))
+    }
+  }
+}
+
+/** The templates among the files: tests are SQL whatever the pipeline is. */
+const sqlFilesOf = ({ pipeline, files }: PublishInput): TextFile[] =>
+  files.filter(
+    ({ path }) => (path === 'pipeline.sql' && pipeline.type === 'sql') || testNameOf(path) !== undefined,
+  )
+
+async function inEngine<T>(
+  pool: Pick<EnginePool, 'take'>,
+  signal: AbortSignal,
+  work: (parse: Parse) => Promise<T>,
+): Promise<T> {
+  const engine = await pool.take(signal)
+  try {
+    const number = await openEmpty(engine, signal)
+    return await work((sql) => engine.call({ kind: 'parse', number, sql }, signal))
+  } finally {
+    await engine.release()
+  }
+}
+
+/** An instance that sees no table and no file. */
+async function openEmpty(engine: EngineLease, signal: AbortSignal): Promise<number> {
+  const number = await engine.instance()
+  const tempDirectory = join(engine.directory, `spill-${number}`)
+  await engine.call(
+    { kind: 'open', number, tempDirectory, allowedDirectories: [], allowedPaths: [], tables: [] },
+    signal,
+  )
+  return number
+}
+
+async function foundIn(
+  files: readonly TextFile[],
+  input: PublishInput,
+  parse: Parse,
+): Promise<Map<string, Found>> {
+  const config = configOf(input)
+  const found = new Map<string, Found>()
+  for (const file of files) found.set(file.path, await judged(file, config, input, parse))
+  return found
+}
+
+function configOf({ pipeline, files }: PublishInput): PipelineConfig {
+  const path = pipeline.type === 'python' ? 'pipeline.py' : 'pipeline.sql'
+  const named = (name: string) => files.find((file) => file.path === name)
+  return parseConfig({ config: named('config.yaml'), source: named(path) }).config
+}
+
+/**
+ * Watermarks that a template can see: none in a first run, a text in later ones. A number as a text is SQL in quotes and
+ * without them.
+ */
+const WATERMARKS = [null, '0']
+
+/** One entry per text the template renders to: the first run's and the later runs'. */
+async function judged(
+  file: TextFile,
+  { mergeStrategy: strategy }: PipelineConfig,
+  { pipeline, known }: PublishInput,
+  parse: Parse,
+): Promise<Found> {
+  const errors = new Set<string>()
+  const warnings = new Set<string>()
+  const texts = new Set<string>()
+  for (const watermarkValue of WATERMARKS) {
+    const variables = {
+      strategy,
+      this: tableExpression(pipeline),
+      runStartedAt: RUN_STARTED_AT,
+      watermarkValue,
+    }
+    const inputs = new Inputs({ namespace: pipeline.namespace, variables, landing: landingIn('/') })
+    const draft = draftOf(inputs, file)
+    if (draft === null || texts.has(draft.sql)) continue
+    texts.add(draft.sql)
+    const text = inputs.textOf(draft, pipeline)
+    const { fault, tables } = await parse(text.sql)
+    // Following a template renders it anew: once for a text, however much is found in it.
+    let map: SourceMap | undefined
+    const place = (at: number | undefined) => {
+      if (at === undefined) return ''
+      map ??= sourceMapOf(file.text, draft.sql, (source) => inputs.draft({ file: file.path, source }).sql)
+      return `${placeOf(at, map, draft)}: `
+    }
+    if (fault === null)
+      for (const { at, message } of await slipsIn(tables, text, among(known?.tables, pipeline.namespace)))
+        warnings.add(place(at) + message)
+    else errors.add((await barePath(file, text, parse)) ?? place(fault.at) + fault.message)
+  }
+  return { errors: [...errors], warnings: [...warnings] }
+}
+
+const PYTHON = 'pipeline.py'
+
+/** Whether a query is reached shows when it runs, so all that is found is a warning. */
+async function judgedQueries(
+  queries: readonly WrittenQuery[],
+  { pipeline, known }: PublishInput,
+  parse: Parse,
+): Promise<Found> {
+  const warnings = new Set<string>()
+  for (const query of queries) {
+    const text = textOf(query, pipeline)
+    if (text === null) continue
+    const place = (at = 0) => {
+      const { line } = lineCounter(text.sql)(at)
+      return `line ${query.isInPlace ? query.line + line - 1 : query.line}: `
+    }
+    const { fault, tables } = await parse(text.sql)
+    if (fault === null)
+      for (const { at, message } of await slipsIn(tables, text, among(known?.tables, pipeline.namespace)))
+        warnings.add(place(at) + message)
+    else {
+      const [zone = ''] = text.zones.values()
+      const isPath = await hasBarePath(text, parse)
+      warnings.add(place(fault.at) + (isPath ? readerFor(zone, 'python') : `sql(): ${fault.message}`))
+    }
+  }
+  return { errors: [], warnings: [...warnings] }
+}
+
+/** Null: a name in it cannot be one, and that is reported already. */
+function textOf({ pieces }: WrittenQuery, own: TableName): RefusedText | null {
+  const tables = [own]
+  const zones = new Map<string, string>()
+  const render = (inserted: (path: string) => string) =>
+    pieces.map(({ kind, value }) => {
+      if (kind === 'text') return value
+      if (kind === 'this') return tableExpression(own)
+      if (kind === 'landing_zone') {
+        const path = `/landing/${parseZoneName(value)}/*`
+        zones.set(path, value)
+        return inserted(path)
+      }
+      const table = parseTableName(value, own.namespace)
+      tables.push(table)
+      return tableExpression(table)
+    })
+  try {
+    const sql = render((path) => path).join('')
+    const quotedSql = zones.size === 0 ? null : render(quoteLiteral).join('')
+    return { language: 'python', namespace: own.namespace, tables, zones, sql, quotedSql }
+  } catch (error) {
+    if (error instanceof NameError) return null
+    throw error
+  }
+}
+
+const RUN_STARTED_AT = '1970-01-01T00:00:00.000Z'
+
+/** Null: the template has a fault, and that is reported already. */
+function draftOf(inputs: Inputs, { path, text }: TextFile): Draft | null {
+  try {
+    return inputs.draft({ file: path, source: text })
+  } catch (error) {
+    if (error instanceof TemplateError) return null
+    throw error
+  }
+}
+
+/** In the author's file, or in the text that became of it where nobody can say. */
+function placeOf(at: number, map: SourceMap, { sql }: Draft): string {
+  const own = map(at)
+  if (own !== null) return shownPlace(own)
+  return `${shownPlace(lineCounter(sql)(at))} of the rendered SQL`
+}
+
+const shownPlace = ({ line, column }: Position) => `line ${line} column ${column}`
+
+async function barePath({ text: source }: TextFile, text: RefusedText, parse: Parse): Promise<string | null> {
+  if (!(await hasBarePath(text, parse))) return null
+  const call = sqlReferences(source).calls.find((found) => found.function === 'landing_zone')
+  const [zone = ''] = text.zones.values()
+  const message = readerFor(zone, text.language)
+  return call === undefined ? message : `${shownPlace(call)}: ${message}`
+}
+
+/** Known tables are `ns.layer.name`. */
+const among =
+  (tables: ReadonlySet<string> | undefined, namespace: string): FindTables =>
+  async (name) =>
+    [...(tables ?? [])]
+      .map((key) => key.split('.'))
+      .filter(([ns, , table]) => ns === namespace && table === name)
+      .map(([, layer, table]) => `${layer}.${table}`)
+
+function withFound(report: ValidationReport, found: ReadonlyMap<string, Found>): ValidationReport {
+  const files = report.files.map((file) => {
+    const own = found.get(file.path)
+    if (own === undefined) return file
+    const errors = [...file.errors, ...own.errors]
+    return { ...file, valid: errors.length === 0, errors, warnings: [...file.warnings, ...own.warnings] }
+  })
+  return { valid: files.every(({ valid }) => valid), files }
+}

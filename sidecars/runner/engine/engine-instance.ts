@@ -1,0 +1,266 @@
+import type { DuckDBDataChunk, DuckDBPreparedStatement, DuckDBValue } from '@duckdb/node-api'
+import { EngineError, mapped } from '../../../lake/engine/error.ts'
+import { type Engine, type PreparedEngine, prepareEngine } from '../../../lake/engine/instance.ts'
+import { readQueryText } from '../../../lake/engine/query-text.ts'
+import { nextChunk } from '../../../lake/engine/rows.ts'
+import { isTraceless, type TableName } from '../../../lake/engine/traceless.ts'
+import { parseDuckType, renderDuckType } from '../../../lake/iceberg/format/duckdb-type.ts'
+import { quoteName, quoteText } from '../../../lake/iceberg/sql.ts'
+import { limits } from '../limits.ts'
+import { InstancePreviews } from '../preview/instance-previews.ts'
+import { columnsOf, namesOf, Refused, refuseParameters, refuseTwins, selectOf } from '../write/select.ts'
+import {
+  type AnswerOf,
+  RESULT,
+  type RequestKind,
+  type RequestOf,
+  type SqlParameter,
+  type SqlParameters,
+} from './engine-messages.ts'
+
+// One DuckDB instance. It is made ahead of its use; before it sees a word of the user's it is given its input and locked, for
+// good. It serves one run, or, where it was locked to a place that runs have one after the other, those whose texts leave
+// nothing behind.
+
+const SAMPLE_CHARACTERS = 200
+const JUDGED_KEPT = 500
+const JUDGED_CHARACTERS = 16_384
+
+type Input<K extends RequestKind> = Omit<RequestOf<K>, 'kind' | 'number'>
+
+export class EngineInstance {
+  #prepared: PreparedEngine
+  #engine: Engine | null = null
+  /** Those of the tables that are shown. */
+  readonly #schemas = new Set<string>()
+  /** Whether texts are traceless, of those that came last: a pipeline that runs often says the same each time. */
+  readonly #judged = new Map<string, boolean>()
+  readonly #previews = new InstancePreviews()
+  /** Where the lines of the result are, while there is one. */
+  #author: Places | null = null
+
+  private constructor(prepared: PreparedEngine) {
+    this.#prepared = prepared
+  }
+
+  static async prepare(size: Input<'prepare'>): Promise<EngineInstance> {
+    return new EngineInstance(await prepareEngine(size))
+  }
+
+  async open({ tables, ...access }: Input<'open'>): Promise<null> {
+    this.#engine = await this.#prepared.lock(access)
+    await this.#show(tables)
+    return null
+  }
+
+  async show({ tables }: Input<'show'>): Promise<null> {
+    this.#author = null
+    await this.#open.renew()
+    await this.#show(tables)
+    return null
+  }
+
+  async enter({ texts, names, tables }: Input<'enter'>): Promise<boolean> {
+    for (const text of texts) if (!(await this.#isTraceless(text, names))) return false
+    await this.#show(tables)
+    return true
+  }
+
+  async leave(): Promise<null> {
+    this.#author = null
+    await this.#open.renew()
+    const schemas = Array.from(
+      this.#schemas,
+      (schema) => `DROP SCHEMA IF EXISTS ${quoteName(schema)} CASCADE`,
+    )
+    this.#schemas.clear()
+    if (schemas.length > 0) await this.#open.run(schemas.join(';'))
+    return null
+  }
+
+  async define({ sql }: Input<'define'>): Promise<AnswerOf<'define'>> {
+    const statement = await selectOf(this.#open, sql)
+    refuseParameters(statement)
+    refuseTwins(namesOf(statement))
+    const view = `CREATE TEMP VIEW ${RESULT} AS ${sql}`
+    await this.#open.run(view)
+    this.#author = placesOf(view)
+    const columns = columnsOf(statement)
+    // What has no type of its own, alone or within others, gets one from the view.
+    const isCertain = columns.every(({ type }) => PLAIN_TYPE.test(type))
+    return isCertain ? columns : this.#open.describe(`FROM ${RESULT}`)
+  }
+
+  async relate({ name, sql, params }: Input<'relate'>): Promise<AnswerOf<'relate'>> {
+    const select = await selectOf(this.#open, sql)
+    refuseTwins(namesOf(select))
+    const values = valuesFor(select, params)
+    // A view has no parameters.
+    const what = values.length === 0 ? 'VIEW' : 'TABLE'
+    const statement = await mapped(() =>
+      this.#open.connection.prepare(`CREATE TEMP ${what} ${quoteName(name)} AS ${sql}`),
+    )
+    for (const [place, value] of values.entries()) {
+      if (value === null) statement.bindNull(place + 1)
+      else {
+        const { text, type } = value
+        const cast = await this.#open.read(`SELECT CAST(${quoteText(text)} AS ${typeText(type)})`)
+        statement.bindValue(place + 1, cast.value(0, 0), cast.columnType(0))
+      }
+    }
+    await mapped(() => statement.run())
+    return this.#open.describe(`FROM ${quoteName(name)}`)
+  }
+
+  async run({ sql }: Input<'run'>): Promise<null> {
+    await this.#ours(sql, (text) => this.#open.run(text))
+    return null
+  }
+
+  async query({ sql }: Input<'query'>): Promise<AnswerOf<'query'>> {
+    const result = await this.#ours(sql, (text) => this.#open.read(text))
+    return result.getRowsJS().map((row) => row.map((value) => (value === null ? null : String(value))))
+  }
+
+  /** Answers a row per file, as COPY gives it. */
+  async copy({ sql }: Input<'copy'>): Promise<unknown> {
+    const result = await this.#ours(sql, (text) => this.#open.read(text))
+    return result.getRowObjectsJS()
+  }
+
+  parse({ sql }: Input<'parse'>): Promise<AnswerOf<'parse'>> {
+    return readQueryText(this.#open.connection, sql)
+  }
+
+  async judge({ sql, sampleRows }: Input<'judge'>): Promise<AnswerOf<'judge'>> {
+    const statement = await selectOf(this.#open, sql)
+    const result = await mapped(() => statement.stream())
+    const names = result.columnNames()
+    const head: DuckDBValue[][] = []
+    let rowCount = 0
+    try {
+      for (let chunk = await nextChunk(result); chunk !== undefined; chunk = await nextChunk(result)) {
+        rowCount += chunk.rowCount
+        // The first row is asked for even where no samples are.
+        head.push(...firstRows(chunk, Math.max(1, sampleRows) - head.length))
+      }
+    } catch (error) {
+      // A stream does not tell why it broke off; the statement itself does.
+      await mapped(() => statement.run())
+      throw error
+    }
+    const value = rowCount === 1 && names.length === 1 ? (head[0]?.[0] ?? null) : null
+    return {
+      columnTypes: result.columnTypes().map(String),
+      rowCount,
+      first: value === null ? null : String(value).slice(0, limits.valueCharacters + 1),
+      samples: head.slice(0, sampleRows).map((row) => sampleOf(names, row)),
+    }
+  }
+
+  preview(request: Input<'preview'>): Promise<AnswerOf<'preview'>> {
+    return this.#previews.preview(this.#open, request)
+  }
+
+  interrupt(): void {
+    this.#engine?.interrupt()
+  }
+
+  close(): void {
+    this.#prepared.close()
+  }
+
+  async #show(tables: Input<'show'>['tables']): Promise<void> {
+    const schemas = new Set(tables.map(({ schema }) => schema)).difference(this.#schemas)
+    for (const schema of schemas) this.#schemas.add(schema)
+    const statements = [
+      ...Array.from(schemas, (schema) => `CREATE SCHEMA ${quoteName(schema)}`),
+      ...tables.map(
+        ({ schema, name, from }) =>
+          `CREATE OR REPLACE VIEW ${quoteName(schema)}.${quoteName(name)} AS SELECT * FROM ${from}`,
+      ),
+    ]
+    if (statements.length > 0) await this.#open.run(statements.join(';'))
+  }
+
+  /**
+   * Runs SQL of ours. What fails in it may be the author's, who has the view that it reads: the engine then counts from the
+   * view's beginning, but looks for the line in the text that runs. So that one begins with room for the other, and a line
+   * beyond is none of the author's.
+   */
+  async #ours<Result>(sql: string, work: (text: string) => Promise<Result>): Promise<Result> {
+    const { room, lines } = this.#author ?? { room: '', lines: 0 }
+    try {
+      return await work(room + sql)
+    } catch (error) {
+      if (!(error instanceof EngineError) || error.line === undefined || error.line <= lines) throw error
+      throw new EngineError(error.kind, error.message, undefined, { cause: error })
+    }
+  }
+
+  get #open(): Engine {
+    if (this.#engine === null) throw new Error('the instance is not open')
+    return this.#engine
+  }
+
+  async #isTraceless(text: string, names: readonly TableName[]): Promise<boolean> {
+    const key = JSON.stringify([text, names])
+    const known = this.#judged.get(key)
+    if (known !== undefined) return known
+    const judged = await isTraceless(this.#open.connection, text, names)
+    if (this.#judged.size >= JUDGED_KEPT) this.#judged.clear()
+    if (key.length <= JUDGED_CHARACTERS) this.#judged.set(key, judged)
+    return judged
+  }
+}
+
+interface Places {
+  /** Nothing but blanks, with lines that end where those of the text end. */
+  room: string
+  lines: number
+}
+
+/** The engine counts bytes. */
+function placesOf(text: string): Places {
+  const lines = text.split('\n')
+  return {
+    room: lines.map((line) => `${' '.repeat(Buffer.byteLength(line))}\n`).join(''),
+    lines: lines.length,
+  }
+}
+
+/** The engine describes a view of them in the same words, in a statement of its own. */
+const PLAIN_TYPE =
+  /^(?:BOOLEAN|U?(?:TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|FLOAT|DOUBLE|DECIMAL\(\d+,\d+\)|VARCHAR|BLOB|UUID|DATE|TIME|TIMESTAMP(?: WITH TIME ZONE)?)$/
+
+/** The value of each parameter of the statement, in its order. Throws Refused where they do not fit. */
+function valuesFor(statement: DuckDBPreparedStatement, params: SqlParameters): SqlParameter[] {
+  const names = Array.from({ length: statement.parameterCount }, (_, place) =>
+    statement.parameterName(place + 1),
+  )
+  const given = new Map<string, SqlParameter>(
+    isList(params) ? params.map((value, place) => [String(place + 1), value]) : Object.entries(params),
+  )
+  const missing = names.find((name) => !given.has(name))
+  if (missing !== undefined)
+    throw new Refused(`the query has a parameter ${missing}, and params gives no value for it`)
+  if (given.size > names.length)
+    throw new Refused(`params gives ${given.size} values, and the query has ${names.length} parameters`)
+  return names.map((name) => given.get(name) ?? null)
+}
+
+const isList = (params: SqlParameters): params is readonly SqlParameter[] => Array.isArray(params)
+const typeText = (type: string) => renderDuckType(parseDuckType(type), quoteName)
+
+/** Only these are turned into values of JavaScript: a whole chunk can be large. */
+function firstRows(chunk: DuckDBDataChunk, count: number): DuckDBValue[][] {
+  const columns = Array.from({ length: chunk.columnCount }, (_, column) => chunk.getColumnVector(column))
+  return Array.from({ length: Math.min(count, chunk.rowCount) }, (_, row) =>
+    columns.map((column) => column.getItem(row)),
+  )
+}
+
+function sampleOf(names: readonly string[], row: readonly DuckDBValue[]): string {
+  const text = names.map((name, column) => `${name}=${String(row[column] ?? 'NULL')}`).join(', ')
+  return text.length <= SAMPLE_CHARACTERS ? text : `${text.slice(0, SAMPLE_CHARACTERS)}…`
+}

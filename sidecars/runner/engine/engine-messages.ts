@@ -1,0 +1,197 @@
+import { type Static, type TSchema, Type } from '@sinclair/typebox'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import type { EngineAccess, EngineSize } from '../../../lake/engine/instance.ts'
+import type { TableName } from '../../../lake/engine/traceless.ts'
+import type { FromEngine } from '../../engine/engine-process.ts'
+import { limits } from '../limits.ts'
+
+// What the runner and its engine processes say to each other. An engine runs other people's SQL: what it says is
+// checked before it is believed. What the runner says is not: it may do with an engine what it likes.
+
+/** The name of the author's SELECT within its instance. */
+export const RESULT = 'sluice_result'
+
+export type EngineRequest =
+  /** Makes a fresh instance ahead of its use. */
+  | ({ kind: 'prepare'; number: number } & EngineSize)
+  /**
+   * Gives a prepared instance its input and locks it: from here on it reaches what is named here, nothing else. `directory`:
+   * where relative paths begin, for as long as it is open; those of others begin there, too.
+   */
+  | ({ kind: 'open'; number: number; tables: readonly TableView[]; directory?: string } & EngineAccess)
+  /**
+   * Shows tables in an open instance that serves one run after the other, if none of the texts can leave anything behind.
+   * `names`: what they may name, also what is shown later.
+   */
+  | {
+      kind: 'enter'
+      number: number
+      texts: readonly string[]
+      names: readonly TableName[]
+      tables: readonly TableView[]
+    }
+  /** Takes away all that the run has in such an instance. */
+  | { kind: 'leave'; number: number }
+  /** Checks that the text is one SELECT, and keeps it as the instance's result, to be written. */
+  | { kind: 'define'; number: number; sql: string }
+  /** Checks that the text is one SELECT, and keeps it under a name; with parameters it keeps its rows. */
+  | { kind: 'relate'; number: number; name: string; sql: string; params: SqlParameters }
+  /** Runs a statement of ours. */
+  | { kind: 'run'; number: number; sql: string }
+  /** Runs a query of ours whose result is small and all text. */
+  | { kind: 'query'; number: number; sql: string }
+  /** Runs a COPY of ours that tells what it has written (RETURN_STATS). */
+  | { kind: 'copy'; number: number; sql: string }
+  /** Forgets the result, and shows these tables from here on: their files were named when the instance was opened. */
+  | { kind: 'show'; number: number; tables: readonly TableView[] }
+  /** Parses a text, in any open instance, and binds nothing: what is wrong with it as a query, and which tables it names. */
+  | { kind: 'parse'; number: number; sql: string }
+  /** Runs one SELECT and reads it to its end. */
+  | { kind: 'judge'; number: number; sql: string; sampleRows: number }
+  /** Runs one SELECT to its end and keeps the first rows, in an instance that was opened with `profilePath`. */
+  | {
+      kind: 'preview'
+      number: number
+      sql: string
+      profilePath: string
+      rowsLimit: number
+      bytesLimit: number
+      /** Calls in the text whose rows a table has already: it is read in their place. */
+      kept?: readonly KeptCall[]
+      /** From 0 to 1: what random numbers begin with, where an earlier preview has chosen that. */
+      seed?: number
+    }
+  | { kind: 'close'; number: number }
+
+/** A call of a table function as a text has it, and the table that has its rows. */
+export interface KeptCall {
+  call: string
+  table: { schema: string; name: string }
+}
+
+/** A value as text, and the engine's name of its type; null is NULL. */
+export type SqlParameter = { type: string; text: string } | null
+/** By position, or by name. */
+export type SqlParameters = readonly SqlParameter[] | Readonly<Record<string, SqlParameter>>
+
+export type RequestKind = EngineRequest['kind']
+export type RequestOf<K extends RequestKind> = Extract<EngineRequest, { kind: K }>
+
+/** A relation of the instance, by schema and name. */
+export interface TableView extends TableName {
+  /** A table expression. */
+  from: string
+}
+
+const Column = Type.Object({ name: Type.String(), type: Type.String() })
+const Text = Type.Object({ key: Type.String(), value: Type.String() })
+
+const answers = {
+  prepare: Type.Null(),
+  open: Type.Null(),
+  /** Whether it did. */
+  enter: Type.Boolean(),
+  leave: Type.Null(),
+  define: Type.Array(Column),
+  relate: Type.Array(Column),
+  run: Type.Null(),
+  query: Type.Array(Type.Array(Type.Union([Type.String(), Type.Null()]))),
+  copy: Type.Array(
+    Type.Object({
+      filename: Type.String(),
+      count: Type.BigInt({ minimum: 0n }),
+      file_size_bytes: Type.BigInt({ minimum: 0n }),
+      column_statistics: Type.Array(Type.Object({ key: Type.String(), value: Type.Array(Text) })),
+    }),
+  ),
+  show: Type.Null(),
+  parse: Type.Object({
+    fault: Type.Union([
+      Type.Null(),
+      Type.Object({ message: Type.String(), at: Type.Optional(Type.Integer({ minimum: 0 })) }),
+    ]),
+    tables: Type.Array(
+      Type.Object({
+        catalog: Type.String(),
+        schema: Type.String(),
+        name: Type.String(),
+        at: Type.Integer({ minimum: 0 }),
+      }),
+    ),
+  }),
+  judge: Type.Object({
+    columnTypes: Type.Array(Type.String()),
+    rowCount: Type.Integer({ minimum: 0 }),
+    /**
+     * The value as text where the result is one row of one column, cut behind `limits.valueCharacters`; null where it is NULL, and
+     * for other results.
+     */
+    first: Type.Union([Type.String(), Type.Null()]),
+    /** The first rows, for people. */
+    samples: Type.Array(Type.String()),
+  }),
+  preview: Type.Object({
+    /** The first rows, as an Arrow IPC stream: what its writer counts for the limit, whole. */
+    arrow: Type.Uint8Array({ maxByteLength: limits.previewBytes }),
+    columns: Type.Array(Column),
+    rowCount: Type.Integer({ minimum: 0 }),
+    executeMs: Type.Number({ minimum: 0 }),
+    /** Whether tables of `kept` were read: the profile begins with what counts the rows and keeps the first then. */
+    usedKept: Type.Boolean(),
+    /** The profile of the execution, as the engine wrote it. */
+    profile: Type.String(),
+  }),
+  close: Type.Null(),
+}
+
+export type Answers = { [K in RequestKind]: Static<(typeof answers)[K]> }
+export type AnswerOf<K extends RequestKind> = Answers[K]
+
+const checks = Object.fromEntries(
+  Object.entries(answers).map(([kind, schema]) => [kind, TypeCompiler.Compile<TSchema>(schema)]),
+)
+
+export const isAnswerOf = (kind: RequestKind, answer: unknown): boolean =>
+  checks[kind]?.Check(answer) ?? false
+
+const Fault = Type.Object({
+  kind: Type.Union([
+    /** The text is not what may be run here. */
+    Type.Literal('refused'),
+    Type.Literal('syntax'),
+    Type.Literal('binder'),
+    Type.Literal('out_of_memory'),
+    Type.Literal('broken'),
+    Type.Literal('interrupted'),
+    Type.Literal('other'),
+  ]),
+  message: Type.String(),
+  /** 1-based line of the statement, where the engine says one. */
+  line: Type.Optional(Type.Integer({ minimum: 1 })),
+})
+export type Fault = Static<typeof Fault>
+
+/** What an engine could not do, in its own words. */
+export class EngineFault extends Error {
+  readonly kind: Fault['kind']
+  readonly line: number | undefined
+  constructor({ kind, message, line }: Fault) {
+    super(message)
+    this.kind = kind
+    this.line = line
+  }
+
+  /** What it happened in is for nobody else. */
+  get hasSpoilt(): boolean {
+    return this.kind === 'out_of_memory' || this.kind === 'broken'
+  }
+}
+
+const FromEngineMessage = Type.Union([
+  Type.Object({ type: Type.Literal('ready') }),
+  Type.Object({ type: Type.Literal('answer'), id: Type.Integer(), answer: Type.Unknown() }),
+  Type.Object({ type: Type.Literal('fault'), id: Type.Integer(), fault: Fault }),
+])
+const fromEngine = TypeCompiler.Compile(FromEngineMessage)
+
+export const isFromEngine = (message: unknown): message is FromEngine<Fault> => fromEngine.Check(message)

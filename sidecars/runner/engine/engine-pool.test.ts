@@ -1,0 +1,222 @@
+import { afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { EngineEnded } from '../../engine/engine-process.ts'
+import { makeLog } from '../../log.ts'
+import { chooseWall, type Wall } from '../../sandbox/wall.ts'
+import { EngineFault } from './engine-messages.ts'
+import { type EngineLease, type EnginePool, type EnginePoolOptions, makeEnginePool } from './engine-pool.ts'
+
+const MIB = 1_048_576
+const SIZE = { threads: 1, memoryLimitBytes: 100 * MIB, tempLimitBytes: MIB }
+const ENDLESS = 'select sum(a.range * b.range) from range(1000000) a, range(1000000) b'
+
+let directory: string
+let wall: Wall
+let pool: EnginePool
+let logged: string[]
+let onLog: () => void
+beforeAll(async () => {
+  wall = await chooseWall(
+    'auto',
+    { readable: [], writable: [] },
+    makeLog('test', 'text', () => {}),
+  )
+})
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'sluice-pool-'))
+  logged = []
+  onLog = () => {}
+  pool = poolOf()
+})
+afterEach(async () => {
+  await pool.stop()
+  await rm(directory, { recursive: true })
+})
+
+const poolOf = (more: Partial<EnginePoolOptions> = {}) =>
+  makeEnginePool({
+    directory: join(directory, 'engines'),
+    inputs: join(directory, 'inputs'),
+    size: SIZE,
+    leasesMax: 2,
+    wall,
+    log: makeLog('test', 'text', (line) => {
+      logged.push(line)
+      onLog()
+    }),
+    ...more,
+  })
+
+/** An instance of the lease, open to nothing but the test's directory. */
+async function openOn(lease: EngineLease): Promise<number> {
+  const number = await lease.instance()
+  const tempDirectory = join(lease.directory, `spill-${number}`)
+  await lease.call({
+    kind: 'open',
+    number,
+    tempDirectory,
+    allowedDirectories: [],
+    allowedPaths: [],
+    tables: [],
+  })
+  return number
+}
+
+async function judge(lease: EngineLease, sql: string, signal?: AbortSignal) {
+  return lease.call({ kind: 'judge', number: await openOn(lease), sql, sampleRows: 3 }, signal)
+}
+
+test('a process that was given back is used again, with a fresh instance', async () => {
+  const first = await pool.take()
+  const number = await openOn(first)
+  await first.call({ kind: 'define', number, sql: 'select 1 as a' })
+  await first.release()
+  const second = await pool.take()
+  expect(second.pid).toBe(first.pid)
+  await expect(second.call({ kind: 'define', number, sql: 'select 1' })).rejects.toThrow(
+    'there is no instance',
+  )
+  expect(await judge(second, 'select 7')).toEqual({
+    columnTypes: ['INTEGER'],
+    rowCount: 1,
+    first: '7',
+    samples: ['7=7'],
+  })
+  await second.release()
+})
+
+test('who exchanges a process comes before those who wait for one, and what was given back is nobody’s', async () => {
+  await pool.stop()
+  pool = poolOf({ leasesMax: 1 })
+  const first = await pool.take()
+  const order: string[] = []
+  const waiting = pool.take().finally(() => order.push('who waits'))
+  const next = await first.exchange(async () => void order.push('cleared'))
+  await expect(first.call({ kind: 'prepare', number: 9, ...SIZE })).rejects.toThrow('given back')
+  expect((await judge(next, 'select 7')).first).toBe('7')
+  order.push('used')
+  await next.release()
+  await (await waiting).release()
+  expect(order).toEqual(['cleared', 'used', 'who waits'])
+})
+
+test('a process has no environment, no rights to the processor, and dies first', async () => {
+  const lease = await pool.take()
+  await lease.instance()
+  const environment = await readFile(`/proc/${lease.pid}/environ`, 'utf8')
+  expect(environment).not.toMatch(/(^|\0)(PATH|HOME|TEST_DATABASE_URL)=/)
+  expect(await readFile(`/proc/${lease.pid}/oom_score_adj`, 'utf8')).toBe('1000\n')
+  const stat = await readFile(`/proc/${lease.pid}/stat`, 'utf8')
+  expect(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[16]).toBe('10')
+  await lease.release()
+})
+
+test('a cancelled query is interrupted, and the process stays', async () => {
+  await pool.stop()
+  // As long as that takes here, which is not what is asked.
+  pool = poolOf({ cancelGraceMs: 30_000 })
+  const lease = await pool.take()
+  const cancel = new AbortController()
+  const running = judge(lease, ENDLESS, cancel.signal)
+  cancel.abort(new Error('cancelled'))
+  await expect(running).rejects.toThrow('cancelled')
+  expect((await judge(lease, 'select 1')).first).toBe('1')
+  await lease.release()
+})
+
+test('a process that does not obey a cancel is ended, and replaced', async () => {
+  const lease = await pool.take()
+  const cancel = new AbortController()
+  const number = await openOn(lease)
+  process.kill(lease.pid, 'SIGSTOP')
+  const running = lease.call({ kind: 'judge', number, sql: 'select 1', sampleRows: 0 }, cancel.signal)
+  cancel.abort(new Error('cancelled'))
+  await expect(running).rejects.toThrow('cancelled')
+  await lease.release()
+  const next = await pool.take()
+  expect(next.pid).not.toBe(lease.pid)
+  expect((await judge(next, 'select 1')).first).toBe('1')
+  await next.release()
+})
+
+test('a process that ends takes its call with it, and no other', async () => {
+  const [lost, other] = await Promise.all([pool.take(), pool.take()])
+  const running = judge(lost, ENDLESS)
+  const elsewhere = judge(other, 'select count(*) from range(10_000_000)')
+  process.kill(lost.pid, 'SIGKILL')
+  await expect(running).rejects.toThrow(EngineEnded)
+  expect((await elsewhere).first).toBe('10000000')
+  await expect(lost.call({ kind: 'judge', number: 1, sql: 'select 1', sampleRows: 0 })).rejects.toThrow(
+    EngineEnded,
+  )
+  await Promise.all([lost.release(), other.release()])
+})
+
+test('a process that ran out of memory is not used again', async () => {
+  const lease = await pool.take()
+  const full = await judge(lease, 'select array_agg(range) from range(50_000_000)').catch(
+    (error: unknown) => error,
+  )
+  expect(full).toBeInstanceOf(EngineFault)
+  expect(full).toMatchObject({ kind: 'out_of_memory' })
+  await lease.release()
+  const next = await pool.take()
+  expect(next.pid).not.toBe(lease.pid)
+  await next.release()
+})
+
+test('a process that takes more memory than its engine counts is ended', async () => {
+  const lease = await pool.take()
+  const full = judge(lease, 'select range(7_000_000) as one_value')
+  await expect(full).rejects.toThrow('engine process ended (it used up its memory)')
+  await lease.release()
+})
+
+test('who finds every engine in use waits, in order, or leaves', async () => {
+  const [a, b] = await Promise.all([pool.take(), pool.take()])
+  const order: string[] = []
+  const leave = new AbortController()
+  const leaving = pool.take(leave.signal)
+  const first = pool.take().then((lease) => {
+    order.push('first')
+    return lease
+  })
+  const second = pool.take().then((lease) => {
+    order.push('second')
+    return lease
+  })
+  leave.abort(new Error('left'))
+  await expect(leaving).rejects.toThrow('left')
+  await a.release()
+  const c = await first
+  expect(order).toEqual(['first'])
+  await b.release()
+  await Promise.all([c.release(), (await second).release()])
+})
+
+test('an idle process that ends is replaced before anyone asks', async () => {
+  const lease = await pool.take()
+  await lease.instance()
+  await lease.release()
+  expect(pool.isServing()).toBe(true)
+  const noticed = Promise.withResolvers<void>()
+  onLog = noticed.resolve
+  process.kill(lease.pid, 'SIGKILL')
+  await noticed.promise
+  const next = await pool.take()
+  expect(next.pid).not.toBe(lease.pid)
+  expect(logged).toEqual([`warn an idle engine process ended how=SIGKILL pid=${lease.pid}\n`])
+  await next.release()
+})
+
+test('stopping ends every process and leaves no directory', async () => {
+  const lease = await pool.take()
+  await pool.stop()
+  await expect(judge(lease, 'select 1')).rejects.toThrow(EngineEnded)
+  expect(() => process.kill(lease.pid, 0)).toThrow()
+  expect(pool.isServing()).toBe(false)
+  expect(await readdir(join(directory, 'engines'))).toEqual([])
+  expect(logged).toEqual([])
+})

@@ -1,0 +1,150 @@
+// An engine process: other people's SQL runs here and nowhere else. It has no secrets and no environment, and it
+// ends when the runner does.
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { EngineError } from '../../../lake/engine/error.ts'
+import { quoteText } from '../../../lake/iceberg/sql.ts'
+import type { FromEngine, ToEngine } from '../../engine/engine-process.ts'
+import { Refused } from '../write/select.ts'
+import { EngineInstance } from './engine-instance.ts'
+import { type EngineRequest, type Fault, RESULT } from './engine-messages.ts'
+
+/** An interrupt can fall between two statements of a call, so it is repeated until the call has ended. */
+const INTERRUPT_EVERY_MS = 20
+const MIB = 1_048_576
+
+const instances = new Map<number, EngineInstance>()
+const interrupts = new Map<number, () => void>()
+/** Where paths of open instances begin, the last one's at the end. */
+const directories = new Map<number, string>()
+const home = process.cwd()
+/** An instance does one thing at a time. */
+const working = new Map<number, Promise<void>>()
+
+process.on('message', (message: ToEngine<EngineRequest>) => {
+  switch (message.type) {
+    case 'call':
+      takeTurn(message.id, message.request)
+      return
+    case 'interrupt':
+      interrupts.get(message.id)?.()
+      return
+  }
+})
+// The runner is gone. An orderly exit would wait for the query that runs.
+process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
+
+// Should memory run out, it is better to lose a run than the service.
+await writeFile('/proc/self/oom_score_adj', '1000').catch(() => {})
+await warmUp()
+send({ type: 'ready' })
+
+function takeTurn(id: number, request: EngineRequest): void {
+  const { number } = request
+  const turn = (working.get(number) ?? Promise.resolve()).then(() => work(id, request))
+  working.set(number, turn)
+  if (request.kind === 'close') void turn.then(() => working.delete(number))
+}
+
+async function work(id: number, request: EngineRequest): Promise<void> {
+  let repeated: ReturnType<typeof setInterval> | undefined
+  interrupts.set(id, () => {
+    const instance = instances.get(request.number)
+    instance?.interrupt()
+    repeated ??= setInterval(() => instance?.interrupt(), INTERRUPT_EVERY_MS)
+  })
+  try {
+    send({ type: 'answer', id, answer: await answerTo(request) })
+  } catch (error) {
+    send({ type: 'fault', id, fault: faultOf(error) })
+  } finally {
+    clearInterval(repeated)
+    interrupts.delete(id)
+  }
+}
+
+async function answerTo(request: EngineRequest): Promise<unknown> {
+  const { number } = request
+  switch (request.kind) {
+    case 'prepare':
+      instances.set(number, await EngineInstance.prepare(request))
+      return null
+    case 'open':
+      if (request.directory !== undefined) directories.set(number, request.directory)
+      enterDirectory()
+      return instanceOf(number).open(request)
+    case 'enter':
+      return instanceOf(number).enter(request)
+    case 'leave':
+      return instanceOf(number).leave()
+    case 'define':
+      return instanceOf(number).define(request)
+    case 'relate':
+      return instanceOf(number).relate(request)
+    case 'run':
+      return instanceOf(number).run(request)
+    case 'query':
+      return instanceOf(number).query(request)
+    case 'copy':
+      return instanceOf(number).copy(request)
+    case 'show':
+      return instanceOf(number).show(request)
+    case 'parse':
+      return instanceOf(number).parse(request)
+    case 'judge':
+      return instanceOf(number).judge(request)
+    case 'preview':
+      return instanceOf(number).preview(request)
+    case 'close':
+      instanceOf(number).close()
+      instances.delete(number)
+      directories.delete(number)
+      enterDirectory()
+      return null
+  }
+}
+
+/** Of the one run that is here, so that names of its files are the same in every run. */
+function enterDirectory(): void {
+  process.chdir([...directories.values()].at(-1) ?? home)
+}
+
+function instanceOf(number: number): EngineInstance {
+  const instance = instances.get(number)
+  if (instance === undefined) throw new Error(`there is no instance ${number}`)
+  return instance
+}
+
+function faultOf(error: unknown): Fault {
+  if (error instanceof EngineError) return { kind: error.kind, message: error.message, line: error.line }
+  const message = error instanceof Error ? error.message : String(error)
+  return { kind: error instanceof Refused ? 'refused' : 'other', message }
+}
+
+/** The first use of the engine in a process takes 50 ms longer than every other. */
+async function warmUp(): Promise<void> {
+  const directory = resolve(await mkdtemp('warm-'))
+  const output = join(directory, 'up')
+  const instance = await EngineInstance.prepare({
+    threads: 1,
+    memoryLimitBytes: 64 * MIB,
+    tempLimitBytes: MIB,
+  })
+  await instance.open({
+    tempDirectory: directory,
+    allowedDirectories: [directory],
+    allowedPaths: [],
+    tables: [{ schema: 'warm', name: 'up', from: '(SELECT 1 AS a)' }],
+  })
+  await instance.define({ sql: 'SELECT a FROM warm.up' })
+  await instance.copy({
+    sql: `COPY (SELECT a FROM ${RESULT}) TO ${quoteText(output)} (FORMAT parquet, FIELD_IDS {a: 1}, ROW_GROUPS_PER_FILE 1, RETURN_STATS)`,
+  })
+  await instance.judge({ sql: `FROM read_parquet(${quoteText(join(output, '*'))})`, sampleRows: 1 })
+  instance.close()
+  await rm(directory, { recursive: true })
+}
+
+function send(message: FromEngine<Fault>): void {
+  process.send?.(message)
+}

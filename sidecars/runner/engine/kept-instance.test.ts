@@ -1,0 +1,301 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { makeLog } from '../../log.ts'
+import { chooseWall, type Wall } from '../../sandbox/wall.ts'
+import type { TableInput } from '../attempt/lake-session.ts'
+import { landingIn } from '../attempt/landing.ts'
+import { EngineFault } from './engine-messages.ts'
+import { type EngineLease, type EnginePool, makeEnginePool } from './engine-pool.ts'
+import { openForTexts } from './kept-instance.ts'
+
+const MIB = 1_048_576
+const OWN = { namespace: 'default', layer: 'gold', name: 'own' } as const
+const signal = new AbortController().signal
+
+let lake: string
+let directory: string
+let wall: Wall
+let pool: EnginePool
+beforeAll(async () => {
+  lake = await mkdtemp(join(tmpdir(), 'sluice-lake-'))
+  const view = { readable: [lake, tmpdir()], writable: [] }
+  wall = await chooseWall(
+    'auto',
+    view,
+    makeLog('test', 'text', () => {}),
+  )
+})
+afterAll(() => rm(lake, { recursive: true }))
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'sluice-kept-'))
+  pool = makeEnginePool({
+    directory: join(directory, 'engines'),
+    inputs: join(directory, 'inputs'),
+    size: { threads: 1, memoryLimitBytes: 100 * MIB, tempLimitBytes: 1_000 * MIB },
+    leasesMax: 2,
+    wall,
+    log: makeLog('test', 'text', () => {}),
+  })
+})
+afterEach(async () => {
+  await pool.stop()
+  await rm(directory, { recursive: true })
+})
+
+interface Asked {
+  /** A pipeline's text. */
+  sql: string
+  /** That of its test. */
+  judged?: string
+  found?: readonly TableInput[]
+}
+
+const placeOf = ({ directory }: EngineLease) => ({ directory, landing: landingIn(directory) })
+const nothing = { found: [], tables: [], own: OWN }
+
+/** What a run makes of the texts, in words; `isFresh`: in an instance that nobody had before. */
+async function outcomeOf({ sql, judged = 'select 1', found = [] }: Asked, isFresh = false) {
+  const lease = await pool.take()
+  try {
+    const known = { texts: [sql, judged], found, tables: found, own: OWN }
+    const engine = isFresh ? { ...lease, kept: () => Promise.reject(new Error('there is none')) } : lease
+    const { number, viewOf } = isFresh
+      ? await openFresh(engine, known)
+      : await openForTexts(engine, known, placeOf(lease), signal)
+    const columns = await lease.call({ kind: 'define', number, sql })
+    const rows = await lease.call({ kind: 'query', number, sql: 'from sluice_result' })
+    await lease.call({ kind: 'show', number, tables: found.map(viewOf) })
+    const { first, rowCount } = await lease.call({ kind: 'judge', number, sql: judged, sampleRows: 3 })
+    return { columns, rows, first, rowCount }
+  } catch (error) {
+    if (!(error instanceof EngineFault)) throw error
+    return error.message
+  } finally {
+    await lease.release()
+  }
+}
+
+/** Too many characters for the one that is kept. */
+const openFresh = (lease: EngineLease, known: Parameters<typeof openForTexts>[1]) =>
+  openForTexts(lease, { ...known, texts: [' '.repeat(1_000_000)] }, placeOf(lease), signal)
+
+/** The instance that is kept by the process of the next lease: its number and what is in it. */
+async function keptState() {
+  const lease = await pool.take()
+  const { number } = await lease.kept()
+  const rows = await lease.call({ kind: 'query', number, sql: STATE })
+  await lease.release()
+  return { instance: `${number} of ${lease.pid}`, number, rows }
+}
+
+const STATE = `
+  select 'tables', string_agg(table_name) from duckdb_tables() where not internal
+  union all select 'views', string_agg(view_name) from duckdb_views() where not internal
+  union all select 'schemas', string_agg(schema_name) from duckdb_schemas() where not internal
+  union all select 'sequences', string_agg(sequence_name) from duckdb_sequences()
+  union all select 'types', string_agg(type_name) from duckdb_types() where not internal
+  union all select 'functions', string_agg(function_name) from duckdb_functions() where not internal
+  union all select 'variables', string_agg(name) from duckdb_variables()
+  union all select 'prepared', string_agg(name) from duckdb_prepared_statements()
+  union all select 'databases', string_agg(database_name) from duckdb_databases()
+  union all select 'settings', md5(string_agg(name || coalesce(value, '') order by name)) from duckdb_settings()
+      where name not in ('temp_directory', 'allowed_directories')
+  union all select 'connections', count::text from duckdb_connection_count()
+  union all select 'cached', count(*)::text from duckdb_external_file_cache()
+  union all select 'spilled', (count(*) + coalesce(sum(size), 0))::text from duckdb_temporary_files()
+  union all select 'memory', (sum(memory_usage_bytes) < 1_000_000)::text from duckdb_memory()`
+
+/** A file of the lake, and the table it is of. */
+async function tableOf(name: string, sql: string): Promise<TableInput> {
+  const lease = await pool.take()
+  const number = await openFresh(lease, { ...nothing, texts: [] }).then((opened) => opened.number)
+  const path = join(lease.directory, `${name}.parquet`)
+  await lease.call({ kind: 'run', number, sql: `copy (${sql}) to '${path}' (field_ids {a: 1})` })
+  const place = join(lake, `${crypto.randomUUID()}.parquet`)
+  await Bun.write(place, Bun.file(path))
+  await rm(path)
+  await lease.release()
+  return {
+    name: { namespace: 'default', layer: 'gold', name },
+    schema: {
+      type: 'struct',
+      'schema-id': 0,
+      fields: [{ id: 1, name: 'a', required: false, type: 'int' }],
+    },
+    paths: [place],
+    locations: [place],
+    rowCount: 1,
+  }
+}
+
+test('runs of harmless texts have one instance after the other, in one process', async () => {
+  const before = await keptState()
+  expect(await outcomeOf({ sql: 'select 7 as a' })).toMatchObject({ rows: [['7']] })
+  expect(await outcomeOf({ sql: 'select 8 as b' })).toMatchObject({ rows: [['8']] })
+  expect(await keptState()).toEqual(before)
+})
+
+test('a run reads the tables it was shown, and the next one of the same name its own', async () => {
+  const texts = {
+    sql: 'select a + 1 as b from "default.gold"."t"',
+    judged: 'select sum(a) from "default.gold"."t"',
+  }
+  const before = await keptState()
+  for (const a of [1, 20]) {
+    const found = [await tableOf('t', `select ${a}::integer as a`)]
+    expect(await outcomeOf({ ...texts, found })).toMatchObject({ rows: [[String(a + 1)]], first: String(a) })
+  }
+  expect(await outcomeOf(texts)).toContain('because schema "default.gold" does not exist')
+  expect(await keptState()).toEqual(before)
+  expect(await readdir(join(directory, 'inputs'), { recursive: true })).toEqual(
+    await readdir(join(directory, 'inputs')),
+  )
+})
+
+test('an instance in which something went wrong is not kept', async () => {
+  const before = await keptState()
+  for (const sql of [
+    "select 'x'::integer as a",
+    "select error('no') as a",
+    'select 1::utinyint + 255::utinyint as a',
+  ]) {
+    const { instance } = await keptState()
+    expect(typeof (await outcomeOf({ sql }))).toBe('string')
+    expect((await keptState()).instance).not.toBe(instance)
+  }
+  expect((await keptState()).rows).toEqual(before.rows)
+})
+
+test('of a file that cannot be read, its own place is told and not that of its link', async () => {
+  const table = await tableOf('t', 'select 7::integer as a')
+  const [path = ''] = table.paths
+  await rm(path)
+  await writeFile(path, 'PAR1 and nothing more')
+  const asked = { sql: 'select a from "default.gold"."t"', found: [table] }
+  expect(await outcomeOf(asked)).toContain(`'${path}'`)
+  expect(await outcomeOf(asked)).toBe(await outcomeOf(asked, true))
+})
+
+test('a process that cannot make an instance is not there for the next run', async () => {
+  const size = { threads: 0, memoryLimitBytes: 100 * MIB, tempLimitBytes: MIB }
+  const [own, inputs] = [join(directory, 'other'), join(directory, 'other-inputs')]
+  const log = makeLog('test', 'text', () => {})
+  const failing = makeEnginePool({ directory: own, inputs, size, leasesMax: 1, wall, log })
+  const first = await failing.take()
+  await expect(first.kept()).rejects.toThrow(EngineFault)
+  await first.release()
+  const second = await failing.take()
+  expect(second.pid).not.toBe(first.pid)
+  await expect(second.instance()).rejects.toThrow(EngineFault)
+  await second.release()
+  const third = await failing.take()
+  expect(third.pid).not.toBe(second.pid)
+  await third.release()
+  await failing.stop()
+})
+
+test('an instance that has spilled is not kept, and its disk is free', async () => {
+  const before = await keptState()
+  const rows = "select repeat('x', 90) || range as b from range(800_000)"
+  const sql = `select count(c) as n from (select lag(b) over (order by hash(b)) as c from (${rows}))`
+  expect(await outcomeOf({ sql })).toMatchObject({ rows: [['799999']] })
+  const after = await keptState()
+  expect(after.instance).not.toBe(before.instance)
+  expect(after.rows).toEqual(before.rows)
+})
+
+test('a cancelled run takes its instance with it', async () => {
+  const before = await keptState()
+  const lease = await pool.take()
+  const cancel = new AbortController()
+  const sql = 'select sum(a.range * b.range) from range(1000000) a, range(1000000) b'
+  const { number } = await openForTexts(lease, { ...nothing, texts: [sql] }, placeOf(lease), signal)
+  expect(number).toBe(before.number)
+  const running = lease.call({ kind: 'judge', number, sql, sampleRows: 0 }, cancel.signal)
+  cancel.abort(new Error('cancelled'))
+  await expect(running).rejects.toThrow('cancelled')
+  await lease.release()
+  const after = await keptState()
+  expect(after.instance).not.toBe(before.instance)
+  expect(after.rows).toEqual(before.rows)
+})
+
+test('who has given an engine back can ask nothing of it any more', async () => {
+  const lease = await pool.take()
+  const { number } = await lease.kept()
+  await lease.release()
+  await expect(lease.call({ kind: 'query', number, sql: 'select 1' })).rejects.toThrow('has been given back')
+})
+
+/** In any order: what one of them does, no other one sees. */
+const TEXTS: readonly string[] = [
+  'select 1 as a',
+  'select count(*) as n from range(100_000)',
+  'select a from (values (1), (2)) t(a) order by a desc',
+  "select string_agg(x, ',') as a from unnest(['b', 'a']) t(x)",
+  'with recursive r as (select 1 as n union all select n + 1 from r where n < 9) select max(n) as n from r',
+  'select current_schema() as a, current_database() as b',
+  "select '2026-01-01'::timestamptz::text as a, 1e400 as b, interval 1 month as c",
+  'select abs(-3) as a',
+  'select setseed(0.25) as s, 1 as a',
+  'select count(distinct r) > 1 as a from (select random() as r from range(10))',
+  'select txid_current() as a',
+  'select 1 as a; select 2 as b',
+  'select 1 as a; create table t as select 1',
+  'create temp table sluice_leftover as select 1 as a',
+  'create macro abs(x) as 7',
+  "set timezone = 'Asia/Tokyo'",
+  'set variable x = 7',
+  "select getvariable('x') as a",
+  "attach ':memory:' as other",
+  'use other',
+  'from sluice_leftover',
+  'from sluice_result',
+  'select * from duckdb_variables()',
+  'select view_name from duckdb_views() where not internal',
+  'select table_name from information_schema.tables',
+  "select name, value from duckdb_settings() where name in ('threads', 'memory_limit', 'lock_configuration', 'TimeZone')",
+  'select count(*) as n from duckdb_prepared_statements()',
+  'prepare p as select 1',
+  'execute p',
+  'pragma enable_profiling',
+  'from enable_logging()',
+  "from query('select 1 as a')",
+  'select a as a, b as a from (select 1 as a, 2 as b)',
+  'select $1 as a',
+  'select nothing_here',
+  'selec 1',
+  '',
+  "select 'x'::integer as a",
+  "select error('no') as a",
+  "select * from read_csv('/etc/passwd')",
+  "select count(*) as n from glob('*')",
+  "select count(*) as n from glob('../../inputs/*/*')",
+  'begin',
+  'commit',
+  'rollback',
+  'select * from (values (1), (2)) t(a) pivot (count(*) for a in (1, 2))',
+  'describe select 1 as a',
+  'summarize select 1 as a',
+  'show tables',
+  'show all tables',
+]
+
+// What differs even between two fresh ones is asked in a way that does not.
+test('whatever ran before, a text has the outcome that it has in a fresh instance', async () => {
+  const expected = new Map<string, Awaited<ReturnType<typeof outcomeOf>>>()
+  for (const sql of TEXTS) expected.set(sql, await outcomeOf({ sql }, true))
+  const before = await keptState()
+  let seed = 7
+  const next = (below: number) => {
+    seed = (seed * 48_271) % 2_147_483_647
+    return seed % below
+  }
+  for (let n = 0; n < 150; n++) {
+    const sql = TEXTS[next(TEXTS.length)] ?? ''
+    expect([sql, await outcomeOf({ sql })]).toEqual([sql, expected.get(sql) ?? ''])
+  }
+  expect((await keptState()).rows).toEqual(before.rows)
+}, 120_000)

@@ -1,0 +1,187 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { Code, ConnectError } from '@connectrpc/connect'
+import type { Column } from '../../../lake/iceberg/format/types.ts'
+import {
+  type PipelineConfig,
+  parseConfig,
+  problemText,
+  type TextFile,
+} from '../../../lake/pipeline/config.ts'
+import { LAYERS, type TableName, tableKey } from '../../../lake/pipeline/names.ts'
+import type {
+  PreviewPhaseSchema,
+  PreviewPipelineRequest,
+  PreviewPipelineResponseSchema,
+} from '../../../proto/gen/sluice/query/v1/query_pb.ts'
+import {
+  type LakeAccess,
+  type LogEntrySchema,
+  LogLevel,
+} from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import type { Level } from '../attempt/attempt-log.ts'
+import type { Inputs } from '../attempt/inputs.ts'
+import { prefixOf } from '../attempt/pipeline-files.ts'
+import { readProfile } from '../attempt/profile.ts'
+import { counted, since, sized } from '../author/wording.ts'
+import type { AnswerOf } from '../engine/engine-messages.ts'
+import { limits } from '../limits.ts'
+import { refusalOfWrite, type Write } from '../write/table-write.ts'
+
+// What a preview is asked, and what it tells, whatever language the pipeline is written in.
+
+export type PreviewAnswer = MessageInitShape<typeof PreviewPipelineResponseSchema>
+/** What a run of the pipeline would write to; `at` as of the preview. */
+export type WriteTarget = Omit<Write, 'sql'>
+/** Of a phase; each value becomes JSON. */
+type Metadata = Record<string, string | number | readonly string[]>
+
+/** What is wrong with the pipeline, in words for its author. */
+export class PreviewFailure extends Error {}
+
+/** Source and configuration of the request. Throws PreviewFailure where there is no source. */
+export function sourcesOf(
+  request: PreviewPipelineRequest,
+  sourcePath: string,
+): { source: TextFile; config: TextFile | undefined } {
+  const prefix = prefixOf(request)
+  const { code } = request
+  const files = request.files.map(({ path, content }) => ({
+    path: path.startsWith(prefix) ? path.slice(prefix.length) : path,
+    text: content,
+  }))
+  const source =
+    code === '' ? files.find(({ path }) => path === sourcePath) : { path: sourcePath, text: code }
+  if (source === undefined) throw new PreviewFailure(`the pipeline has no ${sourcePath}`)
+  return { source, config: files.find(({ path }) => path === 'config.yaml') }
+}
+
+export function previewedTable({ namespace, layer: text, pipelineName }: PreviewPipelineRequest): TableName {
+  const layer = LAYERS.find((known) => known === text)
+  if (layer === undefined) throw new ConnectError(`there is no layer ${text}`, Code.InvalidArgument)
+  return { namespace, layer, name: pipelineName }
+}
+
+export function accessOf({ lake }: PreviewPipelineRequest): LakeAccess {
+  if (lake === undefined) throw new ConnectError('lake is missing', Code.InvalidArgument)
+  return lake
+}
+
+/** Lines, warnings and phases of one preview, in their order. */
+export class PreviewReport {
+  readonly #request: PreviewPipelineRequest
+  readonly #started = performance.now()
+  readonly #logs: MessageInitShape<typeof LogEntrySchema>[] = []
+  readonly #warnings: string[] = []
+  readonly #phases: MessageInitShape<typeof PreviewPhaseSchema>[] = []
+  #bytes = 0
+  #dropped = 0
+
+  constructor(request: PreviewPipelineRequest) {
+    this.#request = request
+  }
+
+  /** Throws PreviewFailure for a configuration that no run could have. */
+  configure(sources: ReturnType<typeof sourcesOf>): PipelineConfig {
+    const { config, errors, warnings } = parseConfig(sources)
+    for (const warning of warnings) this.warn(problemText(warning))
+    if (errors.length > 0) throw new PreviewFailure(errors.map(problemText).join('; '))
+    return config
+  }
+
+  /** Says which tables and zones are read, those of `sample_files` too that are not. */
+  reads(inputs: Inputs, { tables, zones }: { tables: readonly TableName[]; zones: readonly string[] }): void {
+    for (const table of tables.flatMap((name) => inputs.table(name) ?? []))
+      this.say(
+        'info',
+        `reads ${tableKey(table.name)}: ${counted(table.rowCount, 'row')} in ${counted(table.paths.length, 'file')}`,
+      )
+    for (const zone of zones) this.readsZone(inputs, zone)
+  }
+
+  readsZone(inputs: Inputs, zone: string): void {
+    const { namespace, samples } = this.#request
+    const files = inputs.landing(zone)
+    const bytes = files.reduce((sum, { object }) => sum + Number(object?.sizeBytes ?? 0n), 0)
+    this.say('info', `reads landing zone ${zone}: ${counted(files.length, 'file')}, ${sized(bytes)}`)
+    const isGiven = samples.some((known) => known.zone === zone)
+    const folder = `${namespace}/landing/${zone}/_samples/`
+    if (!isGiven && files.some(({ object }) => object?.path.startsWith(folder)))
+      this.warn(`landing zone ${zone} has no files: its samples are read in their place`)
+  }
+
+  /** Warns of what could be computed, and no run could write. */
+  unwritable(write: Write, columns: readonly Column[]): void {
+    const reason = refusalOfWrite(write, columns)
+    if (reason !== null) this.warn(`a run would fail: ${reason}`)
+  }
+
+  /** Warns of files that were given for zones which nobody has asked for. */
+  unread(inputs: Inputs): void {
+    for (const { zone } of this.#request.samples.filter((given) => !inputs.knowsLanding(given.zone)))
+      this.warn(`sample_files: the source does not read landing zone ${zone}`)
+  }
+
+  ended(name: string, ms: number, metadata: Metadata): void {
+    const texts = Object.entries(metadata).map(([key, value]) => [key, JSON.stringify(value)])
+    this.#phases.push({ name, durationMs: BigInt(Math.round(ms)), metadata: Object.fromEntries(texts) })
+  }
+
+  warn(message: string): void {
+    this.#warnings.push(message)
+    this.say('warn', message)
+  }
+
+  say(level: Level, message: string): void {
+    const text = message.slice(0, limits.logMessageCharacters)
+    const bytes = Buffer.byteLength(text)
+    if (this.#logs.length >= limits.previewLogLines || this.#bytes + bytes > limits.previewLogBytes)
+      this.#dropped += 1
+    else {
+      this.#bytes += bytes
+      this.#add(level, text)
+    }
+  }
+
+  /** So many lines were not even said: there would have been no room. */
+  drop(lines: number): void {
+    this.#dropped += lines
+  }
+
+  /** The answer, of what the engine has told of the one execution. `directory`: where the work was done. */
+  answer(outcome: AnswerOf<'preview'>, directory: string): PreviewAnswer {
+    const profiling = performance.now()
+    const profile = readProfile(outcome.profile, { isCounted: outcome.usedKept })
+    this.ended('profiling', performance.now() - profiling, {
+      operators: profile.operators,
+      memory_peak_bytes: profile.memoryPeakBytes,
+      disk_peak_bytes: profile.diskPeakBytes,
+    })
+    if (this.#dropped > 0)
+      this.#add(
+        'warn',
+        `${counted(this.#dropped, 'more log line')} dropped: a preview keeps ${counted(limits.previewLogLines, 'line')} or 1 MiB`,
+      )
+    this.#add('info', `preview done in ${since(this.#started)}: nothing was written`)
+    return {
+      arrowIpc: outcome.arrow,
+      totalRowCount: BigInt(outcome.rowCount),
+      phases: this.#phases,
+      explainOutput: profile.tree.replaceAll(`${directory}/`, ''),
+      memoryPeakBytes: BigInt(profile.memoryPeakBytes),
+      warnings: this.#warnings,
+      logs: this.#logs,
+    }
+  }
+
+  #add(level: Level, message: string): void {
+    this.#logs.push({
+      seq: BigInt(this.#logs.length + 1),
+      timestamp: timestampFromDate(new Date()),
+      level: LEVEL[level],
+      message,
+    })
+  }
+}
+
+const LEVEL = { debug: LogLevel.DEBUG, info: LogLevel.INFO, warn: LogLevel.WARN, error: LogLevel.ERROR }

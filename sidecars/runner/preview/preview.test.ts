@@ -1,0 +1,358 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { type Client, Code, ConnectError, createClient } from '@connectrpc/connect'
+import { arraysOf } from '../../../lake/engine/test-json.ts'
+import type { TableName } from '../../../lake/pipeline/names.ts'
+import { QueryService } from '../../../proto/gen/sluice/query/v1/query_pb.ts'
+import { RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { until } from '../../../tools/test/until.ts'
+import { transportToSidecar } from '../../testing.ts'
+import {
+  engineAtWork,
+  openTestService,
+  type RunnerProcess,
+  roomsOf,
+  runToEnd,
+  startRunner,
+  type TestService,
+} from '../testing.ts'
+
+setDefaultTimeout(60_000)
+
+const ENDLESS = 'select sum(a.range * b.range) as n from range(1000000) a, range(1000000) b'
+
+let service: TestService
+let runner: RunnerProcess
+let client: Client<typeof QueryService>
+beforeAll(async () => {
+  service = await openTestService()
+  runner = await startRunner({ RUNNER_CONCURRENCY: '1', ENGINE_MEMORY_LIMIT: '200MB' })
+  client = createClient(QueryService, transportToSidecar(runner.url))
+})
+afterAll(async () => {
+  await runner.stop()
+  await service.close()
+})
+
+const table: TableName = { namespace: 'default', layer: 'silver', name: 'previewed' }
+type Files = Record<string, string>
+type More = {
+  limit?: bigint
+  code?: string
+  signal?: AbortSignal
+  name?: string
+}
+
+async function preview(files: Files, { limit = 100n, code = '', signal, name = table.name }: More = {}) {
+  const answer = await client.previewPipeline(
+    {
+      namespace: table.namespace,
+      layer: table.layer,
+      pipelineName: name,
+      type: 'sql',
+      limit,
+      code,
+      files: Object.entries(files).map(([path, content]) => ({ path, content })),
+      lake: await service.readMain({ landing: table.namespace }),
+    },
+    { signal },
+  )
+  return { ...answer, ...(await arraysOf(answer.arrowIpc, 1_000)) }
+}
+
+const refusalOf = async (files: Files) => {
+  const error = await preview(files).catch((reason: unknown) => reason)
+  if (!(error instanceof ConnectError)) throw new Error('was not refused')
+  return { code: error.code, message: error.rawMessage }
+}
+
+async function made(name: string, sql: string) {
+  const named: TableName = { ...table, name }
+  const submit = await service.attempt(named, { 'pipeline.sql': sql })
+  const { facts } = await runToEnd(runner.client, submit)
+  expect(facts.status).toBe(RunStatus.COMPLETED)
+  await service.merge(submit, facts.testedCommit)
+}
+
+const ROOM = () => roomsOf(runner)
+
+test('a preview gives the first rows, the count of all, and how they came to be', async () => {
+  const answer = await preview(
+    { 'pipeline.sql': 'select range as n, range * 1.5 as half from range(25000) order by n' },
+    { limit: 2n },
+  )
+  expect(answer.columns).toEqual([
+    { name: 'n', type: 'BIGINT' },
+    { name: 'half', type: 'DECIMAL(21,1)' },
+  ])
+  expect(answer.rows).toEqual([
+    [0, '0.0'],
+    [1, '1.5'],
+  ])
+  expect(answer.totalRowCount).toBe(25_000n)
+  expect(answer.phases.map(({ name }) => name)).toEqual(['template_render', 'sql_execute', 'profiling'])
+  expect(answer.phases[1]?.metadata).toEqual({ rows: '25000', columns: '2' })
+  expect(answer.explainOutput).toMatch(/ORDER_BY {2}25,000 rows, [\d.]+ ms/)
+  expect(Number(answer.memoryPeakBytes)).toBeGreaterThan(100_000)
+  expect(answer.warnings).toEqual([])
+  expect(answer.logs.map(({ message }) => message.replace(/[\d.]+ m?s/, 'N'))).toEqual([
+    'rendered pipeline.sql in N',
+    '25,000 rows in N',
+    'preview done in N: nothing was written',
+  ])
+  expect(await ROOM()).toEqual([])
+})
+
+test('of no rows there are the columns', async () => {
+  const answer = await preview({ 'pipeline.sql': 'select 1 as a where false' })
+  expect([answer.columns, answer.rows, answer.totalRowCount]).toEqual([
+    [{ name: 'a', type: 'INTEGER' }],
+    [],
+    0n,
+  ])
+})
+
+test('it reads main, its own table and its watermark too, and writes nothing', async () => {
+  await made(table.name, 'select range as id, range % 3 as kind from range(10)')
+  const head = () => service.sql`select max(number) as head from lake_commit`
+  const before = await head()
+  const answer = await preview({
+    'pipeline.sql': `select count(*) as own, max(id)::text as top, '{{ watermark_value }}' as mark, {{ is_incremental() }} as again
+      from {{ this }} join {{ ref('silver.previewed') }} other using (id)`,
+    'config.yaml': 'merge_strategy: incremental\nunique_key: id\nwatermark_column: id\nsurprise: 1',
+  })
+  expect(answer.rows).toEqual([[10, '9', '9', true]])
+  expect(answer.warnings).toEqual([
+    'config.yaml line 4: unknown key "surprise" is ignored',
+    'a run would fail: unique_key: the result has no column "id", it has own, top, mark, again',
+  ])
+  expect(answer.explainOutput).toContain('HASH_JOIN')
+  expect(answer.explainOutput).not.toContain('/')
+  expect(await head()).toEqual(before)
+})
+
+test('code takes the place of the source, with its own annotations', async () => {
+  const answer = await preview(
+    { 'pipeline.sql': 'this is no SQL' },
+    { code: '-- @merge_strategy: append_only\nselect {{ is_append_only() }} as a' },
+  )
+  expect(answer.rows).toEqual([[true]])
+})
+
+describe('what is wrong is said with its file and line', () => {
+  test.each<[string, string, RegExp]>([
+    ['a template', 'select 1\n{{ nothing }}', /^pipeline\.sql line 2.*nothing/],
+    [
+      'a table',
+      "select 1\nfrom {{ ref('silver.none') }}",
+      /^pipeline\.sql line 2.*table default\.silver\.none does not exist/,
+    ],
+    ['a column', 'select 1 as a\n, b', /^pipeline\.sql line 2: Binder Error/],
+    ['syntax', 'select 1\nfrm x y z', /^pipeline\.sql line 2: Parser Error/],
+    [
+      'a value',
+      "select ('x' || range)::int as n from range(5)",
+      /^pipeline\.sql.*Could not convert string 'x0'/,
+    ],
+    ['no SELECT', 'create table t as select 1', /only a SELECT can be run, not CREATE/],
+    ['two names', 'select 1 as a, 2 as A', /two columns are named "A"/],
+    ['a file outside', "select * from read_text('/etc/hostname')", /^pipeline\.sql.*Permission Error/],
+    ['too large a result', "select repeat('x', 1000000) as x from range(100)", /result is larger than/],
+  ])('%s', async (_, sql, message) => {
+    const refusal = await refusalOf({ 'pipeline.sql': sql })
+    expect(refusal.message).toMatch(message)
+    expect(refusal.code).toBe(Code.FailedPrecondition)
+    expect(refusal.message).not.toContain(runner.scratchDir)
+  })
+
+  test('the configuration', async () => {
+    const files = { 'pipeline.sql': 'select 1', 'config.yaml': 'merge_strategy: none' }
+    expect((await refusalOf(files)).message).toMatch(/^config\.yaml line 1: .*merge_strategy/)
+  })
+})
+
+test('a landing zone shows its files or its samples, where it is dynamic too', async () => {
+  const id = await service.zone('orders')
+  await service.upload(id, 'orders', 'a.csv', 'n\n1\n')
+  const answer = await preview({
+    'pipeline.sql': "select * from read_csv('{{ landing_zone('or' ~ 'ders') }}')",
+  })
+  expect(answer.rows).toEqual([[1]])
+  expect(answer.logs.map(({ message }) => message)).toContain('reads landing zone orders: 1 file, 4 B')
+  expect(answer.explainOutput).not.toContain(runner.scratchDir)
+})
+
+describe('previews of one pipeline, one after the other', () => {
+  const KEPT = 'rows of landing files are those that an earlier preview has read of them'
+  const wasKept = ({ logs }: Awaited<ReturnType<typeof preview>>) =>
+    logs.some(({ message }) => message === KEPT)
+
+  test('read a landing file once, as long as it is the same, and say the same of it', async () => {
+    const id = await service.zone('kept')
+    await service.upload(id, 'kept', 'a.csv', 'n,text\n1,x\n2,y\n')
+    const sql = (rest: string) => `select ${rest} from read_csv_auto('{{ landing_zone("kept") }}')`
+    const first = await preview({ 'pipeline.sql': sql('*') })
+    expect(wasKept(first)).toBe(false)
+    const second = await preview({ 'pipeline.sql': sql('*') })
+    expect(wasKept(second)).toBe(true)
+    expect([second.columns, second.rows, second.totalRowCount]).toEqual([
+      first.columns,
+      first.rows,
+      first.totalRowCount,
+    ])
+    expect(second.explainOutput).toMatch(/2 rows/i)
+    expect(second.phases.map(({ name }) => name)).toEqual(['template_render', 'sql_execute', 'profiling'])
+    // Other SQL over the same files, and names that belong to the function.
+    const other = await preview({ 'pipeline.sql': `${sql('read_csv_auto.n + 1 as m')} where text = 'y'` })
+    expect([wasKept(other), other.rows]).toEqual([true, [[3]]])
+    const ordered = await preview({ 'pipeline.sql': `${sql('n, text')} order by n desc;` }, { limit: 1n })
+    expect([wasKept(ordered), ordered.rows, ordered.totalRowCount]).toEqual([true, [[2, 'y']], 2n])
+    expect(ordered.explainOutput).not.toMatch(/WINDOW|CREATE_TABLE/)
+    const none = await preview({
+      'pipeline.sql': `${sql('[n] as list, {n: n} as struct')} where n > 5 -- none`,
+    })
+    expect([wasKept(none), none.rows, none.totalRowCount]).toEqual([true, [], 0n])
+    expect(none.columns.map(({ type }) => type)).toEqual(['BIGINT[]', 'STRUCT(n BIGINT)'])
+    // Errors are about the text as it was written.
+    expect((await refusalOf({ 'pipeline.sql': sql('nothing') })).message).toMatch(
+      /^pipeline\.sql line 1.*nothing/,
+    )
+    // What belongs to files is read from them.
+    const files = await preview({ 'pipeline.sql': sql('n, parse_filename(filename) as f') })
+    expect([wasKept(files), files.rows]).toEqual([
+      false,
+      [
+        [1, 'a.csv'],
+        [2, 'a.csv'],
+      ],
+    ])
+    const options = sql('*').replace(") }}')", ") }}', header = false)")
+    expect((await preview({ 'pipeline.sql': options })).rows).toHaveLength(3)
+    expect((await preview({ 'pipeline.sql': options })).rows).toHaveLength(3)
+    // A text or a comment that looks like the call is none.
+    const quoted = `${sql("'read_csv_auto' as t")} -- read_csv_auto('x')`
+    expect((await preview({ 'pipeline.sql': quoted })).rows).toEqual([['read_csv_auto'], ['read_csv_auto']])
+    await service.upload(id, 'kept', 'b.csv', 'n,text\n3,z\n')
+    const more = await preview({ 'pipeline.sql': sql('*') })
+    expect([wasKept(more), more.totalRowCount]).toEqual([false, 3n])
+  })
+
+  test('keep the order of their rows, whatever the plan', async () => {
+    const rowsOf = async (sql: string) => {
+      const text = sql.replace('FILES', `read_csv_auto('{{ landing_zone("kept") }}')`)
+      const answer = await preview({ 'pipeline.sql': text }, { limit: 1_000n })
+      return { rows: answer.rows.map(([value]) => value), total: answer.totalRowCount, kept: wasKept(answer) }
+    }
+    const many = 'FILES k, range(100000) r(i) where k.n = 1'
+    await rowsOf(`select i from ${many}`)
+    for (const [sql, value] of [
+      [`select i from ${many} order by i desc`, (place: number) => 99_999 - place],
+      [`select i from ${many} and i % 97 = 0 order by i`, (place: number) => place * 97],
+      [`select i from (select i from ${many} order by i limit 700)`, (place: number) => place],
+    ] as const) {
+      const { rows, total, kept } = await rowsOf(sql)
+      expect(kept).toBe(true)
+      expect(rows).toEqual(Array.from({ length: Math.min(1_000, Number(total)) }, (_, place) => value(place)))
+    }
+  })
+
+  test('have random numbers that do not follow from the one before', async () => {
+    const next = async (what: string) =>
+      (
+        await preview({
+          'pipeline.sql': `select ${what} as r from read_csv_auto('{{ landing_zone("kept") }}') limit 1`,
+        })
+      ).rows[0]?.[0]
+    const afterSeed = async () => {
+      await next('setseed(0.5)')
+      return next('random()')
+    }
+    await next('1')
+    expect(await afterSeed()).not.toBe(await afterSeed())
+  })
+})
+
+test('a preview warns of what could be computed and not be written', async () => {
+  await made('narrow', 'select 1 as id')
+  const warningsOf = async (name: string, config: string, sql: string) => {
+    const answer = await preview({ 'pipeline.sql': sql, 'config.yaml': config }, { name })
+    return answer.warnings
+  }
+  expect(await warningsOf('narrow', 'merge_strategy: append_only', "select 'x' as id")).toEqual([
+    expect.stringMatching(
+      /^a run would fail: column "id" is INTEGER in the table and VARCHAR in the new rows/,
+    ),
+  ])
+  expect(await warningsOf('narrow', 'merge_strategy: append_only', 'select null as id')).toEqual([])
+  expect(await warningsOf('new', 'merge_strategy: incremental\nunique_key: k', 'select 1 as id')).toEqual([
+    'a run would fail: unique_key: the result has no column "k", it has id',
+  ])
+  expect(await warningsOf('new', 'merge_strategy: full_refresh', 'select null as id, 2 as b')).toEqual([])
+  expect(
+    await warningsOf(
+      'narrow',
+      'merge_strategy: append_only\nwatermark_column: gone',
+      'select {{ watermark_value or 1 }} as id',
+    ),
+  ).toEqual(['watermark_value is none: the table has no column "gone"'])
+})
+
+test('a preview ends when its caller goes, and leaves nothing behind', async () => {
+  const caller = new AbortController()
+  const before = (await ROOM()).length
+  const endless = preview({ 'pipeline.sql': ENDLESS }, { signal: caller.signal, name: 'endless' })
+  await until(ROOM, (rooms) => rooms.length > before)
+  caller.abort()
+  await expect(endless).rejects.toThrow()
+  await until(ROOM, (rooms) => rooms.length <= before)
+  expect((await preview({ 'pipeline.sql': 'select 1 as a' })).rows).toEqual([[1]])
+})
+
+test('a preview that breaks its engine says so, and the next one of that pipeline has another', async () => {
+  const files = { 'pipeline.sql': 'select 1 as a', 'config.yaml': '' }
+  const breaking = 'select is_histogram_other_bin((select max(a) from range(0) t(a))) as b'
+  await preview(files)
+  for (const code of [breaking, breaking]) {
+    const refusal = await preview(files, { code }).catch((error: unknown) => error)
+    expect(refusal).toBeInstanceOf(ConnectError)
+    expect((refusal as ConnectError).rawMessage).toMatch(/it failed inside: INTERNAL Error: [^\n/]*$/)
+    expect((await preview(files)).rows).toHaveLength(1)
+  }
+})
+
+test('a preview whose engine is killed from outside runs once more, and then says so', async () => {
+  const slow = 'select count(*) as n from range(60000) a, range(20000) b where hash(a.range, b.range) <> 1'
+  const once = preview({ 'pipeline.sql': slow })
+  process.kill(await engineAtWork(runner), 'SIGKILL')
+  expect((await once).rows).toEqual([[1_200_000_000]])
+  const twice = preview({ 'pipeline.sql': ENDLESS }).catch((error: unknown) => ConnectError.from(error))
+  process.kill(await engineAtWork(runner), 'SIGKILL')
+  process.kill(await engineAtWork(runner), 'SIGKILL')
+  expect(await twice).toMatchObject({
+    code: Code.ResourceExhausted,
+    rawMessage: 'the engine was killed from outside twice while it ran this preview (SIGKILL): try again',
+  })
+})
+
+test('what a run could not write is refused in the same words', async () => {
+  for (const [sql, message] of [
+    ['show tables', /syntax error at or near "show"/],
+    ['pragma version', /syntax error at or near "pragma"/],
+    ['select $1 as a', /the query has a parameter \(1\)/],
+    ["pivot (select 1 as a, 'x' as b) on b using sum(a)", /a PIVOT has to name its values/],
+  ] as const)
+    expect(await refusalOf({ 'pipeline.sql': sql })).toEqual({
+      code: Code.FailedPrecondition,
+      message: expect.stringMatching(message),
+    })
+})
+
+test('a plan of nothing but values has no profile, and is shown all the same', async () => {
+  expect(await preview({ 'pipeline.sql': 'values (1, 2)' })).toMatchObject({
+    rows: [[1, 2]],
+    explainOutput: '',
+  })
+})
+
+test('a number beyond a DOUBLE in the text is no fault of the preview', async () => {
+  expect(await preview({ 'pipeline.sql': 'select 1 as a where 1e400 > 1' })).toMatchObject({ rows: [[1]] })
+})

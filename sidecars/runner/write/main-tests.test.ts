@@ -1,0 +1,131 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { create } from '@bufbuild/protobuf'
+import { Code, ConnectError } from '@connectrpc/connect'
+import {
+  LakeAccessSchema,
+  RunQualityTestsRequestSchema,
+} from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import type { LakeSession } from '../attempt/lake-session.ts'
+import type { AnswerOf, EngineRequest } from '../engine/engine-messages.ts'
+import { type EngineLease, type EnginePool, EnginesBusy } from '../engine/engine-pool.ts'
+import { limits } from '../limits.ts'
+import { noPython } from '../test-no-python.ts'
+import { makeTestMain } from './main-tests.ts'
+
+let directory: string
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'sluice-main-tests-'))
+})
+afterAll(() => rm(directory, { recursive: true }))
+
+const never = new AbortController().signal
+const STUCK = 'select 1 as stuck'
+
+/** A pool of one engine, and a time that passes only where something waits for its end: a test that is stuck, or `take`. */
+function makePlace(take: (lease: EngineLease, untilLate: () => Promise<never>) => Promise<EngineLease>) {
+  let now = 0
+  const timeouts: { at: number; over: AbortController }[] = []
+  const untilLate = async (signal: AbortSignal): Promise<never> => {
+    for (const { at, over } of timeouts.toSorted((a, b) => a.at - b.at)) {
+      if (signal.aborted) break
+      now = Math.max(now, at)
+      over.abort(new Error('late'))
+    }
+    throw signal.reason
+  }
+  const told: string[] = []
+  const lease: EngineLease = {
+    pid: 0,
+    directory,
+    instance: async () => 1,
+    kept: async () => ({ number: 1, link: async (path) => path }),
+    async call<R extends EngineRequest>(request: R, signal = never) {
+      if (request.kind === 'judge' && request.sql.includes(STUCK)) await untilLate(signal)
+      const judged = { columnTypes: ['INTEGER'], rowCount: 1, first: '0', samples: ['0'] }
+      return (request.kind === 'judge' ? judged : true) as AnswerOf<R['kind']>
+    },
+    close: async () => {},
+    async release(clear) {
+      await clear?.()
+      told.push('released')
+    },
+    async exchange(clear) {
+      await clear?.()
+      told.push('exchanged')
+      return lease
+    },
+  }
+  const pool: EnginePool = {
+    async take(signal = never) {
+      told.push('taken')
+      return take(lease, () => untilLate(signal))
+    },
+    isServing: () => true,
+    stop: async () => {},
+  }
+  const time = {
+    now: () => now,
+    timeout(ms: number) {
+      const over = new AbortController()
+      timeouts.push({ at: now + ms, over })
+      return over.signal
+    },
+  }
+  return { pool, time, told }
+}
+
+const lake = { catalog: { load: async () => null }, close: () => {} } as unknown as LakeSession
+
+async function judge(tests: Record<string, string>, { pool, time }: ReturnType<typeof makePlace>) {
+  const testMain = makeTestMain(
+    {
+      openLake: () => lake,
+      pool,
+      ...noPython,
+    },
+    time,
+  )
+  const request = create(RunQualityTestsRequestSchema, {
+    namespace: 'default',
+    layer: 'silver',
+    pipelineName: 'a',
+    lake: create(LakeAccessSchema),
+  })
+  const files = Object.entries(tests).map(([name, text]) => ({ path: `tests/quality/${name}.sql`, text }))
+  return testMain(request, files, never)
+}
+
+test('a quick test after one that is stuck is judged, in the turn that they have', async () => {
+  let taken = 0
+  const place = makePlace(async (lease) => {
+    taken += 1
+    if (taken > 1) throw new EnginesBusy()
+    return lease
+  })
+  const results = await judge({ a: 'select 0', b: STUCK, c: 'select 0' }, place)
+  expect(results).toMatchObject([
+    { name: 'a', passed: true },
+    { name: 'b', passed: false, error: expect.stringContaining('longer than its part') },
+    { name: 'c', passed: true },
+  ])
+  expect(place.told.slice(0, 2)).toEqual(['taken', 'exchanged'])
+  expect(place.told.filter((what) => what !== 'exchanged')).toEqual(['taken', 'released'])
+})
+
+test('tests that had no engine have not failed: there is no answer', async () => {
+  const error = await judge(
+    { a: 'select 0', b: 'select 0' },
+    makePlace(async (_, untilLate) => untilLate()),
+  ).catch((thrown: unknown) => ConnectError.from(thrown))
+  expect(error).toMatchObject({
+    code: Code.DeadlineExceeded,
+    rawMessage: `the tests took longer than ${limits.testsMs / 1_000} s`,
+  })
+  const busy = makePlace(() => Promise.reject(new EnginesBusy()))
+  expect(await judge({ a: 'select 0' }, busy).catch((thrown: unknown) => thrown)).toMatchObject({
+    code: Code.ResourceExhausted,
+  })
+})

@@ -1,0 +1,149 @@
+import { Code, ConnectError } from '@connectrpc/connect'
+import { parseConfig, type TextFile } from '../../../lake/pipeline/config.ts'
+import { LAYERS, type TableName, tableKey } from '../../../lake/pipeline/names.ts'
+import { TemplateError } from '../../../lake/pipeline/template.ts'
+import type { RunQualityTestsRequest } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { EngineEnded, onceMoreIfKilled } from '../../engine/engine-process.ts'
+import type { TestResult } from '../attempt/attempts.ts'
+import { Inputs } from '../attempt/inputs.ts'
+import { tableExpression } from '../attempt/lake-session.ts'
+import { type NamedTest, testsIn } from '../attempt/pipeline-files.ts'
+import { inShares, NoTurn, type Shares } from '../attempt/shares.ts'
+import { openWorkplace, type Workplace, type WorkplaceOptions } from '../attempt/workplace.ts'
+import { findIn } from '../author/slips.ts'
+import { reasonOf } from '../author/wording.ts'
+import { EnginesBusy } from '../engine/engine-pool.ts'
+import { openForTexts } from '../engine/kept-instance.ts'
+import { limits } from '../limits.ts'
+import { type DraftedTest, draftsOf, draftTests, failedTest, runTest } from './quality-gate.ts'
+import { watermarkOf } from './watermark.ts'
+
+export type TestMain = ReturnType<typeof makeTestMain>
+
+/** Makes the function that runs quality tests against main, outside any run. It throws ConnectError. */
+export function makeTestMain(options: WorkplaceOptions, time?: Shares['time']) {
+  return async function testMain(
+    request: RunQualityTestsRequest,
+    files: readonly TextFile[],
+    caller: AbortSignal,
+  ): Promise<TestResult[]> {
+    const { lake } = request
+    if (lake === undefined) throw new ConnectError('lake is missing', Code.InvalidArgument)
+    const tests = testsIn(files)
+    if (tests.length === 0) return []
+    let place: Workplace | null = null
+    let bench: Bench | null = null
+    const ready = async (signal: AbortSignal): Promise<void> => {
+      if (bench !== null) return
+      const spoilt = place
+      place = null
+      place = await (spoilt?.reopen(signal) ?? openWorkplace(options, lake, signal))
+      bench = await prepare(request, files, tests, place, signal)
+    }
+    const judgeOnce = async (test: NamedTest, over: AbortSignal): Promise<TestResult> => {
+      await ready(over)
+      const own = bench?.drafted.get(test)
+      if (bench === null || own === undefined) throw new Error(`test ${test.name} was not drafted`)
+      try {
+        return await runTest(own, { ...bench, signal: over, write: () => {} })
+      } catch (error) {
+        // Its engine may be gone, or not fit for the other tests.
+        bench = null
+        over.throwIfAborted()
+        throw error
+      }
+    }
+    const judge = async (test: NamedTest, over: AbortSignal): Promise<TestResult> => {
+      try {
+        return await onceMoreIfKilled(() => judgeOnce(test, over), over)
+      } catch (error) {
+        if (error instanceof EngineEnded) return failedTest(test, error.message)
+        throw error
+      }
+    }
+    try {
+      const shares = { ms: limits.testsMs, signal: caller, time }
+      return await inShares(tests, shares, { ready, work: judge, late: tooLong })
+    } catch (error) {
+      if (error instanceof EnginesBusy) throw new ConnectError(error.message, Code.ResourceExhausted)
+      if (error instanceof NoTurn)
+        throw new ConnectError(
+          `the tests took longer than ${limits.testsMs / 1_000} s`,
+          Code.DeadlineExceeded,
+        )
+      const reason = caller.aborted ? null : reasonOf(error)
+      if (reason === null) throw error
+      throw new ConnectError(reason, error instanceof EngineEnded ? Code.Internal : Code.FailedPrecondition)
+    } finally {
+      await (place as Workplace | null)?.clear()
+    }
+  }
+}
+
+const tooLong = (test: NamedTest, durationMs: number): TestResult => ({
+  ...failedTest(
+    test,
+    `${test.file.path}: it took longer than its part of the ${limits.testsMs / 1_000} s that all tests have`,
+  ),
+  durationMs: Math.round(durationMs),
+})
+
+/** Where tests are judged, with all that they read. */
+type Bench = Awaited<ReturnType<typeof prepare>>
+
+async function prepare(
+  { namespace, layer: text, pipelineName: name }: RunQualityTestsRequest,
+  files: readonly TextFile[],
+  tests: readonly NamedTest[],
+  place: Workplace,
+  signal: AbortSignal,
+) {
+  const { lake, engine: taken } = place
+  const layer = LAYERS.find((known) => known === text)
+  if (layer === undefined) throw new ConnectError(`there is no layer ${text}`, Code.InvalidArgument)
+  const own = { namespace, layer, name }
+  const { config } = parseConfig({
+    config: files.find(({ path }) => path === 'config.yaml'),
+    source: ['pipeline.sql', 'pipeline.py'].flatMap(
+      (source) => files.find(({ path }) => path === source) ?? [],
+    )[0],
+  })
+  const table = await lake.catalog.load(own)
+  const asksWatermark = tests.some(({ file }) => /\bwatermark_value\b/.test(file.text))
+  // Nobody hears a warning here: runs and previews tell.
+  const watermark = asksWatermark
+    ? await watermarkOf({ name: own, table, column: config.watermarkColumn }, place, signal)
+    : null
+  const inputs = new Inputs({
+    namespace,
+    variables: {
+      strategy: config.mergeStrategy,
+      this: tableExpression(own),
+      runStartedAt: new Date().toISOString(),
+      watermarkValue: watermark?.value ?? null,
+    },
+    landing: null,
+  })
+  const drafted = draftTests(tests, inputs).map((each) => (table === null ? withoutTable(each, own) : each))
+  const tables = [own, ...draftsOf(drafted).flatMap((draft) => draft.tables)]
+  await inputs.openTables(tables, lake, new Map([[tableKey(own), table]]))
+  const engine = await taken
+  const texts = draftsOf(drafted).map(({ sql }) => sql)
+  const found = inputs.found()
+  const opened = await openForTexts(engine, { texts, tables: found, found, own }, place, signal)
+  return {
+    drafted: new Map(drafted.map((each) => [each.test, each])),
+    inputs,
+    own,
+    find: findIn(lake, namespace),
+    engine,
+    instance: opened.number,
+  }
+}
+
+/** What no run has made yet cannot be tested, and the engine's words for that are not those of people. */
+function withoutTable({ test, draft }: DraftedTest, own: TableName): DraftedTest {
+  if (draft instanceof TemplateError || !draft.sql.includes(tableExpression(own))) return { test, draft }
+  const reason = `table ${tableKey(own)} does not exist: no run has made it yet`
+  return { test, draft: new TemplateError(test.file.path, reason) }
+}

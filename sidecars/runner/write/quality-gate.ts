@@ -1,0 +1,117 @@
+import { problemText } from '../../../lake/pipeline/config.ts'
+import type { TableName } from '../../../lake/pipeline/names.ts'
+import { parseTest, testValue } from '../../../lake/pipeline/quality.ts'
+import { TemplateError } from '../../../lake/pipeline/template.ts'
+import type { Level } from '../attempt/attempt-log.ts'
+import type { TestResult } from '../attempt/attempts.ts'
+import type { Draft, Inputs } from '../attempt/inputs.ts'
+import type { NamedTest } from '../attempt/pipeline-files.ts'
+import { explained, type ParsedIn } from '../author/slips.ts'
+import { counted, reasonOf, since } from '../author/wording.ts'
+import { EngineFault } from '../engine/engine-messages.ts'
+import { limits } from '../limits.ts'
+
+// Quality tests judge data before any reader can see it. A test that cannot be evaluated has failed, with its own
+// severity; only a lost engine or a cancel ends them all.
+
+export type WriteLog = (level: Level, message: string) => void
+
+/** A test and its SQL, or why there is none. */
+export interface DraftedTest {
+  test: NamedTest
+  draft: Draft | TemplateError
+}
+
+export function draftTests(tests: readonly NamedTest[], inputs: Inputs): DraftedTest[] {
+  return tests.map((test) => {
+    try {
+      return { test, draft: inputs.draft({ file: test.file.path, source: test.file.text }) }
+    } catch (error) {
+      if (!(error instanceof TemplateError)) throw error
+      return { test, draft: error }
+    }
+  })
+}
+
+/** What the tests ask for. */
+export const draftsOf = (tests: readonly DraftedTest[]): Draft[] =>
+  tests.flatMap(({ draft }) => (draft instanceof TemplateError ? [] : [draft]))
+
+/** An open instance in which every table the tests read can be found. */
+export interface Bench extends ParsedIn {
+  inputs: Inputs
+  /** The table that is tested. */
+  own: TableName
+  write: WriteLog
+}
+
+/** Runs the tests one after the other. Throws EngineEnded, and the signal's reason. */
+export async function runTests(tests: readonly DraftedTest[], bench: Bench): Promise<TestResult[]> {
+  const results: TestResult[] = []
+  for (const test of tests) results.push(await runTest(test, bench))
+  return results
+}
+
+/** Throws EngineEnded, and the signal's reason. */
+export async function runTest(
+  { test: { name, file }, draft }: DraftedTest,
+  bench: Bench,
+): Promise<TestResult> {
+  const { engine, instance, signal, write } = bench
+  const started = performance.now()
+  const { test, errors, warnings } = parseTest(name, file)
+  const { severity } = test
+  const failing: Level = severity === 'error' ? 'error' : 'warn'
+  for (const problem of [...errors, ...warnings]) write('warn', problemText(problem))
+  const ended = () => ({ name, severity, durationMs: Math.round(performance.now() - started) })
+  try {
+    if (draft instanceof TemplateError) throw draft
+    const sql = bench.inputs.sqlOf(draft)
+    const sampleRows = limits.sampleRows
+    const outcome = await engine.call({ kind: 'judge', number: instance, sql, sampleRows }, signal)
+    const value = testValue({ ...outcome, first: outcome.first ?? undefined })
+    const isCount = outcome.rowCount === 1 && outcome.columnTypes.length === 1
+    const samples = value === 0 || isCount ? [] : outcome.samples
+    if (value === 0) write('info', `test ${name}: passed in ${since(started)}`)
+    else {
+      write(failing, `test ${name}: failed with ${value} (severity ${severity}) in ${since(started)}`)
+      for (const sample of samples) write('info', `test ${name}: ${sample}`)
+    }
+    return { ...ended(), passed: value === 0, value: BigInt(value), error: '', samples }
+  } catch (error) {
+    signal.throwIfAborted()
+    const reason = faultOf(
+      draft instanceof TemplateError
+        ? error
+        : await explained(error, bench.inputs.textOf(draft, bench.own), bench),
+      draft,
+    )
+    if (reason === null) throw error
+    write(failing, `test ${name}: failed, it has an error (severity ${severity}): ${reason}`)
+    return { ...ended(), passed: false, value: 0n, error: reason, samples: [] }
+  }
+}
+
+/** Of a test that could not be evaluated. */
+export const failedTest = ({ name, file }: NamedTest, error: string): TestResult => ({
+  name,
+  severity: parseTest(name, file).test.severity,
+  durationMs: 0,
+  passed: false,
+  value: 0n,
+  error,
+  samples: [],
+})
+
+/** What is wrong with the test itself; null: it is something else. */
+function faultOf(error: unknown, draft: Draft | TemplateError): string | null {
+  if (error instanceof TemplateError) return error.message
+  if (!(error instanceof EngineFault) || draft instanceof TemplateError) return null
+  return reasonOf(error, { ...draft.template, sql: draft.sql })
+}
+
+/** `3 tests passed, 1 failed`. */
+export function tally(results: readonly TestResult[]): string {
+  const failed = results.filter(({ passed }) => !passed).length
+  return `${counted(results.length - failed, 'test')} passed, ${failed} failed`
+}

@@ -1,0 +1,62 @@
+import { type DuckDBPreparedStatement, type DuckDBResult, StatementType } from '@duckdb/node-api'
+import { engineError, mapped } from '../../../lake/engine/error.ts'
+import { checkHarmless } from '../../../lake/engine/harmless.ts'
+import type { Column, Engine } from '../../../lake/engine/instance.ts'
+import { StatementRefused } from '../../../lake/engine/statement.ts'
+import { typeName } from '../../../lake/engine/type-name.ts'
+
+// What an author's text has to be: one SELECT, without effects, parameters or columns of one name.
+
+/** The text is not what may be run here. */
+export class Refused extends Error {}
+
+/** The engine's own parser decides what is one SELECT. Throws Refused, EngineError. */
+export async function selectOf(engine: Engine, sql: string): Promise<DuckDBPreparedStatement> {
+  const { connection } = engine
+  const statements = await connection.extractStatements(sql).catch((error: unknown) => {
+    const mappedError = engineError(error)
+    // Of a text without a statement the engine only says that something failed.
+    throw mappedError === error ? new Refused('there is no SELECT statement') : mappedError
+  })
+  if (statements.count !== 1) {
+    // The engine's parser makes two statements of it: the first one finds the values.
+    const hint = /\bpivot\b/i.test(sql) ? ' (a PIVOT has to name its values: ON column IN (...))' : ''
+    throw new Refused(`one SELECT statement is expected, not ${statements.count}${hint}`)
+  }
+  await refuseHarmful(engine, sql)
+  const statement = await mapped(() => statements.prepare(0))
+  if (statement.statementType !== StatementType.SELECT)
+    throw new Refused(`only a SELECT can be run, not ${StatementType[statement.statementType]}`)
+  return statement
+}
+
+/** Nothing but the answer may come of a SELECT: what it could leave behind is there for tests, or in files of others. */
+export async function refuseHarmful({ connection }: Engine, sql: string): Promise<void> {
+  await checkHarmless(connection, sql).catch((error: unknown) => {
+    throw error instanceof StatementRefused ? new Refused(error.message) : error
+  })
+}
+
+/** A view of them would have `a_1` beside `a`, and the table a column that nobody asked for. Names are told apart whatever their case. */
+export function refuseTwins(names: readonly string[]): void {
+  const known = new Set<string>()
+  for (const name of names) {
+    if (known.has(name.toLowerCase()))
+      throw new Refused(`two columns are named "${name}": give one of them another name`)
+    known.add(name.toLowerCase())
+  }
+}
+
+/** Nobody gives values to the parameters of a pipeline. Throws Refused. */
+export function refuseParameters(statement: DuckDBPreparedStatement): void {
+  if (statement.parameterCount > 0)
+    throw new Refused(
+      `the query has a parameter (${statement.parameterName(1)}), and nobody gives a value to it`,
+    )
+}
+
+export const columnsOf = (of: DuckDBResult | DuckDBPreparedStatement): Column[] =>
+  namesOf(of).map((name, column) => ({ name, type: typeName(of.columnType(column)) }))
+
+export const namesOf = (of: DuckDBResult | DuckDBPreparedStatement): string[] =>
+  Array.from({ length: of.columnCount }, (_, column) => of.columnName(column))

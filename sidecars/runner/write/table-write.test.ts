@@ -1,0 +1,111 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { makeManifestReader } from '../../../lake/iceberg/read/scan.ts'
+import { newTable } from '../../../lake/iceberg/write/new-table.ts'
+import type { TableName } from '../../../lake/pipeline/names.ts'
+import { RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import type { LakeSession } from '../attempt/lake-session.ts'
+import { openTestService, type RunnerProcess, runToEnd, startRunner, type TestService } from '../testing.ts'
+import { commitResult, type StoredResult } from './table-write.ts'
+
+setDefaultTimeout(60_000)
+
+let service: TestService
+let runner: RunnerProcess
+beforeAll(async () => {
+  service = await openTestService()
+  runner = await startRunner({ RUNNER_CONCURRENCY: '1' })
+})
+afterAll(async () => {
+  await runner.stop()
+  await service.close()
+})
+
+async function run(table: TableName, sql: string, config: string) {
+  const submit = await service.attempt(table, { 'pipeline.sql': sql, 'config.yaml': config })
+  const { facts } = await runToEnd(runner.client, submit)
+  if (facts.status === RunStatus.COMPLETED) await service.merge(submit, facts.testedCommit)
+  return facts
+}
+
+test.each(['append_only', 'incremental', 'scd2'])(
+  'a column of bare NULL has the type that the table has for it: %s',
+  async (strategy) => {
+    const table: TableName = { namespace: 'default', layer: 'silver', name: `nulls-${strategy}` }
+    const config = `merge_strategy: ${strategy}\nunique_key: id`
+    const first = "select 1 as id, 'a' as text, date '2026-01-01' as day, [1.5] as list"
+    expect(await run(table, first, config)).toMatchObject({ error: '', rowsWritten: 1n })
+    const nulls = 'select 2 as id, null as Text, null as day, case when false then null end as list'
+    expect(await run(table, nulls, config)).toMatchObject({ error: '', rowsWritten: 1n })
+    const whole = 'select 3 as id, 7 as text'
+    expect((await run(table, whole, config)).error).toContain('"text" is VARCHAR in the table and INTEGER')
+  },
+)
+
+test('rows of narrower types are found by their keys, and written in the types of the table', async () => {
+  const table: TableName = { namespace: 'default', layer: 'silver', name: 'narrower' }
+  const config = 'merge_strategy: incremental\nunique_key: [price, moment]'
+  const run1 = `select 10.20::decimal(4,2) as price, timestamp '2026-01-01' as moment, 0.5::double as rate, 1 as n
+    union all select 99.99, timestamp '2026-01-01 00:00:01', 1, 2`
+  expect(await run(table, run1, config)).toMatchObject({ error: '', rowsWritten: 2n })
+  const run2 = "select 10.2 as price, date '2026-01-01' as moment, 12.5 as rate, 3 as n"
+  expect(await run(table, run2, config)).toMatchObject({ error: '', rowsWritten: 1n })
+  const run3 = "select 12345 as price, date '2026-01-02' as moment, 2 as rate, 4 as n"
+  expect(await run(table, run3, config)).toMatchObject({ error: '', rowsWritten: 1n })
+  const seen = `select error(string_agg(concat_ws(' ', price, moment, rate, n), ', ' order by n) || ' ' || any_value(typeof(price)))::decimal(4,2) as price, timestamp '2026-01-01' as moment
+    from {{ this }}`
+  expect((await run(table, seen, config)).error).toContain(
+    '99.99 2026-01-01 00:00:01 1.0 2, 10.20 2026-01-01 00:00:00 12.5 3, 12345.00 2026-01-02 00:00:00 2.0 4 DECIMAL(12,2)',
+  )
+})
+
+test('an attempt is not done before all that it would merge is on the disk, nor when some of it cannot be', async () => {
+  const metadata = newTable({
+    uuid: crypto.randomUUID(),
+    location: 'sluice://lake/_lake/default/gold/t-01234567',
+    schema: { type: 'struct', fields: [] },
+    at: 0,
+  })
+  const change = {
+    metadata,
+    schema: { schema: metadata.schemas[0] },
+    partitionSpec: { fields: [] },
+    operation: 'append',
+    files: [],
+    replaced: [],
+    rowsWritten: 0,
+  } as unknown as StoredResult['change']
+  const [committed, placed, written] = [
+    Promise.withResolvers<string>(),
+    Promise.withResolvers<string[]>(),
+    Promise.withResolvers<void>(),
+  ]
+  const lake = {
+    reader: makeManifestReader(() => Promise.reject(new Error('nothing is read'))),
+    catalog: { commit: () => committed.promise },
+    files: { write: () => written.promise },
+  } as unknown as LakeSession
+  const begin = () => {
+    const state = { isDone: false }
+    const result = commitResult(
+      { change, files: [], placed: placed.promise },
+      { name: { namespace: 'default', layer: 'gold', name: 't' }, table: null, runId: 'r' },
+      lake,
+    ).finally(() => {
+      state.isDone = true
+    })
+    result.catch(() => {})
+    return { state, result }
+  }
+  const turn = () => new Promise((resolve) => setImmediate(resolve))
+  const { state, result } = begin()
+  committed.resolve('the commit')
+  await turn()
+  expect(state.isDone).toBe(false)
+  placed.resolve([])
+  await turn()
+  expect(state.isDone).toBe(false)
+  written.resolve()
+  expect(await result).toBe('the commit')
+  lake.files.write = () => Promise.reject(new Error('the disk is full'))
+  await expect(begin().result).rejects.toThrow('the disk is full')
+})

@@ -1,0 +1,248 @@
+import { randomUUID } from 'node:crypto'
+import { mkdirSync } from 'node:fs'
+import { dataLocation, keyOf, tableLocation } from '../../../lake/iceberg/format/location.ts'
+import { currentSchema, type TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
+import { type Column, columnsOf } from '../../../lake/iceberg/format/types.ts'
+import { quoteName } from '../../../lake/iceberg/sql.ts'
+import type { WriteEngine } from '../../../lake/iceberg/write/merge.ts'
+import { newTable } from '../../../lake/iceberg/write/new-table.ts'
+import { copyResultFrom } from '../../../lake/iceberg/write/stats.ts'
+import {
+  checkWrite,
+  type ResultWrite,
+  type TableChange,
+  type WriteRules,
+  writeByStrategy,
+} from '../../../lake/iceberg/write/strategy.ts'
+import { type NewDataFile, planCommit, replacedFiles } from '../../../lake/iceberg/write/write.ts'
+import type { TableName } from '../../../lake/pipeline/names.ts'
+import { LAKE_ROOT } from '../../lake-access.ts'
+import { type LakeSession, openInstance } from '../attempt/lake-session.ts'
+import { reasonOf } from '../author/wording.ts'
+import { EngineFault, RESULT } from '../engine/engine-messages.ts'
+import type { EngineLease } from '../engine/engine-pool.ts'
+
+// The result of a pipeline on its way into its table: rows to Parquet, Parquet to the lake, one commit to the branch.
+
+export interface Write {
+  sql: string
+  name: TableName
+  /** Null: it does not exist yet. */
+  table: TableMetadata | null
+  rules: WriteRules
+  /** ISO 8601: when new versions of rows begin. */
+  at: string
+}
+
+export interface WriteMeans {
+  engine: EngineLease
+  /** An open instance that can read what the SQL reads. */
+  instance: number
+  /** Of the attempt: engines can write in it. */
+  directory: string
+  /** A directory in it that does not exist yet, for the files of the result. */
+  own: string
+  lake: LakeSession
+  /** Hears what the author of the pipeline should know. */
+  warn(message: string): void
+}
+
+/**
+ * Writes the result of a SELECT to local files, as its strategy says. Throws EngineFault, UnsupportedColumn,
+ * IncompatibleColumn, UnsupportedWrite, UnsupportedPartition, UnsupportedTable.
+ */
+export async function writeResult(
+  { sql, name, table, rules, at }: Write,
+  { engine, instance, directory, own, lake, warn }: WriteMeans,
+  signal: AbortSignal,
+): Promise<TableChange> {
+  const defined = await engine.call({ kind: 'define', number: instance, sql }, signal)
+  const { result, columns } = BARE_NULL.test(sql)
+    ? await withTypesOfTable(defined, table, { engine, number: instance, warn }, signal)
+    : { result: RESULT, columns: defined }
+  mkdirSync(own)
+  return writeByStrategy({
+    rules,
+    result,
+    columns,
+    table,
+    stage: stageOf(name),
+    at,
+    directory: own,
+    reader: lake.reader,
+    engine: writeEngine(engine, instance, signal),
+    async open(files) {
+      const paths = await lake.openFiles(files.map(({ file }) => file))
+      const other = await openInstance(engine, [], directory, signal, { paths })
+      return { engine: writeEngine(engine, other, signal), paths }
+    },
+  })
+}
+
+/** Metadata of a table that is made where there is none. */
+const stageOf =
+  (name: TableName): ResultWrite['stage'] =>
+  ({ schema, partitionSpec }) => {
+    const uuid = randomUUID()
+    const location = tableLocation(LAKE_ROOT, name, uuid)
+    return newTable({ uuid, location, schema, partitionSpec, at: Date.now() })
+  }
+
+/** Why a run could not write a result of these columns, whatever its rows; null: it could, as far as columns tell. */
+export function refusalOfWrite(
+  { sql, name, table, rules, at }: Write,
+  columns: readonly Column[],
+): string | null {
+  const known = table === null ? [] : columnsOf(currentSchema(table))
+  const types = new Map(known.map((column) => [column.name.toLowerCase(), column.type]))
+  // A run would find out which of them are of a bare NULL.
+  const mayBeBare = ({ type }: Column) => UNTYPED_IN_RESULTS.has(type) && BARE_NULL.test(sql)
+  const typed = columns.map((column) =>
+    mayBeBare(column) ? { name: column.name, type: types.get(column.name.toLowerCase()) ?? UNTYPED } : column,
+  )
+  try {
+    checkWrite({ rules, columns: typed, table, stage: stageOf(name), at })
+    return null
+  } catch (error) {
+    const reason = reasonOf(error)
+    if (reason === null) throw error
+    return reason
+  }
+}
+
+const UNTYPED_IN_RESULTS: ReadonlySet<string> = new Set(['INTEGER', 'NULL', '"NULL"'])
+const TYPED_RESULT = 'sluice_typed_result'
+/** Where nobody writes NULL, no column is made of nothing else. */
+const BARE_NULL = /\bnull\b/i
+/** What such a column is where nothing tells its type: as in Python, and every later value can be written as text. */
+const UNTYPED = 'VARCHAR'
+
+/**
+ * Columns of nothing but a bare NULL have the types that the table has for them: the engine calls them INTEGER, which
+ * their author never said.
+ */
+async function withTypesOfTable(
+  columns: readonly Column[],
+  table: TableMetadata | null,
+  { engine, number, warn }: { engine: EngineLease; number: number; warn(message: string): void },
+  signal: AbortSignal,
+): Promise<{ result: string; columns: readonly Column[] }> {
+  const known = table === null ? [] : columnsOf(currentSchema(table))
+  const types = new Map(known.map(({ name, type }) => [name.toLowerCase(), type]))
+  const retyped: Column[] = []
+  for (const { name, type } of columns) {
+    const wanted = types.get(name.toLowerCase()) ?? UNTYPED
+    if (type !== 'INTEGER' || wanted === 'INTEGER' || wanted === 'BIGINT') continue
+    if (!(await isBareNull(name, engine, number, signal))) continue
+    retyped.push({ name, type: wanted })
+    if (!types.has(name.toLowerCase()))
+      warn(
+        `column ${JSON.stringify(name)} is nothing but NULL: its type is ${UNTYPED} until it is cast to another`,
+      )
+  }
+  if (retyped.length === 0) return { result: RESULT, columns }
+  const casts = retyped.map(({ name, type }) => `CAST(${quoteName(name)} AS ${type}) AS ${quoteName(name)}`)
+  const sql = `CREATE TEMP VIEW ${TYPED_RESULT} AS SELECT * REPLACE (${casts.join(', ')}) FROM ${RESULT}`
+  await engine.call({ kind: 'run', number, sql }, signal)
+  const typeOf = new Map(retyped.map(({ name, type }) => [name, type]))
+  return {
+    result: TYPED_RESULT,
+    columns: columns.map(({ name, type }) => ({ name, type: typeOf.get(name) ?? type })),
+  }
+}
+
+/** Whether the engine would take the column for any type at all. A view is bound when it is made, and computes nothing. */
+async function isBareNull(
+  name: string,
+  engine: EngineLease,
+  number: number,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const sql = `CREATE OR REPLACE TEMP VIEW sluice_probe AS SELECT length(${quoteName(name)}) FROM ${RESULT}`
+  try {
+    await engine.call({ kind: 'run', number, sql }, signal)
+    return true
+  } catch (error) {
+    if (error instanceof EngineFault && error.kind === 'binder') return false
+    throw error
+  }
+}
+
+/** An instance for SQL of ours. */
+function writeEngine(engine: EngineLease, number: number, signal: AbortSignal): WriteEngine {
+  return {
+    run: async (sql) => {
+      await engine.call({ kind: 'run', number, sql }, signal)
+    },
+    query: (sql) => engine.call({ kind: 'query', number, sql }, signal),
+    copy: async (sql) =>
+      (await engine.call({ kind: 'copy', number, sql }, signal)).map((row) => copyResultFrom(row)),
+  }
+}
+
+/** Data files on their way into the lake, where nothing refers to them yet. */
+export interface StoredResult {
+  change: TableChange
+  files: NewDataFile[]
+  /** Resolves when they are there, to where each can be read on this machine. */
+  placed: Promise<string[]>
+}
+
+/** A large result is many files. */
+const FILES_STORED_AT_ONCE = 16
+
+export function storeResult(change: TableChange, lake: LakeSession): StoredResult {
+  const stored = change.files.map(({ path, ...file }) => ({
+    path,
+    file: { ...file, location: dataLocation(change.metadata.location, randomUUID()) },
+  }))
+  const place = async () => {
+    const paths: string[] = []
+    for (let from = 0; from < stored.length; from += FILES_STORED_AT_ONCE)
+      paths.push(
+        ...(await Promise.all(
+          stored
+            .slice(from, from + FILES_STORED_AT_ONCE)
+            .map(({ path, file }) => lake.files.adopt(keyOf(LAKE_ROOT, file.location), path)),
+        )),
+      )
+    return paths
+  }
+  const placed = place()
+  // Whoever awaits it learns of it.
+  placed.catch(() => {})
+  return { change, files: stored.map(({ file }) => file), placed }
+}
+
+/** Commits the files to the branch, once; they are durable when this resolves. Answers the branch's commit. Throws CatalogError, HttpFailure. */
+export async function commitResult(
+  { change, files, placed }: StoredResult,
+  { name, table, runId }: { name: TableName; table: TableMetadata | null; runId: string },
+  lake: LakeSession,
+): Promise<string> {
+  const { metadata, schema, partitionSpec, operation, replaced } = change
+  const plan = await planCommit({
+    metadata,
+    isStaged: table === null,
+    operation: operation ?? 'append',
+    schema: schema.schema,
+    partitionSpec,
+    files,
+    replaced: replacedFiles(replaced),
+    at: Date.now(),
+    uuid: randomUUID(),
+    reader: lake.reader,
+    summary: { 'sluice.run-id': runId },
+  })
+  // Nobody reads the branch but this attempt, and nothing of it is merged before the attempt has said that it is done: the
+  // catalog need not wait until the files are durable, only the attempt.
+  const [committed, ...written] = await Promise.allSettled([
+    lake.catalog.commit(name, plan),
+    placed,
+    lake.files.write(plan.objects.map(({ location, bytes }) => ({ key: keyOf(LAKE_ROOT, location), bytes }))),
+  ])
+  const failed = written.find((each) => each.status === 'rejected')
+  if (failed) throw failed.reason
+  if (committed.status === 'rejected') throw committed.reason
+  return committed.value
+}

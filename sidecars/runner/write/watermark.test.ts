@@ -1,0 +1,78 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { create } from '@bufbuild/protobuf'
+import { openTestCatalog, type TestCatalog } from '../../../app/catalog/test-catalog.ts'
+import { LakeAccessSchema } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { makeLog } from '../../log.ts'
+import { openObjectCache } from '../../object-cache.ts'
+import { chooseWall } from '../../sandbox/wall.ts'
+import { makeLake } from '../attempt/lake-session.ts'
+import { landingIn } from '../attempt/landing.ts'
+import { type EnginePool, makeEnginePool } from '../engine/engine-pool.ts'
+import { watermarkOf } from './watermark.ts'
+
+setDefaultTimeout(60_000)
+
+const MIB = 1_048_576
+const name = { namespace: 'default', layer: 'silver', name: 'grown' } as const
+
+let catalog: TestCatalog
+let pool: EnginePool
+let directory: string
+beforeAll(async () => {
+  catalog = await openTestCatalog()
+  directory = await mkdtemp(join(tmpdir(), 'sluice-watermark-'))
+  const log = makeLog('test', 'text', () => {})
+  pool = makeEnginePool({
+    directory: join(directory, 'engines'),
+    inputs: join(directory, 'inputs'),
+    size: { threads: 1, memoryLimitBytes: 100 * MIB, tempLimitBytes: MIB },
+    leasesMax: 1,
+    wall: await chooseWall('auto', { readable: [directory], writable: [] }, log),
+    log,
+  })
+})
+afterAll(async () => {
+  await pool.stop()
+  await catalog.close()
+  await rm(directory, { recursive: true })
+})
+
+test('finding a watermark leaves nothing with the engine, which may see many previews', async () => {
+  const attempt = await catalog.attempt(name)
+  const { metadata: table } = await attempt.write(
+    `SELECT range AS id, repeat('x', 65_537) AS text FROM range(10)`,
+    'overwrite',
+  )
+  const { signal } = new AbortController()
+  const cache = await openObjectCache(join(directory, 'cache'), MIB)
+  const lake = makeLake({ lakeDir: null, cache })(
+    create(LakeAccessSchema, {
+      catalogUrl: `${catalog.url}/catalog`,
+      objectsUrl: `${catalog.url}/lake/objects`,
+      warehouse: `sluice@${attempt.branch}`,
+      token: attempt.token,
+    }),
+    signal,
+  )
+  const engine = await pool.take()
+  const at = { directory: engine.directory, landing: landingIn(engine.directory) }
+  const place = { lake, engine, ...at, python: null, clear: async () => {} }
+  expect(await watermarkOf({ name, table, column: 'id' }, place, signal)).toEqual({
+    value: '9',
+    warning: null,
+  })
+  // The first of the lease.
+  const again = engine.call({ kind: 'judge', number: 2, sql: 'SELECT 1', sampleRows: 0 })
+  await expect(again).rejects.toThrow('there is no instance 2')
+  expect(await watermarkOf({ name, table, column: 'text' }, place, signal)).toEqual({
+    value: null,
+    warning: 'watermark_value is none: the largest value of column "text" is longer than 65536 characters',
+  })
+  lake.close()
+  await engine.release()
+  // What was closed before is not closed once more.
+  expect((await pool.take()).pid).toBe(engine.pid)
+})

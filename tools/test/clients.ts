@@ -1,0 +1,152 @@
+/**
+ * `npm run test:clients`: the OpenAPI document as others see it. Two linters read it, and a TypeScript and a Python client
+ * are generated from it, checked, and used for one journey each against a real service. The tools are installed for this
+ * command only, with exact versions.
+ */
+import { copyFile, mkdtemp, readdir, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { insisting } from './installing.ts'
+import { pythonWith } from './python.ts'
+import { type RunOptions, run } from './run.ts'
+import { inScratch } from './scratch.ts'
+import { type Service, startService } from './service.ts'
+import { Tally } from './tally.ts'
+
+const root = join(import.meta.dirname, '..', '..')
+const DOCUMENT = join('docs', 'openapi.json')
+const SOURCES = join(import.meta.dirname, 'clients')
+
+const NODE_TOOLS = [
+  '@redocly/cli@2.77.0',
+  '@stoplight/spectral-cli@6.16.3',
+  'openapi-typescript@7.13.0',
+  'openapi-fetch@0.17.0',
+]
+const PYTHON_TOOLS = ['openapi-python-client==0.29.1', 'mypy==2.4.1']
+/** Half a minute on a quiet machine. */
+const INSTALL_LIMIT_MS = 10 * 60_000
+const STEP_LIMIT_MS = 3 * 60_000
+/** The document has 181 objects and enums. A schema without a title makes a file for each answer that repeats it. */
+const PYTHON_MODELS_MAX = 200
+
+const TYPESCRIPT = {
+  compilerOptions: {
+    target: 'ESNext',
+    module: 'Preserve',
+    moduleResolution: 'bundler',
+    lib: ['ESNext', 'DOM'],
+    types: ['bun-types'],
+    typeRoots: [join(root, 'node_modules')],
+    strict: true,
+    allowImportingTsExtensions: true,
+    noEmit: true,
+  },
+  files: ['journey.ts'],
+}
+
+await inScratch(async () => {
+  const tally = new Tally()
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-clients-'))
+  const tool = (name: string) => join(folder, 'node_modules', '.bin', name)
+  let python: string | undefined
+
+  tally.heading('What is needed')
+  await tally.check('the linters and the TypeScript generator', async () => {
+    await insisting('npm install', () => installNodeTools(folder))
+    return undefined
+  })
+  await tally.check('the Python generator', async () => {
+    python = await pythonWith(PYTHON_TOOLS)
+    return undefined
+  })
+
+  tally.heading('The document')
+  await tally.check('redocly lint has no error and no warning', () => redocly(tool('redocly')))
+  await tally.check('spectral has no result of any severity', () =>
+    succeeds({ command: [tool('spectral'), 'lint', DOCUMENT, '--fail-severity=hint'], cwd: root }),
+  )
+
+  tally.heading('Generated clients')
+  const env: Record<string, string> = {}
+  let service: Service | undefined
+  await tally.check('the service starts', async () => {
+    service = await startService()
+    env.SLUICE_URL = service.url
+    return undefined
+  })
+  await tally.check('TypeScript: generated from the document', async () => {
+    await copyFile(join(SOURCES, 'journey.ts'), join(folder, 'journey.ts'))
+    await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(TYPESCRIPT))
+    // Fields with a default may be left out of a request.
+    const options = ['--default-non-nullable=false', '-o', join(folder, 'sluice.ts')]
+    return succeeds({
+      command: [tool('openapi-typescript'), DOCUMENT, ...options],
+      cwd: root,
+    })
+  })
+  await tally.check('TypeScript: the types fit', () =>
+    succeeds({ command: [join(root, 'node_modules', '.bin', 'tsc'), '--project', folder], cwd: folder }),
+  )
+  await tally.check('TypeScript: one journey', () =>
+    succeeds({ command: [process.execPath, 'journey.ts'], cwd: folder, env }),
+  )
+  if (python) await pythonClient(tally, { folder, python, env })
+  await tally.check('the service stops and leaves nothing behind', async () => service?.stop())
+  return tally.conclude()
+})
+
+async function pythonClient(
+  tally: Tally,
+  { folder, python, env }: { folder: string; python: string; env: Record<string, string> },
+) {
+  const made = join(folder, 'sluice_client')
+  await tally.check('Python: generated from the document', async () => {
+    await copyFile(join(SOURCES, 'journey.py'), join(folder, 'journey.py'))
+    const generate = ['generate', '--path', join(root, DOCUMENT), '--meta', 'none', '--output-path', made]
+    return succeeds({ command: [join(python, '..', 'openapi-python-client'), ...generate], cwd: folder })
+  })
+  await tally.check(`Python: at most ${PYTHON_MODELS_MAX} files of models`, async () => {
+    const models = (await readdir(join(made, 'models'))).filter((name) => name !== '__init__.py')
+    console.log(`  ${models.length} files of models`)
+    return models.length <= PYTHON_MODELS_MAX ? undefined : models.join('\n')
+  })
+  await tally.check('Python: the types fit', () =>
+    // The generator reuses a local variable in `Error` and `Snapshot`, of which mypy complains inside the client only.
+    succeeds({
+      command: [python, '-m', 'mypy', '--strict', '--follow-imports=silent', 'journey.py'],
+      cwd: folder,
+    }),
+  )
+  await tally.check('Python: one journey', () =>
+    succeeds({ command: [python, 'journey.py'], cwd: folder, env }),
+  )
+}
+
+async function installNodeTools(folder: string) {
+  const options = [`--prefix=${folder}`, '--no-audit', '--no-fund', '--ignore-scripts']
+  const { code, output } = await run({
+    command: ['npm', 'install', ...options, ...NODE_TOOLS],
+    limitMs: INSTALL_LIMIT_MS,
+  })
+  if (code !== 0) throw new Error(output)
+}
+
+/** Redocly ends with 0 on warnings, which only its report tells. */
+async function redocly(command: string): Promise<string | undefined> {
+  const { output } = await run({
+    command: [command, 'lint', DOCUMENT, '--format=json'],
+    cwd: root,
+    env: { REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' },
+    limitMs: STEP_LIMIT_MS,
+  })
+  const totals = /"errors": (\d+),\s+"warnings": (\d+)/.exec(output)
+  return totals?.[1] === '0' && totals[2] === '0' ? undefined : output
+}
+
+/** The output of a command that fails; undefined when it succeeds. */
+async function succeeds(options: Omit<RunOptions, 'limitMs'>): Promise<string | undefined> {
+  const { code, output, isLate } = await run({ ...options, limitMs: STEP_LIMIT_MS })
+  if (isLate) return `took longer than ${STEP_LIMIT_MS / 1000} s\n${output}`
+  return code === 0 ? undefined : output
+}

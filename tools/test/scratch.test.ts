@@ -1,0 +1,64 @@
+import { expect, test } from 'bun:test'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { isAlive } from '../../sidecars/supervisor/testing.ts'
+import { until } from './until.ts'
+
+/** A test command of its own; its output is JSON lines. */
+function command(work: string) {
+  const source = `
+    const { endWith, inScratch } = await import('${join(import.meta.dirname, 'scratch.ts')}')
+    const { run } = await import('${join(import.meta.dirname, 'run.ts')}')
+    const say = (value) => console.log(JSON.stringify(value))
+    await inScratch(async () => { ${work} }, 100)`
+  return Bun.spawn([process.execPath, '-e', source], { stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
+}
+
+const told = async (child: ReturnType<typeof command>) =>
+  (await new Response(child.stdout).text())
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+
+test('the directory of a command is that of all it starts, and is gone with it', async () => {
+  const ended = command(`
+    const { output } = await run({ command: ['sh', '-c', 'touch "$TMPDIR/left" && echo "$TMPDIR"'], limitMs: 60000 })
+    say([process.env.TMPDIR, output])
+    return 3`)
+  const [[own, inherited]] = await told(ended)
+  expect(await ended.exited).toBe(3)
+  expect(inherited).toBe(own)
+  expect(existsSync(own)).toBe(false)
+})
+
+test('an interrupted command stops what it started, the last first, and leaves no process and no file', async () => {
+  const interrupted = command(`
+    endWith(async () => say('first'))
+    endWith(async () => say('second'))
+    // A group of its own, as a browser has it, that outlives whoever started it.
+    const escaped = Bun.spawn(['sleep', '1000'], { detached: true, env: process.env })
+    const onLine = (line) => say([process.env.TMPDIR, escaped.pid, Number(line)])
+    await run({ command: ['sh', '-c', 'echo $$; sleep 1000'], limitMs: 60000, onLine })
+    say('never')
+    return 0`)
+  const reader = interrupted.stdout.getReader()
+  const decoder = new TextDecoder()
+  let said = ''
+  while (!said.includes('\n')) said += decoder.decode((await reader.read()).value)
+  const [directory, escaped, shell] = JSON.parse(said)
+  expect([existsSync(directory), isAlive(escaped), isAlive(shell)]).toEqual([true, true, true])
+  interrupted.kill('SIGINT')
+  interrupted.kill('SIGTERM')
+  expect(await interrupted.exited).toBe(130)
+  await until(() => !isAlive(escaped) && !isAlive(shell))
+  expect(existsSync(directory)).toBe(false)
+  for (let part = await reader.read(); !part.done; part = await reader.read())
+    said += decoder.decode(part.value)
+  expect(said.trim().split('\n').slice(1)).toEqual(['"second"', '"first"'])
+})
+
+test('a command that breaks says why, and ends with 1', async () => {
+  const broken = command(`throw new Error('no such part')`)
+  expect(await broken.exited).toBe(1)
+  expect(await new Response(broken.stderr).text()).toContain('error: no such part')
+})

@@ -1,0 +1,84 @@
+/** The real service for end-to-end tests: the whole supervised tree on a free port with a data directory of its own. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { eachLine } from '../../sidecars/supervisor/lines.ts'
+import { freePort } from '../../sidecars/supervisor/ports.ts'
+import { endWith, killAllIn } from './scratch.ts'
+
+const root = join(import.meta.dirname, '..', '..')
+/** For what hangs: a busy machine takes some seconds. */
+const READY_LIMIT_MS = 180_000
+const STOP_LIMIT_MS = 60_000
+/** What ends with the service may do so a moment after it. */
+const FAREWELL_MS = 10_000
+const KEPT_LINES = 60
+/** A request that was answered as it should explains no failure. */
+const ANSWERED = / api +[A-Z]+ \/\S+ [23]\d\d /
+/** A part that has died is there again for the next test, and still it must not die. */
+const RESTARTED = / ended \(.*\): restart \d+/
+
+export type Service = {
+  url: string
+  dataDir: string
+  /** What it has logged last, without the requests that were answered. */
+  log: () => string
+  /** Ends it as Ctrl-C would; resolves with what is wrong with its end, if anything. */
+  stop: () => Promise<string | undefined>
+}
+
+/** Starts the service and waits until it says that it is ready; throws its log when it does not. */
+export async function startService(
+  env: Record<string, string> = {},
+  /** Told each line that it logs. */
+  onLine: (line: string) => void = () => {},
+): Promise<Service> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'sluice-e2e-'))
+  const port = await freePort()
+  const child = Bun.spawn([process.execPath, 'sidecars/supervisor/main.ts'], {
+    cwd: root,
+    env: { ...ownEnvironment(), DATA_DIR: dataDir, PORT: String(port), SUPERVISED: '1', ...env },
+    detached: true,
+    stdin: 'pipe',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  const lines: string[] = []
+  const restarts: string[] = []
+  const log = () => lines.join('\n')
+  const stop = async () => {
+    forget()
+    child.kill('SIGINT')
+    const hardStop = setTimeout(() => child.kill('SIGKILL'), STOP_LIMIT_MS)
+    const code = await child.exited
+    clearTimeout(hardStop)
+    const left = await killAllIn(dataDir, FAREWELL_MS)
+    await rm(dataDir, { recursive: true, force: true })
+    if (code !== 0) return `it ended with code ${code}\n${log()}`
+    if (left > 0) return `${left} processes were left behind\n${log()}`
+    return restarts.length === 0 ? undefined : restarts.join('\n')
+  }
+  const forget = endWith(stop)
+
+  const ready = Promise.withResolvers<boolean>()
+  const take = (line: string) => {
+    onLine(line)
+    if (!ANSWERED.test(line)) lines.push(line)
+    if (RESTARTED.test(line)) restarts.push(line)
+    if (lines.length > KEPT_LINES) lines.shift()
+    if (line.includes('Sluice is ready on')) ready.resolve(true)
+  }
+  const drained = Promise.all([eachLine(child.stdout, take), eachLine(child.stderr, take)])
+  const limit = setTimeout(() => ready.resolve(false), READY_LIMIT_MS)
+  const isReady = await Promise.race([ready.promise, child.exited.then(() => drained).then(() => false)])
+  clearTimeout(limit)
+  if (!isReady) {
+    await stop()
+    throw new Error(`the service did not become ready\n${log()}`)
+  }
+  return { url: `http://127.0.0.1:${port}`, dataDir, log, stop }
+}
+
+/** Only what any program needs: a DATABASE_URL of the developer's must not become the one of the tests. */
+const ownEnvironment = () =>
+  Object.fromEntries(['PATH', 'HOME', 'TMPDIR', 'LANG', 'TZ', 'CI'].map((name) => [name, process.env[name]]))

@@ -1,0 +1,79 @@
+/** A Postgres that is not ours, as an operator would give it to us: the newest of the system, on a cluster of its own. */
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { chmod, chown, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { freePort } from '../../sidecars/supervisor/ports.ts'
+import { unprivilegedAccount } from '../../sidecars/supervisor/postgres-binaries.ts'
+import { installed } from './apt.ts'
+import { endWith } from './scratch.ts'
+
+const HOME = '/usr/lib/postgresql'
+const OLDEST_MAJOR = 15
+const READY_LIMIT_MS = 120_000
+
+export type SystemPostgres = { url: string; version: string; stop: () => Promise<void> }
+
+/** Installs a Postgres when the system has none that is new enough. */
+export async function startSystemPostgres(): Promise<SystemPostgres> {
+  const major = (await newestMajor()) ?? (await installed('postgresql', newestMajor))
+  const binaries = join(HOME, String(major), 'bin')
+  const directory = await mkdtemp(join(tmpdir(), 'sluice-interop-'))
+  await chmod(directory, 0o755)
+  const account = unprivilegedAccount([binaries, directory])
+  const password = randomBytes(16).toString('hex')
+  const passwordFile = join(directory, 'password')
+  await writeFile(passwordFile, password)
+  for (const path of [directory, passwordFile]) await chown(path, account.owner.uid, account.owner.gid)
+
+  const data = join(directory, 'data')
+  const initdb = [join(binaries, 'initdb'), '-D', data, '-U', 'sluice', '-E', 'UTF8', '--no-sync']
+  const made = Bun.spawnSync(
+    account.command([...initdb, '-A', 'scram-sha-256', `--pwfile=${passwordFile}`]),
+    {
+      ...account.spawn,
+      cwd: '/',
+    },
+  )
+  if (!made.success) throw new Error(`initdb: ${made.stderr}`)
+
+  const port = await freePort()
+  const settings = [`port=${port}`, 'listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off']
+  const server = Bun.spawn(
+    account.command([
+      join(binaries, 'postgres'),
+      '-D',
+      data,
+      ...settings.flatMap((setting) => ['-c', setting]),
+    ]),
+    { ...account.spawn, cwd: '/', detached: true, stdin: 'ignore', stdout: 'ignore', stderr: 'pipe' },
+  )
+  const stop = async () => {
+    forget()
+    server.kill('SIGINT')
+    await server.exited
+    await rm(directory, { recursive: true, force: true })
+  }
+  const forget = endWith(stop)
+  const limit = setTimeout(() => server.kill('SIGKILL'), READY_LIMIT_MS)
+  let said = ''
+  for await (const chunk of server.stderr) {
+    said += new TextDecoder().decode(chunk)
+    if (said.includes('ready to accept connections')) break
+  }
+  clearTimeout(limit)
+  if (server.exitCode !== null || server.signalCode !== null) {
+    await stop()
+    throw new Error(`PostgreSQL ${major} did not start: ${said}`)
+  }
+  return { url: `postgres://sluice:${password}@127.0.0.1:${port}/postgres`, version: String(major), stop }
+}
+
+async function newestMajor(): Promise<number | undefined> {
+  if (!existsSync(HOME)) return undefined
+  const majors = (await readdir(HOME))
+    .map(Number)
+    .filter((major) => existsSync(join(HOME, String(major), 'bin', 'initdb')))
+  return majors.filter((major) => major >= OLDEST_MAJOR).sort((a, b) => b - a)[0]
+}

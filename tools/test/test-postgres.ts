@@ -1,0 +1,58 @@
+/**
+ * One throw-away Postgres for a test run: prints its address as the first line, serves until its stdin ends, and then
+ * leaves nothing behind. A process of its own, because `bun test` offers no hook that runs when it exits.
+ */
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startPostgres } from '../../sidecars/supervisor/postgres.ts'
+import { endWith } from './scratch.ts'
+
+export type TestPostgres = { url: string; stop: () => Promise<void> }
+
+/** Starts this file as a process. It ends with `stop()` or with the caller, whichever comes first. */
+export async function startTestPostgres(): Promise<TestPostgres> {
+  const child = Bun.spawn([process.execPath, import.meta.path], {
+    env: process.env,
+    stdin: 'pipe',
+    stdout: 'pipe',
+    stderr: 'inherit',
+    // Ctrl-C ends the tests first, and by that the stdin of this process.
+    detached: true,
+  })
+  child.unref()
+  const stop = async () => {
+    forget()
+    child.stdin.end()
+    await child.exited
+  }
+  const forget = endWith(stop)
+  let said = ''
+  for await (const chunk of child.stdout) {
+    said += new TextDecoder().decode(chunk)
+    if (said.includes('\n')) break
+  }
+  if (!said.startsWith('postgres://')) throw new Error('the test Postgres did not start')
+  return { url: said.trim(), stop }
+}
+
+if (import.meta.main) {
+  const dataDir = await mkdtemp(join(tmpdir(), 'sluice-test-'))
+  // As root, Postgres runs as another user, which must be able to make its socket in this directory.
+  await chmod(dataDir, 0o755)
+  const lines: string[] = []
+  try {
+    const log = (line: string) => lines.push(line)
+    const server = await startPostgres({ dataDir, durable: false, hasSocket: true, log })
+    console.log(server.url)
+    for await (const _ of Bun.stdin.stream()) {
+      // Nothing is said to us; only the end matters.
+    }
+    await server.stop()
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error, lines.join('\n'))
+    process.exitCode = 1
+  } finally {
+    await rm(dataDir, { recursive: true, force: true })
+  }
+}

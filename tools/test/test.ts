@@ -1,0 +1,34 @@
+/** `npm test`: what needs only Node and npm, in minutes. `npm test -- check|unit|e2e|faults|security` runs one part, `-- unit <pattern>` and `-- security <pattern>` less. */
+import { runChecks } from '../check/checks.ts'
+import { runClock, runEndToEnd, runFaults, runFuzz, runSecurity } from './e2e.ts'
+import { inScratch } from './scratch.ts'
+import { Tally } from './tally.ts'
+import { runUnitTests } from './unit.ts'
+
+const [part, ...patterns] = process.argv.slice(2)
+const tally = new Tally()
+const usual: Record<string, () => Promise<void>> = {
+  check: () => runChecks(tally),
+  unit: () => runUnitTests(tally, patterns),
+  e2e: () => runEndToEnd(tally, { title: 'End-to-end tests', browser: 'if found' }),
+}
+/** Kill and pause processes, or try to get out of them, which takes its time: CI runs them after the usual parts. */
+const parts = {
+  ...usual,
+  clock: () => runClock(tally),
+  faults: () => runFaults(tally),
+  fuzz: () => runFuzz(tally),
+  security: () => runSecurity(tally, { files: patterns }),
+}
+
+if (part !== undefined && !(part in parts)) {
+  console.error(
+    `There is no part '${part}': use ${Object.keys(parts).join(', ')}, or nothing for all of them.`,
+  )
+  process.exit(2)
+}
+await inScratch(async () => {
+  for (const [name, runPart] of Object.entries(part === undefined ? usual : parts))
+    if (part === undefined || part === name) await runPart()
+  return tally.conclude()
+})

@@ -1,0 +1,241 @@
+// What the dispatcher hears of one attempt, whichever way a runner tells it. Nothing here decides.
+import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { limits } from '../../app/core/limits.ts'
+import { handleOf, type OpenAttempt } from '../../app/runs/attempts.ts'
+import {
+  type LogLevel as Level,
+  type LogLine,
+  runnerLine,
+  seqAfter,
+  seqOfRunner,
+} from '../../app/runs/logs.ts'
+import type { Outcome } from '../../app/runs/outcome.ts'
+import {
+  type GetRunStatusResponse,
+  type LogEntry,
+  LogLevel,
+  RunPhase,
+  RunStatus,
+  Severity,
+} from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import type { RunnerRoom } from './runners.ts'
+
+export interface ReportDeps {
+  /** The token and addresses with which the attempt reaches the lake. */
+  lake: { catalogUrl: string; objectsUrl: string; warehouse: string; token: string; catalogId: string }
+  report(outcome: Outcome): void
+  tell(line: LogLine): void
+  /** The runner's room after it took this attempt. */
+  onAccepted(room: RunnerRoom): void
+  onRefused(): void
+  onUnreachable(): void
+}
+
+const REFUSED_RETRY_MS = 250
+
+/** One attempt as it is told to the dispatcher, at least once. */
+export class AttemptReport {
+  readonly handle: string
+  readonly #log: KeptLog
+  #runnerBoot: string | undefined
+  /** A runner tells the phases and lines of an attempt only once it executes it. */
+  #hasBegun: boolean
+
+  constructor(
+    readonly attempt: OpenAttempt,
+    readonly deps: ReportDeps,
+  ) {
+    this.handle = handleOf(attempt.runId, attempt.attempt)
+    this.#log = new KeptLog(attempt, deps.tell)
+    this.#runnerBoot = attempt.runnerBoot ?? undefined
+    this.#hasBegun = this.lastLine > 0
+  }
+
+  /** The runner's number of the last line heard. */
+  get lastLine(): number {
+    return this.#log.lastLine
+  }
+
+  /** Why this attempt cannot even be submitted. */
+  refusal(): string | null {
+    const files = this.attempt.landing.reduce((sum, zone) => sum + zone.files.length, 0)
+    return files <= limits.landingFilesPerAttempt
+      ? null
+      : `rendering: ${files} landing files are waiting, and one run reads at most ${limits.landingFilesPerAttempt}`
+  }
+
+  request() {
+    return requestOf(this.attempt, this.deps)
+  }
+
+  /** The runner has taken it. */
+  accepted(runnerBoot: string, room: RunnerRoom): void {
+    this.#runnerBoot = runnerBoot
+    this.deps.onAccepted(room)
+    this.deps.report({ ...this.#which(), kind: 'accepted', runnerBoot })
+  }
+
+  /** It is certain that the runner has not taken it. */
+  refused(why: 'noRoom' | 'unreachable'): void {
+    if (why === 'noRoom') this.deps.onRefused()
+    else this.deps.onUnreachable()
+    this.deps.report({ ...this.#which(), kind: 'refused', retryAfterMs: REFUSED_RETRY_MS })
+  }
+
+  entered(phase: RunPhase): void {
+    if (phase !== RunPhase.UNSPECIFIED) this.#hasBegun = true
+    if (phase === RunPhase.EXECUTING)
+      this.deps.report({ ...this.#which(), kind: 'entered', phase: 'executing' })
+    if (phase === RunPhase.TESTING) this.deps.report({ ...this.#which(), kind: 'entered', phase: 'testing' })
+  }
+
+  /** Keeps a line, unless it was heard before. */
+  said({ seq, timestamp, level, message }: LogEntry): void {
+    this.#hasBegun = true
+    const at = timestamp === undefined ? this.attempt.runStartedAt : timestampDate(timestamp)
+    this.#log.keep(Number(seq), { at, level: LEVELS[level], message })
+  }
+
+  /** Nothing more will be heard of it: these are its facts, or it is lost. */
+  ended(facts: GetRunStatusResponse): void {
+    this.#log.close()
+    this.deps.report({ ...outcomeOf(this.attempt, facts), runnerBoot: this.#runnerBoot })
+  }
+
+  failed(error: string): void {
+    this.deps.report({ ...this.#which(), kind: 'failed', error })
+  }
+
+  lost(why: string): void {
+    this.#log.close()
+    this.deps.onUnreachable()
+    this.deps.report({ ...this.#which(), kind: 'lost', why, hasBegun: this.#hasBegun })
+  }
+
+  #which() {
+    return { runId: this.attempt.runId, attempt: this.attempt.attempt, runnerBoot: this.#runnerBoot }
+  }
+}
+
+export const LOST = {
+  restarted: 'the runner was started again',
+  givenUp: 'the runner has given the attempt up',
+  silent: 'no sign of life from the runner',
+  unclear: 'the runner gives no clear answer',
+  noFacts: 'the runner does not tell what the attempt has come to',
+} as const
+
+/** What facts mean to who follows an attempt of this start of the runner: `running`, they are none yet. */
+export function verdictOf(facts: GetRunStatusResponse, boot: string): 'ended' | 'running' | { lost: string } {
+  if (facts.bootId !== boot) return { lost: LOST.restarted }
+  if (facts.status === RunStatus.CANCELLED) return { lost: LOST.givenUp }
+  return facts.status === RunStatus.COMPLETED || facts.status === RunStatus.FAILED ? 'ended' : 'running'
+}
+
+const requestOf = (attempt: OpenAttempt, { lake }: ReportDeps) => ({
+  namespace: attempt.namespace,
+  layer: attempt.layer,
+  pipelineName: attempt.pipeline,
+  trigger: attempt.trigger,
+  traceparent: attempt.traceparent ?? '',
+  tracestate: attempt.tracestate ?? '',
+  runId: attempt.runId,
+  attempt: attempt.attempt,
+  type: attempt.pipelineType,
+  files: Object.entries(attempt.pins).map(([path, versionId]) => ({ path, versionId, sizeBytes: 0n })),
+  landing: attempt.landing.map(({ namespace, zone, files }) => ({
+    namespace,
+    zone,
+    files: files.map(({ id, filename, path, versionId, sizeBytes }) => ({
+      id,
+      filename,
+      object: { path, versionId, sizeBytes: BigInt(sizeBytes) },
+    })),
+  })),
+  lake,
+  runStartedAt: timestampFromDate(attempt.runStartedAt),
+  tableMetadata: attempt.tableMetadata,
+  isAlone: attempt.isAlone,
+})
+
+/** The runner's lines of one run, up to what a run may keep; one line then says how many were dropped. */
+class KeptLog {
+  /** The runner's number of the last line seen. */
+  lastLine: number
+  #lines: number
+  #bytes: number
+  #dropped = 0
+  #at: Date
+
+  constructor(
+    readonly attempt: OpenAttempt,
+    readonly tell: (line: LogLine) => void,
+  ) {
+    this.lastLine = runnerLine(attempt.attempt, attempt.lastSeq)
+    this.#lines = attempt.logLines
+    this.#bytes = attempt.logBytes
+    this.#at = attempt.runStartedAt
+  }
+
+  keep(line: number, { at, level, message }: Pick<LogLine, 'at' | 'level' | 'message'>) {
+    if (line <= this.lastLine) return
+    this.lastLine = line
+    this.#at = at
+    const bytes = Buffer.byteLength(message)
+    if (this.#lines >= limits.logLinesPerRun || this.#bytes + bytes > limits.logBytesPerRun) {
+      this.#dropped += 1
+      return
+    }
+    this.#lines += 1
+    this.#bytes += bytes
+    this.tell({ runId: this.attempt.runId, seq: seqOfRunner(this.attempt.attempt, line), at, level, message })
+  }
+
+  close() {
+    if (this.#dropped === 0) return
+    this.tell({
+      runId: this.attempt.runId,
+      seq: seqAfter(this.attempt.attempt, 0),
+      at: this.#at,
+      level: 'warn',
+      message: `${this.#dropped} lines were dropped: a run keeps ${limits.logLinesPerRun} lines or ${limits.logBytesPerRun / 1_048_576} MiB`,
+    })
+  }
+}
+
+const LEVELS: Record<LogLevel, Level> = {
+  [LogLevel.UNSPECIFIED]: 'info',
+  [LogLevel.DEBUG]: 'debug',
+  [LogLevel.INFO]: 'info',
+  [LogLevel.WARN]: 'warn',
+  [LogLevel.ERROR]: 'error',
+}
+
+function outcomeOf(
+  { runId, attempt }: OpenAttempt,
+  facts: GetRunStatusResponse,
+): Extract<Outcome, { kind: 'executed' | 'failed' | 'engineLost' }> {
+  if (facts.isEngineLost) return { runId, attempt, kind: 'engineLost', why: facts.error }
+  if (facts.status === RunStatus.FAILED) {
+    const retry = { max: facts.maxRetries, delaySeconds: facts.retryDelaySeconds }
+    return { runId, attempt, kind: 'failed', error: facts.error, retry }
+  }
+  return {
+    runId,
+    attempt,
+    kind: 'executed',
+    testedCommit: facts.testedCommit === '' ? null : facts.testedCommit,
+    rowsWritten: Number(facts.rowsWritten),
+    tests: facts.tests.map((test) => ({
+      name: test.name,
+      severity: test.severity === Severity.WARN ? 'warn' : 'error',
+      isPassed: test.passed,
+      value: Number(test.value),
+      durationMs: Number(test.durationMs),
+      error: test.error === '' ? null : test.error,
+      samples: test.samples,
+    })),
+    landingFileIds: facts.landingFileIds,
+    archivesLandingZones: facts.archiveLandingZones,
+  }
+}

@@ -1,0 +1,971 @@
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  setDefaultTimeout,
+  test,
+} from 'bun:test'
+import { Code, ConnectError } from '@connectrpc/connect'
+import type { JSONValue } from 'postgres'
+import { makeTokens } from '../../app/catalog/tokens.ts'
+import { systemClock } from '../../app/core/clock.ts'
+import { newId, type RunId } from '../../app/core/ids.ts'
+import { makeLog } from '../../app/core/log.ts'
+import { runnerAt } from '../../app/rpc/clients.ts'
+import { applyOutcomes } from '../../app/runs/outcomes.ts'
+import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { advance, store } from '../../machines/advance.ts'
+import { newRun, runColumns, runMachine } from '../../machines/run.ts'
+import { RunStatus, Severity } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { begunTrace, inTrace, NO_TRACE } from '../../proto/trace.ts'
+import { holdPort } from '../../sidecars/supervisor/ports.ts'
+import { testAccess } from '../../sidecars/testing.ts'
+import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import { until } from '../../tools/test/until.ts'
+import {
+  addPipeline,
+  commitContent,
+  type Facts,
+  type Script,
+  type ScriptedRunner,
+  startScriptedRunner,
+} from '../testing.ts'
+import { type Dispatcher, startDispatcher } from './dispatcher.ts'
+import { makeRunners } from './runners.ts'
+
+let postgres: TestDatabase
+let database: Database
+let running: { stop(): Promise<void> }[]
+let dispatchers: Dispatcher[]
+
+setDefaultTimeout(60_000)
+
+beforeAll(async () => {
+  postgres = await testDatabase()
+  database = openDatabase(postgres.url, { connections: 1, rawConnections: 12, application: 'test' })
+})
+afterAll(async () => {
+  await database.close()
+  await postgres.drop()
+})
+beforeEach(() => {
+  running = []
+  dispatchers = []
+})
+afterEach(async () => {
+  for (const part of running.reverse()) await part.stop()
+  // What a test leaves waiting is not the next one's.
+  await database.sql`update run_attempt set state = 'closed' where state = 'open'`
+  await database.sql`update run set status = 'cancelled', waiting = false, follower = null where status in ('pending', 'running')`
+})
+
+function dispatcher(urls: string[], replica: string = newId()): Dispatcher & { replica: string } {
+  const [starts, moves] = [database.session('starts'), database.session('moves')]
+  const started = startDispatcher({
+    sql: database.sql,
+    starts,
+    moves,
+    runners: makeRunners(urls, (url) => runnerAt(url, () => {}, testAccess('http://127.0.0.1:1'))),
+    tokens: makeTokens('secret'),
+    clock: systemClock,
+    log: makeLog('test', 'text', () => true),
+    replica,
+    publicUrl: 'http://127.0.0.1:1',
+    post: () => {},
+  })
+  running.push({
+    async stop() {
+      await started.stop()
+      await Promise.all([starts.close(), moves.close()])
+    },
+  })
+  dispatchers.push(started)
+  return { ...started, replica }
+}
+
+function runner(script: Script, ...options: RunnerOptions): ScriptedRunner {
+  const started = startScriptedRunner(script, ...options)
+  running.push(started)
+  return started
+}
+type RunnerOptions = Parameters<typeof startScriptedRunner> extends [Script, ...infer Rest] ? Rest : never
+
+/** Runners take and tell attempts together where they can; those that cannot have the same runs. */
+const WAYS: [way: string, isPlain: boolean][] = [
+  ['together', false],
+  ['one by one', true],
+]
+/** From here on attempts of this runner go together, if it offers that. */
+const isReady = async (at: ScriptedRunner, isPlain: boolean) => {
+  if (!isPlain) await at.isFollowed()
+}
+
+/** As the API process does it: every request and cancel is told to the dispatchers of this process. */
+const pipelineNamed = (name: string, landingZones: string[] = []) =>
+  addPipeline(database.sql, name, {
+    landingZones,
+    nudge(about) {
+      for (const each of dispatchers) each.nudge(about)
+    },
+  })
+
+const rowOf = async (id: RunId) => {
+  const [row] = await database.sql`select * from run where id = ${id}`
+  if (row === undefined) throw new Error('no such run')
+  return row
+}
+const ended = (id: RunId) =>
+  until(
+    () => rowOf(id),
+    (row) => ['success', 'failed', 'cancelled'].includes(row.status),
+  )
+const statusIs = (id: RunId, status: string) =>
+  until(
+    () => rowOf(id),
+    (row) => row.status === status,
+  )
+/** Nobody awaits a sidecar while holding a transaction: while one is awaited, a moment comes without any. */
+const noneInTransaction = () =>
+  until(
+    () =>
+      database.sql`
+        select query from pg_stat_activity
+        where datname = current_database() and pid <> pg_backend_pid() and xact_start is not null
+          and backend_type = 'client backend'`,
+    (transactions) => transactions.length === 0,
+  )
+const openBranches = () => database.sql`select name from lake_ref where state = 'open' and name <> 'main'`
+/** As if the start of the attempt were the last that the database has stored. */
+async function undoAcceptance(id: RunId) {
+  const { next } = advance(runMachine, newRun(), { type: 'start' })
+  const { status, phase, waiting } = runColumns(next)
+  await database.sql.begin(async (tx) => {
+    await tx`
+      update run set snapshot = ${tx.json(store(next) as unknown as JSONValue)}, status = ${status}, phase = ${phase},
+        waiting = ${waiting}, started_at = null
+      where id = ${id}`
+    await tx`update run_attempt set runner_boot = null where run_id = ${id}`
+    await tx`delete from transition where entity_id = ${id} and event in ('accepted', 'entered')`
+  })
+}
+const logOf = async (id: RunId) =>
+  (await database.sql`select message from run_log where run_id = ${id} order by seq`).map(
+    (line) => line.message,
+  )
+const historyOf = async (id: RunId) =>
+  (await database.sql`select event, "to" from transition where entity_id = ${id} order by id`).map(
+    (row) => `${row.event} ${row.to}`,
+  )
+
+const merging: Script = async (request) => ({
+  testedCommit: await commitContent(database.sql, request),
+  rowsWritten: 1n,
+})
+/** Executes until the test lets it end. */
+function held(script: Script = merging) {
+  const gate = Promise.withResolvers<void>()
+  return {
+    script: (async (request, signal) => gate.promise.then(() => script(request, signal))) as Script,
+    release: gate.resolve,
+  }
+}
+
+describe('a run', () => {
+  test.each(WAYS)(
+    'goes from its request to a merged success (%s), each move in its history',
+    async (way, isPlain) => {
+      const its = runner(merging, undefined, { isPlain })
+      dispatcher([its.url])
+      await isReady(its, isPlain)
+      const name = `plain-${way.replaceAll(' ', '-')}`
+      const pipeline = await pipelineNamed(name)
+      const id = await pipeline.request()
+      expect(await ended(id)).toMatchObject({ status: 'success', attempt: 1, rows_written: '1', error: null })
+      expect(await historyOf(id)).toEqual([
+        'requested pending.waiting',
+        'start pending.starting',
+        'accepted running.rendering',
+        'entered running.executing',
+        'executed running.merging',
+        'merged success',
+      ])
+      const [entry] =
+        await database.sql`select from_commit from main_entry where name = ${name} and to_commit is null`
+      expect(entry?.from_commit).toBe((await rowOf(id)).merged_commit)
+      expect(await openBranches()).toHaveLength(0)
+      expect(await logOf(id)).toEqual([
+        expect.stringMatching(/^attempt 1: version 1 on main at commit \d+$/),
+        'executing',
+        expect.stringMatching(/^success after \d+ ms: 1 row merged as commit \d+$/),
+      ])
+      expect(its.batches).toEqual(isPlain ? [] : [1])
+    },
+  )
+
+  test('that changes no table succeeds without a commit', async () => {
+    dispatcher([runner(() => ({ rowsWritten: 0n })).url])
+    const pipeline = await pipelineNamed('unchanged')
+    const [before] = await database.sql`select number from lake_ref where name = 'main'`
+    const id = await pipeline.request()
+    expect(await ended(id)).toMatchObject({ status: 'success', merged_commit: null })
+    expect(await database.sql`select number from lake_ref where name = 'main'`).toEqual([before] as never)
+    expect(await openBranches()).toHaveLength(0)
+  })
+
+  test('whose error test fails leaves main as it was and names the test', async () => {
+    const script: Script = async (request) => ({
+      testedCommit: await commitContent(database.sql, request),
+      tests: [
+        { name: 'no-bad-rows', severity: Severity.ERROR, passed: false, value: 3n },
+        { name: 'few-odd-rows', severity: Severity.WARN, passed: false, value: 9n },
+      ],
+    })
+    dispatcher([runner(script).url])
+    const pipeline = await pipelineNamed('gated')
+    const id = await pipeline.request()
+    expect(await ended(id)).toMatchObject({
+      status: 'failed',
+      error: 'testing: 1 quality test failed: no-bad-rows (3 rows)',
+      merged_commit: null,
+    })
+    expect(await database.sql`select * from main_entry where name = 'gated'`).toHaveLength(0)
+    expect(await openBranches()).toHaveLength(0)
+    expect(
+      (await database.sql`select name, status from quality_result where run_id = ${id} order by name`).map(
+        (r) => ({ ...r }),
+      ),
+    ).toEqual([
+      { name: 'few-odd-rows', status: 'failed' },
+      { name: 'no-bad-rows', status: 'failed' },
+    ])
+  })
+
+  test('whose warnings alone fail is merged', async () => {
+    const script: Script = async (request) => ({
+      testedCommit: await commitContent(database.sql, request),
+      tests: [{ name: 'few-odd-rows', severity: Severity.WARN, passed: false, value: 9n }],
+    })
+    dispatcher([runner(script).url])
+    const id = await (await pipelineNamed('warned')).request()
+    expect((await ended(id)).status).toBe('success')
+  })
+
+  test('that fails in execution keeps the text of its error', async () => {
+    dispatcher([
+      runner(() => ({ status: RunStatus.FAILED, error: 'executing: pipeline.sql:3: no such column' })).url,
+    ])
+    const id = await (await pipelineNamed('broken')).request()
+    expect(await ended(id)).toMatchObject({
+      status: 'failed',
+      error: 'executing: pipeline.sql:3: no such column',
+    })
+    expect(await openBranches()).toHaveLength(0)
+  })
+
+  test('that fails in execution is executed again on a fresh branch, as often as its pipeline allows', async () => {
+    const branches: string[] = []
+    const fails = (attempts: number): Script => {
+      return async (request) => {
+        branches.push(request.lake?.warehouse ?? '')
+        return request.attempt <= attempts
+          ? { status: RunStatus.FAILED, error: `executing: no ${request.attempt}`, maxRetries: 2 }
+          : { testedCommit: await commitContent(database.sql, request), rowsWritten: 1n }
+      }
+    }
+    const [mended, broken] = [await pipelineNamed('mended'), await pipelineNamed('hopeless')]
+    const first = dispatcher([runner(fails(2)).url])
+    const id = await mended.request()
+    expect(await ended(id)).toMatchObject({ status: 'success', attempt: 3, error: null })
+    expect(new Set(branches).size).toBe(3)
+    expect(await historyOf(id)).toContain('executionFailed running.waiting')
+    expect(await logOf(id)).toEqual(
+      expect.arrayContaining([
+        'attempt 1 failed: executing: no 1',
+        'it is executed again in 0 s, retry 1 of 2',
+        'it is executed again in 0 s, retry 2 of 2',
+      ]),
+    )
+    await first.stop()
+    dispatcher([runner(fails(9)).url])
+    const last = await broken.request()
+    expect(await ended(last)).toMatchObject({ status: 'failed', attempt: 3, error: 'executing: no 3' })
+    expect(await openBranches()).toHaveLength(0)
+  })
+
+  test('that a test has blocked is not executed again', async () => {
+    const tests = [{ name: 'strict', severity: Severity.ERROR, passed: false, value: 1n }]
+    const script: Script = async (request) => ({
+      testedCommit: await commitContent(database.sql, request),
+      tests,
+      maxRetries: 2,
+    })
+    dispatcher([runner(script).url])
+    const id = await (await pipelineNamed('blocked-once')).request()
+    expect(await ended(id)).toMatchObject({ status: 'failed', attempt: 1 })
+  })
+
+  test('whose branch has moved since its tests is executed again, not merged', async () => {
+    let times = 0
+    const script: Script = async (request) => {
+      const testedCommit = await commitContent(database.sql, request)
+      if (times++ === 0) await commitContent(database.sql, request)
+      return { testedCommit }
+    }
+    dispatcher([runner(script).url])
+    const id = await (await pipelineNamed('moved')).request()
+    expect(await ended(id)).toMatchObject({ status: 'success', attempt: 2 })
+  })
+})
+
+describe('runs of one pipeline', () => {
+  test('execute one at a time, oldest first', async () => {
+    let active = 0
+    let most = 0
+    const order: string[] = []
+    const script: Script = async (request) => {
+      active += 1
+      most = Math.max(most, active)
+      order.push(request.runId)
+      const testedCommit = await commitContent(database.sql, request)
+      active -= 1
+      return { testedCommit }
+    }
+    dispatcher([runner(script).url])
+    dispatcher([runner(script).url])
+    const pipeline = await pipelineNamed('queued')
+    const ids: RunId[] = []
+    for (let n = 0; n < 8; n++) {
+      ids.push(await pipeline.request())
+    }
+    for (const id of ids) expect((await ended(id)).status).toBe('success')
+    expect(order).toEqual(ids)
+    expect(most).toBe(1)
+  })
+
+  test('of different pipelines share a batch and each become one commit', async () => {
+    dispatcher([runner(merging).url])
+    const pipelines = await Promise.all(Array.from({ length: 20 }, (_, n) => pipelineNamed(`many${n}`)))
+    const ids = await Promise.all(pipelines.map((pipeline) => pipeline.request()))
+    const rows = await Promise.all(ids.map(ended))
+    expect(rows.map((row) => row.status)).toEqual(ids.map(() => 'success'))
+    expect(new Set(rows.map((row) => row.merged_commit)).size).toBe(20)
+  })
+})
+
+describe('runners', () => {
+  test('that wait together are started at once, in batches no larger than what is under way', async () => {
+    const everyone = Promise.withResolvers<Facts>()
+    const urls = Array.from({ length: 12 }, () => runner(() => everyone.promise).url)
+    const ids = await Promise.all(
+      Array.from({ length: 40 }, async (_, n) => (await pipelineNamed(`burst-${n}`)).request()),
+    )
+    dispatcher(urls)
+    const batches = await until(
+      () => database.sql<{ count: number }[]>`
+        select count(*)::int from run_attempt where run_id = any(${ids}) group by opened_at order by opened_at`,
+      (found) => found.reduce((sum, { count }) => sum + count, 0) === 40,
+    )
+    expect(batches[0]?.count).toBe(16)
+    for (const [n, { count }] of batches.entries())
+      expect(count).toBeLessThanOrEqual(Math.max(16, ...batches.slice(0, n).map((batch) => batch.count * 2)))
+    everyone.resolve({})
+    await Promise.all(ids.map(ended))
+  })
+
+  test('a busy runner leaves a run pending until there is room', async () => {
+    let isBusy = true
+    const busy = runner(merging, () => {
+      if (isBusy) throw new ConnectError('full', Code.ResourceExhausted)
+    })
+    dispatcher([busy.url])
+    const id = await (await pipelineNamed('patient')).request()
+    await until(
+      () => historyOf(id),
+      (history) => history.includes('refused pending.waiting'),
+    )
+    expect((await rowOf(id)).status).toBe('pending')
+    isBusy = false
+    expect((await ended(id)).status).toBe('success')
+  })
+
+  test.each(WAYS)(
+    'belong to the trace of the request that asked for them, also executed again: %s',
+    async (_, isPlain) => {
+      const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
+      let isFirst = true
+      const at = runner(
+        () => {
+          if (!isFirst) return {}
+          isFirst = false
+          at.reboot()
+          return new Promise(() => {})
+        },
+        undefined,
+        { isPlain },
+      )
+      dispatcher([at.url])
+      await isReady(at, isPlain)
+      const pipeline = await pipelineNamed(`traced-${isPlain}`)
+      const traced = await inTrace(
+        () => ({ requestId: 'r', traceparent, tracestate: 'a=1' }),
+        () => pipeline.request(),
+      )
+      await ended(traced)
+      const untraced = await pipeline.request()
+      await ended(untraced)
+      const told = at.submitted.map(({ runId, attempt, traceparent, tracestate }) => [
+        [runId, attempt],
+        [traceparent, tracestate],
+      ])
+      expect(told).toEqual([
+        [
+          [traced, 1],
+          [traceparent, 'a=1'],
+        ],
+        [
+          [traced, 2],
+          [traceparent, 'a=1'],
+        ],
+        [
+          [untraced, 1],
+          [begunTrace(untraced, NO_TRACE).traceparent ?? '', ''],
+        ],
+      ])
+    },
+  )
+
+  test.each([Code.Unauthenticated, Code.PermissionDenied])(
+    'a runner that refuses this API (code %p) leaves a run pending, and takes no attempt from it',
+    async (code) => {
+      let isRefusing = true
+      const strict = runner(merging, () => {
+        if (isRefusing) throw new ConnectError('not for you', code)
+      })
+      dispatcher([strict.url])
+      const id = await (await pipelineNamed(`refused-with-${code}`)).request()
+      await until(
+        () => historyOf(id),
+        (history) => history.includes('refused pending.waiting'),
+      )
+      expect((await rowOf(id)).status).toBe('pending')
+      isRefusing = false
+      expect((await ended(id)).status).toBe('success')
+      expect((await historyOf(id)).join()).not.toContain('lost')
+    },
+  )
+
+  test('without a runner a run stays pending, and starts once there is one', async () => {
+    // Where somebody hangs up on whoever calls, so that nobody else takes the place meanwhile.
+    const held = await holdPort()
+    const proxy = dispatcher([`http://127.0.0.1:${held.port}`])
+    const id = await (await pipelineNamed('early')).request()
+    await until(
+      () => database.sql`select 1 from replica where name = ${proxy.replica}`,
+      (rows) => rows.length > 0,
+    )
+    expect((await rowOf(id)).status).toBe('pending')
+    await held.release()
+    running.push(startScriptedRunner(merging, undefined, { port: held.port }))
+    expect((await ended(id)).status).toBe('success')
+  })
+
+  test.each(WAYS)(
+    'a runner that starts anew loses its attempts (%s); the run is executed again and merged once',
+    async (way, isPlain) => {
+      const first = held()
+      let attempts = 0
+      const restarting = runner(
+        (request, signal) => (attempts++ === 0 ? first.script(request, signal) : merging(request, signal)),
+        undefined,
+        { isPlain },
+      )
+      dispatcher([restarting.url])
+      await isReady(restarting, isPlain)
+      const name = `survivor-${way.replaceAll(' ', '-')}`
+      const id = await (await pipelineNamed(name)).request()
+      await statusIs(id, 'running')
+      restarting.reboot()
+      expect(await ended(id)).toMatchObject({ status: 'success', attempt: 2 })
+      first.release()
+      expect(await database.sql`select * from main_entry where name = ${name}`).toHaveLength(1)
+      expect(await openBranches()).toHaveLength(0)
+    },
+  )
+
+  test('that does not answer keeps no connection in a transaction waiting', async () => {
+    const asked = Promise.withResolvers<void>()
+    const silent = Bun.listen({
+      hostname: '127.0.0.1',
+      port: 0,
+      socket: {
+        data(_, bytes) {
+          if (bytes.includes('SubmitPipeline')) asked.resolve()
+        },
+      },
+    })
+    running.push({ stop: async () => silent.stop(true) })
+    dispatcher([`http://127.0.0.1:${silent.port}`])
+    const pipeline = await pipelineNamed('unanswered')
+    const id = await pipeline.request()
+    await asked.promise
+    await noneInTransaction()
+    expect((await rowOf(id)).status).toBe('pending')
+    await pipeline.runs.cancel(id)
+  })
+
+  test.each(WAYS)(
+    'that takes its time over an attempt keeps no connection in a transaction waiting (%s)',
+    async (way, isPlain) => {
+      const slow = held()
+      const its = runner(slow.script, undefined, { isPlain })
+      dispatcher([its.url])
+      await isReady(its, isPlain)
+      const id = await (await pipelineNamed(`slow-${way.replaceAll(' ', '-')}`)).request()
+      await statusIs(id, 'running')
+      await noneInTransaction()
+      slow.release()
+      expect((await ended(id)).status).toBe('success')
+    },
+  )
+
+  const executes = (id: RunId, attempt: number) =>
+    until(
+      () => rowOf(id),
+      (row) => row.attempt === attempt && row.phase === 'executing',
+    )
+
+  test('a run that loses three runners alone fails with the third', async () => {
+    const never = held()
+    const restarting = runner(never.script)
+    dispatcher([restarting.url])
+    const id = await (await pipelineNamed('unlucky')).request()
+    for (let attempt = 1; attempt <= 3; attempt++) {
+      await executes(id, attempt)
+      restarting.reboot()
+    }
+    expect(await ended(id)).toMatchObject({
+      status: 'failed',
+      attempt: 3,
+      error: expect.stringMatching(
+        /^runner lost 3 times while this run executed alone on it: the runner was/,
+      ),
+    })
+  })
+
+  test('of runs that lose runners together only the one that does so alone is failed', async () => {
+    const forever = new Promise<Facts>(() => {})
+    const restarting = runner((request, signal) =>
+      request.pipelineName === 'deadly' || !request.isAlone ? forever : merging(request, signal),
+    )
+    dispatcher([restarting.url])
+    const [deadly, neighbour] = [
+      await (await pipelineNamed('deadly')).request(),
+      await (await pipelineNamed('neighbour')).request(),
+    ]
+    for (let attempt = 1; attempt <= 2; attempt++) {
+      await executes(deadly, attempt)
+      await executes(neighbour, attempt)
+      restarting.reboot()
+    }
+    expect(await ended(neighbour)).toMatchObject({ status: 'success', attempt: 3 })
+    expect((await rowOf(neighbour)).snapshot.context).toMatchObject({ lostAlone: 0, lostTogether: 2 })
+    for (let attempt = 3; attempt <= 5; attempt++) {
+      await executes(deadly, attempt)
+      restarting.reboot()
+    }
+    expect(await ended(deadly)).toMatchObject({
+      status: 'failed',
+      attempt: 5,
+      error: expect.stringMatching(/^runner lost 3 times while this run executed alone on it/),
+    })
+    const alone = restarting.submitted.filter(({ isAlone }) => isAlone)
+    expect(new Set(alone.map(({ attempt }) => attempt))).toEqual(new Set([3, 4, 5]))
+    expect(await logOf(deadly)).toContain(
+      'this attempt executes alone on its runner: earlier ones lost theirs',
+    )
+  })
+
+  test('a run whose engine was killed from outside is executed again, three times at most', async () => {
+    const lost: Facts = {
+      status: RunStatus.FAILED,
+      error: 'executing: engine process ended (SIGKILL)',
+      isEngineLost: true,
+    }
+    const script: Script = (request, signal) =>
+      request.pipelineName === 'engine-once' && request.attempt === 2 ? merging(request, signal) : lost
+    dispatcher([runner(script).url])
+    const once = await (await pipelineNamed('engine-once')).request()
+    const always = await (await pipelineNamed('engine-always')).request()
+    expect(await ended(once)).toMatchObject({ status: 'success', attempt: 2, error: null })
+    expect(await logOf(once)).toContain('engine lost in attempt 1: executing: engine process ended (SIGKILL)')
+    expect(await ended(always)).toMatchObject({
+      status: 'failed',
+      attempt: 4,
+      error: 'engine lost 4 times: executing: engine process ended (SIGKILL)',
+    })
+  })
+})
+
+describe('cancelling', () => {
+  test('a pending run ends it before anything starts', async () => {
+    const pipeline = await pipelineNamed('never-started')
+    const id = await pipeline.request()
+    expect(await pipeline.runs.cancel(id)).toEqual({ run_id: id, status: 'cancelled' })
+    const quiet = runner(merging)
+    dispatcher([quiet.url])
+    const other = await (await pipelineNamed('started')).request()
+    await ended(other)
+    expect(quiet.submitted.map((request) => request.runId)).toEqual([other])
+  })
+
+  test('a running run closes its branch at once and stops the runner', async () => {
+    const forever = held()
+    const stopped = runner(forever.script)
+    dispatcher([stopped.url])
+    const pipeline = await pipelineNamed('stopped')
+    const id = await pipeline.request()
+    await until(
+      () => rowOf(id),
+      (row) => row.phase === 'executing',
+    )
+    await pipeline.runs.cancel(id)
+    expect(await openBranches()).toHaveLength(0)
+    await until(
+      async () => stopped.cancelled,
+      (handles) => handles.includes(`${id}:1`),
+    )
+    forever.release()
+    expect((await rowOf(id)).status).toBe('cancelled')
+    await expect(pipeline.runs.cancel(id)).rejects.toThrow('already ended')
+  })
+
+  test('is asked for again of a runner that refuses this API for a while', async () => {
+    const forever = held()
+    const refused: string[] = []
+    const strict = runner(forever.script, () => {}, {
+      onCancel(handle) {
+        if (refused.push(handle) === 1) throw new ConnectError('not for you', Code.Unauthenticated)
+      },
+    })
+    dispatcher([strict.url])
+    const pipeline = await pipelineNamed('cancelled-later')
+    const id = await pipeline.request()
+    await until(
+      () => rowOf(id),
+      (row) => row.phase === 'executing',
+    )
+    await pipeline.runs.cancel(id)
+    await until(
+      async () => strict.cancelled,
+      (handles) => handles.includes(`${id}:1`),
+    )
+    expect(refused).toEqual([`${id}:1`, `${id}:1`])
+    forever.release()
+  })
+
+  test('against a merge: whichever commits first wins, and main agrees with it', async () => {
+    dispatcher([runner(merging).url])
+    for (let round = 0; round < 10; round++) {
+      const pipeline = await pipelineNamed(`raced${round}`)
+      const id = await pipeline.request()
+      await until(
+        () => rowOf(id),
+        (row) => row.status !== 'pending',
+      )
+      const wasCancelled = await pipeline.runs.cancel(id).then(
+        () => true,
+        () => false,
+      )
+      const row = await ended(id)
+      expect(row.status).toBe(wasCancelled ? 'cancelled' : 'success')
+      expect(await database.sql`select * from main_entry where name = ${`raced${round}`}`).toHaveLength(
+        wasCancelled ? 0 : 1,
+      )
+    }
+  })
+})
+
+describe('what cannot be as it should', () => {
+  test('an error text that is long, cut through a character and full of NULs still ends its run', async () => {
+    const error = `executing: ${'x'.repeat(7)}\u0000${'\u{1F600}'.repeat(20_000)}`
+    dispatcher([runner(() => ({ status: RunStatus.FAILED, error })).url])
+    const ids = []
+    for (const name of ['odd', 'even1']) ids.push(await (await pipelineNamed(`long-error-${name}`)).request())
+    for (const id of ids) {
+      const row = await ended(id)
+      expect(row.status).toBe('failed')
+      expect(row.error.length).toBeLessThan(17_000)
+    }
+  })
+
+  test('a test value beyond every integer is kept as the greatest there is', async () => {
+    const script: Script = () => ({
+      tests: [{ name: 'huge', severity: Severity.WARN, passed: false, value: 9_223_372_036_854_775_807n }],
+    })
+    dispatcher([runner(script).url])
+    const id = await (await pipelineNamed('huge-value')).request()
+    expect((await ended(id)).status).toBe('success')
+  })
+
+  test('a result that cannot be stored fails its run and delays no other', async () => {
+    const script: Script = (request) =>
+      request.pipelineName === 'poison'
+        ? { landingFileIds: ['no uuid'], archiveLandingZones: true }
+        : merging(request, new AbortController().signal)
+    dispatcher([runner(script).url])
+    const poison = await (await pipelineNamed('poison')).request()
+    const healthy = await (await pipelineNamed('healthy')).request()
+    expect(await ended(poison)).toMatchObject({ status: 'failed', error: 'its result could not be stored' })
+    expect((await ended(healthy)).status).toBe('success')
+  })
+
+  test('an attempt that nobody here follows, though the books say so, is followed again', async () => {
+    const slow = held()
+    const only = runner(slow.script)
+    const { replica } = dispatcher([only.url])
+    const id = await (await pipelineNamed('forgotten')).request()
+    await until(
+      () => rowOf(id),
+      (row) => row.phase === 'executing',
+    )
+    // Another replica of which only the name is left, then ours by the books alone.
+    await database.sql`update run set follower = 'nobody' where id = ${id}`
+    await until(
+      () => rowOf(id),
+      (row) => row.follower === replica,
+    )
+    slow.release()
+    expect(await ended(id)).toMatchObject({ status: 'success', attempt: 1 })
+  })
+
+  test('a younger run between two attempts goes before an older one that was committed late', async () => {
+    const first = held()
+    let attempts = 0
+    const restarting = runner((request, signal) =>
+      attempts++ === 0 ? first.script(request, signal) : merging(request, signal),
+    )
+    const pipeline = await pipelineNamed('overtaken')
+    const late = await pipeline.request()
+    await database.sql`update run set waiting = false where id = ${late}`
+    dispatcher([restarting.url])
+    const younger = await pipeline.request()
+    await statusIs(younger, 'running')
+    await database.sql`update run set waiting = true where id = ${late}`
+    restarting.reboot()
+    expect((await ended(younger)).status).toBe('success')
+    expect((await ended(late)).status).toBe('success')
+    first.release()
+  })
+
+  test('a second acceptance of the same attempt stops nothing', async () => {
+    const slow = held()
+    const only = runner(slow.script)
+    dispatcher([only.url])
+    const id = await (await pipelineNamed('accepted-twice')).request()
+    await until(
+      () => rowOf(id),
+      (row) => row.phase === 'executing',
+    )
+    const again = await applyOutcomes(
+      database.sql,
+      [{ runId: id, attempt: 1, kind: 'accepted', runnerBoot: 'the same' }],
+      [],
+    )
+    expect(again.unwanted).toEqual([])
+    slow.release()
+    expect(await ended(id)).toMatchObject({ status: 'success', attempt: 1 })
+    expect(only.cancelled).toEqual([])
+  })
+
+  test('an acceptance that a crash of the database has undone is made again with what the runner tells next', async () => {
+    const slow = held()
+    const failing = held((request, signal) =>
+      request.attempt > 1
+        ? merging(request, signal)
+        : { status: RunStatus.FAILED, error: 'executing: not now', maxRetries: 1 },
+    )
+    const only = runner((request, signal) =>
+      (request.pipelineName === 'undone' ? slow : failing).script(request, signal),
+    )
+    dispatcher([only.url])
+    const ids = await Promise.all(
+      ['undone', 'undone-and-failed'].map(async (name) => (await pipelineNamed(name)).request()),
+    )
+    for (const id of ids) {
+      await until(
+        () => rowOf(id),
+        (row) => row.phase === 'executing',
+      )
+      await undoAcceptance(id)
+    }
+    slow.release()
+    failing.release()
+    const [undone, failed] = await Promise.all(ids.map(ended))
+    expect(undone).toMatchObject({ status: 'success', attempt: 1 })
+    expect(failed).toMatchObject({ status: 'success', attempt: 2 })
+    for (const id of ids) expect(await historyOf(id)).toContain('accepted running.rendering')
+  })
+
+  test('of an acceptance that a crash of the database has undone, who takes the attempt over knows its runner', async () => {
+    const executed: number[] = []
+    const first = runner(({ attempt }) => {
+      executed.push(attempt)
+      return new Promise(() => {})
+    })
+    const before = dispatcher([first.url])
+    const id = await (await pipelineNamed('undone-and-taken-over')).request()
+    await until(
+      () => rowOf(id),
+      (row) => row.phase === 'executing',
+    )
+    const [attempt] = await database.sql`select runner_boot from run_attempt where run_id = ${id}`
+    await undoAcceptance(id)
+    await applyOutcomes(
+      database.sql,
+      [{ runId: id, attempt: 1, kind: 'entered', phase: 'executing', runnerBoot: attempt?.runner_boot }],
+      [],
+    )
+    await before.stop()
+    first.reboot()
+    dispatcher([first.url])
+    await database.sql`update run set follower = ${newId()} where id = ${id}`
+    await until(
+      () => rowOf(id),
+      (row) => row.attempt === 2,
+    )
+    await until(
+      async () => executed,
+      (attempts) => attempts.length > 1,
+    )
+    expect(executed).toEqual([1, 2])
+  })
+
+  test('an attempt that is submitted again is told the table as of its base, whatever its branch has meanwhile', async () => {
+    const told: (string | undefined)[] = []
+    const first = runner(async (request, signal) => {
+      told.push(request.tableMetadata)
+      if (told.length === 2) {
+        await commitContent(database.sql, request)
+        return new Promise(() => {})
+      }
+      return merging(request, signal)
+    })
+    const before = dispatcher([first.url])
+    const pipeline = await pipelineNamed('executed-twice')
+    await ended(await pipeline.request())
+    const id = await pipeline.request()
+    await until(
+      () => database.sql`select head from lake_ref where run_id = ${id}`,
+      ([branch]) => branch?.head != null,
+    )
+    await before.stop()
+    await undoAcceptance(id)
+    first.reboot()
+    dispatcher([first.url])
+    await database.sql`update run set follower = ${newId()} where id = ${id}`
+    await until(
+      async () => told,
+      (times) => times.length === 3,
+    )
+    expect(told[1]).toBeTruthy()
+    expect(told).toEqual(['', told[1], told[1]])
+  })
+
+  test('a full runner is asked less and less often', async () => {
+    let asked = 0
+    const full = runner(merging, () => {
+      asked += 1
+      throw new ConnectError('full', Code.ResourceExhausted)
+    })
+    dispatcher([full.url])
+    const id = await (await pipelineNamed('refused-often')).request()
+    const rows = await until(
+      () => database.sql`select opened_at from run_attempt where run_id = ${id} order by attempt`,
+      (attempts) => attempts.length >= 4,
+    )
+    const at = rows.map((row) => row.opened_at.getTime())
+    expect(at[3] - at[2]).toBeGreaterThan(1_500)
+    expect(asked).toBeLessThanOrEqual(rows.length)
+  })
+
+  test('a run of a newer program is neither started nor adopted', async () => {
+    const pipeline = await pipelineNamed('from-the-future')
+    const id = await pipeline.request()
+    await database.sql`update run set machine_version = 999 where id = ${id}`
+    const idle = runner(merging)
+    dispatcher([idle.url])
+    const other = await (await pipelineNamed('of-today')).request()
+    await ended(other)
+    expect(idle.submitted.map((request) => request.runId)).toEqual([other])
+    await database.sql`update run set machine_version = 1 where id = ${id}`
+  })
+})
+
+describe('replicas', () => {
+  test.each(WAYS)(
+    'a replica that stops renewing loses its runs to another (%s), and nothing is executed again',
+    async (way, isPlain) => {
+      const slow = held()
+      const shared = runner(slow.script, undefined, { isPlain })
+      const dying = dispatcher([shared.url])
+      await isReady(shared, isPlain)
+      const id = await (await pipelineNamed(`adopted-${way.replaceAll(' ', '-')}`)).request()
+      await until(
+        () => rowOf(id),
+        (row) => row.phase === 'executing',
+      )
+      await dying.stop()
+      const heir = dispatcher([shared.url])
+      await until(
+        () => rowOf(id),
+        (row) => row.follower === heir.replica,
+      )
+      slow.release()
+      expect(await ended(id)).toMatchObject({ status: 'success', attempt: 1 })
+      expect(shared.submitted).toHaveLength(1)
+    },
+  )
+})
+
+describe('landing files', () => {
+  test('are frozen at the start, and archived once by the success that read them', async () => {
+    const { sql } = database
+    const zone = newId()
+    await sql`insert into landing_zone (id, namespace, name) values (${zone}, 'default', 'drop')`
+    const add = async (filename: string) => {
+      const file = newId()
+      await sql`
+        insert into landing_file (id, zone_id, filename, original_name, path, version_id, size_bytes, content_type)
+        values (${file}, ${zone}, ${filename}, ${filename}, ${`default/landing/drop/${filename}`}, '1', 3, 'text/csv')`
+      return file
+    }
+    const early = await add('early.csv')
+    let late = ''
+    const archiving: Script = async (request) => {
+      late ||= await add('late.csv')
+      const read = request.landing.flatMap((input) => input.files.map((file) => file.id))
+      return {
+        testedCommit: await commitContent(sql, request),
+        landingFileIds: read,
+        archiveLandingZones: true,
+      }
+    }
+    const reader = runner(archiving)
+    dispatcher([reader.url])
+    const pipeline = await pipelineNamed('archiving', ['default.drop'])
+    const [first, second] = [await pipeline.request(), await pipeline.request()]
+    await ended(second)
+    expect(
+      reader.submitted.map((r) => r.landing.flatMap((input) => input.files.map((file) => file.id))),
+    ).toEqual([[early], [late]])
+    const archived =
+      await sql`select id, archived_by_run from landing_file where zone_id = ${zone} order by seq`
+    expect(archived.map((row) => ({ ...row }))).toEqual([
+      { id: early, archived_by_run: first },
+      { id: late, archived_by_run: second },
+    ])
+  })
+})

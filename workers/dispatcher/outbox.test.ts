@@ -1,0 +1,58 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import { limits } from '../../app/core/limits.ts'
+import { type Database, openDatabase, type Sql } from '../../drizzle/client.ts'
+import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import { performDue } from './outbox.ts'
+
+let postgres: TestDatabase
+let database: Database
+let sql: Sql
+
+beforeAll(async () => {
+  postgres = await testDatabase()
+  database = openDatabase(postgres.url, { connections: 1, rawConnections: 2, application: 'test' })
+  sql = database.sql
+})
+afterEach(async () => {
+  await sql`truncate outbox`
+})
+afterAll(async () => {
+  await database.close()
+  await postgres.drop()
+})
+
+const queue = () =>
+  sql`insert into outbox (kind, payload, due_at) values ('movedObject', '{}', clock_timestamp())`
+const left = () => sql<{ tries: number; minutes: number }[]>`
+  select tries, round(extract(epoch from due_at - clock_timestamp()) / 60)::int as minutes from outbox`
+const becomesDue = () => sql`update outbox set due_at = clock_timestamp() - interval '1 minute'`
+const failing = { movedObject: () => Promise.reject(new Error('the store is away')) }
+
+/** Performs what is there so many times, each time as if its delay were over. */
+async function performTimes(times: number, lastTry?: number): Promise<number> {
+  const errors: unknown[] = []
+  for (let n = 0; n < times; n++) {
+    await becomesDue()
+    await performDue(sql, failing, (_, error) => errors.push(error), lastTry)
+  }
+  return errors.length
+}
+
+test('an effect that fails is due again after a minute at most, then every hour, and performed when it can be', async () => {
+  await queue()
+  expect(await performTimes(limits.effectTries - 1)).toBe(limits.effectTries - 1)
+  expect(await left()).toEqual([{ tries: limits.effectTries - 1, minutes: 1 }] as never)
+  await performTimes(100)
+  expect(await left()).toEqual([{ tries: limits.effectTries + 99, minutes: 60 }] as never)
+  await becomesDue()
+  const performed: unknown[] = []
+  await performDue(sql, { movedObject: async (payload) => void performed.push(payload) }, () => {})
+  expect(performed).toHaveLength(1)
+  expect(await left()).toEqual([] as never)
+})
+
+test('one that has a last try is given up after it', async () => {
+  await queue()
+  expect(await performTimes(5, 3)).toBe(3)
+  expect(await left()).toEqual([] as never)
+})

@@ -1,0 +1,45 @@
+import { limits } from '../../app/core/limits.ts'
+import type { Sql } from '../../drizzle/client.ts'
+
+/** Performs one effect. It may be performed again after a crash, so it is idempotent. */
+export type Effect = (payload: Record<string, unknown>) => Promise<void>
+
+/** Between two tries at first, and after `limits.effectTries` of them. */
+const RETRY_MAX_MS = 60_000
+const RARELY_MS = 3_600_000
+
+/**
+ * Performs due effects: claims a batch in one statement, then holds no connection while it acts.
+ * An effect that fails is due again later, for as long as it takes: what it clears up nobody else may ever find. Only one
+ * that asks something of somebody who may be gone for good is given up, after its last try. True: there may be more.
+ */
+export async function performDue(
+  sql: Sql,
+  effects: Readonly<Record<string, Effect>>,
+  onError: (kind: string, error: unknown) => void,
+  lastTry = Number.POSITIVE_INFINITY,
+): Promise<boolean> {
+  const claimed = await sql<{ id: string; kind: string; payload: Record<string, unknown>; tries: number }[]>`
+    update outbox set due_at = clock_timestamp() + ${limits.outboxClaimMs} * interval '1 millisecond', tries = tries + 1
+    where id in (
+      select id from outbox where due_at <= clock_timestamp() and kind = any(${Object.keys(effects)})
+      order by due_at, id limit ${limits.outboxBatch} for update skip locked)
+    returning id, kind, payload, tries`
+  await Promise.all(
+    claimed.map(async ({ id, kind, payload, tries }) => {
+      try {
+        await effects[kind]?.(payload)
+        await sql`delete from outbox where id = ${id}`
+      } catch (error) {
+        onError(kind, error)
+        if (tries >= lastTry) {
+          await sql`delete from outbox where id = ${id}`
+          return
+        }
+        const delayMs = tries < limits.effectTries ? Math.min(RETRY_MAX_MS, 250 * 2 ** tries) : RARELY_MS
+        await sql`update outbox set due_at = clock_timestamp() + ${delayMs} * interval '1 millisecond' where id = ${id}`
+      }
+    }),
+  )
+  return claimed.length === limits.outboxBatch
+}

@@ -1,0 +1,52 @@
+import { expect, test } from 'bun:test'
+import type { RunId } from '../../app/core/ids.ts'
+import type { LogLine } from '../../app/runs/logs.ts'
+import type { Outcome } from '../../app/runs/outcome.ts'
+import { makeOutcomeQueue } from './outcome-queue.ts'
+
+const idOf = (run: number) => `run-${run}` as RunId
+const accepted = (run: number, attempt = 1): Outcome => ({
+  runId: idOf(run),
+  attempt,
+  kind: 'accepted',
+  runnerBoot: 'boot',
+})
+const failed = (run: number): Outcome => ({ runId: idOf(run), attempt: 1, kind: 'failed', error: 'no' })
+const line = (run: number): LogLine => ({
+  runId: idOf(run),
+  seq: 1,
+  at: new Date(0),
+  level: 'info',
+  message: 'a line',
+})
+const holding = (outcomes: Outcome[], lines: LogLine[] = []) => {
+  const queue = makeOutcomeQueue()
+  for (const one of outcomes) queue.add(one)
+  for (const one of lines) queue.tell(one)
+  return queue
+}
+
+test('an acceptance goes before everything that runs have told since, which comes next and in order', () => {
+  const queue = holding([accepted(1), failed(1), failed(2), accepted(3)], [line(1), line(4)])
+  expect(queue.takeAccepted()).toEqual({ outcomes: [accepted(1), accepted(3)], lines: [] })
+  expect(queue.takeAccepted().outcomes).toEqual([])
+  expect(queue.take()).toEqual({ outcomes: [failed(1), failed(2)], lines: [line(1), line(4)] })
+  expect(queue.isEmpty()).toBe(true)
+})
+
+test('one that could not be stored is the first again', () => {
+  const queue = holding([accepted(1), failed(1)])
+  queue.putBack(queue.takeAccepted())
+  expect(queue.take().outcomes).toEqual([accepted(1), failed(1)])
+})
+
+test('that of a later attempt is no news to anybody', () => {
+  expect(holding([accepted(1, 2)]).takeAccepted().outcomes).toEqual([])
+})
+
+test('where many runs have told something, each is moved once', () => {
+  const both = Array.from({ length: 32 }, (_, n) => [accepted(n), failed(n)]).flat()
+  const queue = holding(both)
+  expect(queue.takeAccepted().outcomes).toEqual([])
+  expect(queue.take().outcomes).toEqual(both)
+})

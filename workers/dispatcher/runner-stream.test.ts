@@ -1,0 +1,384 @@
+import { afterEach, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
+import { connect, createServer, type Socket } from 'node:net'
+import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
+import type { RunId } from '../../app/core/ids.ts'
+import { newId } from '../../app/core/ids.ts'
+import { runnerAt } from '../../app/rpc/clients.ts'
+import type { OpenAttempt } from '../../app/runs/attempts.ts'
+import type { LogLine } from '../../app/runs/logs.ts'
+import type { Outcome } from '../../app/runs/outcome.ts'
+import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { type ConnectServer, serveConnect } from '../../sidecars/rpc/connect.ts'
+import { makeAttemptService } from '../../sidecars/runner/attempt/attempt-service.ts'
+import { type Attempts, makeAttempts, type Work } from '../../sidecars/runner/attempt/attempts.ts'
+import { followLimits } from '../../sidecars/runner/attempt/followings.ts'
+import { testAccess } from '../../sidecars/testing.ts'
+import { until } from '../../tools/test/until.ts'
+import { AttemptReport } from './attempt-report.ts'
+import { type Followed, openRunnerStream, type RunnerStream } from './runner-stream.ts'
+
+// The runner's own attempts and service over real HTTP, through a network that a test can break.
+
+setDefaultTimeout(60_000)
+
+let stopping: AbortController
+let servers: ConnectServer[]
+let network: Awaited<ReturnType<typeof startNetwork>>
+let work: Map<string, { work: Work; end(): void }>
+let taken: Attempts
+
+beforeEach(async () => {
+  stopping = new AbortController()
+  servers = []
+  work = new Map()
+  network = await startNetwork()
+  serveRunner()
+})
+afterEach(async () => {
+  stopping.abort()
+  network.stop()
+  for (const server of servers) await server.stop(0)
+})
+
+/** Another start of the runner each time. */
+function serveRunner({ concurrency = 100, ...changed }: { concurrency?: number } & Partial<Service> = {}) {
+  taken = makeAttempts({
+    concurrency,
+    seconds: 3_600,
+    log: { info() {}, warn() {}, error() {} },
+    execute: (its) =>
+      new Promise((resolve, reject) => {
+        its.signal.addEventListener('abort', () => reject(its.signal.reason))
+        const end = () => resolve({ gone: Promise.resolve() })
+        work.set(`${its.request.runId}:${its.request.attempt}`, { work: its, end })
+      }),
+  })
+  const service = { ...makeAttemptService(taken), ...changed }
+  const server = serveConnect({
+    host: '127.0.0.1',
+    port: 0,
+    admit: null,
+    services: [RunnerService],
+    isServing: () => true,
+    readMaxBytes: 1_000_000,
+    register: (router) => router.service(RunnerService, service),
+  })
+  servers.push(server)
+  network.leadTo(server.port)
+}
+type Service = ServiceImpl<typeof RunnerService>
+
+async function streamTo(stored = async () => {}): Promise<RunnerStream> {
+  const runner = runnerAt(network.url, () => {}, testAccess('http://127.0.0.1:1'))
+  const stream = openRunnerStream({ runner, stored, signal: stopping.signal })
+  await until(
+    async () => stream.isOpen(),
+    (isOpen) => isOpen,
+  )
+  return stream
+}
+
+interface Heard {
+  handle: string
+  outcomes: Outcome[]
+  lines: LogLine[]
+  came: Promise<Followed>
+}
+
+function follow(stream: RunnerStream): Heard {
+  const attempt: OpenAttempt = {
+    runId: newId() as RunId,
+    attempt: 1,
+    branch: 'run',
+    runnerUrl: network.url,
+    runnerBoot: null,
+    tableMetadata: '',
+    status: 'pending',
+    isAlone: false,
+    namespace: 'default',
+    layer: 'gold',
+    pipeline: 'p',
+    pipelineType: 'sql',
+    trigger: 'manual',
+    traceparent: null,
+    tracestate: null,
+    pins: {},
+    runStartedAt: new Date(0),
+    lastSeq: 0,
+    logLines: 0,
+    logBytes: 0,
+    landing: [],
+  }
+  const outcomes: Outcome[] = []
+  const lines: LogLine[] = []
+  const report = new AttemptReport(attempt, {
+    lake: { catalogUrl: '', objectsUrl: '', warehouse: '', token: '', catalogId: '' },
+    report: (outcome) => outcomes.push(outcome),
+    tell: (line) => lines.push(line),
+    onAccepted() {},
+    onRefused() {},
+    onUnreachable() {},
+  })
+  return { handle: report.handle, outcomes, lines, came: stream.follow(report) }
+}
+
+const kindsOf = ({ outcomes }: Heard) => outcomes.map(({ kind }) => kind)
+const textsOf = ({ lines }: Heard) => lines.map(({ message }) => message)
+const accepted = (heard: Heard) =>
+  until(
+    async () => kindsOf(heard),
+    (kinds) => kinds.includes('accepted'),
+  )
+const heardLines = (heard: Heard, count: number) =>
+  until(
+    async () => heard.lines.length,
+    (lines) => lines >= count,
+  )
+const of = ({ handle }: Heard) => {
+  const its = work.get(handle)
+  if (its === undefined) throw new Error('the runner has not taken it')
+  return its
+}
+
+test('of attempts submitted together, those that find no room are refused and the others are heard to their ends', async () => {
+  serveRunner({ concurrency: 2 })
+  const all = await streamTo().then((stream) => [follow(stream), follow(stream), follow(stream)])
+  const [one, two, three] = all
+  if (one === undefined || two === undefined || three === undefined) throw new Error('three')
+  expect(await three.came).toBe('done')
+  expect(kindsOf(three)).toEqual(['refused'])
+  of(one).work.log.write('info', 'hello')
+  for (const heard of [one, two]) of(heard).end()
+  expect([await one.came, await two.came]).toEqual(['done', 'done'])
+  expect([kindsOf(one), kindsOf(two)]).toEqual([
+    ['accepted', 'executed'],
+    ['accepted', 'executed'],
+  ])
+  expect(textsOf(one)).toEqual(['hello'])
+})
+
+test('a stream that the network breaks goes on where it was: no line lost, none twice, nothing executed again', async () => {
+  const stream = await streamTo()
+  const heard = follow(stream)
+  await accepted(heard)
+  const said = Array.from({ length: 300 }, (_, n) => `line ${n}`)
+  for (const [n, line] of said.entries()) {
+    of(heard).work.log.write('info', line)
+    if (n % 100 === 50) {
+      await heardLines(heard, n - 20)
+      network.cut()
+    }
+    if (n % 10 === 0) await new Promise(setImmediate)
+  }
+  of(heard).end()
+  expect(await heard.came).toBe('done')
+  expect(textsOf(heard)).toEqual(said)
+  expect(kindsOf(heard)).toEqual(['accepted', 'executed'])
+  expect(work.size).toBe(1)
+})
+
+test('an answer to a submission that is lost on its way is asked for again: the attempt is taken once, and heard once', async () => {
+  const stream = await streamTo()
+  const isLost = network.loseNextAnswerTo('SubmitPipelines')
+  const heard = follow(stream)
+  await isLost
+  // Over before anyone has heard that it was taken: the stream tells of its end before, and once more after.
+  of(heard).end()
+  expect(await heard.came).toBe('done')
+  expect(kindsOf(heard)).toEqual(['accepted', 'executed'])
+  expect(work.size).toBe(1)
+})
+
+test('what a start of the runner told of an attempt that the next start takes anew is not mixed with what that one tells', async () => {
+  const stream = await streamTo()
+  const isLost = network.loseNextAnswerTo('SubmitPipelines')
+  const heard = follow(stream)
+  await isLost
+  const { log } = of(heard).work
+  // The stream of the start before is still there.
+  serveRunner()
+  log.write('info', 'of the first start')
+  await accepted(heard)
+  log.write('info', 'of the first start, late')
+  of(heard).work.log.write('info', 'of the second start')
+  network.cut()
+  await heardLines(heard, 1)
+  of(heard).end()
+  expect(await heard.came).toBe('done')
+  expect(textsOf(heard)).toEqual(['of the second start'])
+  expect(kindsOf(heard)).toEqual(['accepted', 'executed'])
+})
+
+test('a runner that is another one after the break has lost all its attempts, and takes new ones', async () => {
+  const stream = await streamTo()
+  const lost = [follow(stream), follow(stream)]
+  for (const heard of lost) await accepted(heard)
+  serveRunner()
+  network.cut()
+  for (const heard of lost) expect(await heard.came).toBe('done')
+  expect(lost.map(kindsOf)).toEqual([
+    ['accepted', 'lost'],
+    ['accepted', 'lost'],
+  ])
+  const heard = follow(await opened(stream))
+  await accepted(heard)
+  of(heard).end()
+  await heard.came
+  expect(kindsOf(heard)).toEqual(['accepted', 'executed'])
+})
+
+test('a runner whose network says nothing any more is lost after its silence, the stream is tried again', async () => {
+  const stream = await streamTo()
+  const heard = follow(stream)
+  await accepted(heard)
+  network.mute()
+  expect(await heard.came).toBe('done')
+  expect(heard.outcomes.at(-1)).toMatchObject({ kind: 'lost', why: 'no sign of life from the runner' })
+  network.cut()
+  await opened(stream)
+})
+
+test('what is not stored yet is not told on and on, and a quiet attempt is heard meanwhile', async () => {
+  const gate = Promise.withResolvers<void>()
+  const stream = await streamTo(() => gate.promise)
+  const [chatty, quiet] = [follow(stream), follow(stream)]
+  await accepted(chatty)
+  const said = Array.from({ length: 2_000 }, (_, n) => `${n} ${'x'.repeat(500)}`)
+  for (const line of said) of(chatty).work.log.write('info', line)
+  of(chatty).end()
+  const full = followLimits.windowBytes / 550
+  await heardLines(chatty, Math.floor(full * 0.9))
+  of(quiet).work.log.write('info', 'I am here')
+  await heardLines(quiet, 1)
+  expect(chatty.lines.length).toBeLessThanOrEqual(Math.ceil(full * 1.1))
+  expect(kindsOf(chatty)).toEqual(['accepted'])
+  gate.resolve()
+  expect(await chatty.came).toBe('done')
+  expect(textsOf(chatty)).toEqual(said)
+})
+
+test('a runner that offers no batches leaves its attempts to those who go one by one', async () => {
+  const refuse = () => {
+    throw new ConnectError('not here', Code.Unimplemented)
+  }
+  const asked = Promise.withResolvers<void>()
+  const followRuns = () => {
+    asked.resolve()
+    return refuse()
+  }
+  serveRunner({ submitPipelines: refuse, updateFollowing: refuse, followRuns })
+  const stream = openRunnerStream({
+    runner: runnerAt(network.url, () => {}, testAccess('http://127.0.0.1:1')),
+    stored: async () => {},
+    signal: stopping.signal,
+  })
+  await asked.promise
+  expect(stream.isOpen()).toBe(false)
+})
+
+test('what a runner has no room for on its stream goes on one by one, and is not asked for again and again', async () => {
+  let asked = 0
+  serveRunner({
+    submitPipelines: (request, context) => {
+      const { submitPipelines } = makeAttemptService(taken)
+      return submitPipelines({ ...request, streamId: '' }, context)
+    },
+    updateFollowing: () => {
+      asked += 1
+      throw new ConnectError('one stream tells of 20000 attempts at most', Code.ResourceExhausted)
+    },
+  })
+  const stream = await streamTo()
+  const heard = follow(stream)
+  expect(await heard.came).toEqual({ alone: taken.bootId })
+  expect(kindsOf(heard)).toEqual(['accepted'])
+  expect(asked).toBe(1)
+  expect(stream.isOpen()).toBe(true)
+})
+
+test('attempts on a stream that is offered no more go on one by one, from where they were', async () => {
+  const stream = await streamTo()
+  const heard = follow(stream)
+  await accepted(heard)
+  of(heard).work.log.write('info', 'first')
+  await heardLines(heard, 1)
+  serveRunner({
+    followRuns: () => {
+      throw new ConnectError('not here', Code.Unimplemented)
+    },
+  })
+  const [outcome] = heard.outcomes
+  network.cut()
+  expect(await heard.came).toEqual({ alone: outcome?.kind === 'accepted' ? outcome.runnerBoot : '' })
+  expect(textsOf(heard)).toEqual(['first'])
+})
+
+const opened = async (stream: RunnerStream) => {
+  await until(
+    async () => stream.isOpen(),
+    (isOpen) => isOpen,
+  )
+  return stream
+}
+
+/** A network between us and the runner. */
+async function startNetwork() {
+  const sockets = new Set<Socket>()
+  let port = 0
+  let isMute = false
+  let losing: { call: string; lost(): void } | null = null
+  const server = createServer((near) => {
+    const far = connect({ port, host: '127.0.0.1' })
+    let doomed: (() => void) | null = null
+    for (const socket of [near, far]) {
+      sockets.add(socket)
+      socket.on('error', () => {})
+      socket.on('close', () => {
+        sockets.delete(socket)
+        near.destroy()
+        far.destroy()
+      })
+    }
+    near.on('data', (chunk) => {
+      if (losing !== null && chunk.includes(losing.call)) {
+        doomed = losing.lost
+        losing = null
+      }
+      if (!isMute) far.write(chunk)
+    })
+    far.on('data', (chunk) => {
+      if (doomed !== null) {
+        doomed()
+        near.destroy()
+      } else if (!isMute) near.write(chunk)
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  const cut = () => {
+    isMute = false
+    for (const socket of sockets) socket.destroy()
+  }
+  return {
+    url: `http://127.0.0.1:${address.port}`,
+    leadTo(to: number) {
+      port = to
+    },
+    /** Breaks every connection. */
+    cut,
+    /** Connections stay, and nothing comes through until they are cut. */
+    mute() {
+      isMute = true
+    },
+    /** The request comes through, its answer does not. */
+    loseNextAnswerTo: (call: string) =>
+      new Promise<void>((lost) => {
+        losing = { call, lost }
+      }),
+    stop() {
+      cut()
+      server.close()
+    },
+  }
+}

@@ -1,0 +1,482 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
+import net from 'node:net'
+import { testLog } from '../../app/test-app.ts'
+import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { lastly } from '../../drizzle/session.ts'
+import { eachLine } from '../../sidecars/supervisor/lines.ts'
+import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import { until } from '../../tools/test/until.ts'
+import { type Leadership, type LeadershipOptions, startLeadership } from './leadership.ts'
+
+setDefaultTimeout(60_000)
+
+const LEASE_MS = 900
+const RENEW_MS = 300
+const HOUR = 3_600_000
+
+let database: TestDatabase
+let opened: Database
+beforeAll(async () => {
+  database = await testDatabase()
+  opened = openDatabase(database.url, { connections: 1, rawConnections: 4, application: 'test' })
+  await opened.sql`create table firing (id bigserial primary key, holder text not null, epoch bigint not null)`
+  // Who held which epoch, written by the database itself.
+  await opened.sql`create table reign (epoch bigint primary key, holder text not null, from_id bigint not null)`
+  await opened.sql.unsafe(`
+    create function reigns() returns trigger language plpgsql as $$ begin
+      if tg_op = 'INSERT' or new.epoch <> old.epoch then
+        insert into reign select new.epoch, new.holder, coalesce(max(id), 0) from firing;
+      end if;
+      return new;
+    end $$;
+    create trigger reigns after insert or update on leader for each row when (new.role = 'test') execute function reigns()`)
+})
+afterAll(async () => {
+  await opened.close()
+  await database.drop()
+})
+
+const started: Leadership[] = []
+const children: Bun.Subprocess[] = []
+beforeEach(async () => void (await opened.sql`truncate leader, firing, reign`))
+afterEach(async () => {
+  for (const child of children.splice(0)) {
+    child.kill('SIGKILL')
+    await child.exited
+  }
+  for (const leadership of started.splice(0)) await leadership.stop()
+})
+
+interface Row {
+  holder: string
+  backend_pid: number
+  epoch: number
+  is_over: boolean
+}
+
+async function leader(): Promise<Row | undefined> {
+  const [row] = await opened.sql<Row[]>`
+    select holder, backend_pid, epoch::float8 as epoch, until <= clock_timestamp() as is_over from leader where role = 'test'`
+  return row
+}
+
+function start(holder: string, options: Partial<LeadershipOptions> = {}) {
+  const changes: boolean[] = []
+  const leadership = startLeadership({
+    databaseUrl: database.url,
+    role: 'test',
+    holder,
+    log: testLog,
+    leaseMs: LEASE_MS,
+    renewMs: RENEW_MS,
+    onChange: (isLeading) => changes.push(isLeading),
+    ...options,
+  })
+  started.push(leadership)
+  return { ...leadership, changes }
+}
+
+const leads = (holder: string) =>
+  until(leader, (row) => row?.holder === holder && !row.is_over).then((row) => row as Row)
+
+const fire = (leadership: Leadership) =>
+  leadership.write(
+    async (tx) =>
+      void (await tx`insert into firing (holder, epoch) select 'any', epoch from leader where role = 'test'`),
+  )
+const firings = async (holder = 'any') =>
+  (await opened.sql`select 1 from firing where holder = ${holder}`).length
+
+test('the first one leads at once, writes on the connection it has recorded, and renews', async () => {
+  const one = start('one', { leaseMs: HOUR, renewMs: 1 })
+  await until(async () => one.isLeading(), Boolean)
+  const pid = await one.write(
+    async (tx) => (await tx<{ pid: number }[]>`select pg_backend_pid() as pid`)[0]?.pid,
+  )
+  const row = await leader()
+  expect(row).toMatchObject({ holder: 'one', epoch: 1, backend_pid: pid })
+  const expiry = async () =>
+    (await opened.sql<{ until: Date }[]>`select until from leader`)[0]?.until.getTime() ?? 0
+  const before = await expiry()
+  await until(expiry, (at) => at > before)
+  expect((await leader())?.epoch).toBe(1)
+})
+
+test('of many that start at once one leads, and the others do nothing', async () => {
+  const all = Array.from({ length: 8 }, (_, n) => start(`rival ${n}`, { leaseMs: HOUR, renewMs: 5 }))
+  await until(
+    async () => all.filter((one) => one.isLeading()).length,
+    (count) => count === 1,
+  )
+  const wrote = await Promise.all(all.map((one) => one.write(async () => 'wrote')))
+  expect(wrote.filter((what) => what !== null)).toHaveLength(1)
+  expect((await leader())?.epoch).toBe(1)
+})
+
+test('a write whose statement no longer fits its table is whole or not there, never outside its condition', async () => {
+  await opened.sql`create table altered (text text)`
+  const one = start('one', { leaseMs: HOUR, renewMs: HOUR })
+  await until(async () => one.isLeading(), Boolean)
+  const add = (text: string) =>
+    one.write(async (tx) =>
+      lastly(tx, tx`insert into altered (text) values (${text}) returning text`, () => 'added'),
+    )
+  expect(await add('before')).toBe('added')
+  await opened.sql`alter table altered alter text type varchar(100)`
+  await expect(add('alone')).rejects.toMatchObject({ code: '0A000' })
+  expect(await opened.sql`select text from altered`).toEqual([{ text: 'before' }] as never)
+  expect(await add('after')).toBe('added')
+  await opened.sql`drop table altered`
+})
+
+test('a connection that the network swallows amid a takeover leaves no backend behind, and the next one leads', async () => {
+  await opened.sql`
+    insert into leader (role, holder, backend_pid, epoch, until) values ('test', 'gone', 1, 7, clock_timestamp())`
+  const network = await startSwallowing(database.url, 'pg_terminate_backend')
+  try {
+    const one = start('one', { databaseUrl: network.url, silenceMs: 500, renewMs: HOUR })
+    await network.swallowed
+    const backends = async () =>
+      (
+        await opened.sql`select 1 from pg_stat_activity where datname = current_database() and application_name = 'sluice test one'`
+      ).length
+    await until(backends, (count) => count === 0)
+    expect((await leader())?.holder).toBe('gone')
+    network.restore()
+    await until(async () => one.isLeading(), Boolean)
+    expect(await leader()).toMatchObject({ holder: 'one', epoch: 8 })
+    // It is by that name that there was none.
+    await until(backends, (count) => count === 1)
+  } finally {
+    network.close()
+  }
+})
+
+test('a leader that stops is followed at once, however long its lease', async () => {
+  const one = start('one', { leaseMs: HOUR, renewMs: 5 })
+  await leads('one')
+  const two = start('two', { leaseMs: HOUR, renewMs: 5 })
+  await one.stop()
+  await leads('two')
+  expect(await one.write(async () => 'wrote')).toBeNull()
+  await until(async () => two.isLeading(), Boolean)
+  expect(await two.write(async () => 'wrote')).toBe('wrote')
+})
+
+test('a thread started in the place of one that ended takes over at once, and keeps what it took', async () => {
+  const old = start('process', { leaseMs: HOUR, renewMs: 5 })
+  await leads('process')
+  await until(async () => old.isLeading(), Boolean)
+  // It is over for the old one before the young one comes: the two would take it from each other in turns otherwise.
+  await opened.sql`update leader set epoch = 2`
+  await until(
+    async () => old.changes,
+    (changes) => changes.length === 2,
+  )
+  const young = start('process', { leaseMs: HOUR, renewMs: 5 })
+  await until(async () => young.isLeading(), Boolean)
+  // On the connection that takes the place of the one that was ended, the old one asks again and again.
+  await until(
+    () => opened.sql`
+      select 1 from pg_stat_activity where application_name = 'sluice test process' and datname = current_database()
+        and pid <> (select backend_pid from leader where role = 'test') and query like '%has_expired%' and state = 'idle'`,
+    (rows) => rows.length === 1,
+  )
+  expect(await young.write(async () => 'wrote')).toBe('wrote')
+  expect(await old.write(async () => 'wrote')).toBeNull()
+  expect((await leader())?.epoch).toBe(3)
+  expect([old.changes, young.changes]).toEqual([[true, false], [true]])
+})
+
+test('a leader whose epoch is over writes nothing, though its connection and its clock are good', async () => {
+  const one = start('one', { leaseMs: HOUR, renewMs: HOUR })
+  await leads('one')
+  await until(async () => one.isLeading(), Boolean)
+  await opened.sql`update leader set epoch = epoch + 1, holder = 'two'`
+  expect(one.isLeading()).toBe(true)
+  expect(await fire(one)).toBeNull()
+  expect(await firings()).toBe(0)
+  expect(one.isLeading()).toBe(false)
+  expect(one.changes).toEqual([true, false])
+})
+
+test('a leader whose connection ends when it has just been told that its epoch is over loses it once', async () => {
+  const one = start('one', { leaseMs: HOUR, renewMs: HOUR })
+  const { backend_pid } = await leads('one')
+  await until(async () => one.isLeading(), Boolean)
+  await opened.sql`update leader set epoch = epoch + 1, holder = 'two', until = clock_timestamp() + interval '1 h'`
+  const written = one.write(async (tx) => {
+    await tx`select pg_terminate_backend(${backend_pid})`
+  })
+  await Promise.allSettled([written])
+  expect(one.changes).toEqual([true, false])
+})
+
+test('a challenger that is outrun keeps the way free for whoever comes next', async () => {
+  await opened.sql`
+    insert into leader (role, holder, backend_pid, epoch, until) values ('test', 'gone', 0, 7, clock_timestamp())`
+  const late = await opened.sql.begin(async (tx) => {
+    await tx`select from leader where role = 'test' for update`
+    const challenger = start('late', { leaseMs: HOUR, renewMs: HOUR })
+    await until(
+      () => opened.sql`
+        select 1 from pg_stat_activity
+        where datname = current_database() and application_name = 'sluice test late' and wait_event_type = 'Lock'`,
+      (rows) => rows.length === 1,
+    )
+    await tx`update leader set epoch = 8, holder = 'first' where role = 'test'`
+    return challenger
+  })
+  // Nothing is written by a challenger that has not won, and it holds nothing once its turn is over.
+  await until(
+    () => opened.sql`
+      select 1 from pg_stat_activity
+      where datname = current_database() and application_name = 'sluice test late' and state = 'idle' and query = 'commit'`,
+    (rows) => rows.length === 1,
+  )
+  const next = start('next', { leaseMs: HOUR, renewMs: HOUR })
+  await until(async () => next.isLeading(), Boolean)
+  expect(late.changes).toEqual([])
+  expect(await leader()).toMatchObject({ holder: 'next', epoch: 9 })
+})
+
+test('another epoch cannot begin while a transaction of this one is open, and after it nothing is written', async () => {
+  const one = start('one', { leaseMs: HOUR, renewMs: HOUR })
+  await leads('one')
+  await until(async () => one.isLeading(), Boolean)
+  const inside = Promise.withResolvers<void>()
+  const go = Promise.withResolvers<void>()
+  const writing = one.write(async (tx) => {
+    // Statements come after the fence; until the first one is answered nothing is known of it.
+    await tx`select 1`
+    inside.resolve()
+    await go.promise
+    await tx`insert into firing (holder, epoch) values ('any', 1)`
+  })
+  await inside.promise
+  let hasBegun = false
+  const next = opened.sql`update leader set epoch = 2`.then(() => {
+    hasBegun = true
+  })
+  await until(
+    () => opened.sql`
+      select 1 from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock' and query like 'update leader%'`,
+    (rows) => rows.length === 1,
+  )
+  expect(hasBegun).toBe(false)
+  go.resolve()
+  await Promise.all([writing, next])
+  expect(await firings()).toBe(1)
+  expect(await fire(one)).toBeNull()
+  expect(await firings()).toBe(1)
+})
+
+test('a leader that loses its connection leads anew, in another epoch, on the connection it then records', async () => {
+  const one = start('one', { leaseMs: HOUR, renewMs: 20 })
+  const before = await leads('one')
+  await opened.sql`select pg_terminate_backend(${before.backend_pid})`
+  const after = await until(leader, (row) => row?.epoch === before.epoch + 1)
+  await until(async () => one.isLeading(), Boolean)
+  const pid = await one.write(
+    async (tx) => (await tx<{ pid: number }[]>`select pg_backend_pid() as pid`)[0]?.pid,
+  )
+  expect(pid).toBe(after?.backend_pid)
+  expect(one.changes).toEqual([true, false, true])
+})
+
+test('work that sleeps through the end of its transaction can write nothing more, in no transaction at all', async () => {
+  const one = start('one', { leaseMs: HOUR, renewMs: 20 })
+  const { backend_pid } = await leads('one')
+  await until(async () => one.isLeading(), Boolean)
+  const inside = Promise.withResolvers<void>()
+  const go = Promise.withResolvers<void>()
+  const slept = Promise.withResolvers<unknown>()
+  const writing = one.write(async (tx) => {
+    await tx`insert into firing (holder, epoch) values ('any', 1)`
+    inside.resolve()
+    await go.promise
+    await tx`insert into firing (holder, epoch) values ('any', 1)`.then(slept.resolve, slept.resolve)
+  })
+  writing.catch(() => {})
+  await inside.promise
+  await opened.sql`select pg_terminate_backend(${backend_pid})`
+  await expect(writing).rejects.toThrow('ended')
+  await until(leader, (row) => row?.epoch === 2)
+  await until(async () => one.isLeading(), Boolean)
+  go.resolve()
+  // The client of the new connection has answered after the sleeper has asked its own.
+  await one.write(async () => null)
+  expect(await firings()).toBe(0)
+})
+
+test('a process id that belongs to somebody else by now is left alone', async () => {
+  const innocent = openDatabase(database.url, { connections: 1, rawConnections: 1, application: 'innocent' })
+  const [{ pid } = { pid: 0 }] = await innocent.sql<{ pid: number }[]>`select pg_backend_pid() as pid`
+  await opened.sql`
+    insert into leader (role, holder, backend_pid, epoch, until) values ('test', 'gone', ${pid}, 7, clock_timestamp())`
+  start('one', { leaseMs: HOUR })
+  expect(await leads('one')).toMatchObject({ epoch: 8 })
+  expect(await innocent.sql`select pg_backend_pid() as pid`).toEqual([{ pid }] as never)
+  await innocent.close()
+})
+
+test('roles are led on their own', async () => {
+  const scheduler = start('one', { role: 'test', leaseMs: HOUR })
+  const triggers = start('two', { role: 'another', leaseMs: HOUR })
+  await until(async () => scheduler.isLeading() && triggers.isLeading(), Boolean)
+})
+
+test('a database that is not there is asked again, and what work throws is passed on', async () => {
+  const lost = start('lost', { databaseUrl: 'postgres://127.0.0.1:1/none', renewMs: 1 })
+  expect(await lost.write(async () => 'wrote')).toBeNull()
+  const one = start('one', { leaseMs: HOUR })
+  await until(async () => one.isLeading(), Boolean)
+  await expect(one.write(async () => Promise.reject(new Error('of the work')))).rejects.toThrow('of the work')
+  expect(await one.write(async () => 'wrote')).toBe('wrote')
+})
+
+/** A process of its own that fires whenever it leads; what it has said so far. */
+function spawn(holder: string, mode: 'steadily' | 'slowly', leaseMs = LEASE_MS) {
+  const child = Bun.spawn(
+    [
+      process.execPath,
+      `${import.meta.dir}/leadership.child.ts`,
+      database.url,
+      'test',
+      holder,
+      String(leaseMs),
+      mode,
+    ],
+    { stdin: 'pipe', stdout: 'pipe', stderr: 'inherit' },
+  )
+  children.push(child)
+  const said: string[] = []
+  void eachLine(child.stdout, (line) => said.push(line))
+  const count = (word: string) => said.filter((line) => line === word).length
+  return {
+    child,
+    count,
+    heard: (word: string, atLeast = 1) =>
+      until(
+        async () => count(word),
+        (times) => times >= atLeast,
+      ),
+  }
+}
+
+/** Every firing is by the holder of its epoch, and none of an epoch came after the next one had begun. */
+async function expectNoFiringOutOfItsReign() {
+  const wrong = await opened.sql`
+    select f.id, f.holder, f.epoch from firing f left join reign r on r.epoch = f.epoch
+    where r.holder is distinct from f.holder
+      or exists (select 1 from reign next where next.epoch > f.epoch and f.id > next.from_id)`
+  expect(wrong).toEqual([] as never)
+}
+
+test('a leader paused between two transactions is replaced, and fires no more when it wakes', async () => {
+  const old = spawn('old', 'steadily')
+  await old.heard('fired', 3)
+  // Its lease does not end: the old one would be right to lead once more if this one were kept from renewing it.
+  const young = spawn('young', 'steadily', HOUR)
+  old.child.kill('SIGSTOP')
+  await young.heard('fired', 3)
+  const firedBefore = await firings('old')
+
+  old.child.kill('SIGCONT')
+  await old.heard('follows')
+  const firedByYoung = await firings('young')
+  await until(
+    () => firings('young'),
+    (count) => count > firedByYoung + 20,
+  )
+  expect(await firings('old')).toBe(firedBefore)
+  await expectNoFiringOutOfItsReign()
+  expect((await leader())?.holder).toBe('young')
+})
+
+test('a leader paused inside a transaction is replaced, and what it had begun is undone', async () => {
+  const old = spawn('old', 'slowly')
+  await old.heard('inside')
+  const young = spawn('young', 'steadily', HOUR)
+  old.child.kill('SIGSTOP')
+  await young.heard('fired', 3)
+  expect(await firings('old')).toBe(0)
+
+  // It is told to go on with its second insert before it has been told that its transaction is gone.
+  old.child.stdin.write('go on\n')
+  old.child.stdin.flush()
+  old.child.kill('SIGCONT')
+  await old.heard('failed')
+  const firedByYoung = await firings('young')
+  await until(
+    () => firings('young'),
+    (count) => count > firedByYoung + 20,
+  )
+  expect(await firings('old')).toBe(0)
+  await expectNoFiringOutOfItsReign()
+})
+
+test('leaders that are paused and woken in turns, at any moment, never fire out of their reign', async () => {
+  const all = ['a', 'b', 'c'].map((holder) => spawn(holder, 'steadily'))
+  for (let round = 0; round < 4; round++) {
+    const [{ epoch, holder } = { epoch: 0, holder: '' }] = await until(
+      () => opened.sql<Row[]>`
+        select holder, epoch::float8 as epoch from leader
+        where role = 'test' and until > clock_timestamp() and exists (select from firing where firing.epoch = leader.epoch)`,
+      (rows) => rows.length > 0,
+    )
+    const current = all['abc'.indexOf(holder)]
+    current?.child.kill('SIGSTOP')
+    await until(leader, (row) => row !== undefined && row.epoch > epoch)
+    current?.child.kill('SIGCONT')
+    await current?.heard('follows')
+  }
+  await expectNoFiringOutOfItsReign()
+  expect((await opened.sql`select 1 from firing`).length).toBeGreaterThan(0)
+})
+
+/** A network that passes everything on until the client sends `word`; that is lost, and all that either side says after it. */
+async function startSwallowing(databaseUrl: string, word: string) {
+  const { hostname, port } = new URL(databaseUrl)
+  const swallowed = Promise.withResolvers<void>()
+  const open = new Set<net.Socket>()
+  let isWhole = false
+  const proxy = net.createServer((client) => {
+    const server = net.connect(Number(port), hostname)
+    let isSilent = false
+    client.on('data', (bytes) => {
+      if (!isWhole && bytes.includes(word)) {
+        isSilent = true
+        swallowed.resolve()
+      }
+      if (!isSilent) server.write(bytes)
+    })
+    server.on('data', (bytes) => void (!isSilent && client.write(bytes)))
+    client.on('close', () => void (!isSilent && server.destroy()))
+    for (const socket of [client, server]) {
+      open.add(socket)
+      socket.on('error', () => {})
+    }
+  })
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
+  const bound = proxy.address()
+  const url = new URL(databaseUrl)
+  url.port = String(typeof bound === 'object' ? bound?.port : 0)
+  const cut = () => {
+    for (const socket of open) socket.destroy()
+  }
+  return {
+    url: url.href,
+    swallowed: swallowed.promise,
+    /** What is lost stays lost: only new connections are whole. */
+    restore() {
+      isWhole = true
+      cut()
+    },
+    close() {
+      cut()
+      proxy.close()
+    },
+  }
+}

@@ -1,0 +1,275 @@
+// The reaper as the API process runs it: real threads, a real lease, a real store.
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  setDefaultTimeout,
+  test,
+} from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { newId } from '../../app/core/ids.ts'
+import { openObjectStore } from '../../app/objects/open.ts'
+import type { ObjectStore } from '../../app/objects/port.ts'
+import { addRuns, runsLeft } from '../../app/retention/test-rows.ts'
+import { testLog } from '../../app/test-app.ts'
+import { type Database, openDatabase, type Sql } from '../../drizzle/client.ts'
+import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import { until } from '../../tools/test/until.ts'
+import { startLeadership } from '../leadership/leadership.ts'
+import { answerObjectCall, makeObjectCalls } from '../runtime/object-calls.ts'
+import { addPipeline } from '../testing.ts'
+import type { FromWorker } from '../threads/channel.ts'
+import { type ReaperHost, startReaper } from './reaper-host.ts'
+
+setDefaultTimeout(60_000)
+let directory: string
+let objects: ObjectStore
+let postgres: TestDatabase
+let database: Database
+let sql: Sql
+let heard: FromWorker[]
+const hosts: ReaperHost[] = []
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'sluice-reaper-'))
+  objects = await openObjectStore({ kind: 'disk', root: join(directory, 'objects') })
+})
+afterAll(async () => {
+  await objects.close()
+  await rm(directory, { recursive: true, force: true })
+})
+beforeEach(async () => {
+  postgres = await testDatabase()
+  database = openDatabase(postgres.url, { connections: 1, rawConnections: 4, application: 'test' })
+  sql = database.sql
+  heard = []
+})
+afterEach(async () => {
+  await Promise.all(hosts.splice(0).map((host) => host.stop()))
+  await database.close()
+  await postgres.drop()
+})
+
+function start({
+  databaseUrl = postgres.url,
+  ...options
+}: {
+  sql?: Sql
+  lookMs?: number
+  databaseUrl?: string
+} = {}): ReaperHost {
+  const host = startReaper({
+    sql,
+    answerObjectCall: (call) => answerObjectCall(objects, call),
+    settings: { processId: newId(), databaseUrl, logFormat: 'text' },
+    log: testLog,
+    onMessage: (message) => heard.push(message),
+    ...options,
+  })
+  hosts.push(host)
+  return host
+}
+
+async function somePipeline(name: string) {
+  const { id } = await addPipeline(sql, name, { landingZones: [], nudge: () => {} })
+  return (count: number, status: string, daysAgo: number) =>
+    addRuns(sql, {
+      pipelineId: id,
+      pipeline: { namespace: 'default', layer: 'gold', name },
+      count,
+      status,
+      daysAgo,
+    })
+}
+const status = async () => (await sql`select * from reaper_status`)[0] ?? {}
+/** A thread stands beside the leader called `another replica`. */
+const challenged = () =>
+  until(
+    () => sql`
+      select 1 from pg_stat_activity
+      where datname = current_database() and application_name like 'sluice reaper %'
+      and application_name <> 'sluice reaper another replica'`,
+    (rows) => rows.length > 0,
+  )
+const ticked = () => until(status, ({ last_run_at }) => last_run_at !== null)
+
+test('a tick is made at the start, written down, and not again before it is due', async () => {
+  const add = await somePipeline('p')
+  const old = await add(3, 'failed', 100)
+  const host = start()
+  await ticked()
+  expect(await status()).toMatchObject({ runs_pruned: '3', logs_pruned: '9' })
+  expect(await runsLeft(sql, old)).toEqual([])
+  await add(2, 'failed', 100)
+  await host.run()
+  expect(await status()).toMatchObject({ runs_pruned: '2' })
+  expect(heard.filter(({ type }) => type === 'reaped')).toHaveLength(2)
+})
+
+test('a tick that is asked for while no database can be reached fails, and waits for none', async () => {
+  const host = start({ databaseUrl: 'postgres://nobody@127.0.0.1:1/none' })
+  await expect(host.run()).rejects.toThrow('has not finished its tick')
+})
+
+test('a start makes a tick also when none is due, and one only', async () => {
+  await sql`update reaper_status set last_run_at = clock_timestamp() - interval '1 minute'`
+  const add = await somePipeline('p')
+  await add(1, 'failed', 100)
+  let looks = 0
+  const counted = new Proxy(sql, {
+    apply(target, self, args) {
+      looks += 1
+      return Reflect.apply(target, self, args)
+    },
+  })
+  start({ sql: counted, lookMs: 20 })
+  await until(status, ({ runs_pruned }) => runs_pruned === '1')
+  const { last_run_at } = await status()
+  const before = looks
+  await until(
+    async () => looks,
+    (now) => now > before + 2,
+  )
+  expect((await status()).last_run_at).toEqual(last_run_at)
+  expect(heard.filter(({ type }) => type === 'reaped')).toHaveLength(1)
+})
+
+test('a tick that is due by the database’s time is made by itself', async () => {
+  await sql`update reaper_status set last_run_at = clock_timestamp() - interval '59 minutes'`
+  const add = await somePipeline('p')
+  const [old = ''] = await add(1, 'failed', 100)
+  const host = start()
+  await host.run()
+  await add(1, 'failed', 100)
+  await sql`update reaper_status set last_run_at = clock_timestamp() - interval '61 minutes'`
+  start()
+  await until(
+    status,
+    ({ runs_pruned, last_run_at }) => runs_pruned === '1' && Date.now() - last_run_at < 60_000,
+  )
+  expect(await runsLeft(sql, [old])).toEqual([])
+})
+
+test('one failing duty does not stop the others, and is named', async () => {
+  const add = await somePipeline('p')
+  await add(1, 'failed', 100)
+  await sql`insert into idempotency_key (caller, operation, key, request_hash, status, body, created_at)
+    values ('', '', '', '', 202, '{}', clock_timestamp() - interval '25 hours')`
+  await sql`alter table audit_entry rename to audit_entry_away`
+  const host = start()
+  await host.run()
+  expect(await status()).toMatchObject({ failures: ['audit entries'] })
+  expect(heard).toContainEqual({ type: 'reaped', failures: ['audit entries'] })
+  expect(await sql`select 1 from idempotency_key`).toHaveLength(0)
+  await sql`alter table audit_entry_away rename to audit_entry`
+  await host.run()
+  expect(await status()).toMatchObject({ failures: [] })
+})
+
+test('runs that have been running for too long are failed, announced and counted', async () => {
+  const completed: string[] = []
+  const listening = await sql.listen('sluice_run_completed', (payload) => completed.push(payload))
+  const { id, request } = await addPipeline(sql, 'stuck', { landingZones: [], nudge: () => {} })
+  const run = await request()
+  await sql`update run set status = 'running', waiting = false, phase = 'executing', started_at = clock_timestamp() - interval '121 minutes',
+    attempt = 1, snapshot = '{"value":{"running":"executing"},"context":{"attempt":1,"lostRunners":0,"conflicts":0},"status":"active"}'
+    where id = ${run}`
+  await sql`insert into run_attempt (run_id, attempt, pipeline_id, branch, base_commit, landing_watermark, runner_url)
+    values (${run}, 1, ${id}, ${`run-${run}-1`}, 0, 0, 'http://127.0.0.1:1')`
+  await sql`insert into lake_ref (name, state, base, run_id, attempt) values (${`run-${run}-1`}, 'open', 0, ${run}, 1)`
+  const host = start()
+  await host.run()
+  const [row] =
+    await sql`select r.status, r.error, (select state from lake_ref where run_id = r.id) as branch from run r where id = ${run}`
+  expect(row).toMatchObject({
+    status: 'failed',
+    branch: 'deleted',
+    error: expect.stringContaining('timed out'),
+  })
+  expect(heard).toContainEqual({ type: 'runsEnded', status: 'failed', count: 1 })
+  await until(
+    async () => completed.join(),
+    (text) => text.includes(run),
+  )
+  await listening.unlisten()
+})
+
+test('a tick waits for the replica that leads, and several who ask at once share one', async () => {
+  const other = startLeadership({
+    databaseUrl: postgres.url,
+    role: 'reaper',
+    holder: 'another replica',
+    log: testLog,
+  })
+  await until(
+    async () => other.isLeading(),
+    (isLeading) => isLeading,
+  )
+  // Nothing is due: only who asks is waiting.
+  await sql`update reaper_status set last_run_at = clock_timestamp()`
+  const before = await status()
+  const host = start()
+  const asked = [host.run(), host.run(), host.run()]
+  await challenged()
+  expect(await status()).toEqual(before)
+  await other.stop()
+  await Promise.all(asked)
+  expect(heard.filter(({ type }) => type === 'reaped')).toHaveLength(1)
+})
+
+test('a host that stops ends the tick under way; who waited for it is told', async () => {
+  const other = startLeadership({
+    databaseUrl: postgres.url,
+    role: 'reaper',
+    holder: 'another replica',
+    log: testLog,
+  })
+  await until(
+    async () => other.isLeading(),
+    (isLeading) => isLeading,
+  )
+  const host = start()
+  const asked = host.run().then(
+    () => 'made',
+    () => 'not made',
+  )
+  await challenged()
+  await host.stop()
+  expect(await asked).toBe('not made')
+  await other.stop()
+})
+
+describe('objects across the channel', () => {
+  const across = (store: ObjectStore) => {
+    const calls = makeObjectCalls((id, call) => {
+      void answerObjectCall(store, structuredClone(call)).then((answer) =>
+        calls.answered(id, structuredClone(answer)),
+      )
+    })
+    return calls.objects
+  }
+
+  test('are what they are at the store', async () => {
+    const remote = across(objects)
+    await remote.put('across/a', new TextEncoder().encode('one'))
+    await objects.put('across/a', new TextEncoder().encode('three'))
+    expect(new TextDecoder().decode((await remote.read('across/a')) ?? undefined)).toBe('three')
+    expect(await remote.read('across/none')).toBeNull()
+    expect(await remote.list('across/', { limit: 10 })).toEqual(await objects.list('across/', { limit: 10 }))
+    expect(await remote.versions('across/')).toEqual(await objects.versions('across/'))
+    for (const { key, versionId } of (await remote.versions('across/')).versions)
+      await remote.removeVersion(key, versionId)
+    expect((await objects.versions('across/')).versions).toEqual([])
+  })
+
+  test('that the store fails at are an error that says so', async () => {
+    const remote = across({ ...objects, list: () => Promise.reject(new Error('the store is away')) })
+    await expect(remote.list('a/', { limit: 1 })).rejects.toThrow('the store is away')
+    await expect(remote.read('../a')).rejects.toThrow('failed to read')
+  })
+})

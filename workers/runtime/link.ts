@@ -1,0 +1,271 @@
+// Between an API process that does not run on Bun and the process that does its background work: hints and requests one
+// way, counts and calls of the object store the other. A connection on loopback, opened by the API with a token that only
+// the supervisor's children know, and opened again when either end was started anew.
+import { timingSafeEqual } from 'node:crypto'
+import { connect, createServer, type Socket } from 'node:net'
+import { type Static, Type as t } from '@sinclair/typebox'
+import type { RunningBackground } from '../../app/core/background.ts'
+import type { Config } from '../../app/core/config.ts'
+import type { Log } from '../../app/core/log.ts'
+import type { Metrics } from '../../app/core/metrics.ts'
+import type { ObjectStore } from '../../app/objects/port.ts'
+import { parseMessage } from '../threads/channel.ts'
+import { Counted, countInto } from '../threads/counted.ts'
+import { frameOf, makeFrameReader } from './frames.ts'
+import { type AnswerObjectCall, answerObjectCall, ObjectAnswer, ObjectCall } from './object-calls.ts'
+
+export interface LinkSettings {
+  port: number
+  token: string
+}
+
+/** As the supervisor has chosen. */
+export function linkFrom(env: Record<string, string | undefined>): LinkSettings {
+  const port = Number(env.WORKERS_PORT)
+  const token = env.WORKERS_TOKEN ?? ''
+  if (!Number.isInteger(port) || port < 1 || token === '')
+    throw new Error('WORKERS_PORT and WORKERS_TOKEN: missing; let the supervisor start this process')
+  return { port, token }
+}
+
+const id = t.Integer()
+
+const ToWorkers = t.Union([
+  t.Object({ type: t.Literal('nudge'), about: t.Union([t.Literal('runRequested'), t.Literal('outbox')]) }),
+  /** Make a tick of the reaper, and tell when it is over. */
+  t.Object({ type: t.Literal('reap'), id }),
+  t.Object({ type: t.Literal('restart') }),
+  t.Object({ type: t.Literal('objectAnswer'), id, answer: ObjectAnswer }),
+])
+type ToWorkers = Static<typeof ToWorkers>
+
+const FromWorkers = t.Union([
+  t.Object({ type: t.Literal('counted'), counted: Counted }),
+  /** Null: the tick was made. */
+  t.Object({ type: t.Literal('reaped'), id, error: t.Union([t.String(), t.Null()]) }),
+  t.Object({ type: t.Literal('objectCall'), id, call: ObjectCall }),
+])
+type FromWorkers = Static<typeof FromWorkers>
+
+/** Before it has shown its token a stranger gets this far; after that a message holds an object at most. */
+const TOKEN_BYTES_MAX = 256
+const MESSAGE_BYTES_MAX = 512 * 1_048_576
+/** Counts that wait for an API process that starts anew; the oldest are forgotten. */
+const COUNTS_MAX = 10_000
+/** A call of the store waits this long for an API process that is just starting. */
+const PATIENCE_MS = 10_000
+/** Between two tries to reach the workers. */
+const RETRY_MS = 200
+
+/** What the background work does for the API process. */
+export interface WorkersSide {
+  nudge(about: 'runRequested' | 'outbox'): void
+  reap(): Promise<void>
+  restart(): void
+}
+
+export interface WorkersLink {
+  count(counted: Counted): void
+  /** Asks the API process, which holds the store; fails when there is none, or it goes away meanwhile. */
+  answerObjectCall: AnswerObjectCall
+  close(): void
+}
+
+/** The side of the workers. */
+export async function serveLink(
+  { port, token }: LinkSettings,
+  side: WorkersSide,
+  onError: (error: unknown) => void,
+): Promise<WorkersLink> {
+  let api: Socket | null = null
+  let joined = Promise.withResolvers<void>()
+  let counts: Counted[] = []
+  let lastId = 0
+  const calls = new Map<number, (answer: ObjectAnswer) => void>()
+  const post = (message: FromWorkers) => api?.write(frameOf(message))
+
+  function hear(message: ToWorkers) {
+    switch (message.type) {
+      case 'nudge':
+        return side.nudge(message.about)
+      case 'restart':
+        return side.restart()
+      case 'reap':
+        return void side.reap().then(
+          () => post({ type: 'reaped', id: message.id, error: null }),
+          (error) => post({ type: 'reaped', id: message.id, error: textOf(error) }),
+        )
+      case 'objectAnswer':
+        calls.get(message.id)?.(message.answer)
+        return void calls.delete(message.id)
+      default:
+        return message satisfies never
+    }
+  }
+
+  function join(socket: Socket) {
+    if (api !== null) {
+      api.destroy()
+      leave(api)
+    }
+    api = socket
+    joined.resolve()
+    joined = Promise.withResolvers<void>()
+    for (const counted of counts) post({ type: 'counted', counted })
+    counts = []
+  }
+
+  function leave(socket: Socket) {
+    if (api !== socket) return
+    api = null
+    for (const answer of calls.values()) answer(away)
+    calls.clear()
+  }
+
+  const server = createServer((socket) => {
+    let isKnown = false
+    const read = makeFrameReader((text) => {
+      if (isKnown) return hear(parseMessage(ToWorkers, text))
+      isKnown = isToken(text, token)
+      if (!isKnown) throw new Error('a stranger has knocked')
+      join(socket)
+    })
+    socket.on('data', (chunk: Uint8Array) => {
+      try {
+        read(chunk, isKnown ? MESSAGE_BYTES_MAX : TOKEN_BYTES_MAX)
+      } catch (error) {
+        onError(error)
+        socket.destroy()
+      }
+    })
+    socket.on('error', () => {})
+    socket.on('close', () => leave(socket))
+  })
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen({ host: '127.0.0.1', port }, resolve)
+  })
+
+  return {
+    count(counted) {
+      if (api !== null) return void post({ type: 'counted', counted })
+      counts.push(counted)
+      if (counts.length > COUNTS_MAX) counts.shift()
+    },
+    async answerObjectCall(call) {
+      if (api === null) await Promise.race([joined.promise, pause(PATIENCE_MS)])
+      if (api === null) return away
+      const answer = Promise.withResolvers<ObjectAnswer>()
+      calls.set(++lastId, answer.resolve)
+      post({ type: 'objectCall', id: lastId, call })
+      return answer.promise
+    },
+    close() {
+      server.close()
+      api?.destroy()
+    },
+  }
+}
+
+const away: ObjectAnswer = { op: 'failed', message: 'the API process, which holds the store, is away' }
+
+function isToken(given: unknown, token: string) {
+  const [theirs, ours] = [Buffer.from(String(given)), Buffer.from(token)]
+  return theirs.length === ours.length && timingSafeEqual(theirs, ours)
+}
+
+export interface JoinOptions {
+  config: Pick<Config, 'reaper'>
+  /** What the reaper removes. */
+  objects: ObjectStore
+  log: Log
+  metrics: Metrics
+  link: LinkSettings
+}
+
+/** The side of the API process: it reaches the workers whenever they are there. */
+export function joinWorkers({
+  config,
+  objects,
+  log,
+  metrics,
+  link: { port, token },
+}: JoinOptions): RunningBackground {
+  const count = countInto(metrics)
+  const ticks = new Map<number, PromiseWithResolvers<void>>()
+  let lastId = 0
+  let isStopping = false
+  let workers: Socket | null = null
+  let retry: ReturnType<typeof setTimeout> | undefined
+  const post = (message: ToWorkers) => workers?.write(frameOf(message))
+
+  function hear(message: FromWorkers) {
+    switch (message.type) {
+      case 'counted':
+        return count(message.counted)
+      case 'objectCall':
+        return void answerObjectCall(objects, message.call).then((answer) =>
+          post({ type: 'objectAnswer', id: message.id, answer }),
+        )
+      case 'reaped': {
+        const tick = ticks.get(message.id)
+        ticks.delete(message.id)
+        return message.error === null ? tick?.resolve() : tick?.reject(new Error(message.error))
+      }
+      default:
+        return message satisfies never
+    }
+  }
+
+  function reach() {
+    const socket = connect({ host: '127.0.0.1', port })
+    const read = makeFrameReader((data) => hear(parseMessage(FromWorkers, data)))
+    socket.on('connect', () => {
+      socket.write(frameOf(token))
+      workers = socket
+    })
+    socket.on('data', (chunk: Uint8Array) => {
+      try {
+        read(chunk, MESSAGE_BYTES_MAX)
+      } catch (error) {
+        log.error('the workers said what nobody understands', { error })
+        socket.destroy()
+      }
+    })
+    socket.on('error', () => {})
+    socket.on('close', () => {
+      workers = null
+      for (const tick of ticks.values()) tick.reject(new Error('the workers have gone away'))
+      ticks.clear()
+      if (!isStopping) retry = setTimeout(reach, RETRY_MS)
+    })
+  }
+  reach()
+
+  return {
+    nudge: (about) => void post({ type: 'nudge', about }),
+    // The evaluator listens for the notice that is sent instead.
+    eventRecorded: () => false,
+    reaper: config.reaper
+      ? {
+          run() {
+            if (workers === null) return Promise.reject(new Error('the workers are away'))
+            const tick = Promise.withResolvers<void>()
+            ticks.set(++lastId, tick)
+            post({ type: 'reap', id: lastId })
+            return tick.promise
+          },
+        }
+      : null,
+    restart: () => void post({ type: 'restart' }),
+    async stop() {
+      isStopping = true
+      clearTimeout(retry)
+      workers?.destroy()
+    },
+  }
+}
+
+const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
+
+const textOf = (error: unknown) => (error instanceof Error ? error.message : String(error))

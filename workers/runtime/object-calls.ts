@@ -1,0 +1,133 @@
+// The object store as a thread reaches it: by messages to the process that holds the store's client, which is too heavy
+// for threads. Every call is answered; when the process ends, so does the thread, or the call fails.
+import { type Static, Type as t } from '@sinclair/typebox'
+import type { ObjectPage, ObjectStore, VersionPage } from '../../app/objects/port.ts'
+import type { ReaperObjects } from '../../app/retention/reaping.ts'
+
+const key = t.String()
+
+export const ObjectCall = t.Union([
+  t.Object({ op: t.Literal('list'), prefix: key, limit: t.Integer({ minimum: 1 }), after: t.Optional(key) }),
+  t.Object({ op: t.Literal('versions'), prefix: key, after: t.Optional(key) }),
+  t.Object({ op: t.Literal('read'), key }),
+  t.Object({ op: t.Literal('put'), key, bytes: t.Uint8Array() }),
+  t.Object({ op: t.Literal('remove'), key }),
+  t.Object({ op: t.Literal('removeVersion'), key, versionId: t.String() }),
+])
+export type ObjectCall = Static<typeof ObjectCall>
+
+const shared = { key, versionId: t.String(), modified: t.Date() }
+
+export const ObjectAnswer = t.Union([
+  t.Object({
+    op: t.Literal('list'),
+    page: t.Object({
+      objects: t.Array(t.Object({ ...shared, size: t.Integer() })),
+      truncated: t.Boolean(),
+    }),
+  }),
+  t.Object({
+    op: t.Literal('versions'),
+    page: t.Object({
+      versions: t.Array(
+        t.Object({ ...shared, size: t.Union([t.Integer(), t.Null()]), isNewest: t.Boolean() }),
+      ),
+      truncated: t.Boolean(),
+    }),
+  }),
+  t.Object({ op: t.Literal('read'), bytes: t.Union([t.Uint8Array(), t.Null()]) }),
+  t.Object({ op: t.Literal('done') }),
+  t.Object({ op: t.Literal('failed'), message: t.String() }),
+])
+export type ObjectAnswer = Static<typeof ObjectAnswer>
+
+/** The thread's side. `answered` is to be given every answer that arrives. */
+export function makeObjectCalls(post: (id: number, call: ObjectCall) => void): {
+  objects: ReaperObjects
+  answered(id: number, answer: ObjectAnswer): void
+} {
+  const waiting = new Map<number, { op: ObjectCall['op']; settle: PromiseWithResolvers<ObjectAnswer> }>()
+  let last = 0
+
+  async function ask(call: ObjectCall): Promise<Exclude<ObjectAnswer, { op: 'failed' }>> {
+    const id = ++last
+    const settle = Promise.withResolvers<ObjectAnswer>()
+    waiting.set(id, { op: call.op, settle })
+    post(id, call)
+    const answer = await settle.promise
+    if (answer.op === 'failed') throw new Error(`the object store failed to ${call.op}: ${answer.message}`)
+    return answer
+  }
+  const mismatch = (op: string): never => {
+    throw new Error(`an answer to another call than ${op}`)
+  }
+
+  return {
+    answered(id, answer) {
+      waiting.get(id)?.settle.resolve(answer)
+      waiting.delete(id)
+    },
+    objects: {
+      async list(prefix, { limit, after }): Promise<ObjectPage> {
+        const answer = await ask({ op: 'list', prefix, limit, ...(after !== undefined && { after }) })
+        return answer.op === 'list' ? answer.page : mismatch('list')
+      },
+      async versions(prefix, after): Promise<VersionPage> {
+        const answer = await ask({ op: 'versions', prefix, ...(after !== undefined && { after }) })
+        return answer.op === 'versions' ? answer.page : mismatch('versions')
+      },
+      async read(key) {
+        const answer = await ask({ op: 'read', key })
+        return answer.op === 'read' ? answer.bytes : mismatch('read')
+      },
+      put: async (key, bytes) => void (await ask({ op: 'put', key, bytes })),
+      remove: async (key) => void (await ask({ op: 'remove', key })),
+      removeVersion: async (key, versionId) => void (await ask({ op: 'removeVersion', key, versionId })),
+    },
+  }
+}
+
+/** Performs a call, here or by passing it on. Never rejects. */
+export type AnswerObjectCall = (call: ObjectCall) => Promise<ObjectAnswer>
+
+/** The other side: performs one call on the store itself. Never rejects. */
+export async function answerObjectCall(objects: ObjectStore, call: ObjectCall): Promise<ObjectAnswer> {
+  try {
+    switch (call.op) {
+      case 'list':
+        return { op: 'list', page: await objects.list(call.prefix, call) }
+      case 'versions':
+        return { op: 'versions', page: await objects.versions(call.prefix, call.after) }
+      case 'read':
+        return { op: 'read', bytes: await bytesOf(objects, call.key) }
+      case 'put':
+        await objects.put(call.key, call.bytes)
+        return { op: 'done' }
+      case 'remove':
+        await objects.delete(call.key)
+        return { op: 'done' }
+      case 'removeVersion':
+        await objects.deleteVersion(call.key, call.versionId)
+        return { op: 'done' }
+      default:
+        return call satisfies never
+    }
+  } catch (error) {
+    return { op: 'failed', message: error instanceof Error ? error.message : String(error) }
+  }
+}
+
+async function bytesOf(objects: ObjectStore, key: string): Promise<Uint8Array | null> {
+  const found = await objects.get(key)
+  return found && new Uint8Array(await new Response(found.body).arrayBuffer())
+}
+
+/** The reaper's objects without a thread between: for tests, and for whoever holds the store itself. */
+export const directObjects = (objects: ObjectStore): ReaperObjects => ({
+  list: objects.list,
+  versions: objects.versions,
+  read: (key) => bytesOf(objects, key),
+  put: async (key, bytes) => void (await objects.put(key, bytes)),
+  remove: objects.delete,
+  removeVersion: objects.deleteVersion,
+})

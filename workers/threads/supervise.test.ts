@@ -1,0 +1,251 @@
+import { afterEach, expect, setDefaultTimeout, test } from 'bun:test'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { Log } from '../../app/core/log.ts'
+import type { FromWorker, ToDispatcher } from './channel.ts'
+import { runWorkerOnce } from './run-once.ts'
+import { type RestartReason, type SupervisedWorker, superviseWorker } from './supervise.ts'
+
+setDefaultTimeout(60_000)
+
+const START: ToDispatcher = {
+  type: 'start',
+  settings: {
+    processId: 'test',
+    databaseUrl: 'postgres://nowhere',
+    runnerUrls: [],
+    publicUrl: 'http://127.0.0.1:1',
+    sidecarToken: null,
+    sidecarTokenUrls: null,
+    tellsInputs: true,
+    logFormat: 'text',
+  },
+}
+const HOUR = 3_600_000
+
+const folders: string[] = []
+const workers: SupervisedWorker<ToDispatcher>[] = []
+afterEach(async () => {
+  for (const worker of workers.splice(0)) await worker.stop()
+  for (const folder of folders.splice(0)) await rm(folder, { recursive: true })
+})
+
+/** A thread that does `onStart` when it is told to start and, unless that says otherwise, stops when it is told to. */
+async function threadThat(onStart: string, onStop = `postMessage({ type: 'stopped' })`) {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-worker-'))
+  folders.push(folder)
+  const path = join(folder, 'thread.ts')
+  await writeFile(
+    path,
+    `self.onmessage = ({ data }) => {
+      if (data.type === 'stop') { ${onStop} }
+      if (data.type === 'start') { ${onStart} }
+    }`,
+  )
+  return pathToFileURL(path)
+}
+
+/** What was heard and logged, and a wait for it. */
+function listening() {
+  const heard: FromWorker[] = []
+  const logged: string[] = []
+  const restarts: RestartReason[] = []
+  let announce: () => void = () => {}
+  const note = (line: string, fields?: object) => logged.push(`${line} ${JSON.stringify(fields)}`)
+  const log: Log = { info: () => {}, warn: note, error: note, named: () => log }
+  return {
+    heard,
+    logged,
+    restarts,
+    log,
+    onMessage(message: FromWorker) {
+      heard.push(message)
+      announce()
+    },
+    onRestart(reason: RestartReason) {
+      restarts.push(reason)
+      announce()
+    },
+    async until(holds: () => boolean) {
+      while (!holds()) await new Promise<void>((resolve) => (announce = resolve))
+    },
+  }
+}
+
+async function supervised(onStart: string, options: { onStop?: string; times?: Times } = {}) {
+  const ears = listening()
+  const worker = superviseWorker<ToDispatcher>({
+    name: 'test',
+    path: await threadThat(onStart, options.onStop),
+    startMessage: START,
+    times: options.times,
+    ...ears,
+  })
+  workers.push(worker)
+  return { worker, ...ears }
+}
+
+test('a thread that works is heard, and stops when it is asked', async () => {
+  const { worker, heard, until, restarts } = await supervised(`postMessage({ type: 'ready' })`)
+  await until(() => heard.length > 0)
+  await worker.stop()
+  expect(heard.map(({ type }) => type)).toEqual(['ready', 'stopped'])
+  expect(restarts).toEqual([])
+})
+
+type Times = Parameters<typeof superviseWorker>[0]['times']
+
+/** Only what is to be noticed is noticed soon: a thread may take its time to start. */
+const CRASHES: Record<string, { behaviour: string; reason: RestartReason; logged: string; times?: Times }> = {
+  throws: {
+    behaviour: `setTimeout(() => { throw new Error('bang') })`,
+    reason: 'failed',
+    logged: 'bang',
+  },
+  rejects: { behaviour: `Promise.reject(new Error('bang'))`, reason: 'failed', logged: 'bang' },
+  'exits as if all were well': { behaviour: 'process.exit(0)', reason: 'exited', logged: '"code":0' },
+  'exits with a code': { behaviour: 'process.exit(7)', reason: 'exited', logged: '"code":7' },
+  'hangs in a loop': {
+    behaviour: `postMessage({ type: 'ready' }); for (;;);`,
+    reason: 'silent',
+    logged: 'silent',
+    times: { silenceMs: 200, watchMs: 20 },
+  },
+  'lives and never gets ready': {
+    behaviour: `setInterval(() => postMessage({ type: 'alive' }), 5)`,
+    reason: 'not_ready',
+    logged: 'not_ready',
+    times: { readyMs: 100, watchMs: 20 },
+  },
+}
+for (const [what, { behaviour, reason, logged: line, times }] of Object.entries(CRASHES))
+  test(`a thread that ${what} is noticed, logged, counted and started again, each time`, async () => {
+    const { restarts, logged, until } = await supervised(behaviour, { times })
+    await until(() => restarts.length >= 2)
+    expect(restarts.slice(0, 2)).toEqual([reason, reason])
+    expect(logged.some((text) => text.includes('ended unasked') && text.includes(reason))).toBe(true)
+    expect(logged.join()).toContain(line)
+  })
+
+test('a thread that is terminated is started again and told to start', async () => {
+  const { worker, heard, until, restarts } = await supervised(`postMessage({ type: 'ready' })`)
+  await until(() => heard.length === 1)
+  worker.restart()
+  await until(() => heard.length === 2)
+  expect(restarts).toEqual(['terminated'])
+})
+
+test('a thread that fails again and again is given more and more time', async () => {
+  const { restarts, logged, until } = await supervised('process.exit(1)')
+  await until(() => restarts.length >= 4)
+  const delays = logged.flatMap((line) => /"delayMs":(\d+)/.exec(line)?.[1] ?? []).map(Number)
+  expect(delays.slice(0, 4)).toEqual([100, 500, 1000, 2000])
+})
+
+test('a thread that has lived long enough starts again without delay', async () => {
+  const { worker, heard, logged, until } = await supervised(`postMessage({ type: 'ready' })`, {
+    times: { steadyMs: -1 },
+  })
+  await until(() => heard.length === 1)
+  worker.restart()
+  await until(() => heard.length === 2)
+  expect(logged.join()).toContain('"delayMs":0')
+})
+
+test('time in which nobody could listen is no silence', async () => {
+  const { heard, restarts, until } = await supervised(
+    `postMessage({ type: 'ready' }); setInterval(() => postMessage({ type: 'alive' }), 20)`,
+    { times: { silenceMs: 3_000, watchMs: 10 } },
+  )
+  await until(() => heard.length > 0)
+  // As if the process had been paused: its timers are due before what the thread has said meanwhile.
+  Bun.sleepSync(3_500)
+  const before = heard.length
+  await until(() => heard.length > before + 3)
+  expect(restarts).toEqual([])
+})
+
+test('a message that is none is logged and not passed on', async () => {
+  const { heard, logged, until } = await supervised(
+    `postMessage({ type: 'nonsense' }); postMessage({ type: 'ready' })`,
+  )
+  await until(() => heard.length > 0)
+  expect(heard.map(({ type }) => type)).toEqual(['ready'])
+  expect(logged.join()).toContain('nobody understands')
+})
+
+test('a thread that does not stop when asked is ended after the grace time, and not started again', async () => {
+  const { worker, heard, logged, restarts, until } = await supervised(`postMessage({ type: 'ready' })`, {
+    onStop: '',
+    times: { graceMs: 50 },
+  })
+  await until(() => heard.length > 0)
+  await worker.stop()
+  expect(logged.join()).toContain('did not stop')
+  expect(restarts).toEqual([])
+})
+
+test('a thread that crashes while it stops is not waited for, and not started again', async () => {
+  const { worker, heard, restarts, until } = await supervised(`postMessage({ type: 'ready' })`, {
+    onStop: 'process.exit(3)',
+    times: { graceMs: HOUR },
+  })
+  await until(() => heard.length > 0)
+  await worker.stop()
+  expect(restarts).toEqual([])
+})
+
+/** One task in a thread of its own. */
+async function once(
+  onStart: string,
+  options: { onStop?: string; timeoutMs?: number; graceMs?: number; signal?: AbortSignal } = {},
+) {
+  const ears = listening()
+  const { onStop, timeoutMs = HOUR, ...others } = options
+  const path = await threadThat(onStart, onStop)
+  const ended = runWorkerOnce<ToDispatcher>({
+    name: 'task',
+    path,
+    startMessage: START,
+    timeoutMs,
+    ...ears,
+    ...others,
+  })
+  return { ended, ...ears }
+}
+
+test('a task in a thread of its own ends when it says so, and all it said was heard', async () => {
+  const { ended, heard } = await once(
+    `postMessage({ type: 'reaped', failures: ['logs'] }); postMessage({ type: 'stopped' })`,
+  )
+  await ended
+  expect(heard).toEqual([{ type: 'reaped', failures: ['logs'] }, { type: 'stopped' }])
+})
+
+for (const [what, { behaviour, reason }] of Object.entries(CRASHES).slice(0, 4))
+  test(`a task whose thread ${what} has failed`, async () => {
+    const { ended } = await once(behaviour)
+    await expect(ended).rejects.toThrow(`worker task ${reason}`)
+  })
+
+test('a task that takes too long is asked to stop, and may end in order', async () => {
+  const { ended, heard } = await once(`postMessage({ type: 'ready' })`, { timeoutMs: 20, graceMs: HOUR })
+  await ended
+  expect(heard.map(({ type }) => type)).toEqual(['ready', 'stopped'])
+})
+
+test('a task that hangs is ended', async () => {
+  const { ended } = await once('for (;;);', { timeoutMs: 20, graceMs: 50 })
+  await expect(ended).rejects.toThrow('did not stop')
+})
+
+test('a task is asked to stop when the service ends, even before it has begun', async () => {
+  const ends = new AbortController()
+  const { ended, heard, until } = await once(`postMessage({ type: 'ready' })`, { signal: ends.signal })
+  await until(() => heard.length > 0)
+  ends.abort()
+  await ended
+  await (await once('', { signal: AbortSignal.abort() })).ended
+})

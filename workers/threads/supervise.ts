@@ -1,0 +1,135 @@
+// The API process's side of a worker thread that always runs: started, listened to, and started again whenever it ends
+// unasked, says nothing, or does not get ready.
+import type { Log } from '../../app/core/log.ts'
+import type { FromWorker, ToWorker } from './channel.ts'
+import { startThread, type Thread, type ThreadEnd } from './thread.ts'
+
+export interface SupervisedWorker<Message extends ToWorker> {
+  /** Lost when there is no thread just now, which is fine: messages are hints. */
+  post(message: Message): void
+  /** Ends the thread at once and lets supervision start another: for operators, and for proof. */
+  restart(): void
+  /** Asks the thread to stop, and ends it when it does not within the grace time. */
+  stop(): Promise<void>
+}
+
+/** Why a thread had to be started again; a label of the metric. */
+export type RestartReason = ThreadEnd['reason'] | 'silent' | 'not_ready' | 'terminated'
+
+export interface SuperviseOptions<Message extends ToWorker> {
+  name: string
+  path: URL
+  /** Sent first to every new thread. */
+  startMessage: Message
+  log: Log
+  onMessage(message: FromWorker): void
+  onRestart(reason: RestartReason): void
+  /** Milliseconds; tests may shorten them. */
+  times?: Partial<typeof TIMES>
+}
+
+const BACKOFF_MS = [0, 100, 500, 1_000, 2_000, 5_000]
+const TIMES = {
+  /** A thread that lived this long starts again without delay. */
+  steadyMs: 30_000,
+  /** Threads say that they are alive every second: one that does not hangs. */
+  silenceMs: 10_000,
+  /** From its start to `ready`: a database that is starting again may take its time. */
+  readyMs: 60_000,
+  /** To stop when asked. */
+  graceMs: 5_000,
+  /** How often the three are looked at. */
+  watchMs: 1_000,
+}
+
+export function superviseWorker<Message extends ToWorker>(
+  options: SuperviseOptions<Message>,
+): SupervisedWorker<Message> {
+  const { name, path, startMessage, log, onMessage, onRestart } = options
+  const times = { ...TIMES, ...options.times }
+  let thread: Thread<Message> | null = null
+  let failures = 0
+  let startedAt = 0
+  let heardAt = 0
+  let isReady = false
+  let isStopping = false
+  let restartTimer: ReturnType<typeof setTimeout> | null = null
+  let onStopped: () => void = () => {}
+
+  function start() {
+    startedAt = heardAt = performance.now()
+    isReady = false
+    const started = startThread<Message>({
+      name,
+      path,
+      startMessage,
+      log,
+      onMessage(message) {
+        heardAt = performance.now()
+        if (message.type === 'ready') isReady = true
+        if (message.type === 'stopped') onStopped()
+        onMessage(message)
+      },
+      onEnd(end) {
+        if (isStopping) return onStopped()
+        ended(end.reason, end.reason === 'exited' ? { code: end.code } : {})
+      },
+    })
+    thread = started
+  }
+
+  function ended(reason: RestartReason, detail: { code?: number } = {}) {
+    thread = null
+    failures = performance.now() - startedAt > times.steadyMs ? 0 : failures + 1
+    const delayMs = BACKOFF_MS[Math.min(failures, BACKOFF_MS.length - 1)] ?? 0
+    log.warn(`worker ${name} ended unasked; starting it again`, { reason, ...detail, delayMs })
+    onRestart(reason)
+    restartTimer = setTimeout(start, delayMs)
+  }
+
+  function terminate(reason: RestartReason) {
+    if (thread === null || isStopping) return
+    thread.terminate()
+    ended(reason)
+  }
+
+  let watchedAt = performance.now()
+  const watch = setInterval(() => {
+    const now = performance.now()
+    // While this process was paused or busy, nobody listened: that time is nobody's silence.
+    const deafMs = Math.max(0, now - watchedAt - 2 * times.watchMs)
+    watchedAt = now
+    heardAt += deafMs
+    startedAt += deafMs
+    if (thread === null) return
+    if (now - heardAt > times.silenceMs) terminate('silent')
+    else if (!isReady && now - startedAt > times.readyMs) terminate('not_ready')
+  }, times.watchMs)
+  watch.unref?.()
+  start()
+
+  return {
+    post: (message) => thread?.post(message),
+    restart: () => terminate('terminated'),
+    async stop() {
+      isStopping = true
+      clearInterval(watch)
+      if (restartTimer !== null) clearTimeout(restartTimer)
+      const last = thread
+      if (last === null) return
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(() => {
+          log.warn(`worker ${name} did not stop when asked`)
+          resolve()
+        }, times.graceMs)
+        onStopped = () => {
+          clearTimeout(timer)
+          resolve()
+        }
+        last.post({ type: 'stop' } as Message)
+      })
+      thread = null
+      last.terminate()
+    },
+  }
+}
