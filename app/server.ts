@@ -2,7 +2,7 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import { accessBy, everythingToAll } from './access/access.ts'
 import { makeGuard } from './access/guard.ts'
-import type { Resources } from './access/resources.ts'
+import type { Resources } from './access/service.ts'
 import type { AuditTrail } from './audit/service.ts'
 import { makeAccessTokens } from './auth/access-tokens.ts'
 import { makeApiKeys } from './auth/api-keys.ts'

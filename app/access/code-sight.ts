@@ -3,6 +3,7 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { type Access, type Enforcement, EVERYTHING, type Resource, type Visible } from '../core/access.ts'
 import type { Identity } from '../core/identity.ts'
+import { ownersOfRun, unowned } from './store/owners.ts'
 
 /** A caller who does not see everything, as a token of the lake carries them. */
 export type Reader = Pick<Identity, 'userId' | 'roles'>
@@ -62,7 +63,7 @@ export function makeCodeSight({ sql, enforcement, admins }: CodeSightDeps): Code
         const { pipelineId, owner, handedBy } = await ownersOfRun(sql, runId)
         const ofUser = (userId: string) => ofReader({ userId, roles: [] })
         const sights = await Promise.all([
-          owner === null ? nobodys(sql) : ofUser(owner),
+          owner === null ? unowned(sql) : ofUser(owner),
           ...handedBy.map(ofUser),
         ])
         const common = sights.reduce(commonOf)
@@ -75,7 +76,7 @@ export function makeCodeSight({ sql, enforcement, admins }: CodeSightDeps): Code
       const { owner, handedBy } = await ownersOfRun(sql, runId)
       const answers = await Promise.all([
         owner === null
-          ? nobodys(sql).then(({ zones }) => zones !== 'all' && zones.includes(zone.id))
+          ? unowned(sql).then(({ zones }) => zones !== 'all' && zones.includes(zone.id))
           : mayWrite(owner, zone),
         ...handedBy.map((userId) => mayWrite(userId, zone)),
       ])
@@ -101,38 +102,4 @@ function commonAmong(a: 'all' | readonly string[], b: 'all' | readonly string[])
   if (b === 'all') return a
   const known = new Set(b)
   return a.filter((one) => known.has(one))
-}
-
-/**
- * The owner of a run's pipeline, or else of its namespace, who is its administrator then; null: it is nobody's. And who has
- * handed it over without anybody having vouched since for the code that this run has fixed when it was requested.
- */
-async function ownersOfRun(
-  sql: Sql,
-  runId: string,
-): Promise<{ pipelineId: string | null; owner: string | null; handedBy: readonly string[] }> {
-  const [row] = await sql<{ pipelineId: string; owner: string | null; handedBy: string[] }[]>`
-    select p.id as "pipelineId", coalesce(p.owner, n.owner) as owner,
-      p.handed_by || case when coalesce(r.version_number, 0) < p.vouched_version then p.handed_before else '{}' end
-        as "handedBy"
-    from run r join pipeline p on p.id = r.pipeline_id left join namespace n on n.name = p.namespace
-    where r.id = ${runId}`
-  return row ?? { pipelineId: null, owner: null, handedBy: [] }
-}
-
-/**
- * What belongs to nobody, in namespaces of nobody: all that there was before anybody owned anything, and what an API key
- * has made. It is seen by code that belongs to nobody either.
- */
-async function nobodys(sql: Sql): Promise<Visible> {
-  const [row] = await sql<{ pipelines: string[]; zones: string[]; namespaces: string[] }[]>`
-    with owned as materialized (select name from namespace where owner is not null)
-    select
-      array(select id from pipeline where owner is null and namespace not in (select name from owned))::text[] as pipelines,
-      array(select id from landing_zone where owner is null and namespace not in (select name from owned))::text[] as zones,
-      array(
-        select name from namespace where owner is null
-        union select namespace from main_entry where to_commit is null and namespace not in (select name from owned)
-      ) as namespaces`
-  return row ?? { pipelines: [], zones: [], namespaces: [] }
 }

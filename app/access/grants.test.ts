@@ -2,8 +2,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import { type Access, EVERYTHING } from '../core/access.ts'
 import { refusal } from '../pipelines/test-parts.ts'
 import { makeSharingService } from '../sharing/service.ts'
-import { makeResources } from './resources.ts'
-import { makeSharing } from './sharing.ts'
+import { makeResources, makeSharing } from './service.ts'
 import { openPro, type ProEdition } from './testing.ts'
 
 setDefaultTimeout(60_000)

@@ -3,8 +3,8 @@
 import type { Access } from '../core/access.ts'
 import { forbidden } from '../core/errors.ts'
 import type { Route } from '../core/route-table.ts'
-import type { Resources } from './resources.ts'
 import { type Asked, RULES, type Rule } from './rules.ts'
+import type { Resources } from './service.ts'
 
 export type Guard = (route: Route, asked: Partial<Asked> & { access: Access }) => void | Promise<void>
 

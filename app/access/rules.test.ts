@@ -5,8 +5,8 @@ import { Elysia } from 'elysia'
 import { UNLIMITED } from '../core/access.ts'
 import { documentedPath } from '../core/route-table.ts'
 import { testApp } from '../test-app.ts'
-import type { Resources } from './resources.ts'
 import { RULES } from './rules.ts'
+import type { Resources } from './service.ts'
 
 interface Document {
   paths: Record<string, Record<string, { security?: object[] }>>

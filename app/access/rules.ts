@@ -7,7 +7,7 @@ import { type AppError, alreadyExists, forbidden, invalid, notFound } from '../c
 import { filePath, pathFromUrl } from '../core/paths.ts'
 import { noPipeline, type PipelineRef } from '../core/pipeline-ref.ts'
 import { noZone } from '../core/zone-ref.ts'
-import type { PipelinePart, Resources } from './resources.ts'
+import type { PipelinePart, Resources } from './service.ts'
 
 /** One request, after its parts have the shapes that its route declares. */
 export interface Asked {

@@ -6,8 +6,7 @@ import { EVERYTHING, type Visible } from '../core/access.ts'
 import { newId } from '../core/ids.ts'
 import { listRuns } from '../runs/list.ts'
 import { makeCodeSight } from './code-sight.ts'
-import { makeEnforcement } from './enforcement.ts'
-import { tablesSeen, tablesSeenAt, zonesSeen } from './sight.ts'
+import { makeEnforcement, tablesSeen, tablesSeenAt, zonesSeen } from './service.ts'
 
 let database: TestDatabase
 let opened: Database

@@ -13,10 +13,8 @@ import { openParts } from '../pipelines/test-parts.ts'
 import { sharingRoutes } from '../sharing/routes.ts'
 import { makeSharingService } from '../sharing/service.ts'
 import { requestTo, testApp } from '../test-app.ts'
-import { makeEnforcement } from './enforcement.ts'
 import { fileWriting } from './guard.ts'
-import { makeResources } from './resources.ts'
-import { makeSharing } from './sharing.ts'
+import { makeEnforcement, makeResources, makeSharing } from './service.ts'
 
 const KEY = 'a-key-of-a-machine'
 export const identityOf = (name: string): User => ({

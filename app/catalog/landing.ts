@@ -1,5 +1,5 @@
 import type { Sql } from '../../drizzle/client.ts'
-import { andSeenId } from '../access/sight.ts'
+import { andSeenId } from '../../drizzle/visibility.ts'
 import type { Resource, Visible } from '../core/access.ts'
 import { limits } from '../core/limits.ts'
 import type { ObjectStore } from '../objects/port.ts'

@@ -1,8 +1,8 @@
 import type postgres from 'postgres'
 import type { Sql } from '../../drizzle/client.ts'
 import type { ContentColumns } from '../../drizzle/schema/catalog.ts'
+import { andTableSeen } from '../../drizzle/visibility.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
-import { andTableSeen } from '../access/sight.ts'
 import { EVERYTHING } from '../core/access.ts'
 
 /** One immutable state of a table. */

@@ -26,6 +26,10 @@ export interface Visible {
 
 export const EVERYTHING: Visible = { pipelines: 'all', zones: 'all', namespaces: 'all' }
 
+/** Whether nothing is hidden from the caller. */
+export const seesEverything = ({ pipelines, zones, namespaces }: Visible): boolean =>
+  pipelines === 'all' && zones === 'all' && namespaces === 'all'
+
 /** Rejects with AppError 503 when nobody can say: then nothing is allowed. */
 export interface Enforcement {
   check(caller: Identity, resource: Resource, permission: Permission): Promise<boolean>

@@ -1,7 +1,7 @@
 // Whose files a caller sees: those of a pipeline and of a zone follow it, all others their namespace.
 import type { Sql } from '../../drizzle/client.ts'
-import { seesEverything } from '../access/sight.ts'
 import type { Visible } from '../core/access.ts'
+import { seesEverything } from '../core/access.ts'
 import { pipelineFolderOf } from '../core/paths.ts'
 
 const ZONE = /^[^/]+\/landing\/([^/]+)\/./

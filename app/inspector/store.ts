@@ -1,8 +1,8 @@
 // What is stored of runs, drafts and triggers, as the inspector asks for it. It only reads.
 import type { PendingQuery, Row } from 'postgres'
 import type { Sql } from '../../drizzle/client.ts'
+import { andSeenId } from '../../drizzle/visibility.ts'
 import type { Stored } from '../../machines/advance.ts'
-import { andSeenId } from '../access/sight.ts'
 import type { Visible } from '../core/access.ts'
 import { limits } from '../core/limits.ts'
 import type { Page } from '../core/pagination.ts'

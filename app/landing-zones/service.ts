@@ -1,5 +1,5 @@
 import type { Db } from '../../drizzle/client.ts'
-import { deleteGrantsOf, handOver } from '../access/hand-over.ts'
+import { deleteGrantsOf, handOver } from '../access/service.ts'
 import { type Access, EVERYTHING, UNLIMITED } from '../core/access.ts'
 import { alreadyExists, notFound } from '../core/errors.ts'
 import type { Page } from '../core/pagination.ts'

@@ -1,7 +1,7 @@
 import { and, asc, desc, eq, isNull, sql } from 'drizzle-orm'
 import type { Queryable, Tx } from '../../drizzle/client.ts'
 import { landingFiles, landingZones } from '../../drizzle/schema/index.ts'
-import { isSeenId } from '../access/seen-columns.ts'
+import { isSeenId } from '../../drizzle/visibility.ts'
 import type { Visible } from '../core/access.ts'
 import type { Page } from '../core/pagination.ts'
 import type { ZoneRef } from '../core/zone-ref.ts'

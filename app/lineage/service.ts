@@ -1,7 +1,6 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
-import { seesEverything } from '../access/sight.ts'
-import { EVERYTHING } from '../core/access.ts'
+import { EVERYTHING, seesEverything } from '../core/access.ts'
 import { limits } from '../core/limits.ts'
 import type { Log } from '../core/log.ts'
 import { type Named, tableNamed } from '../pipelines/references.ts'

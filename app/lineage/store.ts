@@ -1,6 +1,6 @@
 import type { Sql } from '../../drizzle/client.ts'
+import { andSeenId, andTableSeen } from '../../drizzle/visibility.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
-import { andSeenId, andTableSeen } from '../access/sight.ts'
 import type { Visible } from '../core/access.ts'
 import type { Layer } from '../core/names.ts'
 import type { Source } from '../pipelines/source-references.ts'

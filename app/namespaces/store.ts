@@ -1,7 +1,7 @@
 import { and, asc, count, eq } from 'drizzle-orm'
 import type { Queryable } from '../../drizzle/client.ts'
 import { namespaces } from '../../drizzle/schema/index.ts'
-import { isSeenName } from '../access/seen-columns.ts'
+import { isSeenName } from '../../drizzle/visibility.ts'
 import type { Visible } from '../core/access.ts'
 import type { Page } from '../core/pagination.ts'
 import type { CreateNamespace, Namespace } from './schema.ts'

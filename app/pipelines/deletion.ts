@@ -1,7 +1,7 @@
 import { and, eq, sql } from 'drizzle-orm'
 import type { Db, Tx } from '../../drizzle/client.ts'
 import { outbox } from '../../drizzle/schema/index.ts'
-import { deleteGrantsOf } from '../access/hand-over.ts'
+import { deleteGrantsOf } from '../access/service.ts'
 import type { PipelineId } from '../core/ids.ts'
 import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import { everyObject } from '../files/listing.ts'

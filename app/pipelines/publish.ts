@@ -5,8 +5,8 @@ import type {
   ValidatePipelineRequestSchema,
   ValidatePipelineResponse,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { seesEverything, tablesSeen, zonesSeen } from '../access/sight.ts'
-import { type Access, EVERYTHING, UNLIMITED, type Visible } from '../core/access.ts'
+import { tablesSeen, zonesSeen } from '../access/service.ts'
+import { type Access, EVERYTHING, seesEverything, UNLIMITED, type Visible } from '../core/access.ts'
 import type { NewId } from '../core/ids.ts'
 import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import { answerOnceTyped, type IdempotencyKey } from '../http/idempotency.ts'

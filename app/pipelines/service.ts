@@ -1,7 +1,6 @@
 import type { Db, Sql } from '../../drizzle/client.ts'
 import type { LandingZoneNames, PinnedFiles } from '../../drizzle/schema/index.ts'
-import { handOver } from '../access/hand-over.ts'
-import { zonesSeen } from '../access/sight.ts'
+import { handOver, zonesSeen } from '../access/service.ts'
 import { type Access, EVERYTHING, UNLIMITED, type Visible } from '../core/access.ts'
 import { alreadyExists } from '../core/errors.ts'
 import type { NewId, PipelineId } from '../core/ids.ts'

@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import type { Queryable } from '../../drizzle/client.ts'
-import { isSeenId } from '../access/seen-columns.ts'
+import { isSeenId } from '../../drizzle/visibility.ts'
 import type { Visible } from '../core/access.ts'
 import { limits } from '../core/limits.ts'
 import { type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'

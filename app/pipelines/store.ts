@@ -7,7 +7,7 @@ import {
   pipelineVersions,
   runs,
 } from '../../drizzle/schema/index.ts'
-import { isSeenId } from '../access/seen-columns.ts'
+import { isSeenId } from '../../drizzle/visibility.ts'
 import type { Visible } from '../core/access.ts'
 import type { PipelineId } from '../core/ids.ts'
 import type { Layer } from '../core/names.ts'

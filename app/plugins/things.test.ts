@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
 import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
-import { makeEnforcement } from '../access/enforcement.ts'
+import { makeEnforcement } from '../access/service.ts'
 import type { Resource } from '../core/access.ts'
 import type { Identity } from '../core/identity.ts'
 import { newId } from '../core/ids.ts'

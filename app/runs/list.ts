@@ -1,7 +1,7 @@
 // Lists of runs, with their exact totals. There may be millions of runs, and a list may be asked for from any place on.
 import type { PendingQuery, Row } from 'postgres'
 import type { Sql } from '../../drizzle/client.ts'
-import { andSeenId } from '../access/sight.ts'
+import { andSeenId } from '../../drizzle/visibility.ts'
 import type { Visible } from '../core/access.ts'
 import type { Page } from '../core/pagination.ts'
 import type { RunListed, RunSortKey } from './schema.ts'

@@ -1,5 +1,5 @@
 import type { Sql } from '../../drizzle/client.ts'
-import { andSeenId } from '../access/sight.ts'
+import { andSeenId } from '../../drizzle/visibility.ts'
 import type { Visible } from '../core/access.ts'
 import type { Layer } from '../core/names.ts'
 import type { Page } from '../core/pagination.ts'

@@ -1,4 +1,4 @@
-import type { Resources } from '../access/resources.ts'
+import type { Resources } from '../access/service.ts'
 import type { Access, Grant, Resource, Sharing } from '../core/access.ts'
 import { forbidden, notFound } from '../core/errors.ts'
 import type { AccessGrant, CreateGrant, GrantList, GrantQuery, Transfer, Transferred } from './schema.ts'

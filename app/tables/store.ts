@@ -1,7 +1,7 @@
 import type { Sql } from '../../drizzle/client.ts'
 import type { ContentColumns } from '../../drizzle/schema/catalog.ts'
+import { andTableSeen } from '../../drizzle/visibility.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
-import { andTableSeen } from '../access/sight.ts'
 import type { Visible } from '../core/access.ts'
 import type { Page } from '../core/pagination.ts'
 

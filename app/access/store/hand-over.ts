@@ -1,30 +1,23 @@
 // What happens to grants when a thing changes hands or goes: always in the transaction of that.
 import { and, type Column, eq, isNull, sql } from 'drizzle-orm'
-import type { Tx } from '../../drizzle/client.ts'
-import { accessGrants, landingZones, pipelines } from '../../drizzle/schema/index.ts'
-import type { Access, Resource } from '../core/access.ts'
-import { forbidden } from '../core/errors.ts'
+import type { Tx } from '../../../drizzle/client.ts'
+import { accessGrants, landingZones, pipelines } from '../../../drizzle/schema/index.ts'
+import type { Resource } from '../../core/access.ts'
 
 /**
- * To be called for a locked row, before its owner changes. 403 unless `by` is its owner or an administrator. What others
- * had given the old owner would leave them with all that they hand over, so it goes; other grants stay. As after a
- * transfer, the code of a pipeline sees no more than the old owner, until the new one publishes it; of what an administrator
- * hands over, only what is older than the published version.
+ * Deletes the admin grants of the old owner, and remembers the owner of a pipeline: its code reads no more than the old owner
+ * sees, until the new owner publishes it. With `isVouchedFor`, that holds only for code older than the published version.
  */
-export async function handOver(
+export async function forgetOwner(
   tx: Tx,
-  { type, id, owner }: Pick<Resource, 'type' | 'id' | 'owner'>,
-  to: string | null,
-  by: Access,
+  { type, id, owner }: Pick<Resource, 'type' | 'id'> & { owner: string },
+  isVouchedFor: boolean,
 ): Promise<void> {
-  if (to === owner) return
-  if (!by.isAdmin && (owner === null || owner !== by.owner)) throw forbidden('only the owner hands it over')
-  if (owner === null) return
   if (type === 'pipeline')
     await tx
       .update(pipelines)
       .set(
-        by.isAdmin
+        isVouchedFor
           ? {
               handedBefore: withLast(pipelines.handedBefore, owner),
               // A draft has no number: nobody can tell which of its states was vouched for.

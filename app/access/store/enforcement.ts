@@ -1,8 +1,8 @@
 // Built-in enforcement: owners and grants are rows, and each question is one statement. Nothing is remembered between
 // requests, so what was revoked is gone with the next one.
-import type { Sql } from '../../drizzle/client.ts'
-import type { Enforcement, Permission, Visible } from '../core/access.ts'
-import type { Identity } from '../core/identity.ts'
+import type { Sql } from '../../../drizzle/client.ts'
+import type { Enforcement, Permission, Visible } from '../../core/access.ts'
+import type { Identity } from '../../core/identity.ts'
 
 /** What includes a permission, itself among them. */
 const INCLUDING: Record<Permission, Permission[]> = {

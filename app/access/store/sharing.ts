@@ -1,8 +1,8 @@
 // Built-in sharing: grants are rows of the database that holds what they are about.
-import type { Sql, SqlTx } from '../../drizzle/client.ts'
-import type { Grant, Resource, Sharing } from '../core/access.ts'
-import { forbidden, invalid, notFound } from '../core/errors.ts'
-import type { NewId } from '../core/ids.ts'
+import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import type { Grant, Resource, Sharing } from '../../core/access.ts'
+import { forbidden, invalid, notFound } from '../../core/errors.ts'
+import type { NewId } from '../../core/ids.ts'
 
 /** A list of grants is not paged; more users than that share a namespace. */
 const GRANTS_PER_RESOURCE = 1_000

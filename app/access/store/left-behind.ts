@@ -1,8 +1,8 @@
 // What stays under a name when its pipeline, zone or namespace is gone: tables outlive their pipelines, and files their
 // namespaces. Whoever takes the name would own them, so it is asked first whether there is anything of others.
-import type { Sql } from '../../drizzle/client.ts'
-import { type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
-import type { ObjectStore } from '../objects/port.ts'
+import type { Sql } from '../../../drizzle/client.ts'
+import { type PipelineRef, prefixOf } from '../../core/pipeline-ref.ts'
+import type { ObjectStore } from '../../objects/port.ts'
 
 export interface LeftBehindDeps {
   sql: Sql

@@ -1,8 +1,8 @@
 // What is owned and shared, found by how requests name it.
 
-import type { Resource, ResourceType } from '../core/access.ts'
-import { pipelineFolderOf } from '../core/paths.ts'
-import type { PipelineRef } from '../core/pipeline-ref.ts'
+import type { Resource, ResourceType } from '../../core/access.ts'
+import { pipelineFolderOf } from '../../core/paths.ts'
+import type { PipelineRef } from '../../core/pipeline-ref.ts'
 import { type LeftBehindDeps, makeLeftBehind } from './left-behind.ts'
 
 export type Resources = ReturnType<typeof makeResources>

@@ -1,0 +1,54 @@
+// Conditions on what a caller may see, for the statements of several stores. They are empty where everything is seen, so
+// that the community edition and administrators use the plain statements.
+import { type SQL, sql as typed } from 'drizzle-orm'
+import type { PgColumn } from 'drizzle-orm/pg-core'
+import type { PendingQuery, Row } from 'postgres'
+import type { Sql, SqlTx } from './sql.ts'
+
+/** Everything of a kind, or only these ids or names. */
+export type Seen = 'all' | readonly string[]
+
+/** Ids of the visible pipelines, and names of the namespaces whose tables without a pipeline are visible. */
+export interface SeenTables {
+  readonly pipelines: Seen
+  readonly namespaces: Seen
+}
+
+/** Part of a postgres.js statement. Never await a fragment: that performs it. */
+export type Fragment = PendingQuery<Row[]>
+
+/** `and <column> is among these ids`; empty where all are seen. */
+export const andSeenId = (sql: Sql | SqlTx, column: Fragment, seen: Seen): Fragment =>
+  seen === 'all' ? sql`` : sql`and ${among(sql, column, seen, 'uuid')}`
+
+/**
+ * Whether a table is seen: a row called `entry` with namespace, layer and name. Its live pipeline decides, or its namespace
+ * where it has no live pipeline. Empty where all are seen.
+ */
+export function andTableSeen(sql: Sql | SqlTx, { pipelines, namespaces }: SeenTables): Fragment {
+  if (pipelines === 'all' && namespaces === 'all') return sql``
+  return sql`and coalesce((
+    select ${among(sql, sql`maker.id`, pipelines, 'uuid')} from pipeline maker
+    where maker.deleted_at is null and maker.namespace = entry.namespace and maker.layer = entry.layer
+      and maker.name = entry.name), ${among(sql, sql`entry.namespace`, namespaces, 'text')})`
+}
+
+/** A list can have thousands of values: Postgres hashes a set, but scans an array for each row. */
+function among(sql: Sql | SqlTx, column: Fragment, seen: Seen, type: 'uuid' | 'text'): Fragment {
+  if (seen === 'all') return sql`true`
+  return type === 'uuid'
+    ? sql`${column} in (select unnest(${[...seen]}::uuid[]))`
+    : sql`${column} in (select unnest(${[...seen]}::text[]))`
+}
+
+/** As a condition of a drizzle query; undefined, which adds no condition, where all are seen. */
+export const isSeenId = (column: PgColumn | SQL, seen: Seen | undefined): SQL | undefined =>
+  seen === undefined || seen === 'all'
+    ? undefined
+    : typed`${column} in (select unnest(${typed.param([...seen])}::uuid[]))`
+
+/** As a condition of a drizzle query; undefined, which adds no condition, where all are seen. */
+export const isSeenName = (column: PgColumn, seen: Seen | undefined): SQL | undefined =>
+  seen === undefined || seen === 'all'
+    ? undefined
+    : typed`${column} in (select unnest(${typed.param([...seen])}::text[]))`
