@@ -71,7 +71,7 @@ test.each([
   ['machines/run.ts', `import { readFile } from 'node:fs'`, 'xstate and croner only'],
   [
     'lake/writer.ts',
-    `import type { Store } from '../app/objects/store.ts'`,
+    `import type { Store } from '../app/objects/port.ts'`,
     'pass what it needs as an argument',
   ],
   [
