@@ -6,7 +6,7 @@ import { type AuditEntry, auditOf, fresh, instant, MAX_UPLOAD_BYTES, uuid } from
 
 const hextet = () => randomInt(0x1000, 0x10000).toString(16)
 
-test('every write is in the log once it is answered, whatever came of it, and no read', async ({
+test('every write is in the log once it is answered, whatever came of it, and no read @namespaces.update.400 @namespaces.delete.404 @audit.writes', async ({
   request,
 }) => {
   const name = fresh('audited')
@@ -50,7 +50,7 @@ test('a body that is too large is in the log too', async ({ request }) => {
   expect(await auditOf(request, (resource) => resource === address)).toMatchObject([{ action: 'put' }])
 })
 
-test('the address is what a proxy on this machine says', async ({ request }) => {
+test('the address is what a proxy on this machine says @audit.ip', async ({ request }) => {
   const address = `/api/v1/namespaces/${fresh('proxied')}`
   for (const forwarded of ['198.51.100.7', '10.0.0.1, 198.51.100.8', 'no address'])
     await request.delete(address, { headers: { 'X-Forwarded-For': forwarded } })
@@ -60,7 +60,10 @@ test('the address is what a proxy on this machine says', async ({ request }) => 
   for (const { peer } of entries) expect(peer).toBe('127.0.0.1')
 })
 
-test('who sends a path that leads elsewhere is told too', async ({ request, baseURL }) => {
+test('who sends a path that leads elsewhere is told too @audit.ip.elsewhere', async ({
+  request,
+  baseURL,
+}) => {
   const folder = `default/${fresh('elsewhere')}`
   const sender = `2001:db8::${hextet()}:${hextet()}:${hextet()}`
   const sent = [
@@ -94,7 +97,7 @@ test('the token of a webhook is never in the log', async ({ request, baseURL }) 
   expect(JSON.stringify(entries)).not.toContain(token)
 })
 
-test('the log is a bare array, newest first, with pages', async ({ request }) => {
+test('the log is a bare array, newest first, with pages @audit.list', async ({ request }) => {
   for (let turn = 0; turn < 3; turn++) await request.delete(`/api/v1/namespaces/${fresh('page')}`)
   const response = await request.get('/api/v1/audit', { params: { limit: 2 } })
   const entries = await response.json()

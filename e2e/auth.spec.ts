@@ -14,7 +14,7 @@ test.afterAll(() => service?.stop())
 
 const keyed = { headers: { 'x-api-key': KEY } }
 
-test('the key opens the API', async ({ request }) => {
+test('the key opens the API @auth.key', async ({ request }) => {
   const response = await request.get(`${service.url}/api/v1/features`, keyed)
   expect(response.status()).toBe(200)
   expect((await response.json()).plugins.auth).toEqual({ enabled: true, type: 'api_key' })
@@ -25,7 +25,9 @@ test('the key opens the API', async ({ request }) => {
   expect(created.status()).toBe(201)
 })
 
-test('without it every address of the API is 401, existing or not', async ({ request }) => {
+test('without it every address of the API is 401, existing or not @auth.401 @auth.features', async ({
+  request,
+}) => {
   for (const path of ['features', 'namespaces', 'pipelines', 'runs', 'files/default/x', 'query', 'nope', ''])
     for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']) {
       const response = await request.fetch(`${service.url}/api/v1/${path}`, { method })
@@ -85,7 +87,9 @@ test('no way of writing the address goes around the key', async () => {
       }
 })
 
-test('health, metrics and the Swagger page need no key; preflights neither', async ({ request }) => {
+test('health, metrics and the Swagger page need no key; preflights neither @auth.open', async ({
+  request,
+}) => {
   for (const path of [
     '/',
     '/health',
@@ -104,7 +108,7 @@ test('health, metrics and the Swagger page need no key; preflights neither', asy
   expect(preflight.status()).toBe(204)
 })
 
-test('webhooks are not asked for the key', async ({ request }) => {
+test('webhooks are not asked for the key @auth.webhooks', async ({ request }) => {
   expect((await request.post(`${service.url}/api/v1/webhooks`)).status()).not.toBe(401)
 })
 

@@ -18,7 +18,9 @@ const invalid = (message: RegExp) => ({
   message: expect.stringMatching(message),
 })
 
-test('an unknown route is 404 in the envelope', async ({ request }) => {
+test('an unknown route is 404 in the envelope @convention.prefix @errors.404.unknown', async ({
+  request,
+}) => {
   for (const path of ['/nope', '/api/v1/nope', '/api/v2/namespaces', '/api/v1/namespaces/default/nope'])
     await expectError(await request.get(path), 404, { code: 'NOT_FOUND', type: 'NOT_FOUND' })
 })
@@ -47,13 +49,17 @@ test('the address without a path leads on: a page for browsers, JSON for others'
   expect((await request.head('/')).status()).toBe(200)
 })
 
-test('a known path with another method is 405 and names the methods it knows', async ({ request }) => {
+test('a known path with another method is 405 and names the methods it knows @convention.method', async ({
+  request,
+}) => {
   const response = await request.patch('/api/v1/namespaces', { data: {} })
   await expectError(response, 405, invalid(/PATCH/))
   expect(response.headers().allow).toBe('GET, HEAD, OPTIONS, POST')
 })
 
-test('malformed JSON, another content type and a wrong shape are 400', async ({ request }) => {
+test('malformed JSON, another content type and a wrong shape are 400 @convention.json', async ({
+  request,
+}) => {
   const post = (data: string, type = 'application/json') =>
     request.post('/api/v1/namespaces', { data: Buffer.from(data), headers: { 'content-type': type } })
   await expectError(await post('{"name":'), 400, invalid(/^body: .*JSON/))
@@ -64,7 +70,7 @@ test('malformed JSON, another content type and a wrong shape are 400', async ({ 
   await expectError(await post('{"name":"fine-name","description":{}}'), 400, invalid(/^description: /))
 })
 
-test('a compressed body is 400, naming the header', async ({ request }) => {
+test('a compressed body is 400, naming the header @convention.coding', async ({ request }) => {
   const headers = { 'content-type': 'application/json' }
   const post = (coding: string, data: Buffer) =>
     request.post('/api/v1/namespaces', { data, headers: { ...headers, 'content-encoding': coding } })
@@ -86,7 +92,7 @@ test('a compressed body is 400, naming the header', async ({ request }) => {
   )
 })
 
-test('text that Postgres cannot store is 400, naming the field', async ({ request }) => {
+test('text that Postgres cannot store is 400, naming the field @convention.text', async ({ request }) => {
   const post = (data: string) =>
     request.post('/api/v1/namespaces', {
       data: Buffer.from(data),
@@ -118,7 +124,7 @@ test('broken encoding in a path or a query is never a 500', async ({ request, ba
   expect((await request.get('/api/v1/namespaces')).status()).toBe(200)
 })
 
-test('a Host that is none is 400, never a 500', async ({ baseURL }) => {
+test('a Host that is none is 400, never a 500 @convention.host', async ({ baseURL }) => {
   for (const host of ['[::1', 'a:99999', '%zz', '999.1.1.1', 'a:b:c', 'a b', 'a/b?c', 'me@a', 'a#b']) {
     const lines = ['GET /api/v1/namespaces HTTP/1.1', `Host: ${host}`]
     const { status, body } = await rawRequest(baseURL ?? '', lines)
@@ -131,7 +137,10 @@ test('a Host that is none is 400, never a 500', async ({ baseURL }) => {
     ).toBe(200)
 })
 
-test('a JSON body over 1 MiB is 413, however it is sent', async ({ request, baseURL }) => {
+test('a JSON body over 1 MiB is 413, however it is sent @convention.body-limit', async ({
+  request,
+  baseURL,
+}) => {
   const big = Buffer.alloc(1_048_577, ' ')
   const headers = { 'content-type': 'application/json' }
   await expectError(await request.post('/api/v1/namespaces', { data: big, headers }), 413, invalid(/1MiB/))
@@ -223,7 +232,9 @@ test('HEAD answers as GET does, without a body', async ({ request }) => {
   expect((await response.body()).length).toBe(0)
 })
 
-test('a page is bounded: too large is clamped, nonsense is the default', async ({ request }) => {
+test('a page is bounded: too large is clamped, nonsense is the default @convention.page', async ({
+  request,
+}) => {
   // The one list that every write makes longer.
   for (let written = 0; written < 210; written += 30)
     await Promise.all(Array.from({ length: 30 }, () => request.post('/api/v1/nowhere')))

@@ -18,7 +18,9 @@ const upload = (name: string, content: string | Buffer, mimeType = 'text/plain')
   buffer: Buffer.from(content),
 })
 
-test('a file is written, read, listed and deleted, and each write is a version', async ({ request }) => {
+test('a file is written, read, listed and deleted, and each write is a version @files.read @files.read.404 @files.write @files.delete', async ({
+  request,
+}) => {
   const file = `default/notes/${fresh('life')}.md`
   const written = await request.put(`${path}/${file}`, { data: { content: '# One\n' } })
   expect(written.status()).toBe(200)
@@ -92,7 +94,16 @@ const badPaths = [
   '_lake/default/silver/a.parquet',
   'default/%ff.sql',
 ]
-test('a bad path is 400 whatever is done with it', async ({ request }) => {
+test('a bad path is 400 whatever is done with it', {
+  tag: [
+    '@files.path.empty',
+    '@files.path.dots',
+    '@files.path.relative',
+    '@files.path.nul',
+    '@files.path.backslash',
+    '@files.path.namespace',
+  ],
+}, async ({ request }) => {
   for (const bad of badPaths) {
     const url = `${path}/${bad}`
     for (const response of [
@@ -112,7 +123,7 @@ const asSent = [
   ...['x/../y', 'x/%2e%2e/y', 'x/.%2E/y', 'x/./y', 'x/%2e/y', 'x/..', 'x/.', 'x/../', '../../y', 'x//../y'],
   ...['x\\y', 'x\\..\\y', 'x/..\\y', `${'a/'.repeat(80)}../y`, `${'x/../'.repeat(40)}y`],
 ]
-test('an address is judged as it was sent: what a server would resolve is 400', async ({
+test('an address is judged as it was sent: what a server would resolve is 400 @files.path.sent', async ({
   request,
   baseURL,
 }) => {
@@ -142,7 +153,10 @@ test('an address is judged as it was sent: what a server would resolve is 400', 
   expect((await (await request.get(`${path}/${folder}/y`)).json()).content).toBe('kept')
 })
 
-test('an address that servers resolve to one of a file is none', async ({ request, baseURL }) => {
+test('an address that servers resolve to one of a file is none @files.path.resolved', async ({
+  request,
+  baseURL,
+}) => {
   const namespace = await newNamespace(request)
   for (const file of ['notes/y', 'y']) await writeFile(request, `${namespace}/${file}`, 'kept')
   const statusOf = async (host: string, method: string, target: string) => {
@@ -173,14 +187,14 @@ test('an address that servers resolve to one of a file is none', async ({ reques
     expect((await (await request.get(`${path}/${namespace}/${file}`)).json()).content).toBe('kept')
 })
 
-test('a path has at most 64 segments', async ({ request }) => {
+test('a path has at most 64 segments @files.path.segments', async ({ request }) => {
   const deepest = `default/${fresh('deep')}${'/a'.repeat(62)}`
   await writeFile(request, deepest, 'x')
   expect((await (await request.get(`${path}/${deepest}`)).json()).content).toBe('x')
   await expectError(await request.put(`${path}/${deepest}/a`, { data: { content: 'x' } }), 400, /^path: .*64/)
 })
 
-test('a write needs content that is text', async ({ request }) => {
+test('a write needs content that is text @files.write.400', async ({ request }) => {
   const url = `${path}/default/notes/${fresh('refused')}.md`
   for (const data of [{}, { content: 7 }, { content: null }, { content: ['x'] }])
     await expectError(await request.put(url, { data }), 400, /^content: /)
@@ -257,7 +271,7 @@ test('of many writers with the same If-Match exactly one wins', async ({ request
 })
 
 test.describe('list', () => {
-  test('needs a prefix that starts with a namespace', async ({ request }) => {
+  test('needs a prefix that starts with a namespace @files.list.prefix', async ({ request }) => {
     await expectError(await request.get(path), 400, /^prefix: /)
     for (const prefix of [
       '',
@@ -278,7 +292,9 @@ test.describe('list', () => {
     )
   })
 
-  test('has the files under the prefix, without excluded segments, of one namespace', async ({ request }) => {
+  test('has the files under the prefix, without excluded segments, of one namespace @files.list', async ({
+    request,
+  }) => {
     const namespace = await newNamespace(request)
     const written = [
       'pipelines/silver/a/pipeline.sql',
@@ -307,7 +323,7 @@ test.describe('list', () => {
     expect(await list({ prefix: namespace.slice(0, -1) })).toEqual({ paths: [], total: 0 })
   })
 
-  test('knows the type of a file by its path', async ({ request }) => {
+  test('knows the type of a file by its path @files.types', async ({ request }) => {
     const namespace = await newNamespace(request)
     const types = {
       '.meta.yaml': 'meta',
@@ -333,7 +349,9 @@ test.describe('list', () => {
 })
 
 test.describe('upload', () => {
-  test('stores the file under the path, or under its own name in a folder', async ({ request }) => {
+  test('stores the file under the path, or under its own name in a folder @files.upload', async ({
+    request,
+  }) => {
     const folder = `default/data/${fresh('upload')}/`
     const file = upload('C:\\data\\ä b.csv', 'a,b\n1,2\n', 'text/csv')
     const named = await request.post(`${path}/upload`, { multipart: { path: `${folder}own.csv`, file } })
@@ -364,7 +382,9 @@ test.describe('upload', () => {
     })
   })
 
-  test('without a path, without a file, or with a bad path is 400 naming it', async ({ request }) => {
+  test('without a path, without a file, or with a bad path is 400 naming it @files.upload.400', async ({
+    request,
+  }) => {
     const file = upload('a.csv', 'a')
     const post = (multipart: { [name: string]: string | typeof file }) =>
       request.post(`${path}/upload`, { multipart })
@@ -437,7 +457,7 @@ test.describe('upload', () => {
     expect(files).toMatchObject([{ path: target, version_id: bodies[0].version_id }])
   })
 
-  test('may have 32 MB, and not one byte more', async ({ request }) => {
+  test('may have 32 MB, and not one byte more @files.upload.413 @limit.upload.files', async ({ request }) => {
     const folder = `default/big/${fresh('uploaded')}/`
     const send = (name: string, bytes: number) =>
       request.post(`${path}/upload`, { multipart: { path: folder, file: upload(name, Buffer.alloc(bytes)) } })

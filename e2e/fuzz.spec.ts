@@ -61,7 +61,7 @@ test.afterAll(async () => {
   await service?.stop()
 })
 
-test('generated requests get declared answers, and never a 500', async () => {
+test('generated requests get declared answers, and never a 500 @convention.generated', async () => {
   test.setTimeout(SECONDS * 1000 + 300_000)
   const agent = new Agent({ keepAlive: true, maxSockets: AT_ONCE * 2 })
   const seen = new Map<number, number>()

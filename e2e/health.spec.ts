@@ -2,7 +2,7 @@
 import { expect, test } from '@playwright/test'
 import { readiness } from './resources.ts'
 
-test('the process says that it runs, and which build it is', async ({ request }) => {
+test('the process says that it runs, and which build it is @health @health.live', async ({ request }) => {
   expect(await (await request.get('/health')).json()).toEqual({ status: 'healthy' })
   expect(await (await request.get('/health/live')).json()).toEqual({
     status: 'healthy',
@@ -13,7 +13,7 @@ test('the process says that it runs, and which build it is', async ({ request })
   })
 })
 
-test('it is ready: database, objects, runner and query answer', async ({ request }) => {
+test('it is ready: database, objects, runner and query answer @health.ready', async ({ request }) => {
   const body = await readiness(request)
   expect(body).toEqual({
     status: 'ok',
@@ -30,7 +30,7 @@ test('it is ready: database, objects, runner and query answer', async ({ request
   }
 })
 
-test('metrics are text under the names of the specification', async ({ request }) => {
+test('metrics are text under the names of the specification @metrics', async ({ request }) => {
   const response = await request.get('/metrics')
   expect(response.headers()['content-type']).toContain('text/plain')
   const text = await response.text()
@@ -48,7 +48,7 @@ test('metrics are text under the names of the specification', async ({ request }
     expect(text).toContain(`# TYPE sluice_${name} ${type}\n`)
 })
 
-test('features are those of the open community edition', async ({ request }) => {
+test('features are those of the open community edition @features @auth.none', async ({ request }) => {
   expect(await (await request.get('/api/v1/features')).json()).toEqual({
     edition: 'community',
     plugins: {

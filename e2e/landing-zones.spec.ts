@@ -26,7 +26,9 @@ async function newZone(request: APIRequestContext, namespace = 'default') {
   return { namespace, name, url: `${path}/${namespace}/${name}`, prefix: `${namespace}/landing/${name}/` }
 }
 
-test('a zone is created, found, changed and deleted', async ({ request }) => {
+test('a zone is created, found, changed and deleted @zones.create @zones.get @zones.update', async ({
+  request,
+}) => {
   const name = fresh('life')
   const created = await request.post(path, { data: { namespace: 'default', name, description: 'First' } })
   expect(created.status()).toBe(201)
@@ -58,7 +60,7 @@ test('a zone is created, found, changed and deleted', async ({ request }) => {
   await expectError(await request.delete(url), 404)
 })
 
-test('zones are listed with their counts, all or those of a namespace', async ({ request }) => {
+test('zones are listed with their counts, all or those of a namespace @zones.list', async ({ request }) => {
   const namespace = await newNamespace(request)
   const [one, other] = [await newZone(request, namespace), await newZone(request, namespace)]
   await request.post(`${one.url}/files`, { multipart: { file: csv() } })
@@ -76,7 +78,9 @@ test('zones are listed with their counts, all or those of a namespace', async ({
   await expectError(await request.get(path, { params: { namespace: 'Upper' } }), 400, /^namespace: /)
 })
 
-test('create with a bad field is 400 naming it, of a taken name 409', async ({ request }) => {
+test('create with a bad field is 400 naming it, of a taken name 409 @name.zone @zones.create.400 @zones.create.409', async ({
+  request,
+}) => {
   const fine = { namespace: 'default', name: 'refused' }
   for (const [field, value] of [
     ['namespace', undefined],
@@ -101,7 +105,7 @@ test('create with a bad field is 400 naming it, of a taken name 409', async ({ r
   await expectError(await request.post(path, { data: { namespace, name } }), 409)
 })
 
-test('update with a bad field is 400 naming it', async ({ request }) => {
+test('update with a bad field is 400 naming it @zones.update.400', async ({ request }) => {
   const { url } = await newZone(request)
   for (const [field, value] of [
     ['description', 7],
@@ -116,7 +120,9 @@ test('update with a bad field is 400 naming it', async ({ request }) => {
     await expectError(await request.put(url, { data: { [field]: value } }), 400, new RegExp(`^${field}: `))
 })
 
-test('the lifecycle of a zone is read, and changed field by field', async ({ request }) => {
+test('the lifecycle of a zone is read, and changed field by field @zones.lifecycle @zones.lifecycle.put', async ({
+  request,
+}) => {
   const zone = await newZone(request)
   const url = `${zone.url}/lifecycle`
   const settings = async () => {
@@ -139,7 +145,9 @@ test('the lifecycle of a zone is read, and changed field by field', async ({ req
   }
 })
 
-test('a lifecycle that cannot be is 400 naming the field, and changes nothing', async ({ request }) => {
+test('a lifecycle that cannot be is 400 naming the field, and changes nothing @zones.lifecycle.put.400', async ({
+  request,
+}) => {
   const zone = await newZone(request)
   const url = `${zone.url}/lifecycle`
   for (const [field, value] of [
@@ -162,7 +170,19 @@ test('a lifecycle that cannot be is 400 naming the field, and changes nothing', 
   expect(kept).toEqual({ processed_max_age_days: 30, auto_purge: false })
 })
 
-test('what cannot be the address of a zone or a file is 404', async ({ request }) => {
+test('what cannot be the address of a zone or a file is 404', {
+  tag: [
+    '@zones.get.404',
+    '@zones.update.404',
+    '@zones.delete.404',
+    '@zones.files.404',
+    '@zones.upload.404',
+    '@zones.file.404',
+    '@zones.file.delete.404',
+    '@zones.lifecycle.404',
+    '@zones.lifecycle.put.404',
+  ],
+}, async ({ request }) => {
   for (const url of [nobody, `${path}/default/Upper`, `${path}/Default/a`]) {
     await expectError(await request.get(url), 404)
     await expectError(await request.put(url, { data: {} }), 404)
@@ -181,7 +201,9 @@ test('what cannot be the address of a zone or a file is 404', async ({ request }
   }
 })
 
-test('a file is uploaded, found, listed and deleted', async ({ request }) => {
+test('a file is uploaded, found, listed and deleted @zones.upload @zones.file @zones.file.delete', async ({
+  request,
+}) => {
   const { url, prefix } = await newZone(request)
   const { id: zoneId } = await (await request.get(url)).json()
   const uploaded = await request.post(`${url}/files`, { multipart: { file: csv() } })
@@ -234,7 +256,7 @@ test('files of one name at the same time all get a name of their own and keep th
   expect(stored).toEqual(contents)
 })
 
-test('files are listed newest first and paged', async ({ request }) => {
+test('files are listed newest first and paged @zones.files', async ({ request }) => {
   const { url } = await newZone(request)
   for (const name of ['a.csv', 'b.csv', 'c.csv'])
     await request.post(`${url}/files`, { multipart: { file: csv(name) } })
@@ -261,7 +283,7 @@ test('an uploaded name is reduced to its base name and may be any Unicode', asyn
   }
 })
 
-test('an upload without a file or with a name that cannot be one is 400 and leaves nothing', async ({
+test('an upload without a file or with a name that cannot be one is 400 and leaves nothing @zones.upload.400', async ({
   request,
 }) => {
   const { url, prefix } = await newZone(request)
@@ -281,7 +303,9 @@ test('an upload without a file or with a name that cannot be one is 400 and leav
   })
 })
 
-test('an upload may have 32 MB, and not one byte more', async ({ request }) => {
+test('an upload may have 32 MB, and not one byte more @zones.upload.413 @limit.upload.landing', async ({
+  request,
+}) => {
   const { url, prefix } = await newZone(request)
   const send = (name: string, bytes: number) =>
     request.post(`${url}/files`, { multipart: { file: csv(name, Buffer.alloc(bytes)) } })
@@ -308,7 +332,9 @@ test('an upload with an Idempotency-Key is one file, however often it is sent', 
 })
 
 test.describe('samples', () => {
-  test('are uploaded under their own names, listed, replaced and deleted', async ({ request }) => {
+  test('are uploaded under their own names, listed, replaced and deleted @zones.samples @zones.sample.upload @zones.sample.delete', async ({
+    request,
+  }) => {
     const zone = await newZone(request)
     const url = `${zone.url}/samples`
     const send = (file: ReturnType<typeof csv>) => request.post(url, { multipart: { file } })
@@ -343,7 +369,14 @@ test.describe('samples', () => {
     expect((await send(csv('día 1.csv'))).status()).toBe(201)
   })
 
-  test('of no zone are 404, and with a name or form that cannot be 400', async ({ request }) => {
+  test('of no zone are 404, and with a name or form that cannot be 400', {
+    tag: [
+      '@zones.samples.404',
+      '@zones.sample.upload.400',
+      '@zones.sample.upload.404',
+      '@zones.sample.delete.404',
+    ],
+  }, async ({ request }) => {
     const zone = await newZone(request)
     const url = `${zone.url}/samples`
     for (const nowhere of [nobody, `${path}/default/Upper`]) {
@@ -367,7 +400,9 @@ test.describe('samples', () => {
     expect(await (await request.get(url)).json()).toEqual({ files: [], total: 0 })
   })
 
-  test('may have 32 MB, and not one byte more', async ({ request }) => {
+  test('may have 32 MB, and not one byte more @zones.sample.upload.413 @limit.upload.samples', async ({
+    request,
+  }) => {
     const zone = await newZone(request)
     const url = `${zone.url}/samples`
     const send = (name: string, bytes: number) =>
@@ -399,7 +434,9 @@ test('an uploaded name that is an encoded path is 400', async ({ request }) => {
   expect((await request.post(`${url}/files`, { multipart: { file: csv('50%25 é.csv') } })).status()).toBe(201)
 })
 
-test('deleting a zone removes everything under it and nothing beside it', async ({ request }) => {
+test('deleting a zone removes everything under it and nothing beside it @zones.delete', async ({
+  request,
+}) => {
   const { url, prefix, namespace, name } = await newZone(request)
   await request.post(`${url}/files`, { multipart: { file: csv() } })
   await request.post(`${url}/samples`, { multipart: { file: csv('s.csv') } })

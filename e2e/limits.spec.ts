@@ -4,7 +4,7 @@ import { expectError, fresh, newPipeline } from './resources.ts'
 
 const KEPT = 50
 
-test('the last 50 versions of a pipeline are kept, older ones go', async ({ request }) => {
+test('the last 50 versions of a pipeline are kept, older ones go @limit.versions', async ({ request }) => {
   const { url } = await newPipeline(request)
   expect((await request.post(`${url}/publish`)).status()).toBe(200)
   for (let version = 2; version <= KEPT + 2; version++)
@@ -17,7 +17,7 @@ test('the last 50 versions of a pipeline are kept, older ones go', async ({ requ
   await expectError(await request.post(`${url}/rollback`, { data: { version: 2 } }), 404)
 })
 
-test('names as long as they may be, and of every character they may have, are taken and work', async ({
+test('names as long as they may be, and of every character they may have, are taken and work @limit.names', async ({
   request,
 }) => {
   const long = (text: string) => `${fresh('0')}-${text}`.padEnd(128, 'z')
@@ -42,7 +42,9 @@ test('names as long as they may be, and of every character they may have, are ta
   expect(await table.json()).toMatchObject({ row_count: 1 })
 })
 
-test('a text that is too long is 400 naming its field, wherever one may be sent', async ({ request }) => {
+test('a text that is too long is 400 naming its field, wherever one may be sent @convention.text-limit', async ({
+  request,
+}) => {
   const { namespace, layer, name, url } = await newPipeline(request)
   const zone = fresh('zone')
   await request.post('/api/v1/landing-zones', { data: { namespace, name: zone } })

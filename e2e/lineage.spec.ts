@@ -53,7 +53,7 @@ async function withSource(
   return pipeline
 }
 
-test('the lineage of runs: latest run, quality summary, table stats and landing files', async ({
+test('the lineage of runs: latest run, quality summary, table stats and landing files @lineage', async ({
   request,
 }) => {
   const namespace = await newNamespace(request)
@@ -146,7 +146,7 @@ result = sql(f"select * from {ref('bronze.real')} -- {{ref('bronze.text')}}") if
   ])
 })
 
-test('lineage: a three-part ref crosses namespaces even when the graph is filtered to one', async ({
+test('lineage: a three-part ref crosses namespaces even when the graph is filtered to one @lineage.references', async ({
   request,
 }) => {
   const [near, far] = [await newNamespace(request), await newNamespace(request)]
@@ -172,7 +172,9 @@ test('lineage: a three-part ref crosses namespaces even when the graph is filter
   )
 })
 
-test('lineage: orphan tables and orphan landing zones are disconnected nodes', async ({ request }) => {
+test('lineage: orphan tables and orphan landing zones are disconnected nodes @lineage.orphans', async ({
+  request,
+}) => {
   const namespace = await newNamespace(request)
   await newZone(request, namespace, 'unread')
   const pipeline = await withSource(request, { namespace, layer: 'gold', name: 'left' }, 'select 1 as id')

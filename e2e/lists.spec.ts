@@ -100,7 +100,9 @@ const LISTS: Record<string, (request: APIRequestContext) => Promise<List>> = {
 }
 
 for (const [name, make] of Object.entries(LISTS))
-  test(`pages of ${name} are bounded, complete and linked, with an exact total`, async ({ request }) => {
+  test(`pages of ${name} are bounded, complete and linked, with an exact total @limit.page @limit.page.audit`, async ({
+    request,
+  }) => {
     const list = await make(request)
     const page = (query: string) =>
       read(request, list, `${list.url}${list.url.includes('?') ? '&' : '?'}${query}`)
@@ -183,7 +185,9 @@ async function read(request: APIRequestContext, { key }: List, url: string) {
   return { items, total: key === undefined ? undefined : (body.total as number), links }
 }
 
-test('links of a list are as long as proxies let through, however long its filter', async ({ request }) => {
+test('links of a list are as long as proxies let through, however long its filter @convention.link-length', async ({
+  request,
+}) => {
   const namespace = await newNamespace(request)
   await times((n) => writeFile(request, `${namespace}/notes/${n}.md`, 'a note'), 3)
   const relsWith = async (excluded: number) => {

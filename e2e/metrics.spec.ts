@@ -21,7 +21,7 @@ async function samples(request: APIRequestContext, start: string): Promise<Recor
   )
 }
 
-test('every run is counted once by how it ended, whoever ended it', async ({ request }) => {
+test('every run is counted once by how it ended, whoever ended it @metrics.runs', async ({ request }) => {
   const api = `${service.url}/api/v1`
   const prepare = async (name: string, source: string) => {
     const made = await request.post(`${api}/pipelines`, {

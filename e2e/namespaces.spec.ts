@@ -4,7 +4,15 @@ import { fresh, uuid } from './resources.ts'
 
 const path = '/api/v1/namespaces'
 
-test('a namespace is created, listed, described and deleted', async ({ request }) => {
+test('a namespace is created, listed, described and deleted', {
+  tag: [
+    '@name.namespace.default',
+    '@namespaces.list',
+    '@namespaces.create',
+    '@namespaces.update',
+    '@namespaces.update.404',
+  ],
+}, async ({ request }) => {
   const name = fresh('life')
   const created = await request.post(path, { data: { name, description: 'One' } })
   expect(created.status()).toBe(201)
@@ -29,19 +37,21 @@ test('a namespace is created, listed, described and deleted', async ({ request }
   expect((await request.put(`${path}/${name}`, { data: { description: '' } })).status()).toBe(404)
 })
 
-test('a taken name is 409 ALREADY_EXISTS', async ({ request }) => {
+test('a taken name is 409 ALREADY_EXISTS @namespaces.create.409', async ({ request }) => {
   const response = await request.post(path, { data: { name: 'default' } })
   expect(response.status()).toBe(409)
   expect((await response.json()).error).toMatchObject({ code: 'ALREADY_EXISTS', type: 'CONFLICT' })
 })
 
-test('default cannot be deleted', async ({ request }) => {
+test('default cannot be deleted @namespaces.delete.403', async ({ request }) => {
   const response = await request.delete(`${path}/default`)
   expect(response.status()).toBe(403)
   expect((await response.json()).error).toMatchObject({ code: 'AUTHORIZATION', type: 'AUTHORIZATION' })
 })
 
-test('names that break the rule are 400, naming the field', async ({ request }) => {
+test('names that break the rule are 400, naming the field @name.namespace @namespaces.create.400 @limit.namespace', async ({
+  request,
+}) => {
   for (const name of ['abc', 'a1-', `z${'a-1'.repeat(21)}`.slice(0, 63)]) {
     await request.delete(`${path}/${name}`)
     expect([name, (await request.post(path, { data: { name } })).status()]).toEqual([name, 201])
@@ -54,7 +64,7 @@ test('names that break the rule are 400, naming the field', async ({ request }) 
   }
 })
 
-test('what a deleted namespace contains stays and keeps working', async ({ request }) => {
+test('what a deleted namespace contains stays and keeps working @namespaces.delete', async ({ request }) => {
   const namespace = fresh('left')
   const pipeline = { namespace, layer: 'bronze', name: 'left-behind' }
   expect((await request.post(path, { data: { name: namespace } })).status()).toBe(201)

@@ -23,7 +23,7 @@ test.afterAll(async () => {
   await store?.stop()
 })
 
-test('a file is 500 INTERNAL while the store fails, to read, write and delete, and all right afterwards', async () => {
+test('a file is 500 INTERNAL while the store fails, to read, write and delete, and all right afterwards @files.500', async () => {
   const url = '/api/v1/files/default/pipelines/gold/stored/pipeline.sql'
   const body = { data: { content: 'select 1' } }
   expect((await api.put(url, body)).status()).toBe(200)
@@ -37,7 +37,7 @@ test('a file is 500 INTERNAL while the store fails, to read, write and delete, a
   await expectError(await api.get(url), 404)
 })
 
-test('lineage reads at most 20 files at once, and none of them twice', async () => {
+test('lineage reads at most 20 files at once, and none of them twice @limit.lineage-reads', async () => {
   for (let n = 0; n < PIPELINES; n++) {
     const created = await api.post('/api/v1/pipelines', {
       data: { namespace: 'default', layer: 'gold', name: `read_${n}` },

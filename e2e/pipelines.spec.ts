@@ -5,7 +5,9 @@ import { expectError, fresh, instant, newNamespace, newPipeline, uuid, writeFile
 const path = '/api/v1/pipelines'
 const nobody = `${path}/default/bronze/nobody-here`
 
-test('a pipeline is created, found, changed and deleted', async ({ request }) => {
+test('a pipeline is created, found, changed and deleted @pipelines.create @pipelines.get @pipelines.update @pipelines.delete', async ({
+  request,
+}) => {
   const name = fresh('life')
   const created = await request.post(path, {
     data: { namespace: 'default', layer: 'silver', name, description: 'First' },
@@ -134,13 +136,15 @@ test.describe('create', () => {
     ['unique_key', 'x'.repeat(300)],
   ]
   for (const [field, value] of wrong)
-    test(`with ${field} ${JSON.stringify(value)?.slice(0, 40)} is 400 naming it`, async ({ request }) => {
+    test(`with ${field} ${JSON.stringify(value)?.slice(0, 40)} is 400 naming it @name.pipeline @pipelines.create.400`, async ({
+      request,
+    }) => {
       const response = await request.post(path, { data: { ...fine, [field]: value } })
       await expectError(response, 400, new RegExp(`^${field}: `))
       await expectError(await request.get(`${path}/default/bronze/refused`), 404)
     })
 
-  test('of a name that is taken is 409', async ({ request }) => {
+  test('of a name that is taken is 409 @pipelines.create.409', async ({ request }) => {
     const { namespace, layer, name } = await newPipeline(request)
     await expectError(await request.post(path, { data: { namespace, layer, name } }), 409)
     await newPipeline(request, { namespace, layer: 'gold', name })
@@ -152,7 +156,9 @@ test.describe('create', () => {
     expect(answers.map((answer) => answer.status()).sort()).toEqual([201, 409, 409, 409, 409, 409])
   })
 
-  test('from a table, a landing zone or nothing writes a source that publishes', async ({ request }) => {
+  test('from a table, a landing zone or nothing writes a source that publishes @pipelines.create.source', async ({
+    request,
+  }) => {
     const source = async (source?: string) => {
       const made = await newPipeline(request, { source })
       expect((await request.post(`${made.url}/publish`)).status()).toBe(200)
@@ -164,7 +170,7 @@ test.describe('create', () => {
     expect(await source('drop-box')).toContain('landing_zone("drop-box")')
   })
 
-  test('of a python pipeline writes pipeline.py', async ({ request }) => {
+  test('of a python pipeline writes pipeline.py @pipelines.create.python', async ({ request }) => {
     const { prefix } = await newPipeline(request, { type: 'python' })
     const { files } = await (await request.get('/api/v1/files', { params: { prefix } })).json()
     expect(files.map((file: { path: string }) => file.path)).toEqual([
@@ -173,7 +179,7 @@ test.describe('create', () => {
     ])
   })
 
-  test('with a unique key makes it incremental', async ({ request }) => {
+  test('with a unique key makes it incremental @pipelines.create.unique_key', async ({ request }) => {
     const { prefix } = await newPipeline(request, { unique_key: 'order_id' })
     const { content } = await (await request.get(`/api/v1/files/${prefix}config.yaml`)).json()
     expect(content).toContain('merge_strategy: incremental')
@@ -182,7 +188,9 @@ test.describe('create', () => {
 })
 
 test.describe('list', () => {
-  test('is newest first, filtered, searched, sorted and paged, with an exact total', async ({ request }) => {
+  test('is newest first, filtered, searched, sorted and paged, with an exact total @convention.sort @pipelines.list', async ({
+    request,
+  }) => {
     const namespace = await newNamespace(request)
     for (const [layer, name] of [
       ['bronze', 'orders_raw'],
@@ -227,7 +235,7 @@ test.describe('list', () => {
     expect(await list({ offset: '99' })).toMatchObject({ names: [], total: 3 })
   })
 
-  test('leaves out s3_path and has last_run', async ({ request }) => {
+  test('leaves out s3_path and has last_run @pipelines.list.shape', async ({ request }) => {
     const { namespace } = await newPipeline(request, { namespace: await newNamespace(request) })
     const { pipelines } = await (await request.get(path, { params: { namespace } })).json()
     expect(pipelines[0]).toMatchObject({ last_run: null, owner: null, type: 'sql', draft_dirty: true })
@@ -240,7 +248,7 @@ test.describe('list', () => {
     ['sort', 'owner'],
     ['order', 'sideways'],
   ] as const)
-    test(`by ${field} ${value} is 400 naming it`, async ({ request }) => {
+    test(`by ${field} ${value} is 400 naming it @pipelines.list.400`, async ({ request }) => {
       await expectError(
         await request.get(path, { params: { [field]: value } }),
         400,
@@ -249,7 +257,15 @@ test.describe('list', () => {
     })
 })
 
-test('what cannot be the address of a pipeline is 404', async ({ request }) => {
+test('what cannot be the address of a pipeline is 404', {
+  tag: [
+    '@pipelines.get.404',
+    '@pipelines.update.404',
+    '@pipelines.delete.404',
+    '@pipelines.publish.404',
+    '@pipelines.versions.404',
+  ],
+}, async ({ request }) => {
   for (const url of [
     nobody,
     `${path}/default/copper/a`,
@@ -266,7 +282,9 @@ test('what cannot be the address of a pipeline is 404', async ({ request }) => {
   }
 })
 
-test('an update with a bad field is 400 naming it and changes nothing', async ({ request }) => {
+test('an update with a bad field is 400 naming it and changes nothing @pipelines.update.400', async ({
+  request,
+}) => {
   const { url } = await newPipeline(request)
   const before = await (await request.get(url)).json()
   for (const [field, value] of [
@@ -280,7 +298,9 @@ test('an update with a bad field is 400 naming it and changes nothing', async ({
 })
 
 test.describe('publish', () => {
-  test('pins every file, clears the draft flag, and later writes only set it again', async ({ request }) => {
+  test('pins every file, clears the draft flag, and later writes only set it again @pipelines.publish @pipelines.version @draft.published', async ({
+    request,
+  }) => {
     const { url, prefix } = await newPipeline(request)
     const source = await writeFile(request, `${prefix}pipeline.sql`, 'select 42 as answer')
     const config = await (await request.get(`/api/v1/files/${prefix}config.yaml`)).json()
@@ -317,7 +337,7 @@ test.describe('publish', () => {
     ])
   })
 
-  test('a file that is uploaded or deleted marks the draft dirty too', async ({ request }) => {
+  test('a file that is uploaded or deleted marks the draft dirty too @draft.dirty', async ({ request }) => {
     const { url, prefix } = await newPipeline(request)
     const isDirty = async () => (await (await request.get(url)).json()).draft_dirty
     expect((await request.post(`${url}/publish`)).status()).toBe(200)
@@ -334,14 +354,16 @@ test.describe('publish', () => {
     expect([deleted.status(), await isDirty()]).toEqual([204, true])
   })
 
-  test('needs no body, and a message that is text', async ({ request }) => {
+  test('needs no body, and a message that is text @pipelines.publish.message', async ({ request }) => {
     const { url } = await newPipeline(request)
     const published = await request.post(`${url}/publish`)
     expect([published.status(), (await published.json()).message]).toEqual([200, ''])
     await expectError(await request.post(`${url}/publish`, { data: { message: 7 } }), 400, /^message: /)
   })
 
-  test('of a template that does not parse is 422 with the report of the files', async ({ request }) => {
+  test('of a template that does not parse is 422 with the report of the files @pipelines.publish.422', async ({
+    request,
+  }) => {
     const { url, prefix } = await newPipeline(request)
     await writeFile(request, `${prefix}pipeline.sql`, 'select * from {{ ref("silver.a" }}')
     const response = await request.post(`${url}/publish`)
@@ -395,7 +417,7 @@ test.describe('publish', () => {
 })
 
 test.describe('versions', () => {
-  test('are listed newest first and paged', async ({ request }) => {
+  test('are listed newest first and paged @pipelines.versions', async ({ request }) => {
     const { url } = await newPipeline(request)
     for (const message of ['one', 'two', 'three']) await request.post(`${url}/publish`, { data: { message } })
     const { versions, total } = await (await request.get(`${url}/versions`)).json()
@@ -405,7 +427,9 @@ test.describe('versions', () => {
     expect(page).toEqual({ versions: [versions[2]], total: 3 })
   })
 
-  test('a number that is none is 400, one that does not exist 404', async ({ request }) => {
+  test('a number that is none is 400, one that does not exist 404 @pipelines.version.400 @pipelines.version.404', async ({
+    request,
+  }) => {
     const { url } = await newPipeline(request)
     await request.post(`${url}/publish`)
     for (const number of ['0', '-1', '1.5', 'one', '1e3'])
@@ -414,7 +438,9 @@ test.describe('versions', () => {
       await expectError(await request.get(`${url}/versions/${number}`), 404)
   })
 
-  test('a rollback makes a new version of the old files and leaves the draft alone', async ({ request }) => {
+  test('a rollback makes a new version of the old files and leaves the draft alone @pipelines.rollback @draft.rollback', async ({
+    request,
+  }) => {
     const { url, prefix } = await newPipeline(request)
     await request.post(`${url}/publish`)
     await writeFile(request, `${prefix}pipeline.sql`, 'select 2 as two')
@@ -445,7 +471,9 @@ test.describe('versions', () => {
     expect(await flag()).toBe(true)
   })
 
-  test('a rollback to no version is 404, to what is no version 400', async ({ request }) => {
+  test('a rollback to no version is 404, to what is no version 400 @pipelines.rollback.400 @pipelines.rollback.404', async ({
+    request,
+  }) => {
     const { url } = await newPipeline(request)
     await expectError(await request.post(`${url}/rollback`, { data: { version: 1 } }), 404)
     for (const version of [undefined, 0, -1, 1.5, '1', null])
@@ -457,7 +485,9 @@ test.describe('versions', () => {
     )
   })
 
-  test('are 1 to n without gaps when publishes and rollbacks race', async ({ request }) => {
+  test('are 1 to n without gaps when publishes and rollbacks race @pipelines.rollback.atomic @version.numbers', async ({
+    request,
+  }) => {
     const { url } = await newPipeline(request)
     await request.post(`${url}/publish`)
     const answers = await Promise.all(

@@ -93,7 +93,7 @@ const zonesOf = async (user: APIRequestContext): Promise<string[]> => {
 let inbox = ''
 let grant = ''
 
-test('plugins are shown with their status and version, and are among the services that must answer', async () => {
+test('plugins are shown with their status and version, and are among the services that must answer @plugins.health', async () => {
   const { services } = await readiness(as('key'))
   const { plugins } = await (await as('ann').get('/api/v1/features')).json()
   const healthy = { enabled: true, type: 'plugin', status: 'healthy', version: '1.0.0' }
@@ -105,7 +105,7 @@ test('plugins are shown with their status and version, and are among the service
   })
 })
 
-test('who the plugin knows comes in, and nobody else', async () => {
+test('who the plugin knows comes in, and nobody else @plugins.authenticate', async () => {
   expect(await statusOf(as('ann').get('/api/v1/features'))).toBe(200)
   const refused = await as('stranger').get('/api/v1/features')
   expect([refused.status(), await refused.json()]).toMatchObject([401, { error: { type: 'AUTHENTICATION' } }])
@@ -124,13 +124,13 @@ test('what somebody creates is theirs: others see nothing of it', async () => {
   expect(await statusOf(as('bob').put(INBOX, { data: { description: 'mine' } }))).toBe(403)
 })
 
-test('a route that the plugin keeps from a user is 403, whatever it is called on', async () => {
+test('a route that the plugin keeps from a user is 403, whatever it is called on @plugins.authorize', async () => {
   const refused = await as('vic').post(ZONES, { data: { namespace: 'default', name: 'of-vic' } })
   expect([refused.status(), await refused.json()]).toMatchObject([403, { error: { type: 'AUTHORIZATION' } }])
   expect(await statusOf(as('vic').get(ZONES))).toBe(200)
 })
 
-test('what is shared is seen and used as far as it was shared', async () => {
+test('what is shared is seen and used as far as it was shared @plugins.enforcement', async () => {
   const share = (permission: string, grantee_id = 'bob') =>
     as('ann').post('/api/v1/sharing', {
       data: { grantee_id, resource_type: 'landing_zone', resource_id: inbox, permission },
@@ -155,7 +155,7 @@ test('what is shared is seen and used as far as it was shared', async () => {
   expect(await statusOf(as('bob').delete(INBOX))).toBe(403)
 })
 
-test('grants are listed, and one that is revoked ends what it gave at once', async () => {
+test('grants are listed, and one that is revoked ends what it gave at once @plugins.sharing', async () => {
   const query = `/api/v1/sharing?resource_type=landing_zone&resource_id=${inbox}`
   const { grants, total } = await (await as('ann').get(query)).json()
   expect([total, grants]).toMatchObject([1, [{ id: grant, grantee_id: 'bob', permission: 'write' }]])
@@ -166,7 +166,7 @@ test('grants are listed, and one that is revoked ends what it gave at once', asy
   expect(await zonesOf(as('bob'))).toEqual([])
 })
 
-test('a pipeline is handed over to whom the plugin knows, and to nobody else', async () => {
+test('a pipeline is handed over to whom the plugin knows, and to nobody else @plugins.transfer', async () => {
   const data = { namespace: 'default', layer: 'silver', name: 'flights', type: 'sql' }
   const made = await as('ada').post('/api/v1/pipelines', { data })
   expect(made.status()).toBe(201)
@@ -182,7 +182,7 @@ test('a pipeline is handed over to whom the plugin knows, and to nobody else', a
   expect(await statusOf(as('bob').get(url))).toBe(200)
 })
 
-test('without the plugin nobody comes in but keys, and it is seen why', async () => {
+test('without the plugin nobody comes in but keys, and it is seen why @plugins.away', async () => {
   await plugin.stop()
   await expect(async () => {
     const answer = await as('ann').get(ZONES)

@@ -33,7 +33,9 @@ async function previewed(request: APIRequestContext, sql: string) {
   return { ...pipeline, ask, preview }
 }
 
-test('a preview answers with rows and what it took, and changes nothing', async ({ request }) => {
+test('a preview answers with rows and what it took, and changes nothing @pipelines.preview', async ({
+  request,
+}) => {
   const { url, name, preview } = await previewed(
     request,
     "select range as n, 'x' || range as text from range(250)",
@@ -68,7 +70,9 @@ test('a preview answers with rows and what it took, and changes nothing', async 
   await expectError(await request.get(`/api/v1/tables/default/silver/${name}`), 404)
 })
 
-test('the limit of the body comes before that of the query, and both are held', async ({ request }) => {
+test('the limit of the body comes before that of the query, and both are held @limit.pipeline-preview', async ({
+  request,
+}) => {
   const { preview } = await previewed(request, 'select range as n from range(2000)')
   const rows = async (body?: object, params?: Record<string, string>) =>
     (await preview(body, params)).rows.length
@@ -80,7 +84,9 @@ test('the limit of the body comes before that of the query, and both are held', 
   expect(await rows(undefined, { limit: 'many' })).toBe(100)
 })
 
-test('code is previewed in place of the source, on tables as readers see them', async ({ request }) => {
+test('code is previewed in place of the source, on tables as readers see them @pipelines.preview.code', async ({
+  request,
+}) => {
   const table = await newTable(request, { namespace: 'default', layer: 'bronze' }, 'select 7 as a')
   const { preview, url } = await previewed(request, 'select 1 as a')
   await request.post(`${url}/publish`)
@@ -90,7 +96,7 @@ test('code is previewed in place of the source, on tables as readers see them', 
   expect(await (await request.get(url)).json()).toMatchObject({ draft_dirty: false })
 })
 
-test('a landing zone shows its files, its samples while there are none, or the files that are asked for', async ({
+test('a landing zone shows its files, its samples while there are none, or the files that are asked for @pipelines.preview.sample_files', async ({
   request,
 }) => {
   const zone = await newZone(request)
@@ -132,7 +138,7 @@ test('a sample of 10 MB is previewed', async ({ request }) => {
   expect((await preview()).rows).toEqual([['x'.repeat(99), 100_000]])
 })
 
-test('what is wrong is said with its file and line', async ({ request }) => {
+test('what is wrong is said with its file and line @pipelines.preview.400', async ({ request }) => {
   const { ask } = await previewed(request, 'select 1')
   const refused = async (code: string, message: RegExp) => expectError(await ask({ code }), 400, message)
   await refused('select 1\n{{ oops }}', /^pipeline\.sql line 2/)
@@ -144,7 +150,7 @@ test('what is wrong is said with its file and line', async ({ request }) => {
   await expectError(await ask({ code: '' }), 400, /code/)
 })
 
-test('a pipeline that is not there has no preview', async ({ request }) => {
+test('a pipeline that is not there has no preview @pipelines.preview.404', async ({ request }) => {
   for (const path of ['default/silver/nobody-here', 'default/copper/x', 'No/silver/x'])
     await expectError(await request.post(`/api/v1/pipelines/${path}/preview`), 404)
 })

@@ -8,7 +8,9 @@ const fine = {
   severity: 'error',
 }
 
-test('a test is created, listed, published and deleted', async ({ request }) => {
+test('a test is created, listed, published and deleted @tests.list @tests.create @tests.create.409 @tests.delete', async ({
+  request,
+}) => {
   const { url, prefix } = await newPipeline(request)
   const created = await request.post(`${url}/tests`, {
     data: { ...fine, description: 'Every row has a value' },
@@ -40,7 +42,9 @@ test('a test is created, listed, published and deleted', async ({ request }) => 
   expect(await (await request.get(url)).json()).toMatchObject({ draft_dirty: true })
 })
 
-test('a test written as a file says the rest about itself in its header', async ({ request }) => {
+test('a test written as a file says the rest about itself in its header @tests.header', async ({
+  request,
+}) => {
   const { url, prefix } = await newPipeline(request)
   await writeFile(
     request,
@@ -65,7 +69,9 @@ test('a test written as a file says the rest about itself in its header', async 
   expect(page).toEqual({ tests: [tests[1]], total: 2 })
 })
 
-test('create with a bad field is 400 naming it and writes nothing', async ({ request }) => {
+test('create with a bad field is 400 naming it and writes nothing @name.test @tests.create.400', async ({
+  request,
+}) => {
   const { url, prefix } = await newPipeline(request)
   for (const [field, value] of [
     ['name', undefined],
@@ -93,7 +99,9 @@ test('create with a bad field is 400 naming it and writes nothing', async ({ req
   expect(files.total).toBe(0)
 })
 
-test('of a pipeline that does not exist everything is 404', async ({ request }) => {
+test('of a pipeline that does not exist everything is 404 @tests.list.404 @tests.create.404 @tests.run.404', async ({
+  request,
+}) => {
   for (const pipeline of ['default/bronze/nobody-here', 'default/copper/a', 'Default/bronze/a']) {
     const url = `/api/v1/pipelines/${pipeline}/tests`
     await expectError(await request.get(url), 404)
@@ -105,7 +113,9 @@ test('of a pipeline that does not exist everything is 404', async ({ request }) 
   await expectError(await request.delete(`${url}/tests/Not_A_Name`), 404)
 })
 
-test('running all evaluates the tests of the draft against what readers see', async ({ request }) => {
+test('running all evaluates the tests of the draft against what readers see @tests.run', async ({
+  request,
+}) => {
   const { url } = await newPipeline(request)
   for (const test of [
     { name: 'a-passes', sql: 'select 0', severity: 'error' },

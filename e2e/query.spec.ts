@@ -10,7 +10,7 @@ async function answerOf(request: APIRequestContext, data: object) {
   return response.json()
 }
 
-test('a query answers what a run has just merged, by both names of the table', async ({ request }) => {
+test('a query answers what a run has just merged, by both names of the table @query', async ({ request }) => {
   const namespace = await newNamespace(request)
   await newTable(
     request,
@@ -64,7 +64,7 @@ test('columns of one name are told apart, and values are what JSON has for them'
   })
 })
 
-test('rows are limited to 1,000 unless the query says otherwise', async ({ request }) => {
+test('rows are limited to 1,000 unless the query says otherwise @limit.query-rows', async ({ request }) => {
   const sql = 'select range as n from range(5000)'
   expect(await answerOf(request, { sql })).toMatchObject({ total_rows: 1_000, truncated: true })
   expect(await answerOf(request, { sql, limit: 5_000 })).toMatchObject({
@@ -75,7 +75,7 @@ test('rows are limited to 1,000 unless the query says otherwise', async ({ reque
     expect(await answerOf(request, { sql, limit })).toMatchObject({ total_rows: 1_000 })
 })
 
-test('what does not only read is refused', async ({ request }) => {
+test('what does not only read is refused @query.read-only', async ({ request }) => {
   for (const [sql, message] of [
     ['drop table gold.delays', /DROP is not allowed/],
     ['insert into gold.delays values (1)', /INSERT is not allowed/],
@@ -91,7 +91,7 @@ test('what does not only read is refused', async ({ request }) => {
     await expectError(await query(request, { sql }), 400, message)
 })
 
-test('a bad request is 400 and says what to mend', async ({ request }) => {
+test('a bad request is 400 and says what to mend @query.400 @limit.sql', async ({ request }) => {
   for (const [data, message] of [
     [{}, /^sql: is required/],
     [{ sql: '' }, /there is no statement/],
@@ -107,7 +107,7 @@ test('a bad request is 400 and says what to mend', async ({ request }) => {
   expect(await answerOf(request, { sql: 'select 1 as a' })).toMatchObject({ rows: [{ a: 1 }] })
 })
 
-test('the schema has the columns of tables in every namespace', async ({ request }) => {
+test('the schema has the columns of tables in every namespace @schema', async ({ request }) => {
   const namespace = await newNamespace(request)
   const { name } = await newTable(request, { namespace, layer: 'bronze' }, 'select 1 as a, [now()] as b')
   const response = await request.get('/api/v1/schema')

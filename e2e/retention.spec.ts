@@ -31,9 +31,15 @@ const COUNTERS = {
   audit_pruned: expect.any(Number),
 }
 
-test('a pipeline’s overrides are put on top of the settings, replaced as a whole, and cleared', async ({
-  request,
-}) => {
+test('a pipeline’s overrides are put on top of the settings, replaced as a whole, and cleared', {
+  tag: [
+    '@retention.pipeline',
+    '@retention.pipeline.404',
+    '@retention.pipeline.put',
+    '@retention.pipeline.put.400',
+    '@retention.pipeline.put.404',
+  ],
+}, async ({ request }) => {
   const { url } = await newPipeline(request)
   const { config } = await (await request.get(CONFIG)).json()
   const path = `${url}/retention`
@@ -64,7 +70,9 @@ test('a pipeline’s overrides are put on top of the settings, replaced as a who
   await expectError(await request.put(unknown, { data: {} }), 404)
 })
 
-test('settings that cannot be are refused by name', async ({ request }) => {
+test('settings that cannot be are refused by name @retention.config.put.400 @limit.retention', async ({
+  request,
+}) => {
   for (const [name, value] of [
     ['runs_max_per_pipeline', 0],
     ['reaper_interval_minutes', 0],
@@ -76,7 +84,9 @@ test('settings that cannot be are refused by name', async ({ request }) => {
     await expectError(await request.put(CONFIG, { data: { [name]: value } }), 400, new RegExp(`^${name}: `))
 })
 
-test('the status of the last tick can be read, and a tick be asked for', async ({ request }) => {
+test('the status of the last tick can be read, and a tick be asked for @retention.status @retention.run', async ({
+  request,
+}) => {
   const asked = await request.post(RUN)
   expect(asked.status()).toBe(202)
   const status = await asked.json()
@@ -123,7 +133,7 @@ test.describe('a service of our own', () => {
     return id
   }
 
-  test('has the settings of the specification, changes what is given, and answers both readings', async () => {
+  test('has the settings of the specification, changes what is given, and answers both readings @retention.config @retention.config.put', async () => {
     expect(await (await request.get(CONFIG)).json()).toEqual({ config: DEFAULTS })
     const changed = { ...DEFAULTS, runs_max_age_days: 30 }
     expect(await set({ runs_max_age_days: 30 })).toEqual({ ...changed, config: changed })
@@ -135,7 +145,7 @@ test.describe('a service of our own', () => {
     await expect.poll(async () => (await (await request.get(STATUS)).json()).last_run_at).toEqual(instant)
   })
 
-  test('runs beyond the count go with their logs; the latest success stays, and the table too', async () => {
+  test('runs beyond the count go with their logs; the latest success stays, and the table too @reaper.runs', async () => {
     const pipeline = await newPipeline(request)
     await writeFile(request, `${pipeline.prefix}pipeline.sql`, 'select 1 as a')
     expect((await request.post(`${pipeline.url}/publish`)).status()).toBe(200)
@@ -166,7 +176,7 @@ test.describe('a service of our own', () => {
     expect(await reap()).toMatchObject({ runs_pruned: 0, logs_pruned: 0 })
   })
 
-  test('a run that has been running for too long is failed, and says so', async () => {
+  test('a run that has been running for too long is failed, and says so @run.stuck @reaper.stuck', async () => {
     const pipeline = await newPipeline(request)
     await writeFile(request, `${pipeline.prefix}pipeline.sql`, ENDLESS)
     const id = await start(pipeline)
@@ -180,7 +190,7 @@ test.describe('a service of our own', () => {
     expect(metrics).toMatch(/sluice_runs_total\{status="failed"\} [1-9]/)
   })
 
-  test('a deleted pipeline goes for good, and one that has its name since loses nothing', async () => {
+  test('a deleted pipeline goes for good, and one that has its name since loses nothing @draft.deleted @reaper.pipelines', async () => {
     const first = await newPipeline(request)
     await writeFile(request, `${first.prefix}pipeline.sql`, 'select 1 as first')
     await request.post(`${first.url}/publish`)
@@ -201,7 +211,7 @@ test.describe('a service of our own', () => {
     expect((await (await request.get(`/api/v1/files/${path}`)).json()).content).toBe('select 2 as second')
   })
 
-  test('archived landing files move to _processed, and go where the zone says so', async () => {
+  test('archived landing files move to _processed, and go where the zone says so @zones.archive @reaper.landing', async () => {
     const zone = fresh('zone')
     const zoneUrl = `/api/v1/landing-zones/default/${zone}`
     await request.post('/api/v1/landing-zones', { data: { namespace: 'default', name: zone } })
@@ -231,7 +241,7 @@ test.describe('a service of our own', () => {
     await expectError(await request.get(`${zoneUrl}/files/${file.id}`), 404)
   })
 
-  test('audit entries go by age', async () => {
+  test('audit entries go by age @reaper.audit', async () => {
     await set({ audit_log_max_age_days: 0 })
     const { audit_pruned } = await reap()
     await set(DEFAULTS)

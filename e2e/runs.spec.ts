@@ -59,7 +59,9 @@ const envelope = (code: string, type: string, message: RegExp | string = /./) =>
 })
 
 test.describe('a run', () => {
-  test('is accepted, executed and merged, and says so in every field', async ({ request }) => {
+  test('is accepted, executed and merged, and says so in every field @runs.create @runs.get @run.pending', async ({
+    request,
+  }) => {
     const name = await pipeline(request, 'select range as a from range(3)')
     const run = await ended(request, await start(request, name))
     expect(run).toMatchObject({
@@ -81,7 +83,7 @@ test.describe('a run', () => {
     expect(run.duration_ms).toBeGreaterThanOrEqual(0)
   })
 
-  test('keeps the trigger it was given', async ({ request }) => {
+  test('keeps the trigger it was given @runs.create.trigger', async ({ request }) => {
     const name = await pipeline(request, 'select 1 as a')
     const id = await start(request, name, { trigger: 'schedule:hourly' })
     expect((await ended(request, id)).trigger).toBe('schedule:hourly')
@@ -97,7 +99,9 @@ test.describe('a run', () => {
     expect(logs.filter((line: { level: string }) => line.level === 'warn')).toHaveLength(1)
   })
 
-  test('executes the published version although the draft has changed since', async ({ request }) => {
+  test('executes the published version although the draft has changed since @draft.pinned', async ({
+    request,
+  }) => {
     const name = await pipeline(request, 'select 1 as a')
     await request.put(`/api/v1/files/default/pipelines/gold/${name}/pipeline.sql`, {
       data: { content: 'broken' },
@@ -123,7 +127,9 @@ test.describe('a run', () => {
     expect(errors.map((line: { message: string }) => line.message)).toEqual([run.error])
   })
 
-  test('whose error test fails leaves the table as it was; a warning does not', async ({ request }) => {
+  test('whose error test fails leaves the table as it was; a warning does not @run.gate.warn', async ({
+    request,
+  }) => {
     const name = await pipeline(request, 'select 1 as a')
     await ended(request, await start(request, name))
     const tests = `/api/v1/pipelines/default/gold/${name}/tests`
@@ -164,7 +170,9 @@ test.describe('a run', () => {
 })
 
 test.describe('cancel', () => {
-  test('ends an executing run, leaves no table and answers once', async ({ request }) => {
+  test('ends an executing run, leaves no table and answers once @runs.cancel @runs.cancel.409 @run.cancel.running', async ({
+    request,
+  }) => {
     const name = await pipeline(request, ENDLESS)
     const id = await start(request, name)
     await phaseIs(request, id, 'executing')
@@ -181,7 +189,9 @@ test.describe('cancel', () => {
     expect((await request.get(`/api/v1/tables/default/gold/${name}`)).status()).toBe(404)
   })
 
-  test('ends a pending run before it starts, and the one it waited for goes on', async ({ request }) => {
+  test('ends a pending run before it starts, and the one it waited for goes on @run.cancel.pending', async ({
+    request,
+  }) => {
     const name = await pipeline(request, ENDLESS)
     const [first, second] = [await start(request, name), await start(request, name)]
     await phaseIs(request, first, 'executing')
@@ -191,7 +201,7 @@ test.describe('cancel', () => {
     expect((await request.post(`/api/v1/runs/${first}/cancel`)).status()).toBe(200)
   })
 
-  test('of what is not there is 404', async ({ request }) => {
+  test('of what is not there is 404 @runs.cancel.404', async ({ request }) => {
     for (const id of [NOWHERE, 'no-uuid']) {
       const response = await request.post(`/api/v1/runs/${id}/cancel`)
       expect(response.status()).toBe(404)
@@ -286,26 +296,26 @@ test.describe('requests that cannot be', () => {
     ['a trigger without end', { ...body, trigger: 'x'.repeat(10_000) }, /trigger/],
   ]
   for (const [what, data, message] of cases)
-    test(`${what}: 400 naming the field`, async ({ request }) => {
+    test(`${what}: 400 naming the field @runs.create.400`, async ({ request }) => {
       const response = await request.post('/api/v1/runs', { data })
       expect(response.status()).toBe(400)
       expect(await response.json()).toEqual(envelope('INVALID_ARGUMENT', 'VALIDATION', message))
     })
 
-  test('an unknown pipeline: 404', async ({ request }) => {
+  test('an unknown pipeline: 404 @runs.create.404', async ({ request }) => {
     const response = await request.post('/api/v1/runs', { data: { ...body, pipeline: unique() } })
     expect(response.status()).toBe(404)
     expect(await response.json()).toEqual(envelope('NOT_FOUND', 'NOT_FOUND'))
   })
 
-  test('a run that is not there: 404', async ({ request }) => {
+  test('a run that is not there: 404 @runs.get.404 @runs.logs.404', async ({ request }) => {
     for (const path of [NOWHERE, 'no-uuid', `${NOWHERE}/logs`])
       expect((await request.get(`/api/v1/runs/${path}`)).status()).toBe(404)
   })
 })
 
 test.describe('the list', () => {
-  test('filters, sorts, counts and links', async ({ request }) => {
+  test('filters, sorts, counts and links @runs.list', async ({ request }) => {
     const name = await pipeline(request, 'select 1 as a')
     const before = new Date().toISOString()
     const ids: string[] = []
@@ -350,7 +360,7 @@ test.describe('the list', () => {
     'from=yesterday',
     'to=2026-13-45',
   ])
-    test(`${query} is 400 naming the parameter`, async ({ request }) => {
+    test(`${query} is 400 naming the parameter @runs.list.400`, async ({ request }) => {
       const response = await request.get(`/api/v1/runs?${query}`)
       expect(response.status()).toBe(400)
       expect(await response.json()).toEqual(
@@ -360,7 +370,7 @@ test.describe('the list', () => {
 })
 
 test.describe('logs', () => {
-  test('are JSON with the status of the run', async ({ request }) => {
+  test('are JSON with the status of the run @runs.logs', async ({ request }) => {
     const id = await start(request, await pipeline(request, 'select 1 as a'))
     await ended(request, id)
     const { logs, status } = await (await request.get(`/api/v1/runs/${id}/logs`)).json()
@@ -391,7 +401,7 @@ test.describe('logs', () => {
       expect(await typeFor(accept)).toContain('application/json')
   })
 
-  test('of a finished run come as events at once, the status last, and resume after Last-Event-ID', async ({
+  test('of a finished run come as events at once, the status last, and resume after Last-Event-ID @sse.log @sse.status', async ({
     request,
   }) => {
     const id = await start(request, await pipeline(request, 'select 1 as a'))
@@ -424,7 +434,7 @@ test.describe('logs', () => {
     }
   })
 
-  test('of an active run arrive while it runs', async ({ request, baseURL }) => {
+  test('of an active run arrive while it runs @sse.active @limit.sse-poll', async ({ request, baseURL }) => {
     const id = await start(request, await pipeline(request, ENDLESS))
     const response = await fetch(`${baseURL}/api/v1/runs/${id}/logs`, {
       headers: { accept: 'text/event-stream' },

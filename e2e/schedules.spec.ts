@@ -21,7 +21,15 @@ async function newSchedule(request: APIRequestContext, more: object = {}) {
   return { pipeline, url: `${SCHEDULES}/${id}`, id: id as string }
 }
 
-test('a schedule is created, shown, changed and deleted', async ({ request }) => {
+test('a schedule is created, shown, changed and deleted', {
+  tag: [
+    '@schedules.create',
+    '@schedules.get',
+    '@schedules.update',
+    '@schedules.update.404',
+    '@schedules.delete',
+  ],
+}, async ({ request }) => {
   const pipeline = await newPipeline(request)
   const response = await request.post(SCHEDULES, { data: ask(pipeline) })
   expect(response.status()).toBe(201)
@@ -66,7 +74,7 @@ test('the scheduler looks for what is due, and counts it', async ({ request }) =
     .toMatch(/^[1-9]/)
 })
 
-test('schedules are listed by the page, with an exact number', async ({ request }) => {
+test('schedules are listed by the page, with an exact number @schedules.list', async ({ request }) => {
   const mine = await Promise.all([newSchedule(request), newSchedule(request)])
   const all = await (await request.get(SCHEDULES)).json()
   expect(all.total).toBeGreaterThanOrEqual(2)
@@ -90,7 +98,9 @@ for (const [what, more, message] of [
   ['a day that never comes', { cron: '0 0 31 2 *' }, /^cron: .*never comes/],
   ['the last day, in letters', { cron: '0 0 L * *' }, /^cron: /],
 ] as const)
-  test(`${what}: 400 that names the field, on create and on update`, async ({ request }) => {
+  test(`${what}: 400 that names the field, on create and on update @schedules.create.400 @schedules.update.400 @schedules.cron`, async ({
+    request,
+  }) => {
     const pipeline = await newPipeline(request)
     await expectError(await request.post(SCHEDULES, { data: ask(pipeline, more) }), 400, message)
     if (!('cron' in more) || more.cron === undefined) return
@@ -99,7 +109,7 @@ for (const [what, more, message] of [
     expect(await (await request.get(url)).json()).toMatchObject({ cron: '0 6 * * mon-fri' })
   })
 
-test('what is not there is 404', async ({ request }) => {
+test('what is not there is 404 @schedules.create.404 @schedules.get.404', async ({ request }) => {
   const pipeline = await newPipeline(request)
   await expectError(
     await request.post(SCHEDULES, { data: ask(pipeline, { pipeline: 'absent' }) }),

@@ -47,7 +47,7 @@ const grantOf = (grantee: string, permission: string) => ({
 const shareWith = (caller: Caller, body: object) => service.ask(caller, 'POST', `${API}/sharing`, body)
 const listing = (params: Record<string, string>) => `${API}/sharing?${new URLSearchParams(params)}`
 
-test('access is granted by who has admin, and refused as specified', async () => {
+test('access is granted by who has admin, and refused as specified @sharing.grant', async () => {
   const granted = await shareWith(ann, grantOf('bob', 'read'))
   expect([granted.status, granted.json]).toEqual([
     201,
@@ -68,14 +68,14 @@ test('access is granted by who has admin, and refused as specified', async () =>
   refused(await shareWith(ann, { ...grantOf('bob', 'read'), resource_id: randomUUID() }), 404)
 })
 
-test('who may only read a pipeline can neither change nor delete it: 403', async () => {
+test('who may only read a pipeline can neither change nor delete it: 403 @pipelines.update.403 @pipelines.delete.403', async () => {
   expect((await service.ask(bob, 'GET', PIPELINE)).status).toBe(200)
   refused(await service.ask(bob, 'PUT', PIPELINE, { description: 'mine' }), 403)
   refused(await service.ask(bob, 'DELETE', PIPELINE), 403)
   refused(await service.ask(eve, 'GET', PIPELINE), 404)
 })
 
-test('grants are listed and revoked as specified', async () => {
+test('grants are listed and revoked as specified @sharing.list @sharing.revoke', async () => {
   const asked = { resource_type: 'pipeline', resource_id: pipelineId }
   const list = await service.must(200, ann, 'GET', listing(asked))
   expect(list).toEqual({ grants: [expect.objectContaining(grantOf('bob', 'read'))], total: 1 })
@@ -91,7 +91,7 @@ test('grants are listed and revoked as specified', async () => {
   refused(await service.ask(bob, 'GET', PIPELINE), 404)
 })
 
-test('a pipeline is handed over by its owner alone, who keeps nothing, while other grants stay', async () => {
+test('a pipeline is handed over by its owner alone, who keeps nothing, while other grants stay @sharing.transfer', async () => {
   const to = (user: string, more: object = {}) => ({
     resource_type: 'pipeline',
     resource_id: pipelineId,

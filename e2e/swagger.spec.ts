@@ -40,7 +40,7 @@ function* objectsIn(value: unknown, at = '#'): Generator<[string, Json]> {
   for (const [key, inner] of Object.entries(value)) yield* objectsIn(inner, `${at}/${key}`)
 }
 
-test('it is OpenAPI 3.1 and describes every endpoint of this service', () => {
+test('it is OpenAPI 3.1 and describes every endpoint of this service @versioning.v1', () => {
   expect(document.openapi).toMatch(/^3\.1\.\d$/)
   const pipeline = '/pipelines/{ns}/{layer}/{name}'
   const zone = '/landing-zones/{ns}/{name}'
@@ -111,7 +111,7 @@ test('every operation has an id of its own, a summary, a tag and described answe
   }
 })
 
-test('errors of the API are the envelope', () => {
+test('errors of the API are the envelope @errors.envelope', () => {
   for (const { path, at, operation } of operations().filter(({ path }) => path.startsWith('/api/v1'))) {
     expect(operation.responses.default, at).toEqual({ $ref: '#/components/responses/Error' })
     for (const [status, response] of Object.entries(operation.responses)) {

@@ -5,7 +5,9 @@ import { newTable, runToSuccess } from './tables.ts'
 
 const SQL = "select range as id, 'JFK' as origin from range(60)"
 
-test('a table is listed with its size, and shown with its columns', async ({ request }) => {
+test('a table is listed with its size, and shown with its columns @tables.list @tables.get', async ({
+  request,
+}) => {
   const namespace = await newNamespace(request)
   const { name } = await newTable(request, { namespace, layer: 'gold' }, SQL)
   await newTable(request, { namespace, layer: 'silver' }, 'select 1 as a')
@@ -37,7 +39,9 @@ test('a table is listed with its size, and shown with its columns', async ({ req
   ])
 })
 
-test('a preview has 50 rows unless told otherwise', async ({ request }) => {
+test('a preview has 50 rows unless told otherwise @tables.preview @limit.table-preview', async ({
+  request,
+}) => {
   const namespace = await newNamespace(request)
   const { name } = await newTable(request, { namespace, layer: 'gold' }, SQL)
   const preview = async (params: Record<string, string> = {}) =>
@@ -56,7 +60,9 @@ test('a preview has 50 rows unless told otherwise', async ({ request }) => {
   expect(await preview({ limit: '5000' })).toMatchObject({ total_rows: 60, truncated: false })
 })
 
-test('what people say of a table wins over its file, and outlives the table', async ({ request }) => {
+test('what people say of a table wins over its file, and outlives the table @tables.metadata', async ({
+  request,
+}) => {
   const namespace = await newNamespace(request)
   const pipeline = await newTable(request, { namespace, layer: 'gold' }, SQL)
   const url = `/api/v1/tables/${namespace}/gold/${pipeline.name}`
@@ -92,7 +98,7 @@ test('what people say of a table wins over its file, and outlives the table', as
   })
 })
 
-test('a bad field of metadata is 400 naming it', async ({ request }) => {
+test('a bad field of metadata is 400 naming it @tables.metadata.400', async ({ request }) => {
   const namespace = await newNamespace(request)
   const { name } = await newTable(request, { namespace, layer: 'gold' }, 'select 1 as a')
   for (const [field, value] of [
@@ -108,7 +114,9 @@ test('a bad field of metadata is 400 naming it', async ({ request }) => {
   }
 })
 
-test('a table that is not there is 404', async ({ request }) => {
+test('a table that is not there is 404 @tables.get.404 @tables.preview.404 @tables.metadata.404', async ({
+  request,
+}) => {
   for (const path of ['default/gold/not_there', 'not-there/gold/a', 'default/iron/a', 'default/gold/NO']) {
     await expectError(await request.get(`/api/v1/tables/${path}`), 404)
     await expectError(await request.get(`/api/v1/tables/${path}/preview`), 404)

@@ -5,7 +5,9 @@ import { addTrigger, endedRuns, newZone, publish, publishedPipeline, runsOf } fr
 
 const nowhere = '00000000-0000-7000-8000-000000000000'
 
-test('a trigger is created, found, listed, changed and deleted', async ({ request }) => {
+test('a trigger is created, found, listed, changed and deleted @triggers.create @triggers.get @triggers.update @triggers.delete', async ({
+  request,
+}) => {
   const pipeline = await publishedPipeline(request)
   const { id: pipelineId } = await (await request.get(pipeline.url)).json()
   const zone = await newZone(request)
@@ -49,7 +51,7 @@ test('a trigger is created, found, listed, changed and deleted', async ({ reques
   await expectError(await request.delete(url), 404)
 })
 
-test('every type is listed with its configuration, page by page', async ({ request }) => {
+test('every type is listed with its configuration, page by page @triggers.list', async ({ request }) => {
   const [pipeline, upstream, zone] = [
     await publishedPipeline(request),
     await newPipeline(request),
@@ -75,7 +77,16 @@ test('every type is listed with its configuration, page by page', async ({ reque
   expect((await page.json()).triggers).toEqual(triggers.slice(4))
 })
 
-test('what is wrong is refused, naming the field, on creating and on updating', async ({ request }) => {
+test('what is wrong is refused, naming the field, on creating and on updating', {
+  tag: [
+    '@triggers.list.404',
+    '@triggers.create.400',
+    '@triggers.create.404',
+    '@triggers.get.404',
+    '@triggers.update.400',
+    '@triggers.update.404',
+  ],
+}, async ({ request }) => {
   const [pipeline, zone] = [await publishedPipeline(request), await newZone(request)]
   const self = `${pipeline.namespace}.${pipeline.layer}.${pipeline.name}`
   const zoneConfig = zone.config
@@ -164,7 +175,7 @@ test('what is wrong is refused, naming the field, on creating and on updating', 
   await expectError(await request.get(`${pipeline.url}/triggers/7`), 404)
 })
 
-test('an upload starts a run that reads the file', async ({ request }) => {
+test('an upload starts a run that reads the file @triggers.type.upload', async ({ request }) => {
   const zone = await newZone(request)
   const pipeline = await publishedPipeline(
     request,
@@ -185,7 +196,7 @@ test('an upload starts a run that reads the file', async ({ request }) => {
   })
 })
 
-test('a pattern hears the files whose original name fits, however many arrive at once', async ({
+test('a pattern hears the files whose original name fits, however many arrive at once @triggers.type.pattern', async ({
   request,
 }) => {
   const zone = await newZone(request)
@@ -200,7 +211,7 @@ test('a pattern hears the files whose original name fits, however many arrive at
   await endedRuns(request, every, 8)
 })
 
-test('a success starts the next pipeline, and that one the next; a failure starts nothing', async ({
+test('a success starts the next pipeline, and that one the next; a failure starts nothing @triggers.type.success', async ({
   request,
 }) => {
   const first = await publishedPipeline(request)
@@ -271,7 +282,9 @@ test('a run belongs to the trace of the upload, the call or the success that has
     expect(shown.map(({ trace_id }) => trace_id)).toEqual([uploaded.id, called.id, own])
 })
 
-test('within the cooldown events are ignored, and after it they count again', async ({ request }) => {
+test('within the cooldown events are ignored, and after it they count again @triggers.cooldown', async ({
+  request,
+}) => {
   const [pipeline, zone] = [await publishedPipeline(request), await newZone(request)]
   const trigger = await addTrigger(request, pipeline, 'landing_zone_upload', zone.config, {
     cooldown_seconds: 600,
@@ -286,7 +299,7 @@ test('within the cooldown events are ignored, and after it they count again', as
   await endedRuns(request, pipeline, 2)
 })
 
-test('a trigger that is disabled, or whose pipeline was never published, starts nothing', async ({
+test('a trigger that is disabled, or whose pipeline was never published, starts nothing @draft.never-published @triggers.disabled', async ({
   request,
 }) => {
   const [disabled, witness, zone] = [

@@ -35,41 +35,41 @@ for (const { title, env, withoutQuery } of SETTINGS)
       await service?.stop()
     })
 
-    test(`a query is ${withoutQuery} without a query service`, async () => {
+    test(`a query is ${withoutQuery} without a query service @query.500 @query.503`, async () => {
       const asked = await request.post('/api/v1/query', { data: { sql: 'select 1' } })
       await expectError(asked, withoutQuery, /query/)
     })
 
-    test(`the schema is ${withoutQuery} without a query service`, async () => {
+    test(`the schema is ${withoutQuery} without a query service @schema.500 @schema.503`, async () => {
       await expectError(await request.get('/api/v1/schema'), withoutQuery, /query/)
     })
 
-    test(`the list of tables is ${withoutQuery} without a query service`, async () => {
+    test(`the list of tables is ${withoutQuery} without a query service @tables.list.500 @tables.list.503`, async () => {
       await expectError(await request.get('/api/v1/tables'), withoutQuery, /query/)
     })
 
-    test(`a table is ${withoutQuery} without a query service`, async () => {
+    test(`a table is ${withoutQuery} without a query service @tables.get.500 @tables.get.503`, async () => {
       await expectError(await request.get(TABLE), withoutQuery, /query/)
     })
 
-    test(`the preview of a table is ${withoutQuery} without a query service`, async () => {
+    test(`the preview of a table is ${withoutQuery} without a query service @tables.preview.500 @tables.preview.503`, async () => {
       await expectError(await request.get(`${TABLE}/preview`), withoutQuery, /query/)
     })
 
-    test('a preview is 503 without a runner', async () => {
+    test('a preview is 503 without a runner @pipelines.preview.503.off @pipelines.preview.503.away', async () => {
       const { url } = await newPipeline(request)
       await expectError(await request.post(`${url}/preview`), 503, /runner/)
       await expectError(await request.post('/api/v1/pipelines/default/bronze/nobody/preview'), 404)
     })
 
-    test('running quality tests is 503 without a runner', async () => {
+    test('running quality tests is 503 without a runner @tests.run.503.off @tests.run.503.away', async () => {
       const { url } = await newPipeline(request)
       const data = { name: 'no-nulls', sql: 'select 0', severity: 'error' }
       expect((await request.post(`${url}/tests`, { data })).status()).toBe(201)
       await expectError(await request.post(`${url}/tests/run`), 503, /runner/)
     })
 
-    test('publishing proceeds without a runner, and says that nothing was validated', async () => {
+    test('publishing proceeds without a runner, and says that nothing was validated @pipelines.publish.no-runner.off @pipelines.publish.no-runner.away', async () => {
       const { url } = await newPipeline(request)
       const published = await request.post(`${url}/publish`, { data: { message: 'Unseen' } })
       expect([published.status(), await published.json()]).toEqual([
@@ -84,7 +84,7 @@ for (const { title, env, withoutQuery } of SETTINGS)
       ])
     })
 
-    test('a run without a runner is taken and stays pending', async () => {
+    test('a run without a runner is taken and stays pending @runs.no-runner.off @runs.no-runner.away', async () => {
       const { namespace, layer, name } = await newPipeline(request)
       const asked = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
       expect(asked.status()).toBe(202)
@@ -97,7 +97,7 @@ for (const { title, env, withoutQuery } of SETTINGS)
       expect((await request.post(`/api/v1/runs/${run_id}/cancel`)).status()).toBe(200)
     })
 
-    test('asking the reaper to run is 503 without a reaper', async () => {
+    test('asking the reaper to run is 503 without a reaper @retention.run.503', async () => {
       await expectError(await request.post('/api/v1/admin/retention/run'), 503, /reaper/)
     })
 
@@ -112,19 +112,19 @@ for (const { title, env, withoutQuery } of SETTINGS)
     })
 
     if (withoutQuery === 500) {
-      test('the audit log is 404 where nothing is audited', async () => {
+      test('the audit log is 404 where nothing is audited @audit.404', async () => {
         expect((await request.delete('/api/v1/namespaces/none')).status()).toBe(404)
         await expectError(await request.get('/api/v1/audit'), 404)
         const { plugins } = await (await request.get('/api/v1/features')).json()
         expect(plugins.audit).toEqual({ enabled: false })
       })
 
-      test('describing a table is 503 without a metadata store', async () => {
+      test('describing a table is 503 without a metadata store @tables.metadata.503', async () => {
         const put = await request.put(`${TABLE}/metadata`, { data: { owner: 'ops' } })
         await expectError(put, 503, /metadata/)
       })
     } else
-      test('readiness is 503 and names what does not answer', async () => {
+      test('readiness is 503 and names what does not answer @health.ready.503', async () => {
         const response = await request.get('/health/ready')
         expect([response.status(), await response.json()]).toEqual([
           503,

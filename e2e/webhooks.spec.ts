@@ -7,7 +7,7 @@ const path = '/api/v1/webhooks'
 const call = (request: APIRequestContext, token: unknown, more: object = {}) =>
   request.post(path, { headers: { 'X-Webhook-Token': String(token) }, ...more })
 
-test('a webhook is called with its token, in either header and with any body', async ({
+test('a webhook is called with its token, in either header and with any body @triggers.type.webhook @webhooks @limit.token', async ({
   request,
   baseURL,
 }) => {
@@ -37,7 +37,9 @@ test('a webhook is called with its token, in either header and with any body', a
   expect(await (await request.get(webhook.url)).json()).toMatchObject({ last_run_id: ids.at(-1) })
 })
 
-test('the token is shown once, and nothing that is shown later opens anything', async ({ request }) => {
+test('the token is shown once, and nothing that is shown later opens anything @auth.token.shown-once', async ({
+  request,
+}) => {
   const pipeline = await publishedPipeline(request)
   const webhook = await addTrigger(request, pipeline, 'webhook', {})
   const updated = await request.put(webhook.url, { data: { config: {}, cooldown_seconds: 0 } })
@@ -54,7 +56,9 @@ test('the token is shown once, and nothing that is shown later opens anything', 
   expect((await call(request, webhook.webhook_token)).status()).toBe(201)
 })
 
-test('a call without a token is 400, one with a token that opens nothing 404', async ({ request }) => {
+test('a call without a token is 400, one with a token that opens nothing 404 @webhooks.400 @webhooks.404', async ({
+  request,
+}) => {
   const pipeline = await publishedPipeline(request)
   const webhook = await addTrigger(request, pipeline, 'webhook', {})
   const token = String(webhook.webhook_token)
@@ -84,7 +88,7 @@ test('a pipeline that was never published is 400, and nothing runs', async ({ re
   expect(await runsOf(request, pipeline)).toEqual([])
 })
 
-test('of 100 calls at one instant with a cooldown one runs, and 99 are told when to come again', async ({
+test('of 100 calls at one instant with a cooldown one runs, and 99 are told when to come again @webhooks.429 @limit.cooldown', async ({
   request,
 }) => {
   const pipeline = await publishedPipeline(request)

@@ -37,7 +37,7 @@ async function newSchedule({ namespace, layer, name }: MadePipeline) {
   return async () => (await request.get(`/api/v1/schedules/${id}`)).json()
 }
 
-test('what the clock starts is started when it is due, and not before', async () => {
+test('what the clock starts is started when it is due, and not before @triggers.type.cron @triggers.type.cron_dependency @schedules.due @limit.scheduler', async () => {
   const [byTrigger, bySchedule, busy, upstream, downstream] = await Promise.all([
     publishedPipeline(request),
     publishedPipeline(request),

@@ -3,7 +3,7 @@ import { expect, request as newRequest, test } from '@playwright/test'
 import { startOwnService } from '../own-service.ts'
 import { expectError } from '../resources.ts'
 
-test('a query ends after 30 seconds, and the next one is answered', async () => {
+test('a query ends after 30 seconds, and the next one is answered @limit.query-time', async () => {
   const service = await startOwnService({ RUNNER_URLS: 'none' })
   const request = await newRequest.newContext({ baseURL: service.url })
   try {

@@ -132,7 +132,7 @@ test('the runner killed amid four runs that it tells of on one stream: each ends
   await sql.end({ timeout: 1 })
 })
 
-test('a stream of log lines that cannot be read any more says so in an error event, and ends', async () => {
+test('a stream of log lines that cannot be read any more says so in an error event, and ends @sse.error', async () => {
   await publish('unreadable', SLOW)
   // However late the table is taken away: the run does not end before.
   const held = holding(await tree.connect(), `select 1 from lake_ref where name = 'main' for update`)

@@ -57,7 +57,7 @@ function wake(pid: number) {
   process.kill(pid, 'SIGCONT')
 }
 
-test('the service is paused between two transactions', async () => {
+test('the service is paused between two transactions @schedules.catch-up', async () => {
   const api = await tree.pidOf('api')
   const rival = await start('e2e/faults/rival.ts', await databaseUrl(), 'rival')
   const old = await writer('old', 'steadily')

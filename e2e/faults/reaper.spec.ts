@@ -56,7 +56,7 @@ for (const [name, table] of Object.entries({
     await success(pipeline)
   })
 
-test('branches whose run is gone are deleted when they are old enough, and counted', async () => {
+test('branches whose run is gone are deleted when they are old enough, and counted @reaper.branches', async () => {
   const [old, young] = [randomUUID(), randomUUID()]
   // As a process leaves them that dies before anybody has heard of its run.
   for (const [run, hours] of [

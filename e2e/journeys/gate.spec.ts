@@ -33,7 +33,7 @@ function readingThroughout(request: APIRequestContext, sql: string) {
   }
 }
 
-test('a failing gate leaves the table as it was, and a reader never sees the bad rows', async ({
+test('a failing gate leaves the table as it was, and a reader never sees the bad rows @run.gate.error', async ({
   request,
 }) => {
   const namespace = await newNamespace(request)

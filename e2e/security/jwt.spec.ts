@@ -66,7 +66,7 @@ const header = { alg: 'RS256', typ: 'JWT', kid: 'one' }
 const good = (more: object = {}) => signed(header, claims(more), rsa.privateKey)
 const bearer = (token: string) => ({ headers: { authorization: `Bearer ${token}` } })
 
-test('a token of the provider, and a named key, open the Pro edition, which shows its licence', async ({
+test('a token of the provider, and a named key, open the Pro edition, which shows its licence @auth.bearer', async ({
   request,
 }) => {
   for (const options of [bearer(good()), { headers: { 'x-api-key': KEY } }]) {

@@ -21,7 +21,9 @@ test.afterAll(() => service?.stop())
 const keyed = { 'x-api-key': KEY }
 const from = (address: string) => ({ 'x-forwarded-for': address })
 
-test('a client that asks too much is told how much it may and when to come again', async ({ request }) => {
+test('a client that asks too much is told how much it may and when to come again @limit.rate', async ({
+  request,
+}) => {
   // All at once: asked one after the other on a slow machine, what comes back meanwhile would be enough.
   const responses = await Promise.all(
     Array.from({ length: 80 }, () => request.get(`${service.url}/api/v1/namespaces`, { headers: keyed })),
