@@ -53,7 +53,7 @@ export function startThreads({ config, processId, sql, answerObjectCall, log, co
   ) =>
     superviseWorker<Message>({
       name,
-      path: new URL(`./${name}.worker.ts`, import.meta.url),
+      path: new URL(`../${name}.worker.ts`, import.meta.url),
       startMessage,
       log,
       onMessage: heard,
