@@ -92,33 +92,6 @@ test('what cannot be stored or cannot run does not keep those it came with', asy
   ])
 })
 
-test('requests that wait are told with those before them of a database that is away, and nothing is asked for them', async () => {
-  await pipelineNamed('away')
-  const begun = Promise.withResolvers<void>()
-  const failing = Promise.withResolvers<never>()
-  let statements = 0
-  const session = opened.session('intake')
-  const intake = makeIntake(
-    {
-      ...session,
-      apart(ask) {
-        if (++statements > 1) return session.apart(ask)
-        begun.resolve()
-        return failing.promise
-      },
-    },
-    () => {},
-  )
-  const one = () => intake(request('away')).catch((error) => error.code)
-  const asked = [one()]
-  await begun.promise
-  while (asked.length < 3 * limits.requestBatch) asked.push(one())
-  failing.reject(Object.assign(new Error('away'), { code: 'CONNECT_TIMEOUT' }))
-  expect(new Set(await Promise.all(asked))).toEqual(new Set(['CONNECT_TIMEOUT']))
-  expect(statements).toBe(1)
-  expect(await one()).toBe('requested')
-})
-
 test('a queue that is full takes no more, and has room again when a run has left it', async () => {
   const { id, runs, request: ask } = await pipelineNamed('full')
   const first = await ask()

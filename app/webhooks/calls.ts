@@ -2,13 +2,13 @@
 // them all. A flood of calls to one token then takes one connection and waits for no lock of its own.
 import { timingSafeEqual } from 'node:crypto'
 import type { Row } from 'postgres'
-import { isAway, isPassing } from '../../drizzle/errors.ts'
 import { inTransaction, lastly, type Transactions } from '../../drizzle/session.ts'
 import { retryAfterSeconds } from '../../machines/trigger.ts'
 import type { ClientTrace } from '../../proto/trace.ts'
 import { unavailable } from '../core/errors.ts'
 import type { NewId, RunId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
+import { makeMicroBatcher } from '../core/micro-batcher.ts'
 import { type Fired, type Firing, fireAll } from '../triggers/firing.ts'
 import { latestNow, lockedTriggers, rowColumns, type Timed, type TriggerRow } from '../triggers/moves.ts'
 
@@ -85,46 +85,9 @@ function answerOf({ firing, outcome, runId }: Fired<Firing>, pipeline: string, n
 const isSame = (stored: string, presented: string) =>
   stored.length === presented.length && timingSafeEqual(Buffer.from(stored), Buffer.from(presented))
 
-interface Waiting {
-  call: Call
-  resolve(answer: Answer): void
-  reject(error: unknown): void
-}
-
 /** Answers null when too many calls wait already. */
 export function makeCalls(answer: (calls: readonly Call[]) => Promise<Answer[]>) {
-  let waiting: Waiting[] = []
-  let isUnderWay = false
-
-  async function answerWaiting() {
-    if (isUnderWay) return
-    isUnderWay = true
-    while (waiting.length > 0) {
-      const batch = waiting.slice(0, limits.webhookBatch)
-      waiting = waiting.slice(limits.webhookBatch)
-      await settle(batch)
-    }
-    isUnderWay = false
-  }
-
-  async function settle(batch: readonly Waiting[]) {
-    try {
-      const answers = await answer(batch.map(({ call }) => call))
-      for (const [index, { resolve }] of batch.entries()) resolve(answers[index] ?? { kind: 'unknown' })
-    } catch (error) {
-      // None of them was sent, and each batch would find the same for itself.
-      if (isAway(error)) for (const { reject } of waiting.splice(0)) reject(error)
-      // One bad trigger must not keep the calls of the others.
-      if (batch.length === 1 || isPassing(error)) for (const { reject } of batch) reject(error)
-      else for (const one of batch) await settle([one])
-    }
-  }
-
-  return (call: Call): Promise<Answer> | null => {
-    if (waiting.length >= limits.webhookCallsWaiting) return null
-    const { promise, resolve, reject } = Promise.withResolvers<Answer>()
-    waiting.push({ call, resolve, reject })
-    void answerWaiting()
-    return promise
-  }
+  const batcher = makeMicroBatcher(limits.webhookBatch, answer)
+  return (call: Call): Promise<Answer> | null =>
+    batcher.waiting() < limits.webhookCallsWaiting ? batcher.add(call) : null
 }

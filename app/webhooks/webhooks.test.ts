@@ -194,7 +194,7 @@ describe('a call is refused', () => {
       await promise
       return calls.map(() => ({ kind: 'unknown' }))
     })
-    const answers = Array.from({ length: limits.webhookCallsWaiting + limits.webhookBatch + 1 }, () =>
+    const answers = Array.from({ length: limits.webhookCallsWaiting + 1 }, () =>
       ask({ hash: 'x', trace: NO_TRACE }),
     )
     expect(answers.filter((answer) => answer === null).length).toBeGreaterThan(0)
@@ -202,49 +202,6 @@ describe('a call is refused', () => {
     const taken = answers.filter((answer) => answer !== null)
     expect(taken.length).toBeGreaterThanOrEqual(limits.webhookCallsWaiting)
     expect(new Set((await Promise.all(taken)).map(({ kind }) => kind))).toEqual(new Set(['unknown']))
-  })
-})
-
-describe('calls that wait while a batch fails', () => {
-  const failure = (code: string) => Object.assign(new Error(code), { code })
-  /** The first calls are asked before the others have come, which are too many for one batch. */
-  async function askedBehind(first: Error) {
-    const begun = Promise.withResolvers<void>()
-    const failing = Promise.withResolvers<never>()
-    let batches = 0
-    const ask = makeCalls(async (calls) => {
-      if (++batches > 1) return calls.map(() => ({ kind: 'unknown' }))
-      begun.resolve()
-      return failing.promise
-    })
-    const one = () =>
-      (ask({ hash: 'x', trace: NO_TRACE }) ?? expect.unreachable('the queue is full')).then(
-        ({ kind }) => kind,
-        (error) => error.code as string,
-      )
-    const asked = [one()]
-    await begun.promise
-    while (asked.length < 3 * limits.webhookBatch) asked.push(one())
-    failing.reject(first)
-    const [told, ...waited] = await Promise.all(asked)
-    const after = await one()
-    return { told, waited: [...new Set(waited)], batches, after }
-  }
-
-  test('are told with it of a database that is away, and nothing is asked for them', async () => {
-    const code = 'CONNECTION_SILENT'
-    expect(await askedBehind(failure(code))).toEqual({
-      told: code,
-      waited: [code],
-      batches: 2,
-      after: 'unknown',
-    })
-  })
-
-  test('are asked after one connection that was lost', async () => {
-    const code = 'CONNECTION_CLOSED'
-    const { told, waited } = await askedBehind(failure(code))
-    expect({ told, waited }).toEqual({ told: code, waited: ['unknown'] })
   })
 })
 
