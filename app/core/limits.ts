@@ -91,14 +91,6 @@ export const limits = {
   referencesSourceBytes: 1_048_576,
   /** Sources that a process reads at the same time for lineage and cycles (spec: Limits). */
   sourceReadsAtOnce: 20,
-  /** Sources that one lineage graph tries in vain to read before it leaves the rest out. */
-  lineageFailures: 20,
-  /** Of pipelines, runs and tables each: states whose meaning is remembered for lineage; some 300 bytes each. */
-  lineageStatesKept: 20_000,
-  /** The whole graph as text, which is remembered while nothing changes: some 25,000 pipelines. */
-  lineageAnswerLength: 16_777_216,
-  /** What is removed while a graph is computed has it begin again so often, and is then left out. */
-  lineageTries: 3,
   /** Tables that a publish follows in its search for a cycle. */
   cycleTables: 2_000,
   /** Versions kept per pipeline (spec: Limits). */

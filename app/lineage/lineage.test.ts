@@ -7,7 +7,7 @@ import { bytes, openParts, type Parts, quietLog } from '../pipelines/test-parts.
 import { requestTo, testApp } from '../test-app.ts'
 import { lineageRoutes } from './routes.ts'
 import type { LineageGraph } from './schema.ts'
-import { makeLineageService } from './service.ts'
+import { makeLineageService, SOURCE_FAILURES } from './service.ts'
 
 let parts: Parts
 beforeAll(async () => {
@@ -351,7 +351,7 @@ test('a store that is away is not asked for every pipeline', async () => {
   const { seen, service, warnings } = watched(() => Promise.reject(new Error('away')))
   const graph = await service.graph({ namespace: ns })
   expect(graph.edges).toHaveLength(60)
-  expect(seen.texts.length).toBeLessThan(limits.lineageFailures + limits.sourceReadsAtOnce)
+  expect(seen.texts.length).toBeLessThan(SOURCE_FAILURES + limits.sourceReadsAtOnce)
   expect(warnings).toHaveLength(1)
 })
 

@@ -1,24 +1,22 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
-import { EVERYTHING, seesEverything } from '../core/access.ts'
+import { EVERYTHING } from '../core/access.ts'
 import { limits } from '../core/limits.ts'
 import type { Log } from '../core/log.ts'
 import { type Named, tableNamed } from '../pipelines/references.ts'
 import type { SourceReferences } from '../pipelines/source-references.ts'
-import { afterId, idIn, makeKept } from './kept.ts'
 import type { Edge, LineageGraph, LineageQuery, PipelineNode, TableNode, ZoneNode } from './schema.ts'
 import {
-  contentsOf,
-  type Marks,
-  marksOf,
-  type PipelineSource,
+  type LineagePipeline,
+  type LineageTable,
+  type LineageZone,
   pipelinesOf,
-  type Run,
-  runsOf,
-  type Scope,
-  type Stats,
-  tablesNamed,
+  tablesOf,
+  zonesOf,
 } from './store.ts'
+
+/** Sources that one graph fails to read before it leaves the rest out: a store that is away is not tried thousands of times. */
+export const SOURCE_FAILURES = 20
 
 export interface LineageDeps {
   sql: Sql
@@ -28,102 +26,25 @@ export interface LineageDeps {
 
 export type LineageService = ReturnType<typeof makeLineageService>
 
-/**
- * Computed whenever it is asked for: the database is asked what is there, as marks of states that never change, and what
- * those mean is remembered (ADR 29). What a caller may see is in the question, and never in what is remembered.
- */
+/** Computes the graph for each request, from the rows. Only parsed sources are cached, by their versions (ADR 37). */
 export function makeLineageService({ sql, log, references }: LineageDeps) {
-  const kept = {
-    pipelines: makeKept<Placed>(limits.lineageStatesKept),
-    runs: makeKept<RunParts>(limits.lineageStatesKept),
-    contents: makeKept<Stats>(limits.lineageStatesKept),
-  }
-  /** Of everything there is. */
-  let last: { marks: Marks; text: string } | null = null
-
-  /** Of one namespace, or of all; as far as the caller may see it. */
+  /** The graph of one namespace, or of all, as far as the caller may see it. */
   async function graph({ namespace }: LineageQuery, visible = EVERYTHING): Promise<LineageGraph> {
     const scope = { namespace, visible }
-    return (await computed(await marksOf(sql, scope), scope)).graph
+    const [pipelines, zones] = await Promise.all([pipelinesOf(sql, scope), zonesOf(sql, scope)])
+    const reads = await readsOf(pipelines)
+    const others = namespace === undefined ? [] : foreignTables(reads, namespace)
+    return graphOf({ pipelines, reads, tables: await tablesOf(sql, scope, others), zones })
   }
 
-  /** As JSON. That of a graph with the very marks of the one before is the one before. */
-  async function text({ namespace }: LineageQuery, visible = EVERYTHING): Promise<string> {
-    const scope = { namespace, visible }
-    const marks = await marksOf(sql, scope)
-    const isOfAll = namespace === undefined && seesEverything(visible)
-    if (isOfAll && last !== null && areSame(marks, last.marks)) return last.text
-    const { graph, isFinal } = await computed(marks, scope)
-    const text = JSON.stringify(graph)
-    if (isOfAll) last = isFinal && text.length <= limits.lineageAnswerLength ? { marks, text } : null
-    return text
-  }
-
-  /** `isFinal`: the same marks give the same graph. */
-  async function computed(
-    asked: Marks,
-    { namespace, visible }: Scope,
-  ): Promise<{ graph: LineageGraph; isFinal: boolean }> {
-    const { pipelines, runs, tables, marks } = await known(asked, { namespace, visible })
-    const { reads, isWhole } = await readsOf(pipelines)
-    const foreign = namespace === undefined ? [] : foreignTables(reads, namespace)
-    if (foreign.length > 0)
-      for (const [name, stats] of await tablesNamed(sql, foreign, visible)) tables.set(name, stats)
-    const ofPipeline = new Map([...runs.values()].map((run) => [run.pipelineId, run]))
-    const graph = graphOf({ pipelines, reads, runs: ofPipeline, tables, zones: zonesIn(marks) })
-    return { graph, isFinal: isWhole && marks === asked && [...runs.values()].every(hasEnded) }
-  }
-
-  /** What the marks stand for. Where something of it has been removed meanwhile, they are asked for again. */
-  async function known(marks: Marks, scope: Scope, tries: number = limits.lineageTries): Promise<Known> {
-    const tableMarks = linesOf(marks.tables)
-    const wanted = {
-      pipelines: linesOf(marks.pipelines),
-      runs: marks.runs.flatMap(linesOf),
-      contents: [...new Set(tableMarks.map(idIn))],
-    }
-    const [pipelines, runs, contents] = await Promise.all([
-      kept.pipelines.of(wanted.pipelines, async (ids) =>
-        (await pipelinesOf(sql, ids)).map(({ mark, ...source }) => ({
-          mark,
-          meaning: placed(source),
-          isFinal: true,
-        })),
-      ),
-      kept.runs.of(wanted.runs, async (ids) =>
-        (await runsOf(sql, ids)).map(({ mark, ...run }) => {
-          const meaning = runParts(run)
-          return { mark, meaning, isFinal: hasEnded(meaning) }
-        }),
-      ),
-      kept.contents.of(wanted.contents, async (ids) =>
-        (await contentsOf(sql, ids)).map(({ id, ...meaning }) => ({ mark: id, meaning, isFinal: true })),
-      ),
-    ])
-    const isWhole =
-      pipelines.size === wanted.pipelines.length &&
-      runs.size === wanted.runs.length &&
-      contents.size === wanted.contents.length
-    if (!isWhole && tries > 1) return known(await marksOf(sql, scope), scope, tries - 1)
-    return {
-      marks,
-      pipelines: [...pipelines.values()].sort((a, b) => (a.place < b.place ? -1 : 1)),
-      runs,
-      tables: new Map(tableMarks.map((mark) => [afterId(mark), contents.get(idIn(mark)) ?? null])),
-    }
-  }
-
-  /** What each of the pipelines reads, in their order; nothing where the source cannot be read now. */
-  async function readsOf(
-    pipelines: readonly PipelineSource[],
-  ): Promise<{ reads: Named[]; isWhole: boolean }> {
+  /** The tables and zones that each pipeline reads, in their order; none where the source cannot be read now. */
+  async function readsOf(pipelines: readonly LineagePipeline[]): Promise<Named[]> {
     const reads = pipelines.map(() => NOTHING)
     const rest = pipelines.entries()
     const failures: { pipeline: string; error: unknown }[] = []
     async function readOn() {
       for (const [index, pipeline] of rest) {
-        // A store that is away is not asked thousands of times.
-        if (failures.length >= limits.lineageFailures) return
+        if (failures.length >= SOURCE_FAILURES) return
         try {
           const found = references.in(pipeline)
           reads[index] = found instanceof Promise ? await found : found
@@ -139,79 +60,39 @@ export function makeLineageService({ sql, log, references }: LineageDeps) {
         failures: failures.length,
         ...first,
       })
-    return { reads, isWhole: first === undefined }
+    return reads
   }
 
-  return { graph, text }
+  return { graph }
 }
 
 const NOTHING: Named = { tables: [], zones: [] }
 
-/** What is shown of a pipeline's latest run. */
-type RunParts = Pick<PipelineNode, 'latest_run' | 'quality'> & Pick<Run, 'pipelineId'>
-
-/** Written once for each state: five thousand of them are in every graph. */
-interface Placed extends PipelineSource {
-  /** By it pipelines are in order. */
-  place: string
-  nodeId: string
-  /** Of the table it makes. */
-  table: string
-}
-
-const placed = (source: PipelineSource): Placed => ({
-  ...source,
-  place: `${source.namespace} ${source.layer} ${source.name}`,
-  nodeId: `pipeline:${tableKey(source)}`,
-  table: tableKey(source),
-})
-
-interface Known {
-  marks: Marks
-  /** By namespace, layer and name. */
-  pipelines: Placed[]
-  /** By their marks. */
-  runs: Map<string, RunParts>
-  /** Of main, by their keys. Null: what it held has been removed meanwhile. */
-  tables: Map<string, Stats | null>
-}
-
-const linesOf = (text: string) => (text === '' ? [] : text.split('\n'))
-
-const areSame = (one: Marks, other: Marks) =>
-  one.pipelines === other.pipelines &&
-  one.tables === other.tables &&
-  one.zones === other.zones &&
-  one.runs.every((text, half) => text === other.runs[half])
-
-interface Parts extends Pick<Known, 'pipelines' | 'tables'> {
-  /** Of each pipeline, in their order. */
+interface Parts {
+  pipelines: readonly LineagePipeline[]
+  /** For each pipeline, in their order. */
   reads: readonly Named[]
-  /** The latest of each pipeline that has one, by its id. */
-  runs: ReadonlyMap<string, RunParts>
-  /** With their numbers of active files. */
-  zones: ReadonlyMap<string, number>
+  tables: readonly LineageTable[]
+  zones: readonly LineageZone[]
 }
 
-/** Whatever an edge names is a node, whether it exists or not. */
-function graphOf({ pipelines, reads, runs, tables, zones }: Parts): LineageGraph {
-  const tableNodes = new Map<string, TableNode>()
-  const zoneNodes = new Map<string, ZoneNode>()
-  for (const [key, stats] of [...tables].sort(byKey)) tableNodes.set(key, tableNode(key, stats))
-  for (const [key, fileCount] of [...zones].sort(byKey)) zoneNodes.set(key, zoneNode(key, fileCount))
-  const tableId = (key: string) => nodeIn(tableNodes, key, () => tableNode(key, null)).id
-  const zoneId = (key: string) => nodeIn(zoneNodes, key, () => zoneNode(key, 0)).id
-  const pipelineNodes: PipelineNode[] = []
-  const edges: Edge[] = []
-  pipelines.forEach((pipeline, index) => {
-    const { nodeId: target } = pipeline
-    pipelineNodes.push(pipelineNode(pipeline, runs.get(pipeline.pipelineId)))
-    const made = tableId(pipeline.table)
-    for (const table of reads[index]?.tables ?? [])
-      edges.push({ source: tableId(table), target, type: 'ref' })
-    for (const zone of reads[index]?.zones ?? [])
-      edges.push({ source: zoneId(zone), target, type: 'landing_input' })
-    edges.push({ source: target, target: made, type: 'produces' })
+/** Each end of an edge is a node, whether it exists or not. */
+function graphOf({ pipelines, reads, tables, zones }: Parts): LineageGraph {
+  const tableNodes = new Map(tables.map((table) => [tableKey(table), tableNode(table, table)]))
+  const zoneNodes = new Map(zones.map((zone) => [`${zone.namespace}.${zone.name}`, zoneNode(zone)]))
+  const tableId = (key: string) => nodeIn(tableNodes, key, () => tableNode(tableNamed(key), null)).id
+  const zoneId = (key: string) => nodeIn(zoneNodes, key, () => zoneNode({ ...zoneNamed(key), files: 0 })).id
+  const pipelineNodes = pipelines.map(pipelineNode)
+  const edges = pipelines.flatMap((pipeline, index): Edge[] => {
+    const { tables, zones } = reads[index] ?? NOTHING
+    const key = tableKey(pipeline)
+    const target = `pipeline:${key}`
+    const made = tableId(key)
+    return [
+      ...tables.map((table): Edge => ({ source: tableId(table), target, type: 'ref' })),
+      ...zones.map((zone): Edge => ({ source: zoneId(zone), target, type: 'landing_input' })),
+      { source: target, target: made, type: 'produces' },
+    ]
   })
   return { nodes: [...pipelineNodes, ...tableNodes.values(), ...zoneNodes.values()], edges }
 }
@@ -224,60 +105,48 @@ function nodeIn<Node>(nodes: Map<string, Node>, key: string, make: () => Node): 
   return made
 }
 
-const byKey = ([a]: [string, unknown], [b]: [string, unknown]) => (a < b ? -1 : 1)
-
-const pipelineNode = (
-  { nodeId, namespace, layer, name }: Placed,
-  run: RunParts | undefined,
-): PipelineNode => ({
-  id: nodeId,
-  type: 'pipeline',
-  namespace,
-  layer,
-  name,
-  latest_run: run?.latest_run ?? null,
-  quality: run?.quality ?? null,
-})
-
-const runParts = ({ pipelineId, id, status, startedAt, durationMs, total, ...results }: Run): RunParts => ({
-  pipelineId,
-  latest_run: {
-    id,
-    status,
-    started_at: startedAt?.toISOString() ?? null,
-    duration_ms: durationMs === null ? null : Number(durationMs),
-  },
-  quality: total === 0 ? null : { total, ...results },
-})
-
-const hasEnded = ({ latest_run }: RunParts) =>
-  latest_run !== null && latest_run.status !== 'pending' && latest_run.status !== 'running'
-
-const tableNode = (key: string, stats: Stats | null): TableNode => ({
-  id: `table:${key}`,
-  type: 'table',
-  ...tableNamed(key),
-  table_stats: stats && { row_count: Number(stats.rowCount), size_bytes: Number(stats.sizeBytes) },
-})
-
-function zoneNode(key: string, fileCount: number): ZoneNode {
-  const [namespace = '', name = ''] = key.split('.')
+function pipelineNode(pipeline: LineagePipeline): PipelineNode {
+  const { namespace, layer, name, runId, status, startedAt, durationMs } = pipeline
+  const { total, passed, failed, warned } = pipeline
   return {
-    id: `landing:${key}`,
-    type: 'landing_zone',
+    id: `pipeline:${tableKey(pipeline)}`,
+    type: 'pipeline',
     namespace,
+    layer,
     name,
-    landing_info: { file_count: fileCount },
+    latest_run:
+      runId === null || status === null
+        ? null
+        : { id: runId, status, started_at: startedAt?.toISOString() ?? null, duration_ms: durationMs },
+    quality: total === 0 ? null : { total, passed, failed, warned },
   }
 }
 
-const zonesIn = ({ zones }: Marks) =>
-  new Map(
-    linesOf(zones).map((line) => {
-      const [key = '', count] = line.split(' ')
-      return [key, Number(count)]
-    }),
-  )
+const tableNode = (
+  { namespace, layer, name }: TableName,
+  stats: Pick<LineageTable, 'rowCount' | 'sizeBytes'> | null,
+): TableNode => ({
+  id: `table:${tableKey({ namespace, layer, name })}`,
+  type: 'table',
+  namespace,
+  layer,
+  name,
+  table_stats: stats && { row_count: stats.rowCount, size_bytes: stats.sizeBytes },
+})
+
+const zoneNode = ({ namespace, name, files }: LineageZone): ZoneNode => ({
+  id: `landing:${namespace}.${name}`,
+  type: 'landing_zone',
+  namespace,
+  name,
+  landing_info: { file_count: files },
+})
+
+/** A zone by `namespace.name`; neither part has a dot. */
+const zoneNamed = (key: string) => {
+  const dot = key.indexOf('.')
+  return { namespace: key.slice(0, dot), name: key.slice(dot + 1) }
+}
 
 function foreignTables(reads: readonly Named[], namespace: string): TableName[] {
   const own = `${namespace}.`
