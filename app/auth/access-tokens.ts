@@ -1,7 +1,9 @@
 // Access tokens of users: JSON Web Tokens that the configured issuer has signed for the configured audience. Everything but the
 // signature's key id and algorithm comes from the configuration, never from the token.
+
 import { hash } from 'node:crypto'
 import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from 'jose'
+import { LRUCache } from 'lru-cache'
 import type { Clock } from '../core/clock.ts'
 import type { OidcSettings } from '../core/config.ts'
 import { AppError } from '../core/errors.ts'
@@ -51,8 +53,8 @@ export function makeAccessTokens(
 ): AccessTokens {
   const { keys, clock } = deps
   const admins = new Set(settings.admins)
-  /** By digest, oldest first: tokens themselves are not kept. */
-  const verified = new Map<string, Verified>()
+  /** By digest: tokens themselves are not kept. */
+  const verified = new LRUCache<string, Verified>({ max: limits.accessTokensKept })
 
   function verify(token: string) {
     if (token.length > limits.accessTokenLength) return new TokenRefusal('the token is too long')
@@ -87,7 +89,6 @@ export function makeAccessTokens(
     // Remembered under the keys as they were: where others have come meanwhile, it is verified again.
     const untilMs = ((payload.exp ?? 0) + settings.clockSkewSeconds) * 1_000
     if (version !== null) verified.set(digest, { user, untilMs, version })
-    if (verified.size > limits.accessTokensKept) verified.delete(verified.keys().next().value ?? '')
     return user
   }
 

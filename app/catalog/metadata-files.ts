@@ -1,7 +1,7 @@
+import { LRUCache } from 'lru-cache'
 import { keyOf, metadataLocation } from '../../lake/iceberg/format/location.ts'
 import type { NewId } from '../core/ids.ts'
 import type { ObjectStore } from '../objects/port.ts'
-import { TextCache } from './text-cache.ts'
 
 /** Lake locations start with this wherever the objects are, so that tables survive moving the store. */
 export const LAKE_ROOT = 'sluice://lake/'
@@ -12,7 +12,11 @@ export type MetadataFiles = ReturnType<typeof makeMetadataFiles>
 
 /** Metadata files are written once under names of their own, so what has been read stays true. */
 export function makeMetadataFiles({ objects, newId }: { objects: ObjectStore; newId: NewId }) {
-  const cache = new TextCache(CACHE_BYTES_MAX)
+  // A character takes at most two bytes in memory.
+  const cache = new LRUCache<string, string>({
+    maxSize: CACHE_BYTES_MAX,
+    sizeCalculation: (text, location) => 2 * (text.length + location.length),
+  })
   return {
     /** The text of a metadata file. A file that is not there is a broken invariant. */
     async read(location: string): Promise<string> {

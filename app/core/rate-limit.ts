@@ -1,6 +1,7 @@
 // Token buckets: each client has one, which fills again as time passes. They are few enough to be kept, and one that was
 // forgotten is full.
 
+import { LRUCache } from 'lru-cache'
 import { isForwarded, type Sender } from './client-address.ts'
 import type { Clock } from './clock.ts'
 import { AppError } from './errors.ts'
@@ -32,11 +33,10 @@ export function makeBuckets(
   { perSecond, burst }: RateLimit,
   { clock, kept = limits.bucketsKept }: { clock: Clock; kept?: number },
 ): Buckets {
-  /** Least recently used first. */
-  const buckets = new Map<string, { tokens: number; atMs: number }>()
+  const buckets = new LRUCache<string, { tokens: number; atMs: number }>({ max: kept })
 
   function tokensOf(client: string, nowMs: number) {
-    const bucket = buckets.get(client)
+    const bucket = buckets.peek(client)
     if (bucket === undefined) return burst
     return Math.min(burst, bucket.tokens + (Math.max(0, nowMs - bucket.atMs) / 1_000) * perSecond)
   }
@@ -53,9 +53,7 @@ export function makeBuckets(
       const tokens = tokensOf(client, nowMs)
       const isGranted = tokens >= 1
       const left = isGranted ? tokens - 1 : tokens
-      buckets.delete(client)
       buckets.set(client, { tokens: left, atMs: nowMs })
-      if (buckets.size > kept) buckets.delete(buckets.keys().next().value ?? '')
       return allowance(left, isGranted)
     },
     look(client) {

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { Sql } from '../../drizzle/client.ts'
 import { pathOf } from '../../machines/advance.ts'
 import { EVERYTHING } from '../core/access.ts'
@@ -55,7 +56,9 @@ export interface DrawingRequest {
 export type InspectorService = ReturnType<typeof makeInspectorService>
 
 export function makeInspectorService({ sql, clock, tellsOfOthers = true, runner }: InspectorDeps) {
-  const counted = new Map<string, { at: number; counts: Promise<Counts> }>()
+  const counted = new LRUCache<string, { at: number; counts: Promise<Counts> }>({
+    max: limits.inspectorCountsKept,
+  })
   let asked: { at: number; state: Promise<RunnerState> } | null = null
 
   /** An SVG; 400 naming what the machine does not have. */
@@ -110,12 +113,9 @@ export function makeInspectorService({ sql, clock, tellsOfOthers = true, runner 
     const now = clock.elapsed()
     const known = counted.get(key)
     if (known !== undefined && now - known.at < limits.inspectorCountMs) return known.counts
-    counted.delete(key)
     const counts = countNow(machine, filter)
     counted.set(key, { at: now, counts })
     counts.catch(() => counted.delete(key))
-    const oldest = counted.keys().next()
-    if (counted.size > limits.inspectorCountsKept && !oldest.done) counted.delete(oldest.value)
     return counts
   }
 

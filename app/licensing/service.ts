@@ -1,5 +1,6 @@
 // What the licence of the Pro edition allows while the service runs: a number of users, until a day. Users are subjects of
 // tokens; API keys are machines, which need no place and go on after the end, as do runs and schedules.
+import { LRUCache } from 'lru-cache'
 import type { Sql } from '../../drizzle/client.ts'
 import type { Clock } from '../core/clock.ts'
 import { forbidden } from '../core/errors.ts'
@@ -46,8 +47,7 @@ interface Known {
 export function makeLicensing({ license, sql, clock, log, admins }: LicensingDeps): Licensing {
   const endMs = Date.parse(license.expiresAt)
   const adminIds = new Set(admins)
-  /** Oldest answer first. */
-  const known = new Map<string, Known>()
+  const known = new LRUCache<string, Known>({ max: KNOWN_USERS })
   /** Requests of one user that come together ask once. */
   const asking = new Map<string, Promise<boolean>>()
   let warnedDay = -1
@@ -58,9 +58,7 @@ export function makeLicensing({ license, sql, clock, log, admins }: LicensingDep
   async function ask(userId: string): Promise<boolean> {
     const isPlaced =
       (await touchUser(sql, userId)) || (await placeUser(sql, { userId, maxUsers: license.maxUsers }))
-    known.delete(userId)
     known.set(userId, { isPlaced, untilMs: clock.elapsed() + (isPlaced ? PLACED_MS : REFUSED_MS) })
-    if (known.size > KNOWN_USERS) known.delete(known.keys().next().value ?? '')
     return isPlaced
   }
 

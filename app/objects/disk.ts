@@ -13,6 +13,7 @@ import {
   unlink,
 } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { LRUCache } from 'lru-cache'
 import { type DiskFloor, makeDiskFloor } from '../../lake/disk-floor.ts'
 import type { Clock } from '../core/clock.ts'
 import { diskFull } from '../core/errors.ts'
@@ -292,15 +293,12 @@ async function prepare(root: string, scratch: string): Promise<() => Promise<voi
  * we read a directory once and remember its greatest number.
  */
 function versionCounter(clock: Clock): (directory: string) => Promise<number> {
-  const remembered = new Map<string, number>()
+  const remembered = new LRUCache<string, number>({ max: REMEMBERED_DIRECTORIES })
   return async (directory) => {
     const onDisk = remembered.has(directory) ? 0 : await greatestIn(directory)
     const greatest = Math.max(onDisk, remembered.get(directory) ?? 0)
     const next = Math.max(greatest + 1, clock.now().getTime() * 1000)
-    remembered.delete(directory) // to the end of the map: the first one is the longest unused
     remembered.set(directory, next)
-    const [oldest = directory] = remembered.keys()
-    if (remembered.size > REMEMBERED_DIRECTORIES) remembered.delete(oldest)
     return next
   }
 }

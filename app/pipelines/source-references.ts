@@ -1,4 +1,5 @@
 import { sql } from 'drizzle-orm'
+import { LRUCache } from 'lru-cache'
 import type { Queryable } from '../../drizzle/client.ts'
 import { isSeenId } from '../../drizzle/visibility.ts'
 import type { Visible } from '../core/access.ts'
@@ -37,8 +38,11 @@ export interface SourceReferences {
 
 export function makeSourceReferences(deps: { db: Queryable; objects: ObjectStore }): SourceReferences {
   const { db, objects } = deps
-  const known = new Map<string, { named: Named; bytes: number }>()
-  let knownBytes = 0
+  const known = new LRUCache<string, Named>({
+    max: limits.sourceReferencesKept,
+    maxSize: limits.sourceReferencesBytes,
+    sizeCalculation: sizeOf,
+  })
   const reading = new Map<string, Promise<Named>>()
   const inTurn = turnstile(limits.sourceReadsAtOnce)
 
@@ -46,17 +50,12 @@ export function makeSourceReferences(deps: { db: Queryable; objects: ObjectStore
     if (source.version !== null && source.pinned === null) return NOTHING
     const id = idOf(source)
     const found = known.get(id)
-    if (found !== undefined) {
-      // The one used last is at the end.
-      known.delete(id)
-      known.set(id, found)
-      return found.named
-    }
+    if (found !== undefined) return found
     const open = reading.get(id)
     if (open !== undefined) return open
     const read = inTurn(() => parsed(source))
       .then((named) => {
-        keep(id, named)
+        known.set(id, named)
         return named
       })
       .finally(() => reading.delete(id))
@@ -77,17 +76,6 @@ export function makeSourceReferences(deps: { db: Queryable; objects: ObjectStore
     } catch (error) {
       if (error instanceof ObjectTooLarge) return NOTHING
       throw error
-    }
-  }
-
-  function keep(id: string, named: Named) {
-    const bytes = sizeOf(id, named)
-    known.set(id, { named, bytes })
-    knownBytes += bytes
-    for (const [oldest, { bytes }] of known) {
-      if (known.size <= limits.sourceReferencesKept && knownBytes <= limits.sourceReferencesBytes) return
-      known.delete(oldest)
-      knownBytes -= bytes
     }
   }
 
@@ -112,7 +100,7 @@ const idOf = ({ pipelineId, type, version, pinned, draftRevision }: Source) =>
   version === null ? `${pipelineId}/${type}#${draftRevision}` : `${pipelineId}/${type}@${pinned}`
 
 /** At worst two bytes a character in memory, and what keeping a text and an entry takes. */
-const sizeOf = (id: string, { tables, zones }: Named) =>
+const sizeOf = ({ tables, zones }: Named, id: string) =>
   [id, ...tables, ...zones].reduce((sum, text) => sum + 2 * text.length + 64, 256)
 
 /** Work for which there is no place waits for its turn. */

@@ -1,5 +1,7 @@
 // Who comes, and which routes that user may call, as a plugin says it. It stands where the keys of an identity provider would.
+
 import { createHash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import { AuthService } from '../../proto/gen/sluice/auth/v1/auth_pb.ts'
 import type { User as UserMessage } from '../../proto/gen/sluice/plugin/v1/plugin_pb.ts'
 import { type AccessTokens, isPlainText, TokenRefusal, type User } from '../auth/access-tokens.ts'
@@ -24,8 +26,8 @@ interface AuthPluginDeps {
 
 export function makeAuthPlugin({ channel, clock, admins }: AuthPluginDeps): AuthPlugin {
   const plugin = channel.client(AuthService)
-  /** By digest, oldest first: tokens themselves are not kept. */
-  const known = new Map<string, { user: User; untilMs: number }>()
+  /** By digest: tokens themselves are not kept. */
+  const known = new LRUCache<string, { user: User; untilMs: number }>({ max: limits.accessTokensKept })
   /** Routes that somebody may call, and until when: forgotten with the answer that said who it is. */
   const allowed = new WeakMap<object, Map<string, number>>()
 
@@ -37,14 +39,8 @@ export function makeAuthPlugin({ channel, clock, admins }: AuthPluginDeps): Auth
       return { user: isGood ? userOf(answer.user) : null, untilMs: endOf(askedMs, answer.cacheSeconds) }
     })
     if (user === null) return new TokenRefusal('the token is not valid')
-    if (untilMs > askedMs) remember(digest, user, untilMs)
+    if (untilMs > askedMs) known.set(digest, { user, untilMs })
     return user
-  }
-
-  function remember(digest: string, user: User, untilMs: number) {
-    known.delete(digest)
-    known.set(digest, { user, untilMs })
-    if (known.size > limits.accessTokensKept) known.delete(known.keys().next().value ?? '')
   }
 
   function userOf(message: UserMessage | undefined): User {
@@ -69,7 +65,6 @@ export function makeAuthPlugin({ channel, clock, admins }: AuthPluginDeps): Auth
         const digest = createHash('sha256').update(token).digest('base64')
         const found = known.get(digest)
         if (found !== undefined && found.untilMs > clock.elapsed()) return found.user
-        if (found !== undefined) known.delete(digest)
         // Unlike a signature, what this plugin takes may be guessed; and each guess would cost it a call.
         return isGuessing() ? new TokenRefusal('the token is not known here') : ask(token, digest)
       },

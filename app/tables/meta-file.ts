@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { readYaml, YAML_ALIASES } from '../../lake/pipeline/yaml.ts'
 import type { ObjectStore } from '../objects/port.ts'
@@ -35,7 +36,7 @@ export async function readMetaFile(
   const file = await objects.text(key, info.versionId, BYTES_MAX)
   if (file === null) return NO_META
   const meta = parseMetaFile(file.text)
-  if (info.versionId !== '') kept.set(id, meta, info.size)
+  if (info.versionId !== '') kept.set(id, meta, { size: info.size + 1 })
   return meta
 }
 
@@ -67,29 +68,11 @@ function readText(text: string): unknown {
   }
 }
 
-/** A version of an object never changes, so it is parsed once. The oldest ones are forgotten first. */
-function makeKept() {
-  const files = new Map<string, { meta: MetaFile; bytes: number }>()
-  let bytesKept = 0
-  return {
-    get: (id: string) => files.get(id)?.meta,
-    set(id: string, meta: MetaFile, bytes: number) {
-      if (files.has(id)) return
-      files.set(id, { meta, bytes })
-      bytesKept += bytes
-      for (const [oldest, { bytes: given }] of files) {
-        if (files.size <= KEPT_MAX && bytesKept <= KEPT_BYTES_MAX) return
-        files.delete(oldest)
-        bytesKept -= given
-      }
-    },
-  }
-}
-
-const keptByStore = new WeakMap<ObjectStore, ReturnType<typeof makeKept>>()
+/** A version of an object never changes, so it is parsed once. */
+const keptByStore = new WeakMap<ObjectStore, LRUCache<string, MetaFile>>()
 
 function keptOf(objects: ObjectStore) {
-  const kept = keptByStore.get(objects) ?? makeKept()
+  const kept = keptByStore.get(objects) ?? new LRUCache({ max: KEPT_MAX, maxSize: KEPT_BYTES_MAX })
   keptByStore.set(objects, kept)
   return kept
 }

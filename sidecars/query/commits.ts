@@ -1,12 +1,12 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { LRUCache } from 'lru-cache'
 import { LAYERS, tableKey } from '../../lake/pipeline/names.ts'
 import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { traceHeaders } from '../../proto/trace.ts'
 import { authorityOf } from '../rpc/api-addresses.ts'
 import { accepted, patiently } from '../rpc/http.ts'
 import { limits } from './limits.ts'
-import { Lru } from './lru.ts'
 
 // Main as of its commits. A commit never changes, so what is known of one is true for good; a newer one is asked for as
 // what changed since the nearest one known. Commits are known per authority: the number of a commit means nothing without its
@@ -38,7 +38,9 @@ export type Tables = ReadonlyMap<string, CommitTable>
 export type TablesAt = (lake: LakeView, signal: AbortSignal) => Promise<Tables>
 
 export function makeCommits(): TablesAt {
-  const known = new Lru<string, { authority: string; commit: number; tables: Tables }>(limits.commits)
+  const known = new LRUCache<string, { authority: string; commit: number; tables: Tables }>({
+    max: limits.commits,
+  })
   const underway = new Map<string, Promise<Tables>>()
 
   /** The nearest older commit that is known to the same authority. */

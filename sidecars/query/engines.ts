@@ -1,5 +1,6 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { LRUCache } from 'lru-cache'
 import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
 import { type KeptEngine, makeEngineKeeper } from '../engine/engine-keeper.ts'
 import { EngineProcess } from '../engine/engine-process.ts'
@@ -18,7 +19,6 @@ import {
   type ViewName,
 } from './engine-messages.ts'
 import { limits } from './limits.ts'
-import { Lru } from './lru.ts'
 import { makeTurns, NoTurn } from './turns.ts'
 
 // Engine processes, kept warm, each working on one query at a time. An engine that cannot be trusted any more is ended.
@@ -114,7 +114,7 @@ export function makeEngines({ directory, size, access, concurrency, wall, log }:
   const turns = makeTurns(concurrency)
   const keptMax = Math.min(limits.keptBytes, size.memoryLimitBytes / 8)
   /** States of tables that have cost an engine: none is to read them into memory. */
-  const unkeepable = new Lru<string, true>(limits.unkeepable)
+  const unkeepable = new LRUCache<string, true>({ max: limits.unkeepable })
   const keeper = makeEngineKeeper<QueryProcess, Known>({
     directory,
     idleMs: limits.engineIdleMs,

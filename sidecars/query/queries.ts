@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { TableReference } from '../../lake/engine/statement.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
 import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
@@ -5,7 +6,6 @@ import type { CommitTable, Tables, TablesAt } from './commits.ts'
 import { type AnswerOf, type Place, type ViewName, writtenKey } from './engine-messages.ts'
 import { type DefinedTable, type EngineLease, type Engines, type Statement, viewKey } from './engines.ts'
 import { limits } from './limits.ts'
-import { Lru } from './lru.ts'
 import { catalogOf, quoteNamespaces, referencesIn, tableOf, writtenName } from './names.ts'
 import { emptyRelation, type OpenRelation, type Relation } from './relations.ts'
 
@@ -48,13 +48,16 @@ export type RunQuery = (query: Query, signal: AbortSignal) => Promise<QueryResul
 
 export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): RunQuery {
   /** What a text is depends on nothing but the text. */
-  const checked = new Lru<string, Statement>(limits.statementCharacters)
+  const checked = new LRUCache<string, Statement>({
+    maxSize: limits.statementCharacters,
+    sizeCalculation: (_, sql) => sql.length + 1,
+  })
 
   async function checkedStatement(sql: string, engine: EngineLease, signal: AbortSignal): Promise<Statement> {
     const known = checked.get(sql)
     if (known !== undefined) return known
     const statement = await engine.check(quoteNamespaces(sql), signal)
-    checked.set(sql, statement, sql.length)
+    checked.set(sql, statement)
     return statement
   }
 
@@ -88,7 +91,7 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
       },
       signal,
     )
-    checked.set(sql, statement, sql.length)
+    checked.set(sql, statement)
     return rows
   }
 

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import { parseDuckType, renderDuckType } from '../../lake/iceberg/format/duckdb-type.ts'
 import { keyOf } from '../../lake/iceberg/format/location.ts'
 import { currentSchema, currentSnapshot, parseMetadata } from '../../lake/iceberg/format/metadata.ts'
@@ -10,7 +11,6 @@ import type { Lease, ObjectCache } from '../object-cache.ts'
 import { authorityOf } from '../rpc/api-addresses.ts'
 import type { CommitTable } from './commits.ts'
 import { limits } from './limits.ts'
-import { Lru } from './lru.ts'
 
 // Tables as SQL can read them. One state of a table never changes, so what has been read of it stays true.
 
@@ -41,7 +41,10 @@ const DOWNLOADS_AT_ONCE = 8
 export function makeRelations({ lakeDir, cache }: RelationOptions): OpenRelation {
   const shared = lakeDir === null ? null : sharedLake(lakeDir)
   const sharedReader = shared && readerOf(shared)
-  const known = new Lru<string, Content>(limits.dataFiles)
+  const known = new LRUCache<string, Content>({
+    maxSize: limits.dataFiles,
+    sizeCalculation: ({ files }) => 1 + files.length,
+  })
 
   return async function openRelation(table, lake, signal) {
     const authority = authorityOf(lake)
@@ -51,7 +54,7 @@ export function makeRelations({ lakeDir, cache }: RelationOptions): OpenRelation
     let content = known.get(key)
     if (content === undefined) {
       content = await contentOf(table, files, sharedReader ?? readerOf(files))
-      known.set(key, content, 1 + content.files.length)
+      known.set(key, content)
     }
     signal.throwIfAborted()
     const { schema } = content

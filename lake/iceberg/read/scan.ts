@@ -1,5 +1,6 @@
 // Which data files a snapshot consists of.
 
+import { LRUCache } from 'lru-cache'
 import { BadAvro } from '../format/avro.ts'
 import {
   type DataFile,
@@ -30,7 +31,10 @@ export function makeManifestReader(
   readObject: ReadObject,
   cachedMetricsLimit = CACHED_METRICS_LIMIT,
 ): ManifestReader {
-  const cache = new WeightedLru<readonly ManifestEntry[]>(cachedMetricsLimit)
+  const cache = new LRUCache<string, readonly ManifestEntry[]>({
+    maxSize: cachedMetricsLimit,
+    sizeCalculation: weightOf,
+  })
   return {
     manifests: async (snapshot) => readManifestList(await readObject(snapshot['manifest-list'])),
     entries: async (manifest) => {
@@ -41,7 +45,7 @@ export function makeManifestReader(
       if (bytes.length !== manifest.sizeBytes)
         throw new BadAvro(`${manifest.location} has ${bytes.length} bytes, not ${manifest.sizeBytes}`)
       const entries = readManifest(bytes, manifest)
-      cache.set(manifest.location, entries, weightOf(entries))
+      cache.set(manifest.location, entries)
       return entries
     },
   }
@@ -127,36 +131,4 @@ async function mapBounded<A, B>(items: readonly A[], map: (item: A) => Promise<B
     results.push(...(await Promise.all(items.slice(from, from + READS_AT_ONCE_LIMIT).map(map))))
   }
   return results
-}
-
-/** Forgets what was used least recently once the sum of the weights passes the limit. */
-class WeightedLru<V> {
-  private readonly items = new Map<string, { readonly value: V; readonly weight: number }>()
-  private weight = 0
-
-  constructor(private readonly limit: number) {}
-
-  get(key: string): V | undefined {
-    const item = this.items.get(key)
-    if (!item) return undefined
-    this.items.delete(key)
-    this.items.set(key, item)
-    return item.value
-  }
-
-  set(key: string, value: V, weight: number) {
-    this.delete(key)
-    if (weight > this.limit) return
-    this.items.set(key, { value, weight })
-    this.weight += weight
-    for (const oldest of this.items.keys()) {
-      if (this.weight <= this.limit) return
-      this.delete(oldest)
-    }
-  }
-
-  private delete(key: string) {
-    this.weight -= this.items.get(key)?.weight ?? 0
-    this.items.delete(key)
-  }
 }
