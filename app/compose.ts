@@ -19,7 +19,6 @@ import type { Log } from './core/log.ts'
 import type { Metrics } from './core/metrics.ts'
 import { makeBuckets, makeFailures, PROXY_WEBHOOK_FAILURES_FACTOR } from './core/rate-limit.ts'
 import { makeStreamPlaces } from './core/stream-places.ts'
-import { startFolding } from './counts/counts.ts'
 import { fileRoutes } from './files/routes.ts'
 import { makeFileService } from './files/service.ts'
 import { weakest } from './health/service.ts'
@@ -72,7 +71,7 @@ import { makeTriggerService } from './triggers/service.ts'
 import { webhookRoutes } from './webhooks/routes.ts'
 import { makeWebhookService } from './webhooks/service.ts'
 
-const GAUGE_MS = 1_000
+const UPKEEP_MS = 1_000
 
 export interface ServiceParts {
   config: Config
@@ -307,13 +306,12 @@ export async function composeService({
     },
     () => feeds.wakeAll(),
   )
-  // After a standstill one fold may take its time, and until it is done all differences are summed.
-  const folding = startFolding(patient.sql, (error) => log.warn('counts could not be folded', { error }))
-  const gauges = setInterval(async () => {
+  const upkeep = setInterval(async () => {
     // While the database is away, what is known last says more than none.
     const active = await runs.countActive().catch(() => null)
     if (active !== null) metrics.activeRuns.set(active)
-  }, GAUGE_MS)
+    await runs.foldTotal().catch((error) => log.warn('changes of run_total not folded', { error }))
+  }, UPKEEP_MS)
 
   /** An event that some trigger hears. The replica which evaluates may be another one. */
   function eventRecorded() {
@@ -350,12 +348,12 @@ export async function composeService({
     },
     /** Ends open event streams; requests are answered on. */
     endStreams() {
-      clearInterval(gauges)
+      clearInterval(upkeep)
       licensing?.stop()
       feeds.stop()
       inspectorFeeds.stop()
     },
     /** What was asked to be written is written. */
-    stop: () => Promise.all([audit.stop(), folding.stop()]),
+    stop: () => audit.stop(),
   }
 }

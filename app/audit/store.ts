@@ -29,25 +29,14 @@ export async function insertEntries(sql: Sql, entries: readonly NewEntry[]): Pro
     on conflict (id) do update set count = excluded.count`
 }
 
-/** Offsets beyond it are looked at from whichever end of the log is nearer. */
-const FAR = 1_000
-
-/** Newest first, and how many there are. Entries that are passed over are passed over in the index. */
+/** Newest first, with the total. Entries before the page are skipped in the index. */
 export async function listEntries(
   sql: Sql,
   { limit, offset }: Page,
 ): Promise<{ entries: AuditEntry[]; total: number }> {
-  const counted = () =>
-    sql`select coalesce(sum(rows), 0)::bigint as total from row_count where of = 'audit_entry'`
-  const [known] = offset > FAR ? await sql<{ total: string }[]>`${counted()}` : []
-  const isFromEnd = known !== undefined && offset > Number(known.total) / 2
-  const found = isFromEnd
-    ? sql`order by created_at, id limit greatest(0, least(${limit}, (select total from counted) - ${offset}))
-        offset greatest(0, (select total from counted) - ${offset} - ${limit})`
-    : sql`order by created_at desc, id desc limit ${limit} offset ${offset}`
   const rows = await sql<(Omit<AuditEntry, 'created_at'> & { created_at: Date; total: string })[]>`
-    with counted as materialized (${counted()}),
-    found as (select id from audit_entry ${found})
+    with counted as materialized (select count(*) as total from audit_entry),
+    found as (select id from audit_entry order by created_at desc, id desc limit ${limit} offset ${offset})
     select counted.total, e.* from counted left join (
       select id, user_id, action, resource, detail, ip, peer, status, key, count, created_at from audit_entry
       where id = any(array(select id from found))) e on true
@@ -56,6 +45,6 @@ export async function listEntries(
     entries: rows.flatMap(({ total: _, created_at, ...entry }) =>
       entry.id === null ? [] : [{ ...entry, created_at: created_at.toISOString() }],
     ),
-    total: Number(rows[0]?.total ?? 0),
+    total: Number(rows[0]?.total),
   }
 }

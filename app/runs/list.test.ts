@@ -1,13 +1,12 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import postgres from 'postgres'
 import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
-import { listRuns, type RunFilter } from './list.ts'
+import { foldRunTotal, listRuns, type RunFilter } from './list.ts'
 import { RUN_SORT_KEYS, type RunSortKey } from './schema.ts'
 
 setDefaultTimeout(60_000)
 
-/** Enough for pages that are read from the far end. */
-const RUNS = 3_000
+const RUNS = 300
 const PIPELINES = 30
 
 interface Stored
@@ -95,29 +94,23 @@ const FILTERS: Record<string, RunFilter> = {
   },
 }
 
-describe('a list of runs has the right runs in the right order and the exact total', () => {
-  for (const [name, filter] of Object.entries(FILTERS))
-    test(`of ${name}`, () => expectLists(filter, RUN_SORT_KEYS))
+test.each(Object.entries(FILTERS))(
+  'a list of %s has the right runs in the right order and the exact total',
+  async (_, filter) => {
+    const ids = [...new Set(stored.map((run) => run.pipeline_id))].toSorted()
+    await expectLists(filter, RUN_SORT_KEYS)
+    await expectLists({ ...filter, seen: ids.filter((_, n) => n % 3 === 0) }, ['created_at', 'duration_ms'])
+    await expectLists({ ...filter, seen: [] }, ['created_at'])
+  },
+)
 
-  /** Nothing of the others, in totals neither. */
-  for (const [name, filter] of Object.entries(FILTERS))
-    test(`of ${name}, to who sees some pipelines`, async () => {
-      const ids = [...new Set(stored.map((run) => run.pipeline_id))].toSorted()
-      const seen = ids.filter((_, n) => n % 3 === 0)
-      await expectLists({ ...filter, seen }, ['created_at', 'duration_ms'])
-      // As if they had very many runs.
-      await expectLists({ ...filter, seen }, ['created_at'], 0)
-      await expectLists({ ...filter, seen: [] }, ['created_at'])
-    })
-})
-
-async function expectLists(filter: RunFilter, keys: readonly RunSortKey[], fewRuns?: number) {
+async function expectLists(filter: RunFilter, keys: readonly RunSortKey[]) {
   for (const key of keys)
     for (const descending of [true, false]) {
       const all = expected(filter, { key, descending })
-      for (const offset of [0, 49, 1_001, all.length - 30, all.length - 2, all.length, all.length + 5_000]) {
+      for (const offset of [0, 49, all.length - 2, all.length, all.length + 5_000]) {
         const page = { limit: 50, offset: Math.max(0, offset) }
-        const { runs, total } = await listRuns(sql, filter, { key, descending }, page, fewRuns)
+        const { runs, total } = await listRuns(sql, filter, { key, descending }, page)
         expect(total).toBe(all.length)
         expect(runs.map((run) => run.id)).toEqual(
           all.slice(page.offset, page.offset + page.limit).map((run) => run.id),
@@ -126,12 +119,20 @@ async function expectLists(filter: RunFilter, keys: readonly RunSortKey[], fewRu
     }
 }
 
-test('pages from either end meet without a gap or a run that is on both', async () => {
-  const ids: string[] = []
-  for (let offset = 0; offset < RUNS; offset += 200) {
-    const sort = { key: 'created_at', descending: true } as const
-    const { runs } = await listRuns(sql, {}, sort, { limit: 200, offset })
-    ids.push(...runs.map((run) => run.id))
-  }
-  expect(ids).toEqual(expected({}, { key: 'created_at', descending: true }).map((run) => run.id))
+test('the total of all runs is exact while runs come and go, before and after a fold', async () => {
+  const totalOf = async () =>
+    (await listRuns(sql, {}, { key: 'created_at', descending: true }, { limit: 1, offset: 0 })).total
+  for (let n = 0; n < 101; n++)
+    await sql`insert into run select (r).* from (
+    select jsonb_populate_record(run, jsonb_build_object('id', gen_random_uuid())) as r from run limit 1) copy`
+  await sql`delete from run where id in (select id from run limit 1)`
+  expect(await totalOf()).toBe(RUNS + 100)
+  await Promise.all([
+    foldRunTotal(sql),
+    foldRunTotal(sql),
+    totalOf().then((total) => expect(total).toBe(RUNS + 100)),
+  ])
+  expect([...(await sql`select change::int from run_total`)]).toEqual([{ change: RUNS + 100 }])
+  await sql`truncate run`
+  expect(await totalOf()).toBe(0)
 })

@@ -2,8 +2,7 @@
 import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../drizzle/client.ts'
 import { type Part, together } from '../../drizzle/together.ts'
-import { type Stored, store } from '../../machines/advance.ts'
-import { remember } from '../../machines/remembered.ts'
+import { accepts, advance, restore, type Stored, store } from '../../machines/advance.ts'
 import {
   isTerminal,
   migrateRun,
@@ -16,9 +15,6 @@ import {
 } from '../../machines/run.ts'
 import type { PipelineId, RunId } from '../core/ids.ts'
 import type { RunCompleted } from './notices.ts'
-
-/** Thousands of runs go the same way. */
-const machine = remember(runMachine)
 
 /** A locked run while a transaction works on it. */
 export interface LockedRun {
@@ -99,7 +95,7 @@ export function lockedRuns(rows: readonly RunRow[]): Map<RunId, LockedRun> {
       namespace: row.namespace,
       layer: row.layer,
       pipeline: row.pipeline,
-      snapshot: machine.restore(migrateRun(row.machine_version, row.snapshot)),
+      snapshot: restore(runMachine, migrateRun(row.machine_version, row.snapshot)),
       status: row.status,
       createdAt: row.created_at,
       startedAt: row.started_at,
@@ -133,9 +129,8 @@ export async function lockRuns(
 
 /** Sends one event. False: the run does not accept it (any more), and nothing has changed. */
 export function moveRun(run: LockedRun, event: RunEvent, cause: string, now: Date): boolean {
-  const move = machine.move(run.snapshot, event)
-  if (move === null) return false
-  const { next, from, to, effects } = move
+  if (!accepts(run.snapshot, event)) return false
+  const { next, from, to, effects } = advance(runMachine, run.snapshot, event)
   run.snapshot = next
   run.status = runColumns(next).status
   run.effects.push(...effects)

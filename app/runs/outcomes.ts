@@ -1,13 +1,12 @@
 // What attempts have come to. Many in one transaction; success and merge are the same transaction (I3).
 import type { Row } from 'postgres'
 import type { SqlTx } from '../../drizzle/client.ts'
-import { apart, inTransaction, lastly, type Transactions } from '../../drizzle/session.ts'
+import { inTransaction, lastly, type Transactions } from '../../drizzle/session.ts'
 import { together } from '../../drizzle/together.ts'
 import { isTerminal, MAX_LOST_ALONE, type RunEvent, type RunStatus, runColumns } from '../../machines/run.ts'
 import { mergeBranches } from '../catalog/branches.ts'
 import type { PipelineId, RunId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
-import { acceptFirstAttempts } from './acceptance.ts'
 import { announcedEvents, announcedPart } from './announcements.ts'
 import { branchOf } from './attempts.ts'
 import { type LogLevel, type LogLine, loggedPart, seqAfter, storableText } from './logs.ts'
@@ -32,24 +31,6 @@ export interface Applied {
   nextStartMs: number | null
 }
 
-/** Applies outcomes in order. Those of another attempt, or that come after the run's end, change nothing. */
-export async function applyOutcomes(
-  sql: Transactions,
-  outcomes: readonly Outcome[],
-  lines: readonly LogLine[],
-): Promise<Applied> {
-  const first = outcomes.flatMap((outcome) =>
-    outcome.kind === 'accepted' && outcome.attempt === 1 ? outcome : [],
-  )
-  // Nothing but what somebody waits for to see the run running.
-  if (lines.length > 0 || first.length === 0 || first.length < outcomes.length)
-    return applyTogether(sql, outcomes, lines)
-  const moved = await apart(sql, (alone) => acceptFirstAttempts(alone, first))
-  const others = outcomes.filter(({ runId }) => !moved.has(runId))
-  const applied = others.length > 0 ? await applyTogether(sql, others, []) : NOTHING
-  return { ...applied, changed: [...moved, ...applied.changed] }
-}
-
 const NOTHING: Applied = {
   changed: [],
   completed: [],
@@ -60,7 +41,8 @@ const NOTHING: Applied = {
   nextStartMs: null,
 }
 
-const applyTogether = (
+/** Applies outcomes in order. Those of another attempt, or that come after the run's end, change nothing. */
+export const applyOutcomes = (
   sql: Transactions,
   outcomes: readonly Outcome[],
   lines: readonly LogLine[],

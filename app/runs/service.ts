@@ -10,7 +10,7 @@ import { type Page, pageOf, sortOf } from '../core/pagination.ts'
 import { refusalOfValue } from '../core/validation.ts'
 import type { IdempotencyKey } from '../http/idempotency.ts'
 import { makeIntake } from './intake.ts'
-import { listRuns } from './list.ts'
+import { foldRunTotal, listRuns } from './list.ts'
 import { completedOf } from './moves.ts'
 import type { Notices } from './notices.ts'
 import { makeRequestOnce, type OnceDeps } from './once.ts'
@@ -137,6 +137,8 @@ export function makeRunService({
   return {
     /** Runs that are pending or running. */
     countActive: () => countActiveRuns(sql),
+    /** Keeps the total of all runs quick to read; to be called about every second. */
+    foldTotal: () => foldRunTotal(lists),
     request,
     cancel,
     cancelAllOf,

@@ -2,7 +2,6 @@ import { sql } from 'drizzle-orm'
 import {
   bigint,
   bigserial,
-  boolean,
   index,
   integer,
   jsonb,
@@ -126,26 +125,9 @@ export const transitions = pgTable(
 )
 
 /**
- * How many rows the large tables have, exactly: triggers on them (migration 0004) add a row of differences in the
- * transaction of every statement that changes one, so that nobody waits for anybody; the sum is the count. app/counts
- * folds the differences into sums.
+ * The number of runs. Triggers on `run` add a row with the change in the transaction of each statement that changes it, so
+ * that writers never wait for each other: the sum is the total. app/runs/store/list.ts folds the rows into one.
  */
-export const rowCounts = pgTable('row_count', {
-  /** The table: run, audit_entry. */
-  of: text('of').notNull(),
-  /** Of runs only. */
-  namespace: text('namespace'),
-  layer: text('layer'),
-  status: text('status'),
-  rows: bigint('rows', { mode: 'number' }).notNull(),
-  /** True for what was folded. */
-  isSum: boolean('is_sum').notNull().default(false),
-})
-
-/** How many runs were requested in each hour, kept in the same way: it leads to any place of the list of all runs. */
-export const runHours = pgTable('run_hour', {
-  /** Its beginning, UTC. */
-  hour: instant('hour').notNull(),
-  rows: bigint('rows', { mode: 'number' }).notNull(),
-  isSum: boolean('is_sum').notNull().default(false),
+export const runTotals = pgTable('run_total', {
+  change: bigint('change', { mode: 'number' }).notNull(),
 })
