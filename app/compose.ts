@@ -25,9 +25,7 @@ import { weakest } from './health/service.ts'
 import { makeInspectorFeeds } from './inspector/feed.ts'
 import { inspectorRoutes } from './inspector/routes.ts'
 import { makeInspectorService } from './inspector/service.ts'
-import { makeClearUp } from './landing-zones/abandoned.ts'
-import { makeArchive } from './landing-zones/archive.ts'
-import type { AbandonedUpload } from './landing-zones/arrivals.ts'
+import { type AbandonedUpload, makeArchive, makeClearUp } from './landing-zones/effects.ts'
 import { landingZoneRoutes } from './landing-zones/routes.ts'
 import { makeLandingZoneService } from './landing-zones/service.ts'
 import { makeLicensing } from './licensing/service.ts'
@@ -65,7 +63,6 @@ import { sharingRoutes } from './sharing/routes.ts'
 import { makeSharingService } from './sharing/service.ts'
 import { tableRoutes } from './tables/routes.ts'
 import { makeTableService } from './tables/service.ts'
-import { makeHearAtOnce } from './triggers/at-once.ts'
 import { triggerRoutes } from './triggers/routes.ts'
 import { makeTriggerService } from './triggers/service.ts'
 import { webhookRoutes } from './webhooks/routes.ts'
@@ -164,12 +161,6 @@ export async function composeService({
     clock,
     newId,
     eventRecorded,
-    hearAtOnce: makeHearAtOnce({
-      on: session('uploads'),
-      newId,
-      log,
-      nudge: () => background.nudge('runRequested'),
-    }),
     requireNamespace: (name) => namespaces.requireExisting(name),
   })
   const tests = makeQualityTestService({

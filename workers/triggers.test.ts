@@ -77,7 +77,7 @@ const noObjects = {
     await Array.fromAsync(body)
     return {
       size: 1,
-      name: async () => ({ versionId: '1', durable: Promise.resolve() }),
+      commit: async () => ({ versionId: '1' }),
       discard: async () => {},
     }
   },
@@ -449,15 +449,23 @@ describe('races', () => {
 })
 
 describe('one bad apple', () => {
-  test('a damaged trigger is told, and the others fire', async () => {
+  test.each<[string, 'snapshot' | 'config', unknown, string]>([
+    ['an empty snapshot', 'snapshot', {}, 'cannot be read'],
+    ['a snapshot that is a text', 'snapshot', 'armed', 'cannot be read'],
+    ['an unknown state', 'snapshot', { value: 'nowhere', context: {}, status: 'active' }, 'cannot be read'],
+    ['a configuration that is a text', 'config', 'any', 'has no pattern'],
+    ['a broken pattern', 'config', { pattern: '[' }, 'has no pattern'],
+    ['a number as pattern', 'config', { pattern: 7 }, 'has no pattern'],
+  ])('a trigger with %s is logged, and the others fire', async (_, column, value, problem) => {
     const [pipeline, bad, zone] = [await newPipeline(), await newPipeline(), await newZone()]
     await pipeline.add('landing_zone_upload', zone.config)
-    const id = await bad.add('landing_zone_upload', zone.config)
-    await opened.sql`update trigger set snapshot = '{"value": "nowhere"}' where id = ${id}`
+    const id = await bad.add('file_pattern', { ...zone.config, pattern: '*.csv' })
+    const { sql } = opened
+    await sql`update trigger set ${sql(column)} = ${sql.json(value as never)} where id = ${id}`
     await zone.upload('a.csv')
     await evaluatorWith().hear()
     expect([(await runsOf(pipeline)).length, await eventCount()]).toEqual([1, 0])
-    expect(lines).toEqual([{ level: 'error', message: `trigger ${id} cannot be read` }])
+    expect(lines).toEqual([{ level: 'error', message: `trigger ${id} ${problem}` }])
   })
 
   test('a trigger whose run cannot be stored is passed over, and the others fire, of this event and of others', async () => {

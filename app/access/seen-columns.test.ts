@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { Visible } from '../core/access.ts'
 import { newId } from '../core/ids.ts'
-import { zones } from '../landing-zones/store.ts'
+import { zones } from '../landing-zones/store/zones.ts'
 import { makeNamespaceService } from '../namespaces/service.ts'
 import { openParts, type Parts } from '../pipelines/test-parts.ts'
 

@@ -154,8 +154,6 @@ export const limits = {
   /** Events one transaction takes, and triggers it asks about them; an event that more triggers hear takes several. */
   eventBatch: 64,
   firingBatch: 250,
-  /** An upload has the triggers it fires while the disk takes its file, at most this long; then the evaluator fires them. */
-  firingWaitMs: 250,
   /** Due triggers, and ends of cooldowns, that one transaction takes. */
   dueBatch: 250,
   /** A due trigger that cannot be fired whatever is tried is left alone this long. */

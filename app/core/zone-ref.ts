@@ -9,3 +9,6 @@ export interface ZoneRef {
 }
 
 export const noZone = ({ namespace, name }: ZoneRef) => notFound(`landing zone ${namespace}.${name}`)
+
+/** Where a zone's objects live; ends in '/'. */
+export const zonePrefix = ({ namespace, name }: ZoneRef) => `${namespace}/landing/${name}/`

@@ -3,8 +3,8 @@ import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { invalid, notFound } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import type { Page } from '../core/pagination.ts'
-import { baseName } from '../core/paths.ts'
-import { noZone, type ZoneRef } from '../core/zone-ref.ts'
+import { baseName, filePath } from '../core/paths.ts'
+import { noZone, type ZoneRef, zonePrefix } from '../core/zone-ref.ts'
 import { makeCommits } from '../files/commits.ts'
 import { fileTypeOf } from '../files/file-type.ts'
 import { everyObject } from '../files/listing.ts'
@@ -12,22 +12,23 @@ import { uploadOnce } from '../http/idempotency.ts'
 import { type KeyOf, withoutKey } from '../http/idempotency-key.ts'
 import type { UploadForm } from '../http/upload-form.ts'
 import type { ObjectStore } from '../objects/port.ts'
-import { sampleKey } from './filenames.ts'
 import type { SampleUploaded } from './schema.ts'
-import { zonePrefix } from './upload.ts'
+import { isZoneThere } from './store/zones.ts'
 
 const folderOf = (ref: ZoneRef) => `${zonePrefix(ref)}_samples/`
+
+/** The key of a zone's sample; 400 naming the field when the file name has a folder. */
+function sampleKey(ref: ZoneRef, filename: string, field: string): string {
+  if (filename.includes('/')) throw invalid(field, 'must not contain a /')
+  return filePath(folderOf(ref) + filename, field)
+}
 
 export function makeSamples({ sql, objects }: { sql: Sql; objects: ObjectStore }) {
   const commits = makeCommits({ sql, objects })
 
   /** 404 when there is no such zone; with a transaction, there is one until that ends. */
-  async function requireZone({ namespace, name, boundTo }: ZoneRef, tx?: SqlTx) {
-    const on = tx ?? sql
-    const found = await on`
-      select from landing_zone where namespace = ${namespace} and name = ${name}
-        ${boundTo === undefined ? on`` : on`and id = ${boundTo}`} ${tx ? on`for key share` : on``}`
-    if (found.length === 0) throw noZone({ namespace, name })
+  async function requireZone(ref: ZoneRef, tx?: SqlTx) {
+    if (!(await isZoneThere(sql, ref, tx))) throw noZone(ref)
   }
 
   return {
@@ -55,7 +56,7 @@ export function makeSamples({ sql, objects }: { sql: Sql; objects: ObjectStore }
       const keyFor = (filename: string) => {
         const name = baseName(filename)
         if (name === '') throw invalid('file', 'needs a file name')
-        return sampleKey(folderOf(ref), name, 'file')
+        return sampleKey(ref, name, 'file')
       }
       const { filename, contentType, sha256, stored } = await form.receive((file) =>
         objects.stage(file.body, {
@@ -83,8 +84,7 @@ export function makeSamples({ sql, objects }: { sql: Sql; objects: ObjectStore }
 
     async remove(ref: ZoneRef, filename: string) {
       await requireZone(ref)
-      if (!(await commits.remove(sampleKey(folderOf(ref), filename, 'filename'))))
-        throw notFound(`sample ${filename}`)
+      if (!(await commits.remove(sampleKey(ref, filename, 'filename')))) throw notFound(`sample ${filename}`)
     },
   }
 }

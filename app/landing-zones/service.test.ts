@@ -10,8 +10,7 @@ import { limits } from '../core/limits.ts'
 import { type KeyOf, withoutKey } from '../http/idempotency-key.ts'
 import { formWith } from '../http/test-form.ts'
 import { bytes, onSlowDisk, openParts, type Parts, refusal } from '../pipelines/test-parts.ts'
-import { makeClearUp } from './abandoned.ts'
-import type { AbandonedUpload } from './arrivals.ts'
+import { type AbandonedUpload, makeClearUp } from './effects.ts'
 import type { LandingFile } from './schema.ts'
 import { makeLandingZoneService } from './service.ts'
 
@@ -261,6 +260,20 @@ describe('an upload', () => {
     expect(await arriving()).toEqual(before)
   })
 
+  test('whose object cannot be stored is no file', async () => {
+    const { ref } = await created()
+    const broken: Parts['objects'] = {
+      ...parts.objects,
+      async stage(...stage) {
+        const staged = await parts.objects.stage(...stage)
+        return { ...staged, commit: () => Promise.reject(new Error('the disk is broken')) }
+      },
+    }
+    const { message } = await refusal(service({ objects: broken }).upload(ref, file('a.csv')))
+    expect(message).toBe('the disk is broken')
+    expect((await service().files(ref, page)).total).toBe(0)
+  })
+
   test('to a zone that is deleted meanwhile is 404 and leaves nothing', async () => {
     const { ref, prefix } = await created()
     const slow = {
@@ -293,8 +306,8 @@ describe('an upload that is killed', () => {
       const staged = await parts.objects.stage(...stage)
       return {
         ...staged,
-        async name(key) {
-          const named = await staged.name(key)
+        async commit(key) {
+          const named = await staged.commit(key)
           await act()
           return named
         },

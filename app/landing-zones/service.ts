@@ -3,29 +3,26 @@ import { deleteGrantsOf, handOver } from '../access/service.ts'
 import { type Access, EVERYTHING, UNLIMITED } from '../core/access.ts'
 import { alreadyExists, notFound } from '../core/errors.ts'
 import type { Page } from '../core/pagination.ts'
-import { noZone, type ZoneRef } from '../core/zone-ref.ts'
+import { noZone, type ZoneRef, zonePrefix } from '../core/zone-ref.ts'
 import { zoneSource } from '../triggers/config.ts'
 import { forgetOthers } from '../triggers/listeners.ts'
 import { checkExpectedSchema } from './expected-schema.ts'
 import { makeSamples } from './samples.ts'
 import type { CreateZone, Lifecycle, UpdateLifecycle, UpdateZone } from './schema.ts'
+import { activeFiles, fileOf, removeFile } from './store/files.ts'
 import {
-  activeFiles,
   changeLifecycle,
   changeZone,
-  type FileRow,
-  fileOf,
   insertZone,
   lifecycleOf,
   lockedZone,
   lockZone,
-  removeFile,
   removeZone,
   type ZoneWithFiles,
   zoneOf,
   zones,
-} from './store.ts'
-import { makeUpload, type UploadDeps, zonePrefix } from './upload.ts'
+} from './store/zones.ts'
+import { landingFileOf, makeUpload, type UploadDeps } from './upload.ts'
 
 export interface LandingZoneDeps extends UploadDeps {
   db: Db
@@ -108,7 +105,7 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
       const zone = await existing(ref)
       await objects.removeAll(zonePrefix(zone))
       await removals.transaction(async (tx) => {
-        if (!(await lockZone(tx, zone.id, 'update'))) throw noZone(ref)
+        if (!(await lockZone(tx, zone.id))) throw noZone(ref)
         await objects.removeAll(zonePrefix(zone))
         await deleteGrantsOf(tx, { type: 'landing_zone', id: zone.id })
         await removeZone(tx, zone.id)
@@ -118,14 +115,14 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
     async files(ref: ZoneRef, page: Page) {
       const zone = await existing(ref)
       const { items, total } = await activeFiles(db, zone.id, page)
-      return { files: items.map(fileShapeOf), total }
+      return { files: items.map(landingFileOf), total }
     },
 
     upload: makeUpload(deps),
 
     samples: makeSamples(deps),
 
-    file: async (ref: ZoneRef, id: string) => fileShapeOf(await existingFile(ref, id)),
+    file: async (ref: ZoneRef, id: string) => landingFileOf(await existingFile(ref, id)),
 
     /** The object first: a file that is still listed can be deleted again, an object without a record cannot. */
     async removeFile(ref: ZoneRef, id: string) {
@@ -147,14 +144,4 @@ const shapeOf = (zone: ZoneWithFiles) => ({
   total_bytes: zone.totalBytes,
   created_at: zone.createdAt.toISOString(),
   updated_at: zone.updatedAt.toISOString(),
-})
-
-const fileShapeOf = (file: FileRow) => ({
-  id: file.id,
-  zone_id: file.zoneId,
-  filename: file.filename,
-  s3_path: file.path,
-  size_bytes: file.sizeBytes,
-  content_type: file.contentType,
-  uploaded_at: file.uploadedAt.toISOString(),
 })

@@ -1,19 +1,22 @@
+// An upload, in three parts: a name is claimed while the bytes arrive, the bytes are received, and the file is recorded.
+//
+// Nobody sees the bytes before the object has its name, and the object is nobody's input before its row is there. The row
+// decides whose a name is. The claim writes an intent to the database: it finds the object of an upload that was killed
+// between the two (effects.ts). Triggers that listen for the file have an event in the transaction of its row.
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { Clock } from '../core/clock.ts'
-import { AppError } from '../core/errors.ts'
+import { AppError, invalid } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
-import { noZone, type ZoneRef } from '../core/zone-ref.ts'
-import type { IdempotencyKey } from '../http/idempotency.ts'
-import { uploadOnce } from '../http/idempotency.ts'
+import { baseName, isControlFree, isPlainName } from '../core/paths.ts'
+import { noZone, type ZoneRef, zonePrefix } from '../core/zone-ref.ts'
+import { type IdempotencyKey, uploadOnce } from '../http/idempotency.ts'
 import { type KeyOf, withoutKey } from '../http/idempotency-key.ts'
 import type { IncomingFile, UploadForm } from '../http/upload-form.ts'
 import type { ObjectStore, StagedObject } from '../objects/port.ts'
-import type { HearAtOnce } from '../triggers/at-once.ts'
-import { uploadOf } from './announcements.ts'
-import { forgetIntent, intend, type NewFile, type Recorded, record } from './arrivals.ts'
-import { candidateNames, originalName, storedName } from './filenames.ts'
 import type { LandingFile } from './schema.ts'
+import type { FileRow } from './store/files.ts'
+import { forgetIntent, intend, type NewFile, type Recorded, recordFile } from './store/uploads.ts'
 
 export interface UploadDeps {
   sql: Sql
@@ -22,54 +25,93 @@ export interface UploadDeps {
   newId: NewId
   /** A hint for the evaluator of triggers; its sweep finds what a lost one missed. */
   eventRecorded(): void
-  /** Fires the triggers that hear an upload in its own transaction; null: they are all left to the evaluator. */
-  hearAtOnce?: HearAtOnce | null
 }
 
 /** How far into the future a name may reach when files of one name arrive faster than one per second. */
 const NAME_SECONDS = 3_600
 /** Uploads of one name through different replicas can meet; each time one of them takes a later second. */
 const MEETINGS = 20
-/** Of an object that a disk has taken before its row is written. */
-const SOON_DURABLE_BYTES = 262_144
+/** Leaves room in a key of 1,024 bytes for the zone's prefix, the time and the folder of archived files. */
+const NAME_BYTES = 512
 
-export const zonePrefix = ({ namespace, name }: ZoneRef) => `${namespace}/landing/${name}/`
+export function makeUpload(deps: UploadDeps) {
+  const claims = makeClaims(deps)
+  const receive = makeReceive(deps, claims)
+  const record = makeRecord(deps, claims)
 
-/** What an upload is going to be, while its bytes arrive. */
-interface Place {
+  /** The file's record. 404: there is no such zone (any more). */
+  return async function upload(
+    ref: ZoneRef,
+    form: UploadForm,
+    keyOf: KeyOf = withoutKey,
+    /** Rejects when the caller may not do this any more; asked when the bytes are there, which can take minutes. */
+    permit: () => Promise<void> = async () => {},
+  ): Promise<LandingFile> {
+    const {
+      filename,
+      contentType,
+      sha256,
+      stored: received,
+    } = await form.receive((file) => receive(ref, file))
+    let key: IdempotencyKey | null
+    try {
+      await permit()
+      key = keyOf({ filename, contentType, sha256 })
+    } catch (error) {
+      await received.discard()
+      throw error
+    }
+    try {
+      return await record(ref, received, key)
+    } finally {
+      claims.release(received.claim)
+      // An object that has its name stays: its intent finds it when it has become no file.
+      await received.staged.discard()
+    }
+  }
+}
+
+/** What a file of a zone looks like from outside. */
+export const landingFileOf = (file: NewFile & Pick<FileRow, 'uploadedAt'>): LandingFile => ({
+  id: file.id,
+  zone_id: file.zoneId,
+  filename: file.filename,
+  s3_path: file.path,
+  size_bytes: file.sizeBytes,
+  content_type: file.contentType,
+  uploaded_at: file.uploadedAt.toISOString(),
+})
+
+/** A name for an upload, and the intent to use it. */
+interface Claim {
   zoneId: string
   filename: string
   path: string
-  /** What finds the object should we be killed before its row is there. */
   intentId: string
 }
+type Claims = ReturnType<typeof makeClaims>
 
-/**
- * While the bytes arrive, nothing is held and nobody sees them; meanwhile a name is claimed and the intent to use it is
- * written down. Then the object gets its name, and one statement makes its row, its event, and the end of the intent: the
- * row decides whose a name is, and without its row an object is nobody's input. An intent that is left finds such an object
- * (abandoned.ts).
- */
-export function makeUpload({ sql, objects, clock, newId, eventRecorded, hearAtOnce = null }: UploadDeps) {
+function makeClaims({ sql, clock }: Pick<UploadDeps, 'sql' | 'clock'>) {
   /** Paths that uploads of this process are about to take. */
   const claimed = new Set<string>()
 
-  /** Rejects with 404 when there is no such zone. */
-  async function claim(ref: ZoneRef, original: string): Promise<Place> {
+  /** The first name from now on that no file and no upload of this process has. 404: no such zone. */
+  async function claim(ref: ZoneRef, original: string): Promise<Claim> {
     const now = clock.now()
     // A second earlier, because how the database sorts what follows the digits is its locale's business.
     const from = storedName('', new Date(now.getTime() - 1000))
     const prefix = zonePrefix(ref)
     let taken = new Set<string>()
-    for (const filename of candidateNames(original, now, NAME_SECONDS)) {
+    for (let second = 0; second < NAME_SECONDS; second++) {
+      const filename = storedName(original, new Date(now.getTime() + second * 1000))
       const path = prefix + filename
       if (taken.has(filename) || claimed.has(path)) continue
       claimed.add(path)
       try {
-        const intended = await intend(sql, ref, { path, filename, original, from })
-        if (intended.intentId !== null) return { ...intended, intentId: intended.intentId, filename, path }
+        const { zoneId, intentId, ...others } = await intend(sql, ref, { path, filename, original, from })
+        if (intentId !== null) return { zoneId, filename, path, intentId }
         claimed.delete(path)
-        taken = new Set(intended.taken)
+        taken = new Set(others.taken)
       } catch (error) {
         claimed.delete(path)
         throw error
@@ -80,186 +122,134 @@ export function makeUpload({ sql, objects, clock, newId, eventRecorded, hearAtOn
     })
   }
 
-  const release = ({ path }: Place) => claimed.delete(path)
+  const release = ({ path }: Claim) => void claimed.delete(path)
 
-  /** An intent that stays finds nothing to do: this only spares its waiting. */
-  const giveUp = async (place: Place) => {
-    release(place)
-    await forgetIntent(sql, place.intentId).catch(() => {})
+  return {
+    claim,
+    release,
+    /** For an upload without an object. An intent that stays finds nothing to do: this only spares its waiting. */
+    async giveUp(claim: Claim) {
+      release(claim)
+      await forgetIntent(sql, claim.intentId).catch(() => {})
+    },
   }
+}
 
-  /** Claims a name and receives the bytes at the same time. */
-  async function arrive(ref: ZoneRef, file: IncomingFile): Promise<Arrived> {
-    const original = originalName(file.filename)
-    const placing = claim(ref, original)
-    const key = placing.then(({ path }) => path)
-    // Not every store wants to know it; who does hears of its failure.
+/** A file whose bytes have arrived, as an object without a name. */
+interface Received {
+  original: string
+  contentType: string
+  claim: Claim
+  staged: StagedObject
+  discard(): Promise<void>
+}
+
+/** Claims a name and receives the bytes at the same time. */
+const makeReceive =
+  ({ objects }: Pick<UploadDeps, 'objects'>, { claim, giveUp }: Claims) =>
+  async (ref: ZoneRef, { filename, contentType, body }: IncomingFile): Promise<Received> => {
+    const original = originalName(filename)
+    const claiming = claim(ref, original)
+    const key = claiming.then(({ path }) => path)
+    // A store that does not need the key ignores its failure.
     key.catch(() => {})
-    const staging = objects.stage(unlessFailed(placing, file.body), {
-      contentType: file.contentType,
+    const staging = objects.stage(unlessFailed(claiming, body), {
+      contentType,
       maxBytes: limits.uploadBytes,
       key,
-      isDurableLater: true,
     })
     try {
-      const [place, staged] = await Promise.all([placing, staging])
-      const discard = async () => {
-        await Promise.all([giveUp(place), staged.discard()])
-      }
-      return { original, place, staged, discard }
+      const [claim, staged] = await Promise.all([claiming, staging])
+      const discard = async () => void (await Promise.all([giveUp(claim), staged.discard()]))
+      return { original, contentType, claim, staged, discard }
     } catch (error) {
       await Promise.all([
-        placing.then(giveUp, () => {}),
+        claiming.then(giveUp, () => {}),
         staging.then((staged) => staged.discard()).catch(() => {}),
       ])
       throw error
     }
   }
 
-  /**
-   * Names the object and records it; where another replica has a file of that name, under a later one. Each try is a
-   * transaction of its own; with a key it may know the answer already. The object moves between two of them: what says where
-   * it is going to be must be there whatever becomes of a transaction.
-   */
-  async function settle(
+/** A claim whose object is there. */
+interface Named extends Claim {
+  versionId: string
+}
+
+/**
+ * Names the object and records the file; where another replica has a file of that name, under a later one. Each try is a
+ * transaction of its own; with a key it may know the answer already. The object moves between two of them, so the intent
+ * that says where it is going to be outlives a transaction that is undone.
+ */
+function makeRecord({ sql, objects, newId, eventRecorded }: UploadDeps, { claim, release }: Claims) {
+  return async (
     ref: ZoneRef,
-    contentType: string,
-    { original, place, staged, discard }: Arrived,
+    { original, contentType, claim: claimed, staged, discard }: Received,
     key: IdempotencyKey | null,
-  ): Promise<LandingFile> {
-    let { filename, path, intentId } = place
-    let isNamed = false
-    let durable = Promise.resolve()
-    let versionId = ''
+  ): Promise<LandingFile> => {
+    let placed: Named | undefined
     const named = async () => {
-      if (!isNamed) ({ versionId, durable } = await staged.name(path))
-      isNamed = true
-      // A disk is waited for where nothing is held; beside the first statements only for little, on a connection of their own.
-      if (key !== null || staged.size > SOON_DURABLE_BYTES) await durable
+      placed ??= { ...claimed, ...(await staged.commit(claimed.path)) }
+      return placed
     }
-    const forget = async () => {
-      await objects.deleteVersion(path, versionId)
-      await forgetIntent(sql, intentId)
-    }
+
     for (let meeting = 1; ; meeting++) {
-      const tried: { recorded: Heard | null } = { recorded: null }
+      const tried: { recorded?: Recorded } = {}
       const attempt = async (on: Sql | SqlTx) => {
-        const file = {
-          id: newId(),
-          zoneId: place.zoneId,
-          filename,
-          original,
-          path,
-          versionId,
-          sizeBytes: staged.size,
-          contentType,
-        }
+        const { intentId, ...place } = await named()
+        const file = { id: newId(), ...place, originalName: original, sizeBytes: staged.size, contentType }
         // Should this fail, nobody knows whether there is a row: the intent does.
-        tried.recorded = await recorded(on, ref, intentId, file, durable)
-        const { outcome } = tried.recorded
-        return outcome.kind === 'recorded' ? shapeOf(file, outcome.uploadedAt) : null
+        const recorded = await recordFile(on, ref, intentId, file)
+        tried.recorded = recorded
+        return recorded.kind === 'recorded' ? landingFileOf({ ...file, ...recorded }) : null
       }
-      const answer =
-        key === null ? await named().then(() => attempt(sql)) : await uploadOnce(sql, key, attempt, named)
+      const prepare = async () => void (await named())
+      const answer = await (key === null ? attempt(sql) : uploadOnce(sql, key, attempt, prepare))
       if (answer !== null) {
-        if (tried.recorded?.isLeft) eventRecorded()
+        if (tried.recorded?.kind === 'recorded' && tried.recorded.hasEvent) eventRecorded()
         // Another request under the same key had come to its end.
-        if (tried.recorded === null) await (isNamed ? forget() : discard())
+        if (tried.recorded === undefined) await (placed === undefined ? discard() : forget(placed))
         return answer
       }
-      const kind = tried.recorded?.outcome.kind
-      if (kind !== 'taken' || meeting === MEETINGS) {
-        await forget()
-        if (kind === 'gone') throw noZone(ref)
-        if (kind === 'late')
-          throw new AppError(
-            503,
-            'UNAVAILABLE',
-            `file ${original} took too long to be recorded: upload it again`,
-          )
-        throw new AppError(409, 'ALREADY_EXISTS', `file ${original} is being uploaded by too many at once`)
+      const before = await named()
+      if (tried.recorded?.kind !== 'taken' || meeting === MEETINGS) {
+        await forget(before)
+        throw refusal(tried.recorded, ref, original)
       }
-      // Ours goes where a later second is free.
-      const next = await claim(ref, original)
-      release(next)
-      const moving = { path, versionId, contentType }
-      versionId = await moved(moving, next.path)
-      await forgetIntent(sql, intentId)
-      ;({ filename, path, intentId } = next)
+      placed = await moved(ref, original, before, contentType)
     }
   }
 
-  /** Alone in its transaction it may fire its triggers there; `isLeft`: the evaluator has to. The object is `durable` before its row. */
-  async function recorded(
-    on: Sql | SqlTx,
-    ref: ZoneRef,
-    intentId: string,
-    file: NewFile,
-    durable: Promise<void>,
-  ): Promise<Heard> {
-    const heard =
-      on === sql && hearAtOnce !== null
-        ? await hearAtOnce(
-            uploadOf(ref, file),
-            async (tx) => {
-              const fact = await record(tx, ref, intentId, file)
-              return { fact, eventId: eventOf(fact) }
-            },
-            durable,
-          )
-        : null
-    if (heard !== null) return { outcome: heard.fact, isLeft: heard.isLeft }
-    await durable
-    const outcome = await record(on, ref, intentId, file)
-    return { outcome, isLeft: eventOf(outcome) !== null }
-  }
-
-  async function moved(
-    { path, versionId, contentType }: { path: string; versionId: string; contentType: string },
-    to: string,
-  ) {
-    const source = await objects.get(path, versionId)
-    if (source === null) throw new Error(`the upload ${path} went away before it was recorded`)
-    const there = await objects.put(to, source.body, { contentType, usesReserve: true })
+  async function forget({ path, versionId, intentId }: Named) {
     await objects.deleteVersion(path, versionId)
-    return there.versionId
+    await forgetIntent(sql, intentId)
   }
 
-  /** The file's record. 404: there is no such zone (any more). */
-  return async function upload(
-    ref: ZoneRef,
-    form: UploadForm,
-    keyOf: KeyOf = withoutKey,
-    /** Rejects when the caller may not do this any more; asked when the bytes are there, which can take minutes. */
-    permit: () => Promise<void> = async () => {},
-  ): Promise<LandingFile> {
-    const { filename, contentType, sha256, stored: arrived } = await form.receive((file) => arrive(ref, file))
-    let isSettling = false
-    try {
-      await permit()
-      const key = keyOf({ filename, contentType, sha256 })
-      isSettling = true
-      return await settle(ref, contentType, arrived, key)
-    } finally {
-      if (isSettling) release(arrived.place)
-      // What has got a name stays, for whoever knows what became of it.
-      await (isSettling ? arrived.staged.discard() : arrived.discard())
-    }
+  /** The object under a later name. */
+  async function moved(ref: ZoneRef, original: string, from: Named, contentType: string): Promise<Named> {
+    const to = await claim(ref, original)
+    release(to)
+    const source = await objects.get(from.path, from.versionId)
+    if (source === null) throw new Error(`the upload ${from.path} went away before it was recorded`)
+    const { versionId } = await objects.put(to.path, source.body, { contentType, usesReserve: true })
+    await forget(from)
+    return { ...to, versionId }
   }
 }
 
-interface Heard {
-  outcome: Recorded
-  isLeft: boolean
-}
-
-const eventOf = (outcome: Recorded) => (outcome.kind === 'recorded' ? outcome.eventId : null)
-
-interface Arrived {
-  original: string
-  place: Place
-  staged: StagedObject
-  discard(): Promise<void>
+function refusal(recorded: Recorded | undefined, ref: ZoneRef, original: string): AppError {
+  switch (recorded?.kind) {
+    case 'gone':
+      return noZone(ref)
+    case 'late':
+      return new AppError(
+        503,
+        'UNAVAILABLE',
+        `file ${original} took too long to be recorded: upload it again`,
+      )
+    default:
+      return new AppError(409, 'ALREADY_EXISTS', `file ${original} is being uploaded by too many at once`)
+  }
 }
 
 /** Chunks, until it is known that they come in vain. */
@@ -274,22 +264,18 @@ async function* unlessFailed(condition: Promise<unknown>, chunks: AsyncIterable<
   }
 }
 
-const shapeOf = (
-  file: {
-    id: string
-    zoneId: string
-    filename: string
-    path: string
-    sizeBytes: number
-    contentType: string
-  },
-  uploadedAt: Date,
-): LandingFile => ({
-  id: file.id,
-  zone_id: file.zoneId,
-  filename: file.filename,
-  s3_path: file.path,
-  size_bytes: file.sizeBytes,
-  content_type: file.contentType,
-  uploaded_at: uploadedAt.toISOString(),
-})
+/** The base name of an uploaded file, or 400: any Unicode but control characters, at no level of percent-decoding more than a name. */
+function originalName(name: string): string {
+  const base = baseName(name)
+  if (base === '') throw invalid('file', 'needs a file name')
+  if (!isControlFree(base) || !base.isWellFormed())
+    throw invalid('file', 'its name must not contain control characters')
+  if (!isPlainName(base)) throw invalid('file', 'its name must not be an encoded path')
+  if (Buffer.byteLength(base) > NAME_BYTES)
+    throw invalid('file', `its name is longer than ${NAME_BYTES} bytes`)
+  return base
+}
+
+/** `YYYYMMDD_HHMMSS_name`, in UTC. */
+const storedName = (original: string, at: Date) =>
+  `${at.toISOString().slice(0, 19).replaceAll(/[-:]/g, '').replace('T', '_')}_${original}`

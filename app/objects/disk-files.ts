@@ -28,18 +28,14 @@ export const namesIn = async (directory: string) => (await orNull(readdir(direct
 /** A handle that is collected while open ends the process; a body that never ends must not do that. */
 const writing = new Set<FileHandle>()
 
-/** Writes a new file. Its bytes are in the system's cache then, and on the disk when `synced` resolves. */
+/** Writes a new file and answers its size in bytes. The bytes are durable then, their name is not. */
 export async function writeNew(
   path: string,
   chunks: AsyncIterable<Uint8Array>,
   sync: (file: FileHandle) => Promise<void> = (file) => file.sync(),
-): Promise<{ size: number; synced: Promise<void> }> {
+): Promise<number> {
   const file = await open(path, 'wx')
   writing.add(file)
-  const close = () => {
-    writing.delete(file)
-    return file.close()
-  }
   let size = 0
   try {
     for await (const chunk of chunks) {
@@ -49,14 +45,12 @@ export async function writeNew(
         size += bytesWritten
       }
     }
-  } catch (error) {
-    await close()
-    throw error
+    await sync(file)
+    return size
+  } finally {
+    writing.delete(file)
+    await file.close()
   }
-  const synced = sync(file).finally(close)
-  // Whoever waits for it hears of its failure.
-  synced.catch(() => {})
-  return { size, synced }
 }
 
 /** Directories below a root, and what it takes for them to be there after a power cut. */

@@ -84,32 +84,20 @@ export async function openDiskStore(
 
   async function stage(
     body: Body,
-    { maxBytes, isDurableLater = false, usesReserve = false }: StageOptions = {},
+    { maxBytes, usesReserve = false }: StageOptions = {},
   ): Promise<StagedObject> {
     const temporary = join(scratch, String(temporaries++))
     const discard = () => rm(temporary, { force: true }).catch(() => {})
     try {
       const chunks = chunksOf(body, maxBytes)
-      const { size, synced } = await writeNew(temporary, usesReserve ? chunks : aboveFloor(chunks), sync)
-      // Whoever commits it may hold what others wait for.
-      if (!isDurableLater) await synced
+      const size = await writeNew(temporary, usesReserve ? chunks : aboveFloor(chunks), sync)
       let isNamed = false
-      async function name(key: string) {
-        const { versionId, directory } = await moved(key, temporary, size)
-        isNamed = true
-        const durable = Promise.all([synced, ways.secure(directory)]).then(() => {})
-        // Whoever waits for it hears of its failure.
-        durable.catch(() => {})
-        return { versionId, durable }
-      }
       return {
         size,
-        name,
         async commit(key) {
-          checkKey(key)
-          await synced
-          const { versionId, durable } = await name(key)
-          await durable
+          const { versionId, directory } = await moved(key, temporary, size)
+          isNamed = true
+          await ways.secure(directory)
           return { versionId }
         },
         discard: async () => void (isNamed || (await discard())),

@@ -61,8 +61,6 @@ export type Body = Uint8Array | AsyncIterable<Uint8Array>
 export interface StageOptions extends PutOptions {
   /** Where it will belong, when that is known already or soon: a store may then send it there at once. */
   key?: string | Promise<string>
-  /** It is to be named soon, by who waits until it is durable then: its bytes need not be so when it is staged. */
-  isDurableLater?: boolean
 }
 
 /** A body that has arrived whole, and that no reader sees yet. */
@@ -70,11 +68,6 @@ export interface StagedObject {
   size: number
   /** Makes it a version of `key` (the one it was staged for, if any): durable and visible when it resolves. Once. */
   commit(key: string): Promise<{ versionId: string }>
-  /**
-   * In place of `commit`, for who writes down elsewhere that it is there: whole and visible when it resolves, and `durable`
-   * when that does. A power cut before may leave its name without its bytes.
-   */
-  name(key: string): Promise<{ versionId: string; durable: Promise<void> }>
   /** Forgets it, unless it was committed. Never rejects. */
   discard(): Promise<void>
 }

@@ -82,7 +82,6 @@ export async function openS3Store(settings: S3Settings): Promise<ObjectStore> {
     return {
       size,
       commit,
-      name: async (name) => ({ ...(await commit(name)), durable: Promise.resolve() }),
       discard,
     }
   }

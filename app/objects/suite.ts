@@ -248,17 +248,6 @@ export function objectStoreSuite(
       }
     })
 
-    test('a staged body may have its name before it is durable, and is whole from then on', async () => {
-      const folder = newFolder()
-      const staged = await store.stage(streamed([bytes('ab'), bytes('cd')]), { key: `${folder}a` })
-      const { versionId, durable } = await staged.name(`${folder}a`)
-      expect(await store.text(`${folder}a`)).toMatchObject({ text: 'abcd', versionId })
-      await staged.discard()
-      await durable
-      expect(await store.text(`${folder}a`, versionId)).toMatchObject({ text: 'abcd' })
-      await store.removeAll(folder)
-    })
-
     test('a staged body that is discarded, too long, broken off, or of no key leaves nothing', async () => {
       const folder = newFolder()
       for (const key of [undefined, `${folder}a`]) {

@@ -1,8 +1,6 @@
 // Clocks become firings. A cron is due until it has fired, once, however many of its times have passed. A cron_dependency
 // stays due until each dependency has a success that the last firing did not use: identities are compared, not times.
-import type { Row } from 'postgres'
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
-import { lastly } from '../../drizzle/session.ts'
 import type { Part } from '../../drizzle/together.ts'
 import { nextAfter } from '../../machines/cron.ts'
 import { type ClientTrace, NO_TRACE } from '../../proto/trace.ts'
@@ -107,14 +105,11 @@ export async function fireDue(
     rescheduled: triggers.values(),
     also: (accepted) => rememberedUsedPart(tx, accepted),
   })
-  const outcomeOf = (rows: readonly Row[]): Due => {
-    const fired = firedOf(rows)
-    return {
-      runs: fired.filter(({ outcome }) => outcome === 'requested').length,
-      notes: [...notesOf(fired), ...damagedNotes(damaged)],
-    }
+  const fired = firedOf(statement === null ? [] : await statement)
+  return {
+    runs: fired.filter(({ outcome }) => outcome === 'requested').length,
+    notes: [...notesOf(fired), ...damagedNotes(damaged)],
   }
-  return statement === null ? outcomeOf([]) : lastly(tx, statement, outcomeOf)
 }
 
 /** Takes the time from a trigger that cannot be fired whatever is tried; it is due again when its cron says so. */

@@ -1,8 +1,6 @@
 // Events become firings: those that were recorded with a fact are taken, every trigger that hears one is asked, and the
 // event is gone in the transaction that requests the runs.
-import type { Row } from 'postgres'
 import type { SqlTx } from '../../drizzle/client.ts'
-import { lastly } from '../../drizzle/session.ts'
 import type { Part } from '../../drizzle/together.ts'
 import { matchesGlob } from '../../machines/glob.ts'
 import type { ClientTrace } from '../../proto/trace.ts'
@@ -54,23 +52,14 @@ interface Listening extends ClientTrace {
 }
 
 /** The trigger's columns are null when it is gone. */
-export type TakenRow = Listening & Timed & (TriggerRow | { id: null })
+type TakenRow = Listening & Timed & (TriggerRow | { id: null })
 
 /** Takes the oldest events. Two transactions at once take different ones. */
 export async function hearEvents(
   tx: SqlTx,
   { newId, triggersMax = limits.firingBatch, only, except = [] }: HearOptions,
 ): Promise<Heard> {
-  const taken = await take(tx, storedEvents(tx, { only, except }), { triggersMax, isPatient: true })
-  return fireHearing(tx, taken, { newId, triggersMax })
-}
-
-/** Asks those that were taken whether it is their business, and fires them. The statement that does is the transaction's last. */
-export async function fireHearing(
-  tx: SqlTx,
-  taken: readonly TakenRow[],
-  { newId, triggersMax }: { newId: NewId; triggersMax: number },
-): Promise<Heard> {
+  const taken = await take(tx, storedEvents(tx, { only, except }), triggersMax)
   const now = latestNow(taken)
   if (now === null) return NOTHING
   const isCut = taken.length > triggersMax
@@ -123,17 +112,14 @@ export async function fireHearing(
         : [tx`gone_on as (${goOnAfter(tx, goesOn.event_id, goesOn.heard_by)})`]),
     ],
   })
-  const heardOf = (rows: readonly Row[]): Heard => {
-    const fired = firedOf(rows)
-    return {
-      events: done.length,
-      runs: fired.filter(({ outcome }) => outcome === 'requested').length,
-      hasMore: isCut || events.size === limits.eventBatch,
-      left: [...left],
-      notes: [...notes, ...notesOf(fired)],
-    }
+  const fired = firedOf(statement === null ? [] : await statement)
+  return {
+    events: done.length,
+    runs: fired.filter(({ outcome }) => outcome === 'requested').length,
+    hasMore: isCut || events.size === limits.eventBatch,
+    left: [...left],
+    notes: [...notes, ...notesOf(fired)],
   }
-  return statement === null ? heardOf([]) : lastly(tx, statement, heardOf)
 }
 
 const NOTHING: Heard = { events: 0, runs: 0, hasMore: false, left: [], notes: [] }
@@ -146,13 +132,8 @@ const storedEvents = (tx: SqlTx, { only, except }: { only?: number; except: read
 /**
  * Events, oldest first, each with those that hear it, in the order of their ids: at most one row more than `triggersMax`. An
  * event that nobody hears is one row. Rows that are not read are not locked; the triggers are, in the order of their ids.
- * Who is not patient fails (55P03) where it would have to wait for somebody who has one of them.
  */
-export const take = (
-  tx: SqlTx,
-  events: Part,
-  { triggersMax, isPatient }: { triggersMax: number; isPatient: boolean },
-) => tx<TakenRow[]>`
+const take = (tx: SqlTx, events: Part, triggersMax: number) => tx<TakenRow[]>`
   with taken as materialized (${events}),
   heard as materialized (
     select e.*, h.trigger_id
@@ -169,8 +150,7 @@ export const take = (
       order by trigger_id limit ${triggersMax + 1}) h on true
     limit ${triggersMax + 1}),
   locked as materialized (
-    select * from trigger where id = any(array(select trigger_id from heard)) order by id
-    for update ${isPatient ? tx`` : tx`nowait`})
+    select * from trigger where id = any(array(select trigger_id from heard)) order by id for update)
   select ${rowColumns(tx)}, h.id::float8 as event_id, h.kind, h.source as event_source, h.subject, h.filename, h.chain_depth,
     h.traceparent, h.tracestate,
     h.trigger_id as heard_by, clock_timestamp() as now
@@ -213,7 +193,7 @@ const goOnAfter = (tx: SqlTx, id: number, triggerId: TriggerId | null) =>
  */
 export async function passOver(tx: SqlTx, id: number): Promise<TriggerId | null> {
   const events = storedEvents(tx, { only: id, except: [] })
-  const [next] = await take(tx, events, { triggersMax: 1, isPatient: true })
+  const [next] = await take(tx, events, 1)
   if (next?.heard_by == null) await tx`delete from trigger_event where id = ${id}`
   else await goOnAfter(tx, id, next.heard_by)
   return next?.heard_by ?? null

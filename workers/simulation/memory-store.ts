@@ -61,7 +61,6 @@ export function openMemoryStore(clock: Clock, contents?: Contents): MemoryStore 
       return {
         size: bytes.byteLength,
         commit: async (key) => ({ versionId: keep(key, bytes).versionId }),
-        name: async (key) => ({ versionId: keep(key, bytes).versionId, durable: Promise.resolve() }),
         discard: async () => {},
       }
     },

@@ -203,9 +203,9 @@ export function makeProcess(
     objects: {
       put: guarded('put', store.put),
       async stage(body, options) {
-        // What is received and not named is nowhere: only naming it can go wrong.
+        // A staged object is visible nowhere: only its commit can go wrong.
         const staged = await store.stage(body, options)
-        return { ...staged, name: guarded('put', staged.name), commit: guarded('put', staged.commit) }
+        return { ...staged, commit: guarded('put', staged.commit) }
       },
       get: guarded('get', store.get),
       head: guarded('head', store.head),

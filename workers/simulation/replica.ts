@@ -6,8 +6,8 @@ import type { NewId, RunId } from '../../app/core/ids.ts'
 import { limits } from '../../app/core/limits.ts'
 import type { Log } from '../../app/core/log.ts'
 import { makeFileService } from '../../app/files/service.ts'
-import { makeArchive } from '../../app/landing-zones/archive.ts'
 import { purgeArchivedFiles, queueArchiving } from '../../app/landing-zones/archive-purge.ts'
+import { makeArchive } from '../../app/landing-zones/effects.ts'
 import { makeLandingZoneService } from '../../app/landing-zones/service.ts'
 import type { PipelineDeleted } from '../../app/pipelines/deletion.ts'
 import { makePipelineService } from '../../app/pipelines/service.ts'
@@ -34,7 +34,6 @@ import { queueCancels } from '../../app/runs/settle.ts'
 import { startWaiting } from '../../app/runs/start.ts'
 import { failStuckRuns } from '../../app/runs/stuck.ts'
 import { makeScheduleService } from '../../app/schedules/service.ts'
-import { makeHearAtOnce } from '../../app/triggers/at-once.ts'
 import { makeTriggerService } from '../../app/triggers/service.ts'
 import { makeWebhookService } from '../../app/webhooks/service.ts'
 import type { Fenced } from '../../drizzle/client.ts'
@@ -239,9 +238,6 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
     return Object.fromEntries(Object.entries(reaping.reaped).filter(([, count]) => count > 0))
   }
 
-  const hearAtOnce = makeHearAtOnce({ on: sql, newId, log, nudge: nothing })
-  let uploads = 0
-
   return {
     name,
     process,
@@ -262,8 +258,6 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
       clock,
       newId,
       eventRecorded: nothing,
-      // Every other one, so that both ways are gone.
-      hearAtOnce: (...upload) => (uploads++ % 2 === 0 ? hearAtOnce(...upload) : Promise.resolve(null)),
       requireNamespace: async () => {},
     }),
     evaluator: makeEvaluator({ sql, write: writeAs('triggers'), newId, log, post: nothing }),

@@ -1,20 +1,19 @@
-import { and, asc, desc, eq, isNull, sql } from 'drizzle-orm'
-import type { Queryable, Tx } from '../../drizzle/client.ts'
-import { landingFiles, landingZones } from '../../drizzle/schema/index.ts'
-import { isSeenId } from '../../drizzle/visibility.ts'
-import type { Visible } from '../core/access.ts'
-import type { Page } from '../core/pagination.ts'
-import type { ZoneRef } from '../core/zone-ref.ts'
-import type { UpdateLifecycle, UpdateZone } from './schema.ts'
+import { and, asc, eq, sql } from 'drizzle-orm'
+import type { Queryable, Sql, SqlTx, Tx } from '../../../drizzle/client.ts'
+import { landingFiles, landingZones } from '../../../drizzle/schema/index.ts'
+import { isSeenId } from '../../../drizzle/visibility.ts'
+import type { Visible } from '../../core/access.ts'
+import type { Page } from '../../core/pagination.ts'
+import type { ZoneRef } from '../../core/zone-ref.ts'
+import type { UpdateLifecycle, UpdateZone } from '../schema.ts'
+import { isActive } from './files.ts'
 
 export type ZoneRow = typeof landingZones.$inferSelect
-export type FileRow = typeof landingFiles.$inferSelect
 export interface ZoneWithFiles extends ZoneRow {
   fileCount: number
   totalBytes: number
 }
 
-const isActive = isNull(landingFiles.archivedByRun)
 const named = (ref: ZoneRef) =>
   and(
     eq(landingZones.namespace, ref.namespace),
@@ -127,44 +126,23 @@ export async function changeLifecycle(
 }
 
 /** Keeps the zone as it is, uploads included, until the transaction ends; false when it is gone. */
-export async function lockZone(tx: Tx, id: string, how: 'update' | 'key share'): Promise<boolean> {
+export async function lockZone(tx: Tx, id: string): Promise<boolean> {
   const rows = await tx
     .select({ id: landingZones.id })
     .from(landingZones)
     .where(eq(landingZones.id, id))
-    .for(how)
+    .for('update')
   return rows.length > 0
 }
 
+/** Whether there is such a zone. With a transaction, the zone then stays until that ends. */
+export async function isZoneThere(on: Sql, ref: ZoneRef, tx?: SqlTx): Promise<boolean> {
+  const { namespace, name, boundTo } = ref
+  const asked = tx ?? on
+  const found = await asked`
+    select from landing_zone where namespace = ${namespace} and name = ${name}
+      ${boundTo === undefined ? asked`` : asked`and id = ${boundTo}`} ${tx ? asked`for key share` : asked``}`
+  return found.length > 0
+}
+
 export const removeZone = (tx: Tx, id: string) => tx.delete(landingZones).where(eq(landingZones.id, id))
-
-/** Active files, newest first. */
-export async function activeFiles(
-  db: Queryable,
-  zoneId: string,
-  page: Page,
-): Promise<{ items: FileRow[]; total: number }> {
-  const where = and(eq(landingFiles.zoneId, zoneId), isActive)
-  const [items, total] = await Promise.all([
-    db
-      .select()
-      .from(landingFiles)
-      .where(where)
-      .orderBy(desc(landingFiles.seq))
-      .limit(page.limit)
-      .offset(page.offset),
-    db.$count(landingFiles, where),
-  ])
-  return { items, total }
-}
-
-export async function fileOf(db: Queryable, zoneId: string, id: string): Promise<FileRow | null> {
-  const [row] = await db
-    .select()
-    .from(landingFiles)
-    .where(and(eq(landingFiles.zoneId, zoneId), eq(landingFiles.id, id)))
-  return row ?? null
-}
-
-export const removeFile = (db: Queryable, id: string) =>
-  db.delete(landingFiles).where(eq(landingFiles.id, id))

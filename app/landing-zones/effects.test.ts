@@ -5,8 +5,8 @@ import { formWith } from '../http/test-form.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { openParts, type Parts } from '../pipelines/test-parts.ts'
 import { reapingNow } from '../retention/test-rows.ts'
-import { makeArchive } from './archive.ts'
 import { purgeArchivedFiles, queueArchiving } from './archive-purge.ts'
+import { makeArchive } from './effects.ts'
 import { makeLandingZoneService } from './service.ts'
 
 setDefaultTimeout(60_000)

@@ -1,0 +1,106 @@
+// Archived files: where their objects are, and which of them may go.
+import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import type { FileRow } from './files.ts'
+
+/** The effect that moves the objects of what a run has archived; its payload is `{runId}`. */
+const ARCHIVED_INPUTS = 'archivedInputs'
+
+/** The effect that removes an object from where it was; its payload is `{key, versionId}`. */
+const MOVED_OBJECT = 'movedObject'
+
+/** For a query about files `f`: archived, and the object is still where it was uploaded. */
+const isInPlace = (sql: Sql | SqlTx) =>
+  sql`(f.archived_by_run is not null and position('/_processed/' in f.path) = 0)`
+
+/** For a query about files `f`: an attempt that was told where the object is has not ended. No new one reads an archived file. */
+const isBeingRead = (sql: Sql | SqlTx) => sql`
+  exists (select from run_attempt a join run_file frozen on frozen.run_id = a.run_id and frozen.attempt = a.attempt
+    where a.state = 'open' and frozen.landing_file_id = f.id)`
+
+export type ArchivedFile = Pick<FileRow, 'id' | 'filename' | 'path' | 'versionId' | 'contentType'> & {
+  namespace: string
+  name: string
+  /** As the driver gives a bigint. */
+  sizeBytes: string
+  isBeingRead: boolean
+}
+
+/** Files that a run has archived and whose objects have not moved; those that nobody reads come first. */
+export const filesInPlace = (sql: Sql, runId: string, limit: number): Promise<ArchivedFile[]> =>
+  sql<ArchivedFile[]>`
+    select f.id, z.namespace, z.name, f.filename, f.path, f.version_id as "versionId", f.size_bytes as "sizeBytes",
+      f.content_type as "contentType", ${isBeingRead(sql)} as "isBeingRead"
+    from landing_file f join landing_zone z on z.id = f.zone_id
+    where f.archived_by_run = ${runId} and ${isInPlace(sql)}
+    order by "isBeingRead", f.seq limit ${limit}`
+
+export const queueMoreMoves = (sql: Sql, runId: string) => sql`
+  insert into outbox (kind, payload, due_at)
+  values (${ARCHIVED_INPUTS}, ${sql.json({ runId })}, clock_timestamp())`
+
+/**
+ * Writes down where the object of a file is now, and queues the removal of the old one. False: the file has been moved,
+ * deleted or purged meanwhile, and its row does not lead to the new object.
+ */
+export async function recordMove(
+  sql: Sql,
+  file: Pick<FileRow, 'id' | 'path' | 'versionId'>,
+  runId: string,
+  to: { key: string; versionId: string },
+): Promise<boolean> {
+  const moved = await sql`
+    with moved as (
+      update landing_file set path = ${to.key}, version_id = ${to.versionId}
+      where id = ${file.id} and archived_by_run = ${runId} and path = ${file.path} and version_id = ${file.versionId}
+      returning id)
+    insert into outbox (kind, payload, due_at)
+    select ${MOVED_OBJECT}, ${sql.json({ key: file.path, versionId: file.versionId })}, clock_timestamp() from moved
+    returning id`
+  if (moved.length > 0) return true
+  const [row] = await sql<Pick<FileRow, 'path' | 'versionId'>[]>`
+    select path, version_id as "versionId" from landing_file where id = ${file.id}`
+  return row?.path === to.key && row.versionId === to.versionId
+}
+
+export type PurgeableFile = Pick<FileRow, 'id' | 'path' | 'versionId'> & { archivedAt: Date }
+
+/** The place before all files, in the order of `purgeableFiles`. */
+export const BEFORE_ALL = { archivedAt: new Date(0), id: '00000000-0000-0000-0000-000000000000' }
+
+/** Files of zones with `auto_purge` that are old enough at `now` and that nobody reads or is going to read, oldest first. */
+export const purgeableFiles = (
+  sql: Sql,
+  now: Date,
+  after: Pick<PurgeableFile, 'archivedAt' | 'id'>,
+  limit: number,
+): Promise<PurgeableFile[]> =>
+  sql<PurgeableFile[]>`
+    select f.id, f.path, f.version_id as "versionId", f.archived_at as "archivedAt"
+    from landing_file f join landing_zone z on z.id = f.zone_id
+    where z.auto_purge and f.archived_by_run is not null
+      and f.archived_at < ${now}::timestamptz - z.processed_max_age_days * interval '1 day'
+      and (f.archived_at, f.id) > (${after.archivedAt}, ${after.id})
+      and not ${isBeingRead(sql)}
+      and not exists (select from run r where r.status in ('pending', 'running') and r.landing_file_id = f.id)
+    order by f.archived_at, f.id limit ${limit}`
+
+/** How many of these files it has removed. A file that was moved meanwhile has another path, and stays. */
+export async function removePurged(tx: SqlTx, files: readonly PurgeableFile[]): Promise<number> {
+  const { count } = await tx`
+    delete from landing_file f using unnest(${files.map(({ id }) => id)}::uuid[],
+      ${files.map(({ path }) => path)}::text[]) as gone(id, path)
+    where f.id = gone.id and f.path = gone.path`
+  return count
+}
+
+/** Queues the effects of runs whose archived files are still where they were uploaded, should they have been lost. */
+export async function queueLostMoves(tx: SqlTx, limit: number): Promise<number> {
+  const { count } = await tx`
+    insert into outbox (kind, payload, due_at)
+    select ${ARCHIVED_INPUTS}, jsonb_build_object('runId', archived.run), clock_timestamp()
+    from (select distinct f.archived_by_run as run from landing_file f where ${isInPlace(tx)}) archived
+    where not exists (
+      select from outbox o where o.kind = ${ARCHIVED_INPUTS} and o.payload ->> 'runId' = archived.run::text)
+    limit ${limit}`
+  return count
+}

@@ -1,0 +1,137 @@
+// An upload in the database: an intent says where its object is going to be, and the row makes the object a file of the zone.
+import assert from 'node:assert/strict'
+import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import { clientTrace } from '../../../proto/trace.ts'
+import { limits } from '../../core/limits.ts'
+import { noZone, type ZoneRef } from '../../core/zone-ref.ts'
+import { zoneSource } from '../../triggers/config.ts'
+import type { FileRow } from './files.ts'
+
+/** The effect that clears up after an upload that was killed; its payload is an `AbandonedUpload`. */
+const ABANDONED_UPLOAD = 'abandonedUpload'
+
+/** Longer than any upload takes. */
+const ABANDONED_AFTER_MS = 2 * limits.uploadMs
+
+export interface AbandonedUpload {
+  namespace: string
+  name: string
+  filename: string
+  path: string
+}
+
+export interface Intended {
+  zoneId: string
+  /** Null: the name is taken. */
+  intentId: string | null
+  /** Names that files of this original name have, from the one on that was asked for. */
+  taken: string[]
+}
+
+/**
+ * Writes down that an object is going to be put at a path, unless the zone has a file of that name. It does not wait for
+ * the disk: losing a power cut's last half second of intents is losing no file. 404: no such zone.
+ */
+export async function intend(
+  sql: Sql,
+  { namespace, name, boundTo }: ZoneRef,
+  { path, filename, original, from }: { path: string; filename: string; original: string; from: string },
+): Promise<Intended> {
+  const payload: AbandonedUpload = { namespace, name, filename, path }
+  const [row] = await sql<{ zoneId: string | null; intentId: string | null; taken: string[] }[]>`
+    with set as (select set_config('synchronous_commit', 'off', true)),
+    zone as (
+      select z.id from landing_zone z, set where z.namespace = ${namespace} and z.name = ${name}
+        ${boundTo === undefined ? sql`` : sql`and z.id = ${boundTo}`}),
+    taken as (
+      select coalesce(array_agg(f.filename), '{}') as names from landing_file f, zone
+      where f.zone_id = zone.id and f.original_name = ${original} and f.filename >= ${from}),
+    intent as (
+      insert into outbox (kind, payload, due_at)
+      select ${ABANDONED_UPLOAD}, ${sql.json({ ...payload })},
+        clock_timestamp() + ${ABANDONED_AFTER_MS} * interval '1 millisecond'
+      from zone, taken where not ${filename} = any (taken.names)
+      returning id)
+    select (select id from zone) as "zoneId", (select id from intent) as "intentId", (select names from taken) as taken`
+  assert(row)
+  if (row.zoneId === null) throw noZone({ namespace, name })
+  return { ...row, zoneId: row.zoneId }
+}
+
+export const forgetIntent = (sql: Sql, intentId: string) => sql`delete from outbox where id = ${intentId}`
+
+export type NewFile = Omit<FileRow, 'seq' | 'uploadedAt' | 'archivedByRun' | 'archivedAt'>
+
+export type Recorded =
+  /** `hasEvent`: some trigger listens for it, and its event was written with it. */
+  | { kind: 'recorded'; uploadedAt: Date; hasEvent: boolean }
+  /** The zone has got a file of that name meanwhile. */
+  | { kind: 'taken' }
+  /** There is no such zone any more. */
+  | { kind: 'gone' }
+  /** Its intent is being acted on, or has been: the object counts as abandoned and may be gone. */
+  | { kind: 'late' }
+
+/**
+ * One statement, so one transaction: the row, its event if some trigger listens for it, and the end of the intent. Who clears
+ * up claims the intent first, which counts a try: either the file is recorded and its intent never acted on, or the other way
+ * round. An intent without its file stays, for whatever is at its path.
+ */
+export async function recordFile(
+  on: Sql | SqlTx,
+  ref: ZoneRef,
+  intentId: string,
+  file: NewFile,
+): Promise<Recorded> {
+  const source = zoneSource(ref)
+  const { traceparent, tracestate } = clientTrace()
+  const [row] = await on<
+    { isThere: boolean; isIntended: boolean; uploadedAt: Date | null; hasEvent: boolean }[]
+  >`
+    with zone as (select id from landing_zone where id = ${file.zoneId} for key share),
+    intent as (
+      select id from outbox where id = ${intentId} and tries = 0 for update),
+    file as (
+      insert into landing_file (id, zone_id, filename, original_name, path, version_id, size_bytes, content_type)
+      select ${file.id}, zone.id, ${file.filename}, ${file.originalName}, ${file.path}, ${file.versionId}, ${file.sizeBytes},
+        ${file.contentType}
+      from zone, intent
+      on conflict do nothing
+      returning id, original_name, uploaded_at),
+    event as (
+      insert into trigger_event (kind, source, subject, filename, traceparent, tracestate)
+      select 'fileUploaded', ${source}, file.id, file.original_name, ${traceparent}, ${tracestate} from file
+      where exists (select 1 from trigger t where t.source = ${source} and t.state <> 'disabled')
+      returning id),
+    done as (delete from outbox where id = ${intentId} and exists (select from file))
+    select exists (select from zone) as "isThere", exists (select from intent) as "isIntended",
+      (select uploaded_at from file) as "uploadedAt", exists (select from event) as "hasEvent"`
+  assert(row)
+  if (!row.isThere) return { kind: 'gone' }
+  if (!row.isIntended) return { kind: 'late' }
+  if (row.uploadedAt === null) return { kind: 'taken' }
+  return { kind: 'recorded', uploadedAt: row.uploadedAt, hasEvent: row.hasEvent }
+}
+
+/**
+ * The versions at the path of an abandoned upload that files of its zone have. Null: another upload is under way at the path;
+ * the effect is then queued again, for when that one must be over.
+ */
+export async function recordedVersions(sql: Sql, abandoned: AbandonedUpload): Promise<string[] | null> {
+  const { namespace, name, filename, path } = abandoned
+  const [known] = await sql<{ isIntended: boolean; versionIds: string[] }[]>`
+    with intended as (
+      -- As "outbox_intended" has it: a plan for any kind could not use that.
+      select from outbox where kind = 'abandonedUpload' and tries = 0 and payload ->> 'path' = ${path} limit 1),
+    again as (
+      insert into outbox (kind, payload, due_at, tries)
+      select ${ABANDONED_UPLOAD}, ${sql.json({ ...abandoned })},
+        clock_timestamp() + ${ABANDONED_AFTER_MS} * interval '1 millisecond', 1
+      from intended)
+    select exists (select from intended) as "isIntended",
+      array(
+        select f.version_id from landing_file f join landing_zone z on z.id = f.zone_id
+        where z.namespace = ${namespace} and z.name = ${name} and f.filename = ${filename} and f.path = ${path}) as "versionIds"`
+  assert(known)
+  return known.isIntended ? null : known.versionIds
+}
