@@ -149,16 +149,19 @@ export function folderCirclesOf(files: SourceFile[]): string[] {
   for (const { path, source } of files) {
     if (!path.startsWith('app/') || TEST.test(path) || /\.child\.ts$|from 'bun:test'/.test(path + source))
       continue
-    const folder = posix.dirname(path)
+    const folder = sliceOf(path)
     const own = targets.get(folder) ?? new Set()
     targets.set(folder, own)
     for (const { specifier } of importsOf(source)) {
       const target = resolveImport(path, specifier)
-      if (target?.startsWith('app/') && posix.dirname(target) !== folder) own.add(posix.dirname(target))
+      if (target?.startsWith('app/') && sliceOf(target) !== folder) own.add(sliceOf(target))
     }
   }
   return circlesIn(targets, 'move what both need to app/core')
 }
+
+/** The folder of a file of `app/`. A `store/` belongs to its slice, whose schema it reads. */
+const sliceOf = (path: string) => posix.dirname(path).replace(/\/store$/, '')
 
 const layerOf = (path: string) => path.split('/')[0] ?? ''
 const isAboveServices = (path: string) =>
