@@ -3,7 +3,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
-import { commitToBranch, findBranch } from '../app/catalog/store.ts'
+import { commitToBranch, findBranch } from '../app/catalog/store/branches.ts'
 import { newId, type PipelineId, type RunId } from '../app/core/ids.ts'
 import { makeNotices } from '../app/runs/notices.ts'
 import { makeRunService } from '../app/runs/service.ts'

@@ -5,7 +5,8 @@ import type { CodeSight } from '../access/code-sight.ts'
 import { EVERYTHING, type Resource, seesEverything, type Visible } from '../core/access.ts'
 import type { Clock } from '../core/clock.ts'
 import { badRequest, forbidden, noSuch, notAuthorized } from './errors.ts'
-import { type Branch, findBranch, findBranchOf, type View } from './store.ts'
+import { type Branch, findBranch, findBranchOf } from './store/branches.ts'
+import type { View } from './store/tables.ts'
 import type { AttemptClaims, Claims, Tokens } from './tokens.ts'
 
 /** Main's warehouse; a branch's is `sluice@<branch>`. */

@@ -3,8 +3,16 @@ import fc from 'fast-check'
 import { type Database, openDatabase, type SqlTx } from '../../drizzle/client.ts'
 import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
 import { newId } from '../core/ids.ts'
-import { closeBranches, headOfMain, type MergeOutcome, mergeBranches, openBranches } from './branches.ts'
-import { catalogAt, changesSince, commitToBranch, findBranch, tableAt, tableIn, tablesIn } from './store.ts'
+import {
+  closeBranches,
+  commitToBranch,
+  findBranch,
+  headOfMain,
+  type MergeOutcome,
+  mergeBranches,
+  openBranches,
+} from './store/branches.ts'
+import { catalogAt, changesSince, tableAt, tableIn, tablesIn } from './store/tables.ts'
 
 let postgres: TestDatabase
 let database: Database

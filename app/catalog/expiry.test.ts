@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { expireLakeHistory } from './expiry.ts'
+import { expireLakeHistory } from './store/history.ts'
 import { agingLake } from './test-aging-lake.ts'
 
 const { lake, someTable, age, reaping, tick, count } = agingLake()

@@ -8,8 +8,8 @@ import { chunksOf } from '../objects/body.ts'
 import type { ObjectBody, ObjectInfo, ObjectStore } from '../objects/port.ts'
 import { seenBy } from './access.ts'
 import { isTableFile } from './lake-keys.ts'
-import { isFrozenInput, isInSeenZone, pinnedVersion } from './landing.ts'
-import { findBranch } from './store.ts'
+import { findBranch } from './store/branches.ts'
+import { isFrozenInput, isInSeenZone, pinnedVersion } from './store/landing.ts'
 import type { AttemptClaims, Claims } from './tokens.ts'
 
 /** One data file of a table: an engine splits its output long before. */

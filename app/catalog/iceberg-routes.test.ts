@@ -3,8 +3,8 @@ import { keyOf } from '../../lake/iceberg/format/location.ts'
 import { currentSnapshot } from '../../lake/iceberg/format/metadata.ts'
 import { AlreadyExists, Conflict, NotFound, Unauthorized } from '../../lake/iceberg/read/client.ts'
 import { schemaForReplace } from '../../lake/iceberg/write/evolution.ts'
-import { closeBranches } from './branches.ts'
-import { tableAt } from './store.ts'
+import { closeBranches } from './store/branches.ts'
+import { tableAt } from './store/tables.ts'
 import { openTestCatalog, ROOT, type TestCatalog } from './test-catalog.ts'
 
 let catalog: TestCatalog

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
 import { newId } from '../core/ids.ts'
-import { closeBranches } from './branches.ts'
+import { closeBranches } from './store/branches.ts'
 import { openTestCatalog, type TestAttempt, type TestCatalog } from './test-catalog.ts'
 import { anUpload, aRun, aZone } from './test-rows.ts'
 

@@ -22,7 +22,8 @@ import type { Session, Writer } from './access.ts'
 import { badRequest, forbidden, noSuchNamespace, noSuchTable, tableExists } from './errors.ts'
 import { isTableDirectory, isTableFile } from './lake-keys.ts'
 import { LAKE_ROOT, type MetadataFiles } from './metadata-files.ts'
-import { commitToBranch, findBranch, namespaceNames, tableIn, tablesIn } from './store.ts'
+import { commitToBranch, findBranch } from './store/branches.ts'
+import { namespaceNames, tableIn, tablesIn } from './store/tables.ts'
 
 export type LoadedTable = {
   /** Undefined: the table is staged, its first commit will create it. */

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { fromJson } from '@bufbuild/protobuf'
 import { LandingInputSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { newId } from '../core/ids.ts'
-import { closeBranches } from './branches.ts'
+import { closeBranches } from './store/branches.ts'
 import { openTestCatalog, type TestAttempt, type TestCatalog } from './test-catalog.ts'
 import { anUpload, aRun, aZone } from './test-rows.ts'
 

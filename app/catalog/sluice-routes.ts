@@ -6,8 +6,8 @@ import { LandingInputSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.t
 import type { Log } from '../core/log.ts'
 import { type Access, commitNumber } from './access.ts'
 import { badRequest, errorResponse, noSuch } from './errors.ts'
-import { frozenFiles, type LandingDeps, presentFiles } from './landing.ts'
-import { type CatalogTable, catalogAt, changesSince } from './store.ts'
+import { frozenFiles, type LandingDeps, presentFiles } from './store/landing.ts'
+import { type CatalogTable, catalogAt, changesSince } from './store/tables.ts'
 
 type SluiceDeps = LandingDeps & { log: Log }
 

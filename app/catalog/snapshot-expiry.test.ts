@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import { directObjects } from '../../workers/runtime/object-calls.ts'
 import type { ReaperObjects } from '../retention/reaping.ts'
-import { headOfMain } from './branches.ts'
 import { expireSnapshots } from './snapshot-expiry.ts'
-import { tableAt } from './store.ts'
+import { headOfMain } from './store/branches.ts'
+import { tableAt } from './store/tables.ts'
 import { agingLake, newId } from './test-aging-lake.ts'
 
 const { lake, someTable, age, agedObjects, reaping, tick } = agingLake()

@@ -12,8 +12,8 @@ import { LAKE_GRACE_MS } from '../../machines/retention.ts'
 import { limits } from '../core/limits.ts'
 import type { StoredObject } from '../objects/port.ts'
 import type { Reaping } from '../retention/reaping.ts'
-import { replacedAt } from './expiry.ts'
 import { LAKE_ROOT } from './metadata-files.ts'
+import { branchesSince, countTables, databaseTime, statesOf } from './store/lake-files.ts'
 
 /** Of more tables a tick looks at a share only, another one each time, so that each has its turn within a day. */
 const TABLES_PER_TICK = 1_000
@@ -58,16 +58,12 @@ export async function removeUnreferencedFiles(reaping: Reaping): Promise<void> {
 }
 
 /**
- * Of each table the time from which on its files may belong to a branch that is open, or was closed too lately. Tables
+ * For each table the time from which on its files may belong to a branch that is open, or was closed too lately. Tables
  * without one are left out.
  */
 async function lateWriters({ sql, now, config }: Reaping): Promise<Map<string, Date>> {
   const ageMs = Math.max(config.icebergOrphanFileMaxAgeDays * DAY_MS, LAKE_GRACE_MS)
-  const rows = await sql<(TableName & { since: Date })[]>`
-    select r.namespace, r.layer, r.pipeline as name, min(f.created_at) as since
-    from lake_ref f join run r on r.id = f.run_id
-    where f.name <> 'main' and (f.state = 'open' or f.closed_at > ${new Date(now.getTime() - ageMs)})
-    group by r.namespace, r.layer, r.pipeline`
+  const rows = await branchesSince(sql, new Date(now.getTime() - ageMs))
   return new Map(rows.map(({ since, ...table }) => [tableKey(table), since]))
 }
 
@@ -78,19 +74,18 @@ async function lateWriters({ sql, now, config }: Reaping): Promise<Map<string, D
 async function storeIsBehind({ sql, objects }: Reaping): Promise<number> {
   await objects.put(STORE_CLOCK, new Uint8Array(1))
   const { objects: found } = await objects.list(STORE_CLOCK, { limit: 1 })
-  const [row] = await sql<{ now: Date }[]>`select clock_timestamp() as now`
+  const now = await databaseTime(sql)
   const [written] = found
-  if (written === undefined || row === undefined) throw new Error('the store does not tell its time')
+  if (written === undefined) throw new Error('the store does not tell its time')
   await objects.remove(written.key)
-  return Math.max(0, row.now.getTime() - written.modified.getTime())
+  return Math.max(0, now.getTime() - written.modified.getTime())
 }
 
 async function turnOf({ sql, now, config }: Reaping): Promise<(table: TableName) => boolean> {
-  const [row] = await sql<{ tables: number }[]>`
-    select count(*)::int as tables from main_entry where to_commit is null`
+  const tables = await countTables(sql)
   const intervalMs = config.reaperIntervalMinutes * 60_000
   const ticksPerDay = Math.max(1, Math.floor(DAY_MS / intervalMs))
-  const shares = Math.min(ticksPerDay, Math.ceil((row?.tables ?? 0) / TABLES_PER_TICK) || 1)
+  const shares = Math.min(ticksPerDay, Math.ceil(tables / TABLES_PER_TICK) || 1)
   const turn = Math.floor(now.getTime() / intervalMs) % shares
   return (table) => hashOf(tableKey(table)) % shares === turn
 }
@@ -142,8 +137,9 @@ async function unreferenced(
   reader: ManifestReader,
 ): Promise<string[]> {
   const left = new Set(old)
+  const graceFrom = new Date(reaping.now.getTime() - LAKE_GRACE_MS)
   const listed = new Set<string>()
-  for (const { location, snapshotId, isWhole } of await statesOf(reaping, table)) {
+  for (const { location, snapshotId, isWhole } of await statesOf(reaping.sql, table, graceFrom)) {
     if (left.size === 0) return []
     left.delete(keyOf(LAKE_ROOT, location))
     // Of a state replaced a while ago only what it was counts, which the metadata of a later one may list as well.
@@ -161,22 +157,6 @@ async function unreferenced(
   }
   return [...left]
 }
-
-/** Newest first: later metadata lists most of what earlier states were. */
-const statesOf = ({ sql, now }: Reaping, { namespace, layer, name }: TableName) => sql<
-  { location: string; snapshotId: string | null; isWhole: boolean }[]
->`
-  select c.metadata_location as location, c.snapshot_id as "snapshotId", state."isWhole" from (
-    select e.content_id, e.from_commit, e.to_commit is null or replaced.at > ${new Date(now.getTime() - LAKE_GRACE_MS)}
-      or exists (select from lake_ref f where f.state = 'open' and f.name <> 'main' and f.base < e.to_commit) as "isWhole"
-    from (select * from main_entry
-      where namespace = ${namespace} and layer = ${layer} and name = ${name}) e
-    left ${replacedAt(sql)}
-    union all
-    select b.content_id, null, true from branch_entry b join lake_ref f on f.name = b.ref and f.state = 'open'
-    where b.namespace = ${namespace} and b.layer = ${layer} and b.name = ${name}) state
-  join lake_content c on c.id = state.content_id
-  order by state."isWhole" desc, state.from_commit desc nulls first`
 
 /** Earlier metadata files that this one remembers, and statistics that other engines may have written. */
 function otherFilesOf(metadata: TableMetadata): string[] {

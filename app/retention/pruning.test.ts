@@ -3,11 +3,11 @@ import { type Database, openDatabase, type Sql, type SqlTx } from '../../drizzle
 import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { newId } from '../core/ids.ts'
-import { pruneAudit, pruneEvents, pruneHistory, pruneIdempotencyKeys } from './prune-history.ts'
-import { firstIdAt, pruneLogs } from './prune-logs.ts'
-import { pruneQualityResults } from './prune-results.ts'
-import { pruneAllRunsOf, pruneRuns } from './prune-runs.ts'
 import { BATCH_ROWS, inBatches, NotLeading } from './reaping.ts'
+import { pruneAudit, pruneEvents, pruneHistory, pruneIdempotencyKeys } from './store/history.ts'
+import { firstIdAt, pruneLogs } from './store/logs.ts'
+import { pruneQualityResults } from './store/results.ts'
+import { pruneAllRunsOf, pruneRuns } from './store/runs.ts'
 import { addRuns, reapingNow, rowsOf, runsLeft } from './test-rows.ts'
 
 setDefaultTimeout(60_000)

@@ -2,22 +2,28 @@
 // files that the bucket still keeps. A name may be in use again: what another pipeline of that name has pinned stays, and
 // so does whatever has been written since.
 
-import { type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
+import { prefixOf } from '../core/pipeline-ref.ts'
 import type { ObjectVersion } from '../objects/port.ts'
-import { pruneAllRunsOf } from './prune-runs.ts'
-import { BATCH_ROWS, inBatches, PAGE, type Reaping } from './reaping.ts'
-
-interface DeletedPipeline extends PipelineRef {
-  id: string
-  deletedAt: Date
-}
+import {
+  type DeletedPipeline,
+  deletedPipelines,
+  deleteHistoryOf,
+  deleteRecordOf,
+  othersOfName,
+} from './store/deleted-pipelines.ts'
+import { BATCH_ROWS, inBatches, PAGE, type Reaping } from './store/reaping.ts'
+import { pruneAllRunsOf } from './store/runs.ts'
 
 const REMOVALS_AT_ONCE = 8
 
 export async function purgeDeletedPipelines(reaping: Reaping): Promise<void> {
   let after = { deletedAt: new Date(0), id: '00000000-0000-0000-0000-000000000000' }
   for (;;) {
-    const deleted = await deletedPipelines(reaping, after)
+    const deleted = await deletedPipelines(reaping.sql, {
+      before: new Date(reaping.cutoffs.softDeleted),
+      after,
+      limit: PAGE,
+    })
     for (const pipeline of deleted) {
       reaping.checkRunning()
       await purge(reaping, pipeline)
@@ -28,36 +34,17 @@ export async function purgeDeletedPipelines(reaping: Reaping): Promise<void> {
   }
 }
 
-/** Deleted before the cut-off, and nothing of them is still under way: no run, and no removal of their files. */
-const deletedPipelines = ({ sql, cutoffs }: Reaping, after: { deletedAt: Date; id: string }) => sql<
-  DeletedPipeline[]
->`
-  select p.id, p.namespace, p.layer, p.name, p.deleted_at as "deletedAt" from pipeline p
-  where p.deleted_at < ${new Date(cutoffs.softDeleted)} and (p.deleted_at, p.id) > (${after.deletedAt}, ${after.id})
-    and not exists (select from run r where r.pipeline_id = p.id and r.status in ('pending', 'running'))
-    and not exists (
-      select from outbox o where o.kind = 'pipelineDeleted' and o.payload ->> 'pipeline_id' = p.id::text)
-  order by p.deleted_at, p.id limit ${PAGE}`
-
 /** The record goes last: until then all of it is done again after a crash. */
 async function purge(reaping: Reaping, pipeline: DeletedPipeline): Promise<void> {
   await pruneAllRunsOf(reaping, pipeline.id, reaping.now)
   await removeFiles(reaping, pipeline)
   await inBatches(reaping, async (tx) => {
-    const { count } = await tx`
-      delete from transition where ctid = any(array(
-        select t.ctid from transition t where (t.machine = 'draft' and t.entity_id = ${pipeline.id})
-          or (t.machine = 'trigger' and t.entity_id in (select id from trigger where pipeline_id = ${pipeline.id}))
-        limit ${BATCH_ROWS}))`
+    const count = await deleteHistoryOf(tx, pipeline.id, BATCH_ROWS)
     reaping.reaped.historyPruned += count
     return count === BATCH_ROWS
   })
   await inBatches(reaping, async (tx) => {
-    // Versions, triggers, schedules and overrides go with it. A run that somebody had locked keeps it for the next tick.
-    const { count } = await tx`
-      delete from pipeline p where p.id = ${pipeline.id}
-        and not exists (select from run r where r.pipeline_id = p.id)`
-    reaping.reaped.pipelinesPurged += count
+    reaping.reaped.pipelinesPurged += await deleteRecordOf(tx, pipeline.id)
     return false
   })
 }
@@ -68,7 +55,7 @@ async function removeFiles(reaping: Reaping, pipeline: DeletedPipeline): Promise
   for (let truncated = true; truncated; ) {
     const page = await objects.versions(prefixOf(pipeline), after)
     // Asked after the listing: a pipeline that gets the name now has files that are not on it.
-    const others = await othersOfName(reaping, pipeline)
+    const others = await othersOf(reaping, pipeline)
     const byKey = Map.groupBy(page.versions, ({ key }) => key)
     for (const versions of byKey.values()) {
       checkRunning()
@@ -116,19 +103,8 @@ export function removableVersions(
   return [...doomed, ...markers]
 }
 
-async function othersOfName(
-  { sql }: Reaping,
-  { id, namespace, layer, name }: DeletedPipeline,
-): Promise<Others> {
-  const others = await sql<{ id: string; isLive: boolean }[]>`
-    select id, deleted_at is null as "isLive" from pipeline
-    where namespace = ${namespace} and layer = ${layer} and name = ${name} and id <> ${id}`
-  const ids = others.map((other) => other.id)
-  const pins = await sql<{ key: string; versionId: string }[]>`
-    select distinct pin.key, pin.value as "versionId" from (
-      select published_versions as pins from pipeline_version where pipeline_id = any(${ids}::uuid[])
-      union all
-      select pins from run where pipeline_id = any(${ids}::uuid[])) pinned, jsonb_each_text(pinned.pins) pin`
+async function othersOf({ sql }: Reaping, pipeline: DeletedPipeline): Promise<Others> {
+  const { others, pins } = await othersOfName(sql, pipeline)
   const pinned = new Set(pins.map(({ key, versionId }) => `${key}\n${versionId}`))
   return {
     isNameShared: others.length > 0,

@@ -8,7 +8,13 @@ import {
 import { unavailable } from '../core/errors.ts'
 import { noPipeline, type PipelineRef } from '../core/pipeline-ref.ts'
 import type * as Wire from './schema.ts'
-import { changeRetention, lastTick, overridesOf, replaceOverrides, systemRetention } from './store.ts'
+import {
+  changeRetention,
+  lastTick,
+  overridesOf,
+  replaceOverrides,
+  systemRetention,
+} from './store/settings.ts'
 
 export interface RetentionDeps {
   db: Db

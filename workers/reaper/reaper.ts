@@ -1,8 +1,6 @@
 // One tick of the reaper: every duty in turn, and what they did is written down. A duty that fails is named, and the
 // others go on. What each of them does, and what it must keep, is told where it is.
-import { expireLakeHistory } from '../../app/catalog/expiry.ts'
-import { expireSnapshots } from '../../app/catalog/snapshot-expiry.ts'
-import { removeUnreferencedFiles } from '../../app/catalog/unreferenced-files.ts'
+import { expireLakeHistory, expireSnapshots, removeUnreferencedFiles } from '../../app/catalog/duties.ts'
 import type { Log } from '../../app/core/log.ts'
 import { purgeArchivedFiles, queueArchiving } from '../../app/landing-zones/archive-purge.ts'
 import {
@@ -10,11 +8,13 @@ import {
   pruneEvents,
   pruneHistory,
   pruneIdempotencyKeys,
-} from '../../app/retention/prune-history.ts'
-import { pruneLogs } from '../../app/retention/prune-logs.ts'
-import { pruneQualityResults } from '../../app/retention/prune-results.ts'
-import { pruneRuns } from '../../app/retention/prune-runs.ts'
-import { purgeDeletedPipelines } from '../../app/retention/purge-pipelines.ts'
+  pruneLogs,
+  pruneQualityResults,
+  pruneRuns,
+  purgeDeletedPipelines,
+  recordTick,
+  tickState,
+} from '../../app/retention/duties.ts'
 import {
   NotLeading,
   nothingReaped,
@@ -22,7 +22,6 @@ import {
   type ReaperObjects,
   type Reaping,
 } from '../../app/retention/reaping.ts'
-import { recordTick, tickState } from '../../app/retention/tick-record.ts'
 import type { RunCompleted } from '../../app/runs/notices.ts'
 import { failStuckRuns } from '../../app/runs/stuck.ts'
 import type { Fenced, Sql } from '../../drizzle/client.ts'

@@ -1,6 +1,6 @@
 // One simulated API process with all that it does: the product's services and ticks over the process's own connections,
 // and the memory of its dispatcher, which is lost with it.
-import { expireLakeHistory } from '../../app/catalog/expiry.ts'
+import { expireLakeHistory } from '../../app/catalog/duties.ts'
 import type { Clock } from '../../app/core/clock.ts'
 import type { NewId, RunId } from '../../app/core/ids.ts'
 import { limits } from '../../app/core/limits.ts'
@@ -11,13 +11,15 @@ import { makeArchive } from '../../app/landing-zones/effects.ts'
 import { makeLandingZoneService } from '../../app/landing-zones/service.ts'
 import type { PipelineDeleted } from '../../app/pipelines/deletion.ts'
 import { makePipelineService } from '../../app/pipelines/service.ts'
-import { pruneIdempotencyKeys } from '../../app/retention/prune-history.ts'
-import { pruneLogs } from '../../app/retention/prune-logs.ts'
-import { pruneQualityResults } from '../../app/retention/prune-results.ts'
-import { pruneRuns } from '../../app/retention/prune-runs.ts'
-import { purgeDeletedPipelines } from '../../app/retention/purge-pipelines.ts'
+import {
+  pruneIdempotencyKeys,
+  pruneLogs,
+  pruneQualityResults,
+  pruneRuns,
+  purgeDeletedPipelines,
+  tickState,
+} from '../../app/retention/duties.ts'
 import { NotLeading, nothingReaped, type Reaping } from '../../app/retention/reaping.ts'
-import { tickState } from '../../app/retention/tick-record.ts'
 import {
   adoptOrphans,
   attemptsFollowedBy,

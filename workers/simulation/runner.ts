@@ -1,6 +1,6 @@
 // The runner of a simulation: attempts that go on step by step, a boot that may end with all of them, and a book of what
 // it really did, with which the database is compared.
-import { commitToBranch, findBranch } from '../../app/catalog/store.ts'
+import { commitToBranch, findBranch } from '../../app/catalog/store/branches.ts'
 import type { NewId, RunId } from '../../app/core/ids.ts'
 import { handleOf, type OpenAttempt } from '../../app/runs/attempts.ts'
 import type { Outcome, TestResult } from '../../app/runs/outcome.ts'

@@ -1,6 +1,6 @@
 /** Branches nobody will merge are closed, and what is known of closed ones, and of old commits, is forgotten. See ADR 0018. */
-import type { Sql, SqlTx } from '../../drizzle/client.ts'
-import { inBatches, NotLeading, type Reaping } from '../retention/reaping.ts'
+import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import { inBatches, NotLeading, type Reaping } from '../../retention/reaping.ts'
 import { closeBranches } from './branches.ts'
 
 /** Each has an entry, a content and a commit or two. */

@@ -1,7 +1,7 @@
 // Runs beyond the count or the age of their pipeline go, with everything they left behind. Those that have not ended
 // stay, and each pipeline's latest success: dependencies are compared with it.
 import type { JSONValue } from 'postgres'
-import type { SqlTx } from '../../drizzle/client.ts'
+import type { SqlTx } from '../../../drizzle/client.ts'
 import { BATCH_ROWS, breathe, inBatches, PAGE, type Reaping } from './reaping.ts'
 
 /** The runs of a pipeline from `after` (exclusive) to `until` (inclusive), in the order in which they were requested. */

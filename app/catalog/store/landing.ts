@@ -1,11 +1,10 @@
-import type { Sql } from '../../drizzle/client.ts'
-import { andSeenId } from '../../drizzle/visibility.ts'
-import type { Resource, Visible } from '../core/access.ts'
-import { limits } from '../core/limits.ts'
-import type { ObjectStore } from '../objects/port.ts'
-import type { AttemptClaims } from './tokens.ts'
+import type { Sql } from '../../../drizzle/client.ts'
+import { andSeenId } from '../../../drizzle/visibility.ts'
+import type { Resource, Visible } from '../../core/access.ts'
+import { limits } from '../../core/limits.ts'
+import type { ObjectStore } from '../../objects/port.ts'
 
-export type Attempt = Pick<AttemptClaims, 'runId' | 'attempt'>
+export type Attempt = { runId: string; attempt: number }
 export type Zone = { namespace: string; zone: string }
 export type FrozenFile = { id: string; filename: string; path: string; versionId: string; sizeBytes: number }
 

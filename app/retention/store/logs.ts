@@ -1,6 +1,6 @@
 // Log lines older than the age of their pipeline go; the runs stay. Run ids are ordered by time, so the primary key leads
 // to old lines: no other index is needed on the table that is written most.
-import type { SqlTx } from '../../drizzle/client.ts'
+import type { SqlTx } from '../../../drizzle/client.ts'
 import { BATCH_ROWS, inBatches, type LineKey, PAGE, type Reaping } from './reaping.ts'
 
 const NO_ID = '00000000-0000-0000-0000-000000000000'

@@ -1,6 +1,6 @@
 // What a tick of the reaper needs to know before it begins, and what it leaves to be read. Raw SQL: it is the thread's.
-import type { Sql, SqlTx } from '../../drizzle/client.ts'
-import type { RetentionConfig } from '../../machines/retention.ts'
+import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import type { RetentionConfig } from '../../../machines/retention.ts'
 import type { Reaped } from './reaping.ts'
 
 export interface TickState {

@@ -1,8 +1,13 @@
 import { and, eq, isNull, sql } from 'drizzle-orm'
-import type { Queryable, Tx } from '../../drizzle/client.ts'
-import { pipelines, reaperStatus, retentionConfig, retentionOverrides } from '../../drizzle/schema/index.ts'
-import { OVERRIDABLE, type RetentionConfig, type RetentionOverrides } from '../../machines/retention.ts'
-import type { PipelineRef } from '../core/pipeline-ref.ts'
+import type { Queryable, Tx } from '../../../drizzle/client.ts'
+import {
+  pipelines,
+  reaperStatus,
+  retentionConfig,
+  retentionOverrides,
+} from '../../../drizzle/schema/index.ts'
+import { OVERRIDABLE, type RetentionConfig, type RetentionOverrides } from '../../../machines/retention.ts'
+import type { PipelineRef } from '../../core/pipeline-ref.ts'
 
 /** The system's settings; the migration that creates the table puts the defaults there. */
 export async function systemRetention(db: Queryable): Promise<RetentionConfig> {

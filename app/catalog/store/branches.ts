@@ -1,0 +1,275 @@
+/**
+ * The branch catalog's moves inside other transactions: open, close and merge many branches with a fixed number of
+ * statements. Used by the dispatcher's thread, so it imports nothing heavy. See ADR 0008.
+ *
+ * Locks are taken in one order everywhere: main, then branches by name.
+ */
+import type postgres from 'postgres'
+import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import type { Part } from '../../../drizzle/together.ts'
+import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
+import type { Content } from './tables.ts'
+
+export type Branch = {
+  name: string
+  state: 'open' | 'merged' | 'deleted'
+  base: number
+  head: string | null
+  runId: string
+  attempt: number
+}
+
+export type NewBranch = { branch: string; base: number; runId: string; attempt: number }
+
+export type MergeRequest = {
+  branch: string
+  /** Id of the branch commit that the quality tests have judged. */
+  testedCommit: string
+  runId: string
+  message: string
+}
+
+export type MergeOutcome =
+  /** `commit`: its number on main. `base`: the commit of main it was computed from. */
+  | { kind: 'merged'; commit: number; base: number }
+  /** `table`: `namespace.layer.name` of one that has changed on main since the branch's base. */
+  | { kind: 'conflict'; table: string }
+  /** What would be merged is not what was tested, or the branch is not open. */
+  | { kind: 'stale'; why: string }
+
+/** Number of main's latest commit; 0 when it has none. */
+export async function headOfMain(sql: postgres.ISql): Promise<number> {
+  const [main] = await sql<{ number: string }[]>`select number from lake_ref where name = 'main'`
+  return mainNumber(main)
+}
+
+/** Opens branches on main as of their bases. Copies nothing. Rejects when one of them exists already. */
+export async function openBranches(tx: SqlTx, branches: NewBranch[]): Promise<void> {
+  if (branches.length > 0) await insertBranches(tx, branches)
+}
+
+/** The same as part of another statement. */
+export const openedBranchesPart = (tx: SqlTx, branches: NewBranch[]): Part[] =>
+  branches.length === 0 ? [] : [tx`opened_branches as (${insertBranches(tx, branches)})`]
+
+const insertBranches = (tx: SqlTx, branches: NewBranch[]) => tx`
+  insert into lake_ref (name, state, base, run_id, attempt)
+  select branch, 'open', base, "runId", attempt
+  from jsonb_to_recordset(${tx.json(branches)})
+    as opened(branch text, base bigint, "runId" uuid, attempt integer)`
+
+/** Closes those that are open: nothing can be committed to them or merged any more. Answers which it has closed. */
+export async function closeBranches(tx: SqlTx, names: string[]): Promise<string[]> {
+  if (names.length === 0) return []
+  const closed = await updateClosed(tx, names)
+  return closed.map((row) => row.name)
+}
+
+/** The same as part of another statement. */
+export const closedBranchesPart = (tx: SqlTx, names: string[]): Part[] =>
+  names.length === 0 ? [] : [tx`closed_branches as (${updateClosed(tx, names)})`]
+
+/** Asked so that no index of what is open answers, which is full of what was open a moment ago: names have their own. */
+const updateClosed = (tx: SqlTx, names: string[]) => tx<{ name: string }[]>`
+  with open as (
+    select name from lake_ref
+    where name = any(${names}) and closed_at is null and name <> 'main'
+    order by name for update)
+  update lake_ref set state = 'deleted', closed_at = clock_timestamp()
+  where lake_ref.name = any(array(select name from open))
+  returning lake_ref.name`
+
+/** The branch of that name, whatever its state; null when there is none. `main` is none. */
+export async function findBranch(sql: postgres.ISql, name: string): Promise<Branch | null> {
+  const [row] = await sql<(Branch & { base: string })[]>`
+    select name, state, base, head, run_id as "runId", attempt
+    from lake_ref where name = ${name} and name <> 'main'`
+  return row ? { ...row, base: Number(row.base) } : null
+}
+
+/** A branch, and where it has the metadata of a table: null, where it has none. Null when there is no such branch. */
+export async function findBranchOf(
+  sql: postgres.ISql,
+  name: string,
+  { namespace, layer, name: table }: TableName,
+): Promise<{ branch: Branch; metadataLocation: string | null } | null> {
+  const [row] = await sql<(Branch & { base: string; metadataLocation: string | null })[]>`
+    select ref.name, ref.state, ref.base, ref.head, ref.run_id as "runId", ref.attempt,
+      (select content.metadata_location from lake_content content where content.id = coalesce(
+        (select own.content_id from branch_entry own
+         where own.ref = ref.name and own.namespace = ${namespace} and own.layer = ${layer} and own.name = ${table}),
+        (select main.content_id from main_entry main
+         where main.namespace = ${namespace} and main.layer = ${layer} and main.name = ${table}
+           and main.from_commit <= ref.base and (main.to_commit is null or main.to_commit > ref.base)))
+      ) as "metadataLocation"
+    from lake_ref ref where ref.name = ${name} and ref.name <> 'main'`
+  if (row === undefined) return null
+  const { metadataLocation, ...branch } = row
+  return { branch: { ...branch, base: Number(branch.base) }, metadataLocation }
+}
+
+export type BranchCommit = {
+  id: string
+  branch: string
+  /** The head that the new state was computed from. */
+  head: string | null
+  table: TableName
+  tableUuid: string
+  content: Content
+  snapshotId: string | null
+  message: string
+}
+
+/**
+ * Moves a branch by one commit of one table. False, and nothing is written, when the branch is no longer open or its
+ * head is not the one the commit was computed from. One statement: a transaction that never waits for its client, nor for
+ * the disk. Whatever needs this commit is written after it: a merge that is durable has made it durable, too, and if it is
+ * lost with the database's process, so is what was said of it, or it is found missing when it would be merged.
+ */
+export async function commitToBranch(sql: Sql, commit: BranchCommit): Promise<boolean> {
+  const { table, content } = commit
+  const [moved] = await sql`
+    with quick as materialized (select set_config('synchronous_commit', 'off', true)),
+    branch as (
+      select name, base, run_id from lake_ref
+      where name = ${commit.branch} and name <> 'main' and state = 'open'
+        and head is not distinct from ${commit.head}
+      for update),
+    content as (
+      insert into lake_content
+        (id, table_uuid, metadata_location, snapshot_id, columns, row_count, size_bytes)
+      select ${content.contentId}::uuid, ${commit.tableUuid}::uuid, ${content.metadataLocation},
+        ${commit.snapshotId}::text, ${sql.json(content.columns)}::jsonb, ${content.rowCount}::bigint,
+        ${content.sizeBytes}::bigint
+      from branch),
+    -- Main as of the branch's base, never main now: that would hide what others have merged meanwhile.
+    entry as (
+      insert into branch_entry (ref, namespace, layer, name, content_id, base_content)
+      select branch.name, ${table.namespace}, ${table.layer}, ${table.name}, ${content.contentId}::uuid,
+        (select content_id from main_entry
+         where namespace = ${table.namespace} and layer = ${table.layer} and name = ${table.name}
+           and from_commit <= branch.base and (to_commit is null or to_commit > branch.base))
+      from branch
+      on conflict (ref, namespace, layer, name) do update set content_id = excluded.content_id),
+    commit as (
+      insert into lake_commit (id, ref, base, run_id, message)
+      select ${commit.id}::uuid, branch.name, branch.base, branch.run_id, ${commit.message} from branch)
+    update lake_ref set head = ${commit.id}::uuid from branch, quick where lake_ref.name = branch.name
+    returning lake_ref.name`
+  return moved !== undefined
+}
+
+/**
+ * Moves branches onto main, in the order given, each as one commit with all its tables or not at all. What it answers
+ * holds when the caller's transaction commits; main stays locked until then. Branches that are not merged are left as
+ * they are.
+ */
+export async function mergeBranches(tx: SqlTx, requests: MergeRequest[]): Promise<Map<string, MergeOutcome>> {
+  const outcomes = new Map<string, MergeOutcome>()
+  if (requests.length === 0) return outcomes
+  const names = requests.map((request) => request.branch)
+  // Each statement sees what was committed before it began, so the reads that follow the lock are final.
+  const [[main], branches, entries] = await Promise.all([
+    tx<{ number: string }[]>`select number from lake_ref where name = 'main' for update`,
+    tx<BranchRow[]>`
+      select name, state, base, head from lake_ref
+      where name = any(${names}) and name <> 'main' order by name for update`,
+    tx<EntryRow[]>`
+      select entry.ref, entry.namespace, entry.layer, entry.name, entry.content_id as "contentId",
+        entry.base_content as "baseContent", live.content_id as "liveContent"
+      from branch_entry entry
+      left join main_entry live on live.to_commit is null and live.namespace = entry.namespace
+        and live.layer = entry.layer and live.name = entry.name
+      where entry.ref = any(${names})`,
+  ])
+
+  let head = mainNumber(main)
+  const branchOf = new Map(branches.map((branch) => [branch.name, branch]))
+  const entriesOf = Map.groupBy(entries, (entry) => entry.ref)
+  /** Tables that an earlier branch of this batch has moved: no later one was computed from that. */
+  const moved = new Set<string>()
+  const merged: MergedRow[] = []
+  for (const request of requests) {
+    if (outcomes.has(request.branch)) continue
+    const branch = branchOf.get(request.branch)
+    const stale = whyStale(branch, request.testedCommit)
+    if (branch === undefined || stale !== null) {
+      outcomes.set(request.branch, { kind: 'stale', why: stale ?? 'there is no such branch' })
+      continue
+    }
+    const changes = entriesOf.get(request.branch) ?? []
+    const clash = changes.find(
+      (entry) => entry.baseContent !== entry.liveContent || moved.has(tableKey(entry)),
+    )
+    if (clash) {
+      outcomes.set(request.branch, { kind: 'conflict', table: tableKey(clash) })
+      continue
+    }
+    head += 1
+    for (const entry of changes) moved.add(tableKey(entry))
+    merged.push({ ...request, number: head, changes })
+    outcomes.set(request.branch, { kind: 'merged', commit: head, base: Number(branch.base) })
+  }
+  if (merged.length > 0) await writeMerged(tx, merged)
+  return outcomes
+}
+
+/** Sent together, performed in this order: a table's old entry ends before its new one is live. */
+async function writeMerged(tx: SqlTx, merged: MergedRow[]): Promise<void> {
+  const moves = merged.flatMap(({ number, changes }) =>
+    changes.map(({ namespace, layer, name, contentId }) => ({ namespace, layer, name, contentId, number })),
+  )
+  const commits = merged.map(({ testedCommit, runId, message, number }) => ({
+    id: testedCommit,
+    runId,
+    message,
+    number,
+  }))
+  const last = commits.at(-1)
+  if (last === undefined) return
+  await Promise.all([
+    tx`
+      update main_entry live set to_commit = moved.number
+      from jsonb_to_recordset(${tx.json(moves)}) as moved(namespace text, layer text, name text, number bigint)
+      where live.to_commit is null and live.namespace = moved.namespace
+        and live.layer = moved.layer and live.name = moved.name`,
+    tx`
+      insert into main_entry (namespace, layer, name, content_id, from_commit)
+      select namespace, layer, name, "contentId", number
+      from jsonb_to_recordset(${tx.json(moves)})
+        as moved(namespace text, layer text, name text, "contentId" uuid, number bigint)`,
+    // A commit of main is as old as its merge.
+    tx`
+      update lake_commit set number = merged.number, message = merged.message, run_id = merged."runId",
+        created_at = clock_timestamp()
+      from jsonb_to_recordset(${tx.json(commits)})
+        as merged(id uuid, "runId" uuid, message text, number bigint)
+      where lake_commit.id = merged.id`,
+    tx`
+      update lake_ref set state = 'merged', closed_at = clock_timestamp()
+      where name = any(${merged.map((row) => row.branch)})`,
+    tx`update lake_ref set number = ${last.number}, head = ${last.id} where name = 'main'`,
+  ])
+}
+
+type BranchRow = { name: string; state: string; base: string; head: string | null }
+type EntryRow = TableName & {
+  ref: string
+  contentId: string
+  baseContent: string | null
+  liveContent: string | null
+}
+type MergedRow = MergeRequest & { number: number; changes: EntryRow[] }
+
+function whyStale(branch: BranchRow | undefined, testedCommit: string): string | null {
+  if (branch === undefined) return 'there is no such branch'
+  if (branch.state !== 'open') return `the branch is ${branch.state}`
+  if (branch.head === testedCommit.toLowerCase()) return null
+  return branch.head === null ? 'nothing was committed to the branch' : 'the branch has moved after its tests'
+}
+
+/** bigint arrives as text. The migration that creates the table also creates main. */
+function mainNumber(main: { number: string } | undefined): number {
+  if (main === undefined) throw new Error('the catalog has no main')
+  return Number(main.number)
+}

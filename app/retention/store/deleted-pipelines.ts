@@ -1,0 +1,54 @@
+import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import type { pipelines } from '../../../drizzle/schema/index.ts'
+
+type PipelineRow = typeof pipelines.$inferSelect
+export type DeletedPipeline = Pick<PipelineRow, 'id' | 'namespace' | 'layer' | 'name'> & { deletedAt: Date }
+
+/**
+ * A page of pipelines that were deleted before `before`, in that order, without those that still have an active run or whose
+ * files are still being removed.
+ */
+export const deletedPipelines = (
+  sql: Sql,
+  { before, after, limit }: { before: Date; after: Pick<DeletedPipeline, 'deletedAt' | 'id'>; limit: number },
+) => sql<DeletedPipeline[]>`
+  select p.id, p.namespace, p.layer, p.name, p.deleted_at as "deletedAt" from pipeline p
+  where p.deleted_at < ${before} and (p.deleted_at, p.id) > (${after.deletedAt}, ${after.id})
+    and not exists (select from run r where r.pipeline_id = p.id and r.status in ('pending', 'running'))
+    and not exists (
+      select from outbox o where o.kind = 'pipelineDeleted' and o.payload ->> 'pipeline_id' = p.id::text)
+  order by p.deleted_at, p.id limit ${limit}`
+
+/** Deletes at most `limit` rows of the history of a pipeline's draft and triggers; answers how many. */
+export async function deleteHistoryOf(tx: SqlTx, id: string, limit: number): Promise<number> {
+  const { count } = await tx`
+    delete from transition where ctid = any(array(
+      select t.ctid from transition t where (t.machine = 'draft' and t.entity_id = ${id})
+        or (t.machine = 'trigger' and t.entity_id in (select id from trigger where pipeline_id = ${id}))
+      limit ${limit}))`
+  return count
+}
+
+/**
+ * Deletes the record, and with it versions, triggers, schedules and overrides. Answers 0 while the pipeline still has a run,
+ * which somebody had locked: the next tick tries again.
+ */
+export async function deleteRecordOf(tx: SqlTx, id: string): Promise<number> {
+  const { count } = await tx`
+    delete from pipeline p where p.id = ${id} and not exists (select from run r where r.pipeline_id = p.id)`
+  return count
+}
+
+/** Other pipelines of the same name, living or deleted, and the object versions that they or their runs have pinned. */
+export async function othersOfName(sql: Sql, { id, namespace, layer, name }: DeletedPipeline) {
+  const others = await sql<{ id: string; isLive: boolean }[]>`
+    select id, deleted_at is null as "isLive" from pipeline
+    where namespace = ${namespace} and layer = ${layer} and name = ${name} and id <> ${id}`
+  const ids = others.map((other) => other.id)
+  const pins = await sql<{ key: string; versionId: string }[]>`
+    select distinct pin.key, pin.value as "versionId" from (
+      select published_versions as pins from pipeline_version where pipeline_id = any(${ids}::uuid[])
+      union all
+      select pins from run where pipeline_id = any(${ids}::uuid[])) pinned, jsonb_each_text(pinned.pins) pin`
+  return { others, pins }
+}
