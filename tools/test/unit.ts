@@ -1,8 +1,9 @@
-/** `bun test` over everything that sits beside the code, told one line a file. */
-import { readdir } from 'node:fs/promises'
-import { join } from 'node:path'
+/** `bun test` over everything that sits beside the code, reported in a line a file. */
+import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { availableParallelism, tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { run } from './run.ts'
-import { type Failure, Tally } from './tally.ts'
+import type { Tally } from './tally.ts'
 import { startTestPostgres } from './test-postgres.ts'
 
 const root = join(import.meta.dirname, '..', '..')
@@ -12,92 +13,93 @@ const LIMIT_MS = 1_200_000
 const TEST_LIMIT_MS = 60_000
 /** Slow attempts to break out: `.ci/run` makes them in `test:interop`, which has every kind of sandbox. */
 const LONGER = ['sidecars/runner/python/hostile.test.ts', 'sidecars/sandbox/trace.test.ts']
-/** Files that take longer have their time told: the whole must stay short. */
-const WORTH_TELLING_S = 3
-/** What `bun test` ends with when tests have failed, however many. */
+/** The exit code of `bun test` when tests have failed, however many. */
 const SOME_FAILED = 1
-/** What fails where no test does: a file that does not load, a rejection that nobody waited for. */
-const OUTSIDE_TESTS = 'an error outside its tests'
+/** `bun test` prints this when a file does not load, or when a promise is rejected after its test. */
+const OUTSIDE_TESTS = '# Unhandled error between tests'
+/** The part of the output that explains a problem. */
+const SHOWN_CHARACTERS = 10_000
 /** End-to-end tests belong to Playwright, whose file names `bun test` would take for its own. */
 const IGNORED = ['**/node_modules/**', 'e2e/**']
-
-/** A process each, beside each other: what runs users' code, and all else. They take about the same time. */
-const RUNS_CODE = ['lake', 'sidecars']
+const WORKERS = Math.max(2, availableParallelism())
+/** The milliseconds that each file took last, by which Bun starts the slowest first. */
+const TIMINGS = join(root, 'node_modules', '.cache', 'unit-timings.json')
 
 export async function runUnitTests(tally: Tally, patterns: string[] = []) {
   tally.heading('Unit and slice tests (bun test)')
-  if (patterns.length > 0) return await withPostgres(tally, IGNORED, patterns)
-  const files = [...(await folders()), ...(await ownTests())]
-  const runsCode = (path: string) => RUNS_CODE.some((folder) => path === `./${folder}/`)
-  const shares = [files.filter(runsCode), files.filter((path) => !runsCode(path))]
-  await Promise.all(shares.map((share) => withPostgres(tally, [...IGNORED, ...LONGER], share)))
-}
-
-/** Runs them with a server of their own. */
-async function withPostgres(tally: Tally, ignored: readonly string[], files: readonly string[]) {
+  const isAll = patterns.length === 0
+  const files = isAll ? [...(await folders()), ...(await ownTests())] : patterns
+  const ignored = isAll ? [...IGNORED, ...LONGER] : IGNORED
   const database = await startTestPostgres()
   try {
     const options = ignored.map((pattern) => `--path-ignore-patterns=${pattern}`)
+    await mkdir(dirname(TIMINGS), { recursive: true })
+    options.push(`--timings=${TIMINGS}`, '--update-timings')
     await runBunTest(tally, [...options, ...files], { TEST_DATABASE_URL: database.url })
   } finally {
     await database.stop()
   }
 }
 
-/** In CI, files with failures are tried a second time: where all of them pass then, each failure is told and counts as passed. */
+/** In CI, files with failures run a second time. When all of them pass then, each failure is reported and counts as passed. */
 export async function runBunTest(tally: Tally, args: string[], env: Record<string, string>, folder = root) {
-  const first = new Tally()
-  const { failed, isExplained } = await runOnce(first, args, env, folder)
-  tally.pass(first.passed)
-  const isUnsteady =
-    Boolean(process.env.CI) &&
-    isExplained &&
-    failed.length > 0 &&
-    (await pass(first.failures, failed, env, folder))
-  for (const failure of first.failures)
+  const first = await runOnce(args, env, folder)
+  const failed = first.tests.filter(({ failure }) => failure !== undefined)
+  const files = [...new Set(failed.map(({ file }) => file))]
+  for (const line of linesOf(first.tests)) console.log(line)
+  let isUnsteady = false
+  if (process.env.CI && first.problem === undefined && failed.length > 0) {
+    console.log(`  again: ${files.join(' ')}`)
+    const paths = files.map((file) => `./${file}`)
+    const second = await runOnce(paths, env, folder)
+    const passed = new Set(second.tests.filter(hasPassed).map(titleOf))
+    isUnsteady =
+      second.problem === undefined &&
+      second.tests.every(({ failure }) => failure === undefined) &&
+      failed.every((test) => passed.has(titleOf(test)))
+  }
+  tally.pass(first.tests.filter(hasPassed).length)
+  for (const test of failed) {
+    const failure = { title: titleOf(test), detail: test.failure ?? '' }
     if (isUnsteady) tally.passSecondTime(failure)
     else tally.fail(failure.title, failure.detail)
+  }
+  if (first.problem !== undefined) tally.fail('bun test', first.problem)
 }
 
-/** Whether nothing fails in these files any more, and every test that had failed has passed. */
-async function pass(
-  failures: readonly Failure[],
-  files: readonly string[],
-  env: Record<string, string>,
-  folder: string,
-) {
-  console.log(`  again: ${files.join(' ')}`)
-  const again = new Tally()
-  const { passed } = await runOnce(
-    again,
-    files.map((file) => `./${file}`),
-    env,
-    folder,
-  )
-  const titles = new Set(passed)
-  return (
-    again.failures.length === 0 &&
-    failures.every(({ title }) => title.endsWith(OUTSIDE_TESTS) || titles.has(title))
-  )
-}
-
-async function runOnce(tally: Tally, args: string[], env: Record<string, string>, cwd: string) {
-  const reader = readBunTest(tally)
-  const { code, isLate, seconds } = await run({
-    command: [process.execPath, 'test', `--timeout=${TEST_LIMIT_MS}`, ...args],
+/** The tests of one process. `problem` is set when its end has a reason other than the failures of these tests. */
+async function runOnce(args: string[], env: Record<string, string>, cwd: string) {
+  const reports = await mkdtemp(join(tmpdir(), 'sluice-junit-'))
+  const path = join(reports, 'report.xml')
+  const { code, isLate, output, seconds } = await run({
+    command: [
+      process.execPath,
+      'test',
+      `--timeout=${TEST_LIMIT_MS}`,
+      `--parallel=${WORKERS}`,
+      '--parallel-delay=0',
+      '--no-isolate',
+      '--reporter=junit',
+      `--reporter-outfile=${path}`,
+      ...args,
+    ],
     cwd,
     env: { ...env, NO_COLOR: '1' },
     limitMs: LIMIT_MS,
-    onLine: reader.line,
   })
-  const { isWhole, failed, passed, rest } = reader.end()
+  // A test that ends the process leaves no report.
+  const report = await readFile(path, 'utf8').catch(() => undefined)
+  await rm(reports, { recursive: true })
   console.log(`  ${seconds} s of at most ${LIMIT_MS / 1000} s`)
-  /** Every test had its turn, and what failed says why the process ended as it did. */
-  const isExplained =
-    !isLate && isWhole && !failed.includes('') && code === (failed.length > 0 ? SOME_FAILED : 0)
-  if (isLate) tally.fail('bun test', `took longer than ${LIMIT_MS / 1000} s`)
-  else if (!isExplained) tally.fail('bun test', `ended with code ${code}\n${rest}`)
-  return { isExplained, failed, passed }
+  const tests = testsOf(report ?? '')
+  const expectedCode = tests.some(({ failure }) => failure !== undefined) ? SOME_FAILED : 0
+  const outside = output.indexOf(OUTSIDE_TESTS)
+  const last = output.slice(-SHOWN_CHARACTERS)
+  let problem: string | undefined
+  if (isLate) problem = `took longer than ${LIMIT_MS / 1000} s\n${last}`
+  else if (outside >= 0) problem = output.slice(outside, outside + SHOWN_CHARACTERS)
+  else if (report === undefined || code !== expectedCode) problem = `ended with code ${code}\n${last}`
+  return { tests, problem }
 }
 
 /** Those that may have tests. */
@@ -114,79 +116,54 @@ async function ownTests() {
   return names.filter((name) => name.endsWith('.test.ts')).map((name) => `./.setup/${name}`)
 }
 
-/**
- * Reads what `bun test` prints: an explanation, then its `(fail)` line; or a block between two rules, when a file does not
- * even load.
- */
-export function readBunTest(tally: Tally, print: (line: string) => void = console.log) {
-  let file = ''
-  let began = performance.now()
-  const titles: string[] = []
-  let passed = 0
-  let failures: Failure[] = []
-  let above: string[] = []
-  let isLoading = false
-  let isRepeating = false
-  const failed: string[] = []
-  let isWhole = false
+/** Files that take longer have their seconds in their line: the whole must stay short. */
+const WORTH_TELLING_MS = 3_000
 
-  const endFile = () => {
-    if (file !== '') {
-      const sum = `${file}: ${passed} passed`
-      const seconds = Math.round((performance.now() - began) / 1000)
-      const took = seconds < WORTH_TELLING_S ? '' : ` (${seconds} s)`
-      print((failures.length === 0 ? `  ok     ${sum}` : `  FAILED ${sum}, ${failures.length} failed`) + took)
-    }
-    tally.pass(passed)
-    for (const failure of failures) tally.fail(failure.title, failure.detail)
-    if (failures.length > 0) failed.push(file)
-    passed = 0
-    failures = []
-    above = []
-  }
-  const fail = (name: string) => {
-    failures.push({ title: `${file}: ${name}`, detail: above.join('\n') })
-    above = []
-  }
-  const line = (text: string) => {
-    const header = /^(\S.*\.(?:test|interop)\.ts):$/.exec(text)
-    const result = /^\((pass|fail|skip|todo)\) (.*?)(?: \[[\d.]+ ?m?s\])?$/.exec(text)
-    const last = failures.at(-1)
-    // A test that ends the process ends all that come after it, and with any code.
-    isWhole ||= /^Ran \d+ tests? across \d+ files?\./.test(text)
-    // At the end Bun lists all failures once more.
-    isRepeating ||= /^\d+ tests? failed:$/.test(text)
-    if (isRepeating) return
-    if (header) {
-      endFile()
-      file = header[1] ?? ''
-      began = performance.now()
-    } else if (text === '# Unhandled error between tests') {
-      isLoading = true
-    } else if (isLoading && /^-{10,}$/.test(text) && above.length > 0) {
-      isLoading = false
-      fail(OUTSIDE_TESTS)
-    } else if (isLoading && /^-{10,}$/.test(text)) {
-      above = []
-    } else if (result?.[1] === 'fail') {
-      fail(result[2] ?? '')
-    } else if (result) {
-      if (result[1] === 'pass') {
-        passed++
-        titles.push(`${file}: ${result[2]}`)
-      }
-      above = []
-    } else if (last && above.length === 0 && /^ {2}\^ /.test(text)) {
-      last.detail += `\n${text.trim()}`
-    } else if (text !== '') above.push(text)
-  }
-  return {
-    line,
-    /** Says what the last file did, whether all files had their turn, which of them failed, and which tests passed. */
-    end: () => {
-      const rest = above.join('\n')
-      endFile()
-      return { isWhole, failed, passed: titles, rest }
-    },
-  }
+/** A line for each file: how many of its tests passed and failed, and the time of the slow ones. */
+export function linesOf(tests: readonly TestResult[]): string[] {
+  return [...Map.groupBy(tests, ({ file }) => file)].map(([file, own]) => {
+    const passed = own.filter(hasPassed).length
+    const failed = own.filter(({ failure }) => failure !== undefined).length
+    const ms = own.reduce((sum, test) => sum + test.ms, 0)
+    const took = ms < WORTH_TELLING_MS ? '' : ` (${Math.round(ms / 1000)} s)`
+    const sum = `${file}: ${passed} passed`
+    return (failed === 0 ? `  ok     ${sum}` : `  FAILED ${sum}, ${failed} failed`) + took
+  })
 }
+
+export interface TestResult {
+  file: string
+  /** The titles of its groups, then its own. */
+  name: string
+  ms: number
+  isSkipped: boolean
+  /** Present when it failed. */
+  failure?: string
+}
+
+const titleOf = ({ file, name }: TestResult) => `${file}: ${name}`
+const hasPassed = ({ isSkipped, failure }: TestResult) => !isSkipped && failure === undefined
+
+const CASE =
+  /<testcase name="([^"]*)" classname="([^"]*)" time="([^"]*)" file="([^"]*)"[^>]*?(?:\/>|>([\s\S]*?)<\/testcase>)/g
+const FAILURE = /<failure type="([^"]*)"(?: message="([^"]*)")?(?:>([^<]*)<| \/>)/
+
+/** The tests of a JUnit report as Bun writes it: no CDATA, and `<`, `>` and `"` escaped in every name and message. */
+export function testsOf(report: string): TestResult[] {
+  return [...report.matchAll(CASE)].map(([, name = '', groups = '', seconds, file = '', content = '']) => {
+    const failed = FAILURE.exec(content)
+    const [, type = '', message = '', text] = failed ?? []
+    // Bun names the innermost group first.
+    const path = [...unescaped(groups).split(' > ').reverse(), unescaped(name)]
+    return {
+      file,
+      name: path.filter((part) => part !== '').join(' > '),
+      ms: Number(seconds) * 1000,
+      isSkipped: content.includes('<skipped'),
+      ...(failed ? { failure: unescaped(text ?? `${type}: ${message}`).trim() } : {}),
+    }
+  })
+}
+
+const ENTITIES: Record<string, string> = { lt: '<', gt: '>', quot: '"', apos: "'", amp: '&', '#10': '\n' }
+const unescaped = (text: string) => text.replace(/&(#?\w+);/g, (entity, name) => ENTITIES[name] ?? entity)
