@@ -1,11 +1,10 @@
 // Lists over a million runs, asked for over HTTP by several callers at once. Beside them in the same run, on the same
 // Postgres: the page and the count as plain SQL through the same client without HTTP, and a server that does nothing but
 // ask Postgres for 1.
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import postgres from 'postgres'
 import { openDatabase } from '../drizzle/client.ts'
 import { startService } from '../tools/test/service.ts'
+import { databaseUrlOf } from './client.ts'
 import { type Figures, figuresOf, printFigures } from './figures.ts'
 
 const RUNS = 1_000_000
@@ -24,19 +23,18 @@ type Sql = postgres.Sql
 export async function benchLists() {
   // The reaper would find a pipeline's thousand runs too many.
   const service = await startService({ LOG_FORMAT: 'text', RUNNER_URLS: 'none', REAPER: 'off' })
-  const registry = JSON.parse(await readFile(join(service.dataDir, 'run', 'processes.json'), 'utf8'))
-  const sql = postgres(registry.database_url, { max: 2, onnotice: () => {} })
+  const databaseUrl = databaseUrlOf(service.dataDir)
+  const sql = postgres(databaseUrl, { max: 2, onnotice: () => {} })
   try {
     await fill(sql)
-    await measureLists(service.url, registry.database_url)
+    await measureLists(service.url, databaseUrl)
   } finally {
     await sql.end()
     await service.stop()
   }
 }
 
-/** `url` is a service's on that database, which `fill` has filled. */
-export async function measureLists(url: string, databaseUrl: string) {
+async function measureLists(url: string, databaseUrl: string) {
   const { sql, close } = openDatabase(databaseUrl, {
     connections: 1,
     rawConnections: 12,
@@ -138,7 +136,7 @@ async function change(sql: Sql, isOver: () => boolean) {
 }
 
 /** Runs of many pipelines as they would have come in some months, and as many entries of the audit log. */
-export async function fill(sql: Sql) {
+async function fill(sql: Sql) {
   await sql`
     insert into pipeline (id, namespace, layer, name, type, draft_snapshot, draft_machine_version, draft_dirty)
     select gen_random_uuid(), case when n = 0 then 'rare' else 'ns' || n % ${NAMESPACES} end,
@@ -165,5 +163,5 @@ export async function fill(sql: Sql) {
       clock_timestamp() - interval '80 days' + n * interval '5 seconds'
     from generate_series(1, ${AUDIT_ENTRIES}) n`
   // As autovacuum leaves them.
-  for (const table of ['run', 'audit_entry']) await sql`vacuum analyze ${sql(table)}`
+  await sql`vacuum analyze`
 }

@@ -1,7 +1,5 @@
 // `npm run bench [name...]`: each benchmark prints its figures beside a peer or limit measured in the same run. None asserts.
-import { benchAuth } from './auth.ts'
 import { benchControlPlane } from './control-plane.ts'
-import { benchHealth } from './health.ts'
 import { benchLineage } from './lineage.ts'
 import { benchLists } from './lists.ts'
 import { benchMerge } from './merge.ts'
@@ -11,11 +9,12 @@ import { benchReaper } from './reaper.ts'
 import { benchRunLatency } from './run-latency.ts'
 import { benchSchedulerTick } from './scheduler-tick.ts'
 import { benchSse } from './sse.ts'
+import { benchStart } from './start.ts'
 import { benchTriggerLatency } from './trigger-latency.ts'
 import { benchUploads } from './uploads.ts'
 
 const BENCHMARKS: Record<string, () => Promise<void>> = {
-  health: benchHealth,
+  start: benchStart,
   'run-latency': benchRunLatency,
   'control-plane': benchControlPlane,
   'scheduler-tick': benchSchedulerTick,
@@ -28,7 +27,6 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
   preview: benchPreview,
   sse: benchSse,
   query: benchQuery,
-  auth: benchAuth,
 }
 
 const asked = process.argv.slice(2)

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { startService } from '../tools/test/service.ts'
+import { clientOf } from './client.ts'
 import { figuresOf } from './figures.ts'
 
 const SIZES = [1_000_000, 10_000_000]
@@ -66,7 +67,8 @@ interface Merged {
 async function load(service: { url: string; dataDir: string }, size: number): Promise<Loaded> {
   const name = `merge-${size}`
   const lake = join(service.dataDir, 'objects', '_lake')
-  await call('POST', '/pipelines', { namespace: 'default', layer: 'gold', name })
+  const client = clientOf(service.url)
+  await client.create(name, 'select 1')
   await write('config.yaml', 'merge_strategy: incremental\nunique_key: id\n')
 
   const loaded = await run(rows('i', String(size)))
@@ -85,32 +87,13 @@ async function load(service: { url: string; dataDir: string }, size: number): Pr
     await write('pipeline.sql', sql)
     const before = await bytesIn(lake)
     const since = performance.now()
-    const { run_id } = await call<{ run_id: string }>('POST', '/runs', {
-      namespace: 'default',
-      layer: 'gold',
-      pipeline: name,
-    })
-    const stream = await fetch(`${service.url}/api/v1/runs/${run_id}/logs`, {
-      headers: { accept: 'text/event-stream' },
-    })
-    const text = await stream.text()
+    await client.runToSuccess(name)
     const ms = performance.now() - since
-    if (!text.includes('"status":"success"')) throw new Error(`the run did not succeed: ${text}`)
     return { ms, bytes: (await bytesIn(lake)) - before }
   }
 
   async function write(file: string, content: string) {
-    await call('PUT', `/files/default/pipelines/gold/${name}/${file}`, { content })
-  }
-
-  async function call<Answer>(method: string, path: string, body: object): Promise<Answer> {
-    const response = await fetch(`${service.url}/api/v1${path}`, {
-      method,
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    })
-    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`)
-    return response.json()
+    await client.call('PUT', `/files/default/pipelines/gold/${name}/${file}`, { content })
   }
 }
 

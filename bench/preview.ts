@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { startService } from '../tools/test/service.ts'
+import { clientOf } from './client.ts'
 import { type Figures, figuresOf, printFigures, timed } from './figures.ts'
 
 const WARM_UP = 4
@@ -65,16 +66,7 @@ async function readWhole(connection: DuckDBConnection, path: string, format: For
 
 /** Answers a function that previews, and answers what the query took in milliseconds. */
 async function makePreview(url: string, format: Format, path: string): Promise<() => Promise<number>> {
-  async function call<Answer>(method: string, path: string, body?: FormData | object): Promise<Answer> {
-    const isForm = body instanceof FormData
-    const response = await fetch(`${url}/api/v1${path}`, {
-      method,
-      headers: body === undefined || isForm ? {} : { 'content-type': 'application/json' },
-      body: body === undefined || isForm ? body : JSON.stringify(body),
-    })
-    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`)
-    return response.json()
-  }
+  const { call } = clientOf(url)
   const name = `sample-${format}`
   await call('POST', '/landing-zones', { namespace: 'default', name })
   const form = new FormData()

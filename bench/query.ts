@@ -5,8 +5,8 @@ import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { startService } from '../tools/test/service.ts'
+import { clientOf } from './client.ts'
 import { figuresOf, printFigures } from './figures.ts'
-import { cpuBetween, type PartsCpu, partsCpu } from './parts.ts'
 
 const CALLERS = 50
 const QUERIES_OF_CALLER = 40
@@ -42,33 +42,30 @@ type Table = keyof typeof TABLES
 
 export async function benchQuery() {
   const service = await startService({ LOG_FORMAT: 'text', QUERY_THREADS: String(THREADS) })
+  const client = clientOf(service.url)
   const instance = await DuckDBInstance.create(':memory:', { threads: String(THREADS) })
   try {
-    for (const [table, sql] of Object.entries(TABLES)) await load(table, sql)
+    for (const [table, sql] of Object.entries(TABLES)) {
+      await client.create(table, sql)
+      await client.runToSuccess(table)
+    }
     const connection = await instance.connect()
     for (const { name, table, sql, times } of QUERIES) {
       const overHttp: number[] = []
       const alone: number[] = []
-      let before: PartsCpu = {}
       const files = await filesOf(table)
       const sqlOn = (source: string, n: number) =>
         sql.replace('$table', source).replace('$n', String((n * 7) % 500))
       const warmUp = Math.ceil(times / 5)
       for (let n = 0; n < times + warmUp; n += 1) {
-        if (n === warmUp) before = partsCpu(service.dataDir)
         const http = await took(() => query(sqlOn(`gold.${table}`, n)))
         const raw = await took(() => rowsOf(connection, sqlOn(files, n)))
         if (n < warmUp) continue
         overHttp.push(http)
         alone.push(raw)
       }
-      const spent = cpuBetween(before, partsCpu(service.dataDir))
       const [http, raw] = [figuresOf(overHttp), figuresOf(alone)]
       printFigures({ [`POST /query: ${name}`]: http, 'DuckDB alone': raw }, 'DuckDB alone')
-      const parts = Object.entries(spent).filter(([, ms]) => ms / times >= 0.01)
-      console.log(
-        `  CPU of a query, ms: ${parts.map(([part, ms]) => `${part} ${(ms / times).toFixed(2)}`).join(', ')}`,
-      )
       const more = (http.p50 - raw.p50).toFixed(2)
       console.log(`  ${name}: ${more} ms more than DuckDB alone, ${(http.p50 / raw.p50).toFixed(2)} times\n`)
     }
@@ -98,7 +95,7 @@ export async function benchQuery() {
   }
 
   async function query(sql: string): Promise<void> {
-    const answer = await call<{ rows: object[] }>('POST', '/query', { sql })
+    const answer = await client.call<{ rows: object[] }>('POST', '/query', { sql })
     if (answer.rows.length === 0) throw new Error(`no rows: ${sql}`)
   }
 
@@ -111,29 +108,6 @@ export async function benchQuery() {
       .map(({ name, parentPath }) => `'${join(parentPath, name)}'`)
     if (paths.length === 0) throw new Error(`no files of ${table} in ${lake}`)
     return `read_parquet([${paths.join(', ')}])`
-  }
-
-  async function load(name: string, sql: string): Promise<void> {
-    await call('POST', '/pipelines', { namespace: 'default', layer: 'gold', name })
-    await call('PUT', `/files/default/pipelines/gold/${name}/pipeline.sql`, { content: sql })
-    const { run_id } = await call<{ run_id: string }>('POST', '/runs', {
-      namespace: 'default',
-      layer: 'gold',
-      pipeline: name,
-    })
-    const headers = { accept: 'text/event-stream' }
-    const log = await (await fetch(`${service.url}/api/v1/runs/${run_id}/logs`, { headers })).text()
-    if (!log.includes('"status":"success"')) throw new Error(`the run did not succeed: ${log}`)
-  }
-
-  async function call<Answer>(method: string, path: string, body: object): Promise<Answer> {
-    const response = await fetch(`${service.url}/api/v1${path}`, {
-      method,
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    })
-    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`)
-    return response.json()
   }
 }
 

@@ -1,17 +1,14 @@
 // The reaper over four million rows, 400,000 old runs with their logs, asked for over HTTP while the API is used. Beside it
-// in the same run, on the same Postgres: rows deleted by their place in a copy of the log, in transactions of the same size
-// with nothing to look for and nobody to wait for. And the API's own times under a steady load, in windows that follow each
-// other on one database: without the reaper, with it (it takes a share of what is old in each round), and without it again,
-// which shows what this machine's noise alone makes of the ratio. Its peers have windows of their own: about as many
-// rows as in a round deleted by one statement, and a process that only keeps one core busy.
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+// in the same run, on the same Postgres: rows deleted by their place in a copy of the log, in transactions of the same size.
+// And the API's own times under a steady load, in windows that follow each other on one database: without the reaper, with
+// it (it takes a share of what is old in each round), and without it again, which shows the noise of this machine.
 import postgres from 'postgres'
 import { startService } from '../tools/test/service.ts'
+import { databaseUrlOf } from './client.ts'
 import { figuresOf, printFigures } from './figures.ts'
 import { addPublished } from './pipelines.ts'
 import type { Caller } from './requests.ts'
-import { ratioOfP99, type Samples, startSteadyLoad } from './steady-load.ts'
+import { type Samples, startSteadyLoad } from './steady-load.ts'
 
 const PIPELINES = 200
 const OLD_RUNS = 400_000
@@ -33,13 +30,12 @@ type Sql = postgres.Sql
 
 export async function benchReaper() {
   const service = await startService({ LOG_FORMAT: 'text', RUNNER_URLS: 'none' })
-  const registry = JSON.parse(await readFile(join(service.dataDir, 'run', 'processes.json'), 'utf8'))
-  const sql = postgres(registry.database_url, { max: 2, onnotice: () => {} })
+  const sql = postgres(databaseUrlOf(service.dataDir), { max: 2, onnotice: () => {} })
   try {
     await reap()
     const names = await addPublished(sql, PIPELINES)
     await fill(sql)
-    const limit = await plainDelete(sql)
+    const limitMs = await plainDelete(sql)
     await sql`checkpoint`
 
     const load = startSteadyLoad(service.url, kindsOf(names, await youngRuns(sql)), REQUESTS_PER_SECOND)
@@ -63,23 +59,12 @@ export async function benchReaper() {
       await window('the reaper', reaping)
       await asVacuumed(sql)
       await window('nothing (noise)', pause(WINDOW_MS))
-      const busy = Bun.spawn(['sh', '-c', 'while :; do :; done'])
-      try {
-        await window('peer: a busy core', pause(WINDOW_MS))
-      } finally {
-        busy.kill()
-      }
     }
     const [left] =
       await sql`select count(*)::int as runs from run where created_at < now() - interval '90 days'`
     if (rows < OLD_RUNS * (1 + LINES_PER_RUN) || left?.runs !== 0)
       throw new Error(`${rows} rows are gone, ${left?.runs} old runs are left`)
     await window(BEFORE, pause(WINDOW_MS))
-    for (let times = 0; times < 2; times++) {
-      await copyLines(sql, COPIED_LINES * 3)
-      await window('peer: one statement', Promise.resolve(sql`delete from bench_log`.execute()))
-      await sql`drop table bench_log`
-    }
     load.close()
 
     const perSecond = (count: number, ms: number) => Math.round((count / ms) * 1_000).toLocaleString('en')
@@ -88,10 +73,7 @@ export async function benchReaper() {
       `  ${perSecond(rows, took).padStart(12)} rows/s  the reaper, start and pauses and the API's load included`,
     )
     console.log(
-      `  ${perSecond(COPIED_LINES, limit.async).padStart(12)} rows/s  limit: delete by ctid from a copy, nothing else going on`,
-    )
-    console.log(
-      `  ${perSecond(COPIED_LINES, limit.durable).padStart(12)} rows/s  limit: the same, each batch a durable commit`,
+      `  ${perSecond(COPIED_LINES, limitMs).padStart(12)} rows/s  limit: delete by ctid from a copy, nothing else going on`,
     )
     printWindows(windows)
   } finally {
@@ -109,17 +91,11 @@ export async function benchReaper() {
 function printWindows(windows: Record<string, Samples>) {
   for (const kind of windows[BEFORE]?.keys() ?? []) {
     const of = (window: string) => windows[window]?.get(kind) ?? []
-    const rows = Object.keys(windows).map(
-      (window) => [`${kind}, ${window}`, figuresOf(of(window).flat())] as const,
-    )
+    const rows = Object.keys(windows).map((window) => [`${kind}, ${window}`, figuresOf(of(window))] as const)
     printFigures(Object.fromEntries(rows), `${kind}, ${BEFORE}`)
     for (const window of Object.keys(windows).filter((name) => name !== BEFORE)) {
-      const { ratio, low, high } = ratioOfP99(of(window), of(BEFORE))
-      const [is, from, to] = [ratio, low, high].map((value) => value.toFixed(2))
-      const requests = of(window).flat().length
-      console.log(
-        `  p99 / before: ${is}, 90% of resamplings ${from} to ${to}: ${window} (${requests} requests)`,
-      )
+      const ratio = figuresOf(of(window)).p99 / figuresOf(of(BEFORE)).p99
+      console.log(`  p99 / before: ${ratio.toFixed(2)}: ${window} (${of(window).length} requests)`)
     }
   }
 }
@@ -170,32 +146,24 @@ async function asVacuumed(sql: Sql) {
   await sql`vacuum analyze run_log`
 }
 
-/** Lines in a table of their own, which has the log's index. */
-async function copyLines(sql: Sql, count: number) {
+/** Milliseconds to delete copied lines in batches. The copy has the log's index. */
+async function plainDelete(sql: Sql): Promise<number> {
   await sql`create table bench_log (like run_log including all)`
   await sql`
     insert into bench_log
     select uuidv7(), n, now(), 'info', 'line ' || n % ${LINES_PER_RUN} || ' says what happened in so many words'
-    from generate_series(1, ${count}) n`
+    from generate_series(1, ${COPIED_LINES}) n`
   await sql`vacuum analyze bench_log`
-}
-
-/** Milliseconds to delete copied lines, in batches. */
-async function plainDelete(sql: Sql) {
-  const measure = async (isDurable: boolean) => {
-    await copyLines(sql, COPIED_LINES)
-    const since = performance.now()
-    for (let deleted = BATCH_ROWS; deleted === BATCH_ROWS; ) {
-      deleted = await sql.begin(async (tx) => {
-        if (!isDurable) await tx`set local synchronous_commit = off`
-        const { count } = await tx`
-          delete from bench_log where ctid in (select ctid from bench_log limit ${BATCH_ROWS})`
-        return count
-      })
-    }
-    const took = performance.now() - since
-    await sql`drop table bench_log`
-    return took
+  const since = performance.now()
+  for (let deleted = BATCH_ROWS; deleted === BATCH_ROWS; ) {
+    deleted = await sql.begin(async (tx) => {
+      await tx`set local synchronous_commit = off`
+      const { count } = await tx`
+        delete from bench_log where ctid in (select ctid from bench_log limit ${BATCH_ROWS})`
+      return count
+    })
   }
-  return { async: await measure(false), durable: await measure(true) }
+  const took = performance.now() - since
+  await sql`drop table bench_log`
+  return took
 }

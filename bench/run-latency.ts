@@ -1,5 +1,5 @@
 // Real runs of `select 1 as a` with one quality test: branch, SQL, test, merge. One at a time on an idle service, with where
-// the time and the processors go; then many pipelines at once, each asking for its next run as soon as one has ended.
+// the time goes; then many pipelines at once, each asking for its next run as soon as one has ended.
 // Limits measured beside it: DuckDB alone with the same SQL, written to Parquet and judged, and durable commits of the same
 // Postgres.
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -7,11 +7,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { openDatabase, type Sql } from '../drizzle/client.ts'
-import { readRegistry } from '../sidecars/supervisor/registry.ts'
 import { startService } from '../tools/test/service.ts'
+import { type Client, clientOf, databaseUrlOf } from './client.ts'
 import { figuresOf, printFigures, timed } from './figures.ts'
 import { listenToRuns } from './news.ts'
-import { cpuBetween, type PartsCpu, partsCpu } from './parts.ts'
 
 const WARM_UP = 20
 const RUNS = 150
@@ -22,24 +21,20 @@ const SQL = 'select 1 as a'
 
 export async function benchRunLatency() {
   const service = await startService({ LOG_FORMAT: 'text' })
-  const database = openDatabase(readRegistry(service.dataDir)?.database_url ?? '', {
+  const database = openDatabase(databaseUrlOf(service.dataDir), {
     connections: 1,
     rawConnections: 4,
     application: 'bench',
   })
   try {
-    const client = makeClient(service.url)
+    const client = clientOf(service.url)
     const names = Array.from({ length: PIPELINES }, (_, n) => `one-${n}`)
-    for (const name of names) await client.publish(name)
-    const cpu = () => partsCpu(service.dataDir)
+    for (const name of names) await publish(client, name)
 
-    const alone = await oneByOne(client, names[0] ?? '', cpu)
-    const many = await manyAtOnce(client, names, database.sql, cpu)
+    const alone = await oneByOne(client, names[0] ?? '')
+    const many = await manyAtOnce(client, names, database.sql)
     await timed(WARM_UP, duckdbAlone)
-    const ownBefore = process.cpuUsage()
     const duckdb = await timed(RUNS, duckdbAlone)
-    const own = process.cpuUsage(ownBefore)
-    const duckdbCpu = (own.user + own.system) / 1_000 / RUNS
     const commits = await commitsOf(database.sql)
 
     printFigures(
@@ -54,7 +49,6 @@ export async function benchRunLatency() {
       'Postgres: one durable commit',
     )
     printSteps(alone.steps)
-    printCpu({ 'one at a time': alone.cpu, [`${PIPELINES} at once`]: many.cpu }, duckdbCpu)
     console.log(
       `  ${many.perSecond.toFixed(1)} runs/s of ${PIPELINES} pipelines at once; DuckDB alone, one after the other: ${(1_000 / figuresOf(duckdb).p50).toFixed(1)}/s`,
     )
@@ -64,34 +58,31 @@ export async function benchRunLatency() {
   }
 }
 
-type Client = ReturnType<typeof makeClient>
-
 /** How far each step is from the request, by name: what was logged, and the run's own times, in milliseconds. */
 type Steps = Map<string, number[]>
 
-async function oneByOne(client: Client, name: string, cpu: () => PartsCpu) {
+async function oneByOne(client: Client, name: string) {
   const toRunning: number[] = []
   const toLogged: number[] = []
   const steps: Steps = new Map()
   const ids: string[] = []
-  await timed(WARM_UP, () => client.runAndFollow(name))
-  const before = cpu()
+  await timed(WARM_UP, () => client.runToSuccess(name))
   const toSuccess = await timed(RUNS, async () => {
-    const { id, loggedMs } = await client.runAndFollow(name)
+    const { id, loggedMs } = await client.runToSuccess(name)
     ids.push(id)
     toLogged.push(loggedMs)
   })
-  const spent = cpuBetween(before, cpu())
   for (const id of ids) {
-    const run = await client.run(id)
+    const run = await client.call<RunTimes>('GET', `/runs/${id}`)
     const since = (at: string) => Date.parse(at) - Date.parse(run.created_at)
     toRunning.push(since(run.started_at))
     const add = (step: string, at: string) => steps.set(step, [...(steps.get(step) ?? []), since(at)])
     add('running', run.started_at)
-    for (const { timestamp, message } of await client.logs(id)) add(stepOf(message), timestamp)
+    const { logs } = await client.call<{ logs: LogLine[] }>('GET', `/runs/${id}/logs`)
+    for (const { timestamp, message } of logs) add(stepOf(message), timestamp)
     add('success is stored', run.finished_at)
   }
-  return { toSuccess, toRunning, toLogged, steps, cpu: perRun(spent, RUNS) }
+  return { toSuccess, toRunning, toLogged, steps }
 }
 
 const STEPS: readonly (readonly [RegExp, string])[] = [
@@ -106,40 +97,28 @@ const STEPS: readonly (readonly [RegExp, string])[] = [
 const stepOf = (message: string) => STEPS.find(([pattern]) => pattern.test(message))?.[1] ?? 'other lines'
 
 /** Each pipeline asks for its next run when one has ended; how it ended is heard of Postgres, which costs the service least. */
-async function manyAtOnce(client: Client, names: readonly string[], sql: Sql, cpu: () => PartsCpu) {
+async function manyAtOnce(client: Client, names: readonly string[], sql: Sql) {
   const news = await listenToRuns(sql)
-  const start = performance.now()
-  const from = start + WARM_UP_MS
+  const from = performance.now() + WARM_UP_MS
   const until = from + MEASURE_MS
   const toSuccess: number[] = []
   const ids: string[] = []
-  let before: PartsCpu = {}
-  const warm = setTimeout(() => {
-    before = cpu()
-  }, WARM_UP_MS)
   const caller = async (name: string) => {
     while (performance.now() < until) {
       const since = performance.now()
-      const id = await client.request(name)
+      const id = await client.requestRun(name)
       const { endedAt } = await news.of(id)
       if (endedAt < from || endedAt > until) continue
       ids.push(id)
       toSuccess.push(endedAt - since)
     }
   }
-  const ended = Promise.all(names.map(caller))
-  await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, until - start))])
-  const spent = cpuBetween(before, cpu())
-  await ended
-  clearTimeout(warm)
+  await Promise.all(names.map(caller))
   const [{ failed } = { failed: 0 }] = await sql<{ failed: number }[]>`
     select count(*)::int as failed from run where id = any(${ids}) and status <> 'success'`
   if (failed > 0) throw new Error(`${failed} runs did not succeed`)
-  return { toSuccess, perSecond: (1_000 * ids.length) / MEASURE_MS, cpu: perRun(spent, ids.length) }
+  return { toSuccess, perSecond: (1_000 * ids.length) / MEASURE_MS }
 }
-
-const perRun = (cpu: PartsCpu, runs: number): PartsCpu =>
-  Object.fromEntries(Object.entries(cpu).map(([part, ms]) => [part, ms / runs]))
 
 function printSteps(steps: Steps) {
   console.log(
@@ -156,72 +135,16 @@ function printSteps(steps: Steps) {
   }
 }
 
-function printCpu(modes: Record<string, PartsCpu>, duckdbMs: number) {
-  const names = Object.keys(modes)
-  console.log(`\n  ${'CPU of a run, ms'.padEnd(44)}${names.map((name) => name.padStart(15)).join('')}`)
-  const parts = [...new Set(Object.values(modes).flatMap((cpu) => Object.keys(cpu)))].sort()
-  const line = (name: string, valueIn: (cpu: PartsCpu) => number) =>
-    console.log(
-      `  ${name.padEnd(44)}${Object.values(modes)
-        .map((cpu) => valueIn(cpu).toFixed(1).padStart(15))
-        .join('')}`,
-    )
-  for (const part of parts) line(part, (cpu) => cpu[part] ?? 0)
-  line('all', (cpu) => Object.values(cpu).reduce((sum, ms) => sum + ms, 0))
-  line('DuckDB alone', () => duckdbMs)
-}
+type RunTimes = Record<'created_at' | 'started_at' | 'finished_at', string>
+type LogLine = Record<'timestamp' | 'message', string>
 
-function makeClient(url: string) {
-  async function call<Answer>(method: string, path: string, body?: object): Promise<Answer> {
-    const response = await fetch(`${url}/api/v1${path}`, {
-      method,
-      headers: body === undefined ? {} : { 'content-type': 'application/json' },
-      body: body === undefined ? undefined : JSON.stringify(body),
-    })
-    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`)
-    return response.json()
-  }
-  const request = async (pipeline: string) => {
-    const body = { namespace: 'default', layer: 'gold', pipeline }
-    return (await call<{ run_id: string }>('POST', '/runs', body)).run_id
-  }
-  return {
-    request,
-    run: (id: string) =>
-      call<{ created_at: string; started_at: string; finished_at: string }>('GET', `/runs/${id}`),
-    async logs(id: string) {
-      return (await call<{ logs: { timestamp: string; message: string }[] }>('GET', `/runs/${id}/logs`)).logs
-    },
-    /** A pipeline with one quality test, published. */
-    async publish(name: string) {
-      const path = `/pipelines/default/gold/${name}`
-      await call('POST', '/pipelines', { namespace: 'default', layer: 'gold', name })
-      await call('PUT', `/files/default/pipelines/gold/${name}/pipeline.sql`, { content: SQL })
-      await call('POST', `${path}/tests`, {
-        name: 'one-row',
-        severity: 'error',
-        sql: 'select count(*) - 1 from {{ this }}',
-      })
-      await call('POST', `${path}/publish`)
-    },
-    /** Asks for a run and follows its log to the end. */
-    async runAndFollow(name: string): Promise<{ id: string; loggedMs: number }> {
-      const since = performance.now()
-      const id = await request(name)
-      const stream = await fetch(`${url}/api/v1/runs/${id}/logs`, {
-        headers: { accept: 'text/event-stream' },
-      })
-      let text = ''
-      let loggedMs = Number.NaN
-      const decoder = new TextDecoder()
-      for await (const chunk of stream.body ?? []) {
-        text += decoder.decode(chunk, { stream: true })
-        if (Number.isNaN(loggedMs) && text.includes('event: log')) loggedMs = performance.now() - since
-      }
-      if (!text.includes('"status":"success"')) throw new Error(`the run did not succeed: ${text}`)
-      return { id, loggedMs }
-    },
-  }
+/** A pipeline with one quality test, published. */
+async function publish({ call, create }: Client, name: string) {
+  const path = `/pipelines/default/gold/${name}`
+  await create(name, SQL)
+  const test = { name: 'one-row', severity: 'error', sql: 'select count(*) - 1 from {{ this }}' }
+  await call('POST', `${path}/tests`, test)
+  await call('POST', `${path}/publish`)
 }
 
 async function commitsOf(sql: Sql): Promise<number[]> {

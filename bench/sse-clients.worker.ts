@@ -14,7 +14,6 @@ interface Subscriber {
   rest: string
   /** Number and id of the last line; 0 before the first. */
   line: number
-  hasBegun: boolean
   eventId: string
   /** Lines until here were written while nobody listened: how late they are says nothing. */
   catchesUpFrom: number
@@ -41,7 +40,6 @@ async function follow(task: SseTask): Promise<SseResult> {
       socket: null,
       rest: '',
       line: 0,
-      hasBegun: false,
       eventId: '',
       catchesUpFrom: 0,
       onOpen: () => {},
@@ -51,7 +49,6 @@ async function follow(task: SseTask): Promise<SseResult> {
   const open = (subscriber: Subscriber) =>
     new Promise<void>((resolve, reject) => {
       subscriber.rest = ''
-      if (task.beginsAnywhere) subscriber.hasBegun = false
       subscriber.catchesUpFrom = Date.now()
       subscriber.onOpen = resolve
       void Bun.connect<Subscriber>({
@@ -82,8 +79,6 @@ async function follow(task: SseTask): Promise<SseResult> {
       const found = /id: (\d+)\nevent: log\ndata: .*"message":"(\d+) (\d+)"/.exec(event)
       if (found === null) continue
       const line = Number(found[2])
-      if (task.beginsAnywhere && !subscriber.hasBegun) subscriber.line = line - 1
-      subscriber.hasBegun = true
       if (line <= subscriber.line) result.doubled += 1
       else result.lost += line - subscriber.line - 1
       subscriber.line = line

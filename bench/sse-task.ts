@@ -11,8 +11,6 @@ export interface SseTask {
   followMs: number
   /** Connections cut by the client, spread over that time; each comes back with `Last-Event-ID`. */
   reconnects: number
-  /** The first line a subscriber gets may be any. */
-  beginsAnywhere?: boolean
 }
 
 export interface SseResult {

@@ -1,14 +1,10 @@
 // Thousands of subscribers of a hundred runs that each write a line a second: how late lines come, what is lost or doubled
-// when connections are cut and come back, what the API process takes. Beside it: a bare server that writes from memory.
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+// when connections are cut and come back, what the API process takes.
 import postgres from 'postgres'
-import { readRegistry } from '../sidecars/supervisor/registry.ts'
 import { startService } from '../tools/test/service.ts'
-import { cpuOf } from './cpu.ts'
+import { clientOf, databaseUrlOf, residentBytes, startServer } from './client.ts'
 import { addPublished } from './pipelines.ts'
 import type { SseResult, SseTask } from './sse-task.ts'
-import { startThread } from './threads.ts'
 
 const RUNS = 100
 const SUBSCRIBERS = Number(process.env.SUBSCRIBERS ?? 10_000)
@@ -17,7 +13,7 @@ const FOLLOW_MS = 20_000
 const MB = 1_048_576
 
 export async function benchSse() {
-  const runner = await startProcess('talking-runner.process.ts')
+  const runner = await startServer('talking-runner.process.ts')
   const service = await startService({
     RUNNER_URLS: runner.url,
     QUERY_URLS: 'none',
@@ -25,76 +21,48 @@ export async function benchSse() {
     SSE_STREAMS_PER_CLIENT: String(SUBSCRIBERS + RECONNECTS),
     SSE_STREAMS: String(SUBSCRIBERS + RECONNECTS),
   })
-  const registry = readRegistry(service.dataDir)
-  const pidOf = (name: string) => registry?.processes.find((one) => one.name === name)?.pid ?? Number.NaN
-  const sql = postgres(registry?.database_url ?? '', { max: 1, onnotice: () => {} })
-  const cpu = cpuOf(pidOf('postgres'), pidOf('api'))
+  const sql = postgres(databaseUrlOf(service.dataDir), { max: 1, onnotice: () => {} })
   try {
     const names = await addPublished(sql, RUNS)
-    const runIds = await Promise.all(
-      names.map(async (pipeline) => {
-        const request = { namespace: 'default', layer: 'gold', pipeline, trigger: 'manual' }
-        const response = await fetch(`${service.url}/api/v1/runs`, {
-          method: 'POST',
-          headers: { 'content-type': 'application/json' },
-          body: JSON.stringify(request),
-        })
-        return ((await response.json()) as { run_id: string }).run_id
-      }),
-    )
+    const { requestRun } = clientOf(service.url)
+    const runIds = await Promise.all(names.map(requestRun))
+    const memory = () => residentBytes(service.dataDir, 'api')
     const task = { host: '127.0.0.1', runIds, subscribers: SUBSCRIBERS, followMs: FOLLOW_MS }
-    const idle = memoryOf(pidOf('api'))
+    const idle = memory()
     let most = 0
     const watch = setInterval(() => {
-      most = Math.max(most, memoryOf(pidOf('api')))
+      most = Math.max(most, memory())
     }, 250)
-    const [before, cpuBefore] = [await transactionsOf(sql), cpu()]
+    const before = await transactionsOf(sql)
     const got = await subscribe({ ...task, port: portOf(service.url), reconnects: RECONNECTS })
-    const [after, cpuAfter] = [await transactionsOf(sql), cpu()]
+    const after = await transactionsOf(sql)
     clearInterval(watch)
     const seconds = (FOLLOW_MS + got.connectMs) / 1000
     console.log(
       `  ${SUBSCRIBERS} subscribers of ${RUNS} runs, connected in ${(got.connectMs / 1000).toFixed(1)} s; ${got.reconnected} cut and back; lost ${got.lost}, doubled ${got.doubled}, silent ${got.silent}`,
     )
     console.log(`  written to received: ${latencyOf(got)}`)
-    console.log(`  a bare server:       ${latencyOf(await bare(task))}`)
     console.log(
       `  memory of the API process: ${(idle / MB).toFixed(0)} MB before, ${(most / MB).toFixed(0)} MB at most; ${((most - idle) / SUBSCRIBERS / 1024).toFixed(1)} KB a subscriber`,
     )
     console.log(
-      `  its CPU ${((cpuAfter.api - cpuBefore.api) / seconds / 10).toFixed(0)}% of a core; transactions of the database ${((after - before) / seconds / RUNS).toFixed(1)} a second and run`,
+      `  transactions of the database ${((after - before) / seconds / RUNS).toFixed(1)} a second and run`,
     )
   } finally {
     await sql.end()
     await service.stop()
-    runner.end()
+    await runner.stop()
   }
 }
 
 async function subscribe(task: SseTask): Promise<SseResult> {
-  const path = new URL('./sse-clients.worker.ts', import.meta.url)
-  const { said, thread } = await startThread<SseResult>(path, task)
-  thread.terminate()
-  return said
-}
-
-async function bare(task: Omit<SseTask, 'port' | 'reconnects'>) {
-  const { url, end } = await startProcess('bare-sse.process.ts')
-  try {
-    return await subscribe({ ...task, port: portOf(url), reconnects: 0, beginsAnywhere: true })
-  } finally {
-    end()
-  }
-}
-
-/** A server of a benchmark in a process of its own; it prints its address. */
-async function startProcess(file: string) {
-  const child = Bun.spawn([process.execPath, join(import.meta.dirname, file)], {
-    stdout: 'pipe',
-    stderr: 'inherit',
+  const clients = new Worker(new URL('./sse-clients.worker.ts', import.meta.url))
+  const result = await new Promise<SseResult>((resolve) => {
+    clients.onmessage = ({ data }) => resolve(data)
+    clients.postMessage(task)
   })
-  const { value } = await child.stdout.getReader().read()
-  return { url: new TextDecoder().decode(value).trim(), end: () => child.kill() }
+  clients.terminate()
+  return result
 }
 
 const portOf = (url: string) => Number(new URL(url).port)
@@ -102,16 +70,6 @@ const portOf = (url: string) => Number(new URL(url).port)
 function latencyOf({ lines, latencies }: SseResult): string {
   const at = (share: number) => latencies[Math.floor(share * (latencies.length - 1))] ?? Number.NaN
   return `p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, max ${at(1)} ms of ${lines} lines`
-}
-
-/** Resident bytes of a process (Linux; else NaN). */
-function memoryOf(pid: number): number {
-  try {
-    const [, kilobytes] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
-    return Number(kilobytes) * 1024
-  } catch {
-    return Number.NaN
-  }
 }
 
 async function transactionsOf(sql: postgres.Sql): Promise<number> {

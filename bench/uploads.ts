@@ -1,11 +1,12 @@
 // Eight uploads of 32 MB at once, over HTTP into the object store on the disk, beside the same bytes put into a raw store of
 // the same kind (in a process of its own, from memory), and what they add to the memory of the API process while it idles.
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { systemClock } from '../app/core/clock.ts'
 import { limits } from '../app/core/limits.ts'
 import { openDiskStore } from '../app/objects/disk.ts'
+import { residentBytes } from './client.ts'
 import { startNoOpService } from './no-op-service.ts'
 
 const AT_ONCE = 8
@@ -20,9 +21,8 @@ export async function benchUploads() {
   const service = await startNoOpService()
   const root = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
   const store = await openDiskStore(root, systemClock)
-  const counting = await startCounting()
   try {
-    const { call, apiPid: api } = service
+    const { call, dataDir } = service
     await call('POST', '/landing-zones', { namespace: 'default', name: 'drop' })
     const url = `${service.url}/api/v1/landing-zones/default/drop/files`
     const bytes = content()
@@ -30,24 +30,21 @@ export async function benchUploads() {
     // The first uploads pay for what is compiled and allocated once.
     await uploads(url, form, 1)
     await Bun.sleep(SETTLE_MS)
-    const idle = await residentBytes(api)
+    const idle = residentBytes(dataDir, 'api')
 
     let most = idle
-    const looks = setInterval(async () => {
-      most = Math.max(most, await residentBytes(api).catch(() => 0))
+    const looks = setInterval(() => {
+      most = Math.max(most, residentBytes(dataDir, 'api'))
     }, LOOK_MS)
     const raw: number[] = []
-    const bare: number[] = []
     const http: number[] = []
     for (let round = 0; round < ROUNDS; round++) {
       raw.push(await took(() => puts(store, bytes, round)))
-      bare.push(await took(() => uploads(counting.url, form, AT_ONCE)))
       http.push(await took(() => uploads(url, form, AT_ONCE)))
     }
     clearInterval(looks)
     const rates = {
       'raw object store': rate(raw),
-      'a server that only counts': rate(bare),
       'over HTTP': rate(http),
     }
     for (const [name, { median, best }] of Object.entries(rates))
@@ -59,20 +56,10 @@ export async function benchUploads() {
       `  memory of the API process: ${(idle / MB).toFixed(0)} MB idle, at most ${((most - idle) / MB).toFixed(0)} MB more while ${AT_ONCE} x 32 MB arrive`,
     )
   } finally {
-    counting.stop()
     await store.close()
     await rm(root, { recursive: true })
     await service.stop()
   }
-}
-
-async function startCounting() {
-  const child = Bun.spawn([process.execPath, join(import.meta.dirname, 'counting-server.process.ts')], {
-    stdout: 'pipe',
-    stderr: 'inherit',
-  })
-  const { value: said } = await child.stdout.getReader().read()
-  return { url: new TextDecoder().decode(said).trim(), stop: () => child.kill() }
 }
 
 /** Lines of text, as uploads are: many line ends, none of them a boundary. */
@@ -124,9 +111,4 @@ async function took(work: () => Promise<unknown>) {
 function rate(times: readonly number[]) {
   const rates = times.map((ms) => (AT_ONCE * limits.uploadBytes) / MB / (ms / 1000)).sort((a, b) => a - b)
   return { median: rates[Math.floor(rates.length / 2)] ?? Number.NaN, best: rates.at(-1) ?? Number.NaN }
-}
-
-async function residentBytes(pid: number) {
-  const status = await readFile(`/proc/${pid}/status`, 'utf8')
-  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024
 }

@@ -1,0 +1,83 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { readRegistry } from '../sidecars/supervisor/registry.ts'
+
+/** Calls of a service's API. Anything but 2xx throws. */
+export function clientOf(url: string) {
+  /** Sends a form, or an object as JSON; answers the JSON of the response. */
+  async function call<Answer>(
+    method: string,
+    path: string,
+    body?: object | FormData,
+    headers = {},
+  ): Promise<Answer> {
+    const isJson = body !== undefined && !(body instanceof FormData)
+    const response = await fetch(`${url}/api/v1${path}`, {
+      method,
+      headers: isJson ? { 'content-type': 'application/json', ...headers } : headers,
+      body: isJson ? JSON.stringify(body) : body,
+    })
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`)
+    return response.json()
+  }
+  const requestRun = async (pipeline: string) => {
+    const body = { namespace: 'default', layer: 'gold', pipeline, trigger: 'manual' }
+    return (await call<{ run_id: string }>('POST', '/runs', body)).run_id
+  }
+  return {
+    call,
+    /** A pipeline of `default.gold` with this source. */
+    async create(name: string, sql: string) {
+      await call('POST', '/pipelines', { namespace: 'default', layer: 'gold', name })
+      await call('PUT', `/files/default/pipelines/gold/${name}/pipeline.sql`, { content: sql })
+    },
+    /** Resolves with the id of the run. */
+    requestRun,
+    /** Requests a run and follows its log to its success; `loggedMs` is the time to its first line. */
+    async runToSuccess(pipeline: string): Promise<{ id: string; loggedMs: number }> {
+      const since = performance.now()
+      const id = await requestRun(pipeline)
+      const headers = { accept: 'text/event-stream' }
+      const stream = await fetch(`${url}/api/v1/runs/${id}/logs`, { headers })
+      let text = ''
+      let loggedMs = Number.NaN
+      const decoder = new TextDecoder()
+      for await (const chunk of stream.body ?? []) {
+        text += decoder.decode(chunk, { stream: true })
+        if (Number.isNaN(loggedMs) && text.includes('event: log')) loggedMs = performance.now() - since
+      }
+      if (!text.includes('"status":"success"')) throw new Error(`the run did not succeed: ${text}`)
+      return { id, loggedMs }
+    },
+  }
+}
+
+export type Client = ReturnType<typeof clientOf>
+
+/** A server of a benchmark in a process of its own, which prints its address as its first line. */
+export async function startServer(file: string) {
+  const child = Bun.spawn([process.execPath, join(import.meta.dirname, file)], {
+    stdout: 'pipe',
+    stderr: 'inherit',
+  })
+  const { value } = await child.stdout.getReader().read()
+  const stop = async () => {
+    child.kill()
+    await child.exited
+  }
+  return { url: new TextDecoder().decode(value).trim(), stop }
+}
+
+/** The database address of a running service. */
+export const databaseUrlOf = (dataDir: string) => readRegistry(dataDir)?.database_url ?? ''
+
+/** Resident bytes of a part of a running service (Linux; elsewhere not a number). */
+export function residentBytes(dataDir: string, part: string): number {
+  const pid = readRegistry(dataDir)?.processes.find(({ name }) => name === part)?.pid
+  try {
+    const [, kilobytes] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
+    return Number(kilobytes) * 1024
+  } catch {
+    return Number.NaN
+  }
+}
