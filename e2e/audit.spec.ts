@@ -83,20 +83,6 @@ test('who sends a path that leads elsewhere is told too @audit.ip.elsewhere', as
   expect(entries.map(({ action }) => action)).toEqual(['put', 'delete', 'delete', 'put'])
 })
 
-test('the token of a webhook is never in the log', async ({ request, baseURL }) => {
-  const token = 'deadbeef'.repeat(8)
-  await request.post('/api/v1/webhooks', { headers: { 'X-Webhook-Token': token } })
-  await rawRequest(baseURL ?? '', [
-    'POST /api/v1/webhooks HTTP/1.1',
-    'Host: sluice.test',
-    `Authorization: Bearer ${token}`,
-    'Content-Length: 0',
-  ])
-  const entries = await auditOf(request)
-  expect(entries.filter(({ resource }) => resource === '/api/v1/webhooks').length).toBeGreaterThanOrEqual(2)
-  expect(JSON.stringify(entries)).not.toContain(token)
-})
-
 test('the log is a bare array, newest first, with pages @audit.list', async ({ request }) => {
   for (let turn = 0; turn < 3; turn++) await request.delete(`/api/v1/namespaces/${fresh('page')}`)
   const response = await request.get('/api/v1/audit', { params: { limit: 2 } })

@@ -50,15 +50,6 @@ test('without it an address that is nearly a route gets no hint', async ({ reque
   expect((await known.json()).error.message).toContain('/api/v1/runs')
 })
 
-test('a wrong key is 401', async ({ request }) => {
-  for (const key of ['', 'wrong', KEY.slice(1), `${KEY}0`, `${KEY}, ${KEY}`]) {
-    const response = await request.get(`${service.url}/api/v1/namespaces`, { headers: { 'x-api-key': key } })
-    expect([key, response.status()]).toEqual([key, 401])
-  }
-  const bearer = { headers: { authorization: `Bearer ${KEY}` } }
-  expect((await request.get(`${service.url}/api/v1/namespaces`, bearer)).status()).toBe(401)
-})
-
 test('no way of writing the address goes around the key', async () => {
   for (const target of [
     '//api/v1/namespaces',

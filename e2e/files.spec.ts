@@ -51,19 +51,6 @@ test('a file is written, read, listed and deleted, and each write is a version @
   expect((await request.delete(`${path}/${file}`)).status()).toBe(204)
 })
 
-test('an empty file and one of any characters read back as written', async ({ request }) => {
-  for (const content of [
-    '',
-    '\uFEFFbyte order mark',
-    'tab\t nul-free \u0001 control',
-    '😀 and\r\nlines\u2028',
-  ]) {
-    const file = `default/notes/${fresh('text')}.txt`
-    await writeFile(request, file, content)
-    expect((await (await request.get(`${path}/${file}`)).json()).content).toBe(content)
-  }
-})
-
 test('a path whose slashes are encoded is the same path', async ({ request }) => {
   const file = `default/notes/${fresh('encoded')} 50% é?.md`
   const written = await request.put(`${path}/${encodeURIComponent(file)}`, { data: { content: 'x' } })
@@ -207,17 +194,6 @@ test('a write needs content that is text @files.write.400', async ({ request }) 
   await expectError(await request.get(url), 404)
 })
 
-test('a written file may have 32 MB, and not one byte more', async ({ request }) => {
-  const folder = `default/big/${fresh('written')}`
-  await writeFile(request, `${folder}/full.txt`, 'x'.repeat(MAX_UPLOAD_BYTES))
-  const over = await request.put(`${path}/${folder}/over.txt`, {
-    data: { content: 'x'.repeat(MAX_UPLOAD_BYTES + 1) },
-  })
-  await expectError(over, 413, TOO_LARGE)
-  const { files } = await (await request.get(path, { params: { prefix: folder } })).json()
-  expect(files).toMatchObject([{ path: `${folder}/full.txt`, size: MAX_UPLOAD_BYTES }])
-})
-
 test('a file has an entity tag, and a reader that has it gets no content again', async ({ request }) => {
   const url = `${path}/default/notes/${fresh('tagged')}.md`
   const written = await request.put(url, { data: { content: 'one' } })
@@ -256,18 +232,6 @@ test('a write or deletion with If-Match is 412 unless the file is that version',
   expect(deleted.status()).toBe(204)
   await expectError(await request.delete(url, { headers: { 'if-match': '*' } }), 412)
   expect((await request.delete(url)).status()).toBe(204)
-})
-
-test('of many writers with the same If-Match exactly one wins', async ({ request }) => {
-  const url = `${path}/default/notes/${fresh('raced')}.md`
-  const first = await request.put(url, { data: { content: 'start' } })
-  const headers = { 'if-match': first.headers().etag ?? '' }
-  const answers = await Promise.all(
-    Array.from({ length: 12 }, (_, n) => request.put(url, { data: { content: `writer ${n}` }, headers })),
-  )
-  expect(answers.map((answer) => answer.status()).sort()).toEqual([200, ...Array(11).fill(412)])
-  const winner = answers.findIndex((answer) => answer.status() === 200)
-  expect(await (await request.get(url)).json()).toMatchObject({ content: `writer ${winner}` })
 })
 
 test.describe('list', () => {
@@ -371,17 +335,6 @@ test.describe('upload', () => {
     expect(await read.json()).toMatchObject({ content: 'a,b\n1,2\n', encoding: 'utf-8' })
   })
 
-  test('of bytes that are no text reads back as base64', async ({ request }) => {
-    const target = `default/data/${fresh('binary')}.bin`
-    const bytes = Buffer.from([0, 255, 254, 10])
-    await request.post(`${path}/upload`, { multipart: { path: target, file: upload('a.bin', bytes) } })
-    expect(await (await request.get(`${path}/${target}`)).json()).toMatchObject({
-      content: bytes.toString('base64'),
-      encoding: 'base64',
-      size: 4,
-    })
-  })
-
   test('without a path, without a file, or with a bad path is 400 naming it @files.upload.400', async ({
     request,
   }) => {
@@ -400,61 +353,6 @@ test.describe('upload', () => {
       'Up/a.csv',
     ])
       await expectError(await post({ path: bad, file }), 400, /^path: /)
-  })
-
-  test('that is no form is 400', async ({ request }) => {
-    await expectError(await request.post(`${path}/upload`, { data: { path: 'default/a' } }), 400)
-    const malformed = await request.post(`${path}/upload`, {
-      data: Buffer.from('no form'),
-      headers: { 'content-type': 'multipart/form-data; boundary=x' },
-    })
-    await expectError(malformed, 400)
-    await expectError(await request.post(`${path}/upload`), 400)
-  })
-
-  test('may have its file before its path', async ({ request, baseURL }) => {
-    const target = `default/data/${fresh('late')}.csv`
-    const form = [
-      '--line',
-      'Content-Disposition: form-data; name="file"; filename="a.csv"',
-      'Content-Type: text/csv',
-      '',
-      'a,b',
-      '--line',
-      'Content-Disposition: form-data; name="path"',
-      '',
-      target,
-      '--line--',
-      '',
-    ].join('\r\n')
-    const { status, body } = await rawRequest(
-      baseURL ?? '',
-      [
-        `POST ${path}/upload HTTP/1.1`,
-        'Host: localhost',
-        'Content-Type: multipart/form-data; boundary=line',
-        `Content-Length: ${Buffer.byteLength(form)}`,
-      ],
-      form,
-    )
-    expect([status, JSON.parse(body)]).toEqual([201, expect.objectContaining({ path: target, size: 3 })])
-    expect(await (await request.get(`${path}/${target}`)).json()).toMatchObject({ content: 'a,b' })
-  })
-
-  test('with an Idempotency-Key is stored once; the key with other content is 409', async ({ request }) => {
-    const target = `default/data/${fresh('keyed')}.csv`
-    const headers = { 'idempotency-key': fresh('upload') }
-    const send = (content: string, to = target) =>
-      request.post(`${path}/upload`, { headers, multipart: { path: to, file: upload('a.csv', content) } })
-    const answers = await Promise.all(Array.from({ length: 6 }, () => send('once')))
-    const bodies = await Promise.all(answers.map((answer) => answer.json()))
-    expect(answers.map((answer) => answer.status())).toEqual(Array(6).fill(201))
-    expect(new Set(bodies.map((body) => body.version_id)).size).toBe(1)
-    await expectError(await send('twice'), 409, /^Idempotency-Key: /)
-    await expectError(await send('once', `${target}.other`), 409, /^Idempotency-Key: /)
-    expect(await (await send('once')).json()).toEqual(bodies[0])
-    const { files } = await (await request.get(path, { params: { prefix: target } })).json()
-    expect(files).toMatchObject([{ path: target, version_id: bodies[0].version_id }])
   })
 
   test('may have 32 MB, and not one byte more @files.upload.413 @limit.upload.files', async ({ request }) => {

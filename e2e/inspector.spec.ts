@@ -76,44 +76,6 @@ test('a run is followed step by step, to the very end of its history', async ({ 
   expect(spent).toEqual(spent.map(() => expect.any(Number)))
 })
 
-test('lists are searched and counted by state', async ({ request, baseURL }) => {
-  const pipeline = await published(request, 'select 1 as n')
-  for (const id of [await requested(request, pipeline), await requested(request, pipeline)])
-    await eventsOf(`${baseURL}${API}/run/instances/${id}/events`)
-  const search = `namespace=${pipeline.namespace}`
-  const found = await (await request.get(`${API}/run/instances?${search}&state=success&limit=1`)).json()
-  expect(found).toMatchObject({
-    total: 2,
-    total_is_exact: true,
-    counts: { success: { count: 2 }, failed: { count: 0 } },
-  })
-  expect(found.instances).toHaveLength(1)
-  const drafts = await (await request.get(`${API}/draft/instances?q=${pipeline.name}`)).json()
-  expect(drafts).toMatchObject({ total: 1, instances: [{ state: 'clean', note: 'version 1' }] })
-  await writeFile(request, `${pipeline.prefix}pipeline.sql`, 'select 2 as n')
-  const [{ id }] = drafts.instances
-  const draft = await (await request.get(`${API}/draft/instances/${id}`)).json()
-  expect(draft).toMatchObject({ state: 'dirty', waits_for: [{ code: 'publish' }] })
-  expect(draft.history.steps.at(-1)).toMatchObject({ event: 'fileWritten', from: 'clean', to: 'dirty' })
-})
-
-test('statecharts are drawn and exported', async ({ request }) => {
-  const { machines } = await (await request.get(`${API}/machines`)).json()
-  for (const { machine, states, transitions } of machines) {
-    const response = await request.get(`${API}/machines/${machine}.svg?counts=1`)
-    expect(response.headers()['content-type']).toContain('image/svg+xml')
-    const svg = await response.text()
-    for (const { path } of states) expect(svg).toContain(`data-state="${path}"`)
-    for (const { id } of transitions) expect(svg).toContain(id)
-  }
-  const pipeline = await published(request, 'select 1 as n')
-  const id = await requested(request, pipeline)
-  const exported = await request.get(`${API}/run/instances/${id}/export.json`)
-  expect(exported.headers()['content-disposition']).toContain(`run-${id}.json`)
-  expect(await exported.json()).toMatchObject({ definition: { machine: 'run' }, instance: { id } })
-  expect((await request.get(`${API}/run/instances/${id}/export.svg`)).status()).toBe(200)
-})
-
 test('what does not exist is said so', async ({ request }) => {
   const nobody = '00000000-0000-4000-8000-000000000000'
   await expectError(await request.get(`${API}/run/instances/${nobody}`), 404, /retention/)

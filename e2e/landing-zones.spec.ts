@@ -237,25 +237,6 @@ test('a file is uploaded, found, listed and deleted @zones.upload @zones.file @z
   expect(await (await request.get(url)).json()).toMatchObject({ file_count: 0, total_bytes: 0 })
 })
 
-test('files of one name at the same time all get a name of their own and keep their bytes', async ({
-  request,
-}) => {
-  const { url } = await newZone(request)
-  const contents = Array.from({ length: 8 }, (_, index) => `file ${index}`)
-  const answers = await Promise.all(
-    contents.map((content) =>
-      request.post(`${url}/files`, { multipart: { file: csv('same.csv', content) } }),
-    ),
-  )
-  const files = await Promise.all(answers.map((answer) => answer.json()))
-  expect(new Set(files.map((file) => file.filename)).size).toBe(8)
-  for (const file of files) expect(file.filename).toMatch(/^\d{8}_\d{6}_same\.csv$/)
-  const stored = await Promise.all(
-    files.map(async (file) => (await (await request.get(`/api/v1/files/${file.s3_path}`)).json()).content),
-  )
-  expect(stored).toEqual(contents)
-})
-
 test('files are listed newest first and paged @zones.files', async ({ request }) => {
   const { url } = await newZone(request)
   for (const name of ['a.csv', 'b.csv', 'c.csv'])
@@ -410,20 +391,6 @@ test.describe('samples', () => {
     expect(await (await send('full.csv', MAX_UPLOAD_BYTES)).json()).toMatchObject({ size: MAX_UPLOAD_BYTES })
     await expectError(await send('over.csv', MAX_UPLOAD_BYTES + 1), 413, TOO_LARGE)
     expect(await (await request.get(url)).json()).toMatchObject({ total: 1 })
-  })
-
-  test('sent again with an Idempotency-Key are stored once', async ({ request }) => {
-    const zone = await newZone(request)
-    const url = `${zone.url}/samples`
-    const headers = { 'idempotency-key': fresh('sample') }
-    const send = (content: string) =>
-      request.post(url, { headers, multipart: { file: csv('s.csv', content) } })
-    const first = await (await send('one')).json()
-    const version = async () => (await (await request.get(`/api/v1/files/${first.path}`)).json()).version_id
-    const stored = await version()
-    expect(await (await send('one')).json()).toEqual(first)
-    expect(await version()).toBe(stored)
-    await expectError(await send('two'), 409, /^Idempotency-Key: /)
   })
 })
 

@@ -1,6 +1,6 @@
 // Lineage: what pipelines read and make, as a graph.
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { expectError, fresh, instant, newNamespace, newPipeline, uuid, writeFile } from './resources.ts'
+import { instant, newNamespace, newPipeline, uuid, writeFile } from './resources.ts'
 import { runToSuccess } from './tables.ts'
 
 interface Node {
@@ -117,35 +117,6 @@ test('the lineage of runs: latest run, quality summary, table stats and landing 
   })
 })
 
-test('lineage finds literal calls in SQL and Python, and none in comments, texts or what is computed', async ({
-  request,
-}) => {
-  const namespace = await newNamespace(request)
-  await withSource(
-    request,
-    { namespace, layer: 'silver', name: 'query' },
-    `-- {{ ref('bronze.line') }}
-/* {{ ref('bronze.block') }} */
-{# {{ ref('bronze.jinja') }} #}
-select 'ref(''bronze.text'')', '--' from {{ ref('bronze.real') }} join {{ ref('bronze.' ~ 'computed') }} using (id)`,
-  )
-  await withSource(
-    request,
-    { namespace, layer: 'silver', name: 'code', type: 'python' },
-    `"""ref('bronze.docstring')"""
-# ref('bronze.comment')
-name = "bronze.computed"
-files = landing_zone("drop")
-result = sql(f"select * from {ref('bronze.real')} -- {{ref('bronze.text')}}") if files else ref(name)`,
-  )
-  const edges = edgesOf(await lineage(request, namespace)).filter((edge) => !edge.includes(' produces '))
-  expect(edges).toEqual([
-    `landing:${namespace}.drop landing_input pipeline:${namespace}.silver.code`,
-    `table:${namespace}.bronze.real ref pipeline:${namespace}.silver.code`,
-    `table:${namespace}.bronze.real ref pipeline:${namespace}.silver.query`,
-  ])
-})
-
 test('lineage: a three-part ref crosses namespaces even when the graph is filtered to one @lineage.references', async ({
   request,
 }) => {
@@ -189,29 +160,4 @@ test('lineage: orphan tables and orphan landing zones are disconnected nodes @li
     }),
     expect.objectContaining({ id: `landing:${namespace}.unread`, landing_info: { file_count: 0 } }),
   ])
-})
-
-test('lineage reads what runs execute: the published version, and the draft while there is none', async ({
-  request,
-}) => {
-  const namespace = await newNamespace(request)
-  const pipeline = await withSource(
-    request,
-    { namespace, layer: 'gold', name: 'p' },
-    "select * from {{ ref('silver.a') }}",
-  )
-  const reads = async () =>
-    (await lineage(request, namespace)).edges.filter(({ type }) => type === 'ref').map(({ source }) => source)
-  expect(await reads()).toEqual([`table:${namespace}.silver.a`])
-  expect((await request.post(`${pipeline.url}/publish`, { data: {} })).status()).toBe(200)
-  await writeFile(request, `${pipeline.prefix}pipeline.sql`, "select * from {{ ref('silver.b') }}")
-  expect(await reads()).toEqual([`table:${namespace}.silver.a`])
-  expect((await request.post(`${pipeline.url}/publish`, { data: {} })).status()).toBe(200)
-  expect(await reads()).toEqual([`table:${namespace}.silver.b`])
-})
-
-test('lineage of a namespace that nobody made is empty, and of what is no name 400', async ({ request }) => {
-  expect(await lineage(request, fresh('nobody'))).toEqual({ nodes: [], edges: [] })
-  for (const bad of ['A', '..%2f..', 'a%00b', ''])
-    await expectError(await request.get(`/api/v1/lineage?namespace=${bad}`), 400, /namespace/)
 })

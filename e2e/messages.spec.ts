@@ -103,38 +103,6 @@ test('a quality test with a bare table name says what to write, at publish and i
   expect(await errorOfRun(request, pipeline)).toContain(advice)
 })
 
-const NOT_QUERIES: [sql: string, error: string][] = [
-  ['selct 1', 'line 1 column 1: syntax error at or near "selct"'],
-  ['select 1 as a\nfrom {{ this }} where\n  b = = 2', 'line 3 column 7: syntax error at or near "="'],
-  ['select (\n  1 + 2', 'line 2 column 8: syntax error at end of input'],
-  ['-- rows\ninsert into a values (1)', 'line 2 column 1: only a SELECT can be run, not INSERT'],
-  ['create table a as select 1', 'line 1 column 1: only a SELECT can be run, not CREATE'],
-  ['select 1;\nselect 2', 'line 2 column 1: one SELECT statement is expected, not 2'],
-  [
-    "{% for c in ['a', 'b'] %}{% if loop.first %}select {% endif %}1 as {{ c }},\n{% endfor %}2 as d fro m",
-    'line 2 column 20: syntax error at or near "fro"',
-  ],
-  [
-    '{% if watermark_value %}select 1 as a wher b{% else %}select 1 as a{% endif %}',
-    'line 1 column 39: syntax error at or near "wher"',
-  ],
-  [
-    '-- @merge_strategy: append_only\nselect 1 as a{% if is_append_only() %} fro m{% endif %}',
-    'line 2 column 40: syntax error at or near "fro"',
-  ],
-]
-
-test('a draft that is no query is 422 with line and column in the file', async ({ request }) => {
-  for (const [sql, error] of NOT_QUERIES) {
-    const pipeline = await withSource(request, sql)
-    const report = await published(request, pipeline, 'pipeline.sql')
-    expect(report).toMatchObject({ status: 422, errors: [error] })
-    expect(report.error).toContain(error)
-    const { published_version } = await (await request.get(pipeline.url)).json()
-    expect(published_version).toBeNull()
-  }
-})
-
 test('landing_zone() without quotes or a reader says how to read it', async ({ request }) => {
   const zone = fresh('zone')
   await request.post('/api/v1/landing-zones', { data: { namespace: 'default', name: zone } })
@@ -156,29 +124,4 @@ test('landing_zone() without quotes or a reader says how to read it', async ({ r
     expect(await errorOfPreview(request, pipeline)).toContain(advice)
     expect(await errorOfRun(request, pipeline)).toContain(advice)
   }
-})
-
-test('a bad CSV file is named with line and column, in one line, in runs and previews', async ({
-  request,
-}) => {
-  const zone = fresh('zone')
-  await request.post('/api/v1/landing-zones', { data: { namespace: 'default', name: zone } })
-  const content = `day,visitors\n${'2026-06-01,1\n'.repeat(30_000)}2026-06-02,many\n`
-  await request.post(`/api/v1/landing-zones/default/${zone}/files`, {
-    multipart: { file: { name: 'visits.csv', mimeType: 'text/csv', buffer: Buffer.from(content) } },
-  })
-  const pipeline = await withSource(request, `select *\nfrom read_csv('{{ landing_zone("${zone}") }}')`)
-  const said = new RegExp(
-    `pipeline\\.sql line 2: landing/${zone}/[0-9_]+visits\\.csv line 30002, column "visitors": "many" is not of type BIGINT: correct the file, or read the column as text[^\\n]*$`,
-  )
-  expect(await errorOfPreview(request, pipeline)).toMatch(said)
-  expect(await errorOfRun(request, pipeline)).toMatch(said)
-})
-
-test('a reference to a table that nothing makes is a warning', async ({ request }) => {
-  const pipeline = await withSource(request, "select * from {{ ref('gold.nothing_makes_it') }}")
-  expect(await published(request, pipeline, 'pipeline.sql')).toMatchObject({
-    status: 200,
-    warnings: ['line 1 column 18: there is no table "gold.nothing_makes_it"'],
-  })
 })

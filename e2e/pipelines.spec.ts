@@ -150,12 +150,6 @@ test.describe('create', () => {
     await newPipeline(request, { namespace, layer: 'gold', name })
   })
 
-  test('of one name by many at once succeeds once', async ({ request }) => {
-    const data = { namespace: 'default', layer: 'bronze', name: fresh('raced') }
-    const answers = await Promise.all(Array.from({ length: 6 }, () => request.post(path, { data })))
-    expect(answers.map((answer) => answer.status()).sort()).toEqual([201, 409, 409, 409, 409, 409])
-  })
-
   test('from a table, a landing zone or nothing writes a source that publishes @pipelines.create.source', async ({
     request,
   }) => {
@@ -398,17 +392,6 @@ test.describe('publish', () => {
     expect(report.errors.join()).toMatch(/merge_strategy.*sideways/)
   })
 
-  test('without the source file is 422 that says which is missing', async ({ request }) => {
-    const { url, prefix } = await newPipeline(request)
-    await request.delete(`/api/v1/files/${prefix}pipeline.sql`)
-    const response = await request.post(`${url}/publish`)
-    expect(response.status()).toBe(422)
-    expect(await response.json()).toMatchObject({
-      error: expect.stringContaining('pipeline.sql'),
-      validation: { valid: false },
-    })
-  })
-
   test('of a reference to a table that does not exist succeeds', async ({ request }) => {
     const { url, prefix } = await newPipeline(request)
     await writeFile(request, `${prefix}pipeline.sql`, "select * from {{ ref('gold.not-yet') }}")
@@ -501,19 +484,4 @@ test.describe('versions', () => {
       Array.from({ length: 21 }, (_, index) => 21 - index),
     )
   })
-})
-
-test('publish warns of a cycle and names its way', async ({ request }) => {
-  const [a, b] = [await newPipeline(request), await newPipeline(request)]
-  const table = ({ layer, name }: typeof a) => `${layer}.${name}`
-  await writeFile(request, `${a.prefix}pipeline.sql`, `select * from {{ ref('${table(b)}') }}`)
-  await writeFile(request, `${b.prefix}pipeline.sql`, `select * from {{ ref('${table(a)}') }}`)
-  expect((await request.post(`${a.url}/publish`)).status()).toBe(200)
-  const published = await request.post(`${b.url}/publish`)
-  expect(published.status()).toBe(200)
-  const { validation } = await published.json()
-  const way = [b, a, b].map((one) => `default.${table(one)}`).join(' <- ')
-  expect(validation.files.flatMap(({ warnings }: { warnings: string[] }) => warnings)).toEqual([
-    `the pipeline reads its own table: ${way}`,
-  ])
 })

@@ -154,19 +154,6 @@ test.describe('a run', () => {
     const table = await request.post('/api/v1/query', { data: { sql: `select a from gold.${name}` } })
     expect((await table.json()).rows).toEqual([{ a: 2 }])
   })
-
-  test('waits while another run of its pipeline executes, oldest first', async ({ request }) => {
-    const name = await pipeline(request, 'select 1 as a')
-    const ids: string[] = []
-    for (let n = 0; n < 4; n++) ids.push(await start(request, name))
-    const runs: Run[] = []
-    for (const id of ids) runs.push(await ended(request, id))
-    expect(runs.map((run) => run.status)).toEqual(ids.map(() => 'success'))
-    for (const [index, run] of runs.slice(1).entries())
-      expect(Date.parse(String(run.started_at))).toBeGreaterThanOrEqual(
-        Date.parse(String(runs[index]?.finished_at)),
-      )
-  })
 })
 
 test.describe('cancel', () => {
@@ -233,30 +220,6 @@ test.describe('a request with an Idempotency-Key', () => {
     }
     const list = await request.get('/api/v1/runs', { params: { pipeline: name } })
     expect((await list.json()).total).toBe(1)
-  })
-
-  test('is another one under another key, and 409 with another body', async ({ request }) => {
-    const name = await pipeline(request, 'select 1 as a')
-    const body = { namespace: 'default', layer: 'gold', pipeline: name }
-    const key = unique()
-    const first = await (await send(request, key, body)).json()
-    const refused = await send(request, key, { ...body, trigger: 'other' })
-    expect([refused.status(), await refused.json()]).toEqual([
-      409,
-      envelope('ALREADY_EXISTS', 'CONFLICT', /^Idempotency-Key: /),
-    ])
-    const other = await (await send(request, unique(), body)).json()
-    expect(other.run_id).not.toBe(first.run_id)
-    const list = await request.get('/api/v1/runs', { params: { pipeline: name } })
-    expect((await list.json()).total).toBe(2)
-  })
-
-  test('that was refused keeps no key', async ({ request }) => {
-    const key = unique()
-    const body = { namespace: 'default', layer: 'gold', pipeline: unique() }
-    expect((await send(request, key, body)).status()).toBe(404)
-    const name = await pipeline(request, 'select 1 as a')
-    expect((await send(request, key, { ...body, pipeline: name })).status()).toBe(202)
   })
 
   test('of 255 printable characters is taken; none, more or others are 400', async ({ request, baseURL }) => {
@@ -384,23 +347,6 @@ test.describe('logs', () => {
       })
   })
 
-  test('come as events to who accepts them, however that is spelled, and to nobody else', async ({
-    request,
-  }) => {
-    const id = await start(request, await pipeline(request, 'select 1 as a'))
-    await ended(request, id)
-    const typeFor = async (accept: string) =>
-      (await request.get(`/api/v1/runs/${id}/logs`, { headers: { accept } })).headers()['content-type']
-    for (const accept of [
-      'text/event-stream',
-      'Text/Event-Stream;q=0.5',
-      'application/json, text/event-stream',
-    ])
-      expect(await typeFor(accept)).toContain('text/event-stream')
-    for (const accept of ['*/*', 'application/json', 'text/event-stream;q=0', 'text/event-streams'])
-      expect(await typeFor(accept)).toContain('application/json')
-  })
-
   test('of a finished run come as events at once, the status last, and resume after Last-Event-ID @sse.log @sse.status', async ({
     request,
   }) => {
@@ -418,20 +364,6 @@ test.describe('logs', () => {
     expect(rest.filter((event) => event.event === 'log').map((line) => line.id)).toEqual(
       lines.slice(1).map((line) => line.id),
     )
-  })
-
-  test('are sent as the weights of Accept say', async ({ request }) => {
-    const id = await start(request, await pipeline(request, 'select 1 as a'))
-    await ended(request, id)
-    for (const [accept, type] of [
-      ['*/*', 'application/json'],
-      ['text/event-stream;q=0, application/json', 'application/json'],
-      ['text/event-stream;q=0.5, application/json', 'application/json'],
-      ['application/json;q=0.5, text/event-stream', 'text/event-stream'],
-    ] as const) {
-      const answer = await request.get(`/api/v1/runs/${id}/logs`, { headers: { accept } })
-      expect([accept, answer.headers()['content-type']]).toEqual([accept, expect.stringContaining(type)])
-    }
   })
 
   test('of an active run arrive while it runs @sse.active @limit.sse-poll', async ({ request, baseURL }) => {

@@ -119,11 +119,3 @@ test('what is not there is 404 @schedules.create.404 @schedules.get.404', async 
   for (const id of ['00000000-0000-7000-8000-000000000000', 'not-a-uuid'])
     await expectError(await request.get(`${SCHEDULES}/${id}`), 404)
 })
-
-test('the schedules of a deleted pipeline are gone', async ({ request }) => {
-  const { pipeline, url, id } = await newSchedule(request)
-  expect((await request.delete(pipeline.url)).status()).toBe(204)
-  await expectError(await request.get(url), 404)
-  const { schedules } = await (await request.get(SCHEDULES)).json()
-  expect(schedules.map((one: { id: string }) => one.id)).not.toContain(id)
-})

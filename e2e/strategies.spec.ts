@@ -66,58 +66,6 @@ test('incremental replaces the rows of known keys and adds the others; the last 
   ])
 })
 
-test('delete_insert replaces all rows of the keys that arrive', async ({ request }) => {
-  const feed = await newFeed(request, 'merge_strategy: delete_insert\nunique_key: invoice', 'invoice,line')
-  expect(await feed.deliver('A,1', 'A,2', 'A,3', 'B,1')).toMatchObject(wrote(4))
-  expect(await feed.deliver('A,10', 'A,11')).toMatchObject(wrote(2))
-  expect(await feed.rows('invoice, line')).toEqual([
-    ['A', 10],
-    ['A', 11],
-    ['B', 1],
-  ])
-})
-
-test('scd2 keeps what was, and leaves alone what has not changed', async ({ request }) => {
-  const feed = await newFeed(request, 'merge_strategy: scd2\nunique_key: id', 'id,city')
-  expect(await feed.deliver('1,Oslo', '2,Rome')).toMatchObject(wrote(2))
-  expect(await feed.deliver('1,Oslo', '2,Rome')).toMatchObject(wrote(0))
-  expect(await feed.deliver('2,Milan', '3,Bern')).toMatchObject(wrote(3))
-  expect(await feed.rows('id, valid_from', 'id, city, valid_to is null as open')).toEqual([
-    [1, 'Oslo', true],
-    [2, 'Rome', false],
-    [2, 'Milan', true],
-    [3, 'Bern', true],
-  ])
-})
-
-test('snapshot replaces just the partitions that arrive', async ({ request }) => {
-  const config =
-    'merge_strategy: snapshot\npartition_column: day\npartition_by: [{column: day, transform: month}]'
-  const feed = await newFeed(request, config, 'day,sales')
-  expect(await feed.deliver('2024-01-30,1', '2024-01-31,2', '2024-02-01,3')).toMatchObject(wrote(3))
-  expect(await feed.deliver('2024-01-31,20', '2024-01-31,21')).toMatchObject(wrote(2))
-  expect(await feed.rows('day, sales')).toEqual([
-    ['2024-01-30', 1],
-    ['2024-01-31', 20],
-    ['2024-01-31', 21],
-    ['2024-02-01', 3],
-  ])
-})
-
-test('columns come and go; a type that does not fit fails the run and names both', async ({ request }) => {
-  const feed = await newFeed(request, 'merge_strategy: incremental\nunique_key: id', 'id,amount,note')
-  expect(await feed.deliver('1,10,first', '2,20,second')).toMatchObject(wrote(2))
-  expect(await feed.deliver('#id,amount,place', '2,21,here')).toMatchObject(wrote(1))
-  expect(await feed.rows('id', 'id, amount, note, place')).toEqual([
-    [1, 10, 'first', null],
-    [2, 21, null, 'here'],
-  ])
-  const failed = await feed.deliver('#id,amount', '3,many')
-  expect(failed).toMatchObject({ status: 'failed', rows_written: null })
-  expect(failed.error).toContain('column "amount" is BIGINT in the table and VARCHAR in the new rows')
-  expect(await feed.rows('id', 'id')).toEqual([[1], [2]])
-})
-
 test('a strategy without the key it needs fails publish and the run, naming the key', async ({ request }) => {
   for (const [strategy, key] of [
     ['incremental', 'unique_key'],

@@ -1,6 +1,6 @@
 // Specification: Triggers, Trigger-driving events, Trigger and schedule (states).
 import { expect, test } from '@playwright/test'
-import { expectError, instant, newNamespace, newPipeline, uuid, writeFile } from './resources.ts'
+import { expectError, instant, newPipeline, uuid, writeFile } from './resources.ts'
 import { addTrigger, endedRuns, newZone, publish, publishedPipeline, runsOf } from './triggers.ts'
 
 const nowhere = '00000000-0000-7000-8000-000000000000'
@@ -242,46 +242,6 @@ test('a success starts the next pipeline, and that one the next; a failure start
   expect(await runsOf(request, afterFailure)).toEqual([])
 })
 
-test('a run belongs to the trace of the upload, the call or the success that has led to it, else to its own', async ({
-  request,
-}) => {
-  const trace = (digit: string) => ({
-    id: digit.repeat(32),
-    headers: { traceparent: `00-${digit.repeat(32)}-${digit.repeat(16)}-01` },
-  })
-  const [uploaded, called] = [trace('1'), trace('2')]
-  const [zone, first, next] = [
-    await newZone(request),
-    await publishedPipeline(request),
-    await publishedPipeline(request),
-  ]
-  await addTrigger(request, first, 'landing_zone_upload', zone.config)
-  const { webhook_token: token } = await addTrigger(request, first, 'webhook', {})
-  await addTrigger(request, next, 'pipeline_success', {
-    namespace: first.namespace,
-    layer: first.layer,
-    pipeline: first.name,
-  })
-  const file = { name: 'a.csv', mimeType: 'text/csv', buffer: Buffer.from('a\n1\n') }
-  await request.post(`${zone.url}/files`, { multipart: { file }, headers: uploaded.headers })
-  await endedRuns(request, next, 1)
-  const headers = { ...called.headers, 'x-webhook-token': String(token) }
-  expect((await request.post('/api/v1/webhooks', { headers })).status()).toBe(201)
-  await endedRuns(request, next, 2)
-  await zone.upload('b.csv')
-  await endedRuns(request, next, 3)
-  const shown = async (pipeline: typeof first) =>
-    Promise.all(
-      (await runsOf(request, pipeline)).map(async ({ id }: { id: string }) =>
-        (await request.get(`/api/v1/runs/${id}`)).json(),
-      ),
-    )
-  const [runs, followers] = [await shown(first), await shown(next)]
-  const own = runs[2]?.id.replaceAll('-', '')
-  for (const shown of [runs, followers])
-    expect(shown.map(({ trace_id }) => trace_id)).toEqual([uploaded.id, called.id, own])
-})
-
 test('within the cooldown events are ignored, and after it they count again @triggers.cooldown', async ({
   request,
 }) => {
@@ -321,25 +281,4 @@ test('a trigger that is disabled, or whose pipeline was never published, starts 
   await request.put(paused.url, { data: { enabled: true } })
   await zone.upload('b.csv')
   for (const pipeline of [disabled, draft]) await endedRuns(request, pipeline, 1)
-})
-
-test('a zone in another namespace is heard too, and goes on being heard when it is made anew', async ({
-  request,
-}) => {
-  const namespace = await newNamespace(request)
-  const pipeline = await publishedPipeline(request)
-  const zones = '/api/v1/landing-zones'
-  const zone = { namespace, name: 'drop' }
-  const upload = (name: string) =>
-    request.post(`${zones}/${namespace}/drop/files`, {
-      multipart: { file: { name, mimeType: 'text/csv', buffer: Buffer.from('a\n1\n') } },
-    })
-  await request.post(zones, { data: zone })
-  await addTrigger(request, pipeline, 'landing_zone_upload', { namespace, zone_name: 'drop' })
-  await upload('a.csv')
-  await endedRuns(request, pipeline, 1)
-  await request.delete(`${zones}/${namespace}/drop`)
-  await request.post(zones, { data: zone })
-  await upload('b.csv')
-  await endedRuns(request, pipeline, 2)
 })
