@@ -13,7 +13,10 @@ import { figuresOf, printFigures, timed } from './figures.ts'
 import { listenToRuns } from './news.ts'
 
 const WARM_UP = 20
-const RUNS = 150
+const SAMPLES = 150
+/** Runs one after the other: the aim is about the slowest of these. */
+const RUNS = 1_000
+const SLOWEST = 5
 const PIPELINES = 16
 const WARM_UP_MS = 5_000
 const MEASURE_MS = 10_000
@@ -34,7 +37,7 @@ export async function benchRunLatency() {
     const alone = await oneByOne(client, names[0] ?? '')
     const many = await manyAtOnce(client, names, database.sql)
     await timed(WARM_UP, duckdbAlone)
-    const duckdb = await timed(RUNS, duckdbAlone)
+    const duckdb = await timed(SAMPLES, duckdbAlone)
     const commits = await commitsOf(database.sql)
 
     printFigures(
@@ -49,6 +52,7 @@ export async function benchRunLatency() {
       'Postgres: one durable commit',
     )
     printSteps(alone.steps)
+    printSlowest(alone.runs)
     console.log(
       `  ${many.perSecond.toFixed(1)} runs/s of ${PIPELINES} pipelines at once; DuckDB alone, one after the other: ${(1_000 / figuresOf(duckdb).p50).toFixed(1)}/s`,
     )
@@ -61,28 +65,41 @@ export async function benchRunLatency() {
 /** How far each step is from the request, by name: what was logged, and the run's own times, in milliseconds. */
 type Steps = Map<string, number[]>
 
+/** The nth run, its time from POST to success, and how far each of its steps is from the request. */
+interface TimedRun {
+  n: number
+  ms: number
+  steps: [step: string, afterMs: number][]
+}
+
 async function oneByOne(client: Client, name: string) {
   const toRunning: number[] = []
   const toLogged: number[] = []
   const steps: Steps = new Map()
   const ids: string[] = []
+  const runs: TimedRun[] = []
   await timed(WARM_UP, () => client.runToSuccess(name))
   const toSuccess = await timed(RUNS, async () => {
     const { id, loggedMs } = await client.runToSuccess(name)
     ids.push(id)
     toLogged.push(loggedMs)
   })
-  for (const id of ids) {
+  for (const [n, id] of ids.entries()) {
     const run = await client.call<RunTimes>('GET', `/runs/${id}`)
     const since = (at: string) => Date.parse(at) - Date.parse(run.created_at)
     toRunning.push(since(run.started_at))
-    const add = (step: string, at: string) => steps.set(step, [...(steps.get(step) ?? []), since(at)])
+    const own: TimedRun = { n, ms: toSuccess[n] ?? Number.NaN, steps: [] }
+    runs.push(own)
+    const add = (step: string, at: string) => {
+      steps.set(step, [...(steps.get(step) ?? []), since(at)])
+      own.steps.push([step, since(at)])
+    }
     add('running', run.started_at)
     const { logs } = await client.call<{ logs: LogLine[] }>('GET', `/runs/${id}/logs`)
     for (const { timestamp, message } of logs) add(stepOf(message), timestamp)
     add('success is stored', run.finished_at)
   }
-  return { toSuccess, toRunning, toLogged, steps }
+  return { toSuccess, toRunning, toLogged, steps, runs }
 }
 
 const STEPS: readonly (readonly [RegExp, string])[] = [
@@ -135,6 +152,17 @@ function printSteps(steps: Steps) {
   }
 }
 
+/** The slowest runs, each with the steps that took long. */
+function printSlowest(runs: readonly TimedRun[]) {
+  console.log(`\n  the slowest of ${runs.length} runs`)
+  for (const { n, ms, steps } of runs.toSorted((a, b) => b.ms - a.ms).slice(0, SLOWEST)) {
+    const inOrder = steps.toSorted(([, a], [, b]) => a - b)
+    const taken = inOrder.map(([step, at], i) => [step, at - (inOrder[i - 1]?.[1] ?? 0)] as const)
+    const texts = taken.filter(([, took]) => took >= 5).map(([step, took]) => `${step} ${took}`)
+    console.log(`  run ${n}: ${ms.toFixed(0)} ms (${texts.join(', ')})`)
+  }
+}
+
 type RunTimes = Record<'created_at' | 'started_at' | 'finished_at', string>
 type LogLine = Record<'timestamp' | 'message', string>
 
@@ -149,7 +177,7 @@ async function publish({ call, create }: Client, name: string) {
 
 async function commitsOf(sql: Sql): Promise<number[]> {
   await sql`create table if not exists bench_commit (at timestamptz)`
-  const samples = await timed(RUNS, () => sql`insert into bench_commit values (clock_timestamp())`)
+  const samples = await timed(SAMPLES, () => sql`insert into bench_commit values (clock_timestamp())`)
   await sql`drop table bench_commit`
   return samples
 }

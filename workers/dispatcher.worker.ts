@@ -7,6 +7,7 @@ import { runnerAt } from '../app/rpc/clients.ts'
 import { openDatabase } from '../drizzle/client.ts'
 import { DISPATCHER_SESSION, type Dispatcher, startDispatcher } from './dispatcher/dispatcher.ts'
 import { makeRunners } from './dispatcher/runners.ts'
+import { attemptTokenKey, forgetReplicasOf } from './dispatcher/store.ts'
 import {
   assertNever,
   type DispatcherSettings,
@@ -28,12 +29,9 @@ async function start(settings: DispatcherSettings) {
     application: 'sluice dispatcher',
     settings: DISPATCHER_SESSION,
   })
-  const [secret] = await database.sql<
-    { value: string }[]
-  >`select value from secret where name = 'attempt_token'`
-  if (secret === undefined) throw new Error('the database holds no key for attempt tokens')
+  const tokenKey = await attemptTokenKey(database.sql)
   // One process has one dispatcher: what an earlier thread of it followed is free to be adopted at once.
-  await database.sql`delete from replica where starts_with(name, ${settings.processId})`
+  await forgetReplicasOf(database.sql, settings.processId)
   const dispatcher = startDispatcher({
     sql: database.sql,
     starts: database.session('starts'),
@@ -45,7 +43,7 @@ async function start(settings: DispatcherSettings) {
         publicUrl: settings.publicUrl,
       }),
     ),
-    tokens: makeTokens(secret.value),
+    tokens: makeTokens(tokenKey),
     clock: systemClock,
     log,
     replica: `${settings.processId}:${newId()}`,

@@ -2,7 +2,7 @@
 
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
-import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
+import { Code, ConnectError } from '@connectrpc/connect'
 import { commitToBranch, findBranch } from '../app/catalog/store/branches.ts'
 import { newId, type PipelineId, type RunId } from '../app/core/ids.ts'
 import { makeNotices } from '../app/runs/notices.ts'
@@ -38,8 +38,6 @@ export interface ScriptedRunner {
   submitted: SubmitPipelineRequest[]
   /** How many attempts each call brought that brought several, or could have. */
   batches: number[]
-  /** Resolves when somebody has a stream of many attempts open. */
-  isFollowed(): Promise<void>
   cancelled: string[]
   /** From now on the runner is another process: it knows none of its attempts. */
   reboot(): void
@@ -48,18 +46,11 @@ export interface ScriptedRunner {
 
 export type Script = (request: SubmitPipelineRequest, signal: AbortSignal) => Promise<Facts> | Facts
 
-/**
- * Throw ConnectError(ResourceExhausted) from `onSubmit` to refuse. `isPlain`: it has the calls that every runner has, and
- * takes and tells attempts one by one. `onCancel` may throw a ConnectError, too.
- */
+/** Throw ConnectError(ResourceExhausted) from `onSubmit` to refuse. `onCancel` may throw a ConnectError, too. */
 export function startScriptedRunner(
   script: Script,
   onSubmit: (request: SubmitPipelineRequest) => void = () => {},
-  {
-    port = 0,
-    isPlain = false,
-    onCancel = () => {},
-  }: { port?: number; isPlain?: boolean; onCancel?: (handle: string) => void } = {},
+  { port = 0, onCancel = () => {} }: { port?: number; onCancel?: (handle: string) => void } = {},
 ): ScriptedRunner {
   let bootId = newId()
   let attempts = new Map<string, { facts: Promise<Facts>; stop: AbortController }>()
@@ -67,7 +58,6 @@ export function startScriptedRunner(
   const cancelled: string[] = []
   const batches: number[] = []
   let streams = new Map<string, (handle: string, afterSeq: bigint) => void>()
-  let followed = Promise.withResolvers<void>()
   function submit(request: SubmitPipelineRequest): string {
     onSubmit(request)
     const handle = `${request.runId}:${request.attempt}`
@@ -95,69 +85,6 @@ export function startScriptedRunner(
     if (attempt === undefined) throw new ConnectError('no such attempt', Code.NotFound)
     return attempt
   }
-  /** The calls for many attempts at once, as simple as a runner can have them. */
-  function together(): Partial<ServiceImpl<typeof RunnerService>> {
-    return {
-      submitPipelines({ requests, streamId }) {
-        batches.push(requests.length)
-        const results = requests.map((request) => {
-          try {
-            return { handle: submit(request) }
-          } catch (error) {
-            return { code: ConnectError.from(error).code }
-          }
-        })
-        const tell = streams.get(streamId)
-        for (const { handle } of results) if (handle !== undefined) tell?.(handle, 0n)
-        return { results, bootId, isFollowed: tell !== undefined }
-      },
-      async *followRuns({ streamId, attempts: positions }, { signal }) {
-        const boot = bootId
-        const own = streams
-        const told: MessageInitShape<typeof AttemptNewsSchema>[] = []
-        let changed = Promise.withResolvers<void>()
-        const push = (news: (typeof told)[number]) => {
-          told.push(news)
-          changed.resolve()
-          changed = Promise.withResolvers()
-        }
-        const on = new Set<string>()
-        const tell = (handle: string, afterSeq: bigint) => {
-          if (on.has(handle)) return
-          on.add(handle)
-          const attempt = attempts.get(handle)
-          if (attempt === undefined) return push({ handle, isUnknown: true })
-          const entries = afterSeq < 1n ? [executing()] : []
-          push({ handle, phases: [RunPhase.RENDERING, RunPhase.EXECUTING], entries })
-          const gone = new Promise((resolve) => attempt.stop.signal.addEventListener('abort', resolve))
-          void Promise.race([attempt.facts, gone])
-            .then(() => factsOf(handle))
-            .then((facts) => push({ handle, facts }))
-            .catch(() => {})
-        }
-        for (const { handle, afterSeq } of positions) tell(handle, afterSeq)
-        own.set(streamId, tell)
-        signal.addEventListener('abort', () => changed.resolve())
-        followed.resolve()
-        try {
-          yield { bootId: boot }
-          while (!signal.aborted && boot === bootId) {
-            const news = changed.promise
-            if (told.length > 0) yield { bootId: boot, news: told.splice(0) }
-            else await Promise.race([news, new Promise((beat) => setTimeout(beat, 500))])
-          }
-        } finally {
-          own.delete(streamId)
-        }
-      },
-      updateFollowing({ streamId, attempts: positions }) {
-        const tell = streams.get(streamId)
-        for (const { handle, afterSeq } of positions) tell?.(handle, afterSeq)
-        return { isOpen: tell !== undefined }
-      },
-    }
-  }
-
   const server = serveConnect({
     host: '127.0.0.1',
     admit: null,
@@ -167,17 +94,62 @@ export function startScriptedRunner(
     readMaxBytes: 1_000_000,
     register: (router) =>
       router.service(RunnerService, {
-        submitPipeline: (request) => ({ handle: submit(request), bootId }),
-        async *streamLogs({ handle, afterSeq }) {
-          const { facts, stop } = known(handle)
-          const boot = bootId
-          yield { bootId: boot, phase: RunPhase.RENDERING }
-          if (afterSeq < 1n) yield { bootId: boot, phase: RunPhase.EXECUTING, entry: executing() }
-          const gone = new Promise((resolve) => stop.signal.addEventListener('abort', resolve))
-          await Promise.race([facts, gone])
+        submitPipelines({ requests, streamId }) {
+          batches.push(requests.length)
+          const results = requests.map((request) => {
+            try {
+              return { handle: submit(request) }
+            } catch (error) {
+              return { code: ConnectError.from(error).code }
+            }
+          })
+          const tell = streams.get(streamId)
+          for (const { handle } of results) if (handle !== undefined) tell?.(handle, 0n)
+          return { results, bootId, isFollowed: tell !== undefined }
         },
-        getRunStatus: ({ handle }) => factsOf(handle),
-        ...(isPlain ? {} : together()),
+        async *followRuns({ streamId, attempts: positions }, { signal }) {
+          const boot = bootId
+          const own = streams
+          const told: MessageInitShape<typeof AttemptNewsSchema>[] = []
+          let changed = Promise.withResolvers<void>()
+          const push = (news: (typeof told)[number]) => {
+            told.push(news)
+            changed.resolve()
+            changed = Promise.withResolvers()
+          }
+          const on = new Set<string>()
+          const tell = (handle: string, afterSeq: bigint) => {
+            if (on.has(handle)) return
+            on.add(handle)
+            const attempt = attempts.get(handle)
+            if (attempt === undefined) return push({ handle, isUnknown: true })
+            const entries = afterSeq < 1n ? [executing()] : []
+            push({ handle, phases: [RunPhase.RENDERING, RunPhase.EXECUTING], entries })
+            const gone = new Promise((resolve) => attempt.stop.signal.addEventListener('abort', resolve))
+            void Promise.race([attempt.facts, gone])
+              .then(() => factsOf(handle))
+              .then((facts) => push({ handle, facts }))
+              .catch(() => changed.resolve())
+          }
+          for (const { handle, afterSeq } of positions) tell(handle, afterSeq)
+          own.set(streamId, tell)
+          signal.addEventListener('abort', () => changed.resolve())
+          try {
+            yield { bootId: boot }
+            while (!signal.aborted && boot === bootId) {
+              const news = changed.promise
+              if (told.length > 0) yield { bootId: boot, news: told.splice(0) }
+              else await Promise.race([news, new Promise((beat) => setTimeout(beat, 500))])
+            }
+          } finally {
+            own.delete(streamId)
+          }
+        },
+        updateFollowing({ streamId, attempts: positions }) {
+          const tell = streams.get(streamId)
+          for (const { handle, afterSeq } of positions) tell?.(handle, afterSeq)
+          return { isOpen: tell !== undefined }
+        },
         cancelRun({ handle }) {
           onCancel(handle)
           cancelled.push(handle)
@@ -191,12 +163,10 @@ export function startScriptedRunner(
     submitted,
     cancelled,
     batches,
-    isFollowed: () => followed.promise,
     reboot() {
       const old = attempts
       attempts = new Map()
       streams = new Map()
-      followed = Promise.withResolvers()
       bootId = newId()
       for (const { stop } of old.values()) stop.abort()
     },

@@ -165,8 +165,6 @@ export const limits = {
   webhookCallsWaiting: 2_000,
   /** Log lines one transaction stores. */
   logBatch: 2_000,
-  /** Times a runner is asked in vain what an attempt has come to. */
-  factsRetries: 5,
   /** A stop that a runner does not answer is asked for again later, and at last no more; other effects then less often. */
   cancelTimeoutMs: 3_000,
   effectTries: 20,

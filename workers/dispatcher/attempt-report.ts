@@ -122,7 +122,6 @@ export const LOST = {
   givenUp: 'the runner has given the attempt up',
   silent: 'no sign of life from the runner',
   unclear: 'the runner gives no clear answer',
-  noFacts: 'the runner does not tell what the attempt has come to',
 } as const
 
 /** What facts mean to who follows an attempt of this start of the runner: `running`, they are none yet. */

@@ -93,16 +93,6 @@ function runner(script: Script, ...options: RunnerOptions): ScriptedRunner {
 }
 type RunnerOptions = Parameters<typeof startScriptedRunner> extends [Script, ...infer Rest] ? Rest : never
 
-/** Runners take and tell attempts together where they can; those that cannot have the same runs. */
-const WAYS: [way: string, isPlain: boolean][] = [
-  ['together', false],
-  ['one by one', true],
-]
-/** From here on attempts of this runner go together, if it offers that. */
-const isReady = async (at: ScriptedRunner, isPlain: boolean) => {
-  if (!isPlain) await at.isFollowed()
-}
-
 /** As the API process does it: every request and cancel is told to the dispatchers of this process. */
 const pipelineNamed = (name: string, landingZones: string[] = []) =>
   addPipeline(database.sql, name, {
@@ -174,36 +164,32 @@ function held(script: Script = merging) {
 }
 
 describe('a run', () => {
-  test.each(WAYS)(
-    'goes from its request to a merged success (%s), each move in its history',
-    async (way, isPlain) => {
-      const its = runner(merging, undefined, { isPlain })
-      dispatcher([its.url])
-      await isReady(its, isPlain)
-      const name = `plain-${way.replaceAll(' ', '-')}`
-      const pipeline = await pipelineNamed(name)
-      const id = await pipeline.request()
-      expect(await ended(id)).toMatchObject({ status: 'success', attempt: 1, rows_written: '1', error: null })
-      expect(await historyOf(id)).toEqual([
-        'requested pending.waiting',
-        'start pending.starting',
-        'accepted running.rendering',
-        'entered running.executing',
-        'executed running.merging',
-        'merged success',
-      ])
-      const [entry] =
-        await database.sql`select from_commit from main_entry where name = ${name} and to_commit is null`
-      expect(entry?.from_commit).toBe((await rowOf(id)).merged_commit)
-      expect(await openBranches()).toHaveLength(0)
-      expect(await logOf(id)).toEqual([
-        expect.stringMatching(/^attempt 1: version 1 on main at commit \d+$/),
-        'executing',
-        expect.stringMatching(/^success after \d+ ms: 1 row merged as commit \d+$/),
-      ])
-      expect(its.batches).toEqual(isPlain ? [] : [1])
-    },
-  )
+  test('goes from its request to a merged success, each move in its history', async () => {
+    const its = runner(merging)
+    dispatcher([its.url])
+    const name = 'plain'
+    const pipeline = await pipelineNamed(name)
+    const id = await pipeline.request()
+    expect(await ended(id)).toMatchObject({ status: 'success', attempt: 1, rows_written: '1', error: null })
+    expect(await historyOf(id)).toEqual([
+      'requested pending.waiting',
+      'start pending.starting',
+      'accepted running.rendering',
+      'entered running.executing',
+      'executed running.merging',
+      'merged success',
+    ])
+    const [entry] =
+      await database.sql`select from_commit from main_entry where name = ${name} and to_commit is null`
+    expect(entry?.from_commit).toBe((await rowOf(id)).merged_commit)
+    expect(await openBranches()).toHaveLength(0)
+    expect(await logOf(id)).toEqual([
+      expect.stringMatching(/^attempt 1: version 1 on main at commit \d+$/),
+      'executing',
+      expect.stringMatching(/^success after \d+ ms: 1 row merged as commit \d+$/),
+    ])
+    expect(its.batches).toEqual([1])
+  })
 
   test('that changes no table succeeds without a commit', async () => {
     dispatcher([runner(() => ({ rowsWritten: 0n })).url])
@@ -391,51 +377,43 @@ describe('runners', () => {
     expect((await ended(id)).status).toBe('success')
   })
 
-  test.each(WAYS)(
-    'belong to the trace of the request that asked for them, also executed again: %s',
-    async (_, isPlain) => {
-      const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
-      let isFirst = true
-      const at = runner(
-        () => {
-          if (!isFirst) return {}
-          isFirst = false
-          at.reboot()
-          return new Promise(() => {})
-        },
-        undefined,
-        { isPlain },
-      )
-      dispatcher([at.url])
-      await isReady(at, isPlain)
-      const pipeline = await pipelineNamed(`traced-${isPlain}`)
-      const traced = await inTrace(
-        () => ({ requestId: 'r', traceparent, tracestate: 'a=1' }),
-        () => pipeline.request(),
-      )
-      await ended(traced)
-      const untraced = await pipeline.request()
-      await ended(untraced)
-      const told = at.submitted.map(({ runId, attempt, traceparent, tracestate }) => [
-        [runId, attempt],
-        [traceparent, tracestate],
-      ])
-      expect(told).toEqual([
-        [
-          [traced, 1],
-          [traceparent, 'a=1'],
-        ],
-        [
-          [traced, 2],
-          [traceparent, 'a=1'],
-        ],
-        [
-          [untraced, 1],
-          [begunTrace(untraced, NO_TRACE).traceparent ?? '', ''],
-        ],
-      ])
-    },
-  )
+  test('belong to the trace of the request that asked for them, also executed again', async () => {
+    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
+    let isFirst = true
+    const at = runner(() => {
+      if (!isFirst) return {}
+      isFirst = false
+      at.reboot()
+      return new Promise(() => {})
+    })
+    dispatcher([at.url])
+    const pipeline = await pipelineNamed('traced')
+    const traced = await inTrace(
+      () => ({ requestId: 'r', traceparent, tracestate: 'a=1' }),
+      () => pipeline.request(),
+    )
+    await ended(traced)
+    const untraced = await pipeline.request()
+    await ended(untraced)
+    const told = at.submitted.map(({ runId, attempt, traceparent, tracestate }) => [
+      [runId, attempt],
+      [traceparent, tracestate],
+    ])
+    expect(told).toEqual([
+      [
+        [traced, 1],
+        [traceparent, 'a=1'],
+      ],
+      [
+        [traced, 2],
+        [traceparent, 'a=1'],
+      ],
+      [
+        [untraced, 1],
+        [begunTrace(untraced, NO_TRACE).traceparent ?? '', ''],
+      ],
+    ])
+  })
 
   test.each([Code.Unauthenticated, Code.PermissionDenied])(
     'a runner that refuses this API (code %p) leaves a run pending, and takes no attempt from it',
@@ -472,28 +450,22 @@ describe('runners', () => {
     expect((await ended(id)).status).toBe('success')
   })
 
-  test.each(WAYS)(
-    'a runner that starts anew loses its attempts (%s); the run is executed again and merged once',
-    async (way, isPlain) => {
-      const first = held()
-      let attempts = 0
-      const restarting = runner(
-        (request, signal) => (attempts++ === 0 ? first.script(request, signal) : merging(request, signal)),
-        undefined,
-        { isPlain },
-      )
-      dispatcher([restarting.url])
-      await isReady(restarting, isPlain)
-      const name = `survivor-${way.replaceAll(' ', '-')}`
-      const id = await (await pipelineNamed(name)).request()
-      await statusIs(id, 'running')
-      restarting.reboot()
-      expect(await ended(id)).toMatchObject({ status: 'success', attempt: 2 })
-      first.release()
-      expect(await database.sql`select * from main_entry where name = ${name}`).toHaveLength(1)
-      expect(await openBranches()).toHaveLength(0)
-    },
-  )
+  test('a runner that starts anew loses its attempts; the run is executed again and merged once', async () => {
+    const first = held()
+    let attempts = 0
+    const restarting = runner((request, signal) =>
+      attempts++ === 0 ? first.script(request, signal) : merging(request, signal),
+    )
+    dispatcher([restarting.url])
+    const name = 'survivor'
+    const id = await (await pipelineNamed(name)).request()
+    await statusIs(id, 'running')
+    restarting.reboot()
+    expect(await ended(id)).toMatchObject({ status: 'success', attempt: 2 })
+    first.release()
+    expect(await database.sql`select * from main_entry where name = ${name}`).toHaveLength(1)
+    expect(await openBranches()).toHaveLength(0)
+  })
 
   test('that does not answer keeps no connection in a transaction waiting', async () => {
     const asked = Promise.withResolvers<void>()
@@ -516,20 +488,16 @@ describe('runners', () => {
     await pipeline.runs.cancel(id)
   })
 
-  test.each(WAYS)(
-    'that takes its time over an attempt keeps no connection in a transaction waiting (%s)',
-    async (way, isPlain) => {
-      const slow = held()
-      const its = runner(slow.script, undefined, { isPlain })
-      dispatcher([its.url])
-      await isReady(its, isPlain)
-      const id = await (await pipelineNamed(`slow-${way.replaceAll(' ', '-')}`)).request()
-      await statusIs(id, 'running')
-      await noneInTransaction()
-      slow.release()
-      expect((await ended(id)).status).toBe('success')
-    },
-  )
+  test('that takes its time over an attempt keeps no connection in a transaction waiting', async () => {
+    const slow = held()
+    const its = runner(slow.script)
+    dispatcher([its.url])
+    const id = await (await pipelineNamed('slow')).request()
+    await statusIs(id, 'running')
+    await noneInTransaction()
+    slow.release()
+    expect((await ended(id)).status).toBe('success')
+  })
 
   const executes = (id: RunId, attempt: number) =>
     until(
@@ -905,29 +873,25 @@ describe('what cannot be as it should', () => {
 })
 
 describe('replicas', () => {
-  test.each(WAYS)(
-    'a replica that stops renewing loses its runs to another (%s), and nothing is executed again',
-    async (way, isPlain) => {
-      const slow = held()
-      const shared = runner(slow.script, undefined, { isPlain })
-      const dying = dispatcher([shared.url])
-      await isReady(shared, isPlain)
-      const id = await (await pipelineNamed(`adopted-${way.replaceAll(' ', '-')}`)).request()
-      await until(
-        () => rowOf(id),
-        (row) => row.phase === 'executing',
-      )
-      await dying.stop()
-      const heir = dispatcher([shared.url])
-      await until(
-        () => rowOf(id),
-        (row) => row.follower === heir.replica,
-      )
-      slow.release()
-      expect(await ended(id)).toMatchObject({ status: 'success', attempt: 1 })
-      expect(shared.submitted).toHaveLength(1)
-    },
-  )
+  test('a replica that stops renewing loses its runs to another, and nothing is executed again', async () => {
+    const slow = held()
+    const shared = runner(slow.script)
+    const dying = dispatcher([shared.url])
+    const id = await (await pipelineNamed('adopted')).request()
+    await until(
+      () => rowOf(id),
+      (row) => row.phase === 'executing',
+    )
+    await dying.stop()
+    const heir = dispatcher([shared.url])
+    await until(
+      () => rowOf(id),
+      (row) => row.follower === heir.replica,
+    )
+    slow.release()
+    expect(await ended(id)).toMatchObject({ status: 'success', attempt: 1 })
+    expect(shared.submitted).toHaveLength(1)
+  })
 })
 
 describe('landing files', () => {

@@ -1,138 +1,104 @@
-// One attempt by the calls that every runner has: submitted alone, followed on a stream of its own.
-import { limits } from '../../app/core/limits.ts'
-import { failureOf, type Remote, type RunnerClient } from '../../app/rpc/clients.ts'
+// Follows attempts at their runners: one stream for each runner, one report for each attempt.
 import type { OpenAttempt } from '../../app/runs/attempts.ts'
-import type { GetRunStatusResponse } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { AttemptReport, LOST, type ReportDeps, verdictOf } from './attempt-report.ts'
+import { handleOf } from '../../app/runs/attempts.ts'
+import { AttemptReport, type ReportDeps } from './attempt-report.ts'
+import type { Ender } from './ender.ts'
+import { RunnerStream } from './runner-stream.ts'
+import type { Runners } from './runners.ts'
 
-export interface FollowDeps extends ReportDeps {
-  runner: Remote<RunnerClient>
-  /** Aborted when this replica stops following; the attempt goes on. */
+export interface FollowerDeps {
+  runners: Runners
+  ender: Pick<Ender, 'report' | 'tell' | 'stored'>
+  /** Token and addresses with which the attempt reaches the lake. */
+  lakeAccess(attempt: OpenAttempt): ReportDeps['lake']
+  /** A runner may have room for another attempt. */
+  onPlace(): void
+  onError(attempt: OpenAttempt, error: unknown): void
+  /** Aborted when this replica stops following. */
   signal: AbortSignal
 }
 
-/** Between two tries. */
-export const RETRY_MS = 100
-/** A timer this late has slept with its process, and this much longer is waited then. */
-export const LATE_MS = 500
-export const GRACE_MS = 2_000
-
-/** Resolves when the attempt has ended, is lost, or is followed no more. */
-export async function followAttempt(attempt: OpenAttempt, deps: FollowDeps): Promise<void> {
-  const report = new AttemptReport(attempt, deps)
-  const refusal = report.refusal()
-  if (refusal !== null) return report.failed(refusal)
-  const boot = attempt.runnerBoot ?? (await submit(report, deps))
-  if (boot !== null) await readOn(report, boot, deps)
+export interface Follower {
+  /** Submits the attempt, if it is new, and follows it to its end. `hasPlace`: a place of its runner is held for it. */
+  follow(attempt: OpenAttempt, options?: { hasPlace: boolean }): void
+  isFollowed(handle: string): boolean
+  /** Attempts that are followed now. */
+  count(): number
 }
 
-/** Follows an attempt that this start of the runner has taken, from the last line heard on. */
-export async function readOn(
-  report: AttemptReport,
-  boot: string,
-  deps: Pick<FollowDeps, 'runner' | 'signal'>,
-) {
-  if (deps.signal.aborted) return
-  const facts = await readToEnd(report, boot, deps)
-  if (facts === null) return
-  if ('lost' in facts) report.lost(facts.lost)
-  else report.ended(facts)
-}
+export function makeFollower(deps: FollowerDeps): Follower {
+  const { runners, ender, onPlace, onError } = deps
+  const following = new Set<string>()
+  const streamTo = makeStreams(deps)
 
-/** The runner's boot id, or null when it did not take the attempt. An unclear answer is retried on the same runner only. */
-async function submit(report: AttemptReport, deps: FollowDeps): Promise<string | null> {
-  const giveUpAt = performance.now() + limits.runnerSilenceMs
-  while (!deps.signal.aborted) {
-    try {
-      const { bootId, ...room } = await deps.runner.service.submitPipeline(report.request(), {
-        signal: AbortSignal.any([deps.signal, AbortSignal.timeout(limits.runnerSilenceMs)]),
+  function follow(attempt: OpenAttempt, { hasPlace } = { hasPlace: false }) {
+    const handle = handleOf(attempt.runId, attempt.attempt)
+    if (following.has(handle)) return
+    following.add(handle)
+    const url = attempt.runnerUrl
+    let holdsPlace = hasPlace
+    const report = new AttemptReport(attempt, {
+      lake: deps.lakeAccess(attempt),
+      report: ender.report,
+      tell: ender.tell,
+      onAccepted(room) {
+        if (runners.accepted(url, room)) onPlace()
+      },
+      onRefused() {
+        runners.refused(url, holdsPlace)
+        holdsPlace = false
+      },
+      onUnreachable: () => runners.isDown(url),
+    })
+    readToEnd(report)
+      .catch((error) => onError(attempt, error))
+      .finally(() => {
+        following.delete(handle)
+        if (holdsPlace) runners.give(url)
+        onPlace()
       })
-      report.accepted(bootId, room)
-      return bootId
-    } catch (error) {
-      if (deps.signal.aborted) return null
-      const failure = failureOf(error)
-      if (failure === 'noRoom' || failure === 'unreachable') {
-        report.refused(failure)
-        return null
-      }
-      if (performance.now() > giveUpAt) {
-        report.lost(LOST.unclear)
-        return null
-      }
-      await pause(RETRY_MS, deps.signal)
-    }
   }
-  return null
+
+  async function readToEnd(report: AttemptReport) {
+    const refusal = report.refusal()
+    if (refusal !== null) return report.failed(refusal)
+    const { stream, release } = streamTo(report.attempt.runnerUrl)
+    await stream.follow(report).finally(release)
+  }
+
+  return { follow, isFollowed: (handle) => following.has(handle), count: () => following.size }
 }
 
-/** Facts of an attempt that has ended, why it is lost, or null when it is followed no more. */
-async function readToEnd(
-  report: AttemptReport,
-  boot: string,
-  deps: Pick<FollowDeps, 'runner' | 'signal'>,
-): Promise<GetRunStatusResponse | { lost: string } | null> {
-  const { handle } = report
-  let heardAt = performance.now()
-  let failures = 0
-  while (!deps.signal.aborted) {
-    // Silence ends a stream as surely as an error does.
-    const silence = new AbortController()
-    const silenceTimer = () => setTimeout(() => silence.abort(), limits.runnerSilenceMs)
-    let timer = silenceTimer()
-    let hasEnded = false
-    let told: GetRunStatusResponse | undefined
-    try {
-      const signal = AbortSignal.any([deps.signal, silence.signal])
-      const afterSeq = BigInt(report.lastLine)
-      for await (const message of deps.runner.service.streamLogs({ handle, afterSeq }, { signal })) {
-        heardAt = performance.now()
-        clearTimeout(timer)
-        timer = silenceTimer()
-        if (message.bootId !== '' && message.bootId !== boot) return { lost: LOST.restarted }
-        report.entered(message.phase)
-        if (message.entry !== undefined) report.said(message.entry)
-        told = message.facts
-      }
-      hasEnded = true
-      const facts =
-        told ??
-        (await deps.runner.service.getRunStatus(
-          { handle },
-          { signal: AbortSignal.any([deps.signal, AbortSignal.timeout(limits.runnerSilenceMs)]) },
-        ))
-      const verdict = verdictOf(facts, boot)
-      if (verdict === 'ended') return facts
-      if (verdict !== 'running') return verdict
-      failures = 0
-    } catch (error) {
-      if (deps.signal.aborted) return null
-      const failure = failureOf(error)
-      if (failure === 'unknownHandle') return { lost: LOST.restarted }
-      if (failure === 'unreachable') report.deps.onUnreachable()
-      if (hasEnded && ++failures >= limits.factsRetries) return { lost: LOST.noFacts }
-      const silentMs = performance.now() - heardAt
-      // Longer than the timer was set for: it is this process that has paused, so the runner gets another moment.
-      if (silentMs > limits.runnerSilenceMs + LATE_MS)
-        heardAt = performance.now() - limits.runnerSilenceMs + GRACE_MS
-      else if (silentMs > limits.runnerSilenceMs - RETRY_MS) return { lost: LOST.silent }
-    } finally {
-      clearTimeout(timer)
-    }
-    await pause(RETRY_MS, deps.signal)
-  }
-  return null
-}
+/** Streams by the address of the runner: open for runners that are configured, and for others while attempts need them. */
+function makeStreams({ runners, ender, signal }: FollowerDeps) {
+  const { stored } = ender
+  const permanent = new Map(
+    runners.remotes.map((runner) => [runner.url, new RunnerStream({ runner, stored, signal })]),
+  )
+  const passing = new Map<string, { stream: RunnerStream; users: number; end: AbortController }>()
 
-/** Resolves after so long, or when the signal is aborted. */
-export const pause = (ms: number, signal: AbortSignal) =>
-  new Promise<void>((resolve) => {
-    if (signal.aborted) return resolve()
-    const done = () => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', done)
-      resolve()
+  function join(url: string) {
+    const end = new AbortController()
+    const runner = runners.remoteAt(url)
+    const stream = new RunnerStream({ runner, stored, signal: AbortSignal.any([signal, end.signal]) })
+    const joined = { stream, users: 0, end }
+    passing.set(url, joined)
+    return joined
+  }
+
+  return (url: string): { stream: RunnerStream; release(): void } => {
+    const stream = permanent.get(url)
+    if (stream !== undefined) return { stream, release() {} }
+    const shared = passing.get(url) ?? join(url)
+    shared.users += 1
+    return {
+      stream: shared.stream,
+      release() {
+        shared.users -= 1
+        if (shared.users > 0) return
+        passing.delete(url)
+        shared.end.abort()
+      },
     }
-    const timer = setTimeout(done, ms)
-    signal.addEventListener('abort', done)
-  })
+  }
+}

@@ -1,5 +1,6 @@
 import { limits } from '../../app/core/limits.ts'
 import type { Sql } from '../../drizzle/client.ts'
+import { claimEffects, delayEffect, removeEffect } from './store.ts'
 
 /** Performs one effect. It may be performed again after a crash, so it is idempotent. */
 export type Effect = (payload: Record<string, unknown>) => Promise<void>
@@ -19,25 +20,17 @@ export async function performDue(
   onError: (kind: string, error: unknown) => void,
   lastTry = Number.POSITIVE_INFINITY,
 ): Promise<boolean> {
-  const claimed = await sql<{ id: string; kind: string; payload: Record<string, unknown>; tries: number }[]>`
-    update outbox set due_at = clock_timestamp() + ${limits.outboxClaimMs} * interval '1 millisecond', tries = tries + 1
-    where id in (
-      select id from outbox where due_at <= clock_timestamp() and kind = any(${Object.keys(effects)})
-      order by due_at, id limit ${limits.outboxBatch} for update skip locked)
-    returning id, kind, payload, tries`
+  const claimed = await claimEffects(sql, Object.keys(effects))
   await Promise.all(
     claimed.map(async ({ id, kind, payload, tries }) => {
       try {
         await effects[kind]?.(payload)
-        await sql`delete from outbox where id = ${id}`
+        await removeEffect(sql, id)
       } catch (error) {
         onError(kind, error)
-        if (tries >= lastTry) {
-          await sql`delete from outbox where id = ${id}`
-          return
-        }
+        if (tries >= lastTry) return removeEffect(sql, id)
         const delayMs = tries < limits.effectTries ? Math.min(RETRY_MAX_MS, 250 * 2 ** tries) : RARELY_MS
-        await sql`update outbox set due_at = clock_timestamp() + ${delayMs} * interval '1 millisecond' where id = ${id}`
+        await delayEffect(sql, id, delayMs)
       }
     }),
   )

@@ -15,7 +15,7 @@ import { followLimits } from '../../sidecars/runner/attempt/followings.ts'
 import { testAccess } from '../../sidecars/testing.ts'
 import { until } from '../../tools/test/until.ts'
 import { AttemptReport } from './attempt-report.ts'
-import { type Followed, openRunnerStream, type RunnerStream } from './runner-stream.ts'
+import { RunnerStream } from './runner-stream.ts'
 
 // The runner's own attempts and service over real HTTP, through a network that a test can break.
 
@@ -68,21 +68,19 @@ function serveRunner({ concurrency = 100, ...changed }: { concurrency?: number }
 }
 type Service = ServiceImpl<typeof RunnerService>
 
-async function streamTo(stored = async () => {}): Promise<RunnerStream> {
-  const runner = runnerAt(network.url, () => {}, testAccess('http://127.0.0.1:1'))
-  const stream = openRunnerStream({ runner, stored, signal: stopping.signal })
-  await until(
-    async () => stream.isOpen(),
-    (isOpen) => isOpen,
-  )
-  return stream
-}
+const streamOf = (stored = async () => {}) =>
+  new RunnerStream({
+    runner: runnerAt(network.url, () => {}, testAccess('http://127.0.0.1:1')),
+    stored,
+    signal: stopping.signal,
+  })
+const streamTo = (stored?: () => Promise<void>) => opened(streamOf(stored))
 
 interface Heard {
   handle: string
   outcomes: Outcome[]
   lines: LogLine[]
-  came: Promise<Followed>
+  came: Promise<void>
 }
 
 function follow(stream: RunnerStream): Heard {
@@ -145,11 +143,11 @@ test('of attempts submitted together, those that find no room are refused and th
   const all = await streamTo().then((stream) => [follow(stream), follow(stream), follow(stream)])
   const [one, two, three] = all
   if (one === undefined || two === undefined || three === undefined) throw new Error('three')
-  expect(await three.came).toBe('done')
+  await three.came
   expect(kindsOf(three)).toEqual(['refused'])
   of(one).work.log.write('info', 'hello')
   for (const heard of [one, two]) of(heard).end()
-  expect([await one.came, await two.came]).toEqual(['done', 'done'])
+  await Promise.all([one.came, two.came])
   expect([kindsOf(one), kindsOf(two)]).toEqual([
     ['accepted', 'executed'],
     ['accepted', 'executed'],
@@ -171,7 +169,7 @@ test('a stream that the network breaks goes on where it was: no line lost, none 
     if (n % 10 === 0) await new Promise(setImmediate)
   }
   of(heard).end()
-  expect(await heard.came).toBe('done')
+  await heard.came
   expect(textsOf(heard)).toEqual(said)
   expect(kindsOf(heard)).toEqual(['accepted', 'executed'])
   expect(work.size).toBe(1)
@@ -184,7 +182,7 @@ test('an answer to a submission that is lost on its way is asked for again: the 
   await isLost
   // Over before anyone has heard that it was taken: the stream tells of its end before, and once more after.
   of(heard).end()
-  expect(await heard.came).toBe('done')
+  await heard.came
   expect(kindsOf(heard)).toEqual(['accepted', 'executed'])
   expect(work.size).toBe(1)
 })
@@ -204,7 +202,7 @@ test('what a start of the runner told of an attempt that the next start takes an
   network.cut()
   await heardLines(heard, 1)
   of(heard).end()
-  expect(await heard.came).toBe('done')
+  await heard.came
   expect(textsOf(heard)).toEqual(['of the second start'])
   expect(kindsOf(heard)).toEqual(['accepted', 'executed'])
 })
@@ -215,7 +213,7 @@ test('a runner that is another one after the break has lost all its attempts, an
   for (const heard of lost) await accepted(heard)
   serveRunner()
   network.cut()
-  for (const heard of lost) expect(await heard.came).toBe('done')
+  for (const heard of lost) await heard.came
   expect(lost.map(kindsOf)).toEqual([
     ['accepted', 'lost'],
     ['accepted', 'lost'],
@@ -232,7 +230,7 @@ test('a runner whose network says nothing any more is lost after its silence, th
   const heard = follow(stream)
   await accepted(heard)
   network.mute()
-  expect(await heard.came).toBe('done')
+  await heard.came
   expect(heard.outcomes.at(-1)).toMatchObject({ kind: 'lost', why: 'no sign of life from the runner' })
   network.cut()
   await opened(stream)
@@ -253,64 +251,18 @@ test('what is not stored yet is not told on and on, and a quiet attempt is heard
   expect(chatty.lines.length).toBeLessThanOrEqual(Math.ceil(full * 1.1))
   expect(kindsOf(chatty)).toEqual(['accepted'])
   gate.resolve()
-  expect(await chatty.came).toBe('done')
+  await chatty.came
   expect(textsOf(chatty)).toEqual(said)
 })
 
-test('a runner that offers no batches leaves its attempts to those who go one by one', async () => {
+test('a runner without room, or without the calls for many attempts, refuses an attempt for certain', async () => {
   const refuse = () => {
     throw new ConnectError('not here', Code.Unimplemented)
   }
-  const asked = Promise.withResolvers<void>()
-  const followRuns = () => {
-    asked.resolve()
-    return refuse()
-  }
-  serveRunner({ submitPipelines: refuse, updateFollowing: refuse, followRuns })
-  const stream = openRunnerStream({
-    runner: runnerAt(network.url, () => {}, testAccess('http://127.0.0.1:1')),
-    stored: async () => {},
-    signal: stopping.signal,
-  })
-  await asked.promise
-  expect(stream.isOpen()).toBe(false)
-})
-
-test('what a runner has no room for on its stream goes on one by one, and is not asked for again and again', async () => {
-  let asked = 0
-  serveRunner({
-    submitPipelines: (request, context) => {
-      const { submitPipelines } = makeAttemptService(taken)
-      return submitPipelines({ ...request, streamId: '' }, context)
-    },
-    updateFollowing: () => {
-      asked += 1
-      throw new ConnectError('one stream tells of 20000 attempts at most', Code.ResourceExhausted)
-    },
-  })
-  const stream = await streamTo()
-  const heard = follow(stream)
-  expect(await heard.came).toEqual({ alone: taken.bootId })
-  expect(kindsOf(heard)).toEqual(['accepted'])
-  expect(asked).toBe(1)
-  expect(stream.isOpen()).toBe(true)
-})
-
-test('attempts on a stream that is offered no more go on one by one, from where they were', async () => {
-  const stream = await streamTo()
-  const heard = follow(stream)
-  await accepted(heard)
-  of(heard).work.log.write('info', 'first')
-  await heardLines(heard, 1)
-  serveRunner({
-    followRuns: () => {
-      throw new ConnectError('not here', Code.Unimplemented)
-    },
-  })
-  const [outcome] = heard.outcomes
-  network.cut()
-  expect(await heard.came).toEqual({ alone: outcome?.kind === 'accepted' ? outcome.runnerBoot : '' })
-  expect(textsOf(heard)).toEqual(['first'])
+  serveRunner({ submitPipelines: refuse, updateFollowing: refuse, followRuns: refuse })
+  const heard = follow(streamOf())
+  await heard.came
+  expect(kindsOf(heard)).toEqual(['refused'])
 })
 
 const opened = async (stream: RunnerStream) => {

@@ -1276,8 +1276,9 @@ export const RunnerService: GenService<{
     output: typeof StreamLogsResponseSchema;
   },
   /**
-   * As many SubmitPipeline calls in one, each with a result of its own. A runner may leave out this call, FollowRuns and
-   * UpdateFollowing (UNIMPLEMENTED): then attempts are submitted and followed one by one.
+   * As many SubmitPipeline calls in one, each with a result of its own. Sluice itself uses this call, FollowRuns and
+   * UpdateFollowing only: a runner without them takes none of its attempts. SubmitPipeline, GetRunStatus and StreamLogs are
+   * for other clients.
    *
    * @generated from rpc sluice.runner.v1.RunnerService.SubmitPipelines
    */

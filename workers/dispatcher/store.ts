@@ -1,0 +1,44 @@
+import { limits } from '../../app/core/limits.ts'
+import type { Sql } from '../../drizzle/client.ts'
+
+export interface DueEffect {
+  /** int8 as text. */
+  id: string
+  kind: string
+  payload: Record<string, unknown>
+  /** This one included. */
+  tries: number
+}
+
+/** Claims effects of these kinds that are due, at most one batch: nobody else claims them for `limits.outboxClaimMs`. */
+export const claimEffects = (sql: Sql, kinds: string[]): Promise<DueEffect[]> => sql<DueEffect[]>`
+  update outbox set due_at = clock_timestamp() + ${limits.outboxClaimMs} * interval '1 millisecond', tries = tries + 1
+  where id in (
+    select id from outbox where due_at <= clock_timestamp() and kind = any(${kinds})
+    order by due_at, id limit ${limits.outboxBatch} for update skip locked)
+  returning id, kind, payload, tries`
+
+export async function removeEffect(sql: Sql, id: string): Promise<void> {
+  await sql`delete from outbox where id = ${id}`
+}
+
+export async function delayEffect(sql: Sql, id: string, delayMs: number): Promise<void> {
+  await sql`update outbox set due_at = clock_timestamp() + ${delayMs} * interval '1 millisecond' where id = ${id}`
+}
+
+/** The key of attempt tokens. Throws when the database holds none. */
+export async function attemptTokenKey(sql: Sql): Promise<string> {
+  const [secret] = await sql<{ value: string }[]>`select value from secret where name = 'attempt_token'`
+  if (secret === undefined) throw new Error('the database holds no key for attempt tokens')
+  return secret.value
+}
+
+/** The runs of this replica are orphans from now on. */
+export async function forgetReplica(sql: Sql, name: string): Promise<void> {
+  await sql`delete from replica where name = ${name}`
+}
+
+/** The runs of every earlier dispatcher of this process are orphans from now on. */
+export async function forgetReplicasOf(sql: Sql, processId: string): Promise<void> {
+  await sql`delete from replica where starts_with(name, ${processId})`
+}
