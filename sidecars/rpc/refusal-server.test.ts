@@ -24,7 +24,8 @@ test.if(hasLandlock)(
           () => 'answered',
           (error: unknown) => [ConnectError.from(error).rawMessage, Code[ConnectError.from(error).code]],
         )
-      expect(await code(runner.client.submitPipeline({}))).toEqual([REASON, 'ResourceExhausted'])
+      for (const submit of [runner.client.submitPipeline, runner.client.submitPipelines])
+        expect(await code(submit({}))).toEqual([REASON, 'ResourceExhausted'])
       expect(await code(runner.client.validatePipeline({}))).toEqual([REASON, 'Unavailable'])
       const followed = async () => {
         for await (const message of runner.client.streamLogs({ handle: 'x' })) return message

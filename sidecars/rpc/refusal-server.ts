@@ -7,8 +7,8 @@ import { serveRpc } from './rpc-server.ts'
 // A sidecar whose engine processes cannot be confined executes no code of users: every call is refused with the reason, and
 // the health check answers NOT_SERVING with it.
 
-/** The call that starts a run: RESOURCE_EXHAUSTED leaves the run in the queue, for another runner or a later try. */
-const STARTS_A_RUN = 'submitPipeline'
+/** Calls that start runs: RESOURCE_EXHAUSTED leaves a run in the queue, for another runner or a later try. */
+const STARTS_RUNS = ['submitPipeline', 'submitPipelines']
 
 export function serveRefusal(
   settings: Settings,
@@ -28,7 +28,7 @@ export function serveRefusal(
 
 function refuseAll(router: ConnectRouter, service: DescService, reason: string): void {
   const refuse = (method: string): never => {
-    throw new ConnectError(reason, method === STARTS_A_RUN ? Code.ResourceExhausted : Code.Unavailable)
+    throw new ConnectError(reason, STARTS_RUNS.includes(method) ? Code.ResourceExhausted : Code.Unavailable)
   }
   const methods = service.methods.map(({ localName, methodKind }) => [
     localName,
