@@ -159,7 +159,7 @@ test(`nor do quality tests, judged where runs were before: ${LOOKS.length + LEFT
   await expectHealthy(machine)
 })
 
-test(`nor do previews, beside one that is kept: ${LOOKS.length} attempts`, async () => {
+test(`nor do previews: ${LOOKS.length} attempts`, async () => {
   const pipeline = await newPipeline(he, { layer: 'silver' })
   await writeFile(he, `${pipeline.prefix}pipeline.sql`, 'select 1 as a')
   const seen = await she.post(`${reader.url}/preview`, { data: {} })

@@ -5,13 +5,7 @@
  * What Arrow cannot carry as it is travels as text: HUGEINT, UHUGEINT, BIGNUM, INTERVAL, BIT, UUID, ENUM, UNION,
  * VARIANT, TIME WITH TIME ZONE; a GEOMETRY as its bytes (WKB).
  */
-import {
-  type DuckDBDataChunk,
-  DuckDBListType,
-  type DuckDBMaterializedResult,
-  type DuckDBResult,
-  DuckDBStructType,
-} from '@duckdb/node-api'
+import type { DuckDBDataChunk, DuckDBMaterializedResult, DuckDBResult } from '@duckdb/node-api'
 import { makeData, RecordBatch, RecordBatchStreamWriter, Schema, Struct } from 'apache-arrow'
 import type { ArrayBufferViewInput } from 'apache-arrow/util/buffer'
 import { type ColumnReader, columnReader } from './arrow-column.ts'
@@ -19,7 +13,7 @@ import { JsonTooLarge } from './json-bytes.ts'
 import { uniqueNames } from './json-columns.ts'
 import { leastJsonBytes } from './json-size.ts'
 import { nextChunk } from './rows.ts'
-import { columnVector, listChild, type Rows, structChild, type Vector } from './vector.ts'
+import { columnVector, type Rows, type Vector } from './vector.ts'
 
 export interface ArrowLimits {
   /** Rows after it are left out. */
@@ -74,29 +68,6 @@ export function arrowOf(
   for (let index = 0; index < result.chunkCount && !writer.summary.truncated; index += 1)
     writer.add(result.getChunk(index))
   return { ...writer.summary, bytes: concat(writer.end()) }
-}
-
-/** The rows in a list of structs, which stands in the one row of a result; NULL is none. Throws `ResultTooLarge`. */
-export function arrowOfList(
-  result: DuckDBMaterializedResult,
-  column: number,
-  { bytesLimit = Number.POSITIVE_INFINITY }: Pick<ArrowLimits, 'bytesLimit'> = {},
-): Uint8Array {
-  const type = result.columnType(column)
-  if (!(type instanceof DuckDBListType && type.valueType instanceof DuckDBStructType))
-    throw new TypeError(`column ${column} holds no list of structs`)
-  const { entryNames, entryTypes } = type.valueType
-  const columns = entryTypes.map((entryType, index) => columnReader(entryNames[index] ?? '', entryType))
-  const writer = new PieceWriter(new Schema(columns.map(({ field }) => field)), { bytesLimit })
-  const { vector: structs, size } = listChild(columnVector(result.getChunk(0), column))
-  if (size > 0)
-    writer.add(
-      columns,
-      columns.map((_, index) => structChild(structs, index)),
-      { size, count: size },
-    )
-  writer.end()
-  return concat(writer.take())
 }
 
 /** The whole stream at once. Throws `EngineError`, `ResultTooLarge` and `JsonTooLarge`. */

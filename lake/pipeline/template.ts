@@ -4,6 +4,7 @@
  * A run renders twice: `collectTemplate` learns what the template asks for, so that all of it is resolved in one call,
  * then `renderTemplate` puts the answers in. Both see the same variables, so they take the same way through it.
  */
+import { AuthorError } from './author-error.ts'
 import { MERGE_STRATEGIES, type MergeStrategy } from './config.ts'
 import { shown } from './names.ts'
 import { type Position, type ReferenceFunction, sqlReferences } from './references.ts'
@@ -42,20 +43,17 @@ export interface TemplateResolver {
 }
 
 /** A template that cannot be rendered, and where. */
-export class TemplateError extends Error {
+export class TemplateError extends AuthorError {
   override readonly name = 'TemplateError'
-  /** What is wrong, without its place. */
-  readonly reason: string
   readonly file: string
   /** 1-based, where the engine knows it. */
   readonly line: number | undefined
   /** 1-based, where the engine knows it. */
   readonly column: number | undefined
 
-  constructor(file: string, reason: string, at: Partial<Position> = {}, options?: ErrorOptions) {
+  constructor(file: string, text: string, at: Partial<Position> = {}, options?: ErrorOptions) {
     const column = at.column === undefined ? '' : ` column ${at.column}`
-    super(`${at.line === undefined ? file : `${file} line ${at.line}${column}`}: ${reason}`, options)
-    this.reason = reason
+    super(text, { ...options, where: at.line === undefined ? file : `${file} line ${at.line}${column}` })
     this.file = file
     this.line = at.line
     this.column = at.column

@@ -95,7 +95,7 @@ function templateErrors({ path, text }: TextFile, { mergeStrategy }: PipelineCon
     })
   } catch (error) {
     if (!(error instanceof TemplateError)) throw error
-    return [placed(error.reason, error)]
+    return [placed(error.text, error)]
   }
 }
 

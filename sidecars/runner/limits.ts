@@ -26,14 +26,6 @@ export const limits = {
   pythonPreviewsAtOnce: 2,
   /** A turn that has not come by then is refused, in words of its own. */
   previewWaitMs: 30_000,
-  /** Previews that keep what they have read, for the next one of the same pipeline: so many, and so long unused. */
-  previewRooms: 2,
-  previewRoomMs: 180_000,
-  /** Files of landing zones, and calls that read them, whose rows are kept in the engine. */
-  previewKeptBytes: 32 * MIB,
-  previewKeptCalls: 8,
-  /** Reading all of them: the next preview waits for it. */
-  previewFillMs: 10_000,
   /** What people's Python says goes into the answer. */
   previewLogLines: 1_000,
   previewLogBytes: MIB,

@@ -58,14 +58,9 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
     directory: directories.engines,
     inputs: directories.inputs,
     size: settings.engine,
-    // One more than attempts, previews, what these keep and checks: quality tests outside of runs find an engine too.
+    // One more than attempts, previews and checks: quality tests outside of runs find an engine too.
     leasesMax:
-      settings.concurrency +
-      limits.previewsAtOnce +
-      limits.previewRooms +
-      limits.pythonPreviewsAtOnce +
-      limits.sqlChecks +
-      1,
+      settings.concurrency + limits.previewsAtOnce + limits.pythonPreviewsAtOnce + limits.sqlChecks + 1,
     wall,
     log,
   })
@@ -116,7 +111,7 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
     register: (router) =>
       router
         .service(RunnerService, service)
-        .service(QueryService, makePreviewService(makePreview({ ...places, log }), apis)),
+        .service(QueryService, makePreviewService(makePreview(places), apis)),
     isServing: () => pool.isServing(),
     engineSandbox: wall.step,
     waitsFor: attempts.waitsFor,

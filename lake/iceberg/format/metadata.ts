@@ -1,6 +1,7 @@
 // The metadata of one table: format version 2, in memory exactly as it stands in the file.
 // Source: https://iceberg.apache.org/spec/#table-metadata-fields
 
+import { AuthorError } from '../../pipeline/author-error.ts'
 import { parseJson, stringifyJson } from './json.ts'
 import type { Schema } from './types.ts'
 import type { Snapshot, SnapshotRef, SortOrder } from './wire.ts'
@@ -41,7 +42,7 @@ export interface TableMetadata {
 }
 
 /** A table, or a use of one, that this implementation does not read or write. */
-export class UnsupportedTable extends Error {
+export class UnsupportedTable extends AuthorError {
   override readonly name = 'UnsupportedTable'
 }
 

@@ -1,6 +1,7 @@
 // How rows fall into partitions: the spec of a table from what its pipeline says, and each transform as SQL.
 // Source: https://iceberg.apache.org/spec/#partition-transforms
 
+import { AuthorError } from '../../pipeline/author-error.ts'
 import { type BoundValue, boundValueFrom } from './bounds.ts'
 import type { PartitionTuple } from './manifest.ts'
 import { partitionType } from './manifest-schema.ts'
@@ -16,7 +17,7 @@ export interface PartitionColumn {
 }
 
 /** A column that a table cannot be partitioned by as asked. */
-export class UnsupportedPartition extends Error {
+export class UnsupportedPartition extends AuthorError {
   override readonly name = 'UnsupportedPartition'
 }
 

@@ -3,6 +3,7 @@
 // its stored type by a cast, and what has no faithful stored type is refused by name.
 // Source: https://iceberg.apache.org/spec/#schemas-and-data-types
 
+import { AuthorError } from '../../pipeline/author-error.ts'
 import { type DuckType, parseDuckType, renderDuckType, type StructField } from './duckdb-type.ts'
 
 /** A column of a query's result: its name, and its type as DuckDB's DESCRIBE or typeof writes it. */
@@ -49,7 +50,7 @@ export interface Schema extends StructType {
 }
 
 /** A column whose type has no faithful place in an Iceberg table. */
-export class UnsupportedColumn extends Error {
+export class UnsupportedColumn extends AuthorError {
   override readonly name = 'UnsupportedColumn'
   constructor(
     /** The column, with the path to the nested field: `a.b.element`. */

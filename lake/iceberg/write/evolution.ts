@@ -3,6 +3,7 @@
 // no result of a query promises that there are no nulls.
 // Source: https://iceberg.apache.org/spec/#schema-evolution
 
+import { AuthorError } from '../../pipeline/author-error.ts'
 import type { DuckType, StructField } from '../format/duckdb-type.ts'
 import {
   type Column,
@@ -19,7 +20,7 @@ import {
 } from '../format/types.ts'
 
 /** A column whose type cannot be brought together with the table's. */
-export class IncompatibleColumn extends Error {
+export class IncompatibleColumn extends AuthorError {
   override readonly name = 'IncompatibleColumn'
   constructor(
     readonly column: string,

@@ -1,5 +1,6 @@
 // The write strategies: from the result of a pipeline to the files that its table gains and loses (docs/semantics.md).
 
+import { AuthorError } from '../../pipeline/author-error.ts'
 import {
   FILE_BYTES,
   FILE_ROWS,
@@ -60,7 +61,7 @@ export interface WriteRules {
 }
 
 /** A result that its strategy cannot write. */
-export class UnsupportedWrite extends Error {
+export class UnsupportedWrite extends AuthorError {
   override readonly name = 'UnsupportedWrite'
 }
 

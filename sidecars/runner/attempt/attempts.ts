@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import type { SubmitPipelineRequest } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { inClientTrace } from '../../../proto/trace.ts'
 import { makeTurns } from '../../engine/turns.ts'
@@ -48,11 +49,8 @@ export interface Work {
 /** Does the work. Resolves when its outcome is certain, with a promise of when nothing of it is left. */
 export type Execute = (work: Work) => Promise<{ gone: Promise<void> }>
 
-/** Why an attempt failed, in words for the author of the pipeline. */
-export class AttemptFailure extends Error {}
-
 /** The engine process of the attempt was killed from outside, or crashed: the attempt may be executed again. */
-export class AttemptLostEngine extends AttemptFailure {}
+export class AttemptLostEngine extends AuthorError {}
 
 export class Attempt {
   readonly handle: string
@@ -97,7 +95,9 @@ export class Attempt {
     const begin = () => {
       if (seconds === undefined) return
       const stop = () =>
-        cancel.abort(new AttemptFailure(`stopped at its time limit of ${seconds} s (RUN_TIMEOUT)`))
+        cancel.abort(
+          new AuthorError(`stopped at its time limit of ${seconds} s (RUN_TIMEOUT)`, { where: '' }),
+        )
       late = setTimeout(stop, seconds * 1_000)
     }
     const enter = (phase: Phase) => {
@@ -119,8 +119,8 @@ export class Attempt {
         this.#isCancelled = true
       } else {
         this.isEngineLost = error instanceof AttemptLostEngine
-        this.error = `${this.phase}: ${error instanceof AttemptFailure ? error.message : 'internal error'}`
-        if (!(error instanceof AttemptFailure))
+        this.error = `${this.phase}: ${error instanceof AuthorError ? error.message : 'internal error'}`
+        if (!(error instanceof AuthorError))
           log.error('an attempt broke', { handle: this.handle, error: stackOf(error) })
         // Whoever stores the log closes it with this error.
         this.status = 'failed'

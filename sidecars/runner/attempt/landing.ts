@@ -19,8 +19,6 @@ export interface LandingOptions {
   frozen: readonly LandingInput[]
   access: LakeAccess
   gateway: Gateway
-  /** Files by zone that are in their directories already: no others may be asked for. */
-  present?: ReadonlyMap<string, readonly LandingFile[]>
 }
 
 /** Where the files of a run's zones are. */
@@ -48,9 +46,6 @@ export function landingOfPython(inputs: string): LandingPlace {
 
 const LANDING = 'landing'
 
-/** A zone has other files than those that are present. */
-export class OtherFiles extends Error {}
-
 /** Brings the files of a zone into a new directory. Answers what they are; null: there is no such zone. */
 export async function bringLanding(
   zone: string,
@@ -61,11 +56,6 @@ export async function bringLanding(
   const input =
     frozen.find((known) => known.namespace === namespace && known.zone === zone) ??
     (await freeze(zone, options))
-  const { present } = options
-  if (present !== undefined) {
-    if (input === null || listOf(input.files) !== listOf(present.get(zone) ?? [])) throw new OtherFiles()
-    return input.files
-  }
   if (input === null) return null
   await mkdir(directory, { recursive: true })
   for (let from = 0; from < input.files.length; from += DOWNLOADS_AT_ONCE)
@@ -76,10 +66,6 @@ export async function bringLanding(
     )
   return input.files
 }
-
-/** Which contents the files have, and what they are called. */
-const listOf = (files: readonly LandingFile[]): string =>
-  JSON.stringify(files.map((file) => [localName(file), file.object?.path, file.object?.versionId]))
 
 const DOWNLOADS_AT_ONCE = 8
 

@@ -1,11 +1,11 @@
+import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { usageOfDirectory, watchRoom } from '../python/room.ts'
-import { AttemptFailure } from './attempts.ts'
 
 /** How often the files are looked at: an engine writes some hundred MB a second. */
 const LOOK_MS = 250
 
 /**
- * Runs `write` with a signal that aborts it when the directory holds more than `bytes`. Throws AttemptFailure then, and what
+ * Runs `write` with a signal that aborts it when the directory holds more than `bytes`. Throws AuthorError then, and what
  * `write` throws. What was written stays for the caller to remove.
  */
 export async function withinOutput<Result>(
@@ -29,6 +29,7 @@ export async function withinOutput<Result>(
 const MIB = 1_048_576
 
 const tooMuch = (bytes: number) =>
-  new AttemptFailure(
+  new AuthorError(
     `the result needs more than ${Math.round(bytes / MIB)} MB of files (RUN_OUTPUT_LIMIT): write fewer rows or columns, or raise the limit`,
+    { where: '' },
   )

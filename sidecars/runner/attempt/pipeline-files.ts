@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs'
+import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import type { TextFile } from '../../../lake/pipeline/config.ts'
 import { testNameOf } from '../../../lake/pipeline/quality.ts'
 import type { SubmitPipelineRequest } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { type Gateway, openObject } from '../../lake-access.ts'
 import { limits } from '../limits.ts'
-import { AttemptFailure } from './attempts.ts'
 
 /** The files of a pipeline that a run reads, by their path below the pipeline's prefix. */
 export interface PipelineFiles {
@@ -24,7 +24,7 @@ type PipelineRef = { namespace: string; layer: string; pipelineName: string }
 export const prefixOf = ({ namespace, layer, pipelineName }: PipelineRef): string =>
   `${namespace}/pipelines/${layer}/${pipelineName}/`
 
-/** Fetches the pinned files. Throws AttemptFailure if the source is not among them, and HttpFailure. */
+/** Fetches the pinned files. Throws AuthorError if the source is not among them, and HttpFailure. */
 export async function fetchPipelineFiles(
   request: SubmitPipelineRequest,
   gateway: Gateway,
@@ -47,8 +47,8 @@ export async function fetchPipelineFiles(
     }),
   )
   const source = files.find(({ path }) => path === sourcePath)
-  if (source === undefined) throw new AttemptFailure(`the pipeline has no ${sourcePath}`)
-  if (source.text.length > limits.sourceBytes) throw new AttemptFailure(`${sourcePath} is too large`)
+  if (source === undefined) throw new AuthorError(`the pipeline has no ${sourcePath}`)
+  if (source.text.length > limits.sourceBytes) throw new AuthorError(`${sourcePath} is too large`)
   return { source, config: files.find(({ path }) => path === 'config.yaml'), tests: testsIn(files) }
 }
 

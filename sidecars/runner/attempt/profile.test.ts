@@ -49,18 +49,6 @@ test('a large plan is told in part', () => {
   expect(wide.tree.length).toBeLessThan(400)
 })
 
-test("what counts the rows and keeps the first is none of the author's operators", () => {
-  const [own] = [operator('HASH_GROUP_BY', { children: [operator('PROJECTION')] })]
-  const counting = (...children: object[]) =>
-    profile(operator('HASH_GROUP_BY', { children: [operator('PROJECTION', { children })] }))
-  const treeOf = (text: string) => readProfile(text, { isCounted: true }).tree.replaceAll(/ {2}.*/g, '')
-  expect(treeOf(counting(operator('STREAMING_WINDOW', { children: [own] })))).toBe(
-    'HASH_GROUP_BY\n└─ PROJECTION',
-  )
-  expect(treeOf(counting(operator('WINDOW', { children: [own] })))).toBe('HASH_GROUP_BY\n└─ PROJECTION')
-  expect(treeOf(counting(operator('EMPTY_RESULT')))).toBe('EMPTY_RESULT')
-})
-
 test('what is no profile is refused', () => {
   for (const text of ['{}', '[]', '"x"', profile({ operator_name: 1 })])
     expect(() => readProfile(text)).toThrow('another shape')

@@ -39,11 +39,8 @@ const OPERATORS_SHOWN = 500
 /** A list of values, or a long condition, is shown to here. */
 const DETAIL_CHARACTERS = 300
 
-/**
- * @param text the profile as the engine wrote it; throws when it is none.
- * @param isCounted it begins with the operators that count the rows and keep the first, which are none of the author's.
- */
-export function readProfile(text: string, { isCounted = false } = {}): Profile {
+/** Reads the profile as the engine wrote it. Throws for a text of another shape. */
+export function readProfile(text: string): Profile {
   const profile: unknown = JSON.parse(text)
   if (!profileOf.Check(profile)) throw new Error('the engine wrote a profile of another shape')
   const lines: string[] = []
@@ -61,8 +58,7 @@ export function readProfile(text: string, { isCounted = false } = {}): Profile {
       show(child, `${rest}${isLast ? '└─ ' : '├─ '}`, `${rest}${isLast ? '   ' : '│  '}`)
     }
   }
-  for (const operator of isCounted ? profile.children.flatMap(belowCounting) : profile.children)
-    show(operator, '', '')
+  for (const operator of profile.children) show(operator, '', '')
   if (operators > OPERATORS_SHOWN) lines.push(`... ${operators - OPERATORS_SHOWN} more operators`)
   return {
     memoryPeakBytes: profile.system_peak_buffer_memory,
@@ -70,16 +66,6 @@ export function readProfile(text: string, { isCounted = false } = {}): Profile {
     operators,
     tree: lines.join('\n'),
   }
-}
-
-/** Below the aggregate that counts the rows and keeps the first, down to the window that numbers them. */
-function belowCounting(root: Operator): Operator[] {
-  let [at] = root.children
-  while (at !== undefined && at.operator_name.trim() === 'PROJECTION' && at.children.length === 1)
-    at = at.children[0]
-  if (at === undefined) return []
-  // A plan that yields nothing has no window.
-  return at.operator_name.trim().endsWith('WINDOW') ? at.children : [at]
 }
 
 const headOf = ({ operator_name: name, operator_cardinality: rows, operator_timing: seconds }: Operator) =>

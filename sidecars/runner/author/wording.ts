@@ -1,11 +1,6 @@
 import { isDiskFull } from '../../../lake/disk-floor.ts'
-import { UnsupportedTable } from '../../../lake/iceberg/format/metadata.ts'
-import { UnsupportedPartition } from '../../../lake/iceberg/format/partition.ts'
-import { UnsupportedColumn } from '../../../lake/iceberg/format/types.ts'
 import { CatalogError } from '../../../lake/iceberg/read/client.ts'
-import { IncompatibleColumn } from '../../../lake/iceberg/write/evolution.ts'
-import { UnsupportedWrite } from '../../../lake/iceberg/write/strategy.ts'
-import { TemplateError } from '../../../lake/pipeline/template.ts'
+import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { EngineEnded } from '../../engine/engine-process.ts'
 import { HttpFailure } from '../../rpc/http.ts'
 import { EngineFault } from '../engine/engine-messages.ts'
@@ -20,23 +15,26 @@ export interface Rendered {
   sql: string
 }
 
-/** Why something failed, for people; null for what should not happen at all. */
+/**
+ * Decides whether a failure is for the author of the pipeline, and puts it into words. Null: the service is at fault.
+ * `rendered` is the SQL that the failure is about.
+ */
 export function reasonOf(error: unknown, rendered?: Rendered): string | null {
   if (error instanceof EngineFault) return rendered ? sqlReason(error, rendered) : wordsOf(error)
-  if (error instanceof EngineEnded || error instanceof TemplateError) return error.message
-  if (
-    error instanceof UnsupportedColumn ||
-    error instanceof IncompatibleColumn ||
-    error instanceof UnsupportedTable ||
-    error instanceof UnsupportedWrite ||
-    error instanceof UnsupportedPartition
-  )
-    return rendered ? `${rendered.file}: ${error.message}` : error.message
+  if (error instanceof AuthorError)
+    return rendered && error.where === undefined ? `${rendered.file}: ${error.text}` : error.message
+  if (error instanceof EngineEnded || error instanceof HttpFailure) return error.message
   if (isDiskFull(error)) return DISK_FULL
   if (error instanceof CatalogError) return `the catalog: ${error.message}`
-  if (error instanceof HttpFailure) return error.message
   if (error instanceof Error && error.name === 'TimeoutError') return 'the service does not answer'
   return null
+}
+
+/** Adds the place in the author's file to an error of the engine or of the writer. Other errors stay as they are. */
+export function placed(error: unknown, rendered: Rendered): unknown {
+  const isPlaceable = error instanceof EngineFault || error instanceof AuthorError
+  const reason = isPlaceable ? reasonOf(error, rendered) : null
+  return reason === null ? error : new AuthorError(reason, { where: '', cause: error })
 }
 
 /** What the engine says of a query given to `sql()`: its own line, because that of the file is somebody else's to say. */

@@ -7,7 +7,7 @@ import { isTraceless, type TableName } from '../../../lake/engine/traceless.ts'
 import { parseDuckType, renderDuckType } from '../../../lake/iceberg/format/duckdb-type.ts'
 import { quoteName, quoteText } from '../../../lake/iceberg/sql.ts'
 import { limits } from '../limits.ts'
-import { InstancePreviews } from '../preview/instance-previews.ts'
+import { previewSelect } from '../preview/preview-select.ts'
 import { columnsOf, namesOf, Refused, refuseParameters, refuseTwins, selectOf } from '../write/select.ts'
 import {
   type AnswerOf,
@@ -35,7 +35,6 @@ export class EngineInstance {
   readonly #schemas = new Set<string>()
   /** Whether texts are traceless, of those that came last: a pipeline that runs often says the same each time. */
   readonly #judged = new Map<string, boolean>()
-  readonly #previews = new InstancePreviews()
   /** Where the lines of the result are, while there is one. */
   #author: Places | null = null
 
@@ -159,7 +158,7 @@ export class EngineInstance {
   }
 
   preview(request: Input<'preview'>): Promise<AnswerOf<'preview'>> {
-    return this.#previews.preview(this.#open, request)
+    return previewSelect(this.#open, request)
   }
 
   interrupt(): void {

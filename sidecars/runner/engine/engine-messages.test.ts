@@ -3,7 +3,7 @@ import { limits } from '../limits.ts'
 import { isAnswerOf } from './engine-messages.ts'
 
 test('the first rows of a preview are no longer than asked for', () => {
-  const rest = { columns: [], rowCount: 1, executeMs: 1, usedKept: false, profile: '' }
+  const rest = { columns: [], rowCount: 1, executeMs: 1, profile: '' }
   const isBelieved = (bytes: number) => isAnswerOf('preview', { ...rest, arrow: new Uint8Array(bytes) })
   expect(isBelieved(limits.previewBytes)).toBe(true)
   expect(isBelieved(limits.previewBytes + 1)).toBe(false)

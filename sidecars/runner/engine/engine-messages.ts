@@ -56,18 +56,8 @@ export type EngineRequest =
       profilePath: string
       rowsLimit: number
       bytesLimit: number
-      /** Calls in the text whose rows a table has already: it is read in their place. */
-      kept?: readonly KeptCall[]
-      /** From 0 to 1: what random numbers begin with, where an earlier preview has chosen that. */
-      seed?: number
     }
   | { kind: 'close'; number: number }
-
-/** A call of a table function as a text has it, and the table that has its rows. */
-export interface KeptCall {
-  call: string
-  table: { schema: string; name: string }
-}
 
 /** A value as text, and the engine's name of its type; null is NULL. */
 export type SqlParameter = { type: string; text: string } | null
@@ -136,8 +126,6 @@ const answers = {
     columns: Type.Array(Column),
     rowCount: Type.Integer({ minimum: 0 }),
     executeMs: Type.Number({ minimum: 0 }),
-    /** Whether tables of `kept` were read: the profile begins with what counts the rows and keeps the first then. */
-    usedKept: Type.Boolean(),
     /** The profile of the execution, as the engine wrote it. */
     profile: Type.String(),
   }),

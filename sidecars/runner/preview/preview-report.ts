@@ -2,6 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { Code, ConnectError } from '@connectrpc/connect'
 import type { Column } from '../../../lake/iceberg/format/types.ts'
+import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import {
   type PipelineConfig,
   parseConfig,
@@ -31,15 +32,10 @@ import { refusalOfWrite, type Write } from '../write/table-write.ts'
 // What a preview is asked, and what it tells, whatever language the pipeline is written in.
 
 export type PreviewAnswer = MessageInitShape<typeof PreviewPipelineResponseSchema>
-/** What a run of the pipeline would write to; `at` as of the preview. */
-export type WriteTarget = Omit<Write, 'sql'>
 /** Of a phase; each value becomes JSON. */
 type Metadata = Record<string, string | number | readonly string[]>
 
-/** What is wrong with the pipeline, in words for its author. */
-export class PreviewFailure extends Error {}
-
-/** Source and configuration of the request. Throws PreviewFailure where there is no source. */
+/** Source and configuration of the request. Throws AuthorError where there is no source. */
 export function sourcesOf(
   request: PreviewPipelineRequest,
   sourcePath: string,
@@ -52,7 +48,7 @@ export function sourcesOf(
   }))
   const source =
     code === '' ? files.find(({ path }) => path === sourcePath) : { path: sourcePath, text: code }
-  if (source === undefined) throw new PreviewFailure(`the pipeline has no ${sourcePath}`)
+  if (source === undefined) throw new AuthorError(`the pipeline has no ${sourcePath}`)
   return { source, config: files.find(({ path }) => path === 'config.yaml') }
 }
 
@@ -70,7 +66,7 @@ export function accessOf({ lake }: PreviewPipelineRequest): LakeAccess {
 /** Lines, warnings and phases of one preview, in their order. */
 export class PreviewReport {
   readonly #request: PreviewPipelineRequest
-  readonly #started = performance.now()
+  readonly started = performance.now()
   readonly #logs: MessageInitShape<typeof LogEntrySchema>[] = []
   readonly #warnings: string[] = []
   readonly #phases: MessageInitShape<typeof PreviewPhaseSchema>[] = []
@@ -81,11 +77,11 @@ export class PreviewReport {
     this.#request = request
   }
 
-  /** Throws PreviewFailure for a configuration that no run could have. */
+  /** Throws AuthorError for a configuration that no run could have. */
   configure(sources: ReturnType<typeof sourcesOf>): PipelineConfig {
     const { config, errors, warnings } = parseConfig(sources)
     for (const warning of warnings) this.warn(problemText(warning))
-    if (errors.length > 0) throw new PreviewFailure(errors.map(problemText).join('; '))
+    if (errors.length > 0) throw new AuthorError(errors.map(problemText).join('; '))
     return config
   }
 
@@ -151,7 +147,7 @@ export class PreviewReport {
   /** The answer, of what the engine has told of the one execution. `directory`: where the work was done. */
   answer(outcome: AnswerOf<'preview'>, directory: string): PreviewAnswer {
     const profiling = performance.now()
-    const profile = readProfile(outcome.profile, { isCounted: outcome.usedKept })
+    const profile = readProfile(outcome.profile)
     this.ended('profiling', performance.now() - profiling, {
       operators: profile.operators,
       memory_peak_bytes: profile.memoryPeakBytes,
@@ -162,7 +158,7 @@ export class PreviewReport {
         'warn',
         `${counted(this.#dropped, 'more log line')} dropped: a preview keeps ${counted(limits.previewLogLines, 'line')} or 1 MiB`,
       )
-    this.#add('info', `preview done in ${since(this.#started)}: nothing was written`)
+    this.#add('info', `preview done in ${since(this.started)}: nothing was written`)
     return {
       arrowIpc: outcome.arrow,
       totalRowCount: BigInt(outcome.rowCount),

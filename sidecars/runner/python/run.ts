@@ -1,7 +1,8 @@
 import { chmod, chown, copyFile, link, lstat, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Schema } from '../../../lake/iceberg/format/types.ts'
+import { currentSchema, type TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
 import { quoteName, quoteText, readTable } from '../../../lake/iceberg/sql.ts'
+import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { MERGE_STRATEGIES, type PipelineConfig } from '../../../lake/pipeline/config.ts'
 import {
   NameError,
@@ -11,20 +12,20 @@ import {
   tableKey,
 } from '../../../lake/pipeline/names.ts'
 import { quoteLiteral } from '../../../lake/pipeline/sql.ts'
-import type { TemplateVariables } from '../../../lake/pipeline/template.ts'
+import type { Template, TemplateVariables } from '../../../lake/pipeline/template.ts'
 import { changesUser } from '../../sandbox/ladder.ts'
-import type { AttemptLog } from '../attempt/attempt-log.ts'
-import { AttemptFailure } from '../attempt/attempts.ts'
+import type { Level } from '../attempt/attempt-log.ts'
 import type { Inputs } from '../attempt/inputs.ts'
-import { tableExpression } from '../attempt/lake-session.ts'
-import { explained, type FindTables } from '../author/slips.ts'
-import { sized, sqlWords } from '../author/wording.ts'
+import { type TableInput, tableExpression } from '../attempt/lake-session.ts'
+import type { LandingOptions } from '../attempt/landing.ts'
+import type { Workplace } from '../attempt/workplace.ts'
+import { explained, findIn } from '../author/slips.ts'
+import { since, sized, sqlWords } from '../author/wording.ts'
 import { EngineFault } from '../engine/engine-messages.ts'
-import type { EngineLease } from '../engine/engine-pool.ts'
 import { limits } from '../limits.ts'
 import { CPU_USED_UP, InterpreterEnded } from './interpreter.ts'
 import type { InterpreterLease } from './interpreters.ts'
-import type { Call, Failure, Job, Result } from './messages.ts'
+import type { Call, Job, Result } from './messages.ts'
 import {
   type RelationColumn,
   type ResultSql,
@@ -46,39 +47,58 @@ export interface PythonLimits {
 }
 
 export interface PythonRun {
+  place: Pick<Workplace, 'lake' | 'engine'>
   lease: InterpreterLease
   limits: PythonLimits
-  engine: EngineLease
   /** An open instance that reads the run's directory, and shows the tables found so far. */
   instance: number
   inputs: Inputs
   /** The table it writes. */
   own: TableName
-  source: { file: string; text: string }
+  template: Template
   config: PipelineConfig
   variables: TemplateVariables
-  /** Of the table it writes: null, if that does not exist. */
-  schema: Schema | null
-  log: Pick<AttemptLog, 'write' | 'drop'>
-  find: FindTables
-  /** Looks a table up that the source does not name in quotes, or a landing zone. Null: there is none. */
-  findLate: {
-    table(name: ReturnType<typeof parseTableName>): Promise<{ schema: Schema; paths: string[] } | null>
-    zone(name: string): Promise<void>
+  /** The table it writes; null: it does not exist. */
+  table: TableMetadata | null
+  landing: LandingOptions
+  log: {
+    write(level: Level, message: string): void
+    /** For the author, about the pipeline as a whole. */
+    warn(message: string): void
+    /** Counts lines that the interpreter left out. */
+    drop(lines: number): void
   }
+  /** Hears of landing zones that the source does not name in quotes. */
+  onZone(zone: string): void
   signal: AbortSignal
 }
 
-export interface PythonResult extends ResultSql {
-  /** The source, with the line that asked for the result, where it has one: what the engine says of it is about that. */
+export interface PythonResult {
+  /** A SELECT of the result. */
+  sql: string
+  /** The source, with the line that set the result where that is known: errors of the SELECT are about that place. */
   place: string
 }
 
-/** Runs the pipeline. Answers a SELECT of its result, and what is to be said of that. Throws AttemptFailure, EngineEnded, and the signal's reason. */
+/** Runs the pipeline and logs its warnings. Throws AuthorError, EngineEnded, and the signal's reason. */
 export async function runPython(run: PythonRun): Promise<PythonResult> {
-  const { lease, source, variables, config, log, signal } = run
+  const { lease, log, template } = run
+  const started = performance.now()
+  const { step, python } = lease.sandbox
+  log.write('info', `${template.file} runs on Python ${python.version}, sandbox: ${step}`)
+  if (step === 'none') log.warn('there is no sandbox (SANDBOX=off): the pipeline can do what the runner can')
+  const result = await interpret(run)
+  const { sql, warnings } = await sqlOf(result, run)
+  for (const warning of warnings) log.warn(warning)
+  log.write('info', `ran ${template.file} in ${since(started)}`)
+  return { sql, place: placeOf(result.line) }
+}
+
+/** Lets the interpreter work until the source has set its result. */
+async function interpret(run: PythonRun): Promise<Result> {
+  const { lease, template, log, signal } = run
   const path = join(lease.rooms.inputs, SOURCE)
-  await writeFile(path, source.text, { mode: 0o644 })
+  await writeFile(path, template.source, { mode: 0o644 })
   if (changesUser(lease.sandbox.step)) await openToAll(lease.rooms.inputs)
   const late = AbortSignal.timeout(run.limits.seconds * 1_000)
   const service = new PythonService(run)
@@ -88,51 +108,50 @@ export async function runPython(run: PythonRun): Promise<PythonResult> {
     lease.interpreter.end('its directory is full')
   })
   const clean = (text: string) => withoutPlaces(text, lease)
-  const job: Job = {
-    kind: 'run',
-    source: path,
-    variables: {
-      config: configFor(config),
-      this: variables.this,
-      run_started_at: variables.runStartedAt,
-      watermark_value: variables.watermarkValue,
-      strategy: variables.strategy,
-      strategies: MERGE_STRATEGIES,
-    },
-    logLimits: { lines: limits.logLines, bytes: limits.logBytes },
-    memory: sized(run.limits.memoryBytes),
-    disk: lease.sandbox.step === 'bubblewrap' ? sized(lease.disk.bytes) : null,
-    isConfined: lease.sandbox.step !== 'none',
+  const listener = {
+    answer: (call: Call) => service.answer(call),
+    say: (level: Level, message: string) => log.write(level, clean(message)),
+    dropped: (lines: number) => log.drop(lines),
   }
   try {
-    const outcome = await lease.interpreter.work(
-      job,
-      {
-        answer: (call) => service.answer(call),
-        say: (level, message) => log.write(level, clean(message)),
-        dropped: (lines) => log.drop(lines),
-      },
-      AbortSignal.any([signal, late]),
-    )
-    if ('failed' in outcome) throw new AttemptFailure(clean(placed(outcome.failed)))
-    if ('checked' in outcome) throw new AttemptFailure(`${SOURCE}: it said what makes no sense`)
-    const { result } = outcome
-    return { ...(await sqlOf(result, run)), place: placeOf(result.line) }
+    const outcome = await lease.interpreter.work(jobOf(run, path), listener, AbortSignal.any([signal, late]))
+    if ('failed' in outcome) {
+      const { line, message } = outcome.failed
+      throw new AuthorError(clean(message), { where: placeOf(line) })
+    }
+    if ('checked' in outcome) throw mistake('it said what makes no sense')
+    return outcome.result
   } catch (error) {
     signal.throwIfAborted()
     if (service.failure !== null) throw service.failure
     if (isFull)
-      throw new AttemptFailure(
-        `${SOURCE}: its directory held more than ${sized(lease.disk.bytes)} (PYTHON_DISK_LIMIT), more than ${lease.disk.files} files, or paths that are too long`,
+      throw mistake(
+        `its directory held more than ${sized(lease.disk.bytes)} (PYTHON_DISK_LIMIT), more than ${lease.disk.files} files, or paths that are too long`,
       )
-    if (late.aborted)
-      throw new AttemptFailure(`${SOURCE}: it took longer than ${run.limits.seconds} s, the time limit`)
-    if (error instanceof InterpreterEnded) throw new AttemptFailure(`${SOURCE}: ${endingOf(error)}`)
+    if (late.aborted) throw mistake(`it took longer than ${run.limits.seconds} s, the time limit`)
+    if (error instanceof InterpreterEnded) throw mistake(endingOf(error))
     throw error
   } finally {
     endWatch()
   }
 }
+
+const jobOf = ({ lease, variables, config, limits: own }: PythonRun, source: string): Job => ({
+  kind: 'run',
+  source,
+  variables: {
+    config: configFor(config),
+    this: variables.this,
+    run_started_at: variables.runStartedAt,
+    watermark_value: variables.watermarkValue,
+    strategy: variables.strategy,
+    strategies: MERGE_STRATEGIES,
+  },
+  logLimits: { lines: limits.logLines, bytes: limits.logBytes },
+  memory: sized(own.memoryBytes),
+  disk: lease.sandbox.step === 'bubblewrap' ? sized(lease.disk.bytes) : null,
+  isConfined: lease.sandbox.step !== 'none',
+})
 
 const SOURCE = 'pipeline.py'
 /** Its directories as it sees them from its own. */
@@ -143,7 +162,7 @@ const withoutPlaces = (text: string, { rooms, directory }: InterpreterLease): st
   )
 
 const placeOf = (line: number | null) => (line === null ? SOURCE : `${SOURCE} line ${line}`)
-const placed = ({ line, message }: Failure) => `${placeOf(line)}: ${message}`
+const mistake = (text: string) => new AuthorError(text, { where: SOURCE })
 
 const endingOf = ({ why }: InterpreterEnded): string =>
   why.startsWith(CPU_USED_UP) ? CPU_USED_UP : `the Python process is gone: ${why}`
@@ -203,29 +222,26 @@ class PythonService {
   }
 
   async #ref(text: string): Promise<string> {
-    const { inputs, own, findLate } = this.#run
+    const { inputs, own, place } = this.#run
     const name = parseTableName(text, own.namespace)
     const key = tableKey(name)
     if (inputs.table(name) === null && !this.#late.has(key)) {
-      const found = await findLate.table(name)
-      if (found === null) throw new Missing(`table ${key} does not exist`)
-      await this.#show(name, found)
+      const metadata = await place.lake.catalog.load(name)
+      if (metadata === null) throw new Missing(`table ${key} does not exist`)
+      await this.#show(await place.lake.open(name, metadata))
       this.#late.set(key, name)
     }
     return tableExpression(name)
   }
 
   /** The instance is locked: it reads the run's directory, so the files are put there. */
-  async #show(
-    name: ReturnType<typeof parseTableName>,
-    { schema, paths }: { schema: Schema; paths: string[] },
-  ): Promise<void> {
-    const { lease, engine, instance, signal } = this.#run
+  async #show({ name, schema, paths }: TableInput): Promise<void> {
+    const { lease, place, instance, signal } = this.#run
     const directory = join(lease.directory, 'late', String(this.#late.size))
     await mkdir(directory, { recursive: true })
     const own = await Promise.all(
-      paths.map(async (path, place) => {
-        const target = join(directory, `${place}.parquet`)
+      paths.map(async (path, index) => {
+        const target = join(directory, `${index}.parquet`)
         await link(path, target).catch(() => copyFile(path, target))
         return target
       }),
@@ -233,14 +249,15 @@ class PythonService {
     const expression = tableExpression(name)
     const inSchema = quoteName(`${name.namespace}.${name.layer}`)
     const sql = `CREATE SCHEMA IF NOT EXISTS ${inSchema}; CREATE VIEW ${expression} AS SELECT * FROM ${readTable(schema, own)}`
-    await engine.call({ kind: 'run', number: instance, sql }, signal)
+    await place.engine.call({ kind: 'run', number: instance, sql }, signal)
   }
 
   async #landingZone(text: string): Promise<string> {
-    const { inputs, own, findLate, lease } = this.#run
+    const { inputs, own, landing, lease } = this.#run
     const zone = parseZoneName(text)
     if (!inputs.knowsLanding(zone)) {
-      await findLate.zone(zone)
+      await inputs.openLandings([zone], landing)
+      this.#run.onZone(zone)
       if (changesUser(lease.sandbox.step)) await openToAll(lease.rooms.inputs)
     }
     const path = inputs.landingPath(zone)
@@ -250,21 +267,22 @@ class PythonService {
   }
 
   async #relate({ sql, params }: Call & { method: 'relate' }): Promise<unknown> {
-    const { engine, instance, signal } = this.#run
+    const { place, instance, signal } = this.#run
     const relation = this.#relations.size + 1
     if (relation > limits.pythonRelations)
       throw new Missing(`a pipeline may make ${limits.pythonRelations} queries, and this is one more`)
     const name = relationName(relation)
     const request = { kind: 'relate', number: instance, name, sql, params } as const
-    const columns = (await engine.call(request, signal).catch((error) => this.#explained(error, sql))).map(
-      relationColumn,
-    )
+    const columns = (
+      await place.engine.call(request, signal).catch((error) => this.#explained(error, sql))
+    ).map(relationColumn)
     this.#relations.set(relation, columns)
     return { relation, columns }
   }
 
   async #explained(error: unknown, sql: string): Promise<never> {
-    const { engine, instance, find, signal, inputs, own } = this.#run
+    const { place, instance, signal, inputs, own } = this.#run
+    const find = findIn(place.lake, own.namespace)
     const zones = inputs.landingPaths()
     const quoted = [...zones.keys()].reduce((text, path) => text.replaceAll(path, quoteLiteral(path)), sql)
     const text = {
@@ -275,11 +293,11 @@ class PythonService {
       sql,
       quotedSql: quoted === sql ? null : quoted,
     } as const
-    throw await explained(error, text, { engine, instance, find, signal })
+    throw await explained(error, text, { engine: place.engine, instance, find, signal })
   }
 
   async #fetch({ relation, form }: Call & { method: 'fetch' }): Promise<{ path: string }> {
-    const { engine, instance, lease, signal } = this.#run
+    const { place, instance, lease, signal } = this.#run
     const columns = this.#relations.get(relation)
     if (columns === undefined) throw new Missing('there is no such relation')
     // The one before has been read.
@@ -288,7 +306,7 @@ class PythonService {
     const path = join(lease.rooms.inputs, `rows-${this.#files}.${form}`)
     const select = (form === 'json' ? selectForJson : selectForParquet)(relationName(relation), columns)
     const sql = `COPY (${select}) TO ${quoteText(path)} (FORMAT ${form})`
-    await engine.call({ kind: 'run', number: instance, sql }, signal)
+    await place.engine.call({ kind: 'run', number: instance, sql }, signal)
     if (changesUser(lease.sandbox.step)) await chmod(path, 0o644)
     this.#fetched = path
     return { path }
@@ -302,15 +320,17 @@ const relationName = (relation: number) => `sluice_relation_${relation}`
 
 /** The result as one SELECT. The interpreter is gone: what it wrote stays what it is. */
 async function sqlOf(result: Result, run: PythonRun): Promise<ResultSql> {
-  const { config, schema } = run
+  const { config, table } = run
+  const schema = table && currentSchema(table)
   const target = { schema: config.mergeStrategy === 'full_refresh' ? null : schema }
   switch (result.kind) {
     case 'relation':
       return { sql: `FROM ${quoteName(relationName(result.relation))}`, warnings: [] }
     case 'empty': {
       if (schema === null)
-        throw new AttemptFailure(
-          `${placeOf(result.line)}: result has no rows and no types, and the table does not exist yet: give the result of sql() or a row`,
+        throw new AuthorError(
+          'result has no rows and no types, and the table does not exist yet: give the result of sql() or a row',
+          { where: placeOf(result.line) },
         )
       const own = config.mergeStrategy === 'scd2' ? [config.scdValidFrom, config.scdValidTo] : []
       return { sql: selectNothing(schema, own), warnings: [] }
@@ -328,18 +348,16 @@ async function taken(file: string, { lease }: PythonRun): Promise<string> {
   try {
     await rename(lease.rooms.result, path)
   } catch {
-    throw new AttemptFailure(`${SOURCE}: it took away the file of its result`)
+    throw mistake('it took away the file of its result')
   }
   const { nlink, size, isFile } = await lstat(path).then((found) => ({
     nlink: found.nlink,
     size: found.size,
     isFile: found.isFile(),
   }))
-  if (!isFile || nlink !== 1) throw new AttemptFailure(`${SOURCE}: the file of its result is none`)
+  if (!isFile || nlink !== 1) throw mistake('the file of its result is none')
   if (size > limits.pythonFileBytes)
-    throw new AttemptFailure(
-      `${SOURCE}: its result is ${sized(size)}, and ${sized(limits.pythonFileBytes)} is the most`,
-    )
+    throw mistake(`its result is ${sized(size)}, and ${sized(limits.pythonFileBytes)} is the most`)
   // Engines of root have no right over files of others.
   if (changesUser(lease.sandbox.step)) {
     await chown(path, process.getuid?.() ?? 0, process.getgid?.() ?? 0)

@@ -23,18 +23,14 @@ export async function selectOf(engine: Engine, sql: string): Promise<DuckDBPrepa
     const hint = /\bpivot\b/i.test(sql) ? ' (a PIVOT has to name its values: ON column IN (...))' : ''
     throw new Refused(`one SELECT statement is expected, not ${statements.count}${hint}`)
   }
-  await refuseHarmful(engine, sql)
+  // A SELECT gives its answer and nothing else: what it left behind would be there for tests, or in files of others.
+  await checkHarmless(connection, sql).catch((error: unknown) => {
+    throw error instanceof StatementRefused ? new Refused(error.message) : error
+  })
   const statement = await mapped(() => statements.prepare(0))
   if (statement.statementType !== StatementType.SELECT)
     throw new Refused(`only a SELECT can be run, not ${StatementType[statement.statementType]}`)
   return statement
-}
-
-/** Nothing but the answer may come of a SELECT: what it could leave behind is there for tests, or in files of others. */
-export async function refuseHarmful({ connection }: Engine, sql: string): Promise<void> {
-  await checkHarmless(connection, sql).catch((error: unknown) => {
-    throw error instanceof StatementRefused ? new Refused(error.message) : error
-  })
 }
 
 /** A view of them would have `a_1` beside `a`, and the table a column that nobody asked for. Names are told apart whatever their case. */

@@ -23,6 +23,10 @@ export interface Watermark {
   warning: string | null
 }
 
+/** Whether one of the templates or sources names `watermark_value`. */
+export const readsWatermark = (texts: readonly string[]): boolean =>
+  texts.some((text) => /\bwatermark_value\b/.test(text))
+
 /** Finds the watermark, in an instance of its own: the pipeline's is locked to its input. */
 export async function watermarkOf(
   { name, table, column }: Watermarked,

@@ -1,0 +1,111 @@
+import { join } from 'node:path'
+import type { TableChange } from '../../../lake/iceberg/write/strategy.ts'
+import { explained } from '../author/slips.ts'
+import { counted, placed, type Rendered, since, sized } from '../author/wording.ts'
+import { type OpenedInstance, openForTexts } from '../engine/kept-instance.ts'
+import type { InterpreterLease } from '../python/interpreters.ts'
+import { type PythonLimits, runPython } from '../python/run.ts'
+import { draftsOf } from '../write/quality-gate.ts'
+import { writeResult } from '../write/table-write.ts'
+import { openInstance, viewOf } from './lake-session.ts'
+import { withinOutput } from './output-limit.ts'
+import { inputsOf, parsedIn, type RenderedAttempt } from './render.ts'
+
+export interface ExecuteOptions {
+  pythonLimits: PythonLimits
+  /** Files that the result of one attempt may write, in bytes; left out, any number. */
+  outputBytes?: number
+}
+
+interface Executed {
+  /** The change to the table, in files of this machine. */
+  change: TableChange
+  /** The instance of the pipeline's SQL, in which its tests can run; null for Python. */
+  opened: OpenedInstance | null
+}
+
+/** Executes the pipeline and writes its result to files. Throws AuthorError, and what engines throw. */
+export async function execute(attempt: RenderedAttempt, options: ExecuteOptions): Promise<Executed> {
+  const { place, template, draft, inputs, target } = attempt
+  const opened = await openFor(attempt)
+  if (place.python !== null) {
+    const { sql, place: file } = await interpret(attempt, place.python, opened.number, options)
+    // The runner wrote this SQL: its lines say nothing about the author's file.
+    const change = await write(attempt, sql, { ...opened, ...options }).catch((error: unknown) => {
+      throw placed(error, { file, source: '', sql: '' })
+    })
+    return { change, opened: null }
+  }
+  const rendered: Rendered = { ...template, sql: draft.sql }
+  const change = await write(attempt, draft.sql, { ...opened, ...options }).catch(async (error: unknown) => {
+    const text = inputs.textOf(draft, target.name)
+    throw placed(await explained(error, text, parsedIn(attempt, opened.number)), rendered)
+  })
+  return { change, opened }
+}
+
+/** Opens an instance that shows what the pipeline reads, and may read what its tests will be shown. */
+async function openFor(attempt: RenderedAttempt): Promise<OpenedInstance> {
+  const { work, place, target, inputs, draft, tests } = attempt
+  const { engine, directory, landing, python } = place
+  const before = inputs.table(target.name)
+  const found = inputs.found()
+  const tables = [...new Set([...inputsOf(attempt), ...(before ? [before] : [])])]
+  if (python === null && draft.zones.length === 0) {
+    const texts = [draft.sql, ...draftsOf(tests).map(({ sql }) => sql)]
+    return openForTexts(engine, { texts, tables, found, own: target.name }, place, work.signal)
+  }
+  const paths = found.flatMap((table) => table.paths)
+  return { number: await openInstance(engine, tables, directory, work.signal, { paths, landing }), viewOf }
+}
+
+function interpret(
+  attempt: RenderedAttempt,
+  lease: InterpreterLease,
+  instance: number,
+  { pythonLimits }: ExecuteOptions,
+) {
+  const { work, inputs, target } = attempt
+  const { log, facts, signal } = work
+  return runPython({
+    ...attempt,
+    lease,
+    limits: pythonLimits,
+    instance,
+    own: target.name,
+    table: target.table,
+    log: {
+      write: log.write.bind(log),
+      warn: (message) => log.write('warn', message),
+      drop: log.drop.bind(log),
+    },
+    onZone: (zone) => facts.landingFileIds.push(...inputs.landing(zone).map(({ id }) => id)),
+    signal,
+  })
+}
+
+async function write(
+  { work, place, target }: RenderedAttempt,
+  sql: string,
+  { number: instance, outputBytes: bytes = Number.POSITIVE_INFINITY }: OpenedInstance & ExecuteOptions,
+): Promise<TableChange> {
+  const { engine, directory, lake } = place
+  const { name, table, rules, runStartedAt: at } = target
+  const { log, signal } = work
+  const started = performance.now()
+  const own = join(directory, 'written')
+  const warn = (message: string) => log.write('warn', message)
+  const change = await withinOutput({ directory: own, bytes, signal }, (within) =>
+    writeResult({ sql, name, table, rules, at }, { engine, instance, directory, own, lake, warn }, within),
+  )
+  log.write('info', `${summaryOf(change)} in ${since(started)}`)
+  return change
+}
+
+/** `3 rows inserted or changed, 2 files replaced, 14.2 kB of Parquet`. */
+function summaryOf({ operation, rowsWritten, replaced, files }: TableChange): string {
+  const bytes = files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
+  const parquet = `${sized(bytes)} of Parquet`
+  if (operation !== 'rewrite') return `${counted(rowsWritten, 'row')}, ${parquet}`
+  return `${counted(rowsWritten, 'row')} inserted or changed, ${counted(replaced.length, 'file')} replaced, ${parquet}`
+}

@@ -1,0 +1,64 @@
+import type { TableName } from '../../../lake/pipeline/names.ts'
+import { since } from '../author/wording.ts'
+import type { OpenedInstance } from '../engine/kept-instance.ts'
+import { runTests, tally } from '../write/quality-gate.ts'
+import type { StoredResult } from '../write/table-write.ts'
+import type { TestResult } from './attempts.ts'
+import { openInstance, type TableInput } from './lake-session.ts'
+import { parsedIn, type RenderedAttempt } from './render.ts'
+
+/**
+ * Runs the quality tests on the table as the branch will have it. `opened` is the instance of the pipeline's SQL: it forgets
+ * the result before the tests are shown their tables. Null: an instance is opened for the tests.
+ */
+export async function judge(
+  attempt: RenderedAttempt,
+  stored: StoredResult | null,
+  opened: OpenedInstance | null,
+): Promise<TestResult[]> {
+  const { work, place, tests, inputs, target } = attempt
+  const { log, signal } = work
+  const { engine, directory } = place
+  if (tests.length === 0) return []
+  if (stored !== null) {
+    const paths = opened === null ? await stored.placed : stored.change.files.map(({ path }) => path)
+    inputs.setTable(onBranch(target.name, stored, inputs.table(target.name), paths))
+  }
+  if (inputs.table(target.name) === null) return []
+  work.enter('testing')
+  const started = performance.now()
+  const shown = inputs.found()
+  // An instance does one thing after the other, so the first test need not wait for the answer to this.
+  const ready =
+    opened && engine.call({ kind: 'show', number: opened.number, tables: shown.map(opened.viewOf) }, signal)
+  ready?.catch(() => {})
+  const instance = opened?.number ?? (await openInstance(engine, shown, directory, signal))
+  const bench = { ...parsedIn(attempt, instance), inputs, own: target.name, write: log.write.bind(log) }
+  const results = await runTests(tests, bench)
+  await ready
+  log.write('info', `${tally(results)} in ${since(started)}`)
+  return results
+}
+
+/** The table as the branch has it; `paths`: where the new files are on this machine. */
+function onBranch(
+  name: TableName,
+  { change, files: added }: StoredResult,
+  known: TableInput | null,
+  paths: readonly string[],
+): TableInput {
+  const { operation, replaced, schema, files } = change
+  const before = operation === 'overwrite' ? null : known
+  const gone = new Set(replaced.map(({ file }) => file.location))
+  const kept = (before?.locations ?? []).flatMap((location, i) =>
+    gone.has(location) ? [] : [{ location, path: before?.paths[i] ?? '' }],
+  )
+  const rows = (all: readonly { recordCount: number }[]) => all.reduce((sum, one) => sum + one.recordCount, 0)
+  return {
+    name,
+    schema: schema.schema,
+    paths: [...kept.map(({ path }) => path), ...paths],
+    locations: [...kept, ...added].map(({ location }) => location),
+    rowCount: (before?.rowCount ?? 0) - rows(replaced.map(({ file }) => file)) + rows(files),
+  }
+}

@@ -1,0 +1,183 @@
+import { timestampDate } from '@bufbuild/protobuf/wkt'
+import type { TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
+import type { WriteRules } from '../../../lake/iceberg/write/strategy.ts'
+import { AuthorError } from '../../../lake/pipeline/author-error.ts'
+import { type PipelineConfig, parseConfig, problemText } from '../../../lake/pipeline/config.ts'
+import { LAYERS, type TableName, tableKey } from '../../../lake/pipeline/names.ts'
+import type { Template, TemplateVariables } from '../../../lake/pipeline/template.ts'
+import type { LakeAccess, SubmitPipelineRequest } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { findIn, type ParsedIn } from '../author/slips.ts'
+import { counted, since, sized } from '../author/wording.ts'
+import { pythonDraft } from '../python/draft.ts'
+import { type DraftedTest, draftsOf, draftTests } from '../write/quality-gate.ts'
+import { readsWatermark, watermarkOf } from '../write/watermark.ts'
+import type { Work } from './attempts.ts'
+import { type Draft, Inputs } from './inputs.ts'
+import { type TableInput, tableExpression } from './lake-session.ts'
+import type { LandingOptions } from './landing.ts'
+import { fetchPipelineFiles, type PipelineFiles } from './pipeline-files.ts'
+import type { Workplace } from './workplace.ts'
+
+/** The table an attempt writes. */
+export interface Target {
+  name: TableName
+  /** As it was before the attempt; null: it does not exist. */
+  table: TableMetadata | null
+  rules: WriteRules
+  /** ISO 8601. */
+  runStartedAt: string
+}
+
+/** An attempt whose inputs are on this machine and whose SQL is rendered. */
+export interface RenderedAttempt {
+  work: Work
+  place: Workplace
+  target: Target
+  config: PipelineConfig
+  variables: TemplateVariables
+  inputs: Inputs
+  template: Template
+  /** Its `sql` is '' for Python. */
+  draft: Draft
+  tests: readonly DraftedTest[]
+  landing: LandingOptions
+}
+
+/** Fetches the files, renders the templates and opens everything that they name. Throws AuthorError. */
+export async function render(work: Work, place: Workplace): Promise<RenderedAttempt> {
+  const { request, log } = work
+  const started = performance.now()
+  const name = targetOf(request)
+  const [files, table] = await Promise.all([
+    fetchPipelineFiles(request, place.lake.gateway),
+    tableBefore(name, work, place),
+  ])
+  const config = configure(files, work)
+  const startedAt = request.runStartedAt ? timestampDate(request.runStartedAt) : new Date()
+  const target: Target = { name, table, rules: config, runStartedAt: startedAt.toISOString() }
+  const variables = await variablesOf(config, files, target, { work, place })
+  const inputs = new Inputs({ namespace: request.namespace, variables, landing: place.landing })
+  const template = { file: files.source.path, source: files.source.text }
+  const draft = place.python ? pythonDraft(template, request.namespace) : inputs.draft(template)
+  const tests = draftTests(files.tests, inputs)
+  const landing = {
+    namespace: request.namespace,
+    frozen: request.landing,
+    access: lakeOf(request),
+    gateway: place.lake.gateway,
+  }
+  const attempt = { work, place, target, config, variables, inputs, template, draft, tests, landing }
+  await open(attempt)
+  if (place.python !== null || hasNothingLeft(attempt)) return attempt
+  const sql = inputs.sqlOf(draft)
+  log.write('info', `rendered ${template.file} in ${since(started)}`)
+  return { ...attempt, draft: { ...draft, sql } }
+}
+
+/**
+ * An upload asked for this run, and the success of another run has archived the file meanwhile: nothing is left to do.
+ */
+export function hasNothingLeft({ work, draft, inputs }: RenderedAttempt): boolean {
+  return work.request.emptyLandingIsSuccess && emptyZoneOf(draft, inputs) !== undefined
+}
+
+const emptyZoneOf = ({ zones }: Draft, inputs: Inputs) =>
+  zones.find((zone) => inputs.landing(zone).length === 0)
+
+/** The tables that the pipeline itself reads, without those of its tests. */
+export const inputsOf = ({ draft, inputs }: RenderedAttempt): TableInput[] =>
+  draft.tables.flatMap((table) => inputs.table(table) ?? [])
+
+/** Lets a refused text be parsed in an open instance. */
+export const parsedIn = ({ work, place }: RenderedAttempt, instance: number): ParsedIn => ({
+  engine: place.engine,
+  instance,
+  find: findIn(place.lake, work.request.namespace),
+  signal: work.signal,
+})
+
+/** The request may say where the table's metadata is, as of the attempt's base; otherwise the catalog is asked. */
+async function tableBefore(
+  name: TableName,
+  { request }: Work,
+  { lake }: Workplace,
+): Promise<TableMetadata | null> {
+  const { tableMetadata } = request
+  if (tableMetadata === undefined) return lake.catalog.load(name)
+  return tableMetadata === '' ? null : lake.metadataAt(tableMetadata)
+}
+
+function configure({ source, config: file }: PipelineFiles, { facts, log }: Work): PipelineConfig {
+  const { config, errors, warnings } = parseConfig({ config: file, source })
+  facts.archiveLandingZones = config.archiveLandingZones
+  facts.maxRetries = config.maxRetries
+  facts.retryDelaySeconds = config.retryDelaySeconds
+  for (const warning of warnings) log.write('warn', problemText(warning))
+  if (errors.length > 0) throw new AuthorError(errors.map(problemText).join('; '), { where: '' })
+  return config
+}
+
+async function variablesOf(
+  config: PipelineConfig,
+  files: PipelineFiles,
+  target: Target,
+  { work, place }: Pick<RenderedAttempt, 'work' | 'place'>,
+): Promise<TemplateVariables> {
+  const watermark = readsWatermark(
+    [files.source, ...files.tests.map(({ file }) => file)].map(({ text }) => text),
+  )
+    ? await watermarkOf({ ...target, column: config.watermarkColumn }, place, work.signal)
+    : null
+  if (watermark?.warning) work.log.write('warn', watermark.warning)
+  return {
+    strategy: config.mergeStrategy,
+    this: tableExpression(target.name),
+    runStartedAt: target.runStartedAt,
+    watermarkValue: watermark?.value ?? null,
+  }
+}
+
+/** Opens the tables and landing zones that the pipeline and its tests name, all at once. */
+async function open(attempt: RenderedAttempt): Promise<void> {
+  const { work, place, target, inputs, draft, tests, landing } = attempt
+  const { request, facts, log } = work
+  const { name, table, rules } = target
+  const drafts = [draft, ...draftsOf(tests)]
+  // A pipeline needs the files of its own table only where it says so. Its tests also read the files that stay.
+  const keepsFiles = rules.mergeStrategy !== 'full_refresh'
+  const readsOwn = /\bthis\b/.test(draft.template.source) || (keepsFiles && tests.length > 0)
+  const tables = [...drafts.flatMap((each) => each.tables), ...(readsOwn ? [name] : [])]
+  const zones = drafts.flatMap((each) => each.zones)
+  await Promise.all([
+    inputs.openTables(tables, place.lake, new Map([[tableKey(name), table]])),
+    inputs.openLandings(zones, landing),
+  ])
+  for (const input of inputsOf(attempt))
+    log.write(
+      'info',
+      `reads ${tableKey(input.name)}: ${counted(input.rowCount, 'row')} in ${counted(input.paths.length, 'file')}`,
+    )
+  for (const zone of draft.zones) {
+    const files = inputs.landing(zone)
+    const bytes = files.reduce((sum, { object }) => sum + Number(object?.sizeBytes ?? 0n), 0)
+    log.write('info', `reads landing zone ${zone}: ${counted(files.length, 'file')}, ${sized(bytes)}`)
+    facts.landingFileIds.push(...files.map(({ id }) => id))
+  }
+  const empty = emptyZoneOf(draft, inputs)
+  if (empty !== undefined && request.emptyLandingIsSuccess)
+    log.write(
+      'info',
+      `landing zone ${empty} has no files: an earlier run has archived them, nothing is changed`,
+    )
+}
+
+function targetOf({ namespace, layer: text, pipelineName: name }: SubmitPipelineRequest): TableName {
+  const layer = LAYERS.find((known) => known === text)
+  if (layer === undefined) throw new AuthorError(`there is no layer ${text}`, { where: '' })
+  return { namespace, layer, name }
+}
+
+export function lakeOf({ lake }: SubmitPipelineRequest): LakeAccess {
+  if (lake === undefined) throw new AuthorError('the request does not say where the lake is', { where: '' })
+  return lake
+}

@@ -1,0 +1,105 @@
+import { join } from 'node:path'
+import { openInstance } from '../attempt/lake-session.ts'
+import { explained, findIn } from '../author/slips.ts'
+import { counted, placed, type Rendered, since } from '../author/wording.ts'
+import type { AnswerOf } from '../engine/engine-messages.ts'
+import { limits } from '../limits.ts'
+import type { InterpreterLease } from '../python/interpreters.ts'
+import { type PythonLimits, runPython } from '../python/run.ts'
+import type { PreparedPreview } from './prepare.ts'
+import type { PreviewAnswer } from './preview-report.ts'
+
+/** Executes a prepared preview. Throws AuthorError, what engines throw, and the signal's reason. */
+export async function execute(
+  prepared: PreparedPreview,
+  { pythonLimits }: { pythonLimits: PythonLimits },
+): Promise<PreviewAnswer> {
+  const { python, directory } = prepared.place
+  return python === null
+    ? executeSql(prepared, join(directory, 'profile.json'))
+    : executePython(prepared, python, { limits: pythonLimits, profilePath: join(directory, 'profile.json') })
+}
+
+async function executeSql(prepared: PreparedPreview, profilePath: string): Promise<PreviewAnswer> {
+  const { place, signal, report, template, own, inputs, draft } = prepared
+  const { engine, lake, directory, landing } = place
+  report.unread(inputs)
+  report.say('info', `rendered ${template.file} in ${since(report.started)}`)
+  const started = performance.now()
+  const instance = await openInstance(engine, inputs.found(), directory, signal, { profilePath, landing })
+  const rendered = { ...template, sql: draft.sql }
+  const outcome = await select(prepared, { instance, profilePath, sql: draft.sql }).catch(
+    async (error: unknown) => {
+      const parsedIn = { engine, instance, find: findIn(lake, own.namespace), signal }
+      throw placed(await explained(error, inputs.textOf(draft, own), parsedIn), rendered)
+    },
+  )
+  // The time of the execution alone: the query has no influence on how long opening an instance takes.
+  return reported(prepared, outcome, { sql: draft.sql, started, executeMs: outcome.executeMs })
+}
+
+async function executePython(
+  prepared: PreparedPreview,
+  lease: InterpreterLease,
+  { limits, profilePath }: { limits: PythonLimits; profilePath: string },
+): Promise<PreviewAnswer> {
+  const { place, signal, report, inputs } = prepared
+  const instance = await openInstance(place.engine, inputs.found(), place.directory, signal, { profilePath })
+  const started = performance.now()
+  const log = {
+    write: report.say.bind(report),
+    warn: report.warn.bind(report),
+    drop: report.drop.bind(report),
+  }
+  const onZone = (zone: string) => report.readsZone(inputs, zone)
+  const { sql, place: file } = await runPython({ ...prepared, lease, limits, instance, log, onZone })
+  const pythonMs = Math.round(performance.now() - started)
+  report.unread(inputs)
+  // The runner wrote this SQL: its lines say nothing about the author's file.
+  const rendered: Rendered = { file, source: '', sql: '' }
+  const outcome = await select(prepared, { instance, profilePath, sql }).catch((error: unknown) => {
+    throw placed(error, rendered)
+  })
+  return reported(prepared, outcome, {
+    sql: '',
+    started,
+    executeMs: pythonMs + outcome.executeMs,
+    metadata: { python_ms: pythonMs },
+  })
+}
+
+const select = (
+  { request, place, signal }: PreparedPreview,
+  { instance, ...query }: { instance: number; sql: string; profilePath: string },
+): Promise<AnswerOf<'preview'>> =>
+  place.engine.call(
+    {
+      kind: 'preview',
+      number: instance,
+      ...query,
+      rowsLimit: Number(request.limit),
+      bytesLimit: limits.previewBytes,
+    },
+    signal,
+  )
+
+interface Execution {
+  /** The author's SQL; '' for Python, whose columns have their types already. */
+  sql: string
+  /** Of performance.now(). */
+  started: number
+  executeMs: number
+  metadata?: { python_ms: number }
+}
+
+function reported(
+  { place, report, own, table, config, variables }: PreparedPreview,
+  outcome: AnswerOf<'preview'>,
+  { sql, started, executeMs, metadata }: Execution,
+): PreviewAnswer {
+  const { rowCount, columns } = outcome
+  report.ended('sql_execute', executeMs, { rows: rowCount, columns: columns.length, ...metadata })
+  report.say('info', `${counted(rowCount, 'row')} in ${since(started)}`)
+  report.unwritable({ name: own, table, rules: config, at: variables.runStartedAt, sql }, columns)
+  return report.answer(outcome, place.directory)
+}

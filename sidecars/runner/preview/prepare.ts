@@ -1,0 +1,91 @@
+import type { TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
+import type { PipelineConfig } from '../../../lake/pipeline/config.ts'
+import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
+import type { Template, TemplateVariables } from '../../../lake/pipeline/template.ts'
+import type { PreviewPipelineRequest } from '../../../proto/gen/sluice/query/v1/query_pb.ts'
+import { type Draft, Inputs } from '../attempt/inputs.ts'
+import { tableExpression } from '../attempt/lake-session.ts'
+import type { LandingOptions } from '../attempt/landing.ts'
+import type { Workplace } from '../attempt/workplace.ts'
+import { pythonDraft } from '../python/draft.ts'
+import { readsWatermark, watermarkOf } from '../write/watermark.ts'
+import { accessOf, PreviewReport, previewedTable, sourcesOf } from './preview-report.ts'
+
+/** A preview whose inputs are on this machine; only its execution is left. */
+export interface PreparedPreview {
+  request: PreviewPipelineRequest
+  place: Workplace
+  signal: AbortSignal
+  report: PreviewReport
+  template: Template
+  config: PipelineConfig
+  variables: TemplateVariables
+  /** The table that a run of the pipeline would write. */
+  own: TableName
+  /** Null: `own` does not exist. */
+  table: TableMetadata | null
+  inputs: Inputs
+  draft: Draft
+  landing: LandingOptions
+}
+
+/** Reads configuration and template, and opens the tables and landing zones that the source names. */
+export async function prepare(
+  request: PreviewPipelineRequest,
+  place: Workplace,
+  signal: AbortSignal,
+): Promise<PreparedPreview> {
+  const { lake } = place
+  const report = new PreviewReport(request)
+  const isPython = request.type === 'python'
+  const sources = sourcesOf(request, isPython ? 'pipeline.py' : 'pipeline.sql')
+  const template = { file: sources.source.path, source: sources.source.text }
+  const config = report.configure(sources)
+  const own = previewedTable(request)
+  const table = await lake.catalog.load(own)
+  const watermark = readsWatermark([template.source])
+    ? await watermarkOf({ name: own, table, column: config.watermarkColumn }, place, signal)
+    : null
+  if (watermark?.warning) report.warn(watermark.warning)
+  const variables = {
+    strategy: config.mergeStrategy,
+    this: tableExpression(own),
+    runStartedAt: new Date().toISOString(),
+    watermarkValue: watermark?.value ?? null,
+  }
+  const inputs = new Inputs({ namespace: own.namespace, variables, landing: place.landing })
+  const draft = isPython ? pythonDraft(template, own.namespace) : inputs.draft(template)
+  const readsOwn = /\b(?:this|watermark_value)\b/.test(template.source)
+  const landing = {
+    namespace: own.namespace,
+    frozen: request.samples,
+    access: accessOf(request),
+    gateway: lake.gateway,
+  }
+  await Promise.all([
+    inputs.openTables([...draft.tables, ...(readsOwn ? [own] : [])], lake, new Map([[tableKey(own), table]])),
+    inputs.openLandings(draft.zones, landing),
+  ])
+  report.reads(inputs, draft)
+  const sql = isPython ? null : inputs.sqlOf(draft)
+  report.ended('template_render', performance.now() - report.started, {
+    file: template.file,
+    characters: (sql ?? template.source).length,
+    tables: draft.tables.map(tableKey),
+    landing_zones: draft.zones,
+  })
+  return {
+    request,
+    place,
+    signal,
+    report,
+    template,
+    config,
+    variables,
+    own,
+    table,
+    inputs,
+    draft: sql === null ? draft : { ...draft, sql },
+    landing,
+  }
+}
