@@ -28,6 +28,12 @@ import { type Usage, usageOfFileSystem, usageOfProcess, watchRoom } from './room
 /** Python cannot run here; the message says why, for people. */
 export class NoPython extends Error {}
 
+/** What every interpreter of this process may use; the sandbox has the rest. */
+export interface PythonLimits {
+  memoryBytes: number
+  seconds: number
+}
+
 /** An interpreter with the directories it and the run share. */
 export interface InterpreterLease {
   interpreter: Interpreter

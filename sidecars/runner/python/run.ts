@@ -24,7 +24,7 @@ import { since, sized, sqlWords } from '../author/wording.ts'
 import { EngineFault } from '../engine/engine-messages.ts'
 import { limits } from '../limits.ts'
 import { CPU_USED_UP, InterpreterEnded } from './interpreter.ts'
-import type { InterpreterLease } from './interpreters.ts'
+import type { InterpreterLease, PythonLimits } from './interpreters.ts'
 import type { Call, Job, Result } from './messages.ts'
 import {
   type RelationColumn,
@@ -39,12 +39,6 @@ import {
 
 // One run of `pipeline.py`: what it asks for is found by the runner and computed by the engine; what it sets as its
 // result becomes one SELECT, which is written as that of any other pipeline.
-
-/** What every interpreter of this process may use; the sandbox has the rest. */
-export interface PythonLimits {
-  memoryBytes: number
-  seconds: number
-}
 
 export interface PythonRun {
   place: Pick<Workplace, 'lake' | 'engine'>
