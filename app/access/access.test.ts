@@ -12,48 +12,6 @@ beforeAll(async () => {
 afterAll(() => pro.close())
 
 describe('owners and grants', () => {
-  test('who creates a pipeline, a namespace or a zone owns it; what an API key creates is nobody’s', async () => {
-    const pipeline = await pro.newPipeline('ann')
-    const zone = { namespace: 'default', name: pro.freshName('z') }
-    expect(await pro.statusOf('ann', 'POST', '/landing-zones', zone)).toBe(201)
-    expect((await pro.call('ann', 'GET', `/landing-zones/default/${zone.name}`)).body).toMatchObject({
-      owner: 'ann',
-    })
-    expect(await pro.statusOf('ann', 'GET', pipeline.path)).toBe(200)
-    expect(await pro.statusOf('key', 'GET', (await pro.newPipeline('key')).path)).toBe(200)
-  })
-
-  test('to others it does not exist: reading is 404 as of what is not there, writing is 403', async () => {
-    const pipeline = await pro.newPipeline('ann')
-    const absent = pipeline.path.replace(pipeline.name, 'absent')
-    for (const more of ['', '/versions', '/versions/x', '/versions/1']) {
-      const [hidden, missing] = [
-        await pro.call('bob', 'GET', pipeline.path + more),
-        await pro.call('bob', 'GET', absent + more),
-      ]
-      expect(hidden.status).toBe(404)
-      expect(JSON.stringify(hidden).replaceAll(pipeline.name, 'absent')).toBe(JSON.stringify(missing))
-    }
-    const { status, body } = await pro.call('bob', 'PUT', pipeline.path, { description: 'mine' })
-    expect([status, body.error]).toEqual([403, expect.objectContaining({ type: 'AUTHORIZATION' })])
-    expect(await pro.statusOf('bob', 'PUT', absent, { description: 'mine' })).toBe(404)
-    expect((await pro.call('ann', 'GET', pipeline.path)).body).toMatchObject({ description: '' })
-  })
-
-  test.each([
-    ['read', [200, 403, 403]],
-    ['write', [200, 200, 403]],
-    ['admin', [200, 200, 204]],
-  ])('a grant of %s includes what is below it and nothing above', async (permission, statuses) => {
-    const pipeline = await pro.newPipeline('ann')
-    expect((await pro.share('ann', 'bob', pipeline, permission)).status).toBe(201)
-    expect([
-      await pro.statusOf('bob', 'GET', pipeline.path),
-      await pro.statusOf('bob', 'PUT', pipeline.path, { description: 'x' }),
-      await pro.statusOf('bob', 'DELETE', pipeline.path),
-    ]).toEqual(statuses)
-  })
-
   test('a right on a namespace is that right on what it contains, and ends there', async () => {
     const space = await pro.newNamespace('ann')
     const pipeline = await pro.newPipeline('ann', space.name)

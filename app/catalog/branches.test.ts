@@ -12,7 +12,7 @@ import {
   mergeBranches,
   openBranches,
 } from './store/branches.ts'
-import { catalogAt, changesSince, tableAt, tableIn, tablesIn } from './store/tables.ts'
+import { catalogAt, changesSince, tableAt, tablesIn } from './store/tables.ts'
 
 let postgres: TestDatabase
 let database: Database
@@ -95,34 +95,6 @@ test('a merge shows what its branch changed, from its number on', async () => {
   expect((await findBranch(database.sql, 'run-a'))?.state).toBe('merged')
 })
 
-test('a branch sees its own change over main as of its base, and nothing newer', async () => {
-  await merge([await prepared('first', 'flights')])
-  await open('second', 1)
-  const flights1 = await tableAt(database.sql, 1, tableNamed('flights'))
-  await merge([await prepared('third', 'flights', 1), await prepared('fourth', 'airports', 1)])
-  const { contentId } = await commit('second', 'routes')
-  expect(contentsOf(await tablesIn(database.sql, { commit: 1, branch: 'second' }))).toEqual({
-    flights: flights1?.contentId ?? '',
-    routes: contentId,
-  })
-  expect(await tableIn(database.sql, { commit: 1, branch: 'second' }, tableNamed('airports'))).toBeNull()
-})
-
-test('of two branches computed from one state of a table, one is merged and the other conflicts', async () => {
-  const one = await prepared('one', 'flights')
-  const two = await prepared('two', 'flights')
-  expect((await merge([one])).get('one')?.kind).toBe('merged')
-  expect((await merge([two])).get('two')).toEqual({ kind: 'conflict', table: 'default.gold.flights' })
-  expect(contentsOf(await catalogAt(database.sql, 1))).toEqual({ flights: one.contentId })
-})
-
-test('a first commit made after main has moved does not hide the move', async () => {
-  await open('late', 0)
-  await merge([await prepared('early', 'flights')])
-  const { id } = await commit('late', 'flights')
-  expect((await merge([{ branch: 'late', testedCommit: id }])).get('late')?.kind).toBe('conflict')
-})
-
 test('in one batch the first branch of a table wins, and the numbers have no gap', async () => {
   const batch = [
     await prepared('a', 'flights'),
@@ -134,27 +106,6 @@ test('in one batch the first branch of a table wins, and the numbers have no gap
     { kind: 'conflict', table: 'default.gold.flights' },
     { kind: 'merged', commit: 2, base: 0 },
   ])
-})
-
-test('a conflict in one table keeps the whole branch out', async () => {
-  const both = await prepared('both', 'flights')
-  const { id } = await commit('both', 'airports')
-  await merge([await prepared('other', 'airports')])
-  expect((await merge([{ ...both, testedCommit: id }])).get('both')).toEqual({
-    kind: 'conflict',
-    table: 'default.gold.airports',
-  })
-  expect(await tableAt(database.sql, 99, tableNamed('flights'))).toBeNull()
-})
-
-test('a branch that moved after its tests is not merged', async () => {
-  const tested = await prepared('moved', 'flights')
-  await commit('moved', 'flights')
-  expect((await merge([tested])).get('moved')).toEqual({
-    kind: 'stale',
-    why: 'the branch has moved after its tests',
-  })
-  expect(await headOfMain(database.sql)).toBe(0)
 })
 
 test('closed, merged, unknown and untouched branches are stale, and so is main', async () => {
@@ -172,22 +123,6 @@ test('closed, merged, unknown and untouched branches are stale, and so is main',
     { kind: 'stale', why: 'there is no such branch' },
     { kind: 'stale', why: 'there is no such branch' },
   ])
-})
-
-test('a merged or closed branch takes no commit', async () => {
-  await merge([await prepared('merged', 'flights')])
-  expect((await commit('merged', 'flights')).committed).toBe(false)
-  await open('closed', 0)
-  await database.sql.begin((tx) => closeBranches(tx, ['closed']))
-  expect((await commit('closed', 'flights')).committed).toBe(false)
-})
-
-test('closing answers the branches it has closed, and never main', async () => {
-  await open('a', 0)
-  await open('b', 0)
-  const close = (names: string[]) => database.sql.begin((tx) => closeBranches(tx, names))
-  expect((await close(['a', 'b', 'main', 'unknown'])).sort()).toEqual(['a', 'b'])
-  expect(await close(['a', 'b'])).toEqual([])
 })
 
 test('of commits computed from one head only one is accepted, and the others leave nothing', async () => {

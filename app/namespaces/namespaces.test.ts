@@ -28,42 +28,6 @@ const errorOf = async (response: Response) => {
   return error
 }
 
-test('a new installation has the default namespace and no other', async () => {
-  const response = await call('GET', '/namespaces')
-  expect(response.status).toBe(200)
-  expect(await response.json()).toEqual({
-    namespaces: [
-      {
-        id: expect.stringMatching(/^[0-9a-f-]{36}$/),
-        name: 'default',
-        owner: null,
-        description: expect.any(String),
-        created_at: expect.any(String),
-      },
-    ],
-    total: 1,
-  })
-})
-
-test('a created namespace is answered, listed and can be described', async () => {
-  const created = await call('POST', '/namespaces', { name: 'air-traffic', description: 'Flights' })
-  expect(created.status).toBe(201)
-  const namespace = await created.json()
-  expect(namespace).toEqual({
-    id: expect.any(String),
-    name: 'air-traffic',
-    owner: null,
-    description: 'Flights',
-    created_at: expect.any(String),
-  })
-
-  const described = await call('PUT', '/namespaces/air-traffic', { description: 'Flights of 2001' })
-  expect(described.status).toBe(204)
-  expect(await described.text()).toBe('')
-  const { namespaces: listed } = (await (await call('GET', '/namespaces')).json()) as { namespaces: object[] }
-  expect(listed).toContainEqual({ ...(namespace as object), description: 'Flights of 2001' })
-})
-
 test('the list is served in pages, each with links to the others', async () => {
   for (const name of ['zz-one', 'zz-two']) await call('POST', '/namespaces', { name })
   const response = await call('GET', '/namespaces?limit=1&offset=1')
@@ -94,44 +58,11 @@ test('one of many simultaneous creations of a name wins, the others conflict', a
   expect(statuses.sort()).toEqual([201, 409, 409, 409, 409, 409, 409, 409])
 })
 
-test('a taken name is a conflict that names it', async () => {
-  const response = await call('POST', '/namespaces', { name: 'default' })
-  expect(response.status).toBe(409)
-  expect(await errorOf(response)).toEqual({
-    code: 'ALREADY_EXISTS',
-    type: 'CONFLICT',
-    message: 'namespace default already exists',
-  })
-})
-
-test.each(['ab', 'Upper', '1st', '-dash', 'under_score', 'a'.repeat(64), '', 'sp ace', 'ümlaut'])(
-  'the name %p is refused, naming the field',
-  async (name) => {
-    const response = await call('POST', '/namespaces', { name })
-    expect(response.status).toBe(400)
-    expect((await errorOf(response)).message).toStartWith('name: must match ^')
-  },
-)
-
-test('names of 3 and of 63 characters are accepted', async () => {
-  for (const name of ['abc', 'a'.repeat(63)])
-    expect((await call('POST', '/namespaces', { name })).status).toBe(201)
-})
-
 test('describing needs a description and an existing namespace', async () => {
   const refused = await errorOf(await call('PUT', '/namespaces/default', {}))
   expect(refused.message).toBe('description: is required')
   expect((await call('PUT', '/namespaces/absent', { description: '' })).status).toBe(404)
   expect((await call('PUT', '/namespaces/NOT-A-NAME', { description: '' })).status).toBe(404)
-})
-
-test('a namespace is deleted once; default never', async () => {
-  await call('POST', '/namespaces', { name: 'short-lived' })
-  expect((await call('DELETE', '/namespaces/short-lived')).status).toBe(204)
-  expect((await call('DELETE', '/namespaces/short-lived')).status).toBe(404)
-  const refused = await call('DELETE', '/namespaces/default')
-  expect(refused.status).toBe(403)
-  expect((await errorOf(refused)).type).toBe('AUTHORIZATION')
 })
 
 test('a description is at most 10,000 characters long, of a new namespace and of one that is there', async () => {

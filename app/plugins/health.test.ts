@@ -1,18 +1,15 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { systemClock } from '../core/clock.ts'
-import { requestTo, testApp } from '../test-app.ts'
 import { makePluginsHealth } from './health.ts'
 import { channelTo, says, startTestPlugin, type TestPlugin } from './testing.ts'
 
 let plugin: TestPlugin
-let silent: TestPlugin
 beforeAll(async () => {
   plugin = await startTestPlugin()
-  silent = await startTestPlugin(() => {})
 })
-afterAll(() => Promise.all([plugin.stop(), silent.stop()]))
+afterAll(() => plugin.stop())
 
-const healthOf = (url = plugin.url) => makePluginsHealth({ auth: channelTo(url) }, systemClock)
+const healthOf = () => makePluginsHealth({ auth: channelTo(plugin.url) }, systemClock)
 const described = async () => (await healthOf().describe()).auth
 
 test('a plugin says whether it is serving, and which version it is', async () => {
@@ -48,20 +45,4 @@ test('it is asked once in a while, however many want to know', async () => {
   await Promise.all([health.describe(), health.describe()])
   await health.describe()
   expect(plugin.asked.length).toBe(before + 1)
-})
-
-test('a configured plugin is among the services that must answer, and one that is not is not mentioned', async () => {
-  const answers = async () => {}
-  const parts = { postgres: answers, s3: answers, runner: answers, query: answers }
-  const readyWith = async (url: string) => {
-    const { checks } = healthOf(url)
-    const readiness = { ...parts, auth_plugin: checks.auth, sharing_plugin: checks.sharing }
-    const response = await requestTo(testApp({ readiness }), 'GET', '/health/ready')
-    const { services } = (await response.json()) as { services: object }
-    return [response.status, services]
-  }
-  const others = { postgres: 'healthy', s3: 'healthy', runner: 'healthy', query: 'healthy' }
-  plugin.answer = says({ status: 'PLUGIN_STATUS_SERVING' })
-  expect(await readyWith(plugin.url)).toEqual([200, { ...others, auth_plugin: 'healthy' }])
-  expect(await readyWith(silent.url)).toEqual([503, { ...others, auth_plugin: 'unhealthy' }])
 })

@@ -52,19 +52,6 @@ const ask = async (method: string, path: string, body?: object, from = app) => {
   return { status: response.status, body: text === '' ? null : JSON.parse(text) }
 }
 
-test('the settings are the specification’s until they are changed, and only what is given changes', async () => {
-  expect(await ask('GET', CONFIG)).toEqual({ status: 200, body: { config: DEFAULTS } })
-  const changed = { ...DEFAULTS, runs_max_age_days: 7, iceberg_snapshot_max_age_days: 0 }
-  const { status, body } = await ask('PUT', CONFIG, {
-    runs_max_age_days: 7,
-    iceberg_snapshot_max_age_days: 0,
-  })
-  expect([status, body]).toEqual([200, { ...changed, config: changed }])
-  expect((await ask('PUT', CONFIG, {})).body.config).toEqual(changed)
-  expect((await ask('GET', CONFIG)).body).toEqual({ config: changed })
-  await ask('PUT', CONFIG, DEFAULTS)
-})
-
 test('settings that cannot be are refused by name, and nothing changes', async () => {
   const bad: [string, unknown][] = [
     ['runs_max_per_pipeline', 0],
@@ -79,26 +66,6 @@ test('settings that cannot be are refused by name, and nothing changes', async (
     expect(body.error.message).toStartWith(`${name}: `)
   }
   expect((await ask('GET', CONFIG)).body.config).toEqual(DEFAULTS)
-})
-
-test('a pipeline’s overrides are replaced as a whole, and cleared by an empty object', async () => {
-  expect(await ask('GET', PIPELINE)).toEqual({
-    status: 200,
-    body: { system: DEFAULTS, overrides: null, effective: DEFAULTS },
-  })
-  expect(await ask('PUT', PIPELINE, { runs_max_per_pipeline: 5, logs_max_age_days: 0 })).toEqual({
-    status: 204,
-    body: null,
-  })
-  expect((await ask('GET', PIPELINE)).body).toEqual({
-    system: DEFAULTS,
-    overrides: { runs_max_per_pipeline: 5, logs_max_age_days: 0 },
-    effective: { ...DEFAULTS, runs_max_per_pipeline: 5, logs_max_age_days: 0 },
-  })
-  await ask('PUT', PIPELINE, { runs_max_age_days: 1 })
-  expect((await ask('GET', PIPELINE)).body.overrides).toEqual({ runs_max_age_days: 1 })
-  await ask('PUT', PIPELINE, {})
-  expect((await ask('GET', PIPELINE)).body.overrides).toBeNull()
 })
 
 test('overrides that cannot be are 400 by name; those of a pipeline that is not there are 404', async () => {

@@ -55,19 +55,6 @@ describe('the list of tables', () => {
   type List = { tables: { namespace: string; name: string }[]; total: number }
   const names = ({ tables }: List) => tables.map(({ namespace, name }) => `${namespace}.${name}`)
 
-  test('has the size and the description of each, and neither owner nor columns', async () => {
-    const { tables, total } = await jsonOf<List>(call('GET', ''))
-    expect(total).toBe(3)
-    expect(tables[0]).toEqual({
-      namespace: 'default',
-      layer: 'gold',
-      name: 'routes',
-      row_count: 2000,
-      size_bytes: expect.any(Number),
-      description: null,
-    } as never)
-  })
-
   test('is narrowed by namespace and layer, and paged', async () => {
     expect(names(await jsonOf<List>(call('GET', '?namespace=ops')))).toEqual(['ops.crews'])
     expect(names(await jsonOf<List>(call('GET', '?layer=silver')))).toEqual(['default.flights', 'ops.crews'])
@@ -84,22 +71,6 @@ describe('the list of tables', () => {
 })
 
 describe('a table', () => {
-  test('has its columns with the types of the engine', async () => {
-    expect(await jsonOf(call('GET', ROUTES))).toEqual({
-      namespace: 'default',
-      layer: 'gold',
-      name: 'routes',
-      row_count: 2000,
-      size_bytes: expect.any(Number),
-      description: null,
-      owner: null,
-      columns: [
-        { name: 'id', type: 'BIGINT', description: null },
-        { name: 'origin', type: 'VARCHAR', description: null },
-      ],
-    })
-  })
-
   test.each([
     '/default/gold/nope',
     '/none/gold/routes',
@@ -119,16 +90,6 @@ describe('a table', () => {
 
 describe('the preview of a table', () => {
   type Preview = { columns: object[]; rows: object[]; total_rows: number; truncated: boolean }
-
-  test('has its columns and rows', async () => {
-    expect(await jsonOf<Preview>(call('GET', '/ops/silver/crews/preview'))).toEqual({
-      columns: [{ name: 'crew', type: 'INTEGER' }],
-      rows: [{ crew: 7 }],
-      total_rows: 1,
-      truncated: false,
-      duration_ms: expect.any(Number),
-    } as never)
-  })
 
   test.each([
     ['', 50],
@@ -170,32 +131,6 @@ describe('what people say about a table', () => {
     expect(await put({})).toMatchObject({ description: 'Delays', column_descriptions: { origin: 'Airport' } })
   })
 
-  test('is shown with the table and in the list', async () => {
-    await put({ description: 'Delays', owner: 'ops team', column_descriptions: { id: 'Number', gone: 'x' } })
-    expect(await jsonOf(call('GET', ROUTES))).toMatchObject({
-      description: 'Delays',
-      owner: 'ops team',
-      columns: [
-        { name: 'id', description: 'Number' },
-        { name: 'origin', description: null },
-      ],
-    })
-    expect(await jsonOf(call('GET', '?layer=gold'))).toMatchObject({ tables: [{ description: 'Delays' }] })
-  })
-
-  test('comes from .meta.yaml where nothing is stored, key by key', async () => {
-    await writeMeta(
-      'description: From file\nowner: file owner\ncolumns:\n  id: File id\n  origin: File origin\n',
-    )
-    await put({ owner: 'stored owner', column_descriptions: { id: 'Stored id' } })
-    expect(await jsonOf(call('GET', ROUTES))).toMatchObject({
-      description: 'From file',
-      owner: 'stored owner',
-      columns: [{ description: 'Stored id' }, { description: 'File origin' }],
-    })
-    expect(await jsonOf(call('GET', '?layer=gold'))).toMatchObject({ tables: [{ description: 'From file' }] })
-  })
-
   test.each(['- a list', 'description: [', 'description: 5\nowner: {a: b}\ncolumns: text', '\u0000'])(
     'a .meta.yaml of %j says nothing',
     async (text) => {
@@ -203,12 +138,6 @@ describe('what people say about a table', () => {
       expect(await jsonOf(call('GET', ROUTES))).toMatchObject({ description: null, owner: null })
     },
   )
-
-  test('survives the table being made anew', async () => {
-    await put({ description: 'Delays' })
-    await queries.table('default.gold.routes', `SELECT range AS id, 'JFK' AS origin FROM range(2000)`)
-    expect(await jsonOf(call('GET', ROUTES))).toMatchObject({ description: 'Delays' })
-  })
 
   test.each([
     [{ description: 5 }, 'description'],
