@@ -8,17 +8,12 @@ import { dataLocation, keyOf } from '../../lake/iceberg/format/location.ts'
 import { currentSchema, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
 import { type CatalogClient, connectCatalog } from '../../lake/iceberg/read/client.ts'
 import { dataFilesOf, makeManifestReader } from '../../lake/iceberg/read/scan.ts'
-import {
-  fieldIdsLiteral,
-  fieldsWritten,
-  quoteText,
-  readTable,
-  selectForWrite,
-} from '../../lake/iceberg/sql.ts'
+import { fieldIdsLiteral, fieldsWritten, readTable, selectForWrite } from '../../lake/iceberg/sql.ts'
 import { schemaForAppend, schemaForReplace } from '../../lake/iceberg/write/evolution.ts'
 import { type CopyResult, metricsOf } from '../../lake/iceberg/write/stats.ts'
 import { type CommitPlan, planCommit } from '../../lake/iceberg/write/write.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
+import { quoteLiteral } from '../../lake/quote.ts'
 import { testDatabase } from '../../tools/test/database.ts'
 import type { CodeSight } from '../access/code-sight.ts'
 import { systemClock } from '../core/clock.ts'
@@ -145,7 +140,7 @@ export async function openTestCatalog(sight?: CodeSight): Promise<TestCatalog> {
       const fields = fieldsWritten(columns, next.schema)
       const result = await duckdb.runAndReadAll(
         `COPY (SELECT ${selectForWrite(columns, next.schema)} FROM (${query}))
-         TO ${quoteText(file)} (FORMAT parquet, RETURN_STATS, FIELD_IDS ${fieldIdsLiteral(fields)})`,
+         TO ${quoteLiteral(file)} (FORMAT parquet, RETURN_STATS, FIELD_IDS ${fieldIdsLiteral(fields)})`,
       )
       const location = dataLocation(metadata.location, newId())
       await put(location, await Bun.file(file).bytes())

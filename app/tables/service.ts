@@ -1,6 +1,6 @@
 import type { Sql } from '../../drizzle/client.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
-import { quoteIdentifier } from '../../lake/pipeline/sql.ts'
+import { quoteIdentifier } from '../../lake/quote.ts'
 import { EVERYTHING } from '../core/access.ts'
 import { notFound, unavailable } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'

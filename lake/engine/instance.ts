@@ -14,7 +14,7 @@ import {
   type DuckDBResult,
   type DuckDBResultReader,
 } from '@duckdb/node-api'
-import { quoteList, quoteLiteral } from '../pipeline/sql.ts'
+import { quoteList, quoteLiteral } from '../quote.ts'
 import { mapped } from './error.ts'
 
 export interface EngineSize {

@@ -1,6 +1,6 @@
 /** The engine's own parser: a text becomes its syntax tree, and nothing of it is bound or run. */
 import type { DuckDBConnection } from '@duckdb/node-api'
-import { quoteLiteral } from '../pipeline/sql.ts'
+import { quoteLiteral } from '../quote.ts'
 import { EngineError, engineError } from './error.ts'
 
 /** Answers the engine's tree of a text, as it writes it. */

@@ -3,12 +3,12 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { icebergRead } from 'icebird'
+import { quoteIdentifier } from '../quote.ts'
 import { decodeBound } from './format/bounds.ts'
 import type { ColumnMetrics } from './format/manifest.ts'
 import { currentSchema, currentSnapshot, type TableMetadata } from './format/metadata.ts'
 import { columnsOf, UnsupportedColumn } from './format/types.ts'
 import { dataFilesOf } from './read/scan.ts'
-import { quoteName } from './sql.ts'
 import { openTestLake, type TestLake } from './test-lake.ts'
 import { IncompatibleColumn } from './write/evolution.ts'
 import { copyResultFrom } from './write/stats.ts'
@@ -289,7 +289,7 @@ describe('hostile names', () => {
   test('of columns come back letter by letter, their bounds too', async () => {
     const table = await lake.write(
       null,
-      `SELECT ${names.map((name, i) => `${i} AS ${quoteName(name)}`).join(', ')}`,
+      `SELECT ${names.map((name, i) => `${i} AS ${quoteIdentifier(name)}`).join(', ')}`,
       'append',
     )
     const described = await lake.describe(`SELECT * FROM ${await lake.source(table)}`)
@@ -304,7 +304,7 @@ describe('hostile names', () => {
 
   test('of struct fields come back too', async () => {
     const nested = names.filter((name) => name !== '__proto__')
-    const literal = nested.map((name, i) => `${quoteName(name)}: ${i}::TINYINT`).join(', ')
+    const literal = nested.map((name, i) => `${quoteIdentifier(name)}: ${i}::TINYINT`).join(', ')
     const table = await lake.write(null, `SELECT [{${literal}}] AS l`, 'append')
     const again = await lake.write(table, `SELECT [{${literal}}] AS l`, 'append')
     const value = Object.fromEntries(nested.map((name, i) => [name, i]))

@@ -1,6 +1,7 @@
 // The pieces of DuckDB SQL that write and read the data files of an Iceberg table.
 // Names and texts come from users: every one of them is quoted here and nowhere else.
 
+import { quoteIdentifier, quoteLiteral } from '../quote.ts'
 import { renderDuckType } from './format/duckdb-type.ts'
 import {
   type Column,
@@ -12,14 +13,8 @@ import {
 } from './format/types.ts'
 import { byName } from './write/evolution.ts'
 
-/** A name as SQL: `a "b"` becomes `"a ""b"""`. */
-export const quoteName = (name: string): string => `"${name.replaceAll('"', '""')}"`
-
-/** A text as SQL: `it's` becomes `'it''s'`. */
-export const quoteText = (text: string): string => `'${text.replaceAll("'", "''")}'`
-
 /** A DuckDB type that reads `type`, safe inside SQL. */
-export const sqlType = (type: IcebergType): string => renderDuckType(toDuckDb(type), quoteName)
+export const sqlType = (type: IcebergType): string => renderDuckType(toDuckDb(type), quoteIdentifier)
 
 /** The fields of `schema` that a result with these columns writes, in the schema's order. */
 export function fieldsWritten(columns: readonly Column[], schema: Schema): NestedField[] {
@@ -43,9 +38,9 @@ export function selectForWrite(columns: readonly Column[], schema: Schema): stri
 
 function projection(column: Column, field: NestedField): string {
   const target = sqlType(field.type)
-  const isSame = renderDuckType(parseColumn(column), quoteName) === target
-  const value = isSame ? quoteName(column.name) : `CAST(${quoteName(column.name)} AS ${target})`
-  return isSame && column.name === field.name ? value : `${value} AS ${quoteName(field.name)}`
+  const isSame = renderDuckType(parseColumn(column), quoteIdentifier) === target
+  const value = isSame ? quoteIdentifier(column.name) : `CAST(${quoteIdentifier(column.name)} AS ${target})`
+  return isSame && column.name === field.name ? value : `${value} AS ${quoteIdentifier(field.name)}`
 }
 
 /** As `selectForWrite`, for every column of the schema: NULL for those the result lacks, or what is given instead. */
@@ -60,14 +55,14 @@ export function selectForTable(
       const column = present.get(field.name.toLowerCase())
       const given = instead.get(field.id)
       if (given === undefined && column) return projection(column, field)
-      return `CAST(${given ?? 'NULL'} AS ${sqlType(field.type)}) AS ${quoteName(field.name)}`
+      return `CAST(${given ?? 'NULL'} AS ${sqlType(field.type)}) AS ${quoteIdentifier(field.name)}`
     })
     .join(', ')
 }
 
 /** The option FIELD_IDS of COPY for the fields written: `{'a': 1, 'l': {__duckdb_field_id: 2, 'element': 3}}`. */
 export const fieldIdsLiteral = (fields: readonly NestedField[]): string =>
-  `{${fields.map(({ id, name, type }) => `${quoteText(name)}: ${idsOf(id, type)}`).join(', ')}}`
+  `{${fields.map(({ id, name, type }) => `${quoteLiteral(name)}: ${idsOf(id, type)}`).join(', ')}}`
 
 function idsOf(id: number, type: IcebergType): string {
   if (typeof type === 'string') return String(id)
@@ -78,7 +73,7 @@ function idsOf(id: number, type: IcebergType): string {
     case 'map':
       return `{${own}, key: ${idsOf(type['key-id'], type.key)}, value: ${idsOf(type['value-id'], type.value)}}`
     case 'struct':
-      return `{${own}, ${type.fields.map((f) => `${quoteText(f.name)}: ${idsOf(f.id, f.type)}`).join(', ')}}`
+      return `{${own}, ${type.fields.map((f) => `${quoteLiteral(f.name)}: ${idsOf(f.id, f.type)}`).join(', ')}}`
   }
 }
 
@@ -86,7 +81,7 @@ function idsOf(id: number, type: IcebergType): string {
 export function schemaMapLiteral(schema: Schema): string {
   const fields = schema.fields.map(
     ({ id, name, type }) =>
-      `${id}: {name: ${quoteText(name)}, type: ${quoteText(sqlType(type))}, default_value: NULL}`,
+      `${id}: {name: ${quoteLiteral(name)}, type: ${quoteLiteral(sqlType(type))}, default_value: NULL}`,
   )
   return `MAP {${fields.join(', ')}}`
 }
@@ -98,10 +93,10 @@ export function schemaMapLiteral(schema: Schema): string {
 export function readTable(schema: Schema, paths: readonly string[], fileColumn?: string): string {
   if (paths.length === 0) {
     const nulls = schema.fields.map(
-      ({ name, type }) => `CAST(NULL AS ${sqlType(type)}) AS ${quoteName(name)}`,
+      ({ name, type }) => `CAST(NULL AS ${sqlType(type)}) AS ${quoteIdentifier(name)}`,
     )
     return `(SELECT ${nulls.join(', ')} WHERE false)`
   }
-  const more = fileColumn === undefined ? '' : `, filename = ${quoteText(fileColumn)}`
-  return `read_parquet([${paths.map(quoteText).join(', ')}], schema = ${schemaMapLiteral(schema)}${more})`
+  const more = fileColumn === undefined ? '' : `, filename = ${quoteLiteral(fileColumn)}`
+  return `read_parquet([${paths.map(quoteLiteral).join(', ')}], schema = ${schemaMapLiteral(schema)}${more})`
 }

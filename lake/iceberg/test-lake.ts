@@ -7,13 +7,14 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
+import { quoteLiteral } from '../quote.ts'
 import { dataLocation, keyOf, metadataLocation, tableLocation } from './format/location.ts'
 import { currentSchema, parseMetadata, serializeMetadata, type TableMetadata } from './format/metadata.ts'
 import { checkRequirements } from './format/requirements.ts'
 import type { Column } from './format/types.ts'
 import { applyUpdates } from './format/updates.ts'
 import { dataFilesOf, type ManifestReader, makeManifestReader } from './read/scan.ts'
-import { fieldIdsLiteral, fieldsWritten, quoteText, readTable, selectForWrite } from './sql.ts'
+import { fieldIdsLiteral, fieldsWritten, readTable, selectForWrite } from './sql.ts'
 import { type NextSchema, schemaForAppend, schemaForReplace } from './write/evolution.ts'
 import type { WriteEngine } from './write/merge.ts'
 import { newTable } from './write/new-table.ts'
@@ -105,7 +106,7 @@ export async function openTestLake(): Promise<TestLake> {
     const fields = fieldsWritten(columns, next.schema)
     const result = await duckdb.runAndReadAll(
       `COPY (SELECT ${selectForWrite(columns, next.schema)} FROM (${sql}))
-       TO ${quoteText(pathOf(location))} (FORMAT parquet, RETURN_STATS, FIELD_IDS ${fieldIdsLiteral(fields)})`,
+       TO ${quoteLiteral(pathOf(location))} (FORMAT parquet, RETURN_STATS, FIELD_IDS ${fieldIdsLiteral(fields)})`,
     )
     const files = result
       .getRowObjectsJS()

@@ -1,6 +1,6 @@
 import type { Column } from '../../lake/engine/instance.ts'
 import { type DuckType, parseDuckType } from '../../lake/iceberg/format/duckdb-type.ts'
-import { quoteIdentifier, quoteLiteral } from '../../lake/pipeline/sql.ts'
+import { quoteIdentifier, quoteLiteral } from '../../lake/quote.ts'
 
 // What rows take as a table of the engine, as SQL that computes it without making texts of them: a value that repeats is in
 // its file, and in what is read of that, once; in a table it is there as often as there are rows.

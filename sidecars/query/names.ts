@@ -1,6 +1,6 @@
 import type { TableReference } from '../../lake/engine/statement.ts'
 import { LAYERS, type TableName } from '../../lake/pipeline/names.ts'
-import { quoteIdentifier } from '../../lake/pipeline/sql.ts'
+import { quoteIdentifier } from '../../lake/quote.ts'
 
 // How SQL names tables: a namespace is a catalog of the engine, a layer a schema in it. So `layer.table` is found in the
 // catalog in use and `namespace.layer.table` everywhere, by the engine's own rules for names.

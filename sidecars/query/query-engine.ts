@@ -4,7 +4,7 @@ import { type Engine, openLocked } from '../../lake/engine/instance.ts'
 import { plannedTreeOn, type SyntaxTree } from '../../lake/engine/parser.ts'
 import { BrokenStream } from '../../lake/engine/rows.ts'
 import { checkReadOnly, limited, withOwnLines } from '../../lake/engine/statement.ts'
-import { quoteIdentifier } from '../../lake/pipeline/sql.ts'
+import { quoteIdentifier } from '../../lake/quote.ts'
 import {
   type AnswerOf,
   type EngineRequest,

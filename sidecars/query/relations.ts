@@ -4,7 +4,8 @@ import { keyOf } from '../../lake/iceberg/format/location.ts'
 import { currentSchema, currentSnapshot, parseMetadata } from '../../lake/iceberg/format/metadata.ts'
 import type { Schema } from '../../lake/iceberg/format/types.ts'
 import { dataFilesOf, type ManifestReader, makeManifestReader } from '../../lake/iceberg/read/scan.ts'
-import { quoteName, readTable } from '../../lake/iceberg/sql.ts'
+import { readTable } from '../../lake/iceberg/sql.ts'
+import { quoteIdentifier } from '../../lake/quote.ts'
 import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { gatewayLake, LAKE_ROOT, type LakeFiles, sharedLake } from '../lake-access.ts'
 import type { Lease, ObjectCache } from '../object-cache.ts'
@@ -75,7 +76,10 @@ export function makeRelations({ lakeDir, cache }: RelationOptions): OpenRelation
 /** Columns and no rows: enough for those who only ask what tables there are. */
 export const emptyRelation = ({ columns }: CommitTable): string =>
   `(SELECT ${columns
-    .map(({ name, type }) => `NULL::${renderDuckType(parseDuckType(type), quoteName)} AS ${quoteName(name)}`)
+    .map(
+      ({ name, type }) =>
+        `NULL::${renderDuckType(parseDuckType(type), quoteIdentifier)} AS ${quoteIdentifier(name)}`,
+    )
     .join(', ')} WHERE false)`
 
 const readerOf = (files: LakeFiles) =>

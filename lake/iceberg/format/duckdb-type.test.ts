@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { quoteName } from '../sql.ts'
+import { quoteIdentifier } from '../../quote.ts'
 import { parseDuckType, renderDuckType } from './duckdb-type.ts'
 
 test.each([
@@ -12,7 +12,7 @@ test.each([
   'STRUCT("a" INTEGER, "b c" VARCHAR[])',
   'STRUCT("q""x" STRUCT("z" DECIMAL(5,1))[], "it\'s" MAP(INTEGER, TIMESTAMP WITH TIME ZONE))',
 ])('%s reads and writes as itself', (text) => {
-  expect(renderDuckType(parseDuckType(text), quoteName)).toBe(text)
+  expect(renderDuckType(parseDuckType(text), quoteIdentifier)).toBe(text)
 })
 
 test('a type with arguments of no meaning here is its name', () => {

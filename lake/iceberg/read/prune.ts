@@ -1,12 +1,13 @@
 // Which files of a table may hold rows with one of a batch's keys: decided from what manifest lists say of manifests and
 // manifests of files, before any file is touched. The engine compares, so its order of values is the only one.
 
+import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
 import { type BoundValue, compareBounds, decodeBound } from '../format/bounds.ts'
 import type { DataFile, ManifestFile } from '../format/manifest.ts'
 import type { PartitionSpec, TableMetadata } from '../format/metadata.ts'
 import { type ComputedPartition, computedPartitions, tupleValue } from '../format/partition.ts'
 import { decimalOf, type NestedField, type Schema } from '../format/types.ts'
-import { quoteName, quoteText, sqlType } from '../sql.ts'
+import { sqlType } from '../sql.ts'
 import type { TableFile } from './scan.ts'
 
 /** Runs SQL of ours. */
@@ -154,7 +155,7 @@ async function overlapping<T>(
   query: Query,
 ): Promise<T[]> {
   if (measures.length === 0 || items.length === 0) return [...items]
-  const keys = fields.map(({ name }) => quoteName(name))
+  const keys = fields.map(({ name }) => quoteIdentifier(name))
   const rows = items.map((item, i) => {
     const ranges = columns.flatMap((column, m) => rangeSql(column(item), measures[m]?.type ?? ''))
     return `(${[i, ...ranges].join(', ')})`
@@ -205,7 +206,7 @@ export function valueSql(type: string, value: BoundValue | null | undefined): st
     case 'timestamptz':
       return `(make_timestamp(${value}) AT TIME ZONE 'UTC')`
     case 'string':
-      return String(value).includes('\0') ? none : quoteText(String(value))
+      return String(value).includes('\0') ? none : quoteLiteral(String(value))
     case 'float':
     case 'double':
       return `CAST('${value}' AS ${duck})`

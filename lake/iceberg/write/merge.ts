@@ -1,6 +1,7 @@
 // Brings a batch of rows into the files of a table, copy-on-write: only files that hold affected rows are written anew
 // (docs/adr, "Copy-on-write"). The engine decides what is equal; everything here is SQL for it, and the order of steps.
 
+import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
 import { type BoundValue, InfiniteValue, valueFromText } from '../format/bounds.ts'
 import { cut, PARTITIONS_LIMIT } from '../format/layout.ts'
 import type { PartitionTuple } from '../format/manifest.ts'
@@ -14,7 +15,7 @@ import {
 import type { NestedField, Schema } from '../format/types.ts'
 import { decoded, type Query, valueSql } from '../read/prune.ts'
 import type { TableFile } from '../read/scan.ts'
-import { fieldIdsLiteral, quoteName, quoteText, readTable } from '../sql.ts'
+import { fieldIdsLiteral, readTable } from '../sql.ts'
 import { type CopyResult, type FileMetrics, metricsOf } from './stats.ts'
 
 /** An instance of the engine, for SQL of ours. */
@@ -108,7 +109,7 @@ export class FileWriter {
     this.#engine = engine
     this.#target = target
     this.#written = written
-    this.#names = target.schema.fields.map(({ name }) => quoteName(name))
+    this.#names = target.schema.fields.map(({ name }) => quoteIdentifier(name))
     this.#partitions = computedPartitions(target.spec, target.schema)
   }
 
@@ -192,7 +193,7 @@ export class FileWriter {
     const { directory, schema } = this.#target
     const path = `${directory}/part-${this.#written + this.files.length}.parquet`
     const copied = await this.#engine.copy(
-      `COPY (${select}) TO ${quoteText(path)}
+      `COPY (${select}) TO ${quoteLiteral(path)}
        (FORMAT parquet, COMPRESSION zstd, FIELD_IDS ${fieldIdsLiteral(schema.fields)}, RETURN_STATS)`,
     )
     for (const file of copied) this.files.push({ ...metricsOf(schema, file), path: file.filename, partition })
@@ -238,7 +239,7 @@ async function insertBatch(engine: WriteEngine, { keys }: MergeRules, target: Ta
   await writer.write(
     BATCH,
     rowsWritten,
-    keys.map(({ name }) => quoteName(name)),
+    keys.map(({ name }) => quoteIdentifier(name)),
   )
   return { files: writer.files, replaced: [], rowsWritten }
 }
@@ -259,8 +260,8 @@ class Merge {
     this.#target = target
     this.#candidates = candidates
     this.#names = ownNames(target.schema)
-    this.#columns = target.schema.fields.map(({ name }) => quoteName(name))
-    this.#keys = rules.keys.map(({ name }) => quoteName(name))
+    this.#columns = target.schema.fields.map(({ name }) => quoteIdentifier(name))
+    this.#keys = rules.keys.map(({ name }) => quoteIdentifier(name))
     this.#partitions = computedPartitions(target.spec, target.schema)
   }
 
@@ -277,7 +278,7 @@ class Merge {
         ? `SELECT t.${this.#file} AS path, ${keys.join(', ')}, true AS is_changed
            FROM ${rows} t SEMI JOIN ${BATCH} b ON ${this.#equal('t', 'b')}`
         : `SELECT t.${this.#file} AS path, ${keys.join(', ')}, ${differs(history)} AS is_changed
-           FROM ${rows} t JOIN ${BATCH} b ON ${this.#equal('t', 'b')} WHERE t.${quoteName(history.to.name)} IS NULL`
+           FROM ${rows} t JOIN ${BATCH} b ON ${this.#equal('t', 'b')} WHERE t.${quoteIdentifier(history.to.name)} IS NULL`
     const names = this.#keys.map((_, i) => `k${i}`).join(', ')
     await this.#engine.run(
       `CREATE TEMP TABLE sluice_hits AS
@@ -297,8 +298,8 @@ class Merge {
    * have been. So files stay as clustered as they were.
    */
   async place(): Promise<void> {
-    const row = quoteName(this.#names.row)
-    const part = quoteName(this.#names.part)
+    const row = quoteIdentifier(this.#names.row)
+    const part = quoteIdentifier(this.#names.part)
     const [first] = this.#rules.keys
     await this.#engine.run(
       `CREATE TEMP TABLE sluice_matched AS
@@ -312,7 +313,7 @@ class Merge {
         ? ''
         : `UNION ALL
            SELECT b.${row}, f.file
-           FROM (SELECT ${row}, ${quoteName(first.name)} AS k, ${this.#partSql('')} AS ${part}
+           FROM (SELECT ${row}, ${quoteIdentifier(first.name)} AS k, ${this.#partSql('')} AS ${part}
                  FROM sluice_new ANTI JOIN sluice_matched USING (${row})) b
            ASOF JOIN (FROM sluice_files WHERE lower IS NOT NULL
                       AND file IN (SELECT file FROM sluice_hits WHERE changed > 0)) f
@@ -324,7 +325,7 @@ class Merge {
 
   /** The rows that each file gets, and those that close some of its own: in the order of files, so that each reads its few. */
   async #sortByFile(): Promise<void> {
-    const row = quoteName(this.#names.row)
+    const row = quoteIdentifier(this.#names.row)
     await this.#engine.run(
       `CREATE TEMP TABLE sluice_homed AS
        SELECT b.*, h.file AS ${this.#file} FROM sluice_new b JOIN sluice_home h ON h.${row} = b.${row} ORDER BY h.file`,
@@ -339,7 +340,7 @@ class Merge {
 
   async rewrite(): Promise<Merged> {
     const { history } = this.#rules
-    const row = quoteName(this.#names.row)
+    const row = quoteIdentifier(this.#names.row)
     const [totals] = await this.#engine.query(
       `SELECT CAST((SELECT count(*) FROM sluice_new) AS VARCHAR),
               CAST((SELECT count(*) FROM sluice_new ANTI JOIN sluice_home USING (${row})) AS VARCHAR)`,
@@ -414,8 +415,8 @@ class Merge {
       return `SELECT ${columns} FROM ${rows} t
               ANTI JOIN (FROM sluice_hits WHERE file = ${i}) h ON ${this.#equalsHit('t')}`
     }
-    const to = quoteName(history.to.name)
-    const isClosed = `t.${to} IS NULL AND b.${quoteName(this.#names.row)} IS NOT NULL AND ${differs(history)}`
+    const to = quoteIdentifier(history.to.name)
+    const isClosed = `t.${to} IS NULL AND b.${quoteIdentifier(this.#names.row)} IS NOT NULL AND ${differs(history)}`
     const columns = this.#columns.map((column) =>
       column === to
         ? `CASE WHEN ${isClosed} THEN ${instantSql(history)} ELSE t.${to} END AS ${to}`
@@ -426,7 +427,7 @@ class Merge {
   }
 
   get #file(): string {
-    return quoteName(this.#names.file)
+    return quoteIdentifier(this.#names.file)
   }
 
   #read(candidates: readonly Candidate[]): string {
@@ -442,7 +443,7 @@ class Merge {
 
   /** One text per partition of the target's spec; it only decides which file a row goes to. */
   #partSql(prefix: string): string {
-    const names = new Map(this.#target.schema.fields.map(({ id, name }) => [id, quoteName(name)]))
+    const names = new Map(this.#target.schema.fields.map(({ id, name }) => [id, quoteIdentifier(name)]))
     return partText(this.#partitions.map(({ sourceId, of }) => of(`${prefix}${names.get(sourceId)}`)))
   }
 
@@ -455,7 +456,7 @@ class Merge {
       const bound = (bytes: Uint8Array | undefined) => valueSql(type, bytes && decoded(type, bytes))
       const values = this.#partitions.map((field) => valueSql(field.type, tupleValue(file.partition, field)))
       const part = specId === this.#target.spec['spec-id'] ? partText(values) : 'CAST(NULL AS VARCHAR)'
-      return `(${[i, quoteText(path), bound(bounds?.lower), bound(bounds?.upper), part].join(', ')})`
+      return `(${[i, quoteLiteral(path), bound(bounds?.lower), bound(bounds?.upper), part].join(', ')})`
     })
     return files.join(', ')
   }
@@ -469,7 +470,7 @@ const partText = (values: readonly string[]): string =>
 const differs = ({ values }: History): string =>
   values.length === 0
     ? 'false'
-    : `(${values.map(({ name }) => `t.${quoteName(name)} IS DISTINCT FROM b.${quoteName(name)}`).join(' OR ')})`
+    : `(${values.map(({ name }) => `t.${quoteIdentifier(name)} IS DISTINCT FROM b.${quoteIdentifier(name)}`).join(' OR ')})`
 
 /** The instant of a history as SQL. */
-export const instantSql = ({ at }: Pick<History, 'at'>): string => `CAST(${quoteText(at)} AS TIMESTAMPTZ)`
+export const instantSql = ({ at }: Pick<History, 'at'>): string => `CAST(${quoteLiteral(at)} AS TIMESTAMPTZ)`

@@ -1,9 +1,10 @@
 // From the statistics of DuckDB's COPY (RETURN_STATS) to the metrics of an Iceberg data file.
 
+import { quoteIdentifier } from '../../quote.ts'
 import { boundsFromText, InfiniteValue } from '../format/bounds.ts'
 import type { ColumnMetrics } from '../format/manifest.ts'
 import { fieldsOf, type LeafOrBranch, type StructType, UnsupportedColumn } from '../format/types.ts'
-import { quoteName, sqlType } from '../sql.ts'
+import { sqlType } from '../sql.ts'
 
 /**
  * One row of COPY's result, as DuckDBResultReader.getRowObjectsJS() gives it (maps are lists of entries).
@@ -51,7 +52,7 @@ export function metricsOf(written: StructType, result: CopyResult): FileMetrics 
   const statistics = new Map(result.column_statistics.map(({ key, value }) => [key, value]))
   const columns = new Map<number, ColumnMetrics>()
   for (const field of fieldsOf(written)) {
-    const entries = statistics.get(field.path.map(quoteName).join('.'))
+    const entries = statistics.get(field.path.map(quoteIdentifier).join('.'))
     if (entries)
       columns.set(field.id, columnMetrics(field, new Map(entries.map(({ key, value }) => [key, value]))))
   }

@@ -3,12 +3,14 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import fc from 'fast-check'
 import { icebergRead } from 'icebird'
+import { MERGE_STRATEGIES } from '../../pipeline/config.ts'
+import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
 import { FILE_ROWS, SMALL_FILES_LIMIT } from '../format/layout.ts'
 import { currentSchema, currentSnapshot, type TableMetadata } from '../format/metadata.ts'
 import { computedPartitions, type PartitionColumn } from '../format/partition.ts'
 import { pruneManifests } from '../read/prune.ts'
 import { dataManifestsOf, tableFilesOf } from '../read/scan.ts'
-import { quoteName, quoteText, readTable } from '../sql.ts'
+import { readTable } from '../sql.ts'
 import { openTestLake, type TestLake } from '../test-lake.ts'
 import type { TableChange, WriteRules } from './strategy.ts'
 
@@ -73,14 +75,14 @@ const COLUMNS: Record<string, { type: string; values: readonly string[] }> = {
 const NAMES = Object.keys(COLUMNS)
 
 const columnSql = (name: string, value: string | null): string =>
-  `CAST(${value === null ? 'NULL' : quoteText(value)} AS ${COLUMNS[name]?.type ?? 'VARCHAR'})`
+  `CAST(${value === null ? 'NULL' : quoteLiteral(value)} AS ${COLUMNS[name]?.type ?? 'VARCHAR'})`
 
 function batchSql(columns: readonly string[], rows: readonly Row[]): string {
   const one = (row: Row) => `(${columns.map((name) => columnSql(name, row[name] ?? null)).join(', ')})`
-  const none = `SELECT ${columns.map((name) => `${columnSql(name, null)} AS ${quoteName(name)}`).join(', ')} WHERE false`
+  const none = `SELECT ${columns.map((name) => `${columnSql(name, null)} AS ${quoteIdentifier(name)}`).join(', ')} WHERE false`
   return rows.length === 0
     ? none
-    : `FROM (VALUES ${rows.map(one).join(', ')}) t(${columns.map(quoteName).join(', ')})`
+    : `FROM (VALUES ${rows.map(one).join(', ')}) t(${columns.map(quoteIdentifier).join(', ')})`
 }
 
 /** The columns of which two readers make the same texts. */
@@ -92,15 +94,6 @@ interface Step {
   columns: readonly string[]
   rows: readonly Row[]
 }
-
-const STRATEGIES = [
-  'full_refresh',
-  'append_only',
-  'incremental',
-  'delete_insert',
-  'scd2',
-  'snapshot',
-] as const
 
 const rowArbitrary = fc.record(
   Object.fromEntries(
@@ -122,14 +115,17 @@ const PARTITIONS: readonly PartitionColumn[] = [
 const stepsArbitrary = fc
   .record({
     uniqueKey: fc.constantFrom(['id'], ['code'], ['id', 'code'], ['at', 'id'], ['score'], ['list']),
-    strategy: fc.constantFrom(...STRATEGIES),
+    strategy: fc.constantFrom(...MERGE_STRATEGIES),
     partitionBy: fc.subarray([...PARTITIONS], { maxLength: 2 }),
   })
   .chain(({ uniqueKey, strategy, partitionBy }) =>
     fc
       .array(
         fc.record({
-          strategy: fc.oneof({ weight: 4, arbitrary: fc.constant(strategy) }, fc.constantFrom(...STRATEGIES)),
+          strategy: fc.oneof(
+            { weight: 4, arbitrary: fc.constant(strategy) },
+            fc.constantFrom(...MERGE_STRATEGIES),
+          ),
           partitionBy: fc.oneof(
             { weight: 5, arbitrary: fc.constant(partitionBy) },
             fc.constant<PartitionColumn[]>([]),
@@ -222,7 +218,7 @@ async function checkFiles(table: TableMetadata) {
     const rows = readTable(schema, [lake.pathOf(file.location)])
     const spec = table['partition-specs'].find((known) => known['spec-id'] === specId)
     const parts = spec ? computedPartitions(spec, schema) : []
-    const names = new Map(schema.fields.map(({ id, name }) => [id, quoteName(name)]))
+    const names = new Map(schema.fields.map(({ id, name }) => [id, quoteIdentifier(name)]))
     const values = parts.map(({ of, sourceId }) => of(names.get(sourceId) ?? ''))
     const found = await lake.rows(`SELECT DISTINCT ${['1', ...values].join(', ')} FROM ${rows}`)
     expect(found).toHaveLength(1)

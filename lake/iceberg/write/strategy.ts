@@ -1,6 +1,8 @@
 // The write strategies: from the result of a pipeline to the files that its table gains and loses (docs/semantics.md).
 
 import { AuthorError } from '../../pipeline/author-error.ts'
+import type { MergeStrategy } from '../../pipeline/config.ts'
+import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
 import {
   FILE_BYTES,
   FILE_ROWS,
@@ -17,15 +19,7 @@ import type { Column, NestedField, Schema } from '../format/types.ts'
 import type { UnboundSpec } from '../format/wire.ts'
 import { pruneFiles, pruneManifests } from '../read/prune.ts'
 import { dataManifestsOf, type ManifestReader, type TableFile, tableFilesOf } from '../read/scan.ts'
-import {
-  fieldIdsLiteral,
-  fieldsWritten,
-  quoteName,
-  quoteText,
-  readTable,
-  selectForTable,
-  selectForWrite,
-} from '../sql.ts'
+import { fieldIdsLiteral, fieldsWritten, readTable, selectForTable, selectForWrite } from '../sql.ts'
 import { byName, type NextSchema, schemaForAppend, schemaForReplace } from './evolution.ts'
 import {
   BATCH,
@@ -45,13 +39,7 @@ import { shapeOf } from './write.ts'
 
 /** What a pipeline says about how it writes. */
 export interface WriteRules {
-  readonly mergeStrategy:
-    | 'full_refresh'
-    | 'append_only'
-    | 'incremental'
-    | 'delete_insert'
-    | 'scd2'
-    | 'snapshot'
+  readonly mergeStrategy: MergeStrategy
   readonly uniqueKey: readonly string[]
   /** Empty: none. */
   readonly partitionColumn: string
@@ -236,7 +224,7 @@ async function copyResult(
   const fields = fieldsWritten(columns, schema)
   const groups = Math.round(fileRowsFor(tableRows) / FILE_ROWS)
   const copied = await engine.copy(
-    `COPY (SELECT ${selectForWrite(columns, schema)} FROM ${result}) TO ${quoteText(`${directory}/result`)}
+    `COPY (SELECT ${selectForWrite(columns, schema)} FROM ${result}) TO ${quoteLiteral(`${directory}/result`)}
      (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE ${FILE_ROWS}, ROW_GROUPS_PER_FILE ${groups},
       FILE_SIZE_BYTES ${FILE_BYTES}, FIELD_IDS ${fieldIdsLiteral(fields)}, RETURN_STATS)`,
   )
@@ -251,8 +239,8 @@ async function copyResult(
  */
 async function sortResult(write: ResultWrite, shape: Shape): Promise<WrittenFile[]> {
   const { engine, rules } = write
-  const row = quoteName(ownNames(shape.schema).row)
-  const keys = shape.order.map(({ name }) => quoteName(name))
+  const row = quoteIdentifier(ownNames(shape.schema).row)
+  const keys = shape.order.map(({ name }) => quoteIdentifier(name))
   await new FileWriter(engine, targetOf(write, shape, 0)).sort(selectBatch(write, shape), [...keys, row], row)
   const rows = await count(engine, SORTED)
   if (rows === 0) return []
@@ -281,7 +269,7 @@ function lastSorted({ schema, order }: Shape): string {
 }
 
 const unsorted = ({ schema }: Shape): string =>
-  `SELECT ${schema.fields.map(({ name }, i) => `c${i} AS ${quoteName(name)}`).join(', ')} FROM ${SORTED}`
+  `SELECT ${schema.fields.map(({ name }, i) => `c${i} AS ${quoteIdentifier(name)}`).join(', ')} FROM ${SORTED}`
 
 async function mergeResult(write: ResultWrite, shape: Shape): Promise<TableChange> {
   const { engine, table, rules, directory } = write
@@ -319,7 +307,7 @@ async function stageBatch(write: ResultWrite, shape: Shape): Promise<number> {
 /** The result with every column of the schema, and each row's place in it. */
 function selectBatch({ columns, result }: ResultWrite, { schema, merge }: Shape): string {
   const instead = new Map(merge?.history ? [[merge.history.from.id, instantSql(merge.history)]] : [])
-  const row = quoteName(ownNames(schema).row)
+  const row = quoteIdentifier(ownNames(schema).row)
   return `(SELECT ${selectForTable(columns, schema, instead)}, row_number() OVER () AS ${row} FROM ${result})`
 }
 
@@ -330,8 +318,8 @@ async function count(engine: WriteEngine, relation: string): Promise<number> {
 
 /** Later rows of the result win. */
 async function keepLastPerKey(engine: WriteEngine, { schema, order }: Shape, rows: number): Promise<number> {
-  const row = quoteName(ownNames(schema).row)
-  const keys = order.map(({ name }) => quoteName(name)).join(', ')
+  const row = quoteIdentifier(ownNames(schema).row)
+  const keys = order.map(({ name }) => quoteIdentifier(name)).join(', ')
   const last = `(SELECT max(${row}) AS ${row} FROM ${BATCH} GROUP BY ${keys})`
   const kept = await count(engine, last)
   if (kept === rows) return rows
@@ -386,7 +374,7 @@ async function gatherSmall(
   const { engine, paths } = await write.open(replaced)
   const rows = replaced.reduce((sum, { file }) => sum + file.recordCount, 0)
   const writer = new FileWriter(engine, target, written)
-  const order = shape.order.map(({ name }) => quoteName(name))
+  const order = shape.order.map(({ name }) => quoteIdentifier(name))
   await writer.write(readTable(shape.schema, paths), rows, order)
   return { files: writer.files, replaced }
 }
@@ -420,7 +408,7 @@ async function handOver(
   chosen: readonly Chosen[],
 ): Promise<{ engine: WriteEngine; candidates: Candidate[] }> {
   if (chosen.length === 0) return { engine, candidates: [] }
-  const path = quoteText(`${directory}/batch.parquet`)
+  const path = quoteLiteral(`${directory}/batch.parquet`)
   await engine.copy(`COPY ${BATCH} TO ${path} (FORMAT parquet, COMPRESSION lz4, RETURN_STATS)`)
   const opened = await open(chosen.map(({ file }) => file))
   await opened.engine.run(`CREATE TEMP TABLE ${BATCH} AS FROM read_parquet(${path})`)

@@ -7,13 +7,13 @@ import {
   type TableName,
   tableKey,
 } from '../../../lake/pipeline/names.ts'
-import { quoteLiteral } from '../../../lake/pipeline/sql.ts'
 import {
   renderTemplate,
   type Template,
   type TemplateResolver,
   type TemplateVariables,
 } from '../../../lake/pipeline/template.ts'
+import { quoteLiteral } from '../../../lake/quote.ts'
 import type { LandingFile } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { RefusedText } from '../author/slips.ts'
 import { limits } from '../limits.ts'

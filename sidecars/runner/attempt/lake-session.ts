@@ -9,8 +9,9 @@ import {
 } from '../../../lake/iceberg/format/metadata.ts'
 import type { Schema } from '../../../lake/iceberg/format/types.ts'
 import { dataFilesOf, type ManifestReader, makeManifestReader } from '../../../lake/iceberg/read/scan.ts'
-import { quoteName, readTable } from '../../../lake/iceberg/sql.ts'
+import { readTable } from '../../../lake/iceberg/sql.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
+import { quoteIdentifier } from '../../../lake/quote.ts'
 import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { type Gateway, gatewayLake, LAKE_ROOT, type LakeFiles, sharedLake } from '../../lake-access.ts'
 import type { ObjectCache } from '../../object-cache.ts'
@@ -106,7 +107,7 @@ export function makeLake({ lakeDir, cache }: LakeOptions) {
 
 /** How SQL names a table. Its last part is the table's own name, so that `name.column` works without an alias. */
 export const tableExpression = (table: TableName): string =>
-  `${quoteName(schemaOf(table))}.${quoteName(table.name)}`
+  `${quoteIdentifier(schemaOf(table))}.${quoteIdentifier(table.name)}`
 
 export interface InstanceOptions {
   /** More files that it may read. */

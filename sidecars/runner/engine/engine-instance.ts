@@ -5,7 +5,7 @@ import { readQueryText } from '../../../lake/engine/query-text.ts'
 import { nextChunk } from '../../../lake/engine/rows.ts'
 import { isTraceless, type TableName } from '../../../lake/engine/traceless.ts'
 import { parseDuckType, renderDuckType } from '../../../lake/iceberg/format/duckdb-type.ts'
-import { quoteName, quoteText } from '../../../lake/iceberg/sql.ts'
+import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
 import { limits } from '../limits.ts'
 import { previewSelect } from '../preview/preview-select.ts'
 import { columnsOf, namesOf, Refused, refuseParameters, refuseTwins, selectOf } from '../write/select.ts'
@@ -70,7 +70,7 @@ export class EngineInstance {
     await this.#open.renew()
     const schemas = Array.from(
       this.#schemas,
-      (schema) => `DROP SCHEMA IF EXISTS ${quoteName(schema)} CASCADE`,
+      (schema) => `DROP SCHEMA IF EXISTS ${quoteIdentifier(schema)} CASCADE`,
     )
     this.#schemas.clear()
     if (schemas.length > 0) await this.#open.run(schemas.join(';'))
@@ -97,18 +97,18 @@ export class EngineInstance {
     // A view has no parameters.
     const what = values.length === 0 ? 'VIEW' : 'TABLE'
     const statement = await mapped(() =>
-      this.#open.connection.prepare(`CREATE TEMP ${what} ${quoteName(name)} AS ${sql}`),
+      this.#open.connection.prepare(`CREATE TEMP ${what} ${quoteIdentifier(name)} AS ${sql}`),
     )
     for (const [place, value] of values.entries()) {
       if (value === null) statement.bindNull(place + 1)
       else {
         const { text, type } = value
-        const cast = await this.#open.read(`SELECT CAST(${quoteText(text)} AS ${typeText(type)})`)
+        const cast = await this.#open.read(`SELECT CAST(${quoteLiteral(text)} AS ${typeText(type)})`)
         statement.bindValue(place + 1, cast.value(0, 0), cast.columnType(0))
       }
     }
     await mapped(() => statement.run())
-    return this.#open.describe(`FROM ${quoteName(name)}`)
+    return this.#open.describe(`FROM ${quoteIdentifier(name)}`)
   }
 
   async run({ sql }: Input<'run'>): Promise<null> {
@@ -173,10 +173,10 @@ export class EngineInstance {
     const schemas = new Set(tables.map(({ schema }) => schema)).difference(this.#schemas)
     for (const schema of schemas) this.#schemas.add(schema)
     const statements = [
-      ...Array.from(schemas, (schema) => `CREATE SCHEMA ${quoteName(schema)}`),
+      ...Array.from(schemas, (schema) => `CREATE SCHEMA ${quoteIdentifier(schema)}`),
       ...tables.map(
         ({ schema, name, from }) =>
-          `CREATE OR REPLACE VIEW ${quoteName(schema)}.${quoteName(name)} AS SELECT * FROM ${from}`,
+          `CREATE OR REPLACE VIEW ${quoteIdentifier(schema)}.${quoteIdentifier(name)} AS SELECT * FROM ${from}`,
       ),
     ]
     if (statements.length > 0) await this.#open.run(statements.join(';'))
@@ -249,7 +249,7 @@ function valuesFor(statement: DuckDBPreparedStatement, params: SqlParameters): S
 }
 
 const isList = (params: SqlParameters): params is readonly SqlParameter[] => Array.isArray(params)
-const typeText = (type: string) => renderDuckType(parseDuckType(type), quoteName)
+const typeText = (type: string) => renderDuckType(parseDuckType(type), quoteIdentifier)
 
 /** Only these are turned into values of JavaScript: a whole chunk can be large. */
 function firstRows(chunk: DuckDBDataChunk, count: number): DuckDBValue[][] {

@@ -3,7 +3,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { EngineError } from '../../../lake/engine/error.ts'
-import { quoteText } from '../../../lake/iceberg/sql.ts'
+import { quoteLiteral } from '../../../lake/quote.ts'
 import type { FromEngine, ToEngine } from '../../engine/engine-process.ts'
 import { Refused } from '../write/select.ts'
 import { EngineInstance } from './engine-instance.ts'
@@ -138,9 +138,9 @@ async function warmUp(): Promise<void> {
   })
   await instance.define({ sql: 'SELECT a FROM warm.up' })
   await instance.copy({
-    sql: `COPY (SELECT a FROM ${RESULT}) TO ${quoteText(output)} (FORMAT parquet, FIELD_IDS {a: 1}, ROW_GROUPS_PER_FILE 1, RETURN_STATS)`,
+    sql: `COPY (SELECT a FROM ${RESULT}) TO ${quoteLiteral(output)} (FORMAT parquet, FIELD_IDS {a: 1}, ROW_GROUPS_PER_FILE 1, RETURN_STATS)`,
   })
-  await instance.judge({ sql: `FROM read_parquet(${quoteText(join(output, '*'))})`, sampleRows: 1 })
+  await instance.judge({ sql: `FROM read_parquet(${quoteLiteral(join(output, '*'))})`, sampleRows: 1 })
   instance.close()
   await rm(directory, { recursive: true })
 }

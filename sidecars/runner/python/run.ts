@@ -1,7 +1,7 @@
 import { chmod, chown, copyFile, link, lstat, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { currentSchema, type TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
-import { quoteName, quoteText, readTable } from '../../../lake/iceberg/sql.ts'
+import { readTable } from '../../../lake/iceberg/sql.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { MERGE_STRATEGIES, type PipelineConfig } from '../../../lake/pipeline/config.ts'
 import {
@@ -11,8 +11,8 @@ import {
   type TableName,
   tableKey,
 } from '../../../lake/pipeline/names.ts'
-import { quoteLiteral } from '../../../lake/pipeline/sql.ts'
 import type { Template, TemplateVariables } from '../../../lake/pipeline/template.ts'
+import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
 import { changesUser } from '../../sandbox/ladder.ts'
 import type { Level } from '../attempt/attempt-log.ts'
 import type { Inputs } from '../attempt/inputs.ts'
@@ -241,7 +241,7 @@ class PythonService {
       }),
     )
     const expression = tableExpression(name)
-    const inSchema = quoteName(`${name.namespace}.${name.layer}`)
+    const inSchema = quoteIdentifier(`${name.namespace}.${name.layer}`)
     const sql = `CREATE SCHEMA IF NOT EXISTS ${inSchema}; CREATE VIEW ${expression} AS SELECT * FROM ${readTable(schema, own)}`
     await place.engine.call({ kind: 'run', number: instance, sql }, signal)
   }
@@ -299,7 +299,7 @@ class PythonService {
     this.#files += 1
     const path = join(lease.rooms.inputs, `rows-${this.#files}.${form}`)
     const select = (form === 'json' ? selectForJson : selectForParquet)(relationName(relation), columns)
-    const sql = `COPY (${select}) TO ${quoteText(path)} (FORMAT ${form})`
+    const sql = `COPY (${select}) TO ${quoteLiteral(path)} (FORMAT ${form})`
     await place.engine.call({ kind: 'run', number: instance, sql }, signal)
     if (changesUser(lease.sandbox.step)) await chmod(path, 0o644)
     this.#fetched = path
@@ -319,7 +319,7 @@ async function sqlOf(result: Result, run: PythonRun): Promise<ResultSql> {
   const target = { schema: config.mergeStrategy === 'full_refresh' ? null : schema }
   switch (result.kind) {
     case 'relation':
-      return { sql: `FROM ${quoteName(relationName(result.relation))}`, warnings: [] }
+      return { sql: `FROM ${quoteIdentifier(relationName(result.relation))}`, warnings: [] }
     case 'empty': {
       if (schema === null)
         throw new AuthorError(

@@ -1,7 +1,7 @@
 import { type DuckType, parseDuckType, renderDuckType } from '../../../lake/iceberg/format/duckdb-type.ts'
 import type { Schema } from '../../../lake/iceberg/format/types.ts'
 import { toDuckDb } from '../../../lake/iceberg/format/types.ts'
-import { quoteName, quoteText } from '../../../lake/iceberg/sql.ts'
+import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
 import type { JsonResult, ValueType } from './messages.ts'
 
 // How rows of the engine become files that Python reads, and how files that Python wrote become rows.
@@ -19,7 +19,7 @@ export const relationColumn = ({ name, type }: { name: string; type: string }): 
   type: parseDuckType(type),
 })
 
-const text = (type: DuckType): string => renderDuckType(type, quoteName)
+const text = (type: DuckType): string => renderDuckType(type, quoteIdentifier)
 const VARCHAR: DuckType = { kind: 'scalar', name: 'VARCHAR' }
 /** JSON says these as they are. */
 const JSON_TYPES = new Set(
@@ -31,10 +31,10 @@ const JSON_TYPES = new Set(
 /** A SELECT of the relation's rows whose JSON loses nothing. */
 export function selectForJson(relation: string, columns: readonly RelationColumn[]): string {
   const selected = columns.map(({ name, type }) => {
-    const column = quoteName(name)
+    const column = quoteIdentifier(name)
     return `${jsonExpression(column, type)} AS ${column}`
   })
-  return `SELECT ${selected.join(', ')} FROM ${quoteName(relation)}`
+  return `SELECT ${selected.join(', ')} FROM ${quoteIdentifier(relation)}`
 }
 
 /** Of frequent types Python reads numbers faster than texts. */
@@ -59,11 +59,11 @@ const wireType = (type: DuckType): DuckType =>
 /** A SELECT of the relation's rows whose Parquet loses nothing, with texts for what other readers do not know. */
 export function selectForParquet(relation: string, columns: readonly RelationColumn[]): string {
   const selected = columns.map(({ name, type }) => {
-    const column = quoteName(name)
+    const column = quoteIdentifier(name)
     const stored = mapped(type, parquetLeaf)
     return text(stored) === text(type) ? column : `CAST(${column} AS ${text(stored)}) AS ${column}`
   })
-  return `SELECT ${selected.join(', ')} FROM ${quoteName(relation)}`
+  return `SELECT ${selected.join(', ')} FROM ${quoteIdentifier(relation)}`
 }
 
 const AS_TEXT = new Set([
@@ -119,9 +119,14 @@ export function selectFromJson(result: JsonResult, path: string, target: Target)
     const own = known.get(name.toLowerCase())
     if (type.kind === 'null' && own === undefined) warnings.push(nothingBut(name))
     const final = text(finalType(type, own))
-    return { final, wire: text(jsonType(type)), place: quoteName(String(place)), name: quoteName(name) }
+    return {
+      final,
+      wire: text(jsonType(type)),
+      place: quoteIdentifier(String(place)),
+      name: quoteIdentifier(name),
+    }
   })
-  const read = columns.map(({ wire, place }) => `${place}: ${quoteText(`${wire}[]`)}`).join(', ')
+  const read = columns.map(({ wire, place }) => `${place}: ${quoteLiteral(`${wire}[]`)}`).join(', ')
   const options = [
     "format = 'newline_delimited'",
     `columns = {${read}}`,
@@ -130,7 +135,7 @@ export function selectFromJson(result: JsonResult, path: string, target: Target)
   const unnested = columns.map(({ place }) => `unnest(${place}) AS ${place}`).join(', ')
   const cast = columns.map(({ final, place, name }) => `CAST(${place} AS ${final}) AS ${name}`).join(', ')
   return {
-    sql: `SELECT ${cast} FROM (SELECT ${unnested} FROM read_json(${quoteText(path)}, ${options.join(', ')}))`,
+    sql: `SELECT ${cast} FROM (SELECT ${unnested} FROM read_json(${quoteLiteral(path)}, ${options.join(', ')}))`,
     warnings,
   }
 }
@@ -146,10 +151,10 @@ export function selectFromParquet(path: string, nullColumns: readonly string[], 
   const warnings = nullColumns.filter((name) => !known.has(name.toLowerCase())).map(nothingBut)
   const replaced = nullColumns.map((name) => {
     const type = text(known.get(name.toLowerCase()) ?? VARCHAR)
-    return `CAST(NULL AS ${type}) AS ${quoteName(name)}`
+    return `CAST(NULL AS ${type}) AS ${quoteIdentifier(name)}`
   })
   const star = replaced.length === 0 ? '*' : `* REPLACE (${replaced.join(', ')})`
-  return { sql: `SELECT ${star} FROM read_parquet(${quoteText(path)})`, warnings }
+  return { sql: `SELECT ${star} FROM read_parquet(${quoteLiteral(path)})`, warnings }
 }
 
 /** A SELECT without rows that has the columns of the table but these. */
@@ -157,7 +162,7 @@ export function selectNothing(schema: Schema, without: readonly string[]): strin
   const left = new Set(without.map((name) => name.toLowerCase()))
   const columns = schema.fields
     .filter(({ name }) => !left.has(name.toLowerCase()))
-    .map(({ name, type }) => `CAST(NULL AS ${text(toDuckDb(type))}) AS ${quoteName(name)}`)
+    .map(({ name, type }) => `CAST(NULL AS ${text(toDuckDb(type))}) AS ${quoteIdentifier(name)}`)
   return `SELECT ${columns.join(', ')} WHERE false`
 }
 

@@ -3,7 +3,6 @@ import { mkdirSync } from 'node:fs'
 import { dataLocation, keyOf, tableLocation } from '../../../lake/iceberg/format/location.ts'
 import { currentSchema, type TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
 import { type Column, columnsOf } from '../../../lake/iceberg/format/types.ts'
-import { quoteName } from '../../../lake/iceberg/sql.ts'
 import type { WriteEngine } from '../../../lake/iceberg/write/merge.ts'
 import { newTable } from '../../../lake/iceberg/write/new-table.ts'
 import { copyResultFrom } from '../../../lake/iceberg/write/stats.ts'
@@ -16,6 +15,7 @@ import {
 } from '../../../lake/iceberg/write/strategy.ts'
 import { type NewDataFile, planCommit, replacedFiles } from '../../../lake/iceberg/write/write.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
+import { quoteIdentifier } from '../../../lake/quote.ts'
 import { LAKE_ROOT } from '../../lake-access.ts'
 import { type LakeSession, openInstance } from '../attempt/lake-session.ts'
 import { reasonOf } from '../author/wording.ts'
@@ -141,7 +141,9 @@ async function withTypesOfTable(
       )
   }
   if (retyped.length === 0) return { result: RESULT, columns }
-  const casts = retyped.map(({ name, type }) => `CAST(${quoteName(name)} AS ${type}) AS ${quoteName(name)}`)
+  const casts = retyped.map(
+    ({ name, type }) => `CAST(${quoteIdentifier(name)} AS ${type}) AS ${quoteIdentifier(name)}`,
+  )
   const sql = `CREATE TEMP VIEW ${TYPED_RESULT} AS SELECT * REPLACE (${casts.join(', ')}) FROM ${RESULT}`
   await engine.call({ kind: 'run', number, sql }, signal)
   const typeOf = new Map(retyped.map(({ name, type }) => [name, type]))
@@ -158,7 +160,7 @@ async function isBareNull(
   number: number,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const sql = `CREATE OR REPLACE TEMP VIEW sluice_probe AS SELECT length(${quoteName(name)}) FROM ${RESULT}`
+  const sql = `CREATE OR REPLACE TEMP VIEW sluice_probe AS SELECT length(${quoteIdentifier(name)}) FROM ${RESULT}`
   try {
     await engine.call({ kind: 'run', number, sql }, signal)
     return true

@@ -1,8 +1,8 @@
 import { currentSchema, currentSnapshot, type TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
 import { filesWithMaximum } from '../../../lake/iceberg/read/prune.ts'
 import { dataFilesOf } from '../../../lake/iceberg/read/scan.ts'
-import { quoteName } from '../../../lake/iceberg/sql.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
+import { quoteIdentifier } from '../../../lake/quote.ts'
 import { openInstance, tableExpression } from '../attempt/lake-session.ts'
 import type { Workplace } from '../attempt/workplace.ts'
 import { limits } from '../limits.ts'
@@ -51,7 +51,7 @@ export async function watermarkOf(
   const engine = await taken
   const input = { name, schema, paths, locations: [], rowCount: 0 }
   const number = await openInstance(engine, [input], directory, signal)
-  const sql = `SELECT max(${quoteName(field.name)}) FROM ${tableExpression(name)}`
+  const sql = `SELECT max(${quoteIdentifier(field.name)}) FROM ${tableExpression(name)}`
   try {
     const { first } = await engine.call({ kind: 'judge', number, sql, sampleRows: 0 }, signal)
     if (first === null || first.length <= limits.valueCharacters) return { value: first, warning: null }

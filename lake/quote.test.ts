@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { DuckDBInstance } from '@duckdb/node-api'
 import fc from 'fast-check'
-import { quoteIdentifier, quoteList, quoteLiteral } from './sql.ts'
+import { quoteIdentifier, quoteList, quoteLiteral } from './quote.ts'
 
 test('whatever the text, the engine reads back the same text', async () => {
   const instance = await DuckDBInstance.create(':memory:')
