@@ -1,4 +1,4 @@
-import { RUN_CHANGED, RUN_COMPLETED } from '../app/runs/notices.ts'
+import { RUN_CHANGED, RUN_COMPLETED } from '../app/runs/service.ts'
 import type { Sql } from '../drizzle/client.ts'
 
 /** What has been heard of a run, as this process counts milliseconds. */

@@ -1,6 +1,6 @@
 // Entry of the reaper's thread: it lives for one tick, and makes it on the replica that leads.
 import { newId } from '../app/core/ids.ts'
-import { makeNotices } from '../app/runs/notices.ts'
+import { makeNotices } from '../app/runs/service.ts'
 import { openDatabase } from '../drizzle/client.ts'
 import { startLeadership } from './leadership/leadership.ts'
 import { lookAtTime, TickEnded, tick } from './reaper/reaper.ts'

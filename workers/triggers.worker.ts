@@ -1,6 +1,6 @@
 // Entry of the evaluator's thread: it runs on every replica, and evaluates on the one that leads.
 import { newId } from '../app/core/ids.ts'
-import { EVENT_RECORDED } from '../app/runs/notices.ts'
+import { EVENT_RECORDED } from '../app/runs/service.ts'
 import { openDatabase } from '../drizzle/client.ts'
 import { startLeadership } from './leadership/leadership.ts'
 import { type FromWorker, ToTriggers } from './threads/channel.ts'

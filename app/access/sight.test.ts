@@ -4,7 +4,7 @@ import type { TableName } from '../../lake/pipeline/names.ts'
 import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
 import { EVERYTHING, type Visible } from '../core/access.ts'
 import { newId } from '../core/ids.ts'
-import { listRuns } from '../runs/list.ts'
+import { listRuns } from '../runs/store/list.ts'
 import { makeCodeSight } from './code-sight.ts'
 import { makeEnforcement, tablesSeen, tablesSeenAt, zonesSeen } from './service.ts'
 

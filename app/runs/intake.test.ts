@@ -4,7 +4,7 @@ import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { newId, type RunId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
-import { makeIntake } from './intake.ts'
+import { makeIntake } from './service.ts'
 
 setDefaultTimeout(60_000)
 

@@ -6,8 +6,8 @@ import { addPipeline } from '../../workers/testing.ts'
 import { notFound } from '../core/errors.ts'
 import { newId, type PipelineId } from '../core/ids.ts'
 import type { IdempotencyKey } from '../http/idempotency.ts'
-import { makeNotices } from './notices.ts'
 import { makeRunService } from './service.ts'
+import { makeNotices } from './store/notices.ts'
 
 setDefaultTimeout(60_000)
 

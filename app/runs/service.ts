@@ -1,29 +1,62 @@
+// Requests, cancels, lists and logs for callers; below the imports, the statements that workers and other slices use.
 import { Value } from '@sinclair/typebox/value'
-import type { Transactions } from '../../drizzle/session.ts'
+import { apart, type Transactions } from '../../drizzle/session.ts'
 import type { Sql } from '../../drizzle/sql.ts'
 import { clientTrace } from '../../proto/trace.ts'
 import { EVERYTHING } from '../core/access.ts'
 import { AppError, alreadyEnded, invalid, notFound } from '../core/errors.ts'
-import type { PipelineId, RunId } from '../core/ids.ts'
+import type { NewId, PipelineId, RunId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
+import { makeMicroBatcher } from '../core/micro-batcher.ts'
 import { type Page, pageOf, sortOf } from '../core/pagination.ts'
 import { refusalOfValue } from '../core/validation.ts'
-import type { IdempotencyKey } from '../http/idempotency.ts'
-import { makeIntake } from './intake.ts'
-import { foldRunTotal, listRuns } from './list.ts'
-import { completedOf } from './moves.ts'
-import type { Notices } from './notices.ts'
-import { makeRequestOnce, type OnceDeps } from './once.ts'
-import { cancelRuns } from './outcomes.ts'
+import { answerOnce, type IdempotencyKey } from '../http/idempotency.ts'
 import { type CreateRun, type RunAccepted, type RunQuery, RunQueryNames } from './schema.ts'
-import { activeRunsOf, countActiveRuns, findRun, insertRun, tailOf } from './store.ts'
+import { foldRunTotal, listRuns } from './store/list.ts'
+import { completedOf } from './store/moves.ts'
+import type { Notices } from './store/notices.ts'
+import { cancelRuns } from './store/outcomes.ts'
+import { type NamedRequest, requestNamed } from './store/requests.ts'
+import { activeRunsOf, countActiveRuns, findRun, insertRun, type NewRun, tailOf } from './store/runs.ts'
 
-export interface RunDeps extends OnceDeps {
+export {
+  adoptOrphans,
+  attemptsFollowedBy,
+  giveSignOfLife,
+  handleOf,
+  type OpenAttempt,
+  openAttemptsOf,
+} from './store/attempts.ts'
+export { failStuckRuns } from './store/endings.ts'
+export { type LogLevel, type LogLine, loggedPart, runnerLine, seqAfter, seqOfRunner } from './store/logs.ts'
+export {
+  EVENT_RECORDED,
+  makeNotices,
+  type Notices,
+  RUN_CHANGED,
+  RUN_COMPLETED,
+  type RunCompleted,
+} from './store/notices.ts'
+export { type Applied, applyOutcomes } from './store/outcomes.ts'
+export { outcomesOf, type RequestOutcome, type RunRequest, requestedRuns } from './store/requests.ts'
+export { queueCancels } from './store/settle.ts'
+export { startWaiting } from './store/start.ts'
+
+/** What a pipeline's runs execute now. */
+type Runnable = Pick<NewRun, 'pipelineId' | 'pipelineType' | 'versionNumber' | 'pins' | 'landingZones'>
+
+export interface RunDeps {
+  sql: Sql
   /** Where lists are made, which may take long. */
   lists?: Sql
   /** Where requests without a key are stored; the pool, if nothing else is given. */
   requests?: Transactions
   notices: Notices
+  newId: NewId
+  /** The published version's files, or the draft's; 404 when there is no such pipeline. */
+  runnable(path: { namespace: string; layer: string; name: string }): Promise<Runnable>
+  /** Hints for the dispatcher on this replica; the sweep finds what a lost one missed. */
+  nudge(about: 'runRequested' | 'outbox'): void
 }
 
 export type RunService = ReturnType<typeof makeRunService>
@@ -37,7 +70,6 @@ export function makeRunService({
   runnable,
   nudge,
 }: RunDeps) {
-  const requestOnce = makeRequestOnce({ sql, newId, runnable, nudge })
   const intake = makeIntake(requests, () => nudge('runRequested'))
 
   /**
@@ -58,6 +90,24 @@ export function makeRunService({
       nudge('runRequested')
     }
     return { run_id: id, status: 'pending' }
+  }
+
+  /** In one transaction with the row of the key. Null: the pipeline takes no run now. */
+  async function requestOnce(asked: CreateRun, key: IdempotencyKey): Promise<RunAccepted | null> {
+    const { namespace, layer, pipeline, trigger } = asked
+    const outcome = await answerOnce(sql, key, {
+      prepare: () => runnable({ namespace, layer, name: pipeline }),
+      async perform(tx, target) {
+        const id = newId() as RunId
+        const run = { id, namespace, layer, pipeline, trigger, ...clientTrace(), ...target }
+        return (await insertRun(tx, run))
+          ? { status: 202, body: { run_id: id, status: 'pending' as const } }
+          : null
+      },
+    })
+    if (outcome === null) return null
+    if (!outcome.isRepeat) nudge('runRequested')
+    return outcome.answer.body
   }
 
   async function refuse({ namespace, layer, pipeline }: CreateRun): Promise<never> {
@@ -149,6 +199,17 @@ export function makeRunService({
     tail: (id: string, seq: number, linesMax: number) => tailOf(sql, id, seq, linesMax),
   }
 }
+
+/**
+ * Stores requests that arrive at the same time in one statement, and answers when they are durable. Calls `stored` before
+ * the answers, once for a statement that has stored any.
+ */
+export const makeIntake = (on: Transactions, stored: () => void) =>
+  makeMicroBatcher(limits.requestBatch, async (requests: readonly NamedRequest[]) => {
+    const outcomes = await apart(on, (sql) => requestNamed(sql, requests))
+    if ([...outcomes.values()].includes('requested')) stored()
+    return requests.map(({ id }) => outcomes.get(id) ?? 'gone')
+  }).add
 
 /** A time; without a zone it is UTC, as every time of this API. */
 function instant(field: string, text: string | undefined): Date | undefined {

@@ -5,7 +5,7 @@ import type { SqlTx } from '../../drizzle/client.ts'
 import { BadCron, nextAfter } from '../../machines/cron.ts'
 import { NO_TRACE } from '../../proto/trace.ts'
 import type { NewId, PipelineId, RunId } from '../core/ids.ts'
-import { outcomesOf, type RequestOutcome, type RunRequest, requestedRuns } from '../runs/requests.ts'
+import { outcomesOf, type RequestOutcome, type RunRequest, requestedRuns } from '../runs/service.ts'
 
 /** Why a due time passed without a run. */
 export type Skip = 'active' | 'bad cron' | Exclude<RequestOutcome, 'requested'>

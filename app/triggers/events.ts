@@ -6,7 +6,7 @@ import { matchesGlob } from '../../machines/glob.ts'
 import type { ClientTrace } from '../../proto/trace.ts'
 import type { NewId, RunId, TriggerId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
-import { type LogLine, loggedPart, seqAfter } from '../runs/logs.ts'
+import { type LogLine, loggedPart, seqAfter } from '../runs/service.ts'
 import { dependentFirings, rememberedUsedPart, setNextDue } from './due.ts'
 import { type Firing, fireAll } from './firing.ts'
 import {

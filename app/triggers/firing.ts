@@ -6,7 +6,7 @@ import { store } from '../../machines/advance.ts'
 import { TRIGGER_MACHINE_VERSION, type TriggerSnapshot, triggerColumns } from '../../machines/trigger.ts'
 import type { ClientTrace } from '../../proto/trace.ts'
 import type { NewId, RunId } from '../core/ids.ts'
-import { outcomesOf, type RequestOutcome, requestedRuns } from '../runs/requests.ts'
+import { outcomesOf, type RequestOutcome, requestedRuns } from '../runs/service.ts'
 import { type LockedTrigger, type Move, tryMove } from './moves.ts'
 
 /** What asks a locked trigger to fire. */

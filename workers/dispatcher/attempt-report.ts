@@ -1,15 +1,16 @@
 // What the dispatcher hears of one attempt, whichever way a runner tells it. Nothing here decides.
 import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { limits } from '../../app/core/limits.ts'
-import { handleOf, type OpenAttempt } from '../../app/runs/attempts.ts'
+import type { Outcome } from '../../app/runs/outcome.ts'
 import {
+  handleOf,
   type LogLevel as Level,
   type LogLine,
+  type OpenAttempt,
   runnerLine,
   seqAfter,
   seqOfRunner,
-} from '../../app/runs/logs.ts'
-import type { Outcome } from '../../app/runs/outcome.ts'
+} from '../../app/runs/service.ts'
 import {
   type GetRunStatusResponse,
   type LogEntry,

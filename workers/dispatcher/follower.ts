@@ -1,6 +1,5 @@
 // Follows attempts at their runners: one stream for each runner, one report for each attempt.
-import type { OpenAttempt } from '../../app/runs/attempts.ts'
-import { handleOf } from '../../app/runs/attempts.ts'
+import { handleOf, type OpenAttempt } from '../../app/runs/service.ts'
 import { AttemptReport, type ReportDeps } from './attempt-report.ts'
 import type { Ender } from './ender.ts'
 import { RunnerStream } from './runner-stream.ts'

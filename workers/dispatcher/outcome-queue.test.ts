@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import type { RunId } from '../../app/core/ids.ts'
-import type { LogLine } from '../../app/runs/logs.ts'
 import type { Outcome } from '../../app/runs/outcome.ts'
+import type { LogLine } from '../../app/runs/store/logs.ts'
 import { makeOutcomeQueue } from './outcome-queue.ts'
 
 const idOf = (run: number) => `run-${run}` as RunId

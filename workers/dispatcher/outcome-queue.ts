@@ -1,7 +1,7 @@
 import type { RunId } from '../../app/core/ids.ts'
 import { limits } from '../../app/core/limits.ts'
-import type { LogLine } from '../../app/runs/logs.ts'
 import type { Outcome } from '../../app/runs/outcome.ts'
+import type { LogLine } from '../../app/runs/service.ts'
 
 /** What one transaction takes: lines first, then outcomes. */
 export interface Batch {

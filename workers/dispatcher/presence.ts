@@ -8,7 +8,7 @@ import {
   giveSignOfLife,
   handleOf,
   openAttemptsOf,
-} from '../../app/runs/attempts.ts'
+} from '../../app/runs/service.ts'
 import type { Sql } from '../../drizzle/client.ts'
 import { startLoop } from '../threads/loop.ts'
 import type { Ender } from './ender.ts'

@@ -1,8 +1,7 @@
 // Starts runs that wait, as many at a time as runners have places.
 import { limits } from '../../app/core/limits.ts'
 import type { Log } from '../../app/core/log.ts'
-import type { Notices, RunCompleted } from '../../app/runs/notices.ts'
-import { startWaiting } from '../../app/runs/start.ts'
+import { type Notices, type RunCompleted, startWaiting } from '../../app/runs/service.ts'
 import { hasMet } from '../../drizzle/errors.ts'
 import type { Transactions } from '../../drizzle/session.ts'
 import { startLoop } from '../threads/loop.ts'

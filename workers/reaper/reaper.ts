@@ -22,8 +22,7 @@ import {
   type ReaperObjects,
   type Reaping,
 } from '../../app/retention/reaping.ts'
-import type { RunCompleted } from '../../app/runs/notices.ts'
-import { failStuckRuns } from '../../app/runs/stuck.ts'
+import { failStuckRuns, type RunCompleted } from '../../app/runs/service.ts'
 import type { Fenced, Sql } from '../../drizzle/client.ts'
 import { cutoffsAt, isTickDue } from '../../machines/retention.ts'
 

@@ -20,21 +20,22 @@ import {
   tickState,
 } from '../../app/retention/duties.ts'
 import { NotLeading, nothingReaped, type Reaping } from '../../app/retention/reaping.ts'
+import type { Outcome } from '../../app/runs/outcome.ts'
 import {
   adoptOrphans,
+  applyOutcomes,
   attemptsFollowedBy,
+  failStuckRuns,
   giveSignOfLife,
   handleOf,
+  type LogLine,
+  makeRunService,
   type OpenAttempt,
   openAttemptsOf,
-} from '../../app/runs/attempts.ts'
-import type { LogLine } from '../../app/runs/logs.ts'
-import type { Outcome } from '../../app/runs/outcome.ts'
-import { applyOutcomes } from '../../app/runs/outcomes.ts'
-import { makeRunService, type RunService } from '../../app/runs/service.ts'
-import { queueCancels } from '../../app/runs/settle.ts'
-import { startWaiting } from '../../app/runs/start.ts'
-import { failStuckRuns } from '../../app/runs/stuck.ts'
+  queueCancels,
+  type RunService,
+  startWaiting,
+} from '../../app/runs/service.ts'
 import { makeScheduleService } from '../../app/schedules/service.ts'
 import { makeTriggerService } from '../../app/triggers/service.ts'
 import { makeWebhookService } from '../../app/webhooks/service.ts'

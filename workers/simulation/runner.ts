@@ -2,8 +2,8 @@
 // it really did, with which the database is compared.
 import { commitToBranch, findBranch } from '../../app/catalog/store/branches.ts'
 import type { NewId, RunId } from '../../app/core/ids.ts'
-import { handleOf, type OpenAttempt } from '../../app/runs/attempts.ts'
 import type { Outcome, TestResult } from '../../app/runs/outcome.ts'
+import { handleOf, type OpenAttempt } from '../../app/runs/service.ts'
 import type { Sql } from '../../drizzle/client.ts'
 import type { Random } from './random.ts'
 

@@ -1,10 +1,10 @@
 // NOTIFY serialises commits, so it is sent at most once per batch: in the transaction of a batch that tells of itself, or
 // after the commit by a coalescer. A lost one costs a sweep.
 import type { JSONValue } from 'postgres'
-import type { Sql, SqlTx } from '../../drizzle/client.ts'
-import type { Part } from '../../drizzle/together.ts'
-import type { TerminalStatus } from '../../machines/run.ts'
-import type { PipelineId, RunId } from '../core/ids.ts'
+import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import type { Part } from '../../../drizzle/together.ts'
+import type { TerminalStatus } from '../../../machines/run.ts'
+import type { PipelineId, RunId } from '../../core/ids.ts'
 
 export const RUN_CHANGED = 'sluice_run_changed'
 export const RUN_COMPLETED = 'sluice_run_completed'

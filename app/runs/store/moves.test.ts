@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type Database, openDatabase, type SqlTx } from '../../drizzle/client.ts'
-import { newRun, RUN_MACHINE_VERSION } from '../../machines/run.ts'
-import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
-import { addPipeline } from '../../workers/testing.ts'
-import type { RunId } from '../core/ids.ts'
-import { lockTriggers } from '../triggers/moves.ts'
+import { type Database, openDatabase, type SqlTx } from '../../../drizzle/client.ts'
+import { newRun, RUN_MACHINE_VERSION } from '../../../machines/run.ts'
+import { type TestDatabase, testDatabase } from '../../../tools/test/database.ts'
+import { addPipeline } from '../../../workers/testing.ts'
+import type { RunId } from '../../core/ids.ts'
+import { lockTriggers } from '../../triggers/moves.ts'
+import { failStuckRuns } from './endings.ts'
 import { lockRuns, moveRun, saveRuns } from './moves.ts'
 import { startWaiting } from './start.ts'
-import { failStuckRuns } from './stuck.ts'
 
 let database: TestDatabase
 let opened: Database

@@ -1,9 +1,9 @@
 // Log lines are numbered attempt * 1,000,000 + line: a line that is told twice is stored once.
 import type { JSONValue } from 'postgres'
-import type { Sql, SqlTx } from '../../drizzle/client.ts'
-import type { Part } from '../../drizzle/together.ts'
-import type { RunId } from '../core/ids.ts'
-import { limits } from '../core/limits.ts'
+import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import type { Part } from '../../../drizzle/together.ts'
+import type { RunId } from '../../core/ids.ts'
+import { limits } from '../../core/limits.ts'
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 

@@ -1,7 +1,7 @@
 // Runs that have been running for longer than the retention settings allow are failed.
-import type { SqlTx } from '../../drizzle/client.ts'
-import { RUN_MACHINE_VERSION } from '../../machines/run.ts'
-import type { RunId } from '../core/ids.ts'
+import type { SqlTx } from '../../../drizzle/client.ts'
+import { RUN_MACHINE_VERSION } from '../../../machines/run.ts'
+import type { RunId } from '../../core/ids.ts'
 import { completedOf, lockRuns } from './moves.ts'
 import type { RunCompleted } from './notices.ts'
 import { endRuns } from './outcomes.ts'

@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
-import { type Database, openDatabase, type SqlTx } from '../../drizzle/client.ts'
-import { RUN_MACHINE_VERSION } from '../../machines/run.ts'
-import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
-import { until } from '../../tools/test/until.ts'
-import { addPipeline } from '../../workers/testing.ts'
-import { newId, type RunId } from '../core/ids.ts'
-import type { TestResult } from './outcome.ts'
+import { type Database, openDatabase, type SqlTx } from '../../../drizzle/client.ts'
+import { RUN_MACHINE_VERSION } from '../../../machines/run.ts'
+import { type TestDatabase, testDatabase } from '../../../tools/test/database.ts'
+import { until } from '../../../tools/test/until.ts'
+import { addPipeline } from '../../../workers/testing.ts'
+import { newId, type RunId } from '../../core/ids.ts'
+import type { TestResult } from '../outcome.ts'
+import { failStuckRuns } from './endings.ts'
 import { applyOutcomes } from './outcomes.ts'
 import { startWaiting } from './start.ts'
-import { failStuckRuns } from './stuck.ts'
 
 setDefaultTimeout(60_000)
 

@@ -1,18 +1,18 @@
 // Open attempts: what submitting and following them needs, what they read, and whose they are.
 import type { JSONValue } from 'postgres'
-import type { Sql, SqlTx } from '../../drizzle/client.ts'
-import type { PinnedFiles } from '../../drizzle/schema/pipeline.ts'
-import { restore, type Stored } from '../../machines/advance.ts'
+import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import type { PinnedFiles } from '../../../drizzle/schema/pipeline.ts'
+import { restore, type Stored } from '../../../machines/advance.ts'
 import {
   executesAlone,
   migrateRun,
   RUN_MACHINE_VERSION,
   type RunStatus,
   runMachine,
-} from '../../machines/run.ts'
-import type { ClientTrace } from '../../proto/trace.ts'
-import type { RunId } from '../core/ids.ts'
-import { limits } from '../core/limits.ts'
+} from '../../../machines/run.ts'
+import type { ClientTrace } from '../../../proto/trace.ts'
+import type { RunId } from '../../core/ids.ts'
+import { limits } from '../../core/limits.ts'
 
 export const branchOf = (runId: RunId, attempt: number) => `run-${runId}-${attempt}`
 export const handleOf = (runId: RunId, attempt: number) => `${runId}:${attempt}`

@@ -1,8 +1,8 @@
 // How events reach runs: lock the rows, ask the machine, save state, history and columns, all in the caller's transaction.
 import type { JSONValue } from 'postgres'
-import type { SqlTx } from '../../drizzle/client.ts'
-import { type Part, together } from '../../drizzle/together.ts'
-import { accepts, advance, restore, type Stored, store } from '../../machines/advance.ts'
+import type { SqlTx } from '../../../drizzle/client.ts'
+import { type Part, together } from '../../../drizzle/together.ts'
+import { accepts, advance, restore, type Stored, store } from '../../../machines/advance.ts'
 import {
   isTerminal,
   migrateRun,
@@ -12,8 +12,8 @@ import {
   type RunStatus,
   runColumns,
   runMachine,
-} from '../../machines/run.ts'
-import type { PipelineId, RunId } from '../core/ids.ts'
+} from '../../../machines/run.ts'
+import type { PipelineId, RunId } from '../../core/ids.ts'
 import type { RunCompleted } from './notices.ts'
 
 /** A locked run while a transaction works on it. */

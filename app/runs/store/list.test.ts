@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import postgres from 'postgres'
-import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import { type TestDatabase, testDatabase } from '../../../tools/test/database.ts'
+import { RUN_SORT_KEYS, type RunSortKey } from '../schema.ts'
 import { foldRunTotal, listRuns, type RunFilter } from './list.ts'
-import { RUN_SORT_KEYS, type RunSortKey } from './schema.ts'
 
 setDefaultTimeout(60_000)
 

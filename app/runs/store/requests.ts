@@ -1,12 +1,12 @@
 // Requests for runs of published versions, many in one statement: of people by name, of triggers and schedules by id.
 import type { JSONValue, PendingQuery, Row } from 'postgres'
-import type { Sql, SqlTx } from '../../drizzle/client.ts'
-import type { Part } from '../../drizzle/together.ts'
-import { store } from '../../machines/advance.ts'
-import { newRun, RUN_MACHINE_VERSION } from '../../machines/run.ts'
-import { begunTrace, type ClientTrace } from '../../proto/trace.ts'
-import type { PipelineId, RunId } from '../core/ids.ts'
-import { limits } from '../core/limits.ts'
+import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import type { Part } from '../../../drizzle/together.ts'
+import { store } from '../../../machines/advance.ts'
+import { newRun, RUN_MACHINE_VERSION } from '../../../machines/run.ts'
+import { begunTrace, type ClientTrace } from '../../../proto/trace.ts'
+import type { PipelineId, RunId } from '../../core/ids.ts'
+import { limits } from '../../core/limits.ts'
 
 export interface RunRequest {
   id: RunId

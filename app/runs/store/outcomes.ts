@@ -1,18 +1,24 @@
 // What attempts have come to. Many in one transaction; success and merge are the same transaction (I3).
 import type { Row } from 'postgres'
-import type { SqlTx } from '../../drizzle/client.ts'
-import { inTransaction, lastly, type Transactions } from '../../drizzle/session.ts'
-import { together } from '../../drizzle/together.ts'
-import { isTerminal, MAX_LOST_ALONE, type RunEvent, type RunStatus, runColumns } from '../../machines/run.ts'
-import { mergeBranches } from '../catalog/branches.ts'
-import type { PipelineId, RunId } from '../core/ids.ts'
-import { limits } from '../core/limits.ts'
+import type { SqlTx } from '../../../drizzle/client.ts'
+import { inTransaction, lastly, type Transactions } from '../../../drizzle/session.ts'
+import { together } from '../../../drizzle/together.ts'
+import {
+  isTerminal,
+  MAX_LOST_ALONE,
+  type RunEvent,
+  type RunStatus,
+  runColumns,
+} from '../../../machines/run.ts'
+import { mergeBranches } from '../../catalog/branches.ts'
+import type { PipelineId, RunId } from '../../core/ids.ts'
+import { limits } from '../../core/limits.ts'
+import type { Executed, Outcome, TestResult } from '../outcome.ts'
 import { announcedEvents, announcedPart } from './announcements.ts'
 import { branchOf } from './attempts.ts'
 import { type LogLevel, type LogLine, loggedPart, seqAfter, storableText } from './logs.ts'
 import { completedOf, type LockedRun, lockRuns, moveRun, savedParts } from './moves.ts'
 import { notifying, type RunCompleted } from './notices.ts'
-import type { Executed, Outcome, TestResult } from './outcome.ts'
 import { type Boot, settledParts } from './settle.ts'
 
 export interface Applied {

@@ -1,13 +1,13 @@
 // What must be true together with the new states of runs: branches and attempts closed, results kept, inputs archived.
-import type { Sql, SqlTx } from '../../drizzle/client.ts'
-import type { Part } from '../../drizzle/together.ts'
-import { closedBranchesPart } from '../catalog/branches.ts'
-import type { RunId } from '../core/ids.ts'
-import { limits } from '../core/limits.ts'
+import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import type { Part } from '../../../drizzle/together.ts'
+import { closedBranchesPart } from '../../catalog/branches.ts'
+import type { RunId } from '../../core/ids.ts'
+import { limits } from '../../core/limits.ts'
+import type { Executed } from '../outcome.ts'
 import { branchOf, handleOf } from './attempts.ts'
 import { ATTEMPT_LINES, seqAfter, storableText } from './logs.ts'
 import type { LockedRun } from './moves.ts'
-import type { Executed } from './outcome.ts'
 
 /** Which start of its runner an attempt belongs to. */
 export interface Boot {

@@ -1,13 +1,13 @@
 import type { JSONValue } from 'postgres'
-import type { Sql, SqlTx } from '../../drizzle/client.ts'
-import type { PinnedFiles } from '../../drizzle/schema/pipeline.ts'
-import { store } from '../../machines/advance.ts'
-import { newRun, RUN_MACHINE_VERSION, type RunStatus } from '../../machines/run.ts'
-import { begunTrace, type ClientTrace, traceIdOf } from '../../proto/trace.ts'
-import type { PipelineId, RunId } from '../core/ids.ts'
-import { limits } from '../core/limits.ts'
+import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import type { PinnedFiles } from '../../../drizzle/schema/pipeline.ts'
+import { store } from '../../../machines/advance.ts'
+import { newRun, RUN_MACHINE_VERSION, type RunStatus } from '../../../machines/run.ts'
+import { begunTrace, type ClientTrace, traceIdOf } from '../../../proto/trace.ts'
+import type { PipelineId, RunId } from '../../core/ids.ts'
+import { limits } from '../../core/limits.ts'
+import type { Run, RunListed } from '../schema.ts'
 import type { LogLevel } from './logs.ts'
-import type { Run, RunListed } from './schema.ts'
 
 export interface NewRun extends ClientTrace {
   id: RunId

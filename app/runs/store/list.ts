@@ -1,9 +1,9 @@
 // Lists of runs, with their exact totals. There may be millions of runs.
-import type { Sql } from '../../drizzle/client.ts'
-import { andSeenId, type Fragment, type Seen } from '../../drizzle/visibility.ts'
-import type { Page } from '../core/pagination.ts'
-import type { RunListed, RunSortKey } from './schema.ts'
-import { listed, type RunRow, runColumns } from './store.ts'
+import type { Sql } from '../../../drizzle/client.ts'
+import { andSeenId, type Fragment, type Seen } from '../../../drizzle/visibility.ts'
+import type { Page } from '../../core/pagination.ts'
+import type { RunListed, RunSortKey } from '../schema.ts'
+import { listed, type RunRow, runColumns } from './runs.ts'
 
 export interface RunFilter {
   namespace?: string

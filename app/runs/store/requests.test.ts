@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type Database, openDatabase } from '../../drizzle/client.ts'
-import { begunTrace, NO_TRACE } from '../../proto/trace.ts'
-import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
-import { addPipeline } from '../../workers/testing.ts'
-import { newId, type PipelineId, type RunId } from '../core/ids.ts'
+import { type Database, openDatabase } from '../../../drizzle/client.ts'
+import { begunTrace, NO_TRACE } from '../../../proto/trace.ts'
+import { type TestDatabase, testDatabase } from '../../../tools/test/database.ts'
+import { addPipeline } from '../../../workers/testing.ts'
+import { newId, type PipelineId, type RunId } from '../../core/ids.ts'
 import { outcomesOf, type RunRequest, requestedRuns } from './requests.ts'
 
 let database: TestDatabase
