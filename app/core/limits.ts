@@ -71,10 +71,6 @@ export const limits = {
   largeAnswersWritten: 4,
   /** Those that wait for that, each with its Arrow; the next one is 503. */
   largeAnswersWaiting: 32,
-  /** A token that reads main is shown again for this long. */
-  mainTokenReuseMs: 60_000,
-  /** A query of what turns out to be an older main is stopped after this; stopping it sooner costs a query service more. */
-  outdatedReadMs: 20,
   /** Queries one API process has under way: its HTTP client makes 256 calls at once, and runners are called by it too. */
   queriesUnderWay: 192,
   queryRows: 1_000,

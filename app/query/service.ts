@@ -1,8 +1,12 @@
 import { Code, ConnectError } from '@connectrpc/connect'
+import type { Sql } from '../../drizzle/client.ts'
 import type { JsonRows } from '../../lake/engine/arrow-json.ts'
 import { LAYERS } from '../../lake/pipeline/names.ts'
 import { tablesSeenAt } from '../access/service.ts'
+import { headOfMain } from '../catalog/branches.ts'
+import type { Tokens } from '../catalog/tokens.ts'
 import { EVERYTHING, seesEverything, type Visible } from '../core/access.ts'
+import type { Clock } from '../core/clock.ts'
 import { AppError, invalid, notConfigured, unavailable } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
@@ -10,14 +14,28 @@ import { limitOf, type Page } from '../core/pagination.ts'
 import type { QueryClient } from '../rpc/clients.ts'
 import type { Pool } from '../rpc/pool.ts'
 import { type EngineRows, makeEngineRows } from './engine-rows.ts'
-import { type MainReaderDeps, type MainView, makeMainReader } from './main-reader.ts'
 import type { ExecuteQuery, QueryResult } from './schema.ts'
 
 /** A `QueryResult` whose rows are JSON already: they never become objects on their way from the engine to the client. */
 export type QueryAnswer = Omit<QueryResult, 'rows'> & JsonRows
 
-export interface QueryDeps extends MainReaderDeps {
+/** Main at one commit, for a query service. */
+interface MainView {
+  commit: bigint
+  catalogUrl: string
+  objectsUrl: string
+  token: string
+  /** See Tokens.catalogId. */
+  catalogId: string
+}
+
+export interface QueryDeps {
+  sql: Sql
+  tokens: Tokens
+  clock: Clock
   newId: NewId
+  /** Where query services reach this API. */
+  publicUrl: string
   /** Null: no query service is configured. */
   services: Pool<QueryClient> | null
   /** Bytes of JSON of one answer; default `limits.answerBytes`. */
@@ -34,19 +52,33 @@ const DEFAULT_NAMESPACE = 'default'
 
 export function makeQueryService({
   sql,
+  tokens,
+  clock,
   newId,
+  publicUrl,
   services,
   answerBytesMax = limits.answerBytes,
   engineRows = makeEngineRows(),
-  ...deps
 }: QueryDeps) {
-  const main = makeMainReader({ sql, ...deps })
   const configured = () => {
     if (services === null) throw notConfigured(SERVICE)
     return services
   }
 
   let underWay = 0
+
+  /** Main at its head. The token outlasts every query that begins now. */
+  async function mainNow(): Promise<MainView> {
+    const commit = await headOfMain(sql)
+    const expiresAt = new Date(clock.now().getTime() + limits.queryTimeoutMs + limits.rpcTimeoutMs)
+    return {
+      commit: BigInt(commit),
+      catalogUrl: `${publicUrl}/catalog`,
+      objectsUrl: `${publicUrl}/lake/objects`,
+      token: tokens.read({ commit, expiresAt }),
+      catalogId: tokens.catalogId,
+    }
+  }
 
   /** Undefined: every table. */
   async function scopeOf({ commit }: MainView, visible: Visible) {
@@ -78,22 +110,20 @@ export function makeQueryService({
       const lost = AbortSignal.timeout(limits.queryTimeoutMs + limits.rpcTimeoutMs)
       underWay += 1
       try {
-        const { arrowIpc, rowCount, truncated, durationMs } = await main
-          .read(async (lake, outdated) => {
-            const request = {
-              queryId: newId(),
-              sql: text,
-              namespace: namespace || DEFAULT_NAMESPACE,
-              limit: BigInt(limitOf(limit, { fallback: limits.queryRows, max: limits.queryRowsMax })),
-              timeoutMs: limits.queryTimeoutMs,
-              answerBytes: BigInt(answerBytesMax),
-              lake,
-              scope: await scopeOf(lake, visible),
-            }
-            const ends = outdated === null ? [signal, lost] : [signal, lost, outdated]
-            const options = { signal: AbortSignal.any(ends) }
-            return pool.call((service) => service.executeQuery(request, options))
-          })
+        const lake = await mainNow()
+        const request = {
+          queryId: newId(),
+          sql: text,
+          namespace: namespace || DEFAULT_NAMESPACE,
+          limit: BigInt(limitOf(limit, { fallback: limits.queryRows, max: limits.queryRowsMax })),
+          timeoutMs: limits.queryTimeoutMs,
+          answerBytes: BigInt(answerBytesMax),
+          lake,
+          scope: await scopeOf(lake, visible),
+        }
+        const options = { signal: AbortSignal.any([signal, lost]) }
+        const { arrowIpc, rowCount, truncated, durationMs } = await pool
+          .call((service) => service.executeQuery(request, options))
           .catch(refuse)
         const total = Number(rowCount)
         const rows = await engineRows(arrowIpc, {
@@ -116,7 +146,7 @@ export function makeQueryService({
     /** The columns of every table of main that the caller sees, in order of name. */
     async schema(page: Page, visible = EVERYTHING) {
       const pool = configured()
-      const lake = await main.now()
+      const lake = await mainNow()
       const scope = await scopeOf(lake, visible)
       const options = { signal: AbortSignal.timeout(limits.rpcTimeoutMs) }
       const { tables } = await pool

@@ -2,7 +2,6 @@ import type { Interceptor, Transport } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
 import { createConnectTransport } from '@connectrpc/connect-web'
 import { sendsTrace } from '../../proto/trace.ts'
-import { plainTransport } from './plain-transport.ts'
 
 /** Whether an idle connection is still there: a runner that vanished without a word is noticed by this. */
 const PING_MS = 5_000
@@ -24,10 +23,8 @@ export function transportTo(
   { fetch, isJson = false, readMaxBytes }: TransportBounds = {},
 ): Transport {
   const interceptors = [sendsTrace, ...others]
-  if (!/^grpcs?:/.test(url)) {
-    if (!isJson && fetch === undefined) return plainTransport(url, interceptors)
+  if (!/^grpcs?:/.test(url))
     return createConnectTransport({ baseUrl: url, useBinaryFormat: !isJson, interceptors, fetch })
-  }
   const baseUrl = url.replace(/^grpc/, 'http')
   const pings = { pingIntervalMs: PING_MS, pingTimeoutMs: PING_MS }
   return createGrpcTransport({ baseUrl, interceptors, readMaxBytes, ...pings })

@@ -232,56 +232,6 @@ describe('what is hostile is refused', () => {
   })
 })
 
-describe('a statement without a limit of its own', () => {
-  const rowsOf = async (sql: string) => Object.values((await checkReadOnly(tree, sql)).rowsOf ?? {}).join('.')
-  const countOf = async (sql: string) => (await connection.run(sql)).rowCount
-  beforeAll(() =>
-    connection.run('CREATE TABLE three AS SELECT range AS a, [1, 2] AS b, {c: 1} AS s FROM range(3)'),
-  )
-  afterAll(() => connection.run('DROP TABLE three'))
-
-  test.each([
-    'FROM three',
-    'TABLE three; -- all',
-    'SELECT t.* FROM three t WHERE a IN (SELECT unnest(b) FROM three)',
-    'SELECT a, b AS "A_1", s.c FROM three WHERE abs(a) > 0 ORDER BY a DESC, b LIMIT 2',
-  ])('%j gives rows of its table', async (sql) => {
-    expect(await rowsOf(sql)).toBe('..three')
-    expect(await countOf(sql)).toBeLessThanOrEqual(3)
-  })
-
-  test.each([
-    'SELECT unnest(b) FROM three',
-    'SELECT a, generate_subscripts(b, 1) FROM three',
-    'SELECT * REPLACE (unnest(b) AS b) FROM three',
-    'SELECT COLUMNS(*) FROM three',
-    'SELECT a, A FROM three',
-    'SELECT a, b AS a FROM three',
-    'SELECT *, a FROM three',
-    'SELECT a + 1 AS a FROM three',
-    'SELECT a FROM three AS x(c, a)',
-    'SELECT a FROM three GROUP BY a',
-    'SELECT a FROM three GROUP BY ROLLUP (a, b)',
-    'SELECT a FROM three QUALIFY row_number() OVER () = 1',
-    'SELECT a FROM three ORDER BY a + 1',
-    'SELECT DISTINCT a FROM three',
-    'SELECT a FROM three USING SAMPLE 2',
-    'FROM three, three AS other',
-    'FROM three POSITIONAL JOIN range(9)',
-    'FROM (FROM three)',
-    'FROM range(9)',
-    'FROM three UNION ALL FROM three',
-    'WITH three AS (FROM range(9)) FROM three',
-    'WITH RECURSIVE three AS (SELECT 1 AS a UNION ALL SELECT a + 1 FROM three WHERE a < 9) FROM three',
-    'PIVOT (FROM three) ON a IN (1) USING sum(a)',
-    'UNPIVOT three ON a',
-    'VALUES (1)',
-    'EXPLAIN FROM three',
-    'DESCRIBE three',
-    'SHOW TABLES',
-  ])('%j may give others', async (sql) => expect(await rowsOf(sql)).toBe(''))
-})
-
 describe('a limit', () => {
   const first = async (sql: string, rowsLimit: number) =>
     (await connection.runAndReadAll(limited(await checkReadOnly(tree, sql), rowsLimit))).getRowsJson()

@@ -4,7 +4,6 @@
  */
 import { EngineError } from './error.ts'
 import { foldName, isObject, type Json, type JsonObject, parse, type SyntaxTree } from './parser.ts'
-import { rowsOf } from './rows-of.ts'
 
 /** A table as written; parts that were not written are empty. */
 export interface TableReference {
@@ -23,8 +22,6 @@ export interface ReadStatement {
   listsTables: boolean
   /** It decides what random numbers come next. */
   setsSeed: boolean
-  /** The table whose rows, or some of them, are all that it gives; null: it may give any number. */
-  rowsOf: TableReference | null
 }
 
 /** A statement that parses and may not run. */
@@ -103,13 +100,11 @@ export async function readStatement(
   if (statement === undefined) throw new StatementRefused(`there is no statement: ${ALLOWED}`)
   if (parsed.length > 1) throw new StatementRefused(`there are ${parsed.length} statements: ${ALLOWED}`)
   const found = readTree(statement)
-  const source = explain === undefined ? rowsOf(statement) : null
   for (const table of found.tables)
     if (rules.isTable?.(table) === false) throw new StatementRefused(`there is no table ${nameOf(table)}`)
   return {
     ...found,
     kind: explain === undefined ? 'select' : 'explain',
-    rowsOf: source === null ? null : referenceOf(source),
     sql: explain === undefined ? sql : `${explain.prefix} ${body}`,
   }
 }

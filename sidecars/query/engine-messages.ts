@@ -14,13 +14,6 @@ export type EngineRequest =
   | { kind: 'check'; sql: string }
   /** Runs a statement that has been checked, with tables defined and dropped before it. */
   | ({ kind: 'run' } & Run)
-  /** Checks a text and, where it reads no tables but `among`, runs it at once; those in `short` have no more rows than its limit. */
-  | ({ kind: 'ask'; sql: string; among: readonly string[]; short: readonly string[] } & Pick<
-      Run,
-      'catalog' | 'define' | 'rowsLimit' | 'bytesLimit' | 'jsonBytesMax'
-    >)
-  /** Reads the rows of a table into memory, unless they need more of it: defined by an earlier call. */
-  | { kind: 'keep'; view: ViewName; bytesMax: number }
 
 export interface Run {
   /** As `check` answered it. */
@@ -32,8 +25,6 @@ export interface Run {
   /** Of those that earlier queries have used, none but these may be there; null: any. */
   places: readonly Place[] | null
   rowsLimit: number
-  /** It has no more rows than that by itself. */
-  isShort: boolean
   bytesLimit: number
   /** Most bytes of JSON that the caller accepts for the answer. */
   jsonBytesMax: number
@@ -64,7 +55,6 @@ const Checked = Type.Object({
   tables: Type.Array(TableReference),
   listsTables: Type.Boolean(),
   setsSeed: Type.Boolean(),
-  rowsOf: Type.Union([TableReference, Type.Null()]),
 })
 const Rows = Type.Object({
   arrow: Type.Uint8Array({ maxByteLength: limits.resultBytes }),
@@ -77,10 +67,6 @@ const answers = {
   open: Type.Null(),
   check: Checked,
   run: Rows,
-  /** Without rows it has not been run. */
-  ask: Type.Object({ statement: Checked, rows: Type.Union([Rows, Type.Null()]) }),
-  /** What they take, about; null: they stay where they are. */
-  keep: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()]),
 }
 
 export type AnswerOf<Kind extends RequestKind> = Static<(typeof answers)[Kind]>
@@ -90,8 +76,6 @@ const answerChecks = {
   open: TypeCompiler.Compile(answers.open),
   check: TypeCompiler.Compile(answers.check),
   run: TypeCompiler.Compile(answers.run),
-  ask: TypeCompiler.Compile(answers.ask),
-  keep: TypeCompiler.Compile(answers.keep),
 }
 export const isAnswerOf = (kind: RequestKind, answer: unknown): boolean => answerChecks[kind].Check(answer)
 
@@ -124,10 +108,6 @@ export class EngineFault extends Error {
     this.kind = kind
   }
 }
-
-/** What a table is called in a text, whatever its case: to tell whether a text names others than those expected. */
-export const writtenKey = ({ catalog, schema, name }: ViewName): string =>
-  [catalog, schema, name].join('.').toLowerCase()
 
 /** Calls come one at a time; an interrupt says which one it means. */
 export type ToEngine = engineProcess.ToEngine<EngineRequest>

@@ -55,7 +55,7 @@ async function work(id: number, request: EngineRequest): Promise<void> {
     clearInterval(current?.interrupts)
     current = undefined
     // The answer is on its way already. An engine that cannot be cleared answers nobody else.
-    if (request.kind === 'run' || request.kind === 'ask') cleared = clear()
+    if (request.kind === 'run') cleared = clear()
   }
 }
 
@@ -82,16 +82,6 @@ async function answerTo(request: EngineRequest): Promise<AnswerOf<RequestKind>> 
       heldBytes += answer.arrow.length
       return answer
     }
-    case 'ask': {
-      // Should it fail, nobody knows how far it came.
-      setsSeed = true
-      const answer = await opened().ask(request)
-      setsSeed = answer.rows !== null && answer.statement.setsSeed
-      heldBytes += answer.rows?.arrow.length ?? 0
-      return answer
-    }
-    case 'keep':
-      return opened().keep(request.view, request.bytesMax)
   }
 }
 

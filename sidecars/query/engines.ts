@@ -1,6 +1,5 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { LRUCache } from 'lru-cache'
 import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
 import { type KeptEngine, makeEngineKeeper } from '../engine/engine-keeper.ts'
 import { EngineProcess } from '../engine/engine-process.ts'
@@ -34,27 +33,15 @@ export interface DefinedTable extends TableView {
 /** An engine, for one query. */
 export interface EngineLease {
   check(sql: string, signal: AbortSignal): Promise<Statement>
-  /** Whether this engine has the table in that state; `asView`: and shows it as what every table is to those who list them. */
-  has(view: ViewName, state: string, asView?: boolean): boolean
-  /** Once given back, it reads rows of these tables into memory, where they were defined before and fit in. */
-  keep(tables: readonly (ViewName & { state: string })[]): void
+  /** Whether this engine has the table in that state. */
+  has(view: ViewName, state: string): boolean
   /** What it has and `isKept` does not want. */
   others(isKept: (key: string) => boolean): ViewName[]
   run(
     query: Omit<Run, 'define'> & { define: readonly DefinedTable[] },
     signal: AbortSignal,
   ): Promise<AnswerOf<'run'>>
-  /** Checks a text and, where it names no tables but `among`, runs it in the same call. */
-  ask(
-    query: Pick<Run, 'catalog' | 'rowsLimit' | 'bytesLimit' | 'jsonBytesMax'> & {
-      sql: string
-      among: readonly string[]
-      short: readonly string[]
-      define: readonly DefinedTable[]
-    },
-    signal: AbortSignal,
-  ): Promise<AnswerOf<'ask'>>
-  /** Gives the engine back, or ends it if it is not fit for another query. What it is to keep, it reads before the next one. */
+  /** Gives the engine back, or ends it if it is not fit for another query. */
   release(): void
 }
 
@@ -80,18 +67,12 @@ interface KnownTable {
   view: ViewName
   state: string
   characters: number
-  /** Of its rows in memory, about; null: they cannot be there. */
-  keptBytes: number | null
 }
 
 /** What is known of an engine. */
 interface Known {
   tables: Map<string, KnownTable>
   characters: number
-  /** Of rows in memory, about. */
-  keptBytes: number
-  /** Resolves when it reads nothing into memory any more. */
-  loaded: Promise<void>
   queries: number
 }
 
@@ -112,9 +93,6 @@ export const viewKey = ({ catalog, schema, name }: ViewName): string => `${catal
 
 export function makeEngines({ directory, size, access, concurrency, wall, log }: EnginesOptions): Engines {
   const turns = makeTurns(concurrency)
-  const keptMax = Math.min(limits.keptBytes, size.memoryLimitBytes / 8)
-  /** States of tables that have cost an engine: none is to read them into memory. */
-  const unkeepable = new LRUCache<string, true>({ max: limits.unkeepable })
   const keeper = makeEngineKeeper<QueryProcess, Known>({
     directory,
     idleMs: limits.engineIdleMs,
@@ -132,7 +110,7 @@ export function makeEngines({ directory, size, access, concurrency, wall, log }:
       return {
         process,
         ready: open(process, own),
-        known: { tables: new Map(), characters: 0, keptBytes: 0, loaded: Promise.resolve(), queries: 0 },
+        known: { tables: new Map(), characters: 0, queries: 0 },
       }
     },
     log,
@@ -148,45 +126,15 @@ export function makeEngines({ directory, size, access, concurrency, wall, log }:
 
   /** An engine at rest. Throws EngineEnded. */
   async function takeEngine(): Promise<KeptEngine<QueryProcess, Known>> {
-    for (;;) {
-      const engine = keeper.take()
-      await engine.ready
-      await engine.known.loaded
-      // What it was to keep may have been too much for it.
-      if (!engine.process.hasEnded) return engine
-    }
-  }
-
-  /** Reads rows into memory, table after table; the engine is ended where it is not to be trusted afterwards. Never throws. */
-  async function load(
-    { process, known }: KeptEngine<QueryProcess, Known>,
-    wanted: readonly KnownTable[],
-  ): Promise<void> {
-    const started = performance.now()
-    for (const table of wanted) {
-      if (performance.now() - started > limits.keepMs) return
-      try {
-        const bytesMax = Math.min(limits.keptTableBytes, keptMax - known.keptBytes)
-        const late = AbortSignal.timeout(limits.keepMs)
-        table.keptBytes = await process.call({ kind: 'keep', view: table.view, bytesMax }, late)
-        known.keptBytes += table.keptBytes ?? 0
-      } catch (error) {
-        if (isSpoiling(error)) {
-          unkeepable.set(table.state, true)
-          process.end('a table was too much for it')
-          return
-        }
-        // Another engine may be luckier: a copy of a file may be gone by now.
-        table.keptBytes = null
-      }
-    }
+    const engine = keeper.take()
+    await engine.ready
+    return engine
   }
 
   function leaseOf(engine: KeptEngine<QueryProcess, Known>): EngineLease {
     const { process, known } = engine
     const { tables } = known
     let isFit = true
-    let wanted: readonly KnownTable[] = []
 
     async function trusted<T>(call: Promise<T>): Promise<T> {
       try {
@@ -199,7 +147,6 @@ export function makeEngines({ directory, size, access, concurrency, wall, log }:
 
     function forget(view: ViewName): void {
       known.characters -= tables.get(viewKey(view))?.characters ?? 0
-      known.keptBytes -= tables.get(viewKey(view))?.keptBytes ?? 0
       tables.delete(viewKey(view))
     }
 
@@ -208,23 +155,13 @@ export function makeEngines({ directory, size, access, concurrency, wall, log }:
         forget(view)
         const characters = view.from.length
         known.characters += characters
-        tables.set(viewKey(view), { view, state, characters, keptBytes: 0 })
+        tables.set(viewKey(view), { view, state, characters })
       }
     }
 
     return {
       check: (sql, signal) => trusted(process.call({ kind: 'check', sql }, signal)),
-      has(view, state, asView = false) {
-        const table = tables.get(viewKey(view))
-        return table?.state === state && !(asView && Boolean(table.keptBytes))
-      },
-      keep(small) {
-        wanted = small.flatMap(({ state, ...view }) => {
-          const table = tables.get(viewKey(view))
-          const isNew = table?.state === state && table.keptBytes === 0
-          return isNew && unkeepable.get(state) === undefined ? [table] : []
-        })
-      },
+      has: (view, state) => tables.get(viewKey(view))?.state === state,
       others: (isKept) => [...tables].filter(([key]) => !isKept(key)).map(([, { view }]) => view),
       async run({ define, drop, ...query }, signal) {
         known.queries += 1
@@ -232,28 +169,11 @@ export function makeEngines({ directory, size, access, concurrency, wall, log }:
         note(define)
         return trusted(process.call({ kind: 'run', ...query, drop, define: define.map(viewIn) }, signal))
       },
-      async ask({ define, ...query }, signal) {
-        known.queries += 1
-        const answer = await trusted(
-          process
-            .call({ kind: 'ask', ...query, define: define.map(viewIn) }, signal)
-            .catch((error: unknown) => {
-              // Defined or not: they may have to be dropped, and are defined again for whoever needs them.
-              note(define.map((view) => ({ ...view, state: UNCERTAIN })))
-              throw error
-            }),
-        )
-        if (answer.rows !== null) note(define)
-        return answer
-      },
       release() {
         const isWorn =
           known.queries >= limits.queriesPerEngine || known.characters > limits.tableCharactersPerEngine
-        if (isFit && !isWorn && !process.hasEnded) {
-          const defined = wanted.filter((table) => tables.get(viewKey(table.view)) === table)
-          if (defined.length > 0) known.loaded = load(engine, defined)
-          keeper.putBack(engine)
-        } else process.end('it has done its work')
+        if (isFit && !isWorn && !process.hasEnded) keeper.putBack(engine)
+        else process.end('it has done its work')
         turns.leave()
       },
     }
@@ -273,9 +193,6 @@ export function makeEngines({ directory, size, access, concurrency, wall, log }:
     stop: () => keeper.stop('the service stops'),
   }
 }
-
-/** The state of a table that nobody asks for. */
-const UNCERTAIN = ''
 
 const viewIn = ({ state: _, ...view }: DefinedTable): TableView => view
 

@@ -20,16 +20,6 @@ export const limits = {
   queriesPerEngine: 20_000,
   /** Text of the tables an engine knows; past it a fresh one takes its place. */
   tableCharactersPerEngine: 32 * MIB,
-  /** Tables that are asked for again are kept in memory: of so many rows and bytes of files, */
-  keptRows: 50_000,
-  keptFileBytes: MIB,
-  /** of so many bytes there, one and all of an engine together, about. */
-  keptTableBytes: 32 * MIB,
-  keptBytes: 64 * MIB,
-  /** Reading them takes 50 ms; the engine's next query waits for it. */
-  keepMs: 1_000,
-  /** States of tables that were too much for an engine: none tries them again. */
-  unkeepable: 10_000,
   /** Engines beyond the one kept warm end after this much idleness. */
   engineIdleMs: 60_000,
   /** Commits of main whose tables are remembered: queries ask for the newest, a slow one for one a little older. */

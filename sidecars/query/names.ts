@@ -54,20 +54,6 @@ export function quoteNamespaces(sql: string): string {
   return result + sql.slice(copied)
 }
 
-/** What in a text looks like the name of a table: each of them and more, as a rule. What it names is the engine's to say. */
-export function referencesIn(sql: string): TableReference[] {
-  if (!MENTIONS_LAYER.test(sql)) return []
-  const tokens = tokensOf(sql)
-  return tokens.flatMap(({ name: schema }, index) => {
-    if (schema === undefined || !isLayer(schema) || tokens[index + 1]?.text !== '.') return []
-    const name = tokens[index + 2]?.name
-    if (name === undefined) return []
-    const isNamed = tokens[index - 1]?.text === '.'
-    const catalog = isNamed ? tokens[index - 2]?.name : ''
-    return catalog === undefined ? [] : [{ catalog, schema, name }]
-  })
-}
-
 const MENTIONS_LAYER = new RegExp(`\\b(${LAYERS.join('|')})\\b`, 'i')
 const isLayer = (name: string) => LAYERS.some((layer) => layer === name.toLowerCase())
 

@@ -3,10 +3,10 @@ import type { TableReference } from '../../lake/engine/statement.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
 import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import type { CommitTable, Tables, TablesAt } from './commits.ts'
-import { type AnswerOf, type Place, type ViewName, writtenKey } from './engine-messages.ts'
+import type { AnswerOf, Place, ViewName } from './engine-messages.ts'
 import { type DefinedTable, type EngineLease, type Engines, type Statement, viewKey } from './engines.ts'
 import { limits } from './limits.ts'
-import { catalogOf, quoteNamespaces, referencesIn, tableOf, writtenName } from './names.ts'
+import { catalogOf, quoteNamespaces, tableOf, writtenName } from './names.ts'
 import { emptyRelation, type OpenRelation, type Relation } from './relations.ts'
 
 // One query: which tables it names, in which state main had them at its commit, and its rows.
@@ -61,57 +61,17 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
     return statement
   }
 
-  /**
-   * A text that is not known yet, checked and run in one call: its tables are those that look like some in it. Null: it has
-   * only been checked, since it names others.
-   */
-  async function runAtOnce(
-    { sql, namespace, rowsLimit, jsonBytesMax, lake }: Query,
-    { tables, engine, relations, signal }: Means,
-  ): Promise<QueryResult | null> {
-    const text = quoteNamespaces(sql)
-    const expected = referencesIn(text).flatMap((reference) => {
-      const name = tableOf(reference, namespace)
-      const table = name && tables.get(tableKey(name))
-      return table ? [{ table, key: writtenKey(reference) }] : []
-    })
-    const named = [...new Set(expected.map(({ table }) => table))]
-    const define = await defined(named, { lake, engine, relations, signal })
-    engine.keep(smallOnes(named))
-    const { statement, rows } = await engine.ask(
-      {
-        sql: text,
-        among: expected.map(({ key }) => key),
-        short: expected.filter(({ table }) => isWithin(table, rowsLimit)).map(({ key }) => key),
-        catalog: named.some((table) => table.namespace === namespace) ? catalogOf(namespace) : null,
-        define,
-        rowsLimit,
-        bytesLimit: limits.resultBytes,
-        jsonBytesMax,
-      },
-      signal,
-    )
-    checked.set(sql, statement)
-    return rows
-  }
-
-  /** Opens tables and answers what the engine does not have of them; `asViews`: lists are to show all alike. */
+  /** Opens tables and answers those that the engine does not have. */
   async function defined(
     named: readonly CommitTable[],
-    {
-      lake,
-      engine,
-      relations,
-      signal,
-      asViews = false,
-    }: Omit<Means, 'tables'> & { lake: LakeView; asViews?: boolean },
+    { lake, engine, relations, signal }: Means,
   ): Promise<DefinedTable[]> {
     const opened = await Promise.allSettled(named.map((table) => openRelation(table, lake, signal)))
     for (const each of opened) if (each.status === 'fulfilled') relations.push(each.value)
     return opened.flatMap((each, index) => {
       if (each.status === 'rejected') throw each.reason
       const table = named[index]
-      if (table === undefined || engine.has(viewOf(table), table.content_id, asViews)) return []
+      if (table === undefined || engine.has(viewOf(table), table.content_id)) return []
       return [{ ...viewOf(table), state: table.content_id, from: each.value.from() }]
     })
   }
@@ -122,17 +82,11 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
     const tables = seen === null ? all : tablesAmong(all, seen)
     const relations: Relation[] = []
     try {
-      if (seen === null && checked.get(sql) === undefined) {
-        const rows = await runAtOnce(query, { tables, engine, relations, signal })
-        if (rows !== null) return rows
-      }
       const statement = await checkedStatement(sql, engine, signal)
       const named = [
         ...new Set(statement.tables.map((reference) => tableAmong(tables, reference, namespace))),
       ]
-      const asViews = statement.listsTables
-      const define = await defined(named, { lake, engine, relations, signal, asViews })
-      if (!asViews) engine.keep(smallOnes(named))
+      const define = await defined(named, { lake, engine, relations, signal })
       // What others have left in the engine would stand in its lists and in its guesses of what was meant.
       const views = seen === null ? null : viewsOf(tables)
       const hidden = views === null ? [] : engine.others((key) => views.has(key))
@@ -149,7 +103,6 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
           drop: listed.drop,
           places: seen === null ? null : placesOf(tables),
           rowsLimit,
-          isShort: isShort(statement, { tables, namespace, rowsLimit }),
           bytesLimit: limits.resultBytes,
           jsonBytesMax,
         },
@@ -164,7 +117,7 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
 
 /** What a query has while it runs; who opens relations leaves them here to be released. */
 interface Means {
-  tables: Tables
+  lake: LakeView
   engine: EngineLease
   relations: Relation[]
   signal: AbortSignal
@@ -186,19 +139,6 @@ function tableAmong(tables: Tables, reference: TableReference, namespace: string
   return table
 }
 
-/** Whether a statement has no more rows than the limit by itself, since its table has not. */
-function isShort(
-  { rowsOf }: Statement,
-  { tables, namespace, rowsLimit }: { tables: Tables; namespace: string; rowsLimit: number },
-): boolean {
-  const name = rowsOf && tableOf(rowsOf, namespace)
-  const table = name && tables.get(tableKey(name))
-  return table ? isWithin(table, rowsLimit) : false
-}
-
-/** Of a table whose writer has not counted its rows the catalog says that it has none. */
-const isWithin = ({ row_count: rows }: CommitTable, rowsLimit: number) => rows > 0 && rows <= rowsLimit
-
 function tablesAmong(all: Tables, seen: ReadonlySet<string>): Tables {
   return new Map(
     [...seen].flatMap((key) => {
@@ -219,12 +159,6 @@ function placesOf(tables: Tables): Place[] {
   }
   return [...places.values()]
 }
-
-/** Tables that may sooner be read from memory: what they take there shows when they are. */
-const smallOnes = (tables: readonly CommitTable[]) =>
-  tables
-    .filter((table) => table.row_count <= limits.keptRows && table.size_bytes <= limits.keptFileBytes)
-    .map((table) => ({ ...viewOf(table), state: table.content_id }))
 
 const viewOf = ({ namespace, layer, name }: CommitTable): ViewName => ({
   catalog: catalogOf(namespace),
@@ -256,7 +190,7 @@ function listingOf(
     define: all.flatMap((table) => {
       const view = viewOf(table)
       const state = `columns of ${table.content_id}`
-      if (engine.has(view, table.content_id, true) || engine.has(view, state)) return []
+      if (engine.has(view, table.content_id) || engine.has(view, state)) return []
       return [{ ...view, state, from: emptyRelation(table) }]
     }),
   }

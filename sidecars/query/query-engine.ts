@@ -5,15 +5,7 @@ import { plannedTreeOn, type SyntaxTree } from '../../lake/engine/parser.ts'
 import { BrokenStream } from '../../lake/engine/rows.ts'
 import { checkReadOnly, limited, withOwnLines } from '../../lake/engine/statement.ts'
 import { quoteIdentifier } from '../../lake/quote.ts'
-import {
-  type AnswerOf,
-  type EngineRequest,
-  type Place,
-  type Run,
-  type ViewName,
-  writtenKey,
-} from './engine-messages.ts'
-import { sizeInMemory } from './memory-size.ts'
+import type { AnswerOf, EngineRequest, Place, Run, ViewName } from './engine-messages.ts'
 
 // One locked DuckDB instance that answers one query after the other. Only statements that read come here, so that all
 // a query can leave behind is what `clear` takes away; tables stay defined, because the next query asks for the same.
@@ -27,15 +19,11 @@ const CHUNK_ROWS = 2_048
 /** The engine's own catalog, which holds nothing. */
 const NOWHERE = 'memory'
 
-type Ask = Omit<Extract<EngineRequest, { kind: 'ask' }>, 'kind'>
-
 export class QueryEngine {
   readonly #engine: Engine
   readonly #tree: SyntaxTree
   readonly #schemas = new Map<string, Place>()
   readonly #catalogs = new Set<string>()
-  /** Names of those whose rows are in memory: they are tables, the others views. */
-  readonly #kept = new Set<string>()
   #inUse = NOWHERE
 
   private constructor(engine: Engine, tree: SyntaxTree) {
@@ -54,11 +42,10 @@ export class QueryEngine {
 
   async run({ statement, catalog, define, drop, places, ...size }: Run): Promise<AnswerOf<'run'>> {
     const statements = [
-      ...drop.flatMap((view) => [...this.#letGo(view), `DROP VIEW IF EXISTS ${nameOf(view)}`]),
+      ...drop.map((view) => `DROP VIEW IF EXISTS ${nameOf(view)}`),
       ...this.#leave(places),
       ...define.flatMap((view) => [
         ...this.#placeFor(view),
-        ...this.#letGo(view),
         `CREATE OR REPLACE VIEW ${nameOf(view)} AS SELECT * FROM ${view.from}`,
       ]),
       ...this.#use(catalog ?? NOWHERE),
@@ -70,18 +57,6 @@ export class QueryEngine {
     return this.#answer(statement, size)
   }
 
-  /** Runs a text at once, where it names no table that is not expected. */
-  async ask({ sql, among, short, catalog, ...rest }: Ask): Promise<AnswerOf<'ask'>> {
-    const statement = await this.check(sql)
-    const expected = new Set(among)
-    const isExpected = statement.tables.every((table) => expected.has(writtenKey(table)))
-    if (statement.listsTables || !isExpected) return { statement, rows: null }
-    const usesCatalog = statement.tables.some((table) => table.catalog === '')
-    const isShort = statement.rowsOf !== null && short.includes(writtenKey(statement.rowsOf))
-    const run = { ...rest, statement, isShort, catalog: usesCatalog ? catalog : null, drop: [], places: null }
-    return { statement, rows: await this.run(run) }
-  }
-
   /** Takes away what a query may leave behind: the seed of random numbers. */
   async clear({ setsSeed }: { setsSeed: boolean }): Promise<void> {
     if (!setsSeed) return
@@ -89,40 +64,8 @@ export class QueryEngine {
     await this.#engine.run(`SELECT setseed(${seed})`)
   }
 
-  /**
-   * Reads the rows of a view into memory, where queries find them sooner than in files. Answers what they take; null: that is
-   * more than `bytesMax`. It stays what it was then, and where this throws EngineError. Throws Unprepared.
-   */
-  async keep(view: ViewName, bytesMax: number): Promise<number | null> {
-    const name = nameOf(view)
-    if (this.#kept.has(name) || !this.#schemas.has(pathOf(view))) return null
-    // A file tells nothing of it: what repeats is in it once.
-    const size = sizeInMemory(await this.#engine.describe(`FROM ${name}`))
-    const measured = await this.#engine.read(`SELECT ${size} FROM ${name}`)
-    const bytes = Number(measured.value(0, 0))
-    if (bytes > bytesMax) return null
-    const loading = nameOf({ ...view, name: 'sluice_loading' })
-    try {
-      await this.#engine.run(
-        `BEGIN; CREATE TABLE ${loading} AS FROM ${name}; DROP VIEW ${name};
-         ALTER TABLE ${loading} RENAME TO ${quoteIdentifier(view.name)}; COMMIT`,
-      )
-    } catch (error) {
-      await this.#engine.run('ROLLBACK').catch((reason: unknown) => {
-        throw new Unprepared('what was begun cannot be taken back', { cause: reason })
-      })
-      throw error
-    }
-    this.#kept.add(name)
-    return bytes
-  }
-
   interrupt(): void {
     this.#engine.interrupt()
-  }
-
-  #letGo(view: ViewName): string[] {
-    return this.#kept.delete(nameOf(view)) ? [`DROP TABLE ${nameOf(view)}`] : []
   }
 
   /**
@@ -131,10 +74,10 @@ export class QueryEngine {
    */
   async #answer(
     statement: Run['statement'],
-    { isShort, ...size }: Pick<Run, 'rowsLimit' | 'isShort' | 'bytesLimit' | 'jsonBytesMax'>,
+    size: Pick<Run, 'rowsLimit' | 'bytesLimit' | 'jsonBytesMax'>,
   ): Promise<AnswerOf<'run'>> {
-    // One row more tells whether there are more. Where there are not, LIMIT would have its rows sought by a join.
-    const sql = isShort ? statement.sql : limited(statement, size.rowsLimit + 1)
+    // One row more tells whether there are more.
+    const sql = limited(statement, size.rowsLimit + 1)
     try {
       if (size.rowsLimit < CHUNK_ROWS) return answerOf(arrowOf(await this.#engine.run(sql), size))
       const stream = await this.#engine.stream(sql)
@@ -145,7 +88,7 @@ export class QueryEngine {
         }),
       )
     } catch (error) {
-      throw isShort ? error : withOwnLines(error, statement)
+      throw withOwnLines(error, statement)
     }
   }
 
@@ -169,19 +112,13 @@ export class QueryEngine {
     for (const catalog of left) {
       statements.push(`DETACH ${quoteIdentifier(catalog)}`)
       this.#catalogs.delete(catalog)
-      this.#forgetKept(`${quoteIdentifier(catalog)}.`)
     }
     for (const [path, { catalog }] of this.#schemas) {
       if (schemas.has(path)) continue
-      this.#forgetKept(`${path}.`)
       if (this.#catalogs.has(catalog)) statements.push(`DROP SCHEMA ${path} CASCADE`)
       this.#schemas.delete(path)
     }
     return statements
-  }
-
-  #forgetKept(place: string): void {
-    for (const name of this.#kept) if (name.startsWith(place)) this.#kept.delete(name)
   }
 
   #use(catalog: string): string[] {

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { create, toBinary } from '@bufbuild/protobuf'
 import { Code, ConnectError, createClient, type Interceptor, type Transport } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
 import { createConnectTransport, createGrpcWebTransport } from '@connectrpc/connect-web'
@@ -7,7 +6,7 @@ import {
   Health,
   HealthCheckResponse_ServingStatus as ServingStatus,
 } from '../../proto/gen/grpc/health/v1/health_pb.ts'
-import { CancelRunRequestSchema, RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { sendsToken } from '../../proto/sidecar-token.ts'
 import { traceHeaders } from '../../proto/trace.ts'
 import { TEST_TOKEN } from '../testing.ts'
@@ -38,18 +37,13 @@ function options(): ConnectServerOptions {
     readMaxBytes: 10_000,
     register: (router) =>
       router.service(RunnerService, {
-        cancelRun: async ({ handle }, { signal, responseHeader, responseTrailer }) => {
+        cancelRun: async ({ handle }, { signal }) => {
           lastSignal = signal
           if (handle === 'waits') {
             arrived.resolve()
             await gate.promise
           }
           if (handle === 'unknown') throw new ConnectError('no such attempt', Code.NotFound)
-          if (handle === 'refuses') throw new ConnectError('no', Code.ResourceExhausted, { told: 'why' })
-          if (handle === 'tells') {
-            responseHeader.set('told', 'more')
-            responseTrailer.set('after', 'and more')
-          }
           if (handle === 'traces') traced = traceHeaders()
           if (handle === 'stays') {
             signal.addEventListener('abort', () => left.resolve())
@@ -163,32 +157,6 @@ describe('one message and one answer', () => {
       const answer = await call(body)
       expect([answer.status, await answer.json()]).toEqual([200, { interrupted: true }])
     }
-  })
-
-  test('of protobuf are the same whether something of them is up for negotiation or not', async () => {
-    const proto = { 'content-type': 'application/proto' }
-    const told = async (handle: string | null, headers: Record<string, string>) => {
-      const message = toBinary(
-        CancelRunRequestSchema,
-        create(CancelRunRequestSchema, { handle: handle ?? '' }),
-      )
-      const answer = await call(handle === null ? new Uint8Array([255]) : message.slice(), {
-        ...proto,
-        ...headers,
-      })
-      const body = new Uint8Array(await answer.arrayBuffer())
-      const said = ['content-type', 'told', 'trailer-after', 'connect-content-encoding'].map((name) =>
-        answer.headers.get(name),
-      )
-      return [answer.status, ...said, Buffer.from(body).toString('latin1')]
-    }
-    for (const handle of ['a', 'unknown', 'broken', 'tells', 'refuses', null])
-      expect([handle, await told(handle, {})]).toEqual([
-        handle,
-        await told(handle, { 'connect-timeout-ms': '20000' }),
-      ])
-    expect(await told('tells', {})).toEqual([200, 'application/proto', 'more', 'and more', null, '\x08\x01'])
-    expect((await told('refuses', {})).slice(0, 3)).toEqual([429, 'application/json', 'why'])
   })
 
   test('know the trace they belong to, and end when their caller goes', async () => {

@@ -12,8 +12,6 @@ import {
 import { takesTrace } from '../../proto/trace.ts'
 import { type Admit, answerOf } from './admission.ts'
 import { unknownApi } from './api-addresses.ts'
-import { isPlain, plainCallsOf } from './plain-call.ts'
-import { answerWhole, isWhole } from './whole-call.ts'
 
 /** What a sidecar serves, over whatever protocol. */
 export interface ServedServices {
@@ -69,20 +67,12 @@ export function serveConnect(options: ConnectServerOptions): ConnectServer {
     readMaxBytes: options.readMaxBytes,
     shutdownSignal: shutdown.signal,
   })
-  const plain = plainCallsOf(router, { readMaxBytes: options.readMaxBytes, shutdown: shutdown.signal })
-  registerAll(plain.router, options, shutdown.signal)
+  registerAll(router, options, shutdown.signal)
   const handlers = new Map(
-    router.handlers.map((handler) => {
-      const inStreams = createFetchHandler(handler, { httpVersion: '1.1' })
-      const plainCall = plain.calls.get(handler.requestPath)
-      const answer = (request: Request) => {
-        if (!isWhole(handler, request, options.readMaxBytes)) return inStreams(request)
-        return plainCall !== undefined && isPlain(request)
-          ? plainCall(request)
-          : answerWhole(handler, request)
-      }
-      return [handler.requestPath, answer]
-    }),
+    router.handlers.map((handler) => [
+      handler.requestPath,
+      createFetchHandler(handler, { httpVersion: '1.1' }),
+    ]),
   )
 
   const server = Bun.serve({
