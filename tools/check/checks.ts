@@ -15,19 +15,21 @@ const env = { PATH: `${join(root, 'node_modules', '.bin')}:${process.env.PATH}` 
 
 export async function runChecks(tally: Tally) {
   tally.heading('Checks')
-  await tally.check('format and lint (biome)', () => succeeds(['biome', 'check', '.']))
-  await tally.check('types (tsc)', () => succeeds(['tsc', '--noEmit']))
-  await tally.check('protocol style (buf lint)', () => succeeds(['buf', 'lint'], 'proto'))
-  await tally.check('protocol breaks nothing of what was released (buf breaking)', () =>
-    succeeds(['buf', 'breaking', '--against', 'released.binpb'], 'proto'),
-  )
-  await tally.check('proto/gen is what buf generates', () => withTemporaryDirectory(protoDrift))
-  await tally.check('migrations are what the schema says', () => withTemporaryDirectory(migrationDrift))
-  await tally.check('docs/statecharts are what the machines say', drawingDrift)
-  await tally.check('docs/openapi.json is what the routes say', openApiDrift)
-  await tally.check('clients of the last release are not broken', openApiBreaks)
-  await tally.check('every row of e2e/COVERAGE.md has a test', coverageProblems)
-  await tally.check('bun.lock records no download address', lockfileAddresses)
+  const checks: Record<string, () => Promise<string | undefined>> = {
+    'types (tsc)': () => succeeds(['tsc', '--noEmit']),
+    'format and lint (biome)': () => succeeds(['biome', 'check', '.']),
+    'protocol style (buf lint)': () => succeeds(['buf', 'lint'], 'proto'),
+    'protocol breaks nothing of what was released (buf breaking)': () =>
+      succeeds(['buf', 'breaking', '--against', 'released.binpb'], 'proto'),
+    'proto/gen is what buf generates': () => withTemporaryDirectory(protoDrift),
+    'migrations are what the schema says': () => withTemporaryDirectory(migrationDrift),
+    'docs/statecharts are what the machines say': drawingDrift,
+    'docs/openapi.json is what the routes say': openApiDrift,
+    'clients of the last release are not broken': openApiBreaks,
+    'every row of e2e/COVERAGE.md has a test': coverageProblems,
+    'bun.lock records no download address': lockfileAddresses,
+  }
+  await Promise.all(Object.entries(checks).map(([title, verify]) => tally.check(title, verify)))
 }
 
 async function succeeds(command: string[], folder = '.') {

@@ -32,7 +32,8 @@ export async function runUnitTests(tally: Tally, patterns: string[] = []) {
   const ignored = isAll ? [...IGNORED, ...LONGER] : IGNORED
   const database = await startTestPostgres()
   try {
-    const options = ignored.map((pattern) => `--path-ignore-patterns=${pattern}`)
+    const options = [`--parallel=${WORKERS}`, '--parallel-delay=0', '--no-isolate']
+    options.push(...ignored.map((pattern) => `--path-ignore-patterns=${pattern}`))
     await mkdir(dirname(TIMINGS), { recursive: true })
     options.push(`--timings=${TIMINGS}`, '--update-timings')
     await runBunTest(tally, [...options, ...files], { TEST_DATABASE_URL: database.url })
@@ -76,9 +77,6 @@ async function runOnce(args: string[], env: Record<string, string>, cwd: string)
       process.execPath,
       'test',
       `--timeout=${TEST_LIMIT_MS}`,
-      `--parallel=${WORKERS}`,
-      '--parallel-delay=0',
-      '--no-isolate',
       '--reporter=junit',
       `--reporter-outfile=${path}`,
       ...args,
