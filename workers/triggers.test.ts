@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { eq } from 'drizzle-orm'
 import { systemClock } from '../app/core/clock.ts'
 import { newId, type PipelineId, type RunId, type TriggerId } from '../app/core/ids.ts'
 import { limits } from '../app/core/limits.ts'
@@ -7,10 +8,10 @@ import { makeLandingZoneService } from '../app/landing-zones/service.ts'
 import type { ObjectStore } from '../app/objects/port.ts'
 import { announcedPart } from '../app/runs/store/announcements.ts'
 import { lockRuns, moveRun, savedParts } from '../app/runs/store/moves.ts'
-import type { TriggerRow } from '../app/triggers/moves.ts'
 import type { CreateTrigger } from '../app/triggers/schema.ts'
 import { makeTriggerService } from '../app/triggers/service.ts'
 import { type Database, type Fenced, openDatabase } from '../drizzle/client.ts'
+import { triggers as triggerTable } from '../drizzle/schema/index.ts'
 import { together } from '../drizzle/together.ts'
 import { begunTrace, inTrace, NO_TRACE } from '../proto/trace.ts'
 import { type TestDatabase, testDatabase } from '../tools/test/database.ts'
@@ -142,12 +143,12 @@ const runsOf = (pipeline: { id: PipelineId }) =>
   opened.sql<Requested[]>`
     select trigger, trigger_event, chain_depth, landing_file_id from run
     where pipeline_id = ${pipeline.id} and trigger_id is not null order by created_at, id`
-async function rowOf(id: TriggerId): Promise<TriggerRow> {
-  const [row] = await opened.sql<TriggerRow[]>`select * from trigger where id = ${id}`
+async function rowOf(id: TriggerId) {
+  const [row] = await opened.db.select().from(triggerTable).where(eq(triggerTable.id, id))
   if (row === undefined) throw new Error('no such trigger')
   return row
 }
-const dueAtOf = async (id: TriggerId) => (await rowOf(id)).due_at?.getTime() ?? Number.NaN
+const dueAtOf = async (id: TriggerId) => (await rowOf(id)).dueAt?.getTime() ?? Number.NaN
 const historyOf = async (id: TriggerId) =>
   (
     await opened.sql<{ event: string }[]>`select event from transition where entity_id = ${id} order by id`
@@ -546,13 +547,13 @@ describe('cron', () => {
         landing_file_id: null,
       },
     ] as never)
-    expect(await dueAtOf(id)).toBeGreaterThan((await rowOf(id)).last_triggered_at?.getTime() ?? Number.NaN)
+    expect(await dueAtOf(id)).toBeGreaterThan((await rowOf(id)).lastTriggeredAt?.getTime() ?? Number.NaN)
   })
 
   test('counts from its creation', async () => {
     const pipeline = await newPipeline()
     const id = await pipeline.add('cron', { cron_expr: '* * * * *' })
-    expect((await dueAtOf(id)) - (await rowOf(id)).created_at.getTime()).toBeWithin(1, 60_001)
+    expect((await dueAtOf(id)) - (await rowOf(id)).createdAt.getTime()).toBeWithin(1, 60_001)
   })
 
   test.each<
@@ -636,7 +637,7 @@ describe('cron_dependency', () => {
     expect(await evaluator.sweepDue()).toMatchObject({ runs: 0 })
     await endRun(one)
     expect(await evaluator.hear()).toMatchObject({ runs: 0 })
-    expect((await rowOf(id)).last_triggered_at).toBeNull()
+    expect((await rowOf(id)).lastTriggeredAt).toBeNull()
     await endRun(two)
     expect(await evaluator.hear()).toMatchObject({ runs: 1 })
     expect(await runsOf(pipeline)).toHaveLength(1)
@@ -745,7 +746,7 @@ test('a cooldown that is over ends by the clock', async () => {
     update trigger set cooling_until = clock_timestamp() - interval '1 s', snapshot = jsonb_set(snapshot, '{context,firedAt}',
       to_jsonb((snapshot #>> '{context,firedAt}')::bigint - 60000)) where id = ${id}`
   await evaluator.keepTime()
-  expect(await rowOf(id)).toMatchObject({ state: 'armed', cooling_until: null })
+  expect(await rowOf(id)).toMatchObject({ state: 'armed', coolingUntil: null })
   expect(await historyOf(id)).toEqual(['created', 'fired', 'cooled'])
 })
 

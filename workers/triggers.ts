@@ -3,7 +3,6 @@
 import type { NewId, TriggerId } from '../app/core/ids.ts'
 import { limits } from '../app/core/limits.ts'
 import type { Log } from '../app/core/log.ts'
-import { endCooldowns } from '../app/triggers/cooling.ts'
 import {
   type DuePlace,
   type DueTrigger,
@@ -14,6 +13,7 @@ import {
   passOverDue,
 } from '../app/triggers/due.ts'
 import { hearEvents, passOver } from '../app/triggers/events.ts'
+import { endCooldowns } from '../app/triggers/moves.ts'
 import { type Note, tellNotes } from '../app/triggers/notes.ts'
 import type { Fenced, Sql } from '../drizzle/client.ts'
 import { isPassing } from '../drizzle/errors.ts'

@@ -1,12 +1,12 @@
 // What is stored of runs, drafts and triggers, as the inspector asks for it. It only reads.
 import type { PendingQuery, Row } from 'postgres'
 import type { Sql } from '../../drizzle/client.ts'
+import { latestSuccess } from '../../drizzle/latest-success.ts'
 import { andSeenId } from '../../drizzle/visibility.ts'
 import type { Stored } from '../../machines/advance.ts'
 import type { Visible } from '../core/access.ts'
 import { limits } from '../core/limits.ts'
 import type { Page } from '../core/pagination.ts'
-import { latestSuccess } from '../triggers/due.ts'
 import type { MachineName } from './definitions.ts'
 
 export interface InstanceFilter {

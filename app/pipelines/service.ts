@@ -9,7 +9,7 @@ import { type Page, pageOf, sortOf } from '../core/pagination.ts'
 import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import type { IdempotencyKey } from '../http/idempotency.ts'
 import type { ObjectStore } from '../objects/port.ts'
-import { forgetOthers } from '../triggers/listeners.ts'
+import { forgetOthers } from '../triggers/service.ts'
 import {
   type DeletionDeps,
   finishDeletion,

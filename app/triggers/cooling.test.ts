@@ -3,7 +3,7 @@ import { type Database, openDatabase } from '../../drizzle/client.ts'
 import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { newId } from '../core/ids.ts'
-import { endCooldowns } from './cooling.ts'
+import { endCooldowns } from './moves.ts'
 import { makeTriggerService } from './service.ts'
 
 let database: TestDatabase

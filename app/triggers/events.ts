@@ -1,23 +1,27 @@
 // Events become firings: those that were recorded with a fact are taken, every trigger that hears one is asked, and the
 // event is gone in the transaction that requests the runs.
 import type { SqlTx } from '../../drizzle/client.ts'
-import type { Part } from '../../drizzle/together.ts'
 import { matchesGlob } from '../../machines/glob.ts'
 import type { ClientTrace } from '../../proto/trace.ts'
 import type { NewId, RunId, TriggerId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
 import { type LogLine, loggedPart, seqAfter } from '../runs/service.ts'
-import { dependentFirings, rememberedUsedPart, setNextDue } from './due.ts'
+import { dependentFirings, setNextDue } from './due.ts'
 import { type Firing, fireAll } from './firing.ts'
-import {
-  type LockedTrigger,
-  latestNow,
-  lockedTriggers,
-  rowColumns,
-  type Timed,
-  type TriggerRow,
-} from './moves.ts'
+import { type LockedTrigger, lockedTriggers } from './moves.ts'
 import { damagedNotes, type Note, notesOf } from './notes.ts'
+import {
+  donePart,
+  endsOfChains,
+  goneOnPart,
+  goOnAfter,
+  type Listening,
+  removeEvent,
+  storedEvents,
+  type TakenRow,
+  takeEvents,
+} from './store/events.ts'
+import { latestNow, type Timed, type TriggerRow } from './store/locked.ts'
 
 export interface HearOptions {
   newId: NewId
@@ -40,26 +44,12 @@ export interface Heard {
   notes: Note[]
 }
 
-/** An event that was taken, with a trigger that listens for it; null: none does. */
-interface Listening extends ClientTrace {
-  event_id: number
-  kind: 'fileUploaded' | 'runSucceeded'
-  event_source: string
-  subject: string
-  filename: string | null
-  chain_depth: number
-  heard_by: TriggerId | null
-}
-
-/** The trigger's columns are null when it is gone. */
-type TakenRow = Listening & Timed & (TriggerRow | { id: null })
-
 /** Takes the oldest events. Two transactions at once take different ones. */
 export async function hearEvents(
   tx: SqlTx,
   { newId, triggersMax = limits.firingBatch, only, except = [] }: HearOptions,
 ): Promise<Heard> {
-  const taken = await take(tx, storedEvents(tx, { only, except }), triggersMax)
+  const taken = await takeEvents(tx, storedEvents(tx, { only, except }), triggersMax)
   const now = latestNow(taken)
   if (now === null) return NOTHING
   const isCut = taken.length > triggersMax
@@ -96,23 +86,18 @@ export async function hearEvents(
 
   const done = [...events].filter((id) => !left.has(id) && id !== goesOn?.event_id)
   const refused = await refusedTooDeep(tx, tooDeep, now, notes)
-  const firings: Firing[] = [...direct, ...dependent]
-  const { statement, firedOf } = fireAll(tx, firings, {
+  const fired = await fireAll(tx, [...direct, ...dependent], {
     now,
     newId,
     rescheduled: triggers.values(),
-    also: (accepted) => [
-      ...rememberedUsedPart(tx, accepted),
+    also: [
       ...loggedPart(tx, refused),
-      ...(done.length === 0
-        ? []
-        : [tx`done as (delete from trigger_event where id = any(${done}::bigint[]))`]),
+      ...donePart(tx, done),
       ...(goesOn === undefined || left.has(goesOn.event_id)
         ? []
-        : [tx`gone_on as (${goOnAfter(tx, goesOn.event_id, goesOn.heard_by)})`]),
+        : [goneOnPart(tx, goesOn.event_id, goesOn.heard_by)]),
     ],
   })
-  const fired = firedOf(statement === null ? [] : await statement)
   return {
     events: done.length,
     runs: fired.filter(({ outcome }) => outcome === 'requested').length,
@@ -123,39 +108,6 @@ export async function hearEvents(
 }
 
 const NOTHING: Heard = { events: 0, runs: 0, hasMore: false, left: [], notes: [] }
-
-const storedEvents = (tx: SqlTx, { only, except }: { only?: number; except: readonly number[] }): Part => tx`
-    select id, kind, source, subject, filename, chain_depth, traceparent, tracestate, after_trigger from trigger_event
-    where ${only === undefined ? tx`id <> all(${except as number[]}::bigint[])` : tx`id = ${only}`}
-    order by id limit ${limits.eventBatch} for update skip locked`
-
-/**
- * Events, oldest first, each with those that hear it, in the order of their ids: at most one row more than `triggersMax`. An
- * event that nobody hears is one row. Rows that are not read are not locked; the triggers are, in the order of their ids.
- */
-const take = (tx: SqlTx, events: Part, triggersMax: number) => tx<TakenRow[]>`
-  with taken as materialized (${events}),
-  heard as materialized (
-    select e.*, h.trigger_id
-    from taken e
-    left join lateral (
-      (select t.id as trigger_id from trigger t
-       where t.source = e.source and t.state <> 'disabled' and (e.after_trigger is null or t.id > e.after_trigger)
-       order by t.id limit ${triggersMax + 1})
-      union all
-      (select t.id from trigger_dependency d join trigger t on t.id = d.trigger_id
-       where e.kind = 'runSucceeded' and d.source = e.source and t.state <> 'disabled' and t.due_at <= (select clock_timestamp())
-         and (e.after_trigger is null or t.id > e.after_trigger)
-       order by t.id limit ${triggersMax + 1})
-      order by trigger_id limit ${triggersMax + 1}) h on true
-    limit ${triggersMax + 1}),
-  locked as materialized (
-    select * from trigger where id = any(array(select trigger_id from heard)) order by id for update)
-  select ${rowColumns(tx)}, h.id::float8 as event_id, h.kind, h.source as event_source, h.subject, h.filename, h.chain_depth,
-    h.traceparent, h.tracestate,
-    h.trigger_id as heard_by, clock_timestamp() as now
-  from heard h left join locked t on t.id = h.trigger_id
-  order by h.id, h.trigger_id`
 
 const isThere = (one: TakenRow): one is Listening & Timed & TriggerRow => one.id !== null
 
@@ -183,18 +135,14 @@ function firingOf({ event, trigger }: { event: Listening; trigger: LockedTrigger
   }
 }
 
-/** The triggers up to this one have been asked about the event. */
-const goOnAfter = (tx: SqlTx, id: number, triggerId: TriggerId | null) =>
-  tx`update trigger_event set after_trigger = ${triggerId} where id = ${id}`
-
 /**
  * Leaves out the next trigger of an event, for one that cannot be fired whatever is tried. Answers its id; null when none is
  * left, and then the event is gone.
  */
 export async function passOver(tx: SqlTx, id: number): Promise<TriggerId | null> {
   const events = storedEvents(tx, { only: id, except: [] })
-  const [next] = await take(tx, events, 1)
-  if (next?.heard_by == null) await tx`delete from trigger_event where id = ${id}`
+  const [next] = await takeEvents(tx, events, 1)
+  if (next?.heard_by == null) await removeEvent(tx, id)
   else await goOnAfter(tx, id, next.heard_by)
   return next?.heard_by ?? null
 }
@@ -210,8 +158,7 @@ async function refusedTooDeep(
 ): Promise<LogLine[]> {
   if (refused.length === 0) return []
   const runs = [...new Set(refused.map(({ subject }) => subject as RunId))]
-  const found = await tx<{ id: RunId; attempt: number; name: string }[]>`
-    select id, attempt, namespace || '.' || layer || '.' || pipeline as name from run where id = any(${runs}::uuid[])`
+  const found = await endsOfChains(tx, runs)
   const message = `chain limit: this success is the ${limits.chainDepth + 1}th in a row that triggers have led to, and starts no further runs; a cycle of pipeline_success triggers is the usual reason`
   notes.push(
     ...found.map(({ id, name }) => ({

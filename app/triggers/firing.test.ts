@@ -60,8 +60,7 @@ const fire = (id: TriggerId, events: readonly string[]) =>
       landingFileId: null,
       trace: NO_TRACE,
     }))
-    const { statement, firedOf } = fireAll(tx, firings, { now: locked.now, newId })
-    return firedOf(statement === null ? [] : await statement)
+    return fireAll(tx, firings, { now: locked.now, newId })
   })
 const outcomesOf = (fired: Awaited<ReturnType<typeof fire>>) => fired.map(({ outcome }) => outcome)
 const rowOf = async (id: TriggerId) => (await sql`select * from trigger where id = ${id}`)[0]

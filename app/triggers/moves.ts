@@ -1,51 +1,25 @@
 // How events reach triggers: lock the rows, ask the machine, save state, history and columns, all in the caller's transaction.
-import type { JSONValue } from 'postgres'
-import type { Sql, SqlTx } from '../../drizzle/client.ts'
-import { together } from '../../drizzle/together.ts'
-import {
-  advance,
-  IllegalMove,
-  type Move as MoveOf,
-  restore,
-  type Stored,
-  store,
-} from '../../machines/advance.ts'
+import type { SqlTx } from '../../drizzle/client.ts'
+import { advance, IllegalMove, type Move as MoveOf, restore, store } from '../../machines/advance.ts'
 import { NewerVersion } from '../../machines/migrate.ts'
 import {
   migrateTrigger,
-  TRIGGER_MACHINE_VERSION,
   type TriggerEvent,
   type TriggerSnapshot,
   triggerColumns,
   triggerMachine,
 } from '../../machines/trigger.ts'
-import type { PipelineId, RunId, TriggerId } from '../core/ids.ts'
+import type { PipelineId, TriggerId } from '../core/ids.ts'
 import type { TypedConfig } from './schema.ts'
-
-/** A row of `trigger` as the driver gives it. */
-export interface TriggerRow {
-  id: TriggerId
-  pipeline_id: PipelineId
-  type: TypedConfig['type']
-  config: TypedConfig['config']
-  cooldown_seconds: number
-  snapshot: Stored
-  machine_version: number
-  state: 'armed' | 'cooling' | 'disabled'
-  cooling_until: Date | null
-  source: string | null
-  due_at: Date | null
-  token_hash: string | null
-  last_triggered_at: Date | null
-  last_run_id: RunId | null
-  created_at: Date
-  updated_at: Date
-}
-
-/** Of `trigger t`, by name: in a transaction, a prepared `*` fails once a newer program has added one. */
-export const rowColumns = (sql: Sql | SqlTx) => sql`
-  t.id, t.pipeline_id, t.type, t.config, t.cooldown_seconds, t.snapshot, t.machine_version, t.state, t.cooling_until,
-  t.source, t.due_at, t.token_hash, t.last_triggered_at, t.last_run_id, t.created_at, t.updated_at`
+import {
+  latestNow,
+  lockCooled,
+  lockRows,
+  lockRowsOfTokens,
+  saveMoved,
+  type Transition,
+  type TriggerRow,
+} from './store/locked.ts'
 
 /** A locked trigger while a transaction works on it. */
 export interface LockedTrigger {
@@ -59,25 +33,16 @@ export interface LockedTrigger {
   isDueChanged: boolean
 }
 
-interface Transition {
-  entity_id: TriggerId
-  event: string
-  from: string
-  to: string
-  effects: string[]
-  cause: string
-}
-
 export type Move = MoveOf<typeof triggerMachine>
 
 /** One locked row brought to life. Throws NewerVersion, and whatever a snapshot that was damaged makes of it. */
 export function lockedTrigger(row: TriggerRow): LockedTrigger {
   return {
     id: row.id,
-    pipelineId: row.pipeline_id,
+    pipelineId: row.pipelineId,
     typed: { type: row.type, config: row.config } as TypedConfig,
-    snapshot: restore(triggerMachine, migrateTrigger(row.machine_version, row.snapshot)),
-    dueAt: row.due_at,
+    snapshot: restore(triggerMachine, migrateTrigger(row.machineVersion, row.snapshot)),
+    dueAt: row.dueAt,
     moves: [],
     isDueChanged: false,
   }
@@ -105,28 +70,22 @@ export function lockedTriggers(rows: readonly TriggerRow[]): LockedTriggers {
   return locked
 }
 
-/**
- * Locks the given triggers in the order of their ids, so that no two transactions wait for each other. Whether a pipeline
- * is still there, the request of its run tells. Null: none of them is there any more.
- */
+/** Locks the given triggers. Whether a pipeline is still there, the request of its run tells. Null: none of them is there any more. */
 export async function lockTriggers(
   tx: SqlTx,
   ids: readonly TriggerId[],
 ): Promise<(LockedTriggers & { now: Date }) | null> {
-  const rows = await tx<(TriggerRow & Timed)[]>`
-    select ${rowColumns(tx)}, clock_timestamp() as now from trigger t where id = any(${[...new Set(ids)]}::uuid[]) order by id for update`
+  const rows = await lockRows(tx, ids)
   const now = latestNow(rows)
   return now && { ...lockedTriggers(rows), now }
 }
 
-/** A row with the database's time when it was locked: after a wait for somebody who changed it, that of its end. */
-export interface Timed {
-  now: Date
+/** As `lockTriggers`, for webhooks by the hashes of their tokens; `rows` have hashes and the names of the pipelines. */
+export async function lockTriggersOfTokens(tx: SqlTx, hashes: readonly string[]) {
+  const rows = await lockRowsOfTokens(tx, hashes)
+  const now = latestNow(rows)
+  return now && { ...lockedTriggers(rows), rows, now }
 }
-
-/** The time when all rows were locked. */
-export const latestNow = (rows: readonly Timed[]): Date | null =>
-  rows.reduce<Date | null>((latest, { now }) => (latest === null || now > latest ? now : latest), null)
 
 /** Sends one event. False: the trigger does not accept it now, and nothing has changed. */
 export function moveTrigger(trigger: LockedTrigger, event: TriggerEvent, cause: string): boolean {
@@ -176,19 +135,19 @@ export async function saveTriggers(tx: SqlTx, locked: Iterable<LockedTrigger>, n
       due_at: trigger.dueAt,
     }
   })
-  // The ids stand there a second time because the planner cannot see how few rows the other form has.
-  const saved = tx`saved_triggers as (
-    update trigger t set snapshot = n.snapshot, machine_version = ${TRIGGER_MACHINE_VERSION}, state = n.state,
-      cooldown_seconds = n.cooldown_seconds, cooling_until = n.cooling_until,
-      last_triggered_at = n.last_triggered_at, due_at = n.due_at
-    from jsonb_to_recordset(${tx.json(rows as unknown as JSONValue)}) as n(id uuid, snapshot jsonb, state text,
-      cooldown_seconds int, cooling_until timestamptz, last_triggered_at timestamptz, due_at timestamptz)
-    where t.id = n.id and t.id = any(${changed.map(({ id }) => id)}::uuid[]))`
   const moves = changed.flatMap((trigger) => trigger.moves)
-  const told = tx`told_triggers as (
-    insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
-    select 'trigger', m.entity_id, ${now}, m.event, m."from", m."to", m.effects, m.cause
-    from jsonb_to_recordset(${tx.json(moves as unknown as JSONValue)})
-      as m(entity_id uuid, event text, "from" text, "to" text, effects jsonb, cause text))`
-  await together(tx, moves.length === 0 ? [saved] : [saved, told], tx`select 1`)
+  await saveMoved(tx, rows, moves, now)
+}
+
+/** Ends the cooldowns that are over. Firing does not wait for it: the machine knows the time itself. */
+export async function endCooldowns(tx: SqlTx, limit: number): Promise<{ cooled: number; hasMore: boolean }> {
+  const rows = await lockCooled(tx, limit)
+  const { triggers } = lockedTriggers(rows)
+  const now = rows.at(-1)?.now
+  if (now === undefined) return { cooled: 0, hasMore: false }
+  for (const trigger of triggers.values())
+    moveTrigger(trigger, { type: 'cooled', at: now.getTime() }, 'clock')
+  await saveTriggers(tx, triggers.values(), now)
+  const cooled = [...triggers.values()].filter(({ moves }) => moves.length > 0).length
+  return { cooled, hasMore: rows.length === limit && cooled > 0 }
 }

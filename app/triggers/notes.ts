@@ -1,5 +1,5 @@
 import type { Log } from '../core/log.ts'
-import type { Fired, Firing } from './firing.ts'
+import type { Fired } from './firing.ts'
 import type { LockedTriggers } from './moves.ts'
 
 /** What a transaction of triggers has to say to the service's log once it has committed. */
@@ -11,7 +11,7 @@ export interface Note {
 }
 
 /** What should have started a run and did not. What a cooldown has ignored is as it should be. */
-export function notesOf(fired: readonly Fired<Firing>[]): Note[] {
+export function notesOf(fired: readonly Fired[]): Note[] {
   return fired.flatMap(({ firing, outcome }): Note[] => {
     const fields = { trigger_id: firing.trigger.id, pipeline_id: firing.trigger.pipelineId }
     if (outcome === 'unpublished')

@@ -8,11 +8,11 @@ import { limits } from '../core/limits.ts'
 import type { Page } from '../core/pagination.ts'
 import { noPipeline, type PipelineRef } from '../core/pipeline-ref.ts'
 import { cronOf, dependenciesOf, noSource, parseConfig, sourceOf } from './config.ts'
-import { lockedTrigger, lockedTriggers, moveTrigger, saveTriggers, setDue, type TriggerRow } from './moves.ts'
+import { lockedTrigger, lockedTriggers, moveTrigger, saveTriggers, setDue } from './moves.ts'
 import type { CreateTrigger, Trigger, TypedConfig, UpdateTrigger } from './schema.ts'
+import { latestNow, lockEnabledOf, type TriggerRow } from './store/locked.ts'
 import {
   changeTrigger,
-  enabledTriggersOf,
   insertTrigger,
   livePipelineId,
   lockForTriggers,
@@ -22,7 +22,9 @@ import {
   setDependencies,
   triggerOf,
   triggersOf,
-} from './store.ts'
+} from './store/triggers.ts'
+
+export { forgetOthers } from './store/triggers.ts'
 
 export interface TriggerDeps {
   sql: Sql
@@ -46,40 +48,7 @@ export function makeTriggerService({ sql, newId }: TriggerDeps) {
   /** The token of a webhook is in this answer only: what is stored is its hash. */
   async function create(ref: PipelineRef, body: CreateTrigger) {
     const token = body.type === 'webhook' ? randomBytes(TOKEN_BYTES).toString('hex') : null
-    const row = await sql.begin(async (tx) => {
-      const pipeline = await lockForTriggers(tx, ref)
-      if (pipeline === null) throw noPipeline(ref)
-      const { pipelineId, now } = pipeline
-      const given = parseConfig(body.type, body.config, now)
-      await requireSources(tx, given)
-      if (pipeline.triggers >= limits.triggersPerPipeline)
-        throw new AppError(
-          400,
-          'INVALID_ARGUMENT',
-          `a pipeline has at most ${limits.triggersPerPipeline} triggers`,
-        )
-      const tokenHash = token === null ? null : hashOfToken(token)
-      const cron = cronOf(given)
-      const id = newId() as TriggerId
-      const made = await insertTrigger(tx, {
-        id,
-        pipelineId,
-        typed:
-          tokenHash === null
-            ? given
-            : ({ type: 'webhook', config: { token_hash: tokenHash } } as TypedConfig),
-        snapshot: newTrigger({
-          enabled: body.enabled ?? true,
-          cooldownSeconds: body.cooldown_seconds ?? 0,
-        }),
-        source: sourceOf(given),
-        dueAt: cron === null ? null : nextAfter(cron, now),
-        tokenHash,
-        now,
-      })
-      if (given.type === 'cron_dependency') await setDependencies(tx, id, dependenciesOf(given))
-      return made
-    })
+    const row = await sql.begin((tx) => insertNew(tx, ref, body, newId() as TriggerId, token))
     return { ...shapeOf(row), ...(token === null ? {} : { webhook_token: token }) }
   }
 
@@ -91,35 +60,7 @@ export function makeTriggerService({ sql, newId }: TriggerDeps) {
 
   /** What is not given stays. A new cron text counts from now on, and so does any when a pause ends. */
   async function update(ref: PipelineRef, id: string, change: UpdateTrigger) {
-    const row = await sql.begin(async (tx) => {
-      const locked = await lockTriggerOf(tx, ref, id)
-      if (locked === null) return null
-      const { now } = locked
-      if (change.type !== undefined && change.type !== locked.row.type)
-        throw invalid('type', `is ${locked.row.type} and stays it`)
-      const trigger = lockedTrigger(locked.row)
-      const typed = change.config === undefined ? trigger.typed : reparsed(locked.row, change.config, now)
-      if (change.config !== undefined) await requireSources(tx, typed)
-
-      const at = now.getTime()
-      const isPaused = locked.row.state === 'disabled'
-      if (change.enabled === true) moveTrigger(trigger, { type: 'enabled', at }, UPDATED)
-      if (change.enabled === false) moveTrigger(trigger, { type: 'disabled' }, UPDATED)
-      const cooldown = change.cooldown_seconds ?? locked.row.cooldown_seconds
-      if (cooldown !== locked.row.cooldown_seconds)
-        moveTrigger(trigger, { type: 'cooldownChanged', cooldownSeconds: cooldown, at }, UPDATED)
-      const cron = cronOf(typed)
-      if (cron !== null && (cron !== cronOf(trigger.typed) || (isPaused && change.enabled === true)))
-        setDue(trigger, nextAfter(cron, now))
-      await saveTriggers(tx, [trigger], now)
-      const config = typed.type === 'webhook' ? locked.row.config : typed.config
-      // What it hears stays, too: it may have forgotten a name that is another thing's by now.
-      const source = change.config === undefined ? locked.row.source : sourceOf(typed)
-      const changed = await changeTrigger(tx, locked.row.id, { config, source, now })
-      if (typed.type === 'cron_dependency' && change.config !== undefined)
-        await setDependencies(tx, locked.row.id, dependenciesOf(typed))
-      return changed
-    })
+    const row = await sql.begin((tx) => changeLocked(tx, ref, id, change))
     if (row === null) throw await noTrigger(ref, id)
     return shapeOf(row)
   }
@@ -132,24 +73,17 @@ export function makeTriggerService({ sql, newId }: TriggerDeps) {
   async function retireAllOf(pipelineId: PipelineId) {
     for (;;) {
       const count = await sql.begin(async (tx) => {
-        const rows = await enabledTriggersOf(tx, pipelineId, limits.dueBatch)
+        const rows = await lockEnabledOf(tx, pipelineId, limits.dueBatch)
+        const now = latestNow(rows)
         const { triggers } = lockedTriggers(rows)
-        if (triggers.size === 0) return 0
-        const [clock] = await tx<{ now: Date }[]>`select clock_timestamp() as now`
-        if (clock === undefined) throw new Error('the database has no time')
+        if (now === null || triggers.size === 0) return 0
         for (const trigger of triggers.values())
           moveTrigger(trigger, { type: 'disabled' }, 'pipeline deleted')
-        await saveTriggers(tx, triggers.values(), clock.now)
+        await saveTriggers(tx, triggers.values(), now)
         return rows.length
       })
       if (count < limits.dueBatch) return
     }
-  }
-
-  async function requireSources(tx: SqlTx, typed: TypedConfig) {
-    const source = sourceOf(typed)
-    const [missing] = await missingSources(tx, source === null ? dependenciesOf(typed) : [source])
-    if (missing !== undefined) throw noSource(typed, missing)
   }
 
   async function noTrigger(ref: PipelineRef, id: string) {
@@ -159,6 +93,85 @@ export function makeTriggerService({ sql, newId }: TriggerDeps) {
   return { list, create, get, update, remove, retireAllOf }
 }
 
+/** Triggers of one pipeline. */
+const TRIGGERS_PER_PIPELINE = 100
+
+async function insertNew(
+  tx: SqlTx,
+  ref: PipelineRef,
+  body: CreateTrigger,
+  id: TriggerId,
+  token: string | null,
+): Promise<TriggerRow> {
+  const pipeline = await lockForTriggers(tx, ref)
+  if (pipeline === null) throw noPipeline(ref)
+  const { pipelineId, now } = pipeline
+  const given = parseConfig(body.type, body.config, now)
+  await requireSources(tx, given)
+  if (pipeline.triggers >= TRIGGERS_PER_PIPELINE)
+    throw new AppError(400, 'INVALID_ARGUMENT', `a pipeline has at most ${TRIGGERS_PER_PIPELINE} triggers`)
+  const tokenHash = token === null ? null : hashOfToken(token)
+  const cron = cronOf(given)
+  const row = await insertTrigger(tx, {
+    id,
+    pipelineId,
+    type: given.type,
+    config: tokenHash === null ? given.config : { token_hash: tokenHash },
+    snapshot: newTrigger({
+      enabled: body.enabled ?? true,
+      cooldownSeconds: body.cooldown_seconds ?? 0,
+    }),
+    source: sourceOf(given),
+    dueAt: cron === null ? null : nextAfter(cron, now),
+    tokenHash,
+    now,
+  })
+  if (given.type === 'cron_dependency') await setDependencies(tx, id, dependenciesOf(given))
+  return row
+}
+
+/** Null: the pipeline has no such trigger. */
+async function changeLocked(
+  tx: SqlTx,
+  ref: PipelineRef,
+  id: string,
+  change: UpdateTrigger,
+): Promise<TriggerRow | null> {
+  const locked = await lockTriggerOf(tx, ref, id)
+  if (locked === null) return null
+  const { row, now } = locked
+  if (change.type !== undefined && change.type !== row.type)
+    throw invalid('type', `is ${row.type} and stays it`)
+  const trigger = lockedTrigger(row)
+  const typed = change.config === undefined ? trigger.typed : reparsed(row, change.config, now)
+  if (change.config !== undefined) await requireSources(tx, typed)
+
+  const at = now.getTime()
+  const isPaused = row.state === 'disabled'
+  if (change.enabled === true) moveTrigger(trigger, { type: 'enabled', at }, UPDATED)
+  if (change.enabled === false) moveTrigger(trigger, { type: 'disabled' }, UPDATED)
+  const cooldown = change.cooldown_seconds ?? row.cooldownSeconds
+  if (cooldown !== row.cooldownSeconds)
+    moveTrigger(trigger, { type: 'cooldownChanged', cooldownSeconds: cooldown, at }, UPDATED)
+  const cron = cronOf(typed)
+  if (cron !== null && (cron !== cronOf(trigger.typed) || (isPaused && change.enabled === true)))
+    setDue(trigger, nextAfter(cron, now))
+  await saveTriggers(tx, [trigger], now)
+  const config = typed.type === 'webhook' ? row.config : typed.config
+  // What it hears stays, too: it may have forgotten a name that is another thing's by now.
+  const source = change.config === undefined ? row.source : sourceOf(typed)
+  const changed = await changeTrigger(tx, row.id, { config, source, now })
+  if (typed.type === 'cron_dependency' && change.config !== undefined)
+    await setDependencies(tx, row.id, dependenciesOf(typed))
+  return changed
+}
+
+async function requireSources(tx: SqlTx, typed: TypedConfig) {
+  const source = sourceOf(typed)
+  const [missing] = await missingSources(tx, source === null ? dependenciesOf(typed) : [source])
+  if (missing !== undefined) throw noSource(typed, missing)
+}
+
 const UPDATED = 'updated'
 
 /** A webhook's configuration may be sent back as it was shown; its token stays what it is. */
@@ -166,24 +179,24 @@ function reparsed(row: TriggerRow, config: unknown, now: Date): TypedConfig {
   if (row.type !== 'webhook' || typeof config !== 'object' || config === null || !('token_hash' in config))
     return parseConfig(row.type, config, now)
   const { token_hash: hash, ...rest } = config
-  if (hash !== row.token_hash)
+  if (hash !== row.tokenHash)
     throw invalid('config.token_hash', 'never changes; for another token make another trigger')
   return parseConfig(row.type, rest, now)
 }
 
 const shapeOf = (row: TriggerRow): Trigger => ({
   id: row.id,
-  pipeline_id: row.pipeline_id,
+  pipeline_id: row.pipelineId,
   type: row.type,
   config: row.config,
   enabled: row.state !== 'disabled',
-  cooldown_seconds: row.cooldown_seconds,
+  cooldown_seconds: row.cooldownSeconds,
   state: row.state,
-  cooling_until: row.cooling_until?.toISOString() ?? null,
+  cooling_until: row.coolingUntil?.toISOString() ?? null,
   // What it comes back to after a pause is found when that ends.
-  next_due_at: row.state === 'disabled' ? null : (row.due_at?.toISOString() ?? null),
-  last_triggered_at: row.last_triggered_at?.toISOString() ?? null,
-  last_run_id: row.last_run_id,
-  created_at: row.created_at.toISOString(),
-  updated_at: row.updated_at.toISOString(),
+  next_due_at: row.state === 'disabled' ? null : (row.dueAt?.toISOString() ?? null),
+  last_triggered_at: row.lastTriggeredAt?.toISOString() ?? null,
+  last_run_id: row.lastRunId,
+  created_at: row.createdAt.toISOString(),
+  updated_at: row.updatedAt.toISOString(),
 })

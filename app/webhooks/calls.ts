@@ -1,16 +1,15 @@
 // Webhook calls fire in batches: while one transaction is under way, the calls that arrive wait for the next, which answers
 // them all. A flood of calls to one token then takes one connection and waits for no lock of its own.
 import { timingSafeEqual } from 'node:crypto'
-import type { Row } from 'postgres'
-import { inTransaction, lastly, type Transactions } from '../../drizzle/session.ts'
+import { inTransaction, type Transactions } from '../../drizzle/session.ts'
 import { retryAfterSeconds } from '../../machines/trigger.ts'
 import type { ClientTrace } from '../../proto/trace.ts'
 import { unavailable } from '../core/errors.ts'
 import type { NewId, RunId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
 import { makeMicroBatcher } from '../core/micro-batcher.ts'
-import { type Fired, type Firing, fireAll } from '../triggers/firing.ts'
-import { latestNow, lockedTriggers, rowColumns, type Timed, type TriggerRow } from '../triggers/moves.ts'
+import { type Fired, fireAll } from '../triggers/firing.ts'
+import { lockTriggersOfTokens } from '../triggers/moves.ts'
 
 /** Which of its token only the hash is known, and which belongs to the trace of its request. */
 export interface Call {
@@ -30,40 +29,35 @@ export type Answer =
 /** Fires the triggers of these calls' tokens, each call on its own and in order; one transaction for all. */
 export const answerCalls = (on: Transactions, calls: readonly Call[], newId: NewId): Promise<Answer[]> =>
   inTransaction(on, async (tx) => {
-    const rows = await tx<(TriggerRow & Timed & { pipeline: string })[]>`
-      select ${rowColumns(tx)}, p.namespace || '.' || p.layer || '.' || p.name as pipeline, clock_timestamp() as now
-      from trigger t join pipeline p on p.id = t.pipeline_id and p.deleted_at is null
-      where t.token_hash = any(${[...new Set(calls.map(({ hash }) => hash))]}::text[]) and t.state <> 'disabled'
-      order by t.id for update of t`
-    const now = latestNow(rows)
-    if (now === null) return calls.map((): Answer => ({ kind: 'unknown' }))
-    const { triggers, newer, damaged } = lockedTriggers(rows)
+    const locked = await lockTriggersOfTokens(
+      tx,
+      calls.map(({ hash }) => hash),
+    )
+    if (locked === null) return calls.map((): Answer => ({ kind: 'unknown' }))
+    const { triggers, newer, damaged, rows, now } = locked
     if (newer.length > 0) throw unavailable(`trigger ${newer[0]}, which a newer program has written,`)
     if (damaged.length > 0)
       throw new Error(`trigger ${damaged[0]?.id} cannot be read`, { cause: damaged[0]?.error })
     const called = calls.map(({ hash, trace }) => {
-      const row = rows.find(({ token_hash: stored }) => isSame(stored ?? '', hash))
+      const row = rows.find(({ tokenHash }) => tokenHash !== null && isSame(tokenHash, hash))
       const trigger = row && triggers.get(row.id)
       if (row === undefined || trigger === undefined || trigger.snapshot.value === 'disabled') return null
       const firing = { trigger, event: newId(), text: 'webhook', chainDepth: 0, landingFileId: null, trace }
       return { firing, pipeline: row.pipeline }
     })
-    const { statement, firedOf } = fireAll(
+    const fired = await fireAll(
       tx,
       called.flatMap((call) => call?.firing ?? []),
       { now, newId },
     )
-    const answersOf = (written: readonly Row[]) => {
-      const outcomes = new Map(firedOf(written).map((one) => [one.firing, one]))
-      return called.map((call): Answer => {
-        const one = call && outcomes.get(call.firing)
-        return call && one ? answerOf(one, call.pipeline, now) : { kind: 'unknown' }
-      })
-    }
-    return statement === null ? answersOf([]) : lastly(tx, statement, answersOf)
+    const outcomes = new Map(fired.map((one) => [one.firing, one]))
+    return called.map((call): Answer => {
+      const one = call && outcomes.get(call.firing)
+      return call && one ? answerOf(one, call.pipeline, now) : { kind: 'unknown' }
+    })
   })
 
-function answerOf({ firing, outcome, runId }: Fired<Firing>, pipeline: string, now: Date): Answer {
+function answerOf({ firing, outcome, runId }: Fired, pipeline: string, now: Date): Answer {
   switch (outcome) {
     case 'requested':
       return { kind: 'requested', runId }

@@ -1,13 +1,15 @@
+import assert from 'node:assert/strict'
+import { sql as typed } from 'drizzle-orm'
 import type { JSONValue } from 'postgres'
-import type { Sql, SqlTx } from '../../drizzle/client.ts'
-import { store } from '../../machines/advance.ts'
-import { TRIGGER_MACHINE_VERSION, type TriggerSnapshot, triggerColumns } from '../../machines/trigger.ts'
-import type { PipelineId, TriggerId } from '../core/ids.ts'
-import type { Page } from '../core/pagination.ts'
-import type { PipelineRef } from '../core/pipeline-ref.ts'
-import { latestSuccess } from './due.ts'
-import { rowColumns, type TriggerRow } from './moves.ts'
-import type { TypedConfig } from './schema.ts'
+import type { Sql, SqlTx, Tx } from '../../../drizzle/client.ts'
+import { latestSuccess } from '../../../drizzle/latest-success.ts'
+import { store } from '../../../machines/advance.ts'
+import { TRIGGER_MACHINE_VERSION, type TriggerSnapshot, triggerColumns } from '../../../machines/trigger.ts'
+import type { PipelineId, TriggerId } from '../../core/ids.ts'
+import type { Page } from '../../core/pagination.ts'
+import type { PipelineRef } from '../../core/pipeline-ref.ts'
+import type { TypedConfig } from '../schema.ts'
+import { rowColumns, type TriggerRow } from './locked.ts'
 
 export async function livePipelineId(sql: Sql | SqlTx, ref: PipelineRef): Promise<PipelineId | null> {
   const [row] = await sql<{ id: PipelineId }[]>`
@@ -34,7 +36,7 @@ export async function lockForTriggers(
   if (pipeline === undefined) return null
   const [counted] = await tx<{ triggers: number; now: Date }[]>`
     select count(*)::int as triggers, clock_timestamp() as now from trigger where pipeline_id = ${pipeline.id}`
-  if (counted === undefined) throw new Error('a count has no row')
+  assert(counted)
   return { pipelineId: pipeline.id, ...counted }
 }
 
@@ -49,7 +51,8 @@ export async function triggersOf(
       select ${rowColumns(sql)} from trigger t where pipeline_id = ${pipelineId} order by created_at, id limit ${limit} offset ${offset}`,
     sql<{ total: number }[]>`select count(*)::int as total from trigger where pipeline_id = ${pipelineId}`,
   ])
-  return { items, total: counted?.total ?? 0 }
+  assert(counted)
+  return { items, total: counted.total }
 }
 
 export async function triggerOf(sql: Sql, ref: PipelineRef, id: string): Promise<TriggerRow | null> {
@@ -76,14 +79,9 @@ export async function lockTriggerOf(
   return row === undefined || clock === undefined ? null : { row, now: clock.now }
 }
 
-export interface NewTrigger {
-  id: TriggerId
-  pipelineId: PipelineId
-  typed: TypedConfig
+export type NewTrigger = Pick<TriggerRow, 'id' | 'pipelineId' | 'type' | 'source' | 'dueAt' | 'tokenHash'> & {
+  config: TypedConfig['config'] | { token_hash: string }
   snapshot: TriggerSnapshot
-  source: string | null
-  dueAt: Date | null
-  tokenHash: string | null
   now: Date
 }
 
@@ -94,7 +92,7 @@ export async function insertTrigger(tx: SqlTx, trigger: NewTrigger): Promise<Tri
     tx<TriggerRow[]>`
       insert into trigger as t (id, pipeline_id, type, config, cooldown_seconds, snapshot, machine_version, state, source, due_at,
         token_hash, created_at, updated_at)
-      values (${trigger.id}, ${trigger.pipelineId}, ${trigger.typed.type}, ${tx.json(trigger.typed.config)},
+      values (${trigger.id}, ${trigger.pipelineId}, ${trigger.type}, ${tx.json(trigger.config)},
         ${cooldownSeconds}, ${tx.json(store(trigger.snapshot) as unknown as JSONValue)}, ${TRIGGER_MACHINE_VERSION},
         ${state}, ${trigger.source}, ${trigger.dueAt}, ${trigger.tokenHash}, ${trigger.now}, ${trigger.now})
       returning ${rowColumns(tx)}`,
@@ -102,7 +100,7 @@ export async function insertTrigger(tx: SqlTx, trigger: NewTrigger): Promise<Tri
       insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
       values ('trigger', ${trigger.id}, ${trigger.now}, 'created', '', ${state}, '[]', 'created')`,
   ])
-  if (row === undefined) throw new Error('an inserted trigger has no row')
+  assert(row)
   return row
 }
 
@@ -115,7 +113,7 @@ export async function changeTrigger(
   const [row] = await tx<TriggerRow[]>`
     update trigger t set config = ${tx.json(config)}, source = ${source}, updated_at = ${now} where id = ${id}
     returning ${rowColumns(tx)}`
-  if (row === undefined) throw new Error('a locked trigger is gone')
+  assert(row)
   return row
 }
 
@@ -158,14 +156,26 @@ export async function missingSources(sql: Sql | SqlTx, sources: readonly string[
   return rows.map(({ source }) => source)
 }
 
-/** Some triggers of a pipeline that are not disabled. */
-export async function enabledTriggersOf(
-  tx: SqlTx,
-  pipelineId: PipelineId,
-  limit: number,
-): Promise<TriggerRow[]> {
-  return tx<TriggerRow[]>`
-    select ${rowColumns(tx)} from trigger t where pipeline_id = ${pipelineId} and state <> 'disabled'
-      and machine_version <= ${TRIGGER_MACHINE_VERSION}
-    order by id limit ${limit} for update`
+/**
+ * For the transaction that creates what `source` names (`zone:ns.name`, `pipeline:ns.layer.name`): triggers of pipelines that
+ * are not its owner's stop hearing that name, disabled ones too. They hear it again when their configuration is given anew,
+ * which takes the right to read what has the name then. A cron_dependency goes on waiting for what is gone.
+ */
+export async function forgetOthers(tx: Tx, source: string, owner: string): Promise<void> {
+  // Locked in the order of the ids, as everybody locks triggers.
+  await tx.execute(typed`
+    with deaf as materialized (
+      select t.id from trigger t
+      join pipeline p on p.id = t.pipeline_id
+      left join namespace n on n.name = p.namespace
+      where (t.source = ${source} or t.id in (select trigger_id from trigger_dependency where source = ${source}))
+        and coalesce(p.owner, n.owner) is distinct from ${owner}::text
+      order by t.id for update of t),
+    forgotten as (
+      update trigger_dependency set source = ${GONE + source}
+      where source = ${source} and trigger_id in (select id from deaf))
+    update trigger set source = null where source = ${source} and id in (select id from deaf)`)
 }
+
+/** Before a dependency's source: no event and no pipeline has such a name. */
+const GONE = 'gone:'

@@ -1,0 +1,75 @@
+// Triggers whose time has come, as the database has them.
+import assert from 'node:assert/strict'
+import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import { latestSuccess } from '../../../drizzle/latest-success.ts'
+import type { RunId, TriggerId } from '../../core/ids.ts'
+import { limits } from '../../core/limits.ts'
+
+/** What time has brought, at one look. */
+export interface Outlook {
+  now: Date
+  /** Milliseconds until the next trigger is due; null: none will be. */
+  nextDueMs: number | null
+  hasEvents: boolean
+  hasCooled: boolean
+}
+
+export async function lookAhead(sql: Sql): Promise<Outlook> {
+  const [seen] = await sql<Outlook[]>`
+    with moment as materialized (select clock_timestamp() as now)
+    select now,
+      extract(epoch from (select min(due_at) from trigger where due_at > now and state <> 'disabled') - now)::float8 * 1000
+        as "nextDueMs",
+      exists (select 1 from trigger_event) as "hasEvents",
+      exists (select 1 from trigger where state = 'cooling' and cooling_until <= now) as "hasCooled"
+    from moment`
+  assert(seen)
+  return seen
+}
+
+/** Where looking through what is due has come to: its order is due time, then id. */
+export interface DuePlace {
+  dueAt: Date
+  id: TriggerId
+}
+
+/** A trigger whose time has come. */
+export interface DueTrigger extends DuePlace {
+  /** A cron always is; a cron_dependency when every dependency has news. Not of a pipeline that is deleted. */
+  isReady: boolean
+}
+
+/**
+ * What is due, after a place in the order of due times; from the beginning when there is none. It is read in the order of
+ * its index, which ends at the present: the time is fixed first, since a bound that is volatile bounds nothing.
+ */
+export const dueTriggers = (sql: Sql, after: DuePlace | null, limit: number): Promise<DueTrigger[]> =>
+  sql<DueTrigger[]>`
+    select t.id, t.due_at as "dueAt",
+      exists (select 1 from pipeline p where p.id = t.pipeline_id and p.deleted_at is null)
+      and (t.type = 'cron' or coalesce((
+        select bool_and(latest.id is not null and latest.id is distinct from d.used_run)
+        from trigger_dependency d ${latestSuccess(sql)}
+        where d.trigger_id = t.id), false)) as "isReady"
+    from trigger t
+    where t.due_at <= (select clock_timestamp()) and t.state <> 'disabled'
+      and (t.due_at, t.id) > (${after?.dueAt ?? BEGINNING}::timestamptz, ${after?.id ?? FIRST_ID}::uuid)
+    order by t.due_at, t.id limit ${limit}`
+
+const BEGINNING = new Date(0)
+const FIRST_ID = '00000000-0000-0000-0000-000000000000'
+
+/** The dependencies of these triggers: the success that the last firing used, and the latest one. */
+export const dependenciesOf = (tx: SqlTx, ids: readonly TriggerId[]) => tx<
+  { triggerId: TriggerId; source: string; used: RunId | null; latest: RunId | null }[]
+>`
+  select d.trigger_id as "triggerId", d.source, d.used_run as used, latest.id as latest
+  from trigger_dependency d ${latestSuccess(tx)}
+  where d.trigger_id = any(${[...ids]}::uuid[])`
+
+/** Takes the time from a trigger that cannot be fired whatever is tried; it is due again when its cron says so. */
+export async function passOverDue(tx: SqlTx, id: TriggerId): Promise<void> {
+  await tx`
+    update trigger set due_at = clock_timestamp() + ${limits.passedOverMs}::float8 * interval '1 ms'
+    where id = ${id} and due_at <= clock_timestamp()`
+}

@@ -1,0 +1,13 @@
+import type { Sql, SqlTx } from './sql.ts'
+import type { Fragment } from './visibility.ts'
+
+/** Joins to each `trigger_dependency d` the latest success of the pipeline that has its name now, as `latest`. */
+export const latestSuccess = (sql: Sql | SqlTx): Fragment => sql`
+  left join lateral (
+    select p.id from pipeline p
+    where p.deleted_at is null and p.namespace = split_part(substr(d.source, 10), '.', 1)
+      and p.layer = split_part(substr(d.source, 10), '.', 2) and p.name = split_part(substr(d.source, 10), '.', 3)
+    limit 1) dp on true
+  left join lateral (
+    select r.id, r.finished_at from run r where r.pipeline_id = dp.id and r.status = 'success'
+    order by r.finished_at desc, r.id desc limit 1) latest on true`
