@@ -5,7 +5,7 @@ import { type Part, together } from '../../../drizzle/together.ts'
 import { type Stored, store } from '../../../machines/advance.ts'
 import { TRIGGER_MACHINE_VERSION, type TriggerSnapshot, triggerColumns } from '../../../machines/trigger.ts'
 import type { RunId, TriggerId } from '../../core/ids.ts'
-import type { RequestOutcome } from '../../runs/requests.ts'
+import type { RequestOutcome } from '../../runs/service.ts'
 import type { Transition } from './locked.ts'
 
 /** A trigger as it was, and as it is after its firings; null: it does not fire. */
