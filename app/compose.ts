@@ -54,7 +54,7 @@ import { makePool } from './rpc/pool.ts'
 import { makeRunnerPort } from './rpc/runner-port.ts'
 import { makeRunFeeds } from './runs/feed.ts'
 import { runRoutes } from './runs/routes.ts'
-import { makeNotices, makeRunService, type Notices, RUN_CHANGED, type RunService } from './runs/service.ts'
+import { listen, makeNotices, makeRunService, type Notices, type RunService } from './runs/service.ts'
 import { scheduleRoutes } from './schedules/routes.ts'
 import { makeScheduleService } from './schedules/service.ts'
 import { buildApp } from './server.ts'
@@ -286,10 +286,11 @@ export async function composeService({
     ownCredential: [webhookRoutes(webhooks)],
     internal: [catalog.routes, catalog.objectRoutes],
   })
-  await sql.listen(
-    RUN_CHANGED,
-    (payload) => {
-      for (const id of JSON.parse(payload)) {
+  await listen(
+    sql,
+    (announcement) => {
+      if (!('changed' in announcement)) return
+      for (const id of announcement.changed) {
         feeds.wake(id)
         inspectorFeeds.wakeRun(id)
       }

@@ -1,4 +1,4 @@
-import { RUN_CHANGED, RUN_COMPLETED } from '../app/runs/service.ts'
+import { listen } from '../app/runs/service.ts'
 import type { Sql } from '../drizzle/client.ts'
 
 /** What has been heard of a run, as this process counts milliseconds. */
@@ -23,11 +23,10 @@ export async function listenToRuns(sql: Sql) {
     onNew(id, news)
     return news
   }
-  await sql.listen(RUN_CHANGED, (payload) => {
-    for (const id of JSON.parse(payload) as string[]) hear(id)
-  })
-  await sql.listen(RUN_COMPLETED, (payload) => {
-    for (const { run_id } of JSON.parse(payload) as { run_id: string }[]) {
+  await listen(sql, (announcement) => {
+    if ('changed' in announcement) for (const id of announcement.changed) hear(id)
+    if (!('completed' in announcement)) return
+    for (const { run_id } of announcement.completed) {
       const news = hear(run_id)
       news.endedAt = performance.now()
       waiting.get(run_id)?.(news)

@@ -1,6 +1,6 @@
 // Entry of the evaluator's thread: it runs on every replica, and evaluates on the one that leads.
 import { newId } from '../app/core/ids.ts'
-import { EVENT_RECORDED } from '../app/runs/service.ts'
+import { type Announcement, listen } from '../app/runs/service.ts'
 import { openDatabase } from '../drizzle/client.ts'
 import { startLeadership } from './leadership/leadership.ts'
 import { type FromWorker, ToTriggers } from './threads/channel.ts'
@@ -26,8 +26,8 @@ serveThread('triggers', ToTriggers, async ({ databaseUrl, processId }, { post, l
     },
   })
   const triggers = startTriggers({ sql, ...leadership, newId, log, post })
-  // Facts of other replicas; after a connection that was lost, whatever was missed.
-  await sql.listen(EVENT_RECORDED, triggers.nudge, triggers.nudge)
+  // Successes and uploads of other replicas; after a connection that was lost, whatever was missed.
+  await listen(sql, (announcement) => isOfTriggers(announcement) && triggers.nudge(), triggers.nudge)
   return {
     heard: () => triggers.nudge(),
     async stop() {
@@ -37,3 +37,9 @@ serveThread('triggers', ToTriggers, async ({ databaseUrl, processId }, { post, l
     },
   }
 })
+
+/** Whether triggers may hear something: a success, or a recorded event. */
+const isOfTriggers = (announcement: Announcement): boolean =>
+  'completed' in announcement
+    ? announcement.completed.some(({ status }) => status === 'success')
+    : 'isEventRecorded' in announcement

@@ -29,14 +29,7 @@ export {
 } from './store/attempts.ts'
 export { failStuckRuns } from './store/endings.ts'
 export { type LogLevel, type LogLine, loggedPart, runnerLine, seqAfter, seqOfRunner } from './store/logs.ts'
-export {
-  EVENT_RECORDED,
-  makeNotices,
-  type Notices,
-  RUN_CHANGED,
-  RUN_COMPLETED,
-  type RunCompleted,
-} from './store/notices.ts'
+export { type Announcement, listen, makeNotices, type Notices, type RunCompleted } from './store/notices.ts'
 export { type Applied, applyOutcomes } from './store/outcomes.ts'
 export { outcomesOf, type RequestOutcome, type RunRequest, requestedRuns } from './store/requests.ts'
 export { queueCancels } from './store/settle.ts'

@@ -16,6 +16,7 @@ import { newId } from '../../app/core/ids.ts'
 import { openObjectStore } from '../../app/objects/open.ts'
 import type { ObjectStore } from '../../app/objects/port.ts'
 import { addRuns, runsLeft } from '../../app/retention/test-rows.ts'
+import { listen } from '../../app/runs/service.ts'
 import { testLog } from '../../app/test-app.ts'
 import { type Database, openDatabase, type Sql } from '../../drizzle/client.ts'
 import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
@@ -173,7 +174,9 @@ test('one failing duty does not stop the others, and is named', async () => {
 
 test('runs that have been running for too long are failed, announced and counted', async () => {
   const completed: string[] = []
-  const listening = await sql.listen('sluice_run_completed', (payload) => completed.push(payload))
+  const listening = await listen(sql, (announcement) => {
+    if ('completed' in announcement) completed.push(...announcement.completed.map(({ run_id }) => run_id))
+  })
   const { id, request } = await addPipeline(sql, 'stuck', { landingZones: [], nudge: () => {} })
   const run = await request()
   await sql`update run set status = 'running', waiting = false, phase = 'executing', started_at = clock_timestamp() - interval '121 minutes',
@@ -193,8 +196,8 @@ test('runs that have been running for too long are failed, announced and counted
   })
   expect(heard).toContainEqual({ type: 'runsEnded', status: 'failed', count: 1 })
   await until(
-    async () => completed.join(),
-    (text) => text.includes(run),
+    async () => completed,
+    (ids) => ids.includes(run),
   )
   await listening.unlisten()
 })

@@ -3,7 +3,6 @@ import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../../drizzle/client.ts'
 import type { Part } from '../../../drizzle/together.ts'
 import type { LockedRun } from './moves.ts'
-import { EVENT_RECORDED, hasRoom } from './notices.ts'
 
 /** What triggers are matched with: `pipeline:ns.layer.name`. */
 export const pipelineSource = (run: { namespace: string; layer: string; pipeline: string }) =>
@@ -38,10 +37,6 @@ export function announcedPart(tx: SqlTx, runs: Iterable<LockedRun>): Part[] {
   ]
 }
 
-/** For the answer of the same statement: how many were announced, as `events`; evaluators hear of it with the commit. */
+/** For the answer of the same statement: how many were announced, as `events`. */
 export const announcedEvents = (tx: SqlTx, announced: readonly Part[]): Part =>
-  announced.length === 0
-    ? tx`0 as events`
-    : tx`(select count(*) from announced)::int as events,
-        (select count(pg_notify(${EVENT_RECORDED}, '')) from (select 1 from announced limit 1) any_of_them
-         where ${hasRoom(tx)}) as heard`
+  announced.length === 0 ? tx`0 as events` : tx`(select count(*) from announced)::int as events`

@@ -1,14 +1,12 @@
 // NOTIFY serialises commits, so it is sent at most once per batch: in the transaction of a batch that tells of itself, or
 // after the commit by a coalescer. A lost one costs a sweep.
-import type { JSONValue } from 'postgres'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import type { Part } from '../../../drizzle/together.ts'
 import type { TerminalStatus } from '../../../machines/run.ts'
 import type { PipelineId, RunId } from '../../core/ids.ts'
 
-export const RUN_CHANGED = 'sluice_run_changed'
-export const RUN_COMPLETED = 'sluice_run_completed'
-export const EVENT_RECORDED = 'sluice_event_recorded'
+/** The one channel of announcements: each API process listens to it, and the evaluator of triggers of each replica. */
+const CHANNEL = 'sluice_announcement'
 
 /** The internal run-completed event. */
 export interface RunCompleted {
@@ -31,14 +29,26 @@ export interface Notices {
   recorded(): void
 }
 
-interface Notice {
-  channel: string
-  payload: string
-}
+/** The payload of one announcement, as JSON. */
+export type Announcement =
+  /** Runs with new log lines, another phase or status. */
+  | { changed: RunId[] }
+  | { completed: RunCompleted[] }
+  /** An upload that some trigger hears was recorded. */
+  | { isEventRecorded: true }
 
-const noticesOf = (changed: Iterable<RunId>, completed: readonly RunCompleted[]): Notice[] => [
-  ...chunked([...changed]).map((payload) => ({ channel: RUN_CHANGED, payload })),
-  ...chunked(completed).map((payload) => ({ channel: RUN_COMPLETED, payload })),
+/** Calls `hear` for each announcement; `onListening`, whenever earlier ones may have been missed. */
+export const listen = async (
+  sql: Sql,
+  hear: (announcement: Announcement) => void,
+  onListening?: () => void,
+): Promise<{ unlisten(): Promise<void> }> =>
+  sql.listen(CHANNEL, (payload) => hear(JSON.parse(payload)), onListening)
+
+/** Payloads that each fit. */
+const payloadsOf = (changed: Iterable<RunId>, completed: readonly RunCompleted[]): string[] => [
+  ...chunked([...changed]).map((items) => `{"changed":${items}}`),
+  ...chunked(completed).map((items) => `{"completed":${items}}`),
 ]
 
 /**
@@ -50,12 +60,12 @@ export const notifying = (
   changed: Iterable<RunId>,
   completed: readonly RunCompleted[] = [],
 ): Part => tx`(
-  select count(pg_notify(n.channel, n.payload))
-  from jsonb_to_recordset(${tx.json([...noticesOf(changed, completed)] as unknown as JSONValue)}) as n(channel text, payload text)
+  select count(pg_notify(${CHANNEL}, payload))
+  from jsonb_array_elements_text(${tx.json(payloadsOf(changed, completed))}) as payload
   where ${hasRoom(tx)})`
 
 /** Whether the queue of notices, which every listener has to read, has room. */
-export const hasRoom = (tx: Sql | SqlTx): Part => tx`(select pg_notification_queue_usage()) < 0.5`
+const hasRoom = (tx: Sql | SqlTx): Part => tx`(select pg_notification_queue_usage()) < 0.5`
 
 /** Collects what happens while a NOTIFY is on its way and sends it with the next one. */
 export function makeNotices(sql: Sql, onError: (error: unknown) => void): Notices {
@@ -69,18 +79,15 @@ export function makeNotices(sql: Sql, onError: (error: unknown) => void): Notice
     sending = true
     try {
       while (changed.size > 0 || completed.length > 0 || hasRecorded) {
-        const payloads: Notice[] = [
-          ...noticesOf(changed, completed),
-          ...(hasRecorded ? [{ channel: EVENT_RECORDED, payload: '' }] : []),
-        ]
+        const payloads = payloadsOf(changed, completed)
+        if (hasRecorded) payloads.push(JSON.stringify({ isEventRecorded: true } satisfies Announcement))
         hasRecorded = false
         changed.clear()
         completed.length = 0
         // What is lost in a crash is only a hint: nobody waits for the disk.
         await sql`
           with quick as materialized (select set_config('synchronous_commit', 'off', true))
-          select pg_notify(n.channel, n.payload)
-          from quick, jsonb_to_recordset(${sql.json(payloads as unknown as JSONValue)}) as n(channel text, payload text)`
+          select pg_notify(${CHANNEL}, payload) from quick, jsonb_array_elements_text(${sql.json(payloads)}) as payload`
       }
     } catch (error) {
       onError(error)
