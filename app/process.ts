@@ -11,12 +11,16 @@ import type { RunningBackground } from './core/background.ts'
 import { systemClock as clock } from './core/clock.ts'
 import { type Config, ConfigError, KEY_LENGTH_MIN, parseConfig } from './core/config.ts'
 import { newId } from './core/ids.ts'
-import { limits } from './core/limits.ts'
 import { type Log, linesTogether, makeLog } from './core/log.ts'
 import { type Metrics, makeMetrics } from './core/metrics.ts'
 import { openObjectStore } from './objects/open.ts'
 import { type ObjectStore, StoreUnavailable } from './objects/port.ts'
 import type { App } from './server.ts'
+
+/** Statements that may take their time: lists, lineage, the audit log. */
+const PATIENT_STATEMENT_MS = 30_000
+/** Pauses inside a transaction, such as moving the objects that it is about. */
+const IDLE_IN_TRANSACTION_MS = 60_000
 
 /** The largest body any route takes; each counts against its own limit as it reads. */
 export const MAX_BODY_BYTES = LAKE_FILE_BYTES_MAX
@@ -138,12 +142,12 @@ async function openMigrated(config: Config): Promise<{ database: Database; patie
       application: 'sluice api',
       settings: {
         statement_timeout: statementMs,
-        idle_in_transaction_session_timeout: limits.databaseIdleMs,
+        idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
       },
     })
   return {
     database: open(10, 12, config.databaseTimeoutMs),
-    patient: open(1, 4, Math.max(config.databaseTimeoutMs, limits.databasePatienceMs)),
+    patient: open(1, 4, Math.max(config.databaseTimeoutMs, PATIENT_STATEMENT_MS)),
   }
 }
 

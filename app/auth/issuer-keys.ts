@@ -11,8 +11,19 @@ import {
 } from 'jose'
 import type { Clock } from '../core/clock.ts'
 import { unavailable } from '../core/errors.ts'
-import { limits } from '../core/limits.ts'
 import { isSafeAddress } from '../core/safe-address.ts'
+
+/** The provider is asked for its keys at most this often, whatever key ids tokens name. */
+const FETCH_EVERY_MS = 60_000
+/** Keys are used this long without asking the provider again. */
+const FRESH_MS = 600_000
+/** Keys are used this long while the provider is away. */
+const USABLE_MS = 86_400_000
+/** The pause between tries while no keys are known. */
+const RETRY_MS = 5_000
+/** One answer of the provider: time, and bytes. */
+const TIMEOUT_MS = 5_000
+const ANSWER_BYTES = 262_144
 
 export interface IssuerKeys {
   /** The key a token's header names. Throws a JOSEError when there is none, an AppError (503) while no keys are known. */
@@ -43,9 +54,8 @@ export function makeIssuerKeys({ issuer, clock, onFailure }: IssuerKeysDeps): Is
   let asking: Promise<void> | null = null
   let version = 0
 
-  const isUsable = () => known !== null && clock.elapsed() - known.askedMs < limits.issuerKeysKeptMs
-  const mayAsk = () =>
-    clock.elapsed() - askedMs >= (known === null ? limits.issuerRetryMs : limits.issuerKeysEveryMs)
+  const isUsable = () => known !== null && clock.elapsed() - known.askedMs < USABLE_MS
+  const mayAsk = () => clock.elapsed() - askedMs >= (known === null ? RETRY_MS : FETCH_EVERY_MS)
 
   /** One request at a time, which all who need it wait for; a failure leaves the keys that are known. */
   function ask(): Promise<void> {
@@ -85,7 +95,7 @@ export function makeIssuerKeys({ issuer, clock, onFailure }: IssuerKeysDeps): Is
   return {
     find,
     version() {
-      if (known !== null && clock.elapsed() - known.askedMs > limits.issuerKeysFreshMs && mayAsk()) void ask()
+      if (known !== null && clock.elapsed() - known.askedMs > FRESH_MS && mayAsk()) void ask()
       return isUsable() ? version : null
     },
   }
@@ -113,7 +123,7 @@ async function fetchText(address: string): Promise<string> {
   const response = await fetch(address, {
     redirect: 'error',
     headers: { accept: 'application/json' },
-    signal: AbortSignal.timeout(limits.issuerTimeoutMs),
+    signal: AbortSignal.timeout(TIMEOUT_MS),
   })
   if (!response.ok || response.body === null) {
     await response.body?.cancel()
@@ -123,7 +133,7 @@ async function fetchText(address: string): Promise<string> {
   let size = 0
   for await (const chunk of response.body) {
     size += chunk.byteLength
-    if (size > limits.issuerBytes) throw new Error('the identity provider answers too much')
+    if (size > ANSWER_BYTES) throw new Error('the identity provider answers too much')
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString('utf8')

@@ -11,6 +11,14 @@ import type { RateLimit } from './rate-limit.ts'
 import { RPC_PROTOCOL } from './rpc-protocol.ts'
 import { isLoopback, isSafeAddress } from './safe-address.ts'
 
+/** Requests per second of one client, unless configured; twice as many at once. */
+const REQUESTS_PER_SECOND = 50
+/** Wrong credentials of one address: at once, and as many again in a minute. */
+const AUTH_FAILURES = 60
+/** Time of one statement of a request, by default and at most. */
+const DATABASE_TIMEOUT_SECONDS = 10
+const DATABASE_TIMEOUT_SECONDS_MAX = 3_600
+
 export interface ApiKey {
   /** Shown in logs and to people; several keys let one be replaced while the others still open. */
   name: string
@@ -183,7 +191,7 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
   const limit = (name: string, fallback: number | null) =>
     text(name, fallback === null ? 'off' : String(fallback)) === 'off' ? null : count(name, fallback ?? 0)
   const isAtHome = access.edition === 'community' && isLoopback(host)
-  const perSecond = limit('RATE_LIMIT', isAtHome ? null : limits.requestsPerSecond)
+  const perSecond = limit('RATE_LIMIT', isAtHome ? null : REQUESTS_PER_SECOND)
   const logFormat = text('LOG_FORMAT', 'text')
   if (logFormat !== 'text' && logFormat !== 'json') bad('LOG_FORMAT', 'must be text or json')
 
@@ -195,7 +203,7 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     shownUrl: givenUrl === '' ? null : publicUrl,
     databaseUrl,
     databaseTimeoutMs:
-      1_000 * count('DATABASE_TIMEOUT', limits.databaseTimeoutSeconds, limits.databaseTimeoutSecondsMax),
+      1_000 * count('DATABASE_TIMEOUT', DATABASE_TIMEOUT_SECONDS, DATABASE_TIMEOUT_SECONDS_MAX),
     dataDir,
     store: parseStore(env, dataDir, bad, floorBytes),
     runnerUrls: addresses('RUNNER_URLS'),
@@ -213,7 +221,7 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
       perSecond === null
         ? null
         : { perSecond, burst: count('RATE_BURST', perSecond * 2 > 0 ? perSecond * 2 : 1) },
-    authFailures: limit('AUTH_FAILURES', limits.authFailures),
+    authFailures: limit('AUTH_FAILURES', AUTH_FAILURES),
     metadataStore: isOn('METADATA'),
     audit: isOn('AUDIT'),
     reaper: isOn('REAPER'),

@@ -4,8 +4,10 @@ import { NotFoundError, ParseError, ValidationError } from 'elysia'
 import { isOfConnection } from '../../drizzle/errors.ts'
 import { isDiskFull } from '../../lake/disk-floor.ts'
 import { AppError, diskFull, invalid, notFound, TYPE_OF } from './errors.ts'
-import { limits } from './limits.ts'
 import { refusalOf } from './validation.ts'
+
+/** Clients that meet an absent dependency may come again after this time. */
+const RETRY_AFTER_SECONDS = 5
 
 /** The envelope of the specification, with the error's own headers. */
 export const errorResponse = (error: AppError): Response =>
@@ -64,7 +66,7 @@ function fromDependency(error: unknown): AppError | null {
 const away = (cause: unknown) =>
   new AppError(503, 'UNAVAILABLE', 'a dependency of the service is not available', {
     cause,
-    headers: { 'retry-after': String(limits.retryAfterSeconds) },
+    headers: { 'retry-after': String(RETRY_AFTER_SECONDS) },
   })
 
 const isError = (value: unknown): value is Error => value instanceof Error

@@ -1,18 +1,12 @@
-// Nothing grows without a bound (I8): every limit has its name and its reason here.
+// Nothing grows without a bound (I8). A limit of one slice stands beside its user; these are shared by several.
 
 export const limits = {
-  /** Lists (spec: Limits). Lists that have no default page answer everything up to the cap. */
-  pageSize: 50,
-  pageSizeMax: 200,
+  /** Items of a list that has no default page (spec: Limits). */
   listCap: 10_000,
-  /** `Link` of a list: with all other headers it fits the 4 KiB that proxies keep for those of an answer. */
-  linkHeaderBytes: 3_072,
   /** Versions that a pipeline may keep: each holds the path and version of every file. */
   versionsPerPipeline: 1_000,
   /** Uploads and pipeline files: 32 MB of the file part (spec: Limits). */
   uploadBytes: 33_554_432,
-  /** Of the path of a file; the router of Bun looks at a hundred segments of an address. */
-  pathSegments: 64,
   /** What multipart framing may add to an upload. */
   multipartOverheadBytes: 65_536,
   /** Parts of an upload's form, header lines and bytes of one, and bytes of a text field (a path has at most 1,024). */
@@ -24,9 +18,8 @@ export const limits = {
   uploadIdleMs: 30_000,
   uploadMs: 1_800_000,
   jsonBodyBytes: 1_048_576,
-  /** What people write about a thing: a description, a message, an expected schema; and the name of a column they write about. */
+  /** What people write about a thing: a description, a message, an expected schema. */
   textCharacters: 10_000,
-  columnNameCharacters: 1_000,
   /** A JSON body that takes this long to arrive is given up. */
   jsonBodyMs: 60_000,
   /** Access tokens: length of one, verified ones that are remembered, and what is taken from their claims. */
@@ -34,31 +27,8 @@ export const limits = {
   accessTokensKept: 10_000,
   subjectLength: 255,
   rolesKept: 100,
-  /** The identity provider's keys: asked for at most this often, used this long without being asked for again, and at all. */
-  issuerKeysEveryMs: 60_000,
-  issuerKeysFreshMs: 600_000,
-  issuerKeysKeptMs: 86_400_000,
-  /** While none are known; one answer of the provider, in time and bytes. */
-  issuerRetryMs: 5_000,
-  issuerTimeoutMs: 5_000,
-  issuerBytes: 262_144,
-  /** Plugins: one answer, in time and bytes (100,000 ids), and how long one may be remembered whatever it says. */
-  pluginTimeoutMs: 3_000,
-  pluginAnswerBytes: 4_194_304,
-  pluginCacheSeconds: 60,
-  /** Calls of one plugin under way, of the 256 that an API process can make at once, and those that wait for their turn. */
-  pluginCallsUnderWay: 32,
-  pluginCallsWaiting: 1_000,
-  /** What a plugin said of itself is shown this long; trouble with one is logged at most this often. */
-  pluginHealthMs: 5_000,
-  pluginLogMs: 10_000,
-  pluginVersionLength: 64,
   /** Clients whose requests are counted apart; who is not among them begins anew. */
   bucketsKept: 20_000,
-  /** Requests per second of one client where nothing else is configured; twice as many at once. */
-  requestsPerSecond: 50,
-  /** Wrong credentials of one address: at once, and as many again in a minute. */
-  authFailures: 60,
   /** Calls of one webhook: per second, and at once. */
   webhookCallsPerSecond: 50,
   webhookCallsBurst: 500,
@@ -89,8 +59,6 @@ export const limits = {
   sourceReadsAtOnce: 20,
   /** Tables that a publish follows in its search for a cycle. */
   cycleTables: 2_000,
-  /** Versions kept per pipeline (spec: Limits). */
-  versionsKept: 50,
   /** Files one version may pin: a pipeline is a handful of files and its tests. */
   filesPerPipeline: 1_000,
   /** Log lines and bytes kept per run; one line then says how many were dropped. */
@@ -176,14 +144,6 @@ export const limits = {
   /** A token to read main with: longer than anything that is done with one. */
   readTokenMs: 120_000,
   readinessTimeoutMs: 2_000,
-  /** One statement of a request, and one of those that may take their time: lists, lineage, what nobody waits for. */
-  databaseTimeoutSeconds: 10,
-  databaseTimeoutSecondsMax: 3_600,
-  databasePatienceMs: 30_000,
-  /** Thinking inside a transaction, such as moving the objects it is about. */
-  databaseIdleMs: 60_000,
-  /** When whoever met a dependency that is away may come again. */
-  retryAfterSeconds: 5,
   /** SSE: the fallback poll of the specification, heartbeats, and open streams. */
   ssePollMs: 2_000,
   sseHeartbeatMs: 15_000,

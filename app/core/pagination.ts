@@ -3,6 +3,12 @@ import { documentedAs } from './documented.ts'
 import { limits } from './limits.ts'
 import { literals } from './names.ts'
 
+/** Rows of a page by default and at most (spec: Limits). */
+const PAGE_SIZE = 50
+const PAGE_SIZE_MAX = 200
+/** With all other headers, `Link` fits the 4 KiB that proxies reserve for the headers of an answer. */
+export const LINK_HEADER_BYTES = 3_072
+
 /** A number in a query. It is read as text: a text that is no number means the default, not an error. */
 export const numberText = (options: IntegerOptions) => documentedAs(t.String(), t.Integer(options))
 
@@ -12,9 +18,9 @@ export const PageQuery = t.Object({
   limit: t.Optional(
     numberText({
       minimum: 1,
-      maximum: limits.pageSizeMax,
-      description: `Page size; default ${limits.pageSize}, at most ${limits.pageSizeMax}`,
-      examples: [limits.pageSize],
+      maximum: PAGE_SIZE_MAX,
+      description: `Page size; default ${PAGE_SIZE}, at most ${PAGE_SIZE_MAX}`,
+      examples: [PAGE_SIZE],
     }),
   ),
   offset: Offset,
@@ -24,9 +30,9 @@ export const WholeListQuery = t.Object({
   limit: t.Optional(
     numberText({
       minimum: 1,
-      maximum: limits.pageSizeMax,
-      description: `Page size, at most ${limits.pageSizeMax}; without it the first ${limits.listCap} items`,
-      examples: [limits.pageSize],
+      maximum: PAGE_SIZE_MAX,
+      description: `Page size, at most ${PAGE_SIZE_MAX}; without it the first ${limits.listCap} items`,
+      examples: [PAGE_SIZE],
     }),
   ),
   offset: Offset,
@@ -48,10 +54,10 @@ export interface Page {
 }
 
 /** A negative offset is 0. `fallback` is the page of a list that has no default of its own in the specification. */
-export function pageOf(query: { limit?: string; offset?: string }, fallback: number = limits.pageSize): Page {
+export function pageOf(query: { limit?: string; offset?: string }, fallback: number = PAGE_SIZE): Page {
   const offset = wholeNumber(query.offset)
   return {
-    limit: limitOf(query.limit, { fallback, max: limits.pageSizeMax }),
+    limit: limitOf(query.limit, { fallback, max: PAGE_SIZE_MAX }),
     offset: offset === null || offset < 0 ? 0 : Math.min(offset, Number.MAX_SAFE_INTEGER),
   }
 }
@@ -89,9 +95,7 @@ export function setLink(set: { headers: { link?: string } }, url: string, page: 
   const prev = Math.min(Math.max(0, page.offset - page.limit), last)
   const next = page.offset + page.limit < total ? [at(page.offset + page.limit, 'next')] : []
   const all = [at(0, 'first'), ...(page.offset > 0 ? [at(prev, 'prev')] : []), ...next, at(last, 'last')]
-  const link = [all, next]
-    .map((links) => links.join(', '))
-    .find((text) => text.length <= limits.linkHeaderBytes)
+  const link = [all, next].map((links) => links.join(', ')).find((text) => text.length <= LINK_HEADER_BYTES)
   if (link) set.headers.link = link
 }
 

@@ -12,6 +12,9 @@ import type { Authorize } from '../http/auth.ts'
 import type { Channel } from './channel.ts'
 import { isAllowed, Unusable, userMessage } from './messages.ts'
 
+/** An answer is cached this long at most, whatever the plugin says. */
+export const CACHE_SECONDS_MAX = 60
+
 export interface AuthPlugin {
   tokens: AccessTokens
   authorize: Authorize
@@ -90,4 +93,4 @@ export function makeAuthPlugin({ channel, clock, admins }: AuthPluginDeps): Auth
 
 /** Counted from the question: the answer was true at some time after it. */
 const endOf = (askedMs: number, seconds: number) =>
-  askedMs + Math.min(Math.max(seconds, 0), limits.pluginCacheSeconds) * 1_000
+  askedMs + Math.min(Math.max(seconds, 0), CACHE_SECONDS_MAX) * 1_000

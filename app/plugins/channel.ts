@@ -15,6 +15,17 @@ import { transportTo } from '../rpc/transport.ts'
 import { boundedFetch } from './bounded-fetch.ts'
 import { Unusable } from './messages.ts'
 
+/** One answer of a plugin: time, and bytes, which are enough for 100,000 ids. */
+const PLUGIN_TIMEOUT_MS = 3_000
+const ANSWER_BYTES = 4_194_304
+/** Concurrent calls of one plugin: the HTTP client of an API process makes 256 in all. And calls that wait for their turn. */
+export const CALLS_UNDER_WAY = 32
+export const CALLS_WAITING = 1_000
+/** Trouble with a plugin is logged at most this often. */
+const LOG_EVERY_MS = 10_000
+/** Characters of a version that a plugin names. */
+const VERSION_LENGTH = 64
+
 export type PluginKind = 'auth' | 'sharing' | 'enforcement'
 
 export interface PluginAddress {
@@ -44,13 +55,13 @@ export interface Channel {
 
 export function makeChannel(
   { kind, url, token }: PluginAddress,
-  { log, clock, observe, timeoutMs = limits.pluginTimeoutMs }: ChannelDeps,
+  { log, clock, observe, timeoutMs = PLUGIN_TIMEOUT_MS }: ChannelDeps,
 ): Channel {
-  const readMaxBytes = limits.pluginAnswerBytes
+  const readMaxBytes = ANSWER_BYTES
   // JSON, so that a plugin needs no more than an HTTP server.
   const bounds = { isJson: true, fetch: boundedFetch(readMaxBytes), readMaxBytes }
   const transport = transportTo(url, [sendsToken(token), observed(observe)], bounds)
-  const slots = makeSlots(limits.pluginCallsUnderWay, limits.pluginCallsWaiting)
+  const slots = makeSlots(CALLS_UNDER_WAY, CALLS_WAITING)
   const health = createClient(PluginService, transport)
   const report = makeReport(kind, { log, clock })
   let checking: Promise<string> | null = null
@@ -61,7 +72,7 @@ export function makeChannel(
       throw new Error(reasonOf(error))
     })
     if (status !== PluginStatus.SERVING) throw new Error('not serving')
-    return isPlainText(version, limits.pluginVersionLength) ? version : ''
+    return isPlainText(version, VERSION_LENGTH) ? version : ''
   }
 
   return {
@@ -105,7 +116,7 @@ function makeReport(kind: PluginKind, { log, clock }: Pick<ChannelDeps, 'log' | 
   let trouble: string | null = null
   let saidMs = Number.NEGATIVE_INFINITY
   return (now: string | null) => {
-    if (now === trouble || clock.elapsed() - saidMs < limits.pluginLogMs) return
+    if (now === trouble || clock.elapsed() - saidMs < LOG_EVERY_MS) return
     saidMs = clock.elapsed()
     trouble = now
     if (now === null) log.info(`the ${kind} plugin answers again`)

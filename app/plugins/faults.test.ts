@@ -1,4 +1,5 @@
 // Plugins that hang, lie, answer garbage, answer slowly, die in the middle or answer far too much: nothing is ever allowed by it.
+
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createServer as createHttp2Server, type Http2Server, type ServerHttp2Stream } from 'node:http2'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
@@ -9,9 +10,9 @@ import type { Enforcement, Sharing } from '../core/access.ts'
 import { systemClock } from '../core/clock.ts'
 import { AppError } from '../core/errors.ts'
 import type { Identity } from '../core/identity.ts'
-import { limits } from '../core/limits.ts'
 import { type AuthPlugin, makeAuthPlugin } from './auth.ts'
 import type { Channel } from './channel.ts'
+import { CALLS_UNDER_WAY, CALLS_WAITING } from './channel.ts'
 import { makeEnforcementPlugin } from './enforcement.ts'
 import { makeSharingPlugin } from './sharing.ts'
 import {
@@ -393,23 +394,23 @@ test('a plugin has a bounded number of calls at a time, and the others wait thei
     if (!isHolding) open.shift()?.()
   }
   const { auth } = portsOver(channelTo(plugin.url))
-  const all = Array.from({ length: 3 * limits.pluginCallsUnderWay }, (_, n) =>
+  const all = Array.from({ length: 3 * CALLS_UNDER_WAY }, (_, n) =>
     auth.tokens.verify(`token-${n}`, () => false),
   )
   await until(
     async () => open.length,
-    (held) => held === limits.pluginCallsUnderWay,
+    (held) => held === CALLS_UNDER_WAY,
   )
   isHolding = false
   for (const answer of open.splice(0)) answer()
   for (const user of await Promise.all(all)) expect(user).toMatchObject({ userId: 'ann' })
-  expect(most).toBe(limits.pluginCallsUnderWay)
+  expect(most).toBe(CALLS_UNDER_WAY)
 })
 
 test('too many calls of a plugin that hangs are refused, and its places are free again afterwards', async () => {
   plugin.answer = () => {}
   const { auth } = portsOver(channelTo(plugin.url, 'auth', { log, timeoutMs: TIMEOUT_MS }))
-  const many = limits.pluginCallsUnderWay + limits.pluginCallsWaiting + 5
+  const many = CALLS_UNDER_WAY + CALLS_WAITING + 5
   const all = Array.from({ length: many }, (_, n) =>
     Promise.resolve(auth.tokens.verify(`token-${n}`, () => false)).catch((error) => error.status),
   )

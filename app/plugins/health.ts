@@ -1,7 +1,9 @@
 import type { Clock } from '../core/clock.ts'
-import { limits } from '../core/limits.ts'
 import type { ReadinessCheck } from '../health/service.ts'
 import type { Channel, PluginKind } from './channel.ts'
+
+/** The health of a plugin is cached this long. */
+const HEALTH_CACHE_MS = 5_000
 
 /** What a plugin says of itself. */
 export interface PluginHealth {
@@ -36,7 +38,7 @@ export function makePluginsHealth(
   return {
     checks: Object.fromEntries(configured.map(({ kind, channel }) => [kind, channel.check])),
     describe() {
-      if (described === null || clock.elapsed() - describedMs > limits.pluginHealthMs) {
+      if (described === null || clock.elapsed() - describedMs > HEALTH_CACHE_MS) {
         describedMs = clock.elapsed()
         described = describe()
       }

@@ -6,6 +6,9 @@ import { limits } from '../core/limits.ts'
 import { Layer, NamespaceName, nullable, PipelineName } from '../core/names.ts'
 import { numberText, WholeListQuery } from '../core/pagination.ts'
 
+/** Length of the name of a column that people describe. */
+const COLUMN_NAME_CHARACTERS = 1_000
+
 const OWNER_CHARACTERS = 255
 
 const listed = {
@@ -93,11 +96,11 @@ export type TableMetadata = typeof TableMetadata.static
 export function columnDescriptionsOf({ column_descriptions: given }: UpdateTableMetadata) {
   if (given === undefined) return given
   if (Value.Check(ColumnDescriptions, given)) {
-    const long = Object.keys(given).find((name) => name.length > limits.columnNameCharacters)
+    const long = Object.keys(given).find((name) => name.length > COLUMN_NAME_CHARACTERS)
     if (long === undefined) return given
     throw invalid(
       'column_descriptions',
-      `a column's name must be at most ${limits.columnNameCharacters} characters long`,
+      `a column's name must be at most ${COLUMN_NAME_CHARACTERS} characters long`,
     )
   }
   const { path = '', message = '' } = Value.Errors(ColumnDescriptions, given).First() ?? {}
