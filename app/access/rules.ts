@@ -1,6 +1,7 @@
 // Who may use each route of the API, in one table: what a request is about, and which right on it is needed. The server
 // asks before a handler runs, and does not start with a route that is not here. See docs/adr/0026-central-rules.md.
 
+import assert from 'node:assert'
 import type { Access, Permission, Resource } from '../core/access.ts'
 import { bindTo } from '../core/bound.ts'
 import { type AppError, alreadyExists, forbidden, invalid, notFound } from '../core/errors.ts'
@@ -90,11 +91,18 @@ const zone = (needed: Needed, also?: Parameters<typeof right>[4]) =>
     also,
   )
 
+/** A parameter of the path, which the pattern of the route names. */
+function named(params: Asked['params'], name: string): string {
+  const value = params[name]
+  assert(value !== undefined, `the route has no parameter ${name}`)
+  return value
+}
+
 const namespace = (needed: Permission) =>
   right(
     needed,
     'the namespace',
-    ({ params }, resources) => resources.namespace(params.name ?? ''),
+    ({ params }, resources) => resources.namespace(named(params, 'name')),
     ({ params }) => notFound(`namespace ${params.name}`),
   )
 
@@ -111,8 +119,8 @@ const file = (needed: Permission) =>
   right(
     needed,
     'what the file belongs to',
-    ({ params }, resources) => resources.file(pathFromUrl(params['*'] ?? '')),
-    ({ params }) => notFound(`file ${pathFromUrl(params['*'] ?? '')}`),
+    ({ params }, resources) => resources.file(pathFromUrl(named(params, '*'))),
+    ({ params }) => notFound(`file ${pathFromUrl(named(params, '*'))}`),
   )
 
 /** What has an id of its own and belongs to a pipeline. */
@@ -120,7 +128,7 @@ const partOfPipeline = (needed: Permission, part: PipelinePart) =>
   right(
     needed,
     'the pipeline',
-    ({ params }, resources) => resources.pipelineOf(part, params.id ?? ''),
+    ({ params }, resources) => resources.pipelineOf(part, named(params, 'id')),
     ({ params }) => notFound(`${part} ${params.id}`),
   )
 

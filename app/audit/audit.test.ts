@@ -11,10 +11,11 @@ import { newId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
 import type { Log } from '../core/log.ts'
 import { requestTo, testApp } from '../test-app.ts'
+import { AUDIT_QUEUE_MAX } from './places.ts'
 import { FULL_ROWS_PER_ADDRESS } from './refusals.ts'
 import { auditRoutes } from './routes.ts'
 import type { AuditEntry } from './schema.ts'
-import { AUDIT_QUEUE_MAX, type AuditService, makeAuditService, noAudit } from './service.ts'
+import { type AuditService, makeAuditService, noAudit } from './service.ts'
 
 setDefaultTimeout(60_000)
 

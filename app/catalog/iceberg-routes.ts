@@ -8,7 +8,8 @@ import { chunksOf } from '../objects/body.ts'
 import type { Access } from './access.ts'
 import { badRequest, errorResponse, noSuchNamespace, noSuchTable } from './errors.ts'
 import { LAKE_ROOT } from './metadata-files.ts'
-import { type CatalogService, type LoadedTable, tableNamed } from './service.ts'
+import { tableNamed } from './namespaces.ts'
+import type { CatalogService, LoadedTable } from './service.ts'
 
 /** A commit holds a schema and a snapshot's summary; its files are in manifests. */
 const BODY_BYTES_MAX = 4 * 1_048_576

@@ -14,16 +14,17 @@ import { columnsOf } from '../../lake/iceberg/format/types.ts'
 import { applyUpdates } from '../../lake/iceberg/format/updates.ts'
 import { parseCommitRequest, parseCreateTable, type TableUpdate } from '../../lake/iceberg/format/wire.ts'
 import { newTable } from '../../lake/iceberg/write/new-table.ts'
-import { LAYERS, type TableName, tableKey } from '../../lake/pipeline/names.ts'
-import { EVERYTHING, seesEverything, type Visible } from '../core/access.ts'
+import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
+import { EVERYTHING, type Visible } from '../core/access.ts'
 import type { Clock } from '../core/clock.ts'
 import type { NewId } from '../core/ids.ts'
 import type { Session, Writer } from './access.ts'
-import { badRequest, forbidden, noSuchNamespace, noSuchTable, tableExists } from './errors.ts'
+import { badRequest, forbidden, noSuchTable, tableExists } from './errors.ts'
 import { isTableDirectory, isTableFile } from './lake-keys.ts'
 import { LAKE_ROOT, type MetadataFiles } from './metadata-files.ts'
+import { makeNamespaces, tableNamed } from './namespaces.ts'
 import { commitToBranch, findBranch } from './store/branches.ts'
-import { namespaceNames, tableIn, tablesIn } from './store/tables.ts'
+import { tableIn } from './store/tables.ts'
 
 export type LoadedTable = {
   /** Undefined: the table is staged, its first commit will create it. */
@@ -129,61 +130,15 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
     return { location, metadata: text, head: id }
   }
 
-  /** Namespaces of what the session sees, and its own. */
-  async function namesFor(session: Session): Promise<string[]> {
-    const visible = await session.seen()
-    if (seesEverything(visible)) return namespaceNames(sql)
-    const own = session.own === null ? [] : [session.own.claims.target]
-    const tables = [...own, ...(await tablesIn(sql, session.view, visible))]
-    return [...new Set(tables.map(({ namespace }) => namespace))].sort()
-  }
-
   return {
+    ...makeNamespaces({ sql }),
     load,
     create,
     commit,
 
     exists: async (session: Session, table: TableName) =>
       (await tableIn(sql, session.view, table, await seenFor(session, table))) !== null,
-
-    /** The namespaces directly below `parent`: Sluice's namespaces, and the layers of each. */
-    async namespaces(session: Session, parent: readonly string[]): Promise<string[][]> {
-      const names = await namesFor(session)
-      const [namespace] = parent
-      if (namespace === undefined) return names.map((name) => [name])
-      checkLevels(parent, names)
-      return parent.length === 1 ? LAYERS.map((layer) => [namespace, layer]) : []
-    },
-
-    /** Rejects when there is no such namespace. */
-    async checkNamespace(session: Session, levels: readonly string[]): Promise<void> {
-      checkLevels(levels, await namesFor(session))
-    },
-
-    /** The tables of one layer of a namespace, as the session sees them. */
-    async tables(session: Session, levels: readonly string[]): Promise<TableName[]> {
-      checkLevels(levels, await namesFor(session))
-      const [namespace, layer] = levels
-      return (await tablesIn(sql, session.view, await session.seen())).filter(
-        (table) => table.namespace === namespace && table.layer === layer,
-      )
-    },
   }
-}
-
-/** A table by its Iceberg namespace `[namespace, layer]` and name. */
-export function tableNamed(levels: readonly string[], name: string): TableName {
-  const [namespace, layerText, ...rest] = levels
-  const layer = LAYERS.find((known) => known === layerText)
-  if (namespace === undefined || layer === undefined || rest.length > 0) throw noSuchNamespace(levels)
-  return { namespace, layer, name }
-}
-
-function checkLevels(levels: readonly string[], namespaces: readonly string[]) {
-  const [namespace, layer, ...rest] = levels
-  const isKnown = namespace !== undefined && namespaces.includes(namespace)
-  const isLayer = layer === undefined || LAYERS.some((known) => known === layer)
-  if (!isKnown || !isLayer || rest.length > 0) throw noSuchNamespace(levels)
 }
 
 type Own = NonNullable<Session['own']>

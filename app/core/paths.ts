@@ -74,6 +74,14 @@ export function pipelineFolderOf(path: string): PipelineFolder | null {
     : { namespace, layer, name }
 }
 
+const ZONE = /^([^/]+)\/landing\/([^/]+)\/./
+
+/** The landing zone under whose prefix a path is, whether one of that name exists or not. */
+export function zoneFolderOf(path: string): { namespace: string; name: string } | null {
+  const [, namespace, name] = ZONE.exec(path) ?? []
+  return namespace === undefined || name === undefined ? null : { namespace, name }
+}
+
 function checkRules(path: string, field: string) {
   let text = path
   for (let level = 0; level < DECODING_LEVELS; level++) {

@@ -1,3 +1,4 @@
+import assert from 'node:assert'
 import { and, asc, count, eq } from 'drizzle-orm'
 import type { Queryable } from '../../drizzle/client.ts'
 import { namespaces } from '../../drizzle/schema/index.ts'
@@ -28,7 +29,8 @@ export async function namespacesOn(db: Queryable, { limit, offset }: Page, seen:
 
 export async function namespaceCount(db: Queryable, seen: Seen = 'all'): Promise<number> {
   const [row] = await db.select({ total: count() }).from(namespaces).where(isSeenName(namespaces.name, seen))
-  return row?.total ?? 0
+  assert(row !== undefined)
+  return row.total
 }
 
 export async function isNamespace(db: Queryable, name: string): Promise<boolean> {

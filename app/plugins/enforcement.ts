@@ -5,7 +5,7 @@ import type { Enforcement, Resource } from '../core/access.ts'
 import { isUuid } from '../core/ids.ts'
 import type { Channel } from './channel.ts'
 import { isAllowed, permissionMessage, typeMessage, Unusable, userMessage } from './messages.ts'
-import type { Meant, Things } from './things.ts'
+import type { Meant, Things } from './store.ts'
 
 interface EnforcementPluginDeps {
   channel: Channel

@@ -15,6 +15,7 @@ import type { Channel } from './channel.ts'
 import { CALLS_UNDER_WAY, CALLS_WAITING } from './channel.ts'
 import { makeEnforcementPlugin } from './enforcement.ts'
 import { makeSharingPlugin } from './sharing.ts'
+import type { Things } from './store.ts'
 import {
   type AnswerOf,
   channelTo,
@@ -24,7 +25,6 @@ import {
   startTestPlugin,
   type TestPlugin,
 } from './testing.ts'
-import type { Things } from './things.ts'
 
 const SECRET = 'a-secret-credential-of-ann'
 /** Of what never answers as it must. */

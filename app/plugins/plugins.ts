@@ -8,7 +8,7 @@ import { type ChannelDeps, makeChannel, type PluginKind } from './channel.ts'
 import { makeEnforcementPlugin } from './enforcement.ts'
 import { makePluginsHealth, type PluginsHealth } from './health.ts'
 import { makeSharingPlugin, noSharing } from './sharing.ts'
-import { makeThings } from './things.ts'
+import { makeThings } from './store.ts'
 
 export interface Plugins {
   /** Null: tokens are an identity provider's, and all routes are open to who is known. */

@@ -1,52 +1,51 @@
+import assert from 'node:assert'
 import type { Sql } from '../../drizzle/client.ts'
-import type { ContentColumns } from '../../drizzle/schema/catalog.ts'
+import type { lakeContents, tableMetadata } from '../../drizzle/schema/index.ts'
 import { andTableSeen } from '../../drizzle/visibility.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import type { Visible } from '../core/access.ts'
 import type { Page } from '../core/pagination.ts'
 
 /** What is stored about a table, by people. */
-export type StoredMetadata = {
-  description: string
-  owner: string | null
-  columnDescriptions: Record<string, string>
-}
+export type StoredMetadata = Pick<
+  typeof tableMetadata.$inferSelect,
+  'description' | 'owner' | 'columnDescriptions'
+>
 
-export type MainTable = TableName & { rowCount: number; sizeBytes: number }
+type Content = typeof lakeContents.$inferSelect
+export type MainTable = TableName & Pick<Content, 'rowCount' | 'sizeBytes'>
 
 /** Of those that the caller sees. */
 export type TableFilter = { namespace?: string; layer?: string; visible: Visible }
 
-/** Tables of main, in order of name. */
-export async function tablesOfMain(sql: Sql, filter: TableFilter, page: Page): Promise<MainTable[]> {
-  const rows = await sql<(TableName & { rowCount: string; sizeBytes: string })[]>`
-    select entry.namespace, entry.layer, entry.name,
-      content.row_count as "rowCount", content.size_bytes as "sizeBytes"
-    from main_entry entry join lake_content content on content.id = entry.content_id
-    where ${isLive(sql, filter)}
-    order by entry.namespace, entry.layer, entry.name
-    limit ${page.limit} offset ${page.offset}`
-  return rows.map((row) => ({ ...row, rowCount: Number(row.rowCount), sizeBytes: Number(row.sizeBytes) }))
-}
+/** In order of name. */
+export const tablesOfMain = (sql: Sql, filter: TableFilter, page: Page) => sql<MainTable[]>`
+  select entry.namespace, entry.layer, entry.name,
+    content.row_count::float8 as "rowCount", content.size_bytes::float8 as "sizeBytes"
+  from main_entry entry join lake_content content on content.id = entry.content_id
+  where ${isLive(sql, filter)}
+  order by entry.namespace, entry.layer, entry.name
+  limit ${page.limit} offset ${page.offset}`
 
 export async function countTablesOfMain(sql: Sql, filter: TableFilter): Promise<number> {
-  const [row] = await sql<{ total: string }[]>`
-    select count(*) as total from main_entry entry where ${isLive(sql, filter)}`
-  return Number(row?.total ?? 0)
+  const [row] = await sql<{ total: number }[]>`
+    select count(*)::int as total from main_entry entry where ${isLive(sql, filter)}`
+  assert(row !== undefined)
+  return row.total
 }
 
 /** A table of main with its columns; null when there is none. */
 export async function tableOfMain(
   sql: Sql,
   { namespace, layer, name }: TableName,
-): Promise<(MainTable & { columns: ContentColumns }) | null> {
-  const [row] = await sql<(TableName & { rowCount: string; sizeBytes: string; columns: ContentColumns })[]>`
+): Promise<(MainTable & Pick<Content, 'columns'>) | null> {
+  const [row] = await sql<(MainTable & Pick<Content, 'columns'>)[]>`
     select entry.namespace, entry.layer, entry.name, content.columns,
-      content.row_count as "rowCount", content.size_bytes as "sizeBytes"
+      content.row_count::float8 as "rowCount", content.size_bytes::float8 as "sizeBytes"
     from main_entry entry join lake_content content on content.id = entry.content_id
     where entry.to_commit is null
       and entry.namespace = ${namespace} and entry.layer = ${layer} and entry.name = ${name}`
-  return row ? { ...row, rowCount: Number(row.rowCount), sizeBytes: Number(row.sizeBytes) } : null
+  return row ?? null
 }
 
 const isLive = (sql: Sql, { namespace, layer, visible }: TableFilter) => sql`
@@ -83,6 +82,6 @@ export async function storeMetadata(
       column_descriptions = coalesce(${columns}::jsonb, stored.column_descriptions),
       updated_at = clock_timestamp()
     returning description, owner, column_descriptions as "columnDescriptions"`
-  if (stored === undefined) throw new Error('an upsert answers its row')
+  assert(stored !== undefined)
   return stored
 }

@@ -1,7 +1,7 @@
 // What is owned and shared, found by how requests name it.
 
 import type { Resource, ResourceType } from '../../core/access.ts'
-import { pipelineFolderOf } from '../../core/paths.ts'
+import { pipelineFolderOf, zoneFolderOf } from '../../core/paths.ts'
 import type { PipelineRef } from '../../core/pipeline-ref.ts'
 import { type LeftBehindDeps, makeLeftBehind } from './left-behind.ts'
 
@@ -70,13 +70,9 @@ export function makeResources({ sql, objects }: LeftBehindDeps) {
     /** A file is the pipeline's or the zone's in whose folder it is, else its namespace's. */
     async file(path: string): Promise<Resource> {
       const folder = pipelineFolderOf(path)
-      const found = folder === null ? await zoneOfPath(path) : await pipeline(folder)
+      const zoneFolder = zoneFolderOf(path)
+      const found = folder !== null ? await pipeline(folder) : zoneFolder && (await zone(zoneFolder))
       return found ?? (await rest(path.slice(0, path.indexOf('/'))))
     },
-  }
-
-  async function zoneOfPath(path: string): Promise<Resource | null> {
-    const [, namespace = '', name = ''] = /^([^/]+)\/landing\/([^/]+)\/./.exec(path) ?? []
-    return name === '' ? null : zone({ namespace, name })
   }
 }

@@ -2,6 +2,7 @@ import type { Sql } from '../../../drizzle/client.ts'
 import { andSeenId } from '../../../drizzle/visibility.ts'
 import type { Resource, Visible } from '../../core/access.ts'
 import { limits } from '../../core/limits.ts'
+import { zoneFolderOf } from '../../core/paths.ts'
 import type { ObjectStore } from '../../objects/port.ts'
 
 export type Attempt = { runId: string; attempt: number }
@@ -118,8 +119,10 @@ export async function pinnedVersion(sql: Sql, runId: string, path: string): Prom
 /** Whether a key is in the folder of a zone that is seen. */
 export async function isInSeenZone(sql: Sql, key: string, seen: Visible['zones']): Promise<boolean> {
   if (seen === 'all') return true
-  const [, namespace = '', zone = ''] = /^([^/]+)\/landing\/([^/]+)\/./.exec(key) ?? []
+  const folder = zoneFolderOf(key)
+  if (folder === null) return false
   const found = await sql`
-    select from landing_zone where namespace = ${namespace} and name = ${zone} ${andSeenId(sql, sql`id`, seen)}`
+    select from landing_zone
+    where namespace = ${folder.namespace} and name = ${folder.name} ${andSeenId(sql, sql`id`, seen)}`
   return found.length > 0
 }

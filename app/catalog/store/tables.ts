@@ -1,18 +1,15 @@
 import type postgres from 'postgres'
 import type { Sql } from '../../../drizzle/client.ts'
-import type { ContentColumns } from '../../../drizzle/schema/catalog.ts'
+import type { lakeContents } from '../../../drizzle/schema/index.ts'
 import { andTableSeen } from '../../../drizzle/visibility.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { EVERYTHING } from '../../core/access.ts'
 
 /** One immutable state of a table. */
-export type Content = {
-  contentId: string
-  metadataLocation: string
-  columns: ContentColumns
-  rowCount: number
-  sizeBytes: number
-}
+export type Content = Pick<
+  typeof lakeContents.$inferSelect,
+  'metadataLocation' | 'columns' | 'rowCount' | 'sizeBytes'
+> & { contentId: string }
 export type CatalogTable = TableName & Content
 
 /** What a reader of main sees: each table as of a commit. Of a branch: what it changed, over main as of its base. */
@@ -34,12 +31,12 @@ export const tableAt = (sql: Sql, commit: number, table: TableName) =>
 
 /** Every table of a view that is seen, in order of name. */
 export async function tablesIn(sql: Sql, view: View, visible = EVERYTHING): Promise<CatalogTable[]> {
-  const rows = await sql<TableRow[]>`
+  const rows = await sql<CatalogTable[]>`
     select entry.namespace, entry.layer, entry.name, ${contentColumns(sql)}
     from (${entriesOf(sql, view)}) entry join lake_content content on content.id = entry.content_id
     where true ${andTableSeen(sql, visible)}
     order by entry.namespace, entry.layer, entry.name`
-  return rows.map(toTable)
+  return rows.map((row) => ({ ...row }))
 }
 
 /** One table of a view; null when there is none that is seen. */
@@ -49,12 +46,12 @@ export async function tableIn(
   table: TableName,
   visible = EVERYTHING,
 ): Promise<CatalogTable | null> {
-  const [row] = await sql<TableRow[]>`
+  const [row] = await sql<CatalogTable[]>`
     select entry.namespace, entry.layer, entry.name, ${contentColumns(sql)}
     from (${entriesOf(sql, view)}) entry join lake_content content on content.id = entry.content_id
     where entry.namespace = ${table.namespace} and entry.layer = ${table.layer} and entry.name = ${table.name}
       ${andTableSeen(sql, visible)}`
-  return row ? toTable(row) : null
+  return row ? { ...row } : null
 }
 
 /** How main at `commit` differs from main at the earlier commit `since`. */
@@ -63,7 +60,7 @@ export async function changesSince(
   { commit, since }: { commit: number; since: number },
 ): Promise<{ tables: CatalogTable[]; dropped: TableName[] }> {
   const [changed, dropped] = await Promise.all([
-    sql<TableRow[]>`
+    sql<CatalogTable[]>`
       select entry.namespace, entry.layer, entry.name, ${contentColumns(sql)}
       from main_entry entry join lake_content content on content.id = entry.content_id
       where entry.from_commit > ${since} and entry.from_commit <= ${commit}
@@ -79,7 +76,7 @@ export async function changesSince(
             and entry.from_commit <= ${commit} and (entry.to_commit is null or entry.to_commit > ${commit}))
       order by gone.namespace, gone.layer, gone.name`,
   ])
-  return { tables: changed.map(toTable), dropped: dropped.map((row) => ({ ...row })) }
+  return { tables: changed.map((row) => ({ ...row })), dropped: dropped.map((row) => ({ ...row })) }
 }
 
 /** `namespace`, `layer`, `name`, `content_id` of each table of a view. */
@@ -100,12 +97,4 @@ function entriesOf(sql: postgres.ISql, { commit, branch }: View) {
 
 const contentColumns = (sql: postgres.ISql) => sql`
   content.id as "contentId", content.metadata_location as "metadataLocation", content.columns,
-  content.row_count as "rowCount", content.size_bytes as "sizeBytes"`
-
-type TableRow = Omit<CatalogTable, 'rowCount' | 'sizeBytes'> & { rowCount: string; sizeBytes: string }
-
-const toTable = (row: TableRow): CatalogTable => ({
-  ...row,
-  rowCount: Number(row.rowCount),
-  sizeBytes: Number(row.sizeBytes),
-})
+  content.row_count::float8 as "rowCount", content.size_bytes::float8 as "sizeBytes"`

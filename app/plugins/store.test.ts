@@ -6,8 +6,8 @@ import type { Resource } from '../core/access.ts'
 import type { Identity } from '../core/identity.ts'
 import { newId } from '../core/ids.ts'
 import { makeEnforcementPlugin } from './enforcement.ts'
+import { type Meant, makeThings } from './store.ts'
 import { channelTo, says, startTestPlugin, type TestPlugin } from './testing.ts'
-import { type Meant, makeThings } from './things.ts'
 
 setDefaultTimeout(60_000)
 

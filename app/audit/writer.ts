@@ -1,0 +1,173 @@
+// Stores audit entries behind the requests: the first one at once, those that come meanwhile together in the next insert.
+import type { Sql } from '../../drizzle/client.ts'
+import { isPassing } from '../../drizzle/errors.ts'
+import type { Clock } from '../core/clock.ts'
+import type { Log } from '../core/log.ts'
+import { REFRESH_MS, type Refusals } from './refusals.ts'
+import { insertEntries, type NewEntry } from './store.ts'
+
+/** Entries one insert stores. */
+const BATCH = 500
+/** Between two inserts, while entries keep coming: each is a commit that others wait for. */
+const PACE_MS = 50
+/** Until the next try, and tries of what fails for a reason that does not pass by itself. */
+const RETRY_MS = 500
+const TRIES = 3
+/** What a reader, and the end of the process, wait for entries at most. */
+const CATCH_UP_MS = 1_000
+const STOP_MS = 2_000
+
+/** `at`: when the request was answered, on the clock's elapsed time. */
+export type QueuedEntry = Omit<NewEntry, 'ageMs'> & { at: number }
+
+export interface WriterDeps {
+  sql: Sql
+  clock: Clock
+  log: Log
+  refusals: Refusals
+  /** A batch has left the queue. */
+  onStored(): void
+}
+
+export type AuditWriter = ReturnType<typeof makeWriter>
+
+export function makeWriter({ sql, clock, log, refusals, onStored }: WriterDeps) {
+  /** The first ones are on their way; they leave when they are stored. */
+  const queue: QueuedEntry[] = []
+  let isStopping = false
+  const batches = makeBatches({ sql, clock, log, isStopping: () => isStopping })
+  let writing: Promise<void> | null = null
+  let later: ReturnType<typeof setTimeout> | undefined
+  let pushed = 0
+  let settled = 0
+  let batchesBegun = 0
+  let batchesEnded = 0
+  let batchEnded = Promise.withResolvers<void>()
+  /** Ends the pause between two inserts: somebody waits for the entries. */
+  let hurry = () => {}
+  /** Readers that wait for counts of refusals. */
+  let readers = 0
+
+  function start() {
+    clearTimeout(later)
+    writing ??= write()
+  }
+
+  async function write() {
+    // Requests that end in the same moment go together.
+    await Promise.resolve()
+    for (;;) {
+      const entries = queue.slice(0, BATCH)
+      const counts = refusals.due(clock.elapsed(), readers > 0 || isStopping)
+      if (entries.length + counts.length === 0) break
+      batchesBegun++
+      await batches.store([...entries, ...counts].sort((one, other) => one.at - other.at))
+      queue.splice(0, entries.length)
+      refusals.stored(counts, clock.elapsed())
+      settled += entries.length
+      batchesEnded++
+      onStored()
+      batchEnded.resolve()
+      batchEnded = Promise.withResolvers<void>()
+      if (queue.length >= BATCH) continue
+      batches.caughtUp()
+      if (!isStopping) await rest()
+    }
+    writing = null
+    if (refusals.hasChanges() && !isStopping) later = setTimeout(start, REFRESH_MS)
+  }
+
+  function rest() {
+    const pace = Promise.withResolvers<void>()
+    hurry = pace.resolve
+    return atMost(PACE_MS, pace.promise)
+  }
+
+  /** Resolves when all entries and counts of this moment are stored or logged. */
+  async function settle() {
+    const upTo = pushed
+    // The next batch has all counts of this moment.
+    const batch = batchesBegun + 1
+    while (settled < upTo || (refusals.hasChanges() && batchesEnded < batch)) {
+      start()
+      hurry()
+      await batchEnded.promise
+    }
+  }
+
+  return {
+    start,
+    queued: () => queue.length,
+    push(entry: QueuedEntry) {
+      pushed++
+      queue.push(entry)
+    },
+    /** Waits a second at most until what was recorded before is stored. */
+    async catchUp() {
+      if (writing === null && !refusals.hasChanges()) return
+      readers++
+      await atMost(CATCH_UP_MS, settle())
+      readers--
+    },
+    /** Stores what is left, for two seconds at most; the log of the process gets the rest. */
+    async stop() {
+      isStopping = true
+      clearTimeout(later)
+      if (refusals.hasChanges()) start()
+      hurry()
+      if (writing !== null) await atMost(STOP_MS, writing)
+      if (queue.length > 0) batches.logUnstored(queue.splice(0))
+    },
+  }
+}
+
+function makeBatches({
+  sql,
+  clock,
+  log,
+  isStopping,
+}: Omit<WriterDeps, 'refusals' | 'onStored'> & {
+  isStopping(): boolean
+}) {
+  /** Entries had to wait for the database: their own time counts then, not that of the insert. */
+  let isLate = false
+
+  /** The log of the process is the last place for an entry. */
+  function logUnstored(batch: readonly QueuedEntry[], error?: unknown) {
+    log.error(`${batch.length} audit entries cannot be stored; they follow`, { error })
+    for (const { action, resource, userId, key, ip, peer, status, count } of batch)
+      log.error('audit entry', { action, resource, user_id: userId, key, ip, peer, status, count })
+  }
+
+  return {
+    logUnstored,
+    /** No entry waits any more: the next one is in time. */
+    caughtUp() {
+      isLate = false
+    },
+    /** Tries until the entries are stored, or logs them when there is no hope. */
+    async store(batch: readonly QueuedEntry[]) {
+      for (let failures = 1; ; failures++) {
+        try {
+          const now = clock.elapsed()
+          return await insertEntries(
+            sql,
+            batch.map(({ at, ...entry }) => ({ ...entry, ageMs: isLate ? now - at : 0 })),
+          )
+        } catch (error) {
+          if (isStopping() || (failures >= TRIES && !isPassing(error))) return logUnstored(batch, error)
+          if (failures === 1) log.warn('audit entries wait for the database', { error })
+          isLate = true
+          await new Promise<void>((resolve) => setTimeout(resolve, RETRY_MS))
+        }
+      }
+    },
+  }
+}
+
+async function atMost(ms: number, work: Promise<void>) {
+  const limit = Promise.withResolvers<void>()
+  const timer = setTimeout(limit.resolve, ms)
+  await Promise.race([work, limit.promise])
+  clearTimeout(timer)
+}
