@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
-import { type KeptEngine, makeEngineKeeper } from '../engine/engine-keeper.ts'
+import { EnginePool, type PooledEngine } from '../engine/engine-pool.ts'
 import { EngineProcess } from '../engine/engine-process.ts'
 import { type Log, messageOf } from '../log.ts'
 import type { Wall } from '../sandbox/wall.ts'
@@ -76,6 +76,9 @@ interface Known {
   queries: number
 }
 
+type QueryEngine = PooledEngine<QueryProcess, Known>
+type Pool = EnginePool<QueryProcess, Known>
+
 export interface EnginesOptions {
   /** Working directories of the processes are made in it. */
   directory: string
@@ -91,106 +94,119 @@ export interface EnginesOptions {
 /** One name for a table, to key maps with. */
 export const viewKey = ({ catalog, schema, name }: ViewName): string => `${catalog}.${schema}.${name}`
 
-export function makeEngines({ directory, size, access, concurrency, wall, log }: EnginesOptions): Engines {
-  const turns = makeTurns(concurrency)
-  const keeper = makeEngineKeeper<QueryProcess, Known>({
+export function makeEngines(options: EnginesOptions): Engines {
+  const { directory, concurrency, log } = options
+  const pool: Pool = new EnginePool({
     directory,
     idleMs: limits.engineIdleMs,
-    start(own) {
-      const process: QueryProcess = new EngineProcess({
-        entry: ENTRY,
-        directory: own,
-        niceness: NICENESS,
-        wall,
-        residentBytesMax: RESIDENT_BASE_BYTES + RESIDENT_SHARE * size.memoryLimitBytes,
-        isFromEngine,
-        isAnswerOf,
-        errorOf: (fault) => new EngineFault(fault),
-      })
-      return {
-        process,
-        ready: open(process, own),
-        known: { tables: new Map(), characters: 0, queries: 0 },
-      }
-    },
+    turns: makeTurns(concurrency),
+    start: (own) => startEngine(own, options),
     log,
   })
+  return {
+    async take(signal) {
+      const unstarted = (error: unknown) =>
+        error instanceof NoTurn
+          ? error
+          : new NoTurn(`an engine could not be started: ${messageOf(error)}`, { cause: error })
+      const engine = await pool.take(signal).catch((error: unknown) => {
+        throw unstarted(error)
+      })
+      try {
+        await engine.ready
+        return new Lease(engine, pool)
+      } catch (error) {
+        await pool.release(engine, false)
+        throw unstarted(error)
+      }
+    },
+    isServing: () => pool.isServing,
+    stop: () => pool.stop('the service stops'),
+  }
+}
 
-  async function open(process: QueryProcess, own: string): Promise<void> {
-    const tempDirectory = join(own, 'temp')
+function startEngine(
+  directory: string,
+  { size, access, wall }: EnginesOptions,
+): Omit<QueryEngine, 'directory'> {
+  const process: QueryProcess = new EngineProcess({
+    entry: ENTRY,
+    directory,
+    niceness: NICENESS,
+    wall,
+    residentBytesMax: RESIDENT_BASE_BYTES + RESIDENT_SHARE * size.memoryLimitBytes,
+    isFromEngine,
+    isAnswerOf,
+    errorOf: (fault) => new EngineFault(fault),
+  })
+  const open = async () => {
+    const tempDirectory = join(directory, 'temp')
     mkdirSync(tempDirectory)
     await process.ready
     const late = AbortSignal.timeout(limits.engineStartMs)
     await process.call({ kind: 'open', ...size, ...access, tempDirectory }, late)
   }
+  return { process, ready: open(), known: { tables: new Map(), characters: 0, queries: 0 } }
+}
 
-  /** An engine at rest. Throws EngineEnded. */
-  async function takeEngine(): Promise<KeptEngine<QueryProcess, Known>> {
-    const engine = keeper.take()
-    await engine.ready
-    return engine
+class Lease implements EngineLease {
+  readonly #engine: QueryEngine
+  readonly #pool: Pool
+  #isFit = true
+
+  constructor(engine: QueryEngine, pool: Pool) {
+    this.#engine = engine
+    this.#pool = pool
   }
 
-  function leaseOf(engine: KeptEngine<QueryProcess, Known>): EngineLease {
-    const { process, known } = engine
-    const { tables } = known
-    let isFit = true
+  check(sql: string, signal: AbortSignal): Promise<Statement> {
+    return this.#trusted(this.#engine.process.call({ kind: 'check', sql }, signal))
+  }
 
-    async function trusted<T>(call: Promise<T>): Promise<T> {
-      try {
-        return await call
-      } catch (error) {
-        if (isSpoiling(error)) isFit = false
-        throw error
-      }
+  has(view: ViewName, state: string): boolean {
+    return this.#engine.known.tables.get(viewKey(view))?.state === state
+  }
+
+  others(isKept: (key: string) => boolean): ViewName[] {
+    return [...this.#engine.known.tables].filter(([key]) => !isKept(key)).map(([, { view }]) => view)
+  }
+
+  run(
+    { define, drop, ...query }: Omit<Run, 'define'> & { define: readonly DefinedTable[] },
+    signal: AbortSignal,
+  ): Promise<AnswerOf<'run'>> {
+    const { known, process } = this.#engine
+    known.queries += 1
+    for (const view of drop) this.#forget(view)
+    for (const { state, ...view } of define) {
+      this.#forget(view)
+      const characters = view.from.length
+      known.characters += characters
+      known.tables.set(viewKey(view), { view, state, characters })
     }
+    return this.#trusted(process.call({ kind: 'run', ...query, drop, define: define.map(viewIn) }, signal))
+  }
 
-    function forget(view: ViewName): void {
-      known.characters -= tables.get(viewKey(view))?.characters ?? 0
-      tables.delete(viewKey(view))
-    }
+  release(): void {
+    const { known, process } = this.#engine
+    const isWorn =
+      known.queries >= limits.queriesPerEngine || known.characters > limits.tableCharactersPerEngine
+    void this.#pool.release(this.#engine, this.#isFit && !isWorn && !process.hasEnded)
+  }
 
-    function note(define: readonly DefinedTable[]): void {
-      for (const { state, ...view } of define) {
-        forget(view)
-        const characters = view.from.length
-        known.characters += characters
-        tables.set(viewKey(view), { view, state, characters })
-      }
-    }
-
-    return {
-      check: (sql, signal) => trusted(process.call({ kind: 'check', sql }, signal)),
-      has: (view, state) => tables.get(viewKey(view))?.state === state,
-      others: (isKept) => [...tables].filter(([key]) => !isKept(key)).map(([, { view }]) => view),
-      async run({ define, drop, ...query }, signal) {
-        known.queries += 1
-        for (const view of drop) forget(view)
-        note(define)
-        return trusted(process.call({ kind: 'run', ...query, drop, define: define.map(viewIn) }, signal))
-      },
-      release() {
-        const isWorn =
-          known.queries >= limits.queriesPerEngine || known.characters > limits.tableCharactersPerEngine
-        if (isFit && !isWorn && !process.hasEnded) keeper.putBack(engine)
-        else process.end('it has done its work')
-        turns.leave()
-      },
+  async #trusted<T>(call: Promise<T>): Promise<T> {
+    try {
+      return await call
+    } catch (error) {
+      if (isSpoiling(error)) this.#isFit = false
+      throw error
     }
   }
 
-  return {
-    async take(signal) {
-      await turns.enter(signal)
-      try {
-        return leaseOf(await takeEngine())
-      } catch (error) {
-        turns.leave()
-        throw new NoTurn(`an engine could not be started: ${messageOf(error)}`, { cause: error })
-      }
-    },
-    isServing: keeper.isServing,
-    stop: () => keeper.stop('the service stops'),
+  #forget(view: ViewName): void {
+    const { known } = this.#engine
+    known.characters -= known.tables.get(viewKey(view))?.characters ?? 0
+    known.tables.delete(viewKey(view))
   }
 }
 

@@ -202,7 +202,7 @@ async function both(tables: Promise<Tables>, lease: Promise<EngineLease>): Promi
     return await Promise.all([tables, lease])
   } catch (error) {
     lease.then(
-      ({ release }) => release(),
+      (engine) => engine.release(),
       () => {},
     )
     throw error

@@ -20,7 +20,7 @@ import { Inputs, type InputsOptions } from './attempt/inputs.ts'
 import { makeJourney } from './attempt/journey.ts'
 import { makeLake } from './attempt/lake-session.ts'
 import { makeSqlCheck } from './author/sql-check.ts'
-import { makeEnginePool } from './engine/engine-pool.ts'
+import { makeRunEngines } from './engine/engine-leases.ts'
 import { limits } from './limits.ts'
 import { makePreview, makePreviewService } from './preview/preview.ts'
 import { makeInterpreters, walkable } from './python/interpreters.ts'
@@ -54,7 +54,7 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
     writable: [...new Set([directories.python, elsewhere])],
   }
   const wall = await chooseWall(settings.sandbox, view, log)
-  const pool = makeEnginePool({
+  const pool = makeRunEngines({
     directory: directories.engines,
     inputs: directories.inputs,
     size: settings.engine,

@@ -16,8 +16,8 @@ import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.t
 import { type Gateway, gatewayLake, LAKE_ROOT, type LakeFiles, sharedLake } from '../../lake-access.ts'
 import type { ObjectCache } from '../../object-cache.ts'
 import { authorityOf } from '../../rpc/api-addresses.ts'
+import type { EngineLease } from '../engine/engine-leases.ts'
 import type { TableView } from '../engine/engine-messages.ts'
-import type { EngineLease } from '../engine/engine-pool.ts'
 import { type BranchCatalog, openBranchCatalog } from './branch-catalog.ts'
 import type { LandingPlace } from './landing.ts'
 

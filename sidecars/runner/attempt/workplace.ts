@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { randomName, removeTree } from '../../scratch.ts'
-import type { EngineLease, EnginePool } from '../engine/engine-pool.ts'
+import type { EngineLease, RunEngines } from '../engine/engine-leases.ts'
 import type { InterpreterLease, Interpreters, PythonLimits } from '../python/interpreters.ts'
 import type { LakeSession } from './lake-session.ts'
 import { type LandingPlace, landingIn, landingOfPython } from './landing.ts'
@@ -27,7 +27,7 @@ export interface Workplace {
 
 export interface WorkplaceOptions {
   openLake(access: LakeAccess, signal: AbortSignal): LakeSession
-  pool: EnginePool
+  pool: RunEngines
   interpreters: Interpreters
   pythonLimits: PythonLimits
 }

@@ -1,8 +1,8 @@
 import type { WrittenTable } from '../../../lake/engine/query-text.ts'
 import { LAYERS, NameError, parseTableName, type TableName, tableKey } from '../../../lake/pipeline/names.ts'
 import { type LakeSession, schemaOf } from '../attempt/lake-session.ts'
+import type { EngineLease } from '../engine/engine-leases.ts'
 import { type AnswerOf, EngineFault } from '../engine/engine-messages.ts'
-import type { EngineLease } from '../engine/engine-pool.ts'
 
 // Finds table and zone names without ref() or landing_zone() in the engine's tree of a text, and says how to write them.
 

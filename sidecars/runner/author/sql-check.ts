@@ -11,8 +11,8 @@ import { EngineEnded } from '../../engine/engine-process.ts'
 import { type Draft, Inputs } from '../attempt/inputs.ts'
 import { tableExpression } from '../attempt/lake-session.ts'
 import { landingIn } from '../attempt/landing.ts'
+import { type EngineLease, EnginesBusy, makeTurns, type RunEngines } from '../engine/engine-leases.ts'
 import { type AnswerOf, EngineFault } from '../engine/engine-messages.ts'
-import { type EngineLease, type EnginePool, EnginesBusy, makeTurns } from '../engine/engine-pool.ts'
 import { limits } from '../limits.ts'
 import type { WrittenQuery } from '../python/messages.ts'
 import { type FindTables, hasBarePath, type RefusedText, readerFor, slipsIn } from './slips.ts'
@@ -33,7 +33,7 @@ export interface CheckInput {
 export type CheckSql = (check: CheckInput, signal: AbortSignal) => Promise<ValidationReport>
 
 /** A hostile text can end a parser, so texts are parsed where pipelines run. */
-export function makeSqlCheck(pool: Pick<EnginePool, 'take'>): CheckSql {
+export function makeSqlCheck(pool: Pick<RunEngines, 'take'>): CheckSql {
   const turns = makeTurns(limits.sqlChecks)
   return async ({ input, queries, report }, caller) => {
     const files = sqlFilesOf(input)
@@ -73,7 +73,7 @@ const sqlFilesOf = ({ pipeline, files }: PublishInput): TextFile[] =>
   )
 
 async function inEngine<T>(
-  pool: Pick<EnginePool, 'take'>,
+  pool: Pick<RunEngines, 'take'>,
   signal: AbortSignal,
   work: (parse: Parse) => Promise<T>,
 ): Promise<T> {

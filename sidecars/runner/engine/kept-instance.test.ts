@@ -6,8 +6,8 @@ import { makeLog } from '../../log.ts'
 import { chooseWall, type Wall } from '../../sandbox/wall.ts'
 import type { TableInput } from '../attempt/lake-session.ts'
 import { landingIn } from '../attempt/landing.ts'
+import { type EngineLease, makeRunEngines, type RunEngines } from './engine-leases.ts'
 import { EngineFault } from './engine-messages.ts'
-import { type EngineLease, type EnginePool, makeEnginePool } from './engine-pool.ts'
 import { openForTexts } from './kept-instance.ts'
 
 const MIB = 1_048_576
@@ -17,7 +17,7 @@ const signal = new AbortController().signal
 let lake: string
 let directory: string
 let wall: Wall
-let pool: EnginePool
+let pool: RunEngines
 beforeAll(async () => {
   lake = await mkdtemp(join(tmpdir(), 'sluice-lake-'))
   const view = { readable: [lake, tmpdir()], writable: [] }
@@ -30,7 +30,7 @@ beforeAll(async () => {
 afterAll(() => rm(lake, { recursive: true }))
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'sluice-kept-'))
-  pool = makeEnginePool({
+  pool = makeRunEngines({
     directory: join(directory, 'engines'),
     inputs: join(directory, 'inputs'),
     size: { threads: 1, memoryLimitBytes: 100 * MIB, tempLimitBytes: 1_000 * MIB },
@@ -60,10 +60,9 @@ async function outcomeOf({ sql, judged = 'select 1', found = [] }: Asked, isFres
   const lease = await pool.take()
   try {
     const known = { texts: [sql, judged], found, tables: found, own: OWN }
-    const engine = isFresh ? { ...lease, kept: () => Promise.reject(new Error('there is none')) } : lease
     const { number, viewOf } = isFresh
-      ? await openFresh(engine, known)
-      : await openForTexts(engine, known, placeOf(lease), signal)
+      ? await openFresh(lease, known)
+      : await openForTexts(lease, known, placeOf(lease), signal)
     const columns = await lease.call({ kind: 'define', number, sql })
     const rows = await lease.call({ kind: 'query', number, sql: 'from sluice_result' })
     await lease.call({ kind: 'show', number, tables: found.map(viewOf) })
@@ -182,7 +181,7 @@ test('a process that cannot make an instance is not there for the next run', asy
   const size = { threads: 0, memoryLimitBytes: 100 * MIB, tempLimitBytes: MIB }
   const [own, inputs] = [join(directory, 'other'), join(directory, 'other-inputs')]
   const log = makeLog('test', 'text', () => {})
-  const failing = makeEnginePool({ directory: own, inputs, size, leasesMax: 1, wall, log })
+  const failing = makeRunEngines({ directory: own, inputs, size, leasesMax: 1, wall, log })
   const first = await failing.take()
   await expect(first.kept()).rejects.toThrow(EngineFault)
   await first.release()

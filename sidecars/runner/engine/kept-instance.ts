@@ -2,8 +2,8 @@ import type { TableName } from '../../../lake/pipeline/names.ts'
 import { openInstance, schemaOf, type TableInput, viewOf } from '../attempt/lake-session.ts'
 import type { Workplace } from '../attempt/workplace.ts'
 import { limits } from '../limits.ts'
+import type { EngineLease, KeptInstance } from './engine-leases.ts'
 import type { TableView } from './engine-messages.ts'
-import type { EngineLease, KeptInstance } from './engine-pool.ts'
 
 // An instance for SQL whose texts are all known before: one that is kept from run to run, where they can leave nothing behind
 // in it, and a fresh one where that is not certain (docs/adr/0009-engine-processes.md).

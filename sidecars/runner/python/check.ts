@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { changesUser } from '../../sandbox/ladder.ts'
-import { EnginesBusy, makeTurns } from '../engine/engine-pool.ts'
+import { EnginesBusy, makeTurns } from '../engine/engine-leases.ts'
 import { limits } from '../limits.ts'
 import { InterpreterEnded } from './interpreter.ts'
 import { type Interpreters, NoPython } from './interpreters.ts'

@@ -9,8 +9,8 @@ import {
   RunQualityTestsRequestSchema,
 } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { LakeSession } from '../attempt/lake-session.ts'
+import { type EngineLease, EnginesBusy, type RunEngines } from '../engine/engine-leases.ts'
 import type { AnswerOf, EngineRequest } from '../engine/engine-messages.ts'
-import { type EngineLease, type EnginePool, EnginesBusy } from '../engine/engine-pool.ts'
 import { limits } from '../limits.ts'
 import { noPython } from '../test-no-python.ts'
 import { makeTestMain } from './main-tests.ts'
@@ -58,7 +58,7 @@ function makePlace(take: (lease: EngineLease, untilLate: () => Promise<never>) =
       return lease
     },
   }
-  const pool: EnginePool = {
+  const pool: RunEngines = {
     async take(signal = never) {
       told.push('taken')
       return take(lease, () => untilLate(signal))

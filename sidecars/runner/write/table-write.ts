@@ -19,8 +19,8 @@ import { quoteIdentifier } from '../../../lake/quote.ts'
 import { LAKE_ROOT } from '../../lake-access.ts'
 import { type LakeSession, openInstance } from '../attempt/lake-session.ts'
 import { reasonOf } from '../author/wording.ts'
+import type { EngineLease } from '../engine/engine-leases.ts'
 import { EngineFault, RESULT } from '../engine/engine-messages.ts'
-import type { EngineLease } from '../engine/engine-pool.ts'
 
 // The result of a pipeline on its way into its table: rows to Parquet, Parquet to the lake, one commit to the branch.
 

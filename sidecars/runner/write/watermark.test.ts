@@ -10,7 +10,7 @@ import { openObjectCache } from '../../object-cache.ts'
 import { chooseWall } from '../../sandbox/wall.ts'
 import { makeLake } from '../attempt/lake-session.ts'
 import { landingIn } from '../attempt/landing.ts'
-import { type EnginePool, makeEnginePool } from '../engine/engine-pool.ts'
+import { makeRunEngines, type RunEngines } from '../engine/engine-leases.ts'
 import { watermarkOf } from './watermark.ts'
 
 setDefaultTimeout(60_000)
@@ -19,13 +19,13 @@ const MIB = 1_048_576
 const name = { namespace: 'default', layer: 'silver', name: 'grown' } as const
 
 let catalog: TestCatalog
-let pool: EnginePool
+let pool: RunEngines
 let directory: string
 beforeAll(async () => {
   catalog = await openTestCatalog()
   directory = await mkdtemp(join(tmpdir(), 'sluice-watermark-'))
   const log = makeLog('test', 'text', () => {})
-  pool = makeEnginePool({
+  pool = makeRunEngines({
     directory: join(directory, 'engines'),
     inputs: join(directory, 'inputs'),
     size: { threads: 1, memoryLimitBytes: 100 * MIB, tempLimitBytes: MIB },

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { EngineEnded } from '../../engine/engine-process.ts'
 import { makeLog } from '../../log.ts'
 import { chooseWall, type Wall } from '../../sandbox/wall.ts'
+import { type EngineLease, makeRunEngines, type RunEngines, type RunEnginesOptions } from './engine-leases.ts'
 import { EngineFault } from './engine-messages.ts'
-import { type EngineLease, type EnginePool, type EnginePoolOptions, makeEnginePool } from './engine-pool.ts'
 
 const MIB = 1_048_576
 const SIZE = { threads: 1, memoryLimitBytes: 100 * MIB, tempLimitBytes: MIB }
@@ -14,7 +14,7 @@ const ENDLESS = 'select sum(a.range * b.range) from range(1000000) a, range(1000
 
 let directory: string
 let wall: Wall
-let pool: EnginePool
+let pool: RunEngines
 let logged: string[]
 let onLog: () => void
 beforeAll(async () => {
@@ -35,8 +35,8 @@ afterEach(async () => {
   await rm(directory, { recursive: true })
 })
 
-const poolOf = (more: Partial<EnginePoolOptions> = {}) =>
-  makeEnginePool({
+const poolOf = (more: Partial<RunEnginesOptions> = {}) =>
+  makeRunEngines({
     directory: join(directory, 'engines'),
     inputs: join(directory, 'inputs'),
     size: SIZE,

@@ -2,7 +2,8 @@ import { afterEach, expect, test } from 'bun:test'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { makeEngineKeeper } from './engine-keeper.ts'
+import { EnginePool } from './engine-pool.ts'
+import { makeTurns } from './turns.ts'
 
 const silent = { info: () => {}, warn: () => {}, error: () => {} }
 const left: (() => Promise<unknown>)[] = []
@@ -29,13 +30,15 @@ function engineOf(canStart: boolean) {
   return { process, ready, known: null }
 }
 
-test('an engine that cannot be started takes a keeper out of service until one can, beside one that lives', async () => {
-  const directory = await mkdtemp(join(tmpdir(), 'sluice-keeper-'))
+test('a pool whose engine cannot be started is out of service until one can, beside one that lives', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'sluice-pool-'))
   left.push(() => rm(directory, { recursive: true, force: true }))
   let canStart = true
   let started = () => {}
-  const keeper = makeEngineKeeper({
+  const turns = makeTurns({ max: 2, waitingMax: 0, full: () => new Error('full'), gaveUp: () => null })
+  const pool = new EnginePool({
     directory,
+    turns,
     idleMs: 60_000,
     start: () => {
       started()
@@ -43,16 +46,16 @@ test('an engine that cannot be started takes a keeper out of service until one c
     },
     log: silent,
   })
-  left.unshift(() => keeper.stop('the test ends'))
+  left.unshift(() => pool.stop('the test ends'))
   await settled()
-  const living = keeper.take()
+  const living = await pool.take()
   canStart = false
-  await expect(keeper.take().ready).rejects.toThrow('no memory')
-  expect([keeper.isServing(), living.process.hasEnded]).toEqual([false, false])
+  await expect((await pool.take()).ready).rejects.toThrow('no memory')
+  expect([pool.isServing, living.process.hasEnded]).toEqual([false, false])
   canStart = true
   await new Promise<void>((resolve) => {
     started = resolve
   })
   await settled()
-  expect(keeper.isServing()).toBe(true)
+  expect(pool.isServing).toBe(true)
 })

@@ -1,0 +1,198 @@
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Log, messageOf } from '../log.ts'
+import { clearAway, randomName } from '../scratch.ts'
+import { EngineEnded } from './engine-process.ts'
+import type { Turns } from './turns.ts'
+
+// The one pool of engine processes, for runs and for queries. One process is always warm, more are started on demand, and
+// those end after some idle time. A process belongs to one piece of work at a time.
+
+/** The part of EngineProcess that the pool uses. */
+interface Ending {
+  readonly pid: number
+  readonly exited: Promise<string>
+  readonly hasEnded: boolean
+  end(why: string): void
+}
+
+/** An engine process, and the facts that its owner keeps about it. */
+export interface PooledEngine<Process extends Ending, Known> {
+  readonly process: Process
+  /** A directory of this process alone. It is removed after the process has ended. */
+  readonly directory: string
+  /** Resolves when the process can be used; rejects when it never will. */
+  readonly ready: Promise<void>
+  readonly known: Known
+}
+
+export interface EnginePoolOptions<Process extends Ending, Known> {
+  /** Working directories of the processes are made in it. */
+  directory: string
+  /** Processes beyond the warm one end after this idle time. */
+  idleMs: number
+  /** Limits how many engines are in use at once. */
+  turns: Turns
+  /** Starts a process in its directory, which exists already. */
+  start(directory: string): Omit<PooledEngine<Process, Known>, 'directory'>
+  log: Log
+}
+
+/** When no process can be started, the pool tries again after this time. */
+const RESTART_MS = 1_000
+
+export class EnginePool<Process extends Ending, Known> {
+  readonly #options: EnginePoolOptions<Process, Known>
+  /** The engine used last is at the end: its pages are in memory. */
+  readonly #idle: { engine: PooledEngine<Process, Known>; since: number }[] = []
+  readonly #all = new Set<PooledEngine<Process, Known>>()
+  /** Each resolves when a process and its directory are gone. */
+  readonly #leaving = new Set<Promise<unknown>>()
+  readonly #sweep: ReturnType<typeof setInterval>
+  #stopped: string | null = null
+  #isServing = false
+  #isRestartPlanned = false
+
+  constructor(options: EnginePoolOptions<Process, Known>) {
+    this.#options = options
+    this.#sweep = setInterval(() => this.#endIdle(), options.idleMs / 4)
+    this.#sweep.unref()
+    this.#keepWarm()
+  }
+
+  /**
+   * Waits for a turn and takes an idle engine, or one that starts now: wait for its `ready`. Throws what `turns.enter` throws,
+   * and EngineEnded.
+   */
+  async take(signal?: AbortSignal): Promise<PooledEngine<Process, Known>> {
+    await this.#options.turns.enter(signal)
+    return this.#taken()
+  }
+
+  /** Ends the turn. An engine that is not fit for other work is ended; resolves when its process is gone. */
+  async release(engine: PooledEngine<Process, Known>, isFit: boolean): Promise<void> {
+    await this.#putBack(engine, isFit)
+    this.#options.turns.leave()
+  }
+
+  /** Releases an engine and takes another within the same turn. Throws EngineEnded; the turn has ended then. */
+  async exchange(
+    engine: PooledEngine<Process, Known>,
+    isFit: boolean,
+  ): Promise<PooledEngine<Process, Known>> {
+    await this.#putBack(engine, isFit)
+    return this.#taken()
+  }
+
+  /** Whether engines can be started, as far as is known. */
+  get isServing(): boolean {
+    return this.#isServing && this.#stopped === null
+  }
+
+  /** Resolves when the processes and their directories are gone. `why` completes "engine process ended (...)". */
+  async stop(why: string): Promise<void> {
+    this.#stopped = why
+    clearInterval(this.#sweep)
+    for (const { process } of this.#all) process.end(why)
+    await Promise.all(this.#leaving)
+  }
+
+  #taken(): PooledEngine<Process, Known> {
+    let engine = this.#idle.pop()?.engine
+    while (engine?.process.hasEnded) engine = this.#idle.pop()?.engine
+    if (engine !== undefined) return engine
+    try {
+      return this.#start()
+    } catch (error) {
+      this.#options.turns.leave()
+      this.#planRestart()
+      throw error
+    }
+  }
+
+  async #putBack(engine: PooledEngine<Process, Known>, isFit: boolean): Promise<void> {
+    const { process } = engine
+    if (!isFit) process.end('it is not fit for other work')
+    if (process.hasEnded) await process.exited
+    else this.#idle.push({ engine, since: performance.now() })
+  }
+
+  #start(): PooledEngine<Process, Known> {
+    if (this.#stopped !== null) throw new EngineEnded(this.#stopped)
+    const { start, log } = this.#options
+    const directory = join(this.#options.directory, randomName())
+    // Synchronous up to `#all.add`: stop() must find every process that was started.
+    mkdirSync(directory, { recursive: true })
+    const engine = { ...start(directory), directory }
+    this.#all.add(engine)
+    const gone = engine.process.exited.then(() => clearAway(directory, log))
+    this.#leaving.add(gone)
+    void gone.finally(() => this.#leaving.delete(gone))
+    this.#watch(engine)
+    return engine
+  }
+
+  #watch(engine: PooledEngine<Process, Known>): void {
+    const { process, ready } = engine
+    let wasReady = false
+    ready.then(
+      () => {
+        wasReady = true
+        this.#isServing = true
+      },
+      () => {
+        this.#isServing = false
+        process.end('it could not be started')
+      },
+    )
+    void process.exited.then((how) => {
+      this.#all.delete(engine)
+      if (this.#removeIdle(engine) && this.#stopped === null)
+        this.#options.log.warn('an idle engine process ended', { how, pid: process.pid })
+      if (wasReady) this.#keepWarm()
+      else this.#planRestart()
+    })
+  }
+
+  /** Starts a process when none lives, or when none is known to start: nothing else would find out that one can. */
+  #keepWarm(): void {
+    if (this.#stopped !== null || (this.#all.size > 0 && this.#isServing)) return
+    const complain = (error: unknown) => {
+      if (this.#stopped === null)
+        this.#options.log.error('an engine process could not be started', { error: messageOf(error) })
+    }
+    try {
+      const engine = this.#start()
+      engine.ready.then(() => this.#putBack(engine, true), complain)
+    } catch (error) {
+      complain(error)
+      this.#planRestart()
+    }
+  }
+
+  #planRestart(): void {
+    if (this.#stopped !== null || this.#isRestartPlanned) return
+    this.#isRestartPlanned = true
+    setTimeout(() => {
+      this.#isRestartPlanned = false
+      this.#keepWarm()
+    }, RESTART_MS).unref()
+  }
+
+  #endIdle(): void {
+    const before = performance.now() - this.#options.idleMs
+    for (const { engine } of this.#idle.filter(({ since }) => since < before)) {
+      if (this.#all.size === 1) return
+      this.#removeIdle(engine)
+      this.#all.delete(engine)
+      engine.process.end('it is not needed')
+    }
+  }
+
+  /** False: it was not idle. */
+  #removeIdle(engine: PooledEngine<Process, Known>): boolean {
+    const place = this.#idle.findIndex((one) => one.engine === engine)
+    if (place >= 0) this.#idle.splice(place, 1)
+    return place >= 0
+  }
+}
