@@ -37,8 +37,7 @@ import type { ObjectStore } from './objects/port.ts'
 import { withCycles } from './pipelines/cycles.ts'
 import type { PipelineDeleted } from './pipelines/deletion.ts'
 import { makePreviewService } from './pipelines/preview.ts'
-import { previewRoutes } from './pipelines/preview-routes.ts'
-import { pipelineRoutes } from './pipelines/routes.ts'
+import { pipelineRoutes, previewRoutes, versionRoutes } from './pipelines/routes.ts'
 import { makePipelineService } from './pipelines/service.ts'
 import { makeSourceReferences } from './pipelines/source-references.ts'
 import { makePlugins } from './plugins/plugins.ts'
@@ -268,6 +267,7 @@ export async function composeService({
       auditRoutes(audit),
       namespaceRoutes(namespaces),
       pipelineRoutes(pipelines),
+      versionRoutes(pipelines),
       previewRoutes(previews),
       qualityTestRoutes(tests),
       triggerRoutes(triggers, config),

@@ -3,9 +3,7 @@
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { type Precondition, preconditionFailed } from '../http/conditions.ts'
 import type { ObjectStore, StagedObject } from '../objects/port.ts'
-
-/** Of the advisory locks that stand for paths; two paths that share a number wait for each other in vain, no more. */
-const PATHS = 1_347_571_784
+import { lockPath } from './store.ts'
 
 export interface Commits {
   /** Gives a staged object its name. 412 when the condition does not hold. */
@@ -27,9 +25,9 @@ export function makeCommits({ sql, objects }: { sql: Sql; objects: ObjectStore }
   ): Promise<T> {
     let done: { changed: T } | undefined
     const withLock = async (tx: SqlTx) => {
-      if (condition === null) await tx`select pg_advisory_xact_lock_shared(${PATHS}, hashtext(${path}))`
+      if (condition === null) await lockPath(tx, path, 'shared')
       else {
-        await tx`select pg_advisory_xact_lock(${PATHS}, hashtext(${path}))`
+        await lockPath(tx, path, 'alone')
         const present = await objects.head(path)
         if (!condition(present?.versionId ?? null)) throw preconditionFailed(`file ${path}`)
       }

@@ -3,6 +3,7 @@ import type { Sql } from '../../drizzle/client.ts'
 import type { Visible } from '../core/access.ts'
 import { seesEverything } from '../core/access.ts'
 import { pipelineFolderOf } from '../core/paths.ts'
+import { pipelinesIn, zonesIn } from './store.ts'
 
 const ZONE = /^[^/]+\/landing\/([^/]+)\/./
 
@@ -13,11 +14,7 @@ export async function pathsSeen(
   visible: Visible,
 ): Promise<(path: string) => boolean> {
   if (seesEverything(visible)) return () => true
-  const [pipelines, zones] = await Promise.all([
-    sql<{ id: string; layer: string; name: string }[]>`
-      select id, layer, name from pipeline where namespace = ${namespace} and deleted_at is null`,
-    sql<{ id: string; name: string }[]>`select id, name from landing_zone where namespace = ${namespace}`,
-  ])
+  const [pipelines, zones] = await Promise.all([pipelinesIn(sql, namespace), zonesIn(sql, namespace)])
   const isSeen = (ids: Visible['pipelines']) => {
     const known = ids === 'all' ? null : new Set(ids)
     return (id: string) => known === null || known.has(id)

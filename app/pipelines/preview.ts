@@ -22,7 +22,7 @@ import type { Pool } from '../rpc/pool.ts'
 import { refusedByRunner } from '../rpc/runner-refusal.ts'
 import { draftObjects, readCode, sourceFileOf } from './draft-files.ts'
 import type { PipelinePreview, PreviewPipeline } from './preview-schema.ts'
-import { livePipeline } from './store.ts'
+import { livePipeline } from './store/pipelines.ts'
 
 export interface PreviewDeps {
   db: Db

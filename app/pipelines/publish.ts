@@ -11,7 +11,7 @@ import type { NewId } from '../core/ids.ts'
 import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import { answerOnceTyped, type IdempotencyKey } from '../http/idempotency.ts'
 import type { ObjectStore } from '../objects/port.ts'
-import { lockPipeline, moveDraft } from './draft.ts'
+import { moveDraft } from './draft.ts'
 import { draftObjects, pinsOf, readCode, sourceFileOf } from './draft-files.ts'
 import {
   existing,
@@ -20,11 +20,13 @@ import {
   namedBy,
   tableNamed,
   tablesCalled,
+  WORDS_MAX,
   wordsIn,
 } from './references.ts'
 import type { Published, PublishRefused } from './schema.ts'
-import { addVersion, livePipeline, type PipelineRow } from './store.ts'
-import { nextVersion, published } from './versions.ts'
+import { livePipeline, lockPipeline, type PipelineRow } from './store/pipelines.ts'
+import { addVersion, publishedColumns } from './store/versions.ts'
+import { nextVersion } from './versions.ts'
 
 export interface PublishDeps {
   db: Db
@@ -99,7 +101,7 @@ async function makeReady(
   if (!listed.some(({ key }) => key === source)) return refused([missing(source, draft.type)])
 
   const named = namedBy(code, ref)
-  const called = await tablesCalled(db, ref, wordsIn(code))
+  const called = await tablesCalled(db, ref, wordsIn(code), WORDS_MAX)
   const known = await existing(
     db,
     await seenAmong(sql, { ...named, tables: [...new Set([...named.tables, ...called])] }, visible),
@@ -147,7 +149,7 @@ async function makeReady(
       cause: `published v${number}`,
       // Who owns it and publishes it vouches for what it does, unless they were given it after its files were listed.
       also: {
-        ...published(number),
+        ...publishedColumns(number),
         ...(isVouchedBy(by, draft) && isVouchedBy(by, pipeline) ? vouched(pipeline, number) : {}),
       },
     })

@@ -6,6 +6,10 @@ import { pageOf, setLink, WholeListQuery } from '../core/pagination.ts'
 import { refOf } from '../core/pipeline-ref.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
+import { readerBehind } from '../http/reader.ts'
+import { responseOf } from '../query/response.ts'
+import type { PreviewService } from './preview.ts'
+import { PipelinePreview, PipelinePreviewQuery, PreviewPipeline } from './preview-schema.ts'
 import {
   CreatePipeline,
   Pipeline,
@@ -97,6 +101,10 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
         },
       },
     )
+
+/** Publishing a draft, and its versions. */
+export const versionRoutes = (pipelines: PipelineService) =>
+  new Elysia({ prefix: '/pipelines', tags: ['pipelines'] })
     .post(
       '/:ns/:layer/:name/publish',
       async ({ params, body, headers, request, status }) => {
@@ -163,3 +171,24 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
           'Publishes the files of an earlier version as a new version. History and draft stay as they are.',
       },
     })
+
+export const previewRoutes = (previews: PreviewService) =>
+  new Elysia({ prefix: '/pipelines', tags: ['pipelines'] }).post(
+    '/:ns/:layer/:name/preview',
+    async ({ params, query, body, request }) => {
+      const asked = { ...body, queryLimit: query.limit }
+      return responseOf(await previews.preview(refOf(params), asked, request.signal, readerBehind(request)))
+    },
+    {
+      params: PipelinePath,
+      query: PipelinePreviewQuery,
+      body: PreviewPipeline,
+      response: { 200: PipelinePreview, 400: ErrorBody, 404: ErrorBody, 503: ErrorBody },
+      detail: {
+        operationId: 'previewPipeline',
+        summary: 'Preview the draft',
+        description:
+          'Executes the draft once on what the caller sees now, and writes nothing. A landing zone without files shows its samples.',
+      },
+    },
+  )

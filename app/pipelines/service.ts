@@ -1,66 +1,35 @@
-import type { Db, Sql } from '../../drizzle/client.ts'
-import type { LandingZoneNames, PinnedFiles } from '../../drizzle/schema/index.ts'
-import { handOver, zonesSeen } from '../access/service.ts'
+import { handOver } from '../access/service.ts'
 import { type Access, EVERYTHING, UNLIMITED, type Visible } from '../core/access.ts'
-import { alreadyExists } from '../core/errors.ts'
-import type { NewId, PipelineId } from '../core/ids.ts'
 import type { Log } from '../core/log.ts'
 import { type Page, pageOf, sortOf } from '../core/pagination.ts'
 import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import type { IdempotencyKey } from '../http/idempotency.ts'
-import type { ObjectStore } from '../objects/port.ts'
-import { forgetOthers } from '../triggers/service.ts'
-import {
-  type DeletionDeps,
-  finishDeletion,
-  markDeleted,
-  type PipelineDeleted,
-  removeLeftFiles,
-} from './deletion.ts'
-import { firstDraft, lockPipeline, moveDraft } from './draft.ts'
-import { draftObjects, pinsOf, readCode } from './draft-files.ts'
+import { type CreationDeps, makeCreation } from './creation.ts'
+import { type DeletionDeps, finishDeletion, markDeleted, type PipelineDeleted } from './deletion.ts'
+import { makeDrafts } from './draft.ts'
 import { type PublishDeps, publish } from './publish.ts'
-import { landingZonesOf } from './references.ts'
 import type { CreatePipeline, PipelineQuery, RollbackPipeline, UpdatePipeline } from './schema.ts'
-import { readerOf, type Source, sourceOf, starterFiles, uniqueKeyOf } from './starter.ts'
 import {
   changePipeline,
-  insertPipeline,
   livePipeline,
   livePipelines,
-  type PipelineType,
+  lockPipeline,
   type PipelineWithLastRun,
-  publishedPipeline,
-  type VersionRow,
-  versionsOf,
-} from './store.ts'
+} from './store/pipelines.ts'
+import { type VersionRow, versionsOf } from './store/versions.ts'
 import { existingVersion, rollback, versionNumber } from './versions.ts'
 
-export interface PipelineDeps extends PublishDeps, DeletionDeps {
-  db: Db
-  sql: Sql
-  objects: ObjectStore
-  newId: NewId
-  log: Log
-  /** 400 naming `namespace` when it does not exist. */
-  requireNamespace(name: string): Promise<void>
-}
+export type { Runnable } from './draft.ts'
 
-/** What a run of a pipeline executes now. */
-export interface Runnable {
-  pipelineId: PipelineId
-  pipelineType: PipelineType
-  /** Null: never published, so the draft's files as they are now. */
-  versionNumber: number | null
-  pins: PinnedFiles
-  /** `ns.zone` of each zone that the source names literally. */
-  landingZones: LandingZoneNames
+export interface PipelineDeps extends PublishDeps, DeletionDeps, CreationDeps {
+  log: Log
 }
 
 export type PipelineService = ReturnType<typeof makePipelineService>
 
 export function makePipelineService(deps: PipelineDeps) {
-  const { db, sql, objects, newId, log, requireNamespace } = deps
+  const { db, log } = deps
+  const createPipeline = makeCreation(deps)
 
   async function existing(ref: PipelineRef) {
     const pipeline = await livePipeline(db, ref)
@@ -68,41 +37,10 @@ export function makePipelineService(deps: PipelineDeps) {
     return pipeline
   }
 
-  /**
-   * The row first, so that of two creations one waits for the other and is refused before it writes a file; it becomes
-   * visible only when the files are there. A crash in between leaves files without a pipeline, which the next creation
-   * overwrites.
-   */
   async function create(body: CreatePipeline, owner: string | null = null, visible: Visible = EVERYTHING) {
-    const { namespace, layer, name, type = 'sql', description = '', max_versions: maxVersions } = body
-    const ref = { namespace, layer, name }
-    await requireNamespace(namespace)
-    const source = await chosenSource(body, visible)
-    const files = Object.entries(
-      starterFiles({ type, description, source, uniqueKey: uniqueKeyOf(body.unique_key) }),
-    )
-    const prefix = prefixOf(ref)
-    await db.transaction(async (tx) => {
-      const pipeline = { id: newId(), ...ref, type, owner, description, maxVersions, ...firstDraft() }
-      if (!(await insertPipeline(tx, pipeline))) throw alreadyExists(`pipeline ${namespace}.${layer}.${name}`)
-      await removeLeftFiles(tx, objects, prefix)
-      await putAll(objects, prefix, files)
-      if (owner !== null) await forgetOthers(tx, `pipeline:${namespace}.${layer}.${name}`, owner)
-    })
-    const { last_run: _, ...created } = shapeOf(await existing(ref))
-    return { ...created, files_created: files.map(([file]) => prefix + file) }
-  }
-
-  async function chosenSource({ source = '', ...ref }: CreatePipeline, visible: Visible): Promise<Source> {
-    if (source === '') return { kind: 'none' }
-    const chosen = sourceOf(source, ref)
-    if ('table' in chosen) return { kind: 'table', ref: chosen.table }
-    // Landing files are named by their time, so what comes first is a file of the zone, not one of its sub-folders.
-    const isSeen = (await zonesSeen(sql, [`${ref.namespace}.${chosen.zone}`], visible)).length > 0
-    const { objects: landed } = isSeen
-      ? await objects.list(`${ref.namespace}/landing/${chosen.zone}/`, { limit: 1 })
-      : { objects: [] }
-    return { kind: 'zone', zone: chosen.zone, reader: readerOf(landed[0]?.key) }
+    const files = await createPipeline(body, owner, visible)
+    const { last_run: _, ...created } = shapeOf(await existing(body))
+    return { ...created, files_created: files }
   }
 
   /** `by` decides whether the owner may be changed; who was it keeps nothing that came with it. */
@@ -146,51 +84,6 @@ export function makePipelineService(deps: PipelineDeps) {
     return versionShapeOf(await existingVersion(db, (await existing(ref)).id, wanted))
   }
 
-  /** Code is fixed at the request: the published version's pins, or the draft's files in the versions they have now. */
-  async function runnable(ref: PipelineRef): Promise<Runnable> {
-    const found = await publishedPipeline(sql, ref)
-    if (found === null) throw noPipeline(ref)
-    const { pipelineId, type: pipelineType, versionNumber, pins, landingZones } = found
-    if (pins !== null && landingZones !== null)
-      return { pipelineId, pipelineType, versionNumber, pins, landingZones }
-    const listed = await draftObjects(objects, ref)
-    const code = await readCode(objects, ref, listed)
-    return {
-      pipelineId,
-      pipelineType,
-      versionNumber: null,
-      pins: pinsOf(listed),
-      landingZones: landingZonesOf(code, pipelineType, ref),
-    }
-  }
-
-  /** The draft's source, configuration and tests, and which paths the last publish has pinned. */
-  async function draft(ref: PipelineRef) {
-    const found = await publishedPipeline(sql, ref)
-    if (found === null) throw noPipeline(ref)
-    const code = await readCode(objects, ref, await draftObjects(objects, ref))
-    return { code, published: found.pins ?? {} }
-  }
-
-  /** Tells the draft that files have changed; does nothing when there is no such pipeline. */
-  async function fileWritten(ref: PipelineRef, cause: string) {
-    await db.transaction(async (tx) => {
-      const pipeline = await lockPipeline(tx, ref)
-      if (pipeline !== null) await moveDraft(tx, pipeline, { event: { type: 'fileWritten' }, cause })
-    })
-  }
-
-  /** Changes a draft's files alone: nobody else does meanwhile through here. For changes that depend on what is there. */
-  async function changeDraft<T>(ref: PipelineRef, cause: string, change: () => Promise<T>): Promise<T> {
-    return db.transaction(async (tx) => {
-      const pipeline = await lockPipeline(tx, ref)
-      if (pipeline === null) throw noPipeline(ref)
-      const changed = await change()
-      await moveDraft(tx, pipeline, { event: { type: 'fileWritten' }, cause })
-      return changed
-    })
-  }
-
   return {
     list,
     create,
@@ -207,27 +100,9 @@ export function makePipelineService(deps: PipelineDeps) {
     versions,
     version,
     rollback: (ref: PipelineRef, request: RollbackPipeline) => rollback(deps, ref, request),
-    runnable,
-    draft,
-    fileWritten,
-    changeDraft,
+    ...makeDrafts(deps),
     /** The effect `pipelineDeleted`: clears up after a deletion that could not do so itself. */
     finishDeletion: (payload: PipelineDeleted) => finishDeletion(deps, payload),
-  }
-}
-
-/** All of them, or none of those versions. */
-async function putAll(objects: ObjectStore, prefix: string, files: [name: string, text: string][]) {
-  const written: { key: string; versionId: string }[] = []
-  try {
-    for (const [name, text] of files) {
-      const key = prefix + name
-      const { versionId } = await objects.put(key, new TextEncoder().encode(text))
-      written.push({ key, versionId })
-    }
-  } catch (error) {
-    await Promise.allSettled(written.map(({ key, versionId }) => objects.deleteVersion(key, versionId)))
-    throw error
   }
 }
 

@@ -1,27 +1,16 @@
-import { sql } from 'drizzle-orm'
 import { LRUCache } from 'lru-cache'
 import type { Queryable } from '../../drizzle/client.ts'
-import { isSeenId } from '../../drizzle/visibility.ts'
 import type { Visible } from '../core/access.ts'
 import { limits } from '../core/limits.ts'
-import { type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
+import { prefixOf } from '../core/pipeline-ref.ts'
 import { type ObjectStore, ObjectTooLarge } from '../objects/port.ts'
 import { sourceFileOf } from './draft-files.ts'
 import { type Named, readBy } from './references.ts'
+import { type Source, sourcesOf } from './store/references.ts'
+
+export type { Source } from './store/references.ts'
 
 // What pipelines read, by their sources. A version of an object never changes, so it is read and parsed once.
-
-/** The source that runs of a pipeline execute. */
-export interface Source extends PipelineRef {
-  pipelineId: string
-  type: string
-  /** The published version; null: never published, so the draft's source. */
-  version: number | null
-  /** The object version of the source in that version; null: it has none, or there is no version. */
-  pinned: string | null
-  /** Of the draft: every write of its files raises it, after the write. */
-  draftRevision: string
-}
 
 export interface SourceReferences {
   /**
@@ -119,16 +108,3 @@ function turnstile(places: number) {
     }
   }
 }
-
-const sourcesOf = async (db: Queryable, tables: readonly string[], seen?: Visible['pipelines']) =>
-  db.execute<Source & { table: string } & Record<string, unknown>>(sql`
-    select path as table, p.id as "pipelineId", p.namespace, p.layer, p.name,
-      coalesce(v.pipeline_type, p.type) as type, v.version_number as version,
-      p.draft_revision as "draftRevision",
-      v.published_versions ->> (p.namespace || '/pipelines/' || p.layer || '/' || p.name
-        || case coalesce(v.pipeline_type, p.type) when 'python' then '/pipeline.py' else '/pipeline.sql' end) as pinned
-    from unnest(${sql.param([...tables])}::text[]) as wanted(path)
-    join pipeline p on p.deleted_at is null and p.namespace = split_part(path, '.', 1)
-      and p.layer = split_part(path, '.', 2) and p.name = split_part(path, '.', 3)
-    left join pipeline_version v on v.pipeline_id = p.id and v.version_number = p.published_version
-    where ${isSeenId(sql`p.id`, seen) ?? sql`true`}`)

@@ -1,20 +1,14 @@
-import { sql } from 'drizzle-orm'
 import type { Db } from '../../drizzle/client.ts'
 import { invalid, notFound } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'
 import { noPipeline, type PipelineRef } from '../core/pipeline-ref.ts'
-import { lockPipeline, moveDraft } from './draft.ts'
+import { moveDraft } from './draft.ts'
 import type { RollbackPipeline } from './schema.ts'
-import { addVersion, type PipelineRow, type VersionRow, versionOf } from './store.ts'
+import { lockPipeline, type PipelineRow } from './store/pipelines.ts'
+import { addVersion, publishedColumns, type VersionRow, versionOf } from './store/versions.ts'
 
 /** Versions are 1..n whatever races: the number is taken under the pipeline's lock, and the published one is the greatest. */
 export const nextVersion = ({ publishedVersion }: PipelineRow) => (publishedVersion ?? 0) + 1
-
-/** The columns that change when a version is published. */
-export const published = (number: number) => ({
-  publishedVersion: number,
-  publishedAt: sql`clock_timestamp()`,
-})
 
 /** Adds a version rather than moving a pointer: history stays append-only (specification: Pipeline draft and publish). */
 export async function rollback(
@@ -43,7 +37,7 @@ export async function rollback(
     await moveDraft(tx, pipeline, {
       event: { type: 'rolledBack' },
       cause: `rolled back to v${version}`,
-      also: published(number),
+      also: publishedColumns(number),
     })
     return number
   })

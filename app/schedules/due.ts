@@ -1,11 +1,11 @@
 // Schedules whose time has come, many at a time: what is due is asked for in one statement, decided here, and written in
 // another, together with the runs.
-import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../drizzle/client.ts'
 import { BadCron, nextAfter } from '../../machines/cron.ts'
 import { NO_TRACE } from '../../proto/trace.ts'
 import type { NewId, PipelineId, RunId } from '../core/ids.ts'
 import { outcomesOf, type RequestOutcome, type RunRequest, requestedRuns } from '../runs/service.ts'
+import { type DueRow, lockDue, movedPart, moveSchedules, type NextTime } from './store.ts'
 
 /** Why a due time passed without a run. */
 export type Skip = 'active' | 'bad cron' | Exclude<RequestOutcome, 'requested'>
@@ -19,18 +19,6 @@ export interface Taken {
   skipped: { schedule: string; pipeline: string; why: Skip }[]
 }
 
-interface DueRow {
-  id: string
-  pipeline_id: PipelineId
-  pipeline: string
-  cron: string
-  /** Null: nobody has looked at this schedule yet. */
-  due: Date | null
-  is_live: boolean
-  is_published: boolean
-  is_active: boolean
-}
-
 /**
  * Takes up to `limit` schedules that are due, the longest due first, and as many new ones. A due one requests one run,
  * however many of its times have passed, unless its pipeline has an active run; a new one requests none. All are due next
@@ -41,7 +29,7 @@ export async function takeDue(
   { limit, asOf, newId }: { limit: number; asOf: Date | null; newId: NewId },
 ): Promise<Taken> {
   const { now, rows } = await lockDue(tx, { limit, asOf })
-  const nexts: { id: string; next: Date | null; run: RunId | null }[] = []
+  const nexts: NextTime[] = []
   const requests: RunRequest[] = []
   const skipped: Taken['skipped'] = []
   const scheduleOf = new Map<RunId, DueRow>()
@@ -90,54 +78,15 @@ function whyNot(row: DueRow, { next, isTaken }: { next: Date | null; isTaken: bo
   return row.is_active || isTaken ? 'active' : null
 }
 
-/** Rows that somebody is changing just now are left to the next pass. */
-async function lockDue(tx: SqlTx, { limit, asOf }: { limit: number; asOf: Date | null }) {
-  const found = await tx<({ now: Date } & (DueRow | { id: null }))[]>`
-    with at as materialized (select clock_timestamp() as now, coalesce(${asOf}, clock_timestamp()) as as_of),
-    due as (
-      select id, pipeline_id, cron, next_run_at from schedule
-      where enabled and next_run_at <= (select as_of from at)
-      order by next_run_at, id limit ${limit} for no key update skip locked),
-    fresh as (
-      select id, pipeline_id, cron, next_run_at from schedule
-      where enabled and next_run_at is null
-      order by id limit ${limit} for no key update skip locked)
-    select at.now, s.id, s.pipeline_id, p.namespace || '.' || p.layer || '.' || p.name as pipeline, s.cron,
-      s.next_run_at as due, p.deleted_at is null as is_live, p.published_version is not null as is_published,
-      s.next_run_at is not null and exists (
-        select 1 from run r where r.pipeline_id = s.pipeline_id and r.status in ('pending', 'running')) as is_active
-    from at left join (
-      (select * from due union all select * from fresh) s
-      -- By its index, one by one: the planner would rather read all pipelines.
-      cross join lateral (
-        select namespace, layer, name, deleted_at, published_version from pipeline where id = s.pipeline_id limit 1) p) on true
-    order by s.next_run_at, s.id`
-  const now = found[0]?.now
-  if (now === undefined) throw new Error('the database does not know the time')
-  return { now, rows: found.filter((row) => row.id !== null) as DueRow[] }
-}
-
 /** One statement for the runs and the schedules they are of. A schedule that is never due again is disabled. */
 async function writeTaken(
   tx: SqlTx,
   requests: RunRequest[],
-  nexts: readonly { id: string; next: Date | null; run: RunId | null }[],
+  nexts: readonly NextTime[],
 ): Promise<Map<RunId, RequestOutcome>> {
   if (nexts.length === 0) return new Map()
-  const rows = tx.json(nexts as unknown as JSONValue)
-  const moved = (run: 'inserted' | 'none') => tx`
-    update schedule s set next_run_at = n.next, enabled = n.next is not null
-      ${
-        run === 'none'
-          ? tx``
-          : tx`, last_run_at = coalesce(i.created_at, s.last_run_at), last_run_id = coalesce(i.id, s.last_run_id)`
-      }
-    from jsonb_to_recordset(${rows}) as n(id uuid, next timestamptz, run uuid)
-    ${run === 'none' ? tx`` : tx`left join inserted i on i.id = n.run`}
-    where s.id = n.id`
-  if (requests.length > 0)
-    return outcomesOf(await requestedRuns(tx, requests, [tx`moved as (${moved('inserted')})`]))
-  await moved('none')
+  if (requests.length > 0) return outcomesOf(await requestedRuns(tx, requests, [movedPart(tx, nexts)]))
+  await moveSchedules(tx, nexts)
   return new Map()
 }
 

@@ -76,19 +76,19 @@ export function makeScheduleService({ sql, clock, newId }: ScheduleDeps) {
 
 const noSchedule = (id: string) => notFound(`schedule ${id}`)
 
-const createdShapeOf = ({ created_at, updated_at, ...row }: ScheduleRow): ScheduleCreated => ({
+const createdShapeOf = (row: ScheduleRow): ScheduleCreated => ({
   id: row.id,
   namespace: row.namespace,
   layer: row.layer,
   pipeline: row.pipeline,
   cron: row.cron,
   enabled: row.enabled,
-  created_at: created_at.toISOString(),
-  updated_at: updated_at.toISOString(),
+  created_at: row.createdAt.toISOString(),
+  updated_at: row.updatedAt.toISOString(),
 })
 
 const shapeOf = (row: ScheduleRow): Schedule => ({
   ...createdShapeOf(row),
-  last_run_at: row.last_run_at?.toISOString() ?? null,
-  next_run_at: row.next_run_at?.toISOString() ?? null,
+  last_run_at: row.lastRunAt?.toISOString() ?? null,
+  next_run_at: row.nextRunAt?.toISOString() ?? null,
 })

@@ -1,21 +1,21 @@
-import { and, asc, desc, eq, ilike, isNull, lte, sql } from 'drizzle-orm'
-import type { Queryable, Sql, Tx } from '../../drizzle/client.ts'
+import { and, asc, desc, eq, ilike, isNull, sql } from 'drizzle-orm'
+import type { PgUpdateSetSource } from 'drizzle-orm/pg-core'
+import type { Queryable, Sql, Tx } from '../../../drizzle/client.ts'
 import {
   type LandingZoneNames,
   type PinnedFiles,
   pipelines,
-  pipelineVersions,
   runs,
-} from '../../drizzle/schema/index.ts'
-import { isSeenId } from '../../drizzle/visibility.ts'
-import type { Visible } from '../core/access.ts'
-import type { PipelineId } from '../core/ids.ts'
-import type { Layer } from '../core/names.ts'
-import type { Page } from '../core/pagination.ts'
-import type { PipelineRef } from '../core/pipeline-ref.ts'
-import type { PipelineSortKey } from './schema.ts'
+  transitions,
+} from '../../../drizzle/schema/index.ts'
+import { isSeenId } from '../../../drizzle/visibility.ts'
+import type { Visible } from '../../core/access.ts'
+import type { PipelineId } from '../../core/ids.ts'
+import type { Layer } from '../../core/names.ts'
+import type { Page } from '../../core/pagination.ts'
+import type { PipelineRef } from '../../core/pipeline-ref.ts'
+import type { PipelineSortKey } from '../schema.ts'
 
-export type VersionRow = typeof pipelineVersions.$inferSelect
 export type NewPipeline = typeof pipelines.$inferInsert
 export type PipelineType = 'sql' | 'python'
 export type PipelineRow = typeof pipelines.$inferSelect
@@ -75,7 +75,7 @@ export async function livePipeline(db: Queryable, ref: PipelineRef): Promise<Pip
   return item === undefined ? null : flat(item)
 }
 
-export const isLive = (ref: PipelineRef) =>
+const isLive = (ref: PipelineRef) =>
   and(
     eq(pipelines.namespace, ref.namespace),
     eq(pipelines.layer, ref.layer),
@@ -135,56 +135,6 @@ export async function changePipeline(
   return changed.length > 0
 }
 
-export async function versionsOf(
-  db: Queryable,
-  pipelineId: string,
-  page: Page,
-): Promise<{ items: VersionRow[]; total: number }> {
-  const ofPipeline = eq(pipelineVersions.pipelineId, pipelineId)
-  const [items, total] = await Promise.all([
-    db
-      .select()
-      .from(pipelineVersions)
-      .where(ofPipeline)
-      .orderBy(desc(pipelineVersions.versionNumber))
-      .limit(page.limit)
-      .offset(page.offset),
-    db.$count(pipelineVersions, ofPipeline),
-  ])
-  return { items, total }
-}
-
-export async function versionOf(
-  db: Queryable,
-  pipelineId: string,
-  versionNumber: number,
-): Promise<VersionRow | null> {
-  const [row] = await db
-    .select()
-    .from(pipelineVersions)
-    .where(
-      and(eq(pipelineVersions.pipelineId, pipelineId), eq(pipelineVersions.versionNumber, versionNumber)),
-    )
-  return row ?? null
-}
-
-/** Adds a version and removes those that are then too old. Runs are not hurt: they carry their own pins. */
-export async function addVersion(
-  tx: Tx,
-  version: Omit<VersionRow, 'createdAt'>,
-  maxVersions: number,
-): Promise<void> {
-  await tx.insert(pipelineVersions).values(version)
-  await tx
-    .delete(pipelineVersions)
-    .where(
-      and(
-        eq(pipelineVersions.pipelineId, version.pipelineId),
-        lte(pipelineVersions.versionNumber, version.versionNumber - maxVersions),
-      ),
-    )
-}
-
 export interface PublishedPipeline {
   pipelineId: PipelineId
   type: PipelineType
@@ -203,4 +153,31 @@ export async function publishedPipeline(sql: Sql, ref: PipelineRef): Promise<Pub
     where p.namespace = ${ref.namespace} and p.layer = ${ref.layer} and p.name = ${ref.name}
       and p.deleted_at is null ${ref.boundTo === undefined ? sql`` : sql`and p.id = ${ref.boundTo}`}`
   return row ?? null
+}
+
+/** A live pipeline, locked until the transaction ends; null when there is none. */
+export async function lockPipeline(tx: Tx, ref: PipelineRef): Promise<PipelineRow | null> {
+  const [row] = await tx.select().from(pipelines).where(isLive(ref)).for('update')
+  return row ?? null
+}
+
+export type Columns = PgUpdateSetSource<typeof pipelines>
+
+/** Saves what a move of a locked pipeline's draft has changed, with its line of history. */
+export async function saveDraft(
+  tx: Tx,
+  pipelineId: string,
+  columns: Columns,
+  transition: Pick<typeof transitions.$inferInsert, 'event' | 'from' | 'to' | 'effects' | 'cause'>,
+): Promise<void> {
+  await tx
+    .update(pipelines)
+    .set({ ...columns, updatedAt: sql`clock_timestamp()` })
+    .where(eq(pipelines.id, pipelineId))
+  await tx.insert(transitions).values({
+    ...transition,
+    machine: 'draft',
+    entityId: pipelineId,
+    at: sql`clock_timestamp()`,
+  })
 }

@@ -1,0 +1,21 @@
+import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import type { landingZones, pipelines } from '../../drizzle/schema/index.ts'
+
+/** Of the advisory locks that stand for paths; two paths that share a number wait for each other in vain, no more. */
+const PATHS = 1_347_571_784
+
+/** Holds a path until the transaction ends: alone, or together with others that share it. */
+export const lockPath = (tx: SqlTx, path: string, how: 'alone' | 'shared') =>
+  how === 'alone'
+    ? tx`select pg_advisory_xact_lock(${PATHS}, hashtext(${path}))`
+    : tx`select pg_advisory_xact_lock_shared(${PATHS}, hashtext(${path}))`
+
+/** The live pipelines of a namespace. */
+export const pipelinesIn = (sql: Sql, namespace: string) =>
+  sql<Pick<typeof pipelines.$inferSelect, 'id' | 'layer' | 'name'>[]>`
+    select id, layer, name from pipeline where namespace = ${namespace} and deleted_at is null`
+
+/** The landing zones of a namespace. */
+export const zonesIn = (sql: Sql, namespace: string) =>
+  sql<Pick<typeof landingZones.$inferSelect, 'id' | 'name'>[]>`
+    select id, name from landing_zone where namespace = ${namespace}`

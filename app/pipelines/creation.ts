@@ -1,0 +1,160 @@
+// A new pipeline: its row, and files that publish and run as they are.
+import { stringify } from 'yaml'
+import type { Db, Sql } from '../../drizzle/client.ts'
+import { splitList } from '../../lake/pipeline/annotations.ts'
+import { parseConfig } from '../../lake/pipeline/config.ts'
+import { NameError, parseTableName, parseZoneName, tableKey } from '../../lake/pipeline/names.ts'
+import { quoteIdentifier } from '../../lake/quote.ts'
+import { zonesSeen } from '../access/service.ts'
+import { EVERYTHING, type Visible } from '../core/access.ts'
+import { AppError, alreadyExists, invalid } from '../core/errors.ts'
+import type { NewId } from '../core/ids.ts'
+import { type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
+import type { ObjectStore } from '../objects/port.ts'
+import { forgetOthers } from '../triggers/service.ts'
+import { removeLeftFiles } from './deletion.ts'
+import { firstDraft } from './draft.ts'
+import { sourceFileOf } from './draft-files.ts'
+import type { CreatePipeline } from './schema.ts'
+import { insertPipeline, type PipelineType } from './store/pipelines.ts'
+
+export interface CreationDeps {
+  db: Db
+  sql: Sql
+  objects: ObjectStore
+  newId: NewId
+  /** 400 naming `namespace` when it does not exist. */
+  requireNamespace(name: string): Promise<void>
+}
+
+export function makeCreation({ db, sql, objects, newId, requireNamespace }: CreationDeps) {
+  /**
+   * The row first, so that of two creations one waits for the other and is refused before it writes a file; it becomes
+   * visible only when the files are there. A crash in between leaves files without a pipeline, which the next creation
+   * overwrites. Answers the paths of the files.
+   */
+  async function create(body: CreatePipeline, owner: string | null = null, visible: Visible = EVERYTHING) {
+    const { namespace, layer, name, type = 'sql', description = '', max_versions: maxVersions } = body
+    const ref = { namespace, layer, name }
+    await requireNamespace(namespace)
+    const source = await chosenSource(body, visible)
+    const files = Object.entries(
+      starterFiles({ type, description, source, uniqueKey: splitList(body.unique_key ?? '') }),
+    )
+    const prefix = prefixOf(ref)
+    await db.transaction(async (tx) => {
+      const pipeline = { id: newId(), ...ref, type, owner, description, maxVersions, ...firstDraft() }
+      if (!(await insertPipeline(tx, pipeline))) throw alreadyExists(`pipeline ${namespace}.${layer}.${name}`)
+      await removeLeftFiles(tx, objects, prefix)
+      await putAll(objects, prefix, files)
+      if (owner !== null) await forgetOthers(tx, `pipeline:${namespace}.${layer}.${name}`, owner)
+    })
+    return files.map(([file]) => prefix + file)
+  }
+
+  async function chosenSource({ source = '', ...ref }: CreatePipeline, visible: Visible): Promise<Source> {
+    if (source === '') return { kind: 'none' }
+    const chosen = sourceOf(source, ref)
+    if ('table' in chosen) return { kind: 'table', ref: chosen.table }
+    // Landing files are named by their time, so what comes first is a file of the zone, not one of its sub-folders.
+    const isSeen = (await zonesSeen(sql, [`${ref.namespace}.${chosen.zone}`], visible)).length > 0
+    const { objects: landed } = isSeen
+      ? await objects.list(`${ref.namespace}/landing/${chosen.zone}/`, { limit: 1 })
+      : { objects: [] }
+    return { kind: 'zone', zone: chosen.zone, reader: readerOf(landed[0]?.key) }
+  }
+
+  return create
+}
+
+/** All of them, or none of those versions. */
+async function putAll(objects: ObjectStore, prefix: string, files: [name: string, text: string][]) {
+  const written: { key: string; versionId: string }[] = []
+  try {
+    for (const [name, text] of files) {
+      const key = prefix + name
+      const { versionId } = await objects.put(key, new TextEncoder().encode(text))
+      written.push({ key, versionId })
+    }
+  } catch (error) {
+    await Promise.allSettled(written.map(({ key, versionId }) => objects.deleteVersion(key, versionId)))
+    throw error
+  }
+}
+
+/** What a new pipeline reads. `layer.name` and `ns.layer.name` are tables, a bare name is a landing zone. */
+type Source =
+  | { kind: 'table'; ref: string }
+  | { kind: 'zone'; zone: string; reader: Reader }
+  | { kind: 'none' }
+type Reader = 'read_csv_auto' | 'read_json_auto' | 'read_parquet'
+
+interface Starter {
+  type: PipelineType
+  description: string
+  source: Source
+  uniqueKey: string[]
+}
+
+/** The files of a new pipeline, by their names: a source that publishes and runs as it is, and its configuration. */
+function starterFiles(starter: Starter): Record<string, string> {
+  const { type, description, uniqueKey } = starter
+  const config = stringify({
+    description,
+    merge_strategy: uniqueKey.length === 0 ? 'full_refresh' : 'incremental',
+    ...(uniqueKey.length === 0 ? {} : { unique_key: uniqueKey }),
+  })
+  const [problem] = parseConfig({ config: { path: 'config.yaml', text: config } }).errors
+  // It begins with its key, which is the field.
+  if (problem !== undefined) throw new AppError(400, 'INVALID_ARGUMENT', problem.message)
+  return {
+    [sourceFileOf(type)]: type === 'python' ? pythonSource(starter) : sqlSource(starter),
+    'config.yaml': config,
+  }
+}
+
+/** 400 naming `source` when it can be the name of neither a table nor a zone. */
+function sourceOf(text: string, { namespace }: PipelineRef): { table: string } | { zone: string } {
+  try {
+    if (!text.includes('.')) return { zone: parseZoneName(text) }
+    const table = parseTableName(text, namespace)
+    return { table: table.namespace === namespace ? `${table.layer}.${table.name}` : tableKey(table) }
+  } catch (error) {
+    if (error instanceof NameError) throw invalid('source', error.message)
+    throw error
+  }
+}
+
+/** What reads files named like this one. */
+function readerOf(filename: string | undefined): Reader {
+  if (/\.parquet$/i.test(filename ?? '')) return 'read_parquet'
+  return /\.(json|jsonl|ndjson)$/i.test(filename ?? '') ? 'read_json_auto' : 'read_csv_auto'
+}
+
+const exampleColumns = (uniqueKey: string[]) =>
+  (uniqueKey.length === 0 ? ['id'] : uniqueKey).map((column) => `1 as ${quoteIdentifier(column)}`).join(', ')
+
+/** A template that renders to `sql`, whatever names it holds. */
+const asText = (sql: string) => sql.replaceAll(/\{(?=[{%#])/g, "{{ '{' }}")
+
+function sqlSource({ source, uniqueKey }: Starter): string {
+  switch (source.kind) {
+    case 'table':
+      return `select *\nfrom {{ ref('${source.ref}') }}\n`
+    case 'zone':
+      return `select *\nfrom ${source.reader}('{{ landing_zone("${source.zone}") }}')\n`
+    case 'none':
+      return `select ${asText(exampleColumns(uniqueKey))}\n`
+  }
+}
+
+function pythonSource({ source, uniqueKey }: Starter): string {
+  switch (source.kind) {
+    case 'table':
+      return `result = sql("select * from " + ref("${source.ref}"))\n`
+    case 'zone':
+      return `files = landing_zone("${source.zone}")\nresult = sql(f"select * from ${source.reader}('{files}')")\n`
+    case 'none':
+      return `result = sql(${JSON.stringify(`select ${exampleColumns(uniqueKey)}`)})\n`
+  }
+}

@@ -1,0 +1,47 @@
+// The outbox row of a deleted pipeline. Its prefix is the right to remove the pipeline's files.
+import { and, eq, sql } from 'drizzle-orm'
+import type { Tx } from '../../../drizzle/client.ts'
+import { outbox } from '../../../drizzle/schema/index.ts'
+import type { PipelineId } from '../../core/ids.ts'
+
+const KIND = 'pipelineDeleted'
+/** The request itself performs the effect; the dispatcher comes later, if it had to die before. */
+const GRACE_SECONDS = 15
+
+/** Payload of the effect `pipelineDeleted`. */
+export interface PipelineDeleted {
+  pipeline_id: PipelineId
+  /** Absent: its files are gone. */
+  prefix?: string
+}
+
+/** The column of a pipeline that changes when it is deleted. */
+export const deletedColumns = () => ({ deletedAt: sql`clock_timestamp()` })
+
+export const queueDeletion = (tx: Tx, payload: PipelineDeleted) =>
+  tx.insert(outbox).values({
+    kind: KIND,
+    payload,
+    dueAt: sql`clock_timestamp() + make_interval(secs => ${GRACE_SECONDS})`,
+  })
+
+/** Removes the row of a deletion. Its prefix, if the files are still to be removed: nobody else may until the transaction ends. */
+export async function takeDeletion(tx: Tx, pipelineId: PipelineId): Promise<string | null> {
+  const [taken] = await tx
+    .delete(outbox)
+    .where(and(eq(outbox.kind, KIND), eq(payloadField('pipeline_id'), pipelineId)))
+    .returning({ prefix: payloadField('prefix') })
+  return taken?.prefix ?? null
+}
+
+/** Takes the prefix out of the rows that have it. Whether there were any: nobody else removes the files then. */
+export async function takePrefix(tx: Tx, prefix: string): Promise<boolean> {
+  const taken = await tx
+    .update(outbox)
+    .set({ payload: sql`${outbox.payload} - 'prefix'` })
+    .where(and(eq(outbox.kind, KIND), eq(payloadField('prefix'), prefix)))
+    .returning({ id: outbox.id })
+  return taken.length > 0
+}
+
+const payloadField = (name: keyof PipelineDeleted) => sql<string | null>`${outbox.payload}->>${name}`

@@ -1,0 +1,62 @@
+import { and, desc, eq, lte, sql } from 'drizzle-orm'
+import type { Queryable, Tx } from '../../../drizzle/client.ts'
+import { pipelineVersions } from '../../../drizzle/schema/index.ts'
+import type { Page } from '../../core/pagination.ts'
+
+export type VersionRow = typeof pipelineVersions.$inferSelect
+
+/** The columns of a pipeline that change when a version is published. */
+export const publishedColumns = (number: number) => ({
+  publishedVersion: number,
+  publishedAt: sql`clock_timestamp()`,
+})
+
+export async function versionsOf(
+  db: Queryable,
+  pipelineId: string,
+  page: Page,
+): Promise<{ items: VersionRow[]; total: number }> {
+  const ofPipeline = eq(pipelineVersions.pipelineId, pipelineId)
+  const [items, total] = await Promise.all([
+    db
+      .select()
+      .from(pipelineVersions)
+      .where(ofPipeline)
+      .orderBy(desc(pipelineVersions.versionNumber))
+      .limit(page.limit)
+      .offset(page.offset),
+    db.$count(pipelineVersions, ofPipeline),
+  ])
+  return { items, total }
+}
+
+export async function versionOf(
+  db: Queryable,
+  pipelineId: string,
+  versionNumber: number,
+): Promise<VersionRow | null> {
+  const [row] = await db
+    .select()
+    .from(pipelineVersions)
+    .where(
+      and(eq(pipelineVersions.pipelineId, pipelineId), eq(pipelineVersions.versionNumber, versionNumber)),
+    )
+  return row ?? null
+}
+
+/** Adds a version and removes those that are then too old. Runs are not hurt: they carry their own pins. */
+export async function addVersion(
+  tx: Tx,
+  version: Omit<VersionRow, 'createdAt'>,
+  maxVersions: number,
+): Promise<void> {
+  await tx.insert(pipelineVersions).values(version)
+  await tx
+    .delete(pipelineVersions)
+    .where(
+      and(
+        eq(pipelineVersions.pipelineId, version.pipelineId),
+        lte(pipelineVersions.versionNumber, version.versionNumber - maxVersions),
+      ),
+    )
+}
