@@ -2,7 +2,6 @@
 // order. How requests come in and where the work beside them is done is handed in by the entry files.
 import process from 'node:process'
 import { type Database, migrate, openDatabase, type Sql } from '../drizzle/client.ts'
-import { silenceOf } from '../drizzle/watched-socket.ts'
 import { endInOrder, endWithParent } from '../proto/lifeline.ts'
 import { LAKE_FILE_BYTES_MAX } from './catalog/gateway.ts'
 import { withCheckout } from './checkout.ts'
@@ -133,10 +132,8 @@ function openWarning(host: string) {
 
 async function openMigrated(config: Config): Promise<{ database: Database; patient: Database }> {
   await migrate(config.databaseUrl)
-  const pulse = { heardAt: 0, silenceMs: silenceOf({ statement_timeout: config.databaseTimeoutMs }) }
   const open = (connections: number, rawConnections: number, statementMs: number) =>
     openDatabase(config.databaseUrl, {
-      pulse,
       connections,
       rawConnections,
       application: 'sluice api',
@@ -146,8 +143,8 @@ async function openMigrated(config: Config): Promise<{ database: Database; patie
       },
     })
   return {
-    database: open(10, 12, config.databaseTimeoutMs),
-    patient: open(1, 4, Math.max(config.databaseTimeoutMs, PATIENT_STATEMENT_MS)),
+    database: open(4, 6, config.databaseTimeoutMs),
+    patient: open(1, 3, Math.max(config.databaseTimeoutMs, PATIENT_STATEMENT_MS)),
   }
 }
 

@@ -1,5 +1,5 @@
 import type { PendingQuery, Row } from 'postgres'
-import type { Sql, SqlTx } from './client.ts'
+import type { Sql, SqlTx } from './sql.ts'
 
 /** `name as (insert, update or delete ...)`: what one statement does beside other things. */
 export type Part = PendingQuery<Row[]>

@@ -1,7 +1,7 @@
 // Requests, cancels, lists and logs for callers; below the imports, the statements that workers and other slices use.
+
 import { Value } from '@sinclair/typebox/value'
-import { apart, type Transactions } from '../../drizzle/session.ts'
-import type { Sql } from '../../drizzle/sql.ts'
+import type { Sql } from '../../drizzle/client.ts'
 import { clientTrace } from '../../proto/trace.ts'
 import { EVERYTHING } from '../core/access.ts'
 import { AppError, alreadyEnded, invalid, notFound } from '../core/errors.ts'
@@ -43,7 +43,7 @@ export interface RunDeps {
   /** Where lists are made, which may take long. */
   lists?: Sql
   /** Where requests without a key are stored; the pool, if nothing else is given. */
-  requests?: Transactions
+  requests?: Sql
   notices: Notices
   newId: NewId
   /** The published version's files, or the draft's; 404 when there is no such pipeline. */
@@ -197,9 +197,9 @@ export function makeRunService({
  * Stores requests that arrive at the same time in one statement, and answers when they are durable. Calls `stored` before
  * the answers, once for a statement that has stored any.
  */
-export const makeIntake = (on: Transactions, stored: () => void) =>
+export const makeIntake = (sql: Sql, stored: () => void) =>
   makeMicroBatcher(limits.requestBatch, async (requests: readonly NamedRequest[]) => {
-    const outcomes = await apart(on, (sql) => requestNamed(sql, requests))
+    const outcomes = await requestNamed(sql, requests)
     if ([...outcomes.values()].includes('requested')) stored()
     return requests.map(({ id }) => outcomes.get(id) ?? 'gone')
   }).add

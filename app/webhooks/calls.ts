@@ -1,7 +1,8 @@
 // Webhook calls fire in batches: while one transaction is under way, the calls that arrive wait for the next, which answers
 // them all. A flood of calls to one token then takes one connection and waits for no lock of its own.
+
 import { timingSafeEqual } from 'node:crypto'
-import { inTransaction, type Transactions } from '../../drizzle/session.ts'
+import { inTransaction, type Sql } from '../../drizzle/client.ts'
 import { retryAfterSeconds } from '../../machines/trigger.ts'
 import type { ClientTrace } from '../../proto/trace.ts'
 import { unavailable } from '../core/errors.ts'
@@ -27,7 +28,7 @@ export type Answer =
   | { kind: 'full'; pipeline: string }
 
 /** Fires the triggers of these calls' tokens, each call on its own and in order; one transaction for all. */
-export const answerCalls = (on: Transactions, calls: readonly Call[], newId: NewId): Promise<Answer[]> =>
+export const answerCalls = (on: Sql, calls: readonly Call[], newId: NewId): Promise<Answer[]> =>
   inTransaction(on, async (tx) => {
     const locked = await lockTriggersOfTokens(
       tx,

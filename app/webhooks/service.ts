@@ -1,4 +1,4 @@
-import type { Transactions } from '../../drizzle/session.ts'
+import type { Sql } from '../../drizzle/client.ts'
 import { clientTrace } from '../../proto/trace.ts'
 import type { Sender } from '../core/client-address.ts'
 import { AppError, invalid } from '../core/errors.ts'
@@ -10,7 +10,7 @@ import { answerCalls, makeCalls } from './calls.ts'
 
 export interface WebhookDeps {
   /** Where calls are answered, many in a transaction. */
-  sql: Transactions
+  sql: Sql
   newId: NewId
   /** A hint for the dispatcher; the sweep finds what a lost one missed. */
   nudge(): void

@@ -79,7 +79,7 @@ function dispatcher(urls: string[], replica: string = newId()): Dispatcher & { r
   running.push({
     async stop() {
       await started.stop()
-      await Promise.all([starts.close(), moves.close()])
+      await Promise.all([starts.end(), moves.end()])
     },
   })
   dispatchers.push(started)

@@ -10,7 +10,6 @@ import type { Layer } from '../../app/core/names.ts'
 import { failureOf, isRefusedCaller } from '../../app/rpc/clients.ts'
 import { makeNotices, type OpenAttempt, queueCancels, type RunCompleted } from '../../app/runs/service.ts'
 import type { Sql } from '../../drizzle/client.ts'
-import type { Transactions } from '../../drizzle/session.ts'
 import type { FromWorker } from '../threads/channel.ts'
 import { startLoop } from '../threads/loop.ts'
 import { startEnder } from './ender.ts'
@@ -23,8 +22,8 @@ import { startStarter } from './starter.ts'
 export interface DispatcherDeps {
   sql: Sql
   /** Where runs are started and where they are moved on: each waits for its own connection only. */
-  starts: Transactions
-  moves: Transactions
+  starts: Sql
+  moves: Sql
   runners: Runners
   tokens: Tokens
   clock: Clock

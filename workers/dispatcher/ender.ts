@@ -1,17 +1,18 @@
 // Stores the outcomes and lines of attempts, in batches, and ends the runs that are done.
+
 import { setTimeout as sleep } from 'node:timers/promises'
 import { limits } from '../../app/core/limits.ts'
 import type { Log } from '../../app/core/log.ts'
 import type { Outcome } from '../../app/runs/outcome.ts'
 import { type Applied, applyOutcomes, type LogLine, type RunCompleted } from '../../app/runs/service.ts'
+import type { Sql } from '../../drizzle/client.ts'
 import { isPassing } from '../../drizzle/errors.ts'
-import type { Transactions } from '../../drizzle/session.ts'
 import { startLoop } from '../threads/loop.ts'
 import { type Batch, makeOutcomeQueue } from './outcome-queue.ts'
 
 export interface EnderDeps {
   /** Where runs are moved on. */
-  moves: Transactions
+  moves: Sql
   log: Log
   /** Runs have ended, and so many of the successes are heard by triggers. */
   onEnded(completed: RunCompleted[], events: number): void

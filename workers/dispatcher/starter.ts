@@ -1,16 +1,17 @@
 // Starts runs that wait, as many at a time as runners have places.
+
 import { limits } from '../../app/core/limits.ts'
 import type { Log } from '../../app/core/log.ts'
 import { type Notices, type RunCompleted, startWaiting } from '../../app/runs/service.ts'
+import type { Sql } from '../../drizzle/client.ts'
 import { hasMet } from '../../drizzle/errors.ts'
-import type { Transactions } from '../../drizzle/session.ts'
 import { startLoop } from '../threads/loop.ts'
 import type { Follower } from './follower.ts'
 import type { Runners } from './runners.ts'
 
 export interface StarterDeps {
   /** Where runs are started. */
-  starts: Transactions
+  starts: Sql
   runners: Runners
   follower: Follower
   notices: Notices

@@ -3,9 +3,9 @@
 import { drizzle } from 'drizzle-orm/postgres-js'
 import postgres from 'postgres'
 import type { ObjectStore } from '../../app/objects/port.ts'
-import type { Db, Sql } from '../../drizzle/client.ts'
-import { AT_ONCE, survivingLostConnections } from '../../drizzle/lost-connections.ts'
+import { type Db, type Sql, STARTUP_PADDING } from '../../drizzle/client.ts'
 import * as schema from '../../drizzle/schema/index.ts'
+import { withTransactions } from '../../drizzle/transaction.ts'
 import { LOCK_TIMEOUT_MS, type SimulatedDatabase } from './database.ts'
 import { type Fault, type Holder, Wire } from './wire.ts'
 
@@ -51,12 +51,16 @@ export async function openConnections(database: SimulatedDatabase): Promise<Conn
     idle_timeout: 0,
     backoff: () => 0,
     onnotice: () => {},
-    connection: { application_name: 'simulated', lock_timeout: LOCK_TIMEOUT_MS, ...AT_ONCE },
+    connection: { application_name: 'simulated', lock_timeout: LOCK_TIMEOUT_MS, ...STARTUP_PADDING },
     // Understood by postgres.js, and missing from its types.
     socket: () => new Wire(server, delegate),
   }
-  const typed = survivingLostConnections(postgres(database.url, options))
-  const sql = survivingLostConnections(postgres(database.url, options))
+  const open = () => {
+    const pool = postgres(database.url, options)
+    return withTransactions(pool, pool)
+  }
+  const typed = open()
+  const sql = open()
   await Promise.all([typed`select 1`, sql`select 1`])
   return {
     sql,

@@ -60,8 +60,7 @@ interface LandingFile {
 /**
  * I5: the active files of every zone (`ns.zone`) the pinned sources name become the attempts' input, up to the watermark that
  * was read with their base: a file that has come since then belongs to a later run. Where not everybody sees every zone the
- * attempts are not told what that is: their runner asks for it, and the catalog knows whether they may. False: they read
- * no zone.
+ * attempts are not told what that is: their runner asks for it, and the catalog knows whether they may.
  */
 export async function freezeInputs(
   tx: SqlTx,
@@ -69,14 +68,14 @@ export async function freezeInputs(
   watermark: string,
   zonesOf: (id: RunId) => readonly string[],
   tellsInputs = true,
-): Promise<boolean> {
+): Promise<void> {
   const reading = opened.flatMap(({ runId, attempt }) =>
     zonesOf(runId).map((zone) => {
       const [namespace, ...name] = zone.split('.')
       return { run_id: runId, attempt, namespace, name: name.join('.') }
     }),
   )
-  if (reading.length === 0) return false
+  if (reading.length === 0) return
   const files = await tx<FrozenRow[]>`
     with frozen as (
       select a.run_id, a.attempt, z.namespace, z.name as zone, f.*
@@ -90,7 +89,6 @@ export async function freezeInputs(
     from frozen order by seq`
   const filesOf = Map.groupBy(files, (file) => file.runId)
   if (tellsInputs) for (const attempt of opened) attempt.landing = byZone(filesOf.get(attempt.runId) ?? [])
-  return true
 }
 
 /** Of runs that were attempted before: when that began, and how much their logs hold already. */

@@ -85,8 +85,8 @@ test('columns that a newer program adds meanwhile are nothing to transactions of
   await opened.sql`update run set not_before = 'infinity' where waiting`
   const session = opened.session('test')
   const ask = async (id: RunId) => [
-    await session.transaction(cancel(id)),
-    await session.transaction(async (tx) => (await lockTriggers(tx, [])) === null),
+    await session.begin(cancel(id)),
+    await session.begin(async (tx) => (await lockTriggers(tx, [])) === null),
     (await startWaiting(session, ['http://127.0.0.1:1'], 'tester')).attempts.length === 0,
   ]
   expect(await ask(one)).toEqual([true, true, true])

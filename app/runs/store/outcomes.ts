@@ -1,7 +1,6 @@
 // What attempts have come to. Many in one transaction; success and merge are the same transaction (I3).
 import type { Row } from 'postgres'
-import type { SqlTx } from '../../../drizzle/client.ts'
-import { inTransaction, lastly, type Transactions } from '../../../drizzle/session.ts'
+import { inTransaction, type Sql, type SqlTx } from '../../../drizzle/client.ts'
 import { together } from '../../../drizzle/together.ts'
 import {
   isTerminal,
@@ -49,18 +48,16 @@ const NOTHING: Applied = {
 
 /** Applies outcomes in order. Those of another attempt, or that come after the run's end, change nothing. */
 export const applyOutcomes = (
-  sql: Transactions,
+  sql: Sql,
   outcomes: readonly Outcome[],
   lines: readonly LogLine[],
 ): Promise<Applied> =>
   inTransaction(sql, async (tx) => {
     const changed = new Set(lines.map((line) => line.runId))
-    if (outcomes.length === 0)
-      return lastly(
-        tx,
-        together(tx, loggedPart(tx, lines), tx`select ${notifying(tx, changed)} as told`),
-        () => ({ ...NOTHING, changed: [...changed] }),
-      )
+    if (outcomes.length === 0) {
+      await together(tx, loggedPart(tx, lines), tx`select ${notifying(tx, changed)} as told`)
+      return { ...NOTHING, changed: [...changed] }
+    }
     const { runs, now } = await lockRuns(
       tx,
       outcomes.map(({ runId }) => runId),
@@ -121,7 +118,7 @@ export const applyOutcomes = (
       }
     }
 
-    const hasMerged = await mergeTested(tx, runs, executed, now, tell)
+    await mergeTested(tx, runs, executed, now, tell)
     for (const run of runs.values()) {
       if (run.moves.length > 0) changed.add(run.id)
       if (run.moves.length > 0 && isTerminal(run.status)) tell(run, 9, ...closingLine(run))
@@ -150,7 +147,7 @@ export const applyOutcomes = (
       events: answer?.events,
       nextStartMs: nextStartOf(runs.values(), now),
     })
-    return hasMerged ? applied(await statement) : lastly(tx, statement, applied)
+    return applied(await statement)
   })
 
 /** An expression: whether any of these pipelines, whose turn is free again, has a run waiting. */
@@ -314,16 +311,16 @@ function whyFailed({ error, value, samples = [] }: TestResult): string {
 
 const rowsText = (count: number) => `${count} ${count === 1 ? 'row' : 'rows'}`
 
-/** Main is locked once for all, and only if there is something to merge: then true. */
+/** Main is locked once for all, and only if there is something to merge. */
 async function mergeTested(
   tx: SqlTx,
   runs: Map<RunId, LockedRun>,
   executed: Map<RunId, Executed>,
   now: Date,
   tell: (run: LockedRun, line: number, level: LogLevel, message: string) => void,
-): Promise<boolean> {
+): Promise<void> {
   const merging = [...runs.values()].filter((run) => run.effects.includes('mergeBranch'))
-  if (merging.length === 0) return false
+  if (merging.length === 0) return
   const results = await mergeBranches(
     tx,
     merging.map((run) => ({
@@ -354,7 +351,6 @@ async function mergeTested(
       run.error = `merging: gave up after ${run.snapshot.context.conflicts + 1} conflicts: ${why}`
     else run.notBefore = new Date(now.getTime() + Math.min(5_000, 25 * 2 ** run.snapshot.context.conflicts))
   }
-  return true
 }
 
 function closingLine(run: LockedRun): [LogLevel, string] {

@@ -1,8 +1,7 @@
 // The start of runs: each attempt fixes together its base on main, its landing files and its branch, and opens all three in one transaction.
 import type { PendingQuery, Row } from 'postgres'
-import type { SqlTx } from '../../../drizzle/client.ts'
+import { inTransaction, type Sql, type SqlTx } from '../../../drizzle/client.ts'
 import type { PinnedFiles } from '../../../drizzle/schema/pipeline.ts'
-import { inTransaction, lastly, type Transactions } from '../../../drizzle/session.ts'
 import { type Part, together } from '../../../drizzle/together.ts'
 import { executesAlone, RUN_MACHINE_VERSION } from '../../../machines/run.ts'
 import type { ClientTrace } from '../../../proto/trace.ts'
@@ -39,7 +38,7 @@ export interface Started {
  * taken, or whose pipeline was deleted while it was asked for, ends here and takes no place.
  */
 export const startWaiting = (
-  sql: Transactions,
+  sql: Sql,
   places: readonly string[],
   follower: string,
   tellsInputs = true,
@@ -97,13 +96,7 @@ export const startWaiting = (
       opened.push(attemptOf(run, row, places[opened.length] ?? ''))
     }
     const rowOf = new Map(rows.map((row) => [row.id, row]))
-    const hasFrozen = await freezeInputs(
-      tx,
-      opened,
-      first.watermark,
-      (id) => rowOf.get(id)?.landing_zones ?? [],
-      tellsInputs,
-    )
+    await freezeInputs(tx, opened, first.watermark, (id) => rowOf.get(id)?.landing_zones ?? [], tellsInputs)
     await continueLogs(tx, opened)
     for (const attempt of opened) lines.push(...openingLines(attempt, rowOf.get(attempt.runId), now))
     const announced = announcedPart(tx, waiting.values())
@@ -127,7 +120,7 @@ export const startWaiting = (
       events: answer?.events,
       isFull: rows.length === places.length,
     })
-    return hasFrozen ? started(await statement) : lastly(tx, statement, started)
+    return started(await statement)
   })
 
 /** The run that goes first of the first pipeline of the queue that the condition admits. */
