@@ -43,6 +43,11 @@ let dispatchers: Dispatcher[]
 
 setDefaultTimeout(60_000)
 
+/** Shorter than in the service: nothing that these find is waited for. */
+const SWEEP_MS = 50
+const RENEW_MS = 100
+const ASK_AFTER_MS = 20
+
 beforeAll(async () => {
   postgres = await testDatabase()
   database = openDatabase(postgres.url, { connections: 1, rawConnections: 12, application: 'test' })
@@ -68,13 +73,19 @@ function dispatcher(urls: string[], replica: string = newId()): Dispatcher & { r
     sql: database.sql,
     starts,
     moves,
-    runners: makeRunners(urls, (url) => runnerAt(url, () => {}, testAccess('http://127.0.0.1:1'))),
+    runners: makeRunners(
+      urls,
+      (url) => runnerAt(url, () => {}, testAccess('http://127.0.0.1:1')),
+      ASK_AFTER_MS,
+    ),
     tokens: makeTokens('secret'),
     clock: systemClock,
     log: makeLog('test', 'text', () => true),
     replica,
     publicUrl: 'http://127.0.0.1:1',
     post: () => {},
+    sweepMs: SWEEP_MS,
+    renewMs: RENEW_MS,
   })
   running.push({
     async stop() {
@@ -201,56 +212,6 @@ describe('a run', () => {
     expect(await openBranches()).toHaveLength(0)
   })
 
-  test('whose error test fails leaves main as it was and names the test', async () => {
-    const script: Script = async (request) => ({
-      testedCommit: await commitContent(database.sql, request),
-      tests: [
-        { name: 'no-bad-rows', severity: Severity.ERROR, passed: false, value: 3n },
-        { name: 'few-odd-rows', severity: Severity.WARN, passed: false, value: 9n },
-      ],
-    })
-    dispatcher([runner(script).url])
-    const pipeline = await pipelineNamed('gated')
-    const id = await pipeline.request()
-    expect(await ended(id)).toMatchObject({
-      status: 'failed',
-      error: 'testing: 1 quality test failed: no-bad-rows (3 rows)',
-      merged_commit: null,
-    })
-    expect(await database.sql`select * from main_entry where name = 'gated'`).toHaveLength(0)
-    expect(await openBranches()).toHaveLength(0)
-    expect(
-      (await database.sql`select name, status from quality_result where run_id = ${id} order by name`).map(
-        (r) => ({ ...r }),
-      ),
-    ).toEqual([
-      { name: 'few-odd-rows', status: 'failed' },
-      { name: 'no-bad-rows', status: 'failed' },
-    ])
-  })
-
-  test('whose warnings alone fail is merged', async () => {
-    const script: Script = async (request) => ({
-      testedCommit: await commitContent(database.sql, request),
-      tests: [{ name: 'few-odd-rows', severity: Severity.WARN, passed: false, value: 9n }],
-    })
-    dispatcher([runner(script).url])
-    const id = await (await pipelineNamed('warned')).request()
-    expect((await ended(id)).status).toBe('success')
-  })
-
-  test('that fails in execution keeps the text of its error', async () => {
-    dispatcher([
-      runner(() => ({ status: RunStatus.FAILED, error: 'executing: pipeline.sql:3: no such column' })).url,
-    ])
-    const id = await (await pipelineNamed('broken')).request()
-    expect(await ended(id)).toMatchObject({
-      status: 'failed',
-      error: 'executing: pipeline.sql:3: no such column',
-    })
-    expect(await openBranches()).toHaveLength(0)
-  })
-
   test('that fails in execution is executed again on a fresh branch, as often as its pipeline allows', async () => {
     const branches: string[] = []
     const fails = (attempts: number): Script => {
@@ -279,18 +240,6 @@ describe('a run', () => {
     const last = await broken.request()
     expect(await ended(last)).toMatchObject({ status: 'failed', attempt: 3, error: 'executing: no 3' })
     expect(await openBranches()).toHaveLength(0)
-  })
-
-  test('that a test has blocked is not executed again', async () => {
-    const tests = [{ name: 'strict', severity: Severity.ERROR, passed: false, value: 1n }]
-    const script: Script = async (request) => ({
-      testedCommit: await commitContent(database.sql, request),
-      tests,
-      maxRetries: 2,
-    })
-    dispatcher([runner(script).url])
-    const id = await (await pipelineNamed('blocked-once')).request()
-    expect(await ended(id)).toMatchObject({ status: 'failed', attempt: 1 })
   })
 
   test('whose branch has moved since its tests is executed again, not merged', async () => {
@@ -361,38 +310,20 @@ describe('runners', () => {
     await Promise.all(ids.map(ended))
   })
 
-  test('a busy runner leaves a run pending until there is room', async () => {
-    let isBusy = true
-    const busy = runner(merging, () => {
-      if (isBusy) throw new ConnectError('full', Code.ResourceExhausted)
-    })
-    dispatcher([busy.url])
-    const id = await (await pipelineNamed('patient')).request()
-    await until(
-      () => historyOf(id),
-      (history) => history.includes('refused pending.waiting'),
-    )
-    expect((await rowOf(id)).status).toBe('pending')
-    isBusy = false
-    expect((await ended(id)).status).toBe('success')
-  })
-
   test('belong to the trace of the request that asked for them, also executed again', async () => {
     const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
-    let isFirst = true
-    const at = runner(() => {
-      if (!isFirst) return {}
-      isFirst = false
-      at.reboot()
-      return new Promise(() => {})
-    })
+    const first = held()
+    const at = runner((request, signal) => (request.attempt === 1 ? first.script(request, signal) : {}))
     dispatcher([at.url])
     const pipeline = await pipelineNamed('traced')
     const traced = await inTrace(
       () => ({ requestId: 'r', traceparent, tracestate: 'a=1' }),
       () => pipeline.request(),
     )
+    await statusIs(traced, 'running')
+    at.reboot()
     await ended(traced)
+    first.release()
     const untraced = await pipeline.request()
     await ended(untraced)
     const told = at.submitted.map(({ runId, attempt, traceparent, tracestate }) => [
@@ -415,8 +346,8 @@ describe('runners', () => {
     ])
   })
 
-  test.each([Code.Unauthenticated, Code.PermissionDenied])(
-    'a runner that refuses this API (code %p) leaves a run pending, and takes no attempt from it',
+  test.each([Code.ResourceExhausted, Code.Unauthenticated, Code.PermissionDenied])(
+    'a runner that is full or refuses this API (code %p) leaves a run pending, and takes no attempt from it',
     async (code) => {
       let isRefusing = true
       const strict = runner(merging, () => {
@@ -505,24 +436,6 @@ describe('runners', () => {
       (row) => row.attempt === attempt && row.phase === 'executing',
     )
 
-  test('a run that loses three runners alone fails with the third', async () => {
-    const never = held()
-    const restarting = runner(never.script)
-    dispatcher([restarting.url])
-    const id = await (await pipelineNamed('unlucky')).request()
-    for (let attempt = 1; attempt <= 3; attempt++) {
-      await executes(id, attempt)
-      restarting.reboot()
-    }
-    expect(await ended(id)).toMatchObject({
-      status: 'failed',
-      attempt: 3,
-      error: expect.stringMatching(
-        /^runner lost 3 times while this run executed alone on it: the runner was/,
-      ),
-    })
-  })
-
   test('of runs that lose runners together only the one that does so alone is failed', async () => {
     const forever = new Promise<Facts>(() => {})
     const restarting = runner((request, signal) =>
@@ -578,38 +491,6 @@ describe('runners', () => {
 })
 
 describe('cancelling', () => {
-  test('a pending run ends it before anything starts', async () => {
-    const pipeline = await pipelineNamed('never-started')
-    const id = await pipeline.request()
-    expect(await pipeline.runs.cancel(id)).toEqual({ run_id: id, status: 'cancelled' })
-    const quiet = runner(merging)
-    dispatcher([quiet.url])
-    const other = await (await pipelineNamed('started')).request()
-    await ended(other)
-    expect(quiet.submitted.map((request) => request.runId)).toEqual([other])
-  })
-
-  test('a running run closes its branch at once and stops the runner', async () => {
-    const forever = held()
-    const stopped = runner(forever.script)
-    dispatcher([stopped.url])
-    const pipeline = await pipelineNamed('stopped')
-    const id = await pipeline.request()
-    await until(
-      () => rowOf(id),
-      (row) => row.phase === 'executing',
-    )
-    await pipeline.runs.cancel(id)
-    expect(await openBranches()).toHaveLength(0)
-    await until(
-      async () => stopped.cancelled,
-      (handles) => handles.includes(`${id}:1`),
-    )
-    forever.release()
-    expect((await rowOf(id)).status).toBe('cancelled')
-    await expect(pipeline.runs.cancel(id)).rejects.toThrow('already ended')
-  })
-
   test('is asked for again of a runner that refuses this API for a while', async () => {
     const forever = held()
     const refused: string[] = []
@@ -840,23 +721,6 @@ describe('what cannot be as it should', () => {
     )
     expect(told[1]).toBeTruthy()
     expect(told).toEqual(['', told[1], told[1]])
-  })
-
-  test('a full runner is asked less and less often', async () => {
-    let asked = 0
-    const full = runner(merging, () => {
-      asked += 1
-      throw new ConnectError('full', Code.ResourceExhausted)
-    })
-    dispatcher([full.url])
-    const id = await (await pipelineNamed('refused-often')).request()
-    const rows = await until(
-      () => database.sql`select opened_at from run_attempt where run_id = ${id} order by attempt`,
-      (attempts) => attempts.length >= 4,
-    )
-    const at = rows.map((row) => row.opened_at.getTime())
-    expect(at[3] - at[2]).toBeGreaterThan(1_500)
-    expect(asked).toBeLessThanOrEqual(rows.length)
   })
 
   test('a run of a newer program is neither started nor adopted', async () => {

@@ -34,6 +34,9 @@ export interface DispatcherDeps {
   /** Whether attempts are told their landing files; else their runner asks. */
   tellsInputs?: boolean
   post(message: FromWorker): void
+  /** How often each loop looks without a hint, and the sign of life is given; tests may shorten them. */
+  sweepMs?: number
+  renewMs?: number
 }
 
 export interface Dispatcher {
@@ -47,12 +50,13 @@ const ALIVE_MS = 1_000
 
 export function startDispatcher(deps: DispatcherDeps): Dispatcher {
   const { sql, starts, moves, runners, log, replica, tellsInputs = true, post } = deps
+  const { sweepMs = limits.sweepMs, renewMs = limits.replicaRenewMs } = deps
   const stopping = new AbortController()
   const failed = (what: string) => (error: unknown) => log.error(`${what} failed`, { error })
   const notices = makeNotices(sql, failed('announcing'))
 
   const performing = startLoop({
-    everyMs: limits.sweepMs,
+    everyMs: sweepMs,
     onError: failed('performing effects'),
     tick: () =>
       performDue(
@@ -72,6 +76,7 @@ export function startDispatcher(deps: DispatcherDeps): Dispatcher {
   const ender = startEnder({
     moves,
     log,
+    sweepMs,
     onEnded,
     onFreed: () => starter.nudge(),
     async onUnwanted(attempts) {
@@ -87,8 +92,18 @@ export function startDispatcher(deps: DispatcherDeps): Dispatcher {
     onError: ({ runId }, error) => failed(`following run ${runId}`)(error),
     signal: stopping.signal,
   })
-  const starter = startStarter({ starts, runners, follower, notices, replica, tellsInputs, log, onEnded })
-  const presence = startPresence({ sql, replica, follower, ender, tellsInputs, log })
+  const starter = startStarter({
+    starts,
+    runners,
+    follower,
+    notices,
+    replica,
+    tellsInputs,
+    log,
+    sweepMs,
+    onEnded,
+  })
+  const presence = startPresence({ sql, replica, follower, ender, tellsInputs, log, renewMs })
   const alive = setInterval(() => post({ type: 'alive' }), ALIVE_MS)
 
   return {

@@ -1,7 +1,6 @@
 // Stores the outcomes and lines of attempts, in batches, and ends the runs that are done.
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import { limits } from '../../app/core/limits.ts'
 import type { Log } from '../../app/core/log.ts'
 import type { Outcome } from '../../app/runs/outcome.ts'
 import { type Applied, applyOutcomes, type LogLine, type RunCompleted } from '../../app/runs/service.ts'
@@ -14,6 +13,7 @@ export interface EnderDeps {
   /** Where runs are moved on. */
   moves: Sql
   log: Log
+  sweepMs: number
   /** Runs have ended, and so many of the successes are heard by triggers. */
   onEnded(completed: RunCompleted[], events: number): void
   /** A run that waits may start now. */
@@ -30,13 +30,13 @@ const TELL_WITHIN_MS = 25
 /** Our timer may be a little ahead of the database's clock. */
 const TIMER_MS = 5
 
-export function startEnder({ moves, log, onEnded, onFreed, onUnwanted }: EnderDeps) {
+export function startEnder({ moves, log, sweepMs, onEnded, onFreed, onUnwanted }: EnderDeps) {
   const queue = makeOutcomeQueue()
   /** A run was requested while outcomes were being stored: what that has seen of the queue may be old. */
   let isRequestedMeanwhile = false
 
   const loop = startLoop({
-    everyMs: limits.sweepMs,
+    everyMs: sweepMs,
     onError: (error) => log.error('ending runs failed', { error }),
     async tick() {
       if (queue.isEmpty()) return false

@@ -22,13 +22,14 @@ export interface PresenceDeps {
   ender: Pick<Ender, 'has'>
   tellsInputs: boolean
   log: Log
+  renewMs: number
 }
 
-export function startPresence({ sql, replica, follower, ender, tellsInputs, log }: PresenceDeps) {
+export function startPresence({ sql, replica, follower, ender, tellsInputs, log, renewMs }: PresenceDeps) {
   let suspects = new Set<RunId>()
 
   const loop = startLoop({
-    everyMs: limits.replicaRenewMs,
+    everyMs: renewMs,
     onError: (error) => log.error('renewing the sign of life failed', { error }),
     async tick() {
       await giveSignOfLife(sql, replica)

@@ -77,3 +77,17 @@ test('a runner whose new work waits is sent nothing until it says that it goes o
   await until(() => runners.probe())
   expect(runners.takePlaces(100)).toEqual([URL_A])
 })
+
+test('a runner that is full is asked after twice the time each time it refuses', async () => {
+  let asked = 0
+  const check = async () => {
+    asked += 1
+  }
+  const remote = { url: URL_A, check } as never
+  const runners = makeRunners([URL_A], () => remote, 20)
+  for (let refusals = 0; refusals < 3; refusals++) runners.refused(URL_A, false)
+  const since = performance.now()
+  await until(() => runners.probe())
+  expect(asked).toBe(1)
+  expect(performance.now() - since).toBeGreaterThanOrEqual(20 * 2 ** 3)
+})

@@ -37,7 +37,11 @@ const roomOf = ({ held, slots }: Runner, free: number): number =>
   Math.max(0, slots === null ? free : Math.min(free, slots - held))
 
 /** The runners this replica knows, and where there is room. `reach` makes the client of one of them. */
-export function makeRunners(urls: readonly string[], reach: (url: string) => Remote<RunnerClient>) {
+export function makeRunners(
+  urls: readonly string[],
+  reach: (url: string) => Remote<RunnerClient>,
+  askAfterMs = ASK_AFTER_MS,
+) {
   const runners = urls.map(
     (url): Runner => ({
       remote: reach(url),
@@ -135,7 +139,7 @@ export function makeRunners(urls: readonly string[], reach: (url: string) => Rem
       const now = performance.now()
       const due = runners.filter(
         ({ isUp, room, askedAt, refusals }) =>
-          (!isUp || room <= 0) && now - askedAt >= Math.min(ASK_AFTER_MAX_MS, ASK_AFTER_MS * 2 ** refusals),
+          (!isUp || room <= 0) && now - askedAt >= Math.min(ASK_AFTER_MAX_MS, askAfterMs * 2 ** refusals),
       )
       return (await Promise.all(due.map(ask))).includes(true)
     },

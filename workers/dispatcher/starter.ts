@@ -19,6 +19,7 @@ export interface StarterDeps {
   /** Whether attempts are told their landing files; else their runner asks. */
   tellsInputs: boolean
   log: Log
+  sweepMs: number
   /** Runs have ended instead of being started. */
   onEnded(completed: RunCompleted[], events: number): void
 }
@@ -34,13 +35,13 @@ export interface Starter {
 const TURNS = ['run_attempt_one_open', 'run_one_running']
 
 export function startStarter(deps: StarterDeps): Starter {
-  const { runners, follower, log } = deps
+  const { runners, follower, log, sweepMs } = deps
   const failed = (what: string) => (error: unknown) => log.error(`${what} failed`, { error })
   /** Something may wait for a place. */
   let lacksPlaces = false
 
   const starting = startLoop({
-    everyMs: limits.sweepMs,
+    everyMs: sweepMs,
     onError: failed('starting runs'),
     async tick() {
       const most = startedAtOnce(follower.count())
@@ -56,7 +57,7 @@ export function startStarter(deps: StarterDeps): Starter {
 
   // Asking a runner that hangs must not keep the others waiting.
   const probing = startLoop({
-    everyMs: limits.sweepMs / 2,
+    everyMs: sweepMs / 2,
     onError: failed('asking runners'),
     async tick() {
       if (await runners.probe()) starting.nudge()
