@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { expect, type PlaywrightWorkerArgs, test } from '@playwright/test'
 import { freePort, type OwnService, startOwnService } from './own-service.ts'
 import { newPipeline, readiness, writeFile } from './resources.ts'
+import { getRun, logOf, requestRun } from './runs.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const TOKEN = 'sidecar-token-of-this-test-0123456789'
@@ -78,14 +79,10 @@ test('runs, previews and queries work over grpc:// addresses', async ({ playwrig
   expect((await request.post(`${pipeline.url}/publish`)).status()).toBe(200)
   expect(await (await request.post(`${pipeline.url}/preview`)).json()).toMatchObject({ total_row_count: 5 })
 
-  const { run_id } = await (
-    await request.post('/api/v1/runs', {
-      data: { namespace: 'default', layer: 'silver', pipeline: pipeline.name },
-    })
-  ).json()
-  const run = async () => (await request.get(`/api/v1/runs/${run_id}`)).json()
+  const run_id = await requestRun(request, pipeline)
+  const run = () => getRun(request, run_id)
   await expect.poll(async () => (await run()).status).toBe('success')
-  const { logs } = await (await request.get(`/api/v1/runs/${run_id}/logs`)).json()
+  const logs = await logOf(request, run_id)
   expect(logs.length).toBeGreaterThan(2)
 
   const answer = await request.post('/api/v1/query', {
@@ -100,12 +97,8 @@ test('a run is cancelled over gRPC', async ({ playwright }) => {
   const endless =
     'select count(*) as n from range(1000000) a, range(1000000) b where a.range % 7 = b.range % 11'
   await writeFile(request, `${pipeline.prefix}pipeline.sql`, endless)
-  const { run_id } = await (
-    await request.post('/api/v1/runs', {
-      data: { namespace: 'default', layer: 'silver', pipeline: pipeline.name },
-    })
-  ).json()
-  const status = async () => (await (await request.get(`/api/v1/runs/${run_id}`)).json()).status
+  const run_id = await requestRun(request, pipeline)
+  const status = async () => (await getRun(request, run_id)).status
   await expect.poll(status).toBe('running')
   expect((await request.post(`/api/v1/runs/${run_id}/cancel`)).status()).toBe(200)
   expect(await status()).toBe('cancelled')

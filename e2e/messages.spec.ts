@@ -1,6 +1,7 @@
 // Common mistakes of newcomers: the message names the fault, its place and the text to write instead.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { fresh, type MadePipeline, newPipeline, writeFile } from './resources.ts'
+import { runToEnd } from './runs.ts'
 import { newTable } from './tables.ts'
 
 /** The report of a file of the draft, and the status of the publish. */
@@ -11,13 +12,8 @@ async function published(request: APIRequestContext, { url, prefix }: MadePipeli
   return { status: response.status(), error, errors: report.errors, warnings: report.warnings }
 }
 
-async function errorOfRun(request: APIRequestContext, { namespace, layer, name }: MadePipeline) {
-  const asked = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
-  const { run_id } = await asked.json()
-  const run = async () => (await request.get(`/api/v1/runs/${run_id}`)).json()
-  await expect.poll(async () => (await run()).finished_at, { intervals: [50, 100, 200] }).not.toBeNull()
-  return (await run()).error
-}
+const errorOfRun = async (request: APIRequestContext, pipeline: MadePipeline) =>
+  (await runToEnd(request, pipeline)).error
 
 async function errorOfPreview(request: APIRequestContext, { url }: MadePipeline) {
   const response = await request.post(`${url}/preview`)

@@ -1,23 +1,13 @@
 // Pipelines in Python, as their authors see them: written, published, run, read, refused.
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { fresh, type MadePipeline, newNamespace, newPipeline, pythonOf, writeFile } from './resources.ts'
+import { fresh, newNamespace, newPipeline, pythonOf, writeFile } from './resources.ts'
+import { runToEnd } from './runs.ts'
 
 test.beforeEach(async ({ request }) => {
   const python = await pythonOf(request)
   // biome-ignore lint/suspicious/noSkippedTests: a machine without Python runs everything else
   test.skip(python === null, 'pipelines in Python cannot run on this machine')
 })
-
-type Run = { id: string; status: string; error: string | null; rows_written: number | null }
-
-async function runOf(request: APIRequestContext, { namespace, layer, name }: MadePipeline): Promise<Run> {
-  const asked = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
-  expect(asked.status(), await asked.text()).toBe(202)
-  const { run_id } = await asked.json()
-  const run = async () => (await request.get(`/api/v1/runs/${run_id}`)).json()
-  await expect.poll(async () => (await run()).finished_at, { intervals: [50, 100, 200] }).not.toBeNull()
-  return run()
-}
 
 async function newPython(request: APIRequestContext, source: string, layer = 'bronze', namespace?: string) {
   const pipeline = await newPipeline(request, {
@@ -39,7 +29,7 @@ test('the one that is written at creation publishes and runs as it is', async ({
     type: 'python',
   })
   expect((await request.post(`${pipeline.url}/publish`)).status()).toBe(200)
-  expect(await runOf(request, pipeline)).toMatchObject({ status: 'success', rows_written: 1 })
+  expect(await runToEnd(request, pipeline)).toMatchObject({ status: 'success', rows_written: 1 })
 })
 
 test('two of them make a table from files, and a table from that table', async ({ request }) => {
@@ -71,7 +61,7 @@ print(f"{len(result)} orders")
   for (const pipeline of [orders, totals]) {
     const published = await request.post(`${pipeline.url}/publish`)
     expect(published.status(), await published.text()).toBe(200)
-    expect(await runOf(request, pipeline)).toMatchObject({ status: 'success', error: null })
+    expect(await runToEnd(request, pipeline)).toMatchObject({ status: 'success', error: null })
   }
   const rows = await request.post('/api/v1/query', {
     data: { sql: `select orders, total from silver."${totals.name}"`, namespace },

@@ -1,6 +1,7 @@
 // Specification: Quality tests.
 import { expect, test } from '@playwright/test'
 import { expectError, newPipeline, writeFile } from './resources.ts'
+import { runToEnd } from './runs.ts'
 
 const fine = {
   name: 'no-nulls',
@@ -158,11 +159,8 @@ test('a run that a test blocks names the test, its count and rows of it; main st
     { name: 'none', sql: 'select count(*) from {{ this }} where id = 4', severity: 'error' },
   ])
     expect((await request.post(`${url}/tests`, { data: test })).status()).toBe(201)
-  const asked = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
-  const { run_id } = await asked.json()
-  const run = async () => (await request.get(`/api/v1/runs/${run_id}`)).json()
-  await expect.poll(async () => (await run()).finished_at, { intervals: [50, 100, 200] }).not.toBeNull()
-  expect(await run()).toMatchObject({
+  const run = await runToEnd(request, { namespace, layer, name })
+  expect(run).toMatchObject({
     status: 'failed',
     attempt: 1,
     error: 'testing: 2 quality tests failed: few (3 rows: id=2; id=3; id=4), none (1 row)',

@@ -2,7 +2,16 @@
 // on a service of our own.
 import { type APIRequestContext, expect, request as newRequest, test } from '@playwright/test'
 import { type OwnService, startOwnService } from './own-service.ts'
-import { ENDLESS, expectError, fresh, instant, newPipeline, writeFile } from './resources.ts'
+import {
+  ENDLESS,
+  expectError,
+  fresh,
+  instant,
+  type MadePipeline,
+  newPipeline,
+  writeFile,
+} from './resources.ts'
+import { getRun, requestRun, runToEnd } from './runs.ts'
 
 const CONFIG = '/api/v1/admin/retention/config'
 const STATUS = '/api/v1/admin/retention/status'
@@ -119,18 +128,12 @@ test.describe('a service of our own', () => {
     expect(response.status(), await response.text()).toBe(202)
     return response.json()
   }
-  const statusOf = async (id: string) => (await (await request.get(`/api/v1/runs/${id}`)).json()).status
-  async function start(pipeline: { namespace: string; layer: string; name: string }): Promise<string> {
-    const response = await request.post('/api/v1/runs', {
-      data: { namespace: pipeline.namespace, layer: pipeline.layer, pipeline: pipeline.name },
-    })
-    expect(response.status(), await response.text()).toBe(202)
-    return (await response.json()).run_id
-  }
-  async function ran(pipeline: { namespace: string; layer: string; name: string }, status = 'success') {
-    const id = await start(pipeline)
-    await expect.poll(() => statusOf(id)).toBe(status)
-    return id
+  const statusOf = async (id: string) => (await getRun(request, id)).status
+  const start = (pipeline: MadePipeline) => requestRun(request, pipeline)
+  async function ran(pipeline: MadePipeline, status = 'success') {
+    const run = await runToEnd(request, pipeline)
+    expect(run.status).toBe(status)
+    return run.id
   }
 
   test('has the settings of the specification, changes what is given, and answers both readings @retention.config @retention.config.put', async () => {

@@ -1,6 +1,7 @@
 // Configuration of a pipeline: max_retries, retry_delay_seconds.
 import { expect, test } from '@playwright/test'
 import { fresh, newPipeline, writeFile } from './resources.ts'
+import { getRun, logOf, requestRun } from './runs.ts'
 import { newTable } from './tables.ts'
 
 /** As often as may be: until the test has brought what is missing. */
@@ -13,13 +14,9 @@ test('a run that fails in execution stays running and is executed again, on what
   const { namespace, layer, name, prefix } = await newPipeline(request)
   await writeFile(request, `${prefix}pipeline.sql`, `select * from {{ ref('bronze.${later}') }}`)
   await writeFile(request, `${prefix}config.yaml`, RETRIED)
-  const asked = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
-  const { run_id } = await asked.json()
-  const run = async () => (await request.get(`/api/v1/runs/${run_id}`)).json()
-  const logs = async () => {
-    const body = await (await request.get(`/api/v1/runs/${run_id}/logs`)).json()
-    return body.logs.map(({ message }: { message: string }) => message)
-  }
+  const run_id = await requestRun(request, { namespace, layer, name })
+  const run = () => getRun(request, run_id)
+  const logs = async () => (await logOf(request, run_id)).map(({ message }) => message)
   await expect.poll(logs).toContainEqual(expect.stringMatching(/^attempt 1 failed: .*does not exist/))
   expect(await run()).toMatchObject({ status: 'running', error: null, finished_at: null })
   await newTable(request, { namespace: 'default', layer: 'bronze', name: later }, 'select 1 as a')
@@ -32,10 +29,9 @@ test('a run between two attempts can be cancelled', async ({ request }) => {
   const { namespace, layer, name, prefix } = await newPipeline(request)
   await writeFile(request, `${prefix}pipeline.sql`, 'select nothing')
   await writeFile(request, `${prefix}config.yaml`, 'max_retries: 1\nretry_delay_seconds: 3600\n')
-  const asked = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
-  const { run_id } = await asked.json()
-  const run = async () => (await request.get(`/api/v1/runs/${run_id}`)).json()
-  const logs = async () => JSON.stringify(await (await request.get(`/api/v1/runs/${run_id}/logs`)).json())
+  const run_id = await requestRun(request, { namespace, layer, name })
+  const run = () => getRun(request, run_id)
+  const logs = async () => JSON.stringify(await logOf(request, run_id))
   await expect.poll(logs).toContain('it is executed again in 3600 s, retry 1 of 1')
   expect((await request.post(`/api/v1/runs/${run_id}/cancel`)).status()).toBe(200)
   expect(await run()).toMatchObject({ status: 'cancelled', attempt: 1 })

@@ -1,11 +1,12 @@
 // Write strategies, as their users see them: batches arrive as files, runs merge them, queries read the table.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { fresh, newNamespace, newPipeline, writeFile } from './resources.ts'
+import { type EndedRun, runToEnd } from './runs.ts'
 
 interface Feed {
   namespace: string
   /** Uploads the lines as a CSV file and runs the pipeline; answers the run. */
-  deliver(...lines: string[]): Promise<{ status: string; rows_written: number; error: string | null }>
+  deliver(...lines: string[]): Promise<EndedRun>
   /** Rows of the pipeline's table, in this order, each as a list of values. */
   rows(order: string, columns?: string): Promise<unknown[][]>
 }
@@ -33,13 +34,7 @@ async function newFeed(request: APIRequestContext, config: string, header: strin
         multipart: { file },
       })
       expect(uploaded.status()).toBe(201)
-      const asked = await request.post('/api/v1/runs', {
-        data: { namespace, layer: 'silver', pipeline: pipeline.name },
-      })
-      const { run_id } = await asked.json()
-      const run = async () => (await request.get(`/api/v1/runs/${run_id}`)).json()
-      await expect.poll(async () => (await run()).finished_at, { intervals: [50, 100, 200] }).not.toBeNull()
-      return run()
+      return runToEnd(request, pipeline)
     },
     async rows(order, columns = '*') {
       const query = `select ${columns} from silver."${pipeline.name}" order by ${order}`
@@ -78,12 +73,9 @@ test('a strategy without the key it needs fails publish and the run, naming the 
     const published = await request.post(`${url}/publish`)
     expect(published.status()).toBe(422)
     expect(await published.text()).toContain(`merge_strategy ${strategy} needs ${key}`)
-    const { run_id } = await (
-      await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
-    ).json()
-    const run = async () => (await request.get(`/api/v1/runs/${run_id}`)).json()
-    await expect.poll(async () => (await run()).status).toBe('failed')
-    expect((await run()).error).toContain(`merge_strategy ${strategy} needs ${key}`)
+    const run = await runToEnd(request, { namespace, layer, name })
+    expect(run.status).toBe('failed')
+    expect(run.error).toContain(`merge_strategy ${strategy} needs ${key}`)
   }
 })
 
@@ -101,13 +93,7 @@ test('an incremental pipeline reads from its watermark on', async ({ request }) 
     `select i as id, '{{ watermark_value }}' as seen from range(100) t(i)
      where i < {% if is_incremental() and watermark_value %}{{ watermark_value }} + 3 and i > {{ watermark_value }}{% else %}2{% endif %}`,
   )
-  const run = async () => {
-    const data = { namespace, layer: 'gold', pipeline: pipeline.name }
-    const { run_id } = await (await request.post('/api/v1/runs', { data })).json()
-    const get = async () => (await request.get(`/api/v1/runs/${run_id}`)).json()
-    await expect.poll(async () => (await get()).finished_at, { intervals: [50] }).not.toBeNull()
-    return get()
-  }
+  const run = () => runToEnd(request, pipeline)
   expect(await run()).toMatchObject(wrote(2))
   expect(await run()).toMatchObject(wrote(2))
   const sql = `select id, seen from gold."${pipeline.name}" order by id`

@@ -1,6 +1,7 @@
 // A table as only the service makes one: by a run that succeeds.
 import { type APIRequestContext, expect } from '@playwright/test'
 import { fresh, type MadePipeline, newPipeline, writeFile } from './resources.ts'
+import { runToEnd } from './runs.ts'
 
 /** Makes a pipeline with this query and runs it; its table then has the query's rows. */
 export async function newTable(
@@ -16,12 +17,7 @@ export async function newTable(
 
 export async function runToSuccess(
   request: APIRequestContext,
-  { namespace, layer, name }: Pick<MadePipeline, 'namespace' | 'layer' | 'name'>,
+  pipeline: Pick<MadePipeline, 'namespace' | 'layer' | 'name'>,
 ): Promise<void> {
-  const asked = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
-  expect(asked.status()).toBe(202)
-  const { run_id } = await asked.json()
-  const run = async () => (await request.get(`/api/v1/runs/${run_id}`)).json()
-  await expect.poll(async () => (await run()).finished_at, { intervals: [50, 100, 200] }).not.toBeNull()
-  expect(await run()).toMatchObject({ status: 'success', error: null })
+  expect(await runToEnd(request, pipeline)).toMatchObject({ status: 'success', error: null })
 }

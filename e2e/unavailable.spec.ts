@@ -3,6 +3,7 @@
 import { type APIRequestContext, expect, request as newRequest, test } from '@playwright/test'
 import { type OwnService, startOwnService } from './own-service.ts'
 import { expectError, newPipeline } from './resources.ts'
+import { requestRun } from './runs.ts'
 
 const TABLE = '/api/v1/tables/default/gold/delays'
 /** Nobody listens here. */
@@ -86,9 +87,7 @@ for (const { title, env, withoutQuery } of SETTINGS)
 
     test('a run without a runner is taken and stays pending @runs.no-runner.off @runs.no-runner.away', async () => {
       const { namespace, layer, name } = await newPipeline(request)
-      const asked = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
-      expect(asked.status()).toBe(202)
-      const { run_id } = await asked.json()
+      const run_id = await requestRun(request, { namespace, layer, name })
       expect(await (await request.get(`/api/v1/runs/${run_id}`)).json()).toMatchObject({
         status: 'pending',
         started_at: null,

@@ -3,6 +3,7 @@
 import { type APIRequestContext, expect, request as newRequest, test } from '@playwright/test'
 import { type OwnService, startOwnService } from '../own-service.ts'
 import { ENDLESS, type MadePipeline, newPipeline } from '../resources.ts'
+import { requestRun } from '../runs.ts'
 import { runToSuccess } from '../tables.ts'
 import { addTrigger, publishedPipeline, runsOf } from '../triggers.ts'
 
@@ -63,8 +64,7 @@ test('what the clock starts is started when it is due, and not before @triggers.
   )
   const schedule = await newSchedule(bySchedule)
   const { namespace, layer, name } = busy
-  const asked = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
-  const { run_id } = await asked.json()
+  const run_id = await requestRun(request, { namespace, layer, name })
   const passedOver = await newSchedule(busy)
   const dueOf = async (one: typeof schedule) => {
     await expect.poll(async () => (await one()).next_run_at).not.toBeNull()

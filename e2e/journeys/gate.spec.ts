@@ -1,6 +1,7 @@
 // A run is a pull request for data: what its tests refuse, no reader ever sees, and the table stays what it was.
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { type MadePipeline, newNamespace, writeFile } from '../resources.ts'
+import { newNamespace, writeFile } from '../resources.ts'
+import { runToEnd } from '../runs.ts'
 import { newTable } from '../tables.ts'
 
 const ROWS = 200_000
@@ -9,14 +10,6 @@ async function query(request: APIRequestContext, sql: string) {
   const response = await request.post('/api/v1/query', { data: { sql } })
   expect(response.status(), await response.text()).toBe(200)
   return (await response.json()).rows
-}
-
-async function run(request: APIRequestContext, { namespace, layer, name }: MadePipeline) {
-  const asked = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
-  const { run_id } = await asked.json()
-  const get = async () => (await request.get(`/api/v1/runs/${run_id}`)).json()
-  await expect.poll(async () => (await get()).finished_at, { intervals: [20] }).not.toBeNull()
-  return get()
 }
 
 /** Reads until it is told to stop, and answers every state it has seen. */
@@ -55,7 +48,7 @@ test('a failing gate leaves the table as it was, and a reader never sees the bad
     `${pipeline.prefix}pipeline.sql`,
     good.replace("'good'", "if(range % 2 = 0, 'good', 'bad')"),
   )
-  expect(await run(request, pipeline)).toMatchObject({
+  expect(await runToEnd(request, pipeline)).toMatchObject({
     status: 'failed',
     rows_written: null,
     merged_commit: null,
@@ -76,7 +69,7 @@ test('two runs of one pipeline at once never interleave: readers see whole resul
   )
   const table = `"${namespace}".gold."${pipeline.name}"`
   const stop = readingThroughout(request, `select count(*) as n, count(distinct stamp) as runs from ${table}`)
-  const runs = await Promise.all(Array.from({ length: 4 }, () => run(request, pipeline)))
+  const runs = await Promise.all(Array.from({ length: 4 }, () => runToEnd(request, pipeline)))
   for (const { status } of runs) expect(status).toBe('success')
   expect(await stop()).toEqual([JSON.stringify([{ n: ROWS, runs: 1 }])])
   const commits = runs.map((each) => each.merged_commit).toSorted((a, b) => a - b)
@@ -96,7 +89,7 @@ test('append_only adds whole batches, and one that fails adds nothing', async ({
     '-- @merge_strategy: append_only\nselect range as id from range(1000)',
   )
   const table = `"${namespace}".bronze."${pipeline.name}"`
-  expect((await run(request, pipeline)).status).toBe('success')
+  expect((await runToEnd(request, pipeline)).status).toBe('success')
   expect(await query(request, `select count(*) as n from ${table}`)).toEqual([{ n: 2_000 }])
   await request.post(`/api/v1/pipelines/${namespace}/bronze/${pipeline.name}/tests`, {
     data: {
@@ -105,6 +98,6 @@ test('append_only adds whole batches, and one that fails adds nothing', async ({
       sql: 'select id from {{ this }} group by id having count(*) > 2',
     },
   })
-  expect((await run(request, pipeline)).status).toBe('failed')
+  expect((await runToEnd(request, pipeline)).status).toBe('failed')
   expect(await query(request, `select count(*) as n from ${table}`)).toEqual([{ n: 2_000 }])
 })

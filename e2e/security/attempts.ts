@@ -1,6 +1,7 @@
 // What the specifications of escapes share: how an attempt is made, and what no answer may hold.
 import { type APIRequestContext, type APIResponse, expect } from '@playwright/test'
-import { fresh, type MadePipeline, newPipeline, readiness, writeFile } from '../resources.ts'
+import { fresh, newPipeline, readiness, writeFile } from '../resources.ts'
+import { type EndedRun, ended as endedRun, logOf, requestRun } from '../runs.ts'
 
 /**
  * Secrets that the suite's service is started with (`test:security`), those that it has made, and what gives a place of the
@@ -50,11 +51,7 @@ export async function expectRefused(response: APIResponse, code: string, message
   expectNothingTold(JSON.parse(text).error.message, code)
 }
 
-export interface Ended {
-  id: string
-  status: string
-  error: string | null
-  finished_at: string | null
+export interface Ended extends EndedRun {
   log: { level: string; message: string }[]
 }
 
@@ -67,21 +64,14 @@ export async function runOf(
   const pipeline = await newPipeline(request, { name: fresh('escape'), type })
   for (const [path, content] of Object.entries(files))
     await writeFile(request, `${pipeline.prefix}${path}`, content)
-  return ended(request, await started(request, pipeline))
+  return ended(request, await requestRun(request, pipeline))
 }
 
-export async function started(request: APIRequestContext, { namespace, layer, name }: MadePipeline) {
-  const asked = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
-  expect(asked.status(), await asked.text()).toBe(202)
-  return String((await asked.json()).run_id)
-}
-
-export async function ended(request: APIRequestContext, id: string): Promise<Ended> {
-  const run = async () => (await request.get(`/api/v1/runs/${id}`)).json()
-  await expect.poll(async () => (await run()).finished_at, { intervals: [50, 100, 200] }).not.toBeNull()
-  const { logs } = await (await request.get(`/api/v1/runs/${id}/logs`)).json()
-  return { ...(await run()), log: logs }
-}
+/** Waits for the end of a run, and reads its log. */
+export const ended = async (request: APIRequestContext, id: string): Promise<Ended> => ({
+  ...(await endedRun(request, id)),
+  log: await logOf(request, id),
+})
 
 /** The run has failed with words that say this, and neither they nor its log hold anything else. */
 export function expectFailed(run: Ended, written: string, message: RegExp): void {

@@ -5,8 +5,9 @@ import { join } from 'node:path'
 import { expect, test } from '@playwright/test'
 import { type OwnService, startOwnService } from '../own-service.ts'
 import { expectError, writeFile } from '../resources.ts'
+import { requestRun } from '../runs.ts'
 import { newZone, publishedPipeline } from '../triggers.ts'
-import { ended, started } from './attempts.ts'
+import { ended } from './attempts.ts'
 
 const MIB = 1_048_576
 const DISK_BYTES = 96 * MIB
@@ -73,7 +74,7 @@ test.describe('a disk that runs full', () => {
         })
       expect((await request.get('/health/ready')).status()).toBe(200)
       expect(service.log()).toContain('runs wait: ')
-      const run = await started(request, pipeline)
+      const run = await requestRun(request, pipeline)
       await expect
         .poll(async () => (await (await request.get(`/api/v1/runs/${run}`)).json()).status)
         .toBe('pending')
@@ -112,7 +113,7 @@ test.describe('a disk that runs full', () => {
       const { files } = await (await request.get(`${zone.url}/files`)).json()
       expect(files).toEqual([])
 
-      const failed = await ended(request, await started(request, pipeline))
+      const failed = await ended(request, await requestRun(request, pipeline))
       expect([failed.status, failed.error]).toEqual([
         'failed',
         expect.stringContaining('the disk of the runner is full'),
@@ -121,7 +122,7 @@ test.describe('a disk that runs full', () => {
 
       await release()
       await zone.upload('again.csv')
-      expect((await ended(request, await started(request, pipeline))).status).toBe('success')
+      expect((await ended(request, await requestRun(request, pipeline))).status).toBe('success')
     } finally {
       await request.dispose()
       await service.stop()

@@ -5,8 +5,9 @@ import { type APIRequestContext, expect, test } from '@playwright/test'
 import { type OwnService, startOwnService } from '../own-service.ts'
 import { rawRequest } from '../raw-request.ts'
 import { fresh, newPipeline, pythonOf, writeFile } from '../resources.ts'
+import { requestRun } from '../runs.ts'
 import { addTrigger, newZone, publishedPipeline, runsOf } from '../triggers.ts'
-import { ended, expectHealthy, newPreview, started } from './attempts.ts'
+import { ended, expectHealthy, newPreview } from './attempts.ts'
 
 /** Nobody waits longer for an answer that costs little. */
 const PATIENCE_MS = 30_000
@@ -317,7 +318,7 @@ test('a run that writes without end has a log that ends, and says so', async ({ 
     `${pipeline.prefix}pipeline.py`,
     'for n in range(100_000): print("line", n)\nprint("x" * 5_000_000)\nresult = [{"done": True}]\n',
   )
-  const run = await ended(request, await started(request, pipeline))
+  const run = await ended(request, await requestRun(request, pipeline))
   expect([run.status, run.error]).toEqual(['success', null])
   expect(run.log.length).toBeLessThanOrEqual(10_010)
   expect(run.log.some(({ message }) => /dropped|left out/.test(message))).toBe(true)
@@ -344,7 +345,7 @@ test.describe('where clients are counted', () => {
   test('event streams have places, for each client and in all, that come back', async ({ playwright }) => {
     const request = await playwright.request.newContext({ baseURL: service.url, extraHTTPHeaders: headers })
     const pipeline = await newPipeline(request)
-    const id = await started(request, pipeline)
+    const id = await requestRun(request, pipeline)
     const { hostname, port } = new URL(service.url)
     const follow = (client: string) =>
       new Promise<{ status: number; socket: Socket }>((resolve, reject) => {

@@ -2,9 +2,10 @@
 // zones and files, and of columns that come out of hostile files.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { fresh, type MadePipeline, newNamespace, newPipeline, writeFile } from '../resources.ts'
+import { requestRun } from '../runs.ts'
 import { newTable } from '../tables.ts'
 import { newZone } from '../triggers.ts'
-import { ended, expectHealthy, expectNothingTold, started } from './attempts.ts'
+import { ended, expectHealthy, expectNothingTold } from './attempts.ts'
 
 /** Each ends what it is put into, in the SQL of the engine, of the database, or of a template. */
 const NAMES = [
@@ -176,7 +177,7 @@ test(`columns called like that are columns: ${STRATEGIES.length} ways to write t
       await writeFile(request, `${pipeline.prefix}pipeline.sql`, source(1))
       await writeFile(request, `${pipeline.prefix}config.yaml`, `${config(column, other)}\n`)
       for (let round = 0; round < 2; round++) {
-        const run = await ended(request, await started(request, pipeline))
+        const run = await ended(request, await requestRun(request, pipeline))
         expect([what, column, run.status, run.error]).toEqual([what, column, 'success', null])
       }
       await expectColumns(request, pipeline)
@@ -228,7 +229,7 @@ test('headers of hostile files are names of columns, in runs and in previews', a
   )
   const preview = await request.post(`${pipeline.url}/preview`, { data: {} })
   expect(preview.status(), await preview.text()).toBe(200)
-  const run = await ended(request, await started(request, pipeline))
+  const run = await ended(request, await requestRun(request, pipeline))
   expect([run.status, run.error]).toEqual(['success', null])
   await expectColumns(request, pipeline)
 })
@@ -251,7 +252,7 @@ test('headers that say the same twice, nothing, or too much end in words for peo
         `${pipeline.prefix}pipeline.sql`,
         `select * from read_csv('{{ landing_zone("${zone.name}") }}', header = true)`,
       )
-      const run = await ended(request, await started(request, pipeline))
+      const run = await ended(request, await requestRun(request, pipeline))
       expect([what, run.status]).toEqual([what, expect.stringMatching(/success|failed/)])
       if (run.status === 'failed') expectNothingTold(run.error ?? '', text.slice(0, 200))
     }),

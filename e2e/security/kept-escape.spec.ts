@@ -3,8 +3,9 @@
 // by name, by pattern, by guess, and in what errors say.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { type MadePipeline, newPipeline, writeFile } from '../resources.ts'
+import { requestRun } from '../runs.ts'
 import { newTable } from '../tables.ts'
-import { ended, expectFailed, expectHealthy, expectRefused, started } from './attempts.ts'
+import { ended, expectFailed, expectHealthy, expectRefused } from './attempts.ts'
 import { type Caller, type ProService, startProService } from './pro-service.ts'
 
 const HERS = 'canary-row-of-hers'
@@ -35,7 +36,7 @@ async function ask(request: APIRequestContext, sql: string, tests: Record<string
   await writeFile(request, `${pipeline.prefix}pipeline.sql`, sql)
   for (const [name, text] of Object.entries(tests))
     await writeFile(request, `${pipeline.prefix}tests/quality/${name}.sql`, text)
-  return started(request, pipeline)
+  return requestRun(request, pipeline)
 }
 
 const NOT_THERE = /does not exist|is a bare table name/
@@ -132,7 +133,7 @@ const named = (sql: string) => sql.replaceAll('{table}', table.name)
 test(`a run reads nothing of the run before it, of another user: ${LOOKS.length} attempts`, async () => {
   const runs = []
   for (const [text, message] of LOOKS) {
-    await started(she, reader)
+    await requestRun(she, reader)
     runs.push({ sql: named(text), message, id: await ask(he, named(text)) })
   }
   for (const { id, sql, message } of runs) expectFailed(await ended(he, id), sql, message)
@@ -153,7 +154,7 @@ test(`no run leaves anything for the next one: ${LEFT.length} attempts`, async (
 test(`nor do quality tests, judged where runs were before: ${LOOKS.length + LEFT.length} attempts`, async () => {
   const texts = [...LOOKS.map(([sql]) => named(sql)), ...LEFT.map(([, find]) => find)]
   const tests = Object.fromEntries(texts.map((sql, place) => [`t${place}`, `-- @severity: error\n${sql}`]))
-  await started(she, reader)
+  await requestRun(she, reader)
   const run = await ended(he, await ask(he, 'select 1 as a', tests))
   expectFailed(run, texts.join('\n'), new RegExp(`${texts.length} quality tests failed`))
   await expectHealthy(machine)
@@ -172,7 +173,7 @@ test(`nor do previews: ${LOOKS.length} attempts`, async () => {
 })
 
 test('what she has is hers: her runs have succeeded, and he is told nothing', async () => {
-  const run = await ended(she, await started(she, reader))
+  const run = await ended(she, await requestRun(she, reader))
   expect([run.status, run.error]).toEqual(['success', null])
   const sql = `select hers from default.silver."${table.name}"`
   const own = await she.post('/api/v1/query', { data: { sql } })

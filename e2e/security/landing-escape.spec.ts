@@ -2,6 +2,7 @@
 // and nowhere else, whatever is put after it, in its place or around it.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { fresh, newPipeline, pythonOf, writeFile } from '../resources.ts'
+import { requestRun } from '../runs.ts'
 import { newZone } from '../triggers.ts'
 import {
   ended,
@@ -10,7 +11,6 @@ import {
   expectNothingTold,
   expectRefused,
   secretsIn,
-  started,
 } from './attempts.ts'
 
 const ROOT = '../../../../../../../../../../..'
@@ -71,14 +71,14 @@ async function pipelineOf(request: APIRequestContext, source: Record<string, str
 
 test('the path leads to its files', async ({ request }) => {
   const pipeline = await pipelineOf(request, { 'pipeline.sql': `select * from read_csv('${files}')` })
-  const run = await ended(request, await started(request, pipeline))
+  const run = await ended(request, await requestRun(request, pipeline))
   expect([run.status, run.error]).toEqual(['success', null])
 })
 
 test(`a run does not leave its landing zone: ${2 * SQL_PLACES.length + 4} attempts`, async ({ request }) => {
   const runs = []
   for (const sql of attempts())
-    runs.push({ sql, id: await started(request, await pipelineOf(request, { 'pipeline.sql': sql })) })
+    runs.push({ sql, id: await requestRun(request, await pipelineOf(request, { 'pipeline.sql': sql })) })
   for (const { sql, id } of runs) expectFailed(await ended(request, id), sql, LOCKED)
   await expectHealthy(request)
 })
@@ -98,7 +98,7 @@ test('what is around it is of the run alone', async ({ request }) => {
     expect([preview.status(), secretsIn(await preview.text())]).toEqual([200, []])
     const run = await ended(
       request,
-      await started(request, await pipelineOf(request, { 'pipeline.sql': code })),
+      await requestRun(request, await pipelineOf(request, { 'pipeline.sql': code })),
     )
     expect([run.status, secretsIn(JSON.stringify(run))]).toEqual(['success', []])
   }
@@ -126,7 +126,7 @@ result = [{"done": True}]
 `
   const run = await ended(
     request,
-    await started(request, await pipelineOf(request, { 'pipeline.py': code }, 'python')),
+    await requestRun(request, await pipelineOf(request, { 'pipeline.py': code }, 'python')),
   )
   const lines = run.log.map(({ message }) => message)
   expect([run.status, run.error, lines.filter((line) => line.startsWith('REACHED'))]).toEqual([

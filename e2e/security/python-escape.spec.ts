@@ -3,7 +3,8 @@
 import { join } from 'node:path'
 import { expect, test } from '@playwright/test'
 import { fresh, newPipeline, pythonOf, writeFile } from '../resources.ts'
-import { ended, expectFailed, expectHealthy, expectNothingTold, runOf, started } from './attempts.ts'
+import { requestRun } from '../runs.ts'
+import { ended, expectFailed, expectHealthy, expectNothingTold, runOf } from './attempts.ts'
 
 /** Where the service's own code is, on this machine. */
 const ROOT = join(import.meta.dirname, '..', '..')
@@ -223,7 +224,7 @@ test(`Python that does not end is cancelled: ${Object.keys(ENDLESS).length} atte
     Object.values(ENDLESS).map(async (code) => {
       const pipeline = await newPipeline(request, { name: fresh('endless'), type: 'python' })
       await writeFile(request, `${pipeline.prefix}pipeline.py`, code)
-      const id = await started(request, pipeline)
+      const id = await requestRun(request, pipeline)
       const lines = async () => (await (await request.get(`/api/v1/runs/${id}/logs`)).json()).logs
       await expect
         .poll(async () => JSON.stringify(await lines()), { intervals: [50, 100, 200] })

@@ -8,8 +8,9 @@ import { join } from 'node:path'
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { type OwnService, startOwnService } from '../own-service.ts'
 import { fresh, newPipeline, writeFile } from '../resources.ts'
+import { requestRun } from '../runs.ts'
 import { addTrigger, newZone, publish } from '../triggers.ts'
-import { ended, started } from './attempts.ts'
+import { ended } from './attempts.ts'
 
 const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
 const signed = (header: object, claims: object, key: KeyObject) => {
@@ -152,7 +153,7 @@ test('in use, in errors and in attacks no answer tells one', async () => {
   // It is told once, to who has made it.
   told.pop()
   secrets['a webhook token'] = webhookToken
-  expect((await ended(request, await started(request, pipeline))).status).toBe('success')
+  expect((await ended(request, await requestRun(request, pipeline))).status).toBe('success')
 
   const rightly: Record<string, string>[] = [
     { 'x-webhook-token': webhookToken },
@@ -234,7 +235,7 @@ test('in use, in errors and in attacks no answer tells one', async () => {
     await writeFile(request, `${pipeline.prefix}tests/quality/reaches.sql`, sql)
     await request.post(`${pipeline.url}/tests/run`, { data: {} })
   }
-  await ended(request, await started(request, pipeline))
+  await ended(request, await requestRun(request, pipeline))
   const python = await newPipeline(request, { type: 'python', name: fresh('leaks') })
   await writeFile(
     request,
@@ -259,7 +260,7 @@ show(lambda: [o for o in gc.get_objects() if isinstance(o, dict) and any("token"
 raise RuntimeError("shown")
 `,
   )
-  const run = await ended(request, await started(request, python))
+  const run = await ended(request, await requestRun(request, python))
   expect(run.status).toBe('failed')
   expect(run.log.length).toBeGreaterThan(1)
 

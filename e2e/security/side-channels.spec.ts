@@ -2,8 +2,8 @@
 // and the time of answers, and from what is open to all: probes, metrics, the document, pages.
 import { type APIRequestContext, type APIResponse, expect, test } from '@playwright/test'
 import { fresh, type MadePipeline, newPipeline, writeFile } from '../resources.ts'
+import { requestRun } from '../runs.ts'
 import { addTrigger, newZone } from '../triggers.ts'
-import { started } from './attempts.ts'
 
 let anybody: APIRequestContext
 let pipeline: MadePipeline
@@ -24,7 +24,7 @@ test.beforeAll(async ({ playwright, request, baseURL }) => {
   const file = await zone.upload('hidden-file.csv')
   expect((await request.post(`${pipeline.url}/publish`)).status()).toBe(200)
   const trigger = await addTrigger(request, pipeline, 'webhook', {})
-  runId = await started(request, pipeline)
+  runId = await requestRun(request, pipeline)
   const nobody = '00000000-0000-4000-8000-000000000000'
   pairs = [
     [pipeline.url, `/api/v1/pipelines/${namespace}/bronze/nothing`],

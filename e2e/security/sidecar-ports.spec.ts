@@ -9,7 +9,8 @@ import { type APIRequestContext, expect, type PlaywrightWorkerArgs, test } from 
 import { type OwnService, startOwnService } from '../own-service.ts'
 import { rawRequest } from '../raw-request.ts'
 import { newPipeline, readiness, writeFile } from '../resources.ts'
-import { ended, started } from './attempts.ts'
+import { requestRun } from '../runs.ts'
+import { ended } from './attempts.ts'
 
 const TOKEN = 'sidecar-token-of-this-attack-0123456789'
 const PROTO = join(import.meta.dirname, '..', '..', 'proto')
@@ -96,7 +97,7 @@ async function makeTable() {
   table = `silver."${pipeline.name}"`
   await writeFile(request, `${pipeline.prefix}pipeline.sql`, `select 'row of ${pipeline.name}' as secret`)
   expect((await request.post(`${pipeline.url}/publish`)).status()).toBe(200)
-  expect((await ended(request, await started(request, pipeline))).status).toBe('success')
+  expect((await ended(request, await requestRun(request, pipeline))).status).toBe('success')
   await expectRowsOverApi()
   // The only commit of this service.
   lake = {

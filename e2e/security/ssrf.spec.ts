@@ -10,8 +10,9 @@ import {
 import { expect, test } from '@playwright/test'
 import { rawRequest } from '../raw-request.ts'
 import { fresh, newPipeline, pythonOf, writeFile } from '../resources.ts'
+import { requestRun } from '../runs.ts'
 import { addTrigger, newZone } from '../triggers.ts'
-import { ended, expectHealthy, newPreview, started } from './attempts.ts'
+import { ended, expectHealthy, newPreview } from './attempts.ts'
 
 let listener: Server
 let socket: TcpServer
@@ -245,7 +246,7 @@ tries("table", lambda: ref("http://${address}/a"))
 result = [{"done": True}]
 `,
   )
-  const run = await ended(request, await started(request, pipeline))
+  const run = await ended(request, await requestRun(request, pipeline))
   expect([run.status, run.error]).toEqual(['success', null])
   const lines = run.log.map(({ message }) => message).filter((line) => /^(REACHED|REFUSED)/.test(line))
   expect(lines.length).toBe(9)

@@ -8,9 +8,10 @@ import { DuckDBInstance } from '@duckdb/node-api'
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { rawRequest } from '../raw-request.ts'
 import { fresh, newPipeline, writeFile } from '../resources.ts'
+import { requestRun } from '../runs.ts'
 import { newTable } from '../tables.ts'
 import { newZone } from '../triggers.ts'
-import { ended, expectHealthy, expectNothingTold, newPreview, started } from './attempts.ts'
+import { ended, expectHealthy, expectNothingTold, newPreview } from './attempts.ts'
 
 /** Nobody waits longer than this for an answer to a text that is bounded. */
 const PATIENCE_MS = 45_000
@@ -369,9 +370,9 @@ test('a run that reads such a file fails with words, and its table is as it was'
   const pipeline = await newPipeline(request, { layer: 'silver' })
   const source = `select * from read_csv('{{ landing_zone("${zone.name}") }}', header = true, columns = {'a': 'BIGINT', 'b': 'BIGINT'})`
   await writeFile(request, `${pipeline.prefix}pipeline.sql`, source)
-  expect((await ended(request, await started(request, pipeline))).status).toBe('success')
+  expect((await ended(request, await requestRun(request, pipeline))).status).toBe('success')
   await zone.upload('b.csv', `a,b\n"${'x,\n'.repeat(1_000_000)}`)
-  const run = await ended(request, await started(request, pipeline))
+  const run = await ended(request, await requestRun(request, pipeline))
   expect([run.status, run.error]).toEqual(['failed', expect.stringMatching(/^executing: pipeline\.sql/)])
   expectNothingTold(run.error ?? '', source)
   const asked = await request.post('/api/v1/query', {
