@@ -1,0 +1,51 @@
+import { expect, test } from 'bun:test'
+import { sizeOf, structureProblems } from './structure.ts'
+
+const problems = (path: string, source: string, exceptions: string[] = []) =>
+  structureProblems([{ path, source }], exceptions)
+
+test.each([
+  ['app/runs/service.ts', 'await sql`select 1`'],
+  ['app/runs/service.ts', 'await tx.unsafe(text)'],
+  ['app/runs/service.ts', `import { eq } from 'drizzle-orm'\neq(a, b)`],
+  ['workers/scheduler.ts', `import { run } from '../drizzle/schema/run.ts'\nuse(run)`],
+])('%s may not contain SQL: %s', (path, source) => {
+  expect(problems(path, source)).toEqual([
+    `${path}: contains SQL; move the statement to the store of its slice`,
+  ])
+  expect(problems(path, source, [path])).toEqual([])
+})
+
+test.each([
+  ['app/runs/store.ts', 'await sql`select 1`'],
+  ['app/runs/store/list.ts', 'await sql`select 1`'],
+  ['drizzle/visibility.ts', 'sql`true`'],
+  ['app/runs/service.ts', `import type { run } from '../../drizzle/schema/run.ts'`],
+  ['app/runs/service.ts', '// sql`select 1`'],
+  ['app/runs/service.test.ts', 'await sql`select 1`'],
+])('%s may contain: %s', (path, source) => {
+  expect(problems(path, source)).toEqual([])
+})
+
+test('members that a library does not document are named', () => {
+  expect(problems('lake/arrow.ts', 'writer._started = true')).toEqual([
+    'lake/arrow.ts: uses ._started; use what the documentation of the library names',
+  ])
+  expect(problems('drizzle/places.ts', 'statement.handler = () => {}')[0]).toContain('statement.handler')
+})
+
+test('only ten functions may be longer than the limit', () => {
+  const source = '// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a table of cases'
+  const files = Array.from({ length: 11 }, (_, n) => ({ path: `app/long-${n}.ts`, source }))
+  expect(structureProblems(files)).toHaveLength(1)
+  expect(structureProblems(files.slice(1))).toEqual([])
+})
+
+test('the size tells production from tests', () => {
+  expect(
+    sizeOf([
+      { path: 'app/a.ts', source: 'a\nb\n' },
+      { path: 'app/a.test.ts', source: 'a\n' },
+    ]),
+  ).toBe('3 lines of hand-written code, 1 of them for tests')
+})

@@ -1,0 +1,90 @@
+/** Rules about the text of files: where SQL stands, which members of libraries may be used, and how long functions may be. */
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { SourceFile } from './architecture.ts'
+
+const ROOT = join(import.meta.dirname, '..', '..')
+const FOLDERS = 'app,bench,drizzle,e2e,examples,inspector,lake,machines,proto,sidecars,tools,workers,.setup'
+const GENERATED = /^(proto\/gen|drizzle\/migrations)\/|(^|\/)node_modules\//
+const FOR_TESTS =
+  /\.(test|spec|interop|child)\.ts$|(^|\/)(test-[\w-]+|testing|suite)\.ts$|^(e2e|bench|examples|tools|workers\/simulation)\//
+
+/** Only a store contains SQL: `drizzle/` holds the tables and the conditions that several stores share. */
+const STORE = /^drizzle\/|(^|\/)store(\.ts$|\/)/
+const SQL =
+  /^\s*import (?!type\b)[^;]*?from ["'](drizzle-orm[^"']*|[./]+\/drizzle\/schema\/[^"']+)["']|\b(sql|tx)(\.unsafe\(|`)/m
+/** Files that still contain SQL. Remove a file from this list when its statements have moved to a store. */
+const SQL_OUTSIDE_STORES: readonly string[] = []
+
+const UNDERSCORE = /\._[a-zA-Z]\w*|\[["']_\w+["']\]/
+/** Members of a query of postgres.js, and of the client, that its documentation does not name. */
+const POSTGRES_INTERNALS = /\b(query|statement)\.(handler|cancelled|active)\b|\bsocket\.write = /
+
+/** Files that still use such members. */
+const UNDOCUMENTED_MEMBERS: readonly string[] = []
+
+/** Functions that may be longer than biome's limit, each with its reason behind `biome-ignore`. */
+const LONG_FUNCTIONS_LIMIT = 10
+const LONG_FUNCTION = /biome-ignore lint\/complexity\/noExcessiveLinesPerFunction: \S/
+
+const transpiler = new Bun.Transpiler({ loader: 'ts', target: 'bun' })
+
+/** Every violation as `path: fault; what to do instead`. */
+export function structureProblems(
+  files: readonly SourceFile[],
+  sqlOutsideStores: readonly string[] = SQL_OUTSIDE_STORES,
+): string[] {
+  const production = files.filter(
+    ({ path, source }) => !FOR_TESTS.test(path) && !/from 'bun:test'/.test(source),
+  )
+  const found = production.flatMap(({ path, source }) => {
+    const isTypeScript = path.endsWith('.ts')
+    // Neither comments nor types.
+    const code = isTypeScript ? transpiler.transformSync(source) : source
+    const isException = sqlOutsideStores.includes(path)
+    const hasSql = !STORE.test(path) && /^(app|workers)\//.test(path) && SQL.test(code)
+    return [
+      ...(hasSql && !isException
+        ? [`${path}: contains SQL; move the statement to the store of its slice`]
+        : []),
+      ...(!hasSql && isException
+        ? [`${path}: contains no SQL any more; remove it from SQL_OUTSIDE_STORES`]
+        : []),
+      ...[UNDERSCORE, POSTGRES_INTERNALS].flatMap((pattern) => {
+        const [member] = (UNDOCUMENTED_MEMBERS.includes(path) ? null : pattern.exec(code)) ?? []
+        return member === undefined
+          ? []
+          : [`${path}: uses ${member}; use what the documentation of the library names`]
+      }),
+    ]
+  })
+  const long = production.filter(({ source }) => LONG_FUNCTION.test(source))
+  if (long.length > LONG_FUNCTIONS_LIMIT)
+    found.push(`${long.length} files have functions over the limit; split all but ${LONG_FUNCTIONS_LIMIT}`)
+  return found
+}
+
+/** All hand-written TypeScript and JavaScript. */
+export async function sourceFiles(): Promise<SourceFile[]> {
+  const paths = [...new Bun.Glob(`{${FOLDERS}}/**/*.{ts,js,mjs}`).scanSync({ cwd: ROOT, dot: true })]
+  return Promise.all(
+    paths
+      .filter((path) => !GENERATED.test(path))
+      .map(async (path) => ({ path, source: await readFile(join(ROOT, path), 'utf8') })),
+  )
+}
+
+/** `12,345 lines of hand-written code, 6,789 of them for tests`. */
+export function sizeOf(files: readonly SourceFile[]): string {
+  const linesOf = (some: readonly SourceFile[]) =>
+    some.reduce((sum, { source }) => sum + source.split('\n').length - 1, 0).toLocaleString('en')
+  const forTests = files.filter(({ path }) => FOR_TESTS.test(path))
+  return `${linesOf(files)} lines of hand-written code, ${linesOf(forTests)} of them for tests`
+}
+
+if (import.meta.main) {
+  const files = await sourceFiles()
+  const problems = structureProblems(files)
+  console.log([...problems, sizeOf(files)].join('\n'))
+  process.exit(problems.length === 0 ? 0 : 1)
+}
