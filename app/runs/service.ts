@@ -16,8 +16,8 @@ import { foldRunTotal, listRuns } from './store/list.ts'
 import { completedOf } from './store/moves.ts'
 import type { Notices } from './store/notices.ts'
 import { cancelRuns } from './store/outcomes.ts'
-import { type NamedRequest, requestNamed } from './store/requests.ts'
-import { activeRunsOf, countActiveRuns, findRun, insertRun, type NewRun, tailOf } from './store/runs.ts'
+import { insertRun, type NamedRequest, type NewRun, requestNamed } from './store/requests.ts'
+import { activeRunsOf, countActiveRuns, findRun, tailOf } from './store/runs.ts'
 
 export {
   adoptOrphans,

@@ -12,6 +12,8 @@ import {
   uniqueIndex,
   uuid,
 } from 'drizzle-orm/pg-core'
+import type { Stored } from '../../machines/advance.ts'
+import type { RunStatus } from '../../machines/run.ts'
 import { createdAt, instant } from './columns.ts'
 import type { LandingZoneNames, PinnedFiles } from './pipeline.ts'
 
@@ -36,9 +38,9 @@ export const runs = pgTable(
     landingZones: jsonb('landing_zones').$type<LandingZoneNames>().notNull(),
 
     /** The run statechart: `{value, context, status}`; `status`, `phase`, `attempt`, `waiting` are written from it in the same UPDATE. */
-    snapshot: jsonb('snapshot').notNull(),
+    snapshot: jsonb('snapshot').$type<Stored>().notNull(),
     machineVersion: integer('machine_version').notNull(),
-    status: text('status').notNull(),
+    status: text('status').$type<RunStatus>().notNull(),
     phase: text('phase'),
     attempt: integer('attempt').notNull().default(0),
     /** True while the run waits for an attempt to be started. */
@@ -140,7 +142,7 @@ export const runLogs = pgTable(
     runId: uuid('run_id').notNull(),
     seq: bigint('seq', { mode: 'number' }).notNull(),
     at: instant('at').notNull(),
-    level: text('level').notNull(),
+    level: text('level').$type<'debug' | 'info' | 'warn' | 'error'>().notNull(),
     message: text('message').notNull(),
   },
   (t) => [primaryKey({ columns: [t.runId, t.seq] })],

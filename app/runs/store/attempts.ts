@@ -1,38 +1,38 @@
 // Open attempts: what submitting and following them needs, what they read, and whose they are.
 import type { JSONValue } from 'postgres'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
-import type { PinnedFiles } from '../../../drizzle/schema/pipeline.ts'
-import { restore, type Stored } from '../../../machines/advance.ts'
-import {
-  executesAlone,
-  migrateRun,
-  RUN_MACHINE_VERSION,
-  type RunStatus,
-  runMachine,
-} from '../../../machines/run.ts'
-import type { ClientTrace } from '../../../proto/trace.ts'
+import { type RowOf, selected } from '../../../drizzle/rows.ts'
+import { landingFiles } from '../../../drizzle/schema/landing.ts'
+import { runAttempts, runs } from '../../../drizzle/schema/run.ts'
+import { restore } from '../../../machines/advance.ts'
+import { executesAlone, migrateRun, RUN_MACHINE_VERSION, runMachine } from '../../../machines/run.ts'
 import type { RunId } from '../../core/ids.ts'
 import { limits } from '../../core/limits.ts'
 
 export const branchOf = (runId: RunId, attempt: number) => `run-${runId}-${attempt}`
 export const handleOf = (runId: RunId, attempt: number) => `${runId}:${attempt}`
 
+/** Columns of a run that submitting or following an attempt needs. */
+const RUN_COLUMNS = [
+  'status',
+  'namespace',
+  'layer',
+  'pipeline',
+  'pipelineType',
+  'trigger',
+  'traceparent',
+  'tracestate',
+  'pins',
+] as const
+const ATTEMPT_COLUMNS = ['attempt', 'branch', 'runnerUrl', 'runnerBoot'] as const
+
 /** Everything that submitting or following an open attempt needs. */
-export interface OpenAttempt extends ClientTrace {
+export interface OpenAttempt
+  extends RowOf<typeof runs, (typeof RUN_COLUMNS)[number]>,
+    RowOf<typeof runAttempts, (typeof ATTEMPT_COLUMNS)[number]> {
   runId: RunId
-  attempt: number
-  branch: string
-  runnerUrl: string
-  runnerBoot: string | null
-  status: RunStatus
   /** Its runner is to execute nothing beside it: earlier attempts lost their runners together with others. */
   isAlone: boolean
-  namespace: string
-  layer: string
-  pipeline: string
-  pipelineType: string
-  trigger: string
-  pins: PinnedFiles
   /** When the first attempt was opened. */
   runStartedAt: Date
   /** Number of the last stored log line, and how much the log holds already. */
@@ -49,13 +49,8 @@ export interface OpenAttempt extends ClientTrace {
 
 type LogState = 'lastSeq' | 'logLines' | 'logBytes'
 
-interface LandingFile {
-  id: string
-  filename: string
-  path: string
-  versionId: string
-  sizeBytes: number
-}
+const FILE_COLUMNS = ['id', 'filename', 'path', 'versionId', 'sizeBytes'] as const
+type LandingFile = RowOf<typeof landingFiles, (typeof FILE_COLUMNS)[number]>
 
 /**
  * I5: the active files of every zone (`ns.zone`) the pinned sources name become the attempts' input, up to the watermark that
@@ -85,8 +80,7 @@ export async function freezeInputs(
     kept as (
       insert into run_file (run_id, attempt, landing_file_id, zone_id)
       select run_id, attempt, id, zone_id from frozen)
-    select run_id as "runId", namespace, zone, id, filename, path, version_id as "versionId", size_bytes as "sizeBytes"
-    from frozen order by seq`
+    select run_id as "runId", namespace, zone, ${selected(tx, landingFiles, FILE_COLUMNS, 'frozen')} from frozen order by seq`
   const filesOf = Map.groupBy(files, (file) => file.runId)
   if (tellsInputs) for (const attempt of opened) attempt.landing = byZone(filesOf.get(attempt.runId) ?? [])
 }
@@ -95,7 +89,7 @@ export async function freezeInputs(
 export async function continueLogs(tx: SqlTx, opened: readonly OpenAttempt[]) {
   const later = opened.filter(({ attempt }) => attempt > 1)
   if (later.length === 0) return
-  const states = await tx<(Record<LogState, string> & { runId: RunId; runStartedAt: Date | null })[]>`
+  const states = await tx<(Pick<OpenAttempt, LogState | 'runId'> & { runStartedAt: Date | null })[]>`
     select r.id as "runId", log.*,
       (select f.opened_at from run_attempt f where f.run_id = r.id and f.attempt = 1) as "runStartedAt"
     from run r cross join lateral (${logState(tx)}) log
@@ -104,15 +98,15 @@ export async function continueLogs(tx: SqlTx, opened: readonly OpenAttempt[]) {
     const state = states.find(({ runId }) => runId === attempt.runId)
     if (state === undefined) continue
     attempt.runStartedAt = state.runStartedAt ?? attempt.runStartedAt
-    attempt.lastSeq = Number(state.lastSeq)
-    attempt.logLines = Number(state.logLines)
-    attempt.logBytes = Number(state.logBytes)
+    attempt.lastSeq = state.lastSeq
+    attempt.logLines = state.logLines
+    attempt.logBytes = state.logBytes
   }
 }
 
 const logState = (sql: Sql | SqlTx) => sql`
-  select coalesce(max(l.seq), 0) as "lastSeq", count(*) as "logLines",
-    coalesce(sum(octet_length(l.message)), 0) as "logBytes"
+  select coalesce(max(l.seq), 0)::float8 as "lastSeq", count(*)::int as "logLines",
+    coalesce(sum(octet_length(l.message)), 0)::float8 as "logBytes"
   from run_log l where l.run_id = r.id`
 
 /** The open attempts of some runs, as they are stored: what has just been started, or is being adopted. */
@@ -123,10 +117,9 @@ export async function openAttemptsOf(
 ): Promise<OpenAttempt[]> {
   if (ids.length === 0) return []
   const [attempts, files] = await Promise.all([
-    sql<(Omit<OpenAttempt, 'landing' | 'isAlone' | LogState> & Record<LogState, string> & StoredRun)[]>`
-      select r.id as "runId", a.attempt, a.branch, a.runner_url as "runnerUrl", a.runner_boot as "runnerBoot", r.status,
-        r.snapshot, r.machine_version,
-        r.namespace, r.layer, r.pipeline, r.pipeline_type as "pipelineType", r.trigger, r.traceparent, r.tracestate, r.pins,
+    sql<(Omit<OpenAttempt, 'landing' | 'isAlone'> & RowOf<typeof runs, 'snapshot' | 'machineVersion'>)[]>`
+      select r.id as "runId", ${selected(sql, runAttempts, ATTEMPT_COLUMNS, 'a')},
+        ${selected(sql, runs, [...RUN_COLUMNS, 'snapshot', 'machineVersion'], 'r')},
         coalesce((select f.opened_at from run_attempt f where f.run_id = r.id and f.attempt = 1), a.opened_at) as "runStartedAt",
         coalesce((
           select c.metadata_location from lake_ref f
@@ -140,48 +133,46 @@ export async function openAttemptsOf(
       cross join lateral (${logState(sql)}) log
       where r.id = any(${ids as RunId[]}::uuid[]) and r.machine_version <= ${RUN_MACHINE_VERSION}`,
     sql<FrozenRow[]>`
-      select f.run_id as "runId", z.namespace, z.name as zone, l.id, l.filename, l.path, l.version_id as "versionId", l.size_bytes as "sizeBytes"
+      select f.run_id as "runId", z.namespace, z.name as zone, ${selected(sql, landingFiles, FILE_COLUMNS, 'l')}
       from run_attempt a
       join run_file f on f.run_id = a.run_id and f.attempt = a.attempt
       join landing_file l on l.id = f.landing_file_id join landing_zone z on z.id = l.zone_id
       where a.run_id = any(${ids as RunId[]}::uuid[]) and a.state = 'open' order by l.seq`,
   ])
   const filesOf = Map.groupBy(files, (file) => file.runId)
-  return attempts.map(({ snapshot, machine_version, ...attempt }) => ({
+  return attempts.map(({ snapshot, machineVersion, ...attempt }) => ({
     ...attempt,
-    isAlone: executesAlone(restore(runMachine, migrateRun(machine_version, snapshot)).context),
-    lastSeq: Number(attempt.lastSeq),
-    logLines: Number(attempt.logLines),
-    logBytes: Number(attempt.logBytes),
+    isAlone: executesAlone(restore(runMachine, migrateRun(machineVersion, snapshot)).context),
     landing: tellsInputs ? byZone(filesOf.get(attempt.runId) ?? []) : [],
   }))
 }
 
-interface StoredRun {
-  snapshot: Stored
-  machine_version: number
-}
-
 /** A file of an attempt's input, with its zone. */
-interface FrozenRow extends Omit<LandingFile, 'sizeBytes'> {
+interface FrozenRow extends LandingFile {
   runId: RunId
   namespace: string
   zone: string
-  sizeBytes: string
 }
 
 const byZone = (files: readonly FrozenRow[]): OpenAttempt['landing'] =>
-  [...Map.groupBy(files, (file) => `${file.namespace}.${file.zone}`).values()].map((inZone) => ({
-    namespace: inZone[0]?.namespace ?? '',
-    zone: inZone[0]?.zone ?? '',
-    files: inZone.map(({ id, filename, path, versionId, sizeBytes }) => ({
-      id,
-      filename,
-      path,
-      versionId,
-      sizeBytes: Number(sizeBytes),
-    })),
-  }))
+  [...Map.groupBy(files, ({ namespace, zone }) => `${namespace}.${zone}`).values()].flatMap((inZone) => {
+    const [first] = inZone
+    if (first === undefined) return []
+    const { namespace, zone } = first
+    return [
+      {
+        namespace,
+        zone,
+        files: inZone.map(({ id, filename, path, versionId, sizeBytes }) => ({
+          id,
+          filename,
+          path,
+          versionId,
+          sizeBytes,
+        })),
+      },
+    ]
+  })
 
 /** Says that this replica is alive for a while, and forgets those that have long been gone. */
 export async function giveSignOfLife(sql: Sql, replica: string): Promise<void> {

@@ -42,8 +42,8 @@ export async function listRuns(
     with counted as materialized (
       ${isUnfiltered ? sql`select coalesce(sum(change), 0) as total from run_total` : sql`select count(*) as total from run where ${condition}`}),
     found as (select id from ${matching} order by ${order(sql, sort)} limit ${limit} offset ${offset})
-    select counted.total, run.* from counted left join (
-      select ${runColumns(sql)} from run where id = any(array(select id from found))) run on true
+    select counted.total, ${runColumns(sql)} from counted
+    left join run on run.id = any(array(select id from found))
     order by ${order(sql, sort)}`
   return {
     runs: rows.flatMap((row) => (row.id === null ? [] : [listed(row)])),

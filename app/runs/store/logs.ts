@@ -1,11 +1,12 @@
 // Log lines are numbered attempt * 1,000,000 + line: a line that is told twice is stored once.
-import type { JSONValue } from 'postgres'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import { columnNames, recordset } from '../../../drizzle/rows.ts'
+import { runLogs } from '../../../drizzle/schema/run.ts'
 import type { Part } from '../../../drizzle/together.ts'
 import type { RunId } from '../../core/ids.ts'
 import { limits } from '../../core/limits.ts'
 
-export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
+export type LogLevel = (typeof runLogs.$inferSelect)['level']
 
 export interface LogLine {
   runId: RunId
@@ -36,23 +37,19 @@ export const loggedPart = (tx: Sql | SqlTx, lines: readonly LogLine[]): Part[] =
   lines.length === 0 ? [] : [tx`logged as (${insertLines(tx, lines)})`]
 
 function insertLines(tx: Sql | SqlTx, lines: readonly LogLine[]) {
-  const rows = lines.map(({ runId, seq, at, level, message }) => ({
-    run_id: runId,
-    seq,
-    at,
-    level,
-    message: storableText(message),
-  }))
+  const rows = lines.map((line) => ({ ...line, message: storableText(line.message) }))
   return tx`
-    insert into run_log (run_id, seq, at, level, message)
-    select l.run_id, l.seq, l.at, l.level, l.message
-    from jsonb_to_recordset(${tx.json(rows as unknown as JSONValue)}) as l(run_id uuid, seq bigint, at timestamptz, level text, message text)
+    insert into run_log (${columnNames(tx, runLogs, LINE_COLUMNS)})
+    select ${columnNames(tx, runLogs, LINE_COLUMNS, 'l.')}
+    from ${recordset(tx, runLogs, LINE_COLUMNS, rows, 'l')}
     cross join lateral (
       select 1 from run where run.id = l.run_id
         and (run.status in ('pending', 'running') or l.seq % ${ATTEMPT_LINES}::int > ${AFTERWARDS}::int) limit 1) known
     order by l.run_id, l.seq
     on conflict (run_id, seq) do nothing`
 }
+
+const LINE_COLUMNS = ['runId', 'seq', 'at', 'level', 'message'] as const
 
 /** What Postgres can keep as text: no NUL, no half of a surrogate pair, no more than its place allows. */
 export function storableText(text: string): string {

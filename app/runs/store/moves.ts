@@ -1,43 +1,72 @@
 // How events reach runs: lock the rows, ask the machine, save state, history and columns, all in the caller's transaction.
 import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../../drizzle/client.ts'
+import { columnNames, columnTypes, type RowOf, selected, toRecord } from '../../../drizzle/rows.ts'
+import { runs } from '../../../drizzle/schema/run.ts'
 import { type Part, together } from '../../../drizzle/together.ts'
-import { accepts, advance, restore, type Stored, store } from '../../../machines/advance.ts'
+import { accepts, advance, restore, store } from '../../../machines/advance.ts'
 import {
   isTerminal,
   migrateRun,
   RUN_MACHINE_VERSION,
   type RunEvent,
   type RunSnapshot,
-  type RunStatus,
   runColumns,
   runMachine,
 } from '../../../machines/run.ts'
 import type { PipelineId, RunId } from '../../core/ids.ts'
 import type { RunCompleted } from './notices.ts'
 
+/** Columns of a run that a move reads. */
+export const LOCKED_COLUMNS = [
+  'id',
+  'pipelineId',
+  'namespace',
+  'layer',
+  'pipeline',
+  'snapshot',
+  'machineVersion',
+  'status',
+  'createdAt',
+  'startedAt',
+  'finishedAt',
+  'durationMs',
+  'rowsWritten',
+  'error',
+  'baseCommit',
+  'mergedCommit',
+  'follower',
+  'notBefore',
+  'chainDepth',
+  'landingFileId',
+] as const
+
+/** Columns that a move may write, `machineVersion` apart. */
+const MOVED_COLUMNS = [
+  'snapshot',
+  'status',
+  'phase',
+  'attempt',
+  'waiting',
+  'startedAt',
+  'finishedAt',
+  'durationMs',
+  'rowsWritten',
+  'error',
+  'baseCommit',
+  'mergedCommit',
+  'follower',
+  'notBefore',
+] as const
+
+/** A row with `LOCKED_COLUMNS`. */
+export type LockedRow = RowOf<typeof runs, (typeof LOCKED_COLUMNS)[number]>
+
 /** A locked run while a transaction works on it. */
-export interface LockedRun {
+export interface LockedRun extends Omit<LockedRow, 'id' | 'pipelineId' | 'snapshot' | 'machineVersion'> {
   id: RunId
   pipelineId: PipelineId
-  namespace: string
-  layer: string
-  pipeline: string
   snapshot: RunSnapshot
-  status: RunStatus
-  createdAt: Date
-  startedAt: Date | null
-  finishedAt: Date | null
-  durationMs: number | null
-  rowsWritten: number | null
-  error: string | null
-  baseCommit: number | null
-  mergedCommit: number | null
-  follower: string | null
-  notBefore: Date | null
-  chainDepth: number
-  /** The upload that asked for it. */
-  landingFileId: string | null
   /** Effects of the moves made in this transaction, in order. */
   effects: string[]
   moves: Transition[]
@@ -52,68 +81,22 @@ interface Transition {
   cause: string
 }
 
-/** A row of `run` as the driver gives it. */
-export interface RunRow {
-  id: RunId
-  pipeline_id: PipelineId
-  namespace: string
-  layer: string
-  pipeline: string
-  snapshot: Stored
-  machine_version: number
-  status: RunStatus
-  created_at: Date
-  started_at: Date | null
-  finished_at: Date | null
-  duration_ms: string | null
-  rows_written: string | null
-  error: string | null
-  base_commit: string | null
-  merged_commit: string | null
-  follower: string | null
-  not_before: Date | null
-  chain_depth: number
-  landing_file_id: string | null
-}
-
-/** Of `run r`, by name: in a transaction, a prepared `*` fails once a newer program has added one. */
-export const rowColumns = (tx: SqlTx) => tx`
-  r.id, r.pipeline_id, r.namespace, r.layer, r.pipeline, r.snapshot, r.machine_version, r.status, r.created_at, r.started_at,
-  r.finished_at, r.duration_ms, r.rows_written, r.error, r.base_commit, r.merged_commit, r.follower, r.not_before,
-  r.chain_depth, r.landing_file_id`
-
-const numberOf = (text: string | null) => (text === null ? null : Number(text))
-
 /** Brings locked rows to life. Rows that a newer program wrote are left out: they are its business. */
-export function lockedRuns(rows: readonly RunRow[]): Map<RunId, LockedRun> {
-  const runs = new Map<RunId, LockedRun>()
-  for (const row of rows) {
-    if (row.machine_version > RUN_MACHINE_VERSION) continue
-    runs.set(row.id, {
-      id: row.id,
-      pipelineId: row.pipeline_id,
-      namespace: row.namespace,
-      layer: row.layer,
-      pipeline: row.pipeline,
-      snapshot: restore(runMachine, migrateRun(row.machine_version, row.snapshot)),
-      status: row.status,
-      createdAt: row.created_at,
-      startedAt: row.started_at,
-      finishedAt: row.finished_at,
-      durationMs: numberOf(row.duration_ms),
-      rowsWritten: numberOf(row.rows_written),
-      error: row.error,
-      baseCommit: numberOf(row.base_commit),
-      mergedCommit: numberOf(row.merged_commit),
-      follower: row.follower,
-      notBefore: row.not_before,
-      chainDepth: row.chain_depth,
-      landingFileId: row.landing_file_id,
+export function lockedRuns(rows: readonly LockedRow[]): Map<RunId, LockedRun> {
+  const locked = new Map<RunId, LockedRun>()
+  for (const { machineVersion, snapshot, ...row } of rows) {
+    if (machineVersion > RUN_MACHINE_VERSION) continue
+    const id = row.id as RunId
+    locked.set(id, {
+      ...row,
+      id,
+      pipelineId: row.pipelineId as PipelineId,
+      snapshot: restore(runMachine, migrateRun(machineVersion, snapshot)),
       effects: [],
       moves: [],
     })
   }
-  return runs
+  return locked
 }
 
 /** Locks runs in the order of their ids, so that no two transactions wait for each other; `now` is the database's time. */
@@ -121,8 +104,8 @@ export async function lockRuns(
   tx: SqlTx,
   ids: readonly RunId[],
 ): Promise<{ runs: Map<RunId, LockedRun>; now: Date }> {
-  const rows = await tx<(RunRow & { now: Date })[]>`
-    select ${rowColumns(tx)}, clock_timestamp() as now
+  const rows = await tx<(LockedRow & { now: Date })[]>`
+    select ${selected(tx, runs, LOCKED_COLUMNS, 'r')}, clock_timestamp() as now
     from run r where id = any(${[...new Set(ids)]}::uuid[]) order by id for update`
   return { runs: lockedRuns(rows), now: rows.at(-1)?.now ?? new Date(0) }
 }
@@ -157,20 +140,12 @@ export async function saveRuns(tx: SqlTx, locked: Iterable<LockedRun>, now: Date
 export function savedParts(tx: SqlTx, locked: Iterable<LockedRun>, now: Date): Part[] {
   const moved = [...locked].filter((run) => run.moves.length > 0)
   if (moved.length === 0) return []
-  const columnsOf = (run: LockedRun) => ({
-    snapshot: store(run.snapshot),
-    ...runColumns(run.snapshot),
-    started_at: run.startedAt,
-    finished_at: run.finishedAt,
-    duration_ms: run.durationMs,
-    rows_written: run.rowsWritten,
-    error: run.error,
-    base_commit: run.baseCommit,
-    merged_commit: run.mergedCommit,
-    follower: run.follower,
-    not_before: run.notBefore,
-  })
-  const next = Object.fromEntries(moved.map((run) => [run.id, columnsOf(run)]))
+  const next = Object.fromEntries(
+    moved.map((run) => {
+      const row = { ...run, ...runColumns(run.snapshot), snapshot: store(run.snapshot) }
+      return [run.id, toRecord(runs, MOVED_COLUMNS, row)]
+    }),
+  )
   const moves = moved.flatMap((run) => run.moves)
   return [
     tx`told as (
@@ -180,12 +155,9 @@ export function savedParts(tx: SqlTx, locked: Iterable<LockedRun>, now: Date): P
         as t(entity_id uuid, event text, "from" text, "to" text, effects jsonb, cause text))`,
     tx`saved as (
     update run set machine_version = ${RUN_MACHINE_VERSION},
-      (snapshot, status, phase, attempt, waiting, started_at, finished_at, duration_ms, rows_written, error, base_commit,
-        merged_commit, follower, not_before) = (
-        select n.* from jsonb_to_record(${tx.json(next as unknown as JSONValue)}::jsonb -> run.id::text) as n(snapshot jsonb, status text,
-          phase text, attempt int, waiting boolean, started_at timestamptz, finished_at timestamptz, duration_ms bigint,
-          rows_written bigint, error text, base_commit bigint, merged_commit bigint, follower text,
-          not_before timestamptz))
+      (${columnNames(tx, runs, MOVED_COLUMNS)}) = (
+        select n.* from jsonb_to_record(${tx.json(next as unknown as JSONValue)}::jsonb -> run.id::text)
+          as n(${columnTypes(tx, runs, MOVED_COLUMNS)}))
     where run.id = any(${moved.map(({ id }) => id)}::uuid[]))`,
   ]
 }

@@ -1,6 +1,8 @@
 // Requests for runs of published versions, many in one statement: of people by name, of triggers and schedules by id.
 import type { JSONValue, PendingQuery, Row } from 'postgres'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import { columnNames, type RowOf, recordset } from '../../../drizzle/rows.ts'
+import { runs } from '../../../drizzle/schema/run.ts'
 import type { Part } from '../../../drizzle/together.ts'
 import { store } from '../../../machines/advance.ts'
 import { newRun, RUN_MACHINE_VERSION } from '../../../machines/run.ts'
@@ -38,17 +40,13 @@ export function requestedRuns(
   requests: readonly RunRequest[],
   also: readonly Part[] = [],
 ): PendingQuery<Row[]> {
-  const rows = requests.map(({ id, pipelineId, trigger, cause, chainDepth, landingFileId, trace }) => ({
-    id,
-    pipeline_id: pipelineId,
-    trigger,
-    trigger_id: 'triggerId' in cause ? cause.triggerId : null,
-    trigger_event: 'triggerId' in cause ? cause.event : null,
-    schedule_id: 'scheduleId' in cause ? cause.scheduleId : null,
-    schedule_due: 'scheduleId' in cause ? cause.due : null,
-    chain_depth: chainDepth,
-    landing_file_id: landingFileId,
-    ...begunTrace(id, trace),
+  const rows = requests.map(({ cause, trace, ...request }) => ({
+    ...request,
+    triggerId: 'triggerId' in cause ? cause.triggerId : null,
+    triggerEvent: 'triggerId' in cause ? cause.event : null,
+    scheduleId: 'scheduleId' in cause ? cause.scheduleId : null,
+    scheduleDue: 'scheduleId' in cause ? cause.due : null,
+    ...begunTrace(request.id, trace),
   }))
   return insertRequested(tx, rows, {
     find: tx`p.id = w.pipeline_id`,
@@ -77,7 +75,7 @@ export const requestNamed = async (
   outcomesOf(
     await insertRequested(
       sql,
-      requests.map((request) => ({ ...request, ...begunTrace(request.id, request), chain_depth: 0 })),
+      requests.map((request) => ({ ...request, ...begunTrace(request.id, request), chainDepth: 0 })),
       {
         find: sql`p.namespace = w.namespace and p.layer = w.layer and p.name = w.pipeline`,
         onRepeat: sql``,
@@ -86,6 +84,25 @@ export const requestNamed = async (
     ),
   )
 
+/** Columns that a request may fill; the pipeline is named by its id or by its name. */
+const REQUESTED_COLUMNS = [
+  'id',
+  'pipelineId',
+  'namespace',
+  'layer',
+  'pipeline',
+  'trigger',
+  'triggerId',
+  'triggerEvent',
+  'scheduleId',
+  'scheduleDue',
+  'chainDepth',
+  'landingFileId',
+  'traceparent',
+  'tracestate',
+] as const
+type Requested = Partial<RowOf<typeof runs, (typeof REQUESTED_COLUMNS)[number]>>
+
 /**
  * Each pipeline and version is looked up by its index (`lateral ... limit 1` leaves the planner no other way): statistics
  * of tables that have just been filled would make it read them whole. A queue that has room when the statement begins may
@@ -93,15 +110,13 @@ export const requestNamed = async (
  */
 const insertRequested = (
   sql: Sql | SqlTx,
-  requests: readonly Record<string, unknown>[],
+  requests: readonly Requested[],
   { find, onRepeat, also }: { find: Part; onRepeat: Part; also: readonly Part[] },
 ): PendingQuery<Row[]> =>
   sql`
     with wanted as (
       select w.*, p.pipeline_id as found_id, p.namespace as ns, p.layer as ly, p.name, v.*
-      from jsonb_to_recordset(${sql.json(requests as unknown as JSONValue)}) as w(id uuid, pipeline_id uuid,
-        namespace text, layer text, pipeline text, trigger text, trigger_id uuid, trigger_event text,
-        schedule_id uuid, schedule_due timestamptz, chain_depth int, landing_file_id uuid, traceparent text, tracestate text)
+      from ${recordset(sql, runs, REQUESTED_COLUMNS, requests, 'w')}
       left join lateral (
         select p.id as pipeline_id, p.namespace, p.layer, p.name, p.published_version
         from pipeline p where ${find} and p.deleted_at is null limit 1) p on true
@@ -119,7 +134,7 @@ const insertRequested = (
         landing_zones, snapshot, machine_version, status, trigger_id, trigger_event, schedule_id, schedule_due,
         chain_depth, landing_file_id, traceparent, tracestate)
       select w.id, w.found_id, w.ns, w.ly, w.name, w.pipeline_type, w.trigger, w.version_number, w.published_versions,
-        w.landing_zones, ${sql.json(PENDING)}, ${RUN_MACHINE_VERSION}, 'pending', w.trigger_id, w.trigger_event,
+        w.landing_zones, ${sql.json(PENDING.snapshot as unknown as JSONValue)}, ${PENDING.machineVersion}, ${PENDING.status}, w.trigger_id, w.trigger_event,
         w.schedule_id, w.schedule_due, w.chain_depth, w.landing_file_id, w.traceparent, w.tracestate
       from wanted w
       where w.version_number is not null and w.found_id not in (select found_id from full_queue)
@@ -136,4 +151,51 @@ const insertRequested = (
     ${also.reduce((all, part) => sql`${all}, ${part}`, sql``)}
     select id, outcome from outcome`
 
-const PENDING = store(newRun()) as unknown as JSONValue
+/** What identifies a run that is inserted with its code: a draft, or a request with a key. */
+const NEW_COLUMNS = [
+  'id',
+  'pipelineId',
+  'namespace',
+  'layer',
+  'pipeline',
+  'pipelineType',
+  'trigger',
+  'versionNumber',
+  'pins',
+  'landingZones',
+] as const
+
+/** A run to be inserted with its code; `versionNumber` is null for a draft. */
+export interface NewRun extends RowOf<typeof runs, (typeof NEW_COLUMNS)[number]>, ClientTrace {
+  id: RunId
+  pipelineId: PipelineId
+}
+
+/**
+ * The pending row, which is the queue entry, and its first line of history, in one statement.
+ * False: the pipeline has been deleted meanwhile, or has too many runs waiting.
+ */
+export async function insertRun(sql: Sql | SqlTx, run: NewRun): Promise<boolean> {
+  const columns = [...NEW_COLUMNS, ...PENDING_COLUMNS, 'traceparent', 'tracestate'] as const
+  const row = { ...run, ...PENDING, ...begunTrace(run.id, run) }
+  const rows = await sql`
+    with requested as (
+      insert into run (${columnNames(sql, runs, columns)})
+      select ${columnNames(sql, runs, columns, 'n.')} from ${recordset(sql, runs, columns, [row], 'n')}
+      join pipeline p on p.id = n.pipeline_id and p.deleted_at is null and not exists (
+        select 1 from run q where q.pipeline_id = p.id and q.waiting
+        offset ${limits.waitingRunsPerPipeline - 1} limit 1)
+      returning id, created_at)
+    insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
+    select 'run', id, created_at, 'requested', '', 'pending.waiting', '[]', ${run.trigger} from requested
+    returning entity_id`
+  return rows.length > 0
+}
+
+/** How the row of a run begins. */
+const PENDING_COLUMNS = ['snapshot', 'machineVersion', 'status'] as const
+const PENDING: RowOf<typeof runs, (typeof PENDING_COLUMNS)[number]> = {
+  snapshot: store(newRun()),
+  machineVersion: RUN_MACHINE_VERSION,
+  status: 'pending',
+}

@@ -1,5 +1,7 @@
 // What must be true together with the new states of runs: branches and attempts closed, results kept, inputs archived.
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import { insertRows } from '../../../drizzle/rows.ts'
+import { qualityResults } from '../../../drizzle/schema/run.ts'
 import type { Part } from '../../../drizzle/together.ts'
 import { closedBranchesPart } from '../../catalog/branches.ts'
 import type { RunId } from '../../core/ids.ts'
@@ -104,25 +106,34 @@ function insertCancels(tx: Sql | SqlTx, attempts: { runId: RunId; attempt: numbe
     join run_attempt a on a.run_id = c.run_id and a.attempt = c.attempt`
 }
 
+const RESULT_COLUMNS = [
+  'runId',
+  'pipelineId',
+  'name',
+  'severity',
+  'status',
+  'value',
+  'durationMs',
+  'error',
+] as const
+
 function storeResults(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Executed>): Part[] {
   const results = runs.flatMap((run) =>
     (executed.get(run.id)?.tests ?? []).map((test) => ({
-      run_id: run.id,
-      pipeline_id: run.pipelineId,
+      runId: run.id,
+      pipelineId: run.pipelineId,
       name: storableText(test.name),
       severity: test.severity,
       status: test.isPassed ? 'passed' : 'failed',
       value: Math.max(-Number.MAX_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, test.value)),
-      duration_ms: test.durationMs,
+      durationMs: test.durationMs,
       error: test.error && storableText(test.error),
     })),
   )
   if (results.length === 0) return []
   return [
     tx`stored_results as (
-    insert into quality_result (run_id, pipeline_id, name, severity, status, value, duration_ms, error)
-    select q.* from jsonb_to_recordset(${tx.json(results)})
-      as q(run_id uuid, pipeline_id uuid, name text, severity text, status text, value bigint, duration_ms bigint, error text)
+    ${insertRows(tx, qualityResults, RESULT_COLUMNS, results)}
     on conflict (run_id, name) do update set severity = excluded.severity, status = excluded.status,
       value = excluded.value, duration_ms = excluded.duration_ms, error = excluded.error, created_at = clock_timestamp())`,
   ]

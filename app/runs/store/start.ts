@@ -1,10 +1,10 @@
 // The start of runs: each attempt fixes together its base on main, its landing files and its branch, and opens all three in one transaction.
 import type { PendingQuery, Row } from 'postgres'
 import { inTransaction, type Sql, type SqlTx } from '../../../drizzle/client.ts'
-import type { PinnedFiles } from '../../../drizzle/schema/pipeline.ts'
+import { insertRows, type RowOf, selected } from '../../../drizzle/rows.ts'
+import { runAttempts, runs } from '../../../drizzle/schema/run.ts'
 import { type Part, together } from '../../../drizzle/together.ts'
 import { executesAlone, RUN_MACHINE_VERSION } from '../../../machines/run.ts'
-import type { ClientTrace } from '../../../proto/trace.ts'
 import { openedBranchesPart } from '../../catalog/branches.ts'
 import type { RunId } from '../../core/ids.ts'
 import { announcedEvents, announcedPart } from './announcements.ts'
@@ -12,11 +12,11 @@ import { branchOf, continueLogs, freezeInputs, type OpenAttempt } from './attemp
 import { ATTEMPT_LINES, type LogLevel, type LogLine, loggedPart, seqAfter } from './logs.ts'
 import {
   completedOf,
+  LOCKED_COLUMNS,
+  type LockedRow,
   type LockedRun,
   lockedRuns,
   moveRun,
-  type RunRow,
-  rowColumns,
   savedParts,
 } from './moves.ts'
 import type { RunCompleted } from './notices.ts'
@@ -61,14 +61,15 @@ export const startWaiting = (
         select id, filename, archived_by_run from landing_file
         where id = any(array(select landing_file_id from run where id = any(array(select id from chosen))))
         order by id for share)
-      select ${rowColumns(tx)}, r.pipeline_type, r.trigger, r.version_number, r.pins, r.landing_zones,
-        r.traceparent, r.tracestate, clock_timestamp() as now, (select number from lake_ref where name = 'main') as base,
-        coalesce((select max(seq) from landing_file), 0) as watermark, p.published_version, p.draft_dirty, p.id is not null as is_live,
+      select ${selected(tx, runs, [...LOCKED_COLUMNS, ...ATTEMPTED_COLUMNS], 'r')},
+        clock_timestamp() as now, (select number from lake_ref where name = 'main') as base,
+        coalesce((select max(seq) from landing_file), 0) as watermark, p.published_version as "publishedVersion",
+        p.draft_dirty as "isDraftDirty", p.id is not null as "isLive",
         coalesce((
           select c.metadata_location from main_entry e join lake_content c on c.id = e.content_id
           where e.namespace = r.namespace and e.layer = r.layer and e.name = r.pipeline and e.to_commit is null limit 1
-        ), '') as table_metadata,
-        i.filename as input_filename, i.archived_by_run as input_taken_by
+        ), '') as "tableMetadata",
+        i.filename as "inputFilename", i.archived_by_run as "inputTakenBy"
       from run r
       left join inputs i on i.id = r.landing_file_id
       left join lateral (
@@ -82,7 +83,7 @@ export const startWaiting = (
     const lines: LogLine[] = []
     const opened: OpenAttempt[] = []
     for (const row of rows) {
-      const run = waiting.get(row.id)
+      const run = waiting.get(row.id as RunId)
       if (run === undefined) continue
       const ended = endUnstarted(run, row, now)
       if (ended !== null) {
@@ -95,8 +96,8 @@ export const startWaiting = (
       run.notBefore = null
       opened.push(attemptOf(run, row, places[opened.length] ?? ''))
     }
-    const rowOf = new Map(rows.map((row) => [row.id, row]))
-    await freezeInputs(tx, opened, first.watermark, (id) => rowOf.get(id)?.landing_zones ?? [], tellsInputs)
+    const rowOf = new Map(rows.map((row) => [row.id as RunId, row]))
+    await freezeInputs(tx, opened, first.watermark, (id) => rowOf.get(id)?.landingZones ?? [], tellsInputs)
     await continueLogs(tx, opened)
     for (const attempt of opened) lines.push(...openingLines(attempt, rowOf.get(attempt.runId), now))
     const announced = announcedPart(tx, waiting.values())
@@ -129,27 +130,36 @@ const headOfQueue = (tx: SqlTx, condition: PendingQuery<Row[]>) => tx`
   where q.waiting and ${condition}
   order by q.pipeline_id, q.status desc nulls last, q.created_at, q.id limit 1`
 
-interface WaitingRow extends RunRow, ClientTrace {
-  pipeline_type: string
-  trigger: string
-  version_number: number | null
-  pins: PinnedFiles
-  landing_zones: string[]
+/** Columns of a run that its attempts need beside those that a move reads. */
+const ATTEMPTED_COLUMNS = [
+  'pipelineType',
+  'trigger',
+  'versionNumber',
+  'pins',
+  'landingZones',
+  'traceparent',
+  'tracestate',
+] as const
+
+type AttemptedRow = RowOf<typeof runs, (typeof ATTEMPTED_COLUMNS)[number]>
+
+interface WaitingRow extends LockedRow, AttemptedRow {
   now: Date
   /** Head of main, and the greatest number of a landing file: int8 as text. */
   base: string
   watermark: string
-  published_version: number | null
-  draft_dirty: boolean | null
-  is_live: boolean
+  /** Null where the pipeline is not published, or deleted. */
+  publishedVersion: number | null
+  isDraftDirty: boolean | null
+  isLive: boolean
   /** Of main as of `base`: one statement has one view of both. */
-  table_metadata: string
+  tableMetadata: string
   /**
    * Of the upload that asked for it, and the run that has archived that. Until this transaction ends nobody archives any
    * other: what a run is started for is there when its input is frozen.
    */
-  input_filename: string | null
-  input_taken_by: RunId | null
+  inputFilename: string | null
+  inputTakenBy: RunId | null
 }
 
 /** Ends a run that has nothing (left) to do; its last line, or null when it is to be started. */
@@ -161,11 +171,11 @@ function endUnstarted(run: LockedRun, row: WaitingRow, now: Date): LogLine | nul
     level,
     message,
   })
-  if (!row.is_live)
+  if (!row.isLive)
     return moveRun(run, { type: 'cancelRequested' }, 'pipeline deleted', now)
       ? line('warn', 'cancelled: pipeline deleted')
       : null
-  const { input_filename: filename, input_taken_by: by } = row
+  const { inputFilename: filename, inputTakenBy: by } = row
   if (by === null) return null
   run.startedAt ??= now
   run.rowsWritten = 0
@@ -191,7 +201,7 @@ const attemptOf = (run: LockedRun, row: WaitingRow, runnerUrl: string): OpenAtte
     namespace: run.namespace,
     layer: run.layer,
     pipeline: run.pipeline,
-    pipelineType: row.pipeline_type,
+    pipelineType: row.pipelineType,
     trigger: row.trigger,
     traceparent: row.traceparent,
     tracestate: row.tracestate,
@@ -201,14 +211,14 @@ const attemptOf = (run: LockedRun, row: WaitingRow, runnerUrl: string): OpenAtte
     logLines: 0,
     logBytes: 0,
     landing: [],
-    tableMetadata: row.table_metadata,
+    tableMetadata: row.tableMetadata,
   }
 }
 
 /** What a reader of the log wants to know first. The attempt's log holds them from now on. */
 function openingLines(attempt: OpenAttempt, row: WaitingRow | undefined, now: Date): LogLine[] {
   if (row === undefined) return []
-  const { version_number: version, published_version: published, draft_dirty: isDraftDirty } = row
+  const { versionNumber: version, publishedVersion: published, isDraftDirty } = row
   const files = attempt.landing.reduce((sum, zone) => sum + zone.files.length, 0)
   const told: [LogLevel, string | null][] = [
     [
@@ -230,19 +240,10 @@ function openingLines(attempt: OpenAttempt, row: WaitingRow | undefined, now: Da
         : null,
     ],
   ]
-  const lines = told.flatMap(([level, message], number): LogLine[] =>
-    message === null
-      ? []
-      : [
-          {
-            runId: attempt.runId,
-            seq: attempt.attempt * ATTEMPT_LINES + number + 1,
-            at: now,
-            level,
-            message,
-          },
-        ],
-  )
+  const lines = told.flatMap(([level, message], number): LogLine[] => {
+    const seq = attempt.attempt * ATTEMPT_LINES + number + 1
+    return message === null ? [] : [{ runId: attempt.runId, seq, at: now, level, message }]
+  })
   attempt.lastSeq = lines.at(-1)?.seq ?? attempt.lastSeq
   attempt.logLines += lines.length
   attempt.logBytes += lines.reduce((sum, line) => sum + Buffer.byteLength(line.message), 0)
@@ -253,20 +254,25 @@ function openedPart(
   tx: SqlTx,
   opened: readonly OpenAttempt[],
   { now, base, watermark }: WaitingRow,
-  runs: Map<RunId, LockedRun>,
+  started: Map<RunId, LockedRun>,
 ): Part[] {
   if (opened.length === 0) return []
   const rows = opened.map(({ runId, attempt, branch, runnerUrl }) => ({
-    run_id: runId,
+    runId,
     attempt,
-    pipeline_id: runs.get(runId)?.pipelineId ?? null,
+    pipelineId: started.get(runId)?.pipelineId,
     branch,
-    runner_url: runnerUrl,
+    runnerUrl,
+    baseCommit: Number(base),
+    landingWatermark: Number(watermark),
+    openedAt: now,
   }))
   return [
-    tx`opened_attempts as (
-      insert into run_attempt (run_id, attempt, pipeline_id, branch, base_commit, landing_watermark, runner_url, opened_at)
-      select a.run_id, a.attempt, a.pipeline_id, a.branch, ${base}, ${watermark}, a.runner_url, ${now}
-      from jsonb_to_recordset(${tx.json(rows)}) as a(run_id uuid, attempt int, pipeline_id uuid, branch text, runner_url text))`,
+    tx`opened_attempts as (${insertRows(
+      tx,
+      runAttempts,
+      ['runId', 'attempt', 'pipelineId', 'branch', 'runnerUrl', 'baseCommit', 'landingWatermark', 'openedAt'],
+      rows,
+    )})`,
   ]
 }
