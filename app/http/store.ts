@@ -1,0 +1,84 @@
+// The statements of idempotency keys. Work in raw and in typed queries shares them, each on its own kind of connection.
+import { type SQL, sql } from 'drizzle-orm'
+import { PgDialect } from 'drizzle-orm/pg-core'
+import type { Db, Sql, SqlTx, Tx } from '../../drizzle/client.ts'
+
+/** A key counts within what one caller asks of one operation. */
+export interface IdempotencyKey {
+  /** Empty without users. */
+  caller: string
+  /** Method and route pattern. */
+  operation: string
+  key: string
+  /** SHA-256 of what is asked, hex. */
+  requestHash: string
+}
+
+export interface StoredAnswer {
+  requestHash: string
+  status: number
+  /** JSON text: the two clients write and read JSON differently. */
+  body: string
+}
+
+/** Runs one statement on a connection or in a transaction. */
+export type Ask = (query: SQL) => Promise<readonly unknown[]>
+
+export const rawAsk =
+  (connection: Sql | SqlTx): Ask =>
+  (query) => {
+    const { sql: text, params } = dialect.sqlToQuery(query)
+    return connection.unsafe(text, params as string[])
+  }
+export const typedAsk =
+  (connection: Db | Tx): Ask =>
+  (query) =>
+    connection.execute(query)
+
+const dialect = new PgDialect()
+
+/** How long an answer counts, by the database's time. The reaper removes it later. */
+const KEPT_HOURS = 24
+const isFresh = sql`idempotency_key.created_at > clock_timestamp() - ${KEPT_HOURS}::int * interval '1 hour'`
+
+const isKey = ({ caller, operation, key }: IdempotencyKey) =>
+  sql`caller = ${caller} and operation = ${operation} and key = ${key}`
+
+/** The answer under this key; `expired`: an older one as well. */
+export async function findAnswer(
+  ask: Ask,
+  key: IdempotencyKey,
+  { expired = false } = {},
+): Promise<StoredAnswer | null> {
+  const [row] = (await ask(sql`
+    select request_hash as "requestHash", status, body::text from idempotency_key
+    where ${isKey(key)} and (${expired}::boolean or ${isFresh})`)) as StoredAnswer[]
+  return row ?? null
+}
+
+/** Waits for a rival that has the key; false: the rival got its answer, which stays until this transaction ends. */
+export async function claimKey(
+  ask: Ask,
+  { caller, operation, key, requestHash }: IdempotencyKey,
+): Promise<boolean> {
+  const claimed = await ask(sql`
+    insert into idempotency_key (caller, operation, key, request_hash, status, body)
+    values (${caller}, ${operation}, ${key}, ${requestHash}, 0, '{}')
+    on conflict (caller, operation, key) do update
+      set request_hash = excluded.request_hash, status = excluded.status, body = excluded.body,
+        created_at = clock_timestamp()
+      where not (${isFresh})
+    returning 1`)
+  return claimed.length > 0
+}
+
+export const completeKey = (
+  ask: Ask,
+  key: IdempotencyKey,
+  { status, body }: Pick<StoredAnswer, 'status' | 'body'>,
+) =>
+  ask(sql`
+    update idempotency_key set status = ${status}::int, body = ${body}::text::jsonb where ${isKey(key)}`)
+
+export const releaseKey = (ask: Ask, key: IdempotencyKey) =>
+  ask(sql`delete from idempotency_key where ${isKey(key)}`)
