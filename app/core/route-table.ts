@@ -17,8 +17,6 @@ export interface Route {
   fields: BodyFields | null
   /** Its plugin answers every error itself, in a shape of its own (the Iceberg routes do). */
   answersOwnErrors: boolean
-  /** The JSON it always answers; null: it has a handler. */
-  constant: string | null
 }
 
 export interface RouteTable {
@@ -40,17 +38,8 @@ interface Node {
 export function makeRouteTable(routes: readonly Route[]): RouteTable {
   const root = makeNode()
   for (const route of routes) insert(root, route)
-  /** Nothing is more specific than a path that is all literal. */
-  const literals = new Map<string, Map<string, Route>>()
-  for (const route of routes) {
-    if (/[:*]/.test(route.pattern)) continue
-    const ofMethod = literals.get(route.method) ?? new Map<string, Route>()
-    literals.set(route.method, ofMethod.set(route.pattern, route))
-  }
 
   const find = (method: string, path: string): Route | null => {
-    const literal = literals.get(method)?.get(path)
-    if (literal !== undefined) return literal
     const exact = search(root, segmentsOf(path), 0, (answers) => answers.get(method) ?? null)
     return exact ?? (method === 'HEAD' ? find('GET', path) : null)
   }
