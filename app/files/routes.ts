@@ -5,7 +5,6 @@ import { limits } from '../core/limits.ts'
 import { ErrorBody } from '../core/names.ts'
 import { pageOf, setLink } from '../core/pagination.ts'
 import { pathFromUrl } from '../core/paths.ts'
-import { largeTextOf } from '../http/body.ts'
 import { entityTag, isKnown, preconditionOf, ReadConditions, WriteConditions } from '../http/conditions.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
@@ -94,10 +93,9 @@ export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async ()
     )
     .put(
       '/*',
-      async ({ params, body, headers, request, set }) => {
+      async ({ params, body, headers, set }) => {
         const path = pathFromUrl(params['*'])
-        const content = largeTextOf(request) ?? body.content
-        const written = await files.write(path, content, preconditionOf(headers))
+        const written = await files.write(path, body.content, preconditionOf(headers))
         set.headers.etag = entityTag(written.version_id)
         return written
       },

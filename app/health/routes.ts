@@ -66,14 +66,21 @@ type Build = Pick<Config, 'version' | 'gitCommit' | 'buildTime'>
 /** Open to everybody: load balancers and monitors ask without credentials. */
 export const healthRoutes = (health: HealthService, metrics: Metrics, build: Build) =>
   new Elysia({ strictPath: true, tags: ['health'] })
-    .get('/health', { status: 'healthy' } as const, {
-      response: { 200: Alive },
-      detail: {
-        operationId: 'getHealth',
-        summary: 'Check that the process runs',
-        description: 'Checks no dependency. Needs no credential.',
+    .get(
+      '/health',
+      ({ set }) => {
+        set.headers['content-type'] = 'application/json'
+        return { status: 'healthy' } as const
       },
-    })
+      {
+        response: { 200: Alive },
+        detail: {
+          operationId: 'getHealth',
+          summary: 'Check that the process runs',
+          description: 'Checks no dependency. Needs no credential.',
+        },
+      },
+    )
     .get('/health/live', () => liveness(build), {
       response: { 200: Live },
       detail: {

@@ -1,7 +1,6 @@
 import { AppError, invalid, tooLarge } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import type { Route } from '../core/route-table.ts'
-import { takeOut } from './large-text.ts'
 
 type ReadableRoute = Pick<Route, 'body' | 'bodyBytesMax'>
 
@@ -33,10 +32,7 @@ export async function readBody(request: Request, route: ReadableRoute): Promise<
   if (!/^application\/(?:[\w.-]+\+)?json$/i.test(mediaType(request)))
     throw invalid('Content-Type', 'must be application/json')
   checkCoding(request)
-  const taken = bytes.byteLength > limits.jsonBodyBytes ? takeOut(bytes, LARGE_FIELD) : null
-  if (taken === null) return parseJson(utf8Of(bytes))
-  largeTexts.set(request, taken.text)
-  return parseJson(taken.rest)
+  return parseJson(utf8Of(bytes))
 }
 
 /** Bodies are read as they come: what is compressed would be told to be no JSON, or no form. */
@@ -44,13 +40,6 @@ export function checkCoding({ headers }: Request): void {
   if (!/^(?:identity)?$/i.test(headers.get('content-encoding') ?? ''))
     throw invalid('Content-Encoding', 'must be identity: send the body as it is')
 }
-
-/** Of the one route that takes more than a megabyte. */
-const LARGE_FIELD = 'content'
-const largeTexts = new WeakMap<Request, Uint8Array>()
-
-/** The large text of a body, as UTF-8, where it was taken out; what the body then has in its place is empty. */
-export const largeTextOf = (request: Request): Uint8Array | null => largeTexts.get(request) ?? null
 
 /** Up to here a body that says its length is taken in one piece: a stream costs more than all else that is done for it. */
 const WHOLE_BYTES_MAX = 65_536

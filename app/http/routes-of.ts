@@ -9,7 +9,7 @@ export const routesOf = (plugin: AnyElysia, access: Access): Route[] => {
   const answers = new Map<string, unknown[]>()
   for (const { path, hooks } of plugin.routes)
     answers.set(path, [...(answers.get(path) ?? []), ...answersOf(hooks)])
-  return plugin.routes.map(({ method, path, hooks, handler }) => {
+  return plugin.routes.map(({ method, path, hooks }) => {
     const declared: Declared = hooks
     const route = { method, pattern: path, body: bodyKind(declared) }
     return {
@@ -19,7 +19,6 @@ export const routesOf = (plugin: AnyElysia, access: Access): Route[] => {
       // Between our own parts a newer one may say more than an older one knows.
       fields: access === 'identity' ? bodyFieldsOf(declared.body, answers.get(path)) : null,
       answersOwnErrors: (declared.error?.length ?? 0) > 0,
-      constant: typeof handler === 'function' ? null : JSON.stringify(handler),
     }
   })
 }

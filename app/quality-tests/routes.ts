@@ -4,7 +4,7 @@ import { limits } from '../core/limits.ts'
 import { ErrorBody, PipelinePath } from '../core/names.ts'
 import { pageOf, setLink, WholeListQuery } from '../core/pagination.ts'
 import { refOf } from '../core/pipeline-ref.ts'
-import { readerBehind } from '../http/reader.ts'
+import { readerBehind } from '../http/exchange.ts'
 import { CreateTest, QualityTestList, TestCreated, TestPath, TestResults } from './schema.ts'
 import type { QualityTestService } from './service.ts'
 

@@ -1,0 +1,58 @@
+// Metrics and access log: one count, and for most routes one line, per answer.
+import { traceIdOf, traceparentIn } from '../../proto/trace.ts'
+import type { AppError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { Metrics } from '../core/metrics.ts'
+import type { Route } from '../core/route-table.ts'
+
+export interface Reporting {
+  log: Log
+  metrics: Metrics
+}
+
+/** Metric labels and log lines carry patterns: what a client makes up must not become a time series. */
+const UNMATCHED = 'unmatched'
+const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+/** Asked for every few seconds by machines; what `/health/ready` finds is logged where it is found. */
+const MONITORING = /^\/(health|metrics)(\/|$)/
+/** A run of ours asks for dozens of tables and files; its own log says what came of it. */
+const INTERNAL = /^\/(catalog|lake\/objects)\//
+/** An internal answer that takes longer holds up a run, and is worth a line. */
+const SLOW_INTERNAL_MS = 1_000
+
+interface Outcome {
+  request: Request
+  requestId: string
+  route: Route | null
+  response: Response
+  failure?: AppError
+  /** From the arrival to the answer's headers. */
+  ms: number
+}
+
+/** Counts an answer, and logs it unless its route is monitoring or internal. */
+export function report(
+  { log, metrics }: Reporting,
+  { request, requestId, route, response, failure, ms }: Outcome,
+): void {
+  const method = METHODS.has(request.method) ? request.method : 'OTHER'
+  const path = route?.pattern ?? UNMATCHED
+  metrics.httpAnswered({ method, path, status: response.status, seconds: ms / 1000 })
+  const isFault = failure?.status === 500
+  if (!isFault && !isWorthALine(path, response.status, ms)) return
+  const line = `${method} ${path} ${response.status}`
+  const traceparent = traceparentIn(request.headers)
+  const fields = {
+    ms: Math.round(ms * 10) / 10,
+    request_id: requestId,
+    ...(traceparent !== null && { trace_id: traceIdOf(traceparent) }),
+  }
+  if (isFault) log.error(line, { ...fields, error: failure.cause ?? failure })
+  else if (response.status < 500) log.info(line, fields)
+  else log.warn(line, failure === undefined ? fields : { ...fields, error: failure.message })
+}
+
+function isWorthALine(path: string, status: number, ms: number) {
+  if (MONITORING.test(path)) return false
+  return !INTERNAL.test(path) || status >= 500 || ms > SLOW_INTERNAL_MS
+}
