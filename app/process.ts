@@ -1,7 +1,7 @@
 // The life of an API process, on any runtime: it reads the environment, puts the service together, answers, and ends in
 // order. How requests come in and where the work beside them is done is handed in by the entry files.
 import process from 'node:process'
-import { type Database, migrate, openDatabase, type Sql } from '../drizzle/client.ts'
+import { type Database, migrate, openDatabase, type Sql, UnknownHistory } from '../drizzle/client.ts'
 import { endInOrder, endWithParent } from '../proto/lifeline.ts'
 import { LAKE_FILE_BYTES_MAX } from './catalog/gateway.ts'
 import { withCheckout } from './checkout.ts'
@@ -151,7 +151,11 @@ async function openMigrated(config: Config): Promise<{ database: Database; patie
 /** Ends a process that could not start, saying why. */
 export function fail(error: unknown): never {
   const code =
-    error instanceof ConfigError ? EX_CONFIG : error instanceof StoreUnavailable ? EX_UNAVAILABLE : 1
+    error instanceof ConfigError
+      ? EX_CONFIG
+      : error instanceof StoreUnavailable || error instanceof UnknownHistory
+        ? EX_UNAVAILABLE
+        : 1
   const lines =
     error instanceof ConfigError ? error.problems : [error instanceof Error ? error.message : String(error)]
   for (const line of lines) process.stderr.write(`${line}\n`)

@@ -31,6 +31,18 @@ test('several replicas that start at once migrate an empty database once', async
   await template.drop()
 })
 
+test('a database of earlier, unreleased migrations is refused and left as it is', async () => {
+  const database = await testDatabase()
+  const sql = postgres(database.url, { max: 1, onnotice: () => {} })
+  await sql`update drizzle.__drizzle_migrations set created_at = 1`
+  await expect(migrate(database.url)).rejects.toThrow('unreleased')
+  expect(await sql`select created_at::int from drizzle.__drizzle_migrations`).toEqual([
+    { created_at: 1 },
+  ] as never)
+  await sql.end()
+  await database.drop()
+})
+
 test('a step that cannot have its table lets others use it meanwhile, and is taken when it can', async () => {
   const database = await testDatabase()
   const sql = postgres(database.url, { max: 3, onnotice: () => {} })

@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { drizzle, type PostgresJsDatabase } from 'drizzle-orm/postgres-js'
 import { migrate as applyMigrations } from 'drizzle-orm/postgres-js/migrator'
@@ -138,6 +139,7 @@ export async function migrate(
   const client = postgres(url, { max: 1, onnotice: () => {}, connect_timeout: 10 })
   try {
     await client`select pg_advisory_lock(${MIGRATION_LOCK})`
+    await requireKnownHistory(client)
     await client`select set_config('lock_timeout', ${String(lockMs)}, false)`
     for (let tries = 1; ; tries++) {
       try {
@@ -155,6 +157,26 @@ export async function migrate(
   } finally {
     await client.end({ timeout: 2 })
   }
+}
+
+/** The database was made by migrations that this program's do not continue. */
+export class UnknownHistory extends Error {
+  constructor() {
+    super(
+      'the database was made by an unreleased version of Sluice and cannot be upgraded: set DATA_DIR to a new directory, or DATABASE_URL to an empty database',
+    )
+  }
+}
+
+/** A database of a newer version passes: its history begins with the same migration. */
+async function requireKnownHistory(client: Sql): Promise<void> {
+  const [table] = await client`select to_regclass('drizzle.__drizzle_migrations') as name`
+  if (table?.name == null) return
+  const [first] = await client<{ at: number | null }[]>`
+    select min(created_at)::float8 as at from drizzle.__drizzle_migrations`
+  const journal = await readFile(join(migrationsFolder, 'meta', '_journal.json'), 'utf8')
+  const { entries } = JSON.parse(journal) as { entries: { when: number }[] }
+  if (first?.at != null && first.at !== entries[0]?.when) throw new UnknownHistory()
 }
 
 /** Of the driver, or of drizzle that wraps it: somebody has what the migration wants, or each of the two waits for the other. */

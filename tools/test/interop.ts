@@ -61,8 +61,6 @@ await inScratch(async () => {
     await runEndToEnd(tally, { title: 'Pages in a browser', browser: 'only' })
     await runLongPauses(tally)
     if (s3 && database) {
-      tally.heading(`Migrations of a filled database on PostgreSQL ${database.version} (bun test)`)
-      await runBunTest(tally, ['./drizzle/migrations.interop.ts'], { TEST_DATABASE_URL: database.url })
       const env = { ...s3.env, DATABASE_URL: database.url }
       const title = `End-to-end tests on S3 and PostgreSQL ${database.version}`
       await runEndToEnd(tally, { title, env, python: 'required', browser: 'no' })

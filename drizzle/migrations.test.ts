@@ -1,3 +1,0 @@
-import { testMigrations } from './test-migrations.ts'
-
-testMigrations(200)

@@ -1,1 +1,0 @@
-ALTER TABLE "pipeline" ADD COLUMN "handed_by" text[] DEFAULT '{}'::text[] NOT NULL;

@@ -1,1 +1,0 @@
-ALTER TABLE "run_file" ADD COLUMN "may_archive" boolean DEFAULT true NOT NULL;
