@@ -1,5 +1,5 @@
 // Attack class: forged credentials. Specification: Authentication, bearer tokens; Features of the Pro edition.
-import { createHmac, createPrivateKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
+import { createPrivateKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from '@playwright/test'
@@ -89,58 +89,6 @@ test('the audit log shows the subject of the token', async ({ request }) => {
     .toContainEqual(
       expect.objectContaining({ user_id: 'ada', resource: '/api/v1/namespaces', action: 'post' }),
     )
-})
-
-test('forged, damaged and foreign tokens are 401, and none takes long', async ({ request }) => {
-  const [head, body, signature = ''] = good().split('.')
-  const pem = rsa.publicKey.export({ format: 'pem', type: 'spki' })
-  const confused = `${part({ alg: 'HS256', kid: 'one' })}.${body}`
-  const attacks: Record<string, string> = {
-    'alg none': `${part({ alg: 'none' })}.${body}.`,
-    'HS256 with the public key': `${confused}.${createHmac('sha256', pem).update(confused).digest('base64url')}`,
-    'kid as a path': signed({ ...header, kid: '../../etc/passwd' }, claims(), rsa.privateKey),
-    'kid as SQL': signed({ ...header, kid: "' or 1=1 --" }, claims(), rsa.privateKey),
-    'kid as an address': signed({ ...header, kid: `${issuer}/keys` }, claims(), rsa.privateKey),
-    'keys brought along': signed(
-      { ...header, kid: undefined, jwk: stranger.publicKey.export({ format: 'jwk' }) },
-      claims(),
-      stranger.privateKey,
-    ),
-    'keys elsewhere': signed(
-      { ...header, jku: 'http://169.254.169.254/keys' },
-      claims(),
-      stranger.privateKey,
-    ),
-    'wrong key': signed(header, claims(), stranger.privateKey),
-    'wrong issuer': good({ iss: 'https://evil.test' }),
-    'wrong audience': good({ aud: 'other' }),
-    expired: good({ exp: now - 600 }),
-    'without an end': good({ exp: undefined }),
-    'not yet valid': good({ nbf: now + 600 }),
-    'without a subject': good({ sub: undefined }),
-    'subject of another type': good({ sub: { id: 'ada' } }),
-    'changed payload': `${head}.${part(claims({ sub: 'root' }))}.${signature}`,
-    'crit header': signed({ ...header, crit: ['b64'], b64: false }, claims(), rsa.privateKey),
-    'oversized, 12 KB': good({ padding: 'x'.repeat(8_500) }),
-    nested: signed({ ...header, cty: 'JWT' }, { jwt: good() }, rsa.privateKey),
-    'five parts': `${good()}.x.y`,
-    empty: '',
-  }
-  let slowest = { what: '', ms: 0 }
-  for (const [what, token] of Object.entries(attacks)) {
-    const times: number[] = []
-    for (let round = 0; round < 3; round++) {
-      const since = performance.now()
-      const response = await request.get(`${service.url}/api/v1/namespaces`, bearer(token))
-      times.push(performance.now() - since)
-      expect([what, response.status()]).toEqual([what, 401])
-      expect(response.headers()['www-authenticate']).toContain('Bearer realm="sluice"')
-      expect((await response.json()).error).toMatchObject({ code: 'AUTHENTICATION', type: 'AUTHENTICATION' })
-    }
-    const ms = times.sort((a, b) => a - b)[1] ?? 0
-    if (ms > slowest.ms) slowest = { what, ms }
-  }
-  console.log(`the slowest refusal over HTTP: ${slowest.ms.toFixed(2)} ms (${slowest.what})`)
 })
 
 test('no address that a token names is asked', async ({ request }) => {

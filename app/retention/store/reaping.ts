@@ -18,21 +18,7 @@ const LOCK_TRIES = 10
 const LOCK_TIMEOUT_MS = 500
 
 /** Counters of a tick, by the names they have in `reaper_status`. */
-export interface Reaped {
-  runsPruned: number
-  logsPruned: number
-  qualityPruned: number
-  pipelinesPurged: number
-  runsFailed: number
-  branchesCleaned: number
-  lzFilesCleaned: number
-  auditPruned: number
-  historyPruned: number
-  snapshotsExpired: number
-  lakeFilesRemoved: number
-}
-
-export const nothingReaped = (): Reaped => ({
+export const nothingReaped = () => ({
   runsPruned: 0,
   logsPruned: 0,
   qualityPruned: 0,
@@ -45,6 +31,7 @@ export const nothingReaped = (): Reaped => ({
   snapshotsExpired: 0,
   lakeFilesRemoved: 0,
 })
+export type Reaped = ReturnType<typeof nothingReaped>
 
 /** What the reaper does with objects. As in app/objects/port.ts; `read` gives an object whole. */
 export interface ReaperObjects {

@@ -6,7 +6,12 @@ import {
   retentionConfig,
   retentionOverrides,
 } from '../../../drizzle/schema/index.ts'
-import { OVERRIDABLE, type RetentionConfig, type RetentionOverrides } from '../../../machines/retention.ts'
+import {
+  OVERRIDABLE,
+  type Overridable,
+  type RetentionConfig,
+  type RetentionOverrides,
+} from '../../../machines/retention.ts'
 import type { PipelineRef } from '../../core/pipeline-ref.ts'
 
 /** The system's settings; the migration that creates the table puts the defaults there. */
@@ -30,7 +35,7 @@ export async function changeRetention(
 export async function overridesOf(
   db: Queryable,
   ref: PipelineRef,
-): Promise<RetentionOverrides | null | undefined> {
+): Promise<Partial<Record<Overridable, number>> | null | undefined> {
   const [row] = await db
     .select({ overrides: retentionOverrides })
     .from(pipelines)
@@ -38,8 +43,12 @@ export async function overridesOf(
     .where(isLive(ref))
   if (row === undefined) return undefined
   const { overrides } = row
-  const set = OVERRIDABLE.filter((name) => overrides?.[name] != null)
-  return set.length === 0 ? null : Object.fromEntries(set.map((name) => [name, overrides?.[name]]))
+  const set: Partial<Record<Overridable, number>> = {}
+  for (const name of OVERRIDABLE) {
+    const value = overrides?.[name]
+    if (value != null) set[name] = value
+  }
+  return Object.keys(set).length === 0 ? null : set
 }
 
 /** Replaces all overrides of a live pipeline; false: there is no such pipeline. */
