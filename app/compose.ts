@@ -220,7 +220,7 @@ export async function composeService({
       ? {
           resources: makeResources({ sql, objects }),
           enforcement: plugins.enforcementOr(makeEnforcement({ sql })),
-          sharing: plugins.sharingOr(makeSharing({ sql, newId })),
+          sharing: plugins.sharingOr(makeSharing({ db, newId })),
         }
       : undefined
   const licensing =

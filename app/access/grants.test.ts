@@ -27,7 +27,7 @@ describe('sharing', () => {
   test('is refused to who has handed the resource over while it was decided', async () => {
     const { sql, objects, deps } = pro.parts
     const pipeline = await pro.newPipeline('ann')
-    const sharing = makeSharing({ sql, newId: deps.newId })
+    const sharing = makeSharing({ db: pro.parts.db, newId: deps.newId })
     const service = makeSharingService({ resources: makeResources({ sql, objects }), sharing })
     const ann: Access = {
       owner: 'ann',

@@ -31,7 +31,7 @@ export async function openPro() {
   const { sql, objects, deps } = parts
   const enforcement = makeEnforcement({ sql })
   const resources = makeResources({ sql, objects })
-  const sharing = makeSharingService({ resources, sharing: makeSharing({ sql, newId: deps.newId }) })
+  const sharing = makeSharingService({ resources, sharing: makeSharing({ db: parts.db, newId: deps.newId }) })
   const app = testApp({
     config: { edition: 'pro', apiKey: KEY },
     plugins: {

@@ -21,9 +21,9 @@ export const accessGrants = pgTable(
     /** Subjects of tokens; empty: an API key. */
     grantorId: text('grantor_id').notNull(),
     granteeId: text('grantee_id').notNull(),
-    resourceType: text('resource_type').notNull(),
+    resourceType: text('resource_type', { enum: ['pipeline', 'namespace', 'landing_zone'] }).notNull(),
     resourceId: uuid('resource_id').notNull(),
-    permission: text('permission').notNull(),
+    permission: text('permission', { enum: ['read', 'write', 'admin'] }).notNull(),
     createdAt: createdAt(),
   },
   (t) => [

@@ -1,83 +1,100 @@
-// Built-in sharing: grants are rows of the database that holds what they are about.
-import type { Sql, SqlTx } from '../../../drizzle/client.ts'
-import type { Grant, Resource, Sharing } from '../../core/access.ts'
+// Built-in sharing: grants are rows of the database that holds the shared resources.
+import assert from 'node:assert'
+import { and, asc, count, eq, isNull, sql } from 'drizzle-orm'
+import type { Db, Tx } from '../../../drizzle/client.ts'
+import { accessGrants, landingZones, namespaces, pipelines } from '../../../drizzle/schema/index.ts'
+import type { Resource, Sharing } from '../../core/access.ts'
 import { forbidden, invalid, notFound } from '../../core/errors.ts'
 import type { NewId } from '../../core/ids.ts'
+import { forgetOwner } from './hand-over.ts'
 
 /** A list of grants is not paged; more users than that share a namespace. */
 const GRANTS_PER_RESOURCE = 1_000
 
-export function makeSharing({ sql, newId }: { sql: Sql; newId: NewId }): Sharing {
-  const shown = sql`id, grantor_id as "grantorId", grantee_id as "granteeId", resource_type as "resourceType",
-    resource_id as "resourceId", permission, created_at as "createdAt"`
+export const makeSharing = ({ db, newId }: { db: Db; newId: NewId }): Sharing => ({
+  createGrant: (grant, decidedFor) =>
+    db.transaction(async (tx) => {
+      const { resourceType, resourceId, permission } = grant
+      const { owner } = await hold(tx, { type: resourceType, id: resourceId })
+      if (decidedFor !== undefined && owner !== decidedFor)
+        throw forbidden(`the ${NAMES[resourceType]} has another owner by now`)
+      const [held] = await tx
+        .select({ total: count() })
+        .from(accessGrants)
+        .where(eq(accessGrants.resourceId, resourceId))
+      if (held !== undefined && held.total >= GRANTS_PER_RESOURCE)
+        throw invalid('resource_id', `has ${GRANTS_PER_RESOURCE} grants already`)
+      const [stored] = await tx
+        .insert(accessGrants)
+        .values({ ...grant, id: newId() })
+        .onConflictDoUpdate({
+          target: [
+            accessGrants.resourceId,
+            accessGrants.granteeId,
+            accessGrants.grantorId,
+            accessGrants.resourceType,
+          ],
+          set: { permission, createdAt: sql`clock_timestamp()` },
+        })
+        .returning()
+      assert(stored !== undefined)
+      return stored
+    }),
 
-  return {
-    async createGrant({ grantorId, granteeId, resourceType, resourceId, permission }, decidedFor) {
-      return sql.begin(async (tx) => {
-        const { owner } = await hold(tx, { type: resourceType, id: resourceId })
-        if (decidedFor !== undefined && owner !== decidedFor)
-          throw forbidden(`the ${NAMES[resourceType]} has another owner by now`)
-        const [held] = await tx<{ total: number }[]>`
-          select count(*)::int as total from access_grant where resource_id = ${resourceId}`
-        if (held !== undefined && held.total >= GRANTS_PER_RESOURCE)
-          throw invalid('resource_id', `has ${GRANTS_PER_RESOURCE} grants already`)
-        const [grant] = await tx<Grant[]>`
-          insert into access_grant (id, grantor_id, grantee_id, resource_type, resource_id, permission)
-          values (${newId()}, ${grantorId}, ${granteeId}, ${resourceType}, ${resourceId}, ${permission})
-          on conflict on constraint access_grant_once
-            do update set permission = excluded.permission, created_at = clock_timestamp()
-          returning ${shown}`
-        if (grant === undefined) throw new Error('a grant was not stored')
-        return grant
-      })
-    },
+  listGrants: async ({ type, id }) =>
+    db
+      .select()
+      .from(accessGrants)
+      .where(and(eq(accessGrants.resourceId, id), eq(accessGrants.resourceType, type)))
+      .orderBy(asc(accessGrants.createdAt), asc(accessGrants.id)),
 
-    listGrants: async ({ type, id }) =>
-      sql<Grant[]>`
-        select ${shown} from access_grant where resource_id = ${id} and resource_type = ${type}
-        order by created_at, id`,
+  async grant(id) {
+    const [grant] = await db.select().from(accessGrants).where(eq(accessGrants.id, id))
+    return grant ?? null
+  },
 
-    async grant(id) {
-      const [grant] = await sql<Grant[]>`select ${shown} from access_grant where id = ${id}`
-      return grant ?? null
-    },
+  async revokeGrant(id) {
+    const gone = await db
+      .delete(accessGrants)
+      .where(eq(accessGrants.id, id))
+      .returning({ id: accessGrants.id })
+    return gone.length > 0
+  },
 
-    async revokeGrant(id) {
-      const { count } = await sql`delete from access_grant where id = ${id}`
-      return count > 0
-    },
-
-    /** Of two at once one waits for the other, and then finds another owner than it was told. */
-    async transferOwnership(pipelineId, from, to, isVouchedFor = false) {
-      const last = (owners: string) => sql`array_append(array_remove(${sql(owners)}, owner), owner)`
-      const remembered = isVouchedFor
-        ? sql`handed_before = ${last('handed_before')}, vouched_version = coalesce(published_version, 1)`
-        : sql`handed_by = ${last('handed_by')}`
-      return sql.begin(async (tx) => {
-        const { count } = await tx`
-          update pipeline set owner = ${to}, updated_at = clock_timestamp()
-            ${from === null || from === to ? tx`` : tx`, ${remembered}`}
-          where id = ${pipelineId} and owner is not distinct from ${from} and deleted_at is null`
-        if (count === 0) return false
-        // What others gave the old owner would leave them with all that they hand over.
-        if (from !== null && from !== to)
-          await tx`
-            delete from access_grant where resource_id = ${pipelineId} and resource_type = 'pipeline'
-              and grantee_id = ${from} and permission = 'admin'`
-        return true
-      })
-    },
-  }
-}
+  /** Of two at once one waits for the other, and then finds another owner than it expects. */
+  transferOwnership: (id, from, to, isVouchedFor = false) =>
+    db.transaction(async (tx) => {
+      const moved = await tx
+        .update(pipelines)
+        .set({ owner: to, updatedAt: sql`clock_timestamp()` })
+        .where(
+          and(
+            eq(pipelines.id, id),
+            sql`${pipelines.owner} is not distinct from ${from}::text`,
+            isNull(pipelines.deletedAt),
+          ),
+        )
+        .returning({ id: pipelines.id })
+      if (moved.length === 0) return false
+      if (from !== null && from !== to)
+        await forgetOwner(tx, { type: 'pipeline', id, owner: from }, isVouchedFor)
+      return true
+    }),
+})
 
 /**
  * Nobody deletes it or hands it over until the transaction ends: a grant on nothing would wait for ever. 404 when it is gone.
  */
-async function hold(tx: SqlTx, { type, id }: Pick<Resource, 'type' | 'id'>) {
-  const [held] = await tx<{ owner: string | null }[]>`
-    select owner from ${tx(type)} where id = ${id} ${type === 'pipeline' ? tx`and deleted_at is null` : tx``} for share`
+async function hold(tx: Tx, { type, id }: Pick<Resource, 'type' | 'id'>) {
+  const table = TABLES[type]
+  const [held] = await tx
+    .select({ owner: table.owner })
+    .from(table)
+    .where(and(eq(table.id, id), type === 'pipeline' ? isNull(pipelines.deletedAt) : undefined))
+    .for('share')
   if (held === undefined) throw notFound(`${NAMES[type]} ${id}`)
   return held
 }
 
+const TABLES = { pipeline: pipelines, namespace: namespaces, landing_zone: landingZones }
 const NAMES = { pipeline: 'pipeline', namespace: 'namespace', landing_zone: 'landing zone' }
