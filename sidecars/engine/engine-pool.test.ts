@@ -59,3 +59,32 @@ test('a pool whose engine cannot be started is out of service until one can, bes
   await settled()
   expect(pool.isServing).toBe(true)
 })
+
+test('whoever comes while an engine is cleared takes that one; a process started ahead is taken after it', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'sluice-pool-'))
+  left.push(() => rm(directory, { recursive: true, force: true }))
+  const turns = makeTurns({ max: 2, waitingMax: 0, full: () => new Error('full'), gaveUp: () => null })
+  let starts = 0
+  const start = () => {
+    starts += 1
+    return engineOf(true)
+  }
+  const pool = new EnginePool({ directory, turns, idleMs: 60_000, start, log: silent })
+  left.unshift(() => pool.stop('the test ends'))
+  await settled()
+  const first = await pool.take()
+  const cleared = Promise.withResolvers<boolean>()
+  const released = pool.release(first, cleared.promise)
+  const next = pool.take()
+  cleared.resolve(true)
+  await released
+  expect(await next).toBe(first)
+  expect(starts).toBe(1)
+
+  pool.startAhead()
+  await settled()
+  await pool.release(first, true)
+  expect(await pool.take()).toBe(first)
+  expect((await pool.take()) === first).toBe(false)
+  expect(starts).toBe(2)
+})

@@ -40,12 +40,16 @@ export interface EnginePoolOptions<Process extends Ending, Known> {
 
 /** When no process can be started, the pool tries again after this time. */
 const RESTART_MS = 1_000
+/** Closing the instances of a run takes some milliseconds; a start takes 400. */
+const RETURN_WAIT_MS = 200
 
 export class EnginePool<Process extends Ending, Known> {
   readonly #options: EnginePoolOptions<Process, Known>
   /** The engine used last is at the end: its pages are in memory. */
   readonly #idle: { engine: PooledEngine<Process, Known>; since: number }[] = []
   readonly #all = new Set<PooledEngine<Process, Known>>()
+  /** Engines that are being cleared for other work. */
+  readonly #returning = new Set<Promise<void>>()
   /** Each resolves when a process and its directory are gone. */
   readonly #leaving = new Set<Promise<unknown>>()
   readonly #sweep: ReturnType<typeof setInterval>
@@ -61,18 +65,30 @@ export class EnginePool<Process extends Ending, Known> {
   }
 
   /**
-   * Waits for a turn and takes an idle engine, or one that starts now: wait for its `ready`. Throws what `turns.enter` throws,
-   * and EngineEnded.
+   * Waits for a turn and takes an idle engine, one that is released within 200 ms, or one that starts now: wait for its
+   * `ready`. Throws what `turns.enter` throws, and EngineEnded.
    */
   async take(signal?: AbortSignal): Promise<PooledEngine<Process, Known>> {
     await this.#options.turns.enter(signal)
+    if (this.#idle.length === 0 && this.#returning.size > 0)
+      await Promise.race([...this.#returning, Bun.sleep(RETURN_WAIT_MS)])
     return this.#taken()
   }
 
-  /** Ends the turn. An engine that is not fit for other work is ended; resolves when its process is gone. */
-  async release(engine: PooledEngine<Process, Known>, isFit: boolean): Promise<void> {
-    await this.#putBack(engine, isFit)
+  /**
+   * Ends the turn once it is known whether the engine is fit for other work. An engine that is not is ended; resolves when
+   * its process is gone.
+   */
+  async release(engine: PooledEngine<Process, Known>, isFit: boolean | Promise<boolean>): Promise<void> {
+    const returned = Promise.resolve(isFit).then((fit) => this.#putBack(engine, fit))
+    this.#returning.add(returned)
+    await returned.finally(() => this.#returning.delete(returned))
     this.#options.turns.leave()
+  }
+
+  /** Starts a process for the time after one that is soon to be ended: nobody waits for its start. */
+  startAhead(): void {
+    this.#startIdle(() => {})
   }
 
   /** Releases an engine and takes another within the same turn. Throws EngineEnded; the turn has ended then. */
@@ -157,16 +173,23 @@ export class EnginePool<Process extends Ending, Known> {
   /** Starts a process when none lives, or when none is known to start: nothing else would find out that one can. */
   #keepWarm(): void {
     if (this.#stopped !== null || (this.#all.size > 0 && this.#isServing)) return
+    this.#startIdle(() => this.#planRestart())
+  }
+
+  /** The process waits behind those that are in use already. */
+  #startIdle(onFailure: () => void): void {
     const complain = (error: unknown) => {
       if (this.#stopped === null)
         this.#options.log.error('an engine process could not be started', { error: messageOf(error) })
     }
     try {
       const engine = this.#start()
-      engine.ready.then(() => this.#putBack(engine, true), complain)
+      engine.ready.then(() => {
+        if (!engine.process.hasEnded) this.#idle.unshift({ engine, since: performance.now() })
+      }, complain)
     } catch (error) {
       complain(error)
-      this.#planRestart()
+      onFailure()
     }
   }
 

@@ -76,6 +76,8 @@ const ENTRY = new URL('./engine.main.ts', import.meta.url)
 const NICENESS = 10
 /** A working process may hold this much for each byte its engine may use: its peak is 2.6 times a small limit. */
 const PEAK_SHARE = 3
+/** The next process is started so many runs before one is worn: it is ready in less time than they take. */
+const RUNS_AHEAD = 20
 /** A process may stay resident with this much between runs, for each byte its engine may use: allocators keep some. */
 const RESIDENT_SHARE = 1.5
 const RESIDENT_BASE_BYTES = 268_435_456
@@ -280,7 +282,7 @@ class Lease implements EngineLease {
   }
 
   async release(clear?: () => Promise<void>): Promise<void> {
-    await this.#pool.release(this.#engine, await this.#isFitAfter(clear))
+    await this.#pool.release(this.#engine, this.#isFitAfter(clear))
   }
 
   async exchange(clear?: () => Promise<void>): Promise<EngineLease> {
@@ -316,6 +318,7 @@ class Lease implements EngineLease {
     const residentLimit = RESIDENT_BASE_BYTES + RESIDENT_SHARE * this.#size.memoryLimitBytes
     const isWorn = known.runs >= limits.runsPerEngine || process.residentBytes >= residentLimit
     if (this.#isSpoilt || process.hasEnded || isWorn) return false
+    if (known.runs === limits.runsPerEngine - RUNS_AHEAD) this.#pool.startAhead()
     known.prepareAhead()
     return true
   }
