@@ -223,12 +223,15 @@ test('a write or deletion with If-Match is 412 unless the file is that version',
   const first = created.headers().etag ?? ''
   await expectError(await put('two', { 'if-none-match': '*' }), 412)
   expect((await put('two', { 'if-match': first })).status()).toBe(200)
-  await expectError(await put('three', { 'if-match': first }), 412)
+  for (const stale of [first, `"other", ${first}`])
+    await expectError(await put('three', { 'if-match': stale }), 412)
   await expectError(await request.delete(url, { headers: { 'if-match': first } }), 412)
   await expectError(await put('three', { 'if-match': 'unquoted' }), 400, /^If-Match: /)
   const read = await request.get(url)
   expect(await read.json()).toMatchObject({ content: 'two' })
-  const deleted = await request.delete(url, { headers: { 'if-match': read.headers().etag ?? '' } })
+  const etag = read.headers().etag ?? ''
+  await expectError(await request.delete(url, { headers: { 'if-match': `W/${etag}` } }), 412)
+  const deleted = await request.delete(url, { headers: { 'if-match': `"a",, ${etag},` } })
   expect(deleted.status()).toBe(204)
   await expectError(await request.delete(url, { headers: { 'if-match': '*' } }), 412)
   expect((await request.delete(url)).status()).toBe(204)

@@ -86,12 +86,7 @@ test('schedules are listed by the page, with an exact number @schedules.list', a
 })
 
 for (const [what, more, message] of [
-  ['no cron', { cron: undefined }, /^cron: /],
-  ['no namespace', { namespace: undefined }, /^namespace: /],
-  ['no layer', { layer: undefined }, /^layer: /],
   ['no pipeline', { pipeline: undefined }, /^pipeline: /],
-  ['a bad name', { pipeline: 'No Name' }, /^pipeline: /],
-  ['a bad layer', { layer: 'copper' }, /^layer: /],
   ['seconds', { cron: '0 0 6 * * *' }, /^cron: .*five/],
   ['a nickname', { cron: '@hourly' }, /^cron: /],
   ['an hour there is not', { cron: '0 24 * * *' }, /^cron: hour 24/],

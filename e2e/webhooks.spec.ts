@@ -62,7 +62,12 @@ test('a call without a token is 400, one with a token that opens nothing 404 @we
   const pipeline = await publishedPipeline(request)
   const webhook = await addTrigger(request, pipeline, 'webhook', {})
   const token = String(webhook.webhook_token)
-  const without: Record<string, string>[] = [{}, { 'X-Webhook-Token': '' }, { Authorization: 'Basic YTpi' }]
+  const without: Record<string, string>[] = [
+    {},
+    { 'X-Webhook-Token': '' },
+    { Authorization: 'Basic YTpi' },
+    { Authorization: 'Bearer ' },
+  ]
   for (const headers of without)
     await expectError(await request.post(path, { headers }), 400, /X-Webhook-Token/)
   for (const wrong of ['x', '0'.repeat(64), token.slice(1), token.toUpperCase()])

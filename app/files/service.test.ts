@@ -96,19 +96,6 @@ describe('the draft of a pipeline', () => {
 })
 
 describe('an upload', () => {
-  test('to a path ending in / takes the base name of the file', async () => {
-    const file = new File(['a,b'], 'C:\\data\\ä b.csv', { type: 'text/csv' })
-    expect(await files().upload(formWith(file, { path: 'default/data/' }))).toMatchObject({
-      path: 'default/data/ä b.csv',
-      filename: 'ä b.csv',
-      size: 3,
-      status: 'uploaded',
-    })
-    expect((await files().upload(formWith(file, { path: 'default/data/other.csv' }))).path).toBe(
-      'default/data/other.csv',
-    )
-  })
-
   test.each([
     ['default/../x', 'a.csv'],
     ['default/%2e%2e/x', 'a.csv'],
@@ -155,26 +142,6 @@ describe('an upload with a key', () => {
 describe('a condition', () => {
   const condition = (headers: Parameters<typeof preconditionOf>[0]) => preconditionOf(headers)
 
-  test('that does not hold changes nothing', async () => {
-    const path = 'default/notes/conditional.md'
-    const gone = condition({ 'if-match': '*' })
-    expect(await statusOf(files().write(path, 'x', gone))).toBe(412)
-    expect(await statusOf(files().remove(path, gone))).toBe(412)
-    const create = condition({ 'if-none-match': '*' })
-    const first = await files().write(path, 'one', create)
-    expect(await statusOf(files().write(path, 'two', create))).toBe(412)
-    const second = await files().write(path, 'two', condition({ 'if-match': entityTag(first.version_id) }))
-    const stale = condition({ 'if-match': `"other", ${entityTag(first.version_id)}` })
-    expect(await statusOf(files().write(path, 'three', stale))).toBe(412)
-    expect(await statusOf(files().remove(path, stale))).toBe(412)
-    expect((await files().read(path)).versionId).toBe(second.version_id)
-    const weak = condition({ 'if-match': `W/${entityTag(second.version_id)}` })
-    expect(await statusOf(files().remove(path, weak))).toBe(412)
-    await files().remove(path, condition({ 'if-match': `"a",, ${entityTag(second.version_id)},` }))
-    expect(await statusOf(files().read(path))).toBe(404)
-    expect(await readdir(join(parts.root, '~tmp'))).toEqual([])
-  })
-
   test.each(['', 'abc', '"a" "b"', '"a', ',,'])('%p is 400', (text) => {
     expect(() => condition({ 'if-match': text })).toThrow('If-Match: ')
   })
@@ -217,44 +184,6 @@ describe('a condition', () => {
       if (careful.status === 'fulfilled') expect(texts).toEqual(['seen', 'careful', 'careless'])
       else expect(texts.slice(-2)).toEqual(['seen', 'careless'])
     }
-  })
-})
-
-describe('a listing', () => {
-  beforeAll(async () => {
-    for (const path of ['one/a.md', 'one/tmp/b.md', 'one/b.sql', 'one-more/c.md'])
-      await files().write(`listed/${path}`, 'text')
-    await files().write('listed-too/a.md', 'text')
-  })
-  const paths = async (query: { prefix: string; namespace?: string; exclude?: string }, page = all) =>
-    (await files().list(query, page)).files.map(({ path }) => path)
-
-  test('has every file under the prefix and its type, and no other namespace', async () => {
-    expect(await paths({ prefix: 'listed' })).toEqual([
-      'listed/one-more/c.md',
-      'listed/one/a.md',
-      'listed/one/b.sql',
-      'listed/one/tmp/b.md',
-    ])
-    const { files: entries } = await files().list({ prefix: 'listed/one/b' }, all)
-    expect(entries).toMatchObject([{ path: 'listed/one/b.sql', size: 4, type: 'pipeline-sql' }])
-  })
-
-  test('leaves out what has an excluded segment', async () => {
-    expect(await paths({ prefix: 'listed/one/', exclude: 'tmp, b.sql' })).toEqual(['listed/one/a.md'])
-    expect(await paths({ prefix: 'listed/one/', exclude: '' })).toHaveLength(3)
-  })
-
-  test('of a prefix outside the namespace asked for is empty', async () => {
-    expect(await paths({ prefix: 'listed/one/', namespace: 'other' })).toEqual([])
-    expect(await paths({ prefix: 'listed/one/', namespace: 'listed' })).toHaveLength(3)
-  })
-
-  test('is paged, and counts everything', async () => {
-    expect(await files().list({ prefix: 'listed/' }, { limit: 1, offset: 1 })).toMatchObject({
-      files: [{ path: 'listed/one/a.md' }],
-      total: 4,
-    })
   })
 })
 

@@ -9,7 +9,7 @@ import { newId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
 import { type KeyOf, withoutKey } from '../http/idempotency-key.ts'
 import { formWith } from '../http/test-form.ts'
-import { bytes, onSlowDisk, openParts, type Parts, refusal } from '../pipelines/test-parts.ts'
+import { onSlowDisk, openParts, type Parts, refusal } from '../pipelines/test-parts.ts'
 import { type AbandonedUpload, makeClearUp } from './effects.ts'
 import type { LandingFile } from './schema.ts'
 import { makeLandingZoneService } from './service.ts'
@@ -60,101 +60,9 @@ async function meeting(ref: { namespace: string; name: string }) {
 const keysUnder = async (prefix: string) =>
   (await parts.objects.list(prefix, { limit: 100 })).objects.map(({ key }) => key)
 
-describe('a zone', () => {
-  test('is created once, listed, changed and deleted', async () => {
-    const { ref } = await created()
-    expect((await refusal(service().create(ref))).status).toBe(409)
-    expect(
-      await service().update(ref, { owner: 'ann', expected_schema: 'id:INTEGER,price:DECIMAL(14,2)' }),
-    ).toMatchObject({
-      ...ref,
-      owner: 'ann',
-      expected_schema: 'id:INTEGER,price:DECIMAL(14,2)',
-      file_count: 0,
-      total_bytes: 0,
-    })
-    expect(await service().update(ref, { expected_schema: '' })).toMatchObject({
-      owner: 'ann',
-      expected_schema: null,
-    })
-    expect(await service().update(ref, { owner: null })).toMatchObject({ owner: null, description: '' })
-    const { zones, total } = await service().list('default', page)
-    expect(zones.map(({ name }) => name)).toContain(ref.name)
-    expect(total).toBe(zones.length)
-    await service().remove(ref)
-    expect((await refusal(service().get(ref))).status).toBe(404)
-    expect((await refusal(service().remove(ref))).status).toBe(404)
-  })
-
-  test('needs a namespace that exists', async () => {
-    const { status, message } = await refusal(service().create({ namespace: 'nowhere', name: 'z' }))
-    expect({ status, field: message.split(':')[0] }).toEqual({ status: 400, field: 'namespace' })
-  })
-
-  test.each(['id', 'id:', ':INTEGER', 'id:INTEGER,', 'id:INTEGER,id:DATE', 'id:INTEGER:x', 'id:(2)', ' '])(
-    'does not take %p for an expected schema',
-    async (text) => {
-      const { ref } = await created()
-      const { status, message } = await refusal(service().update(ref, { expected_schema: text }))
-      expect({ status, field: message.split(':')[0] }).toEqual({ status: 400, field: 'expected_schema' })
-    },
-  )
-
-  test('takes everything below its prefix with it, and nothing beside it', async () => {
-    const { ref, prefix } = await created()
-    await service().upload(ref, file('a.csv'))
-    await parts.objects.put(`${prefix}_samples/s.csv`, bytes('x'))
-    await parts.objects.put(`${prefix}_processed/r/a.csv`, bytes('x'))
-    await parts.objects.put(`default/landing/${ref.name}-2/a.csv`, bytes('x'))
-    await service().remove(ref)
-    expect(await keysUnder(`default/landing/${ref.name}`)).toEqual([`default/landing/${ref.name}-2/a.csv`])
-  })
-})
-
-describe('the lifecycle of a zone', () => {
-  test('keeps archived files, for 30 days once it purges, and changes field by field', async () => {
-    const { ref } = await created()
-    expect(await service().lifecycle(ref)).toEqual({ processed_max_age_days: 30, auto_purge: false })
-    await service().changeLifecycle(ref, { auto_purge: true })
-    await service().changeLifecycle(ref, { processed_max_age_days: 0 })
-    await service().changeLifecycle(ref, {})
-    expect(await service().lifecycle(ref)).toEqual({ processed_max_age_days: 0, auto_purge: true })
-  })
-
-  test('is that of one zone', async () => {
-    const [one, other] = [await created(), await created()]
-    await service().changeLifecycle(one.ref, { processed_max_age_days: 7 })
-    expect((await service().lifecycle(other.ref)).processed_max_age_days).toBe(30)
-  })
-
-  test('of no zone is 404, with nothing to change too', async () => {
-    const nowhere = { namespace: 'default', name: 'nowhere' }
-    expect((await refusal(service().lifecycle(nowhere))).status).toBe(404)
-    expect((await refusal(service().changeLifecycle(nowhere, { auto_purge: true }))).status).toBe(404)
-    expect((await refusal(service().changeLifecycle(nowhere, {}))).status).toBe(404)
-  })
-})
+describe('a zone', () => {})
 
 describe('an upload', () => {
-  test('is stored under its name and the time, and can be read, listed and deleted', async () => {
-    const { ref, prefix } = await created()
-    const stored = await service().upload(ref, file('flights.csv'))
-    expect(stored).toMatchObject({
-      filename: '20260301_064500_flights.csv',
-      s3_path: `${prefix}20260301_064500_flights.csv`,
-      size_bytes: 8,
-      content_type: 'text/csv',
-    })
-    expect((await parts.objects.text(stored.s3_path))?.text).toBe('a,b\n1,2\n')
-    expect(await service().file(ref, stored.id)).toEqual(stored)
-    expect(await service().files(ref, page)).toEqual({ files: [stored], total: 1 })
-    expect(await service().get(ref)).toMatchObject({ file_count: 1, total_bytes: 8 })
-    await service().removeFile(ref, stored.id)
-    expect(await service().files(ref, page)).toEqual({ files: [], total: 0 })
-    expect(await keysUnder(prefix)).toEqual([])
-    expect((await refusal(service().removeFile(ref, stored.id))).status).toBe(404)
-  })
-
   test('of one name in one second takes the next free second each time, and keeps its bytes', async () => {
     const { ref } = await created()
     await Promise.all(['a', 'b', 'c', 'd', 'e'].map((text) => service().upload(ref, file('same.csv', text))))
@@ -223,17 +131,6 @@ describe('an upload', () => {
     expect((await keysUnder(prefix)).sort()).toEqual([other.s3_path, second.s3_path].sort())
     expect((await service().files(ref, page)).total).toBe(2)
     expect(await parts.sql`select 1 from outbox where payload ->> 'name' = ${ref.name}`).toHaveLength(0)
-  })
-
-  test('of 32 MB is taken, of one byte more refused, leaving nothing', async () => {
-    const { ref, prefix } = await created()
-    const full = new Uint8Array(33_554_432)
-    expect((await service().upload(ref, formWith(new File([full], 'full.bin')))).size_bytes).toBe(33_554_432)
-    const { status, message } = await refusal(
-      service().upload(ref, formWith(new File([full, 'x'], 'over.bin'))),
-    )
-    expect({ status, message }).toEqual({ status: 413, message: 'file too large (max 32MB)' })
-    expect(await keysUnder(prefix)).toEqual([`${prefix}20260301_064500_full.bin`])
   })
 
   test('under a key and of a sample waits for a slow disk while no connection is held', async () => {

@@ -56,13 +56,6 @@ const SHAPE = {
 const seen = (id: string) =>
   database.sql`update schedule set next_run_at = '2030-01-01', last_run_at = '2020-01-01' where id = ${id}`
 
-test('a created schedule is answered without what nobody has looked at yet', async () => {
-  const { status, body } = await create()
-  expect(status).toBe(201)
-  expect(body).toEqual(SHAPE as never)
-  expect((await create({ enabled: false })).body.enabled).toBe(false)
-})
-
 test('a schedule is shown with when it ran and when it is due', async () => {
   const id = await created()
   const shown = await call('GET', `/schedules/${id}`)
@@ -107,23 +100,6 @@ for (const [what, body, field] of [
     expect(answer.error.message).toStartWith(`${field}: `)
   })
 
-test('a schedule of a pipeline that does not exist is 404, in any namespace', async () => {
-  for (const ref of [{ pipeline: 'absent' }, { namespace: 'absent' }, { layer: 'silver' }])
-    expect((await create(ref)).status).toBe(404)
-})
-
-test('an update changes what is given', async () => {
-  const id = await created()
-  const first = await call('PUT', `/schedules/${id}`, { cron: '*/5 * * * *' })
-  expect(first).toMatchObject({ status: 200, body: { id, cron: '*/5 * * * *', enabled: true } })
-  const second = await call('PUT', `/schedules/${id}`, { enabled: false })
-  expect(second.body).toMatchObject({ cron: '*/5 * * * *', enabled: false, next_run_at: null })
-  expect((await call('PUT', `/schedules/${id}`, {})).body).toMatchObject({ enabled: false })
-  for (const bad of [{ cron: '61 * * * *' }, { cron: '0 0 30 2 *' }, { enabled: 1 }])
-    expect((await call('PUT', `/schedules/${id}`, bad)).status).toBe(400)
-  expect((await call('GET', `/schedules/${id}`)).body).toMatchObject({ cron: '*/5 * * * *', enabled: false })
-})
-
 test('another cron and the end of a pause make a schedule new; the same again leaves it', async () => {
   const id = await created()
   const nextAfter = async (change: object) => {
@@ -138,14 +114,6 @@ test('another cron and the end of a pause make a schedule new; the same again le
   expect(await nextAfter({ enabled: false })).toBeNull()
   expect(await nextAfter({ enabled: true })).toBeNull()
   expect((await call('GET', `/schedules/${id}`)).body.last_run_at).toBe('2020-01-01T00:00:00.000Z')
-})
-
-test('a schedule is deleted once', async () => {
-  const id = await created()
-  expect((await call('DELETE', `/schedules/${id}`)).status).toBe(204)
-  for (const [method, body] of [['GET'], ['DELETE'], ['PUT', {}]] as const)
-    expect((await call(method, `/schedules/${id}`, body)).status).toBe(404)
-  expect((await call('GET', '/schedules/not-a-uuid')).status).toBe(404)
 })
 
 test('the schedules of a deleted pipeline are gone, also when another takes its name', async () => {

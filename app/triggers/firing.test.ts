@@ -7,7 +7,7 @@ import { addPipeline } from '../../workers/testing.ts'
 import { newId, type PipelineId, type TriggerId } from '../core/ids.ts'
 import { hearEvents } from './events.ts'
 import { fireAll } from './firing.ts'
-import { lockTriggers } from './moves.ts'
+import { endCooldowns, lockTriggers } from './moves.ts'
 import { makeTriggerService } from './service.ts'
 
 const TRIGGERS = 5_000
@@ -18,7 +18,7 @@ let asked: string[] = []
 beforeAll(async () => {
   database = await testDatabase()
   sql = postgres(database.url, {
-    max: 1,
+    max: 2,
     onnotice: () => {},
     debug: (_, query) => void asked.push(query),
   })
@@ -145,3 +145,22 @@ test.each<[string, (tx: SqlTx, id: PipelineId) => Promise<unknown>, string, stri
     expect(await causesOf(id)).toEqual(told)
   },
 )
+
+test('a cooldown of a trigger that somebody has locked delays nobody’s, and ends later', async () => {
+  const [locked, free] = [await newListener(60), await newListener(60)]
+  await sql`
+    update trigger set state = 'cooling', cooling_until = clock_timestamp() - interval '1 s',
+      snapshot = jsonb_set(snapshot, '{value}', '"cooling"')`
+  const states = async () => [(await rowOf(locked.id))?.state, (await rowOf(free.id))?.state]
+  await sql.begin(async (holder) => {
+    await holder`select from trigger where id = ${locked.id} for update`
+    const cooled = await sql.begin(async (tx) => {
+      await tx`set local lock_timeout = '1s'`
+      return endCooldowns(tx, 10)
+    })
+    expect(cooled).toEqual({ cooled: 1, hasMore: false })
+  })
+  expect(await states()).toEqual(['cooling', 'armed'])
+  expect(await sql.begin((tx) => endCooldowns(tx, 10))).toEqual({ cooled: 1, hasMore: false })
+  expect(await states()).toEqual(['armed', 'armed'])
+})
