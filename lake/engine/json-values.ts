@@ -1,16 +1,5 @@
 /** Single values as JSON has them. */
 
-/** A number within 2^53, else text. */
-export function integer(value: unknown): number | string {
-  if (typeof value === 'number') return value
-  if (typeof value !== 'bigint') throw new TypeError('an integer is a number or a bigint')
-  const number = Number(value)
-  return Number.isSafeInteger(number) ? number : String(value)
-}
-
-/** NaN and infinities are null. */
-export const finite = (value: number): number | null => (Number.isFinite(value) ? value : null)
-
 /** The shortest number that is the same 32-bit float: 0.1, not 0.10000000149011612. */
 export function shortFloat(value: number): number | null {
   if (!Number.isFinite(value)) return null
@@ -80,14 +69,4 @@ export function isoTimestamp(units: bigint, digits: number): string | null {
   const ofDay = ((units % perDay) + perDay) % perDay
   const date = civilDate(Number((units - ofDay) / perDay))
   return date === null ? null : `${date}T${isoTime(Number(ofDay), digits)}`
-}
-
-/** Pieces of a binary string: an argument list has a limit. */
-const BINARY_PIECE_BYTES = 8_192
-
-export function base64(bytes: Uint8Array): string {
-  let binary = ''
-  for (let at = 0; at < bytes.length; at += BINARY_PIECE_BYTES)
-    binary += String.fromCharCode(...bytes.subarray(at, at + BINARY_PIECE_BYTES))
-  return btoa(binary)
 }
