@@ -8,8 +8,10 @@ import { limits } from './limits.ts'
 import { hostName } from './own-host.ts'
 import type { PluginSettings } from './plugin-settings.ts'
 import type { RateLimit } from './rate-limit.ts'
-import { RPC_PROTOCOL } from './rpc-protocol.ts'
 import { isLoopback, isSafeAddress } from './safe-address.ts'
+
+/** Addresses of sidecars begin with Connect (`http`, `https`), or native gRPC without and with TLS. */
+const RPC_PROTOCOL = /^(https?|grpcs?):$/
 
 /** Requests per second of one client, unless configured; twice as many at once. */
 const REQUESTS_PER_SECOND = 50

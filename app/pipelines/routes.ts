@@ -6,7 +6,7 @@ import { pageOf, setLink, WholeListQuery } from '../core/pagination.ts'
 import { refOf } from '../core/pipeline-ref.ts'
 import { exchangeOf, readerBehind, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
-import { responseOf } from '../query/response.ts'
+import { responseOf } from '../query/engine-rows.ts'
 import type { PreviewService } from './preview.ts'
 import { PipelinePreview, PipelinePreviewQuery, PreviewPipeline } from './preview-schema.ts'
 import {

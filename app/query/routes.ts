@@ -3,7 +3,7 @@ import { limits } from '../core/limits.ts'
 import { ErrorBody } from '../core/names.ts'
 import { pageOf, setLink } from '../core/pagination.ts'
 import { visibleTo } from '../http/exchange.ts'
-import { responseOf } from './response.ts'
+import { responseOf } from './engine-rows.ts'
 import { ExecuteQuery, QueryResult, SchemaList, SchemaQuery } from './schema.ts'
 import type { QueryService } from './service.ts'
 

@@ -6,11 +6,10 @@ import type {
   ValidatePipelineRequestSchema,
   ValidatePipelineResponse,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { AppError } from '../core/errors.ts'
+import { AppError, unavailable } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import type { RunnerClient } from './clients.ts'
 import type { Pool } from './pool.ts'
-import { refusedByRunner } from './runner-refusal.ts'
 
 /** What the HTTP slices ask of runners. Null: none can be reached, and the slice says what that means. */
 export interface RunnerPort {
@@ -45,4 +44,21 @@ export function makeRunnerPort(runners: Pool<RunnerClient>): RunnerPort {
       return asked((runner) => runner.runQualityTests(request, options)).catch(refusedByRunner)
     },
   }
+}
+
+/** What the pipeline itself is to blame for. */
+const OF_THE_PIPELINE: ReadonlySet<Code> = new Set([
+  Code.InvalidArgument,
+  Code.FailedPrecondition,
+  Code.DeadlineExceeded,
+])
+
+/** What a runner refused of work that somebody waits for, as this API says it. */
+export function refusedByRunner(error: unknown): never {
+  if (error instanceof AppError) throw error
+  const { code, rawMessage } = ConnectError.from(error)
+  if (OF_THE_PIPELINE.has(code)) throw new AppError(400, 'INVALID_ARGUMENT', rawMessage, { cause: error })
+  if (code === Code.ResourceExhausted) throw new AppError(503, 'UNAVAILABLE', rawMessage, { cause: error })
+  if (code === Code.Canceled) throw unavailable('runner', error)
+  throw error
 }

@@ -43,7 +43,7 @@ import {
   Uint64,
   Utf8,
 } from 'apache-arrow'
-import { TYPE_METADATA } from './json-columns.ts'
+import { TYPE_METADATA } from './json-shape.ts'
 import { typeName } from './type-name.ts'
 import {
   arrayChild,

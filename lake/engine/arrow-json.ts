@@ -7,8 +7,7 @@ import { type Data, type Field, makeData, RecordBatchReader, Struct } from 'apac
 import { type Batch, batchesOf } from './arrow-batches.ts'
 import { JsonBytes, JsonTooLarge } from './json-bytes.ts'
 import { fieldsOf, valuesOf } from './json-cells.ts'
-import { type JsonColumn, jsonColumns } from './json-columns.ts'
-import { leastJsonBytes } from './json-size.ts'
+import { type JsonColumn, jsonColumns, leastJsonBytes } from './json-shape.ts'
 
 export interface JsonRows {
   columns: JsonColumn[]

@@ -30,7 +30,7 @@ import { requireSound } from './arrow-batches.ts'
 import { arrowToJson, SchemaTooLarge } from './arrow-json.ts'
 import { JsonBytes, JsonTooLarge } from './json-bytes.ts'
 import { fieldsOf, valuesOf } from './json-cells.ts'
-import { uniqueNames } from './json-columns.ts'
+import { uniqueNames } from './json-shape.ts'
 import { arraysOf, type JsonValue, objectsOf, textOf } from './test-json.ts'
 
 setDefaultTimeout(60_000)

@@ -18,7 +18,7 @@ import {
 } from 'apache-arrow'
 import { childOf } from './arrow-batches.ts'
 import { JsonBytes } from './json-bytes.ts'
-import { engineType, nameOf, uniqueNames } from './json-columns.ts'
+import { engineType, nameOf, uniqueNames } from './json-shape.ts'
 import { civilDate, decimalText, isoTime, isoTimestamp, shortFloat } from './json-values.ts'
 
 export interface Cells {

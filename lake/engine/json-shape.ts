@@ -1,5 +1,6 @@
-/** Columns of a result as the service's JSON names them. */
-import type { Field } from 'apache-arrow'
+/** The shape of a result's JSON: its columns, and the least bytes that its data becomes before anything is written. */
+import { type Data, DataType, type Field } from 'apache-arrow'
+import { childOf } from './arrow-batches.ts'
 
 /** The key of a field's metadata that holds the engine's type name. */
 export const TYPE_METADATA = 'sluice.type'
@@ -38,3 +39,24 @@ export function uniqueNames(names: readonly string[]): string[] {
 export const nameOf = ({ name }: { name: string | null }): string => name ?? ''
 
 export const engineType = (field: Field): string => field.metadata.get(TYPE_METADATA) ?? String(field.type)
+
+/** Bytes of keys, texts and blobs. Numbers and punctuation come on top. */
+export function leastJsonBytes({ type }: { type: DataType }, data: Data): number {
+  const { length, nullCount, valueOffsets } = data
+  if (DataType.isUtf8(type) || DataType.isBinary(type))
+    return (valueOffsets[length] ?? 0) - (valueOffsets[0] ?? 0)
+  if (DataType.isStruct(type)) {
+    const names = type.children.map(nameOf)
+    const keys = names.every((name) => name === '')
+      ? 0
+      : names.reduce((sum, name) => sum + name.length + 3, 0)
+    return keys * (length - nullCount) + childrenBytes(type.children, data)
+  }
+  // An entry of a map has no keys of its own: they are its values.
+  if (DataType.isMap(type)) return childrenBytes(type.children[0]?.type.children ?? [], childOf(data, 0))
+  if (DataType.isList(type) || DataType.isFixedSizeList(type)) return childrenBytes(type.children, data)
+  return 0
+}
+
+const childrenBytes = (fields: readonly Field[], data: Data): number =>
+  fields.reduce((sum, field, index) => sum + leastJsonBytes(field, childOf(data, index)), 0)
