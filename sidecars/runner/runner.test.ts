@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { runnerAt } from '../../app/rpc/clients.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
@@ -6,61 +6,19 @@ import { RunPhase, RunStatus, Severity } from '../../proto/gen/sluice/runner/v1/
 import { until } from '../../tools/test/until.ts'
 import { testAccess } from '../testing.ts'
 import { SLIPS_MAX } from './author/slips.ts'
-import {
-  filesOf,
-  follow,
-  openTestService,
-  type RunnerProcess,
-  roomsOf,
-  runToEnd,
-  startRunner,
-  type TestService,
-} from './testing.ts'
+import { useRunner } from './test-runner.ts'
+import { filesOf, follow, type RunnerProcess, roomsOf, runToEnd, startRunner } from './testing.ts'
 
 const ENDLESS = 'select sum(a.range * b.range) as n from range(1000000) a, range(1000000) b'
 
-let service: TestService
-let runner: RunnerProcess
-beforeAll(async () => {
-  service = await openTestService()
-  runner = await startRunner({ RUNNER_CONCURRENCY: '2', ENGINE_MEMORY_LIMIT: '200MB' })
+const { service, runner, aTable, run, publish, failureOf } = await useRunner({
+  RUNNER_CONCURRENCY: '2',
+  ENGINE_MEMORY_LIMIT: '200MB',
 })
-afterAll(async () => {
-  await runner.stop()
-  await service.close()
-})
-
-let tables = 0
-function aTable(layer: TableName['layer'] = 'bronze'): TableName {
-  tables += 1
-  return { namespace: 'default', layer, name: `t${tables}` }
-}
 
 type Files = Record<string, string>
 const sqlFiles = (sql: string, more: Files = {}): Files => ({ 'pipeline.sql': sql, ...more })
 const appending = { 'config.yaml': 'merge_strategy: append_only' }
-
-async function run(table: TableName, files: Files, by = runner) {
-  const submit = await service.attempt(table, files)
-  return { submit, ...(await runToEnd(by.client, submit)) }
-}
-
-/** Runs and merges; the run has to succeed. */
-async function publish(table: TableName, sql: string, more: Files = {}, by = runner) {
-  const ended = await run(table, sqlFiles(sql, more), by)
-  expect(ended.facts).toMatchObject({ status: RunStatus.COMPLETED, error: '' })
-  if (ended.facts.testedCommit !== '')
-    expect(await service.merge(ended.submit, ended.facts.testedCommit)).toBe('merged')
-  return ended
-}
-
-async function failureOf(table: TableName, files: Files): Promise<string> {
-  const { facts, lines } = await run(table, files)
-  expect(facts.status).toBe(RunStatus.FAILED)
-  // Whoever stores the log closes it with the error: told here too, it would be there twice.
-  expect(lines).not.toContain(facts.error)
-  return facts.error
-}
 
 /** Asks main by way of quality tests: the number each gives. */
 async function ask(
@@ -88,11 +46,11 @@ async function untilExecuting(handle: string): Promise<void> {
 describe('an attempt', () => {
   test('renders, executes, commits once, is judged, and tells every step', async () => {
     const table = aTable()
-    const files = sqlFiles('select 1 as a', {
+    const more = {
       'config.yaml': 'descripton: typo\nmax_retries: 2\nretry_delay_seconds: 7',
       'tests/quality/no-nulls.sql': 'select count(*) from {{ this }} where a is null',
-    })
-    const { submit, facts, lines, phases } = await run(table, files)
+    }
+    const { submit, facts, lines, phases } = await run(table, 'select 1 as a', more)
     expect(facts).toMatchObject({
       status: RunStatus.COMPLETED,
       rowsWritten: 1n,
@@ -237,7 +195,7 @@ describe('what a run changes', () => {
       nulls: 3,
     })
 
-    const error = await failureOf(table, sqlFiles("select 'text' as a", appending))
+    const error = await failureOf("select 'text' as a", appending, table)
     expect(error).toMatch(
       /^executing: pipeline.sql: column "a" is BIGINT in the table and VARCHAR in the new rows/,
     )
@@ -356,9 +314,7 @@ describe('landing files', () => {
     ).toEqual({ rows: 3, files: 2 })
     // Its place on this machine is none that a name leads out of.
     for (const path of ['landing/again/../../../../*', '../*', '../../inputs/*', 'http://127.0.0.1:1/a'])
-      expect(await failureOf(table, sqlFiles(`select * from read_text('${path}')`))).toContain(
-        'Permission Error',
-      )
+      expect(await failureOf(`select * from read_text('${path}')`, {}, table)).toContain('Permission Error')
   })
 
   test('of a zone whose name the template makes up are frozen when it asks', async () => {
@@ -372,12 +328,10 @@ describe('landing files', () => {
   test('that are not there are an error, unless the run was asked for by an upload that is archived', async () => {
     await service.zone('empty')
     const table = aTable()
-    expect(await failureOf(table, sqlFiles(reading('empty')))).toMatch(
+    expect(await failureOf(reading('empty'), {}, table)).toMatch(
       /^rendering: pipeline.sql line 2 column \d+: landing zone empty has no files$/,
     )
-    expect(await failureOf(table, sqlFiles(reading('nowhere')))).toContain(
-      'landing zone nowhere does not exist',
-    )
+    expect(await failureOf(reading('nowhere'), {}, table)).toContain('landing zone nowhere does not exist')
     const submit = await service.attempt(table, sqlFiles(reading('empty')))
     const { facts } = await runToEnd(runner.client, { ...submit, emptyLandingIsSuccess: true })
     expect(facts).toMatchObject({ status: RunStatus.COMPLETED, rowsWritten: 0n, testedCommit: '' })
@@ -386,15 +340,12 @@ describe('landing files', () => {
 
 describe('quality tests', () => {
   test('that break off in the middle have an error, and samples come from wherever rows are', async () => {
-    const { facts, lines } = await run(
-      aTable(),
-      sqlFiles('select range as n from range(1000000)', {
-        'tests/quality/breaks-off.sql':
-          "select if(n = 900000, error('too late'), n) as n, 'x' as x from {{ this }} where n > 2",
-        'tests/quality/scattered.sql':
-          "-- @severity: warn\nselect n, 'odd' as why from {{ this }} where n in (10, 400000, 900000)",
-      }),
-    )
+    const { facts, lines } = await run(aTable(), 'select range as n from range(1000000)', {
+      'tests/quality/breaks-off.sql':
+        "select if(n = 900000, error('too late'), n) as n, 'x' as x from {{ this }} where n > 2",
+      'tests/quality/scattered.sql':
+        "-- @severity: warn\nselect n, 'odd' as why from {{ this }} where n in (10, 400000, 900000)",
+    })
     const [breaksOff, scattered] = facts.tests
     expect([breaksOff?.passed, breaksOff?.error]).toEqual([false, expect.stringContaining('too late')])
     expect([scattered?.passed, scattered?.value]).toEqual([false, 3n])
@@ -403,17 +354,14 @@ describe('quality tests', () => {
 
   test('judge the branch before anyone can read it, each with its severity', async () => {
     const table = aTable()
-    const { facts, lines } = await run(
-      table,
-      sqlFiles('select range as n from range(6)', {
-        'tests/quality/bad-rows.sql':
-          '-- @severity: warn\nselect n, n * 2 as twice from {{ this }} where n > 1 order by n',
-        'tests/quality/broken.sql': 'select count(*)\nfrom {{ this }} where nope = 1',
-        'tests/quality/missing.sql': "-- @severity: warn\nselect * from {{ ref('gold.nothing') }}",
-        'tests/quality/number.sql': 'select count(*) from {{ this }} where n = 3',
-        'tests/quality/writes.sql': "copy (select 1) to '/tmp/out.csv'",
-      }),
-    )
+    const { facts, lines } = await run(table, 'select range as n from range(6)', {
+      'tests/quality/bad-rows.sql':
+        '-- @severity: warn\nselect n, n * 2 as twice from {{ this }} where n > 1 order by n',
+      'tests/quality/broken.sql': 'select count(*)\nfrom {{ this }} where nope = 1',
+      'tests/quality/missing.sql': "-- @severity: warn\nselect * from {{ ref('gold.nothing') }}",
+      'tests/quality/number.sql': 'select count(*) from {{ this }} where n = 3',
+      'tests/quality/writes.sql': "copy (select 1) to '/tmp/out.csv'",
+    })
     expect(facts.status).toBe(RunStatus.COMPLETED)
     expect(
       facts.tests.map(({ name, severity, passed, value }) => [name, severity, passed, Number(value)]),

@@ -1,12 +1,15 @@
 // What an engine process is first: it takes from itself what engines must not have, and becomes the engine. Landlock
 // judges threads, and what they become: a program that is restricted before it begins has no thread that is not.
+import assert from 'node:assert'
 import { writeFileSync } from 'node:fs'
 import { getPriority, setPriority } from 'node:os'
 import { openKernel } from './kernel.ts'
 import type { WallSpec } from './wall.ts'
 
 try {
-  const spec = JSON.parse(process.argv[2] ?? '') as WallSpec
+  const [, , argument] = process.argv
+  assert(argument !== undefined, 'the specification of the wall is missing')
+  const spec = JSON.parse(argument) as WallSpec
   const kernel = openKernel()
   // Should memory run out, it is better to lose an engine than the service.
   try {

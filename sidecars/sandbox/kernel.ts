@@ -1,4 +1,5 @@
 import { dlopen, type Pointer, ptr, read } from 'bun:ffi'
+import assert from 'node:assert'
 import { closeSync, openSync, statSync } from 'node:fs'
 import { constants } from 'node:os'
 import { type Instruction, OWN_PID } from './system-calls.ts'
@@ -14,7 +15,13 @@ const LANDLOCK_CREATE = 444
 const LANDLOCK_ADD = 445
 const LANDLOCK_RESTRICT = 446
 const CLOSE_RANGE = 436
-const PER_ARCH: Record<string, { capset: number; seccomp: number; setfsuid: number; setfsgid: number }> = {
+interface CallNumbers {
+  capset: number
+  seccomp: number
+  setfsuid: number
+  setfsgid: number
+}
+const PER_ARCH: Record<string, CallNumbers> = {
   x64: { capset: 126, seccomp: 317, setfsuid: 122, setfsgid: 123 },
   arm64: { capset: 91, seccomp: 277, setfsuid: 151, setfsgid: 152 },
 }
@@ -69,33 +76,146 @@ export interface Places {
   devices: readonly string[]
 }
 
-export type Kernel = ReturnType<typeof openKernel>
-
-/** Throws Unavailable. */
-export function openKernel() {
+/** Opens the kernel of this machine. Throws Unavailable. */
+export function openKernel(): Kernel {
   const numbers = PER_ARCH[process.arch]
   if (process.platform !== 'linux' || numbers === undefined)
     throw new Unavailable(`not on ${process.platform} on ${process.arch}`)
-  const { symbols: libc } = openLibc()
-  /** `EPERM (1)`. */
-  const errnoName = () => {
-    const errno = read.i32(libc.__errno_location() as Pointer, 0)
-    const name = Object.entries(constants.errno).find(([, number]) => number === errno)?.[0]
-    return `${name ?? 'error'} (${errno})`
+  return new Kernel(openLibc().symbols, numbers)
+}
+
+type Libc = ReturnType<typeof openLibc>['symbols']
+
+/** The calls by which this process takes rights away from itself. Each throws Unavailable when the kernel refuses. */
+export class Kernel {
+  readonly #libc: Libc
+  readonly #numbers: CallNumbers
+
+  constructor(libc: Libc, numbers: CallNumbers) {
+    this.#libc = libc
+    this.#numbers = numbers
   }
 
-  const syscall = (what: string, number: number, ...args: (number | bigint)[]): number => {
-    const [a = 0, b = 0, c = 0, d = 0] = args.map(BigInt)
-    const result = Number(libc.syscall(BigInt(number), BigInt(a), BigInt(b), BigInt(c), BigInt(d)))
-    if (result < 0) throw new Unavailable(`${what}: ${errnoName()}`)
-    return result
-  }
-  const prctl = (what: string, option: number, first: number, second = 0) => {
-    if (libc.prctl(option, BigInt(first), BigInt(second), 0n, 0n) !== 0)
-      throw new Unavailable(`${what}: ${errnoName()}`)
+  /** Whether the kernel says that it has Landlock. */
+  hasLandlock(): boolean {
+    return Number(this.#libc.syscall(BigInt(LANDLOCK_CREATE), 0n, 0n, 1n, 0n)) >= 1
   }
 
-  function addPlace(ruleset: number, path: string, access: number): void {
+  /** Whether the kernel says that it has system call filters. */
+  hasFilters(): boolean {
+    const action = new Uint32Array([SECCOMP_RET_ERRNO])
+    const call = [SECCOMP_GET_ACTION_AVAIL, 0, pointerTo(action), 0].map(BigInt)
+    const [operation = 0n, flags = 0n, address = 0n, none = 0n] = call
+    return this.#libc.syscall(BigInt(this.#numbers.seccomp), operation, flags, address, none) === 0n
+  }
+
+  /**
+   * Does synchronous work with the rights over files that another user and the group of the same number have. They are
+   * rights of this thread. For root, which gets its own back. Only the user of a process may look into its /proc where
+   * root has no CAP_SYS_PTRACE.
+   */
+  asUser<Result>(user: number, work: () => Result): Result {
+    const become = (uid: number, gid: number) => {
+      this.#libc.syscall(BigInt(this.#numbers.setfsgid), BigInt(gid), 0n, 0n, 0n)
+      this.#libc.syscall(BigInt(this.#numbers.setfsuid), BigInt(uid), 0n, 0n, 0n)
+    }
+    become(user, user)
+    try {
+      return work()
+    } finally {
+      become(process.geteuid?.() ?? 0, process.getegid?.() ?? 0)
+    }
+  }
+
+  /** No program this process becomes can have more rights than it has. It and what it becomes end with its parent. */
+  settle(): void {
+    this.#prctl('no_new_privs', PR_SET_NO_NEW_PRIVS, 1)
+    this.#prctl('parent death signal', PR_SET_PDEATHSIG, SIGKILL)
+  }
+
+  limit(name: LimitName, value: number): void {
+    const both = new BigUint64Array([BigInt(value), BigInt(value)])
+    const was = new BigUint64Array(2)
+    this.#libc.getrlimit(RLIMITS[name], ptr(was))
+    const hard = was[1] ?? 0n
+    if (hard < (both[1] ?? 0n)) both.fill(hard)
+    if (this.#libc.setrlimit(RLIMITS[name], ptr(both)) !== 0)
+      throw new Unavailable(`${name}: ${this.#errnoName()}`)
+  }
+
+  /** What root can and others cannot. Where there is none of it this does nothing. */
+  dropCapabilities(): void {
+    // Up to the first that this kernel does not know.
+    for (let capability = 0; capability < 64; capability += 1)
+      if (this.#libc.prctl(PR_CAPBSET_DROP, BigInt(capability), 0n, 0n, 0n) !== 0) break
+    this.#libc.prctl(PR_CAP_AMBIENT, BigInt(PR_CAP_AMBIENT_CLEAR_ALL), 0n, 0n, 0n)
+    const header = new Int32Array([CAPABILITY_VERSION_3, 0])
+    const none = new Uint32Array(6)
+    this.#syscall('capabilities', this.#numbers.capset, pointerTo(header), pointerTo(none))
+  }
+
+  /** This thread, what it starts and what it becomes see these places of the file system and no other, no network either. */
+  seeOnly({ readable, executable, writable, devices }: Places): void {
+    const version = this.#syscall('landlock_create_ruleset', LANDLOCK_CREATE, 0, 0, 1)
+    if (version < 1) throw new Unavailable('Landlock: the kernel has none')
+    const handled = FILE_ACCESS[Math.min(version, FILE_ACCESS.length) - 1]
+    assert(handled !== undefined, `no file rights known for Landlock version ${version}`)
+    const attributes = new BigUint64Array([
+      BigInt(handled),
+      ...(version >= 4 ? [BIND_AND_CONNECT] : []),
+      ...(version >= 6 ? [ABSTRACT_SOCKETS_AND_SIGNALS] : []),
+    ])
+    const ruleset = this.#syscall(
+      'landlock_create_ruleset',
+      LANDLOCK_CREATE,
+      pointerTo(attributes),
+      attributes.byteLength,
+    )
+    for (const path of readable) this.#addPlace(ruleset, path, READ & handled)
+    for (const path of executable) this.#addPlace(ruleset, path, (READ | EXECUTE) & handled)
+    for (const path of writable) this.#addPlace(ruleset, path, WRITE & handled)
+    for (const path of devices) this.#addPlace(ruleset, path, READ_FILE | WRITE_FILE)
+    this.#syscall('landlock_restrict_self', LANDLOCK_RESTRICT, ruleset, 0)
+    closeSync(ruleset)
+  }
+
+  /** Every thread of this process makes the calls that the filter allows and no other. Nobody traces it or reads its memory. */
+  filter(program: readonly Instruction[]): void {
+    this.#prctl('dumpable', PR_SET_DUMPABLE, 0)
+    const code = Buffer.alloc(program.length * 8)
+    for (const [place, [operation, yes, no, operand]] of program.entries()) {
+      code.writeUInt16LE(operation, place * 8)
+      code.writeUInt8(yes, place * 8 + 2)
+      code.writeUInt8(no, place * 8 + 3)
+      code.writeUInt32LE(operand === OWN_PID ? process.pid : operand, place * 8 + 4)
+    }
+    const head = Buffer.alloc(16)
+    head.writeUInt16LE(program.length, 0)
+    head.writeBigUInt64LE(pointerTo(code), 8)
+    const thread = this.#syscall(
+      'seccomp',
+      this.#numbers.seccomp,
+      SECCOMP_SET_MODE_FILTER,
+      SECCOMP_FILTER_FLAG_TSYNC,
+      pointerTo(head),
+    )
+    if (thread !== 0) throw new Unavailable(`seccomp: thread ${thread} could not be filtered`)
+  }
+
+  /** Becomes another program, which has standard input, output, error and `kept`, and no other descriptor. Returns only by throwing. */
+  become(command: readonly string[], env: readonly string[], kept: number): never {
+    this.#syscall('close_range', CLOSE_RANGE, kept + 1, 0xffffffff, CLOSE_RANGE_CLOEXEC)
+    this.#libc.fcntl(kept, F_SETFD, 0)
+    const [program = ''] = command
+    const texts = (list: readonly string[]) => list.map((text) => Buffer.from(`${text}\0`))
+    const [path, args, variables] = [texts([program]), texts(command), texts(env)]
+    const table = (list: readonly Buffer[]) => new BigUint64Array([...list.map(pointerTo), 0n])
+    const [argv, envp] = [table(args), table(variables)]
+    this.#libc.execve(ptr(path[0] as Buffer), ptr(argv), ptr(envp))
+    throw new Unavailable(`execve: ${this.#errnoName()}`)
+  }
+
+  #addPlace(ruleset: number, path: string, access: number): void {
     let place: number
     try {
       place = openSync(path, O_PATH | O_CLOEXEC)
@@ -107,129 +227,29 @@ export function openKernel() {
       const rule = Buffer.alloc(12)
       rule.writeBigUInt64LE(BigInt(rights), 0)
       rule.writeInt32LE(place, 8)
-      syscall('landlock_add_rule', LANDLOCK_ADD, ruleset, 1, pointerTo(rule))
+      this.#syscall('landlock_add_rule', LANDLOCK_ADD, ruleset, 1, pointerTo(rule))
     } finally {
       closeSync(place)
     }
   }
 
-  return {
-    /** Whether the kernel says that it has Landlock. */
-    hasLandlock(): boolean {
-      return Number(libc.syscall(BigInt(LANDLOCK_CREATE), 0n, 0n, 1n, 0n)) >= 1
-    },
+  #syscall(what: string, number: number, ...args: (number | bigint)[]): number {
+    const [a = 0, b = 0, c = 0, d = 0] = args.map(BigInt)
+    const result = Number(this.#libc.syscall(BigInt(number), BigInt(a), BigInt(b), BigInt(c), BigInt(d)))
+    if (result < 0) throw new Unavailable(`${what}: ${this.#errnoName()}`)
+    return result
+  }
 
-    /** Whether the kernel says that it has system call filters. */
-    hasFilters(): boolean {
-      const action = new Uint32Array([SECCOMP_RET_ERRNO])
-      const call = [SECCOMP_GET_ACTION_AVAIL, 0, pointerTo(action), 0].map(BigInt)
-      const [operation = 0n, flags = 0n, address = 0n, none = 0n] = call
-      return libc.syscall(BigInt(numbers.seccomp), operation, flags, address, none) === 0n
-    },
+  #prctl(what: string, option: number, first: number, second = 0): void {
+    if (this.#libc.prctl(option, BigInt(first), BigInt(second), 0n, 0n) !== 0)
+      throw new Unavailable(`${what}: ${this.#errnoName()}`)
+  }
 
-    /**
-     * Does synchronous work with the rights over files that another user and the group of the same number have. They are
-     * rights of this thread. For root, which gets its own back. Only the user of a process may look into its /proc where
-     * root has no CAP_SYS_PTRACE.
-     */
-    asUser<Result>(user: number, work: () => Result): Result {
-      const become = (uid: number, gid: number) => {
-        libc.syscall(BigInt(numbers.setfsgid), BigInt(gid), 0n, 0n, 0n)
-        libc.syscall(BigInt(numbers.setfsuid), BigInt(uid), 0n, 0n, 0n)
-      }
-      become(user, user)
-      try {
-        return work()
-      } finally {
-        become(process.geteuid?.() ?? 0, process.getegid?.() ?? 0)
-      }
-    },
-
-    /** No program this process becomes can have more rights than it has. It and what it becomes end with its parent. */
-    settle(): void {
-      prctl('no_new_privs', PR_SET_NO_NEW_PRIVS, 1)
-      prctl('parent death signal', PR_SET_PDEATHSIG, SIGKILL)
-    },
-
-    limit(name: LimitName, value: number): void {
-      const both = new BigUint64Array([BigInt(value), BigInt(value)])
-      const was = new BigUint64Array(2)
-      libc.getrlimit(RLIMITS[name], ptr(was))
-      const hard = was[1] ?? 0n
-      if (hard < (both[1] ?? 0n)) both.fill(hard)
-      if (libc.setrlimit(RLIMITS[name], ptr(both)) !== 0) throw new Unavailable(`${name}: ${errnoName()}`)
-    },
-
-    /** What root can and others cannot. Where there is none of it this does nothing. */
-    dropCapabilities(): void {
-      // Up to the first that this kernel does not know.
-      for (let capability = 0; capability < 64; capability += 1)
-        if (libc.prctl(PR_CAPBSET_DROP, BigInt(capability), 0n, 0n, 0n) !== 0) break
-      libc.prctl(PR_CAP_AMBIENT, BigInt(PR_CAP_AMBIENT_CLEAR_ALL), 0n, 0n, 0n)
-      const header = new Int32Array([CAPABILITY_VERSION_3, 0])
-      const none = new Uint32Array(6)
-      syscall('capabilities', numbers.capset, pointerTo(header), pointerTo(none))
-    },
-
-    /** This thread, what it starts and what it becomes see these places of the file system and no other, no network either. */
-    seeOnly({ readable, executable, writable, devices }: Places): void {
-      const version = syscall('landlock_create_ruleset', LANDLOCK_CREATE, 0, 0, 1)
-      if (version < 1) throw new Unavailable('Landlock: the kernel has none')
-      const handled = FILE_ACCESS[Math.min(version, FILE_ACCESS.length) - 1] ?? 0
-      const attributes = new BigUint64Array([
-        BigInt(handled),
-        ...(version >= 4 ? [BIND_AND_CONNECT] : []),
-        ...(version >= 6 ? [ABSTRACT_SOCKETS_AND_SIGNALS] : []),
-      ])
-      const ruleset = syscall(
-        'landlock_create_ruleset',
-        LANDLOCK_CREATE,
-        pointerTo(attributes),
-        attributes.byteLength,
-      )
-      for (const path of readable) addPlace(ruleset, path, READ & handled)
-      for (const path of executable) addPlace(ruleset, path, (READ | EXECUTE) & handled)
-      for (const path of writable) addPlace(ruleset, path, WRITE & handled)
-      for (const path of devices) addPlace(ruleset, path, READ_FILE | WRITE_FILE)
-      syscall('landlock_restrict_self', LANDLOCK_RESTRICT, ruleset, 0)
-      closeSync(ruleset)
-    },
-
-    /** Every thread of this process makes the calls that the filter allows and no other. Nobody traces it or reads its memory. */
-    filter(program: readonly Instruction[]): void {
-      prctl('dumpable', PR_SET_DUMPABLE, 0)
-      const code = Buffer.alloc(program.length * 8)
-      for (const [place, [operation, yes, no, operand]] of program.entries()) {
-        code.writeUInt16LE(operation, place * 8)
-        code.writeUInt8(yes, place * 8 + 2)
-        code.writeUInt8(no, place * 8 + 3)
-        code.writeUInt32LE(operand === OWN_PID ? process.pid : operand, place * 8 + 4)
-      }
-      const head = Buffer.alloc(16)
-      head.writeUInt16LE(program.length, 0)
-      head.writeBigUInt64LE(pointerTo(code), 8)
-      const thread = syscall(
-        'seccomp',
-        numbers.seccomp,
-        SECCOMP_SET_MODE_FILTER,
-        SECCOMP_FILTER_FLAG_TSYNC,
-        pointerTo(head),
-      )
-      if (thread !== 0) throw new Unavailable(`seccomp: thread ${thread} could not be filtered`)
-    },
-
-    /** Becomes another program, which has standard input, output, error and `kept`, and no other descriptor. Returns only by throwing. */
-    become(command: readonly string[], env: readonly string[], kept: number): never {
-      syscall('close_range', CLOSE_RANGE, kept + 1, 0xffffffff, CLOSE_RANGE_CLOEXEC)
-      libc.fcntl(kept, F_SETFD, 0)
-      const [program = ''] = command
-      const texts = (list: readonly string[]) => list.map((text) => Buffer.from(`${text}\0`))
-      const [path, args, variables] = [texts([program]), texts(command), texts(env)]
-      const table = (list: readonly Buffer[]) => new BigUint64Array([...list.map(pointerTo), 0n])
-      const [argv, envp] = [table(args), table(variables)]
-      libc.execve(ptr(path[0] as Buffer), ptr(argv), ptr(envp))
-      throw new Unavailable(`execve: ${errnoName()}`)
-    },
+  /** `EPERM (1)`. */
+  #errnoName(): string {
+    const errno = read.i32(this.#libc.__errno_location() as Pointer, 0)
+    const name = Object.entries(constants.errno).find(([, number]) => number === errno)?.[0]
+    return `${name ?? 'error'} (${errno})`
   }
 }
 

@@ -1,39 +1,17 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { RunPhase, RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { until } from '../../../tools/test/until.ts'
-import {
-  engineAtWork,
-  openTestService,
-  type RunnerProcess,
-  runToEnd,
-  startRunner,
-  type TestService,
-} from '../testing.ts'
+import { useRunner } from '../test-runner.ts'
+import { engineAtWork, runToEnd } from '../testing.ts'
 
 // What a run that fails says to the author of its pipeline.
 
-let service: TestService
-let runner: RunnerProcess
-beforeAll(async () => {
-  service = await openTestService()
-  runner = await startRunner({ RUNNER_CONCURRENCY: '1', ENGINE_MEMORY_LIMIT: '200MB' })
+const { service, runner, failureOf } = await useRunner({
+  RUNNER_CONCURRENCY: '1',
+  ENGINE_MEMORY_LIMIT: '200MB',
 })
-afterAll(async () => {
-  await runner.stop()
-  await service.close()
-})
-
 const TABLE: TableName = { namespace: 'default', layer: 'bronze', name: 'failing' }
-
-async function failureOf(sql: string): Promise<string> {
-  const submit = await service.attempt(TABLE, { 'pipeline.sql': sql })
-  const { facts, lines } = await runToEnd(runner.client, submit)
-  expect(facts.status).toBe(RunStatus.FAILED)
-  // Whoever stores the log closes it with the error: told here too, it would be there twice.
-  expect(lines).not.toContain(facts.error)
-  return facts.error
-}
 
 describe('a failure says what to mend', () => {
   test.each([

@@ -183,43 +183,6 @@ export class Inputs {
   }
 
   #render(template: Template, resolver: TemplateResolver): string {
-    const { variables } = this.#options
-    return renderPlain(template, variables, resolver) ?? renderTemplate(template, variables, resolver)
+    return renderTemplate(template, this.#options.variables, resolver)
   }
-}
-
-/** Longer texts are left to the template engine, which has limits of its own. */
-const PLAIN_CHARACTERS = 100_000
-/** `{{ this }}`, `{{ ref('silver.orders') }}`, `{{ landing_zone("orders") }}`. */
-const PLAIN_EXPRESSION = /\{\{\s*(?:this|(ref|landing_zone)\(\s*(?:'([\w.-]*)'|"([\w.-]*)")\s*\))\s*\}\}/g
-
-/**
- * What the template engine makes of a text that holds nothing but the plainest expressions, without it: a rendering
- * takes it 2 ms. Null: the text holds more than that, or has an error, whose words and line are the engine's to say.
- */
-export function renderPlain(
-  { source }: Template,
-  variables: TemplateVariables,
-  resolver: TemplateResolver,
-): string | null {
-  if (source.length > PLAIN_CHARACTERS) return null
-  let rendered = ''
-  let end = 0
-  for (const match of source.matchAll(PLAIN_EXPRESSION)) {
-    const before = source.slice(end, match.index)
-    // A third brace belongs to the expression.
-    if (/\{[{%#]|\{$/.test(before)) return null
-    const [expression, call, single, double] = match
-    const name = single ?? double ?? ''
-    try {
-      const value =
-        call === undefined ? variables.this : call === 'ref' ? resolver.ref(name) : resolver.landingZone(name)
-      rendered += before + value
-    } catch {
-      return null
-    }
-    end = match.index + expression.length
-  }
-  const rest = source.slice(end)
-  return /\{[{%#]/.test(rest) ? null : rendered + rest
 }

@@ -1,4 +1,5 @@
-import type { TableName } from '../../../lake/pipeline/names.ts'
+import assert from 'node:assert'
+import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
 import { since } from '../author/wording.ts'
 import type { OpenedInstance } from '../engine/kept-instance.ts'
 import { runTests, tally } from '../write/quality-gate.ts'
@@ -50,8 +51,13 @@ function onBranch(
   const { operation, replaced, schema, files } = change
   const before = operation === 'overwrite' ? null : known
   const gone = new Set(replaced.map(({ file }) => file.location))
+  const pathAt = (i: number) => {
+    const path = before?.paths[i]
+    assert(path !== undefined, `no local file for data file ${i} of ${tableKey(name)}`)
+    return path
+  }
   const kept = (before?.locations ?? []).flatMap((location, i) =>
-    gone.has(location) ? [] : [{ location, path: before?.paths[i] ?? '' }],
+    gone.has(location) ? [] : [{ location, path: pathAt(i) }],
   )
   const rows = (all: readonly { recordCount: number }[]) => all.reduce((sum, one) => sum + one.recordCount, 0)
   return {

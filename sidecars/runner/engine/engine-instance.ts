@@ -3,7 +3,7 @@ import { EngineError, mapped } from '../../../lake/engine/error.ts'
 import { type Engine, type PreparedEngine, prepareEngine } from '../../../lake/engine/instance.ts'
 import { readQueryText } from '../../../lake/engine/query-text.ts'
 import { nextChunk } from '../../../lake/engine/rows.ts'
-import { isTraceless, type TableName } from '../../../lake/engine/traceless.ts'
+import { isTraceless } from '../../../lake/engine/traceless.ts'
 import { parseDuckType, renderDuckType } from '../../../lake/iceberg/format/duckdb-type.ts'
 import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
 import { limits } from '../limits.ts'
@@ -23,8 +23,6 @@ import {
 // nothing behind.
 
 const SAMPLE_CHARACTERS = 200
-const JUDGED_KEPT = 500
-const JUDGED_CHARACTERS = 16_384
 
 type Input<K extends RequestKind> = Omit<RequestOf<K>, 'kind' | 'number'>
 
@@ -33,8 +31,6 @@ export class EngineInstance {
   #engine: Engine | null = null
   /** Those of the tables that are shown. */
   readonly #schemas = new Set<string>()
-  /** Whether texts are traceless, of those that came last: a pipeline that runs often says the same each time. */
-  readonly #judged = new Map<string, boolean>()
   /** Where the lines of the result are, while there is one. */
   #author: Places | null = null
 
@@ -60,7 +56,7 @@ export class EngineInstance {
   }
 
   async enter({ texts, names, tables }: Input<'enter'>): Promise<boolean> {
-    for (const text of texts) if (!(await this.#isTraceless(text, names))) return false
+    for (const text of texts) if (!(await isTraceless(this.#open.connection, text, names))) return false
     await this.#show(tables)
     return true
   }
@@ -85,7 +81,7 @@ export class EngineInstance {
     await this.#open.run(view)
     this.#author = placesOf(view)
     const columns = columnsOf(statement)
-    // What has no type of its own, alone or within others, gets one from the view.
+    // What has no type of its own, alone or within others, gets one from the view. Describing binds again, which sniffs CSV files.
     const isCertain = columns.every(({ type }) => PLAIN_TYPE.test(type))
     return isCertain ? columns : this.#open.describe(`FROM ${RESULT}`)
   }
@@ -201,16 +197,6 @@ export class EngineInstance {
     if (this.#engine === null) throw new Error('the instance is not open')
     return this.#engine
   }
-
-  async #isTraceless(text: string, names: readonly TableName[]): Promise<boolean> {
-    const key = JSON.stringify([text, names])
-    const known = this.#judged.get(key)
-    if (known !== undefined) return known
-    const judged = await isTraceless(this.#open.connection, text, names)
-    if (this.#judged.size >= JUDGED_KEPT) this.#judged.clear()
-    if (key.length <= JUDGED_CHARACTERS) this.#judged.set(key, judged)
-    return judged
-  }
 }
 
 interface Places {
@@ -228,7 +214,7 @@ function placesOf(text: string): Places {
   }
 }
 
-/** The engine describes a view of them in the same words, in a statement of its own. */
+/** The engine describes a view of them in the same words. */
 const PLAIN_TYPE =
   /^(?:BOOLEAN|U?(?:TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|FLOAT|DOUBLE|DECIMAL\(\d+,\d+\)|VARCHAR|BLOB|UUID|DATE|TIME|TIMESTAMP(?: WITH TIME ZONE)?)$/
 

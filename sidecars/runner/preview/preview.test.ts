@@ -1,37 +1,22 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { type Client, Code, ConnectError, createClient } from '@connectrpc/connect'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { Code, ConnectError, createClient } from '@connectrpc/connect'
 import { arraysOf } from '../../../lake/engine/test-json.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { QueryService } from '../../../proto/gen/sluice/query/v1/query_pb.ts'
-import { RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { until } from '../../../tools/test/until.ts'
 import { transportToSidecar } from '../../testing.ts'
-import {
-  engineAtWork,
-  openTestService,
-  type RunnerProcess,
-  roomsOf,
-  runToEnd,
-  startRunner,
-  type TestService,
-} from '../testing.ts'
+import { useRunner } from '../test-runner.ts'
+import { engineAtWork, roomsOf } from '../testing.ts'
 
 setDefaultTimeout(60_000)
 
 const ENDLESS = 'select sum(a.range * b.range) as n from range(1000000) a, range(1000000) b'
 
-let service: TestService
-let runner: RunnerProcess
-let client: Client<typeof QueryService>
-beforeAll(async () => {
-  service = await openTestService()
-  runner = await startRunner({ RUNNER_CONCURRENCY: '1', ENGINE_MEMORY_LIMIT: '200MB' })
-  client = createClient(QueryService, transportToSidecar(runner.url))
+const { service, runner, publish } = await useRunner({
+  RUNNER_CONCURRENCY: '1',
+  ENGINE_MEMORY_LIMIT: '200MB',
 })
-afterAll(async () => {
-  await runner.stop()
-  await service.close()
-})
+const client = createClient(QueryService, transportToSidecar(runner.url))
 
 const table: TableName = { namespace: 'default', layer: 'silver', name: 'previewed' }
 type Files = Record<string, string>
@@ -65,13 +50,7 @@ const refusalOf = async (files: Files) => {
   return { code: error.code, message: error.rawMessage }
 }
 
-async function made(name: string, sql: string) {
-  const named: TableName = { ...table, name }
-  const submit = await service.attempt(named, { 'pipeline.sql': sql })
-  const { facts } = await runToEnd(runner.client, submit)
-  expect(facts.status).toBe(RunStatus.COMPLETED)
-  await service.merge(submit, facts.testedCommit)
-}
+const made = (name: string, sql: string) => publish({ ...table, name }, sql)
 
 const ROOM = () => roomsOf(runner)
 

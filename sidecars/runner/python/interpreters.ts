@@ -79,121 +79,77 @@ const NICENESS = 10
 const STOP_MS = 1_000
 
 export function makeInterpreters(options: InterpretersOptions): Interpreters {
-  const { log, mode } = options
-  const all = new Set<InterpreterLease>()
-  const users = makeUsers()
-  let isStopped = false
-  let known: Sandbox | { reason: string } | null = null
-  let spare: Promise<InterpreterLease> | null = null
-  let elsewhere: Promise<string> | null = null
+  return new InterpreterPool(options)
+}
 
-  async function start(sandbox: Sandbox): Promise<InterpreterLease> {
-    const user = changesUser(sandbox.step) ? await users.acquire() : null
-    const place = join(await rootFor(sandbox), randomName())
-    const leave = async () => {
-      const isGone = await clearAway(place, log)
-      // A user that still owns files is never given to another process.
-      if (user !== null && isGone) users.release(user)
-    }
-    try {
-      return await startIn(place, sandbox, user, leave)
-    } catch (error) {
-      await leave()
-      throw error
-    }
+class InterpreterPool implements Interpreters {
+  readonly chosen: Promise<void>
+  readonly #options: InterpretersOptions
+  readonly #all = new Set<InterpreterLease>()
+  readonly #users = makeUsers()
+  #isStopped = false
+  #known: Sandbox | { reason: string } | null = null
+  #spare: Promise<InterpreterLease> | null = null
+  #elsewhere: Promise<string> | null = null
+
+  constructor(options: InterpretersOptions) {
+    this.#options = options
+    this.chosen = this.#choose()
   }
 
-  /** `leave` removes the place. Rejects when the process is gone; the place is the caller's then. */
-  async function startIn(
-    place: string,
-    sandbox: Sandbox,
-    user: number | null,
-    leave: () => Promise<void>,
-  ): Promise<InterpreterLease> {
-    const directory = join(place, 'run')
-    const own = join(place, 'own')
-    const hasOwnDisk = sandbox.step === 'bubblewrap'
-    const result = hasOwnDisk ? join(place, 'result') : join(own, RESULT)
-    const rooms = { inputs: join(directory, 'in'), own, result }
-    await mkdir(rooms.inputs, { recursive: true })
-    await mkdir(rooms.own)
-    if (hasOwnDisk) await writeFile(rooms.result, '', { mode: 0o600 })
-    if (user !== null) {
-      // On its way to the rooms this user may pass, and see nothing; nobody else may pass.
-      await chown(place, -1, user)
-      await chmod(place, 0o710)
-      await chmod(directory, 0o711)
-      await chmod(rooms.inputs, 0o755)
-      // bubblewrap enters it before it changes its user.
-      await chmod(rooms.own, 0o711)
-      await chown(rooms.own, user, user)
-      if (hasOwnDisk) await chown(rooms.result, user, user)
-    }
-    const interpreter = new Interpreter({
-      ...launchOf(sandbox, { rooms, user, limits: options.processLimits, args: PYTHON_ARGS }),
-      niceness: NICENESS,
-      env: environment(rooms.own, options.threads),
-    })
-    const disk = {
-      bytes: diskBytesOf(sandbox.step, options.processLimits.disk),
-      files: options.processLimits.files,
-    }
-    let released: Promise<void> | null = null
-    const end = async () => {
-      interpreter.end('its run is over')
-      await interpreter.exited
-      await leave()
-      all.delete(lease)
-    }
-    const lease: InterpreterLease = {
-      interpreter,
-      sandbox,
-      directory,
-      rooms,
-      disk,
-      watchDisk: (onFull) =>
-        watchRoom(
-          () =>
-            hasOwnDisk
-              ? usageOfFileSystem(interpreter.innerPid, own)
-              : usageOfProcess(
-                  own,
-                  { pid: interpreter.pid, user, fileBytes: options.processLimits.fileBytes },
-                  disk,
-                ),
-          { ...disk, everyMs: limits.pythonDirectoryCheckMs },
-          onFull,
-        ),
-      release: () => (released ??= end()),
-    }
-    all.add(lease)
-    try {
-      await interpreter.ready
-    } catch (error) {
-      interpreter.end('it did not start')
-      await interpreter.exited
-      all.delete(lease)
-      throw error
-    }
+  sandbox(): Sandbox | { reason: string } | null {
+    return this.#known
+  }
+
+  async take(signal?: AbortSignal): Promise<InterpreterLease> {
+    await this.chosen
+    signal?.throwIfAborted()
+    const known = this.#known
+    if (known === null || 'reason' in known)
+      throw new NoPython(refusalOf(this.#options.mode, known?.reason ?? 'unknown'))
+    const own = this.#spare
+    // Before anything is waited for: it is nobody else's.
+    this.#spare = null
+    const kept = await own?.catch(() => null)
+    const isFit = kept != null && !kept.interpreter.hasEnded
+    if (kept != null && !isFit) await kept.release()
+    const lease = isFit ? kept : await this.#start(known)
+    setTimeout(() => this.#startSpare(known), limits.pythonSpareDelayMs).unref()
     return lease
   }
 
-  /** A directory that the sandbox's user can reach, too: with namespaces it is put before it, without them it walks there. */
-  function rootFor({ step }: Sandbox): Promise<string> | string {
-    if (step !== 'landlock' || !changesUser(step)) return options.directory
-    elsewhere ??=
-      options.walkable === undefined ? walkable(options.directory, log) : Promise.resolve(options.walkable)
-    return elsewhere
+  async stop(): Promise<void> {
+    const { walkable, directory, log } = this.#options
+    this.#isStopped = true
+    // Whoever looks for Python may have to wait for it; then the process ends with us.
+    await Promise.race([this.chosen.then(() => this.#spare?.catch(() => {})), Bun.sleep(STOP_MS)])
+    await Promise.all([...this.#all].map((lease) => lease.release()))
+    const made = walkable ?? (await this.#elsewhere) ?? directory
+    if (made !== directory) await clearAway(made, log)
   }
 
-  async function choose(): Promise<Sandbox | { reason: string }> {
-    const { pythons, reasons } = await findPythons(options.pythonBin)
+  async #choose(): Promise<void> {
+    const { log } = this.#options
+    try {
+      const found = await this.#findSandbox()
+      this.#known = found
+      if ('reason' in found) log.warn('pipelines in Python cannot run here', { reason: found.reason })
+      else log.info(`pipelines in Python run in: ${found.step}`, { python: found.python.version })
+    } catch (error) {
+      this.#known = { reason: 'the sandbox could not be tried' }
+      log.error('the sandbox could not be tried', { error: String(error) })
+    }
+  }
+
+  async #findSandbox(): Promise<Sandbox | { reason: string }> {
+    const { pythonBin, steps, mode } = this.#options
+    const { pythons, reasons } = await findPythons(pythonBin)
     if (pythons.length === 0) return { reason: reasons.join('; ') }
-    return chooseSandbox(options.steps ?? STEPS_OF[mode], pythons, async (sandbox) => {
+    return chooseSandbox(steps ?? STEPS_OF[mode], pythons, async (sandbox) => {
       try {
-        const lease = await start(sandbox)
+        const lease = await this.#start(sandbox)
         // It is as good as any other: the first run will have it.
-        spare = Promise.resolve(lease)
+        this.#spare = Promise.resolve(lease)
         return null
       } catch (error) {
         if (error instanceof InterpreterEnded) return error.why
@@ -202,54 +158,110 @@ export function makeInterpreters(options: InterpretersOptions): Interpreters {
     })
   }
 
-  const chosen = choose().then(
-    (found) => {
-      known = found
-      if ('reason' in found) log.warn('pipelines in Python cannot run here', { reason: found.reason })
-      else log.info(`pipelines in Python run in: ${found.step}`, { python: found.python.version })
-    },
-    (error: unknown) => {
-      known = { reason: 'the sandbox could not be tried' }
-      log.error('the sandbox could not be tried', { error: String(error) })
-    },
-  )
-
-  function startSpare(sandbox: Sandbox): void {
-    if (isStopped || spare !== null) return
-    const started = start(sandbox)
-    spare = started
+  #startSpare(sandbox: Sandbox): void {
+    if (this.#isStopped || this.#spare !== null) return
+    const started = this.#start(sandbox)
+    this.#spare = started
     started.catch(() => {
-      if (spare === started) spare = null
+      if (this.#spare === started) this.#spare = null
     })
   }
 
-  return {
-    chosen,
-    sandbox: () => known,
-    async take(signal) {
-      await chosen
-      signal?.throwIfAborted()
-      if (known === null || 'reason' in known) throw new NoPython(refusalOf(mode, known?.reason ?? 'unknown'))
-      const own = spare
-      // Before anything is waited for: it is nobody else's.
-      spare = null
-      const kept = await own?.catch(() => null)
-      const isFit = kept != null && !kept.interpreter.hasEnded
-      if (kept != null && !isFit) await kept.release()
-      const lease = isFit ? kept : await start(known)
-      const sandbox = known
-      setTimeout(() => startSpare(sandbox), limits.pythonSpareDelayMs).unref()
-      return lease
-    },
-    async stop() {
-      isStopped = true
-      // Whoever looks for Python may have to wait for it; then the process ends with us.
-      await Promise.race([chosen.then(() => spare?.catch(() => {})), Bun.sleep(STOP_MS)])
-      await Promise.all([...all].map((lease) => lease.release()))
-      const made = options.walkable ?? (await elsewhere) ?? options.directory
-      if (made !== options.directory) await clearAway(made, log)
-    },
+  async #start(sandbox: Sandbox): Promise<InterpreterLease> {
+    const user = changesUser(sandbox.step) ? await this.#users.acquire() : null
+    const place = join(await this.#rootFor(sandbox), randomName())
+    const leave = async () => {
+      const isGone = await clearAway(place, this.#options.log)
+      // A user that still owns files is never given to another process.
+      if (user !== null && isGone) this.#users.release(user)
+    }
+    try {
+      return await this.#startIn(place, sandbox, user, leave)
+    } catch (error) {
+      await leave()
+      throw error
+    }
   }
+
+  /** `leave` removes the place. Rejects when the process is gone; the place is the caller's then. */
+  async #startIn(
+    place: string,
+    sandbox: Sandbox,
+    user: number | null,
+    leave: () => Promise<void>,
+  ): Promise<InterpreterLease> {
+    const { processLimits, threads } = this.#options
+    const hasOwnDisk = sandbox.step === 'bubblewrap'
+    const { directory, rooms } = await makeRooms(place, user, hasOwnDisk)
+    const interpreter = new Interpreter({
+      ...launchOf(sandbox, { rooms, user, limits: processLimits, args: PYTHON_ARGS }),
+      niceness: NICENESS,
+      env: environment(rooms.own, threads),
+    })
+    const disk = { bytes: diskBytesOf(sandbox.step, processLimits.disk), files: processLimits.files }
+    const usage = () =>
+      hasOwnDisk
+        ? usageOfFileSystem(interpreter.innerPid, rooms.own)
+        : usageOfProcess(rooms.own, { pid: interpreter.pid, user, fileBytes: processLimits.fileBytes }, disk)
+    const end = async (why: string) => {
+      interpreter.end(why)
+      await interpreter.exited
+    }
+    const forget = () => void this.#all.delete(lease)
+    let released: Promise<void> | null = null
+    const lease: InterpreterLease = {
+      interpreter,
+      sandbox,
+      directory,
+      rooms,
+      disk,
+      watchDisk: (onFull) => watchRoom(usage, { ...disk, everyMs: limits.pythonDirectoryCheckMs }, onFull),
+      release: () => (released ??= end('its run is over').then(leave).then(forget)),
+    }
+    this.#all.add(lease)
+    try {
+      await interpreter.ready
+    } catch (error) {
+      await end('it did not start')
+      forget()
+      throw error
+    }
+    return lease
+  }
+
+  /** A directory that the sandbox's user can reach, too: with namespaces it is put before it, without them it walks there. */
+  #rootFor({ step }: Sandbox): Promise<string> | string {
+    const { directory, log } = this.#options
+    if (step !== 'landlock' || !changesUser(step)) return directory
+    this.#elsewhere ??= Promise.resolve(this.#options.walkable ?? walkable(directory, log))
+    return this.#elsewhere
+  }
+}
+
+/** Makes the directories that an interpreter and its run share. `hasOwnDisk`: the sandbox gives it a disk of its own. */
+async function makeRooms(
+  place: string,
+  user: number | null,
+  hasOwnDisk: boolean,
+): Promise<{ directory: string; rooms: Rooms }> {
+  const directory = join(place, 'run')
+  const own = join(place, 'own')
+  const result = hasOwnDisk ? join(place, 'result') : join(own, RESULT)
+  const rooms = { inputs: join(directory, 'in'), own, result }
+  await mkdir(rooms.inputs, { recursive: true })
+  await mkdir(rooms.own)
+  if (hasOwnDisk) await writeFile(rooms.result, '', { mode: 0o600 })
+  if (user === null) return { directory, rooms }
+  // On its way to the rooms this user may pass, and see nothing; nobody else may pass.
+  await chown(place, -1, user)
+  await chmod(place, 0o710)
+  await chmod(directory, 0o711)
+  await chmod(rooms.inputs, 0o755)
+  // bubblewrap enters it before it changes its user.
+  await chmod(rooms.own, 0o711)
+  await chown(rooms.own, user, user)
+  if (hasOwnDisk) await chown(rooms.result, user, user)
+  return { directory, rooms }
 }
 
 function refusalOf(mode: SandboxMode, reason: string): string {

@@ -1,15 +1,9 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { until } from '../../../tools/test/until.ts'
-import {
-  openTestService,
-  type RunnerProcess,
-  roomsOf,
-  runToEnd,
-  startRunner,
-  type TestService,
-} from '../testing.ts'
+import { useRunner } from '../test-runner.ts'
+import { roomsOf, runToEnd, startRunner } from '../testing.ts'
 import { stepsHere } from './testing.ts'
 
 setDefaultTimeout(60_000)
@@ -18,45 +12,10 @@ setDefaultTimeout(60_000)
 const isHere = (await stepsHere()).length > 0
 const described = describe.skipIf(!isHere)
 
-let service: TestService
-let runner: RunnerProcess
-beforeAll(async () => {
-  service = await openTestService()
-  runner = await startRunner({ RUNNER_CONCURRENCY: '2' })
-})
-afterAll(async () => {
-  await runner.stop()
-  await service.close()
-})
-
-let tables = 0
-function aTable(): TableName {
-  tables += 1
-  return { namespace: 'default', layer: 'bronze', name: `t${tables}` }
-}
-
-type Files = Record<string, string>
-const python = (source: string, more: Files = {}): Files => ({ 'pipeline.py': source, ...more })
-
-async function run(table: TableName, source: string, more: Files = {}, by = runner) {
-  const submit = await service.attempt(table, python(source, more))
-  return { submit, ...(await runToEnd(by.client, { ...submit, type: 'python' })) }
-}
-
-/** Runs and merges; the run has to succeed. Answers its lines. */
-async function publish(table: TableName, source: string, more: Files = {}) {
-  const ended = await run(table, source, more)
-  expect(ended.facts).toMatchObject({ error: '', status: RunStatus.COMPLETED })
-  if (ended.facts.testedCommit !== '')
-    expect(await service.merge(ended.submit, ended.facts.testedCommit)).toBe('merged')
-  return ended
-}
-
-async function failureOf(source: string, more: Files = {}): Promise<string> {
-  const { facts } = await run(aTable(), source, more)
-  expect(facts.status).toBe(RunStatus.FAILED)
-  return facts.error
-}
+const { service, runner, aTable, run, publish, failureOf } = await useRunner(
+  { RUNNER_CONCURRENCY: '2' },
+  'python',
+)
 
 /** Asks main by way of quality tests: what each SELECT says of the table. */
 async function ask(table: TableName, question: string): Promise<string> {
@@ -415,7 +374,7 @@ described('limits', () => {
   test('cancel ends Python that is busy, and Python that waits for the engine', async () => {
     const endless = 'select sum(a.range * b.range) as n from range(1000000) a, range(1000000) b'
     for (const source of ['print("on")\nwhile True: pass', `print("on")\nsql("${endless}").fetchall()`]) {
-      const submit = await service.attempt(aTable(), python(source))
+      const submit = await service.attempt(aTable(), { 'pipeline.py': source })
       const { handle } = await runner.client.submitPipeline({ ...submit, type: 'python' })
       for await (const { entry } of runner.client.streamLogs({ handle })) if (entry?.message === 'on') break
       expect(await runner.client.cancelRun({ handle })).toMatchObject({ interrupted: true })
@@ -426,7 +385,9 @@ described('limits', () => {
 
   test('a runner that is killed takes its interpreters with it', async () => {
     const doomed = await startRunner()
-    const submit = await service.attempt(aTable(), python('print("on")\nwhile True: pass'))
+    const submit = await service.attempt(aTable(), {
+      'pipeline.py': 'print("on")\nwhile True: pass',
+    })
     const { handle } = await doomed.client.submitPipeline({ ...submit, type: 'python' })
     for await (const { entry } of doomed.client.streamLogs({ handle })) if (entry?.message === 'on') break
     const started = doomed.engines()

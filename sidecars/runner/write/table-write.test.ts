@@ -1,24 +1,16 @@
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { makeManifestReader } from '../../../lake/iceberg/read/scan.ts'
 import { newTable } from '../../../lake/iceberg/write/new-table.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { LakeSession } from '../attempt/lake-session.ts'
-import { openTestService, type RunnerProcess, runToEnd, startRunner, type TestService } from '../testing.ts'
+import { useRunner } from '../test-runner.ts'
+import { runToEnd } from '../testing.ts'
 import { commitResult, type StoredResult } from './table-write.ts'
 
 setDefaultTimeout(60_000)
 
-let service: TestService
-let runner: RunnerProcess
-beforeAll(async () => {
-  service = await openTestService()
-  runner = await startRunner({ RUNNER_CONCURRENCY: '1' })
-})
-afterAll(async () => {
-  await runner.stop()
-  await service.close()
-})
+const { service, runner } = await useRunner({ RUNNER_CONCURRENCY: '1' })
 
 async function run(table: TableName, sql: string, config: string) {
   const submit = await service.attempt(table, { 'pipeline.sql': sql, 'config.yaml': config })
