@@ -14,7 +14,6 @@ import type { Background } from './core/background.ts'
 import type { Clock } from './core/clock.ts'
 import type { Config } from './core/config.ts'
 import type { NewId } from './core/ids.ts'
-import { limits } from './core/limits.ts'
 import type { Log } from './core/log.ts'
 import type { Metrics } from './core/metrics.ts'
 import { makeBuckets, makeFailures, PROXY_WEBHOOK_FAILURES_FACTOR } from './core/rate-limit.ts'
@@ -65,6 +64,14 @@ import { triggerRoutes } from './triggers/routes.ts'
 import { makeTriggerService } from './triggers/service.ts'
 import { webhookRoutes } from './webhooks/routes.ts'
 import { makeWebhookService } from './webhooks/service.ts'
+
+/** Calls of one webhook: per second, and at once. */
+const WEBHOOK_CALLS_PER_SECOND = 50
+const WEBHOOK_CALLS_BURST = 500
+/** A token to read main with: longer than anything that is done with one. */
+const READ_TOKEN_MS = 120_000
+/** Event streams of the inspector, and how often a list is told that it has changed. */
+const INSPECTOR_STREAMS = 1_000
 
 const UPKEEP_MS = 1_000
 
@@ -132,10 +139,7 @@ export async function composeService({
     sql: session('webhooks'),
     newId,
     nudge: () => background.nudge('runRequested'),
-    calls: makeBuckets(
-      { perSecond: limits.webhookCallsPerSecond, burst: limits.webhookCallsBurst },
-      { clock },
-    ),
+    calls: makeBuckets({ perSecond: WEBHOOK_CALLS_PER_SECOND, burst: WEBHOOK_CALLS_BURST }, { clock }),
     failures: makeFailures(config, clock, PROXY_WEBHOOK_FAILURES_FACTOR),
   })
   const references = makeSourceReferences({ db, objects })
@@ -188,7 +192,7 @@ export async function composeService({
   })
   const inspectorFeeds = makeInspectorFeeds(
     inspector,
-    makeStreamPlaces({ ...config, streamsPerProcess: limits.inspectorStreams }),
+    makeStreamPlaces({ ...config, streamsPerProcess: INSPECTOR_STREAMS }),
   )
   const queryServices =
     config.queryUrls === null
@@ -312,7 +316,7 @@ export async function composeService({
   /** Main as it is now, and the right to read it for a while; a preview also reads the landing files of its namespace. */
   async function readMain({ landing, reader }: { landing?: string; reader: Reader | null }) {
     const commit = await headOfMain(sql)
-    const expiresAt = new Date(clock.now().getTime() + limits.readTokenMs)
+    const expiresAt = new Date(clock.now().getTime() + READ_TOKEN_MS)
     return {
       catalogUrl: `${config.publicUrl}/catalog`,
       objectsUrl: `${config.publicUrl}/lake/objects`,

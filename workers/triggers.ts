@@ -20,6 +20,9 @@ import { isPassing } from '../drizzle/errors.ts'
 import type { FromWorker } from './threads/channel.ts'
 import { startLoop } from './threads/loop.ts'
 
+/** What a lost notice missed of dependencies is found this often. */
+const DEPENDENCY_SWEEP_MS = 30_000
+
 export interface EvaluatorDeps {
   /** For reading only. */
   sql: Sql
@@ -206,7 +209,7 @@ export function startTriggers({ isLeading, ...deps }: TriggersDeps): Triggers {
 
   const hearing = startLoop({
     // The clock below says when there is something.
-    everyMs: limits.dependencySweepMs,
+    everyMs: DEPENDENCY_SWEEP_MS,
     onError: failed('hearing events'),
     tick: async () => isLeading() && (await evaluator.hear()).hasMore,
   })
@@ -224,7 +227,7 @@ export function startTriggers({ isLeading, ...deps }: TriggersDeps): Triggers {
   })
 
   const sweeping = startLoop({
-    everyMs: limits.dependencySweepMs,
+    everyMs: DEPENDENCY_SWEEP_MS,
     onError: failed('sweeping'),
     async tick() {
       if (!isLeading()) return false

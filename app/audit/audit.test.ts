@@ -8,8 +8,8 @@ import { networksOf } from '../core/client-address.ts'
 import { systemClock } from '../core/clock.ts'
 import type { Identity } from '../core/identity.ts'
 import { newId } from '../core/ids.ts'
-import { limits } from '../core/limits.ts'
 import type { Log } from '../core/log.ts'
+import { JSON_BODY_BYTES } from '../http/body.ts'
 import { requestTo, testApp } from '../test-app.ts'
 import { AUDIT_QUEUE_MAX } from './places.ts'
 import { FULL_ROWS_PER_ADDRESS } from './refusals.ts'
@@ -101,7 +101,7 @@ describe('what is recorded', () => {
       ['POST', '/api/v1/nowhere', undefined, 404],
       ['DELETE', '/api/v1/things', undefined, 405],
       ['PUT', '/api/v1/things/%ff', {}, 400],
-      ['POST', '/api/v1/things', { name: 'x'.repeat(limits.jsonBodyBytes) }, 413],
+      ['POST', '/api/v1/things', { name: 'x'.repeat(JSON_BODY_BYTES) }, 413],
       ['POST', '/api/v1/things/broken', undefined, 500],
     ] as const
     for (const [method, path, body, status] of asked)

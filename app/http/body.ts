@@ -2,6 +2,11 @@ import { AppError, invalid, tooLarge } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import type { Route } from '../core/route-table.ts'
 
+/** An upload of which nothing arrives for this long is given up, and one that takes this long in all. */
+export const JSON_BODY_BYTES = 1_048_576
+/** A JSON body that takes this long to arrive is given up. */
+const JSON_BODY_MS = 60_000
+
 type ReadableRoute = Pick<Route, 'body' | 'bodyBytesMax'>
 
 /** What a JSON text of a file may add to the file: escapes, at worst one per byte. */
@@ -18,7 +23,7 @@ const BODY_BYTES_MAX: Record<string, number> = {
 
 /** Bytes a route reads before it answers 413. */
 export function bodyBytesMax(route: Pick<Route, 'method' | 'pattern' | 'body'>): number {
-  return BODY_BYTES_MAX[`${route.method} ${route.pattern}`] ?? limits.jsonBodyBytes
+  return BODY_BYTES_MAX[`${route.method} ${route.pattern}`] ?? JSON_BODY_BYTES
 }
 
 /**
@@ -124,8 +129,8 @@ function lateness() {
   const { promise: late, reject } = Promise.withResolvers<never>()
   late.catch(() => {})
   const timer = setTimeout(
-    () => reject(malformed(`took longer than ${limits.jsonBodyMs / 1_000} s`)),
-    limits.jsonBodyMs,
+    () => reject(malformed(`took longer than ${JSON_BODY_MS / 1_000} s`)),
+    JSON_BODY_MS,
   )
   return { late, stop: () => clearTimeout(timer) }
 }
@@ -169,7 +174,7 @@ const notReceived = (cause: unknown) =>
   cause instanceof AppError ? cause : malformed('was not received to its end', cause)
 
 const refusalOf = ({ bodyBytesMax: max }: ReadableRoute) =>
-  max > limits.jsonBodyBytes ? tooLarge() : tooLarge('body too large (max 1MiB)')
+  max > JSON_BODY_BYTES ? tooLarge() : tooLarge('body too large (max 1MiB)')
 
 function parseJson(text: string): object {
   const value = jsonOf(text)

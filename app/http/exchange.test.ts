@@ -8,6 +8,7 @@ import { makeMetrics } from '../core/metrics.ts'
 import { Layer, NamespaceName, nullable } from '../core/names.ts'
 import { decodePath } from '../core/target.ts'
 import { requestTo, testApp } from '../test-app.ts'
+import { JSON_BODY_BYTES } from './body.ts'
 import { exchangeOf } from './exchange.ts'
 
 const Thing = t.Object({
@@ -271,15 +272,15 @@ describe('sizes', () => {
     })
   }
   test('a JSON body over 1 MiB is 413, with a length or without', async () => {
-    const response = await send('/api/v1/things', ' '.repeat(limits.jsonBodyBytes + 1), json)
+    const response = await send('/api/v1/things', ' '.repeat(JSON_BODY_BYTES + 1), json)
     expect(response.status).toBe(413)
     expect(await errorOf(response)).toEqual({
       code: 'INVALID_ARGUMENT',
       type: 'VALIDATION',
       message: 'body too large (max 1MiB)',
     })
-    expect((await send('/api/v1/things', streamed(limits.jsonBodyBytes + 1), json)).status).toBe(413)
-    expect((await send('/api/v1/things', streamed(limits.jsonBodyBytes), json)).status).toBe(400)
+    expect((await send('/api/v1/things', streamed(JSON_BODY_BYTES + 1), json)).status).toBe(413)
+    expect((await send('/api/v1/things', streamed(JSON_BODY_BYTES), json)).status).toBe(400)
   })
   test('a body that breaks off is no failure of ours', async () => {
     const broken = new ReadableStream<Uint8Array>({
@@ -292,11 +293,11 @@ describe('sizes', () => {
     expect((await errorOf(response)).message).toBe('body: was not received to its end')
   })
   test('a declared length over the limit is refused before anything is read', async () => {
-    const headers = { ...json, 'content-length': String(limits.jsonBodyBytes + 1) }
+    const headers = { ...json, 'content-length': String(JSON_BODY_BYTES + 1) }
     expect((await send('/api/v1/things', '{}', headers)).status).toBe(413)
   })
   test('the JSON of a pipeline file may be as large as a file of 32 MB needs', async () => {
-    const content = 'x'.repeat(limits.jsonBodyBytes * 2)
+    const content = 'x'.repeat(JSON_BODY_BYTES * 2)
     const response = await call('PUT', '/api/v1/files/default/a.sql', { content })
     expect(await response.json()).toEqual({ size: content.length })
     expect((await send('/api/v1/files/a', streamed(limits.uploadBytes * 2 + 1), json, 'PUT')).status).toBe(
@@ -304,8 +305,8 @@ describe('sizes', () => {
     )
   })
   test('a route that reads its own body gets it whole, whatever its size', async () => {
-    const response = await send('/lake/objects/a/b', new Uint8Array(limits.jsonBodyBytes * 2), {}, 'PUT')
-    expect(await response.json()).toEqual({ size: limits.jsonBodyBytes * 2, identity: null })
+    const response = await send('/lake/objects/a/b', new Uint8Array(JSON_BODY_BYTES * 2), {}, 'PUT')
+    expect(await response.json()).toEqual({ size: JSON_BODY_BYTES * 2, identity: null })
   })
 })
 

@@ -11,7 +11,13 @@ import { limits } from '../core/limits.ts'
 import { openDiskStore } from '../objects/disk.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { testApp } from '../test-app.ts'
-import { uploadFormOf } from './upload-form.ts'
+import {
+  UPLOAD_FIELD_BYTES,
+  UPLOAD_PART_HEADER_BYTES,
+  UPLOAD_PART_HEADERS,
+  UPLOAD_PARTS,
+  uploadFormOf,
+} from './upload-form.ts'
 
 let root: string
 let objects: ObjectStore
@@ -134,7 +140,7 @@ describe('a form', () => {
       other,
       file(),
       field('more', 'x'),
-      field('more', 'x'.repeat(limits.uploadFieldBytes + 1)),
+      field('more', 'x'.repeat(UPLOAD_FIELD_BYTES + 1)),
       part('X-Nameless: yes'),
       part(disposition('filename="n"')),
     )
@@ -165,7 +171,7 @@ describe('refused is', () => {
   })
 
   test('a field that is too long, or cannot be stored', async () => {
-    const long = 'x'.repeat(limits.uploadFieldBytes + 1)
+    const long = 'x'.repeat(UPLOAD_FIELD_BYTES + 1)
     expect(await refusal(form(field('path', long), file()), type())).toBe('path: is longer than 8192 bytes')
     expect(await refusal(form(file(), field('path', 'a\0b')), type())).toStartWith(
       'path: must not contain a NUL',
@@ -184,13 +190,13 @@ describe('refused is', () => {
     )
   })
   test('a form of too many parts, or with too much before one', async () => {
-    const many = Array.from({ length: limits.uploadParts + 1 }, (_, n) => field(`f${n}`, 'x'))
+    const many = Array.from({ length: UPLOAD_PARTS + 1 }, (_, n) => field(`f${n}`, 'x'))
     expect(await refusal(form(...many, file()), type())).toBe('body: has more than 16 parts')
-    const huge = `X-Huge: ${'x'.repeat(limits.uploadPartHeaderBytes)}`
+    const huge = `X-Huge: ${'x'.repeat(UPLOAD_PART_HEADER_BYTES)}`
     expect(await refusal(form(part(`${huge}\r\n${disposition('name="file"; filename="a"')}`)), type())).toBe(
       'file: is required',
     )
-    const lines = Array.from({ length: limits.uploadPartHeaders }, (_, n) => `X-${n}: y`).join('\r\n')
+    const lines = Array.from({ length: UPLOAD_PART_HEADERS }, (_, n) => `X-${n}: y`).join('\r\n')
     expect(await refusal(form(part(`${lines}\r\n${disposition('name="file"; filename="a"')}`)), type())).toBe(
       'file: is required',
     )

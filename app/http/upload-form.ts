@@ -7,6 +7,16 @@ import { invalid, tooLarge } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import { checkCoding, giveBack, malformed, mediaType, passOver, refuseText } from './body.ts'
 
+/** What multipart framing may add to an upload. */
+const MULTIPART_OVERHEAD_BYTES = 65_536
+/** Parts of an upload's form, header lines and bytes of one, and bytes of a text field (a path has at most 1,024). */
+export const UPLOAD_PARTS = 16
+export const UPLOAD_PART_HEADERS = 32
+export const UPLOAD_PART_HEADER_BYTES = 16_384
+export const UPLOAD_FIELD_BYTES = 8_192
+/** An upload of which nothing arrives for this long is given up, and one that takes this long in all. */
+const UPLOAD_IDLE_MS = 30_000
+
 /** A file while it arrives. */
 export interface IncomingFile {
   /** As the client sent it: a path, anything, or nothing. */
@@ -72,10 +82,10 @@ export const REPEATED_UPLOAD =
 
 async function receive<Stored extends Undoable>(
   request: Request,
-  { fields: read = [], isHashed, idleMs = limits.uploadIdleMs }: FormOptions,
+  { fields: read = [], isHashed, idleMs = UPLOAD_IDLE_MS }: FormOptions,
   store: (file: IncomingFile, before: FormFields) => Promise<Stored>,
 ): Promise<ReceivedForm<Stored>> {
-  const most = limits.uploadBytes + limits.multipartOverheadBytes
+  const most = limits.uploadBytes + MULTIPART_OVERHEAD_BYTES
   const parser = parserOf(request)
   if (Number(request.headers.get('content-length') ?? 0) > most) {
     await passOver(request)
@@ -97,7 +107,7 @@ async function receive<Stored extends Undoable>(
   parser.on('field', (name: string | undefined, value, _, isCut) => {
     if (name === undefined || (name !== FILE_FIELD && !read.includes(name)) || refuseTwice(name)) return
     if (name === FILE_FIELD) return end.fail(invalid(name, 'must be a file'))
-    if (isCut) return end.fail(invalid(name, `is longer than ${limits.uploadFieldBytes} bytes`))
+    if (isCut) return end.fail(invalid(name, `is longer than ${UPLOAD_FIELD_BYTES} bytes`))
     if (isMangled(value)) return end.fail(invalid(name, NOT_UTF_8))
     fields[name] = value
   })
@@ -112,7 +122,7 @@ async function receive<Stored extends Undoable>(
     file = { stream, filename: filename ?? '', contentType: mediaTypeOrNone(type) }
     storing = end.guard(store({ ...file, body: content.of(stream) }, { ...fields }))
   })
-  parser.on('partsLimit', () => end.fail(invalid('body', `has more than ${limits.uploadParts} parts`)))
+  parser.on('partsLimit', () => end.fail(invalid('body', `has more than ${UPLOAD_PARTS} parts`)))
   parser.on('error', (cause) => end.fail(malformed('is not valid multipart/form-data', cause)))
 
   try {
@@ -152,10 +162,10 @@ function parserOf(request: Request): BusboyInstance {
       preservePath: true,
       isPartAFile: (_, type, filename) => filename !== undefined || type === NO_TYPE,
       limits: {
-        fieldSize: limits.uploadFieldBytes,
-        headerPairs: limits.uploadPartHeaders,
-        headerSize: limits.uploadPartHeaderBytes,
-        parts: limits.uploadParts,
+        fieldSize: UPLOAD_FIELD_BYTES,
+        headerPairs: UPLOAD_PART_HEADERS,
+        headerSize: UPLOAD_PART_HEADER_BYTES,
+        parts: UPLOAD_PARTS,
       },
     })
   } catch (cause) {

@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { until } from '../../tools/test/until.ts'
-import { limits } from '../core/limits.ts'
 import { makeStreamPlaces } from '../core/stream-places.ts'
 import { type InspectorFeeds, makeInspectorFeeds } from './feed.ts'
 import type { Snapshot, Step } from './schema.ts'
+import { STEPS_MAX } from './schema.ts'
 
 const PLACES = 250
 
@@ -35,7 +35,7 @@ function runOf(state = 'pending.waiting') {
       },
       async after(_machine, _id, after) {
         run.onRead()
-        return run.steps.filter(({ id = 0 }) => id > after).slice(0, limits.inspectorSteps) as Step[]
+        return run.steps.filter(({ id = 0 }) => id > after).slice(0, STEPS_MAX) as Step[]
       },
       latestSteps: async () => new Map(),
       movedSince: async () => ({ last: 0, machines: [] }),
@@ -134,7 +134,7 @@ describe('streams of one instance', () => {
 
   test('tell a history that is longer than one read to its end', async () => {
     const { run, move } = runOf()
-    const count = limits.inspectorSteps * 2 + 1
+    const count = STEPS_MAX * 2 + 1
     run.steps = Array.from({ length: count - 1 }, (_, index) => ({ id: index + 1, to: 'running.waiting' }))
     move('success', false)
     const events = told(await textOf(follow(0)))

@@ -5,7 +5,13 @@ import { limits } from '../core/limits.ts'
 import type { StreamPlaces } from '../core/stream-places.ts'
 import { MACHINE_NAMES, type MachineName } from './definitions.ts'
 import type { Snapshot } from './schema.ts'
+import { STEPS_MAX } from './schema.ts'
 import type { InspectorService } from './service.ts'
+
+/** Event streams of the inspector, and how often a list is told that it has changed. */
+const LIST_MS = 1_000
+/** What an instance waits for is looked up again this often while somebody watches. */
+const REFRESH_MS = 10_000
 
 /** Bytes a stream may have waiting for a slow reader before it is ended; its reader reconnects and resumes. */
 const STREAM_BUFFER_BYTES = 262_144
@@ -65,9 +71,9 @@ export function makeInspectorFeeds(
 
   const timers = [
     setInterval(() => void poll(), limits.ssePollMs),
-    setInterval(tellLists, limits.inspectorListMs),
+    setInterval(tellLists, LIST_MS),
     setInterval(tellBlind, BLIND_MS),
-    setInterval(refreshSome, limits.inspectorRefreshMs / REFRESH_TURNS),
+    setInterval(refreshSome, REFRESH_MS / REFRESH_TURNS),
     setInterval(() => {
       for (const { watchers } of watched.values()) for (const watcher of watchers) void askAgain(watcher)
       // A list that is told too often asks once more; one that is told too rarely would be wrong.
@@ -216,7 +222,7 @@ export function makeInspectorFeeds(
     const from = Math.min(...watchers.map(({ position }) => position))
     const steps = await inspector.after(one.machine, one.id, from)
     // The rest of a long history comes with the next reads; until then nobody is told where it ends.
-    const isWhole = steps.length < limits.inspectorSteps
+    const isWhole = steps.length < STEPS_MAX
     if (!isWhole) one.isStale = true
     one.latest = Math.max(one.latest, steps.at(-1)?.id ?? 0)
     const isNews = isWhole && newsOf(snapshot) !== one.told

@@ -1,9 +1,11 @@
 import { Type as t } from '@sinclair/typebox'
 import { documentedAs } from '../core/documented.ts'
 import { eventsOf, StreamError } from '../core/event-schema.ts'
-import { limits } from '../core/limits.ts'
 import { AnyObject, Instant, Layer, literals, nullable, Uuid } from '../core/names.ts'
 import { numberText, PageQuery } from '../core/pagination.ts'
+
+/** Steps of history in one answer, and in an export. */
+export const STEPS_MAX = 500
 
 export const Machine = literals(['run', 'draft', 'trigger'], {
   title: 'Machine',
@@ -213,8 +215,8 @@ export const HistoryQuery = t.Object({
   limit: t.Optional(
     numberText({
       minimum: 1,
-      maximum: limits.inspectorSteps,
-      description: `Steps; default and maximum ${limits.inspectorSteps}`,
+      maximum: STEPS_MAX,
+      description: `Steps; default and maximum ${STEPS_MAX}`,
     }),
   ),
   before: t.Optional(stepId('Only steps before the one with this id')),

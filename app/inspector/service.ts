@@ -4,7 +4,6 @@ import { pathOf } from '../../machines/advance.ts'
 import { EVERYTHING } from '../core/access.ts'
 import type { Clock } from '../core/clock.ts'
 import { invalid, notFound } from '../core/errors.ts'
-import { limits } from '../core/limits.ts'
 import { type Page, pageOf } from '../core/pagination.ts'
 import type { ReadinessCheck } from '../health/service.ts'
 import {
@@ -22,7 +21,10 @@ import { drawingOf } from './drawing.ts'
 import type { Detail } from './layout.ts'
 import { type RunnerState, reasonsOfDraft, reasonsOfRun, reasonsOfTrigger } from './reasons.ts'
 import type { Counts, History, InstanceQuery, Listed, Snapshot, Step } from './schema.ts'
+import { STEPS_MAX } from './schema.ts'
 import {
+  COUNT_MAX,
+  COUNT_SCAN,
   countStates,
   findInstance,
   type InstanceFilter,
@@ -35,6 +37,14 @@ import {
   stepsAfter,
   stepsBefore,
 } from './store.ts'
+
+/** Counts are shared by everybody who asks within this time. */
+const COUNT_MS = 1_000
+const COUNTS_KEPT = 256
+/** Steps of history in one answer, and in an export. */
+const EXPORT_STEPS = 10_000
+/** A runner that says nothing for this long is said not to answer. */
+const RUNNER_MS = 1_000
 
 export interface InspectorDeps {
   sql: Sql
@@ -57,7 +67,7 @@ export type InspectorService = ReturnType<typeof makeInspectorService>
 
 export function makeInspectorService({ sql, clock, tellsOfOthers = true, runner }: InspectorDeps) {
   const counted = new LRUCache<string, { at: number; counts: Promise<Counts> }>({
-    max: limits.inspectorCountsKept,
+    max: COUNTS_KEPT,
   })
   let asked: { at: number; state: Promise<RunnerState> } | null = null
 
@@ -112,7 +122,7 @@ export function makeInspectorService({ sql, clock, tellsOfOthers = true, runner 
     const key = JSON.stringify([machine, filter.namespace, filter.layer, filter.pipeline, filter.q])
     const now = clock.elapsed()
     const known = counted.get(key)
-    if (known !== undefined && now - known.at < limits.inspectorCountMs) return known.counts
+    if (known !== undefined && now - known.at < COUNT_MS) return known.counts
     const counts = countNow(machine, filter)
     counted.set(key, { at: now, counts })
     counts.catch(() => counted.delete(key))
@@ -122,14 +132,14 @@ export function makeInspectorService({ sql, clock, tellsOfOthers = true, runner 
   async function countNow(machine: MachineName, filter: InstanceFilter): Promise<Counts> {
     const rows = await countStates(sql, machine, filter)
     const scanned = rows.reduce((sum, row) => sum + row.count, 0)
-    const isCut = scanned >= limits.inspectorCountScan
+    const isCut = scanned >= COUNT_SCAN
     const counts: Counts = Object.fromEntries(
       leavesOf(definitionOf(machine)).map(({ path }) => [path, { count: 0, more: false }]),
     )
     for (const row of rows) {
-      const isMany = machine === 'run' && row.count > limits.inspectorCount
+      const isMany = machine === 'run' && row.count > COUNT_MAX
       counts[row.state] = {
-        count: isMany ? limits.inspectorCount : row.count,
+        count: isMany ? COUNT_MAX : row.count,
         more: isMany || isCut || row.cut,
       }
     }
@@ -179,8 +189,8 @@ export function makeInspectorService({ sql, clock, tellsOfOthers = true, runner 
   function askRunner(): Promise<RunnerState> {
     if (runner === null) return Promise.resolve('off')
     const now = clock.elapsed()
-    if (asked !== null && now - asked.at < limits.inspectorCountMs) return asked.state
-    const signal = AbortSignal.timeout(limits.inspectorRunnerMs)
+    if (asked !== null && now - asked.at < COUNT_MS) return asked.state
+    const signal = AbortSignal.timeout(RUNNER_MS)
     const late = new Promise<never>((_, reject) =>
       signal.addEventListener('abort', () => reject(signal.reason)),
     )
@@ -226,9 +236,8 @@ export function makeInspectorService({ sql, clock, tellsOfOthers = true, runner 
   /** With its history: the steps before one, or the newest. */
   async function instance(machine: MachineName, id: string, query: { limit?: string; before?: string } = {}) {
     const known = await existing(machine, id)
-    const wanted = Number(query.limit ?? limits.inspectorSteps)
-    const limit =
-      Number.isInteger(wanted) && wanted > 0 ? Math.min(wanted, limits.inspectorSteps) : limits.inspectorSteps
+    const wanted = Number(query.limit ?? STEPS_MAX)
+    const limit = Number.isInteger(wanted) && wanted > 0 ? Math.min(wanted, STEPS_MAX) : STEPS_MAX
     const before = query.before === undefined ? null : Number(query.before)
     return { ...known, history: await history(machine, known, { before, limit }) }
   }
@@ -241,7 +250,7 @@ export function makeInspectorService({ sql, clock, tellsOfOthers = true, runner 
 
   async function exported(machine: MachineName, id: string) {
     const known = await existing(machine, id)
-    const steps = await history(machine, known, { limit: limits.inspectorExportSteps })
+    const steps = await history(machine, known, { limit: EXPORT_STEPS })
     return { definition: definitionOf(machine), instance: known, history: steps }
   }
 

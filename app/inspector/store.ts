@@ -1,13 +1,23 @@
 // What is stored of runs, drafts and triggers, as the inspector asks for it. It only reads.
+
 import type { PendingQuery, Row } from 'postgres'
 import type { Sql } from '../../drizzle/client.ts'
 import { latestSuccess } from '../../drizzle/latest-success.ts'
 import { andSeenId } from '../../drizzle/visibility.ts'
 import type { Stored } from '../../machines/advance.ts'
 import type { Visible } from '../core/access.ts'
-import { limits } from '../core/limits.ts'
 import type { Page } from '../core/pagination.ts'
 import type { MachineName } from './definitions.ts'
+import { STEPS_MAX } from './schema.ts'
+
+/** Inspector: instances of one state that are counted, beyond which it says that there are more. */
+export const COUNT_MAX = 10_000
+/** Rows that are looked at where no index counts: live runs, drafts, triggers. */
+export const COUNT_SCAN = 100_000
+/** Pipelines whose names match what is searched for. */
+const PIPELINES_MAX = 2_000
+/** Dependencies that a trigger is said to wait for. */
+const REASONS_MAX = 20
 
 export interface InstanceFilter {
   namespace?: string
@@ -127,7 +137,7 @@ async function listRuns(
  */
 async function countRuns(sql: Sql, filter: InstanceFilter): Promise<CountedState[]> {
   const where = await runFilter(sql, filter)
-  const most = limits.inspectorCount + 1
+  const most = COUNT_MAX + 1
   const of = (status: string) => sql`
     select ${status}::text as state, (select count(*) from (
       select 1 from run r where r.status = ${status} limit ${most}) counted)::int as count, false as cut`
@@ -140,7 +150,7 @@ async function countRuns(sql: Sql, filter: InstanceFilter): Promise<CountedState
   return sql<CountedState[]>`
     select state, count(*)::int as count, false as cut from (
       select ${runState(sql)} as state from run r where r.status in ('pending', 'running') ${where()}
-      limit ${limits.inspectorCountScan}) live group by state
+      limit ${COUNT_SCAN}) live group by state
     union all (${ended})`
 }
 
@@ -165,7 +175,7 @@ async function pipelinesLike(sql: Sql, filter: InstanceFilter): Promise<string[]
   const { seen, ...asked } = filter
   if (seen !== undefined && isUnfiltered(asked)) return [...seen]
   const rows = await sql<{ id: string }[]>`
-    select p.id from pipeline p where true ${namedLike(sql, filter)} limit ${limits.inspectorPipelines}`
+    select p.id from pipeline p where true ${namedLike(sql, filter)} limit ${PIPELINES_MAX}`
   return rows.map(({ id }) => id)
 }
 
@@ -222,7 +232,7 @@ const listDrafts = (
 const countDrafts = (sql: Sql, filter: InstanceFilter) => sql<CountedState[]>`
   select state, count(*)::int as count, false as cut from (
     select ${draftState(sql)} as state from pipeline p where true ${ownFilter(sql, sql`p.id`, filter)}
-    limit ${limits.inspectorCountScan}) counted group by state`
+    limit ${COUNT_SCAN}) counted group by state`
 
 // Triggers.
 
@@ -244,7 +254,7 @@ const listTriggers = (
 const countTriggers = (sql: Sql, filter: InstanceFilter) => sql<CountedState[]>`
   select state, count(*)::int as count, false as cut from (
     select t.state from trigger t join pipeline p on p.id = t.pipeline_id
-    where true ${ownFilter(sql, sql`t.id`, filter)} limit ${limits.inspectorCountScan}) counted group by state`
+    where true ${ownFilter(sql, sql`t.id`, filter)} limit ${COUNT_SCAN}) counted group by state`
 
 // One instance.
 
@@ -327,12 +337,12 @@ export async function holdupsOf(sql: Sql, runId: string): Promise<Holdups | null
     ahead as (
       select r.id from own join run r on r.pipeline_id = own.pipeline_id and r.waiting
         and (r.created_at, r.id) < (own.created_at, own.id)
-      order by r.created_at, r.id limit ${limits.inspectorCount})
+      order by r.created_at, r.id limit ${COUNT_MAX})
     select own.not_before as "notBefore", clock_timestamp() as now, (select count(*)::int from ahead) as ahead,
       (select id from ahead limit 1) as "firstAhead",
       (select r.id from run r where r.pipeline_id = own.pipeline_id and r.status = 'running' and r.id <> own.id) as running,
       (select count(*)::int from (select 1 from run r where r.waiting and r.pipeline_id <> own.pipeline_id
-        and r.created_at < own.created_at limit ${limits.inspectorCount}) waiting) as "aheadElsewhere",
+        and r.created_at < own.created_at limit ${COUNT_MAX}) waiting) as "aheadElsewhere",
       exists (select 1 from replica p where p.name = own.follower and p.alive_until > clock_timestamp()) as "isFollowed",
       (select count(*)::int from replica p where p.alive_until > clock_timestamp()) as dispatchers,
       (select a.runner_url from run_attempt a where a.run_id = own.id and a.state = 'open') as "runnerUrl",
@@ -345,7 +355,7 @@ export async function holdupsOf(sql: Sql, runId: string): Promise<Holdups | null
 export const staleDependencies = (sql: Sql, triggerId: string) => sql<{ source: string }[]>`
   select d.source from trigger_dependency d ${latestSuccess(sql)}
   where d.trigger_id = ${triggerId} and (latest.id is null or latest.id = d.used_run)
-  order by d.source limit ${limits.inspectorReasons}`
+  order by d.source limit ${REASONS_MAX}`
 
 // History.
 
@@ -400,7 +410,7 @@ export async function stepsAfter(
   const own = sql`t.machine = ${of.machine} and t.entity_id = ${of.id}`
   const rows = await sql<StepRow[]>`
     select t.id, t.at, t.event, t."from", t."to", t.effects, t.cause from transition t
-    where ${own} and t.id > ${after} order by t.id limit ${limits.inspectorSteps}`
+    where ${own} and t.id > ${after} order by t.id limit ${STEPS_MAX}`
   if (rows.length === 0) return { rows, earlier: 0, firstFrom: null }
   const [counted] = await sql<{ earlier: number; firstFrom: string | null }[]>`
     select count(*)::int as earlier,
@@ -431,6 +441,6 @@ export async function movedSince(
     select coalesce((select max(id) from transition), 0) as last,
       (select array_agg(distinct machine) from (
         select machine from transition where id > ${last ?? 0} and ${last !== null} order by id desc
-        limit ${limits.inspectorCount}) moved) as machines`
+        limit ${COUNT_MAX}) moved) as machines`
   return { last: Number(row?.last ?? 0), machines: row?.machines ?? [] }
 }

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { newId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
 import type { ObjectStore } from '../objects/port.ts'
-import { makeSourceReferences } from '../pipelines/source-references.ts'
+import { makeSourceReferences, REFERENCES_SOURCE_BYTES } from '../pipelines/source-references.ts'
 import { bytes, openParts, type Parts, quietLog } from '../pipelines/test-parts.ts'
 import type { LineageGraph } from './schema.ts'
 import { makeLineageService, SOURCE_FAILURES } from './service.ts'
@@ -286,7 +286,7 @@ test('a source that is gone, too long or cannot be read now leaves its pipeline 
   const ns = await newNamespace()
   const reads = "select * from {{ ref('bronze.a') }}"
   for (const name of ['gone', 'long', 'broken', 'fine'])
-    await made(ns, name, name === 'long' ? reads.padEnd(limits.referencesSourceBytes + 1) : reads)
+    await made(ns, name, name === 'long' ? reads.padEnd(REFERENCES_SOURCE_BYTES + 1) : reads)
   await parts.objects.removeAll(`${ns}/pipelines/silver/gone/`)
   let isBroken = true
   const { service, warnings } = watched(async (key) => {

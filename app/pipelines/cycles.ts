@@ -1,10 +1,12 @@
 import { cycleOf } from '../../lake/pipeline/validate.ts'
 import { EVERYTHING } from '../core/access.ts'
-import { limits } from '../core/limits.ts'
 import { sourceFileOf } from './draft-files.ts'
 import type { PublishDeps } from './publish.ts'
 import { readBy } from './references.ts'
 import type { SourceReferences } from './source-references.ts'
+
+/** Tables that a publish follows in its search for a cycle. */
+const CYCLE_TABLES = 2_000
 
 // A pipeline that would read what it makes, by way of others, is published with a warning: runs are requested by
 // people, clocks and triggers, so a cycle fails nothing, and rarely is what somebody meant.
@@ -44,8 +46,8 @@ async function upstreamOf(
 ) {
   const sources = new Map<string, readonly string[]>()
   let open = tables.filter((table) => table !== own)
-  while (open.length > 0 && sources.size < limits.cycleTables) {
-    const found = await whatReads(open.slice(0, limits.cycleTables - sources.size))
+  while (open.length > 0 && sources.size < CYCLE_TABLES) {
+    const found = await whatReads(open.slice(0, CYCLE_TABLES - sources.size))
     for (const table of open) sources.set(table, found.get(table)?.tables ?? [])
     const next = new Set([...found.values()].flatMap((named) => named.tables))
     open = [...next].filter((table) => table !== own && !sources.has(table))

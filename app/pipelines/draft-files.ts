@@ -5,6 +5,9 @@ import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import { everyObject } from '../files/listing.ts'
 import type { ObjectStore, StoredObject } from '../objects/port.ts'
 
+/** Files one version may pin: a pipeline is a handful of files and its tests. */
+const FILES_PER_PIPELINE = 1_000
+
 /** Files whose content decides what a pipeline does; everything else beside them is only pinned. */
 const CODE = /^(pipeline\.(sql|py)|config\.yaml|tests\/quality\/[^/]+\.sql)$/
 
@@ -24,8 +27,8 @@ export interface DraftFile {
 export async function draftObjects(objects: ObjectStore, ref: PipelineRef): Promise<StoredObject[]> {
   const found: StoredObject[] = []
   for await (const object of everyObject(objects, prefixOf(ref))) {
-    if (found.length === limits.filesPerPipeline)
-      throw invalid('files', `a pipeline has at most ${limits.filesPerPipeline} files`)
+    if (found.length === FILES_PER_PIPELINE)
+      throw invalid('files', `a pipeline has at most ${FILES_PER_PIPELINE} files`)
     found.push(object)
   }
   return found

@@ -6,7 +6,11 @@ import { numberText } from '../core/pagination.ts'
 import { Column } from '../query/schema.ts'
 import { LogEntry } from '../runs/schema.ts'
 
-const rows = `default ${limits.pipelinePreviewRows}, at most ${limits.previewRowsMax}`
+/** Preview of a pipeline (spec: Limits): rows, files given in place of a zone's, and the runner's time for one, 30 s of waiting with it. */
+export const PIPELINE_PREVIEW_ROWS = 100
+const PREVIEW_SAMPLE_FILES = 100
+
+const rows = `default ${PIPELINE_PREVIEW_ROWS}, at most ${limits.previewRowsMax}`
 
 export const PipelinePreviewQuery = t.Object({
   limit: t.Optional(
@@ -14,7 +18,7 @@ export const PipelinePreviewQuery = t.Object({
       minimum: 1,
       maximum: limits.previewRowsMax,
       description: `Rows; ${rows}`,
-      examples: [limits.pipelinePreviewRows],
+      examples: [PIPELINE_PREVIEW_ROWS],
     }),
   ),
 })
@@ -25,7 +29,7 @@ export const PreviewPipeline = t.Optional(
       limit: t.Optional(
         t.Integer({
           description: `Rows, before that of the query; ${rows}`,
-          examples: [limits.pipelinePreviewRows],
+          examples: [PIPELINE_PREVIEW_ROWS],
         }),
       ),
       code: t.Optional(
@@ -37,7 +41,7 @@ export const PreviewPipeline = t.Optional(
       ),
       sample_files: t.Optional(
         t.Array(t.String(), {
-          maxItems: limits.previewSampleFiles,
+          maxItems: PREVIEW_SAMPLE_FILES,
           description:
             'Paths of files of landing zones in the namespace, samples or others: `landing_zone()` covers these of its zone',
           examples: [['default/landing/flights/_samples/flights.csv']],

@@ -22,7 +22,11 @@ import type { Pool } from '../rpc/pool.ts'
 import { refusedByRunner } from '../rpc/runner-port.ts'
 import { draftObjects, readCode, sourceFileOf } from './draft-files.ts'
 import type { PipelinePreview, PreviewPipeline } from './preview-schema.ts'
+import { PIPELINE_PREVIEW_ROWS } from './preview-schema.ts'
 import { livePipeline } from './store/pipelines.ts'
+
+/** Preview of a pipeline (spec: Limits): rows, files given in place of a zone's, and the runner's time for one, 30 s of waiting with it. */
+const PIPELINE_PREVIEW_MS = 90_000
 
 export interface PreviewDeps {
   db: Db
@@ -120,7 +124,7 @@ export function makePreviewService({
         limit: BigInt(rowsMax),
       }
       // The runner keeps the time limit; this one is for a runner that has stopped answering.
-      const lost = AbortSignal.timeout(limits.pipelinePreviewMs + limits.rpcTimeoutMs)
+      const lost = AbortSignal.timeout(PIPELINE_PREVIEW_MS + limits.rpcTimeoutMs)
       const options = { signal: AbortSignal.any([signal, lost]) }
       const answer = await runners
         .call((runner) => runner.previewPipeline(request, options))
@@ -147,7 +151,7 @@ export function makePreviewService({
 /** Namespace, zone, and the file's own name. */
 const LANDED = /^([^/]+)\/landing\/([^/]+)\/(?:.*\/)?([^/]+)$/
 
-const ROWS = { fallback: limits.pipelinePreviewRows, max: limits.previewRowsMax }
+const ROWS = { fallback: PIPELINE_PREVIEW_ROWS, max: limits.previewRowsMax }
 
 const PHASES = ['template_render', 'sql_execute', 'profiling'] as const
 

@@ -14,6 +14,9 @@ import {
 import { PageQuery, sortQuery } from '../core/pagination.ts'
 import { RunStatus } from '../runs/schema.ts'
 
+/** Versions that a pipeline may keep: each holds the path and version of every file. */
+const VERSIONS_PER_PIPELINE = 1_000
+
 export const PIPELINE_SORT_KEYS = ['created_at', 'updated_at', 'name'] as const
 export type PipelineSortKey = (typeof PIPELINE_SORT_KEYS)[number]
 
@@ -23,7 +26,7 @@ const Owner = t.String({ maxLength: 255 })
 const PipelineType = literals(['sql', 'python'], { title: 'PipelineType' })
 const MaxVersions = t.Integer({
   minimum: 1,
-  maximum: limits.versionsPerPipeline,
+  maximum: VERSIONS_PER_PIPELINE,
   description: 'How many versions are kept; older ones are removed at the next publish or rollback',
   examples: [50],
 })

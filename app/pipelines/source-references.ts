@@ -8,6 +8,11 @@ import { sourceFileOf } from './draft-files.ts'
 import { type Named, readBy } from './references.ts'
 import { type Source, sourcesOf } from './store/references.ts'
 
+/** What sources read: how many and how much of it is remembered; how long a source may be, as a template (1 MiB). */
+const SOURCE_REFERENCES_KEPT = 50_000
+const SOURCE_REFERENCES_BYTES = 33_554_432
+export const REFERENCES_SOURCE_BYTES = 1_048_576
+
 export type { Source } from './store/references.ts'
 
 // What pipelines read, by their sources. A version of an object never changes, so it is read and parsed once.
@@ -28,8 +33,8 @@ export interface SourceReferences {
 export function makeSourceReferences(deps: { db: Queryable; objects: ObjectStore }): SourceReferences {
   const { db, objects } = deps
   const known = new LRUCache<string, Named>({
-    max: limits.sourceReferencesKept,
-    maxSize: limits.sourceReferencesBytes,
+    max: SOURCE_REFERENCES_KEPT,
+    maxSize: SOURCE_REFERENCES_BYTES,
     sizeCalculation: sizeOf,
   })
   const reading = new Map<string, Promise<Named>>()
@@ -55,11 +60,7 @@ export function makeSourceReferences(deps: { db: Queryable; objects: ObjectStore
   async function parsed({ pinned, type, ...ref }: Source): Promise<Named> {
     const name = sourceFileOf(type)
     try {
-      const object = await objects.text(
-        prefixOf(ref) + name,
-        pinned ?? undefined,
-        limits.referencesSourceBytes,
-      )
+      const object = await objects.text(prefixOf(ref) + name, pinned ?? undefined, REFERENCES_SOURCE_BYTES)
       // What has been removed for good reads nothing any more.
       return object === null ? NOTHING : readBy([{ name, text: object.text }], ref)
     } catch (error) {

@@ -1,8 +1,12 @@
 import { arrowToJson, type JsonOptions, type JsonRows, SchemaTooLarge } from '../../lake/engine/arrow-json.ts'
 import { JsonTooLarge } from '../../lake/engine/json-bytes.ts'
 import { AppError } from '../core/errors.ts'
-import { limits } from '../core/limits.ts'
 import { makeSlots, type Slots, TooMany } from '../core/slots.ts'
+
+/** Answers of more than 1 MB of JSON that are written at once: each takes up to `answerBytes`, and 32 MB of Arrow. */
+const LARGE_ANSWERS_WRITTEN = 4
+/** Those that wait for that, each with its Arrow; the next one is 503. */
+const LARGE_ANSWERS_WAITING = 32
 
 /** Makes the rows of an engine's answer JSON. Throws AppError: 400 for more than the API answers, 503 while it writes too many. */
 export type EngineRows = (
@@ -15,7 +19,7 @@ export type EngineRows = (
  * together take turns, so that none would end before the others: only a few are written at once.
  */
 export function makeEngineRows(
-  writing: Slots = makeSlots(limits.largeAnswersWritten, limits.largeAnswersWaiting),
+  writing: Slots = makeSlots(LARGE_ANSWERS_WRITTEN, LARGE_ANSWERS_WAITING),
 ): EngineRows {
   return async (arrow, options) => {
     let leave: (() => void) | undefined

@@ -1,8 +1,13 @@
 import { Type as t } from '@sinclair/typebox'
 import { documentedAs } from '../core/documented.ts'
-import { limits } from '../core/limits.ts'
 import { AnyObject, Layer, NamespaceName, PipelineName } from '../core/names.ts'
 import { WholeListQuery } from '../core/pagination.ts'
+
+/** SQL text of POST /query (spec: Limits). */
+export const QUERY_SQL_BYTES = 102_400
+/** Queries one API process has under way: its HTTP client makes 256 calls at once, and runners are called by it too. */
+export const QUERY_ROWS = 1_000
+export const QUERY_ROWS_MAX = 100_000
 
 export const Column = t.Object(
   {
@@ -15,7 +20,7 @@ export const Column = t.Object(
 export const ExecuteQuery = t.Object(
   {
     sql: t.String({
-      description: `One read-only statement of at most ${limits.querySqlBytes} bytes`,
+      description: `One read-only statement of at most ${QUERY_SQL_BYTES} bytes`,
       examples: ['SELECT * FROM gold.route_delays LIMIT 10'],
     }),
     namespace: t.Optional(
@@ -27,8 +32,8 @@ export const ExecuteQuery = t.Object(
     ),
     limit: t.Optional(
       t.Integer({
-        description: `Rows answered; default ${limits.queryRows}, also below 1; at most ${limits.queryRowsMax}`,
-        examples: [limits.queryRows],
+        description: `Rows answered; default ${QUERY_ROWS}, also below 1; at most ${QUERY_ROWS_MAX}`,
+        examples: [QUERY_ROWS],
       }),
     ),
   },

@@ -15,6 +15,12 @@ import type { QueryClient } from '../rpc/clients.ts'
 import type { Pool } from '../rpc/pool.ts'
 import { type EngineRows, makeEngineRows } from './engine-rows.ts'
 import type { ExecuteQuery, QueryResult } from './schema.ts'
+import { QUERY_ROWS, QUERY_ROWS_MAX, QUERY_SQL_BYTES } from './schema.ts'
+
+/** SQL text of POST /query (spec: Limits). */
+const QUERY_TIMEOUT_MS = 30_000
+/** Queries one API process has under way: its HTTP client makes 256 calls at once, and runners are called by it too. */
+const QUERIES_UNDER_WAY = 192
 
 /** A `QueryResult` whose rows are JSON already: they never become objects on their way from the engine to the client. */
 export type QueryAnswer = Omit<QueryResult, 'rows'> & JsonRows
@@ -70,7 +76,7 @@ export function makeQueryService({
   /** Main at its head. The token outlasts every query that begins now. */
   async function mainNow(): Promise<MainView> {
     const commit = await headOfMain(sql)
-    const expiresAt = new Date(clock.now().getTime() + limits.queryTimeoutMs + limits.rpcTimeoutMs)
+    const expiresAt = new Date(clock.now().getTime() + QUERY_TIMEOUT_MS + limits.rpcTimeoutMs)
     return {
       commit: BigInt(commit),
       catalogUrl: `${publicUrl}/catalog`,
@@ -103,11 +109,11 @@ export function makeQueryService({
       visible = EVERYTHING,
     ): Promise<QueryAnswer> {
       const pool = configured()
-      if (new TextEncoder().encode(text).length > limits.querySqlBytes)
-        throw invalid('sql', `must be at most ${limits.querySqlBytes} bytes`)
-      if (underWay >= limits.queriesUnderWay) throw busy(`${underWay} queries are under way`)
+      if (new TextEncoder().encode(text).length > QUERY_SQL_BYTES)
+        throw invalid('sql', `must be at most ${QUERY_SQL_BYTES} bytes`)
+      if (underWay >= QUERIES_UNDER_WAY) throw busy(`${underWay} queries are under way`)
       // The service keeps the time limit; this one is for a service that has stopped answering.
-      const lost = AbortSignal.timeout(limits.queryTimeoutMs + limits.rpcTimeoutMs)
+      const lost = AbortSignal.timeout(QUERY_TIMEOUT_MS + limits.rpcTimeoutMs)
       underWay += 1
       try {
         const lake = await mainNow()
@@ -115,8 +121,8 @@ export function makeQueryService({
           queryId: newId(),
           sql: text,
           namespace: namespace || DEFAULT_NAMESPACE,
-          limit: BigInt(limitOf(limit, { fallback: limits.queryRows, max: limits.queryRowsMax })),
-          timeoutMs: limits.queryTimeoutMs,
+          limit: BigInt(limitOf(limit, { fallback: QUERY_ROWS, max: QUERY_ROWS_MAX })),
+          timeoutMs: QUERY_TIMEOUT_MS,
           answerBytes: BigInt(answerBytesMax),
           lake,
           scope: await scopeOf(lake, visible),

@@ -11,6 +11,11 @@ import { limits } from '../core/limits.ts'
 import type { RunnerClient } from './clients.ts'
 import type { Pool } from './pool.ts'
 
+/** A runner compiles a source for 10 s at most, and says so in its answer. */
+const VALIDATION_MS = 20_000
+/** All tests of a pipeline on production data, asked for in one request. */
+const QUALITY_TESTS_MS = 60_000
+
 /** What the HTTP slices ask of runners. Null: none can be reached, and the slice says what that means. */
 export interface RunnerPort {
   validate(
@@ -30,7 +35,7 @@ export function makeRunnerPort(runners: Pool<RunnerClient>): RunnerPort {
     })
   return {
     validate: (request) =>
-      asked((runner) => runner.validatePipeline(request, { timeoutMs: limits.validationMs })).catch(
+      asked((runner) => runner.validatePipeline(request, { timeoutMs: VALIDATION_MS })).catch(
         (error): null => {
           // One that has stopped answering is none.
           if (ConnectError.from(error).code === Code.DeadlineExceeded) return null
@@ -39,7 +44,7 @@ export function makeRunnerPort(runners: Pool<RunnerClient>): RunnerPort {
       ),
     runQualityTests(request, signal) {
       // The runner keeps the time limit; this one is for a runner that has stopped answering.
-      const lost = AbortSignal.timeout(limits.qualityTestsMs + limits.rpcTimeoutMs)
+      const lost = AbortSignal.timeout(QUALITY_TESTS_MS + limits.rpcTimeoutMs)
       const options = { signal: AbortSignal.any([signal, lost]) }
       return asked((runner) => runner.runQualityTests(request, options)).catch(refusedByRunner)
     },

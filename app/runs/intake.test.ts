@@ -4,7 +4,7 @@ import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { newId, type RunId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
-import { makeIntake } from './service.ts'
+import { makeIntake, REQUEST_BATCH } from './service.ts'
 
 setDefaultTimeout(60_000)
 
@@ -39,7 +39,7 @@ test('requests that come together are stored together, each exactly once and in 
   })
   const asked = Array.from({ length: 600 }, () => request('together'))
   expect(new Set(await Promise.all(asked.map(intake)))).toEqual(new Set(['requested']))
-  expect(stored).toBe(Math.ceil(600 / limits.requestBatch))
+  expect(stored).toBe(Math.ceil(600 / REQUEST_BATCH))
   const rows = await opened.sql<{ id: string }[]>`
     select id from run where pipeline_id = ${id} order by created_at, id`
   expect(rows.map((row) => row.id)).toEqual(asked.map((one) => one.id))

@@ -27,6 +27,9 @@ export {
   type OpenAttempt,
   openAttemptsOf,
 } from './store/attempts.ts'
+
+/** Requests for runs that one statement stores. */
+export const REQUEST_BATCH = 256
 export { failStuckRuns } from './store/endings.ts'
 export { type LogLevel, type LogLine, loggedPart, runnerLine, seqAfter, seqOfRunner } from './store/logs.ts'
 export { type Announcement, listen, makeNotices, type Notices, type RunCompleted } from './store/notices.ts'
@@ -198,7 +201,7 @@ export function makeRunService({
  * the answers, once for a statement that has stored any.
  */
 export const makeIntake = (sql: Sql, stored: () => void) =>
-  makeMicroBatcher(limits.requestBatch, async (requests: readonly NamedRequest[]) => {
+  makeMicroBatcher(REQUEST_BATCH, async (requests: readonly NamedRequest[]) => {
     const outcomes = await requestNamed(sql, requests)
     if ([...outcomes.values()].includes('requested')) stored()
     return requests.map(({ id }) => outcomes.get(id) ?? 'gone')

@@ -5,11 +5,19 @@ import { limitOf, setLink } from '../core/pagination.ts'
 import { visibleTo } from '../http/exchange.ts'
 import { responseOf } from '../query/engine-rows.ts'
 import { QueryResult } from '../query/schema.ts'
-import { PreviewQuery, Table, TableList, TableMetadata, TableQuery, UpdateTableMetadata } from './schema.ts'
+import {
+  PREVIEW_ROWS,
+  PreviewQuery,
+  Table,
+  TableList,
+  TableMetadata,
+  TableQuery,
+  UpdateTableMetadata,
+} from './schema.ts'
 import type { TableService } from './service.ts'
 
 const tags = ['tables']
-const ROWS = { fallback: limits.previewRows, max: limits.previewRowsMax }
+const ROWS = { fallback: PREVIEW_ROWS, max: limits.previewRowsMax }
 const nameOf = ({ ns, layer, name }: PipelinePath) => ({ namespace: ns, layer, name })
 
 export const tableRoutes = (tables: TableService) =>

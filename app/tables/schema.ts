@@ -6,6 +6,9 @@ import { limits } from '../core/limits.ts'
 import { Layer, NamespaceName, nullable, PipelineName } from '../core/names.ts'
 import { numberText, WholeListQuery } from '../core/pagination.ts'
 
+/** Queries one API process has under way: its HTTP client makes 256 calls at once, and runners are called by it too. */
+export const PREVIEW_ROWS = 50
+
 /** Length of the name of a column that people describe. */
 const COLUMN_NAME_CHARACTERS = 1_000
 
@@ -55,8 +58,8 @@ export const PreviewQuery = t.Object({
     numberText({
       minimum: 1,
       maximum: limits.previewRowsMax,
-      description: `Rows; default ${limits.previewRows}, at most ${limits.previewRowsMax}`,
-      examples: [limits.previewRows],
+      description: `Rows; default ${PREVIEW_ROWS}, at most ${limits.previewRowsMax}`,
+      examples: [PREVIEW_ROWS],
     }),
   ),
 })

@@ -1,7 +1,6 @@
 import { type ObjectOptions, type TProperties, type TSchema, Type as t } from '@sinclair/typebox'
 import { GLOB_LENGTH_MAX } from '../../machines/glob.ts'
 import { documentedAs } from '../core/documented.ts'
-import { limits } from '../core/limits.ts'
 import {
   Instant,
   Layer,
@@ -13,6 +12,11 @@ import {
   Uuid,
   ZoneName,
 } from '../core/names.ts'
+
+/** Triggers of one pipeline, and pipelines one of them may wait for. */
+const DEPENDENCIES_PER_TRIGGER = 50
+/** A year: longer pauses are what disabling is for. */
+export const COOLDOWN_SECONDS_MAX = 31_536_000
 
 const CronExpr = t.String({
   description: 'Minute, hour, day of month, month, weekday; UTC',
@@ -50,7 +54,7 @@ export const CONFIGS = {
     cron_expr: CronExpr,
     dependencies: t.Array(Dependency, {
       minItems: 1,
-      maxItems: limits.dependenciesPerTrigger,
+      maxItems: DEPENDENCIES_PER_TRIGGER,
       uniqueItems: true,
     }),
   }),
@@ -83,7 +87,7 @@ const Config = documentedAs(
 const StoredConfig = t.Object({}, { additionalProperties: true })
 const CooldownSeconds = t.Integer({
   minimum: 0,
-  maximum: limits.cooldownSecondsMax,
+  maximum: COOLDOWN_SECONDS_MAX,
   description: 'Least time between two firings; what happens meanwhile is ignored',
   examples: [60],
 })

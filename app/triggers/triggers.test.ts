@@ -8,6 +8,7 @@ import { requestTo, testApp } from '../test-app.ts'
 import { webhookRoutes } from '../webhooks/routes.ts'
 import { makeWebhookService } from '../webhooks/service.ts'
 import { triggerRoutes } from './routes.ts'
+import { COOLDOWN_SECONDS_MAX } from './schema.ts'
 import { makeTriggerService, type TriggerService } from './service.ts'
 
 let parts: Parts
@@ -125,7 +126,7 @@ describe('a bad trigger is refused, naming the field', () => {
   test.each<[object, string]>([
     [{ cooldown_seconds: -1 }, 'cooldown_seconds'],
     [{ cooldown_seconds: 1.5 }, 'cooldown_seconds'],
-    [{ cooldown_seconds: limits.cooldownSecondsMax + 1 }, 'cooldown_seconds'],
+    [{ cooldown_seconds: COOLDOWN_SECONDS_MAX + 1 }, 'cooldown_seconds'],
     [{ enabled: 'perhaps' }, 'enabled'],
     [{ type: undefined }, 'type'],
   ])('with %j', async (more, field) => {

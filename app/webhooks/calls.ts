@@ -7,10 +7,13 @@ import { retryAfterSeconds } from '../../machines/trigger.ts'
 import type { ClientTrace } from '../../proto/trace.ts'
 import { unavailable } from '../core/errors.ts'
 import type { NewId, RunId } from '../core/ids.ts'
-import { limits } from '../core/limits.ts'
 import { makeMicroBatcher } from '../core/micro-batcher.ts'
 import { type Fired, fireAll } from '../triggers/firing.ts'
 import { lockTriggersOfTokens } from '../triggers/moves.ts'
+
+/** Webhook calls one transaction answers, and those that may wait for the next one. */
+const WEBHOOK_BATCH = 64
+export const WEBHOOK_CALLS_WAITING = 2_000
 
 /** Which of its token only the hash is known, and which belongs to the trace of its request. */
 export interface Call {
@@ -82,7 +85,7 @@ const isSame = (stored: string, presented: string) =>
 
 /** Answers null when too many calls wait already. */
 export function makeCalls(answer: (calls: readonly Call[]) => Promise<Answer[]>) {
-  const batcher = makeMicroBatcher(limits.webhookBatch, answer)
+  const batcher = makeMicroBatcher(WEBHOOK_BATCH, answer)
   return (call: Call): Promise<Answer> | null =>
-    batcher.waiting() < limits.webhookCallsWaiting ? batcher.add(call) : null
+    batcher.waiting() < WEBHOOK_CALLS_WAITING ? batcher.add(call) : null
 }

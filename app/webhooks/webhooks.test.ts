@@ -7,7 +7,7 @@ import { newId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
 import { requestTo, testApp } from '../test-app.ts'
 import { makeTriggerService } from '../triggers/service.ts'
-import { makeCalls } from './calls.ts'
+import { makeCalls, WEBHOOK_CALLS_WAITING } from './calls.ts'
 import { webhookRoutes } from './routes.ts'
 import { makeWebhookService } from './service.ts'
 
@@ -137,13 +137,13 @@ describe('a call is refused', () => {
       await promise
       return calls.map(() => ({ kind: 'unknown' }))
     })
-    const answers = Array.from({ length: limits.webhookCallsWaiting + 1 }, () =>
+    const answers = Array.from({ length: WEBHOOK_CALLS_WAITING + 1 }, () =>
       ask({ hash: 'x', trace: NO_TRACE }),
     )
     expect(answers.filter((answer) => answer === null).length).toBeGreaterThan(0)
     resolve()
     const taken = answers.filter((answer) => answer !== null)
-    expect(taken.length).toBeGreaterThanOrEqual(limits.webhookCallsWaiting)
+    expect(taken.length).toBeGreaterThanOrEqual(WEBHOOK_CALLS_WAITING)
     expect(new Set((await Promise.all(taken)).map(({ kind }) => kind))).toEqual(new Set(['unknown']))
   })
 })

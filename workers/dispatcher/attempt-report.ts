@@ -21,6 +21,9 @@ import {
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { RunnerRoom } from './runners.ts'
 
+/** Log lines and bytes kept per run; one line then says how many were dropped. */
+const LOG_BYTES_PER_RUN = 8 * 1_048_576
+
 export interface ReportDeps {
   /** The token and addresses with which the attempt reaches the lake. */
   lake: { catalogUrl: string; objectsUrl: string; warehouse: string; token: string; catalogId: string }
@@ -182,7 +185,7 @@ class KeptLog {
     this.lastLine = line
     this.#at = at
     const bytes = Buffer.byteLength(message)
-    if (this.#lines >= limits.logLinesPerRun || this.#bytes + bytes > limits.logBytesPerRun) {
+    if (this.#lines >= limits.logLinesPerRun || this.#bytes + bytes > LOG_BYTES_PER_RUN) {
       this.#dropped += 1
       return
     }
@@ -198,7 +201,7 @@ class KeptLog {
       seq: seqAfter(this.attempt.attempt, 0),
       at: this.#at,
       level: 'warn',
-      message: `${this.#dropped} lines were dropped: a run keeps ${limits.logLinesPerRun} lines or ${limits.logBytesPerRun / 1_048_576} MiB`,
+      message: `${this.#dropped} lines were dropped: a run keeps ${limits.logLinesPerRun} lines or ${LOG_BYTES_PER_RUN / 1_048_576} MiB`,
     })
   }
 }

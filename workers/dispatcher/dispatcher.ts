@@ -14,10 +14,17 @@ import type { FromWorker } from '../threads/channel.ts'
 import { startLoop } from '../threads/loop.ts'
 import { startEnder } from './ender.ts'
 import { makeFollower } from './follower.ts'
-import { performDue } from './outbox.ts'
+import { EFFECT_TRIES, performDue } from './outbox.ts'
 import { startPresence } from './presence.ts'
 import type { Runners } from './runners.ts'
 import { startStarter } from './starter.ts'
+
+/** Longer than any attempt; a closed branch ends what a token can do much earlier. */
+const ATTEMPT_TOKEN_MS = 86_400_000
+/** Replicas renew their sign of life this often, and are given up when it has expired. */
+const REPLICA_RENEW_MS = 2_000
+/** A stop that a runner does not answer is asked for again later, and at last no more; other effects then less often. */
+const CANCEL_TIMEOUT_MS = 3_000
 
 export interface DispatcherDeps {
   sql: Sql
@@ -50,7 +57,7 @@ const ALIVE_MS = 1_000
 
 export function startDispatcher(deps: DispatcherDeps): Dispatcher {
   const { sql, starts, moves, runners, log, replica, tellsInputs = true, post } = deps
-  const { sweepMs = limits.sweepMs, renewMs = limits.replicaRenewMs } = deps
+  const { sweepMs = limits.sweepMs, renewMs = REPLICA_RENEW_MS } = deps
   const stopping = new AbortController()
   const failed = (what: string) => (error: unknown) => log.error(`${what} failed`, { error })
   const notices = makeNotices(sql, failed('announcing'))
@@ -63,7 +70,7 @@ export function startDispatcher(deps: DispatcherDeps): Dispatcher {
         sql,
         { cancelAttempt: (payload) => cancelAttempt(runners, payload) },
         (kind, error) => log.warn(`effect ${kind} failed`, { error }),
-        limits.effectTries,
+        EFFECT_TRIES,
       ),
   })
 
@@ -135,17 +142,14 @@ const lakeAccessOf =
       runId,
       attempt,
       target: { namespace, layer: layer as Layer, name: pipeline },
-      expiresAt: new Date(clock.now().getTime() + limits.attemptTokenMs),
+      expiresAt: new Date(clock.now().getTime() + ATTEMPT_TOKEN_MS),
     }),
   })
 
 async function cancelAttempt(runners: Runners, { handle, runnerUrl }: Record<string, unknown>) {
   const { service } = runners.remoteAt(String(runnerUrl))
   try {
-    await service.cancelRun(
-      { handle: String(handle) },
-      { signal: AbortSignal.timeout(limits.cancelTimeoutMs) },
-    )
+    await service.cancelRun({ handle: String(handle) }, { signal: AbortSignal.timeout(CANCEL_TIMEOUT_MS) })
   } catch (error) {
     // A runner that is gone has no attempt left to stop. One that refuses this API may still execute it.
     if (failureOf(error) !== 'unreachable' || isRefusedCaller(ConnectError.from(error).code)) throw error

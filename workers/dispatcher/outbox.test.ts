@@ -1,8 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
-import { limits } from '../../app/core/limits.ts'
 import { type Database, openDatabase, type Sql } from '../../drizzle/client.ts'
 import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
-import { performDue } from './outbox.ts'
+import { EFFECT_TRIES, performDue } from './outbox.ts'
 
 let postgres: TestDatabase
 let database: Database
@@ -40,10 +39,10 @@ async function performTimes(times: number, lastTry?: number): Promise<number> {
 
 test('an effect that fails is due again after a minute at most, then every hour, and performed when it can be', async () => {
   await queue()
-  expect(await performTimes(limits.effectTries - 1)).toBe(limits.effectTries - 1)
-  expect(await left()).toEqual([{ tries: limits.effectTries - 1, minutes: 1 }] as never)
+  expect(await performTimes(EFFECT_TRIES - 1)).toBe(EFFECT_TRIES - 1)
+  expect(await left()).toEqual([{ tries: EFFECT_TRIES - 1, minutes: 1 }] as never)
   await performTimes(100)
-  expect(await left()).toEqual([{ tries: limits.effectTries + 99, minutes: 60 }] as never)
+  expect(await left()).toEqual([{ tries: EFFECT_TRIES + 99, minutes: 60 }] as never)
   await becomesDue()
   const performed: unknown[] = []
   await performDue(sql, { movedObject: async (payload) => void performed.push(payload) }, () => {})

@@ -1,11 +1,13 @@
-import { limits } from '../../app/core/limits.ts'
 import type { Sql } from '../../drizzle/client.ts'
-import { claimEffects, delayEffect, removeEffect } from './store.ts'
+import { claimEffects, delayEffect, OUTBOX_BATCH, removeEffect } from './store.ts'
+
+/** A stop that a runner does not answer is asked for again later, and at last no more; other effects then less often. */
+export const EFFECT_TRIES = 20
 
 /** Performs one effect. It may be performed again after a crash, so it is idempotent. */
 export type Effect = (payload: Record<string, unknown>) => Promise<void>
 
-/** Between two tries at first, and after `limits.effectTries` of them. */
+/** Between two tries at first, and after `EFFECT_TRIES` of them. */
 const RETRY_MAX_MS = 60_000
 const RARELY_MS = 3_600_000
 
@@ -29,10 +31,10 @@ export async function performDue(
       } catch (error) {
         onError(kind, error)
         if (tries >= lastTry) return removeEffect(sql, id)
-        const delayMs = tries < limits.effectTries ? Math.min(RETRY_MAX_MS, 250 * 2 ** tries) : RARELY_MS
+        const delayMs = tries < EFFECT_TRIES ? Math.min(RETRY_MAX_MS, 250 * 2 ** tries) : RARELY_MS
         await delayEffect(sql, id, delayMs)
       }
     }),
   )
-  return claimed.length === limits.outboxBatch
+  return claimed.length === OUTBOX_BATCH
 }

@@ -3,6 +3,11 @@ import { limits } from '../../app/core/limits.ts'
 import type { Outcome } from '../../app/runs/outcome.ts'
 import type { LogLine } from '../../app/runs/service.ts'
 
+/** Outcomes and lines, up to which an acceptance among them is stored by itself and at once. */
+const TOLD_BY_FEW = 8
+/** Log lines one transaction stores. */
+const LOG_BATCH = 2_000
+
 /** What one transaction takes: lines first, then outcomes. */
 export interface Batch {
   outcomes: Outcome[]
@@ -42,7 +47,7 @@ export function makeOutcomeQueue() {
 
     /** The next batch: no run's outcome goes before a line that the run told earlier. */
     take(): Batch {
-      const some = lines.splice(0, limits.logBatch)
+      const some = lines.splice(0, LOG_BATCH)
       const talking = new Set(lines.map((line) => line.runId))
       const taken = outcomes.filter((outcome) => !talking.has(outcome.runId)).slice(0, limits.dispatchBatch)
       const isTaken = new Set(taken)
@@ -52,7 +57,7 @@ export function makeOutcomeQueue() {
 
     /** Only that first attempts were accepted, if few runs have told anything. It is the first that such a run tells. */
     takeAccepted(): Batch {
-      const isFew = outcomes.length + lines.length <= limits.toldByFew
+      const isFew = outcomes.length + lines.length <= TOLD_BY_FEW
       const taken = isFew ? outcomes.filter(({ kind, attempt }) => kind === 'accepted' && attempt === 1) : []
       const isTaken = new Set(taken)
       outcomes.splice(0, outcomes.length, ...outcomes.filter((outcome) => !isTaken.has(outcome)))

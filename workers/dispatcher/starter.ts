@@ -9,6 +9,9 @@ import { startLoop } from '../threads/loop.ts'
 import type { Follower } from './follower.ts'
 import type { Runners } from './runners.ts'
 
+/** Runs one transaction starts even when fewer are under way: with less, what a transaction costs outweighs its runs. */
+const START_BATCH = 16
+
 export interface StarterDeps {
   /** Where runs are started. */
   starts: Sql
@@ -106,5 +109,4 @@ async function startAt(
  * callers of one batch would come again together, and requests, starts and ends would take turns where they could go on
  * side by side.
  */
-const startedAtOnce = (underWay: number) =>
-  Math.min(limits.dispatchBatch, Math.max(limits.startBatch, underWay))
+const startedAtOnce = (underWay: number) => Math.min(limits.dispatchBatch, Math.max(START_BATCH, underWay))

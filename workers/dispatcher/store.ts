@@ -1,5 +1,8 @@
-import { limits } from '../../app/core/limits.ts'
 import type { Sql } from '../../drizzle/client.ts'
+
+/** Effects one pass claims, and how long a claim holds before another may try. */
+export const OUTBOX_BATCH = 32
+const OUTBOX_CLAIM_MS = 30_000
 
 export interface DueEffect {
   /** int8 as text. */
@@ -10,12 +13,12 @@ export interface DueEffect {
   tries: number
 }
 
-/** Claims effects of these kinds that are due, at most one batch: nobody else claims them for `limits.outboxClaimMs`. */
+/** Claims effects of these kinds that are due, at most one batch: nobody else claims them for `OUTBOX_CLAIM_MS`. */
 export const claimEffects = (sql: Sql, kinds: string[]): Promise<DueEffect[]> => sql<DueEffect[]>`
-  update outbox set due_at = clock_timestamp() + ${limits.outboxClaimMs} * interval '1 millisecond', tries = tries + 1
+  update outbox set due_at = clock_timestamp() + ${OUTBOX_CLAIM_MS} * interval '1 millisecond', tries = tries + 1
   where id in (
     select id from outbox where due_at <= clock_timestamp() and kind = any(${kinds})
-    order by due_at, id limit ${limits.outboxBatch} for update skip locked)
+    order by due_at, id limit ${OUTBOX_BATCH} for update skip locked)
   returning id, kind, payload, tries`
 
 export async function removeEffect(sql: Sql, id: string): Promise<void> {

@@ -1,10 +1,25 @@
 // What only one replica may do. The lease runs on the database's time; what keeps a leader that was paused from writing
 // after it wakes is not the lease but its epoch, which every writing transaction locks (docs/adr/0012-leadership.md).
-import { limits } from '../../app/core/limits.ts'
 import type { Log } from '../../app/core/log.ts'
 import { type Fenced, inTransaction, openPool } from '../../drizzle/client.ts'
 import { startSupervisor } from '../../drizzle/supervisor.ts'
 import { startLoop } from '../threads/loop.ts'
+
+/**
+ * What only one replica does: its lease, and how often that is renewed or asked for. A leader that is gone has been
+ * replaced after the lease, one interval, and the end of its backend.
+ */
+export const LEADER_LEASE_MS = 9_000
+const LEADER_RENEW_MS = 3_000
+const LEADER_END_BACKEND_MS = 2_000
+/** A database that is away is asked again this soon. */
+const LEADER_RETRY_MS = 500
+/** A leader's connection: waiting for a lock, one statement, thinking inside a transaction, one whole transaction. */
+const LEADER_LOCK_MS = 5_000
+const LEADER_STATEMENT_MS = 15_000
+const LEADER_IDLE_MS = 5_000
+/** And saying nothing at all, though it is asked to renew or to challenge much more often: its client has given it up. */
+const LEADER_SILENCE_MS = 60_000
 
 export interface Leadership {
   /**
@@ -54,9 +69,9 @@ export function startLeadership({
   holder,
   log,
   onChange = () => {},
-  leaseMs = limits.leaderLeaseMs,
-  renewMs = limits.leaderRenewMs,
-  silenceMs = limits.leaderSilenceMs,
+  leaseMs = LEADER_LEASE_MS,
+  renewMs = LEADER_RENEW_MS,
+  silenceMs = LEADER_SILENCE_MS,
 }: LeadershipOptions): Leadership {
   let held: Held | null = null
   let isStopping = false
@@ -64,15 +79,15 @@ export function startLeadership({
   let ownEpoch: number | 'any' = 'any'
   /** The database has not answered; said once. */
   let isAway = false
-  const supervisor = startSupervisor(databaseUrl, limits.leaderStatementMs)
+  const supervisor = startSupervisor(databaseUrl, LEADER_STATEMENT_MS)
   /** Asked in transactions only, so there is one backend. A lost one is replaced, and the row names the one that leads. */
   const sql = openPool(databaseUrl, supervisor, {
     max: 1,
     application: applicationName(role, holder),
     settings: {
-      lock_timeout: limits.leaderLockMs,
-      statement_timeout: limits.leaderStatementMs,
-      idle_in_transaction_session_timeout: limits.leaderIdleMs,
+      lock_timeout: LEADER_LOCK_MS,
+      statement_timeout: LEADER_STATEMENT_MS,
+      idle_in_transaction_session_timeout: LEADER_IDLE_MS,
       // Where the network swallows what we send, the server never hears that we have given the connection up.
       idle_session_timeout: silenceMs,
     },
@@ -88,7 +103,7 @@ export function startLeadership({
     onError(error) {
       if (!isAway) log.warn(`leadership of the ${role} could not be asked for or renewed`, { error })
       isAway = true
-      loop.nudgeWithin(Math.min(renewMs, limits.leaderRetryMs))
+      loop.nudgeWithin(Math.min(renewMs, LEADER_RETRY_MS))
     },
     async tick() {
       if (held === null || !(await renew(held))) await challenge()
@@ -129,7 +144,7 @@ export function startLeadership({
       await inTransaction(
         sql,
         async (tx) => tx`
-          select pg_terminate_backend(pid, ${limits.leaderEndBackendMs}) from pg_stat_activity
+          select pg_terminate_backend(pid, ${LEADER_END_BACKEND_MS}) from pg_stat_activity
           where pid = ${seen.backend_pid} and pid <> pg_backend_pid() and datname = current_database()
             and application_name = ${applicationName(role, seen.holder)}`,
       )

@@ -1,11 +1,12 @@
 // The steps that the parts of a simulated world can take, and how often each is chosen.
+
 import type { Clock } from '../../app/core/clock.ts'
 import type { RunId } from '../../app/core/ids.ts'
-import { limits } from '../../app/core/limits.ts'
 import { formWith } from '../../app/http/test-form.ts'
 import type { Outcome } from '../../app/runs/outcome.ts'
 import { handleOf, seqOfRunner } from '../../app/runs/service.ts'
 import type { Sql } from '../../drizzle/client.ts'
+import { LEADER_LEASE_MS } from '../leadership/leadership.ts'
 import type { Memory } from './invariants.ts'
 import type { Mutation } from './mutations.ts'
 import type { Random } from './random.ts'
@@ -601,7 +602,7 @@ function progression(stage: Stage, replica: Replica, execution: Execution): Step
 /** As workers/leadership/leadership.ts renews and challenges, without its connection. */
 function leading(stage: Stage, replica: Replica, role: Role): Step {
   const { sql, seats, name } = replica
-  const lease = limits.leaderLeaseMs
+  const lease = LEADER_LEASE_MS
   return {
     title: `lead the ${role}`,
     replica,

@@ -7,7 +7,9 @@ import { runAttempts, runs } from '../../../drizzle/schema/run.ts'
 import { restore } from '../../../machines/advance.ts'
 import { executesAlone, migrateRun, RUN_MACHINE_VERSION, runMachine } from '../../../machines/run.ts'
 import type { RunId } from '../../core/ids.ts'
-import { limits } from '../../core/limits.ts'
+
+/** Replicas renew their sign of life this often, and are given up when it has expired. */
+const REPLICA_EXPIRY_MS = 6_000
 
 export const branchOf = (runId: RunId, attempt: number) => `run-${runId}-${attempt}`
 export const handleOf = (runId: RunId, attempt: number) => `${runId}:${attempt}`
@@ -178,7 +180,7 @@ const byZone = (files: readonly FrozenRow[]): OpenAttempt['landing'] =>
 export async function giveSignOfLife(sql: Sql, replica: string): Promise<void> {
   await sql`
     insert into replica (name, alive_until)
-    values (${replica}, clock_timestamp() + ${limits.replicaExpiryMs} * interval '1 millisecond')
+    values (${replica}, clock_timestamp() + ${REPLICA_EXPIRY_MS} * interval '1 millisecond')
     on conflict (name) do update set alive_until = excluded.alive_until`
   await sql`delete from replica where alive_until < clock_timestamp() - interval '1 hour'`
 }

@@ -3,7 +3,9 @@ import assert from 'node:assert/strict'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { latestSuccess } from '../../../drizzle/latest-success.ts'
 import type { RunId, TriggerId } from '../../core/ids.ts'
-import { limits } from '../../core/limits.ts'
+
+/** A due trigger that cannot be fired whatever is tried is left alone this long. */
+const PASSED_OVER_MS = 60_000
 
 /** What time has brought, at one look. */
 export interface Outlook {
@@ -70,6 +72,6 @@ export const dependenciesOf = (tx: SqlTx, ids: readonly TriggerId[]) => tx<
 /** Takes the time from a trigger that cannot be fired whatever is tried; it is due again when its cron says so. */
 export async function passOverDue(tx: SqlTx, id: TriggerId): Promise<void> {
   await tx`
-    update trigger set due_at = clock_timestamp() + ${limits.passedOverMs}::float8 * interval '1 ms'
+    update trigger set due_at = clock_timestamp() + ${PASSED_OVER_MS}::float8 * interval '1 ms'
     where id = ${id} and due_at <= clock_timestamp()`
 }
