@@ -4,6 +4,8 @@ import { limits } from '../core/limits.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { makeSourceReferences, REFERENCES_SOURCE_BYTES } from '../pipelines/source-references.ts'
 import { bytes, openParts, type Parts, quietLog } from '../pipelines/test-parts.ts'
+import { requestTo, testApp } from '../test-app.ts'
+import { lineageRoutes } from './routes.ts'
 import type { LineageGraph } from './schema.ts'
 import { makeLineageService, SOURCE_FAILURES } from './service.ts'
 
@@ -243,6 +245,39 @@ test('without a namespace the graph has all of them, whole', async () => {
   })
 })
 
+test('what does not exist is a node without figures, and a namespace that nobody made is an empty graph', async () => {
+  const ns = await newNamespace()
+  await made(
+    ns,
+    'p',
+    `select * from {{ ref('gold.never') }}, read_json_auto('{{ landing_zone("nowhere") }}')`,
+  )
+  const graph = await watched().service.graph({ namespace: ns })
+  expectWhole(graph)
+  expect(nodeOf(graph, `table:${ns}.gold.never`)).toMatchObject({ layer: 'gold', table_stats: null })
+  expect(nodeOf(graph, `landing:${ns}.nowhere`)).toMatchObject({ landing_info: { file_count: 0 } })
+  expect(await watched().service.graph({ namespace: 'nobody-made-it' })).toEqual({ nodes: [], edges: [] })
+})
+
+test('calls in comments and texts, and those that are computed, are none', async () => {
+  const ns = await newNamespace()
+  const sql = `-- {{ ref('silver.a') }}
+/* {{ ref('silver.b') }} /* */ {{ landing_zone('c') }} */
+{# {{ ref('silver.d') }} #}
+select 'ref(''silver.e'')', '--', '{{ "ref('silver.f')" }}' from {{ ref('silver.' ~ 'g') }}, {{ ref("silver.real") }}`
+  await made(ns, 'query', sql)
+  const python = `"""ref('silver.a')"""
+# landing_zone('b')
+name = 'silver.c'
+result = sql(f"select * from {ref(name)} -- {{ref('silver.d')}}") or ref(f'silver.{name}') or ref('silver.real')`
+  await made(ns, 'code', python, { type: 'python' })
+  const graph = await watched().service.graph({ namespace: ns })
+  expect(edgesOf(graph).filter((edge) => !edge.includes('produces'))).toEqual([
+    `table:${ns}.silver.real ref pipeline:${ns}.silver.code`,
+    `table:${ns}.silver.real ref pipeline:${ns}.silver.query`,
+  ])
+})
+
 test('a source is read once for each of its versions; a warm graph reads nothing', async () => {
   const ns = await newNamespace()
   const reads = (name: string) => `select * from {{ ref('bronze.${name}') }}`
@@ -367,4 +402,19 @@ test('a caller sees what it may: pipelines and zones by id, tables by who makes 
   expect(ids(await service.graph({ namespace: ns }, { ...nobody, namespaces: [ns] }))).toEqual([
     `table:${ns}.silver.orphan`,
   ])
+})
+
+test('the endpoint answers what its schema says, and 400 for what is no name of a namespace', async () => {
+  const ns = await newNamespace()
+  await made(ns, 'p', 'select 1 as a')
+  const { service } = watched()
+  const app = testApp({ api: [lineageRoutes(service)] })
+  const found = await requestTo(app, 'GET', `/api/v1/lineage?namespace=${ns}`)
+  expect([found.status, found.headers.get('content-type')]).toEqual([
+    200,
+    expect.stringContaining('application/json'),
+  ])
+  expect(await found.json()).toEqual(await service.graph({ namespace: ns }))
+  for (const bad of ['A', 'a%00b', '..%2f', ''])
+    expect((await requestTo(app, 'GET', `/api/v1/lineage?namespace=${bad}`)).status).toBe(400)
 })

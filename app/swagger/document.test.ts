@@ -36,6 +36,15 @@ test('it is valid by the schema of OpenAPI 3.1', async () => {
 })
 
 describe('every operation', () => {
+  test('has a summary, a tag and a name of its own', () => {
+    expect(operations.length).toBeGreaterThan(70)
+    const without = operations.filter(({ summary, tags, operationId }) => {
+      return !summary || tags?.length !== 1 || !operationId
+    })
+    expect(without.map(({ name }) => name)).toEqual([])
+    expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(operations.length)
+  })
+
   test('has an example of what it takes as JSON and of what it answers as JSON, which its schema takes', () => {
     const ajv = new Ajv({ strict: false, validateFormats: false })
     const problems: string[] = []
@@ -52,6 +61,13 @@ describe('every operation', () => {
         if (status !== 'default') check(`${name} ${status}`, content)
     }
     expect(problems).toEqual([])
+  })
+
+  test('says what each of its answers means', () => {
+    for (const { name, responses } of operations)
+      for (const [status, response] of Object.entries(responses))
+        if (status !== 'default')
+          expect([name, status, typeof response.description]).toEqual([name, status, 'string'])
   })
 
   test('declares each error that the specification lists for it, and those that any may have', () => {

@@ -1,15 +1,21 @@
 import { describe, expect, test } from 'bun:test'
 import { Type as t } from '@sinclair/typebox'
-import { Elysia } from 'elysia'
+import { Elysia, t as elysiaType } from 'elysia'
 import { documentedAs } from '../core/documented.ts'
-import { Layer, NamespaceName, nullable } from '../core/names.ts'
+import { ErrorBody, Layer, NamespaceName, nullable } from '../core/names.ts'
 import { requestTo, testApp } from '../test-app.ts'
 
 const things = new Elysia({ prefix: '/things', tags: ['things'] })
   .get('', () => ({ things: [] }), {
     query: t.Object({
+      search: t.Optional(t.String({ description: 'Part of a name', examples: ['fli'] })),
       limit: t.Optional(documentedAs(t.String(), t.Integer({ minimum: 1 }))),
     }),
+    response: {
+      200: t.Object({ things: t.Array(t.Object({ owner: nullable(t.String()) })) }),
+      400: ErrorBody,
+    },
+    detail: { operationId: 'listThings', summary: 'List' },
   })
   .post('/:ns/:layer', ({ status }) => status(201, { rows: {} }), {
     params: t.Object({ ns: NamespaceName, layer: Layer }),
@@ -25,17 +31,23 @@ const things = new Elysia({ prefix: '/things', tags: ['things'] })
     response: { 200: t.String() },
   })
   .delete('/:ns/:layer', ({ status }) => status(204, undefined), { response: { 204: t.Void() } })
+  .post('/upload', () => ({}), { body: elysiaType.Object({ path: t.String(), file: elysiaType.File() }) })
+  .get('/files/*', () => ({}))
 
 interface Operation {
-  parameters?: { in: string; name: string; schema: object }[]
+  operationId: string
+  parameters?: { in: string; name: string; schema: object; required: boolean; example?: string }[]
   requestBody?: { required: boolean; content: Record<string, { schema: object }> }
-  responses: Record<string, { content?: Record<string, { schema: object }> }>
+  responses: Record<string, { description?: string; content?: Record<string, { schema: object }> }>
   security?: object[]
 }
 interface Document {
+  openapi: string
+  servers: object[]
   security: object[]
+  tags: { name: string }[]
   paths: Record<string, Record<string, Operation>>
-  components: { securitySchemes: object }
+  components: { schemas: Record<string, object>; securitySchemes: object }
 }
 
 const documentOf = async (apiKey: string | null = null) => {
@@ -50,6 +62,14 @@ const operation = async (path: string, method: string) => {
 }
 
 describe('the document', () => {
+  test('is OpenAPI 3.1 of this server, with the routes under their tags', async () => {
+    const { openapi, servers, tags, paths } = await documentOf()
+    expect(openapi).toBe('3.1.0')
+    expect(servers).toMatchObject([{ url: '/' }])
+    expect(tags.map(({ name }) => name)).toEqual(['features', 'health', 'things'])
+    expect(Object.keys(paths)).toContain('/health/ready')
+    expect(Object.keys(paths).filter((path) => path.startsWith('/swagger'))).toEqual([])
+  })
   test('asks for the key where one is configured, but not for health', async () => {
     expect((await documentOf()).security).toEqual([])
     const { security, paths } = await documentOf('secret')
@@ -68,6 +88,57 @@ describe('the document', () => {
       components: {
         securitySchemes: { AccessToken: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } },
       },
+    })
+  })
+  test('describes parameters with their examples', async () => {
+    const { parameters, operationId } = await operation('', 'get')
+    expect(operationId).toBe('listThings')
+    expect(parameters?.slice(0, 1)).toEqual([
+      {
+        in: 'query',
+        name: 'search',
+        required: false,
+        description: 'Part of a name',
+        example: 'fli',
+        schema: { type: 'string' },
+      },
+    ] as never)
+  })
+  test('writes literals as enums and null as a type', async () => {
+    const { parameters } = await operation('/{ns}/{layer}', 'post')
+    const layer = { $ref: '#/components/schemas/Layer' }
+    expect(parameters?.find(({ name }) => name === 'layer')?.schema).toEqual(layer)
+    expect((await documentOf()).components.schemas.Layer).toMatchObject({
+      type: 'string',
+      enum: ['bronze', 'silver', 'gold'],
+    })
+    const list = (await operation('', 'get')).responses['200']?.content?.['application/json']?.schema
+    expect(list).toMatchObject({
+      properties: { things: { items: { properties: { owner: { type: ['string', 'null'] } } } } },
+    })
+  })
+  test('declares what any request may be refused with, each with an example', async () => {
+    const { responses } = await operation('/{ns}/{layer}', 'post')
+    expect(Object.keys(responses)).toEqual([
+      '201',
+      '400',
+      '401',
+      '403',
+      '404',
+      '413',
+      '429',
+      '500',
+      '503',
+      'default',
+    ])
+    expect(responses['404']?.content?.['application/json']).toMatchObject({
+      example: { error: { code: 'NOT_FOUND', type: 'NOT_FOUND' } },
+    })
+  })
+  test('has an example of every body, from those of its fields', async () => {
+    const { requestBody } = await operation('/{ns}/{layer}', 'post')
+    expect(requestBody?.content['application/json']).toMatchObject({
+      example: { kind: 'a', names: {} },
     })
   })
   test('keeps defaults, bounds and maps of a body', async () => {
@@ -91,6 +162,31 @@ describe('the document', () => {
     expect(publish.parameters?.map(({ name }) => name)).toEqual(['ns', 'layer'])
     expect((await operation('/{ns}/{layer}', 'delete')).responses['204']?.content).toBeUndefined()
   })
+  test('sends uploads as forms', async () => {
+    const { requestBody } = await operation('/upload', 'post')
+    expect(requestBody?.content).toEqual({
+      'multipart/form-data': {
+        schema: {
+          type: 'object',
+          required: ['path', 'file'],
+          properties: { path: { type: 'string' }, file: { type: 'string', format: 'binary' } },
+        },
+      },
+    } as never)
+  })
+  test('names the rest of a path', async () => {
+    const { parameters } = await operation('/files/{path}', 'get')
+    expect(parameters).toEqual([
+      {
+        in: 'path',
+        name: 'path',
+        required: true,
+        description: 'Path in the object store, starting with a namespace',
+        example: 'default/pipelines/silver/flights/pipeline.sql',
+        schema: { type: 'string' },
+      },
+    ] as never)
+  })
   test('shows what clients should send where the check is looser', async () => {
     const { parameters } = await operation('', 'get')
     expect(parameters?.find(({ name }) => name === 'limit')?.schema).toEqual({ type: 'integer', minimum: 1 })
@@ -100,6 +196,13 @@ describe('the document', () => {
       Object.keys((await documentOf(key)).components.securitySchemes)
     expect(await schemesOf(null)).toEqual(['WebhookToken', 'WebhookBearer'])
     expect(await schemesOf('secret')).toEqual(['ApiKey', 'WebhookToken', 'WebhookBearer'])
+  })
+  test('refers to the error envelope once', async () => {
+    const { responses } = await operation('', 'get')
+    expect(responses['400']?.content?.['application/json']?.schema).toEqual({
+      $ref: '#/components/schemas/Error',
+    })
+    expect(responses.default).toEqual({ $ref: '#/components/responses/Error' } as never)
   })
 })
 
