@@ -25,19 +25,6 @@ test('an unknown route is 404 in the envelope @convention.prefix @errors.404.unk
     await expectError(await request.get(path), 404, { code: 'NOT_FOUND', type: 'NOT_FOUND' })
 })
 
-test('an unknown route that is nearly one says which was meant', async ({ request }) => {
-  for (const [path, meant] of [
-    ['/api/v1/runs/', '/api/v1/runs'],
-    ['/runs', '/api/v1/runs'],
-    ['/pipelines/default/gold/a/', '/api/v1/pipelines/default/gold/a'],
-    ['/api/namespaces', '/api/v1/namespaces'],
-  ] as const) {
-    const message = `route not found: did you mean ${meant}?`
-    await expectError(await request.get(path), 404, { code: 'NOT_FOUND', message })
-  }
-  await expectError(await request.get('/nope/'), 404, { message: 'route not found' })
-})
-
 test('the address without a path leads on: a page for browsers, JSON for others', async ({ request }) => {
   const page = await request.get('/', { headers: { accept: 'text/html,*/*;q=0.8' } })
   expect([page.status(), page.headers()['content-type']]).toEqual([200, 'text/html; charset=utf-8'])

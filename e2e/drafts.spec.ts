@@ -22,15 +22,6 @@ test('the log of a run says that the draft differs from the version it executes'
   expect(await logOfRun()).toContainEqual(differs)
 })
 
-test('the webhook of an unpublished pipeline says how to publish it', async ({ request }) => {
-  const { url } = await newPipeline(request)
-  const { webhook_token: token } = await (
-    await request.post(`${url}/triggers`, { data: { type: 'webhook', config: {} } })
-  ).json()
-  const call = await request.post('/api/v1/webhooks', { headers: { 'X-Webhook-Token': token } })
-  await expectError(call, 400, new RegExp(`never been published: publish it first \\(POST ${url}/publish\\)`))
-})
-
 test('max_versions of a pipeline can be set, and takes effect at the next publish', async ({ request }) => {
   const { url } = await newPipeline(request, { max_versions: 2 })
   const versions = async () => {

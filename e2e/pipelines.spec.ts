@@ -380,23 +380,6 @@ test.describe('publish', () => {
       published_version: null,
     })
   })
-
-  test('of a bad configuration is 422 naming key and value', async ({ request }) => {
-    const { url, prefix } = await newPipeline(request)
-    await writeFile(request, `${prefix}config.yaml`, 'merge_strategy: sideways\n')
-    const response = await request.post(`${url}/publish`)
-    expect(response.status()).toBe(422)
-    const { validation } = await response.json()
-    const report = validation.files.find((file: { path: string }) => file.path.endsWith('config.yaml'))
-    expect(report).toMatchObject({ valid: false })
-    expect(report.errors.join()).toMatch(/merge_strategy.*sideways/)
-  })
-
-  test('of a reference to a table that does not exist succeeds', async ({ request }) => {
-    const { url, prefix } = await newPipeline(request)
-    await writeFile(request, `${prefix}pipeline.sql`, "select * from {{ ref('gold.not-yet') }}")
-    expect((await request.post(`${url}/publish`)).status()).toBe(200)
-  })
 })
 
 test.describe('versions', () => {

@@ -34,36 +34,6 @@ test('a query answers what a run has just merged, by both names of the table @qu
   })
 })
 
-test('the default namespace needs no quotes, and is the one of a request without', async ({ request }) => {
-  const { name } = await newTable(request, { namespace: 'default', layer: 'silver' }, 'select 1 as a')
-  for (const data of [
-    { sql: `select a from default.silver."${name}"` },
-    { sql: `select a from silver."${name}"` },
-    { sql: `select a from silver."${name}"`, namespace: '' },
-    { sql: `with x as (from silver."${name}") select x.a from x` },
-  ])
-    expect(await answerOf(request, data)).toMatchObject({ rows: [{ a: 1 }] })
-})
-
-test('columns of one name are told apart, and values are what JSON has for them', async ({ request }) => {
-  const sql = `select 1 as a, 2 as a, 3 as a, 9007199254740993 as big, date '2001-02-03' as day, [1, null] as list,
-    {'k': 'v'} as struct, 'infinity'::double as endless`
-  expect(await answerOf(request, { sql })).toMatchObject({
-    rows: [
-      {
-        a: 1,
-        a_1: 2,
-        a_2: 3,
-        big: '9007199254740993',
-        day: '2001-02-03',
-        list: [1, null],
-        struct: { k: 'v' },
-        endless: null,
-      },
-    ],
-  })
-})
-
 test('rows are limited to 1,000 unless the query says otherwise @limit.query-rows', async ({ request }) => {
   const sql = 'select range as n from range(5000)'
   expect(await answerOf(request, { sql })).toMatchObject({ total_rows: 1_000, truncated: true })

@@ -1,7 +1,7 @@
 // Specification: Webhooks; Authentication, rules 2 and 6.
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { expectError, newPipeline } from './resources.ts'
-import { addTrigger, endedRuns, publishedPipeline, runsOf } from './triggers.ts'
+import { expectError } from './resources.ts'
+import { addTrigger, endedRuns, publishedPipeline } from './triggers.ts'
 
 const path = '/api/v1/webhooks'
 const call = (request: APIRequestContext, token: unknown, more: object = {}) =>
@@ -84,13 +84,6 @@ test('a call without a token is 400, one with a token that opens nothing 404 @we
   const other = await addTrigger(request, pipeline, 'webhook', {})
   await request.delete(pipeline.url)
   await expectError(await call(request, other.webhook_token), 404)
-})
-
-test('a pipeline that was never published is 400, and nothing runs', async ({ request }) => {
-  const pipeline = await newPipeline(request)
-  const webhook = await addTrigger(request, pipeline, 'webhook', {})
-  await expectError(await call(request, webhook.webhook_token), 400, /never been published/)
-  expect(await runsOf(request, pipeline)).toEqual([])
 })
 
 test('of 100 calls at one instant with a cooldown one runs, and 99 are told when to come again @webhooks.429 @limit.cooldown', async ({

@@ -16,10 +16,7 @@ let tree: Tree
 test.beforeAll(async () => {
   tree = await startTree({ DATABASE_TIMEOUT: String(STATEMENT_SECONDS) })
   await made('POST', '/landing-zones', { namespace: 'default', name: 'arrivals' })
-  for (const name of ['asked', 'arrived', 'called']) {
-    await made('POST', '/pipelines', { namespace: 'default', layer: 'gold', name })
-    expect((await tree.call('POST', `/pipelines/default/gold/${name}/publish`)).status).toBe(200)
-  }
+  for (const name of ['asked', 'arrived', 'called']) await tree.publish(name, 'select 1 as a')
 })
 
 const paused = new Set<number>()

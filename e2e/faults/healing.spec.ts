@@ -70,7 +70,7 @@ for (const [part, kill] of Object.entries(PARTS)) {
     test(`${part} killed while a run is ${phase}`, async () => {
       const name = `${part}_${phase}`.toLowerCase().replaceAll(' ', '_')
       await publish(name, phase === 'executing' ? SLOW : `select range as a from range(${ROWS})`)
-      const { id, release } = await bring(() => request(name))
+      const { id, release } = await bring(() => tree.requestRun(name))
       const reader = readingThroughout(name)
       await kill()
       await release()
@@ -102,7 +102,7 @@ test('the runner killed amid four runs that it tells of on one stream: each ends
   const names = ['one', 'two', 'three', 'four'].map((n) => `together_${n}`)
   for (const name of names) await publish(name, SLOW.replace('15000', '5000'))
   const readers = names.map(readingThroughout)
-  const ids = await Promise.all(names.map(request))
+  const ids = await Promise.all(names.map(tree.requestRun))
   const runs = () => Promise.all(ids.map(run))
   // As many as there are places have begun; the others wait for one.
   await until(runs, (all) => all.some(({ phase }) => phase === 'executing'))
@@ -137,7 +137,7 @@ test('a stream of log lines that cannot be read any more says so in an error eve
   // However late the table is taken away: the run does not end before.
   const held = holding(await tree.connect(), `select 1 from lake_ref where name = 'main' for update`)
   await held.taken
-  const id = await request('unreadable')
+  const id = await tree.requestRun('unreadable')
   const response = await fetch(`${tree.url}/api/v1/runs/${id}/logs`, {
     headers: { accept: 'text/event-stream' },
   })
@@ -160,29 +160,12 @@ test('a stream of log lines that cannot be read any more says so in an error eve
   expect(status).toBe('success')
 })
 
-async function publish(name: string, source: string) {
-  const path = `/pipelines/default/gold/${name}`
-  await until(
-    () => tree.call('POST', '/pipelines', { namespace: 'default', layer: 'gold', name }),
-    ({ status }) => status === 201 || status === 409,
+/** Tried again while the service is still healing. */
+const publish = (name: string, source: string) =>
+  until(
+    () => tree.publish(name, source),
+    () => true,
   )
-  const written = await tree.call('PUT', `/files/default/pipelines/gold/${name}/pipeline.sql`, {
-    content: source,
-  })
-  expect(written.status).toBe(200)
-  const published = await tree.call('POST', `${path}/publish`)
-  expect(published, JSON.stringify(published.body)).toMatchObject({ status: 200 })
-}
-
-async function request(name: string) {
-  const { status, body } = await tree.call<{ run_id: string }>('POST', '/runs', {
-    namespace: 'default',
-    layer: 'gold',
-    pipeline: name,
-  })
-  expect(status).toBe(202)
-  return body.run_id
-}
 
 /** The run; throws while nobody can tell. */
 async function run(id: string): Promise<Run> {

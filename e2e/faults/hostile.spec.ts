@@ -33,18 +33,18 @@ test('Python that attacks the channel to its runner fails alone: no process is r
   test.skip(python === null && !process.env.REQUIRE_PYTHON, 'pipelines in Python cannot run on this machine')
   const parts = ['api', 'runner', 'query', 'postgres']
   const before = await Promise.all(parts.map(tree.pidOf))
-  await publish('normal', 'pipeline.sql', SLOW)
+  await tree.publish('normal', SLOW)
   const hostile = Object.entries(HOSTILE_PYTHON).map(([title, source], n) => ({
     title,
     name: `hostile_${n}`,
     source,
   }))
-  for (const { name, source } of hostile) await publish(name, 'pipeline.py', source, 'python')
-  const normal = await Promise.all(Array.from({ length: NORMAL_RUNS }, () => request('normal')))
+  for (const { name, source } of hostile) await tree.publish(name, source, 'python')
+  const normal = await Promise.all(Array.from({ length: NORMAL_RUNS }, () => tree.requestRun('normal')))
   const attacks: { title: string; id: string }[] = []
   // Three rounds, so that attacks go on while normal runs execute.
   for (let round = 0; round < 3; round++)
-    for (const { title, name } of hostile) attacks.push({ title, id: await request(name) })
+    for (const { title, name } of hostile) attacks.push({ title, id: await tree.requestRun(name) })
   for (const { title, id } of attacks) {
     const { status, error, attempt } = await ended(id)
     expect({ title, status, attempt }).toEqual({ title, status: 'failed', attempt: 1 })
@@ -57,9 +57,9 @@ test('Python that attacks the channel to its runner fails alone: no process is r
 
 test('engine processes that are killed at random fail no run', async () => {
   const names = Array.from({ length: 4 }, (_, n) => `killed_${n}`)
-  for (const name of names) await publish(name, 'pipeline.sql', SLOW)
+  for (const name of names) await tree.publish(name, SLOW)
   const ids: string[] = []
-  for (let n = 0; n < RUNS_UNDER_KILLS; n++) ids.push(await request(names[n % names.length] ?? ''))
+  for (let n = 0; n < RUNS_UNDER_KILLS; n++) ids.push(await tree.requestRun(names[n % names.length] ?? ''))
   const runner = await tree.pidOf('runner')
   for (let kills = 0; kills < KILLS; kills++) {
     const engines = await until(
@@ -79,8 +79,8 @@ test('engine processes that are killed at random fail no run', async () => {
 test('runs that lose two runners together execute alone then, one after the other, and end in success', async () => {
   const names = ['suspect_one', 'suspect_two']
   // Enough work for a run to meet two kills.
-  for (const name of names) await publish(name, 'pipeline.sql', SLOW.replace('6000', '20000'))
-  const ids = await Promise.all(names.map(request))
+  for (const name of names) await tree.publish(name, SLOW.replace('6000', '20000'))
+  const ids = await Promise.all(names.map(tree.requestRun))
   for (let attempt = 1; attempt <= 2; attempt++) {
     await until(
       () => Promise.all(ids.map(run)),
@@ -108,8 +108,8 @@ test('runs that lose two runners together execute alone then, one after the othe
 })
 
 test('a run that loses three runners while nothing else executes fails with that reason', async () => {
-  await publish('lonely', 'pipeline.sql', SLOW.replace('6000', '20000'))
-  const id = await request('lonely')
+  await tree.publish('lonely', SLOW.replace('6000', '20000'))
+  const id = await tree.requestRun('lonely')
   for (let attempt = 1; attempt <= 3; attempt++) {
     await until(
       () => run(id),
@@ -137,23 +137,6 @@ function enginesOf(runner: number): number[] {
       return []
     }
   })
-}
-
-async function publish(name: string, file: string, content: string, type = 'sql') {
-  const path = `/pipelines/default/gold/${name}`
-  const made = await tree.call('POST', '/pipelines', { namespace: 'default', layer: 'gold', name, type })
-  expect(made.status).toBe(201)
-  const written = await tree.call('PUT', `/files/default/pipelines/gold/${name}/${file}`, { content })
-  expect(written.status).toBe(200)
-  const published = await tree.call('POST', `${path}/publish`)
-  expect(published, JSON.stringify(published.body)).toMatchObject({ status: 200 })
-}
-
-async function request(pipeline: string): Promise<string> {
-  const asked = { namespace: 'default', layer: 'gold', pipeline }
-  const { status, body } = await tree.call<{ run_id: string }>('POST', '/runs', asked)
-  expect(status).toBe(202)
-  return body.run_id
 }
 
 const run = async (id: string): Promise<Run> => (await tree.call<Run>('GET', `/runs/${id}`)).body

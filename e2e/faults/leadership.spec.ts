@@ -19,10 +19,9 @@ test.beforeAll(async () => {
   sql = await tree.connect()
   await sql`create table firing (id bigserial primary key, holder text not null, epoch bigint not null)`
   for (let n = 0; n < SCHEDULES; n++) {
-    const pipeline = { namespace: 'default', layer: 'gold', name: `scheduled_${n}` }
-    expect((await tree.call('POST', '/pipelines', pipeline)).status).toBe(201)
-    expect((await tree.call('POST', `/pipelines/default/gold/${pipeline.name}/publish`)).status).toBe(200)
-    const schedule = { namespace: 'default', layer: 'gold', pipeline: pipeline.name, cron: '0 0 1 1 *' }
+    const pipeline = `scheduled_${n}`
+    await tree.publish(pipeline, 'select 1 as a')
+    const schedule = { namespace: 'default', layer: 'gold', pipeline, cron: '0 0 1 1 *' }
     expect((await tree.call('POST', '/schedules', schedule)).status).toBe(201)
   }
 })

@@ -78,20 +78,14 @@ const lastTick = async () =>
 
 /** A run of a pipeline, which is made and published where there is none; answers its id when it has succeeded. */
 async function success(name: string): Promise<string> {
-  const ref = { namespace: 'default', layer: 'gold', name }
-  if ((await tree.call('POST', '/pipelines', ref)).status === 201) {
-    const content = 'select 1 as a'
-    await tree.call('PUT', `/files/default/pipelines/gold/${name}/pipeline.sql`, { content })
-    expect((await tree.call('POST', `/pipelines/default/gold/${name}/publish`)).status).toBe(200)
-  }
-  const request = { namespace: 'default', layer: 'gold', pipeline: name }
-  const { body: asked } = await tree.call<{ run_id: string }>('POST', '/runs', request)
+  await tree.publish(name, 'select 1 as a')
+  const id = await tree.requestRun(name)
   const { body: run } = await until(
-    () => tree.call<{ status: string; error: string | null }>('GET', `/runs/${asked.run_id}`),
+    () => tree.call<{ status: string; error: string | null }>('GET', `/runs/${id}`),
     ({ body }) => ['success', 'failed', 'cancelled'].includes(body.status),
   )
   expect(run).toMatchObject({ status: 'success' })
-  return asked.run_id
+  return id
 }
 
 /** Runs that failed half a year ago, with all that belongs to them. */

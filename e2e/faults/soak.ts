@@ -68,9 +68,10 @@ try {
 process.exit(report() ? 0 : 1)
 
 async function soak(service: Tree): Promise<void> {
-  for (const [name, [file, source]] of Object.entries(NORMAL)) await publish(name, file, source)
+  for (const [name, [file, source]] of Object.entries(NORMAL))
+    await tree.publish(name, source, file.endsWith('.py') ? 'python' : 'sql')
   const hostile = Object.values(HOSTILE_PYTHON).map((source, n) => ({ name: `hostile_${n}`, source }))
-  for (const { name, source } of hostile) await publish(name, 'pipeline.py', source)
+  for (const { name, source } of hostile) await tree.publish(name, source, 'python')
   const endAt = Date.now() + minutes * 60_000
   const reporting = setInterval(report, REPORT_EVERY_MS)
   const normal = Object.keys(NORMAL)
@@ -113,14 +114,12 @@ async function runHostile(pipeline: string): Promise<void> {
 }
 
 async function runToEnd(pipeline: string): Promise<Run> {
-  const asked = { namespace: 'default', layer: 'gold', pipeline }
-  const { status, body } = await tree.call<{ run_id: string }>('POST', '/runs', asked)
-  if (status !== 202) throw new Error(`POST /runs: ${status} ${JSON.stringify(body)}`)
+  const id = await tree.requestRun(pipeline)
   return until(
     async () => {
       // Asking all the time would be the load.
       await new Promise((resolve) => setTimeout(resolve, 200))
-      return (await tree.call<Run>('GET', `/runs/${body.run_id}`)).body
+      return (await tree.call<Run>('GET', `/runs/${id}`)).body
     },
     (run) => ['success', 'failed', 'cancelled'].includes(run.status),
     600_000,
@@ -164,19 +163,6 @@ async function watchProcesses(service: Tree, endAt: number): Promise<void> {
       known.set(part, pid)
     }
     await new Promise((resolve) => setTimeout(resolve, WATCH_EVERY_MS))
-  }
-}
-
-async function publish(name: string, file: string, content: string): Promise<void> {
-  const type = file.endsWith('.py') ? 'python' : 'sql'
-  const steps: [method: string, path: string, body?: object][] = [
-    ['POST', '/pipelines', { namespace: 'default', layer: 'gold', name, type }],
-    ['PUT', `/files/default/pipelines/gold/${name}/${file}`, { content }],
-    ['POST', `/pipelines/default/gold/${name}/publish`],
-  ]
-  for (const [method, path, body] of steps) {
-    const { status, body: answer } = await tree.call(method, path, body)
-    if (status >= 300) throw new Error(`${method} ${path}: ${status} ${JSON.stringify(answer)}`)
   }
 }
 

@@ -21,6 +21,10 @@ export interface Tree {
     path: string,
     body?: object,
   ): Promise<{ status: number; body: Answer }>
+  /** Makes a pipeline of `default.gold`, unless there is one, writes its source and publishes it. */
+  publish(name: string, content: string, type?: 'sql' | 'python'): Promise<void>
+  /** Requests a run of a pipeline of `default.gold`; resolves with the id of the run. */
+  requestRun(pipeline: string): Promise<string>
   /** The pid of a part, as the supervisor has written it down. */
   pidOf(name: string): Promise<number>
   databaseUrl(): Promise<string>
@@ -36,17 +40,36 @@ export async function startTree(env: Record<string, string> = {}): Promise<Tree>
   const registry = async (): Promise<{ database_url: string; processes: ProcessRecord[] }> =>
     JSON.parse(await readFile(join(dataDir, 'run', 'processes.json'), 'utf8'))
 
+  async function call<Answer>(method: string, path: string, body?: object) {
+    const response = await fetch(`${url}/api/v1${path}`, {
+      method,
+      headers: body === undefined ? {} : { 'content-type': 'application/json' },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: AbortSignal.timeout(ANSWER_LIMIT_MS),
+    })
+    const text = await response.text()
+    return { status: response.status, body: (text === '' ? undefined : JSON.parse(text)) as Answer }
+  }
+  /** As `call`; throws on any other status. */
+  async function must<Answer>(statuses: number[], method: string, path: string, body?: object) {
+    const answer = await call<Answer>(method, path, body)
+    if (!statuses.includes(answer.status))
+      throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`)
+    return answer.body
+  }
+
   return {
     url,
-    async call<Answer>(method: string, path: string, body?: object) {
-      const response = await fetch(`${url}/api/v1${path}`, {
-        method,
-        headers: body === undefined ? {} : { 'content-type': 'application/json' },
-        body: body === undefined ? undefined : JSON.stringify(body),
-        signal: AbortSignal.timeout(ANSWER_LIMIT_MS),
-      })
-      const text = await response.text()
-      return { status: response.status, body: (text === '' ? undefined : JSON.parse(text)) as Answer }
+    call,
+    async publish(name, content, type = 'sql') {
+      const file = type === 'python' ? 'pipeline.py' : 'pipeline.sql'
+      await must([201, 409], 'POST', '/pipelines', { namespace: 'default', layer: 'gold', name, type })
+      await must([200], 'PUT', `/files/default/pipelines/gold/${name}/${file}`, { content })
+      await must([200], 'POST', `/pipelines/default/gold/${name}/publish`)
+    },
+    async requestRun(pipeline) {
+      const asked = { namespace: 'default', layer: 'gold', pipeline }
+      return (await must<{ run_id: string }>([202], 'POST', '/runs', asked)).run_id
     },
     async pidOf(name) {
       const pid = (await registry()).processes.find((part) => part.name === name)?.pid
