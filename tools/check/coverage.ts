@@ -6,7 +6,7 @@ import type { JSONReport, JSONReportSuite } from '@playwright/test/reporter'
 import { run } from '../test/run.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
-const LIST_LIMIT_MS = 60_000
+const LIST_LIMIT_MS = 300_000
 
 /** Problems of the list of rows, one a line, or undefined when there are none. */
 export async function coverageProblems(): Promise<string | undefined> {
