@@ -94,23 +94,22 @@ async function start() {
 /** Stages in the order of starting; each part as a process that can be started again at the same address. */
 async function describeTree(settings: Settings, servicePort: HeldPort, log: WriteLine) {
   let databaseUrl = settings.databaseUrl ?? ''
-  let postgresPort: number | undefined
-  const postgres: Part = {
+  // Held until their owners start, so that no two of them choose the same one.
+  const postgresPort = settings.databaseUrl ? undefined : await holdPort()
+  const runnerPort = settings.runnerUrls ? undefined : await holdPort()
+  const queryPort = settings.queryUrls ? undefined : await holdPort()
+  const postgres = (held: HeldPort): Part => ({
     name: 'postgres',
     start: async () => {
       const server = await startPostgres({
         dataDir: settings.dataDir,
-        port: postgresPort,
+        port: held.port,
         log: (line) => isRoutine(line) || log('postgres', line),
       })
       databaseUrl = server.url
-      postgresPort = server.port
       return server
     },
-  }
-  // Held until their owners start, so that Postgres, which chooses late, cannot choose one of them.
-  const runnerPort = settings.runnerUrls ? undefined : await holdPort()
-  const queryPort = settings.queryUrls ? undefined : await holdPort()
+  })
   const sidecar = (name: string, held: HeldPort) =>
     startedAt(
       held,
@@ -138,8 +137,9 @@ async function describeTree(settings: Settings, servicePort: HeldPort, log: Writ
   const beside = { env: environment, cwd: root, stopDeadlineMs: API_STOP_DEADLINE_MS, log }
   const api = childProcess({ ...beside, name: 'api', command: runtime, port: settings.port })
   const stages = [
-    settings.databaseUrl ? [] : [postgres],
+    // The sidecars need no database: they start while Postgres does.
     [
+      ...(postgresPort ? [startedAt(postgresPort, postgres(postgresPort))] : []),
       ...(runnerPort ? [sidecar('runner', runnerPort)] : []),
       ...(queryPort ? [sidecar('query', queryPort)] : []),
     ],
