@@ -1,0 +1,88 @@
+// Reads of the object store of a single machine: the newest version of a key, or the one whose id is given.
+import { readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { textOf } from './body.ts'
+import { namesIn, orNull, PIECE_BYTES, streamOf } from './disk-files.ts'
+import {
+  type Place,
+  parseEntry,
+  parseVersionId,
+  placeOf,
+  type Version,
+  versionIdOf,
+  versionName,
+} from './disk-names.ts'
+import { checkKey, isLakeKey } from './key.ts'
+import type { ObjectInfo, ObjectStore } from './port.ts'
+
+/** Each answers null for a key or version that does not exist. */
+export function makeReads(root: string): Pick<ObjectStore, 'get' | 'head' | 'text'> {
+  /** Where the bytes of a key are. A pinned version is taken at its word: its id says all but whether it exists. */
+  async function find(key: string, versionId?: string): Promise<(ObjectInfo & { path: string }) | null> {
+    checkKey(key)
+    const place = placeOf(root, key)
+    if (isLakeKey(key)) return findPlain(join(place.directory, place.name))
+    const version = versionId === undefined ? await newestOf(place) : parseVersionId(versionId)
+    if (version === null || version.size === null) return null
+    return {
+      path: join(place.directory, versionName(place, version)),
+      size: version.size,
+      versionId: versionIdOf(version),
+      modified: modifiedOf(version),
+    }
+  }
+
+  async function get(key: string, versionId?: string) {
+    const found = await find(key, versionId)
+    const body = found && (await streamOf(found.path, found.size))
+    if (!body) return null
+    const { path: _, ...info } = found
+    return { ...info, body }
+  }
+
+  async function head(key: string, versionId?: string) {
+    const found = await find(key, versionId)
+    if (!found || (versionId !== undefined && !(await orNull(stat(found.path))))) return null
+    const { path: _, ...info } = found
+    return info
+  }
+
+  async function text(key: string, versionId?: string, maxBytes?: number) {
+    const found = await find(key, versionId)
+    if (found === null) return null
+    const { path, ...info } = found
+    // Most texts are small and many: a stream costs more than the file.
+    if (found.size <= Math.min(PIECE_BYTES, maxBytes ?? PIECE_BYTES)) {
+      const bytes = await orNull(readFile(path))
+      if (bytes === null) return null
+      if (bytes.byteLength !== found.size)
+        throw new Error(`${path} has ${bytes.byteLength} of ${found.size} bytes`)
+      return { ...info, text: new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes) }
+    }
+    const body = await streamOf(path, found.size)
+    return body && textOf({ ...info, body }, maxBytes)
+  }
+
+  return { get, head, text }
+}
+
+/** The newest version at a place, which may be a deletion; null when there has been none. */
+export async function newestOf(place: Place): Promise<Version | null> {
+  let newest: Version | null = null
+  for (const name of await namesIn(place.directory)) {
+    if (!name.startsWith(`${place.name}~`)) continue
+    const entry = parseEntry(name)
+    if (entry.kind !== 'version') continue
+    if (newest === null || entry.version.number > newest.number) newest = entry.version
+  }
+  return newest
+}
+
+/** Version numbers are microseconds since 1970. */
+export const modifiedOf = (version: Version) => new Date(Math.floor(version.number / 1000))
+
+/** A file of the lake, whose keys have no versions. */
+export async function findPlain(path: string) {
+  const file = await orNull(stat(path))
+  return file?.isFile() ? { path, size: file.size, versionId: '', modified: file.mtime } : null
+}
