@@ -9,7 +9,6 @@ import type { Route, RouteTable } from '../core/route-table.ts'
 import { checkEncoding, type targetOf } from '../core/target.ts'
 import type { AdmitUser, Authenticate, Authorize } from './auth.ts'
 import type { Cors } from './cors.ts'
-import { hintFor } from './route-hint.ts'
 
 export interface Admission {
   routes: RouteTable
@@ -79,4 +78,21 @@ function noRoute(routes: RouteTable, { request, target }: Arrival): AppError {
   return methods.length > 0
     ? methodNotAllowed(request.method, methods)
     : routeNotFound(hintFor(target.path, routes))
+}
+
+const API = '/api/v1'
+/** Beginnings that callers write in place of `/api/v1`. */
+const SHORTENED = /^(?:\/api\/v1|\/api|\/v1)?(?=\/)/
+
+/**
+ * The address that the caller of an unknown one probably meant: without a slash at its end, or with `/api/v1` before it.
+ * Null: no route answers there either.
+ */
+export function hintFor(path: string, routes: Pick<RouteTable, 'methods'>): string | null {
+  let end = path.length
+  while (path[end - 1] === '/') end--
+  const bare = path.slice(0, end)
+  for (const candidate of [bare, bare.replace(SHORTENED, API)])
+    if (candidate !== '' && candidate !== path && routes.methods(candidate).length > 0) return candidate
+  return null
 }

@@ -6,11 +6,13 @@ import {
   type Interceptor,
   type Transport,
 } from '@connectrpc/connect'
+import { createGrpcTransport } from '@connectrpc/connect-node'
+import { createConnectTransport } from '@connectrpc/connect-web'
 import { Health, HealthCheckResponse_ServingStatus } from '../../proto/gen/grpc/health/v1/health_pb.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { sendsToken } from '../../proto/sidecar-token.ts'
-import { transportTo } from './transport.ts'
+import { sendsTrace } from '../../proto/trace.ts'
 
 /** Told of every call that has ended: its method (`RunnerService/SubmitPipeline`), code and seconds. */
 export type RpcObserver = (call: { method: string; code: string; seconds: number }) => void
@@ -64,6 +66,33 @@ export function queryAt(url: string, observe: RpcObserver, access: SidecarAccess
 function transportOf(url: string, observe: RpcObserver, { token, tokenUrls }: SidecarAccess) {
   const isSent = token !== null && (tokenUrls === null || tokenUrls.includes(url))
   return transportTo(url, [...(isSent ? [sendsToken(token)] : []), observed(observe)])
+}
+
+/** Whether an idle connection is still there: a runner that vanished without a word is noticed by this. */
+const PING_MS = 5_000
+
+/** For who is not one of our sidecars. */
+export interface TransportBounds {
+  /** Of Connect, in place of the runtime's. */
+  fetch?: typeof fetch
+  /** Connect in JSON, which needs no generated code on the other side. */
+  isJson?: boolean
+  /** One answer over gRPC. */
+  readMaxBytes?: number
+}
+
+/** The way to a sidecar: Connect over `http://` and `https://`, gRPC over `grpc://` and `grpcs://`. Calls say what they belong to. */
+export function transportTo(
+  url: string,
+  others: Interceptor[],
+  { fetch, isJson = false, readMaxBytes }: TransportBounds = {},
+): Transport {
+  const interceptors = [sendsTrace, ...others]
+  if (!/^grpcs?:/.test(url))
+    return createConnectTransport({ baseUrl: url, useBinaryFormat: !isJson, interceptors, fetch })
+  const baseUrl = url.replace(/^grpc/, 'http')
+  const pings = { pingIntervalMs: PING_MS, pingTimeoutMs: PING_MS }
+  return createGrpcTransport({ baseUrl, interceptors, readMaxBytes, ...pings })
 }
 
 const checkOver = (transport: Transport, { publicUrl }: SidecarAccess) => {

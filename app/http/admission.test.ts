@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { hintFor } from './route-hint.ts'
+import { hintFor } from './admission.ts'
 
 const known = /^\/(api\/v1\/(runs|runs\/[^/]+|files\/.+)|inspector)$/
 const routes = { methods: (path: string) => (known.test(path) ? ['GET'] : []) }
