@@ -17,7 +17,7 @@ import { begunTrace, inTrace, NO_TRACE } from '../proto/trace.ts'
 import { type TestDatabase, testDatabase } from '../tools/test/database.ts'
 import { until } from '../tools/test/until.ts'
 import { addPipeline } from './testing.ts'
-import { type EvaluatorDeps, makeEvaluator, startTriggers } from './triggers.ts'
+import { Evaluator, type EvaluatorDeps, startTriggers } from './triggers.ts'
 
 setDefaultTimeout(60_000)
 
@@ -43,7 +43,7 @@ const tell = (level: string) => (message: string) => void lines.push({ level, me
 const log = { info: tell('info'), warn: tell('warn'), error: tell('error'), named: () => log }
 function evaluatorWith(replaced: Partial<EvaluatorDeps> = {}) {
   let requested = 0
-  const evaluator = makeEvaluator({
+  const evaluator = new Evaluator({
     sql: opened.sql,
     write,
     newId,
@@ -53,7 +53,7 @@ function evaluatorWith(replaced: Partial<EvaluatorDeps> = {}) {
     },
     ...replaced,
   })
-  return { ...evaluator, requested: () => requested }
+  return Object.assign(evaluator, { requested: () => requested })
 }
 
 let made = 0
@@ -443,8 +443,8 @@ describe('races', () => {
     await pipeline.add('landing_zone_upload', zone.config)
     await makeDue(await pipeline.add('cron', { cron_expr: '0 0 1 1 *' }))
     await zone.upload('a.csv')
-    const { hear, keepTime } = evaluatorWith({ write: async () => null })
-    expect([await hear(), await keepTime()]).toMatchObject([{ runs: 0 }, { runs: 0 }])
+    const evaluator = evaluatorWith({ write: async () => null })
+    expect([await evaluator.hear(), await evaluator.keepTime()]).toMatchObject([{ runs: 0 }, { runs: 0 }])
     expect([await runsOf(pipeline), await eventCount()]).toEqual([[] as never, 1])
   })
 })
@@ -699,7 +699,7 @@ describe('cron_dependency', () => {
     await endRun(two)
     await makeDue(id)
     const evaluators = [evaluatorWith(), evaluatorWith()]
-    await Promise.all(evaluators.flatMap(({ hear, sweepDue }) => [hear(), sweepDue()]))
+    await Promise.all(evaluators.flatMap((one) => [one.hear(), one.sweepDue()]))
     expect(await runsOf(pipeline)).toHaveLength(1)
   })
 

@@ -12,7 +12,7 @@ import {
   type Outlook,
   passOverDue,
 } from '../app/triggers/due.ts'
-import { hearEvents, passOver } from '../app/triggers/events.ts'
+import { hearEvents, passOver, waitingEvents } from '../app/triggers/events.ts'
 import { endCooldowns } from '../app/triggers/moves.ts'
 import { type Note, tellNotes } from '../app/triggers/notes.ts'
 import type { Fenced, Sql } from '../drizzle/client.ts'
@@ -32,8 +32,6 @@ export interface EvaluatorDeps {
   post(message: FromWorker): void
 }
 
-export type Evaluator = ReturnType<typeof makeEvaluator>
-
 /** What one tick has done. */
 export interface Ticked {
   runs: number
@@ -42,58 +40,59 @@ export interface Ticked {
 }
 
 /** The ticks, without their timers. Each may run in two replicas at once: one of them then finds nothing left to do. */
-export function makeEvaluator({ sql, write, newId, log, post }: EvaluatorDeps) {
+export class Evaluator {
+  readonly #deps: EvaluatorDeps
   /** Events that could not be dealt with; they are tried again by `retryHeld`. */
-  const held = new Set<number>()
+  readonly #held = new Set<number>()
   /** What was due by then has been looked at. */
-  let lookedAt: Date | null = null
+  #lookedAt: Date | null = null
 
-  function told({ runs, notes }: { runs: number; notes: readonly Note[] }) {
+  constructor(deps: EvaluatorDeps) {
+    this.#deps = deps
+  }
+
+  #told({ runs, notes }: { runs: number; notes: readonly Note[] }) {
+    const { post, log } = this.#deps
     if (runs > 0) post({ type: 'runsRequested', count: runs })
     tellNotes(log, notes)
   }
 
   /** One batch of events. Most hints are of successes that no trigger hears: those cost one look. */
-  async function hear(): Promise<Ticked> {
-    const [waiting] = await sql`select 1 from trigger_event where id <> all(${[...held]}::bigint[]) limit 1`
-    if (waiting === undefined) return NOTHING
+  async hear(): Promise<Ticked> {
+    const { sql, write, newId, log } = this.#deps
+    const except = [...this.#held]
+    if ((await waitingEvents(sql, except, 1)).length === 0) return NOTHING
     try {
-      const heard = await write((tx) => hearEvents(tx, { newId, except: [...held] }))
+      const heard = await write((tx) => hearEvents(tx, { newId, except }))
       if (heard === null) return NOTHING
-      told(heard)
-      hold(heard.left)
+      this.#told(heard)
+      this.#hold(heard.left)
       return heard
     } catch (error) {
       if (isPassing(error)) throw error
       log.warn('a batch of events failed; taking them one by one', { error })
-      return hearEach(await waitingEvents())
+      return this.#hearEach(await waitingEvents(sql, except, limits.eventBatch))
     }
   }
 
-  const waitingEvents = async () =>
-    (
-      await sql<{ id: number }[]>`
-        select id::float8 as id from trigger_event where id <> all(${[...held]}::bigint[])
-        order by id limit ${limits.eventBatch}`
-    ).map(({ id }) => id)
-
-  async function hearEach(ids: readonly number[]): Promise<Ticked> {
+  async #hearEach(ids: readonly number[]): Promise<Ticked> {
     let runs = 0
-    for (const id of ids) runs += await hearAlone(id)
+    for (const id of ids) runs += await this.#hearAlone(id)
     return { runs, hasMore: ids.length === limits.eventBatch }
   }
 
   /** One event; if it fails, trigger by trigger, so that only the one which fails goes without. */
-  async function hearAlone(id: number): Promise<number> {
+  async #hearAlone(id: number): Promise<number> {
+    const { write, newId } = this.#deps
     let runs = 0
     let triggersMax: number = limits.firingBatch
     for (;;) {
       try {
         const heard = await write((tx) => hearEvents(tx, { newId, only: id, triggersMax }))
         if (heard === null) return runs
-        told(heard)
+        this.#told(heard)
         runs += heard.runs
-        hold(heard.left)
+        this.#hold(heard.left)
         if (!heard.hasMore || heard.left.length > 0) return runs
       } catch (error) {
         if (isPassing(error)) throw error
@@ -101,68 +100,74 @@ export function makeEvaluator({ sql, write, newId, log, post }: EvaluatorDeps) {
           triggersMax = 1
           continue
         }
-        try {
-          const triggerId = await write((tx) => passOver(tx, id))
-          log.error(
-            `event ${id} cannot be fired${triggerId ? ` by trigger ${triggerId}` : ''}; it is passed over`,
-            {
-              error,
-            },
-          )
-          if (triggerId === null) return runs
-        } catch (worse) {
-          if (isPassing(worse)) throw worse
-          log.error(`event ${id} can neither be fired nor passed over; it is left for later`, {
-            error: worse,
-          })
-          hold([id])
-          return runs
-        }
+        if (!(await this.#passOver(id, error))) return runs
       }
     }
   }
 
-  function hold(ids: readonly number[]) {
-    for (const id of ids) if (held.size < HELD_MAX) held.add(id)
+  /** Leaves out the trigger that could not be fired. False: nothing of the event is left to try. */
+  async #passOver(id: number, error: unknown): Promise<boolean> {
+    const { write, log } = this.#deps
+    try {
+      const triggerId = await write((tx) => passOver(tx, id))
+      const by = triggerId ? ` by trigger ${triggerId}` : ''
+      log.error(`event ${id} cannot be fired${by}; it is passed over`, { error })
+      return triggerId !== null
+    } catch (worse) {
+      if (isPassing(worse)) throw worse
+      log.error(`event ${id} can neither be fired nor passed over; it is left for later`, { error: worse })
+      this.#hold([id])
+      return false
+    }
+  }
+
+  #hold(ids: readonly number[]) {
+    for (const id of ids) if (this.#held.size < HELD_MAX) this.#held.add(id)
   }
 
   /** Whatever made them fail may be mended by now. */
-  async function retryHeld(): Promise<Ticked> {
-    const ids = [...held]
-    held.clear()
-    return hearEach(ids)
+  async retryHeld(): Promise<Ticked> {
+    const ids = [...this.#held]
+    this.#held.clear()
+    return this.#hearEach(ids)
   }
 
   /** Whatever time has brought since the last look: triggers that have become due, cooldowns that are over. */
-  async function keepTime(): Promise<Ticked & Outlook> {
+  async keepTime(): Promise<Ticked & Outlook> {
+    const { sql, write } = this.#deps
     const outlook = await lookAhead(sql)
-    const runs = await fireReady(lookedAt === null ? null : new Date(lookedAt.getTime() - LATE_MS))
-    lookedAt = outlook.now
+    const runs = await this.#fireReady(
+      this.#lookedAt === null ? null : new Date(this.#lookedAt.getTime() - LATE_MS),
+    )
+    this.#lookedAt = outlook.now
     const ended = outlook.hasCooled ? await write((tx) => endCooldowns(tx, limits.dueBatch)) : null
     return { ...outlook, runs, hasMore: ended?.hasMore ?? false }
   }
 
   /** Everything that is due, whatever has been heard of it: what a lost event, or a firing that failed, has left. */
-  const sweepDue = async (): Promise<Ticked> => ({ runs: await fireReady(null), hasMore: false })
+  async sweepDue(): Promise<Ticked> {
+    return { runs: await this.#fireReady(null), hasMore: false }
+  }
 
   /** Fires what has become due since then and is ready. A cron_dependency that waits is looked at once, then after each event. */
-  async function fireReady(since: Date | null): Promise<number> {
+  async #fireReady(since: Date | null): Promise<number> {
     let runs = 0
     let place: DuePlace | null = since && { dueAt: since, id: LAST_ID }
     for (;;) {
-      const due: DueTrigger[] = await dueTriggers(sql, place, limits.dueBatch)
-      runs += await fire(due.filter(({ isReady }) => isReady).map(({ id }) => id))
+      const due: DueTrigger[] = await dueTriggers(this.#deps.sql, place, limits.dueBatch)
+      runs += await this.#fire(due.filter(({ isReady }) => isReady).map(({ id }) => id))
       place = due.at(-1) ?? null
       if (due.length < limits.dueBatch) return runs
     }
   }
 
   /** How many runs it has requested. */
-  async function fire(ids: readonly TriggerId[]): Promise<number> {
+  async #fire(ids: readonly TriggerId[]): Promise<number> {
     if (ids.length === 0) return 0
+    const { write, newId, log } = this.#deps
     try {
       const due = await write((tx) => fireDue(tx, ids, { newId }))
-      if (due !== null) told(due)
+      if (due !== null) this.#told(due)
       return due?.runs ?? 0
     } catch (error) {
       if (isPassing(error)) throw error
@@ -174,12 +179,10 @@ export function makeEvaluator({ sql, write, newId, log, post }: EvaluatorDeps) {
       }
       log.warn('a batch of due triggers failed; taking them one by one', { error })
       let runs = 0
-      for (const id of ids) runs += await fire([id])
+      for (const id of ids) runs += await this.#fire([id])
       return runs
     }
   }
-
-  return { hear, keepTime, sweepDue, retryHeld }
 }
 
 const NOTHING: Ticked = { runs: 0, hasMore: false }
@@ -204,7 +207,7 @@ export interface Triggers {
 /** The evaluator on its timers. Events are heard when somebody says so, and every second in case nobody did. */
 export function startTriggers({ isLeading, ...deps }: TriggersDeps): Triggers {
   const { log } = deps
-  const evaluator = makeEvaluator(deps)
+  const evaluator = new Evaluator(deps)
   const failed = (what: string) => (error: unknown) => log.error(`${what} failed`, { error })
 
   const hearing = startLoop({

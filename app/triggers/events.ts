@@ -23,6 +23,8 @@ import {
 } from './store/events.ts'
 import { latestNow, type Timed, type TriggerRow } from './store/locked.ts'
 
+export { waitingEvents } from './store/events.ts'
+
 export interface HearOptions {
   newId: NewId
   /** Triggers asked in this transaction; an event that more of them hear goes on after the last one. */

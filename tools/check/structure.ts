@@ -18,7 +18,6 @@ const SQL_OUTSIDE_STORES: readonly string[] = [
   'app/compose.ts',
   'app/quality-tests/service.ts',
   'workers/leadership/leadership.ts',
-  'workers/triggers.ts',
 ]
 
 const UNDERSCORE = /\._[a-zA-Z]\w*|\[["']_\w+["']\]/

@@ -45,7 +45,7 @@ import { cutoffsAt } from '../../machines/retention.ts'
 import { performDue } from '../dispatcher/outbox.ts'
 import { makeOutcomeQueue } from '../dispatcher/outcome-queue.ts'
 import { tickSchedules } from '../scheduler.ts'
-import { makeEvaluator } from '../triggers.ts'
+import { Evaluator } from '../triggers.ts'
 import type { SimulatedProcess } from './process.ts'
 import type { Runner } from './runner.ts'
 
@@ -263,7 +263,7 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
       eventRecorded: nothing,
       requireNamespace: async () => {},
     }),
-    evaluator: makeEvaluator({ sql, write: writeAs('triggers'), newId, log, post: nothing }),
+    evaluator: new Evaluator({ sql, write: writeAs('triggers'), newId, log, post: nothing }),
     tickSchedules: () =>
       tickSchedules({ write: writeAs('scheduler'), newId, log: { ...log, info: nothing } }),
     /** Of the reaper's duties the one that moves runs, as workers/reaper/reaper.ts performs it. */

@@ -1,5 +1,5 @@
 // Recorded events, and the triggers that listen for them.
-import type { SqlTx } from '../../../drizzle/client.ts'
+import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import type { Part } from '../../../drizzle/together.ts'
 import type { ClientTrace } from '../../../proto/trace.ts'
 import type { RunId, TriggerId } from '../../core/ids.ts'
@@ -75,3 +75,10 @@ export const endsOfChains = (tx: SqlTx, runs: readonly RunId[]) => tx<
   { id: RunId; attempt: number; name: string }[]
 >`
   select id, attempt, namespace || '.' || layer || '.' || pipeline as name from run where id = any(${[...runs]}::uuid[])`
+
+/** Ids of the oldest events but those, at most `limit`. */
+export const waitingEvents = async (sql: Sql, except: readonly number[], limit: number): Promise<number[]> =>
+  (
+    await sql<{ id: number }[]>`
+      select id::float8 as id from trigger_event where id <> all(${[...except]}::bigint[]) order by id limit ${limit}`
+  ).map(({ id }) => id)
