@@ -7,6 +7,10 @@ const KEY = 'sluice-api-key'
 const RETRY_MS = [500, 1_000, 2_000, 5_000, 10_000]
 
 export class ApiError extends Error {
+  /**
+   * @param {number} status
+   * @param {string} message
+   */
   constructor(status, message) {
     super(message)
     this.status = status
@@ -22,7 +26,11 @@ const headers = (more = {}) => {
   return TOKEN.test(key) ? { ...more, authorization: `Bearer ${key}` } : { ...more, 'x-api-key': key }
 }
 
-/** The answer, asking the reader for a key as often as it takes. */
+/**
+ * The answer, asking the reader for a key as often as it takes.
+ * @param {string} path
+ * @param {RequestInit} options
+ */
 async function request(path, options = {}) {
   for (;;) {
     const response = await fetch(new URL(path, API), { ...options, headers: headers(options.headers) })
@@ -34,15 +42,25 @@ async function request(path, options = {}) {
   }
 }
 
+/** @type {(path: string, signal?: AbortSignal) => Promise<any>} */
 export const getJson = async (path, signal) => (await request(path, { signal })).json()
+/** @type {(path: string, signal?: AbortSignal) => Promise<string>} */
 export const getText = async (path, signal) => (await request(path, { signal })).text()
 
-/** Saves an answer as a file: a plain link could not send the key. */
+/**
+ * Saves an answer as a file: a plain link could not send the key.
+ * @param {string} path
+ * @param {string} name
+ */
 export async function download(path, name) {
   const blob = await (await request(path)).blob()
   save(blob, name)
 }
 
+/**
+ * @param {Blob} blob
+ * @param {string} name
+ */
 export function save(blob, name) {
   const link = document.createElement('a')
   link.href = URL.createObjectURL(blob)
@@ -51,10 +69,12 @@ export function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
 }
 
+/** @type {Promise<void> | null} */
 let asking = null
 
+/** @param {string} problem */
 function askForKey(problem) {
-  asking ??= new Promise((resolve) => {
+  asking ??= new Promise((/** @type {() => void} */ resolve) => {
     const dialog = $('ask-key')
     const input = $('key-input')
     $('key-problem').textContent = problem
@@ -86,6 +106,8 @@ export const hasKey = () => sessionStorage.getItem(KEY) !== null
 /**
  * Follows an event stream, and connects again from where it broke off. `onEvent` gets name and data; answering false ends
  * it. `onState` hears `live`, `connecting` and `ended`. Answers a function that stops it.
+ * @param {string} path
+ * @param {{ onEvent: (event: string, data: any) => unknown, onState?: (state: string) => void, lastEventId?: number | string | null }} options
  */
 export function follow(path, { onEvent, onState = () => {}, lastEventId = null }) {
   const stopped = new AbortController()
@@ -93,17 +115,19 @@ export function follow(path, { onEvent, onState = () => {}, lastEventId = null }
   let isOver = false
 
   async function connect() {
+    /** @type {Record<string, string>} */
     const more = { accept: 'text/event-stream' }
     if (position !== null) more['last-event-id'] = String(position)
     const response = await request(path, { headers: more, signal: stopped.signal })
     onState('live')
+    if (response.body === null) return
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
     let text = ''
     for (;;) {
       const { done, value } = await reader.read()
       if (done) return
       const blocks = (text + value).split('\n\n')
-      text = blocks.pop()
+      text = blocks.pop() ?? ''
       for (const block of blocks) {
         const { event, data, id } = parsed(block)
         if (id !== null) position = id
@@ -136,6 +160,7 @@ export function follow(path, { onEvent, onState = () => {}, lastEventId = null }
 }
 
 function parsed(block) {
+  /** @type {{ event: string, data: string | null, id: string | null }} */
   const fields = { event: 'message', data: null, id: null }
   for (const line of block.split('\n')) {
     const colon = line.indexOf(':')
@@ -143,7 +168,7 @@ function parsed(block) {
     const value = line.slice(colon + 1).replace(/^ /, '')
     const name = line.slice(0, colon)
     if (name === 'data') fields.data = fields.data === null ? value : `${fields.data}\n${value}`
-    else if (name in fields) fields[name] = value
+    else if (name === 'event' || name === 'id') fields[name] = value
   }
   return fields
 }

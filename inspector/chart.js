@@ -10,18 +10,32 @@ const DETAILS = [
 /** Below this scale labels cannot be read. */
 const READABLE = 0.72
 
+/** @typedef {{ x: number, y: number, width: number, height: number }} Box */
+
+/** @type {Map<string, Document>} */
 const drawings = new Map()
 const canvas = $('canvas')
+/** @type {any} the drawing; null before the first is there */
 let svg = null
 let shown = ''
-let home = null
+/** @type {Box} */
+let home = { x: 0, y: 0, width: 0, height: 0 }
+/** @type {Box | null} */
 let view = null
+/** @type {(state: string) => void} */
 let onState = () => {}
+/** @type {import('./types.js').Counts | null} */
 let counts = null
+/** @type {{ active: string | null, taken: string | null }} */
 let lit = { active: null, taken: null }
+/** @type {Record<string, string>} */
 let chosen = {}
 
-/** Draws a machine, unless it is drawn already. `pick` is called with the path of a state that is clicked. */
+/**
+ * Draws a machine, unless it is drawn already. `pick` is called with the path of a state that is clicked.
+ * @param {string} machine
+ * @param {((state: string) => void) | null} pick
+ */
 export async function showChart(machine, pick) {
   onState = pick ?? (() => {})
   canvas.classList.toggle('pickable', pick !== null)
@@ -39,8 +53,8 @@ export async function showChart(machine, pick) {
     state.dataset.tone = toneOf(machine, state.dataset.state)
   }
   canvas.replaceChildren(svg)
-  home = svg.viewBox.baseVal
-  home = { x: home.x, y: home.y, width: home.width, height: home.height }
+  const { x, y, width, height } = svg.viewBox.baseVal
+  home = { x, y, width, height }
   setView(home)
   refresh()
 }
@@ -64,7 +78,7 @@ async function draw(machine, detail) {
     const text = await getText(`inspector/machines/${machine}.svg?style=none&detail=${detail}`)
     drawings.set(key, new DOMParser().parseFromString(text, 'image/svg+xml'))
   }
-  return drawings.get(key)
+  return /** @type {Document} */ (drawings.get(key))
 }
 
 function markDetail(machine, detail) {
@@ -87,7 +101,10 @@ function markDetail(machine, detail) {
   )
 }
 
-/** Lights a state with those around it, and highlights the transition that led there. */
+/**
+ * Lights a state with those around it, and highlights the transition that led there.
+ * @param {{ active: string | null, taken: string | null }} states
+ */
 export function light({ active, taken }) {
   const isNew = lit.active !== active
   lit = { active, taken }
@@ -108,7 +125,10 @@ function bringIntoView(path) {
   setView({ ...view, x: box.x + (box.width - view.width) / 2, y: box.y + (box.height - view.height) / 2 })
 }
 
-/** Puts how many instances there are on each state; null: nothing. */
+/**
+ * Puts how many instances there are on each state; null: nothing.
+ * @param {import('./types.js').Counts | null} byState
+ */
 export function showCounts(byState) {
   counts = byState
   refresh()
@@ -143,13 +163,20 @@ function setBadge(badge, counted) {
   rect.setAttribute('x', right - width)
 }
 
+/** @param {Box} next */
 function setView(next) {
   view = next
-  svg?.setAttribute('viewBox', `${view.x} ${view.y} ${view.width} ${view.height}`)
+  svg?.setAttribute('viewBox', `${next.x} ${next.y} ${next.width} ${next.height}`)
 }
 
-/** Closer by a factor, around a point of the drawing. */
-function zoom(factor, centre = { x: view.x + view.width / 2, y: view.y + view.height / 2 }) {
+/**
+ * Closer by a factor, around a point of the drawing, or its middle.
+ * @param {number} factor
+ * @param {{ x: number, y: number }} [around]
+ */
+function zoom(factor, around) {
+  if (view === null) return
+  const centre = around ?? { x: view.x + view.width / 2, y: view.y + view.height / 2 }
   const width = Math.min(Math.max(view.width / factor, 120), home.width * 1.5)
   const real = view.width / width
   setView({
@@ -179,13 +206,14 @@ export function startChart() {
     },
     { passive: false },
   )
+  /** @type {{ start: { x: number, y: number }, moved: boolean, id: number } | null} */
   let drag = null
   canvas.addEventListener('pointerdown', (event) => {
     if (svg === null || event.button !== 0) return
     drag = { start: pointOf(event), moved: false, id: event.pointerId }
   })
   canvas.addEventListener('pointermove', (event) => {
-    if (drag === null) return
+    if (drag === null || view === null) return
     const point = pointOf(event)
     const [dx, dy] = [point.x - drag.start.x, point.y - drag.start.y]
     if (!drag.moved && Math.hypot(dx, dy) < 6) return
@@ -212,7 +240,7 @@ export function startChart() {
 /** As it is lit here, with rules of its own. */
 async function saveChart() {
   if (svg === null) return
-  const [machine, detail] = shown.split(' ')
+  const [machine, detail = ''] = shown.split(' ')
   const query = new URLSearchParams({ detail })
   if (lit.active !== null) query.set('active', lit.active)
   if (lit.taken !== null) query.set('taken', lit.taken)

@@ -1,8 +1,14 @@
 // The few words in which the page is built. Text is always set as text.
 
-/** `h('a.name', { href }, 'text', child)`; attributes that are null, undefined or false are left out. */
+/**
+ * `h('a.name', { href }, 'text', child)`; attributes that are null, undefined or false are left out.
+ * @param {string} tag
+ * @param {Record<string, any>} attributes
+ * @param {any[]} children nodes, texts, null, undefined, and lists of them
+ * @returns {HTMLElement}
+ */
 export function h(tag, attributes = {}, ...children) {
-  const [name, ...classes] = tag.split('.')
+  const [name = tag, ...classes] = tag.split('.')
   const element = document.createElement(name)
   if (classes.length > 0) element.className = classes.join(' ')
   for (const [key, value] of Object.entries(attributes)) {
@@ -90,6 +96,11 @@ function withoutIt(node) {
   return nextSibling
 }
 
+/**
+ * An element of the page, which has it.
+ * @param {string} id
+ * @returns {any} its type follows from the page
+ */
 export const $ = (id) => document.getElementById(id)
 
 const TONES = {

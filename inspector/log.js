@@ -37,7 +37,7 @@ export function showLog(panel, id) {
       if (event !== 'log') return true
       state.textContent = 'Following…'
       count += 1
-      if (list.childElementCount >= LINES_MAX) list.firstElementChild.remove()
+      if (list.childElementCount >= LINES_MAX) list.firstElementChild?.remove()
       const isAtEnd = panel.scrollTop + panel.clientHeight >= panel.scrollHeight - 40
       list.append(
         h(

@@ -2,24 +2,33 @@
 import { changeKey, getJson, hasKey } from './api.js'
 import { startChart } from './chart.js'
 import { $, countText, fill, h } from './elements.js'
-import { showInstance } from './instance.js'
-import { showList, TITLES } from './list.js'
+import { InstancePage } from './instance.js'
+import { ListPage, titleOf } from './list.js'
 
 const MACHINES = ['run', 'draft', 'trigger']
 const TABS_MS = 15_000
 const FILTERS = ['namespace', 'layer', 'pipeline', 'state', 'q']
 
+/** @typedef {import('./types.js').Filter} Filter */
+
+/** @type {Map<string, import('./types.js').Definition>} */
 let definitions = new Map()
+/** @type {InstancePage | ListPage | null} */
 let shown = null
+/** @type {Map<string, string>} */
 const lastList = new Map()
 
+/**
+ * @param {string} hash
+ * @returns {{ machine: string, id: string, step: number | null } | { machine: string, id: null, filter: Filter }}
+ */
 function parse(hash) {
-  const [path, query = ''] = hash.replace(/^#\/?/, '').split('?')
-  const [machine, rest] = path.split('/')
+  const [path = '', query = ''] = hash.replace(/^#\/?/, '').split('?')
+  const [machine = '', rest] = path.split('/')
   const known = MACHINES.includes(machine) ? machine : 'run'
   if (rest) {
-    const [id, step] = rest.split('@')
-    return { machine: known, id, step: /^\d+$/.test(step ?? '') ? Number(step) : null }
+    const [id = rest, step = ''] = rest.split('@')
+    return { machine: known, id, step: /^\d+$/.test(step) ? Number(step) : null }
   }
   const params = new URLSearchParams(query)
   const filter = Object.fromEntries(
@@ -28,6 +37,10 @@ function parse(hash) {
   return { machine: known, id: null, filter }
 }
 
+/**
+ * @param {string} machine
+ * @param {Filter} filter
+ */
 function listHash(machine, filter) {
   const params = new URLSearchParams(Object.entries(filter).filter(([, value]) => value))
   const query = params.toString()
@@ -42,45 +55,47 @@ function replaceHash(hash) {
 
 function route() {
   const to = parse(location.hash)
-  const definition = definitions.get(to.machine)
-  markTab(to.machine)
+  const { machine } = to
+  const definition = definitions.get(machine)
+  if (definition === undefined) return
+  markTab(machine)
   if (to.id !== null) {
-    if (shown?.kind === 'instance' && shown.machine === to.machine && shown.id === to.id)
-      return shown.view.step(to.step)
+    if (shown instanceof InstancePage && shown.machine === machine && shown.id === to.id)
+      return void shown.step(to.step)
     leave()
-    const back = lastList.get(to.machine) ?? `#/${to.machine}`
-    const view = showInstance({
-      machine: to.machine,
+    const back = lastList.get(machine) ?? `#/${machine}`
+    shown = new InstancePage({
+      machine,
       definition,
       id: to.id,
       step: to.step,
       back,
       goTo: (step) =>
-        history.replaceState(null, '', `#/${to.machine}/${to.id}${step === null ? '' : `@${step}`}`),
+        history.replaceState(null, '', `#/${machine}/${to.id}${step === null ? '' : `@${step}`}`),
       onConnection,
     })
-    shown = { kind: 'instance', machine: to.machine, id: to.id, view }
-    document.title = `${TITLES[to.machine].slice(0, -1)} ${to.id.slice(0, 8)} · Sluice Inspector`
+    document.title = `${titleOf(machine).slice(0, -1)} ${to.id.slice(0, 8)} · Sluice Inspector`
     return
   }
-  lastList.set(to.machine, listHash(to.machine, to.filter))
-  document.title = `${TITLES[to.machine]} · Sluice Inspector`
-  if (shown?.kind === 'list' && shown.machine === to.machine) return shown.view.update(to.filter)
+  lastList.set(machine, listHash(machine, to.filter))
+  document.title = `${titleOf(machine)} · Sluice Inspector`
+  if (shown instanceof ListPage && shown.machine === machine) return shown.update(to.filter)
   leave()
-  const navigate = (filter, { replace = false } = {}) => {
-    const hash = listHash(to.machine, filter)
-    if (replace) replaceHash(hash)
-    else location.hash = hash
-  }
-  shown = {
-    kind: 'list',
-    machine: to.machine,
-    view: showList({ machine: to.machine, definition, filter: to.filter, navigate, onConnection }),
-  }
+  shown = new ListPage({
+    machine,
+    definition,
+    filter: to.filter,
+    navigate(filter, { replace = false } = {}) {
+      const hash = listHash(machine, filter)
+      if (replace) replaceHash(hash)
+      else location.hash = hash
+    },
+    onConnection,
+  })
 }
 
 function leave() {
-  shown?.view.stop()
+  shown?.stop()
   shown = null
 }
 
@@ -99,7 +114,7 @@ function buildTabs() {
       h(
         'a',
         { href: `#/${machine}`, data: { machine } },
-        TITLES[machine],
+        titleOf(machine),
         h('span.count', { id: `tab-${machine}` }),
       ),
     ),
@@ -119,7 +134,7 @@ async function countTabs() {
     const answer = await getJson(`inspector/${machine}/instances?limit=1`).catch(() => null)
     if (answer === null) continue
     const finals = new Set(
-      definitions.get(machine).states.flatMap(({ path, kind }) => (kind === 'final' ? [path] : [])),
+      definitions.get(machine)?.states.flatMap(({ path, kind }) => (kind === 'final' ? [path] : [])),
     )
     const live = Object.entries(answer.counts).filter(([state]) => !finals.has(state))
     const counted = live.reduce(
@@ -143,7 +158,12 @@ async function start() {
   } catch (error) {
     fill(
       $('content'),
-      h('div.empty', {}, h('h3', {}, 'The service does not answer'), h('p', {}, error.message)),
+      h(
+        'div.empty',
+        {},
+        h('h3', {}, 'The service does not answer'),
+        h('p', {}, /** @type {Error} */ (error).message),
+      ),
     )
     onConnection('ended')
     return

@@ -63,15 +63,21 @@ export const since = (at) =>
   h(
     'time',
     { datetime: at, title: `since ${absolute(at)}`, data: { since: at } },
-    duration(serverNow() - new Date(at)),
+    duration(serverNow() - new Date(at).getTime()),
   )
 
+/**
+ * @param {string} name of their data
+ * @returns {Iterable<any>}
+ */
+const timesWith = (name) => document.querySelectorAll(`time[data-${name}]`)
+
 setInterval(() => {
-  for (const element of document.querySelectorAll('time[data-ago]')) {
+  for (const element of timesWith('ago')) {
     const text = relative(element.dataset.ago)
     if (element.textContent !== text) element.textContent = text
   }
-  for (const element of document.querySelectorAll('time[data-since]')) {
+  for (const element of timesWith('since')) {
     const text = duration(Math.max(0, serverNow() - new Date(element.dataset.since).getTime()))
     if (element.textContent !== text) element.textContent = text
   }

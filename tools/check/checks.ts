@@ -19,6 +19,7 @@ export async function runChecks(tally: Tally) {
   tally.heading('Checks')
   const checks: Record<string, () => Promise<string | undefined>> = {
     'types (tsc)': () => succeeds(['tsc', '--noEmit']),
+    'types of the inspector (tsc)': () => succeeds(['tsc', '-p', 'inspector']),
     'format and lint (biome)': () => succeeds(['biome', 'check', '.']),
     'protocol style (buf lint)': () => succeeds(['buf', 'lint'], 'proto'),
     'protocol breaks nothing of what was released (buf breaking)': () =>

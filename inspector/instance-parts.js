@@ -1,0 +1,278 @@
+// The parts of an instance's page. Each function makes what a part holds, from the page as it is now.
+import { download } from './api.js'
+import { h, pill, toneOf } from './elements.js'
+import { absolute, ago, clock, duration, serverNow, since } from './moments.js'
+
+/** @typedef {import('./instance.js').InstancePage} InstancePage */
+/** @typedef {import('./types.js').Step} Step */
+
+/** @param {InstancePage} page */
+export function headOf({ back, instance, machine, steps }) {
+  const name = `${instance.namespace}.${instance.layer}.${instance.pipeline}`
+  return [
+    h('a.back', { href: back, data: { name: 'back' } }, '‹ All'),
+    h(
+      'div.title',
+      {},
+      h('h2', {}, name, ' ', instance.pipeline_deleted ? h('span.tag', {}, 'pipeline deleted') : null),
+      h('p.sub', {}, instance.note, ' · ', h('code', { id: 'instance-id' }, instance.id)),
+    ),
+    h(
+      'span.now',
+      {},
+      pill(machine, instance.state),
+      instance.live && steps.length > 0 ? since(enteredAt(instance, steps)) : null,
+    ),
+  ]
+}
+
+/**
+ * When the current state was entered, as far back as steps are loaded.
+ * @param {InstancePage['instance']} instance
+ * @param {Step[]} steps
+ */
+function enteredAt(instance, steps) {
+  let at = steps.at(-1)?.at ?? instance.created_at
+  for (const one of steps.toReversed()) {
+    if (one.to !== instance.state) break
+    at = one.at
+  }
+  return at
+}
+
+/** @param {InstancePage['instance']['waits_for']} reasons */
+export const waitsOf = (reasons) => [
+  h('h3', {}, 'Waits for'),
+  h(
+    'ul',
+    {},
+    reasons.map(({ code, text, until, run_id }) =>
+      h(
+        'li',
+        { data: { code } },
+        text,
+        until === null ? null : [' ', h('strong', {}, ago(until))],
+        run_id === null
+          ? null
+          : [' ', h('a', { href: `#/run/${run_id}`, data: { name: run_id } }, `run ${run_id.slice(0, 8)}…`)],
+      ),
+    ),
+  ),
+]
+
+/**
+ * One segment for each step, as wide as it took; the last segment of a live instance grows.
+ * @param {InstancePage} page
+ */
+export function lifelineOf(page) {
+  const { steps, instance, machine } = page
+  const spent = steps.map(
+    (one) => one.duration_ms ?? (instance.live ? serverNow() - new Date(one.at).getTime() : 0),
+  )
+  const total = spent.reduce((sum, ms) => sum + ms, 0) || 1
+  const selectedAt = page.place()
+  return steps.map((one, index) => {
+    const ms = spent[index] ?? 0
+    if (ms === 0 && index !== steps.length - 1) return null
+    const segment = h('button', {
+      type: 'button',
+      title: `${one.to}: ${duration(ms)}`,
+      'aria-label': `${one.to}, ${duration(ms)}`,
+      'aria-pressed': String(index === selectedAt),
+      data: { name: `time ${one.id}`, tone: toneOf(machine, one.to), odd: String(index % 2) },
+      onclick: () => page.select(index),
+    })
+    segment.style.flexGrow = String(Math.max(ms / total, 0.004))
+    return segment
+  })
+}
+
+/** @param {InstancePage} page */
+export function stepperOf(page) {
+  const { steps, history, machine } = page
+  const at = page.place()
+  const current = steps[at]
+  const isFirst = at <= 0 && !page.hasEarlier()
+  const isLast = at >= steps.length - 1
+  return [
+    stepButton('First step (Home)', '⇤', isFirst, () => page.selectFirst()),
+    stepButton('Step back (←)', '←', isFirst, () => page.move(-1)),
+    h(
+      'span.position',
+      { 'aria-live': 'polite' },
+      current === undefined ? '' : [h('strong', {}, String(current.step)), ` of ${history.total}`],
+    ),
+    stepButton('Step forth (→)', '→', isLast, () => page.move(1)),
+    stepButton('Latest step (End)', '⇥', isLast, () => page.select(steps.length - 1)),
+    h(
+      'span.taken-text',
+      {},
+      current === undefined
+        ? ''
+        : [
+            h('code', {}, current.event),
+            ' → ',
+            pill(machine, current.to),
+            current.cause ? h('span.sub', {}, ` by ${current.cause}`) : null,
+          ],
+    ),
+    exportsOf(page),
+  ]
+}
+
+/**
+ * Off without being disabled: at the end of the way, the focus stays where it is.
+ * @param {string} label
+ * @param {string} symbol
+ * @param {boolean} isOff
+ * @param {() => void} onclick
+ */
+const stepButton = (label, symbol, isOff, onclick) =>
+  h(
+    'button.icon-button',
+    {
+      type: 'button',
+      'aria-label': label,
+      title: label,
+      'aria-disabled': isOff ? 'true' : null,
+      data: { name: label },
+      onclick,
+    },
+    symbol,
+  )
+
+/** @param {InstancePage} page */
+function exportsOf({ machine, id, selected }) {
+  const path = `inspector/${machine}/instances/${id}`
+  const step = selected === null ? '' : `?step=${selected}`
+  /** @type {[string, string, string][]} */
+  const files = [
+    ['JSON', 'json', `${path}/export.json`],
+    ['SVG', 'svg', `${path}/export.svg${step}`],
+  ]
+  return h(
+    'span.exports',
+    {},
+    files.map(([label, kind, address]) =>
+      h(
+        'button.icon-button',
+        {
+          type: 'button',
+          id: `export-${kind}`,
+          data: { name: label },
+          onclick: () => download(address, `${machine}-${id}.${kind}`),
+        },
+        label,
+      ),
+    ),
+  )
+}
+
+/** @param {InstancePage} page */
+export function tabsOf(page) {
+  /** @type {[string, string][]} */
+  const names = [
+    ['history', 'History'],
+    ...(page.machine === 'run' ? [/** @type {[string, string]} */ (['log', 'Log'])] : []),
+    ['data', 'Data'],
+  ]
+  return names.map(([name, label]) =>
+    h(
+      'button',
+      {
+        type: 'button',
+        role: 'tab',
+        'aria-selected': String(name === page.tab),
+        'aria-controls': 'panel',
+        data: { name },
+        onclick: () => page.openTab(name),
+      },
+      label,
+    ),
+  )
+}
+
+/** @param {InstancePage} page */
+export function historyOf(page) {
+  const { steps, history } = page
+  const [first] = steps
+  const at = page.place()
+  const hasEarlier = page.hasEarlier()
+  return [
+    hasEarlier && first !== undefined
+      ? h(
+          'button.more',
+          { type: 'button', data: { name: 'earlier' }, onclick: () => page.showEarlier() },
+          `Show ${first.step - 1} earlier steps`,
+        )
+      : null,
+    !history.is_whole && !hasEarlier
+      ? h(
+          'p.note',
+          {},
+          steps.length === 0
+            ? 'Its history is not kept any more.'
+            : 'Older steps have been removed by retention.',
+        )
+      : null,
+    h(
+      'ol.history',
+      {},
+      steps.map((one, index) => itemOf(page, one, index, index === at)),
+    ),
+  ]
+}
+
+/**
+ * @param {InstancePage} page
+ * @param {Step} one
+ * @param {number} index
+ * @param {boolean} isCurrent
+ */
+function itemOf(page, one, index, isCurrent) {
+  const { steps, machine, instance } = page
+  const previous = steps[index - 1]
+  const after = previous === undefined ? '' : `+${duration(Math.max(0, msBetween(previous.at, one.at)))}`
+  const isLive = instance.live && one === steps.at(-1)
+  return h(
+    'li',
+    {
+      'aria-current': isCurrent ? 'true' : null,
+      data: { name: `item ${one.id}`, step: one.id, tone: toneOf(machine, one.to) },
+    },
+    h(
+      'button.step',
+      { type: 'button', data: { name: `step ${one.id}` }, onclick: () => page.select(index) },
+      h('span.when', { title: `${absolute(one.at)} · ${one.at}` }, clock(one.at), h('span.sub', {}, after)),
+      h(
+        'span.what',
+        {},
+        h(
+          'span.move',
+          {},
+          h('code.event-name', {}, one.event),
+          h('span.arrow', {}, '→'),
+          pill(machine, one.to),
+        ),
+        h(
+          'span.sub',
+          {},
+          one.cause ? `by ${one.cause}` : '',
+          one.effects.map((effect) => h('span.effect', {}, effect)),
+          one.transition === null ? h('span.tag', {}, 'not in this version of the machine') : null,
+        ),
+      ),
+      h(
+        'span.spent',
+        {},
+        one.duration_ms === null ? (isLive ? since(one.at) : '') : duration(one.duration_ms),
+      ),
+    ),
+  )
+}
+
+/**
+ * @param {string} from
+ * @param {string} to
+ */
+export const msBetween = (from, to) => new Date(to).getTime() - new Date(from).getTime()
