@@ -38,8 +38,6 @@ export const limits = {
   runnerSilenceMs: 6_000,
   /** The dispatcher looks for what a lost hint missed. */
   sweepMs: 1_000,
-  /** Triggers of one pipeline, and pipelines one of them may wait for. */
-  triggersPerPipeline: 100,
   /** Firings in a row, each started by the success before it: what ends a cycle of triggers. */
   chainDepth: 64,
   /** Events one transaction takes, and triggers it asks about them; an event that more triggers hear takes several. */

@@ -39,6 +39,9 @@ const UPLOAD_ERRORS = {
 }
 
 export const landingZoneRoutes = (zones: LandingZoneService) =>
+  new Elysia().use(zoneRoutes(zones)).use(landingFileRoutes(zones)).use(sampleAndLifecycleRoutes(zones))
+
+const zoneRoutes = (zones: LandingZoneService) =>
   new Elysia({ prefix: '/landing-zones', tags: ['landing zones'] })
     .get(
       '',
@@ -112,6 +115,9 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
         },
       },
     )
+
+const landingFileRoutes = (zones: LandingZoneService) =>
+  new Elysia({ prefix: '/landing-zones', tags: ['landing zones'] })
     .get(
       '/:ns/:name/files',
       async ({ params, query, request, set }) => {
@@ -175,6 +181,9 @@ export const landingZoneRoutes = (zones: LandingZoneService) =>
         },
       },
     )
+
+const sampleAndLifecycleRoutes = (zones: LandingZoneService) =>
+  new Elysia({ prefix: '/landing-zones', tags: ['landing zones'] })
     .get(
       '/:ns/:name/samples',
       async ({ params, query, request, set }) => {

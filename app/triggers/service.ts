@@ -94,7 +94,7 @@ export function makeTriggerService({ sql, newId }: TriggerDeps) {
 }
 
 /** Triggers of one pipeline. */
-const TRIGGERS_PER_PIPELINE = 100
+export const TRIGGERS_PER_PIPELINE = 100
 
 async function insertNew(
   tx: SqlTx,

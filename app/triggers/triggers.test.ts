@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { systemClock } from '../core/clock.ts'
 import type { PipelineId } from '../core/ids.ts'
-import { limits } from '../core/limits.ts'
 import { makeLandingZoneService } from '../landing-zones/service.ts'
 import { openParts, type Parts } from '../pipelines/test-parts.ts'
 import { requestTo, testApp } from '../test-app.ts'
@@ -9,7 +8,7 @@ import { webhookRoutes } from '../webhooks/routes.ts'
 import { makeWebhookService } from '../webhooks/service.ts'
 import { triggerRoutes } from './routes.ts'
 import { COOLDOWN_SECONDS_MAX } from './schema.ts'
-import { makeTriggerService, type TriggerService } from './service.ts'
+import { makeTriggerService, TRIGGERS_PER_PIPELINE, type TriggerService } from './service.ts'
 
 let parts: Parts
 let triggers: TriggerService
@@ -140,10 +139,10 @@ describe('a bad trigger is refused, naming the field', () => {
     await parts.sql`
       insert into trigger (id, pipeline_id, type, config, snapshot, machine_version, state)
       select gen_random_uuid(), pipeline_id, type, config, snapshot, machine_version, 'disabled'
-      from trigger, generate_series(2, ${limits.triggersPerPipeline - 1}) where id = ${String(body.id)}`
+      from trigger, generate_series(2, ${TRIGGERS_PER_PIPELINE - 1}) where id = ${String(body.id)}`
     const two = await Promise.all([1, 2].map(() => create(url, 'cron', { cron_expr: '* * * * *' })))
     expect(two.map(({ status }) => status).sort()).toEqual([201, 400])
-    expect((await triggers.list(ref, { limit: 1, offset: 0 })).total).toBe(limits.triggersPerPipeline)
+    expect((await triggers.list(ref, { limit: 1, offset: 0 })).total).toBe(TRIGGERS_PER_PIPELINE)
   })
 })
 
