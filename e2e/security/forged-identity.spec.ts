@@ -115,6 +115,28 @@ test('the audit log is written by requests and by nothing else: it is not change
   expect(JSON.stringify(all)).not.toContain('/forged')
 })
 
+/** One length-delimited field of Protocol Buffers, of at most 127 bytes. */
+const field = (number: number, bytes: Buffer) =>
+  Buffer.concat([Buffer.from([(number << 3) | 2, bytes.length]), bytes])
+
+/** The length-delimited fields of a message of Protocol Buffers, up to the first of another kind. */
+function fieldsOf(message: Buffer): { number: number; bytes: Buffer }[] {
+  const found: { number: number; bytes: Buffer }[] = []
+  for (let at = 0; at < message.length && ((message[at] ?? 0) & 7) === 2; ) {
+    const number = (message[at] ?? 0) >> 3
+    let length = 0
+    for (let shift = 0, isLast = false; !isLast; shift += 7) {
+      at += 1
+      const byte = message[at] ?? 0
+      length |= (byte & 0x7f) << shift
+      isLast = byte < 0x80
+    }
+    found.push({ number, bytes: message.subarray(at + 1, at + 1 + length) })
+    at += 1 + length
+  }
+  return found
+}
+
 test.describe('tokens of attempts', () => {
   let runner: Server
   let service: OwnService
@@ -130,22 +152,31 @@ test.describe('tokens of attempts', () => {
       const chunks: Buffer[] = []
       asked.on('data', (chunk: Buffer) => chunks.push(chunk))
       asked.on('end', () => {
-        const body = Buffer.concat(chunks).toString('latin1')
-        if (asked.url?.endsWith('/SubmitPipeline')) {
-          const [token] = /eyJ[\w-]+\.[\w-]{43}/.exec(body) ?? []
-          const [pipeline] = /taken-[a-z0-9-]+/.exec(body) ?? []
-          if (token !== undefined && pipeline !== undefined) tokens.set(pipeline, token)
+        const proto = (...fields: Buffer[]) => {
           response.setHeader('content-type', 'application/proto')
-          // Fields 1 and 2, texts: a handle and the start of this runner.
-          const text = (field: number, value: string) =>
-            Buffer.concat([Buffer.from([(field << 3) | 2, value.length]), Buffer.from(value)])
-          const id = /[0-9a-f]{8}-[0-9a-f]{4}-7?[0-9a-f-]{22,23}/.exec(body)?.[0] ?? 'a'
-          return response.end(Buffer.concat([text(1, `${id}:1`), text(2, 'boot')]))
+          return response.end(Buffer.concat(fields))
         }
-        if (asked.url?.endsWith('/StreamLogs')) {
-          // Messages without a word, in the envelope of a stream: the attempt goes on.
+        if (asked.url?.endsWith('/SubmitPipelines')) {
+          const results = fieldsOf(Buffer.concat(chunks)).map(({ number, bytes }) => {
+            const body = bytes.toString('latin1')
+            const [token] = /eyJ[\w-]+\.[\w-]{43}/.exec(body) ?? []
+            const [pipeline] = /taken-[a-z0-9-]+/.exec(body) ?? []
+            if (token !== undefined && pipeline !== undefined) tokens.set(pipeline, token)
+            // Field 5 of a request is the id of its run; field 1 of a result is the handle.
+            const id =
+              fieldsOf(bytes)
+                .find((field) => field.number === 5)
+                ?.bytes.toString() ?? ''
+            return number === 1 ? [field(1, field(1, Buffer.from(`${id}:1`)))] : []
+          })
+          return proto(...results.flat(), field(2, Buffer.from('boot')))
+        }
+        // The stream is open.
+        if (asked.url?.endsWith('/UpdateFollowing')) return proto(Buffer.from([8, 1]))
+        if (asked.url?.endsWith('/FollowRuns')) {
+          // Messages with the boot id only, in the envelope of a stream: the attempts go on.
           response.setHeader('content-type', 'application/connect+proto')
-          const message = Buffer.from('\x1a\x04boot')
+          const message = field(1, Buffer.from('boot'))
           const heartbeat = Buffer.concat([Buffer.from([0, 0, 0, 0, message.length]), message])
           const beat = setInterval(() => response.write(heartbeat), 500)
           response.write(heartbeat)
@@ -153,8 +184,7 @@ test.describe('tokens of attempts', () => {
         }
         if (asked.url?.endsWith('/grpc.health.v1.Health/Check')) {
           // SERVING. A runner that does not say so gets no attempt once it was asked, as it is when a start takes long.
-          response.setHeader('content-type', 'application/proto')
-          return response.end(Buffer.from([8, 1]))
+          return proto(Buffer.from([8, 1]))
         }
         response.statusCode = 404
         response.setHeader('content-type', 'application/json')
