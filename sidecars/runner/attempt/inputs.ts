@@ -183,6 +183,44 @@ export class Inputs {
   }
 
   #render(template: Template, resolver: TemplateResolver): string {
-    return renderTemplate(template, this.#options.variables, resolver)
+    const { variables } = this.#options
+    return renderPlain(template, variables, resolver) ?? renderTemplate(template, variables, resolver)
   }
+}
+
+/** Longer texts are left to the template engine, which has limits of its own. */
+const PLAIN_CHARACTERS = 100_000
+/** `{{ this }}`, `{{ ref('silver.orders') }}`, `{{ landing_zone("orders") }}`. */
+const PLAIN_EXPRESSION = /\{\{\s*(?:this|(ref|landing_zone)\(\s*(?:'([\w.-]*)'|"([\w.-]*)")\s*\))\s*\}\}/g
+
+/**
+ * Renders a text whose only expressions are the plain ones above. Null: the template engine has to render the text, or to name
+ * its error. Without this, a run of `select 1` takes the runner 26 ms of processor instead of 9, and 16
+ * pipelines at once reach 33 runs/s where the aim is 60.
+ */
+export function renderPlain(
+  { source }: Template,
+  variables: TemplateVariables,
+  resolver: TemplateResolver,
+): string | null {
+  if (source.length > PLAIN_CHARACTERS) return null
+  let rendered = ''
+  let end = 0
+  for (const match of source.matchAll(PLAIN_EXPRESSION)) {
+    const before = source.slice(end, match.index)
+    // A third brace belongs to the expression.
+    if (/\{[{%#]|\{$/.test(before)) return null
+    const [expression, call, single, double] = match
+    const name = single ?? double ?? ''
+    try {
+      const value =
+        call === undefined ? variables.this : call === 'ref' ? resolver.ref(name) : resolver.landingZone(name)
+      rendered += before + value
+    } catch {
+      return null
+    }
+    end = match.index + expression.length
+  }
+  const rest = source.slice(end)
+  return /\{[{%#]/.test(rest) ? null : rendered + rest
 }
