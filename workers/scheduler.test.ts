@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
+import postgresJs from 'postgres'
 import { newId, type PipelineId } from '../app/core/ids.ts'
 import type { Log } from '../app/core/log.ts'
 import { type Database, type Fenced, openDatabase } from '../drizzle/client.ts'
@@ -200,16 +201,17 @@ test('arrears of any size are worked through in batches, each schedule once', as
 test('a tick asks one question and gives one answer, however many are due', async () => {
   for (let n = 0; n < 20; n++) await schedule(await published(), { due: '1 hour' })
   const statements: string[] = []
-  const counted = openDatabase(postgres.url, { connections: 1, rawConnections: 1, application: 'counted' })
-  // A new connection asks for the types it does not know.
-  await counted.sql`select 1`
-  counted.sql.options.debug = (_, text) => statements.push(text)
+  const counted = postgresJs(postgres.url, {
+    max: 1,
+    fetch_types: false,
+    debug: (_, text) => statements.push(text),
+  })
   await tickSchedules({
-    write: async (work) => (await counted.sql.begin(async (tx) => ({ done: await work(tx) }))).done,
+    write: async (work) => (await counted.begin(async (tx) => ({ done: await work(tx) }))).done,
     newId,
     log,
   })
-  await counted.close()
+  await counted.end()
   expect(statements.filter((text) => !/^(begin|commit)/.test(text))).toHaveLength(2)
   expect(await database.sql`select 1 from run`).toHaveLength(20)
 })

@@ -8,7 +8,7 @@ import { makeFileService } from '../files/service.ts'
 import { landingZoneRoutes } from '../landing-zones/routes.ts'
 import { makeLandingZoneService } from '../landing-zones/service.ts'
 import { namespaceRoutes } from '../namespaces/routes.ts'
-import { pipelineRoutes } from '../pipelines/routes.ts'
+import { pipelineRoutes, versionRoutes } from '../pipelines/routes.ts'
 import { openParts } from '../pipelines/test-parts.ts'
 import { sharingRoutes } from '../sharing/routes.ts'
 import { makeSharingService } from '../sharing/service.ts'
@@ -42,6 +42,7 @@ export async function openPro() {
     api: [
       namespaceRoutes(parts.namespaces),
       pipelineRoutes(parts.pipelines()),
+      versionRoutes(parts.pipelines()),
       landingZoneRoutes(makeLandingZoneService({ ...deps, clock: systemClock })),
       fileRoutes(makeFileService({ sql, objects, fileWritten: async () => {} }), fileWriting(resources)),
       sharingRoutes(sharing),

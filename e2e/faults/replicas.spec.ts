@@ -148,6 +148,10 @@ test('one that is killed amid an upload leaves no file, and takes the next one w
   if (api === undefined) throw new Error('the API is not running')
   process.kill(api.pid, 'SIGKILL')
   expect(await cut).toBe('cut off')
+  // The statement that records the file waits in Postgres: it ends as if it had never arrived there.
+  await sql`
+    select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock' and query like '%landing_file%'`
   await held.release()
   expect(await sql`select count(*)::int as files from landing_file`).toEqual([known] as never)
   // The other goes on meanwhile.

@@ -100,7 +100,7 @@ describe('what is wrong', () => {
       file: 'pipeline.sql',
       line: 1,
       column: 4,
-      reason: 'there is no table silver.gone',
+      text: 'there is no table silver.gone',
     })
     expect(error.cause).toEqual(new Error('there is no table silver.gone'))
   })
