@@ -54,7 +54,7 @@ await inScratch(async () => {
       const env = { TEST_PYTHON_BIN: python, REQUIRE_SANDBOXES: 'bubblewrap,landlock' }
       await runBunTest(tally, ['./sidecars/runner/python'], env)
       tally.heading('Native gRPC with a client in Python (bun test)')
-      await runBunTest(tally, ['./sidecars/grpc.interop.ts'], { TEST_PYTHON_BIN: python })
+      await runBunTest(tally, ['./sidecars/rpc/grpc.interop.ts'], { TEST_PYTHON_BIN: python })
     }
     tally.heading('Walls around engine processes, and what the kernel sees of these (bun test)')
     await runBunTest(tally, ['./sidecars/sandbox'], { REQUIRE_SANDBOXES: '1' })
