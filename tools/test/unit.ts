@@ -32,7 +32,7 @@ export async function runUnitTests(tally: Tally, patterns: string[] = []) {
   const ignored = isAll ? [...IGNORED, ...LONGER] : IGNORED
   const database = await startTestPostgres()
   try {
-    const options = [`--parallel=${WORKERS}`, '--parallel-delay=0', '--no-isolate']
+    const options = [`--parallel=${WORKERS}`, '--parallel-delay=0']
     options.push(...ignored.map((pattern) => `--path-ignore-patterns=${pattern}`))
     await mkdir(dirname(TIMINGS), { recursive: true })
     options.push(`--timings=${TIMINGS}`, '--update-timings')
