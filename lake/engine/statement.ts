@@ -20,8 +20,6 @@ export interface ReadStatement {
   tables: TableReference[]
   /** It lists what tables there are (SHOW TABLES, information_schema): all of them should be there to see. */
   listsTables: boolean
-  /** It has an ORDER BY, at any depth. */
-  isOrdered: boolean
   /** It decides what random numbers come next. */
   setsSeed: boolean
 }
@@ -111,19 +109,12 @@ export async function readStatement(
   }
 }
 
-/**
- * The SQL that gives at most so many rows of a checked statement, in its order; EXPLAIN is short as it is. A constant limit lets
- * DuckDB keep only the first rows of a sort. Without a sort, DuckDB would find the limited rows first and read their columns by a
- * join, which takes twice as long (late materialization): a subquery as the limit prevents that.
- */
-export function limited(
-  { sql, kind, isOrdered }: Pick<ReadStatement, 'sql' | 'kind' | 'isOrdered'>,
-  rowsLimit: number,
-): string {
+/** The SQL that gives at most so many rows of a checked statement, in its order; EXPLAIN is short as it is. */
+export function limited({ sql, kind }: Pick<ReadStatement, 'sql' | 'kind'>, rowsLimit: number): string {
   if (kind === 'explain') return sql
   const [text = sql] = splitStatements(sql).map((statement) => statement.text)
   // The line breaks end a comment that the statement ends with.
-  return `SELECT * FROM (\n${text}\n) LIMIT ${isOrdered ? rowsLimit : `(SELECT ${rowsLimit})`}`
+  return `SELECT * FROM (\n${text}\n) LIMIT ${rowsLimit}`
 }
 
 /** What the engine said of a limited statement, with the lines of the statement itself: it begins on the second one. */
@@ -156,13 +147,11 @@ const FROM_TYPES: ReadonlySet<Json | undefined> = new Set([
 
 function readTree(
   statement: JsonObject,
-): Pick<ReadStatement, 'tables' | 'listsTables' | 'isOrdered'> & { functions: ReadonlySet<string> } {
+): Pick<ReadStatement, 'tables' | 'listsTables'> & { functions: ReadonlySet<string> } {
   const tables = new Map<string, TableReference>()
   let listsTables = false
-  let isOrdered = false
   const functions = new Set<string>()
   visitTree(statement, (node, isCte) => {
-    isOrdered ||= node.type === 'ORDER_MODIFIER'
     if (node.type === 'BASE_TABLE') {
       const table = referenceOf(node)
       if (isInformation(table)) listsTables = true
@@ -173,7 +162,7 @@ function readTree(
     } else checkNode(node)
     if (textOf(node.function_name) !== '') functions.add(textOf(node.function_name).toLowerCase())
   })
-  return { tables: [...tables.values()], listsTables, isOrdered, functions }
+  return { tables: [...tables.values()], listsTables, functions }
 }
 
 /** Visits every node of a statement's tree. `isCte` says whether a table's name means a CTE where the node stands. */

@@ -17,7 +17,7 @@ export type EngineRequest =
 
 export interface Run {
   /** As `check` answered it. */
-  statement: { sql: string; kind: 'select' | 'explain'; isOrdered: boolean; setsSeed: boolean }
+  statement: { sql: string; kind: 'select' | 'explain'; setsSeed: boolean }
   /** Where `layer.table` is found; null: nowhere. */
   catalog: string | null
   define: readonly TableView[]
@@ -54,7 +54,6 @@ const Checked = Type.Object({
   kind: Type.Union([Type.Literal('select'), Type.Literal('explain')]),
   tables: Type.Array(TableReference),
   listsTables: Type.Boolean(),
-  isOrdered: Type.Boolean(),
   setsSeed: Type.Boolean(),
 })
 const Rows = Type.Object({

@@ -96,7 +96,6 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
           statement: {
             sql: SHOW_TABLES.test(statement.sql) ? TABLES_BY_LAYER : statement.sql,
             kind: statement.kind,
-            isOrdered: statement.isOrdered,
             setsSeed: statement.setsSeed,
           },
           catalog: usesNamespace(statement, tables, namespace) ? catalogOf(namespace) : null,
