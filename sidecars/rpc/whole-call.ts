@@ -1,6 +1,7 @@
 import type { UniversalHandler, UniversalServerResponse } from '@connectrpc/connect/protocol'
 
-// Calls of one message and one answer, without a stream for either: to a small call, those cost more than what it is about.
+// Calls of one message and one answer, without a stream for either: 0.69 ms of the query service's processor instead of 0.81
+// a query. The aim of `/query` is missed with this, too.
 
 /** Whether a request can be taken whole. One without a length, or with one that is too much, is refused as its bytes arrive. */
 export function isWhole({ method }: UniversalHandler, { headers }: Request, readMaxBytes: number): boolean {
