@@ -1,5 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import { testNameOf } from '../../lake/pipeline/quality.ts'
+import { testNameOf, testPathOf } from '../../lake/pipeline/quality.ts'
 import {
   type LakeAccessSchema,
   type RunQualityTestsRequestSchema,
@@ -94,4 +94,4 @@ export function makeQualityTestService({ objects, pipelines, runQualityTests, re
   return { list, create, remove, run }
 }
 
-const pathOf = (ref: PipelineRef, name: string) => `${prefixOf(ref)}tests/quality/${name}.sql`
+const pathOf = (ref: PipelineRef, name: string) => prefixOf(ref) + testPathOf(name)

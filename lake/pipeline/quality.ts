@@ -31,6 +31,9 @@ export function testNameOf(path: string): string | undefined {
   return TEST_NAME.test(name) ? name : undefined
 }
 
+/** The path of a test's file below the prefix of its pipeline. */
+export const testPathOf = (name: string) => `${FOLDER}${name}.sql`
+
 /** Reads the header of a test file. A severity that cannot be read gates: it counts as `error`. Never throws. */
 export function parseTest(name: string, { path, text }: TextFile): ParsedTest {
   const parsed: ParsedTest = {
