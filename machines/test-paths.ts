@@ -1,12 +1,13 @@
 // Walks a machine along every simple path of its graph and notes what has been seen of its definition on the way, so that
 // a state, a transition or a guard's outcome that no path reaches is missed by name.
 import { expect } from 'bun:test'
-import type {
-  AnyMachineSnapshot,
-  AnyStateMachine,
-  AnyTransitionDefinition,
-  EventFromLogic,
-  SnapshotFrom,
+import {
+  type AnyMachineSnapshot,
+  type AnyStateMachine,
+  type AnyTransitionDefinition,
+  type EventFromLogic,
+  getNextTransitions,
+  type SnapshotFrom,
 } from 'xstate'
 import { getAdjacencyMap, getSimplePaths, getStateNodes } from 'xstate/graph'
 import { accepts, advance, IllegalMove, pathOf, restore, store } from './advance.ts'
@@ -94,9 +95,10 @@ export function walkEveryPlace(model: Model<AnyStateMachine>): Seen {
 
 /** Every state of the definition that an instance can rest in, as a dotted path. */
 export const statesOf = (machine: AnyStateMachine): string[] =>
-  getStateNodes(machine)
-    .filter((node) => node.type === 'atomic' || node.type === 'final')
-    .map((node) => node.path.join('.'))
+  leavesOf(machine).map(({ path }) => path.join('.'))
+
+const leavesOf = (machine: AnyStateMachine) =>
+  getStateNodes(machine).filter(({ type }) => type === 'atomic' || type === 'final')
 
 /** Every transition of the definition: its state, its event, its place among those of that event, and where it leads. */
 export const transitionsOf = (machine: AnyStateMachine): string[] => [...names(machine).values()]
@@ -148,7 +150,7 @@ function look(model: Model<AnyStateMachine>, now: AnyMachineSnapshot, seen: Seen
   expect(store(restored)).toEqual(store(now))
   expect(pathOf(restored.value)).toBe(pathOf(now.value))
   model.check(restored)
-  const [node] = now._nodes.filter(({ type }) => type === 'atomic' || type === 'final')
+  const node = leavesOf(machine).find(({ path }) => path.join('.') === pathOf(now.value))
   expect(now.status).toBe(node?.type === 'final' ? 'done' : 'active')
   for (const make of Object.values(model.events)) {
     const event = make(now)
@@ -172,12 +174,11 @@ function noteGuards(
 ): void {
   if (before.status !== 'active') return
   const known = names(machine)
-  for (const node of before._nodes)
-    for (const candidate of node.transitions.get(event.type) ?? []) {
-      if (candidate.guard !== undefined)
-        seen.guards.add(`${known.get(candidate)} ${candidate === taken ? 'held' : 'failed'}`)
-      if (candidate === taken) return
-    }
+  for (const candidate of getNextTransitions(before).filter(({ eventType }) => eventType === event.type)) {
+    if (candidate.guard !== undefined)
+      seen.guards.add(`${known.get(candidate)} ${candidate === taken ? 'held' : 'failed'}`)
+    if (candidate === taken) return
+  }
 }
 
 function traversal(model: Model<AnyStateMachine>) {
