@@ -61,7 +61,7 @@ const LINE_BYTES = 4
 await runProcess({
   env: process.env,
   startEffects,
-  startBackground: (parts) => joinWorkers({ ...parts, link: linkFrom(process.env) }),
+  makeBackground: (parts) => joinWorkers({ ...parts, link: linkFrom(process.env) }),
   serve(app, { host, port }) {
     return new Promise((resolve) => {
       const server = Deno.serve(

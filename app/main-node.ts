@@ -9,6 +9,6 @@ import { runProcess } from './process.ts'
 await runProcess({
   env: process.env,
   startEffects,
-  startBackground: (parts) => joinWorkers({ ...parts, link: linkFrom(process.env) }),
+  makeBackground: (parts) => joinWorkers({ ...parts, link: linkFrom(process.env) }),
   serve: serveOnNode,
 })

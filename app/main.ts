@@ -3,15 +3,15 @@
 import { startEffects } from '../workers/dispatcher/effects.ts'
 import { answerObjectCall } from '../workers/runtime/object-calls.ts'
 import { countInto } from '../workers/threads/counted.ts'
-import { startThreads } from '../workers/threads/threads.ts'
+import { makeThreads } from '../workers/threads/threads.ts'
 import { serveOnNode } from './node-server.ts'
 import { runProcess } from './process.ts'
 
 await runProcess({
   env: process.env,
   startEffects,
-  startBackground: ({ objects, metrics, ...parts }) =>
-    startThreads({
+  makeBackground: ({ objects, metrics, ...parts }) =>
+    makeThreads({
       ...parts,
       answerObjectCall: (call) => answerObjectCall(objects, call),
       count: countInto(metrics),

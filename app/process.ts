@@ -6,7 +6,7 @@ import { endInOrder, endWithParent } from '../proto/lifeline.ts'
 import { LAKE_FILE_BYTES_MAX } from './catalog/gateway.ts'
 import { withCheckout } from './checkout.ts'
 import { composeService, type Service } from './compose.ts'
-import type { RunningBackground } from './core/background.ts'
+import type { ProcessBackground } from './core/background.ts'
 import { systemClock as clock } from './core/clock.ts'
 import { type Config, ConfigError, KEY_LENGTH_MIN, parseConfig } from './core/config.ts'
 import { newId } from './core/ids.ts'
@@ -41,7 +41,7 @@ export interface ProcessParts {
   env: Env
   /** Resolves when requests are answered. */
   serve(app: App, address: { host: string; port: number }): Promise<Serving>
-  startBackground(parts: BackgroundParts): RunningBackground
+  makeBackground(parts: BackgroundParts): ProcessBackground
   /** Performs what transactions have asked for, until it is stopped. */
   startEffects(sql: Sql, effects: Service['effects'], log: Log): { stop(): Promise<void> }
 }
@@ -78,7 +78,7 @@ export async function runProcess(parts: ProcessParts): Promise<void> {
   }
 }
 
-async function start(config: Config, { serve, startBackground, startEffects }: ProcessParts) {
+async function start(config: Config, { serve, makeBackground, startEffects }: ProcessParts) {
   const lines = linesTogether((text) => process.stdout.write(text))
   process.on('exit', lines.flush)
   const log = makeLog('api', config.logFormat, lines.write)
@@ -86,7 +86,7 @@ async function start(config: Config, { serve, startBackground, startEffects }: P
   const { database, patient } = await openMigrated(config)
   const { sql } = database
   const objects = await openObjectStore(config.store)
-  const background = startBackground({ config, processId: newId(), sql, objects, log, metrics })
+  const background = makeBackground({ config, processId: newId(), sql, objects, log, metrics })
   const service = await composeService({
     config,
     log,
@@ -103,6 +103,8 @@ async function start(config: Config, { serve, startBackground, startEffects }: P
   log.info(
     `listening on http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${config.port}`,
   )
+  // Not before: four threads that start would compete with the start of the API.
+  background.start()
 
   return {
     restartWorkers: background.restart,

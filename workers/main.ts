@@ -6,7 +6,7 @@ import { fail } from '../app/process.ts'
 import { migrate, openDatabase } from '../drizzle/client.ts'
 import { endInOrder } from '../proto/lifeline.ts'
 import { linkFrom, serveLink } from './runtime/link.ts'
-import { startThreads, type Threads } from './threads/threads.ts'
+import { makeThreads } from './threads/threads.ts'
 
 try {
   const config = parseConfig(process.env, process.cwd())
@@ -18,34 +18,33 @@ try {
     application: 'sluice workers',
     settings: { statement_timeout: 60_000, idle_in_transaction_session_timeout: 60_000 },
   })
-  let threads: Threads | undefined
-  const link = await serveLink(
-    linkFrom(process.env),
-    {
-      nudge: (about) => threads?.nudge(about),
-      async reap() {
-        if (threads?.reaper == null) throw new Error('the reaper does not work here')
-        await threads.reaper.run()
-      },
-      restart: () => threads?.restart(),
-    },
-    (error) => log.warn('a connection was refused', { error }),
-  )
-  const started = startThreads({
+  const threads = makeThreads({
     config,
     processId: newId(),
     sql: database.sql,
-    answerObjectCall: link.answerObjectCall,
+    answerObjectCall: (call) => link.answerObjectCall(call),
     log,
-    count: link.count,
+    count: (counted) => link.count(counted),
   })
-  threads = started
+  const link = await serveLink(
+    linkFrom(process.env),
+    {
+      nudge: threads.nudge,
+      async reap() {
+        if (threads.reaper === null) throw new Error('the reaper does not work here')
+        await threads.reaper.run()
+      },
+      restart: threads.restart,
+    },
+    (error) => log.warn('a connection was refused', { error }),
+  )
+  threads.start()
   endInOrder(process.env, async () => {
-    await started.stop()
+    await threads.stop()
     link.close()
     await database.close()
   })
-  process.on('SIGUSR2', () => started.restart())
+  process.on('SIGUSR2', () => threads.restart())
 } catch (error) {
   fail(error)
 }

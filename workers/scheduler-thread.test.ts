@@ -41,6 +41,7 @@ function scheduler(processId: string) {
     onRestart: (reason) => restarts.push(reason),
   })
   started.push(worker)
+  worker.start()
   const count = (type: FromWorker['type']) => heard.filter((message) => message.type === type).length
   return { worker, heard, restarts, count }
 }

@@ -7,8 +7,10 @@ export interface Background {
   reaper: { run(): Promise<void> } | null
 }
 
-/** The same, as whoever has started it sees it. */
-export interface RunningBackground extends Background {
+/** The same, as the process that starts it sees it. */
+export interface ProcessBackground extends Background {
+  /** Begins the work, once. Hints before that are lost. */
+  start(): void
   /** Ends its threads at once and has them started again: for operators, and for proof. */
   restart(): void
   stop(): Promise<void>

@@ -4,7 +4,7 @@ import type { Log } from '../../app/core/log.ts'
 import type { Sql } from '../../drizzle/client.ts'
 import type { AnswerObjectCall } from '../runtime/object-calls.ts'
 import type { FromWorker, ThreadSettings, ToReaper } from '../threads/channel.ts'
-import { startLoop } from '../threads/loop.ts'
+import { type Loop, startLoop } from '../threads/loop.ts'
 import { runWorkerOnce } from '../threads/run-once.ts'
 import { lookAtTime } from './reaper.ts'
 
@@ -16,6 +16,8 @@ const TICK_MS = 2 * 3_600_000
 const AFTER_FAILURE_MS = 60_000
 
 export interface ReaperHost {
+  /** Begins to look at the time. Once. */
+  start(): void
   /**
    * Makes a tick, from its beginning to its end; one that is under way, here or on another replica, is waited for first.
    * Rejects when the tick could not be made.
@@ -34,7 +36,7 @@ export interface ReaperHostOptions {
   lookMs?: number
 }
 
-export function startReaper({
+export function makeReaper({
   sql,
   answerObjectCall,
   settings,
@@ -48,7 +50,7 @@ export function startReaper({
   let asked: Promise<void> | null = null
   let notBefore = 0
   /** When this host first looked at the time; `over` when the tick that is made at the start has been made. */
-  let start: Date | 'over' | null = null
+  let firstLook: Date | 'over' | null = null
 
   async function makeTick(isAsked: boolean): Promise<void> {
     if (ending.signal.aborted) throw new Error('the service ends')
@@ -80,24 +82,28 @@ export function startReaper({
     return tick
   }
 
-  const loop = startLoop({
-    everyMs: lookMs,
-    onError(error) {
-      notBefore = performance.now() + AFTER_FAILURE_MS
-      if (!ending.signal.aborted) log.error('a tick of the reaper failed', { error })
-    },
-    async tick() {
-      if (performance.now() < notBefore) return false
-      const { isDue, now, lastRunAt } = await lookAtTime(sql)
-      const isAtStart = start instanceof Date && (lastRunAt === null || lastRunAt < start)
-      // The tick at the start leaves the start itself to others: unless it is due anyway, it comes with the second look.
-      if (isDue || isAtStart) await after(!isDue)
-      start = start === null && !isDue ? now : 'over'
-      return false
-    },
-  })
+  let loop: Loop | undefined
+  async function look() {
+    if (performance.now() < notBefore) return false
+    const { isDue, now, lastRunAt } = await lookAtTime(sql)
+    const isAtStart = firstLook instanceof Date && (lastRunAt === null || lastRunAt < firstLook)
+    // The tick at the start leaves the start itself to others: unless it is due anyway, it comes with the second look.
+    if (isDue || isAtStart) await after(!isDue)
+    firstLook = firstLook === null && !isDue ? now : 'over'
+    return false
+  }
 
   return {
+    start() {
+      loop = startLoop({
+        everyMs: lookMs,
+        tick: look,
+        onError(error) {
+          notBefore = performance.now() + AFTER_FAILURE_MS
+          if (!ending.signal.aborted) log.error('a tick of the reaper failed', { error })
+        },
+      })
+    },
     run() {
       asked ??= underWay.then(() => {
         asked = null
@@ -107,7 +113,7 @@ export function startReaper({
     },
     async stop() {
       ending.abort()
-      await Promise.all([loop.stop(), underWay])
+      await Promise.all([loop?.stop(), underWay])
     },
   }
 }

@@ -25,7 +25,7 @@ import { startLeadership } from '../leadership/leadership.ts'
 import { answerObjectCall, makeObjectCalls } from '../runtime/object-calls.ts'
 import { addPipeline } from '../testing.ts'
 import type { FromWorker } from '../threads/channel.ts'
-import { type ReaperHost, startReaper } from './reaper-host.ts'
+import { makeReaper, type ReaperHost } from './reaper-host.ts'
 
 setDefaultTimeout(60_000)
 let directory: string
@@ -64,7 +64,7 @@ function start({
   lookMs?: number
   databaseUrl?: string
 } = {}): ReaperHost {
-  const host = startReaper({
+  const host = makeReaper({
     sql,
     answerObjectCall: (call) => answerObjectCall(objects, call),
     settings: { processId: newId(), databaseUrl, logFormat: 'text' },
@@ -73,6 +73,7 @@ function start({
     ...options,
   })
   hosts.push(host)
+  host.start()
   return host
 }
 

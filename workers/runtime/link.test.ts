@@ -36,6 +36,7 @@ async function workers(link: LinkSettings, reap = async () => {}) {
 function api(link: LinkSettings) {
   const metrics = makeMetrics()
   const joined = joinWorkers({ config: { reaper: true }, objects, log: testLog, metrics, link })
+  joined.start()
   ends.push(joined.stop)
   return { joined, metrics }
 }

@@ -4,7 +4,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import { connect, createServer, type Socket } from 'node:net'
 import { type Static, Type as t } from '@sinclair/typebox'
-import type { RunningBackground } from '../../app/core/background.ts'
+import type { ProcessBackground } from '../../app/core/background.ts'
 import type { Config } from '../../app/core/config.ts'
 import type { Log } from '../../app/core/log.ts'
 import type { Metrics } from '../../app/core/metrics.ts'
@@ -190,7 +190,7 @@ export function joinWorkers({
   log,
   metrics,
   link: { port, token },
-}: JoinOptions): RunningBackground {
+}: JoinOptions): ProcessBackground {
   const count = countInto(metrics)
   const ticks = new Map<number, PromiseWithResolvers<void>>()
   let lastId = 0
@@ -240,9 +240,9 @@ export function joinWorkers({
       if (!isStopping) retry = setTimeout(reach, RETRY_MS)
     })
   }
-  reach()
 
   return {
+    start: reach,
     nudge: (about) => void post({ type: 'nudge', about }),
     // The evaluator listens for the notice that is sent instead.
     eventRecorded: () => false,

@@ -74,7 +74,7 @@ function listening() {
   }
 }
 
-async function supervised(onStart: string, options: { onStop?: string; times?: Times } = {}) {
+async function made(onStart: string, options: { onStop?: string; times?: Times } = {}) {
   const ears = listening()
   const worker = superviseWorker<ToDispatcher>({
     name: 'test',
@@ -86,6 +86,23 @@ async function supervised(onStart: string, options: { onStop?: string; times?: T
   workers.push(worker)
   return { worker, ...ears }
 }
+
+async function supervised(...parts: Parameters<typeof made>) {
+  const supervision = await made(...parts)
+  supervision.worker.start()
+  return supervision
+}
+
+test('a worker has no thread until its start; messages before that are lost', async () => {
+  const { worker, heard, until } = await made(`postMessage({ type: 'ready' })`)
+  worker.post({ type: 'stop' })
+  worker.restart()
+  await Bun.sleep(100)
+  expect(heard).toEqual([])
+  worker.start()
+  await until(() => heard.length > 0)
+  expect(heard).toEqual([{ type: 'ready' }])
+})
 
 test('a thread that works is heard, and stops when it is asked', async () => {
   const { worker, heard, until, restarts } = await supervised(`postMessage({ type: 'ready' })`)

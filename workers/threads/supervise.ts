@@ -5,6 +5,8 @@ import type { FromWorker, ToWorker } from './channel.ts'
 import { startThread, type Thread, type ThreadEnd } from './thread.ts'
 
 export interface SupervisedWorker<Message extends ToWorker> {
+  /** Starts the first thread. Once. */
+  start(): void
   /** Lost when there is no thread just now, which is fine: messages are hints. */
   post(message: Message): void
   /** Ends the thread at once and lets supervision start another: for operators, and for proof. */
@@ -56,10 +58,10 @@ export function superviseWorker<Message extends ToWorker>(
   let restartTimer: ReturnType<typeof setTimeout> | null = null
   let onStopped: () => void = () => {}
 
-  function start() {
+  function startAnother() {
     startedAt = heardAt = performance.now()
     isReady = false
-    const started = startThread<Message>({
+    thread = startThread<Message>({
       name,
       path,
       startMessage,
@@ -75,7 +77,6 @@ export function superviseWorker<Message extends ToWorker>(
         ended(end.reason, end.reason === 'exited' ? { code: end.code } : {})
       },
     })
-    thread = started
   }
 
   function ended(reason: RestartReason, detail: { code?: number } = {}) {
@@ -84,7 +85,7 @@ export function superviseWorker<Message extends ToWorker>(
     const delayMs = BACKOFF_MS[Math.min(failures, BACKOFF_MS.length - 1)] ?? 0
     log.warn(`worker ${name} ended unasked; starting it again`, { reason, ...detail, delayMs })
     onRestart(reason)
-    restartTimer = setTimeout(start, delayMs)
+    restartTimer = setTimeout(startAnother, delayMs)
   }
 
   function terminate(reason: RestartReason) {
@@ -93,8 +94,9 @@ export function superviseWorker<Message extends ToWorker>(
     ended(reason)
   }
 
-  let watchedAt = performance.now()
-  const watch = setInterval(() => {
+  let watchedAt = 0
+  let watch: ReturnType<typeof setInterval> | undefined
+  function look() {
     const now = performance.now()
     // While this process was paused or busy, nobody listened: that time is nobody's silence.
     const deafMs = Math.max(0, now - watchedAt - 2 * times.watchMs)
@@ -104,11 +106,15 @@ export function superviseWorker<Message extends ToWorker>(
     if (thread === null) return
     if (now - heardAt > times.silenceMs) terminate('silent')
     else if (!isReady && now - startedAt > times.readyMs) terminate('not_ready')
-  }, times.watchMs)
-  watch.unref?.()
-  start()
+  }
 
   return {
+    start() {
+      watchedAt = performance.now()
+      watch = setInterval(look, times.watchMs)
+      watch.unref?.()
+      startAnother()
+    },
     post: (message) => thread?.post(message),
     restart: () => terminate('terminated'),
     async stop() {

@@ -3,7 +3,7 @@
 import type { Config } from '../../app/core/config.ts'
 import type { Log } from '../../app/core/log.ts'
 import type { Sql } from '../../drizzle/client.ts'
-import { startReaper } from '../reaper/reaper-host.ts'
+import { makeReaper } from '../reaper/reaper-host.ts'
 import type { AnswerObjectCall } from '../runtime/object-calls.ts'
 import {
   assertNever,
@@ -37,10 +37,10 @@ export interface ThreadsOptions {
   count: Count
 }
 
-export type Threads = ReturnType<typeof startThreads>
+export type Threads = ReturnType<typeof makeThreads>
 
-/** Starts the dispatcher, the scheduler, the evaluator of triggers and, unless it is switched off, the reaper. */
-export function startThreads({ config, processId, sql, answerObjectCall, log, count }: ThreadsOptions) {
+/** The dispatcher, the scheduler, the evaluator of triggers and, unless it is switched off, the reaper. */
+export function makeThreads({ config, processId, sql, answerObjectCall, log, count }: ThreadsOptions) {
   const settings = { processId, databaseUrl: config.databaseUrl, logFormat: config.logFormat }
   /** Whether triggers are evaluated by this process, of all replicas. */
   let evaluatesHere = false
@@ -87,7 +87,7 @@ export function startThreads({ config, processId, sql, answerObjectCall, log, co
     },
   )
   const reaper = config.reaper
-    ? startReaper({ sql, answerObjectCall, settings, log, onMessage: heardFrom('reaper') })
+    ? makeReaper({ sql, answerObjectCall, settings, log, onMessage: heardFrom('reaper') })
     : null
 
   function eventRecorded(): boolean {
@@ -129,6 +129,10 @@ export function startThreads({ config, processId, sql, answerObjectCall, log, co
 
   return {
     reaper,
+    /** Until then there are no threads, and messages to them are lost. */
+    start() {
+      for (const part of [dispatcher, scheduler, evaluator, reaper]) part?.start()
+    },
     nudge: (about: 'runRequested' | 'outbox') => dispatcher.post({ type: 'nudge', about }),
     /** Tells the evaluator of an event that some trigger hears. False: it works on another replica, if anywhere. */
     eventRecorded,
