@@ -20,6 +20,7 @@ export class ApiError extends Error {
 /** Three parts, of which the first is a JSON object in base64url. */
 const TOKEN = /^eyJ[\w-]*\.[\w-]+\.[\w-]+$/
 
+/** @param {HeadersInit} [more] */
 const headers = (more = {}) => {
   const key = sessionStorage.getItem(KEY)
   if (key === null) return more
@@ -107,7 +108,7 @@ export const hasKey = () => sessionStorage.getItem(KEY) !== null
  * Follows an event stream, and connects again from where it broke off. `onEvent` gets name and data; answering false ends
  * it. `onState` hears `live`, `connecting` and `ended`. Answers a function that stops it.
  * @param {string} path
- * @param {{ onEvent: (event: string, data: any) => unknown, onState?: (state: string) => void, lastEventId?: number | string | null }} options
+ * @param {{ onEvent: (event: string, data: any) => unknown, onState?: (state: import('./types.js').Connection) => void, lastEventId?: number | string | null }} options
  */
 export function follow(path, { onEvent, onState = () => {}, lastEventId = null }) {
   const stopped = new AbortController()
@@ -159,6 +160,7 @@ export function follow(path, { onEvent, onState = () => {}, lastEventId = null }
   return () => stopped.abort()
 }
 
+/** @param {string} block */
 function parsed(block) {
   /** @type {{ event: string, data: string | null, id: string | null }} */
   const fields = { event: 'message', data: null, id: null }

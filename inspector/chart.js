@@ -2,6 +2,7 @@
 import { getText, save } from './api.js'
 import { $, countText, h, toneOf } from './elements.js'
 
+/** @type {[string, string][]} */
 const DETAILS = [
   ['states', 'States'],
   ['events', 'Events'],
@@ -14,8 +15,9 @@ const READABLE = 0.72
 
 /** @type {Map<string, Document>} */
 const drawings = new Map()
+/** @type {HTMLElement} */
 const canvas = $('canvas')
-/** @type {any} the drawing; null before the first is there */
+/** @type {SVGSVGElement | null} the drawing; null before the first is there */
 let svg = null
 let shown = ''
 /** @type {Box} */
@@ -44,13 +46,15 @@ export async function showChart(machine, pick) {
   if (shown === `${machine} ${detail}`) return refresh()
   const drawing = await draw(machine, detail)
   shown = `${machine} ${detail}`
-  svg = document.importNode(drawing.documentElement, true)
+  /** @type {any} */
+  const root = drawing.documentElement
+  svg = /** @type {SVGSVGElement} */ (document.importNode(root, true))
   svg.removeAttribute('width')
   svg.removeAttribute('height')
-  for (const state of svg.querySelectorAll('[data-state]')) {
+  for (const state of statesOf(svg)) {
     state.setAttribute('tabindex', '0')
     state.setAttribute('role', 'button')
-    state.dataset.tone = toneOf(machine, state.dataset.state)
+    state.dataset.tone = toneOf(machine, state.dataset.state ?? '')
   }
   canvas.replaceChildren(svg)
   const { x, y, width, height } = svg.viewBox.baseVal
@@ -59,7 +63,10 @@ export async function showChart(machine, pick) {
   refresh()
 }
 
-/** The one with most to say that can still be read in the room there is. */
+/**
+ * The one with most to say that can still be read in the room there is.
+ * @param {string} machine
+ */
 async function fitting(machine) {
   for (const [detail] of DETAILS.toReversed()) {
     const { documentElement } = await draw(machine, detail)
@@ -72,6 +79,10 @@ async function fitting(machine) {
   return 'states'
 }
 
+/**
+ * @param {string} machine
+ * @param {string} detail
+ */
 async function draw(machine, detail) {
   const key = `${machine} ${detail}`
   if (!drawings.has(key)) {
@@ -81,6 +92,10 @@ async function draw(machine, detail) {
   return /** @type {Document} */ (drawings.get(key))
 }
 
+/**
+ * @param {string} machine
+ * @param {string} detail
+ */
 function markDetail(machine, detail) {
   $('detail').replaceChildren(
     ...DETAILS.map(([name, label]) =>
@@ -112,9 +127,14 @@ export function light({ active, taken }) {
   if (isNew && active !== null) bringIntoView(active)
 }
 
-/** Closer by, a step may light what is out of sight: the drawing then moves to it. */
+/**
+ * Closer by, a step may light what is out of sight: the drawing then moves to it.
+ * @param {string} path
+ */
 function bringIntoView(path) {
-  const box = svg?.querySelector(`.state[data-state="${CSS.escape(path)}"]`)?.getBBox()
+  /** @type {SVGGraphicsElement | null | undefined} */
+  const state = svg?.querySelector(`.state[data-state="${CSS.escape(path)}"]`)
+  const box = state?.getBBox()
   if (!box || view === null) return
   const isSeen =
     box.x >= view.x &&
@@ -137,30 +157,43 @@ export function showCounts(byState) {
 function refresh() {
   if (svg === null) return
   const { active, taken } = lit
-  for (const state of svg.querySelectorAll('[data-state]')) {
-    const path = state.dataset.state
+  for (const state of statesOf(svg)) {
+    const path = state.dataset.state ?? ''
     const isActive = active !== null && (active === path || active.startsWith(`${path}.`))
     state.classList.toggle('active', isActive)
+    /** @type {SVGElement | null} */
     const badge = state.querySelector('.badge')
     if (badge !== null) setBadge(badge, counts?.[path])
     const count = counts?.[path]
     state.setAttribute('aria-label', count === undefined ? path : `${path}, ${countText(count)} instances`)
   }
-  for (const part of svg.querySelectorAll('[data-transitions]'))
-    part.classList.toggle('taken', taken !== null && part.dataset.transitions.split(' ').includes(taken))
+  /** @type {NodeListOf<SVGElement>} */
+  const parts = svg.querySelectorAll('[data-transitions]')
+  for (const part of parts)
+    part.classList.toggle('taken', taken !== null && !!part.dataset.transitions?.split(' ').includes(taken))
 }
 
+/**
+ * @param {SVGSVGElement} drawing
+ * @returns {NodeListOf<SVGElement>}
+ */
+const statesOf = (drawing) => drawing.querySelectorAll('[data-state]')
+
+/**
+ * @param {SVGElement} badge
+ * @param {import('./types.js').Counted | undefined} counted
+ */
 function setBadge(badge, counted) {
   const text = counted === undefined || counted.count === 0 ? '' : countText(counted)
   badge.classList.toggle('none', text === '')
   const label = badge.querySelector('text')
-  if (label.textContent === text) return
+  const rect = badge.querySelector('rect')
+  if (label === null || rect === null || label.textContent === text) return
   const [right, width] = [Number(badge.dataset.right), Math.max(22, 12 + text.length * 7)]
   label.textContent = text
-  label.setAttribute('x', right - width / 2)
-  const rect = badge.querySelector('rect')
-  rect.setAttribute('width', width)
-  rect.setAttribute('x', right - width)
+  label.setAttribute('x', String(right - width / 2))
+  rect.setAttribute('width', String(width))
+  rect.setAttribute('x', String(right - width))
 }
 
 /** @param {Box} next */
@@ -187,9 +220,22 @@ function zoom(factor, around) {
   })
 }
 
-const pointOf = (event) => {
-  const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse())
-  return { x: point.x, y: point.y }
+/**
+ * Where an event is in the drawing.
+ * @param {SVGSVGElement} drawing
+ * @param {MouseEvent} event
+ */
+const pointOf = (drawing, event) =>
+  new DOMPoint(event.clientX, event.clientY).matrixTransform(drawing.getScreenCTM()?.inverse())
+
+/**
+ * The path of the state that an event is about.
+ * @param {Event} event
+ */
+function stateAt({ target }) {
+  /** @type {SVGElement | null} */
+  const state = target instanceof Element ? target.closest('[data-state]') : null
+  return state?.dataset.state
 }
 
 export function startChart() {
@@ -202,7 +248,7 @@ export function startChart() {
     (event) => {
       if (svg === null || !(event.ctrlKey || event.metaKey)) return
       event.preventDefault()
-      zoom(Math.exp(-event.deltaY / 300), pointOf(event))
+      zoom(Math.exp(-event.deltaY / 300), pointOf(svg, event))
     },
     { passive: false },
   )
@@ -210,11 +256,11 @@ export function startChart() {
   let drag = null
   canvas.addEventListener('pointerdown', (event) => {
     if (svg === null || event.button !== 0) return
-    drag = { start: pointOf(event), moved: false, id: event.pointerId }
+    drag = { start: pointOf(svg, event), moved: false, id: event.pointerId }
   })
   canvas.addEventListener('pointermove', (event) => {
-    if (drag === null || view === null) return
-    const point = pointOf(event)
+    if (svg === null || drag === null || view === null) return
+    const point = pointOf(svg, event)
     const [dx, dy] = [point.x - drag.start.x, point.y - drag.start.y]
     if (!drag.moved && Math.hypot(dx, dy) < 6) return
     if (!drag.moved) canvas.setPointerCapture(drag.id)
@@ -222,18 +268,18 @@ export function startChart() {
     setView({ ...view, x: view.x - dx, y: view.y - dy })
   })
   canvas.addEventListener('pointerup', (event) => {
-    const state = event.target.closest?.('[data-state]')
-    if (drag !== null && !drag.moved && state) onState(state.dataset.state)
+    const state = stateAt(event)
+    if (drag !== null && !drag.moved && state !== undefined) onState(state)
     drag = null
   })
   canvas.addEventListener('pointercancel', () => {
     drag = null
   })
   canvas.addEventListener('keydown', (event) => {
-    const state = event.target.closest?.('[data-state]')
-    if (!state || (event.key !== 'Enter' && event.key !== ' ')) return
+    const state = stateAt(event)
+    if (state === undefined || (event.key !== 'Enter' && event.key !== ' ')) return
     event.preventDefault()
-    onState(state.dataset.state)
+    onState(state)
   })
 }
 

@@ -1,10 +1,13 @@
 // The few words in which the page is built. Text is always set as text.
 
+/** @typedef {import('./types.js').Child} Child */
+/** @typedef {Record<string, (event: Event) => unknown>} Handlers by the event */
+
 /**
  * `h('a.name', { href }, 'text', child)`; attributes that are null, undefined or false are left out.
  * @param {string} tag
  * @param {Record<string, any>} attributes
- * @param {any[]} children nodes, texts, null, undefined, and lists of them
+ * @param {Child[]} children
  * @returns {HTMLElement}
  */
 export function h(tag, attributes = {}, ...children) {
@@ -17,25 +20,37 @@ export function h(tag, attributes = {}, ...children) {
     else if (key === 'data') Object.assign(element.dataset, value)
     else element.setAttribute(key, value === true ? '' : value)
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ''))
+  element.append(...present(children).filter((child) => child !== ''))
   return element
 }
 
 /** What elements do when something happens to them, by the event: it is given anew whenever they are. */
+/** @type {WeakMap<EventTarget, Handlers>} */
 const handlers = new WeakMap()
-const hear = (event) => handlers.get(event.currentTarget)?.[event.type]?.(event)
+/** @param {Event} event */
+const hear = (event) => event.currentTarget && handlers.get(event.currentTarget)?.[event.type]?.(event)
 
+/**
+ * @param {HTMLElement} element
+ * @param {Handlers} added
+ */
 function listen(element, added) {
   handlers.set(element, { ...handlers.get(element), ...added })
   for (const type of Object.keys(added)) element.addEventListener(type, hear)
 }
 
-/** Replaces what an element holds. */
+/**
+ * Replaces what an element holds.
+ * @param {HTMLElement} element
+ * @param {Child[]} children
+ */
 export const fill = (element, ...children) => element.replaceChildren(...present(children))
 
 /**
  * Brings what an element holds up to date. What is there already stays the same element, found by its `data-name` or else by
  * its place: what is pressed is still there when it is let go, and what has the focus keeps it.
+ * @param {HTMLElement} element
+ * @param {Child[]} children
  */
 export function redraw(element, ...children) {
   const focused = element.contains(document.activeElement) ? document.activeElement : null
@@ -43,10 +58,14 @@ export function redraw(element, ...children) {
   const name = nameOf(focused)
   // It may have had to move.
   if (name !== undefined && document.activeElement !== focused)
-    element.querySelector(`[data-name="${CSS.escape(name)}"]`)?.focus({ preventScroll: true })
+    find(element, `[data-name="${CSS.escape(name)}"]`)?.focus({ preventScroll: true })
 }
 
-/** Makes an element what another one is, which is not used any more. */
+/**
+ * Makes an element what another one is, which is not used any more.
+ * @param {HTMLElement} element
+ * @param {HTMLElement} next
+ */
 export function become(element, next) {
   for (const { name } of [...element.attributes]) if (!next.hasAttribute(name)) element.removeAttribute(name)
   for (const { name, value } of next.attributes)
@@ -58,12 +77,19 @@ export function become(element, next) {
   align(element, [...next.childNodes])
 }
 
+/** @param {Child[]} children */
 const present = (children) => children.flat().filter((child) => child !== null && child !== undefined)
-const nameOf = (node) => node?.dataset?.name
+/** @param {Node | null} node */
+const nameOf = (node) => (node instanceof HTMLElement ? node.dataset.name : undefined)
 
+/**
+ * @param {Element} parent
+ * @param {(Node | string)[]} children
+ */
 function align(parent, children) {
   const wanted = children.map((child) => (child instanceof Node ? child : document.createTextNode(child)))
   const names = new Set(wanted.map(nameOf))
+  /** @type {Map<string | undefined, Element>} */
   const known = new Map()
   for (const child of [...parent.children]) {
     const name = nameOf(child)
@@ -82,19 +108,29 @@ function align(parent, children) {
     known.delete(name)
     while (at !== here && at !== null && nameOf(at) === undefined) at = withoutIt(at)
     if (at !== here) parent.insertBefore(here, at)
-    if (here instanceof Element) become(here, next)
-    else if (here.data !== next.data) here.data = next.data
+    if (here instanceof HTMLElement && next instanceof HTMLElement) become(here, next)
+    else if (here.nodeValue !== next.nodeValue) here.nodeValue = next.nodeValue
     at = here.nextSibling
   }
   while (at !== null) at = withoutIt(at)
 }
 
-/** Removes a node, and answers the one behind it. */
+/**
+ * Removes a node, and answers the one behind it.
+ * @param {ChildNode} node
+ */
 function withoutIt(node) {
   const { nextSibling } = node
   node.remove()
   return nextSibling
 }
+
+/**
+ * @param {ParentNode} within
+ * @param {string} selector
+ * @returns {HTMLElement | null}
+ */
+const find = (within, selector) => within.querySelector(selector)
 
 /**
  * An element of the page, which has it.
@@ -103,16 +139,25 @@ function withoutIt(node) {
  */
 export const $ = (id) => document.getElementById(id)
 
+/** @type {Record<string, Record<string, string>>} */
 const TONES = {
   run: { pending: 'wait', running: 'work', success: 'good', failed: 'bad', cancelled: 'idle' },
   draft: { unpublished: 'idle', clean: 'good', dirty: 'wait', deleted: 'idle' },
   trigger: { armed: 'good', cooling: 'wait', disabled: 'idle' },
 }
 
-/** What a state means for its owner, as a colour. */
-export const toneOf = (machine, state) => TONES[machine]?.[state.split('.')[0]] ?? 'idle'
+/**
+ * What a state means for its owner, as a colour.
+ * @param {string} machine
+ * @param {string} state
+ */
+export const toneOf = (machine, state) => TONES[machine]?.[state.split('.')[0] ?? ''] ?? 'idle'
 
-/** `running.executing` as people read it: the inner state, and what it is part of. */
+/**
+ * `running.executing` as people read it: the inner state, and what it is part of.
+ * @param {string} machine
+ * @param {string} state
+ */
 export function pill(machine, state) {
   const [outer, inner] = state.split('.')
   return h(
@@ -122,4 +167,5 @@ export function pill(machine, state) {
   )
 }
 
+/** @param {import('./types.js').Counted} counted */
 export const countText = ({ count, more }) => `${count.toLocaleString('en-US')}${more ? '+' : ''}`

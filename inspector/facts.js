@@ -2,8 +2,16 @@
 import { h } from './elements.js'
 import { ago, duration } from './moments.js'
 
+/** @typedef {Record<string, any>} Facts */
+/** @typedef {import('./types.js').Child} Child */
+
+/**
+ * @param {string} machine
+ * @param {import('./types.js').Instance} instance
+ * @param {import('./types.js').Definition} definition
+ */
 export function factsOf(machine, { facts, snapshot, created_at, is_newer, machine_version }, definition) {
-  const rows = FACTS[machine](facts, snapshot.context)
+  const rows = FACTS[machine]?.(facts, /** @type {Facts | null} */ (snapshot.context)) ?? []
   return [
     fact(machine === 'run' ? 'Requested' : 'Created', ago(created_at)),
     ...rows
@@ -16,13 +24,20 @@ export function factsOf(machine, { facts, snapshot, created_at, is_newer, machin
   ]
 }
 
+/**
+ * @param {string} label
+ * @param {Child} value
+ */
 const fact = (label, value) => h('div.fact', {}, h('dt', {}, label), h('dd', {}, value))
+/** @param {string | null | undefined} at */
 const moment = (at) => (at === null || at === undefined ? null : ago(at))
+/** @param {string | null | undefined} id */
 const link = (id) =>
   id === null || id === undefined
     ? null
     : h('a', { href: `#/run/${id}`, data: { name: id } }, `${id.slice(0, 8)}…`)
 
+/** @type {Record<string, (facts: Facts, context: Facts | null) => [string, Child][]>} */
 const FACTS = {
   run: (facts, context) => [
     ['Attempt', facts.attempt > 0 ? facts.attempt : null],
@@ -52,9 +67,12 @@ const FACTS = {
     ['Due', moment(facts.due_at)],
     ['Last fired', moment(facts.last_triggered_at)],
     ['Last run', link(facts.last_run_id)],
-    ...Object.entries(facts.config ?? {}).map(([key, value]) => [
-      key.replaceAll('_', ' '),
-      Array.isArray(value) ? value.join(', ') : String(value),
-    ]),
+    ...Object.entries(facts.config ?? {}).map(
+      ([key, value]) =>
+        /** @type {[string, string]} */ ([
+          key.replaceAll('_', ' '),
+          Array.isArray(value) ? value.join(', ') : String(value),
+        ]),
+    ),
   ],
 }

@@ -18,7 +18,7 @@ import { setClock } from './moments.js'
  * @property {number | null} step the id of a step, or null for the latest
  * @property {string} back address of the list
  * @property {(step: number | null) => void} goTo names another step in the address
- * @property {(state: string) => void} onConnection
+ * @property {(state: import('./types.js').Connection) => void} onConnection
  */
 
 /** Shows an instance until `stop` is called. */

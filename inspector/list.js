@@ -20,7 +20,7 @@ export const titleOf = (machine) => TITLES[machine] ?? machine
  * @property {import('./types.js').Definition} definition
  * @property {Filter} filter what the address says
  * @property {(filter: Filter, options?: { replace?: boolean }) => void} navigate changes the address
- * @property {(state: string) => void} onConnection
+ * @property {(state: import('./types.js').Connection) => void} onConnection
  */
 
 /** Shows the list until `stop` is called. */

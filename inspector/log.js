@@ -5,7 +5,11 @@ import { absolute, clock } from './moments.js'
 
 const LINES_MAX = 2_000
 
-/** Fills a panel with a run's log, followed to its end or until the answered function is called. */
+/**
+ * Fills a panel with a run's log, followed to its end or until the answered function is called.
+ * @param {HTMLElement} panel
+ * @param {string} id
+ */
 export function showLog(panel, id) {
   const list = h('ol.log')
   const state = h('p.note', {}, 'Reading…')

@@ -47,7 +47,10 @@ function listHash(machine, filter) {
   return `#/${machine}${query === '' ? '' : `?${query}`}`
 }
 
-/** Changes the address without leaving a way back for each letter or step. */
+/**
+ * Changes the address without leaving a way back for each letter or step.
+ * @param {string} hash
+ */
 function replaceHash(hash) {
   history.replaceState(null, '', hash)
   route()
@@ -99,12 +102,11 @@ function leave() {
   shown = null
 }
 
-const CONNECTION = { live: 'live', connecting: 'connecting', ended: 'ended' }
-
+/** @param {import('./types.js').Connection} state */
 function onConnection(state) {
   const element = $('connection')
   element.dataset.state = state
-  element.textContent = CONNECTION[state]
+  element.textContent = state
 }
 
 function buildTabs() {
@@ -121,6 +123,7 @@ function buildTabs() {
   )
 }
 
+/** @param {string} machine */
 const markTab = (machine) => {
   for (const tab of $('tabs').children) {
     if (tab.dataset.machine === machine) tab.setAttribute('aria-current', 'page')
@@ -131,6 +134,7 @@ const markTab = (machine) => {
 /** Beside each machine: how many instances have not ended. */
 async function countTabs() {
   for (const machine of MACHINES) {
+    /** @type {import('./types.js').Instances | null} */
     const answer = await getJson(`inspector/${machine}/instances?limit=1`).catch(() => null)
     if (answer === null) continue
     const finals = new Set(
@@ -153,6 +157,7 @@ async function start() {
   $('key').addEventListener('click', changeKey)
   $('key').hidden = !hasKey()
   try {
+    /** @type {{ machines: import('./types.js').Definition[] }} */
     const { machines } = await getJson('inspector/machines')
     definitions = new Map(machines.map((definition) => [definition.machine, definition]))
   } catch (error) {

@@ -3,14 +3,20 @@ import { h } from './elements.js'
 
 let offsetMs = 0
 
-/** Takes the server's time out of an answer. */
+/**
+ * Takes the server's time out of an answer.
+ * @param {string} now
+ */
 export function setClock(now) {
   offsetMs = new Date(now).getTime() - Date.now()
 }
 
 export const serverNow = () => Date.now() + offsetMs
 
-/** `412 ms`, `3.2 s`, `4 m 10 s`, `2 h 5 m`, `3 d 4 h`. */
+/**
+ * `412 ms`, `3.2 s`, `4 m 10 s`, `2 h 5 m`, `3 d 4 h`.
+ * @param {number} ms
+ */
 export function duration(ms) {
   if (ms < 1_000) return `${Math.round(ms)} ms`
   if (ms < 10_000) return `${(ms / 1_000).toFixed(1)} s`
@@ -22,7 +28,10 @@ export function duration(ms) {
   return `${Math.floor(minutes / 1_440)} d ${Math.floor((minutes % 1_440) / 60)} h`
 }
 
-/** `now`, `12 s ago`, `in 40 s`: one unit is enough in a list. */
+/**
+ * `now`, `12 s ago`, `in 40 s`: one unit is enough in a list.
+ * @param {string} at
+ */
 export function relative(at) {
   const ms = serverNow() - new Date(at).getTime()
   const seconds = Math.round(Math.abs(ms) / 1_000)
@@ -38,27 +47,40 @@ export function relative(at) {
   return ms < 0 ? `in ${amount} ${unit}` : `${amount} ${unit} ago`
 }
 
+/** @param {number} number */
 const two = (number) => String(number).padStart(2, '0')
 
-/** `2026-11-21 18:42:58.821`, in the reader's zone. */
+/**
+ * `2026-11-21 18:42:58.821`, in the reader's zone.
+ * @param {string} at
+ */
 export function absolute(at) {
   const date = new Date(at)
   const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`
   return `${day} ${clock(at)}`
 }
 
-/** `18:42:58.821` */
+/**
+ * `18:42:58.821`
+ * @param {string} at
+ */
 export function clock(at) {
   const date = new Date(at)
   const ms = String(date.getMilliseconds()).padStart(3, '0')
   return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}.${ms}`
 }
 
-/** An age that stays right, with the moment itself behind it. */
+/**
+ * An age that stays right, with the moment itself behind it.
+ * @param {string} at
+ */
 export const ago = (at) =>
   h('time', { datetime: at, title: `${absolute(at)} · ${at}`, data: { ago: at } }, relative(at))
 
-/** How long it has been going on. */
+/**
+ * How long it has been going on.
+ * @param {string} at
+ */
 export const since = (at) =>
   h(
     'time',
