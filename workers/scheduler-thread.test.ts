@@ -1,7 +1,6 @@
-import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterEach, expect, setDefaultTimeout, test } from 'bun:test'
 import type { Log } from '../app/core/log.ts'
-import { type Database, openDatabase } from '../drizzle/client.ts'
-import { type TestDatabase, testDatabase } from '../tools/test/database.ts'
+import { useDatabase } from '../tools/test/database.ts'
 import { until } from '../tools/test/until.ts'
 import { addPipeline } from './testing.ts'
 import type { FromWorker, ToScheduler } from './threads/channel.ts'
@@ -9,16 +8,7 @@ import { type RestartReason, type SupervisedWorker, superviseWorker } from './th
 
 setDefaultTimeout(60_000)
 
-let postgres: TestDatabase
-let database: Database
-beforeAll(async () => {
-  postgres = await testDatabase()
-  database = openDatabase(postgres.url, { connections: 1, rawConnections: 2, application: 'test' })
-})
-afterAll(async () => {
-  await database.close()
-  await postgres.drop()
-})
+const database = useDatabase({ rawConnections: 2 })
 const started: SupervisedWorker<ToScheduler>[] = []
 afterEach(async () => {
   for (const worker of started.splice(0)) await worker.stop()
@@ -34,7 +24,7 @@ function scheduler(processId: string) {
     path: new URL('./scheduler.worker.ts', import.meta.url),
     startMessage: {
       type: 'start',
-      settings: { processId, databaseUrl: postgres.url, logFormat: 'text' },
+      settings: { processId, databaseUrl: database.url, logFormat: 'text' },
     },
     log,
     onMessage: (message) => heard.push(message),

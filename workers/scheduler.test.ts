@@ -1,24 +1,15 @@
-import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
+import { beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
 import postgresJs from 'postgres'
 import { newId, type PipelineId } from '../app/core/ids.ts'
 import type { Log } from '../app/core/log.ts'
-import { type Database, type Fenced, openDatabase } from '../drizzle/client.ts'
-import { type TestDatabase, testDatabase } from '../tools/test/database.ts'
+import type { Fenced } from '../drizzle/client.ts'
+import { useDatabase } from '../tools/test/database.ts'
 import { tickSchedules } from './scheduler.ts'
 import { addPipeline } from './testing.ts'
 
 setDefaultTimeout(60_000)
 
-let postgres: TestDatabase
-let database: Database
-beforeAll(async () => {
-  postgres = await testDatabase()
-  database = openDatabase(postgres.url, { connections: 1, rawConnections: 8, application: 'test' })
-})
-afterAll(async () => {
-  await database.close()
-  await postgres.drop()
-})
+const database = useDatabase({ rawConnections: 8 })
 beforeEach(async () => {
   logged.length = 0
   await database.sql`truncate schedule, run, transition`
@@ -201,7 +192,7 @@ test('arrears of any size are worked through in batches, each schedule once', as
 test('a tick asks one question and gives one answer, however many are due', async () => {
   for (let n = 0; n < 20; n++) await schedule(await published(), { due: '1 hour' })
   const statements: string[] = []
-  const counted = postgresJs(postgres.url, {
+  const counted = postgresJs(database.url, {
     max: 1,
     fetch_types: false,
     debug: (_, text) => statements.push(text),

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { beforeEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { eq } from 'drizzle-orm'
 import { systemClock } from '../app/core/clock.ts'
 import { newId, type PipelineId, type RunId, type TriggerId } from '../app/core/ids.ts'
@@ -10,32 +10,23 @@ import { announcedPart } from '../app/runs/store/announcements.ts'
 import { lockRuns, moveRun, savedParts } from '../app/runs/store/moves.ts'
 import type { CreateTrigger } from '../app/triggers/schema.ts'
 import { makeTriggerService } from '../app/triggers/service.ts'
-import { type Database, type Fenced, openDatabase } from '../drizzle/client.ts'
+import type { Fenced } from '../drizzle/client.ts'
 import { triggers as triggerTable } from '../drizzle/schema/index.ts'
 import { together } from '../drizzle/together.ts'
 import { begunTrace, inTrace, NO_TRACE } from '../proto/trace.ts'
-import { type TestDatabase, testDatabase } from '../tools/test/database.ts'
+import { useDatabase } from '../tools/test/database.ts'
 import { until } from '../tools/test/until.ts'
 import { addPipeline } from './testing.ts'
 import { Evaluator, type EvaluatorDeps, startTriggers } from './triggers.ts'
 
 setDefaultTimeout(60_000)
 
-let database: TestDatabase
-let opened: Database
+const opened = useDatabase({ connections: 4, rawConnections: 8 })
 let lines: { level: string; message: string }[] = []
-beforeAll(async () => {
-  database = await testDatabase()
-  opened = openDatabase(database.url, { connections: 4, rawConnections: 8, application: 'test' })
-})
 beforeEach(async () => {
   lines = []
   await opened.sql`delete from trigger_event`
   await opened.sql`delete from trigger`
-})
-afterAll(async () => {
-  await opened.close()
-  await database.drop()
 })
 
 const write: Fenced = (work) => opened.sql.begin(work) as never

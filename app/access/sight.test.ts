@@ -1,23 +1,14 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
-import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { beforeEach, expect, test } from 'bun:test'
+import { openDatabase } from '../../drizzle/client.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
-import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import { useDatabase } from '../../tools/test/database.ts'
 import { EVERYTHING, type Visible } from '../core/access.ts'
 import { newId } from '../core/ids.ts'
 import { listRuns } from '../runs/store/list.ts'
 import { makeCodeSight } from './code-sight.ts'
 import { makeEnforcement, tablesSeen, tablesSeenAt, zonesSeen } from './service.ts'
 
-let database: TestDatabase
-let opened: Database
-beforeAll(async () => {
-  database = await testDatabase()
-  opened = openDatabase(database.url, { connections: 1, rawConnections: 2, application: 'test' })
-})
-afterAll(async () => {
-  await opened.close()
-  await database.drop()
-})
+const opened = useDatabase({ rawConnections: 2 })
 beforeEach(async () => {
   const { sql } = opened
   await sql`truncate main_entry, lake_content, run, pipeline, landing_zone, access_grant cascade`
@@ -115,7 +106,7 @@ test('names of what is hidden are passed over like names of what is not there', 
 test('who sees everything pays nothing: lists ask the same statements as without any sight', async () => {
   const told: string[][] = [[], []]
   for (const [index, filter] of [{}, { seen: 'all' as const }].entries()) {
-    const watched = openDatabase(database.url, {
+    const watched = openDatabase(opened.url, {
       connections: 1,
       rawConnections: 1,
       application: 'test',

@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { beforeEach, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { type Database, openDatabase, type SqlTx } from '../../drizzle/client.ts'
-import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import type { SqlTx } from '../../drizzle/client.ts'
+import { useDatabase } from '../../tools/test/database.ts'
 import { newId } from '../core/ids.ts'
 import {
   closeBranches,
@@ -14,17 +14,7 @@ import {
 } from './store/branches.ts'
 import { catalogAt, changesSince, tableAt, tablesIn } from './store/tables.ts'
 
-let postgres: TestDatabase
-let database: Database
-
-beforeAll(async () => {
-  postgres = await testDatabase()
-  database = openDatabase(postgres.url, { connections: 1, rawConnections: 8, application: 'test' })
-})
-afterAll(async () => {
-  await database.close()
-  await postgres.drop()
-})
+const database = useDatabase({ rawConnections: 8 })
 beforeEach(emptyCatalog)
 
 async function emptyCatalog() {

@@ -1,25 +1,16 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { join } from 'node:path'
-import { type Database, openDatabase, type SqlTx } from '../../drizzle/client.ts'
+import type { SqlTx } from '../../drizzle/client.ts'
 import { secrets } from '../../drizzle/schema/index.ts'
-import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import { useDatabase } from '../../tools/test/database.ts'
 import { until } from '../../tools/test/until.ts'
 import { newId } from '../core/ids.ts'
 import { answerOnce, answerOnceTyped, type IdempotencyKey } from './idempotency.ts'
 
 setDefaultTimeout(60_000)
 
-let database: TestDatabase
-let opened: Database
-beforeAll(async () => {
-  database = await testDatabase()
-  // Fewer connections than rivals: who waits for a key must not keep its holder from finishing.
-  opened = openDatabase(database.url, { connections: 1, rawConnections: 4, application: 'test' })
-})
-afterAll(async () => {
-  await opened.close()
-  await database.drop()
-})
+// Fewer connections than rivals: who waits for a key must not keep its holder from finishing.
+const opened = useDatabase({ rawConnections: 4 })
 
 let made = 0
 const newKey = (changed: Partial<IdempotencyKey> = {}): IdempotencyKey => ({
@@ -115,7 +106,7 @@ describe('a key', () => {
   test('whose process is killed before the end leaves nothing, and a repeat that waits takes over', async () => {
     const key = newKey()
     const child = Bun.spawn(
-      [process.execPath, join(import.meta.dir, 'idempotency.child.ts'), database.url, key.key, newId()],
+      [process.execPath, join(import.meta.dir, 'idempotency.child.ts'), opened.url, key.key, newId()],
       { stdout: 'pipe', stderr: 'inherit' },
     )
     const reader = child.stdout.getReader()

@@ -1,6 +1,5 @@
-import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
-import { type Database, openDatabase } from '../../drizzle/client.ts'
-import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import { afterAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
+import { useDatabase } from '../../tools/test/database.ts'
 import type { Clock } from '../core/clock.ts'
 import { AppError } from '../core/errors.ts'
 import type { Identity } from '../core/identity.ts'
@@ -9,16 +8,7 @@ import { type Licensing, makeLicensing } from './service.ts'
 
 setDefaultTimeout(60_000)
 
-let database: TestDatabase
-let opened: Database
-beforeAll(async () => {
-  database = await testDatabase()
-  opened = openDatabase(database.url, { connections: 1, rawConnections: 6, application: 'test' })
-})
-afterAll(async () => {
-  await opened.close()
-  await database.drop()
-})
+const opened = useDatabase({ rawConnections: 6 })
 
 const NOW = Date.parse('2026-06-01T00:00:00Z')
 const DAY_MS = 86_400_000

@@ -1,25 +1,17 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type Database, openDatabase } from '../../drizzle/client.ts'
-import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import { beforeAll, expect, test } from 'bun:test'
+import { openDatabase } from '../../drizzle/client.ts'
+import { useDatabase } from '../../tools/test/database.ts'
 import type { App } from '../server.ts'
 import { requestTo, testApp } from '../test-app.ts'
 import { namespaceRoutes } from './routes.ts'
 import { makeNamespaceService, type NamespaceService } from './service.ts'
 
-let postgres: TestDatabase
-let database: Database
+const database = useDatabase({ connections: 4, rawConnections: 1 })
 let namespaces: NamespaceService
 let app: App
-
 beforeAll(async () => {
-  postgres = await testDatabase()
-  database = openDatabase(postgres.url, { connections: 4, rawConnections: 1, application: 'test' })
   namespaces = makeNamespaceService(database)
   app = testApp({ api: [namespaceRoutes(namespaces)] })
-})
-afterAll(async () => {
-  await database.close()
-  await postgres.drop()
 })
 
 const call = (method: string, path: string, body?: object) => requestTo(app, method, `/api/v1${path}`, body)

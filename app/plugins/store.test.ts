@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { type Database, openDatabase } from '../../drizzle/client.ts'
-import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import { useDatabase } from '../../tools/test/database.ts'
 import { makeEnforcement } from '../access/service.ts'
 import type { Resource } from '../core/access.ts'
 import type { Identity } from '../core/identity.ts'
@@ -11,18 +10,12 @@ import { channelTo, says, startTestPlugin, type TestPlugin } from './testing.ts'
 
 setDefaultTimeout(60_000)
 
-let database: TestDatabase
-let opened: Database
+const opened = useDatabase({ rawConnections: 3 })
 let plugin: TestPlugin
 beforeAll(async () => {
   plugin = await startTestPlugin()
-  database = await testDatabase()
-  opened = openDatabase(database.url, { connections: 1, rawConnections: 3, application: 'test' })
 })
-afterAll(async () => {
-  await Promise.all([plugin.stop(), opened.close()])
-  await database.drop()
-})
+afterAll(() => plugin.stop())
 
 /** Two namespaces, the second of ann's, with a pipeline and a zone each, and one pipeline of hers in the first. */
 async function filled() {

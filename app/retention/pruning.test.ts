@@ -1,6 +1,6 @@
-import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { type Database, openDatabase, type Sql, type SqlTx } from '../../drizzle/client.ts'
-import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import { afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import { useDatabase } from '../../tools/test/database.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { newId } from '../core/ids.ts'
 import { BATCH_ROWS, inBatches, NotLeading } from './reaping.ts'
@@ -11,22 +11,14 @@ import { pruneAllRunsOf, pruneRuns } from './store/runs.ts'
 import { addRuns, reapingNow, rowsOf, runsLeft } from './test-rows.ts'
 
 setDefaultTimeout(60_000)
-let postgres: TestDatabase
-let database: Database
+const database = useDatabase({ rawConnections: 6 })
 let sql: Sql
 let pipelines = 0
-
 beforeAll(async () => {
-  postgres = await testDatabase()
-  database = openDatabase(postgres.url, { connections: 1, rawConnections: 6, application: 'test' })
   sql = database.sql
 })
 afterEach(async () => {
   await sql`truncate run, run_log, run_attempt, run_file, quality_result, transition, retention_override, pipeline cascade`
-})
-afterAll(async () => {
-  await database.close()
-  await postgres.drop()
 })
 
 async function somePipeline(overrides: Record<string, number> = {}) {

@@ -1,6 +1,5 @@
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { type Database, openDatabase } from '../../drizzle/client.ts'
-import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import { beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { useDatabase } from '../../tools/test/database.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import type { App } from '../server.ts'
 import { requestTo, testApp } from '../test-app.ts'
@@ -8,8 +7,7 @@ import { retentionRoutes } from './routes.ts'
 import { makeRetentionService, type RetentionDeps } from './service.ts'
 
 setDefaultTimeout(60_000)
-let postgres: TestDatabase
-let database: Database
+const database = useDatabase({ connections: 2, rawConnections: 2 })
 let app: App
 let reaped = 0
 
@@ -30,18 +28,12 @@ const CONFIG = '/api/v1/admin/retention/config'
 const PIPELINE = '/api/v1/pipelines/default/gold/kept/retention'
 
 beforeAll(async () => {
-  postgres = await testDatabase()
-  database = openDatabase(postgres.url, { connections: 2, rawConnections: 2, application: 'test' })
   await addPipeline(database.sql, 'kept', { landingZones: [], nudge: () => {} })
   app = appThat({
     async run() {
       reaped += 1
     },
   })
-})
-afterAll(async () => {
-  await database.close()
-  await postgres.drop()
 })
 
 const appThat = (reaper: RetentionDeps['reaper']) =>

@@ -1,6 +1,5 @@
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { type Database, openDatabase } from '../../drizzle/client.ts'
-import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { useDatabase } from '../../tools/test/database.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { newId, type RunId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
@@ -8,16 +7,7 @@ import { makeIntake, REQUEST_BATCH } from './service.ts'
 
 setDefaultTimeout(60_000)
 
-let database: TestDatabase
-let opened: Database
-beforeAll(async () => {
-  database = await testDatabase()
-  opened = openDatabase(database.url, { connections: 1, rawConnections: 6, application: 'test' })
-})
-afterAll(async () => {
-  await opened.close()
-  await database.drop()
-})
+const opened = useDatabase({ rawConnections: 6 })
 
 const pipelineNamed = (name: string) => addPipeline(opened.sql, name, { landingZones: [], nudge: () => {} })
 

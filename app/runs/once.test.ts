@@ -1,7 +1,6 @@
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { inTrace } from '../../proto/trace.ts'
-import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import { useDatabase } from '../../tools/test/database.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { notFound } from '../core/errors.ts'
 import { newId, type PipelineId } from '../core/ids.ts'
@@ -11,16 +10,7 @@ import { makeNotices } from './store/notices.ts'
 
 setDefaultTimeout(60_000)
 
-let database: TestDatabase
-let opened: Database
-beforeAll(async () => {
-  database = await testDatabase()
-  opened = openDatabase(database.url, { connections: 1, rawConnections: 6, application: 'test' })
-})
-afterAll(async () => {
-  await opened.close()
-  await database.drop()
-})
+const opened = useDatabase({ rawConnections: 6 })
 
 /** A pipeline, and two replicas' services that run it; `delete` makes it one that is not there. */
 async function open(name: string) {

@@ -1,6 +1,5 @@
-import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
-import { type Database, openDatabase } from '../../drizzle/client.ts'
-import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import { beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
+import { useDatabase } from '../../tools/test/database.ts'
 import { until } from '../../tools/test/until.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { systemClock } from '../core/clock.ts'
@@ -12,20 +11,13 @@ import { makeScheduleService } from './service.ts'
 
 setDefaultTimeout(60_000)
 
-let postgres: TestDatabase
-let database: Database
+const database = useDatabase({ rawConnections: 4 })
 let app: App
 beforeAll(async () => {
-  postgres = await testDatabase()
-  database = openDatabase(postgres.url, { connections: 1, rawConnections: 4, application: 'test' })
   app = testApp({
     api: [scheduleRoutes(makeScheduleService({ sql: database.sql, clock: systemClock, newId }))],
   })
   await addPipeline(database.sql, 'flights', { landingZones: [], nudge: () => {} })
-})
-afterAll(async () => {
-  await database.close()
-  await postgres.drop()
 })
 beforeEach(async () => void (await database.sql`truncate schedule`))
 

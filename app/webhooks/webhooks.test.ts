@@ -1,7 +1,6 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { NO_TRACE } from '../../proto/trace.ts'
-import { testDatabase } from '../../tools/test/database.ts'
+import { useDatabase } from '../../tools/test/database.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { newId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
@@ -13,17 +12,8 @@ import { makeWebhookService } from './service.ts'
 
 setDefaultTimeout(60_000)
 
-let database: Awaited<ReturnType<typeof testDatabase>>
-let opened: Database
+const opened = useDatabase({ rawConnections: 6 })
 let nudges = 0
-beforeAll(async () => {
-  database = await testDatabase()
-  opened = openDatabase(database.url, { connections: 1, rawConnections: 6, application: 'test' })
-})
-afterAll(async () => {
-  await opened.close()
-  await database.drop()
-})
 
 /** Another replica. */
 function replica(apiKey: string | null = null) {

@@ -1,9 +1,10 @@
 /** A fresh, migrated database for a slice test, copied from a template in some 40 ms. */
+import { afterAll, beforeAll } from 'bun:test'
 import { createHash, randomUUID } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import postgres from 'postgres'
-import { migrate } from '../../drizzle/client.ts'
+import { type Database, migrate, openDatabase } from '../../drizzle/client.ts'
 import { startTestPostgres } from './test-postgres.ts'
 
 export type TestDatabase = {
@@ -24,6 +25,25 @@ export async function testDatabase(): Promise<TestDatabase> {
   await onServer(url, (sql) => sql`create database ${sql(name)} template ${sql(template)} strategy file_copy`)
   const drop = () => onServer(url, (sql) => sql`drop database if exists ${sql(name)} with (force)`)
   return { url: withDatabase(url, name), drop: async () => void (await drop()) }
+}
+
+/** A database for the tests of a file. Its pools are open from the file's first test to its last. */
+export function useDatabase(pools: {
+  connections?: number
+  rawConnections: number
+}): Database & { url: string } {
+  const opened = {} as Database & { url: string }
+  let database: TestDatabase
+  beforeAll(async () => {
+    database = await testDatabase()
+    const pool = openDatabase(database.url, { connections: 1, ...pools, application: 'test' })
+    Object.assign(opened, pool, { url: database.url })
+  })
+  afterAll(async () => {
+    await opened.close()
+    await database.drop()
+  })
+  return opened
 }
 
 let server: Promise<{ url: string; template: string }> | undefined

@@ -1,13 +1,4 @@
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  setDefaultTimeout,
-  test,
-} from 'bun:test'
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { Code, ConnectError } from '@connectrpc/connect'
 import type { JSONValue } from 'postgres'
 import { makeTokens } from '../../app/catalog/tokens.ts'
@@ -16,14 +7,13 @@ import { newId, type RunId } from '../../app/core/ids.ts'
 import { makeLog } from '../../app/core/log.ts'
 import { runnerAt } from '../../app/rpc/clients.ts'
 import { applyOutcomes } from '../../app/runs/store/outcomes.ts'
-import { type Database, openDatabase } from '../../drizzle/client.ts'
 import { advance, store } from '../../machines/advance.ts'
 import { newRun, runColumns, runMachine } from '../../machines/run.ts'
 import { RunStatus, Severity } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { begunTrace, inTrace, NO_TRACE } from '../../proto/trace.ts'
 import { holdPort } from '../../sidecars/supervisor/ports.ts'
 import { testAccess } from '../../sidecars/testing.ts'
-import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import { useDatabase } from '../../tools/test/database.ts'
 import { until } from '../../tools/test/until.ts'
 import {
   addPipeline,
@@ -36,8 +26,7 @@ import {
 import { type Dispatcher, startDispatcher } from './dispatcher.ts'
 import { makeRunners } from './runners.ts'
 
-let postgres: TestDatabase
-let database: Database
+const database = useDatabase({ rawConnections: 12 })
 let running: { stop(): Promise<void> }[]
 let dispatchers: Dispatcher[]
 
@@ -48,14 +37,6 @@ const SWEEP_MS = 50
 const RENEW_MS = 100
 const ASK_AFTER_MS = 20
 
-beforeAll(async () => {
-  postgres = await testDatabase()
-  database = openDatabase(postgres.url, { connections: 1, rawConnections: 12, application: 'test' })
-})
-afterAll(async () => {
-  await database.close()
-  await postgres.drop()
-})
 beforeEach(() => {
   running = []
   dispatchers = []

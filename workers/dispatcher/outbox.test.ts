@@ -1,23 +1,15 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
-import { type Database, openDatabase, type Sql } from '../../drizzle/client.ts'
-import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import { afterEach, beforeAll, expect, test } from 'bun:test'
+import type { Sql } from '../../drizzle/client.ts'
+import { useDatabase } from '../../tools/test/database.ts'
 import { EFFECT_TRIES, performDue } from './outbox.ts'
 
-let postgres: TestDatabase
-let database: Database
+const database = useDatabase({ rawConnections: 2 })
 let sql: Sql
-
 beforeAll(async () => {
-  postgres = await testDatabase()
-  database = openDatabase(postgres.url, { connections: 1, rawConnections: 2, application: 'test' })
   sql = database.sql
 })
 afterEach(async () => {
   await sql`truncate outbox`
-})
-afterAll(async () => {
-  await database.close()
-  await postgres.drop()
 })
 
 const queue = () =>

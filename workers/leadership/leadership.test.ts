@@ -1,9 +1,9 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterEach, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
 import net from 'node:net'
 import { testLog } from '../../app/test-app.ts'
-import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { openDatabase } from '../../drizzle/client.ts'
 import { eachLine } from '../../sidecars/supervisor/lines.ts'
-import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import { useDatabase } from '../../tools/test/database.ts'
 import { until } from '../../tools/test/until.ts'
 import { type Leadership, type LeadershipOptions, startLeadership } from './leadership.ts'
 
@@ -13,11 +13,8 @@ const LEASE_MS = 900
 const RENEW_MS = 300
 const HOUR = 3_600_000
 
-let database: TestDatabase
-let opened: Database
+const opened = useDatabase({ rawConnections: 4 })
 beforeAll(async () => {
-  database = await testDatabase()
-  opened = openDatabase(database.url, { connections: 1, rawConnections: 4, application: 'test' })
   await opened.sql`create table firing (id bigserial primary key, holder text not null, epoch bigint not null)`
   // Who held which epoch, written by the database itself.
   await opened.sql`create table reign (epoch bigint primary key, holder text not null, from_id bigint not null)`
@@ -29,10 +26,6 @@ beforeAll(async () => {
       return new;
     end $$;
     create trigger reigns after insert or update on leader for each row when (new.role = 'test') execute function reigns()`)
-})
-afterAll(async () => {
-  await opened.close()
-  await database.drop()
 })
 
 const started: Leadership[] = []
@@ -62,7 +55,7 @@ async function leader(): Promise<Row | undefined> {
 function start(holder: string, options: Partial<LeadershipOptions> = {}) {
   const changes: boolean[] = []
   const leadership = startLeadership({
-    databaseUrl: database.url,
+    databaseUrl: opened.url,
     role: 'test',
     holder,
     log: testLog,
@@ -132,7 +125,7 @@ test('a write whose statement no longer fits its table is whole or not there, ne
 test('a connection that the network swallows amid a takeover leaves no backend behind, and the next one leads', async () => {
   await opened.sql`
     insert into leader (role, holder, backend_pid, epoch, until) values ('test', 'gone', 1, 7, clock_timestamp())`
-  const network = await startSwallowing(database.url, 'pg_terminate_backend')
+  const network = await startSwallowing(opened.url, 'pg_terminate_backend')
   try {
     const one = start('one', { databaseUrl: network.url, silenceMs: 500, renewMs: HOUR })
     await network.swallowed
@@ -311,7 +304,7 @@ test('work that sleeps through the end of its transaction can write nothing more
 })
 
 test('a process id that belongs to somebody else by now is left alone', async () => {
-  const innocent = openDatabase(database.url, { connections: 1, rawConnections: 1, application: 'innocent' })
+  const innocent = openDatabase(opened.url, { connections: 1, rawConnections: 1, application: 'innocent' })
   const [{ pid } = { pid: 0 }] = await innocent.sql<{ pid: number }[]>`select pg_backend_pid() as pid`
   await opened.sql`
     insert into leader (role, holder, backend_pid, epoch, until) values ('test', 'gone', ${pid}, 7, clock_timestamp())`
@@ -342,7 +335,7 @@ function spawn(holder: string, mode: 'steadily' | 'slowly', leaseMs = LEASE_MS) 
     [
       process.execPath,
       `${import.meta.dir}/leadership.child.ts`,
-      database.url,
+      opened.url,
       'test',
       holder,
       String(leaseMs),

@@ -1,7 +1,6 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type Database, openDatabase } from '../../../drizzle/client.ts'
+import { beforeAll, expect, test } from 'bun:test'
 import { together } from '../../../drizzle/together.ts'
-import { type TestDatabase, testDatabase } from '../../../tools/test/database.ts'
+import { useDatabase } from '../../../tools/test/database.ts'
 import { addPipeline } from '../../../workers/testing.ts'
 import { newId, type RunId } from '../../core/ids.ts'
 import { announcedPart } from './announcements.ts'
@@ -9,11 +8,8 @@ import type { LockedRun } from './moves.ts'
 
 const TRIGGERS = 5_000
 
-let database: TestDatabase
-let opened: Database
+const opened = useDatabase({ rawConnections: 1 })
 beforeAll(async () => {
-  database = await testDatabase()
-  opened = openDatabase(database.url, { connections: 1, rawConnections: 1, application: 'test' })
   const { sql } = opened
   const { id } = await addPipeline(sql, 'downstream', { landingZones: [], nudge: () => {} })
   await sql`
@@ -23,10 +19,6 @@ beforeAll(async () => {
   await sql`
     insert into trigger_dependency (trigger_id, source)
     select id, replace(source, '.p', '.d') from trigger`
-})
-afterAll(async () => {
-  await opened.close()
-  await database.drop()
 })
 
 const success = (pipeline: string, more: Partial<LockedRun> = {}) =>

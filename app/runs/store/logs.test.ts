@@ -1,6 +1,5 @@
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { type Database, openDatabase } from '../../../drizzle/client.ts'
-import { type TestDatabase, testDatabase } from '../../../tools/test/database.ts'
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { useDatabase } from '../../../tools/test/database.ts'
 import { addPipeline } from '../../../workers/testing.ts'
 import type { RunId } from '../../core/ids.ts'
 import { type LogLine, seqAfter, seqOfRunner } from './logs.ts'
@@ -9,16 +8,7 @@ import { startWaiting } from './start.ts'
 
 setDefaultTimeout(60_000)
 
-let database: TestDatabase
-let opened: Database
-beforeAll(async () => {
-  database = await testDatabase()
-  opened = openDatabase(database.url, { connections: 1, rawConnections: 4, application: 'test' })
-})
-afterAll(async () => {
-  await opened.close()
-  await database.drop()
-})
+const opened = useDatabase({ rawConnections: 4 })
 
 async function started(name: string) {
   const { request, runs } = await addPipeline(opened.sql, name, { landingZones: [], nudge: () => {} })

@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type Database, openDatabase, type SqlTx } from '../../../drizzle/client.ts'
+import { expect, test } from 'bun:test'
+import type { SqlTx } from '../../../drizzle/client.ts'
 import { newRun, RUN_MACHINE_VERSION } from '../../../machines/run.ts'
-import { type TestDatabase, testDatabase } from '../../../tools/test/database.ts'
+import { useDatabase } from '../../../tools/test/database.ts'
 import { addPipeline } from '../../../workers/testing.ts'
 import type { RunId } from '../../core/ids.ts'
 import { lockTriggers } from '../../triggers/moves.ts'
@@ -9,16 +9,7 @@ import { failStuckRuns } from './endings.ts'
 import { lockRuns, moveRun, saveRuns } from './moves.ts'
 import { startWaiting } from './start.ts'
 
-let database: TestDatabase
-let opened: Database
-beforeAll(async () => {
-  database = await testDatabase()
-  opened = openDatabase(database.url, { connections: 1, rawConnections: 1, application: 'test' })
-})
-afterAll(async () => {
-  await opened.close()
-  await database.drop()
-})
+const opened = useDatabase({ rawConnections: 1 })
 
 const requested = async (name: string) =>
   (await addPipeline(opened.sql, name, { landingZones: [], nudge: () => {} })).request()

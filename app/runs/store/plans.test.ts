@@ -1,7 +1,7 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterEach, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
 import postgres from 'postgres'
-import { type Database, openDatabase, type Sql } from '../../../drizzle/client.ts'
-import { type TestDatabase, testDatabase } from '../../../tools/test/database.ts'
+import type { Sql } from '../../../drizzle/client.ts'
+import { useDatabase } from '../../../tools/test/database.ts'
 import { DISPATCHER_SESSION } from '../../../workers/dispatcher/dispatcher.ts'
 import { addPipeline } from '../../../workers/testing.ts'
 import type { RunId } from '../../core/ids.ts'
@@ -14,21 +14,12 @@ setDefaultTimeout(60_000)
 const FEW = 16
 const MANY = 128
 
-let database: TestDatabase
-let opened: Database
+const opened = useDatabase({ rawConnections: 1 })
 /** As a dispatcher's connection, which tells the plan of each statement with what it has read. */
 let told: Sql
 let plans: Plan[] = []
-beforeAll(async () => {
-  database = await testDatabase()
-  opened = openDatabase(database.url, { connections: 1, rawConnections: 1, application: 'test' })
-})
-afterAll(async () => {
-  await opened.close()
-  await database.drop()
-})
 beforeEach(async () => {
-  told = postgres(database.url, {
+  told = postgres(opened.url, {
     max: 1,
     connection: DISPATCHER_SESSION,
     onnotice({ message }) {

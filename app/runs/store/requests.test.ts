@@ -1,21 +1,11 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type Database, openDatabase } from '../../../drizzle/client.ts'
+import { expect, test } from 'bun:test'
 import { begunTrace, NO_TRACE } from '../../../proto/trace.ts'
-import { type TestDatabase, testDatabase } from '../../../tools/test/database.ts'
+import { useDatabase } from '../../../tools/test/database.ts'
 import { addPipeline } from '../../../workers/testing.ts'
 import { newId, type PipelineId, type RunId } from '../../core/ids.ts'
 import { outcomesOf, type RunRequest, requestedRuns } from './requests.ts'
 
-let database: TestDatabase
-let opened: Database
-beforeAll(async () => {
-  database = await testDatabase()
-  opened = openDatabase(database.url, { connections: 1, rawConnections: 4, application: 'test' })
-})
-afterAll(async () => {
-  await opened.close()
-  await database.drop()
-})
+const opened = useDatabase({ rawConnections: 4 })
 
 async function published(name: string) {
   const { id } = await addPipeline(opened.sql, name, { landingZones: [], nudge: () => {} })

@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
-import { type Database, openDatabase, type SqlTx } from '../../../drizzle/client.ts'
+import { beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
+import type { SqlTx } from '../../../drizzle/client.ts'
 import { RUN_MACHINE_VERSION } from '../../../machines/run.ts'
-import { type TestDatabase, testDatabase } from '../../../tools/test/database.ts'
+import { useDatabase } from '../../../tools/test/database.ts'
 import { until } from '../../../tools/test/until.ts'
 import { addPipeline } from '../../../workers/testing.ts'
 import { newId, type RunId } from '../../core/ids.ts'
@@ -13,16 +13,7 @@ import { startWaiting } from './start.ts'
 setDefaultTimeout(60_000)
 
 const RUNNER = 'http://127.0.0.1:1'
-let database: TestDatabase
-let opened: Database
-beforeAll(async () => {
-  database = await testDatabase()
-  opened = openDatabase(database.url, { connections: 1, rawConnections: 4, application: 'test' })
-})
-afterAll(async () => {
-  await opened.close()
-  await database.drop()
-})
+const opened = useDatabase({ rawConnections: 4 })
 beforeEach(async () => {
   await opened.sql`truncate run, run_attempt, run_log, run_file, lake_commit, trigger_event, transition, outbox`
   await opened.sql`delete from lake_ref where name <> 'main'`
