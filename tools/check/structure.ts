@@ -14,7 +14,7 @@ const STORE = /^drizzle\/|(^|\/)store(\.ts$|\/)/
 const SQL =
   /^\s*import (?!type\b)[^;]*?from ["'](drizzle-orm[^"']*|[./]+\/drizzle\/schema\/[^"']+)["']|\b(sql|tx)(\.unsafe\(|`)/m
 /** Files that still contain SQL. Remove a file from this list when its statements have moved to a store. */
-const SQL_OUTSIDE_STORES: readonly string[] = ['app/compose.ts', 'workers/leadership/leadership.ts']
+const SQL_OUTSIDE_STORES: readonly string[] = ['app/compose.ts']
 
 const UNDERSCORE = /\._[a-zA-Z]\w*|\[["']_\w+["']\]/
 /** Members of a query of postgres.js, and of the client, that its documentation does not name. */

@@ -4,6 +4,15 @@ import type { Log } from '../../app/core/log.ts'
 import { type Fenced, inTransaction, openPool } from '../../drizzle/client.ts'
 import { startSupervisor } from '../../drizzle/supervisor.ts'
 import { startLoop } from '../threads/loop.ts'
+import {
+  currentLeader,
+  endBackend,
+  type Lease,
+  lockLease,
+  releaseLease,
+  renewLease,
+  takeLease,
+} from './store.ts'
 
 /**
  * What only one replica does: its lease, and how often that is renewed or asked for. A leader that is gone has been
@@ -11,7 +20,6 @@ import { startLoop } from '../threads/loop.ts'
  */
 export const LEADER_LEASE_MS = 9_000
 const LEADER_RENEW_MS = 3_000
-const LEADER_END_BACKEND_MS = 2_000
 /** A database that is away is asked again this soon. */
 const LEADER_RETRY_MS = 500
 /** A leader's connection: waiting for a lock, one statement, thinking inside a transaction, one whole transaction. */
@@ -52,35 +60,22 @@ export interface LeadershipOptions {
   silenceMs?: number
 }
 
-interface Held {
-  epoch: number
+interface Held extends Lease {
   /** When the renewal that was answered last was asked for, by a clock that does not go backwards. */
   renewedAt: number
 }
 
-/** The first half of the advisory locks' key; the second is the hash of the role. */
-const LOCK_CLASS = 734_092
-/** What Postgres keeps of an application name. */
-const NAME_BYTES = 63
-
-export function startLeadership({
-  databaseUrl,
-  role,
-  holder,
-  log,
-  onChange = () => {},
-  leaseMs = LEADER_LEASE_MS,
-  renewMs = LEADER_RENEW_MS,
-  silenceMs = LEADER_SILENCE_MS,
-}: LeadershipOptions): Leadership {
+export function startLeadership(options: LeadershipOptions): Leadership {
+  const { databaseUrl, role, holder, log, onChange = () => {} } = options
+  const { leaseMs = LEADER_LEASE_MS, renewMs = LEADER_RENEW_MS, silenceMs = LEADER_SILENCE_MS } = options
   let held: Held | null = null
   let isStopping = false
-  /** Of which the row would not have to expire for us: the one we held last, or, at our start, any of our process. */
+  /** The epoch whose lease this process may take before its end: the last one held here, at first any of this process. */
   let ownEpoch: number | 'any' = 'any'
-  /** The database has not answered; said once. */
+  /** The database has not answered; logged once. */
   let isAway = false
   const supervisor = startSupervisor(databaseUrl, LEADER_STATEMENT_MS)
-  /** Asked in transactions only, so there is one backend. A lost one is replaced, and the row names the one that leads. */
+  /** Used for transactions only, so there is one backend. A lost one is replaced, and the row names the one that leads. */
   const sql = openPool(databaseUrl, supervisor, {
     max: 1,
     application: applicationName(role, holder),
@@ -88,7 +83,7 @@ export function startLeadership({
       lock_timeout: LEADER_LOCK_MS,
       statement_timeout: LEADER_STATEMENT_MS,
       idle_in_transaction_session_timeout: LEADER_IDLE_MS,
-      // Where the network swallows what we send, the server never hears that we have given the connection up.
+      // The server does not learn that the client has given up a connection whose packets the network drops.
       idle_session_timeout: silenceMs,
     },
     onclose() {
@@ -112,58 +107,28 @@ export function startLeadership({
     },
   })
 
-  /** True while we lead. A lease that has run out is renewed all the same if nobody else has taken the epoch. */
+  /** True while this process leads. An expired lease is renewed too if nobody else has taken the epoch. */
   async function renew(mine: Held): Promise<boolean> {
     const askedAt = performance.now()
-    const rows = await inTransaction(
-      sql,
-      async (tx) => tx`
-        update leader set until = clock_timestamp() + ${leaseMs}::float8 * interval '1 ms'
-        where role = ${role} and epoch = ${mine.epoch} and backend_pid = pg_backend_pid() returning 1`,
-    )
-    if (rows.length === 0) lose(mine)
-    else mine.renewedAt = askedAt
-    return rows.length > 0
+    const isRenewed = await renewLease(sql, mine, leaseMs)
+    if (isRenewed) mine.renewedAt = askedAt
+    else lose(mine)
+    return isRenewed
   }
 
   async function challenge() {
-    const [seen] = await inTransaction(
-      sql,
-      async (tx) => tx<{ holder: string; backend_pid: number; epoch: number; has_expired: boolean }[]>`
-        select holder, backend_pid, epoch::float8 as epoch, until <= clock_timestamp() as has_expired
-        from leader where role = ${role}`,
-    )
-    const isOurs = seen?.holder === holder && (ownEpoch === 'any' || ownEpoch === seen.epoch)
-    if (seen !== undefined && !seen.has_expired && !isOurs) {
+    const seen = await currentLeader(sql, role)
+    const isOwn = seen?.holder === holder && (ownEpoch === 'any' || ownEpoch === seen.epoch)
+    if (seen !== undefined && !seen.hasExpired && !isOwn) {
       if (ownEpoch === 'any') ownEpoch = 0
       return
     }
-    // Before the row is touched, because a leader paused inside a transaction holds a lock on it. Process ids are used
-    // again: a backend is ended only while it carries the name of the old holder's.
-    if (seen !== undefined)
-      await inTransaction(
-        sql,
-        async (tx) => tx`
-          select pg_terminate_backend(pid, ${LEADER_END_BACKEND_MS}) from pg_stat_activity
-          where pid = ${seen.backend_pid} and pid <> pg_backend_pid() and datname = current_database()
-            and application_name = ${applicationName(role, seen.holder)}`,
-      )
+    // Before the row is touched, because a leader paused inside a transaction holds a lock on it.
+    if (seen !== undefined) await endBackend(sql, seen.backendPid, applicationName(role, seen.holder))
     const askedAt = performance.now()
-    const epoch = await inTransaction(sql, async (tx) => {
-      const [lock] = await tx`select pg_try_advisory_lock(${LOCK_CLASS}, hashtext(${role})) as taken`
-      if (!lock?.taken) return null
-      const [won] = await tx<{ epoch: number }[]>`
-        insert into leader as l (role, holder, backend_pid, epoch, until)
-        values (${role}, ${holder}, pg_backend_pid(), 1, clock_timestamp() + ${leaseMs}::float8 * interval '1 ms')
-        on conflict (role) do update
-          set holder = excluded.holder, backend_pid = excluded.backend_pid, epoch = l.epoch + 1, until = excluded.until
-          where l.epoch = ${seen?.epoch ?? 0} and (l.until <= clock_timestamp() or ${isOurs})
-        returning epoch::float8 as epoch`
-      if (won === undefined) await tx`select pg_advisory_unlock(${LOCK_CLASS}, hashtext(${role}))`
-      return won?.epoch ?? null
-    })
+    const epoch = await takeLease(sql, { role, holder, leaseMs, seenEpoch: seen?.epoch ?? null, isOwn })
     if (epoch === null) return
-    held = { epoch, renewedAt: askedAt }
+    held = { role, epoch, renewedAt: askedAt }
     ownEpoch = epoch
     log.info(`this replica leads the ${role}`, { epoch })
     onChange(true)
@@ -182,12 +147,9 @@ export function startLeadership({
     async write(work) {
       const mine = held
       if (mine === null) return null
-      const done = await inTransaction(sql, async (tx) => {
-        const [isLeader] = await tx`
-          select 1 from leader where role = ${role} and epoch = ${mine.epoch} and backend_pid = pg_backend_pid()
-          for share`
-        return isLeader === undefined ? null : { value: await work(tx) }
-      })
+      const done = await inTransaction(sql, async (tx) =>
+        (await lockLease(tx, mine)) ? { value: await work(tx) } : null,
+      )
       if (done !== null) return done.value
       lose(mine)
       return null
@@ -198,14 +160,9 @@ export function startLeadership({
       await loop.stop()
       const mine = held
       if (mine !== null) {
-        await inTransaction(
-          sql,
-          async (tx) => tx`
-            with released as (
-              update leader set until = clock_timestamp()
-              where role = ${role} and epoch = ${mine.epoch} and backend_pid = pg_backend_pid())
-            select pg_advisory_unlock(${LOCK_CLASS}, hashtext(${role}))`,
-        ).catch((error) => log.warn(`leadership of the ${role} was not given up`, { error }))
+        await releaseLease(sql, mine).catch((error) =>
+          log.warn(`leadership of the ${role} was not given up`, { error }),
+        )
         lose(mine)
       }
       await sql.end({ timeout: 1 })
@@ -213,6 +170,9 @@ export function startLeadership({
     },
   }
 }
+
+/** What Postgres keeps of an application name. */
+const NAME_BYTES = 63
 
 /** What Postgres shows of the connection, by which a challenger knows the old leader's. */
 const applicationName = (role: string, holder: string) => `sluice ${role} ${holder}`.slice(0, NAME_BYTES)
