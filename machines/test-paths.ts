@@ -228,6 +228,34 @@ function effectsOf(machine: AnyStateMachine, { actions }: AnyTransitionDefinitio
   })
 }
 
+/** Plays events one after the other; every snapshot goes through storage on its way. Effects are those of the last one. */
+export function play<Machine extends AnyStateMachine>(
+  machine: Machine,
+  first: SnapshotFrom<Machine>,
+  events: readonly EventFromLogic<Machine>[],
+): { snapshot: SnapshotFrom<Machine>; effects: string[] } {
+  let played = { snapshot: first, effects: [] as string[] }
+  for (const event of events) {
+    const stored = JSON.parse(JSON.stringify(store(played.snapshot)))
+    const { next, effects } = advance(machine, restore(machine, stored), event)
+    played = { snapshot: next, effects }
+  }
+  return played
+}
+
+/** One event in one state: the next state and the effects; undefined: the event is refused. */
+export function expectMove<Machine extends AnyStateMachine>(
+  machine: Machine,
+  snapshot: SnapshotFrom<Machine>,
+  event: EventFromLogic<Machine>,
+  expected: readonly string[] | undefined,
+): void {
+  const move = () => advance(machine, snapshot, event)
+  expect(accepts(snapshot, event)).toBe(expected !== undefined)
+  if (expected === undefined) expect(move).toThrow(IllegalMove)
+  else expect([move().to, ...move().effects]).toEqual([...expected])
+}
+
 /** A walk misses nothing: whatever the definition names was seen. */
 export function expectWhole(machine: AnyStateMachine, paths: Seen, places: Seen): void {
   expect([...paths.states].sort()).toEqual(statesOf(machine).sort())
