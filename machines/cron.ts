@@ -47,9 +47,8 @@ function parse(text: string): Cron {
     throw new BadCron(
       `'${text}' has ${fields.length} ${fields.length === 1 ? 'field' : 'fields'}; a cron has five: ${FIELDS.map(({ name }) => name).join(', ')}`,
     )
-  FIELDS.forEach((field, at) => {
-    for (const item of fields[at]?.split(',') ?? []) checkItem(field, item)
-  })
+  for (const [at, field] of FIELDS.entries())
+    for (const item of String(fields[at]).split(',')) checkItem(field, item)
   let cron: Cron
   try {
     cron = new Cron(fields.join(' '), { mode: '5-part', timezone: 'UTC', paused: true })

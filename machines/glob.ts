@@ -37,12 +37,12 @@ export function matchesGlob(pattern: string, name: string): boolean {
   let part = 0
   /** The last `*` passed, and where the name goes on if it takes one character more. */
   let many: { part: number; at: number } | null = null
-  while (at < characters.length) {
+  for (let character = characters[at]; character !== undefined; character = characters[at]) {
     const next = parts[part]
     if (next?.kind === 'many') {
       many = { part, at }
       part++
-    } else if (next !== undefined && fits(next, characters[at] ?? '')) {
+    } else if (next !== undefined && fits(next, character)) {
       at++
       part++
     } else if (many !== null) {
@@ -76,7 +76,7 @@ function parse(pattern: string): readonly Part[] {
   if (characters.length > GLOB_LENGTH_MAX) throw new BadGlob(`is longer than ${GLOB_LENGTH_MAX} characters`)
   const parts: Part[] = []
   for (let at = 0; at < characters.length; at++) {
-    const character = characters[at] ?? ''
+    const character = characters[at]
     if (character === '*') {
       if (parts.at(-1)?.kind !== 'many') parts.push({ kind: 'many' })
     } else if (character === '?') parts.push({ kind: 'any' })

@@ -271,7 +271,7 @@ export const newRun = (): RunSnapshot => initialTransition(runMachine)[0]
 
 /** The columns that are written from a snapshot, in the same UPDATE. */
 export function runColumns(snapshot: RunSnapshot) {
-  const [status = '', inner = null] = pathOf(snapshot.value).split('.')
+  const [status, inner = null] = pathOf(snapshot.value).split('.')
   return {
     status: status as RunStatus,
     phase: status === 'running' ? (inner as RunPhase) : null,

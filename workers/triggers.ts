@@ -1,6 +1,6 @@
 // The evaluator: turns recorded events and due times into runs, on the one replica that leads. It decides nothing: machines do.
 
-import type { NewId, TriggerId } from '../app/core/ids.ts'
+import { LAST_ID, type NewId, type TriggerId } from '../app/core/ids.ts'
 import { limits } from '../app/core/limits.ts'
 import type { Log } from '../app/core/log.ts'
 import {
@@ -152,7 +152,7 @@ export class Evaluator {
   /** Fires what has become due since then and is ready. A cron_dependency that waits is looked at once, then after each event. */
   async #fireReady(since: Date | null): Promise<number> {
     let runs = 0
-    let place: DuePlace | null = since && { dueAt: since, id: LAST_ID }
+    let place: DuePlace | null = since && { dueAt: since, id: LAST_ID as TriggerId }
     for (;;) {
       const due: DueTrigger[] = await dueTriggers(this.#deps.sql, place, limits.dueBatch)
       runs += await this.#fire(due.filter(({ isReady }) => isReady).map(({ id }) => id))
@@ -189,7 +189,6 @@ const NOTHING: Ticked = { runs: 0, hasMore: false }
 const HELD_MAX = 1_000
 /** A due time is stored a little before it becomes visible. */
 const LATE_MS = 5_000
-const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff' as TriggerId
 
 export interface TriggersDeps extends EvaluatorDeps {
   isLeading(): boolean

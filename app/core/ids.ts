@@ -11,6 +11,10 @@ export type LandingFileId = Branded<'LandingFileId'>
 
 export type NewId = () => string
 
+/** Before and after every id, for walks in the order of ids. */
+export const FIRST_ID = '00000000-0000-0000-0000-000000000000'
+export const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+
 let latest = 0
 let counter = 0
 

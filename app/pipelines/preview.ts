@@ -72,8 +72,8 @@ export function makePreviewService({
   async function samplesOf({ namespace }: PipelineRef, paths: readonly string[]) {
     const zones = new Map<string, MessageInitShape<typeof LandingFileSchema>[]>()
     for (const path of new Set(paths)) {
-      const [, ofNamespace, zone, filename = ''] = LANDED.exec(filePath(path, 'sample_files')) ?? []
-      if (ofNamespace !== namespace || zone === undefined)
+      const [, ofNamespace, zone, filename] = LANDED.exec(filePath(path, 'sample_files')) ?? []
+      if (ofNamespace !== namespace || zone === undefined || filename === undefined)
         throw invalid('sample_files', `${path} is no file of a landing zone in ${namespace}`)
       const object = await objects.head(path)
       if (object === null) throw invalid('sample_files', `${path} does not exist`)

@@ -2,6 +2,7 @@
 // files that the bucket still keeps. A name may be in use again: what another pipeline of that name has pinned stays, and
 // so does whatever has been written since.
 
+import { FIRST_ID } from '../core/ids.ts'
 import { prefixOf } from '../core/pipeline-ref.ts'
 import type { ObjectVersion } from '../objects/port.ts'
 import {
@@ -17,7 +18,7 @@ import { pruneAllRunsOf } from './store/runs.ts'
 const REMOVALS_AT_ONCE = 8
 
 export async function purgeDeletedPipelines(reaping: Reaping): Promise<void> {
-  let after = { deletedAt: new Date(0), id: '00000000-0000-0000-0000-000000000000' }
+  let after = { deletedAt: new Date(0), id: FIRST_ID }
   for (;;) {
     const deleted = await deletedPipelines(reaping.sql, {
       before: new Date(reaping.cutoffs.softDeleted),

@@ -1,5 +1,6 @@
 // Events become firings: those that were recorded with a fact are taken, every trigger that hears one is asked, and the
 // event is gone in the transaction that requests the runs.
+import assert from 'node:assert/strict'
 import type { SqlTx } from '../../drizzle/client.ts'
 import { matchesGlob } from '../../machines/glob.ts'
 import type { ClientTrace } from '../../proto/trace.ts'
@@ -117,7 +118,8 @@ const isThere = (one: TakenRow): one is Listening & Timed & TriggerRow => one.id
 function hears({ id, type, config, filename }: Listening & TriggerRow, notes: Note[]): boolean {
   if (type !== 'file_pattern') return true
   try {
-    return matchesGlob('pattern' in config ? config.pattern : '', filename ?? '')
+    assert('pattern' in config && filename !== null)
+    return matchesGlob(config.pattern, filename)
   } catch (error) {
     notes.push({ level: 'error', message: `trigger ${id} has no pattern`, error })
     return false

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { Sql } from '../../drizzle/client.ts'
 import { clientTrace } from '../../proto/trace.ts'
 import type { Sender } from '../core/client-address.ts'
@@ -25,7 +26,7 @@ export function makeWebhookService({ sql, newId, nudge, calls = null, failures =
   const ask = makeCalls((calls) => answerCalls(sql, calls, newId))
 
   /** Hashes of tokens that have opened something: they go on to, from an address that guesses. */
-  const proven = new Set<string>()
+  const proven = new LRUCache<string, true>({ max: limits.bucketsKept })
 
   /** A null token: the call carries none. The token itself goes no further than its hash. */
   async function call(token: string | null, sender: Sender = UNKNOWN) {
@@ -40,7 +41,7 @@ export function makeWebhookService({ sql, newId, nudge, calls = null, failures =
     if (answer.kind === 'unknown') {
       proven.delete(hash)
       refuseBeyond(failures?.take(sender), TOO_MANY_UNKNOWN)
-    } else remember(hash)
+    } else proven.set(hash, true)
     switch (answer.kind) {
       case 'requested':
         nudge()
@@ -61,12 +62,6 @@ export function makeWebhookService({ sql, newId, nudge, calls = null, failures =
           FULL_RETRY_SECONDS,
         )
     }
-  }
-
-  function remember(hash: string) {
-    proven.delete(hash)
-    proven.add(hash)
-    if (proven.size > limits.bucketsKept) proven.delete(proven.values().next().value ?? '')
   }
 
   return { call }

@@ -1,5 +1,6 @@
 // Archived files: where their objects are, and which of them may go.
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import { FIRST_ID } from '../../core/ids.ts'
 import type { FileRow } from './files.ts'
 
 /** The effect that moves the objects of what a run has archived; its payload is `{runId}`. */
@@ -65,7 +66,7 @@ export async function recordMove(
 export type PurgeableFile = Pick<FileRow, 'id' | 'path' | 'versionId'> & { archivedAt: Date }
 
 /** The place before all files, in the order of `purgeableFiles`. */
-export const BEFORE_ALL = { archivedAt: new Date(0), id: '00000000-0000-0000-0000-000000000000' }
+export const BEFORE_ALL = { archivedAt: new Date(0), id: FIRST_ID }
 
 /** Files of zones with `auto_purge` that are old enough at `now` and that nobody reads or is going to read, oldest first. */
 export const purgeableFiles = (

@@ -1,6 +1,7 @@
 // Rows that only tell what was: audit entries, events nobody took, answers to repeated requests, and the history of
 // drafts and triggers. That of runs goes with the runs.
 import type { JSONValue } from 'postgres'
+import { FIRST_ID } from '../../core/ids.ts'
 import { BATCH_ROWS, inBatches, PAGE, type Reaping } from './reaping.ts'
 
 const HOUR_MS = 3_600_000
@@ -53,7 +54,7 @@ async function pruneOlder(
 
 export async function pruneHistory(reaping: Reaping): Promise<void> {
   for (const machine of ['draft', 'trigger'] as const) {
-    let after = '00000000-0000-0000-0000-000000000000'
+    let after = FIRST_ID
     for (;;) {
       const entities = await entitiesWithBounds(reaping, machine, after)
       await pruneMoves(

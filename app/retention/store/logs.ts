@@ -1,9 +1,10 @@
 // Log lines older than the age of their pipeline go; the runs stay. Run ids are ordered by time, so the primary key leads
 // to old lines: no other index is needed on the table that is written most.
+import assert from 'node:assert/strict'
 import type { SqlTx } from '../../../drizzle/client.ts'
+import { FIRST_ID } from '../../core/ids.ts'
 import { BATCH_ROWS, inBatches, type LineKey, PAGE, type Reaping } from './reaping.ts'
 
-const NO_ID = '00000000-0000-0000-0000-000000000000'
 const DAY_MS = 86_400_000
 /** Ids are made by the clocks of API processes, lines are dated by the database's. */
 const CLOCKS_DIFFER_MS = 3_600_000
@@ -11,8 +12,9 @@ const CLOCKS_DIFFER_MS = 3_600_000
 export async function pruneLogs(reaping: Reaping): Promise<void> {
   const [overriding] = await reaping.sql<{ exists: boolean }[]>`
     select exists (select from retention_override where logs_max_age_days is not null) as exists`
-  await pruneByAge(reaping, overriding?.exists ?? true)
-  let after = NO_ID
+  assert(overriding)
+  await pruneByAge(reaping, overriding.exists)
+  let after = FIRST_ID
   for (;;) {
     const overriding = await reaping.sql<{ id: string; days: number }[]>`
       select pipeline_id as id, logs_max_age_days as days from retention_override
@@ -33,7 +35,7 @@ async function pruneByAge(reaping: Reaping, isOverridden: boolean): Promise<void
   const { cutoffs, reaped, linesGone } = reaping
   const cutoff = new Date(cutoffs.logs)
   const end = firstIdAt(cutoffs.logs + CLOCKS_DIFFER_MS)
-  let after: LineKey = { run: NO_ID, seq: '-1' }
+  let after: LineKey = { run: FIRST_ID, seq: '-1' }
   let gone: { after: LineKey; until: LineKey } | null = null
   await inBatches(reaping, async (tx) => {
     // Only now is it committed.

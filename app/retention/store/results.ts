@@ -1,5 +1,6 @@
 // Of each quality test of a pipeline the newest results stay, so many as the pipeline's settings say.
 import type { JSONValue } from 'postgres'
+import { FIRST_ID } from '../../core/ids.ts'
 import { BATCH_ROWS, inBatches, PAGE, type Reaping } from './reaping.ts'
 
 interface TestRange {
@@ -10,10 +11,7 @@ interface TestRange {
 }
 
 export async function pruneQualityResults(reaping: Reaping): Promise<void> {
-  let after: { pipelineId: string; name: string } = {
-    pipelineId: '00000000-0000-0000-0000-000000000000',
-    name: '',
-  }
+  let after = { pipelineId: FIRST_ID, name: '' }
   for (;;) {
     const tests = await testsWithBounds(reaping, after)
     await pruneRanges(

@@ -1,7 +1,9 @@
 // Runs beyond the count or the age of their pipeline go, with everything they left behind. Those that have not ended
 // stay, and each pipeline's latest success: dependencies are compared with it.
+import assert from 'node:assert/strict'
 import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../../drizzle/client.ts'
+import { FIRST_ID, LAST_ID } from '../../core/ids.ts'
 import { BATCH_ROWS, breathe, inBatches, PAGE, type Reaping } from './reaping.ts'
 
 /** The runs of a pipeline from `after` (exclusive) to `until` (inclusive), in the order in which they were requested. */
@@ -14,7 +16,6 @@ interface Range {
   keepsLatestSuccess: boolean
 }
 
-const NO_ID = '00000000-0000-0000-0000-000000000000'
 /** Pipelines whose ranges are asked for at a time, and runs that are found at a time: longer statements are felt by others. */
 const RANGES_ASKED = 25
 const GATHERED_RUNS = 4_000
@@ -25,7 +26,7 @@ const FILLED = 0.9
 const LATE_LINES_MS = 3_600_000
 
 export async function pruneRuns(reaping: Reaping): Promise<void> {
-  let after = NO_ID
+  let after = FIRST_ID
   for (;;) {
     const { ranges, last } = await pageOfRanges(reaping, after)
     await pruneRanges(reaping, ranges)
@@ -57,9 +58,9 @@ export const pruneAllRunsOf = (reaping: Reaping, pipelineId: string, until: Date
     {
       pipelineId,
       afterAt: new Date(0),
-      afterId: NO_ID,
+      afterId: FIRST_ID,
       untilAt: until,
-      untilId: 'ffffffff-ffff-ffff-ffff-ffffffffffff',
+      untilId: LAST_ID,
       keepsLatestSuccess: false,
     },
   ])
@@ -87,7 +88,7 @@ async function prunableRanges({ sql, config, now }: Reaping, after: string) {
           {
             pipelineId,
             afterAt: new Date(0),
-            afterId: NO_ID,
+            afterId: FIRST_ID,
             untilAt,
             untilId,
             keepsLatestSuccess: true,
@@ -197,8 +198,8 @@ async function pruneInOrder(reaping: Reaping, runs: readonly Doomed[]): Promise<
 function runsWithLines(runs: readonly Doomed[], linesGone: Reaping['linesGone']): string[] {
   let at = 0
   return runs.flatMap(({ id, isSilent }) => {
-    while (at < linesGone.length && (linesGone[at]?.until.run ?? '') <= id) at += 1
-    const gone = linesGone[at]
+    let gone = linesGone[at]
+    while (gone !== undefined && gone.until.run <= id) gone = linesGone[++at]
     return isSilent && gone !== undefined && gone.after.run < id ? [] : [id]
   })
 }
@@ -240,6 +241,6 @@ async function removeBatch(
       }
       returning 1)
     select c.rows, c.logs, (select count(*) from gone)::int as runs from counted c`
-  if (counts === undefined) throw new Error('a statement without an answer')
+  assert(counts)
   return counts
 }

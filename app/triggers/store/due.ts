@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { latestSuccess } from '../../../drizzle/latest-success.ts'
-import type { RunId, TriggerId } from '../../core/ids.ts'
+import { FIRST_ID, type RunId, type TriggerId } from '../../core/ids.ts'
 
 /** A due trigger that cannot be fired whatever is tried is left alone this long. */
 const PASSED_OVER_MS = 60_000
@@ -59,7 +59,6 @@ export const dueTriggers = (sql: Sql, after: DuePlace | null, limit: number): Pr
     order by t.due_at, t.id limit ${limit}`
 
 const BEGINNING = new Date(0)
-const FIRST_ID = '00000000-0000-0000-0000-000000000000'
 
 /** The dependencies of these triggers: the success that the last firing used, and the latest one. */
 export const dependenciesOf = (tx: SqlTx, ids: readonly TriggerId[]) => tx<
