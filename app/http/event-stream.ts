@@ -1,6 +1,7 @@
 // What all streams of server-sent events have in common.
 
 import { AppError } from '../core/errors.ts'
+import type { StreamPlaces } from '../core/stream-places.ts'
 import { prefers } from './accept.ts'
 
 /** The answer that carries a stream; 429 when there was no place for it (null). */
@@ -25,3 +26,70 @@ export const lastEventId = (text: string | undefined) =>
 /** Whether a client prefers a stream of events to JSON. */
 export const acceptsEvents = (accept: string | undefined) =>
   prefers(accept, 'text/event-stream', 'application/json')
+
+const encoder = new TextEncoder()
+
+export const eventBytes = (name: string, data: unknown, id?: number) =>
+  encoder.encode(`${id === undefined ? '' : `id: ${id}\n`}event: ${name}\ndata: ${JSON.stringify(data)}\n\n`)
+
+/** A comment that keeps a quiet connection open. */
+export const HEARTBEAT = encoder.encode(': still here\n\n')
+const RETRY = encoder.encode('retry: 2000\n\n')
+
+interface ReaderOptions {
+  /** Bytes that may wait for a slow reader. */
+  bufferBytes: number
+  /** The client has read, and there is room in the buffer. */
+  onRead?(): void
+  /** The stream was ended, or its client has gone. May be called more than once. */
+  onLeave(reader: EventReader): void
+}
+
+/** Null: there are too many streams, of all clients or of this one. */
+export function openEventReader(places: StreamPlaces, client: string, options: ReaderOptions) {
+  const giveBack = places.take(client)
+  return giveBack === null ? null : new EventReader(giveBack, options)
+}
+
+/** One open stream of events. */
+export class EventReader {
+  readonly stream: ReadableStream<Uint8Array>
+  readonly #leave: () => void
+  #controller!: ReadableStreamDefaultController<Uint8Array>
+
+  constructor(giveBack: () => void, { bufferBytes, onRead = () => {}, onLeave }: ReaderOptions) {
+    this.#leave = () => {
+      giveBack()
+      onLeave(this)
+    }
+    const start = (controller: ReadableStreamDefaultController<Uint8Array>) => {
+      this.#controller = controller
+    }
+    const strategy = new ByteLengthQueuingStrategy({ highWaterMark: bufferBytes })
+    this.stream = new ReadableStream({ start, pull: onRead, cancel: this.#leave }, strategy)
+    this.send(RETRY)
+  }
+
+  /** Bytes that the buffer has room for. None: the client is slow, or has gone. */
+  get room(): number {
+    return this.#controller.desiredSize ?? 0
+  }
+
+  send(bytes: Uint8Array) {
+    try {
+      this.#controller.enqueue(bytes)
+    } catch {
+      // The client has gone, and `cancel` takes the reader out.
+    }
+  }
+
+  end(last?: Uint8Array) {
+    if (last !== undefined) this.send(last)
+    try {
+      this.#controller.close()
+    } catch {
+      // The client has closed the stream already.
+    }
+    this.#leave()
+  }
+}
