@@ -1,4 +1,5 @@
 import type { Sql } from '../../drizzle/client.ts'
+import { type Backoff, backoffMs } from '../backoff.ts'
 import { claimEffects, delayEffect, OUTBOX_BATCH, removeEffect } from './store.ts'
 
 /** A stop that a runner does not answer is asked for again later, and at last no more; other effects then less often. */
@@ -8,7 +9,7 @@ export const EFFECT_TRIES = 20
 export type Effect = (payload: Record<string, unknown>) => Promise<void>
 
 /** Between two tries at first, and after `EFFECT_TRIES` of them. */
-const RETRY_MAX_MS = 60_000
+const RETRY: Backoff = { firstMs: 500, limitMs: 60_000 }
 const RARELY_MS = 3_600_000
 
 /**
@@ -31,7 +32,7 @@ export async function performDue(
       } catch (error) {
         onError(kind, error)
         if (tries >= lastTry) return removeEffect(sql, id)
-        const delayMs = tries < EFFECT_TRIES ? Math.min(RETRY_MAX_MS, 250 * 2 ** tries) : RARELY_MS
+        const delayMs = tries < EFFECT_TRIES ? backoffMs(tries, RETRY) : RARELY_MS
         await delayEffect(sql, id, delayMs)
       }
     }),

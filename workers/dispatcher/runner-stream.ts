@@ -1,5 +1,6 @@
 // All attempts at one runner over one stream, submitted many at a time: the cost of a call and of a stream is per batch and
 // not per run. One call and one stream per attempt reached 614 runs/s, this way 1,029 (aim: 1,000).
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { newId } from '../../app/core/ids.ts'
 import { limits } from '../../app/core/limits.ts'
@@ -9,12 +10,9 @@ import type {
   FollowRunsResponse,
   SubmitPipelinesResponse,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { backoffMs } from '../backoff.ts'
 import { type AttemptReport, LOST, verdictOf } from './attempt-report.ts'
 
-/** Between two tries while attempts wait for the stream, or for an answer. */
-const RETRY_MS = 100
-/** A stream that nobody needs now is tried again after this time. */
-const IDLE_RETRY_MS = 500
 /** One that breaks earlier than this may well break again. */
 const LASTING_MS = 1_000
 /** How often silence is looked for. */
@@ -92,15 +90,17 @@ export class RunnerStream {
   async #keepOpen() {
     const { signal } = this.#deps
     let replaces = ''
+    let failures = 0
     while (!signal.aborted) {
       const id = newId()
       this.#triedAt = performance.now()
       const wasOpen = await this.#read(id, replaces)
       this.#open = null
       replaces = id
-      // One that breaks is there again at once; one that does not last or cannot be opened is not asked for all the time.
+      // A stream that has lasted is opened again at once; one that breaks early or cannot be opened only after a while.
       const hasLasted = wasOpen && performance.now() - this.#triedAt > LASTING_MS
-      await pause(hasLasted ? 0 : this.#attempts.size > 0 ? RETRY_MS : IDLE_RETRY_MS, signal)
+      failures = hasLasted ? 0 : failures + 1
+      await pause(failures, signal)
     }
     for (const attempt of this.#attempts.values()) this.#end(attempt)
   }
@@ -195,7 +195,7 @@ export class RunnerStream {
     const id = this.#open?.id
     const isLeft = (attempt: Attempt | undefined) =>
       attempt !== undefined && this.#attempts.get(attempt.report.handle) === attempt
-    while (id !== undefined && this.#open?.id === id && !signal.aborted) {
+    for (let failures = 1; id !== undefined && this.#open?.id === id && !signal.aborted; failures++) {
       const left = positions.filter((_, n) => isLeft(some[n]))
       if (left.length === 0) return
       try {
@@ -204,7 +204,7 @@ export class RunnerStream {
         if (!isOpen && this.#open?.id === id) this.#cut.abort()
         return
       } catch {
-        await pause(RETRY_MS, signal)
+        await pause(failures, signal)
       }
     }
   }
@@ -217,7 +217,7 @@ export class RunnerStream {
   async #submit(batch: Attempt[]) {
     const { runner, signal } = this.#deps
     const giveUpAt = performance.now() + limits.runnerSilenceMs
-    while (!signal.aborted) {
+    for (let failures = 1; !signal.aborted; failures++) {
       const streamId = this.#open?.id ?? ''
       try {
         const requests = batch.map(({ report }) => report.request())
@@ -238,7 +238,7 @@ export class RunnerStream {
         if (isRefusal(failure)) for (const attempt of batch) this.#refuse(attempt, failure)
         else if (isGivenUp) for (const attempt of batch) this.#lose(attempt, LOST.unclear)
         if (isRefusal(failure) || isGivenUp) return
-        await pause(RETRY_MS, signal)
+        await pause(failures, signal)
       }
     }
   }
@@ -335,15 +335,6 @@ function* batchesOf(attempts: readonly Attempt[]): Generator<Attempt[]> {
 const filesOf = ({ report: { attempt } }: Attempt) =>
   Object.keys(attempt.pins).length + attempt.landing.reduce((sum, { files }) => sum + files.length, 0)
 
-/** Resolves after so long, or when the signal is aborted. */
-const pause = (ms: number, signal: AbortSignal) =>
-  new Promise<void>((resolve) => {
-    if (signal.aborted) return resolve()
-    const done = () => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', done)
-      resolve()
-    }
-    const timer = setTimeout(done, ms)
-    signal.addEventListener('abort', done)
-  })
+/** Resolves when the next try is due, or the signal is aborted. */
+const pause = (failures: number, signal: AbortSignal) =>
+  sleep(backoffMs(failures), undefined, { signal }).catch(() => {})

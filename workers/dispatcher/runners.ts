@@ -1,5 +1,6 @@
 import { limits } from '../../app/core/limits.ts'
 import type { Remote, RunnerClient } from '../../app/rpc/clients.ts'
+import { backoffMs } from '../backoff.ts'
 
 /** Before a runner has said how much room it has. */
 const UNKNOWN_ROOM = 4
@@ -139,7 +140,8 @@ export function makeRunners(
       const now = performance.now()
       const due = runners.filter(
         ({ isUp, room, askedAt, refusals }) =>
-          (!isUp || room <= 0) && now - askedAt >= Math.min(ASK_AFTER_MAX_MS, askAfterMs * 2 ** refusals),
+          (!isUp || room <= 0) &&
+          now - askedAt >= backoffMs(1 + refusals, { firstMs: askAfterMs, limitMs: ASK_AFTER_MAX_MS }),
       )
       return (await Promise.all(due.map(ask))).includes(true)
     },

@@ -3,6 +3,7 @@
 import type { Log } from '../../app/core/log.ts'
 import { type Fenced, inTransaction, openPool } from '../../drizzle/client.ts'
 import { startSupervisor } from '../../drizzle/supervisor.ts'
+import { type Backoff, backoffMs } from '../backoff.ts'
 import { startLoop } from '../threads/loop.ts'
 import {
   currentLeader,
@@ -20,8 +21,8 @@ import {
  */
 export const LEADER_LEASE_MS = 9_000
 const LEADER_RENEW_MS = 3_000
-/** A database that is away is asked again this soon. */
-const LEADER_RETRY_MS = 500
+/** How soon a database that is away is asked again. */
+const LEADER_RETRY: Backoff = { firstMs: 250, limitMs: 1_000 }
 /** A leader's connection: waiting for a lock, one statement, thinking inside a transaction, one whole transaction. */
 const LEADER_LOCK_MS = 5_000
 const LEADER_STATEMENT_MS = 15_000
@@ -72,8 +73,8 @@ export function startLeadership(options: LeadershipOptions): Leadership {
   let isStopping = false
   /** The epoch whose lease this process may take before its end: the last one held here, at first any of this process. */
   let ownEpoch: number | 'any' = 'any'
-  /** The database has not answered; logged once. */
-  let isAway = false
+  /** Times in a row that the database has not answered. */
+  let failures = 0
   const supervisor = startSupervisor(databaseUrl, LEADER_STATEMENT_MS)
   /** Used for transactions only, so there is one backend. A lost one is replaced, and the row names the one that leads. */
   const sql = openPool(databaseUrl, supervisor, {
@@ -96,13 +97,13 @@ export function startLeadership(options: LeadershipOptions): Leadership {
   const loop = startLoop({
     everyMs: renewMs,
     onError(error) {
-      if (!isAway) log.warn(`leadership of the ${role} could not be asked for or renewed`, { error })
-      isAway = true
-      loop.nudgeWithin(Math.min(renewMs, LEADER_RETRY_MS))
+      if (failures === 0) log.warn(`leadership of the ${role} could not be asked for or renewed`, { error })
+      failures += 1
+      loop.nudgeWithin(Math.min(renewMs, backoffMs(failures, LEADER_RETRY)))
     },
     async tick() {
       if (held === null || !(await renew(held))) await challenge()
-      isAway = false
+      failures = 0
       return false
     },
   })

@@ -9,6 +9,7 @@ import type { Config } from '../../app/core/config.ts'
 import type { Log } from '../../app/core/log.ts'
 import type { Metrics } from '../../app/core/metrics.ts'
 import type { ObjectStore } from '../../app/objects/port.ts'
+import { backoffMs } from '../backoff.ts'
 import { parseMessage } from '../threads/channel.ts'
 import { Counted, countInto } from '../threads/counted.ts'
 import { frameOf, makeFrameReader } from './frames.ts'
@@ -54,8 +55,6 @@ const MESSAGE_BYTES_MAX = 512 * 1_048_576
 const COUNTS_MAX = 10_000
 /** A call of the store waits this long for an API process that is just starting. */
 const PATIENCE_MS = 10_000
-/** Between two tries to reach the workers. */
-const RETRY_MS = 200
 
 /** What the background work does for the API process. */
 export interface WorkersSide {
@@ -196,6 +195,7 @@ export function joinWorkers({
   let lastId = 0
   let isStopping = false
   let workers: Socket | null = null
+  let failures = 0
   let retry: ReturnType<typeof setTimeout> | undefined
   const post = (message: ToWorkers) => workers?.write(frameOf(message))
 
@@ -223,6 +223,7 @@ export function joinWorkers({
     socket.on('connect', () => {
       socket.write(frameOf(token))
       workers = socket
+      failures = 0
     })
     socket.on('data', (chunk: Uint8Array) => {
       try {
@@ -237,7 +238,7 @@ export function joinWorkers({
       workers = null
       for (const tick of ticks.values()) tick.reject(new Error('the workers have gone away'))
       ticks.clear()
-      if (!isStopping) retry = setTimeout(reach, RETRY_MS)
+      if (!isStopping) retry = setTimeout(reach, backoffMs(++failures))
     })
   }
 
