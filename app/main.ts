@@ -16,6 +16,6 @@ await runProcess({
       answerObjectCall: (call) => answerObjectCall(objects, call),
       count: countInto(metrics),
     }),
-  // Not Bun.serve, which closes a connection without an answer when requests are pipelined on it (ADR 33).
+  // Not Bun.serve, which closes a connection without an answer when requests are pipelined on it (ADR 29).
   serve: serveOnNode,
 })

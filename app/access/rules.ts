@@ -1,5 +1,5 @@
 // Who may use each route of the API, in one table: what a request is about, and which right on it is needed. The server
-// asks before a handler runs, and does not start with a route that is not here. See docs/adr/0026-central-rules.md.
+// asks before a handler runs, and does not start with a route that is not here. See docs/adr/0024-central-rules.md.
 
 import assert from 'node:assert'
 import type { Access, Permission, Resource } from '../core/access.ts'

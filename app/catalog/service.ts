@@ -1,4 +1,4 @@
-/** The catalog as Iceberg clients see it: tables of main, and of the one branch their token is for. See ADR 0008. */
+/** The catalog as Iceberg clients see it: tables of main, and of the one branch their token is for. See ADR 8. */
 import { randomUUID } from 'node:crypto'
 import type { Sql } from '../../drizzle/client.ts'
 import { keyOf, tableLocation } from '../../lake/iceberg/format/location.ts'

@@ -1,6 +1,6 @@
 /**
  * Old states of main's tables: snapshots that main replaced long ago leave the tables' metadata by a commit of their own,
- * and main's history before that is forgotten. What only they named is removed by unreferenced-files.ts. See ADR 0018.
+ * and main's history before that is forgotten. What only they named is removed by unreferenced-files.ts. See ADR 16.
  */
 import { keyOf, metadataLocation } from '../../lake/iceberg/format/location.ts'
 import { parseMetadata, serializeMetadata } from '../../lake/iceberg/format/metadata.ts'

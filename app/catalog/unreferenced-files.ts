@@ -1,7 +1,7 @@
 /**
  * Files of the lake that nothing names any more: left by attempts that came to nothing, and of states that have expired.
  * A file that nothing names stays so: new states name what their base names and what their own attempt has written, and
- * that is younger than anything removed here. So what is found in peace may be removed in peace. See ADR 0018.
+ * that is younger than anything removed here. So what is found in peace may be removed in peace. See ADR 16.
  */
 import { keyOf, LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
 import { currentSnapshot, parseMetadata, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'

@@ -1,5 +1,5 @@
 // A form with one file, read as it arrives: the file is handed on chunk by chunk, and the next chunk is read when the last one
-// has been taken (docs/adr/0020-streamed-uploads.md).
+// has been taken (docs/adr/0018-streamed-uploads.md).
 import { Buffer } from 'node:buffer'
 import { createHash, type Hash } from 'node:crypto'
 import { Busboy, type BusboyFileStream, type BusboyInstance } from '@fastify/busboy'

@@ -26,7 +26,7 @@ export interface LineageDeps {
 
 export type LineageService = ReturnType<typeof makeLineageService>
 
-/** Computes the graph for each request, from the rows. Only parsed sources are cached, by their versions (ADR 37). */
+/** Computes the graph for each request, from the rows. Only parsed sources are cached, by their versions (ADR 32). */
 export function makeLineageService({ sql, log, references }: LineageDeps) {
   /** The graph of one namespace, or of all, as far as the caller may see it. */
   async function graph({ namespace }: LineageQuery, visible = EVERYTHING): Promise<LineageGraph> {

@@ -61,7 +61,7 @@ export const makeNamespaceService = ({ db }: { db: Db }) => ({
   },
 })
 
-/** Not in the schema: the limit is younger than the first release, whose document has none (docs/adr/0023-api-compatibility.md). */
+/** Not in the schema: the limit is younger than the first release, whose document has none (docs/adr/0021-api-compatibility.md). */
 function requireShort(description = '') {
   if (description.length > limits.textCharacters)
     throw invalid('description', `its length must be at most ${limits.textCharacters}`)

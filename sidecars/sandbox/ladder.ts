@@ -2,7 +2,7 @@ import { dirname } from 'node:path'
 import type { Python } from './python.ts'
 import { filterProgram, type Instruction } from './system-calls.ts'
 
-// The ladder of sandboxes for code of users (docs/adr/0019-python-sandbox.md): the strongest step that works here is
+// The ladder of sandboxes for code of users (docs/adr/0017-python-sandbox.md): the strongest step that works here is
 // taken. Each adds to what the process does to itself before it sees that code (confine.py).
 
 export const SANDBOX_MODES = ['auto', 'required', 'off'] as const

@@ -7,7 +7,7 @@ import type { Log } from '../log.ts'
 import { type LimitName, openKernel, type Places, Unavailable } from './kernel.ts'
 import { DEVICES, type SandboxMode } from './ladder.ts'
 
-// The second wall around engine processes (docs/adr/0022-engine-wall.md). DuckDB's own lock is the first; whoever gets
+// The second wall around engine processes (docs/adr/0020-engine-sandbox.md). DuckDB's own lock is the first; whoever gets
 // past it finds himself in a process that sees its own directory and the lake, and can make no other process, no
 // connection and nothing of the sort.
 

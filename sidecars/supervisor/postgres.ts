@@ -1,6 +1,6 @@
 /**
  * The embedded Postgres: a real cluster under `<dataDir>/postgres`, reached over loopback TCP with a random password.
- * TCP and not a socket, because postgres.js cannot be given a socket directory in a URL (ADR 0001).
+ * TCP and not a socket, because postgres.js cannot be given a socket directory in a URL (ADR 1).
  */
 import { randomBytes } from 'node:crypto'
 import { closeSync, constants, existsSync, openSync } from 'node:fs'

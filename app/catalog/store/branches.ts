@@ -1,6 +1,6 @@
 /**
  * The branch catalog's moves inside other transactions: open, close and merge many branches with a fixed number of
- * statements. Used by the dispatcher's thread, so it imports nothing heavy. See ADR 0008.
+ * statements. Used by the dispatcher's thread, so it imports nothing heavy. See ADR 8.
  *
  * Locks are taken in one order everywhere: main, then branches by name.
  */

@@ -1,4 +1,4 @@
-/** Branches nobody will merge are closed, and what is known of closed ones, and of old commits, is forgotten. See ADR 0018. */
+/** Branches nobody will merge are closed, and what is known of closed ones, and of old commits, is forgotten. See ADR 16. */
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { inBatches, NotLeading, type Reaping } from '../../retention/reaping.ts'
 import { closeBranches } from './branches.ts'
