@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Visible } from '../core/access.ts'
@@ -6,15 +6,11 @@ import { newId } from '../core/ids.ts'
 import { entityTag, preconditionOf } from '../http/conditions.ts'
 import type { KeyOf } from '../http/idempotency-key.ts'
 import { formWith } from '../http/test-form.ts'
-import { onSlowDisk, openParts, type Parts } from '../pipelines/test-parts.ts'
+import { onSlowDisk, useParts } from '../pipelines/test-parts.ts'
 import { makeFileService } from './service.ts'
 
-let parts: Parts
+const parts = useParts()
 const told: string[] = []
-beforeAll(async () => {
-  parts = await openParts()
-})
-afterAll(() => parts.close())
 
 const files = () =>
   makeFileService({ ...parts, fileWritten: async ({ name }, cause) => void told.push(`${name}: ${cause}`) })

@@ -1,21 +1,17 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { beforeEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { directObjects } from '../../workers/runtime/object-calls.ts'
 import { newId } from '../core/ids.ts'
 import { formWith } from '../http/test-form.ts'
 import type { ObjectStore } from '../objects/port.ts'
-import { openParts, type Parts } from '../pipelines/test-parts.ts'
+import { useParts } from '../pipelines/test-parts.ts'
 import { reapingNow } from '../retention/test-rows.ts'
 import { purgeArchivedFiles, queueArchiving } from './archive-purge.ts'
 import { makeArchive } from './effects.ts'
 import { makeLandingZoneService } from './service.ts'
 
 setDefaultTimeout(60_000)
-let parts: Parts
+const parts = useParts()
 let zones = 0
-beforeAll(async () => {
-  parts = await openParts()
-})
-afterAll(() => parts.close())
 beforeEach(async () => {
   await parts.sql`truncate landing_zone, outbox, run_attempt, run_file cascade`
 })

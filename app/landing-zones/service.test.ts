@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import postgres from 'postgres'
@@ -9,19 +9,15 @@ import { newId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
 import { type KeyOf, withoutKey } from '../http/idempotency-key.ts'
 import { formWith } from '../http/test-form.ts'
-import { onSlowDisk, openParts, type Parts, refusal } from '../pipelines/test-parts.ts'
+import { onSlowDisk, type Parts, refusal, useParts } from '../pipelines/test-parts.ts'
 import { type AbandonedUpload, makeClearUp } from './effects.ts'
 import type { LandingFile } from './schema.ts'
 import { makeLandingZoneService } from './service.ts'
 
-let parts: Parts
+const parts = useParts()
 const START = new Date('2026-03-01T06:45:00.900Z')
 let now = START
 const clock: Clock = { now: () => now, elapsed: () => 0 }
-beforeAll(async () => {
-  parts = await openParts()
-})
-afterAll(() => parts.close())
 afterEach(() => {
   now = START
 })

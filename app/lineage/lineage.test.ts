@@ -1,19 +1,15 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { newId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { makeSourceReferences, REFERENCES_SOURCE_BYTES } from '../pipelines/source-references.ts'
-import { bytes, openParts, type Parts, quietLog } from '../pipelines/test-parts.ts'
+import { bytes, quietLog, useParts } from '../pipelines/test-parts.ts'
 import { requestTo, testApp } from '../test-app.ts'
 import { lineageRoutes } from './routes.ts'
 import type { LineageGraph } from './schema.ts'
 import { makeLineageService, SOURCE_FAILURES } from './service.ts'
 
-let parts: Parts
-beforeAll(async () => {
-  parts = await openParts()
-})
-afterAll(() => parts.close())
+const parts = useParts()
 
 /** Texts that are read, how many of them at once, and what to do instead of reading one. */
 function watched(instead: (key: string) => Promise<void> = async () => {}) {

@@ -1,16 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { create } from '@bufbuild/protobuf'
 import { ValidatePipelineResponseSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { withCycles } from './cycles.ts'
 import type { PublishDeps } from './publish.ts'
 import { makeSourceReferences } from './source-references.ts'
-import { bytes, openParts, type Parts } from './test-parts.ts'
+import { bytes, useParts } from './test-parts.ts'
 
-let parts: Parts
-beforeAll(async () => {
-  parts = await openParts()
-})
-afterAll(() => parts.close())
+const parts = useParts()
 
 type Type = 'sql' | 'python'
 async function made(name: string, source: string, type: Type = 'sql') {

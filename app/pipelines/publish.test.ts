@@ -1,15 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { create } from '@bufbuild/protobuf'
 import { ValidatePipelineResponseSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { type Access, EVERYTHING, UNLIMITED } from '../core/access.ts'
 import type { PublishDeps } from './publish.ts'
-import { bytes, openParts, type Parts, refusal } from './test-parts.ts'
+import { bytes, refusal, useParts } from './test-parts.ts'
 
-let parts: Parts
-beforeAll(async () => {
-  parts = await openParts()
-})
-afterAll(() => parts.close())
+const parts = useParts()
 
 let made = 0
 async function created() {

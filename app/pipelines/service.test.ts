@@ -1,13 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { beforeAll, describe, expect, test } from 'bun:test'
 import { renderTemplate } from '../../lake/pipeline/template.ts'
 import type { ObjectStore } from '../objects/port.ts'
-import { bytes, openParts, type Parts, refusal } from './test-parts.ts'
+import { bytes, refusal, useParts } from './test-parts.ts'
 
-let parts: Parts
-beforeAll(async () => {
-  parts = await openParts()
-})
-afterAll(() => parts.close())
+const parts = useParts()
 
 let made = 0
 /** A pipeline of its own for a test. */

@@ -1,3 +1,4 @@
+import { afterAll, beforeAll } from 'bun:test'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -60,6 +61,14 @@ export async function openParts() {
 }
 
 export type Parts = Awaited<ReturnType<typeof openParts>>
+
+/** Those of a test file, from its first test to its last. */
+export function useParts(): Parts {
+  const parts = {} as Parts
+  beforeAll(async () => void Object.assign(parts, await openParts()))
+  afterAll(() => parts.close())
+  return parts
+}
 
 /** So long that whoever does not wait for the disk is past it. */
 const QUESTIONS_PER_FILE = 50

@@ -1,14 +1,10 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { create } from '@bufbuild/protobuf'
 import { RunQualityTestsResponseSchema, Severity } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { bytes, openParts, type Parts, refusal } from '../pipelines/test-parts.ts'
+import { bytes, refusal, useParts } from '../pipelines/test-parts.ts'
 import { makeQualityTestService, type QualityTestDeps } from './service.ts'
 
-let parts: Parts
-beforeAll(async () => {
-  parts = await openParts()
-})
-afterAll(() => parts.close())
+const parts = useParts()
 
 const page = { limit: 100, offset: 0 }
 const { signal } = new AbortController()

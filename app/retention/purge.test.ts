@@ -1,17 +1,13 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { directObjects } from '../../workers/runtime/object-calls.ts'
 import type { ObjectVersion } from '../objects/port.ts'
-import { bytes, openParts, type Parts } from '../pipelines/test-parts.ts'
+import { bytes, useParts } from '../pipelines/test-parts.ts'
 import { purgeDeletedPipelines, removableVersions } from './purge-pipelines.ts'
 import { addRuns, reapingNow, rowsOf, runsLeft } from './test-rows.ts'
 
 setDefaultTimeout(60_000)
-let parts: Parts
+const parts = useParts()
 let pipelines = 0
-beforeAll(async () => {
-  parts = await openParts()
-})
-afterAll(() => parts.close())
 
 async function somePipeline(name = `p${pipelines++}`) {
   const ref = { namespace: 'default', layer: 'gold', name }

@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { beforeAll, describe, expect, test } from 'bun:test'
 import { systemClock } from '../core/clock.ts'
 import type { PipelineId } from '../core/ids.ts'
 import { makeLandingZoneService } from '../landing-zones/service.ts'
-import { openParts, type Parts } from '../pipelines/test-parts.ts'
+import { useParts } from '../pipelines/test-parts.ts'
 import { requestTo, testApp } from '../test-app.ts'
 import { webhookRoutes } from '../webhooks/routes.ts'
 import { makeWebhookService } from '../webhooks/service.ts'
@@ -10,11 +10,10 @@ import { triggerRoutes } from './routes.ts'
 import { COOLDOWN_SECONDS_MAX } from './schema.ts'
 import { makeTriggerService, TRIGGERS_PER_PIPELINE, type TriggerService } from './service.ts'
 
-let parts: Parts
+const parts = useParts()
 let triggers: TriggerService
 let app: ReturnType<typeof testApp>
 beforeAll(async () => {
-  parts = await openParts()
   triggers = makeTriggerService(parts.deps)
   const webhooks = makeWebhookService({ ...parts.deps, nudge: () => {} })
   app = testApp({
@@ -22,7 +21,6 @@ beforeAll(async () => {
     ownCredential: [webhookRoutes(webhooks)],
   })
 })
-afterAll(() => parts.close())
 
 let made = 0
 async function newPipeline() {
