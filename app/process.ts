@@ -1,8 +1,8 @@
 // The life of an API process, on any runtime: it reads the environment, puts the service together, answers, and ends in
 // order. How requests come in and where the work beside them is done is handed in by the entry files.
 import process from 'node:process'
+import { endInOrder, endWithParent } from '../core/lifeline.ts'
 import { type Database, migrate, openDatabase, type Sql, UnknownHistory } from '../drizzle/client.ts'
-import { endInOrder, endWithParent } from '../proto/lifeline.ts'
 import { LAKE_FILE_BYTES_MAX } from './catalog/gateway.ts'
 import { withCheckout } from './checkout.ts'
 import { composeService, type Service } from './compose.ts'

@@ -1,6 +1,6 @@
 // A runner whose attempts write a line a second and do nothing else, behind a real Connect server in a process of its own.
 import { RunnerService } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { makeLog } from '../sidecars/log.ts'
+import { makeLog } from '../sidecars/core/log.ts'
 import { serveConnect } from '../sidecars/rpc/connect.ts'
 import { makeAttemptService } from '../sidecars/runner/attempt/attempt-service.ts'
 import { makeAttempts } from '../sidecars/runner/attempt/attempts.ts'

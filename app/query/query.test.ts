@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { startTestQueries, type TestQueries } from '../../sidecars/query/testing.ts'
-import { testAccess } from '../../sidecars/testing.ts'
+import { testAccess } from '../../sidecars/rpc/testing.ts'
 import { until } from '../../tools/test/until.ts'
 import { systemClock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'

@@ -1,7 +1,7 @@
 // A client's trace on its whole way: into the query service, a process of its own, and from there into the catalog.
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { startTestQueries, type TestQueries } from '../../sidecars/query/testing.ts'
-import { testAccess } from '../../sidecars/testing.ts'
+import { testAccess } from '../../sidecars/rpc/testing.ts'
 import { systemClock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
 import { queryRoutes } from '../query/routes.ts'

@@ -2,8 +2,8 @@ import { afterEach, expect, test } from 'bun:test'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { makeSlots } from '../../core/slots.ts'
 import { EnginePool } from './engine-pool.ts'
-import { makeTurns } from './turns.ts'
 
 const silent = { info: () => {}, warn: () => {}, error: () => {} }
 const left: (() => Promise<unknown>)[] = []
@@ -35,10 +35,9 @@ test('a pool whose engine cannot be started is out of service until one can, bes
   left.push(() => rm(directory, { recursive: true, force: true }))
   let canStart = true
   let started = () => {}
-  const turns = makeTurns({ max: 2, waitingMax: 0, full: () => new Error('full'), gaveUp: () => null })
   const pool = new EnginePool({
     directory,
-    turns,
+    turns: makeSlots(2, 0),
     idleMs: 60_000,
     start: () => {
       started()
@@ -63,13 +62,12 @@ test('a pool whose engine cannot be started is out of service until one can, bes
 test('whoever comes while an engine is cleared takes that one; a process started ahead is taken after it', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'sluice-pool-'))
   left.push(() => rm(directory, { recursive: true, force: true }))
-  const turns = makeTurns({ max: 2, waitingMax: 0, full: () => new Error('full'), gaveUp: () => null })
   let starts = 0
   const start = () => {
     starts += 1
     return engineOf(true)
   }
-  const pool = new EnginePool({ directory, turns, idleMs: 60_000, start, log: silent })
+  const pool = new EnginePool({ directory, turns: makeSlots(2, 0), idleMs: 60_000, start, log: silent })
   left.unshift(() => pool.stop('the test ends'))
   await settled()
   const first = await pool.take()

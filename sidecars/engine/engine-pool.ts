@@ -1,9 +1,10 @@
+import assert from 'node:assert/strict'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Log, messageOf } from '../log.ts'
-import { clearAway, randomName } from '../scratch.ts'
+import type { Slots } from '../../core/slots.ts'
+import { type Log, messageOf } from '../core/log.ts'
+import { clearAway, randomName } from '../core/scratch.ts'
 import { EngineEnded } from './engine-process.ts'
-import type { Turns } from './turns.ts'
 
 // The one pool of engine processes, for runs and for queries. One process is always warm, more are started on demand, and
 // those end after some idle time. A process belongs to one piece of work at a time.
@@ -32,7 +33,7 @@ export interface EnginePoolOptions<Process extends Ending, Known> {
   /** Processes beyond the warm one end after this idle time. */
   idleMs: number
   /** Limits how many engines are in use at once. */
-  turns: Turns
+  turns: Slots
   /** Starts a process in its directory, which exists already. */
   start(directory: string): Omit<PooledEngine<Process, Known>, 'directory'>
   log: Log
@@ -48,6 +49,8 @@ export class EnginePool<Process extends Ending, Known> {
   /** The engine used last is at the end: its pages are in memory. */
   readonly #idle: { engine: PooledEngine<Process, Known>; since: number }[] = []
   readonly #all = new Set<PooledEngine<Process, Known>>()
+  /** What ends the turn of an engine in use. */
+  readonly #turns = new Map<PooledEngine<Process, Known>, () => void>()
   /** Engines that are being cleared for other work. */
   readonly #returning = new Set<Promise<void>>()
   /** Each resolves when a process and its directory are gone. */
@@ -66,13 +69,13 @@ export class EnginePool<Process extends Ending, Known> {
 
   /**
    * Waits for a turn and takes an idle engine, one that is released within 200 ms, or one that starts now: wait for its
-   * `ready`. Throws what `turns.enter` throws, and EngineEnded.
+   * `ready`. Throws what `turns.take` throws, and EngineEnded.
    */
   async take(signal?: AbortSignal): Promise<PooledEngine<Process, Known>> {
-    await this.#options.turns.enter(signal)
+    const leave = await this.#options.turns.take(signal)
     if (this.#idle.length === 0 && this.#returning.size > 0)
       await Promise.race([...this.#returning, Bun.sleep(RETURN_WAIT_MS)])
-    return this.#taken()
+    return this.#taken(leave)
   }
 
   /**
@@ -80,10 +83,11 @@ export class EnginePool<Process extends Ending, Known> {
    * its process is gone.
    */
   async release(engine: PooledEngine<Process, Known>, isFit: boolean | Promise<boolean>): Promise<void> {
+    const leave = this.#turnOf(engine)
     const returned = Promise.resolve(isFit).then((fit) => this.#putBack(engine, fit))
     this.#returning.add(returned)
     await returned.finally(() => this.#returning.delete(returned))
-    this.#options.turns.leave()
+    leave()
   }
 
   /** Starts a process for the time after one that is soon to be ended: nobody waits for its start. */
@@ -96,8 +100,9 @@ export class EnginePool<Process extends Ending, Known> {
     engine: PooledEngine<Process, Known>,
     isFit: boolean,
   ): Promise<PooledEngine<Process, Known>> {
+    const leave = this.#turnOf(engine)
     await this.#putBack(engine, isFit)
-    return this.#taken()
+    return this.#taken(leave)
   }
 
   /** Whether engines can be started, as far as is known. */
@@ -113,17 +118,26 @@ export class EnginePool<Process extends Ending, Known> {
     await Promise.all(this.#leaving)
   }
 
-  #taken(): PooledEngine<Process, Known> {
+  #taken(leave: () => void): PooledEngine<Process, Known> {
     let engine = this.#idle.pop()?.engine
     while (engine?.process.hasEnded) engine = this.#idle.pop()?.engine
-    if (engine !== undefined) return engine
     try {
-      return this.#start()
+      engine ??= this.#start()
+      this.#turns.set(engine, leave)
+      return engine
     } catch (error) {
-      this.#options.turns.leave()
+      leave()
       this.#planRestart()
       throw error
     }
+  }
+
+  /** What ends the turn of an engine, which is no longer in use. */
+  #turnOf(engine: PooledEngine<Process, Known>): () => void {
+    const leave = this.#turns.get(engine)
+    assert(leave !== undefined, 'an engine is given back once')
+    this.#turns.delete(engine)
+    return leave
   }
 
   async #putBack(engine: PooledEngine<Process, Known>, isFit: boolean): Promise<void> {

@@ -1,7 +1,7 @@
 // A service of engine processes whose only engine attacks it: `<directory> <attack>`. It prints how the engine ended.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { makeLog } from '../log.ts'
+import { makeLog } from '../core/log.ts'
 import { surviveUndecodableMessages } from '../rpc/undecodable.ts'
 import { wallOf } from '../sandbox/wall.ts'
 import { EngineProcess } from './engine-process.ts'

@@ -1,9 +1,9 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
+import { type Log, messageOf } from '../core/log.ts'
 import { EnginePool, type PooledEngine } from '../engine/engine-pool.ts'
 import { EngineProcess } from '../engine/engine-process.ts'
-import { type Log, messageOf } from '../log.ts'
 import type { Wall } from '../sandbox/wall.ts'
 import {
   type AnswerOf,

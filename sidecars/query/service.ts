@@ -6,8 +6,8 @@ import type {
   QueryService,
   TableScope,
 } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import { type Log, messageOf } from '../core/log.ts'
 import { EngineEnded, OUT_OF_MEMORY, onceMoreIfKilled } from '../engine/engine-process.ts'
-import { type Log, messageOf } from '../log.ts'
 import type { ApiAddresses } from '../rpc/api-addresses.ts'
 import { HttpFailure } from '../rpc/http.ts'
 import type { CommitTable, TablesAt } from './commits.ts'

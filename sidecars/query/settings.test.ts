@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { SettingsError } from '../settings.ts'
-import { TEST_TOKEN } from '../testing.ts'
+import { SettingsError } from '../core/settings.ts'
+import { TEST_TOKEN } from '../rpc/testing.ts'
 import { parseSettings } from './settings.ts'
 
 const NEEDED = { SCRATCH_DIR: '/scratch', SIDECAR_TOKEN: TEST_TOKEN }

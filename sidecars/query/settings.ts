@@ -1,5 +1,5 @@
 // The query service's part of the environment is parsed here, once; values are passed in from there.
-import { SANDBOX_MODES, type SandboxMode } from '../sandbox/ladder.ts'
+
 import {
   CONCURRENCY_MAX,
   type Env,
@@ -8,7 +8,8 @@ import {
   readSettings,
   type Settings,
   THREADS_MAX,
-} from '../settings.ts'
+} from '../core/settings.ts'
+import { SANDBOX_MODES, type SandboxMode } from '../sandbox/ladder.ts'
 
 const PORT = 8082
 /** Engines together leave the rest of the machine's memory to pipelines and everything else. */

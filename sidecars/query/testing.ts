@@ -11,8 +11,8 @@ import { type JsonObject, objectsOf } from '../../lake/engine/test-json.ts'
 import { Health } from '../../proto/gen/grpc/health/v1/health_pb.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { until } from '../../tools/test/until.ts'
+import { TEST_TOKEN, transportToSidecar } from '../rpc/testing.ts'
 import { eachLine } from '../supervisor/lines.ts'
-import { TEST_TOKEN, transportToSidecar } from '../testing.ts'
 
 export interface TestQueries {
   catalog: TestCatalog

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import { TEST_TOKEN } from '../testing.ts'
 import { makeAdmission } from './admission.ts'
+import { TEST_TOKEN } from './testing.ts'
 
 const authorization = `Bearer ${TEST_TOKEN}`
 const statusOf = (

@@ -9,10 +9,10 @@ import {
 import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { sendsToken } from '../../proto/sidecar-token.ts'
 import { traceHeaders } from '../../proto/trace.ts'
-import { TEST_TOKEN } from '../testing.ts'
 import { makeAdmission } from './admission.ts'
 import { type ConnectServer, type ConnectServerOptions, serveConnect } from './connect.ts'
 import { serveGrpc } from './grpc.ts'
+import { TEST_TOKEN } from './testing.ts'
 
 /** Resolved when a call that waits has come, and by a test when it may go on. */
 let arrived = Promise.withResolvers<void>()

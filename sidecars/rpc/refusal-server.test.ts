@@ -6,7 +6,7 @@ import { makePool } from '../../app/rpc/pool.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { startRunner } from '../runner/testing.ts'
 import { openKernel } from '../sandbox/kernel.ts'
-import { testAccess, transportToSidecar } from '../testing.ts'
+import { testAccess, transportToSidecar } from './testing.ts'
 
 const HALF_A_WALL = fileURLToPath(new URL('../sandbox/half-a-wall.child.ts', import.meta.url))
 const API = 'http://127.0.0.1:8080'

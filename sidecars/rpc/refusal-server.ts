@@ -1,6 +1,6 @@
 import type { DescService } from '@bufbuild/protobuf'
 import { Code, ConnectError, type ConnectRouter, type ServiceImpl } from '@connectrpc/connect'
-import type { Settings } from '../settings.ts'
+import type { Settings } from '../core/settings.ts'
 import type { ServedServices } from './connect.ts'
 import { serveRpc } from './rpc-server.ts'
 

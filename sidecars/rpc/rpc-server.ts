@@ -1,4 +1,4 @@
-import type { Settings } from '../settings.ts'
+import type { Settings } from '../core/settings.ts'
 import { makeAdmission } from './admission.ts'
 import { makeApiAddresses } from './api-addresses.ts'
 import { type ServedServices, serveConnect } from './connect.ts'

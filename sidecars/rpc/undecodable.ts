@@ -1,4 +1,4 @@
-import type { Log } from '../log.ts'
+import type { Log } from '../core/log.ts'
 
 /** How Bun words it. It throws outside of every callback, and closes the channel of that process. */
 const UNDECODABLE = 'Unable to deserialize data.'

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { TEST_TOKEN } from '../testing.ts'
+import { TEST_TOKEN } from '../rpc/testing.ts'
 import { parseSettings } from './settings.ts'
 
 const NEEDED = { SCRATCH_DIR: '/scratch', SIDECAR_TOKEN: TEST_TOKEN }

@@ -1,5 +1,5 @@
 // The runner's part of the environment is parsed here, once; values are passed in from there.
-import { type DiskLimit, SANDBOX_MODES, type SandboxMode } from '../sandbox/ladder.ts'
+
 import {
   CONCURRENCY_MAX,
   type Env,
@@ -9,7 +9,8 @@ import {
   readSettings,
   type Settings,
   THREADS_MAX,
-} from '../settings.ts'
+} from '../core/settings.ts'
+import { type DiskLimit, SANDBOX_MODES, type SandboxMode } from '../sandbox/ladder.ts'
 
 const PORT = 8081
 /** Engines together leave the rest of the machine's memory to everything else. */

@@ -26,9 +26,9 @@ import {
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { testDatabase } from '../../tools/test/database.ts'
 import { until } from '../../tools/test/until.ts'
+import { TEST_TOKEN, transportToSidecar } from '../rpc/testing.ts'
 import { eachLine } from '../supervisor/lines.ts'
 import { holdPort } from '../supervisor/ports.ts'
-import { TEST_TOKEN, transportToSidecar } from '../testing.ts'
 
 export type RunnerClient = Client<typeof RunnerService>
 type Submit = MessageInitShape<typeof SubmitPipelineRequestSchema>

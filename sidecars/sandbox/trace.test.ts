@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createClient } from '@connectrpc/connect'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
-import { makeLog } from '../log.ts'
+import { makeLog } from '../core/log.ts'
 import { startTestQueries } from '../query/testing.ts'
+import { transportToSidecar } from '../rpc/testing.ts'
 import { openTestService, runToEnd, startRunner, type TestService } from '../runner/testing.ts'
-import { transportToSidecar } from '../testing.ts'
 import { chooseWall } from './wall.ts'
 
 // What engine processes really did, as the kernel saw it: of a run, a preview and a query, harmless and hostile ones.

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { makeLog } from '../log.ts'
+import { makeLog } from '../core/log.ts'
 import { SANDBOX_MODES } from './ladder.ts'
 import type { Answers, Targets } from './wall.child.ts'
 import {

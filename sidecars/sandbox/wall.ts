@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
-import type { Log } from '../log.ts'
+import type { Log } from '../core/log.ts'
 import { type LimitName, openKernel, type Places, Unavailable } from './kernel.ts'
 import { DEVICES, type SandboxMode } from './ladder.ts'
 

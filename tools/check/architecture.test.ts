@@ -16,6 +16,7 @@ const GENERATED = /^(proto\/gen|drizzle\/migrations)\//
 const folders = [
   'machines',
   'drizzle',
+  'core',
   'proto',
   'lake',
   'app',

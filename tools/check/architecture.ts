@@ -14,6 +14,7 @@ const TEST =
 /** Layer by layer: the folders its files may import from. Anything not listed is a layer of its own. */
 const ARROWS: Record<string, { mayImport: string[]; insteadOf: string }> = {
   machines: { mayImport: [], insteadOf: 'machines are pure: pass facts in with the event' },
+  core: { mayImport: [], insteadOf: 'processes of every kind share it: pass what it needs as an argument' },
   proto: { mayImport: [], insteadOf: 'the wire knows nobody' },
   lake: {
     mayImport: ['proto'],
@@ -21,15 +22,15 @@ const ARROWS: Record<string, { mayImport: string[]; insteadOf: string }> = {
   },
   drizzle: { mayImport: ['machines'], insteadOf: 'storage knows machines only: take values as arguments' },
   app: {
-    mayImport: ['machines', 'drizzle', 'proto', 'lake'],
+    mayImport: ['machines', 'drizzle', 'core', 'proto', 'lake'],
     insteadOf: 'start workers and sidecars by path, and talk to them by message or RPC',
   },
   workers: {
-    mayImport: ['machines', 'drizzle', 'proto', 'lake', 'app'],
+    mayImport: ['machines', 'drizzle', 'core', 'proto', 'lake', 'app'],
     insteadOf: 'a worker calls app services',
   },
   sidecars: {
-    mayImport: ['proto', 'lake'],
+    mayImport: ['core', 'proto', 'lake'],
     insteadOf: 'a sidecar gets everything over RPC or the catalog API',
   },
   inspector: { mayImport: [], insteadOf: 'the page talks HTTP' },

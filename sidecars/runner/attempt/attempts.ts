@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
+import { makeSlots } from '../../../core/slots.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import type { SubmitPipelineRequest } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { inClientTrace } from '../../../proto/trace.ts'
-import { makeTurns } from '../../engine/turns.ts'
-import { type Log, messageOf } from '../../log.ts'
+import { type Log, messageOf } from '../../core/log.ts'
 import { limits } from '../limits.ts'
 import { AttemptLog, type Phase } from './attempt-log.ts'
 
@@ -215,20 +215,16 @@ export function makeAttempts(options: AttemptsOptions): Attempts {
  * left: refused, it would be asked for again much later. An attempt that executes alone takes every turn.
  */
 function inTurn({ concurrency, execute }: AttemptsOptions): ExecuteInTurn {
-  const turns = makeTurns({
-    max: concurrency,
-    waitingMax: concurrency,
-    full: (waiting) => new Error(`${waiting} attempts wait for their turn already`),
-    gaveUp: (signal) => signal.reason,
-  })
+  const full = () => new Error(`${concurrency} attempts wait for their turn already`)
+  const turns = makeSlots(concurrency, concurrency, full)
   return async (work, begin) => {
     const turnsNeeded = work.request.isAlone ? concurrency : 1
-    let turnsHeld = 0
+    const held: (() => void)[] = []
     const leave = () => {
-      for (; turnsHeld > 0; turnsHeld -= 1) turns.leave()
+      for (const leaveOne of held) leaveOne()
     }
     try {
-      for (; turnsHeld < turnsNeeded; turnsHeld += 1) await turns.enter(work.signal)
+      while (held.length < turnsNeeded) held.push(await turns.take(work.signal))
       begin()
       const { gone } = await execute(work)
       return { gone: gone.finally(leave) }

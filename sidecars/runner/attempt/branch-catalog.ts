@@ -12,7 +12,7 @@ import {
 import type { CommitPlan } from '../../../lake/iceberg/write/write.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { messageOf } from '../../log.ts'
+import { messageOf } from '../../core/log.ts'
 import { accepted, httpLimits, patiently } from '../../rpc/http.ts'
 
 // The catalog as one attempt sees it: its branch, through its token. The API may restart under a running attempt, so

@@ -1,5 +1,5 @@
 import { type DiskFloor, makeDiskFloor } from '../../../lake/disk-floor.ts'
-import { type Log, messageOf } from '../../log.ts'
+import { type Log, messageOf } from '../../core/log.ts'
 
 // Runs wait while one of the runner's disks is nearly full: an attempt that begins then would fail in the middle.
 

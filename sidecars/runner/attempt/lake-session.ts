@@ -13,8 +13,14 @@ import { readTable } from '../../../lake/iceberg/sql.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../../lake/quote.ts'
 import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { type Gateway, gatewayLake, LAKE_ROOT, type LakeFiles, sharedLake } from '../../lake-access.ts'
-import type { ObjectCache } from '../../object-cache.ts'
+import {
+  type Gateway,
+  gatewayLake,
+  LAKE_ROOT,
+  type LakeFiles,
+  sharedLake,
+} from '../../objects/lake-access.ts'
+import type { ObjectCache } from '../../objects/object-cache.ts'
 import { authorityOf } from '../../rpc/api-addresses.ts'
 import type { EngineLease } from '../engine/engine-leases.ts'
 import type { TableView } from '../engine/engine-messages.ts'

@@ -8,7 +8,7 @@ import {
   LandingInputSchema,
 } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { traceHeaders } from '../../../proto/trace.ts'
-import { type Gateway, openObject, pathIn } from '../../lake-access.ts'
+import { type Gateway, openObject, pathIn } from '../../objects/lake-access.ts'
 import { accepted, HttpFailure, patiently } from '../../rpc/http.ts'
 
 // The files of landing zones, as they were frozen for an attempt, on this machine.

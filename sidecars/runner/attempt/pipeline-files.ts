@@ -3,7 +3,7 @@ import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import type { TextFile } from '../../../lake/pipeline/config.ts'
 import { testNameOf } from '../../../lake/pipeline/quality.ts'
 import type { SubmitPipelineRequest } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { type Gateway, openObject } from '../../lake-access.ts'
+import { type Gateway, openObject } from '../../objects/lake-access.ts'
 import { limits } from '../limits.ts'
 
 /** The files of a pipeline that a run reads, by their path below the pipeline's prefix. */

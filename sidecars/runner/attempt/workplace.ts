@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { randomName, removeTree } from '../../scratch.ts'
+import { randomName, removeTree } from '../../core/scratch.ts'
 import type { EngineLease, RunEngines } from '../engine/engine-leases.ts'
 import type { InterpreterLease, Interpreters, PythonLimits } from '../python/interpreters.ts'
 import type { LakeSession } from './lake-session.ts'

@@ -41,7 +41,7 @@ export function makeSqlCheck(pool: Pick<RunEngines, 'take'>): CheckSql {
     const late = AbortSignal.timeout(limits.sqlCheckMs)
     const signal = AbortSignal.any([caller, late])
     try {
-      await turns.enter(signal)
+      const leave = await turns.take(signal)
       try {
         const found = await inEngine(pool, signal, async (parse) => {
           const ofPython = await judgedQueries(queries, input, parse)
@@ -49,7 +49,7 @@ export function makeSqlCheck(pool: Pick<RunEngines, 'take'>): CheckSql {
         })
         return withFound(report, found)
       } finally {
-        turns.leave()
+        leave()
       }
     } catch (error) {
       caller.throwIfAborted()

@@ -2,13 +2,13 @@ import { randomUUID } from 'node:crypto'
 import { existsSync, mkdirSync } from 'node:fs'
 import { link, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
+import { makeSlots, type Slots } from '../../../core/slots.ts'
 import type { EngineSize } from '../../../lake/engine/instance.ts'
+import type { Log } from '../../core/log.ts'
+import { clearAway, removeTree } from '../../core/scratch.ts'
 import { EnginePool, type PooledEngine } from '../../engine/engine-pool.ts'
 import { EngineProcess } from '../../engine/engine-process.ts'
-import { makeTurns as makeAnyTurns, type Turns } from '../../engine/turns.ts'
-import type { Log } from '../../log.ts'
 import type { Wall } from '../../sandbox/wall.ts'
-import { clearAway, removeTree } from '../../scratch.ts'
 import { limits } from '../limits.ts'
 import {
   type AnswerOf,
@@ -352,11 +352,6 @@ function withOwnPlaces(
   return new EngineFault({ kind, message: said, ...(line !== undefined && { line }) })
 }
 
-/** So many pieces of work at once. Entering throws EnginesBusy, and the signal's reason. */
-export const makeTurns = (max: number): Turns =>
-  makeAnyTurns({
-    max,
-    waitingMax: limits.enginesAwaited,
-    full: () => new EnginesBusy(),
-    gaveUp: (signal) => signal.reason,
-  })
+/** So many pieces of work at once. Taking a turn throws EnginesBusy, and the signal's reason. */
+export const makeTurns = (max: number): Slots =>
+  makeSlots(max, limits.enginesAwaited, () => new EnginesBusy())

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:te
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { makeLog } from '../../log.ts'
+import { makeLog } from '../../core/log.ts'
 import { chooseWall, type Wall } from '../../sandbox/wall.ts'
 import type { TableInput } from '../attempt/lake-session.ts'
 import { landingIn } from '../attempt/landing.ts'

@@ -4,7 +4,7 @@ import { arraysOf } from '../../../lake/engine/test-json.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { QueryService } from '../../../proto/gen/sluice/query/v1/query_pb.ts'
 import { until } from '../../../tools/test/until.ts'
-import { transportToSidecar } from '../../testing.ts'
+import { transportToSidecar } from '../../rpc/testing.ts'
 import { useRunner } from '../test-runner.ts'
 import { engineAtWork, roomsOf } from '../testing.ts'
 

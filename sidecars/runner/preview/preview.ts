@@ -1,4 +1,5 @@
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
+import type { Slots } from '../../../core/slots.ts'
 import { CatalogError } from '../../../lake/iceberg/read/client.ts'
 import type { PreviewPipelineRequest, QueryService } from '../../../proto/gen/sluice/query/v1/query_pb.ts'
 import { EngineEnded, onceMoreIfKilled } from '../../engine/engine-process.ts'
@@ -31,7 +32,7 @@ export function makePreview(options: WorkplaceOptions) {
     const { type } = request
     if (type !== 'sql' && type !== 'python')
       throw new ConnectError(`type '${type}' is neither sql nor python`, Code.InvalidArgument)
-    await enter(turns[type], caller)
+    const leave = await takeTurn(turns[type], caller)
     const late = AbortSignal.timeout(limits.previewMs)
     try {
       const signal = AbortSignal.any([caller, late])
@@ -50,16 +51,16 @@ export function makePreview(options: WorkplaceOptions) {
         )
       throw error
     } finally {
-      turns[type].leave()
+      leave()
     }
   }
 }
 
-/** Waits for its turn. */
-async function enter(turns: ReturnType<typeof makeTurns>, caller: AbortSignal): Promise<void> {
+/** Waits for its turn. Answers what ends it. */
+async function takeTurn(turns: Slots, caller: AbortSignal): Promise<() => void> {
   const late = AbortSignal.timeout(limits.previewWaitMs)
   try {
-    await turns.enter(AbortSignal.any([caller, late]))
+    return await turns.take(AbortSignal.any([caller, late]))
   } catch (error) {
     if (!late.aborted && !(error instanceof EnginesBusy)) throw error
     const message = `other previews have kept the runner busy for ${limits.previewWaitMs / 1_000} s: try again`

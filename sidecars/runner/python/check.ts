@@ -17,16 +17,15 @@ export type SyntaxReport = { error: string } | { unchecked: string } | { queries
 export function makeSyntaxCheck(interpreters: Interpreters) {
   const turns = makeTurns(limits.pythonChecks)
   return async (source: string, signal: AbortSignal): Promise<SyntaxReport> => {
+    let leave: (() => void) | undefined
     try {
-      await turns.enter(signal)
+      leave = await turns.take(signal)
+      return await checkSyntax(interpreters, source, signal)
     } catch (error) {
       if (error instanceof EnginesBusy) return { unchecked: 'too many pipelines are published at once' }
       throw error
-    }
-    try {
-      return await checkSyntax(interpreters, source, signal)
     } finally {
-      turns.leave()
+      leave?.()
     }
   }
 }

@@ -1,7 +1,8 @@
 import { chmod, chown, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
-import type { Log } from '../../log.ts'
+import type { Log } from '../../core/log.ts'
+import { clearAway, randomName } from '../../core/scratch.ts'
 import {
   changesUser,
   chooseSandbox,
@@ -17,7 +18,6 @@ import {
 } from '../../sandbox/ladder.ts'
 import { findPythons } from '../../sandbox/python.ts'
 import { makeUsers } from '../../sandbox/users.ts'
-import { clearAway, randomName } from '../../scratch.ts'
 import { limits } from '../limits.ts'
 import { Interpreter, InterpreterEnded, PYTHON_ARGS } from './interpreter.ts'
 import { type Usage, usageOfFileSystem, usageOfProcess, watchRoom } from './room.ts'

@@ -7,7 +7,7 @@ import type { TableName } from '../../../lake/pipeline/names.ts'
 import { QueryService } from '../../../proto/gen/sluice/query/v1/query_pb.ts'
 import { RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { until } from '../../../tools/test/until.ts'
-import { transportToSidecar } from '../../testing.ts'
+import { transportToSidecar } from '../../rpc/testing.ts'
 import { openTestService, type RunnerProcess, runToEnd, startRunner, type TestService } from '../testing.ts'
 import { stepsHere } from './testing.ts'
 

@@ -16,7 +16,7 @@ import {
 import { type NewDataFile, planCommit, replacedFiles } from '../../../lake/iceberg/write/write.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../../lake/quote.ts'
-import { LAKE_ROOT } from '../../lake-access.ts'
+import { LAKE_ROOT } from '../../objects/lake-access.ts'
 import { type LakeSession, openInstance } from '../attempt/lake-session.ts'
 import { reasonOf } from '../author/wording.ts'
 import type { EngineLease } from '../engine/engine-leases.ts'

@@ -1,16 +1,20 @@
-// How many may be at something at the same time. Whoever comes when all places are taken waits for one, in the order of arrival.
+// The one semaphore: so many callers work at once, and the others wait in the order of arrival.
 
 export interface Slots {
   /**
-   * Resolves when there is a place, to what gives it back (once, however often it is called). Rejects with TooMany when
+   * Resolves when there is a place, to what gives it back (once, however often it is called). Rejects with `tooMany` when
    * too many wait already, and with the signal's reason when that is aborted first.
    */
-  take(signal: AbortSignal): Promise<() => void>
+  take(signal?: AbortSignal): Promise<() => void>
 }
 
 export class TooMany extends Error {}
 
-export function makeSlots(size: number, waitingMax: number): Slots {
+export function makeSlots(
+  size: number,
+  waitingMax: number,
+  tooMany: () => Error = () => new TooMany(`${waitingMax} wait already`),
+): Slots {
   let taken = 0
   /** In the order of arrival. */
   const waiting = new Set<() => void>()
@@ -28,25 +32,25 @@ export function makeSlots(size: number, waitingMax: number): Slots {
 
   return {
     take(signal) {
-      if (signal.aborted) return Promise.reject(signal.reason)
+      if (signal?.aborted) return Promise.reject(signal.reason)
       if (taken < size) {
         taken += 1
         return Promise.resolve(place())
       }
-      if (waiting.size >= waitingMax) return Promise.reject(new TooMany(`${waitingMax} wait already`))
+      if (waiting.size >= waitingMax) return Promise.reject(tooMany())
       return new Promise((resolve, reject) => {
         // A place is handed over, never free in between: whoever comes meanwhile stands behind.
         const go = () => {
           waiting.delete(go)
-          signal.removeEventListener('abort', giveUp)
+          signal?.removeEventListener('abort', giveUp)
           resolve(place())
         }
         const giveUp = () => {
           waiting.delete(go)
-          reject(signal.reason)
+          reject(signal?.reason)
         }
         waiting.add(go)
-        signal.addEventListener('abort', giveUp, { once: true })
+        signal?.addEventListener('abort', giveUp, { once: true })
       })
     },
   }

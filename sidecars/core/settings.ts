@@ -1,7 +1,7 @@
 // What the environments of the runner and of the query service have in common, and how their values are read.
 import { mkdir, realpath } from 'node:fs/promises'
-import type { EngineSize } from '../lake/engine/instance.ts'
-import { isSidecarToken, SIDECAR_TOKEN_RULE } from '../proto/sidecar-token.ts'
+import type { EngineSize } from '../../lake/engine/instance.ts'
+import { isSidecarToken, SIDECAR_TOKEN_RULE } from '../../proto/sidecar-token.ts'
 
 export interface Settings {
   host: string

@@ -13,9 +13,9 @@ import {
 import { copyFile, readFile, rename, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
-import { traceHeaders } from '../proto/trace.ts'
+import { traceHeaders } from '../../proto/trace.ts'
+import { accepted, patiently, transferTimeoutMs } from '../rpc/http.ts'
 import { type Lease, type ObjectCache, READ_ONLY } from './object-cache.ts'
-import { accepted, patiently, transferTimeoutMs } from './rpc/http.ts'
 
 // How a sidecar reaches objects: lake files in place where the disk is shared with the API, all else through the
 // API's gateway and a local cache. Lake files are immutable and have unique names.

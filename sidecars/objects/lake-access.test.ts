@@ -2,9 +2,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { mkdtemp, readdir, readFile, readlink, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
+import { HttpFailure } from '../rpc/http.ts'
 import { type Gateway, gatewayLake, type LakeFiles, openObject, sharedLake } from './lake-access.ts'
 import { openObjectCache } from './object-cache.ts'
-import { HttpFailure } from './rpc/http.ts'
 
 /** A gateway of which the tests decide what it answers. */
 let stored: Map<string, Uint8Array>

@@ -1,6 +1,6 @@
 // One line per event on standard output, saying which request it is about; the supervisor adds time and name when it
 // passes lines on.
-import { traceFields } from '../proto/trace.ts'
+import { traceFields } from '../../proto/trace.ts'
 
 export type Fields = Record<string, string | number | boolean>
 

@@ -1,7 +1,7 @@
 /** How tests start sidecars and call them. */
 import type { Transport } from '@connectrpc/connect'
 import { createConnectTransport } from '@connectrpc/connect-web'
-import { sendsToken } from '../proto/sidecar-token.ts'
+import { sendsToken } from '../../proto/sidecar-token.ts'
 
 export const TEST_TOKEN = 'a-token-of-the-tests-0123456789abcdef'
 
