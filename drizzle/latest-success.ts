@@ -1,8 +1,7 @@
-import type { Sql, SqlTx } from './sql.ts'
-import type { Fragment } from './visibility.ts'
+import type { Part, Sql, SqlTx } from './sql.ts'
 
 /** Joins to each `trigger_dependency d` the latest success of the pipeline that has its name now, as `latest`. */
-export const latestSuccess = (sql: Sql | SqlTx): Fragment => sql`
+export const latestSuccess = (sql: Sql | SqlTx): Part => sql`
   left join lateral (
     select p.id from pipeline p
     where p.deleted_at is null and p.namespace = split_part(substr(d.source, 10), '.', 1)

@@ -1,46 +1,91 @@
 // Column lists and row types for statements in plain SQL, from the drizzle tables: a column is described once.
-import { getTableColumns, getTableName, type InferSelectModel } from 'drizzle-orm'
-import type { PgTable } from 'drizzle-orm/pg-core'
-import type { JSONValue } from 'postgres'
-import type { Sql, SqlTx } from './sql.ts'
-import type { Part } from './together.ts'
+import assert from 'node:assert'
+import { type GetColumnData, getTableColumns, getTableName, type InferSelectModel } from 'drizzle-orm'
+import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
+import type { JSONValue, ParameterOrFragment, PendingQuery } from 'postgres'
+import type { Part, Sql, SqlTx } from './sql.ts'
+
+/** What a statement answers, each value by its name in the rows. A column of `alias(runs, 'r')` is that of `r`. */
+export type Columns = Readonly<Record<string, PgColumn | Computed<unknown>>>
+
+/** A row with these columns. */
+export type RowOf<C extends Columns> = {
+  [K in keyof C]: C[K] extends PgColumn ? GetColumnData<C[K]> : C[K] extends Computed<infer T> ? T : never
+}
+
+/** An expression with the type of its values, which nothing checks. */
+class Computed<T> {
+  declare readonly type: T
+  constructor(readonly expression: string | Part) {}
+}
+
+/** For what is no column: an aggregate, JSON, a condition. `T` is what the driver makes of it. */
+export const computed = <T>(expression: string | Part) => new Computed<T>(expression)
+
+export const COUNT = computed<number>('count(*)::int')
+
+/** A column of the outer side of a join. */
+export const nullable = <C extends PgColumn>(column: C) => computed<GetColumnData<C> | null>(textOf(column))
 
 /** Keys of the columns of a table, as its rows have them in TypeScript. */
-type Key<Table extends PgTable> = keyof InferSelectModel<Table> & string
+type Key<Table extends PgTable> = keyof InferSelectModel<Table> & keyof Table & string
 
-/** A row with these columns, as `selected` reads it. */
-export type RowOf<Table extends PgTable, K extends Key<Table>> = Pick<InferSelectModel<Table>, K>
+/** Some columns of a table. */
+export const pick = <Table extends PgTable, K extends Key<Table>>(table: Table, ...keys: readonly K[]) =>
+  Object.fromEntries(keys.map((key) => [key, table[key]])) as Pick<Table, K>
+
+/** `r."pipeline_id" as "pipelineId", ...`. Names are listed: a prepared `*` fails once a newer program has added a column. */
+export function selected(sql: Sql | SqlTx, columns: Columns): Part {
+  const texts: string[] = []
+  const parts: Part[] = []
+  for (const [key, column] of Object.entries(columns)) {
+    const value = column instanceof Computed ? column.expression : textOf(column)
+    if (typeof value === 'string') texts.push(`${value} as "${key}"`)
+    else parts.push(sql`${value} as ${sql(key)}`)
+  }
+  if (texts.length > 0) parts.unshift(sql.unsafe(texts.join(', ')))
+  return parts.reduce((all, part) => sql`${all}, ${part}`)
+}
+
+/** The driver reads an int8 as text. As a float8 it is a number, exact up to 2^53. */
+const textOf = (column: PgColumn) =>
+  `"${getTableName(column.table)}"."${column.name}"${column.getSQLType().startsWith('big') ? '::float8' : ''}`
+
+type Values = readonly ParameterOrFragment<never>[]
+
+/** A statement whose rows have the types of their columns: select(sql, { id: runs.id })`from run where ...`. */
+export const select =
+  <C extends Columns>(sql: Sql | SqlTx, columns: C, before: Part = sql``) =>
+  (rest: TemplateStringsArray, ...values: Values): PendingQuery<RowOf<C>[]> =>
+    sql<RowOf<C>[]>`${before} select ${selected(sql, columns)} ${sql(rest, ...values)}`
+
+/** The same for what a change returns: returning(sql, { id: runs.id })`delete from run where ...`. */
+export const returning =
+  <C extends Columns>(sql: Sql | SqlTx, columns: C) =>
+  (change: TemplateStringsArray, ...values: Values): PendingQuery<RowOf<C>[]> =>
+    sql<RowOf<C>[]>`${sql(change, ...values)} returning ${selected(sql, columns)}`
+
+/** For a statement that answers one row whatever there is. */
+export function only<Row>([row, ...others]: readonly Row[]): Row {
+  assert(row !== undefined && others.length === 0, 'the statement answers one row')
+  return row
+}
 
 interface Column {
-  key: string
   name: string
   type: string
 }
 
-function columnsOf(table: PgTable, keys: readonly string[]): Column[] {
+function columnsOf(table: PgTable, keys: readonly string[]): (Column & { key: string })[] {
   const columns = getTableColumns(table)
   return keys.map((key) => {
     const column = columns[key]
-    if (column === undefined) throw new Error(`the table has no column ${key}`)
+    assert(column !== undefined, `the table has no column ${key}`)
     return { key, name: column.name, type: column.getSQLType() }
   })
 }
 
 const listed = (columns: readonly Column[], text: (column: Column) => string) => columns.map(text).join(', ')
-
-/** The columns of `alias`, each named by its key: `r."pipeline_id" as "pipelineId", ...`. Read the rows as `RowOf`. */
-export function selected<Table extends PgTable>(
-  sql: Sql | SqlTx,
-  table: Table,
-  keys: readonly Key<Table>[],
-  alias: string,
-): Part {
-  // The driver reads an int8 as text. As a float8 it is a number, exact up to 2^53.
-  const cast = ({ type }: Column) => (type === 'bigint' ? '::float8' : '')
-  return sql.unsafe(
-    listed(columnsOf(table, keys), (one) => `${alias}."${one.name}"${cast(one)} as "${one.key}"`),
-  )
-}
 
 /** The names of columns, for an INSERT or a row-wise UPDATE: `"id", "pipeline_id", ...`. */
 export const columnNames = <Table extends PgTable>(

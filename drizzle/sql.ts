@@ -1,6 +1,8 @@
-import type postgres from 'postgres'
+import type { PendingQuery, Row, TransactionSql } from 'postgres'
 
 /** Raw SQL on any connection of a pool. */
-export type Sql = postgres.Sql
+export type { Sql } from 'postgres'
 /** And within one transaction. */
-export type SqlTx = postgres.TransactionSql
+export type SqlTx = TransactionSql
+/** Of a statement. Never await a part: that performs it. */
+export type Part = PendingQuery<Row[]>

@@ -2,8 +2,7 @@
 // that the community edition and administrators use the plain statements.
 import { type SQL, sql as typed } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
-import type { PendingQuery, Row } from 'postgres'
-import type { Sql, SqlTx } from './sql.ts'
+import type { Part, Sql, SqlTx } from './sql.ts'
 
 /** Everything of a kind, or only these ids or names. */
 export type Seen = 'all' | readonly string[]
@@ -14,18 +13,15 @@ export interface SeenTables {
   readonly namespaces: Seen
 }
 
-/** Part of a postgres.js statement. Never await a fragment: that performs it. */
-export type Fragment = PendingQuery<Row[]>
-
 /** `and <column> is among these ids`; empty where all are seen. */
-export const andSeenId = (sql: Sql | SqlTx, column: Fragment, seen: Seen): Fragment =>
+export const andSeenId = (sql: Sql | SqlTx, column: Part, seen: Seen): Part =>
   seen === 'all' ? sql`` : sql`and ${among(sql, column, seen, 'uuid')}`
 
 /**
  * Whether a table is seen: a row called `entry` with namespace, layer and name. Its live pipeline decides, or its namespace
  * where it has no live pipeline. Empty where all are seen.
  */
-export function andTableSeen(sql: Sql | SqlTx, { pipelines, namespaces }: SeenTables): Fragment {
+export function andTableSeen(sql: Sql | SqlTx, { pipelines, namespaces }: SeenTables): Part {
   if (pipelines === 'all' && namespaces === 'all') return sql``
   return sql`and coalesce((
     select ${among(sql, sql`maker.id`, pipelines, 'uuid')} from pipeline maker
@@ -34,7 +30,7 @@ export function andTableSeen(sql: Sql | SqlTx, { pipelines, namespaces }: SeenTa
 }
 
 /** A list can have thousands of values: Postgres hashes a set, but scans an array for each row. */
-function among(sql: Sql | SqlTx, column: Fragment, seen: Seen, type: 'uuid' | 'text'): Fragment {
+function among(sql: Sql | SqlTx, column: Part, seen: Seen, type: 'uuid' | 'text'): Part {
   if (seen === 'all') return sql`true`
   return type === 'uuid'
     ? sql`${column} in (select unnest(${[...seen]}::uuid[]))`

@@ -1,8 +1,8 @@
 // What is stored of runs, drafts and triggers, as the inspector asks for it. It only reads.
 
-import type { PendingQuery, Row } from 'postgres'
 import type { Sql } from '../../drizzle/client.ts'
 import { latestSuccess } from '../../drizzle/latest-success.ts'
+import type { Part } from '../../drizzle/sql.ts'
 import { andSeenId } from '../../drizzle/visibility.ts'
 import type { Stored } from '../../machines/advance.ts'
 import type { Visible } from '../core/access.ts'
@@ -55,7 +55,6 @@ export interface CountedState {
 }
 
 /** Part of a statement. It must not be awaited: that would perform it. */
-type Fragment = PendingQuery<Row[]>
 
 /** Leaf states only: a list filtered by a compound state names those in it. */
 export const listInstances = (
@@ -88,7 +87,7 @@ const runState = (sql: Sql) => sql`
     else r.status end`
 
 /** Each state as columns say it, so that their indexes serve. */
-function inRunStates(sql: Sql, states: readonly string[]): Fragment {
+function inRunStates(sql: Sql, states: readonly string[]): Part {
   const ended = states.filter((state) => RUN_ENDED.includes(state))
   const live = states.filter((state) => !RUN_ENDED.includes(state))
   const [only] = ended
@@ -108,7 +107,7 @@ async function listRuns(
   page: Page,
 ): Promise<ListedRow[]> {
   const where = await runFilter(sql, filter)
-  const select = (condition: Fragment, { limit, offset }: Page) => sql<ListedRow[]>`
+  const select = (condition: Part, { limit, offset }: Page) => sql<ListedRow[]>`
     select r.id, ${runState(sql)} as state, r.status in ('pending', 'running') as live, r.namespace, r.layer, r.pipeline,
       r.trigger as note, r.attempt, r.created_at, moved.at as moved_at, r.duration_ms
     from (select * from run r where ${condition} ${where()} order by r.created_at desc, r.id desc
@@ -157,7 +156,7 @@ async function countRuns(sql: Sql, filter: InstanceFilter): Promise<CountedState
 const isUnfiltered = (filter: InstanceFilter) => Object.values(filter).every((value) => value === undefined)
 
 /** Pipelines are found by name first: runs have an index by pipeline and none by namespace. */
-async function runFilter(sql: Sql, { q, ...names }: InstanceFilter): Promise<() => Fragment> {
+async function runFilter(sql: Sql, { q, ...names }: InstanceFilter): Promise<() => Part> {
   const range = q === undefined ? null : idRange(q)
   if (isUnfiltered({ q, ...names })) return () => sql``
   const isNamed = !isUnfiltered(names)
@@ -180,7 +179,7 @@ async function pipelinesLike(sql: Sql, filter: InstanceFilter): Promise<string[]
 }
 
 /** Conditions on a pipeline `p`. */
-const namedLike = (sql: Sql, { namespace, layer, pipeline, q, seen }: InstanceFilter): Fragment => sql`
+const namedLike = (sql: Sql, { namespace, layer, pipeline, q, seen }: InstanceFilter): Part => sql`
   ${namespace === undefined ? sql`` : sql`and p.namespace = ${namespace}`}
   ${layer === undefined ? sql`` : sql`and p.layer = ${layer}`}
   ${pipeline === undefined ? sql`` : sql`and p.name = ${pipeline}`}
@@ -199,14 +198,14 @@ function idRange(text: string): { first: string; last: string } | null {
 }
 
 /** Drafts and triggers: conditions on their pipeline `p`, or the beginning of their own id. */
-function ownFilter(sql: Sql, id: Fragment, filter: InstanceFilter): Fragment {
+function ownFilter(sql: Sql, id: Part, filter: InstanceFilter): Part {
   const range = filter.q === undefined ? null : idRange(filter.q)
   if (filter.q === undefined || range === null) return namedLike(sql, filter)
   const { q, ...names } = filter
   return sql`${namedLike(sql, names)} and (${like(sql, q ?? '')} or ${id} between ${range.first} and ${range.last})`
 }
 
-const latestMove = (sql: Sql, machine: MachineName, id: Fragment) => sql`
+const latestMove = (sql: Sql, machine: MachineName, id: Part) => sql`
   left join lateral (select m.at from transition m where m.machine = ${machine} and m.entity_id = ${id}
     order by m.id desc limit 1) moved on true`
 
@@ -312,7 +311,7 @@ const INSTANCE: Record<MachineName, (sql: Sql, id: string) => Promise<InstanceRo
 }
 
 /** As every time of the API is written; JSON made by Postgres has its own way. */
-const iso = (sql: Sql, column: Fragment) =>
+const iso = (sql: Sql, column: Part) =>
   sql`to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
 
 /** What may hold up a run that has not ended. */

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
+import { getTableColumns } from 'drizzle-orm'
+import { alias } from 'drizzle-orm/pg-core'
 import type { JSONValue } from 'postgres'
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
-import { columnsOf } from '../../drizzle/columns.ts'
+import { selected } from '../../drizzle/rows.ts'
 import { schedules } from '../../drizzle/schema/index.ts'
-import type { Part } from '../../drizzle/together.ts'
+import type { Part } from '../../drizzle/sql.ts'
 import { andSeenId } from '../../drizzle/visibility.ts'
 import type { Visible } from '../core/access.ts'
 import type { PipelineId, RunId } from '../core/ids.ts'
@@ -23,7 +25,8 @@ export type ScheduleRow = typeof schedules.$inferSelect & {
   pipeline: string
 }
 
-const shown = (sql: Sql) => sql`${columnsOf(sql, schedules, 's')}, p.namespace, p.layer, p.name as pipeline`
+const shown = (sql: Sql) =>
+  sql`${selected(sql, getTableColumns(alias(schedules, 's')))}, p.namespace, p.layer, p.name as pipeline`
 
 /** Null when there is no such pipeline. One that is being deleted is waited for, and then is none. */
 export async function insertSchedule(

@@ -1,47 +1,39 @@
-import assert from 'node:assert'
+import { alias } from 'drizzle-orm/pg-core'
 import type { Sql } from '../../drizzle/client.ts'
-import type { lakeContents, tableMetadata } from '../../drizzle/schema/index.ts'
+import { COUNT, computed, only, pick, type RowOf, returning, select } from '../../drizzle/rows.ts'
+import { lakeContents, mainEntries, tableMetadata } from '../../drizzle/schema/index.ts'
 import { andTableSeen } from '../../drizzle/visibility.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import type { Visible } from '../core/access.ts'
 import type { Page } from '../core/pagination.ts'
 
-/** What is stored about a table, by people. */
-export type StoredMetadata = Pick<
-  typeof tableMetadata.$inferSelect,
-  'description' | 'owner' | 'columnDescriptions'
->
+const content = alias(lakeContents, 'content')
+const LISTED = {
+  ...pick(alias(mainEntries, 'entry'), 'namespace', 'layer', 'name'),
+  ...pick(content, 'rowCount', 'sizeBytes'),
+}
+const STORED = pick(alias(tableMetadata, 'stored'), 'description', 'owner', 'columnDescriptions')
 
-type Content = typeof lakeContents.$inferSelect
-export type MainTable = TableName & Pick<Content, 'rowCount' | 'sizeBytes'>
+/** What is stored about a table, by people. */
+export type StoredMetadata = RowOf<typeof STORED>
 
 /** Of those that the caller sees. */
 export type TableFilter = { namespace?: string; layer?: string; visible: Visible }
 
 /** In order of name. */
-export const tablesOfMain = (sql: Sql, filter: TableFilter, page: Page) => sql<MainTable[]>`
-  select entry.namespace, entry.layer, entry.name,
-    content.row_count::float8 as "rowCount", content.size_bytes::float8 as "sizeBytes"
+export const tablesOfMain = (sql: Sql, filter: TableFilter, page: Page) => select(sql, LISTED)`
   from main_entry entry join lake_content content on content.id = entry.content_id
   where ${isLive(sql, filter)}
   order by entry.namespace, entry.layer, entry.name
   limit ${page.limit} offset ${page.offset}`
 
 export async function countTablesOfMain(sql: Sql, filter: TableFilter): Promise<number> {
-  const [row] = await sql<{ total: number }[]>`
-    select count(*)::int as total from main_entry entry where ${isLive(sql, filter)}`
-  assert(row !== undefined)
-  return row.total
+  return only(await select(sql, { total: COUNT })`from main_entry entry where ${isLive(sql, filter)}`).total
 }
 
 /** A table of main with its columns; null when there is none. */
-export async function tableOfMain(
-  sql: Sql,
-  { namespace, layer, name }: TableName,
-): Promise<(MainTable & Pick<Content, 'columns'>) | null> {
-  const [row] = await sql<(MainTable & Pick<Content, 'columns'>)[]>`
-    select entry.namespace, entry.layer, entry.name, content.columns,
-      content.row_count::float8 as "rowCount", content.size_bytes::float8 as "sizeBytes"
+export async function tableOfMain(sql: Sql, { namespace, layer, name }: TableName) {
+  const [row] = await select(sql, { ...LISTED, columns: content.columns })`
     from main_entry entry join lake_content content on content.id = entry.content_id
     where entry.to_commit is null
       and entry.namespace = ${namespace} and entry.layer = ${layer} and entry.name = ${name}`
@@ -57,8 +49,7 @@ const isLive = (sql: Sql, { namespace, layer, visible }: TableFilter) => sql`
 /** What is stored about these tables, in their order; null where nothing is. */
 export async function metadataOf(sql: Sql, tables: readonly TableName[]): Promise<(StoredMetadata | null)[]> {
   const column = (key: keyof TableName) => tables.map((table) => table[key])
-  const rows = await sql<({ place: number } & StoredMetadata)[]>`
-    select wanted.place::int, stored.description, stored.owner, stored.column_descriptions as "columnDescriptions"
+  const rows = await select(sql, { ...STORED, place: computed<number>('wanted.place::int') })`
     from unnest(${column('namespace')}::text[], ${column('layer')}::text[], ${column('name')}::text[])
       with ordinality as wanted (namespace, layer, name, place)
     join table_metadata stored using (namespace, layer, name)`
@@ -73,15 +64,13 @@ export async function storeMetadata(
   { description, owner, columnDescriptions }: Partial<StoredMetadata>,
 ): Promise<StoredMetadata> {
   const columns = columnDescriptions === undefined ? null : sql.json(columnDescriptions)
-  const [stored] = await sql<StoredMetadata[]>`
+  const stored = await returning(sql, STORED)`
     insert into table_metadata as stored (namespace, layer, name, description, owner, column_descriptions)
     values (${namespace}, ${layer}, ${name}, ${description ?? ''}, ${owner ?? null}, coalesce(${columns}::jsonb, '{}'))
     on conflict (namespace, layer, name) do update set
       description = coalesce(${description ?? null}, stored.description),
       owner = case when ${owner !== undefined} then excluded.owner else stored.owner end,
       column_descriptions = coalesce(${columns}::jsonb, stored.column_descriptions),
-      updated_at = clock_timestamp()
-    returning description, owner, column_descriptions as "columnDescriptions"`
-  assert(stored !== undefined)
-  return stored
+      updated_at = clock_timestamp()`
+  return only(stored)
 }

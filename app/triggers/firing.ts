@@ -1,6 +1,6 @@
 // A firing: the trigger's machine accepts it and one run is requested, in one statement. Many at once, whatever fires them.
 import type { SqlTx } from '../../drizzle/client.ts'
-import type { Part } from '../../drizzle/together.ts'
+import type { Part } from '../../drizzle/sql.ts'
 import type { TriggerSnapshot } from '../../machines/trigger.ts'
 import type { ClientTrace } from '../../proto/trace.ts'
 import type { NewId, RunId } from '../core/ids.ts'

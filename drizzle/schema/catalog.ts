@@ -11,7 +11,7 @@ import {
   uniqueIndex,
   uuid,
 } from 'drizzle-orm/pg-core'
-import { createdAt, instant } from './columns.ts'
+import { createdAt, instant, tableName } from './columns.ts'
 
 /** A table's columns as readers see them, in order. `type` is the engine's name. */
 export type ContentColumns = { name: string; type: string }[]
@@ -74,9 +74,7 @@ export const lakeCommits = pgTable(
 export const mainEntries = pgTable(
   'main_entry',
   {
-    namespace: text('namespace').notNull(),
-    layer: text('layer').notNull(),
-    name: text('name').notNull(),
+    ...tableName(),
     contentId: uuid('content_id')
       .notNull()
       .references(() => lakeContents.id),
@@ -99,9 +97,7 @@ export const branchEntries = pgTable(
     ref: text('ref')
       .notNull()
       .references(() => lakeRefs.name, { onDelete: 'cascade' }),
-    namespace: text('namespace').notNull(),
-    layer: text('layer').notNull(),
-    name: text('name').notNull(),
+    ...tableName(),
     contentId: uuid('content_id')
       .notNull()
       .references(() => lakeContents.id),

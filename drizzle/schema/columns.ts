@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { timestamp } from 'drizzle-orm/pg-core'
+import { text, timestamp } from 'drizzle-orm/pg-core'
 
 /** A point in time. Milliseconds, as JavaScript dates have them: what is stored is what is shown. */
 export const instant = (name: string) => timestamp(name, { withTimezone: true, precision: 3, mode: 'date' })
@@ -8,3 +8,10 @@ export const instant = (name: string) => timestamp(name, { withTimezone: true, p
 export const createdAt = () => instant('created_at').notNull().default(sql`clock_timestamp()`)
 
 export const updatedAt = () => instant('updated_at').notNull().default(sql`clock_timestamp()`)
+
+/** The name of a table of the lake. */
+export const tableName = () => ({
+  namespace: text('namespace').notNull(),
+  layer: text('layer', { enum: ['bronze', 'silver', 'gold'] }).notNull(),
+  name: text('name').notNull(),
+})

@@ -1,13 +1,11 @@
 import { jsonb, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
-import { updatedAt } from './columns.ts'
+import { tableName, updatedAt } from './columns.ts'
 
 /** What people say about a table. Kept apart from the lake table, so that it survives the table's recreation. */
 export const tableMetadata = pgTable(
   'table_metadata',
   {
-    namespace: text('namespace').notNull(),
-    layer: text('layer').notNull(),
-    name: text('name').notNull(),
+    ...tableName(),
     description: text('description').notNull().default(''),
     owner: text('owner'),
     columnDescriptions: jsonb('column_descriptions').$type<Record<string, string>>().notNull().default({}),

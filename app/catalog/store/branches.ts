@@ -6,7 +6,7 @@
  */
 import type postgres from 'postgres'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
-import type { Part } from '../../../drizzle/together.ts'
+import type { Part } from '../../../drizzle/sql.ts'
 import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
 import type { Content } from './tables.ts'
 

@@ -1,7 +1,7 @@
 // A success is announced where triggers hear it: a row in the transaction of the success, so that none is ever missed.
 import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../../drizzle/client.ts'
-import type { Part } from '../../../drizzle/together.ts'
+import type { Part } from '../../../drizzle/sql.ts'
 import type { LockedRun } from './moves.ts'
 
 /** What triggers are matched with: `pipeline:ns.layer.name`. */

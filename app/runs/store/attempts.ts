@@ -1,7 +1,8 @@
 // Open attempts: what submitting and following them needs, what they read, and whose they are.
+import { alias } from 'drizzle-orm/pg-core'
 import type { JSONValue } from 'postgres'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
-import { type RowOf, selected } from '../../../drizzle/rows.ts'
+import { pick, type RowOf, selected } from '../../../drizzle/rows.ts'
 import { landingFiles } from '../../../drizzle/schema/landing.ts'
 import { runAttempts, runs } from '../../../drizzle/schema/run.ts'
 import { restore } from '../../../machines/advance.ts'
@@ -15,7 +16,8 @@ export const branchOf = (runId: RunId, attempt: number) => `run-${runId}-${attem
 export const handleOf = (runId: RunId, attempt: number) => `${runId}:${attempt}`
 
 /** Columns of a run that submitting or following an attempt needs. */
-const RUN_COLUMNS = [
+const OF_RUN = pick(
+  alias(runs, 'r'),
   'status',
   'namespace',
   'layer',
@@ -25,13 +27,12 @@ const RUN_COLUMNS = [
   'traceparent',
   'tracestate',
   'pins',
-] as const
-const ATTEMPT_COLUMNS = ['attempt', 'branch', 'runnerUrl', 'runnerBoot'] as const
+)
+const STORED = pick(alias(runs, 'r'), 'snapshot', 'machineVersion')
+const OF_ATTEMPT = pick(alias(runAttempts, 'a'), 'attempt', 'branch', 'runnerUrl', 'runnerBoot')
 
 /** Everything that submitting or following an open attempt needs. */
-export interface OpenAttempt
-  extends RowOf<typeof runs, (typeof RUN_COLUMNS)[number]>,
-    RowOf<typeof runAttempts, (typeof ATTEMPT_COLUMNS)[number]> {
+export interface OpenAttempt extends RowOf<typeof OF_RUN>, RowOf<typeof OF_ATTEMPT> {
   runId: RunId
   /** Its runner is to execute nothing beside it: earlier attempts lost their runners together with others. */
   isAlone: boolean
@@ -51,8 +52,8 @@ export interface OpenAttempt
 
 type LogState = 'lastSeq' | 'logLines' | 'logBytes'
 
-const FILE_COLUMNS = ['id', 'filename', 'path', 'versionId', 'sizeBytes'] as const
-type LandingFile = RowOf<typeof landingFiles, (typeof FILE_COLUMNS)[number]>
+const OF_FILE = pick(alias(landingFiles, 'l'), 'id', 'filename', 'path', 'versionId', 'sizeBytes')
+type LandingFile = RowOf<typeof OF_FILE>
 
 /**
  * I5: the active files of every zone (`ns.zone`) the pinned sources name become the attempts' input, up to the watermark that
@@ -82,7 +83,7 @@ export async function freezeInputs(
     kept as (
       insert into run_file (run_id, attempt, landing_file_id, zone_id)
       select run_id, attempt, id, zone_id from frozen)
-    select run_id as "runId", namespace, zone, ${selected(tx, landingFiles, FILE_COLUMNS, 'frozen')} from frozen order by seq`
+    select run_id as "runId", namespace, zone, ${selected(tx, OF_FILE)} from frozen l order by seq`
   const filesOf = Map.groupBy(files, (file) => file.runId)
   if (tellsInputs) for (const attempt of opened) attempt.landing = byZone(filesOf.get(attempt.runId) ?? [])
 }
@@ -119,9 +120,8 @@ export async function openAttemptsOf(
 ): Promise<OpenAttempt[]> {
   if (ids.length === 0) return []
   const [attempts, files] = await Promise.all([
-    sql<(Omit<OpenAttempt, 'landing' | 'isAlone'> & RowOf<typeof runs, 'snapshot' | 'machineVersion'>)[]>`
-      select r.id as "runId", ${selected(sql, runAttempts, ATTEMPT_COLUMNS, 'a')},
-        ${selected(sql, runs, [...RUN_COLUMNS, 'snapshot', 'machineVersion'], 'r')},
+    sql<(Omit<OpenAttempt, 'landing' | 'isAlone'> & RowOf<typeof STORED>)[]>`
+      select r.id as "runId", ${selected(sql, { ...OF_ATTEMPT, ...OF_RUN, ...STORED })},
         coalesce((select f.opened_at from run_attempt f where f.run_id = r.id and f.attempt = 1), a.opened_at) as "runStartedAt",
         coalesce((
           select c.metadata_location from lake_ref f
@@ -135,7 +135,7 @@ export async function openAttemptsOf(
       cross join lateral (${logState(sql)}) log
       where r.id = any(${ids as RunId[]}::uuid[]) and r.machine_version <= ${RUN_MACHINE_VERSION}`,
     sql<FrozenRow[]>`
-      select f.run_id as "runId", z.namespace, z.name as zone, ${selected(sql, landingFiles, FILE_COLUMNS, 'l')}
+      select f.run_id as "runId", z.namespace, z.name as zone, ${selected(sql, OF_FILE)}
       from run_attempt a
       join run_file f on f.run_id = a.run_id and f.attempt = a.attempt
       join landing_file l on l.id = f.landing_file_id join landing_zone z on z.id = l.zone_id

@@ -1,6 +1,7 @@
 // Lists of runs, with their exact totals. There may be millions of runs.
 import type { Sql } from '../../../drizzle/client.ts'
-import { andSeenId, type Fragment, type Seen } from '../../../drizzle/visibility.ts'
+import type { Part } from '../../../drizzle/sql.ts'
+import { andSeenId, type Seen } from '../../../drizzle/visibility.ts'
 import type { Page } from '../../core/pagination.ts'
 import type { RunListed, RunSortKey } from '../schema.ts'
 import { listed, type RunRow, runColumns } from './runs.ts'
@@ -52,13 +53,13 @@ export async function listRuns(
 }
 
 /** Only some keys can be null; for the others `nulls last` would keep Postgres from using their indexes. */
-function order(sql: Sql, { key, descending }: Sort): Fragment {
+function order(sql: Sql, { key, descending }: Sort): Part {
   const direction = descending ? sql`desc` : sql`asc`
   const isNullable = key === 'started_at' || key === 'finished_at' || key === 'duration_ms'
   return sql`run.${sql(key)} ${direction} ${isNullable ? sql`nulls last` : sql``}, run.id ${direction}`
 }
 
-function conditionOf(sql: Sql, filter: RunFilter): Fragment {
+function conditionOf(sql: Sql, filter: RunFilter): Part {
   const { namespace, layer, pipeline, status, from, to, seen = 'all' } = filter
   const named = sql`
     ${namespace === undefined ? sql`` : sql`and namespace = ${namespace}`}

@@ -2,7 +2,7 @@
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { columnNames, recordset } from '../../../drizzle/rows.ts'
 import { runLogs } from '../../../drizzle/schema/run.ts'
-import type { Part } from '../../../drizzle/together.ts'
+import type { Part } from '../../../drizzle/sql.ts'
 import type { RunId } from '../../core/ids.ts'
 import { limits } from '../../core/limits.ts'
 

@@ -1,9 +1,19 @@
 // How events reach runs: lock the rows, ask the machine, save state, history and columns, all in the caller's transaction.
+import { alias } from 'drizzle-orm/pg-core'
 import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../../drizzle/client.ts'
-import { columnNames, columnTypes, type RowOf, selected, toRecord } from '../../../drizzle/rows.ts'
+import {
+  columnNames,
+  columnTypes,
+  computed,
+  pick,
+  type RowOf,
+  select,
+  toRecord,
+} from '../../../drizzle/rows.ts'
 import { runs } from '../../../drizzle/schema/run.ts'
-import { type Part, together } from '../../../drizzle/together.ts'
+import type { Part } from '../../../drizzle/sql.ts'
+import { together } from '../../../drizzle/together.ts'
 import { accepts, advance, restore, store } from '../../../machines/advance.ts'
 import {
   isTerminal,
@@ -17,8 +27,9 @@ import {
 import type { PipelineId, RunId } from '../../core/ids.ts'
 import type { RunCompleted } from './notices.ts'
 
-/** Columns of a run that a move reads. */
-export const LOCKED_COLUMNS = [
+/** Columns of a run `r` that a move reads. */
+export const LOCKED = pick(
+  alias(runs, 'r'),
   'id',
   'pipelineId',
   'namespace',
@@ -39,7 +50,7 @@ export const LOCKED_COLUMNS = [
   'notBefore',
   'chainDepth',
   'landingFileId',
-] as const
+)
 
 /** Columns that a move may write, `machineVersion` apart. */
 const MOVED_COLUMNS = [
@@ -59,8 +70,7 @@ const MOVED_COLUMNS = [
   'notBefore',
 ] as const
 
-/** A row with `LOCKED_COLUMNS`. */
-export type LockedRow = RowOf<typeof runs, (typeof LOCKED_COLUMNS)[number]>
+export type LockedRow = RowOf<typeof LOCKED>
 
 /** A locked run while a transaction works on it. */
 export interface LockedRun extends Omit<LockedRow, 'id' | 'pipelineId' | 'snapshot' | 'machineVersion'> {
@@ -104,8 +114,7 @@ export async function lockRuns(
   tx: SqlTx,
   ids: readonly RunId[],
 ): Promise<{ runs: Map<RunId, LockedRun>; now: Date }> {
-  const rows = await tx<(LockedRow & { now: Date })[]>`
-    select ${selected(tx, runs, LOCKED_COLUMNS, 'r')}, clock_timestamp() as now
+  const rows = await select(tx, { ...LOCKED, now: computed<Date>('clock_timestamp()') })`
     from run r where id = any(${[...new Set(ids)]}::uuid[]) order by id for update`
   return { runs: lockedRuns(rows), now: rows.at(-1)?.now ?? new Date(0) }
 }

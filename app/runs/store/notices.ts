@@ -1,7 +1,7 @@
 // NOTIFY serialises commits, so it is sent at most once per batch: in the transaction of a batch that tells of itself, or
 // after the commit by a coalescer. A lost one costs a sweep.
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
-import type { Part } from '../../../drizzle/together.ts'
+import type { Part } from '../../../drizzle/sql.ts'
 import type { TerminalStatus } from '../../../machines/run.ts'
 import type { PipelineId, RunId } from '../../core/ids.ts'
 

@@ -1,9 +1,9 @@
 // Requests for runs of published versions, many in one statement: of people by name, of triggers and schedules by id.
 import type { JSONValue, PendingQuery, Row } from 'postgres'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
-import { columnNames, type RowOf, recordset } from '../../../drizzle/rows.ts'
+import { columnNames, recordset } from '../../../drizzle/rows.ts'
 import { runs } from '../../../drizzle/schema/run.ts'
-import type { Part } from '../../../drizzle/together.ts'
+import type { Part } from '../../../drizzle/sql.ts'
 import { store } from '../../../machines/advance.ts'
 import { newRun, RUN_MACHINE_VERSION } from '../../../machines/run.ts'
 import { begunTrace, type ClientTrace } from '../../../proto/trace.ts'
@@ -101,7 +101,8 @@ const REQUESTED_COLUMNS = [
   'traceparent',
   'tracestate',
 ] as const
-type Requested = Partial<RowOf<typeof runs, (typeof REQUESTED_COLUMNS)[number]>>
+type RunRow = typeof runs.$inferSelect
+type Requested = Partial<Pick<RunRow, (typeof REQUESTED_COLUMNS)[number]>>
 
 /**
  * Each pipeline and version is looked up by its index (`lateral ... limit 1` leaves the planner no other way): statistics
@@ -166,7 +167,7 @@ const NEW_COLUMNS = [
 ] as const
 
 /** A run to be inserted with its code; `versionNumber` is null for a draft. */
-export interface NewRun extends RowOf<typeof runs, (typeof NEW_COLUMNS)[number]>, ClientTrace {
+export interface NewRun extends Pick<RunRow, (typeof NEW_COLUMNS)[number]>, ClientTrace {
   id: RunId
   pipelineId: PipelineId
 }
@@ -194,7 +195,7 @@ export async function insertRun(sql: Sql | SqlTx, run: NewRun): Promise<boolean>
 
 /** How the row of a run begins. */
 const PENDING_COLUMNS = ['snapshot', 'machineVersion', 'status'] as const
-const PENDING: RowOf<typeof runs, (typeof PENDING_COLUMNS)[number]> = {
+const PENDING: Pick<RunRow, (typeof PENDING_COLUMNS)[number]> = {
   snapshot: store(newRun()),
   machineVersion: RUN_MACHINE_VERSION,
   status: 'pending',

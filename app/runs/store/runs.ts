@@ -1,5 +1,5 @@
 import type { Sql } from '../../../drizzle/client.ts'
-import { type RowOf, selected } from '../../../drizzle/rows.ts'
+import { pick, type RowOf, select, selected } from '../../../drizzle/rows.ts'
 import { runLogs, runs } from '../../../drizzle/schema/run.ts'
 import { traceIdOf } from '../../../proto/trace.ts'
 import type { PipelineId, RunId } from '../../core/ids.ts'
@@ -8,7 +8,8 @@ import type { Run, RunListed } from '../schema.ts'
 import type { LogLevel } from './logs.ts'
 
 /** Columns of a run in a list. */
-const LISTED = [
+const LISTED = pick(
+  runs,
   'id',
   'pipelineId',
   'namespace',
@@ -24,13 +25,13 @@ const LISTED = [
   'durationMs',
   'rowsWritten',
   'createdAt',
-] as const
-const SHOWN = [...LISTED, 'error', 'baseCommit', 'mergedCommit', 'traceparent'] as const
+)
+const SHOWN = { ...LISTED, ...pick(runs, 'error', 'baseCommit', 'mergedCommit', 'traceparent') }
 
 /** A row with `runColumns`. */
-export type RunRow = RowOf<typeof runs, (typeof LISTED)[number]>
+export type RunRow = RowOf<typeof LISTED>
 
-export const runColumns = (sql: Sql) => selected(sql, runs, LISTED, 'run')
+export const runColumns = (sql: Sql) => selected(sql, LISTED)
 
 export const listed = (row: RunRow): RunListed => ({
   id: row.id,
@@ -51,8 +52,7 @@ export const listed = (row: RunRow): RunListed => ({
 })
 
 export async function findRun(sql: Sql, id: string): Promise<Run | null> {
-  const [row] = await sql<RowOf<typeof runs, (typeof SHOWN)[number]>[]>`
-    select ${selected(sql, runs, SHOWN, 'run')} from run where id = ${id}`
+  const [row] = await select(sql, SHOWN)`from run where id = ${id}`
   if (row === undefined) return null
   return {
     ...listed(row),
@@ -70,18 +70,16 @@ export interface StoredLine {
   message: string
 }
 
-const STATE = ['status', 'rowsWritten', 'durationMs'] as const
-const LINE = ['seq', 'at', 'level', 'message'] as const
-type LineRow = RowOf<typeof runLogs, (typeof LINE)[number]>
+const STATE = pick(runs, 'status', 'rowsWritten', 'durationMs')
+const LINE = pick(runLogs, 'seq', 'at', 'level', 'message')
+type LineRow = RowOf<typeof LINE>
 
 /** A run's state and the lines after a number, as one statement saw them: a run that has ended has all its lines. */
 export async function tailOf(sql: Sql, runId: string, seq: number, linesMax: number) {
-  const rows = await sql<
-    (RowOf<typeof runs, (typeof STATE)[number]> & (LineRow | Record<keyof LineRow, null>))[]
-  >`
-    select ${selected(sql, runs, STATE, 'r')}, ${selected(sql, runLogs, LINE, 'l')}
-    from run r left join run_log l on l.run_id = r.id and l.seq > ${seq}
-    where r.id = ${runId} order by l.seq limit ${linesMax}`
+  const rows = await sql<(RowOf<typeof STATE> & (LineRow | Record<keyof LineRow, null>))[]>`
+    select ${selected(sql, { ...STATE, ...LINE })}
+    from run left join run_log on run_log.run_id = run.id and run_log.seq > ${seq}
+    where run.id = ${runId} order by run_log.seq limit ${linesMax}`
   const [first] = rows
   if (first === undefined) return null
   return {

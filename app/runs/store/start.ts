@@ -1,9 +1,11 @@
 // The start of runs: each attempt fixes together its base on main, its landing files and its branch, and opens all three in one transaction.
+import { alias } from 'drizzle-orm/pg-core'
 import type { PendingQuery, Row } from 'postgres'
 import { inTransaction, type Sql, type SqlTx } from '../../../drizzle/client.ts'
-import { insertRows, type RowOf, selected } from '../../../drizzle/rows.ts'
+import { insertRows, pick, type RowOf, selected } from '../../../drizzle/rows.ts'
 import { runAttempts, runs } from '../../../drizzle/schema/run.ts'
-import { type Part, together } from '../../../drizzle/together.ts'
+import type { Part } from '../../../drizzle/sql.ts'
+import { together } from '../../../drizzle/together.ts'
 import { executesAlone, RUN_MACHINE_VERSION } from '../../../machines/run.ts'
 import { openedBranchesPart } from '../../catalog/branches.ts'
 import type { RunId } from '../../core/ids.ts'
@@ -12,7 +14,7 @@ import { branchOf, continueLogs, freezeInputs, type OpenAttempt } from './attemp
 import { ATTEMPT_LINES, type LogLevel, type LogLine, loggedPart, seqAfter } from './logs.ts'
 import {
   completedOf,
-  LOCKED_COLUMNS,
+  LOCKED,
   type LockedRow,
   type LockedRun,
   lockedRuns,
@@ -61,7 +63,7 @@ export const startWaiting = (
         select id, filename, archived_by_run from landing_file
         where id = any(array(select landing_file_id from run where id = any(array(select id from chosen))))
         order by id for share)
-      select ${selected(tx, runs, [...LOCKED_COLUMNS, ...ATTEMPTED_COLUMNS], 'r')},
+      select ${selected(tx, { ...LOCKED, ...ATTEMPTED })},
         clock_timestamp() as now, (select number from lake_ref where name = 'main') as base,
         coalesce((select max(seq) from landing_file), 0) as watermark, p.published_version as "publishedVersion",
         p.draft_dirty as "isDraftDirty", p.id is not null as "isLive",
@@ -131,7 +133,8 @@ const headOfQueue = (tx: SqlTx, condition: PendingQuery<Row[]>) => tx`
   order by q.pipeline_id, q.status desc nulls last, q.created_at, q.id limit 1`
 
 /** Columns of a run that its attempts need beside those that a move reads. */
-const ATTEMPTED_COLUMNS = [
+const ATTEMPTED = pick(
+  alias(runs, 'r'),
   'pipelineType',
   'trigger',
   'versionNumber',
@@ -139,9 +142,9 @@ const ATTEMPTED_COLUMNS = [
   'landingZones',
   'traceparent',
   'tracestate',
-] as const
+)
 
-type AttemptedRow = RowOf<typeof runs, (typeof ATTEMPTED_COLUMNS)[number]>
+type AttemptedRow = RowOf<typeof ATTEMPTED>
 
 interface WaitingRow extends LockedRow, AttemptedRow {
   now: Date

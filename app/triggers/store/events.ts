@@ -1,6 +1,6 @@
 // Recorded events, and the triggers that listen for them.
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
-import type { Part } from '../../../drizzle/together.ts'
+import type { Part } from '../../../drizzle/sql.ts'
 import type { ClientTrace } from '../../../proto/trace.ts'
 import type { RunId, TriggerId } from '../../core/ids.ts'
 import { limits } from '../../core/limits.ts'

@@ -1,7 +1,8 @@
 // The parts of the statement that fires triggers: their states, their history, and what their firings have used.
 import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../../drizzle/client.ts'
-import { type Part, together } from '../../../drizzle/together.ts'
+import type { Part } from '../../../drizzle/sql.ts'
+import { together } from '../../../drizzle/together.ts'
 import { type Stored, store } from '../../../machines/advance.ts'
 import { TRIGGER_MACHINE_VERSION, type TriggerSnapshot, triggerColumns } from '../../../machines/trigger.ts'
 import type { RunId, TriggerId } from '../../core/ids.ts'

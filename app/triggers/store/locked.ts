@@ -1,8 +1,10 @@
 // Triggers that a transaction has locked in order to move them. All lock in the order of the ids, so that no two transactions
 // wait for each other.
+import { getTableColumns } from 'drizzle-orm'
+import { alias } from 'drizzle-orm/pg-core'
 import type { JSONValue } from 'postgres'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
-import { columnsOf } from '../../../drizzle/columns.ts'
+import { selected } from '../../../drizzle/rows.ts'
 import { triggers } from '../../../drizzle/schema/index.ts'
 import { together } from '../../../drizzle/together.ts'
 import type { Stored } from '../../../machines/advance.ts'
@@ -24,7 +26,7 @@ interface Narrowed {
 export type TriggerRow = Omit<typeof triggers.$inferSelect, keyof Narrowed> & Narrowed
 
 /** Of `trigger t`. */
-export const rowColumns = (sql: Sql | SqlTx) => columnsOf(sql, triggers, 't')
+export const rowColumns = (sql: Sql | SqlTx) => selected(sql, getTableColumns(alias(triggers, 't')))
 
 /** A row with the database's time when it was locked: after a wait for somebody who changed it, that of its end. */
 export interface Timed {
