@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { type ArrowSummary, arrowBytes, arrowOf } from '../../lake/engine/arrow.ts'
+import { type ArrowSummary, arrowBytes } from '../../lake/engine/arrow.ts'
 import { type Engine, openLocked } from '../../lake/engine/instance.ts'
 import { plannedTreeOn, type SyntaxTree } from '../../lake/engine/parser.ts'
 import { BrokenStream } from '../../lake/engine/rows.ts'
@@ -79,7 +79,7 @@ export class QueryEngine {
     // One row more tells whether there are more.
     const sql = limited(statement, size.rowsLimit + 1)
     try {
-      if (size.rowsLimit < CHUNK_ROWS) return answerOf(arrowOf(await this.#engine.run(sql), size))
+      if (size.rowsLimit < CHUNK_ROWS) return answerOf(await arrowBytes(await this.#engine.run(sql), size))
       const stream = await this.#engine.stream(sql)
       return answerOf(
         await arrowBytes(stream, size).catch(async (error: unknown) => {

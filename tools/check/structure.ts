@@ -20,9 +20,6 @@ const UNDERSCORE = /\._[a-zA-Z]\w*|\[["']_\w+["']\]/
 /** Members of a query of postgres.js, and of the client, that its documentation does not name. */
 const POSTGRES_INTERNALS = /\b(query|statement)\.(handler|cancelled|active)\b|\bsocket\.write = /
 
-/** Files that still use such members. */
-const UNDOCUMENTED_MEMBERS: readonly string[] = ['lake/engine/arrow.ts']
-
 /** Functions that may be longer than biome's limit, each with its reason behind `biome-ignore`. */
 const LONG_FUNCTIONS_LIMIT = 10
 const LONG_FUNCTION = /biome-ignore lint\/complexity\/noExcessiveLinesPerFunction: \S/
@@ -51,7 +48,7 @@ export function structureProblems(
         ? [`${path}: contains no SQL any more; remove it from SQL_OUTSIDE_STORES`]
         : []),
       ...[UNDERSCORE, POSTGRES_INTERNALS].flatMap((pattern) => {
-        const [member] = (UNDOCUMENTED_MEMBERS.includes(path) ? null : pattern.exec(code)) ?? []
+        const [member] = pattern.exec(code) ?? []
         return member === undefined
           ? []
           : [`${path}: uses ${member}; use what the documentation of the library names`]
