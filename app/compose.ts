@@ -9,7 +9,8 @@ import { auditRoutes } from './audit/routes.ts'
 import { makeAuditService, noAudit } from './audit/service.ts'
 import { headOfMain } from './catalog/branches.ts'
 import { makeCatalog } from './catalog/catalog.ts'
-import { makeTokens } from './catalog/tokens.ts'
+import { attemptTokenKey } from './catalog/store/token-key.ts'
+import { makeTokens, type Tokens } from './catalog/tokens.ts'
 import type { Background } from './core/background.ts'
 import type { Clock } from './core/clock.ts'
 import type { Config } from './core/config.ts'
@@ -20,7 +21,8 @@ import { makeBuckets, makeFailures, PROXY_WEBHOOK_FAILURES_FACTOR } from './core
 import { makeStreamPlaces } from './core/stream-places.ts'
 import { fileRoutes } from './files/routes.ts'
 import { makeFileService } from './files/service.ts'
-import { weakest } from './health/service.ts'
+import { type Readiness, weakest } from './health/service.ts'
+import { ping } from './health/store.ts'
 import { makeInspectorFeeds } from './inspector/feed.ts'
 import { inspectorRoutes } from './inspector/routes.ts'
 import { makeInspectorService } from './inspector/service.ts'
@@ -39,7 +41,7 @@ import { makePreviewService } from './pipelines/preview.ts'
 import { pipelineRoutes, previewRoutes, versionRoutes } from './pipelines/routes.ts'
 import { makePipelineService } from './pipelines/service.ts'
 import { makeSourceReferences } from './pipelines/source-references.ts'
-import { makePlugins } from './plugins/plugins.ts'
+import { makePlugins, type Plugins } from './plugins/plugins.ts'
 import { qualityTestRoutes } from './quality-tests/routes.ts'
 import { makeQualityTestService } from './quality-tests/service.ts'
 import { makeEngineRows } from './query/engine-rows.ts'
@@ -91,151 +93,23 @@ export interface ServiceParts {
 export type Service = Awaited<ReturnType<typeof composeService>>
 
 /** The whole service, which answers as soon as this resolves. */
-export async function composeService({
-  config,
-  log,
-  metrics,
-  clock,
-  newId,
-  database: { db, sql, session },
-  patient,
-  objects,
-  background,
-}: ServiceParts) {
-  const tokens = makeTokens(await tokenSecret())
-  const access: SidecarAccess = {
-    token: config.sidecarToken,
-    tokenUrls: config.sidecarTokenUrls,
-    publicUrl: config.publicUrl,
-  }
-  const runners = makePool(
-    'runner',
-    (config.runnerUrls ?? []).map((url) => runnerAt(url, metrics.rpcEnded, access)),
-  )
-  const runner = makeRunnerPort(runners)
-
-  const namespaces = makeNamespaceService({ db })
-  const sent = makeNotices(sql, (error) => log.warn('a notice was lost', { error }))
-  const notices: Notices = {
-    ...sent,
-    // Whoever ends runs announces them: by that they are counted.
-    completed(ended) {
-      for (const { status } of ended) metrics.runsEnded(status)
-      sent.completed(ended)
-    },
-  }
-  // Pipelines end their runs and runs read their pipelines: one of the two is known by name only until both are made.
-  const runs: RunService = makeRunService({
-    sql,
-    lists: patient.sql,
-    requests: session('requests'),
-    newId,
-    notices,
-    runnable: (path) => pipelines.runnable(path),
-    nudge: (about) => background.nudge(about),
-  })
-  const triggers = makeTriggerService({ sql, newId })
-  const webhooks = makeWebhookService({
-    sql: session('webhooks'),
-    newId,
-    nudge: () => background.nudge('runRequested'),
-    calls: makeBuckets({ perSecond: WEBHOOK_CALLS_PER_SECOND, burst: WEBHOOK_CALLS_BURST }, { clock }),
-    failures: makeFailures(config, clock, PROXY_WEBHOOK_FAILURES_FACTOR),
-  })
-  const references = makeSourceReferences({ db, objects })
-  const pipelines = makePipelineService({
-    db,
-    sql,
-    objects,
-    newId,
-    log,
-    runs,
-    triggers,
-    requireNamespace: (name) => namespaces.requireExisting(name),
-    validate: withCycles(runner.validate, references),
-  })
-  const files = makeFileService({ sql, objects, fileWritten: pipelines.fileWritten })
-  const zones = makeLandingZoneService({
-    db,
-    removals: patient.db,
-    sql,
-    objects,
-    clock,
-    newId,
-    eventRecorded,
-    requireNamespace: (name) => namespaces.requireExisting(name),
-  })
-  const tests = makeQualityTestService({
-    objects,
-    pipelines,
-    runQualityTests: runner.runQualityTests,
-    readMain,
-  })
-  const engineRows = makeEngineRows()
-  const previews = makePreviewService({
-    db,
-    objects,
-    runners: makePool(
-      'runner',
-      (config.runnerUrls ?? []).map((url) => queryAt(url, metrics.rpcEnded, access)),
-    ),
-    readMain,
-    answerBytesMax: config.answerBytesMax,
-    engineRows,
-  })
-  const feeds = makeRunFeeds(runs, makeStreamPlaces(config))
-  const inspector = makeInspectorService({
-    sql: patient.sql,
-    clock,
-    tellsOfOthers: config.edition === 'community',
-    runner: config.runnerUrls === null ? null : runners.check,
-  })
-  const inspectorFeeds = makeInspectorFeeds(
-    inspector,
-    makeStreamPlaces({ ...config, streamsPerProcess: INSPECTOR_STREAMS }),
-  )
-  const queryServices =
-    config.queryUrls === null
-      ? null
-      : makePool(
-          'query service',
-          config.queryUrls.map((url) => queryAt(url, metrics.rpcEnded, access)),
-        )
-  const queries = makeQueryService({
-    sql,
-    tokens,
-    clock,
-    newId,
-    publicUrl: config.publicUrl,
-    services: queryServices,
-    answerBytesMax: config.answerBytesMax,
-    engineRows,
-  })
-  const tables = makeTableService({ sql, objects, queries, metadataStore: config.metadataStore })
-
-  const retention = makeRetentionService({ db, reaper: background.reaper })
+export async function composeService(parts: ServiceParts) {
+  const { config, log, metrics, clock, newId, patient, objects, background } = parts
+  const { db, sql } = parts.database
+  const tokens = makeTokens(await attemptTokenKey(sql))
+  const sidecars = makeSidecars(parts)
+  const plugins = makePlugins(config.plugins, { sql, log, clock, observe: metrics.rpcEnded })
+  const { ownership, licensing, sight } = makeEdition(parts, plugins)
+  const work = makeWork(parts, sidecars)
+  const { runs, pipelines, references } = work
+  const readers = makeReaders(parts, { sidecars, tokens, pipelines })
+  const streams = await makeStreams(parts, { runs, sidecars })
+  const catalog = makeCatalog({ sql, objects, tokens, clock, newId, log, sight })
+  const audit = config.audit ? makeAuditService({ sql, lists: patient.sql, clock, newId, log }) : noAudit
   const archive = makeArchive({ sql, objects })
   const clearUpUpload = makeClearUp({ sql, objects })
-  const audit = config.audit ? makeAuditService({ sql, lists: patient.sql, clock, newId, log }) : noAudit
+  const upkeep = startUpkeep(parts, runs)
 
-  const plugins = makePlugins(config.plugins, { sql, log, clock, observe: metrics.rpcEnded })
-  const ownership =
-    config.edition === 'pro'
-      ? {
-          resources: makeResources({ sql, objects }),
-          enforcement: plugins.enforcementOr(makeEnforcement({ sql })),
-          sharing: plugins.sharingOr(makeSharing({ db, newId })),
-        }
-      : undefined
-  const licensing =
-    config.license === null
-      ? undefined
-      : makeLicensing({ license: config.license, sql, clock, log, admins: config.plugins.admins })
-  const sight = ownership && makeCodeSight({ sql, ...ownership, admins: config.plugins.admins })
-  const catalog = makeCatalog({ sql, objects, tokens, clock, newId, log, sight })
-
-  const storeFloor =
-    config.store.kind === 'disk' ? makeDiskFloor(config.store.root, config.store.floorBytes ?? null) : null
   const app = buildApp({
     config,
     log,
@@ -247,90 +121,37 @@ export async function composeService({
     newId,
     metrics,
     readiness: {
-      postgres: () => sql`select 1`,
+      postgres: () => ping(sql),
       s3: () => objects.ping(),
-      runner: config.runnerUrls === null ? null : runners.check,
-      query: queryServices === null ? null : queryServices.check,
+      runner: config.runnerUrls === null ? null : sidecars.runners.check,
+      query: sidecars.queries === null ? null : sidecars.queries.check,
       ...plugins.checks,
     },
-    async shortages() {
-      const [runs, files] = [runners.waitsFor(), await storeFloor?.shortage()]
-      return {
-        ...(runs !== null && { runner: `runs wait: ${runs}` }),
-        ...(files && { s3: `uploads are refused: ${files}` }),
-      }
-    },
-    describePython: async (signal) =>
-      weakest(
-        await runners.askAll(async (runner) => {
-          const { sandbox, pythonVersion: version } = await runner.describeRunner({}, { signal })
-          return { sandbox, version }
-        }),
-      ),
+    shortages: makeShortages(parts, sidecars),
+    describePython: sidecars.describePython,
     api: [
       auditRoutes(audit),
-      namespaceRoutes(namespaces),
+      namespaceRoutes(work.namespaces),
       pipelineRoutes(pipelines),
       versionRoutes(pipelines),
-      previewRoutes(previews),
-      qualityTestRoutes(tests),
-      triggerRoutes(triggers, config),
+      previewRoutes(readers.previews),
+      qualityTestRoutes(readers.tests),
+      triggerRoutes(work.triggers, config),
       scheduleRoutes(makeScheduleService({ sql, clock, newId })),
-      fileRoutes(files, fileWriting(ownership?.resources)),
-      landingZoneRoutes(zones),
-      runRoutes(runs, feeds),
-      queryRoutes(queries),
-      schemaRoutes(queries),
-      tableRoutes(tables),
+      fileRoutes(work.files, fileWriting(ownership?.resources)),
+      landingZoneRoutes(work.zones),
+      runRoutes(runs, streams.runs),
+      queryRoutes(readers.queries),
+      schemaRoutes(readers.queries),
+      tableRoutes(readers.tables),
       lineageRoutes(makeLineageService({ sql: patient.sql, log, references })),
-      inspectorRoutes(inspector, inspectorFeeds),
-      retentionRoutes(retention),
+      inspectorRoutes(streams.inspector, streams.inspectorFeeds),
+      retentionRoutes(makeRetentionService({ db, reaper: background.reaper })),
       sharingRoutes(ownership === undefined ? null : makeSharingService(ownership)),
     ],
-    ownCredential: [webhookRoutes(webhooks)],
+    ownCredential: [webhookRoutes(work.webhooks)],
     internal: [catalog.routes, catalog.objectRoutes],
   })
-  await listen(
-    sql,
-    (announcement) => {
-      if (!('changed' in announcement)) return
-      for (const id of announcement.changed) {
-        feeds.wake(id)
-        inspectorFeeds.wakeRun(id)
-      }
-    },
-    () => feeds.wakeAll(),
-  )
-  const upkeep = setInterval(async () => {
-    // While the database is away, what is known last says more than none.
-    const active = await runs.countActive().catch(() => null)
-    if (active !== null) metrics.activeRuns.set(active)
-    await runs.foldTotal().catch((error) => log.warn('changes of run_total not folded', { error }))
-  }, UPKEEP_MS)
-
-  /** An event that some trigger hears. The replica which evaluates may be another one. */
-  function eventRecorded() {
-    if (!background.eventRecorded()) notices.recorded()
-  }
-
-  /** Main as it is now, and the right to read it for a while; a preview also reads the landing files of its namespace. */
-  async function readMain({ landing, reader }: { landing?: string; reader: Reader | null }) {
-    const commit = await headOfMain(sql)
-    const expiresAt = new Date(clock.now().getTime() + READ_TOKEN_MS)
-    return {
-      catalogUrl: `${config.publicUrl}/catalog`,
-      objectsUrl: `${config.publicUrl}/lake/objects`,
-      warehouse: 'sluice',
-      catalogId: tokens.catalogId,
-      token: tokens.read({ commit, expiresAt, landing, reader: reader ?? undefined }),
-    }
-  }
-
-  async function tokenSecret() {
-    const [secret] = await sql<{ value: string }[]>`select value from secret where name = 'attempt_token'`
-    if (secret === undefined) throw new Error('the database holds no key for attempt tokens')
-    return secret.value
-  }
 
   return {
     app,
@@ -345,10 +166,247 @@ export async function composeService({
     endStreams() {
       clearInterval(upkeep)
       licensing?.stop()
-      feeds.stop()
-      inspectorFeeds.stop()
+      streams.stop()
     },
     /** What was asked to be written is written. */
     stop: () => audit.stop(),
   }
+}
+
+type Sidecars = ReturnType<typeof makeSidecars>
+type Work = ReturnType<typeof makeWork>
+
+/** The runners and query services of the configuration. */
+function makeSidecars({ config, metrics }: ServiceParts) {
+  const access: SidecarAccess = {
+    token: config.sidecarToken,
+    tokenUrls: config.sidecarTokenUrls,
+    publicUrl: config.publicUrl,
+  }
+  const queryPool = (name: string, urls: string[]) =>
+    makePool(
+      name,
+      urls.map((url) => queryAt(url, metrics.rpcEnded, access)),
+    )
+  const runnerUrls = config.runnerUrls ?? []
+  const runners = makePool(
+    'runner',
+    runnerUrls.map((url) => runnerAt(url, metrics.rpcEnded, access)),
+  )
+  return {
+    runners,
+    runner: makeRunnerPort(runners),
+    /** The same runners, which answer previews as a query service does. */
+    previews: queryPool('runner', runnerUrls),
+    queries: config.queryUrls === null ? null : queryPool('query service', config.queryUrls),
+    describePython: async (signal: AbortSignal) =>
+      weakest(
+        await runners.askAll(async (runner) => {
+          const { sandbox, pythonVersion: version } = await runner.describeRunner({}, { signal })
+          return { sandbox, version }
+        }),
+      ),
+  }
+}
+
+/** What the Pro edition adds; of the community edition all are undefined. */
+function makeEdition(
+  { config, database: { db, sql }, objects, newId, clock, log }: ServiceParts,
+  plugins: Plugins,
+) {
+  const { admins } = config.plugins
+  const ownership =
+    config.edition === 'pro'
+      ? {
+          resources: makeResources({ sql, objects }),
+          enforcement: plugins.enforcementOr(makeEnforcement({ sql })),
+          sharing: plugins.sharingOr(makeSharing({ db, newId })),
+        }
+      : undefined
+  const { license } = config
+  return {
+    ownership,
+    licensing: license === null ? undefined : makeLicensing({ license, sql, clock, log, admins }),
+    sight: ownership && makeCodeSight({ sql, ...ownership, admins }),
+  }
+}
+
+/** Pipelines, what belongs to them, and what starts their runs. */
+function makeWork(parts: ServiceParts, { runner }: Sidecars) {
+  const { config, log, clock, newId, patient, objects, background } = parts
+  const { db, sql, session } = parts.database
+  const namespaces = makeNamespaceService({ db })
+  const requireNamespace = (name: string) => namespaces.requireExisting(name)
+  const notices = makeCountedNotices(parts)
+  // Pipelines end their runs and runs read their pipelines: one of the two is known by name only until both are made.
+  const runs: RunService = makeRunService({
+    sql,
+    lists: patient.sql,
+    requests: session('requests'),
+    newId,
+    notices,
+    runnable: (path) => pipelines.runnable(path),
+    nudge: (about) => background.nudge(about),
+  })
+  const triggers = makeTriggerService({ sql, newId })
+  const references = makeSourceReferences({ db, objects })
+  const pipelines = makePipelineService({
+    db,
+    sql,
+    objects,
+    newId,
+    log,
+    runs,
+    triggers,
+    requireNamespace,
+    validate: withCycles(runner.validate, references),
+  })
+  return {
+    namespaces,
+    runs,
+    triggers,
+    references,
+    pipelines,
+    webhooks: makeWebhookService({
+      sql: session('webhooks'),
+      newId,
+      nudge: () => background.nudge('runRequested'),
+      calls: makeBuckets({ perSecond: WEBHOOK_CALLS_PER_SECOND, burst: WEBHOOK_CALLS_BURST }, { clock }),
+      failures: makeFailures(config, clock, PROXY_WEBHOOK_FAILURES_FACTOR),
+    }),
+    files: makeFileService({ sql, objects, fileWritten: pipelines.fileWritten }),
+    zones: makeLandingZoneService({
+      db,
+      removals: patient.db,
+      sql,
+      objects,
+      clock,
+      newId,
+      /** An event that some trigger hears. The replica which evaluates may be another one. */
+      eventRecorded() {
+        if (!background.eventRecorded()) notices.recorded()
+      },
+      requireNamespace,
+    }),
+  }
+}
+
+/** Whoever ends runs announces them: by that they are counted. */
+function makeCountedNotices({ database: { sql }, log, metrics }: ServiceParts): Notices {
+  const sent = makeNotices(sql, (error) => log.warn('a notice was lost', { error }))
+  return {
+    ...sent,
+    completed(ended) {
+      for (const { status } of ended) metrics.runsEnded(status)
+      sent.completed(ended)
+    },
+  }
+}
+
+/** Everything that reads data through an engine. */
+function makeReaders(
+  { config, database: { db, sql }, objects, clock, newId }: ServiceParts,
+  { sidecars, tokens, pipelines }: { sidecars: Sidecars; tokens: Tokens; pipelines: Work['pipelines'] },
+) {
+  const { answerBytesMax, metadataStore, publicUrl } = config
+  const engineRows = makeEngineRows()
+  /** Main as it is now, and the right to read it for a while; a preview also reads the landing files of its namespace. */
+  async function readMain({ landing, reader }: { landing?: string; reader: Reader | null }) {
+    const commit = await headOfMain(sql)
+    const expiresAt = new Date(clock.now().getTime() + READ_TOKEN_MS)
+    return {
+      catalogUrl: `${publicUrl}/catalog`,
+      objectsUrl: `${publicUrl}/lake/objects`,
+      warehouse: 'sluice',
+      catalogId: tokens.catalogId,
+      token: tokens.read({ commit, expiresAt, landing, reader: reader ?? undefined }),
+    }
+  }
+  const queries = makeQueryService({
+    sql,
+    tokens,
+    clock,
+    newId,
+    publicUrl,
+    services: sidecars.queries,
+    answerBytesMax,
+    engineRows,
+  })
+  return {
+    queries,
+    tables: makeTableService({ sql, objects, queries, metadataStore }),
+    tests: makeQualityTestService({
+      objects,
+      pipelines,
+      runQualityTests: sidecars.runner.runQualityTests,
+      readMain,
+    }),
+    previews: makePreviewService({
+      db,
+      objects,
+      runners: sidecars.previews,
+      readMain,
+      answerBytesMax,
+      engineRows,
+    }),
+  }
+}
+
+/** Event streams, woken by what replicas announce. */
+async function makeStreams(
+  { config, database: { sql }, patient, clock }: ServiceParts,
+  { runs, sidecars }: { runs: RunService; sidecars: Sidecars },
+) {
+  const feeds = makeRunFeeds(runs, makeStreamPlaces(config))
+  const inspector = makeInspectorService({
+    sql: patient.sql,
+    clock,
+    tellsOfOthers: config.edition === 'community',
+    runner: config.runnerUrls === null ? null : sidecars.runners.check,
+  })
+  const inspectorFeeds = makeInspectorFeeds(
+    inspector,
+    makeStreamPlaces({ ...config, streamsPerProcess: INSPECTOR_STREAMS }),
+  )
+  await listen(
+    sql,
+    (announcement) => {
+      if (!('changed' in announcement)) return
+      for (const id of announcement.changed) {
+        feeds.wake(id)
+        inspectorFeeds.wakeRun(id)
+      }
+    },
+    () => feeds.wakeAll(),
+  )
+  return {
+    runs: feeds,
+    inspector,
+    inspectorFeeds,
+    stop() {
+      feeds.stop()
+      inspectorFeeds.stop()
+    },
+  }
+}
+
+/** Why parts that answer begin nothing new. */
+function makeShortages({ config: { store } }: ServiceParts, { runners }: Sidecars) {
+  const storeFloor = store.kind === 'disk' ? makeDiskFloor(store.root, store.floorBytes ?? null) : null
+  return async (): Promise<Readiness['details']> => {
+    const [runs, files] = [runners.waitsFor(), await storeFloor?.shortage()]
+    return {
+      ...(runs !== null && { runner: `runs wait: ${runs}` }),
+      ...(files && { s3: `uploads are refused: ${files}` }),
+    }
+  }
+}
+
+function startUpkeep({ log, metrics }: ServiceParts, runs: RunService) {
+  return setInterval(async () => {
+    // While the database is away, what is known last says more than none.
+    const active = await runs.countActive().catch(() => null)
+    if (active !== null) metrics.activeRuns.set(active)
+    await runs.foldTotal().catch((error) => log.warn('changes of run_total not folded', { error }))
+  }, UPKEEP_MS)
 }

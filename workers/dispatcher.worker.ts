@@ -1,4 +1,5 @@
 // Entry of the dispatcher's thread: starts what it is told to start, and says nothing but what the channel allows.
+import { attemptTokenKey } from '../app/catalog/store/token-key.ts'
 import { makeTokens } from '../app/catalog/tokens.ts'
 import { systemClock } from '../app/core/clock.ts'
 import { newId } from '../app/core/ids.ts'
@@ -7,7 +8,7 @@ import { runnerAt } from '../app/rpc/clients.ts'
 import { openDatabase } from '../drizzle/client.ts'
 import { DISPATCHER_SESSION, type Dispatcher, startDispatcher } from './dispatcher/dispatcher.ts'
 import { makeRunners } from './dispatcher/runners.ts'
-import { attemptTokenKey, forgetReplicasOf } from './dispatcher/store.ts'
+import { forgetReplicasOf } from './dispatcher/store.ts'
 import {
   assertNever,
   type DispatcherSettings,

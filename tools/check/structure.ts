@@ -13,8 +13,6 @@ const FOR_TESTS =
 const STORE = /^drizzle\/|(^|\/)store(\.ts$|\/)/
 const SQL =
   /^\s*import (?!type\b)[^;]*?from ["'](drizzle-orm[^"']*|[./]+\/drizzle\/schema\/[^"']+)["']|\b(sql|tx)(\.unsafe\(|`)/m
-/** Files that still contain SQL. Remove a file from this list when its statements have moved to a store. */
-const SQL_OUTSIDE_STORES: readonly string[] = ['app/compose.ts']
 
 const UNDERSCORE = /\._[a-zA-Z]\w*|\[["']_\w+["']\]/
 /** Members of a query of postgres.js, and of the client, that its documentation does not name. */
@@ -27,10 +25,7 @@ const LONG_FUNCTION = /biome-ignore lint\/complexity\/noExcessiveLinesPerFunctio
 const transpiler = new Bun.Transpiler({ loader: 'ts', target: 'bun' })
 
 /** Every violation as `path: fault; what to do instead`. */
-export function structureProblems(
-  files: readonly SourceFile[],
-  sqlOutsideStores: readonly string[] = SQL_OUTSIDE_STORES,
-): string[] {
+export function structureProblems(files: readonly SourceFile[]): string[] {
   const production = files.filter(
     ({ path, source }) => !FOR_TESTS.test(path) && !/from 'bun:test'/.test(source),
   )
@@ -38,15 +33,9 @@ export function structureProblems(
     const isTypeScript = path.endsWith('.ts')
     // Neither comments nor types.
     const code = isTypeScript ? transpiler.transformSync(source) : source
-    const isException = sqlOutsideStores.includes(path)
     const hasSql = !STORE.test(path) && /^(app|workers)\//.test(path) && SQL.test(code)
     return [
-      ...(hasSql && !isException
-        ? [`${path}: contains SQL; move the statement to the store of its slice`]
-        : []),
-      ...(!hasSql && isException
-        ? [`${path}: contains no SQL any more; remove it from SQL_OUTSIDE_STORES`]
-        : []),
+      ...(hasSql ? [`${path}: contains SQL; move the statement to the store of its slice`] : []),
       ...[UNDERSCORE, POSTGRES_INTERNALS].flatMap((pattern) => {
         const [member] = pattern.exec(code) ?? []
         return member === undefined

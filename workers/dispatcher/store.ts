@@ -29,13 +29,6 @@ export async function delayEffect(sql: Sql, id: string, delayMs: number): Promis
   await sql`update outbox set due_at = clock_timestamp() + ${delayMs} * interval '1 millisecond' where id = ${id}`
 }
 
-/** The key of attempt tokens. Throws when the database holds none. */
-export async function attemptTokenKey(sql: Sql): Promise<string> {
-  const [secret] = await sql<{ value: string }[]>`select value from secret where name = 'attempt_token'`
-  if (secret === undefined) throw new Error('the database holds no key for attempt tokens')
-  return secret.value
-}
-
 /** The runs of this replica are orphans from now on. */
 export async function forgetReplica(sql: Sql, name: string): Promise<void> {
   await sql`delete from replica where name = ${name}`
