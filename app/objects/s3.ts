@@ -26,7 +26,6 @@ import {
   type ObjectStore,
   ObjectTooLarge,
   type ObjectVersion,
-  type PutOptions,
   type StagedObject,
   type StageOptions,
   type StoredObject,
@@ -49,7 +48,6 @@ const SILENCE_TIMEOUT_MS = 30_000
 
 /** Opens a bucket, making it and switching its versioning on where needed; StoreUnavailable when that cannot be. */
 export async function openS3Store(settings: S3Settings): Promise<ObjectStore> {
-  const { bucket: Bucket } = settings
   const client = new S3Client({
     region: settings.region,
     endpoint: settings.endpoint,
@@ -58,34 +56,59 @@ export async function openS3Store(settings: S3Settings): Promise<ObjectStore> {
     requestHandler: { connectionTimeout: CONNECT_TIMEOUT_MS, socketTimeout: SILENCE_TIMEOUT_MS },
   })
   await prepare(client, settings)
-
-  async function put(key: string, body: Body, options: PutOptions = {}) {
-    checkKey(key)
-    const { contentType, maxBytes } = options
-    if (body instanceof Uint8Array) {
-      if (maxBytes !== undefined && body.byteLength > maxBytes) throw new ObjectTooLarge(maxBytes)
-      const target = { Bucket, Key: key, ContentType: contentType }
-      const stored = await client.send(new PutObjectCommand({ ...target, Body: body }))
-      return { versionId: toldId(key, stored.VersionId), size: body.byteLength }
-    }
-    const staged = await stage(body, { ...options, key })
-    return { ...(await staged.commit(key)), size: staged.size }
+  const bucket: Bucket = { client, Bucket: settings.bucket }
+  return {
+    ...makeWrites(bucket),
+    ...makeReads(bucket),
+    ...makeRemovals(bucket),
+    list: (prefix, page) => listKeys(bucket, prefix, page),
+    versions: (prefix, after) => listVersions(bucket, prefix, after),
+    async ping() {
+      await client.send(new HeadBucketCommand({ Bucket: settings.bucket }))
+    },
+    async close() {
+      client.destroy()
+    },
   }
+}
 
+interface Bucket {
+  client: S3Client
+  Bucket: string
+}
+
+function makeWrites({ client, Bucket }: Bucket): Pick<ObjectStore, 'put' | 'stage'> {
   async function stage(body: Body, { key, contentType, maxBytes }: StageOptions = {}): Promise<StagedObject> {
     const target = { Bucket, Key: key, ContentType: contentType }
     const { size, send, discard } = await receiveChunks(client, target, chunksOf(body, maxBytes))
-    async function commit(name: string) {
-      checkKey(name)
-      return { versionId: toldId(name, (await send(name)).VersionId) }
-    }
     return {
       size,
-      commit,
+      async commit(name) {
+        checkKey(name)
+        return { versionId: toldId(name, (await send(name)).VersionId) }
+      },
       discard,
     }
   }
 
+  return {
+    stage,
+    async put(key, body, options = {}) {
+      checkKey(key)
+      const { contentType, maxBytes } = options
+      if (body instanceof Uint8Array) {
+        if (maxBytes !== undefined && body.byteLength > maxBytes) throw new ObjectTooLarge(maxBytes)
+        const target = { Bucket, Key: key, ContentType: contentType }
+        const stored = await client.send(new PutObjectCommand({ ...target, Body: body }))
+        return { versionId: toldId(key, stored.VersionId), size: body.byteLength }
+      }
+      const staged = await stage(body, { ...options, key })
+      return { ...(await staged.commit(key)), size: staged.size }
+    },
+  }
+}
+
+function makeReads({ client, Bucket }: Bucket): Pick<ObjectStore, 'get' | 'head' | 'text'> {
   async function get(key: string, versionId?: string): Promise<ObjectBody | null> {
     checkKey(key)
     const found = await orNull(
@@ -96,134 +119,126 @@ export async function openS3Store(settings: S3Settings): Promise<ObjectStore> {
     return { ...infoOf(key, found), body: found.Body.transformToWebStream() }
   }
 
-  async function head(key: string, versionId?: string): Promise<ObjectInfo | null> {
-    checkKey(key)
-    const found = await orNull(
-      client.send(new HeadObjectCommand({ Bucket, Key: key, VersionId: askedId(key, versionId) })),
-      versionId,
-    )
-    return found && infoOf(key, found)
-  }
-
-  async function text(key: string, versionId?: string, maxBytes?: number) {
-    const found = await get(key, versionId)
-    return found && textOf(found, maxBytes)
-  }
-
-  async function remove(key: string) {
-    checkKey(key)
-    if (isLakeKey(key)) await removeVersions(key, (found) => found === key)
-    else await client.send(new DeleteObjectCommand({ Bucket, Key: key }))
-  }
-
-  async function deleteVersion(key: string, versionId: string) {
-    checkKey(key)
-    if (isLakeKey(key)) return remove(key)
-    await orNull(client.send(new DeleteObjectCommand({ Bucket, Key: key, VersionId: versionId })), versionId)
-  }
-
-  async function list(prefix: string, page: { limit: number; after?: string }): Promise<ObjectPage> {
-    checkPrefix(prefix)
-    const limit = Math.min(page.limit, limits.listCap)
-    let last = page.after ?? ''
-    const objects: StoredObject[] = []
-    for await (const { Versions = [] } of versionPages(prefix, page.after)) {
-      for (const { Key, Size = 0, LastModified, VersionId, IsLatest } of Versions) {
-        // Servers differ in whether a page repeats the key at its marker.
-        if (Key === undefined || !IsLatest || compareKeys(Key, last) <= 0) continue
-        if (objects.length === limit) return { objects, truncated: true }
-        last = Key
-        const info = infoOf(Key, { ContentLength: Size, LastModified, VersionId })
-        objects.push({ key: Key, ...info })
-      }
-    }
-    return { objects, truncated: false }
-  }
-
-  /** The last key of a page of the server may go on in the next one: it is left to the next page of ours. */
-  async function versions(prefix: string, after = ''): Promise<VersionPage> {
-    checkPrefix(prefix)
-    const found = new Map<string, ObjectVersion[]>()
-    for await (const { Versions = [], DeleteMarkers = [], IsTruncated } of versionPages(
-      prefix,
-      after || undefined,
-    )) {
-      const told = [...Versions, ...DeleteMarkers.map((marker) => ({ ...marker, Size: null }))]
-      for (const { Key, VersionId = '', Size = 0, LastModified = new Date(0), IsLatest = false } of told) {
-        if (Key === undefined || compareKeys(Key, after) <= 0) continue
-        const version = {
-          key: Key,
-          versionId: VersionId,
-          size: Size,
-          modified: LastModified,
-          isNewest: IsLatest,
-        }
-        found.set(Key, [...(found.get(Key) ?? []), version])
-      }
-      if (!IsTruncated || found.size < 2) continue
-      const keys = [...found.keys()].sort(compareKeys).slice(0, -1)
-      return { versions: keys.flatMap((key) => found.get(key) ?? []), truncated: true }
-    }
-    const keys = [...found.keys()].sort(compareKeys)
-    return { versions: keys.flatMap((key) => found.get(key) ?? []), truncated: false }
-  }
-
-  async function removeAll(prefix: string) {
-    checkFolder(prefix)
-    await removeVersions(prefix, () => true)
-  }
-
-  /** Each round lists from the beginning: what came before is gone, and no marker may point at it. */
-  async function removeVersions(prefix: string, isMeant: (key: string) => boolean) {
-    let more: boolean | undefined
-    do {
-      const { Versions = [], DeleteMarkers = [], IsTruncated } = await listVersions(prefix)
-      const Objects = [...Versions, ...DeleteMarkers].flatMap(({ Key, VersionId }): ObjectIdentifier[] =>
-        Key !== undefined && isMeant(Key) ? [{ Key, VersionId }] : [],
-      )
-      if (Objects.length === 0) return
-      const { Errors = [] } = await client.send(
-        new DeleteObjectsCommand({ Bucket, Delete: { Objects, Quiet: true } }),
-      )
-      const [first] = Errors
-      if (first) throw new Error(`${Errors.length} versions were not deleted; ${first.Key}: ${first.Message}`)
-      more = IsTruncated
-    } while (more)
-  }
-
-  /** All versions and delete markers of a prefix, a bounded page at a time. */
-  async function* versionPages(prefix: string, after?: string) {
-    let from: VersionMarker = { KeyMarker: after }
-    for (;;) {
-      const page = await listVersions(prefix, from)
-      yield page
-      if (!page.IsTruncated) return
-      from = { KeyMarker: page.NextKeyMarker, VersionIdMarker: page.NextVersionIdMarker }
-    }
-  }
-
-  const listVersions = (prefix: string, from: VersionMarker = {}) =>
-    client.send(new ListObjectVersionsCommand({ Bucket, Prefix: prefix, MaxKeys: PAGE_SIZE, ...from }))
-
   return {
-    put,
-    stage,
     get,
-    head,
-    text,
-    delete: remove,
-    deleteVersion,
-    list,
-    versions,
-    removeAll,
-    async ping() {
-      await client.send(new HeadBucketCommand({ Bucket }))
+    async head(key, versionId) {
+      checkKey(key)
+      const found = await orNull(
+        client.send(new HeadObjectCommand({ Bucket, Key: key, VersionId: askedId(key, versionId) })),
+        versionId,
+      )
+      return found && infoOf(key, found)
     },
-    async close() {
-      client.destroy()
+    async text(key, versionId, maxBytes) {
+      const found = await get(key, versionId)
+      return found && textOf(found, maxBytes)
     },
   }
 }
+
+function makeRemovals(bucket: Bucket): Pick<ObjectStore, 'delete' | 'deleteVersion' | 'removeAll'> {
+  const { client, Bucket } = bucket
+  async function remove(key: string) {
+    checkKey(key)
+    if (isLakeKey(key)) await removeVersions(bucket, key, (found) => found === key)
+    else await client.send(new DeleteObjectCommand({ Bucket, Key: key }))
+  }
+
+  return {
+    delete: remove,
+    async deleteVersion(key, versionId) {
+      checkKey(key)
+      if (isLakeKey(key)) return remove(key)
+      await orNull(
+        client.send(new DeleteObjectCommand({ Bucket, Key: key, VersionId: versionId })),
+        versionId,
+      )
+    },
+    async removeAll(prefix) {
+      checkFolder(prefix)
+      await removeVersions(bucket, prefix, () => true)
+    },
+  }
+}
+
+/** Each round lists from the beginning: what came before is gone, and no marker may point at it. */
+async function removeVersions(bucket: Bucket, prefix: string, isMeant: (key: string) => boolean) {
+  const { client, Bucket } = bucket
+  let more: boolean | undefined
+  do {
+    const { Versions = [], DeleteMarkers = [], IsTruncated } = await versionPage(bucket, prefix)
+    const Objects = [...Versions, ...DeleteMarkers].flatMap(({ Key, VersionId }): ObjectIdentifier[] =>
+      Key !== undefined && isMeant(Key) ? [{ Key, VersionId }] : [],
+    )
+    if (Objects.length === 0) return
+    const { Errors = [] } = await client.send(
+      new DeleteObjectsCommand({ Bucket, Delete: { Objects, Quiet: true } }),
+    )
+    const [first] = Errors
+    if (first) throw new Error(`${Errors.length} versions were not deleted; ${first.Key}: ${first.Message}`)
+    more = IsTruncated
+  } while (more)
+}
+
+async function listKeys(
+  bucket: Bucket,
+  prefix: string,
+  page: { limit: number; after?: string },
+): Promise<ObjectPage> {
+  checkPrefix(prefix)
+  const limit = Math.min(page.limit, limits.listCap)
+  let last = page.after ?? ''
+  const objects: StoredObject[] = []
+  for await (const { Versions = [] } of versionPages(bucket, prefix, page.after)) {
+    for (const { Key, Size = 0, LastModified, VersionId, IsLatest } of Versions) {
+      // Servers differ in whether a page repeats the key at its marker.
+      if (Key === undefined || !IsLatest || compareKeys(Key, last) <= 0) continue
+      if (objects.length === limit) return { objects, truncated: true }
+      last = Key
+      const info = infoOf(Key, { ContentLength: Size, LastModified, VersionId })
+      objects.push({ key: Key, ...info })
+    }
+  }
+  return { objects, truncated: false }
+}
+
+/** The last key of a page of the server may go on in the next one: it is left to the next page of ours. */
+async function listVersions(bucket: Bucket, prefix: string, after = ''): Promise<VersionPage> {
+  checkPrefix(prefix)
+  const found = new Map<string, ObjectVersion[]>()
+  const inOrder = () => [...found].sort(([a], [b]) => compareKeys(a, b)).map(([, versions]) => versions)
+  for await (const page of versionPages(bucket, prefix, after || undefined)) {
+    const { Versions = [], DeleteMarkers = [], IsTruncated } = page
+    const told = [...Versions, ...DeleteMarkers.map((marker) => ({ ...marker, Size: null }))]
+    for (const { Key, VersionId = '', Size = 0, LastModified = new Date(0), IsLatest = false } of told) {
+      if (Key === undefined || compareKeys(Key, after) <= 0) continue
+      const version = {
+        key: Key,
+        versionId: VersionId,
+        size: Size,
+        modified: LastModified,
+        isNewest: IsLatest,
+      }
+      found.set(Key, [...(found.get(Key) ?? []), version])
+    }
+    if (IsTruncated && found.size > 1) return { versions: inOrder().slice(0, -1).flat(), truncated: true }
+  }
+  return { versions: inOrder().flat(), truncated: false }
+}
+
+/** All versions and delete markers of a prefix, a bounded page at a time. */
+async function* versionPages(bucket: Bucket, prefix: string, after?: string) {
+  let from: VersionMarker = { KeyMarker: after }
+  for (;;) {
+    const page = await versionPage(bucket, prefix, from)
+    yield page
+    if (!page.IsTruncated) return
+    from = { KeyMarker: page.NextKeyMarker, VersionIdMarker: page.NextVersionIdMarker }
+  }
+}
+
+const versionPage = ({ client, Bucket }: Bucket, prefix: string, from: VersionMarker = {}) =>
+  client.send(new ListObjectVersionsCommand({ Bucket, Prefix: prefix, MaxKeys: PAGE_SIZE, ...from }))
 
 async function prepare(client: S3Client, { endpoint, bucket: Bucket }: S3Settings): Promise<void> {
   try {
