@@ -1,14 +1,14 @@
 // The environment is parsed here, once, and nowhere else; values are passed in from there.
 import { readFileSync } from 'node:fs'
-import { BlockList } from 'node:net'
+import type { BlockList } from 'node:net'
 import { isSidecarToken, SIDECAR_TOKEN_RULE } from '../../proto/sidecar-token.ts'
-import { networksOf } from './client-address.ts'
 import { LICENSE_PUBLIC_KEY, type License, readLicense } from './license.ts'
 import { limits } from './limits.ts'
 import { hostName } from './own-host.ts'
 import type { PluginSettings } from './plugin-settings.ts'
 import type { RateLimit } from './rate-limit.ts'
 import { isLoopback, isSafeAddress } from './safe-address.ts'
+import { type Env, Variables } from './variables.ts'
 
 /** Addresses of sidecars begin with Connect (`http`, `https`), or native gRPC without and with TLS. */
 const RPC_PROTOCOL = /^(https?|grpcs?):$/
@@ -115,182 +115,182 @@ export class ConfigError extends Error {
   }
 }
 
-const MIB = 1_048_576
 const LOOPBACK = '127.0.0.0/8,::1'
-
-type Env = Record<string, string | undefined>
 
 /** Reads the environment, or throws one ConfigError that lists every bad name. */
 export function parseConfig(env: Env, dataDirBase: string): Config {
-  const problems: string[] = []
-  const text = (name: string, fallback: string) => env[name]?.trim() || fallback
-  const bad = (name: string, why: string) => problems.push(`${name}: ${why}`)
+  const vars = new Variables(env)
+  const addresses = parseAddresses(vars)
+  const access = parseAccess(vars, addresses)
+  const config: Config = {
+    ...addresses,
+    ...parseDatabase(vars),
+    ...parseStore(vars, dataDirBase),
+    ...parseSidecars(vars),
+    ...access,
+    ...parseLimits(vars, access.edition === 'community' && isLoopback(addresses.host)),
+    metadataStore: vars.isOn('METADATA'),
+    audit: vars.isOn('AUDIT'),
+    reaper: vars.isOn('REAPER'),
+    logFormat: vars.either('LOG_FORMAT', 'text', 'json'),
+    version: vars.text('SLUICE_VERSION', '0.1.0'),
+    gitCommit: vars.text('GIT_COMMIT', 'unknown'),
+    buildTime: vars.text('BUILD_TIME', 'unknown'),
+  }
+  if (vars.problems.length > 0) throw new ConfigError(vars.problems)
+  return config
+}
 
-  const port = Number(text('PORT', '8080'))
-  if (!Number.isInteger(port) || port < 1 || port > 65_535) bad('PORT', 'must be a port number')
-  const host = text('HOST', '127.0.0.1')
-  const access = parseAccess(env, bad)
-  const isWeakKey = access.apiKeys.some(({ key }) => key.length < KEY_LENGTH_MIN)
-  if (isWeakKey && !isLoopback(host))
-    bad(
-      'PLATFORM_API_KEY',
-      `has fewer than ${KEY_LENGTH_MIN} characters, and HOST ${host} is not loopback: set a longer key`,
-    )
-  const isOpenToNetwork = !isLoopback(host) && access.isOpen
-  if (isOpenToNetwork && env.ALLOW_OPEN !== 'true')
-    bad('HOST', `${host} is not loopback and no PLATFORM_API_KEY is set; set one, or ALLOW_OPEN=true`)
+/** Where this API listens, and how others reach it. */
+function parseAddresses(vars: Variables) {
+  const port = Number(vars.text('PORT', '8080'))
+  if (!Number.isInteger(port) || port < 1 || port > 65_535) vars.bad('PORT', 'must be a port number')
+  const host = vars.text('HOST', '127.0.0.1')
+  const givenUrl = vars.text('PUBLIC_URL')
+  const localUrl = vars.text('LOCAL_URL', `http://${host.includes(':') ? `[${host}]` : host}:${port}`)
+  const publicUrl = parseUrl(vars, { name: 'PUBLIC_URL', value: givenUrl || localUrl }, /^https?:$/, 'http')
+  return { host, port, publicUrl, shownUrl: givenUrl === '' ? null : publicUrl }
+}
 
-  const databaseUrl = text('DATABASE_URL', '')
-  if (!/^postgres(ql)?:\/\//.test(databaseUrl)) bad('DATABASE_URL', 'must be a postgres:// address')
+function parseUrl(
+  vars: Variables,
+  { name, value }: { name: string; value: string },
+  protocol: RegExp,
+  kind: string,
+): string {
+  if (!URL.canParse(value) || !protocol.test(new URL(value).protocol))
+    vars.bad(name, `'${value}' is no ${kind} address`)
+  return value.replace(/\/+$/, '')
+}
+
+function parseDatabase(vars: Variables) {
+  const databaseUrl = vars.text('DATABASE_URL')
+  if (!/^postgres(ql)?:\/\//.test(databaseUrl)) vars.bad('DATABASE_URL', 'must be a postgres:// address')
   // It would be that of all connections, and who waits for their answers would not know it.
   if (/statement_timeout/i.test(queryOf(databaseUrl)))
-    bad('DATABASE_URL', 'must not set statement_timeout: DATABASE_TIMEOUT does, in seconds')
-  const dataDir = text('DATA_DIR', `${dataDirBase}/data`)
-  const address = (name: string, value: string, protocol = /^https?:$/, kind = 'http') => {
-    if (!URL.canParse(value) || !protocol.test(new URL(value).protocol))
-      bad(name, `'${value}' is no ${kind} address`)
-    return value.replace(/\/+$/, '')
-  }
-  const addresses = (name: string) => {
-    const value = text(name, 'none')
-    return value === 'none'
-      ? null
-      : value.split(',').map((url) => address(name, url.trim(), RPC_PROTOCOL, 'http or grpc'))
-  }
-  const sidecarToken = text('SIDECAR_TOKEN', '')
-  if (sidecarToken !== '' && !isSidecarToken(sidecarToken)) bad('SIDECAR_TOKEN', SIDECAR_TOKEN_RULE)
-  const givenUrl = text('PUBLIC_URL', '')
-  const localUrl = text('LOCAL_URL', `http://${host.includes(':') ? `[${host}]` : host}:${port}`)
-  const publicUrl = address('PUBLIC_URL', givenUrl || localUrl)
-  /** A part that `off` switches off. */
-  const isOn = (name: string) => {
-    const value = text(name, 'on')
-    if (value !== 'on' && value !== 'off') bad(name, 'must be on or off')
-    return value === 'on'
-  }
-  const networks = (name: string, fallback: string) => {
-    const value = text(name, fallback)
-    const found = networksOf(value === 'none' ? [] : value.split(',').map((network) => network.trim()))
-    if (found === null) bad(name, `'${value}' is no list of addresses and networks such as 10.0.0.0/8`)
-    return found ?? new BlockList()
-  }
-  const count = (name: string, fallback: number, most = 9_999_999) => {
-    const value = text(name, String(fallback))
-    if (!/^[1-9]\d{0,6}$/.test(value) || Number(value) > most)
-      bad(name, `'${value}' is no number from 1 to ${most}`)
-    return Number(value)
-  }
-  /** A size such as 512MB or 2GB, in bytes. */
-  const bytes = (name: string, fallback: number) => {
-    const value = text(name, `${fallback / MIB}MB`)
-    const [, amount, unit] = /^(\d+(?:\.\d+)?)\s*(M|G)i?B$/i.exec(value) ?? []
-    if (!(Number(amount) > 0)) bad(name, `'${value}' is no size such as 512MB or 2GB`)
-    return Math.floor(Number(amount) * (unit?.toUpperCase() === 'G' ? 1_024 * MIB : MIB))
-  }
-  const floor = text('DISK_FLOOR', '')
-  const floorBytes = floor === '' ? null : floor === 'off' ? 0 : bytes('DISK_FLOOR', 0)
-  /** Where `off` means that there is no limit. */
-  const limit = (name: string, fallback: number | null) =>
-    text(name, fallback === null ? 'off' : String(fallback)) === 'off' ? null : count(name, fallback ?? 0)
-  const isAtHome = access.edition === 'community' && isLoopback(host)
-  const perSecond = limit('RATE_LIMIT', isAtHome ? null : REQUESTS_PER_SECOND)
-  const logFormat = text('LOG_FORMAT', 'text')
-  if (logFormat !== 'text' && logFormat !== 'json') bad('LOG_FORMAT', 'must be text or json')
-
-  const config: Config = {
-    host,
-    port,
-    publicUrl,
-    answerBytesMax: bytes('QUERY_ANSWER_LIMIT', limits.answerBytes),
-    shownUrl: givenUrl === '' ? null : publicUrl,
-    databaseUrl,
-    databaseTimeoutMs:
-      1_000 * count('DATABASE_TIMEOUT', DATABASE_TIMEOUT_SECONDS, DATABASE_TIMEOUT_SECONDS_MAX),
-    dataDir,
-    store: parseStore(env, dataDir, bad, floorBytes),
-    runnerUrls: addresses('RUNNER_URLS'),
-    queryUrls: addresses('QUERY_URLS'),
-    sidecarToken: sidecarToken === '' ? null : sidecarToken,
-    sidecarTokenUrls: addresses('SIDECAR_TOKEN_URLS'),
-    apiKeys: access.apiKeys,
-    oidc: access.oidc,
-    plugins: access.plugins,
-    edition: access.edition,
-    license: access.license,
-    isOpenToNetwork,
-    isWeakKey,
-    rateLimit:
-      perSecond === null
-        ? null
-        : { perSecond, burst: count('RATE_BURST', perSecond * 2 > 0 ? perSecond * 2 : 1) },
-    authFailures: limit('AUTH_FAILURES', AUTH_FAILURES),
-    metadataStore: isOn('METADATA'),
-    audit: isOn('AUDIT'),
-    reaper: isOn('REAPER'),
-    trustedProxies: networks('TRUSTED_PROXIES', LOOPBACK),
-    corsOrigins: parseOrigins(env, bad),
-    allowedHosts: access.isOpen ? parseAllowedHosts(env, [host, publicUrl], bad) : null,
-    streamsPerProcess: count('SSE_STREAMS', 10_000),
-    streamsPerClient: count('SSE_STREAMS_PER_CLIENT', 1_000),
-    logFormat: logFormat === 'json' ? 'json' : 'text',
-    version: text('SLUICE_VERSION', '0.1.0'),
-    gitCommit: text('GIT_COMMIT', 'unknown'),
-    buildTime: text('BUILD_TIME', 'unknown'),
-  }
-  if (problems.length > 0) throw new ConfigError(problems)
-  return config
+    vars.bad('DATABASE_URL', 'must not set statement_timeout: DATABASE_TIMEOUT does, in seconds')
+  const seconds = vars.count('DATABASE_TIMEOUT', DATABASE_TIMEOUT_SECONDS, DATABASE_TIMEOUT_SECONDS_MAX)
+  return { databaseUrl, databaseTimeoutMs: 1_000 * seconds }
 }
 
 /** Its names and values in plain text. An address of several hosts is no URL. */
 const queryOf = (address: string) =>
   [...new URLSearchParams(address.split('?').slice(1).join('?'))].flat().join(' ')
 
-type Bad = (name: string, why: string) => void
+function parseStore(vars: Variables, dataDirBase: string): Pick<Config, 'dataDir' | 'store'> {
+  const dataDir = vars.text('DATA_DIR', `${dataDirBase}/data`)
+  const floor = vars.text('DISK_FLOOR')
+  const floorBytes = floor === '' ? null : floor === 'off' ? 0 : vars.bytes('DISK_FLOOR', 0)
+  const endpoint = vars.text('S3_ENDPOINT')
+  if (endpoint === '') return { dataDir, store: { kind: 'disk', root: `${dataDir}/objects`, floorBytes } }
+  const required = (name: string) => {
+    const value = vars.text(name)
+    if (value === '') vars.bad(name, 'is required with S3_ENDPOINT')
+    return value
+  }
+  return {
+    dataDir,
+    store: {
+      kind: 's3',
+      endpoint,
+      bucket: required('S3_BUCKET'),
+      region: vars.text('S3_REGION', 'us-east-1'),
+      accessKeyId: required('S3_ACCESS_KEY_ID'),
+      secretAccessKey: required('S3_SECRET_ACCESS_KEY'),
+    },
+  }
+}
 
-/** Who may come in, and the edition that knows users. */
-function parseAccess(env: Env, bad: Bad) {
-  const apiKeys = parseApiKeys(env, bad)
-  const edition = env.EDITION?.trim() || 'community'
+function parseSidecars(vars: Variables) {
+  const addresses = (name: string) => {
+    const value = vars.text(name, 'none')
+    return value === 'none'
+      ? null
+      : value
+          .split(',')
+          .map((url) => parseUrl(vars, { name, value: url.trim() }, RPC_PROTOCOL, 'http or grpc'))
+  }
+  const sidecarToken = vars.text('SIDECAR_TOKEN')
+  if (sidecarToken !== '' && !isSidecarToken(sidecarToken)) vars.bad('SIDECAR_TOKEN', SIDECAR_TOKEN_RULE)
+  return {
+    runnerUrls: addresses('RUNNER_URLS'),
+    queryUrls: addresses('QUERY_URLS'),
+    sidecarToken: sidecarToken === '' ? null : sidecarToken,
+    sidecarTokenUrls: addresses('SIDECAR_TOKEN_URLS'),
+  }
+}
+
+/** `isAtHome`: one person's installation, where no request is counted unless somebody says so. */
+function parseLimits(vars: Variables, isAtHome: boolean) {
+  const perSecond = vars.limit('RATE_LIMIT', isAtHome ? 'off' : REQUESTS_PER_SECOND)
+  return {
+    answerBytesMax: vars.bytes('QUERY_ANSWER_LIMIT', limits.answerBytes),
+    rateLimit:
+      perSecond === null
+        ? null
+        : { perSecond, burst: vars.count('RATE_BURST', perSecond * 2 > 0 ? perSecond * 2 : 1) },
+    authFailures: vars.limit('AUTH_FAILURES', AUTH_FAILURES),
+    trustedProxies: vars.networks('TRUSTED_PROXIES', LOOPBACK),
+    streamsPerProcess: vars.count('SSE_STREAMS', 10_000),
+    streamsPerClient: vars.count('SSE_STREAMS_PER_CLIENT', 1_000),
+  }
+}
+
+/** Who may come in, from where, and the edition that knows users. */
+function parseAccess(vars: Variables, { host, publicUrl }: { host: string; publicUrl: string }) {
+  const apiKeys = parseApiKeys(vars)
+  const edition = vars.text('EDITION', 'community')
   if (edition !== 'community' && edition !== 'pro')
-    bad('EDITION', `'${edition}' is no edition: use community or pro`)
+    vars.bad('EDITION', `'${edition}' is no edition: use community or pro`)
   const isPro = edition === 'pro'
-  const oidc = parseOidc(env, bad)
-  if (oidc !== null && !isPro) bad('OIDC_ISSUER', 'users are a part of the Pro edition: set EDITION=pro')
-  const plugins = parsePlugins(env, bad)
-  const [pluginVariable] = Object.values(PLUGIN_VARIABLES).filter((name) => env[name]?.trim())
+  const oidc = parseOidc(vars)
+  if (oidc !== null && !isPro) vars.bad('OIDC_ISSUER', 'users are a part of the Pro edition: set EDITION=pro')
+  const plugins = parsePlugins(vars)
+  const [pluginVariable] = Object.values(PLUGIN_VARIABLES).filter((name) => vars.text(name) !== '')
   if (pluginVariable !== undefined && !isPro)
-    bad(pluginVariable, 'plugins are a part of the Pro edition: set EDITION=pro')
+    vars.bad(pluginVariable, 'plugins are a part of the Pro edition: set EDITION=pro')
   if (plugins.auth !== null && oidc !== null)
-    bad('AUTH_PLUGIN_URL', 'who brings a token is said by the plugin or by OIDC_ISSUER: set one of them')
+    vars.bad('AUTH_PLUGIN_URL', 'who brings a token is said by the plugin or by OIDC_ISSUER: set one of them')
   const isOpen = apiKeys.length === 0 && oidc === null && (plugins.auth === null || !isPro)
   if (isPro && isOpen)
-    bad('EDITION', 'pro needs somebody to let in: set OIDC_ISSUER, AUTH_PLUGIN_URL or PLATFORM_API_KEY')
-  const license = isPro ? parseLicense(env, bad) : null
+    vars.bad('EDITION', 'pro needs somebody to let in: set OIDC_ISSUER, AUTH_PLUGIN_URL or PLATFORM_API_KEY')
+  const isWeakKey = apiKeys.some(({ key }) => key.length < KEY_LENGTH_MIN)
+  if (isWeakKey && !isLoopback(host))
+    vars.bad(
+      'PLATFORM_API_KEY',
+      `has fewer than ${KEY_LENGTH_MIN} characters, and HOST ${host} is not loopback: set a longer key`,
+    )
+  const isOpenToNetwork = !isLoopback(host) && isOpen
+  if (isOpenToNetwork && vars.text('ALLOW_OPEN') !== 'true')
+    vars.bad('HOST', `${host} is not loopback and no PLATFORM_API_KEY is set; set one, or ALLOW_OPEN=true`)
   return {
     apiKeys,
     oidc,
     plugins,
-    license,
-    isOpen,
+    license: isPro ? parseLicense(vars) : null,
     edition: isPro ? ('pro' as const) : ('community' as const),
+    isWeakKey,
+    isOpenToNetwork,
+    corsOrigins: parseOrigins(vars),
+    allowedHosts: isOpen ? parseAllowedHosts(vars, { host, publicUrl }) : null,
   }
 }
 
 /** Names are shown. */
 const KEY_NAME = /^[\w.-]{1,64}$/
 
-function parseApiKeys(env: Env, bad: Bad): ApiKey[] {
-  const single = env.PLATFORM_API_KEY?.trim()
-  const keys: ApiKey[] = single ? [{ name: 'default', key: single }] : []
+function parseApiKeys(vars: Variables): ApiKey[] {
+  const bad = (why: string) => vars.bad('PLATFORM_API_KEYS', why)
+  const single = vars.text('PLATFORM_API_KEY')
+  const keys: ApiKey[] = single === '' ? [] : [{ name: 'default', key: single }]
   // What is wrong is told without the key.
-  for (const [at, entry] of (env.PLATFORM_API_KEYS?.trim() || '').split(',').entries()) {
+  for (const [at, entry] of vars.text('PLATFORM_API_KEYS').split(',').entries()) {
     if (entry.trim() === '') continue
     const [name = '', ...rest] = entry.trim().split(':')
     const key = rest.join(':').trim()
-    if (rest.length === 0 || !KEY_NAME.test(name)) bad('PLATFORM_API_KEYS', `entry ${at + 1} is not name:key`)
-    else if (keys.some((other) => other.name === name)) bad('PLATFORM_API_KEYS', `'${name}' is there twice`)
-    else if (key.length < KEY_LENGTH_MIN)
-      bad('PLATFORM_API_KEYS', `the key '${name}' has fewer than ${KEY_LENGTH_MIN} characters`)
+    if (rest.length === 0 || !KEY_NAME.test(name)) bad(`entry ${at + 1} is not name:key`)
+    else if (keys.some((other) => other.name === name)) bad(`'${name}' is there twice`)
+    else if (key.length < KEY_LENGTH_MIN) bad(`the key '${name}' has fewer than ${KEY_LENGTH_MIN} characters`)
     else keys.push({ name, key })
   }
   return keys
@@ -299,31 +299,24 @@ function parseApiKeys(env: Env, bad: Bad): ApiKey[] {
 const CLOCK_SKEW_SECONDS = '30'
 const CLOCK_SKEW_SECONDS_MAX = 300
 
-function parseOidc(env: Env, bad: Bad): OidcSettings | null {
-  const text = (name: string, fallback = '') => env[name]?.trim() || fallback
-  const issuer = text('OIDC_ISSUER')
+function parseOidc(vars: Variables): OidcSettings | null {
+  const issuer = vars.text('OIDC_ISSUER')
   if (issuer === '') return null
   if (!isSafeAddress(issuer))
-    bad('OIDC_ISSUER', 'must be an https address, or an http address of this machine')
-  const audience = text('OIDC_AUDIENCE')
+    vars.bad('OIDC_ISSUER', 'must be an https address, or an http address of this machine')
+  const audience = vars.text('OIDC_AUDIENCE')
   if (audience === '')
-    bad('OIDC_AUDIENCE', 'is required with OIDC_ISSUER: tokens for others must not open this')
-  const clockSkewSeconds = Number(text('OIDC_CLOCK_SKEW_SECONDS', CLOCK_SKEW_SECONDS))
+    vars.bad('OIDC_AUDIENCE', 'is required with OIDC_ISSUER: tokens for others must not open this')
+  const clockSkewSeconds = Number(vars.text('OIDC_CLOCK_SKEW_SECONDS', CLOCK_SKEW_SECONDS))
   if (
     !Number.isInteger(clockSkewSeconds) ||
     clockSkewSeconds < 0 ||
     clockSkewSeconds > CLOCK_SKEW_SECONDS_MAX
   )
-    bad('OIDC_CLOCK_SKEW_SECONDS', `must be 0 to ${CLOCK_SKEW_SECONDS_MAX}`)
-  const rolesClaim = text('OIDC_ROLES_CLAIM', 'roles')
-  return { issuer, audience, clockSkewSeconds, rolesClaim, admins: parseAdmins(env) }
+    vars.bad('OIDC_CLOCK_SKEW_SECONDS', `must be 0 to ${CLOCK_SKEW_SECONDS_MAX}`)
+  const rolesClaim = vars.text('OIDC_ROLES_CLAIM', 'roles')
+  return { issuer, audience, clockSkewSeconds, rolesClaim, admins: vars.list('PRO_ADMINS') }
 }
-
-const parseAdmins = (env: Env) =>
-  (env.PRO_ADMINS ?? '')
-    .split(',')
-    .map((subject) => subject.trim())
-    .filter((subject) => subject !== '')
 
 const PLUGIN_VARIABLES = {
   auth: 'AUTH_PLUGIN_URL',
@@ -331,11 +324,11 @@ const PLUGIN_VARIABLES = {
   enforcement: 'ENFORCEMENT_PLUGIN_URL',
 } as const
 
-function parsePlugins(env: Env, bad: Bad): PluginSettings {
-  const isPlainAllowed = env.ALLOW_PLAIN_PLUGINS === 'true'
+function parsePlugins(vars: Variables): PluginSettings {
+  const isPlainAllowed = vars.text('ALLOW_PLAIN_PLUGINS') === 'true'
   const address = (name: string) => {
-    const value = env[name]?.trim()
-    if (!value) return null
+    const value = vars.text(name)
+    if (value === '') return null
     const url = URL.canParse(value) ? new URL(value) : null
     // The text is not shown: it may hold a password.
     if (
@@ -346,9 +339,9 @@ function parsePlugins(env: Env, bad: Bad): PluginSettings {
       url.search ||
       url.hash
     )
-      bad(name, 'must be an http(s) or grpc(s) address, without user, query or fragment')
+      vars.bad(name, 'must be an http(s) or grpc(s) address, without user, query or fragment')
     else if (!isPlainAllowed && !isSafeAddress(value.replace(/^grpc/i, 'http')))
-      bad(
+      vars.bad(
         name,
         'must be https or grpcs, or on this machine, or set ALLOW_PLAIN_PLUGINS=true: it is sent credentials',
       )
@@ -358,56 +351,59 @@ function parsePlugins(env: Env, bad: Bad): PluginSettings {
   const sharing = address(PLUGIN_VARIABLES.sharing)
   const enforcement = address(PLUGIN_VARIABLES.enforcement)
   if (sharing !== null && enforcement === null)
-    bad('SHARING_PLUGIN_URL', 'needs ENFORCEMENT_PLUGIN_URL: nobody else knows what it is told to share')
-  const token = env.PLUGIN_TOKEN?.trim() ?? ''
+    vars.bad('SHARING_PLUGIN_URL', 'needs ENFORCEMENT_PLUGIN_URL: nobody else knows what it is told to share')
+  const token = vars.text('PLUGIN_TOKEN')
   if ((auth ?? sharing ?? enforcement) !== null && !/^[\x21-\x7e]{16,1024}$/.test(token))
-    bad('PLUGIN_TOKEN', 'is required with a plugin, which knows us by it: 16 or more printable characters')
-  return { auth, sharing, enforcement, token, admins: parseAdmins(env) }
+    vars.bad(
+      'PLUGIN_TOKEN',
+      'is required with a plugin, which knows us by it: 16 or more printable characters',
+    )
+  return { auth, sharing, enforcement, token, admins: vars.list('PRO_ADMINS') }
 }
 
-function parseLicense(env: Env, bad: Bad): License | null {
-  const file = env.LICENSE_FILE?.trim()
-  let text = env.LICENSE?.trim()
-  if (!text && file) {
-    try {
-      text = readFileSync(file, 'utf8').trim()
-    } catch {
-      bad('LICENSE_FILE', `${file} cannot be read`)
-      return null
-    }
-  }
-  if (!text) {
-    bad('EDITION', 'pro needs a licence: set LICENSE or LICENSE_FILE')
+function parseLicense(vars: Variables): License | null {
+  const given = vars.text('LICENSE')
+  const text = given || readLicenseFile(vars)
+  if (text === null) return null
+  if (text === '') {
+    vars.bad('EDITION', 'pro needs a licence: set LICENSE or LICENSE_FILE')
     return null
   }
-  const publicKey = env.LICENSE_PUBLIC_KEY?.trim() || LICENSE_PUBLIC_KEY
+  const publicKey = vars.text('LICENSE_PUBLIC_KEY', LICENSE_PUBLIC_KEY)
   const license = readLicense(text, { publicKey, now: new Date() })
   if (typeof license !== 'string') return license
-  bad(env.LICENSE?.trim() ? 'LICENSE' : 'LICENSE_FILE', license)
+  vars.bad(given === '' ? 'LICENSE_FILE' : 'LICENSE', license)
   return null
 }
 
-/** The values of a list that is separated by commas. */
-const listed = (text = '') =>
-  text
-    .split(',')
-    .map((value) => value.trim())
-    .filter((value) => value !== '')
+/** Null: it cannot be read. */
+function readLicenseFile(vars: Variables): string | null {
+  const file = vars.text('LICENSE_FILE')
+  try {
+    return file && readFileSync(file, 'utf8').trim()
+  } catch {
+    vars.bad('LICENSE_FILE', `${file} cannot be read`)
+    return null
+  }
+}
 
 /** A scheme and a host, as browsers send it in `Origin`: no path, no user. */
 const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@*]+$/
 
-function parseOrigins(env: Env, bad: Bad): string[] {
-  const origins = listed(env.CORS_ORIGINS).map((origin) => origin.replace(/\/+$/, '').toLowerCase())
+function parseOrigins(vars: Variables): string[] {
+  const origins = vars.list('CORS_ORIGINS').map((origin) => origin.replace(/\/+$/, '').toLowerCase())
   for (const origin of origins)
     if (origin !== '*' && !ORIGIN.test(origin))
-      bad('CORS_ORIGINS', `'${origin}' is not an origin such as https://app.example.com, and not *`)
+      vars.bad('CORS_ORIGINS', `'${origin}' is not an origin such as https://app.example.com, and not *`)
   return origins
 }
 
 /** This machine, its own addresses, and the names in ALLOWED_HOSTS; null where that is `*`. */
-function parseAllowedHosts(env: Env, [host = '', publicUrl = '']: string[], bad: Bad): string[] | null {
-  const extra = listed(env.ALLOWED_HOSTS)
+function parseAllowedHosts(
+  vars: Variables,
+  { host, publicUrl }: { host: string; publicUrl: string },
+): string[] | null {
+  const extra = vars.list('ALLOWED_HOSTS')
   if (extra.includes('*')) return null
   const publicHost = URL.canParse(publicUrl) ? new URL(publicUrl).host : ''
   const ownHost = host.includes(':') ? `[${host}]` : host
@@ -415,26 +411,8 @@ function parseAllowedHosts(env: Env, [host = '', publicUrl = '']: string[], bad:
   for (const text of extra) {
     const name = hostName(text)
     if (name === null)
-      bad('ALLOWED_HOSTS', `'${text}' is not a host name such as sluice.example.com, and not *`)
+      vars.bad('ALLOWED_HOSTS', `'${text}' is not a host name such as sluice.example.com, and not *`)
     else names.push(name)
   }
   return [...new Set(names)]
-}
-
-function parseStore(env: Env, dataDir: string, bad: Bad, floorBytes: number | null): StoreSettings {
-  const endpoint = env.S3_ENDPOINT?.trim()
-  if (!endpoint) return { kind: 'disk', root: `${dataDir}/objects`, floorBytes }
-  const required = (name: string) => {
-    const value = env[name]?.trim()
-    if (!value) bad(name, 'is required with S3_ENDPOINT')
-    return value ?? ''
-  }
-  return {
-    kind: 's3',
-    endpoint,
-    bucket: required('S3_BUCKET'),
-    region: env.S3_REGION?.trim() || 'us-east-1',
-    accessKeyId: required('S3_ACCESS_KEY_ID'),
-    secretAccessKey: required('S3_SECRET_ACCESS_KEY'),
-  }
 }
