@@ -3,6 +3,8 @@ import type { Log } from '../core/log.ts'
 import type { Licensing } from '../licensing/service.ts'
 import { SidecarRefusal } from '../rpc/clients.ts'
 
+export { ping } from './store.ts'
+
 /** Resolves when the part answers; sidecars tell what their engines run behind. The signal ends the wait. */
 export type ReadinessCheck = (signal: AbortSignal) => Promise<unknown>
 
