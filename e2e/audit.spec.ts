@@ -2,7 +2,7 @@
 import { randomInt } from 'node:crypto'
 import { expect, test } from '@playwright/test'
 import { rawRequest } from './raw-request.ts'
-import { type AuditEntry, auditOf, fresh, instant, uuid } from './resources.ts'
+import { type AuditEntry, auditOf, fresh, getJson, instant, uuid } from './resources.ts'
 
 const hextet = () => randomInt(0x1000, 0x10000).toString(16)
 
@@ -82,9 +82,9 @@ test('the log is a bare array, newest first, with pages @audit.list', async ({ r
   const entries = await response.json()
   expect(entries).toHaveLength(2)
   expect(response.headers().link).toContain('rel="next"')
-  const all: AuditEntry[] = await (await request.get('/api/v1/audit', { params: { limit: 500 } })).json()
+  const all: AuditEntry[] = await getJson(request, '/api/v1/audit', { limit: 500 })
   expect(all.length).toBeLessThanOrEqual(200)
   const times = all.map(({ created_at }) => String(created_at))
   expect(times).toEqual([...times].sort().reverse())
-  expect(await (await request.get('/api/v1/audit', { params: { offset: 10_000_000 } })).json()).toEqual([])
+  expect(await getJson(request, '/api/v1/audit', { offset: 10_000_000 })).toEqual([])
 })

@@ -1,27 +1,18 @@
 // Specification: Authentication, rules 1 to 3 and 5, in API-key mode.
-import { expect, test } from '@playwright/test'
-import { type OwnService, startOwnService } from './own-service.ts'
+import { expect } from '@playwright/test'
+import { test } from './own-service.ts'
 import { rawRequest } from './raw-request.ts'
 
 const KEY = 'e2e-key-0123456789'
-let service: OwnService
-
-test.describe.configure({ mode: 'serial' })
-test.beforeAll(async () => {
-  service = await startOwnService({ PLATFORM_API_KEY: KEY, RUNNER_URLS: 'none', QUERY_URLS: 'none' })
-})
-test.afterAll(() => service?.stop())
+test.use({ serviceEnv: { PLATFORM_API_KEY: KEY, RUNNER_URLS: 'none', QUERY_URLS: 'none' } })
 
 const keyed = { headers: { 'x-api-key': KEY } }
 
 test('the key opens the API @auth.key', async ({ request }) => {
-  const response = await request.get(`${service.url}/api/v1/features`, keyed)
+  const response = await request.get('/api/v1/features', keyed)
   expect(response.status()).toBe(200)
   expect((await response.json()).plugins.auth).toEqual({ enabled: true, type: 'api_key' })
-  const created = await request.post(`${service.url}/api/v1/namespaces`, {
-    ...keyed,
-    data: { name: 'keyed' },
-  })
+  const created = await request.post('/api/v1/namespaces', { ...keyed, data: { name: 'keyed' } })
   expect(created.status()).toBe(201)
 })
 
@@ -30,7 +21,7 @@ test('without it every address of the API is 401, existing or not @auth.401 @aut
 }) => {
   for (const path of ['features', 'namespaces', 'pipelines', 'runs', 'files/default/x', 'query', 'nope', ''])
     for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']) {
-      const response = await request.fetch(`${service.url}/api/v1/${path}`, { method })
+      const response = await request.fetch(`/api/v1/${path}`, { method })
       expect([method, path, response.status()]).toEqual([method, path, 401])
       expect(response.headers()['www-authenticate']).toBe('ApiKey realm="sluice"')
       expect((await response.json()).error).toMatchObject({ code: 'AUTHENTICATION', type: 'AUTHENTICATION' })
@@ -39,18 +30,18 @@ test('without it every address of the API is 401, existing or not @auth.401 @aut
 
 test('without it an address that is nearly a route gets no hint', async ({ request }) => {
   for (const path of ['/runs', '/api/v1/runs/', '/nope']) {
-    const answer = await request.get(service.url + path)
+    const answer = await request.get(path)
     expect([path, answer.status(), await answer.text()]).toEqual([
       path,
       401,
       expect.not.stringContaining('mean'),
     ])
   }
-  const known = await request.get(`${service.url}/runs`, keyed)
+  const known = await request.get('/runs', keyed)
   expect((await known.json()).error.message).toContain('/api/v1/runs')
 })
 
-test('no way of writing the address goes around the key', async () => {
+test('no way of writing the address goes around the key', async ({ service }) => {
   for (const target of [
     '//api/v1/namespaces',
     '/health/../api/v1/namespaces',
@@ -91,8 +82,8 @@ test('health, metrics and the Swagger page need no key; preflights neither @auth
     '/swagger/json',
     '/swagger/page.js',
   ])
-    expect([path, (await request.get(service.url + path)).status()]).toEqual([path, 200])
-  const preflight = await request.fetch(`${service.url}/api/v1/namespaces`, {
+    expect([path, (await request.get(path)).status()]).toEqual([path, 200])
+  const preflight = await request.fetch('/api/v1/namespaces', {
     method: 'OPTIONS',
     headers: { origin: 'http://localhost:3000', 'access-control-request-method': 'GET' },
   })
@@ -100,11 +91,11 @@ test('health, metrics and the Swagger page need no key; preflights neither @auth
 })
 
 test('webhooks are not asked for the key @auth.webhooks', async ({ request }) => {
-  expect((await request.post(`${service.url}/api/v1/webhooks`)).status()).not.toBe(401)
+  expect((await request.post('/api/v1/webhooks')).status()).not.toBe(401)
 })
 
 test('a part that is switched off is shown as unhealthy and fails nothing', async ({ request }) => {
-  const response = await request.get(`${service.url}/health/ready`)
+  const response = await request.get('/health/ready')
   expect(response.status()).toBe(200)
   expect((await response.json()).services).toEqual({
     postgres: 'healthy',

@@ -2,7 +2,7 @@
 import { connect } from 'node:net'
 import { expect, test } from '@playwright/test'
 import { rawRequest } from './raw-request.ts'
-import { fresh } from './resources.ts'
+import { fresh, getJson } from './resources.ts'
 
 /** Requests in one write on one connection; the last one closes it. Resolves with the status and the id of each answer. */
 async function pipelined(baseURL: string, requests: readonly string[][]) {
@@ -63,7 +63,7 @@ test('pipelined requests are all answered, in order, however long each takes', a
   // One after the other: a repeated name is refused each time, whichever statement would have been faster.
   expect(written.statuses).toEqual(['201', '201', '200', ...Array.from({ length: 10 }, () => '409')])
   expect(written.ids).toEqual(written.statuses.map((_, index) => `piped-${index}`))
-  const { namespaces } = await (await request.get('/api/v1/namespaces')).json()
+  const { namespaces } = await getJson(request, '/api/v1/namespaces')
   const names = namespaces.map(({ name }: { name: string }) => name)
   for (const text of [first, second]) expect(names).toContain(JSON.parse(text ?? '').name)
 })
@@ -84,7 +84,7 @@ test('a request with two hosts is refused after the answers to the requests befo
 })
 
 test('HEAD never names another length than GET has, on any route', async ({ request, baseURL }) => {
-  const { paths } = await (await request.get('/swagger/json')).json()
+  const { paths } = await getJson(request, '/swagger/json')
   const documented = Object.entries<Record<string, { responses?: Record<string, { content?: object }> }>>(
     paths,
   )
@@ -126,7 +126,7 @@ test('a client that goes away is 499 in the metrics, and no fault of the service
   const sql = JSON.stringify({
     sql: 'select count(*) from range(100000) a, range(100000) b where a.range % 7 = b.range % 11',
   })
-  const { go_version: runtime } = await (await request.get('/health/live')).json()
+  const { go_version: runtime } = await getJson(request, '/health/live')
   for (const [path, length, body, status] of [
     ['/api/v1/query', sql.length, sql, '499'],
     // The body breaks off. Deno tells the application of the end of the connection only after the answer.

@@ -2,7 +2,7 @@
 // fields that the specification lists and as the service's own document describes it. Nothing of either is left out.
 import { type APIRequestContext, type APIResponse, expect, test } from '@playwright/test'
 import { type Json, type Operation, operationsOf, type ValidatorOf, validatorsOf } from './document.ts'
-import { ENDLESS, fresh, newPipeline, readiness, writeFile } from './resources.ts'
+import { ENDLESS, fresh, getJson, newPipeline, readiness, writeFile } from './resources.ts'
 
 test.describe.configure({ mode: 'serial' })
 
@@ -11,7 +11,7 @@ let validatorOf: ValidatorOf
 const succeeded = new Set<string>()
 
 test.beforeAll(async ({ request }) => {
-  const document = await (await request.get('/swagger/json')).json()
+  const document = await getJson(request, '/swagger/json')
   operations = operationsOf(document)
   validatorOf = validatorsOf()
 })
@@ -148,7 +148,7 @@ test('runs, their logs, tables, queries and lineage answer as specified', async 
   expect(asked).toMatchObject({ run_id: expect.any(String), status: 'pending' })
   const id = String(asked.run_id)
   await expect
-    .poll(async () => (await (await request.get(`/api/v1/runs/${id}`)).json()).finished_at, {
+    .poll(async () => (await getJson(request, `/api/v1/runs/${id}`)).finished_at, {
       intervals: [50, 100],
     })
     .not.toBeNull()

@@ -1,17 +1,13 @@
 // A newcomer changes a draft and wonders why nothing changes: the service says what is published and what is not.
 import { expect, test } from '@playwright/test'
-import { expectError, newPipeline, writeFile } from './resources.ts'
-import { runToSuccess } from './tables.ts'
+import { expectError, getJson, newPipeline, writeFile } from './resources.ts'
+import { logOf, runToSuccess } from './runs.ts'
 
 test('the log of a run says that the draft differs from the version it executes', async ({ request }) => {
   const pipeline = await newPipeline(request, { layer: 'gold' })
   const logOfRun = async () => {
-    await runToSuccess(request, pipeline)
-    const { runs } = await (
-      await request.get('/api/v1/runs', { params: { pipeline: pipeline.name, limit: 1 } })
-    ).json()
-    const { logs } = await (await request.get(`/api/v1/runs/${runs[0].id}/logs`)).json()
-    return logs.slice(0, 2).map(({ message }: { message: string }) => message)
+    const { id } = await runToSuccess(request, pipeline)
+    return (await logOf(request, id)).slice(0, 2).map(({ message }) => message)
   }
   expect((await request.post(`${pipeline.url}/publish`)).status()).toBe(200)
   const differs = expect.stringMatching(
@@ -25,14 +21,14 @@ test('the log of a run says that the draft differs from the version it executes'
 test('max_versions of a pipeline can be set, and takes effect at the next publish', async ({ request }) => {
   const { url } = await newPipeline(request, { max_versions: 2 })
   const versions = async () => {
-    const list = await (await request.get(`${url}/versions`)).json()
+    const list = await getJson(request, `${url}/versions`)
     return list.versions.map(({ version_number }: { version_number: number }) => version_number)
   }
   for (let turn = 0; turn < 3; turn++) await request.post(`${url}/publish`)
   expect(await versions()).toEqual([3, 2])
   const changed = await request.put(url, { data: { max_versions: 1 } })
   expect(await changed.json()).toMatchObject({ max_versions: 1 })
-  expect(await (await request.get(url)).json()).toMatchObject({ max_versions: 1 })
+  expect(await getJson(request, url)).toMatchObject({ max_versions: 1 })
   await request.post(`${url}/publish`)
   expect(await versions()).toEqual([4])
   for (const value of [0, 1_001, 1.5])

@@ -4,6 +4,7 @@ import { rawRequest } from './raw-request.ts'
 import {
   expectError,
   fresh,
+  getJson,
   instant,
   MAX_UPLOAD_BYTES,
   newNamespace,
@@ -39,7 +40,7 @@ test('a file is written, read, listed and deleted, and each write is a version @
     modified: instant,
     version_id: expect.any(String),
   })
-  const listed = await (await request.get(path, { params: { prefix: file } })).json()
+  const listed = await getJson(request, path, { prefix: file })
   expect(listed).toEqual({
     files: [{ path: file, size: 10, modified: instant, type: 'doc', version_id: content.version_id }],
     total: 1,
@@ -56,7 +57,7 @@ test('a path whose slashes are encoded is the same path', async ({ request }) =>
   const written = await request.put(`${path}/${encodeURIComponent(file)}`, { data: { content: 'x' } })
   expect(await written.json()).toMatchObject({ path: file })
   const byParts = file.split('/').map(encodeURIComponent).join('/')
-  expect(await (await request.get(`${path}/${byParts}`)).json()).toMatchObject({ path: file, content: 'x' })
+  expect(await getJson(request, `${path}/${byParts}`)).toMatchObject({ path: file, content: 'x' })
 })
 
 const badPaths = [
@@ -135,9 +136,9 @@ test('an address is judged as it was sent: what a server would resolve is 400 @f
           message: expect.stringMatching(/^path: /),
         })
       }
-  const { files } = await (await request.get(`${path}?prefix=${folder}`)).json()
+  const { files } = await getJson(request, `${path}?prefix=${folder}`)
   expect(files.map((file: { path: string }) => file.path)).toEqual([`${folder}/y`])
-  expect((await (await request.get(`${path}/${folder}/y`)).json()).content).toBe('kept')
+  expect((await getJson(request, `${path}/${folder}/y`)).content).toBe('kept')
 })
 
 test('an address that servers resolve to one of a file is none @files.path.resolved', async ({
@@ -165,19 +166,19 @@ test('an address that servers resolve to one of a file is none @files.path.resol
       for (const method of ['GET', 'PUT', 'DELETE'])
         expect([400, 404], `${method} ${target} of '${host}'`).toContain(await statusOf(host, method, target))
   expect(await statusOf('localhost', 'GET', `http://localhost/api/v1/files/${namespace}/y`)).toBe(200)
-  const { files } = await (await request.get(`${path}?prefix=${namespace}/`)).json()
+  const { files } = await getJson(request, `${path}?prefix=${namespace}/`)
   expect(files.map((file: { path: string }) => file.path).sort()).toEqual([
     `${namespace}/notes/y`,
     `${namespace}/y`,
   ])
   for (const file of ['notes/y', 'y'])
-    expect((await (await request.get(`${path}/${namespace}/${file}`)).json()).content).toBe('kept')
+    expect((await getJson(request, `${path}/${namespace}/${file}`)).content).toBe('kept')
 })
 
 test('a path has at most 64 segments @files.path.segments', async ({ request }) => {
   const deepest = `default/${fresh('deep')}${'/a'.repeat(62)}`
   await writeFile(request, deepest, 'x')
-  expect((await (await request.get(`${path}/${deepest}`)).json()).content).toBe('x')
+  expect((await getJson(request, `${path}/${deepest}`)).content).toBe('x')
   await expectError(await request.put(`${path}/${deepest}/a`, { data: { content: 'x' } }), 400, /^path: .*64/)
 })
 
@@ -306,7 +307,7 @@ test.describe('list', () => {
     }
     const prefix = `${namespace}/pipelines/silver/a/`
     for (const file of Object.keys(types)) await writeFile(request, prefix + file, 'x')
-    const { files } = await (await request.get(path, { params: { prefix } })).json()
+    const { files } = await getJson(request, path, { prefix })
     const found = files.map((file: { path: string; type: string }) => [
       file.path.slice(prefix.length),
       file.type,
@@ -365,7 +366,7 @@ test.describe('upload', () => {
     expect(await (await send('full.bin', MAX_UPLOAD_BYTES)).json()).toMatchObject({ size: MAX_UPLOAD_BYTES })
     await expectError(await send('over.bin', MAX_UPLOAD_BYTES + 1), 413, TOO_LARGE)
     await expectError(await send('far-over.bin', MAX_UPLOAD_BYTES + 1_000_000), 413, TOO_LARGE)
-    const { files } = await (await request.get(path, { params: { prefix: folder } })).json()
+    const { files } = await getJson(request, path, { prefix: folder })
     expect(files).toMatchObject([{ path: `${folder}full.bin` }])
   })
 })

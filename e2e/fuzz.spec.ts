@@ -15,9 +15,9 @@ import {
   validatorsOf,
 } from './document.ts'
 import { type OwnService, startOwnService } from './own-service.ts'
-import { fresh, newPipeline, writeFile } from './resources.ts'
-import { newTable } from './tables.ts'
-import { addTrigger, newZone } from './triggers.ts'
+import { fresh, getJson, newPipeline, newZone, writeFile } from './resources.ts'
+import { newTable } from './runs.ts'
+import { addTrigger } from './triggers.ts'
 
 const SECONDS = Number(process.env.FUZZ_SECONDS || 8)
 /** CI refuses what a change has broken, and always asks the same: what else there is to find is found by hand. */
@@ -51,7 +51,7 @@ let doomed: Record<string, string[]>
 test.beforeAll(async () => {
   service = await startOwnService({})
   request = await newRequest.newContext({ baseURL: service.url })
-  const document = await (await request.get('/swagger/json')).json()
+  const document = await getJson(request, '/swagger/json')
   operations = operationsOf(document)
   validatorOf = validatorsOf()
   await populate()
@@ -188,7 +188,7 @@ async function populate() {
   await request.post(`${table.url}/publish`)
   const test = { name: 'no-nulls', sql: 'select 0', severity: 'error' }
   await request.post(`${table.url}/tests`, { data: test })
-  const { runs } = await (await request.get('/api/v1/runs')).json()
+  const { runs } = await getJson(request, '/api/v1/runs')
   const zone = await newZone(request)
   const file = await zone.upload('a.csv')
   const trigger = await addTrigger(request, table, 'webhook', {})

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, type PlaywrightWorkerArgs, test } from '@playwright/test'
 import { freePort, type OwnService, startOwnService } from './own-service.ts'
-import { newPipeline, readiness, writeFile } from './resources.ts'
-import { getRun, logOf, requestRun } from './runs.ts'
+import { ENDLESS, pipelineWith, publishedPipeline, readiness, rowsOf } from './resources.ts'
+import { cancel, getRun, logOf, requestRun, runToSuccess } from './runs.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const TOKEN = 'sidecar-token-of-this-test-0123456789'
@@ -74,32 +74,21 @@ test('runs, previews and queries work over grpc:// addresses', async ({ playwrig
   const request = await requests(playwright)
   expect(await readiness(request)).toMatchObject({ services: { runner: 'healthy', query: 'healthy' } })
 
-  const pipeline = await newPipeline(request, { layer: 'silver' })
-  await writeFile(request, `${pipeline.prefix}pipeline.sql`, 'select range as n from range(5)')
-  expect((await request.post(`${pipeline.url}/publish`)).status()).toBe(200)
+  const pipeline = await publishedPipeline(request, 'select range as n from range(5)')
   expect(await (await request.post(`${pipeline.url}/preview`)).json()).toMatchObject({ total_row_count: 5 })
 
-  const run_id = await requestRun(request, pipeline)
-  const run = () => getRun(request, run_id)
-  await expect.poll(async () => (await run()).status).toBe('success')
-  const logs = await logOf(request, run_id)
-  expect(logs.length).toBeGreaterThan(2)
-
-  const answer = await request.post('/api/v1/query', {
-    data: { sql: `select sum(n) as total from silver."${pipeline.name}"` },
-  })
-  expect(await answer.json()).toMatchObject({ rows: [{ total: 10 }] })
+  const { id } = await runToSuccess(request, pipeline)
+  expect((await logOf(request, id)).length).toBeGreaterThan(2)
+  expect(await rowsOf(request, `select sum(n) as total from gold."${pipeline.name}"`)).toEqual([
+    { total: 10 },
+  ])
 })
 
 test('a run is cancelled over gRPC', async ({ playwright }) => {
   const request = await requests(playwright)
-  const pipeline = await newPipeline(request, { layer: 'silver' })
-  const endless =
-    'select count(*) as n from range(1000000) a, range(1000000) b where a.range % 7 = b.range % 11'
-  await writeFile(request, `${pipeline.prefix}pipeline.sql`, endless)
-  const run_id = await requestRun(request, pipeline)
+  const run_id = await requestRun(request, await pipelineWith(request, ENDLESS))
   const status = async () => (await getRun(request, run_id)).status
   await expect.poll(status).toBe('running')
-  expect((await request.post(`/api/v1/runs/${run_id}/cancel`)).status()).toBe(200)
+  await cancel(request, run_id)
   expect(await status()).toBe('cancelled')
 })

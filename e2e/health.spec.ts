@@ -1,10 +1,10 @@
 // Specification: Health, metrics, features.
 import { expect, test } from '@playwright/test'
-import { readiness } from './resources.ts'
+import { getJson, readiness } from './resources.ts'
 
 test('the process says that it runs, and which build it is @health @health.live', async ({ request }) => {
-  expect(await (await request.get('/health')).json()).toEqual({ status: 'healthy' })
-  expect(await (await request.get('/health/live')).json()).toEqual({
+  expect(await getJson(request, '/health')).toEqual({ status: 'healthy' })
+  expect(await getJson(request, '/health/live')).toEqual({
     status: 'healthy',
     version: expect.any(String),
     go_version: expect.stringMatching(/^(bun|node|deno)\d+\.\d+/),
@@ -49,7 +49,7 @@ test('metrics are text under the names of the specification @metrics', async ({ 
 })
 
 test('features are those of the open community edition @features @auth.none', async ({ request }) => {
-  expect(await (await request.get('/api/v1/features')).json()).toEqual({
+  expect(await getJson(request, '/api/v1/features')).toEqual({
     edition: 'community',
     plugins: {
       auth: { enabled: false },

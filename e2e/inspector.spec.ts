@@ -1,14 +1,7 @@
 // The inspector's API on a running service: what it says of real runs and drafts, and its streams.
-import { type APIRequestContext, expect, test } from '@playwright/test'
-import {
-  expectError,
-  instant,
-  type MadePipeline,
-  newNamespace,
-  newPipeline,
-  uuid,
-  writeFile,
-} from './resources.ts'
+import { expect, test } from '@playwright/test'
+import { expectError, getJson, instant, publishedPipeline, uuid } from './resources.ts'
+import { requestRun } from './runs.ts'
 
 const API = '/api/v1/inspector'
 
@@ -19,22 +12,6 @@ interface Step {
   to: string
   transition: string | null
   duration_ms: number | null
-}
-
-async function published(request: APIRequestContext, sql: string): Promise<MadePipeline> {
-  const pipeline = await newPipeline(request, { namespace: await newNamespace(request) })
-  await writeFile(request, `${pipeline.prefix}pipeline.sql`, sql)
-  expect((await request.post(`${pipeline.url}/publish`)).status()).toBe(200)
-  return pipeline
-}
-
-async function requested(
-  request: APIRequestContext,
-  { namespace, layer, name }: MadePipeline,
-): Promise<string> {
-  const response = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
-  expect(response.status()).toBe(202)
-  return (await response.json()).run_id
 }
 
 /** Every event of a stream, up to its end. */
@@ -48,8 +25,8 @@ async function eventsOf(url: string) {
 }
 
 test('a run is followed step by step, to the very end of its history', async ({ request, baseURL }) => {
-  const pipeline = await published(request, 'select 1 as n')
-  const id = await requested(request, pipeline)
+  const pipeline = await publishedPipeline(request)
+  const id = await requestRun(request, pipeline)
   const events = await eventsOf(`${baseURL}${API}/run/instances/${id}/events`)
   const told: Step[] = events.flatMap(({ name, data }) => (name === 'transition' ? [data] : []))
   expect(told[0]).toMatchObject({ step: 1, event: 'requested', to: 'pending.waiting', transition: 'created' })
@@ -60,7 +37,7 @@ test('a run is followed step by step, to the very end of its history', async ({ 
     data: { state: 'success', live: false, waits_for: [] },
   })
 
-  const run = await (await request.get(`${API}/run/instances/${id}`)).json()
+  const run = await getJson(request, `${API}/run/instances/${id}`)
   expect(run).toMatchObject({
     machine: 'run',
     id,

@@ -1,7 +1,7 @@
 // Lineage: what pipelines read and make, as a graph.
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { instant, newNamespace, newPipeline, uuid, writeFile } from './resources.ts'
-import { runToSuccess } from './tables.ts'
+import { addTest, getJson, instant, newNamespace, newZone, pipelineWith, uuid } from './resources.ts'
+import { newTable, runToSuccess } from './runs.ts'
 
 interface Node {
   id: string
@@ -13,11 +13,7 @@ interface Graph {
 }
 
 async function lineage(request: APIRequestContext, namespace?: string): Promise<Graph> {
-  const response = await request.get(
-    `/api/v1/lineage${namespace === undefined ? '' : `?namespace=${namespace}`}`,
-  )
-  expect(response.status()).toBe(200)
-  const graph: Graph = await response.json()
+  const graph: Graph = await getJson(request, '/api/v1/lineage', namespace === undefined ? {} : { namespace })
   expect(Object.keys(graph).sort()).toEqual(['edges', 'nodes'])
   const known = new Set(graph.nodes.map(({ id }) => id))
   expect(known.size).toBe(graph.nodes.length)
@@ -29,53 +25,23 @@ const edgesOf = ({ edges }: Graph) =>
   edges.map(({ source, type, target }) => `${source} ${type} ${target}`).sort()
 const nodeOf = ({ nodes }: Graph, id: string) => nodes.find((node) => node.id === id)
 
-async function newZone(request: APIRequestContext, namespace: string, name: string, files: string[] = []) {
-  expect((await request.post('/api/v1/landing-zones', { data: { namespace, name } })).status()).toBe(201)
-  for (const file of files) {
-    const uploaded = await request.post(`/api/v1/landing-zones/${namespace}/${name}/files`, {
-      multipart: { file: { name: file, mimeType: 'text/csv', buffer: Buffer.from('id\n1\n2\n') } },
-    })
-    expect(uploaded.status()).toBe(201)
-  }
-}
-
-async function withSource(
-  request: APIRequestContext,
-  at: { namespace: string; layer: string; name: string; type?: string },
-  source: string,
-) {
-  const pipeline = await newPipeline(request, at)
-  await writeFile(
-    request,
-    `${pipeline.prefix}${at.type === 'python' ? 'pipeline.py' : 'pipeline.sql'}`,
-    source,
-  )
-  return pipeline
-}
-
 test('the lineage of runs: latest run, quality summary, table stats and landing files @lineage', async ({
   request,
 }) => {
   const namespace = await newNamespace(request)
-  await newZone(request, namespace, 'drop', ['a.csv', 'b.csv'])
-  const raw = await withSource(
-    request,
-    { namespace, layer: 'bronze', name: 'raw' },
-    `select * from read_csv_auto('{{ landing_zone("drop") }}')`,
-  )
-  const quality = (name: string, severity: string, sql: string) =>
-    request.post(`${raw.url}/tests`, { data: { name, severity, sql } })
-  for (const [name, severity, sql] of [
-    ['has-rows', 'error', 'select 1 where false'],
-    ['few-ids', 'warn', "select * from {{ ref('bronze.raw') }} where id > 1"],
-  ] as const)
-    expect((await quality(name, severity, sql)).status()).toBe(201)
+  const zone = await newZone(request, namespace, 'drop')
+  for (const file of ['a.csv', 'b.csv']) await zone.upload(file, 'id\n1\n2\n')
+  const raw = await pipelineWith(request, `select * from read_csv_auto('{{ landing_zone("drop") }}')`, {
+    namespace,
+    layer: 'bronze',
+    name: 'raw',
+  })
+  await addTest(request, raw, { name: 'has-rows', severity: 'error', sql: 'select 1 where false' })
+  const fewIds = "select * from {{ ref('bronze.raw') }} where id > 1"
+  await addTest(request, raw, { name: 'few-ids', severity: 'warn', sql: fewIds })
   await runToSuccess(request, raw)
-  await withSource(
-    request,
-    { namespace, layer: 'silver', name: 'clean' },
-    `select * from {{ ref('bronze.raw') }}`,
-  )
+  const clean = { namespace, layer: 'silver', name: 'clean' }
+  await pipelineWith(request, `select * from {{ ref('bronze.raw') }}`, clean)
 
   const graph = await lineage(request, namespace)
   expect(edgesOf(graph)).toEqual(
@@ -121,12 +87,9 @@ test('lineage: a three-part ref crosses namespaces even when the graph is filter
   request,
 }) => {
   const [near, far] = [await newNamespace(request), await newNamespace(request)]
-  await withSource(request, { namespace: far, layer: 'gold', name: 'made' }, 'select 1 as id')
-  await withSource(
-    request,
-    { namespace: near, layer: 'gold', name: 'reader' },
-    `select * from {{ ref('${far}.gold.made') }}`,
-  )
+  await pipelineWith(request, 'select 1 as id', { namespace: far, layer: 'gold', name: 'made' })
+  const reader = { namespace: near, layer: 'gold', name: 'reader' }
+  await pipelineWith(request, `select * from {{ ref('${far}.gold.made') }}`, reader)
   const crossing = `table:${far}.gold.made ref pipeline:${near}.gold.reader`
   const filtered = await lineage(request, near)
   expect(edgesOf(filtered)).toEqual(
@@ -148,8 +111,7 @@ test('lineage: orphan tables and orphan landing zones are disconnected nodes @li
 }) => {
   const namespace = await newNamespace(request)
   await newZone(request, namespace, 'unread')
-  const pipeline = await withSource(request, { namespace, layer: 'gold', name: 'left' }, 'select 1 as id')
-  await runToSuccess(request, pipeline)
+  const pipeline = await newTable(request, { namespace, layer: 'gold', name: 'left' }, 'select 1 as id')
   expect((await request.delete(pipeline.url)).status()).toBe(204)
   const { nodes, edges } = await lineage(request, namespace)
   expect(edges).toEqual([])

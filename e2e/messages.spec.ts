@@ -1,8 +1,7 @@
 // Common mistakes of newcomers: the message names the fault, its place and the text to write instead.
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { fresh, type MadePipeline, newPipeline, writeFile } from './resources.ts'
-import { runToEnd } from './runs.ts'
-import { newTable } from './tables.ts'
+import { fresh, type MadePipeline, newZone, pipelineWith, writeFile } from './resources.ts'
+import { newTable, runToEnd } from './runs.ts'
 
 /** The report of a file of the draft, and the status of the publish. */
 async function published(request: APIRequestContext, { url, prefix }: MadePipeline, file: string) {
@@ -21,11 +20,7 @@ async function errorOfPreview(request: APIRequestContext, { url }: MadePipeline)
   return (await response.json()).error.message
 }
 
-async function withSource(request: APIRequestContext, sql: string) {
-  const pipeline = await newPipeline(request, { layer: 'gold' })
-  await writeFile(request, `${pipeline.prefix}pipeline.sql`, sql)
-  return pipeline
-}
+const withSource = (request: APIRequestContext, sql: string) => pipelineWith(request, sql, { layer: 'gold' })
 
 /** `<t>` is the name of a table in gold. */
 const BARE: [sql: string, place: string, written: string, advice: string][] = [
@@ -100,11 +95,8 @@ test('a quality test with a bare table name says what to write, at publish and i
 })
 
 test('landing_zone() without quotes or a reader says how to read it', async ({ request }) => {
-  const zone = fresh('zone')
-  await request.post('/api/v1/landing-zones', { data: { namespace: 'default', name: zone } })
-  await request.post(`/api/v1/landing-zones/default/${zone}/files`, {
-    multipart: { file: { name: 'a.csv', mimeType: 'text/csv', buffer: Buffer.from('a\n1\n') } },
-  })
+  const { name: zone, upload } = await newZone(request)
+  await upload('a.csv')
   const advice = `write read_csv('{{ landing_zone("${zone}") }}')`
   for (const [sql, status] of [
     [`select * from {{ landing_zone("${zone}") }}`, 422],

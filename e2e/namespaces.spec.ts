@@ -1,6 +1,6 @@
 // Specification: Namespaces.
 import { expect, test } from '@playwright/test'
-import { fresh, uuid } from './resources.ts'
+import { fresh, getJson, uuid } from './resources.ts'
 
 const path = '/api/v1/namespaces'
 
@@ -28,7 +28,7 @@ test('a namespace is created, listed, described and deleted', {
   const described = await request.put(`${path}/${name}`, { data: { description: 'Two' } })
   expect([described.status(), await described.text()]).toEqual([204, ''])
 
-  const { namespaces, total } = await (await request.get(path)).json()
+  const { namespaces, total } = await getJson(request, path)
   expect(namespaces).toContainEqual({ ...namespace, description: 'Two' })
   expect(total).toBeGreaterThanOrEqual(2)
 

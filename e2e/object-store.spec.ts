@@ -2,7 +2,7 @@
 import { type APIRequestContext, expect, request as newRequest, test } from '@playwright/test'
 import { startTestStore, type TestStore } from './object-store.ts'
 import { type OwnService, startOwnService } from './own-service.ts'
-import { expectError } from './resources.ts'
+import { expectError, getJson } from './resources.ts'
 
 const READS_AT_ONCE = 20
 const PIPELINES = 30
@@ -32,7 +32,7 @@ test('a file is 500 INTERNAL while the store fails, to read, write and delete, a
   await expectError(await api.put(url, { data: { content: 'select 2' } }), 500)
   await expectError(await api.delete(url), 500)
   store.fail(false)
-  expect(await (await api.get(url)).json()).toMatchObject({ content: 'select 1' })
+  expect(await getJson(api, url)).toMatchObject({ content: 'select 1' })
   expect((await api.delete(url)).status()).toBe(204)
   await expectError(await api.get(url), 404)
 })

@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { test as base } from '@playwright/test'
 
 const ROOT = join(import.meta.dirname, '..')
 /** For what hangs: a busy machine takes some seconds. */
@@ -64,6 +65,21 @@ export async function startOwnService(
   }
   return { url: `http://127.0.0.1:${port}`, dataDir, root: `/proc/${child.pid}/root`, log, stop }
 }
+
+/** As Playwright's `test`, with a service of the file's own: `test.use({ serviceEnv })` is its environment, and `request` asks it. */
+export const test = base.extend<object, { serviceEnv: Record<string, string>; service: OwnService }>({
+  serviceEnv: [{}, { option: true, scope: 'worker' }],
+  service: [
+    async ({ serviceEnv }, use) => {
+      const service = await startOwnService(serviceEnv)
+      await use(service)
+      await service.stop()
+    },
+    { scope: 'worker' },
+  ],
+  baseURL: ({ service }, use) => use(service.url),
+  extraHTTPHeaders: ({ service: _ }, use) => use({}),
+})
 
 /** What any program needs, and the runtime that these tests are about. */
 const passedOn = () =>

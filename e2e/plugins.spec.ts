@@ -4,7 +4,7 @@ import { generateKeyPairSync, sign } from 'node:crypto'
 import { join } from 'node:path'
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { type OwnService, startOwnService } from './own-service.ts'
-import { readiness } from './resources.ts'
+import { getJson, readiness } from './resources.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const PLUGIN_TOKEN = 'known-to-the-plugin-and-the-service'
@@ -87,7 +87,7 @@ const ZONES = '/api/v1/landing-zones'
 const INBOX = `${ZONES}/default/inbox`
 const statusOf = async (answer: Promise<{ status(): number }>) => (await answer).status()
 const zonesOf = async (user: APIRequestContext): Promise<string[]> => {
-  const { zones } = await (await user.get(ZONES)).json()
+  const { zones } = await getJson(user, ZONES)
   return zones.map(({ name }: { name: string }) => name)
 }
 let inbox = ''

@@ -1,27 +1,11 @@
 // Specification: Pipelines, Preview.
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { expectError, fresh, instant, newPipeline, writeFile } from './resources.ts'
-import { newTable } from './tables.ts'
-
-const csv = (content: string | Buffer) => ({
-  file: { name: 'orders.csv', mimeType: 'text/csv', buffer: Buffer.from(content) },
-})
-
-async function newZone(request: APIRequestContext) {
-  const name = fresh('zone')
-  const response = await request.post('/api/v1/landing-zones', { data: { namespace: 'default', name } })
-  expect(response.status()).toBe(201)
-  return { name, url: `/api/v1/landing-zones/default/${name}`, folder: `default/landing/${name}/` }
-}
-
-async function uploadSample(request: APIRequestContext, zone: { url: string }, content: string) {
-  expect((await request.post(`${zone.url}/samples`, { multipart: csv(content) })).status()).toBe(201)
-}
+import { expectError, getJson, instant, newZone, pipelineWith, publish } from './resources.ts'
+import { newTable } from './runs.ts'
 
 /** A pipeline with this source, and what its preview answers. */
 async function previewed(request: APIRequestContext, sql: string) {
-  const pipeline = await newPipeline(request, { layer: 'silver' })
-  await writeFile(request, `${pipeline.prefix}pipeline.sql`, sql)
+  const pipeline = await pipelineWith(request, sql, { layer: 'silver' })
   const ask = (data?: object, params: Record<string, string> = {}) =>
     request.post(`${pipeline.url}/preview`, { data, params })
   const preview = async (data?: object, params?: Record<string, string>) => {
@@ -40,7 +24,7 @@ test('a preview answers with rows and what it took, and changes nothing @pipelin
     request,
     "select range as n, 'x' || range as text from range(250)",
   )
-  const before = await (await request.get(url)).json()
+  const before = await getJson(request, url)
   const body = await preview()
   expect(body).toEqual({
     columns: [
@@ -64,7 +48,7 @@ test('a preview answers with rows and what it took, and changes nothing @pipelin
     warnings: [],
   })
   expect(body.rows).toHaveLength(100)
-  expect(await (await request.get(url)).json()).toEqual(before)
+  expect(await getJson(request, url)).toEqual(before)
   const runs = await request.get('/api/v1/runs', { params: { namespace: 'default', pipeline: name } })
   expect(await runs.json()).toEqual({ runs: [], total: 0 })
   await expectError(await request.get(`/api/v1/tables/default/silver/${name}`), 404)
@@ -89,11 +73,11 @@ test('code is previewed in place of the source, on tables as readers see them @p
 }) => {
   const table = await newTable(request, { namespace: 'default', layer: 'bronze' }, 'select 7 as a')
   const { preview, url } = await previewed(request, 'select 1 as a')
-  await request.post(`${url}/publish`)
+  await publish(request, { url })
   const code = `select a + 1 as b from {{ ref('bronze.${table.name}') }}`
   expect((await preview({ code })).rows).toEqual([[8]])
   expect((await preview()).rows).toEqual([[1]])
-  expect(await (await request.get(url)).json()).toMatchObject({ draft_dirty: false })
+  expect(await getJson(request, url)).toMatchObject({ draft_dirty: false })
 })
 
 test('a landing zone shows its files, its samples while there are none, or the files that are asked for @pipelines.preview.sample_files', async ({
@@ -106,20 +90,20 @@ test('a landing zone shows its files, its samples while there are none, or the f
   )
   await expectError(await ask(), 400, /pipeline\.sql line 1.*has no files/)
 
-  await uploadSample(request, zone, 'id\n1\n2\n')
+  await zone.uploadSample('orders.csv', 'id\n1\n2\n')
   const sampled = await preview()
   expect(sampled.rows).toEqual([[1], [2]])
   expect(sampled.warnings).toEqual([
     `landing zone ${zone.name} has no files: its samples are read in their place`,
   ])
 
-  await request.post(`${zone.url}/files`, { multipart: csv('id\n3\n') })
+  await zone.upload('orders.csv', 'id\n3\n')
   expect(await preview()).toMatchObject({ rows: [[3]], warnings: [] })
 
-  const sample = `${zone.folder}_samples/orders.csv`
+  const sample = `${zone.prefix}_samples/orders.csv`
   expect(await preview({ sample_files: [sample] })).toMatchObject({ rows: [[1], [2]], warnings: [] })
   await expectError(
-    await ask({ sample_files: [`${zone.folder}nothing.csv`] }),
+    await ask({ sample_files: [`${zone.prefix}nothing.csv`] }),
     400,
     /^sample_files: .*does not exist/,
   )
@@ -130,7 +114,7 @@ test('a landing zone shows its files, its samples while there are none, or the f
 test('a sample of 10 MB is previewed', async ({ request }) => {
   const zone = await newZone(request)
   const line = `${'x'.repeat(99)}\n`
-  await uploadSample(request, zone, `text\n${line.repeat(100_000)}`)
+  await zone.uploadSample('orders.csv', `text\n${line.repeat(100_000)}`)
   const { preview } = await previewed(
     request,
     `select text, count(*) as n from read_csv_auto('{{ landing_zone("${zone.name}") }}') group by text`,

@@ -1,7 +1,7 @@
 // Specification: Query and schema.
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { expectError, newNamespace } from './resources.ts'
-import { newTable } from './tables.ts'
+import { expectError, getJson, newNamespace } from './resources.ts'
+import { newTable } from './runs.ts'
 
 const query = (request: APIRequestContext, data: object) => request.post('/api/v1/query', { data })
 async function answerOf(request: APIRequestContext, data: object) {
@@ -80,9 +80,7 @@ test('a bad request is 400 and says what to mend @query.400 @limit.sql', async (
 test('the schema has the columns of tables in every namespace @schema', async ({ request }) => {
   const namespace = await newNamespace(request)
   const { name } = await newTable(request, { namespace, layer: 'bronze' }, 'select 1 as a, [now()] as b')
-  const response = await request.get('/api/v1/schema')
-  expect(response.status()).toBe(200)
-  const { tables } = await response.json()
+  const { tables } = await getJson(request, '/api/v1/schema')
   expect(tables).toContainEqual({
     namespace,
     layer: 'bronze',

@@ -74,13 +74,14 @@ export interface AuditEntry {
   created_at: string
 }
 
-/** Entries about addresses, newest first, of the last thousand: others are made meanwhile by other tests, hundreds at a time. */
+/** Entries about addresses, newest first, of the last `among`: others are made meanwhile by other tests, hundreds at a time. */
 export async function auditOf(
   request: APIRequestContext,
   isMeant: (resource: string) => boolean = () => true,
+  among = 1_000,
 ): Promise<AuditEntry[]> {
   const found = new Map<string, AuditEntry>()
-  for (let offset = 0; offset < 1_000; offset += 200) {
+  for (let offset = 0; offset < among; offset += 200) {
     const response = await request.get('/api/v1/audit', { params: { limit: 200, offset } })
     expect(response.status()).toBe(200)
     const entries: AuditEntry[] = await response.json()
@@ -131,6 +132,88 @@ export async function writeFile(request: APIRequestContext, path: string, conten
   const response = await request.put(`/api/v1/files/${path}`, { data: { content } })
   expect([response.status(), await response.json()]).toEqual([200, expect.anything()])
   return (await response.json()).version_id
+}
+
+/** A pipeline whose draft has this source. */
+export async function pipelineWith(
+  request: APIRequestContext,
+  source: string,
+  data: Parameters<typeof newPipeline>[1] = {},
+): Promise<MadePipeline> {
+  const pipeline = await newPipeline(request, data)
+  await writeFile(request, `${pipeline.prefix}pipeline.${data.type === 'python' ? 'py' : 'sql'}`, source)
+  return pipeline
+}
+
+export async function publishedPipeline(
+  request: APIRequestContext,
+  sql = 'select 1 as a',
+  data: Parameters<typeof newPipeline>[1] = {},
+): Promise<MadePipeline> {
+  const pipeline = await pipelineWith(request, sql, { layer: 'gold', ...data })
+  await publish(request, pipeline)
+  return pipeline
+}
+
+export async function publish(request: APIRequestContext, { url }: Pick<MadePipeline, 'url'>) {
+  const published = await request.post(`${url}/publish`)
+  expect([published.status(), await published.text()]).toEqual([200, expect.anything()])
+}
+
+/** A quality test of a pipeline's draft. */
+export async function addTest(
+  request: APIRequestContext,
+  { url }: Pick<MadePipeline, 'url'>,
+  test: { name: string; severity: 'error' | 'warn'; sql: string },
+) {
+  expect((await request.post(`${url}/tests`, { data: test })).status()).toBe(201)
+}
+
+/** A file as forms hold one. */
+export const csv = (name = 'a.csv', content: string | Buffer = 'a,b\n1,2\n') => ({
+  name,
+  mimeType: 'text/csv',
+  buffer: Buffer.from(content),
+})
+
+export async function newZone(request: APIRequestContext, namespace = 'default', name = fresh('zone')) {
+  const response = await request.post('/api/v1/landing-zones', { data: { namespace, name } })
+  expect(response.status()).toBe(201)
+  const url = `/api/v1/landing-zones/${namespace}/${name}`
+  const post = async (to: 'files' | 'samples', file: string, content?: string | Buffer) => {
+    const uploaded = await request.post(`${url}/${to}`, { multipart: { file: csv(file, content) } })
+    expect(uploaded.status()).toBe(201)
+    return uploaded.json()
+  }
+  return {
+    namespace,
+    name,
+    url,
+    /** Of its files, with a `/` at the end. */
+    prefix: `${namespace}/landing/${name}/`,
+    /** Of a trigger. */
+    config: { namespace, zone_name: name },
+    upload: (file: string, content?: string | Buffer) => post('files', file, content),
+    uploadSample: (file: string, content?: string | Buffer) => post('samples', file, content),
+  }
+}
+
+/** The rows of a query that succeeds. */
+export async function rowsOf(request: APIRequestContext, sql: string, namespace?: string) {
+  const response = await request.post('/api/v1/query', { data: { sql, namespace } })
+  expect(response.status(), await response.text()).toBe(200)
+  return (await response.json()).rows
+}
+
+/** The body of an answer, which is 200. */
+export async function getJson(
+  request: APIRequestContext,
+  url: string,
+  params?: Record<string, string | number>,
+) {
+  const response = await request.get(url, { params })
+  expect([url, response.status()]).toEqual([url, 200])
+  return response.json()
 }
 
 export const MAX_UPLOAD_BYTES = 33_554_432

@@ -1,17 +1,25 @@
-// Specification: Retention, Retention config, Reaper status. The settings hold for a whole service, so what they do is tried
-// on a service of our own.
-import { type APIRequestContext, expect, request as newRequest, test } from '@playwright/test'
-import { type OwnService, startOwnService } from './own-service.ts'
+// Specification: Retention, Retention config, Reaper status. The settings hold for a whole service, so this one is
+// our own.
+import { type APIRequestContext, expect } from '@playwright/test'
+import { test } from './own-service.ts'
 import {
   ENDLESS,
   expectError,
   fresh,
+  getJson,
   instant,
   type MadePipeline,
   newPipeline,
+  newZone,
+  pipelineWith,
+  publish,
+  publishedPipeline,
+  rowsOf,
   writeFile,
 } from './resources.ts'
-import { getRun, requestRun, runToEnd } from './runs.ts'
+import { getRun, requestRun, runToEnd, runToSuccess } from './runs.ts'
+
+test.describe.configure({ mode: 'serial' })
 
 const CONFIG = '/api/v1/admin/retention/config'
 const STATUS = '/api/v1/admin/retention/status'
@@ -50,24 +58,24 @@ test('a pipeline’s overrides are put on top of the settings, replaced as a who
   ],
 }, async ({ request }) => {
   const { url } = await newPipeline(request)
-  const { config } = await (await request.get(CONFIG)).json()
+  const { config } = await getJson(request, CONFIG)
   const path = `${url}/retention`
-  expect(await (await request.get(path)).json()).toEqual({
+  expect(await getJson(request, path)).toEqual({
     system: config,
     overrides: null,
     effective: config,
   })
   const put = await request.put(path, { data: { runs_max_per_pipeline: 7, logs_max_age_days: 1 } })
   expect([put.status(), await put.text()]).toEqual([204, ''])
-  expect(await (await request.get(path)).json()).toEqual({
+  expect(await getJson(request, path)).toEqual({
     system: config,
     overrides: { runs_max_per_pipeline: 7, logs_max_age_days: 1 },
     effective: { ...config, runs_max_per_pipeline: 7, logs_max_age_days: 1 },
   })
   await request.put(path, { data: { runs_max_age_days: 2 } })
-  expect((await (await request.get(path)).json()).overrides).toEqual({ runs_max_age_days: 2 })
+  expect((await getJson(request, path)).overrides).toEqual({ runs_max_age_days: 2 })
   expect((await request.put(path, { data: {} })).status()).toBe(204)
-  expect((await (await request.get(path)).json()).overrides).toBeNull()
+  expect((await getJson(request, path)).overrides).toBeNull()
   await expectError(
     await request.put(path, { data: { runs_max_per_pipeline: 0 } }),
     400,
@@ -100,154 +108,130 @@ test('the status of the last tick can be read, and a tick be asked for @retentio
   expect(asked.status()).toBe(202)
   const status = await asked.json()
   expect(status).toMatchObject({ ...COUNTERS, last_run_at: instant, updated_at: instant, failures: [] })
-  const { last_run_at } = await (await request.get(STATUS)).json()
+  const { last_run_at } = await getJson(request, STATUS)
   expect(Date.parse(last_run_at)).toBeGreaterThanOrEqual(Date.parse(status.last_run_at))
 })
 
-test.describe('a service of our own', () => {
-  test.describe.configure({ mode: 'serial' })
-  let service: OwnService
-  let request: APIRequestContext
+const set = async (request: APIRequestContext, config: object) => {
+  const response = await request.put(CONFIG, { data: config })
+  expect(response.status(), await response.text()).toBe(200)
+  return response.json()
+}
+const reap = async (request: APIRequestContext) => {
+  const response = await request.post(RUN)
+  expect(response.status(), await response.text()).toBe(202)
+  return response.json()
+}
+const statusOf = async (request: APIRequestContext, id: string) => (await getRun(request, id)).status
+const ran = async (request: APIRequestContext, pipeline: MadePipeline) =>
+  (await runToSuccess(request, pipeline)).id
 
-  test.beforeAll(async () => {
-    service = await startOwnService({})
-    request = await newRequest.newContext({ baseURL: service.url })
-  })
-  test.afterAll(async () => {
-    await request?.dispose()
-    await service?.stop()
-  })
+test('has the settings of the specification, changes what is given, and answers both readings @retention.config @retention.config.put', async ({
+  request,
+}) => {
+  expect(await getJson(request, CONFIG)).toEqual({ config: DEFAULTS })
+  const changed = { ...DEFAULTS, runs_max_age_days: 30 }
+  expect(await set(request, { runs_max_age_days: 30 })).toEqual({ ...changed, config: changed })
+  expect(await set(request, {})).toEqual({ ...changed, config: changed })
+  await set(request, DEFAULTS)
+})
 
-  const set = async (config: object) => {
-    const response = await request.put(CONFIG, { data: config })
-    expect(response.status(), await response.text()).toBe(200)
-    return response.json()
+test('has ticked at its start', async ({ request }) => {
+  await expect.poll(async () => (await getJson(request, STATUS)).last_run_at).toEqual(instant)
+})
+
+test('runs beyond the count go with their logs; the latest success stays, and the table too @reaper.runs', async ({
+  request,
+}) => {
+  const pipeline = await publishedPipeline(request)
+  const first = await ran(request, pipeline)
+  await writeFile(request, `${pipeline.prefix}pipeline.sql`, 'select nothing from nowhere')
+  await publish(request, pipeline)
+  const failed: string[] = []
+  for (let n = 0; n < 3; n++) {
+    const { id, status } = await runToEnd(request, pipeline)
+    expect(status).toBe('failed')
+    failed.push(id)
   }
-  const reap = async () => {
-    const response = await request.post(RUN)
-    expect(response.status(), await response.text()).toBe(202)
-    return response.json()
-  }
-  const statusOf = async (id: string) => (await getRun(request, id)).status
-  const start = (pipeline: MadePipeline) => requestRun(request, pipeline)
-  async function ran(pipeline: MadePipeline, status = 'success') {
-    const run = await runToEnd(request, pipeline)
-    expect(run.status).toBe(status)
-    return run.id
-  }
+  await request.put(`${pipeline.url}/retention`, { data: { runs_max_per_pipeline: 1 } })
+  const status = await reap(request)
+  expect(status).toMatchObject({ ...COUNTERS, runs_pruned: 2, failures: [] })
+  expect(status.logs_pruned).toBeGreaterThan(0)
+  await expectError(await request.get(`/api/v1/runs/${failed[0]}`), 404)
+  await expectError(await request.get(`/api/v1/runs/${failed[1]}/logs`), 404)
+  expect(await statusOf(request, failed[2] ?? '')).toBe('failed')
+  expect(await statusOf(request, first)).toBe('success')
+  const { runs, total } = await getJson(
+    request,
+    `/api/v1/runs?namespace=${pipeline.namespace}&pipeline=${pipeline.name}`,
+  )
+  expect([total, runs.map(({ id }: { id: string }) => id)]).toEqual([2, [failed[2], first]])
+  expect(await rowsOf(request, `select a from gold."${pipeline.name}"`)).toEqual([{ a: 1 }])
+  expect(await reap(request)).toMatchObject({ runs_pruned: 0, logs_pruned: 0 })
+})
 
-  test('has the settings of the specification, changes what is given, and answers both readings @retention.config @retention.config.put', async () => {
-    expect(await (await request.get(CONFIG)).json()).toEqual({ config: DEFAULTS })
-    const changed = { ...DEFAULTS, runs_max_age_days: 30 }
-    expect(await set({ runs_max_age_days: 30 })).toEqual({ ...changed, config: changed })
-    expect(await set({})).toEqual({ ...changed, config: changed })
-    await set(DEFAULTS)
-  })
+test('a run that has been running for too long is failed, and says so @run.stuck @reaper.stuck', async ({
+  request,
+}) => {
+  const id = await requestRun(request, await pipelineWith(request, ENDLESS))
+  await expect.poll(() => statusOf(request, id)).toBe('running')
+  await set(request, { stuck_run_timeout_minutes: 0 })
+  expect((await reap(request)).runs_failed).toBe(1)
+  const run = await getJson(request, `/api/v1/runs/${id}`)
+  expect(run).toMatchObject({ status: 'failed', error: expect.stringContaining('timed out') })
+  await set(request, DEFAULTS)
+  const metrics = await (await request.get('/metrics')).text()
+  expect(metrics).toMatch(/sluice_runs_total\{status="failed"\} [1-9]/)
+})
 
-  test('has ticked at its start', async () => {
-    await expect.poll(async () => (await (await request.get(STATUS)).json()).last_run_at).toEqual(instant)
-  })
+test('a deleted pipeline goes for good, and one that has its name since loses nothing @draft.deleted @reaper.pipelines', async ({
+  request,
+}) => {
+  const first = await publishedPipeline(request, 'select 1 as first')
+  const old = await ran(request, first)
+  expect((await request.delete(first.url)).status()).toBe(204)
+  const { namespace, layer, name } = first
+  const second = await pipelineWith(request, 'select 2 as second', { namespace, layer, name })
+  const { versions } = await (await request.post(`${second.url}/publish`)).json()
+  await set(request, { soft_delete_purge_days: 0 })
+  await expect.poll(async () => (await reap(request)).pipelines_purged).toBe(1)
+  await set(request, DEFAULTS)
+  await expectError(await request.get(`/api/v1/runs/${old}`), 404)
+  const run = await ran(request, second)
+  expect((await getJson(request, `/api/v1/runs/${run}`)).version_number).toBe(1)
+  const path = `${second.prefix}pipeline.sql`
+  expect(Object.keys(versions)).toContain(path)
+  expect((await getJson(request, `/api/v1/files/${path}`)).content).toBe('select 2 as second')
+})
 
-  test('runs beyond the count go with their logs; the latest success stays, and the table too @reaper.runs', async () => {
-    const pipeline = await newPipeline(request)
-    await writeFile(request, `${pipeline.prefix}pipeline.sql`, 'select 1 as a')
-    expect((await request.post(`${pipeline.url}/publish`)).status()).toBe(200)
-    const first = await ran(pipeline)
-    await writeFile(request, `${pipeline.prefix}pipeline.sql`, 'select nothing from nowhere')
-    expect((await request.post(`${pipeline.url}/publish`)).status()).toBe(200)
-    const failed = [
-      await ran(pipeline, 'failed'),
-      await ran(pipeline, 'failed'),
-      await ran(pipeline, 'failed'),
-    ]
-    await request.put(`${pipeline.url}/retention`, { data: { runs_max_per_pipeline: 1 } })
-    const status = await reap()
-    expect(status).toMatchObject({ ...COUNTERS, runs_pruned: 2, failures: [] })
-    expect(status.logs_pruned).toBeGreaterThan(0)
-    await expectError(await request.get(`/api/v1/runs/${failed[0]}`), 404)
-    await expectError(await request.get(`/api/v1/runs/${failed[1]}/logs`), 404)
-    expect(await statusOf(failed[2] ?? '')).toBe('failed')
-    expect(await statusOf(first)).toBe('success')
-    const { runs, total } = await (
-      await request.get(`/api/v1/runs?namespace=${pipeline.namespace}&pipeline=${pipeline.name}`)
-    ).json()
-    expect([total, runs.map(({ id }: { id: string }) => id)]).toEqual([2, [failed[2], first]])
-    const query = await request.post('/api/v1/query', {
-      data: { sql: `select a from bronze."${pipeline.name}"` },
-    })
-    expect((await query.json()).rows).toEqual([{ a: 1 }])
-    expect(await reap()).toMatchObject({ runs_pruned: 0, logs_pruned: 0 })
+test('archived landing files move to _processed, and go where the zone says so @zones.archive @reaper.landing', async ({
+  request,
+}) => {
+  const zone = await newZone(request)
+  const file = await zone.upload('a.csv')
+  const pipeline = await pipelineWith(
+    request,
+    `select * from read_csv_auto('{{ landing_zone("${zone.name}") }}')`,
+  )
+  await writeFile(request, `${pipeline.prefix}config.yaml`, 'archive_landing_zones: true\n')
+  const run = await ran(request, pipeline)
+  // Whichever comes first, the effect of the run or the reaper, queues the move.
+  await reap(request)
+  const fileOf = async () => (await request.get(`${zone.url}/files/${file.id}`)).json()
+  await expect
+    .poll(async () => (await fileOf()).s3_path)
+    .toBe(`${zone.prefix}_processed/${run}/${file.filename}`)
+  const lifecycle = await request.put(`${zone.url}/lifecycle`, {
+    data: { processed_max_age_days: 0, auto_purge: true },
   })
+  expect(lifecycle.ok(), await lifecycle.text()).toBe(true)
+  expect((await reap(request)).lz_files_cleaned).toBe(1)
+  await expectError(await request.get(`${zone.url}/files/${file.id}`), 404)
+})
 
-  test('a run that has been running for too long is failed, and says so @run.stuck @reaper.stuck', async () => {
-    const pipeline = await newPipeline(request)
-    await writeFile(request, `${pipeline.prefix}pipeline.sql`, ENDLESS)
-    const id = await start(pipeline)
-    await expect.poll(() => statusOf(id)).toBe('running')
-    await set({ stuck_run_timeout_minutes: 0 })
-    expect((await reap()).runs_failed).toBe(1)
-    const run = await (await request.get(`/api/v1/runs/${id}`)).json()
-    expect(run).toMatchObject({ status: 'failed', error: expect.stringContaining('timed out') })
-    await set(DEFAULTS)
-    const metrics = await (await request.get('/metrics')).text()
-    expect(metrics).toMatch(/sluice_runs_total\{status="failed"\} [1-9]/)
-  })
-
-  test('a deleted pipeline goes for good, and one that has its name since loses nothing @draft.deleted @reaper.pipelines', async () => {
-    const first = await newPipeline(request)
-    await writeFile(request, `${first.prefix}pipeline.sql`, 'select 1 as first')
-    await request.post(`${first.url}/publish`)
-    const old = await ran(first)
-    expect((await request.delete(first.url)).status()).toBe(204)
-    const { namespace, layer, name } = first
-    const second = await newPipeline(request, { namespace, layer, name })
-    await writeFile(request, `${second.prefix}pipeline.sql`, 'select 2 as second')
-    const { versions } = await (await request.post(`${second.url}/publish`)).json()
-    await set({ soft_delete_purge_days: 0 })
-    await expect.poll(async () => (await reap()).pipelines_purged).toBe(1)
-    await set(DEFAULTS)
-    await expectError(await request.get(`/api/v1/runs/${old}`), 404)
-    const run = await ran(second)
-    expect((await (await request.get(`/api/v1/runs/${run}`)).json()).version_number).toBe(1)
-    const path = `${second.prefix}pipeline.sql`
-    expect(Object.keys(versions)).toContain(path)
-    expect((await (await request.get(`/api/v1/files/${path}`)).json()).content).toBe('select 2 as second')
-  })
-
-  test('archived landing files move to _processed, and go where the zone says so @zones.archive @reaper.landing', async () => {
-    const zone = fresh('zone')
-    const zoneUrl = `/api/v1/landing-zones/default/${zone}`
-    await request.post('/api/v1/landing-zones', { data: { namespace: 'default', name: zone } })
-    const upload = await request.post(`${zoneUrl}/files`, {
-      multipart: { file: { name: 'a.csv', mimeType: 'text/csv', buffer: Buffer.from('a\n1\n') } },
-    })
-    const file = await upload.json()
-    const pipeline = await newPipeline(request)
-    await writeFile(
-      request,
-      `${pipeline.prefix}pipeline.sql`,
-      `select * from read_csv_auto('{{ landing_zone("${zone}") }}')`,
-    )
-    await writeFile(request, `${pipeline.prefix}config.yaml`, 'archive_landing_zones: true\n')
-    const run = await ran(pipeline)
-    // Whichever comes first, the effect of the run or the reaper, queues the move.
-    await reap()
-    const fileOf = async () => (await request.get(`${zoneUrl}/files/${file.id}`)).json()
-    await expect
-      .poll(async () => (await fileOf()).s3_path)
-      .toBe(`default/landing/${zone}/_processed/${run}/${file.filename}`)
-    const lifecycle = await request.put(`${zoneUrl}/lifecycle`, {
-      data: { processed_max_age_days: 0, auto_purge: true },
-    })
-    expect(lifecycle.ok(), await lifecycle.text()).toBe(true)
-    expect((await reap()).lz_files_cleaned).toBe(1)
-    await expectError(await request.get(`${zoneUrl}/files/${file.id}`), 404)
-  })
-
-  test('audit entries go by age @reaper.audit', async () => {
-    await set({ audit_log_max_age_days: 0 })
-    const { audit_pruned } = await reap()
-    await set(DEFAULTS)
-    expect(audit_pruned).toBeGreaterThan(0)
-  })
+test('audit entries go by age @reaper.audit', async ({ request }) => {
+  await set(request, { audit_log_max_age_days: 0 })
+  const { audit_pruned } = await reap(request)
+  await set(request, DEFAULTS)
+  expect(audit_pruned).toBeGreaterThan(0)
 })

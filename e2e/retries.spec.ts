@@ -1,8 +1,7 @@
 // Configuration of a pipeline: max_retries, retry_delay_seconds.
 import { expect, test } from '@playwright/test'
-import { fresh, newPipeline, writeFile } from './resources.ts'
-import { getRun, logOf, requestRun } from './runs.ts'
-import { newTable } from './tables.ts'
+import { fresh, pipelineWith, writeFile } from './resources.ts'
+import { cancel, getRun, logOf, newTable, requestRun } from './runs.ts'
 
 /** As often as may be: until the test has brought what is missing. */
 const RETRIED = 'max_retries: 100\nretry_delay_seconds: 1\n'
@@ -11,10 +10,9 @@ test('a run that fails in execution stays running and is executed again, on what
   request,
 }) => {
   const later = fresh('later')
-  const { namespace, layer, name, prefix } = await newPipeline(request)
-  await writeFile(request, `${prefix}pipeline.sql`, `select * from {{ ref('bronze.${later}') }}`)
-  await writeFile(request, `${prefix}config.yaml`, RETRIED)
-  const run_id = await requestRun(request, { namespace, layer, name })
+  const pipeline = await pipelineWith(request, `select * from {{ ref('bronze.${later}') }}`)
+  await writeFile(request, `${pipeline.prefix}config.yaml`, RETRIED)
+  const run_id = await requestRun(request, pipeline)
   const run = () => getRun(request, run_id)
   const logs = async () => (await logOf(request, run_id)).map(({ message }) => message)
   await expect.poll(logs).toContainEqual(expect.stringMatching(/^attempt 1 failed: .*does not exist/))
@@ -26,13 +24,12 @@ test('a run that fails in execution stays running and is executed again, on what
 })
 
 test('a run between two attempts can be cancelled', async ({ request }) => {
-  const { namespace, layer, name, prefix } = await newPipeline(request)
-  await writeFile(request, `${prefix}pipeline.sql`, 'select nothing')
-  await writeFile(request, `${prefix}config.yaml`, 'max_retries: 1\nretry_delay_seconds: 3600\n')
-  const run_id = await requestRun(request, { namespace, layer, name })
+  const pipeline = await pipelineWith(request, 'select nothing')
+  await writeFile(request, `${pipeline.prefix}config.yaml`, 'max_retries: 1\nretry_delay_seconds: 3600\n')
+  const run_id = await requestRun(request, pipeline)
   const run = () => getRun(request, run_id)
   const logs = async () => JSON.stringify(await logOf(request, run_id))
   await expect.poll(logs).toContain('it is executed again in 3600 s, retry 1 of 1')
-  expect((await request.post(`/api/v1/runs/${run_id}/cancel`)).status()).toBe(200)
+  await cancel(request, run_id)
   expect(await run()).toMatchObject({ status: 'cancelled', attempt: 1 })
 })

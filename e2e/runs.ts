@@ -1,6 +1,6 @@
-// Runs as the specifications need them: requested, and followed to their end.
+// Runs as the specifications need them: requested, followed to their end, and the tables that they make.
 import { type APIRequestContext, expect } from '@playwright/test'
-import type { MadePipeline } from './resources.ts'
+import { fresh, type MadePipeline, pipelineWith } from './resources.ts'
 
 type Named = Pick<MadePipeline, 'namespace' | 'layer' | 'name'>
 
@@ -16,8 +16,13 @@ export interface EndedRun {
 }
 
 /** Resolves with the id of the run. */
-export async function requestRun(request: APIRequestContext, { namespace, layer, name }: Named) {
-  const response = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
+export async function requestRun(
+  request: APIRequestContext,
+  { namespace, layer, name }: Named,
+  more: { trigger?: string } = {},
+) {
+  const data = { namespace, layer, pipeline: name, ...more }
+  const response = await request.post('/api/v1/runs', { data })
   expect(response.status(), await response.text()).toBe(202)
   return String((await response.json()).run_id)
 }
@@ -29,7 +34,7 @@ export const getRun = async (request: APIRequestContext, id: string) =>
 export async function logOf(
   request: APIRequestContext,
   id: string,
-): Promise<{ level: string; message: string }[]> {
+): Promise<{ timestamp: string; level: string; message: string }[]> {
   return (await (await request.get(`/api/v1/runs/${id}/logs`)).json()).logs
 }
 
@@ -43,3 +48,45 @@ export async function ended(request: APIRequestContext, id: string): Promise<End
 /** Requests a run and waits for its end. */
 export const runToEnd = async (request: APIRequestContext, pipeline: Named) =>
   ended(request, await requestRun(request, pipeline))
+
+/** Oldest first. */
+export async function runsOf(request: APIRequestContext, { namespace, layer, name }: Named) {
+  const params = { namespace, layer, pipeline: name, order: 'asc', limit: 200 }
+  return (await (await request.get('/api/v1/runs', { params })).json()).runs
+}
+
+/** Waits until this many runs of the pipeline have ended, and answers them; more than that fails. */
+export async function endedRuns(request: APIRequestContext, pipeline: Named, count: number) {
+  const ended = async () =>
+    (await runsOf(request, pipeline)).filter(
+      (run: { finished_at: string | null }) => run.finished_at !== null,
+    )
+  await expect
+    .poll(async () => (await ended()).length, { intervals: [20, 50, 100] })
+    .toBeGreaterThanOrEqual(count)
+  const runs = await runsOf(request, pipeline)
+  expect(runs).toHaveLength(count)
+  return runs
+}
+
+/** Requests a run, which has to succeed. */
+export async function runToSuccess(request: APIRequestContext, pipeline: Named) {
+  const run = await runToEnd(request, pipeline)
+  expect(run).toMatchObject({ status: 'success', error: null })
+  return run
+}
+
+export async function cancel(request: APIRequestContext, id: string) {
+  expect((await request.post(`/api/v1/runs/${id}/cancel`)).status()).toBe(200)
+}
+
+/** Makes a pipeline with this query and runs it; its table then has the query's rows. */
+export async function newTable(
+  request: APIRequestContext,
+  at: { namespace: string; layer: string; name?: string },
+  sql: string,
+): Promise<MadePipeline> {
+  const pipeline = await pipelineWith(request, sql, { name: fresh('t'), ...at })
+  await runToSuccess(request, pipeline)
+  return pipeline
+}

@@ -1,6 +1,6 @@
 // Write strategies, as their users see them: batches arrive as files, runs merge them, queries read the table.
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { fresh, newNamespace, newPipeline, writeFile } from './resources.ts'
+import { newNamespace, newPipeline, newZone, pipelineWith, publish, rowsOf, writeFile } from './resources.ts'
 import { type EndedRun, runToEnd } from './runs.ts'
 
 interface Feed {
@@ -14,33 +14,23 @@ interface Feed {
 /** A published pipeline that takes each uploaded file once. */
 async function newFeed(request: APIRequestContext, config: string, header: string): Promise<Feed> {
   const namespace = await newNamespace(request)
-  const zone = fresh('feed')
-  await request.post('/api/v1/landing-zones', { data: { namespace, name: zone } })
-  const pipeline = await newPipeline(request, { namespace, layer: 'silver', name: fresh('strategy') })
-  const sql = `select * from read_csv('{{ landing_zone("${zone}") }}', header = true, nullstr = 'NULL')`
-  await writeFile(request, `${pipeline.prefix}pipeline.sql`, sql)
+  const zone = await newZone(request, namespace)
+  const sql = `select * from read_csv('{{ landing_zone("${zone.name}") }}', header = true, nullstr = 'NULL')`
+  const pipeline = await pipelineWith(request, sql, { namespace, layer: 'silver' })
   await writeFile(request, `${pipeline.prefix}config.yaml`, `archive_landing_zones: true\n${config}`)
-  const published = await request.post(`${pipeline.url}/publish`)
-  expect(published.status(), await published.text()).toBe(200)
+  await publish(request, pipeline)
   let columns = header
   return {
     namespace,
     async deliver(...lines) {
       const [first = ''] = lines
       if (first.startsWith('#')) columns = (lines.shift() ?? '').slice(1)
-      const buffer = Buffer.from(`${[columns, ...lines].join('\n')}\n`)
-      const file = { name: 'batch.csv', mimeType: 'text/csv', buffer }
-      const uploaded = await request.post(`/api/v1/landing-zones/${namespace}/${zone}/files`, {
-        multipart: { file },
-      })
-      expect(uploaded.status()).toBe(201)
+      await zone.upload('batch.csv', `${[columns, ...lines].join('\n')}\n`)
       return runToEnd(request, pipeline)
     },
     async rows(order, columns = '*') {
       const query = `select ${columns} from silver."${pipeline.name}" order by ${order}`
-      const response = await request.post('/api/v1/query', { data: { sql: query, namespace } })
-      expect(response.status(), await response.text()).toBe(200)
-      return (await response.json()).rows.map((row: object) => Object.values(row))
+      return (await rowsOf(request, query, namespace)).map((row: object) => Object.values(row))
     },
   }
 }
@@ -68,12 +58,12 @@ test('a strategy without the key it needs fails publish and the run, naming the 
     ['scd2', 'unique_key'],
     ['snapshot', 'partition_column'],
   ] as const) {
-    const { prefix, url, namespace, layer, name } = await newPipeline(request)
-    await writeFile(request, `${prefix}config.yaml`, `merge_strategy: ${strategy}\n`)
-    const published = await request.post(`${url}/publish`)
+    const pipeline = await newPipeline(request)
+    await writeFile(request, `${pipeline.prefix}config.yaml`, `merge_strategy: ${strategy}\n`)
+    const published = await request.post(`${pipeline.url}/publish`)
     expect(published.status()).toBe(422)
     expect(await published.text()).toContain(`merge_strategy ${strategy} needs ${key}`)
-    const run = await runToEnd(request, { namespace, layer, name })
+    const run = await runToEnd(request, pipeline)
     expect(run.status).toBe('failed')
     expect(run.error).toContain(`merge_strategy ${strategy} needs ${key}`)
   }
@@ -81,24 +71,19 @@ test('a strategy without the key it needs fails publish and the run, naming the 
 
 test('an incremental pipeline reads from its watermark on', async ({ request }) => {
   const namespace = await newNamespace(request)
-  const pipeline = await newPipeline(request, { namespace, layer: 'gold', name: fresh('watermark') })
-  await writeFile(
+  const pipeline = await pipelineWith(
     request,
-    `${pipeline.prefix}config.yaml`,
-    'merge_strategy: incremental\nunique_key: id\nwatermark_column: id\n',
-  )
-  await writeFile(
-    request,
-    `${pipeline.prefix}pipeline.sql`,
     `select i as id, '{{ watermark_value }}' as seen from range(100) t(i)
      where i < {% if is_incremental() and watermark_value %}{{ watermark_value }} + 3 and i > {{ watermark_value }}{% else %}2{% endif %}`,
+    { namespace, layer: 'gold' },
   )
+  const config = 'merge_strategy: incremental\nunique_key: id\nwatermark_column: id\n'
+  await writeFile(request, `${pipeline.prefix}config.yaml`, config)
   const run = () => runToEnd(request, pipeline)
   expect(await run()).toMatchObject(wrote(2))
   expect(await run()).toMatchObject(wrote(2))
   const sql = `select id, seen from gold."${pipeline.name}" order by id`
-  const { rows } = await (await request.post('/api/v1/query', { data: { sql, namespace } })).json()
-  expect(rows).toEqual([
+  expect(await rowsOf(request, sql, namespace)).toEqual([
     { id: 0, seen: 'none' },
     { id: 1, seen: 'none' },
     { id: 2, seen: '1' },

@@ -1,5 +1,6 @@
 // The OpenAPI document, whatever routes there are: complete enough for Swagger UI to execute every one of them.
 import { expect, test } from '@playwright/test'
+import { getJson } from './resources.ts'
 
 type Json = Record<string, unknown>
 interface Operation {
@@ -21,7 +22,7 @@ interface Document {
 
 let document: Document
 test.beforeAll(async ({ request }) => {
-  document = await (await request.get('/swagger/json')).json()
+  document = await getJson(request, '/swagger/json')
 })
 
 const operations = () =>

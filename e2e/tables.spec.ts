@@ -1,7 +1,7 @@
 // Specification: Tables.
 import { expect, test } from '@playwright/test'
-import { expectError, newNamespace, writeFile } from './resources.ts'
-import { newTable, runToSuccess } from './tables.ts'
+import { expectError, getJson, newNamespace, writeFile } from './resources.ts'
+import { newTable, runToSuccess } from './runs.ts'
 
 const SQL = "select range as id, 'JFK' as origin from range(60)"
 
@@ -90,10 +90,10 @@ test('what people say of a table wins over its file, and outlives the table @tab
     owner: 'ops',
     columns: [{ description: 'Number' }, { description: 'Airport' }],
   }
-  expect(await (await request.get(url)).json()).toMatchObject(described)
+  expect(await getJson(request, url)).toMatchObject(described)
   await runToSuccess(request, pipeline)
-  expect(await (await request.get(url)).json()).toMatchObject(described)
-  expect(await (await request.get('/api/v1/tables', { params: { namespace } })).json()).toMatchObject({
+  expect(await getJson(request, url)).toMatchObject(described)
+  expect(await getJson(request, '/api/v1/tables', { namespace })).toMatchObject({
     tables: [{ description: 'From the file' }],
   })
 })

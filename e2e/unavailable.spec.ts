@@ -2,7 +2,7 @@
 // there by its address but does not answer.
 import { type APIRequestContext, expect, request as newRequest, test } from '@playwright/test'
 import { type OwnService, startOwnService } from './own-service.ts'
-import { expectError, newPipeline } from './resources.ts'
+import { expectError, getJson, newPipeline } from './resources.ts'
 import { requestRun } from './runs.ts'
 
 const TABLE = '/api/v1/tables/default/gold/delays'
@@ -88,7 +88,7 @@ for (const { title, env, withoutQuery } of SETTINGS)
     test('a run without a runner is taken and stays pending @runs.no-runner.off @runs.no-runner.away', async () => {
       const { namespace, layer, name } = await newPipeline(request)
       const run_id = await requestRun(request, { namespace, layer, name })
-      expect(await (await request.get(`/api/v1/runs/${run_id}`)).json()).toMatchObject({
+      expect(await getJson(request, `/api/v1/runs/${run_id}`)).toMatchObject({
         status: 'pending',
         started_at: null,
         error: null,
@@ -102,11 +102,11 @@ for (const { title, env, withoutQuery } of SETTINGS)
 
     test('retention is shown and set without a reaper', async () => {
       const retention = '/api/v1/admin/retention'
-      const status = await (await request.get(`${retention}/status`)).json()
+      const status = await getJson(request, `${retention}/status`)
       expect(status).toMatchObject({ last_run_at: null, runs_pruned: 0 })
       const put = await request.put(`${retention}/config`, { data: { runs_max_age_days: 5 } })
       expect(put.status(), await put.text()).toBe(200)
-      const { config } = await (await request.get(`${retention}/config`)).json()
+      const { config } = await getJson(request, `${retention}/config`)
       expect(config).toMatchObject({ runs_max_age_days: 5, logs_max_age_days: 30 })
     })
 
@@ -114,7 +114,7 @@ for (const { title, env, withoutQuery } of SETTINGS)
       test('the audit log is 404 where nothing is audited @audit.404', async () => {
         expect((await request.delete('/api/v1/namespaces/none')).status()).toBe(404)
         await expectError(await request.get('/api/v1/audit'), 404)
-        const { plugins } = await (await request.get('/api/v1/features')).json()
+        const { plugins } = await getJson(request, '/api/v1/features')
         expect(plugins.audit).toEqual({ enabled: false })
       })
 

@@ -1,6 +1,6 @@
 // A misspelt field is refused with the name that was meant; other unknown fields are ignored.
 import { expect, test } from '@playwright/test'
-import { expectError, fresh, newPipeline } from './resources.ts'
+import { expectError, fresh, getJson, newPipeline } from './resources.ts'
 
 const MISSPELT: [method: 'post' | 'put', path: string, data: object, message: RegExp][] = [
   ['post', '/pipelines', { nmae: 'a' }, /^unknown field `nmae`, did you mean `name`\?$/],
@@ -45,11 +45,11 @@ test('a field within two letters of a known one is 400 and names that one', asyn
 
 test('other unknown fields are ignored, and what was read may be written back', async ({ request }) => {
   const { url } = await newPipeline(request, { comment: 'not a field', labels: { enable: true } })
-  const pipeline = await (await request.get(url)).json()
+  const pipeline = await getJson(request, url)
   expect((await request.put(url, { data: pipeline })).status()).toBe(200)
   const config = { cron_expr: '0 6 * * *' }
   const created = await request.post(`${url}/triggers`, { data: { type: 'cron', config, note: fresh('n') } })
   const { id } = await created.json()
-  const trigger = await (await request.get(`${url}/triggers/${id}`)).json()
+  const trigger = await getJson(request, `${url}/triggers/${id}`)
   expect((await request.put(`${url}/triggers/${id}`, { data: trigger })).status()).toBe(200)
 })

@@ -1,7 +1,8 @@
 // Specification: Webhooks; Authentication, rules 2 and 6.
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { expectError } from './resources.ts'
-import { addTrigger, endedRuns, publishedPipeline } from './triggers.ts'
+import { expectError, getJson, publishedPipeline } from './resources.ts'
+import { endedRuns } from './runs.ts'
+import { addTrigger } from './triggers.ts'
 
 const path = '/api/v1/webhooks'
 const call = (request: APIRequestContext, token: unknown, more: object = {}) =>
@@ -34,7 +35,7 @@ test('a webhook is called with its token, in either header and with any body @tr
   const ids = await Promise.all(answers.map(async (answer) => (await answer.json()).run_id))
   expect(runs.map(({ id }: { id: string }) => id)).toEqual(ids)
   expect(runs).toMatchObject(ids.map(() => ({ trigger: 'webhook', status: 'success', version_number: 1 })))
-  expect(await (await request.get(webhook.url)).json()).toMatchObject({ last_run_id: ids.at(-1) })
+  expect(await getJson(request, webhook.url)).toMatchObject({ last_run_id: ids.at(-1) })
 })
 
 test('the token is shown once, and nothing that is shown later opens anything @auth.token.shown-once', async ({

@@ -1,7 +1,16 @@
 // The inspector's page in a real browser: live, by keyboard, in both colours, with a few instances and with thousands.
 import { type APIRequestContext, expect, type Page, test } from '@playwright/test'
 import { startOwnService } from '../own-service.ts'
-import { ENDLESS, type MadePipeline, newNamespace, newPipeline, writeFile } from '../resources.ts'
+import {
+  ENDLESS,
+  type MadePipeline,
+  newNamespace,
+  newPipeline,
+  publish,
+  publishedPipeline,
+  writeFile,
+} from '../resources.ts'
+import { cancel, requestRun, runToSuccess } from '../runs.ts'
 import { addTrigger } from '../triggers.ts'
 
 /** Opens the page, and notes every address it asks for elsewhere and every complaint of the browser. */
@@ -24,27 +33,13 @@ async function openPage(page: Page, baseURL: string | undefined, hash = '') {
   return problems
 }
 
-async function published(request: APIRequestContext, sql: string): Promise<MadePipeline> {
-  const pipeline = await newPipeline(request, { namespace: await newNamespace(request) })
-  await publishAnew(request, pipeline, sql)
-  return pipeline
-}
+/** In a namespace of its own, so that a search finds nothing else. */
+const published = async (request: APIRequestContext, sql: string) =>
+  publishedPipeline(request, sql, { namespace: await newNamespace(request) })
 
-async function publishAnew(request: APIRequestContext, { prefix, url }: MadePipeline, sql: string) {
-  await writeFile(request, `${prefix}pipeline.sql`, sql)
-  expect((await request.post(`${url}/publish`)).status()).toBe(200)
-}
-
-async function requested(
-  request: APIRequestContext,
-  { namespace, layer, name }: MadePipeline,
-): Promise<string> {
-  const response = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name } })
-  return (await response.json()).run_id
-}
-
-async function cancel(request: APIRequestContext, id: string) {
-  expect((await request.post(`/api/v1/runs/${id}/cancel`)).status()).toBe(200)
+async function publishAnew(request: APIRequestContext, pipeline: MadePipeline, sql: string) {
+  await writeFile(request, `${pipeline.prefix}pipeline.sql`, sql)
+  await publish(request, pipeline)
 }
 
 /** The innermost state that is lit. */
@@ -52,13 +47,8 @@ const lit = (page: Page) => page.locator('#canvas .state.active')
 const rows = (page: Page) => page.locator('.row:not(.pending) a')
 const steps = (page: Page) => page.locator('.history li')
 
-async function finished(request: APIRequestContext, pipeline: MadePipeline): Promise<string> {
-  const id = await requested(request, pipeline)
-  await expect
-    .poll(async () => (await (await request.get(`/api/v1/runs/${id}`)).json()).status)
-    .toBe('success')
-  return id
-}
+const finished = async (request: APIRequestContext, pipeline: MadePipeline) =>
+  (await runToSuccess(request, pipeline)).id
 
 test('a run that waits says what for, and is seen to move without reloading', async ({
   page,
@@ -67,10 +57,10 @@ test('a run that waits says what for, and is seen to move without reloading', as
 }) => {
   // Neither of the first two ends before it is told to: the page sees what it is to see, however late it looks.
   const pipeline = await published(request, ENDLESS)
-  const first = await requested(request, pipeline)
-  const second = await requested(request, pipeline)
+  const first = await requestRun(request, pipeline)
+  const second = await requestRun(request, pipeline)
   await publishAnew(request, pipeline, 'select 1 as n')
-  const third = await requested(request, pipeline)
+  const third = await requestRun(request, pipeline)
   const problems = await openPage(page, baseURL, `#/run/${second}`)
   await expect(page.locator('.waits li').first()).toContainText('of this pipeline')
   await expect(page.locator('.waits a').first()).toHaveAttribute('href', `#/run/${first}`)
@@ -287,7 +277,7 @@ test('what is pressed is still there when it is let go, however often it is draw
   await expect(page.locator('.summary')).toHaveText('2 runs in success')
 
   const running = await published(request, ENDLESS)
-  const id = await requested(request, running)
+  const id = await requestRun(request, running)
   await page.goto(new URL(`/inspector#/run?q=${running.namespace}`, baseURL).href)
   const row = rows(page).first()
   await expect(row.locator('.pill')).toHaveAttribute('data-state', 'running.executing')

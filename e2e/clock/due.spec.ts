@@ -1,36 +1,26 @@
 // Specification: Triggers, Evaluation; Schedules, Scheduler. What the clock starts: minutes pass here, so this is no part of
 // the usual tests. A service of its own, so that nothing else is due.
-import { type APIRequestContext, expect, request as newRequest, test } from '@playwright/test'
-import { type OwnService, startOwnService } from '../own-service.ts'
-import { ENDLESS, type MadePipeline, newPipeline } from '../resources.ts'
-import { requestRun } from '../runs.ts'
-import { runToSuccess } from '../tables.ts'
-import { addTrigger, publishedPipeline, runsOf } from '../triggers.ts'
+import { type APIRequestContext, expect } from '@playwright/test'
+import { test } from '../own-service.ts'
+import { ENDLESS, getJson, type MadePipeline, newPipeline, publishedPipeline } from '../resources.ts'
+import { requestRun, runsOf, runToSuccess } from '../runs.ts'
+import { addTrigger } from '../triggers.ts'
 
 /** A minute until it is due, half a minute until somebody looks, and the run, on a machine that is busy. */
 const DUE_MS = 240_000
 const EVERY_MINUTE = '* * * * *'
 const MINUTE_MS = 60_000
 
-test.describe.configure({ mode: 'parallel', timeout: 720_000 })
-let service: OwnService
-let request: APIRequestContext
-test.beforeAll(async () => {
-  service = await startOwnService({ QUERY_URLS: 'none' })
-  request = await newRequest.newContext({ baseURL: service.url })
-})
-test.afterAll(async () => {
-  await request?.dispose()
-  await service?.stop()
-})
+test.use({ serviceEnv: { QUERY_URLS: 'none' } })
+test.setTimeout(720_000)
 
-const firstRun = async (pipeline: MadePipeline) => {
+const firstRun = async (request: APIRequestContext, pipeline: MadePipeline) => {
   await expect
     .poll(async () => (await runsOf(request, pipeline)).length, { timeout: DUE_MS, intervals: [500] })
     .toBeGreaterThan(0)
   return (await runsOf(request, pipeline))[0]
 }
-async function newSchedule({ namespace, layer, name }: MadePipeline) {
+async function newSchedule(request: APIRequestContext, { namespace, layer, name }: MadePipeline) {
   const data = { namespace, layer, pipeline: name, cron: EVERY_MINUTE }
   const created = await request.post('/api/v1/schedules', { data })
   expect(created.status()).toBe(201)
@@ -38,7 +28,9 @@ async function newSchedule({ namespace, layer, name }: MadePipeline) {
   return async () => (await request.get(`/api/v1/schedules/${id}`)).json()
 }
 
-test('what the clock starts is started when it is due, and not before @triggers.type.cron @triggers.type.cron_dependency @schedules.due @limit.scheduler', async () => {
+test('what the clock starts is started when it is due, and not before @triggers.type.cron @triggers.type.cron_dependency @schedules.due @limit.scheduler', async ({
+  request,
+}) => {
   const [byTrigger, bySchedule, busy, upstream, downstream] = await Promise.all([
     publishedPipeline(request),
     publishedPipeline(request),
@@ -62,10 +54,10 @@ test('what the clock starts is started when it is due, and not before @triggers.
     { cron_expr: EVERY_MINUTE },
     { enabled: false },
   )
-  const schedule = await newSchedule(bySchedule)
+  const schedule = await newSchedule(request, bySchedule)
   const { namespace, layer, name } = busy
   const run_id = await requestRun(request, { namespace, layer, name })
-  const passedOver = await newSchedule(busy)
+  const passedOver = await newSchedule(request, busy)
   const dueOf = async (one: typeof schedule) => {
     await expect.poll(async () => (await one()).next_run_at).not.toBeNull()
     return Date.parse((await one()).next_run_at)
@@ -74,9 +66,11 @@ test('what the clock starts is started when it is due, and not before @triggers.
   // The first look at a schedule only reckons when it is due.
   const duePassedOver = await dueOf(passedOver)
 
-  expect(await firstRun(byTrigger)).toMatchObject({ trigger: expect.stringMatching(/^trigger:cron:/) })
-  expect(await (await request.get(cron.url)).json()).toMatchObject({ last_run_id: expect.any(String) })
-  const scheduled = await firstRun(bySchedule)
+  expect(await firstRun(request, byTrigger)).toMatchObject({
+    trigger: expect.stringMatching(/^trigger:cron:/),
+  })
+  expect(await getJson(request, cron.url)).toMatchObject({ last_run_id: expect.any(String) })
+  const scheduled = await firstRun(request, bySchedule)
   expect(scheduled).toMatchObject({ trigger: `schedule:${EVERY_MINUTE}` })
   const madeAt = Date.parse((await schedule()).created_at)
   expect(Date.parse(scheduled.created_at)).toBeGreaterThanOrEqual(Math.ceil(madeAt / MINUTE_MS) * MINUTE_MS)
@@ -84,9 +78,9 @@ test('what the clock starts is started when it is due, and not before @triggers.
 
   // Due by the clock, but what it depends on has not succeeded; then it has, and nothing else is waited for.
   expect(await runsOf(request, downstream)).toEqual([])
-  expect(await (await request.get(waiting.url)).json()).toMatchObject({ last_triggered_at: null })
+  expect(await getJson(request, waiting.url)).toMatchObject({ last_triggered_at: null })
   await runToSuccess(request, upstream)
-  expect(await firstRun(downstream)).toMatchObject({
+  expect(await firstRun(request, downstream)).toMatchObject({
     trigger: expect.stringMatching(/^trigger:cron_dependency:/),
   })
 
@@ -97,6 +91,6 @@ test('what the clock starts is started when it is due, and not before @triggers.
   expect((await request.post(`/api/v1/runs/${run_id}/cancel`)).status()).toBe(200)
 
   for (const silent of [never, disabled])
-    expect(await (await request.get(silent.url)).json()).toMatchObject({ last_run_id: null })
+    expect(await getJson(request, silent.url)).toMatchObject({ last_run_id: null })
   expect(await runsOf(request, unpublished)).toEqual([])
 })

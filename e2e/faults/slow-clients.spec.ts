@@ -1,17 +1,13 @@
 // Attack class: resource exhaustion, by clients that send a little now and then. It takes the time that they are given.
 import { connect } from 'node:net'
-import { expect, test } from '@playwright/test'
-import { type OwnService, startOwnService } from '../own-service.ts'
+import { expect } from '@playwright/test'
+import { test } from '../own-service.ts'
 
-let service: OwnService
-test.beforeAll(async () => {
-  service = await startOwnService({ RUNNER_URLS: 'none', QUERY_URLS: 'none' })
-})
-test.afterAll(() => service?.stop())
+test.use({ serviceEnv: { RUNNER_URLS: 'none', QUERY_URLS: 'none' } })
 
 /** Until the connection is closed by the other side. */
-function closed(first: string, drip: string): Promise<void> {
-  const { hostname, port } = new URL(service.url)
+function closed(url: string, first: string, drip: string): Promise<void> {
+  const { hostname, port } = new URL(url)
   return new Promise((resolve) => {
     const socket = connect(Number(port), hostname, () => socket.write(first))
     const timer = setInterval(() => socket.write(drip), 2_000)
@@ -26,13 +22,14 @@ function closed(first: string, drip: string): Promise<void> {
 
 test('headers that trickle, and connections that say nothing, are closed soon; others are answered meanwhile', async ({
   request,
+  service,
 }) => {
   const slow = Promise.all([
     ...Array.from({ length: 50 }, () =>
-      closed('GET /api/v1/namespaces HTTP/1.1\r\nHost: a\r\n', 'x-a: 1\r\n'),
+      closed(service.url, 'GET /api/v1/namespaces HTTP/1.1\r\nHost: a\r\n', 'x-a: 1\r\n'),
     ),
-    ...Array.from({ length: 50 }, () => closed('', '')),
+    ...Array.from({ length: 50 }, () => closed(service.url, '', '')),
   ])
-  expect((await request.get(`${service.url}/api/v1/namespaces`)).status()).toBe(200)
+  expect((await request.get('/api/v1/namespaces')).status()).toBe(200)
   await slow
 })

@@ -1,23 +1,16 @@
 // A run is a pull request for data: what its tests refuse, no reader ever sees, and the table stays what it was.
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { newNamespace, writeFile } from '../resources.ts'
-import { runToEnd } from '../runs.ts'
-import { newTable } from '../tables.ts'
+import { addTest, getJson, newNamespace, rowsOf, writeFile } from '../resources.ts'
+import { newTable, runToEnd } from '../runs.ts'
 
 const ROWS = 200_000
-
-async function query(request: APIRequestContext, sql: string) {
-  const response = await request.post('/api/v1/query', { data: { sql } })
-  expect(response.status(), await response.text()).toBe(200)
-  return (await response.json()).rows
-}
 
 /** Reads until it is told to stop, and answers every state it has seen. */
 function readingThroughout(request: APIRequestContext, sql: string) {
   const seen = new Set<string>()
   let isStopped = false
   const ended = (async () => {
-    while (!isStopped) seen.add(JSON.stringify(await query(request, sql)))
+    while (!isStopped) seen.add(JSON.stringify(await rowsOf(request, sql)))
   })()
   return async () => {
     isStopped = true
@@ -34,10 +27,9 @@ test('a failing gate leaves the table as it was, and a reader never sees the bad
   const pipeline = await newTable(request, { namespace, layer: 'gold' }, good)
   const table = `"${namespace}".gold."${pipeline.name}"`
   const url = `/api/v1/tables/${namespace}/gold/${pipeline.name}`
-  await request.post(`/api/v1/pipelines/${namespace}/gold/${pipeline.name}/tests`, {
-    data: { name: 'only-good', severity: 'error', sql: `select word from {{ this }} where word <> 'good'` },
-  })
-  const before = await (await request.get(url)).json()
+  const onlyGood = `select word from {{ this }} where word <> 'good'`
+  await addTest(request, pipeline, { name: 'only-good', severity: 'error', sql: onlyGood })
+  const before = await getJson(request, url)
 
   const stop = readingThroughout(
     request,
@@ -55,7 +47,7 @@ test('a failing gate leaves the table as it was, and a reader never sees the bad
     error: `testing: 1 quality test failed: only-good (${ROWS / 2} rows: word=bad; word=bad; word=bad)`,
   })
   expect(await stop()).toHaveLength(1)
-  expect(await (await request.get(url)).json()).toEqual(before)
+  expect(await getJson(request, url)).toEqual(before)
 })
 
 test('two runs of one pipeline at once never interleave: readers see whole results only', async ({
@@ -90,14 +82,9 @@ test('append_only adds whole batches, and one that fails adds nothing', async ({
   )
   const table = `"${namespace}".bronze."${pipeline.name}"`
   expect((await runToEnd(request, pipeline)).status).toBe('success')
-  expect(await query(request, `select count(*) as n from ${table}`)).toEqual([{ n: 2_000 }])
-  await request.post(`/api/v1/pipelines/${namespace}/bronze/${pipeline.name}/tests`, {
-    data: {
-      name: 'no-repeats',
-      severity: 'error',
-      sql: 'select id from {{ this }} group by id having count(*) > 2',
-    },
-  })
+  expect(await rowsOf(request, `select count(*) as n from ${table}`)).toEqual([{ n: 2_000 }])
+  const noRepeats = 'select id from {{ this }} group by id having count(*) > 2'
+  await addTest(request, pipeline, { name: 'no-repeats', severity: 'error', sql: noRepeats })
   expect((await runToEnd(request, pipeline)).status).toBe('failed')
-  expect(await query(request, `select count(*) as n from ${table}`)).toEqual([{ n: 2_000 }])
+  expect(await rowsOf(request, `select count(*) as n from ${table}`)).toEqual([{ n: 2_000 }])
 })

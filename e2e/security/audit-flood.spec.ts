@@ -1,36 +1,28 @@
 // Attack class: floods of the audit log. Refused requests without a credential push no entry of a caller with one out, and
 // leave a bounded number of rows.
 import { Agent, request as send } from 'node:http'
-import { type APIRequestContext, expect, test } from '@playwright/test'
-import { type OwnService, startOwnService } from '../own-service.ts'
-import { type AuditEntry, fresh } from '../resources.ts'
+import { type APIRequestContext, expect } from '@playwright/test'
+import { test } from '../own-service.ts'
+import { type AuditEntry, auditOf, fresh } from '../resources.ts'
 
 const KEY = 'a-key-of-the-audit-flood'
-const keyed = { 'x-api-key': KEY }
 const FLOOD = 20_000
 const CONNECTIONS = 64
 const WRITES = 13
 
-let service: OwnService
 const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS })
 
 test.describe.configure({ mode: 'serial' })
-test.beforeAll(async () => {
-  service = await startOwnService({
-    PLATFORM_API_KEYS: `robot:${KEY}`,
-    RUNNER_URLS: 'none',
-    QUERY_URLS: 'none',
-  })
+test.use({
+  serviceEnv: { PLATFORM_API_KEYS: `robot:${KEY}`, RUNNER_URLS: 'none', QUERY_URLS: 'none' },
+  extraHTTPHeaders: { 'x-api-key': KEY },
 })
-test.afterAll(async () => {
-  agent.destroy()
-  await service?.stop()
-})
+test.afterAll(() => agent.destroy())
 
 /** A POST without a credential, by connections that are used again. */
-const post = (path: string, headers: Record<string, string> = {}) =>
+const post = (url: string, headers: Record<string, string>) =>
   new Promise<number>((resolve, reject) => {
-    send(`${service.url}${path}`, { agent, method: 'POST', headers }, (response) => {
+    send(url, { agent, method: 'POST', headers }, (response) => {
       response.resume()
       response.once('end', () => resolve(response.statusCode ?? 0))
     })
@@ -38,47 +30,31 @@ const post = (path: string, headers: Record<string, string> = {}) =>
       .end()
   })
 
-async function flood(count: number, headersOf: (n: number) => Record<string, string>) {
+async function flood(url: string, headersOf: (n: number) => Record<string, string>) {
   let sent = 0
   const statuses = new Set<number>()
   const client = async () => {
-    while (sent < count) {
+    while (sent < FLOOD) {
       const n = sent++
-      statuses.add(await post(`/api/v1/flood/${n}`, headersOf(n)))
+      statuses.add(await post(`${url}/api/v1/flood/${n}`, headersOf(n)))
     }
   }
   await Promise.all(Array.from({ length: CONNECTIONS }, client))
   return statuses
 }
 
-async function auditOf(request: APIRequestContext): Promise<AuditEntry[]> {
-  const all: AuditEntry[] = []
-  for (let offset = 0; ; offset += 200) {
-    const response = await request.get(`${service.url}/api/v1/audit`, {
-      headers: keyed,
-      params: { limit: 200, offset },
-    })
-    expect(response.status()).toBe(200)
-    const entries: AuditEntry[] = await response.json()
-    all.push(...entries)
-    if (entries.length < 200) return all
-  }
-}
-
+const wholeLog = (request: APIRequestContext) => auditOf(request, undefined, 5_000)
 const total = (entries: AuditEntry[]) => entries.reduce((sum, { count }) => sum + count, 0)
 
-test('20,000 anonymous POSTs push no entry of a key out and are counted', async ({ request }) => {
+test('20,000 anonymous POSTs push no entry of a key out and are counted', async ({ request, service }) => {
   const names = Array.from({ length: WRITES }, () => fresh('flooded'))
-  const flooding = flood(FLOOD, () => ({}))
+  const flooding = flood(service.url, () => ({}))
   for (const name of names) {
-    const response = await request.post(`${service.url}/api/v1/namespaces`, {
-      headers: keyed,
-      data: { name },
-    })
+    const response = await request.post('/api/v1/namespaces', { data: { name } })
     expect(response.status()).toBe(201)
   }
   expect([...(await flooding)]).toEqual([401])
-  const entries = await auditOf(request)
+  const entries = await wholeLog(request)
   const ours = entries.filter(({ key }) => key === 'robot')
   expect(ours).toHaveLength(WRITES)
   for (const entry of ours) expect(entry).toMatchObject({ status: 201, count: 1, peer: '127.0.0.1' })
@@ -88,12 +64,12 @@ test('20,000 anonymous POSTs push no entry of a key out and are counted', async 
   expect(refused.length).toBeLessThan(100)
 })
 
-test('addresses that are made up share a bounded number of rows', async ({ request }) => {
-  const before = await auditOf(request)
-  expect([
-    ...(await flood(FLOOD, (n) => ({ 'X-Forwarded-For': `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}` }))),
-  ]).toEqual([401])
-  const after = await auditOf(request)
+test('addresses that are made up share a bounded number of rows', async ({ request, service }) => {
+  const before = await wholeLog(request)
+  const addressOf = (n: number) => `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`
+  const statuses = await flood(service.url, (n) => ({ 'X-Forwarded-For': addressOf(n) }))
+  expect([...statuses]).toEqual([401])
+  const after = await wholeLog(request)
   expect(total(after) - total(before)).toBe(FLOOD)
   // 301 a minute.
   expect(after.length - before.length).toBeLessThan(2_000)
@@ -103,9 +79,8 @@ test('addresses that are made up share a bounded number of rows', async ({ reque
 
 test('the refusal of a caller with a key has an entry of its own', async ({ request }) => {
   const path = `/api/v1/namespaces/${fresh('missing')}`
-  for (let n = 0; n < 30; n++)
-    expect((await request.delete(service.url + path, { headers: keyed })).status()).toBe(404)
-  const entries = (await auditOf(request)).filter(({ resource }) => resource === path)
+  for (let n = 0; n < 30; n++) expect((await request.delete(path)).status()).toBe(404)
+  const entries = await auditOf(request, (resource) => resource === path)
   expect(entries).toHaveLength(30)
   for (const entry of entries) expect(entry).toMatchObject({ status: 404, key: 'robot', count: 1 })
 })

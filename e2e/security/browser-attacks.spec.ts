@@ -1,27 +1,27 @@
 // Attack class: a page of another site uses the browser of somebody who can reach an open service. It has a name that
 // resolves to our address (DNS rebinding), or it sends writes that need no preflight (cross-site request forgery).
-import { expect, test } from '@playwright/test'
-import { type OwnService, startOwnService } from '../own-service.ts'
+import { expect } from '@playwright/test'
+import { test } from '../own-service.ts'
 import { rawRequest } from '../raw-request.ts'
+import { getJson } from '../resources.ts'
 
 const PORTAL = 'https://portal.example.com'
-let service: OwnService
 /** `127.0.0.1:<port>`, the host that clients of the service use. */
 let own: string
 
-test.describe.configure({ mode: 'serial' })
-test.beforeAll(async () => {
-  service = await startOwnService({
+test.use({
+  serviceEnv: {
     RUNNER_URLS: 'none',
     QUERY_URLS: 'none',
     ALLOWED_HOSTS: 'sluice.example.com',
     CORS_ORIGINS: PORTAL,
     // Nobody may let the forwarded host of a proxy decide.
     TRUSTED_PROXIES: '127.0.0.0/8',
-  })
+  },
+})
+test.beforeAll(({ service }) => {
   own = new URL(service.url).host
 })
-test.afterAll(() => service?.stop())
 
 const STRANGE = [
   'evil.test',
@@ -35,7 +35,7 @@ const STRANGE = [
   '0.0.0.0',
 ]
 
-test('a host that is not ours is 421, whatever is sent to it', async () => {
+test('a host that is not ours is 421, whatever is sent to it', async ({ service }) => {
   const lines = [
     'GET /api/v1/namespaces',
     'POST /api/v1/namespaces',
@@ -71,7 +71,7 @@ test('a host that is not ours is 421, whatever is sent to it', async () => {
     }
 })
 
-test('our own names are accepted in every spelling, and health under any name', async () => {
+test('our own names are accepted in every spelling, and health under any name', async ({ service }) => {
   const port = new URL(service.url).port
   for (const host of [
     own,
@@ -91,7 +91,7 @@ test('our own names are accepted in every spelling, and health under any name', 
     expect((await rawRequest(service.url, [`GET ${path} HTTP/1.1`, 'Host: 10.1.2.3:8080'])).status).toBe(200)
 })
 
-test('a request cannot have two hosts, none, or one in its target beside ours', async () => {
+test('a request cannot have two hosts, none, or one in its target beside ours', async ({ service }) => {
   const refusals = [
     ['GET /api/v1/namespaces HTTP/1.1', `Host: ${own}`, 'Host: evil.test'],
     ['GET /api/v1/namespaces HTTP/1.1', 'Host: evil.test', `Host: ${own}`],
@@ -137,7 +137,7 @@ const FOREIGN = [
   `${PORTAL}.evil.test`,
 ]
 
-test('a write from a page of another site is 403, and nothing happens', async ({ request }) => {
+test('a write from a page of another site is 403, and nothing happens', async ({ request, service }) => {
   const body = '{"name":"forged","content":"x"}'
   for (const line of WRITES)
     for (const type of SIMPLE)
@@ -159,12 +159,15 @@ test('a write from a page of another site is 403, and nothing happens', async ({
         if (isKnown) expect(JSON.parse(answer.body).error).toMatchObject({ type: 'AUTHORIZATION' })
         expect(answer.head.toLowerCase()).not.toContain('access-control-allow-origin')
       }
-  const { namespaces } = await (await request.get(`${service.url}/api/v1/namespaces`)).json()
+  const { namespaces } = await getJson(request, '/api/v1/namespaces')
   expect(namespaces.map(({ name }: { name: string }) => name)).toEqual(['default'])
-  expect((await request.get(`${service.url}/api/v1/files/default/forged.txt`)).status()).toBe(404)
+  expect((await request.get('/api/v1/files/default/forged.txt')).status()).toBe(404)
 })
 
-test('our own page, a listed portal and clients without an origin may write', async ({ request }) => {
+test('our own page, a listed portal and clients without an origin may write', async ({
+  request,
+  service,
+}) => {
   const senders: Record<string, string>[] = [
     { origin: service.url, 'sec-fetch-site': 'same-origin' },
     { origin: PORTAL, 'sec-fetch-site': 'cross-site' },
@@ -172,14 +175,14 @@ test('our own page, a listed portal and clients without an origin may write', as
   ]
   for (const [index, headers] of senders.entries()) {
     const data = { name: `allowed-${index}` }
-    const response = await request.post(`${service.url}/api/v1/namespaces`, { data, headers })
+    const response = await request.post('/api/v1/namespaces', { data, headers })
     expect([headers, response.status()]).toEqual([headers, 201])
   }
 })
 
 test('without CORS_ORIGINS no other site may read', async ({ request }) => {
   for (const origin of ['http://localhost:3000', 'http://localhost:5173', ...FOREIGN]) {
-    const response = await request.get(`${service.url}/api/v1/namespaces`, { headers: { origin } })
+    const response = await request.get('/api/v1/namespaces', { headers: { origin } })
     expect([origin, response.headers()['access-control-allow-origin']]).toEqual([origin, undefined])
   }
 })

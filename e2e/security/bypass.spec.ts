@@ -2,6 +2,7 @@
 // the service itself documents, so that a new one is among them, and those of runners, which it does not document.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { type RawResponse, rawRequest } from '../raw-request.ts'
+import { getJson } from '../resources.ts'
 
 const OPEN = ['/health', '/health/live', '/health/ready', '/metrics']
 /** What runners and query services ask, with tokens of attempts. */
@@ -38,7 +39,7 @@ test.describe.configure({ mode: 'serial' })
 test.beforeAll(async ({ playwright, baseURL }) => {
   service = baseURL ?? ''
   anybody = await playwright.request.newContext({ baseURL, extraHTTPHeaders: {} })
-  const document = await (await anybody.get('/swagger/json')).json()
+  const document = await getJson(anybody, '/swagger/json')
   const documented = Object.entries<object>(document.paths).flatMap(([path, methods]) =>
     Object.keys(methods).map((method) => ({
       method: method.toUpperCase(),

@@ -4,9 +4,8 @@ import { open, readdir, rm, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from '@playwright/test'
 import { type OwnService, startOwnService } from '../own-service.ts'
-import { expectError, writeFile } from '../resources.ts'
+import { expectError, getJson, newZone, publishedPipeline, writeFile } from '../resources.ts'
 import { requestRun } from '../runs.ts'
-import { newZone, publishedPipeline } from '../triggers.ts'
 import { ended } from './attempts.ts'
 
 const MIB = 1_048_576
@@ -75,9 +74,7 @@ test.describe('a disk that runs full', () => {
       expect((await request.get('/health/ready')).status()).toBe(200)
       expect(service.log()).toContain('runs wait: ')
       const run = await requestRun(request, pipeline)
-      await expect
-        .poll(async () => (await (await request.get(`/api/v1/runs/${run}`)).json()).status)
-        .toBe('pending')
+      await expect.poll(async () => (await getJson(request, `/api/v1/runs/${run}`)).status).toBe('pending')
       // Reading goes on.
       expect((await request.get(`/api/v1/files/${path}`)).status()).toBe(200)
 
@@ -110,7 +107,7 @@ test.describe('a disk that runs full', () => {
       )
       expect(await unfinishedIn(service)).toEqual([])
       expect((await statfs(objects)).bavail).toBe(before)
-      const { files } = await (await request.get(`${zone.url}/files`)).json()
+      const { files } = await getJson(request, `${zone.url}/files`)
       expect(files).toEqual([])
 
       const failed = await ended(request, await requestRun(request, pipeline))

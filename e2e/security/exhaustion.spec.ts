@@ -4,9 +4,9 @@ import { connect, type Socket } from 'node:net'
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { type OwnService, startOwnService } from '../own-service.ts'
 import { rawRequest } from '../raw-request.ts'
-import { fresh, newPipeline, pythonOf, writeFile } from '../resources.ts'
-import { requestRun } from '../runs.ts'
-import { addTrigger, newZone, publishedPipeline, runsOf } from '../triggers.ts'
+import { fresh, newPipeline, newZone, publishedPipeline, pythonOf, writeFile } from '../resources.ts'
+import { requestRun, runsOf } from '../runs.ts'
+import { addTrigger } from '../triggers.ts'
 import { ended, expectHealthy, newPreview } from './attempts.ts'
 
 /** Nobody waits longer for an answer that costs little. */

@@ -6,8 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { type OwnService, startOwnService } from '../own-service.ts'
 import { rawRequest } from '../raw-request.ts'
-import { auditOf, fresh, newPipeline, writeFile } from '../resources.ts'
-import { newZone } from '../triggers.ts'
+import { auditOf, fresh, newPipeline, newZone, writeFile } from '../resources.ts'
 
 const entryOf = async (request: APIRequestContext, resource: string) => {
   const found = () => auditOf(request, (one) => one === resource)

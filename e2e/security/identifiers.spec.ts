@@ -1,10 +1,16 @@
 // Attack class: SQL through names: of namespaces, pipelines, columns, keys, partitions, sort keys, filters, triggers, tests,
 // zones and files, and of columns that come out of hostile files.
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { fresh, type MadePipeline, newNamespace, newPipeline, writeFile } from '../resources.ts'
-import { requestRun } from '../runs.ts'
-import { newTable } from '../tables.ts'
-import { newZone } from '../triggers.ts'
+import {
+  fresh,
+  getJson,
+  type MadePipeline,
+  newNamespace,
+  newPipeline,
+  newZone,
+  writeFile,
+} from '../resources.ts'
+import { newTable, requestRun } from '../runs.ts'
 import { ended, expectHealthy, expectNothingTold } from './attempts.ts'
 
 /** Each ends what it is put into, in the SQL of the engine, of the database, or of a template. */
@@ -43,7 +49,7 @@ test.afterEach(async ({ request }) => {
     data: { sql: `select kept from gold."${victim.name}"` },
   })
   expect([asked.status(), (await asked.json()).rows]).toEqual([200, [{ kept: 42 }]])
-  const { total } = await (await request.get('/api/v1/runs?limit=1')).json()
+  const { total } = await getJson(request, '/api/v1/runs?limit=1')
   expect(total).toBeGreaterThan(0)
 })
 
@@ -132,10 +138,10 @@ test('filters, searches, sort keys and prefixes are values, never text of a stat
           ])
         }),
       )
-  const all = (await (await request.get('/api/v1/pipelines?limit=1')).json()).total
+  const all = (await getJson(request, '/api/v1/pipelines?limit=1')).total
   // `%` and `_` are letters of a search, and a quote ends nothing.
   for (const search of ['%', '_', `' or true --`, '\\', `%' or '1'='1`]) {
-    const { total } = await (await request.get('/api/v1/pipelines', { params: { search } })).json()
+    const { total } = await getJson(request, '/api/v1/pipelines', { search })
     expect([search, total < all]).toEqual([search, true])
   }
 })
@@ -188,7 +194,7 @@ test(`columns called like that are columns: ${STRATEGIES.length} ways to write t
 
 async function expectColumns(request: APIRequestContext, { namespace, layer, name }: MadePipeline) {
   const table = `/api/v1/tables/${namespace}/${layer}/${name}`
-  const described = await (await request.get(table)).json()
+  const described = await getJson(request, table)
   const known = described.columns.map((column: { name: string }) => column.name)
   for (const column of COLUMNS) expect(known).toContain(column)
   const preview = await request.get(`${table}/preview`)
@@ -208,7 +214,7 @@ async function expectColumns(request: APIRequestContext, { namespace, layer, nam
     headers: { 'content-type': 'application/json' },
   })
   expect(put.status(), await put.text()).toBe(200)
-  const again = await (await request.get(table)).json()
+  const again = await getJson(request, table)
   for (const { name: column, description } of again.columns)
     if (COLUMNS.includes(column) && column !== '__proto__')
       expect([column, description]).toEqual([column, `of ${column}`])

@@ -3,8 +3,7 @@
 // by name, by pattern, by guess, and in what errors say.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { type MadePipeline, newPipeline, writeFile } from '../resources.ts'
-import { requestRun } from '../runs.ts'
-import { newTable } from '../tables.ts'
+import { newTable, requestRun } from '../runs.ts'
 import { ended, expectFailed, expectHealthy, expectRefused } from './attempts.ts'
 import { type Caller, type ProService, startProService } from './pro-service.ts'
 

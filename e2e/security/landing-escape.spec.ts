@@ -1,9 +1,8 @@
 // Specification: SQL pipelines, landing_zone(). The one path of the machine that code is given leads to the files of its zone
 // and nowhere else, whatever is put after it, in its place or around it.
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { fresh, newPipeline, pythonOf, writeFile } from '../resources.ts'
+import { fresh, newPipeline, newZone, pythonOf, writeFile } from '../resources.ts'
 import { requestRun } from '../runs.ts'
-import { newZone } from '../triggers.ts'
 import {
   ended,
   expectFailed,

@@ -1,32 +1,27 @@
 // Attack class: resource exhaustion. Specification: Limits, rate limiting.
-import { expect, test } from '@playwright/test'
-import { type OwnService, startOwnService } from '../own-service.ts'
+import { expect } from '@playwright/test'
+import { test } from '../own-service.ts'
 
-let service: OwnService
 const KEY = 'e2e-key-0123456789'
-
-test.describe.configure({ mode: 'serial' })
-test.beforeAll(async () => {
-  service = await startOwnService({
+test.use({
+  serviceEnv: {
     PLATFORM_API_KEY: KEY,
     RATE_LIMIT: '1',
     RATE_BURST: '20',
     AUTH_FAILURES: '5',
     RUNNER_URLS: 'none',
     QUERY_URLS: 'none',
-  })
+  },
 })
-test.afterAll(() => service?.stop())
 
 const keyed = { 'x-api-key': KEY }
-const from = (address: string) => ({ 'x-forwarded-for': address })
 
 test('a client that asks too much is told how much it may and when to come again @limit.rate', async ({
   request,
 }) => {
   // All at once: asked one after the other on a slow machine, what comes back meanwhile would be enough.
   const responses = await Promise.all(
-    Array.from({ length: 80 }, () => request.get(`${service.url}/api/v1/namespaces`, { headers: keyed })),
+    Array.from({ length: 80 }, () => request.get('/api/v1/namespaces', { headers: keyed })),
   )
   for (const response of responses) {
     const { 'ratelimit-limit': limit, 'ratelimit-remaining': left, 'retry-after': after } = response.headers()
@@ -40,33 +35,22 @@ test('a client that asks too much is told how much it may and when to come again
   }
   expect(responses.filter((one) => one.status() === 200).length).toBeGreaterThanOrEqual(20)
   expect(responses.some((one) => one.status() === 429)).toBe(true)
-  for (const path of ['/health', '/metrics'])
-    expect((await request.get(service.url + path)).status()).toBe(200)
+  for (const path of ['/health', '/metrics']) expect((await request.get(path)).status()).toBe(200)
 })
 
 test('who guesses keys is told to wait; who has the key, at the same address too, is not', async ({
   request,
 }) => {
-  const guess = async (address: string) =>
-    (
-      await request.get(`${service.url}/api/v1/namespaces`, {
-        headers: { 'x-api-key': 'guess', ...from(address) },
-      })
-    ).status()
+  const statusOf = async (key: string, address: string) => {
+    const headers = { 'x-api-key': key, 'x-forwarded-for': address }
+    return (await request.get('/api/v1/namespaces', { headers })).status()
+  }
   const answers: number[] = []
-  for (let n = 0; n < 8; n++) answers.push(await guess('203.0.113.7'))
+  for (let n = 0; n < 8; n++) answers.push(await statusOf('guess', '203.0.113.7'))
   expect(answers.slice(0, 5)).toEqual([401, 401, 401, 401, 401])
   expect(answers).toContain(429)
-  expect(await guess('203.0.113.8')).toBe(401)
-  await expect
-    .poll(async () =>
-      (
-        await request.get(`${service.url}/api/v1/namespaces`, {
-          headers: { ...keyed, ...from('203.0.113.7') },
-        })
-      ).status(),
-    )
-    .toBe(200)
+  expect(await statusOf('guess', '203.0.113.8')).toBe(401)
+  await expect.poll(() => statusOf(KEY, '203.0.113.7')).toBe(200)
 })
 
 test('every answer, refused ones and pages too, bears the security headers', async ({ request }) => {
@@ -87,7 +71,7 @@ test('every answer, refused ones and pages too, bears the security headers', asy
     ['/inspector/nope.js', {}],
   ]
   for (const [path, options] of asked) {
-    const headers = (await request.fetch(service.url + path, options)).headers()
+    const headers = (await request.fetch(path, options)).headers()
     expect([path, headers['x-content-type-options'], headers['x-frame-options']]).toEqual([
       path,
       'nosniff',

@@ -1,8 +1,7 @@
 // Attack class: ways out of the place that a path names, through every route that takes one, in every spelling.
 import { expect, test } from '@playwright/test'
 import { rawRequest } from '../raw-request.ts'
-import { newPipeline, writeFile } from '../resources.ts'
-import { newZone } from '../triggers.ts'
+import { getJson, newPipeline, newZone, writeFile } from '../resources.ts'
 import { expectHealthy, expectNothingTold, newPreview } from './attempts.ts'
 
 const UP = [
@@ -130,7 +129,7 @@ test('nothing is written or deleted by such a path', async ({ request }) => {
       else expect([method, target, response.status]).toEqual([method, target, expect.any(Number)])
       expect([target, response.status < 500]).toEqual([target, true])
     }
-  const { files } = await (await request.get(`/api/v1/files?prefix=${prefix}&limit=200`)).json()
+  const { files } = await getJson(request, `/api/v1/files?prefix=${prefix}&limit=200`)
   for (const { path } of files) expect(path.startsWith(prefix)).toBe(true)
 })
 

@@ -2,7 +2,7 @@
 // what it starts ends with it, and the service goes on.
 import { join } from 'node:path'
 import { expect, test } from '@playwright/test'
-import { fresh, newPipeline, pythonOf, writeFile } from '../resources.ts'
+import { fresh, getJson, newPipeline, pythonOf, writeFile } from '../resources.ts'
 import { requestRun } from '../runs.ts'
 import { ended, expectFailed, expectHealthy, expectNothingTold, runOf } from './attempts.ts'
 
@@ -225,7 +225,7 @@ test(`Python that does not end is cancelled: ${Object.keys(ENDLESS).length} atte
       const pipeline = await newPipeline(request, { name: fresh('endless'), type: 'python' })
       await writeFile(request, `${pipeline.prefix}pipeline.py`, code)
       const id = await requestRun(request, pipeline)
-      const lines = async () => (await (await request.get(`/api/v1/runs/${id}/logs`)).json()).logs
+      const lines = async () => (await getJson(request, `/api/v1/runs/${id}/logs`)).logs
       await expect
         .poll(async () => JSON.stringify(await lines()), { intervals: [50, 100, 200] })
         .toContain('"on"')

@@ -2,7 +2,7 @@
 // them, and the next query is answered.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { expectError } from '../resources.ts'
-import { newTable } from '../tables.ts'
+import { newTable } from '../runs.ts'
 import { expectNothingTold } from './attempts.ts'
 
 let table: string

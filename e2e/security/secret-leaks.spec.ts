@@ -7,9 +7,9 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { type OwnService, startOwnService } from '../own-service.ts'
-import { fresh, newPipeline, writeFile } from '../resources.ts'
+import { fresh, getJson, newPipeline, newZone, publish, writeFile } from '../resources.ts'
 import { requestRun } from '../runs.ts'
-import { addTrigger, newZone, publish } from '../triggers.ts'
+import { addTrigger } from '../triggers.ts'
 import { ended } from './attempts.ts'
 
 const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
@@ -192,7 +192,7 @@ test('in use, in errors and in attacks no answer tells one', async () => {
   for (const headers of misplaced) await anybody.post('/api/v1/webhooks', { headers })
 
   // Everything that is documented, as it is and with something wrong.
-  const document = await (await anybody.get('/swagger/json')).json()
+  const document = await getJson(anybody, '/swagger/json')
   let operations = 0
   for (const [path, methods] of Object.entries<object>(document.paths))
     for (const method of Object.keys(methods)) {

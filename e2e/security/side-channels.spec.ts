@@ -1,9 +1,9 @@
 // Attack class: what somebody without a credential learns of what is there, by the status, the size, the headers, the words
 // and the time of answers, and from what is open to all: probes, metrics, the document, pages.
 import { type APIRequestContext, type APIResponse, expect, test } from '@playwright/test'
-import { fresh, type MadePipeline, newPipeline, writeFile } from '../resources.ts'
+import { fresh, getJson, type MadePipeline, newPipeline, newZone, writeFile } from '../resources.ts'
 import { requestRun } from '../runs.ts'
-import { addTrigger, newZone } from '../triggers.ts'
+import { addTrigger } from '../triggers.ts'
 
 let anybody: APIRequestContext
 let pipeline: MadePipeline
@@ -103,9 +103,7 @@ test('it does not take longer where something is there', async () => {
 })
 
 test('probes, metrics, the document and the pages name nothing of what is stored', async ({ request }) => {
-  await expect
-    .poll(async () => (await (await request.get(`/api/v1/runs/${runId}`)).json()).finished_at)
-    .not.toBeNull()
+  await expect.poll(async () => (await getJson(request, `/api/v1/runs/${runId}`)).finished_at).not.toBeNull()
   const page = await (await anybody.get('/inspector')).text()
   const pages = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map(
     ([, path = '']) => new URL(path, 'http://sluice.test/inspector').pathname,

@@ -9,9 +9,9 @@ import {
 } from 'node:net'
 import { expect, test } from '@playwright/test'
 import { rawRequest } from '../raw-request.ts'
-import { fresh, newPipeline, pythonOf, writeFile } from '../resources.ts'
+import { fresh, getJson, newPipeline, newZone, pythonOf, writeFile } from '../resources.ts'
 import { requestRun } from '../runs.ts'
-import { addTrigger, newZone } from '../triggers.ts'
+import { addTrigger } from '../triggers.ts'
 import { ended, expectHealthy, newPreview } from './attempts.ts'
 
 let listener: Server
@@ -214,7 +214,7 @@ test('the address of a webhook is shown to who makes it, and moves no later one'
   })
   expect((await made.json()).webhook_url).not.toContain('evil.test')
   const { url } = await addTrigger(request, pipeline, 'webhook', {})
-  expect(JSON.stringify(await (await request.get(url)).json())).not.toContain('evil.test')
+  expect(JSON.stringify(await getJson(request, url))).not.toContain('evil.test')
 })
 
 test('Python calls nobody', async ({ request }) => {

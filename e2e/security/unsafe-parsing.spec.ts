@@ -7,10 +7,8 @@ import { gzipSync } from 'node:zlib'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { rawRequest } from '../raw-request.ts'
-import { fresh, newPipeline, writeFile } from '../resources.ts'
-import { requestRun } from '../runs.ts'
-import { newTable } from '../tables.ts'
-import { newZone } from '../triggers.ts'
+import { fresh, getJson, newPipeline, newZone, writeFile } from '../resources.ts'
+import { newTable, requestRun } from '../runs.ts'
 import { ended, expectHealthy, expectNothingTold, newPreview } from './attempts.ts'
 
 /** Nobody waits longer than this for an answer to a text that is bounded. */
@@ -46,7 +44,7 @@ test('YAML that was made to choke its reader says nothing, or what is wrong', as
   const table = await newTable(request, { namespace: 'default', layer: 'silver' }, 'select 1 as a')
   const shown = `/api/v1/tables/${table.namespace}/${table.layer}/${table.name}`
   await writeFile(request, `${table.prefix}.meta.yaml`, 'description: plain\nowner: ada\ncolumns: {a: one}\n')
-  expect(await (await request.get(shown)).json()).toMatchObject({
+  expect(await getJson(request, shown)).toMatchObject({
     description: 'plain',
     owner: 'ada',
     columns: [{ name: 'a', description: 'one' }],
@@ -175,9 +173,9 @@ test('keys that are given twice, or that JavaScript knows, change nothing but th
     headers,
   })
   expect([201, 400]).toContain(trigger.status())
-  const after = await (await request.get('/api/v1/features')).json()
+  const after = await getJson(request, '/api/v1/features')
   expect(after).not.toHaveProperty('polluted')
-  expect((await (await request.get('/api/v1/namespaces')).json()).polluted).toBeUndefined()
+  expect((await getJson(request, '/api/v1/namespaces')).polluted).toBeUndefined()
 })
 
 const boundary = 'sluice-boundary'
@@ -232,9 +230,9 @@ test(`forms that are none are refused, and nothing of them is kept: ${FORMS.leng
         (await response.text()).slice(0, 300),
       ]).toEqual([what, path, true, expect.stringContaining('"error"')])
     }
-  expect((await (await request.get(`${zone.url}/files`)).json()).total).toBe(0)
-  expect((await (await request.get(`${zone.url}/samples`)).json()).total).toBe(0)
-  const { files } = await (await request.get(`/api/v1/files?prefix=${prefix}`)).json()
+  expect((await getJson(request, `${zone.url}/files`)).total).toBe(0)
+  expect((await getJson(request, `${zone.url}/samples`)).total).toBe(0)
+  const { files } = await getJson(request, `/api/v1/files?prefix=${prefix}`)
   expect(files.length).toBe(2)
   await zone.upload('plain.csv')
 })

@@ -1,8 +1,8 @@
 // Attack class: webhook tokens. Specification: Authentication, rules 2 and 6.
 import { createHash } from 'node:crypto'
 import { expect, test } from '@playwright/test'
-import { auditOf } from '../resources.ts'
-import { addTrigger, publishedPipeline } from '../triggers.ts'
+import { auditOf, publishedPipeline } from '../resources.ts'
+import { addTrigger } from '../triggers.ts'
 
 const path = '/api/v1/webhooks'
 
