@@ -104,10 +104,15 @@ const ended = (id: RunId) =>
     () => rowOf(id),
     (row) => ['success', 'failed', 'cancelled'].includes(row.status),
   )
-const statusIs = (id: RunId, status: string) =>
+const executes = (id: RunId, attempt = 1) =>
   until(
     () => rowOf(id),
-    (row) => row.status === status,
+    (row) => row.attempt === attempt && row.phase === 'executing',
+  )
+const isFollowedBy = (id: RunId, { replica }: { replica: string }) =>
+  until(
+    () => rowOf(id),
+    (row) => row.follower === replica,
   )
 /** Nobody awaits a sidecar while holding a transaction: while one is awaited, a moment comes without any. */
 const noneInTransaction = () =>
@@ -153,6 +158,23 @@ function held(script: Script = merging) {
     script: (async (request, signal) => gate.promise.then(() => script(request, signal))) as Script,
     release: gate.resolve,
   }
+}
+
+/** A run whose only attempt executes until `release`. */
+async function executing(name: string) {
+  const { script, release } = held()
+  const its = runner(script)
+  const only = dispatcher([its.url])
+  const id = await (await pipelineNamed(name)).request()
+  await executes(id)
+  return { id, its, only, release }
+}
+/** Merges every attempt but the first, which is held. */
+function holdsFirst() {
+  const { script, release } = held()
+  let attempts = 0
+  const its = runner((...attempt) => (attempts++ === 0 ? script : merging)(...attempt))
+  return { its, release }
 }
 
 describe('a run', () => {
@@ -253,9 +275,7 @@ describe('runs of one pipeline', () => {
     dispatcher([runner(script).url])
     const pipeline = await pipelineNamed('queued')
     const ids: RunId[] = []
-    for (let n = 0; n < 8; n++) {
-      ids.push(await pipeline.request())
-    }
+    for (let n = 0; n < 8; n++) ids.push(await pipeline.request())
     for (const id of ids) expect((await ended(id)).status).toBe('success')
     expect(order).toEqual(ids)
     expect(most).toBe(1)
@@ -301,7 +321,7 @@ describe('runners', () => {
       () => ({ requestId: 'r', traceparent, tracestate: 'a=1' }),
       () => pipeline.request(),
     )
-    await statusIs(traced, 'running')
+    await executes(traced)
     at.reboot()
     await ended(traced)
     first.release()
@@ -363,18 +383,14 @@ describe('runners', () => {
   })
 
   test('a runner that starts anew loses its attempts; the run is executed again and merged once', async () => {
-    const first = held()
-    let attempts = 0
-    const restarting = runner((request, signal) =>
-      attempts++ === 0 ? first.script(request, signal) : merging(request, signal),
-    )
-    dispatcher([restarting.url])
+    const { its, release } = holdsFirst()
+    dispatcher([its.url])
     const name = 'survivor'
     const id = await (await pipelineNamed(name)).request()
-    await statusIs(id, 'running')
-    restarting.reboot()
+    await executes(id)
+    its.reboot()
     expect(await ended(id)).toMatchObject({ status: 'success', attempt: 2 })
-    first.release()
+    release()
     expect(await database.sql`select * from main_entry where name = ${name}`).toHaveLength(1)
     expect(await openBranches()).toHaveLength(0)
   })
@@ -401,21 +417,11 @@ describe('runners', () => {
   })
 
   test('that takes its time over an attempt keeps no connection in a transaction waiting', async () => {
-    const slow = held()
-    const its = runner(slow.script)
-    dispatcher([its.url])
-    const id = await (await pipelineNamed('slow')).request()
-    await statusIs(id, 'running')
+    const { id, release } = await executing('slow')
     await noneInTransaction()
-    slow.release()
+    release()
     expect((await ended(id)).status).toBe('success')
   })
-
-  const executes = (id: RunId, attempt: number) =>
-    until(
-      () => rowOf(id),
-      (row) => row.attempt === attempt && row.phase === 'executing',
-    )
 
   test('of runs that lose runners together only the one that does so alone is failed', async () => {
     const forever = new Promise<Facts>(() => {})
@@ -483,10 +489,7 @@ describe('cancelling', () => {
     dispatcher([strict.url])
     const pipeline = await pipelineNamed('cancelled-later')
     const id = await pipeline.request()
-    await until(
-      () => rowOf(id),
-      (row) => row.phase === 'executing',
-    )
+    await executes(id)
     await pipeline.runs.cancel(id)
     await until(
       async () => strict.cancelled,
@@ -553,61 +556,40 @@ describe('what cannot be as it should', () => {
   })
 
   test('an attempt that nobody here follows, though the books say so, is followed again', async () => {
-    const slow = held()
-    const only = runner(slow.script)
-    const { replica } = dispatcher([only.url])
-    const id = await (await pipelineNamed('forgotten')).request()
-    await until(
-      () => rowOf(id),
-      (row) => row.phase === 'executing',
-    )
+    const { id, only, release } = await executing('forgotten')
     // Another replica of which only the name is left, then ours by the books alone.
     await database.sql`update run set follower = 'nobody' where id = ${id}`
-    await until(
-      () => rowOf(id),
-      (row) => row.follower === replica,
-    )
-    slow.release()
+    await isFollowedBy(id, only)
+    release()
     expect(await ended(id)).toMatchObject({ status: 'success', attempt: 1 })
   })
 
   test('a younger run between two attempts goes before an older one that was committed late', async () => {
-    const first = held()
-    let attempts = 0
-    const restarting = runner((request, signal) =>
-      attempts++ === 0 ? first.script(request, signal) : merging(request, signal),
-    )
+    const { its, release } = holdsFirst()
     const pipeline = await pipelineNamed('overtaken')
     const late = await pipeline.request()
     await database.sql`update run set waiting = false where id = ${late}`
-    dispatcher([restarting.url])
+    dispatcher([its.url])
     const younger = await pipeline.request()
-    await statusIs(younger, 'running')
+    await executes(younger)
     await database.sql`update run set waiting = true where id = ${late}`
-    restarting.reboot()
+    its.reboot()
     expect((await ended(younger)).status).toBe('success')
     expect((await ended(late)).status).toBe('success')
-    first.release()
+    release()
   })
 
   test('a second acceptance of the same attempt stops nothing', async () => {
-    const slow = held()
-    const only = runner(slow.script)
-    dispatcher([only.url])
-    const id = await (await pipelineNamed('accepted-twice')).request()
-    await until(
-      () => rowOf(id),
-      (row) => row.phase === 'executing',
-    )
+    const { id, its, release } = await executing('accepted-twice')
     const again = await applyOutcomes(
       database.sql,
       [{ runId: id, attempt: 1, kind: 'accepted', runnerBoot: 'the same' }],
       [],
     )
     expect(again.unwanted).toEqual([])
-    slow.release()
+    release()
     expect(await ended(id)).toMatchObject({ status: 'success', attempt: 1 })
-    expect(only.cancelled).toEqual([])
+    expect(its.cancelled).toEqual([])
   })
 
   test('an acceptance that a crash of the database has undone is made again with what the runner tells next', async () => {
@@ -625,10 +607,7 @@ describe('what cannot be as it should', () => {
       ['undone', 'undone-and-failed'].map(async (name) => (await pipelineNamed(name)).request()),
     )
     for (const id of ids) {
-      await until(
-        () => rowOf(id),
-        (row) => row.phase === 'executing',
-      )
+      await executes(id)
       await undoAcceptance(id)
     }
     slow.release()
@@ -647,10 +626,7 @@ describe('what cannot be as it should', () => {
     })
     const before = dispatcher([first.url])
     const id = await (await pipelineNamed('undone-and-taken-over')).request()
-    await until(
-      () => rowOf(id),
-      (row) => row.phase === 'executing',
-    )
+    await executes(id)
     const [attempt] = await database.sql`select runner_boot from run_attempt where run_id = ${id}`
     await undoAcceptance(id)
     await applyOutcomes(
@@ -719,23 +695,13 @@ describe('what cannot be as it should', () => {
 
 describe('replicas', () => {
   test('a replica that stops renewing loses its runs to another, and nothing is executed again', async () => {
-    const slow = held()
-    const shared = runner(slow.script)
-    const dying = dispatcher([shared.url])
-    const id = await (await pipelineNamed('adopted')).request()
-    await until(
-      () => rowOf(id),
-      (row) => row.phase === 'executing',
-    )
-    await dying.stop()
-    const heir = dispatcher([shared.url])
-    await until(
-      () => rowOf(id),
-      (row) => row.follower === heir.replica,
-    )
-    slow.release()
+    const { id, its, only, release } = await executing('adopted')
+    await only.stop()
+    const heir = dispatcher([its.url])
+    await isFollowedBy(id, heir)
+    release()
     expect(await ended(id)).toMatchObject({ status: 'success', attempt: 1 })
-    expect(shared.submitted).toHaveLength(1)
+    expect(its.submitted).toHaveLength(1)
   })
 })
 
