@@ -47,6 +47,8 @@ function evaluatorWith(replaced: Partial<EvaluatorDeps> = {}) {
   return Object.assign(evaluator, { requested: () => requested })
 }
 
+/** Not due while a test runs, unless the test makes it due. */
+const YEARLY = { cron_expr: '0 0 1 1 *' }
 let made = 0
 async function newPipeline({ isPublished = true } = {}) {
   const name = `p${made++}`
@@ -92,6 +94,13 @@ async function newZone() {
   return { name, config: { namespace: 'default', zone_name: name }, upload, hints: () => hints, zones, ref }
 }
 
+/** A pipeline that a new zone's uploads start. */
+async function hearingZone(more: Partial<CreateTrigger> = {}) {
+  const [pipeline, zone] = [await newPipeline(), await newZone()]
+  const id = await pipeline.add('landing_zone_upload', zone.config, more)
+  return { pipeline, zone, id }
+}
+
 /** Ends a new run of the pipeline, and announces it as the dispatcher does. */
 async function endRun(
   pipeline: Pipeline,
@@ -130,6 +139,8 @@ interface Requested {
   chain_depth: number
   landing_file_id: string | null
 }
+const requestedBy = (trigger: string, trigger_event: string, more: Partial<Requested> = {}) =>
+  [{ trigger: `trigger:${trigger}`, trigger_event, chain_depth: 0, landing_file_id: null, ...more }] as never
 const runsOf = (pipeline: { id: PipelineId }) =>
   opened.sql<Requested[]>`
     select trigger, trigger_event, chain_depth, landing_file_id from run
@@ -160,14 +171,11 @@ describe('an upload', () => {
     expect(await evaluator.hear()).toMatchObject({ runs: 1, hasMore: false })
     expect(await evaluator.hear()).toMatchObject({ runs: 0 })
     expect([await eventCount(), evaluator.requested()]).toEqual([0, 1])
-    expect(await runsOf(one)).toEqual([
-      {
-        trigger: `trigger:landing_zone_upload:default.${zone.name}/flights.csv`,
-        trigger_event: file.id,
-        chain_depth: 0,
+    expect(await runsOf(one)).toEqual(
+      requestedBy(`landing_zone_upload:default.${zone.name}/flights.csv`, file.id, {
         landing_file_id: file.id,
-      },
-    ] as never)
+      }),
+    )
     expect(await runsOf(other)).toHaveLength(0)
     expect(await historyOf(id)).toEqual(['created', 'fired'])
     expect(await one.service.get(one.ref, id)).toMatchObject({
@@ -201,8 +209,7 @@ describe('an upload', () => {
   })
 
   test('is heard by the triggers of a zone of that name, made anew or not', async () => {
-    const [pipeline, zone] = [await newPipeline(), await newZone()]
-    await pipeline.add('landing_zone_upload', zone.config)
+    const { zone } = await hearingZone()
     await opened.sql`delete from landing_zone where name = ${zone.name}`
     await zone.zones.create({ namespace: 'default', name: zone.name })
     await zone.upload('a.csv')
@@ -219,8 +226,7 @@ describe('a run belongs to the trace', () => {
   ]
 
   test('of the upload whose event its evaluator hears later', async () => {
-    const [pipeline, zone] = [await newPipeline(), await newZone()]
-    await pipeline.add('landing_zone_upload', zone.config)
+    const { pipeline, zone } = await hearingZone()
     await inTrace(
       () => traced,
       () => zone.upload('a.csv'),
@@ -232,7 +238,7 @@ describe('a run belongs to the trace', () => {
   test('of the run whose success it follows, along the chain', async () => {
     const [first, second, third] = [await newPipeline(), await newPipeline(), await newPipeline()]
     await second.add('pipeline_success', onSuccessOf(first))
-    await third.add('cron_dependency', { cron_expr: '0 0 1 1 *', dependencies: [first.full] })
+    await third.add('cron_dependency', { ...YEARLY, dependencies: [first.full] })
     await opened.sql`update trigger set due_at = clock_timestamp() - interval '1 s' where pipeline_id = ${third.id}`
     await endRun(first, { trace: traced })
     await evaluatorWith().hear()
@@ -243,7 +249,7 @@ describe('a run belongs to the trace', () => {
   test('that begins with it, where a clock or a success without one has led to it', async () => {
     const [upstream, heard, due] = [await newPipeline(), await newPipeline(), await newPipeline()]
     await heard.add('pipeline_success', onSuccessOf(upstream))
-    await makeDue(await due.add('cron', { cron_expr: '0 0 1 1 *' }))
+    await makeDue(await due.add('cron', YEARLY))
     await endRun(upstream)
     await evaluatorWith().hear()
     await evaluatorWith().sweepDue()
@@ -261,14 +267,9 @@ describe('a success', () => {
     expect(await eventCount()).toBe(0)
     const run = await endRun(upstream, { chainDepth: 3 })
     expect(await evaluatorWith().hear()).toMatchObject({ runs: 1 })
-    expect(await runsOf(downstream)).toEqual([
-      {
-        trigger: `trigger:pipeline_success:${upstream.full}`,
-        trigger_event: run,
-        chain_depth: 4,
-        landing_file_id: null,
-      },
-    ] as never)
+    expect(await runsOf(downstream)).toEqual(
+      requestedBy(`pipeline_success:${upstream.full}`, run, { chain_depth: 4 }),
+    )
   })
 
   test('at the end of the longest chain fires nothing, and says so in both logs', async () => {
@@ -334,8 +335,7 @@ describe('a firing that cannot be', () => {
   })
 
   test('of a pipeline with too many waiting runs is skipped with a warning', async () => {
-    const [pipeline, zone] = [await newPipeline(), await newZone()]
-    const id = await pipeline.add('landing_zone_upload', zone.config)
+    const { pipeline, zone, id } = await hearingZone()
     await zone.upload('a.csv')
     await evaluatorWith().hear()
     await opened.sql`
@@ -351,8 +351,7 @@ describe('a firing that cannot be', () => {
   })
 
   test('within the cooldown is ignored and forgotten', async () => {
-    const [pipeline, zone] = [await newPipeline(), await newZone()]
-    const id = await pipeline.add('landing_zone_upload', zone.config, { cooldown_seconds: 60 })
+    const { pipeline, zone, id } = await hearingZone({ cooldown_seconds: 60 })
     for (const name of ['a.csv', 'b.csv', 'c.csv']) await zone.upload(name)
     await evaluatorWith().hear()
     await zone.upload('d.csv')
@@ -363,8 +362,7 @@ describe('a firing that cannot be', () => {
   })
 
   test('of a pipeline that is deleted leaves nothing', async () => {
-    const [pipeline, zone] = [await newPipeline(), await newZone()]
-    await pipeline.add('landing_zone_upload', zone.config)
+    const { pipeline, zone } = await hearingZone()
     await zone.upload('a.csv')
     await opened.sql`update pipeline set deleted_at = clock_timestamp() where id = ${pipeline.id}`
     await evaluatorWith().hear()
@@ -374,15 +372,14 @@ describe('a firing that cannot be', () => {
 
 describe('races', () => {
   test('of two evaluators make one run of one event', async () => {
-    const [pipeline, zone] = [await newPipeline(), await newZone()]
-    const id = await pipeline.add('landing_zone_upload', zone.config)
+    const { pipeline, zone, id } = await hearingZone()
     const evaluators = [evaluatorWith(), evaluatorWith(), evaluatorWith()]
     for (let round = 1; round <= 10; round++) {
       await zone.upload(`${round}.csv`)
       await Promise.all(evaluators.map((evaluator) => evaluator.hear()))
       expect(await runsOf(pipeline)).toHaveLength(round)
     }
-    await makeDue(await pipeline.add('cron', { cron_expr: '0 0 1 1 *' }))
+    await makeDue(await pipeline.add('cron', YEARLY))
     await Promise.all(evaluators.map((evaluator) => evaluator.keepTime()))
     expect(await runsOf(pipeline)).toHaveLength(11)
     expect((await historyOf(id)).filter((event) => event === 'fired')).toHaveLength(10)
@@ -390,8 +387,7 @@ describe('races', () => {
 
   test('of an event with the disabling of its trigger: a run and one firing, or neither', async () => {
     for (let round = 0; round < 10; round++) {
-      const [pipeline, zone] = [await newPipeline(), await newZone()]
-      const id = await pipeline.add('landing_zone_upload', zone.config)
+      const { pipeline, zone, id } = await hearingZone()
       await zone.upload('a.csv')
       await Promise.all([
         evaluatorWith().hear(),
@@ -415,8 +411,7 @@ describe('races', () => {
   })
 
   test('of a transaction that is undone with the next one: the event is heard then', async () => {
-    const [pipeline, zone] = [await newPipeline(), await newZone()]
-    await pipeline.add('landing_zone_upload', zone.config)
+    const { pipeline, zone } = await hearingZone()
     await zone.upload('a.csv')
     const lost: Fenced = (work) =>
       opened.sql.begin(async (tx) => {
@@ -430,9 +425,8 @@ describe('races', () => {
   })
 
   test('nobody who does not lead does anything', async () => {
-    const [pipeline, zone] = [await newPipeline(), await newZone()]
-    await pipeline.add('landing_zone_upload', zone.config)
-    await makeDue(await pipeline.add('cron', { cron_expr: '0 0 1 1 *' }))
+    const { pipeline, zone } = await hearingZone()
+    await makeDue(await pipeline.add('cron', YEARLY))
     await zone.upload('a.csv')
     const evaluator = evaluatorWith({ write: async () => null })
     expect([await evaluator.hear(), await evaluator.keepTime()]).toMatchObject([{ runs: 0 }, { runs: 0 }])
@@ -441,6 +435,15 @@ describe('races', () => {
 })
 
 describe('one bad apple', () => {
+  async function storingNoRunOf({ id }: Pipeline, work: () => Promise<void>) {
+    await opened.sql.unsafe(`alter table run add constraint no_bad check (pipeline_id <> '${id}') not valid`)
+    try {
+      await work()
+    } finally {
+      await opened.sql`alter table run drop constraint no_bad`
+    }
+  }
+
   test.each<[string, 'snapshot' | 'config', unknown, string]>([
     ['an empty snapshot', 'snapshot', {}, 'cannot be read'],
     ['a snapshot that is a text', 'snapshot', 'armed', 'cannot be read'],
@@ -466,39 +469,26 @@ describe('one bad apple', () => {
     const bad = pipelines[1]
     const ids: TriggerId[] = []
     for (const pipeline of pipelines) ids.push(await pipeline.add('landing_zone_upload', zone.config))
-    // No run of this pipeline can be stored.
-    await opened.sql.unsafe(
-      `alter table run add constraint no_bad check (pipeline_id <> '${bad.id}') not valid`,
-    )
-    try {
+    await storingNoRunOf(bad, async () => {
       for (const name of ['a.csv', 'b.csv']) await zone.upload(name)
-      const evaluator = evaluatorWith()
-      expect(await evaluator.hear()).toMatchObject({ runs: 4 })
+      expect(await evaluatorWith().hear()).toMatchObject({ runs: 4 })
       expect(await eventCount()).toBe(0)
       for (const pipeline of pipelines) expect(await runsOf(pipeline)).toHaveLength(pipeline === bad ? 0 : 2)
       expect(lines.filter(({ level }) => level === 'error').map(({ message }) => message)).toEqual(
         [0, 1].map(() => expect.stringContaining(`trigger ${ids[1]}`)),
       )
-    } finally {
-      await opened.sql`alter table run drop constraint no_bad`
-    }
+    })
   })
 
   test('a due trigger whose run cannot be stored is passed over, and the others fire', async () => {
     const pipelines = [await newPipeline(), await newPipeline(), await newPipeline()] as const
-    const bad = pipelines[1]
-    for (const pipeline of pipelines) await makeDue(await pipeline.add('cron', { cron_expr: '0 0 1 1 *' }))
-    await opened.sql.unsafe(
-      `alter table run add constraint no_bad check (pipeline_id <> '${bad.id}') not valid`,
-    )
-    try {
+    for (const pipeline of pipelines) await makeDue(await pipeline.add('cron', YEARLY))
+    await storingNoRunOf(pipelines[1], async () => {
       const evaluator = evaluatorWith()
       expect(await evaluator.keepTime()).toMatchObject({ runs: 2 })
       expect(await evaluator.keepTime()).toMatchObject({ runs: 0 })
       expect(lines.filter(({ level }) => level === 'error')).toHaveLength(1)
-    } finally {
-      await opened.sql`alter table run drop constraint no_bad`
-    }
+    })
   })
 
   test('an event for a trigger of a newer program waits for that program, and holds up nobody', async () => {
@@ -522,7 +512,7 @@ describe('one bad apple', () => {
 describe('cron', () => {
   test('fires when it is due, once for all the times it has missed', async () => {
     const pipeline = await newPipeline()
-    const id = await pipeline.add('cron', { cron_expr: '0 0 1 1 *' })
+    const id = await pipeline.add('cron', YEARLY)
     expect(await evaluatorWith().keepTime()).toMatchObject({ runs: 0, nextDueMs: expect.any(Number) })
     await makeDue(id, 3 * 366 * 86_400)
     const due = new Date(await dueAtOf(id))
@@ -530,14 +520,7 @@ describe('cron', () => {
     const evaluator = evaluatorWith()
     expect(await evaluator.keepTime()).toMatchObject({ runs: 1 })
     expect(await evaluator.keepTime()).toMatchObject({ runs: 0 })
-    expect(await runsOf(pipeline)).toEqual([
-      {
-        trigger: 'trigger:cron:0 0 1 1 *',
-        trigger_event: due.toISOString(),
-        chain_depth: 0,
-        landing_file_id: null,
-      },
-    ] as never)
+    expect(await runsOf(pipeline)).toEqual(requestedBy('cron:0 0 1 1 *', due.toISOString()))
     expect(await dueAtOf(id)).toBeGreaterThan((await rowOf(id)).lastTriggeredAt?.getTime() ?? Number.NaN)
   })
 
@@ -579,7 +562,7 @@ describe('cron', () => {
     ],
   ])('that %s', async (_, more, prepare, then) => {
     const pipeline = await newPipeline()
-    const id = await pipeline.add('cron', { cron_expr: '0 0 1 1 *' }, more)
+    const id = await pipeline.add('cron', YEARLY, more)
     await prepare(id, pipeline)
     await makeDue(id)
     expect(await evaluatorWith().keepTime()).toMatchObject({ runs: 0 })
@@ -589,7 +572,7 @@ describe('cron', () => {
 
   test('is fired batch after batch until none is due', async () => {
     const pipeline = await newPipeline()
-    const id = await pipeline.add('cron', { cron_expr: '0 0 1 1 *' })
+    const id = await pipeline.add('cron', YEARLY)
     await opened.sql`
       insert into trigger (id, pipeline_id, type, config, snapshot, machine_version, state, due_at)
       select gen_random_uuid(), pipeline_id, type, config, snapshot, machine_version, state, clock_timestamp() - interval '1 s'
@@ -603,7 +586,7 @@ describe('cron', () => {
 describe('cron_dependency', () => {
   async function waiting(more: Partial<CreateTrigger> = {}) {
     const [pipeline, one, two] = [await newPipeline(), await newPipeline(), await newPipeline()]
-    const config = { cron_expr: '0 0 1 1 *', dependencies: [one.full, two.full] }
+    const config = { ...YEARLY, dependencies: [one.full, two.full] }
     const id = await pipeline.add('cron_dependency', config, more)
     return { pipeline, one, two, id, evaluator: evaluatorWith() }
   }
@@ -715,7 +698,7 @@ describe('cron_dependency', () => {
     await endRun(two)
     await makeDue(id)
     expect(await evaluator.sweepDue()).toMatchObject({ runs: 1 })
-    const config = { cron_expr: '0 0 1 1 *', dependencies: [one.full, third.full] }
+    const config = { ...YEARLY, dependencies: [one.full, third.full] }
     await pipeline.service.update(pipeline.ref, id, { config })
     await endRun(one)
     await makeDue(id)
@@ -726,8 +709,7 @@ describe('cron_dependency', () => {
 })
 
 test('a cooldown that is over ends by the clock', async () => {
-  const [pipeline, zone] = [await newPipeline(), await newZone()]
-  const id = await pipeline.add('landing_zone_upload', zone.config, { cooldown_seconds: 60 })
+  const { zone, id } = await hearingZone({ cooldown_seconds: 60 })
   await zone.upload('a.csv')
   const evaluator = evaluatorWith()
   await evaluator.hear()
@@ -742,71 +724,49 @@ test('a cooldown that is over ends by the clock', async () => {
 })
 
 describe('on its timers', () => {
+  async function withTimers(isLeading: () => boolean, work: (triggers: Triggers) => Promise<void>) {
+    const triggers = startTriggers({ sql: opened.sql, write, newId, log, post: () => {}, isLeading })
+    await work(triggers).finally(triggers.stop)
+  }
+  type Triggers = ReturnType<typeof startTriggers>
+  const hasRuns = (pipeline: Pipeline, count: number) =>
+    until(
+      () => runsOf(pipeline),
+      (runs) => runs.length === count,
+    )
+
   test('an event is heard when it is told, and also when nobody tells', async () => {
-    const [pipeline, zone] = [await newPipeline(), await newZone()]
-    await pipeline.add('landing_zone_upload', zone.config)
-    const triggers = startTriggers({
-      sql: opened.sql,
-      write,
-      newId,
-      log,
-      post: () => {},
-      isLeading: () => true,
-    })
-    try {
-      await zone.upload('a.csv')
-      triggers.nudge()
-      await until(
-        () => runsOf(pipeline),
-        (runs) => runs.length === 1,
-      )
-      await zone.upload('b.csv')
-      await until(
-        () => runsOf(pipeline),
-        (runs) => runs.length === 2,
-      )
-      const id = await pipeline.add('cron', { cron_expr: '0 0 1 1 *' })
-      await opened.sql`update trigger set due_at = clock_timestamp() + interval '0.3 s' where id = ${id}`
-      await until(
-        () => runsOf(pipeline),
-        (runs) => runs.length === 3,
-      )
-    } finally {
-      await triggers.stop()
-    }
+    const { pipeline, zone } = await hearingZone()
+    await withTimers(
+      () => true,
+      async (triggers) => {
+        await zone.upload('a.csv')
+        triggers.nudge()
+        await hasRuns(pipeline, 1)
+        await zone.upload('b.csv')
+        await hasRuns(pipeline, 2)
+        const id = await pipeline.add('cron', YEARLY)
+        await opened.sql`update trigger set due_at = clock_timestamp() + interval '0.3 s' where id = ${id}`
+        await hasRuns(pipeline, 3)
+      },
+    )
   })
 
   test('a replica begins when it leads', async () => {
-    const [pipeline, zone] = [await newPipeline(), await newZone()]
-    await pipeline.add('landing_zone_upload', zone.config)
+    const { pipeline, zone } = await hearingZone()
     await zone.upload('a.csv')
     let isLeading = false
     let looks = 0
-    const triggers = startTriggers({
-      sql: opened.sql,
-      write,
-      newId,
-      log,
-      post: () => {},
-      isLeading: () => {
-        looks++
-        return isLeading
-      },
-    })
-    try {
-      await until(
-        async () => looks,
-        (count) => count >= 4,
-      )
+    const looked = () => {
+      looks++
+      return isLeading
+    }
+    await withTimers(looked, async (triggers) => {
+      await until(() => looks >= 4)
       expect(await runsOf(pipeline)).toHaveLength(0)
       isLeading = true
       triggers.led()
-      await until(
-        () => runsOf(pipeline),
-        (runs) => runs.length === 1,
-      )
-    } finally {
-      await triggers.stop()
-    }
+      await hasRuns(pipeline, 1)
+    })
   })
 })
