@@ -71,6 +71,26 @@ function start(holder: string, options: Partial<LeadershipOptions> = {}) {
 const leads = (holder: string) =>
   until(leader, (row) => row?.holder === holder && !row.is_over).then((row) => row as Row)
 
+/** The only leader, its connection, and its lease, which lasts. */
+async function startLeading(options: Partial<LeadershipOptions> = {}) {
+  const one = start('one', { leaseMs: HOUR, renewMs: HOUR, ...options })
+  const row = await leads('one')
+  await until(() => one.isLeading())
+  return { one, row }
+}
+const backendPid = (leadership: Leadership) =>
+  leadership.write(async (tx) => (await tx<{ pid: number }[]>`select pg_backend_pid() as pid`)[0]?.pid)
+/** Waits for one backend of this database of which the condition holds. */
+const isDoing = (condition: string) =>
+  until(
+    () =>
+      opened.sql.unsafe(`select 1 from pg_stat_activity where datname = current_database() and ${condition}`),
+    (rows) => rows.length === 1,
+  )
+const insertGone = (backendPid: number) => opened.sql`
+  insert into leader (role, holder, backend_pid, epoch, until)
+  values ('test', 'gone', ${backendPid}, 7, clock_timestamp())`
+
 const fire = (leadership: Leadership) =>
   leadership.write(
     async (tx) =>
@@ -80,13 +100,8 @@ const firings = async (holder = 'any') =>
   (await opened.sql`select 1 from firing where holder = ${holder}`).length
 
 test('the first one leads at once, writes on the connection it has recorded, and renews', async () => {
-  const one = start('one', { leaseMs: HOUR, renewMs: 1 })
-  await until(async () => one.isLeading(), Boolean)
-  const pid = await one.write(
-    async (tx) => (await tx<{ pid: number }[]>`select pg_backend_pid() as pid`)[0]?.pid,
-  )
-  const row = await leader()
-  expect(row).toMatchObject({ holder: 'one', epoch: 1, backend_pid: pid })
+  const { one, row } = await startLeading({ renewMs: 1 })
+  expect(row).toMatchObject({ holder: 'one', epoch: 1, backend_pid: await backendPid(one) })
   const expiry = async () =>
     (await opened.sql<{ until: Date }[]>`select until from leader`)[0]?.until.getTime() ?? 0
   const before = await expiry()
@@ -96,10 +111,7 @@ test('the first one leads at once, writes on the connection it has recorded, and
 
 test('of many that start at once one leads, and the others do nothing', async () => {
   const all = Array.from({ length: 8 }, (_, n) => start(`rival ${n}`, { leaseMs: HOUR, renewMs: 5 }))
-  await until(
-    async () => all.filter((one) => one.isLeading()).length,
-    (count) => count === 1,
-  )
+  await until(() => all.filter((one) => one.isLeading()).length === 1)
   const wrote = await Promise.all(all.map((one) => one.write(async () => 'wrote')))
   expect(wrote.filter((what) => what !== null)).toHaveLength(1)
   expect((await leader())?.epoch).toBe(1)
@@ -107,8 +119,7 @@ test('of many that start at once one leads, and the others do nothing', async ()
 
 test('a write whose statement no longer fits its table is whole or not there, never outside its condition', async () => {
   await opened.sql`create table altered (text text)`
-  const one = start('one', { leaseMs: HOUR, renewMs: HOUR })
-  await until(async () => one.isLeading(), Boolean)
+  const { one } = await startLeading()
   const add = (text: string) =>
     one.write(async (tx) => {
       await tx`insert into altered (text) values (${text}) returning text`
@@ -123,58 +134,49 @@ test('a write whose statement no longer fits its table is whole or not there, ne
 })
 
 test('a connection that the network swallows amid a takeover leaves no backend behind, and the next one leads', async () => {
-  await opened.sql`
-    insert into leader (role, holder, backend_pid, epoch, until) values ('test', 'gone', 1, 7, clock_timestamp())`
+  await insertGone(1)
   const network = await startSwallowing(opened.url, 'pg_terminate_backend')
   try {
     const one = start('one', { databaseUrl: network.url, silenceMs: 500, renewMs: HOUR })
     await network.swallowed
-    const backends = async () =>
-      (
-        await opened.sql`select 1 from pg_stat_activity where datname = current_database() and application_name = 'sluice test one'`
-      ).length
-    await until(backends, (count) => count === 0)
+    await until(
+      () => opened.sql`
+        select 1 from pg_stat_activity where datname = current_database() and application_name = 'sluice test one'`,
+      (rows) => rows.length === 0,
+    )
     expect((await leader())?.holder).toBe('gone')
     network.restore()
-    await until(async () => one.isLeading(), Boolean)
+    await until(() => one.isLeading())
     expect(await leader()).toMatchObject({ holder: 'one', epoch: 8 })
     // It is by that name that there was none.
-    await until(backends, (count) => count === 1)
+    await isDoing(`application_name = 'sluice test one'`)
   } finally {
     network.close()
   }
 })
 
 test('a leader that stops is followed at once, however long its lease', async () => {
-  const one = start('one', { leaseMs: HOUR, renewMs: 5 })
-  await leads('one')
+  const { one } = await startLeading({ renewMs: 5 })
   const two = start('two', { leaseMs: HOUR, renewMs: 5 })
   await one.stop()
   await leads('two')
   expect(await one.write(async () => 'wrote')).toBeNull()
-  await until(async () => two.isLeading(), Boolean)
+  await until(() => two.isLeading())
   expect(await two.write(async () => 'wrote')).toBe('wrote')
 })
 
 test('a thread started in the place of one that ended takes over at once, and keeps what it took', async () => {
   const old = start('process', { leaseMs: HOUR, renewMs: 5 })
   await leads('process')
-  await until(async () => old.isLeading(), Boolean)
+  await until(() => old.isLeading())
   // It is over for the old one before the young one comes: the two would take it from each other in turns otherwise.
   await opened.sql`update leader set epoch = 2`
-  await until(
-    async () => old.changes,
-    (changes) => changes.length === 2,
-  )
+  await until(() => old.changes.length === 2)
   const young = start('process', { leaseMs: HOUR, renewMs: 5 })
-  await until(async () => young.isLeading(), Boolean)
+  await until(() => young.isLeading())
   // On the connection that takes the place of the one that was ended, the old one asks again and again.
-  await until(
-    () => opened.sql`
-      select 1 from pg_stat_activity where application_name = 'sluice test process' and datname = current_database()
-        and pid <> (select backend_pid from leader where role = 'test') and query = 'commit' and state = 'idle'`,
-    (rows) => rows.length === 1,
-  )
+  await isDoing(`application_name = 'sluice test process' and query = 'commit' and state = 'idle'
+    and pid <> (select backend_pid from leader where role = 'test')`)
   expect(await young.write(async () => 'wrote')).toBe('wrote')
   expect(await old.write(async () => 'wrote')).toBeNull()
   expect((await leader())?.epoch).toBe(3)
@@ -182,9 +184,7 @@ test('a thread started in the place of one that ended takes over at once, and ke
 })
 
 test('a leader whose epoch is over writes nothing, though its connection and its clock are good', async () => {
-  const one = start('one', { leaseMs: HOUR, renewMs: HOUR })
-  await leads('one')
-  await until(async () => one.isLeading(), Boolean)
+  const { one } = await startLeading()
   await opened.sql`update leader set epoch = epoch + 1, holder = 'two'`
   expect(one.isLeading()).toBe(true)
   expect(await fire(one)).toBeNull()
@@ -194,49 +194,34 @@ test('a leader whose epoch is over writes nothing, though its connection and its
 })
 
 test('a leader whose connection ends when it has just been told that its epoch is over loses it once', async () => {
-  const one = start('one', { leaseMs: HOUR, renewMs: HOUR })
-  const { backend_pid } = await leads('one')
-  await until(async () => one.isLeading(), Boolean)
+  const { one, row } = await startLeading()
   await opened.sql`update leader set epoch = epoch + 1, holder = 'two', until = clock_timestamp() + interval '1 h'`
   const written = one.write(async (tx) => {
-    await tx`select pg_terminate_backend(${backend_pid})`
+    await tx`select pg_terminate_backend(${row.backend_pid})`
   })
   await Promise.allSettled([written])
   expect(one.changes).toEqual([true, false])
 })
 
 test('a challenger that is outrun keeps the way free for whoever comes next', async () => {
-  await opened.sql`
-    insert into leader (role, holder, backend_pid, epoch, until) values ('test', 'gone', 0, 7, clock_timestamp())`
+  await insertGone(0)
   const late = await opened.sql.begin(async (tx) => {
     await tx`select from leader where role = 'test' for update`
     const challenger = start('late', { leaseMs: HOUR, renewMs: HOUR })
-    await until(
-      () => opened.sql`
-        select 1 from pg_stat_activity
-        where datname = current_database() and application_name = 'sluice test late' and wait_event_type = 'Lock'`,
-      (rows) => rows.length === 1,
-    )
+    await isDoing(`application_name = 'sluice test late' and wait_event_type = 'Lock'`)
     await tx`update leader set epoch = 8, holder = 'first' where role = 'test'`
     return challenger
   })
   // Nothing is written by a challenger that has not won, and it holds nothing once its turn is over.
-  await until(
-    () => opened.sql`
-      select 1 from pg_stat_activity
-      where datname = current_database() and application_name = 'sluice test late' and state = 'idle' and query = 'commit'`,
-    (rows) => rows.length === 1,
-  )
+  await isDoing(`application_name = 'sluice test late' and state = 'idle' and query = 'commit'`)
   const next = start('next', { leaseMs: HOUR, renewMs: HOUR })
-  await until(async () => next.isLeading(), Boolean)
+  await until(() => next.isLeading())
   expect(late.changes).toEqual([])
   expect(await leader()).toMatchObject({ holder: 'next', epoch: 9 })
 })
 
 test('another epoch cannot begin while a transaction of this one is open, and after it nothing is written', async () => {
-  const one = start('one', { leaseMs: HOUR, renewMs: HOUR })
-  await leads('one')
-  await until(async () => one.isLeading(), Boolean)
+  const { one } = await startLeading()
   const inside = Promise.withResolvers<void>()
   const go = Promise.withResolvers<void>()
   const writing = one.write(async (tx) => {
@@ -251,12 +236,7 @@ test('another epoch cannot begin while a transaction of this one is open, and af
   const next = opened.sql`update leader set epoch = 2`.then(() => {
     hasBegun = true
   })
-  await until(
-    () => opened.sql`
-      select 1 from pg_stat_activity
-      where datname = current_database() and wait_event_type = 'Lock' and query like 'update leader%'`,
-    (rows) => rows.length === 1,
-  )
+  await isDoing(`wait_event_type = 'Lock' and query like 'update leader%'`)
   expect(hasBegun).toBe(false)
   go.resolve()
   await Promise.all([writing, next])
@@ -266,22 +246,16 @@ test('another epoch cannot begin while a transaction of this one is open, and af
 })
 
 test('a leader that loses its connection leads anew, in another epoch, on the connection it then records', async () => {
-  const one = start('one', { leaseMs: HOUR, renewMs: 20 })
-  const before = await leads('one')
+  const { one, row: before } = await startLeading({ renewMs: 20 })
   await opened.sql`select pg_terminate_backend(${before.backend_pid})`
   const after = await until(leader, (row) => row?.epoch === before.epoch + 1)
-  await until(async () => one.isLeading(), Boolean)
-  const pid = await one.write(
-    async (tx) => (await tx<{ pid: number }[]>`select pg_backend_pid() as pid`)[0]?.pid,
-  )
-  expect(pid).toBe(after?.backend_pid)
+  await until(() => one.isLeading())
+  expect(await backendPid(one)).toBe(after?.backend_pid)
   expect(one.changes).toEqual([true, false, true])
 })
 
 test('work that sleeps through the end of its transaction can write nothing more, in no transaction at all', async () => {
-  const one = start('one', { leaseMs: HOUR, renewMs: 20 })
-  const { backend_pid } = await leads('one')
-  await until(async () => one.isLeading(), Boolean)
+  const { one, row } = await startLeading({ renewMs: 20 })
   const inside = Promise.withResolvers<void>()
   const go = Promise.withResolvers<void>()
   const slept = Promise.withResolvers<unknown>()
@@ -293,10 +267,10 @@ test('work that sleeps through the end of its transaction can write nothing more
   })
   writing.catch(() => {})
   await inside.promise
-  await opened.sql`select pg_terminate_backend(${backend_pid})`
+  await opened.sql`select pg_terminate_backend(${row.backend_pid})`
   await expect(writing).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' })
   await until(leader, (row) => row?.epoch === 2)
-  await until(async () => one.isLeading(), Boolean)
+  await until(() => one.isLeading())
   go.resolve()
   // The client of the new connection has answered after the sleeper has asked its own.
   await one.write(async () => null)
@@ -306,8 +280,7 @@ test('work that sleeps through the end of its transaction can write nothing more
 test('a process id that belongs to somebody else by now is left alone', async () => {
   const innocent = openDatabase(opened.url, { connections: 1, rawConnections: 1, application: 'innocent' })
   const [{ pid } = { pid: 0 }] = await innocent.sql<{ pid: number }[]>`select pg_backend_pid() as pid`
-  await opened.sql`
-    insert into leader (role, holder, backend_pid, epoch, until) values ('test', 'gone', ${pid}, 7, clock_timestamp())`
+  await insertGone(pid)
   start('one', { leaseMs: HOUR })
   expect(await leads('one')).toMatchObject({ epoch: 8 })
   expect(await innocent.sql`select pg_backend_pid() as pid`).toEqual([{ pid }] as never)
@@ -317,14 +290,14 @@ test('a process id that belongs to somebody else by now is left alone', async ()
 test('roles are led on their own', async () => {
   const scheduler = start('one', { role: 'test', leaseMs: HOUR })
   const triggers = start('two', { role: 'another', leaseMs: HOUR })
-  await until(async () => scheduler.isLeading() && triggers.isLeading(), Boolean)
+  await until(() => scheduler.isLeading() && triggers.isLeading())
 })
 
 test('a database that is not there is asked again, and what work throws is passed on', async () => {
   const lost = start('lost', { databaseUrl: 'postgres://127.0.0.1:1/none', renewMs: 1 })
   expect(await lost.write(async () => 'wrote')).toBeNull()
   const one = start('one', { leaseMs: HOUR })
-  await until(async () => one.isLeading(), Boolean)
+  await until(() => one.isLeading())
   await expect(one.write(async () => Promise.reject(new Error('of the work')))).rejects.toThrow('of the work')
   expect(await one.write(async () => 'wrote')).toBe('wrote')
 })
@@ -350,11 +323,7 @@ function spawn(holder: string, mode: 'steadily' | 'slowly', leaseMs = LEASE_MS) 
   return {
     child,
     count,
-    heard: (word: string, atLeast = 1) =>
-      until(
-        async () => count(word),
-        (times) => times >= atLeast,
-      ),
+    heard: (word: string, atLeast = 1) => until(() => count(word) >= atLeast),
   }
 }
 
@@ -379,10 +348,7 @@ test('a leader paused between two transactions is replaced, and fires no more wh
   old.child.kill('SIGCONT')
   await old.heard('follows')
   const firedByYoung = await firings('young')
-  await until(
-    () => firings('young'),
-    (count) => count > firedByYoung + 20,
-  )
+  await until(async () => (await firings('young')) > firedByYoung + 20)
   expect(await firings('old')).toBe(firedBefore)
   await expectNoFiringOutOfItsReign()
   expect((await leader())?.holder).toBe('young')
@@ -402,10 +368,7 @@ test('a leader paused inside a transaction is replaced, and what it had begun is
   old.child.kill('SIGCONT')
   await old.heard('failed')
   const firedByYoung = await firings('young')
-  await until(
-    () => firings('young'),
-    (count) => count > firedByYoung + 20,
-  )
+  await until(async () => (await firings('young')) > firedByYoung + 20)
   expect(await firings('old')).toBe(0)
   await expectNoFiringOutOfItsReign()
 })
