@@ -13,6 +13,7 @@ import {
 import { copyFile, readFile, rename, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
+import { LRUCache } from 'lru-cache'
 import { traceHeaders } from '../../proto/trace.ts'
 import { accepted, patiently, transferTimeoutMs } from '../rpc/http.ts'
 import { type Lease, type ObjectCache, READ_ONLY } from './object-cache.ts'
@@ -50,7 +51,7 @@ export function sharedLake(directory: string, sync: Sync = promisify(fsync)): La
   const root = resolve(directory)
   const pathOf = (key: string) => join(root, key)
   /** What we have made durable in their parents. */
-  const known = new Set<string>()
+  const known = new LRUCache<string, true>({ max: DIRECTORIES_KNOWN })
 
   /**
    * Makes a directory and what leads to it, each durable in its parent. One that was there already may have been made by
@@ -65,8 +66,7 @@ export function sharedLake(directory: string, sync: Sync = promisify(fsync)): La
     await durably(sync, (open) => {
       for (const each of unsure) open(dirname(each), 'r')
     })
-    if (known.size > DIRECTORIES_KNOWN) known.clear()
-    for (const each of unsure) known.add(each)
+    for (const each of unsure) known.set(each, true)
   }
 
   return {

@@ -39,16 +39,31 @@ export async function patiently<T>(
   call: (signal: AbortSignal) => Promise<T>,
   { signal, timeoutMs = httpLimits.timeoutMs }: { signal?: AbortSignal; timeoutMs?: number } = {},
 ): Promise<T> {
-  const giveUpAt = performance.now() + httpLimits.patienceMs
-  for (let wait: number = httpLimits.firstPauseMs; ; wait = Math.min(2 * wait, httpLimits.longestPauseMs)) {
+  const backoff = makeBackoff(signal)
+  for (;;) {
     const deadline = AbortSignal.timeout(timeoutMs)
     try {
       return await call(signal === undefined ? deadline : AbortSignal.any([signal, deadline]))
     } catch (error) {
       signal?.throwIfAborted()
-      if (!isPassing(error) || performance.now() + wait > giveUpAt) throw error
+      if (!isPassing(error) || backoff.isOver()) throw error
     }
-    await pause(wait, undefined, { signal })
+    await backoff.pause()
+  }
+}
+
+/** Pauses between tries, from 50 ms on, each twice as long as the one before and at most 1 s. */
+export function makeBackoff(signal?: AbortSignal) {
+  const giveUpAt = performance.now() + httpLimits.patienceMs
+  let wait: number = httpLimits.firstPauseMs
+  return {
+    /** Whether the next pause would end after 30 s of tries. */
+    isOver: () => performance.now() + wait > giveUpAt,
+    /** Throws the signal's reason when it is aborted. */
+    async pause(): Promise<void> {
+      await pause(wait, undefined, { signal })
+      wait = Math.min(2 * wait, httpLimits.longestPauseMs)
+    },
   }
 }
 

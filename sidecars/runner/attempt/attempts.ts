@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import { makeSlots } from '../../../core/slots.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import type { SubmitPipelineRequest } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
@@ -171,24 +172,18 @@ export function makeAttempts(options: AttemptsOptions): Attempts {
   const running = new Map<string, Attempt>()
   const execute = inTurn(options)
   /** Oldest first. */
-  const ended = new Map<string, { attempt: Attempt; at: number }>()
-
-  function forgetOld() {
-    const before = performance.now() - limits.finishedKeptMs
-    for (const [handle, { at }] of ended) {
-      if (ended.size <= limits.finishedKept && at >= before) return
-      ended.delete(handle)
-    }
-  }
-  const sweep = setInterval(forgetOld, limits.finishedKeptMs / 10)
-  sweep.unref()
+  const ended = new LRUCache<string, Attempt>({
+    max: limits.finishedKept,
+    ttl: limits.finishedKeptMs,
+    ttlAutopurge: true,
+  })
 
   const working = () => [...running.values()].filter(({ status }) => status === 'running')
   /** Nothing is taken beside an attempt that executes alone, or waits for the others to end. */
   const waitsFor = () => options.waitsFor?.() ?? (working().some(({ isAlone }) => isAlone) ? ALONE : null)
   const freeSlots = () => (waitsFor() === null ? options.concurrency - working().length : 0)
 
-  const find = (handle: string) => running.get(handle) ?? ended.get(handle)?.attempt ?? null
+  const find = (handle: string) => running.get(handle) ?? ended.peek(handle) ?? null
   return {
     bootId: randomUUID(),
     find,
@@ -202,8 +197,7 @@ export function makeAttempts(options: AttemptsOptions): Attempts {
       running.set(attempt.handle, attempt)
       void attempt.ended.then(() => {
         running.delete(attempt.handle)
-        ended.set(attempt.handle, { attempt, at: performance.now() })
-        forgetOld()
+        ended.set(attempt.handle, attempt)
       })
       return attempt
     },

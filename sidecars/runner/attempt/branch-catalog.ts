@@ -1,4 +1,3 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import { snapshotById, type TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
 import {
   type CatalogClient,
@@ -13,7 +12,7 @@ import type { CommitPlan } from '../../../lake/iceberg/write/write.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { messageOf } from '../../core/log.ts'
-import { accepted, httpLimits, patiently } from '../../rpc/http.ts'
+import { accepted, httpLimits, makeBackoff, patiently } from '../../rpc/http.ts'
 
 // The catalog as one attempt sees it: its branch, through its token. The API may restart under a running attempt, so
 // reads wait for it to come back, and a commit without a clear answer is looked up before it is sent again.
@@ -83,8 +82,8 @@ async function loaded(client: CatalogClient, table: TableName): Promise<LoadedTa
 }
 
 async function commitOnce(client: CatalogClient, table: TableName, plan: CommitPlan, signal: AbortSignal) {
-  const giveUpAt = performance.now() + httpLimits.patienceMs
-  for (let wait: number = httpLimits.firstPauseMs, isUnclear = false; ; ) {
+  const backoff = makeBackoff(signal)
+  for (let isUnclear = false; ; ) {
     try {
       return commitOf(await client.commitBriefly(identifierOf(table), plan))
     } catch (error) {
@@ -93,11 +92,10 @@ async function commitOnce(client: CatalogClient, table: TableName, plan: CommitP
       if (!isOwnWork && !(error instanceof ServerError)) throw error
       const landed = await landedCommit(client, table, plan)
       if (landed !== null) return landed
-      if (isOwnWork || performance.now() + wait > giveUpAt) throw error
+      if (isOwnWork || backoff.isOver()) throw error
       isUnclear = true
     }
-    await pause(wait, undefined, { signal })
-    wait = Math.min(2 * wait, httpLimits.longestPauseMs)
+    await backoff.pause()
   }
 }
 
