@@ -12,7 +12,6 @@ import {
 import { takesTrace } from '../../proto/trace.ts'
 import { type Admit, answerOf } from './admission.ts'
 import { unknownApi } from './api-addresses.ts'
-import { answerWhole, isWhole } from './whole-call.ts'
 
 /** What a sidecar serves, over whatever protocol. */
 export interface ServedServices {
@@ -70,12 +69,10 @@ export function serveConnect(options: ConnectServerOptions): ConnectServer {
   })
   registerAll(router, options, shutdown.signal)
   const handlers = new Map(
-    router.handlers.map((handler) => {
-      const inStreams = createFetchHandler(handler, { httpVersion: '1.1' })
-      const answer = (request: Request) =>
-        isWhole(handler, request, options.readMaxBytes) ? answerWhole(handler, request) : inStreams(request)
-      return [handler.requestPath, answer]
-    }),
+    router.handlers.map((handler) => [
+      handler.requestPath,
+      createFetchHandler(handler, { httpVersion: '1.1' }),
+    ]),
   )
 
   const server = Bun.serve({
