@@ -7,8 +7,8 @@ import type { TableView } from './engine-messages.ts'
 
 // An instance for SQL whose texts are all known before: one that is kept from run to run, where they can leave nothing behind
 // in it, and a fresh one where that is not certain (docs/adr/0009-engine-processes.md).
-// The aim of 60 runs/s needs the shared instance: with fresh ones alone a run takes 47.0 ms of processor instead of 27.6 (engines
-// 22.5 instead of 9.1), which two cores do 42 times a second (2026-11-23, 16 pipelines at once). Making a fresh one takes 12 ms.
+// The aim of 60 runs/s needs the shared instance: 73.5 and 74.8 runs/s with it, 45.7 and 45.5 without it (2026-11-23, a quiet
+// machine, 16 pipelines at once).
 
 export interface OpenedInstance {
   number: number
