@@ -6,7 +6,17 @@ import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { openDatabase, type Sql } from '../../drizzle/client.ts'
 import { dataLocation, keyOf } from '../../lake/iceberg/format/location.ts'
 import { currentSchema, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
-import { type CatalogClient, connectCatalog } from '../../lake/iceberg/read/client.ts'
+import type { Schema } from '../../lake/iceberg/format/types.ts'
+import {
+  type CatalogClient,
+  caller,
+  catalogClient,
+  encodeNamespace,
+  type LoadedTable,
+  NotFound,
+  type TableIdentifier,
+  tableFrom,
+} from '../../lake/iceberg/read/client.ts'
 import { dataFilesOf, makeManifestReader } from '../../lake/iceberg/read/scan.ts'
 import { fieldIdsLiteral, fieldsWritten, readTable, selectForWrite } from '../../lake/iceberg/sql.ts'
 import { schemaForAppend, schemaForReplace } from '../../lake/iceberg/write/evolution.ts'
@@ -41,18 +51,27 @@ export interface TestCatalog {
   /** Opens a branch on main's head, and what its attempt needs. */
   attempt(table: TableName): Promise<TestAttempt>
   /** A token for main's head, and a client of it. */
-  reader(): Promise<{ token: string; client: CatalogClient; commit: number }>
+  reader(): Promise<{ token: string; client: TestClient; commit: number }>
   merge(attempt: TestAttempt, testedCommit: string): Promise<string | undefined>
   /** The rows of a table, read by DuckDB through the gateway. */
   rows(token: string, metadata: TableMetadata): Promise<Record<string, unknown>[]>
   close(): Promise<void>
 }
 
+/** The client of a runner, with the calls that other engines make. */
+export interface TestClient extends Pick<CatalogClient, 'loadTable'> {
+  createTable(table: TableIdentifier, create: { schema: Schema; isStaged: boolean }): Promise<LoadedTable>
+  /** Asks for the new metadata too. */
+  commit(table: TableIdentifier, commit: Pick<CommitPlan, 'requirements' | 'updates'>): Promise<LoadedTable>
+  namespaceExists(namespace: readonly string[]): Promise<boolean>
+  createNamespace(namespace: readonly string[]): Promise<void>
+}
+
 export interface TestAttempt {
   runId: string
   branch: string
   token: string
-  client: CatalogClient
+  client: TestClient
   /** Writes the result of a query as data and manifests, and plans the commit of it. */
   plan(query: string, operation: 'append' | 'overwrite'): Promise<CommitPlan>
   /** The same, committed. Answers the new metadata and the commit's id. */
@@ -101,8 +120,7 @@ export async function openTestCatalog(sight?: CodeSight): Promise<TestCatalog> {
       ...init,
       headers: { ...(token !== null && { authorization: `Bearer ${token}` }), ...init.headers },
     })
-  const connect = (warehouse: string, token: string) =>
-    connectCatalog({ baseUrl: `${url}/catalog`, warehouse, token })
+  const connect = (warehouse: string, token: string) => connectClient(`${url}/catalog`, warehouse, token)
   const readerOf = (token: string) =>
     makeManifestReader(async (location) => {
       const response = await request(`/lake/objects/${keyOf(ROOT, location)}`, token)
@@ -217,4 +235,33 @@ async function columnsOf(duckdb: DuckDBConnection, query: string) {
   return described
     .getRowObjectsJS()
     .map((row) => ({ name: String(row.column_name), type: String(row.column_type) }))
+}
+
+/** Asks the catalog where the routes of the warehouse are, as other engines do. */
+async function connectClient(baseUrl: string, warehouse: string, token: string): Promise<TestClient> {
+  const call = caller({ baseUrl, token })
+  const config = await call('GET', `/v1/config?warehouse=${encodeURIComponent(warehouse)}`)
+  const { prefix } = (config as { overrides: { prefix: string } }).overrides
+  const root = `/v1/${prefix}/namespaces`
+  const tables = (namespace: readonly string[]) => `${root}/${encodeNamespace(namespace)}/tables`
+  return {
+    loadTable: catalogClient({ baseUrl, prefix, token }).loadTable,
+    createTable: async ({ namespace, name }, { schema, isStaged }) =>
+      tableFrom(await call('POST', tables(namespace), { name, schema, 'stage-create': isStaged })),
+    commit: async ({ namespace, name }, { requirements, updates }) => {
+      const body = { identifier: { namespace, name }, requirements, updates }
+      return tableFrom(await call('POST', `${tables(namespace)}/${name}`, body))
+    },
+    namespaceExists: (namespace) =>
+      call('HEAD', `${root}/${encodeNamespace(namespace)}`).then(
+        () => true,
+        (error) => {
+          if (error instanceof NotFound) return false
+          throw error
+        },
+      ),
+    createNamespace: async (namespace) => {
+      await call('POST', root, { namespace, properties: {} })
+    },
+  }
 }

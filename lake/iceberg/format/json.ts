@@ -18,78 +18,16 @@ const ID_LIST_NAMES: ReadonlySet<string> = new Set(['snapshot-ids'])
  * that a double cannot hold.
  * @throws SyntaxError for text that is not JSON, or a snapshot id that is not a 64-bit integer.
  */
-export function parseJson(text: string): unknown {
-  if (UNUSUAL.test(text)) return parseExactly(text)
-  let value: unknown
-  try {
-    value = JSON.parse(text.replace(LONG_INTEGER, `$1"${MARK}$2"`))
-  } catch {
-    // Its error speaks of the text as it is.
-    return parseExactly(text)
-  }
-  return withNumbers('', value)
-}
-
-/** A reviver is told where each number stands, and of every other value too: for table metadata that takes ten times as long. */
-const parseExactly = (text: string): unknown =>
+export const parseJson = (text: string): unknown =>
   JSON.parse(text, (name: string, value: unknown, context?: { source?: string }) => {
     if (typeof value === 'number') return exactNumber(name, value, context?.source)
     if (ID_LIST_NAMES.has(name) && Array.isArray(value)) return value.map((id) => toId(name, id))
     return value
   })
 
-const MARK = 'int64:'
-/**
- * What a double may not hold, as a member or an element. In a string the same looks alike: put into quotes there, it ends
- * the string early, and nothing that begins with a letter may follow one.
- */
-const LONG_INTEGER = /([:,[]\s*)(-?[1-9]\d{15,})(?![\d.eE])/g
-/** Texts in which a string may hold the mark, with letters that are written as numbers; and those that are one number. */
-const UNUSUAL = /int64:|\\u|__proto__|^\s*[-\d]/
-
-/** What was parsed, in place, with the marked integers as what they are, and ids as `bigint`. */
-function withNumbers(name: string, value: unknown): unknown {
-  if (typeof value === 'string')
-    return value.startsWith(MARK) ? integerOf(name, value.slice(MARK.length)) : value
-  if (typeof value === 'number') return ID_NAMES.has(name) ? toId(name, value) : value
-  if (typeof value !== 'object' || value === null) return value
-  if (Array.isArray(value)) {
-    for (const [at, element] of value.entries()) value[at] = withNumbers('', element)
-    return ID_LIST_NAMES.has(name) ? value.map((id) => toId(name, id)) : value
-  }
-  for (const [key, member] of Object.entries(value)) {
-    const exact = withNumbers(key, member)
-    if (exact !== member) Reflect.set(value, key, exact)
-  }
-  return value
-}
-
-function integerOf(name: string, digits: string): number | bigint {
-  const value = Number(digits)
-  const exact = Number.isSafeInteger(value) ? value : BigInt(digits)
-  return ID_NAMES.has(name) ? toId(name, exact) : exact
-}
-
 /** Writes JSON with every `bigint` as a plain integer. Fields that are undefined are left out. */
-export const stringifyJson = (value: unknown): string => JSON.stringify(withLiterals(value))
-
-/** The same, with a copy of whatever holds a `bigint`: a replacer would be asked about every value. */
-function withLiterals(value: unknown): unknown {
-  if (typeof value === 'bigint') return exactLiteral(value)
-  if (typeof value !== 'object' || value === null) return value
-  if (Array.isArray(value)) {
-    const elements = value.map(withLiterals)
-    return elements.some((element, at) => element !== value[at]) ? elements : value
-  }
-  let copy: Record<string, unknown> | undefined
-  for (const [key, member] of Object.entries(value)) {
-    const literal = withLiterals(member)
-    if (literal === member) continue
-    copy ??= { ...value }
-    copy[key] = literal
-  }
-  return copy ?? value
-}
+export const stringifyJson = (value: unknown): string =>
+  JSON.stringify(value, (_, member: unknown) => (typeof member === 'bigint' ? exactLiteral(member) : member))
 
 function exactNumber(name: string, value: number, source: string | undefined): number | bigint {
   const exact = Number.isSafeInteger(value) || !Number.isInteger(value) ? value : fromSource(value, source)

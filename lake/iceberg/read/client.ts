@@ -5,7 +5,6 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { traceHeaders } from '../../../proto/trace.ts'
 import { parseJson, stringifyJson } from '../format/json.ts'
 import { metadataFrom, type TableMetadata } from '../format/metadata.ts'
-import type { Schema } from '../format/types.ts'
 import type { CommitRequest } from '../format/wire.ts'
 
 /** Attempts of a call that changes nothing, and the pause before the second one (it doubles). */
@@ -27,21 +26,13 @@ export class CatalogError extends Error {
     super(message, options)
   }
 }
-/** 404: no such table, namespace or warehouse. */
+/** 404: no such table or namespace. */
 export class NotFound extends CatalogError {
   override readonly name = 'NotFound'
 }
-/** 409: the table has changed since the commit was computed. */
+/** 409: the table has changed since the commit was computed, or exists. */
 export class Conflict extends CatalogError {
   override readonly name = 'Conflict'
-}
-/** 409: the table or namespace exists. */
-export class AlreadyExists extends CatalogError {
-  override readonly name = 'AlreadyExists'
-}
-/** 401, 403, 419: the token is missing, expired, or not for this. */
-export class Unauthorized extends CatalogError {
-  override readonly name = 'Unauthorized'
 }
 /** 5xx, 429, no answer, or an answer that is not one. A commit that ends so may have happened: load the table to see. */
 export class ServerError extends CatalogError {
@@ -51,21 +42,14 @@ export class ServerError extends CatalogError {
 export interface ClientOptions {
   /** Where the catalog's `/v1` is, without a slash at the end: `http://127.0.0.1:8080/catalog`. */
   readonly baseUrl: string
-  /** `sluice@<branch>`. */
-  readonly warehouse: string
-  /** Where the warehouse's routes are, as its configuration would say; without one the catalog is asked for it. */
-  readonly prefix?: string
+  /** Where the routes of the warehouse are. */
+  readonly prefix: string
   /** Sent as a bearer token. */
-  readonly token?: string
+  readonly token: string
   /** Ends every call, and the pauses between attempts. */
   readonly signal?: AbortSignal
   readonly timeoutMs?: number
   readonly fetch?: (url: string, init: RequestInit) => Promise<Response>
-}
-
-export interface CatalogConfig {
-  readonly defaults: Readonly<Record<string, string>>
-  readonly overrides: Readonly<Record<string, string>>
 }
 
 /** A table by its namespace levels and name. */
@@ -81,79 +65,30 @@ export interface LoadedTable {
   readonly config: Readonly<Record<string, string>>
 }
 
-export interface CreateTable {
-  readonly schema: Schema
-  readonly properties?: Readonly<Record<string, string>>
-  /** Only prepares the table: it exists when the first commit (with `assert-create`) succeeds. */
-  readonly isStaged: boolean
-}
-
 export interface CatalogClient {
-  readonly config: CatalogConfig
   /** @throws NotFound */
   loadTable(table: TableIdentifier): Promise<LoadedTable>
-  /** @throws AlreadyExists, NotFound (namespace) */
-  createTable(table: TableIdentifier, create: CreateTable): Promise<LoadedTable>
-  /** @throws Conflict, NotFound */
+  /**
+   * Asks the catalog to leave the metadata out of its answer (RFC 7240); answers the table's config.
+   * @throws Conflict, NotFound
+   */
   commit(
     table: TableIdentifier,
     commit: Pick<CommitRequest, 'requirements' | 'updates'>,
-  ): Promise<LoadedTable>
-  /**
-   * As `commit`, but asks the catalog to leave the metadata out of its answer (RFC 7240); answers the table's config.
-   * @throws Conflict, NotFound
-   */
-  commitBriefly(
-    table: TableIdentifier,
-    commit: Pick<CommitRequest, 'requirements' | 'updates'>,
   ): Promise<LoadedTable['config']>
-  namespaceExists(namespace: readonly string[]): Promise<boolean>
-  /** @throws AlreadyExists */
-  createNamespace(namespace: readonly string[]): Promise<void>
 }
 
-/** Gives a client for one warehouse. Asks the catalog for its configuration, if need be. @throws CatalogError */
-export async function connectCatalog(options: ClientOptions): Promise<CatalogClient> {
+/** A client of one warehouse. Its calls throw CatalogError. */
+export function catalogClient(options: ClientOptions): CatalogClient {
   const call = caller(options)
-  const config: CatalogConfig =
-    options.prefix === undefined
-      ? configFrom(await call('GET', `/v1/config?warehouse=${encodeURIComponent(options.warehouse)}`))
-      : { defaults: {}, overrides: { prefix: options.prefix } }
-  const prefix = config.overrides.prefix ?? config.defaults.prefix
-  const root = prefix === undefined ? '/v1/namespaces' : `/v1/${prefix}/namespaces`
-  const tables = (namespace: readonly string[]) => `${root}/${encodeNamespace(namespace)}/tables`
-  const pathOf = ({ namespace, name }: TableIdentifier) => `${tables(namespace)}/${encodeURIComponent(name)}`
+  const pathOf = ({ namespace, name }: TableIdentifier) =>
+    `/v1/${options.prefix}/namespaces/${encodeNamespace(namespace)}/tables/${encodeURIComponent(name)}`
   return {
-    config,
     loadTable: async (table) => tableFrom(await call('GET', pathOf(table))),
-    createTable: async ({ namespace, name }, { schema, properties, isStaged }) =>
-      tableFrom(
-        await call('POST', tables(namespace), {
-          name,
-          schema,
-          'stage-create': isStaged,
-          ...(properties && { properties }),
-        }),
-      ),
-    commit: async (table, { requirements, updates }) => {
-      const identifier = { namespace: table.namespace, name: table.name }
-      return tableFrom(await call('POST', pathOf(table), { identifier, requirements, updates }))
-    },
-    commitBriefly: async (table, { requirements, updates }) => {
-      const identifier = { namespace: table.namespace, name: table.name }
-      const body = { identifier, requirements, updates }
-      return textsFrom(member(await call('POST', pathOf(table), body, { prefer: BRIEF }), 'config'))
-    },
-    namespaceExists: (namespace) =>
-      call('HEAD', `${root}/${encodeNamespace(namespace)}`).then(
-        () => true,
-        (error) => {
-          if (error instanceof NotFound) return false
-          throw error
-        },
-      ),
-    createNamespace: async (namespace) => {
-      await call('POST', root, { namespace, properties: {} })
+    commit: async ({ namespace, name }, { requirements, updates }) => {
+      const body = { identifier: { namespace, name }, requirements, updates }
+      const path = pathOf({ namespace, name })
+      return textsFrom(objectIn(await call('POST', path, body, { prefer: BRIEF }), 'config'))
     },
   }
 }
@@ -168,7 +103,8 @@ type Call = (method: Method, path: string, body?: object, headers?: Headers) => 
 /** Of the header `prefer`: an answer without what the client has sent. */
 export const BRIEF = 'return=minimal'
 
-function caller(options: ClientOptions): Call {
+/** Sends calls, and those that change nothing again after a ServerError. */
+export function caller(options: Omit<ClientOptions, 'prefix'>): Call {
   return async (method, path, body, headers) => {
     const attempts = method === 'POST' ? 1 : ATTEMPTS_LIMIT
     for (let attempt = 1; ; attempt += 1) {
@@ -183,7 +119,7 @@ function caller(options: ClientOptions): Call {
 }
 
 async function callOnce(
-  options: ClientOptions,
+  options: Omit<ClientOptions, 'prefix'>,
   method: Method,
   path: string,
   body?: object,
@@ -199,7 +135,7 @@ async function callOnce(
         ...traceHeaders(),
         ...more,
         ...(body && { 'content-type': 'application/json' }),
-        ...(token !== undefined && { authorization: `Bearer ${token}` }),
+        authorization: `Bearer ${token}`,
       },
       ...(body && { body: stringifyJson(body) }),
       signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
@@ -219,9 +155,7 @@ const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.me
 function errorFrom(status: number, text: string): CatalogError {
   const { message = `the catalog answered ${status}`, type = '' } = errorBody(text)
   if (status === 404) return new NotFound(status, type, message)
-  if (status === 409)
-    return new (type.startsWith('AlreadyExists') ? AlreadyExists : Conflict)(status, type, message)
-  if (status === 401 || status === 403 || status === 419) return new Unauthorized(status, type, message)
+  if (status === 409) return new Conflict(status, type, message)
   if (status >= 500 || status === 429) return new ServerError(status, type, message)
   return new CatalogError(status, type, message)
 }
@@ -240,15 +174,14 @@ function errorBody(text: string): { message?: string; type?: string } {
 const member = (value: unknown, name: string): unknown =>
   typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
 
-function configFrom(value: unknown): CatalogConfig {
-  return { defaults: textsFrom(member(value, 'defaults')), overrides: textsFrom(member(value, 'overrides')) }
+function objectIn(answer: unknown, name: 'metadata' | 'config'): object {
+  const value = member(answer, name)
+  if (typeof value === 'object' && value !== null) return value
+  throw new ServerError(200, 'BadAnswer', `the catalog answered without table ${name}`)
 }
 
-function tableFrom(value: unknown): LoadedTable {
-  const metadata = member(value, 'metadata')
-  if (typeof metadata !== 'object' || metadata === null) {
-    throw new ServerError(200, 'BadAnswer', 'the catalog answered without table metadata')
-  }
+export function tableFrom(value: unknown): LoadedTable {
+  const metadata = objectIn(value, 'metadata')
   const metadataLocation = member(value, 'metadata-location')
   return {
     metadata: metadataFrom(metadata),

@@ -3,7 +3,7 @@ import {
   type CatalogClient,
   CatalogError,
   Conflict,
-  connectCatalog,
+  catalogClient,
   type LoadedTable,
   NotFound,
   ServerError,
@@ -29,9 +29,8 @@ const COMMIT = 'x-sluice-commit'
 
 /** All calls throw CatalogError. */
 export function openBranchCatalog(lake: LakeAccess, signal: AbortSignal): BranchCatalog {
-  const connected = connectCatalog({
+  const client = catalogClient({
     baseUrl: lake.catalogUrl,
-    warehouse: lake.warehouse,
     // As Sluice's own catalog would say: a call less for every attempt.
     prefix: encodeURIComponent(lake.warehouse),
     token: lake.token,
@@ -46,11 +45,9 @@ export function openBranchCatalog(lake: LakeAccess, signal: AbortSignal): Branch
             signal: AbortSignal.any([signal, AbortSignal.timeout(httpLimits.timeoutMs)]),
           }),
   })
-  // Whoever calls learns of it.
-  connected.catch(() => {})
   return {
-    load: async (table) => (await loaded(await connected, table))?.metadata ?? null,
-    commit: async (table, plan) => commitOnce(await connected, table, plan, signal),
+    load: async (table) => (await loaded(client, table))?.metadata ?? null,
+    commit: (table, plan) => commitOnce(client, table, plan, signal),
   }
 }
 
@@ -85,7 +82,7 @@ async function commitOnce(client: CatalogClient, table: TableName, plan: CommitP
   const backoff = makeBackoff(signal)
   for (let isUnclear = false; ; ) {
     try {
-      return commitOf(await client.commitBriefly(identifierOf(table), plan))
+      return commitOf(await client.commit(identifierOf(table), plan))
     } catch (error) {
       signal.throwIfAborted()
       const isOwnWork = isUnclear && error instanceof Conflict
