@@ -1,6 +1,6 @@
 import type { Db, Sql, Tx } from '../../drizzle/client.ts'
 import type { LandingZoneNames, PinnedFiles } from '../../drizzle/schema/index.ts'
-import { restore, type Stored, store } from '../../machines/advance.ts'
+import { restore, store } from '../../machines/advance.ts'
 import {
   advanceDraft,
   DRAFT_MACHINE_VERSION,
@@ -42,7 +42,7 @@ export async function moveDraft(
   pipeline: PipelineRow,
   { event, cause, also }: { event: DraftEvent; cause: string; also?: Columns },
 ): Promise<void> {
-  const stored = migrateDraft(pipeline.draftMachineVersion, pipeline.draftSnapshot as Stored)
+  const stored = migrateDraft(pipeline.draftMachineVersion, pipeline.draftSnapshot)
   const { next, from, to, effects } = advanceDraft(restore(draftMachine, stored), event)
   const columns = { ...columnsOf(next), ...also }
   await saveDraft(tx, pipeline.id, columns, { event: event.type, from, to, effects, cause })

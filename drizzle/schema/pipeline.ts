@@ -12,6 +12,7 @@ import {
   uniqueIndex,
   uuid,
 } from 'drizzle-orm/pg-core'
+import type { Stored } from '../../machines/advance.ts'
 import { createdAt, instant, updatedAt } from './columns.ts'
 
 /** Which zones a set of pipeline files names literally, as `ns.zone`; frozen when a run of them starts. */
@@ -24,9 +25,9 @@ export const pipelines = pgTable(
   {
     id: uuid('id').primaryKey(),
     namespace: text('namespace').notNull(),
-    layer: text('layer').notNull(),
+    layer: text('layer').$type<'bronze' | 'silver' | 'gold'>().notNull(),
     name: text('name').notNull(),
-    type: text('type').notNull(),
+    type: text('type').$type<'sql' | 'python'>().notNull(),
     owner: text('owner'),
     /** Earlier owners, since its owner has published it: until then its code sees only what all of them see. */
     handedBy: text('handed_by').array().notNull().default(sql`'{}'::text[]`),
@@ -35,7 +36,7 @@ export const pipelines = pgTable(
     vouchedVersion: integer('vouched_version'),
     description: text('description').notNull().default(''),
     /** The draft statechart: `{value, context, status}`; the columns below are written from it in the same UPDATE. */
-    draftSnapshot: jsonb('draft_snapshot').notNull(),
+    draftSnapshot: jsonb('draft_snapshot').$type<Stored>().notNull(),
     draftMachineVersion: integer('draft_machine_version').notNull(),
     draftDirty: boolean('draft_dirty').notNull(),
     draftRevision: bigint('draft_revision', { mode: 'number' }).notNull().default(0),
@@ -68,7 +69,7 @@ export const pipelineVersions = pgTable(
       .references(() => pipelines.id, { onDelete: 'cascade' }),
     versionNumber: integer('version_number').notNull(),
     message: text('message').notNull(),
-    pipelineType: text('pipeline_type').notNull(),
+    pipelineType: text('pipeline_type').$type<'sql' | 'python'>().notNull(),
     publishedVersions: jsonb('published_versions').$type<PinnedFiles>().notNull(),
     landingZones: jsonb('landing_zones').$type<LandingZoneNames>().notNull(),
     createdAt: createdAt(),

@@ -1,6 +1,7 @@
 import { and, asc, desc, eq, ilike, isNull, sql } from 'drizzle-orm'
 import type { PgUpdateSetSource } from 'drizzle-orm/pg-core'
 import type { Queryable, Sql, Tx } from '../../../drizzle/client.ts'
+import { isLive, isLiveRow } from '../../../drizzle/live-pipeline.ts'
 import {
   type LandingZoneNames,
   type PinnedFiles,
@@ -17,17 +18,15 @@ import type { PipelineRef } from '../../core/pipeline-ref.ts'
 import type { PipelineSortKey } from '../schema.ts'
 
 export type NewPipeline = typeof pipelines.$inferInsert
-export type PipelineType = 'sql' | 'python'
 export type PipelineRow = typeof pipelines.$inferSelect
+export type PipelineType = PipelineRow['type']
 
 export interface PipelineWithLastRun extends PipelineRow {
-  layer: Layer
-  type: PipelineType
-  lastRun: { id: string; status: string; finishedAt: Date | null } | null
+  lastRun: Pick<typeof runs.$inferSelect, 'id' | 'status' | 'finishedAt'> | null
 }
 export interface PipelineFilter {
   namespace?: string
-  layer?: string
+  layer?: Layer
   search?: string
   /** Which of them the caller sees; left out, all. */
   seen?: Visible['pipelines']
@@ -75,15 +74,6 @@ export async function livePipeline(db: Queryable, ref: PipelineRef): Promise<Pip
   return item === undefined ? null : flat(item)
 }
 
-const isLive = (ref: PipelineRef) =>
-  and(
-    eq(pipelines.namespace, ref.namespace),
-    eq(pipelines.layer, ref.layer),
-    eq(pipelines.name, ref.name),
-    isNull(pipelines.deletedAt),
-    ref.boundTo === undefined ? undefined : eq(pipelines.id, ref.boundTo),
-  )
-
 const liveOne = (db: Queryable, ref: PipelineRef) => db.select().from(pipelines).where(isLive(ref)).as('page')
 
 /** The page is cut before the runs are looked up: sorting thousands of pipelines must not look up the runs of each. */
@@ -100,13 +90,7 @@ function withLastRun(db: Queryable, page: PipelinePage) {
 
 type PipelinePage = ReturnType<typeof liveOne>
 type JoinedRow = Awaited<ReturnType<typeof withLastRun>>[number]
-const flat = ({ page, last_run: lastRun }: JoinedRow): PipelineWithLastRun => ({
-  ...page,
-  // The table checks both.
-  layer: page.layer as Layer,
-  type: page.type as PipelineType,
-  lastRun,
-})
+const flat = ({ page, last_run: lastRun }: JoinedRow): PipelineWithLastRun => ({ ...page, lastRun })
 
 /** `%` and `_` of a search are letters like any other. */
 const likeText = (text: string) => text.replace(/[\\%_]/g, '\\$&')
@@ -125,7 +109,7 @@ export async function insertPipeline(tx: Tx, pipeline: NewPipeline): Promise<boo
 export async function changePipeline(
   db: Queryable,
   ref: PipelineRef,
-  change: { description?: string; type?: string; owner?: string | null; maxVersions?: number },
+  change: Partial<Pick<PipelineRow, 'description' | 'type' | 'owner' | 'maxVersions'>>,
 ): Promise<boolean> {
   const changed = await db
     .update(pipelines)
@@ -150,8 +134,7 @@ export async function publishedPipeline(sql: Sql, ref: PipelineRef): Promise<Pub
       v.published_versions as pins, v.landing_zones as "landingZones"
     from pipeline p
     left join pipeline_version v on v.pipeline_id = p.id and v.version_number = p.published_version
-    where p.namespace = ${ref.namespace} and p.layer = ${ref.layer} and p.name = ${ref.name}
-      and p.deleted_at is null ${ref.boundTo === undefined ? sql`` : sql`and p.id = ${ref.boundTo}`}`
+    where ${isLiveRow(sql, ref)}`
   return row ?? null
 }
 

@@ -1,5 +1,6 @@
-import { and, eq, isNull, sql } from 'drizzle-orm'
+import { eq, sql } from 'drizzle-orm'
 import type { Queryable, Tx } from '../../../drizzle/client.ts'
+import { isLive } from '../../../drizzle/live-pipeline.ts'
 import {
   pipelines,
   reaperStatus,
@@ -71,15 +72,6 @@ export async function replaceOverrides(
       })
   return true
 }
-
-const isLive = ({ namespace, layer, name, boundTo }: PipelineRef) =>
-  and(
-    eq(pipelines.namespace, namespace),
-    eq(pipelines.layer, layer),
-    eq(pipelines.name, name),
-    isNull(pipelines.deletedAt),
-    boundTo === undefined ? undefined : eq(pipelines.id, boundTo),
-  )
 
 /** What the last tick of the reaper did. */
 export async function lastTick(db: Queryable): Promise<typeof reaperStatus.$inferSelect> {

@@ -3,6 +3,7 @@ import { sql as typed } from 'drizzle-orm'
 import type { JSONValue } from 'postgres'
 import type { Sql, SqlTx, Tx } from '../../../drizzle/client.ts'
 import { latestSuccess } from '../../../drizzle/latest-success.ts'
+import { isLiveRow } from '../../../drizzle/live-pipeline.ts'
 import { store } from '../../../machines/advance.ts'
 import { TRIGGER_MACHINE_VERSION, type TriggerSnapshot, triggerColumns } from '../../../machines/trigger.ts'
 import type { PipelineId, TriggerId } from '../../core/ids.ts'
@@ -14,14 +15,9 @@ import { rowColumns, type TriggerRow } from './locked.ts'
 export async function livePipelineId(sql: Sql | SqlTx, ref: PipelineRef): Promise<PipelineId | null> {
   const [row] = await sql<{ id: PipelineId }[]>`
     select id from pipeline p
-    where ${isLive(sql, ref)}`
+    where ${isLiveRow(sql, ref)}`
   return row?.id ?? null
 }
-
-/** For statements in which the pipeline is `p`. */
-const isLive = (sql: Sql | SqlTx, { namespace, layer, name, boundTo }: PipelineRef) => sql`
-  p.namespace = ${namespace} and p.layer = ${layer} and p.name = ${name} and p.deleted_at is null
-  ${boundTo === undefined ? sql`` : sql`and p.id = ${boundTo}`}`
 
 /** Keeps the pipeline live, and its number of triggers as it is, until the transaction ends; `now` is read after that. */
 export async function lockForTriggers(
@@ -30,7 +26,7 @@ export async function lockForTriggers(
 ): Promise<{ pipelineId: PipelineId; triggers: number; now: Date } | null> {
   const locked = await tx<{ id: PipelineId }[]>`
     select id from pipeline p
-    where ${isLive(tx, ref)}
+    where ${isLiveRow(tx, ref)}
     for no key update`
   const [pipeline] = locked
   if (pipeline === undefined) return null
@@ -58,7 +54,7 @@ export async function triggersOf(
 export async function triggerOf(sql: Sql, ref: PipelineRef, id: string): Promise<TriggerRow | null> {
   const [row] = await sql<TriggerRow[]>`
     select ${rowColumns(sql)} from trigger t join pipeline p on p.id = t.pipeline_id
-    where t.id = ${id} and ${isLive(sql, ref)}`
+    where t.id = ${id} and ${isLiveRow(sql, ref)}`
   return row ?? null
 }
 
@@ -71,7 +67,7 @@ export async function lockTriggerOf(
   const [rows, [clock]] = await Promise.all([
     tx<TriggerRow[]>`
       select ${rowColumns(tx)} from trigger t join pipeline p on p.id = t.pipeline_id
-      where t.id = ${id} and ${isLive(tx, ref)}
+      where t.id = ${id} and ${isLiveRow(tx, ref)}
       for update of t`,
     tx<{ now: Date }[]>`select clock_timestamp() as now`,
   ])
@@ -136,7 +132,7 @@ export async function setDependencies(tx: SqlTx, id: TriggerId, sources: readonl
 export async function removeTrigger(sql: Sql, ref: PipelineRef, id: string): Promise<boolean> {
   const removed = await sql`
     delete from trigger t using pipeline p
-    where t.id = ${id} and p.id = t.pipeline_id and ${isLive(sql, ref)}
+    where t.id = ${id} and p.id = t.pipeline_id and ${isLiveRow(sql, ref)}
     returning t.id`
   return removed.length > 0
 }

@@ -1,0 +1,31 @@
+// Which pipeline a request names, for the statements of several stores. The name of a deleted one can be used again.
+import { and, eq, isNull } from 'drizzle-orm'
+import { pipelines } from './schema/index.ts'
+import type { Sql, SqlTx } from './sql.ts'
+import type { Fragment } from './visibility.ts'
+
+export interface PipelineName {
+  namespace: string
+  layer: string
+  name: string
+  /** Then only the pipeline with this id is meant. */
+  boundTo?: string
+}
+
+/** As a condition of a drizzle query. A layer that does not exist has no pipelines. */
+export const isLive = ({ namespace, layer, name, boundTo }: PipelineName) =>
+  and(
+    eq(pipelines.namespace, namespace),
+    eq(pipelines.layer, layer as typeof pipelines.$inferSelect.layer),
+    eq(pipelines.name, name),
+    isNull(pipelines.deletedAt),
+    boundTo === undefined ? undefined : eq(pipelines.id, boundTo),
+  )
+
+/** For a plain statement in which the pipeline is `p`. */
+export const isLiveRow = (
+  sql: Sql | SqlTx,
+  { namespace, layer, name, boundTo }: PipelineName,
+): Fragment => sql`
+  p.namespace = ${namespace} and p.layer = ${layer} and p.name = ${name} and p.deleted_at is null
+  ${boundTo === undefined ? sql`` : sql`and p.id = ${boundTo}`}`
