@@ -136,7 +136,7 @@ export async function composeService(parts: ServiceParts) {
       previewRoutes(readers.previews),
       qualityTestRoutes(readers.tests),
       triggerRoutes(work.triggers, config),
-      scheduleRoutes(makeScheduleService({ sql, clock, newId })),
+      scheduleRoutes(makeScheduleService({ db, clock, newId })),
       fileRoutes(work.files, fileWriting(ownership?.resources)),
       landingZoneRoutes(work.zones),
       runRoutes(runs, streams.runs),

@@ -1,8 +1,7 @@
 // Which pipeline a request names, for the statements of several stores. The name of a deleted one can be used again.
 import { and, eq, isNull } from 'drizzle-orm'
 import { pipelines } from './schema/index.ts'
-import type { Sql, SqlTx } from './sql.ts'
-import type { Fragment } from './visibility.ts'
+import type { Part, Sql, SqlTx } from './sql.ts'
 
 export interface PipelineName {
   namespace: string
@@ -23,9 +22,6 @@ export const isLive = ({ namespace, layer, name, boundTo }: PipelineName) =>
   )
 
 /** For a plain statement in which the pipeline is `p`. */
-export const isLiveRow = (
-  sql: Sql | SqlTx,
-  { namespace, layer, name, boundTo }: PipelineName,
-): Fragment => sql`
+export const isLiveRow = (sql: Sql | SqlTx, { namespace, layer, name, boundTo }: PipelineName): Part => sql`
   p.namespace = ${namespace} and p.layer = ${layer} and p.name = ${name} and p.deleted_at is null
   ${boundTo === undefined ? sql`` : sql`and p.id = ${boundTo}`}`

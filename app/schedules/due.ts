@@ -38,22 +38,22 @@ export async function takeDue(
   const skip = (row: DueRow, why: Skip) => skipped.push({ schedule: row.id, pipeline: row.pipeline, why })
 
   for (const row of rows) {
-    const next = row.is_live ? nextOf(row.cron) : null
-    const why = whyNot(row, { next, isTaken: takenPipelines.has(row.pipeline_id) })
+    const next = row.isLive ? nextOf(row.cron) : null
+    const why = whyNot(row, { next, isTaken: takenPipelines.has(row.pipelineId) })
     if (why !== null) skip(row, why)
-    if (row.due === null || why !== null) {
+    if (row.nextRunAt === null || why !== null) {
       nexts.push({ id: row.id, next, run: null })
       continue
     }
     const run = newId() as RunId
-    takenPipelines.add(row.pipeline_id)
+    takenPipelines.add(row.pipelineId)
     scheduleOf.set(run, row)
     nexts.push({ id: row.id, next, run })
     requests.push({
       id: run,
-      pipelineId: row.pipeline_id,
+      pipelineId: row.pipelineId,
       trigger: `schedule:${row.cron}`,
-      cause: { scheduleId: row.id, due: row.due },
+      cause: { scheduleId: row.id, due: row.nextRunAt },
       chainDepth: 0,
       landingFileId: null,
       trace: NO_TRACE,
@@ -71,11 +71,11 @@ export async function takeDue(
 }
 
 function whyNot(row: DueRow, { next, isTaken }: { next: Date | null; isTaken: boolean }): Skip | null {
-  if (!row.is_live) return 'gone'
+  if (!row.isLive) return 'gone'
   if (next === null) return 'bad cron'
-  if (row.due === null) return null
-  if (!row.is_published) return 'unpublished'
-  return row.is_active || isTaken ? 'active' : null
+  if (row.nextRunAt === null) return null
+  if (!row.isPublished) return 'unpublished'
+  return row.isActive || isTaken ? 'active' : null
 }
 
 /** One statement for the runs and the schedules they are of. A schedule that is never due again is disabled. */

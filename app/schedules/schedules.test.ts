@@ -15,7 +15,7 @@ const database = useDatabase({ rawConnections: 4 })
 let app: App
 beforeAll(async () => {
   app = testApp({
-    api: [scheduleRoutes(makeScheduleService({ sql: database.sql, clock: systemClock, newId }))],
+    api: [scheduleRoutes(makeScheduleService({ db: database.db, clock: systemClock, newId }))],
   })
   await addPipeline(database.sql, 'flights', { landingZones: [], nudge: () => {} })
 })
@@ -132,7 +132,7 @@ test('a schedule is not created for a pipeline that is being deleted meanwhile',
   await until(
     () => database.sql`
       select 1 from pg_stat_activity
-      where datname = current_database() and wait_event_type = 'Lock' and query like '%insert into schedule%'`,
+      where datname = current_database() and wait_event_type = 'Lock' and query like '%for share%'`,
     (waiting) => waiting.length > 0,
   )
   deleting.resolve()

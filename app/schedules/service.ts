@@ -1,4 +1,4 @@
-import type { Sql } from '../../drizzle/client.ts'
+import type { Db } from '../../drizzle/client.ts'
 import { BadCron, checkCron } from '../../machines/cron.ts'
 import { EVERYTHING } from '../core/access.ts'
 import type { Clock } from '../core/clock.ts'
@@ -13,12 +13,11 @@ import {
   removeSchedule,
   type ScheduleRow,
   scheduleById,
-  scheduleCount,
   schedulesOn,
 } from './store.ts'
 
 export interface ScheduleDeps {
-  sql: Sql
+  db: Db
   clock: Clock
   newId: NewId
 }
@@ -26,7 +25,7 @@ export interface ScheduleDeps {
 export type ScheduleService = ReturnType<typeof makeScheduleService>
 
 /** Schedules as people set them; when they are due is the scheduler's to know (due.ts). */
-export function makeScheduleService({ sql, clock, newId }: ScheduleDeps) {
+export function makeScheduleService({ db, clock, newId }: ScheduleDeps) {
   /** 400 naming the field and what is wrong with it. */
   function requireCron(text: string) {
     try {
@@ -40,36 +39,33 @@ export function makeScheduleService({ sql, clock, newId }: ScheduleDeps) {
   return {
     /** Those of the pipelines the caller sees. */
     async list(page: Page, { pipelines } = EVERYTHING) {
-      const [rows, total] = await Promise.all([
-        schedulesOn(sql, page, pipelines),
-        scheduleCount(sql, pipelines),
-      ])
-      return { schedules: rows.map(shapeOf), total }
+      const { items, total } = await schedulesOn(db, page, pipelines)
+      return { schedules: items.map(shapeOf), total }
     },
 
     async create({ namespace, layer, pipeline, cron, enabled = true }: CreateSchedule) {
       requireCron(cron)
       const ref = { namespace, layer, name: pipeline }
-      const row = await insertSchedule(sql, { id: newId(), pipeline: ref, cron, enabled })
+      const row = await insertSchedule(db, ref, { id: newId(), cron, enabled })
       if (row === null) throw noPipeline(ref)
-      return createdShapeOf(row)
+      return createdShapeOf({ ...row, namespace, layer, pipeline })
     },
 
     async get(id: string) {
-      const row = await scheduleById(sql, id)
+      const row = await scheduleById(db, id)
       if (row === null) throw noSchedule(id)
       return shapeOf(row)
     },
 
     async update(id: string, change: UpdateSchedule) {
       if (change.cron !== undefined) requireCron(change.cron)
-      const row = await changeSchedule(sql, id, change)
+      const row = await changeSchedule(db, id, change)
       if (row === null) throw noSchedule(id)
       return shapeOf(row)
     },
 
     async remove(id: string) {
-      if (!(await removeSchedule(sql, id))) throw noSchedule(id)
+      if (!(await removeSchedule(db, id))) throw noSchedule(id)
     },
   }
 }

@@ -1,68 +1,69 @@
 import assert from 'node:assert/strict'
-import { getTableColumns } from 'drizzle-orm'
+import { and, asc, count, eq, exists, getTableColumns, isNull, sql } from 'drizzle-orm'
 import { alias } from 'drizzle-orm/pg-core'
 import type { JSONValue } from 'postgres'
-import type { Sql, SqlTx } from '../../drizzle/client.ts'
-import { selected } from '../../drizzle/rows.ts'
-import { schedules } from '../../drizzle/schema/index.ts'
+import type { Db, Queryable, SqlTx } from '../../drizzle/client.ts'
+import { isLive } from '../../drizzle/live-pipeline.ts'
+import { columnNames, computed, pick, type RowOf, select } from '../../drizzle/rows.ts'
+import { pipelines, schedules } from '../../drizzle/schema/index.ts'
 import type { Part } from '../../drizzle/sql.ts'
-import { andSeenId } from '../../drizzle/visibility.ts'
+import { isSeenId } from '../../drizzle/visibility.ts'
 import type { Visible } from '../core/access.ts'
 import type { PipelineId, RunId } from '../core/ids.ts'
-import type { Layer } from '../core/names.ts'
 import type { Page } from '../core/pagination.ts'
 import type { PipelineRef } from '../core/pipeline-ref.ts'
 import type { UpdateSchedule } from './schema.ts'
 
 // A deleted pipeline's schedules are gone: every question is about those of live ones.
 
-type Seen = Visible['pipelines']
+const isOfLive = and(eq(pipelines.id, schedules.pipelineId), isNull(pipelines.deletedAt))
 
+type StoredSchedule = typeof schedules.$inferSelect
 /** With the names of its pipeline. */
-export type ScheduleRow = typeof schedules.$inferSelect & {
-  namespace: string
-  layer: Layer
-  pipeline: string
-}
+export type ScheduleRow = Awaited<ReturnType<typeof shown>>[number]
 
-const shown = (sql: Sql) =>
-  sql`${selected(sql, getTableColumns(alias(schedules, 's')))}, p.namespace, p.layer, p.name as pipeline`
+const SHOWN = {
+  ...getTableColumns(schedules),
+  namespace: pipelines.namespace,
+  layer: pipelines.layer,
+  pipeline: pipelines.name,
+}
+const shown = (db: Queryable) => db.select(SHOWN).from(schedules).innerJoin(pipelines, isOfLive)
 
 /** Null when there is no such pipeline. One that is being deleted is waited for, and then is none. */
-export async function insertSchedule(
-  sql: Sql,
-  { id, pipeline, cron, enabled }: { id: string; pipeline: PipelineRef; cron: string; enabled: boolean },
-): Promise<ScheduleRow | null> {
-  const [row] = await sql<ScheduleRow[]>`
-    with p as (
-      select id, namespace, layer, name from pipeline
-      where namespace = ${pipeline.namespace} and layer = ${pipeline.layer} and name = ${pipeline.name}
-        and deleted_at is null for share),
-    s as (insert into schedule (id, pipeline_id, cron, enabled) select ${id}, id, ${cron}, ${enabled} from p returning *)
-    select ${shown(sql)} from s, p`
-  return row ?? null
-}
+export const insertSchedule = (
+  db: Db,
+  ref: PipelineRef,
+  schedule: Pick<StoredSchedule, 'id' | 'cron' | 'enabled'>,
+): Promise<StoredSchedule | null> =>
+  db.transaction(async (tx) => {
+    const [pipeline] = await tx.select({ id: pipelines.id }).from(pipelines).where(isLive(ref)).for('share')
+    if (pipeline === undefined) return null
+    const [row] = await tx
+      .insert(schedules)
+      .values({ ...schedule, pipelineId: pipeline.id })
+      .returning()
+    assert(row)
+    return row
+  })
 
 /** Oldest first, of the pipelines the caller sees. */
-export async function schedulesOn(sql: Sql, { limit, offset }: Page, seen: Seen): Promise<ScheduleRow[]> {
-  return sql<ScheduleRow[]>`
-    select ${shown(sql)} from schedule s join pipeline p on p.id = s.pipeline_id and p.deleted_at is null
-      ${andSeenId(sql, sql`p.id`, seen)}
-    order by s.created_at, s.id limit ${limit} offset ${offset}`
+export async function schedulesOn(
+  db: Db,
+  { limit, offset }: Page,
+  seen: Visible['pipelines'],
+): Promise<{ items: ScheduleRow[]; total: number }> {
+  const where = isSeenId(pipelines.id, seen)
+  const [items, [counted]] = await Promise.all([
+    shown(db).where(where).orderBy(asc(schedules.createdAt), asc(schedules.id)).limit(limit).offset(offset),
+    db.select({ total: count() }).from(schedules).innerJoin(pipelines, isOfLive).where(where),
+  ])
+  assert(counted)
+  return { items, total: counted.total }
 }
 
-export async function scheduleCount(sql: Sql, seen: Seen): Promise<number> {
-  const [row] = await sql<{ total: number }[]>`
-    select count(*)::int as total from schedule s join pipeline p on p.id = s.pipeline_id and p.deleted_at is null
-      ${andSeenId(sql, sql`p.id`, seen)}`
-  assert(row)
-  return row.total
-}
-
-export async function scheduleById(sql: Sql, id: string): Promise<ScheduleRow | null> {
-  const [row] = await sql<ScheduleRow[]>`
-    select ${shown(sql)} from schedule s join pipeline p on p.id = s.pipeline_id and p.deleted_at is null
-    where s.id = ${id}`
+export async function scheduleById(db: Db, id: string): Promise<ScheduleRow | null> {
+  const [row] = await shown(db).where(eq(schedules.id, id))
   return row ?? null
 }
 
@@ -71,59 +72,67 @@ export async function scheduleById(sql: Sql, id: string): Promise<ScheduleRow | 
  * that the next tick only finds out when it is due. Null when there is none.
  */
 export async function changeSchedule(
-  sql: Sql,
+  db: Db,
   id: string,
   { cron, enabled }: UpdateSchedule,
 ): Promise<ScheduleRow | null> {
-  const [row] = await sql<ScheduleRow[]>`
-    update schedule s set
-      cron = coalesce(${cron ?? null}, s.cron),
-      enabled = coalesce(${enabled ?? null}, s.enabled),
-      next_run_at = case when s.enabled and coalesce(${enabled ?? null}, true) and s.cron = coalesce(${cron ?? null}, s.cron)
-        then s.next_run_at end,
-      updated_at = clock_timestamp()
-    from pipeline p where s.id = ${id} and p.id = s.pipeline_id and p.deleted_at is null
-    returning ${shown(sql)}`
+  const keepsTime = and(
+    eq(schedules.enabled, true),
+    cron === undefined ? undefined : eq(schedules.cron, cron),
+  )
+  const [row] = await db
+    .update(schedules)
+    .set({
+      cron,
+      enabled,
+      nextRunAt: enabled === false ? null : sql`case when ${keepsTime} then ${schedules.nextRunAt} end`,
+      updatedAt: sql`clock_timestamp()`,
+    })
+    .from(pipelines)
+    .where(and(eq(schedules.id, id), isOfLive))
+    .returning(SHOWN)
   return row ?? null
 }
 
 /** Whether there was one. */
-export async function removeSchedule(sql: Sql, id: string): Promise<boolean> {
-  const removed = await sql`
-    delete from schedule s using pipeline p
-    where s.id = ${id} and p.id = s.pipeline_id and p.deleted_at is null returning 1`
+export async function removeSchedule(db: Db, id: string): Promise<boolean> {
+  const removed = await db
+    .delete(schedules)
+    .where(and(eq(schedules.id, id), exists(db.select().from(pipelines).where(isOfLive))))
+    .returning({ id: schedules.id })
   return removed.length > 0
 }
 
-/** A schedule that is due, or that nobody has looked at yet. */
-export interface DueRow {
-  id: string
-  pipeline_id: PipelineId
-  pipeline: string
-  cron: string
-  /** Null: nobody has looked at this schedule yet. */
-  due: Date | null
-  is_live: boolean
-  is_published: boolean
-  is_active: boolean
+const DUE = ['id', 'pipelineId', 'cron', 'nextRunAt'] as const
+const DUE_COLUMNS = {
+  now: computed<Date>('at.now'),
+  ...pick(alias(schedules, 's'), ...DUE),
+  pipeline: computed<string>("p.namespace || '.' || p.layer || '.' || p.name"),
+  isLive: computed<boolean>('p.deleted_at is null'),
+  isPublished: computed<boolean>('p.published_version is not null'),
+  isActive: computed<boolean>(`s.next_run_at is not null and exists (
+    select 1 from run r where r.pipeline_id = s.pipeline_id and r.status in ('pending', 'running'))`),
+}
+
+/** A schedule that is due, or that nobody has looked at yet: then it has no next time. */
+export interface DueRow extends RowOf<typeof DUE_COLUMNS> {
+  pipelineId: PipelineId
 }
 
 /** Rows that somebody is changing just now are left to the next pass. */
 export async function lockDue(tx: SqlTx, { limit, asOf }: { limit: number; asOf: Date | null }) {
-  const found = await tx<({ now: Date } & (DueRow | { id: null }))[]>`
+  const columns = columnNames(tx, schedules, DUE)
+  const moments = tx`
     with at as materialized (select clock_timestamp() as now, coalesce(${asOf}, clock_timestamp()) as as_of),
     due as (
-      select id, pipeline_id, cron, next_run_at from schedule
+      select ${columns} from schedule
       where enabled and next_run_at <= (select as_of from at)
       order by next_run_at, id limit ${limit} for no key update skip locked),
     fresh as (
-      select id, pipeline_id, cron, next_run_at from schedule
+      select ${columns} from schedule
       where enabled and next_run_at is null
-      order by id limit ${limit} for no key update skip locked)
-    select at.now, s.id, s.pipeline_id, p.namespace || '.' || p.layer || '.' || p.name as pipeline, s.cron,
-      s.next_run_at as due, p.deleted_at is null as is_live, p.published_version is not null as is_published,
-      s.next_run_at is not null and exists (
-        select 1 from run r where r.pipeline_id = s.pipeline_id and r.status in ('pending', 'running')) as is_active
+      order by id limit ${limit} for no key update skip locked)`
+  const found = await select(tx, DUE_COLUMNS, moments)`
     from at left join (
       (select * from due union all select * from fresh) s
       -- By its index, one by one: the planner would rather read all pipelines.
@@ -132,7 +141,8 @@ export async function lockDue(tx: SqlTx, { limit, asOf }: { limit: number; asOf:
     order by s.next_run_at, s.id`
   const [first] = found
   assert(first)
-  return { now: first.now, rows: found.filter((row) => row.id !== null) as DueRow[] }
+  // Where nothing is due, the time stands alone.
+  return { now: first.now, rows: found.filter((row): row is DueRow => row.id !== null) }
 }
 
 export interface NextTime {

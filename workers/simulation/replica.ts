@@ -252,7 +252,7 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
     pipelines,
     triggers,
     webhooks: makeWebhookService({ sql, newId, nudge: nothing }),
-    schedules: makeScheduleService({ sql, clock, newId }),
+    schedules: makeScheduleService({ db, clock, newId }),
     files: makeFileService({ sql, objects, fileWritten: pipelines.fileWritten }),
     zones: makeLandingZoneService({
       db,
