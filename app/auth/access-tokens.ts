@@ -1,6 +1,7 @@
 // Access tokens of users: JSON Web Tokens that the configured issuer has signed for the configured audience. Everything but the
 // signature's key id and algorithm comes from the configuration, never from the token.
 
+import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
 import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from 'jose'
 import { LRUCache } from 'lru-cache'
@@ -87,7 +88,8 @@ export function makeAccessTokens(
     const user = userOf(payload)
     if (user === null) return new TokenRefusal('the token names no user')
     // Remembered under the keys as they were: where others have come meanwhile, it is verified again.
-    const untilMs = ((payload.exp ?? 0) + settings.clockSkewSeconds) * 1_000
+    assert(payload.exp !== undefined, 'a token was verified without the claim that it requires')
+    const untilMs = (payload.exp + settings.clockSkewSeconds) * 1_000
     if (version !== null) verified.set(digest, { user, untilMs, version })
     return user
   }

@@ -1,4 +1,5 @@
 // How many event streams may be open: of this process, and of one client, so that nobody takes the places of all others.
+import assert from 'node:assert/strict'
 
 export interface StreamLimits {
   streamsPerProcess: number
@@ -25,8 +26,9 @@ export function makeStreamPlaces({ streamsPerProcess, streamsPerClient }: Stream
         if (!isTaken) return
         isTaken = false
         taken -= 1
-        const left = (takenBy.get(client) ?? 1) - 1
-        if (left > 0) takenBy.set(client, left)
+        const left = takenBy.get(client)
+        assert(left !== undefined, 'a place is given back that nobody has taken')
+        if (left > 1) takenBy.set(client, left - 1)
         else takenBy.delete(client)
       }
     },

@@ -249,4 +249,4 @@ export const malformed = (why: string, cause?: unknown) =>
 
 /** Without parameters, in lower case; empty when there is none. */
 export const mediaType = (request: Request) =>
-  (request.headers.get('content-type') ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? ''
+  (request.headers.get('content-type') ?? '').replace(/;.*/s, '').trim().toLowerCase()

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { isLakeKey } from './key.ts'
 
@@ -33,7 +34,9 @@ export type Entry =
 /** The directory of a key's versions and what their names begin with. */
 export function placeOf(root: string, key: string): Place {
   const path = isLakeKey(key) ? key.split('/') : key.split('/').flatMap(partsOf)
-  return { directory: join(root, ...path.slice(0, -1)), name: path.at(-1) ?? '' }
+  const name = path.pop()
+  assert(name !== undefined, 'a key has at least one segment')
+  return { directory: join(root, ...path), name }
 }
 
 /** The directory of a folder: '' or a prefix that ends in '/'. */

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import {
   CreateBucketCommand,
   DeleteObjectCommand,
@@ -190,7 +191,7 @@ async function listKeys(
   let last = page.after ?? ''
   const objects: StoredObject[] = []
   for await (const { Versions = [] } of versionPages(bucket, prefix, page.after)) {
-    for (const { Key, Size = 0, LastModified, VersionId, IsLatest } of Versions) {
+    for (const { Key, Size, LastModified, VersionId, IsLatest } of Versions) {
       // Servers differ in whether a page repeats the key at its marker.
       if (Key === undefined || !IsLatest || compareKeys(Key, last) <= 0) continue
       if (objects.length === limit) return { objects, truncated: true }
@@ -210,14 +211,15 @@ async function listVersions(bucket: Bucket, prefix: string, after = ''): Promise
   for await (const page of versionPages(bucket, prefix, after || undefined)) {
     const { Versions = [], DeleteMarkers = [], IsTruncated } = page
     const told = [...Versions, ...DeleteMarkers.map((marker) => ({ ...marker, Size: null }))]
-    for (const { Key, VersionId = '', Size = 0, LastModified = new Date(0), IsLatest = false } of told) {
+    for (const { Key, VersionId, Size, LastModified, IsLatest } of told) {
       if (Key === undefined || compareKeys(Key, after) <= 0) continue
+      assert(VersionId !== undefined && Size !== undefined && LastModified !== undefined, UNTOLD)
       const version = {
         key: Key,
         versionId: VersionId,
         size: Size,
         modified: LastModified,
-        isNewest: IsLatest,
+        isNewest: IsLatest === true,
       }
       found.set(Key, [...(found.get(Key) ?? []), version])
     }
@@ -284,11 +286,17 @@ function reasonOf(error: unknown): string {
 const toldId = (key: string, versionId = '') => (isLakeKey(key) ? '' : versionId)
 const askedId = (key: string, versionId?: string) => (isLakeKey(key) ? undefined : versionId)
 
-const infoOf = (
+/** The types of the client allow what no server does. */
+const UNTOLD = 'an S3 server tells the size, the time and the version of each object'
+
+function infoOf(
   key: string,
-  told: { ContentLength?: number; LastModified?: Date; VersionId?: string },
-): ObjectInfo => ({
-  size: told.ContentLength ?? 0,
-  modified: told.LastModified ?? new Date(0),
-  versionId: toldId(key, told.VersionId),
-})
+  {
+    ContentLength,
+    LastModified,
+    VersionId,
+  }: { ContentLength?: number; LastModified?: Date; VersionId?: string },
+): ObjectInfo {
+  assert(ContentLength !== undefined && LastModified !== undefined, UNTOLD)
+  return { size: ContentLength, modified: LastModified, versionId: toldId(key, VersionId) }
+}

@@ -1,6 +1,7 @@
 // The document, from the schemas that the routes are checked by. The one file that knows @elysiajs/swagger: the plugin writes
 // the paths; their parameters, bodies and answers are written here, because it writes neither references nor OpenAPI 3.1.
 
+import assert from 'node:assert/strict'
 import { filterPaths, registerSchemaPath } from '@elysiajs/swagger/utils'
 import { KindGuard, type TSchema, Type as t } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
@@ -126,7 +127,8 @@ function responsesOf(
       responses[status] = errorResponse(status, failing)
       continue
     }
-    const description = DESCRIPTIONS[status] ?? 'Done'
+    const description = DESCRIPTIONS[status]
+    assert(description !== undefined, `DESCRIPTIONS says nothing of the status ${status}`)
     if (schema.type === 'void') responses[status] = { description }
     else {
       const content =
