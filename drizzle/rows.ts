@@ -24,8 +24,12 @@ export const computed = <T>(expression: string | Part) => new Computed<T>(expres
 
 export const COUNT = computed<number>('count(*)::int')
 
-/** A column of the outer side of a join. */
+/** A column of a table that an outer join may leave out. */
 export const nullable = <C extends PgColumn>(column: C) => computed<GetColumnData<C> | null>(textOf(column))
+
+/** A column that may be null in its table, but not in these rows. */
+export const present = <C extends PgColumn>(column: C) =>
+  computed<NonNullable<GetColumnData<C>>>(textOf(column))
 
 /** Keys of the columns of a table, as its rows have them in TypeScript. */
 type Key<Table extends PgTable> = keyof InferSelectModel<Table> & keyof Table & string

@@ -32,11 +32,12 @@ export const sluiceRoutes = ({ sql, objects, log }: SluiceDeps, access: Access) 
     /** The landing files of a zone that the attempt, or the preview, reads. */
     .get('/landing/:namespace/:zone', async ({ request, params }) => {
       const { namespace, zone } = params
+      const named = { namespace, name: zone }
       const { attempt, zones, mayArchive } = await access.landingReader(request, namespace)
       const files =
         attempt === null
-          ? await presentFiles({ sql, objects }, { namespace, zone }, zones)
-          : await frozenFiles(sql, attempt, { namespace, zone }, { seen: zones, mayArchive })
+          ? await presentFiles({ sql, objects }, named, zones)
+          : await frozenFiles(sql, attempt, named, { seen: zones, mayArchive })
       if (files === null) throw noSuch(`landing zone ${namespace}.${zone}`)
       const input = create(LandingInputSchema, {
         namespace,

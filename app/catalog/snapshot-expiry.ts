@@ -89,17 +89,9 @@ async function commitTrimmed(
 ): Promise<string[]> {
   if (trimmed.length === 0) return []
   const wanted = trimmed.map(({ table, location }) => ({
-    namespace: table.namespace,
-    layer: table.layer,
-    name: table.name,
-    old: table.contentId,
+    ...table,
     id: newId(),
-    uuid: table.tableUuid,
-    location,
-    snapshot: table.snapshotId,
-    columns: table.columns,
-    rows: table.rowCount,
-    bytes: table.sizeBytes,
+    metadataLocation: location,
   }))
   const changed = await write((tx) => replaceContents(tx, wanted, newId()))
   if (changed === null) throw new NotLeading('another replica leads the reaper')

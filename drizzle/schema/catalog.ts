@@ -34,7 +34,9 @@ export const lakeRefs = pgTable(
   'lake_ref',
   {
     name: text('name').primaryKey(),
-    state: text('state').notNull().default('open'),
+    state: text('state', { enum: ['open', 'merged', 'deleted'] })
+      .notNull()
+      .default('open'),
     number: bigint('number', { mode: 'number' }),
     base: bigint('base', { mode: 'number' }),
     /** The branch's latest commit; null while it has none. */

@@ -4,20 +4,34 @@
  *
  * Locks are taken in one order everywhere: main, then branches by name.
  */
-import type postgres from 'postgres'
+import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import {
+  computed,
+  insertRows,
+  nullable,
+  only,
+  pick,
+  present,
+  type RowOf,
+  recordset,
+  returning,
+  select,
+} from '../../../drizzle/rows.ts'
+import { branchEntries, lakeCommits, lakeRefs, mainEntries } from '../../../drizzle/schema/index.ts'
 import type { Part } from '../../../drizzle/sql.ts'
 import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
 import type { Content } from './tables.ts'
 
-export type Branch = {
-  name: string
-  state: 'open' | 'merged' | 'deleted'
-  base: number
-  head: string | null
-  runId: string
-  attempt: number
+const ref = alias(lakeRefs, 'ref')
+/** Of a branch these are never null, as they are of main. */
+const BRANCH = {
+  ...pick(ref, 'name', 'state', 'head'),
+  base: present(ref.base),
+  runId: present(ref.runId),
+  attempt: present(ref.attempt),
 }
+export type Branch = RowOf<typeof BRANCH>
 
 export type NewBranch = { branch: string; base: number; runId: string; attempt: number }
 
@@ -38,10 +52,15 @@ export type MergeOutcome =
   | { kind: 'stale'; why: string }
 
 /** Number of main's latest commit; 0 when it has none. */
-export async function headOfMain(sql: postgres.ISql): Promise<number> {
-  const [main] = await sql<{ number: string }[]>`select number from lake_ref where name = 'main'`
-  return mainNumber(main)
-}
+export const headOfMain = async (sql: Sql | SqlTx): Promise<number> =>
+  only(await select(sql, MAIN)`from lake_ref ref where name = 'main'`).number
+
+/** The same, for who moves main: it stays as it is until the transaction ends. */
+export const lockedHead = async (tx: SqlTx): Promise<number> =>
+  only(await select(tx, MAIN)`from lake_ref ref where name = 'main' for update`).number
+
+/** The migration that creates the table also creates main. */
+const MAIN = { number: present(ref.number) }
 
 /** Opens branches on main as of their bases. Copies nothing. Rejects when one of them exists already. */
 export async function openBranches(tx: SqlTx, branches: NewBranch[]): Promise<void> {
@@ -52,11 +71,13 @@ export async function openBranches(tx: SqlTx, branches: NewBranch[]): Promise<vo
 export const openedBranchesPart = (tx: SqlTx, branches: NewBranch[]): Part[] =>
   branches.length === 0 ? [] : [tx`opened_branches as (${insertBranches(tx, branches)})`]
 
-const insertBranches = (tx: SqlTx, branches: NewBranch[]) => tx`
-  insert into lake_ref (name, state, base, run_id, attempt)
-  select branch, 'open', base, "runId", attempt
-  from jsonb_to_recordset(${tx.json(branches)})
-    as opened(branch text, base bigint, "runId" uuid, attempt integer)`
+const insertBranches = (tx: SqlTx, branches: NewBranch[]) =>
+  insertRows(
+    tx,
+    lakeRefs,
+    ['name', 'base', 'runId', 'attempt'],
+    branches.map(({ branch, ...opened }) => ({ name: branch, ...opened })),
+  )
 
 /** Closes those that are open: nothing can be committed to them or merged any more. Answers which it has closed. */
 export async function closeBranches(tx: SqlTx, names: string[]): Promise<string[]> {
@@ -70,42 +91,38 @@ export const closedBranchesPart = (tx: SqlTx, names: string[]): Part[] =>
   names.length === 0 ? [] : [tx`closed_branches as (${updateClosed(tx, names)})`]
 
 /** Asked so that no index of what is open answers, which is full of what was open a moment ago: names have their own. */
-const updateClosed = (tx: SqlTx, names: string[]) => tx<{ name: string }[]>`
+const updateClosed = (tx: SqlTx, names: string[]) => returning(tx, { name: lakeRefs.name })`
   with open as (
     select name from lake_ref
     where name = any(${names}) and closed_at is null and name <> 'main'
     order by name for update)
   update lake_ref set state = 'deleted', closed_at = clock_timestamp()
-  where lake_ref.name = any(array(select name from open))
-  returning lake_ref.name`
+  where lake_ref.name = any(array(select name from open))`
 
 /** The branch of that name, whatever its state; null when there is none. `main` is none. */
-export async function findBranch(sql: postgres.ISql, name: string): Promise<Branch | null> {
-  const [row] = await sql<(Branch & { base: string })[]>`
-    select name, state, base, head, run_id as "runId", attempt
-    from lake_ref where name = ${name} and name <> 'main'`
-  return row ? { ...row, base: Number(row.base) } : null
+export async function findBranch(sql: Sql | SqlTx, name: string): Promise<Branch | null> {
+  const [row] = await select(sql, BRANCH)`from lake_ref ref where name = ${name} and name <> 'main'`
+  return row ?? null
 }
 
 /** A branch, and where it has the metadata of a table: null, where it has none. Null when there is no such branch. */
 export async function findBranchOf(
-  sql: postgres.ISql,
+  sql: Sql,
   name: string,
   { namespace, layer, name: table }: TableName,
 ): Promise<{ branch: Branch; metadataLocation: string | null } | null> {
-  const [row] = await sql<(Branch & { base: string; metadataLocation: string | null })[]>`
-    select ref.name, ref.state, ref.base, ref.head, ref.run_id as "runId", ref.attempt,
-      (select content.metadata_location from lake_content content where content.id = coalesce(
-        (select own.content_id from branch_entry own
-         where own.ref = ref.name and own.namespace = ${namespace} and own.layer = ${layer} and own.name = ${table}),
-        (select main.content_id from main_entry main
-         where main.namespace = ${namespace} and main.layer = ${layer} and main.name = ${table}
-           and main.from_commit <= ref.base and (main.to_commit is null or main.to_commit > ref.base)))
-      ) as "metadataLocation"
+  const location = computed<string | null>(sql`
+    (select content.metadata_location from lake_content content where content.id = coalesce(
+      (select own.content_id from branch_entry own
+       where own.ref = ref.name and own.namespace = ${namespace} and own.layer = ${layer} and own.name = ${table}),
+      (select main.content_id from main_entry main
+       where main.namespace = ${namespace} and main.layer = ${layer} and main.name = ${table}
+         and main.from_commit <= ref.base and (main.to_commit is null or main.to_commit > ref.base))))`)
+  const [row] = await select(sql, { ...BRANCH, metadataLocation: location })`
     from lake_ref ref where ref.name = ${name} and ref.name <> 'main'`
   if (row === undefined) return null
   const { metadataLocation, ...branch } = row
-  return { branch: { ...branch, base: Number(branch.base) }, metadataLocation }
+  return { branch, metadataLocation }
 }
 
 export type BranchCommit = {
@@ -169,21 +186,18 @@ export async function mergeBranches(tx: SqlTx, requests: MergeRequest[]): Promis
   if (requests.length === 0) return outcomes
   const names = requests.map((request) => request.branch)
   // Each statement sees what was committed before it began, so the reads that follow the lock are final.
-  const [[main], branches, entries] = await Promise.all([
-    tx<{ number: string }[]>`select number from lake_ref where name = 'main' for update`,
-    tx<BranchRow[]>`
-      select name, state, base, head from lake_ref
-      where name = any(${names}) and name <> 'main' order by name for update`,
-    tx<EntryRow[]>`
-      select entry.ref, entry.namespace, entry.layer, entry.name, entry.content_id as "contentId",
-        entry.base_content as "baseContent", live.content_id as "liveContent"
+  const [main, branches, entries] = await Promise.all([
+    lockedHead(tx),
+    select(tx, BRANCH)`
+      from lake_ref ref where name = any(${names}) and name <> 'main' order by name for update`,
+    select(tx, CHANGE)`
       from branch_entry entry
       left join main_entry live on live.to_commit is null and live.namespace = entry.namespace
         and live.layer = entry.layer and live.name = entry.name
       where entry.ref = any(${names})`,
   ])
 
-  let head = mainNumber(main)
+  let head = main
   const branchOf = new Map(branches.map((branch) => [branch.name, branch]))
   const entriesOf = Map.groupBy(entries, (entry) => entry.ref)
   /** Tables that an earlier branch of this batch has moved: no later one was computed from that. */
@@ -208,7 +222,7 @@ export async function mergeBranches(tx: SqlTx, requests: MergeRequest[]): Promis
     head += 1
     for (const entry of changes) moved.add(tableKey(entry))
     merged.push({ ...request, number: head, changes })
-    outcomes.set(request.branch, { kind: 'merged', commit: head, base: Number(branch.base) })
+    outcomes.set(request.branch, { kind: 'merged', commit: head, base: branch.base })
   }
   if (merged.length > 0) await writeMerged(tx, merged)
   return outcomes
@@ -217,33 +231,23 @@ export async function mergeBranches(tx: SqlTx, requests: MergeRequest[]): Promis
 /** Sent together, performed in this order: a table's old entry ends before its new one is live. */
 async function writeMerged(tx: SqlTx, merged: MergedRow[]): Promise<void> {
   const moves = merged.flatMap(({ number, changes }) =>
-    changes.map(({ namespace, layer, name, contentId }) => ({ namespace, layer, name, contentId, number })),
+    changes.map((change) => ({ ...change, fromCommit: number })),
   )
-  const commits = merged.map(({ testedCommit, runId, message, number }) => ({
-    id: testedCommit,
-    runId,
-    message,
-    number,
-  }))
+  const commits = merged.map(({ testedCommit, ...commit }) => ({ id: testedCommit, ...commit }))
   const last = commits.at(-1)
   if (last === undefined) return
   await Promise.all([
     tx`
-      update main_entry live set to_commit = moved.number
-      from jsonb_to_recordset(${tx.json(moves)}) as moved(namespace text, layer text, name text, number bigint)
+      update main_entry live set to_commit = moved.from_commit
+      from ${recordset(tx, mainEntries, MOVED, moves, 'moved')}
       where live.to_commit is null and live.namespace = moved.namespace
         and live.layer = moved.layer and live.name = moved.name`,
-    tx`
-      insert into main_entry (namespace, layer, name, content_id, from_commit)
-      select namespace, layer, name, "contentId", number
-      from jsonb_to_recordset(${tx.json(moves)})
-        as moved(namespace text, layer text, name text, "contentId" uuid, number bigint)`,
+    insertRows(tx, mainEntries, MOVED, moves),
     // A commit of main is as old as its merge.
     tx`
-      update lake_commit set number = merged.number, message = merged.message, run_id = merged."runId",
+      update lake_commit set number = merged.number, message = merged.message, run_id = merged.run_id,
         created_at = clock_timestamp()
-      from jsonb_to_recordset(${tx.json(commits)})
-        as merged(id uuid, "runId" uuid, message text, number bigint)
+      from ${recordset(tx, lakeCommits, ['id', 'runId', 'message', 'number'], commits, 'merged')}
       where lake_commit.id = merged.id`,
     tx`
       update lake_ref set state = 'merged', closed_at = clock_timestamp()
@@ -252,24 +256,16 @@ async function writeMerged(tx: SqlTx, merged: MergedRow[]): Promise<void> {
   ])
 }
 
-type BranchRow = { name: string; state: string; base: string; head: string | null }
-type EntryRow = TableName & {
-  ref: string
-  contentId: string
-  baseContent: string | null
-  liveContent: string | null
+const MOVED = ['namespace', 'layer', 'name', 'contentId', 'fromCommit'] as const
+const CHANGE = {
+  ...pick(alias(branchEntries, 'entry'), 'ref', 'namespace', 'layer', 'name', 'contentId', 'baseContent'),
+  liveContent: nullable(alias(mainEntries, 'live').contentId),
 }
-type MergedRow = MergeRequest & { number: number; changes: EntryRow[] }
+type MergedRow = MergeRequest & { number: number; changes: RowOf<typeof CHANGE>[] }
 
-function whyStale(branch: BranchRow | undefined, testedCommit: string): string | null {
+function whyStale(branch: Branch | undefined, testedCommit: string): string | null {
   if (branch === undefined) return 'there is no such branch'
   if (branch.state !== 'open') return `the branch is ${branch.state}`
   if (branch.head === testedCommit.toLowerCase()) return null
   return branch.head === null ? 'nothing was committed to the branch' : 'the branch has moved after its tests'
-}
-
-/** bigint arrives as text. The migration that creates the table also creates main. */
-function mainNumber(main: { number: string } | undefined): number {
-  if (main === undefined) throw new Error('the catalog has no main')
-  return Number(main.number)
 }

@@ -1,5 +1,8 @@
 /** Branches nobody will merge are closed, and what is known of closed ones, and of old commits, is forgotten. See ADR 16. */
+import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import { computed, only, returning, select } from '../../../drizzle/rows.ts'
+import { branchEntries, lakeRefs } from '../../../drizzle/schema/index.ts'
 import { inBatches, NotLeading, type Reaping } from '../../retention/reaping.ts'
 import { closeBranches } from './branches.ts'
 
@@ -19,10 +22,10 @@ export const replacedAt = (sql: Sql | SqlTx) => sql`
     where ending.number = e.to_commit) replaced on true`
 
 /** Removes those contents that neither main nor a branch has. */
-export async function removeUnusedContents(tx: SqlTx, ids: readonly string[]): Promise<number> {
-  if (ids.length === 0) return 0
+export async function removeUnusedContents(tx: SqlTx, contents: readonly { id: string }[]): Promise<number> {
+  if (contents.length === 0) return 0
   const { count } = await tx`
-    delete from lake_content c where c.id = any(${ids as string[]}::uuid[])
+    delete from lake_content c where c.id = any(${contents.map(({ id }) => id)}::uuid[])
       and not exists (select from main_entry e where e.content_id = c.id)
       and not exists (select from branch_entry e where e.content_id = c.id)`
   return count
@@ -40,8 +43,8 @@ async function closeOrphans({ write, cutoffs, reaped, checkRunning }: Reaping): 
   for (;;) {
     checkRunning()
     const closed = await write(async (tx) => {
-      const orphans = await tx<{ name: string }[]>`
-        select f.name from lake_ref f left join run r on r.id = f.run_id
+      const orphans = await select(tx, { name: alias(lakeRefs, 'f').name })`
+        from lake_ref f left join run r on r.id = f.run_id
         where f.state = 'open' and f.name like 'run-%' and f.created_at < ${cutoff}
           and (r.id is null or (r.status in ('success', 'failed', 'cancelled') and r.finished_at < ${cutoff}))
         order by f.name limit ${ORPHANS_PER_BATCH}`
@@ -60,17 +63,14 @@ async function closeOrphans({ write, cutoffs, reaped, checkRunning }: Reaping): 
 async function forgetBranches(reaping: Reaping): Promise<void> {
   const { cutoffs, reaped } = reaping
   await inBatches(reaping, async (tx) => {
-    const branches = await tx<{ name: string }[]>`
-      select name from lake_ref where closed_at < ${new Date(cutoffs.lakeHistory)} and name <> 'main'
+    const branches = await select(tx, { name: lakeRefs.name })`
+      from lake_ref where closed_at < ${new Date(cutoffs.lakeHistory)} and name <> 'main'
       order by closed_at limit ${BRANCHES_PER_BATCH}`
     const names = branches.map(({ name }) => name)
     if (names.length === 0) return false
-    const entries = await tx<{ contentId: string }[]>`
-      delete from branch_entry where ref = any(${names}) returning content_id as "contentId"`
-    const contents = await removeUnusedContents(
-      tx,
-      entries.map(({ contentId }) => contentId),
-    )
+    const entries = await returning(tx, { id: branchEntries.contentId })`
+      delete from branch_entry where ref = any(${names})`
+    const contents = await removeUnusedContents(tx, entries)
     const commits = await tx`delete from lake_commit where ref = any(${names}) and number is null`
     await tx`delete from lake_ref where name = any(${names})`
     reaped.historyPruned += names.length + entries.length + contents + commits.count
@@ -78,12 +78,18 @@ async function forgetBranches(reaping: Reaping): Promise<void> {
   })
 }
 
+const FORGOTTEN = {
+  gone: computed<number>('(select count(*) from gone)::int'),
+  seen: computed<number>('(select count(*) from old)::int'),
+  last: computed<string | null>('(select max(number) from old)'),
+}
+
 /** Commits of main that no entry begins or ends with: what they made has been replaced and forgotten. */
 async function forgetCommits(reaping: Reaping): Promise<void> {
   const { cutoffs, reaped } = reaping
   let after = '-1'
   await inBatches(reaping, async (tx) => {
-    const [batch] = await tx<{ gone: number; seen: number; last: string | null }[]>`
+    const deleted = tx`
       with old as materialized (
         select c.ctid, c.number, c.id from lake_commit c
         where c.number > ${after} and c.created_at < ${new Date(cutoffs.lakeHistory)}
@@ -93,12 +99,11 @@ async function forgetCommits(reaping: Reaping): Promise<void> {
           select o.ctid from old o where o.number < (select number from lake_ref where name = 'main')
             and not exists (select from main_entry e where e.from_commit = o.number)
             and not exists (select from main_entry e where e.to_commit = o.number)))
-        returning 1)
-      select (select count(*) from gone)::int as gone, (select count(*) from old)::int as seen,
-        (select max(number) from old) as last`
-    if (batch === undefined || batch.last === null) return false
-    reaped.historyPruned += batch.gone
-    after = batch.last
-    return batch.seen === COMMITS_PER_BATCH
+        returning 1)`
+    const { gone, seen, last } = only(await select(tx, FORGOTTEN, deleted)``)
+    if (last === null) return false
+    reaped.historyPruned += gone
+    after = last
+    return seen === COMMITS_PER_BATCH
   })
 }

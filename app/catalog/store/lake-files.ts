@@ -1,45 +1,45 @@
 // What the catalog says about files of the lake, for the duty that removes unreferenced files.
-import assert from 'node:assert'
+import { alias } from 'drizzle-orm/pg-core'
 import type { Sql } from '../../../drizzle/client.ts'
-import type { lakeContents } from '../../../drizzle/schema/index.ts'
-import type { TableName } from '../../../lake/pipeline/names.ts'
+import { COUNT, computed, only, select } from '../../../drizzle/rows.ts'
+import { lakeContents, runs } from '../../../drizzle/schema/index.ts'
+import type { Layer, TableName } from '../../../lake/pipeline/names.ts'
 import { replacedAt } from './history.ts'
 
+const r = alias(runs, 'r')
+const WRITTEN = {
+  namespace: r.namespace,
+  layer: computed<Layer>('r.layer'),
+  name: r.pipeline,
+  since: computed<Date>('min(f.created_at)'),
+}
+
 /** Tables with branches that are open, or were closed after `closedAfter`; `since` is when the oldest of them was opened. */
-export const branchesSince = (sql: Sql, closedAfter: Date) => sql<(TableName & { since: Date })[]>`
-  select r.namespace, r.layer, r.pipeline as name, min(f.created_at) as since
+export const branchesSince = (sql: Sql, closedAfter: Date) => select(sql, WRITTEN)`
   from lake_ref f join run r on r.id = f.run_id
   where f.name <> 'main' and (f.state = 'open' or f.closed_at > ${closedAfter})
   group by r.namespace, r.layer, r.pipeline`
 
-export async function databaseTime(sql: Sql): Promise<Date> {
-  const [row] = await sql<{ now: Date }[]>`select clock_timestamp() as now`
-  assert(row !== undefined)
-  return row.now
-}
+export const databaseTime = async (sql: Sql): Promise<Date> =>
+  only(await select(sql, { now: computed<Date>('clock_timestamp()') })``).now
 
 /** The number of tables that main has. */
-export async function countTables(sql: Sql): Promise<number> {
-  const [row] = await sql<{ tables: number }[]>`
-    select count(*)::int as tables from main_entry where to_commit is null`
-  assert(row !== undefined)
-  return row.tables
-}
-
-type Content = typeof lakeContents.$inferSelect
+export const countTables = async (sql: Sql): Promise<number> =>
+  only(await select(sql, { tables: COUNT })`from main_entry where to_commit is null`).tables
 
 /** A state of a table. `isWhole`: it is, or was after `graceFrom`, current, or an open branch has it or stands on it. */
-export interface TableState {
-  location: Content['metadataLocation']
-  snapshotId: Content['snapshotId']
-  isWhole: boolean
+const STATE = {
+  location: alias(lakeContents, 'c').metadataLocation,
+  snapshotId: alias(lakeContents, 'c').snapshotId,
+  isWhole: computed<boolean>('state."isWhole"'),
 }
 
 /** Newest first: later metadata lists most of the earlier states. */
-export const statesOf = (sql: Sql, { namespace, layer, name }: TableName, graceFrom: Date) => sql<
-  TableState[]
->`
-  select c.metadata_location as location, c.snapshot_id as "snapshotId", state."isWhole" from (
+export const statesOf = (sql: Sql, { namespace, layer, name }: TableName, graceFrom: Date) => select(
+  sql,
+  STATE,
+)`
+  from (
     select e.content_id, e.from_commit, e.to_commit is null or replaced.at > ${graceFrom}
       or exists (select from lake_ref f where f.state = 'open' and f.name <> 'main' and f.base < e.to_commit) as "isWhole"
     from (select * from main_entry

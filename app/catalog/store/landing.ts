@@ -1,4 +1,7 @@
+import { alias } from 'drizzle-orm/pg-core'
 import type { Sql } from '../../../drizzle/client.ts'
+import { computed, pick, type RowOf, select } from '../../../drizzle/rows.ts'
+import { landingFiles, landingZones } from '../../../drizzle/schema/index.ts'
 import { andSeenId } from '../../../drizzle/visibility.ts'
 import type { Resource, Visible } from '../../core/access.ts'
 import { limits } from '../../core/limits.ts'
@@ -6,8 +9,20 @@ import { zoneFolderOf } from '../../core/paths.ts'
 import type { ObjectStore } from '../../objects/port.ts'
 
 export type Attempt = { runId: string; attempt: number }
-export type Zone = { namespace: string; zone: string }
-export type FrozenFile = { id: string; filename: string; path: string; versionId: string; sizeBytes: number }
+export type Zone = { namespace: string; name: string }
+const FILE = pick(alias(landingFiles, 'file'), 'id', 'filename', 'path', 'versionId', 'sizeBytes')
+export type FrozenFile = RowOf<typeof FILE>
+
+/** Null: there is no such zone, or it is not seen. */
+async function findZone(
+  sql: Sql,
+  { namespace, name }: Zone,
+  seen: Visible['zones'],
+): Promise<Resource | null> {
+  const [found] = await select(sql, pick(landingZones, 'id', 'namespace', 'owner'))`
+    from landing_zone where namespace = ${namespace} and name = ${name} ${andSeenId(sql, sql`id`, seen)}`
+  return found === undefined ? null : { type: 'landing_zone', ...found }
+}
 
 /**
  * The files of a zone that an attempt reads. Zones that the sources name literally were frozen at its start; another one
@@ -22,10 +37,8 @@ export async function frozenFiles(
   { seen, mayArchive }: { seen: Visible['zones']; mayArchive(found: Resource): Promise<boolean> },
 ): Promise<FrozenFile[] | null> {
   const { runId, attempt: number } = attempt
-  const [found] = await sql<Resource[]>`
-    select 'landing_zone' as type, id, namespace, owner from landing_zone
-    where namespace = ${zone.namespace} and name = ${zone.zone} ${andSeenId(sql, sql`id`, seen)}`
-  if (found === undefined) return null
+  const found = await findZone(sql, zone, seen)
+  if (found === null) return null
   // It may be a plugin that answers, so no transaction waits for it.
   const isKept = !(await mayArchive(found))
   return sql.begin(async (tx) => {
@@ -47,13 +60,12 @@ export async function frozenFiles(
         tx`
           update run_file set may_archive = false
           where run_id = ${runId} and attempt = ${number} and zone_id = ${found.id} and may_archive`,
-      tx<(FrozenFile & { sizeBytes: string })[]>`
-        select file.id, file.filename, file.path, file.version_id as "versionId", file.size_bytes as "sizeBytes"
+      select(tx, FILE)`
         from run_file frozen join landing_file file on file.id = frozen.landing_file_id
         where frozen.run_id = ${runId} and frozen.attempt = ${number} and frozen.zone_id = ${found.id}
         order by file.seq`,
     ])
-    return files.map((file) => ({ ...file, sizeBytes: Number(file.sizeBytes) }))
+    return files
   })
 }
 
@@ -65,18 +77,16 @@ export type LandingDeps = { sql: Sql; objects: ObjectStore }
  */
 export async function presentFiles(
   { sql, objects }: LandingDeps,
-  { namespace, zone }: Zone,
+  zone: Zone,
   seen: Visible['zones'],
 ): Promise<FrozenFile[] | null> {
-  const [found] = await sql<{ id: string }[]>`
-    select id from landing_zone where namespace = ${namespace} and name = ${zone} ${andSeenId(sql, sql`id`, seen)}`
-  if (found === undefined) return null
-  const files = await sql<(FrozenFile & { sizeBytes: string })[]>`
-    select id, filename, path, version_id as "versionId", size_bytes as "sizeBytes"
-    from landing_file where zone_id = ${found.id} and archived_by_run is null
+  const found = await findZone(sql, zone, seen)
+  if (found === null) return null
+  const files = await select(sql, FILE)`
+    from landing_file file where zone_id = ${found.id} and archived_by_run is null
     order by seq limit ${limits.landingFilesPerAttempt}`
-  if (files.length > 0) return files.map((file) => ({ ...file, sizeBytes: Number(file.sizeBytes) }))
-  const folder = `${namespace}/landing/${zone}/_samples/`
+  if (files.length > 0) return files
+  const folder = `${zone.namespace}/landing/${zone.name}/_samples/`
   const { objects: samples } = await objects.list(folder, { limit: limits.listCap })
   return samples.map(({ key, versionId, size }, place) => ({
     // Samples have no records.
@@ -111,8 +121,8 @@ export async function isFrozenInput(
 
 /** The version of a pipeline file that a run was requested with; null when it has pinned none of that path. */
 export async function pinnedVersion(sql: Sql, runId: string, path: string): Promise<string | null> {
-  const [run] = await sql<{ version: string | null }[]>`
-    select pins ->> ${path} as version from run where id = ${runId}`
+  const version = computed<string | null>(sql`pins ->> ${path}`)
+  const [run] = await select(sql, { version })`from run where id = ${runId}`
   return run?.version ?? null
 }
 
@@ -120,9 +130,5 @@ export async function pinnedVersion(sql: Sql, runId: string, path: string): Prom
 export async function isInSeenZone(sql: Sql, key: string, seen: Visible['zones']): Promise<boolean> {
   if (seen === 'all') return true
   const folder = zoneFolderOf(key)
-  if (folder === null) return false
-  const found = await sql`
-    select from landing_zone
-    where namespace = ${folder.namespace} and name = ${folder.name} ${andSeenId(sql, sql`id`, seen)}`
-  return found.length > 0
+  return folder !== null && (await findZone(sql, folder, seen)) !== null
 }

@@ -1,24 +1,30 @@
-import type postgres from 'postgres'
+import { alias } from 'drizzle-orm/pg-core'
 import type { Sql } from '../../../drizzle/client.ts'
-import type { lakeContents } from '../../../drizzle/schema/index.ts'
+import { pick, type RowOf, select } from '../../../drizzle/rows.ts'
+import { lakeContents, mainEntries, namespaces } from '../../../drizzle/schema/index.ts'
 import { andTableSeen } from '../../../drizzle/visibility.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { EVERYTHING } from '../../core/access.ts'
 
+const content = alias(lakeContents, 'content')
+const CONTENT = {
+  contentId: content.id,
+  ...pick(content, 'metadataLocation', 'columns', 'rowCount', 'sizeBytes'),
+}
+const NAME = pick(alias(mainEntries, 'entry'), 'namespace', 'layer', 'name')
+const TABLE = { ...NAME, ...CONTENT }
+
 /** One immutable state of a table. */
-export type Content = Pick<
-  typeof lakeContents.$inferSelect,
-  'metadataLocation' | 'columns' | 'rowCount' | 'sizeBytes'
-> & { contentId: string }
-export type CatalogTable = TableName & Content
+export type Content = RowOf<typeof CONTENT>
+export type CatalogTable = RowOf<typeof TABLE>
 
 /** What a reader of main sees: each table as of a commit. Of a branch: what it changed, over main as of its base. */
 export type View = { commit: number; branch: string | null }
 
 /** Namespaces that exist, and those that were deleted but still have tables: what they contain keeps working. */
-export async function namespaceNames(sql: postgres.ISql): Promise<string[]> {
-  const rows = await sql<{ name: string }[]>`
-    select name from namespace union select namespace from main_entry where to_commit is null order by name`
+export async function namespaceNames(sql: Sql): Promise<string[]> {
+  const rows = await select(sql, { name: namespaces.name })`
+    from namespace union select namespace from main_entry where to_commit is null order by name`
   return rows.map((row) => row.name)
 }
 
@@ -30,14 +36,10 @@ export const tableAt = (sql: Sql, commit: number, table: TableName) =>
   tableIn(sql, { commit, branch: null }, table)
 
 /** Every table of a view that is seen, in order of name. */
-export async function tablesIn(sql: Sql, view: View, visible = EVERYTHING): Promise<CatalogTable[]> {
-  const rows = await sql<CatalogTable[]>`
-    select entry.namespace, entry.layer, entry.name, ${contentColumns(sql)}
-    from (${entriesOf(sql, view)}) entry join lake_content content on content.id = entry.content_id
-    where true ${andTableSeen(sql, visible)}
-    order by entry.namespace, entry.layer, entry.name`
-  return rows.map((row) => ({ ...row }))
-}
+export const tablesIn = (sql: Sql, view: View, visible = EVERYTHING) => select(sql, TABLE)`
+  from (${entriesOf(sql, view)}) entry join lake_content content on content.id = entry.content_id
+  where true ${andTableSeen(sql, visible)}
+  order by entry.namespace, entry.layer, entry.name`
 
 /** One table of a view; null when there is none that is seen. */
 export async function tableIn(
@@ -46,41 +48,38 @@ export async function tableIn(
   table: TableName,
   visible = EVERYTHING,
 ): Promise<CatalogTable | null> {
-  const [row] = await sql<CatalogTable[]>`
-    select entry.namespace, entry.layer, entry.name, ${contentColumns(sql)}
+  const [row] = await select(sql, TABLE)`
     from (${entriesOf(sql, view)}) entry join lake_content content on content.id = entry.content_id
     where entry.namespace = ${table.namespace} and entry.layer = ${table.layer} and entry.name = ${table.name}
       ${andTableSeen(sql, visible)}`
-  return row ? { ...row } : null
+  return row ?? null
 }
 
 /** How main at `commit` differs from main at the earlier commit `since`. */
 export async function changesSince(
-  sql: postgres.ISql,
+  sql: Sql,
   { commit, since }: { commit: number; since: number },
 ): Promise<{ tables: CatalogTable[]; dropped: TableName[] }> {
-  const [changed, dropped] = await Promise.all([
-    sql<CatalogTable[]>`
-      select entry.namespace, entry.layer, entry.name, ${contentColumns(sql)}
+  const [tables, dropped] = await Promise.all([
+    select(sql, TABLE)`
       from main_entry entry join lake_content content on content.id = entry.content_id
       where entry.from_commit > ${since} and entry.from_commit <= ${commit}
         and (entry.to_commit is null or entry.to_commit > ${commit})
       order by entry.namespace, entry.layer, entry.name`,
-    sql<TableName[]>`
-      select gone.namespace, gone.layer, gone.name
-      from main_entry gone
-      where gone.from_commit <= ${since} and gone.to_commit > ${since} and gone.to_commit <= ${commit}
+    select(sql, NAME)`
+      from main_entry entry
+      where entry.from_commit <= ${since} and entry.to_commit > ${since} and entry.to_commit <= ${commit}
         and not exists (
-          select from main_entry entry
-          where entry.namespace = gone.namespace and entry.layer = gone.layer and entry.name = gone.name
-            and entry.from_commit <= ${commit} and (entry.to_commit is null or entry.to_commit > ${commit}))
-      order by gone.namespace, gone.layer, gone.name`,
+          select from main_entry later
+          where later.namespace = entry.namespace and later.layer = entry.layer and later.name = entry.name
+            and later.from_commit <= ${commit} and (later.to_commit is null or later.to_commit > ${commit}))
+      order by entry.namespace, entry.layer, entry.name`,
   ])
-  return { tables: changed.map((row) => ({ ...row })), dropped: dropped.map((row) => ({ ...row })) }
+  return { tables, dropped }
 }
 
 /** `namespace`, `layer`, `name`, `content_id` of each table of a view. */
-function entriesOf(sql: postgres.ISql, { commit, branch }: View) {
+function entriesOf(sql: Sql, { commit, branch }: View) {
   const main = sql`
     select namespace, layer, name, content_id from main_entry
     where from_commit <= ${commit} and (to_commit is null or to_commit > ${commit})`
@@ -94,7 +93,3 @@ function entriesOf(sql: postgres.ISql, { commit, branch }: View) {
       where own.ref = ${branch} and own.namespace = main.namespace and own.layer = main.layer
         and own.name = main.name)`
 }
-
-const contentColumns = (sql: postgres.ISql) => sql`
-  content.id as "contentId", content.metadata_location as "metadataLocation", content.columns,
-  content.row_count::float8 as "rowCount", content.size_bytes::float8 as "sizeBytes"`
