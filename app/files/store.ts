@@ -1,5 +1,6 @@
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
-import type { landingZones, pipelines } from '../../drizzle/schema/index.ts'
+import { pick, select } from '../../drizzle/rows.ts'
+import { landingZones, pipelines } from '../../drizzle/schema/index.ts'
 
 /** Of the advisory locks that stand for paths; two paths that share a number wait for each other in vain, no more. */
 const PATHS = 1_347_571_784
@@ -11,11 +12,12 @@ export const lockPath = (tx: SqlTx, path: string, how: 'alone' | 'shared') =>
     : tx`select pg_advisory_xact_lock_shared(${PATHS}, hashtext(${path}))`
 
 /** The live pipelines of a namespace. */
-export const pipelinesIn = (sql: Sql, namespace: string) =>
-  sql<Pick<typeof pipelines.$inferSelect, 'id' | 'layer' | 'name'>[]>`
-    select id, layer, name from pipeline where namespace = ${namespace} and deleted_at is null`
+export const pipelinesIn = (sql: Sql, namespace: string) => select(
+  sql,
+  pick(pipelines, 'id', 'layer', 'name'),
+)`
+  from pipeline where namespace = ${namespace} and deleted_at is null`
 
 /** The landing zones of a namespace. */
-export const zonesIn = (sql: Sql, namespace: string) =>
-  sql<Pick<typeof landingZones.$inferSelect, 'id' | 'name'>[]>`
-    select id, name from landing_zone where namespace = ${namespace}`
+export const zonesIn = (sql: Sql, namespace: string) => select(sql, pick(landingZones, 'id', 'name'))`
+  from landing_zone where namespace = ${namespace}`

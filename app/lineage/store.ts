@@ -1,11 +1,18 @@
+import { alias } from 'drizzle-orm/pg-core'
 import type { Sql } from '../../drizzle/client.ts'
-import type { lakeContents, landingZones, runs } from '../../drizzle/schema/index.ts'
+import { computed, nullable, pick, type RowOf, select } from '../../drizzle/rows.ts'
+import {
+  lakeContents,
+  landingZones,
+  mainEntries,
+  pipelines,
+  pipelineVersions,
+  runs,
+} from '../../drizzle/schema/index.ts'
 import { andSeenId, andTableSeen } from '../../drizzle/visibility.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import type { Visible } from '../core/access.ts'
 import type { Layer } from '../core/names.ts'
-import type { Source } from '../pipelines/source-references.ts'
-import type { PipelineNode } from './schema.ts'
 
 /** One namespace or all, as far as it is visible. */
 export interface Scope {
@@ -13,29 +20,33 @@ export interface Scope {
   visible: Visible
 }
 
-type RunRow = typeof runs.$inferSelect
-
-/** A live pipeline with its source, its latest run (null: none) and the results of that run's tests. */
-export interface LineagePipeline extends Source {
-  layer: Layer
-  runId: RunRow['id'] | null
-  status: NonNullable<PipelineNode['latest_run']>['status'] | null
-  startedAt: RunRow['startedAt']
-  durationMs: RunRow['durationMs']
-  total: number
-  passed: number
-  failed: number
-  warned: number
+const p = alias(pipelines, 'p')
+const latest = alias(runs, 'run')
+const PIPELINE = {
+  pipelineId: p.id,
+  ...pick(p, 'namespace', 'name'),
+  draftRevision: computed<string>('p.draft_revision'),
+  layer: computed<Layer>('p.layer'),
+  type: computed<string>('coalesce(v.pipeline_type, p.type)'),
+  version: nullable(alias(pipelineVersions, 'v').versionNumber),
+  pinned: computed<string | null>(`
+    v.published_versions ->> (p.namespace || '/pipelines/' || p.layer || '/' || p.name
+      || case coalesce(v.pipeline_type, p.type) when 'python' then '/pipeline.py' else '/pipeline.sql' end)`),
+  runId: nullable(latest.id),
+  status: nullable(latest.status),
+  startedAt: nullable(latest.startedAt),
+  durationMs: nullable(latest.durationMs),
+  total: computed<number>('result.total'),
+  passed: computed<number>('result.passed'),
+  failed: computed<number>('result.failed'),
+  warned: computed<number>('result.warned'),
 }
 
+/** A live pipeline with its source, its latest run (null: none) and the results of that run's tests. */
+export type LineagePipeline = RowOf<typeof PIPELINE>
+
 /** In order of name. The latest run and its results are each one step in an index, however many runs there are. */
-export const pipelinesOf = (sql: Sql, { namespace, visible }: Scope) => sql<LineagePipeline[]>`
-  select p.id as "pipelineId", p.namespace, p.layer, p.name, p.draft_revision as "draftRevision",
-    coalesce(v.pipeline_type, p.type) as type, v.version_number as version,
-    v.published_versions ->> (p.namespace || '/pipelines/' || p.layer || '/' || p.name
-      || case coalesce(v.pipeline_type, p.type) when 'python' then '/pipeline.py' else '/pipeline.sql' end) as pinned,
-    run.id as "runId", run.status, run.started_at as "startedAt", run.duration_ms::float8 as "durationMs",
-    result.total, result.passed, result.failed, result.warned
+export const pipelinesOf = (sql: Sql, { namespace, visible }: Scope) => select(sql, PIPELINE)`
   from pipeline p
   left join pipeline_version v on v.pipeline_id = p.id and v.version_number = p.published_version
   left join lateral (
@@ -51,7 +62,11 @@ export const pipelinesOf = (sql: Sql, { namespace, visible }: Scope) => sql<Line
     ${andSeenId(sql, sql`p.id`, visible.pipelines)}
   order by p.namespace, p.layer, p.name`
 
-export type LineageTable = TableName & Pick<typeof lakeContents.$inferSelect, 'rowCount' | 'sizeBytes'>
+const TABLE = {
+  ...pick(alias(mainEntries, 'entry'), 'namespace', 'layer', 'name'),
+  ...pick(alias(lakeContents, 'content'), 'rowCount', 'sizeBytes'),
+}
+export type LineageTable = RowOf<typeof TABLE>
 
 /** Tables of main, in order of name: those of the scope, and these of other namespaces. */
 export function tablesOf(sql: Sql, { namespace, visible }: Scope, others: readonly TableName[]) {
@@ -61,21 +76,23 @@ export function tablesOf(sql: Sql, { namespace, visible }: Scope, others: readon
       ? sql``
       : sql`and (entry.namespace = ${namespace} or (entry.namespace, entry.layer, entry.name) in (
           select * from unnest(${column('namespace')}::text[], ${column('layer')}::text[], ${column('name')}::text[])))`
-  return sql<LineageTable[]>`
-    select entry.namespace, entry.layer, entry.name, content.row_count::float8 as "rowCount",
-      content.size_bytes::float8 as "sizeBytes"
+  return select(sql, TABLE)`
     from main_entry entry join lake_content content on content.id = entry.content_id
     where entry.to_commit is null ${isWanted} ${andTableSeen(sql, visible)}
     order by entry.namespace, entry.layer, entry.name`
 }
 
 /** A zone with its number of active files. */
-export type LineageZone = Pick<typeof landingZones.$inferSelect, 'namespace' | 'name'> & { files: number }
+export type LineageZone = RowOf<typeof ZONE>
+const ZONE = {
+  ...pick(alias(landingZones, 'zone'), 'namespace', 'name'),
+  files: computed<number>(
+    '(select count(*) from landing_file where zone_id = zone.id and archived_by_run is null)::int',
+  ),
+}
 
 /** In order of name. */
-export const zonesOf = (sql: Sql, { namespace, visible }: Scope) => sql<LineageZone[]>`
-  select zone.namespace, zone.name,
-    (select count(*) from landing_file where zone_id = zone.id and archived_by_run is null)::int as files
+export const zonesOf = (sql: Sql, { namespace, visible }: Scope) => select(sql, ZONE)`
   from landing_zone zone
   where ${namespace === undefined ? sql`true` : sql`zone.namespace = ${namespace}`}
     ${andSeenId(sql, sql`zone.id`, visible.zones)}

@@ -1,6 +1,7 @@
 // What stays under a name when its pipeline, zone or namespace is gone: tables outlive their pipelines, and files their
 // namespaces. Whoever takes the name would own them, so it is asked first whether there is anything of others.
 import type { Sql } from '../../../drizzle/client.ts'
+import { computed, only, select } from '../../../drizzle/rows.ts'
 import { type PipelineRef, prefixOf } from '../../core/pipeline-ref.ts'
 import type { ObjectStore } from '../../objects/port.ts'
 
@@ -17,17 +18,20 @@ export const makeLeftBehind = ({ sql, objects }: LeftBehindDeps) => {
     async isLeftOfPipeline(ref: PipelineRef, owner: string | null): Promise<boolean> {
       const { namespace, layer, name } = ref
       const prefix = prefixOf(ref)
-      const [row] = await sql<{ owner: string | null; hasTable: boolean; isEmptied: boolean }[]>`
-        select
-          (select owner from pipeline where namespace = ${namespace} and layer = ${layer} and name = ${name}
-            order by created_at desc, id desc limit 1) as owner,
-          exists (
-            select from main_entry where to_commit is null
-              and namespace = ${namespace} and layer = ${layer} and name = ${name}) as "hasTable",
-          -- The creation removes these files before it writes its own.
-          exists (select from outbox where kind = 'pipelineDeleted' and payload ->> 'prefix' = ${prefix}) as "isEmptied"`
-      if (row === undefined || (row.owner !== null && row.owner === owner)) return false
-      return row.hasTable || (!row.isEmptied && (await holdsFiles(prefix)))
+      const left = {
+        lastOwner: computed<string | null>(sql`(
+          select owner from pipeline where namespace = ${namespace} and layer = ${layer} and name = ${name}
+          order by created_at desc, id desc limit 1)`),
+        hasTable: computed<boolean>(sql`exists (
+          select from main_entry where to_commit is null
+            and namespace = ${namespace} and layer = ${layer} and name = ${name})`),
+        // The creation removes these files before it writes its own.
+        isEmptied: computed<boolean>(sql`exists (
+          select from outbox where kind = 'pipelineDeleted' and payload ->> 'prefix' = ${prefix})`),
+      }
+      const { lastOwner, hasTable, isEmptied } = only(await select(sql, left)``)
+      if (lastOwner !== null && lastOwner === owner) return false
+      return hasTable || (!isEmptied && (await holdsFiles(prefix)))
     },
 
     isLeftOfZone: ({ namespace, name }: { namespace: string; name: string }): Promise<boolean> =>
@@ -35,11 +39,11 @@ export const makeLeftBehind = ({ sql, objects }: LeftBehindDeps) => {
 
     /** Anything: what belongs to single users stays theirs, but whoever owned the namespace could do all with it. */
     async isLeftOfNamespace(name: string): Promise<boolean> {
-      const [row] = await sql<{ exists: boolean }[]>`
-        select exists (select from pipeline where namespace = ${name})
-          or exists (select from landing_zone where namespace = ${name})
-          or exists (select from main_entry where namespace = ${name} and to_commit is null) as exists`
-      return row?.exists === true || (await holdsFiles(`${name}/`))
+      const isUsed = computed<boolean>(sql`
+        exists (select from pipeline where namespace = ${name})
+        or exists (select from landing_zone where namespace = ${name})
+        or exists (select from main_entry where namespace = ${name} and to_commit is null)`)
+      return only(await select(sql, { isUsed })``).isUsed || (await holdsFiles(`${name}/`))
     },
   }
 }

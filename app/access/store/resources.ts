@@ -1,5 +1,6 @@
 // What is owned and shared, found by how requests name it.
-
+import { computed, pick, select } from '../../../drizzle/rows.ts'
+import { landingZones, namespaces, pipelines } from '../../../drizzle/schema/index.ts'
 import type { Resource, ResourceType } from '../../core/access.ts'
 import { pipelineFolderOf, zoneFolderOf } from '../../core/paths.ts'
 import type { PipelineRef } from '../../core/pipeline-ref.ts'
@@ -13,26 +14,30 @@ export type PipelinePart = 'pipeline' | 'run' | 'schedule' | 'trigger'
 /** Of a namespace that nobody has created, or that is deleted while what it contains stays. */
 const NO_ID = '00000000-0000-0000-0000-000000000000'
 
+const typed = <T extends ResourceType>(type: T) => computed<T>(`'${type}'`)
+const COLUMNS = {
+  pipeline: { type: typed('pipeline'), ...pick(pipelines, 'id', 'namespace', 'owner') },
+  landing_zone: { type: typed('landing_zone'), ...pick(landingZones, 'id', 'namespace', 'owner') },
+  namespace: { type: typed('namespace'), namespace: namespaces.name, ...pick(namespaces, 'id', 'owner') },
+}
+
 /** Each answers null when there is no such thing. */
 export function makeResources({ sql, objects }: LeftBehindDeps) {
   /** A live one. */
   async function pipeline({ namespace, layer, name }: PipelineRef): Promise<Resource | null> {
-    const [row] = await sql<Resource[]>`
-      select 'pipeline' as type, id, namespace, owner from pipeline
-      where namespace = ${namespace} and layer = ${layer} and name = ${name} and deleted_at is null`
+    const [row] = await select(sql, COLUMNS.pipeline)`
+      from pipeline where namespace = ${namespace} and layer = ${layer} and name = ${name} and deleted_at is null`
     return row ?? null
   }
 
   async function zone({ namespace, name }: { namespace: string; name: string }): Promise<Resource | null> {
-    const [row] = await sql<Resource[]>`
-      select 'landing_zone' as type, id, namespace, owner from landing_zone
-      where namespace = ${namespace} and name = ${name}`
+    const [row] = await select(sql, COLUMNS.landing_zone)`
+      from landing_zone where namespace = ${namespace} and name = ${name}`
     return row ?? null
   }
 
   async function namespace(name: string): Promise<Resource | null> {
-    const [row] = await sql<Resource[]>`
-      select 'namespace' as type, id, name as namespace, owner from namespace where name = ${name}`
+    const [row] = await select(sql, COLUMNS.namespace)`from namespace where name = ${name}`
     return row ?? null
   }
 
@@ -42,18 +47,17 @@ export function makeResources({ sql, objects }: LeftBehindDeps) {
 
   /** Runs and histories of deleted pipelines are still theirs. */
   async function pipelineOf(part: PipelinePart, id: string): Promise<Resource | null> {
-    const [row] = await sql<Resource[]>`
-      select 'pipeline' as type, p.id, p.namespace, p.owner from pipeline p
-      ${part === 'pipeline' ? sql`where p.id = ${id}` : sql`join ${sql(part)} part on part.pipeline_id = p.id where part.id = ${id}`}`
+    const [row] = await select(sql, COLUMNS.pipeline)`
+      from pipeline
+      ${part === 'pipeline' ? sql`` : sql`join ${sql(part)} part on part.pipeline_id = pipeline.id`}
+      where ${part === 'pipeline' ? sql`pipeline` : sql`part`}.id = ${id}`
     return row ?? null
   }
 
   /** What can be shared: it exists, and is not deleted. */
   async function shared(type: ResourceType, id: string): Promise<Resource | null> {
-    const column = type === 'namespace' ? sql`name` : sql`namespace`
-    const [row] = await sql<Resource[]>`
-      select ${type}::text as type, id, ${column} as namespace, owner from ${sql(type)}
-      where id = ${id} ${type === 'pipeline' ? sql`and deleted_at is null` : sql``}`
+    const [row] = await select(sql, COLUMNS[type])`
+      from ${sql(type)} where id = ${id} ${type === 'pipeline' ? sql`and deleted_at is null` : sql``}`
     return row ?? null
   }
 
