@@ -44,6 +44,16 @@ test('without it an address that is nearly a route gets no hint', async ({ reque
 test('no way of writing the address goes around the key', async ({ service }) => {
   for (const target of [
     '//api/v1/namespaces',
+    '/api//v1/namespaces',
+    '/api/v1/namespaces/.',
+    '/api/v1/../v1/namespaces',
+    '/api/v1/%2e%2e/v1/namespaces',
+    '/api/v1%2fnamespaces',
+    '/%61pi/v1/namespaces',
+    '/api/v1/namespaces?path=/health',
+    '/api/v1/namespaces;/health',
+    '/api/v1/webhooks/',
+    '/catalog/../api/v1/namespaces',
     '/health/../api/v1/namespaces',
     '/health/%2e%2e/api/v1/namespaces',
     '/health\\..\\api\\v1\\namespaces',
@@ -65,7 +75,7 @@ test('no way of writing the address goes around the key', async ({ service }) =>
           `Host: ${host}`,
           'Content-Length: 0',
         ])
-        expect([method, target, host, [400, 401].includes(status)]).toEqual([method, target, host, true])
+        expect([400, 401], `${method} ${target} of '${host}'`).toContain(status)
       }
 })
 
@@ -92,15 +102,4 @@ test('health, metrics and the Swagger page need no key; preflights neither @auth
 
 test('webhooks are not asked for the key @auth.webhooks', async ({ request }) => {
   expect((await request.post('/api/v1/webhooks')).status()).not.toBe(401)
-})
-
-test('a part that is switched off is shown as unhealthy and fails nothing', async ({ request }) => {
-  const response = await request.get('/health/ready')
-  expect(response.status()).toBe(200)
-  expect((await response.json()).services).toEqual({
-    postgres: 'healthy',
-    s3: 'healthy',
-    runner: 'unhealthy',
-    query: 'unhealthy',
-  })
 })

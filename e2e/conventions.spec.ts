@@ -1,46 +1,30 @@
 // Specification: Common conventions, Errors, Limits.
 import { request as sendRequest } from 'node:http'
 import { brotliDecompressSync, gunzipSync, gzipSync } from 'node:zlib'
-import { type APIResponse, expect, test } from '@playwright/test'
+import { expect, test } from '@playwright/test'
 import { rawRequest } from './raw-request.ts'
-
-const expectError = async (response: APIResponse, status: number, expected: Record<string, unknown>) => {
-  expect(response.status()).toBe(status)
-  expect(response.headers()['content-type']).toContain('application/json')
-  const body = await response.json()
-  expect(Object.keys(body)).toEqual(['error'])
-  expect(Object.keys(body.error).sort()).toEqual(['code', 'message', 'type'])
-  expect(body.error).toMatchObject(expected)
-}
-const invalid = (message: RegExp) => ({
-  code: 'INVALID_ARGUMENT',
-  type: 'VALIDATION',
-  message: expect.stringMatching(message),
-})
+import { expectError } from './resources.ts'
 
 test('an unknown route is 404 in the envelope @convention.prefix @errors.404.unknown', async ({
   request,
 }) => {
-  for (const path of ['/nope', '/api/v1/nope', '/api/v2/namespaces', '/api/v1/namespaces/default/nope'])
-    await expectError(await request.get(path), 404, { code: 'NOT_FOUND', type: 'NOT_FOUND' })
-})
-
-test('the address without a path leads on: a page for browsers, JSON for others', async ({ request }) => {
-  const page = await request.get('/', { headers: { accept: 'text/html,*/*;q=0.8' } })
-  expect([page.status(), page.headers()['content-type']]).toEqual([200, 'text/html; charset=utf-8'])
-  expect(await page.text()).toContain('href="inspector"')
-  const answer = await request.get('/', { headers: { accept: '*/*' } })
-  expect(answer.status()).toBe(200)
-  for (const path of Object.values<string>((await answer.json()).links))
-    expect([path, (await request.get(path)).status()]).toEqual([path, 200])
-  expect((await request.head('/')).status()).toBe(200)
+  for (const path of [
+    '/nope',
+    '/api/v1',
+    '/api/v1/nope',
+    '/api/v2/namespaces',
+    '/api/v1/namespaces/default/nope',
+    '/API/v1/namespaces',
+    '/api%2Fv1/namespaces',
+  ])
+    await expectError(await request.get(path), 404, /^route not found/)
 })
 
 test('a known path with another method is 405 and names the methods it knows @convention.method', async ({
   request,
 }) => {
   const response = await request.patch('/api/v1/namespaces', { data: {} })
-  await expectError(response, 405, invalid(/PATCH/))
+  await expectError(response, 405, /PATCH/)
   expect(response.headers().allow).toBe('GET, HEAD, OPTIONS, POST')
 })
 
@@ -49,25 +33,21 @@ test('malformed JSON, another content type and a wrong shape are 400 @convention
 }) => {
   const post = (data: string, type = 'application/json') =>
     request.post('/api/v1/namespaces', { data: Buffer.from(data), headers: { 'content-type': type } })
-  await expectError(await post('{"name":'), 400, invalid(/^body: .*JSON/))
-  await expectError(await post('[]'), 400, invalid(/^body: /))
-  await expectError(await post('{"name":"fine-name"}', 'text/plain'), 400, invalid(/^Content-Type: /))
-  await expectError(await post('{}'), 400, invalid(/^name: is required/))
-  await expectError(await post('{"name":7}'), 400, invalid(/^name: /))
-  await expectError(await post('{"name":"fine-name","description":{}}'), 400, invalid(/^description: /))
+  await expectError(await post('{"name":'), 400, /^body: .*JSON/)
+  await expectError(await post('[]'), 400, /^body: /)
+  await expectError(await post('{"name":"fine-name"}', 'text/plain'), 400, /^Content-Type: /)
+  await expectError(await post('{}'), 400, /^name: is required/)
+  await expectError(await post('{"name":7}'), 400, /^name: /)
+  await expectError(await post('{"name":"fine-name","description":{}}'), 400, /^description: /)
 })
 
 test('a compressed body is 400, naming the header @convention.coding', async ({ request }) => {
   const headers = { 'content-type': 'application/json' }
   const post = (coding: string, data: Buffer) =>
     request.post('/api/v1/namespaces', { data, headers: { ...headers, 'content-encoding': coding } })
-  await expectError(await post('gzip', gzipSync('{"name":"fine-name"}')), 400, invalid(/^Content-Encoding: /))
-  await expectError(
-    await post('br', Buffer.from('{"name":"fine-name"}')),
-    400,
-    invalid(/^Content-Encoding: /),
-  )
-  await expectError(await post('identity', Buffer.from('{}')), 400, invalid(/^name: is required/))
+  await expectError(await post('gzip', gzipSync('{"name":"fine-name"}')), 400, /^Content-Encoding: /)
+  await expectError(await post('br', Buffer.from('{"name":"fine-name"}')), 400, /^Content-Encoding: /)
+  await expectError(await post('identity', Buffer.from('{}')), 400, /^name: is required/)
   const form = { data: Buffer.from('x'), headers: { 'content-type': 'multipart/form-data; boundary=x' } }
   await expectError(
     await request.post('/api/v1/files/upload', {
@@ -75,7 +55,7 @@ test('a compressed body is 400, naming the header @convention.coding', async ({ 
       headers: { ...form.headers, 'content-encoding': 'gzip' },
     }),
     400,
-    invalid(/^Content-Encoding: /),
+    /^Content-Encoding: /,
   )
 })
 
@@ -85,16 +65,8 @@ test('text that Postgres cannot store is 400, naming the field @convention.text'
       data: Buffer.from(data),
       headers: { 'content-type': 'application/json' },
     })
-  await expectError(
-    await post('{"name":"fine-name","description":"a\\u0000b"}'),
-    400,
-    invalid(/^description: .*NUL/),
-  )
-  await expectError(
-    await post('{"name":"fine-name","description":"\\udc00"}'),
-    400,
-    invalid(/^description: /),
-  )
+  await expectError(await post('{"name":"fine-name","description":"a\\u0000b"}'), 400, /^description: .*NUL/)
+  await expectError(await post('{"name":"fine-name","description":"\\udc00"}'), 400, /^description: /)
 })
 
 test('broken encoding in a path or a query is never a 500', async ({ request, baseURL }) => {
@@ -130,7 +102,7 @@ test('a JSON body over 1 MiB is 413, however it is sent @convention.body-limit',
 }) => {
   const big = Buffer.alloc(1_048_577, ' ')
   const headers = { 'content-type': 'application/json' }
-  await expectError(await request.post('/api/v1/namespaces', { data: big, headers }), 413, invalid(/1MiB/))
+  await expectError(await request.post('/api/v1/namespaces', { data: big, headers }), 413, /1MiB/)
   const chunked = Buffer.concat([
     Buffer.from(`${big.length.toString(16)}\r\n`),
     big,
@@ -170,12 +142,6 @@ test('a client that sends far too much, and reads only then, reads why: 413, als
     }
 })
 
-test('HEAD answers as GET does, without a body', async ({ request }) => {
-  const response = await request.head('/api/v1/namespaces')
-  expect(response.status()).toBe(200)
-  expect((await response.body()).length).toBe(0)
-})
-
 test('a page is bounded: too large is clamped, nonsense is the default @convention.page', async ({
   request,
 }) => {
@@ -202,8 +168,8 @@ test('a page is bounded: too large is clamped, nonsense is the default @conventi
       expect([list, query, first.get('limit'), first.get('offset')]).toEqual([list, query, `${page}`, '0'])
     }
   }
-  await expectError(await request.get('/api/v1/pipelines?sort=owner'), 400, invalid(/^sort: /))
-  await expectError(await request.get('/api/v1/pipelines?order=up'), 400, invalid(/^order: /))
+  await expectError(await request.get('/api/v1/pipelines?sort=owner'), 400, /^sort: /)
+  await expectError(await request.get('/api/v1/pipelines?order=up'), 400, /^order: /)
 })
 
 test('JSON is compressed as the client accepts it', async ({ baseURL }) => {

@@ -54,7 +54,7 @@ test('features are those of the open community edition @features @auth.none', as
     plugins: {
       auth: { enabled: false },
       sharing: { enabled: false },
-      executor: { enabled: true, type: expect.any(String) },
+      executor: { enabled: true, type: 'runner' },
       audit: { enabled: true },
       enforcement: { enabled: false },
     },

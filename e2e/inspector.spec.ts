@@ -1,6 +1,6 @@
 // The inspector's API on a running service: what it says of real runs and drafts, and its streams.
 import { expect, test } from '@playwright/test'
-import { expectError, getJson, instant, publishedPipeline, uuid } from './resources.ts'
+import { getJson, instant, publishedPipeline, uuid } from './resources.ts'
 import { requestRun } from './runs.ts'
 
 const API = '/api/v1/inspector'
@@ -51,14 +51,4 @@ test('a run is followed step by step, to the very end of its history', async ({ 
   expect(run.history.steps.map(({ id: step }: Step) => step)).toEqual(told.map(({ id: step }) => step))
   const spent = run.history.steps.slice(0, -1).map(({ duration_ms }: Step) => duration_ms)
   expect(spent).toEqual(spent.map(() => expect.any(Number)))
-})
-
-test('what does not exist is said so', async ({ request }) => {
-  const nobody = '00000000-0000-4000-8000-000000000000'
-  await expectError(await request.get(`${API}/run/instances/${nobody}`), 404, /retention/)
-  await expectError(await request.get(`${API}/run/instances/${nobody}/events`), 404)
-  await expectError(await request.get(`${API}/other/instances`), 404)
-  await expectError(await request.get(`${API}/run/instances?state=asleep`), 400, /^state: /)
-  await expectError(await request.get(`${API}/run/instances?layer=iron`), 400, /^layer: /)
-  await expectError(await request.get(`${API}/machines/run.svg?active=asleep`), 400, /^active: /)
 })

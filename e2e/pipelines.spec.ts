@@ -272,6 +272,9 @@ test('an update with a bad field is 400 naming it and changes nothing @pipelines
     ['description', 7],
     ['description', null],
     ['owner', {}],
+    ['max_versions', 0],
+    ['max_versions', 1_001],
+    ['max_versions', 1.5],
   ] as const)
     await expectError(await request.put(url, { data: { [field]: value } }), 400, new RegExp(`^${field}: `))
   expect(await getJson(request, url)).toEqual(before)

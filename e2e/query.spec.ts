@@ -35,14 +35,19 @@ test('a query answers what a run has just merged, by both names of the table @qu
 })
 
 test('rows are limited to 1,000 unless the query says otherwise @limit.query-rows', async ({ request }) => {
-  const sql = 'select range as n from range(5000)'
-  expect(await answerOf(request, { sql })).toMatchObject({ total_rows: 1_000, truncated: true })
-  expect(await answerOf(request, { sql, limit: 5_000 })).toMatchObject({
-    total_rows: 5_000,
-    truncated: false,
-  })
-  for (const limit of [0, -7])
-    expect(await answerOf(request, { sql, limit })).toMatchObject({ total_rows: 1_000 })
+  for (const [rows, limit, total_rows] of [
+    [5_000, undefined, 1_000],
+    [5_000, 0, 1_000],
+    [5_000, -7, 1_000],
+    [5_000, 4_999, 4_999],
+    [5_000, 5_000, 5_000],
+    [5, undefined, 5],
+    [200_000, 1_000_000, 100_000],
+  ] as const) {
+    const answer = await answerOf(request, { sql: `select range as n from range(${rows})`, limit })
+    expect(answer.rows).toHaveLength(total_rows)
+    expect(answer).toMatchObject({ total_rows, truncated: total_rows < rows })
+  }
 })
 
 test('what does not only read is refused @query.read-only', async ({ request }) => {
@@ -64,12 +69,17 @@ test('what does not only read is refused @query.read-only', async ({ request }) 
 test('a bad request is 400 and says what to mend @query.400 @limit.sql', async ({ request }) => {
   for (const [data, message] of [
     [{}, /^sql: is required/],
-    [{ sql: '' }, /there is no statement/],
+    [{ sql: 5 }, /^sql: must be a string/],
+    [{ sql: '' }, /^sql: there is no statement/],
     [{ sql: 'x'.repeat(102_401) }, /^sql: must be at most 102400 bytes/],
     [{ sql: 'select 1', limit: '1' }, /^limit: /],
+    [{ sql: 'select 1', limit: 1.5 }, /^limit: /],
     [{ sql: 'select 1', namespace: 'No Name' }, /^namespace: /],
+    [{ sql: 'select 1', namespace: 5 }, /^namespace: /],
     [{ sql: 'selec 1' }, /syntax error at or near "selec"/],
-    [{ sql: 'from gold.nothing_here' }, /there is no table gold.nothing_here/],
+    [{ sql: 'from gold.nothing_here' }, /there is no table gold.nothing_here in the namespace default/],
+    [{ sql: 'from gold.a', namespace: 'no-such' }, /there is no table gold.a in the namespace no-such/],
+    [{ sql: "select 'x'::integer" }, /Could not convert string 'x'/],
     [{ sql: 'select nope from (select 1 as a)' }, /nope/],
     [{ sql: 'select array_agg(range) from range(100_000_000_000)' }, /memory/],
   ] as const)

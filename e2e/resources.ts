@@ -15,6 +15,7 @@ export async function expectError(
   message = /./,
 ): Promise<void> {
   const body = await response.json()
+  expect(response.headers()['content-type']).toContain('application/json')
   expect([response.status(), body]).toEqual([
     status,
     { error: { ...MEANING[status], message: expect.stringMatching(message) } },
@@ -24,6 +25,7 @@ export async function expectError(
 const MEANING = {
   400: { code: 'INVALID_ARGUMENT', type: 'VALIDATION' },
   404: { code: 'NOT_FOUND', type: 'NOT_FOUND' },
+  405: { code: 'INVALID_ARGUMENT', type: 'VALIDATION' },
   409: { code: 'ALREADY_EXISTS', type: 'CONFLICT' },
   412: { code: 'ALREADY_EXISTS', type: 'CONFLICT' },
   413: { code: 'INVALID_ARGUMENT', type: 'VALIDATION' },

@@ -74,24 +74,36 @@ test('the scheduler looks for what is due, and counts it', async ({ request }) =
     .toMatch(/^[1-9]/)
 })
 
-for (const [what, more, message] of [
-  ['no pipeline', { pipeline: undefined }, /^pipeline: /],
-  ['seconds', { cron: '0 0 6 * * *' }, /^cron: .*five/],
-  ['a nickname', { cron: '@hourly' }, /^cron: /],
-  ['an hour there is not', { cron: '0 24 * * *' }, /^cron: hour 24/],
-  ['a day that never comes', { cron: '0 0 31 2 *' }, /^cron: .*never comes/],
-  ['the last day, in letters', { cron: '0 0 L * *' }, /^cron: /],
-] as const)
-  test(`${what}: 400 that names the field, on create and on update @schedules.create.400 @schedules.update.400 @schedules.cron`, async ({
-    request,
-  }) => {
-    const pipeline = await newPipeline(request)
-    await expectError(await request.post(SCHEDULES, { data: ask(pipeline, more) }), 400, message)
-    if (!('cron' in more) || more.cron === undefined) return
-    const { url } = await newSchedule(request)
-    await expectError(await request.put(url, { data: more }), 400, message)
-    expect(await getJson(request, url)).toMatchObject({ cron: '0 6 * * mon-fri' })
-  })
+const REFUSED: [field: string, value: unknown, message?: RegExp][] = [
+  ['namespace', undefined],
+  ['namespace', 'Not A Name'],
+  ['layer', undefined],
+  ['layer', 'platinum'],
+  ['pipeline', undefined],
+  ['pipeline', '../x'],
+  ['cron', undefined],
+  ['cron', 5],
+  ['cron', 'every day'],
+  ['cron', '0 0 6 * * *', /^cron: .*five/],
+  ['cron', '@hourly'],
+  ['cron', '0 24 * * *', /^cron: hour 24/],
+  ['cron', '0 0 31 2 *', /^cron: .*never comes/],
+  ['cron', '0 0 L * *'],
+  ['enabled', 'yes'],
+]
+
+test('a bad field is 400 that names it, on create and on update @schedules.create.400 @schedules.update.400 @schedules.cron', async ({
+  request,
+}) => {
+  const { pipeline, url } = await newSchedule(request)
+  for (const [field, value, message = new RegExp(`^${field}: `)] of REFUSED) {
+    const data = { [field]: value }
+    await expectError(await request.post(SCHEDULES, { data: ask(pipeline, data) }), 400, message)
+    if ((field === 'cron' || field === 'enabled') && value !== undefined)
+      await expectError(await request.put(url, { data }), 400, message)
+  }
+  expect(await getJson(request, url)).toMatchObject({ cron: '0 6 * * mon-fri', enabled: true })
+})
 
 test('what is not there is 404 @schedules.create.404 @schedules.get.404', async ({ request }) => {
   const pipeline = await newPipeline(request)

@@ -1,30 +1,31 @@
 // Specification: Sharing. It belongs to the Pro edition; the community edition says so, whatever is sent.
-import { expect, test } from '@playwright/test'
+import { test } from '@playwright/test'
 import { expectError } from './resources.ts'
 
 const path = '/api/v1/sharing'
 const id = '00000000-0000-7000-8000-000000000000'
-const grant = { grantee_id: 'ann', resource_type: 'pipeline', resource_id: id, permission: 'read' }
+const resource = { resource_type: 'pipeline', resource_id: id }
 
-test('granting access is not available in the community edition @sharing.grant.501', async ({ request }) => {
-  for (const data of [grant, {}, undefined])
-    await expectError(await request.post(path, { data }), 501, /sharing/)
-})
+/** By the row of COVERAGE.md. */
+const REQUESTS: Record<string, [method: string, url: string, options?: object][]> = {
+  grant: [
+    ['post', path, { data: { ...resource, grantee_id: 'ann', permission: 'read' } }],
+    ['post', path, { data: {} }],
+    ['post', path],
+  ],
+  list: [
+    ['get', path, { params: resource }],
+    ['get', path],
+  ],
+  revoke: [
+    ['delete', `${path}/${id}`],
+    ['delete', `${path}/no-id`],
+  ],
+  transfer: [['post', `${path}/transfer`, { data: { ...resource, to_user_id: 'bob' } }]],
+}
 
-test('listing grants is not available in the community edition @sharing.list.501', async ({ request }) => {
-  const params = { resource_type: 'pipeline', resource_id: id }
-  await expectError(await request.get(path, { params }), 501, /sharing/)
-  await expectError(await request.get(path), 501, /sharing/)
-})
-
-test('revoking access is not available in the community edition @sharing.revoke.501', async ({ request }) => {
-  for (const what of [id, 'no-id']) await expectError(await request.delete(`${path}/${what}`), 501, /sharing/)
-})
-
-test('transferring a pipeline is not available in the community edition @sharing.transfer.501', async ({
-  request,
-}) => {
-  const data = { resource_type: 'pipeline', resource_id: id, to_user_id: 'bob' }
-  await expectError(await request.post(`${path}/transfer`, { data }), 501, /sharing/)
-  expect((await request.get(`${path}/transfer`)).status()).toBe(405)
-})
+for (const [row, requests] of Object.entries(REQUESTS))
+  test(`${row} is not available in the community edition @sharing.${row}.501`, async ({ request }) => {
+    for (const [method, url, options] of requests)
+      await expectError(await request.fetch(url, { method, ...options }), 501, /sharing/)
+  })

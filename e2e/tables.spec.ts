@@ -19,8 +19,7 @@ test('a table is listed with its size, and shown with its columns @tables.list @
     size_bytes: expect.any(Number),
     description: null,
   }
-  const list = async (params: Record<string, string>) =>
-    (await request.get('/api/v1/tables', { params })).json()
+  const list = (params: Record<string, string>) => getJson(request, '/api/v1/tables', params)
   expect(await list({ namespace, layer: 'gold' })).toEqual({ tables: [summary], total: 1 })
   expect((await list({ namespace })).total).toBe(2)
   expect(await list({ namespace, limit: '1', offset: '2' })).toEqual({ tables: [], total: 2 })
@@ -43,9 +42,9 @@ test('a preview has 50 rows unless told otherwise @tables.preview @limit.table-p
   request,
 }) => {
   const namespace = await newNamespace(request)
-  const { name } = await newTable(request, { namespace, layer: 'gold' }, SQL)
+  const { name } = await newTable(request, { namespace, layer: 'gold' }, SQL.replace('60', '2000'))
   const preview = async (params: Record<string, string> = {}) =>
-    (await request.get(`/api/v1/tables/${namespace}/gold/${name}/preview`, { params })).json()
+    getJson(request, `/api/v1/tables/${namespace}/gold/${name}/preview`, params)
   expect(await preview({ limit: '1' })).toEqual({
     columns: [
       { name: 'id', type: 'BIGINT' },
@@ -57,7 +56,14 @@ test('a preview has 50 rows unless told otherwise @tables.preview @limit.table-p
     duration_ms: expect.any(Number),
   })
   expect(await preview()).toMatchObject({ total_rows: 50, truncated: true })
-  expect(await preview({ limit: '5000' })).toMatchObject({ total_rows: 60, truncated: false })
+  for (const [limit, total_rows] of [
+    ['3', 3],
+    ['0', 50],
+    ['-1', 50],
+    ['many', 50],
+    ['5000', 1_000],
+  ] as const)
+    expect([limit, await preview({ limit })]).toMatchObject([limit, { total_rows, truncated: true }])
 })
 
 test('what people say of a table wins over its file, and outlives the table @tables.metadata', async ({
@@ -100,17 +106,21 @@ test('what people say of a table wins over its file, and outlives the table @tab
 
 test('a bad field of metadata is 400 naming it @tables.metadata.400', async ({ request }) => {
   const namespace = await newNamespace(request)
-  const { name } = await newTable(request, { namespace, layer: 'gold' }, 'select 1 as a')
+  const table = await newTable(request, { namespace, layer: 'gold' }, 'select 1 as a')
+  const url = `/api/v1/tables/${namespace}/gold/${table.name}/metadata`
   for (const [field, value] of [
     ['description', 5],
+    ['description', null],
+    ['description', 'x'.repeat(10_001)],
     ['owner', []],
     ['column_descriptions', 'text'],
-    ['column_descriptions', { a: 1 }],
+    ['column_descriptions.a', 1],
+    ['column_descriptions.a', 'x'.repeat(10_001)],
+    ['column_descriptions', { ['x'.repeat(1_001)]: '' }],
   ] as const) {
-    const response = await request.put(`/api/v1/tables/${namespace}/gold/${name}/metadata`, {
-      data: { [field]: value },
-    })
-    await expectError(response, 400, new RegExp(`^${field}`))
+    const [name = '', column] = field.split('.')
+    const data = { [name]: column === undefined ? value : { [column]: value } }
+    await expectError(await request.put(url, { data }), 400, new RegExp(`^${field}: `))
   }
 })
 

@@ -12,23 +12,6 @@ const community = {
   runnerUrls: ['http://runner'],
 } satisfies Parameters<typeof featuresOf>[0]
 
-test('the community edition has no users, no sharing and no licence', () => {
-  expect(featuresOf(community)).toEqual({
-    edition: 'community',
-    plugins: {
-      auth: { enabled: false },
-      sharing: { enabled: false },
-      executor: { enabled: true, type: 'runner' },
-      audit: { enabled: true },
-      enforcement: { enabled: false },
-    },
-    namespaces: true,
-    multi_user: false,
-    landing_zones: true,
-    license: null,
-  })
-})
-
 test('an API key turns authentication on, switching a part off turns its feature off', () => {
   const { plugins } = featuresOf({
     ...community,

@@ -133,24 +133,6 @@ test('a part that is switched off is shown and fails nothing', async () => {
   })
 })
 
-test('metrics are text under the names of the specification', async () => {
-  const response = await requestTo(testApp({}), 'GET', '/metrics')
-  expect(response.headers.get('content-type')).toStartWith('text/plain')
-  const text = await response.text()
-  for (const name of [
-    'http_requests_total',
-    'http_request_duration_seconds',
-    'runs_total',
-    'pipeline_runs_total',
-    'active_runs',
-    'scheduler_ticks_total',
-    'scheduler_runs_triggered_total',
-    'grpc_requests_total',
-    'grpc_request_duration_seconds',
-  ])
-    expect(text).toContain(`# TYPE sluice_${name} `)
-})
-
 test('the sandbox of Python is told beside the services: the weakest of all runners, null where none has Python', async () => {
   const saidWith = async (describePython: () => Promise<PythonHealth | null>) => {
     const response = await requestTo(testApp({ describePython }), 'GET', '/health/ready')

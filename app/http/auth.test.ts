@@ -69,31 +69,6 @@ describe('with a key configured', () => {
         expect([method, path, await status(method, path)]).toEqual([method, path, 401])
   })
 
-  test('no way of writing the address goes around it', async () => {
-    for (const path of [
-      '//api/v1/things',
-      '/api//v1/things',
-      '/api/v1/things/',
-      '/api/v1/things/.',
-      '/health/../api/v1/things',
-      '/api/v1/../v1/things',
-      '/api/v1/%2e%2e/v1/things',
-      '/health/%2e%2e/api/v1/things',
-      '/API/v1/things',
-      '/api%2Fv1%2Fthings',
-      '/api/v1%2Fthings',
-      '/%61pi/v1/things',
-      '/api/v1/things?path=/health',
-      '/api/v1/things#/health',
-      '/api/v1/things;/health',
-      '/api/v1/webhooks/',
-      '/api/v1/webhooks/../things',
-      '/catalog/../api/v1/things',
-    ])
-      for (const method of ['GET', 'POST'])
-        expect([method, path, await status(method, path)]).toEqual([method, path, 401])
-  })
-
   test('a host that shifts what Elysia takes for the path does not go around it', async () => {
     for (const address of [
       'http://a/api/v1/things',
@@ -103,23 +78,10 @@ describe('with a key configured', () => {
       expect([address, (await locked.fetch(new Request(address))).status]).toEqual([address, 401])
   })
 
-  test('health and metrics are open, preflights too', async () => {
-    for (const path of ['/health', '/health/live', '/health/ready', '/metrics'])
-      expect([path, await status('GET', path)]).toEqual([path, 200])
-    const preflight = { origin: 'http://localhost:3000', 'access-control-request-method': 'POST' }
-    expect(await status('OPTIONS', '/api/v1/things', preflight)).toBe(204)
-  })
-
   test('webhooks and the catalog check a credential of their own', async () => {
     expect(await status('GET', '/catalog/v1/config')).toBe(200)
     expect(await status('POST', '/api/v1/webhooks')).toBe(200)
     expect(await status('GET', '/api/v1/webhooks')).toBe(401)
-  })
-
-  test('the features say so', async () => {
-    const response = await requestTo(locked, 'GET', '/api/v1/features', undefined, { 'x-api-key': KEY })
-    const { plugins } = (await response.json()) as { plugins: { auth: object } }
-    expect(plugins.auth).toEqual({ enabled: true, type: 'api_key' })
   })
 })
 

@@ -103,31 +103,6 @@ async function errorOf(response: Response) {
 }
 
 describe('unknown addresses', () => {
-  test('an unknown route is 404 in the envelope', async () => {
-    for (const path of [
-      '/nope',
-      '/api/v1',
-      '/api/v1/nope',
-      '/api/v1/things/1/nope',
-      '//api/v1/things',
-      '/API/v1/things',
-      '/api%2Fv1/things',
-    ]) {
-      const response = await call('GET', path)
-      expect([path, response.status]).toEqual([path, 404])
-      expect(await errorOf(response)).toEqual({
-        code: 'NOT_FOUND',
-        type: 'NOT_FOUND',
-        message: 'route not found',
-      })
-    }
-  })
-  test('a known path with another method is 405 and says which are allowed', async () => {
-    const response = await call('PATCH', '/api/v1/things/1')
-    expect(response.status).toBe(405)
-    expect(response.headers.get('allow')).toBe('DELETE, GET, HEAD, OPTIONS')
-    expect(await errorOf(response)).toMatchObject({ code: 'INVALID_ARGUMENT', type: 'VALIDATION' })
-  })
   test('an upload route beside a wildcard keeps the methods of both', async () => {
     expect((await call('PATCH', '/api/v1/files/upload')).headers.get('allow')).toBe(
       'GET, HEAD, OPTIONS, POST, PUT',

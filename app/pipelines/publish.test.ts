@@ -146,18 +146,6 @@ describe('publish with a key', () => {
 })
 
 describe('versions', () => {
-  test('are 1 to n without gaps when 20 publishes and rollbacks race', async () => {
-    const { ref } = await created()
-    await parts.pipelines().publish(ref)
-    await Promise.all(
-      Array.from({ length: 20 }, (_, turn) =>
-        turn % 2 === 0 ? parts.pipelines().publish(ref) : parts.pipelines().rollback(ref, { version: 1 }),
-      ),
-    )
-    expect(await numbersOf(ref)).toEqual(Array.from({ length: 21 }, (_, index) => 21 - index))
-    expect((await parts.pipelines().get(ref)).published_version).toBe(21)
-  })
-
   test('a rollback adds the old files as a new version', async () => {
     const { ref, prefix } = await created()
     await parts.pipelines().publish(ref)
@@ -191,19 +179,6 @@ describe('versions', () => {
     expect(await numbersOf(ref)).toEqual([5, 4, 3])
     await parts.pipelines().publish(ref)
     expect(await numbersOf(ref)).toEqual([6])
-  })
-
-  test.each([
-    ['0', 400],
-    ['-1', 400],
-    ['1.5', 400],
-    ['one', 400],
-    ['7', 404],
-    ['99999999999', 404],
-  ])('number %s is answered with %p', async (number, status) => {
-    const { ref } = await created()
-    await parts.pipelines().publish(ref)
-    expect((await refusal(parts.pipelines().version(ref, number))).status).toBe(status)
   })
 })
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { create } from '@bufbuild/protobuf'
 import { RunQualityTestsResponseSchema, Severity } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { bytes, refusal, useParts } from '../pipelines/test-parts.ts'
+import { bytes, useParts } from '../pipelines/test-parts.ts'
 import { makeQualityTestService, type QualityTestDeps } from './service.ts'
 
 const parts = useParts()
@@ -67,16 +67,6 @@ test('of one name there is one test, whatever races', async () => {
   expect(refused).toEqual([409, 409])
 })
 
-test('a deleted test is gone from the draft, and its deletion is a change of it', async () => {
-  const { ref } = await created()
-  await service().create(ref, { name: 'gone', sql: 'select 0', severity: 'warn' })
-  await parts.pipelines().publish(ref)
-  await service().remove(ref, 'gone')
-  expect(await service().list(ref, page)).toEqual({ tests: [], total: 0 })
-  expect((await parts.pipelines().get(ref)).draft_dirty).toBe(true)
-  expect((await refusal(service().remove(ref, 'gone'))).status).toBe(404)
-})
-
 test('a file that is no test is not listed', async () => {
   const { ref, prefix } = await created()
   await parts.objects.put(`${prefix}tests/quality/README.md`, bytes('# Tests'))
@@ -130,17 +120,4 @@ test('running asks the runner about the tests of the draft and counts its answer
     'pipeline.sql',
     'tests/quality/a.sql',
   ])
-})
-
-test('without a runner running them is 503', async () => {
-  const { ref } = await created()
-  expect((await refusal(service().run(ref, signal))).status).toBe(503)
-})
-
-test('of a pipeline that does not exist everything is 404', async () => {
-  const nobody = { namespace: 'default', layer: 'gold', name: 'nobody' }
-  const test = { name: 'a', sql: 'select 0', severity: 'error' as const }
-  const asked = [service().list(nobody, page), service().create(nobody, test), service().run(nobody, signal)]
-  expect((await Promise.all(asked.map(refusal))).map(({ status }) => status)).toEqual([404, 404, 404])
-  expect(await parts.objects.head('default/pipelines/gold/nobody/tests/quality/a.sql')).toBeNull()
 })

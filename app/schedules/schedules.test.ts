@@ -70,28 +70,6 @@ test('schedules are listed oldest first, by the page, with their number', async 
   expect(page.link).toContain('offset=2>; rel="next"')
 })
 
-for (const [what, body, field] of [
-  ['no namespace', { namespace: undefined }, 'namespace'],
-  ['no layer', { layer: undefined }, 'layer'],
-  ['no pipeline', { pipeline: undefined }, 'pipeline'],
-  ['no cron', { cron: undefined }, 'cron'],
-  ['an impossible namespace', { namespace: 'Not A Name' }, 'namespace'],
-  ['a layer that is none', { layer: 'platinum' }, 'layer'],
-  ['an impossible pipeline', { pipeline: '../x' }, 'pipeline'],
-  ['a cron that is none', { cron: 'every day' }, 'cron'],
-  ['a cron with seconds', { cron: '0 0 6 * * *' }, 'cron'],
-  ['a nickname', { cron: '@daily' }, 'cron'],
-  ['a time that never comes', { cron: '0 0 31 2 *' }, 'cron'],
-  ['a number for the cron', { cron: 5 }, 'cron'],
-  ['a text for enabled', { enabled: 'yes' }, 'enabled'],
-] as const)
-  test(`a schedule with ${what} is refused, naming the field`, async () => {
-    const { status, body: answer } = await create(body)
-    expect(status).toBe(400)
-    expect(answer.error).toMatchObject({ code: 'INVALID_ARGUMENT', type: 'VALIDATION' })
-    expect(answer.error.message).toStartWith(`${field}: `)
-  })
-
 test('another cron and the end of a pause make a schedule new; the same again leaves it', async () => {
   const id = await created()
   const nextAfter = async (change: object) => {

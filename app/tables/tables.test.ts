@@ -70,42 +70,6 @@ describe('the list of tables', () => {
   })
 })
 
-describe('a table', () => {
-  test.each([
-    '/default/gold/nope',
-    '/none/gold/routes',
-    '/default/platinum/routes',
-    '/default/gold/No%20Name',
-  ])('%s is not there', async (path) => {
-    for (const response of [
-      await call('GET', path),
-      await call('GET', `${path}/preview`),
-      await call('PUT', `${path}/metadata`, { description: 'x' }),
-    ]) {
-      expect(response.status).toBe(404)
-      expect(await response.json()).toMatchObject({ error: { code: 'NOT_FOUND' } })
-    }
-  })
-})
-
-describe('the preview of a table', () => {
-  type Preview = { columns: object[]; rows: object[]; total_rows: number; truncated: boolean }
-
-  test.each([
-    ['', 50],
-    ['?limit=3', 3],
-    ['?limit=5000', 1_000],
-    ['?limit=0', 50],
-    ['?limit=-1', 50],
-    ['?limit=many', 50],
-  ])('%p answers %d rows', async (search, rows) => {
-    expect(await jsonOf<Preview>(call('GET', `${ROUTES}/preview${search}`))).toMatchObject({
-      total_rows: rows,
-      truncated: true,
-    })
-  })
-})
-
 describe('what people say about a table', () => {
   const put = (body: object) => jsonOf(call('PUT', `${ROUTES}/metadata`, body))
 
@@ -139,48 +103,11 @@ describe('what people say about a table', () => {
     },
   )
 
-  test.each([
-    [{ description: 5 }, 'description'],
-    [{ description: null }, 'description'],
-    [{ owner: 5 }, 'owner'],
-    [{ column_descriptions: 'x' }, 'column_descriptions'],
-    [{ column_descriptions: { id: 5 } }, 'column_descriptions.id'],
-    [{ column_descriptions: { id: 'x'.repeat(10_001) } }, 'column_descriptions.id'],
-    [{ column_descriptions: { ['x'.repeat(1_001)]: '' } }, 'column_descriptions'],
-    [{ description: 'x'.repeat(10_001) }, 'description'],
-  ])('%j is refused', async (body, field) => {
-    const response = await call('PUT', `${ROUTES}/metadata`, body)
-    expect(response.status).toBe(400)
-    expect(await response.json()).toMatchObject({ error: { message: expect.stringContaining(`${field}: `) } })
-  })
-
   test('is not kept when that is switched off', async () => {
     await put({ description: 'Delays' })
     const off = appWith(poolAt(queries.url), false)
     const response = await call('PUT', `${ROUTES}/metadata`, { description: 'x' }, off)
     expect([response.status, await response.json()]).toMatchObject([503, { error: { code: 'UNAVAILABLE' } }])
     expect(await jsonOf(call('GET', ROUTES, undefined, off))).toMatchObject({ description: null })
-  })
-})
-
-describe('without a query service', () => {
-  const paths = ['', ROUTES, `${ROUTES}/preview`]
-
-  test('configured, tables answer 500', async () => {
-    for (const path of paths) {
-      const response = await call('GET', path, undefined, appWith(null))
-      expect([response.status, await response.json()]).toMatchObject([500, { error: { code: 'INTERNAL' } }])
-    }
-  })
-
-  test('in reach, tables answer 503', async () => {
-    const away = appWith(poolAt('http://127.0.0.1:1'))
-    for (const path of paths) {
-      const response = await call('GET', path, undefined, away)
-      expect([response.status, await response.json()]).toMatchObject([
-        503,
-        { error: { code: 'UNAVAILABLE' } },
-      ])
-    }
   })
 })
