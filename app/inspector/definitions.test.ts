@@ -3,14 +3,8 @@ import { advance, pathOf } from '../../machines/advance.ts'
 import { draftMachine, newDraft } from '../../machines/draft.ts'
 import { newRun, runMachine } from '../../machines/run.ts'
 import { newTrigger, triggerMachine } from '../../machines/trigger.ts'
-import {
-  CREATED,
-  definitionOf,
-  leavesOf,
-  MACHINE_NAMES,
-  type MachineName,
-  transitionTaken,
-} from './definitions.ts'
+import { CREATED, definitionOf, leavesOf, transitionTaken } from './definitions.ts'
+import { MACHINE_NAMES, type MachineName } from './schema.ts'
 import { DESCRIPTIONS } from './wording.ts'
 
 const MACHINES = {

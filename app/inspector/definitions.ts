@@ -1,50 +1,13 @@
 // Each statechart as data: what the inspector draws and serves. Read from the machines themselves, so it cannot disagree.
+import assert from 'node:assert/strict'
 import type { AnyStateMachine, AnyStateNode } from 'xstate'
 import { type DirectedGraphNode, toDirectedGraph } from 'xstate/graph'
 import type { Stored } from '../../machines/advance.ts'
 import { DRAFT_MACHINE_VERSION, draftMachine, migrateDraft } from '../../machines/draft.ts'
 import { migrateRun, RUN_MACHINE_VERSION, runMachine } from '../../machines/run.ts'
 import { migrateTrigger, TRIGGER_MACHINE_VERSION, triggerMachine } from '../../machines/trigger.ts'
+import type { Definition, MachineName, StateDefinition } from './schema.ts'
 import { DESCRIPTIONS, SUMMARIES } from './wording.ts'
-
-export type MachineName = 'run' | 'draft' | 'trigger'
-export const MACHINE_NAMES: readonly MachineName[] = ['run', 'draft', 'trigger']
-
-export interface StateDefinition {
-  /** Dotted, as in the history: `running.executing`. */
-  path: string
-  /** Last part of the path. */
-  name: string
-  parent: string | null
-  kind: 'atomic' | 'compound' | 'final'
-  /** Entered when its parent (or the machine) is. */
-  initial: boolean
-  description: string
-}
-
-export interface TransitionDefinition {
-  id: string
-  event: string
-  from: string
-  to: string
-  /** The innermost state that is entered: of a compound state its initial one. */
-  enters: string
-  guard: string | null
-  /** Changes of the decision context. */
-  updates: string[]
-  /** What the caller has to do about it, in order. */
-  effects: string[]
-}
-
-export interface Definition {
-  machine: MachineName
-  version: number
-  summary: string
-  /** The innermost initial state. */
-  initial: string
-  states: StateDefinition[]
-  transitions: TransitionDefinition[]
-}
 
 interface Source {
   machine: AnyStateMachine
@@ -144,13 +107,15 @@ const pathOf = ({ path }: AnyStateNode) => path.join('.')
 function stateOf(name: MachineName, node: AnyStateNode): StateDefinition {
   const path = pathOf(node)
   const { parent } = node
+  const description = DESCRIPTIONS[name][path]
+  assert(description, `the state ${path} of ${name} has no description`)
   return {
     path,
     name: node.key,
     parent: parent === undefined || parent.path.length === 0 ? null : pathOf(parent),
     kind: node.type === 'final' ? 'final' : node.type === 'compound' ? 'compound' : 'atomic',
     initial: parent !== undefined && initialOf(parent) === node,
-    description: DESCRIPTIONS[name][path] ?? '',
+    description,
   }
 }
 

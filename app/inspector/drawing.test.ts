@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'bun:test'
-import { CREATED, definitionOf, isWithin, MACHINE_NAMES, type MachineName } from './definitions.ts'
+import { CREATED, definitionOf, isWithin } from './definitions.ts'
 import { type DrawingOptions, drawingOf } from './drawing.ts'
-import { type Box, type Detail, layOut } from './layout.ts'
+import { type Box, layOut } from './layout.ts'
+import { type Detail, MACHINE_NAMES, type MachineName } from './schema.ts'
 
 const draw = (machine: MachineName, options: Partial<DrawingOptions> = {}) =>
   drawingOf(definitionOf(machine), { detail: 'full', isStandalone: true, ...options })

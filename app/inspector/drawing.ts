@@ -1,9 +1,8 @@
 // A statechart as SVG. Every state carries its path and every transition its id, so that a page can light them.
 import { drawingStyle } from './chart-style.ts'
-import { CREATED, type Definition, isWithin, type MachineName } from './definitions.ts'
+import { CREATED, isWithin } from './definitions.ts'
 import {
   type Box,
-  type Detail,
   heightOf,
   LABEL,
   type LabelLine,
@@ -14,6 +13,7 @@ import {
   type PlacedState,
   type Point,
 } from './layout.ts'
+import type { Definition, Detail, MachineName } from './schema.ts'
 
 export interface DrawingOptions {
   detail: Detail

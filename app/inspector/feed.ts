@@ -4,8 +4,7 @@
 import { limits } from '../core/limits.ts'
 import type { StreamPlaces } from '../core/stream-places.ts'
 import { type EventReader, eventBytes, HEARTBEAT, openEventReader } from '../http/event-stream.ts'
-import { MACHINE_NAMES, type MachineName } from './definitions.ts'
-import { type Snapshot, STEPS_MAX } from './schema.ts'
+import { MACHINE_NAMES, type MachineName, type Snapshot, STEPS_MAX } from './schema.ts'
 import type { InspectorService } from './service.ts'
 
 /** How often a list is told that it has changed. */

@@ -1,9 +1,6 @@
 // Where everything of a statechart is drawn: dagre places states and labels, nested ones inside each other.
 import { Graph, layout } from '@dagrejs/dagre'
-import type { Definition, StateDefinition, TransitionDefinition } from './definitions.ts'
-
-/** `full` names events, guards and effects, `events` no effects; in `states` arrows say nothing, which is enough for watching. */
-export type Detail = 'full' | 'events' | 'states'
+import type { Definition, Detail, StateDefinition, TransitionDefinition } from './schema.ts'
 
 export interface Point {
   x: number

@@ -1,33 +1,36 @@
 // Why nothing happens: what an instance waits for, in words, the most decisive reason first.
 import type { Sql } from '../../drizzle/client.ts'
 import type { Reason } from './schema.ts'
-import { type Holdups, holdupsOf, type InstanceRow, staleDependencies } from './store.ts'
+import type { Instance } from './store/instance.ts'
+import { type Holdups, holdupsOf } from './store/runs.ts'
+import { staleDependencies, type TriggerInstance } from './store/triggers.ts'
 
 export type RunnerState = 'off' | 'silent' | 'serving'
 
-interface Waiting {
-  row: InstanceRow
-  state: string
+export interface Waits {
+  reasons: Reason[]
+  /** What else is known of it. */
+  facts?: Record<string, string | null>
 }
 
 const reason = (
   code: string,
   text: string,
-  more: { until?: Date | string | null; runId?: string | null } = {},
-): Reason => ({
-  code,
-  text,
-  until: more.until instanceof Date ? more.until.toISOString() : (more.until ?? null),
-  run_id: more.runId ?? null,
-})
+  { until = null, runId = null }: { until?: Date | null; runId?: string | null } = {},
+): Reason => ({ code, text, until: until?.toISOString() ?? null, run_id: runId })
+
+export const NEWER_PROGRAM = reason(
+  'newer_program',
+  'A replica with a newer program: it wrote this instance, and this replica leaves it alone.',
+)
 
 export async function reasonsOfRun(
   sql: Sql,
-  { row, state, tellsOfOthers }: Waiting & { tellsOfOthers: boolean },
+  { id, state, tellsOfOthers }: { id: string; state: string; tellsOfOthers: boolean },
   askRunner: () => Promise<RunnerState>,
-): Promise<{ reasons: Reason[]; facts: Record<string, unknown> }> {
-  const [found, runner] = await Promise.all([holdupsOf(sql, row.id), askRunner()])
-  if (found === null) return { reasons: [], facts: {} }
+): Promise<Waits> {
+  const [found, runner] = await Promise.all([holdupsOf(sql, id), askRunner()])
+  if (found === undefined) return { reasons: [] }
   const holdups = tellsOfOthers ? found : { ...found, aheadElsewhere: 0 }
   const facts = {
     not_before: holdups.notBefore?.toISOString() ?? null,
@@ -84,8 +87,8 @@ const ofRunner = (runner: RunnerState): Reason[] => {
 
 const runs = (count: number) => (count === 1 ? 'One older run' : `${count} older runs`)
 
-export function reasonsOfDraft({ row, state }: Waiting): Reason[] {
-  if (row.pipeline_deleted) return []
+export function reasonsOfDraft({ isPipelineDeleted }: Instance, state: string): Reason[] {
+  if (isPipelineDeleted) return []
   if (state === 'unpublished')
     return [reason('publish', 'A publish. Until then triggers and schedules cannot run it.')]
   return state === 'dirty'
@@ -93,22 +96,24 @@ export function reasonsOfDraft({ row, state }: Waiting): Reason[] {
     : []
 }
 
-export async function reasonsOfTrigger(sql: Sql, { row, state }: Waiting): Promise<Reason[]> {
-  const { facts } = row
-  if (row.pipeline_deleted) return [reason('pipeline_deleted', 'Nothing: its pipeline has been deleted.')]
+export async function reasonsOfTrigger(sql: Sql, trigger: TriggerInstance, state: string): Promise<Reason[]> {
+  const { dueAt, now } = trigger
+  if (trigger.isPipelineDeleted)
+    return [reason('pipeline_deleted', 'Nothing: its pipeline has been deleted.')]
   if (state === 'disabled') return [reason('disabled', 'Somebody to enable it.')]
   const reasons: Reason[] = []
-  if (facts.published_version === null)
+  if (trigger.publishedVersion === null)
     reasons.push(
       reason('never_published', 'A publish: its pipeline has never been published, so firings are skipped.'),
     )
   if (state === 'cooling')
-    reasons.push(reason('cooldown', 'The end of its cooldown.', { until: textOf(facts.cooling_until) }))
-  const stale = facts.type === 'cron_dependency' ? await staleDependencies(sql, row.id) : []
+    reasons.push(reason('cooldown', 'The end of its cooldown.', { until: trigger.coolingUntil }))
+  const stale = trigger.type === 'cron_dependency' ? await staleDependencies(sql, trigger.id) : []
+  const isDue = dueAt !== null && dueAt <= now
   return [
     ...reasons,
     // One that is due already waits for its dependencies alone, for as long as they take.
-    ...(stale.length > 0 && isPast(facts.due_at, row.now) ? [] : [heard(facts)]),
+    ...(stale.length > 0 && isDue ? [] : [heard(trigger)]),
     ...stale.map(({ source }) =>
       reason('dependency', `A new success of ${source.replace('pipeline:', '')}.`),
     ),
@@ -116,25 +121,20 @@ export async function reasonsOfTrigger(sql: Sql, { row, state }: Waiting): Promi
 }
 
 /** What a trigger listens for. */
-function heard({ type, config, due_at }: InstanceRow['facts']): Reason {
-  const named = config as Record<string, unknown> | null
+function heard({ type, config, dueAt }: TriggerInstance): Reason {
   switch (type) {
     case 'landing_zone_upload':
-      return reason('upload', `An upload to landing zone ${named?.namespace}.${named?.zone_name}.`)
+      return reason('upload', `An upload to landing zone ${config.namespace}.${config.zone_name}.`)
     case 'file_pattern':
       return reason(
         'upload',
-        `An upload to landing zone ${named?.namespace}.${named?.zone_name} whose name matches ${named?.pattern}.`,
+        `An upload to landing zone ${config.namespace}.${config.zone_name} whose name matches ${config.pattern}.`,
       )
     case 'pipeline_success':
-      return reason('success', `A success of ${named?.namespace}.${named?.layer}.${named?.pipeline}.`)
+      return reason('success', `A success of ${config.namespace}.${config.layer}.${config.pipeline}.`)
     case 'webhook':
       return reason('webhook', 'A call with its token.')
     default:
-      return reason('due', `The next due time of ${named?.cron_expr}.`, { until: textOf(due_at) })
+      return reason('due', `The next due time of ${config.cron_expr}.`, { until: dueAt })
   }
 }
-
-const isPast = (at: unknown, now: Date) => typeof at === 'string' && new Date(at) <= now
-
-const textOf = (value: unknown) => (typeof value === 'string' ? value : null)

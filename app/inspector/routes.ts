@@ -6,7 +6,6 @@ import { ErrorBody } from '../core/names.ts'
 import { setLink } from '../core/pagination.ts'
 import { eventStream, lastEventId } from '../http/event-stream.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
-import { MACHINE_NAMES } from './definitions.ts'
 import type { InspectorFeeds } from './feed.ts'
 import {
   Definitions,
@@ -21,6 +20,7 @@ import {
   InstanceQuery,
   Instances,
   ListEvents,
+  MACHINE_NAMES,
   MachinePath,
 } from './schema.ts'
 import type { InspectorService } from './service.ts'

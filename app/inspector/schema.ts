@@ -7,7 +7,10 @@ import { numberText, PageQuery } from '../core/pagination.ts'
 /** Steps of history in one answer, and in an export. */
 export const STEPS_MAX = 500
 
-export const Machine = literals(['run', 'draft', 'trigger'], {
+export const MACHINE_NAMES = ['run', 'draft', 'trigger'] as const
+export type MachineName = (typeof MACHINE_NAMES)[number]
+
+export const Machine = literals(MACHINE_NAMES, {
   title: 'Machine',
   description: 'Which state machine',
   examples: ['run'],
@@ -26,6 +29,7 @@ const StateDefinition = t.Object(
   },
   { title: 'StateDefinition' },
 )
+export type StateDefinition = typeof StateDefinition.static
 const TransitionDefinition = t.Object(
   {
     id: t.String(),
@@ -39,6 +43,7 @@ const TransitionDefinition = t.Object(
   },
   { title: 'TransitionDefinition' },
 )
+export type TransitionDefinition = typeof TransitionDefinition.static
 export const DefinitionBody = t.Object(
   {
     machine: Machine,
@@ -50,6 +55,7 @@ export const DefinitionBody = t.Object(
   },
   { title: 'MachineDefinition' },
 )
+export type Definition = typeof DefinitionBody.static
 export const Definitions = t.Object(
   { machines: t.Array(DefinitionBody), total: t.Integer() },
   { title: 'MachineList' },
@@ -62,6 +68,7 @@ const Detail = literals(['full', 'events', 'states'], {
   title: 'DrawingDetail',
   description: 'What arrows say: event, guard and effects; event and guard; nothing. Default full',
 })
+export type Detail = typeof Detail.static
 export const DrawingQuery = t.Object({
   active: t.Optional(t.String({ description: 'Path of the state to light' })),
   taken: t.Optional(t.String({ description: 'Id of the transition to highlight' })),
@@ -74,6 +81,7 @@ export const DrawingQuery = t.Object({
     }),
   ),
 })
+export type DrawingQuery = typeof DrawingQuery.static
 
 export const InstanceQuery = t.Object({
   namespace: t.Optional(t.String({ description: 'Name of a namespace' })),

@@ -12,6 +12,7 @@ import {
   uniqueIndex,
   uuid,
 } from 'drizzle-orm/pg-core'
+import type { Stored } from '../../machines/advance.ts'
 import { createdAt, instant, updatedAt } from './columns.ts'
 import { pipelines } from './pipeline.ts'
 
@@ -29,7 +30,7 @@ export const triggers = pgTable(
     cooldownSeconds: integer('cooldown_seconds').notNull().default(0),
 
     /** The trigger statechart; `state` and `coolingUntil` are written from it in the same UPDATE. */
-    snapshot: jsonb('snapshot').notNull(),
+    snapshot: jsonb('snapshot').$type<Stored>().notNull(),
     machineVersion: integer('machine_version').notNull(),
     state: text('state').notNull(),
     coolingUntil: instant('cooling_until'),

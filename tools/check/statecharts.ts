@@ -1,14 +1,9 @@
 /** `docs/statecharts` as the machines are now. Run by itself it writes them; the checks compare. */
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import {
-  type Definition,
-  definitionOf,
-  leavesOf,
-  MACHINE_NAMES,
-  type TransitionDefinition,
-} from '../../app/inspector/definitions.ts'
+import { definitionOf, leavesOf } from '../../app/inspector/definitions.ts'
 import { drawingOf } from '../../app/inspector/drawing.ts'
+import { type Definition, MACHINE_NAMES, type TransitionDefinition } from '../../app/inspector/schema.ts'
 
 const FOLDER = join(import.meta.dirname, '..', '..', 'docs', 'statecharts')
 

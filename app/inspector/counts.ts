@@ -1,0 +1,44 @@
+import { LRUCache } from 'lru-cache'
+import type { Sql } from '../../drizzle/client.ts'
+import type { Clock } from '../core/clock.ts'
+import { definitionOf, leavesOf } from './definitions.ts'
+import type { Counts, MachineName } from './schema.ts'
+import { COUNT_MAX, COUNT_SCAN, type InstanceFilter } from './store/instance.ts'
+import { STORES } from './store/machines.ts'
+
+/** Counts are shared by everybody who asks within this time. */
+const COUNT_MS = 1_000
+const COUNTS_KEPT = 256
+
+/**
+ * By state, every state of the machine. Asked of the database once a second, however many ask; of who sees only some
+ * instances each time, so that nobody is told the counts of another.
+ */
+export function makeCounts(sql: Sql, clock: Clock) {
+  const counted = new LRUCache<string, { at: number; counts: Promise<Counts> }>({ max: COUNTS_KEPT })
+
+  return (machine: MachineName, filter: InstanceFilter): Promise<Counts> => {
+    if (filter.seen !== undefined) return countNow(sql, machine, filter)
+    const key = JSON.stringify([machine, filter.namespace, filter.layer, filter.pipeline, filter.q])
+    const now = clock.elapsed()
+    const known = counted.get(key)
+    if (known !== undefined && now - known.at < COUNT_MS) return known.counts
+    const counts = countNow(sql, machine, filter)
+    counted.set(key, { at: now, counts })
+    counts.catch(() => counted.delete(key))
+    return counts
+  }
+}
+
+async function countNow(sql: Sql, machine: MachineName, filter: InstanceFilter): Promise<Counts> {
+  const rows = await STORES[machine].count(sql, filter)
+  const isCut = rows.reduce((sum, row) => sum + row.count, 0) >= COUNT_SCAN
+  const counts: Counts = Object.fromEntries(
+    leavesOf(definitionOf(machine)).map(({ path }) => [path, { count: 0, more: false }]),
+  )
+  for (const { state, count, cut } of rows) {
+    const isMany = machine === 'run' && count > COUNT_MAX
+    counts[state] = { count: isMany ? COUNT_MAX : count, more: isMany || isCut || cut }
+  }
+  return counts
+}

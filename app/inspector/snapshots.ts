@@ -1,0 +1,98 @@
+import type { Sql } from '../../drizzle/client.ts'
+import { pathOf } from '../../machines/advance.ts'
+import type { Clock } from '../core/clock.ts'
+import { snakeCased } from '../core/wire-names.ts'
+import type { ReadinessCheck } from '../health/service.ts'
+import { definitionOf, migrated } from './definitions.ts'
+import {
+  NEWER_PROGRAM,
+  type RunnerState,
+  reasonsOfDraft,
+  reasonsOfRun,
+  reasonsOfTrigger,
+  type Waits,
+} from './reasons.ts'
+import type { MachineName, Snapshot } from './schema.ts'
+import { type FoundInstance, STORES } from './store/machines.ts'
+
+/** A runner that says nothing for this long is said not to answer. */
+const RUNNER_MS = 1_000
+/** What a runner has said is shared by everybody who asks within this time. */
+const RUNNER_KEPT_MS = 1_000
+
+export interface SnapshotDeps {
+  sql: Sql
+  clock: Clock
+  /** Whether what waits may say how much of other pipelines does: not where pipelines are hidden from some. */
+  tellsOfOthers?: boolean
+  /** Whether a runner answers; null: runners are switched off. */
+  runner: ReadinessCheck | null
+}
+
+/** Reads an instance as it is now; null: there is none (any more). */
+export function makeSnapshots({ sql, clock, tellsOfOthers = true, runner }: SnapshotDeps) {
+  const askRunner = makeRunnerCheck(clock, runner)
+
+  async function waitsOf(found: FoundInstance, state: string): Promise<Waits> {
+    if (isNewer(found)) return { reasons: [NEWER_PROGRAM] }
+    switch (found.machine) {
+      case 'run':
+        return reasonsOfRun(sql, { id: found.id, state, tellsOfOthers }, askRunner)
+      case 'draft':
+        return { reasons: reasonsOfDraft(found, state) }
+      case 'trigger':
+        return { reasons: await reasonsOfTrigger(sql, found, state) }
+    }
+  }
+
+  return async (name: MachineName, wanted: string): Promise<Snapshot | null> => {
+    const found = await STORES[name].find(sql, wanted)
+    if (found === undefined) return null
+    const { machine, id, namespace, layer, pipeline, pipelineId, isPipelineDeleted, note, ...others } = found
+    const { createdAt, snapshot, machineVersion, now, ...facts } = others
+    const stored = migrated(machine, machineVersion, snapshot) ?? snapshot
+    const state = pathOf(stored.value)
+    const live = stored.status === 'active'
+    const waits = live ? await waitsOf(found, state) : { reasons: [] }
+    return {
+      machine,
+      id,
+      state,
+      live,
+      namespace,
+      layer,
+      pipeline,
+      pipeline_id: pipelineId,
+      pipeline_deleted: isPipelineDeleted,
+      note,
+      created_at: createdAt.toISOString(),
+      snapshot: stored,
+      machine_version: machineVersion,
+      is_newer: isNewer(found),
+      facts: { ...snakeCased(facts), ...waits.facts },
+      waits_for: waits.reasons,
+      now: now.toISOString(),
+    }
+  }
+}
+
+const isNewer = ({ machine, machineVersion }: FoundInstance) => machineVersion > definitionOf(machine).version
+
+function makeRunnerCheck(clock: Clock, runner: ReadinessCheck | null): () => Promise<RunnerState> {
+  let asked: { at: number; state: Promise<RunnerState> } | null = null
+  return () => {
+    if (runner === null) return Promise.resolve('off')
+    const now = clock.elapsed()
+    if (asked !== null && now - asked.at < RUNNER_KEPT_MS) return asked.state
+    const signal = AbortSignal.timeout(RUNNER_MS)
+    const late = new Promise<never>((_, reject) =>
+      signal.addEventListener('abort', () => reject(signal.reason)),
+    )
+    const state = Promise.race([runner(signal), late]).then(
+      (): RunnerState => 'serving',
+      (): RunnerState => 'silent',
+    )
+    asked = { at: now, state }
+    return state
+  }
+}

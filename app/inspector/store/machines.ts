@@ -1,0 +1,8 @@
+// What is stored of runs, drafts and triggers, as the inspector asks for it. It only reads.
+import { draftInstances } from './drafts.ts'
+import { runInstances } from './runs.ts'
+import { triggerInstances } from './triggers.ts'
+
+export const STORES = { run: runInstances, draft: draftInstances, trigger: triggerInstances }
+
+export type FoundInstance = NonNullable<Awaited<ReturnType<(typeof STORES)[keyof typeof STORES]['find']>>>

@@ -1,0 +1,82 @@
+// The history of instances.
+import { alias } from 'drizzle-orm/pg-core'
+import { COUNT, computed, only, pick, type RowOf, select } from '../../../drizzle/rows.ts'
+import { transitions } from '../../../drizzle/schema/system.ts'
+import type { Sql } from '../../../drizzle/sql.ts'
+import { type MachineName, STEPS_MAX } from '../schema.ts'
+
+/** Steps among which machines that have moved are looked for. */
+const MOVES_MAX = 10_000
+
+const t = alias(transitions, 't')
+const STEP = pick(t, 'id', 'at', 'event', 'from', 'to', 'effects', 'cause')
+export type StepRow = RowOf<typeof STEP>
+
+interface Of {
+  machine: MachineName
+  id: string
+}
+
+const ofInstance = (sql: Sql, { machine, id }: Of) => sql`t.machine = ${machine} and t.entity_id = ${id}`
+
+/** The newest steps before one, oldest first, and the time of the step after them. */
+export async function stepRowsBefore(
+  sql: Sql,
+  of: Of,
+  { before, limit }: { before: number | null; limit: number },
+): Promise<{ rows: StepRow[]; nextAt: Date | null }> {
+  const own = ofInstance(sql, of)
+  const [rows, [next]] = await Promise.all([
+    select(sql, STEP)`
+      from transition t where ${own} ${before === null ? sql`` : sql`and t.id < ${before}`}
+      order by t.id desc limit ${limit}`,
+    before === null
+      ? []
+      : select(sql, { at: t.at })`from transition t where ${own} and t.id >= ${before} order by t.id limit 1`,
+  ])
+  return { rows: rows.toReversed(), nextAt: next?.at ?? null }
+}
+
+/** Steps after one, oldest first. */
+export const stepRowsAfter = (sql: Sql, of: Of, after: number) => select(sql, STEP)`
+  from transition t where ${ofInstance(sql, of)} and t.id > ${after} order by t.id limit ${STEPS_MAX}`
+
+/** How many steps of an instance are kept, how many of them come before these, and the state before all that are kept. */
+export async function placeOf(sql: Sql, of: Of, [first]: readonly StepRow[]) {
+  const own = ofInstance(sql, of)
+  const place = {
+    total: COUNT,
+    earlier: computed<number>(sql`(count(*) filter (where t.id < ${first?.id ?? 0}))::int`),
+    firstFrom: computed<string | null>(
+      sql`(select t."from" from transition t where ${own} order by t.id limit 1)`,
+    ),
+  }
+  return only(await select(sql, place)`from transition t where ${own}`)
+}
+
+/** The latest step of each of some instances of a machine. */
+export async function latestSteps(
+  sql: Sql,
+  machine: MachineName,
+  ids: readonly string[],
+): Promise<Map<string, number>> {
+  const rows = await select(sql, {
+    of: computed<string>('wanted.id'),
+    ...pick(alias(transitions, 'latest'), 'id'),
+  })`
+    from unnest(${[...ids]}::uuid[]) as wanted(id)
+    cross join lateral (select t.id from transition t where t.machine = ${machine} and t.entity_id = wanted.id
+      order by t.id desc limit 1) latest`
+  return new Map(rows.map(({ of, id }) => [of, id]))
+}
+
+/** The newest step of all, and which machines have moved since one. */
+export async function movedSince(sql: Sql, last: number | null) {
+  const moved = {
+    last: computed<number>('coalesce((select max(id) from transition), 0)::float8'),
+    machines: computed<MachineName[]>(sql`coalesce((
+      select array_agg(distinct machine) from (
+        select machine from transition where id > ${last} order by id desc limit ${MOVES_MAX}) moved), '{}')`),
+  }
+  return only(await select(sql, moved)``)
+}
