@@ -3,6 +3,10 @@
 /** A quoted identifier: `we"ird` becomes `"we""ird"`. Throws on a null byte, which no identifier can hold. */
 export const quoteIdentifier = (name: string): string => `"${refuseNull(name).replaceAll('"', '""')}"`
 
+/** A name as the engine's DESCRIBE writes it: quoted unless it is a plain word. For people, not for SQL. */
+export const describedIdentifier = (name: string): string =>
+  /^[a-z_][a-z0-9_]*$/i.test(name) ? name : `"${name.replaceAll('"', '""')}"`
+
 /** A quoted text literal: `it's` becomes `'it''s'`. Throws on a null byte, which the engine's parser cuts at. */
 export const quoteLiteral = (text: string): string => `'${refuseNull(text).replaceAll("'", "''")}'`
 

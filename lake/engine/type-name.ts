@@ -6,6 +6,7 @@ import {
   type DuckDBType,
   DuckDBUnionType,
 } from '@duckdb/node-api'
+import { describedIdentifier } from '../quote.ts'
 
 /**
  * A type as the engine's DESCRIBE writes it: `DECIMAL(14,2)`, `STRUCT(a INTEGER, "b c" VARCHAR)[]`. An alias the engine
@@ -25,9 +26,6 @@ const fields = (names: readonly string[], types: readonly DuckDBType[]): string 
   types
     .map((type, index) => {
       const name = names[index] ?? ''
-      return name === '' ? typeName(type) : `${fieldName(name)} ${typeName(type)}`
+      return name === '' ? typeName(type) : `${describedIdentifier(name)} ${typeName(type)}`
     })
     .join(', ')
-
-const fieldName = (name: string): string =>
-  /^[a-z_][a-z0-9_]*$/i.test(name) ? name : `"${name.replaceAll('"', '""')}"`

@@ -27,12 +27,12 @@ export interface PipelineConfig {
   description: string
   materialized: 'table'
   mergeStrategy: MergeStrategy
-  uniqueKey: string[]
+  uniqueKey: readonly string[]
   /** Empty: no watermark. */
   watermarkColumn: string
   /** Empty: none. */
   partitionColumn: string
-  partitionBy: PartitionBy[]
+  partitionBy: readonly PartitionBy[]
   archiveLandingZones: boolean
   scdValidFrom: string
   scdValidTo: string
@@ -96,48 +96,32 @@ const NEEDS: Partial<Record<MergeStrategy, 'unique_key' | 'partition_column'>> =
   snapshot: 'partition_column',
 }
 
-/** Reads one value into the configuration. Throws `BadValue`; the text of an annotation and a YAML value both pass. */
-type Read = (config: PipelineConfig, value: unknown) => void
-
-const KEYS: Record<string, Read> = {
-  description: (config, value) => {
-    config.description = text(value, CONFIG_LIMITS.descriptionCharacters)
-  },
-  materialized: (config, value) => {
+/** How each value is read. They throw `BadValue`; the text of an annotation and a YAML value both pass. */
+const READERS: { [Name in keyof PipelineConfig]: (value: unknown) => PipelineConfig[Name] } = {
+  description: (value) => text(value, CONFIG_LIMITS.descriptionCharacters),
+  materialized: (value) => {
     if (value === 'view') throw new BadValue('view is not available yet: use table')
-    config.materialized = oneOf(value, ['table'])
+    return oneOf(value, ['table'])
   },
-  merge_strategy: (config, value) => {
-    config.mergeStrategy = oneOf(value, MERGE_STRATEGIES)
-  },
-  unique_key: (config, value) => {
-    config.uniqueKey = columnNames(value)
-  },
-  watermark_column: (config, value) => {
-    config.watermarkColumn = value === '' ? '' : columnName(value)
-  },
-  partition_column: (config, value) => {
-    config.partitionColumn = value === '' ? '' : columnName(value)
-  },
-  partition_by: (config, value) => {
-    config.partitionBy = partitions(value)
-  },
-  archive_landing_zones: (config, value) => {
-    config.archiveLandingZones = flag(value)
-  },
-  scd_valid_from: (config, value) => {
-    config.scdValidFrom = columnName(value)
-  },
-  scd_valid_to: (config, value) => {
-    config.scdValidTo = columnName(value)
-  },
-  max_retries: (config, value) => {
-    config.maxRetries = wholeNumber(value, CONFIG_LIMITS.retries)
-  },
-  retry_delay_seconds: (config, value) => {
-    config.retryDelaySeconds = wholeNumber(value, CONFIG_LIMITS.retryDelaySeconds)
-  },
+  mergeStrategy: (value) => oneOf(value, MERGE_STRATEGIES),
+  uniqueKey: columnNames,
+  watermarkColumn: (value) => (value === '' ? '' : columnName(value)),
+  partitionColumn: (value) => (value === '' ? '' : columnName(value)),
+  partitionBy: partitions,
+  archiveLandingZones: flag,
+  scdValidFrom: columnName,
+  scdValidTo: columnName,
+  maxRetries: (value) => wholeNumber(value, CONFIG_LIMITS.retries),
+  retryDelaySeconds: (value) => wholeNumber(value, CONFIG_LIMITS.retryDelaySeconds),
 }
+type Name = keyof PipelineConfig
+/** By the key of a file: `merge_strategy` is `mergeStrategy`. */
+const NAMES: ReadonlyMap<string, Name> = new Map(
+  (Object.keys(READERS) as Name[]).map((name) => [
+    name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+    name,
+  ]),
+)
 
 /** One configuration of the files given; never throws. */
 export function parseConfig(files: { config?: TextFile; source?: TextFile }): ParsedConfig {
@@ -177,15 +161,15 @@ function apply(settings: Setting[], { config, errors, warnings }: ParsedConfig):
   const origin = new Map<string, Setting>()
   for (const setting of settings) {
     const { file, line, key, value } = setting
-    const read = Object.hasOwn(KEYS, key) ? KEYS[key] : undefined
-    if (read === undefined) {
+    const name = NAMES.get(key)
+    if (name === undefined) {
       warnings.push({ file, line, key, message: `unknown key ${shown(key)} is ignored` })
       continue
     }
     if (origin.get(key)?.file === file)
       warnings.push({ file, line, key, message: `${key} is given twice: the last one counts` })
     try {
-      read(config, value)
+      Object.assign(config, { [name]: READERS[name](value) })
       origin.set(key, setting)
     } catch (error) {
       if (!(error instanceof BadValue)) throw error

@@ -69,9 +69,7 @@ export function validatePublish(input: PublishInput): ValidationReport {
 
 /** Problems of one file as lines of its report, which names the file already. */
 const messagesOf = (problems: readonly ConfigProblem[], path: string): string[] =>
-  problems
-    .filter(({ file }) => file === path)
-    .map(({ line, message }) => (line === undefined ? message : `line ${line}: ${message}`))
+  problems.filter(({ file }) => file === path).map(({ message, line }) => placed(message, { line }))
 
 /** Renders with what a first run would see; names are only noted, so no table needs to exist. */
 function templateErrors({ path, text }: TextFile, { mergeStrategy }: PipelineConfig): string[] {
@@ -119,9 +117,8 @@ function referenceWarnings({ path, text }: TextFile, { pipeline, known }: Publis
   const { calls, bare } = path.endsWith('.py')
     ? { calls: pythonReferences(text), bare: [] }
     : sqlReferences(text)
-  const warnings = bare.map(
-    (call) =>
-      `line ${call.line} column ${call.column}: ${call.function}( stands outside of {{ }}: the template does not see it`,
+  const warnings = bare.map((call) =>
+    placed(`${call.function}( stands outside of {{ }}: the template does not see it`, call),
   )
   if (known === undefined) return warnings
   for (const call of calls) {
@@ -129,7 +126,10 @@ function referenceWarnings({ path, text }: TextFile, { pipeline, known }: Publis
       call.function === 'ref' ? isUnknownTable(call, pipeline, known.tables) : !known.zones.has(call.argument)
     if (unknown)
       warnings.push(
-        `line ${call.line} column ${call.column}: there is no ${call.function === 'ref' ? 'table' : 'landing zone'} ${shown(call.argument)}`,
+        placed(
+          `there is no ${call.function === 'ref' ? 'table' : 'landing zone'} ${shown(call.argument)}`,
+          call,
+        ),
       )
   }
   return warnings

@@ -45,7 +45,7 @@ export function withLimits(module: Uint8Array, memoryBytes: number): Uint8Array<
     sized([0, ...taken(meter, BY_SIZE), ...ARGUMENTS, ...MEMORY_FILL, END]),
   )
   const bytes = [...sections].flatMap(([id, body]) => [Uint8Array.from([id, ...leb(body.length)]), body])
-  return joined([module.subarray(0, HEADER_BYTES), ...bytes])
+  return Buffer.concat([module.subarray(0, HEADER_BYTES), ...bytes])
 }
 
 /** local.get 0, 1 and 2. */
@@ -88,10 +88,10 @@ function meteredCode(code: Reader, turn: number): Uint8Array<ArrayBuffer> {
     }
     if (code.at !== end) unknown('a function ends in the middle of an instruction')
     put(end, [])
-    const whole = joined(body)
+    const whole = Buffer.concat(body)
     parts.push(Uint8Array.from(leb(whole.length)), whole)
   }
-  return joined(parts)
+  return Buffer.concat(parts)
 }
 
 const WIDE = 0xfc
@@ -190,7 +190,7 @@ function limitedMemory(memories: Reader, pages: number): Uint8Array<ArrayBuffer>
 /** A section with more items in its list. */
 function appended(section: Reader, items: readonly number[][]): Uint8Array<ArrayBuffer> {
   const count = section.leb() + items.length
-  return joined([
+  return Buffer.concat([
     Uint8Array.from(leb(count)),
     section.bytes.subarray(section.at),
     Uint8Array.from(items.flat()),
@@ -201,16 +201,6 @@ const sized = (bytes: readonly number[]): number[] => [...leb(bytes.length), ...
 
 function leb(value: number): number[] {
   return value < 0x80 ? [value] : [(value % 0x80) | 0x80, ...leb(Math.floor(value / 0x80))]
-}
-
-function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0))
-  let at = 0
-  for (const part of parts) {
-    bytes.set(part, at)
-    at += part.length
-  }
-  return bytes
 }
 
 function unknown(what: string): never {

@@ -4,8 +4,6 @@
  */
 import { isScalar, type LineCounter, parseDocument, visit, YAMLParseError } from 'yaml'
 
-export type YamlDocument = ReturnType<typeof readYaml>
-
 /** Levels of what people write are a handful. */
 const DEPTH = 50
 /**

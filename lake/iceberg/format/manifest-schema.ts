@@ -141,9 +141,7 @@ const avroName = (name: string): string =>
 function avroPartition(type: string): AvroSchema {
   const avro = avroPrimitive(type)
   // Microseconds and keys may need all 64 bits.
-  return avro === 'long' || (typeof avro === 'object' && 'type' in avro && avro.type === 'long')
-    ? INT64
-    : avro
+  return isLong(avro) ? INT64 : avro
 }
 
 /** Source: https://iceberg.apache.org/spec/#avro */
@@ -208,9 +206,7 @@ export const partitionIdOf = (key: string): number => Number(key.slice(1))
 
 function withBigLongs(type: AvroSchema): AvroSchema {
   if (isUnion(type)) return type.map(withBigLongs)
-  return type === 'long' || (typeof type === 'object' && 'type' in type && type.type === 'long')
-    ? INT64
-    : type
+  return isLong(type) ? INT64 : type
 }
 
 function withInt64(type: AvroSchema): AvroSchema {
@@ -234,6 +230,9 @@ function namesById(schema: AvroSchema): NamesById {
   return names
 }
 
+/** Also of a logical type: a time or a timestamp. */
+const isLong = (type: AvroSchema): boolean =>
+  type === 'long' || (typeof type === 'object' && 'type' in type && type.type === 'long')
 const isUnion = (schema: AvroSchema): schema is readonly AvroSchema[] => Array.isArray(schema)
 const isArray = (schema: AvroSchema): schema is Extract<AvroSchema, { type: 'array' }> =>
   typeof schema === 'object' && 'items' in schema

@@ -2,6 +2,7 @@
 // Source: https://iceberg.apache.org/spec/#partition-transforms
 
 import { AuthorError } from '../../pipeline/author-error.ts'
+import type { PartitionBy } from '../../pipeline/config.ts'
 import { type BoundValue, boundValueFrom } from './bounds.ts'
 import type { PartitionTuple } from './manifest.ts'
 import { partitionType } from './manifest-schema.ts'
@@ -9,20 +10,13 @@ import type { PartitionSpec } from './metadata.ts'
 import { duckText, type NestedField, type Schema, toDuckDb } from './types.ts'
 import type { UnboundSpec } from './wire.ts'
 
-export type Transform = 'identity' | 'year' | 'month' | 'day' | 'hour'
-
-export interface PartitionColumn {
-  readonly column: string
-  readonly transform: Transform
-}
-
 /** A column that a table cannot be partitioned by as asked. */
 export class UnsupportedPartition extends AuthorError {
   override readonly name = 'UnsupportedPartition'
 }
 
 /** @throws UnsupportedPartition naming the column */
-export function partitionSpecOf(by: readonly PartitionColumn[], schema: Schema): UnboundSpec {
+export function partitionSpecOf(by: readonly PartitionBy[], schema: Schema): UnboundSpec {
   const columns = new Set(schema.fields.map(({ name }) => name.toLowerCase()))
   const taken = new Set<string>()
   const fields = by.map(({ column, transform }) => {
@@ -41,7 +35,7 @@ export function partitionSpecOf(by: readonly PartitionColumn[], schema: Schema):
 
 const TIMES: ReadonlySet<unknown> = new Set(['timestamp', 'timestamptz'])
 
-function checkSource({ name, type }: NestedField, transform: Transform) {
+function checkSource({ name, type }: NestedField, transform: PartitionBy['transform']) {
   const refuse = (hint: string): never => {
     throw new UnsupportedPartition(
       `partition_by: column ${JSON.stringify(name)} is ${duckText(toDuckDb(type))}, which has no ${transform}: ${hint}`,

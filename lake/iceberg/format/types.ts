@@ -4,6 +4,7 @@
 // Source: https://iceberg.apache.org/spec/#schemas-and-data-types
 
 import { AuthorError } from '../../pipeline/author-error.ts'
+import { describedIdentifier } from '../../quote.ts'
 import { type DuckType, parseDuckType, renderDuckType, type StructField } from './duckdb-type.ts'
 
 /** A column of a query's result: its name, and its type as DuckDB's DESCRIBE or typeof writes it. */
@@ -290,10 +291,7 @@ export function toDuckDb(type: IcebergType): DuckType {
 }
 
 /** The type as people read it: `DECIMAL(14,2)`, `STRUCT(a INTEGER, "b c" VARCHAR)`. Not for use in SQL. */
-export const duckText = (type: DuckType): string =>
-  renderDuckType(type, (name) =>
-    /^[a-z_][a-z0-9_]*$/i.test(name) ? name : `"${name.replaceAll('"', '""')}"`,
-  )
+export const duckText = (type: DuckType): string => renderDuckType(type, describedIdentifier)
 
 /** The columns of a table for people: names and DuckDB types. */
 export const columnsOf = (schema: Schema): Column[] =>

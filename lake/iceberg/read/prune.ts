@@ -1,6 +1,7 @@
 // Which files of a table may hold rows with one of a batch's keys: decided from what manifest lists say of manifests and
 // manifests of files, before any file is touched. The engine compares, so its order of values is the only one.
 
+import { decimalText, isoTime } from '../../engine/json-values.ts'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
 import { type BoundValue, compareBounds, decodeBound } from '../format/bounds.ts'
 import type { DataFile, ManifestFile } from '../format/manifest.ts'
@@ -200,7 +201,7 @@ export function valueSql(type: string, value: BoundValue | null | undefined): st
     case 'date':
       return `(DATE '1970-01-01' + CAST(${value} AS INTEGER))`
     case 'time':
-      return `CAST('${timeText(BigInt(String(value)))}' AS TIME)`
+      return `CAST('${isoTime(Number(value), 6)}' AS TIME)`
     case 'timestamp':
       return `make_timestamp(${value})`
     case 'timestamptz':
@@ -215,16 +216,4 @@ export function valueSql(type: string, value: BoundValue | null | undefined): st
         ? `unhex('${Buffer.from(value).toString('hex')}')`
         : `CAST('${value}' AS ${duck})`
   }
-}
-
-function decimalText(unscaled: bigint, scale: number): string {
-  const digits = String(unscaled < 0n ? -unscaled : unscaled).padStart(scale + 1, '0')
-  const text = scale === 0 ? digits : `${digits.slice(0, -scale)}.${digits.slice(-scale)}`
-  return unscaled < 0n ? `-${text}` : text
-}
-
-function timeText(micros: bigint): string {
-  const part = (divisor: bigint, modulus: bigint, width: number) =>
-    String((micros / divisor) % modulus).padStart(width, '0')
-  return `${part(3_600_000_000n, 25n, 2)}:${part(60_000_000n, 60n, 2)}:${part(1_000_000n, 60n, 2)}.${part(1n, 1_000_000n, 6)}`
 }

@@ -9,7 +9,6 @@ import {
   type Column,
   decimalOf,
   duckText,
-  fieldsOf,
   type IcebergType,
   type NestedField,
   primitiveOf,
@@ -99,29 +98,24 @@ export function sameFields(a: readonly NestedField[], b: readonly NestedField[])
   return a.length === b.length && describeFields(a) === describeFields(b)
 }
 
-function describeFields(fields: readonly NestedField[]): string {
-  const flat = [...fieldsOf({ type: 'struct', fields })]
-  const types = flat.map(({ id, path, type }) => [
-    id,
-    path,
-    typeof type === 'string' ? normal(type) : type.type,
-  ])
-  return JSON.stringify([types, requiredness({ type: 'struct', fields })])
+const describeFields = (fields: readonly NestedField[]) =>
+  JSON.stringify(described({ type: 'struct', fields }))
+
+function described(type: IcebergType): unknown {
+  if (typeof type === 'string') return normal(type)
+  switch (type.type) {
+    case 'struct':
+      return type.fields.map((f) => [f.id, f.name, f.required, f.doc, described(f.type)])
+    case 'list':
+      return ['list', type['element-id'], type['element-required'], described(type.element)]
+    case 'map': {
+      const value = [type['value-id'], type['value-required'], described(type.value)]
+      return ['map', type['key-id'], described(type.key), value]
+    }
+  }
 }
 
 const normal = (primitive: string): string => primitive.replaceAll(' ', '')
-
-function requiredness(type: IcebergType): unknown {
-  if (typeof type === 'string') return 0
-  switch (type.type) {
-    case 'struct':
-      return type.fields.map((f) => [f.required, f.doc, requiredness(f.type)])
-    case 'list':
-      return [type['element-required'], requiredness(type.element)]
-    case 'map':
-      return [requiredness(type.key), type['value-required'], requiredness(type.value)]
-  }
-}
 
 function replacedFields(stored: readonly StructField[], previous: readonly NestedField[], nextId: NextId) {
   const known = byName(previous)
@@ -129,9 +123,16 @@ function replacedFields(stored: readonly StructField[], previous: readonly Neste
     const old = known.get(name.toLowerCase())
     return old && isReadableAs(old.type, type)
       ? { ...keptDoc(old), id: old.id, name, required: false, type: replacedType(type, old.type, nextId) }
-      : { id: nextId(), name, required: false, type: toIceberg(type, nextId) }
+      : newField({ name, type }, nextId)
   })
 }
+
+const newField = ({ name, type }: StructField, nextId: NextId): NestedField => ({
+  id: nextId(),
+  name,
+  required: false,
+  type: toIceberg(type, nextId),
+})
 
 const keptDoc = ({ doc }: NestedField) => (doc === undefined ? {} : { doc })
 
@@ -180,14 +181,7 @@ function appendedFields(
   })
   const added = stored
     .filter(({ name }) => !known.has(name.toLowerCase()))
-    .map(
-      ({ name, type }): NestedField => ({
-        id: nextId(),
-        name,
-        required: false,
-        type: toIceberg(type, nextId),
-      }),
-    )
+    .map((field) => newField(field, nextId))
   return [...kept, ...added]
 }
 

@@ -3,11 +3,11 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import fc from 'fast-check'
 import { icebergRead } from 'icebird'
-import { MERGE_STRATEGIES } from '../../pipeline/config.ts'
+import { MERGE_STRATEGIES, type PartitionBy } from '../../pipeline/config.ts'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
 import { FILE_ROWS, SMALL_FILES_LIMIT } from '../format/layout.ts'
 import { currentSchema, currentSnapshot, type TableMetadata } from '../format/metadata.ts'
-import { computedPartitions, type PartitionColumn } from '../format/partition.ts'
+import { computedPartitions } from '../format/partition.ts'
 import { pruneManifests } from '../read/prune.ts'
 import { dataManifestsOf, tableFilesOf } from '../read/scan.ts'
 import { readTable } from '../sql.ts'
@@ -100,7 +100,7 @@ const rowArbitrary = fc.record(
     NAMES.map((name) => [name, fc.option(fc.constantFrom(...(COLUMNS[name]?.values ?? [])), { freq: 5 })]),
   ),
 )
-const PARTITIONS: readonly PartitionColumn[] = [
+const PARTITIONS: readonly PartitionBy[] = [
   { column: 'id', transform: 'identity' },
   { column: 'code', transform: 'identity' },
   { column: 'price', transform: 'identity' },
@@ -128,7 +128,7 @@ const stepsArbitrary = fc
           ),
           partitionBy: fc.oneof(
             { weight: 5, arbitrary: fc.constant(partitionBy) },
-            fc.constant<PartitionColumn[]>([]),
+            fc.constant<PartitionBy[]>([]),
           ),
           left: fc.subarray(NAMES, { minLength: 4 }),
           rows: fc.array(rowArbitrary, { maxLength: 12, size: 'max' }),

@@ -1,7 +1,7 @@
 // The write strategies: from the result of a pipeline to the files that its table gains and loses (docs/semantics.md).
 
 import { AuthorError } from '../../pipeline/author-error.ts'
-import type { MergeStrategy } from '../../pipeline/config.ts'
+import type { PipelineConfig } from '../../pipeline/config.ts'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
 import {
   FILE_BYTES,
@@ -14,7 +14,7 @@ import {
 } from '../format/layout.ts'
 import { tupleText } from '../format/manifest.ts'
 import { currentSchema, currentSnapshot, type TableMetadata } from '../format/metadata.ts'
-import { type PartitionColumn, partitionSpecOf } from '../format/partition.ts'
+import { partitionSpecOf } from '../format/partition.ts'
 import type { Column, NestedField, Schema } from '../format/types.ts'
 import type { UnboundSpec } from '../format/wire.ts'
 import { pruneFiles, pruneManifests } from '../read/prune.ts'
@@ -38,15 +38,12 @@ import { metricsOf } from './stats.ts'
 import { shapeOf } from './write.ts'
 
 /** What a pipeline says about how it writes. */
-export interface WriteRules {
-  readonly mergeStrategy: MergeStrategy
-  readonly uniqueKey: readonly string[]
-  /** Empty: none. */
-  readonly partitionColumn: string
-  readonly partitionBy: readonly PartitionColumn[]
-  readonly scdValidFrom: string
-  readonly scdValidTo: string
-}
+export type WriteRules = Readonly<
+  Pick<
+    PipelineConfig,
+    'mergeStrategy' | 'uniqueKey' | 'partitionColumn' | 'partitionBy' | 'scdValidFrom' | 'scdValidTo'
+  >
+>
 
 /** A result that its strategy cannot write. */
 export class UnsupportedWrite extends AuthorError {
@@ -95,7 +92,7 @@ export async function writeByStrategy(write: ResultWrite): Promise<TableChange> 
   const shape = shapeOfResult(write)
   const { mergeStrategy } = write.rules
   const isPlain = shape.order.length === 0 && shape.spec.fields.length === 0
-  if (mergeStrategy !== 'full_refresh' && mergeStrategy !== 'append_only') return mergeResult(write, shape)
+  if (isMerge(write.rules)) return mergeResult(write, shape)
   const files = isPlain ? await copyResult(write, shape) : await sortResult(write, shape)
   const rowsWritten = files.reduce((sum, { recordCount }) => sum + recordCount, 0)
   if (mergeStrategy === 'full_refresh')
@@ -158,7 +155,6 @@ function shapeOfResult({
     return field
   }
   const keys = keysOf(rules, columns)
-  const isMerge = rules.mergeStrategy !== 'full_refresh' && rules.mergeStrategy !== 'append_only'
   const keyNames = new Set(keys.map((name) => name.toLowerCase()))
   const history = isHistory
     ? {
@@ -175,10 +171,13 @@ function shapeOfResult({
     spec,
     change: { metadata, schema: next, partitionSpec },
     tableRows: table ? Number(currentSnapshot(table)?.summary['total-records'] ?? 0) : 0,
-    merge: isMerge ? { keys: keys.map(fieldOf), history } : null,
+    merge: isMerge(rules) ? { keys: keys.map(fieldOf), history } : null,
     order: keys.map(fieldOf),
   }
 }
+
+const isMerge = ({ mergeStrategy }: WriteRules): boolean =>
+  mergeStrategy !== 'full_refresh' && mergeStrategy !== 'append_only'
 
 /** The columns that rows are matched and clustered by, as the result has them. */
 function keysOf(rules: WriteRules, columns: readonly Column[]): string[] {
@@ -187,10 +186,9 @@ function keysOf(rules: WriteRules, columns: readonly Column[]): string[] {
       ? (['partition_column', [rules.partitionColumn]] as const)
       : (['unique_key', rules.uniqueKey] as const)
   const present = byName(columns)
-  const isNeeded = rules.mergeStrategy !== 'full_refresh' && rules.mergeStrategy !== 'append_only'
   const found = names.flatMap((name) => present.get(name.toLowerCase())?.name ?? [])
   const missing = names.find((name) => !present.has(name.toLowerCase()))
-  if (isNeeded && (missing !== undefined || names.every((name) => name === '')))
+  if (isMerge(rules) && (missing !== undefined || names.every((name) => name === '')))
     throw new UnsupportedWrite(
       missing
         ? `${key}: the result has no column ${JSON.stringify(missing)}, it has ${columns.map(({ name }) => name).join(', ')}`
