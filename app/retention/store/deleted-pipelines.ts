@@ -1,8 +1,13 @@
+import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
-import type { pipelines } from '../../../drizzle/schema/index.ts'
+import { computed, pick, type RowOf, select } from '../../../drizzle/rows.ts'
+import { pipelines } from '../../../drizzle/schema/index.ts'
 
-type PipelineRow = typeof pipelines.$inferSelect
-export type DeletedPipeline = Pick<PipelineRow, 'id' | 'namespace' | 'layer' | 'name'> & { deletedAt: Date }
+const DELETED = {
+  ...pick(alias(pipelines, 'p'), 'id', 'namespace', 'layer', 'name'),
+  deletedAt: computed<Date>('p.deleted_at'),
+}
+export type DeletedPipeline = RowOf<typeof DELETED>
 
 /**
  * A page of pipelines that were deleted before `before`, in that order, without those that still have an active run or whose
@@ -11,8 +16,8 @@ export type DeletedPipeline = Pick<PipelineRow, 'id' | 'namespace' | 'layer' | '
 export const deletedPipelines = (
   sql: Sql,
   { before, after, limit }: { before: Date; after: Pick<DeletedPipeline, 'deletedAt' | 'id'>; limit: number },
-) => sql<DeletedPipeline[]>`
-  select p.id, p.namespace, p.layer, p.name, p.deleted_at as "deletedAt" from pipeline p
+) => select(sql, DELETED)`
+  from pipeline p
   where p.deleted_at < ${before} and (p.deleted_at, p.id) > (${after.deletedAt}, ${after.id})
     and not exists (select from run r where r.pipeline_id = p.id and r.status in ('pending', 'running'))
     and not exists (
@@ -41,8 +46,8 @@ export async function deleteRecordOf(tx: SqlTx, id: string): Promise<number> {
 
 /** Other pipelines of the same name, living or deleted, and the object versions that they or their runs have pinned. */
 export async function othersOfName(sql: Sql, { id, namespace, layer, name }: DeletedPipeline) {
-  const others = await sql<{ id: string; isLive: boolean }[]>`
-    select id, deleted_at is null as "isLive" from pipeline
+  const others = await select(sql, { id: pipelines.id, isLive: computed<boolean>('deleted_at is null') })`
+    from pipeline
     where namespace = ${namespace} and layer = ${layer} and name = ${name} and id <> ${id}`
   const ids = others.map((other) => other.id)
   const pins = await sql<{ key: string; versionId: string }[]>`

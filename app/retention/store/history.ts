@@ -1,6 +1,9 @@
 // Rows that only tell what was: audit entries, events nobody took, answers to repeated requests, and the history of
 // drafts and triggers. That of runs goes with the runs.
+import { alias } from 'drizzle-orm/pg-core'
 import type { JSONValue } from 'postgres'
+import { computed, type RowOf, select } from '../../../drizzle/rows.ts'
+import { transitions } from '../../../drizzle/schema/index.ts'
 import { FIRST_ID } from '../../core/ids.ts'
 import { BATCH_ROWS, inBatches, PAGE, type Reaping } from './reaping.ts'
 
@@ -52,6 +55,11 @@ async function pruneOlder(
   return pruned
 }
 
+const BOUNDS = {
+  entityId: alias(transitions, 'entity').entityId,
+  until: computed<string | null>('bound.until'),
+}
+
 export async function pruneHistory(reaping: Reaping): Promise<void> {
   for (const machine of ['draft', 'trigger'] as const) {
     let after = FIRST_ID
@@ -60,7 +68,7 @@ export async function pruneHistory(reaping: Reaping): Promise<void> {
       await pruneMoves(
         reaping,
         machine,
-        entities.flatMap(({ entityId, until }) => (until === null ? [] : [{ entityId, until }])),
+        entities.filter(({ until }) => until !== null),
       )
       const last = entities.at(-1)
       if (entities.length < PAGE || last === undefined) break
@@ -72,15 +80,18 @@ export async function pruneHistory(reaping: Reaping): Promise<void> {
 
 /** A page of drafts or triggers, each with its newest move that may go: beyond the count or the age, never the latest. */
 const entitiesWithBounds = ({ sql, now }: Reaping, machine: 'draft' | 'trigger', after: string) =>
-  sql<{ entityId: string; until: string | null }[]>`
+  select(
+    sql,
+    BOUNDS,
+    sql`
     with recursive leap as (
       (select t.entity_id from transition t where t.machine = ${machine} and t.entity_id > ${after}
         order by t.entity_id limit 1)
       union all
       select next.entity_id from leap cross join lateral (
         select t.entity_id from transition t where t.machine = ${machine} and t.entity_id > leap.entity_id
-        order by t.entity_id limit 1) next)
-    select entity.entity_id as "entityId", bound.until
+        order by t.entity_id limit 1) next)`,
+  )`
     from (select entity_id from leap limit ${PAGE}) entity
     cross join lateral (
       select greatest(
@@ -100,7 +111,7 @@ const entitiesWithBounds = ({ sql, now }: Reaping, machine: 'draft' | 'trigger',
 async function pruneMoves(
   reaping: Reaping,
   machine: string,
-  ranges: readonly { entityId: string; until: string }[],
+  ranges: readonly RowOf<typeof BOUNDS>[],
 ): Promise<void> {
   if (ranges.length === 0) return
   await inBatches(reaping, async (tx) => {

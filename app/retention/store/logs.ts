@@ -1,23 +1,24 @@
 // Log lines older than the age of their pipeline go; the runs stay. Run ids are ordered by time, so the primary key leads
 // to old lines: no other index is needed on the table that is written most.
-import assert from 'node:assert/strict'
 import type { SqlTx } from '../../../drizzle/client.ts'
+import { computed, select } from '../../../drizzle/rows.ts'
+import { retentionOverrides } from '../../../drizzle/schema/index.ts'
 import { FIRST_ID } from '../../core/ids.ts'
-import { BATCH_ROWS, inBatches, type LineKey, PAGE, type Reaping } from './reaping.ts'
+import { BATCH_ROWS, inBatches, LINE_KEY, type LineKey, PAGE, type Reaping } from './reaping.ts'
 
 const DAY_MS = 86_400_000
 /** Ids are made by the clocks of API processes, lines are dated by the database's. */
 const CLOCKS_DIFFER_MS = 3_600_000
 
+const OVERRIDING = { id: retentionOverrides.pipelineId, days: computed<number>('logs_max_age_days') }
+
 export async function pruneLogs(reaping: Reaping): Promise<void> {
-  const [overriding] = await reaping.sql<{ exists: boolean }[]>`
-    select exists (select from retention_override where logs_max_age_days is not null) as exists`
-  assert(overriding)
-  await pruneByAge(reaping, overriding.exists)
+  const own = await reaping.sql`select from retention_override where logs_max_age_days is not null limit 1`
+  await pruneByAge(reaping, own.length > 0)
   let after = FIRST_ID
   for (;;) {
-    const overriding = await reaping.sql<{ id: string; days: number }[]>`
-      select pipeline_id as id, logs_max_age_days as days from retention_override
+    const overriding = await select(reaping.sql, OVERRIDING)`
+      from retention_override
       where logs_max_age_days is not null and pipeline_id > ${after} order by pipeline_id limit ${PAGE}`
     for (const { id, days } of overriding)
       await pruneOfPipeline(reaping, id, new Date(reaping.now.getTime() - days * DAY_MS))
@@ -35,22 +36,22 @@ async function pruneByAge(reaping: Reaping, isOverridden: boolean): Promise<void
   const { cutoffs, reaped, linesGone } = reaping
   const cutoff = new Date(cutoffs.logs)
   const end = firstIdAt(cutoffs.logs + CLOCKS_DIFFER_MS)
-  let after: LineKey = { run: FIRST_ID, seq: '-1' }
+  let after: LineKey = { runId: FIRST_ID, seq: -1 }
   let gone: { after: LineKey; until: LineKey } | null = null
   await inBatches(reaping, async (tx) => {
     // Only now is it committed.
     if (gone !== null) noteGone(linesGone, gone.after, gone.until)
     gone = null
-    const [last] = await tx<LineKey[]>`
-      select run_id as run, seq from run_log
-      where (run_id, seq) > (${after.run}, ${after.seq}) and run_id < ${end}
+    const [last] = await select(tx, LINE_KEY)`
+      from run_log
+      where (run_id, seq) > (${after.runId}, ${after.seq}) and run_id < ${end}
       order by run_id, seq offset ${BATCH_ROWS - 1} limit 1`
     const { count } = await tx`
       delete from run_log l
-      where (l.run_id, l.seq) > (${after.run}, ${after.seq}) ${
+      where (l.run_id, l.seq) > (${after.runId}, ${after.seq}) ${
         last === undefined
           ? tx`and l.run_id < ${end}`
-          : tx`and (l.run_id, l.seq) <= (${last.run}, ${last.seq})`
+          : tx`and (l.run_id, l.seq) <= (${last.runId}, ${last.seq})`
       } and l.at < ${cutoff} ${
         isOverridden
           ? tx`and not exists (
@@ -70,7 +71,7 @@ async function pruneByAge(reaping: Reaping, isOverridden: boolean): Promise<void
 /** Ranges that follow each other are one: the runs between them are at no edge. */
 function noteGone(linesGone: Reaping['linesGone'], after: LineKey, until: LineKey) {
   const latest = linesGone.at(-1)
-  if (latest?.until.run === after.run && latest.until.seq === after.seq) latest.until = until
+  if (latest?.until.runId === after.runId && latest.until.seq === after.seq) latest.until = until
   else linesGone.push({ after, until })
 }
 

@@ -1,5 +1,7 @@
 // What every duty of the reaper works with, and the way each of them deletes: short transactions, and a breath after each.
 import type { Fenced, Sql, SqlTx } from '../../../drizzle/client.ts'
+import { pick, type RowOf } from '../../../drizzle/rows.ts'
+import { runLogs } from '../../../drizzle/schema/index.ts'
 import { breathMs, type Cutoffs, type RetentionConfig } from '../../../machines/retention.ts'
 import type { ObjectPage, VersionPage } from '../../objects/port.ts'
 
@@ -45,10 +47,8 @@ export interface ReaperObjects {
 }
 
 /** Where a line lies in the log. */
-export interface LineKey {
-  run: string
-  seq: string
-}
+export const LINE_KEY = pick(runLogs, 'runId', 'seq')
+export type LineKey = RowOf<typeof LINE_KEY>
 
 /** What a duty works with. */
 export interface Reaping {

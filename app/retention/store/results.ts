@@ -1,13 +1,16 @@
 // Of each quality test of a pipeline the newest results stay, so many as the pipeline's settings say.
+import { alias } from 'drizzle-orm/pg-core'
 import type { JSONValue } from 'postgres'
+import { nullable, pick, type RowOf, select } from '../../../drizzle/rows.ts'
+import { qualityResults } from '../../../drizzle/schema/index.ts'
 import { FIRST_ID } from '../../core/ids.ts'
 import { BATCH_ROWS, inBatches, PAGE, type Reaping } from './reaping.ts'
 
-interface TestRange {
-  pipelineId: string
-  name: string
-  untilAt: Date
-  untilRun: string
+const bound = alias(qualityResults, 'bound')
+const BOUNDS = {
+  ...pick(alias(qualityResults, 'test'), 'pipelineId', 'name'),
+  untilAt: nullable(bound.createdAt),
+  untilRun: nullable(bound.runId),
 }
 
 export async function pruneQualityResults(reaping: Reaping): Promise<void> {
@@ -16,9 +19,7 @@ export async function pruneQualityResults(reaping: Reaping): Promise<void> {
     const tests = await testsWithBounds(reaping, after)
     await pruneRanges(
       reaping,
-      tests.flatMap(({ untilAt, untilRun, ...test }) =>
-        untilAt === null || untilRun === null ? [] : [{ ...test, untilAt, untilRun }],
-      ),
+      tests.filter(({ untilAt }) => untilAt !== null),
     )
     const last = tests.at(-1)
     if (tests.length < PAGE || last === undefined) return
@@ -29,7 +30,10 @@ export async function pruneQualityResults(reaping: Reaping): Promise<void> {
 
 /** A page of tests, found by leaps through the index, each with its newest result that may go. */
 const testsWithBounds = ({ sql, config }: Reaping, after: { pipelineId: string; name: string }) =>
-  sql<{ pipelineId: string; name: string; untilAt: Date | null; untilRun: string | null }[]>`
+  select(
+    sql,
+    BOUNDS,
+    sql`
     with recursive leap as (
       (select q.pipeline_id, q.name from quality_result q
         where (q.pipeline_id, q.name) > (${after.pipelineId}, ${after.name})
@@ -38,8 +42,8 @@ const testsWithBounds = ({ sql, config }: Reaping, after: { pipelineId: string; 
       select next.pipeline_id, next.name from leap cross join lateral (
         select q.pipeline_id, q.name from quality_result q
         where (q.pipeline_id, q.name) > (leap.pipeline_id, leap.name)
-        order by q.pipeline_id, q.name limit 1) next)
-    select test.pipeline_id as "pipelineId", test.name, bound.created_at as "untilAt", bound.run_id as "untilRun"
+        order by q.pipeline_id, q.name limit 1) next)`,
+  )`
     from (select pipeline_id, name from leap limit ${PAGE}) test
     left join retention_override o on o.pipeline_id = test.pipeline_id
     left join lateral (
@@ -49,7 +53,7 @@ const testsWithBounds = ({ sql, config }: Reaping, after: { pipelineId: string; 
       offset coalesce(o.quality_results_max_per_test, ${config.qualityResultsMaxPerTest}) limit 1) bound on true
     order by test.pipeline_id, test.name`
 
-async function pruneRanges(reaping: Reaping, ranges: readonly TestRange[]): Promise<void> {
+async function pruneRanges(reaping: Reaping, ranges: readonly RowOf<typeof BOUNDS>[]): Promise<void> {
   if (ranges.length === 0) return
   await inBatches(reaping, async (tx) => {
     const { count } = await tx`

@@ -1,8 +1,11 @@
 // Runs beyond the count or the age of their pipeline go, with everything they left behind. Those that have not ended
 // stay, and each pipeline's latest success: dependencies are compared with it.
 import assert from 'node:assert/strict'
+import { alias } from 'drizzle-orm/pg-core'
 import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../../drizzle/client.ts'
+import { computed, nullable, type RowOf, select } from '../../../drizzle/rows.ts'
+import { pipelines, runs } from '../../../drizzle/schema/index.ts'
 import { FIRST_ID, LAST_ID } from '../../core/ids.ts'
 import { BATCH_ROWS, breathe, inBatches, PAGE, type Reaping } from './reaping.ts'
 
@@ -14,6 +17,14 @@ interface Range {
   untilAt: Date
   untilId: string
   keepsLatestSuccess: boolean
+}
+
+const BEGINNING = { afterAt: new Date(0), afterId: FIRST_ID }
+const bound = alias(runs, 'bound')
+const BOUNDS = {
+  pipelineId: alias(pipelines, 'p').id,
+  untilAt: nullable(bound.createdAt),
+  untilId: nullable(bound.id),
 }
 
 /** Pipelines whose ranges are asked for at a time, and runs that are found at a time: longer statements are felt by others. */
@@ -55,20 +66,12 @@ async function pageOfRanges(reaping: Reaping, after: string) {
 /** Removes runs with all their rows, whatever their age: of pipelines that are purged. All of them must have ended. */
 export const pruneAllRunsOf = (reaping: Reaping, pipelineId: string, until: Date): Promise<void> =>
   pruneRanges(reaping, [
-    {
-      pipelineId,
-      afterAt: new Date(0),
-      afterId: FIRST_ID,
-      untilAt: until,
-      untilId: LAST_ID,
-      keepsLatestSuccess: false,
-    },
+    { pipelineId, ...BEGINNING, untilAt: until, untilId: LAST_ID, keepsLatestSuccess: false },
   ])
 
 /** For some pipelines the newest run that may go, by count and by age. Reads along the index, a pipeline at a time. */
 async function prunableRanges({ sql, config, now }: Reaping, after: string) {
-  const rows = await sql<{ pipelineId: string; untilAt: Date | null; untilId: string }[]>`
-    select p.id as "pipelineId", bound.created_at as "untilAt", bound.id as "untilId"
+  const rows = await select(sql, BOUNDS)`
     from (select id from pipeline where id > ${after} order by id limit ${RANGES_ASKED}) p
     left join retention_override o on o.pipeline_id = p.id
     left join lateral (
@@ -82,18 +85,9 @@ async function prunableRanges({ sql, config, now }: Reaping, after: string) {
       order by either.created_at desc, either.id desc limit 1) bound on true
     order by p.id`
   const ranges = rows.flatMap(({ pipelineId, untilAt, untilId }): Range[] =>
-    untilAt === null
+    untilAt === null || untilId === null
       ? []
-      : [
-          {
-            pipelineId,
-            afterAt: new Date(0),
-            afterId: FIRST_ID,
-            untilAt,
-            untilId,
-            keepsLatestSuccess: true,
-          },
-        ],
+      : [{ pipelineId, ...BEGINNING, untilAt, untilId, keepsLatestSuccess: true }],
   )
   return { ranges, last: rows.at(-1)?.pipelineId ?? null, pipelines: rows.length }
 }
@@ -115,10 +109,9 @@ async function pruneRanges(reaping: Reaping, ranges: Range[]): Promise<void> {
   }
 }
 
-interface Doomed {
-  id: string
-  at: Date
-  range: number
+const doomedRun = alias(runs, 'doomed')
+const DOOMED = { id: doomedRun.id, at: doomedRun.createdAt, range: computed<number>('range.number') }
+interface Doomed extends RowOf<typeof DOOMED> {
   /** Its attempts have long told all they had to tell: no line of it comes any more. */
   isSilent: boolean
 }
@@ -127,9 +120,13 @@ interface Doomed {
  * Of each range the oldest runs, all together in the order of their ids. Which success is the latest is asked in the same
  * statement as which runs have ended: a run of the range may have ended since the range was found.
  */
-const doomedRuns = ({ sql, now }: Reaping, ranges: readonly Range[], perRange: number) => sql<Doomed[]>`
-  select doomed.id, doomed.created_at as at, range.number as range,
-    coalesce(doomed.finished_at < ${new Date(now.getTime() - LATE_LINES_MS)}, false) as "isSilent"
+const doomedRuns = ({ sql, now }: Reaping, ranges: readonly Range[], perRange: number) =>
+  select(sql, {
+    ...DOOMED,
+    isSilent: computed<boolean>(
+      sql`coalesce(doomed.finished_at < ${new Date(now.getTime() - LATE_LINES_MS)}, false)`,
+    ),
+  })`
   from jsonb_to_recordset(${sql.json(
     ranges.map((range, number) => ({ ...range, number })) as unknown as JSONValue,
   )}) as range(number int, "pipelineId" uuid, "afterAt" timestamptz, "afterId" uuid, "untilAt" timestamptz,
@@ -199,8 +196,8 @@ function runsWithLines(runs: readonly Doomed[], linesGone: Reaping['linesGone'])
   let at = 0
   return runs.flatMap(({ id, isSilent }) => {
     let gone = linesGone[at]
-    while (gone !== undefined && gone.until.run <= id) gone = linesGone[++at]
-    return isSilent && gone !== undefined && gone.after.run < id ? [] : [id]
+    while (gone !== undefined && gone.until.runId <= id) gone = linesGone[++at]
+    return isSilent && gone !== undefined && gone.after.runId < id ? [] : [id]
   })
 }
 
