@@ -48,10 +48,7 @@ test('the thread leads, looks at once, and tells what it has requested', async (
     insert into schedule (id, pipeline_id, cron, next_run_at)
     values (gen_random_uuid(), ${id}, '0 0 1 1 *', clock_timestamp() - interval '1 hour')`
   const one = scheduler('one')
-  await until(
-    async () => one.heard,
-    (heard) => heard.some(({ type }) => type === 'runsRequested'),
-  )
+  await until(() => one.heard.some(({ type }) => type === 'runsRequested'))
   expect(one.heard.filter(({ type }) => type !== 'alive')).toEqual(
     expect.arrayContaining([
       { type: 'ready' },
@@ -65,55 +62,34 @@ test('the thread leads, looks at once, and tells what it has requested', async (
 
 test('a thread that is terminated is followed by one that leads at once and looks', async () => {
   const one = scheduler('one')
-  await until(
-    async () => one.count('ticked'),
-    (ticks) => ticks > 0,
-  )
+  await until(() => one.count('ticked') > 0)
   const before = await leader()
   one.worker.restart()
-  await until(
-    async () => one.count('ticked'),
-    (ticks) => ticks > 1,
-  )
+  await until(() => one.count('ticked') > 1)
   expect(await leader()).toMatchObject({ holder: 'one', epoch: (before?.epoch ?? 0) + 1, is_over: false })
   expect(one.restarts).toEqual(['terminated'])
 })
 
 test('of two processes one looks, and the other takes over when it stops', async () => {
   const one = scheduler('one')
-  await until(
-    async () => one.count('ticked'),
-    (ticks) => ticks > 0,
-  )
+  await until(() => one.count('ticked') > 0)
   const two = scheduler('two')
-  await until(
-    async () => two.count('ready'),
-    (times) => times > 0,
-  )
+  await until(() => two.count('ready') > 0)
   expect(two.count('ticked')).toBe(0)
   await one.worker.stop()
   expect(one.heard.at(-1)).toEqual({ type: 'stopped' })
-  await until(
-    async () => two.count('ticked'),
-    (ticks) => ticks > 0,
-  )
+  await until(() => two.count('ticked') > 0)
   expect(await leader()).toMatchObject({ holder: 'two', is_over: false })
 })
 
 test('a thread whose database ends its connection goes on with another, and is not started again', async () => {
   const one = scheduler('one')
-  await until(
-    async () => one.count('ticked'),
-    (ticks) => ticks > 0,
-  )
+  await until(() => one.count('ticked') > 0)
   const before = await leader()
   await database.sql`
     select pg_terminate_backend(pid) from pg_stat_activity
     where datname = current_database() and application_name = 'sluice scheduler one'`
   await until(leader, (row) => (row?.epoch ?? 0) > (before?.epoch ?? 0))
-  await until(
-    async () => one.count('ticked'),
-    (ticks) => ticks > 1,
-  )
+  await until(() => one.count('ticked') > 1)
   expect(one.restarts).toEqual([])
 })

@@ -356,10 +356,7 @@ describe('runners', () => {
       })
       dispatcher([strict.url])
       const id = await (await pipelineNamed(`refused-with-${code}`)).request()
-      await until(
-        () => historyOf(id),
-        (history) => history.includes('refused pending.waiting'),
-      )
+      await until(async () => (await historyOf(id)).includes('refused pending.waiting'))
       expect((await rowOf(id)).status).toBe('pending')
       isRefusing = false
       expect((await ended(id)).status).toBe('success')
@@ -491,10 +488,7 @@ describe('cancelling', () => {
     const id = await pipeline.request()
     await executes(id)
     await pipeline.runs.cancel(id)
-    await until(
-      async () => strict.cancelled,
-      (handles) => handles.includes(`${id}:1`),
-    )
+    await until(() => strict.cancelled.includes(`${id}:1`))
     expect(refused).toEqual([`${id}:1`, `${id}:1`])
     forever.release()
   })
@@ -504,10 +498,7 @@ describe('cancelling', () => {
     for (let round = 0; round < 10; round++) {
       const pipeline = await pipelineNamed(`raced${round}`)
       const id = await pipeline.request()
-      await until(
-        () => rowOf(id),
-        (row) => row.status !== 'pending',
-      )
+      await until(async () => (await rowOf(id)).status !== 'pending')
       const wasCancelled = await pipeline.runs.cancel(id).then(
         () => true,
         () => false,
@@ -638,14 +629,8 @@ describe('what cannot be as it should', () => {
     first.reboot()
     dispatcher([first.url])
     await database.sql`update run set follower = ${newId()} where id = ${id}`
-    await until(
-      () => rowOf(id),
-      (row) => row.attempt === 2,
-    )
-    await until(
-      async () => executed,
-      (attempts) => attempts.length > 1,
-    )
+    await until(async () => (await rowOf(id)).attempt === 2)
+    await until(() => executed.length > 1)
     expect(executed).toEqual([1, 2])
   })
 
@@ -672,10 +657,7 @@ describe('what cannot be as it should', () => {
     first.reboot()
     dispatcher([first.url])
     await database.sql`update run set follower = ${newId()} where id = ${id}`
-    await until(
-      async () => told,
-      (times) => times.length === 3,
-    )
+    await until(() => told.length === 3)
     expect(told[1]).toBeTruthy()
     expect(told).toEqual(['', told[1], told[1]])
   })

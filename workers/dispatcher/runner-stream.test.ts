@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
 import { connect, createServer, type Socket } from 'node:net'
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
-import type { RunId } from '../../app/core/ids.ts'
-import { newId } from '../../app/core/ids.ts'
+import { newId, type RunId } from '../../app/core/ids.ts'
 import { runnerAt } from '../../app/rpc/clients.ts'
 import type { Outcome } from '../../app/runs/outcome.ts'
 import type { OpenAttempt } from '../../app/runs/store/attempts.ts'
@@ -122,16 +121,8 @@ function follow(stream: RunnerStream): Heard {
 
 const kindsOf = ({ outcomes }: Heard) => outcomes.map(({ kind }) => kind)
 const textsOf = ({ lines }: Heard) => lines.map(({ message }) => message)
-const accepted = (heard: Heard) =>
-  until(
-    async () => kindsOf(heard),
-    (kinds) => kinds.includes('accepted'),
-  )
-const heardLines = (heard: Heard, count: number) =>
-  until(
-    async () => heard.lines.length,
-    (lines) => lines >= count,
-  )
+const accepted = (heard: Heard) => until(() => kindsOf(heard).includes('accepted'))
+const heardLines = (heard: Heard, count: number) => until(() => heard.lines.length >= count)
 const of = ({ handle }: Heard) => {
   const its = work.get(handle)
   if (its === undefined) throw new Error('the runner has not taken it')
@@ -140,9 +131,8 @@ const of = ({ handle }: Heard) => {
 
 test('of attempts submitted together, those that find no room are refused and the others are heard to their ends', async () => {
   serveRunner({ concurrency: 2 })
-  const all = await streamTo().then((stream) => [follow(stream), follow(stream), follow(stream)])
-  const [one, two, three] = all
-  if (one === undefined || two === undefined || three === undefined) throw new Error('three')
+  const stream = await streamTo()
+  const [one, two, three] = [follow(stream), follow(stream), follow(stream)]
   await three.came
   expect(kindsOf(three)).toEqual(['refused'])
   of(one).work.log.write('info', 'hello')
@@ -266,10 +256,7 @@ test('a runner without room, or without the calls for many attempts, refuses an 
 })
 
 const opened = async (stream: RunnerStream) => {
-  await until(
-    async () => stream.isOpen(),
-    (isOpen) => isOpen,
-  )
+  await until(() => stream.isOpen())
   return stream
 }
 

@@ -89,6 +89,16 @@ async function somePipeline(name: string) {
     })
 }
 const status = async () => (await sql`select * from reaper_status`)[0] ?? {}
+async function startAnotherLeader() {
+  const other = startLeadership({
+    databaseUrl: postgres.url,
+    role: 'reaper',
+    holder: 'another replica',
+    log: testLog,
+  })
+  await until(() => other.isLeading())
+  return other
+}
 /** A thread stands beside the leader called `another replica`. */
 const challenged = () =>
   until(
@@ -133,10 +143,7 @@ test('a start makes a tick also when none is due, and one only', async () => {
   await until(status, ({ runs_pruned }) => runs_pruned === '1')
   const { last_run_at } = await status()
   const before = looks
-  await until(
-    async () => looks,
-    (now) => now > before + 2,
-  )
+  await until(() => looks > before + 2)
   expect((await status()).last_run_at).toEqual(last_run_at)
   expect(heard.filter(({ type }) => type === 'reaped')).toHaveLength(1)
 })
@@ -196,24 +203,12 @@ test('runs that have been running for too long are failed, announced and counted
     error: expect.stringContaining('timed out'),
   })
   expect(heard).toContainEqual({ type: 'runsEnded', status: 'failed', count: 1 })
-  await until(
-    async () => completed,
-    (ids) => ids.includes(run),
-  )
+  await until(() => completed.includes(run))
   await listening.unlisten()
 })
 
 test('a tick waits for the replica that leads, and several who ask at once share one', async () => {
-  const other = startLeadership({
-    databaseUrl: postgres.url,
-    role: 'reaper',
-    holder: 'another replica',
-    log: testLog,
-  })
-  await until(
-    async () => other.isLeading(),
-    (isLeading) => isLeading,
-  )
+  const other = await startAnotherLeader()
   // Nothing is due: only who asks is waiting.
   await sql`update reaper_status set last_run_at = clock_timestamp()`
   const before = await status()
@@ -227,16 +222,7 @@ test('a tick waits for the replica that leads, and several who ask at once share
 })
 
 test('a host that stops ends the tick under way; who waited for it is told', async () => {
-  const other = startLeadership({
-    databaseUrl: postgres.url,
-    role: 'reaper',
-    holder: 'another replica',
-    log: testLog,
-  })
-  await until(
-    async () => other.isLeading(),
-    (isLeading) => isLeading,
-  )
+  const other = await startAnotherLeader()
   const host = start()
   const asked = host.run().then(
     () => 'made',
