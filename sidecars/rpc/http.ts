@@ -1,6 +1,6 @@
-import { setTimeout as pause } from 'node:timers/promises'
-
 // How a sidecar calls the API: every call has a deadline, and what can be repeated is repeated while the API restarts.
+import { setTimeout as pause } from 'node:timers/promises'
+import { backoffMs } from '../../core/backoff.ts'
 
 export const httpLimits = {
   /** One call without a body worth naming. */
@@ -9,8 +9,7 @@ export const httpLimits = {
   transferBytesPerMs: 1_000,
   /** A restarting API or database is back long before. */
   patienceMs: 30_000,
-  firstPauseMs: 50,
-  longestPauseMs: 1_000,
+  pause: { firstMs: 50, limitMs: 1_000 },
   /** What is read of an answer that says no. */
   reasonCharacters: 2_000,
 } as const
@@ -55,14 +54,13 @@ export async function patiently<T>(
 /** Pauses between tries, from 50 ms on, each twice as long as the one before and at most 1 s. */
 export function makeBackoff(signal?: AbortSignal) {
   const giveUpAt = performance.now() + httpLimits.patienceMs
-  let wait: number = httpLimits.firstPauseMs
+  let failures = 1
   return {
     /** Whether the next pause would end after 30 s of tries. */
-    isOver: () => performance.now() + wait > giveUpAt,
+    isOver: () => performance.now() + backoffMs(failures, httpLimits.pause) > giveUpAt,
     /** Throws the signal's reason when it is aborted. */
     async pause(): Promise<void> {
-      await pause(wait, undefined, { signal })
-      wait = Math.min(2 * wait, httpLimits.longestPauseMs)
+      await pause(backoffMs(failures++, httpLimits.pause), undefined, { signal })
     },
   }
 }

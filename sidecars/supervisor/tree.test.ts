@@ -37,7 +37,7 @@ test('a child that dies is started again, after waiting longer each time, and co
   const failures: number[] = []
   tree = supervise([[child('fragile', 'process.exit(3)')]], {
     log,
-    backoffMs: (count) => {
+    delayMs: (count) => {
       failures.push(count)
       return 1
     },
@@ -122,11 +122,11 @@ test('a child that refuses its configuration is not started again, and its reaso
 
 test('a child that misses something at the first start ends the tree; one that misses it later is started again', async () => {
   const missing = () => child('api', `console.error('no store'); process.exit(69)`)
-  tree = supervise([[missing()]], { log, backoffMs: () => 1 })
+  tree = supervise([[missing()]], { log, delayMs: () => 1 })
   await tree.start()
   expect(await tree.gaveUp).toEqual({ name: 'api', reason: 'no store' })
   await tree.stop()
-  tree = supervise([[missing()]], { log, wasReady: () => true, backoffMs: () => 1 })
+  tree = supervise([[missing()]], { log, wasReady: () => true, delayMs: () => 1 })
   await tree.start()
   await until(() => (tree?.states()[0]?.restarts ?? 0) >= 2)
 })

@@ -1,5 +1,7 @@
 /** Keeps a tree of processes alive: starts it in order, restarts with backoff what dies, stops it in the reverse order. */
+
 import { constants } from 'node:os'
+import { type Backoff, backoffMs } from '../../core/backoff.ts'
 import type { WriteLine } from './log.ts'
 import { messageOf } from './refusal.ts'
 
@@ -40,19 +42,18 @@ type Options = {
   onChange?: () => void
   /** Whether all parts have been ready together once. */
   wasReady?: () => boolean
-  backoffMs?: (failures: number) => number
+  delayMs?: (failures: number) => number
 }
 
 /** A part that ran this long is healthy again: its next death is restarted at once. */
 const HEALTHY_AFTER_MS = 10_000
-const BACKOFF_LIMIT_MS = 10_000
-/** 0, 0.2, 0.4, 0.8 ... 10 s. */
-const defaultBackoffMs = (failures: number) =>
-  failures <= 1 ? 0 : Math.min(100 * 2 ** (failures - 1), BACKOFF_LIMIT_MS)
+/** The first restart comes at once. */
+const RESTART: Backoff = { firstMs: 200, limitMs: 10_000 }
+const restartMs = (failures: number) => backoffMs(Math.max(0, failures - 1), RESTART)
 
 export function supervise(
   stages: Part[][],
-  { log, onChange, wasReady = () => false, backoffMs = defaultBackoffMs }: Options,
+  { log, onChange, wasReady = () => false, delayMs = restartMs }: Options,
 ): Tree {
   const stopAsked = Promise.withResolvers<void>()
   const gaveUp = Promise.withResolvers<{ name: string; reason: string }>()
@@ -92,13 +93,13 @@ export function supervise(
       }
 
       async function restart(reason: string): Promise<Running | undefined> {
-        const delayMs = backoffMs(failures)
+        const waitMs = delayMs(failures)
         state.restarts++
         log(
           'sluice',
-          `${part.name} ended (${reason}): restart ${state.restarts}${delayMs > 0 ? ` in ${delayMs} ms` : ''}`,
+          `${part.name} ended (${reason}): restart ${state.restarts}${waitMs > 0 ? ` in ${waitMs} ms` : ''}`,
         )
-        if (delayMs > 0) await waitUnlessStopping(delayMs)
+        if (waitMs > 0) await waitUnlessStopping(waitMs)
         if (isStopping) return undefined
         try {
           return await begin()

@@ -1,5 +1,5 @@
+import { type Backoff, backoffMs } from '../../core/backoff.ts'
 import type { Sql } from '../../drizzle/client.ts'
-import { type Backoff, backoffMs } from '../backoff.ts'
 import { claimEffects, delayEffect, OUTBOX_BATCH, removeEffect } from './store.ts'
 
 /** A stop that a runner does not answer is asked for again later, and at last no more; other effects then less often. */

@@ -5,12 +5,12 @@ import { Code, ConnectError } from '@connectrpc/connect'
 import { newId } from '../../app/core/ids.ts'
 import { limits } from '../../app/core/limits.ts'
 import { failureOf, type Remote, type RunnerClient } from '../../app/rpc/clients.ts'
+import { backoffMs } from '../../core/backoff.ts'
 import type {
   AttemptNews,
   FollowRunsResponse,
   SubmitPipelinesResponse,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { backoffMs } from '../backoff.ts'
 import { type AttemptReport, LOST, verdictOf } from './attempt-report.ts'
 
 /** One that breaks earlier than this may well break again. */
