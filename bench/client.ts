@@ -55,8 +55,8 @@ export function clientOf(url: string) {
 export type Client = ReturnType<typeof clientOf>
 
 /** A server of a benchmark in a process of its own, which prints its address as its first line. */
-export async function startServer(file: string) {
-  const child = Bun.spawn([process.execPath, join(import.meta.dirname, file)], {
+export async function startServer(file: string, ...args: string[]) {
+  const child = Bun.spawn([process.execPath, join(import.meta.dirname, file), ...args], {
     stdout: 'pipe',
     stderr: 'inherit',
   })

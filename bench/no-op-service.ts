@@ -7,7 +7,7 @@ import { listenToRuns } from './news.ts'
 export type NoOpService = Awaited<ReturnType<typeof startNoOpService>>
 
 export async function startNoOpService() {
-  const runner = await startServer('no-op-runner.process.ts')
+  const runner = await startServer('runner.process.ts')
   const service = await startService({ LOG_FORMAT: 'text', RUNNER_URLS: runner.url, QUERY_URLS: 'none' })
   const databaseUrl = databaseUrlOf(service.dataDir)
   const sql = postgres(databaseUrl, { max: 4, onnotice: () => {} })

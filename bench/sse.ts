@@ -13,7 +13,7 @@ const FOLLOW_MS = 20_000
 const MB = 1_048_576
 
 export async function benchSse() {
-  const runner = await startServer('talking-runner.process.ts')
+  const runner = await startServer('runner.process.ts', 'talking')
   const service = await startService({
     RUNNER_URLS: runner.url,
     QUERY_URLS: 'none',
