@@ -1,40 +1,8 @@
 import { expect, test } from 'bun:test'
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import {
-  circlesOf,
-  folderCirclesOf,
-  heavyImportsOfWorkers,
-  importsOf,
-  type SourceFile,
-  violationsOf,
-} from './architecture.ts'
+import { circlesOf, folderCirclesOf, heavyImportsOfWorkers, importsOf, violationsOf } from './architecture.ts'
+import { sourceFiles } from './structure.ts'
 
-const root = join(import.meta.dirname, '..', '..')
-const GENERATED = /^(proto\/gen|drizzle\/migrations)\//
-
-const folders = [
-  'machines',
-  'drizzle',
-  'core',
-  'proto',
-  'lake',
-  'app',
-  'workers',
-  'sidecars',
-  'e2e',
-  'examples',
-  'bench',
-  '.setup',
-  'inspector',
-  'tools',
-]
-const paths = [...new Bun.Glob(`{${folders.join(',')}}/**/*.ts`).scanSync({ cwd: root, dot: true })]
-const files: SourceFile[] = await Promise.all(
-  paths
-    .filter((path) => !GENERATED.test(path))
-    .map(async (path) => ({ path, source: await readFile(join(root, path), 'utf8') })),
-)
+const files = (await sourceFiles()).filter(({ path }) => path.endsWith('.ts'))
 
 test('every import of the tree points down', () => {
   expect(files.length).toBeGreaterThan(20)
