@@ -1,15 +1,12 @@
 import { afterEach, expect, test } from 'bun:test'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { makeSlots } from '../../core/slots.ts'
+import { testDirectory } from '../../tools/test/directory.ts'
+import { silent } from '../core/testing.ts'
 import { EnginePool } from './engine-pool.ts'
 
-const silent = { info: () => {}, warn: () => {}, error: () => {} }
-const left: (() => Promise<unknown>)[] = []
-afterEach(async () => {
-  for (const clear of left.splice(0)) await clear()
-})
+const directory = testDirectory()
+let pool: EnginePool<ReturnType<typeof engineOf>['process'], null>
+afterEach(() => pool.stop('the test ends'))
 
 const settled = () => new Promise((resolve) => setImmediate(resolve))
 
@@ -31,11 +28,9 @@ function engineOf(canStart: boolean) {
 }
 
 test('a pool whose engine cannot be started is out of service until one can, beside one that lives', async () => {
-  const directory = await mkdtemp(join(tmpdir(), 'sluice-pool-'))
-  left.push(() => rm(directory, { recursive: true, force: true }))
   let canStart = true
   let started = () => {}
-  const pool = new EnginePool({
+  pool = new EnginePool({
     directory,
     turns: makeSlots(2, 0),
     idleMs: 60_000,
@@ -45,7 +40,6 @@ test('a pool whose engine cannot be started is out of service until one can, bes
     },
     log: silent,
   })
-  left.unshift(() => pool.stop('the test ends'))
   await settled()
   const living = await pool.take()
   canStart = false
@@ -60,15 +54,12 @@ test('a pool whose engine cannot be started is out of service until one can, bes
 })
 
 test('whoever comes while an engine is cleared takes that one; a process started ahead is taken after it', async () => {
-  const directory = await mkdtemp(join(tmpdir(), 'sluice-pool-'))
-  left.push(() => rm(directory, { recursive: true, force: true }))
   let starts = 0
   const start = () => {
     starts += 1
     return engineOf(true)
   }
-  const pool = new EnginePool({ directory, turns: makeSlots(2, 0), idleMs: 60_000, start, log: silent })
-  left.unshift(() => pool.stop('the test ends'))
+  pool = new EnginePool({ directory, turns: makeSlots(2, 0), idleMs: 60_000, start, log: silent })
   await settled()
   const first = await pool.take()
   const cleared = Promise.withResolvers<boolean>()

@@ -1,17 +1,11 @@
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { expect, setDefaultTimeout, test } from 'bun:test'
 import { fileURLToPath } from 'node:url'
+import { testDirectory } from '../../tools/test/directory.ts'
 
 setDefaultTimeout(60_000)
 
 const SERVICE = fileURLToPath(new URL('./engine-process.child.ts', import.meta.url))
-let directory: string
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'sluice-engine-process-'))
-})
-afterAll(() => rm(directory, { recursive: true, force: true }))
+const directory = testDirectory()
 
 /** Frames of the channel: a kind, the length of what follows in four bytes, little-endian, and that. */
 test.each([

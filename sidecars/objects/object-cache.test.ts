@@ -1,14 +1,9 @@
-import { afterEach, beforeEach, expect, test } from 'bun:test'
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { expect, test } from 'bun:test'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { testDirectory } from '../../tools/test/directory.ts'
 import { openObjectCache } from './object-cache.ts'
 
-let directory: string
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'sluice-cache-'))
-})
-afterEach(() => rm(directory, { recursive: true }))
+const directory = testDirectory()
 
 const object = (key: string, version = '', sizeBytes?: number) => ({
   authority: 'one',

@@ -1,16 +1,14 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Code, ConnectError } from '@connectrpc/connect'
+import { testDirectory } from '../../tools/test/directory.ts'
 import { startTestQueries, type TestQueries } from './testing.ts'
 
 setDefaultTimeout(60_000)
 
 let queries: TestQueries
-let directory: string
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'sluice-hostile-'))
   await writeFile(join(directory, 'secret.csv'), 'a\nthe secret\n')
   queries = await startTestQueries({ QUERY_MEMORY_LIMIT: '128MB', QUERY_CONCURRENCY: '2' })
   await queries.table('default.gold.routes', 'SELECT 1 AS id')
@@ -20,8 +18,8 @@ afterAll(async () => {
   expect(await queries.isHealthy()).toBe(true)
   expect(await readdir(directory)).toEqual(['secret.csv'])
   await queries.close()
-  await rm(directory, { recursive: true })
 })
+const directory = testDirectory()
 
 async function refusalOf(sql: string, timeoutMs = 20_000): Promise<ConnectError> {
   const answer = await queries
@@ -31,79 +29,40 @@ async function refusalOf(sql: string, timeoutMs = 20_000): Promise<ConnectError>
   return answer
 }
 
+// Most statements are refused by lake/engine/statement.test.ts already. Here are those that name this lake, or need the service.
 describe('is refused as a statement that does not only read tables', () => {
   for (const [sql, message] of [
     // Files by function, by name, by way of something harmless
     [`SELECT * FROM read_csv('{dir}/secret.csv')`, 'read_csv()'],
-    [`SELECT * FROM read_text('/proc/self/environ')`, 'read_text()'],
-    [`SELECT * FROM read_blob('/etc/shadow')`, 'read_blob()'],
-    [`SELECT * FROM read_parquet('/**/*.parquet')`, 'read_parquet()'],
     [`SELECT * FROM parquet_file_metadata('/**/*.parquet')`, 'parquet_file_metadata()'],
-    [`SELECT * FROM glob('{dir}/*')`, 'glob()'],
     [`FROM '{dir}/secret.csv'`, 'there is no table'],
-    [`FROM "{dir}/secret.csv"`, 'there is no table'],
-    [`DESCRIBE '{dir}/secret.csv'`, 'there is no table'],
-    [`SELECT (SELECT content FROM read_text('{dir}/secret.csv'))`, 'read_text()'],
     [`WITH routes AS (FROM '{dir}/secret.csv') FROM routes`, 'there is no table'],
     [`FROM gold.routes WHERE id IN (SELECT 1 FROM read_csv('{dir}/secret.csv'))`, 'read_csv()'],
-    [`FROM gold.routes, LATERAL (FROM glob('/*'))`, 'glob()'],
-    [`EXPLAIN ANALYZE FROM read_csv('{dir}/secret.csv')`, 'read_csv()'],
-    [`FROM query('FROM ''{dir}/secret.csv''')`, 'query()'],
-    [`FROM query_table('{dir}/secret.csv')`, 'query_table()'],
     ['FROM "http://127.0.0.1:1/a.csv"', 'there is no table'],
-    [`FROM 's3://bucket/a.parquet'`, 'there is no table'],
     [`FROM default.gold."routes' UNION FROM '/etc/passwd"`, 'there is no table'],
     // Writing
     [`COPY (SELECT 1) TO '{dir}/out.csv'`, 'COPY is not allowed'],
     [`COPY gold.routes FROM '{dir}/secret.csv'`, 'COPY is not allowed'],
-    [`EXPORT DATABASE '{dir}/export'`, 'EXPORT is not allowed'],
     [`ATTACH '{dir}/a.db' AS a`, 'ATTACH is not allowed'],
     ['DETACH "default"', 'DETACH is not allowed'],
-    ['CREATE TABLE "default".gold.x AS SELECT 1', 'CREATE is not allowed'],
     ['CREATE TEMP TABLE x AS SELECT 1', 'CREATE is not allowed'],
     ['CREATE OR REPLACE VIEW "default".gold.routes AS SELECT 2 AS id', 'CREATE is not allowed'],
     [`CREATE SECRET s (TYPE http, BEARER_TOKEN 'x')`, 'CREATE is not allowed'],
     ['CREATE MACRO m() AS 1', 'CREATE is not allowed'],
-    ['DROP VIEW "default".gold.routes', 'DROP is not allowed'],
-    ['ALTER VIEW "default".gold.routes RENAME TO x', 'ALTER is not allowed'],
-    ['INSERT INTO gold.routes VALUES (2)', 'INSERT is not allowed'],
-    ['UPDATE gold.routes SET id = 2', 'UPDATE is not allowed'],
-    ['DELETE FROM gold.routes', 'DELETE is not allowed'],
     ['TRUNCATE gold.routes', 'TRUNCATE is not allowed'],
     ['MERGE INTO gold.routes USING gold.routes r ON true WHEN MATCHED THEN DELETE', 'MERGE is not allowed'],
     ['WITH x AS (SELECT 1) INSERT INTO gold.routes FROM x', 'is not allowed'],
-    ['EXPLAIN ANALYZE DELETE FROM gold.routes', 'DELETE is not allowed'],
     // The engine itself
-    ["SET memory_limit = '100GB'", 'SET is not allowed'],
     ['SET VARIABLE x = 1', 'SET is not allowed'],
-    ['RESET ALL', 'RESET is not allowed'],
-    ['PRAGMA enable_profiling', 'PRAGMA is not allowed'],
-    ['USE system', 'USE is not allowed'],
-    ['LOAD httpfs', 'LOAD is not allowed'],
-    ['INSTALL httpfs', 'INSTALL is not allowed'],
-    ['CHECKPOINT', 'CHECKPOINT is not allowed'],
-    ['BEGIN', 'BEGIN is not allowed'],
-    ['PREPARE p AS SELECT 1', 'PREPARE is not allowed'],
     [`CALL enable_logging(storage = 'file', storage_path = '{dir}/log')`, 'CALL is not allowed'],
-    ['FROM duckdb_settings()', 'duckdb_settings()'],
-    ['FROM duckdb_secrets()', 'duckdb_secrets()'],
-    ['FROM duckdb_views()', 'duckdb_views()'],
     ['FROM pragma_database_list()', 'pragma_database_list()'],
-    ['FROM sqlite_master', 'there is no table'],
     [
       'WITH RECURSIVE sqlite_master AS (FROM sqlite_master UNION FROM sqlite_master) FROM sqlite_master',
       'there is no table',
     ],
     ['WITH "s\u212Aip" AS (SELECT 1) FROM skip', 'there is no table'],
-    [`SELECT getenv('PATH')`, 'getenv()'],
-    [`SELECT current_setting('allowed_directories')`, 'current_setting()'],
     // More or less than one statement
-    ['SELECT 1; SELECT 2', '2 statements'],
     ['SELECT 1; DROP VIEW "default".gold.routes', 'is not allowed'],
-    ['', 'there is no statement'],
-    ['-- nothing', 'there is no statement'],
-    ['SELECT ?', 'parameters are not allowed'],
-    ['SELEC 1', 'syntax error at or near "SELEC"'],
     [`SELECT 'it is not closed`, 'unterminated'],
     // Too much for the parser
     [`SELECT ${'('.repeat(50_000)}1${')'.repeat(50_000)}`, ''],

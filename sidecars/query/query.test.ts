@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { until } from '../../tools/test/until.ts'
+import { engineAtWork, ticksOfEach } from '../core/testing.ts'
 import { type QueryOptions, startTestQueries, type TestQueries, tableNamed } from './testing.ts'
 
 setDefaultTimeout(60_000)
@@ -24,39 +25,13 @@ async function refusalOf(sql: string, options?: QueryOptions): Promise<ConnectEr
 }
 const ENDLESS = 'SELECT count(*) FROM range(1_000_000_000_000) WHERE random() < 0'
 
-/** What a process has used of the processor, in hundredths of a second. */
-async function ticksOf(pid: number): Promise<number> {
-  const stat = await Bun.file(`/proc/${pid}/stat`)
-    .text()
-    .catch(() => '')
-  const fields = stat.slice(stat.lastIndexOf(')')).split(' ')
-  return Number(fields[12] ?? 0) + Number(fields[13] ?? 0)
-}
-/** What each engine has used so far. */
-async function usedByEach(): Promise<Map<number, number>> {
-  const engines = await queries.engines()
-  return new Map(await Promise.all(engines.map(async (pid) => [pid, await ticksOf(pid)] as const)))
-}
-/**
- * Answers the engine that is at work: it uses far more than a start does, however slowly it gets that. `ticksUsed`, of 10 ms
- * each: more where an engine has just been killed, and another one starts.
- */
-async function untilBusy(ticksUsed = 20): Promise<number> {
-  const before = await usedByEach()
-  return until(
-    async () => {
-      const used = [...(await usedByEach())]
-      return used.find(([pid, ticks]) => ticks - (before.get(pid) ?? 0) > ticksUsed)?.[0] ?? 0
-    },
-    (pid) => pid > 0,
-  )
-}
+const untilBusy = (ticksUsed = 20) => engineAtWork(queries.engines, ticksUsed)
 /** None uses more than a little for a fifth of a second. */
 const untilIdle = () =>
   until(async () => {
-    const before = await usedByEach()
+    const before = await ticksOfEach(queries.engines())
     await Bun.sleep(200)
-    const after = [...(await usedByEach())]
+    const after = [...(await ticksOfEach(queries.engines()))]
     return after.every(([pid, ticks]) => ticks - (before.get(pid) ?? 0) <= 2)
   })
 
@@ -259,7 +234,7 @@ describe('limits', () => {
       Array.from({ length: 20 }, (_, n) => rowsOf(`SELECT ${n} AS n, count(*) AS rows FROM bronze.flights`)),
     )
     expect(answers).toEqual(Array.from({ length: 20 }, (_, n) => [{ n, rows: 3000 }]))
-    expect((await queries.engines()).length).toBeLessThanOrEqual(2)
+    expect(queries.engines().length).toBeLessThanOrEqual(2)
   })
 
   test('a request outside its limits is refused', async () => {

@@ -1,22 +1,18 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { mkdir, mkdtemp, rm, truncate, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, rm, truncate, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { Code, ConnectError } from '@connectrpc/connect'
+import { testDirectory } from '../../tools/test/directory.ts'
 import { startTestQueries, type TestQueries } from './testing.ts'
 
 setDefaultTimeout(60_000)
 
-let directory: string
+const directory = testDirectory()
 let queries: TestQueries
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'sluice-shared-'))
   queries = await startTestQueries({ LAKE_DIR: directory, QUERY_CONCURRENCY: '1' })
 })
-afterAll(async () => {
-  await queries.close()
-  await rm(directory, { recursive: true })
-})
+afterAll(() => queries.close())
 
 /** Puts the lake where a disk store would have it. */
 async function share(): Promise<string[]> {

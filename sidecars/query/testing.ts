@@ -11,15 +11,15 @@ import { type JsonObject, objectsOf } from '../../lake/engine/test-json.ts'
 import { Health } from '../../proto/gen/grpc/health/v1/health_pb.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { until } from '../../tools/test/until.ts'
-import { TEST_TOKEN, transportToSidecar } from '../rpc/testing.ts'
-import { eachLine } from '../supervisor/lines.ts'
+import { startSidecar } from '../core/testing.ts'
+import { transportToSidecar } from '../rpc/testing.ts'
 
 export interface TestQueries {
   catalog: TestCatalog
   client: Client<typeof QueryService>
   url: string
   /** Of the engine processes that run. */
-  engines(): Promise<number[]>
+  engines(): number[]
   /** Writes a table and merges it: one commit of main. `name` is `namespace.layer.name`. */
   table(name: string, query: string, operation?: 'append' | 'overwrite'): Promise<void>
   lake(): Promise<TestLakeView>
@@ -62,29 +62,13 @@ export async function startTestQueries(
     openTestCatalog(),
     mkdtemp(join(tmpdir(), 'sluice-query-')),
   ])
-  const child = Bun.spawn([...through, process.execPath, MAIN], {
-    env: {
-      PATH: process.env.PATH,
-      SUPERVISED: '1',
-      PORT: '0',
-      SCRATCH_DIR: directory,
-      SIDECAR_TOKEN: TEST_TOKEN,
-      ...env,
-      API_URLS: [catalog.url, env.API_URLS ?? ''].join(','),
-    },
-    stdin: 'pipe',
-    stdout: 'pipe',
-    stderr: 'inherit',
-  })
   const lines: string[] = []
-  const address = Promise.withResolvers<string>()
-  void eachLine(child.stdout, (line) => {
-    lines.push(line)
-    const url = /listening on (\S+)/.exec(line)?.[1]
-    if (url !== undefined) address.resolve(url)
-  })
-  void child.exited.then((code) => address.reject(new Error(`the query service ended with ${code}`)))
-  const url = await address.promise
+  const sidecar = await startSidecar(
+    MAIN,
+    { SCRATCH_DIR: directory, ...env, API_URLS: [catalog.url, env.API_URLS ?? ''].join(',') },
+    { through, onLine: (line) => lines.push(line) },
+  )
+  const { url } = sidecar
   const transport = transportToSidecar(url)
   const client = createClient(QueryService, transport)
   const health = createClient(Health, transport)
@@ -111,11 +95,7 @@ export async function startTestQueries(
     catalog,
     client,
     url,
-    engines: async () =>
-      (await Bun.file(`/proc/${child.pid}/task/${child.pid}/children`).text())
-        .split(' ')
-        .filter((pid) => pid !== '')
-        .map(Number),
+    engines: sidecar.children,
     lake,
     table: async (path, query, operation = 'overwrite') => {
       const [namespace = '', layer = '', name = ''] = path.split('.')
@@ -135,8 +115,7 @@ export async function startTestQueries(
     isHealthy,
     log: () => lines.join('\n'),
     close: async () => {
-      child.stdin.end()
-      await child.exited
+      await sidecar.stop()
       await catalog.close()
       await rm(directory, { recursive: true, force: true })
     },

@@ -4,6 +4,7 @@ import { runnerAt } from '../../app/rpc/clients.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { RunPhase, RunStatus, Severity } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { until } from '../../tools/test/until.ts'
+import { isAlive } from '../core/testing.ts'
 import { testAccess } from '../rpc/testing.ts'
 import { SLIPS_MAX } from './author/slips.ts'
 import { useRunner } from './test-runner.ts'
@@ -512,19 +513,6 @@ describe('the process', () => {
     await full.stop()
   })
 
-  test('survives its engines: a killed one fails its run only', async () => {
-    const submit = await service.attempt(aTable(), sqlFiles(ENDLESS))
-    const { handle } = await runner.client.submitPipeline(submit)
-    await untilExecuting(handle)
-    for (const pid of runner.engines()) process.kill(pid, 'SIGKILL')
-    await follow(runner.client, handle)
-    expect(await runner.client.getRunStatus({ handle })).toMatchObject({
-      status: RunStatus.FAILED,
-      error: 'executing: engine process ended (SIGKILL)',
-    })
-    await publish(aTable(), 'select 1 as a')
-  })
-
   test('takes an attempt once, refuses what it has no room for, and knows no other handle', async () => {
     const [a, b, c] = await Promise.all([1, 2, 3].map(() => service.attempt(aTable(), sqlFiles(ENDLESS))))
     if (!a || !b || !c) throw new Error('three attempts')
@@ -597,6 +585,7 @@ describe('a runner that ends', () => {
     const own = await startRunner()
     const { ended } = await followEndless(own)
     const [engine = 0] = own.engines()
+    process.kill(own.pid, 'SIGTERM')
     await own.stop()
     expect(await ended).toBe(Code.Unavailable)
     expect(isAlive(engine)).toBe(false)
@@ -651,10 +640,4 @@ async function codeOf(call: Promise<unknown>): Promise<Code | undefined> {
     (thrown: unknown) => thrown,
   )
   return error instanceof ConnectError ? error.code : undefined
-}
-
-/** A process that has ended and waits to be noticed by its new parent does not count. */
-function isAlive(pid: number): boolean {
-  const state = Bun.spawnSync(['ps', '-o', 'stat=', '-p', String(pid)]).stdout.toString()
-  return state !== '' && !state.startsWith('Z')
 }

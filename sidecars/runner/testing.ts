@@ -1,5 +1,5 @@
 // For tests: a runner process like any other, and what it talks to: a real catalog on Postgres over HTTP.
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -25,9 +25,8 @@ import {
   type SubmitPipelineRequestSchema,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { testDatabase } from '../../tools/test/database.ts'
-import { until } from '../../tools/test/until.ts'
-import { TEST_TOKEN, transportToSidecar } from '../rpc/testing.ts'
-import { eachLine } from '../supervisor/lines.ts'
+import { startSidecar } from '../core/testing.ts'
+import { transportToSidecar } from '../rpc/testing.ts'
 import { holdPort } from '../supervisor/ports.ts'
 
 export type RunnerClient = Client<typeof RunnerService>
@@ -46,50 +45,25 @@ export interface RunnerProcess {
 /** Addresses of the test services in this process: its runners may call them. */
 const apiUrls: string[] = []
 
-/**
- * Starts `sidecars/runner/main.ts` on a free port; resolves when it listens. `through`: a command that starts it, and ends
- * with it.
- */
+/** Starts a runner, as `startSidecar` does. */
 export async function startRunner(
   env: Record<string, string> = {},
   through: readonly string[] = [],
 ): Promise<RunnerProcess> {
   const scratch = await mkdtemp(join(tmpdir(), 'sluice-runner-'))
-  const child = Bun.spawn(
-    [...through, process.execPath, fileURLToPath(new URL('./main.ts', import.meta.url))],
-    {
-      env: {
-        PATH: process.env.PATH ?? '',
-        HOST: '127.0.0.1',
-        PORT: '0',
-        SCRATCH_DIR: scratch,
-        SIDECAR_TOKEN: TEST_TOKEN,
-        API_URLS: apiUrls.join(','),
-        ...env,
-      },
-      stdin: 'ignore',
-      stdout: 'pipe',
-      stderr: 'inherit',
-    },
+  const sidecar = await startSidecar(
+    fileURLToPath(new URL('./main.ts', import.meta.url)),
+    { HOST: '127.0.0.1', SCRATCH_DIR: scratch, API_URLS: apiUrls.join(','), ...env },
+    { through, onLine: (line) => process.stderr.write(`runner: ${line}\n`) },
   )
-  const { promise, resolve, reject } = Promise.withResolvers<string>()
-  void eachLine(child.stdout, (line) => {
-    const [, url] = /listening on (\S+)/.exec(line) ?? []
-    if (url !== undefined) resolve(url)
-    else process.stderr.write(`runner: ${line}\n`)
-  })
-  void child.exited.then((code) => reject(new Error(`the runner ended with ${code}`)))
-  const url = await promise
   return {
-    client: createClient(RunnerService, transportToSidecar(url)),
-    url,
-    pid: child.pid,
+    client: createClient(RunnerService, transportToSidecar(sidecar.url)),
+    url: sidecar.url,
+    pid: sidecar.pid,
     scratchDir: scratch,
-    engines: () => childrenOf(child.pid),
+    engines: sidecar.children,
     stop: async () => {
-      if (through.length === 0) child.kill('SIGTERM')
-      else for (const pid of childrenOf(child.pid)) process.kill(pid, 'SIGTERM')
-      await child.exited
+      await sidecar.stop()
       await rm(scratch, { recursive: true, force: true })
     },
   }
@@ -111,11 +85,6 @@ export async function filesOf({ scratchDir }: RunnerProcess): Promise<string[]> 
   return all
     .filter((entry) => entry.isFile() && !entry.parentPath.includes('/warm-'))
     .map(({ parentPath, name }) => `${parentPath}/${name}`)
-}
-
-function childrenOf(pid: number): number[] {
-  const { stdout } = Bun.spawnSync(['ps', '-o', 'pid=', '--ppid', String(pid)])
-  return stdout.toString().trim().split(/\s+/).filter(Boolean).map(Number)
 }
 
 export type TestService = Awaited<ReturnType<typeof openTestService>>
@@ -293,24 +262,4 @@ export async function follow(client: RunnerClient, handle: string, afterSeq = 0n
   }
   for await (const message of client.streamLogs({ handle, afterSeq })) add(message)
   return { lines, phases }
-}
-
-/** A second of processor time, in clock ticks: an engine that only starts, or prepares an instance, uses less. */
-const TICKS_OF_WORK = 100
-
-/** The first engine that uses a second of processor time from now on: it executes something. */
-export async function engineAtWork(runner: RunnerProcess): Promise<number> {
-  const ticksOf = async (pid: number) => {
-    const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return Number(fields[11] ?? 0) + Number(fields[12] ?? 0)
-  }
-  const usedByEach = () =>
-    Promise.all(runner.engines().map(async (pid) => [pid, await ticksOf(pid)] as const))
-  const before = new Map(await usedByEach())
-  return until(
-    async () =>
-      (await usedByEach()).find(([pid, ticks]) => ticks - (before.get(pid) ?? 0) >= TICKS_OF_WORK)?.[0] ?? 0,
-    (pid) => pid > 0,
-  )
 }

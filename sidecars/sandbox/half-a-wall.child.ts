@@ -14,5 +14,5 @@ const refuseLandlock: Instruction[] = [
 const kernel = openKernel()
 kernel.settle()
 kernel.filter(refuseLandlock)
-const child = Bun.spawn(process.argv.slice(2), { stdio: ['ignore', 'inherit', 'inherit'] })
+const child = Bun.spawn(process.argv.slice(2), { stdio: ['inherit', 'inherit', 'inherit'] })
 process.exit(await child.exited)

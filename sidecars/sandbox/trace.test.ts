@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createClient } from '@connectrpc/connect'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
-import { makeLog } from '../core/log.ts'
+import { testDirectory } from '../../tools/test/directory.ts'
+import { silent } from '../core/testing.ts'
 import { startTestQueries } from '../query/testing.ts'
 import { transportToSidecar } from '../rpc/testing.ts'
 import { openTestService, runToEnd, startRunner, type TestService } from '../runner/testing.ts'
@@ -16,11 +16,7 @@ import { chooseWall } from './wall.ts'
 setDefaultTimeout(120_000)
 
 const nothing = { readable: [], writable: [] }
-const wall = await chooseWall(
-  'auto',
-  nothing,
-  makeLog('test', 'text', () => {}),
-)
+const wall = await chooseWall('auto', nothing, silent)
 const canTrace = Bun.which('strace') !== null && wall.step === 'landlock'
 const CALLS =
   'open,openat,openat2,creat,execve,execveat,fork,vfork,clone,clone3,socket,connect,bind,kill,tkill,pidfd_open,ptrace,landlock_restrict_self'
@@ -32,16 +28,12 @@ const HOSTILE = [
   "attach '/tmp/sluice-was-here.db' as a",
 ]
 
-let place: string
+const place = testDirectory()
 let service: TestService
 beforeAll(async () => {
-  place = await mkdtemp(join(tmpdir(), 'sluice-trace-'))
   service = await openTestService()
 })
-afterAll(async () => {
-  await service.close()
-  await rm(place, { recursive: true })
-})
+afterAll(() => service.close())
 
 const traced = (file: string) => [
   'strace',

@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { testDirectory } from '../../tools/test/directory.ts'
 import { makeLog } from '../core/log.ts'
+import { silent } from '../core/testing.ts'
 import { SANDBOX_MODES } from './ladder.ts'
 import type { Answers, Targets } from './wall.child.ts'
 import {
@@ -17,15 +18,13 @@ import {
 } from './wall.ts'
 
 const CHILD = fileURLToPath(new URL('./wall.child.ts', import.meta.url))
-const silent = makeLog('test', 'text', () => {})
 const nothing: EngineView = { readable: [], writable: [] }
 
-let root: string
+const root = testDirectory()
 let targets: Omit<Targets, 'triesFiles'>
 let server: ReturnType<typeof Bun.serve>
 let visits = 0
 beforeAll(async () => {
-  root = await mkdtemp(join(tmpdir(), 'sluice-wall-'))
   for (const name of ['sibling', 'lake']) {
     await mkdir(join(root, name))
     await writeFile(join(root, name, 'rows.csv'), 'rows')
@@ -46,10 +45,7 @@ beforeAll(async () => {
     port: server.port ?? 0,
   }
 })
-afterAll(async () => {
-  await server.stop(true)
-  await rm(root, { recursive: true })
-})
+afterAll(() => server.stop(true))
 
 interface Attempts {
   tried: Answers

@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import { create } from '@bufbuild/protobuf'
 import { SubmitPipelineRequestSchema } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { silent } from '../../core/testing.ts'
 import { makeAttempts } from './attempts.ts'
 
 const CONCURRENCY = 2
@@ -12,7 +13,7 @@ function scripted({ seconds }: { seconds?: number } = {}) {
   const attempts = makeAttempts({
     concurrency: CONCURRENCY,
     seconds,
-    log: { info() {}, warn() {}, error() {} },
+    log: silent,
     execute: ({ request: { runId }, signal }) => {
       began.push(runId)
       const gone = Promise.withResolvers<void>()

@@ -2,8 +2,9 @@ import { describe, expect, test } from 'bun:test'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { RunPhase, RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { until } from '../../../tools/test/until.ts'
+import { engineAtWork } from '../../core/testing.ts'
 import { useRunner } from '../test-runner.ts'
-import { engineAtWork, runToEnd } from '../testing.ts'
+import { runToEnd } from '../testing.ts'
 
 // What a run that fails says to the author of its pipeline.
 
@@ -121,7 +122,7 @@ describe('an engine process that ends', () => {
     const { handle } = await runner.client.submitPipeline(submit)
     for await (const { phase } of runner.client.streamLogs({ handle }))
       if (phase === RunPhase.EXECUTING) break
-    process.kill(await engineAtWork(runner), signal)
+    process.kill(await engineAtWork(runner.engines), signal)
     return until(
       () => runner.client.getRunStatus({ handle }),
       ({ status }) => status !== RunStatus.RUNNING,

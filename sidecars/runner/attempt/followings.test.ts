@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { create } from '@bufbuild/protobuf'
 import { SubmitPipelineRequestSchema } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { silent } from '../../core/testing.ts'
 import { type Attempts, makeAttempts, type Work } from './attempts.ts'
 import { followLimits, makeFollowings, type News, type Position, TooMuch } from './followings.ts'
 
@@ -14,7 +15,7 @@ beforeEach(() => {
   attempts = makeAttempts({
     concurrency: 100,
     seconds: 3_600,
-    log: { info() {}, warn() {}, error() {} },
+    log: silent,
     execute: (its) =>
       new Promise((resolve) => {
         const end = () => resolve({ gone: Promise.resolve() })

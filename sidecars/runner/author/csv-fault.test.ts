@@ -1,22 +1,18 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
+import { testDirectory } from '../../../tools/test/directory.ts'
 import { csvFault } from './csv-fault.ts'
 
-let directory: string
+const directory = testDirectory()
 let instance: DuckDBInstance
 beforeAll(async () => {
-  directory = mkdtempSync(join(tmpdir(), 'sluice-csv-'))
   await mkdir(join(directory, 'landing', 'drops'), { recursive: true })
   instance = await DuckDBInstance.create(':memory:')
 })
-afterAll(() => {
-  instance.closeSync()
-  rmSync(directory, { recursive: true })
-})
+afterAll(() => instance.closeSync())
 
 const MANY = `day,visitors\n${'2026-06-01,1\n'.repeat(30_000)}`
 const FEW = 'day,visitors\n2026-06-01,1\n'

@@ -1,21 +1,15 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { testDirectory } from '../../../tools/test/directory.ts'
 import { EngineInstance } from './engine-instance.ts'
 
-let directory: string
+const tempDirectory = testDirectory()
 let instance: EngineInstance
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'sluice-instance-'))
   const size = { threads: 1, memoryLimitBytes: 100_000_000, tempLimitBytes: 1_000_000 }
   instance = await EngineInstance.prepare(size)
-  await instance.open({ tempDirectory: directory, allowedDirectories: [], allowedPaths: [], tables: [] })
+  await instance.open({ tempDirectory, allowedDirectories: [], allowedPaths: [], tables: [] })
 })
-afterAll(async () => {
-  instance.close()
-  await rm(directory, { recursive: true })
-})
+afterAll(() => instance.close())
 
 test.each([
   "select 1 as a, 'x' as b, true as c, 1.5 as d, 2.0::float as e, 1e3 as f, 7::utinyint as g, 3::hugeint as h",

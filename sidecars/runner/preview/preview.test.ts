@@ -4,9 +4,10 @@ import { arraysOf } from '../../../lake/engine/test-json.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { QueryService } from '../../../proto/gen/sluice/query/v1/query_pb.ts'
 import { until } from '../../../tools/test/until.ts'
+import { engineAtWork } from '../../core/testing.ts'
 import { transportToSidecar } from '../../rpc/testing.ts'
 import { useRunner } from '../test-runner.ts'
-import { engineAtWork, roomsOf } from '../testing.ts'
+import { roomsOf } from '../testing.ts'
 
 setDefaultTimeout(60_000)
 
@@ -211,11 +212,11 @@ test('a preview that breaks its engine says so, and the next one of that pipelin
 test('a preview whose engine is killed from outside runs once more, and then says so', async () => {
   const slow = 'select count(*) as n from range(60000) a, range(20000) b where hash(a.range, b.range) <> 1'
   const once = preview({ 'pipeline.sql': slow })
-  process.kill(await engineAtWork(runner), 'SIGKILL')
+  process.kill(await engineAtWork(runner.engines), 'SIGKILL')
   expect((await once).rows).toEqual([[1_200_000_000]])
   const twice = preview({ 'pipeline.sql': ENDLESS }).catch((error: unknown) => ConnectError.from(error))
-  process.kill(await engineAtWork(runner), 'SIGKILL')
-  process.kill(await engineAtWork(runner), 'SIGKILL')
+  process.kill(await engineAtWork(runner.engines), 'SIGKILL')
+  process.kill(await engineAtWork(runner.engines), 'SIGKILL')
   expect(await twice).toMatchObject({
     code: Code.ResourceExhausted,
     rawMessage: 'the engine was killed from outside twice while it ran this preview (SIGKILL): try again',

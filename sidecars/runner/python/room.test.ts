@@ -1,20 +1,18 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { chmod, mkdir, mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { beforeAll, expect, test } from 'bun:test'
+import { chmod, mkdir, rm, symlink, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { testDirectory } from '../../../tools/test/directory.ts'
 import { usageOfDirectory, usageOfFileSystem, watchRoom } from './room.ts'
 
 const ENOUGH = { bytes: 1 << 30, files: 1_000 }
 const MIB = 1_048_576
-let directory: string
+const directory = testDirectory()
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'sluice-room-'))
   await mkdir(join(directory, 'a', 'b'), { recursive: true })
   await writeFile(join(directory, 'a', 'b', 'c'), new Uint8Array(MIB).fill(1))
   await chmod(join(directory, 'a'), 0o300)
   await symlink('/', join(directory, 'elsewhere'))
 })
-afterAll(() => rm(directory, { recursive: true }))
 
 test('counts files in closed directories, and a link as itself', async () => {
   const { bytes, files } = await usageOfDirectory(directory, ENOUGH)

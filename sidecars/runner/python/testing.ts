@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Log } from '../../core/log.ts'
+import { silent } from '../../core/testing.ts'
 import { type ProcessLimits, type SandboxStep, STEPS_OF } from '../../sandbox/ladder.ts'
 import { findPythons } from '../../sandbox/python.ts'
 import { type InterpreterLease, type Interpreters, makeInterpreters } from './interpreters.ts'
@@ -17,8 +17,6 @@ export const TEST_LIMITS: ProcessLimits = {
 }
 
 export const DIRECTORY_IS_FULL = 'its directory is full'
-
-const silent: Log = { info: () => {}, warn: () => {}, error: () => {} }
 
 export interface Bench {
   interpreters: Interpreters

@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { chmod, chown, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { chmod, chown, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { testDirectory } from '../../../tools/test/directory.ts'
 import { changesUser, launchOf } from '../../sandbox/ladder.ts'
 import { findPythons } from '../../sandbox/python.ts'
 import { FIRST_USER } from '../../sandbox/users.ts'
@@ -17,12 +17,8 @@ const steps = Bun.which('strace') === null ? [] : await stepsHere()
 const TRACED = 'open,openat,openat2,creat,prctl,execve,execveat,fork,vfork,clone,clone3,socket,connect,kill'
 
 describe.each(steps)('traced in %s', (step) => {
-  let place: string
-  beforeAll(async () => {
-    place = await mkdtemp(join(tmpdir(), 'sluice-trace-'))
-    await chmod(place, 0o711)
-  })
-  afterAll(() => rm(place, { recursive: true }))
+  const place = testDirectory()
+  beforeAll(() => chmod(place, 0o711))
 
   test('every file opened is one of Python or of its own, and nothing was started or reached', async () => {
     const rooms = { inputs: join(place, 'run', 'in'), own: join(place, 'own'), result: join(place, 'result') }

@@ -1,13 +1,11 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { expect, test } from 'bun:test'
 import { create } from '@bufbuild/protobuf'
 import { Code, ConnectError } from '@connectrpc/connect'
 import {
   LakeAccessSchema,
   RunQualityTestsRequestSchema,
 } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { testDirectory } from '../../../tools/test/directory.ts'
 import type { LakeSession } from '../attempt/lake-session.ts'
 import { type EngineLease, EnginesBusy, type RunEngines } from '../engine/engine-leases.ts'
 import type { AnswerOf, EngineRequest } from '../engine/engine-messages.ts'
@@ -15,11 +13,7 @@ import { limits } from '../limits.ts'
 import { noPython } from '../test-no-python.ts'
 import { makeTestMain } from './main-tests.ts'
 
-let directory: string
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'sluice-main-tests-'))
-})
-afterAll(() => rm(directory, { recursive: true }))
+const directory = testDirectory()
 
 const never = new AbortController().signal
 const STUCK = 'select 1 as stuck'

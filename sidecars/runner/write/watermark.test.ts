@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { create } from '@bufbuild/protobuf'
 import { openTestCatalog, type TestCatalog } from '../../../app/catalog/test-catalog.ts'
 import { LakeAccessSchema } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { testDirectory } from '../../../tools/test/directory.ts'
 import { makeLog } from '../../core/log.ts'
 import { openObjectCache } from '../../objects/object-cache.ts'
 import { chooseWall } from '../../sandbox/wall.ts'
@@ -20,10 +19,9 @@ const name = { namespace: 'default', layer: 'silver', name: 'grown' } as const
 
 let catalog: TestCatalog
 let pool: RunEngines
-let directory: string
+const directory = testDirectory()
 beforeAll(async () => {
   catalog = await openTestCatalog()
-  directory = await mkdtemp(join(tmpdir(), 'sluice-watermark-'))
   const log = makeLog('test', 'text', () => {})
   pool = makeRunEngines({
     directory: join(directory, 'engines'),
@@ -37,7 +35,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await pool.stop()
   await catalog.close()
-  await rm(directory, { recursive: true })
 })
 
 test('finding a watermark leaves nothing with the engine, which may see many previews', async () => {
