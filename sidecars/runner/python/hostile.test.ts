@@ -54,6 +54,58 @@ def say(data):
         data = data[os.write(outgoing, data):]
 `
 
+const CALL = String.raw`b'{"call":1,"method":"ref","name":"a"}\n'`
+const noAnswer = async () => ({ value: '' })
+/** Larger than a pipe, so that a write meets the closed end. */
+const largeAnswer = async () => {
+  await Bun.sleep(100)
+  return { value: 'x'.repeat(4_000_000) }
+}
+const nonsense = (line: string) => `
+for fd in range(3, 20):
+  try: os.write(fd, b'${line}\\n')
+  except OSError: pass
+while True: pass`
+
+/** What the source does, the source, what its calls are answered, and how its process ends; '': as it likes. */
+const CHANNEL_ATTACKS: [string, string, () => Promise<{ value: string }>, string][] = [
+  ['a word of nonsense', nonsense('nonsense'), noAnswer, 'it said what makes no sense'],
+  ['a result of no kind', nonsense('{"result":{"kind":"parquet"}}'), noAnswer, 'it said what makes no sense'],
+  [
+    'a call without arguments',
+    nonsense('{"call":1,"method":"relate"}'),
+    noAnswer,
+    'it said what makes no sense',
+  ],
+  [
+    'calls without reading answers, then an exit',
+    `\nfor n in range(5000): say(${CALL})\nos._exit(0)`,
+    async () => ({ value: 'x'.repeat(10_000) }),
+    'protocol error: a call while another call was open',
+  ],
+  ['an exit before its answer comes', `\nsay(${CALL})\nos._exit(0)`, largeAnswer, ''],
+  ['SIGKILL before its answer comes', `\nsay(${CALL})\nos.kill(os.getpid(), 9)`, largeAnswer, ''],
+  [
+    'a closed channel before its answer comes',
+    `\nsay(${CALL})\nos.closerange(3, 64); os._exit(0)`,
+    largeAnswer,
+    '',
+  ],
+  [
+    'answers that are not read',
+    String.raw`
+import time
+for n in range(1000):
+    say(b'{"call":%d,"method":"ref","name":"a"}\n' % (n + 1))
+    time.sleep(0.2)`,
+    async () => ({ value: 'x'.repeat(3_000_000) }),
+    'protocol error: it does not read the answers to its calls',
+  ],
+  ['every descriptor closed', '\nos.closerange(0, 256)\nos._exit(0)', noAnswer, ''],
+  ['a message without an end', "\nwhile True: say(b'x' * 65536)", noAnswer, 'it printed too much'],
+  ['half a message', `\nsay(b'{"call":1,"method":')\nos._exit(0)`, noAnswer, ''],
+]
+
 const linesOf = (lines: readonly string[]) => new Map(lines.map((line): [string, string] => JSON.parse(line)))
 
 const attemptAll = (parent?: string) => attemptsSource({ secret, port: listening.port, parent })
@@ -109,32 +161,22 @@ result = [{"a": 1}]`)
     expect(lines.length).toBeLessThanOrEqual(5)
   })
 
-  test('memory that grows ends with its limit', async () => {
-    const { outcome } = await bench.run('a = []\nwhile True:\n  a.append(bytearray(1 << 24))')
-    expect(outcome).toEqual({ failed: { line: 3, message: expect.stringMatching(/^MemoryError.*512 MB/) } })
-  })
-
-  test('threads without end are refused', async () => {
-    const { outcome } = await bench.run(
-      'import threading, time\nfor n in range(100000):\n  threading.Thread(target=time.sleep, args=(60,), daemon=True).start()',
-    )
-    expect(outcome).toEqual({
-      failed: { line: 3, message: expect.stringMatching(/can't start new thread|MemoryError/) },
-    })
-  })
-
-  test('a file that grows is refused', async () => {
-    const { outcome } = await bench.run(
-      'with open("big", "wb") as f:\n  while True:\n    f.write(bytes(1 << 20))',
-    )
-    expect(outcome).toEqual({
-      failed: { line: expect.any(Number), message: expect.stringMatching(/File too large/) },
-    })
-  })
-
-  test('descriptors without end are refused', async () => {
-    const { outcome } = await bench.run('import os\nwhile True:\n  os.open(".", os.O_RDONLY)')
-    expect(outcome).toEqual({ failed: { line: 3, message: expect.stringMatching(/Too many open files/) } })
+  test.each([
+    ['memory that grows', 'a = []\nwhile True:\n  a.append(bytearray(1 << 24))', /^MemoryError.*512 MB/],
+    [
+      'threads without end',
+      'import threading, time\nwhile True:\n  threading.Thread(target=time.sleep, args=(60,), daemon=True).start()',
+      /can't start new thread|MemoryError/,
+    ],
+    [
+      'a file that grows',
+      'f = open("big", "wb")\nwhile True:\n  f.write(bytes(1 << 20)); f.flush()',
+      /File too large/,
+    ],
+    ['descriptors without end', 'import os\nwhile True:\n  os.open(".", os.O_RDONLY)', /Too many open files/],
+  ])('%s: the line fails that asks for too much', async (_, source, message) => {
+    const { outcome } = await bench.run(source)
+    expect(outcome).toEqual({ failed: { line: 3, message: expect.stringMatching(message) } })
   })
 
   test('a busy loop ends with its processor time', async () => {
@@ -167,69 +209,10 @@ result = [{"a": 1}]`)
     )
   })
 
-  test('nonsense said to the runner ends the process', async () => {
-    for (const line of ['nonsense', '{"result":{"kind":"parquet"}}', '{"call":1,"method":"relate"}'])
-      await expect(
-        bench.run(
-          `import os\nfor fd in range(3, 20):\n  try: os.write(fd, b'${line}\\n')\n  except OSError: pass\nwhile True: pass`,
-        ),
-      ).rejects.toThrow('it said what makes no sense')
-  })
-
-  test('calls without reading answers, then an exit, end that interpreter alone', async () => {
-    const answer = async () => ({ value: 'x'.repeat(10_000) })
-    const flooding = bench.run(
-      `${CHANNEL_WRITER}
-call = b'{"call":1,"method":"ref","name":"a"}\\n'
-for n in range(5000):
-    say(call)
-os._exit(0)`,
-      { answer },
-    )
-    await expect(flooding).rejects.toThrow('protocol error: a call while another call was open')
+  test.each(CHANNEL_ATTACKS)('%s: ends that interpreter alone', async (_, source, answer, how) => {
+    const attack = bench.run(CHANNEL_WRITER + source, { answer })
+    await expect(attack).rejects.toThrow(how === '' ? InterpreterEnded : how)
     expect('result' in (await bench.run('result = [{"a": 1}]')).outcome).toBe(true)
-  })
-
-  test('a process that is gone before its answer comes ends its run alone', async () => {
-    // The answer is larger than a pipe, so that a write meets the closed end.
-    const answer = async () => {
-      await Bun.sleep(100)
-      return { value: 'x'.repeat(4_000_000) }
-    }
-    for (const last of ['os._exit(0)', 'os.kill(os.getpid(), 9)', 'os.closerange(3, 64); os._exit(0)']) {
-      const leaving = bench.run(
-        `${CHANNEL_WRITER}\nsay(b'{"call":1,"method":"ref","name":"a"}\\n')\n${last}`,
-        { answer },
-      )
-      await expect(leaving).rejects.toThrow(InterpreterEnded)
-    }
-    expect('result' in (await bench.run('result = [{"a": 1}]')).outcome).toBe(true)
-  })
-
-  test('answers that are not read are bounded', async () => {
-    const answer = async () => ({ value: 'x'.repeat(3_000_000) })
-    const deaf = bench.run(
-      `${CHANNEL_WRITER}
-import time
-for n in range(1000):
-    say(b'{"call":%d,"method":"ref","name":"a"}\\n' % (n + 1))
-    time.sleep(0.2)`,
-      { answer },
-    )
-    await expect(deaf).rejects.toThrow('protocol error: it does not read the answers to its calls')
-  })
-
-  test('closing every descriptor ends that interpreter alone', async () => {
-    const closing = bench.run('import os\nos.closerange(0, 256)\nos._exit(0)')
-    await expect(closing).rejects.toThrow(InterpreterEnded)
-    expect('result' in (await bench.run('result = [{"a": 1}]')).outcome).toBe(true)
-  })
-
-  test('a message without an end is bounded, and half a message counts for nothing', async () => {
-    const endless = bench.run(`${CHANNEL_WRITER}\nwhile True: say(b'x' * 65536)`)
-    await expect(endless).rejects.toThrow('it printed too much')
-    const half = bench.run(`${CHANNEL_WRITER}\nsay(b'{"call":1,"method":')\nos._exit(0)`)
-    await expect(half).rejects.toThrow(InterpreterEnded)
   })
 
   test('it may use threads, its own directory, temporary files and asyncio', async () => {
