@@ -338,7 +338,7 @@ function bounded(names: string[]): string[] {
     throw new BadValue(`must be at most ${CONFIG_LIMITS.columns} columns`)
   // Columns are the same whatever the case of their names.
   const folded = names.map((name) => name.toLowerCase())
-  const repeated = names.find((_, index) => folded.indexOf(folded[index] ?? '') !== index)
+  const repeated = names.find((name, index) => folded.indexOf(name.toLowerCase()) !== index)
   if (repeated !== undefined) throw new BadValue(`names ${shown(repeated)} twice`)
   return names
 }

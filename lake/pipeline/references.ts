@@ -189,7 +189,7 @@ function formatOf(source: string, start: number, depth: number, report: Report):
 
 /** Reads one string literal whose quote stands at `start`; answers where it ends. */
 function pythonText(source: string, start: number, prefix: string, depth: number, report: Report): number {
-  const quote = source[start] ?? ''
+  const quote = source.charAt(start)
   const isTriple = source.startsWith(quote.repeat(3), start)
   const closing = isTriple ? quote.repeat(3) : quote
   const hasFields = /[ft]/.test(prefix) && depth < PYTHON_DEPTH_LIMIT

@@ -2,6 +2,7 @@
  * Where a piece of rendered SQL stands in its template. Every literal piece of the template is rendered a second time behind
  * a mark, so that loops, branches and inserted text are followed exactly.
  */
+import assert from 'node:assert/strict'
 import { lineCounter, literalsOf, type Position } from './references.ts'
 
 /** The place in the template of an offset in the rendered text; null: nobody can say. */
@@ -55,12 +56,9 @@ function piecesOf(template: string, rendered: string, render: (template: string)
   // A template that looks at its own text can make another one of it.
   if (again === null || again.replaceAll(MARK, '') !== rendered) return null
   return Array.from(again.matchAll(MARK), (match, count) => {
-    const literal = literals[(match[0].codePointAt(0) ?? 0) - FIRST_MARK]
-    return {
-      rendered: match.index - MARK_LENGTH * count,
-      source: literal?.source ?? 0,
-      length: literal?.length ?? 0,
-    }
+    const literal = literals[Number(match[0].codePointAt(0)) - FIRST_MARK]
+    assert(literal !== undefined, 'a rendered text holds a mark of no literal')
+    return { rendered: match.index - MARK_LENGTH * count, ...literal }
   })
 }
 

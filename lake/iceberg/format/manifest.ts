@@ -259,15 +259,18 @@ function summaryOf(type: string, values: readonly (BoundValue | null)[]): Partit
   const isFloat = type === 'float' || type === 'double'
   const known = values.filter((value) => value !== null).map((value) => boundValueFrom(type, value))
   const numbers = known.filter((value) => !Number.isNaN(value))
-  const [first] = numbers
-  const least = numbers.reduce((a, b) => (compareBounds(b, a) < 0 ? b : a), first ?? 0)
-  const greatest = numbers.reduce((a, b) => (compareBounds(b, a) > 0 ? b : a), first ?? 0)
-  const upper = upperBound(type, greatest)
-  return {
+  const contains = {
     containsNull: known.length < values.length,
     ...(isFloat && { containsNan: numbers.length < known.length }),
-    ...(first !== undefined && { lower: encodeBound(type, lowerBound(type, least)) }),
-    ...(first !== undefined && upper !== undefined && { upper: encodeBound(type, upper) }),
+  }
+  const sorted = numbers.toSorted(compareBounds)
+  const [least, greatest] = [sorted[0], sorted.at(-1)]
+  if (least === undefined || greatest === undefined) return contains
+  const upper = upperBound(type, greatest)
+  return {
+    ...contains,
+    lower: encodeBound(type, lowerBound(type, least)),
+    ...(upper !== undefined && { upper: encodeBound(type, upper) }),
   }
 }
 

@@ -53,7 +53,7 @@ function checkSource({ name, type }: NestedField, transform: PartitionBy['transf
 /** A field of a spec whose values SQL can compute. */
 export interface ComputedPartition {
   readonly id: number
-  readonly sourceId: number
+  readonly source: NestedField
   /** The Iceberg type of its values; those of `day` are numbers of days. */
   readonly type: string
   /** SQL of the value for an expression of the source's type. */
@@ -67,7 +67,7 @@ export function computedPartitions({ fields }: PartitionSpec, schema: Schema): C
     const sql = source && transformSql(field.transform, source)
     if (source === undefined || sql === undefined) return []
     const type = field.transform === 'day' ? 'int' : partitionType(field.transform, source.type)
-    return [{ id: field['field-id'], sourceId: source.id, type, of: sql }]
+    return [{ id: field['field-id'], source, type, of: sql }]
   })
 }
 

@@ -28,12 +28,13 @@ interface Range {
   readonly hasValues: boolean
 }
 
-/** Something of which ranges are known: a key column, or the transform of one. */
-interface Measure {
+/** A key column, or the transform of one, and what is known of its values in an item. */
+interface Measure<T> {
   /** Index of the key column. */
   readonly key: number
   readonly type: string
   readonly of: (expression: string) => string
+  readonly rangeIn: (item: T) => Range
 }
 
 const UNKNOWN: Range = { hasNull: true, hasValues: true }
@@ -49,17 +50,15 @@ export async function pruneManifests(
   query: Query,
 ): Promise<ManifestFile[]> {
   if (manifests.length < 2) return [...manifests]
-  const measures: Measure[] = []
-  const columns: ((manifest: ManifestFile) => Range)[] = []
-  for (const spec of metadata['partition-specs'])
-    for (const partition of partitionsOfKeys(spec, schema, keys)) {
+  const measures = metadata['partition-specs'].flatMap((spec) =>
+    partitionsOfKeys(spec, schema, keys).map((partition): Measure<ManifestFile> => {
       const place = spec.fields.findIndex((field) => field['field-id'] === partition.id)
-      measures.push(partition)
-      columns.push((manifest) =>
-        manifest.specId === spec['spec-id'] ? summaryRange(manifest, place, partition.type) : UNKNOWN,
-      )
-    }
-  return overlapping(manifests, { measures, columns }, keys, query)
+      const rangeIn = (manifest: ManifestFile) =>
+        manifest.specId === spec['spec-id'] ? summaryRange(manifest, place, partition.type) : UNKNOWN
+      return { ...partition, rangeIn }
+    }),
+  )
+  return overlapping(manifests, measures, keys, query)
 }
 
 /** The files that may hold one of the keys, by their bounds and partitions. */
@@ -70,20 +69,23 @@ export async function pruneFiles(
   keys: Keys,
   query: Query,
 ): Promise<TableFile[]> {
-  const measures: Measure[] = []
-  const columns: ((file: TableFile) => Range)[] = []
+  const measures: Measure<TableFile>[] = []
   for (const [key, { id, type }] of keys.fields.entries())
-    if (typeof type === 'string') {
-      measures.push({ key, type, of: (expression) => expression })
-      columns.push(({ file }) => boundsRange(file, id, type))
-    }
+    if (typeof type === 'string')
+      measures.push({
+        key,
+        type,
+        of: (expression) => expression,
+        rangeIn: ({ file }) => boundsRange(file, id, type),
+      })
   const used = new Set(files.map(({ specId }) => specId))
   for (const spec of metadata['partition-specs'].filter((known) => used.has(known['spec-id'])))
-    for (const partition of partitionsOfKeys(spec, schema, keys)) {
-      measures.push(partition)
-      columns.push(({ specId, file }) => (specId === spec['spec-id'] ? tupleRange(file, partition) : UNKNOWN))
-    }
-  return overlapping(files, { measures, columns }, keys, query)
+    for (const partition of partitionsOfKeys(spec, schema, keys))
+      measures.push({
+        ...partition,
+        rangeIn: ({ specId, file }) => (specId === spec['spec-id'] ? tupleRange(file, partition) : UNKNOWN),
+      })
+  return overlapping(files, measures, keys, query)
 }
 
 /** The files that may hold the greatest value of a column: what ends below the beginning of another one does not. */
@@ -102,7 +104,7 @@ export function filesWithMaximum(files: readonly DataFile[], { id, type }: Neste
 
 function partitionsOfKeys(spec: PartitionSpec, schema: Schema, { fields }: Keys) {
   return computedPartitions(spec, schema).flatMap((partition) => {
-    const key = fields.findIndex(({ id }) => id === partition.sourceId)
+    const key = fields.findIndex(({ id }) => id === partition.source.id)
     return key < 0 ? [] : [{ ...partition, key }]
   })
 }
@@ -151,14 +153,14 @@ export function decoded(type: string, bytes: Uint8Array): BoundValue | undefined
 
 async function overlapping<T>(
   items: readonly T[],
-  { measures, columns }: { measures: readonly Measure[]; columns: readonly ((item: T) => Range)[] },
+  measures: readonly Measure<T>[],
   { relation, fields }: Keys,
   query: Query,
 ): Promise<T[]> {
   if (measures.length === 0 || items.length === 0) return [...items]
   const keys = fields.map(({ name }) => quoteIdentifier(name))
   const rows = items.map((item, i) => {
-    const ranges = columns.flatMap((column, m) => rangeSql(column(item), measures[m]?.type ?? ''))
+    const ranges = measures.flatMap(({ type, rangeIn }) => rangeSql(rangeIn(item), type))
     return `(${[i, ...ranges].join(', ')})`
   })
   const names = measures.flatMap((_, m) => [`lower${m}`, `upper${m}`, `null${m}`, `some${m}`])

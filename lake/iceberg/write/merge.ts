@@ -154,8 +154,7 @@ export class FileWriter {
    */
   async sort(from: string, order: readonly string[], row?: string): Promise<void> {
     const columns = this.#names.map((name, i) => `s.${name} AS c${i}`)
-    const names = new Map(this.#target.schema.fields.map(({ id }, i) => [id, this.#names[i] ?? 'NULL']))
-    const parts = this.#partitions.map(({ sourceId, of }, i) => `${of(`s.${names.get(sourceId)}`)} AS p${i}`)
+    const parts = this.#partitions.map((part, i) => `${partitionSql(part, 's.')} AS p${i}`)
     const places = parts.map((_, i) => String(columns.length + i + 1))
     const rows = row === undefined ? [] : [`s.${row} AS r`]
     await this.#engine.run(
@@ -231,10 +230,15 @@ export async function mergeBatch(
   return merge.rewrite()
 }
 
+/** The rows of a relation. */
+export async function count(engine: WriteEngine, relation: string): Promise<number> {
+  const [row] = await engine.query(`SELECT CAST(count(*) AS VARCHAR) FROM ${relation}`)
+  return Number(row?.[0])
+}
+
 /** No file of the table can hold a key of the batch. */
 async function insertBatch(engine: WriteEngine, { keys }: MergeRules, target: Target): Promise<Merged> {
-  const [counts] = await engine.query(`SELECT CAST(count(*) AS VARCHAR) FROM ${BATCH}`)
-  const rowsWritten = Number(counts?.[0] ?? 0)
+  const rowsWritten = await count(engine, BATCH)
   const writer = new FileWriter(engine, target)
   await writer.write(
     BATCH,
@@ -442,10 +446,7 @@ class Merge {
     this.#keys.map((key, i) => `${a}.${key} IS NOT DISTINCT FROM h.k${i}`).join(' AND ')
 
   /** One text per partition of the target's spec; it only decides which file a row goes to. */
-  #partSql(prefix: string): string {
-    const names = new Map(this.#target.schema.fields.map(({ id, name }) => [id, quoteIdentifier(name)]))
-    return partText(this.#partitions.map(({ sourceId, of }) => of(`${prefix}${names.get(sourceId)}`)))
-  }
+  #partSql = (prefix: string): string => partText(this.#partitions.map((part) => partitionSql(part, prefix)))
 
   #filesSql(): string {
     const [first] = this.#rules.keys
@@ -461,6 +462,9 @@ class Merge {
     return files.join(', ')
   }
 }
+
+const partitionSql = ({ source, of }: ComputedPartition, prefix: string): string =>
+  of(`${prefix}${quoteIdentifier(source.name)}`)
 
 const partText = (values: readonly string[]): string =>
   values.length === 0

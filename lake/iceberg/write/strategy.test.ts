@@ -218,8 +218,7 @@ async function checkFiles(table: TableMetadata) {
     const rows = readTable(schema, [lake.pathOf(file.location)])
     const spec = table['partition-specs'].find((known) => known['spec-id'] === specId)
     const parts = spec ? computedPartitions(spec, schema) : []
-    const names = new Map(schema.fields.map(({ id, name }) => [id, quoteIdentifier(name)]))
-    const values = parts.map(({ of, sourceId }) => of(names.get(sourceId) ?? ''))
+    const values = parts.map(({ of, source }) => of(quoteIdentifier(source.name)))
     const found = await lake.rows(`SELECT DISTINCT ${['1', ...values].join(', ')} FROM ${rows}`)
     expect(found).toHaveLength(1)
     expect(await lake.rows(`SELECT count(*) AS n FROM ${rows}`)).toEqual([{ n: BigInt(file.recordCount) }])

@@ -1,5 +1,6 @@
 // The write strategies: from the result of a pipeline to the files that its table gains and loses (docs/semantics.md).
 
+import assert from 'node:assert/strict'
 import { AuthorError } from '../../pipeline/author-error.ts'
 import type { PipelineConfig } from '../../pipeline/config.ts'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
@@ -24,6 +25,7 @@ import { byName, type NextSchema, schemaForAppend, schemaForReplace } from './ev
 import {
   BATCH,
   type Candidate,
+  count,
   FileWriter,
   instantSql,
   type MergeRules,
@@ -309,11 +311,6 @@ function selectBatch({ columns, result }: ResultWrite, { schema, merge }: Shape)
   return `(SELECT ${selectForTable(columns, schema, instead)}, row_number() OVER () AS ${row} FROM ${result})`
 }
 
-async function count(engine: WriteEngine, relation: string): Promise<number> {
-  const [row] = await engine.query(`SELECT CAST(count(*) AS VARCHAR) FROM ${relation}`)
-  return Number(row?.[0] ?? 0)
-}
-
 /** Later rows of the result win. */
 async function keepLastPerKey(engine: WriteEngine, { schema, order }: Shape, rows: number): Promise<number> {
   const row = quoteIdentifier(ownNames(schema).row)
@@ -410,6 +407,10 @@ async function handOver(
   await engine.copy(`COPY ${BATCH} TO ${path} (FORMAT parquet, COMPRESSION lz4, RETURN_STATS)`)
   const opened = await open(chosen.map(({ file }) => file))
   await opened.engine.run(`CREATE TEMP TABLE ${BATCH} AS FROM read_parquet(${path})`)
-  const candidates = chosen.map((one, i): Candidate => ({ ...one, path: opened.paths[i] ?? '' }))
+  const candidates = chosen.map((one, i): Candidate => {
+    const path = opened.paths[i]
+    assert(path !== undefined, `${one.file.file.location} was not opened`)
+    return { ...one, path }
+  })
   return { engine: opened.engine, candidates }
 }
