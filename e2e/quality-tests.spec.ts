@@ -163,6 +163,9 @@ test('a run that a test blocks names the test, its count and rows of it; main st
     attempt: 1,
     error: 'testing: 2 quality tests failed: few (3 rows: id=2; id=3; id=4), none (1 row)',
   })
+  const { nodes } = await getJson(request, '/api/v1/lineage', { namespace })
+  const node = nodes.find(({ id }: { id: string }) => id === `pipeline:${namespace}.${layer}.${name}`)
+  expect(node.quality).toEqual({ total: 2, passed: 0, failed: 2, warned: 0 })
   const { results } = await (await request.post(`${url}/tests/run`)).json()
   expect(results[0]).toMatchObject({
     status: 'failed',
