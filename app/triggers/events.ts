@@ -57,26 +57,26 @@ export async function hearEvents(
   if (now === null) return NOTHING
   const isCut = taken.length > triggersMax
   const asked = taken.slice(0, triggersMax)
-  const events = new Set(asked.map(({ event_id: id }) => id))
+  const events = new Set(asked.map(({ eventId: id }) => id))
   /** Of all events that are taken, only the last one can have listeners left. */
   const last = isCut ? asked.at(-1) : undefined
-  const goesOn = last !== undefined && taken.at(-1)?.event_id === last.event_id ? last : undefined
+  const goesOn = last !== undefined && taken.at(-1)?.eventId === last.eventId ? last : undefined
 
   const notes: Note[] = []
   const hearing = asked.filter(isThere).filter((one) => hears(one, notes))
   const tooDeep = hearing.filter(
-    ({ type, chain_depth }) => type === 'pipeline_success' && isTooDeep(chain_depth),
+    ({ type, chainDepth }) => type === 'pipeline_success' && isTooDeep(chainDepth),
   )
   const heeded = hearing.filter((one) => !tooDeep.includes(one))
   const { triggers, newer, damaged } = lockedTriggers([
     ...new Map(heeded.map((one): [TriggerId, TriggerRow] => [one.id, one])).values(),
   ])
   notes.push(...damagedNotes(damaged))
-  const left = new Set(heeded.filter(({ id }) => newer.includes(id)).map(({ event_id: id }) => id))
+  const left = new Set(heeded.filter(({ id }) => newer.includes(id)).map(({ eventId: id }) => id))
 
   const pairs = heeded.flatMap((event) => {
     const trigger = triggers.get(event.id)
-    return trigger === undefined || left.has(event.event_id) ? [] : [{ event, trigger }]
+    return trigger === undefined || left.has(event.eventId) ? [] : [{ event, trigger }]
   })
   const direct = pairs.filter(({ trigger }) => trigger.typed.type !== 'cron_dependency').map(firingOf)
   const dependents = new Map(
@@ -87,7 +87,7 @@ export async function hearEvents(
   const dependent = await dependentFirings(tx, dependents, now)
   for (const { trigger } of dependent) setNextDue(trigger, now)
 
-  const done = [...events].filter((id) => !left.has(id) && id !== goesOn?.event_id)
+  const done = [...events].filter((id) => !left.has(id) && id !== goesOn?.eventId)
   const refused = await refusedTooDeep(tx, tooDeep, now, notes)
   const fired = await fireAll(tx, [...direct, ...dependent], {
     now,
@@ -96,9 +96,9 @@ export async function hearEvents(
     also: [
       ...loggedPart(tx, refused),
       ...donePart(tx, done),
-      ...(goesOn === undefined || left.has(goesOn.event_id)
+      ...(goesOn === undefined || left.has(goesOn.eventId)
         ? []
-        : [goneOnPart(tx, goesOn.event_id, goesOn.heard_by)]),
+        : [goneOnPart(tx, goesOn.eventId, goesOn.heardBy)]),
     ],
   })
   return {
@@ -127,13 +127,13 @@ function hears({ id, type, config, filename }: Listening & TriggerRow, notes: No
 }
 
 function firingOf({ event, trigger }: { event: Listening; trigger: LockedTrigger }): Firing {
-  const name = event.event_source.slice(event.event_source.indexOf(':') + 1)
+  const name = event.eventSource.slice(event.eventSource.indexOf(':') + 1)
   const isFile = event.kind === 'fileUploaded'
   return {
     trigger,
     event: event.subject,
     text: `trigger:${trigger.typed.type}:${isFile ? `${name}/${event.filename}` : name}`,
-    chainDepth: event.chain_depth,
+    chainDepth: event.chainDepth,
     landingFileId: isFile ? event.subject : null,
     trace: event,
   }
@@ -146,9 +146,9 @@ function firingOf({ event, trigger }: { event: Listening; trigger: LockedTrigger
 export async function passOver(tx: SqlTx, id: number): Promise<TriggerId | null> {
   const events = storedEvents(tx, { only: id, except: [] })
   const [next] = await takeEvents(tx, events, 1)
-  if (next?.heard_by == null) await removeEvent(tx, id)
-  else await goOnAfter(tx, id, next.heard_by)
-  return next?.heard_by ?? null
+  if (next?.heardBy == null) await removeEvent(tx, id)
+  else await goOnAfter(tx, id, next.heardBy)
+  return next?.heardBy ?? null
 }
 
 const isTooDeep = (chainDepth: number) => chainDepth > limits.chainDepth

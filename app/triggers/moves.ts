@@ -93,7 +93,7 @@ export function moveTrigger(trigger: LockedTrigger, event: TriggerEvent, cause: 
   if (moved === null) return false
   trigger.snapshot = moved.next
   trigger.moves.push({
-    entity_id: trigger.id,
+    entityId: trigger.id,
     event: event.type,
     from: moved.from,
     to: moved.to,
@@ -123,18 +123,12 @@ export function setDue(trigger: LockedTrigger, dueAt: Date | null) {
 export async function saveTriggers(tx: SqlTx, locked: Iterable<LockedTrigger>, now: Date): Promise<void> {
   const changed = [...locked].filter((trigger) => trigger.moves.length > 0 || trigger.isDueChanged)
   if (changed.length === 0) return
-  const rows = changed.map((trigger) => {
-    const { state, cooldownSeconds, coolingUntil, lastTriggeredAt } = triggerColumns(trigger.snapshot)
-    return {
-      id: trigger.id,
-      snapshot: store(trigger.snapshot),
-      state,
-      cooldown_seconds: cooldownSeconds,
-      cooling_until: coolingUntil,
-      last_triggered_at: lastTriggeredAt,
-      due_at: trigger.dueAt,
-    }
-  })
+  const rows = changed.map(({ id, snapshot, dueAt }) => ({
+    ...triggerColumns(snapshot),
+    id,
+    snapshot: store(snapshot),
+    dueAt,
+  }))
   const moves = changed.flatMap((trigger) => trigger.moves)
   await saveMoved(tx, rows, moves, now)
 }

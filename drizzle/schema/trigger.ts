@@ -13,6 +13,7 @@ import {
   uuid,
 } from 'drizzle-orm/pg-core'
 import type { Stored } from '../../machines/advance.ts'
+import type { TriggerState } from '../../machines/trigger.ts'
 import { createdAt, instant, updatedAt } from './columns.ts'
 import { pipelines } from './pipeline.ts'
 
@@ -32,7 +33,7 @@ export const triggers = pgTable(
     /** The trigger statechart; `state` and `coolingUntil` are written from it in the same UPDATE. */
     snapshot: jsonb('snapshot').$type<Stored>().notNull(),
     machineVersion: integer('machine_version').notNull(),
-    state: text('state').notNull(),
+    state: text('state').$type<TriggerState>().notNull(),
     coolingUntil: instant('cooling_until'),
 
     /** Whose events it hears: `zone:ns.name` or `pipeline:ns.layer.name`. Null for cron and webhook. */
@@ -84,8 +85,7 @@ export const triggerEvents = pgTable(
   'trigger_event',
   {
     id: bigserial('id', { mode: 'number' }).primaryKey(),
-    /** `fileUploaded` or `runSucceeded`. */
-    kind: text('kind').notNull(),
+    kind: text('kind').$type<'fileUploaded' | 'runSucceeded'>().notNull(),
     /** `zone:ns.name` or `pipeline:ns.layer.name`: matched with `trigger.source`. */
     source: text('source').notNull(),
     /** The landing file or the run: with the trigger's id, the key against double firing. */

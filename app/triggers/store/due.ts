@@ -1,39 +1,39 @@
 // Triggers whose time has come, as the database has them.
-import assert from 'node:assert/strict'
+import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { latestSuccess } from '../../../drizzle/latest-success.ts'
+import { computed, only, type RowOf, select } from '../../../drizzle/rows.ts'
+import { triggerDependencies } from '../../../drizzle/schema/index.ts'
 import { FIRST_ID, type RunId, type TriggerId } from '../../core/ids.ts'
 
 /** A due trigger that cannot be fired whatever is tried is left alone this long. */
 const PASSED_OVER_MS = 60_000
 
-/** What time has brought, at one look. */
-export interface Outlook {
-  now: Date
+const OUTLOOK = {
+  now: computed<Date>('now'),
   /** Milliseconds until the next trigger is due; null: none will be. */
-  nextDueMs: number | null
-  hasEvents: boolean
-  hasCooled: boolean
+  nextDueMs: computed<number | null>(`
+    extract(epoch from (select min(due_at) from trigger where due_at > now and state <> 'disabled') - now)::float8 * 1000`),
+  hasEvents: computed<boolean>('exists (select 1 from trigger_event)'),
+  hasCooled: computed<boolean>(
+    "exists (select 1 from trigger where state = 'cooling' and cooling_until <= now)",
+  ),
 }
+/** What time has brought, at one look. */
+export type Outlook = RowOf<typeof OUTLOOK>
 
-export async function lookAhead(sql: Sql): Promise<Outlook> {
-  const [seen] = await sql<Outlook[]>`
-    with moment as materialized (select clock_timestamp() as now)
-    select now,
-      extract(epoch from (select min(due_at) from trigger where due_at > now and state <> 'disabled') - now)::float8 * 1000
-        as "nextDueMs",
-      exists (select 1 from trigger_event) as "hasEvents",
-      exists (select 1 from trigger where state = 'cooling' and cooling_until <= now) as "hasCooled"
-    from moment`
-  assert(seen)
-  return seen
-}
+export const lookAhead = async (sql: Sql): Promise<Outlook> =>
+  only(
+    await select(
+      sql,
+      OUTLOOK,
+      sql`with moment as materialized (select clock_timestamp() as now)`,
+    )`from moment`,
+  )
 
+const DUE = { id: computed<TriggerId>('t.id'), dueAt: computed<Date>('t.due_at') }
 /** Where looking through what is due has come to: its order is due time, then id. */
-export interface DuePlace {
-  dueAt: Date
-  id: TriggerId
-}
+export type DuePlace = RowOf<typeof DUE>
 
 /** A trigger whose time has come. */
 export interface DueTrigger extends DuePlace {
@@ -45,26 +45,31 @@ export interface DueTrigger extends DuePlace {
  * What is due, after a place in the order of due times; from the beginning when there is none. It is read in the order of
  * its index, which ends at the present: the time is fixed first, since a bound that is volatile bounds nothing.
  */
-export const dueTriggers = (sql: Sql, after: DuePlace | null, limit: number): Promise<DueTrigger[]> =>
-  sql<DueTrigger[]>`
-    select t.id, t.due_at as "dueAt",
-      exists (select 1 from pipeline p where p.id = t.pipeline_id and p.deleted_at is null)
-      and (t.type = 'cron' or coalesce((
-        select bool_and(latest.id is not null and latest.id is distinct from d.used_run)
-        from trigger_dependency d ${latestSuccess(sql)}
-        where d.trigger_id = t.id), false)) as "isReady"
+export function dueTriggers(sql: Sql, after: DuePlace | null, limit: number): Promise<DueTrigger[]> {
+  const isReady = computed<boolean>(sql`
+    exists (select 1 from pipeline p where p.id = t.pipeline_id and p.deleted_at is null)
+    and (t.type = 'cron' or coalesce((
+      select bool_and(latest.id is not null and latest.id is distinct from d.used_run)
+      from trigger_dependency d ${latestSuccess(sql)}
+      where d.trigger_id = t.id), false))`)
+  return select(sql, { ...DUE, isReady })`
     from trigger t
     where t.due_at <= (select clock_timestamp()) and t.state <> 'disabled'
       and (t.due_at, t.id) > (${after?.dueAt ?? BEGINNING}::timestamptz, ${after?.id ?? FIRST_ID}::uuid)
     order by t.due_at, t.id limit ${limit}`
+}
 
 const BEGINNING = new Date(0)
 
+const DEPENDENCY = {
+  triggerId: computed<TriggerId>('d.trigger_id'),
+  source: alias(triggerDependencies, 'd').source,
+  used: computed<RunId | null>('d.used_run'),
+  latest: computed<RunId | null>('latest.id'),
+}
+
 /** The dependencies of these triggers: the success that the last firing used, and the latest one. */
-export const dependenciesOf = (tx: SqlTx, ids: readonly TriggerId[]) => tx<
-  { triggerId: TriggerId; source: string; used: RunId | null; latest: RunId | null }[]
->`
-  select d.trigger_id as "triggerId", d.source, d.used_run as used, latest.id as latest
+export const dependenciesOf = (tx: SqlTx, ids: readonly TriggerId[]) => select(tx, DEPENDENCY)`
   from trigger_dependency d ${latestSuccess(tx)}
   where d.trigger_id = any(${[...ids]}::uuid[])`
 

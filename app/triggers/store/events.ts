@@ -1,21 +1,22 @@
 // Recorded events, and the triggers that listen for them.
+import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import { computed, pick, type RowOf, select } from '../../../drizzle/rows.ts'
+import { runs, triggerEvents } from '../../../drizzle/schema/index.ts'
 import type { Part } from '../../../drizzle/sql.ts'
-import type { ClientTrace } from '../../../proto/trace.ts'
 import type { RunId, TriggerId } from '../../core/ids.ts'
 import { limits } from '../../core/limits.ts'
-import { rowColumns, type Timed, type TriggerRow } from './locked.ts'
+import { LOCKED, type Timed, type TriggerRow } from './locked.ts'
 
-/** An event that was taken, with a trigger that listens for it; null: none does. */
-export interface Listening extends ClientTrace {
-  event_id: number
-  kind: 'fileUploaded' | 'runSucceeded'
-  event_source: string
-  subject: string
-  filename: string | null
-  chain_depth: number
-  heard_by: TriggerId | null
+const h = alias(triggerEvents, 'h')
+const LISTENING = {
+  ...pick(h, 'kind', 'subject', 'filename', 'chainDepth', 'traceparent', 'tracestate'),
+  eventId: h.id,
+  eventSource: h.source,
+  heardBy: computed<TriggerId | null>('h.trigger_id'),
 }
+/** An event that was taken, with a trigger that listens for it; null: none does. */
+export type Listening = RowOf<typeof LISTENING>
 
 /** The trigger's columns are null when it is gone. */
 export type TakenRow = Listening & Timed & (TriggerRow | { id: null })
@@ -32,7 +33,11 @@ export const storedEvents = (
  * Events, oldest first, each with those that hear it, in the order of their ids: at most one row more than `triggersMax`. An
  * event that nobody hears is one row. Rows that are not read are not locked; the triggers are, in the order of their ids.
  */
-export const takeEvents = (tx: SqlTx, events: Part, triggersMax: number) => tx<TakenRow[]>`
+export const takeEvents = (tx: SqlTx, events: Part, triggersMax: number): Promise<TakenRow[]> =>
+  select(
+    tx,
+    { ...LOCKED, ...LISTENING },
+    tx`
   with taken as materialized (${events}),
   heard as materialized (
     select e.*, h.trigger_id
@@ -49,10 +54,8 @@ export const takeEvents = (tx: SqlTx, events: Part, triggersMax: number) => tx<T
       order by trigger_id limit ${triggersMax + 1}) h on true
     limit ${triggersMax + 1}),
   locked as materialized (
-    select * from trigger where id = any(array(select trigger_id from heard)) order by id for update)
-  select ${rowColumns(tx)}, h.id::float8 as event_id, h.kind, h.source as event_source, h.subject, h.filename, h.chain_depth,
-    h.traceparent, h.tracestate,
-    h.trigger_id as heard_by, clock_timestamp() as now
+    select * from trigger where id = any(array(select trigger_id from heard)) order by id for update)`,
+  )`
   from heard h left join locked t on t.id = h.trigger_id
   order by h.id, h.trigger_id`
 
@@ -70,15 +73,19 @@ export const goOnAfter = (tx: SqlTx, id: number, triggerId: TriggerId | null) =>
 
 export const removeEvent = (tx: SqlTx, id: number) => tx`delete from trigger_event where id = ${id}`
 
+const END = {
+  id: computed<RunId>('id'),
+  attempt: runs.attempt,
+  name: computed<string>("namespace || '.' || layer || '.' || pipeline"),
+}
+
 /** Runs whose success ends a chain of triggers, with `ns.layer.name` of their pipelines. */
-export const endsOfChains = (tx: SqlTx, runs: readonly RunId[]) => tx<
-  { id: RunId; attempt: number; name: string }[]
->`
-  select id, attempt, namespace || '.' || layer || '.' || pipeline as name from run where id = any(${[...runs]}::uuid[])`
+export const endsOfChains = (tx: SqlTx, ids: readonly RunId[]) => select(tx, END)`
+  from run where id = any(${[...ids]}::uuid[])`
 
 /** Ids of the oldest events but those, at most `limit`. */
 export const waitingEvents = async (sql: Sql, except: readonly number[], limit: number): Promise<number[]> =>
   (
-    await sql<{ id: number }[]>`
-      select id::float8 as id from trigger_event where id <> all(${[...except]}::bigint[]) order by id limit ${limit}`
+    await select(sql, pick(triggerEvents, 'id'))`
+      from trigger_event where id <> all(${[...except]}::bigint[]) order by trigger_event.id limit ${limit}`
   ).map(({ id }) => id)

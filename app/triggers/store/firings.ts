@@ -1,9 +1,11 @@
 // The parts of the statement that fires triggers: their states, their history, and what their firings have used.
 import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../../drizzle/client.ts'
+import { columnNames, columnTypes, toRecord } from '../../../drizzle/rows.ts'
+import { transitions, triggers } from '../../../drizzle/schema/index.ts'
 import type { Part } from '../../../drizzle/sql.ts'
 import { together } from '../../../drizzle/together.ts'
-import { type Stored, store } from '../../../machines/advance.ts'
+import { store } from '../../../machines/advance.ts'
 import { TRIGGER_MACHINE_VERSION, type TriggerSnapshot, triggerColumns } from '../../../machines/trigger.ts'
 import type { RunId, TriggerId } from '../../core/ids.ts'
 import type { RequestOutcome } from '../../runs/service.ts'
@@ -17,7 +19,8 @@ export interface FiringRow {
   fired: TriggerSnapshot | null
 }
 
-type History = Pick<Transition, 'event' | 'from' | 'to' | 'effects'>
+const HISTORY = ['event', 'from', 'to', 'effects'] as const
+type History = Pick<Transition, (typeof HISTORY)[number]>
 
 /** An accepted firing with both of its histories: which of them is told, its run decides. */
 export interface FiringHistory {
@@ -64,26 +67,21 @@ function savedPart(tx: SqlTx, changed: readonly FiringRow[]): Part[] {
   // The ids stand there a second time because the planner cannot see how few rows the other form has.
   return [
     tx`saved_triggers as (
-      update trigger t set snapshot = v.snapshot, machine_version = ${TRIGGER_MACHINE_VERSION}, state = v.state,
-        cooling_until = v.cooling_until, last_triggered_at = v.last_triggered_at,
+      update trigger t set machine_version = ${TRIGGER_MACHINE_VERSION},
+        (${columnNames(tx, triggers, FIRED)}) = row(${columnNames(tx, triggers, FIRED, 'v.')}),
         last_run_id = coalesce(f.id, t.last_run_id), due_at = n.due_at
       from jsonb_to_recordset(${tx.json(rows as unknown as JSONValue)}) as n(id uuid, due_at timestamptz, kept jsonb, fired jsonb)
       left join latest_fired f on f.trigger_id = n.id
       cross join lateral jsonb_to_record(case when f.id is null then n.kept else n.fired end)
-        as v(snapshot jsonb, state text, cooling_until timestamptz, last_triggered_at timestamptz)
+        as v(${columnTypes(tx, triggers, FIRED)})
       where t.id = n.id and t.id = any(${rows.map(({ id }) => id)}::uuid[]))`,
   ]
 }
 
-function valuesOf(snapshot: TriggerSnapshot): { snapshot: Stored } & Record<string, unknown> {
-  const { state, coolingUntil, lastTriggeredAt } = triggerColumns(snapshot)
-  return {
-    snapshot: store(snapshot),
-    state,
-    cooling_until: coolingUntil,
-    last_triggered_at: lastTriggeredAt,
-  }
-}
+/** Columns that follow from a trigger's machine and that a firing changes. */
+const FIRED = ['snapshot', 'state', 'coolingUntil', 'lastTriggeredAt'] as const
+const valuesOf = (snapshot: TriggerSnapshot) =>
+  toRecord(triggers, FIRED, { ...triggerColumns(snapshot), snapshot: store(snapshot) })
 
 const toldPart = (tx: SqlTx, histories: readonly FiringHistory[], now: Date): Part =>
   tx`told_triggers as (
@@ -93,7 +91,7 @@ const toldPart = (tx: SqlTx, histories: readonly FiringHistory[], now: Date): Pa
     from jsonb_to_recordset(${tx.json(histories as unknown as JSONValue)}) as n(run uuid, trigger uuid, cause text, fired jsonb, skipped jsonb)
     join outcome o on o.id = n.run
     cross join lateral jsonb_to_record(case when o.outcome = 'requested' then n.fired
-      when ${tx.json(SKIPPED)}::jsonb ? o.outcome then n.skipped end) as v(event text, "from" text, "to" text, effects jsonb)
+      when ${tx.json(SKIPPED)}::jsonb ? o.outcome then n.skipped end) as v(${columnTypes(tx, transitions, HISTORY)})
     where v.event is not null)`
 
 const SKIPPED = {

@@ -1,20 +1,23 @@
-import assert from 'node:assert/strict'
 import { sql as typed } from 'drizzle-orm'
-import type { JSONValue } from 'postgres'
 import type { Sql, SqlTx, Tx } from '../../../drizzle/client.ts'
 import { latestSuccess } from '../../../drizzle/latest-success.ts'
 import { isLiveRow } from '../../../drizzle/live-pipeline.ts'
+import { COUNT, columnNames, computed, only, recordset, returning, select } from '../../../drizzle/rows.ts'
+import { triggers } from '../../../drizzle/schema/index.ts'
 import { store } from '../../../machines/advance.ts'
 import { TRIGGER_MACHINE_VERSION, type TriggerSnapshot, triggerColumns } from '../../../machines/trigger.ts'
 import type { PipelineId, TriggerId } from '../../core/ids.ts'
 import type { Page } from '../../core/pagination.ts'
 import type { PipelineRef } from '../../core/pipeline-ref.ts'
 import type { TypedConfig } from '../schema.ts'
-import { rowColumns, type TriggerRow } from './locked.ts'
+import { insertTold, ROW, type TriggerRow } from './locked.ts'
+
+const PIPELINE_ID = computed<PipelineId>('id')
+const CLOCK = { now: computed<Date>('clock_timestamp()') }
 
 export async function livePipelineId(sql: Sql | SqlTx, ref: PipelineRef): Promise<PipelineId | null> {
-  const [row] = await sql<{ id: PipelineId }[]>`
-    select id from pipeline p
+  const [row] = await select(sql, { id: PIPELINE_ID })`
+    from pipeline p
     where ${isLiveRow(sql, ref)}`
   return row?.id ?? null
 }
@@ -24,16 +27,17 @@ export async function lockForTriggers(
   tx: SqlTx,
   ref: PipelineRef,
 ): Promise<{ pipelineId: PipelineId; triggers: number; now: Date } | null> {
-  const locked = await tx<{ id: PipelineId }[]>`
-    select id from pipeline p
+  const locked = await select(tx, { id: PIPELINE_ID })`
+    from pipeline p
     where ${isLiveRow(tx, ref)}
     for no key update`
   const [pipeline] = locked
   if (pipeline === undefined) return null
-  const [counted] = await tx<{ triggers: number; now: Date }[]>`
-    select count(*)::int as triggers, clock_timestamp() as now from trigger where pipeline_id = ${pipeline.id}`
-  assert(counted)
-  return { pipelineId: pipeline.id, ...counted }
+  const counted = await select(tx, {
+    triggers: COUNT,
+    ...CLOCK,
+  })`from trigger where pipeline_id = ${pipeline.id}`
+  return { pipelineId: pipeline.id, ...only(counted) }
 }
 
 /** Oldest first. */
@@ -42,18 +46,17 @@ export async function triggersOf(
   pipelineId: PipelineId,
   { limit, offset }: Page,
 ): Promise<{ items: TriggerRow[]; total: number }> {
-  const [items, [counted]] = await Promise.all([
-    sql<TriggerRow[]>`
-      select ${rowColumns(sql)} from trigger t where pipeline_id = ${pipelineId} order by created_at, id limit ${limit} offset ${offset}`,
-    sql<{ total: number }[]>`select count(*)::int as total from trigger where pipeline_id = ${pipelineId}`,
+  const [items, counted] = await Promise.all([
+    select(sql, ROW)`
+      from trigger t where pipeline_id = ${pipelineId} order by created_at, id limit ${limit} offset ${offset}`,
+    select(sql, { total: COUNT })`from trigger where pipeline_id = ${pipelineId}`,
   ])
-  assert(counted)
-  return { items, total: counted.total }
+  return { items, ...only(counted) }
 }
 
 export async function triggerOf(sql: Sql, ref: PipelineRef, id: string): Promise<TriggerRow | null> {
-  const [row] = await sql<TriggerRow[]>`
-    select ${rowColumns(sql)} from trigger t join pipeline p on p.id = t.pipeline_id
+  const [row] = await select(sql, ROW)`
+    from trigger t join pipeline p on p.id = t.pipeline_id
     where t.id = ${id} and ${isLiveRow(sql, ref)}`
   return row ?? null
 }
@@ -64,15 +67,14 @@ export async function lockTriggerOf(
   ref: PipelineRef,
   id: string,
 ): Promise<{ row: TriggerRow; now: Date } | null> {
-  const [rows, [clock]] = await Promise.all([
-    tx<TriggerRow[]>`
-      select ${rowColumns(tx)} from trigger t join pipeline p on p.id = t.pipeline_id
+  const [[row], clock] = await Promise.all([
+    select(tx, ROW)`
+      from trigger t join pipeline p on p.id = t.pipeline_id
       where t.id = ${id} and ${isLiveRow(tx, ref)}
       for update of t`,
-    tx<{ now: Date }[]>`select clock_timestamp() as now`,
+    select(tx, CLOCK)``,
   ])
-  const [row] = rows
-  return row === undefined || clock === undefined ? null : { row, now: clock.now }
+  return row === undefined ? null : { row, ...only(clock) }
 }
 
 export type NewTrigger = Pick<TriggerRow, 'id' | 'pipelineId' | 'type' | 'source' | 'dueAt' | 'tokenHash'> & {
@@ -81,23 +83,52 @@ export type NewTrigger = Pick<TriggerRow, 'id' | 'pipelineId' | 'type' | 'source
   now: Date
 }
 
+const NEW = [
+  'id',
+  'pipelineId',
+  'type',
+  'config',
+  'cooldownSeconds',
+  'snapshot',
+  'machineVersion',
+  'state',
+  'source',
+  'dueAt',
+  'tokenHash',
+  'createdAt',
+  'updatedAt',
+] as const
+
 /** With its first line of history. */
-export async function insertTrigger(tx: SqlTx, trigger: NewTrigger): Promise<TriggerRow> {
-  const { state, cooldownSeconds } = triggerColumns(trigger.snapshot)
-  const [[row]] = await Promise.all([
-    tx<TriggerRow[]>`
-      insert into trigger as t (id, pipeline_id, type, config, cooldown_seconds, snapshot, machine_version, state, source, due_at,
-        token_hash, created_at, updated_at)
-      values (${trigger.id}, ${trigger.pipelineId}, ${trigger.type}, ${tx.json(trigger.config)},
-        ${cooldownSeconds}, ${tx.json(store(trigger.snapshot) as unknown as JSONValue)}, ${TRIGGER_MACHINE_VERSION},
-        ${state}, ${trigger.source}, ${trigger.dueAt}, ${trigger.tokenHash}, ${trigger.now}, ${trigger.now})
-      returning ${rowColumns(tx)}`,
-    tx`
-      insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
-      values ('trigger', ${trigger.id}, ${trigger.now}, 'created', '', ${state}, '[]', 'created')`,
+export async function insertTrigger(
+  tx: SqlTx,
+  { snapshot, now, ...trigger }: NewTrigger,
+): Promise<TriggerRow> {
+  const { state, cooldownSeconds } = triggerColumns(snapshot)
+  const row = {
+    ...trigger,
+    state,
+    cooldownSeconds,
+    snapshot: store(snapshot),
+    machineVersion: TRIGGER_MACHINE_VERSION,
+    createdAt: now,
+    updatedAt: now,
+  }
+  const created = {
+    entityId: trigger.id,
+    event: 'created',
+    from: '',
+    to: state,
+    effects: [],
+    cause: 'created',
+  }
+  const [inserted] = await Promise.all([
+    returning(tx, ROW)`
+      insert into trigger as t (${columnNames(tx, triggers, NEW)})
+      select ${columnNames(tx, triggers, NEW, 'n.')} from ${recordset(tx, triggers, NEW, [row], 'n')}`,
+    insertTold(tx, [created], now),
   ])
-  assert(row)
-  return row
+  return only(inserted)
 }
 
 /** What a client may change besides what the machine decides. */
@@ -106,11 +137,9 @@ export async function changeTrigger(
   id: TriggerId,
   { config, source, now }: { config: TypedConfig['config']; source: string | null; now: Date },
 ): Promise<TriggerRow> {
-  const [row] = await tx<TriggerRow[]>`
-    update trigger t set config = ${tx.json(config)}, source = ${source}, updated_at = ${now} where id = ${id}
-    returning ${rowColumns(tx)}`
-  assert(row)
-  return row
+  const changed = await returning(tx, ROW)`
+    update trigger t set config = ${tx.json(config)}, source = ${source}, updated_at = ${now} where id = ${id}`
+  return only(changed)
 }
 
 /**
@@ -140,8 +169,8 @@ export async function removeTrigger(sql: Sql, ref: PipelineRef, id: string): Pro
 /** Of these sources, those that name no landing zone and no pipeline. */
 export async function missingSources(sql: Sql | SqlTx, sources: readonly string[]): Promise<string[]> {
   if (sources.length === 0) return []
-  const rows = await sql<{ source: string }[]>`
-    select s.source from unnest(${sources as string[]}::text[]) as s(source)
+  const rows = await select(sql, { source: computed<string>('s.source') })`
+    from unnest(${sources as string[]}::text[]) as s(source)
     where not exists (
         select 1 from landing_zone z where s.source like 'zone:%'
           and z.namespace = split_part(substr(s.source, 6), '.', 1) and z.name = split_part(substr(s.source, 6), '.', 2))
