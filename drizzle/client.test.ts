@@ -7,7 +7,7 @@ import postgres from 'postgres'
 import { testDatabase } from '../tools/test/database.ts'
 import { until } from '../tools/test/until.ts'
 import { migrate, openDatabase } from './client.ts'
-import { hasMet, isPassing } from './errors.ts'
+import { hasMet } from './errors.ts'
 
 setDefaultTimeout(60_000)
 
@@ -74,24 +74,6 @@ test('a step that cannot have its table lets others use it meanwhile, and is tak
   await rm(folder, { recursive: true })
   await sql.end()
   await database.drop()
-})
-
-test('what passes by itself is told from what does not', async () => {
-  const codes = (code: string) => isPassing(Object.assign(new Error('x'), { code }))
-  for (const code of [
-    '40P01',
-    '40001',
-    '53300',
-    '57P01',
-    '08006',
-    '55P03',
-    'CONNECTION_CLOSED',
-    'ECONNREFUSED',
-  ])
-    expect([code, codes(code)]).toEqual([code, true])
-  for (const code of ['22P05', '23505', '42P01', 'XX000', 'ENOENT'])
-    expect([code, codes(code)]).toEqual([code, false])
-  expect(isPassing('no error')).toBe(false)
 })
 
 test('meeting another transaction at an index is told from breaking any other', async () => {

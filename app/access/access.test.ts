@@ -1,15 +1,12 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { duringTests } from '../../tools/test/during.ts'
 import type { Resource } from '../core/access.ts'
 import type { Identity } from '../core/identity.ts'
-import { identityOf, openPro, type ProEdition } from './testing.ts'
+import { identityOf, openPro } from './testing.ts'
 
 setDefaultTimeout(60_000)
 
-let pro: ProEdition
-beforeAll(async () => {
-  pro = await openPro()
-})
-afterAll(() => pro.close())
+const pro = duringTests(openPro)
 
 describe('owners and grants', () => {
   test('a right on a namespace is that right on what it contains, and ends there', async () => {

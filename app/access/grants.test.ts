@@ -1,17 +1,14 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { duringTests } from '../../tools/test/during.ts'
 import { type Access, EVERYTHING } from '../core/access.ts'
 import { refusal } from '../pipelines/test-parts.ts'
 import { makeSharingService } from '../sharing/service.ts'
 import { makeResources, makeSharing } from './service.ts'
-import { openPro, type ProEdition } from './testing.ts'
+import { openPro } from './testing.ts'
 
 setDefaultTimeout(60_000)
 
-let pro: ProEdition
-beforeAll(async () => {
-  pro = await openPro()
-})
-afterAll(() => pro.close())
+const pro = duringTests(openPro)
 
 describe('sharing', () => {
   test('what the same user gives the same user again replaces what was given before', async () => {

@@ -1,14 +1,11 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { duringTests } from '../../tools/test/during.ts'
 import { makeCodeSight } from './code-sight.ts'
-import { openPro, type ProEdition } from './testing.ts'
+import { openPro } from './testing.ts'
 
 setDefaultTimeout(60_000)
 
-let pro: ProEdition
-beforeAll(async () => {
-  pro = await openPro()
-})
-afterAll(() => pro.close())
+const pro = duringTests(openPro)
 
 describe('code that changes hands', () => {
   /** A run as it is stored when it is requested: of the version that is published then, or of the draft. */

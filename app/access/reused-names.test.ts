@@ -1,13 +1,10 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { openPro, type ProEdition } from './testing.ts'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { duringTests } from '../../tools/test/during.ts'
+import { openPro } from './testing.ts'
 
 setDefaultTimeout(60_000)
 
-let pro: ProEdition
-beforeAll(async () => {
-  pro = await openPro()
-})
-afterAll(() => pro.close())
+const pro = duringTests(openPro)
 
 describe('names that are used again', () => {
   test('grants go with what they are about: another of the name is shared with nobody', async () => {

@@ -1,17 +1,14 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { keyOf } from '../../lake/iceberg/format/location.ts'
 import { currentSnapshot } from '../../lake/iceberg/format/metadata.ts'
 import { Conflict, NotFound } from '../../lake/iceberg/read/client.ts'
 import { schemaForReplace } from '../../lake/iceberg/write/evolution.ts'
+import { duringTests } from '../../tools/test/during.ts'
 import { closeBranches } from './store/branches.ts'
 import { tableAt } from './store/tables.ts'
-import { openTestCatalog, ROOT, type TestCatalog } from './test-catalog.ts'
+import { openTestCatalog, ROOT } from './test-catalog.ts'
 
-let catalog: TestCatalog
-beforeAll(async () => {
-  catalog = await openTestCatalog()
-})
-afterAll(() => catalog.close())
+const catalog = duringTests(openTestCatalog)
 
 const tableNamed = (name: string) => ({ namespace: 'default', layer: 'gold' as const, name })
 const identifierOf = (name: string) => ({ namespace: ['default', 'gold'], name })

@@ -1,16 +1,13 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
+import { duringTests } from '../../tools/test/during.ts'
 import { newId } from '../core/ids.ts'
 import { closeBranches } from './store/branches.ts'
-import { openTestCatalog, type TestAttempt, type TestCatalog } from './test-catalog.ts'
+import { openTestCatalog, type TestAttempt } from './test-catalog.ts'
 import { anUpload, aRun, aZone } from './test-rows.ts'
 
-let catalog: TestCatalog
-beforeAll(async () => {
-  catalog = await openTestCatalog()
-})
-afterAll(() => catalog.close())
+const catalog = duringTests(openTestCatalog)
 
 const target = { namespace: 'default', layer: 'gold' as const, name: 'target' }
 const ownFile = (name: string = newId()) => `_lake/default/gold/target-01234567/data/${name}.parquet`

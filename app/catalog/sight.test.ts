@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { beforeAll, expect, test } from 'bun:test'
+import { duringTests } from '../../tools/test/during.ts'
 import type { CodeSight } from '../access/code-sight.ts'
 import { EVERYTHING, type Visible } from '../core/access.ts'
 import { newId } from '../core/ids.ts'
-import { openTestCatalog, type TestCatalog } from './test-catalog.ts'
+import { openTestCatalog } from './test-catalog.ts'
 
 // What code reads through its token, where not everybody sees everything.
 
@@ -11,7 +12,6 @@ const OWN = { namespace: 'team', layer: 'gold', name: 'own' } as const
 const OTHER = { namespace: 'team', layer: 'gold', name: 'other' } as const
 const READER = { userId: 'ada', roles: [] }
 
-let catalog: TestCatalog
 /** What the owner of every run, and every reader, sees. */
 let visible: Visible
 const asked: unknown[] = []
@@ -29,8 +29,8 @@ const sight: CodeSight = {
 /** Zones whose files every run may archive. */
 let mayWrite: string[] = []
 let pipelineOfOther: string
+const catalog = duringTests(() => openTestCatalog(sight))
 beforeAll(async () => {
-  catalog = await openTestCatalog(sight)
   visible = EVERYTHING
   pipelineOfOther = await pipeline('other')
   for (const table of [OWN, OTHER]) {
@@ -39,7 +39,6 @@ beforeAll(async () => {
     expect(await catalog.merge(attempt, commit)).toBe('merged')
   }
 })
-afterAll(() => catalog.close())
 
 async function pipeline(name: string) {
   const id = newId()

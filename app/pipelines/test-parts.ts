@@ -1,9 +1,9 @@
-import { afterAll, beforeAll } from 'bun:test'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openDatabase } from '../../drizzle/client.ts'
 import { testDatabase } from '../../tools/test/database.ts'
+import { duringTests } from '../../tools/test/during.ts'
 import { systemClock } from '../core/clock.ts'
 import { type NewId, newId } from '../core/ids.ts'
 import type { Log } from '../core/log.ts'
@@ -63,12 +63,7 @@ export async function openParts() {
 export type Parts = Awaited<ReturnType<typeof openParts>>
 
 /** Those of a test file, from its first test to its last. */
-export function useParts(): Parts {
-  const parts = {} as Parts
-  beforeAll(async () => void Object.assign(parts, await openParts()))
-  afterAll(() => parts.close())
-  return parts
-}
+export const useParts = () => duringTests(openParts)
 
 /** So long that whoever does not wait for the disk is past it. */
 const QUESTIONS_PER_FILE = 50

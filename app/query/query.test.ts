@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { startTestQueries, type TestQueries } from '../../sidecars/query/testing.ts'
+import { beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { startTestQueries } from '../../sidecars/query/testing.ts'
 import { testAccess } from '../../sidecars/rpc/testing.ts'
+import { duringTests } from '../../tools/test/during.ts'
 import { until } from '../../tools/test/until.ts'
 import { systemClock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
@@ -14,24 +15,22 @@ import { makeQueryService } from './service.ts'
 
 setDefaultTimeout(60_000)
 
-let queries: TestQueries
+const queries = duringTests(() => startTestQueries({ QUERY_CONCURRENCY: '2' }))
 let app: App
 
 beforeAll(async () => {
-  queries = await startTestQueries({ QUERY_CONCURRENCY: '2' })
   await queries.table('default.gold.routes', `SELECT 1 AS id, 'JFK' AS origin, 1.25::DECIMAL(14,2) AS delay`)
   await queries.table('ops.silver.crews', 'SELECT range AS crew FROM range(5)')
   app = appWith(poolAt(queries.url))
 })
-afterAll(() => queries.close())
 
 const poolAt = (url: string) =>
   makePool('query service', [queryAt(url, () => {}, testAccess(queries.catalog.url))])
-function serviceWith(services: Pool<QueryClient> | null, answerBytesMax?: number) {
+function serviceWith(services: Pool<QueryClient>, answerBytesMax?: number) {
   const { sql, tokens, url: publicUrl } = queries.catalog
   return makeQueryService({ sql, tokens, clock: systemClock, newId, publicUrl, services, answerBytesMax })
 }
-function appWith(services: Pool<QueryClient> | null, answerBytesMax?: number) {
+function appWith(services: Pool<QueryClient>, answerBytesMax?: number) {
   const service = serviceWith(services, answerBytesMax)
   return testApp({ api: [queryRoutes(service), schemaRoutes(service)] })
 }

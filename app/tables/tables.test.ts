@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { startTestQueries, type TestQueries } from '../../sidecars/query/testing.ts'
+import { beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { startTestQueries } from '../../sidecars/query/testing.ts'
 import { testAccess } from '../../sidecars/rpc/testing.ts'
+import { duringTests } from '../../tools/test/during.ts'
 import { systemClock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
 import { makeQueryService } from '../query/service.ts'
@@ -13,17 +14,15 @@ import { makeTableService } from './service.ts'
 
 setDefaultTimeout(60_000)
 
-let queries: TestQueries
+const queries = duringTests(() => startTestQueries({ QUERY_CONCURRENCY: '1' }))
 let app: App
 
 beforeAll(async () => {
-  queries = await startTestQueries({ QUERY_CONCURRENCY: '1' })
   await queries.table('default.gold.routes', `SELECT range AS id, 'JFK' AS origin FROM range(2000)`)
   await queries.table('default.silver.flights', 'SELECT 1 AS id')
   await queries.table('ops.silver.crews', 'SELECT 7 AS crew')
   app = appWith(poolAt(queries.url))
 })
-afterAll(() => queries.close())
 beforeEach(async () => {
   const { sql, objects } = queries.catalog
   await sql`delete from table_metadata`
@@ -32,7 +31,7 @@ beforeEach(async () => {
 
 const poolAt = (url: string) =>
   makePool('query service', [queryAt(url, () => {}, testAccess(queries.catalog.url))])
-function appWith(services: Pool<QueryClient> | null, metadataStore = true) {
+function appWith(services: Pool<QueryClient>, metadataStore = true) {
   const { sql, tokens, objects, url: publicUrl } = queries.catalog
   const service = makeQueryService({ sql, tokens, clock: systemClock, newId, publicUrl, services })
   return testApp({ api: [tableRoutes(makeTableService({ sql, objects, queries: service, metadataStore }))] })

@@ -1,21 +1,20 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { Code, ConnectError } from '@connectrpc/connect'
+import { duringTests } from '../../tools/test/during.ts'
 import { until } from '../../tools/test/until.ts'
 import { engineAtWork, ticksOfEach } from '../core/testing.ts'
 import { type QueryOptions, startTestQueries, type TestQueries, tableNamed } from './testing.ts'
 
 setDefaultTimeout(60_000)
 
-let queries: TestQueries
+const queries = duringTests(() => startTestQueries({ QUERY_MEMORY_LIMIT: '128MB', QUERY_CONCURRENCY: '2' }))
 beforeAll(async () => {
-  queries = await startTestQueries({ QUERY_MEMORY_LIMIT: '128MB', QUERY_CONCURRENCY: '2' })
   await queries.table('default.bronze.flights', 'SELECT range AS id, range % 7 AS day FROM range(3000)')
   await queries.table('default.gold.routes', `SELECT 1 AS id, 'JFK' AS origin, 1.5::DECIMAL(14,2) AS delay`)
   await queries.table('ops.silver.crews', 'SELECT 7 AS crew')
   await queries.table('gold.gold.routes', 'SELECT 6 AS six')
   await queries.table('temp.bronze.order', 'SELECT 5 AS five')
 })
-afterAll(() => queries.close())
 
 const rowsOf = async (sql: string, options?: QueryOptions) => (await queries.query(sql, options)).rows
 async function refusalOf(sql: string, options?: QueryOptions): Promise<ConnectError> {

@@ -1,10 +1,10 @@
 /** A fresh, migrated database for a slice test, copied from a template in some 40 ms. */
-import { afterAll, beforeAll } from 'bun:test'
 import { createHash, randomUUID } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import { type Database, migrate, openDatabase } from '../../drizzle/client.ts'
+import { duringTests } from './during.ts'
 import { startTestPostgres } from './test-postgres.ts'
 
 export type TestDatabase = {
@@ -32,18 +32,11 @@ export function useDatabase(pools: {
   connections?: number
   rawConnections: number
 }): Database & { url: string } {
-  const opened = {} as Database & { url: string }
-  let database: TestDatabase
-  beforeAll(async () => {
-    database = await testDatabase()
-    const pool = openDatabase(database.url, { connections: 1, ...pools, application: 'test' })
-    Object.assign(opened, pool, { url: database.url })
+  return duringTests(async () => {
+    const { url, drop } = await testDatabase()
+    const database = openDatabase(url, { connections: 1, ...pools, application: 'test' })
+    return { ...database, url, close: () => database.close().then(drop) }
   })
-  afterAll(async () => {
-    await opened.close()
-    await database.drop()
-  })
-  return opened
 }
 
 let server: Promise<{ url: string; template: string }> | undefined
