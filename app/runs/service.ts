@@ -12,10 +12,10 @@ import { type Page, pageOf, sortOf } from '../core/pagination.ts'
 import { refusalOfValue } from '../core/validation.ts'
 import { answerOnce, type IdempotencyKey } from '../http/idempotency.ts'
 import { type CreateRun, type RunAccepted, type RunQuery, RunQueryNames } from './schema.ts'
+import { cancelRuns } from './store/endings.ts'
 import { foldRunTotal, listRuns } from './store/list.ts'
 import { completedOf } from './store/moves.ts'
 import type { Notices } from './store/notices.ts'
-import { cancelRuns } from './store/outcomes.ts'
 import { insertRun, type NamedRequest, type NewRun, requestNamed } from './store/requests.ts'
 import { activeRunsOf, countActiveRuns, findRun, tailOf } from './store/runs.ts'
 
@@ -57,65 +57,8 @@ export interface RunDeps {
 
 export type RunService = ReturnType<typeof makeRunService>
 
-export function makeRunService({
-  sql,
-  lists = sql,
-  requests = sql,
-  newId,
-  notices,
-  runnable,
-  nudge,
-}: RunDeps) {
-  const intake = makeIntake(requests, () => nudge('runRequested'))
-
-  /**
-   * Code is fixed now, data at the start. Answers once the pending row is durable; with a key, the same as to the first
-   * request that came with it.
-   */
-  async function request(asked: CreateRun, key: IdempotencyKey | null = null): Promise<RunAccepted> {
-    if (key !== null) return (await requestOnce(asked, key)) ?? refuse(asked)
-    const id = newId() as RunId
-    const { namespace, layer, pipeline, trigger } = asked
-    const wanted = { id, namespace, layer, pipeline, trigger, ...clientTrace() }
-    const outcome = await intake(wanted)
-    if (outcome === 'full') return refuse(asked)
-    if (outcome !== 'requested') {
-      // Never published: this run is the draft's. No such pipeline: then this says so.
-      const target = await runnable({ namespace, layer, name: pipeline })
-      if (!(await insertRun(sql, { ...wanted, ...target }))) return refuse(asked)
-      nudge('runRequested')
-    }
-    return { run_id: id, status: 'pending' }
-  }
-
-  /** In one transaction with the row of the key. Null: the pipeline takes no run now. */
-  async function requestOnce(asked: CreateRun, key: IdempotencyKey): Promise<RunAccepted | null> {
-    const { namespace, layer, pipeline, trigger } = asked
-    const outcome = await answerOnce(sql, key, {
-      prepare: () => runnable({ namespace, layer, name: pipeline }),
-      async perform(tx, target) {
-        const id = newId() as RunId
-        const run = { id, namespace, layer, pipeline, trigger, ...clientTrace(), ...target }
-        return (await insertRun(tx, run))
-          ? { status: 202, body: { run_id: id, status: 'pending' as const } }
-          : null
-      },
-    })
-    if (outcome === null) return null
-    if (!outcome.isRepeat) nudge('runRequested')
-    return outcome.answer.body
-  }
-
-  async function refuse({ namespace, layer, pipeline }: CreateRun): Promise<never> {
-    // Deleted meanwhile: then this says so.
-    await runnable({ namespace, layer, name: pipeline })
-    throw new AppError(
-      429,
-      'RATE_LIMITED',
-      `pipeline ${namespace}.${layer}.${pipeline} has ${limits.waitingRunsPerPipeline} runs waiting already`,
-      { headers: { 'retry-after': '60' } },
-    )
-  }
+export function makeRunService(deps: RunDeps) {
+  const { sql, lists = sql, notices, nudge } = deps
 
   /** Whichever of a cancel and a merge commits first wins; the other sees it. */
   async function cancel(id: string) {
@@ -185,7 +128,7 @@ export function makeRunService({
     countActive: () => countActiveRuns(sql),
     /** Keeps the total of all runs quick to read; to be called about every second. */
     foldTotal: () => foldRunTotal(lists),
-    request,
+    request: makeRequest(deps),
     cancel,
     cancelAllOf,
     get,
@@ -194,6 +137,61 @@ export function makeRunService({
     /** At most so many lines after a number, and the run's state. Null: there is no such run. */
     tail: (id: string, seq: number, linesMax: number) => tailOf(sql, id, seq, linesMax),
   }
+}
+
+function makeRequest({ sql, requests = sql, newId, runnable, nudge }: RunDeps) {
+  const intake = makeIntake(requests, () => nudge('runRequested'))
+
+  /**
+   * Code is fixed now, data at the start. Answers once the pending row is durable; with a key, the same as to the first
+   * request that came with it.
+   */
+  async function request(asked: CreateRun, key: IdempotencyKey | null = null): Promise<RunAccepted> {
+    if (key !== null) return (await requestOnce(asked, key)) ?? refuse(asked)
+    const id = newId() as RunId
+    const { namespace, layer, pipeline, trigger } = asked
+    const wanted = { id, namespace, layer, pipeline, trigger, ...clientTrace() }
+    const outcome = await intake(wanted)
+    if (outcome === 'full') return refuse(asked)
+    if (outcome !== 'requested') {
+      // Never published: this run is the draft's. No such pipeline: then this says so.
+      const target = await runnable({ namespace, layer, name: pipeline })
+      if (!(await insertRun(sql, { ...wanted, ...target }))) return refuse(asked)
+      nudge('runRequested')
+    }
+    return { run_id: id, status: 'pending' }
+  }
+
+  /** In one transaction with the row of the key. Null: the pipeline takes no run now. */
+  async function requestOnce(asked: CreateRun, key: IdempotencyKey): Promise<RunAccepted | null> {
+    const { namespace, layer, pipeline, trigger } = asked
+    const outcome = await answerOnce(sql, key, {
+      prepare: () => runnable({ namespace, layer, name: pipeline }),
+      async perform(tx, target) {
+        const id = newId() as RunId
+        const run = { id, namespace, layer, pipeline, trigger, ...clientTrace(), ...target }
+        return (await insertRun(tx, run))
+          ? { status: 202, body: { run_id: id, status: 'pending' as const } }
+          : null
+      },
+    })
+    if (outcome === null) return null
+    if (!outcome.isRepeat) nudge('runRequested')
+    return outcome.answer.body
+  }
+
+  async function refuse({ namespace, layer, pipeline }: CreateRun): Promise<never> {
+    // Deleted meanwhile: then this says so.
+    await runnable({ namespace, layer, name: pipeline })
+    throw new AppError(
+      429,
+      'RATE_LIMITED',
+      `pipeline ${namespace}.${layer}.${pipeline} has ${limits.waitingRunsPerPipeline} runs waiting already`,
+      { headers: { 'retry-after': '60' } },
+    )
+  }
+
+  return request
 }
 
 /**

@@ -2,8 +2,8 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { JSONValue } from 'postgres'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
-import { pick, type RowOf, selected } from '../../../drizzle/rows.ts'
-import { landingFiles } from '../../../drizzle/schema/landing.ts'
+import { computed, pick, type RowOf, returning, select, selected } from '../../../drizzle/rows.ts'
+import { landingFiles, landingZones } from '../../../drizzle/schema/landing.ts'
 import { runAttempts, runs } from '../../../drizzle/schema/run.ts'
 import { restore } from '../../../machines/advance.ts'
 import { executesAlone, migrateRun, RUN_MACHINE_VERSION, runMachine } from '../../../machines/run.ts'
@@ -30,30 +30,56 @@ const OF_RUN = pick(
 )
 const STORED = pick(alias(runs, 'r'), 'snapshot', 'machineVersion')
 const OF_ATTEMPT = pick(alias(runAttempts, 'a'), 'attempt', 'branch', 'runnerUrl', 'runnerBoot')
+const FIRST_OPENED = '(select f.opened_at from run_attempt f where f.run_id = r.id and f.attempt = 1)'
 
-/** Everything that submitting or following an open attempt needs. */
-export interface OpenAttempt extends RowOf<typeof OF_RUN>, RowOf<typeof OF_ATTEMPT> {
-  runId: RunId
-  /** Its runner is to execute nothing beside it: earlier attempts lost their runners together with others. */
-  isAlone: boolean
+/** Number of the last stored log line, and how much the log holds already. */
+const LOG = {
+  lastSeq: computed<number>('log.last_seq'),
+  logLines: computed<number>('log.lines'),
+  logBytes: computed<number>('log.bytes'),
+}
+const logOfRun = (sql: Sql | SqlTx) => sql`
+  cross join lateral (
+    select coalesce(max(l.seq), 0)::float8 as last_seq, count(*)::int as lines,
+      coalesce(sum(octet_length(l.message)), 0)::float8 as bytes
+    from run_log l where l.run_id = r.id) log`
+
+const OPEN = {
+  runId: computed<RunId>('r.id'),
+  ...OF_ATTEMPT,
+  ...OF_RUN,
+  ...LOG,
   /** When the first attempt was opened. */
-  runStartedAt: Date
-  /** Number of the last stored log line, and how much the log holds already. */
-  lastSeq: number
-  logLines: number
-  logBytes: number
-  landing: { namespace: string; zone: string; files: LandingFile[] }[]
+  runStartedAt: computed<Date>(`coalesce(${FIRST_OPENED}, a.opened_at)`),
   /**
    * Where the metadata is of the table that it writes, as of its base; '' where there is none. Executed twice, as by a runner
    * that was started again before anybody knew what it had, the second commit does not fit, and nothing is written twice.
    */
-  tableMetadata: string
+  tableMetadata: computed<string>(`coalesce((
+    select c.metadata_location from lake_ref f
+    join main_entry e on e.namespace = r.namespace and e.layer = r.layer and e.name = r.pipeline
+      and e.from_commit <= f.base and (e.to_commit is null or e.to_commit > f.base)
+    join lake_content c on c.id = e.content_id
+    where f.name = a.branch), '')`),
 }
 
-type LogState = 'lastSeq' | 'logLines' | 'logBytes'
+/** Everything that submitting or following an open attempt needs. */
+export interface OpenAttempt extends RowOf<typeof OPEN> {
+  /** Its runner is to execute nothing beside it: earlier attempts lost their runners together with others. */
+  isAlone: boolean
+  landing: { namespace: string; zone: string; files: LandingFile[] }[]
+}
 
 const OF_FILE = pick(alias(landingFiles, 'l'), 'id', 'filename', 'path', 'versionId', 'sizeBytes')
 type LandingFile = RowOf<typeof OF_FILE>
+/** A file of an attempt's input, with its zone. */
+const FROZEN = {
+  runId: computed<RunId>('f.run_id'),
+  ...pick(alias(landingZones, 'z'), 'namespace'),
+  zone: alias(landingZones, 'z').name,
+  ...OF_FILE,
+}
+type FrozenRow = RowOf<typeof FROZEN>
 
 /**
  * I5: the active files of every zone (`ns.zone`) the pinned sources name become the attempts' input, up to the watermark that
@@ -92,25 +118,20 @@ export async function freezeInputs(
 export async function continueLogs(tx: SqlTx, opened: readonly OpenAttempt[]) {
   const later = opened.filter(({ attempt }) => attempt > 1)
   if (later.length === 0) return
-  const states = await tx<(Pick<OpenAttempt, LogState | 'runId'> & { runStartedAt: Date | null })[]>`
-    select r.id as "runId", log.*,
-      (select f.opened_at from run_attempt f where f.run_id = r.id and f.attempt = 1) as "runStartedAt"
-    from run r cross join lateral (${logState(tx)}) log
-    where r.id = any(${later.map(({ runId }) => runId)}::uuid[])`
+  const states = await select(tx, {
+    runId: OPEN.runId,
+    ...LOG,
+    firstOpened: computed<Date | null>(FIRST_OPENED),
+  })`
+    from run r ${logOfRun(tx)} where r.id = any(${later.map(({ runId }) => runId)}::uuid[])`
   for (const attempt of later) {
     const state = states.find(({ runId }) => runId === attempt.runId)
     if (state === undefined) continue
-    attempt.runStartedAt = state.runStartedAt ?? attempt.runStartedAt
-    attempt.lastSeq = state.lastSeq
-    attempt.logLines = state.logLines
-    attempt.logBytes = state.logBytes
+    const { firstOpened, ...log } = state
+    Object.assign(attempt, log)
+    attempt.runStartedAt = firstOpened ?? attempt.runStartedAt
   }
 }
-
-const logState = (sql: Sql | SqlTx) => sql`
-  select coalesce(max(l.seq), 0)::float8 as "lastSeq", count(*)::int as "logLines",
-    coalesce(sum(octet_length(l.message)), 0)::float8 as "logBytes"
-  from run_log l where l.run_id = r.id`
 
 /** The open attempts of some runs, as they are stored: what has just been started, or is being adopted. */
 export async function openAttemptsOf(
@@ -120,22 +141,10 @@ export async function openAttemptsOf(
 ): Promise<OpenAttempt[]> {
   if (ids.length === 0) return []
   const [attempts, files] = await Promise.all([
-    sql<(Omit<OpenAttempt, 'landing' | 'isAlone'> & RowOf<typeof STORED>)[]>`
-      select r.id as "runId", ${selected(sql, { ...OF_ATTEMPT, ...OF_RUN, ...STORED })},
-        coalesce((select f.opened_at from run_attempt f where f.run_id = r.id and f.attempt = 1), a.opened_at) as "runStartedAt",
-        coalesce((
-          select c.metadata_location from lake_ref f
-          join main_entry e on e.namespace = r.namespace and e.layer = r.layer and e.name = r.pipeline
-            and e.from_commit <= f.base and (e.to_commit is null or e.to_commit > f.base)
-          join lake_content c on c.id = e.content_id
-          where f.name = a.branch
-        ), '') as "tableMetadata",
-        log."lastSeq", log."logLines", log."logBytes"
-      from run r join run_attempt a on a.run_id = r.id and a.state = 'open'
-      cross join lateral (${logState(sql)}) log
+    select(sql, { ...OPEN, ...STORED })`
+      from run r join run_attempt a on a.run_id = r.id and a.state = 'open' ${logOfRun(sql)}
       where r.id = any(${ids as RunId[]}::uuid[]) and r.machine_version <= ${RUN_MACHINE_VERSION}`,
-    sql<FrozenRow[]>`
-      select f.run_id as "runId", z.namespace, z.name as zone, ${selected(sql, OF_FILE)}
+    select(sql, FROZEN)`
       from run_attempt a
       join run_file f on f.run_id = a.run_id and f.attempt = a.attempt
       join landing_file l on l.id = f.landing_file_id join landing_zone z on z.id = l.zone_id
@@ -149,32 +158,16 @@ export async function openAttemptsOf(
   }))
 }
 
-/** A file of an attempt's input, with its zone. */
-interface FrozenRow extends LandingFile {
-  runId: RunId
-  namespace: string
-  zone: string
+const byZone = (files: readonly FrozenRow[]): OpenAttempt['landing'] => {
+  const zones = new Map<string, OpenAttempt['landing'][number]>()
+  for (const { runId: _, namespace, zone, ...file } of files) {
+    const key = `${namespace}.${zone}`
+    const known = zones.get(key) ?? { namespace, zone, files: [] }
+    known.files.push(file)
+    zones.set(key, known)
+  }
+  return [...zones.values()]
 }
-
-const byZone = (files: readonly FrozenRow[]): OpenAttempt['landing'] =>
-  [...Map.groupBy(files, ({ namespace, zone }) => `${namespace}.${zone}`).values()].flatMap((inZone) => {
-    const [first] = inZone
-    if (first === undefined) return []
-    const { namespace, zone } = first
-    return [
-      {
-        namespace,
-        zone,
-        files: inZone.map(({ id, filename, path, versionId, sizeBytes }) => ({
-          id,
-          filename,
-          path,
-          versionId,
-          sizeBytes,
-        })),
-      },
-    ]
-  })
 
 /** Says that this replica is alive for a while, and forgets those that have long been gone. */
 export async function giveSignOfLife(sql: Sql, replica: string): Promise<void> {
@@ -187,19 +180,17 @@ export async function giveSignOfLife(sql: Sql, replica: string): Promise<void> {
 
 /** Takes over the attempts of replicas that have stopped renewing; a run is never executed again for that. */
 export async function adoptOrphans(sql: Sql, follower: string, limit: number): Promise<RunId[]> {
-  const rows = await sql<{ id: RunId }[]>`
+  const rows = await returning(sql, { id: computed<RunId>('id') })`
     update run set follower = ${follower} where id in (
       select r.id from run r join run_attempt a on a.run_id = r.id and a.state = 'open'
       left join replica p on p.name = r.follower
       where r.status in ('pending', 'running') and r.machine_version <= ${RUN_MACHINE_VERSION}
         and (p.name is null or p.alive_until < clock_timestamp())
-      order by r.id limit ${limit} for update of r skip locked)
-    returning id`
-  return rows.map((row) => row.id)
+      order by r.id limit ${limit} for update of r skip locked)`
+  return rows.map(({ id }) => id)
 }
 
 /** Open attempts that this replica is written down to follow. */
 export const attemptsFollowedBy = (sql: Sql, follower: string) =>
-  sql<{ runId: RunId; attempt: number }[]>`
-    select r.id as "runId", a.attempt from run r join run_attempt a on a.run_id = r.id and a.state = 'open'
-    where r.follower = ${follower}`
+  select(sql, { runId: OPEN.runId, attempt: OF_ATTEMPT.attempt })`
+    from run r join run_attempt a on a.run_id = r.id and a.state = 'open' where r.follower = ${follower}`

@@ -1,10 +1,22 @@
-// Runs that have been running for longer than the retention settings allow are failed.
+// Runs that are ended from outside: at somebody's request, or because they have been running for too long.
 import type { SqlTx } from '../../../drizzle/client.ts'
-import { RUN_MACHINE_VERSION } from '../../../machines/run.ts'
+import { computed, select } from '../../../drizzle/rows.ts'
+import { together } from '../../../drizzle/together.ts'
+import { RUN_MACHINE_VERSION, type RunEvent } from '../../../machines/run.ts'
 import type { RunId } from '../../core/ids.ts'
-import { completedOf, lockRuns } from './moves.ts'
+import { type LogLevel, type LogLine, loggedPart, seqAfter, storableText } from './logs.ts'
+import { completedOf, type LockedRun, lockRuns, moveRun, savedParts } from './moves.ts'
 import type { RunCompleted } from './notices.ts'
-import { endRuns } from './outcomes.ts'
+import { settledParts } from './settle.ts'
+
+/** Ends runs at somebody's request; those that have ended already are left out of the answer. */
+export const cancelRuns = (tx: SqlTx, ids: readonly RunId[], cause: string): Promise<Map<RunId, LockedRun>> =>
+  endRuns(tx, ids, {
+    event: { type: 'cancelRequested' },
+    cause,
+    error: null,
+    line: ['warn', `cancelled: ${cause}`],
+  })
 
 export interface StuckRuns {
   ids: RunId[]
@@ -21,22 +33,56 @@ export async function failStuckRuns(
   tx: SqlTx,
   { timeoutMinutes, limit }: { timeoutMinutes: number; limit: number },
 ): Promise<StuckRuns> {
-  const stuck = await tx<{ id: RunId }[]>`
-    select id from run
+  const stuck = await select(tx, { id: computed<RunId>('id') })`
+    from run
     where status = 'running' and machine_version <= ${RUN_MACHINE_VERSION}
       and started_at < clock_timestamp() - ${timeoutMinutes} * interval '1 minute'
     order by id limit ${limit}`
   if (stuck.length === 0) return { ids: [], completed: [] }
-  const { runs, now } = await lockRuns(
-    tx,
-    stuck.map(({ id }) => id),
-  )
+  const ids = stuck.map(({ id }) => id)
   const error = `timed out: it was running for longer than ${timeoutMinutes} minutes (stuck_run_timeout_minutes)`
-  const ended = await endRuns(tx, runs, now, () => ({
+  const ended = await endRuns(tx, ids, {
     event: { type: 'timedOut' },
     cause: 'reaper',
     error,
     line: ['error', error],
-  }))
+  })
   return { ids: [...ended.keys()], completed: completedOf(ended.values()) }
+}
+
+/** How a run is ended from outside. */
+interface Ending {
+  event: Extract<RunEvent, { type: 'cancelRequested' | 'timedOut' }>
+  cause: string
+  /** Text of a failure. */
+  error: string | null
+  line: [LogLevel, string]
+}
+
+/** Ends runs with all that follows from it; those that do not accept the event are left out of the answer. */
+async function endRuns(
+  tx: SqlTx,
+  ids: readonly RunId[],
+  { event, cause, error, line: [level, message] }: Ending,
+): Promise<Map<RunId, LockedRun>> {
+  const { runs, now } = await lockRuns(tx, ids)
+  const told: LogLine[] = []
+  for (const [id, run] of runs) {
+    if (!moveRun(run, event, cause, now)) {
+      runs.delete(id)
+      continue
+    }
+    if (error !== null) run.error = storableText(error)
+    told.push({ runId: run.id, seq: seqAfter(run.snapshot.context.attempt, 9), at: now, level, message })
+  }
+  await together(
+    tx,
+    [
+      ...settledParts(tx, runs, new Map(), [], now),
+      ...loggedPart(tx, told),
+      ...savedParts(tx, runs.values(), now),
+    ],
+    tx`select 1`,
+  )
+  return runs
 }

@@ -1,10 +1,13 @@
 // Lists of runs, with their exact totals. There may be millions of runs.
+import assert from 'node:assert/strict'
 import type { Sql } from '../../../drizzle/client.ts'
+import { computed, nullable, select } from '../../../drizzle/rows.ts'
+import { runs } from '../../../drizzle/schema/run.ts'
 import type { Part } from '../../../drizzle/sql.ts'
 import { andSeenId, type Seen } from '../../../drizzle/visibility.ts'
 import type { Page } from '../../core/pagination.ts'
 import type { RunListed, RunSortKey } from '../schema.ts'
-import { listed, type RunRow, runColumns } from './runs.ts'
+import { LISTED, listed } from './runs.ts'
 
 export interface RunFilter {
   namespace?: string
@@ -39,16 +42,21 @@ export async function listRuns(
     filter.pipeline === undefined
       ? sql`run where ${condition}`
       : sql`(select id, ${sql(sort.key)} from run where ${condition} offset 0) run`
-  const rows = await sql<(RunRow & { total: string })[]>`
-    with counted as materialized (
-      ${isUnfiltered ? sql`select coalesce(sum(change), 0) as total from run_total` : sql`select count(*) as total from run where ${condition}`}),
-    found as (select id from ${matching} order by ${order(sql, sort)} limit ${limit} offset ${offset})
-    select counted.total, ${runColumns(sql)} from counted
-    left join run on run.id = any(array(select id from found))
+  const rows = await select(
+    sql,
+    { ...LISTED, id: nullable(runs.id), total: computed<number>('counted.total::float8') },
+    sql`
+      with counted as materialized (
+        ${isUnfiltered ? sql`select coalesce(sum(change), 0) as total from run_total` : sql`select count(*) as total from run where ${condition}`}),
+      found as (select id from ${matching} order by ${order(sql, sort)} limit ${limit} offset ${offset})`,
+  )`
+    from counted left join run on run.id = any(array(select id from found))
     order by ${order(sql, sort)}`
+  const [first] = rows
+  assert(first)
   return {
-    runs: rows.flatMap((row) => (row.id === null ? [] : [listed(row)])),
-    total: Number(rows[0]?.total),
+    runs: rows.flatMap(({ id, total: _, ...run }) => (id === null ? [] : [listed({ id, ...run })])),
+    total: first.total,
   }
 }
 

@@ -1,14 +1,9 @@
 // What attempts have come to. Many in one transaction; success and merge are the same transaction (I3).
+import assert from 'node:assert/strict'
 import type { Row } from 'postgres'
 import { inTransaction, type Sql, type SqlTx } from '../../../drizzle/client.ts'
 import { together } from '../../../drizzle/together.ts'
-import {
-  isTerminal,
-  MAX_LOST_ALONE,
-  type RunEvent,
-  type RunStatus,
-  runColumns,
-} from '../../../machines/run.ts'
+import { isTerminal, MAX_LOST_ALONE, type RunEvent, runColumns } from '../../../machines/run.ts'
 import { mergeBranches } from '../../catalog/branches.ts'
 import type { PipelineId, RunId } from '../../core/ids.ts'
 import { limits } from '../../core/limits.ts'
@@ -155,60 +150,6 @@ const isAnyWaiting = (tx: SqlTx, pipelines: readonly PipelineId[]) => tx`
   exists (select 1 from unnest(${pipelines as PipelineId[]}::uuid[]) p(id)
     where (select q.id from run q where q.waiting and q.pipeline_id = p.id limit 1) is not null)`
 
-/** Ends runs at somebody's request; those that have ended already are left out of the answer. */
-export async function cancelRuns(
-  tx: SqlTx,
-  ids: readonly RunId[],
-  cause: string,
-): Promise<Map<RunId, LockedRun>> {
-  const { runs, now } = await lockRuns(tx, ids)
-  return endRuns(tx, runs, now, () => ({
-    event: { type: 'cancelRequested' },
-    cause,
-    error: null,
-    line: ['warn', `cancelled: ${cause}`],
-  }))
-}
-
-/** How a run is ended from outside. */
-export interface Ending {
-  event: Extract<RunEvent, { type: 'cancelRequested' | 'timedOut' }>
-  cause: string
-  /** Text of a failure. */
-  error: string | null
-  line: [LogLevel, string]
-}
-
-/** Ends locked runs with all that follows from it; those that do not accept the event are left out of the answer. */
-export async function endRuns(
-  tx: SqlTx,
-  runs: Map<RunId, LockedRun>,
-  now: Date,
-  endingOf: (run: LockedRun) => Ending,
-): Promise<Map<RunId, LockedRun>> {
-  const told: LogLine[] = []
-  for (const [id, run] of runs) {
-    const { event, cause, error, line } = endingOf(run)
-    if (!moveRun(run, event, cause, now)) {
-      runs.delete(id)
-      continue
-    }
-    if (error !== null) run.error = storableText(error)
-    const [level, message] = line
-    told.push({ runId: run.id, seq: seqAfter(run.snapshot.context.attempt, 9), at: now, level, message })
-  }
-  await together(
-    tx,
-    [
-      ...settledParts(tx, runs, new Map(), [], now),
-      ...loggedPart(tx, told),
-      ...savedParts(tx, runs.values(), now),
-    ],
-    tx`select 1`,
-  )
-  return runs
-}
-
 function nextStartOf(runs: Iterable<LockedRun>, now: Date): number | null {
   const delays = [...runs]
     .filter((run) => run.moves.length > 0 && runColumns(run.snapshot).waiting)
@@ -323,12 +264,12 @@ async function mergeTested(
   if (merging.length === 0) return
   const results = await mergeBranches(
     tx,
-    merging.map((run) => ({
-      branch: branchOf(run.id, run.snapshot.context.attempt),
-      testedCommit: executed.get(run.id)?.testedCommit ?? '',
-      runId: run.id,
-      message: `${run.namespace}.${run.layer}.${run.pipeline}`,
-    })),
+    merging.map((run) => {
+      const testedCommit = executed.get(run.id)?.testedCommit
+      assert(testedCommit)
+      const branch = branchOf(run.id, run.snapshot.context.attempt)
+      return { branch, testedCommit, runId: run.id, message: `${run.namespace}.${run.layer}.${run.pipeline}` }
+    }),
   )
   for (const run of merging) {
     const { attempt } = run.snapshot.context
@@ -353,17 +294,20 @@ async function mergeTested(
   }
 }
 
-function closingLine(run: LockedRun): [LogLevel, string] {
-  const took = `after ${run.durationMs ?? 0} ms`
-  const text: Record<RunStatus, string> = {
-    success:
-      run.mergedCommit === null
-        ? `success ${took}: no table changed`
-        : `success ${took}: ${rowsText(run.rowsWritten ?? 0)} merged as commit ${run.mergedCommit}`,
-    failed: run.error ?? 'failed',
-    cancelled: 'cancelled',
-    pending: '',
-    running: '',
+function closingLine({
+  status,
+  error,
+  durationMs,
+  mergedCommit,
+  rowsWritten,
+}: LockedRun): [LogLevel, string] {
+  if (status !== 'success') {
+    assert(error !== null)
+    return ['error', error]
   }
-  return [run.status === 'success' ? 'info' : 'error', text[run.status]]
+  assert(durationMs !== null)
+  const took = `success after ${durationMs} ms`
+  if (mergedCommit === null) return ['info', `${took}: no table changed`]
+  assert(rowsWritten !== null)
+  return ['info', `${took}: ${rowsText(rowsWritten)} merged as commit ${mergedCommit}`]
 }

@@ -1,5 +1,5 @@
 import type { Sql } from '../../../drizzle/client.ts'
-import { pick, type RowOf, select, selected } from '../../../drizzle/rows.ts'
+import { COUNT, computed, only, pick, type RowOf, select, selected } from '../../../drizzle/rows.ts'
 import { runLogs, runs } from '../../../drizzle/schema/run.ts'
 import { traceIdOf } from '../../../proto/trace.ts'
 import type { PipelineId, RunId } from '../../core/ids.ts'
@@ -7,59 +7,43 @@ import { limits } from '../../core/limits.ts'
 import type { Run, RunListed } from '../schema.ts'
 import type { LogLevel } from './logs.ts'
 
-/** Columns of a run in a list. */
-const LISTED = pick(
-  runs,
-  'id',
-  'pipelineId',
-  'namespace',
-  'layer',
-  'pipeline',
-  'status',
-  'phase',
-  'trigger',
-  'attempt',
-  'versionNumber',
-  'startedAt',
-  'finishedAt',
-  'durationMs',
-  'rowsWritten',
-  'createdAt',
-)
+/** Columns of a run in a list, by their names on the wire. */
+export const LISTED = {
+  id: runs.id,
+  pipeline_id: runs.pipelineId,
+  namespace: runs.namespace,
+  layer: runs.layer,
+  pipeline: runs.pipeline,
+  status: runs.status,
+  phase: runs.phase,
+  trigger: runs.trigger,
+  attempt: runs.attempt,
+  version_number: runs.versionNumber,
+  started_at: runs.startedAt,
+  finished_at: runs.finishedAt,
+  duration_ms: runs.durationMs,
+  rows_written: runs.rowsWritten,
+  created_at: runs.createdAt,
+}
 const SHOWN = { ...LISTED, ...pick(runs, 'error', 'baseCommit', 'mergedCommit', 'traceparent') }
 
-/** A row with `runColumns`. */
-export type RunRow = RowOf<typeof LISTED>
-
-export const runColumns = (sql: Sql) => selected(sql, LISTED)
-
-export const listed = (row: RunRow): RunListed => ({
-  id: row.id,
-  pipeline_id: row.pipelineId,
-  namespace: row.namespace,
-  layer: row.layer,
-  pipeline: row.pipeline,
-  status: row.status,
-  phase: row.phase,
-  trigger: row.trigger,
-  attempt: row.attempt,
-  version_number: row.versionNumber,
-  started_at: row.startedAt?.toISOString() ?? null,
-  finished_at: row.finishedAt?.toISOString() ?? null,
-  duration_ms: row.durationMs,
-  rows_written: row.rowsWritten,
-  created_at: row.createdAt.toISOString(),
+export const listed = ({ started_at, finished_at, created_at, ...run }: RowOf<typeof LISTED>): RunListed => ({
+  ...run,
+  started_at: started_at?.toISOString() ?? null,
+  finished_at: finished_at?.toISOString() ?? null,
+  created_at: created_at.toISOString(),
 })
 
 export async function findRun(sql: Sql, id: string): Promise<Run | null> {
   const [row] = await select(sql, SHOWN)`from run where id = ${id}`
   if (row === undefined) return null
+  const { error, baseCommit, mergedCommit, traceparent, ...run } = row
   return {
-    ...listed(row),
-    error: row.error,
-    base_commit: row.baseCommit,
-    merged_commit: row.mergedCommit,
-    trace_id: row.traceparent === null ? null : traceIdOf(row.traceparent),
+    ...listed(run),
+    error,
+    base_commit: baseCommit,
+    merged_commit: mergedCommit,
+    trace_id: traceparent === null ? null : traceIdOf(traceparent),
   }
 }
 
@@ -92,14 +76,11 @@ export async function tailOf(sql: Sql, runId: string, seq: number, linesMax: num
 
 /** Runs of a pipeline that have not ended, at most a batch of them. */
 export async function activeRunsOf(sql: Sql, pipelineId: PipelineId): Promise<RunId[]> {
-  const rows = await sql<{ id: RunId }[]>`
-    select id from run where pipeline_id = ${pipelineId} and status in ('pending', 'running') order by id
+  const rows = await select(sql, { id: computed<RunId>('id') })`
+    from run where pipeline_id = ${pipelineId} and status in ('pending', 'running') order by id
     limit ${limits.cancelBatch}`
-  return rows.map((row) => row.id)
+  return rows.map(({ id }) => id)
 }
 
-export async function countActiveRuns(sql: Sql): Promise<number> {
-  const [row] = await sql<{ active: string }[]>`
-    select count(*) as active from run where status in ('pending', 'running')`
-  return Number(row?.active ?? 0)
-}
+export const countActiveRuns = async (sql: Sql): Promise<number> =>
+  only(await select(sql, { active: COUNT })`from run where status in ('pending', 'running')`).active

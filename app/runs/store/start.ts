@@ -1,8 +1,12 @@
 // The start of runs: each attempt fixes together its base on main, its landing files and its branch, and opens all three in one transaction.
+
+import assert from 'node:assert/strict'
 import { alias } from 'drizzle-orm/pg-core'
 import type { PendingQuery, Row } from 'postgres'
 import { inTransaction, type Sql, type SqlTx } from '../../../drizzle/client.ts'
-import { insertRows, pick, type RowOf, selected } from '../../../drizzle/rows.ts'
+import { computed, insertRows, nullable, pick, type RowOf, select } from '../../../drizzle/rows.ts'
+import { landingFiles } from '../../../drizzle/schema/landing.ts'
+import { pipelines } from '../../../drizzle/schema/pipeline.ts'
 import { runAttempts, runs } from '../../../drizzle/schema/run.ts'
 import type { Part } from '../../../drizzle/sql.ts'
 import { together } from '../../../drizzle/together.ts'
@@ -12,15 +16,7 @@ import type { RunId } from '../../core/ids.ts'
 import { announcedEvents, announcedPart } from './announcements.ts'
 import { branchOf, continueLogs, freezeInputs, type OpenAttempt } from './attempts.ts'
 import { ATTEMPT_LINES, type LogLevel, type LogLine, loggedPart, seqAfter } from './logs.ts'
-import {
-  completedOf,
-  LOCKED,
-  type LockedRow,
-  type LockedRun,
-  lockedRuns,
-  moveRun,
-  savedParts,
-} from './moves.ts'
+import { completedOf, LOCKED, type LockedRun, lockedRuns, moveRun, savedParts } from './moves.ts'
 import type { RunCompleted } from './notices.ts'
 
 /** What became of the runs that waited. */
@@ -49,29 +45,24 @@ export const startWaiting = (
     // One statement, one view: the base is at least as new as the end of each pipeline's previous run.
     // Of each pipeline that waits, the run between two attempts or else the oldest: one probe of `run_queue` per pipeline,
     // however long its queue. Subqueries that are bound to end after one row leave the planner no other way.
-    const rows = await tx<WaitingRow[]>`
-      with recursive heads as (
-        (${headOfQueue(tx, tx`true`)})
-        union all
-        select next.* from heads h cross join lateral (${headOfQueue(tx, tx`q.pipeline_id > h.pipeline_id`)}) next),
-      chosen as materialized (
-        select h.id from heads h
-        where (h.not_before is null or h.not_before <= clock_timestamp()) and h.machine_version <= ${RUN_MACHINE_VERSION}
-          and (select a.attempt from run_attempt a where a.pipeline_id = h.pipeline_id and a.state = 'open') is null
-        order by h.created_at, h.id limit ${places.length}),
-      inputs as materialized (
-        select id, filename, archived_by_run from landing_file
-        where id = any(array(select landing_file_id from run where id = any(array(select id from chosen))))
-        order by id for share)
-      select ${selected(tx, { ...LOCKED, ...ATTEMPTED })},
-        clock_timestamp() as now, (select number from lake_ref where name = 'main') as base,
-        coalesce((select max(seq) from landing_file), 0) as watermark, p.published_version as "publishedVersion",
-        p.draft_dirty as "isDraftDirty", p.id is not null as "isLive",
-        coalesce((
-          select c.metadata_location from main_entry e join lake_content c on c.id = e.content_id
-          where e.namespace = r.namespace and e.layer = r.layer and e.name = r.pipeline and e.to_commit is null limit 1
-        ), '') as "tableMetadata",
-        i.filename as "inputFilename", i.archived_by_run as "inputTakenBy"
+    const rows = await select(
+      tx,
+      WAITING,
+      tx`
+        with recursive heads as (
+          (${headOfQueue(tx, tx`true`)})
+          union all
+          select next.* from heads h cross join lateral (${headOfQueue(tx, tx`q.pipeline_id > h.pipeline_id`)}) next),
+        chosen as materialized (
+          select h.id from heads h
+          where (h.not_before is null or h.not_before <= clock_timestamp()) and h.machine_version <= ${RUN_MACHINE_VERSION}
+            and (select a.attempt from run_attempt a where a.pipeline_id = h.pipeline_id and a.state = 'open') is null
+          order by h.created_at, h.id limit ${places.length}),
+        inputs as materialized (
+          select id, filename, archived_by_run from landing_file
+          where id = any(array(select landing_file_id from run where id = any(array(select id from chosen))))
+          order by id for share)`,
+    )`
       from run r
       left join inputs i on i.id = r.landing_file_id
       left join lateral (
@@ -96,7 +87,9 @@ export const startWaiting = (
       run.follower = follower
       run.baseCommit = Number(first.base)
       run.notBefore = null
-      opened.push(attemptOf(run, row, places[opened.length] ?? ''))
+      const place = places[opened.length]
+      assert(place, 'no more runs are chosen than there are places')
+      opened.push(attemptOf(run, row, place))
     }
     const rowOf = new Map(rows.map((row) => [row.id as RunId, row]))
     await freezeInputs(tx, opened, first.watermark, (id) => rowOf.get(id)?.landingZones ?? [], tellsInputs)
@@ -132,38 +125,32 @@ const headOfQueue = (tx: SqlTx, condition: PendingQuery<Row[]>) => tx`
   where q.waiting and ${condition}
   order by q.pipeline_id, q.status desc nulls last, q.created_at, q.id limit 1`
 
-/** Columns of a run that its attempts need beside those that a move reads. */
-const ATTEMPTED = pick(
-  alias(runs, 'r'),
-  'pipelineType',
-  'trigger',
-  'versionNumber',
-  'pins',
-  'landingZones',
-  'traceparent',
-  'tracestate',
-)
-
-type AttemptedRow = RowOf<typeof ATTEMPTED>
-
-interface WaitingRow extends LockedRow, AttemptedRow {
-  now: Date
+const r = alias(runs, 'r')
+const p = alias(pipelines, 'p')
+const i = alias(landingFiles, 'i')
+const WAITING = {
+  ...LOCKED,
+  ...pick(r, 'pipelineType', 'trigger', 'versionNumber', 'pins', 'landingZones', 'traceparent', 'tracestate'),
+  now: computed<Date>('clock_timestamp()'),
   /** Head of main, and the greatest number of a landing file: int8 as text. */
-  base: string
-  watermark: string
+  base: computed<string>("(select number from lake_ref where name = 'main')"),
+  watermark: computed<string>('coalesce((select max(seq) from landing_file), 0)'),
   /** Null where the pipeline is not published, or deleted. */
-  publishedVersion: number | null
-  isDraftDirty: boolean | null
-  isLive: boolean
+  publishedVersion: nullable(p.publishedVersion),
+  isDraftDirty: nullable(p.draftDirty),
+  isLive: computed<boolean>('p.id is not null'),
   /** Of main as of `base`: one statement has one view of both. */
-  tableMetadata: string
+  tableMetadata: computed<string>(`coalesce((
+    select c.metadata_location from main_entry e join lake_content c on c.id = e.content_id
+    where e.namespace = r.namespace and e.layer = r.layer and e.name = r.pipeline and e.to_commit is null limit 1), '')`),
   /**
    * Of the upload that asked for it, and the run that has archived that. Until this transaction ends nobody archives any
    * other: what a run is started for is there when its input is frozen.
    */
-  inputFilename: string | null
-  inputTakenBy: RunId | null
+  inputFilename: nullable(i.filename),
+  inputTakenBy: nullable(i.archivedByRun),
 }
+type WaitingRow = RowOf<typeof WAITING>
 
 /** Ends a run that has nothing (left) to do; its last line, or null when it is to be started. */
 function endUnstarted(run: LockedRun, row: WaitingRow, now: Date): LogLine | null {
