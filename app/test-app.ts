@@ -3,6 +3,7 @@ import { BlockList } from 'node:net'
 import { noAudit } from './audit/service.ts'
 import { systemClock } from './core/clock.ts'
 import { newId } from './core/ids.ts'
+import type { Fields, Log } from './core/log.ts'
 import { makeMetrics } from './core/metrics.ts'
 import { NO_PLUGINS } from './core/plugin-settings.ts'
 import { type App, type AppParts, buildApp } from './server.ts'
@@ -33,6 +34,16 @@ export const testLog: AppParts['log'] = {
   error: () => {},
   named: () => testLog,
 }
+
+/** Keeps what is logged. */
+export function keptLog() {
+  const entries: { level: string; message: string; fields: Fields | undefined }[] = []
+  const keep = (level: string) => (message: string, fields?: Fields) =>
+    void entries.push({ level, message, fields })
+  const log: Log = { info: keep('info'), warn: keep('warn'), error: keep('error'), named: () => log }
+  return { log, entries, messages: () => entries.map(({ message }) => message) }
+}
+
 const answers = async () => {}
 
 /** `config` needs only what differs from an open installation; `apiKey` is the one key that opens it. */

@@ -2,15 +2,14 @@ import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, t
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
-import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
+import { useDatabase } from '../../tools/test/database.ts'
 import { until } from '../../tools/test/until.ts'
 import { networksOf } from '../core/client-address.ts'
 import { systemClock } from '../core/clock.ts'
 import type { Identity } from '../core/identity.ts'
 import { newId } from '../core/ids.ts'
-import type { Log } from '../core/log.ts'
 import { JSON_BODY_BYTES } from '../http/body.ts'
-import { requestTo, testApp } from '../test-app.ts'
+import { keptLog, requestTo, testApp } from '../test-app.ts'
 import { AUDIT_QUEUE_MAX } from './places.ts'
 import { FULL_ROWS_PER_ADDRESS } from './refusals.ts'
 import { auditRoutes } from './routes.ts'
@@ -19,26 +18,18 @@ import { type AuditService, makeAuditService, noAudit } from './service.ts'
 
 setDefaultTimeout(60_000)
 
-let database: TestDatabase
-let opened: Database
+const opened = useDatabase({ rawConnections: 3 })
 /** Gives a statement up soon, as a database that is away does. */
 let hasty: Database
-beforeAll(async () => {
-  database = await testDatabase()
-  const options = { connections: 1, rawConnections: 3, application: 'test' }
-  opened = openDatabase(database.url, options)
-  hasty = openDatabase(database.url, { ...options, settings: { statement_timeout: 50 } })
+beforeAll(() => {
+  const settings = { statement_timeout: 50 }
+  hasty = openDatabase(opened.url, { connections: 1, rawConnections: 3, application: 'test', settings })
 })
-afterAll(async () => {
-  await Promise.all([opened.close(), hasty.close()])
-  await database.drop()
-})
+afterAll(() => hasty.close())
 
-let lines: string[]
-const hear = (line: string) => void lines.push(line)
-const log: Log = { info: hear, warn: hear, error: hear, named: () => log }
+const { log, entries: logged, messages } = keptLog()
 beforeEach(async () => {
-  lines = []
+  logged.length = 0
   await opened.sql`truncate audit_entry`
 })
 
@@ -256,7 +247,7 @@ describe('recording', () => {
   })
 
   test('waits for none of the connections on which lists take their time', async () => {
-    const other = openDatabase(database.url, { connections: 1, rawConnections: 1, application: 'test' })
+    const other = openDatabase(opened.url, { connections: 1, rawConnections: 1, application: 'test' })
     const audit = serviceOn(opened, other.sql)
     const listing = Promise.withResolvers<void>()
     const list = other.sql.begin(async (tx) => {
@@ -281,10 +272,7 @@ describe('recording', () => {
     const audit = serviceOn(hasty)
     const unlock = await lockLog()
     await recordWrite(audit, 'POST', '/api/v1/runs')
-    await until(
-      async () => lines,
-      (said) => said.length > 0,
-    )
+    await until(() => logged.length > 0)
     const [back] = await opened.sql<{ at: Date }[]>`select clock_timestamp() as at`
     await unlock()
     const { entries } = await until(
@@ -294,7 +282,7 @@ describe('recording', () => {
     )
     expect(entries).toHaveLength(1)
     expect(new Date(entries[0]?.created_at ?? '').getTime()).toBeLessThan(back?.at.getTime() ?? 0)
-    expect(lines).toEqual(['audit entries wait for the database'])
+    expect(messages()).toEqual(['audit entries wait for the database'])
   })
 
   test('lets a write wait for its place while the queue is full, and drops no entry', async () => {
@@ -307,7 +295,7 @@ describe('recording', () => {
     })
     await opened.sql`select 1`
     expect(isPlaced).toBe(false)
-    expect(lines).toEqual([`more than ${AUDIT_QUEUE_MAX} audit entries wait: writes wait for a place`])
+    expect(messages()).toEqual([`more than ${AUDIT_QUEUE_MAX} audit entries wait: writes wait for a place`])
     await unlock()
     await late
     await audit.stop()
@@ -346,10 +334,7 @@ describe('recording', () => {
     const audit = serviceOn(opened)
     await opened.sql`alter table audit_entry add constraint refuses check (resource <> '/api/v1/bad')`
     await recordWrite(audit, 'PUT', '/api/v1/bad')
-    await until(
-      async () => lines,
-      (said) => said.includes('audit entry'),
-    )
+    await until(() => messages().includes('audit entry'))
     await recordWrite(audit, 'PUT', '/api/v1/good')
     await audit.stop()
     await opened.sql`alter table audit_entry drop constraint refuses`

@@ -3,11 +3,10 @@ import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { AppError, notFound, unavailable } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
-import type { Log } from '../core/log.ts'
 import { makeMetrics } from '../core/metrics.ts'
 import { Layer, NamespaceName, nullable } from '../core/names.ts'
 import { decodePath } from '../core/target.ts'
-import { requestTo, testApp } from '../test-app.ts'
+import { keptLog, requestTo, testApp } from '../test-app.ts'
 import { JSON_BODY_BYTES } from './body.ts'
 import { exchangeOf } from './exchange.ts'
 
@@ -309,17 +308,12 @@ describe('failures', () => {
     }
   })
   test('it is logged with its cause and the id of the request', async () => {
-    const lines: [string, Record<string, unknown> | undefined][] = []
-    const log: Log = { info: () => {}, warn: () => {}, error: (m, f) => lines.push([m, f]), named: () => log }
+    const { log, entries } = keptLog()
     await requestTo(testApp({ api: [failures], log }), 'GET', '/api/v1/failures/awaited', undefined, {
       'x-request-id': 'r-1',
     })
-    expect(lines).toEqual([
-      [
-        'GET /api/v1/failures/awaited 500',
-        { ms: expect.any(Number), request_id: 'r-1', error: expect.any(TypeError) },
-      ],
-    ])
+    const fields = { ms: expect.any(Number), request_id: 'r-1', error: expect.any(TypeError) }
+    expect(entries).toEqual([{ level: 'error', message: 'GET /api/v1/failures/awaited 500', fields }])
   })
   test('a lost database connection is 503, a value no column holds 400', async () => {
     const lost = await failure('connection')
@@ -438,13 +432,7 @@ describe('headers', () => {
 describe('the access log', () => {
   /** Lines as `level method path status`, on a clock that moves by `ms` per request. */
   async function linesOf(requests: [method: string, path: string][], { ms = 1, brokenMetrics = false } = {}) {
-    const lines: string[] = []
-    const log: Log = {
-      info: (message) => lines.push(`info ${message}`),
-      warn: (message) => lines.push(`warn ${message}`),
-      error: (message) => lines.push(`error ${message}`),
-      named: () => log,
-    }
+    const { log, entries } = keptLog()
     let now = 0
     const clock = {
       now: () => new Date(),
@@ -462,6 +450,7 @@ describe('the access log', () => {
     const readiness = { postgres: refuses, s3: refuses, runner: refuses, query: refuses }
     const logged = testApp({ api: [things], internal: [catalog, gateway], log, clock, metrics, readiness })
     for (const [method, path] of requests) await requestTo(logged, method, path)
+    const lines = entries.map(({ level, message }) => `${level} ${message}`)
     return lines.filter((line) => !line.endsWith('is not ready'))
   }
 

@@ -3,7 +3,7 @@ import { useDatabase } from '../../tools/test/database.ts'
 import type { Clock } from '../core/clock.ts'
 import { AppError } from '../core/errors.ts'
 import type { Identity } from '../core/identity.ts'
-import type { Log } from '../core/log.ts'
+import { keptLog } from '../test-app.ts'
 import { type Licensing, makeLicensing } from './service.ts'
 
 setDefaultTimeout(60_000)
@@ -14,15 +14,13 @@ const NOW = Date.parse('2026-06-01T00:00:00Z')
 const DAY_MS = 86_400_000
 let nowMs: number
 let elapsedMs: number
-let lines: string[]
 const clock: Clock = { now: () => new Date(nowMs), elapsed: () => elapsedMs }
-const hear = (line: string) => void lines.push(line)
-const log: Log = { info: hear, warn: hear, error: hear, named: () => log }
+const { log, entries, messages } = keptLog()
 const all: Licensing[] = []
 beforeEach(async () => {
   nowMs = NOW
   elapsedMs = 0
-  lines = []
+  entries.length = 0
   for (const one of all.splice(0)) one.stop()
   await opened.sql`truncate licensed_user`
 })
@@ -120,10 +118,10 @@ test('a licence that ends while the service runs lets no user in, also one with 
 
 test('the log warns in the last 30 days and says when the licence has ended', () => {
   licensed(5, { expiresAt: '2026-07-02T00:00:00Z' })
-  expect(lines).toEqual([])
+  expect(messages()).toEqual([])
   licensed(5, { expiresAt: '2026-06-30T12:00:00Z' })
-  expect(lines).toEqual(['the licence ends in 30 days: users are refused then'])
+  expect(messages()).toEqual(['the licence ends in 30 days: users are refused then'])
   nowMs += 60 * DAY_MS
   licensed(5, { expiresAt: '2026-06-30T12:00:00Z' })
-  expect(lines[1]).toBe('the licence has ended: users are refused')
+  expect(messages()[1]).toBe('the licence has ended: users are refused')
 })

@@ -5,9 +5,9 @@ import type { Clock } from '../core/clock.ts'
 import { limits } from '../core/limits.ts'
 import { makeMetrics } from '../core/metrics.ts'
 import { exchangeOf } from '../http/exchange.ts'
-import { requestTo, testApp } from '../test-app.ts'
+import { keptLog, requestTo, testApp } from '../test-app.ts'
 import { CACHE_SECONDS_MAX, makeAuthPlugin } from './auth.ts'
-import { channelTo, keptLog, PLUGIN_TOKEN, says, startTestPlugin, type TestPlugin } from './testing.ts'
+import { channelTo, PLUGIN_TOKEN, says, startTestPlugin, type TestPlugin } from './testing.ts'
 
 const ALLOWED = { decision: 'DECISION_ALLOWED' }
 const DENIED = { decision: 'DECISION_DENIED' }
@@ -35,7 +35,7 @@ function appBehind(settings: { url?: string; admins?: string[]; authFailures?: n
   const { url = plugin.url, admins = [], authFailures = null } = settings
   let elapsedMs = 0
   const clock: Clock = { now: () => new Date('2026-01-01T00:00:00Z'), elapsed: () => elapsedMs }
-  const { log, lines } = keptLog()
+  const { log, entries: logged } = keptLog()
   const metrics = makeMetrics()
   const audited: string[] = []
   const channel = channelTo(url, 'auth', { log, observe: metrics.rpcEnded, timeoutMs: 30_000 })
@@ -58,7 +58,7 @@ function appBehind(settings: { url?: string; admins?: string[]; authFailures?: n
     ],
   })
   return {
-    lines,
+    logged,
     audited,
     metrics,
     pass: (seconds: number) => {
@@ -195,13 +195,13 @@ test('who guesses is stopped before the plugin is asked; who is known already st
 })
 
 test('tokens are in no log, metric or audit entry, whether they open something or not', async () => {
-  const { call, lines, audited, metrics, pass } = appBehind()
+  const { call, logged, audited, metrics, pass } = appBehind()
   for (const answer of [ANN, DENIED, {}, { ...DENIED, user: { id: 'canary-token' } }]) {
     authenticate = answer
     await call('canary-token', 'POST')
     pass(60)
   }
-  const seen = [...lines, ...audited, await metrics.text()].join('\n')
+  const seen = [JSON.stringify(logged), ...audited, await metrics.text()].join('\n')
   expect(seen).toContain('AuthService/Authenticate')
   expect(audited).toHaveLength(4)
   expect(seen).not.toContain('canary-token')

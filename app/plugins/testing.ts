@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { systemClock } from '../core/clock.ts'
-import type { Log } from '../core/log.ts'
+import { testLog } from '../test-app.ts'
 import { type Channel, type ChannelDeps, makeChannel, type PluginKind } from './channel.ts'
 
 export const PLUGIN_TOKEN = 'a-token-that-plugins-know-us-by'
@@ -59,18 +59,8 @@ export const says =
     response.end(typeof message === 'string' ? message : JSON.stringify(message))
   }
 
-/** Keeps what is logged. */
-export function keptLog() {
-  const lines: string[] = []
-  const keep = (level: string) => (message: string, fields?: object) => {
-    lines.push(`${level} ${message} ${JSON.stringify(fields ?? {})}`)
-  }
-  const log: Log = { info: keep('info'), warn: keep('warn'), error: keep('error'), named: () => log }
-  return { log, lines }
-}
-
 export const channelTo = (url: string, kind: PluginKind = 'auth', deps: Partial<ChannelDeps> = {}): Channel =>
   makeChannel(
     { kind, url, token: PLUGIN_TOKEN },
-    { log: keptLog().log, clock: systemClock, observe: () => {}, ...deps },
+    { log: testLog, clock: systemClock, observe: () => {}, ...deps },
   )
