@@ -136,4 +136,6 @@ test('what engines run behind is told beside the services, by those that say it'
   const { body } = await readyWith({ runner: async () => 'landlock', query: async () => 'none' })
   expect(body).toMatchObject({ services: allHealthy, engines: { runner: 'landlock', query: 'none' } })
   expect((await readyWith({ query: refuses, runner: async () => null })).body.engines).toEqual({})
+  // A plugin tells its version.
+  expect((await readyWith({ auth_plugin: async () => '1.2.3' })).body.engines).toEqual({})
 })

@@ -37,6 +37,7 @@ export function weakest(runners: readonly PythonHealth[]): PythonHealth | null {
 }
 
 type Part = keyof ReadinessChecks
+const OWN_PARTS = ['postgres', 's3', 'runner', 'query'] as const
 const PLUGIN_PARTS = ['auth_plugin', 'sharing_plugin', 'enforcement_plugin'] as const
 type PluginPart = (typeof PLUGIN_PARTS)[number]
 type Word = 'healthy' | 'unhealthy'
@@ -103,37 +104,23 @@ export function makeHealthService({
   return {
     /** Asks all parts at once. A part that is switched off is not required: it shows as unhealthy and fails nothing. */
     async readiness(): Promise<Readiness> {
-      const configured = PLUGIN_PARTS.filter((part) => readiness[part] !== undefined)
-      const [postgres, s3, runner, query, python, ...plugins] = await Promise.all([
-        find('postgres'),
-        find('s3'),
-        find('runner'),
-        find('query'),
+      const plugins = PLUGIN_PARTS.filter((part) => readiness[part] !== undefined)
+      const asked = [...OWN_PARTS, ...plugins].map(async (part) => [part, await find(part)] as const)
+      const [python, ...found] = await Promise.all([
         describePython?.(AbortSignal.timeout(timeoutMs)).catch(() => null),
-        ...configured.map(async (part) => [part, await find(part)] as const),
+        ...asked,
       ])
-      const found = [
-        ['postgres', postgres] as const,
-        ['s3', s3] as const,
-        ['runner', runner] as const,
-        ['query', query] as const,
-        ...plugins,
-      ]
       const details: Readiness['details'] = { ...(await shortages?.()) }
       for (const [part, finding] of found) if (!finding.healthy) details[part] = finding.detail
       // The installation goes on for machines, so this fails nothing.
       if (licensing?.hasEnded()) details.license = 'has ended: users are refused'
       return {
         ready: found.every(([, finding]) => finding.healthy || !finding.required),
-        services: {
-          postgres: wordFor(postgres),
-          s3: wordFor(s3),
-          runner: wordFor(runner),
-          query: wordFor(query),
-          ...Object.fromEntries(plugins.map(([part, finding]) => [part, wordFor(finding)])),
-        },
+        services: Object.fromEntries(
+          found.map(([part, { healthy }]) => [part, healthy ? 'healthy' : 'unhealthy']),
+        ) as Readiness['services'],
         details,
-        engines: { ...wallOf('runner', runner), ...wallOf('query', query) },
+        engines: Object.fromEntries(found.flatMap(wallOf)),
         ...(python === undefined ? {} : { python }),
       }
     },
@@ -159,7 +146,8 @@ const rejectedBy = (signal: AbortSignal) =>
     signal.addEventListener('abort', () => reject(signal.reason), { once: true })
   })
 
-const wallOf = (part: 'runner' | 'query', finding: Finding) =>
-  finding.healthy && typeof finding.told === 'string' ? { [part]: finding.told } : {}
-
-const wordFor = (finding: Finding): Word => (finding.healthy ? 'healthy' : 'unhealthy')
+/** A plugin tells something else: its version. */
+const wallOf = ([part, finding]: readonly [Part, Finding]) =>
+  (part === 'runner' || part === 'query') && finding.healthy && typeof finding.told === 'string'
+    ? [[part, finding.told] as const]
+    : []

@@ -1,5 +1,5 @@
 import type { Clock } from '../core/clock.ts'
-import type { ReadinessCheck } from '../health/service.ts'
+import type { ReadinessChecks } from '../health/service.ts'
 import type { Channel, PluginKind } from './channel.ts'
 
 /** The health of a plugin is cached this long. */
@@ -13,8 +13,8 @@ export interface PluginHealth {
 }
 
 export interface PluginsHealth {
-  /** Each asks its plugin. */
-  checks: Partial<Record<PluginKind, ReadinessCheck>>
+  /** To be asked whether everything the service depends on answers. */
+  checks: Pick<ReadinessChecks, 'auth_plugin' | 'sharing_plugin' | 'enforcement_plugin'>
   /** As it was found within the last seconds; asks where that is too long ago. */
   describe(): Promise<Partial<Record<PluginKind, PluginHealth>>>
 }
@@ -36,7 +36,7 @@ export function makePluginsHealth(
   }
 
   return {
-    checks: Object.fromEntries(configured.map(({ kind, channel }) => [kind, channel.check])),
+    checks: Object.fromEntries(configured.map(({ kind, channel }) => [`${kind}_plugin`, channel.check])),
     describe() {
       if (described === null || clock.elapsed() - describedMs > HEALTH_CACHE_MS) {
         describedMs = clock.elapsed()

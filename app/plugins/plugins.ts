@@ -2,7 +2,6 @@
 import type { Sql } from '../../drizzle/client.ts'
 import type { Enforcement, Sharing } from '../core/access.ts'
 import type { PluginSettings } from '../core/plugin-settings.ts'
-import type { ReadinessChecks } from '../health/service.ts'
 import { type AuthPlugin, makeAuthPlugin } from './auth.ts'
 import { type ChannelDeps, makeChannel, type PluginKind } from './channel.ts'
 import { makeEnforcementPlugin } from './enforcement.ts'
@@ -16,8 +15,7 @@ export interface Plugins {
   /** Each is the plugin's, or `builtIn` where there is none. */
   enforcementOr(builtIn: Enforcement): Enforcement
   sharingOr(builtIn: Sharing): Sharing
-  /** To be asked whether everything the service depends on answers. */
-  checks: Pick<ReadinessChecks, 'auth_plugin' | 'sharing_plugin' | 'enforcement_plugin'>
+  checks: PluginsHealth['checks']
   describe: PluginsHealth['describe']
 }
 
@@ -29,10 +27,6 @@ export function makePlugins(settings: PluginSettings, deps: ChannelDeps & { sql:
   }
   const [auth, sharing, enforcement] = [channelOf('auth'), channelOf('sharing'), channelOf('enforcement')]
   const health = makePluginsHealth({ auth, sharing, enforcement }, deps.clock)
-  const checks: Plugins['checks'] = {}
-  if (health.checks.auth !== undefined) checks.auth_plugin = health.checks.auth
-  if (health.checks.sharing !== undefined) checks.sharing_plugin = health.checks.sharing
-  if (health.checks.enforcement !== undefined) checks.enforcement_plugin = health.checks.enforcement
 
   return {
     auth: auth === undefined ? null : makeAuthPlugin({ channel: auth, clock: deps.clock, admins }),
@@ -44,7 +38,6 @@ export function makePlugins(settings: PluginSettings, deps: ChannelDeps & { sql:
       if (sharing !== undefined) return makeSharingPlugin({ channel: sharing, owners: builtIn })
       return enforcement === undefined ? builtIn : noSharing
     },
-    checks,
-    describe: health.describe,
+    ...health,
   }
 }
