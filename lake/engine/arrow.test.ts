@@ -1,5 +1,4 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import {
   Binary,
   BufferType,
@@ -31,21 +30,13 @@ import { arrowToJson, SchemaTooLarge } from './arrow-json.ts'
 import { JsonBytes, JsonTooLarge } from './json-bytes.ts'
 import { fieldsOf, valuesOf } from './json-cells.ts'
 import { uniqueNames } from './json-shape.ts'
+import { useConnection } from './test-connection.ts'
 import { arraysOf, type JsonValue, objectsOf, textOf } from './test-json.ts'
 
 setDefaultTimeout(60_000)
 
-let instance: DuckDBInstance
-let connection: DuckDBConnection
-beforeAll(async () => {
-  instance = await DuckDBInstance.create(':memory:', { threads: '1' })
-  connection = await instance.connect()
-  await connection.run("SET TimeZone = 'UTC'")
-})
-afterAll(() => {
-  connection.closeSync()
-  instance.closeSync()
-})
+const connection = await useConnection()
+await connection.run("SET TimeZone = 'UTC'")
 
 const arrow = async (sql: string) => (await arrowBytes(await connection.stream(sql))).bytes
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })

@@ -2,21 +2,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { checkHarmless } from './harmless.ts'
 import { type Engine, openLocked } from './instance.ts'
 import { StatementRefused } from './statement.ts'
+import { useConnection } from './test-connection.ts'
 
-let instance: DuckDBInstance
-let connection: DuckDBConnection
-beforeAll(async () => {
-  instance = await DuckDBInstance.create(':memory:', { threads: '1' })
-  connection = await instance.connect()
-})
-afterAll(() => {
-  connection.closeSync()
-  instance.closeSync()
-})
+const connection = await useConnection()
 
 const refused = (sql: string) =>
   checkHarmless(connection, sql).then(

@@ -1,14 +1,8 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
+import { expect, test } from 'bun:test'
 import { readQueryText } from './query-text.ts'
+import { useConnection } from './test-connection.ts'
 
-let instance: DuckDBInstance
-let connection: DuckDBConnection
-beforeAll(async () => {
-  instance = await DuckDBInstance.create(':memory:')
-  connection = await instance.connect()
-})
-afterAll(() => instance.closeSync())
+const connection = await useConnection()
 
 /** `name@offset` of each table, or the fault. */
 async function read(sql: string) {

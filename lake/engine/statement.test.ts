@@ -1,21 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
+import { describe, expect, test } from 'bun:test'
 import { EngineError } from './error.ts'
 import { plannedTreeOn, type SyntaxTree, treeOn } from './parser.ts'
 import { checkReadOnly, limited, StatementRefused, type TableReference } from './statement.ts'
+import { useConnection } from './test-connection.ts'
 
-let instance: DuckDBInstance
-let connection: DuckDBConnection
-let planned: SyntaxTree
-beforeAll(async () => {
-  instance = await DuckDBInstance.create(':memory:', { threads: '1' })
-  connection = await instance.connect()
-  planned = await plannedTreeOn(connection)
-})
-afterAll(() => {
-  connection.closeSync()
-  instance.closeSync()
-})
+const connection = await useConnection()
+const planned = await plannedTreeOn(connection)
 
 /** Every text of these tests is the same to the parser, whichever way it is asked. */
 const tree: SyntaxTree = async (sql) => {

@@ -1,17 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
+import { describe, expect, test } from 'bun:test'
+import { useConnection } from './test-connection.ts'
 import { isTraceless } from './traceless.ts'
 
-let instance: DuckDBInstance
-let connection: DuckDBConnection
-beforeAll(async () => {
-  instance = await DuckDBInstance.create(':memory:', { threads: '1' })
-  connection = await instance.connect()
-})
-afterAll(() => {
-  connection.closeSync()
-  instance.closeSync()
-})
+const connection = await useConnection()
 
 const isTaken = (sql: string) => isTraceless(connection, sql, [{ schema: 'default.gold', name: 'one' }])
 const namesOf = async (sql: string) =>

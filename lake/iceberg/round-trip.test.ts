@@ -1,7 +1,7 @@
 // Tables written here are read by two others: DuckDB's Parquet reader (by field id) and icebird (an Iceberg reader of
 // its own, manifests included).
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { icebergRead } from 'icebird'
 import { quoteIdentifier } from '../quote.ts'
 import { decodeBound } from './format/bounds.ts'
@@ -9,15 +9,11 @@ import type { ColumnMetrics } from './format/manifest.ts'
 import { currentSchema, currentSnapshot, type TableMetadata } from './format/metadata.ts'
 import { columnsOf, UnsupportedColumn } from './format/types.ts'
 import { dataFilesOf } from './read/scan.ts'
-import { openTestLake, type TestLake } from './test-lake.ts'
+import { useTestLake } from './test-lake.ts'
 import { IncompatibleColumn } from './write/evolution.ts'
 import { copyResultFrom } from './write/stats.ts'
 
-let lake: TestLake
-beforeAll(async () => {
-  lake = await openTestLake()
-})
-afterAll(() => lake.close())
+const lake = await useTestLake()
 
 /** icebird declares ids as numbers; its code only compares them. */
 const readIndependently = (table: TableMetadata) =>

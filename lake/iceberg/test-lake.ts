@@ -1,37 +1,35 @@
 // A lake for tests: objects in a directory, served over HTTP to an independent reader; a catalog that is one map; and
 // the way of a run through all of it (DuckDB's COPY, manifests, commit).
 
+import { afterAll } from 'bun:test'
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
-import { quoteLiteral } from '../quote.ts'
+import { DuckDBInstance } from '@duckdb/node-api'
 import { dataLocation, keyOf, metadataLocation, tableLocation } from './format/location.ts'
 import { currentSchema, parseMetadata, serializeMetadata, type TableMetadata } from './format/metadata.ts'
 import { checkRequirements } from './format/requirements.ts'
 import type { Column } from './format/types.ts'
 import { applyUpdates } from './format/updates.ts'
 import { dataFilesOf, type ManifestReader, makeManifestReader } from './read/scan.ts'
-import { fieldIdsLiteral, fieldsWritten, readTable, selectForWrite } from './sql.ts'
-import { type NextSchema, schemaForAppend, schemaForReplace } from './write/evolution.ts'
+import { readTable } from './sql.ts'
 import type { WriteEngine } from './write/merge.ts'
 import { newTable } from './write/new-table.ts'
-import { copyResultFrom, metricsOf } from './write/stats.ts'
+import { copyResultFrom } from './write/stats.ts'
 import { type TableChange, type WriteRules, writeByStrategy } from './write/strategy.ts'
-import { type CommitPlan, type NewDataFile, planCommit, replacedFiles, type Write } from './write/write.ts'
+import { type NewDataFile, planCommit, replacedFiles, type Write } from './write/write.ts'
 
 export interface TestLake {
   readonly root: string
-  readonly duckdb: DuckDBConnection
   readonly reader: ManifestReader
   readObject(location: string): Promise<Uint8Array>
   pathOf(location: string): string
   describe(sql: string): Promise<Column[]>
   rows(sql: string): Promise<Record<string, unknown>[]>
   /** Runs the query and commits its rows; `table` null creates it. */
-  write(table: TableMetadata | null, sql: string, operation: Write['operation']): Promise<TableMetadata>
+  write(table: TableMetadata | null, sql: string, operation: 'append' | 'overwrite'): Promise<TableMetadata>
   /** Runs the query and commits its rows as a pipeline's write rules say. */
   writeBy(
     table: TableMetadata | null,
@@ -39,10 +37,8 @@ export interface TestLake {
     rules: Partial<WriteRules>,
     more?: { at?: string; fileRows?: number },
   ): Promise<{ table: TableMetadata; change: TableChange; opened: string[] }>
-  commit(write: Omit<Write, 'reader' | 'at' | 'uuid'>): Promise<{ metadata: TableMetadata; plan: CommitPlan }>
   /** SQL that reads the table's current snapshot. */
   source(table: TableMetadata): Promise<string>
-  close(): Promise<void>
 }
 
 const AT = Date.UTC(2026, 0, 1)
@@ -56,7 +52,8 @@ const RULES: WriteRules = {
   scdValidTo: 'valid_to',
 }
 
-export async function openTestLake(): Promise<TestLake> {
+/** A lake for the tests of a file. */
+export async function useTestLake(): Promise<TestLake> {
   const directory = await mkdtemp(join(tmpdir(), 'sluice-lake-'))
   await mkdir(join(directory, '_lake'))
   const server = createServer((request, response) => {
@@ -86,7 +83,7 @@ export async function openTestLake(): Promise<TestLake> {
       type: String(row.column_type),
     }))
 
-  const commit: TestLake['commit'] = async (write) => {
+  const commit = async (write: Omit<Write, 'reader' | 'at' | 'uuid'>) => {
     const plan = await planCommit({ ...write, reader, at: AT, uuid: crypto.randomUUID() })
     for (const { location, bytes } of plan.objects) await store(location, bytes)
     const base = write.isStaged ? null : write.metadata
@@ -94,28 +91,7 @@ export async function openTestLake(): Promise<TestLake> {
     const metadata = applyUpdates(base, plan.updates, { at: AT })
     const text = serializeMetadata(metadata)
     await store(metadataLocation(metadata.location, metadata.snapshots.length, crypto.randomUUID()), text)
-    return { metadata: parseMetadata(text), plan }
-  }
-
-  const write: TestLake['write'] = async (table, sql, operation) => {
-    const columns = await describe(sql)
-    const next = nextSchema(table, columns, operation)
-    const metadata = table ?? stagedTable(next)
-    const location = dataLocation(metadata.location, crypto.randomUUID())
-    await mkdir(dirname(pathOf(location)), { recursive: true })
-    const fields = fieldsWritten(columns, next.schema)
-    const result = await duckdb.runAndReadAll(
-      `COPY (SELECT ${selectForWrite(columns, next.schema)} FROM (${sql}))
-       TO ${quoteLiteral(pathOf(location))} (FORMAT parquet, RETURN_STATS, FIELD_IDS ${fieldIdsLiteral(fields)})`,
-    )
-    const files = result
-      .getRowObjectsJS()
-      .map(
-        (row): NewDataFile => ({ location, ...metricsOf({ type: 'struct', fields }, copyResultFrom(row)) }),
-      )
-      .filter((file) => file.recordCount > 0)
-    return (await commit({ metadata, isStaged: table === null, operation, schema: next.schema, files }))
-      .metadata
+    return parseMetadata(text)
   }
 
   const engineOf = async (): Promise<
@@ -179,7 +155,7 @@ export async function openTestLake(): Promise<TestLake> {
         await rename(path, pathOf(location))
         files.push({ ...file, location })
       }
-      const { metadata } = await commit({
+      const metadata = await commit({
         metadata: change.metadata,
         isStaged: table === null,
         operation: change.operation,
@@ -195,23 +171,27 @@ export async function openTestLake(): Promise<TestLake> {
     }
   }
 
-  const stagedTable = ({ schema }: NextSchema): TableMetadata => {
-    const uuid = crypto.randomUUID()
-    const name = { namespace: 'default', layer: 'silver', name: 'flights' }
-    return newTable({ uuid, location: tableLocation(root, name, uuid), schema, at: AT })
-  }
-
+  afterAll(async () => {
+    duckdb.closeSync()
+    instance.closeSync()
+    await new Promise((resolve) => {
+      server.close(resolve)
+      server.closeAllConnections()
+    })
+    await rm(directory, { recursive: true })
+  })
   return {
     root,
-    duckdb,
     reader,
     readObject,
     pathOf,
     describe,
     rows,
-    write,
+    write: async (table, sql, operation) => {
+      const mergeStrategy = operation === 'append' ? 'append_only' : 'full_refresh'
+      return (await writeBy(table, sql, { mergeStrategy })).table
+    },
     writeBy,
-    commit,
     source: async (table) => {
       const files = await dataFilesOf(table, table['current-snapshot-id'] ?? 0n, reader)
       return readTable(
@@ -219,24 +199,5 @@ export async function openTestLake(): Promise<TestLake> {
         files.map((file) => pathOf(file.location)),
       )
     },
-    close: async () => {
-      duckdb.closeSync()
-      instance.closeSync()
-      await new Promise((resolve) => {
-        server.close(resolve)
-        server.closeAllConnections()
-      })
-      await rm(directory, { recursive: true })
-    },
   }
-}
-
-function nextSchema(
-  table: TableMetadata | null,
-  columns: Column[],
-  operation: Write['operation'],
-): NextSchema {
-  if (!table) return schemaForReplace(columns)
-  const previous = { schema: currentSchema(table), lastColumnId: table['last-column-id'] }
-  return operation === 'append' ? schemaForAppend(columns, previous) : schemaForReplace(columns, previous)
 }

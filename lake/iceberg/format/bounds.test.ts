@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { openTestLake, type TestLake } from '../test-lake.ts'
+import { useTestLake } from '../test-lake.ts'
 import {
   type BoundValue,
   boundsFromText,
@@ -11,11 +11,7 @@ import {
   valueFromText,
 } from './bounds.ts'
 
-let lake: TestLake
-beforeAll(async () => {
-  lake = await openTestLake()
-})
-afterAll(() => lake.close())
+const lake = await useTestLake()
 
 const int64 = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n })
 const values: Record<string, fc.Arbitrary<BoundValue>> = {

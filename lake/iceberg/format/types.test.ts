@@ -1,13 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { openTestLake, type TestLake } from '../test-lake.ts'
+import { describe, expect, test } from 'bun:test'
+import { useTestLake } from '../test-lake.ts'
 import { schemaForReplace } from '../write/evolution.ts'
 import { columnsOf, UnsupportedColumn } from './types.ts'
 
-let lake: TestLake
-beforeAll(async () => {
-  lake = await openTestLake()
-})
-afterAll(() => lake.close())
+const lake = await useTestLake()
 
 const icebergTypeOf = (type: string) => schemaForReplace([{ name: 'a', type }]).schema.fields[0]?.type
 const refusal = (name: string, type: string) => {

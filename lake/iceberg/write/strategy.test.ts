@@ -1,6 +1,6 @@
 // Each strategy against a model of a few lines, and what it writes read back by others.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import fc from 'fast-check'
 import { icebergRead } from 'icebird'
 import { MERGE_STRATEGIES, type PartitionBy } from '../../pipeline/config.ts'
@@ -11,16 +11,12 @@ import { computedPartitions } from '../format/partition.ts'
 import { pruneManifests } from '../read/prune.ts'
 import { dataManifestsOf, tableFilesOf } from '../read/scan.ts'
 import { readTable } from '../sql.ts'
-import { openTestLake, type TestLake } from '../test-lake.ts'
+import { useTestLake } from '../test-lake.ts'
 import type { TableChange, WriteRules } from './strategy.ts'
 
 setDefaultTimeout(120_000)
 
-let lake: TestLake
-beforeAll(async () => {
-  lake = await openTestLake()
-})
-afterAll(() => lake.close())
+const lake = await useTestLake()
 
 /** icebird declares ids as numbers; its code only compares them. */
 const readIndependently = (table: TableMetadata): Promise<Record<string, unknown>[]> =>
