@@ -70,15 +70,9 @@ test('engines share the threads and a part of the memory', () => {
 })
 
 test('every bad name is listed', () => {
-  const env = { PORT: 'x', RUNNER_CONCURRENCY: '0', ENGINE_MEMORY_LIMIT: 'lots', ENGINE_TEMP_LIMIT: '0MB' }
+  const sizes = { ENGINE_MEMORY_LIMIT: 'lots', ENGINE_TEMP_LIMIT: '0MB' }
+  const env = { PORT: 'x', RUNNER_GRPC_PORT: '65536', RUNNER_CONCURRENCY: '0', ...sizes }
   expect(() => parseSettings(env, machine)).toThrow(
-    /^invalid configuration: RUNNER_CONCURRENCY .*; ENGINE_MEMORY_LIMIT .*; ENGINE_TEMP_LIMIT .*; SIDECAR_TOKEN .*; SCRATCH_DIR .*; PORT /,
+    /^invalid configuration: RUNNER_CONCURRENCY .*; ENGINE_MEMORY_LIMIT .*; ENGINE_TEMP_LIMIT .*; SIDECAR_TOKEN .*; SCRATCH_DIR .*; PORT .*; RUNNER_GRPC_PORT /,
   )
-})
-
-test('native gRPC has a port of its own, or none', () => {
-  const grpcPortOf = (value: string) =>
-    parseSettings({ ...NEEDED, RUNNER_GRPC_PORT: value }, machine).grpcPort
-  expect([grpcPortOf('50051'), grpcPortOf('none'), grpcPortOf('')]).toEqual([50051, null, 0])
-  expect(() => grpcPortOf('65536')).toThrow('RUNNER_GRPC_PORT must be a whole number from 0 to 65535')
 })

@@ -1,53 +1,34 @@
-import { afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { testDirectory } from '../../../tools/test/directory.ts'
 import { makeLog } from '../../core/log.ts'
 import { EngineEnded } from '../../engine/engine-process.ts'
-import { chooseWall, type Wall } from '../../sandbox/wall.ts'
-import { type EngineLease, makeRunEngines, type RunEngines, type RunEnginesOptions } from './engine-leases.ts'
+import type { EngineLease, RunEngines, RunEnginesOptions } from './engine-leases.ts'
 import { EngineFault } from './engine-messages.ts'
+import { TEST_SIZE, testEngines, testWall } from './test-engines.ts'
 
-const MIB = 1_048_576
-const SIZE = { threads: 1, memoryLimitBytes: 100 * MIB, tempLimitBytes: MIB }
 const ENDLESS = 'select sum(a.range * b.range) from range(1000000) a, range(1000000) b'
 
-let directory: string
-let wall: Wall
+const directory = testDirectory()
+const wall = await testWall()
 let pool: RunEngines
 let logged: string[]
 let onLog: () => void
-beforeAll(async () => {
-  wall = await chooseWall(
-    'auto',
-    { readable: [], writable: [] },
-    makeLog('test', 'text', () => {}),
-  )
-})
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'sluice-pool-'))
+beforeEach(() => {
   logged = []
   onLog = () => {}
   pool = poolOf()
 })
-afterEach(async () => {
-  await pool.stop()
-  await rm(directory, { recursive: true })
-})
+afterEach(() => pool.stop())
 
-const poolOf = (more: Partial<RunEnginesOptions> = {}) =>
-  makeRunEngines({
-    directory: join(directory, 'engines'),
-    inputs: join(directory, 'inputs'),
-    size: SIZE,
-    leasesMax: 2,
-    wall,
-    log: makeLog('test', 'text', (line) => {
-      logged.push(line)
-      onLog()
-    }),
-    ...more,
+const poolOf = (more: Partial<RunEnginesOptions> = {}) => {
+  const log = makeLog('test', 'text', (line) => {
+    logged.push(line)
+    onLog()
   })
+  return testEngines(directory, wall, { log, ...more })
+}
 
 /** An instance of the lease, open to nothing but the test's directory. */
 async function openOn(lease: EngineLease): Promise<number> {
@@ -94,7 +75,7 @@ test('who exchanges a process comes before those who wait for one, and what was 
   const order: string[] = []
   const waiting = pool.take().finally(() => order.push('who waits'))
   const next = await first.exchange(async () => void order.push('cleared'))
-  await expect(first.call({ kind: 'prepare', number: 9, ...SIZE })).rejects.toThrow('given back')
+  await expect(first.call({ kind: 'prepare', number: 9, ...TEST_SIZE })).rejects.toThrow('given back')
   expect((await judge(next, 'select 7')).first).toBe('7')
   order.push('used')
   await next.release()

@@ -1,48 +1,28 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { makeLog } from '../../core/log.ts'
-import { chooseWall, type Wall } from '../../sandbox/wall.ts'
+import { testDirectory } from '../../../tools/test/directory.ts'
 import type { TableInput } from '../attempt/lake-session.ts'
 import { landingIn } from '../attempt/landing.ts'
-import { type EngineLease, makeRunEngines, type RunEngines } from './engine-leases.ts'
+import type { EngineLease, RunEngines } from './engine-leases.ts'
 import { EngineFault } from './engine-messages.ts'
 import { openForTexts } from './kept-instance.ts'
+import { TEST_SIZE, testEngines, testWall } from './test-engines.ts'
 
 const MIB = 1_048_576
 const OWN = { namespace: 'default', layer: 'gold', name: 'own' } as const
 const signal = new AbortController().signal
 
-let lake: string
+const lake = testDirectory()
+const wall = await testWall([lake, tmpdir()])
 let directory: string
-let wall: Wall
 let pool: RunEngines
-beforeAll(async () => {
-  lake = await mkdtemp(join(tmpdir(), 'sluice-lake-'))
-  const view = { readable: [lake, tmpdir()], writable: [] }
-  wall = await chooseWall(
-    'auto',
-    view,
-    makeLog('test', 'text', () => {}),
-  )
-})
-afterAll(() => rm(lake, { recursive: true }))
 beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'sluice-kept-'))
-  pool = makeRunEngines({
-    directory: join(directory, 'engines'),
-    inputs: join(directory, 'inputs'),
-    size: { threads: 1, memoryLimitBytes: 100 * MIB, tempLimitBytes: 1_000 * MIB },
-    leasesMax: 2,
-    wall,
-    log: makeLog('test', 'text', () => {}),
-  })
+  directory = await mkdtemp(join(lake, 'kept-'))
+  pool = testEngines(directory, wall, { size: { ...TEST_SIZE, tempLimitBytes: 1_000 * MIB } })
 })
-afterEach(async () => {
-  await pool.stop()
-  await rm(directory, { recursive: true })
-})
+afterEach(() => pool.stop())
 
 interface Asked {
   /** A pipeline's text. */
@@ -178,10 +158,7 @@ test('of a file that cannot be read, its own place is told and not that of its l
 })
 
 test('a process that cannot make an instance is not there for the next run', async () => {
-  const size = { threads: 0, memoryLimitBytes: 100 * MIB, tempLimitBytes: MIB }
-  const [own, inputs] = [join(directory, 'other'), join(directory, 'other-inputs')]
-  const log = makeLog('test', 'text', () => {})
-  const failing = makeRunEngines({ directory: own, inputs, size, leasesMax: 1, wall, log })
+  const failing = testEngines(join(directory, 'other'), wall, { size: { ...TEST_SIZE, threads: 0 } })
   const first = await failing.take()
   await expect(first.kept()).rejects.toThrow(EngineFault)
   await first.release()

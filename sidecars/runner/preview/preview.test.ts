@@ -1,13 +1,10 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { Code, ConnectError, createClient } from '@connectrpc/connect'
-import { arraysOf } from '../../../lake/engine/test-json.ts'
-import type { TableName } from '../../../lake/pipeline/names.ts'
-import { QueryService } from '../../../proto/gen/sluice/query/v1/query_pb.ts'
+import { Code, ConnectError } from '@connectrpc/connect'
 import { until } from '../../../tools/test/until.ts'
 import { engineAtWork } from '../../core/testing.ts'
-import { transportToSidecar } from '../../rpc/testing.ts'
 import { useRunner } from '../test-runner.ts'
 import { roomsOf } from '../testing.ts'
+import { PREVIEWED, previewsOf } from './test-previews.ts'
 
 setDefaultTimeout(60_000)
 
@@ -17,41 +14,9 @@ const { service, runner, publish } = await useRunner({
   RUNNER_CONCURRENCY: '1',
   ENGINE_MEMORY_LIMIT: '200MB',
 })
-const client = createClient(QueryService, transportToSidecar(runner.url))
+const { preview, refusalOf } = previewsOf(runner, service)
 
-const table: TableName = { namespace: 'default', layer: 'silver', name: 'previewed' }
-type Files = Record<string, string>
-type More = {
-  limit?: bigint
-  code?: string
-  signal?: AbortSignal
-  name?: string
-}
-
-async function preview(files: Files, { limit = 100n, code = '', signal, name = table.name }: More = {}) {
-  const answer = await client.previewPipeline(
-    {
-      namespace: table.namespace,
-      layer: table.layer,
-      pipelineName: name,
-      type: 'sql',
-      limit,
-      code,
-      files: Object.entries(files).map(([path, content]) => ({ path, content })),
-      lake: await service.readMain({ landing: table.namespace }),
-    },
-    { signal },
-  )
-  return { ...answer, ...(await arraysOf(answer.arrowIpc, 1_000)) }
-}
-
-const refusalOf = async (files: Files) => {
-  const error = await preview(files).catch((reason: unknown) => reason)
-  if (!(error instanceof ConnectError)) throw new Error('was not refused')
-  return { code: error.code, message: error.rawMessage }
-}
-
-const made = (name: string, sql: string) => publish({ ...table, name }, sql)
+const made = (name: string, sql: string) => publish({ ...PREVIEWED, name }, sql)
 
 const ROOM = () => roomsOf(runner)
 
@@ -92,7 +57,7 @@ test('of no rows there are the columns', async () => {
 })
 
 test('it reads main, its own table and its watermark too, and writes nothing', async () => {
-  await made(table.name, 'select range as id, range % 3 as kind from range(10)')
+  await made(PREVIEWED.name, 'select range as id, range % 3 as kind from range(10)')
   const head = () => service.sql`select max(number) as head from lake_commit`
   const before = await head()
   const answer = await preview({

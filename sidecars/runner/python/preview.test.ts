@@ -1,81 +1,40 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Client, Code, ConnectError, createClient } from '@connectrpc/connect'
-import { arraysOf } from '../../../lake/engine/test-json.ts'
-import type { TableName } from '../../../lake/pipeline/names.ts'
-import { QueryService } from '../../../proto/gen/sluice/query/v1/query_pb.ts'
+import { Code } from '@connectrpc/connect'
 import { RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { until } from '../../../tools/test/until.ts'
-import { transportToSidecar } from '../../rpc/testing.ts'
-import { openTestService, type RunnerProcess, runToEnd, startRunner, type TestService } from '../testing.ts'
+import { PREVIEWED, type PreviewOptions, previewsOf } from '../preview/test-previews.ts'
+import { useRunner } from '../test-runner.ts'
+import { runToEnd, startRunner } from '../testing.ts'
 import { stepsHere } from './testing.ts'
 
 setDefaultTimeout(60_000)
 
 const described = describe.skipIf((await stepsHere()).length === 0)
 
-let service: TestService
-let runner: RunnerProcess
-let client: Client<typeof QueryService>
 /** Where interpreters work that walk there as another user; the suite's own directory is closed to others. */
-let walkable: string
-beforeAll(async () => {
-  service = await openTestService()
-  walkable = await mkdtemp('/tmp/sluice-walkable-')
-  await chmod(walkable, 0o711)
-  runner = await startRunner({ RUNNER_CONCURRENCY: '1', TMPDIR: walkable })
-  client = clientOf(runner)
+const walkable = await mkdtemp('/tmp/sluice-walkable-')
+await chmod(walkable, 0o711)
+const { service, runner } = await useRunner({ RUNNER_CONCURRENCY: '1', TMPDIR: walkable })
+afterAll(() => rm(walkable, { recursive: true }))
+
+type More = PreviewOptions & { config?: string }
+
+const previews = previewsOf(runner, service)
+const filesOf = (source: string, config?: string) => ({
+  'pipeline.py': source,
+  ...(config !== undefined && { 'config.yaml': config }),
 })
-afterAll(async () => {
-  await runner.stop()
-  await service.close()
-  await rm(walkable, { recursive: true })
-})
+const refusalOf = (source: string, { config, ...more }: More = {}) =>
+  previews.refusalOf(filesOf(source, config), more)
 
-const clientOf = ({ url }: RunnerProcess) => createClient(QueryService, transportToSidecar(url))
-
-const table: TableName = { namespace: 'default', layer: 'silver', name: 'previewed' }
-type More = {
-  limit?: bigint
-  code?: string
-  type?: string
-  config?: string
-  samples?: { namespace: string; zone: string; files: Awaited<ReturnType<TestService['upload']>>[] }[]
-  signal?: AbortSignal
-  /** Another runner's. */
-  by?: Client<typeof QueryService>
-}
-
-async function preview(source: string, more: More = {}) {
-  const { limit = 100n, code = '', type = 'python', config, samples = [], signal, by = client } = more
-  const answer = await by.previewPipeline(
-    {
-      namespace: table.namespace,
-      layer: table.layer,
-      pipelineName: table.name,
-      type,
-      limit,
-      code,
-      samples,
-      files: [
-        { path: type === 'python' ? 'pipeline.py' : 'pipeline.sql', content: source },
-        ...(config === undefined ? [] : [{ path: 'config.yaml', content: config }]),
-      ],
-      lake: await service.readMain({ landing: table.namespace }),
-    },
-    { signal },
-  )
+async function preview(source: string, { config, ...more }: More = {}) {
+  const answer = await previews.preview(filesOf(source, config), more)
   const logs = answer.logs.map(({ message }) =>
-    message.replace(/\d+ ms|Python [\d.]+|sandbox: \w+/g, 'N').replace(/[\d.]+ k?B/, 'N'),
+    message.replace(/[\d.]+ m?s\b|Python [\d.]+|sandbox: \w+/g, 'N').replace(/[\d.]+ k?B/, 'N'),
   )
-  return { ...answer, ...(await arraysOf(answer.arrowIpc, 1_000)), logs }
-}
-
-async function refusalOf(source: string, more: More = {}) {
-  const error = await preview(source, more).catch((reason: unknown) => reason)
-  if (!(error instanceof ConnectError)) throw new Error('was not refused')
-  return { code: error.code, message: error.rawMessage }
+  return { ...answer, logs }
 }
 
 async function workplaces() {
@@ -122,9 +81,9 @@ result = [{"id": n, "name": f"n{n}"} for n in range(250)]
   })
 
   test('reads main and its own table, by names in quotes and others, and writes nothing', async () => {
-    for (const name of [table.name, 'other']) {
+    for (const name of [PREVIEWED.name, 'other']) {
       const submit = await service.attempt(
-        { ...table, name },
+        { ...PREVIEWED, name },
         { 'pipeline.sql': 'select range as id from range(10)' },
       )
       const { facts } = await runToEnd(runner.client, submit)
@@ -207,7 +166,8 @@ result = sql(f"select * from read_csv_auto('{files}')")`,
 
   test('that takes too long is ended, and says so', async () => {
     const short = await startRunner({ PYTHON_TIMEOUT: '1' })
-    expect(await refusalOf('import time; time.sleep(60)', { by: clientOf(short) })).toEqual({
+    const slow = { 'pipeline.py': 'import time; time.sleep(60)' }
+    expect(await previewsOf(short, service).refusalOf(slow)).toEqual({
       code: Code.FailedPrecondition,
       message: expect.stringMatching(/longer than 1 s, the time limit/),
     })
@@ -226,8 +186,11 @@ result = sql(f"select * from read_csv_auto('{files}')")`,
       preview('import time\ntime.sleep(50)\nresult = [{"a": 1}]', { signal }).catch((error) => error),
     )
     await until(workplaces, (places) => places.length >= 2)
-    expect((await preview('select 1 as a', { type: 'sql' })).rows).toEqual([[1]])
-    const submit = await service.attempt({ ...table, name: 'beside' }, { 'pipeline.sql': 'select 1 as a' })
+    expect((await previews.preview({ 'pipeline.sql': 'select 1 as a' })).rows).toEqual([[1]])
+    const submit = await service.attempt(
+      { ...PREVIEWED, name: 'beside' },
+      { 'pipeline.sql': 'select 1 as a' },
+    )
     expect((await runToEnd(runner.client, submit)).facts.status).toBe(RunStatus.COMPLETED)
     for (const caller of callers) caller.abort()
     await Promise.all(hanging)

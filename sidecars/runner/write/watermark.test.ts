@@ -4,12 +4,10 @@ import { create } from '@bufbuild/protobuf'
 import { openTestCatalog, type TestCatalog } from '../../../app/catalog/test-catalog.ts'
 import { LakeAccessSchema } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { testDirectory } from '../../../tools/test/directory.ts'
-import { makeLog } from '../../core/log.ts'
 import { openObjectCache } from '../../objects/object-cache.ts'
-import { chooseWall } from '../../sandbox/wall.ts'
 import { makeLake } from '../attempt/lake-session.ts'
 import { landingIn } from '../attempt/landing.ts'
-import { makeRunEngines, type RunEngines } from '../engine/engine-leases.ts'
+import { testEngines, testWall } from '../engine/test-engines.ts'
 import { watermarkOf } from './watermark.ts'
 
 setDefaultTimeout(60_000)
@@ -17,20 +15,11 @@ setDefaultTimeout(60_000)
 const MIB = 1_048_576
 const name = { namespace: 'default', layer: 'silver', name: 'grown' } as const
 
-let catalog: TestCatalog
-let pool: RunEngines
 const directory = testDirectory()
+const pool = testEngines(directory, await testWall([directory]))
+let catalog: TestCatalog
 beforeAll(async () => {
   catalog = await openTestCatalog()
-  const log = makeLog('test', 'text', () => {})
-  pool = makeRunEngines({
-    directory: join(directory, 'engines'),
-    inputs: join(directory, 'inputs'),
-    size: { threads: 1, memoryLimitBytes: 100 * MIB, tempLimitBytes: MIB },
-    leasesMax: 1,
-    wall: await chooseWall('auto', { readable: [directory], writable: [] }, log),
-    log,
-  })
 })
 afterAll(async () => {
   await pool.stop()
