@@ -137,8 +137,9 @@ export class Kernel {
     const both = new BigUint64Array([BigInt(value), BigInt(value)])
     const was = new BigUint64Array(2)
     this.#libc.getrlimit(RLIMITS[name], ptr(was))
-    const hard = was[1] ?? 0n
-    if (hard < (both[1] ?? 0n)) both.fill(hard)
+    const [, hard] = was
+    assert(hard !== undefined, 'getrlimit answers two numbers')
+    if (hard < BigInt(value)) both.fill(hard)
     if (this.#libc.setrlimit(RLIMITS[name], ptr(both)) !== 0)
       throw new Unavailable(`${name}: ${this.#errnoName()}`)
   }

@@ -16,9 +16,10 @@ import {
 import { quoteLiteral } from '../../../lake/quote.ts'
 import type { LandingFile } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { RefusedText } from '../author/slips.ts'
+import { counted, sized } from '../author/wording.ts'
 import { limits } from '../limits.ts'
 import { type LakeSession, type TableInput, tableExpression } from './lake-session.ts'
-import { bringLanding, type LandingOptions, type LandingPlace } from './landing.ts'
+import { bringLanding, type LandingOptions, type LandingPlace, objectOf } from './landing.ts'
 
 // What templates ask for, and what of it there is. How SQL will name a table or a zone is known before either is
 // found, so a template is rendered once, ahead; only where something is missing is it rendered again, for the line.
@@ -211,10 +212,10 @@ export function renderPlain(
     // A third brace belongs to the expression.
     if (/\{[{%#]|\{$/.test(before)) return null
     const [expression, call, single, double] = match
-    const name = single ?? double ?? ''
+    const name = single ?? double
     try {
       const value =
-        call === undefined ? variables.this : call === 'ref' ? resolver.ref(name) : resolver.landingZone(name)
+        name === undefined ? variables.this : call === 'ref' ? resolver.ref(name) : resolver.landingZone(name)
       rendered += before + value
     } catch {
       return null
@@ -223,4 +224,14 @@ export function renderPlain(
   }
   const rest = source.slice(end)
   return /\{[{%#]/.test(rest) ? null : rendered + rest
+}
+
+/** Tells which table is read. */
+export const readsTable = ({ name, rowCount, paths }: TableInput): string =>
+  `reads ${tableKey(name)}: ${counted(rowCount, 'row')} in ${counted(paths.length, 'file')}`
+
+/** Tells which files of a landing zone are read. */
+export function readsZone(zone: string, files: readonly LandingFile[]): string {
+  const bytes = files.reduce((sum, file) => sum + Number(objectOf(file).sizeBytes), 0)
+  return `reads landing zone ${zone}: ${counted(files.length, 'file')}, ${sized(bytes)}`
 }

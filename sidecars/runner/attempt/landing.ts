@@ -1,7 +1,9 @@
+import assert from 'node:assert'
 import { copyFile, link, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fromJsonString } from '@bufbuild/protobuf'
 import {
+  type FileVersion,
   type LakeAccess,
   type LandingFile,
   type LandingInput,
@@ -92,8 +94,8 @@ async function freeze(
 }
 
 /** A hard link to the cached copy, or another copy on another disk: the file stays as long as the attempt's directory does. */
-async function bring({ object }: LandingFile, path: string, gateway: Gateway): Promise<void> {
-  if (object === undefined) throw new Error('a landing file without an object')
+async function bring(file: LandingFile, path: string, gateway: Gateway): Promise<void> {
+  const object = objectOf(file)
   const { path: cached, release } = await openObject(
     gateway,
     object.path,
@@ -108,6 +110,12 @@ async function bring({ object }: LandingFile, path: string, gateway: Gateway): P
   } finally {
     release()
   }
+}
+
+/** The object that has the content of a landing file. */
+export function objectOf({ object }: LandingFile): FileVersion {
+  assert(object !== undefined, 'a landing file has an object')
+  return object
 }
 
 const NAME_BYTES_MAX = 255

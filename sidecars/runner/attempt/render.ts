@@ -7,12 +7,12 @@ import { LAYERS, type TableName, tableKey } from '../../../lake/pipeline/names.t
 import type { Template, TemplateVariables } from '../../../lake/pipeline/template.ts'
 import type { LakeAccess, SubmitPipelineRequest } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { findIn, type ParsedIn } from '../author/slips.ts'
-import { counted, since, sized } from '../author/wording.ts'
+import { since } from '../author/wording.ts'
 import { pythonDraft } from '../python/draft.ts'
 import { type DraftedTest, draftsOf, draftTests } from '../write/quality-gate.ts'
 import { readsWatermark, watermarkOf } from '../write/watermark.ts'
 import type { Work } from './attempts.ts'
-import { type Draft, Inputs } from './inputs.ts'
+import { type Draft, Inputs, readsTable, readsZone } from './inputs.ts'
 import { type TableInput, tableExpression } from './lake-session.ts'
 import type { LandingOptions } from './landing.ts'
 import { fetchPipelineFiles, type PipelineFiles } from './pipeline-files.ts'
@@ -152,15 +152,10 @@ async function open(attempt: RenderedAttempt): Promise<void> {
     inputs.openTables(tables, place.lake, new Map([[tableKey(name), table]])),
     inputs.openLandings(zones, landing),
   ])
-  for (const input of inputsOf(attempt))
-    log.write(
-      'info',
-      `reads ${tableKey(input.name)}: ${counted(input.rowCount, 'row')} in ${counted(input.paths.length, 'file')}`,
-    )
+  for (const input of inputsOf(attempt)) log.write('info', readsTable(input))
   for (const zone of draft.zones) {
     const files = inputs.landing(zone)
-    const bytes = files.reduce((sum, { object }) => sum + Number(object?.sizeBytes ?? 0n), 0)
-    log.write('info', `reads landing zone ${zone}: ${counted(files.length, 'file')}, ${sized(bytes)}`)
+    log.write('info', readsZone(zone, files))
     facts.landingFileIds.push(...files.map(({ id }) => id))
   }
   const empty = emptyZoneOf(draft, inputs)

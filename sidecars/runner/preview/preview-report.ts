@@ -9,7 +9,7 @@ import {
   problemText,
   type TextFile,
 } from '../../../lake/pipeline/config.ts'
-import { LAYERS, type TableName, tableKey } from '../../../lake/pipeline/names.ts'
+import { LAYERS, type TableName } from '../../../lake/pipeline/names.ts'
 import type {
   PreviewPhaseSchema,
   PreviewPipelineRequest,
@@ -21,10 +21,11 @@ import {
   LogLevel,
 } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { Level } from '../attempt/attempt-log.ts'
-import type { Inputs } from '../attempt/inputs.ts'
+import { type Inputs, readsTable, readsZone } from '../attempt/inputs.ts'
+import { objectOf } from '../attempt/landing.ts'
 import { prefixOf } from '../attempt/pipeline-files.ts'
 import { readProfile } from '../attempt/profile.ts'
-import { counted, since, sized } from '../author/wording.ts'
+import { counted, since } from '../author/wording.ts'
 import type { AnswerOf } from '../engine/engine-messages.ts'
 import { limits } from '../limits.ts'
 import { refusalOfWrite, type Write } from '../write/table-write.ts'
@@ -88,21 +89,17 @@ export class PreviewReport {
   /** Says which tables and zones are read, those of `sample_files` too that are not. */
   reads(inputs: Inputs, { tables, zones }: { tables: readonly TableName[]; zones: readonly string[] }): void {
     for (const table of tables.flatMap((name) => inputs.table(name) ?? []))
-      this.say(
-        'info',
-        `reads ${tableKey(table.name)}: ${counted(table.rowCount, 'row')} in ${counted(table.paths.length, 'file')}`,
-      )
+      this.say('info', readsTable(table))
     for (const zone of zones) this.readsZone(inputs, zone)
   }
 
   readsZone(inputs: Inputs, zone: string): void {
     const { namespace, samples } = this.#request
     const files = inputs.landing(zone)
-    const bytes = files.reduce((sum, { object }) => sum + Number(object?.sizeBytes ?? 0n), 0)
-    this.say('info', `reads landing zone ${zone}: ${counted(files.length, 'file')}, ${sized(bytes)}`)
+    this.say('info', readsZone(zone, files))
     const isGiven = samples.some((known) => known.zone === zone)
     const folder = `${namespace}/landing/${zone}/_samples/`
-    if (!isGiven && files.some(({ object }) => object?.path.startsWith(folder)))
+    if (!isGiven && files.some((file) => objectOf(file).path.startsWith(folder)))
       this.warn(`landing zone ${zone} has no files: its samples are read in their place`)
   }
 
