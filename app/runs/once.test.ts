@@ -1,21 +1,18 @@
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { inTrace } from '../../proto/trace.ts'
-import { useDatabase } from '../../tools/test/database.ts'
-import { addPipeline } from '../../workers/testing.ts'
 import { notFound } from '../core/errors.ts'
 import { newId, type PipelineId } from '../core/ids.ts'
 import type { IdempotencyKey } from '../http/idempotency.ts'
 import { makeRunService } from './service.ts'
 import { makeNotices } from './store/notices.ts'
+import { useRuns } from './test-runs.ts'
 
-setDefaultTimeout(60_000)
-
-const opened = useDatabase({ rawConnections: 6 })
+const { opened, pipelineNamed } = useRuns(6)
 
 /** A pipeline, and two replicas' services that run it; `delete` makes it one that is not there. */
 async function open(name: string) {
   const { sql } = opened
-  const { id } = await addPipeline(sql, name, { landingZones: [], nudge: () => {} })
+  const { id } = await pipelineNamed(name)
   let isThere = true
   const nudges: string[] = []
   const service = () =>

@@ -1,17 +1,16 @@
 import { beforeAll, expect, test } from 'bun:test'
 import { together } from '../../../drizzle/together.ts'
-import { useDatabase } from '../../../tools/test/database.ts'
-import { addPipeline } from '../../../workers/testing.ts'
 import { newId, type RunId } from '../../core/ids.ts'
+import { useRuns } from '../test-runs.ts'
 import { announcedPart } from './announcements.ts'
 import type { LockedRun } from './moves.ts'
 
 const TRIGGERS = 5_000
 
-const opened = useDatabase({ rawConnections: 1 })
+const { opened, pipelineNamed } = useRuns(1)
 beforeAll(async () => {
   const { sql } = opened
-  const { id } = await addPipeline(sql, 'downstream', { landingZones: [], nudge: () => {} })
+  const { id } = await pipelineNamed('downstream')
   await sql`
     insert into trigger (id, pipeline_id, type, config, snapshot, machine_version, state, source)
     select gen_random_uuid(), ${id}, 'pipeline_success', '{}', '{}', 1, 'armed', 'pipeline:default.gold.p' || n

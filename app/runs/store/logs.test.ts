@@ -1,20 +1,16 @@
-import { expect, setDefaultTimeout, test } from 'bun:test'
-import { useDatabase } from '../../../tools/test/database.ts'
-import { addPipeline } from '../../../workers/testing.ts'
+import { expect, test } from 'bun:test'
 import type { RunId } from '../../core/ids.ts'
+import { accepted, failed, useRuns } from '../test-runs.ts'
 import { type LogLine, seqAfter, seqOfRunner } from './logs.ts'
 import { applyOutcomes } from './outcomes.ts'
-import { startWaiting } from './start.ts'
 
-setDefaultTimeout(60_000)
-
-const opened = useDatabase({ rawConnections: 4 })
+const { opened, pipelineNamed, start, tell } = useRuns()
 
 async function started(name: string) {
-  const { request, runs } = await addPipeline(opened.sql, name, { landingZones: [], nudge: () => {} })
+  const { request, runs } = await pipelineNamed(name)
   const id = await request()
-  await startWaiting(opened.sql, ['http://127.0.0.1:1'], 'tester')
-  await applyOutcomes(opened.sql, [{ runId: id, attempt: 1, kind: 'accepted', runnerBoot: 'boot' }], [])
+  await start()
+  await tell(accepted(id))
   return { id, runs }
 }
 const lineOf = (runId: RunId, line: number, message: string): LogLine => ({
@@ -37,8 +33,7 @@ test('the log of a cancelled run ends with its end, whatever its attempt still t
   expect(ended).toEqual(['before', expect.stringMatching(/^cancelled/)])
   const dropped = { ...lineOf(id, 0, '3 lines were dropped'), seq: seqAfter(1, 0) }
   await applyOutcomes(opened.sql, [], [lineOf(id, 2, 'after'), lineOf(id, 3, 'cancelled'), dropped])
-  const late = { runId: id, attempt: 1, kind: 'failed', error: 'late' } as const
-  await applyOutcomes(opened.sql, [late], [lineOf(id, 4, 'after, with an outcome')])
+  await applyOutcomes(opened.sql, [failed(id, 'late')], [lineOf(id, 4, 'after, with an outcome')])
   expect(await messagesOf(id)).toEqual(ended)
   const times = await opened.sql`select at from run_log where run_id = ${id} order by seq`
   expect(times.map(({ at }) => at)).toEqual(times.map(({ at }) => at).sort((a, b) => a - b))
@@ -46,7 +41,7 @@ test('the log of a cancelled run ends with its end, whatever its attempt still t
 
 test('lines that come together with the end of a run are before its last line', async () => {
   const { id } = await started('failed')
-  const outcome = { runId: id, attempt: 1, kind: 'failed', error: 'executing: it failed' } as const
+  const outcome = failed(id, 'executing: it failed')
   await applyOutcomes(opened.sql, [outcome], [lineOf(id, 1, 'one'), lineOf(id, 2, 'two')])
   expect(await messagesOf(id)).toEqual(['one', 'two', 'executing: it failed'])
 })

@@ -1,18 +1,13 @@
 import { expect, test } from 'bun:test'
 import type { SqlTx } from '../../../drizzle/client.ts'
-import { newRun, RUN_MACHINE_VERSION } from '../../../machines/run.ts'
-import { useDatabase } from '../../../tools/test/database.ts'
-import { addPipeline } from '../../../workers/testing.ts'
+import { RUN_MACHINE_VERSION } from '../../../machines/run.ts'
 import type { RunId } from '../../core/ids.ts'
 import { lockTriggers } from '../../triggers/moves.ts'
-import { failStuckRuns } from './endings.ts'
+import { RUNNER, useRuns } from '../test-runs.ts'
 import { lockRuns, moveRun, saveRuns } from './moves.ts'
 import { startWaiting } from './start.ts'
 
-const opened = useDatabase({ rawConnections: 1 })
-
-const requested = async (name: string) =>
-  (await addPipeline(opened.sql, name, { landingZones: [], nudge: () => {} })).request()
+const { opened, requested } = useRuns(1)
 
 const cancel = (id: RunId) => async (tx: SqlTx) => {
   const { runs, now } = await lockRuns(tx, [id])
@@ -56,21 +51,6 @@ test('a run of a newer program is left alone', async () => {
   expect(await opened.sql`select status from run where id = ${id}`).toEqual([{ status: 'pending' }] as never)
 })
 
-test('a run of a newer program is left alone when it is stuck, and keeps no other from being failed', async () => {
-  const [newer, own] = [await requested('newer-stuck'), await requested('own-stuck')]
-  const executing = {
-    value: { running: 'executing' },
-    context: { ...newRun().context, attempt: 1 },
-  }
-  await opened.sql`
-    update run set snapshot = ${opened.sql.json({ ...executing, status: 'active' })}, status = 'running', phase = 'executing',
-      attempt = 1, waiting = false, started_at = clock_timestamp() - interval '2 hours',
-      machine_version = ${RUN_MACHINE_VERSION}::int + (id = ${newer})::int
-    where id in (${newer}, ${own})`
-  const failed = await opened.sql.begin((tx) => failStuckRuns(tx, { timeoutMinutes: 60, limit: 1 }))
-  expect(failed.ids).toEqual([own])
-})
-
 test('columns that a newer program adds meanwhile are nothing to transactions of this one', async () => {
   const [one, two] = [await requested('one'), await requested('two')]
   await opened.sql`update run set not_before = 'infinity' where waiting`
@@ -78,7 +58,7 @@ test('columns that a newer program adds meanwhile are nothing to transactions of
   const ask = async (id: RunId) => [
     await session.begin(cancel(id)),
     await session.begin(async (tx) => (await lockTriggers(tx, [])) === null),
-    (await startWaiting(session, ['http://127.0.0.1:1'], 'tester')).attempts.length === 0,
+    (await startWaiting(session, [RUNNER], 'tester')).attempts.length === 0,
   ]
   expect(await ask(one)).toEqual([true, true, true])
   await opened.sql`alter table run add column next text`

@@ -1,20 +1,15 @@
-import { afterEach, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterEach, beforeEach, expect, test } from 'bun:test'
 import postgres from 'postgres'
 import type { Sql } from '../../../drizzle/client.ts'
-import { useDatabase } from '../../../tools/test/database.ts'
 import { DISPATCHER_SESSION } from '../../../workers/dispatcher/dispatcher.ts'
-import { addPipeline } from '../../../workers/testing.ts'
-import type { RunId } from '../../core/ids.ts'
-import type { Outcome } from '../outcome.ts'
+import { accepted, failed, RUNNER, useRuns } from '../test-runs.ts'
 import { applyOutcomes } from './outcomes.ts'
 import { startWaiting } from './start.ts'
-
-setDefaultTimeout(60_000)
 
 const FEW = 16
 const MANY = 128
 
-const opened = useDatabase({ rawConnections: 1 })
+const { opened, requested } = useRuns(1)
 /** As a dispatcher's connection, which tells the plan of each statement with what it has read. */
 let told: Sql
 let plans: Plan[] = []
@@ -44,19 +39,10 @@ const readBy = (plan: Plan): number =>
   (plan.Plans ?? []).reduce((sum, child) => sum + readBy(child), 0)
 
 let named = 0
-async function waiting(count: number): Promise<void> {
-  for (let n = 0; n < count; n++) {
-    const pipeline = await addPipeline(opened.sql, `p${++named}`, { landingZones: [], nudge: () => {} })
-    await pipeline.request()
-  }
-}
-
-const acceptances = (ids: RunId[]) =>
-  ids.map((runId): Outcome => ({ runId, attempt: 1, kind: 'accepted', runnerBoot: 'boot' }))
 
 /** Rows read for each of so many runs, by what is done with them. */
 async function readPerRun(count: number) {
-  await waiting(count)
+  for (let n = 0; n < count; n++) await requested(`p${++named}`)
   const perRun: Record<string, number> = {}
   const measure = async <T>(what: string, act: () => Promise<T>) => {
     plans = []
@@ -64,15 +50,20 @@ async function readPerRun(count: number) {
     perRun[what] = plans.reduce((sum, plan) => sum + readBy(plan), 0) / count
     return done
   }
-  const start = () => startWaiting(told, Array(count).fill('http://127.0.0.1:1'), 'tester')
+  const start = () => startWaiting(told, Array(count).fill(RUNNER), 'tester')
   const { attempts } = await measure('start', start)
   expect(attempts).toHaveLength(count)
   const ids = attempts.map(({ runId }) => runId)
-  await measure('acceptance', () => applyOutcomes(told, acceptances(ids.slice(0, count / 2)), []))
-  const end = (runId: RunId): Outcome => ({ runId, attempt: 1, kind: 'failed', error: 'no' })
-  const { completed } = await measure('acceptance and end', () =>
-    applyOutcomes(told, [...acceptances(ids.slice(count / 2)), ...ids.map(end)], []),
+  await measure('acceptance', () =>
+    applyOutcomes(
+      told,
+      ids.slice(0, count / 2).map((id) => accepted(id)),
+      [],
+    ),
   )
+  const rest = ids.slice(count / 2).map((id) => accepted(id))
+  const ends = ids.map((id) => failed(id, 'no'))
+  const { completed } = await measure('acceptance and end', () => applyOutcomes(told, [...rest, ...ends], []))
   expect(completed).toHaveLength(count)
   return perRun
 }

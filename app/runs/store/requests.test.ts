@@ -1,14 +1,13 @@
 import { expect, test } from 'bun:test'
 import { begunTrace, NO_TRACE } from '../../../proto/trace.ts'
-import { useDatabase } from '../../../tools/test/database.ts'
-import { addPipeline } from '../../../workers/testing.ts'
 import { newId, type PipelineId, type RunId } from '../../core/ids.ts'
+import { useRuns } from '../test-runs.ts'
 import { outcomesOf, type RunRequest, requestedRuns } from './requests.ts'
 
-const opened = useDatabase({ rawConnections: 4 })
+const { opened, pipelineNamed } = useRuns()
 
 async function published(name: string) {
-  const { id } = await addPipeline(opened.sql, name, { landingZones: [], nudge: () => {} })
+  const { id } = await pipelineNamed(name)
   await opened.sql`
     update pipeline_version set published_versions = '{"a": "1"}', landing_zones = '["default.drop"]' where pipeline_id = ${id}`
   return id
@@ -32,7 +31,11 @@ test('a request pins the published version and leaves a line of history', async 
   expect([...(await ask([wanted])).values()]).toEqual(['requested'])
   const [run] = await opened.sql`select * from run where id = ${wanted.id}`
   expect(run).toMatchObject({
+    namespace: 'default',
+    layer: 'gold',
+    pipeline: 'pins',
     status: 'pending',
+    waiting: true,
     version_number: 1,
     pins: { a: '1' },
     landing_zones: ['default.drop'],

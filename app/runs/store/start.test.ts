@@ -1,37 +1,23 @@
-import { beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
+import { beforeEach, expect, test } from 'bun:test'
+import assert from 'node:assert/strict'
 import type { SqlTx } from '../../../drizzle/client.ts'
 import { RUN_MACHINE_VERSION } from '../../../machines/run.ts'
-import { useDatabase } from '../../../tools/test/database.ts'
 import { until } from '../../../tools/test/until.ts'
-import { addPipeline } from '../../../workers/testing.ts'
 import { newId, type RunId } from '../../core/ids.ts'
 import type { TestResult } from '../outcome.ts'
+import { accepted, executed, failed, lost, RUNNER, useRuns } from '../test-runs.ts'
 import { failStuckRuns } from './endings.ts'
-import { applyOutcomes } from './outcomes.ts'
 import { startWaiting } from './start.ts'
 
-setDefaultTimeout(60_000)
-
-const RUNNER = 'http://127.0.0.1:1'
-const opened = useDatabase({ rawConnections: 4 })
+const { opened, pipelineNamed, requested, start, tell } = useRuns()
 beforeEach(async () => {
   await opened.sql`truncate run, run_attempt, run_log, run_file, lake_commit, trigger_event, transition, outbox`
   await opened.sql`delete from lake_ref where name <> 'main'`
 })
 
-const pipelineNamed = (name: string, landingZones: string[] = []) =>
-  addPipeline(opened.sql, name, { landingZones, nudge: () => {} })
-
-const start = (places = 4) =>
-  startWaiting(
-    opened.sql,
-    Array.from({ length: places }, () => RUNNER),
-    'tester',
-  )
-
 const rowOf = async (id: RunId) => {
   const [row] = await opened.sql`select * from run where id = ${id}`
-  if (row === undefined) throw new Error('no such run')
+  assert(row)
   return row
 }
 const historyOf = async (id: RunId) =>
@@ -61,29 +47,13 @@ async function requestedBy(file: string, pipeline: Awaited<ReturnType<typeof pip
 
 /** What a first attempt that reads these files and archives them reports. */
 const archivingReport = (runId: RunId, landingFileIds: string[], tests: TestResult[] = []) =>
-  applyOutcomes(
-    opened.sql,
-    [
-      { runId, attempt: 1, kind: 'accepted', runnerBoot: 'boot' },
-      {
-        runId,
-        attempt: 1,
-        kind: 'executed',
-        testedCommit: null,
-        rowsWritten: 0,
-        tests,
-        landingFileIds,
-        archivesLandingZones: true,
-      },
-    ],
-    [],
-  )
+  tell(accepted(runId), executed(runId, { tests, landingFileIds, archivesLandingZones: true }))
 
 /** A run that is running, since so many minutes. */
-async function runningSince(pipeline: Awaited<ReturnType<typeof pipelineNamed>>, minutes: number) {
-  const id = await pipeline.request()
+async function runningSince(name: string, minutes: number) {
+  const id = await requested(name)
   await start()
-  await applyOutcomes(opened.sql, [{ runId: id, attempt: 1, kind: 'accepted', runnerBoot: 'boot' }], [])
+  await tell(accepted(id))
   await opened.sql`update run set started_at = clock_timestamp() - ${minutes} * interval '1 minute' where id = ${id}`
   return id
 }
@@ -142,7 +112,7 @@ test('a run whose upload is still there is started with it; one with nothing lef
   await opened.sql`update landing_file set archived_by_run = ${newId()} where id = ${taken}`
   const done = await requestedBy(taken, await pipelineNamed('done', ['default.taken']))
   const reads = await requestedBy(there, await pipelineNamed('reads', ['default.there']))
-  const plain = await (await pipelineNamed('plain')).request()
+  const plain = await requested('plain')
   const { attempts, completed, isFull } = await start(3)
   expect(attempts.map(({ runId, landing }) => [runId, landing.flatMap(({ files }) => files).length])).toEqual(
     [
@@ -210,14 +180,7 @@ test('a run that waits for its next attempt ends, too, when its upload is taken 
   const file = await zoneWithFile('again')
   const id = await requestedBy(file, await pipelineNamed('again', ['default.again']))
   await start()
-  await applyOutcomes(
-    opened.sql,
-    [
-      { runId: id, attempt: 1, kind: 'accepted', runnerBoot: 'boot' },
-      { runId: id, attempt: 1, kind: 'lost', why: 'gone', hasBegun: true },
-    ],
-    [],
-  )
+  await tell(accepted(id), lost(id))
   await opened.sql`update landing_file set archived_by_run = ${newId()} where id = ${file}`
   expect((await start()).completed.map((run) => run.run_id)).toEqual([id])
   expect(await rowOf(id)).toMatchObject({ status: 'success', phase: null, attempt: 1, rows_written: '0' })
@@ -225,18 +188,14 @@ test('a run that waits for its next attempt ends, too, when its upload is taken 
 })
 
 test('a run is no suspect for the loss of a runner that a neighbour has lost and left before', async () => {
-  const first = await (await pipelineNamed('leaves')).request()
-  const second = await (await pipelineNamed('stays')).request()
-  const accepted = (runId: RunId, attempt: number) =>
-    ({ runId, attempt, kind: 'accepted', runnerBoot: 'boot' }) as const
-  const lost = (runId: RunId) =>
-    applyOutcomes(opened.sql, [{ runId, attempt: 1, kind: 'lost', why: 'gone', hasBegun: true }], [])
+  const first = await requested('leaves')
+  const second = await requested('stays')
   await start()
-  await applyOutcomes(opened.sql, [accepted(first, 1), accepted(second, 1)], [])
-  await lost(first)
+  await tell(accepted(first), accepted(second))
+  await tell(lost(first))
   await startWaiting(opened.sql, ['http://127.0.0.1:2'], 'another replica')
-  await applyOutcomes(opened.sql, [accepted(first, 2)], [])
-  await lost(second)
+  await tell(accepted(first, 2))
+  await tell(lost(second))
   for (const id of [first, second])
     expect((await rowOf(id)).snapshot.context).toMatchObject({ lostTogether: 1, lostAlone: 0 })
 })
@@ -299,9 +258,9 @@ test('a success leaves files active that it was only given to read, and its log 
 })
 
 test('runs that have been running for too long are failed, told and stopped; the others go on', async () => {
-  const stuck = await runningSince(await pipelineNamed('stuck'), 121)
-  const young = await runningSince(await pipelineNamed('young'), 119)
-  const waiting = await (await pipelineNamed('waits')).request()
+  const stuck = await runningSince('stuck', 121)
+  const young = await runningSince('young', 119)
+  const waiting = await requested('waits')
   const { ids, completed } = await opened.sql.begin((tx) =>
     failStuckRuns(tx, { timeoutMinutes: 120, limit: 10 }),
   )
@@ -326,14 +285,10 @@ test('runs that have been running for too long are failed, told and stopped; the
 
 test('stuck runs are failed in batches, each once; one that waits for its next attempt is stuck as well', async () => {
   const stuck: RunId[] = []
-  for (const name of ['a', 'b', 'c']) stuck.push(await runningSince(await pipelineNamed(`batch-${name}`), 10))
+  for (const name of ['a', 'b', 'c']) stuck.push(await runningSince(`batch-${name}`, 10))
   const [first] = stuck
-  if (first === undefined) throw new Error('no run')
-  await applyOutcomes(
-    opened.sql,
-    [{ runId: first, attempt: 1, kind: 'lost', why: 'gone', hasBegun: true }],
-    [],
-  )
+  assert(first)
+  await tell(lost(first))
   expect(await rowOf(first)).toMatchObject({ status: 'running', phase: 'waiting' })
   const fail = () => opened.sql.begin((tx) => failStuckRuns(tx, { timeoutMinutes: 5, limit: 2 }))
   const batches = [(await fail()).ids, (await fail()).ids, (await fail()).ids]
@@ -343,10 +298,7 @@ test('stuck runs are failed in batches, each once; one that waits for its next a
 })
 
 test('a stuck run whose machine is newer than ours is left to the replica that knows it, and is in nobody’s way', async () => {
-  const [newer, ours] = [
-    await runningSince(await pipelineNamed('newer'), 10),
-    await runningSince(await pipelineNamed('ours'), 10),
-  ]
+  const [newer, ours] = [await runningSince('newer', 10), await runningSince('ours', 10)]
   await opened.sql`update run set machine_version = ${RUN_MACHINE_VERSION + 1} where id = ${newer}`
   const { ids } = await opened.sql.begin((tx) => failStuckRuns(tx, { timeoutMinutes: 5, limit: 1 }))
   expect(ids).toEqual([ours])
@@ -377,25 +329,9 @@ test('a run that was asked for while its pipeline was deleted is cancelled when 
 })
 
 test('an attempt that is over when its acceptance is told leaves every step in its history', async () => {
-  const id = await (await pipelineNamed('quick')).request()
+  const id = await requested('quick')
   await start()
-  const { completed, freed, nextStartMs } = await applyOutcomes(
-    opened.sql,
-    [
-      { runId: id, attempt: 1, kind: 'accepted', runnerBoot: 'boot' },
-      {
-        runId: id,
-        attempt: 1,
-        kind: 'executed',
-        testedCommit: null,
-        rowsWritten: 0,
-        tests: [],
-        landingFileIds: [],
-        archivesLandingZones: false,
-      },
-    ],
-    [],
-  )
+  const { completed, freed, nextStartMs } = await tell(accepted(id), executed(id))
   expect(completed).toHaveLength(1)
   expect({ freed: freed.length, nextStartMs }).toEqual({ freed: 1, nextStartMs: null })
   expect(await historyOf(id)).toEqual([
@@ -414,11 +350,7 @@ test('of each pipeline the oldest is started, and none while an attempt of it is
   const [a1, b1, a2] = [await a.request(), await b.request(), await a.request()]
   expect((await start()).attempts.map(({ runId }) => runId)).toEqual([a1, b1])
   expect((await start()).attempts).toEqual([])
-  const { freed, isAwaited } = await applyOutcomes(
-    opened.sql,
-    [{ runId: a1, attempt: 1, kind: 'failed', error: 'no' }],
-    [],
-  )
+  const { freed, isAwaited } = await tell(failed(a1, 'no'))
   expect(freed).toEqual([a.id])
   expect(isAwaited).toBe(true)
   expect((await start()).attempts.map(({ runId }) => runId)).toEqual([a2])

@@ -1,0 +1,52 @@
+// For tests: a database of their own with pipelines, whose runs are started and report as a dispatcher does.
+import { setDefaultTimeout } from 'bun:test'
+import { useDatabase } from '../../tools/test/database.ts'
+import { addPipeline } from '../../workers/testing.ts'
+import type { RunId } from '../core/ids.ts'
+import type { Executed, Outcome } from './outcome.ts'
+import { applyOutcomes } from './store/outcomes.ts'
+import { startWaiting } from './store/start.ts'
+
+export const RUNNER = 'http://127.0.0.1:1'
+
+export const accepted = (runId: RunId, attempt = 1): Outcome => ({
+  runId,
+  attempt,
+  kind: 'accepted',
+  runnerBoot: 'boot',
+})
+export const lost = (runId: RunId): Outcome => ({
+  runId,
+  attempt: 1,
+  kind: 'lost',
+  why: 'gone',
+  hasBegun: true,
+})
+export const failed = (runId: RunId, error: string): Outcome => ({ runId, attempt: 1, kind: 'failed', error })
+/** By an attempt that changed no table. */
+export const executed = (runId: RunId, more: Partial<Executed> = {}): Outcome => ({
+  runId,
+  attempt: 1,
+  kind: 'executed',
+  testedCommit: null,
+  rowsWritten: 0,
+  tests: [],
+  landingFileIds: [],
+  archivesLandingZones: false,
+  ...more,
+})
+
+/** For the whole of a test file: it registers what is done before and after its tests. */
+export function useRuns(rawConnections = 4) {
+  setDefaultTimeout(60_000)
+  const opened = useDatabase({ rawConnections })
+  const pipelineNamed = (name: string, landingZones: string[] = []) =>
+    addPipeline(opened.sql, name, { landingZones, nudge: () => {} })
+  return {
+    opened,
+    pipelineNamed,
+    requested: async (name: string) => (await pipelineNamed(name)).request(),
+    start: (places = 4) => startWaiting(opened.sql, Array<string>(places).fill(RUNNER), 'tester'),
+    tell: (...outcomes: Outcome[]) => applyOutcomes(opened.sql, outcomes, []),
+  }
+}
