@@ -12,7 +12,6 @@ import {
 import { andSeenId, andTableSeen } from '../../drizzle/visibility.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import type { Visible } from '../core/access.ts'
-import type { Layer } from '../core/names.ts'
 
 /** One namespace or all, as far as it is visible. */
 export interface Scope {
@@ -24,9 +23,8 @@ const p = alias(pipelines, 'p')
 const latest = alias(runs, 'run')
 const PIPELINE = {
   pipelineId: p.id,
-  ...pick(p, 'namespace', 'name'),
+  ...pick(p, 'namespace', 'layer', 'name'),
   draftRevision: computed<string>('p.draft_revision'),
-  layer: computed<Layer>('p.layer'),
   type: computed<string>('coalesce(v.pipeline_type, p.type)'),
   version: nullable(alias(pipelineVersions, 'v').versionNumber),
   pinned: computed<string | null>(`

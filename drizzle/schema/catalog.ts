@@ -1,51 +1,41 @@
 import { sql } from 'drizzle-orm'
-import {
-  bigint,
-  check,
-  index,
-  integer,
-  jsonb,
-  pgTable,
-  primaryKey,
-  text,
-  uniqueIndex,
-  uuid,
-} from 'drizzle-orm/pg-core'
+import { check, index, pgTable, primaryKey, uniqueIndex } from 'drizzle-orm/pg-core'
 import { createdAt, instant, tableName } from './columns.ts'
 
 /** A table's columns as readers see them, in order. `type` is the engine's name. */
 export type ContentColumns = { name: string; type: string }[]
 
 /** One immutable state of one table: a metadata file and what readers ask about it. */
-export const lakeContents = pgTable('lake_content', {
-  id: uuid('id').primaryKey(),
-  tableUuid: uuid('table_uuid').notNull(),
-  metadataLocation: text('metadata_location').notNull(),
+export const lakeContents = pgTable('lake_content', (pg) => ({
+  id: pg.uuid('id').primaryKey(),
+  tableUuid: pg.uuid('table_uuid').notNull(),
+  metadataLocation: pg.text('metadata_location').notNull(),
   /** int64 as text: it does not fit a JavaScript number. */
-  snapshotId: text('snapshot_id'),
-  columns: jsonb('columns').$type<ContentColumns>().notNull(),
-  rowCount: bigint('row_count', { mode: 'number' }).notNull(),
-  sizeBytes: bigint('size_bytes', { mode: 'number' }).notNull(),
+  snapshotId: pg.text('snapshot_id'),
+  columns: pg.jsonb('columns').$type<ContentColumns>().notNull(),
+  rowCount: pg.bigint('row_count', { mode: 'number' }).notNull(),
+  sizeBytes: pg.bigint('size_bytes', { mode: 'number' }).notNull(),
   createdAt: createdAt(),
-})
+}))
 
 /** `main` and the branches of attempts. `number` is main's head; a branch stands on main as of `base`. */
 export const lakeRefs = pgTable(
   'lake_ref',
-  {
-    name: text('name').primaryKey(),
-    state: text('state', { enum: ['open', 'merged', 'deleted'] })
+  (pg) => ({
+    name: pg.text('name').primaryKey(),
+    state: pg
+      .text('state', { enum: ['open', 'merged', 'deleted'] })
       .notNull()
       .default('open'),
-    number: bigint('number', { mode: 'number' }),
-    base: bigint('base', { mode: 'number' }),
+    number: pg.bigint('number', { mode: 'number' }),
+    base: pg.bigint('base', { mode: 'number' }),
     /** The branch's latest commit; null while it has none. */
-    head: uuid('head'),
-    runId: uuid('run_id'),
-    attempt: integer('attempt'),
+    head: pg.uuid('head'),
+    runId: pg.uuid('run_id'),
+    attempt: pg.integer('attempt'),
     createdAt: createdAt(),
     closedAt: instant('closed_at'),
-  },
+  }),
   (t) => [
     /** What is old enough to be forgotten. */
     index('lake_ref_closed').on(t.closedAt).where(sql`closed_at is not null`),
@@ -57,15 +47,15 @@ export const lakeRefs = pgTable(
 /** Commits of branches have no number until they are merged: `number` is the place on main. */
 export const lakeCommits = pgTable(
   'lake_commit',
-  {
-    id: uuid('id').primaryKey(),
-    ref: text('ref').notNull(),
-    number: bigint('number', { mode: 'number' }),
-    base: bigint('base', { mode: 'number' }).notNull(),
-    runId: uuid('run_id'),
-    message: text('message').notNull(),
+  (pg) => ({
+    id: pg.uuid('id').primaryKey(),
+    ref: pg.text('ref').notNull(),
+    number: pg.bigint('number', { mode: 'number' }),
+    base: pg.bigint('base', { mode: 'number' }).notNull(),
+    runId: pg.uuid('run_id'),
+    message: pg.text('message').notNull(),
     createdAt: createdAt(),
-  },
+  }),
   (t) => [
     uniqueIndex('lake_commit_number').on(t.number).where(sql`number is not null`),
     index('lake_commit_ref').on(t.ref),
@@ -75,14 +65,15 @@ export const lakeCommits = pgTable(
 /** Which content a table of main had from one commit (inclusive) to another (exclusive); null: it still has it. */
 export const mainEntries = pgTable(
   'main_entry',
-  {
+  (pg) => ({
     ...tableName(),
-    contentId: uuid('content_id')
+    contentId: pg
+      .uuid('content_id')
       .notNull()
       .references(() => lakeContents.id),
-    fromCommit: bigint('from_commit', { mode: 'number' }).notNull(),
-    toCommit: bigint('to_commit', { mode: 'number' }),
-  },
+    fromCommit: pg.bigint('from_commit', { mode: 'number' }).notNull(),
+    toCommit: pg.bigint('to_commit', { mode: 'number' }),
+  }),
   (t) => [
     primaryKey({ columns: [t.namespace, t.layer, t.name, t.fromCommit] }),
     uniqueIndex('main_entry_live').on(t.namespace, t.layer, t.name).where(sql`to_commit is null`),
@@ -95,16 +86,18 @@ export const mainEntries = pgTable(
 /** What a branch changed. `baseContent` is main at the branch's base, not main now: recording the latter would permit a lost update. */
 export const branchEntries = pgTable(
   'branch_entry',
-  {
-    ref: text('ref')
+  (pg) => ({
+    ref: pg
+      .text('ref')
       .notNull()
       .references(() => lakeRefs.name, { onDelete: 'cascade' }),
     ...tableName(),
-    contentId: uuid('content_id')
+    contentId: pg
+      .uuid('content_id')
       .notNull()
       .references(() => lakeContents.id),
-    baseContent: uuid('base_content'),
-  },
+    baseContent: pg.uuid('base_content'),
+  }),
   (t) => [
     primaryKey({ columns: [t.ref, t.namespace, t.layer, t.name] }),
     index('branch_entry_content').on(t.contentId),

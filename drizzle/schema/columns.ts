@@ -9,7 +9,7 @@ export const createdAt = () => instant('created_at').notNull().default(sql`clock
 
 export const updatedAt = () => instant('updated_at').notNull().default(sql`clock_timestamp()`)
 
-/** The name of a table of the lake. */
+/** The name of a table of the lake, and of the pipeline that makes it. */
 export const tableName = () => ({
   namespace: text('namespace').notNull(),
   layer: text('layer', { enum: ['bronze', 'silver', 'gold'] }).notNull(),

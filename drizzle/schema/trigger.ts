@@ -1,17 +1,5 @@
 import { sql } from 'drizzle-orm'
-import {
-  bigserial,
-  boolean,
-  check,
-  index,
-  integer,
-  jsonb,
-  pgTable,
-  primaryKey,
-  text,
-  uniqueIndex,
-  uuid,
-} from 'drizzle-orm/pg-core'
+import { check, index, pgTable, primaryKey, uniqueIndex } from 'drizzle-orm/pg-core'
 import type { Stored } from '../../machines/advance.ts'
 import type { TriggerState } from '../../machines/trigger.ts'
 import { createdAt, instant, updatedAt } from './columns.ts'
@@ -20,34 +8,35 @@ import { pipelines } from './pipeline.ts'
 /** What starts runs of a pipeline by itself. */
 export const triggers = pgTable(
   'trigger',
-  {
-    id: uuid('id').primaryKey(),
-    pipelineId: uuid('pipeline_id')
+  (pg) => ({
+    id: pg.uuid('id').primaryKey(),
+    pipelineId: pg
+      .uuid('pipeline_id')
       .notNull()
       .references(() => pipelines.id, { onDelete: 'cascade' }),
-    type: text('type').notNull(),
+    type: pg.text('type').notNull(),
     /** As clients see it; of a webhook only the hash of its token. */
-    config: jsonb('config').$type<Record<string, unknown>>().notNull(),
-    cooldownSeconds: integer('cooldown_seconds').notNull().default(0),
+    config: pg.jsonb('config').$type<Record<string, unknown>>().notNull(),
+    cooldownSeconds: pg.integer('cooldown_seconds').notNull().default(0),
 
     /** The trigger statechart; `state` and `coolingUntil` are written from it in the same UPDATE. */
-    snapshot: jsonb('snapshot').$type<Stored>().notNull(),
-    machineVersion: integer('machine_version').notNull(),
-    state: text('state').$type<TriggerState>().notNull(),
+    snapshot: pg.jsonb('snapshot').$type<Stored>().notNull(),
+    machineVersion: pg.integer('machine_version').notNull(),
+    state: pg.text('state').$type<TriggerState>().notNull(),
     coolingUntil: instant('cooling_until'),
 
     /** Whose events it hears: `zone:ns.name` or `pipeline:ns.layer.name`. Null for cron and webhook. */
-    source: text('source'),
+    source: pg.text('source'),
     /** cron and cron_dependency: when it is due next; stays in the past until it has fired. */
     dueAt: instant('due_at'),
     /** webhook: SHA-256 of the token, hex. */
-    tokenHash: text('token_hash'),
+    tokenHash: pg.text('token_hash'),
 
     lastTriggeredAt: instant('last_triggered_at'),
-    lastRunId: uuid('last_run_id'),
+    lastRunId: pg.uuid('last_run_id'),
     createdAt: createdAt(),
     updatedAt: updatedAt(),
-  },
+  }),
   (t) => [
     index('trigger_of_pipeline').on(t.pipelineId, t.createdAt, t.id),
     index('trigger_source').on(t.source, t.id).where(sql`state <> 'disabled'`),
@@ -65,15 +54,16 @@ export const triggers = pgTable(
 /** What a cron_dependency trigger waits for, and the success of each that its last firing used. */
 export const triggerDependencies = pgTable(
   'trigger_dependency',
-  {
-    triggerId: uuid('trigger_id')
+  (pg) => ({
+    triggerId: pg
+      .uuid('trigger_id')
       .notNull()
       .references(() => triggers.id, { onDelete: 'cascade' }),
     /** `pipeline:ns.layer.name` */
-    source: text('source').notNull(),
+    source: pg.text('source').notNull(),
     /** Run that was the dependency's latest success at the last firing: it is news when that is another one. */
-    usedRun: uuid('used_run'),
-  },
+    usedRun: pg.uuid('used_run'),
+  }),
   (t) => [primaryKey({ columns: [t.triggerId, t.source] }), index('trigger_dependency_source').on(t.source)],
 )
 
@@ -83,44 +73,45 @@ export const triggerDependencies = pgTable(
  */
 export const triggerEvents = pgTable(
   'trigger_event',
-  {
-    id: bigserial('id', { mode: 'number' }).primaryKey(),
-    kind: text('kind').$type<'fileUploaded' | 'runSucceeded'>().notNull(),
+  (pg) => ({
+    id: pg.bigserial('id', { mode: 'number' }).primaryKey(),
+    kind: pg.text('kind').$type<'fileUploaded' | 'runSucceeded'>().notNull(),
     /** `zone:ns.name` or `pipeline:ns.layer.name`: matched with `trigger.source`. */
-    source: text('source').notNull(),
+    source: pg.text('source').notNull(),
     /** The landing file or the run: with the trigger's id, the key against double firing. */
-    subject: uuid('subject').notNull(),
+    subject: pg.uuid('subject').notNull(),
     /** fileUploaded: the original file name. */
-    filename: text('filename'),
+    filename: pg.text('filename'),
     /** Of the runs it starts. */
-    chainDepth: integer('chain_depth').notNull().default(0),
+    chainDepth: pg.integer('chain_depth').notNull().default(0),
     /** What those runs belong to: the trace of the upload, or that of the run which succeeded. */
-    traceparent: text('traceparent'),
-    tracestate: text('tracestate'),
+    traceparent: pg.text('traceparent'),
+    tracestate: pg.text('tracestate'),
     /** Triggers up to this id have been asked already: an event with very many of them takes several transactions. */
-    afterTrigger: uuid('after_trigger'),
+    afterTrigger: pg.uuid('after_trigger'),
     createdAt: createdAt(),
-  },
+  }),
   (t) => [check('trigger_event_kind', sql`${t.kind} in ('fileUploaded', 'runSucceeded')`)],
 )
 
 /** The legacy mechanism: one cron text per row. */
 export const schedules = pgTable(
   'schedule',
-  {
-    id: uuid('id').primaryKey(),
-    pipelineId: uuid('pipeline_id')
+  (pg) => ({
+    id: pg.uuid('id').primaryKey(),
+    pipelineId: pg
+      .uuid('pipeline_id')
       .notNull()
       .references(() => pipelines.id, { onDelete: 'cascade' }),
-    cron: text('cron').notNull(),
-    enabled: boolean('enabled').notNull().default(true),
+    cron: pg.text('cron').notNull(),
+    enabled: pg.boolean('enabled').notNull().default(true),
     /** Null until the first tick, which only sets it. */
     nextRunAt: instant('next_run_at'),
     lastRunAt: instant('last_run_at'),
-    lastRunId: uuid('last_run_id'),
+    lastRunId: pg.uuid('last_run_id'),
     createdAt: createdAt(),
     updatedAt: updatedAt(),
-  },
+  }),
   (t) => [
     index('schedule_of_pipeline').on(t.pipelineId),
     index('schedule_created').on(t.createdAt, t.id),
