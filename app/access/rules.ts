@@ -5,6 +5,7 @@ import assert from 'node:assert'
 import type { Access, Permission, Resource } from '../core/access.ts'
 import { bindTo } from '../core/bound.ts'
 import { type AppError, alreadyExists, forbidden, invalid, notFound } from '../core/errors.ts'
+import { DEFAULT_NAMESPACE } from '../core/names.ts'
 import { filePath, pathFromUrl } from '../core/paths.ts'
 import { noPipeline, type PipelineRef } from '../core/pipeline-ref.ts'
 import { noZone } from '../core/zone-ref.ts'
@@ -26,9 +27,6 @@ export interface Rule {
 }
 
 type Needed = Permission | ((asked: Asked) => Permission)
-
-/** The namespace that everybody may build in. */
-const OPEN_NAMESPACE = 'default'
 
 const ANYBODY: Rule = { says: 'anybody who is known', check: () => {} }
 /** Lists, totals, queries: what the caller may not see is absent from them. */
@@ -67,10 +65,10 @@ const right = (
 
 const VERBS = { read: 'read', write: 'write', admin: 'administer' }
 
-const pipelineRef = ({ params: { ns = '', layer = '', name = '' } }: Asked): PipelineRef => ({
-  namespace: ns,
-  layer,
-  name,
+const pipelineRef = ({ params }: Asked): PipelineRef => ({
+  namespace: named(params, 'ns'),
+  layer: named(params, 'layer'),
+  name: named(params, 'name'),
 })
 const pipeline = (needed: Needed, also?: Parameters<typeof right>[4]) =>
   right(
@@ -81,7 +79,7 @@ const pipeline = (needed: Needed, also?: Parameters<typeof right>[4]) =>
     also,
   )
 
-const zoneRef = ({ params: { ns = '', name = '' } }: Asked) => ({ namespace: ns, name })
+const zoneRef = ({ params }: Asked) => ({ namespace: named(params, 'ns'), name: named(params, 'name') })
 const zone = (needed: Needed, also?: Parameters<typeof right>[4]) =>
   right(
     needed,
@@ -136,8 +134,11 @@ const partOfPipeline = (needed: Permission, part: PipelinePart) =>
 const instance = right(
   'read',
   'the pipeline',
-  ({ params: { machine, id = '' } }, resources) =>
-    resources.pipelineOf(machine === 'draft' ? 'pipeline' : machine === 'run' ? 'run' : 'trigger', id),
+  ({ params }, resources) => {
+    const machine = named(params, 'machine')
+    const part = machine === 'draft' ? 'pipeline' : machine === 'run' ? 'run' : 'trigger'
+    return resources.pipelineOf(part, named(params, 'id'))
+  },
   ({ params: { machine, id } }) =>
     notFound(`${machine} ${id} (it may have been removed by retention, or with its pipeline)`),
 )
@@ -166,7 +167,7 @@ const creates = (
   find: (named: PipelineRef, resources: Resources) => Promise<Resource | null>,
   isLeft: (named: PipelineRef, resources: Resources, owner: string | null) => Promise<boolean>,
 ): Rule => ({
-  says: `write on the namespace; anybody in ${OPEN_NAMESPACE}, unless others have left something under the name`,
+  says: `write on the namespace; anybody in ${DEFAULT_NAMESPACE}, unless others have left something under the name`,
   async check({ body, access }, resources) {
     const [namespaceName, layer, name] = [
       textOf(body, 'namespace'),
@@ -176,7 +177,7 @@ const creates = (
     const space = await resources.namespace(namespaceName)
     // The handler says that there is none.
     if (space === null || (await access.may(space, 'write'))) return
-    if (namespaceName !== OPEN_NAMESPACE) throw forbidden('this needs the right to write the namespace')
+    if (namespaceName !== DEFAULT_NAMESPACE) throw forbidden('this needs the right to write the namespace')
     const named = { namespace: namespaceName, layer, name }
     if ((await find(named, resources)) !== null)
       throw alreadyExists(`${kind} ${[namespaceName, layer, name].filter(Boolean).join('.')}`)

@@ -1,9 +1,10 @@
 // A lake that can be made older than it is, and what the reaper does to it.
 import { afterEach, beforeEach, expect, setDefaultTimeout } from 'bun:test'
+import assert from 'node:assert'
 import { readdir, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { TableMetadata } from '../../lake/iceberg/format/metadata.ts'
-import { parseMetadata } from '../../lake/iceberg/format/metadata.ts'
+import { keyOf } from '../../lake/iceberg/format/location.ts'
+import { parseMetadata, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { directObjects } from '../../workers/runtime/object-calls.ts'
 import { addPipeline } from '../../workers/testing.ts'
@@ -13,7 +14,7 @@ import { expireSnapshots } from './snapshot-expiry.ts'
 import { closeBranches, headOfMain } from './store/branches.ts'
 import { expireLakeHistory } from './store/history.ts'
 import { tableAt } from './store/tables.ts'
-import { openTestCatalog, type TestAttempt, type TestCatalog } from './test-catalog.ts'
+import { openTestCatalog, ROOT, type TestAttempt, type TestCatalog } from './test-catalog.ts'
 import { removeUnreferencedFiles } from './unreferenced-files.ts'
 
 type Operation = 'append' | 'overwrite'
@@ -97,10 +98,10 @@ export function agingLake() {
       },
       async metadata() {
         const found = await tableAt(sql, await headOfMain(sql), table)
-        const file = await lake.catalog.objects.text(
-          found?.metadataLocation.replace('sluice://lake/', '') ?? '',
-        )
-        return parseMetadata(file?.text ?? '')
+        assert(found !== null)
+        const file = await lake.catalog.objects.text(keyOf(ROOT, found.metadataLocation))
+        assert(file !== null)
+        return parseMetadata(file.text)
       },
       async files() {
         const { objects } = await lake.catalog.objects.list(`_lake/default/gold/${table.name}-`, {

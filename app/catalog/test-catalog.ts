@@ -1,4 +1,5 @@
 // A catalog for tests: real Postgres, a disk store, and HTTP on a free port, used the way a runner uses it.
+import assert from 'node:assert'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -179,7 +180,9 @@ export async function openTestCatalog(sight?: CodeSight): Promise<TestCatalog> {
     }
     const write: TestAttempt['write'] = async (query, operation) => {
       const { metadata, config } = await client.commit(identifier, await plan(query, operation))
-      return { metadata, commit: config['x-sluice-commit'] ?? '' }
+      const commit = config['x-sluice-commit']
+      assert(commit !== undefined, 'a commit names itself')
+      return { metadata, commit }
     }
     return { runId, branch, token, client, plan, write }
   }

@@ -14,9 +14,8 @@ const KINDS: [Exclude<FileType, ''>, { folder?: RegExp; name: RegExp }][] = [
 ]
 
 export function fileTypeOf(path: string): FileType {
-  const folders = path.split('/')
-  const name = folders.pop() ?? ''
-  const inner = folders.slice(namedAbove(path))
+  const name = path.slice(path.lastIndexOf('/') + 1)
+  const inner = path.split('/').slice(namedAbove(path), -1)
   const kind = KINDS.find(
     ([, rule]) => rule.name.test(name) || inner.some((folder) => rule.folder?.test(folder)),
   )

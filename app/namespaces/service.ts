@@ -3,6 +3,7 @@ import { deleteGrantsOf, leaveToOwner } from '../access/service.ts'
 import { EVERYTHING } from '../core/access.ts'
 import { alreadyExists, forbidden, invalid, notFound } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
+import { DEFAULT_NAMESPACE } from '../core/names.ts'
 import type { Page } from '../core/pagination.ts'
 import type { CreateNamespace, UpdateNamespace } from './schema.ts'
 import {
@@ -17,13 +18,10 @@ import {
 
 export type NamespaceService = ReturnType<typeof makeNamespaceService>
 
-/** Always there, and what a request without a namespace means (specification, Naming rules). */
-const DEFAULT = 'default'
-
 export const makeNamespaceService = ({ db }: { db: Db }) => ({
   /** Those the caller sees; all see `default`, where everybody may create. */
   async list(page: Page, { namespaces: visible } = EVERYTHING) {
-    const seen = visible === 'all' ? visible : [...visible, DEFAULT]
+    const seen = visible === 'all' ? visible : [...visible, DEFAULT_NAMESPACE]
     const [namespaces, total] = await Promise.all([namespacesOn(db, page, seen), namespaceCount(db, seen)])
     return { namespaces, total }
   },
@@ -43,7 +41,7 @@ export const makeNamespaceService = ({ db }: { db: Db }) => ({
   /** What the namespace contains stays and keeps working; what was nobody's there is its owner's from now on. */
   async remove(ref: NamespaceRef) {
     const { name } = ref
-    if (name === DEFAULT) throw forbidden(`namespace ${DEFAULT} cannot be deleted`)
+    if (name === DEFAULT_NAMESPACE) throw forbidden(`namespace ${DEFAULT_NAMESPACE} cannot be deleted`)
     const isRemoved = await db.transaction(async (tx) => {
       const removed = await removeNamespace(tx, ref)
       if (removed === null) return false

@@ -5,7 +5,7 @@ import { WholeListQuery } from '../core/pagination.ts'
 
 /** SQL text of POST /query (spec: Limits). */
 export const QUERY_SQL_BYTES = 102_400
-/** Queries one API process has under way: its HTTP client makes 256 calls at once, and runners are called by it too. */
+/** Rows of an answer: unless the query says otherwise, and at most (specification: Limits). */
 export const QUERY_ROWS = 1_000
 export const QUERY_ROWS_MAX = 100_000
 

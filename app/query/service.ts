@@ -1,7 +1,7 @@
 import { Code, ConnectError } from '@connectrpc/connect'
 import type { Sql } from '../../drizzle/client.ts'
 import type { JsonRows } from '../../lake/engine/arrow-json.ts'
-import { LAYERS } from '../../lake/pipeline/names.ts'
+import { LAYERS, tableKey } from '../../lake/pipeline/names.ts'
 import { tablesSeenAt } from '../access/service.ts'
 import { headOfMain } from '../catalog/branches.ts'
 import type { Tokens } from '../catalog/tokens.ts'
@@ -10,6 +10,7 @@ import type { Clock } from '../core/clock.ts'
 import { AppError, invalid, notConfigured, unavailable } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
+import { DEFAULT_NAMESPACE } from '../core/names.ts'
 import { limitOf, type Page } from '../core/pagination.ts'
 import type { QueryClient } from '../rpc/clients.ts'
 import type { Pool } from '../rpc/pool.ts'
@@ -17,7 +18,7 @@ import { type EngineRows, makeEngineRows } from './engine-rows.ts'
 import type { ExecuteQuery, QueryResult } from './schema.ts'
 import { QUERY_ROWS, QUERY_ROWS_MAX, QUERY_SQL_BYTES } from './schema.ts'
 
-/** SQL text of POST /query (spec: Limits). */
+/** Time of one query (specification: Limits). */
 const QUERY_TIMEOUT_MS = 30_000
 /** Queries one API process has under way: its HTTP client makes 256 calls at once, and runners are called by it too. */
 const QUERIES_UNDER_WAY = 192
@@ -53,8 +54,6 @@ export interface QueryDeps {
 export type QueryService = ReturnType<typeof makeQueryService>
 
 const SERVICE = 'query service'
-/** What a request without a namespace means (specification, Naming rules). */
-const DEFAULT_NAMESPACE = 'default'
 
 export function makeQueryService({
   sql,
@@ -163,7 +162,7 @@ export function makeQueryService({
         if (table === undefined || layer === undefined) return []
         return [{ namespace: table.namespace, layer, name: table.name, columns }]
       })
-      const ordered = named.sort((a, b) => (pathOf(a) < pathOf(b) ? -1 : 1))
+      const ordered = named.sort((a, b) => (tableKey(a) < tableKey(b) ? -1 : 1))
       return {
         tables: ordered
           .slice(page.offset, page.offset + page.limit)
@@ -173,9 +172,6 @@ export function makeQueryService({
     },
   }
 }
-
-const pathOf = (table: { namespace: string; layer: string; name: string }) =>
-  `${table.namespace}.${table.layer}.${table.name}`
 
 /** What the query itself is to blame for; all of these are the client's to mend. */
 const OF_THE_QUERY: ReadonlySet<Code> = new Set([

@@ -6,7 +6,7 @@ import { limits } from '../core/limits.ts'
 import { Layer, NamespaceName, nullable, PipelineName } from '../core/names.ts'
 import { numberText, WholeListQuery } from '../core/pagination.ts'
 
-/** Queries one API process has under way: its HTTP client makes 256 calls at once, and runners are called by it too. */
+/** Rows of a preview that asks for no number. */
 export const PREVIEW_ROWS = 50
 
 /** Length of the name of a column that people describe. */

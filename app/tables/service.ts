@@ -1,5 +1,5 @@
 import type { Sql } from '../../drizzle/client.ts'
-import type { TableName } from '../../lake/pipeline/names.ts'
+import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../lake/quote.ts'
 import { EVERYTHING } from '../core/access.ts'
 import { notFound, unavailable } from '../core/errors.ts'
@@ -17,6 +17,7 @@ import {
 } from './schema.ts'
 import {
   countTablesOfMain,
+  type MainTable,
   metadataOf,
   type StoredMetadata,
   storeMetadata,
@@ -41,7 +42,7 @@ export function makeTableService({ sql, objects, queries, metadataStore }: Table
 
   async function existing(name: TableName) {
     const table = await tableOfMain(sql, name)
-    if (table === null) throw notFound(`table ${name.namespace}.${name.layer}.${name.name}`)
+    if (table === null) throw notFound(`table ${tableKey(name)}`)
     return table
   }
 
@@ -64,11 +65,7 @@ export function makeTableService({ sql, objects, queries, metadataStore }: Table
       return {
         page,
         tables: tables.map((table, index) => ({
-          namespace: table.namespace,
-          layer: table.layer,
-          name: table.name,
-          row_count: table.rowCount,
-          size_bytes: table.sizeBytes,
+          ...sizeOf(table),
           description: descriptions[index] ?? null,
         })),
         total,
@@ -107,17 +104,21 @@ export function makeTableService({ sql, objects, queries, metadataStore }: Table
   }
 }
 
+const sizeOf = ({ namespace, layer, name, rowCount, sizeBytes }: MainTable) => ({
+  namespace,
+  layer,
+  name,
+  row_count: rowCount,
+  size_bytes: sizeBytes,
+})
+
 /** What is stored wins over the file, key by key. */
 const shapeOf = (
   table: NonNullable<Awaited<ReturnType<typeof tableOfMain>>>,
   stored: StoredMetadata | null,
   file: MetaFile,
 ): Table => ({
-  namespace: table.namespace,
-  layer: table.layer,
-  name: table.name,
-  row_count: table.rowCount,
-  size_bytes: table.sizeBytes,
+  ...sizeOf(table),
   description: stored?.description || file.description,
   owner: stored?.owner ?? file.owner,
   columns: table.columns.map(({ name, type }) => ({

@@ -12,6 +12,7 @@ const LISTED = {
   ...pick(alias(mainEntries, 'entry'), 'namespace', 'layer', 'name'),
   ...pick(content, 'rowCount', 'sizeBytes'),
 }
+export type MainTable = RowOf<typeof LISTED>
 const STORED = pick(alias(tableMetadata, 'stored'), 'description', 'owner', 'columnDescriptions')
 
 /** What is stored about a table, by people. */
